@@ -59,7 +59,7 @@ UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/obj/%.o)
-PUBLIC   := truth robust fuzz/open fuzz/scan fuzz/write
+PUBLIC   := truth robust tsan oracle/create fuzz/open fuzz/scan fuzz/write
 BENCH    := mkckpt runner count
 BENCH_PROGRAMS = $(BENCH:%=$(B)/tests/bench/%)
 PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o) $(BENCH:%=$(B)/obj/tests/bench/%.o)
@@ -69,6 +69,8 @@ DEPS      = $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
 JOBS      = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 SUB       = $(MAKE) --no-print-directory $(JOBS)
 ASAN      = B=$(B)/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)"
+# Where the compiler has no ThreadSanitizer, or its programs do not run here, nothing is built and tests/tsan.sh skips.
+TSAN      = B=$(B)/tsan CFLAGS="-O1 -g" SAN=-fsanitize=thread
 ENV       = B=$(B) CC="$(CC)" MAKE="$(MAKE)" VERSION=$(VERSION) CORPUS_PUBLIC="$(CORPUS_PUBLIC)"
 
 ifeq ($(V),1)
@@ -158,7 +160,7 @@ demo: setup
 ## check: install what is missing, build, run the tests that a change needs; the last line counts them
 check check-all: setup-check
 	+@$(SUB) all test-programs
-	+@$(SUB) asan-programs
+	+@$(SUB) asan-programs tsan-programs
 	@$(ENV) sh tests/run.sh $(if $(filter check-all,$@),--all) $(T)
 
 ## check-all: every test; what check ran and found right is counted, not run again
@@ -201,11 +203,20 @@ $(B)/ckpt $(B)/unit $(PUBLIC:%=$(B)/tests/%) $(BENCH_PROGRAMS) $(B)/tests/fuzz/p
     $(patsubst %,$(B)/tests/fail/%,faults ckpt-oom in_turn): $(B)/link.flags
 
 test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/threats/attacks \
-    $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn $(B)/tests/truth $(B)/tests/schema $(BENCH_PROGRAMS)
+    $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn $(B)/tests/truth $(B)/tests/schema $(B)/tests/oracle/create $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
 	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fail/ckpt-oom \
 	    $(B)/asan/tests/fail/in_turn
+
+tsan-programs:
+	+@mkdir -p $(B)/tsan && rm -f $(B)/tsan/can
+	+@if echo 'int main(void) { return 0; }' | $(CC) -fsanitize=thread -o $(B)/tsan/can -x c - 2>$(B)/tsan/can.log && \
+	    $(B)/tsan/can 2>>$(B)/tsan/can.log; then $(SUB) $(TSAN) $(B)/tsan/tests/tsan; else rm -f $(B)/tsan/can; fi
+
+## tsan: one file read by several threads at once under ThreadSanitizer (part of check)
+tsan: all test-programs tsan-programs
+	@$(ENV) sh tests/run.sh --all tsan
 
 ## unit: run the unit tests (SUITE=name for one)
 unit: $(B)/unit
@@ -217,7 +228,8 @@ lint: $(B)/ckpt $(B)/libckpt.a $(B)/libckpt.so
 
 ## abi: describe the interface of libckpt.so for later versions to be compared with (needs abidw)
 abi: $(B)/libckpt.so
-	abidw --headers-dir lib --no-comp-dir-path --out-file tests/abi/libckpt.abi $<
+	abidw --header-file lib/ckpt.h --drop-private-types --no-show-locs --no-comp-dir-path --no-corpus-path \
+	    --no-elf-needed --out-file tests/abi/libckpt.abi $<
 
 ## asan: unit tests and every corpus file under AddressSanitizer and UBSan
 asan: asan-programs
@@ -289,7 +301,7 @@ bench-gates: setup
 
 ## check-oracle: hold what we write against torch and safetensors (ORACLE_PYTHON)
 check-oracle:
-	+@$(SUB) all
+	+@$(SUB) all $(B)/tests/oracle/create
 	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/oracle/run.sh
 
 ## oracle-env: a virtual environment with torch, safetensors and numpy under build/
@@ -308,12 +320,14 @@ schemadir = $(DESTDIR)$(PREFIX)/share/ckpt/schema
 bashdir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zshdir  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fishdir = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+exampledir = $(DESTDIR)$(PREFIX)/share/doc/ckpt/examples
 PAGES  := $(sort $(wildcard man/*.[1-9]))
+EXAMPLES := $(sort $(wildcard examples/*.c))
 
-## install: command, library, header, man pages, completions (PREFIX, LIBDIR, DESTDIR)
+## install: command, library, header, man pages, examples, completions (PREFIX, LIBDIR, DESTDIR)
 install: all
 	install -d "$(bindir)" "$(pcdir)" "$(incdir)" "$(bashdir)" "$(zshdir)" "$(fishdir)"
-	install -d "$(mandir)/man1" "$(mandir)/man3" "$(mandir)/man7" "$(schemadir)"
+	install -d "$(mandir)/man1" "$(mandir)/man3" "$(mandir)/man7" "$(schemadir)" "$(exampledir)"
 	install -m 755 $(B)/ckpt "$(bindir)/ckpt"
 	install -m 644 lib/ckpt.h "$(incdir)/ckpt.h"
 	install -m 644 $(B)/libckpt.a "$(libdir)/libckpt.a"
@@ -324,6 +338,7 @@ install: all
 	    libckpt.pc.in >"$(pcdir)/libckpt.pc"
 	for p in $(PAGES); do install -m 644 $$p "$(mandir)/man$${p##*.}/" || exit 1; done
 	install -m 644 man/schema/*.json "$(schemadir)"
+	for e in $(EXAMPLES); do install -m 644 $$e "$(exampledir)" || exit 1; done
 	install -m 644 completion/ckpt.bash "$(bashdir)/ckpt"
 	install -m 644 completion/ckpt.zsh "$(zshdir)/_ckpt"
 	install -m 644 completion/ckpt.fish "$(fishdir)/ckpt.fish"
@@ -334,11 +349,12 @@ uninstall:
 	rm -f "$(libdir)/libckpt.so.$(VERSION)" "$(pcdir)/libckpt.pc"
 	rm -f $(foreach p,$(PAGES),"$(mandir)/man$(subst .,,$(suffix $(p)))/$(notdir $(p))")
 	rm -f $(foreach p,$(notdir $(wildcard man/schema/*.json)),"$(schemadir)/$(p)")
+	rm -f $(EXAMPLES:examples/%="$(exampledir)/%")
 	rm -f "$(bashdir)/ckpt" "$(zshdir)/_ckpt" "$(fishdir)/ckpt.fish"
 
 ## format: lay out the sources with clang-format
 format:
-	clang-format -i $(wildcard lib/*.[ch] lib/*/*.[ch] lib/*/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch])
+	clang-format -i $(wildcard lib/*.[ch] lib/*/*.[ch] lib/*/*/*.[ch] cli/*.[ch] examples/*.c tests/*.[ch] tests/*/*.[ch])
 
 ## clean: remove everything that was built (in B)
 clean:
@@ -350,4 +366,4 @@ help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-oracle clean coverage demo faults format \
-    attacks fuzz help install lint oracle-env setup setup-check setup-cross setup-oracle test-programs threats ubsan uninstall unit valgrind
+    attacks fuzz help install lint oracle-env setup setup-check setup-cross setup-oracle test-programs threats tsan tsan-programs ubsan uninstall unit valgrind

@@ -1,5 +1,6 @@
-/* child.c - see child.h. The signals that end a process are blocked from before the fork until the handlers
- * of the parent stand, so that none is lost between them. */
+/* child.c - runs a piece of work in a child process that never outlives this one. Signals that end a process
+ * are blocked from before the fork until the handlers of the parent are set, so that none is lost in
+ * between. */
 #include "child.h"
 
 #include <errno.h>
@@ -52,7 +53,7 @@ static void default_ends(void)
             (void)signal(all[i], SIG_DFL);
 }
 
-/* pass_ends - signals that end a process and are not ignored go to the child; what stood there is kept. */
+/* pass_ends - signals that end a process and are not ignored go to the child; the old handlers are kept. */
 static void pass_ends(void)
 {
     struct sigaction act = {.sa_handler = pass_on, .sa_flags = SA_RESTART};

@@ -2,17 +2,19 @@
 
 #include "cmd.h"
 
-static int run(int n, char **operand);
+static int run_completion(int n, char **operand);
 
 static const struct opt options[] = {
     {0},
 };
 
 const struct cmd cmd_completion = {
-    "completion", "bash|zsh|fish", "print completion rules for a shell", options, 1, 1, run, "bash|zsh|fish"};
+    "completion",   "bash|zsh|fish", "print completion rules for a shell", options, 1, 1,
+    run_completion, "bash|zsh|fish"};
 
-/* Text inside single quotes of a shell; zsh also gives ':' and brackets a meaning. */
-static void quoted(const char *s, const char *also)
+/* print_quoted - prints S for use inside single quotes; characters of ALSO, special in zsh, get a
+ * backslash. */
+static void print_quoted(const char *s, const char *also)
 {
     for (; *s; s++) {
         if (*s == '\'')
@@ -24,15 +26,15 @@ static void quoted(const char *s, const char *also)
     }
 }
 
-static void words(const char *list, const char *between)
+static void print_words(const char *list, const char *between)
 {
     char word[32];
     for (size_t i = 0; opt_choice(list, i, word, sizeof word); i++)
         printf("%s%s", i ? between : "", word);
 }
 
-/* What can stand for an argument. */
-enum kind {
+/* What is proposed for an argument. */
+enum argument_kind {
     ANYTHING, /* nothing is proposed */
     WORDS,    /* those of a list */
     A_FILE,
@@ -43,7 +45,7 @@ enum kind {
 /* The placeholders of the option tables; a choice lists its words itself. */
 static const struct {
     const char *arg;
-    enum kind kind;
+    enum argument_kind kind;
     const char *words;
 } kinds[] = {
     {"OUT", A_FILE, NULL},
@@ -52,14 +54,14 @@ static const struct {
     {"GLOB", NAMES, NULL},
     {"NAME", NAMES, NULL},
     {"PATH", ROOTS, NULL},
-    {"FORMAT", WORDS, "torch-zip|safetensors"},
+    {"FORMAT", WORDS, "torch-zip|safetensors|npz|npy"},
     {"[GLOB=]DTYPE", WORDS, "f64|f32|f16|bf16|float8_e4m3fn|float8_e5m2|float8_e4m3fnuz|float8_e5m2fnuz"},
     {"nan,inf", WORDS, "nan|inf|nan,inf"},
     {"P", WORDS, "module.|_orig_mod.|model."},
 };
 
-/* argument - what O's argument can be; LIST gets the words. */
-static enum kind argument(const struct opt *o, const char **list)
+/* argument_kind - what can be the argument of O; *LIST: the words. */
+static enum argument_kind argument_kind(const struct opt *o, const char **list)
 {
     *list = o->arg;
     if (o->type == OPT_CHOICE)
@@ -72,20 +74,20 @@ static enum kind argument(const struct opt *o, const char **list)
     return ANYTHING;
 }
 
-static void command_names(const char *between)
+static void print_command_names(const char *between)
 {
     for (size_t i = 0; cmd_list[i]; i++)
         printf("%s%s", i ? between : "", cmd_list[i]->name);
 }
 
-/* operand_words - what can be CMD's operand, where it is no file. */
-static void operand_words(const struct cmd *cmd, const char *between)
+/* print_operand_words - prints what can be an operand of CMD that is not a file. */
+static void print_operand_words(const struct cmd *cmd, const char *between)
 {
     if (cmd->words) {
-        words(cmd->words, between);
+        print_words(cmd->words, between);
         return;
     }
-    command_names(between);
+    print_command_names(between);
     printf("%sformats%sjson", between, between);
 }
 
@@ -116,16 +118,16 @@ static const char bash_functions[] =
     "    echo auto\n"
     "    _ckpt_names | " ROOTS_AWK "\n}\n";
 
-static void bash_option(const struct opt *o)
+static void print_bash_option(const struct opt *o)
 {
     const char *list;
-    enum kind kind = argument(o, &list);
+    enum argument_kind kind = argument_kind(o, &list);
     printf("        --%s", o->name);
     if (o->letter)
         printf("|-%c", o->letter);
     if (kind == WORDS) {
         fputs(") COMPREPLY=($(compgen -W '", stdout);
-        words(list, " ");
+        print_words(list, " ");
         fputs("' -- \"$cur\")); return ;;\n", stdout);
     } else {
         fputs(kind == A_FILE  ? ") _ckpt_lines \"$cur\" < <(compgen -f -- \"$cur\"); return ;;\n"
@@ -136,19 +138,19 @@ static void bash_option(const struct opt *o)
     }
 }
 
-static void bash_command(const struct cmd *cmd)
+static void print_bash_command(const struct cmd *cmd)
 {
     printf("    %s)\n        case \"$prev\" in\n", cmd->name);
     for (const struct opt *o = cmd->opts; o->help; o++)
         if (o->arg)
-            bash_option(o);
+            print_bash_option(o);
     fputs("        esac\n        opts='--help", stdout);
     for (const struct opt *o = cmd->opts; o->help; o++)
         printf(" --%s", o->name);
     fputs("'\n", stdout);
     if (cmd->words || cmd == &cmd_help) {
         fputs("        args='", stdout);
-        operand_words(cmd, " ");
+        print_operand_words(cmd, " ");
         fputs("'\n", stdout);
     }
     if (cmd == &cmd_show)
@@ -158,7 +160,7 @@ static void bash_command(const struct cmd *cmd)
     fputs("        ;;\n", stdout);
 }
 
-static void bash(void)
+static void print_bash(void)
 {
     fputs(bash_functions, stdout);
     fputs("_ckpt()\n{\n"
@@ -171,10 +173,10 @@ static void bash(void)
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
           "        COMPREPLY=($(compgen -W '--help --version ",
           stdout);
-    command_names(" ");
+    print_command_names(" ");
     fputs("' -- \"$cur\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n", stdout);
     for (size_t i = 0; cmd_list[i]; i++)
-        bash_command(cmd_list[i]);
+        print_bash_command(cmd_list[i]);
     fputs("    esac\n"
           "    case $cur in\n"
           "    -*) COMPREPLY=($(compgen -W \"$opts\" -- \"$cur\")) ;;\n"
@@ -187,18 +189,18 @@ static void bash(void)
 
 /* --------------------------------------------------------------------- zsh */
 
-static void zsh_argument(const struct opt *o)
+static void print_zsh_argument(const struct opt *o)
 {
     const char *list;
-    enum kind kind = argument(o, &list);
+    enum argument_kind kind = argument_kind(o, &list);
     if (kind == WORDS) {
         fputs(":word:(", stdout);
-        words(list, " ");
+        print_words(list, " ");
         putchar(')');
         return;
     }
     putchar(':');
-    quoted(o->arg, "[]:");
+    print_quoted(o->arg, "[]:");
     fputs(kind == A_FILE  ? ":_files"
           : kind == NAMES ? ":_ckpt_names"
           : kind == ROOTS ? ":_ckpt_roots"
@@ -206,7 +208,7 @@ static void zsh_argument(const struct opt *o)
           stdout);
 }
 
-static void zsh_option(const struct opt *o)
+static void print_zsh_option(const struct opt *o)
 {
     const char *value = o->arg ? "=" : "";
     fputs("            ", stdout);
@@ -218,14 +220,14 @@ static void zsh_option(const struct opt *o)
         printf("{-%c%s,--%s%s}'[", o->letter, o->arg ? "+" : "", o->name, value);
     else
         printf("'--%s%s[", o->name, value);
-    quoted(o->help, "[]:");
+    print_quoted(o->help, "[]:");
     putchar(']');
     if (o->arg)
-        zsh_argument(o);
+        print_zsh_argument(o);
     fputs("' \\\n", stdout);
 }
 
-static void zsh(void)
+static void print_zsh(void)
 {
     fputs(
         "#compdef ckpt\n# zsh completion of ckpt: ckpt completion zsh > ${fpath[1]}/_ckpt\n"
@@ -243,7 +245,7 @@ static void zsh(void)
         stdout);
     for (size_t i = 0; cmd_list[i]; i++) {
         printf("        '%s:", cmd_list[i]->name);
-        quoted(cmd_list[i]->about, ":");
+        print_quoted(cmd_list[i]->about, ":");
         fputs("'\n", stdout);
     }
     fputs(
@@ -254,11 +256,11 @@ static void zsh(void)
         const struct cmd *cmd = cmd_list[i];
         printf("    %s)\n        _arguments -s -S '(-h --help)'{-h,--help}'[help]' \\\n", cmd->name);
         for (const struct opt *o = cmd->opts; o->help; o++)
-            zsh_option(o);
+            print_zsh_option(o);
         fputs("            '*:", stdout);
         if (cmd->words || cmd == &cmd_help) {
             fputs("word:(", stdout);
-            operand_words(cmd, " ");
+            print_operand_words(cmd, " ");
             fputs(")' ;;\n", stdout);
         } else if (cmd == &cmd_show) {
             fputs("name:_ckpt_names' '1:file:_files' ;;\n", stdout);
@@ -272,13 +274,13 @@ static void zsh(void)
 
 /* -------------------------------------------------------------------- fish */
 
-static void fish_argument(const struct opt *o)
+static void print_fish_argument(const struct opt *o)
 {
     const char *list;
-    enum kind kind = argument(o, &list);
+    enum argument_kind kind = argument_kind(o, &list);
     if (kind == WORDS) {
         fputs(" -x -a '", stdout);
-        words(list, " ");
+        print_words(list, " ");
         putchar('\'');
         return;
     }
@@ -289,20 +291,20 @@ static void fish_argument(const struct opt *o)
           stdout);
 }
 
-static void fish_option(const struct cmd *cmd, const struct opt *o)
+static void print_fish_option(const struct cmd *cmd, const struct opt *o)
 {
     printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l %s", cmd->name, o->name);
     if (o->letter)
         printf(" -s %c", o->letter);
     if (o->arg)
-        fish_argument(o);
+        print_fish_argument(o);
     fputs(" -d \"", stdout);
     for (const char *s = o->help; *s; s++)
         printf("%s%c", strchr("\"\\$", *s) ? "\\" : "", *s);
     fputs("\"\n", stdout);
 }
 
-static void fish(void)
+static void print_fish(void)
 {
     fputs(
         "# fish completion of ckpt: ckpt completion fish > ~/.config/fish/completions/ckpt.fish\n"
@@ -314,11 +316,11 @@ static void fish(void)
     for (size_t i = 0; cmd_list[i]; i++) {
         const struct cmd *cmd = cmd_list[i];
         printf("complete -c ckpt -n __fish_use_subcommand -f -a %s -d '", cmd->name);
-        quoted(cmd->about, "");
+        print_quoted(cmd->about, "");
         fputs("'\n", stdout);
         if (cmd->words || cmd == &cmd_help) {
             printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -f -a '", cmd->name);
-            operand_words(cmd, " ");
+            print_operand_words(cmd, " ");
             fputs("'\n", stdout);
         }
         if (cmd == &cmd_show)
@@ -326,20 +328,20 @@ static void fish(void)
                   "and test (count (__ckpt_names)) -gt 0' -f -a '(__ckpt_names)'\n",
                   stdout);
         for (const struct opt *o = cmd->opts; o->help; o++)
-            fish_option(cmd, o);
+            print_fish_option(cmd, o);
     }
 }
 
-static int run(int n, char **operand)
+static int run_completion(int n, char **operand)
 {
     (void)n;
     if (strcmp(operand[0], "bash") == 0)
-        bash();
+        print_bash();
     else if (strcmp(operand[0], "zsh") == 0)
-        zsh();
+        print_zsh();
     else if (strcmp(operand[0], "fish") == 0)
-        fish();
+        print_fish();
     else
-        return usage_error("completion", "want bash, zsh or fish");
+        return usage_error("completion", "unknown shell (expected bash, zsh or fish)");
     return YES;
 }

@@ -4,13 +4,13 @@
 
 #include "edit.h"
 
-static int run(int n, char **operand);
+static int run_convert(int n, char **operand);
 
 static struct list casts;
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is called"},
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip, safetensors, npz or npy, whatever OUT is called"},
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     SELECT_OPTIONS,
     {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &casts,
@@ -28,8 +28,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_convert = {"convert", "IN OUT", "write a checkpoint in another format", options, 1, 2,
-                                run,       NULL};
+const struct cmd cmd_convert = {"convert",   "IN OUT", "write a checkpoint in another format", options, 1, 2,
+                                run_convert, NULL};
 
 /* cast_type - of "GLOB=DTYPE" or "DTYPE". */
 static ckpt_dtype cast_type(const char *text)
@@ -38,7 +38,7 @@ static ckpt_dtype cast_type(const char *text)
     return ckpt_dtype_parse(str_of(equals ? equals + 1 : text));
 }
 
-static bool casts_known(void)
+static bool check_casts(void)
 {
     for (size_t i = 0; i < casts.n; i++) {
         if (cast_type(casts.at[i]) != CKPT_DT_NONE)
@@ -46,8 +46,8 @@ static bool casts_known(void)
         struct text t = {0};
         text_name(&t, str_of(casts.at[i]));
         usage_error("convert",
-                    "--cast: '%.200s' is not a dtype: want DTYPE or GLOB=DTYPE, like bf16 or "
-                    "'*.norm.*=f32'",
+                    "--cast: '%.200s' is not a dtype (expected DTYPE or GLOB=DTYPE, like bf16 or "
+                    "'*.norm.*=f32')",
                     t.ptr);
         text_free(&t);
         return false;
@@ -84,7 +84,7 @@ static void casts_json(const ckpt_plan *p, json *to)
     }
 }
 
-static void tell_overflows(const ckpt_plan *p, const char *input)
+static void print_overflows(const ckpt_plan *p, const char *input)
 {
     enum { SHOWN = 20 };
     struct text t = {0};
@@ -98,14 +98,14 @@ static void tell_overflows(const ckpt_plan *p, const char *input)
         text_addf(&t, ": %llu of %llu values overflow %s (%s %s)", (unsigned long long)c->overflowed,
                   (unsigned long long)c->elements, ckpt_dtype_name((ckpt_dtype)c->to),
                   writing.dry_run ? "would become" : "became", c->became);
-        notice(input, "%s", t.ptr);
+        print_notice(input, "%s", t.ptr);
     }
     if (n > SHOWN && ui.err_tty)
-        notice(input, "and %zu more tensors with values that overflow; --json lists all", n - SHOWN);
+        print_notice(input, "and %zu more tensors with values that overflow; --json lists all", n - SHOWN);
     text_free(&t);
 }
 
-static void report_json(const ckpt_plan *p, const ckpt_write_result *r, const char *input, FILE *to)
+static void print_convert_json(const ckpt_plan *p, const ckpt_write_result *r, const char *input, FILE *to)
 {
     json *j = edit_report("ckpt.convert.v1", input, r);
     edit_losses_json(p, j);
@@ -113,9 +113,9 @@ static void report_json(const ckpt_plan *p, const ckpt_write_result *r, const ch
     json_line(j, to);
 }
 
-/* into_folder - is OUT a folder for one file, which is to be called as the input is? A set of shards has
- * names of its own. */
-static bool into_folder(void)
+/* is_output_folder - is OUT a folder in which one file gets the name of the input? Not for shards, which have
+ * names of their own. */
+static bool is_output_folder(void)
 {
     struct stat st;
     size_t n = strlen(writing.output);
@@ -124,35 +124,39 @@ static bool into_folder(void)
     return writing.output[n - 1] == '/' || (stat(writing.output, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* without - NAME of N bytes without END, in capitals or not, if something is left. */
-static size_t without(const char *name, size_t n, const char *end)
+/* length_without - the length of NAME (N bytes) without the suffix END, in upper or lower case, unless
+ * nothing would be left. */
+static size_t length_without(const char *name, size_t n, const char *end)
 {
     size_t len = strlen(end);
     return n > len && strncasecmp(name + n - len, end, len) == 0 ? n - len : n;
 }
 
-/* stem_of - how much of NAME is in front of a suffix that says what is written. */
-static size_t stem_of(const char *name, size_t n)
+/* stem_length - the length of NAME without a suffix that selects a format. */
+static size_t stem_length(const char *name, size_t n)
 {
-    size_t tar = without(name, n, ".tar");
+    size_t tar = length_without(name, n, ".tar");
     const char *dot = strrchr(name, '.');
     if (!ckpt_write_format(name) || !dot || dot == name)
         return n;
-    return tar < n ? without(name, tar, ".pth") : (size_t)(dot - name);
+    return tar < n ? length_without(name, tar, ".pth") : (size_t)(dot - name);
 }
 
-/* suffix_for - of what F becomes: of --to, of the name that it has, or of its own format. */
-static const char *suffix_for(const ckpt_file *f, const char *name)
+/* output_suffix - of what F becomes: of --to, of the name that it has, or of its own format. */
+static const char *output_suffix(const ckpt_file *f, const char *name)
 {
     const char *format = ckpt_write_format(writing.to ? writing.to : name);
     if (!format)
         format = ckpt_write_format(ckpt_file_format(f));
+    if (format && (strcmp(format, "npz") == 0 || strcmp(format, "npy") == 0))
+        return strcmp(format, "npz") == 0 ? ".npz" : ".npy";
     bool flat = format ? strcmp(format, "safetensors") == 0 : strcmp(ckpt_file_format(f), "hf-shards") == 0;
     return flat ? ".safetensors" : ".pt";
 }
 
-/* name_in_folder - the output becomes a file of INPUT's name there. */
-static void name_in_folder(const ckpt_file *f, const char *input, struct text *out)
+/* make_output_name - OUT: the path of a file in the folder, with the name of INPUT and the suffix of the
+ * format. */
+static void make_output_name(const ckpt_file *f, const char *input, struct text *out)
 {
     struct text name = {0};
     size_t n = strlen(input);
@@ -161,32 +165,32 @@ static void name_in_folder(const ckpt_file *f, const char *input, struct text *o
     size_t from = n;
     while (from && input[from - 1] != '/')
         from--;
-    n = without(input + from, n - from, ".index.json");
+    n = length_without(input + from, n - from, ".index.json");
     text_bytes(&name, input + from, n);
     if (strcmp(name.ptr, "-") == 0 || strcmp(name.ptr, ".") == 0 || strcmp(name.ptr, "..") == 0) {
         text_clear(&name);
         text_add(&name, "model");
     }
-    const char *suffix = suffix_for(f, name.ptr), *has = ckpt_write_format(name.ptr);
-    size_t stem = stem_of(name.ptr, name.len);
+    const char *suffix = output_suffix(f, name.ptr), *has = ckpt_write_format(name.ptr);
+    size_t stem = stem_length(name.ptr, name.len);
     text_add(out, writing.output);
     if (out->ptr[out->len - 1] != '/')
         text_add(out, "/");
-    bool stays = has && strcmp(has, ckpt_write_format(suffix)) == 0; /* .pth is as good as .pt */
+    bool stays = has && strcmp(has, ckpt_write_format(suffix)) == 0; /* .pth is not changed to .pt */
     text_bytes(out, name.ptr, stays ? name.len : stem);
     text_add(out, stays ? "" : suffix);
     text_free(&name);
 }
 
-/* format_known - must be told by OUT's suffix or --to: a conversion that guesses
- * would write a .gguf that is none. */
-static bool format_known(void)
+/* is_format_known - do --to or the suffix of OUT select a format? Otherwise the output might be a .gguf that
+ * is not GGUF. */
+static bool is_format_known(void)
 {
-    return writing.to || into_folder() || writing.max_shard || strcmp(writing.output, "-") == 0 ||
+    return writing.to || is_output_folder() || writing.max_shard || strcmp(writing.output, "-") == 0 ||
            ckpt_write_format(writing.output);
 }
 
-static int unknown_format(void)
+static int fail_unknown_format(void)
 {
     struct text t = {0};
     text_name(&t, str_of(writing.output));
@@ -197,35 +201,35 @@ static int unknown_format(void)
     return status;
 }
 
-static int convert(ckpt_file *f, ckpt_plan *p, const char *input)
+static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
     FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
-    /* A flat format or an index holds one state dict: the weights, unless told otherwise. */
+    /* A flat format or an index holds one state dict: the weights, unless --root selects another. */
     const char *format = edit_format(f, writing.output);
     ckpt_status s = CKPT_OK;
-    if (!writing.root && (writing.max_shard || (format && strcmp(format, "safetensors") == 0)))
+    if (!writing.root && (writing.max_shard || edit_is_flat(format)))
         s = ckpt_plan_root(p, "auto", &err);
     if (s == CKPT_OK)
         s = edit_select(p, &err);
     if (s == CKPT_OK)
         s = cast_tensors(p, &err);
     if (s != CKPT_OK) {
-        notices_of_plan(p, input);
-        return trouble(&err, input);
+        print_plan_notices(p, input);
+        return report_error(&err, input);
     }
     int status = edit_write(p, input, writing.output, &r);
     if (status == YES && !ui.json) /* the answer has them */
-        tell_overflows(p, input);
+        print_overflows(p, input);
     if (status == YES && ui.json)
-        report_json(p, &r, input, to);
+        print_convert_json(p, &r, input, to);
     else if (status == YES && !ui.quiet)
         edit_wrote(&r, writing.output, to);
     return status;
 }
 
-static int run(int n, char **operand)
+static int run_convert(int n, char **operand)
 {
     ckpt_file *f;
     ckpt_plan *p;
@@ -235,18 +239,18 @@ static int run(int n, char **operand)
         writing.output = operand[1];
     if (!writing.output || !*writing.output)
         return usage_error("convert", "convert needs IN and OUT");
-    if (!format_known())
-        return unknown_format();
-    if (!casts_known())
+    if (!is_format_known())
+        return fail_unknown_format();
+    if (!check_casts())
         return TROUBLE;
     if (!edit_plan(operand[0], writing.root, &f, &p))
         return TROUBLE;
     struct text path = {0};
-    if (into_folder()) {
-        name_in_folder(f, operand[0], &path);
+    if (is_output_folder()) {
+        make_output_name(f, operand[0], &path);
         writing.output = path.ptr;
     }
-    int status = convert(f, p, operand[0]);
+    int status = convert_file(f, p, operand[0]);
     text_free(&path);
     ckpt_plan_free(p);
     close_input(f);

@@ -6,7 +6,7 @@
 #include "diff.h"
 #include "progress.h"
 
-static int run(int n, char **operand);
+static int run_diff(int n, char **operand);
 
 static struct list globs;
 static bool markdown, git, ignore_crc, wide, equal_nan, ignore_dtype, keys_only, tensors_only;
@@ -40,10 +40,10 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_diff = {"diff", "A B", "compare two checkpoints, of any two formats", options, 1, 9,
-                             run,    NULL};
+const struct cmd cmd_diff = {"diff",   "A B", "compare two checkpoints, of any two formats", options, 1, 9,
+                             run_diff, NULL};
 
-static int collect(void *user, const ckpt_diff_event *e)
+static int collect_event(void *user, const ckpt_diff_event *e)
 {
     struct report *r = user;
     if (r->n == r->cap) {
@@ -66,7 +66,7 @@ static int collect_value(void *user, const ckpt_diff_value *e)
     return 0;
 }
 
-static ckpt_status compare(struct report *r, ckpt_error *err)
+static ckpt_status compare_files(struct report *r, ckpt_error *err)
 {
     r->totals = (ckpt_diff_totals)CKPT_INIT(ckpt_diff_totals);
     r->value_totals = (ckpt_diff_value_totals)CKPT_INIT(ckpt_diff_value_totals);
@@ -80,7 +80,7 @@ static ckpt_status compare(struct report *r, ckpt_error *err)
     order = order >= 0 ? order : top ? BY_REL_L2 : BY_NAME;
     how.norms = wide || ui.json || order == BY_REL_L2;
     progress_begin("comparing");
-    ckpt_status s = ckpt_diff(r->a, r->b, &how, collect, r, &r->totals, err);
+    ckpt_status s = ckpt_diff(r->a, r->b, &how, collect_event, r, &r->totals, err);
     progress_end();
     if (s == CKPT_OK && !tensors_only && !keys_only)
         s = ckpt_diff_values(r->a, r->b, &how, collect_value, r, &r->value_totals, err);
@@ -91,19 +91,19 @@ static ckpt_status compare(struct report *r, ckpt_error *err)
 }
 
 /* What one side alone has is not compared: to say "same" of it would be too much. */
-static void tell_not_compared(const struct report *r)
+static void notice_not_compared(const struct report *r)
 {
     const ckpt_diff_value_totals *v = &r->value_totals;
     if (v->compared || v->in_a == v->in_b)
         return;
     struct text said = {0};
     text_name(&said, str_of(v->in_a ? r->name_a : r->name_b));
-    notice(v->in_a ? r->name_b : r->name_a, "holds no values: those of %s (%llu) are not compared", said.ptr,
-           (unsigned long long)(v->in_a + v->in_b));
+    print_notice(v->in_a ? r->name_b : r->name_a, "holds no values: those of %s (%llu) are not compared",
+                 said.ptr, (unsigned long long)(v->in_a + v->in_b));
     text_free(&said);
 }
 
-static int print(const struct report *r)
+static int print_report(const struct report *r)
 {
     if (ui.json)
         report_json(r);
@@ -113,7 +113,7 @@ static int print(const struct report *r)
         report_text(r);
     if (!ui.json && !ui.quiet)
         report_hint(r);
-    tell_not_compared(r);
+    notice_not_compared(r);
     return report_equal(r) ? YES : NO;
 }
 
@@ -125,7 +125,7 @@ static void close_report(struct report *r, void (*close_side)(ckpt_file *f))
     close_side(r->b);
 }
 
-static int diff(const char *a, const char *b)
+static int diff_files(const char *a, const char *b)
 {
     opener *open_side = keys_only ? ckpt_open_names : ckpt_open;
     struct report r = {.name_a = a, .name_b = b};
@@ -134,7 +134,7 @@ static int diff(const char *a, const char *b)
     r.a = open_input_by(open_side, a, ignore_crc);
     r.b = r.a ? open_input_by(open_side, b, ignore_crc) : NULL;
     if (r.b)
-        status = compare(&r, &err) == CKPT_OK ? print(&r) : trouble(&err, NULL);
+        status = compare_files(&r, &err) == CKPT_OK ? print_report(&r) : report_error(&err, NULL);
     close_report(&r, close_input);
     return status;
 }
@@ -150,12 +150,12 @@ static ckpt_file *git_open(const char *path, const char *side)
         ckpt_file_ignore_crc(f, ignore_crc);
         return f;
     }
-    err.file[0] = '\0'; /* git's temporary name says nothing */
+    err.file[0] = '\0'; /* git's temporary name is of no use */
     printf("%s: ckpt cannot read this: %s\n", side, ckpt_error_text(&err, line, sizeof line));
     return NULL;
 }
 
-static void git_one(const char *path, const char *what)
+static void git_diff_one(const char *path, const char *what)
 {
     struct totals sum = {0};
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
@@ -173,14 +173,14 @@ static void git_one(const char *path, const char *what)
     ckpt_close(f);
 }
 
-static void git_both(const char *old, const char *new)
+static void git_diff_both(const char *old, const char *new)
 {
     char line[1400];
     ckpt_error err;
     struct report r = {.name_a = "old", .name_b = "new"};
     r.a = git_open(old, "old");
     r.b = git_open(new, "new");
-    if (r.a && r.b && compare(&r, &err) == CKPT_OK)
+    if (r.a && r.b && compare_files(&r, &err) == CKPT_OK)
         report_text(&r);
     else if (r.a && r.b)
         printf("ckpt cannot compare these: %s\n", ckpt_error_text(&err, line, sizeof line));
@@ -193,7 +193,7 @@ static int git_diff(int n, char **operand)
 {
     struct text name = {0};
     ui.pipe_may_close = true;
-    signal(SIGPIPE, SIG_IGN); /* a pager that quits is no fault; git dies of a driver that a signal ends */
+    signal(SIGPIPE, SIG_IGN); /* a pager may quit; git would die if its driver was ended by a signal */
     if (n != 1 && n < 7)
         return usage_error("diff",
                            "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", n);
@@ -206,15 +206,15 @@ static int git_diff(int n, char **operand)
     printf("ckpt diff %s\n", name.ptr);
     text_free(&name);
     if (strcmp(operand[1], "/dev/null") == 0)
-        git_one(operand[4], "new file");
+        git_diff_one(operand[4], "new file");
     else if (strcmp(operand[4], "/dev/null") == 0)
-        git_one(operand[1], "deleted file");
+        git_diff_one(operand[1], "deleted file");
     else
-        git_both(operand[1], operand[4]);
+        git_diff_both(operand[1], operand[4]);
     return YES;
 }
 
-static int run(int n, char **operand)
+static int run_diff(int n, char **operand)
 {
     if (git)
         return git_diff(n, operand);
@@ -222,5 +222,5 @@ static int run(int n, char **operand)
         return usage_error("diff", "diff needs two files, A and B");
     if (keys_only && (top || order > BY_NAME))
         return usage_error("diff", "--keys-only reads no data: no --%s", top ? "top" : "sort");
-    return diff(operand[0], operand[1]);
+    return diff_files(operand[0], operand[1]);
 }

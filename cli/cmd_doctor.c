@@ -5,7 +5,7 @@
 #include "json.h"
 #include "progress.h"
 
-static int run(int n, char **operand);
+static int run_doctor(int n, char **operand);
 
 static bool quick, finite;
 
@@ -21,15 +21,16 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_doctor = {"doctor", "FILE…", "why a file does not load, and the command that fixes it",
-                               options,  1,       ANY_NUMBER,
-                               run,      NULL};
+const struct cmd cmd_doctor = {
+    "doctor", "FILE…", "why a file does not load, and the command that fixes it",
+    options, 1, ANY_NUMBER, run_doctor, NULL};
 
-/* Commands of this program, in the order in which one takes what the one before it wrote. The last takes the
- * place of the one before it, which it does, too. */
+/* Commands of ckpt, in the order in which they can be piped into each other. The last one replaces the one
+ * before it, which it includes. */
 enum step { SALVAGE, STRIP, SANITIZE, CONVERT, CONVERT_ROOT, NSTEPS };
 
-/* What a fix is on a command line; FILE and OUT stand for names. The first row that holds counts. */
+/* The command line of each fix, with placeholders FILE, OUT, … for names. The first row that matches is
+ * used. */
 static const struct command {
     uint32_t action;
     const char *packing;       /* NULL: whatever it is */
@@ -46,15 +47,13 @@ static const struct command {
     /* -f: an answer of the server does not become the file */
     {CKPT_FIX_DOWNLOAD, NULL, false, false, NSTEPS, "curl -fL -o FILE URL"},
     {CKPT_FIX_LFS_PULL, NULL, false, false, NSTEPS, "git lfs pull --include FILE"},
-    {CKPT_FIX_DCP, NULL, false, false, NSTEPS,
-     "python -m torch.distributed.checkpoint.format_utils dcp_to_torch FILE OUT"},
     {CKPT_FIX_UNPACK, "7-Zip", false, false, NSTEPS, "7z x FILE"},
     {CKPT_FIX_UNPACK, "RAR", false, false, NSTEPS, "unrar x FILE"},
     {CKPT_FIX_UNPACK, "lzma", false, false, NSTEPS, "xz -dc --format=lzma FILE >OUT"},
     {CKPT_FIX_UNPACK, NULL, false, false, NSTEPS, "PACKING -dc FILE >OUT"},
 };
 
-/* A fix, in words. */
+/* A fix and its command line. */
 struct advice {
     const struct command *command; /* NULL: a fix that this version does not know */
     ckpt_fix fix;                  /* its texts are static */
@@ -69,7 +68,7 @@ struct job {
     json *head;
 };
 
-static struct advice advice_of(const ckpt_fix *fix)
+static struct advice find_advice(const ckpt_fix *fix)
 {
     for (size_t i = 0; fix && i < sizeof commands / sizeof *commands; i++) {
         const struct command *c = &commands[i];
@@ -81,29 +80,29 @@ static struct advice advice_of(const ckpt_fix *fix)
     return (struct advice){NULL, {0}};
 }
 
-/* add_input - J's file as an operand. */
+/* add_input - adds J's file as an operand. */
 static void add_input(struct text *to, const struct job *j)
 {
     if (strcmp(j->path, "-") == 0)
-        text_add(to, "FILE"); /* what came from a pipe is gone */
+        text_add(to, "FILE"); /* it was read from a pipe */
     else
         text_operand(to, j->path);
 }
 
-/* add_output - a free name. convert wants one that names a format. */
+/* add_output - a file name that is not in use; for convert, with a suffix that selects a format. */
 static void add_output(struct text *to, const struct job *j, const struct advice *a, const char *suffix)
 {
     bool convert = a->fix.action == CKPT_FIX_CONVERT;
     text_fixed(to, j->path, !suffix && convert && !ckpt_write_format(j->path) ? ".pt" : suffix);
 }
 
-/* Which names are in a command: those of a pipe have none. */
+/* Which names a command has; inside of a pipe it has none. */
 struct names {
     bool input, output;
     const char *suffix; /* of the output */
 };
 
-/* add_command - A with the names in their places. */
+/* add_command - adds the command line of A, its placeholders replaced by names. */
 static void add_command(struct text *to, const struct job *j, const struct advice *a, struct names names)
 {
     static const char *const places[] = {"FILE", "OUT", "ROOT", "FORMAT", "PACKING"};
@@ -124,25 +123,25 @@ static void add_command(struct text *to, const struct job *j, const struct advic
     }
 }
 
-/* add_fix - what D's own command is. */
-static void add_fix(struct text *to, const struct job *j, const ckpt_diagnosis *d)
+/* add_fix_command - adds the command that fixes D alone. */
+static void add_fix_command(struct text *to, const struct job *j, const ckpt_diagnosis *d)
 {
-    struct advice a = advice_of(d->fix);
+    struct advice a = find_advice(d->fix);
     add_command(to, j, &a, (struct names){true, true, d->fix->suffix});
 }
 
-/* note_step - D's command is one of those that all_fixes joins. */
-static void note_step(struct job *j, const ckpt_diagnosis *d)
+/* record_step - records the command of D for add_all_fixes(). */
+static void record_step(struct job *j, const ckpt_diagnosis *d)
 {
-    struct advice a = advice_of(d->fix);
+    struct advice a = find_advice(d->fix);
     if (!a.command || a.command->step == NSTEPS)
         return;
     j->wanted[a.command->step] = a;
     j->suffix = a.fix.suffix;
 }
 
-/* all_fixes - one command line that does what all of the commands would do; false: there are not several. */
-static bool all_fixes(struct text *to, const struct job *j)
+/* add_all_fixes - adds one command line that applies all fixes; false: there are fewer than two. */
+static bool add_all_fixes(struct text *to, const struct job *j)
 {
     size_t n = 0, done = 0;
     bool skip_convert = j->wanted[CONVERT_ROOT].command;
@@ -158,15 +157,15 @@ static bool all_fixes(struct text *to, const struct job *j)
     return n > 1;
 }
 
-static void tell_json(const struct job *j, const ckpt_diagnosis *d)
+static void diagnosis_json(const struct job *j, const ckpt_diagnosis *d)
 {
     json *row = json_add_object(j->list, NULL);
     struct text fix = {0};
     json_text(row, "code", d->id);
     json_text(row, "level", d->problem ? "problem" : "note");
     json_text(row, "message", d->text);
-    if (advice_of(d->fix).command) {
-        add_fix(&fix, j, d);
+    if (find_advice(d->fix).command) {
+        add_fix_command(&fix, j, d);
         json_text(row, "fix", fix.ptr);
     }
     if (d->hint[0])
@@ -174,20 +173,20 @@ static void tell_json(const struct job *j, const ckpt_diagnosis *d)
     text_free(&fix);
 }
 
-static int tell(void *user, const ckpt_diagnosis *d)
+static int collect_diagnosis(void *user, const ckpt_diagnosis *d)
 {
     struct job *j = user;
     struct text *to = d->problem ? &j->problems : &j->notes;
-    note_step(j, d);
+    record_step(j, d);
     if (j->list) {
-        tell_json(j, d);
+        diagnosis_json(j, d);
         return 0;
     }
     text_addf(to, "%s  %s%s%s%s  %s\n", ui.prefix, style_on(d->problem ? RED : YELLOW),
               d->problem ? "" : "note: ", d->id, style_off(d->problem ? RED : YELLOW), d->text);
-    if (advice_of(d->fix).command) {
+    if (find_advice(d->fix).command) {
         text_addf(to, "%s    fix: ", ui.prefix);
-        add_fix(to, j, d);
+        add_fix_command(to, j, d);
         text_add(to, "\n");
     } else if (d->hint[0]) {
         text_addf(to, "%s    %s\n", ui.prefix, d->hint);
@@ -195,7 +194,7 @@ static int tell(void *user, const ckpt_diagnosis *d)
     return 0;
 }
 
-static void print_text(const struct job *j, const ckpt_doctor_result *r)
+static void print_doctor_text(const struct job *j, const ckpt_doctor_result *r)
 {
     struct text t = {0};
     text_name(&t, str_of(j->path));
@@ -212,12 +211,12 @@ static void print_text(const struct job *j, const ckpt_doctor_result *r)
     printf("%s\n%s%s", t.ptr, j->problems.len ? j->problems.ptr : "", j->notes.len ? j->notes.ptr : "");
     text_clear(&t);
     text_addf(&t, "  all at once: ");
-    if (all_fixes(&t, j))
+    if (add_all_fixes(&t, j))
         line_put(&t);
     text_free(&t);
 }
 
-static void print_json(const struct job *j, const ckpt_doctor_result *r)
+static void print_doctor_json(const struct job *j, const ckpt_doctor_result *r)
 {
     struct text fix = {0};
     json_format(j->head, r->format);
@@ -225,13 +224,13 @@ static void print_json(const struct job *j, const ckpt_doctor_result *r)
     json_u64(json_add_object(j->head, "total"), "tensors", r->tensors);
     json_u64(j->head, "bytes", r->bytes);
     json_u64(j->head, "read", r->read);
-    if (all_fixes(&fix, j))
+    if (add_all_fixes(&fix, j))
         json_text(j->head, "fix", fix.ptr);
     json_line(j->head, stdout);
     text_free(&fix);
 }
 
-static int doctor(const char *path)
+static int diagnose_file(const char *path)
 {
     struct job j = {.path = path};
     const ckpt_work how = ui_work();
@@ -245,23 +244,23 @@ static int doctor(const char *path)
         j.list = json_add_array(j.head, "diagnoses");
     }
     progress_begin("examining");
-    ckpt_status st = ckpt_doctor(path, &o, tell, &j, &r, &err);
+    ckpt_status st = ckpt_doctor(path, &o, collect_diagnosis, &j, &r, &err);
     progress_end();
-    int status = st != CKPT_OK ? trouble(&err, path) : r.problems ? NO : YES;
+    int status = st != CKPT_OK ? report_error(&err, path) : r.problems ? NO : YES;
     if (status == TROUBLE)
         json_free(j.head);
     else if (ui.json)
-        print_json(&j, &r);
+        print_doctor_json(&j, &r);
     else if (r.problems || !ui.quiet)
-        print_text(&j, &r);
+        print_doctor_text(&j, &r);
     text_free(&j.problems);
     text_free(&j.notes);
     return status;
 }
 
-static int run(int n, char **operand)
+static int run_doctor(int n, char **operand)
 {
     if (quick && finite)
         return usage_error("doctor", "--finite reads the data, --quick does not; choose one");
-    return files_each(n, operand, FILES_LINES, doctor);
+    return files_each(n, operand, FILES_LINES, diagnose_file);
 }

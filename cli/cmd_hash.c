@@ -6,7 +6,7 @@
 #include "json.h"
 #include "progress.h"
 
-static int run(int n, char **operand);
+static int run_hash(int n, char **operand);
 
 static bool xxh3, total, ignore_crc, file_sha256, payload_sha256, hub_name, check_name;
 
@@ -34,9 +34,9 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_hash = {
-    "hash",  "FILE…", "digests of each tensor and of the whole, the same in any format",
-    options, 1,       ANY_NUMBER,
-    run,     NULL};
+    "hash",   "FILE…", "digests of each tensor and of the whole, the same in any format",
+    options,  1,       ANY_NUMBER,
+    run_hash, NULL};
 
 struct job {
     ckpt_file *f;
@@ -55,7 +55,7 @@ static ckpt_status digest_all(struct job *j, ckpt_error *err)
     return s == CKPT_OK ? ckpt_digest_file(j->f, j->alg, j->digests, j->whole, err) : s;
 }
 
-static void print_text(const struct job *j, const uint32_t *rows, size_t n)
+static void print_hash_text(const struct job *j, const uint32_t *rows, size_t n)
 {
     struct text out = {0};
     for (size_t i = 0; i < n && !total; i++) {
@@ -84,7 +84,7 @@ static void hex_json(json *to, const uint8_t *digest, size_t n)
     text_free(&hex);
 }
 
-static void print_json(const struct job *j, const uint32_t *rows, size_t n)
+static void print_hash_json(const struct job *j, const uint32_t *rows, size_t n)
 {
     json *head = json_schema("ckpt.hash.v1"), *tail = json_object();
     json_text(head, "file", ckpt_file_path(j->f));
@@ -104,7 +104,7 @@ static void print_json(const struct job *j, const uint32_t *rows, size_t n)
     json_end(tail, stdout);
 }
 
-static int hash(const char *path)
+static int hash_file(const char *path)
 {
     struct job j = {.alg = xxh3 ? CKPT_XXH3 : CKPT_SHA256, .nbytes = xxh3 ? 16 : 32};
     ckpt_error err;
@@ -120,16 +120,16 @@ static int hash(const char *path)
     ckpt_file_ignore_case(j.f, ui.ignore_case);
     if (globs.n && ckpt_file_narrow(j.f, NULL, globs.at, globs.n, &err) != CKPT_OK) {
         close_input(j.f);
-        return trouble(&err, path);
+        return report_error(&err, path);
     }
     j.digests = mem_new(ckpt_tensor_count(j.f), CKPT_DIGEST_MAX);
-    int status = digest_all(&j, &err) == CKPT_OK ? YES : trouble(&err, path);
+    int status = digest_all(&j, &err) == CKPT_OK ? YES : report_error(&err, path);
     if (status == YES) {
         uint32_t *rows = rows_sorted(j.f, NULL, 0, false, &n);
         if (ui.json)
-            print_json(&j, rows, n);
+            print_hash_json(&j, rows, n);
         else
-            print_text(&j, rows, n);
+            print_hash_text(&j, rows, n);
         free(rows);
     }
     free(j.digests);
@@ -137,7 +137,7 @@ static int hash(const char *path)
     return status;
 }
 
-static int run(int n, char **operand)
+static int run_hash(int n, char **operand)
 {
     int (*of_bytes)(const char *) = file_sha256      ? hash_of_file
                                     : payload_sha256 ? hash_of_payload
@@ -149,5 +149,5 @@ static int run(int n, char **operand)
     if (of_bytes && (xxh3 || total || ignore_crc || globs.n || ui.root))
         return usage_error("hash", "--xxh3, --total, --ignore-crc, --glob and --root are about tensors, "
                                    "not a file's bytes");
-    return files_each(n, operand, FILES_LINES, of_bytes ? of_bytes : hash);
+    return files_each(n, operand, FILES_LINES, of_bytes ? of_bytes : hash_file);
 }

@@ -6,14 +6,14 @@
 #include "cmd.h"
 #include "guess.h"
 
-static int run(int n, char **operand);
+static int run_help(int n, char **operand);
 
 static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_help = {"help", "[COMMAND|formats|json]", "show the manual of a command", options, 0, 1,
-                             run,    NULL};
+const struct cmd cmd_help = {
+    "help", "[COMMAND|formats|json]", "show the manual of a command", options, 0, 1, run_help, NULL};
 
 /* Does man(1) know PAGE? Asked without a shell. */
 static bool has_page(const char *section, const char *page)
@@ -48,7 +48,7 @@ static bool own_folder(struct text *to)
     return true;
 }
 
-/* find_page - the page as it stands next to the program, installed or in the tree that it was built in. */
+/* find_page - the man page next to the program, installed or in the source tree. */
 static bool find_page(struct text *to, const char *section, const char *page)
 {
     static const struct {
@@ -86,21 +86,22 @@ static void show_page(const char *section, const char *page, struct text *path)
     execlp("nroff", "nroff", "-mandoc", path->ptr, (char *)NULL);
 }
 
-static int topic(const char *word)
+static int find_topic(const char *word)
 {
     struct text path = {0}, page = {0};
     text_addf(&page, "ckpt-%s", word);
     show_page("7", page.ptr, &path);
-    int status = path.len ? trouble_text(CKPT_ENOTFOUND, NULL, path.ptr,
-                                         "there is no man, mandoc or nroff to show %s(7) with", page.ptr)
-                          : trouble_text(CKPT_ENOTFOUND, NULL, "make install puts the manual where man looks",
-                                         "the manual page %s(7) is not installed", page.ptr);
+    int status = path.len
+                     ? report_failure(CKPT_ENOTFOUND, NULL, path.ptr,
+                                      "there is no man, mandoc or nroff to show %s(7) with", page.ptr)
+                     : report_failure(CKPT_ENOTFOUND, NULL, "make install puts the manual where man looks",
+                                      "the manual page %s(7) is not installed", page.ptr);
     text_free(&path);
     text_free(&page);
     return status;
 }
 
-static int run(int n, char **operand)
+static int run_help(int n, char **operand)
 {
     struct text path = {0};
     char page[64];
@@ -109,7 +110,7 @@ static int run(int n, char **operand)
         return YES;
     }
     if (strcmp(operand[0], "formats") == 0 || strcmp(operand[0], "json") == 0)
-        return topic(operand[0]);
+        return find_topic(operand[0]);
     const struct cmd *cmd = cmd_find(operand[0]);
     if (!cmd)
         return guess_command(1, operand);
@@ -117,7 +118,7 @@ static int run(int n, char **operand)
     show_page("1", page, &path);
     opt_usage(cmd, stdout); /* without the page, the short form */
     if (path.len)
-        notice(path.ptr, "the page; there is no man, mandoc or nroff to show it with");
+        print_notice(path.ptr, "the page; there is no man, mandoc or nroff to show it with");
     text_free(&path);
     return YES;
 }

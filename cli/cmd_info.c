@@ -6,15 +6,15 @@
 #include "metadata.h"
 #include "number.h"
 
-static int run(int n, char **operand);
+static int run_info(int n, char **operand);
 
 static const struct opt options[] = {
     FILES_RECURSIVE, FILES_NAMES, UI_JSON, UI_QUIET, {0},
 };
 
-const struct cmd cmd_info = {"info",  "FILE…", "what a checkpoint is: weights, wrappers, optimizer, dtypes",
-                             options, 1,       ANY_NUMBER,
-                             run,     NULL};
+const struct cmd cmd_info = {
+    "info", "FILE…", "what a checkpoint is: weights, wrappers, optimizer, dtypes",
+    options, 1, ANY_NUMBER, run_info, NULL};
 
 enum { LABEL = 13, MANY_VALUES = 8, DTYPES = CKPT_DT_NP + 1 };
 
@@ -24,12 +24,12 @@ struct facts {
     struct totals all, weights, by_dtype[DTYPES];
 };
 
-static bool same_name(ckpt_str a, ckpt_str b)
+static bool is_same_name(ckpt_str a, ckpt_str b)
 {
     return a.len == b.len && (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
-static bool below(ckpt_str name, ckpt_str root)
+static bool is_below(ckpt_str name, ckpt_str root)
 {
     if (!root.len)
         return true;
@@ -40,35 +40,35 @@ static bool below(ckpt_str name, ckpt_str root)
 static bool is_main(const struct facts *x, const ckpt_weights *w)
 {
     return x->info.has_weights && !w->averaged &&
-           (below(w->name, x->info.weights_root) || same_name(w->name, x->info.weights_root));
+           (is_below(w->name, x->info.weights_root) || is_same_name(w->name, x->info.weights_root));
 }
 
-/* is_other - is NAME below the optimizer's state or an averaged copy, which may stand next to the weights? */
+/* is_other - is NAME below the optimizer's state or an averaged copy, which can be next to the weights? */
 static bool is_other(const struct facts *x, ckpt_str name)
 {
-    bool other = x->info.optimizer_path.len && below(name, x->info.optimizer_path);
+    bool other = x->info.optimizer_path.len && is_below(name, x->info.optimizer_path);
     for (size_t i = 0; i < x->info.nweights && !other; i++) {
         const ckpt_weights *w = ckpt_weights_at(x->f, i);
-        other = w->averaged && w->name.len && below(name, w->name);
+        other = w->averaged && w->name.len && is_below(name, w->name);
     }
     return other;
 }
 
-static void count(struct facts *x)
+static void count_tensors(struct facts *x)
 {
     ckpt_tensor it = CKPT_INIT(ckpt_tensor), *t = &it;
     for (uint32_t i = 0; ckpt_tensor_at(x->f, i, &it); i++) {
         totals_add(&x->all, t);
         if (t->dtype < DTYPES)
             totals_add(&x->by_dtype[t->dtype], t);
-        if (x->info.has_weights && below(t->name, x->info.weights_root) && !is_other(x, t->name))
+        if (x->info.has_weights && is_below(t->name, x->info.weights_root) && !is_other(x, t->name))
             totals_add(&x->weights, t);
     }
 }
 
 /* -------------------------------------------------------------------- text */
 
-static void label(struct text *out, const char *word)
+static void begin_label(struct text *out, const char *word)
 {
     text_clear(out);
     size_t n = text_columns(word, strlen(word));
@@ -78,7 +78,7 @@ static void label(struct text *out, const char *word)
     text_addf(out, "%*s", (int)(n < LABEL ? LABEL - n : 2), "");
 }
 
-static void sums(struct text *out, const struct totals *sum)
+static void add_totals(struct text *out, const struct totals *sum)
 {
     text_noun(out, sum->tensors, "tensor", "tensors");
     text_add(out, ", ");
@@ -108,39 +108,40 @@ static void print_title(const struct facts *x, struct text *out)
 static void print_weights(const struct facts *x, struct text *out)
 {
     if (x->info.has_weights) {
-        label(out, "weights");
+        begin_label(out, "weights");
         if (x->info.weights_root.len) {
             text_name(out, x->info.weights_root);
             text_add(out, "   ");
         }
-        sums(out, &x->weights);
+        add_totals(out, &x->weights);
         line_put(out);
     }
     if (!x->info.has_weights || x->all.tensors != x->weights.tensors) {
-        label(out, "all");
-        sums(out, &x->all);
+        begin_label(out, "all");
+        add_totals(out, &x->all);
         line_put(out);
     }
 }
 
-/* Averaged copies and further networks: what prefix work and casts without a glob act on, too. */
+/* print_more_weights - averaged copies and other networks, to which strip, add and casts of the weights also
+ * apply. */
 static void print_more_weights(const struct facts *x, struct text *out)
 {
     for (size_t i = 0; i < x->info.nweights; i++) {
         const ckpt_weights *w = ckpt_weights_at(x->f, i);
         if (is_main(x, w))
             continue;
-        label(out, w->averaged ? "averaged" : "");
+        begin_label(out, w->averaged ? "averaged" : "");
         if (w->name.len) {
             text_name(out, w->name);
             text_add(out, "   ");
         }
-        sums(out, &(struct totals){w->tensors, w->elements, w->bytes});
+        add_totals(out, &(struct totals){w->tensors, w->elements, w->bytes});
         line_put(out);
     }
 }
 
-/* The suffix of one file that holds what X does; NULL: that of X. */
+/* suffix_of - the suffix of a single file with the content of X; NULL: that of X. */
 static const char *suffix_of(const struct facts *x)
 {
     if (strcmp(ckpt_file_format(x->f), "hf-shards") != 0)
@@ -148,14 +149,14 @@ static const char *suffix_of(const struct facts *x)
     return x->info.weights_only >= 0 ? ".pt" : ".safetensors";
 }
 
-/* One --auto takes all that is certain; the rest may be a part's real name. */
-static void print_fix(const struct facts *x, const ckpt_wrapper *w, bool *told, struct text *out)
+/* print_fix - one --auto removes all certain prefixes; the others may be the real name of a submodule. */
+static void print_fix(const struct facts *x, const ckpt_wrapper *w, bool *auto_printed, struct text *out)
 {
-    if (w->certain && *told)
+    if (w->certain && *auto_printed)
         return;
     if (w->certain) {
         text_add(out, "   fix: ckpt strip --auto ");
-        *told = true;
+        *auto_printed = true;
     } else {
         text_add(out, "   if a wrapper left it: ckpt strip ");
         text_add(out, w->anywhere ? "--anywhere " : "");
@@ -169,10 +170,10 @@ static void print_fix(const struct facts *x, const ckpt_wrapper *w, bool *told, 
 
 static void print_wrappers(const struct facts *x, struct text *out)
 {
-    bool told = false;
+    bool auto_printed = false;
     for (size_t i = 0; i < x->info.nwrappers; i++) {
         const ckpt_wrapper *w = ckpt_wrapper_at(x->f, i);
-        label(out, i ? "" : "prefix");
+        begin_label(out, i ? "" : "prefix");
         text_name(out, w->prefix);
         text_add(out, w->tensors == w->of ? "   on all " : "   on ");
         text_count(out, w->tensors);
@@ -184,13 +185,14 @@ static void print_wrappers(const struct facts *x, struct text *out)
             text_add(out, " of ");
             text_name(out, w->where);
         }
-        print_fix(x, w, &told, out);
+        print_fix(x, w, &auto_printed, out);
         line_put(out);
     }
 }
 
-/* print_way - to be rid of the prefix of W: a copy that has it next to the weights stands for them alone. */
-static void print_way(const struct facts *x, const ckpt_weights *w, struct text *out)
+/* print_prefix_command - prints the command that removes the prefix of W or, if only an averaged copy has it,
+ * that selects the copy. */
+static void print_prefix_command(const struct facts *x, const ckpt_weights *w, struct text *out)
 {
     bool copy = w->prefixed < w->tensors - w->tensors / 4;
     struct text word = {0};
@@ -215,7 +217,7 @@ static void print_prefixes(const struct facts *x, struct text *out)
         const ckpt_weights *w = ckpt_weights_at(x->f, i);
         if (!w->prefix.len)
             continue;
-        label(out, first ? "prefix" : "");
+        begin_label(out, first ? "prefix" : "");
         first = false;
         text_name(out, w->prefix);
         text_add(out, w->prefixed == w->tensors ? "   on all " : "   on ");
@@ -228,7 +230,7 @@ static void print_prefixes(const struct facts *x, struct text *out)
             text_add(out, " of ");
             text_name(out, w->name);
         }
-        print_way(x, w, out);
+        print_prefix_command(x, w, out);
         line_put(out);
     }
 }
@@ -237,7 +239,7 @@ static void print_optimizer(const struct facts *x, struct text *out)
 {
     if (!x->info.optimizer.len)
         return;
-    label(out, "optimizer");
+    begin_label(out, "optimizer");
     if (x->info.optimizer_path.len) {
         text_name(out, x->info.optimizer_path);
         text_add(out, "   ");
@@ -246,8 +248,9 @@ static void print_optimizer(const struct facts *x, struct text *out)
     line_put(out);
 }
 
-/* A numpy scalar near the top is what training scripts keep their best score in. */
-static bool scalar(const struct facts *x, uint32_t row, struct text *out)
+/* add_scalar - row ROW, if it is a numpy scalar near the top, as which training scripts save their best
+ * score. */
+static bool add_scalar(const struct facts *x, uint32_t row, struct text *out)
 {
     const ckpt_tensor it = tensor_at(x->f, row), *t = &it;
     uint8_t bytes[32];
@@ -263,13 +266,13 @@ static bool scalar(const struct facts *x, uint32_t row, struct text *out)
     return true;
 }
 
-/* Some of many values: those that fit are shown, the others counted. */
-struct some {
+/* A line of values: the first ones are shown, the others counted. */
+struct value_list {
     struct text *out;
     size_t shown, more;
 };
 
-static bool room_for_one(struct some *s)
+static bool room_for_one(struct value_list *s)
 {
     if (s->shown == MANY_VALUES) {
         s->more++;
@@ -279,7 +282,8 @@ static bool room_for_one(struct some *s)
     return true;
 }
 
-/* What a value is of: people look for hyper-parameters, and for what a scheduler keeps last of all. */
+/* How interesting a value is: people look for hyper-parameters first, and for the state of a scheduler
+ * last. */
 enum interest { HYPER_PARAMETER, OTHER, INTERNAL };
 
 static enum interest interest_of(const ckpt_leaf *leaf)
@@ -300,13 +304,13 @@ static enum interest interest_of(const ckpt_leaf *leaf)
     return found;
 }
 
-static void add_leaves(const struct facts *x, struct some *s, uint32_t level, enum interest interest)
+static void add_leaves(const struct facts *x, struct value_list *s, uint32_t level, enum interest interest)
 {
     const ckpt_leaf *leaf;
     for (size_t i = 0; (leaf = ckpt_leaf_at(x->f, i)); i++) {
         if (leaf->npath != level || interest_of(leaf) != interest)
             continue;
-        if (x->info.optimizer_path.len && below(leaf->name, x->info.optimizer_path))
+        if (x->info.optimizer_path.len && is_below(leaf->name, x->info.optimizer_path))
             continue;
         if (!room_for_one(s))
             continue;
@@ -316,15 +320,15 @@ static void add_leaves(const struct facts *x, struct some *s, uint32_t level, en
     }
 }
 
-static void print_values(const struct facts *x, struct text *out)
+static void print_info_values(const struct facts *x, struct text *out)
 {
-    struct some s = {.out = out};
+    struct value_list s = {.out = out};
     struct text one = {0};
-    label(out, "values");
+    begin_label(out, "values");
     add_leaves(x, &s, 1, OTHER);
     for (uint32_t i = 0; i < ckpt_tensor_count(x->f); i++) {
         text_clear(&one);
-        if (scalar(x, i, &one) && room_for_one(&s))
+        if (add_scalar(x, i, &one) && room_for_one(&s))
             text_add(out, one.ptr);
     }
     text_free(&one);
@@ -336,11 +340,11 @@ static void print_values(const struct facts *x, struct text *out)
         line_put(out);
 }
 
-static void print_metadata(const struct facts *x, struct text *out)
+static void print_info_metadata(const struct facts *x, struct text *out)
 {
-    struct some s = {.out = out};
+    struct value_list s = {.out = out};
     ckpt_leaf pair;
-    label(out, "metadata");
+    begin_label(out, "metadata");
     for (size_t i = 0; metadata_next(x->f, &i, &pair);) {
         if (!room_for_one(&s))
             continue;
@@ -366,7 +370,7 @@ static void print_dtypes(const struct facts *x, struct text *out)
 {
     const struct totals *seen[DTYPES];
     size_t n = 0;
-    label(out, "dtypes");
+    begin_label(out, "dtypes");
     for (int d = 1; d < DTYPES; d++)
         if (x->by_dtype[d].elements || (x->by_dtype[d].tensors && d != CKPT_DT_NP))
             seen[n++] = &x->by_dtype[d];
@@ -382,24 +386,24 @@ static void print_dtypes(const struct facts *x, struct text *out)
 static void print_rest(const struct facts *x, struct text *out)
 {
     if (x->info.aliases) {
-        label(out, "ties");
+        begin_label(out, "ties");
         text_noun(out, x->info.aliases, "name shows", "names show");
         text_add(out, " the bytes of an earlier one");
         line_put(out);
     }
     if (x->info.unreferenced) {
-        label(out, "unused");
+        begin_label(out, "unused");
         text_size(out, x->info.unreferenced);
         text_add(out, " that no tensor shows");
         line_put(out);
     }
     if (x->info.executes_code) {
-        label(out, "code");
+        begin_label(out, "code");
         text_add(out, "carries code that loading runs; ckpt reads it as data");
         line_put(out);
     }
     if (x->info.weights_only >= 0) {
-        label(out, "load");
+        begin_label(out, "load");
         text_addf(out, "torch.load(weights_only=True) %s", x->info.weights_only ? "loads it" : "refuses it");
         if (!x->info.weights_only && x->info.weights_only_why.len) {
             text_add(out, ": ");
@@ -409,7 +413,7 @@ static void print_rest(const struct facts *x, struct text *out)
     }
 }
 
-static void print_text(const struct facts *x)
+static void print_info_text(const struct facts *x)
 {
     struct text out = {0};
     print_title(x, &out);
@@ -418,8 +422,8 @@ static void print_text(const struct facts *x)
     print_wrappers(x, &out);
     print_prefixes(x, &out);
     print_optimizer(x, &out);
-    print_values(x, &out);
-    print_metadata(x, &out);
+    print_info_values(x, &out);
+    print_info_metadata(x, &out);
     print_dtypes(x, &out);
     print_rest(x, &out);
     text_free(&out);
@@ -495,16 +499,16 @@ static void optimizer_json(json *j, const ckpt_info *info)
     json_str(one, "summary", info->optimizer);
 }
 
-static void values_json(json *j, const struct facts *x)
+static void info_values_json(json *j, const struct facts *x)
 {
     json *list = json_add_array(j, "values");
     const ckpt_leaf *leaf;
     for (size_t i = 0; (leaf = ckpt_leaf_at(x->f, i)); i++)
-        if (leaf->npath <= 2 && !(x->info.optimizer_path.len && below(leaf->name, x->info.optimizer_path)))
+        if (leaf->npath <= 2 && !(x->info.optimizer_path.len && is_below(leaf->name, x->info.optimizer_path)))
             json_leaf(json_add_object(list, NULL), leaf);
 }
 
-static void print_json(const struct facts *x)
+static void print_info_json(const struct facts *x)
 {
     const ckpt_info *info = &x->info;
     json *j = json_schema("ckpt.info.v1");
@@ -523,7 +527,7 @@ static void print_json(const struct facts *x)
                         x->by_dtype[d].elements, x->by_dtype[d].bytes);
     json_totals(j, "total", x->all.tensors, x->all.elements, x->all.bytes);
     optimizer_json(j, info);
-    values_json(j, x);
+    info_values_json(j, x);
     metadata_json(j, x->f);
     aliases_json(j, x->f);
     json_u64(j, "unreferenced_bytes", info->unreferenced);
@@ -538,7 +542,7 @@ static void print_json(const struct facts *x)
     json_line(j, stdout);
 }
 
-static int inform(const char *path)
+static int inform_about(const char *path)
 {
     struct facts x = {.f = open_input(path, false), .info = CKPT_INIT(ckpt_info)};
     ckpt_error err;
@@ -546,16 +550,16 @@ static int inform(const char *path)
     if (!x.f)
         return TROUBLE;
     if (ckpt_inspect(x.f, &x.info, &err) != CKPT_OK) {
-        status = trouble(&err, path);
+        status = report_error(&err, path);
     } else {
-        count(&x);
+        count_tensors(&x);
         if (ui.json)
-            print_json(&x);
+            print_info_json(&x);
         else
-            print_text(&x);
+            print_info_text(&x);
     }
     close_input(x.f);
     return status;
 }
 
-static int run(int n, char **operand) { return files_each(n, operand, FILES_BLOCKS, inform); }
+static int run_info(int n, char **operand) { return files_each(n, operand, FILES_BLOCKS, inform_about); }

@@ -8,7 +8,7 @@
 #include "progress.h"
 #include "tree.h"
 
-static int run(int n, char **operand);
+static int run_ls(int n, char **operand);
 
 static struct list globs;
 static bool wide, as_tree, as_tsv, values, as_text, ignore_crc;
@@ -37,12 +37,12 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_ls = {"ls", "FILE…", "list the tensors of checkpoints", options, 1, ANY_NUMBER,
-                           run,  NULL};
+const struct cmd cmd_ls = {"ls",   "FILE…", "list the tensors of checkpoints", options, 1, ANY_NUMBER,
+                           run_ls, NULL};
 
 /* -------------------------------------------------------------------- text */
 
-static void strides(struct text *out, const ckpt_tensor *t, const char *between)
+static void add_strides(struct text *out, const ckpt_tensor *t, const char *between)
 {
     uint64_t *s = mem_new(t->ndim, sizeof *s), step = 1;
     for (uint32_t i = t->ndim; i-- > 0;) {
@@ -53,7 +53,7 @@ static void strides(struct text *out, const ckpt_tensor *t, const char *between)
     free(s);
 }
 
-static void ties(struct text *out, const ckpt_file *f, const ckpt_tensor *t)
+static void add_tie_cell(struct text *out, const ckpt_file *f, const ckpt_tensor *t)
 {
     if (t->alias_of == CKPT_NO_TENSOR)
         return;
@@ -61,7 +61,7 @@ static void ties(struct text *out, const ckpt_file *f, const ckpt_tensor *t)
     text_name(out, ckpt_tensor_name(f, t->alias_of));
 }
 
-static void remark(struct text *out, const ckpt_tensor *t)
+static void add_remark(struct text *out, const ckpt_tensor *t)
 {
     const char *gap = "";
     if (t->kind != CKPT_DENSE) {
@@ -93,15 +93,15 @@ static void long_cells(struct table *w, const ckpt_file *f, const ckpt_tensor *t
         text_uint(&w->text, t->storage_offset);
     table_cell(w);
     if (t->has_shape && stored)
-        strides(&w->text, t, ", ");
+        add_strides(&w->text, t, ", ");
     table_cell(w);
-    ties(&w->text, f, t);
+    add_tie_cell(&w->text, f, t);
     table_cell(w);
-    remark(&w->text, t);
+    add_remark(&w->text, t);
     table_cell(w);
 }
 
-static void header(struct table *w)
+static void add_header(struct table *w)
 {
     static const char *const head[] = {"NAME",   "DTYPE",  "SHAPE",   "SIZE",       "STORAGE",
                                        "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
@@ -121,7 +121,7 @@ struct listing {
 static void table_rows(struct table *w, const void *user)
 {
     const struct listing *l = user;
-    header(w);
+    add_header(w);
     for (size_t i = 0; i < l->n; i++) {
         ckpt_tensor it = CKPT_INIT(ckpt_tensor);
         const ckpt_tensor *t = &it;
@@ -143,14 +143,14 @@ static void table_rows(struct table *w, const void *user)
     }
 }
 
-static void print_table(const ckpt_file *f, const uint32_t *rows, size_t n)
+static void print_ls_table(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct table w = {.columns = wide ? 9 : 4, .right = {false, false, false, true, true, true}};
     table_flow(&w, table_rows, &(struct listing){f, rows, n}, stdout, ui.tty);
     table_free(&w);
 }
 
-static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
+static void print_ls_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct text out = {0};
     for (size_t i = 0; i < n; i++) {
@@ -174,7 +174,7 @@ static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
             text_uint(&out, t->storage_offset);
             text_byte(&out, '\t');
             if (t->has_shape && stored)
-                strides(&out, t, ",");
+                add_strides(&out, t, ",");
             text_add(&out, "\t");
             if (t->alias_of != CKPT_NO_TENSOR)
                 text_name(&out, ckpt_tensor_name(f, t->alias_of));
@@ -192,9 +192,9 @@ static void notice_no_tensors(const ckpt_file *f, const char *path)
 {
     size_t n = ckpt_leaf_count(f);
     if (n)
-        notice(path, "no tensors; --values lists the %zu other value%s", n, n == 1 ? "" : "s");
+        print_notice(path, "no tensors; --values lists the %zu other value%s", n, n == 1 ? "" : "s");
     else
-        notice(path, "no tensors");
+        print_notice(path, "no tensors");
 }
 
 static bool print_value(const ckpt_leaf *leaf)
@@ -222,7 +222,7 @@ static size_t print_values(const ckpt_file *f)
     return n;
 }
 
-static void print_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
+static void print_ls_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct text out = {0};
     struct totals sum = {0};
@@ -241,59 +241,21 @@ static void print_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
 
 /* -------------------------------------------------------------------- JSON */
 
-static void name_of(json *j, const char *key, const ckpt_file *f, uint32_t row)
+static void print_row(const ckpt_file *f, uint32_t row)
 {
-    if (row == CKPT_NO_TENSOR)
-        json_null(j, key);
-    else
-        json_str(j, key, ckpt_tensor_name(f, row));
-}
-
-static void place_json(json *j, const ckpt_tensor *t)
-{
-    struct text s = {0};
-    if (t->has_shape) {
-        strides(&s, t, ",");
-        json_raw(j, "stride", s.ptr);
-        text_free(&s);
+    static char *line;
+    static size_t room;
+    size_t n = ckpt_tensor_json(f, row, line, room);
+    if (n >= room) {
+        line = mem_grow(line, room = n + 256, 1);
+        n = ckpt_tensor_json(f, row, line, room);
     }
-    if (t->storage == CKPT_NO_STORAGE) {
-        json_null(j, "storage");
-    } else {
-        json_u64(j, "storage", t->storage);
-        json_u64(j, "storage_offset", t->storage_offset);
-    }
-    if (t->file_offset == CKPT_NO_OFFSET)
-        json_null(j, "file_offset");
-    else
-        json_u64(j, "file_offset", t->file_offset);
+    if (!n)
+        mem_fail();
+    json_row_text(line, n, stdout);
 }
 
-static json *row_json(const ckpt_file *f, const ckpt_tensor *t)
-{
-    json *j = json_object();
-    json_tensor(j, t);
-    json_u64(j, "bytes", t->has_data ? t->nbytes : 0);
-    json_text(j, "kind", ckpt_kind_name((ckpt_kind)t->kind));
-    place_json(j, t);
-    json_bool(j, "requires_grad", t->requires_grad);
-    json_bool(j, "parameter", t->parameter);
-    name_of(j, "alias_of", f, t->alias_of);
-    name_of(j, "part_of", f, t->part_of);
-    if (t->conj)
-        json_bool(j, "conj", true);
-    if (t->neg)
-        json_bool(j, "neg", true);
-    if (t->klass.len)
-        json_str(j, "class", t->klass);
-    if (t->location.len)
-        json_str(j, "location", t->location);
-    if (t->note.len)
-        json_str(j, "note", t->note);
-    return j;
-}
-
-static void print_json(const ckpt_file *f, const uint32_t *rows, size_t n)
+static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct totals sum = {0};
     json *head = json_schema("ckpt.ls.v1"), *tail = json_object();
@@ -301,9 +263,9 @@ static void print_json(const ckpt_file *f, const uint32_t *rows, size_t n)
     json_text(head, "format", ckpt_file_format(f));
     json_begin(head, "tensors", stdout);
     for (size_t i = 0; i < n; i++) {
-        const ckpt_tensor it = tensor_at(f, rows[i]), *t = &it;
-        totals_add(&sum, t);
-        json_row(row_json(f, t), stdout);
+        const ckpt_tensor it = tensor_at(f, rows[i]);
+        totals_add(&sum, &it);
+        print_row(f, rows[i]);
     }
     json_totals(tail, "total", sum.tensors, sum.elements, sum.bytes);
     if (values) {
@@ -347,7 +309,7 @@ static void text_row(ckpt_file *f, uint32_t row)
 }
 
 /* git gives up on a textconv that fails: whatever is wrong becomes the text. */
-static void textconv(const char *path)
+static void print_textconv(const char *path)
 {
     char line[1400];
     ckpt_error err;
@@ -376,7 +338,7 @@ static void textconv(const char *path)
 
 /* Two tensors of one joined name, {"a": {"b": …}, "a.b": …}: only their paths
  * differ. In natural order they are neighbours. */
-static void tell_twins(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
+static void notice_same_names(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
 {
     ckpt_str a, b = {0};
     for (size_t i = 0; order == ORDER_NATURAL && i < n; i++) {
@@ -386,13 +348,13 @@ static void tell_twins(const ckpt_file *f, const char *path, const uint32_t *row
             continue;
         struct text name = {0};
         text_name(&name, a);
-        notice(path, "two tensors are called \"%s\"; --json tells them apart by their paths", name.ptr);
+        print_notice(path, "two tensors are called \"%s\"; --json tells them apart by their paths", name.ptr);
         text_free(&name);
         return;
     }
 }
 
-static int list(const char *path)
+static int list_file(const char *path)
 {
     ckpt_file *f = open_input(path, ignore_crc);
     ckpt_error err;
@@ -401,21 +363,21 @@ static int list(const char *path)
         return TROUBLE;
     if (ui.json && ckpt_file_locate(f, &err) != CKPT_OK) { /* the table has no file offsets */
         close_input(f);
-        return trouble(&err, path);
+        return report_error(&err, path);
     }
     uint32_t *rows = rows_sorted(f, globs.at, globs.n, (enum row_order)order, &n);
     if (ui.json)
-        print_json(f, rows, n);
+        print_ls_json(f, rows, n);
     else if (as_tsv)
-        print_tsv(f, rows, n);
+        print_ls_tsv(f, rows, n);
     else if (as_tree || depth)
         (as_tree ? tree_print : tree_groups)(f, rows, n, depth, stdout);
     else
-        print_table(f, rows, n);
+        print_ls_table(f, rows, n);
     size_t found = n + (values && !ui.json ? print_values(f) : 0);
     if (ui.tty && !ui.json && !as_tsv)
-        print_totals(f, rows, n);
-    tell_twins(f, path, rows, n);
+        print_ls_totals(f, rows, n);
+    notice_same_names(f, path, rows, n);
     if (!ckpt_tensor_count(f) && !values)
         notice_no_tensors(f, path);
     if (!found && globs.n)
@@ -425,10 +387,10 @@ static int list(const char *path)
     return found || !globs.n ? YES : NO;
 }
 
-static int run(int n, char **operand)
+static int run_ls(int n, char **operand)
 {
     mem_keep();
     for (int i = 0; as_text && i < n; i++)
-        textconv(operand[i]);
-    return as_text ? YES : files_each(n, operand, as_tsv ? FILES_COLUMN : FILES_HEADING, list);
+        print_textconv(operand[i]);
+    return as_text ? YES : files_each(n, operand, as_tsv ? FILES_COLUMN : FILES_HEADING, list_file);
 }

@@ -3,7 +3,7 @@
 
 #include "edit.h"
 
-static int run(int n, char **operand);
+static int run_meta(int n, char **operand);
 
 static struct list unset;
 
@@ -22,14 +22,19 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_meta = {
-    "meta", "FILE [KEY=VALUE…]", "print or change the metadata of safetensors", options, 1, ANY_NUMBER, run,
-    NULL};
+const struct cmd cmd_meta = {"meta",
+                             "FILE [KEY=VALUE…]",
+                             "print or change the metadata of safetensors",
+                             options,
+                             1,
+                             ANY_NUMBER,
+                             run_meta,
+                             NULL};
 
 /* A key and what becomes of it. */
 struct change {
     ckpt_str key, from, to;
-    bool tie;   /* FROM is the tensor of which KEY is a second name */
+    bool tie;   /* KEY is a second name of the tensor FROM */
     bool named; /* on the command line */
 };
 
@@ -39,16 +44,16 @@ struct changes {
     size_t n, changed;
 };
 
-static bool same(ckpt_str a, ckpt_str b)
+static bool is_same_value(ckpt_str a, ckpt_str b)
 {
     return a.len == b.len && (a.ptr != NULL) == (b.ptr != NULL) &&
            (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
-static struct change *change_of(struct changes *c, ckpt_str key)
+static struct change *find_change(struct changes *c, ckpt_str key)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (same(c->at[i].key, key))
+        if (is_same_value(c->at[i].key, key))
             return &c->at[i];
     return NULL;
 }
@@ -57,7 +62,7 @@ static FILE *report_to(void) { return writing.output && strcmp(writing.output, "
 
 /* --------------------------------------------------------------- the edits */
 
-static void read_all(const ckpt_file *f, struct changes *c, size_t more)
+static void read_metadata(const ckpt_file *f, struct changes *c, size_t more)
 {
     ckpt_pair m;
     c->at = mem_new(ckpt_metadata_count(f) + more + 1, sizeof *c->at);
@@ -72,7 +77,7 @@ static int set_all(struct changes *c, int n, char **operand)
         if (!eq || eq == operand[i])
             return usage_error("meta", "'%s' is not KEY=VALUE", operand[i]);
         ckpt_str key = {operand[i], (size_t)(eq - operand[i])};
-        struct change *x = change_of(c, key);
+        struct change *x = find_change(c, key);
         if (!x) {
             x = &c->at[c->n++];
             *x = (struct change){.key = key};
@@ -88,35 +93,35 @@ static int set_all(struct changes *c, int n, char **operand)
 static int unset_all(const char *input, struct changes *c)
 {
     for (size_t i = 0; i < unset.n; i++) {
-        struct change *x = change_of(c, str_of(unset.at[i]));
+        struct change *x = find_change(c, str_of(unset.at[i]));
         if (x && x->named)
             return usage_error("meta", "'%s' is given twice", unset.at[i]);
         if (x)
             x->to = (ckpt_str){NULL, 0};
         else if (writing.strict)
-            return trouble_text(CKPT_ENOTFOUND, input, NULL, "--strict: no key \"%s\"; nothing written",
-                                unset.at[i]);
+            return report_failure(CKPT_ENOTFOUND, input, NULL, "--strict: no key \"%s\"; nothing written",
+                                  unset.at[i]);
         else
-            notice(input, "no key \"%s\" to remove", unset.at[i]);
+            print_notice(input, "no key \"%s\" to remove", unset.at[i]);
     }
     for (size_t i = 0; i < c->n; i++)
-        c->changed += !same(c->at[i].from, c->at[i].to);
+        c->changed += !is_same_value(c->at[i].from, c->at[i].to);
     return YES;
 }
 
 /* -------------------------------------------------------------- the report */
 
-static void put_pair(struct text *out, ckpt_str key, ckpt_str value)
+static void add_pair(struct text *out, ckpt_str key, ckpt_str value)
 {
     text_name(out, key);
     text_add(out, "=");
     text_name(out, value);
 }
 
-static void print_change(struct text *out, const struct change *x)
+static void print_meta_change(struct text *out, const struct change *x)
 {
     text_add(out, !x->from.ptr ? "+ " : !x->to.ptr ? "- " : "~ ");
-    put_pair(out, x->key, x->from.ptr ? x->from : x->to);
+    add_pair(out, x->key, x->from.ptr ? x->from : x->to);
     if (x->from.ptr && x->to.ptr) {
         text_add(out, " → ");
         text_name(out, x->to);
@@ -124,15 +129,15 @@ static void print_change(struct text *out, const struct change *x)
     text_add(out, "\n");
 }
 
-static void print_text(const struct changes *c, bool changes)
+static void print_meta_text(const struct changes *c, bool changes)
 {
     struct text out = {0};
     for (size_t i = 0; i < c->n; i++) {
         const struct change *x = &c->at[i];
-        if (changes && !same(x->from, x->to)) {
-            print_change(&out, x);
+        if (changes && !is_same_value(x->from, x->to)) {
+            print_meta_change(&out, x);
         } else if (!changes) {
-            put_pair(&out, x->key, x->to);
+            add_pair(&out, x->key, x->to);
             text_add(&out, "\n");
         }
     }
@@ -156,7 +161,7 @@ static void list_json(const struct changes *c, json *j)
             json *one = json_add_object(list, NULL);
             json_str(one, "key", c->at[i].key);
             json_str(one, "value", c->at[i].to);
-            if (same(c->at[i].from, c->at[i].to)) /* else the output shows it */
+            if (is_same_value(c->at[i].from, c->at[i].to)) /* else the output shows it */
                 json_bool(one, "tie", c->at[i].tie);
         }
 }
@@ -165,7 +170,7 @@ static void changes_json(const struct changes *c, json *j)
 {
     json *list = json_add_array(j, "changes");
     for (size_t i = 0; i < c->n; i++)
-        if (!same(c->at[i].from, c->at[i].to)) {
+        if (!is_same_value(c->at[i].from, c->at[i].to)) {
             json *one = json_add_object(list, NULL);
             json_str(one, "key", c->at[i].key);
             text_or_null(one, "from", c->at[i].from);
@@ -173,11 +178,11 @@ static void changes_json(const struct changes *c, json *j)
         }
 }
 
-/* print - what there is, or (WROTE not NULL) what changes and where it went. */
-static void print(const ckpt_file *f, const char *input, const struct changes *c, const char *wrote)
+/* print_metadata - what there is, or (WROTE not NULL) what changes and where it went. */
+static void print_metadata(const ckpt_file *f, const char *input, const struct changes *c, const char *wrote)
 {
     if (!ui.json) {
-        print_text(c, wrote != NULL);
+        print_meta_text(c, wrote != NULL);
         return;
     }
     json *j = json_schema("ckpt.meta.v1");
@@ -200,28 +205,29 @@ static void print(const ckpt_file *f, const char *input, const struct changes *c
 
 /* ---------------------------------------------------------------- the write */
 
-/* is_tensor - has F a tensor called NAME, and not as a second name in the metadata? */
-static bool is_tensor(const ckpt_file *f, const struct changes *c, ckpt_str name)
+/* is_own_tensor - has F a tensor called NAME, and not as a second name in the metadata? */
+static bool is_own_tensor(const ckpt_file *f, const struct changes *c, ckpt_str name)
 {
     bool second = false;
     for (size_t i = 0; i < c->n; i++)
-        second |= c->at[i].tie && same(c->at[i].key, name);
+        second |= c->at[i].tie && is_same_value(c->at[i].key, name);
     return !second && ckpt_tensor_find(f, name) != CKPT_NO_TENSOR;
 }
 
 /* makes_tie - is KEY a second name of a tensor from now on? */
 static bool makes_tie(const ckpt_file *f, const struct changes *c, const struct change *x)
 {
-    return x->to.ptr && !same(x->key, str_of("format")) && !same(x->key, str_of("__metadata__")) &&
-           is_tensor(f, c, x->to) && !is_tensor(f, c, x->key);
+    return x->to.ptr && !is_same_value(x->key, str_of("format")) &&
+           !is_same_value(x->key, str_of("__metadata__")) && is_own_tensor(f, c, x->to) &&
+           !is_own_tensor(f, c, x->key);
 }
 
-static void warn_of_ties(const ckpt_file *f, const char *input, const struct changes *c)
+static void notice_ties(const ckpt_file *f, const char *input, const struct changes *c)
 {
     struct text t = {0};
     for (size_t i = 0; i < c->n; i++) {
         const struct change *x = &c->at[i];
-        if (same(x->from, x->to))
+        if (is_same_value(x->from, x->to))
             continue;
         bool tie = makes_tie(f, c, x);
         if (!x->tie && !tie)
@@ -234,7 +240,7 @@ static void warn_of_ties(const ckpt_file *f, const char *input, const struct cha
         text_add(&t, tie         ? "\""
                      : x->to.ptr ? "\"; it is what the new text says"
                                  : "\"; the file no longer has it");
-        notice(input, "%s", t.ptr);
+        print_notice(input, "%s", t.ptr);
     }
     text_free(&t);
 }
@@ -260,13 +266,13 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
     if (s != CKPT_OK && in_place && s == CKPT_EUNSUPPORTED && !err.hint[0])
         snprintf(err.hint, sizeof err.hint, "-o OUT writes a copy with the new metadata");
     if (s != CKPT_OK)
-        return trouble(&err, input);
-    warn_of_ties(f, input, c);
+        return report_error(&err, input);
+    notice_ties(f, input, c);
     const char *wrote = writing.check || (!writing.in_place && !writing.output) ? ""
-                        : writing.in_place                                       ? input
-                                                                                 : writing.output;
+                        : writing.in_place                                      ? input
+                                                                                : writing.output;
     if (ui.json || !ui.quiet)
-        print(f, input, c, wrote);
+        print_metadata(f, input, c, wrote);
     return writing.check && c->changed ? NO : YES;
 }
 
@@ -286,7 +292,7 @@ static int check_options(const char *input)
     return YES;
 }
 
-static int run(int n, char **operand)
+static int run_meta(int n, char **operand)
 {
     struct changes c = {0};
     ckpt_recovered what;
@@ -299,16 +305,16 @@ static int run(int n, char **operand)
     ckpt_file *f = open_input(operand[0], false);
     if (!f)
         return TROUBLE;
-    read_all(f, &c, (size_t)n);
+    read_metadata(f, &c, (size_t)n);
     status = set_all(&c, n - 1, operand + 1);
     if (status == YES)
         status = unset_all(operand[0], &c);
     if (status == YES && edits)
         status = write_changes(f, operand[0], &c);
     else if (status == YES)
-        print(f, operand[0], &c, NULL);
+        print_metadata(f, operand[0], &c, NULL);
     if (status == YES && !edits && !c.n && strcmp(ckpt_file_format(f), "safetensors") != 0)
-        notice(operand[0], "a %s has no metadata; safetensors has", ckpt_file_title(f));
+        print_notice(operand[0], "a %s has no metadata; safetensors has", ckpt_file_title(f));
     free(c.at);
     close_input(f);
     return status;

@@ -1,6 +1,6 @@
 #include "edit.h"
 
-static int run(int n, char **operand);
+static int run_rename(int n, char **operand);
 
 static struct list rules;
 static const char *map;
@@ -17,9 +17,9 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_rename = {
-    "rename", "FILE -o OUT", "rename keys by regular expressions or a map", options, 1, 1, run, NULL};
+    "rename", "FILE -o OUT", "rename keys by regular expressions or a map", options, 1, 1, run_rename, NULL};
 
-static ckpt_status apply(ckpt_plan *p, ckpt_error *err)
+static ckpt_status rename_keys(ckpt_plan *p, ckpt_error *err)
 {
     ckpt_status s = map ? ckpt_plan_rename_map(p, map, err) : CKPT_OK;
     for (size_t i = 0; s == CKPT_OK && i < rules.n; i++)
@@ -27,10 +27,10 @@ static ckpt_status apply(ckpt_plan *p, ckpt_error *err)
     return s;
 }
 
-static int run(int n, char **operand)
+static int run_rename(int n, char **operand)
 {
     (void)n;
     if (!rules.n && !map)
         return usage_error("rename", "rename needs -s 'REGEX=>REPL' or --map JSON");
-    return edit_run("rename", operand[0], apply, NULL);
+    return edit_run("rename", operand[0], rename_keys, NULL);
 }

@@ -3,11 +3,11 @@
 
 #include "edit.h"
 
-static int run(int n, char **operand);
+static int run_salvage(int n, char **operand);
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is called"},
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip, safetensors, npz or npy, whatever OUT is called"},
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"},
     {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything except write"},
@@ -19,10 +19,10 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_salvage = {
-    "salvage", "FILE -o OUT", "keep what is still intact in a truncated or damaged file", options, 1, 1,
-    run,       NULL};
+    "salvage",   "FILE -o OUT", "keep what is still intact in a truncated or damaged file", options, 1, 1,
+    run_salvage, NULL};
 
-static void tell(const ckpt_file *f, const char *input)
+static void print_lost(const ckpt_file *f, const char *input)
 {
     struct text t = {0};
     for (size_t i = 0; i < ckpt_lost_count(f); i++) {
@@ -37,18 +37,18 @@ static void tell(const ckpt_file *f, const char *input)
         if (l->offset != CKPT_NO_OFFSET)
             text_addf(&t, "byte 0x%" PRIx64 ": ", l->offset);
         text_name(&t, l->why);
-        notice(input, "%s", t.ptr);
+        print_notice(input, "%s", t.ptr);
     }
     if (ckpt_lost_count(f)) {
         text_clear(&t);
         text_noun(&t, ckpt_tensor_count(f), "tensor", "tensors");
-        notice(input, "%zu of %s lost", ckpt_lost_count(f), t.ptr);
+        print_notice(input, "%zu of %s lost", ckpt_lost_count(f), t.ptr);
     }
     text_free(&t);
 }
 
-static void report_json(const ckpt_file *f, const ckpt_plan *p, const ckpt_write_result *r, const char *input,
-                        FILE *to)
+static void print_salvage_json(const ckpt_file *f, const ckpt_plan *p, const ckpt_write_result *r,
+                               const char *input, FILE *to)
 {
     json *j = edit_report("ckpt.salvage.v1", input, r), *list, *one;
     list = json_add_array(j, "lost");
@@ -67,7 +67,7 @@ static void report_json(const ckpt_file *f, const ckpt_plan *p, const ckpt_write
     json_line(j, to);
 }
 
-static int write_rest(ckpt_file *f, ckpt_plan *p, const char *input)
+static int write_intact(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
@@ -75,30 +75,30 @@ static int write_rest(ckpt_file *f, ckpt_plan *p, const char *input)
     if (status != YES)
         return status;
     if (ui.json)
-        report_json(f, p, &r, input, to);
+        print_salvage_json(f, p, &r, input, to);
     else if (!ui.quiet)
         edit_wrote(&r, writing.output, to);
     return ckpt_lost_count(f) ? NO : YES;
 }
 
-static int salvage(ckpt_file *f, const char *input)
+static int salvage_file(ckpt_file *f, const char *input)
 {
     ckpt_plan *p = NULL;
     ckpt_error err;
     const char *format = edit_format(f, writing.output), *root = writing.root;
-    if (!root && format && strcmp(format, "safetensors") == 0)
+    if (!root && edit_is_flat(format))
         root = "auto";
     ckpt_status s = ckpt_plan_new(f, &p, &err);
     if (s == CKPT_OK && root)
         s = ckpt_plan_root(p, root, &err);
     if (!ui.json)
-        tell(f, input);
-    int status = s == CKPT_OK ? write_rest(f, p, input) : trouble(&err, input);
+        print_lost(f, input);
+    int status = s == CKPT_OK ? write_intact(f, p, input) : report_error(&err, input);
     ckpt_plan_free(p);
     return status;
 }
 
-static int run(int n, char **operand)
+static int run_salvage(int n, char **operand)
 {
     ckpt_file *f;
     ckpt_error err;
@@ -106,10 +106,10 @@ static int run(int n, char **operand)
     if (!writing.output || !*writing.output)
         return usage_error("salvage", "no output given: use -o OUT");
     if (ckpt_salvage(operand[0], &ui.limits, &f, &err) != CKPT_OK)
-        return trouble(&err, operand[0]);
+        return report_error(&err, operand[0]);
     for (size_t i = 0; ckpt_notice_at(f, i); i++)
-        notice(operand[0], "%s", ckpt_notice_at(f, i));
-    int status = salvage(f, operand[0]);
+        print_notice(operand[0], "%s", ckpt_notice_at(f, i));
+    int status = salvage_file(f, operand[0]);
     ckpt_close(f);
     return status;
 }

@@ -2,11 +2,11 @@
 
 #include "edit.h"
 
-static int run(int n, char **operand);
+static int run_sanitize(int n, char **operand);
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is called"},
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip, safetensors, npz or npy, whatever OUT is called"},
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything would be left out"},
     WRITE_OPTIONS,
@@ -17,19 +17,17 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_sanitize = {
-    "sanitize", "FILE -o OUT", "keep only tensors and plain data, for weights_only=True", options, 1, 1,
-    run,        NULL};
+    "sanitize",   "FILE -o OUT", "keep only tensors and plain data, for weights_only=True", options, 1, 1,
+    run_sanitize, NULL};
 
 /* ------------------------------------------------------------------- report */
 
-static const char *why(const ckpt_sanitized *s)
+static const char *loss_reason(const ckpt_sanitized *s)
 {
-    return !s->path          ? "a call that nothing uses"
-           : s->callable.len ? "not plain data"
-                             : "no plain tensor";
+    return !s->path ? "a call that nothing uses" : s->callable.len ? "not plain data" : "no plain tensor";
 }
 
-static void tell_one(const char *input, const ckpt_sanitized *s, bool would)
+static void print_sanitized(const char *input, const ckpt_sanitized *s, bool would)
 {
     struct text t = {0};
     bool same = s->callable.len == s->type.len && memcmp(s->callable.ptr, s->type.ptr, s->type.len) == 0;
@@ -49,18 +47,18 @@ static void tell_one(const char *input, const ckpt_sanitized *s, bool would)
         text_add(&t, ": loading it needs ");
         text_name(&t, s->callable);
     }
-    notice(input, "%s", t.ptr);
+    print_notice(input, "%s", t.ptr);
     text_free(&t);
 }
 
-static void tell(const ckpt_plan *p, const char *input, bool would)
+static void print_changes(const ckpt_plan *p, const char *input, bool would)
 {
     enum { SHOWN = 20 };
     size_t n = ckpt_plan_sanitized_count(p);
     for (size_t i = 0; i < n && (i < SHOWN || !ui.err_tty); i++)
-        tell_one(input, ckpt_plan_sanitized_at(p, i), would);
+        print_sanitized(input, ckpt_plan_sanitized_at(p, i), would);
     if (n > SHOWN && ui.err_tty)
-        notice(input, "and %zu more; --json lists all", n - SHOWN);
+        print_notice(input, "and %zu more; --json lists all", n - SHOWN);
 }
 
 static json *change_json(json *list, const ckpt_sanitized *s)
@@ -83,13 +81,13 @@ static void dropped_json(const ckpt_plan *p, json *j)
         if (!s->lost)
             continue;
         one = change_json(list, s);
-        json_text(one, "why", why(s));
+        json_text(one, "why", loss_reason(s));
         json_str(one, "callable", s->callable);
     }
     edit_dropped_json(p, list);
 }
 
-static void report_json(const ckpt_plan *p, const ckpt_write_result *r, const char *input, FILE *to)
+static void print_sanitize_json(const ckpt_plan *p, const ckpt_write_result *r, const char *input, FILE *to)
 {
     json *j = edit_report("ckpt.sanitize.v1", input, r), *list;
     dropped_json(p, j);
@@ -105,42 +103,42 @@ static void report_json(const ckpt_plan *p, const ckpt_write_result *r, const ch
 
 /* -------------------------------------------------------------------- write */
 
-/* prepare - a flat format holds one mapping of tensors: the weights, unless told otherwise. */
-static ckpt_status prepare(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
+/* prepare_plan - a flat format holds one mapping of tensors: the weights, unless --root selects another. */
+static ckpt_status prepare_plan(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
 {
     const char *format = edit_format(f, writing.output);
     ckpt_status s = CKPT_OK;
-    if (!writing.root && format && strcmp(format, "safetensors") == 0)
+    if (!writing.root && edit_is_flat(format))
         s = ckpt_plan_root(p, "auto", err);
     return s == CKPT_OK ? ckpt_plan_sanitize(p, format, err) : s;
 }
 
-static int sanitize(ckpt_file *f, ckpt_plan *p, const char *input)
+static int sanitize_file(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
     FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
-    if (prepare(f, p, &err) != CKPT_OK) {
-        notices_of_plan(p, input);
-        return trouble(&err, input);
+    if (prepare_plan(f, p, &err) != CKPT_OK) {
+        print_plan_notices(p, input);
+        return report_error(&err, input);
     }
     int status = edit_write(p, input, writing.output, &r);
     if (status != YES) {
         if (!ui.json && (writing.strict || !ckpt_plan_tensor_count(p)))
-            tell(p, input, true);
+            print_changes(p, input, true);
         return status;
     }
     if (ui.json) {
-        report_json(p, &r, input, to);
+        print_sanitize_json(p, &r, input, to);
         return YES;
     }
-    tell(p, input, writing.dry_run);
+    print_changes(p, input, writing.dry_run);
     if (!ui.quiet)
         edit_wrote(&r, writing.output, to);
     return YES;
 }
 
-static int run(int n, char **operand)
+static int run_sanitize(int n, char **operand)
 {
     ckpt_file *f;
     ckpt_plan *p;
@@ -149,7 +147,7 @@ static int run(int n, char **operand)
         return usage_error("sanitize", "no output given: use -o OUT");
     if (!edit_plan(operand[0], writing.root, &f, &p))
         return TROUBLE;
-    int status = sanitize(f, p, operand[0]);
+    int status = sanitize_file(f, p, operand[0]);
     ckpt_plan_free(p);
     close_input(f);
     return status;

@@ -8,7 +8,7 @@
 #include "number.h"
 #include "preview.h"
 
-static int run(int n, char **operand);
+static int run_show(int n, char **operand);
 
 static bool full, exact;
 static struct list globs;
@@ -30,7 +30,7 @@ const struct cmd cmd_show = {"show",
                              options,
                              1,
                              2,
-                             run,
+                             run_show,
                              NULL};
 
 /* ------------------------------------------------------------------ tensors */
@@ -45,7 +45,7 @@ static void print_shape(struct text *out, const struct slice *s)
     text_add(out, "]");
 }
 
-static void describe(const ckpt_tensor *t, const struct slice *s)
+static void print_description(const ckpt_tensor *t, const struct slice *s)
 {
     struct text out = {0};
     text_dtype(&out, t);
@@ -69,12 +69,12 @@ static void describe(const ckpt_tensor *t, const struct slice *s)
     text_free(&out);
 }
 
-/* Composites have no numbers of their own: their parts are named. */
-static int show_parts(const ckpt_file *f, uint32_t row)
+/* show_components - a composite has no numbers of its own: lists its components. */
+static int show_components(const ckpt_file *f, uint32_t row)
 {
     const ckpt_tensor whole = tensor_at(f, row);
     ckpt_tensor it = CKPT_INIT(ckpt_tensor), *t = &it;
-    describe(&whole, NULL);
+    print_description(&whole, NULL);
     struct text out = {0};
     for (uint32_t i = 0; ckpt_tensor_at(f, i, &it); i++) {
         if (t->part_of != row)
@@ -119,28 +119,28 @@ static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
     const char *path = ckpt_file_path(f);
     if (!t->has_data) {
         if (!ui.json)
-            return show_parts(f, row);
+            return show_components(f, row);
         tensor_head(f, t, NULL);
         return YES;
     }
     if (!number_bytes((ckpt_dtype)t->dtype)) {
         if (!ui.json)
-            describe(t, NULL);
-        return trouble_text(CKPT_EUNSUPPORTED, path, NULL, "elements of this type are not shown");
+            print_description(t, NULL);
+        return report_failure(CKPT_EUNSUPPORTED, path, NULL, "elements of this type are not shown");
     }
     const uint64_t *shape = preview_shape(t, &ndim);
     if (!slice_parse(slice, shape, ndim, &s, why, sizeof why))
-        return trouble_text(CKPT_EUSAGE, path, NULL, "%s", why);
+        return report_failure(CKPT_EUSAGE, path, NULL, "%s", why);
     struct preview p = {f, row, &s, full, exact};
     if (ui.json)
         tensor_head(f, t, &s);
     else
-        describe(t, slice ? &s : NULL);
+        print_description(t, slice ? &s : NULL);
     ckpt_status status = ui.json ? preview_json(&p, &err) : preview_text(&p, &err);
     if (ui.json)
         puts("}");
     slice_free(&s);
-    return status == CKPT_OK ? YES : trouble(&err, path);
+    return status == CKPT_OK ? YES : report_error(&err, path);
 }
 
 /* ------------------------------------------------------------------- values */
@@ -257,7 +257,7 @@ static void value_json(const ckpt_file *f, const char *name, const ckpt_value *v
     json_end(NULL, stdout);
 }
 
-static int show_value(const ckpt_file *f, const char *name, const ckpt_value *v)
+static int show_node(const ckpt_file *f, const char *name, const ckpt_value *v)
 {
     size_t n = ckpt_value_count(v);
     if (ui.json) {
@@ -284,16 +284,16 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
     const ckpt_value *key, *val;
     int status = YES;
     if (type != CKPT_V_LIST && type != CKPT_V_TUPLE)
-        return trouble_text(CKPT_EUSAGE, ckpt_file_path(f), NULL,
-                            "only a tensor, a list or a tuple can be sliced");
+        return report_failure(CKPT_EUSAGE, ckpt_file_path(f), NULL,
+                              "only a tensor, a list or a tuple can be sliced");
     if (!slice_parse(slice, &n, 1, &s, why, sizeof why))
-        return trouble_text(CKPT_EUSAGE, ckpt_file_path(f), NULL, "%s", why);
+        return report_failure(CKPT_EUSAGE, ckpt_file_path(f), NULL, "%s", why);
     for (uint64_t i = 0; i < s.axes[0].count && status == YES; i++) {
         uint64_t at = s.axes[0].start + i * (uint64_t)s.axes[0].step;
         if (!ckpt_value_item(v, (size_t)at, &key, &val))
             break;
         uint32_t row = ckpt_value_tensor(val);
-        status = row != CKPT_NO_TENSOR ? show_tensor(f, row, NULL) : show_value(f, name, val);
+        status = row != CKPT_NO_TENSOR ? show_tensor(f, row, NULL) : show_node(f, name, val);
     }
     slice_free(&s);
     return status;
@@ -301,7 +301,7 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
 
 /* -------------------------------------------------------------------- names */
 
-static int not_found(const ckpt_file *f, const char *path)
+static int fail_not_found(const ckpt_file *f, const char *path)
 {
     struct text shown = {0}, hint = {0};
     ckpt_str near = find_guess(f, path);
@@ -315,15 +315,15 @@ static int not_found(const ckpt_file *f, const char *path)
         text_operand(&hint, ckpt_file_path(f));
         text_add(&hint, " lists what is at the top");
     }
-    int status = trouble_text(CKPT_ENOTFOUND, ckpt_file_path(f), hint.ptr, "nothing is called \"%.300s\"",
-                              shown.ptr);
+    int status = report_failure(CKPT_ENOTFOUND, ckpt_file_path(f), hint.ptr, "nothing is called \"%.300s\"",
+                                shown.ptr);
     text_free(&shown);
     text_free(&hint);
     return status;
 }
 
-/* cut_slice - takes "[slice]" off the end of PATH; NULL: there is none. */
-static char *cut_slice(char *path)
+/* take_slice - removes "[slice]" from the end of PATH and returns the slice; NULL: there is none. */
+static char *take_slice(char *path)
 {
     size_t n = strlen(path);
     char *slice = n && path[n - 1] == ']' ? strrchr(path, '[') : NULL;
@@ -338,7 +338,7 @@ static int show_found(ckpt_file *f, const char *name, const struct found *at, co
 {
     if (at->row != CKPT_NO_TENSOR)
         return show_tensor(f, at->row, slice);
-    return slice ? show_sliced(f, name, at->value, slice) : show_value(f, name, at->value);
+    return slice ? show_sliced(f, name, at->value, slice) : show_node(f, name, at->value);
 }
 
 /* What is shown because its name matches, one after the other. */
@@ -384,14 +384,14 @@ static bool show_matches(struct matches *m)
     return m->shown != 0;
 }
 
-/* show_pattern - what the pattern PATH names, or PATH without the slice at its end. */
+/* show_pattern - shows what matches the pattern PATH, or PATH without a slice at its end. */
 static int show_pattern(ckpt_file *f, char *path)
 {
     const char *glob = path;
     struct text asked = {0};
     struct matches m = {.f = f, .globs = &glob, .nglobs = 1, .status = YES};
     text_add(&asked, path);
-    if (!show_matches(&m) && (!(m.slice = cut_slice(path)) || !show_matches(&m))) {
+    if (!show_matches(&m) && (!(m.slice = take_slice(path)) || !show_matches(&m))) {
         glob = asked.ptr;
         notice_no_match(f, &glob, 1);
         m.status = NO;
@@ -409,7 +409,8 @@ static int show_globs(ckpt_file *f)
     return NO;
 }
 
-/* row_below - the name of ROW after PREFIX and a dot; empty: it does not begin so, or is a part. */
+/* row_below - the name of ROW after PREFIX and a dot; empty: it does not begin with them, or is a
+ * component. */
 static ckpt_str row_below(const ckpt_file *f, uint32_t row, const char *prefix)
 {
     const ckpt_tensor t = tensor_at(f, row);
@@ -450,7 +451,8 @@ static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *
     table_free(&w);
 }
 
-/* show_below - the tensors whose names go on after PREFIX, which is no container; false: there is none. */
+/* show_below - shows the tensors whose names continue after PREFIX, which is not a container; false: there is
+ * none. */
 static bool show_below(const ckpt_file *f, const char *prefix)
 {
     size_t n, kept = 0;
@@ -464,7 +466,7 @@ static bool show_below(const ckpt_file *f, const char *prefix)
     return kept != 0;
 }
 
-/* A file without a graph, or the root a common prefix of names: its tensors are what is at the top. */
+/* show_names - lists the tensors, of a file without a graph or if --root is a common prefix of names. */
 static int show_names(const ckpt_file *f)
 {
     struct text out = {0};
@@ -480,7 +482,7 @@ static int show_names(const ckpt_file *f)
     return YES;
 }
 
-static int show(ckpt_file *f, ckpt_str root, char *path)
+static int show_path(ckpt_file *f, ckpt_str root, char *path)
 {
     struct found at;
     char *slice = NULL, *end = path + strlen(path);
@@ -489,12 +491,12 @@ static int show(ckpt_file *f, ckpt_str root, char *path)
         return YES;
     if (!hit && (ui.ignore_case || strpbrk(path, "*?")))
         return show_pattern(f, path);
-    if (!hit && (slice = cut_slice(path))) {
+    if (!hit && (slice = take_slice(path))) {
         hit = find_path(f, root, str_of(path), &at);
-        if (!hit) /* what was asked for, again */
+        if (!hit) /* restore the path for the error */
             path[strlen(path)] = '[', end[-1] = ']';
     }
-    return hit ? show_found(f, path, &at, slice) : not_found(f, path);
+    return hit ? show_found(f, path, &at, slice) : fail_not_found(f, path);
 }
 
 static int show_top(ckpt_file *f, ckpt_str root)
@@ -505,12 +507,12 @@ static int show_top(ckpt_file *f, ckpt_str root)
         at.value = NULL;
     if (at.row != CKPT_NO_TENSOR)
         return show_tensor(f, at.row, NULL);
-    return at.value ? show_value(f, NULL, at.value) : show_names(f);
+    return at.value ? show_node(f, NULL, at.value) : show_names(f);
 }
 
 /* ---------------------------------------------------------------------- run */
 
-/* open_narrowed - PATH with only what is below --root; *ROOT is that, as a path. NULL: reported. */
+/* open_narrowed - opens PATH, narrowed to --root; *ROOT: that as a path. NULL: the error was printed. */
 static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
 {
     const char *asked = ui.root;
@@ -527,20 +529,20 @@ static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
         st = ckpt_file_narrow(f, asked, NULL, 0, &err);
     if (st == CKPT_OK)
         return f;
-    trouble(&err, path);
+    report_error(&err, path);
     close_input(f);
     return NULL;
 }
 
-static int run(int n, char **operand)
+static int run_show(int n, char **operand)
 {
     ckpt_str root = {0};
     if (n > 1 && globs.n)
-        return usage_error("show", "either a path or --glob; --root says below what to look");
+        return usage_error("show", "choose a path or --glob; --root selects where to look");
     ckpt_file *f = open_narrowed(operand[0], &root);
     if (!f)
         return TROUBLE;
-    int status = globs.n ? show_globs(f) : n > 1 ? show(f, root, operand[1]) : show_top(f, root);
+    int status = globs.n ? show_globs(f) : n > 1 ? show_path(f, root, operand[1]) : show_top(f, root);
     close_input(f);
     return status;
 }

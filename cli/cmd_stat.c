@@ -9,7 +9,7 @@
 #include "number.h"
 #include "progress.h"
 
-static int run(int n, char **operand);
+static int run_stat(int n, char **operand);
 
 static struct list globs;
 static const char *fail_on;
@@ -31,9 +31,9 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_stat = {"stat",  "FILE…", "minimum, maximum, mean, spread, NaN and Inf of each tensor",
-                             options, 1,       ANY_NUMBER,
-                             run,     NULL};
+const struct cmd cmd_stat = {
+    "stat", "FILE…", "minimum, maximum, mean, spread, NaN and Inf of each tensor",
+    options, 1, ANY_NUMBER, run_stat, NULL};
 
 static bool fail_on_nan, fail_on_inf;
 
@@ -44,18 +44,18 @@ struct job {
     ckpt_stats *stats; /* of each of rows */
 };
 
-static bool is_float(const ckpt_tensor *t)
+static bool has_float_dtype(const ckpt_tensor *t)
 {
     return (t->dtype >= CKPT_DT_F64 && t->dtype <= CKPT_DT_F6_E3M2) ||
            (t->dtype >= CKPT_DT_C32 && t->dtype <= CKPT_DT_BC32);
 }
 
-static uint64_t numbers(const ckpt_stats *s) { return s->finite + s->nan + s->inf; }
+static uint64_t count_numbers(const ckpt_stats *s) { return s->finite + s->nan + s->inf; }
 
 /* ----------------------------------------------------------------- histogram */
 
-/* Block characters where a terminal says that it knows them. */
-static bool blocks(void)
+/* has_blocks - does the locale of the terminal have block characters? */
+static bool has_blocks(void)
 {
     const char *said = "";
     static const char *const names[] = {"LANG", "LC_CTYPE", "LC_ALL"};
@@ -67,7 +67,7 @@ static bool blocks(void)
            (strstr(said, "UTF-8") || strstr(said, "utf8") || strstr(said, "UTF8") || strstr(said, "utf-8"));
 }
 
-static void histogram(struct text *out, const ckpt_stats *s, bool fine)
+static void add_histogram(struct text *out, const ckpt_stats *s, bool fine)
 {
     static const char *const high[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const plain[] = {"_", ".", ":", "-", "=", "+", "*", "#", "@"};
@@ -90,7 +90,7 @@ static void histogram(struct text *out, const ckpt_stats *s, bool fine)
 /* ---------------------------------------------------------------------- text */
 
 /* Minimum or maximum: integers as they are, others EXACT or in four digits. */
-static void extreme(struct text *out, const ckpt_tensor *t, const ckpt_stats *s, bool max, bool exact)
+static void add_extreme(struct text *out, const ckpt_tensor *t, const ckpt_stats *s, bool max, bool exact)
 {
     double x = max ? s->max : s->min;
     uint64_t bits = max ? s->max_bits : s->min_bits;
@@ -99,7 +99,7 @@ static void extreme(struct text *out, const ckpt_tensor *t, const ckpt_stats *s,
         text_addf(out, "%" PRId64, (int64_t)bits);
     else if (s->wide)
         text_addf(out, "%" PRIu64, bits);
-    else if (!is_float(t))
+    else if (!has_float_dtype(t))
         text_addf(out, "%.0f", x);
     else if (exact)
         text_add(out, real_text(x, false, number));
@@ -107,8 +107,8 @@ static void extreme(struct text *out, const ckpt_tensor *t, const ckpt_stats *s,
         text_addf(out, "%.4g", x);
 }
 
-/* share - "0", "3.1%": all and nothing are said of nothing less. */
-static void share(struct text *out, uint64_t part, uint64_t all)
+/* add_share - "3.1%" or "0"; 0 and 100% only if it is exactly that. */
+static void add_share(struct text *out, uint64_t part, uint64_t all)
 {
     double percent = all ? 100 * (double)part / (double)all : 0;
     if (!part)
@@ -125,9 +125,9 @@ enum { NAME, DTYPE, MIN, MAX, MEAN, STD, NORM, ZEROS, NAN_COUNT, INF_COUNT, HIST
 
 static const char *const titles[COLUMNS] = {"NAME", "DTYPE", "MIN", "MAX", "MEAN",     "STD",
                                             "NORM", "ZEROS", "NAN", "INF", "HISTOGRAM"};
-/* What a narrow terminal does without, the most dispensable first. */
+/* Columns that are left out on a narrow terminal, the first one first. */
 static const unsigned dispensable[] = {NORM, HISTOGRAM, ZEROS, DTYPE, MEAN};
-static unsigned left_out; /* how many of these there is no room for */
+static unsigned left_out; /* how many of them do not fit */
 
 static bool is_shown(unsigned column)
 {
@@ -137,8 +137,8 @@ static bool is_shown(unsigned column)
     return true;
 }
 
-/* cell - ends the cell that was added, or takes it back where its column is not shown. */
-static void cell(struct table *w, unsigned column)
+/* end_cell - ends the cell that was added, or removes it if its column is not shown. */
+static void end_cell(struct table *w, unsigned column)
 {
     if (is_shown(column))
         table_cell(w);
@@ -146,20 +146,20 @@ static void cell(struct table *w, unsigned column)
         w->text.len = w->begun;
 }
 
-static void header(struct table *w)
+static void add_header_row(struct table *w)
 {
     table_row(w, BOLD);
     for (unsigned i = 0; i < COLUMNS; i++) {
         text_add(&w->text, titles[i]);
-        cell(w, i);
+        end_cell(w, i);
     }
 }
 
-static void none(struct table *w, unsigned from, unsigned to)
+static void add_empty_cells(struct table *w, unsigned from, unsigned to)
 {
     for (; from <= to; from++) {
         text_add(&w->text, "-");
-        cell(w, from);
+        end_cell(w, from);
     }
 }
 
@@ -169,57 +169,57 @@ static void real_cell(struct table *w, double x, unsigned column)
         text_add(&w->text, "-");
     else
         text_addf(&w->text, "%.4g", x);
-    cell(w, column);
+    end_cell(w, column);
 }
 
 static void row_cells(struct table *w, const ckpt_tensor *t, const ckpt_stats *s, bool fine)
 {
     table_row(w, s->nan || s->inf ? RED : PLAIN);
     text_name(&w->text, t->name);
-    cell(w, NAME);
+    end_cell(w, NAME);
     text_dtype(&w->text, t);
-    cell(w, DTYPE);
+    end_cell(w, DTYPE);
     if (!s->numeric) {
-        none(w, MIN, HISTOGRAM);
+        add_empty_cells(w, MIN, HISTOGRAM);
         return;
     }
     if (s->finite) {
-        extreme(&w->text, t, s, false, false);
-        cell(w, MIN);
-        extreme(&w->text, t, s, true, false);
-        cell(w, MAX);
+        add_extreme(&w->text, t, s, false, false);
+        end_cell(w, MIN);
+        add_extreme(&w->text, t, s, true, false);
+        end_cell(w, MAX);
         real_cell(w, s->mean, MEAN);
         real_cell(w, s->std, STD);
         real_cell(w, s->norm, NORM);
     } else {
-        none(w, MIN, NORM);
+        add_empty_cells(w, MIN, NORM);
     }
-    share(&w->text, s->zeros, numbers(s));
-    cell(w, ZEROS);
+    add_share(&w->text, s->zeros, count_numbers(s));
+    end_cell(w, ZEROS);
     text_uint(&w->text, s->nan);
-    cell(w, NAN_COUNT);
+    end_cell(w, NAN_COUNT);
     text_uint(&w->text, s->inf);
-    cell(w, INF_COUNT);
-    histogram(&w->text, s, fine);
-    cell(w, HISTOGRAM);
+    end_cell(w, INF_COUNT);
+    add_histogram(&w->text, s, fine);
+    end_cell(w, HISTOGRAM);
 }
 
 static void fill_table(struct table *w, const struct job *j)
 {
-    bool fine = blocks();
+    bool fine = has_blocks();
     *w = (struct table){.columns = COLUMNS - left_out};
     for (unsigned i = MIN, column = is_shown(DTYPE) ? 2 : 1; i < HISTOGRAM; i++)
         if (is_shown(i))
             w->right[column++] = true;
-    header(w);
+    add_header_row(w);
     for (size_t i = 0; i < j->n; i++) {
         const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
         row_cells(w, &it, &j->stats[i], fine);
     }
 }
 
-/* fits - has a terminal room for W, whose names may be wrapped to half of it? */
-static bool fits(const struct table *w)
+/* fits_terminal - does W fit if names are wrapped to half of the width? */
+static bool fits_terminal(const struct table *w)
 {
     size_t all = w->width[0] < ui.width / 2 ? w->width[0] : ui.width / 2;
     for (unsigned i = 1; i < w->columns; i++)
@@ -227,12 +227,12 @@ static bool fits(const struct table *w)
     return all <= ui.width;
 }
 
-static void print_table(const struct job *j)
+static void print_stat_table(const struct job *j)
 {
     struct table w;
     left_out = 0;
     fill_table(&w, j);
-    while (left_out < sizeof dispensable / sizeof *dispensable && !fits(&w)) {
+    while (left_out < sizeof dispensable / sizeof *dispensable && !fits_terminal(&w)) {
         table_free(&w);
         left_out++;
         fill_table(&w, j);
@@ -258,12 +258,12 @@ static void tsv_row(struct text *out, const ckpt_tensor *t, const ckpt_stats *s)
         text_add(out, "\t\t\t\t\t\t\t\t\t\t");
         return;
     }
-    text_addf(out, "\t%" PRIu64 "\t", numbers(s));
+    text_addf(out, "\t%" PRIu64 "\t", count_numbers(s));
     if (s->finite)
-        extreme(out, t, s, false, true);
+        add_extreme(out, t, s, false, true);
     text_add(out, "\t");
     if (s->finite)
-        extreme(out, t, s, true, true);
+        add_extreme(out, t, s, true, true);
     tsv_real(out, s->mean);
     tsv_real(out, s->std);
     tsv_real(out, s->norm);
@@ -272,7 +272,7 @@ static void tsv_row(struct text *out, const ckpt_tensor *t, const ckpt_stats *s)
         text_addf(out, "%s%" PRIu64, i ? "," : "\t", s->histogram[i]);
 }
 
-static void print_tsv(const struct job *j)
+static void print_stat_tsv(const struct job *j)
 {
     struct text out = {0};
     for (size_t i = 0; i < j->n; i++) {
@@ -292,7 +292,7 @@ struct sums {
     double min, max, squares; /* of floating-point tensors */
 };
 
-/* Rows that show the same bytes as an earlier one here do not count again. */
+/* sum_up - totals of all rows; aliases of the same bytes count once. */
 static struct sums sum_up(const struct job *j)
 {
     struct sums sum = {.min = (double)INFINITY, .max = -(double)INFINITY};
@@ -310,7 +310,7 @@ static struct sums sum_up(const struct job *j)
         sum.zeros += s->zeros;
         sum.nan += s->nan;
         sum.inf += s->inf;
-        if (!is_float(t) || !s->finite)
+        if (!has_float_dtype(t) || !s->finite)
             continue;
         sum.min = s->min < sum.min ? s->min : sum.min;
         sum.max = s->max > sum.max ? s->max : sum.max;
@@ -320,7 +320,7 @@ static struct sums sum_up(const struct job *j)
     return sum;
 }
 
-static void print_totals(const struct job *j)
+static void print_stat_totals(const struct job *j)
 {
     struct text out = {0}, found = {0};
     struct sums sum = sum_up(j);
@@ -356,16 +356,16 @@ static void extreme_json(json *to, const ckpt_tensor *t, const ckpt_stats *s, bo
 {
     const char *key = max ? "max" : "min";
     struct text number = {0};
-    if (is_float(t) || !s->finite) {
+    if (has_float_dtype(t) || !s->finite) {
         real_json_or_null(to, key, max ? s->max : s->min);
         return;
     }
-    extreme(&number, t, s, max, true);
+    add_extreme(&number, t, s, max, true);
     json_raw(to, key, number.ptr);
     text_free(&number);
 }
 
-static json *row_json(const ckpt_tensor *t, const ckpt_stats *s)
+static json *stat_row_json(const ckpt_tensor *t, const ckpt_stats *s)
 {
     json *to = json_object();
     json_tensor(to, t);
@@ -373,7 +373,7 @@ static json *row_json(const ckpt_tensor *t, const ckpt_stats *s)
         json_null(to, "elements");
         return to;
     }
-    json_u64(to, "elements", numbers(s));
+    json_u64(to, "elements", count_numbers(s));
     extreme_json(to, t, s, false);
     extreme_json(to, t, s, true);
     real_json_or_null(to, "mean", s->mean);
@@ -387,7 +387,7 @@ static json *row_json(const ckpt_tensor *t, const ckpt_stats *s)
     return to;
 }
 
-static void print_json(const struct job *j)
+static void print_stat_json(const struct job *j)
 {
     json *head = json_schema("ckpt.stat.v1"), *tail = json_object();
     struct sums sum = sum_up(j);
@@ -396,7 +396,7 @@ static void print_json(const struct job *j)
     json_begin(head, "tensors", stdout);
     for (size_t i = 0; i < j->n; i++) {
         const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
-        json_row(row_json(&it, &j->stats[i]), stdout);
+        json_row(stat_row_json(&it, &j->stats[i]), stdout);
     }
     json *total = json_add_object(tail, "total");
     json_u64(total, "tensors", sum.all.tensors);
@@ -414,8 +414,8 @@ static void print_json(const struct job *j)
 
 /* ----------------------------------------------------------------------- run */
 
-/* tell_bad - the exit status by --fail-on. */
-static int tell_bad(const struct job *j, const char *path)
+/* check_fail_on - the exit status by --fail-on; NO after a notice of the first tensor. */
+static int check_fail_on(const struct job *j, const char *path)
 {
     ckpt_str first = {0};
     size_t bad = 0;
@@ -431,24 +431,24 @@ static int tell_bad(const struct job *j, const char *path)
     text_noun(&t, bad, "tensor has ", "tensors have ");
     text_addf(&t, "%s, the first is ", !fail_on_inf ? "NaN" : !fail_on_nan ? "Inf" : "NaN or Inf");
     text_name(&t, first);
-    notice(path, "%s", t.ptr);
+    print_notice(path, "%s", t.ptr);
     text_free(&t);
     return NO;
 }
 
-static void print(const struct job *j)
+static void print_stats(const struct job *j)
 {
     if (ui.json)
-        print_json(j);
+        print_stat_json(j);
     else if (as_tsv)
-        print_tsv(j);
+        print_stat_tsv(j);
     else
-        print_table(j);
+        print_stat_table(j);
     if (ui.tty && !ui.json && !as_tsv)
-        print_totals(j);
+        print_stat_totals(j);
 }
 
-static int report(struct job *j, const char *path)
+static int compute_and_print(struct job *j, const char *path)
 {
     const ckpt_work how = ui_work();
     ckpt_error err;
@@ -462,9 +462,9 @@ static int report(struct job *j, const char *path)
     ckpt_status s = ckpt_stat(j->f, j->rows, j->n, &how, j->stats, &err);
     progress_end();
     if (s != CKPT_OK)
-        return trouble(&err, path);
-    print(j);
-    return tell_bad(j, path);
+        return report_error(&err, path);
+    print_stats(j);
+    return check_fail_on(j, path);
 }
 
 static int stat_file(const char *path)
@@ -473,15 +473,15 @@ static int stat_file(const char *path)
     if (!j.f)
         return TROUBLE;
     j.rows = rows_sorted(j.f, globs.at, globs.n, false, &j.n);
-    int status = report(&j, path);
+    int status = compute_and_print(&j, path);
     free(j.stats);
     free(j.rows);
     close_input(j.f);
     return status;
 }
 
-/* what_fails - the words of --fail-on. */
-static bool what_fails(void)
+/* parse_fail_on - parses the words of --fail-on; false: one is unknown. */
+static bool parse_fail_on(void)
 {
     for (const char *at = fail_on; at;) {
         const char *comma = strchr(at, ',');
@@ -496,9 +496,9 @@ static bool what_fails(void)
     return true;
 }
 
-static int run(int n, char **operand)
+static int run_stat(int n, char **operand)
 {
-    if (!what_fails())
+    if (!parse_fail_on())
         return usage_error("stat", "--fail-on takes nan, inf or both, as nan,inf; not '%s'", fail_on);
     return files_each(n, operand, as_tsv ? FILES_COLUMN : FILES_HEADING, stat_file);
 }

@@ -2,7 +2,7 @@
 
 #include "edit.h"
 
-static int run(int n, char **operand);
+static int run_strip(int n, char **operand);
 
 static bool automatic, anywhere;
 
@@ -23,17 +23,17 @@ const struct cmd cmd_strip = {"strip",
                               options,
                               1,
                               2,
-                              run,
+                              run_strip,
                               NULL};
 
 static const char *prefix;
 
-static ckpt_status apply(ckpt_plan *p, ckpt_error *err)
+static ckpt_status strip_prefix(ckpt_plan *p, ckpt_error *err)
 {
     return automatic ? ckpt_plan_strip_auto(p, err) : ckpt_plan_strip(p, prefix, anywhere, err);
 }
 
-static int run(int n, char **operand)
+static int run_strip(int n, char **operand)
 {
     if (automatic && n == 2)
         return usage_error("strip",
@@ -44,5 +44,5 @@ static int run(int n, char **operand)
     if (!automatic && n < 2)
         return usage_error("strip", "strip needs PREFIX and FILE, or --auto and FILE");
     prefix = automatic ? NULL : operand[0];
-    return edit_run("strip", operand[n - 1], apply, prefix);
+    return edit_run("strip", operand[n - 1], strip_prefix, prefix);
 }

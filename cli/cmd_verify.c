@@ -7,7 +7,7 @@
 #include "json.h"
 #include "progress.h"
 
-static int run(int n, char **operand);
+static int run_verify(int n, char **operand);
 
 static bool finite, force, xxh3;
 static const char *manifest, *write_manifest, *root;
@@ -30,9 +30,9 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_verify = {"verify", "FILE…", "is the file intact? lists all that is wrong with it",
-                               options,  1,       ANY_NUMBER,
-                               run,      NULL};
+const struct cmd cmd_verify = {"verify",   "FILE…", "is the file intact? lists all that is wrong with it",
+                               options,    1,       ANY_NUMBER,
+                               run_verify, NULL};
 
 struct job {
     const char *path;
@@ -41,7 +41,7 @@ struct job {
     struct text hint; /* of the first finding that has one */
 };
 
-static void tell_json(const struct job *j, const ckpt_finding *f)
+static void finding_json(const struct job *j, const ckpt_finding *f)
 {
     const ckpt_error *e = f->error;
     json *row = json_add_object(j->findings, NULL);
@@ -62,12 +62,12 @@ static void tell_json(const struct job *j, const ckpt_finding *f)
     }
 }
 
-static int tell(void *user, const ckpt_finding *f)
+static int print_finding(void *user, const ckpt_finding *f)
 {
     struct job *j = user;
     char line[2048];
     if (j->findings) {
-        tell_json(j, f);
+        finding_json(j, f);
         return 0;
     }
     progress_wipe();
@@ -91,7 +91,7 @@ static void summary_json(const struct job *j, const ckpt_verify_result *r)
     json_line(to, stdout);
 }
 
-static void summary(const struct job *j, const ckpt_verify_result *r)
+static void print_summary(const struct job *j, const ckpt_verify_result *r)
 {
     struct text t = {0};
     text_name(&t, str_of(j->path));
@@ -113,9 +113,9 @@ static void summary(const struct job *j, const ckpt_verify_result *r)
     text_free(&t);
 }
 
-/* report_failure - ERR, of a file that could not be checked; where no tensor of it matches the globs,
- * which of them, and what is nearest. */
-static int report_failure(const char *path, const ckpt_error *err)
+/* report_unchecked - reports the error of a file that could not be checked; if no tensor matches the globs,
+ * with the nearest names. */
+static int report_unchecked(const char *path, const ckpt_error *err)
 {
     struct text t = {0};
     ckpt_file *f = NULL;
@@ -127,12 +127,12 @@ static int report_failure(const char *path, const ckpt_error *err)
             text_no_match(&t, f, globs.at, globs.n);
     }
     ckpt_close(f);
-    int status = t.len ? trouble_text(CKPT_ENOTFOUND, path, NULL, "%s", t.ptr) : trouble(err, path);
+    int status = t.len ? report_failure(CKPT_ENOTFOUND, path, NULL, "%s", t.ptr) : report_error(err, path);
     text_free(&t);
     return status;
 }
 
-static int verify(const char *path)
+static int verify_file(const char *path)
 {
     struct job j = {.path = path};
     const ckpt_work how = ui_work();
@@ -156,22 +156,23 @@ static int verify(const char *path)
         j.findings = json_add_array(j.head, "findings");
     }
     progress_begin("verifying");
-    ckpt_status st = ckpt_verify(path, &o, tell, &j, &r, &err);
+    ckpt_status st = ckpt_verify(path, &o, print_finding, &j, &r, &err);
     progress_end();
     if (st != CKPT_OK) {
         json_free(j.head);
         text_free(&j.hint);
-        return report_failure(path, &err);
+        return report_unchecked(path, &err);
     }
     if (!r.findings && !r.checksums && r.tensors && !manifest && !write_manifest)
-        notice(path,
-               "its tensors have no checksums, so damage to them cannot be seen; a manifest would show it");
+        print_notice(
+            path,
+            "its tensors have no checksums, so damage to them cannot be seen; a manifest would show it");
     if (r.findings && write_manifest)
-        notice(path, "not intact, so no manifest was written");
+        print_notice(path, "not intact, so no manifest was written");
     if (ui.json)
         summary_json(&j, &r);
     else if (r.findings || !ui.quiet)
-        summary(&j, &r);
+        print_summary(&j, &r);
     if (j.hint.len && !ui.quiet) {
         (void)fflush(stdout);
         fprintf(stderr, "hint: %s\n", j.hint.ptr);
@@ -180,14 +181,14 @@ static int verify(const char *path)
     return r.findings ? NO : YES;
 }
 
-/* streams - can what NAME stands for be read only once? */
-static bool streams(const char *name)
+/* is_read_once - is NAME standard input or a pipe? */
+static bool is_read_once(const char *name)
 {
     struct stat st;
     return strcmp(name, "-") == 0 || (stat(name, &st) == 0 && S_ISFIFO(st.st_mode));
 }
 
-static int run(int n, char **operand)
+static int run_verify(int n, char **operand)
 {
     if (manifest && write_manifest)
         return usage_error("verify",
@@ -196,9 +197,9 @@ static int run(int n, char **operand)
         return usage_error("verify", "--write-manifest takes one file");
     if ((force || xxh3) && !write_manifest)
         return usage_error("verify", "--force and --xxh3 need --write-manifest");
-    if (manifest && n > 1 && streams(manifest))
+    if (manifest && n > 1 && is_read_once(manifest))
         return usage_error("verify", "a manifest from a pipe is read once, for one file; save it first");
     if (manifest && strcmp(manifest, "-") == 0 && strcmp(operand[0], "-") == 0)
         return usage_error("verify", "standard input is either the manifest or the file");
-    return files_each(n, operand, FILES_LINES, verify);
+    return files_each(n, operand, FILES_LINES, verify_file);
 }

@@ -19,18 +19,18 @@ static const ckpt_diff_event **renamed_to(const struct report *r)
     return by;
 }
 
-static void real(struct text *out, double d) { text_addf(out, "%.2g", d); }
+static void add_real(struct text *out, double d) { text_addf(out, "%.2g", d); }
 
-static void norms(struct text *out, const ckpt_diff_event *e)
+static void add_norms(struct text *out, const ckpt_diff_event *e)
 {
     text_add(out, ", rel L2 ");
-    real(out, e->rel_l2);
+    add_real(out, e->rel_l2);
     if (isnan(e->cosine))
         return;
     text_addf(out, ", cos %.6f", e->cosine);
 }
 
-static void values(struct text *out, const ckpt_diff_event *e)
+static void add_value_difference(struct text *out, const ckpt_diff_event *e)
 {
     if (e->within_tolerance)
         text_add(out, "same within tolerance");
@@ -42,15 +42,15 @@ static void values(struct text *out, const ckpt_diff_event *e)
     if (!e->compared)
         return;
     text_add(out, ", max |Δ| ");
-    real(out, e->max_abs);
+    add_real(out, e->max_abs);
     text_add(out, ", max rel ");
-    real(out, e->max_rel);
+    add_real(out, e->max_rel);
     if (!isnan(e->rel_l2))
-        norms(out, e);
+        add_norms(out, e);
 }
 
-static void pair(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b, bool differs,
-                 void (*part)(struct text *, const ckpt_tensor *))
+static void add_both(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b, bool differs,
+                     void (*part)(struct text *, const ckpt_tensor *))
 {
     part(out, a ? a : b);
     if (differs && a && b) {
@@ -59,7 +59,7 @@ static void pair(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b, b
     }
 }
 
-/* is_bare - is E a name in a list of names, of which nothing else is known? */
+/* is_bare - is E from a list of names, without dtype and shape? */
 static bool is_bare(const struct report *r, const ckpt_diff_event *e)
 {
     return strcmp(ckpt_file_format(e->what == CKPT_DIFF_ONLY_B ? r->b : r->a), "names") == 0;
@@ -67,16 +67,16 @@ static bool is_bare(const struct report *r, const ckpt_diff_event *e)
 
 static void dtype_of(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a, const ckpt_tensor *b)
 {
-    pair(out, a, b, e->dtype_differs, text_dtype);
+    add_both(out, a, b, e->dtype_differs, text_dtype);
 }
 
 static void shape_of(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a, const ckpt_tensor *b)
 {
-    pair(out, a, b, e->shape_differs, text_shape);
+    add_both(out, a, b, e->shape_differs, text_shape);
 }
 
-/* parameters - a quantised tensor of the same integers differs by its note alone. */
-static bool parameters(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b)
+/* add_parameters - for quantised tensors with the same integers, whose notes differ; false: they do not. */
+static bool add_parameters(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b)
 {
     if (!a || !b || a->kind != CKPT_QUANTIZED ||
         (a->note.len == b->note.len && memcmp(a->note.ptr, b->note.ptr, a->note.len) == 0))
@@ -87,16 +87,17 @@ static bool parameters(struct text *out, const ckpt_tensor *a, const ckpt_tensor
     return true;
 }
 
-/* What there is to say beside name, dtype and shape. */
-static void remark(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a, const ckpt_tensor *b,
-                   const ckpt_diff_event *const *renamed)
+/* add_diff_remark - what differs besides name, dtype and shape. */
+static void add_diff_remark(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a,
+                            const ckpt_tensor *b, const ckpt_diff_event *const *renamed)
 {
     if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && renamed[e->b]) {
         text_add(out, "same bytes as ");
         text_name(out, renamed[e->b]->name);
         text_add(out, ": renamed?");
-    } else if ((e->within_tolerance || e->values_differ) && !(e->differing == 0 && parameters(out, a, b))) {
-        values(out, e);
+    } else if ((e->within_tolerance || e->values_differ) &&
+               !(e->differing == 0 && add_parameters(out, a, b))) {
+        add_value_difference(out, e);
     }
 }
 
@@ -109,7 +110,7 @@ static void count_of(struct text *out, const char *before, uint64_t n, const cha
         text_name(out, str_of(side));
 }
 
-static const char *total_words(const struct report *r, struct text *out)
+static const char *totals_text(const struct report *r, struct text *out)
 {
     const ckpt_diff_totals *t = &r->totals;
     const ckpt_diff_value_totals *v = &r->value_totals;
@@ -135,7 +136,7 @@ bool report_equal(const struct report *r)
 
 /* -------------------------------------------------------------------- order */
 
-static double size_of(const ckpt_diff_event *e, enum diff_order order)
+static double change_size(const ckpt_diff_event *e, enum diff_order order)
 {
     double x = order == BY_REL_L2 ? e->rel_l2 : e->max_abs;
     return !e->compared || isnan(x) ? HUGE_VAL : x; /* what cannot be measured is not small */
@@ -147,7 +148,7 @@ struct sorted {
     size_t place;
 };
 
-static int by_size(const void *x, const void *y)
+static int compare_change_sizes(const void *x, const void *y)
 {
     const struct sorted *a = x, *b = y;
     if (a->size != b->size)
@@ -162,9 +163,9 @@ void report_sort(struct report *r, enum diff_order order)
     struct sorted *list = mem_new(r->n, sizeof *list);
     for (size_t i = 0; i < r->n; i++) {
         bool changed = r->events[i].what == CKPT_DIFF_CHANGED;
-        list[i] = (struct sorted){r->events[i], changed ? size_of(&r->events[i], order) : -1, i};
+        list[i] = (struct sorted){r->events[i], changed ? change_size(&r->events[i], order) : -1, i};
     }
-    qsort(list, r->n, sizeof *list, by_size);
+    qsort(list, r->n, sizeof *list, compare_change_sizes);
     for (size_t i = 0; i < r->n; i++)
         r->events[i] = list[i].e;
     free(list);
@@ -226,14 +227,14 @@ void report_text(const struct report *r)
         if (!is_bare(r, e))
             shape_of(&w.text, e, a, b);
         table_cell(&w);
-        remark(&w.text, e, a, b, renamed);
+        add_diff_remark(&w.text, e, a, b, renamed);
         table_cell(&w);
     }
     table_print(&w, stdout, false);
     if (r->left_out)
         printf("… and %zu more that changed\n", r->left_out);
     values_text(r);
-    puts(total_words(r, &total));
+    puts(totals_text(r, &total));
     text_free(&total);
     table_free(&w);
     free(renamed);
@@ -251,8 +252,8 @@ static bool starts_with(ckpt_str name, ckpt_str start)
     return name.len >= start.len && memcmp(name.ptr, start.ptr, start.len) == 0;
 }
 
-/* What the longer of the names A and B has in front of the other; empty: that is not all. */
-static ckpt_str in_front(ckpt_str a, ckpt_str b, bool *in_b)
+/* added_prefix - the prefix that the longer of A and B has in addition; empty: they differ in another way. */
+static ckpt_str added_prefix(ckpt_str a, ckpt_str b, bool *in_b)
 {
     *in_b = b.len > a.len;
     ckpt_str longer = *in_b ? b : a, shorter = *in_b ? a : b;
@@ -261,7 +262,7 @@ static ckpt_str in_front(ckpt_str a, ckpt_str b, bool *in_b)
                                                                        : (ckpt_str){"", 0};
 }
 
-/* The prefix by which all renamed tensors, two or more, differ on one side. */
+/* lone_prefix - the prefix that all renamed tensors, at least two, have on one side only. */
 static ckpt_str lone_prefix(const struct report *r, bool *in_b)
 {
     ckpt_str prefix = {"", 0};
@@ -270,7 +271,7 @@ static ckpt_str lone_prefix(const struct report *r, bool *in_b)
         const ckpt_diff_event *e = &r->events[i];
         if (e->what != CKPT_DIFF_RENAMED)
             continue;
-        ckpt_str p = in_front(e->name, e->other, &b);
+        ckpt_str p = added_prefix(e->name, e->other, &b);
         if (!p.len || (prefix.len && (b != *in_b || p.len != prefix.len || !starts_with(p, prefix))))
             return (ckpt_str){"", 0};
         prefix = p;
@@ -280,8 +281,8 @@ static ckpt_str lone_prefix(const struct report *r, bool *in_b)
     return usual ? prefix : (ckpt_str){"", 0};
 }
 
-/* The option that takes PREFIX off: what else that side has is left out by --root alone. NULL: no full name
- * begins with it, as where a root was given. */
+/* option_for - the option that removes PREFIX: --root if SIDE has other tensors, too, which it leaves out.
+ * NULL: no full name begins with PREFIX, as if a root was given. */
 static const char *option_for(const ckpt_file *side, ckpt_str prefix)
 {
     uint32_t n = ckpt_tensor_count(side), with = 0;
@@ -290,8 +291,8 @@ static const char *option_for(const ckpt_file *side, ckpt_str prefix)
     return with == 0 ? NULL : with < n ? "--root" : "--ignore-prefix";
 }
 
-/* next_of - the next event of kind WHAT from *I on, past which *I is then; NULL: there is none. */
-static const ckpt_diff_event *next_of(const struct report *r, ckpt_diff_what what, size_t *i)
+/* next_event - the next event of kind WHAT from *I on; *I moves past it. NULL: there is none. */
+static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what what, size_t *i)
 {
     while (*i < r->n)
         if (r->events[(*i)++].what == what)
@@ -299,8 +300,8 @@ static const ckpt_diff_event *next_of(const struct report *r, ckpt_diff_what wha
     return NULL;
 }
 
-/* The prefix by which the names that only A has differ from those that only B has, all of them, of which
- * there are two or more: both are in natural order, in which a prefix of all changes nothing. */
+/* common_prefix - the prefix by which all names that only A has differ from those that only B has, if there
+ * are at least two. Both are in natural order, which a common prefix does not change. */
 static ckpt_str common_prefix(const struct report *r)
 {
     ckpt_str prefix = {"", 0};
@@ -309,8 +310,8 @@ static ckpt_str common_prefix(const struct report *r)
     bool in_b = false, before = false;
     if (r->totals.only_a != r->totals.only_b || r->totals.only_a < 2)
         return prefix;
-    while ((a = next_of(r, CKPT_DIFF_ONLY_A, &i)) && (b = next_of(r, CKPT_DIFF_ONLY_B, &j))) {
-        ckpt_str p = in_front(a->name, b->name, &in_b);
+    while ((a = next_event(r, CKPT_DIFF_ONLY_A, &i)) && (b = next_event(r, CKPT_DIFF_ONLY_B, &j))) {
+        ckpt_str p = added_prefix(a->name, b->name, &in_b);
         if (!p.len || (prefix.len && (in_b != before || p.len != prefix.len || !starts_with(p, prefix))))
             return (ckpt_str){"", 0};
         prefix = p;
@@ -319,8 +320,8 @@ static ckpt_str common_prefix(const struct report *r)
     return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
 }
 
-/* Whatever the other options are, one more takes PREFIX off. */
-static void hint_ignore(ckpt_str prefix)
+/* print_ignore_hint - hints at the option that removes PREFIX. */
+static void print_ignore_hint(ckpt_str prefix)
 {
     struct text word = {0}, hint = {0};
     text_bytes(&word, prefix.ptr, prefix.len);
@@ -337,17 +338,17 @@ void report_hint(const struct report *r)
     ckpt_str prefix = lone_prefix(r, &in_b);
     const char *option = prefix.len ? option_for(in_b ? r->b : r->a, prefix) : NULL;
     const char *names[2] = {r->name_a, r->name_b};
-    /* Where no bytes show what was renamed (only names were compared, or the values differ) the names may. */
+    /* renamed tensors are found by their bytes; without those, compare the names */
     if (!prefix.len)
         prefix = common_prefix(r);
     if (!prefix.len)
         return;
     if (!option) {
-        hint_ignore(prefix);
+        print_ignore_hint(prefix);
         return;
     }
     struct text said = {0}, word = {0};
-    text_bytes(&word, prefix.ptr, prefix.len - (option[2] == 'r')); /* a root is a path: no dot ends it */
+    text_bytes(&word, prefix.ptr, prefix.len - (option[2] == 'r')); /* a root does not end in a dot */
     text_addf(&said, "hint: the renamed ones differ by a prefix alone: ckpt diff %s=", option);
     text_shell(&said, word.ptr);
     for (int i = 0; i < 2; i++) {
@@ -361,7 +362,7 @@ void report_hint(const struct report *r)
 
 /* ---------------------------------------------------------------- Markdown */
 
-/* The bar ends a cell even in code, a backtick would end the code. */
+/* A bar would end the cell even in code, a backtick the code. */
 void text_code(struct text *out, ckpt_str s)
 {
     text_add(out, "`");
@@ -374,7 +375,7 @@ void text_code(struct text *out, ckpt_str s)
     text_add(out, "`");
 }
 
-static void code(struct text *out, ckpt_str name)
+static void add_code(struct text *out, ckpt_str name)
 {
     struct text t = {0};
     text_name(&t, name);
@@ -387,14 +388,14 @@ static void markdown_change(struct text *out, const struct report *r, const ckpt
 {
     if (e->what == CKPT_DIFF_ONLY_A || e->what == CKPT_DIFF_ONLY_B) {
         text_add(out, "only in ");
-        code(out, str_of(e->what == CKPT_DIFF_ONLY_A ? r->name_a : r->name_b));
+        add_code(out, str_of(e->what == CKPT_DIFF_ONLY_A ? r->name_a : r->name_b));
         if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && renamed[e->b]) {
             text_add(out, ", same bytes as ");
-            code(out, renamed[e->b]->name);
+            add_code(out, renamed[e->b]->name);
         }
     } else if (e->within_tolerance || e->values_differ) {
         struct text t = {0};
-        values(&t, e);
+        add_value_difference(&t, e);
         for (size_t i = 0; i < t.len; i++) {
             if (t.ptr[i] == '|')
                 text_add(out, "\\");
@@ -420,7 +421,7 @@ void report_markdown(const struct report *r)
             puts("| | tensor | dtype | shape | change |\n|---|---|---|---|---|");
         text_clear(&out);
         text_addf(&out, "| %s| ", e->what == CKPT_DIFF_ONLY_A ? "− " : sign_of(e));
-        code(&out, e->name);
+        add_code(&out, e->name);
         text_add(&out, " | ");
         if (!is_bare(r, e))
             dtype_of(&out, e, a, b);
@@ -436,7 +437,7 @@ void report_markdown(const struct report *r)
     if (rows && r->nvalues)
         putchar('\n');
     values_markdown(r);
-    printf("%s**%s**\n", rows || r->nvalues ? "\n" : "", total_words(r, &total));
+    printf("%s**%s**\n", rows || r->nvalues ? "\n" : "", totals_text(r, &total));
     text_free(&out);
     text_free(&total);
     free(renamed);
@@ -460,7 +461,7 @@ static void changed_json(json *list, const struct report *r, const ckpt_diff_eve
     json_str(one, "name", e->name);
     both = json_add_array(one, "dtype");
     for (int i = 0; i < 2; i++)
-        json_text(both, NULL, there[i] ? ckpt_dtype_name((ckpt_dtype)side[i].dtype) : "");
+        json_text(both, NULL, there[i] ? ckpt_tensor_dtype_name(&side[i]) : "");
     both = json_add_array(one, "shape");
     for (int i = 0; i < 2; i++) {
         if (side[i].has_shape)

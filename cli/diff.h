@@ -1,4 +1,4 @@
-/* diff.h - a comparison that was made, and the ways to tell it. */
+/* diff.h - the result of a comparison, and how it is printed. */
 #ifndef CLI_DIFF_H
 #define CLI_DIFF_H
 

@@ -7,20 +7,34 @@
 
 enum { NODES = 100, CLASS_NODES = 8 }; /* of a value that are shown; of a container whose type differs */
 
-static const char *sign_of(const ckpt_diff_value *e)
+static const char *value_sign(const ckpt_diff_value *e)
 {
     return e->what == CKPT_DIFF_ONLY_A ? "-" : e->what == CKPT_DIFF_ONLY_B ? "+" : "~";
 }
 
-static enum style style_of(const ckpt_diff_value *e)
+static enum style value_style(const ckpt_diff_value *e)
 {
     return e->what == CKPT_DIFF_ONLY_A ? RED : e->what == CKPT_DIFF_ONLY_B ? GREEN : YELLOW;
 }
 
+/* key_differs - the last key on the ways to both sides of E that is an int in one file and a text in the
+ * other: *KEY is the element of A. */
+static bool key_differs(const ckpt_diff_value *e, const ckpt_path_elem **key)
+{
+    uint32_t i = e->a->npath, k = e->b->npath;
+    while (i && k && e->a->path[i - 1].is_int == e->b->path[k - 1].is_int) {
+        i--;
+        k--;
+    }
+    *key = i && k ? &e->a->path[i - 1] : NULL;
+    return *key != NULL;
+}
+
 /* The values of E as A and B hold them; where they look the same, with what differs. */
-static void both_shown(const ckpt_diff_value *e, struct text *a, struct text *b)
+static void add_both_values(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     char type_a[256], type_b[256];
+    const ckpt_path_elem *key;
     (void)ckpt_value_type_name(e->a->value, type_a, sizeof type_a);
     (void)ckpt_value_type_name(e->b->value, type_b, sizeof type_b);
     bool one_type = strcmp(type_a, type_b) == 0;
@@ -31,15 +45,18 @@ static void both_shown(const ckpt_diff_value *e, struct text *a, struct text *b)
     if (!one_type) {
         text_addf(a, " (%s)", type_a);
         text_addf(b, " (%s)", type_b);
+    } else if (key_differs(e, &key)) {
+        text_addf(a, " (below a key that is %s)", key->is_int ? "an int" : "a str");
+        text_addf(b, " (below a key that is %s)", key->is_int ? "a str" : "an int");
     } else {
         text_add(b, " (differs where it is not shown)");
     }
 }
 
-static void shown(const ckpt_diff_value *e, struct text *a, struct text *b)
+static void add_values(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     if (e->what == CKPT_DIFF_CHANGED)
-        both_shown(e, a, b);
+        add_both_values(e, a, b);
     else if (e->a)
         text_value(a, e->a->value, NODES);
     else
@@ -54,11 +71,11 @@ void values_text(const struct report *r)
         text_clear(&out);
         text_clear(&a);
         text_clear(&b);
-        shown(e, &a, &b);
-        text_addf(&out, "%s%s ", style_on(style_of(e)), sign_of(e));
+        add_values(e, &a, &b);
+        text_addf(&out, "%s%s ", style_on(value_style(e)), value_sign(e));
         text_name(&out, e->name);
         text_addf(&out, " = %s%s%s%s", a.len ? a.ptr : "", a.len && b.len ? " → " : "", b.len ? b.ptr : "",
-                  style_off(style_of(e)));
+                  style_off(value_style(e)));
         puts(out.ptr);
     }
     text_free(&out);
@@ -66,7 +83,7 @@ void values_text(const struct report *r)
     text_free(&b);
 }
 
-static void cell(struct text *out, const struct text *t)
+static void add_markdown_cell(struct text *out, const struct text *t)
 {
     text_add(out, " | ");
     if (t->len)
@@ -87,17 +104,17 @@ void values_markdown(const struct report *r)
             text_code(&out, (ckpt_str){name.ptr, name.len});
             text_clear(&name);
             text_name(&name, str_of(r->name_b));
-            cell(&out, &name);
+            add_markdown_cell(&out, &name);
             printf("%s |\n|---|---|---|---|\n", out.ptr);
             text_clear(&out);
             text_clear(&name);
         }
-        shown(e, &a, &b);
-        text_addf(&out, "| %s", e->what == CKPT_DIFF_ONLY_A ? "−" : sign_of(e));
+        add_values(e, &a, &b);
+        text_addf(&out, "| %s", e->what == CKPT_DIFF_ONLY_A ? "−" : value_sign(e));
         text_name(&name, e->name);
-        cell(&out, &name);
-        cell(&out, &a);
-        cell(&out, &b);
+        add_markdown_cell(&out, &name);
+        add_markdown_cell(&out, &a);
+        add_markdown_cell(&out, &b);
         printf("%s |\n", out.ptr);
     }
     text_free(&out);
@@ -115,17 +132,21 @@ static void typed_json(json *to, const ckpt_leaf *leaf)
     json_value(to, "value", leaf->value);
 }
 
-static json *value_json(const ckpt_diff_value *e)
+static json *value_diff_json(const ckpt_diff_value *e)
 {
     json *one = json_object();
     const ckpt_leaf *leaf = e->a ? e->a : e->b;
+    const ckpt_path_elem *key;
     json_str(one, "name", e->name);
     json_path(one, "path", leaf->path, leaf->npath);
     if (e->what != CKPT_DIFF_CHANGED) {
         typed_json(one, leaf);
     } else {
+        json *b;
         typed_json(json_add_object(one, "a"), e->a);
-        typed_json(json_add_object(one, "b"), e->b);
+        typed_json(b = json_add_object(one, "b"), e->b);
+        if (key_differs(e, &key))
+            json_path(b, "path", e->b->path, e->b->npath);
     }
     return one;
 }
@@ -134,7 +155,7 @@ static void list_json(const struct report *r, ckpt_diff_what what, FILE *to)
 {
     for (size_t i = 0; i < r->nvalues; i++)
         if (r->values[i].what == what)
-            json_row(value_json(&r->values[i]), to);
+            json_row(value_diff_json(&r->values[i]), to);
 }
 
 void values_json(const struct report *r, FILE *to)

@@ -11,13 +11,16 @@
 struct writing writing;
 
 /* Where the report goes: standard output may be the checkpoint itself. */
-static FILE *report_to(void) { return writing.output && strcmp(writing.output, "-") == 0 ? stderr : stdout; }
+static FILE *report_stream(void)
+{
+    return writing.output && strcmp(writing.output, "-") == 0 ? stderr : stdout;
+}
 
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
 {
     ckpt_error err;
-    if (!writing.in_place) /* of which the steps are few and small */
-        mem_return();      /* rewriting goes in steps that each want memory and give it back */
+    if (!writing.in_place)
+        mem_return(); /* each step of rewriting needs much memory and frees it */
     *p = NULL;
     *f = open_input(input, writing.ignore_crc);
     if (!*f)
@@ -27,7 +30,7 @@ bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p
         s = ckpt_plan_root(*p, root, &err);
     if (s == CKPT_OK)
         return true;
-    trouble(&err, input);
+    report_error(&err, input);
     ckpt_plan_free(*p);
     close_input(*f);
     return false;
@@ -49,7 +52,13 @@ const char *edit_format(const ckpt_file *f, const char *path)
     return name ? name : ckpt_file_format(f);
 }
 
-static void tell_dropped(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
+bool edit_is_flat(const char *format)
+{
+    return format && (strcmp(format, "safetensors") == 0 || strcmp(format, "npz") == 0 ||
+                      strcmp(format, "npy") == 0);
+}
+
+static void print_dropped(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
 {
     enum { SHOWN = 20 };
     struct text t = {0};
@@ -62,10 +71,10 @@ static void tell_dropped(const ckpt_plan *p, const char *input, const ckpt_write
         text_name(&t, d->type);
         text_add(&t, writing.dry_run ? ") would be left out: " : ") left out: ");
         text_name(&t, d->why);
-        notice(input, "%s", t.ptr);
+        print_notice(input, "%s", t.ptr);
     }
     if (r->ndropped > SHOWN && ui.err_tty)
-        notice(input, "and %zu more left out; --json lists all", r->ndropped - SHOWN);
+        print_notice(input, "and %zu more left out; --json lists all", r->ndropped - SHOWN);
     for (size_t i = 0; (a = ckpt_plan_alias_at(p, i)); i++) {
         text_clear(&t);
         text_add(&t, "\"");
@@ -73,7 +82,7 @@ static void tell_dropped(const ckpt_plan *p, const char *input, const ckpt_write
         text_add(&t, "\" is the same tensor as \"");
         text_name(&t, a->of);
         text_add(&t, "\": written once, recorded in the metadata");
-        notice(input, "%s", t.ptr);
+        print_notice(input, "%s", t.ptr);
     }
     text_free(&t);
 }
@@ -101,7 +110,8 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
             usage_error(NULL, "--to '%.200s': did you mean --to=%s?", t.ptr, meant);
         else
             usage_error(NULL,
-                        "--to: '%.200s' is not a format that can be written: want torch-zip or safetensors",
+                        "--to: '%.200s' is not a format that can be written "
+                        "(expected torch-zip, safetensors, npz or npy)",
                         t.ptr);
         text_free(&t);
         return TROUBLE;
@@ -109,11 +119,11 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
     progress_begin("writing");
     ckpt_status s = ckpt_plan_write(p, path, &o, r, &err);
     progress_end();
-    notices_of_plan(p, input);
+    print_plan_notices(p, input);
     if (s != CKPT_OK)
-        return trouble(&err, input);
+        return report_error(&err, input);
     if (!ui.json) /* the answer lists them */
-        tell_dropped(p, input, r);
+        print_dropped(p, input, r);
     return YES;
 }
 
@@ -206,7 +216,7 @@ static void mappings_json(const ckpt_plan *p, json *to)
     }
 }
 
-static void report_json(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
+static void print_edit_json(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
 {
     size_t n = ckpt_plan_rename_count(p), tensors = 0;
     json *j = edit_report("ckpt.edit.v1", input, r);
@@ -225,16 +235,17 @@ static void report_json(const ckpt_plan *p, const char *input, const ckpt_write_
     json_u64(j, "unchanged", all > tensors ? all - tensors : 0);
     if (r)
         edit_losses_json(p, j);
-    json_line(j, report_to());
+    json_line(j, report_stream());
 }
 
-/* R is NULL where nothing was even tried. */
-static void report(const ckpt_plan *p, const char *input, const char *prefix, const ckpt_write_result *r)
+/* print_edit_report - R is NULL if nothing was to be written. */
+static void print_edit_report(const ckpt_plan *p, const char *input, const char *prefix,
+                              const ckpt_write_result *r)
 {
     if (ui.json)
-        report_json(p, input, r);
+        print_edit_json(p, input, r);
     else if (!ui.quiet)
-        renames_print(p, ckpt_plan_prefix(p) ? ckpt_plan_prefix(p) : prefix, report_to());
+        renames_print(p, ckpt_plan_prefix(p) ? ckpt_plan_prefix(p) : prefix, report_stream());
 }
 
 static int check_in_place(const char *cmd, const char *input)
@@ -281,37 +292,37 @@ bool edit_recover(const char *input, ckpt_recovered *what)
 {
     ckpt_error err;
     if (ckpt_recover(input, in_place_options(), what, &err) != CKPT_OK) {
-        trouble(&err, input);
+        report_error(&err, input);
         return false;
     }
     bool dry = writing.dry_run || writing.check;
     if (*what == CKPT_RECOVERED_NEW && dry)
-        notice(input, "an edit was cut short when all of it was done; it stays, the journal would go");
+        print_notice(input, "an interrupted edit was complete; it would be kept, and its journal removed");
     else if (*what == CKPT_RECOVERED_OLD && dry)
-        notice(input, "an edit that was cut short would be undone first");
+        print_notice(input, "an interrupted edit would be undone first");
     else if (*what == CKPT_RECOVERED_NEW)
-        notice(input, "an edit was cut short when all of it was done; the file stays as it made it");
+        print_notice(input, "an interrupted edit was complete, and is kept");
     else if (*what == CKPT_RECOVERED_OLD)
-        notice(input, "an edit that was cut short is undone; the file is as it was before");
+        print_notice(input, "an interrupted edit was undone; the file is as it was before");
     return true;
 }
 
-/* done_before - may be this very edit, and a prefix added twice is not what anybody wants. */
-static int done_before(const char *input)
+/* fail_maybe_done - the edit that was completed may be this one, and a prefix should not be added twice. */
+static int fail_maybe_done(const char *input)
 {
-    return trouble_text(CKPT_ECHANGED, input, "if this is another edit, run the command again",
-                        "it stays as the earlier edit made it, and that may have been this one");
+    return report_failure(CKPT_ECHANGED, input, "if this is another edit, run the command again",
+                          "the interrupted edit was kept, and may have been this one");
 }
 
-static int write_in_place(ckpt_plan *p, const char *input, const char *prefix)
+static int edit_in_place(ckpt_plan *p, const char *input, const char *prefix)
 {
     ckpt_error err;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_status s = ckpt_plan_write_in_place(p, in_place_options(), &r, &err);
-    notices_of_plan(p, input);
+    print_plan_notices(p, input);
     if (s != CKPT_OK)
-        return trouble(&err, input);
-    report(p, input, prefix, &r);
+        return report_error(&err, input);
+    print_edit_report(p, input, prefix, &r);
     if (ui.json || ui.quiet || !r.bytes)
         return YES;
     struct text out = {0};
@@ -327,24 +338,24 @@ static int write_in_place(ckpt_plan *p, const char *input, const char *prefix)
     return YES;
 }
 
-static int write_out(ckpt_file *f, ckpt_plan *p, const char *input, const char *prefix)
+static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const char *prefix)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     if (writing.in_place && !writing.check)
-        return write_in_place(p, input, prefix);
+        return edit_in_place(p, input, prefix);
     if (!writing.output || writing.check) {
-        notices_of_plan(p, input);
-        report(p, input, prefix, NULL);
+        print_plan_notices(p, input);
+        print_edit_report(p, input, prefix, NULL);
         return YES;
     }
     int status = edit_write(p, input, writing.output, &r);
     if (status != YES)
         return status;
     if (!writing.to && !ckpt_write_format(writing.output) && strcmp(r.format, ckpt_file_format(f)) != 0)
-        notice(input, "a %s is not written; the output is %s", ckpt_file_title(f), r.format);
-    report(p, input, prefix, &r);
+        print_notice(input, "a %s is not written; the output is %s", ckpt_file_title(f), r.format);
+    print_edit_report(p, input, prefix, &r);
     if (!ui.json && !ui.quiet)
-        edit_wrote(&r, writing.output, report_to());
+        edit_wrote(&r, writing.output, report_stream());
     return YES;
 }
 
@@ -369,18 +380,18 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
         s = apply(p, &err);
     size_t changes = s == CKPT_OK ? ckpt_plan_rename_count(p) : 0;
     if (s != CKPT_OK) {
-        notices_of_plan(p, input);
+        print_plan_notices(p, input);
         if (s == CKPT_EEXIST && !err.hint[0])
             snprintf(err.hint, sizeof err.hint,
                      "nothing was written; ckpt ls shows both, --root picks one of several state dicts");
-        status = trouble(&err, input);
+        status = report_error(&err, input);
     } else if (!changes && writing.strict) {
-        notices_of_plan(p, input);
-        status = trouble_text(CKPT_ENOTFOUND, input, NULL, "--strict: no name changes; nothing written");
+        print_plan_notices(p, input);
+        status = report_failure(CKPT_ENOTFOUND, input, NULL, "--strict: no name changes; nothing written");
     } else if (what == CKPT_RECOVERED_NEW && changes && !writing.check && !writing.dry_run) {
-        status = done_before(input);
+        status = fail_maybe_done(input);
     } else {
-        status = write_out(f, p, input, prefix); /* unchanged, too: scripts go on with the output */
+        status = write_output(f, p, input, prefix); /* even if unchanged: scripts continue with the output */
     }
     if (status == YES && writing.check && changes)
         status = NO;

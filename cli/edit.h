@@ -38,16 +38,15 @@ extern struct writing writing;
     WRITE_OPTIONS
 /* clang-format on */
 
-/* edit_plan - opens INPUT and makes a plan with --root applied; both NULL when
- * that failed (told). */
+/* edit_plan - opens INPUT and makes a plan with --root applied; false: the error was printed. */
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
 /* edit_select - applies --keep and --drop. */
 ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
-/* edit_run - for CMD (strip, add, rename): APPLY does the work on the plan. PREFIX is
- * what it is about, NULL where the report must find out. */
+/* edit_run - for CMD (strip, add, rename): APPLY edits the plan. PREFIX is for
+ * the report, NULL if it differs by name. */
 int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
              const char *prefix);
-/* edit_recover - from an edit of INPUT in place that was cut short; false: the error was reported. */
+/* edit_recover - completes or undoes an interrupted edit of INPUT in place; false: the error was printed. */
 bool edit_recover(const char *input, ckpt_recovered *what);
 /* edit_write - writes P to PATH, reports what was dropped, aliased or noticed; *R has its struct_size.
  * Returns YES or TROUBLE. */
@@ -55,7 +54,7 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
 /* edit_report - {"schema": …, "input", "output": [], "dry_run", "format", "total", "bytes"}; no format
  * and what follows it where nothing was written (R NULL). */
 json *edit_report(const char *schema, const char *input, const ckpt_write_result *r);
-/* edit_losses_json - what the output lacks: dropped values, ties written once. */
+/* edit_losses_json - what the output does not have: dropped values, second names of ties. */
 void edit_losses_json(const ckpt_plan *p, json *to);
 /* edit_dropped_json - the dropped values alone, into LIST. */
 void edit_dropped_json(const ckpt_plan *p, json *list);
@@ -65,5 +64,7 @@ void edit_aliases_json(const ckpt_plan *p, json *to);
 void edit_wrote(const ckpt_write_result *r, const char *path, FILE *to);
 /* edit_format - the format that will be written to PATH; NULL: as the library chooses. */
 const char *edit_format(const ckpt_file *f, const char *path);
+/* edit_is_flat - does FORMAT, which may be NULL, hold tensors by name and nothing else? */
+bool edit_is_flat(const char *format);
 
 #endif

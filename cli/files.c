@@ -5,16 +5,16 @@
 #include <string.h>
 #include <strings.h>
 
-#include "walk.h"
+#include "folder_walk.h"
 
 struct files_options files;
 
-/* What all calls of the walk share. */
+/* What the reports of one command share. */
 struct reports {
     int (*each)(const char *path);
     enum files_layout layout;
-    bool several;        /* may there be more than one file? */
-    uint64_t done, left; /* files reported on; files that are no checkpoints */
+    bool several;           /* may there be more than one file? */
+    uint64_t done, skipped; /* files reported on; files that are not checkpoints */
     int status;
 };
 
@@ -34,7 +34,7 @@ void files_unname_lines(struct text *name)
     text_free(name);
 }
 
-static void heading(const struct reports *r, const char *path)
+static void print_heading(const struct reports *r, const char *path)
 {
     struct text name = {0};
     bool apart = r->layout == FILES_HEADING || r->layout == FILES_BLOCKS;
@@ -49,19 +49,19 @@ static void heading(const struct reports *r, const char *path)
     text_free(&name);
 }
 
-static void report(struct reports *r, const char *path)
+static void report_file(struct reports *r, const char *path)
 {
     struct text name = {0};
     files_name_lines(path, r->layout, r->several, &name);
-    heading(r, path);
+    print_heading(r, path);
     int one = r->each(path);
     r->status = one > r->status ? one : r->status;
     r->done++;
     files_unname_lines(&name);
 }
 
-/* has_suffix - is NAME called like a checkpoint? */
-static bool has_suffix(const char *name)
+/* has_checkpoint_suffix - has NAME a suffix of checkpoints? */
+static bool has_checkpoint_suffix(const char *name)
 {
     static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".pt2", ".ptl"};
     const char *dot = strrchr(name, '.');
@@ -71,13 +71,13 @@ static bool has_suffix(const char *name)
     return false;
 }
 
-/* is_checkpoint - by its content; what is called like a checkpoint counts, whatever it holds: an error
- * page in its place is to be reported, not passed over. */
+/* is_checkpoint - by its content or suffix: an error page under the name of a checkpoint is to be reported,
+ * not skipped. */
 static bool is_checkpoint(const char *path)
 {
     ckpt_error err;
     ckpt_file *f;
-    if (has_suffix(path))
+    if (has_checkpoint_suffix(path))
         return true;
     ckpt_status st = ckpt_open(path, &ui.limits, &f, &err);
     if (st == CKPT_OK)
@@ -85,52 +85,53 @@ static bool is_checkpoint(const char *path)
     return st != CKPT_EUNKNOWN && st != CKPT_EUNSUPPORTED;
 }
 
-static void visit(void *user, const char *path)
+static void visit_file(void *user, const char *path)
 {
     struct reports *r = user;
     if (is_checkpoint(path))
-        report(r, path);
+        report_file(r, path);
     else
-        r->left++;
+        r->skipped++;
 }
 
 static void report_below(struct reports *r, const char *path)
 {
-    struct walk w = {.file = visit, .user = r};
+    struct folder_walk w = {.file = visit_file, .user = r};
     uint64_t before = r->done;
-    r->left = 0;
-    walk(&w, path);
-    walk_notices(&w, path);
+    r->skipped = 0;
+    walk_folder(&w, path);
+    print_skipped(&w, path);
     if (w.unread)
         r->status = TROUBLE;
-    if (r->left)
-        notice(path, "%llu file%s no checkpoint%s", (unsigned long long)r->left,
-               r->left == 1 ? " is" : "s are", r->left == 1 ? "" : "s");
+    if (r->skipped)
+        print_notice(path, "%llu file%s no checkpoint%s", (unsigned long long)r->skipped,
+                     r->skipped == 1 ? " is" : "s are", r->skipped == 1 ? "" : "s");
     if (r->done == before)
-        r->status = trouble_text(CKPT_ENOTFOUND, path, NULL, "no checkpoint in this folder");
+        r->status = report_failure(CKPT_ENOTFOUND, path, NULL, "no checkpoint in this folder");
 }
 
-/* holds_checkpoints - is anything in the folder PATH called like a checkpoint? */
-static bool holds_checkpoints(const char *path)
+/* has_checkpoints - has anything in the folder PATH a suffix of checkpoints? */
+static bool has_checkpoints(const char *path)
 {
-    DIR *dir = walk_is_folder(path) ? opendir(path) : NULL;
+    DIR *dir = is_folder(path) ? opendir(path) : NULL;
     bool found = false;
     for (struct dirent *e; dir && !found && (e = readdir(dir));)
-        found = has_suffix(e->d_name);
+        found = has_checkpoint_suffix(e->d_name);
     if (dir)
         (void)closedir(dir);
     return found;
 }
 
-/* report_operand - of a folder that is no checkpoint by itself each may be meant. */
+/* report_operand - reports on PATH. If it is a folder with checkpoints but not one itself, a notice names
+ * -r. */
 static void report_operand(struct reports *r, const char *path)
 {
     int before = r->status;
     r->status = YES;
     ui.trouble = CKPT_OK;
-    report(r, path);
-    if ((ui.trouble == CKPT_EUSAGE || ui.trouble == CKPT_EUNKNOWN) && holds_checkpoints(path))
-        notice(path, "-r takes every checkpoint in it");
+    report_file(r, path);
+    if ((ui.trouble == CKPT_EUSAGE || ui.trouble == CKPT_EUNKNOWN) && has_checkpoints(path))
+        print_notice(path, "-r takes every checkpoint in it");
     r->status = before > r->status ? before : r->status;
 }
 
@@ -138,7 +139,7 @@ int files_each(int n, char **operand, enum files_layout layout, int (*each)(cons
 {
     struct reports r = {.each = each, .layout = layout, .several = n > 1 || files.recursive};
     for (int i = 0; i < n; i++) {
-        if (files.recursive && walk_is_folder(operand[i]))
+        if (files.recursive && is_folder(operand[i]))
             report_below(&r, operand[i]);
         else
             report_operand(&r, operand[i]);

@@ -6,7 +6,7 @@
 #include "metadata.h"
 #include "out.h"
 
-/* Looking is bounded: a hostile graph may offer very many ways to spell a name. */
+/* The search is bounded: in a hostile graph a name can be split in very many ways. */
 enum { MAX_DEPTH = 256, MAX_STEPS = 5000000 };
 
 struct search {
@@ -23,8 +23,8 @@ void key_text(struct text *t, const ckpt_value *key)
         text_value(t, key, 20);
 }
 
-/* The bytes that a path spells KEY with, or the place I in a sequence. */
-static ckpt_str spelled(struct text *t, const ckpt_value *key, size_t i)
+/* key_bytes - KEY, or index I of a sequence if KEY is NULL, as it is written in a path. */
+static ckpt_str key_bytes(struct text *t, const ckpt_value *key, size_t i)
 {
     if (key && ckpt_value_get_type(key) <= CKPT_V_STR8) {
         ckpt_value_type type = ckpt_value_get_type(key);
@@ -39,27 +39,27 @@ static ckpt_str spelled(struct text *t, const ckpt_value *key, size_t i)
     return (ckpt_str){t->ptr, t->len};
 }
 
-static bool starts(ckpt_str s, ckpt_str with)
+static bool starts_with_bytes(ckpt_str s, ckpt_str with)
 {
     return s.len >= with.len && memcmp(s.ptr, with.ptr, with.len) == 0;
 }
 
-static bool descend(struct search *s, const ckpt_value *v, ckpt_str rest, unsigned depth)
+static bool find_below(struct search *s, const ckpt_value *v, ckpt_str rest, unsigned depth)
 {
     struct text t = {0};
     const ckpt_value *key, *val;
     bool hit = false;
     for (size_t i = 0; !hit && depth < MAX_DEPTH && s->steps < MAX_STEPS && ckpt_value_item(v, i, &key, &val);
          i++) {
-        ckpt_str word = spelled(&t, key, i);
+        ckpt_str word = key_bytes(&t, key, i);
         s->steps++;
-        if (!starts(rest, word))
+        if (!starts_with_bytes(rest, word))
             continue;
         if (rest.len == word.len) {
             *s->out = (struct found){ckpt_value_tensor(val), val};
             hit = true;
         } else if (rest.ptr[word.len] == '.') {
-            hit = descend(s, val, (ckpt_str){rest.ptr + word.len + 1, rest.len - word.len - 1}, depth + 1);
+            hit = find_below(s, val, (ckpt_str){rest.ptr + word.len + 1, rest.len - word.len - 1}, depth + 1);
         }
     }
     text_free(&t);
@@ -75,7 +75,7 @@ static bool find_node(const ckpt_file *f, ckpt_str root, ckpt_str name, struct f
     text_bytes(&full, root.ptr, root.len);
     text_add(&full, root.len && name.len ? "." : "");
     text_bytes(&full, name.ptr, name.len);
-    bool hit = top && full.len && descend(&s, top, (ckpt_str){full.ptr, full.len}, 0);
+    bool hit = top && full.len && find_below(&s, top, (ckpt_str){full.ptr, full.len}, 0);
     text_free(&full);
     return hit;
 }
@@ -152,8 +152,8 @@ enum { NEAR_SHOWN = 3, NEAR_ROWS = 20000 };
 
 static char lower_letter(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-/* contains - is WORD somewhere in NAME, letters of either case alike? */
-static bool contains(ckpt_str name, ckpt_str word)
+/* contains_word - is WORD somewhere in NAME, letters of either case alike? */
+static bool contains_word(ckpt_str name, ckpt_str word)
 {
     for (size_t at = 0; word.len && at + word.len <= name.len; at++) {
         size_t i = 0;
@@ -221,7 +221,7 @@ static bool add_names(struct text *to, const ckpt_file *f, ckpt_str word)
     size_t n = 0, more = 0;
     for (uint32_t row = 0; row < ckpt_tensor_count(f); row++) {
         ckpt_str name = ckpt_tensor_name(f, row);
-        if (!contains(name, word))
+        if (!contains_word(name, word))
             continue;
         if (n == NEAR_SHOWN) {
             more++;
@@ -280,6 +280,6 @@ void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs
 {
     struct text t = {0};
     text_no_match(&t, f, globs, nglobs);
-    notice(ckpt_file_path(f), "%s", t.ptr);
+    print_notice(ckpt_file_path(f), "%s", t.ptr);
     text_free(&t);
 }

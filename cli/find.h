@@ -14,7 +14,8 @@ struct found {
 bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *out);
 /* find_guess - the tensor, or else the value, whose name ends in NAME or is nearest to it, or empty. */
 ckpt_str find_guess(const ckpt_file *f, const char *name);
-/* notice_no_match - no tensor of F passed the globs: says which of them, and what is nearest to it. */
+/* notice_no_match - a notice that no tensor of F passes the globs, with the first such glob and the nearest
+ * names. */
 void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs);
 /* text_no_match - the same as a text. */
 void text_no_match(struct text *to, const ckpt_file *f, const char *const *globs, size_t nglobs);

@@ -66,7 +66,7 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* add_operands - what was given, as far as it is no option; else PLACEHOLDERS. */
+/* add_operands - adds the operands that were given, or PLACEHOLDERS if there are none. */
 static void add_operands(struct text *to, int argc, char **argv, const char *placeholders)
 {
     bool any = argc > 1 && !strchr(placeholders, '-');
@@ -202,7 +202,7 @@ const char *guess_value(const char *option, const char *value)
 
 /* --------------------------------------------------------------------- files */
 
-#define MOST_FILES 10000u /* names of a folder that are looked at */
+#define MAX_FILES 10000u /* names of a folder that are looked at */
 
 /* file_distance - guess_distance of two file names; one suffix on both makes them no more alike. */
 static int file_distance(const char *typed, const char *name)
@@ -223,7 +223,7 @@ static bool find_nearest_file(const char *folder, const char *typed, char name[N
     int best = -1;
     struct dirent *e;
     DIR *dir = opendir(folder);
-    for (unsigned i = 0; dir && i < MOST_FILES && (e = readdir(dir)); i++) {
+    for (unsigned i = 0; dir && i < MAX_FILES && (e = readdir(dir)); i++) {
         int d = e->d_name[0] == '.' ? -1 : file_distance(typed, e->d_name);
         if (d < 0 || (best >= 0 && (d > best || (d == best && strcmp(e->d_name, name) >= 0))))
             continue;

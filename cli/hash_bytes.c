@@ -1,7 +1,7 @@
 /* hash_bytes.c - digests of files as they are, and torch.hub's names.
  *
  * torch.hub.load_state_dict_from_url(check_hash=True) searches the file's name for
- * -([a-f0-9]*)\\. and wants the first match to begin the file's SHA-256; eight digits
+ * -([a-f0-9]*)\\. and requires that the SHA-256 of the file begins with the first match; eight digits
  * are usual (torch/hub.py, HASH_REGEX). */
 #include "hash_bytes.h"
 
@@ -13,18 +13,18 @@
 #include "progress.h"
 
 #define SHA256_BYTES 32
-#define HUB_DIGITS 8
+#define HUB_DIGITS   8
 
-static const char *base_of(const char *path)
+static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-/* digits_in - the digits that torch.hub would find in PATH's name, *N of them; NULL: none. */
-static const char *digits_in(const char *path, size_t *n)
+/* find_name_digits - the *N digits that torch.hub would find in the name of PATH; NULL: none. */
+static const char *find_name_digits(const char *path, size_t *n)
 {
-    for (const char *at = strchr(base_of(path), '-'); at; at = strchr(at + 1, '-')) {
+    for (const char *at = strchr(base_name(path), '-'); at; at = strchr(at + 1, '-')) {
         *n = strspn(at + 1, "0123456789abcdef");
         if (at[1 + *n] == '.')
             return *n ? at + 1 : NULL;
@@ -41,14 +41,14 @@ static int sha256_of(const char *path, struct text *hex)
     ckpt_status st = ckpt_digest_bytes(path, CKPT_SHA256, &how, out, &err);
     progress_end();
     if (st != CKPT_OK)
-        return trouble(&err, path);
+        return report_error(&err, path);
     text_hex(hex, out, SHA256_BYTES);
     return YES;
 }
 
-/* sum_line - as sha256sum prints it: where the name has a backslash or an end of line, they
+/* add_sha256sum_line - as sha256sum prints it: where the name has a backslash or an end of line, they
  * are escaped and a backslash begins the line. A terminal gets no byte that acts on it. */
-static void sum_line(struct text *to, const char *hex, const char *path)
+static void add_sha256sum_line(struct text *to, const char *hex, const char *path)
 {
     struct text name = {0};
     for (const char *p = path; *p; p++) {
@@ -66,8 +66,8 @@ static void sum_line(struct text *to, const char *hex, const char *path)
     text_free(&name);
 }
 
-/* answer - "HEX  NAME" or its JSON, OF being what the digest is over. */
-static void answer(const char *path, const char *of, const char *hex)
+/* print_digest - "HEX  NAME" or its JSON, OF being what the digest is over. */
+static void print_digest(const char *path, const char *of, const char *hex)
 {
     if (ui.json) {
         json *j = json_schema("ckpt.hash.v1");
@@ -80,7 +80,7 @@ static void answer(const char *path, const char *of, const char *hex)
     }
     struct text line = {0};
     if (strcmp(of, "file") == 0) {
-        sum_line(&line, hex, path);
+        add_sha256sum_line(&line, hex, path);
     } else {
         text_addf(&line, "%s  ", hex);
         text_name(&line, str_of(path));
@@ -94,7 +94,7 @@ int hash_of_file(const char *path)
     struct text hex = {0};
     int status = sha256_of(path, &hex);
     if (status == YES)
-        answer(path, "file", hex.ptr);
+        print_digest(path, "file", hex.ptr);
     text_free(&hex);
     return status;
 }
@@ -110,23 +110,23 @@ int hash_of_payload(const char *path)
     progress_begin("hashing");
     ckpt_status st = ckpt_digest_payload(f, CKPT_SHA256, &how, out, &err);
     progress_end();
-    int status = st == CKPT_OK ? YES : trouble(&err, path);
+    int status = st == CKPT_OK ? YES : report_error(&err, path);
     if (status == YES) {
         struct text hex = {0};
         text_hex(&hex, out, SHA256_BYTES);
-        answer(path, "payload", hex.ptr);
+        print_digest(path, "payload", hex.ptr);
         text_free(&hex);
     }
     close_input(f);
     return status;
 }
 
-/* name_with - PATH with the first digits of HEX in its name: in place of those that
- * are there (if as many as is usual), else in front of the last '.'. */
-static void name_with(struct text *to, const char *path, const char *hex)
+/* add_hub_name - PATH with the first digits of HEX in its name: instead of those that it has (if they are
+ * enough), else before the last '.'. */
+static void add_hub_name(struct text *to, const char *path, const char *hex)
 {
     size_t n;
-    const char *old = digits_in(path, &n), *dot = strrchr(base_of(path), '.');
+    const char *old = find_name_digits(path, &n), *dot = strrchr(base_name(path), '.');
     const char *end = old && n >= HUB_DIGITS ? old - 1 : dot ? dot : path + strlen(path);
     text_bytes(to, path, (size_t)(end - path));
     text_add(to, "-");
@@ -140,11 +140,11 @@ int hash_in_name(const char *path)
     size_t n;
     int status = sha256_of(path, &hex);
     if (status == YES) {
-        name_with(&name, path, hex.ptr);
-        const char *found = digits_in(name.ptr, &n);
+        add_hub_name(&name, path, hex.ptr);
+        const char *found = find_name_digits(name.ptr, &n);
         if (!found || n != HUB_DIGITS || memcmp(found, hex.ptr, n) != 0)
-            status = trouble_text(CKPT_EUSAGE, path, "name it like net.pth first",
-                                  "torch.hub would not find the digest in a name made from this one");
+            status = report_failure(CKPT_EUSAGE, path, "name it like net.pth first",
+                                    "torch.hub would not find the digest in a name made from this one");
     }
     if (status == YES && ui.json) {
         json *j = json_schema("ckpt.hash.v1");
@@ -168,10 +168,10 @@ int hash_check_name(const char *path)
 {
     struct text hex = {0}, shown = {0};
     size_t n = 0;
-    const char *digits = digits_in(path, &n);
+    const char *digits = find_name_digits(path, &n);
     if (!digits)
-        return trouble_text(CKPT_EUSAGE, path, "ckpt hash --hub-name prints a name that has them",
-                            "the name has no digits of a digest, as net-0676ba61.pth has");
+        return report_failure(CKPT_EUSAGE, path, "ckpt hash --hub-name prints a name that has them",
+                              "the name has no digits of a digest, as net-0676ba61.pth has");
     int status = sha256_of(path, &hex);
     if (status == TROUBLE)
         return status;
@@ -188,7 +188,7 @@ int hash_check_name(const char *path)
     } else if (!same || !ui.quiet) {
         text_name(&shown, str_of(path));
         if (same)
-            printf("%s: as its name says\n", shown.ptr);
+            printf("%s: matches its name\n", shown.ptr);
         else
             printf("%s: the file's SHA-256 begins with %.*s\n", shown.ptr, (int)(n < hex.len ? n : hex.len),
                    hex.ptr);

@@ -1,4 +1,4 @@
-/* hash_bytes.h - what `ckpt hash` says of a file's bytes instead of its tensors. */
+/* hash_bytes.h - `ckpt hash` of the bytes of a file instead of its tensors. */
 #ifndef CLI_HASH_BYTES_H
 #define CLI_HASH_BYTES_H
 

@@ -1,4 +1,4 @@
-/* The only file that knows cJSON. Numbers and text go in as raw JSON of our own
+/* json.c - JSON output, and the only file that uses cJSON. Numbers and text go in as raw JSON of our own
  * making: cJSON holds numbers as double and cuts text at NUL. */
 #include "json.h"
 
@@ -9,22 +9,22 @@
 #include "number.h"
 #include "text.h"
 
-static cJSON *made(cJSON *item)
+static cJSON *check_item(cJSON *item)
 {
     if (!item)
         mem_fail();
     return item;
 }
 
-static void put(json *to, const char *key, cJSON *item)
+static void add_item(json *to, const char *key, cJSON *item)
 {
     cJSON *at = (cJSON *)to;
-    made(item);
+    check_item(item);
     if (!(key ? cJSON_AddItemToObjectCS(at, key, item) : cJSON_AddItemToArray(at, item)))
-        made(NULL);
+        check_item(NULL);
 }
 
-json *json_object(void) { return (json *)made(cJSON_CreateObject()); }
+json *json_object(void) { return (json *)check_item(cJSON_CreateObject()); }
 
 json *json_schema(const char *schema)
 {
@@ -37,46 +37,18 @@ void json_free(json *j) { cJSON_Delete((cJSON *)j); }
 
 /* -------------------------------------------------------------------- text */
 
-static void add_escaped(struct text *out, uint32_t c)
+/* add_quoted - S as a JSON string; false: bytes that are not UTF-8 were replaced. */
+static bool add_quoted(struct text *out, ckpt_str s)
 {
-    if (c == '"' || c == '\\')
-        text_addf(out, "\\%c", (char)c);
-    else if (c >= 0x10000)
-        text_addf(out, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + ((c - 0x10000) & 0x3ff));
-    else
-        text_addf(out, "\\u%04x", c);
-}
-
-/* ascii_run - how many bytes of S from POS on stand for themselves in a JSON string. */
-static size_t ascii_run(ckpt_str s, size_t pos)
-{
-    size_t n = pos;
-    while (n < s.len && s.ptr[n] >= 0x20 && s.ptr[n] < 0x7f && s.ptr[n] != '"' && s.ptr[n] != '\\')
-        n++;
-    return n - pos;
-}
-
-/* quote - S as a JSON string; false: bytes that are not UTF-8 were replaced. */
-static bool quote(struct text *out, ckpt_str s)
-{
-    bool exact = true, unsafe;
-    text_byte(out, '"');
-    for (size_t at = 0, pos = 0; pos < s.len; at = pos) {
-        pos += ascii_run(s, pos);
-        text_bytes(out, s.ptr + at, pos - at);
-        if (pos == s.len)
-            break;
-        at = pos;
-        uint32_t c = ckpt_text_next(s, &pos, &unsafe);
-        if (c == UINT32_MAX)
-            text_add(out, "\xef\xbf\xbd");
-        else if (unsafe || c == '"' || c == '\\')
-            add_escaped(out, c);
-        else
-            text_bytes(out, s.ptr + at, pos - at);
-        exact = exact && c != UINT32_MAX;
+    static char *quoted;
+    static size_t room;
+    bool exact;
+    size_t n = ckpt_text_json(s, quoted, room, &exact);
+    if (n >= room) {
+        quoted = mem_grow(quoted, room = n + 256, 1);
+        n = ckpt_text_json(s, quoted, room, &exact);
     }
-    text_byte(out, '"');
+    text_bytes(out, quoted, n);
     return exact;
 }
 
@@ -87,8 +59,8 @@ static void put_hex(json *to, const char *key, ckpt_str s)
     text_add(&hex, "\"");
     text_hex(&hex, (const uint8_t *)s.ptr, s.len);
     text_add(&hex, "\"");
-    if (!cJSON_AddItemToObject((cJSON *)to, twin.ptr, made(cJSON_CreateRaw(hex.ptr))))
-        made(NULL);
+    if (!cJSON_AddItemToObject((cJSON *)to, twin.ptr, check_item(cJSON_CreateRaw(hex.ptr))))
+        check_item(NULL);
     text_free(&twin);
     text_free(&hex);
 }
@@ -97,8 +69,8 @@ void json_str(json *to, const char *key, ckpt_str s)
 {
     static struct text t;
     text_clear(&t);
-    bool exact = quote(&t, s);
-    put(to, key, cJSON_CreateRaw(t.ptr));
+    bool exact = add_quoted(&t, s);
+    add_item(to, key, cJSON_CreateRaw(t.ptr));
     if (!exact && key)
         put_hex(to, key, s);
 }
@@ -107,7 +79,7 @@ void json_text(json *to, const char *key, const char *s) { json_str(to, key, str
 
 /* ------------------------------------------------------------------ others */
 
-void json_raw(json *to, const char *key, const char *text) { put(to, key, cJSON_CreateRaw(text)); }
+void json_raw(json *to, const char *key, const char *text) { add_item(to, key, cJSON_CreateRaw(text)); }
 
 void json_u64(json *to, const char *key, uint64_t n)
 {
@@ -129,21 +101,21 @@ void json_real(json *to, const char *key, double d)
     json_raw(to, key, real_json(d, false, text));
 }
 
-void json_bool(json *to, const char *key, bool b) { put(to, key, cJSON_CreateBool(b)); }
+void json_bool(json *to, const char *key, bool b) { add_item(to, key, cJSON_CreateBool(b)); }
 
-void json_null(json *to, const char *key) { put(to, key, cJSON_CreateNull()); }
+void json_null(json *to, const char *key) { add_item(to, key, cJSON_CreateNull()); }
 
 json *json_add_object(json *to, const char *key)
 {
-    cJSON *item = made(cJSON_CreateObject());
-    put(to, key, item);
+    cJSON *item = check_item(cJSON_CreateObject());
+    add_item(to, key, item);
     return (json *)item;
 }
 
 json *json_add_array(json *to, const char *key)
 {
-    cJSON *item = made(cJSON_CreateArray());
-    put(to, key, item);
+    cJSON *item = check_item(cJSON_CreateArray());
+    add_item(to, key, item);
     return (json *)item;
 }
 
@@ -168,7 +140,7 @@ void json_path(json *to, const char *key, const ckpt_path_elem *path, uint32_t n
         if (path[i].is_int)
             text_addf(&t, "%lld", (long long)path[i].num);
         else
-            quote(&t, path[i].str);
+            add_quoted(&t, path[i].str);
     }
     text_add(&t, "]");
     json_raw(to, key, t.ptr);
@@ -185,7 +157,7 @@ static void put_shown(json *to, const char *key, const ckpt_value *v)
     text_free(&t);
 }
 
-/* Text too long to be held in memory looks empty; how it is shown tells. */
+/* Text too long to be in memory seems empty; how it is shown reveals it. */
 static bool left_in_file(const ckpt_value *v)
 {
     char shown[8];
@@ -215,7 +187,7 @@ void json_tensor(json *to, const ckpt_tensor *t)
     json_str(to, "name", t->name);
     json_path(to, "path", t->path, t->npath);
     if (t->dtype != CKPT_DT_NONE)
-        json_text(to, "dtype", ckpt_dtype_name((ckpt_dtype)t->dtype));
+        json_text(to, "dtype", ckpt_tensor_dtype_name(t));
     if (t->has_shape)
         json_u64s(to, "shape", t->shape, t->ndim);
 }
@@ -254,11 +226,11 @@ void json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements,
 /* ---------------------------------------------------------------- printing */
 
 /* J printed without its last SKIP_END and first SKIP_START characters; frees it. */
-static void print(json *j, size_t skip_start, size_t skip_end, FILE *to)
+static void print_item(json *j, size_t skip_start, size_t skip_end, FILE *to)
 {
     char *text = cJSON_PrintBuffered((cJSON *)j, 512, 0);
     if (!text)
-        made(NULL);
+        check_item(NULL);
     size_t n = strlen(text);
     fwrite(text + skip_start, 1, n - skip_start - skip_end, to);
     cJSON_free(text);
@@ -275,7 +247,7 @@ void json_values(json *to, const ckpt_error *err)
 
 void json_line(json *j, FILE *to)
 {
-    print(j, 0, 0, to);
+    print_item(j, 0, 0, to);
     fputc('\n', to);
 }
 
@@ -283,7 +255,7 @@ static bool first_row;
 
 void json_open(json *head, const char *key, FILE *to)
 {
-    print(head, 0, 1, to);
+    print_item(head, 0, 1, to);
     fprintf(to, ",\"%s\":", key);
 }
 
@@ -295,17 +267,28 @@ void json_list(const char *key, FILE *to)
 
 void json_begin(json *head, const char *rows_key, FILE *to)
 {
-    print(head, 0, 1, to);
+    print_item(head, 0, 1, to);
     fputc(',', to);
     json_list(rows_key, to);
 }
 
-void json_row(json *row, FILE *to)
+static void begin_row(FILE *to)
 {
     if (!first_row)
         fputc(',', to);
     first_row = false;
-    print(row, 0, 0, to);
+}
+
+void json_row(json *row, FILE *to)
+{
+    begin_row(to);
+    print_item(row, 0, 0, to);
+}
+
+void json_row_text(const char *row, size_t n, FILE *to)
+{
+    begin_row(to);
+    fwrite(row, 1, n, to);
 }
 
 bool json_rows(bool set)
@@ -319,7 +302,7 @@ void json_end(json *tail, FILE *to)
     fputc(']', to);
     if (tail) {
         fputc(',', to);
-        print(tail, 1, 0, to);
+        print_item(tail, 1, 0, to);
     } else {
         fputc('}', to);
     }

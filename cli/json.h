@@ -46,7 +46,7 @@ void json_value(json *to, const char *key, const ckpt_value *v);
 void json_format(json *to, const char *format);
 void json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes);
 
-/* json_values - what was found and what is allowed there, as far as ERR says. */
+/* json_values - what was found and what was expected, if ERR has them. */
 void json_values(json *to, const ckpt_error *err);
 
 /* json_line - prints J and a newline, frees J. */
@@ -54,9 +54,10 @@ void json_line(json *j, FILE *to);
 /* One object in pieces: head's members, rows of one array, tail's members. */
 void json_begin(json *head, const char *rows_key, FILE *to);
 void json_row(json *row, FILE *to);
+void json_row_text(const char *row, size_t n, FILE *to); /* one that is text already */
 /* json_list - `"KEY":[` anywhere; json_row, and the caller prints "]". */
 void json_list(const char *key, FILE *to);
-/* json_rows - was a row printed since json_begin? Where another process prints some, SET says so. */
+/* json_rows - was a row printed since json_begin? SET: another process printed one. */
 bool json_rows(bool set);
 void json_end(json *tail, FILE *to); /* TAIL may be NULL */
 /* json_open - head's members and `"KEY":`; the caller prints the value and "}". */

@@ -1,5 +1,5 @@
-/* main.c - picks the command, keeps the process well-behaved: signals leave no
- * file behind, output that could not be written is an error. */
+/* main.c - runs the command that is named on the command line. Signals leave no unfinished file; output that
+ * cannot be written is an error. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -42,7 +42,7 @@ void cmd_overview(FILE *to)
           to);
 }
 
-/* Ends the process the way the signal would have, without leaving half a file. */
+/* on_end - ends the process as the signal would have, after removing unfinished files. */
 static void on_end(int sig)
 {
     static const char words[] = "ckpt: interrupted; no unfinished file is left\n";
@@ -60,12 +60,12 @@ static void on_usr1(int sig)
     progress_request();
 }
 
-static void handle(int sig, void (*handler)(int))
+static void set_handler(int sig, void (*handler)(int))
 {
     struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
     sigemptyset(&act.sa_mask);
     if (sigaction(sig, &act, &old) == 0 && old.sa_handler == SIG_IGN && sig != SIGUSR1)
-        sigaction(sig, &old, NULL); /* nohup, or a parent that wants EPIPE */
+        sigaction(sig, &old, NULL); /* ignored by nohup or by the parent */
 }
 
 static bool wants_json(int argc, char **argv)
@@ -76,7 +76,7 @@ static bool wants_json(int argc, char **argv)
     return false;
 }
 
-static int run(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word) {
@@ -105,9 +105,9 @@ static int run(int argc, char **argv)
     return code >= 0 ? code : cmd->run(n, argv + 2);
 }
 
-/* hold_streams - a file that is opened gets the lowest number that is free: were one of the three
- * closed, what is meant for it would go into a checkpoint, or an archive's spool. Opened for the other
- * direction, it stays as good as closed. */
+/* hold_streams - opens /dev/null for each standard stream that is closed: otherwise the next file opened
+ * would get its number, and output would go into a checkpoint. It is opened for the other direction, so that
+ * its use still fails. */
 static bool hold_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -117,8 +117,9 @@ static bool hold_streams(void)
     return true;
 }
 
-/* open_many - a set of shards is read fastest with all of them open, and there are sets of thousands. */
-static void open_many(void)
+/* raise_open_limit - raises the limit of open files: a set of shards, of which there can be thousands, is
+ * read fastest with all of them open. */
+static void raise_open_limit(void)
 {
     struct rlimit most;
     if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur == most.rlim_max)
@@ -135,14 +136,14 @@ int main(int argc, char **argv)
      * /etc/localtime per entry; we never show a time. */
     setenv("TZ", "UTC0", 0);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        handle(ends[i], on_end);
-    handle(SIGUSR1, on_usr1);
-    signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails with EFBIG, which is told */
-    open_many();
+        set_handler(ends[i], on_end);
+    set_handler(SIGUSR1, on_usr1);
+    signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails with EFBIG, which is reported */
+    raise_open_limit();
     ui_init();
     ui.json = wants_json(argc, argv);
     if (!held)
-        return trouble_text(CKPT_EIO, NULL, NULL,
-                            "a standard stream is closed, and /dev/null cannot be opened");
-    return finish_output(run(argc, argv));
+        return report_failure(CKPT_EIO, NULL, NULL,
+                              "a standard stream is closed, and /dev/null cannot be opened");
+    return finish_output(run_command(argc, argv));
 }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How each dtype's bytes read. NUM_REAL by exponent and mantissa bits; flavour
- * says what the top of the range means. */
+/* How the bytes of each dtype are decoded: NUM_REAL by its bits of exponent and mantissa; FLAVOUR: the
+ * meaning of the largest exponents. */
 enum flavour {
     IEEE, /* all-ones exponent: infinity and NaN */
     FN,   /* finite: only all ones is NaN */
@@ -75,7 +75,7 @@ size_t number_bytes(ckpt_dtype dtype)
 
 bool number_packed(ckpt_dtype dtype) { return ckpt_dtype_bits(dtype) % 8 != 0; }
 
-static uint64_t load(const uint8_t *p, unsigned n)
+static uint64_t load_le(const uint8_t *p, unsigned n)
 {
     uint64_t v = 0;
     while (n--)
@@ -104,7 +104,7 @@ static double real_of(uint64_t bits, const struct layout *l)
     return minus ? -v : v;
 }
 
-static int64_t sign_extend(uint64_t v, unsigned nbytes)
+static int64_t extend_sign(uint64_t v, unsigned nbytes)
 {
     uint64_t sign = UINT64_C(1) << (8 * nbytes - 1);
     int64_t s;
@@ -117,28 +117,28 @@ struct number number_decode(ckpt_dtype dtype, const uint8_t *p)
 {
     const struct layout *l = layout_of(dtype);
     struct number x = {.kind = l->kind, .nbytes = l->nbytes, .single = l->nbytes < 8};
-    x.u = load(p, l->nbytes);
+    x.u = load_le(p, l->nbytes);
     if (l->kind == NUM_INT)
-        x.i = sign_extend(x.u, l->nbytes);
+        x.i = extend_sign(x.u, l->nbytes);
     if (l->kind == NUM_REAL || l->kind == NUM_COMPLEX)
         x.re = real_of(x.u, l);
     if (l->kind == NUM_COMPLEX)
-        x.im = real_of(load(p + l->nbytes, l->nbytes), l);
+        x.im = real_of(load_le(p + l->nbytes, l->nbytes), l);
     return x;
 }
 
-static bool reads_back(const char *text, double d, bool single)
+static bool parses_back(const char *text, double d, bool single)
 {
     return single ? strtof(text, NULL) == (float)d : strtod(text, NULL) == d;
 }
 
 /* As many digits as it takes, without an exponent where a person would write none. */
-static void shortest(double d, bool single, char out[NUMBER_TEXT])
+static void format_shortest(double d, bool single, char out[NUMBER_TEXT])
 {
     int digits = 0;
     do
         snprintf(out, NUMBER_TEXT, "%.*e", digits, d);
-    while (!reads_back(out, d, single) && ++digits < 17);
+    while (!parses_back(out, d, single) && ++digits < 17);
     long exponent = strtol(strchr(out, 'e') + 1, NULL, 10);
     if (exponent < -4 || exponent > 15)
         snprintf(out, NUMBER_TEXT, "%.*g", digits + 1, d);
@@ -149,7 +149,7 @@ static void shortest(double d, bool single, char out[NUMBER_TEXT])
 const char *real_text(double d, bool single, char out[NUMBER_TEXT])
 {
     if (isfinite(d))
-        shortest(d, single, out);
+        format_shortest(d, single, out);
     else
         snprintf(out, NUMBER_TEXT, "%s", isnan(d) ? "nan" : d < 0 ? "-inf" : "inf");
     return out;
@@ -158,7 +158,7 @@ const char *real_text(double d, bool single, char out[NUMBER_TEXT])
 const char *real_json(double d, bool single, char out[NUMBER_TEXT])
 {
     if (isfinite(d))
-        shortest(d, single, out);
+        format_shortest(d, single, out);
     else
         snprintf(out, NUMBER_TEXT, "%s", isnan(d) ? "\"NaN\"" : d < 0 ? "\"-Infinity\"" : "\"Infinity\"");
     return out;

@@ -1,4 +1,4 @@
-/* number.h - what the bytes of an element mean. */
+/* number.h - decodes the bytes of an element into a number, and prints numbers. */
 #ifndef CLI_NUMBER_H
 #define CLI_NUMBER_H
 
@@ -8,7 +8,7 @@ enum number_kind { NUM_REAL, NUM_INT, NUM_UINT, NUM_BOOL, NUM_COMPLEX, NUM_BITS 
 
 struct number {
     enum number_kind kind;
-    bool single; /* a float would hold it: fewer digits tell it apart */
+    bool single; /* it fits a float: fewer digits are enough */
     double re, im;
     int64_t i;
     uint64_t u;

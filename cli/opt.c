@@ -77,7 +77,7 @@ static void set_list(struct list *l, const char *value)
     l->at[l->n++] = value;
 }
 
-static bool set(const struct opt *o, const char *value)
+static bool set_option(const struct opt *o, const char *value)
 {
     switch (o->type) {
     case OPT_FLAG: *(bool *)o->to = true; return true;
@@ -93,17 +93,17 @@ static bool set(const struct opt *o, const char *value)
 
 static int bad_value(const struct cmd *cmd, const struct opt *o, const char *value)
 {
-    const char *want = o->type == OPT_SIZE    ? "a size like 5GB, 512MiB, 2G or 1000000"
-                       : o->type == OPT_COUNT ? "a whole number"
-                       : o->type == OPT_REAL  ? "a number that is not negative"
-                                              : o->arg;
+    const char *expected = o->type == OPT_SIZE    ? "a size like 5GB, 512MiB, 2G or 1000000"
+                           : o->type == OPT_COUNT ? "a whole number"
+                           : o->type == OPT_REAL  ? "a number that is not negative"
+                                                  : o->arg;
     char dash[2] = {o->letter, 0}, shown[128];
     const char *meant = o->type == OPT_CHOICE ? guess_value(o->name, value) : NULL;
     ckpt_text_escape(str_of(value), shown, sizeof shown);
     if (meant)
         return usage_error(cmd->name, "--%s '%s': did you mean --%s=%s?", o->name, shown, o->name, meant);
-    return usage_error(cmd->name, "%s%s '%s': want %s", o->name ? "--" : "-", o->name ? o->name : dash, shown,
-                       want);
+    return usage_error(cmd->name, "%s%s: invalid value '%s' (expected %s)", o->name ? "--" : "-",
+                       o->name ? o->name : dash, shown, expected);
 }
 
 static const struct opt *find_long(const struct cmd *cmd, const char *word)
@@ -143,7 +143,7 @@ static int long_option(const struct cmd *cmd, int argc, char **argv, int *at)
     if (o->arg && !eq && *at + 1 >= argc)
         return usage_error(cmd->name, "--%s needs %s", o->name, o->arg);
     const char *value = !o->arg ? NULL : eq ? eq + 1 : argv[++*at];
-    return set(o, value) ? -1 : bad_value(cmd, o, value);
+    return set_option(o, value) ? -1 : bad_value(cmd, o, value);
 }
 
 /* A cluster "-ql" or "-oFILE" or "-o" FILE. */
@@ -161,19 +161,20 @@ static int short_options(const struct cmd *cmd, int argc, char **argv, int *at)
             return YES;
         }
         if (!o->arg) {
-            set(o, NULL);
+            set_option(o, NULL);
             continue;
         }
         if (!p[1] && *at + 1 >= argc)
             return usage_error(cmd->name, "-%c needs %s", *p, o->arg);
         const char *value = p[1] ? p + 1 : argv[++*at];
-        return set(o, value) ? -1 : bad_value(cmd, o, value);
+        return set_option(o, value) ? -1 : bad_value(cmd, o, value);
     }
     return -1;
 }
 
-/* too_many - WORD is an operand that CMD does not take: of a command that writes, its output probably. */
-static int too_many(const struct cmd *cmd, const char *word)
+/* fail_too_many - WORD is an operand that CMD does not take: of a command that writes, its output
+ * probably. */
+static int fail_too_many(const struct cmd *cmd, const char *word)
 {
     char shown[256];
     const struct opt *o = find_letter(cmd, 'o');
@@ -203,7 +204,7 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
     if (*n < cmd->min)
         return usage_error(cmd->name, "%s needs %s", cmd->name, cmd->operands);
     if (*n > cmd->max)
-        return too_many(cmd, argv[cmd->max]);
+        return fail_too_many(cmd, argv[cmd->max]);
     return -1;
 }
 

@@ -38,7 +38,7 @@ struct opt {
 
 /* opt_parse - sorts ARGV (without the command's name) into options and
  * operands; operands end up at the front of ARGV and *N counts them. Returns
- * -1 to go on, else the exit code: help was printed or an error was told. */
+ * -1 to go on, else the exit code: help or an error was printed. */
 int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n);
 /* opt_usage - "usage: ckpt ls [options] FILE…" and the table. */
 void opt_usage(const struct cmd *cmd, FILE *to);

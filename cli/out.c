@@ -38,7 +38,7 @@ ckpt_work ui_work(void)
 
 void ui_init(void)
 {
-    static char block[262144]; /* of its own accord stdout writes 4 KiB at a time */
+    static char block[262144]; /* the default buffer of stdout has only 4 KiB */
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
     bool colors = !(no && *no) && term && strcmp(term, "dumb") != 0;
     ui.tty = isatty(STDOUT_FILENO);
@@ -64,16 +64,16 @@ void line_put(const struct text *line)
     putchar('\n');
 }
 
-/* A line of words before its newline: "ckpt: " stands out where colours are. */
-static void tell(const char *words)
+/* print_message - prints "ckpt: MESSAGE", with "ckpt:" in bold on a terminal with colours. */
+static void print_message(const char *words)
 {
     progress_wipe();
     fflush(stdout);
     fprintf(stderr, "%sckpt:%s %s\n", ui.err_color ? "\033[1m" : "", ui.err_color ? "\033[0m" : "", words);
 }
 
-static void tell_json(const char *code, const char *file, const ckpt_error *err, const char *message,
-                      const char *hint)
+static void print_error_json(const char *code, const char *file, const ckpt_error *err, const char *message,
+                             const char *hint)
 {
     json *j = json_schema("ckpt.error.v1");
     json_text(j, "code", code);
@@ -92,13 +92,13 @@ static void tell_json(const char *code, const char *file, const ckpt_error *err,
     json_line(j, stderr);
 }
 
-static int usage(const char *hint, const char *words)
+static int print_usage_error(const char *hint, const char *words)
 {
     if (ui.json) {
-        tell_json("usage", NULL, NULL, words, hint);
+        print_error_json("usage", NULL, NULL, words, hint);
         return TROUBLE;
     }
-    tell(words);
+    print_message(words);
     fprintf(stderr, "hint: %s\n", hint);
     return TROUBLE;
 }
@@ -111,7 +111,7 @@ int usage_error(const char *cmd, const char *fmt, ...)
     vsnprintf(words, sizeof words, fmt, ap);
     va_end(ap);
     snprintf(hint, sizeof hint, "ckpt %s%s--help", cmd ? cmd : "", cmd ? " " : "");
-    return usage(hint, words);
+    return print_usage_error(hint, words);
 }
 
 int usage_answer(const char *answer, const char *fmt, ...)
@@ -121,10 +121,10 @@ int usage_answer(const char *answer, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(words, sizeof words, fmt, ap);
     va_end(ap);
-    return usage(answer, words);
+    return print_usage_error(answer, words);
 }
 
-int trouble(const ckpt_error *err, const char *path)
+int report_error(const ckpt_error *err, const char *path)
 {
     char line[1400];
     ckpt_error shown = *err;
@@ -134,16 +134,16 @@ int trouble(const ckpt_error *err, const char *path)
     if (!shown.hint[0] && path && err->sys_errno == ENOENT)
         (void)guess_file(path, shown.hint, sizeof shown.hint);
     if (ui.json) {
-        tell_json(ckpt_status_name(err->status), shown.file, err, err->what, shown.hint);
+        print_error_json(ckpt_status_name(err->status), shown.file, err, err->what, shown.hint);
         return TROUBLE;
     }
-    tell(ckpt_error_text(&shown, line, sizeof line));
+    print_message(ckpt_error_text(&shown, line, sizeof line));
     if (shown.hint[0])
         fprintf(stderr, "hint: %s\n", shown.hint);
     return TROUBLE;
 }
 
-int trouble_text(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
+int report_failure(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
 {
     ckpt_error err = {.status = status, .offset = CKPT_NO_OFFSET};
     va_list ap;
@@ -152,10 +152,10 @@ int trouble_text(ckpt_status status, const char *path, const char *hint, const c
     va_end(ap);
     if (hint)
         snprintf(err.hint, sizeof err.hint, "%s", hint);
-    return trouble(&err, path);
+    return report_error(&err, path);
 }
 
-void notice(const char *path, const char *fmt, ...)
+void print_notice(const char *path, const char *fmt, ...)
 {
     if (ui.quiet)
         return;
@@ -178,28 +178,28 @@ void notice(const char *path, const char *fmt, ...)
         text_add(&t, ": ");
     }
     text_add(&t, words);
-    tell(t.ptr);
+    print_message(t.ptr);
     text_free(&t);
 }
 
-/* Reading adds notices, so those told at the opening are counted. */
+/* Reading adds notices, so those that were printed at the opening are counted. */
 static struct {
     const ckpt_file *file;
-    size_t told;
+    size_t nprinted;
 } opened[2];
 
-static void notices_of_file(const ckpt_file *f, size_t *told)
+static void print_new_notices(const ckpt_file *f, size_t *nprinted)
 {
     const char *s;
-    for (; (s = ckpt_notice_at(f, *told)); (*told)++)
-        notice(ckpt_file_path(f), "%s", s);
+    for (; (s = ckpt_notice_at(f, *nprinted)); (*nprinted)++)
+        print_notice(ckpt_file_path(f), "%s", s);
 }
 
-void notices_of_plan(const ckpt_plan *p, const char *path)
+void print_plan_notices(const ckpt_plan *p, const char *path)
 {
     const char *s;
     for (size_t i = 0; (s = ckpt_plan_notice_at(p, i)); i++)
-        notice(path, "%s", s);
+        print_notice(path, "%s", s);
 }
 
 ckpt_file *open_input(const char *path, bool ignore_crc)
@@ -212,19 +212,19 @@ ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc)
     ckpt_error err;
     ckpt_file *f;
     if (open_path(path, &ui.limits, &f, &err) != CKPT_OK) {
-        trouble(&err, path);
+        report_error(&err, path);
         return NULL;
     }
     if (ui.root && ckpt_file_narrow(f, ui.root, NULL, 0, &err) != CKPT_OK) {
-        trouble(&err, path);
+        report_error(&err, path);
         ckpt_close(f);
         return NULL;
     }
     size_t i = opened[0].file ? 1 : 0;
     opened[i].file = f;
-    opened[i].told = 0;
+    opened[i].nprinted = 0;
     ckpt_file_ignore_crc(f, ignore_crc);
-    notices_of_file(f, &opened[i].told);
+    print_new_notices(f, &opened[i].nprinted);
     return f;
 }
 
@@ -233,7 +233,7 @@ void close_input(ckpt_file *f)
     for (size_t i = 0; f && i < sizeof opened / sizeof *opened; i++) {
         if (opened[i].file != f)
             continue;
-        notices_of_file(f, &opened[i].told);
+        print_new_notices(f, &opened[i].nprinted);
         opened[i].file = NULL;
     }
     ckpt_close(f);
@@ -244,23 +244,24 @@ int finish_output(int status)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    if (errno == EPIPE) /* whoever read us has enough; nothing to complain about */
+    if (errno == EPIPE) /* the reader of the pipe stopped, which is not an error */
         return ui.pipe_may_close ? status : TROUBLE;
-    return trouble_text(CKPT_EIO, NULL, NULL, "standard output: %s", strerror(errno ? errno : EIO));
+    return report_failure(CKPT_EIO, NULL, NULL, "standard output: %s", strerror(errno ? errno : EIO));
 }
 
 /* ------------------------------------------------------------------ tables */
 
-static size_t columns(const struct table *t, const char *p, size_t n)
+static size_t count_columns(const struct table *t, const char *p, size_t n)
 {
     return t->fancy ? text_columns(p, n) : n;
 }
 
-/* wrap - breaks the text from FROM on into lines of WIDTH columns; returns what the last takes. */
-static size_t wrap(struct table *t, size_t from, size_t width)
+/* wrap_text - breaks the text from FROM on into lines of WIDTH columns; returns the columns of the last
+ * one. */
+static size_t wrap_text(struct table *t, size_t from, size_t width)
 {
     size_t left;
-    while ((left = columns(t, t->text.ptr + from, t->text.len - from)) > width) {
+    while ((left = count_columns(t, t->text.ptr + from, t->text.len - from)) > width) {
         from += text_fits(t->text.ptr + from, t->text.len - from, width);
         if (from == t->text.len)
             return 0;
@@ -270,14 +271,14 @@ static size_t wrap(struct table *t, size_t from, size_t width)
     return left;
 }
 
-/* line_cell - what the line has got since the last cell goes where its column is. */
-static void line_cell(struct table *t, unsigned c)
+/* align_cell - pads the text added to the line since the last cell to the width of column C. */
+static void align_cell(struct table *t, unsigned c)
 {
     size_t from = t->begun, width = t->width[c], n;
     bool any = t->text.len > from, right = any && t->right[c];
     if (c && !width)
         return;
-    n = c ? columns(t, t->text.ptr + from, t->text.len - from) : wrap(t, from, width);
+    n = c ? count_columns(t, t->text.ptr + from, t->text.len - from) : wrap_text(t, from, width);
     if (right)
         text_gap(&t->text, from, width - n);
     if (any)
@@ -286,12 +287,12 @@ static void line_cell(struct table *t, unsigned c)
         text_gap(&t->text, t->text.len, right ? 2 : width - n + 2);
 }
 
-/* line_ends - behind the last cell that has any text. Lines go out many at a time. */
-static void line_ends(struct table *t)
+/* end_line - ends the line after its last cell that is not empty. Many lines are written at a time. */
+static void end_line(struct table *t)
 {
     t->text.len = t->end;
-    if (t->marked != PLAIN)
-        text_add(&t->text, style_off(t->marked));
+    if (t->line_style != PLAIN)
+        text_add(&t->text, style_off(t->line_style));
     text_byte(&t->text, '\n');
     if (t->nrows == 1 && !t->header)
         text_clear(&t->text);
@@ -301,44 +302,44 @@ static void line_ends(struct table *t)
     text_clear(&t->text);
 }
 
-static void line_begins(struct table *t, enum style mark)
+static void begin_line(struct table *t, enum style style)
 {
     if (t->nrows)
-        line_ends(t);
-    t->marked = mark;
+        end_line(t);
+    t->line_style = style;
     text_add(&t->text, ui.prefix);
-    if (mark != PLAIN)
-        text_add(&t->text, style_on(mark));
+    if (style != PLAIN)
+        text_add(&t->text, style_on(style));
     t->end = t->text.len;
 }
 
-/* is_fancy - does any of the text there is take fewer columns than bytes? */
+/* is_fancy - has T fewer columns than bytes? */
 static bool is_fancy(const struct text *t) { return t->len && text_columns(t->ptr, t->len) != t->len; }
 
-/* forget_row - what was measured. */
+/* forget_row - removes a row that was measured. */
 static void forget_row(struct table *t)
 {
     t->fancy = t->fancy || is_fancy(&t->text);
     text_clear(&t->text);
 }
 
-void table_row(struct table *t, enum style mark)
+void table_row(struct table *t, enum style style)
 {
     if (t->pass == TABLE_PRINTS)
-        line_begins(t, mark);
+        begin_line(t, style);
     else if (t->pass == TABLE_MEASURES)
         forget_row(t);
     else if ((t->nrows & (t->nrows - 1)) == 0)
-        t->mark = mem_grow(t->mark, t->nrows ? t->nrows * 2 : 1, sizeof *t->mark);
+        t->styles = mem_grow(t->styles, t->nrows ? t->nrows * 2 : 1, sizeof *t->styles);
     if (t->pass == TABLE_COLLECTS)
-        t->mark[t->nrows] = mark;
+        t->styles[t->nrows] = style;
     t->nrows++;
     t->column = 0;
     t->begun = t->text.len;
 }
 
-/* measure - a cell of N bytes at P, which are never fewer than its columns. */
-static void measure(size_t *width, const char *p, size_t n)
+/* widen_column - *WIDTH becomes at least the columns of a cell of N bytes at P. */
+static void widen_column(size_t *width, const char *p, size_t n)
 {
     size_t wide = n > *width ? text_columns(p, n) : 0;
     *width = wide > *width ? wide : *width;
@@ -357,15 +358,15 @@ void table_cell(struct table *t)
 {
     unsigned c = t->column++;
     if (t->pass == TABLE_PRINTS)
-        line_cell(t, c);
+        align_cell(t, c);
     else
-        measure(&t->width[c], t->text.ptr + t->begun, t->text.len - t->begun);
+        widen_column(&t->width[c], t->text.ptr + t->begun, t->text.len - t->begun);
     if (t->pass == TABLE_COLLECTS)
         collect_cell(t);
     t->begun = t->text.len;
 }
 
-/* begin_lines - from now on rows are printed: all widths are known. */
+/* begin_lines - all widths are known: from now on, rows are printed. */
 static void begin_lines(struct table *t, FILE *to, bool header)
 {
     size_t rest = text_columns(ui.prefix, strlen(ui.prefix));
@@ -386,7 +387,7 @@ static void begin_lines(struct table *t, FILE *to, bool header)
 static void end_lines(struct table *t)
 {
     if (t->nrows)
-        line_ends(t);
+        end_line(t);
     if (t->text.len)
         fwrite(t->text.ptr, 1, t->text.len, t->to);
 }
@@ -399,7 +400,7 @@ void table_print(struct table *t, FILE *to, bool header)
     begin_lines(t, to, header);
     t->text = (struct text){0};
     for (size_t r = 0; r < rows; r++) {
-        table_row(t, t->mark[r]);
+        table_row(t, t->styles[r]);
         for (unsigned c = 0; c < t->columns; c++, p += t->bytes[cell++]) {
             text_bytes(&t->text, p, t->bytes[cell]);
             table_cell(t);
@@ -424,7 +425,7 @@ void table_free(struct table *t)
 {
     text_free(&t->text);
     free(t->bytes);
-    free(t->mark);
+    free(t->styles);
     *t = (struct table){0};
 }
 
@@ -451,15 +452,15 @@ bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs)
     return hit || !any;
 }
 
-/* The row with the name: asking for that again would cost as much as comparing. */
-struct named {
+/* A row and its name, which is kept since looking it up again costs as much as comparing. */
+struct named_row {
     ckpt_str name;
     uint32_t row;
 };
 
-static struct named named(const ckpt_file *f, uint32_t row)
+static struct named_row name_row(const ckpt_file *f, uint32_t row)
 {
-    return (struct named){ckpt_tensor_name(f, row), row};
+    return (struct named_row){ckpt_tensor_name(f, row), row};
 }
 
 struct sorting {
@@ -468,19 +469,19 @@ struct sorting {
     uint32_t *tmp; /* room for half of the rows */
 };
 
-static bool in_order(const struct sorting *s, struct named a, struct named b)
+static bool in_order(const struct sorting *s, struct named_row a, struct named_row b)
 {
     int c = s->compare(a.name, b.name);
     return c ? c < 0 : a.row < b.row;
 }
 
-/* fits_at - how many of the N sorted ROWS come before X. */
-static size_t fits_at(const struct sorting *s, const uint32_t *rows, size_t n, struct named x)
+/* find_position - the number of the N sorted ROWS that come before X. */
+static size_t find_position(const struct sorting *s, const uint32_t *rows, size_t n, struct named_row x)
 {
     size_t low = 0;
     while (low < n) {
         size_t middle = low + (n - low) / 2;
-        if (in_order(s, named(s->f, rows[middle]), x))
+        if (in_order(s, name_row(s->f, rows[middle]), x))
             low = middle + 1;
         else
             n = middle;
@@ -488,8 +489,8 @@ static size_t fits_at(const struct sorting *s, const uint32_t *rows, size_t n, s
     return low;
 }
 
-/* Names mostly come nearly in order: a merge that leaves alone what stands where
- * it belongs compares a fifth of what qsort does. */
+/* merge_sort - names are usually almost in order: a merge sort that skips rows already in place needs a fifth
+ * of the comparisons of qsort. */
 static void merge_sort(const struct sorting *s, uint32_t *rows, size_t n)
 {
     size_t half = n / 2, i = 0, j = half;
@@ -497,19 +498,19 @@ static void merge_sort(const struct sorting *s, uint32_t *rows, size_t n)
         return;
     merge_sort(s, rows, half);
     merge_sort(s, rows + half, n - half);
-    struct named b = named(s->f, rows[half]);
-    if (in_order(s, named(s->f, rows[half - 1]), b))
+    struct named_row b = name_row(s->f, rows[half]);
+    if (in_order(s, name_row(s->f, rows[half - 1]), b))
         return;
-    size_t out = fits_at(s, rows, half, b), moved = half - out;
+    size_t out = find_position(s, rows, half, b), moved = half - out;
     memcpy(s->tmp, rows + out, moved * sizeof *rows);
-    struct named a = named(s->f, s->tmp[0]); /* one at least comes behind B */
+    struct named_row a = name_row(s->f, s->tmp[0]); /* at least one comes after B */
     while (i < moved) {
         if (j == n || in_order(s, a, b)) {
             rows[out++] = a.row;
-            a = ++i < moved ? named(s->f, s->tmp[i]) : a;
+            a = ++i < moved ? name_row(s->f, s->tmp[i]) : a;
         } else {
             rows[out++] = b.row;
-            b = ++j < n ? named(s->f, rows[j]) : b;
+            b = ++j < n ? name_row(s->f, rows[j]) : b;
         }
     }
 }
@@ -521,30 +522,31 @@ void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt
     free(s.tmp);
 }
 
-struct sized {
+struct row_size {
     uint64_t bytes;
-    size_t place; /* in natural order */
+    size_t rank; /* in natural order */
     uint32_t row;
 };
 
-static int by_size(const void *a, const void *b)
+static int compare_row_sizes(const void *a, const void *b)
 {
-    const struct sized *x = a, *y = b;
+    const struct row_size *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    return x->place < y->place ? -1 : x->place > y->place;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* sort_by_size - rows in natural order by their bytes, largest first; equal ones stay in that order. */
+/* sort_by_size - sorts rows that are in natural order by size, largest first; equal sizes remain in that
+ * order. */
 static void sort_by_size(const ckpt_file *f, uint32_t *rows, size_t n)
 {
-    struct sized *all = mem_new(n, sizeof *all);
+    struct row_size *all = mem_new(n, sizeof *all);
     for (size_t i = 0; i < n; i++) {
         const ckpt_tensor t = tensor_at(f, rows[i]);
-        all[i] = (struct sized){t.has_data ? t.nbytes : 0, i, rows[i]};
+        all[i] = (struct row_size){t.has_data ? t.nbytes : 0, i, rows[i]};
     }
     if (n)
-        qsort(all, n, sizeof *all, by_size);
+        qsort(all, n, sizeof *all, compare_row_sizes);
     for (size_t i = 0; i < n; i++)
         rows[i] = all[i].row;
     free(all);

@@ -1,4 +1,4 @@
-/* out.h - where words go: answers to stdout, everything else to stderr. */
+/* out.h - output: results go to stdout; errors, notices and progress to stderr. */
 #ifndef CLI_OUT_H
 #define CLI_OUT_H
 
@@ -16,7 +16,7 @@ struct ui {
     ckpt_limits limits;      /* of the inputs; 0: the library's */
     bool tty, color;         /* stdout */
     bool err_tty, err_color; /* stderr */
-    bool pipe_may_close;     /* whoever reads stdout may stop: no trouble */
+    bool pipe_may_close;     /* a closed pipe on stdout is not an error */
     unsigned width;          /* of the terminal; UINT_MAX where lines are never wrapped */
 };
 extern struct ui ui;
@@ -48,64 +48,64 @@ extern struct ui ui;
     }
 
 void ui_init(void);
-unsigned ui_jobs(void); /* ui.jobs as the library takes it */
+unsigned ui_jobs(void);  /* ui.jobs as the library takes it */
 ckpt_work ui_work(void); /* … with the progress on the terminal */
 
-/* How a stretch of text is meant; a terminal with colours shows it. */
+/* The style of text on a terminal with colours. */
 enum style { PLAIN, BOLD, DIM, RED, GREEN, YELLOW };
 const char *style_on(enum style s); /* "" without colours */
 const char *style_off(enum style s);
 
-/* line_put - the text of LINE as a line of the answer. */
+/* line_put - prints LINE to stdout, with ui.prefix. */
 void line_put(const struct text *line);
-/* usage_error - "ckpt: …" and where to find help. Returns 2. */
+/* usage_error - prints "ckpt: …" and a hint to the help of CMD. Returns TROUBLE. */
 int usage_error(const char *cmd, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* usage_answer - the same, where ANSWER is the command line that was probably meant. */
+/* usage_answer - the same with the hint ANSWER, the command line that was probably meant. */
 int usage_answer(const char *answer, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* trouble - tells ERR, with PATH when it names no file. Returns 2. */
-int trouble(const ckpt_error *err, const char *path);
-/* trouble_text - like trouble, for what the program itself found. */
-int trouble_text(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
+/* report_error - prints ERR, with PATH if it has no file name. Returns TROUBLE. */
+int report_error(const ckpt_error *err, const char *path);
+/* report_failure - the same for an error that the command itself found. */
+int report_failure(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
     CKPT_PRINTF(4, 5);
-/* notice - "ckpt: PATH: …" on stderr unless quiet; as JSON under --json. The
- * text is trusted: callers escape what comes from files. */
-void notice(const char *path, const char *fmt, ...) CKPT_PRINTF(2, 3);
-void notices_of_plan(const ckpt_plan *p, const char *path);
+/* print_notice - "ckpt: PATH: …" on stderr, unless --quiet; with --json as JSON. Callers escape text that
+ * comes from files. */
+void print_notice(const char *path, const char *fmt, ...) CKPT_PRINTF(2, 3);
+void print_plan_notices(const ckpt_plan *p, const char *path);
 
-/* open_input - ckpt_open, with its error told and its notices shown. NULL: told.
- * At most two are open at a time. */
+/* open_input - ckpt_open that prints errors and notices. NULL: there was an error. At most two files may be
+ * open at a time. */
 ckpt_file *open_input(const char *path, bool ignore_crc);
-/* open_input_by - the same by another function than ckpt_open. */
+/* open_input_by - the same with OPEN_PATH instead of ckpt_open. */
 typedef ckpt_status opener(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
 ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc);
-/* close_input - shows the notices that reading brought, and closes. NULL allowed. */
+/* close_input - prints notices that reading added, and closes F (may be NULL). */
 void close_input(ckpt_file *f);
-/* finish_output - flushes stdout; STATUS, or 2 when that failed (told). */
+/* finish_output - flushes stdout; returns STATUS, or TROUBLE after printing the error. */
 int finish_output(int status);
 
 /* A table whose columns line up. Cells are added row by row; the last column is
  * never padded, and the first is wrapped on a terminal when it is too wide. */
 #define TABLE_COLUMNS 12
 struct table {
-    struct text text; /* of all cells, one behind the other; of lines, where they are printed */
+    struct text text; /* of all cells, one after the other; of lines while they are printed */
     size_t begun;     /* where the text of the next cell begins */
     enum { TABLE_COLLECTS, TABLE_MEASURES, TABLE_PRINTS } pass;
     unsigned columns, column; /* the second: of the next cell */
     size_t nrows;
-    bool right[TABLE_COLUMNS];   /* numbers stand right */
+    bool right[TABLE_COLUMNS];   /* right-aligned, for numbers */
     size_t width[TABLE_COLUMNS]; /* of the widest cell so far */
-    bool fancy;                  /* some row takes fewer columns than bytes */
+    bool fancy;                  /* a row has fewer columns than bytes */
     /* what is collected: */
-    uint32_t *bytes;  /* of each cell */
-    enum style *mark; /* of each row */
+    uint32_t *bytes;    /* of each cell */
+    enum style *styles; /* of each row */
     size_t ncells, cap;
     /* while it is printed: */
     FILE *to;
     bool header;
-    enum style marked; /* the line at hand */
-    size_t end;        /* … behind its last cell that has text */
+    enum style line_style; /* of the current line */
+    size_t end;            /* end of its last cell that is not empty */
 };
-void table_row(struct table *t, enum style mark);
+void table_row(struct table *t, enum style style);
 void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
 void table_print(struct table *t, FILE *to, bool header);
 /* table_flow - a table of very many rows: ROWS adds them twice, once for the widths and
@@ -114,11 +114,10 @@ void table_flow(struct table *t, void (*rows)(struct table *t, const void *user)
                 bool header);
 void table_free(struct table *t);
 
-/* rows_sort - N ROWS of FILE by their names as COMPARE has them, equal ones as in the file. */
+/* rows_sort - sorts N ROWS of FILE by name with COMPARE, equal names by their order in the file. */
 void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt_str a, ckpt_str b));
 enum row_order { ORDER_NATURAL, ORDER_FILE, ORDER_SIZE }; /* the last: largest first */
-/* rows_sorted - row numbers of FILE that pass the globs ('!' in front: not these) in that ORDER;
- * *N of them. */
+/* rows_sorted - the *N rows of FILE whose names pass the globs ('!GLOB' excludes), in ORDER. */
 uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
                       size_t *n);
 bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs);
@@ -127,7 +126,7 @@ struct totals {
     uint64_t tensors, elements, bytes;
 };
 void totals_add(struct totals *sum, const ckpt_tensor *t);
-/* tensor_at - ckpt_tensor_at of a row that is there. */
+/* tensor_at - ckpt_tensor_at of a row that exists. */
 ckpt_tensor tensor_at(const ckpt_file *f, uint32_t row);
 
 #endif

@@ -13,14 +13,14 @@
 enum { LIMIT = 200, EDGE = 3, WINDOW = 4096 };
 
 /* How all numbers of one preview are written, so that their points line up. */
-struct look {
+struct number_format {
     enum { DECIMAL, WHOLE, SCIENTIFIC, EXACT } form;
     bool all_whole;
     double least, most; /* of the finite nonzero magnitudes */
     size_t width;
 };
 
-struct walk {
+struct preview_walk {
     const struct preview *p;
     ckpt_dtype dtype;
     size_t size;      /* bytes of an element */
@@ -31,7 +31,7 @@ struct walk {
     uint64_t *edge;   /* axes shown at their edges only: how much of each; 0: all */
     uint8_t *window;
     uint64_t first, count; /* elements in the window */
-    struct look look;
+    struct number_format format;
     ckpt_error *err;
 };
 
@@ -48,7 +48,7 @@ const uint64_t *preview_shape(const ckpt_tensor *t, uint32_t *ndim)
 }
 
 /* Blocks of WINDOW elements at multiples of it: rows read back and forth hit the same block. */
-static ckpt_status element(struct walk *w, uint64_t index, struct number *out)
+static ckpt_status read_element(struct preview_walk *w, uint64_t index, struct number *out)
 {
     if (index < w->first || index - w->first >= w->count) {
         w->first = index / WINDOW * WINDOW;
@@ -63,7 +63,7 @@ static ckpt_status element(struct walk *w, uint64_t index, struct number *out)
     return CKPT_OK;
 }
 
-static ckpt_status here(struct walk *w, struct number *out)
+static ckpt_status read_current(struct preview_walk *w, struct number *out)
 {
     uint64_t index = 0;
     for (uint32_t i = 0; i < w->ndim; i++) {
@@ -72,19 +72,19 @@ static ckpt_status here(struct walk *w, struct number *out)
                                      : a->start + w->at[i] * (uint64_t)a->step;
         index += along * w->stride[i];
     }
-    return element(w, index, out);
+    return read_element(w, index, out);
 }
 
-static bool skips(const struct walk *w, uint32_t axis)
+static bool is_at_gap(const struct preview_walk *w, uint32_t axis)
 {
     return w->edge[axis] && w->at[axis] == w->edge[axis];
 }
 
 /* The next place along AXIS; false at its end. */
-static bool advance(struct walk *w, uint32_t axis)
+static bool advance_axis(struct preview_walk *w, uint32_t axis)
 {
     uint64_t n = w->p->slice->axes[axis].count;
-    w->at[axis] = skips(w, axis) ? n - w->edge[axis] : w->at[axis] + 1;
+    w->at[axis] = is_at_gap(w, axis) ? n - w->edge[axis] : w->at[axis] + 1;
     if (w->at[axis] < n)
         return true;
     w->at[axis] = 0;
@@ -93,7 +93,7 @@ static bool advance(struct walk *w, uint32_t axis)
 
 /* ------------------------------------------------------------------- looks */
 
-static void weigh_real(struct look *k, double d)
+static void survey_real(struct number_format *k, double d)
 {
     double m = fabs(d);
     if (!isfinite(d))
@@ -105,7 +105,7 @@ static void weigh_real(struct look *k, double d)
         k->most = m;
 }
 
-static void decide(struct look *k, bool exact)
+static void choose_form(struct number_format *k, bool exact)
 {
     if (exact)
         k->form = EXACT;
@@ -117,7 +117,7 @@ static void decide(struct look *k, bool exact)
         k->form = DECIMAL;
 }
 
-static void real_in(const struct look *k, double d, bool single, char out[NUMBER_TEXT])
+static void format_real(const struct number_format *k, double d, bool single, char out[NUMBER_TEXT])
 {
     if (k->form == EXACT || !isfinite(d))
         real_text(d, single, out);
@@ -127,14 +127,14 @@ static void real_in(const struct look *k, double d, bool single, char out[NUMBER
         snprintf(out, NUMBER_TEXT, k->form == SCIENTIFIC ? "%.4e" : "%.4f", d);
 }
 
-static void look_text(const struct look *k, const struct number *x, char out[NUMBER_TEXT])
+static void format_number(const struct number_format *k, const struct number *x, char out[NUMBER_TEXT])
 {
     char re[NUMBER_TEXT], im[NUMBER_TEXT];
     if (x->kind == NUM_REAL) {
-        real_in(k, x->re, x->single, out);
+        format_real(k, x->re, x->single, out);
     } else if (x->kind == NUM_COMPLEX) {
-        real_in(k, x->re, x->single, re);
-        real_in(k, x->im, x->single, im);
+        format_real(k, x->re, x->single, re);
+        format_real(k, x->im, x->single, im);
         snprintf(out, NUMBER_TEXT, "%.40s%s%.40sj", re, *im == '-' ? "" : "+", im);
     } else {
         number_text(x, out);
@@ -142,28 +142,28 @@ static void look_text(const struct look *k, const struct number *x, char out[NUM
 }
 
 /* One pass over what will be shown; WIDTHS: the look is decided, find its width. */
-static ckpt_status survey(struct walk *w, bool widths)
+static ckpt_status survey_elements(struct preview_walk *w, bool widths)
 {
     char text[NUMBER_TEXT];
     struct number x;
     for (uint32_t axis = 0;;) {
         bool gap = false;
         for (uint32_t i = 0; i < w->ndim; i++)
-            gap = gap || skips(w, i);
+            gap = gap || is_at_gap(w, i);
         if (!gap) {
-            ckpt_status s = here(w, &x);
+            ckpt_status s = read_current(w, &x);
             if (s != CKPT_OK)
                 return s;
             if (widths) {
-                look_text(&w->look, &x, text);
-                w->look.width = strlen(text) > w->look.width ? strlen(text) : w->look.width;
+                format_number(&w->format, &x, text);
+                w->format.width = strlen(text) > w->format.width ? strlen(text) : w->format.width;
             } else if (x.kind == NUM_REAL || x.kind == NUM_COMPLEX) {
-                weigh_real(&w->look, x.re);
-                weigh_real(&w->look, x.im);
+                survey_real(&w->format, x.re);
+                survey_real(&w->format, x.im);
             }
         }
         for (axis = w->ndim; axis-- > 0;)
-            if (advance(w, axis))
+            if (advance_axis(w, axis))
                 break;
         if (axis == UINT32_MAX)
             return CKPT_OK;
@@ -173,34 +173,34 @@ static ckpt_status survey(struct walk *w, bool widths)
 /* ---------------------------------------------------------------- printing */
 
 /* The innermost axis as one line, wrapped on a terminal. */
-static ckpt_status print_line(struct walk *w, uint32_t axis)
+static ckpt_status print_line(struct preview_walk *w, uint32_t axis)
 {
     char text[NUMBER_TEXT];
     size_t column = 0;
     do {
         struct number x;
-        if (axis != UINT32_MAX && skips(w, axis)) {
+        if (axis != UINT32_MAX && is_at_gap(w, axis)) {
             fputs("  …", stdout);
             column += 3;
             continue;
         }
-        ckpt_status s = here(w, &x);
+        ckpt_status s = read_current(w, &x);
         if (s != CKPT_OK)
             return s;
-        look_text(&w->look, &x, text);
-        if (column && column + w->look.width + 2 > ui.width) {
+        format_number(&w->format, &x, text);
+        if (column && column + w->format.width + 2 > ui.width) {
             fputs("\n", stdout);
             column = 0;
         }
-        printf("  %*s", (int)w->look.width, text);
-        column += w->look.width + 2;
-    } while (axis != UINT32_MAX && advance(w, axis));
+        printf("  %*s", (int)w->format.width, text);
+        column += w->format.width + 2;
+    } while (axis != UINT32_MAX && advance_axis(w, axis));
     putchar('\n');
     return CKPT_OK;
 }
 
 /* "[1, 0, :, :]" over each matrix of a tensor with more than two dimensions. */
-static void print_place(const struct walk *w, const uint32_t *shown, uint32_t nshown)
+static void print_indexes(const struct preview_walk *w, const uint32_t *shown, uint32_t nshown)
 {
     putchar('[');
     for (uint32_t i = 0; i + 2 < nshown; i++)
@@ -208,20 +208,20 @@ static void print_place(const struct walk *w, const uint32_t *shown, uint32_t ns
     puts(":, :]");
 }
 
-static ckpt_status print_all(struct walk *w, const uint32_t *shown, uint32_t nshown)
+static ckpt_status print_all(struct preview_walk *w, const uint32_t *shown, uint32_t nshown)
 {
     bool fresh = nshown > 2, gap_told = false;
     uint32_t last = nshown ? shown[nshown - 1] : UINT32_MAX;
     for (;;) {
         bool gap = false;
         for (uint32_t i = 0; i + 1 < nshown; i++)
-            gap = gap || skips(w, shown[i]);
+            gap = gap || is_at_gap(w, shown[i]);
         if (gap) {
             if (!gap_told)
                 puts("  …");
         } else {
             if (fresh)
-                print_place(w, shown, nshown);
+                print_indexes(w, shown, nshown);
             ckpt_status s = print_line(w, last);
             if (s != CKPT_OK)
                 return s;
@@ -229,7 +229,7 @@ static ckpt_status print_all(struct walk *w, const uint32_t *shown, uint32_t nsh
         gap_told = gap;
         uint32_t i = nshown ? nshown - 1 : 0;
         while (i-- > 0)
-            if (advance(w, shown[i]))
+            if (advance_axis(w, shown[i]))
                 break;
         if (i == UINT32_MAX)
             return CKPT_OK;
@@ -237,18 +237,18 @@ static ckpt_status print_all(struct walk *w, const uint32_t *shown, uint32_t nsh
     }
 }
 
-static bool walk_begin(struct walk *w, const struct preview *p, bool shorten, ckpt_error *err)
+static bool begin_preview(struct preview_walk *w, const struct preview *p, bool shorten, ckpt_error *err)
 {
     const ckpt_tensor it = tensor_at(p->f, p->row), *t = &it;
     uint32_t ndim;
     const uint64_t *shape = preview_shape(t, &ndim);
-    *w = (struct walk){.p = p,
-                       .dtype = (ckpt_dtype)t->dtype,
-                       .size = number_bytes((ckpt_dtype)t->dtype),
-                       .ndim = ndim,
-                       .total = number_packed((ckpt_dtype)t->dtype) ? t->nbytes : t->elements,
-                       .err = err};
-    w->look.all_whole = true;
+    *w = (struct preview_walk){.p = p,
+                               .dtype = (ckpt_dtype)t->dtype,
+                               .size = number_bytes((ckpt_dtype)t->dtype),
+                               .ndim = ndim,
+                               .total = number_packed((ckpt_dtype)t->dtype) ? t->nbytes : t->elements,
+                               .err = err};
+    w->format.all_whole = true;
     w->stride = mem_new(ndim, sizeof *w->stride);
     w->at = mem_new(ndim, sizeof *w->at);
     w->edge = mem_new(ndim, sizeof *w->edge);
@@ -265,7 +265,7 @@ static bool walk_begin(struct walk *w, const struct preview *p, bool shorten, ck
     return p->slice->elements != 0;
 }
 
-static void walk_end(struct walk *w)
+static void end_preview(struct preview_walk *w)
 {
     free(w->stride);
     free(w->at);
@@ -275,32 +275,32 @@ static void walk_end(struct walk *w)
 
 ckpt_status preview_text(const struct preview *p, ckpt_error *err)
 {
-    struct walk w;
+    struct preview_walk w;
     ckpt_status s = CKPT_OK;
-    if (walk_begin(&w, p, !p->full, err)) {
+    if (begin_preview(&w, p, !p->full, err)) {
         uint32_t *shown = mem_new(w.ndim, sizeof *shown), n = 0;
         for (uint32_t i = 0; i < w.ndim; i++)
             if (!p->slice->axes[i].dropped)
                 shown[n++] = i;
-        s = survey(&w, false);
-        decide(&w.look, p->exact);
+        s = survey_elements(&w, false);
+        choose_form(&w.format, p->exact);
         if (s == CKPT_OK)
-            s = survey(&w, true);
+            s = survey_elements(&w, true);
         if (s == CKPT_OK)
             s = print_all(&w, shown, n);
         free(shown);
     }
-    walk_end(&w);
+    end_preview(&w);
     return s;
 }
 
 ckpt_status preview_json(const struct preview *p, ckpt_error *err)
 {
-    struct walk w;
+    struct preview_walk w;
     char text[NUMBER_TEXT];
     struct number x;
     ckpt_status s = CKPT_OK;
-    bool any = walk_begin(&w, p, false, err);
+    bool any = begin_preview(&w, p, false, err);
     uint32_t open = 0, axis = 0, n = 0;
     for (uint32_t i = 0; i < w.ndim; i++)
         n += !p->slice->axes[i].dropped;
@@ -309,11 +309,11 @@ ckpt_status preview_json(const struct preview *p, ckpt_error *err)
     while (any) {
         for (; open < n; open++)
             putchar('[');
-        if ((s = here(&w, &x)) != CKPT_OK)
+        if ((s = read_current(&w, &x)) != CKPT_OK)
             break;
         fputs(number_json(&x, text), stdout);
         for (axis = w.ndim; axis-- > 0;) {
-            if (advance(&w, axis))
+            if (advance_axis(&w, axis))
                 break;
             if (p->slice->axes[axis].dropped)
                 continue;
@@ -324,6 +324,6 @@ ckpt_status preview_json(const struct preview *p, ckpt_error *err)
             break;
         putchar(',');
     }
-    walk_end(&w);
+    end_preview(&w);
     return s;
 }

@@ -12,7 +12,7 @@ static const char *verb = "working";
 static struct timespec began, drawn;
 static volatile sig_atomic_t shown, asked;
 
-static double since(const struct timespec *t)
+static double seconds_since(const struct timespec *t)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -26,9 +26,9 @@ void progress_begin(const char *what)
     drawn = (struct timespec){0};
 }
 
-double progress_seconds(void) { return since(&began); }
+double progress_seconds(void) { return seconds_since(&began); }
 
-static void left(struct text *t, double seconds)
+static void add_time_left(struct text *t, double seconds)
 {
     if (seconds >= 3600)
         text_addf(t, "  %.0f h %02d min left", (double)(long)(seconds / 3600), (int)(seconds / 60) % 60);
@@ -38,7 +38,7 @@ static void left(struct text *t, double seconds)
         text_addf(t, "  %d s left", (int)seconds + 1);
 }
 
-static void line(struct text *t, const char *name, uint64_t done, uint64_t total)
+static void add_line(struct text *t, const char *name, uint64_t done, uint64_t total)
 {
     double seconds = progress_seconds();
     text_addf(t, "%s  ", verb);
@@ -53,7 +53,7 @@ static void line(struct text *t, const char *name, uint64_t done, uint64_t total
         text_size(t, (uint64_t)speed);
         text_add(t, "/s");
         if (total > done)
-            left(t, (double)(total - done) / speed);
+            add_time_left(t, (double)(total - done) / speed);
     }
     if (name) {
         text_add(t, "  ");
@@ -61,10 +61,10 @@ static void line(struct text *t, const char *name, uint64_t done, uint64_t total
     }
 }
 
-static void draw(const char *name, uint64_t done, uint64_t total, bool keep)
+static void draw_line(const char *name, uint64_t done, uint64_t total, bool keep)
 {
     struct text t = {0};
-    line(&t, name, done, total);
+    add_line(&t, name, done, total);
     size_t n = keep ? t.len : text_fits(t.ptr, t.len, ui.width > 20 && ui.width < 500 ? ui.width - 1 : 79);
     if (ui.err_tty)
         fputs("\r\033[K", stderr);
@@ -78,10 +78,10 @@ int progress_step(void *user, uint64_t done, uint64_t total)
 {
     if (asked) {
         asked = 0;
-        draw(user, done, total, true);
+        draw_line(user, done, total, true);
     }
-    if (ui.err_tty && !ui.quiet && !ui.json && progress_seconds() >= 0.5 && since(&drawn) >= 0.1) {
-        draw(user, done, total, false);
+    if (ui.err_tty && !ui.quiet && !ui.json && progress_seconds() >= 0.5 && seconds_since(&drawn) >= 0.1) {
+        draw_line(user, done, total, false);
         clock_gettime(CLOCK_MONOTONIC, &drawn);
     }
     return 0;

@@ -37,8 +37,8 @@ static bool is_number(ckpt_str name, size_t from)
     return i > from && (i == name.len || name.ptr[i] == '.');
 }
 
-/* before_number - HEAD bytes of NAME are equal: less the last component of them, as a number after it says
- * nothing alone (mlp.0 → mlp.fc1); unless it is a number, too. */
+/* before_number - HEAD bytes of both names are equal: returns HEAD without its last component, unless that is
+ * a number, since the number after it means nothing alone (mlp.0 → mlp.fc1). */
 static size_t before_number(ckpt_str name, size_t head)
 {
     size_t from = head ? head - 1 : 0;
@@ -47,19 +47,19 @@ static size_t before_number(ckpt_str name, size_t head)
     return is_number(name, from) ? head : from;
 }
 
-static bool boundary(ckpt_str s, size_t at) { return at == 0 || s.ptr[at - 1] == '.'; }
+static bool is_boundary(ckpt_str s, size_t at) { return at == 0 || s.ptr[at - 1] == '.'; }
 
 /* How much is equal at the end, starting after a dot (or at the start) of both. */
 static size_t same_tail(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, keep = 0;
     for (size_t i = 1; i <= n && a.ptr[a.len - i] == b.ptr[b.len - i]; i++)
-        if (boundary(a, a.len - i) && boundary(b, b.len - i))
+        if (is_boundary(a, a.len - i) && is_boundary(b, b.len - i))
             keep = i;
     return keep;
 }
 
-static ckpt_str undotted(ckpt_str s, bool *dot)
+static ckpt_str without_dot(ckpt_str s, bool *dot)
 {
     if (!s.len || s.ptr[s.len - 1] != '.')
         return s;
@@ -82,12 +82,12 @@ static struct change change_of(const ckpt_rename *r, size_t index)
                        .values = r->value,
                        .mapping = r->mapping,
                        .first = index};
-    c.from = undotted((ckpt_str){a.ptr + head, a.len - head}, &c.dot);
-    c.to = undotted((ckpt_str){b.ptr + head, b.len - head}, &c.dot);
+    c.from = without_dot((ckpt_str){a.ptr + head, a.len - head}, &c.dot);
+    c.to = without_dot((ckpt_str){b.ptr + head, b.len - head}, &c.dot);
     return c;
 }
 
-static int by_change(const void *x, const void *y)
+static int compare_changes(const void *x, const void *y)
 {
     const struct change *a = x, *b = y;
     int c = a->mapping != b->mapping ? (a->mapping < b->mapping ? -1 : 1) : 0;
@@ -96,15 +96,15 @@ static int by_change(const void *x, const void *y)
     return c ? c : a->first < b->first ? -1 : 1;
 }
 
-static bool same_text(ckpt_str a, ckpt_str b)
+static bool is_same_text(ckpt_str a, ckpt_str b)
 {
     return a.len == b.len && (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
-/* joins - C is the same change as INTO, in the same mapping: then it is counted there. */
-static bool joins(struct change *into, const struct change *c)
+/* add_if_same - adds C to INTO if it is the same change in the same mapping; false: it is not. */
+static bool add_if_same(struct change *into, const struct change *c)
 {
-    if (into->mapping != c->mapping || !same_text(into->from, c->from) || !same_text(into->to, c->to))
+    if (into->mapping != c->mapping || !is_same_text(into->from, c->from) || !is_same_text(into->to, c->to))
         return false;
     into->tensors += c->tensors;
     into->metadata += c->metadata;
@@ -113,21 +113,21 @@ static bool joins(struct change *into, const struct change *c)
     return true;
 }
 
-static int by_first(const void *x, const void *y)
+static int compare_first(const void *x, const void *y)
 {
     const struct change *a = x, *b = y;
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
 /* Sorts and merges equal changes; returns how many are left. */
-static size_t merge(struct change *c, size_t n)
+static size_t merge_changes(struct change *c, size_t n)
 {
     size_t kept = 0;
-    qsort(c, n, sizeof *c, by_change);
+    qsort(c, n, sizeof *c, compare_changes);
     for (size_t i = 0; i < n; i++)
-        if (!kept || !joins(&c[kept - 1], &c[i]))
+        if (!kept || !add_if_same(&c[kept - 1], &c[i]))
             c[kept++] = c[i];
-    qsort(c, kept, sizeof *c, by_first);
+    qsort(c, kept, sizeof *c, compare_first);
     return kept;
 }
 
@@ -140,8 +140,8 @@ static void add_count(struct text *out, const char **gap, uint64_t n, const char
     *gap = ", ";
 }
 
-/* counts - "14 of 14 tensors in state_dict, 6 _metadata entries"; M may be NULL. */
-static void counts(struct text *out, const struct change *c, const ckpt_mapping *m)
+/* add_counts - "14 of 14 tensors in state_dict, 6 _metadata entries"; M may be NULL. */
+static void add_counts(struct text *out, const struct change *c, const ckpt_mapping *m)
 {
     const char *gap = "";
     if (c->tensors && m) {
@@ -164,7 +164,7 @@ static void counts(struct text *out, const struct change *c, const ckpt_mapping 
         add_count(out, &gap, c->values, "other key", "other keys");
 }
 
-static void print_change(const struct change *c, const char *prefix, const ckpt_mapping *m, FILE *to)
+static void print_rename(const struct change *c, const char *prefix, const ckpt_mapping *m, FILE *to)
 {
     struct text out = {0};
     const char *dot = c->dot ? "." : "";
@@ -180,20 +180,20 @@ static void print_change(const struct change *c, const char *prefix, const ckpt_
         text_add(&out, dot);
     }
     text_add(&out, "   ");
-    counts(&out, c, m);
+    add_counts(&out, c, m);
     fprintf(to, "%s\n", out.ptr);
     text_free(&out);
 }
 
-/* gather - all changes; a run of the same, as most are, is one. *N: how many. */
-static struct change *gather(const ckpt_plan *p, size_t *n)
+/* gather_changes - the *N changes of P; consecutive equal ones, as most are, become one. */
+static struct change *gather_changes(const ckpt_plan *p, size_t *n)
 {
     struct change *c = NULL;
     size_t cap = 0;
     *n = 0;
     for (size_t i = 0; i < ckpt_plan_rename_count(p); i++) {
         struct change one = change_of(ckpt_plan_rename_at(p, i), i), *last = *n ? &c[*n - 1] : NULL;
-        if (last && joins(last, &one))
+        if (last && add_if_same(last, &one))
             continue;
         if (*n == cap) {
             cap = cap ? 2 * cap : 16;
@@ -211,7 +211,7 @@ static void print_mappings(const ckpt_plan *p, const char *prefix, FILE *to)
     for (size_t i = 0; (m = ckpt_plan_mapping_at(p, i)); i++) {
         struct change c = {.tensors = m->renamed, .metadata = m->metadata, .values = m->values};
         if (c.tensors || c.metadata || c.values)
-            print_change(&c, prefix, m, to);
+            print_rename(&c, prefix, m, to);
     }
 }
 
@@ -222,10 +222,10 @@ void renames_print(const ckpt_plan *p, const char *prefix, FILE *to)
         print_mappings(p, prefix, to);
         return;
     }
-    struct change *c = gather(p, &n);
-    size_t kinds = n ? merge(c, n) : 0;
+    struct change *c = gather_changes(p, &n);
+    size_t kinds = n ? merge_changes(c, n) : 0;
     for (size_t i = 0; i < kinds && i < SHOWN; i++)
-        print_change(&c[i], NULL, ckpt_plan_mapping_at(p, c[i].mapping), to);
+        print_rename(&c[i], NULL, ckpt_plan_mapping_at(p, c[i].mapping), to);
     if (kinds > SHOWN)
         fprintf(to, "and %zu more kinds of change; --json lists every name\n", kinds - SHOWN);
     free(c);

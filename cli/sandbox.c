@@ -101,7 +101,7 @@ bool sandbox_enter(void)
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-static bool refused(const char *what, long result)
+static bool check_refused(const char *what, long result)
 {
     bool yes = result < 0 && errno == EPERM;
     printf("%-18s %s\n", what, yes ? "refused" : result < 0 ? strerror(errno) : "NOT REFUSED");
@@ -112,15 +112,15 @@ bool sandbox_try(void)
 {
     char *none[] = {NULL};
     void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    bool all = refused("open", open("/etc/passwd", O_RDONLY | O_CLOEXEC));
-    all = refused("create", open("/tmp/ckpt", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) && all;
-    all = refused("execve", execve("/bin/true", none, none)) && all;
-    all = refused("fork", syscall(SYS_clone, 17L, 0L, 0L, 0L, 0L)) && all;
-    all = refused("socket", socket(AF_INET, SOCK_STREAM, 0)) && all;
-    all = refused("unlink", unlink("/tmp/ckpt")) && all;
-    all = refused("kill", syscall(SYS_kill, (long)getpid(), 0L)) && all;
-    all = refused("ptrace", syscall(SYS_ptrace, 0L, 0L, 0L, 0L)) && all;
-    all = refused("executable memory", code == MAP_FAILED ? -1 : 0) && all;
+    bool all = check_refused("open", open("/etc/passwd", O_RDONLY | O_CLOEXEC));
+    all = check_refused("create", open("/tmp/ckpt", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) && all;
+    all = check_refused("execve", execve("/bin/true", none, none)) && all;
+    all = check_refused("fork", syscall(SYS_clone, 17L, 0L, 0L, 0L, 0L)) && all;
+    all = check_refused("socket", socket(AF_INET, SOCK_STREAM, 0)) && all;
+    all = check_refused("unlink", unlink("/tmp/ckpt")) && all;
+    all = check_refused("kill", syscall(SYS_kill, (long)getpid(), 0L)) && all;
+    all = check_refused("ptrace", syscall(SYS_ptrace, 0L, 0L, 0L, 0L)) && all;
+    all = check_refused("executable memory", code == MAP_FAILED ? -1 : 0) && all;
     return all;
 }
 

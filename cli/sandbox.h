@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* sandbox_enter - from here on the kernel refuses this process everything else with EPERM: to open, to
- * connect, to run a program, to make memory executable. Not to be undone. False: there is no such
+ * connect, to run a program, to make memory executable. It cannot be undone. False: there is no such
  * thing here. */
 bool sandbox_enter(void);
 /* sandbox_try - tries what must not work and prints what came of it: true when all was refused. */

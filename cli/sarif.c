@@ -1,12 +1,12 @@
 /* sarif.c - findings as SARIF 2.1.0 (OASIS), for code scanning services. The rules are
- * those of the library; a result's region is its place in the file where the bytes
- * lie there as they are. */
+ * those of the library; a result has a region if its bytes are
+ * in the file uncompressed. */
 #include "json.h"
 #include "scan.h"
 
-static const char *file_at_hand;
+static const char *current_path;
 
-static void rules(json *driver)
+static void add_rules(json *driver)
 {
     json *list = json_add_array(driver, "rules");
     const ckpt_scan_rule *rule;
@@ -34,7 +34,7 @@ static void uri_of(struct text *t, const char *path)
     }
 }
 
-static void start(void)
+static void sarif_start(void)
 {
     json *head = json_object();
     json_text(head, "version", "2.1.0");
@@ -43,14 +43,14 @@ static void start(void)
     json *run = json_object(), *driver = json_add_object(json_add_object(run, "tool"), "driver");
     json_text(driver, "name", "ckpt");
     json_text(driver, "version", ckpt_version());
-    rules(driver);
+    add_rules(driver);
     fputs("[", stdout);
     json_begin(run, "results", stdout);
 }
 
-static void begin(const char *path) { file_at_hand = path; }
+static void sarif_begin(const char *path) { current_path = path; }
 
-static void place(json *to, const char *path, const ckpt_scan_record *r)
+static void add_location(json *to, const char *path, const ckpt_scan_record *r)
 {
     struct text uri = {0};
     json *at = json_add_object(json_add_array(to, "locations"), NULL);
@@ -74,7 +74,7 @@ static const char *level_of(ckpt_scan_level l)
     return l == CKPT_SCAN_INCOMPLETE ? "warning" : ckpt_scan_level_name(l);
 }
 
-static void record(const ckpt_scan_record *r)
+static void sarif_record(const ckpt_scan_record *r)
 {
     struct text words = {0};
     if (!r->rule)
@@ -84,7 +84,7 @@ static void record(const ckpt_scan_record *r)
     json_text(row, "level", level_of(r->level));
     scan_message(&words, r);
     json_text(json_add_object(row, "message"), "text", words.len ? words.ptr : r->rule->text);
-    place(row, file_at_hand, r);
+    add_location(row, current_path, r);
     json *more = json_add_object(row, "properties");
     json_text(more, "verdict", ckpt_scan_verdict_name(r->verdict));
     if (r->offset != CKPT_NO_OFFSET)
@@ -95,8 +95,8 @@ static void record(const ckpt_scan_record *r)
     text_free(&words);
 }
 
-/* file - one that could not be scanned is a result too: no result reads as clean. */
-static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
+/* sarif_file - one that could not be scanned is a result too: no result reads as clean. */
+static void sarif_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
 {
     if (!err && (code != 2 || r->found[CKPT_SCAN_INCOMPLETE]))
         return;
@@ -104,11 +104,11 @@ static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *
     json_text(row, "ruleId", "FMT001");
     json_text(row, "level", "warning");
     json_text(json_add_object(row, "message"), "text", err ? err->what : "not every byte is accounted for");
-    place(row, path, NULL);
+    add_location(row, path, NULL);
     json_row(row, stdout);
 }
 
-static void finish(int code, bool whole)
+static void sarif_finish(int code, bool whole)
 {
     json *tail = json_object(), *run = json_add_object(json_add_array(tail, "invocations"), NULL);
     json_bool(run, "executionSuccessful", whole);
@@ -118,5 +118,8 @@ static void finish(int code, bool whole)
     fputs("]}\n", stdout);
 }
 
-const struct scan_report scan_sarif = {
-    .start = start, .begin = begin, .record = record, .file = file, .finish = finish};
+const struct scan_report scan_sarif = {.start = sarif_start,
+                                       .begin = sarif_begin,
+                                       .record = sarif_record,
+                                       .file = sarif_file,
+                                       .finish = sarif_finish};

@@ -1,5 +1,5 @@
-/* scan.h - the three reports of `ckpt scan`. Each is told of a file's beginning, its
- * records and its end, in this order. */
+/* scan.h - the three reports of `ckpt scan`: as text, JSON and SARIF. The functions of each are called at the
+ * beginning of a file, for its records and at its end. */
 #ifndef CLI_SCAN_H
 #define CLI_SCAN_H
 
@@ -13,7 +13,7 @@ struct scan_report {
     void (*file)(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code);
     /* finish - may be NULL; CODE is what the program exits with, WHOLE: every file was scanned to its end. */
     void (*finish)(int code, bool whole);
-    bool calls; /* wants every call, not only findings */
+    bool calls; /* it needs every call, not only findings */
 };
 
 extern const struct scan_report scan_text, scan_json, scan_sarif;
@@ -29,11 +29,11 @@ void scan_message(struct text *t, const ckpt_scan_record *r);
 enum { SCAN_STRUCTURE = CKPT_SCAN_KNOWN_EXEC + 1, SCAN_INCOMPLETE, SCAN_VERDICTS };
 int scan_verdict(const ckpt_scan_result *r, int code);
 const char *scan_verdict_name(int verdict);
-/* scan_sum - of a run with so many FILES of each verdict: their number, and what to do about those that are
- * not fine. */
-void scan_sum(const uint64_t files[SCAN_VERDICTS]);
-extern bool scan_sums; /* --sha256 */
-/* scan_every_call - the text report tells calls that are on the lists too. */
+/* scan_print_summary - of a run with so many FILES of each verdict: their number, and what to do about those
+ * that are not fine. */
+void scan_print_summary(const uint64_t files[SCAN_VERDICTS]);
+extern bool scan_sha256; /* --sha256 */
+/* scan_every_call - makes the text report print allow-listed calls, too. */
 void scan_every_call(void);
 
 #endif

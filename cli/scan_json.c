@@ -1,20 +1,20 @@
-/* scan_json.c - one object per file: every call and finding, then what came of it. */
+/* scan_json.c - prints one JSON object per file: every call and finding, then the result. */
 #include <stdlib.h>
 
 #include "json.h"
 #include "out.h"
 #include "scan.h"
 
-bool scan_sums;
+bool scan_sha256;
 
-static void begin(const char *path)
+static void scan_json_begin(const char *path)
 {
     json *head = json_schema("ckpt.scan.v1");
     json_text(head, "file", path);
     json_begin(head, "records", stdout);
 }
 
-/* text_argument - as much of it as the text report shows; false: there is more. */
+/* text_argument - adds S, cut to the length in the text report; false: it was cut. */
 static bool text_argument(json *list, ckpt_str s)
 {
     bool whole = s.len <= 1000;
@@ -27,7 +27,7 @@ static bool text_argument(json *list, ckpt_str s)
     return whole;
 }
 
-static void arguments(json *to, const ckpt_value *args)
+static void add_arguments(json *to, const ckpt_value *args)
 {
     json *list = json_add_array(to, "args");
     const ckpt_value *key, *arg;
@@ -41,7 +41,7 @@ static void arguments(json *to, const ckpt_value *args)
         json_bool(to, "args_cut", true);
 }
 
-static void callable(json *to, const ckpt_scan_record *r)
+static void add_callable(json *to, const ckpt_scan_record *r)
 {
     struct text t = {0};
     if (r->module.len || r->name.len) {
@@ -52,14 +52,14 @@ static void callable(json *to, const ckpt_scan_record *r)
         text_free(&t);
     }
     if (r->args)
-        arguments(to, r->args);
+        add_arguments(to, r->args);
     if (r->weights_only >= 0)
         json_bool(json_add_object(to, "weights_only"), "ok", r->weights_only == 1);
     if (r->call && r->error_offset != CKPT_NO_OFFSET)
         json_u64(to, "before_error", r->error_offset);
 }
 
-static void sum(json *to, const char *key, const uint8_t *sha256)
+static void add_sha256(json *to, const char *key, const uint8_t *sha256)
 {
     struct text hex = {0};
     text_hex(&hex, sha256, CKPT_DIGEST_MAX);
@@ -67,10 +67,10 @@ static void sum(json *to, const char *key, const uint8_t *sha256)
     text_free(&hex);
 }
 
-static void member(json *to, const ckpt_scan_record *r)
+static void add_member(json *to, const ckpt_scan_record *r)
 {
     json_u64(to, "bytes", r->bytes);
-    sum(to, "sha256", r->sha256);
+    add_sha256(to, "sha256", r->sha256);
     if (!r->readers)
         return;
     json *readers = json_add_array(to, "readers");
@@ -80,7 +80,7 @@ static void member(json *to, const ckpt_scan_record *r)
         json_text(readers, NULL, "local");
 }
 
-static void record(const ckpt_scan_record *r)
+static void scan_json_record(const ckpt_scan_record *r)
 {
     static const char *const what[] = {"pickle", "call", "finding", "member"};
     json *row = json_object();
@@ -101,7 +101,7 @@ static void record(const ckpt_scan_record *r)
         json_text(row, "opcode", r->opcode);
     if (r->call)
         json_u64(row, "call", r->call);
-    callable(row, r);
+    add_callable(row, r);
     if (r->result_used >= 0)
         json_bool(row, "result_used", r->result_used == 1);
     if (r->framed)
@@ -115,12 +115,12 @@ static void record(const ckpt_scan_record *r)
     if (r->allowed.len)
         json_str(row, "allowed", r->allowed);
     if (r->what == CKPT_SCAN_MEMBER)
-        member(row, r);
+        add_member(row, r);
     json_row(row, stdout);
 }
 
-/* kinds - what the bytes are for, as far as they lie in the file as they are. */
-static void kinds(json *to, const ckpt_scan_result *r)
+/* add_accounting - the purpose of the bytes that are stored in the file uncompressed. */
+static void add_accounting(json *to, const ckpt_scan_result *r)
 {
     json *by = json_add_object(to, "accounted_by");
     uint64_t left = r->accounted;
@@ -130,7 +130,7 @@ static void kinds(json *to, const ckpt_scan_result *r)
     } kind[] = {{"pickles", r->in_pickles}, {"tensors", r->in_tensors}, {"text", r->in_text}};
     for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
         uint64_t n = kind[i].n < left ? kind[i].n
-                                      : left; /* two readers may take the same bytes for two things */
+                                      : left; /* the same bytes may have been read as two things */
         json_u64(by, kind[i].key, n);
         left -= n;
     }
@@ -138,7 +138,7 @@ static void kinds(json *to, const ckpt_scan_result *r)
     json_u64(by, "unknown", r->bytes - r->accounted);
 }
 
-static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
+static void scan_json_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
 {
     json *tail = json_object();
     (void)path;
@@ -152,17 +152,18 @@ static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *
     json_u64(tail, "calls", r->calls);
     json_u64(tail, "bytes", r->bytes);
     json_u64(tail, "accounted", r->accounted);
-    kinds(tail, r);
+    add_accounting(tail, r);
     json_bool(tail, "complete", !err && r->accounted == r->bytes && !r->found[CKPT_SCAN_INCOMPLETE]);
-    if (scan_sums && !err)
-        sum(tail, "sha256", r->sha256);
+    if (scan_sha256 && !err)
+        add_sha256(tail, "sha256", r->sha256);
     uint8_t lists[CKPT_DIGEST_MAX];
     ckpt_error why;
     if (ckpt_scan_lists(lists, &why) != CKPT_OK)
-        exit(trouble(&why, NULL));
-    sum(tail, "lists", lists);
+        exit(report_error(&why, NULL));
+    add_sha256(tail, "lists", lists);
     json_u64(tail, "exit", (uint64_t)code);
     json_end(tail, stdout);
 }
 
-const struct scan_report scan_json = {.begin = begin, .record = record, .file = file, .calls = true};
+const struct scan_report scan_json = {
+    .begin = scan_json_begin, .record = scan_json_record, .file = scan_json_file, .calls = true};

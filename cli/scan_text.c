@@ -1,4 +1,4 @@
-/* scan/text.c - findings as lines for people: what is the same is said once and counted. */
+/* scan_text.c - prints the findings of `ckpt scan` as lines: equal ones once, with a count. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "out.h"
 #include "scan.h"
 
-enum { MOST_LINES = 1000, SLOTS = 4096 };
+enum { MAX_LINES = 1000, SLOTS = 4096 };
 
 struct finding {
     struct text key, line;
@@ -14,9 +14,9 @@ struct finding {
     uint64_t times;
 };
 
-static struct finding *found; /* of the file at hand */
+static struct finding *found; /* of the current file */
 static size_t nfound;
-static uint64_t more;         /* beyond MOST_LINES */
+static uint64_t more;         /* beyond MAX_LINES */
 static uint32_t slots[SLOTS]; /* number in found + 1, by the hash of its key */
 static bool every_call;
 
@@ -57,7 +57,7 @@ void scan_message(struct text *t, const ckpt_scan_record *r)
     text_addf(t, "%s%.*s", r->new_module.len ? "  " : "", (int)r->text.len, r->text.ptr);
 }
 
-static void forget(void)
+static void free_findings(void)
 {
     for (size_t i = 0; i < nfound; i++) {
         text_free(&found[i].key);
@@ -70,8 +70,8 @@ static void forget(void)
     memset(slots, 0, sizeof slots);
 }
 
-/* same - the finding with this KEY, or NULL; *SLOT is where it belongs. */
-static struct finding *same(const char *key, uint32_t **slot)
+/* find_same - the finding with this KEY, or NULL; *SLOT is where it belongs. */
+static struct finding *find_same(const char *key, uint32_t **slot)
 {
     uint32_t h = 2166136261u;
     for (const char *c = key; *c; c++)
@@ -85,7 +85,7 @@ static struct finding *same(const char *key, uint32_t **slot)
     }
 }
 
-static void place(struct text *t, const ckpt_scan_record *r)
+static void add_location_text(struct text *t, const ckpt_scan_record *r)
 {
     text_name(t, r->where);
     if (r->offset != CKPT_NO_OFFSET)
@@ -100,7 +100,7 @@ static void write_line(struct text *t, const ckpt_scan_record *r)
     enum style style = r->level < sizeof styles / sizeof *styles ? styles[r->level] : PLAIN;
     text_addf(t, "  %s%-6s %-10s%s  ", style_on(style), r->rule ? r->rule->id : "",
               r->rule ? ckpt_scan_level_name(r->level) : "ok", style_off(style));
-    place(t, r);
+    add_location_text(t, r);
     if (r->opcode)
         text_addf(t, "  %s", r->opcode);
     text_add(t, "  ");
@@ -113,13 +113,13 @@ static void write_line(struct text *t, const ckpt_scan_record *r)
         text_add(t, "  only in pickle.load, not in joblib.load");
 }
 
-static void begin(const char *path)
+static void scan_text_begin(const char *path)
 {
     (void)path;
-    forget();
+    free_findings();
 }
 
-static void record(const ckpt_scan_record *r)
+static void scan_text_record(const ckpt_scan_record *r)
 {
     struct text key = {0};
     uint32_t *slot = NULL;
@@ -133,8 +133,8 @@ static void record(const ckpt_scan_record *r)
               r->new_name.ptr ? r->new_name.ptr : "");
     text_addf(&key, "%d%d ", r->framed, r->plain);
     text_bytes(&key, r->text.ptr ? r->text.ptr : "", r->text.len);
-    struct finding *old = every_call ? NULL : same(key.ptr, &slot);
-    if (old || nfound == MOST_LINES) {
+    struct finding *old = every_call ? NULL : find_same(key.ptr, &slot);
+    if (old || nfound == MAX_LINES) {
         ++*(old ? &old->times : &more);
         text_free(&key);
         return;
@@ -146,7 +146,7 @@ static void record(const ckpt_scan_record *r)
         *slot = (uint32_t)nfound;
 }
 
-static void count(struct text *t, uint64_t n, const char *one, const char *many)
+static void add_noun(struct text *t, uint64_t n, const char *one, const char *many)
 {
     text_add(t, t->len ? ", " : "");
     text_noun(t, n, one, many);
@@ -169,7 +169,7 @@ const char *scan_verdict_name(int verdict)
                                         : ckpt_scan_verdict_name((ckpt_scan_verdict)verdict);
 }
 
-void scan_sum(const uint64_t files[SCAN_VERDICTS])
+void scan_print_summary(const uint64_t files[SCAN_VERDICTS])
 {
     static const struct {
         int verdict;
@@ -203,7 +203,7 @@ void scan_sum(const uint64_t files[SCAN_VERDICTS])
                    advice[i].text);
 }
 
-static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
+static void scan_text_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
 {
     static const enum style styles[] = {GREEN, RED, YELLOW};
     struct text t = {0}, sums = {0};
@@ -216,10 +216,10 @@ static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *
     if (r->format)
         text_add(&sums, r->format);
     if (r->members)
-        count(&sums, r->members, "member", "members");
+        add_noun(&sums, r->members, "member", "members");
     if (r->pickles) {
-        count(&sums, r->pickles, "pickle", "pickles");
-        count(&sums, r->calls, "call", "calls");
+        add_noun(&sums, r->pickles, "pickle", "pickles");
+        add_noun(&sums, r->calls, "call", "calls");
     }
     if (!err && r->accounted < r->bytes) {
         text_add(&sums, sums.len ? ", " : "");
@@ -238,7 +238,8 @@ static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *
         printf("%s  and %" PRIu64 " more: --json lists all\n", ui.prefix, more);
     text_free(&t);
     text_free(&sums);
-    forget();
+    free_findings();
 }
 
-const struct scan_report scan_text = {.begin = begin, .record = record, .file = file};
+const struct scan_report scan_text = {
+    .begin = scan_text_begin, .record = scan_text_record, .file = scan_text_file};

@@ -5,22 +5,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct scan {
+struct slice_parser {
     const char *at;
     char *why;
     size_t cap;
 };
 
-static void blanks(struct scan *s)
+static void skip_blanks(struct slice_parser *s)
 {
     while (*s->at == ' ')
         s->at++;
 }
 
-/* An optional signed number; *GIVEN says whether there was one. */
-static bool number(struct scan *s, int64_t *out, bool *given)
+/* parse_number - an optional signed number; *GIVEN: there was one. */
+static bool parse_number(struct slice_parser *s, int64_t *out, bool *given)
 {
-    blanks(s);
+    skip_blanks(s);
     const char *digits = s->at + (*s->at == '-' || *s->at == '+');
     *given = isdigit((unsigned char)*digits) != 0;
     if (!*given)
@@ -29,12 +29,12 @@ static bool number(struct scan *s, int64_t *out, bool *given)
     errno = 0;
     *out = strtoll(s->at, &end, 10);
     s->at = end;
-    blanks(s);
+    skip_blanks(s);
     return !errno || (snprintf(s->why, s->cap, "a number in the slice is too large"), false);
 }
 
 /* Python's slice.indices(): bounds clamped to what the step can reach. */
-static int64_t bound(int64_t v, bool given, int64_t absent, int64_t n, int64_t step)
+static int64_t clamp_bound(int64_t v, bool given, int64_t absent, int64_t n, int64_t step)
 {
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
     if (!given)
@@ -44,11 +44,11 @@ static int64_t bound(int64_t v, bool given, int64_t absent, int64_t n, int64_t s
     return v < low ? low : v > high ? high : v;
 }
 
-static void range(struct axis *a, int64_t n, const int64_t v[3], const bool given[3])
+static void set_range(struct axis *a, int64_t n, const int64_t v[3], const bool given[3])
 {
     int64_t step = given[2] ? v[2] : 1;
-    int64_t from = bound(v[0], given[0], step < 0 ? n - 1 : 0, n, step);
-    int64_t to = bound(v[1], given[1], step < 0 ? -1 : n, n, step);
+    int64_t from = clamp_bound(v[0], given[0], step < 0 ? n - 1 : 0, n, step);
+    int64_t to = clamp_bound(v[1], given[1], step < 0 ? -1 : n, n, step);
     uint64_t span = step > 0 ? (to > from ? (uint64_t)(to - from) : 0)
                              : (from > to ? (uint64_t)(from - to) : 0);
     uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
@@ -57,12 +57,12 @@ static void range(struct axis *a, int64_t n, const int64_t v[3], const bool give
     a->step = step;
 }
 
-static bool one_axis(struct scan *s, struct axis *a, uint64_t size, uint32_t dim)
+static bool parse_axis(struct slice_parser *s, struct axis *a, uint64_t size, uint32_t dim)
 {
     int64_t v[3] = {0}, n = size > INT64_MAX ? INT64_MAX : (int64_t)size;
     bool given[3] = {false}, colon = false;
     for (int i = 0; i < 3; i++) {
-        if (!number(s, &v[i], &given[i]))
+        if (!parse_number(s, &v[i], &given[i]))
             return false;
         if (i == 2 || *s->at != ':')
             break;
@@ -70,7 +70,7 @@ static bool one_axis(struct scan *s, struct axis *a, uint64_t size, uint32_t dim
         s->at++;
     }
     if (!colon && !given[0]) {
-        snprintf(s->why, s->cap, "dimension %u of the slice: want an index or start:stop:step", dim);
+        snprintf(s->why, s->cap, "dimension %u of the slice is not an index or start:stop:step", dim);
         return false;
     }
     if (given[2] && v[2] == 0) {
@@ -78,7 +78,7 @@ static bool one_axis(struct scan *s, struct axis *a, uint64_t size, uint32_t dim
         return false;
     }
     if (colon) {
-        range(a, n, v, given);
+        set_range(a, n, v, given);
         return true;
     }
     if (v[0] >= n || v[0] < -n) {
@@ -90,10 +90,10 @@ static bool one_axis(struct scan *s, struct axis *a, uint64_t size, uint32_t dim
     return true;
 }
 
-static bool axes(struct scan *s, const uint64_t *shape, uint32_t ndim, struct slice *out)
+static bool parse_axes(struct slice_parser *s, const uint64_t *shape, uint32_t ndim, struct slice *out)
 {
     for (uint32_t i = 0;; i++) {
-        blanks(s);
+        skip_blanks(s);
         if (!*s->at && (i == 0 || s->at[-1] == ','))
             return true; /* "[]" and a trailing comma */
         if (i == ndim) {
@@ -101,7 +101,7 @@ static bool axes(struct scan *s, const uint64_t *shape, uint32_t ndim, struct sl
                      ndim == 1 ? "" : "s");
             return false;
         }
-        if (!one_axis(s, &out->axes[i], shape[i], i))
+        if (!parse_axis(s, &out->axes[i], shape[i], i))
             return false;
         if (!*s->at)
             return true;
@@ -115,11 +115,11 @@ static bool axes(struct scan *s, const uint64_t *shape, uint32_t ndim, struct sl
 bool slice_parse(const char *text, const uint64_t *shape, uint32_t ndim, struct slice *out, char *why,
                  size_t cap)
 {
-    struct scan s = {text ? text : "", why, cap};
+    struct slice_parser s = {text ? text : "", why, cap};
     *out = (struct slice){mem_new(ndim, sizeof *out->axes), ndim, 1};
     for (uint32_t i = 0; i < ndim; i++)
         out->axes[i] = (struct axis){0, shape[i], 1, false};
-    if (!axes(&s, shape, ndim, out)) {
+    if (!parse_axes(&s, shape, ndim, out)) {
         slice_free(out);
         return false;
     }

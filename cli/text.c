@@ -34,9 +34,9 @@ void *mem_grow(void *p, size_t n, size_t size)
     return q;
 }
 
-/* What is given back goes to the kernel only where it lies at the end, or was large enough
- * to be mapped. glibc, left to itself, soon keeps it, full of holes. */
-static void mapped_from(int nbytes, int at_end)
+/* set_malloc_limits - freed memory is returned to the kernel only if it is at the end of the heap or was
+ * mapped because of its size. By default, glibc soon keeps it, fragmented. */
+static void set_malloc_limits(int nbytes, int at_end)
 {
 #ifdef __GLIBC__
     (void)mallopt(M_MMAP_THRESHOLD, nbytes);
@@ -47,9 +47,9 @@ static void mapped_from(int nbytes, int at_end)
 #endif
 }
 
-void mem_keep(void) { mapped_from(4 << 20, 16 << 20); }
+void mem_keep(void) { set_malloc_limits(4 << 20, 16 << 20); }
 
-void mem_return(void) { mapped_from(128 << 10, 128 << 10); }
+void mem_return(void) { set_malloc_limits(128 << 10, 128 << 10); }
 
 void text_free(struct text *t)
 {
@@ -64,7 +64,7 @@ void text_clear(struct text *t)
         t->ptr[0] = '\0';
 }
 
-static void grow(struct text *t, size_t more)
+static void grow_text(struct text *t, size_t more)
 {
     if (more >= SIZE_MAX / 4 - t->len)
         mem_fail();
@@ -72,16 +72,16 @@ static void grow(struct text *t, size_t more)
     t->ptr = mem_grow(t->ptr, t->cap, 1);
 }
 
-/* room - for MORE bytes and a NUL. */
-static inline void room(struct text *t, size_t more)
+/* reserve - for MORE bytes and a NUL. */
+static inline void reserve(struct text *t, size_t more)
 {
     if (t->cap - t->len <= more)
-        grow(t, more);
+        grow_text(t, more);
 }
 
 void text_bytes(struct text *t, const char *p, size_t n)
 {
-    room(t, n);
+    reserve(t, n);
     if (n)
         memcpy(t->ptr + t->len, p, n);
     t->len += n;
@@ -90,14 +90,14 @@ void text_bytes(struct text *t, const char *p, size_t n)
 
 void text_byte(struct text *t, char c)
 {
-    room(t, 1);
+    reserve(t, 1);
     t->ptr[t->len++] = c;
     t->ptr[t->len] = '\0';
 }
 
 void text_gap(struct text *t, size_t at, size_t n)
 {
-    room(t, n);
+    reserve(t, n);
     if (at < t->len)
         memmove(t->ptr + at + n, t->ptr + at, t->len - at);
     memset(t->ptr + at, ' ', n);
@@ -115,7 +115,7 @@ void text_addf(struct text *t, const char *fmt, ...)
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
     if (n > 0) {
-        room(t, (size_t)n);
+        reserve(t, (size_t)n);
         vsnprintf(t->ptr + t->len, (size_t)n + 1, fmt, again);
         t->len += (size_t)n;
     }
@@ -126,10 +126,10 @@ ckpt_str str_of(const char *s) { return (ckpt_str){s, strlen(s)}; }
 
 void text_name(struct text *t, ckpt_str s)
 {
-    room(t, s.len);
+    reserve(t, s.len);
     size_t n = ckpt_text_escape(s, t->ptr + t->len, t->cap - t->len);
     if (n >= t->cap - t->len) {
-        room(t, n);
+        reserve(t, n);
         ckpt_text_escape(s, t->ptr + t->len, t->cap - t->len);
     }
     t->len += n;
@@ -137,10 +137,10 @@ void text_name(struct text *t, ckpt_str s)
 
 void text_value(struct text *t, const ckpt_value *v, size_t nodes)
 {
-    room(t, 80);
+    reserve(t, 80);
     size_t n = ckpt_value_text(v, nodes, t->ptr + t->len, t->cap - t->len);
     if (n >= t->cap - t->len) {
-        room(t, n);
+        reserve(t, n);
         ckpt_value_text(v, nodes, t->ptr + t->len, t->cap - t->len);
     }
     t->len += n;
@@ -159,8 +159,8 @@ static char *put_uint(char *out, uint64_t n)
     return out + digits;
 }
 
-/* ended - what was put behind the text up to END is part of it. */
-static void ended(struct text *t, const char *end)
+/* set_end - the text now ends at END, after bytes that were written past its old end. */
+static void set_end(struct text *t, const char *end)
 {
     t->len = (size_t)(end - t->ptr);
     t->ptr[t->len] = '\0';
@@ -168,8 +168,8 @@ static void ended(struct text *t, const char *end)
 
 void text_uint(struct text *t, uint64_t n)
 {
-    room(t, UINT_DIGITS);
-    ended(t, put_uint(t->ptr + t->len, n));
+    reserve(t, UINT_DIGITS);
+    set_end(t, put_uint(t->ptr + t->len, n));
 }
 
 /* put_tenths - V >= 0, below 2^53, whose fraction has no more than 60 bits, as printf's %.1f has it: to the
@@ -199,16 +199,16 @@ void text_size(struct text *t, uint64_t nbytes)
     }
     for (; v >= 1024 - 0.05 && letter[unit + 1]; unit++)
         v /= 1024;
-    room(t, UINT_DIGITS + 8);
+    reserve(t, UINT_DIGITS + 8);
     char *end = put_tenths(t->ptr + t->len, v);
     *end++ = ' ';
     *end++ = letter[unit];
     *end++ = 'i';
     *end++ = 'B';
-    ended(t, end);
+    set_end(t, end);
 }
 
-static void scaled(struct text *t, double v, double step, const char *const *units)
+static void add_scaled(struct text *t, double v, double step, const char *const *units)
 {
     while (v >= step - 0.05 && units[1]) {
         v /= step;
@@ -223,7 +223,7 @@ void text_count(struct text *t, uint64_t n)
     if (n < 1000000)
         text_uint(t, n);
     else
-        scaled(t, (double)n / 1e6, 1000, units);
+        add_scaled(t, (double)n / 1e6, 1000, units);
 }
 
 void text_noun(struct text *t, uint64_t n, const char *one, const char *many)
@@ -236,7 +236,7 @@ void text_noun(struct text *t, uint64_t n, const char *one, const char *many)
 void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between)
 {
     size_t gap = strlen(between);
-    room(t, 2 + n * (gap + UINT_DIGITS));
+    reserve(t, 2 + n * (gap + UINT_DIGITS));
     char *end = t->ptr + t->len;
     *end++ = '[';
     for (uint32_t i = 0; i < n; i++) {
@@ -245,7 +245,7 @@ void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *bet
         end = put_uint(end, dims[i]);
     }
     *end++ = ']';
-    ended(t, end);
+    set_end(t, end);
 }
 
 void text_shape(struct text *t, const ckpt_tensor *x)
@@ -258,7 +258,7 @@ void text_shape(struct text *t, const ckpt_tensor *x)
 
 void text_dtype(struct text *t, const ckpt_tensor *x)
 {
-    const char *name = ckpt_dtype_name((ckpt_dtype)x->dtype);
+    const char *name = ckpt_tensor_dtype_name(x);
     if (x->dtype == CKPT_DT_NONE || !*name)
         text_add(t, ckpt_kind_name((ckpt_kind)x->kind));
     else
@@ -332,8 +332,8 @@ void text_operand(struct text *t, const char *path)
     text_shell(t, path);
 }
 
-/* packed_name - PATH without the suffix of a compressed file, if it has one. */
-static void packed_name(struct text *to, const char *path)
+/* without_packing_suffix - PATH without the suffix of a compressed file, if it has one. */
+static void without_packing_suffix(struct text *to, const char *path)
 {
     static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2", ".lz4", ".7z", ".rar"};
     size_t n = strlen(path);
@@ -347,7 +347,7 @@ static void packed_name(struct text *to, const char *path)
     text_bytes(to, path, n);
 }
 
-#define MOST_NAMES 1000
+#define MAX_NAMES 1000
 
 static bool is_taken(const char *name)
 {
@@ -358,14 +358,14 @@ static bool is_taken(const char *name)
 void text_fixed(struct text *to, const char *path, const char *suffix)
 {
     struct text name = {0}, out = {0};
-    packed_name(&name, path);
+    without_packing_suffix(&name, path);
     const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
     if (!suffix && dot && strlen(dot) <= 12 &&
         dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] == '\0')
         suffix = strcmp(dot, ".tar") == 0 && dot - name.ptr > 4 && memcmp(dot - 4, ".pth", 4) == 0 ? dot - 4
                                                                                                    : dot;
     text_addf(&out, "fixed%s", suffix ? suffix : "");
-    for (int i = 2; i < MOST_NAMES && is_taken(out.ptr); i++) {
+    for (int i = 2; i < MAX_NAMES && is_taken(out.ptr); i++) {
         text_clear(&out);
         text_addf(&out, "fixed-%d%s", i, suffix ? suffix : "");
     }
@@ -381,7 +381,7 @@ void text_hex(struct text *t, const uint8_t *p, size_t n)
 }
 
 /* Code points that take two columns: East Asian wide and the emoji planes. */
-static bool wide(uint32_t c)
+static bool is_wide(uint32_t c)
 {
     static const uint32_t range[][2] = {
         {0x1100, 0x115f}, {0x2e80, 0x303e},   {0x3041, 0x33ff},   {0x3400, 0x4dbf},   {0x4e00, 0x9fff},
@@ -406,11 +406,11 @@ static size_t one_char(const char *p, size_t n, size_t *columns)
     uint32_t code = len == 1 ? c : c & (0xffu >> (len + 1));
     for (size_t i = 1; i < len; i++)
         code = code << 6 | ((unsigned char)p[i] & 0x3f);
-    *columns = code >= 0x300 && code <= 0x36f ? 0 : wide(code) ? 2 : 1;
+    *columns = code >= 0x300 && code <= 0x36f ? 0 : is_wide(code) ? 2 : 1;
     return len;
 }
 
-static uint64_t eight(const char *p)
+static uint64_t load_8_bytes(const char *p)
 {
     uint64_t x;
     memcpy(&x, p, sizeof x);
@@ -426,8 +426,8 @@ static bool is_ascii(const char *p, size_t n)
         return !(seen & 0x80);
     }
     for (size_t i = 0; i < n - 8; i += 8)
-        seen |= eight(p + i);
-    return !((seen | eight(p + n - 8)) & UINT64_C(0x8080808080808080));
+        seen |= load_8_bytes(p + i);
+    return !((seen | load_8_bytes(p + n - 8)) & UINT64_C(0x8080808080808080));
 }
 
 size_t text_columns(const char *p, size_t n)

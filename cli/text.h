@@ -13,8 +13,8 @@ struct text {
 _Noreturn void mem_fail(void);                     /* out of memory: exit 2 */
 void *mem_new(size_t n, size_t size);           /* zeroed */
 void *mem_grow(void *p, size_t n, size_t size); /* realloc to n * size */
-/* mem_keep - memory given back is kept and used again: a page from the kernel costs as much
- * as a row of a listing. mem_return - it goes back to the kernel as soon as possible. */
+/* mem_keep - freed memory is kept and reused, since a page from the kernel costs as much as a row of a
+ * listing. mem_return - freed memory is returned to the kernel as soon as possible. */
 void mem_keep(void);
 void mem_return(void);
 void text_free(struct text *t);
@@ -24,7 +24,7 @@ void text_byte(struct text *t, char c);
 void text_gap(struct text *t, size_t at, size_t n); /* N blanks at AT, at most the end */
 void text_add(struct text *t, const char *s);
 void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* text_name - bytes from a file, made harmless. */
+/* text_name - bytes from a file, escaped. */
 void text_name(struct text *t, ckpt_str s);
 void text_uint(struct text *t, uint64_t n);                                    /* 1234 */
 void text_size(struct text *t, uint64_t nbytes);                               /* 97.7 MiB */
@@ -36,13 +36,14 @@ void text_dtype(struct text *t, const ckpt_tensor *x);
 void text_value(struct text *t, const ckpt_value *v, size_t nodes);
 void text_elem(struct text *t, const ckpt_path_elem *e);
 void text_shell(struct text *t, const char *word); /* quoted where a shell needs it */
-void text_operand(struct text *t, const char *path); /* the same for a file, which is no option */
+/* text_operand - the same for a file name; one that begins with - gets ./ */
+void text_operand(struct text *t, const char *path);
 /* text_fixed - "fixed.pth" for "dir/model.pth", or the first of "fixed-2.pth", … that is free; SUFFIX
  * instead of PATH's own where it is not NULL. */
 void text_fixed(struct text *t, const char *path, const char *suffix);
 bool text_shows(const char *word); /* may it be printed as it is? */
 void text_hex(struct text *t, const uint8_t *p, size_t n);
-/* text_columns - how wide N bytes of UTF-8 stand on a terminal. */
+/* text_columns - how many columns of a terminal N bytes of UTF-8 take. */
 size_t text_columns(const char *p, size_t n);
 /* text_fits - how many bytes of P fit into WIDTH columns; at least one character. */
 size_t text_fits(const char *p, size_t n, size_t width);

@@ -1,11 +1,12 @@
-/* tree.c - no node is ever made: rows sorted part by part of their names stand in the order of the tree, and
- * how many nodes each shares with the one before it, one byte, tells the rest. */
+/* tree.c - prints names as a tree without building one: rows sorted by the components of their names are in
+ * the order of the tree, and for each a byte is enough: the number of nodes that it shares with the row
+ * before it. */
 #include "tree.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Deeper parts of a name stay joined: a name of a million dots is no tree. */
+/* Components of a name beyond this depth are not split: a name may have a million dots. */
 #define TREE_DEPTH 64
 
 struct tree {
@@ -16,21 +17,21 @@ struct tree {
     uint8_t *shared; /* by row: how many nodes on the way to it lead to the one before it, too */
 };
 
-/* A walk over the nodes, parents before children; the one at hand is … */
-struct walk {
+/* Visits the nodes, parents before children. Of the current node: */
+struct tree_walk {
     const struct tree *tree;
-    ckpt_str word;             /* this part of a name, … */
-    size_t nfull;              /* … which is so long up to here */
-    unsigned level;            /* … at this depth; children of the root: 1 */
-    size_t first, end;         /* rows that are it or below it */
-    bool leaf;                 /* the first of them is it */
+    ckpt_str word;             /* its component of the name */
+    size_t name_len;           /* length of its full name */
+    unsigned level;            /* its depth; children of the root: 1 */
+    size_t first, end;         /* the rows that are it or below it */
+    bool leaf;                 /* the first of these rows is the node itself */
     bool more[TREE_DEPTH + 1]; /* by level: does a sibling follow? */
-    size_t next;               /* where the next part begins, or SIZE_MAX */
+    size_t next;               /* where the next component begins, or SIZE_MAX */
 };
 
 /* The component of NAME at AT and where the next begins; SIZE_MAX: none. The
  * last level takes the rest, dots and all. */
-static ckpt_str component(ckpt_str name, size_t at, unsigned level, size_t *next)
+static ckpt_str split_component(ckpt_str name, size_t at, unsigned level, size_t *next)
 {
     const char *dot = level < TREE_DEPTH ? memchr(name.ptr + at, '.', name.len - at) : NULL;
     size_t end = dot ? (size_t)(dot - name.ptr) : name.len;
@@ -38,13 +39,14 @@ static ckpt_str component(ckpt_str name, size_t at, unsigned level, size_t *next
     return (ckpt_str){name.ptr + at, end - at};
 }
 
-/* Natural order component by component, so that what is below one node stands together. */
-static int by_component(ckpt_str p, ckpt_str q)
+/* compare_components - natural order component by component, so that the rows below a node follow each
+ * other. */
+static int compare_components(ckpt_str p, ckpt_str q)
 {
     size_t i = 0, j = 0;
     for (unsigned level = 1;; level++) {
         size_t i_next, j_next;
-        ckpt_str a = component(p, i, level, &i_next), b = component(q, j, level, &j_next);
+        ckpt_str a = split_component(p, i, level, &i_next), b = split_component(q, j, level, &j_next);
         int c = ckpt_natural_compare(a, b);
         if (c || (i_next == SIZE_MAX && j_next == SIZE_MAX))
             return c;
@@ -55,14 +57,15 @@ static int by_component(ckpt_str p, ckpt_str q)
     }
 }
 
-/* shared_nodes - of the row called NAME with the one before it, called BEFORE. A tensor
- * is a node of its own, even if that one has the same name. */
+/* shared_nodes - how many nodes the row NAME shares with the row BEFORE it. A tensor is a node of its own
+ * even if both have the same name. */
 static uint8_t shared_nodes(ckpt_str before, ckpt_str name)
 {
     size_t at = 0;
     for (unsigned level = 1;; level++) {
         size_t next, before_next;
-        ckpt_str a = component(before, at, level, &before_next), b = component(name, at, level, &next);
+        ckpt_str a = split_component(before, at, level, &before_next),
+                 b = split_component(name, at, level, &next);
         if (next == SIZE_MAX || a.len != b.len || memcmp(a.ptr, b.ptr, a.len) != 0)
             return (uint8_t)(level - 1);
         if (before_next == SIZE_MAX)
@@ -74,7 +77,7 @@ static uint8_t shared_nodes(ckpt_str before, ckpt_str name)
 static ckpt_str name_of(const struct tree *t, size_t i) { return ckpt_tensor_name(t->f, t->rows[i]); }
 
 /* next_node - false: there are no more. */
-static bool next_node(struct walk *w)
+static bool next_node(struct tree_walk *w)
 {
     const struct tree *t = w->tree;
     do {
@@ -85,8 +88,8 @@ static bool next_node(struct walk *w)
         if (w->first == t->n)
             return false;
         ckpt_str name = name_of(t, w->first);
-        w->word = component(name, w->next, ++w->level, &w->next);
-        w->nfull = (size_t)(w->word.ptr - name.ptr) + w->word.len;
+        w->word = split_component(name, w->next, ++w->level, &w->next);
+        w->name_len = (size_t)(w->word.ptr - name.ptr) + w->word.len;
     } while (w->level <= t->shared[w->first]);
     w->leaf = w->next == SIZE_MAX;
     for (w->end = w->first + 1; w->end < t->n && t->shared[w->end] >= w->level; w->end++)
@@ -95,24 +98,24 @@ static bool next_node(struct walk *w)
     return true;
 }
 
-static bool has_child(const struct walk *w) { return !w->leaf || w->end > w->first + 1; }
+static bool has_child(const struct tree_walk *w) { return !w->leaf || w->end > w->first + 1; }
 
 /* "│  └─ " */
-static void branches(const struct walk *w, struct text *out)
+static void add_branches(const struct tree_walk *w, struct text *out)
 {
     for (unsigned level = 1; level < w->level; level++)
         text_add(out, w->more[level] ? "│  " : "   ");
     text_add(out, w->more[w->level] ? "├─ " : "└─ ");
 }
 
-static void blank(struct table *w, unsigned cells)
+static void add_blank_cells(struct table *w, unsigned cells)
 {
     while (cells-- > 0)
         table_cell(w);
 }
 
-/* sums - of the rows from FIRST up to END. */
-static void sums(struct table *w, const struct tree *t, size_t first, size_t end)
+/* add_sum_cells - of the rows from FIRST up to END. */
+static void add_sum_cells(struct table *w, const struct tree *t, size_t first, size_t end)
 {
     struct totals sum = {0};
     for (size_t i = first; i < end; i++) {
@@ -127,7 +130,7 @@ static void sums(struct table *w, const struct tree *t, size_t first, size_t end
     table_cell(w);
 }
 
-static void tensor(struct table *w, const ckpt_tensor *x)
+static void add_tensor_cells(struct table *w, const ckpt_tensor *x)
 {
     text_dtype(&w->text, x);
     table_cell(w);
@@ -141,24 +144,24 @@ static void tensor(struct table *w, const ckpt_tensor *x)
 static void branch_rows(struct table *w, const void *user)
 {
     const struct tree *t = user;
-    struct walk at = {.tree = t};
+    struct tree_walk at = {.tree = t};
     table_row(w, PLAIN); /* in place of a header, which is left out */
-    blank(w, 4);
+    add_blank_cells(w, 4);
     while (next_node(&at)) {
         bool cut = t->depth && at.level == t->depth && has_child(&at);
         if (t->depth && at.level > t->depth)
             continue;
         table_row(w, PLAIN);
-        branches(&at, &w->text);
+        add_branches(&at, &w->text);
         text_name(&w->text, at.word);
         table_cell(w);
         if (at.leaf && !cut) {
             const ckpt_tensor x = tensor_at(t->f, t->rows[at.first]);
-            tensor(w, &x);
+            add_tensor_cells(w, &x);
         } else if (cut || at.level == 1) {
-            sums(w, t, at.first, at.end);
+            add_sum_cells(w, t, at.first, at.end);
         } else {
-            blank(w, 3);
+            add_blank_cells(w, 3);
         }
     }
 }
@@ -167,7 +170,7 @@ static void group_rows(struct table *w, const void *user)
 {
     static const char *const head[] = {"NAME", "TENSORS", "ELEMENTS", "SIZE"};
     const struct tree *t = user;
-    struct walk at = {.tree = t};
+    struct tree_walk at = {.tree = t};
     table_row(w, BOLD);
     for (int i = 0; i < 4; i++) {
         text_add(&w->text, head[i]);
@@ -178,18 +181,18 @@ static void group_rows(struct table *w, const void *user)
         if (at.level > t->depth || (!whole && !at.leaf))
             continue;
         table_row(w, PLAIN);
-        text_name(&w->text, (ckpt_str){name_of(t, at.first).ptr, at.nfull});
+        text_name(&w->text, (ckpt_str){name_of(t, at.first).ptr, at.name_len});
         text_add(&w->text, whole && has_child(&at) ? ".*" : "");
         table_cell(w);
-        sums(w, t, at.first, whole ? at.end : at.first + 1);
+        add_sum_cells(w, t, at.first, whole ? at.end : at.first + 1);
     }
 }
 
-static void flow(struct table *w, void (*rows)(struct table *w, const void *user), struct tree *t, FILE *to,
-                 bool header)
+static void print_flow(struct table *w, void (*rows)(struct table *w, const void *user), struct tree *t,
+                       FILE *to, bool header)
 {
     t->shared = mem_new(t->n, sizeof *t->shared);
-    rows_sort(t->f, t->rows, t->n, by_component);
+    rows_sort(t->f, t->rows, t->n, compare_components);
     for (size_t i = 1; i < t->n; i++)
         t->shared[i] = shared_nodes(name_of(t, i - 1), name_of(t, i));
     table_flow(w, rows, t, to, header);
@@ -200,11 +203,11 @@ static void flow(struct table *w, void (*rows)(struct table *w, const void *user
 void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *to)
 {
     struct table w = {.columns = 4, .right = {false, false, false, true}};
-    flow(&w, branch_rows, &(struct tree){f, rows, n, depth, NULL}, to, false);
+    print_flow(&w, branch_rows, &(struct tree){f, rows, n, depth, NULL}, to, false);
 }
 
 void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *to)
 {
     struct table w = {.columns = 4, .right = {false, true, true, true}};
-    flow(&w, group_rows, &(struct tree){f, rows, n, depth, NULL}, to, ui.tty);
+    print_flow(&w, group_rows, &(struct tree){f, rows, n, depth, NULL}, to, ui.tty);
 }

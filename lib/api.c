@@ -1,7 +1,9 @@
 /*
- * api.c - joins the two halves of the library behind ckpt.h: formats make a ckpt_file, operations work on it.
+ * api.c - implements ckpt.h: formats make a ckpt_file, operations work on it.
  * What one floor can do by itself is offered there.
  */
+#include <stdlib.h>
+
 #include "base/sized.h"
 #include "codec/unpack_archive.h"
 #include "format/format.h"
@@ -11,25 +13,83 @@
 #include "op/known_names.h"
 #include "op/sanitize.h"
 #include "op/select.h"
+#include "op/table_json.h"
 #include "op/verify.h"
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
+
+/* open_bytes - the source of O; with NAMES also as a text of tensor names. */
+static ckpt_status open_bytes(const struct opening *o, bool names, ckpt_file **out, ckpt_error *err)
+{
+    return names ? format_open_or_names(o, out, err) : format_open(o, out, err);
+}
+
+static ckpt_status open_callbacks(struct opening *o, const ckpt_open_options *opts, ckpt_file **out,
+                                  ckpt_error *err)
+{
+    source *src;
+    CKPT_TRY(source_callbacks(opts->callbacks, &src, err));
+    o->src = source_ref(src);
+    ckpt_status st = open_bytes(o, opts->names, out, err);
+    ckpt_status settled = source_callbacks_opened(src, st, opts->salvage, err);
+    if (settled != CKPT_OK)
+        fail_file(err, o->path);
+    if (settled != st && st == CKPT_OK) {
+        file_free(*out);
+        *out = NULL;
+    }
+    source_unref(src);
+    return settled;
+}
+
+/* open_with - ckpt_open_with, once OPTS were taken. */
+static ckpt_status open_with(const char *path, const ckpt_open_options *opts, ckpt_file **out,
+                             ckpt_error *err)
+{
+    ckpt_error own;
+    struct source_watch watch = {.progress = opts->progress, .user = opts->user, .whole = opts->salvage};
+    struct opening o = {.path = path,
+                        .limits = opts->limits,
+                        .watch = opts->progress ? &watch : NULL,
+                        .how = opts->salvage ? OPEN_SALVAGE : OPEN_WHOLE};
+    err = err ? err : &own;
+    CKPT_REQUIRE(err, path && !(opts->data && opts->callbacks) && !(opts->salvage && opts->names));
+    if (opts->callbacks)
+        return open_callbacks(&o, opts, out, err);
+    if (!opts->data)
+        return format_open_path(&o, opts->names, out, err);
+    o.src = source_mem(opts->data, opts->size, 0);
+    return o.src ? open_bytes(&o, opts->names, out, err) : fail_memory(err);
+}
+
+ckpt_status ckpt_open_with(const char *path, const ckpt_open_options *opts, ckpt_file **out, ckpt_error *err)
+{
+    ckpt_open_options o;
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    return open_with(path, &o, out, err);
+}
 
 ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
     CKPT_REQUIRE(err, out);
     *out = NULL;
-    CKPT_REQUIRE(err, path);
-    return format_open_path(path, false, limits, out, err);
+    return open_with(path, &(ckpt_open_options){.limits = limits}, out, err);
 }
 
 ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
-    ckpt_error own;
     CKPT_REQUIRE(err, out);
     *out = NULL;
-    CKPT_REQUIRE(err, path);
-    return format_open_path(path, true, limits, out, err ? err : &own);
+    return open_with(path, &(ckpt_open_options){.limits = limits, .names = 1}, out, err);
+}
+
+ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+{
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    return open_with(path, &(ckpt_open_options){.limits = limits, .salvage = 1}, out, err);
 }
 
 ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits,
@@ -37,19 +97,18 @@ ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, co
 {
     CKPT_REQUIRE(err, out);
     *out = NULL;
-    CKPT_REQUIRE(err, (data || !size) && name);
-    source *src = source_mem(data, size, 0);
-    return src ? format_open(name, src, limits, NULL, out, err) : fail_memory(err);
+    CKPT_REQUIRE(err, data || !size);
+    const ckpt_open_options o = {.limits = limits, .data = data ? data : "", .size = size};
+    return open_with(name, &o, out, err);
 }
 
-ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+ckpt_status ckpt_open_callbacks(const ckpt_callbacks *from, const char *name, const ckpt_limits *limits,
+                                ckpt_file **out, ckpt_error *err)
 {
-    source *src;
     CKPT_REQUIRE(err, out);
     *out = NULL;
-    CKPT_REQUIRE(err, path);
-    CKPT_TRY(format_open_source(path, NULL, &src, err));
-    return format_salvage(path, src, limits, out, err);
+    CKPT_REQUIRE(err, from);
+    return open_with(name, &(ckpt_open_options){.limits = limits, .callbacks = from}, out, err);
 }
 
 size_t ckpt_lost_count(const ckpt_file *f) { return file_or_empty(f)->nlost; }
@@ -92,7 +151,6 @@ const ckpt_leaf *ckpt_leaf_at(const ckpt_file *f, size_t i)
 {
     return i < ckpt_leaf_count(f) ? &f->leaves[i] : NULL;
 }
-const char *ckpt_notice_at(const ckpt_file *f, size_t i) { return notices_at(&file_or_empty(f)->notices, i); }
 ckpt_status ckpt_file_locate(ckpt_file *f, ckpt_error *err)
 {
     CKPT_REQUIRE(err, f);
@@ -132,42 +190,50 @@ ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err
 static ckpt_status write_one(ckpt_plan *p, const struct format *f, const struct write_job *job,
                              ckpt_error *err)
 {
-    CKPT_TRY(shards_guard(p->file, job->path, true, err));
+    if (job->path)
+        CKPT_TRY(shards_check_output(p->file, job->path, true, err));
     CKPT_TRY(f->write(p, job, err));
     if (p->noutputs == 1 && strcmp(job->path, "-") != 0)
-        shards_beside(p, p->outputs[0]);
+        shards_notice_old_index(p, p->outputs[0]);
     return CKPT_OK;
 }
 
-ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_options *opts,
+/* write_plan - P as F to where JOB has it go. */
+static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct write_job *job,
+                              ckpt_error *err)
+{
+    p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
+    ckpt_status st = file_unchanged(p->file, err);
+    if (plan_root_is_module(p))
+        plan_note_module(p);
+    cast_notice_rest(p);
+    if (st == CKPT_OK && job->opts->strict)
+        st = sanitize_strict(p, err);
+    if (st == CKPT_OK && job->opts->max_shard)
+        st = shards_write(p, f, job, err);
+    else if (st == CKPT_OK)
+        st = write_one(p, f, job, err);
+    if (st != CKPT_OK)
+        st = file_settled(p->file, st, err);
+    fail_file(st == CKPT_OK ? NULL : err, p->file->path);
+    return st;
+}
+
+/* write_to - P with the options GIVEN to where JOB has it go. OUT, cleared already, may be NULL. */
+static ckpt_status write_to(ckpt_plan *p, struct write_job *job, const ckpt_write_options *given,
                             ckpt_write_result *out, ckpt_error *err)
 {
     ckpt_write_options o;
     const struct format *f;
     ckpt_write_result result = {0};
-    struct write_job job = {.path = path, .opts = &o, .result = &result};
-    CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
-    CKPT_REQUIRE(err, p && path);
-    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
-    CKPT_REQUIRE(err, o.ties <= CKPT_TIES_ERROR);
-    CKPT_TRY(format_target(p, path, o.format, &f, err));
-    p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
-    ckpt_status st = file_unchanged(p->file, err);
-    if (plan_root_is_module(p))
-        plan_module_notice(p);
-    cast_note_rest(p);
-    if (st == CKPT_OK && job.opts->strict)
-        st = sanitize_strict(p, err);
-    if (st == CKPT_OK && job.opts->max_shard)
-        st = shards_write(p, f, &job, err);
-    else if (st == CKPT_OK)
-        st = write_one(p, f, &job, err);
-    if (st != CKPT_OK)
-        st = file_settled(p->file, st, err);
-    if (st != CKPT_OK) {
-        fail_file(err, p->file->path);
-        return st;
-    }
+    CKPT_TRY(sized_take(given, &o, sizeof o, err));
+    CKPT_REQUIRE(err, p && o.ties <= CKPT_TIES_ERROR);
+    if (o.max_shard && !job->path)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a set of shards is written to a path");
+    CKPT_TRY(format_target(p, job->path, o.format, &f, err));
+    job->opts = &o;
+    job->result = &result;
+    CKPT_TRY(write_plan(p, f, job, err));
     result.format = f->name;
     result.outputs = p->outputs;
     result.noutputs = p->noutputs;
@@ -177,6 +243,59 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     if (out)
         sized_give(out, &result, sizeof result);
     return CKPT_OK;
+}
+
+ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_options *opts,
+                            ckpt_write_result *out, ckpt_error *err)
+{
+    struct write_job job = {.path = path};
+    CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
+    CKPT_REQUIRE(err, path);
+    return write_to(p, &job, opts, out, err);
+}
+
+ckpt_status ckpt_plan_write_fd(ckpt_plan *p, int fd, const ckpt_write_options *opts, ckpt_write_result *out,
+                               ckpt_error *err)
+{
+    struct write_job job = {.fd = fd};
+    CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
+    CKPT_REQUIRE(err, fd >= 0);
+    return write_to(p, &job, opts, out, err);
+}
+
+ckpt_status ckpt_plan_write_memory(ckpt_plan *p, const ckpt_write_options *opts, void **bytes, size_t *n,
+                                   ckpt_write_result *out, ckpt_error *err)
+{
+    struct sink_bytes made = {NULL, 0};
+    struct write_job job = {.memory = &made};
+    if (bytes)
+        *bytes = NULL;
+    if (n)
+        *n = 0;
+    CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
+    CKPT_REQUIRE(err, bytes && n);
+    CKPT_TRY(write_to(p, &job, opts, out, err));
+    *bytes = made.data;
+    *n = made.n;
+    return CKPT_OK;
+}
+
+void ckpt_free(void *bytes) { free(bytes); }
+
+ckpt_status ckpt_table_json(const ckpt_file *file, const ckpt_table_json_options *opts, char **text,
+                            size_t *len, ckpt_error *err)
+{
+    struct table_json x = {.f = file};
+    CKPT_REQUIRE(err, text && len);
+    *text = NULL;
+    *len = 0;
+    CKPT_REQUIRE(err, file);
+    CKPT_TRY(sized_take(opts, &x.o, sizeof x.o, err));
+    CKPT_REQUIRE(err, x.o.rows || !x.o.nrows);
+    x.format = file->format->name;
+    ckpt_status st = table_json(&x, text, len, err);
+    fail_file(st == CKPT_OK ? NULL : err, file->path);
+    return st;
 }
 
 const char *ckpt_write_format(const char *path_or_name)
@@ -202,8 +321,8 @@ ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 }
 
 ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
-                        int (*tell)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result,
-                        ckpt_error *err)
+                        int (*report)(void *user, const ckpt_finding *), void *user,
+                        ckpt_verify_result *result, ckpt_error *err)
 {
     struct check c;
     ckpt_file *f = NULL;
@@ -218,7 +337,7 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     CKPT_REQUIRE(err, path && (o.globs || !o.nglobs) && o.algorithm <= CKPT_XXH3);
     o.how = &how;
     ckpt_status st = check_init(&c, &o, &found, err);
-    c.tell = tell;
+    c.report = report;
     c.user = user;
     if (st == CKPT_OK)
         st = format_verify(path, &c, &f, err);

@@ -15,9 +15,13 @@
  *    from a file is shown through ckpt_text_escape() or it can drive a terminal.
  *  - A pointer obtained from a file or plan belongs to it and is valid until that is
  *    closed or freed. The caller must not free or change what it points to.
- *  - A ckpt_file may be used by one thread at a time (a call may use several threads of
- *    its own, see ckpt_work). Different files are independent: all they share is a
- *    lock-free list of temporary files, for ckpt_emergency_cleanup.
+ *  - Several threads may read one ckpt_file at the same time: by the functions that take a const
+ *    ckpt_file or what that handed out, by ckpt_tensor_read, _borrow and _stream, ckpt_digest_tensor,
+ *    _tensors, _file and _payload, and ckpt_stat. A call may use several threads of its own, see
+ *    ckpt_work. While any other function runs with a ckpt_file (it closes, narrows, locates, inspects,
+ *    compares, plans or writes, or sets what is ignored), or with a plan of it, no other thread uses
+ *    that file. Different files are independent: all they share is a lock-free list of temporary files,
+ *    for ckpt_emergency_cleanup.
  *  - Sizes are bytes; shapes, strides and storage offsets count elements.
  *  - A struct that the caller allocates begins with struct_size, its sizeof in the caller's
  *    program: `ckpt_tensor t = {.struct_size = sizeof t};` or CKPT_INIT(ckpt_tensor). Later
@@ -90,6 +94,10 @@ typedef struct {
  * result; as with snprintf, a result >= CAP means OUT was cut (it is always
  * NUL-terminated when CAP > 0). */
 CKPT_API size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap);
+
+/* ckpt_text_json - TEXT as a JSON string, quotes included, which cannot act on a terminal either; result and
+ * cut as of ckpt_text_escape. Each byte that is not UTF-8 becomes U+FFFD, and *EXACT (may be NULL) false. */
+CKPT_API size_t ckpt_text_json(ckpt_str text, char *out, size_t cap, bool *exact);
 
 /* ckpt_text_next - the code point at TEXT[*POS], *POS < TEXT.len moved after it; bytes that are not
  * UTF-8: UINT32_MAX, one byte each. *UNSAFE: ckpt_text_escape would escape it (the backslash aside). */
@@ -178,7 +186,7 @@ typedef enum {
     CKPT_DT_C32, CKPT_DT_C64, CKPT_DT_C128, CKPT_DT_BC32,
     CKPT_DT_QI8, CKPT_DT_QU8, CKPT_DT_QI32, CKPT_DT_QU4X2, CKPT_DT_QU2X4,
     CKPT_DT_BITS8, CKPT_DT_BITS16, CKPT_DT_BITS1X8, CKPT_DT_BITS2X4, CKPT_DT_BITS4X2,
-    CKPT_DT_NP /* another numpy dtype (strings, dates, records, longdouble) */
+    CKPT_DT_NP /* another numpy dtype (strings, dates, records, longdouble): dtype_name of the tensor */
 } ckpt_dtype;
 
 /* ckpt_dtype_name - torch's name ("float32", "float8_e4m3fn"); "" for NONE. */
@@ -249,7 +257,11 @@ typedef struct {
     ckpt_str location;      /* "cpu", "cuda:0"; empty: unknown */
     ckpt_str note;          /* "local part of [8, 4], Shard(0)", numpy dtype …, or empty */
     const struct ckpt_value *value; /* the node it was made from; NULL: none */
+    const char *dtype_name; /* of CKPT_DT_NP: "S4", "U2", "datetime64[ns]", "struct" …; else NULL */
 } ckpt_tensor;
+
+/* ckpt_tensor_dtype_name - ckpt_dtype_name of its dtype, or the name that its numpy dtype has. */
+CKPT_API const char *ckpt_tensor_dtype_name(const ckpt_tensor *tensor);
 
 typedef struct {
     uint32_t struct_size;
@@ -281,7 +293,7 @@ typedef enum {
 
 CKPT_API ckpt_value_type ckpt_value_get_type(const ckpt_value *v);
 
-/* ckpt_value_type_name - Python's word for it as far as the file tells: "int",
+/* ckpt_value_type_name - Python's word for it as far as the file has it: "int",
  * "dict", "collections.OrderedDict", "numpy.float64", "my.module.Class" … The
  * text is escaped and NUL-terminated inside BUF of CAP bytes. Returns BUF. */
 CKPT_API const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap);
@@ -352,6 +364,50 @@ CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t i);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name,
     const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
 
+/* Bytes that the program reads itself: of an object store, a member of an archive, a file in a sandbox. */
+typedef struct {
+    uint32_t struct_size;
+    uint32_t serialize; /* call read_at from one thread at a time; 0: it may be called from several at once */
+    uint64_t size;      /* of all of them; it must not change */
+    /* read_at - like pread(2): up to N bytes from OFFSET on into BUF, N >= 1, all of them before `size`.
+     * Returns how many; where those are fewer, it is called again for the others. 0, more than N, and less
+     * than 0, which is a negated errno, are CKPT_EIO at that offset. The same bytes are the same each time.
+     * It may not call the library with the file that it is read for. */
+    int64_t (*read_at)(void *user, uint64_t offset, void *buf, size_t n);
+    /* close - once, when neither the file nor a plan of it will call read_at again. NULL: nothing to do. */
+    void (*close)(void *user);
+    void *user;
+} ckpt_callbacks;
+
+/* ckpt_open_callbacks - like ckpt_open over the bytes of FROM, of which a copy is kept; NAME stands in error
+ * messages. Where it fails, close is not called. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_callbacks(const ckpt_callbacks *from, const char *name,
+    const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+
+typedef struct {
+    uint32_t struct_size;
+    uint32_t salvage; /* as ckpt_salvage */
+    uint32_t names;   /* as ckpt_open_names; not with salvage */
+    uint32_t reserved;
+    const ckpt_limits *limits; /* or NULL */
+    /* Where the bytes are: in memory, as for ckpt_open_memory; or in callbacks. NULL: at the path. */
+    const void *data;
+    size_t size; /* of data */
+    const ckpt_callbacks *callbacks;
+    /* progress - after each read, on the calling thread; nonzero: stop, with CKPT_ECANCELLED and nothing
+     * left. Bytes: read so far, those read twice counted twice, and to be read as far as that is known by
+     * then. TOTAL grows and is never less than DONE: metadata announce their sizes one after the other, and
+     * a set its shards; of a salvage it is the size of the file. Not called while a pipe is spooled. */
+    int (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+} ckpt_open_options;
+
+/* ckpt_open_with - what all the others are short for. PATH is what is opened or, where OPTS have the bytes,
+ * the name that stands in error messages. An index of shards names other files, which are looked for in the
+ * folder of PATH whatever it was read from. CKPT_EUSAGE: both data and callbacks, both salvage and names. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_with(const char *path, const ckpt_open_options *opts,
+    ckpt_file **out, ckpt_error *err);
+
 /* ckpt_close - frees FILE and all it handed out, at once or with the last of its plans. NULL is allowed. */
 CKPT_API void ckpt_close(ckpt_file *file);
 
@@ -374,6 +430,23 @@ CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
  * plan can be made of it then. CKPT_ENOTFOUND: nothing is below ROOT. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root,
     const char *const *globs, size_t nglobs, ckpt_error *err);
+
+/* ckpt_tensor_json - row I as an object of the list `tensors` in ckpt.ls.v1.json; result and cut as of
+ * ckpt_text_escape. 0: past the end, or out of memory. */
+CKPT_API size_t ckpt_tensor_json(const ckpt_file *file, uint32_t i, char *out, size_t cap);
+
+typedef struct {
+    uint32_t struct_size;
+    uint32_t reserved;
+    const uint32_t *rows; /* only these, in this order; NULL: all, in document order */
+    size_t nrows;
+} ckpt_table_json_options;
+
+/* ckpt_table_json - the table as one JSON document, that of `ckpt ls --json` (ckpt.ls.v1.json), for programs
+ * in other languages: *TEXT is *LEN bytes and a NUL, and must go to ckpt_free(). A file_offset that is null
+ * may be known after ckpt_file_locate. OPTS may be NULL. CKPT_EUSAGE: a row that there is not. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_table_json(const ckpt_file *file,
+    const ckpt_table_json_options *opts, char **text, size_t *len, ckpt_error *err);
 
 /* ckpt_tensor_find - row by joined name, or CKPT_NO_TENSOR; the first if two share it. */
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
@@ -406,11 +479,85 @@ CKPT_API void ckpt_file_ignore_case(ckpt_file *file, bool ignore);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t i, uint64_t first,
     uint64_t count, void *out, ckpt_error *err);
 
+/* ckpt_tensor_borrow - *BYTES: the *N bytes (nbytes) of row I where they are stored, without a copy, as
+ * ckpt_tensor_read gives them; aligned to nothing, and not to be changed. They are valid until FILE and its
+ * plans are closed. In a file opened by ckpt_open_memory they are in those bytes; else the file is mapped,
+ * and then a program that truncates it meanwhile ends this one with SIGBUS when they are read, which no other
+ * function does: for files that nobody writes to. Checksums are not looked at. CKPT_EUNSUPPORTED, with the
+ * reason: a copy is needed, as they are compressed, strided, big-endian, in pieces, conjugated or negated
+ * (the view's conj, neg), or come from callbacks. CKPT_ELOSSY: the row has no bytes of its own. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_borrow(ckpt_file *file, uint32_t i, const void **bytes,
+    size_t *n, ckpt_error *err);
+
 /* ckpt_tensor_stream - the whole row in chunks of at most 256 KiB to TAKE (USER
  * is passed through; a nonzero return stops with CKPT_ECANCELLED). Checks the
  * record's CRC when there is one. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t i,
     int (*take)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err);
+
+/* ---------------------------------------------------------------- builder */
+
+/* A checkpoint from scratch: the program adds names, dtypes, shapes and where the bytes are, and
+ * ckpt_builder_finish makes a ckpt_file of them, from which any plan is written as any file. Tensor bytes are
+ * neither copied nor read before that is written, digested or compared. Entries keep the order in which they
+ * were added. All texts are UTF-8, and copied.
+ *
+ * The first call that fails stays the outcome: each later one returns its status and error, so that a program
+ * may check ckpt_builder_finish alone. A builder is used by one thread at a time. */
+typedef struct ckpt_builder ckpt_builder;
+
+/* ckpt_builder_new - an empty one; NAME is what ckpt_file_path gives later, and stands in error messages.
+ * On success *OUT must go to ckpt_builder_finish() or ckpt_builder_free(). */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_builder_new(const char *name, ckpt_builder **out, ckpt_error *err);
+/* ckpt_builder_free - frees B and what was added, and closes its callbacks. NULL is allowed. */
+CKPT_API void ckpt_builder_free(ckpt_builder *b);
+
+/* A tensor's bytes are contiguous, row-major and little-endian, as ckpt_tensor_read gives them. */
+typedef struct {
+    uint32_t struct_size;
+    uint32_t dtype;        /* ckpt_dtype; float4 counts pairs, as torch does */
+    const uint64_t *shape; /* ndim sizes, outermost first; copied */
+    uint32_t ndim;         /* 0: a scalar */
+    uint32_t reserved;
+    const void *data; /* the bytes, which must outlive the file and its plans; or NULL, and … */
+    size_t nbytes;    /* of data: as many as dtype and shape take */
+    const ckpt_callbacks *callbacks; /* … they are read by these, of that size. The struct is copied */
+} ckpt_builder_tensor;
+
+/* ckpt_builder_add_tensor - TENSOR as the entry KEY of the dict that is open. CKPT_EEXIST: it has one of this
+ * name. CKPT_EUSAGE: another number of bytes than dtype and shape take, or more than 2^64; a dtype that is
+ * quantized or of numpy alone. Callbacks belong to B if the call succeeded: they are closed with B or with
+ * the file, and else not at all. `serialize` is for each tensor by itself: those of two tensors may be called
+ * at the same time. What they fail with is CKPT_EIO of the write, which then leaves nothing. */
+CKPT_API ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key,
+    const ckpt_builder_tensor *tensor, ckpt_error *err);
+
+/* ckpt_builder_add_tie - KEY is one more name of the tensor OF, a joined name that was added before: one
+ * storage in formats that share them, else as `ties` of ckpt_write_options. CKPT_ENOTFOUND: there is none. */
+CKPT_API ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *of, ckpt_error *err);
+
+/* ckpt_builder_add_none, _bool, _int, _float, _text - a value that is no tensor. Formats of tensors alone
+ * leave values out, and list them: ckpt_plan_dropped_at. */
+CKPT_API ckpt_status ckpt_builder_add_none(ckpt_builder *b, const char *key, ckpt_error *err);
+CKPT_API ckpt_status ckpt_builder_add_bool(ckpt_builder *b, const char *key, bool value, ckpt_error *err);
+CKPT_API ckpt_status ckpt_builder_add_int(ckpt_builder *b, const char *key, int64_t value, ckpt_error *err);
+CKPT_API ckpt_status ckpt_builder_add_float(ckpt_builder *b, const char *key, double value, ckpt_error *err);
+CKPT_API ckpt_status ckpt_builder_add_text(ckpt_builder *b, const char *key, const char *text,
+    ckpt_error *err);
+
+/* ckpt_builder_begin_dict - KEY is a dict, and the entries up to its ckpt_builder_end_dict are in it: their
+ * joined names begin with "KEY.". Formats of tensors alone have the joined names. At most 1000 deep. */
+CKPT_API ckpt_status ckpt_builder_begin_dict(ckpt_builder *b, const char *key, ckpt_error *err);
+CKPT_API ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err);
+
+/* ckpt_builder_add_metadata - a pair of the metadata, which safetensors have; other formats leave it out, and
+ * list it. CKPT_EEXIST: KEY is there. */
+CKPT_API ckpt_status ckpt_builder_add_metadata(ckpt_builder *b, const char *key, const char *text,
+    ckpt_error *err);
+
+/* ckpt_builder_finish - *OUT is the file, of the format "memory" and, by ckpt_file_bytes, as large as its
+ * tensors; it must go to ckpt_close(). B is freed whatever happens. CKPT_EUSAGE: a dict is still open. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_builder_finish(ckpt_builder *b, ckpt_file **out, ckpt_error *err);
 
 /* ------------------------------------------------------------------- info */
 
@@ -484,9 +631,9 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg,
     const ckpt_work *how, uint8_t *digests, ckpt_error *err);
 
-/* ckpt_digest_file - of the sorted (name, dtype, shape, digest) lines of the
- * rows, with kind and note where bytes do not tell everything; DIGESTS holds ckpt_tensor_count() digests of
- * CKPT_DIGEST_MAX bytes (those of rows without data are ignored). */
+/* ckpt_digest_file - of the sorted (name, dtype, shape, digest) lines of the rows, with kind and note if the
+ * bytes do not determine all of it; DIGESTS holds ckpt_tensor_count() digests of CKPT_DIGEST_MAX bytes (those
+ * of rows without data are ignored). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg,
     const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
@@ -579,8 +726,14 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule,
     ckpt_error *err);
 
-/* ckpt_plan_rename_map - PATH is a JSON object {"old":"new"}; CKPT_ENOTFOUND
- * names an old that the file lacks. */
+/* ckpt_plan_rename_pairs - the key of each of the N PAIRS becomes its text. A key is a name in a state dict,
+ * or the joined name in the file, and then the new name is joined, too. Both are UTF-8, and copied. All are
+ * renamed at once, so that two names can be swapped. CKPT_ENOTFOUND names a key that the plan lacks,
+ * CKPT_EEXIST both keys that would have one name; nothing is renamed then. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size_t n,
+    ckpt_error *err);
+
+/* ckpt_plan_rename_map - ckpt_plan_rename_pairs by a file: PATH is a JSON object {"old":"new"}. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err);
 
 /* ckpt_plan_cast - writes tensors as DTYPE, rounded to nearest, ties to even; the last call that takes a
@@ -658,7 +811,7 @@ typedef struct {
     uint32_t struct_size;
     uint32_t reserved;
     const char *format;
-    const char *const *outputs; /* paths, index last */
+    const char *const *outputs; /* paths, index last; none: memory, a descriptor */
     size_t noutputs;
     uint64_t tensors, bytes; /* written: tensors and file bytes */
     size_t ndropped;         /* ckpt_plan_dropped_at */
@@ -671,8 +824,25 @@ typedef struct {
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char *path,
     const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_plan_dropped_at, ckpt_plan_alias_at, ckpt_plan_cast_at - what the last write of PLAN left out,
- * wrote under the name of another, and made another dtype. NULL past the end. */
+/* ckpt_plan_write_memory - ckpt_plan_write into memory: *BYTES, *N of them, must go to ckpt_free(). With
+ * dry_run *BYTES is NULL, and OUT->bytes is the size that would be written. CKPT_EUSAGE: OPTS has max_shard,
+ * or no format, though that of the input cannot be written. force and no_sync are ignored. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_memory(ckpt_plan *plan, const ckpt_write_options *opts,
+    void **bytes, size_t *n, ckpt_write_result *out, ckpt_error *err);
+
+/* ckpt_free - frees what ckpt_plan_write_memory or ckpt_table_json has made. NULL is allowed. */
+CKPT_API void ckpt_free(void *bytes);
+
+/* ckpt_plan_write_fd - ckpt_plan_write to the descriptor FD, which is open for writing: a file, from its
+ * position, a pipe or a socket, blocking or not. FD is neither closed nor synced. All is written to a
+ * temporary file without a name in $TMPDIR first (as long as the output) and then copied: FD has all of it,
+ * or, when the call failed, nothing, unless it was FD itself that failed (CKPT_EIO: a full disk, a reader
+ * that is gone, which also sends SIGPIPE). OPTS are those of ckpt_plan_write_memory. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_fd(ckpt_plan *plan, int fd,
+    const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
+
+/* ckpt_plan_dropped_at, ckpt_plan_alias_at, ckpt_plan_cast_at - the tensors and values that the last write
+ * of PLAN left out, wrote under another one's name, or cast to another dtype. NULL past the end. */
 CKPT_API const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *plan, size_t i);
 CKPT_API const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *plan, size_t i);
 CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t i);
@@ -681,30 +851,30 @@ CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t i);
  * by changing nothing but the metadata there: the size of the tensors does not
  * matter. The old bytes are saved in FILE.ckpt-undo first, which is removed at the
  * end, so that ckpt_recover can repair the file after a crash. PLAN may change names
- * only; CKPT_EUNSUPPORTED, CKPT_EUSAGE and CKPT_ELOSSY say what needs a rewrite. Of OPTS,
- * dry_run, no_sync and follow_links count. FILE is stale afterwards. OUT may be NULL. */
+ * only; with other changes CKPT_EUNSUPPORTED, CKPT_EUSAGE or CKPT_ELOSSY. Of OPTS, only dry_run,
+ * no_sync and follow_links are used. Reopen the file afterwards. OUT may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
     ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_metadata_count, ckpt_metadata_at - the texts of the metadata that a safetensors header has,
- * or the index of a set. False: there is none at I, and OUT is empty. */
+/* ckpt_metadata_count, ckpt_metadata_at - the key and text pairs in the metadata of a safetensors
+ * header or of a set's index. False: there is no pair at I, and OUT is empty. */
 CKPT_API size_t ckpt_metadata_count(const ckpt_file *file);
 CKPT_API bool ckpt_metadata_at(const ckpt_file *file, size_t i, ckpt_pair *out);
-/* ckpt_metadata_is_tie - the key at I is also a tensor, a second name of the one that its text names. */
+/* ckpt_metadata_is_tie - is the key of pair I one more name of the tensor that its text names? */
 CKPT_API bool ckpt_metadata_is_tie(const ckpt_file *file, size_t i);
-/* ckpt_file_metadata - all of them as one mapping; NULL: the file has none. It is no part of what
- * ckpt_file_root gives, and none of the leaves. */
+/* ckpt_file_metadata - all pairs as one mapping; NULL: the file has none. Neither ckpt_file_root nor the
+ * leaves include it. */
 CKPT_API const ckpt_value *ckpt_file_metadata(const ckpt_file *file);
-/* ckpt_metadata_write - gives FILE, of safetensors, the N texts of PAIRS instead of its own, whatever
- * their tie; nothing else of it changes. PATH NULL: in the file itself, as ckpt_plan_write_in_place does
- * it, where they fit into its header. BYTES (may be NULL) is how long the header is. Of OPTS, force,
- * dry_run, no_sync and follow_links count. CKPT_EUNSUPPORTED: another format, or no room. */
+/* ckpt_metadata_write - replaces all metadata of FILE, of safetensors, by the N PAIRS, those that record ties
+ * too, and changes nothing else. PATH NULL: in the file itself, as ckpt_plan_write_in_place, if they fit
+ * into its header. *BYTES (may be NULL) becomes the length of the header. Of OPTS, only force, dry_run,
+ * no_sync and follow_links are used. CKPT_EUNSUPPORTED: another format, or no room. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_pair *pairs,
     size_t n, const char *path, const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err);
 
-/* ckpt_recover - repairs PATH after an in-place edit that was interrupted, since when
- * every reader refuses it (CKPT_ECHANGED): the file becomes the OLD one again, or stays
- * the NEW one if the edit was complete. WHAT may be NULL. An undo file that is damaged,
+/* ckpt_recover - repairs PATH after an in-place edit that was interrupted; until then
+ * every reader refuses it (CKPT_ECHANGED). The edit is undone, or kept if it was
+ * complete. WHAT may be NULL. An undo file that is damaged,
  * belongs to another file, or is not what an edit leaves (another user may have written it, or
  * it would change more than names) gives CKPT_ECHANGED, and stays. With dry_run in OPTS, WHAT is
  * what would be done. */
@@ -804,7 +974,7 @@ typedef enum {
     CKPT_SCAN_DATA_ONLY,        /* nothing is imported */
     CKPT_SCAN_ALLOW_LISTED,     /* every import and call is on the lists */
     CKPT_SCAN_UNKNOWN_CALLABLE, /* something is on no list */
-    CKPT_SCAN_UNRESOLVED,       /* computed while loading: the file alone does not tell */
+    CKPT_SCAN_UNRESOLVED,       /* computed while loading: it cannot be read from the file alone */
     CKPT_SCAN_KNOWN_EXEC        /* known to run code */
 } ckpt_scan_verdict;
 CKPT_API const char *ckpt_scan_verdict_name(ckpt_scan_verdict verdict); /* "DATA-ONLY" … */
@@ -851,8 +1021,8 @@ typedef struct {
     ckpt_str module, name;      /* of the callable or import as spelled; empty: none, or unknown */
     ckpt_str new_module, new_name; /* as Python 3 imports it */
     const ckpt_value *args;     /* tuple of arguments as far as they are constants, or NULL */
-    int32_t weights_only;       /* does torch.load(weights_only=True) accept this: 1, 0; -1: not told */
-    int32_t result_used;        /* of a call: 1; 0: its result is dropped at once; -1: not told */
+    int32_t weights_only;       /* does torch.load(weights_only=True) accept this: 1, 0; -1: unknown */
+    int32_t result_used;        /* of a call: 1; 0: its result is dropped at once; -1: unknown */
     uint64_t error_offset;      /* where its pickle breaks off later; CKPT_NO_OFFSET: it does not */
     uint32_t framed;            /* seen only by loaders that read by frames */
     uint32_t plain;             /* seen only by pickle.load, where joblib.load passes over an array */
@@ -892,12 +1062,12 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX
  * be able to. False: archives that need it will be CKPT_SCAN_INCOMPLETE. */
 CKPT_API bool ckpt_scan_ready(void);
 
-/* ckpt_scan - follows every pickle in PATH, a file, as a description of what a
- * loader would do, and tells TELL (nonzero stops with CKPT_ECANCELLED). CKPT_OK
- * means that it was inspected as far as RESULT says; a file is fine when nothing was
- * found above CKPT_SCAN_NOTE and accounted equals bytes. */
+/* ckpt_scan - follows every pickle in the file at PATH without running it, and passes what a loader would do
+ * to REPORT (nonzero stops with CKPT_ECANCELLED). CKPT_OK: it was scanned as far as RESULT states; it is fine
+ * if no finding is above CKPT_SCAN_NOTE and accounted equals bytes. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
-    int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result, ckpt_error *err);
+    int (*report)(void *user, const ckpt_scan_record *), void *user,
+    ckpt_scan_result *result, ckpt_error *err);
 
 /* ----------------------------------------------------------------- verify */
 
@@ -915,7 +1085,7 @@ typedef struct {
     uint32_t struct_size;
     uint32_t finite;            /* NaN and Inf are findings */
     uint32_t force;             /* write_manifest replaces a file */
-    uint32_t algorithm;         /* ckpt_algorithm of the manifest written; of one read, its lines tell */
+    uint32_t algorithm;         /* ckpt_algorithm of the manifest written; one read has its own */
     uint32_t ignore_case;       /* of ASCII letters, where globs are matched */
     uint32_t reserved;
     const char *manifest;       /* path of a list of tensors that must be those of the file, or NULL */
@@ -937,11 +1107,11 @@ typedef struct {
 } ckpt_verify_result;
 
 /* ckpt_verify - checks the file or folder at PATH against the rules of its format and
- * passes every violation to TELL, not only the first (nonzero stops with CKPT_ECANCELLED).
+ * passes every violation to REPORT, not only the first (nonzero stops with CKPT_ECANCELLED).
  * CKPT_OK: it was checked, and RESULT has the outcome. Any other status: whether the file
- * is whole is unknown. OPTS may be NULL. */
+ * is intact is unknown. OPTS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
-    int (*tell)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result, ckpt_error *err);
+    int (*report)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result, ckpt_error *err);
 
 /* ----------------------------------------------------------------- doctor */
 
@@ -953,8 +1123,7 @@ typedef enum {
     CKPT_FIX_CONVERT,     /* it is written anew, with ROOT and FORMAT */
     CKPT_FIX_DOWNLOAD,    /* it is fetched again */
     CKPT_FIX_LFS_PULL,    /* git lfs pull */
-    CKPT_FIX_UNPACK,      /* what PACKING names is undone */
-    CKPT_FIX_DCP          /* torch.distributed.checkpoint.format_utils dcp_to_torch */
+    CKPT_FIX_UNPACK       /* what PACKING names is undone */
 } ckpt_fix_action;
 
 typedef struct {
@@ -991,12 +1160,13 @@ typedef struct {
     uint64_t tensors, bytes, read;
 } ckpt_doctor_result;
 
-/* ckpt_doctor - passes to TELL (nonzero stops with CKPT_ECANCELLED) why PATH does not load or
+/* ckpt_doctor - passes to REPORT (nonzero stops with CKPT_ECANCELLED) why PATH does not load or
  * is not what it should be, the worst first; for a healthy file RESULT has no problems. A file
  * that is not a checkpoint at all is a problem too. Other than CKPT_OK: it cannot be read. OPTS
  * may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
-    int (*tell)(void *user, const ckpt_diagnosis *), void *user, ckpt_doctor_result *result, ckpt_error *err);
+    int (*report)(void *user, const ckpt_diagnosis *), void *user,
+    ckpt_doctor_result *result, ckpt_error *err);
 
 #ifdef __cplusplus
 }

@@ -4,28 +4,11 @@
 set -u
 B=${B:-build} CC=${CC:-cc} MAKE=${MAKE:-make}
 top=$PWD
-tmp=$(mktemp -d) || exit 2
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 130' INT TERM
+part=build
+. tests/check.sh
 # What the caller's make was given is not for these; nor does a cache decide what a folder's bytes are.
 export CCACHE_DISABLE=1
 unset MAKEFLAGS MFLAGS MAKELEVEL CFLAGS CPPFLAGS LDFLAGS DESTDIR PREFIX LIBDIR OBJCOPY AR || :
-passed=0 failed=0 skipped=0
-
-check()
-{
-    what=$1
-    shift
-    if "$@" >"$tmp/log" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $what"
-        tail -n 20 "$tmp/log"
-    fi
-}
-
-skip() { echo "build skipped: $1"; skipped=$((skipped + 1)); }
 
 # tree DIR - a source tree of the same shape as ours; the next calls of make_it run there
 tree()
@@ -191,5 +174,4 @@ if getconf GNU_LIBC_VERSION >/dev/null 2>&1 && ! grep -q -- ' -O0 ' "$B/compile.
 else
     skip 'this C library or -O0 does not fortify'
 fi
-echo "build: $passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+summary

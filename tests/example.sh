@@ -1,51 +1,79 @@
 #!/bin/sh
-# example.sh - the worked example builds against ckpt.h alone, runs on a real checkpoint, and is the one that libckpt.3
-# shows, line for line.
+# example.sh - the programs of examples/ build against ckpt.h and the library alone and do what their first lines
+# promise, and each page of section 3 shows functions of them, line for line.
 set -u
 B=${B:-build} CC=${CC:-cc}
-tmp=$(mktemp -d) || exit 2
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
-
-check()
-{
-    what=$1
-    shift
-    if "$@" >"$tmp/log" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $what"
-        cat "$tmp/log"
-    fi
-}
+part=example
+. tests/check.sh
+train=tests/data/examples/train.pt
 
 build()
 {
-    "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -Ilib -o "$tmp/example" tests/example.c "$B/libckpt.a" \
+    "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -Ilib -o "$tmp/$1" "examples/$1.c" "$B/libckpt.a" \
         -lzip -lz -lcrypto -lm -ldl -pthread
 }
-run() { "$tmp/example" "$@"; }
-lists() { run tests/data/examples/train.pt | grep -q 'module.fc.weight'; }
-refuses() { run tests/demo.sh 2>/dev/null; [ $? -ne 0 ]; }
+run() { program=$1; shift; "$tmp/$program" "$@" 2>"$tmp/stderr"; }
+# prints TEXT PROGRAM ARGUMENT… - it succeeds, and a line has TEXT
+prints() { text=$1; shift; run "$@" >"$tmp/out" && grep -qF -e "$text" "$tmp/out"; }
+# refuses PROGRAM ARGUMENT… - it fails, with a message
+refuses() { ! run "$@" >"$tmp/out" && [ -s "$tmp/stderr" ]; }
+# says TEXT PROGRAM ARGUMENT… - it fails, and a line of its output has TEXT
+says() { text=$1; shift; ! run "$@" >"$tmp/out" && grep -qF -e "$text" "$tmp/out"; }
 
-# The page's text between .Bd -literal and .Ed, its escapes undone.
+for source in examples/*.c; do
+    name=${source##*/} name=${name%.c}
+    check "$name builds" build "$name"
+    check "$name without arguments" refuses "$name"
+done
+cut=$tmp/cut.pt
+head -c 3000 "$train" >"$cut"
+
+check 'list' prints 'module.fc.weight' list "$train"
+check 'list refuses what is no checkpoint' refuses list tests/demo.sh
+check 'read' prints 'module.fc.weight[3] = ' read "$train" state_dict.module.fc.weight
+check 'values' prints 'epoch' values "$train"
+check 'info' prints 'wrapped: keys begin with "module."' info "$train"
+check 'digest' prints '(all)' digest "$train"
+check 'scan' prints ', 0 pickles' scan tests/demo.sh
+check 'verify' prints '0 findings' verify "$train"
+check 'verify of half a file' says 'truncated' verify "$cut"
+check 'strip' prints 'module.fc.weight -> fc.weight' strip "$train" "$tmp/weights.safetensors"
+check 'diff of what strip wrote' run diff "$train" "$tmp/weights.safetensors"
+check 'create, torch' prints '3 tensors as torch-zip, 1 entries left out' create "$tmp/new.pt"
+check 'create, safetensors' prints '3 tensors as safetensors, 3 entries left out' create "$tmp/new.safetensors"
+check 'strip of what create wrote' prints '3 tensors' strip "$tmp/new.pt" "$tmp/new-weights.safetensors"
+check 'diff of what create wrote' run diff "$tmp/new.pt" "$tmp/new-weights.safetensors"
+check 'diff of two models' says '- ' diff "$train" "$tmp/new.pt"
+check 'cancel converts' run cancel "$train" "$tmp/whole.safetensors"
+
+# Ctrl-C while the input is still on its way: the first report of progress stops the write.
+stops()
+{
+    mkfifo "$tmp/pipe"
+    "$tmp/cancel" - "$tmp/stopped.safetensors" <"$tmp/pipe" 2>"$tmp/stderr" &
+    program=$!
+    exec 4>"$tmp/pipe"
+    sleep 1
+    kill -INT $program
+    cat "$train" >&4
+    exec 4>&-
+    ! wait $program && grep -q 'nothing was written' "$tmp/stderr" && [ ! -e "$tmp/stopped.safetensors" ]
+}
+check 'cancel is stopped' stops
+
+# shown PAGE - is each function of its display, the escapes undone, in the program that the page names above it?
 shown()
 {
-    awk '/^\.Bd -literal/ {on = 1; n = 0; text = ""; next}
-         /^\.Ed/ {if (on && text ~ /int main/) {printf "%s", text; exit} on = 0}
-         on {text = text $0 "\n"}' man/libckpt.3 | sed 's/\\&//g; s/\\e/\\/g; s/\\-/-/g; s/\\(dq/"/g'
+    program=$(sed -n 's/^\.Pa \(examples\/[a-z]*\.c\) ,$/\1/p' "$1")
+    [ -f "$program" ] || { echo "$1 names no program"; return 1; }
+    awk '/^\.Bd -literal/ {on = 1; next} /^\.Ed/ {on = 0} on' "$1" | sed 's/^\\&//; s/\\e/\\/g; s/\\-/-/g' |
+        awk -v file="$program" '
+            BEGIN {while ((getline line <file) > 0) all = all line "\n"}
+            text != "" || $0 != "" {text = text $0 "\n"}
+            /^}/ {n++; if (!index(all, text)) {print "not in " file ":\n" text; bad = 1} text = ""}
+            END {exit bad || !n || text != ""}'
 }
-same_as_shown()
-{
-    shown >"$tmp/shown"
-    grep -v '^/\*.*\*/$' tests/example.c >"$tmp/example.c"
-    diff -B "$tmp/shown" "$tmp/example.c"
-}
-
-check 'builds' build
-check 'lists the tensors of a checkpoint' lists
-check 'refuses what is none' refuses
-check 'is what libckpt.3 shows' same_as_shown
-echo "example: $passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+for page in man/ckpt_*.3; do
+    check "the example of $page" shown "$page"
+done
+summary

@@ -3,33 +3,20 @@
 # it by pkg-config alone, shared and static, and `make uninstall` leaves no file behind.
 set -u
 B=${B:-build} CC=${CC:-cc} MAKE=${MAKE:-make}
-tmp=$(mktemp -d) || exit 2
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
+part=install
+. tests/check.sh
 prefix=/usr root=$tmp/root
-
-check()
-{
-    what=$1
-    shift
-    if "$@" >"$tmp/log" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $what"
-        cat "$tmp/log"
-    fi
-}
+examples=$root$prefix/share/doc/ckpt/examples
 
 make_it() { "$MAKE" --no-print-directory B="$B" PREFIX=$prefix DESTDIR="$root" "$1"; }
 
-# The folder in which the program finds header and library, as pkg-config tells it.
+# The folder in which the program finds header and library, as pkg-config reports it.
 flags() { PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$root$prefix/lib/pkgconfig pkg-config "$@" libckpt; }
 
 shared()
 {
     # shellcheck disable=SC2046
-    "$CC" -o "$tmp/shared" tests/example.c -I"$root$prefix/include" -L"$root$prefix/lib" $(flags --cflags --libs) &&
+    "$CC" -o "$tmp/shared" "$examples/list.c" -I"$root$prefix/include" -L"$root$prefix/lib" $(flags --cflags --libs) &&
         LD_LIBRARY_PATH=$root$prefix/lib "$tmp/shared" tests/data/examples/train.pt &&
         LD_LIBRARY_PATH=$root$prefix/lib ldd "$tmp/shared" | grep -q "$root$prefix/lib/libckpt.so.0"
 }
@@ -39,7 +26,7 @@ static()
 {
     private=$(sed -n 's/^Libs.private: *//p' "$root$prefix/lib/pkgconfig/libckpt.pc")
     # shellcheck disable=SC2046,SC2086
-    "$CC" -o "$tmp/static" tests/example.c -I"$root$prefix/include" "$root$prefix/lib/libckpt.a" \
+    "$CC" -o "$tmp/static" "$examples/list.c" -I"$root$prefix/include" "$root$prefix/lib/libckpt.a" \
         $(pkg-config --libs $(flags --print-requires-private)) $private && "$tmp/static" tests/data/examples/train.pt
 }
 
@@ -50,6 +37,7 @@ version() { [ "$(flags --modversion)" = "$VERSION" ]; }
 runs() { "$root$prefix/bin/ckpt" --version | grep -q "$VERSION"; }
 pages() { for p in man/*.[1-9]; do [ -f "$root$prefix/share/man/man${p##*.}/${p##*/}" ] || return 1; done; }
 schemas() { for s in man/schema/*.json; do [ -f "$root$prefix/share/ckpt/schema/${s##*/}" ] || return 1; done; }
+examples() { for e in examples/*.c; do cmp "$e" "$examples/${e##*/}" || return 1; done; }
 completions()
 {
     [ -s "$root$prefix/share/zsh/site-functions/_ckpt" ] &&
@@ -65,6 +53,7 @@ check 'soname' soname
 check 'links to the shared library' links
 check 'man pages' pages
 check 'schemas' schemas
+check 'examples' examples
 check 'completions' completions
 if command -v pkg-config >/dev/null 2>&1; then
     check 'pkg-config version' version
@@ -76,5 +65,4 @@ else
 fi
 check uninstall make_it uninstall
 check 'nothing left behind' nothing_left
-echo "install: $passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+summary

@@ -10,7 +10,7 @@
 
 /* How one row differs: field by field what was and what is, whatever the row. */
 struct differs {
-    uint64_t moved; /* what bytes put in move the places behind them */
+    uint64_t moved; /* what bytes put in move the offsets after them */
     uint64_t how; /* a hash of that */
     bool any;
     char text[256]; /* the first of them */
@@ -208,7 +208,7 @@ static const char *argument(unsigned char op)
     return NULL;
 }
 
-/* past_lines - the byte behind N lines at AT; 0: they do not end. */
+/* past_lines - the byte after N lines at AT; 0: they do not end. */
 static size_t past_lines(const unsigned char *data, size_t size, size_t at, int n)
 {
     for (; n; n--) {
@@ -220,7 +220,7 @@ static size_t past_lines(const unsigned char *data, size_t size, size_t at, int 
     return at;
 }
 
-/* past - the byte behind the argument of the opcode before AT; 0: there is none such. *NUMBER: it is no more
+/* past - the byte after the argument of the opcode before AT; 0: there is none such. *NUMBER: it is no more
  * than a number. */
 static size_t past(const unsigned char *data, size_t size, size_t at, bool *number)
 {
@@ -239,8 +239,9 @@ static size_t past(const unsigned char *data, size_t size, size_t at, bool *numb
     return count <= size - at - width ? at + width + count : 0;
 }
 
-/* mark - the pickle at AT, if there is one up to its STOP; the byte behind it, or AT. */
-static size_t mark(const unsigned char *data, size_t size, size_t at, bool *senses)
+/* find_pickle - records the pickle at AT, if there is one up to its STOP; returns the byte after it, or
+ * AT. */
+static size_t find_pickle(const unsigned char *data, size_t size, size_t at, bool *senses)
 {
     size_t end = at;
     bool number;
@@ -259,7 +260,7 @@ static size_t mark(const unsigned char *data, size_t size, size_t at, bool *sens
 
 static size_t two(const unsigned char *at) { return at[0] | (size_t)at[1] << 8; }
 
-/* member - the byte behind the local header or directory entry at AT, whose name is a word; AT: none. */
+/* member - the byte after the local header or directory entry at AT, whose name is a word; AT: none. */
 static size_t member(const unsigned char *data, size_t size, size_t at, bool *senses)
 {
     bool local = size - at >= 30 && memcmp(data + at, "PK\3\4", 4) == 0;
@@ -276,12 +277,12 @@ static size_t member(const unsigned char *data, size_t size, size_t at, bool *se
 bool *outcome_senses(const unsigned char *data, size_t size)
 {
     bool *senses = calloc(size + 4, sizeof *senses);
-    size_t at = 0, next = 0; /* where a pickle without a mark may begin: first, behind a header or pickle */
+    size_t at = 0, next = 0; /* where a pickle without a mark may begin: first, after a header or pickle */
     while (senses && at < size) {
         bool begins = at == next || (data[at] == 0x80 && at + 1 < size && data[at + 1] <= 5);
         size_t end = member(data, size, at, senses);
         if (end == at && begins)
-            end = mark(data, size, at, senses);
+            end = find_pickle(data, size, at, senses);
         next = end > at ? end : next;
         at = end > at ? end : at + 1;
     }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # readme.sh [--write] - the console blocks of README.md are run in a folder that holds train.pt, and must print what
-# stands there. --write puts there what they print.
+# the page shows. --write replaces that by what they print.
 set -u
 B=${B:-build}
 top=$PWD
@@ -10,7 +10,7 @@ mkdir "$tmp/here"
 cp tests/data/examples/train.pt "$tmp/here"
 PATH=$top/$B:$PATH
 
-# The page again, with what the commands print in place of what stands there.
+# The page again, with what the commands print instead of the old output.
 in_block=no
 while IFS= read -r line; do
     case $in_block:$line in

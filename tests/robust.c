@@ -47,7 +47,7 @@ const char *__asan_default_options(void)
            "quarantine_size_mb=4:max_malloc_fill_size=0";
 }
 #else
-/* What glibc counts as in use includes what it keeps for later, so only ASan's count tells. */
+/* What glibc counts as in use includes what it keeps for later, so only ASan's count is used. */
 static size_t heap_in_use(void) { return 0; }
 #endif
 
@@ -253,7 +253,7 @@ static void put_le(unsigned char *at, uint64_t v, size_t width)
         at[i] = (unsigned char)(v >> 8 * i);
 }
 
-/* binary_extremes - what stands at AT may be a count, a length, an offset or a dimension. */
+/* binary_extremes - the bytes at AT may be a count, a length, an offset or a dimension. */
 static void binary_extremes(struct current *cur, unsigned char *data, size_t size, size_t at)
 {
     const uint64_t values[] = {0,
@@ -367,6 +367,8 @@ static void keep_whole(const unsigned char *data, size_t size)
     whole.senses = outcome_senses(data, size);
     if (!whole.senses || ckpt_open_memory(whole.data, size, "whole", NULL, &whole.located, &err) != CKPT_OK)
         die("whole file");
+    if (strcmp(ckpt_file_format(whole.file), "joblib") == 0) /* its pickle goes on after each array */
+        memset(whole.senses, 1, size);
     if (ckpt_file_locate(whole.located, &err) != CKPT_OK) { /* it is damaged where a header is */
         ckpt_close(whole.located);
         whole.located = NULL;

@@ -20,8 +20,8 @@ export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
 # The long ones first: two at a time then end at about the same time.
-quick='cli robust faults unit warnings lint threats rewrite schema man attacks build abi install header example readme
-       git demo truth truth-asan replay public'
+quick='cli robust faults unit warnings lint threats rewrite schema man attacks build abi tsan install header example
+       readme git demo truth truth-asan replay public'
 sampled='robust faults threats rewrite'
 slow='unit-asan gates fuzz oracle'
 
@@ -55,6 +55,7 @@ part_unit_asan() { as unit-asan "$B/asan/unit"; }
 part_warnings() { sh tests/warnings.sh; }
 part_lint() { sh tests/lint/run.sh; }
 part_header() { sh tests/header.sh; }
+part_tsan() { sh tests/tsan.sh; }
 part_abi() { sh tests/abi/run.sh; }
 part_build() { sh tests/build.sh; }
 part_install() { sh tests/install.sh; }

@@ -21,6 +21,7 @@ cunit     libcunit1-dev CUnit-devel   cunit-dev      cunit          cunit
 archive   libarchive-dev libarchive-devel libarchive-dev libarchive  libarchive
 pc        pkg-config  pkgconf         pkgconf        pkgconf        pkgconf
 git       git         git             git            git            git
+abigail   abigail-tools libabigail    -              -              -
 mandoc    mandoc      mandoc          mandoc         mandoc         mandoc
 i386      gcc-i686-linux-gnu,libc6-dev-i386-cross    - - - -
 s390x     gcc-s390x-linux-gnu,libc6-dev-s390x-cross  - - - -
@@ -51,6 +52,9 @@ header_wanted()
     header_needed "$@"
     wanted=$wanted$missing missing=$kept
 }
+
+# command_wanted NAME WORD - as command_needed, but the part that runs it skips aloud.
+command_wanted() { command -v "$1" >/dev/null 2>&1 || wanted="$wanted $2"; }
 
 look()
 {
@@ -85,6 +89,7 @@ look()
     command_needed pkg-config pc
     command_needed git git
     command_needed mandoc mandoc
+    command_wanted abidiff abigail
 }
 
 # packages COLUMN - the names of what is missing, as the package manager of that column spells them.

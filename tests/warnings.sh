@@ -9,7 +9,7 @@ for compiler in gcc clang; do
         echo "warnings skipped: no $compiler"
         skipped=$((skipped + 1))
     # shellcheck disable=SC2046,SC2086
-    elif printf '%s\n' lib/*.c lib/*/*.c lib/*/*/*.c cli/*.c tests/*.c tests/*/*.c |
+    elif printf '%s\n' lib/*.c lib/*/*.c lib/*/*/*.c cli/*.c examples/*.c tests/*.c tests/*/*.c |
         xargs -P "$(nproc)" -n 8 $compiler $flags; then
         passed=$((passed + 1))
     else

@@ -1,4 +1,5 @@
-/* zipcrc.h - puts the CRCs of a damaged archive right again, so that the damage reaches what lies behind. */
+/* zipcrc.h - puts the CRCs of a damaged archive right again, so that the damage reaches the parser after that
+ * check. */
 #ifndef ZIPCRC_H
 #define ZIPCRC_H
 

@@ -15,8 +15,7 @@ void buf_free(buf *b)
 
 bool buf_ok(const buf *b) { return !b->failed; }
 
-/* reserve_bytes - room for N more bytes; false: failed, which latches. */
-static bool reserve_bytes(buf *b, size_t n)
+bool buf_reserve(buf *b, size_t n)
 {
     if (b->failed || n > b->max - b->len) {
         b->failed = true;
@@ -38,7 +37,7 @@ static bool reserve_bytes(buf *b, size_t n)
 
 void buf_put(buf *b, const void *bytes, size_t n)
 {
-    if (!reserve_bytes(b, n) || n == 0)
+    if (!buf_reserve(b, n) || n == 0)
         return;
     memcpy(b->data + b->len, bytes, n);
     b->len += n;
@@ -46,7 +45,7 @@ void buf_put(buf *b, const void *bytes, size_t n)
 
 unsigned char *buf_extend(buf *b, size_t n)
 {
-    if (!reserve_bytes(b, n) || !b->data)
+    if (!buf_reserve(b, n) || !b->data)
         return NULL;
     b->len += n;
     return b->data + (b->len - n);

@@ -15,6 +15,8 @@ typedef struct {
 void buf_init(buf *b, size_t max_bytes);
 void buf_free(buf *b); /* frees the bytes; the buffer is empty again, with the same maximum */
 bool buf_ok(const buf *b);
+/* buf_reserve - makes room for N more bytes now; false: failed. */
+bool buf_reserve(buf *b, size_t n);
 void buf_put(buf *b, const void *bytes, size_t n);
 /* buf_extend - appends N uninitialized bytes and returns them, to be filled before the next call. NULL:
  * failed. */

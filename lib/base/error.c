@@ -170,7 +170,7 @@ void fail_where(ckpt_error *err, const char *fmt, ...)
     text_fit(str_c(both), err->where, sizeof err->where);
 }
 
-void fail_default_place(ckpt_error *err, uint64_t offset, ckpt_str part)
+void fail_add_place(ckpt_error *err, uint64_t offset, ckpt_str part)
 {
     if (!err)
         return;
@@ -188,6 +188,13 @@ void fail_hint(ckpt_error *err, const char *fmt, ...)
     va_start(args, fmt);
     format_escaped(err->hint, sizeof err->hint, fmt, args);
     va_end(args);
+}
+
+void fail_replace_hint(ckpt_error *err, const char *hint)
+{
+    if (err)
+        err->hint[0] = '\0';
+    fail_hint(err, "%s", hint);
 }
 
 void fail_file(ckpt_error *err, const char *path)

@@ -49,10 +49,12 @@ ckpt_status fail_memory(ckpt_error *err);
 void fail_prefix(ckpt_error *err, const char *word);
 /* fail_where - puts "TEXT: " before err->where (outer contexts last). */
 void fail_where(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* fail_default_place - sets the offset to OFFSET and where to PART, each only if it is not set yet. */
-void fail_default_place(ckpt_error *err, uint64_t offset, ckpt_str part);
+/* fail_add_place - sets the offset to OFFSET and where to PART, each only if it is not set yet. */
+void fail_add_place(ckpt_error *err, uint64_t offset, ckpt_str part);
 /* fail_hint - sets what the user can do next, unless a hint is set already. */
 void fail_hint(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* fail_replace_hint - sets HINT in place of one that is set. */
+void fail_replace_hint(ckpt_error *err, const char *hint);
 /* fail_file - sets the path, unless one is set already. */
 void fail_file(ckpt_error *err, const char *path);
 

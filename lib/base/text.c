@@ -1,6 +1,8 @@
 /* text.c - see text.h; also the natural order of names. */
 #include "base/text.h"
 
+#include <stdio.h>
+
 #include "base/cursor.h"
 #include "base/utf8.h"
 
@@ -73,7 +75,7 @@ void text_put(struct text_sink *sink, const char *piece, size_t n)
     sink->len += n;
 }
 
-void text_word(struct text_sink *sink, const char *z) { text_put(sink, z, strlen(z)); }
+void text_put_literal(struct text_sink *sink, const char *z) { text_put(sink, z, strlen(z)); }
 
 #define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
 
@@ -125,6 +127,59 @@ size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
 {
     struct text_sink sink = {out, out ? cap : 0, 0, 0};
     text_escaped(&sink, text, TEXT_NAME);
+    return text_end(&sink);
+}
+
+/* put_json_escape - C as an escape of JSON. */
+static void put_json_escape(struct text_sink *sink, uint32_t c)
+{
+    char out[16];
+    uint32_t above = c - 0x10000; /* bounded: looked at only where C is not below that */
+    int n = c == '"' || c == '\\' ? snprintf(out, sizeof out, "\\%c", (char)c)
+            : c < 0x10000         ? snprintf(out, sizeof out, "\\u%04x", c)
+                                  : snprintf(out, sizeof out, "\\u%04x\\u%04x", 0xd800 + (above >> 10),
+                                             0xdc00 + (above & 0x3ff));
+    text_put(sink, out, (size_t)n);
+}
+
+/* json_run - how many bytes of S from POS on stand for themselves in a JSON string. */
+static size_t json_run(ckpt_str s, size_t pos)
+{
+    size_t n = pos;
+    while (n < s.len && s.ptr[n] >= 0x20 && s.ptr[n] < 0x7f && s.ptr[n] != '"' && s.ptr[n] != '\\')
+        n++;
+    return n - pos;
+}
+
+bool text_json(struct text_sink *sink, ckpt_str s)
+{
+    bool exact = true;
+    text_put_literal(sink, "\"");
+    for (size_t at = 0, pos = 0; pos < s.len; at = pos) {
+        pos += json_run(s, pos);
+        text_put(sink, s.ptr + at, pos - at);
+        if (pos == s.len)
+            break;
+        at = pos;
+        uint32_t c = utf8_next(s, &pos, false);
+        if (c == UTF8_BAD)
+            text_put_literal(sink, "\xef\xbf\xbd");
+        else if (utf8_unsafe(c) || c == '"' || c == '\\')
+            put_json_escape(sink, c);
+        else
+            text_put(sink, s.ptr + at, pos - at);
+        exact = exact && c != UTF8_BAD;
+    }
+    text_put_literal(sink, "\"");
+    return exact;
+}
+
+size_t ckpt_text_json(ckpt_str text, char *out, size_t cap, bool *exact)
+{
+    struct text_sink sink = {out, out ? cap : 0, 0, 0};
+    bool same = text_json(&sink, text);
+    if (exact)
+        *exact = same;
     return text_end(&sink);
 }
 
@@ -223,17 +278,17 @@ int ckpt_natural_compare(ckpt_str a, ckpt_str b)
 /* shows_unescaped - is S shown without any escape? */
 static bool shows_unescaped(ckpt_str s)
 {
-    char shown[SHELL_MOST];
+    char shown[SHELL_WORD_MAX];
     text_fit(s, shown, sizeof shown);
     return str_is(s, shown);
 }
 
-const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_MOST])
+const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_WORD_MAX])
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
     size_t n = 0;
     bool quote = s.len == 0;
-    if (s.len >= SHELL_MOST / 4 * 3 || !shows_unescaped(s))
+    if (s.len >= SHELL_WORD_MAX / 4 * 3 || !shows_unescaped(s))
         return otherwise;
     for (size_t i = 0; i < s.len; i++) {
         if (strchr(unless, s.ptr[i]))
@@ -244,7 +299,7 @@ const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, ch
         out[n++] = '\'';
     for (size_t i = 0; i < s.len; i++) {
         bool end = s.ptr[i] == '\'';
-        if (n + 6 > SHELL_MOST)
+        if (n + 6 > SHELL_WORD_MAX)
             return otherwise;
         memcpy(out + n, end ? "'\\''" : s.ptr + i, end ? 4 : 1);
         n += end ? 4 : 1; /* bounded: by the line above */
@@ -255,9 +310,9 @@ const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, ch
     return out;
 }
 
-const char *shell_path(const char *path, char out[SHELL_MOST])
+const char *shell_path(const char *path, char out[SHELL_WORD_MAX])
 {
-    char own[SHELL_MOST];
+    char own[SHELL_WORD_MAX];
     size_t n = strlen(path);
     bool option = path[0] == '-' && path[1];
     if (!option || n + 3 > sizeof own)
@@ -267,7 +322,7 @@ const char *shell_path(const char *path, char out[SHELL_MOST])
     return shell_word(str_of(own, n + 2), "", "FILE", out); /* bounded: likewise */
 }
 
-const char *shell_glob(ckpt_str name, char out[SHELL_MOST])
+const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX])
 {
     return shell_word(name, "*?[]{}!\\=,", "NAME", out);
 }
@@ -281,20 +336,20 @@ static bool is_text(const unsigned char *p, size_t n)
     return n && i == n;
 }
 
-const char *text_bytes_found(const void *p, size_t n, char out[BYTES_SHOWN])
+const char *text_bytes_found(const void *p, size_t n, char out[TEXT_BYTES_SIZE])
 {
     const unsigned char *bytes = p;
-    struct text_sink to = {out, BYTES_SHOWN, 0, 0};
-    n = n < BYTES_MOST ? n : BYTES_MOST;
+    struct text_sink to = {out, TEXT_BYTES_SIZE, 0, 0};
+    n = n < TEXT_BYTES_MAX ? n : TEXT_BYTES_MAX;
     if (is_text(bytes, n) && (n > 1 || bytes[0] >= ' ')) {
-        text_word(&to, n == 1 ? "'" : "\"");
+        text_put_literal(&to, n == 1 ? "'" : "\"");
         text_escaped(&to, str_of(p, n), n == 1 ? TEXT_BYTES : TEXT_QUOTED);
-        text_word(&to, n == 1 ? "'" : "\"");
+        text_put_literal(&to, n == 1 ? "'" : "\"");
     }
     for (size_t i = 0, text = to.len; !text && i < n; i++) {
         const char pair[] = {hex[bytes[i] >> 4], hex[bytes[i] & 15], '\0'};
-        text_word(&to, n == 1 ? "byte 0x" : i ? " " : "");
-        text_word(&to, pair);
+        text_put_literal(&to, n == 1 ? "byte 0x" : i ? " " : "");
+        text_put_literal(&to, pair);
     }
     text_end(&to);
     return out;

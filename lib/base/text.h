@@ -27,10 +27,13 @@ struct text_sink {
 
 /* text_put - appends N bytes, all of them or none. */
 void text_put(struct text_sink *sink, const char *piece, size_t n);
-/* text_word - appends Z, which is safe text of our own. */
-void text_word(struct text_sink *sink, const char *z);
+/* text_put_literal - appends Z, which is safe text of our own. */
+void text_put_literal(struct text_sink *sink, const char *z);
 /* text_escaped - appends S, escaped character by character. */
 void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style);
+/* text_json - appends S as a JSON string, see ckpt_text_json. Returns false where bytes of it are not
+ * UTF-8. */
+bool text_json(struct text_sink *sink, ckpt_str s);
 /* text_end - terminates OUT; returns the number of bytes put. */
 size_t text_end(struct text_sink *sink);
 
@@ -38,22 +41,22 @@ size_t text_end(struct text_sink *sink);
  * "…". Terminated when CAP > 0. */
 void text_fit(ckpt_str s, char *out, size_t cap);
 
-#define BYTES_MOST  16
-#define BYTES_SHOWN (4 * BYTES_MOST + 3)
+#define TEXT_BYTES_MAX  16
+#define TEXT_BYTES_SIZE (4 * TEXT_BYTES_MAX + 3)
 
-/* text_bytes_found - the N bytes at P, of which the first BYTES_MOST count, as people read them: as text in
- * quotes where all of them can be shown, else in hex. Returns OUT. */
-const char *text_bytes_found(const void *p, size_t n, char out[BYTES_SHOWN]);
+/* text_bytes_found - writes the N bytes at P, at most TEXT_BYTES_MAX of them, to OUT: as text in quotes if
+ * all of them can be shown, else in hex. Returns OUT. */
+const char *text_bytes_found(const void *p, size_t n, char out[TEXT_BYTES_SIZE]);
 
-#define SHELL_MOST 160
+#define SHELL_WORD_MAX 160
 
 /* shell_word - S as one word of a command in a hint, quoted where a shell needs it. Returns OTHERWISE if S
  * contains a character of UNLESS, would have to be escaped to be shown, or is too long: such a word must
  * not be pasted. */
-const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_MOST]);
+const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_WORD_MAX]);
 /* shell_path - the same for a file name, which never becomes an option; OTHERWISE is FILE. */
-const char *shell_path(const char *path, char out[SHELL_MOST]);
+const char *shell_path(const char *path, char out[SHELL_WORD_MAX]);
 /* shell_glob - the same for a tensor name where patterns are accepted; OTHERWISE is NAME. */
-const char *shell_glob(ckpt_str name, char out[SHELL_MOST]);
+const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX]);
 
 #endif

@@ -20,8 +20,8 @@
 #include "base/map.h"
 #include "io/reader.h"
 
-#define KEY_MAX   65535u
-#define NAME_MOST 63u /* of ggml; longer names are cut or refused */
+#define KEY_MAX         65535u
+#define NAME_LENGTH_MAX 63u /* of ggml; longer names are cut or refused */
 
 struct walk {
     struct gguf *g;
@@ -31,7 +31,7 @@ struct walk {
     ckpt_error *err;
 };
 
-CKPT_PRINTF(3, 4) static ckpt_status bad(struct walk *w, uint64_t at, const char *fmt, ...)
+CKPT_PRINTF(3, 4) static ckpt_status gguf_fail(struct walk *w, uint64_t at, const char *fmt, ...)
 {
     va_list args;
     w->g->at = at;
@@ -41,8 +41,8 @@ CKPT_PRINTF(3, 4) static ckpt_status bad(struct walk *w, uint64_t at, const char
     return CKPT_EFORMAT;
 }
 
-/* ended - the reader failed inside WHAT: that is the file's end, or a trouble of reading. */
-static ckpt_status ended(struct walk *w, const char *what)
+/* fail_truncated - the reader failed inside WHAT: that is the file's end, or a trouble of reading. */
+static ckpt_status fail_truncated(struct walk *w, const char *what)
 {
     if (w->r.status != CKPT_ETRUNCATED)
         return w->r.status;
@@ -57,12 +57,13 @@ static ckpt_status read_text(struct walk *w, uint64_t most, const char *what, ck
     struct gguf *g = w->g;
     uint64_t at = w->r.pos, n = reader_u64(&w->r);
     if (w->r.status)
-        return ended(w, what);
+        return fail_truncated(w, what);
     if (n > most)
-        return bad(w, at, "%s of {%" PRIu64 " bytes}; at most {=%" PRIu64 "} are allowed", what, n, most);
+        return gguf_fail(w, at, "%s of {%" PRIu64 " bytes}; at most {=%" PRIu64 "} are allowed", what, n,
+                         most);
     const unsigned char *b = reader_take(&w->r, (size_t)n);
     if (!b)
-        return ended(w, what);
+        return fail_truncated(w, what);
     *out = arena_str(g->a, str_of((const char *)b, (size_t)n));
     if (!out->ptr)
         return fail_memory(w->err);
@@ -74,22 +75,22 @@ static ckpt_status check_unique(struct walk *w, map *m, ckpt_str name, uint64_t 
     uint32_t old = MAP_NONE;
     if (!map_put(m, name, 1, &old))
         return fail_memory(w->err);
-    return old == MAP_NONE ? CKPT_OK : bad(w, at, "{two} %s of {=one} name", what);
+    return old == MAP_NONE ? CKPT_OK : gguf_fail(w, at, "{two} %s of {=one} name", what);
 }
 
 /* ------------------------------------------------------------------- pairs */
 
 static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-static ckpt_status skip(struct walk *w, uint64_t n)
+static ckpt_status skip_bytes(struct walk *w, uint64_t n)
 {
-    return reader_skip(&w->r, n) ? CKPT_OK : ended(w, "a value");
+    return reader_skip(&w->r, n) ? CKPT_OK : fail_truncated(w, "a value");
 }
 
 static ckpt_status skip_text(struct walk *w, uint64_t *n)
 {
     *n = reader_u64(&w->r);
-    return w->r.status ? ended(w, "a text") : skip(w, *n);
+    return w->r.status ? fail_truncated(w, "a text") : skip_bytes(w, *n);
 }
 
 static ckpt_status read_array(struct walk *w, struct gguf_pair *p)
@@ -99,17 +100,17 @@ static ckpt_status read_array(struct walk *w, struct gguf_pair *p)
     p->count = reader_u64(&w->r);
     p->value = w->r.pos;
     if (w->r.status)
-        return ended(w, "an array");
+        return fail_truncated(w, "an array");
     if (p->element >= sizeof width || p->element == GGUF_ARRAY)
-        return bad(w, at, "an array of {type %" PRIu32 "}", p->element);
+        return gguf_fail(w, at, "an array of {type %" PRIu32 "}", p->element);
     if (!checked_mul(p->count, p->element == GGUF_STRING ? 8 : width[p->element], &bytes) ||
         bytes > reader_left(&w->r))
-        return bad(w, at, "an array of {%" PRIu64 "} elements; the file has {=%" PRIu64 " bytes} left",
-                   p->count, reader_left(&w->r));
+        return gguf_fail(w, at, "an array of {%" PRIu64 "} elements; the file has {=%" PRIu64 " bytes} left",
+                         p->count, reader_left(&w->r));
     for (uint64_t i = 0; p->element == GGUF_STRING && i < p->count; i++)
         CKPT_TRY(skip_text(w, &n));
     if (p->element != GGUF_STRING)
-        CKPT_TRY(skip(w, bytes));
+        CKPT_TRY(skip_bytes(w, bytes));
     p->nvalue = w->r.pos - p->value; /* bounded: it was passed */
     return CKPT_OK;
 }
@@ -118,12 +119,12 @@ static ckpt_status read_alignment(struct walk *w, uint32_t type)
 {
     uint64_t at = w->r.pos, n;
     if (type != GGUF_U32)
-        return bad(w, at, "general.alignment has {type %" PRIu32 "}; it is {=a 32-bit number}", type);
+        return gguf_fail(w, at, "general.alignment has {type %" PRIu32 "}; it is {=a 32-bit number}", type);
     w->g->alignment = n = reader_u32(&w->r);
     if (w->r.status)
-        return ended(w, "general.alignment");
+        return fail_truncated(w, "general.alignment");
     bool power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
-    return power ? CKPT_OK : bad(w, at, "an alignment of {%" PRIu64 "} is no {=power of two}", n);
+    return power ? CKPT_OK : gguf_fail(w, at, "an alignment of {%" PRIu64 "} is no {=power of two}", n);
 }
 
 static ckpt_status read_value(struct walk *w, struct gguf_pair *p)
@@ -135,7 +136,7 @@ static ckpt_status read_value(struct walk *w, struct gguf_pair *p)
     if (p->type == GGUF_STRING)
         return skip_text(w, &p->nvalue);
     p->nvalue = width[p->type];
-    return skip(w, p->nvalue);
+    return skip_bytes(w, p->nvalue);
 }
 
 static ckpt_status read_pair(struct walk *w)
@@ -144,14 +145,14 @@ static ckpt_status read_pair(struct walk *w)
     uint64_t at = w->r.pos;
     CKPT_TRY(read_text(w, KEY_MAX, "a key", &p.key));
     if (p.key.len == 0)
-        return bad(w, at, "{an empty} key");
+        return gguf_fail(w, at, "{an empty} key");
     CKPT_TRY(check_unique(w, w->keys, p.key, at, "keys"));
     p.type = reader_u32(&w->r);
     p.value = w->r.pos;
     if (w->r.status)
-        return ended(w, "a pair");
+        return fail_truncated(w, "a pair");
     if (p.type >= sizeof width)
-        return bad(w, at, "a value of {type %" PRIu32 "}", p.type);
+        return gguf_fail(w, at, "a value of {type %" PRIu32 "}", p.type);
     CKPT_TRY(read_value(w, &p));
     return w->g->pair ? w->g->pair(w->g->user, &p, w->err) : CKPT_OK;
 }
@@ -183,14 +184,14 @@ static ckpt_status read_shape(struct walk *w, struct gguf_tensor *t)
     t->ndim = reader_u32(&w->r);
     t->elements = 1;
     if (!w->r.status && t->ndim > GGUF_DIMENSIONS)
-        return bad(w, at, "a tensor of {%" PRIu32 " dimensions}; at most {=%u} are allowed", t->ndim,
-                   GGUF_DIMENSIONS);
+        return gguf_fail(w, at, "a tensor of {%" PRIu32 " dimensions}; at most {=%u} are allowed", t->ndim,
+                         GGUF_DIMENSIONS);
     for (uint32_t i = 0; i < t->ndim && !w->r.status; i++) {
         t->dims[i] = reader_u64(&w->r);
         if (!checked_mul(t->elements, t->dims[i], &t->elements) || t->elements > INT64_MAX)
-            return bad(w, at, "a tensor of {more} than {=2^63 elements}");
+            return gguf_fail(w, at, "a tensor of {more} than {=2^63 elements}");
     }
-    return w->r.status ? ended(w, "a tensor's shape") : CKPT_OK;
+    return w->r.status ? fail_truncated(w, "a tensor's shape") : CKPT_OK;
 }
 
 /* fill_up - *N to the next multiple of the alignment. */
@@ -207,16 +208,17 @@ static ckpt_status place_tensor(struct walk *w, struct gguf_tensor *t, uint64_t 
 {
     uint64_t per_block, block, next, row = t->ndim ? t->dims[0] : 1;
     if (!gguf_block(t->type, &per_block, &block))
-        return bad(w, at, "a tensor of {type %" PRIu32 "}, which there is not", t->type);
+        return gguf_fail(w, at, "a tensor of {type %" PRIu32 "}, which there is not", t->type);
     if (row % per_block)
-        return bad(w, at, "rows of {%" PRIu64 "} elements in blocks of {=%" PRIu64 "}", row, per_block);
+        return gguf_fail(w, at, "rows of {%" PRIu64 "} elements in blocks of {=%" PRIu64 "}", row, per_block);
     if (t->offset != w->sum)
-        return bad(w, at, "a tensor at {%" PRIu64 "} of the data; those before it end at {=%" PRIu64 "}",
-                   t->offset, w->sum);
+        return gguf_fail(w, at,
+                         "a tensor at {%" PRIu64 "} of the data; those before it end at {=%" PRIu64 "}",
+                         t->offset, w->sum);
     if (!checked_mul(t->elements / per_block, block, &t->nbytes) || !checked_add(w->sum, t->nbytes, &next) ||
         !fill_up(w->g, &next))
-        return bad(w, at, "a tensor of {%" PRIu64 "} elements has more bytes than can be counted",
-                   t->elements);
+        return gguf_fail(w, at, "a tensor of {%" PRIu64 "} elements has more bytes than can be counted",
+                         t->elements);
     w->sum = next;
     return CKPT_OK;
 }
@@ -225,13 +227,13 @@ static ckpt_status read_tensor(struct walk *w)
 {
     struct gguf_tensor t = {.ndim = 0};
     uint64_t at = w->r.pos;
-    CKPT_TRY(read_text(w, NAME_MOST, "a tensor's name", &t.name));
+    CKPT_TRY(read_text(w, NAME_LENGTH_MAX, "a tensor's name", &t.name));
     CKPT_TRY(check_unique(w, w->names, t.name, at, "tensors"));
     CKPT_TRY(read_shape(w, &t));
     t.type = reader_u32(&w->r);
     t.offset = reader_u64(&w->r);
     if (w->r.status)
-        return ended(w, "a tensor");
+        return fail_truncated(w, "a tensor");
     CKPT_TRY(place_tensor(w, &t, at));
     return w->g->tensor ? w->g->tensor(w->g->user, &t, w->err) : CKPT_OK;
 }
@@ -244,15 +246,16 @@ static ckpt_status check_data(struct walk *w)
     struct gguf *g = w->g;
     uint64_t end = g->data = w->r.pos;
     if (w->sum) {
-        (void)fill_up(g, &g->data); /* bounded: that lies in the file */
+        (void)fill_up(g, &g->data); /* bounded: it is in the file */
         if (!checked_add(g->data, w->sum, &end) || end > g->src->size)
-            return bad(w, w->r.pos, "the tensors need {=%" PRIu64 " bytes}, the file {ends} before", w->sum);
+            return gguf_fail(w, w->r.pos, "the tensors need {=%" PRIu64 " bytes}, the file {ends} before",
+                             w->sum);
     }
     uint64_t filled = end;
     (void)fill_up(g, &filled); /* bounded: as above */
     return filled >= g->src->size
                ? CKPT_OK
-               : bad(w, end, "{%" PRIu64 " bytes} follow {=the last tensor}", g->src->size - end);
+               : gguf_fail(w, end, "{%" PRIu64 " bytes} follow {=the last tensor}", g->src->size - end);
 }
 
 static ckpt_status read_file(struct walk *w)
@@ -267,10 +270,10 @@ static ckpt_status read_file(struct walk *w)
     g->ntensors = reader_u64(&w->r);
     g->npairs = reader_u64(&w->r);
     if (w->r.status)
-        return ended(w, "its header");
+        return fail_truncated(w, "its header");
     if (g->ntensors > g->src->size / 24 || g->npairs > g->src->size / 13) /* the least that each takes */
-        return bad(w, 8, "{%" PRIu64 " tensors and %" PRIu64 " pairs} in {=%" PRIu64 " bytes}", g->ntensors,
-                   g->npairs, g->src->size);
+        return gguf_fail(w, 8, "{%" PRIu64 " tensors and %" PRIu64 " pairs} in {=%" PRIu64 " bytes}",
+                         g->ntensors, g->npairs, g->src->size);
     for (uint64_t i = 0; i < g->npairs; i++)
         CKPT_TRY(read_pair(w));
     for (uint64_t i = 0; i < g->ntensors; i++)

@@ -3,6 +3,7 @@
  * reads data that is not listed in a central directory, also of damaged archives. */
 #include "codec/inflate.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <zlib.h>
 
@@ -132,6 +133,7 @@ typedef struct {
     source s;
     source *src;
     uint64_t off, n;
+    pthread_mutex_t lock;    /* of what follows */
     struct inflate_state *w; /* NULL: nothing was read yet, or everything */
     uint64_t at;             /* bytes inflated by W */
 } inflate_reader;
@@ -153,9 +155,9 @@ static ckpt_status inflate_exactly(inflate_reader *u, unsigned char *out, size_t
     return CKPT_OK;
 }
 
-static ckpt_status inflated_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+/* inflate_range - inflated_read, under the lock. */
+static ckpt_status inflate_range(inflate_reader *u, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    inflate_reader *u = (inflate_reader *)s;
     ckpt_status st = CKPT_OK;
     if (!u->w || off < u->at) {
         free_state(u->w);
@@ -168,10 +170,19 @@ static ckpt_status inflated_read(source *s, uint64_t off, void *out, size_t n, c
         st = inflate_exactly(u, u->w->out, off - u->at < BLOCK ? (size_t)(off - u->at) : BLOCK, err);
     if (st == CKPT_OK)
         st = inflate_exactly(u, out, n, err);
-    if (st != CKPT_OK || u->at == s->size) {
+    if (st != CKPT_OK || u->at == u->s.size) {
         free_state(u->w);
         u->w = NULL;
     }
+    return st;
+}
+
+static ckpt_status inflated_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    inflate_reader *u = (inflate_reader *)s;
+    pthread_mutex_lock(&u->lock);
+    ckpt_status st = inflate_range(u, off, out, n, err);
+    pthread_mutex_unlock(&u->lock);
     return st;
 }
 
@@ -179,6 +190,7 @@ static void inflated_close(source *s)
 {
     inflate_reader *u = (inflate_reader *)s;
     free_state(u->w);
+    pthread_mutex_destroy(&u->lock);
     source_unref(u->src);
     free(u);
 }
@@ -192,6 +204,7 @@ ckpt_status inflate_source(source *src, uint64_t off, uint64_t n, uint64_t size,
     if (!u)
         return fail_memory(err);
     u->s = (source){.ops = &inflated_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1, .serial = true};
+    pthread_mutex_init(&u->lock, NULL);
     u->src = source_ref(src);
     u->off = off;
     u->n = n;

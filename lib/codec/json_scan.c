@@ -38,7 +38,7 @@ static enum json_event fail_syntax(json_scan *j, size_t pos, const char *allowed
              allowed);
         return JSON_ERROR;
     }
-    char found[BYTES_SHOWN];
+    char found[TEXT_BYTES_SIZE];
     fail(j->err, CKPT_EFORMAT, file_offset_of(j, pos), "invalid JSON: found {%s}, allowed: {=%s}",
          text_bytes_found(&j->text[pos], 1, found), allowed);
     return JSON_ERROR;
@@ -348,7 +348,7 @@ static bool next_after_value(json_scan *j, enum json_event *e)
 {
     bool object = j->depth && j->stack[j->depth - 1] == 'o';
     if (j->depth == 0) {
-        *e = j->pos < j->len ? fail_syntax(j, j->pos, "nothing behind the document") : JSON_END;
+        *e = j->pos < j->len ? fail_syntax(j, j->pos, "nothing after the document") : JSON_END;
         return true;
     }
     unsigned char c = j->pos < j->len ? j->text[j->pos] : 0;

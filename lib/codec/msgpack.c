@@ -74,7 +74,7 @@ static uint64_t read_head(struct walk *w, struct msgpack_value *v)
     return v->kind == MSGPACK_INT ? sign_extend(n, v->width) : n;
 }
 
-static ckpt_status bad(struct walk *w, const struct msgpack_value *v)
+static ckpt_status msgpack_fail(struct walk *w, const struct msgpack_value *v)
 {
     if (w->r.status && w->r.status != CKPT_ETRUNCATED)
         return w->r.status;
@@ -90,7 +90,7 @@ static ckpt_status read_value(struct walk *w, struct msgpack_value *v)
         v->type = (int8_t)read_number(&w->r, 1);
     v->data = w->r.pos;
     switch (v->kind) {
-    case MSGPACK_NONE: return bad(w, v);
+    case MSGPACK_NONE: return msgpack_fail(w, v);
     case MSGPACK_TEXT:
     case MSGPACK_BYTES:
     case MSGPACK_EXT: v->n = n; break;
@@ -101,7 +101,7 @@ static ckpt_status read_value(struct walk *w, struct msgpack_value *v)
     w->left--;
     uint64_t rest = reader_left(&w->r);
     if (w->r.status || !reader_skip(&w->r, v->n) || more > rest || w->left > rest - more)
-        return bad(w, v);
+        return msgpack_fail(w, v);
     w->left += more; /* bounded: no more than bytes are left */
     return CKPT_OK;
 }

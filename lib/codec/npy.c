@@ -1,11 +1,17 @@
 /*
  * npy.c - the header of numpy's .npy (numpy/lib/format.py):
- *   0  6  93 "NUMPY"        6  2  version
+ *   0  6  93 "NUMPY"        6  2  version: 1.0, 2.0 or 3.0
  *   8  2  length of the header; 4 bytes from version 2 on
- *   …     the header: a Python dict with descr, fortran_order, shape
+ *   …     the header: a Python dict with descr, fortran_order, shape; Latin-1, from version 3 on UTF-8
  *   …     the elements; of arrays of objects, one pickle instead
  *
- * The header is an expression, which numpy evaluates. Only the form that numpy itself writes is read here.
+ * The header is an expression, which numpy evaluates. npy_read, which decides what a scan may leave out,
+ * takes only the form that numpy itself writes; npy_read_array takes every literal that numpy.load takes.
+ * descr is a type code, or a list of fields (name, type code or fields[, shape]), where name may be (title,
+ * name).
+ *
+ * Refused: other versions, other keys or types of values, a code that numpy does not have, more than
+ * NPY_DIMENSIONS sizes, elements of more than 2^31 bytes, sizes whose product does not fit 63 bits.
  */
 #include "codec/npy.h"
 
@@ -13,6 +19,8 @@
 
 #include "base/checked.h"
 #include "base/cursor.h"
+#include "base/utf8.h"
+#include "codec/literal.h"
 
 #define LONGEST 65536u
 
@@ -25,7 +33,7 @@ static bool take_number(ckpt_str *t, uint64_t *n)
     return digits > 0;
 }
 
-static bool take(ckpt_str *t, const char *text)
+static bool take_text(ckpt_str *t, const char *text)
 {
     if (!str_starts(*t, str_c(text)))
         return false;
@@ -44,10 +52,10 @@ static bool take_type(ckpt_str *t, uint64_t *size)
     *t = str_skip(*t, 1);
     if (!take_number(t, size))
         return false;
-    if (take(t, "["))
+    if (take_text(t, "["))
         while (t->len && t->ptr[0] != ']' && t->ptr[0] != '\'')
             *t = str_skip(*t, 1);
-    (void)take(t, "]");
+    (void)take_text(t, "]");
     return !wide || checked_mul(*size, 4, size);
 }
 
@@ -61,28 +69,28 @@ static bool take_shape(ckpt_str *t, struct npy *x)
         x->shape[x->ndim++] = n;
         if (!checked_mul(x->nbytes, n, &x->nbytes))
             x->nbytes = UINT64_MAX;
-        (void)(take(t, ", ") || take(t, ","));
+        (void)(take_text(t, ", ") || take_text(t, ","));
     }
-    return take(t, "), }") || take(t, ")}");
+    return take_text(t, "), }") || take_text(t, ")}");
 }
 
 /* is_simple - is T the header of one simple type? Then it is in X. */
 static bool is_simple(ckpt_str t, struct npy *x)
 {
-    if (!take(&t, "{'descr': '"))
+    if (!take_text(&t, "{'descr': '"))
         return false;
     x->descr = t;
     if (!take_type(&t, &x->nbytes))
         return false;
     x->descr.len -= t.len; /* bounded: what was taken of it */
-    if (!take(&t, "', 'fortran_order': "))
+    if (!take_text(&t, "', 'fortran_order': "))
         return false;
-    x->fortran_order = take(&t, "True");
-    if (!(x->fortran_order || take(&t, "False")) || !take(&t, ", 'shape': (") || !take_shape(&t, x))
+    x->fortran_order = take_text(&t, "True");
+    if (!(x->fortran_order || take_text(&t, "False")) || !take_text(&t, ", 'shape': (") || !take_shape(&t, x))
         return false;
-    while (take(&t, " "))
+    while (take_text(&t, " "))
         ;
-    return take(&t, "\n") && t.len == 0;
+    return take_text(&t, "\n") && t.len == 0;
 }
 
 ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
@@ -107,4 +115,214 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
         out->simple = true;
     }
     return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------- any literal */
+
+/* read_text - the header of the array at OFFSET of SRC as UTF-8, and where its elements begin. */
+static ckpt_status read_text(source *src, uint64_t offset, arena *a, ckpt_str *text, uint64_t *data,
+                             ckpt_error *err)
+{
+    unsigned char head[12] = {0};
+    uint64_t version_at, length_at, text_at;
+    CKPT_TRY(source_read(src, offset, head, 8, err));
+    if (!checked_add(offset, 6, &version_at) || !checked_add(offset, 8, &length_at) ||
+        !checked_add(offset, head[6] < 2 ? 10 : 12, &text_at))
+        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "no array");
+    if (memcmp(head, NPY_MAGIC, NPY_MAGIC_SIZE) != 0 || head[6] < 1 || head[6] > 3 || head[7] != 0)
+        return fail(err, CKPT_EFORMAT, source_pos(src, version_at),
+                    "an array of version {%u.%u}; {=1.0, 2.0 and 3.0} are known", head[6], head[7]);
+    CKPT_TRY(source_read(src, offset, head, head[6] < 2 ? 10 : 12, err));
+    uint64_t n = head[6] < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
+    uint64_t left = src->size - text_at; /* bounded: these bytes were read */
+    if (n > left)
+        return fail(err, CKPT_ETRUNCATED, source_pos(src, length_at),
+                    "a header of {=%" PRIu64 " bytes}, {%" PRIu64 "} follow", n, left);
+    if (n > NPY_MAX_HEADER)
+        return fail(err, CKPT_ELIMIT, source_pos(src, length_at),
+                    "a header of {%" PRIu64 " bytes}; the limit is {=%u}", n, NPY_MAX_HEADER);
+    unsigned char *bytes = arena_alloc(a, (size_t)n); /* bounded: 1 MiB, and twice that */
+    char *utf8 = head[6] < 3 ? arena_alloc(a, 2 * (size_t)n) : (char *)bytes;
+    if (!bytes || !utf8)
+        return fail_memory(err);
+    CKPT_TRY(source_read(src, text_at, bytes, (size_t)n, err));
+    size_t len = head[6] < 3 ? 0 : (size_t)n;
+    for (size_t i = 0; head[6] < 3 && i < n; i++)
+        len += utf8_put(bytes[i], utf8 + len); /* bounded: two bytes each */
+    *text = str_of(utf8, len);
+    *data = text_at + n; /* bounded: inside the source */
+    if (!utf8_check(*text, false, NULL))
+        return fail(err, CKPT_EFORMAT, source_pos(src, text_at), "a header of {other bytes} than {=UTF-8}");
+    return CKPT_OK;
+}
+
+/* A list of fields that is being added up. */
+struct fields {
+    const ckpt_value *list;
+    uint32_t next;
+    uint64_t times; /* how many of each: the shapes around it */
+};
+
+static bool count_of(const ckpt_value *shape, uint64_t *times)
+{
+    int64_t n;
+    if (shape && shape->type == CKPT_V_INT)
+        return value_integer(shape, &n) && n >= 0 && checked_mul(*times, (uint64_t)n, times);
+    if (shape && shape->type != CKPT_V_TUPLE)
+        return false;
+    for (uint32_t i = 0; shape && i < value_count(shape); i++)
+        if (value_item(shape, i)->type != CKPT_V_INT || !value_integer(value_item(shape, i), &n) || n < 0 ||
+            !checked_mul(*times, (uint64_t)n, times))
+            return false;
+    return true;
+}
+
+static bool is_field_name(const ckpt_value *v)
+{
+    ckpt_str name;
+    bool titled = v && v->type == CKPT_V_TUPLE && value_count(v) == 2;
+    return value_text(titled ? value_item(v, 1) : v, &name);
+}
+
+/* add_type - TIMES elements of the simple type CODE to those of X. */
+static bool add_type(ckpt_str code, uint64_t times, struct npy_array *x)
+{
+    struct numpy_dtype d;
+    uint64_t n;
+    if (!numpy_dtype_parse(code, &d) || !checked_mul(times, d.bytes, &n) || n > INT32_MAX)
+        return false;
+    x->holds_objects |= d.kind == 'O';
+    x->dtype.bytes += (uint32_t)n; /* bounded: twice 2^31, and the next line */
+    return x->dtype.bytes <= INT32_MAX;
+}
+
+/* add_fields - the sizes of all fields of LIST to X. False: it is no such list. */
+static bool add_fields(const ckpt_value *list, struct npy_array *x)
+{
+    struct fields open[LITERAL_MAX_DEPTH] = {{list, 0, 1}};
+    for (uint32_t depth = 1; depth;) {
+        struct fields *f = &open[depth - 1];
+        const ckpt_value *field = value_item(f->list, f->next++), *type = value_item(field, 1);
+        uint64_t times = f->times;
+        ckpt_str code;
+        if (!field) {
+            depth--;
+            continue;
+        }
+        uint32_t n = field->type == CKPT_V_TUPLE ? value_count(field) : 0;
+        if ((n != 2 && n != 3) || !is_field_name(value_item(field, 0)) ||
+            !count_of(value_item(field, 2), &times))
+            return false;
+        if (type->type == CKPT_V_LIST && depth < LITERAL_MAX_DEPTH)
+            open[depth++] = (struct fields){type, 0, times};
+        else if (!value_text(type, &code) || !add_type(code, times, x))
+            return false;
+    }
+    return true;
+}
+
+/* add_codes - the same for codes that are separated by commas. */
+static bool add_codes(ckpt_str codes, struct npy_array *x)
+{
+    bool ok = true;
+    while (ok && codes.len) {
+        size_t comma = str_find(codes, STR_LIT(","), 0), n = comma < codes.len ? comma : codes.len;
+        ok = add_type(str_of(codes.ptr, n), 1, x);
+        codes = str_skip(codes, n + 1); /* bounded: below its length */
+        while (codes.len && codes.ptr[0] == ' ')
+            codes = str_skip(codes, 1);
+    }
+    return ok;
+}
+
+static bool read_descr(const ckpt_value *descr, struct npy_array *x)
+{
+    ckpt_str code;
+    bool text = value_text(descr, &code);
+    if (text && numpy_dtype_parse(code, &x->dtype)) {
+        x->holds_objects = x->dtype.kind == 'O';
+        return true;
+    }
+    x->dtype = (struct numpy_dtype){.kind = 'V'};
+    if (text)
+        return (x->dtype.record = str_find(code, STR_LIT(","), 0) != SIZE_MAX) && add_codes(code, x);
+    if (descr->type != CKPT_V_LIST)
+        return false;
+    x->dtype.record = value_count(descr) > 0;
+    return add_fields(descr, x);
+}
+
+/* read_shape - the sizes, and the bytes of all elements: as numpy, without those sizes that are 0. */
+static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint64_t pos, ckpt_error *err)
+{
+    uint64_t product = x->dtype.bytes ? x->dtype.bytes : 1;
+    bool empty = x->dtype.bytes == 0;
+    char shown[64];
+    if (shape->type != CKPT_V_TUPLE) {
+        (void)ckpt_value_text(shape, 8, shown, sizeof shown);
+        return fail(err, CKPT_EFORMAT, pos, "the shape {%s} is no {=tuple}", shown);
+    }
+    if (value_count(shape) > NPY_DIMENSIONS)
+        return fail(err, CKPT_EFORMAT, pos, "a shape of {%u} sizes; numpy has {=at most %u}",
+                    value_count(shape), NPY_DIMENSIONS);
+    for (x->ndim = 0; x->ndim < value_count(shape); x->ndim++) {
+        const ckpt_value *v = value_item(shape, x->ndim);
+        int64_t n;
+        if (v->type != CKPT_V_INT || !value_integer(v, &n) || n < 0) {
+            (void)ckpt_value_text(v, 8, shown, sizeof shown);
+            return fail(err, CKPT_EFORMAT, pos, "the size {%s} in its shape is no {=integer from 0 on}",
+                        shown);
+        }
+        x->shape[x->ndim] = (uint64_t)n;
+        empty |= n == 0;
+        if (n && (!checked_mul(product, (uint64_t)n, &product) || product > INT64_MAX))
+            return fail(err, CKPT_EFORMAT, pos, "{the product} of its sizes does not fit {=63 bits}");
+    }
+    x->nbytes = empty ? 0 : product;
+    return CKPT_OK;
+}
+
+/* has_keys - exactly the three that a header has? One may come twice: the last counts, as in Python. */
+static bool has_keys(const ckpt_value *header)
+{
+    static const char *const names[] = {"descr", "fortran_order", "shape"};
+    uint32_t n;
+    const value_pair *pairs = value_pairs(header, &n);
+    bool ok = header->type == CKPT_V_DICT;
+    for (size_t i = 0; ok && i < 3; i++)
+        ok = value_get(header, names[i]) != NULL;
+    for (uint32_t k = 0; ok && k < n; k++) {
+        ckpt_str key;
+        ok = value_text(pairs[k].key, &key) &&
+             (str_is(key, names[0]) || str_is(key, names[1]) || str_is(key, names[2]));
+    }
+    return ok;
+}
+
+ckpt_status npy_read_array(source *src, uint64_t offset, arena *a, struct npy_array *out, ckpt_error *err)
+{
+    ckpt_str text;
+    ckpt_value *header;
+    char shown[256];
+    *out = (struct npy_array){.ndim = 0};
+    CKPT_TRY(read_text(src, offset, a, &text, &out->data_offset, err));
+    uint64_t pos = source_pos(src, offset + 8); /* bounded: the header is there */
+    CKPT_TRY(literal_read(a, text, pos, &header, err));
+    if (!has_keys(header))
+        return fail(err, CKPT_EFORMAT, pos,
+                    "it is {%s}; it has to be {=a dict of descr, fortran_order and shape alone}",
+                    header->type == CKPT_V_DICT ? "a dict with other keys"
+                                                : ckpt_value_type_name(header, shown, sizeof shown));
+    const ckpt_value *descr = value_get(header, "descr"), *order = value_get(header, "fortran_order");
+    if (order->type != CKPT_V_BOOL) {
+        (void)ckpt_value_text(order, 8, shown, sizeof shown);
+        return fail(err, CKPT_EFORMAT, pos, "the fortran_order {%s}; {=True or False} is allowed", shown);
+    }
+    out->fortran_order = order->u.b;
+    (void)ckpt_value_text(descr, 64, shown, sizeof shown);
+    if (!read_descr(descr, out))
+        return fail(err, CKPT_EFORMAT, pos, "descr {%s} is no {=dtype of numpy}", shown);
+    if (out->dtype.record && !(out->fields = arena_str(a, str_c(shown))).ptr)
+        return fail_memory(err);
+    return read_shape(value_get(header, "shape"), out, pos, err);
 }

@@ -19,7 +19,7 @@
 #define BYTES_A_PUT  16u /* of a pickle, about */
 #define BYTES_A_CALL 64u
 #define FEW          4u
-#define LIKELY_MOST  ((size_t)1 << 19)
+#define MAX_LIKELY   ((size_t)1 << 19)
 #define DENSE_MEMO   1024u /* below this, or below twice the puts so far, an index uses the array */
 
 bool machine_fail(struct machine *m, ckpt_status status, const char *fmt, ...)
@@ -155,7 +155,7 @@ bool machine_grow(struct machine *m, void *array, size_t *cap, size_t size)
 static size_t estimate_count(const struct machine *m, unsigned each)
 {
     uint64_t n = machine_bytes_left(m) / each + FEW;
-    return n < LIKELY_MOST ? (size_t)n : LIKELY_MOST;
+    return n < MAX_LIKELY ? (size_t)n : MAX_LIKELY;
 }
 
 bool machine_push_mark(struct machine *m)
@@ -196,7 +196,7 @@ static bool memo_extend(struct machine *m, uint64_t index)
         return true;
     if (!m->memo) {
         size_t n = estimate_count(m, BYTES_A_PUT);
-        m->memo = malloc(n * sizeof *m->memo); /* bounded: by LIKELY_MOST */
+        m->memo = malloc(n * sizeof *m->memo); /* bounded: by MAX_LIKELY */
         m->memo_cap = m->memo ? n : 0;
     }
     while (index >= m->memo_cap)

@@ -44,6 +44,7 @@ struct machine {
     ckpt_value *sizes[MACHINE_SIZES];     /* short tuples of integers recently seen: shapes and strides */
     struct pickle_facts *facts;           /* never NULL */
     bool wants_facts;                     /* the caller wants the facts */
+    bool by_joblib;                       /* joblib.load reads it: arrays may follow their wrappers */
     struct pickle_facts unwanted;
     arena *a;
     reader r;

@@ -20,6 +20,7 @@
 #include "base/cursor.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "codec/pickle_joblib.h"
 #include "codec/pickle_machine.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"
@@ -329,7 +330,7 @@ static bool op_build(struct machine *m)
         c->build_items = c->nitems > UINT32_MAX - c->npairs ? UINT32_MAX : c->nitems + c->npairs;
     c->states = at;
     at[c->nstates++] = state;
-    return true;
+    return !m->by_joblib || joblib_take_array(m, v);
 }
 
 /* ---------------------------------------------------- stack, memo, framing */
@@ -409,7 +410,7 @@ static bool fail_refused(struct machine *m)
         return machine_fail(
             m, CKPT_EUNSUPPORTED,
             "names a class by {its number} in a registry of the program that wrote it, not by {=its name}");
-    char found[BYTES_SHOWN];
+    char found[TEXT_BYTES_SIZE];
     unsigned char op = (unsigned char)m->op;
     return fail_op(m, "{%s} is not {=a pickle opcode}", text_bytes_found(&op, 1, found));
 }
@@ -520,14 +521,29 @@ static bool run_pickle(struct machine *m)
     }
 }
 
+static ckpt_status run_from(struct machine *m, ckpt_value **root, uint64_t *next)
+{
+    if (m->status == CKPT_OK && run_pickle(m)) {
+        *root = m->stack[m->top - 1];
+        *next = machine_offset(m);
+    }
+    machine_free(m);
+    return m->status;
+}
+
 ckpt_status pickle_read(arena *a, source *src, uint64_t pos, uint64_t end, struct pickle_facts *facts,
                         ckpt_value **root, uint64_t *next, ckpt_error *err)
 {
     struct machine m;
-    if (machine_init(&m, a, src, pos, end, facts, err) == CKPT_OK && run_pickle(&m)) {
-        *root = m.stack[m.top - 1];
-        *next = machine_offset(&m);
-    }
-    machine_free(&m);
-    return m.status;
+    (void)machine_init(&m, a, src, pos, end, facts, err);
+    return run_from(&m, root, next);
+}
+
+ckpt_status pickle_read_joblib(arena *a, source *src, struct pickle_facts *facts, ckpt_value **root,
+                               uint64_t *next, ckpt_error *err)
+{
+    struct machine m;
+    (void)machine_init(&m, a, src, 0, src->size, facts, err);
+    m.by_joblib = true;
+    return run_from(&m, root, next);
 }

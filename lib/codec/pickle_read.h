@@ -12,5 +12,9 @@
  * texts, empty tuples) and globals may share one node, with the offset of the first. */
 ckpt_status pickle_read(arena *a, source *src, uint64_t pos, uint64_t end, struct pickle_facts *facts,
                         ckpt_value **root, uint64_t *next, ckpt_error *err);
+/* pickle_read_joblib - the same for all of SRC, as joblib.load reads it: the arrays that joblib.dump puts
+ * between the opcodes are arrays of numpy in the graph. */
+ckpt_status pickle_read_joblib(arena *a, source *src, struct pickle_facts *facts, ckpt_value **root,
+                               uint64_t *next, ckpt_error *err);
 
 #endif

@@ -501,7 +501,7 @@ static bool op_dup(struct tracer *t)
 
 static bool fail_unknown_opcode(struct tracer *t)
 {
-    char found[BYTES_SHOWN];
+    char found[TEXT_BYTES_SIZE];
     unsigned char op = (unsigned char)t->op;
     return fail_op(t, "{%s} is not {=a pickle opcode}", text_bytes_found(&op, 1, found));
 }
@@ -604,7 +604,7 @@ static bool run_pickle(struct tracer *t)
     return below + t->nmarks == 0 || tracer_report_number(t, TRACE_STEP_LEFT, below + t->nmarks);
 }
 
-static ckpt_value *value(const struct trace *of, trace_ref r, arena *a, size_t nodes, ckpt_error *err)
+static ckpt_value *read_value(const struct trace *of, trace_ref r, arena *a, size_t nodes, ckpt_error *err)
 {
     return show_value(((const struct tracer *)of)->r.src, r, a, nodes, err);
 }
@@ -637,7 +637,7 @@ ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct t
     *out = (struct trace_end){.next = pos};
     if (!t)
         return fail_memory(err);
-    t->t.value = value;
+    t->t.value = read_value;
     t->o = opts;
     t->out = out;
     t->err = err;

@@ -1,47 +1,47 @@
-/* pickle_write.h - a value graph as a pickle of protocol 2 (3 where names need it), with the opcodes that
- * torch's weights_only unpickler accepts; identity is kept by the memo. */
+/* pickle_write.h - writes a value graph as a pickle of protocol 2 (3 where names need it), with the opcodes
+ * that torch's weights_only unpickler accepts; identity is kept by the memo. */
 #ifndef CODEC_PICKLE_WRITE_H
 #define CODEC_PICKLE_WRITE_H
 
 #include "base/buf.h"
+#include "codec/pickle_ops.h"
 #include "core/value.h"
 
 typedef struct pickle_writer pickle_writer;
 
-/* What the owner of the graph decides while it is written. Any may be NULL. */
+/* Callbacks into the owner of the graph while it is written. Any may be NULL. */
 struct pickle_hooks {
     void *user;
-    /* replace - the node to write in V's place (V itself mostly). */
+    /* replace - the node to write instead of V (usually V itself). */
     const ckpt_value *(*replace)(void *user, const ckpt_value *v);
     /* entry - entry I of container V: false leaves it out; *TEXT (preset to
      * .ptr NULL; it must outlive the writing) replaces the key of a pair, or the
      * item of a sequence. Entries of a CALL are its pairs, if it has any, else
      * its items. */
     bool (*entry)(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text);
-    /* literal - a name of the graph, VALUE_LITERAL, would be taken for another in protocol 2: protocol 3 is
-     * written, where all names mean what they say. The opcodes are the same. */
+    /* literal - protocol 2 would translate a name of the graph that is VALUE_LITERAL to another: protocol 3
+     * is written, which translates none. The opcodes are the same. */
     bool literal;
-    /* leaf - V is PERSID or TENSOR: write it through the calls below. */
+    /* leaf - V is PERSID or TENSOR: writes it by the calls below. */
     ckpt_status (*leaf)(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err);
 };
 
-/* pickle_write - appends PROTO 2 (or 3) .. STOP for ROOT to OUT. CKPT_ELOSSY names
- * what that protocol cannot hold. */
+/* pickle_write - appends PROTO 2 (or 3) .. STOP for ROOT to OUT. CKPT_ELOSSY for what that protocol cannot
+ * hold. */
 ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out, ckpt_error *err);
 
-/* pickle_write_filled - the same in exactly SIZE bytes: before STOP stand PUTs to
- * memo index 0, which nothing reads. *FITS is false, and OUT holds fewer or more
- * bytes, where that cannot be. OUT must be empty. */
+/* pickle_write_filled - the same in exactly SIZE bytes: PUTs that nothing reads fill the rest
+ * before STOP. If that is impossible, *FITS is false and OUT has another size. OUT must be empty. */
 ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hooks *hooks, size_t size,
                                 buf *out, bool *fits, ckpt_error *err);
 
 /* For leaf hooks: each appends one complete value, or one opcode. */
-void pickle_put_op(pickle_writer *w, char opcode); /* MARK '(', TUPLE 't', REDUCE 'R', BINPERSID 'Q', … */
+void pickle_put_op(pickle_writer *w, enum pickle_opcode op);
 void pickle_put_int(pickle_writer *w, int64_t i);
 void pickle_put_uint(pickle_writer *w, uint64_t u);
 void pickle_put_bool(pickle_writer *w, bool b);
 void pickle_put_text(pickle_writer *w, ckpt_str s);                       /* memoized by content */
 void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name); /* memoized by content */
-void pickle_put_name(pickle_writer *w, const ckpt_value *global);         /* likewise, as it was read */
+void pickle_put_name(pickle_writer *w, const ckpt_value *global);         /* the same, as it was read */
 
 #endif

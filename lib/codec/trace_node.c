@@ -94,7 +94,7 @@ bool node_add(struct tracer *t, struct trace_node *v, const trace_ref *from, siz
 bool node_report_held(struct tracer *t, const trace_ref *from, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct trace_step s = {.what = TRACE_STEP_HELD, .subject = from[i]};
+        struct trace_step s = {.what = TRACE_STEP_STORED, .subject = from[i]};
         if (trace_global(from[i]) && !tracer_report(t, &s))
             return false;
     }

@@ -1,16 +1,16 @@
 /*
- * zip_audit.c - see zip_audit.h. The layout of an archive is in zip_header.h. What is held
- * against each other, and why it matters:
- *   name, method, flags, CRC, sizes of directory and local header: readers that go by one
- *     or the other read other bytes (CVE-2025-1944, -1945)
- *   entries in the directory and members in the file: a member that no directory lists is
- *     read by whoever streams; one end record too many is another archive
- *   extents: two members that share bytes, bytes that belong to none
- *   names: twice the same, or the same but for case or slashes; absolute, "..", drives; a
- *     second one in an extra field (0x7075), which some readers prefer; no UTF-8 under its flag
- *   extra fields: cut ones, zip64 values for sizes that are not saturated
- *   the descriptor behind the data (flag 8), the times, comments, where bytes can hide
- * Local headers of torch say 0 for CRC and sizes and set flag 8 or not; a 0 is no value.
+ * zip_audit.c - see zip_audit.h. The layout of an archive is in zip_header.h. What is
+ * compared, and why it matters:
+ *   name, method, flags, CRC, sizes of directory and local header: readers that
+ *     use one or the other read different bytes (CVE-2025-1944, -1945)
+ *   entries in the directory and members in the file: a member that is not in the
+ *     directory is read by streaming readers; a second end record is another archive
+ *   extents: members that overlap, bytes that belong to no member
+ *   names: duplicates, also but for case or slashes; absolute, "..", drives; a second name in an
+ *     extra field (0x7075), which some readers prefer; invalid UTF-8 despite the flag
+ *   extra fields: truncated ones, zip64 values for sizes that fit 32 bits
+ *   the data descriptor (flag 8), the times, comments, in which bytes can hide
+ * Local headers of torch have 0 for CRC and sizes, with or without flag 8: a 0 is not compared.
  */
 #include "codec/zip_audit.h"
 
@@ -25,9 +25,9 @@
 #include "codec/zip_header.h"
 #include "io/reader.h"
 
-#define SEARCH       (64u << 20) /* bytes between members that are searched for hidden ones */
-#define TAIL         (65535u + ZIP_END_SIZE)
-#define MOST_ENTRIES 10000000u
+#define MAX_SEARCH  (64u << 20) /* bytes between members that are searched for unlisted ones */
+#define UNIX_SYMLINK 0xAu        /* file type in the high bits of the external attributes */
+#define MAX_ENTRIES 10000000u
 
 /* ---------------------------------------------------------------- reporting */
 
@@ -38,7 +38,7 @@ static void report_difference(struct zip_audit *z, const struct zip_view *v, con
     z->flaw(z->user, &f);
 }
 
-/* report_bits - the same of two values that are no numbers. */
+/* report_bits - the same for two values that are shown in base 16. */
 static void report_bits(struct zip_audit *z, const struct zip_view *v, const char *what, uint64_t local,
                         uint64_t central)
 {
@@ -46,13 +46,13 @@ static void report_bits(struct zip_audit *z, const struct zip_view *v, const cha
     z->flaw(z->user, &f);
 }
 
-static void report(struct zip_audit *z, ckpt_str name, uint64_t at, const char *text, uint64_t value)
+static void report_flaw(struct zip_audit *z, ckpt_str name, uint64_t at, const char *text, uint64_t value)
 {
     struct zip_flaw f = {name, NULL, at, CKPT_NO_OFFSET, value, 0, text, 0, 0, false};
     z->flaw(z->user, &f);
 }
 
-/* report_bytes - N bytes at FROM, reported at AT, may be anything. */
+/* report_bytes - reports N bytes at FROM, whose content is unknown, at AT. */
 static void report_bytes(struct zip_audit *z, ckpt_str name, uint64_t at, const char *text, uint64_t from,
                          uint64_t n)
 {
@@ -71,8 +71,8 @@ static struct zip_view *add_view(struct zip_audit *z)
     return &grown[z->n++];
 }
 
-/* fill_view - what is in a header H whose extra fields are EXTRA: sizes and offset by the first zip64 field.
- * Returns how many bytes of that nothing needs. */
+/* fill_view - sets V from a header H whose extra fields are EXTRA; sizes and offset by the first zip64
+ * field. Returns how many bytes of that field are not needed. */
 static size_t fill_view(struct zip_view *v, struct zip_header h, cursor extra)
 {
     size_t unused = 0;
@@ -87,21 +87,21 @@ static size_t fill_view(struct zip_view *v, struct zip_header h, cursor extra)
     return unused;
 }
 
-/* check_extra - fields one behind the other to the last byte, and none that is another name. */
+/* check_extra - extra fields must follow each other up to the last byte, and none may be another name. */
 static void check_extra(struct zip_audit *z, ckpt_str name, uint64_t at, cursor extra)
 {
     while (extra.left >= 4) {
         uint16_t id = cursor_u16(&extra), n = cursor_u16(&extra);
         if (n > extra.left) {
-            report(z, name, at, "an extra field reaches beyond its header, by bytes:", n - extra.left);
+            report_flaw(z, name, at, "an extra field reaches beyond its header, by bytes:", n - extra.left);
             return;
         }
         (void)cursor_sub(&extra, n);
-        if (id == 0x7075)
-            report(z, name, at, "has another name in an extra field, which some readers prefer", 0);
+        if (id == ZIP_FIELD_UNICODE)
+            report_flaw(z, name, at, "has another name in an extra field, which some readers prefer", 0);
     }
     if (extra.left)
-        report(z, name, at, "bytes after the last extra field:", extra.left);
+        report_flaw(z, name, at, "bytes after the last extra field:", extra.left);
 }
 
 static bool is_ascii(ckpt_str name)
@@ -132,11 +132,11 @@ static const char *find_name_fault(ckpt_str name)
     return NULL;
 }
 
-/* fold_name - lower case, slashes one way: what a careless file system takes for the same. */
+/* fold_name - in lower case, with forward slashes: some file systems do not distinguish such names. */
 static ckpt_str fold_name(arena *a, ckpt_str name)
 {
     ckpt_str copy = arena_str(a, name);
-    char *c = (char *)(uintptr_t)copy.ptr; /* ours, just made */
+    char *c = (char *)(uintptr_t)copy.ptr; /* our own copy */
     for (size_t i = 0; c && i < copy.len; i++)
         c[i] = c[i] == '\\' ? '/' : c[i] >= 'A' && c[i] <= 'Z' ? (char)(c[i] - 'A' + 'a') : c[i];
     return copy;
@@ -153,13 +153,13 @@ static bool check_names(struct zip_audit *z)
         ckpt_str plain = fold_name(z->a, v->name);
         ok = plain.ptr && map_put(seen, plain, (uint32_t)i, &old);
         if (odd)
-            report(z, v->name, v->from, odd, 0);
+            report_flaw(z, v->name, v->from, odd, 0);
         if (ok && old != MAP_NONE)
-            report(z, v->name, v->from,
-                   str_eq(z->views[old].name, v->name)
-                       ? "has the name of another member, that of the entry at"
-                       : "has the name of another but for case or slashes, at",
-                   z->views[old].from);
+            report_flaw(z, v->name, v->from,
+                        str_eq(z->views[old].name, v->name)
+                            ? "has the name of another member, that of the entry at"
+                            : "has the name of another but for case or slashes, at",
+                        z->views[old].from);
     }
     map_free(seen);
     return ok;
@@ -187,47 +187,55 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
     if (!b)
         return r->status;
     size_t unused = fill_view(v, h, cursor_of(b, h.extra_len, 0));
-    if (unused && unused != 4) /* 4: the number of a disk */
-        report(z, v->name, from, "a zip64 field for numbers that fit without it, bytes:", unused);
+    if (unused && unused != 4) /* 4: a disk number */
+        report_flaw(z, v->name, from, "a zip64 field for numbers that fit without it, bytes:", unused);
     check_extra(z, v->name, from, cursor_of(b, h.extra_len, 0));
     if (v->flags & ZIP_FLAG_UTF8 && !utf8_check(v->name, false, NULL))
-        report(z, v->name, from, "its name is said to be UTF-8 and is not", 0);
+        report_flaw(z, v->name, from, "its name is said to be UTF-8 and is not", 0);
     if (h.disk)
-        report(z, v->name, from, "is on another disk, number", h.disk);
-    if (!checked_add(v->at, shift, &v->at))
-        v->at = UINT64_MAX;
-    if (h.attributes >> 28 == 0xA)
-        report(z, v->name, from, "is a symbolic link", 0);
+        report_flaw(z, v->name, from, "is on another disk, number", h.disk);
+    v->at += shift; /* bounded: modulo 2^64; what lies outside the file is not reachable */
+    if (h.attributes >> 28 == UNIX_SYMLINK)
+        report_flaw(z, v->name, from, "is a symbolic link", 0);
     if (h.comment_len)
         report_bytes(z, v->name, from, "has a comment, in which bytes can hide:", r->pos, h.comment_len);
     return reader_skip(r, h.comment_len) ? CKPT_OK : r->status;
 }
 
-static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end, ckpt_error *err)
+/* read_entries - the directory from FROM to TO. */
+static ckpt_status read_entries(struct zip_audit *z, uint64_t from, uint64_t to, uint64_t shift,
+                                ckpt_error *err)
 {
     reader r;
     ckpt_error why;
-    uint64_t last;
-    z->directory = end->offset;
-    z->end = end->end;
-    z->record = end->at;
-    if (!checked_add(end->offset, end->size, &last))
-        return CKPT_OK;
-    ckpt_status st = reader_init(&r, z->src, end->offset, last, &why);
-    while (st == CKPT_OK && reader_left(&r) && z->n < MOST_ENTRIES) {
+    ckpt_status st = reader_init(&r, z->src, from, to, &why);
+    while (st == CKPT_OK && reader_left(&r) && z->n < MAX_ENTRIES) {
         const unsigned char *h = reader_peek(&r, reader_left(&r) < 4 ? (size_t)reader_left(&r) : 4);
         if (!h || reader_left(&r) < 4 || load_u32le(h) != ZIP_CENTRAL) {
-            report(z, str_of("", 0), r.pos, "bytes of the directory that are no entries:", reader_left(&r));
+            report_flaw(z, str_of("", 0), r.pos,
+                        "bytes of the directory that are no entries:", reader_left(&r));
             break;
         }
-        st = read_entry(z, &r, end->shift);
+        st = read_entry(z, &r, shift);
     }
     reader_free(&r);
     if (st == CKPT_ENOMEM || st == CKPT_EIO)
         return st == CKPT_ENOMEM ? fail_memory(err)
                                  : fail(err, st, CKPT_NO_OFFSET, "the directory cannot be read");
     if (st != CKPT_OK)
-        report(z, str_of("", 0), end->offset, "the directory ends inside an entry", 0);
+        report_flaw(z, str_of("", 0), from, "the directory ends inside an entry", 0);
+    return CKPT_OK;
+}
+
+static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end, ckpt_error *err)
+{
+    uint64_t last;
+    z->directory = end->offset;
+    z->end = end->end;
+    z->record = end->at;
+    if (!checked_add(end->offset, end->size, &last))
+        return CKPT_OK;
+    CKPT_TRY(read_entries(z, end->offset, last, end->shift, err));
     if (z->n != end->n) {
         struct zip_flaw f = {.name = str_of("", 0),
                              .what = "the number of entries",
@@ -240,10 +248,10 @@ static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end
     return CKPT_OK;
 }
 
-/* find_other_ends - other end records in the tail that lead to a directory. */
+/* find_other_ends - reports other end records in the tail that lead to a directory. */
 static ckpt_status find_other_ends(struct zip_audit *z, const struct zip_end *end, ckpt_error *err)
 {
-    size_t n = z->src->size < TAIL ? (size_t)z->src->size : TAIL;
+    size_t n = z->src->size < ZIP_END_REACH ? (size_t)z->src->size : ZIP_END_REACH;
     uint64_t start = z->src->size - n;
     unsigned char *tail = malloc(n ? n : 1);
     ckpt_status st = tail ? source_read(z->src, start, tail, n, err) : fail_memory(err);
@@ -253,17 +261,18 @@ static ckpt_status find_other_ends(struct zip_audit *z, const struct zip_end *en
             continue;
         struct zip_end_record r = zip_parse_end(tail + i);
         if (r.entries == 0 || zip_has_signature(z->src, r.offset, ZIP_CENTRAL)) /* bounded: in the tail */
-            report(z, str_of("", 0), start + i, "is a second end record; the archive's is at byte", end->at);
+            report_flaw(z, str_of("", 0), start + i, "is a second end record; the archive's is at byte",
+                        end->at);
     }
     free(tail);
     return st;
 }
 
-/* check_locator - the zip64 locator before the end record leads to the record that was found. */
+/* check_locator - reports a zip64 locator that does not point to the record that was found. */
 static void check_locator(struct zip_audit *z, const struct zip_end *end)
 {
     unsigned char b[ZIP64_LOCATOR_SIZE];
-    uint64_t at, from = end->at - sizeof b; /* bounded: used where a locator was read there */
+    uint64_t at, from = end->at - sizeof b; /* bounded: used only if a locator was read there */
     if (end->stop == end->at || source_read(z->src, from, b, sizeof b, NULL) != CKPT_OK)
         return;
     uint64_t offset = zip64_parse_locator(b).offset;
@@ -280,10 +289,10 @@ static void check_locator(struct zip_audit *z, const struct zip_end *end)
 
 /* ------------------------------------------------------------ local headers */
 
-/* A local header with what belongs to it. */
+/* A local header with its variable fields. */
 struct local_header {
     struct zip_header h;
-    unsigned char bytes[2 * 65535]; /* its name, its extra fields */
+    unsigned char bytes[2 * ZIP_MAX_NAME]; /* its name, its extra fields */
 };
 
 static ckpt_str local_name(const struct local_header *l)
@@ -296,7 +305,7 @@ static cursor local_extra(const struct local_header *l)
     return cursor_of(l->bytes + l->h.name_len, l->h.extra_len, 0); /* bounded: two numbers of 16 bits */
 }
 
-/* read_local - the one at AT into L; false: there is none. */
+/* read_local - reads the one at AT into L; false: there is none. */
 static bool read_local(struct zip_audit *z, uint64_t at, struct local_header *l)
 {
     if (zip_read_local(z->src, at, &l->h, NULL) != CKPT_OK || l->h.signature != ZIP_LOCAL)
@@ -306,7 +315,7 @@ static bool read_local(struct zip_audit *z, uint64_t at, struct local_header *l)
     return source_read(z->src, at + ZIP_LOCAL_SIZE, l->bytes, more, NULL) == CKPT_OK;
 }
 
-/* compare_headers - V, which is the central header's, with LOCAL's. False: no memory. */
+/* compare_headers - compares V, from the central header, with LOCAL, from the local one. False: no memory. */
 static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const struct local_header *l,
                             const struct zip_view *local)
 {
@@ -316,7 +325,7 @@ static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const
                                       l->h.name_len > 200 ? 200 : (int)l->h.name_len, (const char *)l->bytes);
         if (!other.ptr)
             return false;
-        report(z, v->name, v->at, other.ptr, 0);
+        report_flaw(z, v->name, v->at, other.ptr, 0);
     }
     if (local->method != v->method)
         report_difference(z, v, "the method", local->method, v->method);
@@ -335,8 +344,8 @@ static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const
     return true;
 }
 
-/* add_local_view - LOCAL, for readers that go by it instead of V, if they read other bytes. False: no
- * memory. */
+/* add_local_view - adds LOCAL as a view of its own, if readers that use it instead of V read other bytes.
+ * False: no memory. */
 static bool add_local_view(struct zip_audit *z, struct zip_view *v, struct zip_view local)
 {
     bool sized = local.csize && local.csize != UINT32_MAX && !(local.flags & ZIP_FLAG_DESCRIPTOR);
@@ -350,18 +359,18 @@ static bool add_local_view(struct zip_audit *z, struct zip_view *v, struct zip_v
     if (other.method == v->method && other.csize == v->csize)
         return true;
     v->disputed = other.disputed = true;
-    struct zip_view *at = add_view(z); /* V may have moved */
+    struct zip_view *at = add_view(z); /* may move V */
     if (at)
         *at = other;
     return at != NULL;
 }
 
-/* locate_payload - where V's bytes are, by the lengths in its local header, as every reader has it. */
+/* locate_payload - finds the payload of V by the lengths in its local header, as every reader does. */
 static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local_header *l)
 {
     struct zip_view local = {0};
     if (!read_local(z, v->at, l)) {
-        report(z, v->name, v->from, "has no local header where the directory says", v->at);
+        report_flaw(z, v->name, v->from, "has no local header where the directory says", v->at);
         return true;
     }
     (void)fill_view(&local, l->h, local_extra(l));
@@ -370,7 +379,7 @@ static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local
     if (!compare_headers(z, v, l, &local))
         return false;
     if (!v->reachable)
-        report(z, v->name, v->from, "reaches beyond the end of the file", v->csize);
+        report_flaw(z, v->name, v->from, "reaches beyond the end of the file", v->csize);
     if (v->method == ZIP_STORED && v->csize != v->usize && !(v->flags & ZIP_FLAG_ENCRYPTED))
         report_difference(z, v, "stored, yet its two sizes are", v->csize, v->usize);
     return add_local_view(z, v, local);
@@ -378,14 +387,14 @@ static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local
 
 /* ------------------------------------------------------------------ extents */
 
-static int by_offset(const void *a, const void *b)
+static int compare_offsets(const void *a, const void *b)
 {
     const struct zip_view *x = *(const struct zip_view *const *)a, *y = *(const struct zip_view *const *)b;
     return x->at < y->at ? -1 : x->at > y->at ? 1 : x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* add_unlisted - a view of the member whose local header L was read at AT; *NEXT is after its payload, which
- * goes on to END where the header has no size. */
+/* add_unlisted - adds a view of the member whose local header L was read at AT; *NEXT is the end of its
+ * payload, which extends to END if the header has no size. */
 static bool add_unlisted(struct zip_audit *z, uint64_t at, const struct local_header *l, uint64_t end,
                          uint64_t *next)
 {
@@ -398,20 +407,21 @@ static bool add_unlisted(struct zip_audit *z, uint64_t at, const struct local_he
     (void)fill_view(v, l->h, local_extra(l));
     v->data = at + zip_local_length(&l->h); /* bounded: read just now */
     if (v->csize == 0 && v->data < end)
-        v->csize = end - v->data; /* sizes after the data: all that is there */
+        v->csize = end - v->data; /* the sizes are after the payload: take all bytes up to END */
     v->reachable = range_within(v->data, v->csize, z->src->size);
-    report(z, v->name, at, "is in the file, not in the directory; stored bytes:", v->csize);
+    report_flaw(z, v->name, at, "is in the file, not in the directory; stored bytes:", v->csize);
     *next = v->reachable ? v->data + v->csize : v->data; /* bounded: reachable, or just read */
     return true;
 }
 
-/* find_unlisted_headers - local headers in [FROM, END) that no directory lists. */
+/* find_unlisted_headers - adds the members whose local headers are in [FROM, END), but not in the
+ * directory. */
 static ckpt_status find_unlisted_headers(struct zip_audit *z, uint64_t from, uint64_t end,
                                          struct local_header *l, bool *found, ckpt_error *err)
 {
     reader r;
-    if (end - from > SEARCH)
-        end = from + SEARCH; /* bounded: END is further on */
+    if (end - from > MAX_SEARCH)
+        end = from + MAX_SEARCH; /* bounded: END is further on */
     CKPT_TRY(reader_init(&r, z->src, from, end, err));
     while (reader_left(&r) >= ZIP_LOCAL_SIZE) {
         size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
@@ -439,8 +449,8 @@ static ckpt_status find_unlisted_headers(struct zip_audit *z, uint64_t from, uin
     return st;
 }
 
-/* check_descriptor - the one after the data of V, in any form. Returns its length; 0: none has what the
- * directory has. */
+/* check_descriptor - the length of the descriptor after the payload of V, in any form; 0: none matches the
+ * directory. */
 static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
 {
     static const unsigned forms[] = {ZIP_WIDE, 0, ZIP_SIGNED | ZIP_WIDE, ZIP_SIGNED};
@@ -480,7 +490,7 @@ static ckpt_status check_gap(struct zip_audit *z, const struct zip_view *before,
     if (!found && name.len)
         report_bytes(z, str_of("", 0), from, "bytes between members that belong to none:", from, to - from);
     else if (!found)
-        report(z, str_of("", 0), from, "bytes before the first member:", to - from);
+        report_flaw(z, str_of("", 0), from, "bytes before the first member:", to - from);
     return CKPT_OK;
 }
 
@@ -500,14 +510,14 @@ static ckpt_status check_extents(struct zip_audit *z, struct local_header *l, ck
         order[i] = &copy[i];
     }
     if (st == CKPT_OK && n)
-        qsort(order, n, sizeof *order, by_offset);
+        qsort(order, n, sizeof *order, compare_offsets);
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
         const struct zip_view *v = order[i];
         if (!v->reachable)
             continue;
         z->first = before ? z->first : v->at;
         if (v->at < last)
-            report(z, v->name, v->at, "overlaps the previous member, which ends at", last);
+            report_flaw(z, v->name, v->at, "overlaps the previous member, which ends at", last);
         else
             st = check_gap(z, before, last, v->at, l, err);
         uint64_t end = v->data + v->csize; /* bounded: reachable */
@@ -521,13 +531,32 @@ static ckpt_status check_extents(struct zip_audit *z, struct local_header *l, ck
     return st;
 }
 
-/* audit_without_directory - no end record: the members that have local headers. */
+/* read_candidate_directories - reads the directories that lenient readers accept, if there is no valid
+ * one. */
+static ckpt_status read_candidate_directories(struct zip_audit *z, struct local_header *l, ckpt_error *err)
+{
+    struct zip_directory_candidates c;
+    CKPT_TRY(zip_find_directory_candidates(z->src, &c, err));
+    for (size_t i = 0; i < c.n; i++) {
+        size_t before = z->n;
+        CKPT_TRY(read_entries(z, c.by[i].directory, c.by[i].stop, c.by[i].shift, err));
+        for (size_t k = before, n = z->n; k < n; k++)
+            if (!locate_payload(z, &z->views[k], l))
+                return fail_memory(err);
+    }
+    return CKPT_OK;
+}
+
+/* audit_without_directory - without a valid end record: reports that, and adds the members of directories
+ * that lenient readers accept, and those that have local headers. */
 static ckpt_status audit_without_directory(struct zip_audit *z, const ckpt_error *why, ckpt_error *err)
 {
     bool found;
     struct local_header *l = malloc(sizeof *l);
-    report(z, str_of("", 0), why->offset == CKPT_NO_OFFSET ? 0 : why->offset, why->what, 0);
-    ckpt_status st = l ? find_unlisted_headers(z, 0, z->src->size, l, &found, err) : fail_memory(err);
+    report_flaw(z, str_of("", 0), why->offset == CKPT_NO_OFFSET ? 0 : why->offset, why->what, 0);
+    ckpt_status st = l ? read_candidate_directories(z, l, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = find_unlisted_headers(z, 0, z->src->size, l, &found, err);
     free(l);
     return st;
 }
@@ -562,7 +591,7 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
         report_bytes(z, str_of("", 0), end.at, "the archive has a comment, in which bytes can hide:",
                      end.end - comment, comment); /* bounded: as above */
     if (st == CKPT_OK && end.end < z->src->size)
-        report(z, str_of("", 0), end.end, "bytes after the archive:", z->src->size - end.end);
+        report_flaw(z, str_of("", 0), end.end, "bytes after the archive:", z->src->size - end.end);
     free(l);
     return st;
 }

@@ -3,10 +3,7 @@
 
 #define FULL16      0xFFFFu
 #define FULL32      0xFFFFFFFFu
-#define ZIP64_FIELD 0x0001u
 #define PAD_FIELD   0x4246u /* "FB", as torch has it */
-#define VERSION     10u
-#define VERSION_64  45u
 
 /* parse_common - from the version needed to the length of the extra fields, which both headers have. */
 static struct zip_header parse_common(const unsigned char *b, uint32_t signature)
@@ -61,7 +58,7 @@ bool zip64_resolve(struct zip_header *h, cursor extra, size_t *unused)
         cursor field = cursor_sub(&extra, n);
         if (extra.bad)
             return !usize && !csize && !offset;
-        if (id != ZIP64_FIELD)
+        if (id != ZIP_FIELD_ZIP64)
             continue;
         h->usize = usize ? cursor_u64(&field) : h->usize;
         h->csize = csize ? cursor_u64(&field) : h->csize;
@@ -75,7 +72,7 @@ bool zip64_resolve(struct zip_header *h, cursor extra, size_t *unused)
 
 /* ------------------------------------------------------------------ writing */
 
-static uint32_t saturate(uint64_t v) { return v < FULL32 ? (uint32_t)v : FULL32; }
+static uint32_t saturate_u32(uint64_t v) { return v < FULL32 ? (uint32_t)v : FULL32; }
 
 uint16_t zip64_length(const struct zip_header *h)
 {
@@ -86,13 +83,13 @@ uint16_t zip64_length(const struct zip_header *h)
 /* put_common - what parse_common reads; EXTRA bytes of extra fields follow the name. */
 static void put_common(buf *b, const struct zip_header *h, size_t name_len, uint32_t extra)
 {
-    buf_u16le(b, zip64_length(h) ? VERSION_64 : VERSION);
+    buf_u16le(b, zip64_length(h) ? ZIP_VERSION_ZIP64 : ZIP_VERSION);
     buf_u16le(b, h->flags);
     buf_u16le(b, h->method);
     buf_u32le(b, h->time);
     buf_u32le(b, h->crc);
-    buf_u32le(b, saturate(h->csize));
-    buf_u32le(b, saturate(h->usize));
+    buf_u32le(b, saturate_u32(h->csize));
+    buf_u32le(b, saturate_u32(h->usize));
     buf_u16le(b, (uint16_t)name_len);
     buf_u16le(b, (uint16_t)extra);
 }
@@ -102,7 +99,7 @@ static void put_zip64(buf *b, const struct zip_header *h)
     const uint64_t values[] = {h->usize, h->csize, h->offset};
     if (!zip64_length(h))
         return;
-    buf_u16le(b, ZIP64_FIELD);
+    buf_u16le(b, ZIP_FIELD_ZIP64);
     buf_u16le(b, (uint16_t)(zip64_length(h) - 4));
     for (size_t i = 0; i < 3; i++)
         if (values[i] >= FULL32)
@@ -133,7 +130,7 @@ void zip_put_central(buf *b, const struct zip_header *h, ckpt_str name)
     buf_u16le(b, h->disk);
     buf_u16le(b, 0); /* internal attributes */
     buf_u32le(b, h->attributes);
-    buf_u32le(b, saturate(h->offset));
+    buf_u32le(b, saturate_u32(h->offset));
     buf_str(b, name);
     put_zip64(b, h);
 }
@@ -197,9 +194,9 @@ void zip_put_ends(buf *b, const struct zip_end_record *r, uint64_t at)
 {
     uint16_t entries = r->entries < FULL16 ? (uint16_t)r->entries : FULL16;
     buf_u32le(b, ZIP64_END);
-    buf_u64le(b, ZIP64_END_SIZE - 12);
-    buf_u16le(b, VERSION_64);
-    buf_u16le(b, VERSION_64);
+    buf_u64le(b, ZIP64_END_SIZE - ZIP64_END_LEAD);
+    buf_u16le(b, ZIP_VERSION_ZIP64);
+    buf_u16le(b, ZIP_VERSION_ZIP64);
     buf_u64le(b, 0); /* both disks */
     buf_u64le(b, r->entries);
     buf_u64le(b, r->entries);
@@ -213,7 +210,7 @@ void zip_put_ends(buf *b, const struct zip_end_record *r, uint64_t at)
     buf_u32le(b, 0);
     buf_u16le(b, entries);
     buf_u16le(b, entries);
-    buf_u32le(b, saturate(r->size));
-    buf_u32le(b, saturate(r->offset));
+    buf_u32le(b, saturate_u32(r->size));
+    buf_u32le(b, saturate_u32(r->offset));
     buf_u16le(b, 0);
 }

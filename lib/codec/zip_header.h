@@ -1,5 +1,5 @@
 /*
- * zip_header.h - the headers of a zip archive as named fields, for all that read or write one.
+ * zip_header.h - the headers of a zip archive as named fields, for every reader and writer of one.
  * Source: PKWARE APPNOTE.TXT, by the sections given. Numbers are little-endian.
  *
  *   local header (4.3.7)               central header (4.3.12), one for each entry of the directory
@@ -40,7 +40,7 @@
  *   zip64 locator (4.3.15), before the end of central directory:
  *    0  4  50 4B 06 07    4  4  disk of the zip64 end    8  8  its offset   16  4  number of disks
  *
- * Nothing is held against anything here: what two headers that differ mean is for the caller.
+ * No headers are compared here; that is for the caller.
  */
 #ifndef CODEC_ZIP_HEADER_H
 #define CODEC_ZIP_HEADER_H
@@ -60,11 +60,18 @@
 #define ZIP_END_SIZE       22u
 #define ZIP64_END_SIZE     56u
 #define ZIP64_LOCATOR_SIZE 20u
-#define ZIP_LOCAL_CRC      14u /* where in the header it stands, for those who patch it */
+#define ZIP_LOCAL_CRC      14u /* offset in the header, for patches */
 #define ZIP_CENTRAL_CRC    16u
 #define ZIP_STORED         0u
 #define ZIP_DEFLATED       8u
-#define ZIP_1980           0x00210000u /* the first date there is, at midnight */
+#define ZIP_MAX_NAME       65535u /* also of extra fields and comment: their lengths have 16 bits */
+#define ZIP_VERSION        10u    /* version needed and made by … */
+#define ZIP_VERSION_ZIP64  45u    /* … with zip64 fields */
+#define ZIP64_END_LEAD     12u    /* bytes of the zip64 end record that its size field does not count */
+#define ZIP_DISK_IN_ZIP64  0xFFFFu
+#define ZIP_FIELD_ZIP64    0x0001u
+#define ZIP_FIELD_UNICODE  0x7075u     /* Info-ZIP Unicode Path (4.6.9): another name */
+#define ZIP_1980           0x00210000u /* 1980-01-01 00:00, the first MS-DOS date */
 
 /* Bits of the flags (4.4.4). */
 #define ZIP_FLAG_ENCRYPTED  0x0001u
@@ -84,10 +91,10 @@ struct zip_header {
     uint32_t attributes; /* the external ones */
 };
 
-/* zip_parse_local, zip_parse_central - the fixed part, whatever its signature. */
+/* zip_parse_local, zip_parse_central - parses the fixed fields, whatever the signature. */
 struct zip_header zip_parse_local(const unsigned char bytes[ZIP_LOCAL_SIZE]);
 struct zip_header zip_parse_central(const unsigned char bytes[ZIP_CENTRAL_SIZE]);
-/* zip_local_length, zip_central_length - with all that belongs to the header: below 2^18. */
+/* zip_local_length, zip_central_length - the size of the header with its variable fields, below 2^18. */
 static inline uint32_t zip_local_length(const struct zip_header *h)
 {
     return ZIP_LOCAL_SIZE + h->name_len + h->extra_len;
@@ -96,39 +103,40 @@ static inline uint32_t zip_central_length(const struct zip_header *h)
 {
     return ZIP_CENTRAL_SIZE + h->name_len + h->extra_len + h->comment_len;
 }
-/* zip_read_local - zip_parse_local of what SRC has at AT. */
+/* zip_read_local - zip_parse_local of the bytes of SRC at AT. */
 ckpt_status zip_read_local(source *src, uint64_t at, struct zip_header *h, ckpt_error *err);
 /* zip_has_signature - are the four bytes at AT of SRC, if it has them, this one? */
 bool zip_has_signature(source *src, uint64_t at, uint32_t signature);
 
-/* zip64_resolve - sizes and offset of H that are FFFFFFFF become those of the first zip64 field in EXTRA, if
- * it has one, and 0 where that lacks them. False: it lacks some, or a field before it is cut. *UNUSED, or
- * NULL: how many bytes of it replace nothing. */
+/* zip64_resolve - replaces sizes and offset of H that are FFFFFFFF by those of the first zip64 field in
+ * EXTRA, if there is one, or by 0 if it lacks them. False: it lacks some, or a field before it is
+ * truncated. *UNUSED, unless NULL: how many of its bytes were not needed. */
 bool zip64_resolve(struct zip_header *h, cursor extra, size_t *unused);
-/* zip64_length - of the field that H has when it is written; 0: none. */
+/* zip64_length - the size of the zip64 field that H needs; 0: none. */
 uint16_t zip64_length(const struct zip_header *h);
 
-/* zip_put_local - H of a member called NAME, with a zip64 field where a size needs one and, as the last extra
- * field, one of PAD bytes that only fills. Lengths and version needed are found here. */
+/* zip_put_local - writes H for a member called NAME, with a zip64 field if a size needs one and a last
+ * extra field with PAD bytes of padding. Computes the lengths and the version needed. */
 #define ZIP_PAD_FIELD 4u /* the id and length of the filling field */
 void zip_put_local(buf *b, const struct zip_header *h, ckpt_str name, uint16_t pad);
-/* zip_put_central - likewise, without a comment. */
+/* zip_put_central - the same, without padding or comment. */
 void zip_put_central(buf *b, const struct zip_header *h, ckpt_str name);
 
-/* What a data descriptor may have: a signature, sizes of 64 bits. */
+/* The forms of a data descriptor: with a signature, with 64-bit sizes. */
 enum { ZIP_SIGNED = 1, ZIP_WIDE = 2 };
 
 struct zip_descriptor {
     uint32_t crc;
     uint64_t csize, usize;
-    uint32_t length; /* of itself */
+    uint32_t length; /* of the descriptor */
 };
 
 #define ZIP_DESCRIPTOR_MAX 24u
 
-/* zip_parse_descriptor - the N bytes as one of this FORM. False: too few, or another signature. */
+/* zip_parse_descriptor - parses the N bytes as a descriptor of this FORM. False: too few, or another
+ * signature. */
 bool zip_parse_descriptor(const unsigned char *bytes, size_t n, unsigned form, struct zip_descriptor *d);
-/* zip_put_descriptor - signed, and with 32 bits for each size. */
+/* zip_put_descriptor - writes one with a signature and 32-bit sizes. */
 void zip_put_descriptor(buf *b, uint32_t crc, uint32_t csize, uint32_t usize);
 
 /* An end of central directory, or the zip64 one. */
@@ -147,7 +155,8 @@ struct zip64_locator {
 struct zip_end_record zip_parse_end(const unsigned char bytes[ZIP_END_SIZE]);
 struct zip_end_record zip64_parse_end(const unsigned char bytes[ZIP64_END_SIZE]);
 struct zip64_locator zip64_parse_locator(const unsigned char bytes[ZIP64_LOCATOR_SIZE]);
-/* zip_put_ends - the zip64 end, which stands at AT, its locator, the end: entries, size, offset of R. */
+/* zip_put_ends - writes the zip64 end record, which is at AT, its locator and the end record, with entries,
+ * size and offset of R. */
 #define ZIP_ENDS_SIZE (ZIP64_END_SIZE + ZIP64_LOCATOR_SIZE + ZIP_END_SIZE)
 void zip_put_ends(buf *b, const struct zip_end_record *r, uint64_t at);
 

@@ -1,15 +1,13 @@
 /*
- * zip_layout.c - an archive's directory and members, by offset. The layout of the headers is in
- * zip_header.h.
+ * zip_layout.c - reads the directory of an archive and checks where its members are. The layout of the
+ * headers is in zip_header.h.
  *
- * torch (its copy of miniz) leaves CRC and sizes 0 in local headers, sets bit 3 of the flags,
- * writes dates of 0, and beyond 4 GiB a zip64 field that means something else than the standard
- * says: sizes are taken from the central header alone, and local ones are only held against it
- * where they are given.
+ * torch (its copy of miniz) leaves CRC and sizes 0 in local headers, sets bit 3 of the flags, writes dates
+ * of 0, and beyond 4 GiB a zip64 field that does not follow the APPNOTE: sizes are taken from the central
+ * header, and local ones are only compared with it if they are given.
  *
- * Refused: entries that reach out of the file or into each other (two entries
- * for one payload included), local headers with another name or method than
- * the directory's (CVE-2025-1944 lived on that), stored members of two sizes.
+ * Refused: entries that reach beyond the file or overlap (also two entries for one payload), local headers
+ * with another name or method than the directory has (CVE-2025-1944), stored members with two sizes.
  */
 #include "codec/zip.h"
 
@@ -25,59 +23,64 @@
 #include "io/reader.h"
 
 #define WINDOW       (256u * 1024u)
-#define NEAR_HEADERS 4096u  /* closer than this, local headers are read by the window */
-#define SOME_EXTRA   128u   /* what torch writes behind a name, to align the payload, is no longer */
-#define WALKED       1024u  /* entries whose names zip_walk has in memory */
-#define DEFLATE_MAX  1032u  /* no deflated byte gives more */
+#define MAX_HEADER_GAP    4096u /* local headers closer than this are read through the window */
+#define ALIGNMENT_EXTRA       128u  /* at most what torch writes after a name to align the payload */
+#define ENTRIES_PER_ARENA 1024u /* zip_visit_entries keeps so many names in memory */
+#define DEFLATE_MAX       1032u /* the most bytes that one deflated byte can give */
 
 struct zip_window {
     uint64_t pos;
     size_t len;
-    unsigned char bytes[]; /* WINDOW, or as many as the file has */
+    unsigned char bytes[]; /* WINDOW, or the size of a smaller file */
 };
 
-static uint64_t here(const zip *z, uint64_t off) { return source_pos(z->src, off); }
+static uint64_t to_file_offset(const zip *z, uint64_t off) { return source_pos(z->src, off); }
 
 /* ------------------------------------------------------------- directory */
 
-/* in_entry - ST, in the words of ERR, is about E. */
-static ckpt_status in_entry(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
+/* name_entry - adds the name of E to the error. */
+static ckpt_status name_entry(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
 {
     fail_where(err, "%.*s", STR_ARG(e->name));
-    fail_default_place(err, CKPT_NO_OFFSET, STR_LIT("an entry without a name"));
+    fail_add_place(err, CKPT_NO_OFFSET, STR_LIT("an entry without a name"));
     return st;
 }
 
-/* bad_entry - its FIELD is N, MUST says what it has to be. */
-static ckpt_status bad_entry(const zip *z, uint64_t at, const struct zip_entry *e, const char *field,
-                             uint64_t n, const char *must, ckpt_error *err)
+/* fail_entry - reports that FIELD of E is N; MUST is what it has to be. */
+static ckpt_status fail_entry(const zip *z, uint64_t at, const struct zip_entry *e, const char *field,
+                              uint64_t n, const char *must, ckpt_error *err)
 {
-    return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at), "%s {%llu}, must be {=%s}", field,
-                            (unsigned long long)n, must), err);
+    return name_entry(e,
+                      fail(err, CKPT_EFORMAT, to_file_offset(z, at), "%s {%llu}, must be {=%s}", field,
+                           (unsigned long long)n, must),
+                      err);
 }
 
-static ckpt_status past_end(const zip *z, uint64_t at, uint64_t need, uint64_t left, ckpt_error *err)
+static ckpt_status fail_short_directory(const zip *z, uint64_t at, uint64_t need, uint64_t left,
+                                        ckpt_error *err)
 {
-    return fail(err, CKPT_EFORMAT, here(z, at), "an entry needs {=%llu bytes}, the directory has {%llu} left",
-                (unsigned long long)need, (unsigned long long)left);
+    return fail(err, CKPT_EFORMAT, to_file_offset(z, at),
+                "an entry needs {=%llu bytes}, the directory has {%llu} left", (unsigned long long)need,
+                (unsigned long long)left);
 }
 
-/* read_entry - the central header at R and its name, checked as far as it stands alone. */
+/* read_entry - reads the central header at R with its name, and checks what can be checked without other
+ * headers. */
 static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error *err)
 {
     uint64_t at = r->pos, left = reader_left(r);
     const unsigned char *b = reader_peek(r, left < ZIP_CENTRAL_SIZE ? (size_t)left : ZIP_CENTRAL_SIZE);
     if (!b)
         return r->status;
-    char found[BYTES_SHOWN];
+    char found[TEXT_BYTES_SIZE];
     if (left >= 4 && load_u32le(b) != ZIP_CENTRAL)
-        return fail(err, CKPT_EFORMAT, here(z, at), "found {%s}, an entry begins with {=50 4b 01 02}",
-                    text_bytes_found(b, 4, found));
+        return fail(err, CKPT_EFORMAT, to_file_offset(z, at),
+                    "found {%s}, an entry begins with {=50 4b 01 02}", text_bytes_found(b, 4, found));
     if (left < ZIP_CENTRAL_SIZE)
-        return past_end(z, at, ZIP_CENTRAL_SIZE, left, err);
+        return fail_short_directory(z, at, ZIP_CENTRAL_SIZE, left, err);
     struct zip_header h = zip_parse_central(b);
     if (left < zip_central_length(&h))
-        return past_end(z, at, zip_central_length(&h), left, err);
+        return fail_short_directory(z, at, zip_central_length(&h), left, err);
     b = reader_take(r, zip_central_length(&h));
     if (!b)
         return r->status;
@@ -85,37 +88,40 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     if (!e->name.ptr)
         return fail_memory(err);
     if (!zip64_resolve(&h, cursor_of(b + ZIP_CENTRAL_SIZE + h.name_len, h.extra_len, 0), NULL))
-        return bad_entry(z, at, e, "its extra fields have a length of", h.extra_len,
-                         "enough for the zip64 sizes that they stand for", err);
+        return fail_entry(z, at, e, "its extra fields have a length of", h.extra_len,
+                          "enough for the zip64 sizes that they stand for", err);
     e->flags = h.flags;
     e->method = h.method;
     e->crc = h.crc;
     e->csize = h.csize;
     e->usize = h.usize;
-    if (h.disk != 0 && h.disk != 0xFFFF)
-        return bad_entry(z, at, e, "the number of its disk is", h.disk, "0, as in an archive of one part",
-                         err);
+    if (h.disk != 0 && h.disk != ZIP_DISK_IN_ZIP64)
+        return fail_entry(z, at, e, "the number of its disk is", h.disk, "0, as in an archive of one part",
+                          err);
     if (!checked_add(h.offset, z->shift, &e->header))
-        return bad_entry(z, at, e, "its offset is", h.offset, "below 2^64 from the file's beginning", err);
+        return fail_entry(z, at, e, "its offset is", h.offset, "below 2^64 from the file's beginning", err);
     if (e->method == ZIP_STORED && e->csize != e->usize && !(e->flags & ZIP_FLAG_ENCRYPTED))
-        return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at),
-                                "stored as it is, yet its sizes are {=%llu} and {%llu}",
-                                (unsigned long long)e->csize, (unsigned long long)e->usize), err);
+        return name_entry(e,
+                          fail(err, CKPT_EFORMAT, to_file_offset(z, at),
+                               "stored uncompressed, but its sizes are {=%llu} and {%llu}",
+                               (unsigned long long)e->csize, (unsigned long long)e->usize),
+                          err);
     if (e->method == ZIP_DEFLATED && e->usize / DEFLATE_MAX > e->csize)
-        return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at),
-                                "%llu deflated bytes cannot hold {the %llu} that they are said to, "
-                                "{=%u each} at most", (unsigned long long)e->csize,
-                                (unsigned long long)e->usize, DEFLATE_MAX), err);
+        return name_entry(e,
+                          fail(err, CKPT_EFORMAT, to_file_offset(z, at),
+                               "%llu deflated bytes cannot inflate to {%llu bytes}, only to {=%u each}",
+                               (unsigned long long)e->csize, (unsigned long long)e->usize, DEFLATE_MAX),
+                          err);
     return CKPT_OK;
 }
 
-static ckpt_str name_of(const void *user, uint32_t i) { return ((const zip *)user)->entries[i].name; }
+static ckpt_str get_entry_name(const void *user, uint32_t i) { return ((const zip *)user)->entries[i].name; }
 
-/* past_count - some readers go by the count, others by the size. */
-static ckpt_status past_count(const zip *z, const reader *r, ckpt_error *err)
+/* fail_uncounted_entries - readers that use the count see other entries than those that use the size. */
+static ckpt_status fail_uncounted_entries(const zip *z, const reader *r, ckpt_error *err)
 {
-    (void)fail(err, CKPT_EFORMAT, here(z, z->directory),
-               "the directory goes on for {%llu bytes} after the entries that are counted, {=%zu}",
+    (void)fail(err, CKPT_EFORMAT, to_file_offset(z, z->directory),
+               "the directory has {%llu more bytes} after the entries that are counted, {=%zu}",
                (unsigned long long)reader_left(r), z->n);
     fail_hint(err, "programs would not agree on what this archive holds; do not trust it");
     return CKPT_EFORMAT;
@@ -125,7 +131,7 @@ static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
 {
     z->entries = arena_array(z->a, z->n, sizeof *z->entries);
     z->order = arena_array(z->a, z->n, sizeof *z->order);
-    z->names = map_new_index(z->n, name_of, z);
+    z->names = map_new_index(z->n, get_entry_name, z);
     if (!z->entries || !z->order || !z->names)
         return fail_memory(err);
     z->crc_none = z->n > 0;
@@ -140,7 +146,7 @@ static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
         if (e->crc)
             z->crc_none = false;
     }
-    return reader_left(r) == 0 ? CKPT_OK : past_count(z, r, err);
+    return reader_left(r) == 0 ? CKPT_OK : fail_uncounted_entries(z, r, err);
 }
 
 /* ------------------------------------------------------------------ extents */
@@ -150,7 +156,7 @@ struct extent {
     uint32_t entry;
 };
 
-static int extent_compare(const void *a, const void *b)
+static int compare_extents(const void *a, const void *b)
 {
     const struct extent *x = a, *y = b;
     if (x->at != y->at)
@@ -172,27 +178,27 @@ static ckpt_status sort_entries(zip *z, ckpt_error *err)
         return fail_memory(err);
     for (size_t i = 0; i < z->n; i++)
         x[i] = (struct extent){z->entries[i].header, (uint32_t)i};
-    qsort(x, z->n, sizeof *x, extent_compare);
+    qsort(x, z->n, sizeof *x, compare_extents);
     for (size_t i = 0; i < z->n; i++)
         z->order[i] = x[i].entry;
     free(x);
     return CKPT_OK;
 }
 
-/* entry_pos - where in the directory entry I stands. */
-static uint64_t entry_pos(const zip *z, size_t i)
+/* find_central_header - the file offset of the central header of entry I. */
+static uint64_t find_central_header(const zip *z, size_t i)
 {
     uint64_t at = z->directory;
     unsigned char b[ZIP_CENTRAL_SIZE];
     while (i-- > 0 && source_read(z->src, at, b, sizeof b, NULL) == CKPT_OK) {
         struct zip_header h = zip_parse_central(b);
-        at += zip_central_length(&h); /* bounded: all of them were read there */
+        at += zip_central_length(&h); /* bounded: all of them were read before */
     }
-    return here(z, at);
+    return to_file_offset(z, at);
 }
 
-/* check_extents - each entry between its header and what comes next, the
- * shortest local header assumed; zip_data looks again when it knows it. */
+/* check_extents - each entry must end before the next one, with the shortest local header;
+ * zip_locate_payload checks again with the real one. */
 static ckpt_status check_extents(zip *z, ckpt_error *err)
 {
     CKPT_TRY(sort_entries(z, err));
@@ -208,11 +214,11 @@ static ckpt_status check_extents(zip *z, ckpt_error *err)
         }
         if (limit == z->directory)
             (void)fail(
-                err, CKPT_EFORMAT, entry_pos(z, z->order[i]),
+                err, CKPT_EFORMAT, find_central_header(z, z->order[i]),
                 "its {%llu bytes} with their header do not fit {=between %llu and the directory at %llu}",
                 (unsigned long long)e->csize, (unsigned long long)e->header, (unsigned long long)limit);
         else
-            (void)fail(err, CKPT_EFORMAT, here(z, e->header),
+            (void)fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
                        "its {%llu bytes at offset %llu} overlap {=the next entry at %llu}",
                        (unsigned long long)e->csize, (unsigned long long)e->header,
                        (unsigned long long)limit);
@@ -229,16 +235,15 @@ static ckpt_status open_directory(zip *z, ckpt_error *err)
     struct zip_end end;
     CKPT_TRY(zip_end_find(z->src, &end, err));
     if (end.n >= MAP_NONE)
-        return fail(err, CKPT_ELIMIT, here(z, end.at),
-                    "{%llu entries} are more than {=an archive of tensors} has",
-                    (unsigned long long)end.n);
+        return fail(err, CKPT_ELIMIT, to_file_offset(z, end.at),
+                    "{%llu entries} are more than {=an archive of tensors} has", (unsigned long long)end.n);
     z->n = (size_t)end.n;
     z->directory = end.offset;
     z->end = end.end;
     z->shift = end.shift;
     arena_expect(z->a, end.n, 1024);
     reader r;
-    /* bounded: zip_end_find saw it inside the file */
+    /* bounded: zip_end_find found it in the file */
     ckpt_status st = reader_init(&r, z->src, end.offset, end.offset + end.size, err);
     if (st == CKPT_OK)
         st = read_entries(z, &r, err);
@@ -246,18 +251,27 @@ static ckpt_status open_directory(zip *z, ckpt_error *err)
     return st == CKPT_OK ? check_extents(z, err) : st;
 }
 
-ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err)
+zip *zip_new(source *src, arena *a)
 {
     zip *z = calloc(1, sizeof *z);
+    if (z) {
+        pthread_mutex_init(&z->lock, NULL);
+        z->src = source_ref(src);
+        z->a = a;
+    }
+    return z;
+}
+
+ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err)
+{
+    zip *z = zip_new(src, a);
     if (!z)
         return fail_memory(err);
-    z->src = source_ref(src);
-    z->a = a;
     ckpt_status st = source_locate(src, err);
     if (st == CKPT_OK)
         st = open_directory(z, err);
     if (st != CKPT_OK) {
-        fail_default_place(err, CKPT_NO_OFFSET, STR_LIT("zip directory"));
+        fail_add_place(err, CKPT_NO_OFFSET, STR_LIT("zip directory"));
         zip_close(z);
         return st;
     }
@@ -274,37 +288,39 @@ void zip_close(zip *z)
     map_free(z->folded);
     free(z->window);
     source_unref(z->src);
+    pthread_mutex_destroy(&z->lock);
     free(z);
 }
 
-static ckpt_status walk_entries(zip *z, reader *r, zip_each *each, void *user, ckpt_error *err)
+static ckpt_status visit_entries(zip *z, reader *r, zip_entry_visitor *each, void *user, ckpt_error *err)
 {
     for (size_t i = 0; i < z->n; i++) {
         struct zip_entry e = {0};
-        if (i % WALKED == 0) { /* names that nobody keeps */
+        if (i % ENTRIES_PER_ARENA == 0) { /* earlier names are no longer needed */
             arena_free(z->a);
             z->a = arena_new(UINT64_MAX);
         }
         CKPT_TRY(z->a ? read_entry(z, r, &e, err) : fail_memory(err));
         CKPT_TRY(each(user, i, &e, err));
     }
-    return reader_left(r) == 0 ? CKPT_OK : past_count(z, r, err);
+    return reader_left(r) == 0 ? CKPT_OK : fail_uncounted_entries(z, r, err);
 }
 
-ckpt_status zip_walk(source *src, zip_each *each, void *user, size_t *n, ckpt_error *err)
+ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, size_t *n, ckpt_error *err)
 {
     struct zip_end end;
     zip z = {.src = src};
     reader r;
     CKPT_TRY(zip_end_find(src, &end, err));
     if (end.shift || end.end != src->size || end.n >= MAP_NONE)
-        return fail(err, CKPT_EFORMAT, here(&z, end.at), "{the archive} is not {=all that the file holds}");
+        return fail(err, CKPT_EFORMAT, to_file_offset(&z, end.at),
+                    "{the archive} is not {=all that the file holds}");
     z.n = *n = (size_t)end.n;
     z.directory = end.offset;
     /* bounded: zip_end_find saw it inside the file */
     ckpt_status st = reader_init(&r, src, end.offset, end.offset + end.size, err);
     if (st == CKPT_OK)
-        st = walk_entries(&z, &r, each, user, err);
+        st = visit_entries(&z, &r, each, user, err);
     reader_free(&r);
     arena_free(z.a);
     return st;
@@ -330,7 +346,7 @@ void zip_free_names(zip *z)
     z->names = NULL;
 }
 
-static void fold(char *p, size_t n)
+static void lowercase_ascii(char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (p[i] >= 'A' && p[i] <= 'Z')
@@ -339,8 +355,8 @@ static void fold(char *p, size_t n)
 
 #define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
 
-/* has_capital - eight bytes at a time: the high bit of each that, without its own,
- * is at least 'A' and at most 'Z', and had none. */
+/* has_capital - tests eight bytes at a time: sets the high bit of each byte whose low seven bits are 'A' to
+ * 'Z' and whose high bit was 0. */
 static bool has_capital(ckpt_str s)
 {
     size_t i = 0;
@@ -355,7 +371,7 @@ static bool has_capital(ckpt_str s)
     return false;
 }
 
-ckpt_status zip_fold(zip *z, ckpt_error *err)
+ckpt_status zip_index_case_folded(zip *z, ckpt_error *err)
 {
     z->folded = map_new(0);
     for (size_t i = 0; z->folded && i < z->n; i++) {
@@ -367,26 +383,26 @@ ckpt_status zip_fold(zip *z, ckpt_error *err)
         folded = arena_str(z->a, name);
         if (!folded.ptr)
             return fail_memory(err);
-        fold((char *)(uintptr_t)folded.ptr, folded.len); /* ours, just made */
+        lowercase_ascii((char *)(uintptr_t)folded.ptr, folded.len); /* our own copy */
         if (!map_put(z->folded, folded, (uint32_t)i, NULL))
             return fail_memory(err);
     }
-    z->name = arena_alloc(z->a, z->longest + 1);
-    return z->folded && z->name ? CKPT_OK : fail_memory(err);
+    z->lookup_name = arena_alloc(z->a, z->longest + 1);
+    return z->folded && z->lookup_name ? CKPT_OK : fail_memory(err);
 }
 
-int64_t zip_find_fold(const zip *z, ckpt_str folder, ckpt_str name)
+int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name)
 {
     if (folder.len > z->longest || name.len > z->longest - folder.len)
         return -1;
-    ckpt_str whole = str_of(z->name, folder.len + name.len); /* bounded: by the longest name */
+    ckpt_str whole = str_of(z->lookup_name, folder.len + name.len); /* bounded: by the longest name */
     if (folder.len)
-        memcpy(z->name, folder.ptr, folder.len);
-    memcpy(z->name + folder.len, name.ptr, name.len); /* bounded: likewise */
+        memcpy(z->lookup_name, folder.ptr, folder.len);
+    memcpy(z->lookup_name + folder.len, name.ptr, name.len); /* bounded: likewise */
     int64_t exact = zip_find(z, whole);
     if (exact >= 0)
         return exact;
-    fold(z->name, whole.len);
+    lowercase_ascii(z->lookup_name, whole.len);
     int64_t lower = zip_find(z, whole);
     uint32_t i = map_get(z->folded, whole);
     return lower >= 0 ? lower : i == MAP_NONE ? -1 : (int64_t)i;
@@ -394,10 +410,10 @@ int64_t zip_find_fold(const zip *z, ckpt_str folder, ckpt_str name)
 
 /* ------------------------------------------------------------ local headers */
 
-/* window_at - at least N <= WINDOW bytes at OFF, which may be too many for the file; MORE
- * reads on for the neighbours. */
-static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const unsigned char **out,
-                             ckpt_error *err)
+/* read_window - *OUT has at least N <= WINDOW bytes at OFF; fails if the file ends before. MORE: fills the
+ * window, for the next headers. */
+static ckpt_status read_window(zip *z, uint64_t off, size_t n, bool more, const unsigned char **out,
+                               ckpt_error *err)
 {
     struct zip_window *w = z->window;
     if (!w) {
@@ -408,7 +424,7 @@ static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const un
     }
     if (off < w->pos || !range_within(off - w->pos, n, w->len) || w->len == 0) {
         uint64_t left = off < z->src->size ? z->src->size - off : 0;
-        size_t want = more ? WINDOW : n + SOME_EXTRA, take = left < want ? (size_t)left : want;
+        size_t want = more ? WINDOW : n + ALIGNMENT_EXTRA, take = left < want ? (size_t)left : want;
         take = take < n ? n : take < WINDOW ? take : WINDOW;
         w->pos = off;
         w->len = 0;
@@ -420,86 +436,103 @@ static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const un
     return CKPT_OK;
 }
 
-static ckpt_status differs(const zip *z, const struct zip_entry *e, const char *what, uint64_t local,
-                           uint64_t central, ckpt_error *err)
+static ckpt_status fail_header_differs(const zip *z, const struct zip_entry *e, const char *what,
+                                       uint64_t local, uint64_t central, ckpt_error *err)
 {
-    return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
-                            "%s is {%llu} in its local header, {=%llu} in the directory", what,
-                            (unsigned long long)local, (unsigned long long)central), err);
+    return name_entry(e,
+                      fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
+                           "%s is {%llu} in its local header, {=%llu} in the directory", what,
+                           (unsigned long long)local, (unsigned long long)central),
+                      err);
 }
 
-/* check_sizes - CRC and sizes of the local header, where it has them. */
+/* check_sizes - compares CRC and sizes of the local header, if it has them, with those in the directory. */
 static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_header h, cursor extra,
                                ckpt_error *err)
 {
     if ((h.flags & ZIP_FLAG_DESCRIPTOR) || (h.csize == 0 && h.usize == 0 && h.crc == 0))
         return CKPT_OK;
     if (!zip64_resolve(&h, extra, NULL))
-        return differs(z, e, "the length of the zip64 extra field", extra.left, 16, err);
+        return fail_header_differs(z, e, "the length of the zip64 extra field", extra.left, 16, err);
     if (h.crc != e->crc)
-        return differs(z, e, "the CRC-32", h.crc, e->crc, err);
+        return fail_header_differs(z, e, "the CRC-32", h.crc, e->crc, err);
     if (h.csize != e->csize)
-        return differs(z, e, "the stored size", h.csize, e->csize, err);
-    return h.usize == e->usize ? CKPT_OK : differs(z, e, "the size", h.usize, e->usize, err);
+        return fail_header_differs(z, e, "the stored size", h.csize, e->csize, err);
+    return h.usize == e->usize ? CKPT_OK : fail_header_differs(z, e, "the size", h.usize, e->usize, err);
 }
 
 static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
 {
     const unsigned char *b;
-    bool near = z->located && e->limit - e->header <= (z->sequential ? 2 * NEAR_HEADERS : NEAR_HEADERS);
+    bool near = z->located && e->limit - e->header <= (z->sequential ? 2 * MAX_HEADER_GAP : MAX_HEADER_GAP);
     /* bounded: a name has 16 bits of length */
-    CKPT_TRY(window_at(z, e->header, ZIP_LOCAL_SIZE + e->name.len, near, &b, err));
+    CKPT_TRY(read_window(z, e->header, ZIP_LOCAL_SIZE + e->name.len, near, &b, err));
     struct zip_header h = zip_parse_local(b);
     uint64_t end;
-    char found[BYTES_SHOWN];
+    char found[TEXT_BYTES_SIZE];
     if (h.signature != ZIP_LOCAL)
-        return in_entry(e,
-                        fail(err, CKPT_EFORMAT, here(z, e->header),
-                             "found {%s}, a local header begins with {=50 4b 03 04}",
-                             text_bytes_found(b, 4, found)),
-                        err);
+        return name_entry(e,
+                          fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
+                               "found {%s}, a local header begins with {=50 4b 03 04}",
+                               text_bytes_found(b, 4, found)),
+                          err);
     if (h.method != e->method)
-        return differs(z, e, "the method", h.method, e->method, err);
+        return fail_header_differs(z, e, "the method", h.method, e->method, err);
     if ((h.flags ^ e->flags) & ZIP_FLAG_ENCRYPTED)
-        return in_entry(e,
-                        fail(err, CKPT_EFORMAT, here(z, e->header),
-                             "flags {0x%04x} in its local header, {=0x%04x} in the directory: is it "
-                             "encrypted?",
-                             h.flags, e->flags),
-                        err);
+        return name_entry(e,
+                          fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
+                               "flags {0x%04x} in its local header, {=0x%04x} in the directory: is it "
+                               "encrypted?",
+                               h.flags, e->flags),
+                          err);
     if (h.name_len != e->name.len ||
         (h.name_len && memcmp(b + ZIP_LOCAL_SIZE, e->name.ptr, h.name_len) != 0)) {
         size_t shown = h.name_len < e->name.len ? h.name_len : e->name.len;
-        (void)fail(err, CKPT_EFORMAT, here(z, e->header),
+        (void)fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
                    "its local header calls it {\"%.*s\"}, the directory {=\"%.*s\"}; readers would disagree",
                    (int)(shown > 200 ? 200 : shown), (const char *)b + ZIP_LOCAL_SIZE, STR_ARG(e->name));
-        return in_entry(e, CKPT_EFORMAT, err);
+        return name_entry(e, CKPT_EFORMAT, err);
     }
     uint64_t data = e->header + zip_local_length(&h);
     if (!checked_add(data, e->csize, &end) || end > e->limit)
-        return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
-                                "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
-                                (unsigned long long)e->csize, (unsigned long long)data,
-                                (unsigned long long)e->limit), err);
-    CKPT_TRY(window_at(z, e->header, zip_local_length(&h), near, &b, err));
+        return name_entry(e,
+                          fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
+                               "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
+                               (unsigned long long)e->csize, (unsigned long long)data,
+                               (unsigned long long)e->limit),
+                          err);
+    CKPT_TRY(read_window(z, e->header, zip_local_length(&h), near, &b, err));
     CKPT_TRY(check_sizes(z, e, h, cursor_of(b + ZIP_LOCAL_SIZE + h.name_len, h.extra_len, 0), err));
     e->data = data;
     e->data_known = true;
     return CKPT_OK;
 }
 
-ckpt_status zip_data(zip *z, size_t i, ckpt_error *err)
+/* locate_entry - zip_locate_payload, under the lock. */
+static ckpt_status locate_entry(zip *z, struct zip_entry *e, ckpt_error *err)
 {
-    struct zip_entry *e = &z->entries[i];
     return e->data_known ? CKPT_OK : check_local(z, e, err);
 }
 
-void zip_locate(zip *z)
+ckpt_status zip_locate_payload(zip *z, size_t i, ckpt_error *err)
 {
+    struct zip_entry *e = &z->entries[i];
+    if (e->data_known)
+        return CKPT_OK;
+    pthread_mutex_lock(&z->lock);
+    ckpt_status st = locate_entry(z, e, err);
+    pthread_mutex_unlock(&z->lock);
+    return st;
+}
+
+void zip_locate_all(zip *z)
+{
+    pthread_mutex_lock(&z->lock);
     bool done = z->located;
     z->located = true;
     for (size_t i = 0; !done && i < z->n; i++)
-        (void)zip_data(z, z->order[i], NULL);
+        (void)locate_entry(z, &z->entries[z->order[i]], NULL);
+    pthread_mutex_unlock(&z->lock);
 }
 
 /* ------------------------------------------------------------------ members */
@@ -508,52 +541,62 @@ typedef struct {
     source s;
     zip *z;
     size_t entry;
-} member;
+} member_source;
 
 static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    member *m = (member *)s;
-    CKPT_TRY(zip_data(m->z, m->entry, err));
-    /* bounded: the payload lies before limit, inside the file */
+    member_source *m = (member_source *)s;
+    CKPT_TRY(zip_locate_payload(m->z, m->entry, err));
+    /* bounded: the payload ends before limit, in the file */
     return source_read(m->z->src, m->z->entries[m->entry].data + off, out, n, err);
 }
 
 static ckpt_status member_locate(source *s, ckpt_error *err)
 {
-    member *m = (member *)s;
+    member_source *m = (member_source *)s;
     if (s->base != CKPT_NO_OFFSET)
         return CKPT_OK;
-    zip_locate(m->z);
-    CKPT_TRY(zip_data(m->z, m->entry, err));
+    zip_locate_all(m->z);
+    CKPT_TRY(zip_locate_payload(m->z, m->entry, err));
     s->base = source_pos(m->z->src, m->z->entries[m->entry].data);
     return CKPT_OK;
 }
 
-/* It stays in the arena, as twenty thousand of them are made. */
+/* It is in the arena, because there may be very many of them. */
 static void member_close(source *s) { (void)s; }
 
 static void member_sequential(source *s)
 {
-    zip *z = ((member *)s)->z;
-    if (!z->located) /* the threads come when it is */
-        z->sequential = true;
+    zip *z = ((member_source *)s)->z;
+    pthread_mutex_lock(&z->lock);
+    z->sequential = z->sequential || !z->located;
+    pthread_mutex_unlock(&z->lock);
     source_sequential(z->src);
 }
 
 static bool member_extent(source *s, uint64_t off, int *fd, uint64_t *at)
 {
-    member *m = (member *)s;
-    if (zip_data(m->z, m->entry, NULL) != CKPT_OK)
+    member_source *m = (member_source *)s;
+    if (zip_locate_payload(m->z, m->entry, NULL) != CKPT_OK)
         return false;
     uint64_t from = m->z->entries[m->entry].data + off; /* bounded: as in member_read */
     return source_extent(m->z->src, from, fd, at);
+}
+
+static ckpt_status member_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
+{
+    member_source *m = (member_source *)s;
+    CKPT_TRY(zip_locate_payload(m->z, m->entry, err));
+    uint64_t from = m->z->entries[m->entry].data + off; /* bounded: as in member_read */
+    return source_map(m->z->src, from, 1, out, err);
 }
 
 static const struct source_ops member_ops = {.read_at = member_read,
                                              .close = member_close,
                                              .locate = member_locate,
                                              .sequential = member_sequential,
-                                             .extent = member_extent};
+                                             .extent = member_extent,
+                                             .map = member_map};
 
 static const char *method_name(uint16_t method)
 {
@@ -568,25 +611,25 @@ static const char *method_name(uint16_t method)
     }
 }
 
-static ckpt_status lost(const zip *z, const struct zip_entry *e, ckpt_error *err)
+static ckpt_status fail_fault(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
-    return in_entry(e, fail(err, CKPT_ECHECKSUM, here(z, e->header), "%s", e->fault), err);
+    return name_entry(e, fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->header), "%s", e->fault), err);
 }
 
-/* readable - can the bytes of this entry be had? */
-static ckpt_status readable(const zip *z, const struct zip_entry *e, ckpt_error *err)
+/* check_readable - fails unless the bytes of this entry can be read here. */
+static ckpt_status check_readable(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
     if (e->fault)
-        return lost(z, e, err);
+        return fail_fault(z, e, err);
     if (e->flags & ZIP_FLAGS_ENCRYPTED)
-        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header),
+        (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header),
                    "it is {encrypted (flags 0x%04x)}; {=what is not} is read", e->flags);
     else if (e->flags & ZIP_FLAG_PATCH)
-        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header),
-                   "it is {a patch to another file (flags 0x%04x)}; {=whole files} are read",
-                   e->flags);
-    else if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
-        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header),
+        (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header),
+                   "it is {a patch to another file (flags 0x%04x)}; {=complete files} are read", e->flags);
+    else if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED &&
+             !(z->other_methods && inflater_has_method(e->method)))
+        (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header),
                    "it is compressed by {method %u (%s)}; {=stored and deflate} are read", e->method,
                    method_name(e->method));
     else
@@ -596,28 +639,28 @@ static ckpt_status readable(const zip *z, const struct zip_entry *e, ckpt_error 
     return CKPT_EUNSUPPORTED;
 }
 
-/* inflated - a deflated entry. libzip finds the payload by the local header, so
- * ours is held against the directory first. */
-static ckpt_status inflated(zip *z, size_t i, source **out, ckpt_error *err)
+/* open_deflated - a deflated entry as a source. libzip finds the payload by the local header, so that is
+ * compared with the directory first. */
+static ckpt_status open_deflated(zip *z, size_t i, source **out, ckpt_error *err)
 {
     const struct zip_entry *e = &z->entries[i];
-    CKPT_TRY(zip_data(z, i, err));
+    CKPT_TRY(zip_locate_payload(z, i, err));
     if (!z->inflater) {
         source *archive;
         CKPT_TRY(source_slice(z->src, z->shift, z->end - z->shift, &archive, err));
         CKPT_TRY(inflater_open(archive, &z->inflater, err));
     }
-    return inflater_member(z->inflater, i, e->name, e->usize, here(z, e->data), out, err);
+    return inflater_open_member(z->inflater, i, e->name, e->usize, to_file_offset(z, e->data), out, err);
 }
 
-ckpt_status zip_member(zip *z, size_t i, source **out, ckpt_error *err)
+ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
 {
     const struct zip_entry *e = &z->entries[i];
-    CKPT_TRY(readable(z, e, err));
+    CKPT_TRY(check_readable(z, e, err));
     if (e->method != ZIP_STORED)
-        return e->alone ? inflate_source(z->src, e->data, e->csize, e->usize, out, err)
-                        : inflated(z, i, out, err);
-    member *m = ARENA_NEW(z->a, member);
+        return e->raw_deflate ? inflate_source(z->src, e->data, e->csize, e->usize, out, err)
+                              : open_deflated(z, i, out, err);
+    member_source *m = ARENA_NEW(z->a, member_source);
     if (!m)
         return fail_memory(err);
     m->s = (source){.ops = &member_ops,
@@ -643,7 +686,7 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
     CKPT_TRY(source_read(s, 0, bytes, n, err));
     uint32_t crc = crc32_update(0, bytes, n);
     if (!z->crc_none && !e->crc_unknown && crc != e->crc) {
-        (void)fail(err, CKPT_ECHECKSUM, here(z, e->data_known ? e->data : e->header),
+        (void)fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->data_known ? e->data : e->header),
                    "its CRC-32 is {%08x}, the directory says {=%08x}", crc, e->crc);
         fail_hint(err, "the bytes are not those that were saved: get the file again");
         return CKPT_ECHECKSUM;
@@ -652,20 +695,21 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
     return CKPT_OK;
 }
 
-ckpt_status zip_load(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_error *err)
+ckpt_status zip_load_member(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_error *err)
 {
     const struct zip_entry *e = &z->entries[i];
     source *s = NULL;
     ckpt_status st;
     if (e->usize > max || e->usize >= SIZE_MAX)
-        st = fail(err, CKPT_ELIMIT, here(z, e->header), "it has {%llu bytes}, {=at most %llu} are read",
-                  (unsigned long long)e->usize, (unsigned long long)max);
-    else if ((st = zip_member(z, i, &s, err)) == CKPT_OK) {
+        st = fail(err, CKPT_ELIMIT, to_file_offset(z, e->header),
+                  "it has {%llu bytes}, {=at most %llu} are read", (unsigned long long)e->usize,
+                  (unsigned long long)max);
+    else if ((st = zip_open_member(z, i, &s, err)) == CKPT_OK) {
         st = load_member(s, z, e, out, err);
         source_unref(s);
     } else
         return st;
-    if (st != CKPT_OK && err && !err->where[0]) /* a fault of its headers is named already */
-        return in_entry(e, st, err);
+    if (st != CKPT_OK && err && !err->where[0]) /* errors of its headers have the name already */
+        return name_entry(e, st, err);
     return st;
 }

@@ -1,10 +1,10 @@
 /*
- * zip_patch.c - see zip_patch.h. Touched are, of the layout in zip_header.h: CRC-32, where it is
- * given, and name in the local header; the payload; the CRC-32 in the data descriptor; CRC-32 and
- * name in the central header. The end records are written anew after a longer directory.
+ * zip_patch.c - see zip_patch.h. The patches change, of the layout in zip_header.h: name and, if it is
+ * given, CRC-32 in the local header; the payload; the CRC-32 in the data descriptor; CRC-32 and name in the
+ * central header. New end records follow a longer directory.
  *
- * Refused: junk before or after the archive, comments, anything between directory
- * and end records, a descriptor that does not hold what the directory says.
+ * Refused: junk before or after the archive, comments, anything between directory and end records, a
+ * descriptor that contradicts the directory.
  */
 #include "codec/zip_patch.h"
 
@@ -16,22 +16,22 @@
 #include "base/store.h"
 #include "io/reader.h"
 
-#define ALIGN   64u
+#define PAYLOAD_ALIGN 64u
 #define MAX_END (1u << 30)
 
-/* How long the directory is, and where the central header of one entry is in it. */
+/* The size of the directory, and the offset of the central header of one entry in it. */
 struct directory {
     size_t n;
     size_t central;
 };
 
-static ckpt_status unclean(ckpt_error *err, uint64_t at, const char *why)
+static ckpt_status refuse_in_place(ckpt_error *err, uint64_t at, const char *why)
 {
     return fail(err, CKPT_EUNSUPPORTED, at, "%s; it is not edited in place", why);
 }
 
-/* pass_directory - R goes over the central headers of Z, that of entry I is D's. */
-static void pass_directory(const zip *z, reader *r, size_t i, struct directory *d)
+/* measure_directory - skips all central headers of Z at R; D is set for entry I. */
+static void measure_directory(const zip *z, reader *r, size_t i, struct directory *d)
 {
     for (size_t k = 0; k < z->n && r->status == CKPT_OK; k++) {
         size_t at = (size_t)(r->pos - z->directory); /* bounded: it began there */
@@ -44,39 +44,40 @@ static void pass_directory(const zip *z, reader *r, size_t i, struct directory *
     d->n = (size_t)(r->pos - z->directory); /* bounded: likewise */
 }
 
-/* only_ends - is what R has left nothing but the end records? */
-static bool only_ends(reader *r)
+/* has_only_end_records - are the end records all that R has left? */
+static bool has_only_end_records(reader *r)
 {
     uint64_t left = reader_left(r);
     const unsigned char *b = left == ZIP_ENDS_SIZE ? reader_take(r, ZIP_ENDS_SIZE) : NULL;
     if (!b)
         return left == ZIP_END_SIZE;
     struct zip_end_record wide = zip64_parse_end(b);
-    return wide.signature == ZIP64_END && wide.follows == ZIP64_END_SIZE - 12 &&
+    return wide.signature == ZIP64_END && wide.follows == ZIP64_END_SIZE - ZIP64_END_LEAD &&
            zip64_parse_locator(b + ZIP64_END_SIZE).signature == ZIP64_LOCATOR;
 }
 
-/* find_central - in the directory, and nothing but the end records may follow that. */
+/* find_central - finds the central header of entry I; fails if anything but end records follows the
+ * directory. */
 static ckpt_status find_central(zip *z, size_t i, struct directory *d, ckpt_error *err)
 {
     uint64_t left = z->src->size - z->directory; /* bounded: it was found in the file */
     reader r;
     if (z->shift || z->end != z->src->size)
-        return unclean(err, CKPT_NO_OFFSET, "unreferenced bytes before or after the archive");
+        return refuse_in_place(err, CKPT_NO_OFFSET, "unreferenced bytes before or after the archive");
     if (left > MAX_END)
-        return unclean(err, z->directory, "the directory has more than 1 GiB");
+        return refuse_in_place(err, z->directory, "the directory has more than 1 GiB");
     CKPT_TRY(reader_init(&r, z->src, z->directory, z->src->size, err));
-    pass_directory(z, &r, i, d);
-    bool clean = only_ends(&r);
+    measure_directory(z, &r, i, d);
+    bool clean = has_only_end_records(&r);
     ckpt_status st = r.status;
     reader_free(&r);
     if (st != CKPT_OK && st != CKPT_ETRUNCATED)
         return st;
     return clean ? CKPT_OK
-                 : unclean(err, z->directory, "more than the end records after the directory");
+                 : refuse_in_place(err, z->directory, "more than the end records after the directory");
 }
 
-/* read_directory - its bytes, N of them, to be freed. */
+/* read_directory - its N bytes, to be freed. */
 static ckpt_status read_directory(zip *z, size_t n, unsigned char **out, ckpt_error *err)
 {
     *out = malloc(n + 1); /* bounded: by MAX_END */
@@ -88,7 +89,7 @@ static ckpt_status read_directory(zip *z, size_t n, unsigned char **out, ckpt_er
     return st;
 }
 
-static ckpt_status add(struct patches *out, uint64_t at, ckpt_str bytes, ckpt_error *err)
+static ckpt_status add_patch(struct patches *out, uint64_t at, ckpt_str bytes, ckpt_error *err)
 {
     if (!bytes.ptr)
         return fail_memory(err);
@@ -96,26 +97,27 @@ static ckpt_status add(struct patches *out, uint64_t at, ckpt_str bytes, ckpt_er
                                        : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "too many patches");
 }
 
-static ckpt_str number32(arena *a, uint32_t v)
+static ckpt_str make_u32le(arena *a, uint32_t v)
 {
     unsigned char b[4];
     store_u32le(b, v);
     return arena_str(a, str_of((const char *)b, 4));
 }
 
-/* find_descriptor_crc - where the CRC-32 after the payload of E is. */
+/* find_descriptor_crc - *AT is the offset of the CRC-32 after the payload of E. */
 static ckpt_status find_descriptor_crc(zip *z, const struct zip_entry *e, uint64_t *at, ckpt_error *err)
 {
     unsigned char b[8];
-    uint64_t end = e->data + e->csize; /* bounded: zip_data saw it before limit */
+    uint64_t end = e->data + e->csize; /* bounded: zip_locate_payload saw it before limit */
     if (!range_within(end, sizeof b, e->limit))
-        return unclean(err, end, "the data descriptor of its pickle is missing");
+        return refuse_in_place(err, end, "the data descriptor of its pickle is missing");
     CKPT_TRY(source_read(z->src, end, b, sizeof b, err));
     bool is_signed = load_u32le(b) == ZIP_DESCRIPTOR && load_u32le(b + 4) == e->crc;
     *at = is_signed ? end + 4 : end; /* bounded: by range_within */
     if (is_signed || load_u32le(b) == e->crc)
         return CKPT_OK;
-    return unclean(err, end, "the data descriptor of its pickle has another CRC-32 than the directory");
+    return refuse_in_place(err, end,
+                           "the data descriptor of its pickle has another CRC-32 than the directory");
 }
 
 ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *out, ckpt_error *err)
@@ -124,31 +126,31 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
     struct directory d = {0};
     struct zip_header local;
     uint64_t at = 0;
-    CKPT_TRY(zip_data(z, i, err));
+    CKPT_TRY(zip_locate_payload(z, i, err));
     CKPT_TRY(find_central(z, i, &d, err));
     CKPT_TRY(zip_read_local(z->src, e->header, &local, err));
-    ckpt_str crc = number32(z->a, crc32_update(0, bytes.ptr, bytes.len));
+    ckpt_str crc = make_u32le(z->a, crc32_update(0, bytes.ptr, bytes.len));
     bool recorded = !z->crc_none, given = recorded && local.crc == e->crc && e->crc;
     out->old_size = out->new_size = z->src->size;
     if (given) /* bounded: the header was read */
-        CKPT_TRY(add(out, e->header + ZIP_LOCAL_CRC, crc, err));
-    CKPT_TRY(add(out, e->data, bytes, err));
+        CKPT_TRY(add_patch(out, e->header + ZIP_LOCAL_CRC, crc, err));
+    CKPT_TRY(add_patch(out, e->data, bytes, err));
     if (recorded && (local.flags & ZIP_FLAG_DESCRIPTOR)) {
         CKPT_TRY(find_descriptor_crc(z, e, &at, err));
-        CKPT_TRY(add(out, at, crc, err));
+        CKPT_TRY(add_patch(out, at, crc, err));
     }
-    if (recorded) /* bounded: the header lies in the directory */
-        CKPT_TRY(add(out, z->directory + d.central + ZIP_CENTRAL_CRC, crc, err));
+    if (recorded) /* bounded: the header is in the directory */
+        CKPT_TRY(add_patch(out, z->directory + d.central + ZIP_CENTRAL_CRC, crc, err));
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------- undoing */
 
-/* load - the payload of entry I. */
-static ckpt_str load(zip *z, size_t i)
+/* load_payload - the payload of entry I. */
+static ckpt_str load_payload(zip *z, size_t i)
 {
     ckpt_str bytes = {0};
-    return zip_load(z, i, z->src->size, &bytes, NULL) == CKPT_OK ? bytes : str_of(NULL, 0);
+    return zip_load_member(z, i, z->src->size, &bytes, NULL) == CKPT_OK ? bytes : str_of(NULL, 0);
 }
 
 static bool same_patches(const struct patches *a, const struct patches *b)
@@ -159,18 +161,18 @@ static bool same_patches(const struct patches *a, const struct patches *b)
     return same;
 }
 
-/* agrees - do all members of Z have the local headers that the directory describes? */
-static bool agrees(zip *z)
+/* local_headers_match - do all members of Z have local headers that match the directory? */
+static bool local_headers_match(zip *z)
 {
     bool all = true;
-    zip_locate(z);
+    zip_locate_all(z);
     for (size_t k = 0; all && k < z->n; k++)
-        all = zip_data(z, k, NULL) == CKPT_OK;
+        all = zip_locate_payload(z, k, NULL) == CKPT_OK;
     return all;
 }
 
-/* undoes_append - the name of entry I, of which the last three letters had changed, and all from the
- * directory on. */
+/* undoes_append - does UNDO restore the name of entry I, whose last three letters had changed, and all
+ * bytes from the directory on? */
 static bool undoes_append(zip *z, size_t i, source *now, const struct patches *undo)
 {
     const struct zip_entry *e = &z->entries[i];
@@ -188,25 +190,27 @@ static bool undoes_append(zip *z, size_t i, source *now, const struct patches *u
 bool zip_patch_undoes(zip *z, size_t i, source *now, const struct patches *undo)
 {
     struct patches made = {0};
-    ckpt_str bytes = load(z, i);
-    if (!bytes.ptr || !agrees(z))
+    ckpt_str bytes = load_payload(z, i);
+    if (!bytes.ptr || !local_headers_match(z))
         return false;
     if (undo->old_size == undo->new_size)
         return zip_patch_replace(z, i, bytes, &made, NULL) == CKPT_OK && same_patches(&made, undo);
     return undoes_append(z, i, now, undo);
 }
 
-bool zip_patch_is_intact(zip *z, size_t i)
+bool zip_patch_is_consistent(zip *z, size_t i)
 {
     struct patches made = {0};
-    ckpt_str bytes = load(z, i);
-    return bytes.ptr && !z->crc_none && agrees(z) && zip_patch_replace(z, i, bytes, &made, NULL) == CKPT_OK;
+    ckpt_str bytes = load_payload(z, i);
+    return bytes.ptr && !z->crc_none && local_headers_match(z) &&
+           zip_patch_replace(z, i, bytes, &made, NULL) == CKPT_OK;
 }
 
 /* ---------------------------------------------------------------- appending */
 
-/* put_member - local header H, which stands at z->directory, payload, descriptor where H has one. */
-static void put_member(const zip *z, struct zip_header h, ckpt_str name, ckpt_str bytes, buf *b)
+/* append_member - appends to B the local header H, which will be at z->directory, the payload, and a
+ * descriptor if H has one. */
+static void append_member(const zip *z, struct zip_header h, ckpt_str name, ckpt_str bytes, buf *b)
 {
     /* bounded: by the file's size */
     uint64_t data = z->directory + ZIP_LOCAL_SIZE + name.len + ZIP_PAD_FIELD;
@@ -214,7 +218,7 @@ static void put_member(const zip *z, struct zip_header h, ckpt_str name, ckpt_st
     uint32_t crc = h.crc, size = (uint32_t)h.csize;
     if (later)
         h.crc = 0, h.csize = h.usize = 0;
-    zip_put_local(b, &h, name, (uint16_t)((ALIGN - data % ALIGN) % ALIGN));
+    zip_put_local(b, &h, name, (uint16_t)((PAYLOAD_ALIGN - data % PAYLOAD_ALIGN) % PAYLOAD_ALIGN));
     buf_str(b, bytes);
     if (later)
         zip_put_descriptor(b, crc, size, size);
@@ -227,13 +231,13 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, s
     struct directory d = {0};
     unsigned char *old;
     buf b;
-    CKPT_TRY(zip_data(z, i, err));
+    CKPT_TRY(zip_locate_payload(z, i, err));
     if (bytes.len >= UINT32_MAX || aside.len != e->name.len)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a pickle of %zu bytes is not added in place",
                     bytes.len);
     CKPT_TRY(find_central(z, i, &d, err));
     CKPT_TRY(read_directory(z, d.n, &old, err));
-    struct zip_header h = {.made_by = z->directory < UINT32_MAX ? 10 : 45,
+    struct zip_header h = {.made_by = z->directory < UINT32_MAX ? ZIP_VERSION : ZIP_VERSION_ZIP64,
                            .flags = e->flags & (ZIP_FLAG_DESCRIPTOR | ZIP_FLAG_UTF8),
                            .time = ZIP_1980,
                            .crc = z->crc_none ? 0 : crc32_update(0, bytes.ptr, bytes.len),
@@ -241,8 +245,8 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, s
                            .usize = bytes.len,
                            .offset = z->directory};
     buf_init(&b, SIZE_MAX / 2);
-    put_member(z, h, e->name, bytes, &b);
-    size_t name = d.central + ZIP_CENTRAL_SIZE; /* bounded: the header lies in the directory */
+    append_member(z, h, e->name, bytes, &b);
+    size_t name = d.central + ZIP_CENTRAL_SIZE; /* bounded: the header is in the directory */
     uint64_t at = z->directory + b.len;         /* bounded: by the file's size and memory */
     buf_put(&b, old, name);
     buf_str(&b, aside);
@@ -256,8 +260,8 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, s
     buf_free(&b);
     out->old_size = z->src->size;
     /* bounded: the header was read; all is in memory */
-    CKPT_TRY(add(out, e->header + ZIP_LOCAL_SIZE, arena_str(z->a, aside), err));
-    CKPT_TRY(add(out, z->directory, all, err));
+    CKPT_TRY(add_patch(out, e->header + ZIP_LOCAL_SIZE, arena_str(z->a, aside), err));
+    CKPT_TRY(add_patch(out, z->directory, all, err));
     out->new_size = z->directory + all.len; /* bounded: as above */
     return CKPT_OK;
 }

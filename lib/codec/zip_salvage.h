@@ -1,13 +1,12 @@
-/* zip_salvage.h - what is still whole in a cut or damaged archive. */
+/* zip_salvage.h - finds what is intact in a truncated or damaged archive. */
 #ifndef CODEC_ZIP_SALVAGE_H
 #define CODEC_ZIP_SALVAGE_H
 
 #include "codec/zip.h"
 
-/* zip_salvage - like zip_open, of any archive that has a local header: by its directory
- * where that holds, else by what stands in the file. Every record is read and held
- * against its checksum; those that are not whole have a fault, and are refused by
- * zip_member with it. */
+/* zip_salvage - like zip_open, for any archive that has a local header: by its directory if that is valid,
+ * else by the local headers. Every record is read and its checksum compared; one that is not intact has a
+ * fault, with which zip_open_member refuses it. */
 ckpt_status zip_salvage(source *src, arena *a, zip **out, ckpt_error *err);
 
 #endif

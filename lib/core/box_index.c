@@ -7,19 +7,19 @@
 
 #include <stdlib.h>
 
-#define VISITS     256u       /* of each box, on average, before a proof is given up … */
-#define MORE       (1u << 24) /* … and for all together */
-#define MOST_STACK 65536u     /* regions that wait to be looked at */
+#define VISITS    256u       /* of each box, on average, before a proof is given up … */
+#define MORE      (1u << 24) /* … and for all together */
+#define MAX_STACK 65536u     /* regions that wait to be looked at */
 
 uint64_t box_volume(const uint64_t *box, uint32_t ndim)
 {
     uint64_t volume = 1;
     for (uint32_t k = 0; k < ndim; k++)
-        volume *= box[ndim + k] - box[k]; /* bounded: the caller promised */
+        volume *= box[ndim + k] - box[k]; /* bounded: the volume is below 2^64 */
     return volume;
 }
 
-/* bound_children - the smallest box around the N of them at CHILD. */
+/* bound_children - makes TO the smallest box around the N boxes at CHILD. */
 static void bound_children(uint64_t *to, const uint64_t *child, size_t n, uint32_t ndim)
 {
     memcpy(to, child, (size_t)2 * ndim * sizeof *to);
@@ -53,7 +53,7 @@ bool box_index_init(struct box_index *x, arena *a, uint32_t ndim, uint64_t *box,
     return true;
 }
 
-static bool intersects(const uint64_t *a, const uint64_t *b, uint32_t ndim)
+static bool boxes_intersect(const uint64_t *a, const uint64_t *b, uint32_t ndim)
 {
     for (uint32_t k = 0; k < ndim; k++)
         if (a[k] >= b[ndim + k] || b[k] >= a[ndim + k])
@@ -83,7 +83,7 @@ bool box_search_next(struct box_search *s, size_t *i)
         }
         size_t at = s->at[l]++;
         s->visited++;
-        if (!intersects(x->box[l] + at * 2 * x->ndim, s->box, x->ndim))
+        if (!boxes_intersect(x->box[l] + at * 2 * x->ndim, s->box, x->ndim))
             continue;
         if (l == 0) {
             s->level = 0;
@@ -122,14 +122,14 @@ struct regions {
     uint32_t ndim;
 };
 
-static enum box_finding push(struct regions *r, const uint64_t *box)
+static enum box_finding push_region(struct regions *r, const uint64_t *box)
 {
     size_t width = (size_t)2 * r->ndim;
     if (r->n == r->cap) {
         size_t cap = r->cap ? 2 * r->cap : 64;
-        uint64_t *grown = cap > MOST_STACK ? NULL : realloc(r->box, cap * width * sizeof *grown);
+        uint64_t *grown = cap > MAX_STACK ? NULL : realloc(r->box, cap * width * sizeof *grown);
         if (!grown)
-            return cap > MOST_STACK ? BOX_TOO_IRREGULAR : BOX_NO_MEMORY;
+            return cap > MAX_STACK ? BOX_TOO_IRREGULAR : BOX_NO_MEMORY;
         r->box = grown;
         r->cap = cap;
     }
@@ -145,14 +145,14 @@ static enum box_finding push_rest(struct regions *r, uint64_t *region, const uin
         uint64_t *from = &region[k], *end = &region[r->ndim + k], was = *end;
         if (cover[k] > *from) {
             *end = cover[k];
-            found = push(r, region);
+            found = push_region(r, region);
             *from = *end;
             *end = was;
         }
         if (found == BOX_NONE && cover[r->ndim + k] < *end) {
             was = *from;
             *from = cover[r->ndim + k];
-            found = push(r, region);
+            found = push_region(r, region);
             *end = *from;
             *from = was;
         }
@@ -184,7 +184,7 @@ static enum box_finding find_hole(const struct box_index *x, struct regions *r, 
 enum box_finding box_find_hole(const struct box_index *x, const uint64_t *whole, uint64_t *hole)
 {
     struct regions r = {.ndim = x->ndim};
-    enum box_finding found = push(&r, whole);
+    enum box_finding found = push_region(&r, whole);
     if (found == BOX_NONE)
         found = find_hole(x, &r, hole);
     free(r.box);

@@ -31,7 +31,7 @@ static inline const uint64_t *box_at(const struct box_index *x, size_t i)
 {
     return x->box[0] + i * 2 * x->ndim; /* bounded: as many are in memory */
 }
-/* box_volume - of one that has a volume below 2^64. */
+/* box_volume - the volume of BOX, which is below 2^64. */
 uint64_t box_volume(const uint64_t *box, uint32_t ndim);
 /* box_index_init - over N boxes of NDIM dimensions, none of them empty, at BOX, which outlives the index;
  * false: no memory. */

@@ -79,6 +79,25 @@ static ckpt_status is_new(struct check *c, const ckpt_error *e, bool *yes, ckpt_
     return CKPT_OK;
 }
 
+ckpt_status check_set_hint(struct check *c, const char *hint, ckpt_error *err)
+{
+    ckpt_str kept = arena_printf(c->a, "%s", hint);
+    if (!kept.ptr)
+        return fail_memory(err);
+    c->hint = kept.len ? kept.ptr : c->hint;
+    return CKPT_OK;
+}
+
+/* pass_finding - passes F to the caller, with the hint of C if there is one. */
+static int pass_finding(const struct check *c, ckpt_finding *f)
+{
+    ckpt_error own = *f->error;
+    if (c->hint)
+        fail_replace_hint(&own, c->hint);
+    f->error = &own;
+    return c->report(c->user, f);
+}
+
 ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err)
 {
     bool unseen = false;
@@ -91,7 +110,7 @@ ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_fin
         return CKPT_ECHANGED; /* a concurrent writer caused the fault */
     f->id = rule_names[rule];
     c->result->findings++;
-    c->cancelled = c->tell && c->tell(c->user, f);
+    c->cancelled = c->report && pass_finding(c, f);
     return c->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
 }
 

@@ -23,7 +23,7 @@ struct check_record {
 
 struct check {
     const ckpt_verify_options *opts;
-    int (*tell)(void *user, const ckpt_finding *finding);
+    int (*report)(void *user, const ckpt_finding *finding);
     void *user;
     ckpt_verify_result *result;
     bool cancelled;
@@ -36,12 +36,15 @@ struct check {
     void **kept; /* objects of the format that live until everything was read */
     size_t nkept, cap_kept;
     void (*drop)(void *kept);
+    const char *hint; /* of every finding, in place of its own; NULL: none */
 };
 
 /* check_init - a check with no finding yet; release it with check_free. RESULT is cleared. */
 ckpt_status check_init(struct check *c, const ckpt_verify_options *opts, ckpt_verify_result *result,
                        ckpt_error *err);
 void check_free(struct check *c);
+/* check_set_hint - HINT becomes that of every finding from now on, unless it is empty. */
+ckpt_status check_set_hint(struct check *c, const char *hint, ckpt_error *err);
 /* check_rule_by_name - the rule whose id is ID; CHECK_MALFORMED if there is none. */
 enum check_rule check_rule_by_name(const char *id);
 /* check_is_fault - does ST mean that the file is faulty, rather than that it could not be checked? */
@@ -52,7 +55,7 @@ ckpt_status check_report(struct check *c, enum check_rule rule, const char *file
                          ckpt_error *err);
 /* check_report_fault - the same, under the rule for the status of E. */
 ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err);
-/* check_report_finding - reports F, whose error is complete. */
+/* check_report_finding - reports F, whose error is complete but for the hint that check_set_hint has set. */
 ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err);
 /* check_add_record - adds R to the records to be read; takes over R's source. */
 ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err);

@@ -113,6 +113,7 @@ static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
         store_u16le(out + 2 * i, (uint16_t)half_from_float(load_u32le(in + 4 * i)));
 }
 
+/* f32_to_bf16 - returns the largest float without its sign, as bits. */
 static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
 {
     uint32_t top = 0;

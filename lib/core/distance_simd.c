@@ -118,8 +118,8 @@ AVX INLINE struct avx avx_begin(const struct tolerance *t)
                         _mm256_setzero_si256()};
 }
 
-/* avx_four - four pairs, in lanes 4 I to 4 I + 3. */
-AVX INLINE void avx_four(struct avx *s, unsigned i, __m256d a, __m256d b)
+/* avx_add_4 - four pairs, in lanes 4 I to 4 I + 3. */
+AVX INLINE void avx_add_4(struct avx *s, unsigned i, __m256d a, __m256d b)
 {
     const __m256d sign = _mm256_set1_pd(-0.0);
     __m256d apart = _mm256_andnot_pd(sign, _mm256_sub_pd(a, b)), base = _mm256_andnot_pd(sign, b);
@@ -132,11 +132,11 @@ AVX INLINE void avx_four(struct avx *s, unsigned i, __m256d a, __m256d b)
     s->differing = _mm256_sub_epi64(s->differing, _mm256_castpd_si256(differs));
 }
 
-AVX INLINE void avx_eight(struct avx *s, __m256 a, __m256 b)
+AVX INLINE void avx_add_8(struct avx *s, __m256 a, __m256 b)
 {
     __m128 a_high = _mm256_extractf128_ps(a, 1), b_high = _mm256_extractf128_ps(b, 1);
-    avx_four(s, 0, _mm256_cvtps_pd(_mm256_castps256_ps128(a)), _mm256_cvtps_pd(_mm256_castps256_ps128(b)));
-    avx_four(s, 1, _mm256_cvtps_pd(a_high), _mm256_cvtps_pd(b_high));
+    avx_add_4(s, 0, _mm256_cvtps_pd(_mm256_castps256_ps128(a)), _mm256_cvtps_pd(_mm256_castps256_ps128(b)));
+    avx_add_4(s, 1, _mm256_cvtps_pd(a_high), _mm256_cvtps_pd(b_high));
 }
 
 AVX INLINE void avx_end(const struct avx *s, struct distance *out)
@@ -161,7 +161,7 @@ AVX static void avx_f64(const unsigned char *a, const unsigned char *b, size_t n
     struct avx s = avx_begin(t);
     for (; n >= 8; n -= 8, a += 64, b += 64)
         for (unsigned i = 0; i < 2; i++)
-            avx_four(&s, i, _mm256_castsi256_pd(avx_load(a + (size_t)32 * i)),
+            avx_add_4(&s, i, _mm256_castsi256_pd(avx_load(a + (size_t)32 * i)),
                      _mm256_castsi256_pd(avx_load(b + (size_t)32 * i)));
     avx_end(&s, out);
     add_tail(CKPT_DT_F64, a, b, n, t, out);
@@ -172,7 +172,7 @@ AVX static void avx_f32(const unsigned char *a, const unsigned char *b, size_t n
 {
     struct avx s = avx_begin(t);
     for (; n >= 8; n -= 8, a += 32, b += 32)
-        avx_eight(&s, _mm256_castsi256_ps(avx_load(a)), _mm256_castsi256_ps(avx_load(b)));
+        avx_add_8(&s, _mm256_castsi256_ps(avx_load(a)), _mm256_castsi256_ps(avx_load(b)));
     avx_end(&s, out);
     add_tail(CKPT_DT_F32, a, b, n, t, out);
 }
@@ -182,7 +182,7 @@ AVX static void avx_f16(const unsigned char *a, const unsigned char *b, size_t n
 {
     struct avx s = avx_begin(t);
     for (; n >= 8; n -= 8, a += 16, b += 16)
-        avx_eight(&s, _mm256_cvtph_ps(sse_load(a)), _mm256_cvtph_ps(sse_load(b)));
+        avx_add_8(&s, _mm256_cvtph_ps(sse_load(a)), _mm256_cvtph_ps(sse_load(b)));
     avx_end(&s, out);
     add_tail(CKPT_DT_F16, a, b, n, t, out);
 }
@@ -192,7 +192,7 @@ AVX static void avx_bf16(const unsigned char *a, const unsigned char *b, size_t 
 {
     struct avx s = avx_begin(t);
     for (; n >= 8; n -= 8, a += 16, b += 16)
-        avx_eight(&s, avx_load_bf16(a), avx_load_bf16(b));
+        avx_add_8(&s, avx_load_bf16(a), avx_load_bf16(b));
     avx_end(&s, out);
     add_tail(CKPT_DT_BF16, a, b, n, t, out);
 }

@@ -42,11 +42,11 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
         source_unref(src);
         return fail_memory(err);
     }
+    pthread_mutex_init(&f->lock, NULL);
     f->src = src;
     ckpt_status st = sized_take(limits, &f->limits, sizeof f->limits, err);
     if (st != CKPT_OK) {
-        source_unref(src);
-        free(f);
+        file_free(f);
         return st;
     }
     default_limits(&f->limits);
@@ -79,6 +79,7 @@ void file_free(ckpt_file *f)
     map_free(f->replace);
     arena_free(f->a);
     source_unref(f->src);
+    pthread_mutex_destroy(&f->lock);
     free(f->path);
     free(f);
 }
@@ -135,6 +136,8 @@ ckpt_status file_settled(ckpt_file *f, ckpt_status st, ckpt_error *err)
 
 void file_budget(ckpt_file *f, uint64_t metadata_bytes)
 {
+    if (f->watch && !f->watch->whole)
+        source_watch_add(f->watch, metadata_bytes);
     uint64_t budget = metadata_bytes < f->limits.max_header ? metadata_bytes : f->limits.max_header;
     if (!f->limits.max_metadata && checked_mul(budget, 16, &budget) && checked_add(budget, 64 * MIB, &budget))
         arena_raise_max(f->a, budget);
@@ -144,8 +147,26 @@ void file_notice(ckpt_file *f, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    notices_add_v(&f->notices, fmt, ap);
+    file_notice_v(f, fmt, ap);
     va_end(ap);
+}
+
+void file_notice_v(ckpt_file *f, const char *fmt, va_list args)
+{
+    pthread_mutex_lock(&f->lock);
+    notices_add_v(&f->notices, fmt, args);
+    pthread_mutex_unlock(&f->lock);
+}
+
+const char *ckpt_notice_at(const ckpt_file *file, size_t i)
+{
+    ckpt_file *f = (ckpt_file *)(uintptr_t)file; /* for its lock alone */
+    if (!f)
+        return NULL;
+    pthread_mutex_lock(&f->lock);
+    const char *text = notices_at(&f->notices, i);
+    pthread_mutex_unlock(&f->lock);
+    return text;
 }
 
 ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
@@ -277,7 +298,8 @@ static ckpt_str name_of(const void *user, uint32_t i)
     return table_name(&f->table, i);
 }
 
-bool file_index_names(ckpt_file *f)
+/* index_names - file_index_names, under the lock. */
+static bool index_names(ckpt_file *f)
 {
     if (f->names)
         return true;
@@ -289,6 +311,14 @@ bool file_index_names(ckpt_file *f)
         map_free(f->names);
         f->names = NULL;
     }
+    return ok;
+}
+
+bool file_index_names(ckpt_file *f)
+{
+    pthread_mutex_lock(&f->lock);
+    bool ok = index_names(f);
+    pthread_mutex_unlock(&f->lock);
     return ok;
 }
 

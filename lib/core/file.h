@@ -1,6 +1,8 @@
-/* file.h - what reading a checkpoint gives: a graph, a table, facts. */
+/* file.h - a checkpoint that was read: its value graph, its table, facts for reports. */
 #ifndef CORE_FILE_H
 #define CORE_FILE_H
+
+#include <pthread.h>
 
 #include "base/map.h"
 #include "base/notice.h"
@@ -32,7 +34,7 @@ struct pickle_mutation {
 struct ckpt_file {
     arena *a;
     char *path;
-    size_t holders; /* besides the first: by file_hold */
+    size_t holders; /* in addition to the first: by file_hold */
     source *src; /* NULL for directories */
     uint64_t nbytes;
     const struct format *format;
@@ -46,10 +48,11 @@ struct ckpt_file {
     struct table table;
     ckpt_leaf *leaves;
     size_t nleaves, cap_leaves;
+    pthread_mutex_t lock; /* of notices and names, which reading may add to: by several threads at a time */
     struct notices notices;
     ckpt_str producer;
     bool executes_code;
-    bool torch_load;         /* torch.load is what reads this kind of file */
+    bool for_torch_load;         /* torch.load is what reads this kind of file */
     ckpt_str torch_load_why; /* non-empty: torch.load refuses it whatever it holds */
     bool flat;               /* names are keys as they stand (safetensors): '.' does not nest */
     bool narrowed;           /* ckpt_file_narrow: for reading alone */
@@ -59,24 +62,25 @@ struct ckpt_file {
     struct pickle_facts **pickles;
     size_t npickles, cap_pickles;
     ckpt_value *metadata; /* safetensors __metadata__ as a DICT of str, or NULL */
-    uint32_t nties;       /* the last rows of the table: so many names that METADATA record for others */
+    uint32_t nties;       /* number of ties in METADATA: the last rows of the table */
     bool ignore_crc;
     bool ignore_case;     /* of ASCII letters, where ckpt_file_narrow matches names */
-    ckpt_file **parts; /* shards, checkpoints inside it: opened, closed with the file */
+    ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
     map *names;          /* joined name -> row, made on first use */
     map *storage_keys;   /* torch: storage key -> storage, of the first NKEYED; file_storage_keys */
     size_t nkeyed;
     ckpt_str last_key;   /* the greatest of those keys, file_storage_add */
     map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
-    void *container;     /* the format's own, such as its archive */
+    void *container;     /* of the format, such as its archive */
     void (*container_free)(void *);
-    /* resolve - adds the storages that only opaque objects reach, which a rewrite
-     * must carry along and nothing else asks for; NULL: there are none. */
+    /* resolve - adds the storages that only opaque objects refer to, which a writer needs; NULL: there are
+     * none. */
     ckpt_status (*resolve)(struct ckpt_file *f, ckpt_error *err);
     struct probe *probe; /* during open only */
-    struct check *check; /* faults are told there and reading goes on; NULL mostly */
-    bool salvage;        /* what is damaged is lost, not an error */
+    struct source_watch *watch; /* during open only; may be NULL */
+    struct check *check;        /* faults are reported there and reading continues; usually NULL */
+    bool salvage;               /* damaged tensors are lost, not an error */
     bool *lost_row;      /* by row, NULL: none */
     ckpt_lost *lost;
     size_t nlost, cap_lost;
@@ -90,18 +94,18 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
-/* file_hold, file_release - F is needed until one more file_release; the last one frees it. For the caller's
- * ckpt_close and for plans alone: what the library opens for itself it frees with file_free. */
+/* file_hold, file_release - count the holders of F; the last file_release frees it. Only for ckpt_close and
+ * for plans: files that the library opens for itself are freed by file_free. */
 void file_hold(ckpt_file *f);
 void file_release(ckpt_file *f);
 /* file_or_empty - F, or for NULL a file without rows, storages, values and notices, for getters. */
 const ckpt_file *file_or_empty(const ckpt_file *f);
-/* file_records_tie - is ROW a second name of another, which only the metadata have? */
+/* file_records_tie - is ROW a tie, which is only in the metadata? */
 static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
 {
     return f->nties && row >= f->table.nrows - f->nties; /* bounded: by rows */
 }
-/* file_explained - ST, or the limit of F's arena where that is what stopped an allocation. */
+/* file_explained - returns ST, or the error of F's arena if its limit stopped an allocation. */
 ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_unchanged - source_file_changed for the file and all its shards. */
 ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err);
@@ -110,6 +114,7 @@ ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err);
 ckpt_status file_settled(ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_notice - escapes; repeated text is kept once. */
 void file_notice(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3);
+void file_notice_v(ckpt_file *f, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
 ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
                       ckpt_error *err);
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */

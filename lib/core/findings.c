@@ -16,7 +16,7 @@ static const ckpt_scan_rule rules[] = {
 
 const ckpt_scan_rule *scan_rule(enum scan_rule rule) { return &rules[rule]; }
 
-bool scan_failed(struct scan *s, ckpt_status st, const ckpt_error *why)
+bool scan_note_system_failure(struct scan *s, ckpt_status st, const ckpt_error *why)
 {
     if (st != CKPT_ENOMEM && st != CKPT_EIO)
         return false;
@@ -39,7 +39,7 @@ bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n)
 bool scan_torch_stream(const unsigned char *head, size_t n)
 {
     static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
-    const size_t m = sizeof magic - 1; /* behind the protocol, and the frame of protocol 4 on */
+    const size_t m = sizeof magic - 1; /* after PROTO and, from protocol 4 on, FRAME */
     return n >= 2 + m && head[0] == 0x80 &&
            (memcmp(head + 2, magic, m) == 0 || (n >= 11 + m && memcmp(head + 11, magic, m) == 0));
 }
@@ -73,13 +73,13 @@ bool scan_record(struct scan *s, ckpt_scan_record *r)
     }
     if (r->verdict > out->verdict)
         out->verdict = r->verdict;
-    if (!s->cancelled && s->tell && s->tell(s->user, r) != 0)
+    if (!s->cancelled && s->report && s->report(s->user, r) != 0)
         s->cancelled = true;
     return !s->cancelled;
 }
 
-static bool report(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
-                   const struct error_words *words)
+static bool report_finding(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
+                           const struct error_words *words)
 {
     bool placed = at.src && at.offset != CKPT_NO_OFFSET;
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING,
@@ -104,7 +104,7 @@ bool scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const sourc
     va_start(ap, fmt);
     error_words(&words, fmt, ap);
     va_end(ap);
-    return report(s, rule, where, (struct scan_place){src, offset}, &words);
+    return report_finding(s, rule, where, (struct scan_place){src, offset}, &words);
 }
 
 bool scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
@@ -112,5 +112,5 @@ bool scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struc
 {
     char what[1024];
     (void)snprintf(what, sizeof what, "%s%s%s", e->where, e->where[0] ? ": " : "", e->what);
-    return report(s, rule, where, at, &(struct error_words){what, e->found, e->allowed, 0, 0});
+    return report_finding(s, rule, where, at, &(struct error_words){what, e->found, e->allowed, 0, 0});
 }

@@ -1,5 +1,5 @@
-/* findings.h - where findings go: formats take files apart and hand over the pickles,
- * scan/judge.c judges what those do, both report here. */
+/* findings.h - the findings of `ckpt scan`: the scanners of lib/scan and its judge of pickles report them
+ * here, and they are passed on to the caller. */
 #ifndef CORE_FINDINGS_H
 #define CORE_FINDINGS_H
 
@@ -12,56 +12,58 @@ enum scan_rule {
     SCAN_RULES
 };
 
-/* One pickle that is about to be followed, and where it stands. */
+/* A pickle that is about to be followed. */
 struct scan_pickle {
     ckpt_str where; /* member of the archive; empty: the file itself */
     source *src;
     uint64_t pos;
-    bool framed; /* the second of two readings */
-    bool plain;  /* another one: arrays of joblib are not passed over */
+    bool framed;                   /* read frame by frame, as some loaders do */
+    bool joblib_arrays_as_opcodes; /* as pickle.load, which does not skip joblib's arrays */
 };
 
 struct scan {
     const ckpt_scan_options *opts;
-    int (*tell)(void *user, const ckpt_scan_record *record);
+    int (*report)(void *user, const ckpt_scan_record *record); /* may be NULL; nonzero: stop */
     void *user;
     bool cancelled;
-    uint64_t opcodes_left; /* that may still be followed in the file, in all readings */
-    bool gave_up;      /* bytes were not tried to their end as a pickle, for want of those, or of memory */
-    ckpt_error failed; /* the first lack of memory or disk; then nothing that was found, or not, counts */
+    uint64_t opcodes_left; /* that may still be followed in the file in total */
+    bool gave_up;          /* bytes were not tried to their end as a pickle: opcodes or memory ran out */
+    ckpt_error failed;     /* the first failure of memory or disk, which makes the findings incomplete */
     ckpt_scan_result *result;
-    /* Of scan/judge.c: begin a pickle, which then takes steps. WEIGH only finds out how it
-     * ends; then TELL goes over it again, knowing that. */
+    /* scan/judge.c sets these: begin a pickle, pass its steps, end it. The first pass only judges how it
+     * ends; then, if REPORTING, the second one reports. ERROR_OFFSET: where the first pass failed. */
     bool (*step)(void *judge, const struct trace_step *step);
-    ckpt_status (*begin)(void *judge, const struct scan_pickle *p, bool tell, uint64_t error_offset);
-    /* end - is there something to tell? */
+    ckpt_status (*begin)(void *judge, const struct scan_pickle *p, bool reporting, uint64_t error_offset);
+    /* end - is there anything to report? */
     bool (*end)(void *judge, const struct trace_end *end);
-    /* suspect - a name that is known to run code: enough to take odd bytes for a pickle. */
-    bool (*suspect)(const struct trace_global *g);
+    /* is_known_exec - is G known to run code? That is enough to take bytes for a pickle. */
+    bool (*is_known_exec)(const struct trace_global *g);
     void *judge;
 };
 
-/* scan_failed - is ST a lack of memory or disk, rather than a fault of the file? Kept, for who can
- * go no other way than to take the answer for a no. */
-bool scan_failed(struct scan *s, ckpt_status st, const ckpt_error *why);
-/* scan_read - N bytes at OFF, which SRC has; false: it cannot be read, which is kept. */
+/* scan_note_system_failure - is ST a failure of memory or disk, not a fault of the file? If so, S records it:
+ * callers that return a bool may ignore the result. */
+bool scan_note_system_failure(struct scan *s, ckpt_status st, const ckpt_error *why);
+/* scan_read - reads N bytes at OFF, which are inside SRC. False: the read failed, which is kept in S. */
 bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n);
-/* scan_torch_stream - do these N bytes begin as torch.save wrote before 1.6: a pickle of its magic number? */
+/* scan_torch_stream - do these N bytes begin with the pickled magic number of torch.save before 1.6? */
 bool scan_torch_stream(const unsigned char *head, size_t n);
-/* scan_rule - what is known of a rule. */
+/* scan_rule - id, level and text of RULE. */
 const ckpt_scan_rule *scan_rule(enum scan_rule rule);
-/* scan_record - hands RECORD out and counts it; of a finding, level and verdict
- * are the rule's unless they are set. False: the caller wants no more. */
+/* scan_record - counts RECORD and passes it to the caller's report(); a finding takes level and verdict from
+ * its rule. False: stop. */
 bool scan_record(struct scan *s, ckpt_scan_record *record);
-/* scan_found - a finding at OFFSET of SRC (may be NULL), in words. Braces mark what is found and what is
- * allowed, as in fail(). */
+/* scan_found - reports a finding at OFFSET of SRC (may be NULL). Braces in FMT enclose what is found and what
+ * is expected, as in fail(). False: stop. */
 bool scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src, uint64_t offset,
                 const char *fmt, ...) CKPT_PRINTF(6, 7);
-/* scan_found_error - one in the words of E. */
+/* cancelled_unless - what the functions above return, as a status. */
+static inline ckpt_status cancelled_unless(bool go_on) { return go_on ? CKPT_OK : CKPT_ECANCELLED; }
 struct scan_place {
     const source *src; /* may be NULL */
     uint64_t offset;   /* in it, or CKPT_NO_OFFSET */
 };
+/* scan_found_error - reports E as a finding. */
 bool scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
                       ckpt_error *e);
 

@@ -1,23 +1,22 @@
 /* gather.c - see gather.h.
  *
- * A block is a box of the output: fixed indexes of the outer dimensions, some of
- * one dimension and all of those inside it. Its elements are fetched in the
- * order in which the storage has them. The dimensions of the smallest strides
- * form a piece that is read in one go, gaps included, as long as it fits the
- * window and no gap costs more than a second read would; within the window the
- * elements then are put where the output wants them.
+ * A block is a box of the output: fixed indexes of the outer dimensions, a range of one dimension and all
+ * of the inner ones. Its elements are read in the order of the storage. The dimensions with the smallest
+ * strides form a piece that takes one read, gaps included, as long as it fits the window and no gap costs
+ * more than a second read would; its elements are then copied from the window to their places in the
+ * output.
  *
- * The view was held against its storage before, so the largest index times the
- * width fits 64 bits, and with it every sum and product of indexes below. */
+ * The view was checked against its storage before: the largest index times the width fits 64 bits, so every
+ * sum and product of indexes below does. */
 #include "core/gather.h"
 
 #include <stdlib.h>
 
 #include "base/checked.h"
 
-#define WINDOW  ((size_t)256 * 1024)
-#define GAP     1024u /* bytes that are read about as fast as a system call is made */
-#define AT_ONCE 32u   /* bytes that one memcpy copies faster than a loop over elements */
+#define WINDOW     ((size_t)256 * 1024)
+#define MAX_GAP    1024u /* bytes that take about as long to read as a system call */
+#define MIN_MEMCPY 32u   /* bytes from which one memcpy is faster than a loop over elements */
 
 bool gather_init(struct gather *g, const ckpt_tensor *t)
 {
@@ -35,7 +34,7 @@ bool gather_init(struct gather *g, const ckpt_tensor *t)
                 return false;
             continue;
         }
-        if (g->ndim == GATHER_DIMS)
+        if (g->ndim == GATHER_MAX_DIMS)
             return false;
         g->dim[g->ndim++] = (struct gather_dim){n, stride, 0};
     }
@@ -47,6 +46,17 @@ bool gather_init(struct gather *g, const ckpt_tensor *t)
             return false;
     }
     return true;
+}
+
+bool gather_split(struct gather *g, uint64_t n)
+{
+    bool fits = g->ndim < GATHER_MAX_DIMS;
+    for (uint32_t k = 0; fits && k < g->ndim; k++)
+        fits = checked_mul(g->dim[k].stride, n, &g->dim[k].stride) &&
+               checked_mul(g->dim[k].out, n, &g->dim[k].out);
+    if (fits && n != 1)
+        g->dim[g->ndim++] = (struct gather_dim){n, 1, 1};
+    return fits;
 }
 
 void gather_free(struct gather *g)
@@ -68,15 +78,15 @@ uint64_t gather_period(const struct gather *g)
     return g->ndim && g->dim[0].stride == 0 ? g->dim[0].out : 0;
 }
 
-size_t gather_block(const struct gather *g)
+size_t gather_block_size(const struct gather *g)
 {
-    /* Columns of a tall matrix: each piece that is read is as long as the block
-     * has rows, so a larger block means fewer reads. */
-    bool far = g->ndim && g->dim[g->ndim - 1].stride > GAP / g->width;
+    /* For columns of a tall matrix the pieces grow with the rows of a block, so a larger block means fewer
+     * reads. */
+    bool far = g->ndim && g->dim[g->ndim - 1].stride > MAX_GAP / g->width;
     return (size_t)(far ? 4 : 1) << 20;
 }
 
-/* copy_line - N elements of WIDTH bytes, FROM and TO bytes apart. */
+/* copy_line - copies N elements of WIDTH bytes that are FROM bytes apart in IN and TO bytes apart in OUT. */
 static void copy_line(const unsigned char *in, size_t from, unsigned char *out, size_t to, uint64_t n,
                       size_t width)
 {
@@ -104,13 +114,13 @@ static void copy_line(const unsigned char *in, size_t from, unsigned char *out, 
 #undef LINE
 }
 
-/* best_line - the longest dimension of the box; one whose elements are neighbours on both sides is copied at
- * once, so that it need not be long. */
-static uint32_t best_line(const struct gather_dim *dim, uint32_t ndim, size_t width)
+/* choose_line - the dimension for copy_line: the longest, or one that is contiguous on both sides and long
+ * enough for memcpy. */
+static uint32_t choose_line(const struct gather_dim *dim, uint32_t ndim, size_t width)
 {
     uint32_t line = 0;
     for (uint32_t k = 0; k < ndim; k++) {
-        if (dim[k].stride == 1 && dim[k].out == 1 && dim[k].n * width >= AT_ONCE)
+        if (dim[k].stride == 1 && dim[k].out == 1 && dim[k].n * width >= MIN_MEMCPY)
             return k;
         if (dim[k].n > dim[line].n)
             line = k;
@@ -118,12 +128,11 @@ static uint32_t best_line(const struct gather_dim *dim, uint32_t ndim, size_t wi
     return line;
 }
 
-/* place - all elements of the box of NDIM >= 1 dimensions from IN to OUT. */
-static void place(const struct gather_dim *dim, uint32_t ndim, const unsigned char *in, unsigned char *out,
-                  size_t width)
+void gather_scatter(const struct gather_dim *dim, uint32_t ndim, const unsigned char *in, unsigned char *out,
+                    size_t width)
 {
-    uint64_t index[GATHER_DIMS], from = 0, to = 0;
-    uint32_t line = best_line(dim, ndim, width);
+    uint64_t index[GATHER_MAX_DIMS], from = 0, to = 0;
+    uint32_t line = choose_line(dim, ndim, width);
     for (uint32_t k = 0; k < ndim; k++)
         index[k] = 0;
     for (;;) {
@@ -146,15 +155,15 @@ static void place(const struct gather_dim *dim, uint32_t ndim, const unsigned ch
     }
 }
 
-/* A box in storage order: dimensions by rising stride, the first `whole` of them
- * and `part` steps of the next are one piece of SPAN elements up to the part. */
-struct box {
-    struct gather_dim dim[GATHER_DIMS];
-    uint32_t ndim, whole;
-    uint64_t span, part;
+/* A box in storage order: dimensions by rising stride. A piece is the first NINNER of them, which span SPAN
+ * elements, and up to STEPS indexes of the next. */
+struct gather_box {
+    struct gather_dim dim[GATHER_MAX_DIMS];
+    uint32_t ndim, ninner;
+    uint64_t span, steps;
 };
 
-static void box_add(struct box *b, struct gather_dim d)
+static void box_add_dim(struct gather_box *b, struct gather_dim d)
 {
     if (d.n == 1)
         return;
@@ -164,30 +173,30 @@ static void box_add(struct box *b, struct gather_dim d)
     b->dim[k] = d;
 }
 
-static void box_split(struct box *b, size_t width)
+static void box_split(struct gather_box *b, size_t width)
 {
-    uint64_t most = WINDOW / width;
-    b->span = b->part = 1;
-    for (b->whole = 0; b->whole < b->ndim; b->whole++) {
-        const struct gather_dim *d = &b->dim[b->whole];
-        if (d->stride > b->span && d->stride - b->span > GAP / width)
+    uint64_t max = WINDOW / width;
+    b->span = b->steps = 1;
+    for (b->ninner = 0; b->ninner < b->ndim; b->ninner++) {
+        const struct gather_dim *d = &b->dim[b->ninner];
+        if (d->stride > b->span && d->stride - b->span > MAX_GAP / width)
             return;
-        uint64_t steps = d->stride ? (most - b->span) / d->stride : UINT64_MAX;
+        uint64_t steps = d->stride ? (max - b->span) / d->stride : UINT64_MAX;
         if (steps < d->n - 1) {
-            b->part = steps + 1;
+            b->steps = steps + 1;
             return;
         }
         b->span += (d->n - 1) * d->stride;
     }
 }
 
-/* piece - reads the box's piece whose first element is FROM, with STEPS of the
- * part, and puts its elements to OUT. */
-static ckpt_status piece(struct gather *g, struct box *b, uint64_t from, uint64_t steps, unsigned char *out,
-                         ckpt_error *err)
+/* read_piece - reads the piece of B whose first element is FROM, with STEPS indexes of its outermost
+ * dimension, and copies its elements to OUT. */
+static ckpt_status read_piece(struct gather *g, struct gather_box *b, uint64_t from, uint64_t steps,
+                              unsigned char *out, ckpt_error *err)
 {
-    struct gather_dim dim[GATHER_DIMS];
-    uint32_t n = b->whole;
+    struct gather_dim dim[GATHER_MAX_DIMS];
+    uint32_t n = b->ninner;
     uint64_t span = b->span;
     memcpy(dim, b->dim, n * sizeof *dim);
     if (steps > 1) {
@@ -196,28 +205,29 @@ static ckpt_status piece(struct gather *g, struct box *b, uint64_t from, uint64_
         span += (steps - 1) * dim[n].stride;
         n++;
     }
-    uint64_t at = g->at + from * g->width;
+    uint64_t at = g->data_offset + from * g->width;
     if (n == 0 || (n == 1 && dim[0].stride == 1 && dim[0].out == 1))
         return source_read(g->src, at, out, (size_t)span * g->width, err);
     if (!g->window && !(g->window = malloc(WINDOW)))
         return fail_memory(err);
     CKPT_TRY(source_read(g->src, at, g->window, (size_t)span * g->width, err));
-    place(dim, n, g->window, out, g->width);
+    gather_scatter(dim, n, g->window, out, g->width);
     return CKPT_OK;
 }
 
-/* fetch - the whole box, whose first element is FROM, into OUT. */
-static ckpt_status fetch(struct gather *g, struct box *b, uint64_t from, unsigned char *out, ckpt_error *err)
+/* copy_box - copies all of B, whose first element is FROM, to OUT. */
+static ckpt_status copy_box(struct gather *g, struct gather_box *b, uint64_t from, unsigned char *out,
+                            ckpt_error *err)
 {
-    uint64_t index[GATHER_DIMS], to = 0;
-    uint32_t first = b->whole;
+    uint64_t index[GATHER_MAX_DIMS], to = 0;
+    uint32_t first = b->ninner;
     for (uint32_t k = first; k < b->ndim; k++)
         index[k] = 0;
     for (;;) {
-        uint64_t steps = b->part;
+        uint64_t steps = b->steps;
         if (first < b->ndim && steps > b->dim[first].n - index[first])
             steps = b->dim[first].n - index[first];
-        CKPT_TRY(piece(g, b, from, steps, out + to * g->width, err));
+        CKPT_TRY(read_piece(g, b, from, steps, out + to * g->width, err));
         uint32_t k = first;
         for (; k < b->ndim; k++, steps = 1) {
             const struct gather_dim *d = &b->dim[k];
@@ -234,10 +244,10 @@ static ckpt_status fetch(struct gather *g, struct box *b, uint64_t from, unsigne
     }
 }
 
-/* block - makes B of the largest box that begins at element FIRST of the output
- * and has at most COUNT elements, which are returned; *FROM is its place in the
- * storage. */
-static uint64_t block(const struct gather *g, uint64_t first, uint64_t count, struct box *b, uint64_t *from)
+/* make_block - B becomes the largest box that begins at element FIRST of the output and has at most COUNT
+ * elements. Returns how many; *FROM is the index of the first in the storage. */
+static uint64_t make_block(const struct gather *g, uint64_t first, uint64_t count, struct gather_box *b,
+                           uint64_t *from)
 {
     uint32_t k = 0;
     while (k + 1 < g->ndim && (g->dim[k].out > count || first % g->dim[k].out != 0))
@@ -251,30 +261,30 @@ static uint64_t block(const struct gather *g, uint64_t first, uint64_t count, st
     struct gather_dim d = g->dim[k];
     uint64_t left = d.n - first / d.out % d.n;
     d.n = count / d.out < left ? count / d.out : left;
-    box_add(b, d);
+    box_add_dim(b, d);
     for (uint32_t j = k + 1; j < g->ndim; j++)
-        box_add(b, g->dim[j]);
+        box_add_dim(b, g->dim[j]);
     return d.n * d.out;
 }
 
 ckpt_status gather_copy(struct gather *g, unsigned char *out, ckpt_error *err)
 {
-    struct box b;
+    struct gather_box b;
     b.ndim = 0;
     for (uint32_t k = 0; k < g->ndim; k++)
-        box_add(&b, g->dim[k]);
+        box_add_dim(&b, g->dim[k]);
     box_split(&b, g->width);
-    return fetch(g, &b, 0, out, err);
+    return copy_box(g, &b, 0, out, err);
 }
 
 ckpt_status gather_read(struct gather *g, uint64_t first, uint64_t count, unsigned char *out, ckpt_error *err)
 {
     while (count) {
-        struct box b;
+        struct gather_box b;
         uint64_t from;
-        uint64_t n = block(g, first, count, &b, &from);
+        uint64_t n = make_block(g, first, count, &b, &from);
         box_split(&b, g->width);
-        CKPT_TRY(fetch(g, &b, from, out, err));
+        CKPT_TRY(copy_box(g, &b, from, out, err));
         first += n;
         count -= n;
         out += n * g->width;

@@ -17,7 +17,7 @@ static void add_tail(ckpt_dtype dt, const unsigned char *p, size_t n, double shi
     moment_sums_add(out, x, n, shift);
 }
 
-static double least(const double *x, unsigned n)
+static double get_least(const double *x, unsigned n)
 {
     double least = x[0];
     for (unsigned i = 1; i < n; i++)
@@ -55,7 +55,7 @@ INLINE void sse_end(const struct sse *a, __m128d min, __m128d max, struct moment
     }
     _mm_storeu_pd(low, min);
     _mm_storeu_pd(high, max);
-    out->min = least(low, 2);
+    out->min = get_least(low, 2);
     out->max = max_of(high, 2);
 }
 
@@ -180,7 +180,7 @@ AVX INLINE struct avx avx_begin(double shift)
     return (struct avx){{zero, zero}, {zero, zero}, _mm256_set1_pd(shift)};
 }
 
-AVX INLINE void avx_four(struct avx *a, unsigned i, __m256d x)
+AVX INLINE void avx_add_4(struct avx *a, unsigned i, __m256d x)
 {
     __m256d d = _mm256_sub_pd(x, a->shift);
     a->sum[i] = _mm256_add_pd(a->sum[i], d);
@@ -196,7 +196,7 @@ AVX INLINE void avx_end(const struct avx *a, __m256d min, __m256d max, struct mo
     }
     _mm256_storeu_pd(low, min);
     _mm256_storeu_pd(high, max);
-    out->min = least(low, 4);
+    out->min = get_least(low, 4);
     out->max = max_of(high, 4);
 }
 
@@ -213,7 +213,7 @@ AVX static void avx_f64(const unsigned char *p, size_t n, double shift, struct m
             min = _mm256_min_pd(min, x);
             max = _mm256_max_pd(max, x);
             zeros = _mm256_sub_epi64(zeros, _mm256_castpd_si256(is_zero));
-            avx_four(&a, i, x);
+            avx_add_4(&a, i, x);
         }
     }
     uint64_t z[4];
@@ -235,15 +235,16 @@ AVX INLINE struct avx_floats avx_floats_begin(double shift)
                                _mm256_setzero_si256()};
 }
 
-/* avx_eight - tests for zero (any sign) in integers: clang 14 would compare converted halves one by one. */
-AVX INLINE void avx_eight(struct avx_floats *f, __m256 x)
+/* avx_add_8 - adds eight floats. Zeros are found by integer comparison: clang 14 would compare converted
+ * float16 numbers one by one. */
+AVX INLINE void avx_add_8(struct avx_floats *f, __m256 x)
 {
-    __m256i bits = _mm256_castps_si256(x), unsigned_bits = _mm256_add_epi32(bits, bits);
+    __m256i bits = _mm256_castps_si256(x), without_sign = _mm256_add_epi32(bits, bits);
     f->min = _mm256_min_ps(f->min, x);
     f->max = _mm256_max_ps(f->max, x);
-    f->zeros = _mm256_sub_epi32(f->zeros, _mm256_cmpeq_epi32(unsigned_bits, _mm256_setzero_si256()));
-    avx_four(&f->a, 0, _mm256_cvtps_pd(_mm256_castps256_ps128(x)));
-    avx_four(&f->a, 1, _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)));
+    f->zeros = _mm256_sub_epi32(f->zeros, _mm256_cmpeq_epi32(without_sign, _mm256_setzero_si256()));
+    avx_add_4(&f->a, 0, _mm256_cvtps_pd(_mm256_castps256_ps128(x)));
+    avx_add_4(&f->a, 1, _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)));
 }
 
 AVX INLINE void avx_floats_end(const struct avx_floats *f, struct moment_sums *out)
@@ -263,7 +264,7 @@ AVX static void avx_f32(const unsigned char *p, size_t n, double shift, struct m
     struct avx_floats f = avx_floats_begin(shift);
     size_t left = n;
     for (; left >= 8; left -= 8, p += 32)
-        avx_eight(&f, _mm256_castsi256_ps(_mm256_loadu_si256((const void *)p)));
+        avx_add_8(&f, _mm256_castsi256_ps(_mm256_loadu_si256((const void *)p)));
     avx_floats_end(&f, out);
     add_tail(CKPT_DT_F32, p, left, shift, out);
 }
@@ -273,7 +274,7 @@ AVX static void avx_f16(const unsigned char *p, size_t n, double shift, struct m
     struct avx_floats f = avx_floats_begin(shift);
     size_t left = n;
     for (; left >= 8; left -= 8, p += 16)
-        avx_eight(&f, _mm256_cvtph_ps(sse_load(p)));
+        avx_add_8(&f, _mm256_cvtph_ps(sse_load(p)));
     avx_floats_end(&f, out);
     add_tail(CKPT_DT_F16, p, left, shift, out);
 }
@@ -283,7 +284,7 @@ AVX static void avx_bf16(const unsigned char *p, size_t n, double shift, struct 
     struct avx_floats f = avx_floats_begin(shift);
     size_t left = n;
     for (; left >= 8; left -= 8, p += 16)
-        avx_eight(&f, avx_load_bf16(p));
+        avx_add_8(&f, avx_load_bf16(p));
     avx_floats_end(&f, out);
     add_tail(CKPT_DT_BF16, p, left, shift, out);
 }

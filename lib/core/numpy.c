@@ -9,27 +9,199 @@
 
 #include "base/utf8.h"
 
+static const struct {
+    char kind;
+    uint8_t bytes; /* 0: any */
+    char code;     /* of one letter, that of x86-64; 0: none */
+    ckpt_dtype dtype;
+    const char *name;
+} numpy_types[] = {
+    {'f', 2, 'e', CKPT_DT_F16, "float16"},      {'f', 4, 'f', CKPT_DT_F32, "float32"},
+    {'f', 8, 'd', CKPT_DT_F64, "float64"},      {'f', 0, 'g', CKPT_DT_NONE, "longdouble"},
+    {'i', 1, 'b', CKPT_DT_I8, "int8"},          {'i', 2, 'h', CKPT_DT_I16, "int16"},
+    {'i', 4, 'i', CKPT_DT_I32, "int32"},        {'i', 8, 'l', CKPT_DT_I64, "int64"},
+    {'u', 1, 'B', CKPT_DT_U8, "uint8"},         {'u', 2, 'H', CKPT_DT_U16, "uint16"},
+    {'u', 4, 'I', CKPT_DT_U32, "uint32"},       {'u', 8, 'L', CKPT_DT_U64, "uint64"},
+    {'b', 1, '?', CKPT_DT_BOOL, "bool"},        {'c', 8, 'F', CKPT_DT_C64, "complex64"},
+    {'c', 16, 'D', CKPT_DT_C128, "complex128"}, {'c', 0, 'G', CKPT_DT_NONE, "clongdouble"},
+    {'S', 0, 0, CKPT_DT_NONE, "bytes_"},        {'U', 0, 0, CKPT_DT_NONE, "str_"},
+    {'V', 0, 0, CKPT_DT_NONE, "void"},          {'O', 0, 0, CKPT_DT_NONE, "object_"},
+    {'M', 0, 0, CKPT_DT_NONE, "datetime64"},    {'m', 0, 0, CKPT_DT_NONE, "timedelta64"},
+};
+
+#define NTYPES (sizeof numpy_types / sizeof *numpy_types)
+
+/* ------------------------------------------------------------------ type codes */
+
+/* find_unit - the unit of dates that T is; NULL: none. */
+static const char *find_unit(ckpt_str t)
+{
+    static const char *const units[] = {"Y",  "M",  "W",  "D",  "h",  "m", "s",
+                                        "ms", "us", "ns", "ps", "fs", "as"};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (str_is(t, units[i]))
+            return units[i];
+    return NULL;
+}
+
+/* take_number - the digits that T begins with; false: none, or too many. */
+static bool take_number(ckpt_str *t, uint32_t *n)
+{
+    uint64_t v = 0;
+    size_t digits = 0;
+    for (; digits < t->len && digits < 10 && t->ptr[digits] >= '0' && t->ptr[digits] <= '9'; digits++)
+        v = v * 10 + (uint64_t)(t->ptr[digits] - '0'); /* bounded: ten digits */
+    *t = str_skip(*t, digits);
+    *n = (uint32_t)v;
+    return digits > 0 && v <= INT32_MAX;
+}
+
+/* parse_date - D is 'M' or 'm'; T follows the letter: a size of 8, a unit in brackets. */
+static bool parse_date(ckpt_str t, struct numpy_dtype *d)
+{
+    uint32_t size = 8;
+    d->bytes = 8;
+    d->unit_count = 1;
+    if (t.len && t.ptr[0] != '[' && (!take_number(&t, &size) || size != 8))
+        return false;
+    if (t.len == 0)
+        return true;
+    if (t.len < 3 || t.ptr[0] != '[' || t.ptr[t.len - 1] != ']')
+        return false;
+    t = str_of(t.ptr + 1, t.len - 2);
+    if (str_is(t, "generic"))
+        return true;
+    if (t.ptr[0] >= '0' && t.ptr[0] <= '9' && (!take_number(&t, &d->unit_count) || d->unit_count == 0))
+        return false;
+    d->unit = find_unit(t);
+    return d->unit != NULL;
+}
+
+/* has_size - are there such types of D's kind? */
+static bool has_size(const struct numpy_dtype *d)
+{
+    switch (d->kind) {
+    case 'b': return d->bytes == 1;
+    case 'i':
+    case 'u': return d->bytes == 1 || d->bytes == 2 || d->bytes == 4 || d->bytes == 8;
+    case 'f': return d->bytes == 2 || d->bytes == 4 || d->bytes == 8 || d->bytes == 12 || d->bytes == 16;
+    case 'c': return d->bytes == 8 || d->bytes == 16 || d->bytes == 24 || d->bytes == 32;
+    default: return d->kind == 'S' || d->kind == 'V' || d->kind == 'O' || d->kind == 'U';
+    }
+}
+
+/* find_named - the row of a name such as "float32", or of a code of one letter; NTYPES: none. */
+static size_t find_named(ckpt_str t)
+{
+    size_t i = 0;
+    while (i < NTYPES && !(numpy_types[i].code && (str_is(t, numpy_types[i].name) ||
+                                                   (t.len == 1 && t.ptr[0] == numpy_types[i].code))))
+        i++;
+    return i;
+}
+
+bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out)
+{
+    struct numpy_dtype d = {.bytes = 0};
+    if (code.len && memchr("<>|=", code.ptr[0], 4)) {
+        d.big_endian = code.ptr[0] == '>';
+        code = str_skip(code, 1);
+    }
+    size_t named = find_named(code);
+    bool ok = code.len > 0;
+    d.kind = ok ? code.ptr[0] : 0;
+    code = str_skip(code, 1);
+    if (named < NTYPES) {
+        d.kind = numpy_types[named].kind;
+        d.bytes = numpy_types[named].bytes ? numpy_types[named].bytes : d.kind == 'c' ? 32 : 16;
+    } else if (d.kind == 'M' || d.kind == 'm') {
+        ok = parse_date(code, &d);
+    } else if (d.kind == 'f' && str_is(code, "1")) { /* as ml_dtypes has numpy save this one */
+        d.bytes = 1;
+        d.extended = "float8_e5m2";
+    } else if (d.kind == 'O') {
+        d.bytes = 8;
+        ok = code.len == 0 || str_is(code, "8") || str_is(code, "4");
+    } else {
+        ok = ok && take_number(&code, &d.bytes) && code.len == 0 && has_size(&d);
+    }
+    if (ok && d.kind == 'U') { /* the size counts characters of 4 bytes */
+        ok = d.bytes <= INT32_MAX / 4;
+        d.bytes *= ok ? 4u : 1u;
+    }
+    if (ok)
+        *out = d;
+    return ok;
+}
+
+/* --------------------------------------------------------------------- pickles */
+
+/* find_extended - the type of ml_dtypes that V is the class of; NULL: none. */
+static const char *find_extended(const ckpt_value *v)
+{
+    static const char *const names[] = {"bfloat16",
+                                        "float8_e4m3fn",
+                                        "float8_e5m2",
+                                        "float8_e4m3fnuz",
+                                        "float8_e5m2fnuz",
+                                        "float8_e8m0fnu",
+                                        "float8_e4m3",
+                                        "float8_e3m4",
+                                        "float8_e4m3b11fnuz",
+                                        "float4_e2m1fn",
+                                        "float6_e2m3fn",
+                                        "float6_e3m2fn",
+                                        "int1",
+                                        "int2",
+                                        "int4",
+                                        "uint1",
+                                        "uint2",
+                                        "uint4"};
+    for (size_t i = 0; v && i < sizeof names / sizeof *names; i++)
+        if (value_is_global(v, "ml_dtypes", names[i]))
+            return names[i];
+    return NULL;
+}
+
+/* set_unit - of a date, from the last item of its STATE: ({}, (b"ns", 25, 1, 1)). False: it has another. */
+static bool set_unit(struct numpy_dtype *d, const ckpt_value *state)
+{
+    const ckpt_value *last = value_item(state, 8), *unit = value_item(last, 1);
+    unsigned char text[8];
+    int64_t count;
+    if (!last)
+        return true;
+    size_t n = small_bytes(value_item(unit, 0), text, sizeof text);
+    ckpt_str name = str_of((const char *)text, n == SIZE_MAX ? 0 : n);
+    if (str_is(name, "generic"))
+        return true;
+    d->unit = find_unit(name);
+    if (!d->unit || !value_integer(value_item(unit, 1), &count) || count < 1 || count > INT32_MAX)
+        return false;
+    d->unit_count = (uint32_t)count;
+    return true;
+}
+
 bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
 {
     ckpt_str code, order;
-    uint64_t size;
-    if (!value_calls(v, "numpy", "dtype", 1) || !value_text(value_arg(v, 0), &code))
+    struct numpy_dtype d = {.kind = 'V'};
+    if (!value_calls(v, "numpy", "dtype", 1))
         return false;
-    if (code.len && memchr("<>|=", code.ptr[0], 4))
-        code = str_skip(code, 1);
-    struct numpy_dtype d = {0, 0, false};
-    if (code.len == 0)
+    d.extended = find_extended(value_arg(v, 0));
+    if (d.extended)
+        d.bytes = strcmp(d.extended, "bfloat16") == 0 ? 2 : 1;
+    else if (!value_text(value_arg(v, 0), &code) || !numpy_dtype_parse(code, &d))
         return false;
-    d.kind = code.ptr[0];
-    /* Dates and objects have no size in their type code. */
-    bool sized = code.len <= 9 && str_uint(str_skip(code, 1), &size);
-    d.bytes = sized ? (uint32_t)size : 8;
-    if (d.kind == 'U') /* the size counts characters of 4 bytes */
-        d.bytes *= 4;
     const ckpt_value *state = value_state(v);
     if (state && state->type != CKPT_V_TUPLE) /* numpy accepts only a tuple */
         return false;
     d.big_endian = value_text(value_item(state, 1), &order) && str_is(order, ">");
+    const ckpt_value *fields = value_item(state, 3);
+    d.record = d.kind == 'V' && !d.extended && fields && fields->type != CKPT_V_NONE;
+    bool date = d.kind == 'M' || d.kind == 'm';
+    if (date && !set_unit(&d, state))
+        return false;
     *out = d;
     return true;
 }
@@ -78,29 +250,10 @@ bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out)
            numpy_dtype_of(value_arg(v, 0), out);
 }
 
-static const struct {
-    char kind;
-    uint8_t bytes; /* 0: any */
-    ckpt_dtype dtype;
-    const char *name;
-} numpy_types[] = {
-    {'f', 2, CKPT_DT_F16, "float16"},      {'f', 4, CKPT_DT_F32, "float32"},
-    {'f', 8, CKPT_DT_F64, "float64"},      {'f', 0, CKPT_DT_NONE, "longdouble"},
-    {'i', 1, CKPT_DT_I8, "int8"},          {'i', 2, CKPT_DT_I16, "int16"},
-    {'i', 4, CKPT_DT_I32, "int32"},        {'i', 8, CKPT_DT_I64, "int64"},
-    {'u', 1, CKPT_DT_U8, "uint8"},         {'u', 2, CKPT_DT_U16, "uint16"},
-    {'u', 4, CKPT_DT_U32, "uint32"},       {'u', 8, CKPT_DT_U64, "uint64"},
-    {'b', 1, CKPT_DT_BOOL, "bool"},        {'c', 8, CKPT_DT_C64, "complex64"},
-    {'c', 16, CKPT_DT_C128, "complex128"}, {'c', 0, CKPT_DT_NONE, "clongdouble"},
-    {'S', 0, CKPT_DT_NONE, "bytes_"},      {'U', 0, CKPT_DT_NONE, "str_"},
-    {'V', 0, CKPT_DT_NONE, "void"},        {'O', 0, CKPT_DT_NONE, "object_"},
-    {'M', 0, CKPT_DT_NONE, "datetime64"},  {'m', 0, CKPT_DT_NONE, "timedelta64"},
-};
-
 static size_t find_type(const struct numpy_dtype *d)
 {
     size_t i = 0;
-    while (i < sizeof numpy_types / sizeof *numpy_types &&
+    while (i < NTYPES &&
            (numpy_types[i].kind != d->kind || (numpy_types[i].bytes && numpy_types[i].bytes != d->bytes)))
         i++;
     return i;
@@ -109,13 +262,42 @@ static size_t find_type(const struct numpy_dtype *d)
 const char *numpy_name(const struct numpy_dtype *d)
 {
     size_t i = find_type(d);
-    return i < sizeof numpy_types / sizeof *numpy_types ? numpy_types[i].name : "generic";
+    return d->extended ? d->extended : i < NTYPES ? numpy_types[i].name : "generic";
 }
 
 ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d)
 {
     size_t i = find_type(d);
-    return i < sizeof numpy_types / sizeof *numpy_types ? numpy_types[i].dtype : CKPT_DT_NONE;
+    if (d->extended)
+        return dtype_by_name(str_c(d->extended));
+    return i < NTYPES ? numpy_types[i].dtype : CKPT_DT_NONE;
+}
+
+uint8_t numpy_swap_bytes(const struct numpy_dtype *d)
+{
+    if (d->kind == 'U')
+        return 4;
+    if (d->kind == 'S' || d->kind == 'O' || (d->kind == 'V' && !d->extended) || d->bytes > 32)
+        return 1;
+    return (uint8_t)(d->kind == 'c' ? d->bytes / 2 : d->bytes);
+}
+
+const char *numpy_dtype_text(arena *a, const struct numpy_dtype *d)
+{
+    ckpt_dtype known = numpy_torch_dtype(d);
+    if (d->extended || known != CKPT_DT_NONE)
+        return d->extended ? d->extended : dtype_info(known)->name;
+    if (d->record || d->kind == 'O')
+        return d->record ? "struct" : "object";
+    if (d->kind == 'f' || d->kind == 'c')
+        return arena_printf(a, "%s%u", d->kind == 'f' ? "float" : "complex", d->bytes * 8).ptr;
+    if (d->kind != 'M' && d->kind != 'm')
+        return arena_printf(a, "%c%u", d->kind, d->kind == 'U' ? d->bytes / 4 : d->bytes).ptr;
+    const char *name = d->kind == 'M' ? "datetime64" : "timedelta64";
+    if (!d->unit)
+        return name;
+    return d->unit_count > 1 ? arena_printf(a, "%s[%u%s]", name, d->unit_count, d->unit).ptr
+                             : arena_printf(a, "%s[%s]", name, d->unit).ptr;
 }
 
 bool is_latin1(ckpt_str codec) { return str_is(codec, "latin1") || str_is(codec, "latin-1"); }

@@ -6,13 +6,25 @@
 #include "core/value.h"
 
 struct numpy_dtype {
-    char kind;      /* 'f' 'i' 'u' 'b' 'c', 'S' bytes, 'U' text, 'V' record, 'M' 'm' dates, 'O' objects */
+    char kind;      /* 'f' 'i' 'u' 'b' 'c', 'S' bytes, 'U' text, 'V' void, 'M' 'm' dates, 'O' objects */
     uint32_t bytes; /* of one element */
     bool big_endian;
+    bool record;          /* 'V' with fields */
+    uint32_t unit_count;  /* of 'M' and 'm': how many of UNIT, 25 for "25s" */
+    const char *unit;     /* "ns"; NULL: generic, or no date */
+    const char *extended; /* a type of ml_dtypes, "int4"; else NULL */
 };
 
 /* numpy_dtype_of - is V a pickled numpy.dtype? Then *OUT is set. */
 bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out);
+/* numpy_dtype_parse - is CODE what numpy.dtype() takes for one type without fields, such as "<f4", "S3",
+ * "M8[ns]", "float32", "f"? Then *OUT is set. */
+bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out);
+/* numpy_dtype_text - D as dtypes are printed: "float32", "S4", "U2" (characters), "datetime64[ns]", "struct";
+ * lives as long as A. NULL: no memory. */
+const char *numpy_dtype_text(arena *a, const struct numpy_dtype *d);
+/* numpy_swap_bytes - the width of the unit that byte order applies to; 1: it does not apply. */
+uint8_t numpy_swap_bytes(const struct numpy_dtype *d);
 /* The components of a pickled array or scalar. */
 struct numpy_array {
     const ckpt_value *shape; /* NULL: a scalar */
@@ -35,7 +47,7 @@ ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d);
 size_t small_bytes(const ckpt_value *v, unsigned char *out, size_t cap);
 /* latin1_of - is V such a call? Then *TEXT is its text. */
 bool is_latin1(ckpt_str codec);
-/* latin1_text - the node of the text in such a call, which may lie in the file; NULL when V is none. */
+/* latin1_text - the node of the text in such a call, which may be a span; NULL if V is none. */
 const ckpt_value *latin1_text(const ckpt_value *v);
 /* latin1_of - that text, where it is in memory; false else. */
 bool latin1_of(const ckpt_value *v, ckpt_str *text);

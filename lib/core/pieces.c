@@ -6,7 +6,9 @@
  *
  * A read is split into boxes of the tensor, each as large as can be. What each piece has of such a box is
  * fetched by core/gather, in few and large reads of its source. Columns are fetched well only for many rows
- * at a time: that is what source.block asks of readers.
+ * at a time: that is what source.block asks of readers. Narrow columns are not copied one after the other,
+ * since each line of the cache would be written as often as there are columns in it: they are read into a
+ * buffer first, and then copied a few rows at a time, of all columns.
  *
  * No sum or product of positions can overflow: the tensor's size in bytes fits 64 bits, a box is inside of
  * the tensor, and its bytes are inside of its source; the checks come before all others. */
@@ -23,6 +25,10 @@
 
 #define BLOCK  ((uint64_t)1 << 20) /* 64 columns are read 16 KiB at a time; larger blocks are no faster */
 #define NO_DIM UINT32_MAX
+
+#define BAND_COLUMNS 128u
+#define NARROW       256u   /* bytes of a row of a column */
+#define TILE         32768u /* bytes that stay in the first cache */
 
 /* A dimension of the boxes: dimensions LEAD to INNER of the tensor; in all of them but LEAD every piece is
  * complete. Counted in steps of INNER, or bytes where an element is in it. */
@@ -80,8 +86,8 @@ static void add_dim(struct gather *g, uint64_t n, uint64_t stride, uint64_t out)
         g->dim[g->ndim++] = (struct gather_dim){n, stride, out};
 }
 
-/* widen - bytes that stay together become one element. */
-static void widen(struct gather *g)
+/* widen_elements - makes one element of the bytes that are contiguous on both sides. */
+static void widen_elements(struct gather *g)
 {
     uint64_t n = g->ndim > 1 && g->dim[0].stride == 1 && g->dim[0].out == 1 ? g->dim[0].n : 0;
     if (n < 2 || n > 64 || (n & (n - 1)) != 0)
@@ -95,9 +101,8 @@ static void widen(struct gather *g)
         g->dim[k] = (struct gather_dim){g->dim[k + 1].n, g->dim[k + 1].stride / n, g->dim[k + 1].out / n};
 }
 
-/* copy_common - what box I has of BOX, whose bytes go to OUT. */
-static ckpt_status copy_common(const struct assembled *s, size_t i, const uint64_t *box, struct gather *g,
-                               unsigned char *out, ckpt_error *err)
+/* get_intersection - sets G to the intersection of box I and BOX; returns where that begins in BOX. */
+static uint64_t get_intersection(const struct assembled *s, size_t i, const uint64_t *box, struct gather *g)
 {
     const uint64_t *own = box_at(&s->index, i), *stride = s->stride ? s->stride + i * s->ndim : NULL;
     uint64_t at = s->place[i].at, to = 0, run = 1;
@@ -113,8 +118,152 @@ static ckpt_status copy_common(const struct assembled *s, size_t i, const uint64
         to += (from - box[k]) * s->run[k];
         run *= own[n + k] - own[k];
     }
-    g->at = at;
-    widen(g);
+    g->data_offset = at;
+    widen_elements(g);
+    return to;
+}
+
+/* ------------------------------------------------------------------------- narrow columns */
+
+/* A column that was read: rows of ROW elements, one after the other. */
+struct column {
+    const unsigned char *in;
+    uint32_t row, width;
+    uint64_t pitch, to; /* bytes of the output: from row to row, before the next one */
+    uint64_t rows_left;
+};
+
+/* Columns of a box. */
+struct band {
+    unsigned char *bytes; /* BLOCK of them; NULL: none was needed */
+    size_t used, n;
+    struct column column[BAND_COLUMNS];
+};
+
+/* is_narrow - does G go to OUT in rows of a few bytes, each of which follows the last one in the source? */
+static bool is_narrow(const struct gather *g)
+{
+    if (g->ndim == 0 || g->ndim > 2)
+        return false;
+    const struct gather_dim *rows = &g->dim[g->ndim - 1];
+    bool contiguous = g->ndim == 1 || (g->dim[0].stride == 1 && g->dim[0].out == 1);
+    uint64_t row = g->ndim == 2 ? g->dim[0].n : 1;
+    return contiguous && rows->stride == row && rows->out > row && row * g->width <= NARROW &&
+           rows->n <= BLOCK / (row * g->width);
+}
+
+/* rows_before - how many rows of C begin before END of the output. */
+static uint64_t rows_before(const struct column *c, uint64_t end)
+{
+    uint64_t n = c->to < end ? (end - c->to - 1) / c->pitch + 1 : 0;
+    return n < c->rows_left ? n : c->rows_left;
+}
+
+static void pass_rows(struct column *c, uint64_t n)
+{
+    c->in += n * c->row * c->width; /* bounded: as many were read */
+    c->to += n * c->pitch;
+    c->rows_left -= n;
+}
+
+static void copy_rows(struct column *c, uint64_t n, unsigned char *out)
+{
+    const struct gather_dim dim[2] = {{c->row, 1, 1}, {n, c->row, c->pitch / c->width}};
+    uint32_t outer = c->row == 1; /* where there is nothing inside of a row */
+    if (n)
+        gather_scatter(dim + outer, 2 - outer, c->in, out + c->to, c->width);
+    pass_rows(c, n);
+}
+
+/* are_neighbours - do eight columns from C on have one element each, next to each other in all their rows,
+ * and as far apart from each other in memory? */
+static bool are_neighbours(const struct column *c)
+{
+    bool yes = c->row == 1 && c->width <= 4;
+    for (size_t k = 1; k < 8 && yes; k++)
+        yes = c[k].row == 1 && c[k].width == c->width && c[k].pitch == c->pitch &&
+              c[k].to == c->to + k * c->width && c[k].rows_left == c->rows_left &&
+              c[k].in - c[k - 1].in == c[1].in - c->in;
+    return yes;
+}
+
+/* copy_eight - N rows of the columns from C on, which are neighbours. */
+static void copy_eight(struct column *c, uint64_t n, unsigned char *out)
+{
+    const unsigned char *in = c->in;
+    size_t apart = (size_t)(c[1].in - in), pitch = (size_t)c->pitch, w = c->width;
+    out += c->to;
+#define EIGHT(w)                                                                                             \
+    for (uint64_t i = 0; i < n; i++, in += (w), out += pitch) {                                              \
+        memcpy(out, in, w);                                                                                  \
+        memcpy(out + (w), in + apart, w);                                                                    \
+        memcpy(out + 2 * (w), in + 2 * apart, w);                                                            \
+        memcpy(out + 3 * (w), in + 3 * apart, w);                                                            \
+        memcpy(out + 4 * (w), in + 4 * apart, w);                                                            \
+        memcpy(out + 5 * (w), in + 5 * apart, w);                                                            \
+        memcpy(out + 6 * (w), in + 6 * apart, w);                                                            \
+        memcpy(out + 7 * (w), in + 7 * apart, w);                                                            \
+    }
+    if (w == 1)
+        EIGHT(1)
+    else if (w == 2)
+        EIGHT(2)
+    else
+        EIGHT(4)
+#undef EIGHT
+    for (size_t k = 0; k < 8; k++)
+        pass_rows(&c[k], n);
+}
+
+/* flush_band - all columns of B go to OUT, which has N bytes. */
+static void flush_band(struct band *b, unsigned char *out, uint64_t n)
+{
+    for (uint64_t end = TILE; b->n && end < n + TILE; end += TILE) {
+        for (size_t i = 0; i < b->n;) {
+            struct column *c = &b->column[i];
+            bool eight = b->n - i >= 8 && are_neighbours(c);
+            if (eight)
+                copy_eight(c, rows_before(c, end), out);
+            else
+                copy_rows(c, rows_before(c, end), out);
+            i += eight ? 8 : 1;
+        }
+    }
+    b->n = b->used = 0;
+}
+
+/* add_column - reads G, which is narrow, into B; it will go to byte TO of OUT, which has N. */
+static ckpt_status add_column(struct band *b, const struct gather *g, uint64_t to, unsigned char *out,
+                              uint64_t n, ckpt_error *err)
+{
+    const struct gather_dim *rows = &g->dim[g->ndim - 1];
+    size_t size = (size_t)(rows->n * rows->stride * g->width); /* bounded: by BLOCK */
+    if (!b->bytes && !(b->bytes = malloc(BLOCK)))
+        return fail_memory(err);
+    if (b->n == BAND_COLUMNS || size > BLOCK - b->used)
+        flush_band(b, out, n);
+    b->column[b->n++] = (struct column){.in = b->bytes + b->used,
+                                        .row = (uint32_t)rows->stride,
+                                        .width = g->width,
+                                        .pitch = rows->out * g->width,
+                                        .to = to,
+                                        .rows_left = rows->n};
+    b->used += size;
+    return source_read(g->src, g->data_offset, b->bytes + b->used - size, size, err);
+}
+
+/* ----------------------------------------------------------------------------- boxes */
+
+/* Memory for reading boxes. */
+struct reading {
+    struct gather g;
+    struct band band;
+};
+
+static ckpt_status copy_common(const struct assembled *s, size_t i, const uint64_t *box, struct gather *g,
+                               unsigned char *out, ckpt_error *err)
+{
+    uint64_t to = get_intersection(s, i, box, g);
     return gather_copy(g, out + to, err);
 }
 
@@ -149,21 +298,26 @@ static ckpt_status copy_in_turn(const struct assembled *s, const uint64_t *box, 
     return st;
 }
 
-static ckpt_status copy_box(const struct assembled *s, const uint64_t *box, struct gather *g,
-                            unsigned char *out, ckpt_error *err)
+/* copy_box - BOX, which has N bytes, to OUT. */
+static ckpt_status copy_box(const struct assembled *s, const uint64_t *box, struct reading *r,
+                            unsigned char *out, uint64_t n, ckpt_error *err)
 {
     struct box_search found;
     size_t i;
     if (s->overlap)
-        return copy_in_turn(s, box, g, out, err);
+        return copy_in_turn(s, box, &r->g, out, err);
     box_search_begin(&found, &s->index, box);
-    while (box_search_next(&found, &i))
-        CKPT_TRY(copy_common(s, i, box, g, out, err));
+    while (box_search_next(&found, &i)) {
+        uint64_t to = get_intersection(s, i, box, &r->g);
+        CKPT_TRY(is_narrow(&r->g) ? add_column(&r->band, &r->g, to, out, n, err)
+                                  : gather_copy(&r->g, out + to, err));
+    }
+    flush_band(&r->band, out, n);
     return CKPT_OK;
 }
 
-/* fill - the element that stands for what no piece covers, again and again. */
-static void fill(const struct assembled *s, uint64_t off, unsigned char *out, size_t n)
+/* fill_gap - repeats the fill element, for what no piece covers. */
+static void fill_gap(const struct assembled *s, uint64_t off, unsigned char *out, size_t n)
 {
     size_t have = n < s->width ? n : s->width;
     for (size_t i = 0; i < have; i++)
@@ -176,19 +330,23 @@ static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t n,
 {
     const struct assembled *s = (const struct assembled *)src;
     unsigned char *out = to;
-    struct gather g = {.window = NULL};
+    struct reading r;
     ckpt_status st = CKPT_OK;
+    r.g.window = r.band.bytes = NULL;
+    r.band.n = r.band.used = 0;
     if (s->fill)
-        fill(s, off, out, n);
+        fill_gap(s, off, out, n);
     while (n && st == CKPT_OK) {
         uint64_t box[2 * BOX_DIMS];
-        size_t done = (size_t)next_box(s, off, n, box); /* bounded: by N */
-        st = copy_box(s, box, &g, out, err);
+        size_t most = s->ndim > 1 && n > BLOCK ? (size_t)BLOCK : n;
+        size_t done = (size_t)next_box(s, off, most, box); /* bounded: by N */
+        st = copy_box(s, box, &r, out, done, err);
         off += done;
         out += done;
         n -= done;
     }
-    gather_free(&g);
+    gather_free(&r.g);
+    free(r.band.bytes);
     return st;
 }
 
@@ -256,8 +414,8 @@ static const char *name_piece(const struct assembly *x, size_t i, char text[300]
     return text;
 }
 
-/* measure - the bytes of the tensor. */
-static ckpt_status measure(struct assembly *x)
+/* measure_tensor - computes the size of the tensor. */
+static ckpt_status measure_tensor(struct assembly *x)
 {
     const struct pieces *p = x->p;
     bool fits = true, empty = p->width == 0;
@@ -514,8 +672,8 @@ static ckpt_status check_overlap(struct assembly *x, struct assembled *s)
                       name_piece(x, x->order[a], one));
 }
 
-/* covers - do boxes that do not overlap cover all? */
-static bool covers(const struct assembly *x, const struct assembled *s)
+/* cover_all - do the boxes, which do not overlap, cover the whole tensor? */
+static bool cover_all(const struct assembly *x, const struct assembled *s)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < x->n; i++)
@@ -544,7 +702,7 @@ static ckpt_status fail_hole(const struct assembly *x, const uint64_t *hole)
 static ckpt_status check_holes(struct assembly *x, const struct assembled *s)
 {
     uint64_t whole[2 * BOX_DIMS] = {0}, hole[2 * BOX_DIMS];
-    if (x->p->fill || (!s->overlap && covers(x, s)))
+    if (x->p->fill || (!s->overlap && cover_all(x, s)))
         return CKPT_OK;
     memcpy(whole + s->ndim, s->extent, s->ndim * sizeof *whole);
     switch (box_find_hole(&s->index, whole, hole)) {
@@ -599,7 +757,7 @@ static void take_sources(struct assembled *s, source **out, uint64_t *at)
         free(s);
 }
 
-static ckpt_status assemble(struct assembly *x, struct assembled *s)
+static ckpt_status assemble_pieces(struct assembly *x, struct assembled *s)
 {
     group_dims(x);
     CKPT_TRY(fill_index(x, s));
@@ -615,7 +773,7 @@ static ckpt_status assemble(struct assembly *x, struct assembled *s)
 
 static ckpt_status check_pieces(struct assembly *x)
 {
-    CKPT_TRY(measure(x));
+    CKPT_TRY(measure_tensor(x));
     x->order = arena_array(x->a, x->p->n, sizeof *x->order);
     if (!x->order)
         return fail_memory(x->err);
@@ -628,7 +786,7 @@ static ckpt_status check_pieces(struct assembly *x)
     return CKPT_OK;
 }
 
-static ckpt_status make(struct assembly *x, struct assembled *s)
+static ckpt_status make_source(struct assembly *x, struct assembled *s)
 {
     const struct pieces *p = x->p;
     unsigned char *element = p->fill ? arena_alloc(x->a, p->width) : NULL;
@@ -639,7 +797,7 @@ static ckpt_status make(struct assembly *x, struct assembled *s)
         return fail_memory(x->err);
     if (element)
         memcpy(element, p->fill, p->width);
-    return assemble(x, s);
+    return assemble_pieces(x, s);
 }
 
 ckpt_status pieces_source(arena *a, const struct pieces *p, source **out, uint64_t *at, ckpt_error *err)
@@ -652,7 +810,7 @@ ckpt_status pieces_source(arena *a, const struct pieces *p, source **out, uint64
         return *out ? CKPT_OK : fail_memory(err);
     }
     struct assembled *s = calloc(1, sizeof *s);
-    ckpt_status st = s ? make(&x, s) : fail_memory(err);
+    ckpt_status st = s ? make_source(&x, s) : fail_memory(err);
     if (st == CKPT_OK)
         take_sources(s, out, at);
     else

@@ -101,8 +101,8 @@ static bool edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_ele
     return true;
 }
 
-/* kept - is row I an entry? *PATH and *CHANGED are as by edited_path. */
-static bool kept(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
+/* is_kept - is row I an entry? *PATH and *CHANGED are as by edited_path. */
+static bool is_kept(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
 {
     const struct row *row = &p->file->table.rows[i];
     return p->keep[i] && plan_below_root(p, row->t.path, row->t.npath) && edited_path(p, row, path, changed);
@@ -112,7 +112,7 @@ static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckp
 {
     const struct row *row = &p->file->table.rows[i];
     bool changed;
-    if (!kept(p, i, path, &changed))
+    if (!is_kept(p, i, path, &changed))
         return CKPT_OK;
     uint32_t n = row->t.npath - p->root_depth;
     ckpt_str name = !changed ? row->t.name : n == 1 && !path->is_int ? path->str : path_join(p->a, path, n);
@@ -132,7 +132,7 @@ static ckpt_path_elem *path_room(const ckpt_plan *p)
     return calloc(deepest, sizeof(ckpt_path_elem));
 }
 
-ckpt_status plan_nothing_left(ckpt_error *err)
+ckpt_status plan_fail_no_tensors(ckpt_error *err)
 {
     (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write");
     fail_hint(err, "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
@@ -146,11 +146,11 @@ size_t plan_count(const ckpt_plan *p)
     if (!p->entries_stale)
         return p->nentries;
     for (size_t i = 0; i < p->file->table.nrows; i++)
-        n += kept(p, i, NULL, &changed);
+        n += is_kept(p, i, NULL, &changed);
     return n;
 }
 
-ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err)
+ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err)
 {
     if (!p->entries_stale)
         return CKPT_OK;
@@ -206,7 +206,7 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
     uint32_t count = 0;
     const value_pair *pairs = p->file->metadata ? value_pairs(p->file->metadata, &count) : NULL;
     *n = 0;
-    CKPT_TRY(plan_entries(p, err));
+    CKPT_TRY(plan_update_entries(p, err));
     uint32_t *entry_of = p->file->nties ? entry_of_row(p) : NULL;
     struct plan_pair *list = arena_array(p->a, count, sizeof *list);
     bool ok = list && (!p->file->nties || (entry_of && file_index_names(p->file)));
@@ -231,16 +231,25 @@ void plan_notice(ckpt_plan *p, const char *fmt, ...)
     va_end(ap);
 }
 
-struct stream_options plan_reading(ckpt_plan *p)
+struct stream_options plan_stream_options(ckpt_plan *p)
 {
     return (struct stream_options){
         .ignore_crc = p->file->ignore_crc, .notice = notices_add, .user = &p->notices};
 }
 
-struct sink_options plan_writing(ckpt_plan *p, const ckpt_write_options *o)
+struct sink_options plan_sink_options(ckpt_plan *p, const ckpt_write_options *o)
 {
     return (struct sink_options){
         .force = o->force, .no_sync = o->no_sync, .notice = notices_add, .user = &p->notices};
+}
+
+ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out, ckpt_error *err)
+{
+    struct sink_options so = plan_sink_options(p, job->opts);
+    so.batch = job->batch;
+    if (job->path)
+        return sink_file(job->path, &so, out, err);
+    return job->memory ? sink_mem(PTRDIFF_MAX, job->memory, out, err) : sink_fd(job->fd, &so, out, err);
 }
 
 bool plan_root_is_module(const ckpt_plan *p)
@@ -249,7 +258,7 @@ bool plan_root_is_module(const ckpt_plan *p)
     return f->root && !p->root_depth && p->root != f->root && p->root == file_replacement(f, f->root);
 }
 
-void plan_module_notice(ckpt_plan *p)
+void plan_note_module(ckpt_plan *p)
 {
     plan_notice(p, "a module is written as its state dict; its class and code are not");
 }
@@ -312,7 +321,7 @@ static ckpt_rename *noted_before(const ckpt_plan *p, const ckpt_rename *one)
     return was && was->mapping == one->mapping && was->metadata == one->metadata ? was : NULL;
 }
 
-ckpt_status plan_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *err)
+ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *err)
 {
     ckpt_rename *was = noted_before(p, one);
     if (was) {
@@ -354,7 +363,7 @@ static void list_rows(ckpt_plan *p)
 
 ckpt_status plan_list_renames(ckpt_plan *p, ckpt_error *err)
 {
-    CKPT_TRY(plan_entries(p, err));
+    CKPT_TRY(plan_update_entries(p, err));
     /* bounded: both are in memory */
     p->renames = arena_array(p->a, p->nentries + p->nnoted, sizeof *p->renames);
     if (!p->renames)
@@ -376,7 +385,7 @@ ckpt_status plan_list_renames(ckpt_plan *p, ckpt_error *err)
     return CKPT_OK;
 }
 
-ckpt_status plan_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, ckpt_error *err)
+ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, ckpt_error *err)
 {
     char type[128] = "tensor";
     if (leaf->value)
@@ -398,7 +407,7 @@ ckpt_status plan_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, c
     return CKPT_OK;
 }
 
-ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err)
+ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err)
 {
     ckpt_alias *grown = arena_grow(p->a, p->aliases, p->naliases, &p->cap_aliases, p->naliases + 1,
                                    sizeof *grown);
@@ -413,7 +422,7 @@ ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err
     return CKPT_OK;
 }
 
-ckpt_status plan_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err)
+ckpt_status plan_note_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err)
 {
     ckpt_sanitized *grown = arena_grow(p->a, p->sanitized, p->nsanitized, &p->cap_sanitized,
                                        p->nsanitized + 1, sizeof *grown);
@@ -431,7 +440,7 @@ const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *p, size_t i)
     return i < plan_or_empty(p)->nsanitized ? &p->sanitized[i] : NULL;
 }
 
-ckpt_status plan_output(ckpt_plan *p, const char *path, ckpt_error *err)
+ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err)
 {
     const char **grown = arena_grow(p->a, p->outputs, p->noutputs, &p->cap_outputs, p->noutputs + 1,
                                     sizeof *grown);
@@ -465,7 +474,7 @@ bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
     return dtype_bytes(plan_dtype(p, row), bytes / dtype_info((ckpt_dtype)t->dtype)->block_bytes, out);
 }
 
-ckpt_status plan_cast_done(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t elements, uint64_t overflowed,
+ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t elements, uint64_t overflowed,
                            ckpt_error *err)
 {
     ckpt_cast *grown = arena_grow(p->a, p->casts, p->ncasts, &p->cap_casts, p->ncasts + 1, sizeof *grown);
@@ -481,7 +490,7 @@ ckpt_status plan_cast_done(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t e
     return CKPT_OK;
 }
 
-ckpt_status plan_cast_lossless(const ckpt_plan *p, size_t before, ckpt_error *err)
+ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *err)
 {
     const ckpt_cast *first = NULL;
     size_t others = 0;
@@ -501,14 +510,14 @@ ckpt_status plan_cast_lossless(const ckpt_plan *p, size_t before, ckpt_error *er
                STR_ARG(first->name), (unsigned long long)first->overflowed,
                (unsigned long long)first->elements, ckpt_dtype_name((ckpt_dtype)first->to), first->became,
                more);
-    char word[SHELL_MOST];
+    char word[SHELL_WORD_MAX];
     fail_hint(err, "--cast %s=%s leaves it as it is; without --strict they are written and listed",
               shell_glob(first->name, word), ckpt_dtype_name((ckpt_dtype)first->from));
     return CKPT_ELOSSY;
 }
 
-ckpt_status plan_cast_disagree(const ckpt_plan *p, const struct plan_entry *a, const struct plan_entry *b,
-                               ckpt_error *err)
+ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *a,
+                                    const struct plan_entry *b, ckpt_error *err)
 {
     ckpt_dtype to_a = plan_dtype(p, a->row), to_b = plan_dtype(p, b->row);
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,

@@ -1,5 +1,5 @@
-/* stream.c - see stream.h. One contiguous run is read straight into the caller's
- * buffer; any other view is gathered into a block of at most 4 MiB. */
+/* stream.c - see stream.h. A contiguous view is read straight into the caller's buffer; any other is
+ * gathered into a block of at most 4 MiB. */
 #include "core/stream.h"
 
 #include <inttypes.h>
@@ -12,77 +12,96 @@
 #include "core/gather.h"
 
 /* A row ready to be read. */
-struct look {
+struct row_reader {
     const ckpt_tensor *t;
     struct storage *st;
     uint64_t total; /* units of g.width bytes: elements, or bytes of packed types */
-    bool run;
+    bool is_run;    /* its elements are contiguous */
     struct gather g;
     struct elements e;
-    struct window *window; /* runs are read by it; NULL: by themselves */
+    struct window *window; /* contiguous rows are read through it; NULL: directly */
 };
 
 struct stream {
-    struct look l;
-    struct stream_options o;
-    uint64_t next, end; /* units: to be read next, behind the last */
-    bool part, crc_on_the_way, crc_late;
+    struct row_reader l;
+    struct stream_options opts;
+    uint64_t next, end; /* units: the next to read, and the end */
+    bool is_range;      /* stream_open_range: the CRC is left to the caller */
+    bool checks_crc;    /* while it reads, see stream_checks_crc */
+    bool crc_deferred;  /* the caller computes it, see stream_defer_crc */
     uint32_t crc;
-    unsigned char *block; /* gathered units: block_at of block_len bytes are handed out */
+    unsigned char *block; /* gathered units: block_at of block_len bytes have been returned */
     size_t block_cap, block_at, block_len;
-    bool repeats, full; /* what follows a block is the same again; it was read */
-    struct window own;  /* over a source with a block size, where the caller has none */
+    bool repeats, block_filled; /* each block has the same bytes; the first was read */
+    struct window own_window;   /* for a source with a block size, if the caller has none */
 };
 
-static ckpt_status no_bytes(const ckpt_tensor *t, ckpt_error *err)
+static ckpt_status fail_no_bytes(const ckpt_tensor *t, ckpt_error *err)
 {
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a tensor of kind %s has no bytes of its own",
                 ckpt_kind_name((ckpt_kind)t->kind));
 }
 
-static ckpt_status outside(const struct look *l, ckpt_error *err)
+static ckpt_status fail_outside_storage(const struct row_reader *l, ckpt_error *err)
 {
     return fail(err, CKPT_EFORMAT, source_pos(l->st->src, l->st->off),
                 "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"", l->st->s.nbytes,
                 STR_ARG(l->st->s.key));
 }
 
-/* look_run - elements one behind the other, packed types included. */
-static ckpt_status look_run(struct look *l, const struct dtype_info *d, ckpt_error *err)
+/* open_run - a row whose elements are contiguous, packed types included. */
+static ckpt_status open_run(struct row_reader *l, const struct dtype_info *d, ckpt_error *err)
 {
     uint64_t off = 0;
-    if (l->t->storage_offset && !dtype_bytes((ckpt_dtype)l->t->dtype, l->t->storage_offset, &off))
+    if (l->t->storage_offset && !tensor_bytes(l->t, l->t->storage_offset, &off))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "begins inside {=a byte}: {offset %" PRIu64 " of %s}", l->t->storage_offset, d->name);
-    l->run = true;
-    if (d->block_elems != 1 || d->block_bytes == 0) {
+    l->is_run = true;
+    if (d->block_elems != 1) {
         l->g.width = 1;
         l->total = l->t->nbytes;
     }
     if (!range_within(off, l->t->nbytes, l->st->s.nbytes))
-        return outside(l, err);
-    return checked_add(l->st->off, off, &l->g.at) ? CKPT_OK : outside(l, err);
+        return fail_outside_storage(l, err);
+    return checked_add(l->st->off, off, &l->g.data_offset) ? CKPT_OK : fail_outside_storage(l, err);
 }
 
-static ckpt_status look_strided(struct look *l, const struct dtype_info *d, ckpt_error *err)
+static ckpt_status open_strided(struct row_reader *l, const struct dtype_info *d, ckpt_error *err)
 {
     uint64_t end, bytes, off;
-    if (d->block_elems != 1 || d->block_bytes == 0)
+    if (d->block_elems != 1)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", d->name);
-    if (!row_end(l->t, &end) || !checked_mul(end, l->g.width, &bytes) || bytes > l->st->s.nbytes ||
-        !checked_mul(l->t->storage_offset, l->g.width, &off) || !checked_add(l->st->off, off, &l->g.at))
-        return outside(l, err);
+    if (!row_end(l->t, &end) || !tensor_bytes(l->t, end, &bytes) || bytes > l->st->s.nbytes ||
+        !tensor_bytes(l->t, l->t->storage_offset, &off) || !checked_add(l->st->off, off, &l->g.data_offset))
+        return fail_outside_storage(l, err);
     return CKPT_OK;
 }
 
-static ckpt_status look_at(struct look *l, struct table *t, uint32_t row, ckpt_error *err)
+/* split_elements - of a numpy dtype that has no size of its own: the units are those that byte order applies
+ * to, or bytes. */
+static ckpt_status split_elements(struct row_reader *l, ckpt_error *err)
 {
-    *l = (struct look){0};
+    uint32_t unit = l->st->swap > 1 ? l->st->swap : 1;
+    uint64_t size = l->t->elements ? l->t->nbytes / l->t->elements : 0;
+    if (size % unit != 0)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "its storage is big-endian in units of {=%u bytes}, its elements have {%" PRIu64 "}",
+                    unit, size);
+    if (!gather_split(&l->g, size / unit))
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 bytes}");
+    l->g.width = unit;
+    l->total = l->t->nbytes / unit;
+    return CKPT_OK;
+}
+
+static ckpt_status open_row(struct row_reader *l, struct table *t, uint32_t row, ckpt_error *err)
+{
+    *l = (struct row_reader){0};
     if (row >= t->nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %" PRIu32, row);
     l->t = &t->rows[row].t;
     if (!l->t->has_data || l->t->storage >= t->nstorages)
-        return no_bytes(l->t, err);
+        return fail_no_bytes(l->t, err);
     l->st = &t->storages[l->t->storage];
     const struct dtype_info *d = dtype_info((ckpt_dtype)l->t->dtype);
     if (!gather_init(&l->g, l->t))
@@ -90,29 +109,33 @@ static ckpt_status look_at(struct look *l, struct table *t, uint32_t row, ckpt_e
     l->g.src = l->st->src;
     l->g.width = d->block_bytes ? d->block_bytes : 1;
     l->total = l->t->elements;
+    if (l->t->dtype == CKPT_DT_NP)
+        CKPT_TRY(split_elements(l, err));
     if (l->total == 0) {
-        l->run = true;
+        l->is_run = true;
         return CKPT_OK;
     }
     if (!l->st->src)
-        return no_bytes(l->t, err);
-    CKPT_TRY(gather_is_run(&l->g) ? look_run(l, d, err) : look_strided(l, d, err));
+        return fail_no_bytes(l->t, err);
+    CKPT_TRY(gather_is_run(&l->g) ? open_run(l, d, err) : open_strided(l, d, err));
     return elements_init(&l->e, (ckpt_dtype)l->t->dtype, l->g.width, l->st->swap, l->t->conj, l->t->neg, err);
 }
 
-/* look_read - COUNT units from FIRST as they are stored. */
-static ckpt_status look_read(struct look *l, uint64_t first, uint64_t count, unsigned char *out,
-                             ckpt_error *err)
+/* read_units - reads COUNT units from FIRST, as they are stored. */
+static ckpt_status read_units(struct row_reader *l, uint64_t first, uint64_t count, unsigned char *out,
+                              ckpt_error *err)
 {
-    if (l->run && l->window)
-        return window_read(l->window, l->g.src, l->g.at + first * l->g.width, out,
+    if (l->is_run && l->window)
+        return window_read(l->window, l->g.src, l->g.data_offset + first * l->g.width, out,
                            (size_t)(count * l->g.width), err);
-    if (l->run)
-        return source_read(l->g.src, l->g.at + first * l->g.width, out, (size_t)(count * l->g.width), err);
+    if (l->is_run)
+        return source_read(l->g.src, l->g.data_offset + first * l->g.width, out, (size_t)(count * l->g.width),
+                           err);
     return gather_read(&l->g, first, count, out, err);
 }
 
-ckpt_status storage_crc(struct storage *st, uint32_t crc, const struct stream_options *o, ckpt_error *err)
+ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *o,
+                                ckpt_error *err)
 {
     if (!st->has_crc || crc == st->crc) {
         st->crc_checked = true;
@@ -133,9 +156,9 @@ ckpt_status storage_crc(struct storage *st, uint32_t crc, const struct stream_op
     return CKPT_OK;
 }
 
-static bool crc_open(const struct storage *st) { return st->has_crc && !st->crc_checked && st->src; }
+static bool has_unchecked_crc(const struct storage *st) { return st->has_crc && !st->crc_checked && st->src; }
 
-static ckpt_status read_through(struct storage *st, unsigned char *block, uint32_t *crc, ckpt_error *err)
+static ckpt_status compute_crc(struct storage *st, unsigned char *block, uint32_t *crc, ckpt_error *err)
 {
     *crc = 0;
     source_sequential(st->src);
@@ -151,28 +174,29 @@ static ckpt_status read_through(struct storage *st, unsigned char *block, uint32
     return CKPT_OK;
 }
 
-ckpt_status storage_check(struct table *t, uint32_t storage, const struct stream_options *o, ckpt_error *err)
+ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct stream_options *o,
+                              ckpt_error *err)
 {
     if (storage >= t->nstorages)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no storage %" PRIu32, storage);
     struct storage *st = &t->storages[storage];
-    if (!crc_open(st))
+    if (!has_unchecked_crc(st))
         return CKPT_OK;
     unsigned char *block = malloc(STREAM_CHUNK);
     uint32_t crc;
     if (!block)
         return fail_memory(err);
-    ckpt_status status = read_through(st, block, &crc, err);
+    ckpt_status status = compute_crc(st, block, &crc, err);
     free(block);
-    return status == CKPT_OK ? storage_crc(st, crc, o, err) : status;
+    return status == CKPT_OK ? storage_compare_crc(st, crc, o, err) : status;
 }
 
-static bool covers(const struct look *l)
+static bool covers_storage(const struct row_reader *l)
 {
-    return l->run && l->total && l->g.at == l->st->off && l->t->nbytes == l->st->s.nbytes;
+    return l->is_run && l->total && l->g.data_offset == l->st->off && l->t->nbytes == l->st->s.nbytes;
 }
 
-ckpt_status stream_allowed(const struct table *t, const ckpt_tensor *v, ckpt_error *err)
+ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err)
 {
     if (t->expanded <= t->max_expanded || !row_expands(t, v))
         return CKPT_OK;
@@ -184,29 +208,29 @@ ckpt_status stream_allowed(const struct table *t, const ckpt_tensor *v, ckpt_err
     return CKPT_ELIMIT;
 }
 
-static void set_window(struct stream *s)
+static void choose_window(struct stream *s)
 {
-    bool blocks = s->l.run && s->l.g.src && s->l.g.src->block;
-    s->l.window = s->o.window ? s->o.window : blocks ? &s->own : NULL;
+    bool blocks = s->l.is_run && s->l.g.src && s->l.g.src->block;
+    s->l.window = s->opts.window ? s->opts.window : blocks ? &s->own_window : NULL;
 }
 
-static ckpt_status begin(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)
+static ckpt_status begin_stream(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)
 {
-    CKPT_TRY(look_at(&s->l, t, row, err));
-    set_window(s);
-    CKPT_TRY(stream_allowed(t, s->l.t, err));
-    const struct look *l = &s->l;
+    CKPT_TRY(open_row(&s->l, t, row, err));
+    choose_window(s);
+    CKPT_TRY(stream_check_limit(t, s->l.t, err));
+    const struct row_reader *l = &s->l;
     s->end = l->total;
-    s->crc_on_the_way = crc_open(l->st) && covers(l);
-    if (!s->crc_on_the_way)
-        CKPT_TRY(storage_check(t, l->t->storage, &s->o, err));
-    if (l->run && l->total * l->g.width > STREAM_CHUNK)
+    s->checks_crc = has_unchecked_crc(l->st) && covers_storage(l);
+    if (!s->checks_crc)
+        CKPT_TRY(storage_check_crc(t, l->t->storage, &s->opts, err));
+    if (l->is_run && l->total * l->g.width > STREAM_CHUNK)
         source_sequential(l->g.src);
-    if (l->run)
+    if (l->is_run)
         return CKPT_OK;
-    size_t most = gather_block(&l->g);
+    size_t max = gather_block_size(&l->g);
     uint64_t period = gather_period(&l->g);
-    s->block_cap = l->total < most / l->g.width ? (size_t)l->total * l->g.width : most - most % l->g.width;
+    s->block_cap = l->total < max / l->g.width ? (size_t)l->total * l->g.width : max - max % l->g.width;
     s->repeats = period && period <= s->block_cap / l->g.width;
     if (s->repeats)
         s->block_cap -= s->block_cap % (size_t)(period * l->g.width); /* bounded: it fits the block */
@@ -221,8 +245,8 @@ ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_optio
     if (!s)
         return fail_memory(err);
     if (o)
-        s->o = *o;
-    ckpt_status st = begin(s, t, row, err);
+        s->opts = *o;
+    ckpt_status st = begin_stream(s, t, row, err);
     if (st != CKPT_OK) {
         stream_close(s);
         return st;
@@ -233,29 +257,29 @@ ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_optio
 
 bool stream_is_run(struct table *t, uint32_t row)
 {
-    struct look l;
-    bool run = look_at(&l, t, row, NULL) == CKPT_OK && l.run && l.total == l.t->elements && l.st->src &&
-               !l.st->src->serial && (!crc_open(l.st) || covers(&l));
+    struct row_reader l;
+    bool is_run = open_row(&l, t, row, NULL) == CKPT_OK && l.is_run && l.total == l.t->elements &&
+                  l.st->src && !l.st->src->serial && (!has_unchecked_crc(l.st) || covers_storage(&l));
     gather_free(&l.g);
-    return run;
+    return is_run;
 }
 
-ckpt_status stream_open_part(struct table *t, uint32_t row, uint64_t first, uint64_t count, stream **out,
-                             ckpt_error *err)
+ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uint64_t count, stream **out,
+                              ckpt_error *err)
 {
     stream *s = calloc(1, sizeof *s);
     if (!s)
         return fail_memory(err);
-    ckpt_status st = look_at(&s->l, t, row, err);
+    ckpt_status st = open_row(&s->l, t, row, err);
     if (st == CKPT_OK && !range_within(first, count, s->l.total))
-        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a part beyond the end is asked for");
+        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the range ends after the last element");
     if (st != CKPT_OK) {
         stream_close(s);
         return st;
     }
-    s->part = true;
-    set_window(s);
-    s->crc_on_the_way = crc_open(s->l.st);
+    s->is_range = true;
+    choose_window(s);
+    s->checks_crc = has_unchecked_crc(s->l.st);
     s->next = first;
     s->end = first + count; /* bounded: range_within */
     source_sequential(s->l.g.src);
@@ -267,41 +291,42 @@ uint32_t stream_crc(const stream *s) { return s->crc; }
 
 static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_error *err)
 {
-    struct look *l = &s->l;
+    struct row_reader *l = &s->l;
     size_t n = (size_t)(units * l->g.width);
-    CKPT_TRY(look_read(l, s->next, units, out, err));
-    if (!s->crc_on_the_way || s->crc_late)
+    CKPT_TRY(read_units(l, s->next, units, out, err));
+    if (!s->checks_crc || s->crc_deferred)
         return CKPT_OK;
     s->crc = crc32_update(s->crc, out, n);
-    return s->part || s->next + units < s->end ? CKPT_OK : storage_crc(l->st, s->crc, &s->o, err);
+    return s->is_range || s->next + units < s->end ? CKPT_OK
+                                                   : storage_compare_crc(l->st, s->crc, &s->opts, err);
 }
 
-/* refill - the next block of gathered elements. */
-static ckpt_status refill(stream *s, ckpt_error *err)
+/* refill_block - gathers the next block of elements. */
+static ckpt_status refill_block(stream *s, ckpt_error *err)
 {
-    struct look *l = &s->l;
+    struct row_reader *l = &s->l;
     uint64_t units = s->block_cap / l->g.width;
     if (units > l->total - s->next)
         units = l->total - s->next;
     s->block_at = s->block_len = 0;
-    if (!s->repeats || !s->full)
-        CKPT_TRY(look_read(l, s->next, units, s->block, err));
-    s->full = true;
+    if (!s->repeats || !s->block_filled)
+        CKPT_TRY(read_units(l, s->next, units, s->block, err));
+    s->block_filled = true;
     s->block_len = (size_t)(units * l->g.width);
     return CKPT_OK;
 }
 
 static ckpt_status next_chunk(stream *s, unsigned char *out, size_t cap, size_t *got, ckpt_error *err)
 {
-    struct look *l = &s->l;
+    struct row_reader *l = &s->l;
     uint64_t units = cap / l->g.width;
     if (units > s->end - s->next)
         units = s->end - s->next;
-    if (l->run) {
+    if (l->is_run) {
         CKPT_TRY(next_run(s, out, units, err));
     } else {
         if (s->block_at == s->block_len)
-            CKPT_TRY(refill(s, err));
+            CKPT_TRY(refill_block(s, err));
         uint64_t ready = (s->block_len - s->block_at) / l->g.width;
         units = units < ready ? units : ready;
         memcpy(out, s->block + s->block_at, (size_t)(units * l->g.width));
@@ -323,17 +348,17 @@ ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_erro
     return next_chunk(s, out, cap, got, err);
 }
 
-bool stream_sums(const stream *s)
+bool stream_checks_crc(const stream *s)
 {
-    return s->crc_on_the_way && !s->l.e.swap && s->l.e.negation == NEGATE_NOT;
+    return s->checks_crc && !s->l.e.swap && s->l.e.negation == NEGATE_NOT;
 }
 
-void stream_sum_late(stream *s) { s->crc_late = true; }
+void stream_defer_crc(stream *s) { s->crc_deferred = true; }
 
-ckpt_status stream_summed(stream *s, uint32_t crc, ckpt_error *err)
+ckpt_status stream_set_crc(stream *s, uint32_t crc, ckpt_error *err)
 {
     s->crc = crc;
-    return s->part ? CKPT_OK : storage_crc(s->l.st, crc, &s->o, err);
+    return s->is_range ? CKPT_OK : storage_compare_crc(s->l.st, crc, &s->opts, err);
 }
 
 void stream_close(stream *s)
@@ -341,12 +366,13 @@ void stream_close(stream *s)
     if (!s)
         return;
     gather_free(&s->l.g);
-    window_close(&s->own);
+    window_close(&s->own_window);
     free(s->block);
     free(s);
 }
 
-static ckpt_status read_part(struct look *l, uint64_t first, uint64_t count, void *out, ckpt_error *err)
+static ckpt_status read_elements(struct row_reader *l, uint64_t first, uint64_t count, void *out,
+                                 ckpt_error *err)
 {
     size_t n;
     uint64_t bytes;
@@ -357,7 +383,7 @@ static ckpt_status read_part(struct look *l, uint64_t first, uint64_t count, voi
                     l->total);
     if (count == 0)
         return CKPT_OK;
-    CKPT_TRY(look_read(l, first, count, out, err));
+    CKPT_TRY(read_units(l, first, count, out, err));
     elements_apply(&l->e, out, n);
     return CKPT_OK;
 }
@@ -365,10 +391,43 @@ static ckpt_status read_part(struct look *l, uint64_t first, uint64_t count, voi
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err)
 {
-    struct look l;
-    ckpt_status st = look_at(&l, t, row, err);
+    struct row_reader l;
+    ckpt_status st = open_row(&l, t, row, err);
     if (st == CKPT_OK)
-        st = read_part(&l, first, count, out, err);
+        st = read_elements(&l, first, count, out, err);
+    gather_free(&l.g);
+    return st;
+}
+
+/* check_as_stored - are the bytes of L those that stream_read gives? */
+static ckpt_status check_as_stored(const struct row_reader *l, ckpt_error *err)
+{
+    const char *why = !l->is_run      ? "its elements do not lie one after the other"
+                      : l->e.swap > 1 ? "its bytes are stored in the other order"
+                      : l->e.negation ? "it shows the conjugates or negatives of what is stored"
+                                      : NULL;
+    return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(l->st->src, l->st->off), "%s", why) : CKPT_OK;
+}
+
+static ckpt_status borrow_run(const struct row_reader *l, const void **out, size_t *n, ckpt_error *err)
+{
+    const unsigned char *bytes = (const unsigned char *)"";
+    CKPT_TRY(check_as_stored(l, err));
+    if (!checked_size(l->t->nbytes, n))
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%" PRIu64 " bytes are too many here",
+                    l->t->nbytes);
+    if (*n)
+        CKPT_TRY(source_map(l->g.src, l->g.data_offset, *n, &bytes, err));
+    *out = bytes;
+    return CKPT_OK;
+}
+
+ckpt_status stream_borrow(struct table *t, uint32_t row, const void **out, size_t *n, ckpt_error *err)
+{
+    struct row_reader l;
+    ckpt_status st = open_row(&l, t, row, err);
+    if (st == CKPT_OK)
+        st = borrow_run(&l, out, n, err);
     gather_free(&l.g);
     return st;
 }

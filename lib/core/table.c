@@ -41,11 +41,11 @@ const char *ckpt_kind_name(ckpt_kind kind)
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "";
 }
 
-#define MOST_EXPECTED 65536u /* a file may promise anything */
+#define MAX_EXPECTED 65536u /* a file may promise anything */
 
 void table_expect(struct table *t, size_t n)
 {
-    n = n < MOST_EXPECTED ? n : MOST_EXPECTED;
+    n = n < MAX_EXPECTED ? n : MAX_EXPECTED;
     struct row *rows = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + n, sizeof *rows);
     struct storage *storages = arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + n,
                                           sizeof *storages);
@@ -79,7 +79,7 @@ bool table_show(const struct table *t, uint32_t i, ckpt_tensor *out)
 static void show_storage(const struct storage *s, ckpt_storage *out)
 {
     *out = (ckpt_storage){.nbytes = s->s.nbytes,
-                          .file_offset = s->s.file_offset,
+                          .file_offset = storage_file_offset(s),
                           .key = s->s.key,
                           .location = s->s.location,
                           .file = storage_file(s),
@@ -207,6 +207,28 @@ static ckpt_status count_elements(ckpt_tensor *t, ckpt_error *err)
     return CKPT_OK;
 }
 
+bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out)
+{
+    if (t->dtype != CKPT_DT_NP)
+        return dtype_bytes((ckpt_dtype)t->dtype, elements, out);
+    return checked_mul(elements, t->elements ? t->nbytes / t->elements : 0, out);
+}
+
+const char *ckpt_tensor_dtype_name(const ckpt_tensor *tensor)
+{
+    if (!tensor)
+        return "";
+    bool named = tensor->dtype == CKPT_DT_NP && tensor->dtype_name;
+    return named ? tensor->dtype_name : ckpt_dtype_name((ckpt_dtype)tensor->dtype);
+}
+
+bool tensor_same_dtype(const ckpt_tensor *a, const ckpt_tensor *b)
+{
+    return a->dtype == b->dtype &&
+           (a->dtype != CKPT_DT_NP ||
+            (strcmp(ckpt_tensor_dtype_name(a), ckpt_tensor_dtype_name(b)) == 0 && str_eq(a->note, b->note)));
+}
+
 bool row_end(const ckpt_tensor *t, uint64_t *end)
 {
     *end = 0;
@@ -227,11 +249,11 @@ static ckpt_status check_view(struct table *t, ckpt_tensor *v, ckpt_error *err)
 {
     uint64_t end, need;
     const struct storage *s = &t->storages[v->storage];
-    if (!row_end(v, &end) || !dtype_bytes((ckpt_dtype)v->dtype, end, &need))
-        return fail(err, CKPT_EFORMAT, s->s.file_offset,
+    if (!row_end(v, &end) || !tensor_bytes(v, end, &need))
+        return fail(err, CKPT_EFORMAT, storage_file_offset(s),
                     "{its offset, sizes and strides} reach beyond {=2^64 bytes}");
     if (need > s->s.nbytes) {
-        (void)fail(err, CKPT_EFORMAT, s->s.file_offset,
+        (void)fail(err, CKPT_EFORMAT, storage_file_offset(s),
                    "the view reaches {byte %llu} of storage \"%.*s\", which has {=%llu}",
                    (unsigned long long)need, STR_ARG(s->s.key), (unsigned long long)s->s.nbytes);
         fail_hint(err, "the file is damaged or made to mislead; nothing can be read from this tensor");
@@ -240,27 +262,29 @@ static ckpt_status check_view(struct table *t, ckpt_tensor *v, ckpt_error *err)
     return CKPT_OK;
 }
 
-static void locate(const struct table *t, ckpt_tensor *v)
+static void set_file_offset(const struct table *t, ckpt_tensor *v)
 {
     uint64_t at;
     const struct storage *s = v->storage == CKPT_NO_STORAGE ? NULL : &t->storages[v->storage];
+    uint64_t begin = s ? storage_file_offset(s) : CKPT_NO_OFFSET;
     v->file_offset = CKPT_NO_OFFSET;
-    if (s && s->s.file_offset != CKPT_NO_OFFSET &&
-        dtype_bytes((ckpt_dtype)v->dtype, v->storage_offset, &at) && at <= s->s.nbytes)
-        (void)checked_add(s->s.file_offset, at, &v->file_offset);
+    if (begin != CKPT_NO_OFFSET && tensor_bytes(v, v->storage_offset, &at) && at <= s->s.nbytes)
+        (void)checked_add(begin, at, &v->file_offset);
+}
+
+ckpt_status table_locate_sources(const struct table *t, ckpt_error *err)
+{
+    for (size_t i = 0; i < t->nstorages; i++)
+        if (t->storages[i].src)
+            CKPT_TRY(source_locate(t->storages[i].src, err));
+    return CKPT_OK;
 }
 
 ckpt_status table_locate(struct table *t, ckpt_error *err)
 {
-    for (size_t i = 0; i < t->nstorages; i++) {
-        struct storage *s = &t->storages[i];
-        if (!s->src || s->s.file_offset != CKPT_NO_OFFSET)
-            continue;
-        CKPT_TRY(source_locate(s->src, err));
-        s->s.file_offset = source_pos(s->src, s->off);
-    }
+    CKPT_TRY(table_locate_sources(t, err));
     for (size_t i = 0; i < t->nrows; i++)
-        locate(t, &t->rows[i].t);
+        set_file_offset(t, &t->rows[i].t);
     return CKPT_OK;
 }
 
@@ -271,7 +295,7 @@ static bool same_numbers(const uint64_t *a, const uint64_t *b, uint32_t n)
 
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b)
 {
-    return a->ndim == b->ndim && a->dtype == b->dtype && a->kind == b->kind && a->nbytes == b->nbytes &&
+    return a->ndim == b->ndim && tensor_same_dtype(a, b) && a->kind == b->kind && a->nbytes == b->nbytes &&
            a->conj == b->conj && a->neg == b->neg && a->storage_offset == b->storage_offset &&
            a->storage == b->storage && a->file_offset == b->file_offset &&
            same_numbers(a->shape, b->shape, a->ndim) && same_numbers(a->stride, b->stride, a->ndim);
@@ -293,7 +317,7 @@ bool row_expands(const struct table *t, const ckpt_tensor *v)
 ckpt_status table_add_lost(struct table *t, struct storage_more lost, uint32_t *index, ckpt_error *err)
 {
     struct storage_more *more = ARENA_NEW(t->a, struct storage_more);
-    struct storage none = {.s.file_offset = CKPT_NO_OFFSET, .more = more};
+    struct storage none = {.more = more};
     if (!more)
         return fail_memory(err);
     *more = lost;
@@ -338,12 +362,12 @@ ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckp
         !dtype_bytes((ckpt_dtype)v->dtype, v->elements, &v->nbytes))
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                   "{%llu elements of %s} are no {=whole number of bytes that fits 64 bits}",
-                  (unsigned long long)v->elements, ckpt_dtype_name((ckpt_dtype)v->dtype));
+                  (unsigned long long)v->elements, ckpt_tensor_dtype_name(v));
     if (st != CKPT_OK) {
         fail_where(err, "%.*s", STR_ARG(v->name));
         return st;
     }
-    locate(t, v);
+    set_file_offset(t, v);
     if (row_expands(t, v) && !checked_add(t->expanded, v->nbytes, &t->expanded))
         t->expanded = UINT64_MAX;
     if (index)
@@ -370,7 +394,7 @@ static bool row_contiguous(const ckpt_tensor *t)
 
 static bool same_view(const ckpt_tensor *a, const ckpt_tensor *b)
 {
-    if (a->storage_offset != b->storage_offset || a->dtype != b->dtype || a->ndim != b->ndim ||
+    if (a->storage_offset != b->storage_offset || !tensor_same_dtype(a, b) || a->ndim != b->ndim ||
         a->conj != b->conj || a->neg != b->neg || a->kind != b->kind)
         return false;
     for (uint32_t k = 0; k < a->ndim; k++)

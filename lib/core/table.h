@@ -1,4 +1,4 @@
-/* table.h - tensors and the storages they look at. */
+/* table.h - the table of a file: its tensors as rows, and their storages. */
 #ifndef CORE_TABLE_H
 #define CORE_TABLE_H
 
@@ -14,39 +14,47 @@ struct step {
 };
 
 struct row {
-    ckpt_tensor t; /* what the public interface shows */
+    ckpt_tensor t;            /* as in the public interface */
     const struct step *steps; /* t.npath of them */
 };
 
-/* What few storages have. */
+/* Fields that few storages need. */
 struct storage_more {
-    ckpt_str file;    /* the shard it lies in, or empty */
-    const char *lost; /* salvage: why its bytes are gone (then src is NULL), or NULL */
+    ckpt_str file;    /* its shard, or empty */
+    const char *lost; /* salvage: why its bytes are lost (src is NULL then), or NULL */
     uint64_t lost_at; /* absolute, or CKPT_NO_OFFSET */
 };
 
 struct storage {
     struct { /* as in ckpt_storage */
-        uint64_t nbytes, file_offset;
+        uint64_t nbytes;
         ckpt_str key, location;
     } s;
-    source *src;  /* whole storage = [off, off + s.nbytes) of it; owned reference; NULL: no bytes (meta) */
+    source *src; /* the storage is [off, off + s.nbytes) of it; owned reference; NULL: no bytes (meta) */
     uint64_t off;
-    uint64_t numel;  /* as its persistent id states, in elements of dtype */
-    const ckpt_value *pid; /* PERSID node, or NULL */
+    uint64_t numel;                  /* as its persistent id states, in elements of dtype */
+    const ckpt_value *pid;           /* PERSID node, or NULL */
     const struct storage_more *more; /* or NULL */
-    uint32_t crc;    /* has_crc */
-    uint32_t number; /* while a file is written: one more than its number there, 0: none */
-    uint32_t dtype;  /* ckpt_dtype of its storage class; U8: untyped */
-    uint8_t swap; /* width to byte-swap on reading; 0: little-endian already */
-    bool has_crc, crc_checked;
-    bool keyed; /* file_storage_add */
+    uint32_t crc;                    /* has_crc */
+    uint32_t number;                 /* while a file is written: one more than its number there, 0: none */
+    uint32_t dtype;                  /* ckpt_dtype of its storage class; U8: untyped */
+    atomic_bool crc_checked; /* its bytes have that CRC, or it is ignored; set by any thread that read them */
+    uint8_t swap;            /* width to byte-swap on reading; 0: little-endian already */
+    bool has_crc : 1;
+    bool has_crcs : 1; /* no checksum of its own, but each of the pieces that SRC has it of */
+    bool keyed : 1;    /* file_storage_add */
 };
 
-/* storage_file - the name of the shard that S lies in, or empty. */
+/* storage_file - the name of the shard of S, or empty. */
 static inline ckpt_str storage_file(const struct storage *s)
 {
     return s->more ? s->more->file : str_of("", 0);
+}
+/* storage_file_offset - the absolute offset of its first byte; CKPT_NO_OFFSET: it has no bytes, they are
+ * encoded, or they were not located yet. */
+static inline uint64_t storage_file_offset(const struct storage *s)
+{
+    return s->src ? source_pos(s->src, s->off) : CKPT_NO_OFFSET;
 }
 /* storage_lost - why S is lost, or NULL. */
 static inline const char *storage_lost(const struct storage *s) { return s->more ? s->more->lost : NULL; }
@@ -58,59 +66,66 @@ struct table {
     struct storage *storages;
     size_t nstorages, cap_storages;
     uint64_t max_rows;
-    uint64_t expanded; /* bytes of the rows that show more than their storages hold (stride 0) */
+    uint64_t expanded; /* bytes of the rows that are larger than their storages (stride 0) */
     uint64_t max_expanded;
 };
 
-/* table_expect - N rows and N storages are likely to come: a table that grows
- * leaves copies of itself behind. Only a hint. */
+/* table_expect - a hint: about N rows and N storages will be added. Growing later leaves copies in the
+ * arena. */
 void table_expect(struct table *t, size_t n);
 /* table_storage - adds a storage, takes over its source reference; *INDEX is its number. */
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
-/* table_same_place - are A and B one tensor, whatever its name: one view of one type, in one place of the
- * file? After table_locate. */
+/* table_same_place - are A and B the same tensor, except for the name: the same view and dtype at the same
+ * file offset? Needs table_locate. */
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b);
 /* table_same_places - the same for all rows of A and B, in their order. */
 bool table_same_places(const struct table *a, const struct table *b);
-/* row_expands - does V show more bytes than its storage holds? */
+/* row_expands - does V have more bytes than its storage? */
 bool row_expands(const struct table *t, const ckpt_tensor *v);
-/* table_add_lost - *INDEX is a new storage that is lost, as LOST has it. */
+/* table_add_lost - adds a lost storage, described by LOST, as *INDEX. */
 ckpt_status table_add_lost(struct table *t, struct storage_more lost, uint32_t *index, ckpt_error *err);
-/* table_lost - S, which could not be had because of ERR, is lost: it has no bytes. */
+/* table_lost - marks S as lost, because of the error WHY: it has no bytes. */
 ckpt_status table_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err);
-/* table_row - adds a row. Fills name from the path, elements and nbytes from
- * shape and dtype (overflow: CKPT_EFORMAT), file_offset, and holds a row with
- * has_data against its storage, which must be one of the table: the bytes up to
- * element offset + sum((size - 1) * stride) must be in it. Shape, stride, path
- * and steps must live in the arena. *INDEX may be NULL. */
+/* table_row - adds a row. Sets name from the path, elements and nbytes from shape and dtype (overflow:
+ * CKPT_EFORMAT), and file_offset. A row with has_data must be within its storage, which must be in the
+ * table: the bytes up to element offset + sum((size - 1) * stride) must be in it. Shape, stride, path and
+ * steps must be in the arena. *INDEX may be NULL. */
 ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);
-/* table_locate - fills file_offset where it takes a look at the file: members of
- * an archive tell their place only in a header before each. */
+/* table_locate_sources - source_locate for all storages; no row or storage changes by it. */
+ckpt_status table_locate_sources(const struct table *t, ckpt_error *err);
+/* table_locate - sets file_offset where that takes a read of the file: the position of an archive's member
+ * is only known from its local header. */
 ckpt_status table_locate(struct table *t, ckpt_error *err);
-/* table_finish - fills alias_of of every row. */
+/* table_finish - sets alias_of of every row. */
 ckpt_status table_finish(struct table *t, ckpt_error *err);
-/* table_show - row I as the public interface shows it; false: there is none. */
+/* table_show - row I as in the public interface; false: there is none. */
 bool table_show(const struct table *t, uint32_t i, ckpt_tensor *out);
 bool table_show_storage(const struct table *t, uint32_t i, ckpt_storage *out);
 ckpt_str table_name(const struct table *t, uint32_t i); /* empty: there is none */
-void table_close(struct table *t); /* drops the source references */
-/* path_elem - KEY of a mapping as a path element: text and ints as they are, any
- * other key by its rendering, made in A. */
+void table_close(struct table *t);                      /* drops the source references */
+/* path_elem - KEY of a mapping as a path element: texts and ints unchanged, any other key as text, which is
+ * in A. */
 ckpt_status path_elem(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);
-/* path_copy - the N elements as they are, in the arena; never NULL for none. NULL: no memory. */
+/* path_copy - a copy of the N elements in the arena; NULL only without memory. */
 ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n);
-/* path_begins - are the first elements of the N of PATH the NHEAD of HEAD? */
+/* path_begins - does PATH, of N elements, begin with the NHEAD elements of HEAD? */
 bool path_begins(const ckpt_path_elem *path, uint32_t n, const ckpt_path_elem *head, uint32_t nhead);
-/* path_elem_len - how many bytes of a joined name E is. */
+/* path_elem_len - the length of E in a joined name. */
 size_t path_elem_len(const ckpt_path_elem *e);
 /* path_join - path joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
-/* path_below - what KEY, the next entry of MAPPING, is called below a mapping whose N path elements
- * and steps are PREFIX and STEPS: N + 1 of both, in the arena. False: no memory. */
+/* path_below - the path and steps of KEY, the next entry of MAPPING, whose own N path elements and steps
+ * are PREFIX and STEPS: N + 1 of both, in the arena. False: no memory. */
 bool path_below(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix, const struct step *steps,
                 uint32_t n, ckpt_str key, ckpt_path_elem **path, struct step **to);
-/* row_end - element of the storage behind the last that the view shows, 0 if it
- * shows none; false: beyond 64 bits, which no row of a table is. */
+/* tensor_bytes - the size of ELEMENTS elements of T's dtype in bytes; of CKPT_DT_NP by T's own nbytes and
+ * elements. False: overflow, or no whole number of bytes. */
+bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out);
+/* tensor_same_dtype - do A and B have one dtype? Those of CKPT_DT_NP are compared by name and note,
+ * which describes the fields of records. */
+bool tensor_same_dtype(const ckpt_tensor *a, const ckpt_tensor *b);
+/* row_end - the element of the storage after the last one of the view, 0 if it is empty; false: more than
+ * 64 bits, which table_row refuses. */
 bool row_end(const ckpt_tensor *t, uint64_t *end);
 
 #endif

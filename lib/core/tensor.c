@@ -3,9 +3,17 @@
 
 #include <stdlib.h>
 
+static void add_notice(void *file, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    file_notice_v(file, fmt, ap);
+    va_end(ap);
+}
+
 struct stream_options tensor_stream_options(ckpt_file *f)
 {
-    return (struct stream_options){.ignore_crc = f->ignore_crc, .notice = notices_add, .user = &f->notices};
+    return (struct stream_options){.ignore_crc = f->ignore_crc, .notice = add_notice, .user = f};
 }
 
 ckpt_status tensor_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
@@ -37,6 +45,23 @@ ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t 
     CKPT_TRY(check_has_data(f, i, err));
     ckpt_status st = file_settled(f, stream_read(&f->table, i, first, count, out, err), err);
     return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
+}
+
+ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, size_t *n, ckpt_error *err)
+{
+    CKPT_REQUIRE(err, bytes && n);
+    *bytes = NULL;
+    *n = 0;
+    CKPT_REQUIRE(err, f);
+    CKPT_TRY(check_has_data(f, i, err));
+    ckpt_status st = file_settled(f, stream_borrow(&f->table, i, bytes, n, err), err);
+    if (st == CKPT_OK)
+        return st;
+    *bytes = NULL;
+    *n = 0;
+    if (st == CKPT_EUNSUPPORTED)
+        fail_hint(err, "ckpt_tensor_read copies it");
+    return tensor_failed(f, i, st, err);
 }
 
 /* pass_chunks - all that S has, which is NBYTES at most, goes to TAKE. */
@@ -75,7 +100,7 @@ ckpt_status tensor_read_part(ckpt_file *f, uint32_t i, uint64_t first, uint64_t 
                              ckpt_error *err)
 {
     stream *s = NULL;
-    ckpt_status st = stream_open_part(&f->table, i, first, count, &s, err);
+    ckpt_status st = stream_open_range(&f->table, i, first, count, &s, err);
     if (st == CKPT_OK)
         st = pass_chunks(s, f->table.rows[i].t.nbytes, take, user, err);
     if (st == CKPT_OK)

@@ -49,7 +49,7 @@ enum trace_what {
     TRACE_STEP_MEMO,   /* a memo entry is overwritten */
     TRACE_STEP_FRAME,  /* an argument or a frame crosses the end of a frame */
     TRACE_STEP_LEFT,   /* number: items left on the stack at STOP */
-    TRACE_STEP_HELD,   /* subject: a global in a value or the result that is not called there */
+    TRACE_STEP_STORED, /* subject: a global in a value or the result that is not called there */
     TRACE_STEP_DROP,   /* POP of the only reference to a call's result; subject: the call */
     TRACE_STEP_PAYLOAD /* subject: text or bytes that may be a file; see payload */
 };

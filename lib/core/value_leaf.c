@@ -44,7 +44,7 @@ static void put_complex_part(struct text_sink *out, double x, enum repr_width wi
     if (str_ends(s, STR_LIT(".0")))
         s.len -= 2;
     if (sign && text[0] != '-')
-        text_word(out, "+");
+        text_put_literal(out, "+");
     text_put(out, s.ptr, s.len);
 }
 
@@ -52,11 +52,11 @@ static void put_complex(struct text_sink *out, double re, double im, enum repr_w
 {
     bool both = re != 0 || signbit(re);
     if (both) {
-        text_word(out, "(");
+        text_put_literal(out, "(");
         put_complex_part(out, re, width, false);
     }
     put_complex_part(out, im, width, both);
-    text_word(out, both ? "j)" : "j");
+    text_put_literal(out, both ? "j)" : "j");
 }
 
 static void put_quoted(struct text_sink *out, ckpt_str s, enum text_style style)
@@ -67,17 +67,17 @@ static void put_quoted(struct text_sink *out, ckpt_str s, enum text_style style)
         while (style == TEXT_QUOTED && s.len > TEXT_MAX - 4 && ((unsigned char)s.ptr[s.len] & 0xc0) == 0x80)
             s.len--;
     }
-    text_word(out, style == TEXT_BYTES ? "b'" : "'");
+    text_put_literal(out, style == TEXT_BYTES ? "b'" : "'");
     text_escaped(out, s, style);
-    text_word(out, cut ? "'" ELLIPSIS : "'");
+    text_put_literal(out, cut ? "'" ELLIPSIS : "'");
 }
 
 static void put_span(struct text_sink *out, ckpt_value_type type, uint64_t count)
 {
     bool text = type == CKPT_V_STR;
-    text_word(out, text ? "<str, " : type == CKPT_V_BYTEARRAY ? "<bytearray, " : "<bytes, ");
+    text_put_literal(out, text ? "<str, " : type == CKPT_V_BYTEARRAY ? "<bytearray, " : "<bytes, ");
     put_unsigned(out, count);
-    text_word(out, text ? " characters>" : " bytes>");
+    text_put_literal(out, text ? " characters>" : " bytes>");
 }
 
 static void put_big(struct text_sink *out, ckpt_str le)
@@ -88,9 +88,9 @@ static void put_big(struct text_sink *out, ckpt_str le)
         text_put(out, text, n);
         return;
     }
-    text_word(out, "<int, ");
+    text_put_literal(out, "<int, ");
     put_unsigned(out, le.len);
-    text_word(out, " bytes>");
+    text_put_literal(out, " bytes>");
 }
 
 /* python3_name - the name of GLOBAL; Python 3 maps this Python 2 name (_compat_pickle.py). */
@@ -104,7 +104,7 @@ void leaf_global(struct text_sink *out, const ckpt_value *global)
     ckpt_str module = value_module(global);
     if (!str_is(module, "builtins") && !str_is(module, "__builtin__") && !str_is(module, "exceptions")) {
         text_escaped(out, module, TEXT_NAME);
-        text_word(out, ".");
+        text_put_literal(out, ".");
     }
     text_escaped(out, python3_name(global), TEXT_NAME);
 }
@@ -117,11 +117,11 @@ void leaf_class(struct text_sink *out, const ckpt_value *v)
         value_text(value_arg(k, 1), &inner))
         text_escaped(out, str_after_last(inner, '.'), TEXT_NAME);
     else if (value_is_global(k, "torch", "Size"))
-        text_word(out, "torch.Size");
+        text_put_literal(out, "torch.Size");
     else if (value_name(k).len)
         text_escaped(out, str_after_last(python3_name(k), '.'), TEXT_NAME);
     else
-        text_word(out, "object");
+        text_put_literal(out, "object");
 }
 
 /* put_numpy_text - text of 4-byte characters, or bytes, without the NULs that pad the end. */
@@ -156,7 +156,7 @@ static void put_numpy_number(struct text_sink *out, ckpt_dtype dt, const unsigne
     case CKPT_DT_F64: put_float(out, x[0], REPR_DOUBLE); break;
     case CKPT_DT_C64: put_complex(out, x[0], x[1], REPR_SINGLE); break;
     case CKPT_DT_C128: put_complex(out, x[0], x[1], REPR_DOUBLE); break;
-    case CKPT_DT_BOOL: text_word(out, bytes[0] ? "True" : "False"); break;
+    case CKPT_DT_BOOL: text_put_literal(out, bytes[0] ? "True" : "False"); break;
     case CKPT_DT_I64: put_integer(out, (int64_t)load_u64le(bytes)); break;
     case CKPT_DT_U64: put_unsigned(out, load_u64le(bytes)); break;
     default: put_integer(out, (int64_t)x[0]); break; /* integers of at most 32 bits */
@@ -168,9 +168,9 @@ static bool put_numpy(struct text_sink *out, const ckpt_value *v)
     unsigned char bytes[SCALAR_MAX];
     struct numpy_dtype d;
     if (numpy_dtype_of(v, &d)) {
-        text_word(out, "dtype('");
-        text_word(out, numpy_name(&d));
-        text_word(out, "')");
+        text_put_literal(out, "dtype('");
+        text_put_literal(out, numpy_name(&d));
+        text_put_literal(out, "')");
         return true;
     }
     if (!numpy_scalar_of(v, &d))
@@ -178,9 +178,9 @@ static bool put_numpy(struct text_sink *out, const ckpt_value *v)
     ckpt_dtype dt = numpy_torch_dtype(&d);
     bool known = dt != CKPT_DT_NONE || d.kind == 'U' || d.kind == 'S';
     if (!known || d.bytes > SCALAR_MAX || small_bytes(value_arg(v, 1), bytes, SCALAR_MAX) != d.bytes) {
-        text_word(out, "<numpy.");
-        text_word(out, numpy_name(&d));
-        text_word(out, ">");
+        text_put_literal(out, "<numpy.");
+        text_put_literal(out, numpy_name(&d));
+        text_put_literal(out, ">");
     } else if (dt == CKPT_DT_NONE) {
         put_numpy_text(out, &d, bytes);
     } else {
@@ -212,13 +212,13 @@ static bool put_device(struct text_sink *out, const ckpt_value *v)
     int64_t index;
     if (!value_calls(v, "torch", "device", 1) || !value_text(value_arg(v, 0), &type))
         return false;
-    text_word(out, "device('");
+    text_put_literal(out, "device('");
     text_escaped(out, type, TEXT_QUOTED);
     if (value_integer(value_arg(v, 1), &index)) {
-        text_word(out, ":");
+        text_put_literal(out, ":");
         put_integer(out, index);
     }
-    text_word(out, "')");
+    text_put_literal(out, "')");
     return true;
 }
 
@@ -232,7 +232,7 @@ static bool put_member(struct text_sink *out, const ckpt_value *v)
         !value_text(value_arg(v, 1), &name))
         return false;
     text_escaped(out, str_after_last(value_name(of), '.'), TEXT_NAME);
-    text_word(out, ".");
+    text_put_literal(out, ".");
     text_escaped(out, name, TEXT_NAME);
     return true;
 }
@@ -248,7 +248,7 @@ static bool put_known_call(struct text_sink *out, const ckpt_value *v)
         return true;
     }
     if (is_builtin(maker, "bytes") && value_nargs(v) == 0) {
-        text_word(out, "b''");
+        text_put_literal(out, "b''");
         return true;
     }
     if (is_builtin(maker, "complex") && im && re->type == CKPT_V_FLOAT && im->type == CKPT_V_FLOAT) {
@@ -269,10 +269,10 @@ static bool put_text(struct text_sink *out, const ckpt_value *v)
         return true;
     }
     if (v->type == CKPT_V_BYTEARRAY)
-        text_word(out, "bytearray(");
+        text_put_literal(out, "bytearray(");
     put_quoted(out, v->u.str, v->type == CKPT_V_STR || v->type == CKPT_V_STR8 ? TEXT_QUOTED : TEXT_BYTES);
     if (v->type == CKPT_V_BYTEARRAY)
-        text_word(out, ")");
+        text_put_literal(out, ")");
     return true;
 }
 
@@ -282,7 +282,7 @@ static void put_persistent(struct text_sink *out, const ckpt_value *pid)
     if (class)
         leaf_global(out, class);
     else
-        text_word(out, "<storage>");
+        text_put_literal(out, "<storage>");
 }
 
 bool leaf_text(struct text_sink *out, const ckpt_value *v)
@@ -290,12 +290,12 @@ bool leaf_text(struct text_sink *out, const ckpt_value *v)
     if (v && v->type == CKPT_V_CALL && put_numpy(out, v))
         return true;
     if (v && v->row != CKPT_NO_TENSOR) {
-        text_word(out, "<tensor>");
+        text_put_literal(out, "<tensor>");
         return true;
     }
     switch (ckpt_value_get_type(v)) {
-    case CKPT_V_NONE: text_word(out, "None"); return true;
-    case CKPT_V_BOOL: text_word(out, v->u.b ? "True" : "False"); return true;
+    case CKPT_V_NONE: text_put_literal(out, "None"); return true;
+    case CKPT_V_BOOL: text_put_literal(out, v->u.b ? "True" : "False"); return true;
     case CKPT_V_INT: put_integer(out, v->u.i); return true;
     case CKPT_V_BIGINT: put_big(out, v->u.str); return true;
     case CKPT_V_FLOAT: put_float(out, v->u.f, REPR_DOUBLE); return true;
@@ -305,7 +305,7 @@ bool leaf_text(struct text_sink *out, const ckpt_value *v)
     case CKPT_V_BYTEARRAY: return put_text(out, v);
     case CKPT_V_GLOBAL: leaf_global(out, v); return true;
     case CKPT_V_PERSID: put_persistent(out, v->u.pid); return true;
-    case CKPT_V_TENSOR: text_word(out, "<tensor>"); return true;
+    case CKPT_V_TENSOR: text_put_literal(out, "<tensor>"); return true;
     case CKPT_V_CALL: return put_known_call(out, v);
     default: return false;
     }

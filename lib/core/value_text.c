@@ -16,8 +16,8 @@ struct text_frame {
 
 struct text_writer {
     struct text_sink out;
-    size_t nodes_left;   /* nodes that may still be shown */
-    size_t omitted_from; /* children of the outermost container, if some are left out */
+    size_t nodes_left;  /* nodes that may still be shown */
+    size_t total_items; /* of the outermost container, if some are left out; else 0 */
     size_t depth;
     struct text_frame stack[MAX_DEPTH];
 };
@@ -32,27 +32,27 @@ static struct view view_to_show(const ckpt_value *v)
 static const char *open_builtin(struct text_writer *w, const ckpt_value *v, size_t n)
 {
     switch ((ckpt_value_type)v->type) {
-    case CKPT_V_LIST: text_word(&w->out, "["); return "]";
-    case CKPT_V_TUPLE: text_word(&w->out, "("); return n == 1 ? ",)" : ")";
-    case CKPT_V_SET: text_word(&w->out, n ? "{" : "set("); return n ? "}" : ")";
-    case CKPT_V_FROZENSET: text_word(&w->out, n ? "frozenset({" : "frozenset("); return n ? "})" : ")";
-    default: text_word(&w->out, "{"); return "}";
+    case CKPT_V_LIST: text_put_literal(&w->out, "["); return "]";
+    case CKPT_V_TUPLE: text_put_literal(&w->out, "("); return n == 1 ? ",)" : ")";
+    case CKPT_V_SET: text_put_literal(&w->out, n ? "{" : "set("); return n ? "}" : ")";
+    case CKPT_V_FROZENSET: text_put_literal(&w->out, n ? "frozenset({" : "frozenset("); return n ? "})" : ")";
+    default: text_put_literal(&w->out, "{"); return "}";
     }
 }
 
 static const char *open_call(struct text_writer *w, const ckpt_value *v, const struct view *view)
 {
     if (is_builtin(view_class(v), "set") && view->n) {
-        text_word(&w->out, "{");
+        text_put_literal(&w->out, "{");
         return "}";
     }
     leaf_class(&w->out, v);
     if (view->n == 0 || view->kind == VIEW_ATTRS || view->arguments) {
-        text_word(&w->out, "(");
+        text_put_literal(&w->out, "(");
         return ")";
     }
     bool brackets = view->kind == VIEW_ITEMS && !is_builtin(view_class(v), "frozenset");
-    text_word(&w->out, brackets ? "([" : "({");
+    text_put_literal(&w->out, brackets ? "([" : "({");
     return brackets ? "])" : "})";
 }
 
@@ -67,7 +67,7 @@ static bool is_on_stack(const struct text_writer *w, const ckpt_value *v)
 static void show_node(struct text_writer *w, const ckpt_value *v)
 {
     if (w->nodes_left == 0) {
-        text_word(&w->out, ELLIPSIS);
+        text_put_literal(&w->out, ELLIPSIS);
         return;
     }
     w->nodes_left--;
@@ -76,10 +76,10 @@ static void show_node(struct text_writer *w, const ckpt_value *v)
     struct view view = view_to_show(v);
     const char *close = v->type == CKPT_V_CALL ? open_call(w, v, &view) : open_builtin(w, v, view.n);
     if (view.n == 0) {
-        text_word(&w->out, close);
+        text_put_literal(&w->out, close);
     } else if (w->depth == MAX_DEPTH || is_on_stack(w, v)) {
-        text_word(&w->out, ELLIPSIS);
-        text_word(&w->out, close);
+        text_put_literal(&w->out, ELLIPSIS);
+        text_put_literal(&w->out, close);
     } else {
         w->stack[w->depth++] = (struct text_frame){v, view, close, 0, false};
     }
@@ -110,17 +110,17 @@ static void show_next(struct text_writer *w)
 {
     struct text_frame *f = &w->stack[w->depth - 1];
     const ckpt_value *key = NULL, *val = NULL;
-    bool there = view_item(&f->view, f->i, &key, &val);
+    bool has_item = view_item(&f->view, f->i, &key, &val);
     if (f->at_value) {
         f->at_value = false;
         f->i++;
-        text_word(&w->out, f->view.kind == VIEW_ATTRS ? "=" : ": ");
+        text_put_literal(&w->out, f->view.kind == VIEW_ATTRS ? "=" : ": ");
         show_node(w, val);
         return;
     }
-    if (there && f->i)
-        text_word(&w->out, ", ");
-    if (there && w->nodes_left) {
+    if (has_item && f->i)
+        text_put_literal(&w->out, ", ");
+    if (has_item && w->nodes_left) {
         f->at_value = key != NULL;
         f->i += key == NULL;
         if (key)
@@ -129,12 +129,12 @@ static void show_next(struct text_writer *w)
             show_node(w, val);
         return;
     }
-    if (there)
-        text_word(&w->out, ELLIPSIS);
-    text_word(&w->out, f->close);
+    if (has_item)
+        text_put_literal(&w->out, ELLIPSIS);
+    text_put_literal(&w->out, f->close);
     w->depth--;
-    if (there && w->depth == 0)
-        w->omitted_from = f->view.n;
+    if (has_item && w->depth == 0)
+        w->total_items = f->view.n;
 }
 
 size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap)
@@ -145,14 +145,14 @@ size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap)
     show_node(&w, v);
     while (w.depth)
         show_next(&w);
-    if (w.omitted_from) {
+    if (w.total_items) {
         char digits[24];
         size_t at = sizeof digits;
-        for (; w.omitted_from; w.omitted_from /= 10)
-            digits[--at] = (char)('0' + w.omitted_from % 10);
-        text_word(&w.out, " ");
+        for (; w.total_items; w.total_items /= 10)
+            digits[--at] = (char)('0' + w.total_items % 10);
+        text_put_literal(&w.out, " ");
         text_put(&w.out, digits + at, sizeof digits - at);
-        text_word(&w.out, " items");
+        text_put_literal(&w.out, " items");
     }
     return text_end(&w.out);
 }

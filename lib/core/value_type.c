@@ -41,13 +41,13 @@ static void put_reference(struct text_sink *out, const ckpt_value *g)
 {
     bool torch = str_is(value_module(g), "torch");
     if (torch && is_dtype(value_name(g))) {
-        text_word(out, "torch.dtype");
+        text_put_literal(out, "torch.dtype");
     } else if (torch && str_starts(value_name(g), STR_LIT("per_"))) {
-        text_word(out, "torch.qscheme");
+        text_put_literal(out, "torch.qscheme");
     } else if (is_builtin(g, "Ellipsis")) {
-        text_word(out, "ellipsis");
+        text_put_literal(out, "ellipsis");
     } else {
-        text_word(out, "type or function ");
+        text_put_literal(out, "type or function ");
         leaf_global(out, g);
     }
 }
@@ -60,12 +60,12 @@ static void put_class(struct text_sink *out, const ckpt_value *k)
     bool nested = k && k->type == CKPT_V_CALL && is_builtin(k->u.call.callable, "getattr");
     const ckpt_value *outer = nested ? value_arg(k, 0) : k;
     if (!outer || outer->type != CKPT_V_GLOBAL) {
-        text_word(out, "object");
+        text_put_literal(out, "object");
         return;
     }
     leaf_global(out, outer);
     if (nested && value_text(value_arg(k, 1), &inner)) {
-        text_word(out, ".");
+        text_put_literal(out, ".");
         text_escaped(out, inner, TEXT_NAME);
     }
 }
@@ -74,7 +74,7 @@ static bool put_result_type(struct text_sink *out, const ckpt_value *v, const ck
 {
     for (size_t i = 0; i < sizeof known_functions / sizeof *known_functions; i++) {
         if (value_is_global(maker, known_functions[i].module, known_functions[i].name)) {
-            text_word(out, known_functions[i].type);
+            text_put_literal(out, known_functions[i].type);
             return true;
         }
     }
@@ -83,13 +83,13 @@ static bool put_result_type(struct text_sink *out, const ckpt_value *v, const ck
         return true;
     }
     if (str_is(value_module(maker), "torch._utils") && str_starts(value_name(maker), STR_LIT("_rebuild_"))) {
-        text_word(out, "torch.Tensor");
+        text_put_literal(out, "torch.Tensor");
         return true;
     }
     if (is_builtin(maker, "getattr") && value_nargs(v) == 2) {
         bool torch = value_is_global(value_arg(v, 0), "torch._utils", "torch");
         if (torch)
-            text_word(out, "torch.memory_format");
+            text_put_literal(out, "torch.memory_format");
         else
             put_class(out, value_arg(v, 0));
         return true;
@@ -101,8 +101,8 @@ static void put_call(struct text_sink *out, const ckpt_value *v)
 {
     struct numpy_dtype d;
     if (numpy_scalar_of(v, &d)) {
-        text_word(out, "numpy.");
-        text_word(out, numpy_name(&d));
+        text_put_literal(out, "numpy.");
+        text_put_literal(out, numpy_name(&d));
         return;
     }
     if (!put_result_type(out, v, v->u.call.callable))
@@ -124,9 +124,9 @@ const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap)
         if (value_name(klass).len)
             leaf_global(&out, klass);
         else
-            text_word(&out, "persistent id");
+            text_put_literal(&out, "persistent id");
     } else {
-        text_word(&out, builtin_types[type]);
+        text_put_literal(&out, builtin_types[type]);
     }
     text_end(&out);
     return out.cap ? buf : "";

@@ -1,5 +1,5 @@
-/* damage.c - what a file is that cannot be read as a checkpoint, how far one goes that was cut off, and what
- * else verifying found. */
+/* damage.c - diagnoses for `ckpt doctor`: what a file is that is not a checkpoint, where a truncated one
+ * ends, and what else verifying found. */
 #include <stdio.h>
 
 #include "base/cursor.h"
@@ -12,57 +12,54 @@
 
 static const ckpt_fix salvage = {.action = CKPT_FIX_SALVAGE}, convert = {.action = CKPT_FIX_CONVERT};
 
-/* ------------------------------------------------------------- no checkpoint */
+/* --------------------------------------------------------- not a checkpoint */
 
-static const struct signature *recognize_it(const struct doctor *d)
+static const struct signature *recognize_file(const struct doctor *d)
 {
     struct probe p = {.size = 0};
     if (!d->src)
-        return d->folder ? recognize_folder(d->path) : NULL;
+        return d->is_folder ? recognize_folder(d->path) : NULL;
     return recognize_fill(&p, d->path, d->src, NULL) == CKPT_OK ? recognize(&p) : NULL;
 }
 
-/* id_of - what a file with this signature is called here. */
-static const char *id_of(const struct signature *s)
+/* diagnosis_id - the id of the diagnosis for a file with this signature (may be NULL). */
+static const char *diagnosis_id(const struct signature *s)
 {
-    if (s && (s->kind == SIGN_PACKED || s->kind == SIGN_ZLIB))
+    if (s && (s->kind == SIGN_COMPRESSED || s->kind == SIGN_ZLIB))
         return "compressed";
     return s && s->id ? s->id : "foreign";
 }
 
 ckpt_status doctor_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err)
 {
-    const struct signature *s = recognize_it(d);
-    struct verdict v = {.id = id_of(s)};
-    if (!d->src && !s) { /* it holds no bytes at all: that is none of its problems */
+    const struct signature *s = recognize_file(d);
+    struct diagnosis v = {.id = diagnosis_id(s)};
+    if (!d->src && !s) { /* no file could be opened: that is an error, not a diagnosis */
         *err = *e;
         return err->status;
     }
     if (s)
         v.fix = (ckpt_fix){.action = s->fix, .packing = s->fix == CKPT_FIX_UNPACK ? s->id : NULL};
-    if (v.fix.action != CKPT_FIX_DCP)
-        return doctor_tell_error(d, &v, e, err);
-    v.fix.suffix = ".pt";
-    return doctor_tell(d, &v, err, "%s; torch's own tool does, and runs what its .metadata names", e->what);
+    return doctor_report_error(d, &v, e, err);
 }
 
-/* ------------------------------------------------------------------- cut off */
+/* ----------------------------------------------------------------- truncated */
 
-/* describes - do the ZIP_DESCRIPTOR_MAX bytes at B begin with the data descriptor of LENGTH compressed ones?
- * Returns its own length, or 0; with 32 bits for a size it counts only before a header. */
-static unsigned describes(const unsigned char *b, uint64_t length)
+/* match_descriptor - the length of the data descriptor at B (ZIP_DESCRIPTOR_MAX bytes) if it is that of
+ * LENGTH compressed bytes, else 0. One with 32-bit sizes has to be followed by a header. */
+static unsigned match_descriptor(const unsigned char *b, uint64_t length)
 {
     struct zip_descriptor d;
     if (zip_parse_descriptor(b, ZIP_DESCRIPTOR_MAX, ZIP_SIGNED, &d) && d.csize == length && /* bounded: 16 */
         (load_u32le(b + d.length) == ZIP_LOCAL || load_u32le(b + d.length) == ZIP_CENTRAL))
         return d.length;
-    bool wide = zip_parse_descriptor(b, ZIP_DESCRIPTOR_MAX, ZIP_SIGNED | ZIP_WIDE, &d);
-    return wide && d.csize == length ? d.length : 0;
+    bool is_zip64 = zip_parse_descriptor(b, ZIP_DESCRIPTOR_MAX, ZIP_SIGNED | ZIP_WIDE, &d);
+    return is_zip64 && d.csize == length ? d.length : 0;
 }
 
-/* described_end - *OUT is after the descriptor that has the number of bytes between DATA and itself;
- * 0: there is none. */
-static ckpt_status described_end(source *src, uint64_t data, uint64_t *out, ckpt_error *err)
+/* find_descriptor_end - *OUT: the end of the first data descriptor whose compressed size is the number of
+ * bytes from DATA up to it; 0: none. */
+static ckpt_status find_descriptor_end(source *src, uint64_t data, uint64_t *out, ckpt_error *err)
 {
     reader r;
     uint64_t end = 0;
@@ -77,8 +74,8 @@ static ckpt_status described_end(source *src, uint64_t data, uint64_t *out, ckpt
             break;
         /* bounded: i + ZIP_DESCRIPTOR_MAX <= n, inside the source */
         for (size_t i = 0; !end && i + ZIP_DESCRIPTOR_MAX <= n; i++)
-            if (p[i] == 'P' && describes(p + i, r.pos + i - data))
-                end = r.pos + i + describes(p + i, r.pos + i - data);
+            if (p[i] == 'P' && match_descriptor(p + i, r.pos + i - data))
+                end = r.pos + i + match_descriptor(p + i, r.pos + i - data);
         (void)reader_skip(&r, n - (ZIP_DESCRIPTOR_MAX - 1));
     }
     reader_free(&r);
@@ -86,9 +83,9 @@ static ckpt_status described_end(source *src, uint64_t data, uint64_t *out, ckpt
     return CKPT_OK;
 }
 
-/* next_record - *AT moves from a local header to the end of its record; 0: the record does not
- * end. *NAME (of CAP bytes) is what the header calls it. */
-static ckpt_status next_record(source *src, uint64_t *at, char *name, size_t cap, ckpt_error *err)
+/* skip_record - moves *AT from a local header to the end of its record; 0: the record is cut off. NAME (CAP
+ * bytes) becomes its name. */
+static ckpt_status skip_record(source *src, uint64_t *at, char *name, size_t cap, ckpt_error *err)
 {
     struct zip_header h;
     uint64_t data, end = 0;
@@ -104,15 +101,15 @@ static ckpt_status next_record(source *src, uint64_t *at, char *name, size_t cap
     name[n] = 0;
     data = from + zip_local_length(&h); /* bounded: as above, and two lengths of 16 bits */
     if (h.flags & ZIP_FLAG_DESCRIPTOR)
-        CKPT_TRY(described_end(src, data, &end, err));
+        CKPT_TRY(find_descriptor_end(src, data, &end, err));
     else
         end = data + h.csize; /* bounded: as above, and 32 bits */
     *at = end <= src->size ? end : 0;
     return CKPT_OK;
 }
 
-/* cut_archive - how many records of it are intact, and which is not. */
-static ckpt_status cut_archive(struct doctor *d, const struct verdict *v, ckpt_error *err)
+/* report_truncated_zip - reports how many records of the archive are intact, and which one is cut off. */
+static ckpt_status report_truncated_zip(struct doctor *d, const struct diagnosis *v, ckpt_error *err)
 {
     source *src = d->src;
     char name[256] = "";
@@ -120,35 +117,36 @@ static ckpt_status cut_archive(struct doctor *d, const struct verdict *v, ckpt_e
     unsigned long long intact = 0;
     while (zip_has_signature(src, at, ZIP_LOCAL)) {
         begin = at;
-        CKPT_TRY(next_record(src, &at, name, sizeof name, err));
+        CKPT_TRY(skip_record(src, &at, name, sizeof name, err));
         if (!at)
-            return doctor_tell(
+            return doctor_report(
                 d, v, err,
                 "cut off inside record %s, which begins at byte %llu; the %llu before it are intact", name,
                 (unsigned long long)begin, intact);
         intact++;
     }
-    return doctor_tell(d, v, err, "cut off at byte %llu, after its last intact record, number %llu (%s)",
-                       (unsigned long long)src->size, intact, name);
+    return doctor_report(d, v, err, "cut off at byte %llu, after its last intact record, number %llu (%s)",
+                         (unsigned long long)src->size, intact, name);
 }
 
-static ckpt_status tell_truncated(struct doctor *d, ckpt_error *err)
+static ckpt_status report_truncated(struct doctor *d, ckpt_error *err)
 {
     const struct symptom *s = &d->symptoms[CHECK_TRUNCATED];
-    const struct signature *is = recognize_it(d);
-    const struct verdict v = {.id = "truncated", .fix = salvage, .hint = s->first.hint};
-    if (!d->f && is && is->kind == SIGN_ZIP && s->first.offset != CKPT_NO_OFFSET)
-        return cut_archive(d, &v, err);
+    const struct signature *sig = recognize_file(d);
+    const struct diagnosis v = {.id = "truncated", .fix = salvage, .hint = s->first.hint};
+    if (!d->f && sig && sig->kind == SIGN_ZIP && s->first.offset != CKPT_NO_OFFSET)
+        return report_truncated_zip(d, &v, err);
     if (d->f && d->f->flat && d->f->src)
-        return doctor_tell(d, &v, err, "cut off: %llu of %llu tensors are lost; %s", (unsigned long long)s->n,
-                           (unsigned long long)(s->n + d->f->table.nrows), s->first.what);
-    return doctor_tell_error(d, &v, &s->first, err);
+        return doctor_report(d, &v, err, "cut off: %llu of %llu tensors are lost; %s",
+                             (unsigned long long)s->n, (unsigned long long)(s->n + d->f->table.nrows),
+                             s->first.what);
+    return doctor_report_error(d, &v, &s->first, err);
 }
 
 /* ------------------------------------------------------ headers of safetensors */
 
-/* header_too_long - the length of the header where that is longer than the format allows, else 0. */
-static uint64_t header_too_long(const struct doctor *d)
+/* oversized_header - the length of the header if it is longer than safetensors allows, else 0. */
+static uint64_t oversized_header(const struct doctor *d)
 {
     struct probe p = {.size = 0};
     if (!d->src || recognize_fill(&p, "", d->src, NULL) != CKPT_OK || !recognize_safetensors(&p))
@@ -157,18 +155,18 @@ static uint64_t header_too_long(const struct doctor *d)
     return length > SAFETENSORS_MAX_HEADER ? length : 0;
 }
 
-/* tell_header - there is nothing else to report. */
-static ckpt_status tell_header(struct doctor *d, uint64_t length, ckpt_error *err)
+/* report_header - reports a header that is too long, and nothing else. */
+static ckpt_status report_header(struct doctor *d, uint64_t length, ckpt_error *err)
 {
-    const struct verdict v = {.id = "header-too-large"};
+    const struct diagnosis v = {.id = "header-too-large"};
     if (length < d->src->size)
-        return doctor_tell(d, &v, err,
-                           "a header of %llu bytes, safetensors allows 100000000: save it in shards",
-                           (unsigned long long)length);
-    return doctor_tell(d, &v, err,
-                       "a header of %llu bytes in a file of %llu, and safetensors allows 100000000: "
-                       "overwritten or cut off, get the file again",
-                       (unsigned long long)length, (unsigned long long)d->src->size);
+        return doctor_report(d, &v, err,
+                             "a header of %llu bytes, safetensors allows 100000000: save it in shards",
+                             (unsigned long long)length);
+    return doctor_report(d, &v, err,
+                         "a header of %llu bytes in a file of %llu, and safetensors allows 100000000: "
+                         "overwritten or cut off, get the file again",
+                         (unsigned long long)length, (unsigned long long)d->src->size);
 }
 
 /* ---------------------------------------------------------------------- damage */
@@ -181,37 +179,38 @@ static bool has_record(const struct check *c, const char *end)
     return false;
 }
 
-/* is_failed_save - is all that is left what torch.save writes last? */
+/* is_failed_save - has the archive only the records that torch.save writes last? */
 static bool is_failed_save(const struct doctor *d)
 {
     return !d->f && has_record(&d->check, "/.data/serialization_id") && !has_record(&d->check, "/data.pkl");
 }
 
-/* tell_rule - the first finding of a kind, and how many there are. Numbers that are lost no command
- * brings back: of those the hint names what lists them all. */
-static ckpt_status tell_rule(struct doctor *d, enum check_rule rule, const char *id, ckpt_fix fix,
-                             ckpt_error *err)
+/* report_rule - reports the first finding of RULE, and how many there are. No command restores values that
+ * are NaN or infinite: their hint is the command that lists them. */
+static ckpt_status report_rule(struct doctor *d, enum check_rule rule, const char *id, ckpt_fix fix,
+                               ckpt_error *err)
 {
     const struct symptom *s = &d->symptoms[rule];
-    char more[64] = "", text[1024], word[SHELL_MOST];
-    bool numbers = rule == CHECK_NOT_FINITE;
+    char more[64] = "", text[1024], word[SHELL_WORD_MAX];
+    bool not_finite = rule == CHECK_NOT_FINITE;
     ckpt_error e = s->first;
     if (!s->n)
         return CKPT_OK;
     doctor_drop_file(d, &e);
     if (s->n > 1)
         (void)snprintf(more, sizeof more, " (and %llu more: ckpt verify%s)", (unsigned long long)(s->n - 1),
-                       numbers ? " --finite" : "");
+                       not_finite ? " --finite" : "");
     (void)ckpt_error_text(&e, text, sizeof text);
-    if (numbers)
+    if (not_finite)
         fail_hint(&e,
-                  "no command brings the numbers back: take an earlier checkpoint; all such tensors: "
+                  "no command restores the values: take an earlier checkpoint; all such tensors: "
                   "ckpt stat --fail-on nan,inf %s",
                   shell_path(d->path, word));
-    return doctor_tell(d, &(struct verdict){.id = id, .fix = fix, .hint = e.hint}, err, "%s%s", text, more);
+    return doctor_report(d, &(struct diagnosis){.id = id, .fix = fix, .hint = e.hint}, err, "%s%s", text,
+                         more);
 }
 
-static ckpt_status tell_rules(struct doctor *d, ckpt_error *err)
+static ckpt_status report_rules(struct doctor *d, ckpt_error *err)
 {
     const struct {
         enum check_rule rule;
@@ -225,23 +224,24 @@ static ckpt_status tell_rules(struct doctor *d, ckpt_error *err)
         {CHECK_MALFORMED, "malformed", salvage},
         {CHECK_CHECKSUM, "checksum", salvage},
         {CHECK_DUPLICATE, "duplicate", {0}},
-        {CHECK_STRAY, "stray-bytes", d->f && d->f->torch_load ? convert : salvage},
+        {CHECK_STRAY, "stray-bytes", d->f && d->f->for_torch_load ? convert : salvage},
         {CHECK_NOT_FINITE, "not-finite", {0}},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        CKPT_TRY(tell_rule(d, rules[i].rule, rules[i].id, rules[i].fix, err));
+        CKPT_TRY(report_rule(d, rules[i].rule, rules[i].id, rules[i].fix, err));
     return CKPT_OK;
 }
 
 ckpt_status doctor_damage(struct doctor *d, ckpt_error *err)
 {
-    uint64_t header = d->symptoms[CHECK_MALFORMED].n ? header_too_long(d) : 0;
-    const ckpt_error *cut = d->symptoms[CHECK_TRUNCATED].n ? &d->symptoms[CHECK_TRUNCATED].first : NULL;
+    uint64_t header = d->symptoms[CHECK_MALFORMED].n ? oversized_header(d) : 0;
+    const ckpt_error *truncation = d->symptoms[CHECK_TRUNCATED].n ? &d->symptoms[CHECK_TRUNCATED].first
+                                                                  : NULL;
     if (header)
-        return tell_header(d, header, err);
-    if (cut && is_failed_save(d))
-        return doctor_tell_error(d, &(struct verdict){.id = "failed-save"}, cut, err);
-    if (cut)
-        CKPT_TRY(tell_truncated(d, err));
-    return tell_rules(d, err);
+        return report_header(d, header, err);
+    if (truncation && is_failed_save(d))
+        return doctor_report_error(d, &(struct diagnosis){.id = "failed-save"}, truncation, err);
+    if (truncation)
+        CKPT_TRY(report_truncated(d, err));
+    return report_rules(d, err);
 }

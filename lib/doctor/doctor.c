@@ -1,5 +1,5 @@
-/* doctor.c - ckpt_doctor: verifies a file, goes through what may be wrong with it, and tries each fix that it
- * is about to advise. */
+/* doctor.c - `ckpt doctor`: verifies a file, diagnoses what is wrong with it, and tries each fix before it is
+ * advised. */
 #include "doctor/doctor.h"
 
 #include <stdarg.h>
@@ -12,15 +12,15 @@
 #include "op/sanitize.h"
 #include "op/verify.h"
 
-/* ------------------------------------------------------------------ the cure */
+/* ---------------------------------------------------------------- trying fixes */
 
-/* plan_fix - can F be laid out as FIX would write it to a file called like PATH? */
+/* plan_fix - would FIX succeed? Plans F as FIX would write it to PATH, up to the layout of the output. */
 static ckpt_status plan_fix(ckpt_file *f, const ckpt_fix *fix, const char *path, ckpt_error *err)
 {
-    static const ckpt_write_options plain;
+    static const ckpt_write_options defaults;
     ckpt_plan *p;
     ckpt_write_result r = {0};
-    struct write_job job = {.path = path, .opts = &plain, .result = &r, .layout_only = true};
+    struct write_job job = {.path = path, .opts = &defaults, .result = &r, .layout_only = true};
     const struct format *to;
     bool strip = fix->action == CKPT_FIX_STRIP;
     CKPT_TRY(ckpt_plan_new(f, &p, err));
@@ -40,14 +40,17 @@ static ckpt_status plan_fix(ckpt_file *f, const ckpt_fix *fix, const char *path,
 static ckpt_status try_salvage(const struct doctor *d, const ckpt_fix *fix, ckpt_error *err)
 {
     ckpt_file *f;
-    source *src = d->src && !d->folder ? source_ref(d->src) : NULL;
-    CKPT_TRY(format_salvage(d->path, src, d->check.opts->limits, &f, err));
+    const struct opening o = {.path = d->path,
+                              .src = d->src && !d->is_folder ? source_ref(d->src) : NULL,
+                              .limits = d->check.opts->limits,
+                              .how = OPEN_SALVAGE};
+    CKPT_TRY(format_open(&o, &f, err));
     ckpt_status st = plan_fix(f, fix, d->path, err);
     file_free(f);
     return st;
 }
 
-/* try_fix - does all that FIX would but write; WHY is what stops it. */
+/* try_fix - does all that FIX would, except for writing; WHY is the error that stops it. */
 static ckpt_status try_fix(struct doctor *d, const ckpt_fix *fix, ckpt_error *why, ckpt_error *err)
 {
     if (fix->action == CKPT_FIX_SALVAGE) {
@@ -65,7 +68,7 @@ static ckpt_status try_fix(struct doctor *d, const ckpt_fix *fix, ckpt_error *wh
     return why->status;
 }
 
-/* drop_useless_fix - takes the fix out of X if it would do nothing, and gives the reason as its hint. */
+/* drop_useless_fix - removes the fix from X if it would fail, and makes the reason its hint. */
 static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *x, ckpt_error *why, ckpt_error *err)
 {
     static const char *const commands[] = {[CKPT_FIX_SALVAGE] = "salvage",
@@ -100,32 +103,33 @@ void doctor_drop_file(const struct doctor *d, ckpt_error *e)
         e->file[0] = 0;
 }
 
-/* suffix_of_one - of one file with what was read, where that is several or what a folder has in it. */
-static const char *suffix_of_one(const struct doctor *d)
+/* suffix_of_one_file - the suffix of a single file with all that was read from a folder or from several
+ * shards; NULL: it was one file. */
+static const char *suffix_of_one_file(const struct doctor *d)
 {
     const ckpt_file *f = d->f;
     if (!f || (f->format != format_by_name("hf-shards") && strcmp(f->path, d->path) == 0))
         return NULL;
-    return f->torch_load ? ".pt" : ".safetensors";
+    return f->for_torch_load ? ".pt" : ".safetensors";
 }
 
-static ckpt_status pass_on(struct doctor *d, const struct verdict *v, const char *text, const char *hint,
-                           ckpt_error *err)
+static ckpt_status report_diagnosis(struct doctor *d, const struct diagnosis *v, const char *text,
+                                    const char *hint, ckpt_error *err)
 {
     ckpt_error why = {.status = CKPT_OK};
     ckpt_fix fix = v->fix;
     if (!fix.suffix)
-        fix.suffix = suffix_of_one(d);
+        fix.suffix = suffix_of_one_file(d);
     ckpt_diagnosis x = {
-        .id = v->id, .text = text, .problem = !v->note, .fix = fix.action ? &fix : NULL, .hint = hint};
+        .id = v->id, .text = text, .problem = !v->is_note, .fix = fix.action ? &fix : NULL, .hint = hint};
     CKPT_TRY(drop_useless_fix(d, &x, &why, err));
     ++*(x.problem ? &d->result->problems : &d->result->notes);
-    if (!d->cancelled && d->tell)
-        d->cancelled = d->tell(d->user, &x) != 0;
+    if (!d->cancelled && d->report)
+        d->cancelled = d->report(d->user, &x) != 0;
     return d->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
 }
 
-ckpt_status doctor_tell(struct doctor *d, const struct verdict *v, ckpt_error *err, const char *fmt, ...)
+ckpt_status doctor_report(struct doctor *d, const struct diagnosis *v, ckpt_error *err, const char *fmt, ...)
 {
     char raw[1024], safe[2048];
     va_list ap;
@@ -133,22 +137,23 @@ ckpt_status doctor_tell(struct doctor *d, const struct verdict *v, ckpt_error *e
     (void)vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
     text_fit(str_c(raw), safe, sizeof safe);
-    return pass_on(d, v, safe, v->hint ? v->hint : "", err);
+    return report_diagnosis(d, v, safe, v->hint ? v->hint : "", err);
 }
 
-ckpt_status doctor_tell_error(struct doctor *d, const struct verdict *v, const ckpt_error *e, ckpt_error *err)
+ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *v, const ckpt_error *e,
+                                ckpt_error *err)
 {
     char text[2048];
     ckpt_error own = *e;
     doctor_drop_file(d, &own);
     (void)ckpt_error_text(&own, text, sizeof text);
-    return pass_on(d, v, text, own.hint, err);
+    return report_diagnosis(d, v, text, own.hint, err);
 }
 
 /* ---------------------------------------------------------------- ckpt_doctor */
 
-/* note_finding - for check.tell. */
-static int note_finding(void *user, const ckpt_finding *f)
+/* count_finding - check.report: counts findings by rule and keeps the first of each. */
+static int count_finding(void *user, const ckpt_finding *f)
 {
     struct doctor *d = user;
     struct symptom *s = &d->symptoms[check_rule_by_name(f->id)];
@@ -162,53 +167,57 @@ static bool is_no_checkpoint(ckpt_status st)
     return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT;
 }
 
-/* diagnose - ST is what came of verifying, and *ERR its error. */
-static ckpt_status diagnose(struct doctor *d, ckpt_status st, ckpt_error *err)
+/* report_outcome - reports all diagnoses. ST is the status of verifying, *ERR its error. */
+static ckpt_status report_outcome(struct doctor *d, ckpt_status st, ckpt_error *err)
 {
     ckpt_error e = *err;
-    CKPT_TRY(check_unchanged(&d->check, err));                /* whatever it looked like */
-    if (is_no_checkpoint(st) && !(d->f && st == CKPT_ELIMIT)) /* opened: a view shows too much */
+    CKPT_TRY(check_unchanged(&d->check, err)); /* otherwise, the findings mean nothing */
+    if (is_no_checkpoint(st) &&
+        !(d->f && st == CKPT_ELIMIT)) /* if F was opened, the limit is about one view */
         return doctor_foreign(d, &e, err);
-    if (st == CKPT_ECHANGED) /* not under our eyes: an edit in place was cut short */
-        return doctor_tell_error(d, &(struct verdict){.id = "interrupted-edit"}, &e, err);
+    if (st == CKPT_ECHANGED) /* the files are unchanged, so it is an unfinished edit in place */
+        return doctor_report_error(d, &(struct diagnosis){.id = "interrupted-edit"}, &e, err);
     *err = e;
     CKPT_TRY(st);
+    if (d->check.hint)
+        CKPT_TRY(doctor_report(d, &(struct diagnosis){.id = "undo-journal", .is_note = true}, err, "%s",
+                               d->check.hint));
     CKPT_TRY(doctor_damage(d, err));
     return d->result->problems || !d->f ? CKPT_OK : doctor_loading(d, err);
 }
 
 ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
-                        int (*tell)(void *user, const ckpt_diagnosis *), void *user,
+                        int (*report)(void *user, const ckpt_diagnosis *), void *user,
                         ckpt_doctor_result *result, ckpt_error *err)
 {
     ckpt_doctor_options o;
     ckpt_work how;
     ckpt_doctor_result found = {0};
-    ckpt_verify_result seen = {0};
-    struct doctor d = {.path = path, .tell = tell, .user = user, .result = &found};
+    ckpt_verify_result verified = {0};
+    struct doctor d = {.path = path, .report = report, .user = user, .result = &found};
     ckpt_error own;
     err = err ? err : &own;
     CKPT_TRY(sized_clear(result, err));
     CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_take(opts, &o, sizeof o, err));
     CKPT_TRY(sized_take(o.how, &how, sizeof how, err));
-    ckpt_verify_options look = {.finite = o.finite, .how = &how, .limits = o.limits};
-    ckpt_status st = check_init(&d.check, &look, &seen, err);
-    d.check.tell = note_finding;
+    ckpt_verify_options verify_opts = {.finite = o.finite, .how = &how, .limits = o.limits};
+    ckpt_status st = check_init(&d.check, &verify_opts, &verified, err);
+    d.check.report = count_finding;
     d.check.user = &d;
-    d.folder = source_is_folder(path);
+    d.is_folder = source_is_folder(path);
     if (st == CKPT_OK)
         st = format_verify(path, &d.check, &d.f, err);
-    if (st == CKPT_OK && (!o.quick))
+    if (st == CKPT_OK && !o.quick)
         st = verify_data(&d.check, d.f, err);
     d.src = d.check.nwatched ? d.check.watched[0] : NULL;
-    st = diagnose(&d, st, err);
+    st = report_outcome(&d, st, err);
     if (st == CKPT_OK)
         st = check_unchanged(&d.check, err);
-    found.format = seen.format;
-    found.tensors = seen.tensors;
-    found.bytes = seen.bytes;
-    found.read = seen.read;
+    found.format = verified.format;
+    found.tensors = verified.tensors;
+    found.bytes = verified.bytes;
+    found.read = verified.read;
     sized_give(result, &found, sizeof found);
     file_free(d.f);
     check_free(&d.check);

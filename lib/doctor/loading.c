@@ -1,5 +1,6 @@
-/* loading.c - what torch.load, load_state_dict and whoever goes by a file's name refuse in one that is
- * sound. */
+/* loading.c - diagnoses for `ckpt doctor`: what torch.load, load_state_dict and loaders that go by the file's
+ * suffix refuse in an intact file. */
+#include "codec/zip_header.h"
 #include "core/python2.h"
 #include "doctor/doctor.h"
 #include "format/format.h"
@@ -8,8 +9,9 @@
 
 static const ckpt_fix sanitize = {.action = CKPT_FIX_SANITIZE}, convert = {.action = CKPT_FIX_CONVERT};
 
-/* numpy_name - the first import from numpy's private module NAME; empty: none. */
-static ckpt_str numpy_name(const ckpt_file *f, const char *prefix, ckpt_str *name)
+/* find_import - the module, and in *NAME the name, of the first import whose module begins with PREFIX;
+ * empty: none. */
+static ckpt_str find_import(const ckpt_file *f, const char *prefix, ckpt_str *name)
 {
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
@@ -24,31 +26,42 @@ static ckpt_str numpy_name(const ckpt_file *f, const char *prefix, ckpt_str *nam
 
 static ckpt_status check_numpy(struct doctor *d, ckpt_error *err)
 {
-    struct verdict v = {.id = "numpy-names", .fix = sanitize};
-    ckpt_str name, module = numpy_name(d->f, "numpy._core", &name);
+    struct diagnosis v = {.id = "numpy-names", .fix = sanitize};
+    ckpt_str name, module = find_import(d->f, "numpy._core", &name);
     if (module.len)
-        return doctor_tell(
-            d, &v, err, "saved with numpy 2: numpy 1 says No module named 'numpy._core' (it wants %.*s.%.*s)",
+        return doctor_report(
+            d, &v, err, "saved with numpy 2: numpy 1 fails with No module named 'numpy._core' (imported: "
+            "%.*s.%.*s)",
             STR_ARG(module), STR_ARG(name));
-    module = numpy_name(d->f, "numpy.core", &name);
+    module = find_import(d->f, "numpy.core", &name);
     if (!module.len)
         return CKPT_OK;
-    v.note = true;
-    return doctor_tell(d, &v, err,
-                       "saved with numpy 1 (%.*s.%.*s): numpy 2 warns that this name is deprecated",
-                       STR_ARG(module), STR_ARG(name));
+    v.is_note = true;
+    return doctor_report(d, &v, err,
+                         "saved with numpy 1 (%.*s.%.*s): numpy 2 warns that this name is deprecated",
+                         STR_ARG(module), STR_ARG(name));
 }
 
-/* only_protocol - is it by its opcodes alone that weights_only refuses F? */
-static bool only_protocol(const ckpt_file *f)
+/* has_only_allowed_imports - does weights_only allow all imports of F, so that only opcodes are refused? */
+static bool has_only_allowed_imports(const ckpt_file *f)
 {
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
             const ckpt_value *g = f->pickles[i]->globals[k];
-            if (!weights_only_lists(value_module(g), value_name(g)))
+            if (!weights_only_allows(value_module(g), value_name(g)))
                 return false;
         }
     return true;
+}
+
+/* check_folder - torch.load reads files alone. */
+static ckpt_status check_folder(struct doctor *d, ckpt_error *err)
+{
+    const struct diagnosis v = {
+        .id = "dcp-folder", .fix = {.action = CKPT_FIX_CONVERT, .suffix = ".pt"}, .is_note = true};
+    if (strcmp(d->f->format->name, "torch-dcp") != 0)
+        return CKPT_OK;
+    return doctor_report(d, &v, err, "torch.distributed.checkpoint loads this folder, torch.load does not");
 }
 
 static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
@@ -59,36 +72,36 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
     CKPT_TRY(weights_only_verdict(f, &verdict, &why, err));
     if (verdict != 0)
         return CKPT_OK;
-    struct verdict v = {.fix = convert,
-                        .hint = "weights_only=False runs whatever the file holds: ckpt scan lists that"};
+    struct diagnosis v = {.fix = convert,
+                          .hint = "weights_only=False runs whatever the file holds: ckpt scan lists that"};
     const char *what = "torch.load(weights_only=True) refuses it";
     if (f->torch_load_why.len) {
-        v.note = f->executes_code;
-        v.id = v.note ? "torchscript" : "torch-refuses";
-        what = v.note ? "torch.load does not read it" : "torch.load refuses it";
+        v.is_note = f->executes_code;
+        v.id = v.is_note ? "torchscript" : "torch-refuses";
+        what = v.is_note ? "torch.load does not read it" : "torch.load refuses it";
     } else if (str_starts(why, STR_LIT("opcode "))) {
         v.id = "protocol";
-        v.fix = only_protocol(f) ? convert : sanitize;
+        v.fix = has_only_allowed_imports(f) ? convert : sanitize;
         what = "torch.load(weights_only=True) refuses its pickle";
     } else {
         v.id = "weights-only";
         v.fix = sanitize;
     }
-    return doctor_tell(d, &v, err, "%s: %.*s", what, STR_ARG(why));
+    return doctor_report(d, &v, err, "%s: %.*s", what, STR_ARG(why));
 }
 
-static ckpt_status check_names(struct doctor *d, ckpt_error *err)
+static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
 {
     ckpt_info info = CKPT_INIT(ckpt_info);
-    const struct verdict prefix = {.id = "prefix", .fix = {.action = CKPT_FIX_STRIP}};
-    const struct verdict nested = {
-        .id = "nested-weights", .fix = {.action = CKPT_FIX_CONVERT, .root = "auto"}, .note = true};
+    const struct diagnosis prefix = {.id = "prefix", .fix = {.action = CKPT_FIX_STRIP}};
+    const struct diagnosis nested = {
+        .id = "nested-weights", .fix = {.action = CKPT_FIX_CONVERT, .root = "auto"}, .is_note = true};
     CKPT_TRY(ckpt_inspect(d->f, &info, err));
     for (size_t i = 0; i < info.nwrappers; i++) {
         const ckpt_wrapper *w = ckpt_wrapper_at(d->f, i);
         if (!w->certain)
             continue;
-        CKPT_TRY(doctor_tell(
+        CKPT_TRY(doctor_report(
             d, &prefix, err,
             "%llu of %llu keys%s%.*s contain \"%.*s\", left by a wrapper: the bare model has no such keys",
             (unsigned long long)w->tensors, (unsigned long long)w->of, w->where.len ? " of " : "",
@@ -96,23 +109,24 @@ static ckpt_status check_names(struct doctor *d, ckpt_error *err)
         break;
     }
     if (info.has_weights && info.weights_root.len)
-        return doctor_tell(d, &nested, err,
-                           "the weights are below \"%.*s\": load_state_dict wants only that part",
-                           STR_ARG(info.weights_root));
+        return doctor_report(d, &nested, err,
+                             "the weights are below \"%.*s\": load_state_dict takes only that mapping",
+                             STR_ARG(info.weights_root));
     return CKPT_OK;
 }
 
 /* --------------------------------------------------- offsets that torch computes */
 
-/* storage_key - the number that RECORD is called by in data/; false: it is none of those. */
+/* storage_key - the number that is the name of the record R in data/; false: it is not such a record. */
 static bool storage_key(const struct check_record *r, uint64_t *key)
 {
     size_t at = str_find(r->name, STR_LIT("/data/"), 0);
-    return at != SIZE_MAX && str_uint(str_skip(r->name, at + 6), key); /* bounded: found there */
+    return at != SIZE_MAX &&
+           str_uint(str_skip(r->name, at + strlen("/data/")), key); /* bounded: found there */
 }
 
-/* alignment_of - what .storage_alignment says; 0: there is nothing that says. */
-static uint64_t alignment_of(const struct check *c)
+/* read_storage_alignment - the number in the record .storage_alignment; 0: there is none. */
+static uint64_t read_storage_alignment(const struct check *c)
 {
     char text[16] = "";
     uint64_t n = 0;
@@ -124,28 +138,29 @@ static uint64_t alignment_of(const struct check *c)
     return 0;
 }
 
-/* computed - where torch takes storage NEXT to begin (getRecordOffsetNoRead of
- * caffe2/serialize/inline_container.cc): behind the one that ends at END and its
- * descriptor, a header whose extra field aligns the data. 0: beyond 4 GiB its rules differ. */
-static uint64_t computed(uint64_t end, uint64_t name, uint64_t align)
+/* predict_offset - the offset at which torch expects the next storage (getRecordOffsetNoRead of
+ * caffe2/serialize/inline_container.cc): after the end of the previous one come its data descriptor, a local
+ * header, a name of NAME_LEN bytes and an extra field that aligns the data. 0: unknown, since beyond 4 GiB
+ * the rules differ. */
+static uint64_t predict_offset(uint64_t end, uint64_t name_len, uint64_t align)
 {
     if (end > UINT32_MAX)
         return 0;
-    uint64_t at = end + 16 + 30 + name + 4; /* bounded: by the line above */
+    uint64_t at = end + 16 + ZIP_LOCAL_SIZE + name_len + 4; /* bounded: by the line above */
     return at % align ? at + align - at % align : at;
 }
 
-/* check_offsets - does .format_version stand in an archive that was packed anew? It says
- * that storages are in the order of their numbers and laid out as torch does. */
+/* check_offsets - reports an archive that was repacked and still has .format_version, which promises that
+ * storages are in the order of their numbers and aligned as torch writes them. */
 static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
 {
     const struct check *c = &d->check;
-    const struct verdict v = {.id = "stale-format-version", .fix = convert};
-    uint64_t align = alignment_of(c), end = 0, next = 0, key;
-    bool stated = false;
+    const struct diagnosis v = {.id = "stale-format-version", .fix = convert};
+    uint64_t align = read_storage_alignment(c), end = 0, next = 0, key;
+    bool has_version = false;
     for (size_t i = 0; i < c->nrecords; i++)
-        stated |= str_ends(c->records[i].name, STR_LIT("/.format_version"));
-    if (!stated || !align || align > 1u << 20)
+        has_version |= str_ends(c->records[i].name, STR_LIT("/.format_version"));
+    if (!has_version || !align || align > 1u << 20)
         return CKPT_OK;
     for (size_t i = 0; i < c->nrecords; i++) {
         const struct check_record *r = &c->records[i];
@@ -153,53 +168,54 @@ static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
             continue;
         if (key != next++ || r->file_offset == CKPT_NO_OFFSET || r->src->size == 0)
             return CKPT_OK; /* torch does not compute these */
-        uint64_t want = end ? computed(end, r->name.len, align) : r->file_offset;
-        if (want && want != r->file_offset)
-            return doctor_tell(d, &v, err,
-                               "repacked, but .format_version is still there: torch may look for %.*s at "
-                               "byte %llu, it is at %llu",
-                               STR_ARG(r->name), (unsigned long long)want,
-                               (unsigned long long)r->file_offset);
+        uint64_t expected = end ? predict_offset(end, r->name.len, align) : r->file_offset;
+        if (expected && expected != r->file_offset)
+            return doctor_report(d, &v, err,
+                                 "repacked, but .format_version is still there: torch may look for %.*s at "
+                                 "byte %llu, it is at %llu",
+                                 STR_ARG(r->name), (unsigned long long)expected,
+                                 (unsigned long long)r->file_offset);
         end = r->file_offset + r->src->size; /* bounded: inside the file */
     }
     return CKPT_OK;
 }
 
-/* check_imports - the first import that is known to run what the file says. */
+/* check_imports - reports the first import that is known to run code. */
 static ckpt_status check_imports(struct doctor *d, ckpt_error *err)
 {
     const ckpt_file *f = d->f;
-    const struct verdict v = {.id = "runs-code", .hint = "do not load it; ckpt scan lists what it would do"};
+    const struct diagnosis v = {.id = "runs-code",
+                                .hint = "do not load it; ckpt scan lists what it would do"};
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
             const ckpt_value *g = f->pickles[i]->globals[k];
             ckpt_str module = value_module(g), name = value_name(g), module3 = module, name3 = name;
             (void)python2_translate(&module3, &name3);
             if (name_verdict(module3, name3) == CKPT_SCAN_KNOWN_EXEC)
-                return doctor_tell(d, &v, err, "loading it runs code: it imports %.*s.%.*s", STR_ARG(module),
-                                   STR_ARG(name));
+                return doctor_report(d, &v, err, "loading it runs code: it imports %.*s.%.*s",
+                                     STR_ARG(module), STR_ARG(name));
         }
     return CKPT_OK;
 }
 
-/* check_suffix - is it named like a format of another loader? */
+/* check_suffix - reports a suffix that belongs to the format of another loader. */
 static ckpt_status check_suffix(struct doctor *d, ckpt_error *err)
 {
     const ckpt_file *f = d->f;
-    struct verdict v = {.id = "wrong-extension", .fix = convert};
-    const struct format *named = d->folder ? NULL : format_by_suffix(d->path);
+    struct diagnosis v = {.id = "wrong-extension", .fix = convert};
+    const struct format *named = d->is_folder ? NULL : format_by_suffix(d->path);
     if (!named || named->flat == f->format->flat)
         return CKPT_OK;
-    if (named->flat && f->torch_load) {
+    if (named->flat && f->for_torch_load) {
         v.fix.suffix = ".safetensors";
-        return doctor_tell(d, &v, err,
-                           "named .safetensors, but it is a %s: loaders that go by the name refuse it",
-                           f->format->title);
+        return doctor_report(d, &v, err,
+                             "named .safetensors, but it is a %s: loaders that go by the name refuse it",
+                             f->format->title);
     }
     v.fix.format = named->name;
     return f->format->flat
-               ? doctor_tell(d, &v, err, "named like a torch file, but it is %s: torch.load refuses it",
-                             f->format->title)
+               ? doctor_report(d, &v, err, "named like a torch file, but it is %s: torch.load refuses it",
+                               f->format->title)
                : CKPT_OK;
 }
 
@@ -207,8 +223,9 @@ ckpt_status doctor_loading(struct doctor *d, ckpt_error *err)
 {
     CKPT_TRY(check_suffix(d, err));
     CKPT_TRY(check_imports(d, err));
+    CKPT_TRY(check_folder(d, err));
     CKPT_TRY(check_weights_only(d, err));
     CKPT_TRY(check_numpy(d, err));
     CKPT_TRY(check_offsets(d, err));
-    return check_names(d, err);
+    return check_wrappers(d, err);
 }

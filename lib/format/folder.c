@@ -1,12 +1,11 @@
 /*
- * folder.c - Hugging Face's names for the weights of a folder (transformers
- * modeling_utils.py, diffusers, peft), and what else is in it.
+ * folder.c - finds the checkpoint that a folder stands for, by Hugging Face's file names (transformers
+ * modeling_utils.py, diffusers, peft).
  *
- * model.safetensors, pytorch_model.bin, … or one index of shards is what the
- * folder stands for. What trainers put next to it (optimizer.pt, scheduler.pt,
- * training_args.bin, …), shards (*-00001-of-00005.*) and variants of the same
- * weights (model.fp16.safetensors, consolidated.00.pth) do not make that
- * unclear; any other checkpoint does.
+ * It is model.safetensors, pytorch_model.bin, … or one index of shards. Files that trainers put next to it
+ * (optimizer.pt, scheduler.pt, training_args.bin, …), shards (*-00001-of-00005.*) and variants of the same
+ * weights (model.fp16.safetensors, consolidated.00.pth) are ignored; any other checkpoint makes it unclear
+ * which one is meant.
  */
 #include "format/folder.h"
 
@@ -16,13 +15,13 @@
 
 #include "base/text.h"
 
-/* What a folder without an index may hold its weights in, by preference. */
-static const char *const whole_files[] = {
+/* The single files that may have the weights of a folder without an index, preferred ones first. */
+static const char *const single_files[] = {
     "model.safetensors",           "pytorch_model.bin",         "diffusion_pytorch_model.safetensors",
     "diffusion_pytorch_model.bin", "adapter_model.safetensors", "adapter_model.bin",
 };
 
-#define NWHOLE (sizeof whole_files / sizeof *whole_files)
+#define NSINGLE (sizeof single_files / sizeof *single_files)
 
 /* model.safetensors.index.json, model.safetensors.index.fp16.json */
 static bool is_index_name(ckpt_str name)
@@ -41,12 +40,12 @@ static void consider_index(struct folder *d, ckpt_str name)
         memcpy(d->index, name.ptr, name.len + 1); /* bounded: it fits */
 }
 
-/* consider_whole - is NAME one of whole_files? *BEST is the place of the most preferred so far. */
-static bool consider_whole(struct folder *d, ckpt_str name, size_t *best)
+/* consider_single - is NAME one of single_files? *BEST is the index of the most preferred one so far. */
+static bool consider_single(struct folder *d, ckpt_str name, size_t *best)
 {
-    for (size_t i = 0; i < NWHOLE; i++)
-        if (str_is(name, whole_files[i])) {
-            d->nwhole++;
+    for (size_t i = 0; i < NSINGLE; i++)
+        if (str_is(name, single_files[i])) {
+            d->nsingle++;
             *best = i < *best ? i : *best;
             return true;
         }
@@ -62,8 +61,8 @@ static bool has_checkpoint_suffix(ckpt_str name)
     return false;
 }
 
-/* comes_along - does NAME belong to a model's folder without being what the folder stands for? */
-static bool comes_along(ckpt_str name)
+/* is_companion - is NAME a file that accompanies the weights of a model? */
+static bool is_companion(ckpt_str name)
 {
     static const char *const begins[] = {
         "optimizer.", "scheduler.",    "training_args.", "rng_state",
@@ -78,7 +77,7 @@ static bool comes_along(ckpt_str name)
     return str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
 }
 
-/* consider_other - whatever the order of the folder, the same one is kept. */
+/* consider_other - keeps the first by name, so that the result does not depend on the order of the folder. */
 static void consider_other(struct folder *d, ckpt_str name)
 {
     d->nothers++;
@@ -88,20 +87,20 @@ static void consider_other(struct folder *d, ckpt_str name)
 
 void folder_scan(const char *path, struct folder *out)
 {
-    size_t best = NWHOLE;
+    size_t best = NSINGLE;
     DIR *dir = opendir(path);
     *out = (struct folder){.nindex = 0};
     for (struct dirent *e; dir && (e = readdir(dir));) {
         ckpt_str name = str_c(e->d_name);
         if (is_index_name(name))
             consider_index(out, name);
-        else if (!consider_whole(out, name, &best) && has_checkpoint_suffix(name) && !comes_along(name))
+        else if (!consider_single(out, name, &best) && has_checkpoint_suffix(name) && !is_companion(name))
             consider_other(out, name);
     }
     if (dir)
         (void)closedir(dir);
-    if (best < NWHOLE)
-        memcpy(out->whole, whole_files[best], strlen(whole_files[best]) + 1);
+    if (best < NSINGLE)
+        memcpy(out->single, single_files[best], strlen(single_files[best]) + 1);
 }
 
 /* ---------------------------------------------------------------------- listing */
@@ -111,7 +110,7 @@ struct names {
     size_t n, cap;
 };
 
-/* add_name - without memory the list is shorter. */
+/* add_name - if memory runs out, the list is shorter. */
 static void add_name(struct names *list, const char *name)
 {
     if (list->n == list->cap) {
@@ -122,10 +121,10 @@ static void add_name(struct names *list, const char *name)
         list->at = grown;
         list->cap = cap;
     }
-    memcpy(list->at[list->n++], name, strlen(name) + 1); /* bounded: its length was looked at */
+    memcpy(list->at[list->n++], name, strlen(name) + 1); /* bounded: its length was checked */
 }
 
-static int by_name(const void *a, const void *b) { return ckpt_natural_compare(str_c(a), str_c(b)); }
+static int compare_names(const void *a, const void *b) { return ckpt_natural_compare(str_c(a), str_c(b)); }
 
 static void list_checkpoints(const char *path, struct names *out)
 {
@@ -137,13 +136,13 @@ static void list_checkpoints(const char *path, struct names *out)
     if (dir)
         (void)closedir(dir);
     if (out->n)
-        qsort(out->at, out->n, sizeof *out->at, by_name);
+        qsort(out->at, out->n, sizeof *out->at, compare_names);
 }
 
 void folder_hint(const char *path, ckpt_error *err)
 {
     struct names list = {0};
-    char text[sizeof err->hint - 40], word[SHELL_MOST], joined[4096];
+    char text[sizeof err->hint - 40], word[SHELL_WORD_MAX], joined[4096];
     size_t used = 0, shown = 0;
     list_checkpoints(path, &list);
     for (; shown < list.n; shown++) {
@@ -164,9 +163,9 @@ void folder_hint(const char *path, ckpt_error *err)
     free(list.at);
 }
 
-void folder_fail_unclear(const char *path, const struct folder *d, ckpt_error *err)
+void folder_fail_ambiguous(const char *path, const struct folder *d, ckpt_error *err)
 {
-    unsigned n = d->nothers + d->nwhole;
+    unsigned n = d->nothers + d->nsingle;
     (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u checkpoint%s: it is not clear %s", n,
                n == 1 ? "" : "s", n == 1 ? "whether it is meant" : "which of them is meant");
     folder_hint(path, err);

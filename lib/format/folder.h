@@ -1,22 +1,23 @@
-/* folder.h - which checkpoints a folder holds, and which of them it stands for. */
+/* folder.h - finds the checkpoint that a folder stands for. */
 #ifndef FORMAT_FOLDER_H
 #define FORMAT_FOLDER_H
 
 #include "base/error.h"
 
 struct folder {
-    char index[256], whole[256]; /* file names; empty: none */
-    unsigned nindex, nwhole;     /* how many there are to choose from */
+    char index[256], single[256]; /* file names; empty: none */
+    unsigned nindex, nsingle;     /* how many there are */
     unsigned safetensors_indexes;
-    unsigned nothers; /* checkpoints that are neither, nor come along with one */
+    unsigned nothers; /* other checkpoints, except companions of the weights */
     char other[256];  /* the first of them by name; empty: none */
 };
 
-/* folder_scan - what is in the folder PATH, by names alone. */
+/* folder_scan - lists the checkpoints in the folder PATH, by their names only. */
 void folder_scan(const char *path, struct folder *out);
-/* folder_fail_unclear - CKPT_EUSAGE: the folder PATH holds checkpoints, and none that it stands for. */
-void folder_fail_unclear(const char *path, const struct folder *d, ckpt_error *err);
-/* folder_hint - the hint of ERR lists checkpoints in PATH, to name one, as far as there is room. */
+/* folder_fail_ambiguous - CKPT_EUSAGE: the folder PATH has checkpoints, but it is not clear which one is
+ * meant. */
+void folder_fail_ambiguous(const char *path, const struct folder *d, ckpt_error *err);
+/* folder_hint - sets the hint of ERR to the checkpoints in PATH, as many as fit. */
 void folder_hint(const char *path, ckpt_error *err);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * foreign.c - naming what is not a checkpoint we read. A user who learns
- * "Git LFS pointer, run git lfs pull" is done; one who learns "invalid header
- * length 2336927755350992246" opens an issue somewhere.
+ * foreign.c - names files that are no checkpoints, and what to do then: "Git LFS pointer, run git lfs pull"
+ * helps a user, "invalid header length 2336927755350992246" does not.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +9,16 @@
 #include "format/folder.h"
 #include "format/recognize.h"
 
-static ckpt_str head_of(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
+static ckpt_str get_head(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
 
-static ckpt_status refuse(ckpt_error *err, const char *what)
+static ckpt_status refuse_as(ckpt_error *err, const char *what)
 {
     struct signature s = {.status = CKPT_EUNSUPPORTED, .what = what, .hint = READS};
     return recognize_refuse(&s, err);
 }
 
-/* The value of a "KEY VALUE\n" line of an LFS pointer. */
-static ckpt_str pointer_line(ckpt_str text, const char *key)
+/* get_pointer_value - the value of a "KEY VALUE\n" line of an LFS pointer. */
+static ckpt_str get_pointer_value(ckpt_str text, const char *key)
 {
     size_t at = str_find(text, str_c(key), 0);
     if (at == SIZE_MAX)
@@ -29,9 +28,9 @@ static ckpt_str pointer_line(ckpt_str text, const char *key)
     return str_of(v.ptr, end < v.len ? end : v.len);
 }
 
-static ckpt_status lfs_pointer(const struct probe *p, ckpt_error *err)
+static ckpt_status refuse_lfs_pointer(const struct probe *p, ckpt_error *err)
 {
-    ckpt_str oid = pointer_line(head_of(p), "\noid "), size = pointer_line(head_of(p), "\nsize ");
+    ckpt_str oid = get_pointer_value(get_head(p), "\noid "), size = get_pointer_value(get_head(p), "\nsize ");
     if (oid.len && size.len)
         (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                    "{Git LFS pointer}, not {=a checkpoint} (the real file has %.*s bytes, %.*s)",
@@ -39,13 +38,13 @@ static ckpt_status lfs_pointer(const struct probe *p, ckpt_error *err)
     else
         (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                    "{Git LFS pointer} without its %s line, not {=a checkpoint}", oid.len ? "size" : "oid");
-    char word[SHELL_MOST]; /* --include takes patterns */
+    char word[SHELL_WORD_MAX]; /* --include takes patterns */
     fail_hint(err, "git lfs pull --include %s", shell_word(str_c(p->path), "*?[]!\\,", "FILE", word));
     return CKPT_EUNKNOWN;
 }
 
-/* What kind of archive a zip is that no torch format claimed. */
-static ckpt_status other_zip(const struct probe *p, ckpt_error *err)
+/* refuse_zip - reports what a zip archive is that is of no torch format. */
+static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
 {
     size_t npy = 0;
     bool config = false, weights = false, saved = false, id = false;
@@ -57,12 +56,12 @@ static ckpt_status other_zip(const struct probe *p, ckpt_error *err)
         saved |= str_ends(n, STR_LIT("saved_model.pb"));
         id |= str_ends(n, STR_LIT("/.data/serialization_id"));
     }
-    if (p->z->n && npy == p->z->n)
-        return refuse(err, "numpy archive (.npz)");
+    if (p->z->n && npy == p->z->n) /* numpy/npz.c reads those that begin as one */
+        return refuse_as(err, "numpy archive (.npz) after other bytes, which numpy takes for a pickle");
     if (config && weights)
-        return refuse(err, "Keras archive (.keras)");
+        return refuse_as(err, "Keras archive (.keras)");
     if (saved)
-        return refuse(err, "zipped TensorFlow SavedModel");
+        return refuse_as(err, "zipped TensorFlow SavedModel");
     if (id) {
         (void)fail(
             err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
@@ -79,19 +78,19 @@ static ckpt_status other_zip(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
-static ckpt_status directory(const struct probe *p, ckpt_error *err)
+static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
 {
     const struct signature *s = recognize_folder(p->path);
     if (s) {
         (void)fail(err, s->status, CKPT_NO_OFFSET, "%s, which this version does not read", s->what);
         fail_hint(err,
-                  "this version reads PyTorch and safetensors files, and sharded sets with an *.index.json");
+                  READS ", and sharded sets with an *.index.json");
         return s->status;
     }
     struct folder d;
     folder_scan(p->path, &d);
     if (d.nothers) {
-        folder_fail_unclear(p->path, &d, err);
+        folder_fail_ambiguous(p->path, &d, err);
         return CKPT_EUSAGE;
     }
     (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "directory without a recognized checkpoint");
@@ -99,27 +98,27 @@ static ckpt_status directory(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
-static ckpt_status unknown(const struct probe *p, ckpt_error *err)
+static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
 {
-    char found[BYTES_SHOWN];
+    char found[TEXT_BYTES_SIZE];
     (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a recognized checkpoint format}; it begins with {%s}",
                text_bytes_found(p->head, p->nhead, found));
     fail_hint(err, "`man ckpt-formats` lists what is read");
     return CKPT_EUNKNOWN;
 }
 
-ckpt_status foreign_detect(const struct probe *p, ckpt_error *err)
+ckpt_status foreign_refuse(const struct probe *p, ckpt_error *err)
 {
     if (p->directory)
-        return directory(p, err);
+        return refuse_folder(p, err);
     const struct signature *s = recognize(p);
     if (s && s->kind == SIGN_POINTER)
-        return lfs_pointer(p, err);
+        return refuse_lfs_pointer(p, err);
     if (p->z)
-        return other_zip(p, err);
+        return refuse_zip(p, err);
     if (p->zip_err.status != CKPT_OK) {
         *err = p->zip_err;
         return p->zip_err.status;
     }
-    return s ? recognize_refuse(s, err) : unknown(p, err);
+    return s ? recognize_refuse(s, err) : refuse_unknown(p, err);
 }

@@ -1,14 +1,14 @@
-/* in_place.c - a file edited where it stands: what may be edited so, the file read as it will be before a
- * byte of it changes, and whether an undo journal can be of such an edit. */
+/* in_place.c - edits a file in place: checks that only names change, reads the result before a byte is
+ * written, and checks whether an undo journal can be of such an edit. */
 #include "base/sized.h"
 #include "format/format.h"
 
 /* ------------------------------------------------------------------- journals */
 
-/* open_again - SRC as a file of ours, made of nothing but its bytes; *OUT is NULL where it is none. */
-static ckpt_status open_again(const char *path, source *src, ckpt_file **out, ckpt_error *err)
+/* reopen_bytes - opens SRC without its path; *OUT is NULL if it is no checkpoint. */
+static ckpt_status reopen_bytes(const char *path, source *src, ckpt_file **out, ckpt_error *err)
 {
-    ckpt_status st = format_open(path, source_ref(src), NULL, NULL, out, err);
+    ckpt_status st = format_open(&(struct opening){.path = path, .src = source_ref(src)}, out, err);
     if (st == CKPT_OK && (st = table_locate(&(*out)->table, err)) == CKPT_OK)
         return CKPT_OK;
     if (st == CKPT_EIO || st == CKPT_ENOMEM)
@@ -18,14 +18,14 @@ static ckpt_status open_again(const char *path, source *src, ckpt_file **out, ck
     return CKPT_OK;
 }
 
-/* journal_holds - journal_judge: by the format of what would be restored. */
+/* journal_holds - journal_judge.holds, by the format of the file that would be restored. */
 static ckpt_status journal_holds(void *user, source *now, source *after, const struct patches *undo,
                                  bool *held, ckpt_error *err)
 {
     ckpt_file *is = NULL, *was = NULL;
-    ckpt_status st = open_again(user, after, &was, err);
+    ckpt_status st = reopen_bytes(user, after, &was, err);
     if (st == CKPT_OK)
-        st = open_again(user, now, &is, err);
+        st = reopen_bytes(user, now, &is, err);
     *held = st == CKPT_OK && was && was->format->undoes && was->format->undoes(was, is, now, undo);
     file_free(is);
     file_free(was);
@@ -37,7 +37,7 @@ struct journal_judge format_judge(const char *path)
     return (struct journal_judge){.user = (void *)(uintptr_t)path, .holds = journal_holds};
 }
 
-static struct journal_options journal_of(const ckpt_write_options *o)
+static struct journal_options make_journal_options(const ckpt_write_options *o)
 {
     return (struct journal_options){
         .follow_links = o->follow_links, .no_sync = o->no_sync, .dry_run = o->dry_run};
@@ -51,7 +51,7 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
         *what = CKPT_RECOVERED_NOTHING;
     CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_take(opts, &given, sizeof given, err));
-    struct journal_options o = journal_of(&given);
+    struct journal_options o = make_journal_options(&given);
     ckpt_recovered did = CKPT_RECOVERED_NOTHING;
     o.judge = format_judge(path);
     ckpt_status st = strcmp(path, "-") != 0 ? journal_recover(path, &o, &did, err) : CKPT_OK;
@@ -62,8 +62,8 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
 
 /* --------------------------------------------------------------------- editing */
 
-/* only_names - does P change nothing else, and can its file take that? */
-static ckpt_status only_names(const ckpt_plan *p, ckpt_error *err)
+/* check_only_names - fails unless P changes only names, and its file can be edited in place. */
+static ckpt_status check_only_names(const ckpt_plan *p, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
     if (strcmp(f->path, "-") == 0 || !f->src)
@@ -78,7 +78,7 @@ static ckpt_status only_names(const ckpt_plan *p, ckpt_error *err)
     return CKPT_OK;
 }
 
-static bool same_storages(const struct table *a, const struct table *b)
+static bool has_same_storages(const struct table *a, const struct table *b)
 {
     bool same = a->nstorages == b->nstorages;
     for (size_t i = 0; same && i < a->nstorages; i++) {
@@ -89,10 +89,10 @@ static bool same_storages(const struct table *a, const struct table *b)
     return same;
 }
 
-/* same_tensors - does F, which is what the patches would leave, hold those of P? */
-static bool same_tensors(const ckpt_plan *p, const ckpt_file *f)
+/* has_same_tensors - does F, the patched file, have the tensors of P? */
+static bool has_same_tensors(const ckpt_plan *p, const ckpt_file *f)
 {
-    bool same = f->table.nrows == p->nentries && same_storages(&p->file->table, &f->table);
+    bool same = f->table.nrows == p->nentries && has_same_storages(&p->file->table, &f->table);
     for (size_t i = 0; same && i < p->nentries; i++) {
         const ckpt_tensor *a = &p->file->table.rows[p->entries[i].row].t, *b = &f->table.rows[i].t;
         same = str_eq(b->name, p->entries[i].name) && table_same_place(a, b) &&
@@ -101,22 +101,24 @@ static bool same_tensors(const ckpt_plan *p, const ckpt_file *f)
     return same;
 }
 
-/* rehearse - reads the file as it will be before a byte of it changes. */
-static ckpt_status rehearse(const ckpt_plan *p, const struct patches *list, ckpt_error *err)
+/* check_result - reads the patched file before anything is written, and compares its tensors. */
+static ckpt_status check_result(const ckpt_plan *p, const struct patches *list, ckpt_error *err)
 {
     ckpt_file *f = NULL;
     source *after = source_patched(p->file->src, list);
     if (!after)
         return fail_memory(err);
-    CKPT_TRY(format_open(p->file->path, after, &p->file->limits, p->file->format, &f, err));
-    bool same = same_tensors(p, f);
+    const struct opening o = {
+        .path = p->file->path, .src = after, .limits = &p->file->limits, .only = p->file->format};
+    CKPT_TRY(format_open(&o, &f, err));
+    bool same = has_same_tensors(p, f);
     file_free(f);
     return same ? CKPT_OK
                 : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                        "the edited file would not read back as the same tensors");
 }
 
-static ckpt_status plan_unchanged(void *user, ckpt_error *err)
+static ckpt_status check_plan_unchanged(void *user, ckpt_error *err)
 {
     return file_unchanged(((const ckpt_plan *)user)->file, err);
 }
@@ -124,12 +126,12 @@ static ckpt_status plan_unchanged(void *user, ckpt_error *err)
 static ckpt_status edit_in_place(ckpt_plan *p, struct journal_options *o, struct patches *list,
                                  ckpt_error *err)
 {
-    ckpt_status st = only_names(p, err);
-    o->judge = (struct journal_judge){.user = p, .unchanged = plan_unchanged};
+    ckpt_status st = check_only_names(p, err);
+    o->judge = (struct journal_judge){.user = p, .unchanged = check_plan_unchanged};
     if (st == CKPT_OK)
         st = p->file->format->in_place(p, list, err);
     if (st == CKPT_OK)
-        st = rehearse(p, list, err);
+        st = check_result(p, list, err);
     st = st == CKPT_OK ? st : file_settled(p->file, st, err);
     if (st != CKPT_OK) {
         if (st == CKPT_EUNSUPPORTED || st == CKPT_EUSAGE)
@@ -146,16 +148,16 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
     CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, p);
     CKPT_TRY(sized_take(opts, &given, sizeof given, err));
-    struct journal_options o = journal_of(&given);
+    struct journal_options o = make_journal_options(&given);
     struct patches list = {0};
     ckpt_error own;
     if (!err)
         err = &own;
     p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
-    CKPT_TRY(plan_entries(p, err));
-    ckpt_status st = p->nrenames ? edit_in_place(p, &o, &list, err) : only_names(p, err);
+    CKPT_TRY(plan_update_entries(p, err));
+    ckpt_status st = p->nrenames ? edit_in_place(p, &o, &list, err) : check_only_names(p, err);
     if (st == CKPT_OK)
-        st = plan_output(p, p->file->path, err);
+        st = plan_note_output(p, p->file->path, err);
     if (st != CKPT_OK) {
         fail_file(err, p->file->path);
         return st;

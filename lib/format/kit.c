@@ -51,7 +51,7 @@ ckpt_status kit_end(struct kit *k, ckpt_status st)
     const ckpt_path_elem *path = k->npath ? k->path : arena_array(k->f->a, 1, sizeof *path);
     map_free(k->names);
     k->names = NULL;
-    if (st != CKPT_OK || value_count(k->mapping))
+    if (st != CKPT_OK || k->mapping->type == CKPT_V_TENSOR || value_count(k->mapping))
         return st;
     return path ? file_leaf(k->f, path, k->npath, k->mapping, k->err) : fail_memory(k->err);
 }
@@ -62,17 +62,21 @@ uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t n, bool column_m
     for (uint32_t i = 0; stride && i < n; i++) {
         uint32_t k = column_major ? i : n - 1 - i;
         stride[k] = run;
-        run *= shape[k]; /* bounded: the caller promised */
+        run *= shape[k]; /* bounded: by the caller */
     }
     return stride;
 }
 
 /* ------------------------------------------------------------------------- storages */
 
-/* count_bytes - of dtype and shape; false: no whole number that fits 64 bits, which table_row refuses. */
+/* count_bytes - the size of dtype and shape; false: not whole bytes, or more than 64 bits, which table_row
+ * refuses. */
 static bool count_bytes(const ckpt_tensor *t, uint64_t *out)
 {
     uint64_t elements = 1;
+    *out = t->nbytes;
+    if (t->dtype == CKPT_DT_NP)
+        return true;
     for (uint32_t i = 0; i < t->ndim; i++)
         if (t->shape[i] == 0)
             return dtype_bytes((ckpt_dtype)t->dtype, 0, out);
@@ -82,8 +86,8 @@ static bool count_bytes(const ckpt_tensor *t, uint64_t *out)
     return dtype_bytes((ckpt_dtype)t->dtype, elements, out);
 }
 
-/* take_bytes - S becomes where the bytes of X are, in one piece. */
-static ckpt_status take_bytes(const struct kit *k, const struct kit_tensor *x, struct storage *s)
+/* set_storage_bytes - sets S to the contiguous bytes of X. */
+static ckpt_status set_storage_bytes(const struct kit *k, const struct kit_tensor *x, struct storage *s)
 {
     uint64_t need = 0;
     bool view = x->t.stride || x->t.storage_offset || x->key.len, fits = count_bytes(&x->t, &need);
@@ -99,11 +103,10 @@ static ckpt_status take_bytes(const struct kit *k, const struct kit_tensor *x, s
     s->src = source_ref(x->src);
     s->off = x->at;
     s->s.nbytes = n;
-    s->s.file_offset = source_pos(x->src, x->at);
     return CKPT_OK;
 }
 
-static ckpt_status take_pieces(const struct kit *k, const struct kit_tensor *x, struct storage *s)
+static ckpt_status set_storage_pieces(const struct kit *k, const struct kit_tensor *x, struct storage *s)
 {
     const struct dtype_info *d = dtype_info((ckpt_dtype)x->t.dtype);
     struct pieces p = {.shape = x->t.shape,
@@ -116,11 +119,10 @@ static ckpt_status take_pieces(const struct kit *k, const struct kit_tensor *x, 
     if (d->block_elems != 1)
         return fail(k->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read", d->name);
     CKPT_TRY(pieces_source(k->f->a, &p, &s->src, &s->off, k->err));
-    s->s.file_offset = source_pos(s->src, s->off);
     return count_bytes(&x->t, &s->s.nbytes) ? CKPT_OK : fail_memory(k->err);
 }
 
-/* add_storage - where X's bytes are; where the file is salvaged they may be lost. */
+/* add_storage - adds the storage of X; if the file is being salvaged, it may be lost. */
 static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, uint32_t *index)
 {
     ckpt_file *f = k->f;
@@ -128,9 +130,9 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
     struct storage s = {.dtype = x->t.dtype, .has_crc = x->crc != NULL, .crc = x->crc ? *x->crc : 0};
     s.s.key = x->key.len ? x->key : x->name;
     s.s.location = x->t.location;
-    s.s.file_offset = CKPT_NO_OFFSET;
-    s.swap = x->big_endian && d->swap_bytes > 1 ? d->swap_bytes : 0;
-    ckpt_status st = x->pieces ? take_pieces(k, x, &s) : take_bytes(k, x, &s);
+    uint8_t unit = x->t.dtype == CKPT_DT_NP ? x->swap_bytes : d->swap_bytes;
+    s.swap = x->big_endian && unit > 1 ? unit : 0;
+    ckpt_status st = x->pieces ? set_storage_pieces(k, x, &s) : set_storage_bytes(k, x, &s);
     if (st != CKPT_OK && f->salvage && check_is_fault(st)) {
         ckpt_error why = *k->err;
         st = table_lost(&f->table, &s, &why, k->err);
@@ -152,16 +154,19 @@ static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x,
         return CKPT_OK;
     ckpt_status st = add_storage(k, x, index);
     if (st != CKPT_OK)
-        fail_where(k->err, "%.*s", STR_ARG(x->name));
+        fail_where(k->err, "%.*s", STR_ARG(x->name.len ? x->name : STR_LIT("tensor")));
     return file_report_fault(k->f, st, k->err);
 }
 
 /* ----------------------------------------------------------------------------- rows */
 
-/* take_name - *NEW: nothing of K has that name yet. */
-static ckpt_status take_name(struct kit *k, ckpt_str name, uint64_t entry, bool *new)
+/* register_name - registers NAME; *NEW: K did not have it yet. */
+static ckpt_status register_name(struct kit *k, ckpt_str name, uint64_t entry, bool *new)
 {
     uint32_t before;
+    *new = true;
+    if (k->mapping->type != CKPT_V_DICT)
+        return CKPT_OK;
     if (!map_put(k->names, name, 0, &before))
         return fail_memory(k->err);
     *new = before == MAP_NONE;
@@ -171,8 +176,12 @@ static ckpt_status take_name(struct kit *k, ckpt_str name, uint64_t entry, bool 
     return file_report_fault_as(k->f, CHECK_DUPLICATE, CKPT_EFORMAT, k->err);
 }
 
-static ckpt_status put(struct kit *k, ckpt_str name, ckpt_value *v)
+static ckpt_status add_to_mapping(struct kit *k, ckpt_str name, ckpt_value *v)
 {
+    if (k->mapping->type == CKPT_V_TENSOR)
+        return CKPT_OK;
+    if (k->mapping->type == CKPT_V_LIST)
+        return value_append(k->f->a, k->mapping, v) ? CKPT_OK : fail_memory(k->err);
     ckpt_value *key = value_str(k->f->a, name);
     return key && value_put(k->f->a, k->mapping, key, v) ? CKPT_OK : fail_memory(k->err);
 }
@@ -182,12 +191,12 @@ ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v)
     ckpt_path_elem *path;
     struct step *steps;
     bool new;
-    CKPT_TRY(v ? take_name(k, key, v->offset, &new) : fail_memory(k->err));
+    CKPT_TRY(v ? register_name(k, key, v->offset, &new) : fail_memory(k->err));
     if (!new)
         return CKPT_OK;
     if (!path_below(k->f->a, k->mapping, k->path, k->steps, k->npath, key, &path, &steps))
         return fail_memory(k->err);
-    CKPT_TRY(put(k, key, v));
+    CKPT_TRY(add_to_mapping(k, key, v));
     return file_leaf(k->f, path, k->npath + 1, v, k->err);
 }
 
@@ -199,8 +208,20 @@ static uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
     return copy;
 }
 
-/* describe - the row of X, but for its storage. */
-static ckpt_status describe(const struct kit *k, const struct kit_tensor *x, ckpt_value *v, struct row *row)
+/* find_place - where X belongs: below the mapping, next in the list, or the root itself. */
+static bool find_place(const struct kit *k, const struct kit_tensor *x, ckpt_path_elem **path,
+                       struct step **steps)
+{
+    bool is_item = k->mapping->type == CKPT_V_LIST;
+    if (!path_below(k->f->a, k->mapping, k->path, k->steps, k->npath, x->name, path, steps))
+        return false;
+    if (is_item)
+        (*path)[k->npath] = (ckpt_path_elem){.is_int = 1, .num = value_count(k->mapping)};
+    return true;
+}
+
+/* make_row - sets ROW for X, without its storage. */
+static ckpt_status make_row(const struct kit *k, const struct kit_tensor *x, ckpt_value *v, struct row *row)
 {
     ckpt_path_elem *path;
     struct step *steps;
@@ -213,11 +234,10 @@ static ckpt_status describe(const struct kit *k, const struct kit_tensor *x, ckp
     else if (x->column_major && x->t.ndim > 1 && count_bytes(&x->t, &n) && n)
         row->t.stride = kit_strides(a, x->t.shape, x->t.ndim, true);
     bool strides = row->t.stride || !x->t.stride;
-    if (!row->t.shape || !strides ||
-        !path_below(a, k->mapping, k->path, k->steps, k->npath, x->name, &path, &steps))
+    if (!row->t.shape || !strides || !find_place(k, x, &path, &steps))
         return fail_memory(k->err);
     row->t.path = path;
-    row->t.npath = k->npath + 1;
+    row->t.npath = k->mapping->type == CKPT_V_TENSOR ? 0 : k->npath + 1;
     row->t.value = v;
     row->t.part_of = CKPT_NO_TENSOR;
     row->t.has_shape = true;
@@ -229,13 +249,14 @@ ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *x)
 {
     struct row row;
     bool new;
-    CKPT_TRY(take_name(k, x->name, x->entry, &new));
+    CKPT_TRY(register_name(k, x->name, x->entry, &new));
     if (!new)
         return CKPT_OK;
-    ckpt_value *v = value_new(k->f->a, CKPT_V_TENSOR, x->entry);
-    CKPT_TRY(v ? describe(k, x, v, &row) : fail_memory(k->err));
+    bool is_root = k->mapping->type == CKPT_V_TENSOR;
+    ckpt_value *v = is_root ? k->mapping : value_new(k->f->a, CKPT_V_TENSOR, x->entry);
+    CKPT_TRY(v ? make_row(k, x, v, &row) : fail_memory(k->err));
     CKPT_TRY(find_storage(k, x, &row.t.storage));
     row.t.has_data = row.t.storage != CKPT_NO_STORAGE && k->f->table.storages[row.t.storage].src;
     CKPT_TRY(file_add_row(k->f, &row, &v->row, k->err));
-    return put(k, x->name, v);
+    return add_to_mapping(k, x->name, v);
 }

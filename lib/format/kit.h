@@ -1,4 +1,4 @@
-/* kit.h - what a format of named tensors is read with: its parser, and one call for each tensor.
+/* kit.h - for formats of named tensors: the parser of the format calls kit_add_tensor for each tensor.
  *
  *     static ckpt_status read(ckpt_file *f, ckpt_error *err)
  *     {
@@ -7,8 +7,8 @@
  *         return kit_end(&k, parse(&k));
  *     }
  *
- * where parse calls kit_add_tensor, and kit_add_value for what is no tensor. That makes rows, storages and
- * the graph that edits, writers, verify and salvage need. */
+ * where parse calls kit_add_tensor, and kit_add_value for what is no tensor. This makes the rows, storages
+ * and graph that edits, writers, verify and salvage need. */
 #ifndef FORMAT_KIT_H
 #define FORMAT_KIT_H
 
@@ -17,10 +17,11 @@
 #include "core/file.h"
 #include "core/pieces.h"
 
-/* A mapping that is being filled; the file's root, or one in it. */
+/* A mapping that is being filled: the root of the file, or one below it. A root may also be a LIST, whose
+ * items have no names, or a TENSOR, which then is the only one. */
 struct kit {
     ckpt_file *f;
-    ckpt_error *err; /* of everything that is done with it */
+    ckpt_error *err; /* for all calls with this kit */
     ckpt_value *mapping;
     const ckpt_path_elem *path; /* of the mapping, with a step each */
     const struct step *steps;
@@ -30,42 +31,45 @@ struct kit {
 
 #define KIT_AS_NEEDED UINT64_MAX
 
-/* A tensor as a parser has it; what is 0 is not known or not so. Nothing of it is kept but the texts, which
- * live as long as the file, and references to sources. */
+/* A tensor as the parser found it; fields that do not apply are 0. The texts must live as long as the file;
+ * nothing else is kept, except references to sources. */
 struct kit_tensor {
     ckpt_str name;
-    ckpt_tensor t; /* dtype, ndim, shape; and stride, storage_offset, kind, parameter, note … where known */
+    /* dtype, ndim, shape; of CKPT_DT_NP dtype_name and nbytes; and stride, storage_offset, kind, parameter,
+     * note … where known */
+    ckpt_tensor t;
     bool column_major; /* Fortran order, where t has no stride */
     bool big_endian;
-    uint64_t entry;             /* absolute offset of its entry in the header */
+    uint8_t swap_bytes; /* of CKPT_DT_NP: the width of the unit that big_endian applies to; 1: it does not */
+    uint64_t entry;             /* file offset of its entry in the header */
     source *src;                /* of its storage; NULL: it has none, like a meta tensor */
-    uint64_t at, nbytes;        /* where that is in SRC; KIT_AS_NEEDED: as many as dtype and shape take */
+    uint64_t at, nbytes;        /* its range in SRC; KIT_AS_NEEDED: the size of dtype and shape */
     ckpt_str key;               /* of its storage, which all tensors of that key share; empty: its own */
     const uint32_t *crc;        /* CRC-32 of all of its storage, or NULL */
-    const struct piece *pieces; /* instead of SRC: where it lies in pieces … */
+    const struct piece *pieces; /* instead of SRC: the pieces it is stored in … */
     size_t npieces;
     bool may_overlap; /* … and how, as in core/pieces.h */
     const void *fill;
 };
 
-/* kit_read_header - *C is over the N bytes at OFF of F's file, which are read and stay as long as F does;
- * they count for how much memory F may take. Refuses those that are not there, and more than the limit of
+/* kit_read_header - reads the N bytes at OFF of F's file, which live as long as F, and sets *C to them;
+ * they count towards the memory that F may use. Fails if they are not all there, or exceed the limit of
  * headers. */
 ckpt_status kit_read_header(ckpt_file *f, uint64_t off, uint64_t n, cursor *c, ckpt_error *err);
-/* kit_begin - K fills ROOT, which becomes the file's root; NULL: there was no memory for it. */
+/* kit_begin - K fills ROOT, which becomes the file's root; NULL: out of memory. */
 ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error *err);
-/* kit_begin_mapping - K fills a new dict, which is the value of KEY in that of PARENT. */
+/* kit_begin_mapping - K fills a new dict, the value of KEY in the mapping of PARENT. */
 ckpt_status kit_begin_mapping(struct kit *k, const struct kit *parent, ckpt_str key);
-/* kit_end - what K filled is complete, or, with an ST other than CKPT_OK, never will be. Returns ST
- * where that is an error. */
+/* kit_end - ends the mapping of K, with the status ST of filling it, which is returned if it is an error. */
 ckpt_status kit_end(struct kit *k, ckpt_status st);
-/* kit_add_tensor - refuses bytes that SRC does not have, a size in bytes that is not that of dtype and shape,
- * a view that leaves its storage, a name that was there already. Where the file is checked, that is reported
- * and the row has no data; where it is salvaged, the tensor is lost. */
+/* kit_add_tensor - fails if SRC does not have the bytes, if their number is not that of dtype and shape, if
+ * a view exceeds its storage, or if the name exists. If the file is being checked, that is reported and the
+ * row has no data; if it is being salvaged, the tensor is lost. */
 ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *t);
-/* kit_add_value - V, which is no tensor, as the value of KEY. */
+/* kit_add_value - adds V, which is no tensor, as the value of KEY. */
 ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v);
-/* kit_strides - of N sizes whose product fits 64 bits, row-major or COLUMN_MAJOR, in A; NULL: no memory. */
+/* kit_strides - the strides of N sizes whose product fits 64 bits, row-major or COLUMN_MAJOR, in A; NULL:
+ * no memory. */
 uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t n, bool column_major);
 
 #endif

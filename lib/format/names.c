@@ -1,8 +1,8 @@
 /*
- * names.c - a text of tensor names, which is no checkpoint: `print(name)` for each key of a model, or what
- * `ckpt ls` prints. No format of formats.def, since nearly every text would be one.
+ * names.c - reads a text of tensor names, which is no checkpoint: `print(name)` for each key of a model,
+ * or what `ckpt ls` prints. It is not in formats.def, because nearly every text would be one.
  *
- *   LINE   NAME [TAB or two blanks, and anything] [CR] LF
+ *   LINE   NAME [TAB or two spaces, and anything] [CR] LF
  *
  * Empty lines are skipped. Refused: what is not UTF-8, other control characters, one blank inside a name (it
  * is prose, or a Git LFS pointer), and lines that begin as JSON, Python or HTML do.
@@ -23,8 +23,8 @@ static ckpt_str take_line(ckpt_str *text)
     return line;
 }
 
-/* name_in - what of LINE is the name. */
-static ckpt_str name_in(ckpt_str line)
+/* get_name_part - the name at the start of LINE. */
+static ckpt_str get_name_part(ckpt_str line)
 {
     size_t tab = str_find(line, STR_LIT("\t"), 0), gap = str_find(line, STR_LIT("  "), 0);
     size_t end = tab < gap ? tab : gap;
@@ -75,7 +75,7 @@ static ckpt_status read_names(ckpt_file *f, ckpt_error *err)
         return fail_memory(err);
     CKPT_TRY(source_read(src, 0, bytes, (size_t)src->size, err));
     for (ckpt_str text = str_of(bytes, (size_t)src->size); text.len;) {
-        ckpt_str name = name_in(take_line(&text));
+        ckpt_str name = get_name_part(take_line(&text));
         if (name.len && !is_name(name))
             return fail(err, CKPT_EUNKNOWN, (uint64_t)(name.ptr - bytes), "this line is no tensor's name");
         if (name.len)

@@ -1,4 +1,4 @@
-/* names.h - a text of tensor names, for comparing keys alone. */
+/* names.h - reads a text of tensor names, for comparing keys. */
 #ifndef FORMAT_NAMES_H
 #define FORMAT_NAMES_H
 

@@ -5,7 +5,7 @@
  *   zlib, LZMA   a header of 2 or 13 bytes without a magic number (RFC 1950; the LZMA SDK's lzma.txt)
  *   protobuf     a message has no beginning of its own: its fields are walked to the last byte of the file,
  * and all                of them must be fields of ONNX's ModelProto (onnx.proto), Core ML's Model
- * (Model.proto) or TensorFlow's                SavedModel (saved_model.proto)
+ * (Model.proto) or TensorFlow's                SavedModel (is_saved_model.proto)
  */
 #include "format/recognize.h"
 
@@ -22,10 +22,10 @@
 #include "format/safetensors/safetensors.h"
 #include "io/reader.h"
 
-#define MOST_FIELDS 65536u
-#define ENOUGH      65536u /* inflated bytes that are no chance */
+#define MAX_FIELDS      65536u
+#define ENOUGH_INFLATED 65536u /* inflated bytes that are no accident */
 
-static ckpt_str head_of(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
+static ckpt_str get_head(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
 
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err)
 {
@@ -38,8 +38,9 @@ ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_
 
 /* ---------------------------------------------------------------- safetensors */
 
-/* after_space - the two characters of the header that follow its white space, or as many as there are. */
-static size_t after_space(const struct probe *p, uint64_t end, unsigned char two[2])
+/* get_first_characters - the first two characters of the header that are no white space, or as many as
+ * there are. */
+static size_t get_first_characters(const struct probe *p, uint64_t end, unsigned char two[2])
 {
     reader r;
     size_t n = 0, i;
@@ -73,7 +74,7 @@ bool recognize_safetensors(const struct probe *p)
             two[n++] = p->head[i];
     bool within = load_u32le(p->head) <= p->size - 8;
     if (n < 2 && i < p->size && within && p->src && load_u32le(p->head) <= SAFETENSORS_MAX_HEADER)
-        n = after_space(p, 8 + (uint64_t)load_u32le(p->head), two);
+        n = get_first_characters(p, 8 + (uint64_t)load_u32le(p->head), two);
     return n && two[0] == '{' && (n < 2 || two[1] == '"' || two[1] == '}' || within);
 }
 
@@ -91,23 +92,23 @@ bool recognize_zlib(const struct probe *p)
     return p->nhead > 2 && (p->head[0] & 0x8f) == 8 && (p->head[0] * 256u + p->head[1]) % 31 == 0;
 }
 
-/* zlib - it begins so, and can be inflated to its end, or far enough. */
-static bool zlib(const struct probe *p)
+/* is_zlib - it begins as zlib, and can be inflated to its end, or far enough. */
+static bool is_zlib(const struct probe *p)
 {
     uint64_t used;
     if (!recognize_zlib(p) || !p->src)
         return false;
-    spool *some = spool_new(ENOUGH);
+    spool *some = spool_new(ENOUGH_INFLATED);
     ckpt_status st = some ? inflate_into(p->src, 0, p->size, INFLATE_ZLIB, some, &used, NULL) : CKPT_ENOMEM;
     bool any = some && spool_size(some) > 0;
     spool_free(some);
     return any && (st == CKPT_OK || st == CKPT_ELIMIT);
 }
 
-/* lzma - properties 5d, a dictionary of at least 64 KiB, a size of 64 bits, all set: unknown. */
-static bool lzma(const struct probe *p)
+/* is_lzma - properties 5d, a dictionary of at least 64 KiB, a size of 64 bits, all set: unknown. */
+static bool is_lzma(const struct probe *p)
 {
-    return str_starts(head_of(p), STR_LIT("\x5d\0\0")) && p->nhead > 13 &&
+    return str_starts(get_head(p), STR_LIT("\x5d\0\0")) && p->nhead > 13 &&
            (load_u64le(p->head + 5) == UINT64_MAX || load_u64le(p->head + 5) >> 40 == 0);
 }
 
@@ -115,7 +116,7 @@ static bool lzma(const struct probe *p)
 
 bool recognize_legacy(const struct probe *p)
 {
-    return str_starts(head_of(p), STR_LIT("L119547037146038801333356L\n.")) /* protocols 0 and 1 */ ||
+    return str_starts(get_head(p), STR_LIT("L119547037146038801333356L\n.")) /* protocols 0 and 1 */ ||
            scan_torch_stream(p->head, p->nhead);
 }
 
@@ -125,20 +126,20 @@ bool recognize_pickle(const struct probe *p)
     return p->nhead >= 2 && p->head[0] == 0x80 && p->head[1] >= 2 && p->head[1] <= 5;
 }
 
-/* joblib - a pickle that imports the class whose arrays follow its opcodes as they are. */
-static bool joblib(const struct probe *p)
+/* is_joblib_head - a pickle that imports the class whose arrays follow its opcodes as they are. */
+static bool is_joblib_head(const struct probe *p)
 {
     return p->nhead > 2 && p->head[0] == 0x80 &&
-           str_find(head_of(p), STR_LIT("joblib.numpy_pickle"), 0) != SIZE_MAX;
+           str_find(get_head(p), STR_LIT("joblib.numpy_pickle"), 0) != SIZE_MAX;
 }
 
 /* ------------------------------------------------------------------- protobuf */
 
-/* What the fields of a message are, by number and wire type; those of one submessage or text are LENGTH. */
+/* The fields of a protobuf message, by number and wire type; texts and submessages are LENGTH. */
 struct message {
-    uint64_t first_most;                         /* of field 1, a version */
-    bool (*may)(uint64_t number, unsigned wire); /* has it such a field? */
-    bool (*must)(uint64_t number);               /* is it one that each has? */
+    uint64_t first_most;                         /* the largest value of field 1, a version */
+    bool (*may)(uint64_t number, unsigned wire); /* can it have such a field? */
+    bool (*must)(uint64_t number);               /* is it a required field? */
 };
 
 enum { VARINT = 0, LENGTH = 2 };
@@ -166,7 +167,7 @@ static bool is_message(const struct probe *p, const struct message *m)
     if (p->nhead < 4 || p->head[0] != 8 || p->head[1] > m->first_most || !p->src ||
         reader_init(&r, p->src, 0, p->size, NULL) != CKPT_OK)
         return false;
-    for (unsigned i = 0; ok && reader_left(&r) && i < MOST_FIELDS; i++) {
+    for (unsigned i = 0; ok && reader_left(&r) && i < MAX_FIELDS; i++) {
         ok = read_varint(&r, &tag) && m->may(tag >> 3, tag & 7) && read_varint(&r, &v) &&
              ((tag & 7) == VARINT || reader_skip(&r, v));
         has = has || m->must(tag >> 3);
@@ -178,46 +179,46 @@ static bool is_message(const struct probe *p, const struct message *m)
 
 /* ModelProto: ir_version, producer_name, producer_version, domain, model_version, doc_string, graph,
  * opset_import, metadata_props 14, training_info 20, functions 25, configuration 26. */
-static bool of_onnx(uint64_t n, unsigned wire)
+static bool is_onnx_field(uint64_t n, unsigned wire)
 {
     bool number = n == 1 || n == 5;
     return wire == (number ? VARINT : LENGTH) &&
            ((n >= 1 && n <= 8) || n == 14 || n == 20 || n == 25 || n == 26);
 }
 
-static bool of_onnx_graph(uint64_t n) { return n == 7; }
+static bool is_onnx_graph(uint64_t n) { return n == 7; }
 
-static bool onnx(const struct probe *p)
+static bool is_onnx(const struct probe *p)
 {
-    return is_message(p, &(struct message){64, of_onnx, of_onnx_graph});
+    return is_message(p, &(struct message){64, is_onnx_field, is_onnx_graph});
 }
 
 /* Model: specificationVersion, description, functions 3, defaultFunctionName 4, isUpdatable 10, and one model
  * of 200 on. */
-static bool of_core_ml(uint64_t n, unsigned wire)
+static bool is_core_ml_field(uint64_t n, unsigned wire)
 {
     return n == 1 || n == 10 ? wire == VARINT
                              : wire == LENGTH && ((n >= 2 && n <= 4) || (n >= 200 && n <= 3000));
 }
 
-static bool of_core_ml_kind(uint64_t n) { return n >= 200; }
+static bool is_core_ml_kind(uint64_t n) { return n >= 200; }
 
-static bool core_ml(const struct probe *p)
+static bool is_core_ml(const struct probe *p)
 {
-    return is_message(p, &(struct message){64, of_core_ml, of_core_ml_kind});
+    return is_message(p, &(struct message){64, is_core_ml_field, is_core_ml_kind});
 }
 
 /* SavedModel: saved_model_schema_version, meta_graphs. */
-static bool of_saved_model(uint64_t n, unsigned wire)
+static bool is_saved_model_field(uint64_t n, unsigned wire)
 {
     return n == 1 ? wire == VARINT : n == 2 && wire == LENGTH;
 }
 
-static bool of_meta_graph(uint64_t n) { return n == 2; }
+static bool is_meta_graph(uint64_t n) { return n == 2; }
 
-static bool saved_model(const struct probe *p)
+static bool is_saved_model(const struct probe *p)
 {
-    return is_message(p, &(struct message){1, of_saved_model, of_meta_graph});
+    return is_message(p, &(struct message){1, is_saved_model_field, is_meta_graph});
 }
 
 /* ----------------------------------------------------- text, failed downloads */
@@ -231,9 +232,9 @@ static bool starts_nocase(ckpt_str s, const char *z)
     return true;
 }
 
-static ckpt_str text_of(const struct probe *p)
+static ckpt_str get_text(const struct probe *p)
 {
-    ckpt_str s = head_of(p);
+    ckpt_str s = get_head(p);
     if (str_starts(s, STR_LIT("\xef\xbb\xbf")))
         s = str_skip(s, 3);
     while (s.len && json_space((unsigned char)s.ptr[0]))
@@ -241,9 +242,9 @@ static ckpt_str text_of(const struct probe *p)
     return s;
 }
 
-static bool empty(const struct probe *p) { return p->size == 0; }
+static bool is_empty(const struct probe *p) { return p->size == 0; }
 
-static bool all_zero(const struct probe *p)
+static bool is_all_zero(const struct probe *p)
 {
     for (size_t i = 0; i < p->nhead; i++)
         if (p->head[i])
@@ -251,75 +252,78 @@ static bool all_zero(const struct probe *p)
     return true;
 }
 
-static bool html(const struct probe *p)
+static bool is_html(const struct probe *p)
 {
-    ckpt_str s = text_of(p);
+    ckpt_str s = get_text(p);
     return starts_nocase(s, "<!doctype") || starts_nocase(s, "<html") || starts_nocase(s, "<head") ||
            starts_nocase(s, "<script");
 }
 
-static bool xml(const struct probe *p)
+static bool is_xml(const struct probe *p)
 {
-    return starts_nocase(text_of(p), "<?xml") || starts_nocase(text_of(p), "<error");
+    return starts_nocase(get_text(p), "<?xml") || starts_nocase(get_text(p), "<error");
 }
 
-static bool server_error(const struct probe *p)
+static bool is_server_error(const struct probe *p)
 {
     static const char *const bodies[] = {"entry not found",  "invalid username or password", "access denied",
                                          "not found",        "repository not found",         "unauthorized",
                                          "too many requests"};
     bool found = false;
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies && !found; i++)
-        found = p->size < 512 && starts_nocase(text_of(p), bodies[i]);
+        found = p->size < 512 && starts_nocase(get_text(p), bodies[i]);
     return found;
 }
 
-static bool tf_state(const struct probe *p) { return starts_nocase(text_of(p), "model_checkpoint_path:"); }
-
-static bool json_error(const struct probe *p)
+static bool is_tensorflow_state(const struct probe *p)
 {
-    return starts_nocase(text_of(p), "{\"error\"") || starts_nocase(text_of(p), "{\"message\"");
+    return starts_nocase(get_text(p), "model_checkpoint_path:");
+}
+
+static bool is_json_error(const struct probe *p)
+{
+    return starts_nocase(get_text(p), "{\"error\"") || starts_nocase(get_text(p), "{\"message\"");
 }
 
 bool recognize_json(const struct probe *p)
 {
-    ckpt_str s = text_of(p);
+    ckpt_str s = get_text(p);
     return s.len ? s.ptr[0] == '{' || s.ptr[0] == '[' : p->nhead < p->size;
 }
 
-static bool json(const struct probe *p) { return text_of(p).len && recognize_json(p); }
+static bool is_json(const struct probe *p) { return get_text(p).len && recognize_json(p); }
 
 /* ---------------------------------------------------------------------- table */
 
-#define FAILED      "the download failed: fetch the file again, with a login if its server asks for one"
-#define JOBLIB_HINT "joblib.load reads it and runs what it names: see first what that is, `ckpt scan FILE`"
+#define DOWNLOAD_HINT "the download failed: fetch the file again, with a login if its server asks for one"
+#define JOBLIB_HINT   "joblib.load runs what the file names: run `ckpt scan FILE` first, which lists that"
 
 enum { CKPT_FIX_NONE };
 
 static const struct signature table[] = {
 #define MAGIC(kind, id, offset, bytes, status, what, hint, fix)                                              \
     {SIGN_##kind, id, offset, bytes, sizeof(bytes) - 1, NULL, status, what, hint, CKPT_FIX_##fix},
-#define LOOKS(kind, id, test, status, what, hint, fix)                                                       \
+#define TEST(kind, id, test, status, what, hint, fix)                                                        \
     {SIGN_##kind, id, 0, NULL, 0, test, status, what, hint, CKPT_FIX_##fix},
-#define FOLDER(id, file, what, fix)                                                                          \
-    {SIGN_FOLDER, id, 0, file, 0, NULL, CKPT_EUNSUPPORTED, what, "", CKPT_FIX_##fix},
+#define FOLDER(file, what)                                                                                   \
+    {SIGN_FOLDER, NULL, 0, file, 0, NULL, CKPT_EUNSUPPORTED, what, "", CKPT_FIX_NONE},
 #include "format/signatures.def"
 #undef MAGIC
-#undef LOOKS
+#undef TEST
 #undef FOLDER
 };
 
-static bool holds(const struct signature *s, const struct probe *p)
+static bool matches_signature(const struct signature *s, const struct probe *p)
 {
     if (p->directory || s->kind == SIGN_FOLDER)
         return false;
-    return s->magic ? str_starts(str_skip(head_of(p), s->offset), str_of(s->magic, s->nmagic)) : s->test(p);
+    return s->magic ? str_starts(str_skip(get_head(p), s->offset), str_of(s->magic, s->nmagic)) : s->test(p);
 }
 
 const struct signature *recognize(const struct probe *p)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (holds(&table[i], p))
+        if (matches_signature(&table[i], p))
             return &table[i];
     return NULL;
 }
@@ -327,7 +331,7 @@ const struct signature *recognize(const struct probe *p)
 bool recognize_as(const struct probe *p, enum signature_kind kind)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].kind == kind && holds(&table[i], p))
+        if (table[i].kind == kind && matches_signature(&table[i], p))
             return true;
     return false;
 }

@@ -1,4 +1,4 @@
-/* registry.c - which format a file is, by its content alone, and opening it. */
+/* registry.c - detects the format of a file by its content, and opens it. */
 #include <stdlib.h>
 
 #include "codec/zip_salvage.h"
@@ -20,16 +20,16 @@ static const struct format *const formats[] = {
 
 #define NFORMATS (sizeof formats / sizeof *formats)
 
-/* detect - the format of what P shows, ONLY or none unless that is NULL. */
-static ckpt_status detect(const struct probe *p, const struct format *only, const struct format **out,
-                          ckpt_error *err)
+/* detect_format - the format of P; only ONLY is tried unless that is NULL. */
+static ckpt_status detect_format(const struct probe *p, const struct format *only, const struct format **out,
+                                 ckpt_error *err)
 {
     for (size_t i = 0; i < NFORMATS; i++)
         if ((!only || only == formats[i]) && formats[i]->probe(p)) {
             *out = formats[i];
             return CKPT_OK;
         }
-    return foreign_detect(p, err);
+    return foreign_refuse(p, err);
 }
 
 const struct format *format_by_name(const char *name)
@@ -61,21 +61,27 @@ const struct format *format_by_suffix(const char *path)
 ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
                           ckpt_error *err)
 {
-    const struct format *f = asked ? format_by_name(asked) : format_by_suffix(path);
+    const struct format *f = asked ? format_by_name(asked) : path ? format_by_suffix(path) : NULL;
     if (asked && (!f || !f->write)) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "cannot write format \"%s\"", asked);
-        fail_hint(err, "torch-zip and safetensors can be written");
+        fail_hint(err, "torch-zip, safetensors, npz and npy can be written");
         return CKPT_EUSAGE;
     }
     if (!f && p->file->format->write)
         f = p->file->format;
+    if (!path && !f) {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                   "no format given, and that of the input (%s) cannot be kept", p->file->format->name);
+        fail_hint(err, "set format to torch-zip or safetensors");
+        return CKPT_EUSAGE;
+    }
     *out = f ? f : format_by_name("torch-zip");
     return CKPT_OK;
 }
 
-static void free_zip(void *z) { zip_close(z); }
+static void close_zip(void *z) { zip_close(z); }
 
-static ckpt_status probe_fill(ckpt_file *f, struct probe *p, ckpt_error *err)
+static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
 {
     p->path = f->path;
     p->directory = f->src == NULL;
@@ -89,126 +95,150 @@ static ckpt_status probe_fill(ckpt_file *f, struct probe *p, ckpt_error *err)
         if (st != CKPT_OK)
             p->z = NULL;
         f->container = p->z;
-        f->container_free = free_zip;
+        f->container_free = close_zip;
     }
     return CKPT_OK;
 }
 
 static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format *only, ckpt_error *err)
 {
-    CKPT_TRY(probe_fill(f, p, err));
-    CKPT_TRY(detect(p, only, &f->format, err));
+    CKPT_TRY(fill_probe(f, p, err));
+    CKPT_TRY(detect_format(p, only, &f->format, err));
     f->probe = p;
     ckpt_status st = f->format->read(f, err);
     f->probe = NULL;
     CKPT_TRY(st);
     arena_trim(f->a);
     CKPT_TRY(table_finish(&f->table, err));
-    file_limit_views(f); /* of a folder all sizes are known now */
+    file_limit_views(f); /* for a folder all sizes are known now */
     return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 
-/* settled - ST, what came of reading F, or CKPT_ECHANGED where it was being edited: then that is why. */
-static ckpt_status settled(const ckpt_file *f, ckpt_status st, ckpt_error *err)
+/* check_journal - ST, the result of reading F, or CKPT_ECHANGED if it was being edited. */
+static ckpt_status check_journal(const ckpt_file *f, ckpt_status st, ckpt_error *err)
 {
     ckpt_error own;
-    if (!f->src || st == CKPT_ENOMEM || journal_settled(f->path, f->src, &own) == CKPT_OK)
+    if (!f->src || st == CKPT_ENOMEM || journal_check_after_read(f->path, f->src, &own) == CKPT_OK)
         return st;
     *err = own;
     return own.status;
 }
 
-enum how { WHOLE, SALVAGE, SALVAGE_PART };
+/* end_watch - ST, the result of reading F, or CKPT_ECANCELLED if that was stopped. */
+static ckpt_status end_watch(ckpt_file *f, ckpt_status st, ckpt_error *err)
+{
+    bool stopped = f->watch && f->watch->stopped;
+    if (f->watch)
+        source_watch(f->src, NULL);
+    f->watch = NULL;
+    return stopped && st != CKPT_ECANCELLED
+               ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request")
+               : st;
+}
 
-/* open_as - format_open; faults go to C, or (SALVAGE) make tensors lost. */
-static ckpt_status open_as(const char *path, source *src, const ckpt_limits *limits,
-                           const struct format *only, struct check *c, enum how how, ckpt_file **out,
-                           ckpt_error *err)
+/* read_opened - reads F, which is new, with the options O. */
+static ckpt_status read_opened(ckpt_file *f, const struct opening *o, struct probe *p, ckpt_error *err)
+{
+    bool outermost = o->how == OPEN_SALVAGE;
+    f->check = o->check;
+    f->salvage = o->how != OPEN_WHOLE;
+    f->watch = o->watch;
+    if (f->watch)
+        source_watch(f->src, f->watch);
+    ckpt_status st = check_journal(f, file_explained(f, read_file(f, p, o->only, err), err), err);
+    st = end_watch(f, st, err);
+    f->check = NULL;
+    if (st != CKPT_OK && st != CKPT_ECANCELLED && outermost && p->z)
+        salvage_hint_raw_bytes(p->z, err);
+    if (st == CKPT_OK && outermost)
+        salvage_note_no_checksums(f);
+    return st;
+}
+
+/* open_checkpoint - format_open; ERR is not NULL. */
+static ckpt_status open_checkpoint(const struct opening *o, ckpt_file **out, ckpt_error *err)
 {
     ckpt_file *f;
     struct probe *p = calloc(1, sizeof *p);
     if (!p) {
-        source_unref(src);
+        source_unref(o->src);
         return fail_memory(err);
     }
-    ckpt_status st = file_new(path, src, limits, &f, err);
+    ckpt_status st = file_new(o->path, o->src, o->limits, &f, err);
     if (st == CKPT_OK) {
-        f->check = c;
-        f->salvage = how == SALVAGE || how == SALVAGE_PART;
-        st = settled(f, file_explained(f, read_file(f, p, only, err), err), err);
-        f->check = NULL;
-        if (st != CKPT_OK && how == SALVAGE && p->z)
-            salvage_raw(p->z, err);
-        if (st == CKPT_OK && how == SALVAGE)
-            salvage_blind(f);
+        st = read_opened(f, o, p, err);
         if (st == CKPT_OK)
             *out = f;
         else
             file_free(f);
     }
     free(p);
-    fail_file(st == CKPT_OK ? NULL : err, path);
+    fail_file(st == CKPT_OK ? NULL : err, o->path);
     return st;
 }
 
-ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, const struct format *only,
-                        ckpt_file **out, ckpt_error *err)
+ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *err)
 {
     ckpt_error own;
-    return open_as(path, src, limits, only, NULL, WHOLE, out, err ? err : &own);
+    return open_checkpoint(o, out, err ? err : &own);
 }
 
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err)
 {
     *out = NULL;
+    *note = (struct journal_note){.judge = format_judge(path)};
     ckpt_status st = source_is_folder(path) ? CKPT_OK : journal_open(path, note, out, err);
     fail_file(st == CKPT_OK ? NULL : err, path);
     return st;
 }
 
-/* replace_hint - HINT in the place of what ERR has. */
-static void replace_hint(ckpt_error *err, const char *hint)
+ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, ckpt_status st,
+                                ckpt_error *err)
 {
-    if (err)
-        err->hint[0] = '\0';
-    fail_hint(err, "%s", hint);
-}
-
-/* open_names - SRC (taken over), which did not open because of ERR, as a list of names; ERR stays where it is
- * none. */
-static ckpt_status open_names(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
-                              const ckpt_error *err)
-{
-    ckpt_status why = err->status;
-    bool may_be = why == CKPT_EUNKNOWN || why == CKPT_EFORMAT || why == CKPT_ETRUNCATED;
-    if (may_be && names_open(path, source_ref(src), limits, out, NULL) == CKPT_OK)
-        why = CKPT_OK;
-    source_unref(src);
-    return why;
-}
-
-ckpt_status format_open_path(const char *path, bool names, const ckpt_limits *limits, ckpt_file **out,
-                             ckpt_error *err)
-{
-    source *src;
-    struct journal_note note = {.judge = format_judge(path)};
-    CKPT_TRY(format_open_source(path, &note, &src, err));
-    source *again = names && src ? source_ref(src) : NULL;
-    ckpt_status st = format_open(path, src, limits, NULL, out, err);
-    if (again && st != CKPT_OK)
-        st = open_names(path, again, limits, out, err);
-    else
-        source_unref(again);
-    if (note.text[0] && st == CKPT_OK)
-        file_notice(*out, "%s", note.text);
-    else if (note.text[0] && check_is_fault(st)) /* which may be what that journal would undo */
-        replace_hint(err, note.text);
+    if (note->text[0] && st == CKPT_OK && f)
+        file_notice(f, "%s", note->text);
+    else if (note->text[0] && check_is_fault(st)) /* it may be the edit that the journal undoes */
+        fail_replace_hint(err, note->text);
     return st;
 }
 
-/* is_verdict - ST is about what the file holds: said of one that is damaged already, it
- * is one more sign of that. */
-static bool is_verdict(ckpt_status st)
+/* open_names - opens the source of O (taken over), which failed with ERR, as a list of names; returns the
+ * status of ERR if it is none. */
+static ckpt_status open_names(const struct opening *o, ckpt_file **out, const ckpt_error *err)
+{
+    ckpt_status why = err->status;
+    bool may_be = why == CKPT_EUNKNOWN || why == CKPT_EFORMAT || why == CKPT_ETRUNCATED;
+    if (may_be && names_open(o->path, source_ref(o->src), o->limits, out, NULL) == CKPT_OK)
+        why = CKPT_OK;
+    source_unref(o->src);
+    return why;
+}
+
+ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err)
+{
+    if (!o->src)
+        return open_checkpoint(o, out, err);
+    (void)source_ref(o->src);
+    ckpt_status st = open_checkpoint(o, out, err);
+    if (st != CKPT_OK)
+        return open_names(o, out, err);
+    source_unref(o->src);
+    return st;
+}
+
+ckpt_status format_open_path(const struct opening *given, bool names, ckpt_file **out, ckpt_error *err)
+{
+    ckpt_error own;
+    struct opening o = *given;
+    struct journal_note note;
+    err = err ? err : &own;
+    CKPT_TRY(format_open_source(o.path, &note, &o.src, err));
+    ckpt_status st = names ? format_open_or_names(&o, out, err) : open_checkpoint(&o, out, err);
+    return format_note_journal(&note, *out, st, err);
+}
+
+/* is_about_content - is ST about the content of the file? After other findings it is one, too. */
+static bool is_about_content(ckpt_status st)
 {
     return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT || st == CKPT_ELOSSY;
 }
@@ -216,7 +246,7 @@ static bool is_verdict(ckpt_status st)
 ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *c,
                          ckpt_file **out, ckpt_error *err)
 {
-    ckpt_error own, told;
+    ckpt_error own, reported;
     err = err ? err : &own;
     *out = NULL;
     source *again = c ? src : NULL;
@@ -226,11 +256,11 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
         source_unref(src);
         return st;
     }
-    st = open_as(path, src, limits, NULL, c, WHOLE, out, err);
-    if (c && (check_is_fault(st) || (c->result->findings && is_verdict(st)))) {
+    st = open_checkpoint(&(struct opening){.path = path, .src = src, .limits = limits, .check = c}, out, err);
+    if (c && (check_is_fault(st) || (c->result->findings && is_about_content(st)))) {
         fail_file(err, path);
-        told = *err;
-        st = check_report_fault(c, path, &told, err);
+        reported = *err;
+        st = check_report_fault(c, path, &reported, err);
     }
     if (again && st == CKPT_OK)
         st = verify_records(path, again, before, c, err);
@@ -242,15 +272,15 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     return st;
 }
 
-ckpt_status format_part(ckpt_file *f, const char *path, source *src, ckpt_file **out, ckpt_error *err)
+ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_file **out, ckpt_error *err)
 {
-    return f->salvage ? open_as(path, src, &f->limits, NULL, NULL, SALVAGE_PART, out, err)
-                      : format_check(path, src, &f->limits, f->check, out, err);
-}
-
-ckpt_status format_salvage(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
-                           ckpt_error *err)
-{
-    ckpt_error own;
-    return open_as(path, src, limits, NULL, NULL, SALVAGE, out, err ? err : &own);
+    if (f->check)
+        return format_check(path, src, &f->limits, f->check, out, err);
+    *out = NULL;
+    const struct opening o = {.path = path,
+                              .src = src,
+                              .limits = &f->limits,
+                              .watch = f->watch,
+                              .how = f->salvage ? OPEN_SALVAGE_PART : OPEN_WHOLE};
+    return open_checkpoint(&o, out, err);
 }

@@ -1,17 +1,18 @@
-/* salvage.c - a tensor is lost when its storage is, whole as that counts; a tensor made of
- * tensors is lost with any of them, and takes them with it. So is an object with what it holds. */
+/* salvage.c - finds the lost rows of a damaged file. A tensor is lost with its storage; a composite is lost
+ * with any of its components, and they with it; an object is lost with a storage that it holds. */
 #include "format/salvage.h"
 
 #include "format/torch/graph.h"
 
-static const struct storage *storage_of(const ckpt_file *f, size_t row)
+static const struct storage *get_storage(const ckpt_file *f, size_t row)
 {
     uint32_t i = f->table.rows[row].t.storage;
     return i < f->table.nstorages ? &f->table.storages[i] : NULL;
 }
 
-/* spread - from the first row of a node to the others, from parts to the wholes before them, and back. */
-static void spread(ckpt_file *f)
+/* spread_losses - marks rows as lost: all rows of a lost node, composites of lost components, and their
+ * components. */
+static void spread_losses(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
         const ckpt_value *v = f->table.rows[i].t.value;
@@ -30,9 +31,9 @@ static void spread(ckpt_file *f)
     }
 }
 
-static ckpt_status add(ckpt_file *f, size_t row, ckpt_error *err)
+static ckpt_status add_lost(ckpt_file *f, size_t row, ckpt_error *err)
 {
-    const struct storage *s = storage_of(f, row);
+    const struct storage *s = get_storage(f, row);
     ckpt_lost *grown = arena_grow(f->a, f->lost, f->nlost, &f->cap_lost, f->nlost + 1, sizeof *grown);
     if (!grown)
         return fail_memory(err);
@@ -45,8 +46,8 @@ static ckpt_status add(ckpt_file *f, size_t row, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* keep_place - None where ROW, an item of a list or tuple, was. */
-static ckpt_status keep_place(ckpt_file *f, size_t row, ckpt_error *err)
+/* replace_by_none - replaces ROW by None if it is an item of a list or tuple. */
+static ckpt_status replace_by_none(ckpt_file *f, size_t row, ckpt_error *err)
 {
     const struct row *r = &f->table.rows[row];
     const ckpt_value *node = r->steps && r->t.npath ? r->steps[r->t.npath - 1].node : NULL;
@@ -59,31 +60,31 @@ static ckpt_status keep_place(ckpt_file *f, size_t row, ckpt_error *err)
     return none && file_replace(f, r->t.value, none) ? CKPT_OK : fail_memory(err);
 }
 
-void salvage_blind(ckpt_file *f)
+void salvage_note_no_checksums(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nstorages; i++)
-        if (f->table.storages[i].has_crc)
+        if (f->table.storages[i].has_crc || f->table.storages[i].has_crcs)
             return;
     file_notice(f,
                 "it records no checksums: bytes that are missing are seen, bytes that were changed are not");
 }
 
-/* look - which rows are lost. */
-static ckpt_status look(ckpt_file *f, ckpt_error *err)
+/* find_lost_rows - sets lost_row for rows whose storage is lost. */
+static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
 {
     f->lost_row = arena_array(f->a, f->table.nrows, sizeof *f->lost_row);
     for (size_t i = 0; f->lost_row && i < f->table.nrows; i++) {
-        const struct storage *s = storage_of(f, i);
+        const struct storage *s = get_storage(f, i);
         f->lost_row[i] = s && storage_lost(s);
     }
     return f->lost_row ? CKPT_OK : fail_memory(err);
 }
 
-/* look_into_objects - those that are lost are new rows. */
-static ckpt_status look_into_objects(ckpt_file *f, ckpt_error *err)
+/* add_lost_objects - adds rows for lost objects that are no tensors. */
+static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
 {
     size_t n = f->table.nrows;
-    CKPT_TRY(torch_lost_objects(f, err));
+    CKPT_TRY(torch_find_unrecoverable_objects(f, err));
     bool *all = arena_array(f->a, f->table.nrows, sizeof *all);
     if (!all)
         return fail_memory(err);
@@ -96,32 +97,32 @@ static ckpt_status look_into_objects(ckpt_file *f, ckpt_error *err)
 
 ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
 {
-    if (f->lost_row) /* it is what a folder turned out to be */
+    if (f->lost_row) /* F is the file of a folder, done already */
         return CKPT_OK;
     if (f->resolve)
         CKPT_TRY(f->resolve(f, err));
-    CKPT_TRY(look(f, err));
-    CKPT_TRY(look_into_objects(f, err));
-    spread(f);
+    CKPT_TRY(find_lost_rows(f, err));
+    CKPT_TRY(add_lost_objects(f, err));
+    spread_losses(f);
     for (size_t i = 0; i < f->table.nrows; i++) {
         if (!f->lost_row[i])
             continue;
-        CKPT_TRY(add(f, i, err));
-        CKPT_TRY(keep_place(f, i, err));
+        CKPT_TRY(add_lost(f, i, err));
+        CKPT_TRY(replace_by_none(f, i, err));
     }
     return CKPT_OK;
 }
 
-void salvage_raw(const zip *z, ckpt_error *err)
+void salvage_hint_raw_bytes(const zip *z, ckpt_error *err)
 {
     uint64_t bytes = 0;
-    size_t whole = 0;
+    size_t intact = 0;
     for (size_t i = 0; i < z->n; i++)
         if (!z->entries[i].fault && !str_ends(z->entries[i].name, STR_LIT(".pkl"))) {
-            whole++;
-            bytes += z->entries[i].usize; /* bounded: they lie apart in one file */
+            intact++;
+            bytes += z->entries[i].usize; /* bounded: they do not overlap in one file */
         }
     err->hint[0] = 0;
     fail_hint(err, "nothing can be named; %zu other records are intact, %llu bytes that a dump could give",
-              whole, (unsigned long long)bytes);
+              intact, (unsigned long long)bytes);
 }

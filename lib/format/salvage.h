@@ -1,16 +1,16 @@
-/* salvage.h - which rows of a damaged file are lost. */
+/* salvage.h - finds the lost rows of a damaged file. */
 #ifndef FORMAT_SALVAGE_H
 #define FORMAT_SALVAGE_H
 
 #include "codec/zip.h"
 #include "core/file.h"
 
-/* salvage_rows - once F was read: lists the rows whose storages are lost, and puts None in their place in
- * lists and tuples, so that their neighbours keep theirs. */
+/* salvage_rows - after F was read: lists the rows whose storages are lost, and replaces them by None in
+ * lists and tuples, so that indexes do not change. */
 ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err);
-/* salvage_blind - a notice of F where changed bytes cannot be seen. */
-void salvage_blind(ckpt_file *f);
-/* salvage_raw - says in ERR how many bytes of Z a dump without names could give. */
-void salvage_raw(const zip *z, ckpt_error *err);
+/* salvage_note_no_checksums - adds a notice to F if changed bytes cannot be detected. */
+void salvage_note_no_checksums(ckpt_file *f);
+/* salvage_hint_raw_bytes - sets the hint of ERR: how many intact bytes of Z have no names. */
+void salvage_hint_raw_bytes(const zip *z, ckpt_error *err);
 
 #endif

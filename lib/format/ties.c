@@ -1,20 +1,19 @@
 /*
- * ties.c - which name a shared tensor keeps where a file cannot share, and how
- * the others are recorded and read again.
+ * ties.c - for formats without shared storages: chooses the name that a shared tensor keeps, records its
+ * other names in the metadata, and reads them again.
  *
- * safetensors.torch.save_model and the Hub's convert.py group the names of one
- * storage, keep the smallest that covers all of it, drop the others and write
- * dropped -> kept into the metadata. That is right where the names show the
- * same view and loses data where they do not (w and w.t(), a slice of w), so
- * here only equal views are ties; any other view is written as a copy.
+ * safetensors.torch.save_model and the Hub's convert.py group the names of one storage, keep the smallest
+ * that covers all of it, drop the others and write dropped -> kept into the metadata. That is right where
+ * the names show the same view and loses data where they do not (w and w.t(), a slice of w), so here only
+ * equal views are ties; any other view is written as a copy.
  *
- * Of equal names the smallest stays, except that `lm_head` gives way: loaders
- * tie the output to the embedding, which they expect under its own name. What
- * a file recorded already stays as it is while the tensor is there.
+ * Of equal names the smallest stays, except that `lm_head` gives way: loaders tie the output to the
+ * embedding, which they expect under its own name. What a file recorded already stays as it is while the
+ * tensor is there.
  *
- * Read: {"name": "tensor"} is a tie where NAME is no tensor and TENSOR is one;
- * a name that is itself recorded only is not. `format` says who wrote the file,
- * and __metadata__ is no name that a tensor can have.
+ * Read: {"name": "tensor"} is a tie where NAME is no tensor and TENSOR is one; a name that is itself
+ * recorded only is not. `format` says who wrote the file, and __metadata__ is no name that a tensor can
+ * have.
  */
 #include "format/ties.h"
 
@@ -28,26 +27,26 @@ bool ties_name(ckpt_str key) { return !str_is(key, "format") && !str_is(key, "__
 
 /* --------------------------------------------------------------- read */
 
-/* A row, and what of it is not shared with the tensor that it names again. */
-struct second_name {
+/* What the row of a tie does not share with the row of its tensor. */
+struct tie_row {
     ckpt_path_elem path;
     struct step step;
     ckpt_value val;
 };
 
-/* add_tie - a row called KEY that shows what row OF shows. */
+/* add_tie - adds a row called KEY with the view of row OF. */
 static ckpt_status add_tie(ckpt_file *f, ckpt_value *key, ckpt_str name, uint32_t of, ckpt_error *err)
 {
     uint32_t at;
     struct row row = f->table.rows[of];
-    struct second_name *x = ARENA_NEW(f->a, struct second_name);
+    struct tie_row *x = ARENA_NEW(f->a, struct tie_row);
     if (!x)
         return fail_memory(err);
     x->path = (ckpt_path_elem){.str = name};
     row.t.name = name;
     row.t.path = &x->path;
     row.t.npath = 1;
-    if (row.t.value) { /* a row that is lost with its shard has none */
+    if (row.t.value) { /* a row that is lost with its shard has no value */
         x->step = (struct step){.node = f->root, .index = value_count(f->root)};
         x->val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = row.t.value->offset};
         row.steps = &x->step;
@@ -85,32 +84,33 @@ ckpt_status ties_read(ckpt_file *f, ckpt_error *err)
 
 /* -------------------------------------------------------------- written */
 
-/* The bytes of its storage that an entry's view lies in. */
+/* The range of the storage that the view of an entry covers. */
 struct extent {
     uint64_t begin, end;
     uint32_t storage, entry;
 };
 
-static const ckpt_tensor *tensor_of(const ckpt_plan *p, size_t entry)
+static const ckpt_tensor *get_tensor(const ckpt_plan *p, size_t entry)
 {
     return &p->file->table.rows[p->entries[entry].row].t;
 }
 
-/* Parts of a composite are never written under names of their own. */
+/* is_written - components of a composite are never written. */
 static bool is_written(const ckpt_tensor *t)
 {
     return t->has_data && t->storage != CKPT_NO_STORAGE && t->part_of == CKPT_NO_TENSOR;
 }
 
-/* The first row that shows the same view, whether the plan keeps it or not. */
-static uint32_t first_row(const ckpt_plan *p, uint32_t row)
+/* get_first_row - the first row with the same view, whether the plan keeps it or not. */
+static uint32_t get_first_row(const ckpt_plan *p, uint32_t row)
 {
     uint32_t first = p->file->table.rows[row].t.alias_of;
     return first == CKPT_NO_TENSOR ? row : first;
 }
 
-/* better_name - is it A of the two that stays? One that is recorded already gives way. */
-static bool better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
+/* is_better_name - does the name of A stay, rather than that of B? A name that is recorded already does
+ * not. */
+static bool is_better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
 {
     ckpt_str a = p->entries[entry_a].name, b = p->entries[entry_b].name;
     bool tie_a = file_records_tie(p->file, p->entries[entry_a].row),
@@ -122,7 +122,7 @@ static bool better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
     return head_a != head_b ? head_b : str_compare(a, b) < 0;
 }
 
-static ckpt_status refuse(const ckpt_plan *p, size_t a, size_t b, const char *how, ckpt_error *err)
+static ckpt_status refuse_shared(const ckpt_plan *p, size_t a, size_t b, const char *how, ckpt_error *err)
 {
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" and \"%.*s\" %s, which the target cannot express",
                STR_ARG(p->entries[a].name), STR_ARG(p->entries[b].name), how);
@@ -136,18 +136,18 @@ static ckpt_status refuse(const ckpt_plan *p, size_t a, size_t b, const char *ho
 static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept, ckpt_error *err)
 {
     for (size_t i = 0; i < p->nentries; i++) {
-        uint32_t first = first_row(p, p->entries[i].row), other;
-        if (!is_written(tensor_of(p, i)) || (how == CKPT_TIES_DROP && !ties_name(p->entries[i].name)))
+        uint32_t first = get_first_row(p, p->entries[i].row), other;
+        if (!is_written(get_tensor(p, i)) || (how == CKPT_TIES_DROP && !ties_name(p->entries[i].name)))
             continue; /* a name that could not be recorded stays */
         if (!map_put_num(kept, first, (uint32_t)i, &other))
             return fail_memory(err);
         if (other == MAP_NONE)
             continue;
         if (how == CKPT_TIES_ERROR)
-            return refuse(p, other, i, "are one tensor", err);
+            return refuse_shared(p, other, i, "are one tensor", err);
         if (plan_dtype(p, p->entries[i].row) != plan_dtype(p, p->entries[other].row))
-            return plan_cast_disagree(p, &p->entries[other], &p->entries[i], err);
-        bool swap = better_name(p, i, other);
+            return plan_fail_cast_conflict(p, &p->entries[other], &p->entries[i], err);
+        bool swap = is_better_name(p, i, other);
         drop[swap ? other : i] = true;
         if (swap && !map_set_num(kept, first, (uint32_t)i))
             return fail_memory(err);
@@ -159,21 +159,20 @@ static ckpt_status note_aliases(ckpt_plan *p, const bool *drop, const map *kept,
 {
     for (size_t i = 0; i < p->nentries; i++)
         if (drop[i]) {
-            uint32_t stays = map_get_num(kept, first_row(p, p->entries[i].row));
-            CKPT_TRY(plan_alias(p, p->entries[i].name, p->entries[stays].name, err));
+            uint32_t stays = map_get_num(kept, get_first_row(p, p->entries[i].row));
+            CKPT_TRY(plan_note_alias(p, p->entries[i].name, p->entries[stays].name, err));
         }
     return CKPT_OK;
 }
 
-static bool extent_of(const ckpt_tensor *t, struct extent *x)
+static bool get_extent(const ckpt_tensor *t, struct extent *x)
 {
     uint64_t end;
     x->storage = t->storage;
-    return row_end(t, &end) && dtype_bytes((ckpt_dtype)t->dtype, t->storage_offset, &x->begin) &&
-           dtype_bytes((ckpt_dtype)t->dtype, end, &x->end);
+    return row_end(t, &end) && tensor_bytes(t, t->storage_offset, &x->begin) && tensor_bytes(t, end, &x->end);
 }
 
-static int by_place(const void *pa, const void *pb)
+static int compare_extents(const void *pa, const void *pb)
 {
     const struct extent *a = pa, *b = pb;
     if (a->storage != b->storage)
@@ -188,7 +187,7 @@ static int by_place(const void *pa, const void *pb)
 static size_t find_overlaps(struct extent *x, size_t n, size_t pair[2])
 {
     size_t found = 0, far = 0; /* far: the one that reaches furthest so far */
-    qsort(x, n, sizeof *x, by_place);
+    qsort(x, n, sizeof *x, compare_extents);
     for (size_t i = 1; i < n; i++) {
         if (x[i].storage == x[far].storage && x[i].begin < x[far].end && found++ == 0) {
             pair[0] = x[far].entry;
@@ -207,53 +206,54 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
     if (!x)
         return fail_memory(err);
     for (size_t i = 0; i < p->nentries; i++) {
-        const ckpt_tensor *t = tensor_of(p, i);
-        if (!drop[i] && is_written(t) && t->elements && extent_of(t, &x[n]))
+        const ckpt_tensor *t = get_tensor(p, i);
+        if (!drop[i] && is_written(t) && t->elements && get_extent(t, &x[n]))
             x[n++].entry = (uint32_t)i;
     }
     size_t found = find_overlaps(x, n, pair);
     free(x);
     if (found && how == CKPT_TIES_ERROR)
-        return refuse(p, pair[0], pair[1], "share bytes", err);
+        return refuse_shared(p, pair[0], pair[1], "share bytes", err);
     if (found)
         plan_notice(p, "\"%.*s\" shares bytes with \"%.*s\", unlike it; each is written in full (%zu of %zu)",
                     STR_ARG(p->entries[pair[1]].name), STR_ARG(p->entries[pair[0]].name), found, p->nentries);
     return CKPT_OK;
 }
 
-/* copied - how many bytes are written more than once, when all entries that are not in DROP are written in
- * full; SEEN by storage. */
-static uint64_t copied(const ckpt_plan *p, const bool *drop, bool *seen)
+/* count_copied_bytes - how many more bytes are written than are stored, if all entries that are not in DROP
+ * are written in full; SEEN by storage. */
+static uint64_t count_copied_bytes(const ckpt_plan *p, const bool *drop, bool *seen)
 {
     uint64_t written = 0, stored = 0;
     for (size_t i = 0; i < p->nentries; i++) {
-        const ckpt_tensor *t = tensor_of(p, i);
+        const ckpt_tensor *t = get_tensor(p, i);
         if (drop[i] || !is_written(t))
             continue;
         if (!checked_add(written, t->nbytes, &written))
             return UINT64_MAX;
         if (!seen[t->storage] && !checked_add(stored, p->file->table.storages[t->storage].s.nbytes, &stored))
-            return 0; /* so much is read for them */
+            return 0; /* that many bytes are read anyway */
         seen[t->storage] = true;
     }
     return written > stored ? written - stored : 0;
 }
 
-/* check_copies - a file of a few bytes for each of a million names must not become a million tensors. */
+/* check_copies - limits the output: a small file whose tensors all share one storage must not become a huge
+ * one. */
 static ckpt_status check_copies(const ckpt_plan *p, const bool *drop, ckpt_error *err)
 {
-    uint64_t most = p->file->table.max_expanded;
+    uint64_t max = p->file->table.max_expanded;
     bool *seen = calloc(p->file->table.nstorages + 1, sizeof *seen); /* bounded: they are in memory */
     if (!seen)
         return fail_memory(err);
-    uint64_t n = copied(p, drop, seen);
+    uint64_t n = count_copied_bytes(p, drop, seen);
     free(seen);
-    if (n <= most)
+    if (n <= max)
         return CKPT_OK;
     (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                "tensors that share bytes would be written in full: {%llu bytes} more than are stored, "
                "the limit is {=%llu}",
-               (unsigned long long)n, (unsigned long long)most);
+               (unsigned long long)n, (unsigned long long)max);
     fail_hint(err, "--ties=drop writes equal ones once; --max-expanded raises the limit");
     return CKPT_ELIMIT;
 }
@@ -277,7 +277,7 @@ int ties_by_key(const void *pa, const void *pb)
     return str_compare(((const struct plan_pair *)pa)->key, ((const struct plan_pair *)pb)->key);
 }
 
-/* The pairs of the metadata, and the N aliases that were noted for them. */
+/* The pairs of the metadata, and the N aliases to record in them. */
 struct recording {
     struct plan_pair *pairs;
     size_t npairs;
@@ -287,8 +287,9 @@ struct recording {
     map *names;     /* of the aliases */
 };
 
-/* keep_recorded - of pairs that record ties, those that are still noted; with what they are tied to now. */
-static ckpt_status keep_recorded(struct recording *r, ckpt_error *err)
+/* update_recorded - keeps the pairs that record ties which are still aliases, with the name they are tied
+ * to now. */
+static ckpt_status update_recorded(struct recording *r, ckpt_error *err)
 {
     size_t kept = 0;
     for (size_t i = 0; i < r->npairs; i++) {
@@ -313,19 +314,19 @@ static ckpt_status keep_recorded(struct recording *r, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status record(struct recording *r, size_t *added, ckpt_error *err)
+static ckpt_status merge_recorded(struct recording *r, size_t *added, ckpt_error *err)
 {
     bool ok = r->recorded && r->names;
     for (size_t i = 0; ok && i < r->n; i++)
         ok = map_put(r->names, r->noted[i].name, (uint32_t)i, NULL);
     if (!ok)
         return fail_memory(err);
-    CKPT_TRY(keep_recorded(r, err));
+    CKPT_TRY(update_recorded(r, err));
     *added = r->npairs;
     for (size_t i = 0; i < r->n; i++)
         if (!r->recorded[i])
-            r->pairs[r->npairs++] =
-                (struct plan_pair){.key = r->noted[i].name, .text = r->noted[i].of, .tie = true};
+            r->pairs[r->npairs++] = (struct plan_pair){
+                .key = r->noted[i].name, .text = r->noted[i].of, .tie = true};
     qsort(r->pairs + *added, r->npairs - *added, sizeof *r->pairs, ties_by_key);
     return CKPT_OK;
 }
@@ -343,7 +344,7 @@ ckpt_status ties_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, s
         memcpy(r.pairs, *pairs, *n * sizeof *r.pairs);
     r.recorded = calloc(r.n + 1, sizeof *r.recorded);
     r.names = map_new(r.n);
-    ckpt_status st = record(&r, added, err);
+    ckpt_status st = merge_recorded(&r, added, err);
     free(r.recorded);
     map_free(r.names);
     *pairs = r.pairs;

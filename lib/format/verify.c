@@ -1,5 +1,4 @@
-/* verify.c - a file held against the rules of its container: what reading it for its
- * tensors passes over. */
+/* verify.c - checks a file by the rules of its container, beyond what reading its tensors needs. */
 #include "format/verify.h"
 
 #include "codec/zip_audit.h"
@@ -7,10 +6,10 @@
 
 /* ------------------------------------------------------------------ archives */
 
-static void drop_zip(void *z) { zip_close(z); }
+static void close_zip(void *z) { zip_close(z); }
 
-/* told - ST, unless it is a fault: then it is told. */
-static ckpt_status told(struct check *c, const char *path, ckpt_status st, ckpt_error *err)
+/* report_fault - reports ST if it is a fault; else returns it. */
+static ckpt_status report_fault(struct check *c, const char *path, ckpt_status st, ckpt_error *err)
 {
     ckpt_error e;
     if (!check_is_fault(st))
@@ -19,13 +18,13 @@ static ckpt_status told(struct check *c, const char *path, ckpt_status st, ckpt_
     return check_report_fault(c, path, &e, err);
 }
 
-/* around - bytes in front of the archive and behind it. */
-static ckpt_status around(const zip *z, const char *path, struct check *c, ckpt_error *err)
+/* check_surroundings - reports bytes before and after the archive. */
+static ckpt_status check_surroundings(const zip *z, const char *path, struct check *c, ckpt_error *err)
 {
     ckpt_error e = {0};
     if (z->shift) {
         (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, 0),
-                   "{%llu bytes} in front of {=the archive} belong to nothing", (unsigned long long)z->shift);
+                   "{%llu unreferenced bytes} before {=the archive}", (unsigned long long)z->shift);
         fail_hint(&e, "torch.load refuses the file like that");
         CKPT_TRY(check_report(c, CHECK_STRAY, path, &e, err));
     }
@@ -37,7 +36,7 @@ static ckpt_status around(const zip *z, const char *path, struct check *c, ckpt_
     return check_report(c, CHECK_STRAY, path, &e, err);
 }
 
-static ckpt_status duplicates(const zip *z, const char *path, struct check *c, ckpt_error *err)
+static ckpt_status check_duplicates(const zip *z, const char *path, struct check *c, ckpt_error *err)
 {
     ckpt_error e = {0};
     for (size_t i = 0; i < z->n; i++) {
@@ -54,40 +53,40 @@ static ckpt_status duplicates(const zip *z, const char *path, struct check *c, c
     return CKPT_OK;
 }
 
-static ckpt_str folder_of(ckpt_str name)
+static ckpt_str get_parent_folder(ckpt_str name)
 {
     while (name.len && name.ptr[name.len - 1] != '/')
         name.len--;
     return name;
 }
 
-/* with_checksums - folders of which some record has a CRC-32: torch can be told to write
- * none, and then those of all storages are 0. NULL: no memory. */
-static map *with_checksums(const zip *z)
+/* find_folders_with_crc - the folders with a record that has a CRC-32: torch can be set to compute none,
+ * and then those of all storages are 0. NULL: no memory. */
+static map *find_folders_with_crc(const zip *z)
 {
     map *folders = map_new(16);
     bool ok = folders != NULL;
     for (size_t i = 0; ok && i < z->n; i++)
         if (z->entries[i].crc)
-            ok = map_put(folders, folder_of(z->entries[i].name), 1, NULL);
+            ok = map_put(folders, get_parent_folder(z->entries[i].name), 1, NULL);
     if (ok)
         return folders;
     map_free(folders);
     return NULL;
 }
 
-/* entry - its headers agree; what it holds is listed to be read if it has a CRC-32. */
-static ckpt_status entry(zip *z, size_t i, const map *crcs, const char *path, struct check *c,
-                         ckpt_error *err)
+/* add_record - checks the headers of entry I, and adds it to the records to be read if it has a CRC-32. */
+static ckpt_status add_record(zip *z, size_t i, const map *crcs, const char *path, struct check *c,
+                              ckpt_error *err)
 {
     const struct zip_entry *x = &z->entries[i];
     struct check_record r = {.name = x->name, .path = path, .crc = x->crc};
-    ckpt_status st = zip_data(z, i, err);
+    ckpt_status st = zip_locate_payload(z, i, err);
     if (st == CKPT_OK)
-        st = zip_member(z, i, &r.src, err);
+        st = zip_open_member(z, i, &r.src, err);
     if (st != CKPT_OK)
-        return told(c, path, st, err);
-    if (map_get(crcs, folder_of(x->name)) == MAP_NONE) {
+        return report_fault(c, path, st, err);
+    if (map_get(crcs, get_parent_folder(x->name)) == MAP_NONE) {
         source_unref(r.src);
         return CKPT_OK;
     }
@@ -95,7 +94,7 @@ static ckpt_status entry(zip *z, size_t i, const map *crcs, const char *path, st
     return check_add_record(c, &r, err);
 }
 
-/* What an audit tells goes through here. */
+/* The state of the callback of zip_audit. */
 struct audited {
     struct check *c;
     const char *path;
@@ -103,7 +102,7 @@ struct audited {
     ckpt_status status;
 };
 
-static void flaw(void *user, const struct zip_flaw *f)
+static void report_zip_flaw(void *user, const struct zip_flaw *f)
 {
     struct audited *t = user;
     ckpt_error e = {0};
@@ -121,17 +120,17 @@ static void flaw(void *user, const struct zip_flaw *f)
     t->status = check_report(t->c, CHECK_MALFORMED, t->path, &e, t->err);
 }
 
-/* audit - what no reading needs and yet is said twice: descriptors, times, flags, members
- * that no directory lists. Of an archive that was found wrong already it says nothing new. */
-static ckpt_status audit(source *src, const char *path, struct check *c, ckpt_error *err)
+/* audit_zip - reports contradictions that do not affect reading: descriptors, times, flags, members that
+ * are not in the directory. Not called for an archive with other faults. */
+static ckpt_status audit_zip(source *src, const char *path, struct check *c, ckpt_error *err)
 {
     struct audited t = {.c = c, .path = path, .err = err};
-    struct zip_audit z = {.src = src, .a = c->a, .flaw = flaw, .user = &t};
+    struct zip_audit z = {.src = src, .a = c->a, .flaw = report_zip_flaw, .user = &t};
     ckpt_status st = zip_audit(&z, err);
     return t.status != CKPT_OK ? t.status : check_is_fault(st) ? CKPT_OK : st;
 }
 
-static bool like_archive(const char *path, source *src)
+static bool is_archive(const char *path, source *src)
 {
     struct probe p = {.size = 0};
     return recognize_fill(&p, path, src, NULL) == CKPT_OK && recognize_archive(&p);
@@ -140,37 +139,43 @@ static bool like_archive(const char *path, source *src)
 ckpt_status verify_records(const char *path, source *src, uint64_t before, struct check *c, ckpt_error *err)
 {
     zip *z;
-    if (!like_archive(path, src))
+    if (!is_archive(path, src))
         return CKPT_OK;
     ckpt_status st = zip_open(src, c->a, &z, err);
     const char *kept = arena_str(c->a, str_c(path)).ptr;
-    if (st == CKPT_EFORMAT && kept) /* told by whoever read it as a checkpoint; not so the rest */
-        return audit(src, kept, c, err);
+    if (st == CKPT_EFORMAT && kept) /* reading it reported this fault; the audit finds the others */
+        return audit_zip(src, kept, c, err);
     if (st != CKPT_OK)
         return st == CKPT_ENOMEM ? st : CKPT_OK;
-    c->drop = drop_zip;
+    c->drop = close_zip;
     CKPT_TRY(check_keep_object(c, z, err));
     if (!kept)
         return fail_memory(err);
-    zip_locate(z);
-    CKPT_TRY(around(z, kept, c, err));
-    CKPT_TRY(duplicates(z, kept, c, err));
-    map *crcs = with_checksums(z);
+    zip_locate_all(z);
+    CKPT_TRY(check_surroundings(z, kept, c, err));
+    CKPT_TRY(check_duplicates(z, kept, c, err));
+    map *crcs = find_folders_with_crc(z);
     st = crcs ? CKPT_OK : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < z->n; i++)
-        st = entry(z, i, crcs, kept, c, err);
+        st = add_record(z, i, crcs, kept, c, err);
     map_free(crcs);
-    return st == CKPT_OK && c->result->findings == before ? audit(src, kept, c, err) : st;
+    return st == CKPT_OK && c->result->findings == before ? audit_zip(src, kept, c, err) : st;
 }
 
 /* ---------------------------------------------------------------------- all */
 
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err)
 {
+    struct journal_note note;
     source *src;
     *out = NULL;
-    CKPT_TRY(format_open_source(path, NULL, &src, err));
+    CKPT_TRY(format_open_source(path, &note, &src, err));
     c->result->bytes = src ? src->size : 0;
+    ckpt_status st = check_set_hint(c, note.text, err);
+    if (st != CKPT_OK) {
+        source_unref(src);
+        return st;
+    }
     CKPT_TRY(format_check(path, src, c->opts->limits, c, out, err));
     if (*out) {
         c->result->format = (*out)->format->name;

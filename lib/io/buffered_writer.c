@@ -1,5 +1,5 @@
-/* buffered_writer.c - see buffered_writer.h. The first piece ends where a page of the file does, so that
- * those after it are whole pages. */
+/* buffered_writer.c - see buffered_writer.h. The first block ends at a page boundary of the file, so that
+ * all later ones are aligned. */
 #include "io/buffered_writer.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "io/fd.h"
 
 #define PAGE  4096u
-#define LEAST 16u
+#define MIN_SPACE 16u
 
 ckpt_status buffered_open(struct buffered_writer *w, sink *to, ckpt_error *err)
 {
@@ -22,33 +22,33 @@ void buffered_close(struct buffered_writer *w)
     w->block = NULL;
 }
 
-static void move_to(struct buffered_writer *w, uint64_t at)
+static void start_block_at(struct buffered_writer *w, uint64_t pos)
 {
-    w->at = at;
+    w->pos = pos;
     w->len = 0;
-    w->room = FD_CHUNK - (size_t)(at % PAGE);
+    w->room = FD_CHUNK - (size_t)(pos % PAGE);
 }
 
 ckpt_status buffered_flush(struct buffered_writer *w, ckpt_error *err)
 {
     if (w->len && w->to)
-        CKPT_TRY(sink_patch(w->to, w->at, w->block, w->len, err));
-    move_to(w, w->at + w->len); /* bounded: inside the sink */
+        CKPT_TRY(sink_patch(w->to, w->pos, w->block, w->len, err));
+    start_block_at(w, w->pos + w->len); /* bounded: inside the sink */
     return CKPT_OK;
 }
 
-ckpt_status buffered_seek(struct buffered_writer *w, uint64_t at, ckpt_error *err)
+ckpt_status buffered_seek(struct buffered_writer *w, uint64_t pos, ckpt_error *err)
 {
-    if (at == w->at + w->len) /* bounded: inside the sink */
+    if (pos == w->pos + w->len) /* bounded: inside the sink */
         return CKPT_OK;
     CKPT_TRY(buffered_flush(w, err));
-    move_to(w, at);
+    start_block_at(w, pos);
     return CKPT_OK;
 }
 
 ckpt_status buffered_space(struct buffered_writer *w, unsigned char **space, size_t *room, ckpt_error *err)
 {
-    if (w->room - w->len < LEAST)
+    if (w->room - w->len < MIN_SPACE)
         CKPT_TRY(buffered_flush(w, err));
     *room = w->room - w->len;
     *space = w->block + w->len;
@@ -76,13 +76,13 @@ ckpt_status buffered_put(struct buffered_writer *w, const void *bytes, size_t n,
 ckpt_status buffered_patch(struct buffered_writer *w, uint64_t off, const void *bytes, size_t n,
                            ckpt_error *err)
 {
-    uint64_t before = off < w->at ? w->at - off : 0;
+    uint64_t before = off < w->pos ? w->pos - off : 0;
     size_t first = before < n ? (size_t)before : n;
-    if (off >= w->at + w->len) /* bounded: inside the sink */
+    if (off >= w->pos + w->len) /* bounded: inside the sink */
         first = n;
     if (first && w->to)
         CKPT_TRY(sink_patch(w->to, off, bytes, first, err));
     if (n > first)
-        memcpy(w->block + (off + first - w->at), (const char *)bytes + first, n - first);
+        memcpy(w->block + (off + first - w->pos), (const char *)bytes + first, n - first);
     return CKPT_OK;
 }

@@ -3,21 +3,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* A transfer above SSIZE_MAX is undefined; 1 GiB is far from any limit. */
-#define FD_MOST ((size_t)1 << 30)
+#define MAX_TRANSFER ((size_t)1 << 30)
 
-static size_t fd_part(size_t left) { return left < FD_MOST ? left : FD_MOST; }
+static size_t cap_transfer(size_t left) { return left < MAX_TRANSFER ? left : MAX_TRANSFER; }
 
 bool fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
 {
     *got = 0;
     while (*got < n) {
-        ssize_t r = pread(fd, (char *)out + *got, fd_part(n - *got), (off_t)(off + *got));
+        ssize_t r = pread(fd, (char *)out + *got, cap_transfer(n - *got), (off_t)(off + *got));
         if (r < 0 && errno != EINTR)
             return false;
         if (r == 0)
@@ -32,7 +33,7 @@ bool fd_read(int fd, void *out, size_t n, size_t *got)
 {
     *got = 0;
     while (*got < n) {
-        ssize_t r = read(fd, (char *)out + *got, fd_part(n - *got));
+        ssize_t r = read(fd, (char *)out + *got, cap_transfer(n - *got));
         if (r < 0 && errno != EINTR)
             return false;
         if (r == 0)
@@ -43,11 +44,18 @@ bool fd_read(int fd, void *out, size_t n, size_t *got)
     return true;
 }
 
+/* wait_for_room - true: another write may get further. */
+static bool wait_for_room(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    return poll(&p, 1, -1) >= 0 || errno == EINTR;
+}
+
 bool fd_write(int fd, const void *bytes, size_t n)
 {
     for (size_t done = 0; done < n;) {
-        ssize_t r = write(fd, (const char *)bytes + done, fd_part(n - done));
-        if (r < 0 && errno != EINTR)
+        ssize_t r = write(fd, (const char *)bytes + done, cap_transfer(n - done));
+        if (r < 0 && errno != EINTR && !(errno == EAGAIN && wait_for_room(fd)))
             return false;
         if (r > 0)
             done += (size_t)r;
@@ -58,7 +66,7 @@ bool fd_write(int fd, const void *bytes, size_t n)
 bool fd_pwrite(int fd, const void *bytes, size_t n, uint64_t off)
 {
     for (size_t done = 0; done < n;) {
-        ssize_t r = pwrite(fd, (const char *)bytes + done, fd_part(n - done), (off_t)(off + done));
+        ssize_t r = pwrite(fd, (const char *)bytes + done, cap_transfer(n - done), (off_t)(off + done));
         if (r < 0 && errno != EINTR)
             return false;
         if (r > 0)
@@ -67,8 +75,8 @@ bool fd_pwrite(int fd, const void *bytes, size_t n, uint64_t off)
     return true;
 }
 
-/* File systems without O_TMPFILE: a name that lives for two system calls. */
-static int fd_temp_named(const char *dir)
+/* File systems without O_TMPFILE: a name that exists for two system calls. */
+static int open_named_temp(const char *dir)
 {
     char path[4096];
     int n = snprintf(path, sizeof path, "%s/ckpt-XXXXXX", dir);
@@ -89,5 +97,5 @@ int fd_temp(const char **dir)
     if (dir)
         *dir = at;
     int fd = open(at, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return fd >= 0 ? fd : fd_temp_named(at);
+    return fd >= 0 ? fd : open_named_temp(at);
 }

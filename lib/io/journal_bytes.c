@@ -9,15 +9,16 @@
  *   32      8     and after it
  *   40      8     length of the journal
  *   48      ...   pieces: offset (8), length (8), the old bytes as far as FILE had
- *                 any there, then 4 bytes for each part that sectors of 512 and the
- *                 old end of FILE cut it into: bits 0-30: those of the CRC-32 of the
- *                 new bytes; bit 31: they differ from the old ones, or from zeros
+ *                 any there, then 4 bytes for each segment; sectors of 512 and the old
+ *                 end of FILE divide a piece into segments. Bits 0-30: those of the
+ *                 CRC-32 of the new bytes; bit 31: they differ from the old ones, or
+ *                 from zeros
  *   -4      4     CRC-32 of all before it
  *
  * Refused, as no edit leaves it: no pieces, empty ones, pieces that overlap or are not in
  * ascending order, a size that grows by more than the pieces cover.
  *
- * It is written piece by piece, so that it takes no memory worth mentioning.
+ * It is written piece by piece, so that memory does not grow with it.
  */
 #include "io/journal_bytes.h"
 
@@ -30,33 +31,33 @@
 #include "base/store.h"
 #include "io/fd.h"
 
-#define MAGIC   "CKPTUNDO"
-#define HEAD    48u
+#define SIGNATURE   "CKPTUNDO"
+#define HEADER_SIZE 48u
 #define SECTOR  512u
 #define DIFFERS 0x80000000u
 #define WINDOW  65536u /* bytes read and written at a time; a multiple of SECTOR */
 
-/* part_end - where the part of P that begins at FROM ends. */
-static size_t part_end(const struct piece *p, size_t from)
+/* get_segment_end - where the segment of P that begins at FROM ends. */
+static size_t get_segment_end(const struct piece *p, size_t from)
 {
     size_t end = from < p->nold ? p->nold : p->n;
     size_t left = SECTOR - (size_t)((p->at + from) % SECTOR); /* bounded: it is within a file */
     return end - from < left ? end : from + left;
 }
 
-static uint64_t sectors(uint64_t at, uint64_t n)
+static uint64_t count_sectors(uint64_t at, uint64_t n)
 {
     return n ? (at + n - 1) / SECTOR - at / SECTOR + 1 : 0; /* bounded: AT + N is within a file */
 }
 
-static uint64_t parts(const struct piece *p)
+static uint64_t count_segments(const struct piece *p)
 {
     /* bounded: as above */
-    return sectors(p->at, p->nold) + sectors(p->at + p->nold, p->n - p->nold);
+    return count_sectors(p->at, p->nold) + count_sectors(p->at + p->nold, p->n - p->nold);
 }
 
-/* as_before - are the N bytes NOW those of OLD? NULL: zeros. */
-static bool as_before(const unsigned char *old, const unsigned char *now, size_t n)
+/* equals_old - are the N bytes NOW those of OLD? NULL: zeros. */
+static bool equals_old(const unsigned char *old, const unsigned char *now, size_t n)
 {
     if (old)
         return memcmp(now, old, n) == 0;
@@ -69,12 +70,13 @@ static bool as_before(const unsigned char *old, const unsigned char *now, size_t
 
 /* ------------------------------------------------------------------- reading */
 
-/* parse_pieces - FREE is the end of the piece before, COVERED that of the new bytes accounted for. */
+/* parse_pieces - FREE is the end of the previous piece, COVERED the end of the bytes that are old or in a
+ * piece. */
 static bool parse_pieces(struct journal *j, cursor c)
 {
     uint64_t free = 0, covered = j->old_size;
     for (size_t i = 0; i < j->n && i < PATCHES_MAX; i++) {
-        struct piece *p = &j->at[i];
+        struct piece *p = &j->pieces[i];
         uint64_t n;
         p->at = cursor_u64(&c);
         n = cursor_u64(&c);
@@ -86,47 +88,50 @@ static bool parse_pieces(struct journal *j, cursor c)
         uint64_t left = p->at < j->old_size ? j->old_size - p->at : 0;
         p->nold = left < p->n ? (size_t)left : p->n;
         p->old = cursor_take(&c, p->nold);
-        if (parts(p) > c.left / 4)
+        if (count_segments(p) > c.left / 4)
             return false;
-        p->sums = cursor_take(&c, (size_t)parts(p) * 4); /* bounded: by what is left */
+        p->sums = cursor_take(&c, (size_t)count_segments(p) * 4); /* bounded: by what is left */
     }
     return j->n && j->n <= PATCHES_MAX && !c.bad && c.left == 0 && covered == j->new_size;
 }
 
-/* not_whole - was it a journal? One byte may be wrong, or its end missing. */
-static enum journal_kind not_whole(const unsigned char *b, size_t size)
+/* classify_damaged - was it a journal? One with a wrong byte or a missing end still counts as one. */
+static enum journal_kind classify_damaged(const unsigned char *b, size_t size)
 {
-    bool ours = memcmp(b, MAGIC, size < 8 ? size : 8) == 0 || (size >= HEAD && load_u64le(b + 40) == size);
-    return ours ? JOURNAL_DAMAGED : JOURNAL_ALIEN;
+    bool ours = memcmp(b, SIGNATURE, size < 8 ? size : 8) == 0 ||
+                (size >= HEADER_SIZE && load_u64le(b + 40) == size);
+    return ours ? JOURNAL_DAMAGED : JOURNAL_UNRELATED;
 }
 
 enum journal_kind journal_parse(struct journal *j, size_t size)
 {
-    if (size < HEAD + 4 || memcmp(j->bytes, MAGIC, 8) != 0 || load_u64le(j->bytes + 40) != size ||
+    if (size < HEADER_SIZE + 4 || memcmp(j->bytes, SIGNATURE, 8) != 0 || load_u64le(j->bytes + 40) != size ||
         load_u32le(j->bytes + size - 4) != crc32_update(0, j->bytes, size - 4))
-        return not_whole(j->bytes, size);
+        return classify_damaged(j->bytes, size);
     j->n = load_u32le(j->bytes + 12);
     j->inode = load_u64le(j->bytes + 16);
     j->old_size = load_u64le(j->bytes + 24);
     j->new_size = load_u64le(j->bytes + 32);
     if (load_u32le(j->bytes + 8) != 1)
-        return JOURNAL_STRANGE;
-    return parse_pieces(j, cursor_of(j->bytes + HEAD, size - HEAD - 4, HEAD)) ? JOURNAL_WHOLE : JOURNAL_FALSE;
+        return JOURNAL_OTHER_VERSION;
+    return parse_pieces(j, cursor_of(j->bytes + HEADER_SIZE, size - HEADER_SIZE - 4, HEADER_SIZE))
+               ? JOURNAL_VALID
+               : JOURNAL_INVALID;
 }
 
-void journal_piece(const struct piece *p, const unsigned char *now, size_t got, bool *old, bool *new,
-                   bool *fits)
+void journal_compare_piece(const struct piece *p, const unsigned char *now, size_t got, bool *old, bool *new,
+                           bool *fits)
 {
     const unsigned char *sum = p->sums;
     for (size_t from = 0, to; from < p->n; from = to, sum += 4) {
-        to = part_end(p, from);
+        to = get_segment_end(p, from);
         bool all = got >= to; /* bounded: they are in memory */
-        bool was = all && as_before(from < p->nold ? p->old + from : NULL, now + from, to - from);
+        bool was = all && equals_old(from < p->nold ? p->old + from : NULL, now + from, to - from);
         bool is = all && !(was && (load_u32le(sum) & DIFFERS)) &&
                   ((crc32_update(0, now + from, to - from) ^ load_u32le(sum)) & ~DIFFERS) == 0;
         *new = *new && is;
         if (from >= p->nold)
-            continue; /* cut off when the rest is put back, whatever it is */
+            continue; /* undoing cuts it off, whatever it is */
         *old = *old && was;
         *fits = *fits && (was || is);
     }
@@ -134,124 +139,128 @@ void journal_piece(const struct piece *p, const unsigned char *now, size_t got, 
 
 /* ------------------------------------------------------------------- writing */
 
-/* A journal on its way to the disk. */
-struct outgoing {
+/* The journal that is being written. */
+struct journal_writer {
     int to, from;         /* the journal, the file */
-    int why;              /* errno of the first failure, or 0 */
+    int write_errno;      /* of the first failure, or 0 */
     uint32_t crc;
-    size_t n;             /* how many of BYTES wait */
+    size_t n;             /* bytes in BYTES that are not written yet */
     unsigned char *bytes; /* WINDOW of them, then WINDOW for the old ones, then sums */
 };
 
-static void flush(struct outgoing *o)
+static void flush_bytes(struct journal_writer *o)
 {
-    if (!o->why && !fd_write(o->to, o->bytes, o->n))
-        o->why = errno;
+    if (!o->write_errno && !fd_write(o->to, o->bytes, o->n))
+        o->write_errno = errno;
     o->n = 0;
 }
 
-static void put(struct outgoing *o, const void *bytes, size_t n)
+static void add_bytes(struct journal_writer *o, const void *bytes, size_t n)
 {
     const unsigned char *from = bytes;
     o->crc = crc32_update(o->crc, from, n);
-    for (size_t part; n && !o->why; n -= part) { /* bounded: PART is at most N */
-        part = WINDOW - o->n < n ? WINDOW - o->n : n;
-        memcpy(o->bytes + o->n, from, part);
-        from += part; /* bounded: likewise */
-        o->n += part;
+    for (size_t chunk; n && !o->write_errno; n -= chunk) { /* bounded: CHUNK is at most N */
+        chunk = WINDOW - o->n < n ? WINDOW - o->n : n;
+        memcpy(o->bytes + o->n, from, chunk);
+        from += chunk; /* bounded: likewise */
+        o->n += chunk;
         if (o->n == WINDOW)
-            flush(o);
+            flush_bytes(o);
     }
 }
 
-static void put_number(struct outgoing *o, uint64_t v, size_t n)
+static void add_number(struct journal_writer *o, uint64_t v, size_t n)
 {
     unsigned char b[8];
     store_u64le(b, v);
-    put(o, b, n);
+    add_bytes(o, b, n);
 }
 
-/* put_sums - of the parts of P from FROM to TO; OLD has what stood there, NULL: zeros. */
-static unsigned char *put_sums(const struct piece *p, const unsigned char *bytes, const unsigned char *old,
-                               size_t from, size_t to, unsigned char *sums)
+/* make_sums - appends to SUMS those of the segments of P from FROM to TO; OLD are the old bytes, NULL:
+ * zeros. */
+static unsigned char *make_sums(const struct piece *p, const unsigned char *bytes, const unsigned char *old,
+                                size_t from, size_t to, unsigned char *sums)
 {
     for (size_t end; from < to; old = old ? old + (end - from) : NULL, from = end) {
-        end = part_end(p, from);
+        end = get_segment_end(p, from);
         uint32_t sum = crc32_update(0, bytes + from, end - from) & ~DIFFERS;
-        sum |= as_before(old, bytes + from, end - from) ? 0 : DIFFERS;
+        sum |= equals_old(old, bytes + from, end - from) ? 0 : DIFFERS;
         store_u32le(sums, sum);
         sums += 4; /* bounded: there is room for all */
     }
     return sums;
 }
 
-/* put_piece - what is in the file where P goes, and sums of the BYTES that will be. */
-static ckpt_status put_piece(struct outgoing *o, const struct piece *p, const unsigned char *bytes,
+/* add_piece - the bytes that the file has at P, and the sums of the BYTES that replace them. */
+static ckpt_status add_piece(struct journal_writer *o, const struct piece *p, const unsigned char *bytes,
                              ckpt_error *err)
 {
     unsigned char *old = o->bytes + WINDOW, *sums = old + WINDOW, *end = sums; /* bounded: as allocated */
-    put_number(o, p->at, 8);
-    put_number(o, p->n, 8);
+    add_number(o, p->at, 8);
+    add_number(o, p->n, 8);
     for (size_t from = 0, to, got; from < p->nold; from = to) {
-        size_t most = WINDOW - (size_t)((p->at + from) % SECTOR); /* bounded: it is within a file */
-        to = p->nold - from < most ? p->nold : from + most;
+        size_t max = WINDOW - (size_t)((p->at + from) % SECTOR); /* bounded: it is within a file */
+        to = p->nold - from < max ? p->nold : from + max;
         /* bounded: likewise */
         if (!fd_pread(o->from, old, to - from, p->at + from, &got) || got != to - from)
             return fail_errno(err, p->at + from, "cannot read what is to be changed");
-        put(o, old, to - from);
-        end = put_sums(p, bytes, old, from, to, end);
+        add_bytes(o, old, to - from);
+        end = make_sums(p, bytes, old, from, to, end);
     }
-    end = put_sums(p, bytes, NULL, p->nold, p->n, end);
-    put(o, sums, (size_t)(end - sums));
+    end = make_sums(p, bytes, NULL, p->nold, p->n, end);
+    add_bytes(o, sums, (size_t)(end - sums));
     return CKPT_OK;
 }
 
-/* pieces - of the file where the patches of P go; how long the journal is, *MOST sums in one piece. */
-static uint64_t pieces(const struct patches *p, struct piece *out, uint64_t *most)
+/* plan_pieces - OUT: the ranges of the file that the patches P change. Returns the length of the journal;
+ * *MAX_SUMS is the largest number of sums in one piece. */
+static uint64_t plan_pieces(const struct patches *p, struct piece *out, uint64_t *max_sums)
 {
-    uint64_t total = HEAD + 4; /* bounded: by twice what is in memory; a part of 512 has a sum of 4 */
-    *most = 0;
+    uint64_t total = HEADER_SIZE +
+                     4; /* bounded: by twice what is in memory; a segment of 512 has a sum of 4 */
+    *max_sums = 0;
     for (size_t i = 0; i < p->n; i++) {
         const struct patch *x = &p->at[i];
         uint64_t left = x->at < p->old_size ? p->old_size - x->at : 0, n;
         out[i] = (struct piece){.at = x->at, .n = x->bytes.len};
         out[i].nold = left < x->bytes.len ? (size_t)left : x->bytes.len;
-        n = parts(&out[i]);
-        *most = n > *most ? n : *most;
+        n = count_segments(&out[i]);
+        *max_sums = n > *max_sums ? n : *max_sums;
         total += 16 + out[i].nold + 4 * n; /* bounded: as above */
     }
     return total;
 }
 
-static ckpt_status put_all(struct outgoing *o, uint64_t inode, const struct patches *p, ckpt_error *err)
+static ckpt_status add_journal(struct journal_writer *o, uint64_t inode, const struct patches *p,
+                               ckpt_error *err)
 {
     struct piece at[PATCHES_MAX];
-    uint64_t most, total = pieces(p, at, &most);
+    uint64_t max_sums, total = plan_pieces(p, at, &max_sums);
     if (total > JOURNAL_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an undo journal of {%llu} bytes; {=%u} at most",
                     (unsigned long long)total, JOURNAL_MAX);
-    o->bytes = malloc(2 * WINDOW + (size_t)most * 4); /* bounded: by the journal's length */
+    o->bytes = malloc(2 * WINDOW + (size_t)max_sums * 4); /* bounded: by the journal's length */
     if (!o->bytes)
         return fail_memory(err);
-    put(o, MAGIC, 8);
-    put_number(o, 1, 4);
-    put_number(o, p->n, 4);
-    put_number(o, inode, 8);
-    put_number(o, p->old_size, 8);
-    put_number(o, p->new_size, 8);
-    put_number(o, total, 8);
+    add_bytes(o, SIGNATURE, 8);
+    add_number(o, 1, 4);
+    add_number(o, p->n, 4);
+    add_number(o, inode, 8);
+    add_number(o, p->old_size, 8);
+    add_number(o, p->new_size, 8);
+    add_number(o, total, 8);
     for (size_t i = 0; i < p->n; i++)
-        CKPT_TRY(put_piece(o, &at[i], (const unsigned char *)p->at[i].bytes.ptr, err));
-    put_number(o, o->crc, 4);
-    flush(o);
+        CKPT_TRY(add_piece(o, &at[i], (const unsigned char *)p->at[i].bytes.ptr, err));
+    add_number(o, o->crc, 4);
+    flush_bytes(o);
     return CKPT_OK;
 }
 
-ckpt_status journal_put(int to, int *why, int fd, uint64_t inode, const struct patches *p, ckpt_error *err)
+ckpt_status journal_write(int to, int *why, int fd, uint64_t inode, const struct patches *p, ckpt_error *err)
 {
-    struct outgoing o = {.to = to, .from = fd};
-    ckpt_status st = put_all(&o, inode, p, err);
+    struct journal_writer o = {.to = to, .from = fd};
+    ckpt_status st = add_journal(&o, inode, p, err);
     free(o.bytes);
-    *why = o.why;
+    *why = o.write_errno;
     return st;
 }

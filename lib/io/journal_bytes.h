@@ -1,4 +1,4 @@
-/* journal_bytes.h - the undo journal itself: its bytes written, taken apart, held against a file. */
+/* journal_bytes.h - the bytes of an undo journal: written, parsed, compared with the file. */
 #ifndef IO_JOURNAL_BYTES_H
 #define IO_JOURNAL_BYTES_H
 
@@ -8,40 +8,42 @@
 
 #define JOURNAL_MAX (1u << 30)
 
+/* A range of the file that is changed. */
 struct piece {
     uint64_t at;
-    size_t n, nold;
-    const unsigned char *old, *sums;
+    size_t n, nold;                  /* bytes; how many of them the old file had */
+    const unsigned char *old, *sums; /* NOLD old bytes; a sum for each segment, see journal_bytes.c */
 };
 
 enum journal_kind {
     JOURNAL_NONE,
-    JOURNAL_ALIEN,   /* somebody's file that has the name of a journal */
-    JOURNAL_UNTRUSTED, /* anybody may have written it */
-    JOURNAL_DAMAGED, /* a journal, and not as it was written */
-    JOURNAL_STRANGE, /* whole, and not of this version */
-    JOURNAL_FALSE,   /* whole, and what no edit leaves */
-    JOURNAL_WHOLE,
+    JOURNAL_UNRELATED,     /* another file with the name of a journal */
+    JOURNAL_UNTRUSTED,     /* other users may have written it */
+    JOURNAL_DAMAGED,       /* was a journal, and changed since */
+    JOURNAL_OTHER_VERSION, /* intact, of another version of ckpt */
+    JOURNAL_INVALID,       /* intact, but no edit leaves such a journal */
+    JOURNAL_VALID,
 };
 
 /* A journal in memory. */
 struct journal {
     unsigned char *bytes;
     uint64_t inode, old_size, new_size;
-    struct piece at[PATCHES_MAX];
+    struct piece pieces[PATCHES_MAX];
     size_t n;
     const char *distrust; /* JOURNAL_UNTRUSTED: why */
-    bool secret;          /* … because it may not be read */
-    struct stat st;       /* of the file that it is */
+    bool unreadable;      /* … and the reason is that we may not read it */
+    struct stat st;       /* of the journal */
 };
 
-/* journal_parse - J from its SIZE bytes. */
+/* journal_parse - parses the SIZE bytes of J. */
 enum journal_kind journal_parse(struct journal *j, size_t size);
-/* journal_piece - clears of *OLD, *NEW and *FITS what NOW, all GOT bytes that FILE has of P, is not. */
-void journal_piece(const struct piece *p, const unsigned char *now, size_t got, bool *old, bool *new,
-                   bool *fits);
-/* journal_put - writes the journal for the patches P of the file INODE, open as FD, to TO. *WHY is 0, or the
- * errno of what TO did not take. */
-ckpt_status journal_put(int to, int *why, int fd, uint64_t inode, const struct patches *p, ckpt_error *err);
+/* journal_compare_piece - compares NOW, the GOT bytes that the file has of P: clears *OLD unless they are
+ * the old ones, *NEW unless they are the new ones, *FITS unless each sector is one or the other. */
+void journal_compare_piece(const struct piece *p, const unsigned char *now, size_t got, bool *old, bool *new,
+                           bool *fits);
+/* journal_write - writes the journal for the patches P of the file INODE, open as FD, to TO. *WHY is 0, or
+ * the errno of a failed write to TO. */
+ckpt_status journal_write(int to, int *why, int fd, uint64_t inode, const struct patches *p, ckpt_error *err);
 
 #endif

@@ -8,21 +8,21 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define MOST_THREADS 256u
-#define USUAL_MOST   4u
-#define IDLE_NS      100000000L
+#define MAX_THREADS         256u
+#define DEFAULT_MAX_THREADS 4u
+#define IDLE_INTERVAL_NS    100000000L
 
-/* Tasks that one thread has before it: [next, end). */
+/* The tasks that one thread has left: [next, end). */
 struct share {
     size_t next, end;
 };
 
 struct pool {
     const struct pool_job *job;
-    struct share shares[MOST_THREADS];
+    struct share shares[MAX_THREADS];
     unsigned threads, busy;
     pthread_mutex_t lock; /* shares, busy, err */
-    pthread_cond_t quiet; /* a thread has nothing left to do */
+    pthread_cond_t quiet; /* a thread has run out of tasks */
     atomic_size_t failed; /* lowest task that failed; SIZE_MAX: none */
     atomic_bool cancelled;
     ckpt_error *err; /* of that task */
@@ -37,9 +37,9 @@ unsigned pool_threads(unsigned wanted)
 {
     cpu_set_t set;
     if (wanted)
-        return wanted < MOST_THREADS ? wanted : MOST_THREADS;
+        return wanted < MAX_THREADS ? wanted : MAX_THREADS;
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n < 1 ? 1 : (unsigned)n < USUAL_MOST ? (unsigned)n : USUAL_MOST;
+    return n < 1 ? 1 : (unsigned)n < DEFAULT_MAX_THREADS ? (unsigned)n : DEFAULT_MAX_THREADS;
 }
 
 bool pool_stopped(const struct pool *p, size_t i)
@@ -50,32 +50,32 @@ bool pool_stopped(const struct pool *p, size_t i)
 
 void pool_cancel(struct pool *p) { atomic_store(&p->cancelled, true); }
 
-static double weight_of(const struct pool_job *j, size_t i)
+static double get_weight(const struct pool_job *j, size_t i)
 {
     return (double)(j->weight ? j->weight[i] : j->weigh(j->user, i));
 }
 
-/* deal - neighbours to each thread, so that all have about the same weight. */
-static void deal(struct pool *p)
+/* assign_shares - each thread gets a run of consecutive tasks of about the same total weight. */
+static void assign_shares(struct pool *p)
 {
     const struct pool_job *j = p->job;
-    double total = 0, sum = 0, next = j->n ? weight_of(j, 0) : 0;
+    double total = 0, sum = 0, next = j->n ? get_weight(j, 0) : 0;
     size_t at = 0;
     for (size_t i = 0; i < j->n; i++)
-        total += weight_of(j, i);
+        total += get_weight(j, i);
     for (unsigned w = 0; w < p->threads; w++) {
         p->shares[w].next = at;
         double upto = total * (w + 1) / p->threads;
         while (at < j->n && (w + 1 == p->threads || sum + next / 2 <= upto)) {
             sum += next;
-            next = ++at < j->n ? weight_of(j, at) : 0;
+            next = ++at < j->n ? get_weight(j, at) : 0;
         }
         p->shares[w].end = at;
     }
 }
 
-/* help - takes half of what the thread with the most tasks has left. */
-static bool help(struct pool *p, struct share *mine)
+/* steal_tasks - moves half of the remaining tasks of the thread that has the most to MINE. */
+static bool steal_tasks(struct pool *p, struct share *mine)
 {
     struct share *most = mine;
     for (unsigned w = 0; w < p->threads; w++)
@@ -90,11 +90,11 @@ static bool help(struct pool *p, struct share *mine)
     return true;
 }
 
-static bool take(struct pool *p, unsigned number, size_t *task)
+static bool take_task(struct pool *p, unsigned number, size_t *task)
 {
     pthread_mutex_lock(&p->lock);
     struct share *mine = &p->shares[number];
-    bool any = mine->next < mine->end || help(p, mine);
+    bool any = mine->next < mine->end || steal_tasks(p, mine);
     if (any)
         *task = mine->next++;
     pthread_mutex_unlock(&p->lock);
@@ -111,10 +111,10 @@ static void note_failure(struct pool *p, size_t task, const ckpt_error *err)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void work(struct pool *p, unsigned number)
+static void run_tasks(struct pool *p, unsigned number)
 {
     size_t task;
-    while (take(p, number, &task)) {
+    while (take_task(p, number, &task)) {
         ckpt_error err = {.offset = CKPT_NO_OFFSET};
         if (pool_stopped(p, task))
             continue;
@@ -125,11 +125,11 @@ static void work(struct pool *p, unsigned number)
     }
 }
 
-static void *helper(void *arg)
+static void *run_worker(void *arg)
 {
     struct worker *w = arg;
     struct pool *p = w->p;
-    work(p, w->number);
+    run_tasks(p, w->number);
     pthread_mutex_lock(&p->lock);
     p->busy--;
     pthread_cond_signal(&p->quiet);
@@ -137,24 +137,24 @@ static void *helper(void *arg)
     return NULL;
 }
 
-/* start - a thread that no signal is delivered to: they are for the caller's own. */
-static bool start(struct worker *w, pthread_t *thread)
+/* start_thread - all signals are blocked in the new thread: they are delivered to the caller's threads. */
+static bool start_thread(struct worker *w, pthread_t *thread)
 {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    bool ok = pthread_create(thread, NULL, helper, w) == 0;
+    bool ok = pthread_create(thread, NULL, run_worker, w) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return ok;
 }
 
-static void wait_for_helpers(struct pool *p)
+static void wait_for_workers(struct pool *p)
 {
     pthread_mutex_lock(&p->lock);
     while (p->busy) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += IDLE_NS;
+        until.tv_nsec += IDLE_INTERVAL_NS;
         if (until.tv_nsec >= 1000000000L) {
             until.tv_nsec -= 1000000000L;
             until.tv_sec++;
@@ -173,13 +173,13 @@ static void wait_for_helpers(struct pool *p)
  * its share to the others. */
 static void run_threads(struct pool *p)
 {
-    pthread_t ids[MOST_THREADS];
-    struct worker workers[MOST_THREADS];
+    pthread_t ids[MAX_THREADS];
+    struct worker workers[MAX_THREADS];
     unsigned started = 0;
     p->busy = p->threads - 1;
     for (unsigned w = 1; w < p->threads; w++) {
         workers[w] = (struct worker){p, w};
-        if (start(&workers[w], &ids[started])) {
+        if (start_thread(&workers[w], &ids[started])) {
             started++;
             continue;
         }
@@ -187,8 +187,8 @@ static void run_threads(struct pool *p)
         p->busy--;
         pthread_mutex_unlock(&p->lock);
     }
-    work(p, 0);
-    wait_for_helpers(p);
+    run_tasks(p, 0);
+    wait_for_workers(p);
     for (unsigned w = 0; w < started; w++)
         pthread_join(ids[w], NULL);
 }
@@ -206,7 +206,7 @@ ckpt_status pool_run(const struct pool_job *job, ckpt_error *err)
     pthread_cond_init(&p->quiet, NULL);
     atomic_init(&p->failed, SIZE_MAX);
     atomic_init(&p->cancelled, false);
-    deal(p);
+    assign_shares(p);
     run_threads(p);
     ckpt_status st = CKPT_OK;
     if (atomic_load(&p->failed) != SIZE_MAX)

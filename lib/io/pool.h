@@ -1,5 +1,5 @@
-/* pool.h - independent tasks on several threads, with the outcome of one: of
- * all failures the one that a single thread would have met first is reported. */
+/* pool.h - runs independent tasks on several threads, with the outcome of one thread: of
+ * all failures, the one that a single thread would have met first is reported. */
 #ifndef IO_POOL_H
 #define IO_POOL_H
 
@@ -8,7 +8,7 @@
 struct pool;
 
 struct pool_job {
-    size_t n;               /* tasks, in the order in which one thread does them */
+    size_t n;               /* tasks, in the order in which one thread would run them */
     const uint64_t *weight; /* of each, such as its bytes … */
     uint64_t (*weigh)(void *user, size_t i); /* … or where that is NULL */
     unsigned threads;       /* by pool_threads */
@@ -21,14 +21,14 @@ struct pool_job {
 };
 
 /* pool_threads - how many threads to use when WANTED are asked for: 0 means as
- * many as there are processors, at most 4, beyond which disks are not faster. */
+ * many as there are processors, but at most 4: more did not read faster. */
 unsigned pool_threads(unsigned wanted);
-/* pool_run - does all tasks. Each thread begins with a share of neighbours, so
- * that files are read in long runs, and then helps the others. ERR is never NULL. */
+/* pool_run - runs all tasks. Each thread starts with consecutive tasks, so that files
+ * are read in long runs, and then steals from the others. ERR is never NULL. */
 ckpt_status pool_run(const struct pool_job *job, ckpt_error *err);
-/* pool_stopped - is there no use in going on with task I? */
+/* pool_stopped - has an earlier task than I failed, or was the job cancelled? */
 bool pool_stopped(const struct pool *p, size_t i);
-/* pool_cancel - ends it all: pool_run returns CKPT_ECANCELLED. */
+/* pool_cancel - starts no further task: pool_run returns CKPT_ECANCELLED. */
 void pool_cancel(struct pool *p);
 
 #endif

@@ -1,5 +1,5 @@
-/* reader.c - see reader.h. The window begins small and doubles while reading
- * goes on where it stopped, so that hopping over data costs little. */
+/* reader.c - see reader.h. The window starts small and grows while reads
+ * are consecutive, so that skipping over data costs little. */
 #include "io/reader.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "base/cursor.h"
 
-#define FIRST_FILL 4096u
+#define FIRST_READ 4096u
 
 ckpt_status reader_init(reader *r, source *src, uint64_t pos, uint64_t end, ckpt_error *err)
 {
@@ -32,15 +32,15 @@ void reader_free(reader *r)
     r->win_len = 0;
 }
 
-/* in_window - bytes of the window from r->pos on. */
+/* in_window - number of bytes in the window from r->pos on. */
 static size_t in_window(const reader *r)
 {
     uint64_t into = r->pos - r->win_pos;
     return r->pos >= r->win_pos && into < r->win_len ? r->win_len - (size_t)into : 0;
 }
 
-/* enough - latches a failure unless N bytes are left. */
-static bool enough(reader *r, uint64_t n)
+/* require_bytes - latches a failure unless N bytes are left. */
+static bool require_bytes(reader *r, uint64_t n)
 {
     if (r->status != CKPT_OK)
         return false;
@@ -54,7 +54,7 @@ static bool enough(reader *r, uint64_t n)
 static size_t fill_size(const reader *r, size_t n)
 {
     bool onward = r->win_len && r->pos >= r->win_pos && r->pos - r->win_pos <= r->win_len;
-    size_t size = onward ? 4 * r->win_len : FIRST_FILL;
+    size_t size = onward ? 4 * r->win_len : FIRST_READ;
     if (size < n)
         size = n;
     if (size > READER_WINDOW)
@@ -62,8 +62,8 @@ static size_t fill_size(const reader *r, size_t n)
     return size < r->end - r->pos ? size : (size_t)(r->end - r->pos);
 }
 
-/* fill - brings N bytes at r->pos, which exist, into the window. */
-static bool fill(reader *r, size_t n)
+/* fill_window - reads the N bytes at r->pos, which must exist, into the window. */
+static bool fill_window(reader *r, size_t n)
 {
     if (in_window(r) >= n)
         return true;
@@ -76,7 +76,7 @@ static bool fill(reader *r, size_t n)
 
 const unsigned char *reader_peek(reader *r, size_t n)
 {
-    if (!enough(r, n))
+    if (!require_bytes(r, n))
         return NULL;
     if (n > READER_WINDOW) {
         r->status = fail(r->err, CKPT_EUSAGE, source_pos(r->src, r->pos), "%zu bytes are more than a window",
@@ -85,7 +85,7 @@ const unsigned char *reader_peek(reader *r, size_t n)
     }
     if (n == 0)
         return r->win;
-    return fill(r, n) ? r->win + (r->pos - r->win_pos) : NULL;
+    return fill_window(r, n) ? r->win + (r->pos - r->win_pos) : NULL;
 }
 
 const unsigned char *reader_take(reader *r, size_t n)
@@ -110,7 +110,7 @@ uint64_t reader_u64(reader *r)
 
 bool reader_skip(reader *r, uint64_t n)
 {
-    if (!enough(r, n))
+    if (!require_bytes(r, n))
         return false;
     r->pos += n;
     return true;

@@ -1,6 +1,6 @@
 /* reader.h - forward reading of a source through a 256 KiB window: the cursor
  * for bytes that are not in memory. Like the cursor it latches its first
- * failure, and keeps the error. */
+ * failure: every later call fails with the same error. */
 #ifndef IO_READER_H
 #define IO_READER_H
 

@@ -1,4 +1,4 @@
-/* renameat2.h - renameat2(2) where the C library has none, as musl before 1.2.5. */
+/* renameat2.h - renameat2(2) for C libraries without it, such as musl before 1.2.5. */
 #ifndef IO_RENAMEAT2_H
 #define IO_RENAMEAT2_H
 

@@ -1,4 +1,4 @@
-/* sink.c - the checks in front of every kind of sink. */
+/* sink.c - checks the arguments before any kind of sink is called. */
 #include <inttypes.h>
 
 #include "base/checked.h"
@@ -6,17 +6,17 @@
 
 ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err) { return s->ops->reserve(s, size, err); }
 
-static ckpt_status grown(const sink *s, uint64_t n, uint64_t *len, ckpt_error *err)
+static ckpt_status grow_length(const sink *s, uint64_t n, uint64_t *len, ckpt_error *err)
 {
     if (checked_add(s->len, n, len) && *len <= INT64_MAX)
         return CKPT_OK;
-    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "no file can hold this much");
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the output would exceed the largest file size");
 }
 
 ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 {
     uint64_t len = 0;
-    CKPT_TRY(grown(s, n, &len, err));
+    CKPT_TRY(grow_length(s, n, &len, err));
     if (n)
         CKPT_TRY(s->ops->write(s, bytes, n, err));
     s->len = len;
@@ -26,14 +26,14 @@ ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 ckpt_status sink_skip(sink *s, uint64_t n, ckpt_error *err)
 {
     uint64_t len = 0;
-    CKPT_TRY(grown(s, n, &len, err));
+    CKPT_TRY(grow_length(s, n, &len, err));
     if (n)
         CKPT_TRY(s->ops->skip(s, n, err));
     s->len = len;
     return CKPT_OK;
 }
 
-static ckpt_status inside(const sink *s, uint64_t off, size_t n, ckpt_error *err)
+static ckpt_status require_written(const sink *s, uint64_t off, size_t n, ckpt_error *err)
 {
     return range_within(off, n, s->len)
                ? CKPT_OK
@@ -43,7 +43,7 @@ static ckpt_status inside(const sink *s, uint64_t off, size_t n, ckpt_error *err
 
 ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
 {
-    CKPT_TRY(inside(s, off, n, err));
+    CKPT_TRY(require_written(s, off, n, err));
     return n ? s->ops->patch(s, off, bytes, n, err) : CKPT_OK;
 }
 
@@ -72,7 +72,7 @@ uint64_t sink_tell(const sink *s) { return s->len; }
 
 ckpt_status sink_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    CKPT_TRY(inside(s, off, n, err));
+    CKPT_TRY(require_written(s, off, n, err));
     return n ? s->ops->read(s, off, out, n, err) : CKPT_OK;
 }
 

@@ -9,46 +9,53 @@
 
 typedef struct sink sink;
 
-/* Files that are of use only together: each one's commit makes it whole, none is
- * in its place before sink_batch_commit. Zero: empty. */
+/* Files that are useful only together: the commit of each completes it, and none is
+ * visible before sink_batch_commit. Zero: empty. */
 struct sink_batch {
     sink *first, *last;
-    size_t n; /* each holds two descriptors */
+    size_t n;                  /* files; each keeps two descriptors open */
     struct temp_tidied tidied; /* the folder of all or most of them */
 };
 
 struct sink_options {
     bool force;   /* an existing target may be replaced */
     bool no_sync; /* leave out the fsyncs */
-    /* notice - hears of what the new file could not take over from the old one; may be NULL. */
+    /* notice - called for each attribute of the old file that the new one cannot have; may be NULL. */
     void (*notice)(void *user, const char *fmt, ...);
     void *user;
-    struct sink_batch *batch; /* NULL: in its place on commit; else regular targets wait there */
+    struct sink_batch *batch; /* NULL: visible on commit; else regular targets wait there */
 };
 
 /* sink_file - "-" is standard output, spooled and copied on commit. The target
  * must not exist unless force; its mode, owner and xattrs carry over then, and
  * a symlink is followed to the file it names. */
 ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **out, ckpt_error *err);
-/* sink_mem - collects at most MAX bytes; see sink_mem_view. */
-ckpt_status sink_mem(size_t max, sink **out, ckpt_error *err);
+/* sink_fd - the descriptor FD, from its position: spooled, and copied there on commit. FD stays open. */
+ckpt_status sink_fd(int fd, const struct sink_options *opts, sink **out, ckpt_error *err);
+/* Bytes to be freed by free(). */
+struct sink_bytes {
+    void *data;
+    size_t n;
+};
+/* sink_mem - keeps at most MAX bytes in memory, which commit moves to TO (may be NULL); see sink_mem_view. */
+ckpt_status sink_mem(size_t max, struct sink_bytes *to, sink **out, ckpt_error *err);
 ckpt_str sink_mem_view(const sink *s);
 
-/* sink_reserve - SIZE bytes will come; a full disk is found out now. */
+/* sink_reserve - reserves SIZE bytes, so that a full disk is noticed now. */
 ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err);
 ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err);
 /* sink_skip - the next N bytes are written by sink_patch. */
 ckpt_status sink_skip(sink *s, uint64_t n, ckpt_error *err);
-/* sink_patch - overwrites bytes already written or skipped. Several threads may, each
- * other bytes, while nobody uses S otherwise. */
+/* sink_patch - overwrites bytes already written or skipped. Several threads may patch
+ * different bytes at a time, while no other call uses S. */
 ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err);
-/* SINK_PAGE - bytes that are cloned begin at a multiple of it, here and there. */
+/* SINK_PAGE - cloned ranges begin at a multiple of it, in the source and in the sink. */
 #define SINK_PAGE 4096u
-/* SINK_CLONE_LEAST - fewer bytes are copied sooner than shared. */
+/* SINK_CLONE_LEAST - fewer bytes are copied faster than shared. */
 #define SINK_CLONE_LEAST (1u << 20)
 /* sink_clone - N bytes at OFF, skipped before, become those at FROM of the file FD, by
- * sharing its blocks; all three are multiples of SINK_PAGE. False: not on this file
- * system, or not between these; they are as they were. Threads as with sink_patch. */
+ * sharing its blocks; all three are multiples of SINK_PAGE. False: this file
+ * system, or this pair of them, cannot; nothing changed. Threads as with sink_patch. */
 bool sink_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n);
 /* sink_tell - bytes written so far = offset of the next. */
 uint64_t sink_tell(const sink *s);
@@ -57,15 +64,15 @@ ckpt_status sink_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *er
 /* sink_commit - flushes, syncs and renames; S is freed whatever happens, and
  * after a failure the target is as it was. */
 ckpt_status sink_commit(sink *s, ckpt_error *err);
-/* sink_abort - nothing happened: removes the temporary, frees S. NULL allowed. */
+/* sink_abort - removes the temporary, leaves the target alone, frees S. NULL allowed. */
 void sink_abort(sink *s);
-/* sink_end - sink_commit where ST, which came of writing S, is CKPT_OK, else sink_abort and ST. */
+/* sink_end - sink_commit if ST, the result of writing S, is CKPT_OK, else sink_abort; returns ST then. */
 ckpt_status sink_end(sink *s, ckpt_status st, ckpt_error *err);
-/* sink_file_bytes - all of BYTES as the file PATH. */
+/* sink_file_bytes - writes BYTES as the file PATH. */
 ckpt_status sink_file_bytes(const char *path, const struct sink_options *opts, ckpt_str bytes,
                             ckpt_error *err);
-/* sink_batch_commit - puts all in their places, in the order of their commits, and
- * empties B. After a failure the first *PLACED are there and the others never were. */
+/* sink_batch_commit - moves all files into place, in the order of their commits, and
+ * empties B. After a failure the first *PLACED are there and the others are gone. */
 ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *err);
 void sink_batch_abort(struct sink_batch *b);
 /* sink_emergency - async-signal-safe: unlinks every temporary now open. */

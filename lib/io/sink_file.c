@@ -1,4 +1,4 @@
-/* sink_file.c - output to a path, standard output, a pipe or a device. A file
+/* sink_file.c - output to a path, standard output, a pipe, a device, a given descriptor. A file
  * appears whole or not at all; the others get their bytes on commit, from an
  * unlinked temporary file, so that a failure before it leaves them untouched. */
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <linux/fs.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -24,24 +25,25 @@ struct file_sink {
     sink s;
     struct temp temp; /* of a regular target */
     int fd;           /* temp.fd, or the spool of a stream */
-    int to;           /* stream: where the bytes go on commit; -1: regular target */
+    int stream;       /* descriptor that gets the bytes on commit; -1: regular target */
+    bool keep_open;   /* STREAM is not closed */
     char *path;       /* as the caller spells it */
-    char *target;     /* symlinks followed; its folder and, behind the last '/', its name */
-    struct sink_options o;
+    char *target;     /* symlinks followed; its folder and, after the last '/', its name */
+    struct sink_options opts;
     struct file_sink *next; /* in its batch */
-    bool existed; /* and OLD describes it */
+    bool existed;           /* there was such a file: see OLD */
     atomic_bool broken;   /* a write failed: no commit */
-    atomic_bool no_clone; /* the file system cannot, or not from where it was asked */
+    atomic_bool no_clone; /* a clone failed once: do not try again */
     struct stat old;
     uint64_t reserved;
-    uint64_t flushed; /* bytes in the file; those behind are in BLOCK */
-    size_t held;      /* bytes in BLOCK */
+    uint64_t flushed; /* bytes in the file; those after it are in BLOCK */
+    size_t block_len; /* bytes in BLOCK */
     unsigned char *block;
 };
 
 static struct file_sink *file_of(sink *s) { return (struct file_sink *)s; }
 
-static ckpt_status full_hint(const struct file_sink *f, uint64_t need, ckpt_status st, ckpt_error *err)
+static ckpt_status hint_free_space(const struct file_sink *f, uint64_t need, ckpt_status st, ckpt_error *err)
 {
     struct statvfs v;
     uint64_t left;
@@ -52,17 +54,17 @@ static ckpt_status full_hint(const struct file_sink *f, uint64_t need, ckpt_stat
     return st;
 }
 
-static ckpt_status broke(struct file_sink *f, const char *doing, ckpt_error *err)
+static ckpt_status fail_write(struct file_sink *f, const char *doing, ckpt_error *err)
 {
     int why = errno;
     f->broken = true;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot %s", doing);
     errno = why;
-    return full_hint(f, f->reserved > f->s.len ? f->reserved : f->s.len, st, err);
+    return hint_free_space(f, f->reserved > f->s.len ? f->reserved : f->s.len, st, err);
 }
 
-/* free_space - for file systems that cannot reserve: is there room now? */
-static bool free_space(int fd, uint64_t size)
+/* has_free_space - for file systems that cannot reserve: is there enough room now? */
+static bool has_free_space(int fd, uint64_t size)
 {
     struct statvfs v;
     if (fstatvfs(fd, &v) != 0 || v.f_blocks == 0 || v.f_frsize == 0 || size / v.f_frsize < v.f_bavail)
@@ -71,13 +73,13 @@ static bool free_space(int fd, uint64_t size)
     return false;
 }
 
-static bool reserve(int fd, uint64_t size)
+static bool reserve_space(int fd, uint64_t size)
 {
     if (size > INT64_MAX) {
         errno = EFBIG;
         return false;
     }
-    /* A file system may hand out all it has before it finds that this is not enough. */
+    /* Some file systems allocate all they have before they notice that it is not enough. */
     struct statvfs v;
     struct stat st;
     if (fstatvfs(fd, &v) == 0 && v.f_blocks && v.f_frsize && fstat(fd, &st) == 0 &&
@@ -91,7 +93,7 @@ static bool reserve(int fd, uint64_t size)
         if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT || errno == EIO)
             return false;
         if (errno != EINTR)
-            return free_space(fd, size);
+            return has_free_space(fd, size);
     }
 }
 
@@ -99,27 +101,27 @@ static ckpt_status file_reserve(sink *s, uint64_t size, ckpt_error *err)
 {
     struct file_sink *f = file_of(s);
     f->reserved = size > f->reserved ? size : f->reserved;
-    if (reserve(f->fd, size))
+    if (reserve_space(f->fd, size))
         return CKPT_OK;
     int why = errno;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot reserve %" PRIu64 " bytes for the output", size);
     errno = why;
-    return full_hint(f, size, st, err);
+    return hint_free_space(f, size, st, err);
 }
 
-static ckpt_status put(struct file_sink *f, const void *bytes, size_t n, ckpt_error *err)
+static ckpt_status write_bytes(struct file_sink *f, const void *bytes, size_t n, ckpt_error *err)
 {
     if (!fd_pwrite(f->fd, bytes, n, f->flushed))
-        return broke(f, "write", err);
+        return fail_write(f, "write", err);
     f->flushed += n;
     return CKPT_OK;
 }
 
-static ckpt_status flush(struct file_sink *f, ckpt_error *err)
+static ckpt_status flush_block(struct file_sink *f, ckpt_error *err)
 {
-    size_t n = f->held;
-    f->held = 0;
-    return n ? put(f, f->block, n, err) : CKPT_OK;
+    size_t n = f->block_len;
+    f->block_len = 0;
+    return n ? write_bytes(f, f->block, n, err) : CKPT_OK;
 }
 
 static ckpt_status file_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
@@ -127,23 +129,23 @@ static ckpt_status file_write(sink *s, const void *bytes, size_t n, ckpt_error *
     struct file_sink *f = file_of(s);
     const unsigned char *p = bytes;
     while (n) {
-        size_t part = FD_CHUNK - f->held < n ? FD_CHUNK - f->held : n;
-        if (part == FD_CHUNK) {
-            CKPT_TRY(put(f, p, part, err));
+        size_t chunk = FD_CHUNK - f->block_len < n ? FD_CHUNK - f->block_len : n;
+        if (chunk == FD_CHUNK) {
+            CKPT_TRY(write_bytes(f, p, chunk, err));
         } else {
-            memcpy(f->block + f->held, p, part);
-            f->held += part;
-            if (f->held == FD_CHUNK)
-                CKPT_TRY(flush(f, err));
+            memcpy(f->block + f->block_len, p, chunk);
+            f->block_len += chunk;
+            if (f->block_len == FD_CHUNK)
+                CKPT_TRY(flush_block(f, err));
         }
-        p += part;
-        n -= part;
+        p += chunk;
+        n -= chunk;
     }
     return CKPT_OK;
 }
 
-/* in_file - how many of N bytes at OFF are in the file already, not in BLOCK. */
-static size_t in_file(const struct file_sink *f, uint64_t off, size_t n)
+/* count_in_file - how many of the N bytes at OFF have left BLOCK for the file. */
+static size_t count_in_file(const struct file_sink *f, uint64_t off, size_t n)
 {
     uint64_t there = off < f->flushed ? f->flushed - off : 0;
     return there < n ? (size_t)there : n;
@@ -152,7 +154,7 @@ static size_t in_file(const struct file_sink *f, uint64_t off, size_t n)
 static ckpt_status file_skip(sink *s, uint64_t n, ckpt_error *err)
 {
     struct file_sink *f = file_of(s);
-    CKPT_TRY(flush(f, err));
+    CKPT_TRY(flush_block(f, err));
     f->flushed += n; /* bounded: a file's size, by sink_skip */
     return CKPT_OK;
 }
@@ -160,15 +162,15 @@ static ckpt_status file_skip(sink *s, uint64_t n, ckpt_error *err)
 static ckpt_status file_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
 {
     struct file_sink *f = file_of(s);
-    size_t first = in_file(f, off, n);
+    size_t first = count_in_file(f, off, n);
     if (first && !fd_pwrite(f->fd, bytes, first, off))
-        return broke(f, "write", err);
+        return fail_write(f, "write", err);
     if (n > first)
         memcpy(f->block + (off + first - f->flushed), (const char *)bytes + first, n - first);
     return CKPT_OK;
 }
 
-/* file_clone - what one answer says of the file systems is not asked twice. */
+/* file_clone - after the first failure no other clone is tried: the file systems will not change. */
 static bool file_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n)
 {
     struct file_sink *f = file_of(s);
@@ -184,9 +186,9 @@ static bool file_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n)
 static ckpt_status file_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     struct file_sink *f = file_of(s);
-    size_t first = in_file(f, off, n), got = 0;
+    size_t first = count_in_file(f, off, n), got = 0;
     if (first && !fd_pread(f->fd, out, first, off, &got))
-        return broke(f, "read back what was written", err);
+        return fail_write(f, "read back what was written", err);
     if (got < first)
         return fail(err, CKPT_ECHANGED, off + got, "bytes that were written cannot be read back");
     if (n > first)
@@ -197,8 +199,8 @@ static ckpt_status file_read(sink *s, uint64_t off, void *out, size_t n, ckpt_er
 static void file_abort(sink *s)
 {
     struct file_sink *f = file_of(s);
-    if (f->to >= 0 && f->to != STDOUT_FILENO)
-        close(f->to);
+    if (f->stream >= 0 && !f->keep_open)
+        close(f->stream);
     if (f->fd >= 0 && f->fd != f->temp.fd)
         close(f->fd);
     temp_close(&f->temp);
@@ -208,8 +210,8 @@ static void file_abort(sink *s)
     free(f);
 }
 
-/* copy_xattrs - those that can be had. The ones that hold a hash of the content
- * would be wrong for the new one. */
+/* copy_xattrs - those that can be read and set, except hashes of the content, which
+ * would be wrong for the new file. */
 static void copy_xattrs(const char *from, int to, char block[FD_CHUNK])
 {
     enum { MOST = 65536 }; /* of a list and of a value: the kernel's own limit */
@@ -225,23 +227,23 @@ static void copy_xattrs(const char *from, int to, char block[FD_CHUNK])
     }
 }
 
-/* tell_owner - says whose the new file is, where it is not the old one's owner. */
-static void tell_owner(const struct file_sink *f)
+/* report_new_owner - reports the owner and group of the new file where they are not the old ones. */
+static void report_new_owner(const struct file_sink *f)
 {
     struct stat now;
-    if (!f->o.notice || fstat(f->fd, &now) != 0)
+    if (!f->opts.notice || fstat(f->fd, &now) != 0)
         return;
     if (now.st_uid != f->old.st_uid)
-        f->o.notice(f->o.user, "%s: its owner, user %u, could not be kept; it belongs to user %u now",
-                    f->path, (unsigned)f->old.st_uid, (unsigned)now.st_uid);
+        f->opts.notice(f->opts.user, "%s: its owner, user %u, could not be kept; it belongs to user %u now",
+                       f->path, (unsigned)f->old.st_uid, (unsigned)now.st_uid);
     if (now.st_gid != f->old.st_gid)
-        f->o.notice(f->o.user, "%s: its group %u could not be kept; it has group %u now", f->path,
-                    (unsigned)f->old.st_gid, (unsigned)now.st_gid);
+        f->opts.notice(f->opts.user, "%s: its group %u could not be kept; it has group %u now", f->path,
+                       (unsigned)f->old.st_gid, (unsigned)now.st_gid);
 }
 
-/* keep_attributes - the new file becomes what the old one was to everybody but
- * its readers. What this user may not set stays as it is: never a reason to
- * lose the output. A changed owner must not inherit set-user-id. */
+/* keep_attributes - gives the new file the owner, mode and xattrs of the old one. What this
+ * user may not set stays as it is: that is no reason to lose the output. A changed
+ * owner must not inherit set-user-id. */
 static void keep_attributes(const struct file_sink *f)
 {
     mode_t mode = f->old.st_mode & 07777;
@@ -252,25 +254,25 @@ static void keep_attributes(const struct file_sink *f)
     }
     copy_xattrs(f->target, f->fd, (char *)f->block); /* empty by now */
     (void)!fchmod(f->fd, mode);
-    tell_owner(f);
+    report_new_owner(f);
 }
 
-/* settle - everything is in the file and the file has its exact size. Closing a
- * duplicate makes network file systems report what a close would. */
-static ckpt_status settle(struct file_sink *f, ckpt_error *err)
+/* finish_file - writes what is left and sets the exact size. Closing a duplicate makes
+ * network file systems report the errors of a close. */
+static ckpt_status finish_file(struct file_sink *f, ckpt_error *err)
 {
     if (f->broken)
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "an earlier write failed");
-    CKPT_TRY(flush(f, err));
+    CKPT_TRY(flush_block(f, err));
     if (f->reserved > f->s.len && ftruncate(f->fd, (off_t)f->s.len) != 0)
-        return broke(f, "set the size of the output", err);
-    if (f->to < 0 && !f->o.no_sync && fsync(f->fd) != 0)
-        return broke(f, "flush the output to disk", err);
+        return fail_write(f, "set the size of the output", err);
+    if (f->stream < 0 && !f->opts.no_sync && fsync(f->fd) != 0)
+        return fail_write(f, "flush the output to disk", err);
     int twin = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
-    return twin >= 0 && close(twin) != 0 ? broke(f, "finish the output", err) : CKPT_OK;
+    return twin >= 0 && close(twin) != 0 ? fail_write(f, "finish the output", err) : CKPT_OK;
 }
 
-static ckpt_status exists(const struct file_sink *f, ckpt_error *err)
+static ckpt_status fail_exists(const struct file_sink *f, ckpt_error *err)
 {
     fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written");
     fail_hint(err, "use -f to replace it");
@@ -278,55 +280,55 @@ static ckpt_status exists(const struct file_sink *f, ckpt_error *err)
     return CKPT_EEXIST;
 }
 
-static const char *base_name(const char *path)
+static const char *get_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-static ckpt_status make_whole(struct file_sink *f, ckpt_error *err)
+static ckpt_status finish_regular(struct file_sink *f, ckpt_error *err)
 {
     if (f->broken)
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "an earlier write failed");
-    CKPT_TRY(flush(f, err));
+    CKPT_TRY(flush_block(f, err));
     if (f->existed)
         keep_attributes(f);
-    return settle(f, err);
+    return finish_file(f, err);
 }
 
-/* install - *PLACED: what the caller sees is new, even if it then fails. */
-static ckpt_status install(struct file_sink *f, bool *placed, ckpt_error *err)
+/* move_into_place - *PLACED: the target is the new file, even if a later step fails. */
+static ckpt_status move_into_place(struct file_sink *f, bool *placed, ckpt_error *err)
 {
-    if (!temp_place(&f->temp, base_name(f->target), f->o.force))
-        return errno == EEXIST ? exists(f, err) : broke(f, "move the output into place", err);
+    if (!temp_place(&f->temp, get_base_name(f->target), f->opts.force))
+        return errno == EEXIST ? fail_exists(f, err) : fail_write(f, "move the output into place", err);
     *placed = true;
     /* Some file systems cannot sync a folder; one that may not be listed is open for its path alone. */
-    if (!f->o.no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
-        return broke(f, "flush the folder of the finished output to disk", err);
-    /* Not before: the old file, if it comes back, is whole with its journal only. Of a batch it may. */
-    if (f->existed && !f->o.batch)
-        journal_forget(f->temp.dir, base_name(f->target));
+    if (!f->opts.no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
+        return fail_write(f, "flush the folder of the finished output to disk", err);
+    /* Not before: the old file, if it comes back, is intact only with its journal. In a batch it may. */
+    if (f->existed && !f->opts.batch)
+        journal_forget(f->temp.dir, get_base_name(f->target));
     return CKPT_OK;
 }
 
-/* deliver - copies the spool to where the stream leads. */
-static ckpt_status deliver(struct file_sink *f, ckpt_error *err)
+/* copy_to_stream - copies the spool to the stream. */
+static ckpt_status copy_to_stream(struct file_sink *f, ckpt_error *err)
 {
-    CKPT_TRY(settle(f, err));
+    CKPT_TRY(finish_file(f, err));
     for (uint64_t at = 0; at < f->s.len;) {
         size_t n = f->s.len - at < FD_CHUNK ? (size_t)(f->s.len - at) : FD_CHUNK;
         CKPT_TRY(file_read(&f->s, at, f->block, n, err));
-        if (!fd_write(f->to, f->block, n))
-            return broke(f, "write", err);
+        if (!fd_write(f->stream, f->block, n))
+            return fail_write(f, "write", err);
         at += n;
     }
-    int to = f->to;
-    f->to = -1;
-    return to != STDOUT_FILENO && close(to) != 0 ? broke(f, "finish the output", err) : CKPT_OK;
+    int to = f->stream;
+    f->stream = -1;
+    return !f->keep_open && close(to) != 0 ? fail_write(f, "finish the output", err) : CKPT_OK;
 }
 
-/* wait_in - F is whole and joins those that are to appear together. */
-static void wait_in(struct sink_batch *b, struct file_sink *f)
+/* add_to_batch - adds F, which is finished, to the files that appear together. */
+static void add_to_batch(struct sink_batch *b, struct file_sink *f)
 {
     free(f->block);
     f->block = NULL;
@@ -343,13 +345,13 @@ static ckpt_status file_commit(sink *s, ckpt_error *err)
 {
     struct file_sink *f = file_of(s);
     bool placed = false;
-    ckpt_status st = f->to >= 0 ? deliver(f, err) : make_whole(f, err);
-    if (st == CKPT_OK && f->to < 0 && f->o.batch) {
-        wait_in(f->o.batch, f);
+    ckpt_status st = f->stream >= 0 ? copy_to_stream(f, err) : finish_regular(f, err);
+    if (st == CKPT_OK && f->stream < 0 && f->opts.batch) {
+        add_to_batch(f->opts.batch, f);
         return CKPT_OK;
     }
     if (st == CKPT_OK && f->target)
-        st = install(f, &placed, err);
+        st = move_into_place(f, &placed, err);
     if (st != CKPT_OK)
         fail_file(err, f->path);
     file_abort(s);
@@ -363,7 +365,7 @@ ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *
     while (st == CKPT_OK && b->first) {
         struct file_sink *f = file_of(b->first);
         bool there = false;
-        st = install(f, &there, err);
+        st = move_into_place(f, &there, err);
         if (st != CKPT_OK)
             fail_file(err, f->path);
         *placed += there;
@@ -388,16 +390,16 @@ void sink_batch_abort(struct sink_batch *b)
 static const struct sink_ops file_ops = {file_reserve, file_write, file_skip, file_patch,
                                          file_read,    file_commit, file_abort, file_clone};
 
-/* link_target - what the symbolic link PATH says, seen from where PATH is seen;
+/* read_link - the target of the symbolic link PATH, relative to the folder that PATH is relative to;
  * NULL: PATH is no link, or out of memory (errno ENOMEM). */
-static char *link_target(const char *path)
+static char *read_link(const char *path)
 {
     char to[PATH_MAX];
     ssize_t n = readlink(path, to, sizeof to - 1);
     if (n < 0)
         return NULL;
     to[n] = '\0';
-    size_t dir = to[0] == '/' ? 0 : (size_t)(base_name(path) - path);
+    size_t dir = to[0] == '/' ? 0 : (size_t)(get_base_name(path) - path);
     char *joined = malloc(dir + (size_t)n + 1);
     if (!joined)
         return NULL;
@@ -406,14 +408,14 @@ static char *link_target(const char *path)
     return joined;
 }
 
-/* follow - the file that PATH leads to, which need not exist. */
-static char *follow(const char *path, bool there)
+/* resolve_links - the file that PATH leads to, which need not exist. */
+static char *resolve_links(const char *path, bool there)
 {
     if (there)
         return realpath(path, NULL);
     char *at = strdup(path);
     for (int links = 0; at && links < 40; links++) {
-        char *next = link_target(at);
+        char *next = read_link(at);
         if (!next && errno != ENOMEM)
             return at;
         free(at);
@@ -425,10 +427,10 @@ static char *follow(const char *path, bool there)
     return NULL;
 }
 
-static ckpt_status begin_stream(struct file_sink *f, ckpt_error *err)
+static ckpt_status open_stream(struct file_sink *f, ckpt_error *err)
 {
     const char *dir;
-    if (f->to < 0)
+    if (f->stream < 0)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot open for writing");
     f->fd = fd_temp(&dir);
     if (f->fd >= 0)
@@ -438,25 +440,25 @@ static ckpt_status begin_stream(struct file_sink *f, ckpt_error *err)
     return st;
 }
 
-/* begin_special - something that exists and is no regular file. */
-static ckpt_status begin_special(struct file_sink *f, ckpt_error *err)
+/* open_special - something that exists and is no regular file. */
+static ckpt_status open_special(struct file_sink *f, ckpt_error *err)
 {
     if (S_ISDIR(f->old.st_mode)) {
         errno = EISDIR;
         return fail_errno(err, CKPT_NO_OFFSET, "cannot write");
     }
-    if (S_ISBLK(f->old.st_mode) && !f->o.force)
-        return exists(f, err);
-    f->to = open(f->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    return begin_stream(f, err);
+    if (S_ISBLK(f->old.st_mode) && !f->opts.force)
+        return fail_exists(f, err);
+    f->stream = open(f->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    return open_stream(f, err);
 }
 
-static ckpt_status begin_file(struct file_sink *f, ckpt_error *err)
+static ckpt_status open_regular(struct file_sink *f, ckpt_error *err)
 {
-    f->target = follow(f->path, f->existed);
+    f->target = resolve_links(f->path, f->existed);
     if (!f->target)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot resolve the link");
-    const char *base = base_name(f->target);
+    const char *base = get_base_name(f->target);
     size_t n = (size_t)(base - f->target);
     char *dir = n ? strndup(f->target, n) : strdup(".");
     if (!dir)
@@ -464,52 +466,90 @@ static ckpt_status begin_file(struct file_sink *f, ckpt_error *err)
     ckpt_status st = CKPT_OK;
     if (!*base)
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is a folder, not a file");
-    /* While it is written, what will replace a file is its owner's alone. */
+    /* Until it is finished, only the owner may read what replaces a file. */
     else if (!temp_open(&f->temp, dir, base, f->existed ? 0600 : 0666,
-                        f->o.batch ? &f->o.batch->tidied : NULL))
+                        f->opts.batch ? &f->opts.batch->tidied : NULL))
         st = fail_errno(err, CKPT_NO_OFFSET, "cannot create a file in %s", dir);
     f->fd = f->temp.fd;
     free(dir);
     return st;
 }
 
-static ckpt_status begin(struct file_sink *f, ckpt_error *err)
+static ckpt_status open_target(struct file_sink *f, ckpt_error *err)
 {
     if (strcmp(f->path, "-") == 0 || strcmp(f->path, "/dev/stdout") == 0) {
-        /* Closed by whoever started us, its number could become the spool's. */
+        /* If the parent closed it, its number could become that of the spool. */
         if (fcntl(STDOUT_FILENO, F_GETFD) >= 0)
-            f->to = STDOUT_FILENO;
-        return begin_stream(f, err);
+            f->stream = STDOUT_FILENO;
+        f->keep_open = true;
+        return open_stream(f, err);
     }
     f->existed = stat(f->path, &f->old) == 0;
     if (!f->existed && errno != ENOENT)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
     if (f->existed && !S_ISREG(f->old.st_mode))
-        return begin_special(f, err);
-    if (f->existed && !f->o.force)
-        return exists(f, err);
-    return begin_file(f, err);
+        return open_special(f, err);
+    if (f->existed && !f->opts.force)
+        return fail_exists(f, err);
+    return open_regular(f, err);
 }
 
-ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **out, ckpt_error *err)
+/* new_sink - a sink called PATH without a target; NULL: no memory. */
+static struct file_sink *new_sink(const char *path, const struct sink_options *opts)
 {
     struct file_sink *f = calloc(1, sizeof *f);
     if (!f)
-        return fail_memory(err);
+        return NULL;
     f->s.ops = &file_ops;
     f->temp = (struct temp){-1, -1, NULL};
-    f->fd = f->to = -1;
-    f->o = opts ? *opts : (struct sink_options){0};
+    f->fd = f->stream = -1;
+    f->opts = opts ? *opts : (struct sink_options){0};
     f->path = strdup(path);
     f->block = aligned_alloc(4096, FD_CHUNK);
-    ckpt_status st = f->path && f->block ? begin(f, err) : fail_memory(err);
+    if (f->path && f->block)
+        return f;
+    file_abort(&f->s);
+    return NULL;
+}
+
+/* return_sink - *OUT is F, or F is freed where ST, the status of opening NAME, is an error. */
+static ckpt_status return_sink(struct file_sink *f, const char *name, ckpt_status st, sink **out,
+                               ckpt_error *err)
+{
     if (st != CKPT_OK) {
-        fail_file(err, strcmp(path, "-") == 0 ? "standard output" : path);
+        fail_file(err, name);
         file_abort(&f->s);
         return st;
     }
     *out = &f->s;
     return CKPT_OK;
+}
+
+ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **out, ckpt_error *err)
+{
+    struct file_sink *f = new_sink(path, opts);
+    const char *name = strcmp(path, "-") == 0 ? "standard output" : path;
+    if (f)
+        return return_sink(f, name, open_target(f, err), out, err);
+    (void)fail_memory(err);
+    fail_file(err, name);
+    return CKPT_ENOMEM;
+}
+
+ckpt_status sink_fd(int fd, const struct sink_options *opts, sink **out, ckpt_error *err)
+{
+    char name[32];
+    int flags = fcntl(fd, F_GETFL);
+    (void)snprintf(name, sizeof name, "descriptor %d", fd);
+    struct file_sink *f = new_sink(name, opts);
+    if (!f)
+        return fail_memory(err);
+    bool writable = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+    f->stream = writable ? fd : -1;
+    f->keep_open = true;
+    ckpt_status st = writable ? open_stream(f, err)
+                              : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is not open for writing");
+    return return_sink(f, name, st, out, err);
 }
 
 void sink_emergency(void) { temp_emergency(); }

@@ -7,6 +7,7 @@
 struct mem_sink {
     sink s;
     buf b;
+    struct sink_bytes *to;
 };
 
 static ckpt_status too_much(const struct mem_sink *m, ckpt_error *err)
@@ -17,8 +18,10 @@ static ckpt_status too_much(const struct mem_sink *m, ckpt_error *err)
 
 static ckpt_status mem_reserve(sink *s, uint64_t size, ckpt_error *err)
 {
-    const struct mem_sink *m = (const struct mem_sink *)s;
-    return size > m->b.max ? too_much(m, err) : CKPT_OK;
+    struct mem_sink *m = (struct mem_sink *)s;
+    if (size > m->b.max)
+        return too_much(m, err);
+    return size <= m->b.len || buf_reserve(&m->b, (size_t)size - m->b.len) ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status mem_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
@@ -35,9 +38,11 @@ static ckpt_status mem_skip(sink *s, uint64_t n, ckpt_error *err)
     struct mem_sink *m = (struct mem_sink *)s;
     if (n > m->b.max - m->b.len)
         return too_much(m, err);
-    for (uint64_t i = 0; i < n; i++)
-        buf_byte(&m->b, 0);
-    return buf_ok(&m->b) ? CKPT_OK : fail_memory(err);
+    unsigned char *skipped = buf_extend(&m->b, (size_t)n);
+    if (!skipped)
+        return fail_memory(err);
+    memset(skipped, 0, (size_t)n);
+    return CKPT_OK;
 }
 
 static ckpt_status mem_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
@@ -62,21 +67,27 @@ static void mem_abort(sink *s)
 
 static ckpt_status mem_commit(sink *s, ckpt_error *err)
 {
+    struct mem_sink *m = (struct mem_sink *)s;
     (void)err;
+    if (m->to) {
+        *m->to = (struct sink_bytes){m->b.data, m->b.len};
+        m->b.data = NULL;
+    }
     mem_abort(s);
     return CKPT_OK;
 }
 
-static const struct sink_ops mem_ops = {mem_reserve, mem_write, mem_skip,  mem_patch,
+static const struct sink_ops mem_ops = {mem_reserve, mem_write,  mem_skip,  mem_patch,
                                         mem_read,    mem_commit, mem_abort, NULL};
 
-ckpt_status sink_mem(size_t max, sink **out, ckpt_error *err)
+ckpt_status sink_mem(size_t max, struct sink_bytes *to, sink **out, ckpt_error *err)
 {
     struct mem_sink *m = calloc(1, sizeof *m);
     if (!m)
         return fail_memory(err);
     m->s.ops = &mem_ops;
     buf_init(&m->b, max);
+    m->to = to;
     *out = &m->s;
     return CKPT_OK;
 }

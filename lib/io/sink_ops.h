@@ -1,4 +1,4 @@
-/* sink_ops.h - what a kind of sink provides; sink.c checks bounds in front of it. */
+/* sink_ops.h - what each kind of sink provides; sink.c has checked all bounds before. */
 #ifndef IO_SINK_OPS_H
 #define IO_SINK_OPS_H
 

@@ -1,15 +1,21 @@
-/* source.c - the one bounds check in front of every kind of source. */
+/* source.c - checks bounds before any kind of source is read. */
 #include "io/source.h"
 
 #include <inttypes.h>
 
 #include "base/checked.h"
 
+static ckpt_status check_range(const source *s, uint64_t off, size_t n, ckpt_error *err)
+{
+    return range_within(off, n, s->size)
+               ? CKPT_OK
+               : fail(err, CKPT_ETRUNCATED, source_pos(s, off), "needs {=%zu bytes}, {%" PRIu64 "} are left",
+                      n, off < s->size ? s->size - off : 0);
+}
+
 ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    if (!range_within(off, n, s->size))
-        return fail(err, CKPT_ETRUNCATED, source_pos(s, off), "needs {=%zu bytes}, {%" PRIu64 "} are left", n,
-                    off < s->size ? s->size - off : 0);
+    CKPT_TRY(check_range(s, off, n, err));
     return n ? s->ops->read_at(s, off, out, n, err) : CKPT_OK;
 }
 
@@ -40,4 +46,38 @@ void source_sequential(source *s)
 bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at)
 {
     return s->ops->extent && off <= s->size && s->ops->extent(s, off, fd, at);
+}
+
+ckpt_status source_map(source *s, uint64_t off, size_t n, const unsigned char **out, ckpt_error *err)
+{
+    CKPT_TRY(check_range(s, off, n, err));
+    return s->ops->map ? s->ops->map(s, off, out, err)
+                       : fail(err, CKPT_EUNSUPPORTED, source_pos(s, off),
+                              "its bytes are compressed, kept as text, or in several pieces");
+}
+
+void source_watch(source *s, struct source_watch *w)
+{
+    if (s && s->ops->watch)
+        s->ops->watch(s, w);
+    if (w && w->whole)
+        source_watch_add(w, s ? s->size : 0);
+}
+
+void source_watch_add(struct source_watch *w, uint64_t n)
+{
+    if (w && !checked_add(w->total, n, &w->total))
+        w->total = UINT64_MAX;
+}
+
+ckpt_status source_watched(struct source_watch *w, uint64_t n, ckpt_error *err)
+{
+    if (!w || !w->progress)
+        return CKPT_OK;
+    if (!checked_add(w->done, n, &w->done))
+        w->done = UINT64_MAX;
+    if (w->total < w->done) /* some of it was read twice, or nobody could know */
+        w->total = w->done;
+    w->stopped = w->stopped || w->progress(w->user, w->done, w->total) != 0;
+    return w->stopped ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
 }

@@ -1,8 +1,11 @@
-/* source.h - where bytes live: positional, read-only, bounds checked in one
- * place. A source is a file, memory, a slice of a source, or a source decoded
- * on the fly; whoever reads one cannot tell. Counted references. */
+/* source.h - read-only bytes, read by position; bounds are checked in one place. A
+ * source is a file, memory, a slice of a source, or a source decoded on the fly;
+ * readers need not know which. Any number of threads may read one at the same time and
+ * have it located; references are counted, and a source is opened and closed, by one. */
 #ifndef IO_SOURCE_H
 #define IO_SOURCE_H
+
+#include <stdatomic.h>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -10,32 +13,44 @@
 typedef struct source source;
 struct patches;
 
+/* Who follows the reading of a file that is being opened. All of it happens on one thread. */
+struct source_watch {
+    int (*progress)(void *user, uint64_t done, uint64_t total); /* NULL: nobody */
+    void *user;
+    uint64_t done, total; /* bytes: read so far; to be read, as far as that is known */
+    bool whole;           /* all bytes of each source are read */
+    bool stopped;         /* progress stopped it: each read is CKPT_ECANCELLED */
+};
+
 struct source_ops {
-    /* read_at - exactly N bytes at OFF, which lie inside [0, size). */
+    /* read_at - exactly N bytes at OFF, which are within [0, size). */
     ckpt_status (*read_at)(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
     void (*close)(source *s); /* frees S itself */
-    /* locate - fills in base where that needs a look at the file (members of
-     * an archive); NULL: base is right from the start. */
+    /* locate - sets base where that takes a read of the file (members of
+     * an archive); NULL: base is set from the start. */
     ckpt_status (*locate)(source *s, ckpt_error *err);
     void (*sequential)(source *s);                                  /* see source_sequential; may be NULL */
     bool (*extent)(source *s, uint64_t off, int *fd, uint64_t *at); /* see source_extent; may be NULL */
+    /* map - see source_map; NULL: the bytes are not stored as they are read. */
+    ckpt_status (*map)(source *s, uint64_t off, const unsigned char **out, ckpt_error *err);
+    void (*watch)(source *s, struct source_watch *w);               /* see source_watch; may be NULL */
 };
 
 struct source {
     const struct source_ops *ops;
     uint64_t size;
-    uint64_t base; /* absolute offset of byte 0 in the outermost file, or
-                      CKPT_NO_OFFSET when the bytes there are encoded */
+    _Atomic uint64_t base; /* absolute offset of byte 0 in the outermost file, or CKPT_NO_OFFSET: the bytes
+                              there are encoded, or it was not located yet */
     int refs;
-    uint32_t serial : 1; /* reading moves a state of its own: for one thread at a time */
-    uint32_t block : 31; /* 0, or: reads of so many bytes at multiples of it are much cheaper */
+    uint32_t serial : 1; /* reading changes its state, under a lock: several threads are no faster */
+    uint32_t block : 31; /* 0, or: reads of this many bytes at multiples of it are much cheaper */
 };
 
 /* source_read - N bytes at OFF; CKPT_ETRUNCATED when they are not all there. */
 ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
 source *source_ref(source *s);
 void source_unref(source *s); /* NULL is allowed */
-/* source_locate - makes base known, if it can be. */
+/* source_locate - sets base, if it can be known. */
 static inline ckpt_status source_locate(source *s, ckpt_error *err)
 {
     return s->ops->locate ? s->ops->locate(s, err) : CKPT_OK;
@@ -44,40 +59,54 @@ static inline ckpt_status source_locate(source *s, ckpt_error *err)
 uint64_t source_pos(const source *s, uint64_t off);
 /* source_sequential - a hint: much will be read, front to back. */
 void source_sequential(source *s);
-/* source_extent - do the bytes from OFF on lie in a file as they are? *FD from *AT on. */
+/* source_extent - are the bytes from OFF on stored unchanged in a file? They are at *AT of *FD then. */
 bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at);
+/* source_map - *OUT: the N >= 1 bytes at OFF, valid as long as S; no copy of them is made. A file is mapped:
+ * bytes that another program cuts off are SIGBUS there. CKPT_EUNSUPPORTED: they are nowhere as they are. */
+ckpt_status source_map(source *s, uint64_t off, size_t n, const unsigned char **out, ckpt_error *err);
+/* source_watch - from now on W follows what is read of S, a file, memory or callbacks, itself or by a slice;
+ * NULL: nobody does. */
+void source_watch(source *s, struct source_watch *w);
+/* source_watched - N bytes were read; CKPT_ECANCELLED: W (may be NULL) stops it. */
+ckpt_status source_watched(struct source_watch *w, uint64_t n, ckpt_error *err);
+/* source_watch_add - N more bytes are going to be read; W may be NULL. */
+void source_watch_add(struct source_watch *w, uint64_t n);
 
 /* source_is_folder - is PATH a folder? "-" is not. */
 bool source_is_folder(const char *path);
 /* source_file_open - a regular file (or block device), opened read-only. A
  * pipe or "-" is spooled to an unlinked temporary file first. */
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err);
-/* source_file_park - the file S is closed until it is read; each read opens it again, and it must be the
- * same: one of so many that they cannot all be open. Before other threads read it; nothing to do for other
- * sources and what cannot be opened twice. */
+/* source_file_park - closes the file S; each read opens it again and checks that it is the same file. For
+ * sets of more files than may be open at a time. Call it before other threads read S. Does nothing for other
+ * sources and for what cannot be opened twice. */
 void source_file_park(source *s);
-/* source_file_changed - was the file replaced, truncated or written to since
- * it was opened (size, mtime, inode)? CKPT_ECHANGED if so, CKPT_EIO where a read failed. Other kinds of
- * source: CKPT_OK. */
+/* source_file_changed - CKPT_ECHANGED if the file was replaced, truncated or written to since
+ * it was opened (size, mtime, inode), CKPT_EIO if a read failed. Other kinds of source: CKPT_OK. */
 ckpt_status source_file_changed(source *s, ckpt_error *err);
-/* source_file_named - is S a file that a path leads to, and that others may change? */
+/* source_file_named - is S a regular file with a path, which other programs may change? */
 bool source_file_named(const source *s);
-/* source_file_written - was the file S, which is named, written to since it was opened (size, mtime)? What is
- * in its place now does not count. CKPT_ECHANGED if so. */
+/* source_file_written - CKPT_ECHANGED if the file S, which is named, was written to since it was opened
+ * (size, mtime). Another file at its path now does not count. */
 ckpt_status source_file_written(source *s, ckpt_error *err);
 /* source_mem - SIZE bytes at DATA, which must outlive the source; BASE as in
  * struct source. NULL: no memory. */
 source *source_mem(const void *data, size_t size, uint64_t base);
-/* source_slice - [OFF, OFF+SIZE) of PARENT, which it keeps alive; must lie inside. */
+/* source_callbacks - bytes that a program reads itself. FROM is not closed before source_callbacks_opened. */
+ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err);
+/* source_callbacks_opened - ST came of opening S: with CKPT_OK, FROM is closed with S. Another status where a
+ * read failed and opening went on without those bytes, which only SALVAGE may. */
+ckpt_status source_callbacks_opened(source *s, ckpt_status st, bool salvage, ckpt_error *err);
+/* source_slice - [OFF, OFF+SIZE) of PARENT, which it keeps alive; fails unless the range is within. */
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err);
-/* source_root - what S is a slice of, S itself if it is none; *OFF is where S begins there. */
+/* source_root - the source that S is a slice of, or S itself; *OFF is where S begins in it. */
 const source *source_root(const source *s, uint64_t *off);
-/* source_patched - PARENT as it will be with these patches made; both must outlive it. */
+/* source_patched - PARENT with the patches P applied; both must outlive it. */
 source *source_patched(source *parent, const struct patches *p);
 /* source_latin1 - UTF-8 text at [OFF, OFF+SIZE) of PARENT whose COUNT code
  * points are all <= U+00FF, seen as COUNT bytes: how Python 3 pickles bytes in
  * protocol <= 2 (pickle.py save_bytes). Validated by the caller. Forward reading
- * is fast, jumping back is served from checkpoints every 64 KiB. */
+ * is fast; jumping back resumes from seek points every 64 KiB. */
 ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t count, source **out,
                           ckpt_error *err);
 

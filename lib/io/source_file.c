@@ -7,9 +7,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "io/fd.h"
 #include "io/source.h"
 
@@ -17,11 +19,13 @@ struct file_source {
     source s;
     int fd;           /* -1: parked */
     bool named;       /* PATH leads to it, so changes can be seen */
-    atomic_bool sequential; /* said so to the kernel */
-    atomic_int broke; /* errno of a read that failed: whoever went on without it hears of it at the end */
-    const char *_Atomic changed; /* how; seen once, it stays so */
+    atomic_bool sequential; /* posix_fadvise was called */
+    atomic_int read_errno;  /* of a failed read: source_file_changed reports it to callers that went on */
+    const char *_Atomic changed; /* how it changed; set once */
     struct stat opened;
     char *path;
+    struct source_watch *watch;
+    void *_Atomic mapped; /* all of it; NULL: not yet */
 };
 
 #define WRITTEN "written to"
@@ -50,9 +54,9 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
 }
 
-/* other - how NOW is not the file that was parked; NULL: it is. Nobody held on to its number: another
- * may have it, with its size and, by utimensat, its time, but never with the time of its last change. */
-static const char *other(const struct file_source *f, const struct stat *now)
+/* compare_parked - how NOW differs from the file that was parked; NULL: it does not. The inode number of a
+ * closed file may be used again, with the same size and, by utimensat, mtime, but not with the same ctime. */
+static const char *compare_parked(const struct file_source *f, const struct stat *now)
 {
     bool same = same_bytes(now, &f->opened) && same_time(&now->st_ctim, &f->opened.st_ctim);
     return !same_file(now, &f->opened) ? "replaced" : same ? NULL : "changed";
@@ -67,9 +71,9 @@ static ckpt_status fail_changed(const struct file_source *f, const char *how, ck
     return CKPT_ECHANGED;
 }
 
-/* borrow - *FD: for one read, to be given back. What has taken the place of a parked file may be a pipe:
- * it is not waited for. */
-static ckpt_status borrow(struct file_source *f, int *fd, ckpt_error *err)
+/* borrow_fd - *FD: for one read, until return_fd. A pipe may have replaced a parked file: opening does not
+ * wait for it. */
+static ckpt_status borrow_fd(struct file_source *f, int *fd, ckpt_error *err)
 {
     struct stat now;
     const char *how = NULL;
@@ -80,11 +84,11 @@ static ckpt_status borrow(struct file_source *f, int *fd, ckpt_error *err)
     if (*fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
         how = "removed";
     } else if (*fd < 0 || fstat(*fd, &now) != 0) {
-        atomic_store(&f->broke, errno);
+        atomic_store(&f->read_errno, errno);
         st = fail_errno(err, CKPT_NO_OFFSET, "cannot open again");
         fail_file(err, f->path);
     } else {
-        how = other(f, &now);
+        how = compare_parked(f, &now);
     }
     if (how) {
         atomic_store(&f->changed, how);
@@ -97,13 +101,13 @@ static ckpt_status borrow(struct file_source *f, int *fd, ckpt_error *err)
     return st;
 }
 
-static void give_back(const struct file_source *f, int fd)
+static void return_fd(const struct file_source *f, int fd)
 {
     if (fd != f->fd)
         close(fd);
 }
 
-static ckpt_status file_shrank(const struct file_source *f, int fd, uint64_t off, ckpt_error *err)
+static ckpt_status fail_shrank(const struct file_source *f, int fd, uint64_t off, ckpt_error *err)
 {
     struct stat now;
     uint64_t size = fstat(fd, &now) == 0 ? (uint64_t)now.st_size : 0;
@@ -118,25 +122,28 @@ static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_
     struct file_source *f = (struct file_source *)s;
     size_t got;
     int fd;
-    CKPT_TRY(borrow(f, &fd, err));
+    CKPT_TRY(borrow_fd(f, &fd, err));
     bool ok = fd_pread(fd, out, n, off, &got);
     ckpt_status st = CKPT_OK;
     if (!ok) {
-        atomic_store(&f->broke, errno);
+        atomic_store(&f->read_errno, errno);
         st = fail_errno(err, off, "cannot read %zu bytes", n);
     } else if (got < n) {
-        atomic_store(&f->broke, EIO); /* where changes cannot be seen, this one was */
-        st = file_shrank(f, fd, off + got, err);
+        atomic_store(&f->read_errno, EIO); /* also where changes cannot be seen by stat */
+        st = fail_shrank(f, fd, off + got, err);
     }
-    give_back(f, fd);
+    return_fd(f, fd);
     if (st != CKPT_OK)
         fail_file(err, f->path);
-    return st;
+    return st == CKPT_OK && f->watch ? source_watched(f->watch, n, err) : st;
 }
 
 static void file_close(source *s)
 {
     struct file_source *f = (struct file_source *)s;
+    void *mapped = atomic_load(&f->mapped);
+    if (mapped)
+        munmap(mapped, (size_t)s->size);
     if (f->fd >= 0)
         close(f->fd);
     free(f->path);
@@ -157,11 +164,49 @@ static bool file_extent(source *s, uint64_t off, int *fd, uint64_t *at)
     return *fd >= 0;
 }
 
-static const struct source_ops file_ops = {
-    .read_at = file_read, .close = file_close, .sequential = file_sequential, .extent = file_extent};
+/* map_whole - *OUT: all of F, which is not empty. Of two threads one unmaps again. */
+static ckpt_status map_whole(struct file_source *f, void **out, ckpt_error *err)
+{
+    size_t size;
+    int fd;
+    if (!checked_size(f->s.size, &size))
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "a file of %" PRIu64 " bytes cannot be mapped here", f->s.size);
+    CKPT_TRY(borrow_fd(f, &fd, err));
+    void *made = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0), *other = NULL;
+    ckpt_status st = made == MAP_FAILED ? fail_errno(err, CKPT_NO_OFFSET, "cannot map it") : CKPT_OK;
+    return_fd(f, fd);
+    if (st == CKPT_OK && !atomic_compare_exchange_strong(&f->mapped, &other, made)) {
+        munmap(made, size);
+        made = other;
+    }
+    *out = made;
+    return st;
+}
 
-/* spool_bytes - everything IN has to give, into the file TO. */
-static ckpt_status spool_bytes(int in, int to, const char *dir, ckpt_error *err)
+static ckpt_status file_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
+{
+    struct file_source *f = (struct file_source *)s;
+    void *mapped = atomic_load(&f->mapped);
+    ckpt_status st = mapped ? CKPT_OK : map_whole(f, &mapped, err);
+    if (st == CKPT_OK)
+        *out = (const unsigned char *)mapped + off;
+    else
+        fail_file(err, f->path);
+    return st;
+}
+
+static void file_watch(source *s, struct source_watch *w) { ((struct file_source *)s)->watch = w; }
+
+static const struct source_ops file_ops = {.read_at = file_read,
+                                           .close = file_close,
+                                           .sequential = file_sequential,
+                                           .extent = file_extent,
+                                           .map = file_map,
+                                           .watch = file_watch};
+
+/* copy_stream - copies everything from IN to the file TO. */
+static ckpt_status copy_stream(int in, int to, const char *dir, ckpt_error *err)
 {
     char *block = malloc(FD_CHUNK);
     if (!block)
@@ -180,8 +225,8 @@ static ckpt_status spool_bytes(int in, int to, const char *dir, ckpt_error *err)
     return st;
 }
 
-/* spool - replaces *FD, a stream, by an unlinked file that holds all of it. */
-static ckpt_status spool(int *fd, ckpt_error *err)
+/* spool_stream - replaces *FD, a stream, by an unlinked file with its whole content. */
+static ckpt_status spool_stream(int *fd, ckpt_error *err)
 {
     const char *dir;
     int to = fd_temp(&dir);
@@ -190,7 +235,7 @@ static ckpt_status spool(int *fd, ckpt_error *err)
         fail_hint(err, "set TMPDIR to a writable folder");
         return st;
     }
-    ckpt_status st = spool_bytes(*fd, to, dir, err);
+    ckpt_status st = copy_stream(*fd, to, dir, err);
     if (st != CKPT_OK) {
         close(to);
         return st;
@@ -200,15 +245,15 @@ static ckpt_status spool(int *fd, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* seekable - can FD be read by position from its first byte? Standard input
- * that somebody read from already goes on where they stopped. */
-static bool seekable(int fd, mode_t mode)
+/* is_seekable - can FD be read by position from its first byte? Standard input
+ * that was partly read already continues at its position. */
+static bool is_seekable(int fd, mode_t mode)
 {
     return (S_ISREG(mode) || S_ISBLK(mode)) && lseek(fd, 0, SEEK_CUR) == 0;
 }
 
-/* file_begin - makes f->fd a file with positions and finds its size. */
-static ckpt_status file_begin(struct file_source *f, bool is_stdin, ckpt_error *err)
+/* prepare_file - makes f->fd readable by position and finds its size. */
+static ckpt_status prepare_file(struct file_source *f, bool is_stdin, ckpt_error *err)
 {
     if (fstat(f->fd, &f->opened) != 0)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
@@ -220,9 +265,9 @@ static ckpt_status file_begin(struct file_source *f, bool is_stdin, ckpt_error *
     if (S_ISCHR(mode) && !is_stdin)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a device, not a file or pipe");
     f->named = !is_stdin && S_ISREG(mode);
-    if (!seekable(f->fd, mode)) {
+    if (!is_seekable(f->fd, mode)) {
         f->named = false;
-        CKPT_TRY(spool(&f->fd, err));
+        CKPT_TRY(spool_stream(&f->fd, err));
     }
     off_t end = lseek(f->fd, 0, SEEK_END);
     if (end < 0)
@@ -252,11 +297,12 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
     }
     f->s = (source){.ops = &file_ops, .refs = 1};
     atomic_init(&f->sequential, false);
-    atomic_init(&f->broke, 0);
+    atomic_init(&f->read_errno, 0);
     atomic_init(&f->changed, NULL);
+    atomic_init(&f->mapped, NULL);
     f->fd = open_input(path, is_stdin);
     ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open")
-                               : file_begin(f, is_stdin, err);
+                               : prepare_file(f, is_stdin, err);
     if (st != CKPT_OK) {
         fail_file(err, is_stdin ? "standard input" : path);
         if (f->fd >= 0)
@@ -278,7 +324,7 @@ void source_file_park(source *s)
     f->fd = -1;
 }
 
-static ckpt_status cannot_stat(const struct file_source *f, ckpt_error *err)
+static ckpt_status fail_stat(const struct file_source *f, ckpt_error *err)
 {
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
     fail_file(err, f->path);
@@ -297,25 +343,25 @@ ckpt_status source_file_written(source *s, ckpt_error *err)
     if (f->fd < 0)
         return CKPT_OK;
     if (fstat(f->fd, &now) != 0)
-        return cannot_stat(f, err);
+        return fail_stat(f, err);
     return same_bytes(&now, &f->opened) ? CKPT_OK : fail_changed(f, WRITTEN, err);
 }
 
-/* find_change - *HOW: what happened to the file, or NULL. Not CKPT_OK: that cannot be known. */
+/* find_change - *HOW: what happened to the file, or NULL. An error: stat failed. */
 static ckpt_status find_change(const struct file_source *f, const char **how, ckpt_error *err)
 {
     struct stat now, there;
     bool parked = f->fd < 0;
     if (!parked && fstat(f->fd, &now) != 0)
-        return cannot_stat(f, err);
+        return fail_stat(f, err);
     if (!parked && !same_bytes(&now, &f->opened))
         *how = WRITTEN;
     else if (stat(f->path, &there) != 0 && errno != ENOENT && errno != ENOTDIR)
-        return cannot_stat(f, err);
+        return fail_stat(f, err);
     else if (stat(f->path, &there) != 0)
         *how = "removed";
     else
-        *how = parked ? other(f, &there) : same_file(&there, &now) ? NULL : "replaced";
+        *how = parked ? compare_parked(f, &there) : same_file(&there, &now) ? NULL : "replaced";
     return CKPT_OK;
 }
 
@@ -327,9 +373,10 @@ ckpt_status source_file_changed(source *s, ckpt_error *err)
     const char *how = atomic_load(&f->changed);
     if (!how && f->named)
         CKPT_TRY(find_change(f, &how, err));
-    atomic_store(&f->changed, how);
-    if (!how && atomic_load(&f->broke)) {
-        errno = atomic_load(&f->broke);
+    if (how)
+        atomic_store(&f->changed, how);
+    if (!how && atomic_load(&f->read_errno)) {
+        errno = atomic_load(&f->read_errno);
         ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "a part of it could not be read");
         fail_file(err, f->path);
         return st;

@@ -1,40 +1,44 @@
 /* source_latin1.c - bytes that a pickle keeps as text: each byte 0x80..0xFF was
  * written as the two UTF-8 bytes of U+0080..U+00FF (CPython's pickle module,
  * save_bytes below protocol 3: codecs.encode(text, 'latin1')). */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
 #include "io/source.h"
 
-#define MARK_EVERY 65536u /* decoded bytes between remembered places */
+#define SEEK_POINT_EVERY 65536u /* decoded bytes between seek points */
 #define WINDOW     32768u
 
 struct latin1_source {
     source s;
+    pthread_mutex_t lock; /* of all that follows but text */
     source *text;
-    uint64_t pos, at; /* next decoded byte, and where its code point begins in text */
-    uint64_t *marks;  /* marks[i]: where decoded byte i * MARK_EVERY begins */
-    uint64_t nmarks;  /* known so far; marks[0] always */
-    uint64_t win_at;  /* window: win_len bytes of text at win_at */
+    uint64_t decoded_pos;  /* offset of the next decoded byte … */
+    uint64_t text_pos;     /* … and of its code point in text */
+    uint64_t *seek_points; /* [i]: offset in text of decoded byte i * SEEK_POINT_EVERY */
+    uint64_t nseek_points; /* known so far; [0] always is */
+    uint64_t win_pos;      /* window: win_len bytes of text at win_pos */
     size_t win_len;
     unsigned char win[WINDOW];
 };
 
-static ckpt_status broken(ckpt_error *err)
+static ckpt_status fail_changed_text(ckpt_error *err)
 {
-    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "text that stands for bytes no longer is what it was");
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "text that encodes bytes changed since it was read");
 }
 
-/* window - bytes of text from l->at, at least two unless the text ends. */
-static ckpt_status window(struct latin1_source *l, const unsigned char **from, size_t *n, ckpt_error *err)
+/* fill_window - bytes of text from l->text_pos on, at least two unless the text ends. */
+static ckpt_status fill_window(struct latin1_source *l, const unsigned char **from, size_t *n,
+                               ckpt_error *err)
 {
-    uint64_t into = l->at - l->win_at;
-    if (l->at < l->win_at || into + 2 > l->win_len) {
-        uint64_t left = l->text->size - l->at;
-        l->win_at = l->at;
+    uint64_t into = l->text_pos - l->win_pos;
+    if (l->text_pos < l->win_pos || into + 2 > l->win_len) {
+        uint64_t left = l->text->size - l->text_pos;
+        l->win_pos = l->text_pos;
         l->win_len = left < WINDOW ? (size_t)left : WINDOW;
         into = 0;
-        ckpt_status st = source_read(l->text, l->at, l->win, l->win_len, err);
+        ckpt_status st = source_read(l->text, l->text_pos, l->win, l->win_len, err);
         if (st != CKPT_OK) {
             l->win_len = 0;
             return st;
@@ -45,9 +49,9 @@ static ckpt_status window(struct latin1_source *l, const unsigned char **from, s
     return CKPT_OK;
 }
 
-/* decode - at most WANT code points of N bytes at P into OUT (NULL: counted
- * only); *USED gets the bytes behind them. */
-static size_t decode(const unsigned char *p, size_t n, unsigned char *out, size_t want, size_t *used)
+/* decode_latin1 - decodes at most WANT code points of the N bytes at P to OUT (NULL: only
+ * counts them) and returns how many; *USED is set to the bytes they take. */
+static size_t decode_latin1(const unsigned char *p, size_t n, unsigned char *out, size_t want, size_t *used)
 {
     size_t i = 0, done = 0;
     while (done < want && i < n) {
@@ -68,48 +72,59 @@ static size_t decode(const unsigned char *p, size_t n, unsigned char *out, size_
     return done;
 }
 
-/* forward - the next N decoded bytes to OUT (NULL: passed over). */
-static ckpt_status forward(struct latin1_source *l, unsigned char *out, uint64_t n, ckpt_error *err)
+/* decode_forward - decodes the next N bytes to OUT (NULL: skips them). */
+static ckpt_status decode_forward(struct latin1_source *l, unsigned char *out, uint64_t n, ckpt_error *err)
 {
     while (n) {
         const unsigned char *p;
         size_t have, used;
-        CKPT_TRY(window(l, &p, &have, err));
-        uint64_t to_mark = MARK_EVERY - l->pos % MARK_EVERY;
-        size_t want = (size_t)(n < to_mark ? n : to_mark);
-        size_t done = decode(p, have, out, want, &used);
+        CKPT_TRY(fill_window(l, &p, &have, err));
+        uint64_t to_point = SEEK_POINT_EVERY - l->decoded_pos % SEEK_POINT_EVERY;
+        size_t want = (size_t)(n < to_point ? n : to_point);
+        size_t done = decode_latin1(p, have, out, want, &used);
         if (!done)
-            return broken(err);
-        l->pos += done;
-        l->at += used;
+            return fail_changed_text(err);
+        l->decoded_pos += done;
+        l->text_pos += used;
         n -= done;
         if (out)
             out += done;
-        if (l->pos % MARK_EVERY == 0 && l->pos / MARK_EVERY == l->nmarks)
-            l->marks[l->nmarks++] = l->at;
+        if (l->decoded_pos % SEEK_POINT_EVERY == 0 && l->decoded_pos / SEEK_POINT_EVERY == l->nseek_points)
+            l->seek_points[l->nseek_points++] = l->text_pos;
     }
     return CKPT_OK;
+}
+
+/* decode_range - latin1_read, under the lock. */
+static ckpt_status decode_range(struct latin1_source *l, uint64_t off, void *out, size_t n,
+                                ckpt_error *err)
+{
+    uint64_t point = off / SEEK_POINT_EVERY;
+    if (point >= l->nseek_points)
+        point = l->nseek_points - 1;
+    if (off < l->decoded_pos || point * SEEK_POINT_EVERY > l->decoded_pos) {
+        l->decoded_pos = point * SEEK_POINT_EVERY;
+        l->text_pos = l->seek_points[point];
+    }
+    CKPT_TRY(decode_forward(l, NULL, off - l->decoded_pos, err));
+    return decode_forward(l, out, n, err);
 }
 
 static ckpt_status latin1_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     struct latin1_source *l = (struct latin1_source *)s;
-    uint64_t mark = off / MARK_EVERY;
-    if (mark >= l->nmarks)
-        mark = l->nmarks - 1;
-    if (off < l->pos || mark * MARK_EVERY > l->pos) {
-        l->pos = mark * MARK_EVERY;
-        l->at = l->marks[mark];
-    }
-    CKPT_TRY(forward(l, NULL, off - l->pos, err));
-    return forward(l, out, n, err);
+    pthread_mutex_lock(&l->lock);
+    ckpt_status st = decode_range(l, off, out, n, err);
+    pthread_mutex_unlock(&l->lock);
+    return st;
 }
 
 static void latin1_close(source *s)
 {
     struct latin1_source *l = (struct latin1_source *)s;
+    pthread_mutex_destroy(&l->lock);
     source_unref(l->text);
-    free(l->marks);
+    free(l->seek_points);
     free(l);
 }
 
@@ -123,23 +138,24 @@ ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t 
 {
     if (count > size || size - count > count)
         return fail(err, CKPT_EFORMAT, source_pos(parent, off),
-                    "text of {%llu bytes} cannot stand for {=%llu}", (unsigned long long)size,
+                    "text of {%llu bytes} cannot encode {=%llu}", (unsigned long long)size,
                     (unsigned long long)count);
     source *text;
     CKPT_TRY(source_slice(parent, off, size, &text, err));
     struct latin1_source *l = calloc(1, sizeof *l);
-    /* One mark for every 64 KiB that really are in the parent: cannot be inflated. */
-    uint64_t *marks = calloc((size_t)(count / MARK_EVERY) + 1, sizeof *marks);
-    if (!l || !marks) {
+    /* One seek point for each 64 KiB that are in the parent: a false count cannot make this large. */
+    uint64_t *seek_points = calloc((size_t)(count / SEEK_POINT_EVERY) + 1, sizeof *seek_points);
+    if (!l || !seek_points) {
         free(l);
-        free(marks);
+        free(seek_points);
         source_unref(text);
         return fail_memory(err);
     }
     l->s = (source){.ops = &latin1_ops, .size = count, .base = CKPT_NO_OFFSET, .refs = 1, .serial = true};
+    pthread_mutex_init(&l->lock, NULL);
     l->text = text;
-    l->marks = marks;
-    l->nmarks = 1;
+    l->seek_points = seek_points;
+    l->nseek_points = 1;
     *out = &l->s;
     return CKPT_OK;
 }

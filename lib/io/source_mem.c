@@ -6,18 +6,29 @@
 struct mem_source {
     source s;
     const unsigned char *data;
+    struct source_watch *watch;
 };
 
 static ckpt_status mem_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    (void)err;
-    memcpy(out, ((struct mem_source *)s)->data + off, n);
-    return CKPT_OK;
+    const struct mem_source *m = (const struct mem_source *)s;
+    memcpy(out, m->data + off, n);
+    return m->watch ? source_watched(m->watch, n, err) : CKPT_OK;
 }
 
 static void mem_close(source *s) { free(s); }
 
-static const struct source_ops mem_ops = {.read_at = mem_read, .close = mem_close};
+static ckpt_status mem_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
+{
+    (void)err;
+    *out = ((struct mem_source *)s)->data + off;
+    return CKPT_OK;
+}
+
+static void mem_watch(source *s, struct source_watch *w) { ((struct mem_source *)s)->watch = w; }
+
+static const struct source_ops mem_ops = {
+    .read_at = mem_read, .close = mem_close, .map = mem_map, .watch = mem_watch};
 
 source *source_mem(const void *data, size_t size, uint64_t base)
 {
@@ -26,5 +37,6 @@ source *source_mem(const void *data, size_t size, uint64_t base)
         return NULL;
     m->s = (source){.ops = &mem_ops, .size = size, .base = base, .refs = 1};
     m->data = data;
+    m->watch = NULL;
     return &m->s;
 }

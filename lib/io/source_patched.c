@@ -1,4 +1,4 @@
-/* source_patched.c - a file as it will be when it is patched. */
+/* source_patched.c - a file with patches applied, before they are written. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,16 +13,16 @@ bool patches_add(struct patches *p, uint64_t at, ckpt_str bytes)
     return true;
 }
 
-struct patched {
+struct patched_source {
     source s;
     source *parent;
     const struct patches *p;
 };
 
-/* lay_over - the part of X that falls into the N bytes at OFF. */
-static void lay_over(const struct patch *x, uint64_t off, unsigned char *out, size_t n)
+/* apply_patch - copies the bytes of X that are within the N bytes at OFF. */
+static void apply_patch(const struct patch *x, uint64_t off, unsigned char *out, size_t n)
 {
-    uint64_t end = off + n, stop = x->at + x->bytes.len; /* bounded: both lie inside the size */
+    uint64_t end = off + n, stop = x->at + x->bytes.len; /* bounded: both are within the size */
     uint64_t from = x->at > off ? x->at : off, to = stop < end ? stop : end;
     if (from < to) /* bounded: from is in both */
         memcpy(out + (from - off), x->bytes.ptr + (from - x->at), (size_t)(to - from));
@@ -30,20 +30,20 @@ static void lay_over(const struct patch *x, uint64_t off, unsigned char *out, si
 
 static ckpt_status patched_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    const struct patched *t = (const struct patched *)s;
+    const struct patched_source *t = (const struct patched_source *)s;
     uint64_t left = off < t->parent->size ? t->parent->size - off : 0;
     size_t old = n < left ? n : (size_t)left;
     if (old)
         CKPT_TRY(source_read(t->parent, off, out, old, err));
     memset((char *)out + old, 0, n - old); /* bounded: old <= n */
     for (size_t i = 0; i < t->p->n; i++)
-        lay_over(&t->p->at[i], off, out, n);
+        apply_patch(&t->p->at[i], off, out, n);
     return CKPT_OK;
 }
 
 static void patched_close(source *s)
 {
-    source_unref(((struct patched *)s)->parent);
+    source_unref(((struct patched_source *)s)->parent);
     free(s);
 }
 
@@ -51,7 +51,7 @@ static const struct source_ops patched_ops = {.read_at = patched_read, .close = 
 
 source *source_patched(source *parent, const struct patches *p)
 {
-    struct patched *t = calloc(1, sizeof *t);
+    struct patched_source *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
     t->s = (source){.ops = &patched_ops, .size = p->new_size, .base = 0, .refs = 1};

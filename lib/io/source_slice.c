@@ -1,4 +1,4 @@
-/* source_slice.c - a part of another source. */
+/* source_slice.c - a byte range of another source. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -39,8 +39,18 @@ static bool slice_extent(source *s, uint64_t off, int *fd, uint64_t *at)
     return source_extent(sl->parent, sl->off + off, fd, at);
 }
 
-static const struct source_ops slice_ops = {slice_read, slice_close, slice_locate, slice_sequential,
-                                            slice_extent};
+static ckpt_status slice_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
+{
+    const struct slice_source *sl = (const struct slice_source *)s;
+    return source_map(sl->parent, sl->off + off, 1, out, err); /* bounded: all of it lies inside the parent */
+}
+
+static const struct source_ops slice_ops = {.read_at = slice_read,
+                                            .close = slice_close,
+                                            .locate = slice_locate,
+                                            .sequential = slice_sequential,
+                                            .extent = slice_extent,
+                                            .map = slice_map};
 
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err)
 {

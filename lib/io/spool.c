@@ -7,67 +7,74 @@
 
 #include "io/fd.h"
 
-#define IN_MEMORY ((size_t)1 << 20)
+#define MAX_IN_MEMORY ((size_t)1 << 20)
 
 struct spool {
-    source s; /* what it becomes */
-    uint64_t max;
-    unsigned char *bytes; /* NULL once there is a file */
+    source s;                /* the source that spool_source returns */
+    uint64_t max, in_memory; /* bytes, in all and before there is a file */
+    unsigned char *bytes;    /* NULL once there is a file */
     size_t cap;
-    int fd; /* -1: none */
+    int fd;        /* -1: none */
+    uint64_t off;  /* where they begin in it */
+    bool borrowed; /* the file is the caller's */
+    bool full;     /* a write failed because of max */
 };
 
-spool *spool_new(uint64_t max)
+static spool *new_spool(uint64_t max, uint64_t in_memory, int fd, uint64_t off)
 {
     spool *s = calloc(1, sizeof *s);
-    if (!s)
-        return NULL;
-    s->max = max;
-    s->fd = -1;
+    if (s)
+        *s = (spool){.max = max, .in_memory = in_memory, .fd = fd, .off = off, .borrowed = fd >= 0};
     return s;
 }
 
+spool *spool_new(uint64_t max) { return new_spool(max, MAX_IN_MEMORY, -1, 0); }
+spool *spool_new_in_memory(uint64_t max) { return new_spool(max, max, -1, 0); }
+spool *spool_new_at(int fd, uint64_t off, uint64_t max) { return new_spool(max, 0, fd, off); }
+
 uint64_t spool_size(const spool *s) { return s->s.size; }
+bool spool_is_full(const spool *s) { return s->full; }
 
 void spool_free(spool *s)
 {
     if (!s)
         return;
-    if (s->fd >= 0)
+    if (s->fd >= 0 && !s->borrowed)
         close(s->fd);
     free(s->bytes);
     free(s);
 }
 
-static ckpt_status no_room(ckpt_error *err, const char *dir)
+static ckpt_status fail_spooling(ckpt_error *err, const char *dir)
 {
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot spool unpacked bytes to %s", dir);
     fail_hint(err, "set TMPDIR to a folder with room for them");
     return st;
 }
 
-/* to_file - what is in memory moves to a file. */
-static ckpt_status to_file(spool *s, ckpt_error *err)
+/* move_to_file - moves the bytes in memory to a temporary file. */
+static ckpt_status move_to_file(spool *s, ckpt_error *err)
 {
     const char *dir;
     s->fd = fd_temp(&dir);
-    if (s->fd < 0 || !fd_write(s->fd, s->bytes, (size_t)s->s.size))
-        return no_room(err, dir);
+    if (s->fd < 0 || !fd_pwrite(s->fd, s->bytes, (size_t)s->s.size, s->off))
+        return fail_spooling(err, dir);
     free(s->bytes);
     s->bytes = NULL;
     return CKPT_OK;
 }
 
-static ckpt_status to_memory(spool *s, size_t n, ckpt_error *err)
+static ckpt_status grow_memory(spool *s, size_t n, ckpt_error *err)
 {
     if (n > s->cap - (size_t)s->s.size) {
         size_t cap = s->cap ? 2 * s->cap : 4096;
         while (cap - (size_t)s->s.size < n)
             cap *= 2;
-        unsigned char *grown = realloc(s->bytes, cap);
-        if (!grown)
+        cap = cap < s->max ? cap : (size_t)s->max; /* bounded: they fit below the maximum */
+        unsigned char *bytes = realloc(s->bytes, cap);
+        if (!bytes)
             return fail_memory(err);
-        s->bytes = grown;
+        s->bytes = bytes;
         s->cap = cap;
     }
     return CKPT_OK;
@@ -76,16 +83,17 @@ static ckpt_status to_memory(spool *s, size_t n, ckpt_error *err)
 ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err)
 {
     bool full = n > s->max - s->s.size;
+    s->full = s->full || full;
     if (full)
         n = (size_t)(s->max - s->s.size);
-    if (s->fd < 0 && n > IN_MEMORY - (size_t)s->s.size)
-        CKPT_TRY(to_file(s, err));
+    if (s->fd < 0 && n > s->in_memory - s->s.size)
+        CKPT_TRY(move_to_file(s, err));
     if (s->fd < 0) {
-        CKPT_TRY(to_memory(s, n, err));
+        CKPT_TRY(grow_memory(s, n, err));
         if (n)
-            memcpy(s->bytes + s->s.size, bytes, n); /* bounded: to_memory made room */
-    } else if (!fd_write(s->fd, bytes, n)) {
-        return no_room(err, "the folder for temporary files");
+            memcpy(s->bytes + s->s.size, bytes, n);               /* bounded: grow_memory made room */
+    } else if (!fd_pwrite(s->fd, bytes, n, s->off + s->s.size)) { /* bounded: by max */
+        return fail_spooling(err, "the folder for temporary files");
     }
     s->s.size += n; /* bounded: no more than max */
     return full ? fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "unpacks to more than %llu bytes",
@@ -93,29 +101,23 @@ ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err)
                 : CKPT_OK;
 }
 
-static ckpt_status read_at(source *src, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status read_spool(source *src, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     spool *s = (spool *)src;
     if (s->fd < 0) {
         memcpy(out, s->bytes + off, n); /* bounded: source_read checked the range */
         return CKPT_OK;
     }
-    for (char *to = out; n;) {
-        ssize_t got = pread(s->fd, to, n, (off_t)off);
-        if (got <= 0 && !(got < 0 && errno == EINTR))
-            return fail_errno(err, CKPT_NO_OFFSET, "cannot read unpacked bytes back");
-        if (got > 0) {
-            to += got;
-            n -= (size_t)got;
-            off += (uint64_t)got; /* bounded: inside the file */
-        }
-    }
-    return CKPT_OK;
+    size_t got;
+    errno = EIO; /* where the file is shorter */
+    return fd_pread(s->fd, out, n, s->off + off, &got) && got == n
+               ? CKPT_OK
+               : fail_errno(err, CKPT_NO_OFFSET, "cannot read unpacked bytes back");
 }
 
 static void close_spool(source *src) { spool_free((spool *)src); }
 
-static const struct source_ops ops = {.read_at = read_at, .close = close_spool};
+static const struct source_ops ops = {.read_at = read_spool, .close = close_spool};
 
 source *spool_source(spool *s)
 {
@@ -123,4 +125,17 @@ source *spool_source(spool *s)
     s->s.base = CKPT_NO_OFFSET;
     s->s.refs = 1;
     return &s->s;
+}
+
+bool spool_move(source *src, int fd, uint64_t off)
+{
+    spool *s = (spool *)src;
+    if (!fd_pwrite(fd, s->bytes, (size_t)s->s.size, off))
+        return false;
+    free(s->bytes);
+    s->bytes = NULL;
+    s->fd = fd;
+    s->off = off;
+    s->borrowed = true;
+    return true;
 }

@@ -1,9 +1,8 @@
 /* temp.c - see temp.h.
  *
- * A named temporary is locked (flock) by the process that writes it, so one that
- * can be locked belongs to nobody: that is how what a crash left is told from
- * what another process is busy with. A file found locked or unlinked right after
- * it was made lost this race and is made anew. */
+ * A named temporary is locked (flock) by the process that writes it. One that can
+ * be locked was left by a crash and is removed. A file found locked or unlinked
+ * right after it was created was mistaken for such a leftover, and is created anew. */
 #include "io/temp.h"
 
 #include <dirent.h>
@@ -24,15 +23,15 @@
 #include "base/map.h"
 #include "io/renameat2.h"
 
-#define MARK       ".ckpt-"
-#define MARK_LEN   6u
+#define INFIX      ".ckpt-"
+#define INFIX_LEN  6u
 #define RANDOM_LEN 6u
-#define TRIES      100
+#define MAX_TRIES  100
 
-enum { NAME_FREE, NAME_TAKEN, NAME_LIVE };
+enum { NAME_FREE, NAME_CLAIMED, NAME_LIVE };
 
-/* The names a signal handler must find: a list that only grows and whose nodes
- * are used again, because a handler can neither wait nor follow freed memory. */
+/* The names for the signal handler: a list that only grows and whose nodes are
+ * reused, because a handler can neither wait nor read freed memory. */
 struct temp_name {
     struct temp_name *next;
     atomic_int state;
@@ -40,13 +39,13 @@ struct temp_name {
     char text[NAME_MAX + 1];
 };
 
-static _Atomic(struct temp_name *) names;
+static _Atomic(struct temp_name *) live_names;
 
-static struct temp_name *name_take(void)
+static struct temp_name *claim_name(void)
 {
-    for (struct temp_name *n = atomic_load(&names); n; n = n->next) {
+    for (struct temp_name *n = atomic_load(&live_names); n; n = n->next) {
         int is_free = NAME_FREE;
-        if (atomic_compare_exchange_strong(&n->state, &is_free, NAME_TAKEN))
+        if (atomic_compare_exchange_strong(&n->state, &is_free, NAME_CLAIMED))
             return n;
     }
     struct temp_name *n = calloc(1, sizeof *n);
@@ -54,14 +53,14 @@ static struct temp_name *name_take(void)
         errno = ENOMEM;
         return NULL;
     }
-    atomic_init(&n->state, NAME_TAKEN);
-    n->next = atomic_load(&names);
-    while (!atomic_compare_exchange_weak(&names, &n->next, n))
+    atomic_init(&n->state, NAME_CLAIMED);
+    n->next = atomic_load(&live_names);
+    while (!atomic_compare_exchange_weak(&live_names, &n->next, n))
         continue;
     return n;
 }
 
-static void name_drop(struct temp *t)
+static void release_name(struct temp *t)
 {
     if (t->name)
         atomic_store(&t->name->state, NAME_FREE);
@@ -70,16 +69,16 @@ static void name_drop(struct temp *t)
 
 void temp_emergency(void)
 {
-    for (struct temp_name *n = atomic_load(&names); n; n = n->next)
+    for (struct temp_name *n = atomic_load(&live_names); n; n = n->next)
         if (atomic_load(&n->state) == NAME_LIVE)
             unlinkat(n->dir, n->text, 0);
 }
 
-/* stem_len - how much of BASE fits beside the rest of a temporary's name. */
-static int stem_len(const char *base)
+/* get_stem_len - how many bytes of BASE fit into the name of a temporary. */
+static int get_stem_len(const char *base)
 {
-    size_t len = strlen(base), most = NAME_MAX - 1 - MARK_LEN - RANDOM_LEN;
-    return (int)(len < most ? len : most);
+    size_t len = strlen(base), max = NAME_MAX - 1 - INFIX_LEN - RANDOM_LEN;
+    return (int)(len < max ? len : max);
 }
 
 static void random_letters(char out[RANDOM_LEN + 1])
@@ -97,23 +96,23 @@ static void random_letters(char out[RANDOM_LEN + 1])
     out[RANDOM_LEN] = '\0';
 }
 
-static void name_choose(struct temp_name *n, const char *base)
+static void choose_name(struct temp_name *n, const char *base)
 {
     char letters[RANDOM_LEN + 1];
     random_letters(letters);
-    snprintf(n->text, sizeof n->text, ".%.*s" MARK "%s", stem_len(base), base, letters);
+    snprintf(n->text, sizeof n->text, ".%.*s" INFIX "%s", get_stem_len(base), base, letters);
 }
 
-static ckpt_str stem_of(const char *base) { return str_of(base, (size_t)stem_len(base)); }
+static ckpt_str stem_of(const char *base) { return str_of(base, (size_t)get_stem_len(base)); }
 
-/* made_for - the stem in the name of a temporary; empty: it is none. */
-static ckpt_str made_for(const char *name)
+/* parse_temp_name - the stem in the name of a temporary; empty: NAME is not one. */
+static ckpt_str parse_temp_name(const char *name)
 {
-    size_t len = strlen(name), tail = MARK_LEN + RANDOM_LEN;
-    const char *mark = name + len - tail; /* bounded: looked at if there is so much */
-    bool ours = len > 1 + tail && name[0] == '.' && memcmp(mark, MARK, MARK_LEN) == 0 &&
-                strspn(mark + MARK_LEN, "abcdefghijklmnopqrstuvwxyz0123456789") == RANDOM_LEN;
-    return ours ? str_of(name + 1, len - 1 - tail) : str_of("", 0);
+    size_t len = strlen(name), tail = INFIX_LEN + RANDOM_LEN;
+    const char *infix = name + len - tail; /* bounded: read only if len > 1 + tail */
+    bool is_ours = len > 1 + tail && name[0] == '.' && memcmp(infix, INFIX, INFIX_LEN) == 0 &&
+                   strspn(infix + INFIX_LEN, "abcdefghijklmnopqrstuvwxyz0123456789") == RANDOM_LEN;
+    return is_ours ? str_of(name + 1, len - 1 - tail) : str_of("", 0);
 }
 
 static void remove_leftover(int dir, const char *name)
@@ -129,7 +128,8 @@ static void remove_leftover(int dir, const char *name)
     close(fd);
 }
 
-/* remove_leftovers - of the target with this STEM, or of those that STEMS, unless NULL, has. */
+/* remove_leftovers - removes those of the target with this STEM, or, if STEMS is not NULL, of all in
+ * STEMS. */
 static void remove_leftovers(int dir, ckpt_str stem, const map *stems)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -140,8 +140,8 @@ static void remove_leftovers(int dir, ckpt_str stem, const map *stems)
         return;
     }
     for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        ckpt_str its = made_for(e->d_name);
-        if (its.len && (stems ? map_get(stems, its) != MAP_NONE : str_eq(its, stem)))
+        ckpt_str its_stem = parse_temp_name(e->d_name);
+        if (its_stem.len && (stems ? map_get(stems, its_stem) != MAP_NONE : str_eq(its_stem, stem)))
             remove_leftover(dir, e->d_name);
     }
     closedir(d);
@@ -180,29 +180,29 @@ static int open_unnamed(int dir, mode_t mode)
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (fd < 0 || access(path, F_OK) == 0)
         return fd;
-    close(fd); /* without /proc it could never get a name */
+    close(fd); /* without /proc it could not be linked */
     return -1;
 }
 
-/* ours - is FD, just made, still there and locked by us? File systems without
- * locks count as locked: nobody else can lock there either. */
-static bool ours(int fd)
+/* is_ours - is FD, just created, still linked and locked by us? File systems without
+ * locks count as locked: no other process can lock there either. */
+static bool is_ours(int fd)
 {
     struct stat st;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return false;
-    return fstat(fd, &st) != 0 || st.st_nlink > 0; /* unknown: as if it were, or it would stay behind */
+    return fstat(fd, &st) != 0 || st.st_nlink > 0; /* unknown: assume so, or it would never be removed */
 }
 
 static bool open_named(struct temp *t, const char *base, mode_t mode)
 {
     sigset_t all, old;
-    if (!(t->name = name_take()))
+    if (!(t->name = claim_name()))
         return false;
     t->name->dir = t->dir;
     sigfillset(&all);
-    for (int tries = 0; tries < TRIES; tries++) {
-        name_choose(t->name, base);
+    for (int tries = 0; tries < MAX_TRIES; tries++) {
+        choose_name(t->name, base);
         /* No signal may come between the file and its entry in the list. */
         pthread_sigmask(SIG_BLOCK, &all, &old);
         t->fd = openat(t->dir, t->name->text, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, mode);
@@ -211,17 +211,17 @@ static bool open_named(struct temp *t, const char *base, mode_t mode)
             atomic_store(&t->name->state, NAME_LIVE);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         errno = why;
-        if (t->fd >= 0 && ours(t->fd))
+        if (t->fd >= 0 && is_ours(t->fd))
             return true;
         if (t->fd < 0 && errno != EEXIST)
             break;
-        atomic_store(&t->name->state, NAME_TAKEN);
+        atomic_store(&t->name->state, NAME_CLAIMED);
         if (t->fd >= 0)
             close(t->fd);
         t->fd = -1;
         errno = EEXIST;
     }
-    name_drop(t);
+    release_name(t);
     return false;
 }
 
@@ -257,14 +257,14 @@ static bool link_as(const struct temp *t, const char *name)
     return linkat(AT_FDCWD, path, t->dir, name, AT_SYMLINK_FOLLOW) == 0;
 }
 
-/* give_name - links an unnamed file to a hidden name, as rename alone replaces. */
-static bool give_name(struct temp *t, const char *base)
+/* link_hidden_name - links an unnamed file under a hidden name, because only rename replaces a file. */
+static bool link_hidden_name(struct temp *t, const char *base)
 {
-    if (!(t->name = name_take()))
+    if (!(t->name = claim_name()))
         return false;
     t->name->dir = t->dir;
-    for (int tries = 0; tries < TRIES; tries++) {
-        name_choose(t->name, base);
+    for (int tries = 0; tries < MAX_TRIES; tries++) {
+        choose_name(t->name, base);
         if (link_as(t, t->name->text)) {
             atomic_store(&t->name->state, NAME_LIVE);
             return true;
@@ -272,12 +272,12 @@ static bool give_name(struct temp *t, const char *base)
         if (errno != EEXIST)
             break;
     }
-    name_drop(t);
+    release_name(t);
     return false;
 }
 
-/* move_new - a rename that never replaces, in three ways: by one call, by a
- * link where that is unknown, by claiming the name where there are no links. */
+/* move_new - renames without replacing, in the first way that works: renameat2, a hard
+ * link, or creating the target to claim its name. */
 static bool move_new(const struct temp *t, const char *base)
 {
     const char *from = t->name->text;
@@ -301,13 +301,13 @@ static bool move_new(const struct temp *t, const char *base)
     return false;
 }
 
-static bool place(struct temp *t, const char *base, bool replace)
+static bool move_or_link(struct temp *t, const char *base, bool replace)
 {
     if (!replace && !t->name)
         return link_as(t, base);
     if (!replace)
         return move_new(t, base);
-    return (t->name || give_name(t, base)) && renameat(t->dir, t->name->text, t->dir, base) == 0;
+    return (t->name || link_hidden_name(t, base)) && renameat(t->dir, t->name->text, t->dir, base) == 0;
 }
 
 bool temp_place(struct temp *t, const char *base, bool replace)
@@ -315,10 +315,10 @@ bool temp_place(struct temp *t, const char *base, bool replace)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    bool done = place(t, base, replace);
+    bool done = move_or_link(t, base, replace);
     int why = errno;
     if (done)
-        name_drop(t);
+        release_name(t);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     errno = why;
     return done;
@@ -328,7 +328,7 @@ void temp_close(struct temp *t)
 {
     if (t->name)
         unlinkat(t->dir, t->name->text, 0);
-    name_drop(t);
+    release_name(t);
     if (t->fd >= 0)
         close(t->fd);
     if (t->dir >= 0)

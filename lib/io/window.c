@@ -1,7 +1,7 @@
-/* window.c - see window.h. What the window cannot give, a fault included, is read by
- * itself, and so said as without it. Runs may be short, and their pieces out of order:
- * the window grows while one follows the other, reaches back once a piece was in front of
- * the last one, and is left alone, longer each time, when little of it was wanted. */
+/* window.c - see window.h. What is not in the window is read directly, so that faults
+ * are reported as without one. Runs of pieces may be short or out of order: the window grows
+ * while pieces are consecutive, starts before the last piece once one came before its
+ * predecessor, and pauses, longer each time, when little of it was requested. */
 #include "io/window.h"
 
 #include <stdlib.h>
@@ -10,62 +10,65 @@
 #include "base/checked.h"
 #include "io/fd.h"
 
-#define SMALL ((size_t)16 * 1024) /* copying larger pieces costs more than asking the kernel */
-#define NEAR  ((size_t)48 * 1024) /* no further from the last piece */
-#define LEAST ((size_t)64 * 1024) /* of a window */
-#define RESTS 1024u
+#define MAX_PIECE   ((size_t)16 * 1024) /* copying a larger piece costs more than a system call */
+#define MAX_GAP     ((size_t)48 * 1024) /* from the end of the last piece */
+#define MIN_WINDOW  ((size_t)64 * 1024) /* bytes of a window */
+#define MAX_BACKOFF 1024u
 
-static bool holds(const struct window *w, uint64_t at, size_t n)
+static bool window_has(const struct window *w, uint64_t at, size_t n)
 {
-    return w->len && at >= w->at && range_within(at - w->at, n, w->len);
+    return w->len && at >= w->pos && range_within(at - w->pos, n, w->len);
 }
 
-/* worth - is a window of use for a piece at AT? */
-static bool worth(struct window *w, uint64_t at)
+/* should_prefetch - is reading ahead likely to help for a piece at AT? Counts down the back-off. */
+static bool should_prefetch(struct window *w, uint64_t at)
 {
-    bool back = at < w->next;
-    if (!w->next || (back ? w->next - at : at - w->next) > NEAR)
+    bool backwards = at < w->last_end;
+    if (!w->last_end || (backwards ? w->last_end - at : at - w->last_end) > MAX_GAP)
         return false;
-    w->back = w->back || back;
-    if (w->len && w->used < w->len / 4) {
-        w->rest = w->rest ? w->rest < RESTS ? 2 * w->rest : RESTS : 1;
-        w->due = w->rest;
+    w->descending = w->descending || backwards;
+    if (w->len && w->requested < w->len / 4) {
+        w->backoff = w->backoff ? w->backoff < MAX_BACKOFF ? 2 * w->backoff : MAX_BACKOFF : 1;
+        w->backoff_left = w->backoff;
         w->len = 0;
     }
-    return !w->due || !w->due--;
+    return !w->backoff_left || !w->backoff_left--;
 }
 
-/* slide - the window to the end of the last piece; false: the N bytes at AT are not in it. */
-static bool slide(struct window *w, uint64_t at, size_t n)
+/* move_window - moves the window to the end of the last piece; false: the N bytes at AT are not in it. */
+static bool move_window(struct window *w, uint64_t at, size_t n)
 {
     size_t got;
-    bool on = w->len && w->next >= w->at && w->next - w->at <= w->len;
-    uint64_t from = !w->back ? w->next : w->next > NEAR ? w->next - NEAR : 0;
-    w->rest = on ? w->rest / 2 : w->rest;
-    w->want = on && w->want < FD_CHUNK ? 2 * w->want : on ? FD_CHUNK : w->back ? 2 * LEAST : LEAST;
-    w->len = w->used = 0;
+    bool consecutive = w->len && w->last_end >= w->pos && w->last_end - w->pos <= w->len;
+    uint64_t from = !w->descending ? w->last_end : w->last_end > MAX_GAP ? w->last_end - MAX_GAP : 0;
+    w->backoff = consecutive ? w->backoff / 2 : w->backoff;
+    w->window_size = consecutive && w->window_size < FD_CHUNK ? 2 * w->window_size
+                     : consecutive                            ? FD_CHUNK
+                     : w->descending                          ? 2 * MIN_WINDOW
+                                                              : MIN_WINDOW;
+    w->len = w->requested = 0;
     if (!w->bytes)
         w->bytes = malloc(FD_CHUNK);
-    if (!w->bytes || !fd_pread(w->fd, w->bytes, w->want, from, &got))
+    if (!w->bytes || !fd_pread(w->fd, w->bytes, w->window_size, from, &got))
         return false;
-    w->at = from;
+    w->pos = from;
     w->len = got;
-    return holds(w, at, n);
+    return window_has(w, at, n);
 }
 
-/* turn_to - the bytes that are held, and what was learnt of the places of pieces, are of one file. */
-static void turn_to(struct window *w, int fd)
+/* switch_file - forgets the bytes and the positions of pieces of another file. */
+static void switch_file(struct window *w, int fd)
 {
     if (w->fd == fd)
         return;
     w->fd = fd;
-    w->len = w->used = 0;
-    w->next = 0;
-    w->back = false;
-    w->rest = w->due = 0;
+    w->len = w->requested = 0;
+    w->last_end = 0;
+    w->descending = false;
+    w->backoff = w->backoff_left = 0;
 }
 
-/* load_block - what S has from AT to the end of that block. */
+/* load_block - reads the N bytes of S from AT to the end of that block. */
 static ckpt_status load_block(struct window *w, source *s, uint64_t at, size_t n, ckpt_error *err)
 {
     w->block_len = 0;
@@ -83,7 +86,7 @@ static ckpt_status load_block(struct window *w, source *s, uint64_t at, size_t n
     return CKPT_OK;
 }
 
-/* read_by_blocks - N bytes at OFF, which are all there. */
+/* read_by_blocks - reads N bytes at OFF, which are within S, in whole blocks. */
 static ckpt_status read_by_blocks(struct window *w, source *s, uint64_t off, unsigned char *out, size_t n,
                                   ckpt_error *err)
 {
@@ -92,7 +95,7 @@ static ckpt_status read_by_blocks(struct window *w, source *s, uint64_t off, uns
         bool here = w->block_of == s && off >= w->block_at && into < w->block_len;
         size_t left = s->block - (size_t)(off % s->block), some;
         left = left < s->size - off ? left : (size_t)(s->size - off);
-        if (!here && n >= left) { /* all that this block has: it need not be copied */
+        if (!here && n >= left) { /* the whole rest of this block: needs no copy */
             some = left;
             CKPT_TRY(source_read(s, off, out, some, err));
         } else {
@@ -115,15 +118,15 @@ ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, si
     uint64_t at;
     if (s->block && range_within(off, n, s->size))
         return read_by_blocks(w, s, off, out, n, err);
-    if (n > SMALL || !range_within(off, n, s->size) || !source_extent(s, off, &fd, &at))
+    if (n > MAX_PIECE || !range_within(off, n, s->size) || !source_extent(s, off, &fd, &at))
         return source_read(s, off, out, n, err);
-    turn_to(w, fd);
-    bool here = holds(w, at, n) || (worth(w, at) && slide(w, at, n));
-    w->next = at + n; /* bounded: in the file */
+    switch_file(w, fd);
+    bool here = window_has(w, at, n) || (should_prefetch(w, at) && move_window(w, at, n));
+    w->last_end = at + n; /* bounded: in the file */
     if (!here)
         return source_read(s, off, out, n, err);
-    w->used += n; /* bounded: by what is copied */
-    memcpy(out, w->bytes + (at - w->at), n);
+    w->requested += n; /* bounded: by what is copied */
+    memcpy(out, w->bytes + (at - w->pos), n);
     return CKPT_OK;
 }
 

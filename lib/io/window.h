@@ -1,5 +1,5 @@
-/* window.h - small pieces that lie near each other in a file, read by one thread in few
- * and large reads. */
+/* window.h - reads small pieces that are close to each other in a file in few and large reads,
+ * for one thread. */
 #ifndef IO_WINDOW_H
 #define IO_WINDOW_H
 
@@ -8,21 +8,21 @@
 /* All 0: empty. */
 struct window {
     unsigned char *bytes;
-    int fd; /* whose bytes [at, at + len) are in it */
-    uint64_t at;
-    size_t len, used;   /* how many are in it, how many of them were asked for */
-    size_t want;        /* bytes that it reads */
-    uint64_t next;      /* where the last piece ended */
-    bool back;          /* pieces are out of order */
-    unsigned rest, due; /* pieces read by themselves after a window that was of no use; still to come */
+    int fd; /* the file whose bytes [pos, pos + len) are in it */
+    uint64_t pos;
+    size_t len, requested;          /* bytes in it; how many of them were read by callers */
+    size_t window_size;             /* bytes to read for the next window */
+    uint64_t last_end;              /* where the last piece ended */
+    bool descending;                /* a piece came before its predecessor */
+    unsigned backoff, backoff_left; /* pieces read directly after a useless window; still to go */
     unsigned char *block;   /* bytes [block_at, block_at + block_len) … */
     const source *block_of; /* … of this source, which is best read in blocks */
     uint64_t block_at;
     size_t block_len, block_room;
 };
 
-/* window_read - source_read, but a small piece shortly behind the last one brings those
- * around it along; of a source with a block size whole blocks are read. Every source outlives W. */
+/* window_read - source_read, but a small piece shortly after the last one also reads those
+ * around it; a source with a block size is read in whole blocks. Every source outlives W. */
 ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
 void window_close(struct window *w);
 

@@ -1,5 +1,5 @@
-/* compare.c - see compare.h. Both sides are read in step; only stretches whose bytes
- * or dtypes differ become numbers. */
+/* compare.c - compares the values of two rows for `ckpt diff`. Both rows are read at the same time, and only
+ * batches whose bytes or dtypes differ are decoded into numbers. */
 #include "op/compare.h"
 
 #include <math.h>
@@ -10,9 +10,9 @@
 #include "core/number.h"
 #include "core/tensor.h"
 
-#define STEP 1024u /* elements turned into numbers at a time */
+#define BATCH 1024u /* elements decoded at a time */
 
-/* One side: a stream, and what was read from it but not compared yet. */
+/* One of the two rows: a stream, and bytes read from it that are not compared yet. */
 struct side {
     ckpt_file *file;
     uint32_t row;
@@ -22,14 +22,14 @@ struct side {
     uint32_t crc;
     ckpt_dtype dtype;
     size_t block_elems, block_bytes;
-    double num[2 * STEP];
+    double num[2 * BATCH];
 };
 
 struct totals {
     const ckpt_diff_options *o;
     struct tolerance tolerance;
     struct comparison *c;
-    struct distance d; /* of the elements in hand */
+    struct distance d; /* of the current batch */
 };
 
 bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
@@ -41,16 +41,18 @@ bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
         return false;
     if ((a->kind == CKPT_QUANTIZED) != (b->kind == CKPT_QUANTIZED))
         return false;
+    if (da == CKPT_DT_NP || db == CKPT_DT_NP)
+        return tensor_same_dtype(a, b) && a->nbytes == b->nbytes;
     if (da == db)
         return dtype_info(da)->block_bytes != 0 || a->nbytes == b->nbytes;
-    /* float4 pairs are compared with nothing but themselves */
+    /* pairs of float4 are only compared with each other */
     return number_lanes(da) && number_lanes(db) && da != CKPT_DT_F4 && db != CKPT_DT_F4;
 }
 
 /* ---- reading */
 
-static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row, const struct sweep_part *part,
-                             ckpt_error *err)
+static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row,
+                             const struct parallel_chunk *chunk, ckpt_error *err)
 {
     const struct dtype_info *info = dtype_info((ckpt_dtype)file->table.rows[row].t.dtype);
     struct stream_options o = tensor_stream_options(file);
@@ -63,8 +65,8 @@ static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row, cons
     ckpt_status st = CKPT_OK;
     if (!s->buf)
         st = fail_memory(err);
-    else if (part)
-        st = stream_open_part(&file->table, row, part->first, part->count, &s->s, err);
+    else if (chunk)
+        st = stream_open_range(&file->table, row, chunk->first, chunk->count, &s->s, err);
     else
         st = stream_open(&file->table, row, &o, &s->s, err);
     if (st != CKPT_OK)
@@ -78,8 +80,8 @@ static void side_close(struct side *s)
     free(s->buf);
 }
 
-/* side_fill - reads on when everything read is compared; *N is the elements in
- * hand, 0 at the end. */
+/* side_fill - reads the next bytes once all bytes read are compared. *N: elements that are not compared yet,
+ * 0 at the end. */
 static ckpt_status side_fill(struct side *s, size_t *n, uint64_t *bytes, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
@@ -103,8 +105,8 @@ static size_t side_bytes(const struct side *s, size_t elems)
 
 /* ---- numbers */
 
-/* count - a distance of element I of those in hand. */
-static void count(struct totals *t, size_t i, double delta, double base)
+/* add_difference - adds DELTA, the distance of element I of the batch, relative to BASE. */
+static void add_difference(struct totals *t, size_t i, double delta, double base)
 {
     struct distance *d = &t->d;
     double rel = delta / base;
@@ -120,8 +122,8 @@ static void count(struct totals *t, size_t i, double delta, double base)
     d->differing += !finite || !(delta <= t->tolerance.abs + t->tolerance.rel * base);
 }
 
-/* add_up - what was found in the elements in hand joins the rest. */
-static void add_up(struct totals *t)
+/* add_batch - adds the differences of the batch to the comparison. */
+static void add_batch(struct totals *t)
 {
     struct comparison *c = t->c;
     c->sum += distance_sum(&t->d);
@@ -131,8 +133,8 @@ static void add_up(struct totals *t)
     t->d = (struct distance){0};
 }
 
-/* one - a pair whose bytes or dtypes differ. */
-static void one(struct totals *t, size_t i, double a, double b)
+/* compare_number - two elements whose bytes or dtypes differ. */
+static void compare_number(struct totals *t, size_t i, double a, double b)
 {
     if (a == b)
         return;
@@ -140,10 +142,10 @@ static void one(struct totals *t, size_t i, double a, double b)
         t->d.differing += !t->o->equal_nan;
         return;
     }
-    count(t, i, fabs(a - b), fabs(b));
+    add_difference(t, i, fabs(a - b), fabs(b));
 }
 
-static void one_complex(struct totals *t, size_t i, const double a[2], const double b[2])
+static void compare_complex(struct totals *t, size_t i, const double a[2], const double b[2])
 {
     if (a[0] == b[0] && a[1] == b[1])
         return;
@@ -152,23 +154,25 @@ static void one_complex(struct totals *t, size_t i, const double a[2], const dou
         return;
     }
     double re = a[0] == b[0] ? 0 : a[0] - b[0], im = a[1] == b[1] ? 0 : a[1] - b[1];
-    count(t, i, hypot(re, im), hypot(b[0], b[1]));
+    add_difference(t, i, hypot(re, im), hypot(b[0], b[1]));
 }
 
-/* wide - 64-bit integers: equal only when they are, their distance is exact. */
-static void wide(struct totals *t, size_t i, ckpt_dtype dt, const unsigned char *pa, const unsigned char *pb)
+/* compare_int64 - 64-bit integers, which a double cannot hold: their difference is exact. */
+static void compare_int64(struct totals *t, size_t i, ckpt_dtype dt, const unsigned char *pa,
+                          const unsigned char *pb)
 {
     uint64_t a = load_u64le(pa), b = load_u64le(pb);
     bool a_less = dt == CKPT_DT_I64 ? (int64_t)a < (int64_t)b : a < b;
     if (a != b)
-        count(t, i, (double)(a_less ? b - a : a - b),
-              dt == CKPT_DT_I64 ? fabs((double)(int64_t)b) : (double)b);
+        add_difference(t, i, (double)(a_less ? b - a : a - b),
+                       dt == CKPT_DT_I64 ? fabs((double)(int64_t)b) : (double)b);
 }
 
-static void wides(struct totals *t, ckpt_dtype dt, const unsigned char *pa, const unsigned char *pb, size_t n)
+static void compare_int64s(struct totals *t, ckpt_dtype dt, const unsigned char *pa, const unsigned char *pb,
+                           size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        wide(t, i, dt, pa + 8 * i, pb + 8 * i);
+        compare_int64(t, i, dt, pa + 8 * i, pb + 8 * i);
 }
 
 /* to_complex - N numbers become N pairs with imaginary part 0, in place. */
@@ -181,27 +185,27 @@ static void to_complex(double *num, size_t n)
     }
 }
 
-/* Float4 holds two numbers in an element: the element differs once if either does. */
-static void pairs(struct totals *t, const double *a, const double *b, size_t n)
+/* compare_float4s - elements of two float4 numbers: an element differs once, whether one or both do. */
+static void compare_float4s(struct totals *t, const double *a, const double *b, size_t n)
 {
     for (size_t i = 0; i < 2 * n; i += 2) {
         uint64_t before = t->d.differing;
-        one(t, i, a[i], b[i]);
-        one(t, i + 1, a[i + 1], b[i + 1]);
+        compare_number(t, i, a[i], b[i]);
+        compare_number(t, i + 1, a[i + 1], b[i + 1]);
         if (t->d.differing > before)
             t->d.differing = before + 1;
     }
 }
 
-/* same_bytes - are elements I the same bytes of the same dtype? Then they are
- * equal, a NaN too. */
-static bool same_bytes(size_t width, const unsigned char *pa, const unsigned char *pb, size_t i)
+/* is_same_element - are elements I the same bytes of the same dtype? Then they are equal, even if they are
+ * NaN. */
+static bool is_same_element(size_t width, const unsigned char *pa, const unsigned char *pb, size_t i)
 {
     return width && memcmp(pa + i * width, pb + i * width, width) == 0;
 }
 
-/* quick - by KERNEL; false: a number or a distance is not finite. */
-static bool quick(struct totals *t, distance_kernel *kernel, const void *pa, const void *pb, size_t n)
+/* try_kernel - compares by KERNEL; false: a number or a distance is not finite, so that it does not apply. */
+static bool try_kernel(struct totals *t, distance_kernel *kernel, const void *pa, const void *pb, size_t n)
 {
     kernel(pa, pb, n, &t->tolerance, &t->d);
     if (isfinite(distance_sum(&t->d)))
@@ -210,116 +214,116 @@ static bool quick(struct totals *t, distance_kernel *kernel, const void *pa, con
     return false;
 }
 
-/* careful - elements that are decoded, one by one. */
-static void careful(struct totals *t, const struct side *a, const struct side *b, const unsigned char *pa,
-                    const unsigned char *pb, size_t n)
+/* compare_decoded - compares decoded elements one by one. */
+static void compare_decoded(struct totals *t, const struct side *a, const struct side *b,
+                            const unsigned char *pa, const unsigned char *pb, size_t n)
 {
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
     size_t width = a->dtype == b->dtype && a->block_elems == 1 ? a->block_bytes : 0;
     for (size_t i = 0; complex && i < n; i++)
-        if (!same_bytes(width, pa, pb, i))
-            one_complex(t, i, a->num + 2 * i, b->num + 2 * i);
+        if (!is_same_element(width, pa, pb, i))
+            compare_complex(t, i, a->num + 2 * i, b->num + 2 * i);
     for (size_t i = 0; !complex && i < n; i++)
-        if (!isnan(a->num[i]) || !same_bytes(width, pa, pb, i))
-            one(t, i, a->num[i], b->num[i]);
+        if (!isnan(a->num[i]) || !is_same_element(width, pa, pb, i))
+            compare_number(t, i, a->num[i], b->num[i]);
 }
 
-static void decode(struct side *s, const unsigned char *p, size_t n, bool complex)
+static void decode_side(struct side *s, const unsigned char *p, size_t n, bool complex)
 {
     number_decode(s->dtype, p, n, s->num);
     if (complex && !number_is_complex(s->dtype))
         to_complex(s->num, n);
 }
 
-/* add_norms - N <= STEP elements, whether they differ or not. */
+/* add_norms - N <= BATCH elements, whether they differ or not. */
 static void add_norms(struct totals *t, struct side *a, struct side *b, const unsigned char *pa,
                       const unsigned char *pb, size_t n)
 {
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
-    decode(a, pa, n, complex);
-    decode(b, pb, n, complex);
+    decode_side(a, pa, n, complex);
+    decode_side(b, pb, n, complex);
     norms_add(&t->c->norms, a->num, b->num, n * (complex ? 2 : number_lanes(a->dtype)));
 }
 
-/* step - N <= STEP elements whose bytes or dtypes differ. */
-static void step(struct totals *t, struct side *a, struct side *b, const unsigned char *pa,
-                 const unsigned char *pb, size_t n)
+/* compare_batch - compares N <= BATCH elements whose bytes or dtypes differ. */
+static void compare_batch(struct totals *t, struct side *a, struct side *b, const unsigned char *pa,
+                          const unsigned char *pb, size_t n)
 {
     const struct distance_kernels *k = distance_best();
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
     distance_kernel *direct = a->dtype == b->dtype ? distance_direct(k, a->dtype) : NULL;
-    if (direct && quick(t, direct, pa, pb, n))
+    if (direct && try_kernel(t, direct, pa, pb, n))
         return;
     if (a->dtype == b->dtype && number_is_wide(a->dtype)) {
-        wides(t, a->dtype, pa, pb, n);
+        compare_int64s(t, a->dtype, pa, pb, n);
         return;
     }
-    decode(a, pa, n, complex);
-    decode(b, pb, n, complex);
+    decode_side(a, pa, n, complex);
+    decode_side(b, pb, n, complex);
     if (number_lanes(a->dtype) == 2 && !complex)
-        pairs(t, a->num, b->num, n);
-    else if (complex || direct || !quick(t, k->doubles, a->num, b->num, n))
-        careful(t, a, b, pa, pb, n);
+        compare_float4s(t, a->num, b->num, n);
+    else if (complex || direct || !try_kernel(t, k->doubles, a->num, b->num, n))
+        compare_decoded(t, a, b, pa, pb, n);
 }
 
-/* opaque - elements that are no numbers: bytes that differ. */
-static void opaque(struct totals *t, const unsigned char *pa, const unsigned char *pb, size_t n)
+/* compare_bytes - compares elements that are not numbers: counts bytes that differ. */
+static void compare_bytes(struct totals *t, const unsigned char *pa, const unsigned char *pb, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         t->c->differing += pa[i] != pb[i];
 }
 
-/* run - the next N elements of both sides; true: the same bytes of one dtype. */
-static bool run(struct totals *t, struct side *a, struct side *b, size_t n)
+/* compare_next - compares the next N elements of both sides; true: they are the same bytes of one dtype. */
+static bool compare_next(struct totals *t, struct side *a, struct side *b, size_t n)
 {
     const unsigned char *pa = a->buf + a->pos, *pb = b->buf + b->pos;
     size_t na = side_bytes(a, n), nb = side_bytes(b, n);
     bool same = a->dtype == b->dtype, equal = same && memcmp(pa, pb, na) == 0;
     a->pos += na;
     b->pos += nb;
-    for (size_t at = 0; t->o->norms && number_lanes(a->dtype) && at < n; at += STEP)
-        add_norms(t, a, b, pa + side_bytes(a, at), pb + side_bytes(b, at), n - at < STEP ? n - at : STEP);
+    for (size_t at = 0; t->o->norms && number_lanes(a->dtype) && at < n; at += BATCH)
+        add_norms(t, a, b, pa + side_bytes(a, at), pb + side_bytes(b, at), n - at < BATCH ? n - at : BATCH);
     if (equal)
         return true;
     t->c->identical = false;
     if (!number_lanes(a->dtype)) {
-        opaque(t, pa, pb, n);
+        compare_bytes(t, pa, pb, n);
         return false;
     }
-    for (size_t at = 0; at < n; at += STEP) {
-        size_t k = n - at < STEP ? n - at : STEP;
+    for (size_t at = 0; at < n; at += BATCH) {
+        size_t k = n - at < BATCH ? n - at : BATCH;
         const unsigned char *qa = pa + side_bytes(a, at), *qb = pb + side_bytes(b, at);
         if (same && memcmp(qa, qb, side_bytes(a, k)) == 0)
             continue;
-        step(t, a, b, qa, qb, k);
-        add_up(t);
+        compare_batch(t, a, b, qa, qb, k);
+        add_batch(t);
     }
     return false;
 }
 
-/* sum - the CRC of both, of equal bytes once. */
-static void sum(struct side *a, struct side *b, size_t n, bool equal)
+/* update_crcs - updates the CRC of both sides, computing it once if the bytes are EQUAL. */
+static void update_crcs(struct side *a, struct side *b, size_t n, bool equal)
 {
-    bool once = equal && a->crc == b->crc;
+    bool same_crc = equal && a->crc == b->crc;
     a->crc = crc32_update(a->crc, a->buf, n);
-    b->crc = once ? a->crc : crc32_update(b->crc, b->buf, n);
+    b->crc = same_crc ? a->crc : crc32_update(b->crc, b->buf, n);
 }
 
-static ckpt_status side_summed(struct side *s, ckpt_error *err)
+static ckpt_status side_check_crc(struct side *s, ckpt_error *err)
 {
-    ckpt_status st = stream_summed(s->s, s->crc, err);
+    ckpt_status st = stream_set_crc(s->s, s->crc, err);
     if (st != CKPT_OK)
         fail_file(err, s->file->path);
     return st;
 }
 
-static ckpt_status lockstep(struct totals *t, struct side *a, struct side *b,
-                            const struct compare_progress *progress, ckpt_error *err)
+static ckpt_status compare_streams(struct totals *t, struct side *a, struct side *b,
+                                   const struct compare_progress *progress, ckpt_error *err)
 {
-    bool sums = a->dtype == b->dtype && stream_sums(a->s) && stream_sums(b->s);
-    if (sums) {
-        stream_sum_late(a->s);
-        stream_sum_late(b->s);
+    bool with_crc = a->dtype == b->dtype && stream_checks_crc(a->s) && stream_checks_crc(b->s);
+    if (with_crc) {
+        stream_defer_crc(a->s);
+        stream_defer_crc(b->s);
     }
     for (;;) {
         size_t na, nb;
@@ -335,46 +339,47 @@ static ckpt_status lockstep(struct totals *t, struct side *a, struct side *b,
         n -= n % unit;
         if (n == 0)
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "one side ends before the other");
-        bool equal = run(t, a, b, n);
-        if (sums) /* both have read as much: all of it is compared */
-            sum(a, b, a->len, equal);
+        bool equal = compare_next(t, a, b, n);
+        if (with_crc) /* both sides were read to the same element, and all of it is compared */
+            update_crcs(a, b, a->len, equal);
     }
-    if (sums) {
-        CKPT_TRY(side_summed(a, err));
-        CKPT_TRY(side_summed(b, err));
+    if (with_crc) {
+        CKPT_TRY(side_check_crc(a, err));
+        CKPT_TRY(side_check_crc(b, err));
     }
     return CKPT_OK;
 }
 
-void compare_join(struct comparison *to, const struct comparison *part)
+void comparison_merge(struct comparison *to, const struct comparison *next)
 {
-    to->differing += part->differing;
-    to->identical &= part->identical;
-    to->max_abs = part->max_abs > to->max_abs ? part->max_abs : to->max_abs;
-    to->max_rel = part->max_rel > to->max_rel ? part->max_rel : to->max_rel;
-    to->sum += part->sum;
-    to->norms.aa += part->norms.aa;
-    to->norms.bb += part->norms.bb;
-    to->norms.ab += part->norms.ab;
-    to->norms.dd += part->norms.dd;
+    to->differing += next->differing;
+    to->identical &= next->identical;
+    to->max_abs = next->max_abs > to->max_abs ? next->max_abs : to->max_abs;
+    to->max_rel = next->max_rel > to->max_rel ? next->max_rel : to->max_rel;
+    to->sum += next->sum;
+    to->norms.aa += next->norms.aa;
+    to->norms.bb += next->norms.bb;
+    to->norms.ab += next->norms.ab;
+    to->norms.dd += next->norms.dd;
 }
 
-ckpt_status compare_rows(const struct sweep_item *x, struct sweep_part *part, const ckpt_diff_options *opts,
-                         const struct compare_progress *progress, struct comparison *out, ckpt_error *err)
+ckpt_status compare_rows(const struct parallel_item *x, struct parallel_chunk *chunk,
+                         const ckpt_diff_options *opts, const struct compare_progress *progress,
+                         struct comparison *out, ckpt_error *err)
 {
     struct side *a = calloc(2, sizeof *a), *b = a + 1;
     struct totals t = {.o = opts, .tolerance = {opts->atol, opts->rtol}, .c = out};
     if (!a)
         return fail_memory(err);
-    ckpt_status st = side_open(a, x->file, x->row, part, err);
+    ckpt_status st = side_open(a, x->file, x->row, chunk, err);
     if (st == CKPT_OK)
-        st = side_open(b, x->other, x->other_row, part, err);
+        st = side_open(b, x->other, x->other_row, chunk, err);
     *out = (struct comparison){.identical = a->dtype == b->dtype};
     if (st == CKPT_OK)
-        st = lockstep(&t, a, b, progress, err);
-    if (st == CKPT_OK && part) {
-        part->crc[0] = stream_crc(a->s);
-        part->crc[1] = stream_crc(b->s);
+        st = compare_streams(&t, a, b, progress, err);
+    if (st == CKPT_OK && chunk) {
+        chunk->crc[0] = stream_crc(a->s);
+        chunk->crc[1] = stream_crc(b->s);
     }
     side_close(a);
     side_close(b);

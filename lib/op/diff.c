@@ -1,21 +1,21 @@
-/* diff.c - two files side by side: rows are joined by name, then compared. */
+/* diff.c - `ckpt diff` of tensors: rows of two files are paired by name, then compared. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/sized.h"
 #include "core/dtype.h"
-#include "core/sweep.h"
+#include "core/parallel_rows.h"
 #include "op/compare.h"
 #include "op/diff_names.h"
 #include "op/value_equal.h"
 
-/* One line of the result; a row of either side, or of both. */
-struct pair {
+/* One line of the result: a row of one file, or of both. */
+struct row_pair {
     ckpt_str name;
-    uint32_t a, b;
-    uint32_t twin; /* of a row only in A: the pair of the row only in B that has its bytes */
-    uint32_t item; /* of the sweep that compares its values; CKPT_NO_TENSOR: they are not compared */
-    bool array_differs; /* two arrays without comparable bytes, by what their pickles hold */
+    uint32_t a, b;       /* rows, or CKPT_NO_TENSOR */
+    uint32_t renamed_to; /* of a row only in A: the pair of the row only in B with the same bytes */
+    uint32_t item;      /* index in items, which compares its values; CKPT_NO_TENSOR: they are not compared */
+    bool array_differs; /* of arrays without comparable bytes: their pickled values differ */
 };
 
 struct diff {
@@ -23,47 +23,47 @@ struct diff {
     const ckpt_diff_options *o;
     int (*event)(void *, const ckpt_diff_event *);
     void *user;
-    struct pair *pairs;
+    struct row_pair *pairs;
     size_t npairs;
-    size_t told; /* pairs that event has heard of */
-    struct sweep_item *items;
+    size_t nreported; /* pairs passed to event */
+    struct parallel_item *items;
     struct comparison *compared; /* by item */
     size_t nitems;
     ckpt_diff_totals *totals;
 };
 
-static const ckpt_tensor *row_a(const struct diff *d, const struct pair *p)
+static const ckpt_tensor *row_a(const struct diff *d, const struct row_pair *p)
 {
     return &d->a->table.rows[p->a].t;
 }
-static const ckpt_tensor *row_b(const struct diff *d, const struct pair *p)
+static const ckpt_tensor *row_b(const struct diff *d, const struct row_pair *p)
 {
     return &d->b->table.rows[p->b].t;
 }
 
-/* ---- joining by name */
+/* ---- pairing by name */
 
-static ckpt_status join(struct diff *d, const struct diff_names *a, const struct diff_names *b,
-                        ckpt_error *err)
+static ckpt_status pair_rows(struct diff *d, const struct diff_names *a, const struct diff_names *b,
+                             ckpt_error *err)
 {
     struct diff_join join = {.a = a, .b = b};
     const struct diff_name *in_a, *in_b;
     d->pairs = calloc(a->n + b->n + 1, sizeof *d->pairs);
     if (!d->pairs)
         return fail_memory(err);
-    while (diff_next(&join, &in_a, &in_b))
-        d->pairs[d->npairs++] = (struct pair){.name = in_a ? in_a->name : in_b->name,
-                                              .a = in_a ? in_a->index : CKPT_NO_TENSOR,
-                                              .b = in_b ? in_b->index : CKPT_NO_TENSOR,
-                                              .twin = CKPT_NO_TENSOR,
-                                              .item = CKPT_NO_TENSOR};
+    while (diff_next_pair(&join, &in_a, &in_b))
+        d->pairs[d->npairs++] = (struct row_pair){.name = in_a ? in_a->name : in_b->name,
+                                                  .a = in_a ? in_a->index : CKPT_NO_TENSOR,
+                                                  .b = in_b ? in_b->index : CKPT_NO_TENSOR,
+                                                  .renamed_to = CKPT_NO_TENSOR,
+                                                  .item = CKPT_NO_TENSOR};
     return CKPT_OK;
 }
 
-/* ---- renamed? */
+/* ---- renamed rows */
 
-/* A row of one side only, that might be one of the other. */
-struct lone {
+/* A row that only one file has under its name; the other may have it under another. */
+struct unmatched {
     const ckpt_tensor *t;
     uint32_t pair;
     bool from_b;
@@ -71,10 +71,12 @@ struct lone {
     uint8_t digest[CKPT_DIGEST_MAX];
 };
 
-static int by_form(const struct lone *a, const struct lone *b)
+static int compare_dtype_kind_shape(const struct unmatched *a, const struct unmatched *b)
 {
     if (a->t->dtype != b->t->dtype)
         return a->t->dtype < b->t->dtype ? -1 : 1;
+    if (!tensor_same_dtype(a->t, b->t))
+        return strcmp(ckpt_tensor_dtype_name(a->t), ckpt_tensor_dtype_name(b->t));
     if (a->t->kind != b->t->kind)
         return a->t->kind < b->t->kind ? -1 : 1;
     if (a->t->ndim != b->t->ndim)
@@ -85,10 +87,10 @@ static int by_form(const struct lone *a, const struct lone *b)
     return 0;
 }
 
-static int by_bytes(const void *x, const void *y)
+static int compare_unmatched_rows(const void *x, const void *y)
 {
-    const struct lone *a = x, *b = y;
-    int c = by_form(a, b);
+    const struct unmatched *a = x, *b = y;
+    int c = compare_dtype_kind_shape(a, b);
     if (!c)
         c = memcmp(a->digest, b->digest, sizeof a->digest);
     if (!c)
@@ -96,50 +98,43 @@ static int by_bytes(const void *x, const void *y)
     return c ? c : (a->pair > b->pair) - (a->pair < b->pair);
 }
 
-static ckpt_str leaf(ckpt_str name)
-{
-    for (size_t i = name.len; i-- > 0;)
-        if (name.ptr[i] == '.')
-            return str_skip(name, i + 1);
-    return name;
-}
-
-/* match - rows A[0..na) and B[0..nb) have the same bytes. As many on both sides:
- * one by one in order of names; else only those that end in the same word. */
-static void match(struct diff *d, const struct lone *a, size_t na, const struct lone *b, size_t nb)
+/* match_same_bytes - rows A[0..na) and B[0..nb) all have the same bytes. If NA equals NB, they are
+ * matched in the order of their names, else only those whose last component is the same. */
+static void match_same_bytes(struct diff *d, const struct unmatched *a, size_t na, const struct unmatched *b,
+                             size_t nb)
 {
     size_t j = 0;
     for (size_t i = 0; i < na && j < nb; i++) {
-        struct pair *from = &d->pairs[a[i].pair];
+        struct row_pair *from = &d->pairs[a[i].pair];
         if (na == nb)
-            from->twin = b[j++].pair;
-        else if (str_eq(leaf(from->name), leaf(d->pairs[b[j].pair].name)))
-            from->twin = b[j++].pair;
+            from->renamed_to = b[j++].pair;
+        else if (str_eq(str_after_last(from->name, '.'), str_after_last(d->pairs[b[j].pair].name, '.')))
+            from->renamed_to = b[j++].pair;
     }
 }
 
-static size_t list_lone(const struct diff *d, struct lone *out)
+static size_t list_unmatched(const struct diff *d, struct unmatched *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < d->npairs; i++) {
-        const struct pair *p = &d->pairs[i];
+        const struct row_pair *p = &d->pairs[i];
         bool from_b = p->a == CKPT_NO_TENSOR;
         const ckpt_tensor *t = from_b ? row_b(d, p) : row_a(d, p);
         if ((from_b || p->b == CKPT_NO_TENSOR) && t->has_data && t->nbytes)
-            out[n++] = (struct lone){.t = t, .pair = (uint32_t)i, .from_b = from_b};
+            out[n++] = (struct unmatched){.t = t, .pair = (uint32_t)i, .from_b = from_b};
     }
     return n;
 }
 
-/* hash_alike - digests of the rows whose form both sides have. */
-static ckpt_status hash_alike(struct diff *d, struct lone *l, size_t n, ckpt_error *err)
+/* hash_candidates - hashes the rows whose dtype, kind and shape occur in both files. */
+static ckpt_status hash_candidates(struct diff *d, struct unmatched *l, size_t n, ckpt_error *err)
 {
     for (size_t i = 0, end; i < n; i = end) {
         bool both = false;
-        for (end = i + 1; end < n && by_form(&l[i], &l[end]) == 0; end++)
+        for (end = i + 1; end < n && compare_dtype_kind_shape(&l[i], &l[end]) == 0; end++)
             both |= l[end].from_b != l[i].from_b;
         for (size_t k = i; both && k < end; k++) {
-            const struct pair *p = &d->pairs[l[k].pair];
+            const struct row_pair *p = &d->pairs[l[k].pair];
             CKPT_TRY(ckpt_digest_tensor(l[k].from_b ? d->b : d->a, l[k].from_b ? p->b : p->a, CKPT_XXH3,
                                         l[k].digest, err));
             l[k].hashed = true;
@@ -148,30 +143,30 @@ static ckpt_status hash_alike(struct diff *d, struct lone *l, size_t n, ckpt_err
     return CKPT_OK;
 }
 
-static void match_alike(struct diff *d, const struct lone *l, size_t n)
+static void match_candidates(struct diff *d, const struct unmatched *l, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end) {
         size_t split = i;
-        for (end = i; end < n && by_form(&l[i], &l[end]) == 0 &&
+        for (end = i; end < n && compare_dtype_kind_shape(&l[i], &l[end]) == 0 &&
                       memcmp(l[i].digest, l[end].digest, sizeof l->digest) == 0;
              end++)
             split += !l[end].from_b;
         if (l[i].hashed)
-            match(d, l + i, split - i, l + split, end - split);
+            match_same_bytes(d, l + i, split - i, l + split, end - split);
     }
 }
 
 static ckpt_status find_renamed(struct diff *d, ckpt_error *err)
 {
-    struct lone *l = calloc(d->npairs + 1, sizeof *l);
+    struct unmatched *l = calloc(d->npairs + 1, sizeof *l);
     if (!l)
         return fail_memory(err);
-    size_t n = list_lone(d, l);
-    qsort(l, n, sizeof *l, by_bytes);
-    ckpt_status st = hash_alike(d, l, n, err);
+    size_t n = list_unmatched(d, l);
+    qsort(l, n, sizeof *l, compare_unmatched_rows);
+    ckpt_status st = hash_candidates(d, l, n, err);
     if (st == CKPT_OK) {
-        qsort(l, n, sizeof *l, by_bytes);
-        match_alike(d, l, n);
+        qsort(l, n, sizeof *l, compare_unmatched_rows);
+        match_candidates(d, l, n);
     }
     free(l);
     return st;
@@ -179,7 +174,7 @@ static ckpt_status find_renamed(struct diff *d, ckpt_error *err)
 
 /* ---- one pair */
 
-static int tick(void *user, uint64_t bytes) { return !sweep_moved(user, bytes); }
+static int advance_progress(void *user, uint64_t bytes) { return !parallel_advance(user, bytes); }
 
 static bool same_shape(const ckpt_tensor *a, const ckpt_tensor *b)
 {
@@ -187,8 +182,8 @@ static bool same_shape(const ckpt_tensor *a, const ckpt_tensor *b)
            (a->ndim == 0 || memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0);
 }
 
-/* same_form - what rows without comparable bytes agree in. Quantised ones carry
- * their parameters in the note. */
+/* same_form - do rows agree without a comparison of bytes? The parameters of quantised rows are in their
+ * note. */
 static bool same_form(const ckpt_tensor *a, const ckpt_tensor *b)
 {
     if (a->kind != b->kind || a->has_data != b->has_data)
@@ -196,51 +191,56 @@ static bool same_form(const ckpt_tensor *a, const ckpt_tensor *b)
     return a->kind != CKPT_QUANTIZED || str_eq(a->note, b->note);
 }
 
-static ckpt_status compare(struct diff *d, size_t i, struct sweep_part *part, struct sweep_run *run,
-                           struct comparison *out, ckpt_error *err)
+static ckpt_status compare_pair(struct diff *d, size_t i, struct parallel_chunk *chunk,
+                                struct parallel_context *run, struct comparison *out, ckpt_error *err)
 {
-    struct compare_progress progress = {tick, run};
-    ckpt_status st = compare_rows(&d->items[i], part, d->o, &progress, out, err);
+    struct compare_progress progress = {advance_progress, run};
+    ckpt_status st = compare_rows(&d->items[i], chunk, d->o, &progress, out, err);
     if (st != CKPT_OK)
         fail_where(err, "%.*s", STR_ARG(d->pairs[d->items[i].tag].name));
     return st;
 }
 
-/* compare_item - the values of one pair, on any thread. */
-static ckpt_status compare_item(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
+/* compare_item - compares the values of one pair, on any thread. */
+static ckpt_status compare_item(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
 {
     struct diff *d = user;
-    return compare(d, i, NULL, run, &d->compared[i], err);
+    return compare_pair(d, i, NULL, run, &d->compared[i], err);
 }
 
-static ckpt_status compare_part(void *user, size_t i, struct sweep_part *p, struct sweep_run *run,
-                                ckpt_error *err)
+static ckpt_status compare_pair_chunk(void *user, size_t i, struct parallel_chunk *p,
+                                      struct parallel_context *run, ckpt_error *err)
 {
     p->out = malloc(sizeof(struct comparison));
-    return p->out ? compare(user, i, p, run, p->out, err) : fail_memory(err);
+    return p->out ? compare_pair(user, i, p, run, p->out, err) : fail_memory(err);
 }
 
-static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *parts, size_t n, ckpt_error *err)
+static ckpt_status merge_comparisons(void *user, size_t i, const struct parallel_chunk *chunks, size_t n,
+                                     ckpt_error *err)
 {
     struct diff *d = user;
-    ckpt_status st = sweep_check(&d->items[i], parts, n, err);
+    ckpt_status st = parallel_check_crc(&d->items[i], chunks, n, err);
     if (st != CKPT_OK)
         fail_where(err, "%.*s", STR_ARG(d->pairs[d->items[i].tag].name));
     d->compared[i] = (struct comparison){.identical = true};
     for (size_t k = 0; st == CKPT_OK && k < n; k++)
-        compare_join(&d->compared[i], parts[k].out);
+        comparison_merge(&d->compared[i], chunks[k].out);
     return st;
 }
 
-/* counts_dtype - is another dtype a difference? */
-static bool counts_dtype(const struct diff *d, const ckpt_diff_event *e)
+/* dtype_counts - does the dtype of the pair differ, and does that count? */
+static bool dtype_counts(const struct diff *d, const ckpt_diff_event *e)
 {
     return e->dtype_differs && !d->o->ignore_dtype;
 }
 
-static void values(struct diff *d, const struct pair *p, ckpt_diff_event *e)
+static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)
 {
     const struct comparison *c = &d->compared[p->item];
+    if (row_a(d, p)->dtype == CKPT_DT_NP) { /* elements that are no numbers: only their bytes were compared */
+        e->values_differ = !c->identical;
+        return;
+    }
     e->compared = true;
     e->elements = row_a(d, p)->elements;
     e->differing = c->differing;
@@ -252,36 +252,37 @@ static void values(struct diff *d, const struct pair *p, ckpt_diff_event *e)
         e->cosine = norms_cosine(&c->norms);
     }
     e->values_differ |= c->differing != 0;
-    bool apart = !c->identical && (!e->dtype_differs || c->max_abs > 0); /* another dtype has other bytes */
-    e->within_tolerance = apart && !e->values_differ && !counts_dtype(d, e);
+    bool other_values = !c->identical &&
+                        (!e->dtype_differs || c->max_abs > 0); /* with another dtype, bytes differ anyway */
+    e->within_tolerance = other_values && !e->values_differ && !dtype_counts(d, e);
 }
 
-static void both(struct diff *d, const struct pair *p, ckpt_diff_event *e)
+static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)
 {
     const ckpt_tensor *a = row_a(d, p), *b = row_b(d, p);
     bool names_only = d->a->names_only || d->b->names_only;
-    e->dtype_differs = !names_only && a->dtype != b->dtype;
+    e->dtype_differs = !names_only && !tensor_same_dtype(a, b);
     e->shape_differs = !names_only && !same_shape(a, b);
     if (!d->o->keys_only) {
         bool numbers = a->has_data && b->has_data && a->kind != CKPT_QUANTIZED && b->kind != CKPT_QUANTIZED;
         e->values_differ = !numbers && (!same_form(a, b) || p->array_differs);
         if (p->item != CKPT_NO_TENSOR)
-            values(d, p, e);
+            fill_values(d, p, e);
         else if (!e->shape_differs && a->has_data && b->has_data)
             e->values_differ = true;
     }
-    bool changed = counts_dtype(d, e) || e->shape_differs || e->values_differ;
+    bool changed = dtype_counts(d, e) || e->shape_differs || e->values_differ;
     e->what = changed ? CKPT_DIFF_CHANGED : CKPT_DIFF_SAME;
     (*(changed ? &d->totals->changed : &d->totals->same))++;
 }
 
-static bool emit(const struct diff *d, const ckpt_diff_event *e)
+static bool send_event(const struct diff *d, const ckpt_diff_event *e)
 {
     return !d->event || d->event(d->user, e) == 0;
 }
 
-/* one_pair - false: the caller has heard enough. */
-static bool one_pair(struct diff *d, const struct pair *p)
+/* report_pair - passes P to the caller; false: stop. */
+static bool report_pair(struct diff *d, const struct row_pair *p)
 {
     ckpt_diff_event e = {.name = p->name,
                          .other = p->name,
@@ -290,38 +291,38 @@ static bool one_pair(struct diff *d, const struct pair *p)
                          .rel_l2 = (double)NAN,
                          .cosine = (double)NAN};
     if (p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR) {
-        both(d, p, &e);
-        return emit(d, &e);
+        fill_event(d, p, &e);
+        return send_event(d, &e);
     }
     e.what = p->b == CKPT_NO_TENSOR ? CKPT_DIFF_ONLY_A : CKPT_DIFF_ONLY_B;
     (*(e.what == CKPT_DIFF_ONLY_A ? &d->totals->only_a : &d->totals->only_b))++;
-    if (!emit(d, &e))
+    if (!send_event(d, &e))
         return false;
-    if (p->twin == CKPT_NO_TENSOR)
+    if (p->renamed_to == CKPT_NO_TENSOR)
         return true;
     e.what = CKPT_DIFF_RENAMED;
-    e.b = d->pairs[p->twin].b;
-    e.other = d->pairs[p->twin].name;
+    e.b = d->pairs[p->renamed_to].b;
+    e.other = d->pairs[p->renamed_to].name;
     d->totals->renamed++;
-    return emit(d, &e);
+    return send_event(d, &e);
 }
 
-/* tell - events of all pairs before UPTO; false: the caller has heard enough. */
-static bool tell(struct diff *d, size_t upto)
+/* report_pairs - passes all pairs before UPTO to the caller; false: stop. */
+static bool report_pairs(struct diff *d, size_t upto)
 {
-    while (d->told < upto)
-        if (!one_pair(d, &d->pairs[d->told++]))
+    while (d->nreported < upto)
+        if (!report_pair(d, &d->pairs[d->nreported++]))
             return false;
     return true;
 }
 
-static int told_item(void *user, size_t i)
+static int report_item(void *user, size_t i)
 {
     struct diff *d = user;
-    return !tell(d, (size_t)d->items[i].tag + 1);
+    return !report_pairs(d, (size_t)d->items[i].tag + 1);
 }
 
-static bool aliases(const ckpt_file *f)
+static bool has_aliases(const ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++)
         if (f->table.rows[i].t.alias_of != CKPT_NO_TENSOR)
@@ -329,44 +330,45 @@ static bool aliases(const ckpt_file *f)
     return false;
 }
 
-/* alike - the rows of P as one number, the same for all that show what they show. */
-static uint64_t alike(const struct diff *d, const struct pair *p)
+/* tie_key - the rows of P as one number, equal for pairs whose rows share their bytes on both sides. */
+static uint64_t tie_key(const struct diff *d, const struct row_pair *p)
 {
     uint32_t a = row_a(d, p)->alias_of, b = row_b(d, p)->alias_of;
     return (uint64_t)(a == CKPT_NO_TENSOR ? p->a : a) << 32 | (b == CKPT_NO_TENSOR ? p->b : b);
 }
 
-static bool comparable(const struct diff *d, const struct pair *p)
+static bool is_comparable(const struct diff *d, const struct row_pair *p)
 {
     return p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR && compare_possible(row_a(d, p), row_b(d, p));
 }
 
-/* add_items - tied weights, whose bytes are the same under several names on both sides, share
- * an item by SEEN (NULL: there are none). */
-static bool add_items(struct diff *d, map *seen)
+/* add_compare_items - pairs of tied weights, whose bytes are shared under several names in both files, get
+ * the same item, found by SEEN (NULL: there are none). */
+static bool add_compare_items(struct diff *d, map *seen)
 {
     for (size_t i = 0; i < d->npairs && !d->o->keys_only; i++) {
-        struct pair *p = &d->pairs[i];
+        struct row_pair *p = &d->pairs[i];
         uint32_t old = MAP_NONE;
-        if (!comparable(d, p))
+        if (!is_comparable(d, p))
             continue;
-        if (seen && !map_put_num(seen, alike(d, p), (uint32_t)d->nitems, &old))
+        if (seen && !map_put_num(seen, tie_key(d, p), (uint32_t)d->nitems, &old))
             return false;
         p->item = old == MAP_NONE ? (uint32_t)d->nitems : old;
         if (old == MAP_NONE)
-            d->items[d->nitems++] = (struct sweep_item){
+            d->items[d->nitems++] = (struct parallel_item){
                 .file = d->a, .other = d->b, .row = p->a, .other_row = p->b, .tag = (uint32_t)i};
     }
     return true;
 }
 
-/* compare_arrays - those of text, dates, records and objects, which the sweep passes over. */
+/* compare_arrays - compares arrays of text, dates, records and objects, whose bytes are not those of
+ * numbers. */
 static ckpt_status compare_arrays(struct diff *d, ckpt_error *err)
 {
     struct value_equal equal = {0};
     ckpt_status st = CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < d->npairs && !d->o->keys_only; i++) {
-        struct pair *p = &d->pairs[i];
+        struct row_pair *p = &d->pairs[i];
         bool same = true;
         if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR || row_a(d, p)->kind != CKPT_NDARRAY ||
             row_a(d, p)->has_data || row_b(d, p)->has_data)
@@ -382,10 +384,10 @@ static ckpt_status compare_arrays(struct diff *d, ckpt_error *err)
 
 static ckpt_status list_items(struct diff *d, ckpt_error *err)
 {
-    bool tied = aliases(d->a) && aliases(d->b);
+    bool tied = has_aliases(d->a) && has_aliases(d->b);
     map *seen = tied ? map_new(0) : NULL;
     d->items = calloc(d->npairs + 1, sizeof *d->items);
-    bool ok = d->items && (seen || !tied) && add_items(d, seen);
+    bool ok = d->items && (seen || !tied) && add_compare_items(d, seen);
     map_free(seen);
     d->compared = ok ? calloc(d->nitems + 1, sizeof *d->compared) : NULL;
     return d->compared ? CKPT_OK : fail_memory(err);
@@ -393,37 +395,38 @@ static ckpt_status list_items(struct diff *d, ckpt_error *err)
 
 static ckpt_status compare_all(struct diff *d, ckpt_error *err)
 {
-    struct sweep s = {.threads = d->o->threads,
-                      .work = compare_item,
-                      .part = compare_part,
-                      .join = join_parts,
-                      .done = told_item,
-                      .progress = d->o->progress,
-                      .user = d,
-                      .progress_user = d->o->user};
+    struct parallel_job s = {.threads = d->o->threads,
+                             .process = compare_item,
+                             .process_chunk = compare_pair_chunk,
+                             .join_chunks = merge_comparisons,
+                             .report = report_item,
+                             .progress = d->o->progress,
+                             .user = d,
+                             .progress_user = d->o->user};
     CKPT_TRY(list_items(d, err));
     CKPT_TRY(compare_arrays(d, err));
     s.items = d->items;
     s.n = d->nitems;
-    CKPT_TRY(sweep_run(&s, err));
-    return tell(d, d->npairs) ? CKPT_OK : fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    CKPT_TRY(parallel_run(&s, err));
+    return report_pairs(d, d->npairs) ? CKPT_OK
+                                      : fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
 }
 
-/* A side, and what of it is compared. */
-struct side {
+/* One of the two files, and what of it is compared. */
+struct diff_side {
     ckpt_file *f;
-    const char *asked; /* the root, or NULL */
+    const char *wanted_root; /* or NULL */
     struct root root;
     struct diff_names names;
 };
 
-static bool asks_in_vain(const struct side *s)
+static bool is_root_missing(const struct diff_side *s)
 {
-    return s->asked && *s->asked && !s->root.name.len && strcmp(s->asked, "auto") != 0;
+    return s->wanted_root && *s->wanted_root && !s->root.name.len && strcmp(s->wanted_root, "auto") != 0;
 }
 
-/* no_match - a mistyped glob must not make two files equal. */
-static ckpt_status no_match(const ckpt_diff_options *o, ckpt_error *err)
+/* fail_no_match - a mistyped glob must not make two files equal. */
+static ckpt_status fail_no_match(const ckpt_diff_options *o, ckpt_error *err)
 {
     (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor that matches \"%s\"%s",
                o->globs[0], o->nglobs > 1 ? " and the other globs" : "");
@@ -431,10 +434,10 @@ static ckpt_status no_match(const ckpt_diff_options *o, ckpt_error *err)
     return CKPT_ENOTFOUND;
 }
 
-static ckpt_status no_root(const struct side *s, const char *root, ckpt_error *err)
+static ckpt_status fail_no_root(const struct diff_side *s, const char *root, ckpt_error *err)
 {
     if (s)
-        (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is below \"%s\"", s->asked);
+        (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is below \"%s\"", s->wanted_root);
     else
         (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor below \"%s\"", root);
     fail_hint(err, "`ckpt ls` lists the names");
@@ -442,35 +445,37 @@ static ckpt_status no_root(const struct side *s, const char *root, ckpt_error *e
     return CKPT_ENOTFOUND;
 }
 
-static ckpt_status find_roots(const ckpt_diff_options *o, struct side *a, struct side *b, ckpt_error *err)
+static ckpt_status find_roots(const ckpt_diff_options *o, struct diff_side *a, struct diff_side *b,
+                              ckpt_error *err)
 {
-    CKPT_TRY(root_find(a->f, a->asked, &a->root, err));
-    CKPT_TRY(root_find(b->f, b->asked, &b->root, err));
-    bool no_a = asks_in_vain(a), no_b = asks_in_vain(b);
+    CKPT_TRY(root_find(a->f, a->wanted_root, &a->root, err));
+    CKPT_TRY(root_find(b->f, b->wanted_root, &b->root, err));
+    bool no_a = is_root_missing(a), no_b = is_root_missing(b);
     if ((no_a && o->root_a) || (no_b && o->root_b))
-        return no_root(no_a && o->root_a ? a : b, NULL, err);
-    return no_a && no_b ? no_root(NULL, o->root, err) : CKPT_OK;
+        return fail_no_root(no_a && o->root_a ? a : b, NULL, err);
+    return no_a && no_b ? fail_no_root(NULL, o->root, err) : CKPT_OK;
 }
 
-static bool has_value(const struct side *s, const ckpt_diff_options *o)
+static bool has_selected_value(const struct diff_side *s, const ckpt_diff_options *o)
 {
-    return !o->tensors_only && !o->keys_only && diff_any_leaf(s->f, o, &s->root);
+    return !o->tensors_only && !o->keys_only && diff_has_leaf(s->f, o, &s->root);
 }
 
-static ckpt_status list_pairs(struct diff *d, struct side *a, struct side *b, ckpt_error *err)
+static ckpt_status list_pairs(struct diff *d, struct diff_side *a, struct diff_side *b, ckpt_error *err)
 {
     CKPT_TRY(find_roots(d->o, a, b, err));
-    CKPT_TRY(diff_rows(a->f, d->o, &a->root, &a->names, err));
-    CKPT_TRY(diff_rows(b->f, d->o, &b->root, &b->names, err));
-    if (d->o->nglobs && !a->names.n && !b->names.n && !has_value(a, d->o) && !has_value(b, d->o))
-        return no_match(d->o, err);
-    return join(d, &a->names, &b->names, err);
+    CKPT_TRY(diff_list_rows(a->f, d->o, &a->root, &a->names, err));
+    CKPT_TRY(diff_list_rows(b->f, d->o, &b->root, &b->names, err));
+    if (d->o->nglobs && !a->names.n && !b->names.n && !has_selected_value(a, d->o) &&
+        !has_selected_value(b, d->o))
+        return fail_no_match(d->o, err);
+    return pair_rows(d, &a->names, &b->names, err);
 }
 
-static ckpt_status run(struct diff *d, ckpt_error *err)
+static ckpt_status diff_files(struct diff *d, ckpt_error *err)
 {
-    struct side a = {.f = d->a, .asked = d->o->root_a ? d->o->root_a : d->o->root},
-                b = {.f = d->b, .asked = d->o->root_b ? d->o->root_b : d->o->root};
+    struct diff_side a = {.f = d->a, .wanted_root = d->o->root_a ? d->o->root_a : d->o->root},
+                     b = {.f = d->b, .wanted_root = d->o->root_b ? d->o->root_b : d->o->root};
     ckpt_status st = list_pairs(d, &a, &b, err);
     free(a.names.list);
     free(b.names.list);
@@ -490,7 +495,7 @@ ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
     CKPT_TRY(totals ? sized_clear(totals, err) : CKPT_OK);
     CKPT_TRY(sized_take(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
-    ckpt_status st = run(&d, err);
+    ckpt_status st = diff_files(&d, err);
     if (totals)
         sized_give(totals, &own, sizeof own);
     free(d.pairs);

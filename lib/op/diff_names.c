@@ -1,36 +1,36 @@
-/* diff_names.c - see diff_names.h. Names that occur twice on one side are joined in the order of the file. */
+/* diff_names.c - the names of both files of a diff. Names that occur twice in a file are paired in the order
+ * of the file. */
 #include "op/diff_names.h"
 
 #include <stdlib.h>
 
-
-bool diff_wanted(const ckpt_diff_options *o, ckpt_str name)
+bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name)
 {
     return is_wanted(&(struct wanted_names){o->globs, o->nglobs, false}, name);
 }
 
-/* shorten - NAME as it is compared; false: it is not wanted. */
-static bool shorten(const ckpt_diff_options *o, const struct root *root, ckpt_str *name,
-                    const ckpt_path_elem *path, uint32_t npath)
+/* shorten_name - takes root and ignored prefix off *NAME; false: it is not selected. */
+static bool shorten_name(const ckpt_diff_options *o, const struct root *root, ckpt_str *name,
+                         const ckpt_path_elem *path, uint32_t npath)
 {
     ckpt_str prefix = str_c(o->ignore_prefix ? o->ignore_prefix : "");
-    if (!root_holds(root, *name, path, npath))
+    if (!root_contains(root, *name, path, npath))
         return false;
     if (root->name.len)
         *name = str_skip(*name, root->name.len + 1);
     if (name->len > prefix.len && str_starts(*name, prefix))
         *name = str_skip(*name, prefix.len);
-    return diff_wanted(o, *name);
+    return diff_name_matches(o, *name);
 }
 
-static int by_name(const void *x, const void *y)
+static int compare_diff_names(const void *x, const void *y)
 {
     const struct diff_name *a = x, *b = y;
     int c = ckpt_natural_compare(a->name, b->name);
     return c ? c : (a->index > b->index) - (a->index < b->index);
 }
 
-static ckpt_status begin(struct diff_names *out, size_t n, ckpt_error *err)
+static ckpt_status alloc_names(struct diff_names *out, size_t n, ckpt_error *err)
 {
     *out = (struct diff_names){0};
     if (n >= UINT32_MAX)
@@ -39,50 +39,50 @@ static ckpt_status begin(struct diff_names *out, size_t n, ckpt_error *err)
     return out->list ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status sorted(struct diff_names *names)
+static ckpt_status sort_names(struct diff_names *names)
 {
-    qsort(names->list, names->n, sizeof *names->list, by_name);
+    qsort(names->list, names->n, sizeof *names->list, compare_diff_names);
     return CKPT_OK;
 }
 
-ckpt_status diff_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
-                      struct diff_names *out, ckpt_error *err)
+ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
+                           struct diff_names *out, ckpt_error *err)
 {
-    CKPT_TRY(begin(out, f->table.nrows, err));
+    CKPT_TRY(alloc_names(out, f->table.nrows, err));
     for (uint32_t i = 0; i < f->table.nrows; i++) {
         const ckpt_tensor *t = &f->table.rows[i].t;
         ckpt_str name = t->name;
-        if (shorten(o, root, &name, t->path, t->npath))
+        if (shorten_name(o, root, &name, t->path, t->npath))
             out->list[out->n++] = (struct diff_name){name, i};
     }
-    return sorted(out);
+    return sort_names(out);
 }
 
-ckpt_status diff_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
-                        struct diff_names *out, ckpt_error *err)
+ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
+                             struct diff_names *out, ckpt_error *err)
 {
-    CKPT_TRY(begin(out, f->nleaves, err));
+    CKPT_TRY(alloc_names(out, f->nleaves, err));
     for (uint32_t i = 0; i < f->nleaves; i++) {
         const ckpt_leaf *leaf = &f->leaves[i];
         ckpt_str name = leaf->name;
-        if (shorten(o, root, &name, leaf->path, leaf->npath))
+        if (shorten_name(o, root, &name, leaf->path, leaf->npath))
             out->list[out->n++] = (struct diff_name){name, i};
     }
-    return sorted(out);
+    return sort_names(out);
 }
 
-bool diff_any_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root)
+bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root)
 {
     for (size_t i = 0; i < f->nleaves; i++) {
         const ckpt_leaf *leaf = &f->leaves[i];
         ckpt_str name = leaf->name;
-        if (shorten(o, root, &name, leaf->path, leaf->npath))
+        if (shorten_name(o, root, &name, leaf->path, leaf->npath))
             return true;
     }
     return false;
 }
 
-bool diff_any_below(const struct diff_names *n, ckpt_str name)
+bool diff_has_name_below(const struct diff_names *n, ckpt_str name)
 {
     size_t from = 0, to = n->n;
     if (!name.len) /* the root */
@@ -94,12 +94,12 @@ bool diff_any_below(const struct diff_names *n, ckpt_str name)
         else
             to = mid;
     }
-    while (from < n->n && str_starts(n->list[from].name, name) && !root_above(name, n->list[from].name))
+    while (from < n->n && str_starts(n->list[from].name, name) && !is_below_root(name, n->list[from].name))
         from++; /* "a-b" is between "a" and "a.b" */
-    return from < n->n && root_above(name, n->list[from].name);
+    return from < n->n && is_below_root(name, n->list[from].name);
 }
 
-bool diff_next(struct diff_join *join, const struct diff_name **a, const struct diff_name **b)
+bool diff_next_pair(struct diff_join *join, const struct diff_name **a, const struct diff_name **b)
 {
     *a = join->i < join->a->n ? &join->a->list[join->i] : NULL;
     *b = join->j < join->b->n ? &join->b->list[join->j] : NULL;

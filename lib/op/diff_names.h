@@ -1,4 +1,4 @@
-/* diff_names.h - the names of both sides of a comparison: shortened, chosen, sorted, joined. */
+/* diff_names.h - the names of both files of a diff: shortened, selected by globs, sorted, paired. */
 #ifndef OP_DIFF_NAMES_H
 #define OP_DIFF_NAMES_H
 
@@ -14,25 +14,26 @@ struct diff_names {
     size_t n;
 };
 
-/* A walk over two sorted lists; zeroed but for a and b. */
+/* Pairs the names of two sorted lists; zeroed except for a and b. */
 struct diff_join {
     const struct diff_names *a, *b;
     size_t i, j;
 };
 
-/* diff_wanted - does NAME, shortened, match the globs? */
-bool diff_wanted(const ckpt_diff_options *o, ckpt_str name);
-/* diff_rows, diff_leaves - the wanted names of tensors and of values, in natural order. */
-ckpt_status diff_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
+/* diff_name_matches - does NAME, shortened, match the globs? */
+bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name);
+/* diff_list_rows, diff_list_leaves - the selected names of tensors and of values, in natural order. */
+ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
                       struct diff_names *out, ckpt_error *err);
-ckpt_status diff_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
+ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
                         struct diff_names *out, ckpt_error *err);
-/* diff_any_leaf - does F have a value whose name is wanted? */
-bool diff_any_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root);
-/* diff_any_below - does a name of N begin with NAME and a dot? All do with the root, which has none. */
-bool diff_any_below(const struct diff_names *n, ckpt_str name);
-/* diff_next - the next name that either list has, in order: *A or *B is NULL where only the other has it.
- * False: there are no more. */
-bool diff_next(struct diff_join *join, const struct diff_name **a, const struct diff_name **b);
+/* diff_has_leaf - does F have a value whose name is selected? */
+bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root);
+/* diff_has_name_below - does a name of N begin with NAME and a dot? If NAME is empty: is any name not
+ * empty? */
+bool diff_has_name_below(const struct diff_names *n, ckpt_str name);
+/* diff_next_pair - the next name in order; *A or *B is NULL if only the other list has it. False: there are
+ * no more. */
+bool diff_next_pair(struct diff_join *join, const struct diff_name **a, const struct diff_name **b);
 
 #endif

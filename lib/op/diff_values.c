@@ -1,4 +1,4 @@
-/* diff_values.c - what two files hold besides tensors: joined by name, compared by meaning. */
+/* diff_values.c - `ckpt diff` of values other than tensors: paired by name, compared by meaning. */
 #include <stdlib.h>
 
 #include "base/sized.h"
@@ -6,24 +6,24 @@
 #include "op/diff_names.h"
 #include "op/value_equal.h"
 
-struct side {
+struct value_side {
     ckpt_file *f;
     struct root root;
-    struct diff_names leaves, rows; /* the rows once somebody asks */
+    struct diff_names leaves, rows; /* rows are listed when they are needed */
 };
 
 struct value_diff {
-    struct side a, b;
+    struct value_side a, b;
     const ckpt_diff_options *o;
     int (*event)(void *user, const ckpt_diff_value *);
     void *user;
     ckpt_diff_value_totals *totals;
     struct value_equal equal;
-    map *containers; /* names of those that were compared */
+    map *containers; /* names of those already compared */
 };
 
-/* is_below - is leaf I + 1 of F, which follows leaf I in the document, an attribute of it? */
-static bool is_below(const ckpt_file *f, uint32_t i)
+/* has_attributes_after - is leaf I + 1 of F, which follows leaf I in the document, an attribute of it? */
+static bool has_attributes_after(const ckpt_file *f, uint32_t i)
 {
     if (i + 1 >= f->nleaves || f->leaves[i + 1].npath <= f->leaves[i].npath)
         return false;
@@ -31,7 +31,7 @@ static bool is_below(const ckpt_file *f, uint32_t i)
     return !name.len || (str_starts(next, name) && next.len > name.len && next.ptr[name.len] == '.');
 }
 
-static ckpt_status emit(const struct value_diff *d, const ckpt_diff_value *e, ckpt_error *err)
+static ckpt_status send_value_event(const struct value_diff *d, const ckpt_diff_value *e, ckpt_error *err)
 {
     if (d->event && d->event(d->user, e) != 0)
         return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
@@ -40,39 +40,44 @@ static ckpt_status emit(const struct value_diff *d, const ckpt_diff_value *e, ck
 
 /* ---- the containers that values are in */
 
-/* One of the containers on the path of a leaf. */
-struct container {
+/* One of the containers on the path of a leaf, DEPTH elements from the root. */
+struct leaf_container {
     const ckpt_leaf *leaf;
     uint32_t depth;
-    size_t len; /* of its joined name */
+    size_t name_len; /* of its joined name */
 };
 
-/* container_down - one path element further; false: there is none but the leaf. */
-static bool container_down(struct container *c)
+/* next_container - moves C one path element towards its leaf; false: there is only the leaf left. */
+static bool next_container(struct leaf_container *c)
 {
     if (c->depth + 1 >= c->leaf->npath)
         return false;
-    c->len += path_elem_len(&c->leaf->path[c->depth]) + (c->depth != 0); /* bounded: by the joined name */
+    c->name_len += path_elem_len(&c->leaf->path[c->depth]) +
+                   (c->depth != 0); /* bounded: by the joined name */
     c->depth++;
     return true;
 }
 
-static const ckpt_value *node_of(const struct container *c) { return c->leaf->containers[c->depth]; }
+static const ckpt_value *container_node(const struct leaf_container *c)
+{
+    return c->leaf->containers[c->depth];
+}
 
-/* made_leaf - the container as a leaf, which lives as long as its file F; NULL: no memory. */
-static const ckpt_leaf *made_leaf(ckpt_file *f, const struct container *c)
+/* make_container_leaf - the container as a leaf, which lives as long as its file F; NULL: out of memory. */
+static const ckpt_leaf *make_container_leaf(ckpt_file *f, const struct leaf_container *c)
 {
     ckpt_leaf *leaf = ARENA_NEW(f->a, ckpt_leaf);
     if (leaf)
-        *leaf = (ckpt_leaf){.name = str_of(c->leaf->name.ptr, c->len),
+        *leaf = (ckpt_leaf){.name = str_of(c->leaf->name.ptr, c->name_len),
                             .path = c->leaf->path,
                             .npath = c->depth,
-                            .value = node_of(c),
+                            .value = container_node(c),
                             .containers = c->leaf->containers};
     return leaf;
 }
 
-/* same_class - of two lists or mappings; whatever else they are is compared as a value. */
+/* same_class - do two lists or mappings have the same class? True for anything else, which is compared as a
+ * value. */
 static bool same_class(const ckpt_value *a, const ckpt_value *b)
 {
     char type_a[256], type_b[256];
@@ -83,115 +88,140 @@ static bool same_class(const ckpt_value *a, const ckpt_value *b)
                   ckpt_value_type_name(b, type_b, sizeof type_b)) == 0;
 }
 
-static ckpt_status container(struct value_diff *d, ckpt_str name, const struct container *a,
-                             const struct container *b, ckpt_error *err)
+static ckpt_status compare_container(struct value_diff *d, ckpt_str name, const struct leaf_container *a,
+                                     const struct leaf_container *b, ckpt_error *err)
 {
     uint32_t before;
     if (!d->containers && !(d->containers = map_new(0)))
         return fail_memory(err);
     if (!map_put(d->containers, name, 0, &before))
         return fail_memory(err);
-    bool known = before != MAP_NONE;
-    if (known || !diff_wanted(d->o, name) || same_class(node_of(a), node_of(b)))
+    bool already_compared = before != MAP_NONE;
+    if (already_compared || !diff_name_matches(d->o, name) ||
+        same_class(container_node(a), container_node(b)))
         return CKPT_OK;
-    ckpt_diff_value e = {CKPT_DIFF_CHANGED, name, made_leaf(d->a.f, a), made_leaf(d->b.f, b)};
+    ckpt_diff_value e = {CKPT_DIFF_CHANGED, name, make_container_leaf(d->a.f, a),
+                         make_container_leaf(d->b.f, b)};
     if (!e.a || !e.b)
         return fail_memory(err);
     d->totals->changed++;
-    return emit(d, &e, err);
+    return send_value_event(d, &e, err);
 }
 
-/* length_below - of what follows the container, and a dot, in the name of its leaf. */
-static size_t length_below(const struct container *c) { return c->leaf->name.len - c->len - (c->depth != 0); }
-
-/* containers - those on the paths of leaves A and B, which are compared as NAME, from the root on. They
- * are in one place where as much of NAME follows them. */
-static ckpt_status containers(struct value_diff *d, ckpt_str name, const ckpt_leaf *a, const ckpt_leaf *b,
-                              ckpt_error *err)
+/* name_length_below - the length of what follows the container's name, and a dot, in the name of its leaf. */
+static size_t name_length_below(const struct leaf_container *c)
 {
-    struct container in_a = {.leaf = a}, in_b = {.leaf = b};
+    return c->leaf->name.len - c->name_len - (c->depth != 0);
+}
+
+/* compare_containers - compares the containers on the paths of leaves A and B, which are both called NAME,
+ * from the root on. Two containers correspond if the same part of NAME follows them. */
+static ckpt_status compare_containers(struct value_diff *d, ckpt_str name, const ckpt_leaf *a,
+                                      const ckpt_leaf *b, ckpt_error *err)
+{
+    struct leaf_container in_a = {.leaf = a}, in_b = {.leaf = b};
     bool more = a->containers && b->containers && a->npath && b->npath;
     while (more) {
-        size_t below_a = length_below(&in_a), below_b = length_below(&in_b);
+        size_t below_a = name_length_below(&in_a), below_b = name_length_below(&in_b);
         ckpt_str own = str_of(name.ptr, below_a < name.len ? name.len - below_a - 1 : 0);
         if (below_a == below_b && below_a <= name.len)
-            CKPT_TRY(container(d, own, &in_a, &in_b, err));
-        more = container_down(below_a >= below_b ? &in_a : &in_b);
+            CKPT_TRY(compare_container(d, own, &in_a, &in_b, err));
+        more = next_container(below_a >= below_b ? &in_a : &in_b);
     }
     return CKPT_OK;
 }
 
-static ckpt_status in_both(struct value_diff *d, uint32_t a, uint32_t b, ckpt_diff_value *e, ckpt_error *err)
+/* same_key_types - are the keys on the ways to A and B, which are called the same, also of the same types? 1
+ * and '1' are not, in mappings; what is a list in one file is compared as that. The ways are followed from
+ * their ends, as roots and prefixes may differ. */
+static bool same_key_types(const ckpt_leaf *a, const ckpt_leaf *b)
+{
+    if (!a->containers || !b->containers)
+        return true;
+    for (uint32_t i = a->npath, k = b->npath; i && k;) {
+        i--;
+        k--;
+        if (a->path[i].is_int != b->path[k].is_int && view_of(a->containers[i]).kind == VIEW_PAIRS &&
+            view_of(b->containers[k]).kind == VIEW_PAIRS)
+            return false;
+    }
+    return true;
+}
+
+static ckpt_status compare_leaves(struct value_diff *d, uint32_t a, uint32_t b, ckpt_diff_value *e,
+                                  ckpt_error *err)
 {
     bool same;
-    CKPT_TRY(containers(d, e->name, e->a, e->b, err));
-    d->equal.no_attributes = is_below(d->a.f, a) || is_below(d->b.f, b);
+    CKPT_TRY(compare_containers(d, e->name, e->a, e->b, err));
+    d->equal.no_attributes = has_attributes_after(d->a.f, a) || has_attributes_after(d->b.f, b);
     ckpt_status st = value_equal(&d->equal, e->a->value, e->b->value, &same, err);
     if (st != CKPT_OK) {
         fail_where(err, "%.*s", STR_ARG(e->name));
         return st;
     }
+    same = same && same_key_types(e->a, e->b);
     d->totals->same += same;
     d->totals->changed += !same;
     e->what = CKPT_DIFF_CHANGED;
-    return same ? CKPT_OK : emit(d, e, err);
+    return same ? CKPT_OK : send_value_event(d, e, err);
 }
 
-/* is_empty - is V a list or mapping without anything in it? */
+/* is_empty - is V an empty list or mapping? */
 static bool is_empty(const ckpt_value *v)
 {
     struct view view = view_of(v);
     return view.kind != VIEW_LEAF && !view.arguments && view.n == 0;
 }
 
-/* is_filled - has S something below NAME? */
-static ckpt_status is_filled(struct side *s, const ckpt_diff_options *o, ckpt_str name, bool *out,
-                             ckpt_error *err)
+/* has_content_below - *OUT: does S have a tensor or value below NAME? */
+static ckpt_status has_content_below(struct value_side *s, const ckpt_diff_options *o, ckpt_str name,
+                                     bool *out, ckpt_error *err)
 {
     if (!s->rows.list)
-        CKPT_TRY(diff_rows(s->f, o, &s->root, &s->rows, err));
-    *out = diff_any_below(&s->rows, name) || diff_any_below(&s->leaves, name);
+        CKPT_TRY(diff_list_rows(s->f, o, &s->root, &s->rows, err));
+    *out = diff_has_name_below(&s->rows, name) || diff_has_name_below(&s->leaves, name);
     return CKPT_OK;
 }
 
-static ckpt_status one(struct value_diff *d, const struct diff_name *a, const struct diff_name *b,
-                       ckpt_error *err)
+static ckpt_status report_leaf(struct value_diff *d, const struct diff_name *a, const struct diff_name *b,
+                               ckpt_error *err)
 {
     ckpt_diff_value e = {.name = a ? a->name : b->name,
                          .a = a ? &d->a.f->leaves[a->index] : NULL,
                          .b = b ? &d->b.f->leaves[b->index] : NULL};
     bool filled = false;
     if (a && b)
-        return in_both(d, a->index, b->index, &e, err);
+        return compare_leaves(d, a->index, b->index, &e, err);
     if (is_empty(a ? e.a->value : e.b->value))
-        CKPT_TRY(is_filled(a ? &d->b : &d->a, d->o, e.name, &filled, err));
-    if (filled) /* what the other has in it is reported, or is a tensor */
+        CKPT_TRY(has_content_below(a ? &d->b : &d->a, d->o, e.name, &filled, err));
+    if (filled) /* its content in the other file is reported, or is a tensor */
         return CKPT_OK;
     e.what = a ? CKPT_DIFF_ONLY_A : CKPT_DIFF_ONLY_B;
     d->totals->only_a += a != NULL;
     d->totals->only_b += b != NULL;
-    return emit(d, &e, err);
+    return send_value_event(d, &e, err);
 }
 
-static ckpt_status all(struct value_diff *d, ckpt_error *err)
+static ckpt_status report_all_leaves(struct value_diff *d, ckpt_error *err)
 {
     struct diff_join join = {.a = &d->a.leaves, .b = &d->b.leaves};
     const struct diff_name *in_a, *in_b;
     d->totals->in_a = d->a.leaves.n;
     d->totals->in_b = d->b.leaves.n;
     d->totals->compared = d->a.leaves.n && d->b.leaves.n;
-    while (d->totals->compared && diff_next(&join, &in_a, &in_b))
-        CKPT_TRY(one(d, in_a, in_b, err));
+    while (d->totals->compared && diff_next_pair(&join, &in_a, &in_b))
+        CKPT_TRY(report_leaf(d, in_a, in_b, err));
     return CKPT_OK;
 }
 
-static ckpt_status side_open(struct side *s, const char *root, const ckpt_diff_options *o, ckpt_error *err)
+static ckpt_status open_value_side(struct value_side *s, const char *root, const ckpt_diff_options *o,
+                                   ckpt_error *err)
 {
     CKPT_TRY(root_find(s->f, root ? root : o->root, &s->root, err));
-    return diff_leaves(s->f, o, &s->root, &s->leaves, err);
+    return diff_list_leaves(s->f, o, &s->root, &s->leaves, err);
 }
 
-static void side_close(struct side *s)
+static void close_value_side(struct value_side *s)
 {
     free(s->leaves.list);
     free(s->rows.list);
@@ -208,15 +238,15 @@ ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options
     CKPT_TRY(totals ? sized_clear(totals, err) : CKPT_OK);
     CKPT_TRY(sized_take(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
-    ckpt_status st = side_open(&d.a, d.o->root_a, d.o, err);
+    ckpt_status st = open_value_side(&d.a, d.o->root_a, d.o, err);
     if (st == CKPT_OK)
-        st = side_open(&d.b, d.o->root_b, d.o, err);
+        st = open_value_side(&d.b, d.o->root_b, d.o, err);
     if (st == CKPT_OK)
-        st = all(&d, err);
+        st = report_all_leaves(&d, err);
     if (totals)
         sized_give(totals, &own, sizeof own);
-    side_close(&d.a);
-    side_close(&d.b);
+    close_value_side(&d.a);
+    close_value_side(&d.b);
     value_equal_free(&d.equal);
     map_free(d.containers);
     return st;

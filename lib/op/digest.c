@@ -1,9 +1,9 @@
 /*
- * digest.c - digests of content. The only file that includes openssl.
+ * digest.c - SHA-256 and XXH3-128 of tensors and files, for `ckpt hash`, verify and scan. The only file that
+ * includes openssl.
  *
- * A tensor's digest is over its row-major contiguous little-endian bytes alone.
- * A file's is over one record for each row, in order of the bytes of its name
- * (rows of one name: in document order):
+ * A tensor's digest is that of its row-major contiguous little-endian bytes alone. A file's is that of one
+ * record for each row, sorted by the bytes of their names (rows of one name: in document order):
  *
  *   SIZE      DESCRIPTION
  *   8         length of the name
@@ -14,13 +14,12 @@
  *   8 each    dimensions, outermost first
  *   32 or 16  the tensor's digest (SHA-256, or XXH3-128 in canonical form)
  *
- * A quantised tensor has two texts before its digest, a row without bytes (sparse,
- * nested, meta …) has them instead of one: its kind and its note, each with its
- * length. Scale and zero point stand in the note; the bytes alone would call two
- * tensors of different values the same.
+ * The record of a quantised tensor has two texts before its digest, and that of a row without bytes (sparse,
+ * nested, meta …) has them instead of a digest: its kind and its note, each with its length. Scale and zero
+ * point are in the note; by their bytes alone, two tensors of different values would be equal.
  *
- * All numbers are unsigned, 64 bits, little-endian. So equal weights under equal
- * names give equal digests whatever format holds them.
+ * All numbers are unsigned, 64 bits, little-endian. So equal weights under equal names have equal digests in
+ * every format.
  */
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -29,7 +28,7 @@
 #include "base/sized.h"
 #include "base/store.h"
 #include "core/dtype.h"
-#include "core/sweep.h"
+#include "core/parallel_rows.h"
 #include "io/journal.h"
 #include "io/source.h"
 #include "op/digest.h"
@@ -47,7 +46,7 @@ ckpt_status hash_begin(struct hash *h, ckpt_algorithm alg, ckpt_error *err)
     h->sha = EVP_MD_CTX_new();
     if (!h->sha)
         return fail_memory(err);
-    h->bad = EVP_DigestInit_ex(h->sha, EVP_sha256(), NULL) != 1;
+    h->failed = EVP_DigestInit_ex(h->sha, EVP_sha256(), NULL) != 1;
     return CKPT_OK;
 }
 
@@ -56,7 +55,7 @@ void hash_put(struct hash *h, const void *bytes, size_t n)
     if (h->xxh)
         xxh3_update(h->xxh, bytes, n);
     else if (h->sha && EVP_DigestUpdate(h->sha, bytes, n) != 1)
-        h->bad = true;
+        h->failed = true;
 }
 
 static void hash_u64(struct hash *h, uint64_t v)
@@ -77,7 +76,7 @@ ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX
     memset(out, 0, CKPT_DIGEST_MAX);
     if (st == CKPT_OK && h->xxh)
         xxh3_final(h->xxh, out);
-    if (st == CKPT_OK && h->sha && (h->bad || EVP_DigestFinal_ex(h->sha, out, NULL) != 1))
+    if (st == CKPT_OK && h->sha && (h->failed || EVP_DigestFinal_ex(h->sha, out, NULL) != 1))
         st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "libcrypto refuses SHA-256 here");
     if (h->xxh)
         xxh3_free(h->xxh);
@@ -85,25 +84,25 @@ ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX
     return st;
 }
 
-/* A tensor's hash on its way; run: NULL outside of a sweep. */
-struct taking {
+/* The hash of a tensor that is being read. */
+struct tensor_hash {
     struct hash h;
-    struct sweep_run *run;
+    struct parallel_context *run; /* NULL: not on a thread of parallel_run */
 };
 
-static int take(void *user, const void *bytes, size_t n)
+static int hash_chunk(void *user, const void *bytes, size_t n)
 {
-    struct taking *t = user;
+    struct tensor_hash *t = user;
     hash_put(&t->h, bytes, n);
-    return t->run && !sweep_moved(t->run, n);
+    return t->run && !parallel_advance(t->run, n);
 }
 
-static ckpt_status digest_row(ckpt_file *file, uint32_t i, ckpt_algorithm alg, struct sweep_run *run,
+static ckpt_status digest_row(ckpt_file *file, uint32_t i, ckpt_algorithm alg, struct parallel_context *run,
                               uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
-    struct taking t = {.run = run};
+    struct tensor_hash t = {.run = run};
     CKPT_TRY(hash_begin(&t.h, alg, err));
-    return hash_end(&t.h, ckpt_tensor_stream(file, i, take, &t, err), out, err);
+    return hash_end(&t.h, ckpt_tensor_stream(file, i, hash_chunk, &t, err), out, err);
 }
 
 ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX],
@@ -118,14 +117,14 @@ ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, 
 /* All rows of a file that have bytes. */
 struct digests {
     ckpt_algorithm alg;
-    const struct sweep_item *items;
+    const struct parallel_item *items;
     uint8_t *out;
 };
 
-static ckpt_status digest_item(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
+static ckpt_status digest_item(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
 {
     const struct digests *d = user;
-    const struct sweep_item *x = &d->items[i];
+    const struct parallel_item *x = &d->items[i];
     return digest_row(x->file, x->row, d->alg, run, d->out + (size_t)x->row * CKPT_DIGEST_MAX, err);
 }
 
@@ -144,25 +143,25 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     ckpt_work w;
     CKPT_REQUIRE(err, file && (digests || !file->table.nrows) && alg <= CKPT_XXH3);
     CKPT_TRY(sized_take(how, &w, sizeof w, err));
-    struct sweep_item *items = calloc(file->table.nrows + 1, sizeof *items);
+    struct parallel_item *items = calloc(file->table.nrows + 1, sizeof *items);
     struct digests d = {alg, items, digests};
-    struct sweep s = {.items = items, .work = digest_item, .user = &d};
+    struct parallel_job s = {.items = items, .process = digest_item, .user = &d};
     if (!items)
         return fail_memory(err);
     for (uint32_t i = 0; i < file->table.nrows; i++)
         if (file->table.rows[i].t.has_data && file->table.rows[i].t.alias_of == CKPT_NO_TENSOR)
-            items[s.n++] = (struct sweep_item){.file = file, .row = i};
+            items[s.n++] = (struct parallel_item){.file = file, .row = i};
     s.threads = w.threads;
     s.progress = w.progress;
     s.progress_user = w.user;
-    ckpt_status st = sweep_run(&s, err);
+    ckpt_status st = parallel_run(&s, err);
     free(items);
     if (st == CKPT_OK)
         digest_aliases(&file->table, digests);
     return st;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_row_names(const void *a, const void *b)
 {
     const struct row *x = *(const struct row *const *)a, *y = *(const struct row *const *)b;
     int c = str_compare(x->t.name, y->t.name);
@@ -172,7 +171,7 @@ static int by_name(const void *a, const void *b)
 static void hash_row(struct hash *h, const ckpt_tensor *t, const uint8_t *digest, size_t size)
 {
     hash_text(h, t->name);
-    hash_text(h, str_c(ckpt_dtype_name((ckpt_dtype)t->dtype)));
+    hash_text(h, str_c(ckpt_tensor_dtype_name(t)));
     hash_u64(h, t->ndim);
     for (uint32_t k = 0; k < t->ndim; k++)
         hash_u64(h, t->shape[k]);
@@ -201,7 +200,7 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
     }
     for (size_t i = 0; i < t->nrows; i++)
         rows[n++] = &t->rows[i];
-    qsort(rows, n, sizeof *rows, by_name);
+    qsort(rows, n, sizeof *rows, compare_row_names);
     for (size_t i = 0; i < n; i++)
         hash_row(&h, &rows[i]->t, digests + (size_t)(rows[i] - t->rows) * CKPT_DIGEST_MAX,
                  alg == CKPT_XXH3 ? XXH3_BYTES : 32);
@@ -211,17 +210,17 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
 
 /* ---- bytes as they are on disk */
 
-#define AT_A_TIME (256u * 1024u)
+#define READ_SIZE (256u * 1024u)
 
-/* hash_source - the bytes of SRC from FROM to its end. */
+/* hash_source - hashes the bytes of SRC from FROM to its end. */
 static ckpt_status hash_source(struct hash *h, source *src, uint64_t from, const ckpt_work *p,
                                ckpt_error *err)
 {
-    unsigned char *block = malloc(AT_A_TIME);
+    unsigned char *block = malloc(READ_SIZE);
     ckpt_status st = block ? CKPT_OK : fail_memory(err);
     source_sequential(src);
     for (uint64_t at = from; st == CKPT_OK && at < src->size;) {
-        size_t n = src->size - at < AT_A_TIME ? (size_t)(src->size - at) : AT_A_TIME;
+        size_t n = src->size - at < READ_SIZE ? (size_t)(src->size - at) : READ_SIZE;
         st = source_read(src, at, block, n, err);
         if (st != CKPT_OK)
             break;
@@ -269,8 +268,8 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     CKPT_TRY(sized_take(how, &w, sizeof w, err));
     if (!file->data_offset) {
         (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                   "it has no header that its tensors follow to the end of the file");
-        fail_hint(err, "a single .safetensors file has; ckpt convert makes one");
+                   "the file is not a header followed by nothing but tensors");
+        fail_hint(err, "a single .safetensors file is: ckpt convert writes one");
         fail_file(err, file->path);
         return CKPT_EUNSUPPORTED;
     }
@@ -295,7 +294,8 @@ ckpt_status digest_source(source *src, uint8_t out[CKPT_DIGEST_MAX], ckpt_error 
         free(chunk);
         return st;
     }
-    for (uint64_t at = 0, n; st == CKPT_OK && at < src->size; at += n) { /* bounded: n is left, at most */
+    for (uint64_t at = 0, n; st == CKPT_OK && at < src->size;
+         at += n) { /* bounded: n is what is left, at most */
         n = src->size - at < SOURCE_CHUNK ? src->size - at : SOURCE_CHUNK;
         st = source_read(src, at, chunk, (size_t)n, err);
         if (st == CKPT_OK)

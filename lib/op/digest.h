@@ -1,4 +1,4 @@
-/* digest.h - a digest of bytes on their way. */
+/* digest.h - digests of bytes that are passed in one piece after the other. */
 #ifndef OP_DIGEST_H
 #define OP_DIGEST_H
 
@@ -9,16 +9,16 @@
 struct hash {
     struct evp_md_ctx_st *sha;
     void *xxh;
-    bool bad;
+    bool failed;
 };
 
 ckpt_status hash_begin(struct hash *h, ckpt_algorithm alg, ckpt_error *err);
 void hash_put(struct hash *h, const void *bytes, size_t n);
-/* hash_end - the digest into OUT if ST is good; frees H either way. */
+/* hash_end - writes the digest to OUT if ST is CKPT_OK; frees H in any case. Returns ST or an error. */
 ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 /* digest_source - the SHA-256 of all bytes of SRC. */
 ckpt_status digest_source(source *src, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
-/* digest_aliases - gives rows of T that show what an earlier one shows the digest of that, in DIGESTS of
+/* digest_aliases - copies the digest of a row to all rows of T that are aliases of it. DIGESTS: by row,
  * CKPT_DIGEST_MAX bytes each. */
 void digest_aliases(const struct table *t, uint8_t *digests);
 

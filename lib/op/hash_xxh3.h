@@ -8,18 +8,18 @@
 
 #define XXH3_BYTES 16
 
-void *xxh3_new(void); /* NULL: no memory */
+void *xxh3_new(void); /* NULL: out of memory */
 void xxh3_update(void *x, const void *bytes, size_t n);
 void xxh3_final(const void *x, uint8_t out[XXH3_BYTES]); /* canonical: big-endian */
 void xxh3_free(void *x);
 
-/* What it may be computed by: the best that this CPU has (AVX-512 was no faster than
+/* The builds of xxhash.h; xxh3_update uses the fastest that the CPU supports (AVX-512 was not faster than
  * AVX2 when measured). */
-enum xxh3_kernel { XXH3_PLAIN, XXH3_AVX2 };
+enum xxh3_kernel { XXH3_BASELINE, XXH3_AVX2 };
 
-/* xxh3_update_with - xxh3_update by kernel K; false where this CPU lacks it. */
+/* xxh3_update_with - xxh3_update by kernel K; false: the CPU does not support it. */
 bool xxh3_update_with(enum xxh3_kernel k, void *x, const void *bytes, size_t n);
-/* xxh3_update_avx2 - only where the CPU has it: xxh3_update asks. */
+/* xxh3_update_avx2 - to be called only on a CPU with AVX2, which xxh3_update checks. */
 void xxh3_update_avx2(void *x, const void *bytes, size_t n);
 
 #endif

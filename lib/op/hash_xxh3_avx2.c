@@ -1,4 +1,4 @@
-/* hash_xxh3_avx2.c - XXH3 for CPUs with AVX2: twice as fast. hash_xxh3.c asks first. */
+/* hash_xxh3_avx2.c - XXH3 for CPUs with AVX2, twice as fast; hash_xxh3.c checks the CPU. */
 #include "op/hash_xxh3.h"
 
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
-/* hash_xxh3_build.h - the only file that includes xxhash.h. Compiled into those that
- * include this, because the header at -O3 is several times as fast as Debian's shared
- * library; each has told the compiler before for which instructions. */
+/* hash_xxh3_build.h - the only file that includes xxhash.h. The header is compiled at -O3 into each file that
+ * includes this one, which is several times as fast as Debian's shared library; the including file selects
+ * the instruction set before. */
 #ifndef OP_HASH_XXH3_BUILD_H
 #define OP_HASH_XXH3_BUILD_H
 

@@ -1,4 +1,4 @@
-/* inspect.c - what a checkpoint is, in one look: the facts behind `ckpt info`. */
+/* inspect.c - the facts that `ckpt info` shows: wrappers, weights, optimizer, unreferenced bytes. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -10,69 +10,70 @@
 
 /* ---- wrappers */
 
-struct found {
-    uint64_t lead, carry, tensors; /* keys that begin with it, that hold it, and all */
-    bool inner;
+/* Keys of one mapping, counted by whether they have a prefix. */
+struct prefix_counts {
+    uint64_t at_start, anywhere, tensors; /* keys that begin with it, that contain it, all */
+    bool inner;                           /* a key contains it after its start */
 };
 
-/* look_for - how many tensors of place P have PREFIX in their keys. */
-static ckpt_status look_for(const struct walk *w, const struct place *p, ckpt_str prefix, struct found *out,
-                            ckpt_error *err)
+/* count_prefix - counts the tensors of P that have PREFIX in their keys. */
+static ckpt_status count_prefix(const struct containers *w, const struct container *p, ckpt_str prefix,
+                                struct prefix_counts *out, ckpt_error *err)
 {
     struct entry e;
     ckpt_str key;
-    *out = (struct found){0};
+    *out = (struct prefix_counts){0};
     for (uint32_t i = 0; i < p->entries; i++) {
-        if (!mapping_entry(p->node, i, &e) || !walk_is_tensor(w, e.val) || !value_text(e.key, &key))
+        if (!mapping_entry(p->node, i, &e) || !is_tensor_node(w, e.val) || !value_text(e.key, &key))
             continue;
         ckpt_str bare = str_is(prefix, "module.") ? prefix_strip_certain(w->a, key) : key;
         if (!bare.ptr)
             return fail_memory(err);
-        bool lead = str_starts(bare, prefix);
+        bool at_start = str_starts(bare, prefix);
         while (str_starts(bare, prefix)) /* wrapped twice */
             bare = str_skip(bare, prefix.len);
         bool inner = prefix_inside(bare, prefix);
-        out->lead += lead;
+        out->at_start += at_start;
         out->inner |= inner;
-        out->carry += lead || inner;
-        out->tensors += !str_is(bare, "n_averaged"); /* AveragedModel's counter wraps nothing */
+        out->anywhere += at_start || inner;
+        out->tensors += !str_is(bare, "n_averaged"); /* AveragedModel's own counter */
     }
     return CKPT_OK;
 }
 
-static ckpt_status wrappers_of(const struct walk *w, uint32_t at, ckpt_info *out, ckpt_wrapper **list,
-                               size_t *cap, ckpt_error *err)
+static ckpt_status add_wrappers(const struct containers *w, uint32_t at, ckpt_info *out, ckpt_wrapper **list,
+                                size_t *cap, ckpt_error *err)
 {
     for (size_t i = 0; i < nwrapper_names; i++) {
-        struct found found;
+        struct prefix_counts counts;
         ckpt_str prefix = str_c(wrapper_names[i].prefix);
-        CKPT_TRY(look_for(w, &w->places[at], prefix, &found, err));
-        if (!found.carry)
+        CKPT_TRY(count_prefix(w, &w->list[at], prefix, &counts, err));
+        if (!counts.anywhere)
             continue;
         *list = arena_grow(w->a, *list, out->nwrappers, cap, out->nwrappers + 1, sizeof **list);
-        ckpt_str where = *list ? walk_name(w, at) : str_of(NULL, 0);
+        ckpt_str where = *list ? container_name(w, at) : str_of(NULL, 0);
         if (!where.ptr)
             return fail_memory(err);
-        bool shared = found.lead == found.tensors && !found.inner && str_is(prefix, "module.");
+        bool all_begin = counts.at_start == counts.tensors && !counts.inner && str_is(prefix, "module.");
         (*list)[out->nwrappers++] = (ckpt_wrapper){.prefix = prefix,
                                                    .where = where,
-                                                   .tensors = found.carry,
-                                                   .of = found.tensors > found.carry ? found.tensors
-                                                                                     : found.carry,
-                                                   .anywhere = found.inner,
-                                                   .certain = wrapper_names[i].certain || shared};
+                                                   .tensors = counts.anywhere,
+                                                   .of = counts.tensors > counts.anywhere ? counts.tensors
+                                                                                          : counts.anywhere,
+                                                   .anywhere = counts.inner,
+                                                   .certain = wrapper_names[i].certain || all_begin};
     }
     return CKPT_OK;
 }
 
-static ckpt_status find_wrappers(const struct walk *w, const struct weights *weights, ckpt_file *file,
+static ckpt_status find_wrappers(const struct containers *w, const struct weights *weights, ckpt_file *file,
                                  ckpt_info *out, ckpt_error *err)
 {
     ckpt_wrapper *list = NULL;
     size_t cap = 0;
     for (uint32_t i = 0; i < w->n; i++)
         if (weights->role[i])
-            CKPT_TRY(wrappers_of(w, i, out, &list, &cap, err));
+            CKPT_TRY(add_wrappers(w, i, out, &list, &cap, err));
     file->wrappers = list;
     file->nwrappers = out->nwrappers;
     return CKPT_OK;
@@ -80,15 +81,15 @@ static ckpt_status find_wrappers(const struct walk *w, const struct weights *wei
 
 /* ---- weights */
 
-/* count_rows - LIST, whose items are for the places that NUMBER gives, gets the rows of FILE. */
-static void count_rows(const ckpt_file *file, const uint32_t *place, const uint32_t *number,
+/* count_rows - adds up the rows of FILE in LIST: row I belongs to list[number[container[i]]]. */
+static void count_rows(const ckpt_file *file, const uint32_t *container, const uint32_t *number,
                        ckpt_weights *list)
 {
     for (size_t i = 0; i < file->table.nrows; i++) {
         const ckpt_tensor *t = &file->table.rows[i].t;
-        if (place[i] == NO_PLACE)
+        if (container[i] == NO_CONTAINER)
             continue;
-        ckpt_weights *one = &list[number[place[i]]];
+        ckpt_weights *one = &list[number[container[i]]];
         one->tensors += t->part_of == CKPT_NO_TENSOR;
         if (!t->has_data || t->alias_of != CKPT_NO_TENSOR)
             continue;
@@ -99,29 +100,30 @@ static void count_rows(const ckpt_file *file, const uint32_t *place, const uint3
     }
 }
 
-/* What keys of one mapping begin with: one component, with its dot, and how many of those that have it go on
- * with more than one. */
-struct lead {
-    ckpt_str most, copy; /* of most of them; the first name of an averaged copy */
-    uint64_t votes, carry, deep, copied;
+/* First components of the keys of one mapping, with their dots. */
+struct first_component_votes {
+    ckpt_str most; /* the one of most keys */
+    ckpt_str copy; /* the first one that is a name of averaged copies */
+    uint64_t votes, with_most, deep,
+        with_copy; /* deep: keys with MOST and more than one component after it */
 };
 
-static ckpt_str key_of(const ckpt_tensor *t)
+static ckpt_str last_key(const ckpt_tensor *t)
 {
     const ckpt_path_elem *last = t->npath && t->path ? &t->path[t->npath - 1] : NULL;
     return last && !last->is_int ? last->str : str_of("", 0);
 }
 
-/* first_component - of KEY, with its dot; empty: it has but one. */
+/* first_component - of KEY, with its dot; empty: KEY has no dot. */
 static ckpt_str first_component(ckpt_str key)
 {
     size_t dot = str_find(key, STR_LIT("."), 0);
     return dot == SIZE_MAX ? str_of(key.ptr, 0) : str_of(key.ptr, dot + 1); /* bounded: it is in KEY */
 }
 
-/* vote - for the first component of KEY; what is left when the votes for all others are taken off is the only
- * one that most keys can have (Boyer and Moore 1981). */
-static void vote(struct lead *l, ckpt_str key)
+/* vote_for_component - votes for the first component of KEY; the winner is the only one that more than half
+ * of the keys can have (Boyer and Moore 1981). */
+static void vote_for_component(struct first_component_votes *l, ckpt_str key)
 {
     ckpt_str first = first_component(key);
     const ckpt_path_elem name = {.str = str_of(first.ptr, first.len ? first.len - 1 : 0)};
@@ -132,16 +134,16 @@ static void vote(struct lead *l, ckpt_str key)
     l->votes = !l->votes || str_eq(l->most, first) ? l->votes + 1 : l->votes - 1;
 }
 
-static void count_lead(struct lead *l, ckpt_str key)
+static void count_component(struct first_component_votes *l, ckpt_str key)
 {
     ckpt_str first = first_component(key);
-    bool carries = first.len && str_eq(l->most, first);
-    l->copied += first.len && str_eq(l->copy, first);
-    l->carry += carries;
-    l->deep += carries && first_component(str_skip(key, first.len)).len;
+    bool has_most = first.len && str_eq(l->most, first);
+    l->with_copy += first.len && str_eq(l->copy, first);
+    l->with_most += has_most;
+    l->deep += has_most && first_component(str_skip(key, first.len)).len;
 }
 
-static bool is_wrapper(ckpt_str prefix)
+static bool is_wrapper_prefix(ckpt_str prefix)
 {
     for (size_t i = 0; i < nwrapper_names; i++)
         if (str_is(prefix, wrapper_names[i].prefix))
@@ -149,53 +151,56 @@ static bool is_wrapper(ckpt_str prefix)
     return false;
 }
 
-/* set_prefix - of ONE, if L is that of a network inside another, or of a copy, not the name of a layer. */
-static void set_prefix(ckpt_weights *one, const struct lead *l)
+/* set_prefix - sets the prefix of ONE if the component is that of a nested network or of an averaged copy,
+ * not the name of a layer. */
+static void set_prefix(ckpt_weights *one, const struct first_component_votes *l)
 {
-    if (l->carry > 1 && l->carry >= one->tensors - one->tensors / 4 && l->deep > l->carry / 2) {
+    if (l->with_most > 1 && l->with_most >= one->tensors - one->tensors / 4 && l->deep > l->with_most / 2) {
         one->prefix = l->most;
-        one->prefixed = l->carry;
-    } else if (l->copied > 1 && l->copied >= one->tensors / 4) {
+        one->prefixed = l->with_most;
+    } else if (l->with_copy > 1 && l->with_copy >= one->tensors / 4) {
         one->prefix = l->copy;
-        one->prefixed = l->copied;
+        one->prefixed = l->with_copy;
     }
-    if (is_wrapper(one->prefix)) { /* named already */
+    if (is_wrapper_prefix(one->prefix)) { /* reported as a wrapper */
         one->prefix = str_of(NULL, 0);
         one->prefixed = 0;
     }
 }
 
-/* find_prefixes - of the N items of LIST; PLACE and NUMBER as for count_rows. */
-static ckpt_status find_prefixes(const struct walk *w, const uint32_t *place, const uint32_t *number,
-                                 ckpt_weights *list, size_t n, ckpt_error *err)
+/* find_prefixes - sets the prefix of the N items of LIST; CONTAINER and NUMBER as in count_rows. */
+static ckpt_status find_prefixes(const struct containers *w, const uint32_t *container,
+                                 const uint32_t *number, ckpt_weights *list, size_t n, ckpt_error *err)
 {
     const struct table *t = &w->file->table;
-    struct lead *leads = calloc(n + 1, sizeof *leads); /* bounded: so many are in memory */
+    struct first_component_votes *leads = calloc(n + 1,
+                                                 sizeof *leads); /* bounded: as many items are in memory */
     if (!leads)
         return fail_memory(err);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < t->nrows; i++)
-            if (place[i] != NO_PLACE && t->rows[i].t.part_of == CKPT_NO_TENSOR)
-                (pass ? count_lead : vote)(&leads[number[place[i]]], key_of(&t->rows[i].t));
+            if (container[i] != NO_CONTAINER && t->rows[i].t.part_of == CKPT_NO_TENSOR)
+                (pass ? count_component : vote_for_component)(&leads[number[container[i]]],
+                                                              last_key(&t->rows[i].t));
     for (size_t i = 0; i < n; i++)
         set_prefix(&list[i], &leads[i]);
     free(leads);
     return CKPT_OK;
 }
 
-static ckpt_status list_weights(const struct walk *w, const struct weights *weights, ckpt_file *file,
+static ckpt_status list_weights(const struct containers *w, const struct weights *weights, ckpt_file *file,
                                 ckpt_info *out, ckpt_error *err)
 {
     ckpt_weights *list = NULL;
     size_t cap = 0;
-    uint32_t *place, *number = arena_array(w->a, w->n, sizeof *number);
+    uint32_t *container, *number = arena_array(w->a, w->n, sizeof *number);
     if (!number)
         return fail_memory(err);
     for (uint32_t i = 0; i < w->n; i++) {
         if (!weights->role[i])
             continue;
         list = arena_grow(w->a, list, out->nweights, &cap, out->nweights + 1, sizeof *list);
-        ckpt_str name = list ? walk_name(w, i) : str_of(NULL, 0);
+        ckpt_str name = list ? container_name(w, i) : str_of(NULL, 0);
         if (!name.ptr)
             return fail_memory(err);
         number[i] = (uint32_t)out->nweights;
@@ -204,17 +209,17 @@ static ckpt_status list_weights(const struct walk *w, const struct weights *weig
     }
     file->weights = list;
     file->nweights = out->nweights;
-    CKPT_TRY(weights_rows(w, weights, STR_LIT(""), &place, err));
-    count_rows(w->file, place, number, list);
-    return find_prefixes(w, place, number, list, out->nweights, err);
+    CKPT_TRY(weights_rows(w, weights, STR_LIT(""), &container, err));
+    count_rows(w->file, container, number, list);
+    return find_prefixes(w, container, number, list, out->nweights, err);
 }
 
 /* ---- optimizer */
 
-/* An optimizer is told by what it keeps for each parameter; the first line whose
- * names are all there. From torch/optim and fairseq's Adafactor. */
+/* An optimizer is recognized by its state for each parameter: the first line whose keys are all there. From
+ * torch/optim and fairseq's Adafactor. */
 static const struct {
-    const char *name, *keeps[2];
+    const char *name, *keys[2];
 } optimizers[] = {
     {"Adam-like", {"exp_avg", "exp_avg_sq"}},
     {"Adamax", {"exp_avg", "exp_inf"}},
@@ -235,17 +240,17 @@ static const char *optimizer_name(const ckpt_value *kept, const ckpt_value *grou
     if (!kept && mapping_get(group, "betas"))
         return "Adam-like";
     for (size_t i = 0; kept && i < sizeof optimizers / sizeof *optimizers; i++)
-        if (mapping_get(kept, optimizers[i].keeps[0]) &&
-            (!optimizers[i].keeps[1] || mapping_get(kept, optimizers[i].keeps[1])))
+        if (mapping_get(kept, optimizers[i].keys[0]) &&
+            (!optimizers[i].keys[1] || mapping_get(kept, optimizers[i].keys[1])))
             return optimizers[i].name;
     return "an optimizer";
 }
 
-static ckpt_status find_optimizer(const struct walk *w, ckpt_info *out, ckpt_error *err)
+static ckpt_status find_optimizer(const struct containers *w, ckpt_info *out, ckpt_error *err)
 {
-    uint32_t first = NO_PLACE, count = 0;
+    uint32_t first = NO_CONTAINER, count = 0;
     for (uint32_t i = 0; i < w->n; i++) {
-        if (!w->places[i].optimizer)
+        if (!w->list[i].optimizer)
             continue;
         if (!count++)
             first = i;
@@ -253,21 +258,21 @@ static ckpt_status find_optimizer(const struct walk *w, ckpt_info *out, ckpt_err
     if (!count)
         return CKPT_OK;
     struct entry e = {0};
-    const ckpt_value *state = mapping_get(w->places[first].node, "state");
+    const ckpt_value *state = mapping_get(w->list[first].node, "state");
     uint32_t n = mapping_count(state);
     bool any = mapping_entry(state, 0, &e);
-    const ckpt_value *group = value_item(mapping_get(w->places[first].node, "param_groups"), 0);
+    const ckpt_value *group = value_item(mapping_get(w->list[first].node, "param_groups"), 0);
     out->optimizer = arena_printf(w->a, "%s, %u state%s", optimizer_name(any ? e.val : NULL, group), n,
                                   n == 1 ? "" : "s");
     if (out->optimizer.ptr && count > 1)
         out->optimizer = arena_printf(w->a, "%.*s; %u more", STR_ARG(out->optimizer), count - 1);
-    out->optimizer_path = walk_name(w, first);
+    out->optimizer_path = container_name(w, first);
     return out->optimizer.ptr && out->optimizer_path.ptr ? CKPT_OK : fail_memory(err);
 }
 
 /* ---- bytes */
 
-/* What a row spans of its storage, in bytes. */
+/* The bytes of a storage that a row covers. */
 struct span {
     uint32_t storage;
     uint64_t from, to;
@@ -295,7 +300,7 @@ static bool span_of(const ckpt_tensor *t, uint64_t size, struct span *s)
     return s->from < s->to;
 }
 
-static int by_start(const void *x, const void *y)
+static int compare_spans(const void *x, const void *y)
 {
     const struct span *a = x, *b = y;
     if (a->storage != b->storage)
@@ -303,9 +308,9 @@ static int by_start(const void *x, const void *y)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* unreferenced - bytes of storages outside the reach of every view: what lies
- * between the elements of a strided view counts as shown. */
-static ckpt_status unreferenced(const ckpt_file *f, uint64_t *out, ckpt_error *err)
+/* count_unreferenced - *OUT: bytes of storages that no row covers; bytes between the elements of a strided
+ * row count as covered. */
+static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_error *err)
 {
     const struct table *t = &f->table;
     struct span *spans = calloc(t->nrows + 1, sizeof *spans);
@@ -320,7 +325,7 @@ static ckpt_status unreferenced(const ckpt_file *f, uint64_t *out, ckpt_error *e
     for (size_t i = 0; i < t->nstorages; i++)
         if (t->storages[i].src && !checked_add(total, t->storages[i].s.nbytes, &total))
             total = UINT64_MAX;
-    qsort(spans, n, sizeof *spans, by_start);
+    qsort(spans, n, sizeof *spans, compare_spans);
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || spans[i].storage != spans[i - 1].storage)
             end = 0;
@@ -336,7 +341,7 @@ static ckpt_status unreferenced(const ckpt_file *f, uint64_t *out, ckpt_error *e
     return CKPT_OK;
 }
 
-static void sums(const ckpt_file *f, ckpt_info *out)
+static void sum_rows(const ckpt_file *f, ckpt_info *out)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
         const ckpt_tensor *t = &f->table.rows[i].t;
@@ -350,16 +355,16 @@ static void sums(const ckpt_file *f, ckpt_info *out)
     }
 }
 
-/* ---- all of it */
+/* ---- ckpt_inspect */
 
-static ckpt_status look_at_graph(const struct walk *w, ckpt_file *file, ckpt_info *out, ckpt_error *err)
+static ckpt_status inspect_graph(const struct containers *w, ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
     struct weights weights;
     CKPT_TRY(weights_find(w, &weights, err));
     out->weights_why = str_c(weights.why);
-    if (weights.place != NO_PLACE) {
+    if (weights.container != NO_CONTAINER) {
         out->has_weights = true;
-        out->weights_root = walk_name(w, weights.place);
+        out->weights_root = container_name(w, weights.container);
         if (!out->weights_root.ptr)
             return fail_memory(err);
     }
@@ -380,19 +385,19 @@ const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *f, size_t i)
 
 ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
-    struct walk w;
+    struct containers w;
     CKPT_TRY(sized_clear(out, err));
     CKPT_REQUIRE(err, file);
     ckpt_info info = {.producer = file->producer, .executes_code = file->executes_code};
-    ckpt_status st = walk_graph(&w, file, file->root, file->a, err);
+    ckpt_status st = containers_find(&w, file, file->root, file->a, err);
     if (st == CKPT_OK)
-        st = look_at_graph(&w, file, &info, err);
-    walk_free(&w);
+        st = inspect_graph(&w, file, &info, err);
+    containers_free(&w);
     if (st == CKPT_OK)
-        st = unreferenced(file, &info.unreferenced, err);
+        st = count_unreferenced(file, &info.unreferenced, err);
     if (st == CKPT_OK)
         st = weights_only_verdict(file, &info.weights_only, &info.weights_only_why, err);
-    sums(file, &info);
+    sum_rows(file, &info);
     sized_give(out, &info, sizeof info);
     if (st != CKPT_OK)
         fail_file(err, file->path);

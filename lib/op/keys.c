@@ -1,5 +1,5 @@
-/* keys.c - see keys.h. Names are asked for and collisions found in a first pass
- * over all keys; edits are made only in a second, so a refusal changes nothing. */
+/* keys.c - renames keys for strip, add and rename. A first pass over all keys computes new names and finds
+ * collisions; only the second one edits the plan, so an error leaves it unchanged. */
 #include "op/keys.h"
 
 #include <stdlib.h>
@@ -7,18 +7,18 @@
 #include "base/utf8.h"
 #include "op/weights.h"
 
-struct batch {
+struct renaming {
     struct naming *n;
-    struct walk w;
+    struct containers w;
     struct weights weights;
     struct group *groups;
     size_t ngroups, cap_groups;
-    map *metas; /* _metadata nodes taken already */
-    const ckpt_value **domains; /* the container that each is */
+    map *metas;                 /* _metadata nodes that are gathered already */
+    const ckpt_value **domains; /* by number: the container */
     size_t ndomains, cap_domains;
 };
 
-ckpt_str keys_join(arena *a, ckpt_str x, ckpt_str y)
+ckpt_str concat_texts(arena *a, ckpt_str x, ckpt_str y)
 {
     char *at = arena_array(a, x.len + y.len + 1, 1);
     if (!at)
@@ -36,19 +36,20 @@ static ckpt_status add_slot(struct slot **slots, size_t *n, size_t *cap, const s
                             ckpt_error *err)
 {
     if (*n == *cap) {
-        size_t want = *cap ? *cap * 2 : 64;
-        struct slot *grown = want <= SIZE_MAX / sizeof *grown ? realloc(*slots, want * sizeof *grown) : NULL;
+        size_t larger = *cap ? *cap * 2 : 64;
+        struct slot *grown = larger <= SIZE_MAX / sizeof *grown ? realloc(*slots, larger * sizeof *grown)
+                                                                : NULL;
         if (!grown)
             return fail_memory(err);
         *slots = grown;
-        *cap = want;
+        *cap = larger;
     }
     (*slots)[(*n)++] = *s;
     return CKPT_OK;
 }
 
-/* add_domain - the next one is CONTAINER. */
-static ckpt_status add_domain(struct batch *b, const ckpt_value *container, uint32_t *out, ckpt_error *err)
+/* add_domain - *OUT: the number of the new domain CONTAINER. */
+static ckpt_status add_domain(struct renaming *b, const ckpt_value *container, uint32_t *out, ckpt_error *err)
 {
     arena *a = b->n->p->a;
     const ckpt_value **grown = arena_grow(a, b->domains, b->ndomains, &b->cap_domains, b->ndomains + 1,
@@ -61,8 +62,8 @@ static ckpt_status add_domain(struct batch *b, const ckpt_value *container, uint
     return CKPT_OK;
 }
 
-/* entry_at - entry I of CONTAINER: a mapping, or a list of names. */
-static bool entry_at(const ckpt_value *container, uint32_t i, struct entry *e)
+/* container_entry - *E: entry I of CONTAINER, a mapping or a list of names; false: there is none. */
+static bool container_entry(const ckpt_value *container, uint32_t i, struct entry *e)
 {
     uint32_t n = container->type == CKPT_V_LIST ? container->u.seq.n : 0;
     if (container->type != CKPT_V_LIST)
@@ -73,26 +74,28 @@ static bool entry_at(const ckpt_value *container, uint32_t i, struct entry *e)
     return i < n;
 }
 
-static bool left_out(const ckpt_plan *p, const struct edit_at *at)
+static bool is_left_out(const ckpt_plan *p, const struct edit_target *at)
 {
     const struct edit *e = plan_edit_find(p, at->node);
     return e && at->index < e->n && e->dropped[at->index];
 }
 
-/* slot_of - the key of ENTRY as it is called by now; false: no text, or left out. */
-static bool slot_of(const ckpt_plan *p, const struct entry *entry, struct slot *s)
+/* make_slot - *S: the key of ENTRY, by the name that earlier edits gave it; false: the key is not text, or
+ * left out. */
+static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot *s)
 {
     const struct edit *e = plan_edit_find(p, entry->name.node);
     *s = (struct slot){0};
-    if (!value_text(entry->key, &s->now) || left_out(p, &entry->name) || left_out(p, &entry->whole))
+    if (!value_text(entry->key, &s->old_name) || is_left_out(p, &entry->name) ||
+        is_left_out(p, &entry->whole))
         return false;
     if (e && entry->name.index < e->n && e->names[entry->name.index].ptr)
-        s->now = e->names[entry->name.index];
-    s->then = s->now;
+        s->old_name = e->names[entry->name.index];
+    s->new_name = s->old_name;
     return true;
 }
 
-/* is_kept - is V written, as far as --keep and --drop go? */
+/* is_kept - do --keep and --drop leave V in the output? */
 static bool is_kept(const ckpt_plan *p, const ckpt_value *v)
 {
     uint32_t row = v ? file_replacement(p->file, v)->row : CKPT_NO_TENSOR;
@@ -100,56 +103,57 @@ static bool is_kept(const ckpt_plan *p, const ckpt_value *v)
 }
 
 /* holds_tensors - is V a tensor, or a container of some? */
-static bool holds_tensors(const struct walk *w, const ckpt_value *v)
+static bool holds_tensors(const struct containers *w, const ckpt_value *v)
 {
-    uint32_t at = v ? walk_place(w, v) : NO_PLACE;
-    return v && (walk_is_tensor(w, v) || (at != NO_PLACE && w->places[at].below));
+    uint32_t at = v ? container_of_node(w, v) : NO_CONTAINER;
+    return v && (is_tensor_node(w, v) || (at != NO_CONTAINER && w->list[at].below));
 }
 
-/* names_parameter - is E, an entry of weights, one of the module's? In a dict that a training loop filled by
- * hand, "epoch" and "optimizer" are next to the parameters. */
-static bool names_parameter(const struct walk *w, const struct entry *e)
+/* names_parameter - does the key of E, an entry of weights, name a parameter? A dict that a training loop
+ * filled by hand may have "epoch" and "optimizer" next to the parameters. */
+static bool names_parameter(const struct containers *w, const struct entry *e)
 {
     ckpt_str key;
-    return walk_is_tensor(w, e->val) || !value_text(e->key, &key) || str_starts(key, STR_LIT("_")) ||
+    return is_tensor_node(w, e->val) || !value_text(e->key, &key) || str_starts(key, STR_LIT("_")) ||
            str_find(key, STR_LIT("."), 0) != SIZE_MAX;
 }
 
-/* gather_from - the keys of CONTAINER, which has N entries. */
-static ckpt_status gather_from(struct batch *b, const ckpt_value *container, uint32_t n, struct slot **slots,
-                               size_t *count, size_t *cap, ckpt_error *err)
+/* gather_entries - adds the keys of CONTAINER, which has N entries, to SLOTS. */
+static ckpt_status gather_entries(struct renaming *b, const ckpt_value *container, uint32_t n,
+                                  struct slot **slots, size_t *count, size_t *cap, ckpt_error *err)
 {
     uint32_t domain = 0;
     struct entry e;
     struct slot s;
     CKPT_TRY(add_domain(b, container, &domain, err));
     for (uint32_t i = 0; i < n; i++) {
-        if (!entry_at(container, i, &e) || !slot_of(b->n->p, &e, &s) || !is_kept(b->n->p, e.val))
+        if (!container_entry(container, i, &e) || !make_slot(b->n->p, &e, &s) || !is_kept(b->n->p, e.val))
             continue;
         s.domain = domain;
         s.index = i;
-        s.value = !holds_tensors(&b->w, e.val);
+        s.has_no_tensor = !holds_tensors(&b->w, e.val);
         CKPT_TRY(add_slot(slots, count, cap, &s, err));
     }
     return CKPT_OK;
 }
 
-static ckpt_status gather_mapping(struct batch *b, struct group *g, const ckpt_value *mapping,
+static ckpt_status gather_mapping(struct renaming *b, struct group *g, const ckpt_value *mapping,
                                   ckpt_error *err)
 {
-    return gather_from(b, mapping, mapping_count(mapping), &g->slots, &g->n, &g->cap, err);
+    return gather_entries(b, mapping, mapping_count(mapping), &g->slots, &g->n, &g->cap, err);
 }
 
-static ckpt_status gather_list(struct batch *b, struct group *g, const ckpt_value *list, ckpt_error *err)
+static ckpt_status gather_list(struct renaming *b, struct group *g, const ckpt_value *list, ckpt_error *err)
 {
     if (!list || list->type != CKPT_V_LIST)
         return CKPT_OK;
-    return gather_from(b, list, list->u.seq.n, &g->slots, &g->n, &g->cap, err);
+    return gather_entries(b, list, list->u.seq.n, &g->slots, &g->n, &g->cap, err);
 }
 
-/* Optimizer state keyed by name: the keys of `state`, and the names that each
- * parameter group lists. Integer keys name nothing. */
-static ckpt_status gather_optimizer(struct batch *b, struct group *g, const ckpt_value *opt, ckpt_error *err)
+/* gather_optimizer - the names in optimizer state: text keys of `state`, and the lists of names in each
+ * parameter group. */
+static ckpt_status gather_optimizer(struct renaming *b, struct group *g, const ckpt_value *opt,
+                                    ckpt_error *err)
 {
     const ckpt_value *groups = mapping_get(opt, "param_groups");
     uint32_t n = value_count(groups);
@@ -161,17 +165,18 @@ static ckpt_status gather_optimizer(struct batch *b, struct group *g, const ckpt
     return CKPT_OK;
 }
 
-/* gather_weights - the keys of P; those of a dict without _metadata may be other things too. */
-static ckpt_status gather_weights(struct batch *b, struct group *g, const struct place *p, ckpt_error *err)
+/* gather_weights - the keys of P; in a dict without _metadata, some may not name parameters. */
+static ckpt_status gather_weights(struct renaming *b, struct group *g, const struct container *p,
+                                  ckpt_error *err)
 {
     struct entry e;
     CKPT_TRY(gather_mapping(b, g, p->node, err));
     for (size_t i = 0; !p->metadata && i < g->n; i++)
-        g->slots[i].fixed = mapping_entry(p->node, g->slots[i].index, &e) && !names_parameter(&b->w, &e);
+        g->slots[i].keeps_name = mapping_entry(p->node, g->slots[i].index, &e) && !names_parameter(&b->w, &e);
     return CKPT_OK;
 }
 
-static ckpt_status gather_metadata(struct batch *b, struct group *g, const ckpt_value *mapping,
+static ckpt_status gather_metadata(struct renaming *b, struct group *g, const ckpt_value *mapping,
                                    ckpt_error *err)
 {
     const ckpt_value *meta = mapping_metadata(mapping);
@@ -182,12 +187,13 @@ static ckpt_status gather_metadata(struct batch *b, struct group *g, const ckpt_
         return fail_memory(err);
     if (old != MAP_NONE)
         return CKPT_OK;
-    return gather_from(b, meta, mapping_count(meta), &g->meta, &g->nmeta, &g->cap_meta, err);
+    return gather_entries(b, meta, mapping_count(meta), &g->module_paths, &g->nmodule_paths,
+                          &g->cap_module_paths, err);
 }
 
-static ckpt_status gather(struct batch *b, uint32_t at, ckpt_error *err)
+static ckpt_status gather_group(struct renaming *b, uint32_t at, ckpt_error *err)
 {
-    const struct place *p = &b->w.places[at];
+    const struct container *p = &b->w.list[at];
     if (!p->optimizer && (!p->mapping || !b->weights.role[at]))
         return CKPT_OK;
     if (b->ngroups == b->cap_groups) {
@@ -199,8 +205,8 @@ static ckpt_status gather(struct batch *b, uint32_t at, ckpt_error *err)
         b->cap_groups = cap;
     }
     struct group *g = &b->groups[b->ngroups++];
-    *g = (struct group){.where = walk_name(&b->w, at),
-                        .place = at,
+    *g = (struct group){.where = container_name(&b->w, at),
+                        .container = at,
                         .optimizer = p->optimizer,
                         .averaged = b->weights.role[at] == WEIGHTS_AVERAGED};
     if (!g->where.ptr)
@@ -213,16 +219,15 @@ static ckpt_status gather(struct batch *b, uint32_t at, ckpt_error *err)
 
 /* ---- naming */
 
-/* module_name - the new path of module PATH: what key() makes of a key that
- * begins with it. */
-static ckpt_status module_name(struct naming *n, ckpt_str path, ckpt_str *out, ckpt_error *err)
+/* name_module - *OUT: the new path of module PATH, which is what key() makes of PATH and a dot. */
+static ckpt_status name_module(struct naming *n, ckpt_str path, ckpt_str *out, ckpt_error *err)
 {
     ckpt_str key = path, then;
     *out = path;
     if (!path.len && !n->root_module)
         return CKPT_OK;
     if (path.len)
-        key = keys_join(n->p->a, path, STR_LIT("."));
+        key = concat_texts(n->p->a, path, STR_LIT("."));
     if (!key.ptr)
         return fail_memory(err);
     CKPT_TRY(n->key(n, key, &then, err));
@@ -235,11 +240,12 @@ static ckpt_status module_name(struct naming *n, ckpt_str path, ckpt_str *out, c
 
 static ckpt_status check_name(const struct slot *s, ckpt_error *err)
 {
-    if (!s->then.len)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" would have no name left", STR_ARG(s->now));
-    if (utf8_check(s->now, true, NULL) && !utf8_check(s->then, true, NULL))
+    if (!s->new_name.len)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" would have no name left",
+                    STR_ARG(s->old_name));
+    if (utf8_check(s->old_name, true, NULL) && !utf8_check(s->new_name, true, NULL))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the new name of \"%.*s\" is not UTF-8",
-                    STR_ARG(s->now));
+                    STR_ARG(s->old_name));
     return CKPT_OK;
 }
 
@@ -247,24 +253,24 @@ static ckpt_status name_slots(struct naming *n, struct slot *slots, size_t count
 {
     for (size_t i = 0; i < count; i++) {
         struct slot *s = &slots[i];
-        if (s->fixed)
+        if (s->keeps_name)
             continue;
-        CKPT_TRY(n->key(n, s->now, &s->then, err));
-        if (str_eq(s->now, s->then))
-            s->then = s->now;
+        CKPT_TRY(n->key(n, s->old_name, &s->new_name, err));
+        if (str_eq(s->old_name, s->new_name))
+            s->new_name = s->old_name;
         else
             CKPT_TRY(check_name(s, err));
     }
     return CKPT_OK;
 }
 
-static bool changes(const struct slot *s) { return !str_eq(s->now, s->then); }
+static bool is_renamed(const struct slot *s) { return !str_eq(s->old_name, s->new_name); }
 
-/* end_of_way - how many bytes of PREFIX, "b.c.d.", end PATH and a dot, "a.b.c."; 0: none. */
-static size_t end_of_way(ckpt_str path, ckpt_str prefix)
+/* prefix_overlap - how many bytes of PREFIX ("b.c.d.") are the end of PATH and a dot ("a.b.c."); 0: none. */
+static size_t prefix_overlap(ckpt_str path, ckpt_str prefix)
 {
     for (size_t k = prefix.len; k-- > 1;) {
-        size_t from = path.len + 1 - k; /* bounded: looked at if there is so much */
+        size_t from = path.len + 1 - k; /* bounded: used only if k - 1 <= path.len */
         if (prefix.ptr[k - 1] == '.' && k - 1 <= path.len &&
             memcmp(path.ptr + from, prefix.ptr, k - 1) == 0 && (from == 0 || path.ptr[from - 1] == '.'))
             return k;
@@ -272,39 +278,40 @@ static size_t end_of_way(ckpt_str path, ckpt_str prefix)
     return 0;
 }
 
-/* note_modules - every module that has a key by its new name. */
-static ckpt_status note_modules(const struct group *g, map *modules, ckpt_error *err)
+/* index_modules - MODULES: each module that has a key, by the new names. */
+static ckpt_status index_modules(const struct group *g, map *modules, ckpt_error *err)
 {
     for (size_t i = 0; i < g->n; i++) {
         uint32_t old = MAP_NONE;
-        for (size_t k = g->slots[i].then.len; k-- > 0 && old == MAP_NONE;)
-            if (g->slots[i].then.ptr[k] == '.' && !map_put(modules, str_of(g->slots[i].then.ptr, k), 0, &old))
+        for (size_t k = g->slots[i].new_name.len; k-- > 0 && old == MAP_NONE;)
+            if (g->slots[i].new_name.ptr[k] == '.' &&
+                !map_put(modules, str_of(g->slots[i].new_name.ptr, k), 0, &old))
                 return fail_memory(err);
     }
     return CKPT_OK;
 }
 
-/* follow_prefix - where "_orig_mod.module." was taken off all keys below it, nothing is left of "_orig_mod":
- * its module path becomes what that of the prefix became. */
-static ckpt_status follow_prefix(struct naming *n, struct group *g, ckpt_error *err)
+/* strip_module_paths - renames module paths inside of the stripped prefix: if "_orig_mod.module." was removed
+ * from all keys, no key is left below the module "_orig_mod", whose path becomes that of the whole prefix. */
+static ckpt_status strip_module_paths(struct naming *n, struct group *g, ckpt_error *err)
 {
     map *modules = NULL;
     ckpt_status st = CKPT_OK;
-    for (size_t i = 0; i < g->nmeta && st == CKPT_OK; i++) {
-        struct slot *s = &g->meta[i];
-        size_t k = changes(s) ? 0 : end_of_way(s->now, n->stripped);
+    for (size_t i = 0; i < g->nmodule_paths && st == CKPT_OK; i++) {
+        struct slot *s = &g->module_paths[i];
+        size_t k = is_renamed(s) ? 0 : prefix_overlap(s->old_name, n->stripped);
         ckpt_str all, then;
         if (!k)
             continue;
         if (!modules)
-            st = (modules = map_new(g->n)) ? note_modules(g, modules, err) : fail_memory(err);
-        if (st != CKPT_OK || map_get(modules, s->now) != MAP_NONE)
+            st = (modules = map_new(g->n)) ? index_modules(g, modules, err) : fail_memory(err);
+        if (st != CKPT_OK || map_get(modules, s->old_name) != MAP_NONE)
             continue;
-        /* the dot before what is left of the prefix ends the part that was found */
-        all = keys_join(n->p->a, s->now, str_skip(n->stripped, k - 1));
+        /* from the dot that ends PATH: the rest of the prefix */
+        all = concat_texts(n->p->a, s->old_name, str_skip(n->stripped, k - 1));
         st = all.ptr ? n->key(n, all, &then, err) : fail_memory(err);
         if (st == CKPT_OK && !str_eq(all, then))
-            s->then = str_of(then.ptr, then.len ? then.len - 1 : 0);
+            s->new_name = str_of(then.ptr, then.len ? then.len - 1 : 0);
     }
     map_free(modules);
     return st;
@@ -318,42 +325,45 @@ static ckpt_status name_group(struct naming *n, struct group *g, ckpt_error *err
     if (n->end)
         n->end(n, g);
     if (n->modules_follow)
-        return follow_modules(n->p->a, g, err);
-    for (size_t i = 0; i < g->nmeta; i++)
-        CKPT_TRY(module_name(n, g->meta[i].now, &g->meta[i].then, err));
-    bool whole = n->stripped.len && n->stripped.ptr[n->stripped.len - 1] == '.';
-    return whole ? follow_prefix(n, g, err) : CKPT_OK;
+        return rename_module_paths(n->p->a, g, err);
+    for (size_t i = 0; i < g->nmodule_paths; i++)
+        CKPT_TRY(name_module(n, g->module_paths[i].old_name, &g->module_paths[i].new_name, err));
+    bool ends_with_dot = n->stripped.len && n->stripped.ptr[n->stripped.len - 1] == '.';
+    return ends_with_dot ? strip_module_paths(n, g, err) : CKPT_OK;
 }
 
-static ckpt_status collision(const struct group *g, const struct slot *a, const struct slot *b,
-                             ckpt_error *err)
+static ckpt_status fail_collision(const struct group *g, const struct slot *a, const struct slot *b,
+                                  ckpt_error *err)
 {
-    const struct slot *mover = changes(b) ? b : a, *other = mover == b ? a : b;
-    if (changes(other))
+    const struct slot *renamed = is_renamed(b) ? b : a, *other = renamed == b ? a : b;
+    if (is_renamed(other))
         (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%.*s\" and \"%.*s\" would both become \"%.*s\"",
-                   STR_ARG(other->now), STR_ARG(mover->now), STR_ARG(mover->then));
+                   STR_ARG(other->old_name), STR_ARG(renamed->old_name), STR_ARG(renamed->new_name));
     else
         (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%.*s\" would become \"%.*s\", which is there already",
-                   STR_ARG(mover->now), STR_ARG(mover->then));
+                   STR_ARG(renamed->old_name), STR_ARG(renamed->new_name));
     fail_where(err, "%.*s", STR_ARG(g->where));
     return CKPT_EEXIST;
 }
 
-static ckpt_str then_of(const void *slots, uint32_t i) { return ((const struct slot *)slots)[i].then; }
+static ckpt_str slot_new_name(const void *slots, uint32_t i)
+{
+    return ((const struct slot *)slots)[i].new_name;
+}
 
-/* check_domain - no two of the slots from *AT on that are of one domain may get the
- * same name. Two that had the same name before are the file's own doing. */
+/* check_domain - refuses two slots of one domain that get the same name, unless they had the same name
+ * before. The slots of the domain begin at *AT, which moves to the next one. */
 static ckpt_status check_domain(const struct group *g, const struct slot *slots, size_t n, size_t *at,
                                 ckpt_error *err)
 {
-    map *names = map_new_index(0, then_of, slots);
+    map *names = map_new_index(0, slot_new_name, slots);
     ckpt_status st = CKPT_OK;
     uint32_t old, domain = slots[*at].domain;
     for (; st == CKPT_OK && *at < n && slots[*at].domain == domain; ++*at) {
-        if (!names || !map_put(names, slots[*at].then, (uint32_t)*at, &old))
+        if (!names || !map_put(names, slots[*at].new_name, (uint32_t)*at, &old))
             st = fail_memory(err);
-        else if (old != MAP_NONE && !str_eq(slots[old].now, slots[*at].now))
-            st = collision(g, &slots[old], &slots[*at], err);
+        else if (old != MAP_NONE && !str_eq(slots[old].old_name, slots[*at].old_name))
+            st = fail_collision(g, &slots[old], &slots[*at], err);
     }
     map_free(names);
     return st;
@@ -366,22 +376,21 @@ static ckpt_status check_group(const struct group *g, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* overwrite - of _metadata entries that now share a path the last one renamed
- * stays, as in torch's consume_prefix_in_state_dict_if_present: the wrapper's
- * own entry gives way to the wrapped module's. */
-static ckpt_status overwrite(struct group *g, ckpt_error *err)
+/* drop_overwritten - of _metadata entries with the same new path, the last renamed one is kept, as in torch's
+ * consume_prefix_in_state_dict_if_present: the entry of the wrapped module replaces that of the wrapper. */
+static ckpt_status drop_overwritten(struct group *g, ckpt_error *err)
 {
-    map *names = map_new(g->nmeta);
+    map *names = map_new(g->nmodule_paths);
     ckpt_status st = names ? CKPT_OK : fail_memory(err);
     for (int pass = 0; st == CKPT_OK && pass < 2; pass++) {
-        for (size_t i = g->nmeta; st == CKPT_OK && i-- > 0;) {
+        for (size_t i = g->nmodule_paths; st == CKPT_OK && i-- > 0;) {
             uint32_t old;
-            if (changes(&g->meta[i]) != (pass == 0))
+            if (is_renamed(&g->module_paths[i]) != (pass == 0))
                 continue;
-            if (!map_put(names, g->meta[i].then, (uint32_t)i, &old))
+            if (!map_put(names, g->module_paths[i].new_name, (uint32_t)i, &old))
                 st = fail_memory(err);
-            else if (old != MAP_NONE && !str_eq(g->meta[old].now, g->meta[i].now))
-                g->meta[i].drop = true;
+            else if (old != MAP_NONE && !str_eq(g->module_paths[old].old_name, g->module_paths[i].old_name))
+                g->module_paths[i].dropped = true;
         }
     }
     map_free(names);
@@ -390,8 +399,9 @@ static ckpt_status overwrite(struct group *g, ckpt_error *err)
 
 /* ---- applying */
 
-/* full_name - joined and NUL-terminated, as a key of the root is, but not part of one. */
-static ckpt_status full_name(const struct batch *b, const struct group *g, ckpt_str key, bool whole,
+/* full_name - *OUT: the joined name of KEY in G, NUL-terminated. If G is the root, WHOLE allows KEY itself,
+ * which is a whole key and terminated. */
+static ckpt_status full_name(const struct renaming *b, const struct group *g, ckpt_str key, bool whole,
                              ckpt_str *out, ckpt_error *err)
 {
     ckpt_path_elem path[2] = {{.str = g->where}, {.str = key}};
@@ -400,47 +410,48 @@ static ckpt_status full_name(const struct batch *b, const struct group *g, ckpt_
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status apply_slot(struct batch *b, const struct group *g, const struct slot *s, bool meta,
-                              ckpt_error *err)
+static ckpt_status apply_rename(struct renaming *b, const struct group *g, const struct slot *s, bool meta,
+                                ckpt_error *err)
 {
     ckpt_plan *p = b->n->p;
     ckpt_rename one = {.metadata = meta, .value = !meta, .mapping = (uint32_t)(g - b->groups)};
     struct entry entry;
-    if ((!changes(s) && !s->drop) || !entry_at(b->domains[s->domain], s->index, &entry))
+    if ((!is_renamed(s) && !s->dropped) || !container_entry(b->domains[s->domain], s->index, &entry))
         return CKPT_OK;
-    const struct edit_at *at = s->drop ? &entry.whole : &entry.name;
+    const struct edit_target *at = s->dropped ? &entry.whole : &entry.name;
     struct edit *e = plan_edit(p, at->node, at->of);
     if (!e)
         return fail_memory(err);
-    if (s->drop) {
+    if (s->dropped) {
         e->dropped[at->index] = true;
         return CKPT_OK;
     }
-    e->names[at->index] = s->then;
+    e->names[at->index] = s->new_name;
     b->n->changed++;
-    if (!meta && !s->value) /* the rows say so themselves */
+    if (!meta && !s->has_no_tensor) /* plan_list_renames reports rows */
         return CKPT_OK;
-    CKPT_TRY(full_name(b, g, s->now, !meta, &one.from, err));
-    CKPT_TRY(full_name(b, g, s->then, !meta, &one.to, err));
-    return plan_renamed(p, &one, err);
+    CKPT_TRY(full_name(b, g, s->old_name, !meta, &one.from, err));
+    CKPT_TRY(full_name(b, g, s->new_name, !meta, &one.to, err));
+    return plan_note_renamed(p, &one, err);
 }
 
-static ckpt_status apply(struct batch *b, ckpt_error *err)
+static ckpt_status apply_renames(struct renaming *b, ckpt_error *err)
 {
     CKPT_TRY(plan_begin_renaming(b->n->p, err));
     for (size_t i = 0; i < b->ngroups; i++) {
         const struct group *g = &b->groups[i];
         for (size_t k = 0; k < g->n; k++)
-            CKPT_TRY(apply_slot(b, g, &g->slots[k], false, err));
-        for (size_t k = 0; k < g->nmeta; k++)
-            CKPT_TRY(apply_slot(b, g, &g->meta[k], true, err));
+            CKPT_TRY(apply_rename(b, g, &g->slots[k], false, err));
+        for (size_t k = 0; k < g->nmodule_paths; k++)
+            CKPT_TRY(apply_rename(b, g, &g->module_paths[k], true, err));
     }
     return CKPT_OK;
 }
 
 /* ---- report */
 
-/* group_in_optimizer - the group of the optimizer that ROW is in by GROUPS, node -> group; or UINT32_MAX. */
+/* group_in_optimizer - the group of the optimizer that contains ROW; GROUPS: node -> group. UINT32_MAX:
+ * none. */
 static uint32_t group_in_optimizer(const map *groups, const struct row *row)
 {
     for (uint32_t k = 0; row->steps && k < row->t.npath; k++) {
@@ -451,36 +462,36 @@ static uint32_t group_in_optimizer(const map *groups, const struct row *row)
     return UINT32_MAX;
 }
 
-/* assign_rows - p->mapping_of: to which group each row belongs. */
-static ckpt_status assign_rows(struct batch *b, ckpt_error *err)
+/* assign_rows - fills p->mapping_of: the group of each row. */
+static ckpt_status assign_rows(struct renaming *b, ckpt_error *err)
 {
     ckpt_plan *p = b->n->p;
     const struct table *t = &p->file->table;
-    uint32_t *place, *group_of = arena_array(p->a, b->w.n, sizeof *group_of);
-    CKPT_TRY(weights_rows(&b->w, &b->weights, p->root_name, &place, err));
+    uint32_t *container, *group_of = arena_array(p->a, b->w.n, sizeof *group_of);
+    CKPT_TRY(weights_rows(&b->w, &b->weights, p->root_name, &container, err));
     p->mapping_of = arena_array(p->a, t->nrows, sizeof *p->mapping_of);
     map *optimizers = map_new(0);
     bool ok = group_of && p->mapping_of && optimizers;
     for (size_t i = 0; ok && i < b->ngroups; i++) {
-        uint32_t at = b->groups[i].place;
+        uint32_t at = b->groups[i].container;
         group_of[at] = (uint32_t)i;
-        ok = !b->groups[i].optimizer || map_set_num(optimizers, map_ptr(b->w.places[at].node), (uint32_t)i);
+        ok = !b->groups[i].optimizer || map_set_num(optimizers, map_ptr(b->w.list[at].node), (uint32_t)i);
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
-        bool own = place[i] != NO_PLACE && b->w.places[place[i]].mapping;
-        p->mapping_of[i] = own ? group_of[place[i]] : group_in_optimizer(optimizers, &t->rows[i]);
+        bool own = container[i] != NO_CONTAINER && b->w.list[container[i]].mapping;
+        p->mapping_of[i] = own ? group_of[container[i]] : group_in_optimizer(optimizers, &t->rows[i]);
     }
     map_free(optimizers);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* begin_report - on the first renaming of a plan: its mappings, and the names that rows have before it. */
-static ckpt_status begin_report(struct batch *b, ckpt_error *err)
+/* begin_report - on the first renaming of a plan: records its mappings and the old names of its rows. */
+static ckpt_status begin_report(struct renaming *b, ckpt_error *err)
 {
     ckpt_plan *p = b->n->p;
     if (p->mapping_of)
         return CKPT_OK;
-    CKPT_TRY(plan_entries(p, err));
+    CKPT_TRY(plan_update_entries(p, err));
     p->old_names = arena_array(p->a, p->file->table.nrows, sizeof *p->old_names);
     p->mappings = arena_array(p->a, b->ngroups, sizeof *p->mappings);
     if (!p->old_names || !p->mappings)
@@ -495,47 +506,47 @@ static ckpt_status begin_report(struct batch *b, ckpt_error *err)
     return assign_rows(b, err);
 }
 
-static ckpt_status gather_all(struct batch *b, ckpt_error *err)
+static ckpt_status gather_all(struct renaming *b, ckpt_error *err)
 {
     ckpt_plan *p = b->n->p;
     if (!b->metas)
         return fail_memory(err);
-    CKPT_TRY(walk_graph(&b->w, p->file, p->root, p->a, err));
+    CKPT_TRY(containers_find(&b->w, p->file, p->root, p->a, err));
     CKPT_TRY((p->rooted ? weights_below : weights_find)(&b->w, &b->weights, err));
     for (uint32_t i = 0; i < b->w.n; i++)
-        CKPT_TRY(gather(b, i, err));
+        CKPT_TRY(gather_group(b, i, err));
     return begin_report(b, err);
 }
 
-static ckpt_status rename_all(struct batch *b, ckpt_error *err)
+static ckpt_status rename_all(struct renaming *b, ckpt_error *err)
 {
     CKPT_TRY(gather_all(b, err));
     for (size_t i = 0; i < b->ngroups; i++) {
         CKPT_TRY(name_group(b->n, &b->groups[i], err));
-        if (b->n->dry)
+        if (b->n->dry_run)
             continue;
         CKPT_TRY(check_group(&b->groups[i], err));
-        CKPT_TRY(overwrite(&b->groups[i], err));
+        CKPT_TRY(drop_overwritten(&b->groups[i], err));
     }
-    if (b->n->dry)
+    if (b->n->dry_run)
         return CKPT_OK;
-    CKPT_TRY(apply(b, err));
+    CKPT_TRY(apply_renames(b, err));
     return plan_list_renames(b->n->p, err);
 }
 
 ckpt_status keys_rename(struct naming *n, ckpt_error *err)
 {
-    struct batch b = {.n = n, .metas = map_new(0)};
+    struct renaming b = {.n = n, .metas = map_new(0)};
     n->changed = 0;
     n->p->renaming = true;
     ckpt_status st = rename_all(&b, err);
     for (size_t i = 0; i < b.ngroups; i++) {
         free(b.groups[i].slots);
-        free(b.groups[i].meta);
+        free(b.groups[i].module_paths);
     }
     free(b.groups);
     map_free(b.metas);
-    walk_free(&b.w);
+    containers_free(&b.w);
     if (st != CKPT_OK)
         fail_file(err, n->p->file->path);
     return st;

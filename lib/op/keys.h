@@ -1,56 +1,55 @@
-/* keys.h - the engine under rename.c: gathers every key that names a parameter,
- * asks for its new name, refuses collisions, and only then edits the plan. */
+/* keys.h - renames keys for strip, add and rename: gathers each key that names a parameter, computes its new
+ * name, refuses collisions, and only then edits the plan. */
 #ifndef OP_KEYS_H
 #define OP_KEYS_H
 
 #include "core/plan.h"
-#include "op/walk.h"
+#include "op/containers.h"
 
-/* One key: of a state dict, of name-keyed optimizer state, or a name in a
- * param_groups list. */
+/* One key: of a state dict, of optimizer state by name, or a name in a list of param_groups. */
 struct slot {
-    ckpt_str now, then;
-    uint32_t domain; /* slots of one domain, which is one container, may not share a name */
-    uint32_t index;  /* of its entry there */
-    bool drop;  /* _metadata only: overwritten by another entry */
-    bool fixed; /* names no parameter: keeps its name, and nothing else may get it */
-    bool value; /* its entry holds no tensor, or it is in a list of names */
+    ckpt_str old_name, new_name;
+    uint32_t domain;  /* number of its container; two slots of one domain may not get the same name */
+    uint32_t index;   /* of its entry in the container */
+    bool dropped;     /* only in _metadata: overwritten by another entry */
+    bool keeps_name;  /* it does not name a parameter, and no other key may get its name */
+    bool has_no_tensor; /* its entry has no tensor, or it is in a list of names */
 };
 
 /* The names of one model: a state dict, or one optimizer's. */
 struct group {
     ckpt_str where; /* joined name of the mapping, or of the optimizer */
-    uint32_t place; /* in the walk */
+    uint32_t container; /* index of its container */
     bool optimizer, averaged;
     struct slot *slots;
     size_t n, cap;
-    struct slot *meta; /* entries of _metadata: module paths */
-    size_t nmeta, cap_meta;
+    struct slot *module_paths; /* the keys of _metadata */
+    size_t nmodule_paths, cap_module_paths;
 };
 
 /* A way to rename. */
 struct naming {
     ckpt_plan *p;
-    /* key - the new name of S in *OUT (S itself mostly). */
+    /* key - *OUT: the new name of S, or S itself. */
     ckpt_status (*key)(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err);
-    /* begin - looks at a group before its keys are asked for; may be NULL. */
+    /* begin - called for a group before its keys are named; may be NULL. */
     ckpt_status (*begin)(struct naming *n, const struct group *g, ckpt_error *err);
-    /* end - looks at a group whose new names are known; may be NULL. */
+    /* end - called for a group after its keys are named; may be NULL. */
     void (*end)(struct naming *n, const struct group *g);
-    bool modules_follow; /* module paths go where their keys went, instead of through key() */
+    bool modules_follow; /* module paths are renamed as their keys were, not by key() */
     bool root_module;    /* key() also names the root module, whose path is "" */
-    ckpt_str stripped;   /* what key() takes off, if it does just that; modules on the way to it go, too */
-    bool dry;            /* only ask */
-    size_t changed;      /* out: keys renamed, _metadata included */
+    ckpt_str stripped;   /* the prefix, if key() only removes one; and modules inside of it */
+    bool dry_run;        /* compute names, change nothing */
+    size_t changed;      /* out: keys renamed, those of _metadata included */
     void *user;
 };
 
-/* keys_rename - renames through N; on failure the plan is unchanged. */
+/* keys_rename - renames all keys by N; after an error the plan is unchanged. */
 ckpt_status keys_rename(struct naming *n, ckpt_error *err);
-/* follow_modules - fills META's new names from where the keys went: a.b.w ->
- * x.b.w moves a.b to x.b, a to x, and with them what has no keys of its own. */
-ckpt_status follow_modules(arena *a, struct group *g, ckpt_error *err);
-/* keys_join - A and B as one text, in the arena of the plan. */
-ckpt_str keys_join(arena *a, ckpt_str x, ckpt_str y);
+/* rename_module_paths - sets the new names of G's module paths by those of its keys: if a.b.w became x.b.w,
+ * the module a.b becomes x.b and a becomes x, and so do modules below them that have no keys of their own. */
+ckpt_status rename_module_paths(arena *a, struct group *g, ckpt_error *err);
+/* concat_texts - X followed by Y, in A; .ptr NULL: out of memory. */
+ckpt_str concat_texts(arena *a, ckpt_str x, ckpt_str y);
 
 #endif

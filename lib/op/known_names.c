@@ -1,42 +1,43 @@
-/* known_names.c - see known_names.h. */
+/* known_names.c - the lists of names for `ckpt scan`. */
 #include "op/known_names.h"
 
 #include "op/digest.h"
 #include "op/weights_only.h"
 
-/* listed - 1: harmless, 2: known to run code, 0: neither. */
-static int listed(ckpt_str module, ckpt_str name)
+enum listed { NOT_LISTED, LISTED_HARMLESS, LISTED_EXEC };
+
+static enum listed find_listed(ckpt_str module, ckpt_str name)
 {
     static const struct {
         const char *module, *name;
-        int answer;
+        enum listed answer;
     } known[] = {
-#define HARMLESS(module, name) {module, name, 1},
-#define EXEC(module, name)     {module, name, 2},
+#define HARMLESS(module, name) {module, name, LISTED_HARMLESS},
+#define EXEC(module, name)     {module, name, LISTED_EXEC},
 #include "op/known_names.def"
 #undef EXEC
 #undef HARMLESS
     };
-    int answer = 0;
+    enum listed answer = NOT_LISTED;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (str_is(module, known[i].module) &&
             (str_is(name, known[i].name) || str_is(STR_LIT("*"), known[i].name)))
-            answer = answer == 1 ? 1 : known[i].answer;
+            answer = answer == LISTED_HARMLESS ? answer : known[i].answer;
     return answer;
 }
 
-static bool dotted(ckpt_str name) { return memchr(name.ptr, '.', name.len) != NULL; }
+static bool has_dot(ckpt_str name) { return memchr(name.ptr, '.', name.len) != NULL; }
 
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name)
 {
-    if (!dotted(name) && name.len && module.len &&
-        (weights_only_lists(module, name) || listed(module, name) == 1))
+    if (!has_dot(name) && name.len && module.len &&
+        (weights_only_allows(module, name) || find_listed(module, name) == LISTED_HARMLESS))
         return CKPT_SCAN_ALLOW_LISTED;
     ckpt_str first = name;
     for (size_t i = 0; i < first.len; i++)
         if (first.ptr[i] == '.')
             first.len = i;
-    return listed(module, first) == 2 ? CKPT_SCAN_KNOWN_EXEC : CKPT_SCAN_UNKNOWN_CALLABLE;
+    return find_listed(module, first) == LISTED_EXEC ? CKPT_SCAN_KNOWN_EXEC : CKPT_SCAN_UNKNOWN_CALLABLE;
 }
 
 ckpt_status names_sha256(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
@@ -51,7 +52,7 @@ ckpt_status names_sha256(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
     struct hash h;
     const char *name;
     ckpt_status st = hash_begin(&h, CKPT_SHA256, err);
-    for (size_t i = 0; st == CKPT_OK && (name = weights_only_name(i)); i++) {
+    for (size_t i = 0; st == CKPT_OK && (name = weights_only_allowed_name(i)); i++) {
         hash_put(&h, name, strlen(name));
         hash_put(&h, "\n", 1);
     }

@@ -1,14 +1,14 @@
 /*
- * manifest.c - the tensors of a file as a text that a person can read and that the
- * file, or another one in any format, can be held against later:
+ * manifest.c - manifests for `ckpt verify`: a readable text that lists the tensors of a file, with which that
+ * file, or another one in any format, can be compared later:
  *
- *   # ckpt manifest 1: …                      lines that begin with # are passed over
+ *   # ckpt manifest 1: …                      lines that begin with # are skipped
  *   DIGEST  DTYPE [SHAPE]  NAME               one for each row, in natural order of names
  *
- * DIGEST is that of `ckpt hash`: SHA-256 (64 digits) or XXH3-128 (32) over the row-major
- * contiguous little-endian bytes; `-` for a row without bytes of its own. Where bytes do
- * not tell all, kind and note follow the shape. Names are escaped as everywhere, so that
- * each is one line. The three parts stand two blanks apart.
+ * DIGEST is that of `ckpt hash`: SHA-256 (64 digits) or XXH3-128 (32) over the row-major contiguous
+ * little-endian bytes; `-` for a row without bytes of its own. Kind and note follow the shape where the bytes
+ * alone do not determine the values. Names are escaped, so that each is one line. Two blanks separate the
+ * three fields.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,31 +21,31 @@
 #include "op/root.h"
 #include "op/verify.h"
 
-#define HEAD "# ckpt manifest 1: "
+#define MANIFEST_HEADER "# ckpt manifest 1: "
 
-/* A row as its line shows it. */
-struct entry {
+/* A row and its line. */
+struct manifest_entry {
     ckpt_str name; /* escaped */
     ckpt_str raw;  /* not escaped */
     uint32_t row;
-    uint32_t twin; /* next entry of the same name, or MAP_NONE */
-    uint32_t last; /* of the first of a name: the last */
-    bool met;      /* by a line of the manifest */
+    uint32_t next_same_name; /* index of the next entry of this name, or MAP_NONE */
+    uint32_t last_same_name; /* of the first entry of a name: index of the last one */
+    bool is_listed;          /* a line of the manifest was compared with it */
 };
 
 struct manifest {
     struct check *c;
     ckpt_file *f;
     const uint8_t *digests;
-    struct entry *entries;
+    struct manifest_entry *entries;
     size_t n;
     map *names;
-    size_t size;    /* of a digest */
-    struct root below; /* where the weights are, if the names of manifests are not those below it */
+    size_t size;         /* of a digest */
+    struct root weights; /* for a hint: the manifest may only list names below it */
     ckpt_error *err;
 };
 
-static ckpt_str escaped(arena *a, ckpt_str s)
+static ckpt_str escape_name(arena *a, ckpt_str s)
 {
     size_t n = ckpt_text_escape(s, NULL, 0);
     char *out = arena_alloc(a, n + 1); /* bounded: the text is in memory */
@@ -54,9 +54,9 @@ static ckpt_str escaped(arena *a, ckpt_str s)
     return str_of(out, out ? n : 0);
 }
 
-static int by_name(const void *x, const void *y)
+static int compare_manifest_entries(const void *x, const void *y)
 {
-    const struct entry *a = x, *b = y;
+    const struct manifest_entry *a = x, *b = y;
     int c = ckpt_natural_compare(a->raw, b->raw);
     return c ? c : (a->row > b->row) - (a->row < b->row);
 }
@@ -68,25 +68,26 @@ static ckpt_status list_entries(struct manifest *m)
         return fail_memory(m->err);
     for (uint32_t i = 0; i < m->f->table.nrows; i++) {
         ckpt_str name = m->f->table.rows[i].t.name;
-        struct entry e = {.name = escaped(m->c->a, name), .raw = name, .row = i, .twin = MAP_NONE};
+        struct manifest_entry e = {
+            .name = escape_name(m->c->a, name), .raw = name, .row = i, .next_same_name = MAP_NONE};
         if (!e.name.ptr)
             return fail_memory(m->err);
         m->entries[m->n++] = e;
     }
-    qsort(m->entries, m->n, sizeof *m->entries, by_name);
+    qsort(m->entries, m->n, sizeof *m->entries, compare_manifest_entries);
     return CKPT_OK;
 }
 
-/* put_what - dtype, shape, and what else makes the row what it is. */
-static void put_what(buf *b, const ckpt_tensor *t)
+/* put_description - appends dtype and shape, and kind and note if they matter. */
+static void put_description(buf *b, const ckpt_tensor *t)
 {
-    buf_text(b, t->dtype ? ckpt_dtype_name((ckpt_dtype)t->dtype) : "?");
+    buf_text(b, t->dtype ? ckpt_tensor_dtype_name(t) : "?");
     buf_text(b, t->has_shape ? " [" : " ?");
     for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
         buf_printf(b, "%s%llu", k ? ", " : "", (unsigned long long)t->shape[k]);
     if (t->has_shape)
         buf_byte(b, ']');
-    if (t->has_data && t->kind != CKPT_QUANTIZED && t->dtype != CKPT_DT_NP)
+    if (t->has_data && t->kind != CKPT_QUANTIZED)
         return;
     buf_printf(b, " %s", ckpt_kind_name((ckpt_kind)t->kind));
     if (t->note.len)
@@ -113,12 +114,13 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
     buf b;
     m.size = xxh3 ? XXH3_BYTES : 32;
     buf_init(&b, SIZE_MAX / 2);
-    buf_printf(&b, HEAD "%s of each tensor's little-endian row-major bytes\n", xxh3 ? "xxh3-128" : "sha256");
+    buf_printf(&b, MANIFEST_HEADER "%s of each tensor's little-endian row-major bytes\n",
+               xxh3 ? "xxh3-128" : "sha256");
     ckpt_status st = list_entries(&m);
     for (size_t i = 0; st == CKPT_OK && i < m.n; i++) {
         put_digest(&b, &m, m.entries[i].row);
         buf_text(&b, "  ");
-        put_what(&b, &f->table.rows[m.entries[i].row].t);
+        put_description(&b, &f->table.rows[m.entries[i].row].t);
         buf_text(&b, "  ");
         buf_str(&b, m.entries[i].name);
         buf_byte(&b, '\n');
@@ -136,16 +138,16 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
 
 /* ----------------------------------------------------------------------- read */
 
-#define MOST (256u << 20) /* bytes of a manifest */
+#define MANIFEST_MAX (256u << 20) /* bytes */
 
-static ckpt_status load(const char *path, struct manifest_text *out, ckpt_error *err)
+static ckpt_status read_manifest_text(const char *path, struct manifest_text *out, ckpt_error *err)
 {
     source *src;
     ckpt_status st = source_file_open(path, &src, err);
     if (st == CKPT_OK) {
-        if (src->size > MOST)
+        if (src->size > MANIFEST_MAX)
             st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a manifest of %llu bytes; at most %u are read",
-                      (unsigned long long)src->size, MOST);
+                      (unsigned long long)src->size, MANIFEST_MAX);
         else if (!(out->ptr = malloc((size_t)src->size + 1)))
             st = fail_memory(err);
         else
@@ -157,13 +159,13 @@ static ckpt_status load(const char *path, struct manifest_text *out, ckpt_error 
 }
 
 /* A line of a manifest. */
-struct line {
+struct manifest_line {
     ckpt_str digest, what, name;
     uint64_t at;
 };
 
-/* part - what stands in front of two blanks; *REST is what follows them. */
-static bool part(ckpt_str *rest, ckpt_str *out)
+/* take_field - *OUT: the text of *REST before two blanks, which are removed with it; false: there is none. */
+static bool take_field(ckpt_str *rest, ckpt_str *out)
 {
     size_t n = str_find(*rest, STR_LIT("  "), 0);
     if (n == SIZE_MAX || n == 0)
@@ -183,36 +185,38 @@ static bool is_digest(ckpt_str s)
     return s.len == 64 || s.len == 2 * XXH3_BYTES;
 }
 
-/* next_line - the next that is no comment; false: there is none, or *ST. */
-static bool next_line(ckpt_str text, size_t *pos, struct line *out, ckpt_status *st, ckpt_error *err)
+/* next_line - *OUT: the next line that is not a comment; false: there is none, or *ST is an error. */
+static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckpt_status *st, ckpt_error *err)
 {
     while (*pos < text.len) {
         ckpt_str rest = str_skip(text, *pos);
         size_t n = str_find(rest, STR_LIT("\n"), 0);
         out->at = *pos;
         rest.len = n < rest.len ? n : rest.len;
-        *pos += rest.len + 1; /* bounded: inside the text, or one behind it */
+        *pos += rest.len + 1; /* bounded: inside the text, or one after it */
         if (rest.len && rest.ptr[rest.len - 1] == '\r')
             rest.len--;
         if (rest.len == 0 || rest.ptr[0] == '#')
             continue;
-        if (part(&rest, &out->digest) && is_digest(out->digest) && part(&rest, &out->what)) {
+        if (take_field(&rest, &out->digest) && is_digest(out->digest) && take_field(&rest, &out->what)) {
             out->name = rest;
             return true;
         }
-        *st = fail(err, CKPT_EFORMAT, out->at, "not a manifest line: want \"DIGEST  DTYPE [SHAPE]  NAME\"");
-        fail_hint(err, "ckpt verify --write-manifest makes one");
+        *st = fail(err, CKPT_EFORMAT, out->at,
+                   "not a manifest line (expected \"DIGEST  DTYPE [SHAPE]  NAME\")");
+        fail_hint(err, "ckpt verify --write-manifest writes a manifest");
         return false;
     }
     return false;
 }
 
-static const char *shown(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
+static const char *display_path(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
-/* find_algorithm - the first digest tells; without any line it is a list by its head. */
+/* find_algorithm - *OUT: the algorithm, by the length of the first digest. A text without lines is a manifest
+ * if it has the header. */
 static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error *err)
 {
-    struct line l;
+    struct manifest_line l;
     size_t pos = 0, lines = 0;
     ckpt_status st = CKPT_OK;
     *out = CKPT_SHA256;
@@ -223,7 +227,7 @@ static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error
         *out = l.digest.len == 64 ? CKPT_SHA256 : CKPT_XXH3;
         break;
     }
-    if (st == CKPT_OK && !lines && !str_starts(text, STR_LIT(HEAD)))
+    if (st == CKPT_OK && !lines && !str_starts(text, STR_LIT(MANIFEST_HEADER)))
         st = fail(err, CKPT_EFORMAT, 0, "not a manifest: it has no lines \"DIGEST  DTYPE [SHAPE]  NAME\"");
     return st;
 }
@@ -231,37 +235,40 @@ static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error
 ckpt_status manifest_load(const char *path, struct manifest_text *out, ckpt_error *err)
 {
     *out = (struct manifest_text){0};
-    ckpt_status st = load(path, out, err);
+    ckpt_status st = read_manifest_text(path, out, err);
     if (st == CKPT_OK)
         st = find_algorithm(str_of(out->ptr, out->len), &out->algorithm, err);
     if (st == CKPT_OK)
         return st;
-    fail_file(err, shown(path));
+    fail_file(err, display_path(path));
     free(out->ptr);
     out->ptr = NULL;
     return st;
 }
 
-static ckpt_status found(struct manifest *m, enum check_rule rule, ckpt_str name, uint64_t at,
-                         const char *text)
+static ckpt_status report_mismatch(struct manifest *m, enum check_rule rule, ckpt_str name, uint64_t at,
+                                   const char *text)
 {
     ckpt_error e = {0};
-    char word[SHELL_MOST], safe[512]; /* it is escaped already */
+    char word[SHELL_WORD_MAX], safe[512]; /* it is escaped already */
     int n = name.len < sizeof safe ? (int)name.len : (int)sizeof safe - 1;
     (void)snprintf(safe, sizeof safe, "%.*s", n, name.ptr);
     (void)fail(&e, CKPT_EFORMAT, at, "%s", text);
     fail_where(&e, "%s", safe);
-    if (m->below.name.len && rule == CHECK_MANIFEST_MISSING)
+    if (m->weights.name.len && rule == CHECK_MANIFEST_MISSING)
         fail_hint(&e, "if the manifest is of the weights alone: --root %s",
-                  shell_word(m->below.name, "", "PATH", word));
+                  shell_word(m->weights.name, "", "PATH", word));
     return check_report(m->c, rule, m->f->path, &e, m->err);
 }
 
-/* head_of - as much of a digest as a person compares; "-" is shorter. */
-static ckpt_str head_of(ckpt_str digest) { return str_of(digest.ptr, digest.len < 16 ? digest.len : 16); }
+/* abbreviate_digest - the first 16 digits of DIGEST, or "-". */
+static ckpt_str abbreviate_digest(ckpt_str digest)
+{
+    return str_of(digest.ptr, digest.len < 16 ? digest.len : 16);
+}
 
-/* compare - the row of E against its line. */
-static ckpt_status compare(struct manifest *m, struct entry *e, const struct line *l)
+/* compare_entry - compares the row of E with its line. */
+static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e, const struct manifest_line *l)
 {
     const ckpt_tensor *t = &m->f->table.rows[e->row].t;
     char text[384];
@@ -269,44 +276,44 @@ static ckpt_status compare(struct manifest *m, struct entry *e, const struct lin
     ckpt_status st = CKPT_OK;
     buf_init(&what, 1u << 20);
     buf_init(&digest, 1024);
-    put_what(&what, t);
+    put_description(&what, t);
     put_digest(&digest, m, e->row);
-    e->met = true;
+    e->is_listed = true;
     if (!buf_ok(&what) || !buf_ok(&digest)) {
         st = fail_memory(m->err);
     } else if (!str_eq(buf_view(&what), l->what)) {
-        (void)snprintf(text, sizeof text, "it is %.*s, the manifest says %.*s", STR_ARG(buf_view(&what)),
+        (void)snprintf(text, sizeof text, "it is %.*s, the manifest has %.*s", STR_ARG(buf_view(&what)),
                        STR_ARG(l->what));
-        st = found(m, CHECK_MANIFEST_DIFFERS, l->name, t->file_offset, text);
+        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, l->name, t->file_offset, text);
     } else if (!str_eq(buf_view(&digest), l->digest)) {
-        ckpt_str is = head_of(buf_view(&digest)), was = head_of(l->digest);
-        (void)snprintf(text, sizeof text, "its digest is %.*s%s, the manifest says %.*s%s", STR_ARG(is),
+        ckpt_str is = abbreviate_digest(buf_view(&digest)), was = abbreviate_digest(l->digest);
+        (void)snprintf(text, sizeof text, "its digest is %.*s%s, the manifest has %.*s%s", STR_ARG(is),
                        is.len > 1 ? "…" : "", STR_ARG(was), was.len > 1 ? "…" : "");
-        st = found(m, CHECK_MANIFEST_DIFFERS, l->name, t->file_offset, text);
+        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, l->name, t->file_offset, text);
     }
     buf_free(&what);
     buf_free(&digest);
     return st;
 }
 
-static uint32_t entry_of(const struct manifest *m, ckpt_str name)
+static uint32_t find_entry(const struct manifest *m, ckpt_str name)
 {
     uint32_t i = map_get(m->names, name);
-    while (i != MAP_NONE && m->entries[i].met)
-        i = m->entries[i].twin;
+    while (i != MAP_NONE && m->entries[i].is_listed)
+        i = m->entries[i].next_same_name;
     return i;
 }
 
-static ckpt_status check_line(struct manifest *m, const struct line *l)
+static ckpt_status check_line(struct manifest *m, const struct manifest_line *l)
 {
-    uint32_t i = entry_of(m, l->name);
+    uint32_t i = find_entry(m, l->name);
     if (i != MAP_NONE)
-        return compare(m, &m->entries[i], l);
-    return found(m, CHECK_MANIFEST_MISSING, l->name, CKPT_NO_OFFSET,
-                 "the manifest has it, the file has no tensor of this name");
+        return compare_entry(m, &m->entries[i], l);
+    return report_mismatch(m, CHECK_MANIFEST_MISSING, l->name, CKPT_NO_OFFSET,
+                           "the manifest has it, the file has no tensor of this name");
 }
 
-static ckpt_status index_names(struct manifest *m)
+static ckpt_status index_manifest(struct manifest *m)
 {
     m->names = map_new(m->n);
     if (!m->names)
@@ -318,26 +325,26 @@ static ckpt_status index_names(struct manifest *m)
         if (first == MAP_NONE)
             first = i;
         else
-            m->entries[m->entries[first].last].twin = i;
-        m->entries[first].last = i;
+            m->entries[m->entries[first].last_same_name].next_same_name = i;
+        m->entries[first].last_same_name = i;
     }
     return CKPT_OK;
 }
 
 static ckpt_status check_lines(struct manifest *m, ckpt_str text)
 {
-    struct line l;
+    struct manifest_line l;
     size_t pos = 0;
     ckpt_status st = CKPT_OK;
     while (st == CKPT_OK && next_line(text, &pos, &l, &st, m->err))
         st = check_line(m, &l);
     if (st == CKPT_EFORMAT)
-        fail_file(m->err, shown(m->c->opts->manifest));
+        fail_file(m->err, display_path(m->c->opts->manifest));
     for (size_t i = 0; st == CKPT_OK && i < m->n; i++)
-        if (!m->entries[i].met)
-            st = found(m, CHECK_MANIFEST_EXTRA, m->entries[i].name,
-                       m->f->table.rows[m->entries[i].row].t.file_offset,
-                       "the file has it, the manifest has no tensor of this name");
+        if (!m->entries[i].is_listed)
+            st = report_mismatch(m, CHECK_MANIFEST_EXTRA, m->entries[i].name,
+                                 m->f->table.rows[m->entries[i].row].t.file_offset,
+                                 "the file has it, the manifest has no tensor of this name");
     return st;
 }
 
@@ -348,9 +355,9 @@ ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests
     m.size = text->algorithm == CKPT_XXH3 ? XXH3_BYTES : 32;
     ckpt_status st = list_entries(&m);
     if (st == CKPT_OK && !f->narrowed)
-        st = root_find(f, "auto", &m.below, err);
+        st = root_find(f, "auto", &m.weights, err);
     if (st == CKPT_OK)
-        st = index_names(&m);
+        st = index_manifest(&m);
     if (st == CKPT_OK)
         st = check_lines(&m, str_of(text->ptr, text->len));
     map_free(m.names);

@@ -1,6 +1,6 @@
-/* plain.c - the judgement walks depth first with its own list. A node found bad
- * makes all those on the way to it bad, for good; what else was met on the way is
- * forgotten, since a loop may lead from there to what was not seen yet. */
+/* plain.c - decides which values are plain data, for `ckpt sanitize`. The check goes depth first with its own
+ * stack. If a node is bad, so are all nodes on the path to it, and that is kept; other verdicts of this check
+ * are forgotten, since a loop may lead from them to nodes that were not visited yet. */
 #include "op/plain.h"
 
 #include <stdlib.h>
@@ -15,24 +15,24 @@
 #include "core/graph_visit.h"
 #include "op/weights_only.h"
 
-#define MAX_INT_BYTES  255u  /* LONG1; torch does not know LONG4 */
+#define MAX_INT_BYTES  255u  /* of LONG1; torch does not support LONG4 */
 #define SCALAR_MAX     1024u /* bytes of a scalar, which may be text */
 #define PATH_MAX_BYTES 4096u
 #define MAX_WORK       (UINT64_C(1) << 28)
 
-enum judged { FORGOTTEN, GOOD, BAD };
+enum verdict { NOT_CHECKED, GOOD, BAD };
 
 struct plain_step {
     const ckpt_value *v;
-    bool open; /* what it is made of stands behind it */
+    bool open; /* its children are on the stack above it */
 };
 
 /* -------------------------------------------------------------- single nodes */
 
-enum plain_name plain_named(const ckpt_value *global)
+enum plain_kind plain_kind_of(const ckpt_value *global)
 {
     static const struct {
-        enum plain_name what;
+        enum plain_kind what;
         const char *module, *name;
     } names[] = {
 #define PLAIN(what, module, name) {PLAIN_##what, module, name},
@@ -45,22 +45,23 @@ enum plain_name plain_named(const ckpt_value *global)
     return PLAIN_OTHER;
 }
 
-bool plain_datum(const ckpt_value *v)
+bool is_plain_value_call(const ckpt_value *v)
 {
-    return v->type == CKPT_V_CALL && v->call == CALL_REDUCE && plain_named(v->u.call.callable) == PLAIN_DATUM;
+    return v->type == CKPT_V_CALL && v->call == CALL_REDUCE &&
+           plain_kind_of(v->u.call.callable) == PLAIN_VALUE;
 }
 
-bool plain_word(const ckpt_value *v)
+bool is_torch_constant(const ckpt_value *v)
 {
     ckpt_str name = value_name(v);
     bool small = name.len && name.ptr[0] >= 'a' && name.ptr[0] <= 'z'; /* classes begin with a capital */
     return small && str_is(value_module(v), "torch") && !(v->flags & VALUE_DOTTED) &&
            str_find(name, STR_LIT("."), 0) == SIZE_MAX && !str_is(name, "device") &&
-           weights_only_lists(value_module(v), name);
+           weights_only_allows(value_module(v), name);
 }
 
-/* holds_storage - bytes that a pickle keeps within itself and that the table knows
- * as a storage: written as one, so that this call never is. */
+/* holds_storage - is V bytes inside a pickle that the table has as a storage? They are written as a storage,
+ * and the call that makes them is not. */
 static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
 {
     bool held = file_bytes_storage(f, v) != CKPT_NO_STORAGE;
@@ -82,15 +83,15 @@ static bool is_plain_call(const ckpt_value *v)
     const struct value_more *m = value_more_of(v);
     bool ordered = value_is_global(c->callable, "collections", "OrderedDict");
     bool set = is_builtin(c->callable, "set");
-    if (!ordered && !set && !plain_datum(v) && plain_named(c->callable) != PLAIN_TENSOR)
+    if (!ordered && !set && !is_plain_value_call(v) && plain_kind_of(c->callable) != PLAIN_TENSOR)
         return false;
     return v->call == CALL_REDUCE && c->args->type == CKPT_V_TUPLE && !m->kwargs && !m->nitems &&
            (ordered || (!m->npairs && !m->nstates)) &&
            (!m->nstates || (m->nstates == 1 && m->states[0]->type == CKPT_V_DICT));
 }
 
-/* is_plain - V itself, whatever is below it. */
-static bool is_plain(const ckpt_file *f, const ckpt_value *v)
+/* is_plain_node - is V itself plain data, whatever is below it? */
+static bool is_plain_node(const ckpt_file *f, const ckpt_value *v)
 {
     if (v->flags & VALUE_BUILT)
         return false;
@@ -100,7 +101,7 @@ static bool is_plain(const ckpt_file *f, const ckpt_value *v)
         return !(v->flags & VALUE_SPAN) && v->u.str.len <= 255 && utf8_check(v->u.str, false, NULL);
     case CKPT_V_FROZENSET: return false;
     case CKPT_V_GLOBAL:
-        return !(v->flags & VALUE_DOTTED) && weights_only_lists(value_module(v), value_name(v));
+        return !(v->flags & VALUE_DOTTED) && weights_only_allows(value_module(v), value_name(v));
     case CKPT_V_PERSID: return is_storage_id(v);
     case CKPT_V_CALL: return holds_storage(f, v) || is_plain_call(v);
     default: return true;
@@ -109,7 +110,7 @@ static bool is_plain(const ckpt_file *f, const ckpt_value *v)
 
 /* ----------------------------------------------------------- everything below */
 
-static bool grow(void *list, size_t n, size_t *cap, size_t size)
+static bool grow_list(void *list, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap)
         return true;
@@ -122,89 +123,89 @@ static bool grow(void *list, size_t n, size_t *cap, size_t size)
     return true;
 }
 
-static bool push(void *user, const ckpt_value *v)
+static bool push_node(void *user, const ckpt_value *v)
 {
-    struct plain *p = user;
+    struct plain_checker *p = user;
     if (!v || (v->type < CKPT_V_STR8 && v->type != CKPT_V_BIGINT))
         return true;
-    if (!grow(&p->waiting, p->n, &p->cap, sizeof *p->waiting))
+    if (!grow_list(&p->waiting, p->n, &p->cap, sizeof *p->waiting))
         return false;
     p->waiting[p->n++] = (struct plain_step){v, false};
     return true;
 }
 
-static enum judged known(const struct plain *p, const ckpt_value *v)
+static enum verdict known_verdict(const struct plain_checker *p, const ckpt_value *v)
 {
     uint32_t k = map_get_num(p->known, map_ptr(v));
-    return k == MAP_NONE ? FORGOTTEN : (enum judged)k;
+    return k == MAP_NONE ? NOT_CHECKED : (enum verdict)k;
 }
 
-/* met - V is taken for good until something else turns up. */
-static bool met(struct plain *p, const ckpt_value *v)
+/* assume_good - V is good unless a node below it turns out to be bad. */
+static bool assume_good(struct plain_checker *p, const ckpt_value *v)
 {
-    if (!grow(&p->met, p->nmet, &p->cap_met, sizeof *p->met))
+    if (!grow_list(&p->visited, p->nvisited, &p->cap_visited, sizeof *p->visited))
         return false;
-    p->met[p->nmet++] = v;
+    p->visited[p->nvisited++] = v;
     return map_set_num(p->known, map_ptr(v), GOOD);
 }
 
-static bool found_bad(struct plain *p, const ckpt_value *v)
+static bool set_bad(struct plain_checker *p, const ckpt_value *v)
 {
     bool ok = map_set_num(p->known, map_ptr(v), BAD);
-    for (size_t i = 0; ok && i < p->nmet; i++)
-        ok = map_set_num(p->known, map_ptr(p->met[i]), FORGOTTEN);
+    for (size_t i = 0; ok && i < p->nvisited; i++)
+        ok = map_set_num(p->known, map_ptr(p->visited[i]), NOT_CHECKED);
     for (size_t i = 0; ok && i < p->n; i++)
         if (p->waiting[i].open)
             ok = map_set_num(p->known, map_ptr(p->waiting[i].v), BAD);
     return ok;
 }
 
-/* judge - the last step; *BAD_ONE when it is bad. False: no memory. */
-static bool judge(struct plain *p, const ckpt_value **bad_one)
+/* check_top - checks the top of the stack; *BAD_ONE: it is bad. False: out of memory. */
+static bool check_top(struct plain_checker *p, const ckpt_value **bad_one)
 {
     struct plain_step *top = &p->waiting[p->n - 1];
     const ckpt_value *v = top->v;
-    enum judged k = known(p, v);
+    enum verdict k = known_verdict(p, v);
     if (top->open || k == GOOD) {
         p->n--;
         return true;
     }
-    if (k == BAD || !is_plain(p->file, v)) {
+    if (k == BAD || !is_plain_node(p->file, v)) {
         *bad_one = v;
         p->n--;
-        return found_bad(p, v);
+        return set_bad(p, v);
     }
     top->open = true;
     if (v->type == CKPT_V_PERSID || holds_storage(p->file, v)) /* written from the table */
-        return met(p, v);
-    return met(p, v) && graph_visit_children(v, push, p);
+        return assume_good(p, v);
+    return assume_good(p, v) && graph_visit_children(v, push_node, p);
 }
 
-ckpt_status plain_all(struct plain *p, const ckpt_value *v, const ckpt_value **bad, ckpt_error *err)
+ckpt_status check_plain(struct plain_checker *p, const ckpt_value *v, const ckpt_value **bad, ckpt_error *err)
 {
     *bad = NULL;
-    p->n = p->nmet = 0;
-    if (!push(p, v))
+    p->n = p->nvisited = 0;
+    if (!push_node(p, v))
         return fail_memory(err);
     while (p->n && !*bad) {
         if (++p->work > MAX_WORK)
-            return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values too entangled to compare");
-        if (!judge(p, bad))
+            return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "checking the values takes too many steps");
+        if (!check_top(p, bad))
             return fail_memory(err);
     }
     return CKPT_OK;
 }
 
-void plain_free(struct plain *p)
+void plain_checker_free(struct plain_checker *p)
 {
     free(p->waiting);
-    free(p->met);
+    free(p->visited);
     map_free(p->known);
 }
 
 /* ------------------------------------------------------------- plain values */
 
-static ckpt_value *real(arena *a, double x)
+static ckpt_value *make_float(arena *a, double x)
 {
     ckpt_value *v = value_new(a, CKPT_V_FLOAT, 0);
     if (v)
@@ -212,7 +213,7 @@ static ckpt_value *real(arena *a, double x)
     return v;
 }
 
-static ckpt_value *truth(arena *a, bool b)
+static ckpt_value *make_bool(arena *a, bool b)
 {
     ckpt_value *v = value_new(a, CKPT_V_BOOL, 0);
     if (v)
@@ -220,8 +221,8 @@ static ckpt_value *truth(arena *a, bool b)
     return v;
 }
 
-/* unsigned_int - nine bytes, so that the sign bit is free. */
-static ckpt_value *unsigned_int(arena *a, uint64_t u)
+/* make_unsigned - an int; above INT64_MAX nine bytes, so that the sign bit is 0. */
+static ckpt_value *make_unsigned(arena *a, uint64_t u)
 {
     if (u <= INT64_MAX)
         return value_int(a, (int64_t)u);
@@ -235,37 +236,37 @@ static ckpt_value *unsigned_int(arena *a, uint64_t u)
     return v;
 }
 
-static ckpt_value *complex_of(arena *a, const double x[2])
+static ckpt_value *make_complex(arena *a, const double x[2])
 {
     ckpt_value *name = value_global(a, STR_LIT("__builtin__"), STR_LIT("complex"), 0);
-    ckpt_value *halves[2] = {real(a, x[0]), real(a, x[1])};
+    ckpt_value *halves[2] = {make_float(a, x[0]), make_float(a, x[1])};
     ckpt_value *args = halves[0] && halves[1] ? value_tuple(a, 2, halves) : NULL;
     return name && args ? value_call(a, CALL_REDUCE, name, args, 0) : NULL;
 }
 
-static ckpt_value *number_of(arena *a, ckpt_dtype dt, const unsigned char *bytes)
+static ckpt_value *make_number(arena *a, ckpt_dtype dt, const unsigned char *bytes)
 {
     double x[2] = {0, 0};
     number_decode(dt, bytes, 1, x);
     switch (dt) {
-    case CKPT_DT_BOOL: return truth(a, bytes[0] != 0);
+    case CKPT_DT_BOOL: return make_bool(a, bytes[0] != 0);
     case CKPT_DT_I64: return value_int(a, (int64_t)load_u64le(bytes));
-    case CKPT_DT_U64: return unsigned_int(a, load_u64le(bytes));
+    case CKPT_DT_U64: return make_unsigned(a, load_u64le(bytes));
     case CKPT_DT_F16:
     case CKPT_DT_F32:
-    case CKPT_DT_F64: return real(a, x[0]);
+    case CKPT_DT_F64: return make_float(a, x[0]);
     case CKPT_DT_C64:
-    case CKPT_DT_C128: return complex_of(a, x);
+    case CKPT_DT_C128: return make_complex(a, x);
     default: return value_int(a, (int64_t)x[0]); /* integers of at most 32 bits */
     }
 }
 
-/* text_of - N bytes of 4-byte characters; NULs at the end are padding. */
-static ckpt_value *text_of(arena *a, const unsigned char *bytes, size_t n)
+/* make_text - the text of N bytes in UTF-32; NULs at the end are padding. */
+static ckpt_value *make_text(arena *a, const unsigned char *bytes, size_t n)
 {
     char text[SCALAR_MAX];
     size_t len = 0;
-    for (size_t i = 0; i + 4 <= n; i += 4) { /* no character grows */
+    for (size_t i = 0; i + 4 <= n; i += 4) { /* UTF-8 is not longer */
         uint32_t cp = load_u32le(bytes + i);
         len += utf8_put(cp > 0x10ffff ? 0xfffd : cp, text + len);
     }
@@ -275,7 +276,7 @@ static ckpt_value *text_of(arena *a, const unsigned char *bytes, size_t n)
     return s.ptr ? value_str(a, s) : NULL;
 }
 
-bool plain_number(arena *a, const ckpt_value *v, ckpt_value **out)
+bool plain_from_scalar(arena *a, const ckpt_value *v, ckpt_value **out)
 {
     unsigned char bytes[SCALAR_MAX];
     struct numpy_dtype d;
@@ -289,12 +290,12 @@ bool plain_number(arena *a, const ckpt_value *v, ckpt_value **out)
         return true;
     if (d.big_endian)
         swap_bytes(bytes, d.bytes, text ? 4 : dtype_info(dt)->swap_bytes);
-    *out = text ? text_of(a, bytes, d.bytes) : number_of(a, dt, bytes);
+    *out = text ? make_text(a, bytes, d.bytes) : make_number(a, dt, bytes);
     return *out != NULL;
 }
 
-/* join - parts as pathlib does: a first part that ends in its separator is the root. */
-static ckpt_str join(arena *a, const ckpt_value *parts, char sep)
+/* join_path_parts - joins PARTS as pathlib does: a first one that ends in the separator is the root. */
+static ckpt_str join_path_parts(arena *a, const ckpt_value *parts, char sep)
 {
     char *out = arena_alloc(a, PATH_MAX_BYTES);
     size_t n = 0;
@@ -305,19 +306,19 @@ static ckpt_str join(arena *a, const ckpt_value *parts, char sep)
             out[n++] = sep;
         if (part.len)
             memcpy(out + n, part.ptr, part.len);
-        n += part.len; /* bounded: is_path added them up */
+        n += part.len; /* bounded: is_short_path() added them up */
     }
     return str_of(out, n);
 }
 
-/* is_path - by class, of parts that are texts and not long. */
-static bool is_path(const ckpt_value *v)
+/* is_short_path - is V a pathlib path whose parts are texts that fit into PATH_MAX_BYTES? */
+static bool is_short_path(const ckpt_value *v)
 {
     size_t left = PATH_MAX_BYTES;
     ckpt_str part;
     if (v->type != CKPT_V_CALL || !value_nargs(v))
         return false;
-    enum plain_name what = plain_named(v->u.call.callable);
+    enum plain_kind what = plain_kind_of(v->u.call.callable);
     if (what != PLAIN_POSIX && what != PLAIN_WINDOWS)
         return false;
     for (uint32_t i = 0; i < value_nargs(v); i++) {
@@ -328,13 +329,13 @@ static bool is_path(const ckpt_value *v)
     return true;
 }
 
-bool plain_path(arena *a, const ckpt_value *v, ckpt_value **out)
+bool plain_from_path(arena *a, const ckpt_value *v, ckpt_value **out)
 {
     *out = NULL;
-    if (!is_path(v))
+    if (!is_short_path(v))
         return true;
-    bool windows = plain_named(v->u.call.callable) == PLAIN_WINDOWS;
-    ckpt_str text = join(a, v->u.call.args, windows ? '\\' : '/');
+    bool windows = plain_kind_of(v->u.call.callable) == PLAIN_WINDOWS;
+    ckpt_str text = join_path_parts(a, v->u.call.args, windows ? '\\' : '/');
     *out = text.ptr ? value_str(a, text) : NULL;
     return *out != NULL;
 }

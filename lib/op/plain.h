@@ -1,39 +1,39 @@
-/* plain.h - which nodes are tensors and plain data already, in words that
- * torch.load(weights_only=True) takes, and which have a plain value. */
+/* plain.h - which values are plain data: those that torch.load(weights_only=True) accepts (constants, lists,
+ * dicts, tensors …), and which others can be replaced by such a value. */
 #ifndef OP_PLAIN_H
 #define OP_PLAIN_H
 
 #include "core/file.h"
 
-/* Answers given before. Zeroed but for known, which is map_new(), and file. */
-struct plain {
+/* Verdicts so far. Zeroed except for known, which is map_new(), and file. */
+struct plain_checker {
     const ckpt_file *file;
-    map *known; /* node -> how it was judged */
+    map *known; /* node -> enum verdict */
     struct plain_step *waiting;
     size_t n, cap;
-    const ckpt_value **met; /* in the walk under way */
-    size_t nmet, cap_met;
+    const ckpt_value **visited; /* by the current call */
+    size_t nvisited, cap_visited;
     uint64_t work;
 };
 
-/* plain_all - is V, with everything below it, constants, lists, tuples, dicts, sets
- * and calls that torch's own description of a tensor or of a size needs? *BAD is the
- * first node that is none; NULL: yes. */
-ckpt_status plain_all(struct plain *p, const ckpt_value *v, const ckpt_value **bad, ckpt_error *err);
-void plain_free(struct plain *p);
+/* check_plain - *BAD: the first node at or below V that is not plain data; NULL: none. Plain data are
+ * constants, lists, tuples, dicts, sets, and calls by which torch describes a tensor or a size. */
+ckpt_status check_plain(struct plain_checker *p, const ckpt_value *v, const ckpt_value **bad,
+                        ckpt_error *err);
+void plain_checker_free(struct plain_checker *p);
 
-/* What a name stands for, as plain.def has it. */
-enum plain_name { PLAIN_OTHER, PLAIN_DATUM, PLAIN_TENSOR, PLAIN_POSIX, PLAIN_WINDOWS, PLAIN_FIELDS };
+/* What a name stands for, by plain.def. */
+enum plain_kind { PLAIN_OTHER, PLAIN_VALUE, PLAIN_TENSOR, PLAIN_POSIX, PLAIN_WINDOWS, PLAIN_FIELDS };
 
-enum plain_name plain_named(const ckpt_value *global);
-/* plain_datum - does V call what makes a value that is no tensor: torch.Size, complex … ? */
-bool plain_datum(const ckpt_value *v);
-/* plain_word - is V the name of a dtype or of a way to quantise? */
-bool plain_word(const ckpt_value *v);
-/* plain_number - the Python number or text that numpy scalar V is, made in A; *OUT
- * NULL: V is none, or has no such twin. False: no memory. */
-bool plain_number(arena *a, const ckpt_value *v, ckpt_value **out);
-/* plain_path - the text of a pathlib path likewise. */
-bool plain_path(arena *a, const ckpt_value *v, ckpt_value **out);
+enum plain_kind plain_kind_of(const ckpt_value *global);
+/* is_plain_value_call - is V a call that makes plain data other than a tensor: torch.Size, complex …? */
+bool is_plain_value_call(const ckpt_value *v);
+/* is_torch_constant - is V the name of a dtype or of a quantisation scheme? */
+bool is_torch_constant(const ckpt_value *v);
+/* plain_from_scalar - *OUT: the numpy scalar V as a Python number or text, made in A; NULL: V is not a numpy
+ * scalar, or cannot be converted. False: out of memory. */
+bool plain_from_scalar(arena *a, const ckpt_value *v, ckpt_value **out);
+/* plain_from_path - the same for a pathlib path, as text. */
+bool plain_from_path(arena *a, const ckpt_value *v, ckpt_value **out);
 
 #endif

@@ -1,9 +1,9 @@
-/* prefix.c - see prefix.h. */
+/* prefix.c - prefixes of parameter names that wrappers of modules add, and how to remove them. */
 #include "op/prefix.h"
 
 #include <stdio.h>
 
-/* torch/nn/parallel/data_parallel.py, torch/_dynamo/eval_frame.py,
+/* From torch/nn/parallel/data_parallel.py, torch/_dynamo/eval_frame.py,
  * torch/distributed/fsdp/_common_utils.py, torch 1.13's
  * fsdp/flatten_params_wrapper.py and fairscale,
  * torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py, Lightning's
@@ -19,8 +19,8 @@ const struct wrapper_name wrapper_names[] = {
 };
 const size_t nwrapper_names = sizeof wrapper_names / sizeof *wrapper_names;
 
-/* component - the length of the component at FROM with its dot. */
-static size_t component(ckpt_str s, size_t from)
+/* component_length - the length of the component at FROM, with its dot. */
+static size_t component_length(ckpt_str s, size_t from)
 {
     const char *dot = from < s.len ? memchr(s.ptr + from, '.', s.len - from) : NULL;
     return dot ? (size_t)(dot - s.ptr) + 1 - from : s.len - from;
@@ -28,20 +28,20 @@ static size_t component(ckpt_str s, size_t from)
 
 bool prefix_inside(ckpt_str s, ckpt_str prefix)
 {
-    for (size_t i = 0; i < s.len; i += component(s, i))
+    for (size_t i = 0; i < s.len; i += component_length(s, i))
         if (str_starts(str_skip(s, i), prefix))
             return true;
     return false;
 }
 
-/* Components go to OUT one by one; when what was written ends in PREFIX at a
- * boundary, it goes away again: so a prefix that closes up around a removed one
- * is found too, in one pass. */
-static size_t fold(ckpt_str s, ckpt_str prefix, char *out)
+/* strip_components - copies S without PREFIX, which ends in a dot, to OUT; returns the length. Each time the
+ * copied components end in PREFIX they are removed again, so one pass also finds a prefix that only forms
+ * when another one inside it is removed. */
+static size_t strip_components(ckpt_str s, ckpt_str prefix, char *out)
 {
     size_t len = 0;
     for (size_t i = 0, n; i < s.len; i += n) {
-        n = component(s, i);
+        n = component_length(s, i);
         memcpy(out + len, s.ptr + i, n);
         len += n;
         size_t start = len - prefix.len;
@@ -52,14 +52,14 @@ static size_t fold(ckpt_str s, ckpt_str prefix, char *out)
     return len;
 }
 
-/* A prefix that ends inside a component is taken off where a component begins. */
-static size_t cut(ckpt_str s, ckpt_str prefix, char *out)
+/* strip_partial - the same for a PREFIX that ends inside a component: removed where a component begins. */
+static size_t strip_partial(ckpt_str s, ckpt_str prefix, char *out)
 {
     size_t len = 0;
     for (size_t i = 0, n; i < s.len; i += n) {
         if (str_starts(str_skip(s, i), prefix))
             i += prefix.len;
-        n = component(s, i);
+        n = component_length(s, i);
         memcpy(out + len, s.ptr + i, n);
         len += n;
     }
@@ -77,10 +77,11 @@ ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere)
     char *out = arena_alloc(a, s.len + 1);
     if (!out)
         return str_of(NULL, 0);
-    return str_of(out, prefix.ptr[prefix.len - 1] == '.' ? fold(s, prefix, out) : cut(s, prefix, out));
+    return str_of(out, prefix.ptr[prefix.len - 1] == '.' ? strip_components(s, prefix, out)
+                                                         : strip_partial(s, prefix, out));
 }
 
-static bool certain(ckpt_str c)
+static bool is_certain_wrapper(ckpt_str c)
 {
     for (size_t i = 0; i < nwrapper_names; i++)
         if (wrapper_names[i].certain && str_is(c, wrapper_names[i].prefix))
@@ -92,16 +93,16 @@ ckpt_str prefix_strip_certain(arena *a, ckpt_str s)
 {
     bool any = false;
     size_t len = 0;
-    for (size_t i = 0; i < s.len && !any; i += component(s, i))
-        any = certain(str_of(s.ptr + i, component(s, i)));
+    for (size_t i = 0; i < s.len && !any; i += component_length(s, i))
+        any = is_certain_wrapper(str_of(s.ptr + i, component_length(s, i)));
     if (!any)
         return s;
     char *out = arena_alloc(a, s.len + 1);
     if (!out)
         return str_of(NULL, 0);
     for (size_t i = 0, n; i < s.len; i += n) {
-        n = component(s, i);
-        if (certain(str_of(s.ptr + i, n)))
+        n = component_length(s, i);
+        if (is_certain_wrapper(str_of(s.ptr + i, n)))
             continue;
         memcpy(out + len, s.ptr + i, n);
         len += n;
@@ -111,7 +112,7 @@ ckpt_str prefix_strip_certain(arena *a, ckpt_str s)
 
 void prefixes_add(struct prefixes *seen, ckpt_str name)
 {
-    size_t n = component(name, 0), i = 0;
+    size_t n = component_length(name, 0), i = 0;
     if (n == name.len)
         return;
     while (i < seen->n && !str_eq(seen->at[i], str_of(name.ptr, n)))

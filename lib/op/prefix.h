@@ -1,39 +1,39 @@
-/* prefix.h - the names that wrappers put in front of parameters. */
+/* prefix.h - prefixes of parameter names that wrappers of modules add. */
 #ifndef OP_PREFIX_H
 #define OP_PREFIX_H
 
 #include "base/arena.h"
 
-/* A name that a wrapper gives to the module inside it, with its dot. */
+/* The name that a wrapper gives to the module inside it, with its dot. */
 struct wrapper_name {
     const char *prefix;
-    bool certain; /* no model calls a submodule so: removed wherever it stands */
+    bool certain; /* no model has a submodule of this name: removed anywhere in a key */
 };
 
 extern const struct wrapper_name wrapper_names[];
 extern const size_t nwrapper_names;
 
-/* prefix_strip - S without PREFIX at its start, or (ANYWHERE) at every
- * component boundary until none is left; S itself when there is none. .ptr
- * NULL: no memory. */
+/* prefix_strip - S without PREFIX at its start or, if ANYWHERE, at each component boundary until none is
+ * left; S itself if it has none. .ptr NULL: out of memory. */
 ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere);
 /* prefix_strip_certain - S without the certain wrapper names. */
 ckpt_str prefix_strip_certain(arena *a, ckpt_str s);
-/* prefix_inside - does PREFIX stand at a component boundary of S? */
+/* prefix_inside - is PREFIX at a component boundary of S? */
 bool prefix_inside(ckpt_str s, ckpt_str prefix);
 
 #define PREFIXES_SEEN 8
 
-/* The first components of names, those seen first. */
+/* The distinct first components of names, at most as many as fit, and how often each occurs. */
 struct prefixes {
     ckpt_str at[PREFIXES_SEEN]; /* with the dot */
     uint64_t count[PREFIXES_SEEN];
     size_t n;
 };
 
-/* prefixes_add - NAME, which outlives SEEN; one without a dot has no prefix. */
+/* prefixes_add - counts the first component of NAME, which has to outlive SEEN; a name without a dot has
+ * none. */
 void prefixes_add(struct prefixes *seen, ckpt_str name);
-/* prefixes_text - `"module.", "ema."`, the most frequent first, into OUT of CAP bytes; empty: none. */
+/* prefixes_text - OUT (CAP bytes): the most frequent ones, as `"module.", "ema."`; empty: none. */
 const char *prefixes_text(const struct prefixes *seen, char *out, size_t cap);
 
 #endif

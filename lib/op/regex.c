@@ -1,4 +1,4 @@
-/* regex.c - rename -s 'REGEX=>REPL': POSIX extended expressions over keys. */
+/* regex.c - `ckpt rename -s 'REGEX=>REPLACEMENT'`: POSIX extended expressions on keys. */
 #include <regex.h>
 #include <stdlib.h>
 
@@ -16,12 +16,12 @@ struct expression {
     regex_t re;
     const char *repl;
     buf out;
-    char *subject; /* the key with a NUL behind it */
+    char *subject; /* the key, NUL-terminated */
     bool no_memory;
-    struct prefixes seen; /* of the keys it was held against */
+    struct prefixes seen; /* of all keys */
 };
 
-/* check_repeats - the bounds {m,n} of PATTERN multiply to something sane. */
+/* check_repeats - is the product of all bounds {m,n} of PATTERN at most MAX_REPEATS? */
 static bool check_repeats(const char *pattern)
 {
     unsigned long product = 1;
@@ -48,7 +48,7 @@ static ckpt_status check_replacement(const char *repl, size_t groups, ckpt_error
             continue;
         if (p[1] < '0' || p[1] > '9')
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                        "\"\\%.1s\" in the replacement: \\0 to \\9 and \\\\ are known", p + 1);
+                        "\"\\%.1s\" in the replacement: only \\0 to \\9 and \\\\ are allowed", p + 1);
         if ((size_t)(p[1] - '0') > groups)
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                         "the replacement uses \\%c, the expression has %zu group%s", p[1], groups,
@@ -57,9 +57,8 @@ static ckpt_status check_replacement(const char *repl, size_t groups, ckpt_error
     return CKPT_OK;
 }
 
-/* describe_malformed - why regcomp() refuses an expression, in words that no C library changes:
- * regerror() of each has its own. */
-static const char *describe_malformed(int code)
+/* regcomp_error - the error CODE of regcomp() in words. Those of regerror() differ between C libraries. */
+static const char *regcomp_error(int code)
 {
     static const struct {
         int code;
@@ -83,14 +82,14 @@ static const char *describe_malformed(int code)
     return "malformed expression"; /* REG_BADPAT, and codes that POSIX does not have */
 }
 
-static ckpt_status compile(struct expression *x, const char *rule, ckpt_error *err)
+static ckpt_status compile_rule(struct expression *x, const char *rule, ckpt_error *err)
 {
     const char *arrow = strstr(rule, "=>");
     char pattern[MAX_PATTERN + 1];
     if (!arrow) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is not a rule of the form REGEX=>REPLACEMENT",
                    rule);
-        fail_hint(err, "'^module\\.=>' takes a prefix off, '^=>module.' puts it on");
+        fail_hint(err, "'^module\\.=>' removes a prefix, '^=>module.' adds it");
         return CKPT_EUSAGE;
     }
     size_t n = (size_t)(arrow - rule);
@@ -104,7 +103,7 @@ static ckpt_status compile(struct expression *x, const char *rule, ckpt_error *e
                     pattern, MAX_REPEATS);
     int code = regcomp(&x->re, pattern, REG_EXTENDED);
     if (code)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\": %s", pattern, describe_malformed(code));
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\": %s", pattern, regcomp_error(code));
     x->repl = arrow + 2;
     ckpt_status st = check_replacement(x->repl, x->re.re_nsub, err);
     if (st != CKPT_OK)
@@ -112,7 +111,7 @@ static ckpt_status compile(struct expression *x, const char *rule, ckpt_error *e
     return st;
 }
 
-static void substitute(struct expression *x, const char *s, const regmatch_t *m)
+static void append_replacement(struct expression *x, const char *s, const regmatch_t *m)
 {
     for (const char *p = x->repl; *p; p++) {
         if (*p != '\\') {
@@ -127,8 +126,8 @@ static void substitute(struct expression *x, const char *s, const regmatch_t *m)
     }
 }
 
-/* replace_all - every match in S of LEN bytes, left to right, an empty match
- * moving on by one byte. *ANY tells whether there was one. */
+/* replace_all - replaces each match in S of LEN bytes, from left to right; after an empty match, one byte is
+ * copied. *ANY: there was a match. False: the result is too long, or out of memory. */
 static bool replace_all(struct expression *x, const char *s, size_t len, bool *any)
 {
     regmatch_t m[GROUPS];
@@ -139,7 +138,7 @@ static bool replace_all(struct expression *x, const char *s, size_t len, bool *a
         size_t from = (size_t)m[0].rm_so, to = (size_t)m[0].rm_eo;
         *any = true;
         buf_put(&x->out, s + at, from);
-        substitute(x, s + at, m);
+        append_replacement(x, s + at, m);
         if (to == from && at + to < len)
             buf_byte(&x->out, (unsigned char)s[at + to]);
         at += to + (to == from);
@@ -156,7 +155,7 @@ static ckpt_status regex_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_e
     bool any;
     prefixes_add(&x->seen, s);
     *out = s;
-    if (s.len && memchr(s.ptr, '\0', s.len)) /* POSIX expressions cannot see past it */
+    if (s.len && memchr(s.ptr, '\0', s.len)) /* POSIX expressions end at a NUL */
         return CKPT_OK;
     if (s.len > MAX_SUBJECT)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
@@ -182,7 +181,7 @@ ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error
     CKPT_REQUIRE(err, plan && rule);
     struct expression x = {.subject = malloc(MAX_SUBJECT + 1)};
     struct naming n = {.p = plan, .key = regex_key, .modules_follow = true, .user = &x};
-    ckpt_status st = x.subject ? compile(&x, rule, err) : fail_memory(err);
+    ckpt_status st = x.subject ? compile_rule(&x, rule, err) : fail_memory(err);
     if (st != CKPT_OK) {
         free(x.subject);
         return st;

@@ -1,4 +1,5 @@
-/* rename.c - strip, add, rename: each is a way to name keys, run by keys.c. */
+/* rename.c - `ckpt strip`, add, and rename by a map: each computes new names of keys, and keys.c applies
+ * them. */
 #include "op/rename.h"
 
 #include "base/text.h"
@@ -7,12 +8,12 @@
 #include "op/keys.h"
 #include "op/prefix.h"
 
-#define MODULE STR_LIT("module.")
+#define MODULE_PREFIX STR_LIT("module.")
 
 struct prefixing {
     ckpt_str prefix;
     bool anywhere;
-    struct prefixes seen; /* of the keys it was held against */
+    struct prefixes seen; /* of all keys */
 };
 
 static ckpt_status check_prefix(const char *prefix, ckpt_error *err)
@@ -58,15 +59,15 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
     bool dot = prefix[strlen(prefix) - 1] == '.';
     struct prefixing x = {.prefix = str_c(prefix), .anywhere = anywhere};
     struct naming n = {.p = plan, .key = strip_key, .stripped = x.prefix, .user = &x};
-    if (!dot) { /* a component as people name it */
-        x.prefix = keys_join(plan->a, x.prefix, STR_LIT("."));
+    if (!dot) { /* first, try it as a component without its dot */
+        x.prefix = concat_texts(plan->a, x.prefix, STR_LIT("."));
         if (!x.prefix.ptr)
             return fail_memory(err);
         n.stripped = x.prefix;
         CKPT_TRY(keys_rename(&n, err));
         if (n.changed) {
             plan->prefix = x.prefix;
-            plan_notice(plan, "\"%s\" is taken for the prefix \"%s.\"", prefix, prefix);
+            plan_notice(plan, "\"%s\" is taken as the prefix \"%s.\"", prefix, prefix);
             return CKPT_OK;
         }
         x = (struct prefixing){.prefix = str_c(prefix), .anywhere = anywhere};
@@ -74,7 +75,7 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
     }
     CKPT_TRY(keys_rename(&n, err));
     if (!n.changed)
-        plan_notice_no_match(plan, anywhere ? "holds" : "begins with", str_c(prefix), &x.seen);
+        plan_notice_no_match(plan, anywhere ? "contains" : "begins with", str_c(prefix), &x.seen);
     else if (!dot)
         plan_notice(plan, "the prefix \"%s\" does not end with a dot", prefix);
     return CKPT_OK;
@@ -85,7 +86,7 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
 static ckpt_status add_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err)
 {
     const struct prefixing *x = n->user;
-    *out = keys_join(n->p->a, x->prefix, s);
+    *out = concat_texts(n->p->a, x->prefix, s);
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
@@ -107,34 +108,34 @@ ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err)
 
 /* ---- strip --auto */
 
-struct automatic {
-    unsigned modules; /* leading `module.` to take off this group's keys */
-    bool counter;     /* an AveragedModel's n_averaged was seen */
-    size_t inner;     /* keys that keep a `module.` */
-    ckpt_str example; /* one of them */
+struct auto_strip {
+    unsigned modules; /* number of leading `module.` to remove from the keys of the current group */
+    bool has_counter; /* an AveragedModel's n_averaged was seen */
+    size_t inner;     /* keys that still contain `module.` */
+    ckpt_str example; /* the first of them */
 };
 
-/* leading - S without up to *MAX leading `module.`; *MAX becomes how many there were. */
-static ckpt_str leading(ckpt_str s, unsigned *max)
+/* strip_leading_modules - S without up to *MAX leading `module.`; *MAX becomes the number removed. */
+static ckpt_str strip_leading_modules(ckpt_str s, unsigned *max)
 {
     unsigned found = 0;
-    for (; found < *max && str_starts(s, MODULE) && s.len > MODULE.len; found++)
-        s = str_skip(s, MODULE.len);
+    for (; found < *max && str_starts(s, MODULE_PREFIX) && s.len > MODULE_PREFIX.len; found++)
+        s = str_skip(s, MODULE_PREFIX.len);
     *max = found;
     return s;
 }
 
-/* auto_begin - how many `module.` do all keys share? n_averaged, which
- * AveragedModel keeps beside its module, does not count. */
-static ckpt_status auto_begin(struct naming *n, const struct group *g, ckpt_error *err)
+/* count_shared_modules - x->modules: how many leading `module.` all keys of G share, except n_averaged, the
+ * counter of AveragedModel. */
+static ckpt_status count_shared_modules(struct naming *n, const struct group *g, ckpt_error *err)
 {
-    struct automatic *x = n->user;
-    unsigned shared = 1000; /* nobody wraps that often */
+    struct auto_strip *x = n->user;
+    unsigned shared = 1000; /* more than any model has */
     bool any = false, counter = false;
     for (size_t i = 0; i < g->n && shared; i++) {
-        if (g->slots[i].fixed)
+        if (g->slots[i].keeps_name)
             continue;
-        ckpt_str s = prefix_strip_certain(n->p->a, g->slots[i].now);
+        ckpt_str s = prefix_strip_certain(n->p->a, g->slots[i].old_name);
         if (!s.ptr)
             return fail_memory(err);
         if (str_is(s, "n_averaged")) {
@@ -142,67 +143,69 @@ static ckpt_status auto_begin(struct naming *n, const struct group *g, ckpt_erro
             continue;
         }
         any = true;
-        (void)leading(s, &shared);
+        (void)strip_leading_modules(s, &shared);
     }
     x->modules = any ? shared : 0;
-    x->counter |= counter && x->modules;
+    x->has_counter |= counter && x->modules;
     return CKPT_OK;
 }
 
 static ckpt_status auto_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err)
 {
-    struct automatic *x = n->user;
+    struct auto_strip *x = n->user;
     unsigned modules = x->modules;
     ckpt_str bare = prefix_strip_certain(n->p->a, s);
     if (!bare.ptr)
         return fail_memory(err);
-    /* A module path ("module.", all of it wrapper) may end up empty, a key may not. */
-    *out = leading(bare, &modules);
-    if (modules < x->modules && str_eq(*out, MODULE))
+    /* a module path that is only wrappers ("module.") becomes empty; a key never does */
+    *out = strip_leading_modules(bare, &modules);
+    if (modules < x->modules && str_eq(*out, MODULE_PREFIX))
         *out = STR_LIT("");
     return CKPT_OK;
 }
 
-static void auto_end(struct naming *n, const struct group *g)
+static void count_inner_modules(struct naming *n, const struct group *g)
 {
-    struct automatic *x = n->user;
+    struct auto_strip *x = n->user;
     for (size_t i = 0; !g->optimizer && i < g->n; i++)
-        if (!g->slots[i].fixed && prefix_inside(g->slots[i].then, MODULE) && !x->inner++)
-            x->example = g->slots[i].then;
+        if (!g->slots[i].keeps_name && prefix_inside(g->slots[i].new_name, MODULE_PREFIX) && !x->inner++)
+            x->example = g->slots[i].new_name;
 }
 
 ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
 {
-    struct automatic x = {0};
-    char word[SHELL_MOST];
-    struct naming n = {.p = plan, .key = auto_key, .begin = auto_begin, .end = auto_end, .user = &x};
+    struct auto_strip x = {0};
+    char word[SHELL_WORD_MAX];
+    struct naming n = {
+        .p = plan, .key = auto_key, .begin = count_shared_modules, .end = count_inner_modules, .user = &x};
     CKPT_REQUIRE(err, plan);
     CKPT_TRY(keys_rename(&n, err));
     if (!n.changed)
         plan_notice(plan, "no key begins with a wrapper's prefix; nothing renamed");
-    if (x.counter)
-        plan_notice(plan, "\"n_averaged\", the counter of an AveragedModel, stays");
+    if (x.has_counter)
+        plan_notice(plan, "\"n_averaged\", the counter of an AveragedModel, is kept");
     if (x.inner)
-        plan_notice(plan,
-                    "%zu key%s still hold%s \"module.\" (%.*s), which may be a real submodule; if it is not: "
-                    "ckpt strip --anywhere module. %s",
-                    x.inner, x.inner == 1 ? "" : "s", x.inner == 1 ? "s" : "", STR_ARG(x.example),
-                    shell_path(plan->file->path, word));
+        plan_notice(
+            plan,
+            "%zu key%s still contain%s \"module.\" (%.*s), which may be a real submodule; if it is not: "
+            "ckpt strip --anywhere module. %s",
+            x.inner, x.inner == 1 ? "" : "s", x.inner == 1 ? "s" : "", STR_ARG(x.example),
+            shell_path(plan->file->path, word));
     return CKPT_OK;
 }
 
 /* ---- rename by a map */
 
-struct mapping_names {
-    map *index; /* from -> number */
-    const ckpt_str *to;
+struct rename_map {
+    map *index; /* old name -> number of the pair */
+    const ckpt_pair *pairs;
     bool *used;
     ckpt_str where;
 };
 
-static ckpt_status map_begin(struct naming *n, const struct group *g, ckpt_error *err)
+static ckpt_status begin_map_group(struct naming *n, const struct group *g, ckpt_error *err)
 {
-    struct mapping_names *x = n->user;
+    struct rename_map *x = n->user;
     (void)err;
     x->where = g->where;
     return CKPT_OK;
@@ -210,81 +213,104 @@ static ckpt_status map_begin(struct naming *n, const struct group *g, ckpt_error
 
 static ckpt_status map_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err)
 {
-    struct mapping_names *x = n->user;
+    struct rename_map *x = n->user;
     ckpt_str where = x->where;
     uint32_t i = map_get(x->index, s);
     *out = s;
     if (i != MAP_NONE) {
-        *out = x->to[i];
+        *out = x->pairs[i].text;
         x->used[i] = true;
         return CKPT_OK;
     }
     if (!where.len)
         return CKPT_OK;
-    where = keys_join(n->p->a, where, STR_LIT("."));
-    ckpt_str full = where.ptr ? keys_join(n->p->a, where, s) : where;
+    where = concat_texts(n->p->a, where, STR_LIT("."));
+    ckpt_str full = where.ptr ? concat_texts(n->p->a, where, s) : where;
     if (!full.ptr)
         return fail_memory(err);
     i = map_get(x->index, full);
     if (i == MAP_NONE)
         return CKPT_OK;
-    if (!str_starts(x->to[i], where) || x->to[i].len == where.len)
+    ckpt_str new = x->pairs[i].text;
+    if (!str_starts(new, where) || new.len == where.len)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "\"%.*s\" would leave its mapping: the new name must begin with \"%.*s\"", STR_ARG(full),
                     STR_ARG(where));
-    *out = str_skip(x->to[i], where.len);
+    *out = str_skip(new, where.len);
     x->used[i] = true;
     return CKPT_OK;
 }
 
-static ckpt_status no_key(ckpt_str name, ckpt_error *err)
+static ckpt_status fail_key_not_found(ckpt_str name, ckpt_error *err)
 {
     (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no key is called \"%.*s\"", STR_ARG(name));
-    fail_hint(err, "`ckpt ls` lists the names; one may stand with the path of its state dict or without");
+    fail_hint(err, "`ckpt ls` lists the names; the path of the state dict may be left out");
     return CKPT_ENOTFOUND;
 }
 
-static ckpt_status run_map(ckpt_plan *p, size_t n, const ckpt_str *from, struct mapping_names *x,
-                           ckpt_error *err)
+static ckpt_status rename_by_map(ckpt_plan *p, size_t n, struct rename_map *x, ckpt_error *err)
 {
     uint32_t old;
     if (!x->index || !x->used)
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
-        if (!map_put(x->index, from[i], i, &old))
+        ckpt_str from = x->pairs[i].key;
+        if (!map_put(x->index, from, i, &old))
             return fail_memory(err);
         if (old != MAP_NONE)
-            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the map names \"%.*s\" twice", STR_ARG(from[i]));
+            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the map names \"%.*s\" twice", STR_ARG(from));
     }
     struct naming names = {
-        .p = p, .key = map_key, .begin = map_begin, .modules_follow = true, .dry = true, .user = x};
+        .p = p, .key = map_key, .begin = begin_map_group, .modules_follow = true, .dry_run = true, .user = x};
     CKPT_TRY(keys_rename(&names, err));
     for (size_t i = 0; i < n; i++)
         if (!x->used[i])
-            return no_key(from[i], err);
-    names.dry = false;
+            return fail_key_not_found(x->pairs[i].key, err);
+    names.dry_run = false;
     CKPT_TRY(keys_rename(&names, err));
     if (!names.changed)
         plan_notice(p, "the map renames nothing");
     return CKPT_OK;
 }
 
-ckpt_status plan_rename_pairs(ckpt_plan *p, size_t n, const ckpt_str *from, const ckpt_str *to,
-                              ckpt_error *err)
+/* rename_pairs - by N PAIRS, whose texts live as long as P. */
+static ckpt_status rename_pairs(ckpt_plan *p, const ckpt_pair *pairs, size_t n, ckpt_error *err)
 {
     if (n >= MAP_NONE)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a rename map of %zu entries", n);
-    struct mapping_names x = {.index = map_new(n), .to = to, .used = arena_array(p->a, n, sizeof *x.used)};
-    ckpt_status st = run_map(p, n, from, &x, err);
+    struct rename_map x = {.index = map_new(n), .pairs = pairs, .used = arena_array(p->a, n, sizeof *x.used)};
+    ckpt_status st = rename_by_map(p, n, &x, err);
     map_free(x.index);
     return st;
 }
 
-/* map_pairs - {"old": "new", …}: the texts end up in FROM and TO. ERR is set. */
-static ckpt_status map_pairs(json_scan *j, arena *a, ckpt_str **from, ckpt_str **to, size_t *n,
-                             ckpt_error *err)
+/* copy_name - GIVEN by the caller as P keeps it. */
+static ckpt_status copy_name(ckpt_plan *p, ckpt_str given, ckpt_str *out, ckpt_error *err)
 {
-    size_t cap_from = 0, cap_to = 0;
+    CKPT_REQUIRE(err, given.ptr || !given.len);
+    if (!utf8_check(given, false, NULL))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the name \"%.*s\" is not UTF-8", STR_ARG(given));
+    *out = arena_str(p->a, given);
+    return out->ptr ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size_t n, ckpt_error *err)
+{
+    CKPT_REQUIRE(err, plan && (pairs || !n));
+    ckpt_pair *own = arena_array(plan->a, n, sizeof *own);
+    if (!own)
+        return fail_memory(err);
+    for (size_t i = 0; i < n; i++) {
+        CKPT_TRY(copy_name(plan, pairs[i].key, &own[i].key, err));
+        CKPT_TRY(copy_name(plan, pairs[i].text, &own[i].text, err));
+    }
+    return rename_pairs(plan, own, n, err);
+}
+
+/* read_pairs - {"old": "new", …} into PAIRS, which grows in A. ERR is set. */
+static ckpt_status read_pairs(json_scan *j, arena *a, ckpt_pair **pairs, size_t *n, ckpt_error *err)
+{
+    size_t cap = 0;
     enum json_event e = json_next(j);
     if (e != JSON_OBJECT)
         return e == JSON_ERROR ? err->status
@@ -294,15 +320,13 @@ static ckpt_status map_pairs(json_scan *j, arena *a, ckpt_str **from, ckpt_str *
         e = json_next(j);
         if (e != JSON_STRING)
             break;
-        *from = arena_grow(a, *from, *n, &cap_from, *n + 1, sizeof **from);
-        *to = arena_grow(a, *to, *n, &cap_to, *n + 1, sizeof **to);
-        if (!*from || !*to)
+        *pairs = arena_grow(a, *pairs, *n, &cap, *n + 1, sizeof **pairs);
+        if (!*pairs)
             return fail_memory(err);
-        (*from)[*n] = key;
-        (*to)[(*n)++] = j->str;
+        (*pairs)[(*n)++] = (ckpt_pair){.key = key, .text = j->str};
     }
     if (e != JSON_OBJECT_END)
-        return e == JSON_ERROR ? err->status : json_fail(j, "every value of a rename map is a string");
+        return e == JSON_ERROR ? err->status : json_fail(j, "each value of a rename map has to be a string");
     e = json_next(j);
     return e == JSON_END ? CKPT_OK : err->status;
 }
@@ -310,7 +334,7 @@ static ckpt_status map_pairs(json_scan *j, arena *a, ckpt_str **from, ckpt_str *
 ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err)
 {
     source *src = NULL;
-    ckpt_str *from = NULL, *to = NULL;
+    ckpt_pair *pairs = NULL;
     size_t n = 0;
     json_scan j;
     ckpt_error own;
@@ -326,12 +350,12 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
         st = text ? source_read(src, 0, text, (size_t)src->size, err) : fail_memory(err);
     if (st == CKPT_OK) {
         json_init(&j, str_of(text, (size_t)src->size), 0, plan->a, err);
-        st = map_pairs(&j, plan->a, &from, &to, &n, err);
+        st = read_pairs(&j, plan->a, &pairs, &n, err);
     }
     source_unref(src);
     if (st != CKPT_OK) {
         fail_file(err, path);
         return st;
     }
-    return plan_rename_pairs(plan, n, from, to, err);
+    return rename_pairs(plan, pairs, n, err);
 }

@@ -1,9 +1,9 @@
-/* root.c - see root.h. */
+/* root.c - `--root`: finds the part of a file below a name, and narrows an open file to it. */
 #include "op/root.h"
 
 #include <stdio.h>
 
-bool root_above(ckpt_str root, ckpt_str name)
+bool is_below_root(ckpt_str root, ckpt_str name)
 {
     return name.len > root.len + 1 && str_starts(name, root) && name.ptr[root.len] == '.';
 }
@@ -11,23 +11,24 @@ bool root_above(ckpt_str root, ckpt_str name)
 bool is_wanted(const struct wanted_names *w, ckpt_str name)
 {
     bool (*matches)(ckpt_str, ckpt_str) = w->ignore_case ? ckpt_glob_match_any_case : ckpt_glob_match;
-    bool any = false, hit = false;
+    bool any_positive = false, matched = false;
     for (size_t i = 0; i < w->nglobs; i++) {
-        bool never = w->globs[i][0] == '!', match = matches(str_c(w->globs[i] + never), name);
-        if (never && match)
+        bool excludes = w->globs[i][0] == '!', match = matches(str_c(w->globs[i] + excludes), name);
+        if (excludes && match)
             return false;
-        hit |= match && !never;
-        any |= !never;
+        matched |= match && !excludes;
+        any_positive |= !excludes;
     }
-    return hit || !any;
+    return matched || !any_positive;
 }
 
-bool root_holds(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath)
+bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath)
 {
-    return !r->name.len || (root_above(r->name, name) && path_begins(path, npath, r->path, r->depth));
+    return !r->name.len || (is_below_root(r->name, name) && path_begins(path, npath, r->path, r->depth));
 }
 
-/* count_containers - how many elements of PATH, which is below ROOT, lie in ROOT; *LEN: bytes of it. */
+/* count_containers - how many elements of PATH, which is below ROOT, are part of ROOT; *LEN: their joined
+ * length. */
 static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint32_t npath, size_t *len)
 {
     uint32_t depth = 0;
@@ -42,18 +43,18 @@ static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint
     return depth;
 }
 
-/* consider - what is called NAME, by PATH, may be below the root WANTED; if so, is this split of it better
- * than OUT? */
-static bool consider(struct root *out, ckpt_str wanted, ckpt_str name, const ckpt_path_elem *path,
-                     uint32_t npath)
+/* consider_split - if NAME, whose path is PATH, is below the root WANTED, this is a way to split WANTED.
+ * True: it is better than *OUT, and replaces it. */
+static bool consider_split(struct root *out, ckpt_str wanted, ckpt_str name, const ckpt_path_elem *path,
+                           uint32_t npath)
 {
     size_t len;
-    if (!root_above(wanted, name))
+    if (!is_below_root(wanted, name))
         return false;
     uint32_t depth = count_containers(wanted, path, npath, &len);
-    if (out->name.len && (len < out->len || (len == out->len && depth >= out->depth)))
+    if (out->name.len && (len < out->containers_len || (len == out->containers_len && depth >= out->depth)))
         return false;
-    *out = (struct root){.name = wanted, .len = len, .path = path, .depth = depth};
+    *out = (struct root){.name = wanted, .containers_len = len, .path = path, .depth = depth};
     return true;
 }
 
@@ -61,12 +62,12 @@ static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
         const struct row *r = &f->table.rows[i];
-        if (consider(out, wanted, r->t.name, r->t.path, r->t.npath))
+        if (consider_split(out, wanted, r->t.name, r->t.path, r->t.npath))
             out->node = r->steps ? r->steps[out->depth].node : NULL;
     }
     for (size_t i = 0; i < f->nleaves; i++) {
         const ckpt_leaf *l = &f->leaves[i];
-        if (consider(out, wanted, l->name, l->path, l->npath))
+        if (consider_split(out, wanted, l->name, l->path, l->npath))
             out->node = l->containers ? l->containers[out->depth] : NULL;
     }
 }
@@ -85,7 +86,7 @@ ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_err
     return CKPT_OK;
 }
 
-/* ---- a file of which only a part is read */
+/* ---- narrowing a file */
 
 struct narrowing {
     ckpt_file *f;
@@ -93,8 +94,8 @@ struct narrowing {
     struct wanted_names names;
 };
 
-/* cut_path - the first CUT bytes of the joined *PATH off it; false: no memory. */
-static bool cut_path(arena *a, const ckpt_path_elem **path, uint32_t *n, size_t cut)
+/* remove_path_prefix - removes the first CUT bytes of the joined path from *PATH; false: out of memory. */
+static bool remove_path_prefix(arena *a, const ckpt_path_elem **path, uint32_t *n, size_t cut)
 {
     for (; *path && *n; ++*path, --*n) {
         size_t len = path_elem_len(*path);
@@ -113,24 +114,25 @@ static bool cut_path(arena *a, const ckpt_path_elem **path, uint32_t *n, size_t 
     return true;
 }
 
-/* shorten - NAME and its path as they are below the root; *TAKEN: they are, and wanted. False: no memory. */
-static bool shorten(const struct narrowing *x, ckpt_str *name, const ckpt_path_elem **path, uint32_t *n,
-                    bool *taken)
+/* shorten_to_root - makes *NAME and *PATH relative to the root. *TAKEN: they are below it and selected.
+ * False: out of memory. */
+static bool shorten_to_root(const struct narrowing *x, ckpt_str *name, const ckpt_path_elem **path,
+                            uint32_t *n, bool *taken)
 {
     size_t cut = x->root.name.len;
-    *taken = root_holds(&x->root, *name, *path, *n);
+    *taken = root_contains(&x->root, *name, *path, *n);
     if (!*taken)
         return true;
     if (cut) {
-        *name = str_skip(*name, cut + 1); /* bounded: root_holds */
-        if (!cut_path(x->f->a, path, n, cut + 1))
+        *name = str_skip(*name, cut + 1); /* bounded: root_contains */
+        if (!remove_path_prefix(x->f->a, path, n, cut + 1))
             return false;
     }
     *taken = is_wanted(&x->names, *name);
     return true;
 }
 
-/* renumber_node - row I, which shows NODE, is row TO now, or CKPT_NO_TENSOR. */
+/* renumber_node - NODE, which is row I, becomes row TO, or CKPT_NO_TENSOR. */
 static void renumber_node(const ckpt_value *node, size_t i, uint32_t to)
 {
     ckpt_value *v = (ckpt_value *)(uintptr_t)node;
@@ -142,29 +144,29 @@ static bool narrow_rows(const struct narrowing *x)
 {
     struct table *t = &x->f->table;
     uint32_t nties = 0;
-    uint32_t *moved = arena_array(x->f->a, t->nrows, sizeof *moved); /* by old row: the new one */
+    uint32_t *new_row = arena_array(x->f->a, t->nrows, sizeof *new_row); /* by old row */
     size_t kept = 0;
-    if (!moved)
+    if (!new_row)
         return false;
     for (size_t i = 0; i < t->nrows; i++) {
         struct row r = t->rows[i];
         bool taken;
         uint32_t whole = r.t.part_of, npath = r.t.npath, first = r.t.alias_of;
-        if (!shorten(x, &r.t.name, &r.t.path, &npath, &taken))
+        if (!shorten_to_root(x, &r.t.name, &r.t.path, &npath, &taken))
             return false;
-        moved[i] = CKPT_NO_TENSOR;
-        taken |= whole != CKPT_NO_TENSOR && moved[whole] != CKPT_NO_TENSOR;
+        new_row[i] = CKPT_NO_TENSOR;
+        taken |= whole != CKPT_NO_TENSOR && new_row[whole] != CKPT_NO_TENSOR;
         renumber_node(r.t.value, i, taken ? (uint32_t)kept : CKPT_NO_TENSOR);
         if (!taken)
             continue;
-        nties += file_records_tie(x->f, (uint32_t)i); /* they are the last, and stay so */
+        nties += file_records_tie(x->f, (uint32_t)i); /* these rows are the last, and remain so */
         r.t.npath = npath;
         r.steps = NULL;
-        r.t.part_of = whole == CKPT_NO_TENSOR ? whole : moved[whole];
-        r.t.alias_of = first == CKPT_NO_TENSOR ? first : moved[first];
-        if (first != CKPT_NO_TENSOR && moved[first] == CKPT_NO_TENSOR)
-            moved[first] = (uint32_t)kept; /* the first of them that is left */
-        moved[i] = (uint32_t)kept;
+        r.t.part_of = whole == CKPT_NO_TENSOR ? whole : new_row[whole];
+        r.t.alias_of = first == CKPT_NO_TENSOR ? first : new_row[first];
+        if (first != CKPT_NO_TENSOR && new_row[first] == CKPT_NO_TENSOR)
+            new_row[first] = (uint32_t)kept; /* the first remaining alias */
+        new_row[i] = (uint32_t)kept;
         t->rows[kept++] = r;
     }
     t->nrows = kept;
@@ -178,9 +180,10 @@ static bool narrow_leaves(const struct narrowing *x)
     for (size_t i = 0; i < x->f->nleaves; i++) {
         ckpt_leaf leaf = x->f->leaves[i];
         bool taken;
-        if (!shorten(x, &leaf.name, &leaf.path, &leaf.npath, &taken))
+        if (!shorten_to_root(x, &leaf.name, &leaf.path, &leaf.npath, &taken))
             return false;
-        uint32_t cut = x->f->leaves[i].npath - leaf.npath; /* bounded: shorten only takes away */
+        uint32_t cut = x->f->leaves[i].npath -
+                       leaf.npath; /* bounded: shorten_to_root() only removes elements */
         if (leaf.containers)
             leaf.containers += cut;
         if (taken)

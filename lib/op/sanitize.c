@@ -1,10 +1,10 @@
 /*
- * sanitize.c - makes a second graph out of the plan's, of tensors and plain data:
+ * sanitize.c - `ckpt sanitize`: makes a new graph of tensors and plain data from that of the plan:
  *
  *   constant, list, tuple, dict, set     itself; OrderedDict keeps _metadata
- *   tensor described by torch's words    itself; any other with its bytes in
- *                                        the table: described anew
- *   tensor made of tensors               dict of its parts, by the names that ls shows
+ *   tensor made by calls of torch        itself; by other calls, if its bytes are in
+ *                                        the table: a new description
+ *   composite tensor                     dict of its components, by the names that ls shows
  *   nn.Module, ScriptModule              its state dict
  *   numpy array, scalar                  tensor; number
  *   text of Python 2                     text, or bytes where it is no text
@@ -14,9 +14,8 @@
  *   anything else                        left out; None in a list or tuple, whose
  *                                        other items keep their places
  *
- * The walk keeps its own stack; a container is known before its entries are, so
- * that it may contain itself. Everything left out or changed is noted with its
- * place.
+ * The conversion has its own stack. The result of a container is registered before its entries are converted,
+ * so that it may contain itself. All that is left out or changed is reported with its path.
  */
 #include "op/sanitize.h"
 
@@ -31,42 +30,43 @@
 #include "op/weights_only.h"
 
 struct frame {
-    const ckpt_value *v; /* what is read: by its view, or the parts of row PARTS */
+    const ckpt_value *v; /* whose entries are converted: those of its view, or the components of a row */
     struct view view;
-    size_t at;
-    uint32_t parts;
-    const ckpt_value *state; /* attributes of an OrderedDict, still to do */
+    size_t next;             /* entry of the view, or row */
+    uint32_t composite;      /* row whose components are converted, or CKPT_NO_TENSOR */
+    const ckpt_value *state; /* attributes of an OrderedDict, not converted yet */
     ckpt_value *out;         /* where its entries go */
-    ckpt_path_elem elem;     /* where it stands */
-    bool placed;             /* elem counts */
+    ckpt_path_elem elem;     /* its path element */
+    bool has_elem;
 };
 
 struct sanitize {
     ckpt_plan *p;
-    struct plain plain;
-    map *row_of;  /* node -> its row */
-    map *holding; /* nodes on the way to a tensor */
-    map *done;    /* node -> index into made */
-    ckpt_value **made;
-    size_t nmade, cap_made;
+    struct plain_checker plain;
+    map *row_of;           /* node -> its row */
+    map *has_tensor_below; /* nodes on the path to a tensor */
+    map *done;             /* node -> index in results */
+    ckpt_value **results;
+    size_t nresults, cap_results;
     struct frame *frames;
     size_t nframes, cap_frames;
-    const ckpt_value *blame; /* what keeps the value at hand from being plain, or NULL */
+    const ckpt_value *blame; /* the node because of which the current value is not plain data, or NULL */
     ckpt_value *none;
     ckpt_error *err;
 };
 
-/* One value on its way: where it stands, and what it becomes. */
-struct child {
+/* The conversion of one value. */
+struct rewrite {
     const ckpt_value *v;
-    const ckpt_path_elem *elem; /* NULL: where its frame stands */
-    ckpt_value *made;           /* NULL: left out */
+    const ckpt_path_elem *elem; /* its path element; NULL: its path is that of the frame */
+    ckpt_value *result;         /* NULL: left out */
 };
 
 /* ------------------------------------------------------------------- notes */
 
-/* locate - V with its path: that of the frames, and LAST (may be NULL). name.ptr NULL: no memory. */
-static ckpt_leaf locate(struct sanitize *s, const ckpt_path_elem *last, const ckpt_value *v)
+/* locate_value - V as a leaf whose path is that of the frames and LAST (may be NULL). name.ptr NULL: out of
+ * memory. */
+static ckpt_leaf locate_value(struct sanitize *s, const ckpt_path_elem *last, const ckpt_value *v)
 {
     size_t room = s->p->root_depth + s->nframes + 1, n = 0;
     ckpt_path_elem *path = room <= UINT32_MAX ? arena_array(s->p->a, room, sizeof *path) : NULL;
@@ -75,7 +75,7 @@ static ckpt_leaf locate(struct sanitize *s, const ckpt_path_elem *last, const ck
     for (; n < s->p->root_depth; n++)
         path[n] = s->p->root_path[n];
     for (size_t i = 0; i < s->nframes; i++)
-        if (s->frames[i].placed)
+        if (s->frames[i].has_elem)
             path[n++] = s->frames[i].elem;
     if (last)
         path[n++] = *last;
@@ -94,8 +94,8 @@ static ckpt_str callable_of(arena *a, const ckpt_value *v)
     return arena_str(a, str_c(ckpt_value_type_name(k, text, sizeof text)));
 }
 
-static ckpt_status note(struct sanitize *s, const ckpt_leaf *leaf, const ckpt_value *blame,
-                        const char *instead, bool lost)
+static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const ckpt_value *blame,
+                              const char *instead, bool lost)
 {
     char type[256];
     ckpt_sanitized one = {.name = leaf->name,
@@ -105,34 +105,35 @@ static ckpt_status note(struct sanitize *s, const ckpt_leaf *leaf, const ckpt_va
                           .callable = callable_of(s->p->a, blame ? blame : leaf->value),
                           .instead = str_c(instead),
                           .lost = lost};
-    return plan_sanitized(s->p, one, s->err);
+    return plan_note_sanitized(s->p, one, s->err);
 }
 
-static ckpt_status changed(struct sanitize *s, const struct child *c, const char *to)
+static ckpt_status report_changed(struct sanitize *s, const struct rewrite *c, const char *to)
 {
-    const ckpt_leaf leaf = locate(s, c->elem, c->v);
-    return note(s, &leaf, s->blame, to, false);
+    const ckpt_leaf leaf = locate_value(s, c->elem, c->v);
+    return add_report(s, &leaf, s->blame, to, false);
 }
 
-static ckpt_status lost(struct sanitize *s, const struct child *c, const char *instead)
+static ckpt_status report_lost(struct sanitize *s, const struct rewrite *c, const char *instead)
 {
-    const ckpt_leaf leaf = locate(s, c->elem, c->v);
-    return note(s, &leaf, s->blame, instead, true);
+    const ckpt_leaf leaf = locate_value(s, c->elem, c->v);
+    return add_report(s, &leaf, s->blame, instead, true);
 }
 
 /* ------------------------------------------------------------------- nodes */
 
-static ckpt_status remember(struct sanitize *s, const ckpt_value *v, ckpt_value *made)
+static ckpt_status remember_result(struct sanitize *s, const ckpt_value *v, ckpt_value *made)
 {
-    ckpt_value **grown = arena_grow(s->p->a, s->made, s->nmade, &s->cap_made, s->nmade + 1, sizeof *grown);
-    if (!grown || s->nmade >= MAP_NONE || !map_set_num(s->done, map_ptr(v), (uint32_t)s->nmade))
+    ckpt_value **grown = arena_grow(s->p->a, s->results, s->nresults, &s->cap_results, s->nresults + 1,
+                                    sizeof *grown);
+    if (!grown || s->nresults >= MAP_NONE || !map_set_num(s->done, map_ptr(v), (uint32_t)s->nresults))
         return fail_memory(s->err);
-    s->made = grown;
-    grown[s->nmade++] = made;
+    s->results = grown;
+    grown[s->nresults++] = made;
     return CKPT_OK;
 }
 
-static ckpt_value *node(struct sanitize *s, ckpt_value_type type, const ckpt_value *from)
+static ckpt_value *new_node(struct sanitize *s, ckpt_value_type type, const ckpt_value *from)
 {
     ckpt_value *v = value_new(s->p->a, type, from->offset);
     if (v)
@@ -140,7 +141,7 @@ static ckpt_value *node(struct sanitize *s, ckpt_value_type type, const ckpt_val
     return v;
 }
 
-static ckpt_status frame_push(struct sanitize *s, const struct frame *f)
+static ckpt_status push_conversion(struct sanitize *s, const struct frame *f)
 {
     if (s->nframes == s->cap_frames) {
         size_t cap = s->cap_frames ? s->cap_frames * 2 : 64;
@@ -155,27 +156,27 @@ static ckpt_status frame_push(struct sanitize *s, const struct frame *f)
     return CKPT_OK;
 }
 
-/* enter - C becomes MADE, whose entries go to OUT and are still to come. */
-static ckpt_status enter(struct sanitize *s, struct child *c, ckpt_value *made, ckpt_value *out,
-                         struct frame f)
+/* push_container - C becomes MADE; the entries of frame F are converted next and go to OUT. */
+static ckpt_status push_container(struct sanitize *s, struct rewrite *c, ckpt_value *made, ckpt_value *out,
+                                  struct frame f)
 {
-    c->made = made;
+    c->result = made;
     if (!made || !out)
         return fail_memory(s->err);
     f.v = c->v;
     f.out = out;
-    f.placed = c->elem != NULL;
+    f.has_elem = c->elem != NULL;
     if (c->elem)
         f.elem = *c->elem;
-    CKPT_TRY(remember(s, c->v, made));
-    return frame_push(s, &f);
+    CKPT_TRY(remember_result(s, c->v, made));
+    return push_conversion(s, &f);
 }
 
-static ckpt_status enter_as(struct sanitize *s, struct child *c, ckpt_value_type type)
+static ckpt_status push_container_as(struct sanitize *s, struct rewrite *c, ckpt_value_type type)
 {
-    struct frame f = {.view = view_of(c->v), .parts = CKPT_NO_TENSOR};
-    ckpt_value *out = node(s, type, c->v);
-    return enter(s, c, out, out, f);
+    struct frame f = {.view = view_of(c->v), .composite = CKPT_NO_TENSOR};
+    ckpt_value *out = new_node(s, type, c->v);
+    return push_container(s, c, out, out, f);
 }
 
 /* ----------------------------------------------------------------- tensors */
@@ -186,70 +187,71 @@ static uint32_t row_of(const struct sanitize *s, const ckpt_value *v)
     return i == MAP_NONE ? CKPT_NO_TENSOR : i;
 }
 
-static const ckpt_tensor *tensor_at(const struct sanitize *s, uint32_t row)
+static const ckpt_tensor *row_tensor(const struct sanitize *s, uint32_t row)
 {
     return &s->p->file->table.rows[row].t;
 }
 
-static bool has_parts(const struct sanitize *s, uint32_t row)
+static bool has_components(const struct sanitize *s, uint32_t row)
 {
     const struct table *t = &s->p->file->table;
     return row + 1 < t->nrows && t->rows[row + 1].t.part_of == row; /* bounded: row < nrows */
 }
 
-/* anew - a tensor of the table, whatever made it. */
-static ckpt_status anew(struct sanitize *s, struct child *c, uint32_t row)
+/* rebuild_tensor - a new description of the tensor of ROW, however it was made; a composite becomes a dict of
+ * its components. */
+static ckpt_status rebuild_tensor(struct sanitize *s, struct rewrite *c, uint32_t row)
 {
-    const ckpt_tensor *t = tensor_at(s, row);
+    const ckpt_tensor *t = row_tensor(s, row);
     bool simple = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_STORAGE) &&
                   t->has_data && t->has_shape && t->dtype != CKPT_DT_NP && t->dtype != CKPT_DT_NONE;
     if (simple) {
-        if (!(c->made = node(s, CKPT_V_TENSOR, c->v)))
+        if (!(c->result = new_node(s, CKPT_V_TENSOR, c->v)))
             return fail_memory(s->err);
-        c->made->row = row;
-        c->made->flags |= VALUE_ROW;
-        CKPT_TRY(remember(s, c->v, c->made));
-        return changed(s, c, t->parameter ? "parameter" : "tensor");
+        c->result->row = row;
+        c->result->flags |= VALUE_ROW;
+        CKPT_TRY(remember_result(s, c->v, c->result));
+        return report_changed(s, c, t->parameter ? "parameter" : "tensor");
     }
-    if (!has_parts(s, row))
-        return remember(s, c->v, NULL);
-    CKPT_TRY(changed(s, c, "dict"));
-    ckpt_value *out = node(s, CKPT_V_DICT, c->v);
-    return enter(s, c, out, out, (struct frame){.parts = row, .at = (size_t)row + 1});
+    if (!has_components(s, row))
+        return remember_result(s, c->v, NULL);
+    CKPT_TRY(report_changed(s, c, "dict"));
+    ckpt_value *out = new_node(s, CKPT_V_DICT, c->v);
+    return push_container(s, c, out, out, (struct frame){.composite = row, .next = (size_t)row + 1});
 }
 
-static ckpt_status tensor(struct sanitize *s, struct child *c, uint32_t row)
+static ckpt_status convert_tensor(struct sanitize *s, struct rewrite *c, uint32_t row)
 {
     ckpt_value *number;
-    if (!plain_number(s->p->a, c->v, &number))
+    if (!plain_from_scalar(s->p->a, c->v, &number))
         return fail_memory(s->err);
     if (number) {
         char type[32];
-        c->made = number;
-        CKPT_TRY(remember(s, c->v, number));
+        c->result = number;
+        CKPT_TRY(remember_result(s, c->v, number));
         (void)ckpt_value_type_name(number, type, sizeof type);
         ckpt_str to = arena_str(s->p->a, str_c(type));
-        return to.ptr ? changed(s, c, to.ptr) : fail_memory(s->err);
+        return to.ptr ? report_changed(s, c, to.ptr) : fail_memory(s->err);
     }
-    if (tensor_at(s, row)->kind == CKPT_NDARRAY)
-        return anew(s, c, row);
-    CKPT_TRY(plain_all(&s->plain, c->v, &s->blame, s->err));
+    if (row_tensor(s, row)->kind == CKPT_NDARRAY)
+        return rebuild_tensor(s, c, row);
+    CKPT_TRY(check_plain(&s->plain, c->v, &s->blame, s->err));
     if (s->blame)
-        return anew(s, c, row);
-    c->made = (ckpt_value *)(uintptr_t)c->v;
-    return remember(s, c->v, c->made);
+        return rebuild_tensor(s, c, row);
+    c->result = (ckpt_value *)(uintptr_t)c->v;
+    return remember_result(s, c->v, c->result);
 }
 
 /* ------------------------------------------------------------------ objects */
 
-/* no_attributes - what a list or dict of its own class bears besides its entries. */
-static ckpt_status no_attributes(struct sanitize *s, const struct child *c)
+/* report_attributes - reports the attributes of a list or dict of its own class as left out. */
+static ckpt_status report_attributes(struct sanitize *s, const struct rewrite *c)
 {
     const ckpt_value *state = value_state(c->v);
     if (!state)
         return CKPT_OK;
     const ckpt_path_elem attributes = {.str = STR_LIT("__dict__")};
-    ckpt_leaf leaf = locate(s, c->elem, state);
+    ckpt_leaf leaf = locate_value(s, c->elem, state);
     ckpt_path_elem *path = arena_array(s->p->a, (uint64_t)leaf.npath + 1, sizeof *path); /* bounded */
     if (!leaf.name.ptr || !path)
         return fail_memory(s->err);
@@ -258,16 +260,16 @@ static ckpt_status no_attributes(struct sanitize *s, const struct child *c)
     path[leaf.npath++] = attributes;
     leaf.path = path;
     leaf.name = path_join(s->p->a, path, leaf.npath);
-    return note(s, &leaf, NULL, "", true);
+    return add_report(s, &leaf, NULL, "", true);
 }
 
-/* mapping - an OrderedDict or Counter stays one, any other mapping becomes a dict. */
-static ckpt_status mapping(struct sanitize *s, struct child *c)
+/* convert_mapping - an OrderedDict or Counter remains one, any other mapping becomes a dict. */
+static ckpt_status convert_mapping(struct sanitize *s, struct rewrite *c)
 {
     arena *a = s->p->a;
     const ckpt_value *klass = view_class(c->v), *state = value_state(c->v);
-    struct frame f = {.view = view_of(c->v), .parts = CKPT_NO_TENSOR};
-    ckpt_value *out = node(s, CKPT_V_DICT, c->v), *made = out;
+    struct frame f = {.view = view_of(c->v), .composite = CKPT_NO_TENSOR};
+    ckpt_value *out = new_node(s, CKPT_V_DICT, c->v), *made = out;
     if (value_is_global(klass, "collections", "OrderedDict")) {
         made = out = value_ordered_dict(a);
         f.state = state;
@@ -277,101 +279,100 @@ static ckpt_status mapping(struct sanitize *s, struct child *c)
         out->flags = 0;
         made = name && args ? value_call(a, CALL_REDUCE, name, args, c->v->offset) : NULL;
     } else {
-        CKPT_TRY(changed(s, c, "dict"));
-        CKPT_TRY(no_attributes(s, c));
+        CKPT_TRY(report_changed(s, c, "dict"));
+        CKPT_TRY(report_attributes(s, c));
     }
     if (made)
         made->flags = c->v->flags & VALUE_SHARED;
-    return enter(s, c, made, out, f);
+    return push_container(s, c, made, out, f);
 }
 
-static bool held_by_state(const struct sanitize *s, const ckpt_value *v)
+static bool state_holds_tensor(const struct sanitize *s, const ckpt_value *v)
 {
     const ckpt_value *state = value_state(v);
-    bool holds = state && map_get_num(s->holding, map_ptr(state)) != MAP_NONE;
+    bool holds = state && map_get_num(s->has_tensor_below, map_ptr(state)) != MAP_NONE;
     for (uint32_t i = 0; !holds && state && state->type == CKPT_V_TUPLE && i < value_count(state); i++)
-        holds = map_get_num(s->holding, map_ptr(value_item(state, i))) != MAP_NONE;
+        holds = map_get_num(s->has_tensor_below, map_ptr(value_item(state, i))) != MAP_NONE;
     return holds;
 }
 
-/* sequence - the items of a class's own list; its arguments only where tensors are
- * among them, as in a named tuple. */
-static ckpt_status sequence(struct sanitize *s, struct child *c, bool arguments)
+/* convert_sequence - converts the items of a list, set or tuple of another class; its ARGUMENTS only if
+ * tensors are among them, as in a named tuple. */
+static ckpt_status convert_sequence(struct sanitize *s, struct rewrite *c, bool arguments)
 {
     const ckpt_value *klass = view_class(c->v), *args = c->v->u.call.args;
     bool set = is_builtin(klass, "set") || is_builtin(klass, "frozenset");
-    if (arguments && map_get_num(s->holding, map_ptr(args)) == MAP_NONE)
-        return remember(s, c->v, NULL);
+    if (arguments && map_get_num(s->has_tensor_below, map_ptr(args)) == MAP_NONE)
+        return remember_result(s, c->v, NULL);
     bool tuple = arguments || is_builtin(klass, "tuple") ||
                  (is_reconstructor(c->v) && is_builtin(value_arg(c->v, 1), "tuple"));
     if (!is_builtin(klass, "set"))
-        CKPT_TRY(changed(s, c, set ? "set" : tuple ? "tuple" : "list"));
-    CKPT_TRY(no_attributes(s, c));
-    return enter_as(s, c, set ? CKPT_V_SET : tuple ? CKPT_V_TUPLE : CKPT_V_LIST);
+        CKPT_TRY(report_changed(s, c, set ? "set" : tuple ? "tuple" : "list"));
+    CKPT_TRY(report_attributes(s, c));
+    return push_container_as(s, c, set ? CKPT_V_SET : tuple ? CKPT_V_TUPLE : CKPT_V_LIST);
 }
 
 static bool is_namespace(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v);
-    return plain_named(k) == PLAIN_FIELDS;
+    return plain_kind_of(k) == PLAIN_FIELDS;
 }
 
-/* is_no_bytes - bytes(), as Python 3 pickles b'' in protocol 2. */
-static bool is_no_bytes(const ckpt_value *v)
+/* is_empty_bytes - is V a call bytes(), as which Python 3 pickles b'' in protocol 2? */
+static bool is_empty_bytes(const ckpt_value *v)
 {
-    return v->u.call.args->type == CKPT_V_TUPLE && !value_nargs(v) &&
-           is_builtin(v->u.call.callable, "bytes");
+    return v->u.call.args->type == CKPT_V_TUPLE && !value_nargs(v) && is_builtin(v->u.call.callable, "bytes");
 }
 
-static ckpt_status datum(struct sanitize *s, struct child *c)
+static ckpt_status convert_value_call(struct sanitize *s, struct rewrite *c)
 {
-    if (is_no_bytes(c->v)) {
-        if (!(c->made = node(s, CKPT_V_BYTES, c->v)))
+    if (is_empty_bytes(c->v)) {
+        if (!(c->result = new_node(s, CKPT_V_BYTES, c->v)))
             return fail_memory(s->err);
-        return remember(s, c->v, c->made);
+        return remember_result(s, c->v, c->result);
     }
-    CKPT_TRY(plain_all(&s->plain, c->v, &s->blame, s->err));
-    c->made = s->blame ? NULL : (ckpt_value *)(uintptr_t)c->v;
-    return remember(s, c->v, c->made);
+    CKPT_TRY(check_plain(&s->plain, c->v, &s->blame, s->err));
+    c->result = s->blame ? NULL : (ckpt_value *)(uintptr_t)c->v;
+    return remember_result(s, c->v, c->result);
 }
 
-static ckpt_status object(struct sanitize *s, struct child *c)
+static ckpt_status convert_object(struct sanitize *s, struct rewrite *c)
 {
     ckpt_value *path;
     struct view view = view_of(c->v);
-    if (plain_datum(c->v) || is_no_bytes(c->v))
-        return datum(s, c);
-    if (!plain_path(s->p->a, c->v, &path))
+    if (is_plain_value_call(c->v) || is_empty_bytes(c->v))
+        return convert_value_call(s, c);
+    if (!plain_from_path(s->p->a, c->v, &path))
         return fail_memory(s->err);
     if (path) {
-        c->made = path;
-        CKPT_TRY(remember(s, c->v, path));
-        return changed(s, c, "str");
+        c->result = path;
+        CKPT_TRY(remember_result(s, c->v, path));
+        return report_changed(s, c, "str");
     }
     if (view.kind == VIEW_PAIRS || value_is_global(view_class(c->v), "collections", "OrderedDict"))
-        return mapping(s, c);
+        return convert_mapping(s, c);
     if (view.kind == VIEW_ITEMS || is_builtin(view_class(c->v), "set") ||
         is_builtin(view_class(c->v), "list"))
-        return sequence(s, c, view.arguments);
-    if (view.kind != VIEW_ATTRS || (!is_namespace(c->v) && !held_by_state(s, c->v)))
-        return remember(s, c->v, NULL);
-    CKPT_TRY(changed(s, c, "dict"));
-    return enter_as(s, c, CKPT_V_DICT);
+        return convert_sequence(s, c, view.arguments);
+    if (view.kind != VIEW_ATTRS || (!is_namespace(c->v) && !state_holds_tensor(s, c->v)))
+        return remember_result(s, c->v, NULL);
+    CKPT_TRY(report_changed(s, c, "dict"));
+    return push_container_as(s, c, CKPT_V_DICT);
 }
 
 /* ------------------------------------------------------------------- values */
 
-/* text8 - what Python 2 called str: text where it is UTF-8, else bytes. */
-static ckpt_status text8(struct sanitize *s, struct child *c)
+/* convert_python2_str - a str of Python 2: text if it is UTF-8, else bytes. */
+static ckpt_status convert_python2_str(struct sanitize *s, struct rewrite *c)
 {
     const ckpt_value *v = c->v;
     bool text = !(v->flags & VALUE_SPAN) && utf8_check(v->u.str, false, NULL);
-    if (!(c->made = node(s, text ? CKPT_V_STR : CKPT_V_BYTES, v)))
+    if (!(c->result = new_node(s, text ? CKPT_V_STR : CKPT_V_BYTES, v)))
         return fail_memory(s->err);
-    c->made->u = v->u;
-    c->made->flags = v->flags & (VALUE_SHARED | VALUE_SPAN);
-    CKPT_TRY(remember(s, v, c->made));
-    return text ? CKPT_OK : changed(s, c, "bytes");
+    c->result->u = v->u;
+    c->result->flags = v->flags & (VALUE_SHARED | VALUE_SPAN);
+    CKPT_TRY(remember_result(s, v, c->result));
+    return text ? CKPT_OK : report_changed(s, c, "bytes");
 }
 
 static const ckpt_value *state_dict_of(const ckpt_file *f, const ckpt_value *v)
@@ -382,156 +383,158 @@ static const ckpt_value *state_dict_of(const ckpt_file *f, const ckpt_value *v)
     return by;
 }
 
-static ckpt_status compound(struct sanitize *s, struct child *c)
+static ckpt_status convert_call(struct sanitize *s, struct rewrite *c)
 {
     const ckpt_value *by = state_dict_of(s->p->file, c->v);
     if (by != c->v) {
-        struct child instead = {.v = by, .elem = c->elem};
-        CKPT_TRY(changed(s, c, "state dict"));
-        CKPT_TRY(mapping(s, &instead));
-        c->made = instead.made;
-        return remember(s, c->v, c->made);
+        struct rewrite instead = {.v = by, .elem = c->elem};
+        CKPT_TRY(report_changed(s, c, "state dict"));
+        CKPT_TRY(convert_mapping(s, &instead));
+        c->result = instead.result;
+        return remember_result(s, c->v, c->result);
     }
     uint32_t row = row_of(s, c->v);
     if (row != CKPT_NO_TENSOR)
-        return tensor(s, c, row);
-    return c->v->type == CKPT_V_CALL ? object(s, c) : remember(s, c->v, NULL);
+        return convert_tensor(s, c, row);
+    return c->v->type == CKPT_V_CALL ? convert_object(s, c) : remember_result(s, c->v, NULL);
 }
 
-/* convert - C->made, and a frame where entries are to come. */
-static ckpt_status convert(struct sanitize *s, struct child *c)
+/* convert_value - sets C->result, and pushes a frame if there are entries to convert. */
+static ckpt_status convert_value(struct sanitize *s, struct rewrite *c)
 {
     const ckpt_value *v = c->v;
     uint32_t known = v->type >= CKPT_V_STR8 ? map_get_num(s->done, map_ptr(v)) : MAP_NONE;
-    c->made = (ckpt_value *)(uintptr_t)v;
+    c->result = (ckpt_value *)(uintptr_t)v;
     s->blame = NULL;
     if (known != MAP_NONE) {
-        c->made = s->made[known];
+        c->result = s->results[known];
         return CKPT_OK;
     }
     if (v->flags & VALUE_BUILT) {
-        c->made = NULL;
+        c->result = NULL;
         return CKPT_OK;
     }
     switch ((ckpt_value_type)v->type) {
-    case CKPT_V_BIGINT: c->made = v->u.str.len <= 255 ? c->made : NULL; return CKPT_OK;
-    case CKPT_V_STR8: return text8(s, c);
+    case CKPT_V_BIGINT: c->result = v->u.str.len <= 255 ? c->result : NULL; return CKPT_OK;
+    case CKPT_V_STR8: return convert_python2_str(s, c);
     case CKPT_V_LIST:
     case CKPT_V_TUPLE:
     case CKPT_V_DICT:
-    case CKPT_V_SET: return enter_as(s, c, (ckpt_value_type)v->type);
-    case CKPT_V_FROZENSET: CKPT_TRY(changed(s, c, "set")); return enter_as(s, c, CKPT_V_SET);
-    case CKPT_V_GLOBAL: c->made = plain_word(v) ? c->made : NULL; return CKPT_OK;
-    case CKPT_V_TENSOR: return remember(s, v, c->made);
+    case CKPT_V_SET: return push_container_as(s, c, (ckpt_value_type)v->type);
+    case CKPT_V_FROZENSET: CKPT_TRY(report_changed(s, c, "set")); return push_container_as(s, c, CKPT_V_SET);
+    case CKPT_V_GLOBAL: c->result = is_torch_constant(v) ? c->result : NULL; return CKPT_OK;
+    case CKPT_V_TENSOR: return remember_result(s, v, c->result);
     case CKPT_V_CALL:
-    case CKPT_V_PERSID: c->made = NULL; return compound(s, c);
+    case CKPT_V_PERSID: c->result = NULL; return convert_call(s, c);
     default: return CKPT_OK;
     }
 }
 
-/* key - what may be the key of a dict or in a set: *OUT NULL when V may not. */
-static ckpt_status key(struct sanitize *s, const ckpt_value *v, const ckpt_path_elem *elem, ckpt_value **out)
+/* convert_key - *OUT: V converted to what can be the key of a dict or in a set; NULL: it cannot. */
+static ckpt_status convert_key(struct sanitize *s, const ckpt_value *v, const ckpt_path_elem *elem,
+                               ckpt_value **out)
 {
-    struct child c = {.v = v, .elem = elem};
+    struct rewrite c = {.v = v, .elem = elem};
     *out = NULL;
     if (v->type == CKPT_V_TUPLE) {
-        CKPT_TRY(plain_all(&s->plain, v, &s->blame, s->err));
+        CKPT_TRY(check_plain(&s->plain, v, &s->blame, s->err));
         *out = s->blame ? NULL : (ckpt_value *)(uintptr_t)v;
         return CKPT_OK;
     }
     if (value_is_sequence(v) || v->type == CKPT_V_DICT ||
-        (v->type == CKPT_V_CALL && !plain_datum(v) && row_of(s, v) == CKPT_NO_TENSOR))
+        (v->type == CKPT_V_CALL && !is_plain_value_call(v) && row_of(s, v) == CKPT_NO_TENSOR))
         return CKPT_OK;
-    CKPT_TRY(convert(s, &c));
-    if (c.made && c.made->type != CKPT_V_TENSOR && c.made->type != CKPT_V_DICT &&
-        (c.made->type != CKPT_V_CALL || plain_datum(c.made)))
-        *out = c.made;
+    CKPT_TRY(convert_value(s, &c));
+    if (c.result && c.result->type != CKPT_V_TENSOR && c.result->type != CKPT_V_DICT &&
+        (c.result->type != CKPT_V_CALL || is_plain_value_call(c.result)))
+        *out = c.result;
     return CKPT_OK;
 }
 
-/* --------------------------------------------------------------------- walk */
+/* ------------------------------------------------------------------ entries */
 
-static ckpt_status put_pair(struct sanitize *s, ckpt_value *out, const ckpt_value *k, const ckpt_value *v)
+static ckpt_status convert_pair(struct sanitize *s, ckpt_value *out, const ckpt_value *k, const ckpt_value *v)
 {
     ckpt_path_elem elem;
     ckpt_value *made;
     CKPT_TRY(path_elem(s->p->a, k, &elem, s->err));
-    struct child c = {.v = v, .elem = &elem};
-    CKPT_TRY(key(s, k, &elem, &made));
+    struct rewrite c = {.v = v, .elem = &elem};
+    CKPT_TRY(convert_key(s, k, &elem, &made));
     if (!made)
-        return lost(s, &c, "");
-    CKPT_TRY(convert(s, &c));
-    if (!c.made)
-        return lost(s, &c, "");
-    return value_put(s->p->a, out, made, c.made) ? CKPT_OK : fail_memory(s->err);
+        return report_lost(s, &c, "");
+    CKPT_TRY(convert_value(s, &c));
+    if (!c.result)
+        return report_lost(s, &c, "");
+    return value_put(s->p->a, out, made, c.result) ? CKPT_OK : fail_memory(s->err);
 }
 
-static ckpt_status put_item(struct sanitize *s, ckpt_value *out, size_t i, const ckpt_value *v)
+static ckpt_status convert_item(struct sanitize *s, ckpt_value *out, size_t i, const ckpt_value *v)
 {
     ckpt_path_elem elem = {.is_int = true, .num = (int64_t)i};
-    struct child c = {.v = v, .elem = &elem};
+    struct rewrite c = {.v = v, .elem = &elem};
     if (out->type == CKPT_V_SET)
-        CKPT_TRY(key(s, v, &elem, &c.made));
+        CKPT_TRY(convert_key(s, v, &elem, &c.result));
     else
-        CKPT_TRY(convert(s, &c));
-    if (!c.made) {
-        CKPT_TRY(lost(s, &c, out->type == CKPT_V_SET ? "" : "None"));
-        c.made = out->type == CKPT_V_SET ? NULL : s->none;
+        CKPT_TRY(convert_value(s, &c));
+    if (!c.result) {
+        CKPT_TRY(report_lost(s, &c, out->type == CKPT_V_SET ? "" : "None"));
+        c.result = out->type == CKPT_V_SET ? NULL : s->none;
     }
-    return !c.made || value_append(s->p->a, out, c.made) ? CKPT_OK : fail_memory(s->err);
+    return !c.result || value_append(s->p->a, out, c.result) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* put_part - the next row that is a part of the frame's; *MORE false: there is none. */
-static ckpt_status put_part(struct sanitize *s, struct frame *f, bool *more)
+/* put_component - converts the next component of the frame's composite; *MORE false: there is none. */
+static ckpt_status put_component(struct sanitize *s, struct frame *f, bool *more)
 {
     const struct table *t = &s->p->file->table;
-    const ckpt_tensor *whole = &t->rows[f->parts].t;
-    while (f->at < t->nrows && t->rows[f->at].t.npath > whole->npath && t->rows[f->at].t.part_of != f->parts)
-        f->at++;
-    *more = f->at < t->nrows && t->rows[f->at].t.part_of == f->parts;
+    const ckpt_tensor *whole = &t->rows[f->composite].t;
+    while (f->next < t->nrows && t->rows[f->next].t.npath > whole->npath &&
+           t->rows[f->next].t.part_of != f->composite)
+        f->next++;
+    *more = f->next < t->nrows && t->rows[f->next].t.part_of == f->composite;
     if (!*more)
         return CKPT_OK;
-    const ckpt_tensor *part = &t->rows[f->at++].t;
-    /* bounded: a part's path is its whole's and more */
+    const ckpt_tensor *part = &t->rows[f->next++].t;
+    /* bounded: the path of a component begins with that of its composite */
     ckpt_str own = path_join(s->p->a, part->path + whole->npath, part->npath - whole->npath);
     ckpt_path_elem elem = {.str = own};
-    struct child c = {.v = part->value, .elem = &elem};
+    struct rewrite c = {.v = part->value, .elem = &elem};
     ckpt_value *name = own.ptr ? value_str(s->p->a, own) : NULL, *out = f->out;
     if (!name)
         return fail_memory(s->err);
     if (!c.v)
         return CKPT_OK;
-    CKPT_TRY(convert(s, &c));
-    if (!c.made)
-        return lost(s, &c, "");
-    return value_put(s->p->a, out, name, c.made) ? CKPT_OK : fail_memory(s->err);
+    CKPT_TRY(convert_value(s, &c));
+    if (!c.result)
+        return report_lost(s, &c, "");
+    return value_put(s->p->a, out, name, c.result) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* put_state - the attributes of an OrderedDict, _metadata above all. */
+/* put_state - converts the attributes of an OrderedDict, such as _metadata. */
 static ckpt_status put_state(struct sanitize *s, struct frame *f)
 {
     ckpt_value *out = f->out;
-    struct child c = {.v = f->state};
+    struct rewrite c = {.v = f->state};
     f->state = NULL;
     if (c.v->type == CKPT_V_DICT)
-        CKPT_TRY(convert(s, &c));
-    if (!c.made)
-        return lost(s, &c, "");
-    return value_build(s->p->a, out, c.made) ? CKPT_OK : fail_memory(s->err);
+        CKPT_TRY(convert_value(s, &c));
+    if (!c.result)
+        return report_lost(s, &c, "");
+    return value_build(s->p->a, out, c.result) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* step - the next entry of the innermost frame, which ends when there is none. */
-static ckpt_status step(struct sanitize *s)
+/* convert_next_entry - converts the next entry of the innermost frame, or pops the frame if there is none. */
+static ckpt_status convert_next_entry(struct sanitize *s)
 {
     struct frame *f = &s->frames[s->nframes - 1];
     const ckpt_value *k, *v;
     bool more = false;
-    if (f->parts != CKPT_NO_TENSOR)
-        CKPT_TRY(put_part(s, f, &more));
-    else if (view_item(&f->view, f->at, &k, &v)) {
-        size_t i = f->at++;
-        return value_is_sequence(f->out) ? put_item(s, f->out, i, v)
-               : k                       ? put_pair(s, f->out, k, v)
+    if (f->composite != CKPT_NO_TENSOR)
+        CKPT_TRY(put_component(s, f, &more));
+    else if (view_item(&f->view, f->next, &k, &v)) {
+        size_t i = f->next++;
+        return value_is_sequence(f->out) ? convert_item(s, f->out, i, v)
+               : k                       ? convert_pair(s, f->out, k, v)
                                          : CKPT_OK;
     } else if (f->state)
         return put_state(s, f);
@@ -542,7 +545,7 @@ static ckpt_status step(struct sanitize *s)
 
 /* ------------------------------------------------------------------- begin */
 
-static ckpt_status note_rows(struct sanitize *s)
+static ckpt_status index_rows(struct sanitize *s)
 {
     const struct table *t = &s->p->file->table;
     for (size_t i = 0; i < t->nrows; i++) {
@@ -550,14 +553,14 @@ static ckpt_status note_rows(struct sanitize *s)
         if (r->t.value && !map_put_num(s->row_of, map_ptr(r->t.value), (uint32_t)i, NULL))
             return fail_memory(s->err);
         for (uint32_t k = 0; r->steps && k < r->t.npath; k++)
-            if (r->steps[k].node && !map_put_num(s->holding, map_ptr(r->steps[k].node), 0, NULL))
+            if (r->steps[k].node && !map_put_num(s->has_tensor_below, map_ptr(r->steps[k].node), 0, NULL))
                 return fail_memory(s->err);
     }
     return CKPT_OK;
 }
 
-/* is_below - is ROW an attribute, or part of one, of the tensor OF? */
-static bool is_below(const struct row *row, const struct row *of)
+/* is_attribute_row - is ROW an attribute of the tensor OF, or below one? */
+static bool is_attribute_row(const struct row *row, const struct row *of)
 {
     for (uint32_t k = 0; k < of->t.npath && k < row->t.npath; k++)
         if (row->steps[k].node != of->steps[k].node || row->steps[k].index != of->steps[k].index)
@@ -565,65 +568,65 @@ static bool is_below(const struct row *row, const struct row *of)
     return row->t.npath > of->t.npath;
 }
 
-/* keep_rows - those that are in the new graph as tensors; parts go with their whole, and the
- * attributes of a tensor that stays as it is with that. */
+/* keep_rows - keeps the rows that are tensors in the new graph, with the components of composites and the
+ * attributes of tensors that are not rebuilt. */
 static void keep_rows(struct sanitize *s)
 {
     const struct table *t = &s->p->file->table;
-    const struct row *as_is = NULL; /* the last such tensor: its attributes follow it */
+    const struct row *as_is = NULL; /* the last tensor that is not rebuilt: its attributes follow it */
     for (size_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *r = &t->rows[i].t;
         uint32_t at = r->value ? map_get_num(s->done, map_ptr(r->value)) : MAP_NONE;
-        const ckpt_value *made = at == MAP_NONE ? NULL : s->made[at];
+        const ckpt_value *made = at == MAP_NONE ? NULL : s->results[at];
         s->p->keep[i] = made ? made->type == CKPT_V_TENSOR || made == r->value
                              : at == MAP_NONE && r->part_of != CKPT_NO_TENSOR && s->p->keep[r->part_of];
         if (made && made == r->value && t->rows[i].steps)
             as_is = &t->rows[i];
-        else if (at == MAP_NONE && as_is && t->rows[i].steps && is_below(&t->rows[i], as_is))
+        else if (at == MAP_NONE && as_is && t->rows[i].steps && is_attribute_row(&t->rows[i], as_is))
             s->p->keep[i] = true;
     }
     s->p->entries_stale = true;
 }
 
-static ckpt_status whole_root(struct sanitize *s)
+static ckpt_status convert_root(struct sanitize *s)
 {
     ckpt_plan *p = s->p;
-    struct child c = {.v = p->root};
+    struct rewrite c = {.v = p->root};
     if (!p->root_depth && p->root != p->file->root)
-        CKPT_TRY(note(
+        CKPT_TRY(add_report(
             s, &(ckpt_leaf){.name = STR_LIT(""), .path = path_copy(p->a, NULL, 0), .value = p->file->root},
             NULL, "state dict", false));
-    CKPT_TRY(convert(s, &c));
-    if (!c.made) {
+    CKPT_TRY(convert_value(s, &c));
+    if (!c.result) {
         char type[256];
-        (void)fail(s->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "all of it is one %s, which is not plain data",
+        (void)fail(s->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "the whole file is one %s, which is not plain data",
                    ckpt_value_type_name(p->root, type, sizeof type));
         fail_hint(s->err, "`ckpt scan` lists what loading it would run");
         return CKPT_ELOSSY;
     }
     while (s->nframes)
-        CKPT_TRY(step(s));
+        CKPT_TRY(convert_next_entry(s));
     keep_rows(s);
-    p->root = c.made;
+    p->root = c.result;
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------ unused calls */
 
-static ckpt_status unused_of(struct sanitize *s, const struct graph_visit *r, const ckpt_file *f)
+static ckpt_status report_unused_of(struct sanitize *s, const struct graph_visit *r, const ckpt_file *f)
 {
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->ncalls; k++) {
             const ckpt_value *v = f->pickles[i]->calls[k], *fn = v->u.call.callable;
             if (map_get_num(r->seen, map_ptr(v)) == MAP_NONE &&
-                (fn->type != CKPT_V_GLOBAL || !weights_only_lists(value_module(fn), value_name(fn))))
-                CKPT_TRY(note(s, &(ckpt_leaf){.name = STR_LIT(""), .value = v}, NULL, "", true));
+                (fn->type != CKPT_V_GLOBAL || !weights_only_allows(value_module(fn), value_name(fn))))
+                CKPT_TRY(add_report(s, &(ckpt_leaf){.name = STR_LIT(""), .value = v}, NULL, "", true));
         }
     return CKPT_OK;
 }
 
-/* unused_calls - what loading would run and throw away. */
-static ckpt_status unused_calls(struct sanitize *s)
+/* report_unused_calls - reports calls that loading would run and whose results are not used. */
+static ckpt_status report_unused_calls(struct sanitize *s)
 {
     const ckpt_file *f = s->p->file;
     struct graph_visit r = {.seen = map_new(0)};
@@ -632,17 +635,17 @@ static ckpt_status unused_calls(struct sanitize *s)
         ok = graph_visit_add(&r, f->parts[i]->root);
     for (const ckpt_value *v = f->root; ok && v;)
         v = graph_visit_next(&r, &ok);
-    ckpt_status st = ok ? unused_of(s, &r, f) : fail_memory(s->err);
+    ckpt_status st = ok ? report_unused_of(s, &r, f) : fail_memory(s->err);
     for (size_t i = 0; st == CKPT_OK && i < f->nparts; i++)
-        st = unused_of(s, &r, f->parts[i]);
+        st = report_unused_of(s, &r, f->parts[i]);
     graph_visit_free(&r);
     return st;
 }
 
 /* ---------------------------------------------------------------- interface */
 
-/* approve - the verdict on the pickle about to be written: none but ours may be bad. */
-static ckpt_status approve(ckpt_file *f, ckpt_error *err)
+/* approve_output - refuses to write a pickle that torch.load(weights_only=True) would refuse. */
+static ckpt_status approve_output(ckpt_file *f, ckpt_error *err)
 {
     int verdict;
     ckpt_str why;
@@ -655,11 +658,11 @@ static ckpt_status approve(ckpt_file *f, ckpt_error *err)
     return CKPT_ELOSSY;
 }
 
-static void end(struct sanitize *s)
+static void free_sanitize(struct sanitize *s)
 {
-    plain_free(&s->plain);
+    plain_checker_free(&s->plain);
     map_free(s->row_of);
-    map_free(s->holding);
+    map_free(s->has_tensor_below);
     map_free(s->done);
     free(s->frames);
 }
@@ -669,21 +672,21 @@ ckpt_status sanitize_plan(ckpt_plan *p, bool only_tensors, ckpt_error *err)
     struct sanitize s = {.p = p, .err = err, .plain = {.file = p->file}};
     if (only_tensors)
         return sanitize_flat(p, err);
-    p->approve = approve;
+    p->approve = approve_output;
     if (!p->root) /* names and tensors, nothing else */
         return CKPT_OK;
     s.plain.known = map_new(0);
     s.row_of = map_new(p->file->table.nrows);
-    s.holding = map_new(0);
+    s.has_tensor_below = map_new(0);
     s.done = map_new(0);
     s.none = value_new(p->a, CKPT_V_NONE, 0);
-    ckpt_status st = s.plain.known && s.row_of && s.holding && s.done && s.none ? note_rows(&s)
-                                                                                : fail_memory(err);
+    ckpt_status st = s.plain.known && s.row_of && s.has_tensor_below && s.done && s.none ? index_rows(&s)
+                                                                                         : fail_memory(err);
     if (st == CKPT_OK)
-        st = whole_root(&s);
+        st = convert_root(&s);
     if (st == CKPT_OK)
-        st = unused_calls(&s);
-    end(&s);
+        st = report_unused_calls(&s);
+    free_sanitize(&s);
     return st;
 }
 

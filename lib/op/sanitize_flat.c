@@ -1,9 +1,9 @@
-/* sanitize_flat.c - for formats that hold plain tensors by name: what is no plain
- * tensor is left out and told; the writer lists the values that are no tensors. */
+/* sanitize_flat.c - `ckpt sanitize` for formats of dense tensors by name: other tensors are left out and
+ * reported; the writer reports the values that are not tensors. */
 #include "core/dtype.h"
 #include "op/sanitize.h"
 
-static bool is_plain(const ckpt_tensor *t)
+static bool is_flat_tensor(const ckpt_tensor *t)
 {
     return (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY) && t->has_data && t->has_shape &&
            dtype_info((ckpt_dtype)t->dtype)->safetensors;
@@ -22,18 +22,18 @@ static ckpt_status leave_out(ckpt_plan *p, const struct plan_entry *e, const ckp
     if (!one.path)
         return fail_memory(err);
     p->keep[e->row] = false;
-    return plan_sanitized(p, one, err);
+    return plan_note_sanitized(p, one, err);
 }
 
 ckpt_status sanitize_flat(ckpt_plan *p, ckpt_error *err)
 {
-    CKPT_TRY(plan_entries(p, err));
+    CKPT_TRY(plan_update_entries(p, err));
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
         const ckpt_tensor *t = &p->file->table.rows[e->row].t;
         if (t->part_of != CKPT_NO_TENSOR)
             p->keep[e->row] = p->keep[t->part_of];
-        else if (!is_plain(t))
+        else if (!is_flat_tensor(t))
             CKPT_TRY(leave_out(p, e, t, err));
     }
     p->entries_stale = true;

@@ -1,14 +1,11 @@
 /*
- * stat.c - ckpt_stat of ckpt.h: extremes, mean, spread and counts of tensors, each
- * read once.
+ * stat.c - `ckpt stat`: extremes, mean, spread and counts of tensors, each read once.
  *
- * Sums are taken over blocks that begin at fixed elements, however the bytes come
- * in, so that the last bit is the same for any strides, format and number of
- * threads. The histogram needs the extremes first and the elements are not read
- * twice: it is made of up to SAMPLE of them, one at a random place of each of that
- * many equal stretches. The places depend on the number of elements alone, and
- * unlike every n-th element they do not all fall into one column of a matrix.
- * Types of at most eight bits are counted by value instead, and need no sample.
+ * Sums are taken over blocks that begin at fixed elements, so that the last bit is the same for any strides,
+ * format and number of threads. The histogram needs the extremes first, and elements are not read twice: it
+ * is made of a sample of up to SAMPLE elements, one at a pseudo-random position in each of that many equal
+ * stretches. The positions depend only on the number of elements, and unlike every n-th element they are not
+ * all in one column of a matrix. Types of at most eight bits are counted by value instead and need no sample.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,33 +14,33 @@
 #include "base/sized.h"
 #include "core/byte_histogram.h"
 #include "core/number.h"
-#include "core/sweep.h"
+#include "core/parallel_rows.h"
 #include "core/tensor.h"
 
 #define SAMPLE 4096u
 
 struct tally {
     ckpt_dtype dtype;
-    bool small;         /* counted by value */
-    size_t width, unit; /* bytes of an element; of what is dealt with at once */
-    uint64_t at;        /* elements dealt with */
-    uint64_t cut;       /* elements of a part of a row, whether it is read in parts or not */
-    uint64_t stretch;   /* elements that one of the sample stands for */
-    struct moments m, done; /* of this part, of those before */
+    bool small;              /* counted by value */
+    size_t width, unit;      /* bytes of an element; of the elements that are added at a time */
+    uint64_t position;       /* index of the next element */
+    uint64_t chunk_elements; /* of a chunk of a row, whether it is read in chunks or not */
+    uint64_t stretch;        /* elements per element of the sample */
+    struct moments m, done;  /* of this chunk; of the chunks before */
     struct byte_histogram bytes;
-    uint64_t low, high; /* of 64-bit integers; of signed ones the top bit is turned */
-    unsigned char *rest; /* bytes that do not make a unit yet */
-    size_t held;
-    struct sweep_run *run;
+    uint64_t low, high;     /* of 64-bit integers; of signed ones with the sign bit inverted */
+    unsigned char *pending; /* bytes that are not a whole unit yet */
+    size_t npending;
+    struct parallel_context *run;
     size_t nsample;
     double sample[];
 };
 
 /* ------------------------------------------------------------------- reading */
 
-/* place - the element that stands for stretch J of them: splitmix64 (Steele, Lea
- * and Flood 2014) is where in it. */
-static uint64_t place(const struct tally *t, uint64_t j)
+/* sample_index - the index of the sampled element of stretch J, chosen by splitmix64 (Steele, Lea and Flood
+ * 2014). */
+static uint64_t sample_index(const struct tally *t, uint64_t j)
 {
     uint64_t z = j * 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -51,49 +48,50 @@ static uint64_t place(const struct tally *t, uint64_t j)
     return j * t->stretch + (z ^ z >> 31) % t->stretch;
 }
 
-static void take_sample(struct tally *t, const unsigned char *p, uint64_t n)
+static void add_to_sample(struct tally *t, const unsigned char *p, uint64_t n)
 {
     if (t->stretch == 1) {
         t->nsample += moments_decode(t->dtype, p, (size_t)n, t->sample + t->nsample);
         return;
     }
-    for (uint64_t j = t->at / t->stretch; j * t->stretch < t->at + n; j++) {
-        uint64_t i = place(t, j);
-        if (i >= t->at && i - t->at < n)
-            t->nsample += moments_decode(t->dtype, p + (i - t->at) * t->width, 1, t->sample + t->nsample);
+    for (uint64_t j = t->position / t->stretch; j * t->stretch < t->position + n; j++) {
+        uint64_t i = sample_index(t, j);
+        if (i >= t->position && i - t->position < n)
+            t->nsample += moments_decode(t->dtype, p + (i - t->position) * t->width, 1,
+                                         t->sample + t->nsample);
     }
 }
 
-static void take_wide(struct tally *t, const unsigned char *p, size_t n)
+static void add_int64_extremes(struct tally *t, const unsigned char *p, size_t n)
 {
-    uint64_t turn = t->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
+    uint64_t sign_bit = t->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t x = load_u64le(p + 8 * i) ^ turn;
+        uint64_t x = load_u64le(p + 8 * i) ^ sign_bit;
         t->low = x < t->low ? x : t->low;
         t->high = x > t->high ? x : t->high;
     }
 }
 
-static void end_part(struct tally *t)
+static void end_chunk(struct tally *t)
 {
     moments_merge(&t->done, &t->m);
     t->m = (struct moments){0};
 }
 
-/* take_elements - N of them that do not reach beyond a part. */
-static void take_elements(struct tally *t, const unsigned char *p, size_t n)
+/* add_elements - adds N elements that are in one chunk. */
+static void add_elements(struct tally *t, const unsigned char *p, size_t n)
 {
     moments_add(&t->m, t->dtype, p, n);
     if (number_is_wide(t->dtype))
-        take_wide(t, p, n);
-    take_sample(t, p, n);
-    t->at += n;
-    if (t->at % t->cut == 0)
-        end_part(t);
+        add_int64_extremes(t, p, n);
+    add_to_sample(t, p, n);
+    t->position += n;
+    if (t->position % t->chunk_elements == 0)
+        end_chunk(t);
 }
 
-/* take_whole - N bytes of whole units, or the last ones. */
-static void take_whole(struct tally *t, const unsigned char *p, size_t n)
+/* add_units - adds N bytes, which are whole units or the last bytes of the row. */
+static void add_units(struct tally *t, const unsigned char *p, size_t n)
 {
     const struct dtype_info *d = dtype_info(t->dtype);
     size_t elements = n / d->block_bytes * d->block_elems;
@@ -102,43 +100,43 @@ static void take_whole(struct tally *t, const unsigned char *p, size_t n)
         return;
     }
     while (elements) {
-        uint64_t left = t->cut - t->at % t->cut;
+        uint64_t left = t->chunk_elements - t->position % t->chunk_elements;
         size_t some = elements < left ? elements : (size_t)left;
-        take_elements(t, p, some);
+        add_elements(t, p, some);
         p += some * t->width;
         elements -= some;
     }
 }
 
-static int take(void *user, const void *bytes, size_t n)
+static int add_bytes(void *user, const void *bytes, size_t n)
 {
     struct tally *t = user;
     const unsigned char *p = bytes;
     size_t left = n, some;
-    if (t->held) {
-        some = t->unit - t->held < left ? t->unit - t->held : left;
-        memcpy(t->rest + t->held, p, some);
-        t->held += some;
+    if (t->npending) {
+        some = t->unit - t->npending < left ? t->unit - t->npending : left;
+        memcpy(t->pending + t->npending, p, some);
+        t->npending += some;
         p += some;
         left -= some;
-        if (t->held == t->unit) {
-            take_whole(t, t->rest, t->unit);
-            t->held = 0;
+        if (t->npending == t->unit) {
+            add_units(t, t->pending, t->unit);
+            t->npending = 0;
         }
     }
     some = left - left % t->unit;
     if (some)
-        take_whole(t, p, some);
+        add_units(t, p, some);
     if (left > some) {
-        memcpy(t->rest, p + some, left - some);
-        t->held = left - some;
+        memcpy(t->pending, p + some, left - some);
+        t->npending = left - some;
     }
-    return !sweep_moved(t->run, n);
+    return !parallel_advance(t->run, n);
 }
 
 /* ------------------------------------------------------------------- summing */
 
-/* The bins of ckpt_stats: halves, so that no difference is beyond a double. */
+/* bin_of - the bin of X in ckpt_stats; computed with halves, so that no difference overflows a double. */
 static size_t bin_of(const void *user, double x)
 {
     const ckpt_stats *s = user;
@@ -158,7 +156,7 @@ static void fill_bins(const struct tally *t, ckpt_stats *s)
         s->sampled += s->histogram[i];
 }
 
-static void sum_up(const struct tally *t, ckpt_stats *s)
+static void fill_stats(const struct tally *t, ckpt_stats *s)
 {
     struct moments m = t->small ? byte_histogram_moments(&t->bytes, t->dtype) : t->done;
     double none = (double)NAN;
@@ -170,23 +168,23 @@ static void sum_up(const struct tally *t, ckpt_stats *s)
     s->norm = sqrt(m.squares);
     s->wide = number_is_wide(t->dtype) && m.finite;
     if (s->wide) {
-        uint64_t turn = t->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
-        s->min_bits = t->low ^ turn;
-        s->max_bits = t->high ^ turn;
+        uint64_t sign_bit = t->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
+        s->min_bits = t->low ^ sign_bit;
+        s->max_bits = t->high ^ sign_bit;
     }
     fill_bins(t, s);
 }
 
 /* ---------------------------------------------------------------------- rows */
 
-struct job {
-    const struct sweep_item *items;
+struct stat_job {
+    const struct parallel_item *items;
     ckpt_stats *out; /* that of an item by its tag */
 };
 
-/* begin - a tally of COUNT of the elements of X, from FIRST on. */
-static ckpt_status begin(struct tally **out, const ckpt_tensor *x, uint64_t first, uint64_t count,
-                         struct sweep_run *run, ckpt_error *err)
+/* new_tally - *OUT: a tally for COUNT elements of X from FIRST on. */
+static ckpt_status new_tally(struct tally **out, const ckpt_tensor *x, uint64_t first, uint64_t count,
+                             struct parallel_context *run, ckpt_error *err)
 {
     const struct dtype_info *d = dtype_info((ckpt_dtype)x->dtype);
     bool small = byte_histogram_supports((ckpt_dtype)x->dtype);
@@ -201,100 +199,102 @@ static ckpt_status begin(struct tally **out, const ckpt_tensor *x, uint64_t firs
     t->small = small;
     t->width = d->block_bytes;
     t->unit = small ? d->block_bytes : (size_t)d->block_bytes * MOMENTS_BLOCK;
-    t->at = first;
-    t->cut = sweep_cut(d->block_bytes);
+    t->position = first;
+    t->chunk_elements = parallel_chunk_elements(d->block_bytes);
     t->stretch = stretch;
     t->low = UINT64_MAX;
     t->run = run;
-    t->rest = malloc(x->nbytes < t->unit ? (size_t)x->nbytes + 1 : t->unit);
-    return t->rest ? CKPT_OK : fail_memory(err);
+    t->pending = malloc(x->nbytes < t->unit ? (size_t)x->nbytes + 1 : t->unit);
+    return t->pending ? CKPT_OK : fail_memory(err);
 }
 
-/* finish - what is left of the bytes. */
-static void finish(struct tally *t)
+/* finish_tally - adds the pending bytes and ends the last chunk. */
+static void finish_tally(struct tally *t)
 {
-    if (t->held)
-        take_whole(t, t->rest, t->held);
-    end_part(t);
-    free(t->rest);
-    t->rest = NULL;
+    if (t->npending)
+        add_units(t, t->pending, t->npending);
+    end_chunk(t);
+    free(t->pending);
+    t->pending = NULL;
 }
 
-static ckpt_status stat_item(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
+static ckpt_status stat_item(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
 {
-    const struct job *j = user;
-    const struct sweep_item *x = &j->items[i];
+    const struct stat_job *j = user;
+    const struct parallel_item *x = &j->items[i];
     const ckpt_tensor *row = &x->file->table.rows[x->row].t;
     struct tally *t;
-    ckpt_status st = begin(&t, row, 0, row->elements, run, err);
+    ckpt_status st = new_tally(&t, row, 0, row->elements, run, err);
     if (st == CKPT_OK)
-        st = ckpt_tensor_stream(x->file, x->row, take, t, err);
+        st = ckpt_tensor_stream(x->file, x->row, add_bytes, t, err);
     if (st == CKPT_OK) {
-        finish(t);
-        sum_up(t, &j->out[x->tag]);
+        finish_tally(t);
+        fill_stats(t, &j->out[x->tag]);
     }
     if (t)
-        free(t->rest);
+        free(t->pending);
     free(t);
     return st;
 }
 
-static ckpt_status stat_part(void *user, size_t i, struct sweep_part *p, struct sweep_run *run,
-                             ckpt_error *err)
+static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *p, struct parallel_context *run,
+                              ckpt_error *err)
 {
-    const struct job *j = user;
-    const struct sweep_item *x = &j->items[i];
+    const struct stat_job *j = user;
+    const struct parallel_item *x = &j->items[i];
     struct tally *t;
-    ckpt_status st = begin(&t, &x->file->table.rows[x->row].t, p->first, p->count, run, err);
+    ckpt_status st = new_tally(&t, &x->file->table.rows[x->row].t, p->first, p->count, run, err);
     p->out = t;
     if (st == CKPT_OK)
-        st = tensor_read_part(x->file, x->row, p->first, p->count, &p->crc[0], take, t, err);
+        st = tensor_read_part(x->file, x->row, p->first, p->count, &p->crc[0], add_bytes, t, err);
     if (st == CKPT_OK) {
-        finish(t);
+        finish_tally(t);
     } else if (t) {
-        free(t->rest);
-        t->rest = NULL;
+        free(t->pending);
+        t->pending = NULL;
     }
     return st;
 }
 
-/* add - T becomes what it and PART, which is behind it, have together. */
-static void add(struct tally *t, const struct tally *part)
+/* merge_tally - adds the tally of the next chunk to T. */
+static void merge_tally(struct tally *t, const struct tally *next)
 {
-    moments_merge(&t->done, &part->done);
-    byte_histogram_merge(&t->bytes, &part->bytes);
-    t->low = part->low < t->low ? part->low : t->low;
-    t->high = part->high > t->high ? part->high : t->high;
-    for (size_t i = 0; i < part->nsample; i++)
-        t->sample[t->nsample++] = part->sample[i];
+    moments_merge(&t->done, &next->done);
+    byte_histogram_merge(&t->bytes, &next->bytes);
+    t->low = next->low < t->low ? next->low : t->low;
+    t->high = next->high > t->high ? next->high : t->high;
+    for (size_t i = 0; i < next->nsample; i++)
+        t->sample[t->nsample++] = next->sample[i];
 }
 
-static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *parts, size_t n, ckpt_error *err)
+static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parallel_chunk *chunks, size_t n,
+                                       ckpt_error *err)
 {
-    const struct job *j = user;
-    const struct sweep_item *x = &j->items[i];
+    const struct stat_job *j = user;
+    const struct parallel_item *x = &j->items[i];
     const ckpt_tensor *row = &x->file->table.rows[x->row].t;
     struct tally *t;
-    ckpt_status st = sweep_check(x, parts, n, err);
+    ckpt_status st = parallel_check_crc(x, chunks, n, err);
     if (st != CKPT_OK)
         return tensor_failed(x->file, x->row, st, err);
-    st = begin(&t, row, 0, row->elements, NULL, err);
+    st = new_tally(&t, row, 0, row->elements, NULL, err);
     for (size_t k = 0; st == CKPT_OK && k < n; k++)
-        add(t, parts[k].out);
+        merge_tally(t, chunks[k].out);
     if (st == CKPT_OK)
-        sum_up(t, &j->out[x->tag]);
+        fill_stats(t, &j->out[x->tag]);
     if (t)
-        free(t->rest);
+        free(t->pending);
     free(t);
     return st;
 }
 
 static bool has_numbers(const ckpt_tensor *t) { return t->has_data && number_lanes((ckpt_dtype)t->dtype); }
 
-/* list_items - the rows to read: of those that show the very same bytes only the
- * first asked for, whose place FIRST gets, by row. */
-static ckpt_status list_items(ckpt_file *f, const uint32_t *rows, size_t n, struct sweep_item *items,
-                              uint32_t *first, size_t *nitems, ckpt_error *err)
+/* list_rows_to_read - ITEMS: the rows to read, aliases of the same bytes once. FIRST: by row, the index in
+ * ROWS of the one that is read. */
+static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t n,
+                                     struct parallel_item *items, uint32_t *first, size_t *nitems,
+                                     ckpt_error *err)
 {
     *nitems = 0;
     for (size_t i = 0; i < n; i++) {
@@ -305,21 +305,25 @@ static ckpt_status list_items(ckpt_file *f, const uint32_t *rows, size_t n, stru
         if (!has_numbers(t) || first[same] != UINT32_MAX)
             continue;
         first[same] = (uint32_t)i;
-        items[(*nitems)++] = (struct sweep_item){.file = f, .row = rows[i], .tag = (uint32_t)i};
+        items[(*nitems)++] = (struct parallel_item){.file = f, .row = rows[i], .tag = (uint32_t)i};
     }
     return CKPT_OK;
 }
 
 static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const ckpt_work *how,
-                             struct sweep_item *items, uint32_t *first, ckpt_stats *out, ckpt_error *err)
+                             struct parallel_item *items, uint32_t *first, ckpt_stats *out, ckpt_error *err)
 {
-    struct job j = {items, out};
-    struct sweep s = {.items = items, .work = stat_item, .part = stat_part, .join = join_parts, .user = &j};
-    CKPT_TRY(list_items(f, rows, n, items, first, &s.n, err));
+    struct stat_job j = {items, out};
+    struct parallel_job s = {.items = items,
+                             .process = stat_item,
+                             .process_chunk = stat_chunk,
+                             .join_chunks = merge_chunk_tallies,
+                             .user = &j};
+    CKPT_TRY(list_rows_to_read(f, rows, n, items, first, &s.n, err));
     s.threads = how->threads;
     s.progress = how->progress;
     s.progress_user = how->user;
-    CKPT_TRY(sweep_run(&s, err));
+    CKPT_TRY(parallel_run(&s, err));
     for (size_t i = 0; i < n; i++) {
         const ckpt_tensor *t = &f->table.rows[rows[i]].t;
         uint32_t same = t->alias_of == CKPT_NO_TENSOR ? rows[i] : t->alias_of;
@@ -329,7 +333,8 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
     return CKPT_OK;
 }
 
-/* give_stats - N of LIST into the caller's OUT, which are as far apart as its program has them. */
+/* give_stats - copies N items of LIST to the caller's array OUT, whose items have the size that its program
+ * was built with. */
 static void give_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
 {
     uint32_t stride = n ? sized_of(out) : 0;
@@ -349,7 +354,7 @@ ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const
     CKPT_TRY(sized_take(how, &w, sizeof w, err));
     if (nrows >= UINT32_MAX)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%zu rows are asked for", nrows);
-    struct sweep_item *items = calloc(nrows + 1, sizeof *items);
+    struct parallel_item *items = calloc(nrows + 1, sizeof *items);
     ckpt_stats *own = calloc(nrows + 1, sizeof *own);
     uint32_t *first = malloc((file->table.nrows + 1) * sizeof *first);
     for (size_t i = 0; first && i < file->table.nrows; i++)

@@ -1,7 +1,8 @@
 /*
- * value_equal.c - see value_equal.h. Two graphs, with loops or without, are held against each other as two
- * automata are (Hopcroft and Karp 1971): nodes that must be equal are joined in one class, and a pair that is
- * in one class already is not entered again. Each join makes one class fewer, so there are fewer than nodes.
+ * value_equal.c - are two nodes the same value in Python? Graphs, with or without loops, are compared by the
+ * algorithm for the equivalence of automata of Hopcroft and Karp (1971): nodes that must be equal are put
+ * into one class, and a pair that is in one class already is not compared again. Each union leaves one class
+ * fewer, so there are fewer unions than nodes.
  */
 #include "op/value_equal.h"
 
@@ -13,12 +14,12 @@
 #include "core/view.h"
 
 #define MAX_WORK (UINT64_C(1) << 26) /* pairs of nodes */
-#define KEY_TEXT 160u                /* bytes by which keys are sorted that are no single values */
+#define KEY_TEXT 160u /* bytes of text by which keys are sorted that are neither text nor int */
 
 enum form { NOTHING, TRUTH, INTEGER, REAL, TEXT, BYTES, BYTEARRAY, NAME, STORED, OBJECT };
 
-/* latin1_argument - the text of the only argument of CALL V, or of its first where the second names latin1,
- * as Python 2 has it; NULL: there is none. */
+/* latin1_argument - the text argument of the call V, made by itself or, in Python 2, with a second argument
+ * "latin1"; NULL: there is none. */
 static const ckpt_value *latin1_argument(const ckpt_value *v)
 {
     ckpt_str codec;
@@ -29,13 +30,13 @@ static const ckpt_value *latin1_argument(const ckpt_value *v)
     return text && (text->type == CKPT_V_STR || text->type == CKPT_V_STR8) ? text : NULL;
 }
 
-/* Bytes, or text, in one of the forms that pickles have for them. */
+/* Bytes or text, in any of the forms that they have in pickles. */
 struct octets {
-    const ckpt_value *stored; /* the node that holds them; NULL: there are none */
-    bool latin1;              /* each code point of it stands for one byte */
+    const ckpt_value *stored; /* the node with the bytes; NULL: empty */
+    bool latin1;              /* it is text, each code point of which is one byte */
 };
 
-/* called_octets - those that CALL V makes; false: it makes something else. */
+/* called_octets - *OUT: the bytes that the call V makes; false: it makes something else. */
 static bool called_octets(const ckpt_value *v, struct octets *out)
 {
     const ckpt_value *made = v->u.call.callable, *arg = value_arg(v, 0);
@@ -78,7 +79,7 @@ static enum form form_of(const ckpt_value *v)
 
 /* ------------------------------------------------------------ single values */
 
-/* little_endian - an integer's bytes without those that only repeat its sign. */
+/* little_endian - the bytes of the int V without those that only repeat its sign. */
 static ckpt_str little_endian(const ckpt_value *v, char small[8])
 {
     for (unsigned i = 0; v->type == CKPT_V_INT && i < 8; i++)
@@ -101,12 +102,12 @@ static bool same_integer(const ckpt_value *a, const ckpt_value *b)
 
 static bool same_real(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
-/* The bytes of one side, read in pieces. */
+/* Reads the bytes of one of the two nodes in pieces. */
 struct octet_reader {
     struct octets of;
-    uint64_t off, size; /* in what is stored: how much of it was read, and all */
-    size_t pos, n;      /* what of the buffer is not compared yet */
-    bool malformed;     /* a code point stands for no byte */
+    uint64_t off, size; /* of the stored bytes: how many were read, and all */
+    size_t pos, n;      /* buf[pos..n) is not compared yet */
+    bool malformed;     /* a code point is above U+00FF */
     char buf[4096];
 };
 
@@ -128,8 +129,8 @@ static ckpt_status read_stored(const ckpt_value *v, uint64_t off, void *out, siz
     return CKPT_OK;
 }
 
-/* decode_latin1 - the N bytes of text in R's buffer become the bytes that they stand for; how many bytes of
- * text these were: all but a last code point that may be cut. */
+/* decode_latin1 - decodes the N bytes of text in R's buffer in place; returns how many bytes of text it used:
+ * all except for a last code point that is incomplete. */
 static size_t decode_latin1(struct octet_reader *r, size_t n)
 {
     size_t pos = 0;
@@ -142,7 +143,7 @@ static size_t decode_latin1(struct octet_reader *r, size_t n)
     return pos;
 }
 
-/* octets_fill - R's buffer is not empty, unless all was read. */
+/* octets_fill - reads on if the buffer of R is empty and not all was read. */
 static ckpt_status octets_fill(struct octet_reader *r, ckpt_error *err)
 {
     uint64_t left = r->size - r->off;
@@ -156,12 +157,12 @@ static ckpt_status octets_fill(struct octet_reader *r, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status same_bytes(const ckpt_value *a, const ckpt_value *b, bool *same, ckpt_error *err)
+static ckpt_status compare_octets(const ckpt_value *a, const ckpt_value *b, bool *same, ckpt_error *err)
 {
     struct octet_reader in_a, in_b;
     octets_open(&in_a, a);
     octets_open(&in_b, b);
-    if (in_a.of.latin1 && in_b.of.latin1) /* one text, then, or another */
+    if (in_a.of.latin1 && in_b.of.latin1) /* compare them as texts */
         in_a.of.latin1 = in_b.of.latin1 = false;
     *same = in_a.size == in_b.size || in_a.of.latin1 || in_b.of.latin1;
     while (*same) {
@@ -178,7 +179,7 @@ static ckpt_status same_bytes(const ckpt_value *a, const ckpt_value *b, bool *sa
     return CKPT_OK;
 }
 
-/* module_of - under the name that Python 3 has for it. */
+/* module_of - the module of GLOBAL by its name in Python 3. */
 static ckpt_str module_of(const ckpt_value *global)
 {
     ckpt_str module = value_module(global);
@@ -187,14 +188,14 @@ static ckpt_str module_of(const ckpt_value *global)
     return str_is(module, "copy_reg") ? STR_LIT("copyreg") : module;
 }
 
-static bool same_name(const ckpt_value *a, const ckpt_value *b)
+static bool is_same_global(const ckpt_value *a, const ckpt_value *b)
 {
     return str_eq(module_of(a), module_of(b)) && str_eq(value_name(a), value_name(b));
 }
 
 /* ------------------------------------------------------------------ classes */
 
-static ckpt_status number_of(struct value_equal *e, const ckpt_value *v, uint32_t *out, ckpt_error *err)
+static ckpt_status node_number(struct value_equal *e, const ckpt_value *v, uint32_t *out, ckpt_error *err)
 {
     if (!e->numbers && !(e->numbers = map_new(0)))
         return fail_memory(err);
@@ -214,22 +215,22 @@ static ckpt_status number_of(struct value_equal *e, const ckpt_value *v, uint32_
     return map_put_num(e->numbers, map_ptr(v), *out, NULL) ? CKPT_OK : fail_memory(err);
 }
 
-static uint32_t top_of(struct value_equal *e, uint32_t i)
+static uint32_t find_class_root(struct value_equal *e, uint32_t i)
 {
     for (; e->parent[i] != i; i = e->parent[i])
         e->parent[i] = e->parent[e->parent[i]];
     return i;
 }
 
-/* join - A and B are in one class from here on; *NEW: they were not. */
-static ckpt_status join(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *new,
-                        ckpt_error *err)
+/* unite_classes - puts A and B into one class; *NEW: they were in different ones. */
+static ckpt_status unite_classes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *new,
+                                 ckpt_error *err)
 {
     uint32_t i, j;
-    CKPT_TRY(number_of(e, a, &i, err));
-    CKPT_TRY(number_of(e, b, &j, err));
-    i = top_of(e, i);
-    j = top_of(e, j);
+    CKPT_TRY(node_number(e, a, &i, err));
+    CKPT_TRY(node_number(e, b, &j, err));
+    i = find_class_root(e, i);
+    j = find_class_root(e, j);
     e->parent[j] = i;
     *new = i != j;
     return CKPT_OK;
@@ -237,28 +238,29 @@ static ckpt_status join(struct value_equal *e, const ckpt_value *a, const ckpt_v
 
 /* ---------------------------------------------------------------- work list */
 
-static ckpt_status push(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, ckpt_error *err)
+static ckpt_status push_nodes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
+                              ckpt_error *err)
 {
     if (e->n == e->cap) {
         size_t cap = e->cap ? e->cap * 2 : 64;
-        struct value_two *grown = realloc(e->waiting, cap * sizeof *grown); /* bounded: as in number_of */
+        struct node_pair *grown = realloc(e->waiting, cap * sizeof *grown); /* bounded: as in number_of */
         if (!grown)
             return fail_memory(err);
         e->waiting = grown;
         e->cap = cap;
     }
-    e->waiting[e->n++] = (struct value_two){a, b};
+    e->waiting[e->n++] = (struct node_pair){a, b};
     return CKPT_OK;
 }
 
-/* push_both - what either of two may lack. */
-static ckpt_status push_both(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
-                             ckpt_error *err)
+/* push_optional - push_pair, unless both are NULL; *SAME becomes false if only one is. */
+static ckpt_status push_optional(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                                 ckpt_error *err)
 {
     if (!a || !b)
         *same = *same && a == b;
     else
-        CKPT_TRY(push(e, a, b, err));
+        CKPT_TRY(push_nodes(e, a, b, err));
     return CKPT_OK;
 }
 
@@ -267,18 +269,18 @@ static ckpt_status push_ordered(struct value_equal *e, const struct view *a, con
 {
     const ckpt_value *key, *in_a, *in_b;
     for (size_t i = 0; view_item(a, i, &key, &in_a) && view_item(b, i, &key, &in_b); i++)
-        CKPT_TRY(push(e, in_a, in_b, err));
+        CKPT_TRY(push_nodes(e, in_a, in_b, err));
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------ contents in any order */
 
-struct child {
+struct keyed_child {
     const ckpt_value *key, *val; /* NULL in a set */
     size_t index;
 };
 
-static int by_text(const ckpt_value *a, const ckpt_value *b)
+static int compare_key_text(const ckpt_value *a, const ckpt_value *b)
 {
     char in_a[KEY_TEXT], in_b[KEY_TEXT];
     (void)ckpt_value_text(a, 16, in_a, sizeof in_a);
@@ -286,18 +288,18 @@ static int by_text(const ckpt_value *a, const ckpt_value *b)
     return strcmp(in_a, in_b);
 }
 
-/* group_of - keys of one group have one order. */
-static int group_of(const ckpt_value *key)
+/* order_group - keys are sorted by group first, then inside of it. */
+static int order_group(const ckpt_value *key)
 {
     ckpt_str text;
     int64_t i;
     return value_text(key, &text) ? -2 : value_integer(key, &i) ? -1 : (int)form_of(key);
 }
 
-static int by_key(const void *x, const void *y)
+static int compare_child_keys(const void *x, const void *y)
 {
-    const struct child *a = x, *b = y;
-    int in_a = group_of(a->key), in_b = group_of(b->key), c = in_a - in_b;
+    const struct keyed_child *a = x, *b = y;
+    int in_a = order_group(a->key), in_b = order_group(b->key), c = in_a - in_b;
     ckpt_str text_a, text_b;
     int64_t i, j;
     if (c == 0 && value_text(a->key, &text_a) && value_text(b->key, &text_b))
@@ -305,13 +307,13 @@ static int by_key(const void *x, const void *y)
     else if (c == 0 && value_integer(a->key, &i) && value_integer(b->key, &j))
         c = (i > j) - (i < j);
     else if (c == 0)
-        c = by_text(a->key, b->key);
+        c = compare_key_text(a->key, b->key);
     return c ? c : (a->index > b->index) - (a->index < b->index);
 }
 
-static struct child *children_of(const struct view *view)
+static struct keyed_child *sort_children(const struct view *view)
 {
-    struct child *list = calloc(view->n + 1, sizeof *list);
+    struct keyed_child *list = calloc(view->n + 1, sizeof *list);
     for (size_t i = 0; list && i < view->n && view_item(view, i, &list[i].key, &list[i].val); i++) {
         list[i].index = i;
         if (view->kind == VIEW_ITEMS)
@@ -320,19 +322,19 @@ static struct child *children_of(const struct view *view)
             list[i].val = NULL;
     }
     if (list)
-        qsort(list, view->n, sizeof *list, by_key);
+        qsort(list, view->n, sizeof *list, compare_child_keys);
     return list;
 }
 
 static ckpt_status push_unordered(struct value_equal *e, const struct view *a, const struct view *b,
                                   ckpt_error *err)
 {
-    struct child *in_a = children_of(a), *in_b = children_of(b);
+    struct keyed_child *in_a = sort_children(a), *in_b = sort_children(b);
     ckpt_status st = in_a && in_b ? CKPT_OK : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < a->n; i++) {
-        st = push(e, in_a[i].key, in_b[i].key, err);
+        st = push_nodes(e, in_a[i].key, in_b[i].key, err);
         if (st == CKPT_OK && in_a[i].val)
-            st = push(e, in_a[i].val, in_b[i].val, err);
+            st = push_nodes(e, in_a[i].val, in_b[i].val, err);
     }
     free(in_a);
     free(in_b);
@@ -348,8 +350,9 @@ static bool is_set(const ckpt_value *v)
            is_builtin(k, "frozenset");
 }
 
-/* given_contents - are the arguments of V, whose class copies them, what its view shows? */
-static bool given_contents(const ckpt_value *v)
+/* arguments_are_contents - are the arguments of V its contents, as of dict(…), which the view of V already
+ * has? */
+static bool arguments_are_contents(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v);
     return is_reconstructor(v) || is_set(v) || value_is_global(k, "collections", "OrderedDict") ||
@@ -357,39 +360,41 @@ static bool given_contents(const ckpt_value *v)
            is_builtin(k, "tuple");
 }
 
-/* calls - what makes two objects, as far as their views do not show it. */
-static ckpt_status calls(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool attributes,
-                         bool *same, ckpt_error *err)
+/* push_call_parts - pushes the classes, arguments and attributes of two calls, as far as their views do not
+ * have them. */
+static ckpt_status push_call_parts(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
+                                   bool attributes, bool *same, ckpt_error *err)
 {
-    CKPT_TRY(push_both(e, view_class(a), view_class(b), same, err));
-    CKPT_TRY(push_both(e, value_more_of(a)->kwargs, value_more_of(b)->kwargs, same, err));
-    if (!given_contents(a) && !given_contents(b)) {
+    CKPT_TRY(push_optional(e, view_class(a), view_class(b), same, err));
+    CKPT_TRY(push_optional(e, value_more_of(a)->kwargs, value_more_of(b)->kwargs, same, err));
+    if (!arguments_are_contents(a) && !arguments_are_contents(b)) {
         struct view in_a = view_arguments(a), in_b = view_arguments(b);
         *same = *same && in_a.n == in_b.n;
         CKPT_TRY(push_ordered(e, &in_a, &in_b, err));
     }
-    return attributes ? push_both(e, value_state(a), value_state(b), same, err) : CKPT_OK;
+    return attributes ? push_optional(e, value_state(a), value_state(b), same, err) : CKPT_OK;
 }
 
-static ckpt_status objects(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
-                           ckpt_error *err)
+static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
+                                   bool *same, ckpt_error *err)
 {
     char type_a[256], type_b[256];
     bool new, outermost = !e->nparents, both_calls = a->type == CKPT_V_CALL && b->type == CKPT_V_CALL;
-    CKPT_TRY(join(e, a, b, &new, err));
+    CKPT_TRY(unite_classes(e, a, b, &new, err));
     if (!new)
         return CKPT_OK;
     struct view in_a = view_of(a), in_b = view_of(b);
     (void)ckpt_value_type_name(a, type_a, sizeof type_a);
     (void)ckpt_value_type_name(b, type_b, sizeof type_b);
-    bool shown = in_a.kind == VIEW_ATTRS && outermost && e->no_attributes; /* as values of their own */
+    bool shown = in_a.kind == VIEW_ATTRS && outermost &&
+                 e->no_attributes; /* attributes are compared as values of their own */
     *same = strcmp(type_a, type_b) == 0 && in_a.kind == in_b.kind && (shown || in_a.n == in_b.n);
     if (!*same)
         return CKPT_OK;
     if (both_calls) {
         bool metadata = value_is_global(view_class(a), "collections", "OrderedDict"); /* about keys */
         bool attributes = in_a.kind != VIEW_ATTRS && !metadata && !(outermost && e->no_attributes);
-        CKPT_TRY(calls(e, a, b, attributes, same, err));
+        CKPT_TRY(push_call_parts(e, a, b, attributes, same, err));
     }
     if (shown)
         return CKPT_OK;
@@ -398,33 +403,35 @@ static ckpt_status objects(struct value_equal *e, const ckpt_value *a, const ckp
     return push_unordered(e, &in_a, &in_b, err);
 }
 
-/* storages - ('storage', type, key, location, size): what key and device are does not matter. */
-static ckpt_status storages(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
-                            ckpt_error *err)
+/* compare_storages - compares persistent ids: of ('storage', type, key, location, size), key and location do
+ * not matter. */
+static ckpt_status compare_storages(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
+                                    bool *same, ckpt_error *err)
 {
     const ckpt_value *in_a = a->u.pid, *in_b = b->u.pid;
     ckpt_str what;
     bool storage = value_text(value_item(in_a, 0), &what) && str_is(what, "storage");
     *same = value_is_sequence(in_a) == value_is_sequence(in_b) && value_count(in_a) == value_count(in_b);
     if (!*same || !storage)
-        return *same ? push(e, in_a, in_b, err) : CKPT_OK;
-    CKPT_TRY(push_both(e, value_item(in_a, 0), value_item(in_b, 0), same, err));
-    CKPT_TRY(push_both(e, value_item(in_a, 1), value_item(in_b, 1), same, err));
-    return push_both(e, value_item(in_a, 4), value_item(in_b, 4), same, err);
+        return *same ? push_nodes(e, in_a, in_b, err) : CKPT_OK;
+    CKPT_TRY(push_optional(e, value_item(in_a, 0), value_item(in_b, 0), same, err));
+    CKPT_TRY(push_optional(e, value_item(in_a, 1), value_item(in_b, 1), same, err));
+    return push_optional(e, value_item(in_a, 4), value_item(in_b, 4), same, err);
 }
 
-/* meant - the class that a legacy file names together with its source, which torch loads as that class. */
-static const ckpt_value *meant(const ckpt_value *v)
+/* resolve_source_class - the class of a persistent id of the legacy format that has it with its source; else
+ * V. */
+static const ckpt_value *resolve_source_class(const ckpt_value *v)
 {
     const ckpt_value *class = v->type == CKPT_V_PERSID ? value_source_class(v->u.pid) : NULL;
     return class ? class : v;
 }
 
-static ckpt_status step(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
-                        ckpt_error *err)
+static ckpt_status compare_nodes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                                 ckpt_error *err)
 {
-    a = meant(a);
-    b = meant(b);
+    a = resolve_source_class(a);
+    b = resolve_source_class(b);
     enum form form = form_of(a);
     bool row_a = a->row != CKPT_NO_TENSOR || a->type == CKPT_V_TENSOR,
          row_b = b->row != CKPT_NO_TENSOR || b->type == CKPT_V_TENSOR;
@@ -438,27 +445,27 @@ static ckpt_status step(struct value_equal *e, const ckpt_value *a, const ckpt_v
     case REAL: *same = same_real(a->u.f, b->u.f); return CKPT_OK;
     case TEXT:
     case BYTES:
-    case BYTEARRAY: return same_bytes(a, b, same, err);
-    case NAME: *same = same_name(a, b); return CKPT_OK;
-    case STORED: return storages(e, a, b, same, err);
-    default: return objects(e, a, b, same, err);
+    case BYTEARRAY: return compare_octets(a, b, same, err);
+    case NAME: *same = is_same_global(a, b); return CKPT_OK;
+    case STORED: return compare_storages(e, a, b, same, err);
+    default: return compare_objects(e, a, b, same, err);
     }
 }
 
-/* compare_waiting - all pairs that were pushed, and what is in them. */
+/* compare_waiting - compares all pairs that were pushed, and those below them. */
 static ckpt_status compare_waiting(struct value_equal *e, bool *same, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
     e->nparents = 0;
     while (st == CKPT_OK && *same && e->n) {
-        struct value_two next = e->waiting[--e->n];
+        struct node_pair next = e->waiting[--e->n];
         if (++e->work > MAX_WORK)
             st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "comparing values takes {more} than {=%llu} steps",
                       (unsigned long long)MAX_WORK);
         else
-            st = step(e, next.a, next.b, same, err);
+            st = compare_nodes(e, next.a, next.b, same, err);
     }
-    map_free(e->numbers); /* numbers of other nodes */
+    map_free(e->numbers); /* the next comparison has other nodes */
     e->numbers = NULL;
     return st;
 }
@@ -468,22 +475,22 @@ ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_v
 {
     *same = true;
     e->n = 0;
-    CKPT_TRY(push_both(e, a, b, same, err));
+    CKPT_TRY(push_optional(e, a, b, same, err));
     return compare_waiting(e, same, err);
 }
 
-/* push_dtypes - what counts of two dtypes: their code and their state, not how they were asked for. */
+/* push_dtypes - pushes code and state of two numpy dtypes, which are all that matters of them. */
 static ckpt_status push_dtypes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                                ckpt_error *err)
 {
     struct numpy_dtype unused;
     if (!numpy_dtype_of(a, &unused) || !numpy_dtype_of(b, &unused))
-        return push_both(e, a, b, same, err);
-    CKPT_TRY(push_both(e, value_arg(a, 0), value_arg(b, 0), same, err));
-    return push_both(e, value_state(a), value_state(b), same, err);
+        return push_optional(e, a, b, same, err);
+    CKPT_TRY(push_optional(e, value_arg(a, 0), value_arg(b, 0), same, err));
+    return push_optional(e, value_state(a), value_state(b), same, err);
 }
 
-/* is_bytes - of either kind: protocol 5 has a bytearray where the array may be written to. */
+/* is_bytes - is V bytes or a bytearray? Protocol 5 has the latter for writable arrays. */
 static bool is_bytes(const ckpt_value *v)
 {
     enum form form = v ? form_of(v) : OBJECT;
@@ -502,10 +509,10 @@ ckpt_status array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_v
     *same = in_a.fortran == in_b.fortran || value_count(in_a.shape) < 2;
     CKPT_TRY(push_dtypes(e, in_a.dtype, in_b.dtype, same, err));
     if (!is_bytes(in_a.data) || !is_bytes(in_b.data))
-        CKPT_TRY(push_both(e, in_a.data, in_b.data, same, err));
+        CKPT_TRY(push_optional(e, in_a.data, in_b.data, same, err));
     CKPT_TRY(compare_waiting(e, same, err));
     if (*same && is_bytes(in_a.data) && is_bytes(in_b.data))
-        return same_bytes(in_a.data, in_b.data, same, err);
+        return compare_octets(in_a.data, in_b.data, same, err);
     return CKPT_OK;
 }
 

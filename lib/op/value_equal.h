@@ -1,22 +1,22 @@
-/* value_equal.h - are two nodes the same value? By meaning, whatever graph each of them is in. */
+/* value_equal.h - are two nodes, of the same graph or of different ones, the same value in Python? */
 #ifndef OP_VALUE_EQUAL_H
 #define OP_VALUE_EQUAL_H
 
 #include "base/map.h"
 #include "core/value.h"
 
-struct value_two {
+struct node_pair {
     const ckpt_value *a, *b;
 };
 
-/* What one comparison has to do yet and has done; zeroed at first, used again for others. */
+/* The state of a comparison; zeroed before the first one, and reused for others. */
 struct value_equal {
-    struct value_two *waiting;
+    struct node_pair *waiting;
     size_t n, cap;
     map *numbers;     /* node -> its index in parent */
-    uint32_t *parent; /* nodes that are taken for equal form a tree; a root is its own parent */
+    uint32_t *parent; /* union-find: nodes assumed equal form a tree; a root is its own parent */
     size_t nparents, cap_parents;
-    uint64_t work;    /* of all comparisons */
+    uint64_t work;      /* of all comparisons */
     bool no_attributes; /* of the two outermost objects */
 };
 

@@ -1,7 +1,7 @@
 /*
- * verify.c - the data of a file: tensors that are to be finite or held against a
- * manifest are read first, each once, and what they cover of records with a CRC-32 is
- * checked on the way. Then all other records are read.
+ * verify.c - `ckpt verify`: checks the data of a file. Tensors that have to be finite or are compared with a
+ * manifest are read first, each once, and the CRC-32 of the records that they cover is checked at the same
+ * time. Then all other records are read.
  */
 #include "op/verify.h"
 
@@ -12,34 +12,34 @@
 #include "base/crc32.h"
 #include "core/finite.h"
 #include "core/stream.h"
-#include "core/sweep.h"
+#include "core/parallel_rows.h"
 #include "io/pool.h"
 #include "op/digest.h"
 
-/* What came of one tensor. */
-struct seen {
+/* The result of reading one tensor. */
+struct row_result {
     struct finite finite;
-    ckpt_error *fault; /* it could not be read to its end; freed when told */
+    ckpt_error *fault; /* it could not be read to its end; NULL: it could */
 };
 
-struct job {
+struct verify_job {
     struct check *c;
     ckpt_file *f;
-    struct sweep_item *items;
-    struct seen *seen; /* by item */
+    struct parallel_item *items;
+    struct row_result *results; /* by item */
     size_t n;
     uint8_t *digests; /* by row, or NULL */
     ckpt_algorithm alg;
     struct manifest_text manifest;
     bool *bad_crc; /* by storage */
     ckpt_error *err;
-    ckpt_status status;     /* of telling */
-    uint64_t before, total; /* of the progress: bytes of tensors, and all */
+    ckpt_status status;     /* of reporting */
+    uint64_t before, total; /* for progress: bytes of tensors; all bytes */
 };
 
-static int progress(void *user, uint64_t done, uint64_t total)
+static int report_verify_progress(void *user, uint64_t done, uint64_t total)
 {
-    const struct job *j = user;
+    const struct verify_job *j = user;
     const ckpt_work *how = j->c->opts->how;
     (void)total;
     /* bounded: a part of total, which was added up without overflow */
@@ -58,8 +58,9 @@ static void note_crc(void *user, const char *fmt, ...)
     ((struct crc_note *)user)->bad = true;
 }
 
-static ckpt_status take(struct job *j, struct seen *s, struct hash *h, ckpt_dtype dt, stream *in,
-                        struct sweep_run *run, ckpt_error *err)
+static ckpt_status read_tensor_stream(struct verify_job *j, struct row_result *s, struct hash *h,
+                                      ckpt_dtype dt, stream *in, struct parallel_context *run,
+                                      ckpt_error *err)
 {
     bool look = j->c->opts->finite && finite_applies_to(dt);
     unsigned char *chunk = malloc(STREAM_CHUNK);
@@ -72,14 +73,14 @@ static ckpt_status take(struct job *j, struct seen *s, struct hash *h, ckpt_dtyp
             hash_put(h, chunk, got);
         if (look)
             finite_add(&s->finite, dt, chunk, got);
-        if (!sweep_moved(run, got))
+        if (!parallel_advance(run, got))
             st = CKPT_ECANCELLED;
     }
     free(chunk);
     return st;
 }
 
-static ckpt_status read_row(struct job *j, size_t i, struct sweep_run *run, ckpt_error *err)
+static ckpt_status read_row(struct verify_job *j, size_t i, struct parallel_context *run, ckpt_error *err)
 {
     uint32_t row = j->items[i].row;
     const ckpt_tensor *t = &j->f->table.rows[row].t;
@@ -91,7 +92,7 @@ static ckpt_status read_row(struct job *j, size_t i, struct sweep_run *run, ckpt
     if (st == CKPT_OK && j->digests)
         st = hash_begin(&h, j->alg, err);
     if (st == CKPT_OK) {
-        st = take(j, &j->seen[i], &h, (ckpt_dtype)t->dtype, in, run, err);
+        st = read_tensor_stream(j, &j->results[i], &h, (ckpt_dtype)t->dtype, in, run, err);
         if (j->digests)
             st = hash_end(&h, st, j->digests + (size_t)row * CKPT_DIGEST_MAX, err);
     }
@@ -101,20 +102,20 @@ static ckpt_status read_row(struct job *j, size_t i, struct sweep_run *run, ckpt
     return st;
 }
 
-/* work - a tensor that breaks off is a finding; that the disk does is not. */
-static ckpt_status work(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
+/* verify_row - reads row I; a fault of the file is a finding, a failure of the disk is not. */
+static ckpt_status verify_row(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
 {
-    struct job *j = user;
+    struct verify_job *j = user;
     ckpt_status st = read_row(j, i, run, err);
-    if (!check_is_fault(st) || !(j->seen[i].fault = malloc(sizeof *err)))
+    if (!check_is_fault(st) || !(j->results[i].fault = malloc(sizeof *err)))
         return st;
-    *j->seen[i].fault = *err;
-    fail_where(j->seen[i].fault, "%.*s", STR_ARG(j->f->table.rows[j->items[i].row].t.name));
+    *j->results[i].fault = *err;
+    fail_where(j->results[i].fault, "%.*s", STR_ARG(j->f->table.rows[j->items[i].row].t.name));
     return CKPT_OK;
 }
 
-/* first_index - "[0, 17]" of the element that is number N of T. */
-static void first_index(const ckpt_tensor *t, uint64_t n, buf *out)
+/* put_index - appends the index of element N of T as "0, 17". */
+static void put_index(const ckpt_tensor *t, uint64_t n, buf *out)
 {
     uint64_t index[16];
     uint32_t nd = t->ndim < 16 ? t->ndim : 16;
@@ -127,51 +128,51 @@ static void first_index(const ckpt_tensor *t, uint64_t n, buf *out)
     buf_byte(out, 0);
 }
 
-static ckpt_status not_finite(struct job *j, const ckpt_tensor *t, const struct finite *x)
+static ckpt_status report_not_finite(struct verify_job *j, const ckpt_tensor *t, const struct finite *x)
 {
     ckpt_error e = {0};
     ckpt_finding f = {.error = &e, .nan = x->nan, .inf = x->inf, .elements = t->elements};
     buf at;
     buf_init(&at, 4096);
-    first_index(t, x->first_index, &at);
+    put_index(t, x->first_index, &at);
     (void)fail(&e, CKPT_EFORMAT, t->file_offset,
                "%llu NaN and %llu Inf among %llu elements of %s; the first at [%s]",
                (unsigned long long)x->nan, (unsigned long long)x->inf, (unsigned long long)t->elements,
-               ckpt_dtype_name((ckpt_dtype)t->dtype), buf_ok(&at) ? (const char *)at.data : "");
+               ckpt_tensor_dtype_name(t), buf_ok(&at) ? (const char *)at.data : "");
     buf_free(&at);
     fail_where(&e, "%.*s", STR_ARG(t->name));
     fail_file(&e, j->f->path);
     return check_report_finding(j->c, CHECK_NOT_FINITE, &f, j->err);
 }
 
-static int done(void *user, size_t i)
+static int report_row(void *user, size_t i)
 {
-    struct job *j = user;
-    struct seen *s = &j->seen[i];
+    struct verify_job *j = user;
+    struct row_result *s = &j->results[i];
     const ckpt_tensor *t = &j->f->table.rows[j->items[i].row].t;
     if (s->fault)
         j->status = check_report_fault(j->c, j->f->path, s->fault, j->err);
     else if (s->finite.nan || s->finite.inf)
-        j->status = not_finite(j, t, &s->finite);
+        j->status = report_not_finite(j, t, &s->finite);
     j->c->result->read += t->nbytes; /* bounded: added up before */
     return j->status != CKPT_OK;
 }
 
-/* list_rows - of rows that show the same bytes the first only. */
-static ckpt_status list_rows(struct job *j)
+/* list_rows - lists the rows to read, aliases of the same bytes once. */
+static ckpt_status list_rows(struct verify_job *j)
 {
     const struct table *t = &j->f->table;
     j->items = calloc(t->nrows + 1, sizeof *j->items);
-    j->seen = calloc(t->nrows + 1, sizeof *j->seen);
+    j->results = calloc(t->nrows + 1, sizeof *j->results);
     j->bad_crc = calloc(t->nstorages + 1, sizeof *j->bad_crc);
-    if (!j->items || !j->seen || !j->bad_crc)
+    if (!j->items || !j->results || !j->bad_crc)
         return fail_memory(j->err);
     for (uint32_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *r = &t->rows[i].t;
         if (!r->has_data || r->alias_of != CKPT_NO_TENSOR ||
             (!j->digests && !(j->c->opts->finite && finite_applies_to((ckpt_dtype)r->dtype))))
             continue;
-        j->items[j->n++] = (struct sweep_item){.file = j->f, .row = i};
+        j->items[j->n++] = (struct parallel_item){.file = j->f, .row = i};
         if (!checked_add(j->before, r->nbytes, &j->before))
             return fail(j->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                         "the tensors have more than 2^64 bytes together");
@@ -179,25 +180,25 @@ static ckpt_status list_rows(struct job *j)
     return CKPT_OK;
 }
 
-static ckpt_status read_rows(struct job *j)
+static ckpt_status read_rows(struct verify_job *j)
 {
-    struct sweep s = {.items = j->items,
-                      .n = j->n,
-                      .threads = j->c->opts->how->threads,
-                      .work = work,
-                      .done = done,
-                      .progress = progress,
-                      .user = j,
-                      .progress_user = j};
+    struct parallel_job s = {.items = j->items,
+                             .n = j->n,
+                             .threads = j->c->opts->how->threads,
+                             .process = verify_row,
+                             .report = report_row,
+                             .progress = report_verify_progress,
+                             .user = j,
+                             .progress_user = j};
     uint64_t bytes = j->before;
     j->before = 0;
-    ckpt_status st = sweep_run(&s, j->err);
+    ckpt_status st = parallel_run(&s, j->err);
     j->before = bytes;
     st = j->status != CKPT_OK ? j->status : st;
     if (st != CKPT_OK)
         fail_file(j->err, j->f->path);
     for (size_t i = 0; i < j->n; i++)
-        free(j->seen[i].fault);
+        free(j->results[i].fault);
     if (st == CKPT_OK && j->digests)
         digest_aliases(&j->f->table, j->digests);
     return st;
@@ -205,15 +206,15 @@ static ckpt_status read_rows(struct job *j)
 
 /* ------------------------------------------------------------------- records */
 
-/* Where bytes begin: a file and an offset in it. */
-static ckpt_str place(arena *a, ckpt_str folder, ckpt_str file, uint64_t at)
+/* location_key - the location of bytes, a file and an offset in it, as a key. */
+static ckpt_str location_key(arena *a, ckpt_str folder, ckpt_str file, uint64_t at)
 {
     return arena_printf(a, "%llx %.*s%.*s", (unsigned long long)at, (int)folder.len, folder.ptr,
                         (int)file.len, file.ptr);
 }
 
-/* storage_place - where storage S of the file begins, as place() has it; *KNOWN: that can be said. */
-static ckpt_str storage_place(const struct job *j, const struct storage *s, bool *known)
+/* storage_location_key - the location of storage S by location_key(); *KNOWN false: it has none. */
+static ckpt_str storage_location_key(const struct verify_job *j, const struct storage *s, bool *known)
 {
     const char *slash = strrchr(j->f->path, '/');
     /* bounded: slash is inside the path */
@@ -223,12 +224,12 @@ static ckpt_str storage_place(const struct job *j, const struct storage *s, bool
     *known = at != CKPT_NO_OFFSET;
     if (!*known)
         return str_of("", 0);
-    return shard.len ? place(j->c->a, folder, shard, at)
-                     : place(j->c->a, str_of("", 0), str_c(j->f->path), at);
+    return shard.len ? location_key(j->c->a, folder, shard, at)
+                     : location_key(j->c->a, str_of("", 0), str_c(j->f->path), at);
 }
 
-/* unwanted_places - into PLACES, where the file was narrowed: storages that no row of it shows any more. */
-static ckpt_status unwanted_places(const struct job *j, map *places, ckpt_error *err)
+/* add_unwanted_storages - adds to PLACES the storages of which a narrowed file has no row any more. */
+static ckpt_status add_unwanted_storages(const struct verify_job *j, map *locations, ckpt_error *err)
 {
     const struct table *t = &j->f->table;
     bool *shown = arena_array(j->c->a, t->nstorages, sizeof *shown);
@@ -239,15 +240,15 @@ static ckpt_status unwanted_places(const struct job *j, map *places, ckpt_error 
             shown[t->rows[i].t.storage] = true;
     for (size_t i = 0; i < t->nstorages; i++) {
         bool known = false;
-        ckpt_str key = shown[i] ? str_of("", 0) : storage_place(j, &t->storages[i], &known);
-        if (known && (!key.ptr || !map_put(places, key, 1, NULL)))
+        ckpt_str key = shown[i] ? str_of("", 0) : storage_location_key(j, &t->storages[i], &known);
+        if (known && (!key.ptr || !map_put(locations, key, 1, NULL)))
             return fail_memory(err);
     }
     return CKPT_OK;
 }
 
-/* checked_places - the storages whose CRC-32 was found to be right. */
-static ckpt_status checked_places(const struct job *j, map *places, ckpt_error *err)
+/* add_checked_storages - adds to PLACES the storages whose CRC-32 was checked and is right. */
+static ckpt_status add_checked_storages(const struct verify_job *j, map *locations, ckpt_error *err)
 {
     const struct table *t = &j->f->table;
     for (size_t i = 0; i < t->nstorages; i++) {
@@ -255,41 +256,42 @@ static ckpt_status checked_places(const struct job *j, map *places, ckpt_error *
         if (!s->has_crc || !s->crc_checked || j->bad_crc[i] || !s->src)
             continue;
         bool known;
-        ckpt_str key = storage_place(j, s, &known);
+        ckpt_str key = storage_location_key(j, s, &known);
         if (!known)
             continue;
-        if (!key.ptr || !map_put(places, key, 1, NULL))
+        if (!key.ptr || !map_put(locations, key, 1, NULL))
             return fail_memory(err);
     }
     return CKPT_OK;
 }
 
-/* unread - of the records of C, those no tensor has covered; *N of them at *OUT. */
-static ckpt_status unread(const struct job *j, struct check_record **out, size_t *n, ckpt_error *err)
+/* list_unread_records - *OUT: the *N records that were not read as tensors. */
+static ckpt_status list_unread_records(const struct verify_job *j, struct check_record **out, size_t *n,
+                                       ckpt_error *err)
 {
     struct check *c = j->c;
-    map *places = map_new(0);
+    map *locations = map_new(0);
     *n = 0;
     *out = calloc(c->nrecords + 1, sizeof **out);
-    ckpt_status st = places && *out ? CKPT_OK : fail_memory(err);
+    ckpt_status st = locations && *out ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && j->n)
-        st = checked_places(j, places, err);
+        st = add_checked_storages(j, locations, err);
     if (st == CKPT_OK && j->f && j->f->narrowed)
-        st = unwanted_places(j, places, err);
+        st = add_unwanted_storages(j, locations, err);
     for (size_t i = 0; st == CKPT_OK && i < c->nrecords; i++) {
         const struct check_record *r = &c->records[i];
-        ckpt_str key = place(c->a, str_of("", 0), str_c(r->path), r->file_offset);
+        ckpt_str key = location_key(c->a, str_of("", 0), str_c(r->path), r->file_offset);
         if (!key.ptr)
             st = fail_memory(err);
-        else if (r->file_offset == CKPT_NO_OFFSET || map_get(places, key) == MAP_NONE)
+        else if (r->file_offset == CKPT_NO_OFFSET || map_get(locations, key) == MAP_NONE)
             (*out)[(*n)++] = *r;
     }
-    map_free(places);
+    map_free(locations);
     return st;
 }
 
-struct reading {
-    struct job *j;
+struct record_reading {
+    struct verify_job *j;
     const struct check_record *records;
     uint32_t *crcs;
     ckpt_error **faults;
@@ -297,15 +299,16 @@ struct reading {
     bool stop;
 };
 
-static void show(void *user, struct pool *p)
+static void show_record_progress(void *user, struct pool *p)
 {
-    struct reading *r = user;
-    r->stop = r->stop || progress(r->j, r->moved, 0);
+    struct record_reading *r = user;
+    r->stop = r->stop || report_verify_progress(r->j, r->moved, 0);
     if (r->stop)
         pool_cancel(p);
 }
 
-static ckpt_status read_record(struct reading *r, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
+static ckpt_status read_one_record(struct record_reading *r, struct pool *p, size_t i, unsigned worker,
+                                   ckpt_error *err)
 {
     source *src = r->records[i].src;
     unsigned char *chunk = malloc(STREAM_CHUNK);
@@ -320,7 +323,7 @@ static ckpt_status read_record(struct reading *r, struct pool *p, size_t i, unsi
         at += n; /* bounded: n <= size - at */
         r->moved += n;
         if (worker == 0)
-            show(r, p);
+            show_record_progress(r, p);
         if (pool_stopped(p, i))
             st = st == CKPT_OK ? CKPT_ECANCELLED : st;
     }
@@ -330,16 +333,16 @@ static ckpt_status read_record(struct reading *r, struct pool *p, size_t i, unsi
 
 static ckpt_status record_task(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
 {
-    struct reading *r = user;
-    ckpt_status st = read_record(r, p, i, worker, err);
+    struct record_reading *r = user;
+    ckpt_status st = read_one_record(r, p, i, worker, err);
     if (!check_is_fault(st) || !(r->faults[i] = malloc(sizeof *err)))
         return st;
     *r->faults[i] = *err;
     return CKPT_OK;
 }
 
-static ckpt_status tell_record(struct job *j, const struct check_record *r, uint32_t crc,
-                               const ckpt_error *fault)
+static ckpt_status report_record(struct verify_job *j, const struct check_record *r, uint32_t crc,
+                                 const ckpt_error *fault)
 {
     ckpt_error e = {0};
     j->c->result->read += r->src->size; /* bounded: added up before */
@@ -348,6 +351,7 @@ static ckpt_status tell_record(struct job *j, const struct check_record *r, uint
     if (fault) {
         e = *fault;
     } else {
+        /* check_report() drops repeated findings by their text, which zip_layout.c and archive.c have, too */
         (void)fail(&e, CKPT_ECHECKSUM, r->file_offset, "its CRC-32 is {%08x}, the directory says {=%08x}",
                    crc, r->crc);
         fail_hint(&e, "the bytes are not those that were saved: get the file again");
@@ -356,9 +360,10 @@ static ckpt_status tell_record(struct job *j, const struct check_record *r, uint
     return check_report_fault(j->c, r->path, &e, j->err);
 }
 
-static ckpt_status run_records(struct job *j, const struct check_record *records, size_t n, struct reading *r)
+static ckpt_status run_records(struct verify_job *j, const struct check_record *records, size_t n,
+                               struct record_reading *r)
 {
-    struct pool_job p = {.n = n, .task = record_task, .idle = show, .user = r};
+    struct pool_job p = {.n = n, .task = record_task, .idle = show_record_progress, .user = r};
     uint64_t *weights = calloc(n + 1, sizeof *weights), bytes = 0;
     bool serial = false;
     if (!weights)
@@ -375,16 +380,16 @@ static ckpt_status run_records(struct job *j, const struct check_record *records
     if (st == CKPT_OK && r->stop)
         st = fail(j->err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
     for (size_t i = 0; st == CKPT_OK && i < n; i++)
-        st = tell_record(j, &records[i], r->crcs[i], r->faults[i]);
+        st = report_record(j, &records[i], r->crcs[i], r->faults[i]);
     return st;
 }
 
-static ckpt_status read_records(struct job *j)
+static ckpt_status read_records(struct verify_job *j)
 {
     struct check_record *records = NULL;
     size_t n = 0;
-    ckpt_status st = unread(j, &records, &n, j->err);
-    struct reading r = {.j = j, .records = records};
+    ckpt_status st = list_unread_records(j, &records, &n, j->err);
+    struct record_reading r = {.j = j, .records = records};
     r.crcs = calloc(n + 1, sizeof *r.crcs);
     r.faults = calloc(n + 1, sizeof *r.faults);
     j->total = j->before;
@@ -403,15 +408,17 @@ static ckpt_status read_records(struct job *j)
 
 /* ----------------------------------------------------------------------- all */
 
-static bool all_covered(const struct table *t)
+static bool has_crc_for_all(const struct table *t)
 {
-    for (size_t i = 0; i < t->nstorages; i++)
-        if (t->storages[i].s.nbytes && t->storages[i].src && !t->storages[i].has_crc)
+    for (size_t i = 0; i < t->nstorages; i++) {
+        const struct storage *s = &t->storages[i];
+        if (s->s.nbytes && s->src && !s->has_crc && !s->has_crcs)
             return false;
+    }
     return true;
 }
 
-static ckpt_status go(struct job *j)
+static ckpt_status verify_all(struct verify_job *j)
 {
     const ckpt_verify_options *o = j->c->opts;
     bool manifest = j->f && (o->manifest || o->write_manifest);
@@ -440,16 +447,16 @@ static ckpt_status go(struct job *j)
 
 ckpt_status verify_data(struct check *c, ckpt_file *f, ckpt_error *err)
 {
-    struct job j = {.c = c, .f = f, .alg = c->opts->algorithm, .err = err};
+    struct verify_job j = {.c = c, .f = f, .alg = c->opts->algorithm, .err = err};
     c->result->records = c->nrecords;
-    c->result->checksums = f && all_covered(&f->table);
+    c->result->checksums = f && has_crc_for_all(&f->table);
     ckpt_status st = f ? table_locate(&f->table, err) : CKPT_OK;
-    if (check_is_fault(st)) /* told by whoever listed the records */
+    if (check_is_fault(st)) /* format_verify() reported it */
         st = CKPT_OK;
     if (st == CKPT_OK)
-        st = go(&j);
+        st = verify_all(&j);
     free(j.items);
-    free(j.seen);
+    free(j.results);
     free(j.bad_crc);
     free(j.digests);
     free(j.manifest.ptr);

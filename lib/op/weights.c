@@ -1,15 +1,14 @@
 /*
- * weights.c - where trainers keep the weights.
+ * weights.c - finds the weights in a file by the names and structures that trainers use.
  *
- * The root that `--root auto` takes: a known name first (the table below), else the
- * only mapping that holds tensors, else everything. Averaged copies are taken only
- * when there is nothing else, optimizer state never.
+ * `--root auto` selects the mapping with a known name (the table below), else the only mapping with tensors,
+ * else everything; averaged copies only if there is nothing else, and never optimizer state.
  *
  * The mappings that count as weights: the state dicts at or below that root, those
  * of other networks next to it (a GAN has several), and averaged copies wherever
- * they are. A mapping next to the weights counts when it carries _metadata, has a
- * usual name, or names parameters ("fc.weight"): {loss, acc} or {scale, growth} do
- * not. What is inside a value of a state dict (_extra_state) never counts.
+ * they are. A mapping next to the weights counts if it has _metadata, a usual name, or names of
+ * parameters ("fc.weight"); {loss, acc} or {scale, growth} does not. What is inside a value of a state dict
+ * (_extra_state) never counts.
  */
 #include "op/weights.h"
 
@@ -25,22 +24,23 @@ static const char *const names[] = {
 
 #define NNAMES (sizeof names / sizeof *names)
 
-/* What trainers keep next to the weights under keys that may look like theirs. */
+/* Names of other things that trainers save next to the weights. */
 static const char *const other_names[] = {
-    "optim", "optimizer", "scheduler", "sched", "lr", "scaler", "metric", "metrics", "loss", "losses", "rng",
-    "random", "hparams", "hyper_parameters", "hyperparameters", "config", "cfg", "args", "callback",
-    "callbacks", "loops", "history", "stats", "sampler", "grad", "grads", "gradients", "dataset",
+    "optim",           "optimizer", "scheduler", "sched", "lr",       "scaler",    "metric",
+    "metrics",         "loss",      "losses",    "rng",   "random",   "hparams",   "hyper_parameters",
+    "hyperparameters", "config",    "cfg",       "args",  "callback", "callbacks", "loops",
+    "history",         "stats",     "sampler",   "grad",  "grads",    "gradients", "dataset",
     "dataloader",
 };
 
 /* Words of names that networks have. */
 static const char *const network_words[] = {
-    "net",     "nets",   "network",  "networks", "model",  "models",   "module", "generator", "discriminator",
-    "encoder", "decoder", "backbone", "actor",    "critic", "policy",   "teacher", "student",  "weights",
-    "params",  "state_dict",
+    "net",       "nets",          "network", "networks", "model",    "models",     "module",
+    "generator", "discriminator", "encoder", "decoder",  "backbone", "actor",      "critic",
+    "policy",    "teacher",       "student", "weights",  "params",   "state_dict",
 };
 
-static unsigned rank(const ckpt_path_elem *e)
+static unsigned name_rank(const ckpt_path_elem *e)
 {
     for (unsigned i = 0; !e->is_int && i < NNAMES; i++)
         if (str_is(e->str, names[i]))
@@ -48,7 +48,7 @@ static unsigned rank(const ckpt_path_elem *e)
     return NNAMES;
 }
 
-static bool word_end(ckpt_str s, size_t i)
+static bool is_word_boundary(ckpt_str s, size_t i)
 {
     return i >= s.len || s.ptr[i] == '_' || s.ptr[i] == '.' || s.ptr[i] == '-';
 }
@@ -56,7 +56,7 @@ static bool word_end(ckpt_str s, size_t i)
 static bool has_word(ckpt_str s, ckpt_str word)
 {
     for (size_t at = str_find(s, word, 0); at != SIZE_MAX; at = str_find(s, word, at + 1))
-        if ((at == 0 || word_end(s, at - 1)) && word_end(s, at + word.len))
+        if ((at == 0 || is_word_boundary(s, at - 1)) && is_word_boundary(s, at + word.len))
             return true;
     return false;
 }
@@ -75,32 +75,32 @@ bool weights_averaged(const ckpt_path_elem *e)
     return has_any_word(e, words, sizeof words / sizeof *words);
 }
 
-static bool no_network(const ckpt_path_elem *e)
+static bool is_other_name(const ckpt_path_elem *e)
 {
     return has_any_word(e, other_names, sizeof other_names / sizeof *other_names);
 }
 
-/* named_network - is E what a trainer calls a network: "model", "netG", "disc_state_dict"? */
-static bool named_network(const ckpt_path_elem *e)
+/* is_network_name - is E a name that trainers give to networks: "model", "netG", "disc_state_dict"? */
+static bool is_network_name(const ckpt_path_elem *e)
 {
-    return !e->is_int && (rank(e) < NNAMES || str_starts(e->str, STR_LIT("net")) ||
+    return !e->is_int && (name_rank(e) < NNAMES || str_starts(e->str, STR_LIT("net")) ||
                           has_any_word(e, network_words, sizeof network_words / sizeof *network_words));
 }
 
-static bool candidate(const struct place *p)
+static bool may_be_weights(const struct container *p)
 {
     return p->below && !p->in_optimizer && !p->optimizer && !p->extra_state;
 }
 
-/* The child with the best known name, or NO_PLACE. */
-static uint32_t known_child(const struct walk *w, uint32_t at)
+/* known_child - the child with the best known name, or NO_CONTAINER. */
+static uint32_t known_child(const struct containers *w, uint32_t at)
 {
-    const struct place *up = &w->places[at];
-    uint32_t best = NO_PLACE;
+    const struct container *up = &w->list[at];
+    uint32_t best = NO_CONTAINER;
     unsigned best_rank = NNAMES;
     for (uint32_t i = up->first; i < up->first + up->nchildren; i++) {
-        const struct place *p = &w->places[i];
-        unsigned r = candidate(p) && p->mapping ? rank(&p->elem) : NNAMES;
+        const struct container *p = &w->list[i];
+        unsigned r = may_be_weights(p) && p->mapping ? name_rank(&p->elem) : NNAMES;
         if (r < best_rank) {
             best = i;
             best_rank = r;
@@ -109,77 +109,80 @@ static uint32_t known_child(const struct walk *w, uint32_t at)
     return best;
 }
 
-/* The only child with tensors; an averaged one only where there is no other, metrics and the like last. */
-static uint32_t only_child(const struct walk *w, uint32_t at)
+/* only_child - the only child with tensors, or NO_CONTAINER; averaged ones count only if there is no other,
+ * metrics and the like come last. */
+static uint32_t only_child(const struct containers *w, uint32_t at)
 {
-    const struct place *up = &w->places[at];
-    uint32_t last[3], n[3] = {0}; /* by kind: any, averaged, none that holds weights */
+    const struct container *up = &w->list[at];
+    uint32_t last[3], n[3] = {0}; /* by kind: any other, averaged, with another name */
     for (uint32_t i = up->first; i < up->first + up->nchildren; i++) {
-        const struct place *p = &w->places[i];
-        if (!candidate(p))
+        const struct container *p = &w->list[i];
+        if (!may_be_weights(p))
             continue;
-        unsigned kind = weights_averaged(&p->elem) ? 1 : no_network(&p->elem) ? 2 : 0;
+        unsigned kind = weights_averaged(&p->elem) ? 1 : is_other_name(&p->elem) ? 2 : 0;
         last[kind] = i;
         n[kind]++;
     }
     for (unsigned kind = 0; kind < 3; kind++)
         if (n[kind])
-            return n[kind] == 1 ? last[kind] : NO_PLACE;
-    return NO_PLACE;
+            return n[kind] == 1 ? last[kind] : NO_CONTAINER;
+    return NO_CONTAINER;
 }
 
 /* names_parameters - do the keys of P look like those of a module? */
-static bool names_parameters(const struct place *p)
+static bool names_parameters(const struct container *p)
 {
     return p->metadata || (p->arrays && p->dotted >= p->tensors - p->dotted);
 }
 
-/* settled - does place AT hold the weights itself, under its own keys? */
-static bool settled(const struct walk *w, uint32_t at)
+/* has_weights_itself - are the entries of container AT the weights, not those of a mapping inside of it? */
+static bool has_weights_itself(const struct containers *w, uint32_t at)
 {
-    const struct place *p = &w->places[at];
+    const struct container *p = &w->list[at];
     if (p->tensors < p->below - p->tensors)
         return false;
     if (names_parameters(p))
         return true;
-    /* A few arrays without names of parameters, next to a mapping that is called weights, are no weights. */
-    return (p->state_dict || p->arrays) && known_child(w, at) == NO_PLACE;
+    /* a few arrays without names of parameters, next to a mapping with a name of weights, are not the
+     * weights */
+    return (p->state_dict || p->arrays) && known_child(w, at) == NO_CONTAINER;
 }
 
-/* explain - why place AT: HOW is what led there, NULL at the top level. */
-static ckpt_status explain(const struct walk *w, uint32_t at, const char *how, struct weights *out,
+/* set_why - sets container AT as the result, and why: HOW it was found, NULL for the top level. */
+static ckpt_status set_why(const struct containers *w, uint32_t at, const char *how, struct weights *out,
                            ckpt_error *err)
 {
-    const struct place *p = &w->places[at];
+    const struct container *p = &w->list[at];
     if (!how)
-        how = p->state_dict || settled(w, at) ? "the top level is a state dict"
-                                              : "tensors in several places, none under a usual name";
+        how = p->state_dict || has_weights_itself(w, at)
+                  ? "the top level is a state dict"
+                  : "tensors in several places, none under a usual name";
     ckpt_str why = arena_printf(w->a, "%s; %llu tensor%s", how, (unsigned long long)p->below,
                                 p->below == 1 ? "" : "s");
-    out->place = at;
+    out->container = at;
     out->why = why.ptr;
     return why.ptr ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status find_root(const struct walk *w, struct weights *out, ckpt_error *err)
+static ckpt_status find_root(const struct containers *w, struct weights *out, ckpt_error *err)
 {
-    *out = (struct weights){.place = NO_PLACE, .why = "no mapping of tensors"};
-    if (!w->n || !candidate(&w->places[0])) {
+    *out = (struct weights){.container = NO_CONTAINER, .why = "no mapping of tensors"};
+    if (!w->n || !may_be_weights(&w->list[0])) {
         for (size_t i = 0; i < w->n; i++)
-            if (w->places[i].optimizer)
+            if (w->list[i].optimizer)
                 out->why = "no tensors besides optimizer state";
         return CKPT_OK;
     }
     const char *how = NULL;
     bool known = false;
     uint32_t at = 0, next;
-    while (!settled(w, at)) {
-        if ((next = known_child(w, at)) != NO_PLACE) {
+    while (!has_weights_itself(w, at)) {
+        if ((next = known_child(w, at)) != NO_CONTAINER) {
             how = "a common name for weights";
             known = true;
-        } else if (!known && (next = only_child(w, at)) != NO_PLACE &&
-                   (w->places[next].state_dict || known_child(w, next) != NO_PLACE)) {
-            how = weights_averaged(&w->places[next].elem)
+        } else if (!known && (next = only_child(w, at)) != NO_CONTAINER &&
+                   (w->list[next].state_dict || known_child(w, next) != NO_CONTAINER)) {
+            how = weights_averaged(&w->list[next].elem)
                       ? "averaged weights, the only tensors besides optimizer state"
                       : "the only mapping with tensors besides optimizer state";
         } else {
@@ -187,67 +190,67 @@ static ckpt_status find_root(const struct walk *w, struct weights *out, ckpt_err
         }
         at = next;
     }
-    return explain(w, at, how, out, err);
+    return set_why(w, at, how, out, err);
 }
 
 /* ---- roles */
 
-/* Where a place is, as far as roles go. */
+/* Where a container is, as far as it matters for its role. */
 enum region {
-    OUTSIDE,  /* nothing above it is the weights: it has to look like a network */
-    WITHIN,   /* below the root of the weights: every state dict is one */
+    OUTSIDE,   /* not below the weights: has a role only if it looks like a network */
+    WITHIN,    /* below the root of the weights: every state dict has a role */
     AVERAGING, /* below a name of averaged copies */
-    ENTRIES,  /* a value of a mapping that has a role */
-    CLOSED    /* never weights */
+    ENTRIES,   /* inside an entry of a mapping that has a role */
+    CLOSED     /* never weights */
 };
 
 struct roles {
-    const struct walk *w;
-    uint32_t main; /* the root of the weights */
-    bool chosen;   /* … which is more than "everything" */
-    bool lenient;  /* any state dict outside will do */
-    uint8_t *region, *role; /* by place */
+    const struct containers *w;
+    uint32_t main;          /* the root of the weights */
+    bool chosen;            /* false: main is merely "everything" */
+    bool lenient;           /* any state dict outside counts */
+    uint8_t *region, *role; /* by container */
 };
 
 static enum region region_of(const struct roles *r, uint32_t i)
 {
-    const struct place *p = &r->w->places[i];
-    enum region up = p->parent == NO_PLACE ? OUTSIDE : (enum region)r->region[p->parent];
-    if (up == CLOSED || !candidate(p))
+    const struct container *p = &r->w->list[i];
+    enum region up = p->parent == NO_CONTAINER ? OUTSIDE : (enum region)r->region[p->parent];
+    if (up == CLOSED || !may_be_weights(p))
         return CLOSED;
     if (i == r->main && r->chosen)
         return WITHIN;
     if (up == ENTRIES)
         return weights_averaged(&p->elem) ? AVERAGING : CLOSED;
-    if (p->parent != NO_PLACE && weights_averaged(&p->elem))
+    if (p->parent != NO_CONTAINER && weights_averaged(&p->elem))
         return AVERAGING;
-    return up == OUTSIDE && no_network(&p->elem) ? CLOSED : up;
+    return up == OUTSIDE && is_other_name(&p->elem) ? CLOSED : up;
 }
 
-/* is_network - does place I, which is in REGION, hold one's parameters under its own keys? */
+/* is_network - are the entries of container I, which is in REGION, the parameters of a network? */
 static bool is_network(const struct roles *r, uint32_t i, enum region region)
 {
-    const struct place *p = &r->w->places[i];
+    const struct container *p = &r->w->list[i];
     bool list = !p->mapping && p->direct;
     switch (region) {
-    case WITHIN: return p->state_dict || (i == r->main && settled(r->w, i));
+    case WITHIN: return p->state_dict || (i == r->main && has_weights_itself(r->w, i));
     case AVERAGING: return list || (p->state_dict && (p->arrays || p->metadata));
     case OUTSIDE:
         if (r->lenient)
             return p->state_dict || list;
-        return p->state_dict && (names_parameters(p) || (p->arrays && named_network(&p->elem)));
+        return p->state_dict && (names_parameters(p) || (p->arrays && is_network_name(&p->elem)));
     default: return false;
     }
 }
 
-/* is_flat - is what lies inside the values of P no weights? In a tree of dicts that holds most of its tensors
- * further down they are. */
-static bool is_flat(const struct place *p)
+/* is_flat - are the weights only the entries of P itself, not deeper? In a tree of dicts with most tensors
+ * further down they are deeper. */
+static bool is_flat(const struct container *p)
 {
     return p->mapping && (names_parameters(p) || p->tensors >= p->below - p->tensors);
 }
 
-/* give_roles - false: no place is a network. Parents come before their children. */
+/* give_roles - sets the role of each container, parents first. False: none is a network. */
 static bool give_roles(struct roles *r)
 {
     bool any = false;
@@ -255,22 +258,23 @@ static bool give_roles(struct roles *r)
         enum region region = region_of(r, i);
         bool network = is_network(r, i, region);
         r->role[i] = !network ? WEIGHTS_NOT : region == AVERAGING ? WEIGHTS_AVERAGED : WEIGHTS_MODEL;
-        r->region[i] = (uint8_t)(network && is_flat(&r->w->places[i]) ? ENTRIES : region);
+        r->region[i] = (uint8_t)(network && is_flat(&r->w->list[i]) ? ENTRIES : region);
         any |= r->role[i] == WEIGHTS_MODEL;
     }
     return any;
 }
 
-/* roles_for - with MAIN as the root of the weights, CHOSEN: more than "everything is taken". */
-static ckpt_status roles_for(const struct walk *w, uint32_t main, bool chosen, struct weights *out,
-                             ckpt_error *err)
+/* find_roles - sets out->role with MAIN as the root of the weights. CHOSEN: it was found or named, and is not
+ * merely everything. */
+static ckpt_status find_roles(const struct containers *w, uint32_t main, bool chosen, struct weights *out,
+                              ckpt_error *err)
 {
     struct roles r = {.w = w, .main = main, .chosen = chosen};
     r.role = out->role = arena_array(w->a, w->n, 1);
     r.region = arena_array(w->a, w->n, 1);
     if (!r.role || !r.region)
         return fail_memory(err);
-    if (main == NO_PLACE || give_roles(&r))
+    if (main == NO_CONTAINER || give_roles(&r))
         return CKPT_OK;
     r.lenient = true;
     if (!give_roles(&r))
@@ -278,77 +282,80 @@ static ckpt_status roles_for(const struct walk *w, uint32_t main, bool chosen, s
     return CKPT_OK;
 }
 
-ckpt_status weights_find(const struct walk *w, struct weights *out, ckpt_error *err)
+ckpt_status weights_find(const struct containers *w, struct weights *out, ckpt_error *err)
 {
     CKPT_TRY(find_root(w, out, err));
-    return roles_for(w, out->place, out->place != NO_PLACE && (out->place || settled(w, 0)), out, err);
+    return find_roles(w, out->container,
+                      out->container != NO_CONTAINER && (out->container || has_weights_itself(w, 0)), out,
+                      err);
 }
 
-ckpt_status weights_below(const struct walk *w, struct weights *out, ckpt_error *err)
+ckpt_status weights_below(const struct containers *w, struct weights *out, ckpt_error *err)
 {
-    *out = (struct weights){.place = w->n && w->places[0].below ? 0 : NO_PLACE, .why = "named by --root"};
-    return roles_for(w, out->place, true, out, err);
+    *out = (struct weights){.container = w->n && w->list[0].below ? 0 : NO_CONTAINER,
+                            .why = "named by --root"};
+    return find_roles(w, out->container, true, out, err);
 }
 
 /* ---- rows */
 
-/* index_entries - for place I: what a row's last step has for a node, to I. */
-static bool index_entries(const struct walk *w, uint32_t i, map *places)
+/* index_entries - maps the nodes that the last step of a row in container I can have to I. */
+static bool index_entries(const struct containers *w, uint32_t i, map *by_node)
 {
-    const struct place *p = &w->places[i];
+    const struct container *p = &w->list[i];
     struct entry e;
-    bool ok = map_set_num(places, map_ptr(p->node), i);
+    bool ok = map_set_num(by_node, map_ptr(p->node), i);
     for (uint32_t k = 0; ok && p->mapping && k < p->entries; k++)
         if (mapping_entry(p->node, k, &e) && e.name.node != p->node)
-            ok = map_set_num(places, map_ptr(e.name.node), i);
+            ok = map_set_num(by_node, map_ptr(e.name.node), i);
     return ok;
 }
 
-static uint32_t place_by_step(const map *places, const struct row *row)
+static uint32_t container_by_step(const map *by_node, const struct row *row)
 {
     const ckpt_value *node = row->steps && row->t.npath ? row->steps[row->t.npath - 1].node : NULL;
-    uint32_t at = node ? map_get_num(places, map_ptr(node)) : MAP_NONE;
-    return at == MAP_NONE ? NO_PLACE : at;
+    uint32_t at = node ? map_get_num(by_node, map_ptr(node)) : MAP_NONE;
+    return at == MAP_NONE ? NO_CONTAINER : at;
 }
 
-/* place_by_name - for rows of archives inside archives, and of graphs that were made anew: BY_NAME has the
- * places by their names. ROOT is what the walk began at. */
-static uint32_t place_by_name(const map *by_name, const struct row *row, ckpt_str root)
+/* container_by_name - for rows without steps, as of archives inside archives and rebuilt graphs: BY_NAME has
+ * the containers by name. ROOT: the name of the node where they begin. */
+static uint32_t container_by_name(const map *by_name, const struct row *row, ckpt_str root)
 {
     ckpt_str name = row->t.name;
     const ckpt_path_elem *e = row->t.npath ? &row->t.path[row->t.npath - 1] : NULL;
     size_t last = e ? e->str.len : name.len;
     if (!row->t.npath || (e && e->is_int))
-        return NO_PLACE;
+        return NO_CONTAINER;
     if (root.len && (!str_starts(name, root) || name.len <= root.len + 1))
-        return NO_PLACE;
+        return NO_CONTAINER;
     name = root.len ? str_skip(name, root.len + 1) : name; /* bounded: it is longer */
     if (last > name.len)
-        return NO_PLACE;
+        return NO_CONTAINER;
     size_t above = name.len - last; /* bounded: just compared */
     uint32_t at = map_get(by_name, str_of(name.ptr, above ? above - 1 : 0));
-    return at == MAP_NONE ? NO_PLACE : at;
+    return at == MAP_NONE ? NO_CONTAINER : at;
 }
 
-ckpt_status weights_rows(const struct walk *w, const struct weights *weights, ckpt_str root, uint32_t **out,
-                         ckpt_error *err)
+ckpt_status weights_rows(const struct containers *w, const struct weights *weights, ckpt_str root,
+                         uint32_t **out, ckpt_error *err)
 {
     const struct table *t = &w->file->table;
-    map *places = map_new(0), *by_name = map_new(0);
-    bool ok = places && by_name && (*out = arena_array(w->a, t->nrows, sizeof **out));
+    map *by_node = map_new(0), *by_name = map_new(0);
+    bool ok = by_node && by_name && (*out = arena_array(w->a, t->nrows, sizeof **out));
     for (uint32_t i = 0; ok && i < w->n; i++) {
-        ckpt_str name = weights->role[i] ? walk_name(w, i) : str_of("", 0);
+        ckpt_str name = weights->role[i] ? container_name(w, i) : str_of("", 0);
         ok = !weights->role[i] ||
-             (name.ptr && index_entries(w, i, places) && map_put(by_name, name, i, NULL));
+             (name.ptr && index_entries(w, i, by_node) && map_put(by_name, name, i, NULL));
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
         uint32_t whole = t->rows[i].t.part_of;
-        if (whole == CKPT_NO_TENSOR && ((*out)[i] = place_by_step(places, &t->rows[i])) == NO_PLACE)
-            (*out)[i] = place_by_name(by_name, &t->rows[i], root);
+        if (whole == CKPT_NO_TENSOR && ((*out)[i] = container_by_step(by_node, &t->rows[i])) == NO_CONTAINER)
+            (*out)[i] = container_by_name(by_name, &t->rows[i], root);
         else if (whole != CKPT_NO_TENSOR)
             (*out)[i] = (*out)[whole];
     }
-    map_free(places);
+    map_free(by_node);
     map_free(by_name);
     return ok ? CKPT_OK : fail_memory(err);
 }

@@ -1,9 +1,9 @@
-/* weights.h - which of a file's mappings are the weights, and which are averaged
- * copies of them. `info`, prefix work, casts and `--root auto` all ask here. */
+/* weights.h - which mappings of a file are the weights, and which are averaged copies of them: for `ckpt
+ * info`, strip, add, rename, casts and `--root auto`. */
 #ifndef OP_WEIGHTS_H
 #define OP_WEIGHTS_H
 
-#include "op/walk.h"
+#include "op/containers.h"
 
 enum weights_role {
     WEIGHTS_NOT,
@@ -12,22 +12,21 @@ enum weights_role {
 };
 
 struct weights {
-    uint32_t place;  /* in the walk, what `--root auto` takes; NO_PLACE: nothing looks like weights */
-    const char *why; /* NUL-terminated, in the walk's arena */
-    uint8_t *role;   /* by place: enum weights_role. Below a mapping that has one, only an averaged
-                      * copy has, or the branches of a tree of dicts. */
+    uint32_t container; /* what `--root auto` selects; NO_CONTAINER: nothing looks like weights */
+    const char *why;    /* NUL-terminated, in the arena of the containers */
+    uint8_t *role;      /* by container: enum weights_role. Below a mapping with a role, only averaged copies
+                      * have one, and the branches of a tree of dicts. */
 };
 
-/* weights_find - the weights among the places of W. */
-ckpt_status weights_find(const struct walk *w, struct weights *out, ckpt_error *err);
-/* weights_below - the same where W is the part of a file that a user named: every state dict counts. */
-ckpt_status weights_below(const struct walk *w, struct weights *out, ckpt_error *err);
-/* weights_averaged - is E what trainers call averaged copies: "ema", "model_ema", "swa_model"? */
+/* weights_find - finds the weights among the containers W. */
+ckpt_status weights_find(const struct containers *w, struct weights *out, ckpt_error *err);
+/* weights_below - the same if W is the part of a file below a given --root: every state dict counts. */
+ckpt_status weights_below(const struct containers *w, struct weights *out, ckpt_error *err);
+/* weights_averaged - is E a name of averaged copies: "ema", "model_ema", "swa_model"? */
 bool weights_averaged(const ckpt_path_elem *e);
-/* weights_rows - *OUT by row: the place with a role whose entry it is (of a component, whose entry its
- * composite is), or NO_PLACE. What lies deeper inside a value of such a place has none. ROOT: the joined name
- * of the file's node that W began at. */
-ckpt_status weights_rows(const struct walk *w, const struct weights *weights, ckpt_str root, uint32_t **out,
-                         ckpt_error *err);
+/* weights_rows - *OUT by row: the container with a role of which the row (or its composite) is an entry, or
+ * NO_CONTAINER, as for rows deeper inside such an entry. ROOT: the joined name of the node where W begins. */
+ckpt_status weights_rows(const struct containers *w, const struct weights *weights, ckpt_str root,
+                         uint32_t **out, ckpt_error *err);
 
 #endif

@@ -2,9 +2,8 @@
  * weights_only.c - torch.load(weights_only=True) runs the pickle on a machine of
  * its own (torch/_weights_only_unpickler.py): 34 opcodes, names from a list,
  * calls of listed names only, BUILD, APPEND and SETITEM on few types, and
- * storages as the only persistent ids. This file holds what our machine noted
- * while it read (struct pickle_facts) against those rules and names the first
- * breach.
+ * storages as the only persistent ids. This file checks what codec/pickle_read recorded
+ * (struct pickle_facts) by these rules, and reports the first violation.
  */
 #include "op/weights_only.h"
 
@@ -15,34 +14,34 @@
 #include "base/utf8.h"
 #include "core/graph_visit.h"
 
-enum makes { REFUSED, OTHER, TYPE, ORDERED_DICT, COUNTER, TENSOR, PARAMETER };
+enum made_kind { REFUSED, OTHER, TYPE, ORDERED_DICT, COUNTER, TENSOR, PARAMETER };
 
 static const struct allowed {
     const char *name;
-    enum makes makes;
+    enum made_kind makes;
 } allowed[] = {
 #define ALLOWED(name, makes) {name, makes},
 #include "op/weights_only.def"
 #undef ALLOWED
 };
 
-const char *weights_only_name(size_t i)
+const char *weights_only_allowed_name(size_t i)
 {
     return i < sizeof allowed / sizeof *allowed ? allowed[i].name : NULL;
 }
 
-/* The opcodes that the machine knows, by their characters. */
+/* The opcodes that torch's unpickler supports. */
 static const unsigned char opcodes[] = {
     0x80, '.', '(', 't', 0x85, 0x86, 0x87, ')', ']', '}', 0x8f, 'N', 0x88, 0x89, 'J', 'K', 'M',
     0x8a, 'G', 'X', 'U', 'c',  'R',  0x81, 'b', 'a', 'e', 's',  'u', 'Q',  'h',  'j', 'q', 'r',
 };
 
-struct breach {
+struct violation {
     uint64_t offset; /* UINT64_MAX: none */
     char text[512];
 };
 
-static void CKPT_PRINTF(3, 4) object_to(struct breach *b, uint64_t offset, const char *fmt, ...)
+static void CKPT_PRINTF(3, 4) report_violation(struct violation *b, uint64_t offset, const char *fmt, ...)
 {
     va_list ap;
     if (offset >= b->offset)
@@ -55,8 +54,8 @@ static void CKPT_PRINTF(3, 4) object_to(struct breach *b, uint64_t offset, const
 
 /* ---- names */
 
-/* Modules that Python 3 calls otherwise, as far as a listed name can hide there. */
-static ckpt_str modern(ckpt_str module)
+/* python3_module - the name in Python 3 of a module of Python 2, as far as allowed names are in it. */
+static ckpt_str python3_module(ckpt_str module)
 {
     if (str_is(module, "__builtin__"))
         return STR_LIT("builtins");
@@ -65,8 +64,8 @@ static ckpt_str modern(ckpt_str module)
     return str_is(module, "copy_reg") ? STR_LIT("copyreg") : module;
 }
 
-/* compare - FULL, NUL-terminated, against MODULE.NAME. */
-static int compare(const char *full, ckpt_str module, ckpt_str name)
+/* compare_full_name - compares FULL, NUL-terminated, with MODULE.NAME. */
+static int compare_full_name(const char *full, ckpt_str module, ckpt_str name)
 {
     ckpt_str f = str_c(full);
     if (f.len <= module.len || !str_starts(f, module))
@@ -76,12 +75,12 @@ static int compare(const char *full, ckpt_str module, ckpt_str name)
     return str_compare(str_skip(f, module.len + 1), name);
 }
 
-static enum makes lookup_name(ckpt_str module, ckpt_str name)
+static enum made_kind lookup_name(ckpt_str module, ckpt_str name)
 {
     size_t lo = 0, hi = sizeof allowed / sizeof *allowed;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        int c = compare(allowed[mid].name, module, name);
+        int c = compare_full_name(allowed[mid].name, module, name);
         if (c == 0)
             return allowed[mid].makes;
         if (c < 0)
@@ -92,18 +91,19 @@ static enum makes lookup_name(ckpt_str module, ckpt_str name)
     return REFUSED;
 }
 
-static enum makes lookup(const ckpt_value *global)
+static enum made_kind lookup_global(const ckpt_value *global)
 {
-    return global->type == CKPT_V_GLOBAL ? lookup_name(modern(value_module(global)), value_name(global))
-                                         : REFUSED;
+    return global->type == CKPT_V_GLOBAL
+               ? lookup_name(python3_module(value_module(global)), value_name(global))
+               : REFUSED;
 }
 
-bool weights_only_lists(ckpt_str module, ckpt_str name)
+bool weights_only_allows(ckpt_str module, ckpt_str name)
 {
-    return lookup_name(modern(module), name) != REFUSED;
+    return lookup_name(python3_module(module), name) != REFUSED;
 }
 
-/* needs_import - names that torch lists once torch.distributed.tensor is imported. */
+/* needs_import - is it a name that torch allows once torch.distributed.tensor is imported? */
 static bool needs_import(ckpt_str module, ckpt_str name)
 {
     return str_is(module, "torch.distributed.tensor") ||
@@ -112,58 +112,58 @@ static bool needs_import(ckpt_str module, ckpt_str name)
            (str_is(module, "torch.distributed.device_mesh") && str_is(name, "DeviceMesh"));
 }
 
-static void check_globals(const struct pickle_facts *p, struct breach *b)
+static void check_globals(const struct pickle_facts *p, struct violation *b)
 {
     for (size_t i = 0; i < p->nglobals; i++) {
         const ckpt_value *g = p->globals[i];
-        ckpt_str module = modern(value_module(g)), name = value_name(g);
-        if (lookup(g) != REFUSED)
+        ckpt_str module = python3_module(value_module(g)), name = value_name(g);
+        if (lookup_global(g) != REFUSED)
             continue;
-        object_to(b, g->offset, "GLOBAL %.*s.%.*s at 0x%" PRIx64 " %s", STR_ARG(module), STR_ARG(name),
-                  g->offset,
-                  needs_import(module, name) ? "needs torch.distributed.tensor to be imported first"
-                                             : "is not allowed by default");
+        report_violation(b, g->offset, "GLOBAL %.*s.%.*s at 0x%" PRIx64 " %s", STR_ARG(module), STR_ARG(name),
+                         g->offset,
+                         needs_import(module, name) ? "needs torch.distributed.tensor to be imported first"
+                                                    : "is not allowed by default");
         return;
     }
 }
 
 /* ---- opcodes, calls, changes */
 
-static void check_opcodes(const struct pickle_facts *p, struct breach *b)
+static void check_opcodes(const struct pickle_facts *p, struct violation *b)
 {
     for (unsigned op = 0; op < 256; op++) {
         if (p->first_use[op] == UINT64_MAX || memchr(opcodes, (int)op, sizeof opcodes))
             continue;
-        object_to(b, p->first_use[op], "opcode %u at 0x%" PRIx64 " is not supported%s", op, p->first_use[op],
-                  op == 0x95 ? " (pickle protocol 4 or 5)" : "");
+        report_violation(b, p->first_use[op], "opcode %u at 0x%" PRIx64 " is not supported%s", op,
+                         p->first_use[op], op == 0x95 ? " (pickle protocol 4 or 5)" : "");
     }
 }
 
-static void check_calls(const struct pickle_facts *p, struct breach *b)
+static void check_calls(const struct pickle_facts *p, struct violation *b)
 {
     char name[128];
     for (size_t i = 0; i < p->ncalls; i++) {
         const ckpt_value *c = p->calls[i];
-        if (lookup(c->u.call.callable) != REFUSED)
+        if (lookup_global(c->u.call.callable) != REFUSED)
             continue;
         (void)ckpt_value_type_name(c->u.call.callable, name, sizeof name);
-        object_to(b, c->offset, "%s at 0x%" PRIx64 " calls a %s, which is not an allowed function",
-                  c->call == CALL_REDUCE ? "REDUCE" : "NEWOBJ", c->offset, name);
+        report_violation(b, c->offset, "%s at 0x%" PRIx64 " calls a %s, which is not an allowed function",
+                         c->call == CALL_REDUCE ? "REDUCE" : "NEWOBJ", c->offset, name);
         return;
     }
 }
 
-/* made - what kind of object V will be. */
-static enum makes made(const ckpt_value *v)
+/* kind_made_by - the kind of object that V makes. */
+static enum made_kind kind_made_by(const ckpt_value *v)
 {
     if (v->type == CKPT_V_SET)
         return TYPE;
-    return v->type == CKPT_V_CALL ? lookup(v->u.call.callable) : REFUSED;
+    return v->type == CKPT_V_CALL ? lookup_global(v->u.call.callable) : REFUSED;
 }
 
 static bool may_change(const struct pickle_mutation *m)
 {
-    enum makes k = made(m->target);
+    enum made_kind k = kind_made_by(m->target);
     if (m->opcode == 'b')
         return k > OTHER;
     if (m->opcode == 's' || m->opcode == 'u')
@@ -171,7 +171,7 @@ static bool may_change(const struct pickle_mutation *m)
     return m->target->type == CKPT_V_LIST;
 }
 
-static void check_changes(const struct pickle_facts *p, struct breach *b)
+static void check_changes(const struct pickle_facts *p, struct violation *b)
 {
     char name[128];
     for (size_t i = 0; i < p->nmutations; i++) {
@@ -182,13 +182,13 @@ static void check_changes(const struct pickle_facts *p, struct breach *b)
                          : m->opcode == 's' || m->opcode == 'u' ? "SETITEMS"
                                                                 : "APPENDS";
         (void)ckpt_value_type_name(m->target, name, sizeof name);
-        object_to(b, m->offset, "%s at 0x%" PRIx64 " on a %s is not allowed", op, m->offset, name);
+        report_violation(b, m->offset, "%s at 0x%" PRIx64 " on a %s is not allowed", op, m->offset, name);
         return;
     }
 }
 
-/* known_location - a device tag that torch registers a deserializer for; "cpu"
- * takes no index. Whether the device is there is not the file's matter. */
+/* known_location - is S a device tag for which torch has a deserializer? "cpu" has no index. Whether the
+ * device exists is not a question of the file. */
 static bool known_location(ckpt_str s)
 {
     static const char *const backends[] = {"cuda", "mps", "privateuse1", "hpu", "xpu", "mtia"};
@@ -200,26 +200,27 @@ static bool known_location(ckpt_str s)
     return false;
 }
 
-/* check_storage - storage id ID: (storage, class, key, location, numel), with a
- * sixth item in the legacy format, which has no way to say an untyped one's dtype. */
-static bool check_storage(const ckpt_value *id, uint64_t offset, struct breach *b)
+/* check_storage - checks ID: (storage, class, key, location, numel), and a sixth item in the legacy format,
+ * in which a storage cannot be untyped. */
+static bool check_storage(const ckpt_value *id, uint64_t offset, struct violation *b)
 {
     ckpt_str location;
     const ckpt_value *klass = value_item(id, 1), *at = value_item(id, 3);
     if (value_count(id) == 6 && value_is_global(klass, "torch.storage", "UntypedStorage"))
-        object_to(b, offset,
-                  "the storage at 0x%" PRIx64
-                  " is untyped, which torch.load cannot read in the legacy format",
-                  offset);
+        report_violation(b, offset,
+                         "the storage at 0x%" PRIx64
+                         " is untyped, which torch.load cannot read in the legacy format",
+                         offset);
     else if (value_text(at, &location) && !known_location(location))
-        object_to(b, offset, "the storage at 0x%" PRIx64 " is on \"%.*s\", a device that torch does not know",
-                  offset, STR_ARG(location));
+        report_violation(b, offset,
+                         "the storage at 0x%" PRIx64 " is on \"%.*s\", a device that torch does not know",
+                         offset, STR_ARG(location));
     else
         return true;
     return false;
 }
 
-static void check_persids(const struct pickle_facts *p, struct breach *b)
+static void check_persids(const struct pickle_facts *p, struct violation *b)
 {
     ckpt_str tag;
     for (size_t i = 0; i < p->npersids; i++) {
@@ -228,7 +229,7 @@ static void check_persids(const struct pickle_facts *p, struct breach *b)
         bool tuple = id->type == CKPT_V_TUPLE;
         if (id->type != CKPT_V_INT &&
             !(tuple && (!first || (value_text(first, &tag) && str_is(tag, "storage"))))) {
-            object_to(b, v->offset, "the persistent id at 0x%" PRIx64 " is no storage", v->offset);
+            report_violation(b, v->offset, "the persistent id at 0x%" PRIx64 " is not a storage", v->offset);
             return;
         }
         if (!check_storage(id, v->offset, b))
@@ -239,21 +240,21 @@ static void check_persids(const struct pickle_facts *p, struct breach *b)
 /* ---- text of Python 2 */
 
 /* check_texts - torch.load decodes Python 2 strings as UTF-8. */
-static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct breach *b,
+static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct violation *b,
                                ckpt_error *err)
 {
     struct graph_visit r = {.seen = map_new(0)};
     const ckpt_value *v = NULL;
     bool ok = r.seen && graph_visit_add(&r, root);
-    for (size_t i = 0; ok && i < p->ncalls; i++) /* reach what the root does not */
+    for (size_t i = 0; ok && i < p->ncalls; i++) /* also what cannot be reached from the root */
         ok = graph_visit_add(&r, p->calls[i]);
     while (ok && (v = graph_visit_next(&r, &ok)) != NULL) {
         ckpt_str s;
         if (v->type == CKPT_V_STR8 && value_text(v, &s) && !utf8_check(s, false, NULL))
-            object_to(b, v->offset,
-                      "the Python 2 string at 0x%" PRIx64
-                      " is not UTF-8 (encoding=\"latin1\" needs weights_only=False)",
-                      v->offset);
+            report_violation(b, v->offset,
+                             "the Python 2 string at 0x%" PRIx64
+                             " is not UTF-8 (encoding=\"latin1\" needs weights_only=False)",
+                             v->offset);
     }
     graph_visit_free(&r);
     return ok ? CKPT_OK : fail_memory(err);
@@ -261,7 +262,7 @@ static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts
 
 /* ---- verdict */
 
-static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p, struct breach *b,
+static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p, struct violation *b,
                                 ckpt_error *err)
 {
     check_opcodes(p, b);
@@ -274,10 +275,10 @@ static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p
 
 ckpt_status weights_only_verdict(ckpt_file *f, int *verdict, ckpt_str *why, ckpt_error *err)
 {
-    struct breach b = {.offset = UINT64_MAX};
+    struct violation b = {.offset = UINT64_MAX};
     *why = STR_LIT("");
-    *verdict = f->torch_load ? 1 : -1;
-    if (!f->torch_load)
+    *verdict = f->for_torch_load ? 1 : -1;
+    if (!f->for_torch_load)
         return CKPT_OK;
     if (f->torch_load_why.len) {
         *verdict = 0;

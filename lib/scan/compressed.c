@@ -1,7 +1,7 @@
 /*
- * compressed.c - what lies in compressed files and foreign archives: joblib dumps, tar.gz,
- * 7-Zip. Gzip and zlib are unpacked by inflate.c, the others by libarchive. How much they
- * may give is bounded by the size of what is packed, and in all.
+ * compressed.c - unpacks and scans compressed files and foreign archives: joblib dumps, tar.gz, 7-Zip. Gzip
+ * and zlib are unpacked by codec/inflate, the others by libarchive. The bytes they unpack to are limited in
+ * proportion to the compressed size, and in total.
  */
 #include <inttypes.h>
 
@@ -11,64 +11,76 @@
 #include "io/reader.h"
 #include "scan/scan.h"
 
-#define FREE_BYTES ((uint64_t)64 << 20) /* whatever the ratio */
-#define RATIO      1100u                /* no deflated byte gives more than 1032 */
+#define UNPACKED_MIN ((uint64_t)64 << 20) /* allowed whatever the ratio */
+#define RATIO_MAX    1100u                /* deflate gives at most 1032 bytes per byte */
 
-struct packed {
+#define SEVENZIP_HEADER 32u /* bytes of the signature header */
+
+#define LZ4_MAGIC            0x184d2204u
+#define LZ4_SKIPPABLE        0x184d2a50u /* … to 0x184d2a5f */
+#define LZ4_BLOCK_CHECKSUM   0x10u       /* FLG, and the next three */
+#define LZ4_CONTENT_SIZE     0x08u
+#define LZ4_CONTENT_CHECKSUM 0x04u
+#define LZ4_DICT_ID          0x01u
+#define LZ4_UNCOMPRESSED     0x80000000u /* of a block's size */
+
+struct compressed_data {
     struct scanner *x;
     ckpt_str where;
-    bool whole; /* every member is known to its last byte */
+    bool all_accounted; /* each byte of each member has a known purpose */
 };
 
-static ckpt_status inner(void *user, ckpt_str name, source *bytes, ckpt_error *err)
+static ckpt_status scan_unpacked_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
 {
-    struct packed *p = user;
+    struct compressed_data *p = user;
     struct scanner *x = p->x;
-    uint64_t known = 0;
-    ckpt_str where = scan_join(x, p->where, name);
+    uint64_t accounted = 0;
+    ckpt_str where = scan_join_names(x, p->where, name);
     if (!where.ptr)
         return fail_memory(err);
     x->s->result->members++;
     x->unpacked += bytes->size; /* bounded: by max_unpacked */
-    CKPT_TRY(scan_sum(x, bytes, where, 0, NULL, err));
+    CKPT_TRY(scan_hash_member(x, bytes, where, 0, NULL, err));
     x->depth++;
-    ckpt_status st = scan_bytes(x, bytes, where, SCAN_MEMBER, &known, err);
+    ckpt_status st = scan_bytes(x, bytes, where, SCAN_MEMBER, &accounted, err);
     x->depth--;
-    p->whole = p->whole && known >= bytes->size;
+    p->all_accounted = p->all_accounted && accounted >= bytes->size;
     return st;
 }
 
-uint64_t scan_allowed(const struct scanner *x, uint64_t size)
+uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size)
 {
     uint64_t left = x->s->opts->max_unpacked - x->unpacked;
-    if (size > left / RATIO)
+    if (size > left / RATIO_MAX)
         return left;
-    uint64_t most = size * RATIO < FREE_BYTES ? FREE_BYTES : size * RATIO; /* bounded: no more than is left */
-    return most < left ? most : left;
+    uint64_t by_ratio = size * RATIO_MAX; /* bounded: no more than is left */
+    uint64_t max = by_ratio < UNPACKED_MIN ? UNPACKED_MIN : by_ratio;
+    return max < left ? max : left;
 }
 
 bool scan_is_zlib(struct scanner *x, source *src, bool text)
 {
     uint64_t used;
     ckpt_error why;
-    spool *some = spool_new(text ? scan_allowed(x, src->size) : 64);
-    ckpt_status st = some ? inflate_into(src, 0, src->size, INFLATE_ZLIB, some, &used, &why)
-                          : fail_memory(&why);
-    (void)scan_failed(x->s, st, &why);
-    if (!some || spool_size(some) == 0) {
-        spool_free(some);
+    spool *unpacked = spool_new(text ? scan_max_unpacked(x, src->size) : 64);
+    ckpt_status st = unpacked ? inflate_into(src, 0, src->size, INFLATE_ZLIB, unpacked, &used, &why)
+                              : fail_memory(&why);
+    (void)scan_note_system_failure(x->s, st, &why);
+    if (!unpacked || spool_size(unpacked) == 0) {
+        spool_free(unpacked);
         return false;
     }
-    source *bytes = spool_source(some);
+    source *bytes = spool_source(unpacked);
     bool is = !text || scan_is_pickle(x, bytes, 0, bytes->size, true);
     source_unref(bytes);
     return is;
 }
 
-static ckpt_status deflated(struct packed *p, source *src, enum inflate_kind kind, ckpt_error *err)
+static ckpt_status scan_deflated(struct compressed_data *p, source *src, enum inflate_kind kind,
+                                 ckpt_error *err)
 {
     uint64_t used;
-    spool *to = spool_new(scan_allowed(p->x, src->size));
+    spool *to = spool_new(scan_max_unpacked(p->x, src->size));
     if (!to)
         return fail_memory(err);
     ckpt_status st = inflate_into(src, 0, src->size, kind, to, &used, err);
@@ -77,80 +89,84 @@ static ckpt_status deflated(struct packed *p, source *src, enum inflate_kind kin
         st = fail(err, CKPT_EFORMAT, used, "{%" PRIu64 " bytes} follow {=the compressed ones}",
                   src->size - used);
     ckpt_error inside;
-    ckpt_status scanned = st == CKPT_EIO || st == CKPT_ENOMEM ? CKPT_OK
-                                                              : inner(p, STR_LIT("contents"), bytes, &inside);
+    ckpt_status scanned = st == CKPT_EIO || st == CKPT_ENOMEM
+                              ? CKPT_OK
+                              : scan_unpacked_member(p, STR_LIT("contents"), bytes, &inside);
     source_unref(bytes);
     if (scanned != CKPT_OK)
         *err = inside;
     return scanned != CKPT_OK ? scanned : st;
 }
 
-/* seven_end - behind the last byte that a 7-Zip archive's first header (32 bytes: place and size
- * of the last one at 12 and 20) leads to. */
-static uint64_t seven_end(struct scan *s, source *src)
+/* read_7zip_end - the end of a 7-Zip archive by its signature header (32 bytes; offset and size of the end
+ * header at 12 and 20). */
+static uint64_t read_7zip_end(struct scan *s, source *src)
 {
-    unsigned char head[32];
+    unsigned char head[SEVENZIP_HEADER];
     if (!scan_read(s, src, 0, head, sizeof head))
         return UINT64_MAX;
     uint64_t n = load_u64le(head + 20);
-    /* bounded: libarchive found the last header there; without one, it did not look where that is */
+    /* bounded: libarchive found the end header there; without one, its offset is not used */
     return n ? sizeof head + load_u64le(head + 12) + n : sizeof head;
 }
 
-/* lz4_frame - over one frame: the number it begins with, flags, its block size, and by those flags
- * its size (8 bytes) and dictionary (4), a checksum of that (1); blocks, each behind its size, of
- * which the top bit says that it is not compressed, and by flag with a checksum; a size of 0; by flag
- * a checksum of all. (LZ4 Frame Format Description, 1.6.) */
-static bool lz4_frame(reader *r)
+/* skip_lz4_frame - skips one frame (LZ4 Frame Format Description, 1.6): magic number (4 bytes), FLG, BD,
+ * content size (8, if FLG has it), dictionary ID (4, if FLG has it), header checksum (1); blocks, each its
+ * size (the top bit: not compressed), its bytes and a checksum (4, if FLG has it); EndMark (a size of 0);
+ * content checksum (4, if FLG has it). */
+static bool skip_lz4_frame(reader *r)
 {
-    const unsigned char *flags = reader_take(r, 6);
-    if (!flags)
+    const unsigned char *head = reader_take(r, 6);
+    if (!head)
         return false;
-    unsigned f = flags[4];
-    uint64_t n, check = f & 0x10 ? 4 : 0;
-    (void)reader_skip(r, (f & 8 ? 8u : 0) + (f & 1 ? 4u : 0) + 1);
-    while ((n = reader_u32(r) & 0x7fffffff))
-        (void)reader_skip(r, n + check); /* bounded: 31 bits, and 4 */
-    return !(f & 4) || reader_skip(r, 4);
+    unsigned flg = head[4];
+    uint64_t n, checksum = flg & LZ4_BLOCK_CHECKSUM ? 4 : 0;
+    (void)reader_skip(r, (flg & LZ4_CONTENT_SIZE ? 8u : 0) + (flg & LZ4_DICT_ID ? 4u : 0) + 1);
+    while ((n = reader_u32(r) & ~LZ4_UNCOMPRESSED))
+        (void)reader_skip(r, n + checksum); /* bounded: 31 bits, and 4 */
+    return !(flg & LZ4_CONTENT_CHECKSUM) || reader_skip(r, 4);
 }
 
-/* lz4_skippable - over a frame of bytes of the user's: its number, their length (4 bytes), and they. */
-static bool lz4_skippable(reader *r)
+/* skip_lz4_user_frame - skips a skippable frame: magic number, length of the user data (4 bytes), user
+ * data. */
+static bool skip_lz4_user_frame(reader *r)
 {
     (void)reader_skip(r, 4);
     uint64_t n = reader_u32(r);
     return reader_skip(r, n);
 }
 
-/* lz4_end - after the last frame from the beginning of SRC on, which libarchive does not report. */
-static ckpt_status lz4_end(source *src, uint64_t *end, ckpt_error *err)
+/* find_lz4_end - *END: the end of the last frame of SRC, which libarchive does not report. */
+static ckpt_status find_lz4_end(source *src, uint64_t *end, ckpt_error *err)
 {
     reader r;
-    const unsigned char *number;
+    const unsigned char *magic;
     bool more = true;
     CKPT_TRY(reader_init(&r, src, 0, src->size, err));
     while (more) {
         *end = r.pos;
-        number = reader_left(&r) >= 4 ? reader_peek(&r, 4) : NULL;
-        uint32_t n = number ? load_u32le(number) : 0;
-        more = (n == 0x184d2204 && lz4_frame(&r)) || (n >> 4 == 0x184d2a5 && lz4_skippable(&r));
+        magic = reader_left(&r) >= 4 ? reader_peek(&r, 4) : NULL;
+        uint32_t n = magic ? load_u32le(magic) : 0;
+        more = (n == LZ4_MAGIC && skip_lz4_frame(&r)) ||
+               ((n & ~0xfu) == LZ4_SKIPPABLE && skip_lz4_user_frame(&r));
     }
     reader_free(&r);
     return r.status == CKPT_ETRUNCATED ? CKPT_OK : r.status;
 }
 
-static ckpt_status foreign(struct scan *s, source *src, const char *kind, struct unpack *u, ckpt_error *err)
+static ckpt_status unpack_with_libarchive(struct scan *s, source *src, const char *kind, struct unpack *u,
+                                          ckpt_error *err)
 {
     CKPT_TRY(unpack_archive(src, u, err));
-    uint64_t end = strcmp(kind, "7-Zip") == 0 ? seven_end(s, src) : u->used;
+    uint64_t end = strcmp(kind, "7-Zip") == 0 ? read_7zip_end(s, src) : u->used;
     if (strcmp(kind, "lz4") == 0)
-        CKPT_TRY(lz4_end(src, &end, err));
+        CKPT_TRY(find_lz4_end(src, &end, err));
     return end >= src->size ? CKPT_OK
                             : fail(err, CKPT_EFORMAT, source_pos(src, end),
                                    "{%" PRIu64 " bytes} follow {=the compressed ones}", src->size - end);
 }
 
-static ckpt_status count(void *user, ckpt_str name, source *bytes, ckpt_error *err)
+static ckpt_status count_unpacked(void *user, ckpt_str name, source *bytes, ckpt_error *err)
 {
     (void)name;
     (void)err;
@@ -158,49 +174,49 @@ static ckpt_status count(void *user, ckpt_str name, source *bytes, ckpt_error *e
     return CKPT_OK;
 }
 
-bool scan_unpacks(struct scanner *x, source *src, const char *kind)
+bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
 {
-    uint64_t got = 0, used = 0, most = scan_allowed(x, src->size);
-    struct unpack u = {.max = most, .member = count, .user = &got};
+    uint64_t got = 0, used = 0, max = scan_max_unpacked(x, src->size);
+    struct unpack u = {.max = max, .member = count_unpacked, .user = &got};
     bool zlib = strcmp(kind, "zlib") == 0;
     ckpt_error why;
     ckpt_status st;
     if (!zlib && strcmp(kind, "gzip") != 0) {
-        st = foreign(x->s, src, kind, &u, &why);
+        st = unpack_with_libarchive(x->s, src, kind, &u, &why);
     } else {
-        spool *to = spool_new(most);
+        spool *to = spool_new(max);
         st = to ? inflate_into(src, 0, src->size, zlib ? INFLATE_ZLIB : INFLATE_GZIP, to, &used, &why)
                 : fail_memory(&why);
         got = to && used == src->size ? spool_size(to) : 0;
         spool_free(to);
     }
-    (void)scan_failed(x->s, st, &why);
+    (void)scan_note_system_failure(x->s, st, &why);
     return st == CKPT_OK && got > 0;
 }
 
-ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,
-                        ckpt_error *err)
+ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,
+                            uint64_t *accounted, ckpt_error *err)
 {
-    struct packed p = {x, where, true};
-    struct unpack u = {.max = scan_allowed(x, src->size), .member = inner, .user = &p};
+    struct compressed_data p = {x, where, true};
+    struct unpack u = {.max = scan_max_unpacked(x, src->size), .member = scan_unpacked_member, .user = &p};
     ckpt_error why;
     x->format = x->depth ? x->format : kind;
     ckpt_status st;
     if (x->depth >= x->s->opts->max_depth)
         st = fail(&why, CKPT_ELIMIT, CKPT_NO_OFFSET, "it is nested too deep");
     else if (strcmp(kind, "gzip") == 0 || strcmp(kind, "zlib") == 0)
-        st = deflated(&p, src, kind[0] == 'g' ? INFLATE_GZIP : INFLATE_ZLIB, &why);
+        st = scan_deflated(&p, src, kind[0] == 'g' ? INFLATE_GZIP : INFLATE_ZLIB, &why);
     else
-        st = foreign(x->s, src, kind, &u, &why);
+        st = unpack_with_libarchive(x->s, src, kind, &u, &why);
     if (st == CKPT_EIO || st == CKPT_ENOMEM || st == CKPT_ECANCELLED) {
         *err = why;
         return st;
     }
-    if (st == CKPT_OK && p.whole)
-        *known += src->size; /* bounded: once */
+    if (st == CKPT_OK && p.all_accounted)
+        *accounted += src->size; /* bounded: once */
     bool go = st != CKPT_OK
                   ? scan_found(x->s, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_FMT002 : SCAN_ARC002,
                                where, src, 0, "%s data: %s", kind, why.what)
                   : scan_found(x->s, SCAN_ARC001, where, src, 0, "%s data, unpacked and scanned", kind);
-    return go ? CKPT_OK : CKPT_ECANCELLED;
+    return cancelled_unless(go);
 }

@@ -1,6 +1,6 @@
 /*
- * gguf.c - GGUF, as codec/gguf reads it. Nothing in it runs; but a chat template is a Jinja program, and
- * whoever renders it runs it (CVE-2024-34359), and a name can hold what acts on a terminal.
+ * gguf.c - scans GGUF, as codec/gguf reads it. Nothing in it runs by itself; but a chat template is a Jinja
+ * program, which rendering it runs (CVE-2024-34359), and a name can hold terminal control characters.
  */
 #include "codec/gguf.h"
 
@@ -8,52 +8,50 @@
 
 #include "scan/scan.h"
 
-struct visit {
+struct gguf_visit {
     struct scanner *x;
     source *src;
     ckpt_str where;
 };
 
-static ckpt_status told(bool go) { return go ? CKPT_OK : CKPT_ECANCELLED; }
-
 static ckpt_status visit_text(void *user, ckpt_str text, uint64_t at, const char *what, ckpt_error *err)
 {
-    const struct visit *v = user;
+    const struct gguf_visit *v = user;
     (void)err;
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.ptr[i];
         if (c < 32 || c == 127)
-            return told(scan_found(v->x->s, SCAN_TXT001, v->where, v->src, at,
-                                   "%s holds the character {0x%02x}", what, c));
+            return cancelled_unless(scan_found(v->x->s, SCAN_TXT001, v->where, v->src, at,
+                                               "%s holds the character {0x%02x}", what, c));
     }
     return CKPT_OK;
 }
 
 static ckpt_status visit_pair(void *user, const struct gguf_pair *p, ckpt_error *err)
 {
-    const struct visit *v = user;
+    const struct gguf_visit *v = user;
     (void)err;
     if (p->type != GGUF_STRING || str_find(p->key, STR_LIT("chat_template"), 0) == SIZE_MAX)
         return CKPT_OK;
-    return told(scan_found(v->x->s, SCAN_TPL001, v->where, v->src, p->value,
-                           "a chat template of %" PRIu64 " bytes", p->nvalue));
+    return cancelled_unless(scan_found(v->x->s, SCAN_TPL001, v->where, v->src, p->value,
+                                       "a chat template of %" PRIu64 " bytes", p->nvalue));
 }
 
-ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
-    struct visit v = {x, src, where};
+    struct gguf_visit v = {x, src, where};
     struct gguf g = {.src = src, .a = x->a, .text = visit_text, .pair = visit_pair, .user = &v};
     ckpt_error why;
     x->format = x->depth ? x->format : "gguf";
     ckpt_status st = gguf_read(&g, &why);
     if (st == CKPT_OK) {
-        scan_known(src, &x->s->result->in_tensors, src->size - g.data); /* bounded: just read */
-        *known += src->size;                                            /* bounded: once */
+        scan_count_bytes(src, &x->s->result->in_tensors, src->size - g.data); /* bounded: just read */
+        *accounted += src->size;                                              /* bounded: once */
         return CKPT_OK;
     }
     enum scan_rule rule = st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT002;
     if (st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_EUNSUPPORTED)
-        return told(scan_found_error(x->s, rule, where, (struct scan_place){src, g.at}, &why));
+        return cancelled_unless(scan_found_error(x->s, rule, where, (struct scan_place){src, g.at}, &why));
     *err = why;
     return st;
 }

@@ -1,16 +1,15 @@
 /*
- * judge.c - what the imports and calls of a pickle amount to.
+ * judge.c - judges the imports and calls of a pickle for `ckpt scan`.
  *
- * Names are harmless by list, never by not being known as bad: a checkpoint
- * needs few (a typical one fewer than fifteen), while millions of callables
- * exist and one that resolves names reopens all. The lists are torch's own
- * (op/weights_only.def) and ours (op/known_names.def), compared as exact
- * pairs of module and name; a name with a dot is on neither, since from
- * protocol 4 on it is followed attribute by attribute.
+ * A name is harmless only if it is listed as harmless: a checkpoint needs few names (typically fewer than
+ * fifteen), while there are millions of callables, and a single one that resolves names gives access to all.
+ * The lists are torch's own (op/weights_only.def) and ours (op/known_names.def), compared as exact pairs of
+ * module and name. A name with a dot is on neither, since from protocol 4 on it is resolved attribute by
+ * attribute.
  *
- * A name alone does not tell all: _codecs.encode looks its second argument up
- * among modules, _rebuild_from_type_v2 calls its first. What else a listed name
- * is given cannot do harm by itself; what it was made from has been judged.
+ * For some listed names the arguments matter, too: _codecs.encode looks its second argument up among modules,
+ * _rebuild_from_type_v2 calls its first. Other arguments of listed names can do no harm by themselves; the
+ * calls that made them have been judged.
  */
 #include "scan/judge.h"
 
@@ -25,40 +24,41 @@
 #include "scan/judge_numpy.h"
 #include "scan/judge_objects.h"
 
-#define NAMES_MAX   ((uint64_t)16 << 20) /* memory for names that were met */
-#define ARGS_MAX    ((uint64_t)1 << 20)
-#define ARGS_NODES  64u
-#define RESULTS     ((uint64_t)1 << 20) /* calls of which it is told whether what they return is used */
-#define MEMO_TOLD   1u
-#define LEFT_TOLD   2u
-#define PERSID_TOLD 4u
+#define NAMES_MEMORY    ((uint64_t)16 << 20)
+#define ARGS_MEMORY     ((uint64_t)1 << 20)
+#define ARGS_NODES      64u
+#define RESULTS_MAX     ((uint64_t)1 << 20) /* calls whose result is tracked: is it used? */
+#define REPORTED_MEMO   1u
+#define REPORTED_LEFT   2u
+#define REPORTED_PERSID 4u
 
 struct judge {
     struct scan *s;
     struct scan_pickle p;
-    bool telling;
-    uint64_t error_offset;
-    bool worth; /* something is to be told */
-    unsigned told;
+    bool reporting;        /* in the second pass */
+    uint64_t error_offset; /* where the first pass failed, or CKPT_NO_OFFSET */
+    bool needs_report;     /* the first pass found something to report */
+    unsigned reported;     /* REPORTED_… of this pickle, each reported once */
     arena *names;
-    map *called, *imported; /* names on no list: called somewhere, told as imported */
-    map *payloads;          /* constants that are scanned by themselves */
+    map *called, *imported; /* names on no list: that are called; that were reported as imported */
+    map *payloads;          /* constants that are scanned as files of their own */
     struct numpy_judge numpy;
-    map *results, *dropped; /* calls by their nodes, to their numbers; numbers of those dropped at once */
+    map *results; /* numbers of calls, by the trace_ref of the result */
+    map *dropped; /* numbers of calls whose result is popped unused */
 };
 
 /* -------------------------------------------------------------------- names */
 
-struct pair {
+struct full_name {
     ckpt_str module, name;
 };
 
-/* modern - the pair as Python 3 imports it. */
-static struct pair modern(const struct trace_global *g)
+/* python3_full_name - module and name of G as Python 3 imports them. */
+static struct full_name python3_full_name(const struct trace_global *g)
 {
     if (g->verdict >= 0 && g->python3[0].ptr)
-        return (struct pair){g->python3[0], g->python3[1]};
-    struct pair p = {g->module, g->name};
+        return (struct full_name){g->python3[0], g->python3[1]};
+    struct full_name p = {g->module, g->name};
     if (g->protocol < 3)
         (void)python2_translate(&p.module, &p.name);
     return p;
@@ -66,16 +66,17 @@ static struct pair modern(const struct trace_global *g)
 
 static ckpt_scan_verdict judge_name(const struct trace_global *g)
 {
-    struct pair p = modern(g);
+    struct full_name p = python3_full_name(g);
     return g->literal ? name_verdict(p.module, p.name) : CKPT_SCAN_UNRESOLVED;
 }
 
-/* verdict_of - of a global, asked once. */
-static ckpt_scan_verdict verdict_of(const struct trace_global *g)
+/* cached_verdict - judge_name of G, computed once. */
+static ckpt_scan_verdict cached_verdict(const struct trace_global *g)
 {
-    struct trace_global *cache = (struct trace_global *)(uintptr_t)g; /* its verdict is ours */
+    struct trace_global *cache =
+        (struct trace_global *)(uintptr_t)g; /* trace leaves this field to the judge */
     if (cache->verdict < 0) {
-        struct pair p = modern(g);
+        struct full_name p = python3_full_name(g);
         cache->verdict = (int32_t)judge_name(g);
         cache->python3[0] = p.module;
         cache->python3[1] = p.name;
@@ -93,54 +94,55 @@ static const ckpt_scan_rule *rule_for(ckpt_scan_verdict v)
     }
 }
 
-/* key - "module\nname" in the arena; .ptr NULL: its ceiling is reached, which only costs a line more,
- * or out of memory, which is kept. */
-static ckpt_str key_of(struct judge *j, const struct trace_global *g)
+/* make_name_key - "module\nname" in the arena. .ptr NULL: the arena is full, which at worst repeats a line of
+ * the report, or out of memory, which is kept. */
+static ckpt_str make_name_key(struct judge *j, const struct trace_global *g)
 {
     ckpt_str key = arena_printf(j->names, "%.*s\n%.*s", (int)g->module.len, g->module.ptr, (int)g->name.len,
                                 g->name.ptr);
     if (!key.ptr && !arena_full(j->names))
-        (void)scan_failed(j->s, CKPT_ENOMEM, NULL);
+        (void)scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
     return key;
 }
 
-/* met - was G put into M before? Puts it there. */
-static bool met(struct judge *j, map *m, const struct trace_global *g)
+/* was_seen - is G in M? Adds it. */
+static bool was_seen(struct judge *j, map *m, const struct trace_global *g)
 {
     uint32_t old = MAP_NONE;
-    ckpt_str key = key_of(j, g);
+    ckpt_str key = make_name_key(j, g);
     if (key.ptr && !map_put(m, key, 1, &old))
-        (void)scan_failed(j->s, CKPT_ENOMEM, NULL);
+        (void)scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
     return old != MAP_NONE;
 }
 
 /* ------------------------------------------------------------------- calls */
 
-static trace_ref item(trace_ref tuple, uint32_t i)
+static trace_ref tuple_item(trace_ref tuple, uint32_t i)
 {
     const struct trace_node *n = trace_node(tuple);
     return n && n->kind == TRACE_TUPLE && i < n->kept ? n->items[i] : 0;
 }
 
-/* shown - R as nodes of A; NULL: there is nothing, or a lack of memory or disk, which is kept. */
-static ckpt_value *shown(struct scan *to, const struct trace_step *s, trace_ref r, arena *a, size_t nodes)
+/* value_of_ref - R as nodes in A. NULL: R is 0, or memory or disk failed, which is kept. */
+static ckpt_value *value_of_ref(struct scan *to, const struct trace_step *s, trace_ref r, arena *a,
+                                size_t nodes)
 {
     ckpt_error why;
     ckpt_value *v = a && r ? s->t->value(s->t, r, a, nodes, &why) : NULL;
     if (r && !v)
-        (void)scan_failed(to, a ? why.status : CKPT_ENOMEM, a ? &why : NULL);
+        (void)scan_note_system_failure(to, a ? why.status : CKPT_ENOMEM, a ? &why : NULL);
     return v;
 }
 
-/* text_is - is R the constant text WANT? */
-static bool text_is(struct scan *to, const struct trace_step *s, trace_ref r, const char *want)
+/* text_is - is R the constant EXPECTED? */
+static bool text_is(struct scan *to, const struct trace_step *s, trace_ref r, const char *expected)
 {
     if (!r || trace_node(r))
         return false;
-    arena *a = arena_new(ARGS_MAX);
-    ckpt_value *v = shown(to, s, r, a, 1);
+    arena *a = arena_new(ARGS_MEMORY);
+    ckpt_value *v = value_of_ref(to, s, r, a, 1);
     ckpt_str text;
-    bool same = v && value_text(v, &text) && str_is(text, want);
+    bool same = v && value_text(v, &text) && str_is(text, expected);
     arena_free(a);
     return same;
 }
@@ -150,53 +152,55 @@ static bool loads_bytes(const struct trace_global *g)
     return str_is(g->module, "torch.storage") && str_is(g->name, "_load_from_bytes");
 }
 
-/* opened - is R a constant that is scanned by itself, as it is or by latin1? */
-static bool opened(const struct judge *j, trace_ref r)
+/* is_scanned_payload - is R a constant that is scanned as a file of its own, as it is or encoded by
+ * _codecs.encode? */
+static bool is_scanned_payload(const struct judge *j, trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
     if (n && n->kind == TRACE_CALL && n->kept > 1) {
         const struct trace_global *g = trace_global(n->items[0]);
-        r = g && str_is(g->module, "_codecs") && str_is(g->name, "encode") ? item(n->items[1], 0) : 0;
+        r = g && str_is(g->module, "_codecs") && str_is(g->name, "encode") ? tuple_item(n->items[1], 0) : 0;
     }
     return r && map_get_num(j->payloads, r) != MAP_NONE;
 }
 
-/* unusual - what speaks against these arguments of a listed callable; NULL: nothing. */
-static const char *unusual(struct scan *to, const struct trace_step *s, const struct trace_global *g,
-                           trace_ref args)
+/* find_unusual_arguments - what is unusual about the arguments ARGS of G, which is allow-listed; NULL:
+ * nothing. */
+static const char *find_unusual_arguments(struct scan *to, const struct trace_step *s,
+                                          const struct trace_global *g, trace_ref args)
 {
     const struct trace_node *n = trace_node(args);
-    struct pair p = modern(g);
+    struct full_name p = python3_full_name(g);
     if (!n || (n->kind >= TRACE_LIST && n->kind <= TRACE_FROZENSET))
         return "its arguments are no tuple; pickle.py takes them, and joblib loads by it";
     if (n->kind != TRACE_TUPLE)
         return "its arguments are computed while loading";
-    if (str_is(p.module, "_codecs") && n->n > 1 && !text_is(to, s, item(args, 1), "latin1") &&
-        !text_is(to, s, item(args, 1), "latin-1"))
+    if (str_is(p.module, "_codecs") && n->n > 1 && !text_is(to, s, tuple_item(args, 1), "latin1") &&
+        !text_is(to, s, tuple_item(args, 1), "latin-1"))
         return "only the latin1 codec is used by pickles";
     return NULL;
 }
 
-#define NESTED 16u /* _rebuild_from_type_v2 of itself; torch has one */
+#define NESTED_MAX 16u /* calls of _rebuild_from_type_v2 by itself; torch writes one */
 
-/* unusual_all - the same, of what it calls in turn, too. */
-static const char *unusual_all(struct scan *to, const struct trace_step *s, const struct trace_global *g,
-                               trace_ref args)
+/* check_call_arguments - as find_unusual_arguments, also for what _rebuild_from_type_v2 calls in turn. */
+static const char *check_call_arguments(struct scan *to, const struct trace_step *s,
+                                        const struct trace_global *g, trace_ref args)
 {
-    const char *why = unusual(to, s, g, args);
+    const char *why = find_unusual_arguments(to, s, g, args);
     for (unsigned i = 0; !why && str_is(g->name, "_rebuild_from_type_v2"); i++) {
-        g = trace_global(item(args, 0));
-        if (!g || verdict_of(g) != CKPT_SCAN_ALLOW_LISTED || i == NESTED)
+        g = trace_global(tuple_item(args, 0));
+        if (!g || cached_verdict(g) != CKPT_SCAN_ALLOW_LISTED || i == NESTED_MAX)
             return "it calls its first argument, which is on no list";
-        args = item(args, 2);
-        why = unusual(to, s, g, args);
+        args = tuple_item(args, 2);
+        why = find_unusual_arguments(to, s, g, args);
     }
     return why;
 }
 
-/* describe - fills in names, arguments and torch's view of a call. */
-static void describe(const struct judge *j, const struct trace_step *s, const struct trace_global *g,
-                     trace_ref args, arena *a, ckpt_scan_record *r)
+/* describe_step - fills in names, arguments and whether torch's weights_only would accept the step. */
+static void describe_step(const struct judge *j, const struct trace_step *s, const struct trace_global *g,
+                          trace_ref args, arena *a, ckpt_scan_record *r)
 {
     r->where = j->p.where;
     r->offset = s->offset;
@@ -204,27 +208,28 @@ static void describe(const struct judge *j, const struct trace_step *s, const st
     r->opcode = s->opname;
     r->error_offset = j->error_offset;
     r->framed = j->p.framed;
-    r->plain = j->p.plain;
+    r->plain = j->p.joblib_arrays_as_opcodes;
     r->weights_only = 0;
     if (g) {
-        struct pair p = modern(g);
+        struct full_name p = python3_full_name(g);
         r->module = g->module;
         r->name = g->name;
         r->new_module = p.module;
         r->new_name = p.name;
-        bool op = s->opcode == 'R' || s->opcode == 0x81 || s->opcode == 'c';
-        r->weights_only = op && g->literal && weights_only_lists(g->module, g->name);
+        bool accepted_opcode = s->opcode == 'R' || s->opcode == 0x81 || s->opcode == 'c';
+        r->weights_only = accepted_opcode && g->literal && weights_only_allows(g->module, g->name);
     }
-    r->args = shown(j->s, s, args, a, ARGS_NODES);
+    r->args = value_of_ref(j->s, s, args, a, ARGS_NODES);
 }
 
-static bool tell_call(struct judge *j, const struct trace_step *s, const struct trace_global *g,
-                      trace_ref args, ckpt_scan_verdict verdict, const ckpt_scan_rule *rule, const char *why)
+static bool report_call(struct judge *j, const struct trace_step *s, const struct trace_global *g,
+                        trace_ref args, ckpt_scan_verdict verdict, const ckpt_scan_rule *rule,
+                        const char *why)
 {
-    arena *a = arena_new(ARGS_MAX);
+    arena *a = arena_new(ARGS_MEMORY);
     ckpt_scan_record r = {.what = CKPT_SCAN_CALL, .rule = rule, .verdict = verdict, .call = s->number};
-    describe(j, s, g, args, a, &r);
-    r.result_used = j->s->opts->all_calls && s->number < RESULTS
+    describe_step(j, s, g, args, a, &r);
+    r.result_used = j->s->opts->all_calls && s->number < RESULTS_MAX
                         ? map_get_num(j->dropped, s->number) == MAP_NONE
                         : -1;
     if (why)
@@ -234,92 +239,95 @@ static bool tell_call(struct judge *j, const struct trace_step *s, const struct 
     return go;
 }
 
-/* called - the name behind what is called: a global, or the class of a module that torch's
- * legacy format keeps with its source, ('module', class, file, source). */
-static const struct trace_global *called(struct scan *to, const struct trace_step *s, trace_ref callable)
+/* find_called_name - the name of what is called: a global, or the class in a persistent id of torch's legacy
+ * format, ('module', class, file, source). NULL: neither. */
+static const struct trace_global *find_called_name(struct scan *to, const struct trace_step *s,
+                                                   trace_ref callable)
 {
     const struct trace_node *n = trace_node(callable);
     trace_ref id = n && n->kind == TRACE_PERSID && n->kept ? n->items[0] : 0;
-    return id && text_is(to, s, item(id, 0), "module") ? trace_global(item(id, 1)) : trace_global(callable);
+    return id && text_is(to, s, tuple_item(id, 0), "module") ? trace_global(tuple_item(id, 1))
+                                                             : trace_global(callable);
 }
 
-/* of_numbers - *WHY: what speaks against an array of numpy that the call of G makes. False: it cannot be
- * read. */
-static bool of_numbers(struct judge *j, const struct trace_step *s, const struct trace_global *g,
-                       const char **why)
+/* check_numpy_call - *WHY: what is dangerous about the numpy array that the call of G makes; NULL: nothing.
+ * False: memory or disk failed. */
+static bool check_numpy_call(struct judge *j, const struct trace_step *s, const struct trace_global *g,
+                             const char **why)
 {
-    struct pair p = modern(g);
+    struct full_name p = python3_full_name(g);
     ckpt_status st = numpy_call(&j->numpy, s, p.module, p.name, why);
-    return st == CKPT_OK || !scan_failed(j->s, st, &j->numpy.err);
+    return st == CKPT_OK || !scan_note_system_failure(j->s, st, &j->numpy.err);
 }
 
-static bool call(struct judge *j, const struct trace_step *s)
+static bool judge_call(struct judge *j, const struct trace_step *s)
 {
     const struct trace_node *c = trace_node(s->subject);
-    const struct trace_global *g = called(j->s, s, c->items[0]);
+    const struct trace_global *g = find_called_name(j->s, s, c->items[0]);
     trace_ref args = c->kept > 1 ? c->items[1] : 0;
-    ckpt_scan_verdict v = g ? verdict_of(g) : CKPT_SCAN_UNRESOLVED;
-    /* torch.storage._load_from_bytes runs a stream that stands right here and is judged too. */
-    if (g && loads_bytes(g) && opened(j, item(args, 0)))
+    ckpt_scan_verdict v = g ? cached_verdict(g) : CKPT_SCAN_UNRESOLVED;
+    /* torch.storage._load_from_bytes loads a stream that is in this file and is judged as well. */
+    if (g && loads_bytes(g) && is_scanned_payload(j, tuple_item(args, 0)))
         v = CKPT_SCAN_ALLOW_LISTED;
     const char *why = g ? NULL : "calls what another call returned, or what is not in the file";
     const ckpt_scan_rule *rule = rule_for(v);
-    if (v == CKPT_SCAN_ALLOW_LISTED && (why = unusual_all(j->s, s, g, args)) != NULL)
+    if (v == CKPT_SCAN_ALLOW_LISTED && (why = check_call_arguments(j->s, s, g, args)) != NULL)
         rule = scan_rule(SCAN_PKL005);
-    else if (v == CKPT_SCAN_ALLOW_LISTED && !of_numbers(j, s, g, &why))
+    else if (v == CKPT_SCAN_ALLOW_LISTED && !check_numpy_call(j, s, g, &why))
         return false;
     else if (why && g)
         rule = scan_rule(SCAN_PKL014);
     v = rule && v == CKPT_SCAN_ALLOW_LISTED ? rule->verdict : v;
-    if (!j->telling) {
-        j->worth = j->worth || rule;
-        if (j->s->opts->all_calls && s->number < RESULTS &&
+    if (!j->reporting) {
+        j->needs_report = j->needs_report || rule;
+        if (j->s->opts->all_calls && s->number < RESULTS_MAX &&
             !map_set_num(j->results, s->subject, (uint32_t)s->number))
-            return !scan_failed(j->s, CKPT_ENOMEM, NULL);
+            return !scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
         if (rule && g)
-            (void)met(j, j->called, g);
+            (void)was_seen(j, j->called, g);
         return true;
     }
     if (!rule && !j->s->opts->all_calls)
         return true;
-    return tell_call(j, s, g, args, v, rule, why);
+    return report_call(j, s, g, args, v, rule, why);
 }
 
-static bool import(struct judge *j, const struct trace_step *s)
+static bool judge_import(struct judge *j, const struct trace_step *s)
 {
     const struct trace_global *g = trace_global(s->subject);
-    ckpt_scan_verdict v = verdict_of(g);
+    ckpt_scan_verdict v = cached_verdict(g);
     if (v > j->s->result->verdict && v == CKPT_SCAN_ALLOW_LISTED)
         j->s->result->verdict = v;
     if (v == CKPT_SCAN_ALLOW_LISTED || loads_bytes(g))
-        return true; /* of the latter, calls and held() tell */
-    if (!j->telling) {
-        j->worth = true;
+        return true; /* uses of the latter are reported by judge_call() and judge_stored_global() */
+    if (!j->reporting) {
+        j->needs_report = true;
         return true;
     }
-    ckpt_str key = key_of(j, g);
-    if ((key.ptr && map_get(j->called, key) != MAP_NONE) || met(j, j->imported, g))
-        return true; /* the call says it all, or it was said */
+    ckpt_str key = make_name_key(j, g);
+    if ((key.ptr && map_get(j->called, key) != MAP_NONE) || was_seen(j, j->imported, g))
+        return true; /* the call is reported instead, or the import was */
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = rule_for(v), .verdict = v};
-    describe(j, s, g, 0, NULL, &r);
+    describe_step(j, s, g, 0, NULL, &r);
     r.text = g->literal ? STR_LIT("imported, and not called here")
                         : STR_LIT("module and name are computed while loading");
     return scan_record(j->s, &r);
 }
 
-/* ------------------------------------------------------------- all the rest */
+/* -------------------------------------------------------------- other steps */
 
-/* finding - RULE at the step, in words, with the name of G (may be NULL). */
-static bool finding(struct judge *j, const struct trace_step *s, enum scan_rule rule,
-                    const struct trace_global *g, trace_ref args, const char *text)
+/* report_step - reports a finding of RULE at the step S, with the name of G (may be NULL) and ARGS (0:
+ * none). */
+static bool report_step(struct judge *j, const struct trace_step *s, enum scan_rule rule,
+                        const struct trace_global *g, trace_ref args, const char *text)
 {
-    if (!j->telling) {
-        j->worth = true;
+    if (!j->reporting) {
+        j->needs_report = true;
         return true;
     }
-    arena *a = arena_new(ARGS_MAX);
+    arena *a = arena_new(ARGS_MEMORY);
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = scan_rule(rule)};
-    describe(j, s, g, args, a, &r);
+    describe_step(j, s, g, args, a, &r);
     r.weights_only = -1;
     r.text = str_c(text);
     bool go = scan_record(j->s, &r);
@@ -327,55 +335,59 @@ static bool finding(struct judge *j, const struct trace_step *s, enum scan_rule 
     return go;
 }
 
-/* held - of what loads bytes and is not simply called: who has it may call it with any. */
-static bool held(struct judge *j, const struct trace_step *s)
+/* judge_stored_global - reports a function that loads bytes and is stored in a value: a user of the
+ * value may call it with any bytes. */
+static bool judge_stored_global(struct judge *j, const struct trace_step *s)
 {
     const struct trace_global *g = trace_global(s->subject);
-    return !loads_bytes(g) ||
-           finding(j, s, SCAN_PKL002, g, 0, "kept in a value, from where it may be called with any bytes");
+    return !loads_bytes(g) || report_step(j, s, SCAN_PKL002, g, 0,
+                                          "kept in a value, from where it may be called with any bytes");
 }
 
-static bool once(struct judge *j, const struct trace_step *s, unsigned flag, enum scan_rule rule,
-                 const char *text)
+/* report_once - report_step, unless FLAG is set in j->reported. */
+static bool report_once(struct judge *j, const struct trace_step *s, unsigned flag, enum scan_rule rule,
+                        const char *text)
 {
-    if (j->told & flag)
+    if (j->reported & flag)
         return true;
-    j->told |= flag;
-    return finding(j, s, rule, NULL, 0, text);
+    j->reported |= flag;
+    return report_step(j, s, rule, NULL, 0, text);
 }
 
-/* change - BUILD, APPEND … on something that is no plain container. What a listed call made may be filled
- * as its writers do; an import belongs to the program that loads. */
-static bool change(struct judge *j, const struct trace_step *s)
+/* judge_change - judges BUILD, APPEND … on what is not a builtin container. The result of an allow-listed
+ * call may be filled as picklers do; an imported object belongs to the loading program. */
+static bool judge_change(struct judge *j, const struct trace_step *s)
 {
     const struct trace_node *n = trace_node(s->subject);
     const struct trace_global *g = trace_global(s->subject);
     if (g)
-        return finding(j, s, SCAN_PKL004, g, s->with,
-                       "writes to it: every later user of the module is affected");
+        return report_step(j, s, SCAN_PKL004, g, s->with,
+                           "writes to it: every later user of the module is affected");
     if (n && (n->kind == TRACE_OPAQUE || n->kind == TRACE_PERSID))
-        return finding(j, s, SCAN_PKL004, NULL, s->with, "changes an object that is not in the file");
-    g = n && n->kind == TRACE_CALL ? called(j->s, s, n->items[0]) : NULL;
-    if (n && n->n > 3) /* callable, arguments, keywords: no pickler changes what has got its state */
-        return finding(j, s, SCAN_PKL003, g, s->with,
-                       "changes it once more after BUILD: that may call what its state holds");
-    if (!g || verdict_of(g) != CKPT_SCAN_ALLOW_LISTED)
+        return report_step(j, s, SCAN_PKL004, NULL, s->with, "changes an object that is not in the file");
+    g = n && n->kind == TRACE_CALL ? find_called_name(j->s, s, n->items[0]) : NULL;
+    if (n &&
+        n->n > 3) /* more than callable, arguments and keywords: no pickler changes an object after BUILD */
+        return report_step(j, s, SCAN_PKL003, g, s->with,
+                           "changes it once more after BUILD: that may call what its state holds");
+    if (!g || cached_verdict(g) != CKPT_SCAN_ALLOW_LISTED)
         return true; /* the call is a finding */
-    struct pair p = modern(g);
+    struct full_name p = python3_full_name(g);
     const char *why = object_change(s, n, p.module, p.name), *odd;
     ckpt_status st = numpy_change(&j->numpy, s, p.module, p.name, &odd);
     if (st != CKPT_OK)
-        return !scan_failed(j->s, st, &j->numpy.err);
-    return (!why || finding(j, s, SCAN_PKL003, g, s->with, why)) &&
-           (!odd || j->p.plain || finding(j, s, SCAN_PKL014, g, s->with, odd)); /* reported once */
+        return !scan_note_system_failure(j->s, st, &j->numpy.err);
+    return (!why || report_step(j, s, SCAN_PKL003, g, s->with, why)) &&
+           (!odd || j->p.joblib_arrays_as_opcodes ||
+            report_step(j, s, SCAN_PKL014, g, s->with, odd)); /* reported once */
 }
 
-/* names_tensor - is the constant R an id of torch? A number or digits, of 0.1; of protocol 0, which knows
- * ids of one line alone, how Python shows ('storage', …). What cannot be read is kept, and is one. */
-static bool names_tensor(struct scan *to, const struct trace_step *s, trace_ref r)
+/* is_torch_id - is the constant R a persistent id of torch? Of torch 0.1, a number or digits; in protocol 0,
+ * whose ids are one line of text, the repr of ('storage', …). True if it cannot be read, which is kept. */
+static bool is_torch_id(struct scan *to, const struct trace_step *s, trace_ref r)
 {
-    arena *a = arena_new(ARGS_MAX);
-    ckpt_value *v = shown(to, s, r, a, 1);
+    arena *a = arena_new(ARGS_MEMORY);
+    ckpt_value *v = value_of_ref(to, s, r, a, 1);
     bool text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES);
     bool number = !v || v->type == CKPT_V_INT || v->type == CKPT_V_BIGINT || (text && v->u.str.len > 0);
     for (size_t i = 0; text && i < v->u.str.len; i++)
@@ -386,59 +398,64 @@ static bool names_tensor(struct scan *to, const struct trace_step *s, trace_ref 
     return number;
 }
 
-/* persid - torch's ids: ('storage', …), ('module', …), numbers. */
-static bool persid(struct judge *j, const struct trace_step *s)
+/* judge_persid - reports a persistent id unless torch writes such: ('storage', …), ('module', …), a
+ * number. */
+static bool judge_persid(struct judge *j, const struct trace_step *s)
 {
     const struct trace_node *n = trace_node(s->subject);
-    trace_ref first = item(s->subject, 0);
-    if ((!n && names_tensor(j->s, s, s->subject)) || (n && n->kind == TRACE_TUPLE && n->n == 0))
+    trace_ref first = tuple_item(s->subject, 0);
+    if ((!n && is_torch_id(j->s, s, s->subject)) || (n && n->kind == TRACE_TUPLE && n->n == 0))
         return true;
     if (first && (text_is(j->s, s, first, "storage") || text_is(j->s, s, first, "module")))
         return true;
-    return once(j, s, PERSID_TOLD, SCAN_PKL012, "a persistent id that is no (\"storage\", …)");
+    return report_once(j, s, REPORTED_PERSID, SCAN_PKL012, "a persistent id that is no (\"storage\", …)");
 }
 
-/* drop - the result of a call goes, unused: what is weighed first is known when it is told. */
-static bool drop(struct judge *j, const struct trace_step *s)
+/* note_dropped - the result of a call is popped unused: noted in the first pass, for report_call() in the
+ * second. */
+static bool note_dropped(struct judge *j, const struct trace_step *s)
 {
-    uint32_t number = j->telling ? MAP_NONE : map_get_num(j->results, s->subject);
-    return number == MAP_NONE || map_set_num(j->dropped, number, 1) || !scan_failed(j->s, CKPT_ENOMEM, NULL);
+    uint32_t number = j->reporting ? MAP_NONE : map_get_num(j->results, s->subject);
+    return number == MAP_NONE || map_set_num(j->dropped, number, 1) ||
+           !scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
 }
 
-static bool step(void *user, const struct trace_step *s)
+static bool judge_step(void *user, const struct trace_step *s)
 {
     struct judge *j = user;
     switch (s->what) {
-    case TRACE_STEP_IMPORT: return import(j, s);
-    case TRACE_STEP_CALL: return call(j, s);
-    case TRACE_STEP_CHANGE: return change(j, s);
-    case TRACE_STEP_PERSID: return persid(j, s);
+    case TRACE_STEP_IMPORT: return judge_import(j, s);
+    case TRACE_STEP_CALL: return judge_call(j, s);
+    case TRACE_STEP_CHANGE: return judge_change(j, s);
+    case TRACE_STEP_PERSID: return judge_persid(j, s);
     case TRACE_STEP_EXTENSION:
-        return finding(j, s, SCAN_PKL003, NULL, 0,
-                       "an extension code: a name in a registry of the loading program");
+        return report_step(j, s, SCAN_PKL003, NULL, 0,
+                           "an extension code: a name in a registry of the loading program");
     case TRACE_STEP_BUFFER:
-        return finding(j, s, SCAN_PKL013, NULL, 0,
-                       "uses out-of-band buffers (protocol 5), which are not in the file");
+        return report_step(j, s, SCAN_PKL013, NULL, 0,
+                           "uses out-of-band buffers (protocol 5), which are not in the file");
     case TRACE_STEP_MEMO:
-        return j->p.plain ||
-               once(j, s, MEMO_TOLD, SCAN_PKL008, "a memo entry is put again with another value");
+        return j->p.joblib_arrays_as_opcodes ||
+               report_once(j, s, REPORTED_MEMO, SCAN_PKL008, "a memo entry is put again with another value");
     case TRACE_STEP_LEFT:
-        return j->p.plain || once(j, s, LEFT_TOLD, SCAN_PKL009, "values or marks are left on the stack");
+        return j->p.joblib_arrays_as_opcodes ||
+               report_once(j, s, REPORTED_LEFT, SCAN_PKL009, "values or marks are left on the stack");
     case TRACE_STEP_FRAME:
-        return finding(j, s, SCAN_PKL007, NULL, 0,
-                       "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
-    case TRACE_STEP_DROP: return drop(j, s);
-    case TRACE_STEP_HELD: return held(j, s);
-    case TRACE_STEP_PAYLOAD: /* what torch.save makes of a storage is followed as torch.load does */
+        return report_step(j, s, SCAN_PKL007, NULL, 0,
+                           "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
+    case TRACE_STEP_DROP: return note_dropped(j, s);
+    case TRACE_STEP_STORED: return judge_stored_global(j, s);
+    case TRACE_STEP_PAYLOAD: /* a storage as torch.save writes it is scanned separately */
         return !scan_torch_stream(s->payload->head, s->payload->nhead) ||
-               map_put_num(j->payloads, s->subject, 1, NULL) || !scan_failed(j->s, CKPT_ENOMEM, NULL);
+               map_put_num(j->payloads, s->subject, 1, NULL) ||
+               !scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
     }
     return true;
 }
 
-static bool suspect(const struct trace_global *g) { return judge_name(g) == CKPT_SCAN_KNOWN_EXEC; }
+static bool is_known_exec(const struct trace_global *g) { return judge_name(g) == CKPT_SCAN_KNOWN_EXEC; }
 
-static void forget(struct judge *j)
+static void free_maps(struct judge *j)
 {
     map_free(j->called);
     map_free(j->imported);
@@ -450,34 +467,34 @@ static void forget(struct judge *j)
     j->names = NULL;
 }
 
-static ckpt_status begin(void *user, const struct scan_pickle *p, bool tell, uint64_t error_offset)
+static ckpt_status judge_begin(void *user, const struct scan_pickle *p, bool reporting, uint64_t error_offset)
 {
     struct judge *j = user;
     j->p = *p;
-    j->telling = tell;
+    j->reporting = reporting;
     j->error_offset = error_offset;
-    j->told = 0;
+    j->reported = 0;
     j->numpy.dtype = NULL;
-    if (tell)
+    if (reporting)
         return CKPT_OK;
-    forget(j);
-    j->worth = false;
+    free_maps(j);
+    j->needs_report = false;
     j->called = map_new(0);
     j->imported = map_new(0);
     j->payloads = map_new(0);
     j->results = map_new(0);
     j->dropped = map_new(0);
-    j->names = arena_new(NAMES_MAX);
+    j->names = arena_new(NAMES_MEMORY);
     return j->called && j->imported && j->payloads && j->results && j->dropped && j->names ? CKPT_OK
                                                                                            : CKPT_ENOMEM;
 }
 
-static bool end(void *user, const struct trace_end *e)
+static bool judge_end(void *user, const struct trace_end *e)
 {
     struct judge *j = user;
-    if (!j->telling && !j->p.framed && !j->p.plain)
+    if (!j->reporting && !j->p.framed && !j->p.joblib_arrays_as_opcodes)
         j->s->result->calls += e->calls;
-    return j->worth || (j->s->opts->all_calls && e->calls && !j->p.plain);
+    return j->needs_report || (j->s->opts->all_calls && e->calls && !j->p.joblib_arrays_as_opcodes);
 }
 
 ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)
@@ -486,10 +503,10 @@ ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)
     if (!j)
         return fail_memory(err);
     j->s = s;
-    s->step = step;
-    s->begin = begin;
-    s->end = end;
-    s->suspect = suspect;
+    s->step = judge_step;
+    s->begin = judge_begin;
+    s->end = judge_end;
+    s->is_known_exec = is_known_exec;
     s->judge = j;
     *out = j;
     return CKPT_OK;
@@ -499,6 +516,6 @@ void judge_free(struct judge *j)
 {
     if (!j)
         return;
-    forget(j);
+    free_maps(j);
     free(j);
 }

@@ -1,5 +1,5 @@
-/* judge.h - the judge of what pickles do: names against lists, calls against what
- * their writers give them. */
+/* judge.h - judges the imports and calls of a pickle: names by the lists of known names, calls by the
+ * arguments that picklers write. */
 #ifndef SCAN_JUDGE_H
 #define SCAN_JUDGE_H
 
@@ -7,7 +7,7 @@
 
 struct judge;
 
-/* judge_new - makes a judge that tells S, and puts itself there. */
+/* judge_new - makes a judge that reports to S, and sets its callbacks in S. */
 ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err);
 void judge_free(struct judge *j); /* NULL is allowed */
 

@@ -1,5 +1,6 @@
 /*
- * judge_numpy.c - see judge_numpy.h. The calls of numpy's pickles:
+ * judge_numpy.c - finds numpy arrays whose bytes would be used as addresses of objects. The calls in numpy's
+ * pickles:
  *
  *   numpy.dtype(…) BUILD state                 see core/trace_dtype.c
  *   _reconstruct(ndarray, …) BUILD (version, shape, dtype, Fortran order, data)
@@ -7,22 +8,22 @@
  *   scalar(dtype, bytes)
  *   _frombuffer(bytes, dtype, shape, order)
  *
- * Each of the last three takes bytes for objects where the dtype has them and its flags do not.
+ * Each of the last three treats bytes as pointers to objects if the dtype has objects and its flags do not.
  */
 #include "scan/judge_numpy.h"
 
-#define ARENA ((uint64_t)1 << 20)
+#define DTYPE_MEMORY ((uint64_t)1 << 20)
 
-/* dtype_of - R, with the STATE it is about to get (0: none). */
-static ckpt_status dtype_of(struct numpy_judge *j, const struct trace_step *s, trace_ref r, trace_ref state,
-                            struct trace_dtype *out)
+/* read_array_dtype - *OUT: the dtype R with the STATE that BUILD is about to give it (0: none). */
+static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_step *s, trace_ref r,
+                                    trace_ref state, struct trace_dtype *out)
 {
     const struct trace_node *n = trace_node(r);
-    if (n && n == j->dtype && n->n == j->items && !state) {
-        *out = j->is;
+    if (n && n == j->dtype && n->n == j->dtype_items && !state) {
+        *out = j->cached;
         return CKPT_OK;
     }
-    arena *a = arena_new(ARENA);
+    arena *a = arena_new(DTYPE_MEMORY);
     ckpt_status st = trace_dtype(s->t, r, state, a, out, &j->err);
     if (st == CKPT_ENOMEM && a && arena_full(a)) {
         *out = (struct trace_dtype){.odd = "it is more than is looked at"};
@@ -31,26 +32,26 @@ static ckpt_status dtype_of(struct numpy_judge *j, const struct trace_step *s, t
     arena_free(a);
     if (st == CKPT_OK && n && n->shared && !state) {
         j->dtype = n;
-        j->items = n->n;
-        j->is = *out;
+        j->dtype_items = n->n;
+        j->cached = *out;
     }
     return st;
 }
 
-static bool of_multiarray(ckpt_str module)
+static bool is_multiarray(ckpt_str module)
 {
     return str_is(module, "numpy.core.multiarray") || str_is(module, "numpy._core.multiarray") ||
            str_is(module, "numpy.multiarray");
 }
 
-/* from_bytes - DATA as an array or number of the dtype R: what contradicts itself was reported when it was
- * made. */
-static ckpt_status from_bytes(struct numpy_judge *j, const struct trace_step *s, trace_ref r, trace_ref data,
-                              const char **why)
+/* check_bytes - *WHY: what is dangerous about making an array or scalar of dtype R from DATA. An inconsistent
+ * dtype was reported when it was made. */
+static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *s, trace_ref r, trace_ref data,
+                               const char **why)
 {
     struct trace_dtype d;
     const struct trace_node *n = trace_node(data);
-    CKPT_TRY(dtype_of(j, s, r, 0, &d));
+    CKPT_TRY(read_array_dtype(j, s, r, 0, &d));
     if (d.odd || d.holds == HOLDS_NUMBERS || (n && n->kind == TRACE_LIST))
         return CKPT_OK;
     *why = d.holds == HOLDS_OBJECTS ? "bytes for a dtype of objects: numpy may take them for addresses"
@@ -63,13 +64,13 @@ ckpt_status numpy_change(struct numpy_judge *j, const struct trace_step *s, ckpt
 {
     struct trace_dtype d;
     const struct trace_node *state = trace_node(s->with);
-    bool array = (str_is(name, "_reconstruct") && of_multiarray(module)) ||
+    bool array = (str_is(name, "_reconstruct") && is_multiarray(module)) ||
                  (str_is(name, "ndarray") && str_is(module, "numpy"));
     *why = NULL;
     if (s->opcode != 'b')
         return CKPT_OK;
     if (str_is(name, "dtype") && str_is(module, "numpy")) {
-        CKPT_TRY(dtype_of(j, s, s->subject, s->with, &d));
+        CKPT_TRY(read_array_dtype(j, s, s->subject, s->with, &d));
         *why = d.odd;
         return CKPT_OK;
     }
@@ -79,17 +80,17 @@ ckpt_status numpy_change(struct numpy_judge *j, const struct trace_step *s, ckpt
         *why = "the state of an array is not all in the file";
         return CKPT_OK;
     }
-    uint32_t last = state->kept - 1; /* bounded: four at least; the first ones have no version */
-    return from_bytes(j, s, state->items[last - 2], state->items[last], why);
+    uint32_t last = state->kept - 1; /* bounded: at least four items; old pickles have no version */
+    return check_bytes(j, s, state->items[last - 2], state->items[last], why);
 }
 
 ckpt_status numpy_call(struct numpy_judge *j, const struct trace_step *s, ckpt_str module, ckpt_str name,
                        const char **why)
 {
     const struct trace_node *c = trace_node(s->subject), *args = trace_node(c->items[1]);
-    bool scalar = str_is(name, "scalar") && of_multiarray(module), buffer = str_is(name, "_frombuffer");
+    bool scalar = str_is(name, "scalar") && is_multiarray(module), buffer = str_is(name, "_frombuffer");
     *why = NULL;
     if ((!scalar && !buffer) || !args || args->kind != TRACE_TUPLE || args->kept < 2)
         return CKPT_OK;
-    return from_bytes(j, s, args->items[buffer], args->items[!buffer], why);
+    return check_bytes(j, s, args->items[buffer], args->items[!buffer], why);
 }

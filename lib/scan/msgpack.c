@@ -1,10 +1,10 @@
 /*
- * msgpack.c - MessagePack, as flax.serialization writes it: one map of texts, its arrays extensions of
- * type 1 (array), 2 (complex number) and 3 (scalar of numpy). Nothing in it runs: flax makes arrays of
- * numbers alone.
+ * msgpack.c - scans MessagePack as flax.serialization writes it: one map with text keys, whose arrays are
+ * extensions of type 1 (array), 2 (complex number) and 3 (numpy scalar). Nothing in it runs: flax makes only
+ * arrays of numbers.
  *
- * It has no magic number. What is taken for it begins with a map whose first key is a text, and ends with
- * the last value of that map, to the byte.
+ * MessagePack has no magic number. Bytes are taken for it if they begin with a map whose first key is a text
+ * and end exactly with the last value of that map.
  */
 #include "codec/msgpack.h"
 
@@ -12,70 +12,70 @@
 
 #include "scan/scan.h"
 
-#define SNIFF 16u /* bytes values from here on are looked into */
+#define VALUE_MIN 16u /* bytes; shorter values cannot hold a file worth scanning */
 
-struct visit {
+struct msgpack_visit {
     struct scanner *x;
     source *src;
     ckpt_str where;
-    uint64_t tensors; /* bytes of arrays */
-    bool foreign;     /* an extension that nobody here knows */
+    uint64_t array_bytes;
+    bool has_unknown_extension;
 };
 
-/* look_into - the value of a key may be a file of its own. */
-static ckpt_status look_into(struct visit *m, const struct msgpack_value *v, ckpt_error *err)
+/* scan_msgpack_value - scans the bytes of V, which may be a file of their own. */
+static ckpt_status scan_msgpack_value(struct msgpack_visit *m, const struct msgpack_value *v, ckpt_error *err)
 {
     struct scanner *x = m->x;
-    uint64_t known = 0;
-    source *part;
-    if (v->n < SNIFF || x->depth >= x->s->opts->max_depth)
+    uint64_t accounted = 0;
+    source *value;
+    if (v->n < VALUE_MIN || x->depth >= x->s->opts->max_depth)
         return CKPT_OK;
-    ckpt_str where = scan_join(x, m->where, arena_printf(x->a, "value@0x%" PRIx64, v->data));
+    ckpt_str where = scan_join_names(x, m->where, arena_printf(x->a, "value@0x%" PRIx64, v->data));
     if (!where.ptr)
         return fail_memory(err);
-    CKPT_TRY(source_slice(m->src, v->data, v->n, &part, err));
+    CKPT_TRY(source_slice(m->src, v->data, v->n, &value, err));
     x->depth++;
-    ckpt_status st = scan_bytes(x, part, where, SCAN_VALUE, &known, err);
+    ckpt_status st = scan_bytes(x, value, where, SCAN_VALUE, &accounted, err);
     x->depth--;
-    source_unref(part);
+    source_unref(value);
     return st;
 }
 
 static ckpt_status visit_value(void *user, const struct msgpack_value *v, ckpt_error *err)
 {
-    struct visit *m = user;
+    struct msgpack_visit *m = user;
     if (v->kind == MSGPACK_EXT && v->type >= 1 && v->type <= 3) {
-        m->tensors += v->n; /* bounded: they lie in the source */
+        m->array_bytes += v->n; /* bounded: they are inside the source */
         return CKPT_OK;
     }
-    if (v->kind == MSGPACK_EXT && v->type != -1 && !m->foreign) {
-        m->foreign = true;
+    if (v->kind == MSGPACK_EXT && v->type != -1 && !m->has_unknown_extension) {
+        m->has_unknown_extension = true;
         if (!scan_found(m->x->s, SCAN_FMT003, m->where, m->src, v->data - 1, /* bounded: its type is there */
                         "an extension of {type %" PRId8 "}, which only its program can read", v->type))
             return CKPT_ECANCELLED;
     }
     bool bytes = v->kind == MSGPACK_EXT || v->kind == MSGPACK_TEXT || v->kind == MSGPACK_BYTES;
-    return bytes ? look_into(m, v, err) : CKPT_OK;
+    return bytes ? scan_msgpack_value(m, v, err) : CKPT_OK;
 }
 
-static bool begins(struct scanner *x, source *src)
+static bool begins_with_map(struct scanner *x, source *src)
 {
     unsigned char b[6] = {0};
     size_t n = src->size < sizeof b ? (size_t)src->size : sizeof b;
     if (n < 3 || !scan_read(x->s, src, 0, b, n))
         return false;
     size_t key = b[0] == 0xde ? 3 : b[0] == 0xdf ? 5 : 1;
-    bool maps = (b[0] > 0x80 && b[0] <= 0x8f) || b[0] == 0xde || b[0] == 0xdf;
-    return maps && ((b[key] & 0xe0) == 0xa0 || (b[key] >= 0xd9 && b[key] <= 0xdb));
+    bool is_map = (b[0] > 0x80 && b[0] <= 0x8f) || b[0] == 0xde || b[0] == 0xdf;
+    return is_map && ((b[key] & 0xe0) == 0xa0 || (b[key] >= 0xd9 && b[key] <= 0xdb));
 }
 
-ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *known,
+ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *accounted,
                          ckpt_error *err)
 {
-    struct visit m = {.x = x, .src = src, .where = where};
+    struct msgpack_visit m = {.x = x, .src = src, .where = where};
     ckpt_error why;
     *is = false;
-    if (!begins(x, src))
+    if (!begins_with_map(x, src))
         return CKPT_OK;
     ckpt_status st = msgpack_read(src, NULL, NULL, &why);
     *is = st == CKPT_OK;
@@ -87,10 +87,10 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
     x->format = x->depth ? x->format : "msgpack";
     st = msgpack_read(src, visit_value, &m, err);
     if (st != CKPT_OK &&
-        st != CKPT_EFORMAT) /* it is sound, unless it changes meanwhile, which ckpt_scan sees */
+        st != CKPT_EFORMAT) /* only if it changed since the first pass, which ckpt_scan reports */
         return st;
-    scan_known(src, &x->s->result->in_tensors, m.tensors);
-    if (!m.foreign)
-        *known += src->size; /* bounded: once */
+    scan_count_bytes(src, &x->s->result->in_tensors, m.array_bytes);
+    if (!m.has_unknown_extension)
+        *accounted += src->size; /* bounded: once */
     return CKPT_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * npy.c - numpy's .npy, as codec/npy reads it. Its header is an expression, in which 'O' can be spelled in
- * many ways; so only a simple one is taken at its word, and its elements must fill the file; after any other,
- * what runs as a pickle is followed as one.
+ * npy.c - scans numpy's .npy, as codec/npy reads it. The header is a Python expression in which the dtype of
+ * objects, 'O', can be spelled in many ways. So only a simple header is trusted, and its elements have to
+ * fill the file; after any other, the data are followed as a pickle if they run as one.
  */
 #include "codec/npy.h"
 
@@ -9,52 +9,51 @@
 
 #include "scan/scan.h"
 
-static ckpt_status told(bool go) { return go ? CKPT_OK : CKPT_ECANCELLED; }
-
-/* scan_elements - those of A, and nothing else. */
+/* scan_elements - accounts for the elements of A, and scans what follows them. */
 static ckpt_status scan_elements(struct scanner *x, source *src, ckpt_str where, const struct npy *a,
-                                 uint64_t *known, ckpt_error *err)
+                                 uint64_t *accounted, ckpt_error *err)
 {
-    uint64_t left = src->size - a->data, size = a->nbytes; /* bounded: the header lies in the source */
-    scan_known(src, &x->s->result->in_tensors, size < left ? size : left);
+    uint64_t left = src->size - a->data, size = a->nbytes; /* bounded: the header is inside the source */
+    scan_count_bytes(src, &x->s->result->in_tensors, size < left ? size : left);
     if (size >= left) {
-        *known += src->size; /* bounded: once */
+        *accounted += src->size; /* bounded: once */
         return size == left
                    ? CKPT_OK
-                   : told(scan_found(x->s, SCAN_FMT002, where, src, a->data,
-                                     "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}",
-                                     size, left));
+                   : cancelled_unless(scan_found(
+                         x->s, SCAN_FMT002, where, src, a->data,
+                         "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}", size, left));
     }
     uint64_t end = a->data + size; /* bounded: less than left */
-    *known += end;                 /* bounded: once */
+    *accounted += end;             /* bounded: once */
     if (!scan_found(x->s, SCAN_FMT002, where, src, end, "{%" PRIu64 " bytes} follow {=the elements}",
                     src->size - end))
         return CKPT_ECANCELLED;
-    return x->depth < x->s->opts->max_depth ? scan_stray(x, src, where, end, src->size, err) : CKPT_OK;
+    return x->depth < x->s->opts->max_depth ? scan_stray_bytes(x, src, where, end, src->size, err) : CKPT_OK;
 }
 
-ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
     struct npy a;
     ckpt_error why;
-    source *rest;
+    source *data;
     x->format = x->depth ? x->format : "npy";
     ckpt_status st = npy_read(src, x->a, &a, &why);
     if (st == CKPT_EFORMAT)
-        return told(scan_found_error(x->s, SCAN_FMT002, where, (struct scan_place){src, 8}, &why));
+        return cancelled_unless(
+            scan_found_error(x->s, SCAN_FMT002, where, (struct scan_place){src, 8}, &why));
     if (st != CKPT_OK) {
         *err = why;
         return st;
     }
     if (a.simple)
-        return scan_elements(x, src, where, &a, known, err);
+        return scan_elements(x, src, where, &a, accounted, err);
     if (!scan_is_pickle(x, src, a.data, src->size, true)) {
-        *known += src->size; /* bounded: once */
+        *accounted += src->size; /* bounded: once */
         return CKPT_OK;
     }
-    CKPT_TRY(source_slice(src, a.data, src->size - a.data, &rest, err));
-    st = scan_pickles(x, rest, where, known, err);
-    *known += a.data; /* bounded: inside the source */
-    source_unref(rest);
+    CKPT_TRY(source_slice(src, a.data, src->size - a.data, &data, err));
+    st = scan_pickles(x, data, where, accounted, err);
+    *accounted += a.data; /* bounded: inside the source */
+    source_unref(data);
     return st;
 }

@@ -1,11 +1,11 @@
 /*
- * opaque_formats.c - formats that are not taken apart, searched for what makes them dangerous. They stay
- * INCOMPLETE; what is found has a name and a place at least:
+ * opaque_formats.c - searches formats that `ckpt scan` does not take apart for features that make them
+ * dangerous. Such files stay INCOMPLETE; what is found is reported with its offset:
  *   HDF5     Keras keeps the description of a model in an attribute, as JSON in one piece: a Lambda layer
- *            carries bytecode, and .h5 is loaded without safe mode (CVE-2025-9905)
+ *            holds bytecode, and .h5 is loaded without safe mode (CVE-2025-9905)
  *   ONNX     a tensor's "location" (onnx.proto, TensorProto.external_data, a pair of key and value) names
- *            the file of its values; absolute or by "..", it is any file of the reader (CVE-2022-25882,
- *            CVE-2024-27318)
+ *            the file of its values; an absolute path or ".." leads to any file of the user
+ *            (CVE-2022-25882, CVE-2024-27318)
  *   SavedModel of TensorFlow: operations (node_def.proto, field 2 of a node) that read or write files or
  *            call Python
  * ONNX and SavedModel are protobuf without a magic number: both begin with the version, field 1.
@@ -13,30 +13,30 @@
 #include "io/reader.h"
 #include "scan/scan.h"
 
-#define LONGEST 32u  /* of a mark */
-#define MOST    100u /* findings */
-#define PATH    255u /* of a location, as far as it is looked at */
+#define PATTERN_MAX  32u
+#define FINDINGS_MAX 100u
+#define LOCATION_MAX 255u /* bytes of a location that are examined */
 
-struct mark {
+struct pattern {
     const char *bytes, *what;
     enum { KERAS_CLASS, EXTERNAL, OPERATION } kind;
 };
 
-static const struct mark in_hdf5[] = {{"\"class_name\"", NULL, KERAS_CLASS}};
+static const struct pattern in_hdf5[] = {{"\"class_name\"", NULL, KERAS_CLASS}};
 
-static const struct mark in_protobuf[] = {{"\x0a\x08location\x12", NULL, EXTERNAL},
-                                          {"\x12\x08"
-                                           "ReadFile",
-                                           "reads a file of its choice", OPERATION},
-                                          {"\x12\x09"
-                                           "WriteFile",
-                                           "writes a file of its choice", OPERATION},
-                                          {"\x12\x06"
-                                           "PyFunc",
-                                           "calls Python", OPERATION},
-                                          {"\x12\x0b"
-                                           "EagerPyFunc",
-                                           "calls Python", OPERATION}};
+static const struct pattern in_protobuf[] = {{"\x0a\x08location\x12", NULL, EXTERNAL},
+                                             {"\x12\x08"
+                                              "ReadFile",
+                                              "reads a file of its choice", OPERATION},
+                                             {"\x12\x09"
+                                              "WriteFile",
+                                              "writes a file of its choice", OPERATION},
+                                             {"\x12\x06"
+                                              "PyFunc",
+                                              "calls Python", OPERATION},
+                                             {"\x12\x0b"
+                                              "EagerPyFunc",
+                                              "calls Python", OPERATION}};
 
 struct search {
     struct scanner *x;
@@ -45,20 +45,21 @@ struct search {
     unsigned found;
 };
 
-/* bytes_at - up to N bytes from AT on. */
-static ckpt_str bytes_at(const struct search *s, uint64_t at, char *to, size_t n)
+/* read_bytes_at - up to N bytes from AT on. */
+static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, size_t n)
 {
     uint64_t left = at < s->src->size ? s->src->size - at : 0;
     n = n < left ? n : (size_t)left;
     return str_of(to, scan_read(s->x->s, s->src, at, to, n) ? n : 0);
 }
 
-/* keras_class - behind "class_name" at AT: a colon and the name of a class that is code. */
-static bool keras_class(struct search *s, uint64_t at, uint64_t behind)
+/* check_keras_class - reports the class after "class_name" (at AT; its end is AFTER) if that class holds
+ * code. */
+static bool check_keras_class(struct search *s, uint64_t at, uint64_t after)
 {
     static const char *const code[] = {"\"Lambda\"", "\"__lambda__\"", "\"TorchModuleWrapper\""};
     char text[64];
-    ckpt_str t = bytes_at(s, behind, text, sizeof text);
+    ckpt_str t = read_bytes_at(s, after, text, sizeof text);
     while (t.len && strchr(" \t\r\n:", t.ptr[0]) && t.ptr[0])
         t = str_skip(t, 1);
     for (size_t i = 0; i < sizeof code / sizeof *code; i++)
@@ -70,8 +71,8 @@ static bool keras_class(struct search *s, uint64_t at, uint64_t behind)
     return true;
 }
 
-/* leaves - does PATH lead out of the folder of the file that names it? */
-static bool leaves(ckpt_str path)
+/* leaves_folder - does PATH lead out of the folder of the file that holds it? */
+static bool leaves_folder(ckpt_str path)
 {
     if (path.len && (path.ptr[0] == '/' || path.ptr[0] == '\\' || (path.len > 1 && path.ptr[1] == ':')))
         return true;
@@ -82,69 +83,73 @@ static bool leaves(ckpt_str path)
     return false;
 }
 
-/* external - behind the key "location": a length of one or two bytes, and the path. */
-static bool external(struct search *s, uint64_t at, uint64_t behind)
+/* check_external_location - reports a path that leaves the model's folder. At AFTER, after the key
+ * "location", are its length in one or two bytes and the path. */
+static bool check_external_location(struct search *s, uint64_t at, uint64_t after)
 {
-    char text[PATH + 2];
-    ckpt_str t = bytes_at(s, behind, text, sizeof text);
+    char text[LOCATION_MAX + 2];
+    ckpt_str t = read_bytes_at(s, after, text, sizeof text);
     if (t.len < 2)
         return true;
     size_t n = (unsigned char)t.ptr[0] & 0x7f, width = (unsigned char)t.ptr[0] & 0x80 ? 2 : 1;
     n += width == 2 ? (size_t)(unsigned char)t.ptr[1] << 7 : 0; /* bounded: 15 bits */
     t = str_skip(t, width);
     t.len = n < t.len ? n : t.len;
-    if (!leaves(t))
+    if (!leaves_folder(t))
         return true;
     s->found++;
     return scan_found(s->x->s, SCAN_EXT001, s->where, s->src, at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder", STR_ARG(t));
 }
 
-static bool hit(struct search *s, const struct mark *m, uint64_t at)
+static bool report_match(struct search *s, const struct pattern *p, uint64_t at)
 {
-    uint64_t behind = at + strlen(m->bytes); /* bounded: the mark lies in the source */
-    if (s->found >= MOST)
+    uint64_t after = at + strlen(p->bytes); /* bounded: the pattern is in the source */
+    if (s->found >= FINDINGS_MAX)
         return true;
-    if (m->kind == KERAS_CLASS)
-        return keras_class(s, at, behind);
-    if (m->kind == EXTERNAL)
-        return external(s, at, behind);
+    if (p->kind == KERAS_CLASS)
+        return check_keras_class(s, at, after);
+    if (p->kind == EXTERNAL)
+        return check_external_location(s, at, after);
     s->found++;
-    const char *name = m->bytes + 2; /* bounded: a mark of ours, behind its length */
-    return scan_found(s->x->s, SCAN_SRC003, s->where, s->src, at, "the operation %s %s", name, m->what);
+    const char *name = p->bytes + 2; /* bounded: the pattern begins with tag and length */
+    return scan_found(s->x->s, SCAN_SRC003, s->where, s->src, at, "the operation %s %s", name, p->what);
 }
 
-static ckpt_status search(struct search *s, const struct mark *marks, size_t n, ckpt_error *err)
+static ckpt_status search_patterns(struct search *s, const struct pattern *patterns, size_t n,
+                                   ckpt_error *err)
 {
     reader r;
     bool go = true;
     CKPT_TRY(reader_init(&r, s->src, 0, s->src->size, err));
     while (go && reader_left(&r)) {
         size_t all = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
-        size_t step = all == reader_left(&r) ? all : all - LONGEST; /* bounded: a whole window */
+        size_t step = all == reader_left(&r) ? all : all - PATTERN_MAX; /* bounded: a whole window */
         const unsigned char *w = reader_peek(&r, all), *p;
         for (size_t i = 0; w && go && i < n; i++)
             for (size_t from = 0; go && from < step; from = (size_t)(p - w) + 1) {
-                p = memmem(w + from, all - from, marks[i].bytes, strlen(marks[i].bytes));
+                p = memmem(w + from, all - from, patterns[i].bytes, strlen(patterns[i].bytes));
                 if (!p || (size_t)(p - w) >= step)
                     break;
-                go = hit(s, &marks[i], r.pos + (uint64_t)(p - w)); /* bounded: inside the window */
+                go = report_match(s, &patterns[i],
+                                  r.pos + (uint64_t)(p - w)); /* bounded: inside the window */
             }
         if (!w || !reader_skip(&r, step))
             break;
     }
     reader_free(&r);
-    return r.status != CKPT_OK ? r.status : go ? CKPT_OK : CKPT_ECANCELLED;
+    return r.status != CKPT_OK ? r.status : cancelled_unless(go);
 }
 
-ckpt_status scan_marks(struct scanner *x, source *src, ckpt_str where, bool hdf5, ckpt_error *err)
+ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool hdf5, ckpt_error *err)
 {
     struct search s = {.x = x, .src = src, .where = where};
     char text[8];
-    ckpt_str head = bytes_at(&s, 0, text, sizeof text);
-    bool fields = head.len == sizeof text && head.ptr[0] == 8 && head.ptr[1] > 0 && head.ptr[1] <= 32 &&
-                  (head.ptr[2] & 7) == 2;
+    ckpt_str head = read_bytes_at(&s, 0, text, sizeof text);
+    bool is_protobuf = head.len == sizeof text && head.ptr[0] == 8 && head.ptr[1] > 0 && head.ptr[1] <= 32 &&
+                       (head.ptr[2] & 7) == 2;
     if (hdf5)
-        return search(&s, in_hdf5, sizeof in_hdf5 / sizeof *in_hdf5, err);
-    return fields ? search(&s, in_protobuf, sizeof in_protobuf / sizeof *in_protobuf, err) : CKPT_OK;
+        return search_patterns(&s, in_hdf5, sizeof in_hdf5 / sizeof *in_hdf5, err);
+    return is_protobuf ? search_patterns(&s, in_protobuf, sizeof in_protobuf / sizeof *in_protobuf, err)
+                       : CKPT_OK;
 }

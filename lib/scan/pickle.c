@@ -1,10 +1,10 @@
 /*
- * pickle.c - streams of pickles, each followed twice: once to see how it
- * ends and whether there is something to tell, and again to tell it, so that
- * each call can be said to run before an error that comes later.
+ * pickle.c - scans streams of pickles. Each pickle is followed twice: first to see how it ends and whether
+ * there is anything to report, then to report it, so that the report of a call can say that it runs before a
+ * later error.
  *
- * A file may hold several pickles, one behind the other, and a loader that is
- * called again reads the next one. What follows the last is told.
+ * A file may hold several pickles, one after the other; a loader that is called again reads the next one.
+ * Bytes after the last one are reported.
  */
 #include <inttypes.h>
 
@@ -14,48 +14,51 @@
 #include "io/reader.h"
 #include "scan/scan.h"
 
-#define PICKLES 65536u /* in one stream */
+#define PICKLES_MAX 65536u /* in one stream */
 
-struct follow {
+struct pickle_scan {
     struct scanner *x;
     struct trace_payload *payloads;
     size_t npayloads, cap_payloads;
-    bool telling, full;
+    bool reporting;
+    bool too_many_payloads;
 };
 
 static bool take_step(void *user, const struct trace_step *s)
 {
-    struct follow *f = user;
+    struct pickle_scan *f = user;
     struct scan *to = f->x->s;
-    if (s->what == TRACE_STEP_PAYLOAD && !f->telling) {
+    if (s->what == TRACE_STEP_PAYLOAD && !f->reporting) {
         struct trace_payload *grown = arena_grow(f->x->a, f->payloads, f->npayloads, &f->cap_payloads,
                                                  f->npayloads + 1, sizeof *grown);
-        f->full = f->full || !grown;
-        if (f->full)
-            return arena_full(f->x->a) || !scan_failed(to, CKPT_ENOMEM, NULL);
+        f->too_many_payloads = f->too_many_payloads || !grown;
+        if (f->too_many_payloads)
+            return arena_full(f->x->a) || !scan_note_system_failure(to, CKPT_ENOMEM, NULL);
         f->payloads = grown;
         grown[f->npayloads++] = *s->payload;
     }
     return to->step(to->judge, s);
 }
 
-/* explain - a finding for how a pickle broke off; other failures are passed on. */
-static ckpt_status explain(struct scanner *x, const struct scan_pickle *p, const struct trace_end *end,
-                           const ckpt_error *why)
+/* report_broken_pickle - reports why a pickle could not be followed further; failures of the system are
+ * returned. */
+static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pickle *p,
+                                        const struct trace_end *end, const ckpt_error *why)
 {
     if (why->status == CKPT_EIO || why->status == CKPT_ENOMEM || why->status == CKPT_ECANCELLED)
         return why->status;
     enum scan_rule rule = why->status == CKPT_ELIMIT ? SCAN_PKL013 : SCAN_PKL006;
-    return scan_found(x->s, rule, p->where, p->src, end->next, "%s", why->what) ? CKPT_OK : CKPT_ECANCELLED;
+    return cancelled_unless(scan_found(x->s, rule, p->where, p->src, end->next, "%s", why->what));
 }
 
-/* once - one reading of the pickle P: weighed, then told. */
-static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct trace_end *end, ckpt_error *err)
+/* follow_twice - follows P as one kind of loader reads it: to judge it, then, if needed, to report. */
+static ckpt_status follow_twice(struct pickle_scan *f, const struct scan_pickle *p, struct trace_end *end,
+                                ckpt_error *err)
 {
     struct scan *s = f->x->s;
     struct trace_options o = {.framed = p->framed,
-                              .plain = p->plain,
-                              .payloads = !p->framed && !p->plain,
+                              .plain = p->joblib_arrays_as_opcodes,
+                              .payloads = !p->framed && !p->joblib_arrays_as_opcodes,
                               .left = &s->opcodes_left,
                               .step = take_step,
                               .user = f};
@@ -63,14 +66,14 @@ static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct tr
     ckpt_status st = s->begin(s->judge, p, false, CKPT_NO_OFFSET);
     if (st != CKPT_OK)
         return fail_memory(err);
-    f->telling = false;
+    f->reporting = false;
     why.status = pickle_trace(p->src, p->pos, p->src->size, &o, end, &why);
-    ckpt_error first = why;
+    ckpt_error first_error = why;
     if (s->end(s->judge, end)) {
         struct trace_end again;
-        uint64_t broken = first.status == CKPT_OK ? CKPT_NO_OFFSET : end->next;
-        (void)s->begin(s->judge, p, true, broken);
-        f->telling = true;
+        uint64_t error_offset = first_error.status == CKPT_OK ? CKPT_NO_OFFSET : end->next;
+        (void)s->begin(s->judge, p, true, error_offset);
+        f->reporting = true;
         st = pickle_trace(p->src, p->pos, p->src->size, &o, &again, &why);
         if (st == CKPT_ECANCELLED || st == CKPT_ENOMEM || st == CKPT_EIO) {
             *err = why;
@@ -78,41 +81,43 @@ static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct tr
         }
         (void)s->end(s->judge, &again);
     }
-    if (first.status == CKPT_OK || p->framed || p->plain)
+    if (first_error.status == CKPT_OK || p->framed || p->joblib_arrays_as_opcodes)
         return CKPT_OK;
-    st = explain(f->x, p, end, &first);
+    st = report_broken_pickle(f->x, p, end, &first_error);
     if (st != CKPT_OK)
-        *err = first;
+        *err = first_error;
     return st;
 }
 
-/* latin1_count - how many bytes the N bytes of text at START stand for, each up to U+00FF. */
-static bool latin1_count(struct scan *s, source *src, uint64_t start, uint64_t n, uint64_t *count)
+/* count_latin1 - how many characters the N bytes of UTF-8 at START are. False: not all of them are up to
+ * U+00FF. */
+static bool count_latin1(struct scan *s, source *src, uint64_t start, uint64_t n, uint64_t *count)
 {
     reader r;
     ckpt_error why;
-    bool ok = reader_init(&r, src, start, start + n, &why) == CKPT_OK; /* bounded: the value lies there */
+    bool ok = reader_init(&r, src, start, start + n, &why) == CKPT_OK; /* bounded: the value is there */
     unsigned char lead = 0;
     *count = 0;
     while (ok && reader_left(&r)) {
-        size_t part = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
-        const unsigned char *b = reader_take(&r, part);
+        size_t chunk = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        const unsigned char *b = reader_take(&r, chunk);
         ok = b != NULL;
-        for (size_t i = 0; ok && i < part; i++) {
-            bool tail = (b[i] & 0xc0) == 0x80;
-            ok = tail == (lead != 0) && (tail || b[i] < 0x80 || b[i] == 0xc2 || b[i] == 0xc3);
+        for (size_t i = 0; ok && i < chunk; i++) {
+            bool is_continuation = (b[i] & 0xc0) == 0x80;
+            ok = is_continuation == (lead != 0) &&
+                 (is_continuation || b[i] < 0x80 || b[i] == 0xc2 || b[i] == 0xc3);
             lead = b[i] >= 0xc0 ? b[i] : 0;
             *count += lead == 0; /* bounded: no more than bytes */
         }
     }
-    (void)scan_failed(s, r.status, &why);
+    (void)scan_note_system_failure(s, r.status, &why);
     reader_free(&r);
     return ok && lead == 0;
 }
 
-/* part_of - the bytes that payload V stands for; NULL: it stands for none. */
-static ckpt_status part_of(struct scan *s, source *src, const struct trace_payload *v, source **out,
-                           ckpt_error *err)
+/* open_payload_source - *OUT: the decoded bytes of payload V; NULL if it is text beyond U+00FF. */
+static ckpt_status open_payload_source(struct scan *s, source *src, const struct trace_payload *v,
+                                       source **out, ckpt_error *err)
 {
     uint64_t count;
     *out = NULL;
@@ -120,74 +125,74 @@ static ckpt_status part_of(struct scan *s, source *src, const struct trace_paylo
         return pickle_line_spool(v, src, out, err);
     if (v->as == TRACE_AS_BYTES)
         return source_slice(src, v->start, v->size, out, err);
-    return latin1_count(s, src, v->start, v->size, &count)
+    return count_latin1(s, src, v->start, v->size, &count)
                ? source_latin1(src, v->start, v->size, count, out, err)
                : CKPT_OK;
 }
 
-/* encoded - does it begin with the letters that base64 or hex makes of a file's first bytes? */
-static bool encoded(struct scan *s, source *part)
+/* looks_encoded - does the text BYTES begin as a pickle, zip or gzip does in base64 or hexadecimal? */
+static bool looks_encoded(struct scan *s, source *bytes)
 {
-    static const char *const begins[] = {"8002", "8003", "8004", "8005", "UEsDB", "H4sI"};
+    static const char *const record[] = {"8002", "8003", "8004", "8005", "UEsDB", "H4sI"};
     char head[5];
-    if (!scan_read(s, part, 0, head, sizeof head)) /* payloads of less than 16 bytes are told by none */
+    if (!scan_read(s, bytes, 0, head, sizeof head)) /* unreachable: payloads have at least 16 bytes */
         return false;
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        if (memcmp(head, begins[i], strlen(begins[i])) == 0)
+    for (size_t i = 0; i < sizeof record / sizeof *record; i++)
+        if (memcmp(head, record[i], strlen(record[i])) == 0)
             return true;
     return head[0] == 'g' && head[1] == 'A' && head[2] >= 'I' && head[2] <= 'X'; /* 80, 2 to 5 */
 }
 
-static ckpt_status open_payload(struct follow *f, const struct scan_pickle *p, const struct trace_payload *v,
-                                ckpt_error *err)
+static ckpt_status open_payload(struct pickle_scan *f, const struct scan_pickle *p,
+                                const struct trace_payload *v, ckpt_error *err)
 {
     struct scanner *x = f->x;
-    source *part;
-    uint64_t known = 0;
-    ckpt_str where = scan_join(x, p->where, arena_printf(x->a, "value@0x%" PRIx64, v->start));
+    source *bytes;
+    uint64_t accounted = 0;
+    ckpt_str where = scan_join_names(x, p->where, arena_printf(x->a, "value@0x%" PRIx64, v->start));
     if (!where.ptr)
         return fail_memory(err);
     if (x->depth >= x->s->opts->max_depth)
         return scan_found(x->s, SCAN_ARC002, where, p->src, v->start, "is nested too deep to be opened")
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
-    CKPT_TRY(part_of(x->s, p->src, v, &part, err));
-    if (!part || (v->pickle && !scan_is_pickle(x, part, 0, part->size, false))) {
-        source_unref(part);
+    CKPT_TRY(open_payload_source(x->s, p->src, v, &bytes, err));
+    if (!bytes || (v->pickle && !scan_is_pickle(x, bytes, 0, bytes->size, false))) {
+        source_unref(bytes);
         return CKPT_OK;
     }
-    /* "UEsDB" is base64 of an archive, and a SHORT_BINSTRING: what is told does not spare a look */
-    bool go = !encoded(x->s, part) ||
+    /* base64 text is scanned without decoding, too: "UEsDB" is also SHORT_BINSTRING */
+    bool go = !looks_encoded(x->s, bytes) ||
               scan_found(x->s, SCAN_PKL011, p->where, p->src, v->start,
                          "text that looks like a pickle or archive in base64 or hexadecimal digits");
     x->depth++;
-    ckpt_status st = go ? scan_bytes(x, part, where, SCAN_VALUE, &known, err) : CKPT_ECANCELLED;
+    ckpt_status st = go ? scan_bytes(x, bytes, where, SCAN_VALUE, &accounted, err) : CKPT_ECANCELLED;
     x->depth--;
-    source_unref(part);
+    source_unref(bytes);
     return st;
 }
 
-static ckpt_status open_payloads(struct follow *f, const struct scan_pickle *p, ckpt_error *err)
+static ckpt_status open_payloads(struct pickle_scan *f, const struct scan_pickle *p, ckpt_error *err)
 {
     for (size_t i = 0; i < f->npayloads; i++)
         CKPT_TRY(open_payload(f, p, &f->payloads[i], err));
-    if (f->full && !scan_found(f->x->s, SCAN_PKL013, p->where, NULL, CKPT_NO_OFFSET,
-                               "too many values begin like files to look into all"))
+    if (f->too_many_payloads && !scan_found(f->x->s, SCAN_PKL013, p->where, NULL, CKPT_NO_OFFSET,
+                                            "too many values begin like files to look into all"))
         return CKPT_ECANCELLED;
     return CKPT_OK;
 }
 
-/* ------------------------------------------------------- is it one at all? */
+/* ------------------------------------------------------- is it a pickle? */
 
 struct trial {
     const struct scan *s;
-    uint64_t from; /* opcodes before do not count */
+    uint64_t from; /* offset of the first opcode that counts */
     uint64_t imports, calls;
-    bool suspect;
-    bool odd; /* has imported a name that is no identifier: rare in pickles, common in prose */
+    bool runs_code; /* imports a name that is known to run code */
+    bool odd_name;  /* imports a name that is not an identifier: rare in pickles, common in prose */
 };
 
-static bool odd(ckpt_str name)
+static bool is_odd_name(ckpt_str name)
 {
     for (size_t i = 0; i < name.len; i++) {
         unsigned char c = (unsigned char)name.ptr[i];
@@ -198,125 +203,130 @@ static bool odd(ckpt_str name)
     return name.len == 0;
 }
 
-/* never - names that no Python takes: chance, not a pickle. */
-static bool never(const struct trace_global *g)
+/* is_impossible_name - no Python imports such a name: these bytes are no pickle. */
+static bool is_impossible_name(const struct trace_global *g)
 {
     return g->module.len == 0 || !utf8_check(g->module, false, NULL) || !utf8_check(g->name, false, NULL);
 }
 
-/* try_step - an odd name alone ends nothing: Python imports files of any name, and modules such as torch.ops
- * have attributes of any name. What follows tells prose from a pickle. */
+/* try_step - counts what the pickle does. An odd name alone does not end the trial: Python imports files of
+ * any name, and modules such as torch.ops have attributes of any name. */
 static bool try_step(void *user, const struct trace_step *s)
 {
     struct trial *t = user;
     const struct trace_global *g = trace_global(s->subject);
     if (s->offset < t->from)
         return true;
-    if (s->what == TRACE_STEP_IMPORT && g->literal && never(g))
+    if (s->what == TRACE_STEP_IMPORT && g->literal && is_impossible_name(g))
         return false;
-    t->odd = t->odd || (s->what == TRACE_STEP_IMPORT && g->literal && (odd(g->module) || odd(g->name)));
+    t->odd_name = t->odd_name || (s->what == TRACE_STEP_IMPORT && g->literal &&
+                                  (is_odd_name(g->module) || is_odd_name(g->name)));
     t->imports += s->what == TRACE_STEP_IMPORT;
-    t->suspect = t->suspect || (s->what == TRACE_STEP_IMPORT && t->s->suspect(g));
+    t->runs_code = t->runs_code || (s->what == TRACE_STEP_IMPORT && t->s->is_known_exec(g));
     t->calls += s->what == TRACE_STEP_CALL;
     return true;
 }
 
-/* ----------------------------------------------------------------- readings */
+/* -------------------------------------------------------------- one pickle */
 
-/* as_pickle - pickle.load takes the bytes of joblib's arrays, the first at ARRAY, for opcodes; where they are
- * any, that is followed, too. */
-static ckpt_status as_pickle(struct follow *f, struct scan_pickle *p, uint64_t array, ckpt_error *err)
+/* scan_arrays_as_opcodes - pickle.load runs the bytes of joblib's arrays (the first at ARRAY) as opcodes: if
+ * they act as such, scans P that way, too. */
+static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *f, struct scan_pickle *p, uint64_t array,
+                                          ckpt_error *err)
 {
     struct scanner *x = f->x;
     struct trial t = {.s = x->s, .from = array};
     struct trace_options o = {.plain = true, .left = &x->s->opcodes_left, .step = try_step, .user = &t};
     struct trace_end end;
     ckpt_error why;
-    if (scan_failed(x->s, pickle_trace(p->src, p->pos, p->src->size, &o, &end, &why), &why))
-        return CKPT_OK; /* told when all is done */
-    bool opcodes = t.calls || t.suspect || (t.imports && !t.odd);
-    if (array != UINT64_MAX && !opcodes)
+    if (scan_note_system_failure(x->s, pickle_trace(p->src, p->pos, p->src->size, &o, &end, &why), &why))
+        return CKPT_OK; /* ckpt_scan returns the failure */
+    bool acts = t.calls || t.runs_code || (t.imports && !t.odd_name);
+    if (array != UINT64_MAX && !acts)
         return CKPT_OK;
     if (array != UINT64_MAX &&
         !scan_found(x->s, SCAN_FMT004, p->where, p->src, array,
                     "what joblib.load takes for an array, pickle.load takes for opcodes"))
         return CKPT_ECANCELLED;
-    p->plain = true;
-    return once(f, p, &end, err);
+    p->joblib_arrays_as_opcodes = true;
+    return follow_twice(f, p, &end, err);
 }
 
 ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
                             ckpt_error *err)
 {
-    struct follow *f = arena_alloc(x->a, sizeof *f);
+    struct pickle_scan *f = arena_alloc(x->a, sizeof *f);
     struct scan_pickle p = {.where = where, .src = src, .pos = *pos};
     struct trace_end end, other;
     if (!f)
         return fail_memory(err);
     f->x = x;
     x->s->result->pickles++;
-    ckpt_scan_record begins = {.what = CKPT_SCAN_PICKLE,
+    ckpt_scan_record record = {.what = CKPT_SCAN_PICKLE,
                                .where = where,
                                .offset = *pos,
                                .weights_only = -1,
                                .file_offset = source_pos(src, *pos),
                                .error_offset = CKPT_NO_OFFSET};
-    if (!scan_record(x->s, &begins))
+    if (!scan_record(x->s, &record))
         return CKPT_ECANCELLED;
-    CKPT_TRY(once(f, &p, &end, err));
+    CKPT_TRY(follow_twice(f, &p, &end, err));
     *stopped = end.stopped;
     if (end.framed_differs) {
         p.framed = true;
-        CKPT_TRY(once(f, &p, &other, err));
+        CKPT_TRY(follow_twice(f, &p, &other, err));
     }
     if (end.arrays) {
         x->format = x->depth || strcmp(x->format, "pickle") != 0 ? x->format : "joblib";
         p.framed = false;
-        CKPT_TRY(as_pickle(f, &p, end.array, err));
-        p.plain = false;
+        CKPT_TRY(scan_arrays_as_opcodes(f, &p, end.array, err));
+        p.joblib_arrays_as_opcodes = false;
     }
-    scan_known(src, &x->s->result->in_tensors, end.array_bytes);
-    scan_known(src, &x->s->result->in_pickles, end.next - *pos - end.array_bytes); /* bounded: part of it */
+    scan_count_bytes(src, &x->s->result->in_tensors, end.array_bytes);
+    scan_count_bytes(src, &x->s->result->in_pickles,
+                     end.next - *pos - end.array_bytes); /* bounded: part of it */
     *pos = end.next;
     return open_payloads(f, &p, err);
 }
 
-/* runs - one pickle at POS: what it does tells it from chance, and of the FIRST how it ends, too. */
-static bool runs(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool first,
-                 struct trace_end *e, ckpt_error *why)
+/* runs_as_pickle - is there a pickle at POS, and not by chance? One that calls or imports is; the FIRST of a
+ * stream also if it ends where it should. */
+static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool first,
+                           struct trace_end *e, ckpt_error *why)
 {
     struct trial t = {.s = x->s};
     struct trace_options o = {.left = &x->s->opcodes_left, .step = try_step, .user = &t};
     unsigned char last = 0;
     ckpt_status st = pickle_trace(src, pos, end, &o, e, why);
     if (e->framed_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {
-        struct trace_end other; /* of a loader that reads other opcodes */
+        struct trace_end other; /* of a loader that reads frame by frame */
         ckpt_error ignored;
         o.framed = true;
         ckpt_status again = pickle_trace(src, pos, end, &o, &other, &ignored);
-        (void)scan_failed(x->s, again, &ignored);
+        (void)scan_note_system_failure(x->s, again, &ignored);
     }
-    if (scan_failed(x->s, st, why))
+    if (scan_note_system_failure(x->s, st, why))
         return false;
-    bool acts = t.calls > 0 || t.suspect || (x->promised && t.imports && !t.odd);
+    bool acts = t.calls > 0 || t.runs_code || (x->pickle_name && t.imports && !t.odd_name);
     x->s->gave_up = x->s->gave_up || (!acts && st == CKPT_ELIMIT);
     if (acts || st == CKPT_ECANCELLED || !first || !e->stopped)
         return acts;
     if (e->next + 1 == end) /* bounded: before the end */
         (void)scan_read(x->s, src, e->next, &last, 1);
-    return (t.imports && !t.odd) || e->next == end || last == '\n';
+    return (t.imports && !t.odd_name) || e->next == end || last == '\n';
 }
 
-/* row - at *POS, one pickle after the other until one does something: it does, and *POS is where that
- * begins. Of more than are followed, the next one is taken for such a one. */
-static bool row(const struct scanner *x, source *src, uint64_t *pos, uint64_t end, struct scan_trial *trial)
+/* find_acting_pickle - follows the pickles from *POS on until one runs_as_pickle, where *POS is set. After
+ * PICKLES_MAX the next one is assumed to. */
+static bool find_acting_pickle(const struct scanner *x, source *src, uint64_t *pos, uint64_t end,
+                               struct scan_trial *trial)
 {
     bool stopped = true;
     *trial = (struct scan_trial){.why.status = CKPT_OK};
     for (uint32_t i = 0; stopped && *pos < end; i++) {
         struct trace_end e;
         ckpt_error why;
-        if (i == PICKLES || runs(x, src, *pos, end, i == 0, &e, &why))
+        if (i == PICKLES_MAX || runs_as_pickle(x, src, *pos, end, i == 0, &e, &why))
             return true;
         stopped = e.stopped;
         if (i == 0 && !stopped)
@@ -337,7 +347,8 @@ bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, bool he
     *trial = (struct scan_trial){.why.status = CKPT_OK};
     if (src->size - pos < 2) /* bounded: inside the source */
         return false;
-    return (head && has_protocol(x, src, pos, src->size)) || row(x, src, &pos, src->size, trial);
+    return (head && has_protocol(x, src, pos, src->size)) ||
+           find_acting_pickle(x, src, &pos, src->size, trial);
 }
 
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head)
@@ -345,53 +356,55 @@ bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t
     struct scan_trial trial;
     if (end - pos < 2)
         return false;
-    return (head && has_protocol(x, src, pos, end)) || row(x, src, &pos, end, &trial);
+    return (head && has_protocol(x, src, pos, end)) || find_acting_pickle(x, src, &pos, end, &trial);
 }
 
 /* ------------------------------------------------------------------ streams */
 
-/* behind - what follows the last pickle at POS. */
-static ckpt_status behind(struct scanner *x, source *src, ckpt_str where, uint64_t pos, ckpt_error *err)
+/* scan_after_last - reports and scans the bytes at POS, after the last pickle. */
+static ckpt_status scan_after_last(struct scanner *x, source *src, ckpt_str where, uint64_t pos,
+                                   ckpt_error *err)
 {
     uint64_t n = src->size - pos;
     if (!scan_found(x->s, SCAN_PKL010, where, src, pos, "{%" PRIu64 " byte%s} after {=STOP}", n,
                     n == 1 ? "" : "s"))
         return CKPT_ECANCELLED;
-    return x->depth < x->s->opts->max_depth ? scan_stray(x, src, where, pos, src->size, err) : CKPT_OK;
+    return x->depth < x->s->opts->max_depth ? scan_stray_bytes(x, src, where, pos, src->size, err) : CKPT_OK;
 }
 
-ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
-    uint64_t pos = 0, acts = 0; /* up to where one acts, all are pickles */
+    uint64_t pos = 0, acts = 0; /* the next pickle that acts: up to there, all are pickles */
     struct scan_trial trial;
     bool stopped = true;
-    for (uint32_t i = 0; i < PICKLES && stopped && pos < src->size; i++) {
+    for (uint32_t i = 0; i < PICKLES_MAX && stopped && pos < src->size; i++) {
         if (i && pos > acts && !has_protocol(x, src, pos, src->size)) {
             acts = pos;
-            if (src->size - pos < 2 || !row(x, src, &acts, src->size, &trial)) /* bounded: inside */
+            if (src->size - pos < 2 ||
+                !find_acting_pickle(x, src, &acts, src->size, &trial)) /* bounded: inside */
                 break;
         }
         CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
     }
-    *known += pos; /* bounded: inside the source */
-    return stopped && pos < src->size ? behind(x, src, where, pos, err) : CKPT_OK;
+    *accounted += pos; /* bounded: inside the source */
+    return stopped && pos < src->size ? scan_after_last(x, src, where, pos, err) : CKPT_OK;
 }
 
-/* scan_legacy - five pickles, then the storages: torch/serialization.py, _legacy_save. */
-ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+/* scan_legacy - five pickles, then the storages (torch/serialization.py, _legacy_save). */
+ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
     uint64_t pos = 0, end = 0;
     bool stopped = true;
     for (int i = 0; i < 5 && stopped && pos < src->size; i++)
         CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
-    *known += pos; /* bounded: inside the source */
+    *accounted += pos; /* bounded: inside the source */
     if (!stopped)
         return CKPT_OK;
-    CKPT_TRY(scan_strict(x, src, where, "torch-legacy", &end, err));
+    CKPT_TRY(scan_check_format(x, src, where, "torch-legacy", &end, err));
     if (end == 0)
         return CKPT_OK;
     end = end < pos ? pos : end;
-    scan_known(src, &x->s->result->in_tensors, end - pos); /* bounded: not before */
-    *known += end - pos;                                   /* bounded: both inside the source */
-    return end < src->size ? behind(x, src, where, end, err) : CKPT_OK;
+    scan_count_bytes(src, &x->s->result->in_tensors, end - pos); /* bounded: not before */
+    *accounted += end - pos;                                     /* bounded: both inside the source */
+    return end < src->size ? scan_after_last(x, src, where, end, err) : CKPT_OK;
 }

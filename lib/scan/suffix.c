@@ -1,19 +1,19 @@
 /*
- * suffix.c - does the name of a file say what it is? What a file is, its content tells; but some names
- * promise that nothing in it runs, and whoever goes by the name hands a pickle to a loader, or keeps
- * one from a scanner that chooses by names (CVE-2025-1889, -10155).
+ * suffix.c - compares the suffix of a file with its content, for `ckpt scan`. The content alone decides how a
+ * file is scanned; but a suffix that promises mere data may keep a pickle from scanners that select files by
+ * name (CVE-2025-1889, -10155).
  */
 #include "scan/scan.h"
 
 #include "base/cursor.h"
 
-static bool ends(ckpt_str path, const char *suffix)
+static bool path_has_suffix(ckpt_str path, const char *suffix)
 {
     return path.len > strlen(suffix) && str_ends_any_case(path, str_c(suffix));
 }
 
-/* within - is FORMAT one of the words of LIST? */
-static bool within(const char *format, const char *list)
+/* is_in_list - is FORMAT one of the words of LIST? */
+static bool is_in_list(const char *format, const char *list)
 {
     ckpt_str rest = str_c(list);
     for (ckpt_str one = str_take_word(&rest); one.len; one = str_take_word(&rest))
@@ -22,21 +22,21 @@ static bool within(const char *format, const char *list)
     return false;
 }
 
-bool scan_promised(ckpt_str path)
+bool scan_is_pickle_name(ckpt_str path)
 {
     static const char *const suffixes[] = {".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (ends(path, suffixes[i]))
+        if (path_has_suffix(path, suffixes[i]))
             return true;
     return false;
 }
 
-bool scan_suffix(struct scanner *x)
+bool scan_check_suffix(struct scanner *x)
 {
 #define TORCH "torch-zip torch-legacy torch-tar pickle joblib zip torchscript torch-package torch-export"
     static const struct {
         const char *suffix, *formats;
-        bool data; /* nothing in such files runs */
+        bool only_data; /* nothing in such files runs */
     } known[] = {
         {".safetensors", "safetensors", true},
         {".gguf", "gguf", true},
@@ -54,7 +54,7 @@ bool scan_suffix(struct scanner *x)
         {".pickle", TORCH " gzip bzip2 xz lzma zlib lz4", false},
         {".joblib", "joblib pickle gzip bzip2 xz lzma zlib lz4", false},
         {".zip", TORCH, false},
-        {".tar", "tar " TORCH, false}, /* model.pth.tar is what many call a plain torch.save */
+        {".tar", "tar " TORCH, false}, /* model.pth.tar is a common name for torch.save without a tar */
         {".gz", "gzip", false},
         {".tgz", "gzip", false},
         {".bz2", "bzip2", false},
@@ -65,10 +65,10 @@ bool scan_suffix(struct scanner *x)
 #undef TORCH
     ckpt_str path = str_c(x->path);
     for (size_t i = 0; x->format && i < sizeof known / sizeof *known; i++) {
-        if (!ends(path, known[i].suffix) || within(x->format, known[i].formats))
+        if (!path_has_suffix(path, known[i].suffix) || is_in_list(x->format, known[i].formats))
             continue;
-        bool hides = known[i].data && x->s->result->pickles;
-        return scan_found(x->s, hides ? SCAN_FMT005 : SCAN_FMT006, str_of("", 0), NULL, CKPT_NO_OFFSET,
+        bool hides_pickle = known[i].only_data && x->s->result->pickles;
+        return scan_found(x->s, hides_pickle ? SCAN_FMT005 : SCAN_FMT006, str_of("", 0), NULL, CKPT_NO_OFFSET,
                           "the name ends in {=%s}, the content is {%s}", known[i].suffix, x->format);
     }
     return true;

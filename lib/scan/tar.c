@@ -1,6 +1,6 @@
 /*
- * tar.c - members of a tar; those of torch 0.1 (torch/tar.c has the layout) are pickles
- * with numbers between them, which are passed over by the lengths that the pickles state.
+ * tar.c - scans the members of a tar. Those of torch 0.1 (see format/torch/tar.c) are pickles with numbers
+ * between them, which are skipped by the lengths that the pickles give.
  */
 #include "base/checked.h"
 #include "base/cursor.h"
@@ -9,17 +9,17 @@
 #include "core/dtype.h"
 #include "scan/scan.h"
 
-struct members {
+struct torch_member {
     struct scanner *x;
     source *src;
     ckpt_str where;
-    arena *a; /* values that tell lengths */
+    arena *a; /* for values of pickles, from which lengths are read */
     uint64_t pos;
     ckpt_error *err;
 };
 
-/* told - a pickle of the member, followed; its value in *V, NULL if it broke off. */
-static ckpt_status told(struct members *m, ckpt_value **v)
+/* scan_next_pickle - scans the pickle at m->pos. *V is its value, NULL if it cannot be read. */
+static ckpt_status scan_next_pickle(struct torch_member *m, ckpt_value **v)
 {
     uint64_t at = m->pos, next;
     bool stopped;
@@ -29,47 +29,49 @@ static ckpt_status told(struct members *m, ckpt_value **v)
     ckpt_status st = stopped ? pickle_read(m->a, m->src, at, m->src->size, NULL, v, &next, &why) : CKPT_OK;
     *v = st == CKPT_OK ? *v : NULL;
     if (st != CKPT_ENOMEM || !arena_full(m->a))
-        (void)scan_failed(m->x->s, st, &why);
+        (void)scan_note_system_failure(m->x->s, st, &why);
     return CKPT_OK;
 }
 
-static bool pass(struct members *m, uint64_t n)
+static bool skip_member_bytes(struct torch_member *m, uint64_t n)
 {
     return checked_add(m->pos, n, &m->pos) && m->pos <= m->src->size;
 }
 
-/* numbers - what follows the pickle V of a storage, or of a tensor: false, they are not there. */
-static bool numbers(struct members *m, const ckpt_value *v, bool tensor)
+/* skip_numbers - skips what follows the pickle V of a storage or a TENSOR: a count and the elements, or the
+ * number of dimensions, sizes, strides and offset. False: it is not there. */
+static bool skip_numbers(struct torch_member *m, const ckpt_value *v, bool tensor)
 {
     unsigned char head[8];
     uint64_t n, size;
-    if (!v || m->src->size - m->pos < sizeof head || /* bounded: pos lies in the source */
+    if (!v || m->src->size - m->pos < sizeof head || /* bounded: pos is inside the source */
         !scan_read(m->x->s, m->src, m->pos, head, sizeof head))
         return false;
     m->pos += sizeof head; /* bounded: read just now */
     if (tensor)
-        return pass(m, (uint64_t)load_u32le(head) * 16 + 8); /* bounded: 32 bits */
+        return skip_member_bytes(m, (uint64_t)load_u32le(head) * 16 + 8); /* bounded: 32 bits */
     const ckpt_value *klass = value_item(v, 2);
     ckpt_dtype dtype = klass ? dtype_by_storage(value_name(klass)) : CKPT_DT_NONE;
     n = load_u64le(head);
-    return dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &size) && pass(m, size);
+    return dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &size) && skip_member_bytes(m, size);
 }
 
-/* numbered - a count, then as many pickles, each with numbers behind it; a pickle more in "storages". */
-static ckpt_status numbered(struct members *m, bool tensor, uint64_t *known)
+/* scan_pickles_and_numbers - scans the member "tensors" or "storages": a count, then as many pickles, each
+ * followed by numbers; in "storages", one more pickle. */
+static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool tensor, uint64_t *accounted)
 {
     ckpt_value *v;
     int64_t n = 0;
-    CKPT_TRY(told(m, &v));
+    CKPT_TRY(scan_next_pickle(m, &v));
     bool ok = v && value_integer(v, &n) && n >= 0;
     for (int64_t i = 0; ok && i < n; i++) {
-        CKPT_TRY(told(m, &v));
-        ok = numbers(m, v, tensor);
+        CKPT_TRY(scan_next_pickle(m, &v));
+        ok = skip_numbers(m, v, tensor);
     }
     if (ok && !tensor)
-        CKPT_TRY(told(m, &v));
+        CKPT_TRY(scan_next_pickle(m, &v));
     if (ok && m->pos == m->src->size) {
-        *known += m->src->size; /* bounded: once */
+        *accounted += m->src->size; /* bounded: once */
         return CKPT_OK;
     }
     return scan_found(m->x->s, SCAN_FMT002, m->where, m->src, m->pos < m->src->size ? m->pos : m->src->size,
@@ -78,22 +80,23 @@ static ckpt_status numbered(struct members *m, bool tensor, uint64_t *known)
                : CKPT_ECANCELLED;
 }
 
-static ckpt_status scan_numbered(struct scanner *x, source *part, ckpt_str where, bool tensor,
-                                 uint64_t *known, ckpt_error *err)
+static ckpt_status scan_torch_member(struct scanner *x, source *part, ckpt_str where, bool tensor,
+                                     uint64_t *accounted, ckpt_error *err)
 {
-    struct members m = {.x = x, .src = part, .where = where, .a = arena_new((uint64_t)64 << 20), .err = err};
-    ckpt_status st = m.a ? numbered(&m, tensor, known) : fail_memory(err);
+    struct torch_member m = {
+        .x = x, .src = part, .where = where, .a = arena_new((uint64_t)64 << 20), .err = err};
+    ckpt_status st = m.a ? scan_pickles_and_numbers(&m, tensor, accounted) : fail_memory(err);
     arena_free(m.a);
     return st;
 }
 
-static ckpt_status member(struct scanner *x, source *src, ckpt_str outer, const struct tar_entry *e,
-                          bool torch, uint64_t *inside, ckpt_error *err)
+static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str outer, const struct tar_entry *e,
+                                   bool torch, uint64_t *accounted_inside, ckpt_error *err)
 {
     source *part = NULL;
-    uint64_t known = 0;
+    uint64_t accounted = 0;
     ckpt_status st;
-    ckpt_str where = scan_join(x, outer, e->name), name = str_after_last(e->name, '/');
+    ckpt_str where = scan_join_names(x, outer, e->name), name = str_after_last(e->name, '/');
     if (!where.ptr)
         return fail_memory(err);
     if (e->type == '1' || e->type == '2')
@@ -109,22 +112,23 @@ static ckpt_status member(struct scanner *x, source *src, ckpt_str outer, const 
         return CKPT_OK;
     CKPT_TRY(source_slice(src, e->data, e->size, &part, err));
     x->s->result->members++;
-    st = scan_sum(x, part, where, 0, NULL, err);
+    st = scan_hash_member(x, part, where, 0, NULL, err);
     x->depth++;
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
     if (st == CKPT_OK)
-        st = torch && (storages || tensors) ? scan_numbered(x, part, where, tensors, &known, err)
-                                            : scan_bytes(x, part, where, SCAN_MEMBER, &known, err);
+        st = torch && (storages || tensors) ? scan_torch_member(x, part, where, tensors, &accounted, err)
+                                            : scan_bytes(x, part, where, SCAN_MEMBER, &accounted, err);
     x->depth--;
-    if (known >= part->size)
-        *inside += e->size; /* bounded: inside the tar */
+    if (accounted >= part->size)
+        *accounted_inside += e->size; /* bounded: inside the tar */
     source_unref(part);
     return st;
 }
 
-/* filled - [FROM, TO), with which nothing but zeros fills up a block, or the end. */
-static ckpt_status filled(struct scanner *x, source *src, ckpt_str where, uint64_t from, uint64_t to,
-                          ckpt_error *err)
+/* check_padding - reports and scans bytes other than zeros in [FROM, TO), the padding of a block or the end
+ * of the tar. */
+static ckpt_status check_padding(struct scanner *x, source *src, ckpt_str where, uint64_t from, uint64_t to,
+                                 ckpt_error *err)
 {
     unsigned char chunk[4096];
     size_t n, i = 0;
@@ -143,10 +147,10 @@ static ckpt_status filled(struct scanner *x, source *src, ckpt_str where, uint64
     if (!scan_found(x->s, SCAN_FMT002, where, src, from,
                     "bytes that belong to no member, where a tar has zeros"))
         return CKPT_ECANCELLED;
-    return scan_stray(x, src, where, from, to, err);
+    return scan_stray_bytes(x, src, where, from, to, err);
 }
 
-static bool has(const struct tar_entry *list, size_t n, const char *name)
+static bool has_member(const struct tar_entry *list, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
         if (str_is(str_after_last(list[i].name, '/'), name))
@@ -154,11 +158,11 @@ static bool has(const struct tar_entry *list, size_t n, const char *name)
     return false;
 }
 
-ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
     struct tar_entry *list;
     size_t n = 0;
-    uint64_t inside = 0, payload = 0;
+    uint64_t accounted_inside = 0, payload = 0;
     ckpt_error why;
     x->format = x->depth ? x->format : "tar";
     if (x->depth >= x->s->opts->max_depth)
@@ -166,7 +170,7 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     ckpt_status st = tar_list(src, x->a, &list, &n, &why);
-    if (scan_failed(x->s, st, &why)) {
+    if (scan_note_system_failure(x->s, st, &why)) {
         *err = why;
         return st;
     }
@@ -174,19 +178,21 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
         return scan_found(x->s, SCAN_FMT002, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what)
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
-    bool torch = has(list, n, "storages") && has(list, n, "tensors") && has(list, n, "pickle");
+    bool torch = has_member(list, n, "storages") && has_member(list, n, "tensors") &&
+                 has_member(list, n, "pickle");
     uint64_t end = 0, block;
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
-        payload += list[i].size; /* bounded: members lie one behind the other in the source */
-        st = member(x, src, where, &list[i], torch, &inside, err);
+        payload += list[i].size; /* bounded: members are in the source, one after the other */
+        st = scan_tar_member(x, src, where, &list[i], torch, &accounted_inside, err);
         end = list[i].data + list[i].size;     /* bounded: the same */
-        block = end + (512 - end % 512) % 512; /* bounded: a block more than what lies in the source */
+        block = end + (512 - end % 512) % 512; /* bounded: at most a block after the end of the source */
         if (st == CKPT_OK)
-            st = filled(x, src, where, end, block, err);
+            st = check_padding(x, src, where, end, block, err);
         end = block;
     }
     if (st == CKPT_OK)
-        st = filled(x, src, where, end, src->size, err);
-    *known += src->size - (payload - inside); /* bounded: inside is of the payload, that of the source */
-    return st == CKPT_OK && torch ? scan_strict(x, src, where, "torch-tar", NULL, err) : st;
+        st = check_padding(x, src, where, end, src->size, err);
+    payload -= accounted_inside;       /* bounded: a part of it */
+    *accounted += src->size - payload; /* bounded: members are inside the source */
+    return st == CKPT_OK && torch ? scan_check_format(x, src, where, "torch-tar", NULL, err) : st;
 }

@@ -1,9 +1,9 @@
 /*
- * text.c - text is data, but for one kind of it: Keras describes a model in JSON (config.json of a
- * .keras archive), objects of {"module", "class_name", "config"}. Its loader imports the module and
- * calls the class (keras/src/saving/serialization_lib.py, CVE-2025-1550, -8747, -9906), and a
- * "Lambda" layer carries marshalled bytecode, a "TorchModuleWrapper" a pickled torch module
- * (CVE-2025-49655), and functions of Keras itself fetch, load or unpack files (keras.utils.get_file, -8747).
+ * text.c - scans text, which is data with one exception: Keras describes a model in JSON (config.json of a
+ * .keras archive) by objects of {"module", "class_name", "config"}. Its loader imports the module and calls
+ * the class (keras/src/saving/serialization_lib.py, CVE-2025-1550, -8747, -9906); a "Lambda" layer holds
+ * marshalled bytecode, a "TorchModuleWrapper" a pickled torch module (CVE-2025-49655), and some functions of
+ * Keras itself fetch, load or unpack files (keras.utils.get_file, -8747).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,25 +12,25 @@
 #include "format/recognize.h"
 #include "scan/scan.h"
 
-#define LARGEST ((uint64_t)64 << 20)
-#define BOM     "\xef\xbb\xbf" /* of UTF-8 */
+#define JSON_MAX ((uint64_t)64 << 20)
+#define UTF8_BOM "\xef\xbb\xbf"
 
-/* An object that is open: what it said so far. */
-struct object {
+/* A JSON object that is not closed yet. */
+struct open_object {
     ckpt_str module, class_name;
-    bool of_module; /* its last key */
-    bool of_class;
+    bool in_module; /* its last key was "module" */
+    bool in_class;  /* … "class_name" */
 };
 
-static bool by_keras(ckpt_str module)
+static bool is_keras_module(ckpt_str module)
 {
     return !module.len || str_is(module, "keras") || str_starts(module, STR_LIT("keras.")) ||
            str_starts(module, STR_LIT("keras_hub.")) || str_starts(module, STR_LIT("keras_nlp.")) ||
            str_starts(module, STR_LIT("tf_keras."));
 }
 
-/* reaches - does a function of this module of Keras do anything beside arithmetic? */
-static bool reaches(const struct object *o)
+/* is_function_with_effects - is O a function in a module of Keras that does more than arithmetic? */
+static bool is_function_with_effects(const struct open_object *o)
 {
     static const char *const modules[] = {"utils", "saving", "config", "models", "datasets", "callbacks"};
     ckpt_str m = o->module;
@@ -46,7 +46,9 @@ static bool reaches(const struct object *o)
     return false;
 }
 
-static ckpt_status closed(struct scanner *x, const struct object *o, source *src, ckpt_str where, size_t at)
+/* judge_object - reports the object O, which ends at AT, if it makes Keras run code. */
+static ckpt_status judge_object(struct scanner *x, const struct open_object *o, source *src, ckpt_str where,
+                                size_t at)
 {
     bool go = true;
     if (str_is(o->class_name, "Lambda"))
@@ -55,60 +57,62 @@ static ckpt_status closed(struct scanner *x, const struct object *o, source *src
         go = scan_found(x->s, SCAN_SRC002, where, src, at, "a lambda function, which is bytecode");
     else if (str_is(o->class_name, "TorchModuleWrapper"))
         go = scan_found(x->s, SCAN_SRC002, where, src, at, "a torch module, which is a pickle in base64");
-    else if (reaches(o))
+    else if (is_function_with_effects(o))
         go = scan_found(x->s, SCAN_SRC002, where, src, at, "a function of %.*s, which may reach outside",
                         STR_ARG(o->module));
-    else if (o->class_name.len && !by_keras(o->module))
+    else if (o->class_name.len && !is_keras_module(o->module))
         go = scan_found(x->s, SCAN_SRC002, where, src, at, "the class %.*s of the module %.*s",
                         STR_ARG(o->class_name), STR_ARG(o->module));
-    return go ? CKPT_OK : CKPT_ECANCELLED;
+    return cancelled_unless(go);
 }
 
-/* value - a text of the object O under the key at hand. */
-static void value(struct object *o, ckpt_str text)
+/* take_string - TEXT is a value in O, under its last key. */
+static void take_string(struct open_object *o, ckpt_str text)
 {
-    if (o->of_module)
+    if (o->in_module)
         o->module = text;
-    if (o->of_class)
+    if (o->in_class)
         o->class_name = text;
-    o->of_module = o->of_class = false;
+    o->in_module = o->in_class = false;
 }
 
-static ckpt_status walk(struct scanner *x, json_scan *j, struct object *open, source *src, ckpt_str where)
+static ckpt_status scan_json(struct scanner *x, json_scan *j, struct open_object *open, source *src,
+                             ckpt_str where)
 {
     ckpt_status st = CKPT_OK;
     for (enum json_event e = json_next(j); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
          e = json_next(j)) {
-        struct object *o = &open[j->depth]; /* bounded: JSON_DEPTH at most */
+        struct open_object *o = &open[j->depth]; /* bounded: JSON_DEPTH at most */
         if (e == JSON_OBJECT)
-            *o = (struct object){.of_class = false};
+            *o = (struct open_object){.in_class = false};
         else if (e == JSON_KEY)
-            o->of_module = str_is(j->str, "module"), o->of_class = str_is(j->str, "class_name");
+            o->in_module = str_is(j->str, "module"), o->in_class = str_is(j->str, "class_name");
         else if (e == JSON_STRING)
-            value(o, j->str);
+            take_string(o, j->str);
         else if (e == JSON_OBJECT_END)
-            st = closed(x, &open[j->depth + 1], src, where, j->at); /* bounded: it was open just now */
+            st = judge_object(x, &open[j->depth + 1], src, where, j->at); /* bounded: it was open just now */
     }
     return st;
 }
 
-/* as_python - what Python's json takes and RFC 8259 does not, made to what is the same here and as long:
- * a byte order mark, NaN and Infinity, halves of surrogate pairs. */
-static void as_python(char *text, size_t n)
+/* accept_python_json - replaces what Python's json accepts and RFC 8259 does not by valid JSON of the same
+ * length: a byte order mark, NaN and Infinity, lone surrogates. */
+static void accept_python_json(char *text, size_t n)
 {
-    bool inside = false;
-    if (n >= 3 && memcmp(text, BOM, 3) == 0)
+    bool in_string = false;
+    if (n >= 3 && memcmp(text, UTF8_BOM, 3) == 0)
         memset(text, ' ', 3);
     for (size_t i = 0; i < n; i++) {
         ckpt_str rest = str_of(text + i, n - i);
-        if (inside && text[i] == '\\') {
+        if (in_string && text[i] == '\\') {
             if (n - i >= 6 && text[i + 1] == 'u' && (text[i + 2] | 0x20) == 'd' &&
                 strchr("89abcdefABCDEF", text[i + 3]))
                 memcpy(text + i + 2, "fffd", 4);
             i++;
         } else if (text[i] == '"') {
-            inside = !inside;
-        } else if (!inside && (str_starts(rest, STR_LIT("NaN")) || str_starts(rest, STR_LIT("Infinity")))) {
+            in_string = !in_string;
+        } else if (!in_string &&
+                   (str_starts(rest, STR_LIT("NaN")) || str_starts(rest, STR_LIT("Infinity")))) {
             size_t word = text[i] == 'N' ? 3 : 8;
             memset(text + i, '1', word);
             i += word - 1; /* bounded: inside the text */
@@ -116,39 +120,39 @@ static void as_python(char *text, size_t n)
     }
 }
 
-ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
     json_scan j;
     ckpt_error why;
-    scan_known(src, &x->s->result->in_text, src->size);
+    scan_count_bytes(src, &x->s->result->in_text, src->size);
     struct probe p = {.size = 0};
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
     if (!recognize_json(&p)) {
-        *known += src->size; /* bounded: once */
+        *accounted += src->size; /* bounded: once */
         return CKPT_OK;
     }
-    if (src->size > LARGEST)
+    if (src->size > JSON_MAX)
         return scan_found(x->s, SCAN_ARC002, where, src, 0,
                           "JSON of {%" PRIu64 " bytes}; up to {=64 MiB} are read", src->size)
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     size_t n = (size_t)src->size;
     char *text = malloc(n);
-    struct object *open = calloc(JSON_DEPTH + 2, sizeof *open);
-    arena *a = arena_new(2 * LARGEST);
+    struct open_object *open = calloc(JSON_DEPTH + 2, sizeof *open);
+    arena *a = arena_new(2 * JSON_MAX);
     ckpt_status st = text && open && a ? source_read(src, 0, text, n, err) : fail_memory(err);
     if (st == CKPT_OK) {
-        as_python(text, n);
+        accept_python_json(text, n);
         json_init(&j, str_of(text, n), 0, a, &why);
         why.status = CKPT_OK;
-        st = walk(x, &j, open, src, where);
-        if (st == CKPT_OK && scan_failed(x->s, why.status, &why))
+        st = scan_json(x, &j, open, src, where);
+        if (st == CKPT_OK && scan_note_system_failure(x->s, why.status, &why))
             st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
-        else if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* what is no JSON is only text */
+        else if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* invalid JSON is merely text */
             st = scan_found(x->s, SCAN_ARC002, where, src, why.offset, "%s", why.what) ? CKPT_OK
                                                                                        : CKPT_ECANCELLED;
         else
-            *known += n; /* bounded: once */
+            *accounted += n; /* bounded: once */
     }
     arena_free(a);
     free(open);

@@ -1,6 +1,6 @@
 /*
- * zip.c - every member of an archive, whatever its name: those that the directory
- * lists and those that only stand in the file.
+ * zip.c - scans each member of a zip archive, whatever its name: those that the central directory lists and
+ * those that only have a local header.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,35 +16,43 @@
 #include "format/recognize.h"
 #include "scan/scan.h"
 
-#define PEEK  65536u /* of a deflated storage, to see that it is none of a file */
-#define CHUNK 65536u
+#define STORAGE_PREFIX 65536u /* bytes of a deflated storage that are unpacked, to recognize a file in it */
+#define CHUNK          65536u
 
-/* Bytes of members that are scanned, at most: OVERLAP_FREE and so many times what the file and what is
- * unpacked of it have. Each of the archives around a member, up to 4, reads it once. */
-#define PASSES       16u
-#define OVERLAP_FREE ((uint64_t)64 << 20)
+/* Members may overlap. At most OVERLAP_MIN bytes of members are scanned, plus OVERLAP_FACTOR times the bytes
+ * of the file and of what was unpacked from it. (Each of up to 4 archives around a member reads it once.) */
+#define OVERLAP_FACTOR 16u
+#define OVERLAP_MIN    ((uint64_t)64 << 20)
+
+/* The methods of APPNOTE 4.4.5 that libarchive unpacks. */
+#define METHOD_BZIP2 12
+#define METHOD_LZMA  14
+#define METHOD_ZSTD  93
+
+#define FLAGS_LZMA_END 2 /* of the general purpose bits: APPNOTE 5.8.9 */
 
 /* Bytes that belong to no member. */
-struct stray {
+struct stray_bytes {
     uint64_t from, n;
 };
 
-struct archive {
+struct zip_scan {
     struct scanner *x;
-    struct stray *strays;
+    struct stray_bytes *strays;
     size_t nstrays, cap_strays;
     struct zip_audit z;
     ckpt_str where;
-    bool torch, told;           /* its archive; a flaw was */
-    bool whole;                 /* the member that is scanned is known to its last byte */
-    uint64_t unpacked, allowed; /* bytes that its deflated members gave, and may give */
-    uint32_t *first;            /* by view: the first one that is scanned for the same bytes, itself mostly */
-    bool *known;                /* by view: whole */
-    uint8_t *sums;              /* by view, CKPT_DIGEST_MAX bytes each; NULL: no sums are wanted */
+    bool by_torch;                   /* written by torch */
+    bool has_flaw;                   /* and that was reported */
+    bool member_accounted;           /* each byte of the current member has a known purpose */
+    uint64_t unpacked, max_unpacked; /* bytes that deflated members unpacked to, and may unpack to */
+    uint32_t *first; /* by view: the first view of the same bytes, which is scanned; usually itself */
+    bool *accounted; /* by view: member_accounted */
+    uint8_t *sums;   /* by view, CKPT_DIGEST_MAX bytes each; NULL: not asked for */
 };
 
-/* below - is NAME in FOLDER, which ends in '/', or in a folder of that name further down? */
-static bool below(ckpt_str name, const char *folder)
+/* is_in_folder - is NAME in FOLDER, which ends in '/', at any depth? */
+static bool is_in_folder(ckpt_str name, const char *folder)
 {
     ckpt_str f = str_c(folder);
     for (size_t at = 0; (at = str_find(name, f, at)) != SIZE_MAX; at++)
@@ -53,39 +61,40 @@ static bool below(ckpt_str name, const char *folder)
     return false;
 }
 
-/* by_torch - is it an archive of torch, as a member tells that all of them have? */
-static bool by_torch(const struct zip_audit *z)
+/* is_written_by_torch - does Z have a member that each archive of torch has? */
+static bool is_written_by_torch(const struct zip_audit *z)
 {
-    static const char *const marks[] = {"version", "data.pkl", "model.json", "archive_format"};
+    static const char *const members[] = {"version", "data.pkl", "model.json", "archive_format"};
     for (size_t i = 0; i < z->n; i++)
-        for (size_t m = 0; m < sizeof marks / sizeof *marks; m++)
-            if (str_is(str_after_last(z->views[i].name, '/'), marks[m]))
+        for (size_t m = 0; m < sizeof members / sizeof *members; m++)
+            if (str_is(str_after_last(z->views[i].name, '/'), members[m]))
                 return true;
     return false;
 }
 
-/* role_of - torch keeps storages in folders of their own, and nothing else there. */
-static enum scan_role role_of(const struct archive *r, ckpt_str name)
+/* role_of - torch has folders for storages, with nothing else in them. */
+static enum scan_role role_of(const struct zip_scan *r, ckpt_str name)
 {
-    bool storage = below(name, "data/") || below(name, "tensors/") || below(name, "constants/") ||
-                   str_ends(name, STR_LIT(".storage"));
-    return storage && r->torch ? SCAN_STORAGE : SCAN_MEMBER;
+    bool storage = is_in_folder(name, "data/") || is_in_folder(name, "tensors/") ||
+                   is_in_folder(name, "constants/") || str_ends(name, STR_LIT(".storage"));
+    return storage && r->by_torch ? SCAN_STORAGE : SCAN_MEMBER;
 }
 
-/* unlike_torch - what torch's writer never does: folders beside its own, packed storages. */
-static bool unlike_torch(struct archive *r)
+/* check_torch_layout - reports what torch's writer never does: members outside of its folder, compressed
+ * storages. False: stop. */
+static bool check_torch_layout(struct zip_scan *r)
 {
     const struct zip_view *first = r->z.views;
     size_t n = str_find(first->name, STR_LIT("/"), 0);
     for (size_t i = 0; n != SIZE_MAX && i < r->z.n; i++) {
         const struct zip_view *v = &r->z.views[i];
-        ckpt_str where = scan_join(r->x, r->where, v->name);
+        ckpt_str where = scan_join_names(r->x, r->where, v->name);
         if (!where.ptr)
-            return !scan_failed(r->x->s, CKPT_ENOMEM, NULL);
+            return !scan_note_system_failure(r->x->s, CKPT_ENOMEM, NULL);
         if (!v->listed)
             continue;
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
-            r->told = true;
+            r->has_flaw = true;
             if (!scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
                             "is outside of {=the folder \"%.*s\"}, where torch has all", (int)n,
                             first->name.ptr))
@@ -99,21 +108,21 @@ static bool unlike_torch(struct archive *r)
     return true;
 }
 
-static void flaw(void *user, const struct zip_flaw *f)
+static void report_zip_flaw(void *user, const struct zip_flaw *f)
 {
-    struct archive *r = user;
-    ckpt_str where = f->name.len ? scan_join(r->x, r->where, f->name) : r->where;
-    struct stray *grown = f->n ? arena_grow(r->x->a, r->strays, r->nstrays, &r->cap_strays, r->nstrays + 1,
-                                            sizeof *grown)
-                               : r->strays;
-    r->told = true;
+    struct zip_scan *r = user;
+    ckpt_str where = f->name.len ? scan_join_names(r->x, r->where, f->name) : r->where;
+    struct stray_bytes *grown = f->n ? arena_grow(r->x->a, r->strays, r->nstrays, &r->cap_strays,
+                                                  r->nstrays + 1, sizeof *grown)
+                                     : r->strays;
+    r->has_flaw = true;
     if (!where.ptr || (f->n && !grown)) {
-        (void)scan_failed(r->x->s, CKPT_ENOMEM, NULL);
+        (void)scan_note_system_failure(r->x->s, CKPT_ENOMEM, NULL);
         return;
     }
     r->strays = grown;
     if (f->n)
-        grown[r->nstrays++] = (struct stray){f->from, f->n};
+        grown[r->nstrays++] = (struct stray_bytes){f->from, f->n};
     if (f->text && f->value)
         (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s %" PRIu64, f->text, f->value);
     else if (f->text)
@@ -130,18 +139,19 @@ static void flaw(void *user, const struct zip_flaw *f)
 
 /* ------------------------------------------------------------------ members */
 
-/* inflated - the deflated member V, which its archive says has usize bytes. */
-static ckpt_status inflated(struct archive *r, const struct zip_view *v, ckpt_str where, enum scan_role role,
-                            source **out, ckpt_error *err)
+/* inflate_member - *OUT: the bytes of the deflated member V; reports it if they are not v->usize or not
+ * valid. */
+static ckpt_status inflate_member(struct zip_scan *r, const struct zip_view *v, ckpt_str where,
+                                  enum scan_role role, source **out, ckpt_error *err)
 {
     struct scanner *x = r->x;
     ckpt_error why;
     uint64_t used, all = x->s->opts->max_unpacked, left = all - x->unpacked;
-    if (r->allowed - r->unpacked < left) { /* bounded: never more than is allowed */
-        all = r->allowed;
+    if (r->max_unpacked - r->unpacked < left) { /* bounded: never more than the maximum */
+        all = r->max_unpacked;
         left = all - r->unpacked;
     }
-    uint64_t most = role == SCAN_STORAGE ? PEEK : v->usize < left ? v->usize : left;
+    uint64_t most = role == SCAN_STORAGE ? STORAGE_PREFIX : v->usize < left ? v->usize : left;
     spool *to = spool_new(most);
     if (!to)
         return fail_memory(err);
@@ -167,10 +177,10 @@ static ckpt_status inflated(struct archive *r, const struct zip_view *v, ckpt_st
                         "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(to),
                         v->usize);
     *out = spool_source(to);
-    return go ? CKPT_OK : CKPT_ECANCELLED;
+    return cancelled_unless(go);
 }
 
-static ckpt_status check_crc(struct archive *r, const struct zip_view *v, source *src, ckpt_str where,
+static ckpt_status check_crc(struct zip_scan *r, const struct zip_view *v, source *src, ckpt_str where,
                              ckpt_error *err)
 {
     unsigned char *chunk = malloc(CHUNK);
@@ -187,13 +197,14 @@ static ckpt_status check_crc(struct archive *r, const struct zip_view *v, source
     if (st != CKPT_OK || crc == v->crc)
         return st;
     return scan_found(r->x->s, SCAN_ZIP002, where, r->z.src, v->from,
-                      "its CRC-32 is {%08x}, the archive says {=%08x}; not every loader looks", crc, v->crc)
+                      "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc,
+                      v->crc)
                ? CKPT_OK
                : CKPT_ECANCELLED;
 }
 
-/* cannot - the member is encrypted or packed in a way that is not known here. */
-static bool cannot(struct archive *r, const struct zip_view *v, ckpt_str where)
+/* report_unsupported - reports that V is encrypted, or compressed by a method that is not supported. */
+static bool report_unsupported(struct zip_scan *r, const struct zip_view *v, ckpt_str where)
 {
     return v->flags & ZIP_FLAGS_ENCRYPTED
                ? scan_found(r->x->s, SCAN_ARC002, where, r->z.src, v->at,
@@ -202,67 +213,69 @@ static bool cannot(struct archive *r, const struct zip_view *v, ckpt_str where)
                             v->method);
 }
 
-/* sum_of - where the sum of V is kept; NULL: none is wanted. */
-static uint8_t *sum_of(const struct archive *r, const struct zip_view *v)
+/* member_sum - where the sha256 of V is stored; NULL: not asked for. */
+static uint8_t *member_sum(const struct zip_scan *r, const struct zip_view *v)
 {
     return r->sums ? r->sums + (size_t)(v - r->z.views) * CKPT_DIGEST_MAX : NULL;
 }
 
-/* readers_of - who finds V. */
-static unsigned readers_of(const struct zip_view *v)
+/* member_readers - which kinds of readers find V, as CKPT_SCAN_BY_… bits. */
+static unsigned member_readers(const struct zip_view *v)
 {
     return (v->listed ? CKPT_SCAN_BY_DIRECTORY : 0u) | (!v->listed || !v->disputed ? CKPT_SCAN_BY_LOCAL : 0u);
 }
 
-static ckpt_status scan_member(struct archive *r, const struct zip_view *v, source *src, ckpt_str where,
-                               ckpt_error *err)
+static ckpt_status scan_member_bytes(struct zip_scan *r, const struct zip_view *v, source *src,
+                                     ckpt_str where, ckpt_error *err)
 {
     struct scanner *x = r->x;
     enum scan_role role = role_of(r, v->name);
-    uint64_t known = 0;
+    uint64_t accounted = 0;
     x->s->result->members++;
     if (!checked_add(x->member_bytes, src->size, &x->member_bytes))
         x->member_bytes = UINT64_MAX;
-    CKPT_TRY(scan_sum(x, src, where, readers_of(v), sum_of(r, v), err));
+    CKPT_TRY(scan_hash_member(x, src, where, member_readers(v), member_sum(r, v), err));
     if (role != SCAN_STORAGE && v->crc)
         CKPT_TRY(check_crc(r, v, src, where, err));
     x->depth++;
-    ckpt_status st = scan_bytes(x, src, where, role, &known, err);
+    ckpt_status st = scan_bytes(x, src, where, role, &accounted, err);
     x->depth--;
-    r->whole = known >= src->size;
+    r->member_accounted = accounted >= src->size;
     return st;
 }
 
 /* A member that libarchive unpacks. */
 struct unpacking {
-    struct archive *r;
+    struct zip_scan *r;
     const struct zip_view *v;
     ckpt_str where;
     uint64_t got;
 };
 
-static ckpt_status unpacked(void *user, ckpt_str name, source *bytes, ckpt_error *err)
+static ckpt_status scan_unpacked_bytes(void *user, ckpt_str name, source *bytes, ckpt_error *err)
 {
     struct unpacking *p = user;
     (void)name;
     p->got += bytes->size;            /* bounded: by what may be unpacked */
     p->r->x->unpacked += bytes->size; /* bounded: the same */
-    return scan_member(p->r, p->v, bytes, p->where, err);
+    return scan_member_bytes(p->r, p->v, bytes, p->where, err);
 }
 
-/* alone - the LZMA stream of V as files of the name .lzma have it: APPNOTE 5.8 puts a version and the length
- * of the properties (2 bytes each) before those 5; there 8 bytes of the size stand behind them. */
-static ckpt_status alone(struct archive *r, const struct zip_view *v, source **out, ckpt_error *err)
+/* make_lzma_file - *OUT: the LZMA stream of V as a file .lzma: properties (5 bytes), uncompressed size (8),
+ * stream. In a member (APPNOTE 5.8), a version and the length of the properties (2 bytes each) precede them,
+ * and there is no size. */
+static ckpt_status make_lzma_file(struct zip_scan *r, const struct zip_view *v, source **out, ckpt_error *err)
 {
     unsigned char head[17], chunk[4096];
     if (v->csize < 9)
         return fail(err, CKPT_EFORMAT, source_pos(r->z.src, v->data), "LZMA data of %" PRIu64 " bytes",
                     v->csize);
     CKPT_TRY(source_read(r->z.src, v->data, head, 9, err));
-    spool *to = spool_new(v->csize + 4); /* bounded: it lies in the file */
+    spool *to = spool_new(v->csize + 4); /* bounded: v->csize is inside the file */
     if (!to)
         return fail_memory(err);
-    store_u64le(head + 9, v->flags & 2 ? UINT64_MAX : v->usize); /* 2: an end is marked */
+    store_u64le(head + 9,
+                v->flags & FLAGS_LZMA_END ? UINT64_MAX : v->usize); /* the stream has an end marker */
     ckpt_status st = spool_write(to, head + 4, 13, err);
     for (uint64_t at = 9, n; st == CKPT_OK && at < v->csize;
          at += n) { /* bounded: n is what is left, at most */
@@ -278,17 +291,18 @@ static ckpt_status alone(struct archive *r, const struct zip_view *v, source **o
     return st;
 }
 
-/* by_libarchive - a member compressed by bzip2 (12), LZMA (14) or zstd (93). */
-static ckpt_status by_libarchive(struct archive *r, const struct zip_view *v, ckpt_str where, ckpt_error *err)
+/* scan_with_libarchive - a member compressed by bzip2, LZMA or zstd. */
+static ckpt_status scan_with_libarchive(struct zip_scan *r, const struct zip_view *v, ckpt_str where,
+                                        ckpt_error *err)
 {
     struct scanner *x = r->x;
     struct unpacking p = {r, v, where, 0};
     uint64_t left = x->s->opts->max_unpacked - x->unpacked;
-    struct unpack u = {.max = v->usize < left ? v->usize : left, .member = unpacked, .user = &p};
+    struct unpack u = {.max = v->usize < left ? v->usize : left, .member = scan_unpacked_bytes, .user = &p};
     source *src = NULL;
     ckpt_error why;
-    ckpt_status st = v->method == 14 ? alone(r, v, &src, &why)
-                                     : source_slice(r->z.src, v->data, v->csize, &src, &why);
+    ckpt_status st = v->method == METHOD_LZMA ? make_lzma_file(r, v, &src, &why)
+                                              : source_slice(r->z.src, v->data, v->csize, &src, &why);
     if (st == CKPT_OK)
         st = unpack_archive(src, &u, &why);
     source_unref(src);
@@ -305,49 +319,53 @@ static ckpt_status by_libarchive(struct archive *r, const struct zip_view *v, ck
     else if (p.got != v->usize)
         go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
                         "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.got, v->usize);
-    return go ? CKPT_OK : CKPT_ECANCELLED;
+    return cancelled_unless(go);
 }
 
-static ckpt_status member(struct archive *r, const struct zip_view *v, ckpt_error *err)
+/* open_member - opens and scans the member V, if its bytes can be read. */
+static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckpt_error *err)
 {
     source *src = NULL;
-    /* an entry that the end of the directory cuts has no name */
-    ckpt_str where = scan_join(r->x, r->where, v->name.ptr ? v->name : str_of("", 0));
+    /* an entry cut off by the end of the directory has no name */
+    ckpt_str where = scan_join_names(r->x, r->where, v->name.ptr ? v->name : str_of("", 0));
     if (!where.ptr)
         return fail_memory(err);
     if (!v->reachable || v->csize == 0)
         return CKPT_OK;
-    if (!(v->flags & ZIP_FLAGS_ENCRYPTED) && (v->method == 12 || v->method == 14 || v->method == 93))
-        return by_libarchive(r, v, where, err);
+    if (!(v->flags & ZIP_FLAGS_ENCRYPTED) &&
+        (v->method == METHOD_BZIP2 || v->method == METHOD_LZMA || v->method == METHOD_ZSTD))
+        return scan_with_libarchive(r, v, where, err);
     if (v->method != ZIP_STORED && v->method != ZIP_DEFLATED)
-        return cannot(r, v, where) ? CKPT_OK : CKPT_ECANCELLED;
+        return cancelled_unless(report_unsupported(r, v, where));
     ckpt_status st = v->method == ZIP_STORED ? source_slice(r->z.src, v->data, v->csize, &src, err) : CKPT_OK;
-    bool plain = st == CKPT_OK && src && v->flags & ZIP_FLAGS_OPAQUE &&
-                 scan_is_pickle(r->x, src, 0, src->size, true);
+    bool is_pickle = st == CKPT_OK && src && v->flags & ZIP_FLAGS_OPAQUE &&
+                     scan_is_pickle(r->x, src, 0, src->size, true);
     if (st == CKPT_OK && v->flags & ZIP_FLAGS_OPAQUE) {
-        bool go = plain ? scan_found(
-                              r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
-                              "is said to be encrypted or a patch ({flags 0x%04x}), and is a plain pickle",
-                              v->flags)
-                        : cannot(r, v, where);
-        r->told = true;
-        if (!go || !plain) {
+        bool go = is_pickle
+                      ? scan_found(
+                            r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
+                            "is said to be encrypted or a patch ({flags 0x%04x}), and is a plain pickle",
+                            v->flags)
+                      : report_unsupported(r, v, where);
+        r->has_flaw = true;
+        if (!go || !is_pickle) {
             source_unref(src);
-            return go ? CKPT_OK : CKPT_ECANCELLED;
+            return cancelled_unless(go);
         }
     }
     if (st == CKPT_OK && !src)
-        st = inflated(r, v, where, role_of(r, v->name), &src, err);
+        st = inflate_member(r, v, where, role_of(r, v->name), &src, err);
     if (st == CKPT_OK)
-        st = scan_member(r, v, src, where, err);
+        st = scan_member_bytes(r, v, src, where, err);
     source_unref(src);
     return st;
 }
 
 /* ------------------------------------------------------------------ archive */
 
-/* has_code - members by the names in SUFFIXES (words), which are WHAT and run when they are loaded. */
-static bool has_code(struct archive *r, const char *suffixes, const char *what)
+/* report_code_members - reports members with one of SUFFIXES (words), which are WHAT and run when they are
+ * loaded. False: stop. */
+static bool report_code_members(struct zip_scan *r, const char *suffixes, const char *what)
 {
     size_t n = 0;
     ckpt_str first = str_of("", 0);
@@ -364,74 +382,78 @@ static bool has_code(struct archive *r, const char *suffixes, const char *what)
                       "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what, STR_ARG(first));
 }
 
-/* Where the bytes of a view lie, and all that decides how they are scanned. */
-struct extent {
+/* Where the bytes of a view are, and all that decides how they are scanned. */
+struct view_bytes {
     uint64_t data, csize, usize;
     uint32_t index; /* of the view */
     uint16_t method, flags;
-    uint8_t role, promised;
+    uint8_t role, pickle_name;
 };
 
-static int by_extent(const void *a, const void *b)
+static int compare_view_bytes(const void *a, const void *b)
 {
-    const struct extent *x = a, *y = b;
-    const uint64_t pairs[][2] = {{x->data, y->data},        {x->csize, y->csize}, {x->usize, y->usize},
-                                 {x->method, y->method},    {x->flags, y->flags}, {x->role, y->role},
-                                 {x->promised, y->promised}};
+    const struct view_bytes *x = a, *y = b;
+    const uint64_t pairs[][2] = {{x->data, y->data},
+                                 {x->csize, y->csize},
+                                 {x->usize, y->usize},
+                                 {x->method, y->method},
+                                 {x->flags, y->flags},
+                                 {x->role, y->role},
+                                 {x->pickle_name, y->pickle_name}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][0] != pairs[i][1])
             return pairs[i][0] < pairs[i][1] ? -1 : 1;
     return (x->index > y->index) - (x->index < y->index);
 }
 
-static bool same_extent(struct extent x, const struct extent *y)
+static bool is_same_extent(struct view_bytes x, const struct view_bytes *y)
 {
     x.index = y->index;
-    return by_extent(&x, y) == 0;
+    return compare_view_bytes(&x, y) == 0;
 }
 
-/* find_shared - the views whose bytes are scanned for others, too. */
-static ckpt_status find_shared(struct archive *r, ckpt_error *err)
+/* find_shared_bytes - fills in r->first: views of the same bytes are scanned once. */
+static ckpt_status find_shared_bytes(struct zip_scan *r, ckpt_error *err)
 {
-    struct extent *e = calloc(r->z.n + 1, sizeof *e); /* bounded: as many as there are views */
+    struct view_bytes *e = calloc(r->z.n + 1, sizeof *e); /* bounded: as many as there are views */
     r->first = arena_array(r->x->a, r->z.n, sizeof *r->first);
-    r->known = arena_array(r->x->a, r->z.n, sizeof *r->known);
+    r->accounted = arena_array(r->x->a, r->z.n, sizeof *r->accounted);
     if (r->x->s->opts->sha256)
         r->sums = arena_array(r->x->a, r->z.n, CKPT_DIGEST_MAX);
-    if (!e || !r->first || !r->known || (r->x->s->opts->sha256 && !r->sums)) {
+    if (!e || !r->first || !r->accounted || (r->x->s->opts->sha256 && !r->sums)) {
         free(e);
         return fail_memory(err);
     }
     for (size_t i = 0; i < r->z.n; i++) {
         const struct zip_view *v = &r->z.views[i];
-        e[i] = (struct extent){v->data,
-                               v->csize,
-                               v->usize,
-                               (uint32_t)i,
-                               v->method,
-                               v->flags,
-                               (uint8_t)role_of(r, v->name),
-                               scan_promised(v->name)};
+        e[i] = (struct view_bytes){v->data,
+                                   v->csize,
+                                   v->usize,
+                                   (uint32_t)i,
+                                   v->method,
+                                   v->flags,
+                                   (uint8_t)role_of(r, v->name),
+                                   scan_is_pickle_name(v->name)};
     }
-    qsort(e, r->z.n, sizeof *e, by_extent);
+    qsort(e, r->z.n, sizeof *e, compare_view_bytes);
     for (size_t i = 0; i < r->z.n; i++)
-        r->first[e[i].index] = i && same_extent(e[i - 1], &e[i]) ? r->first[e[i - 1].index] : e[i].index;
+        r->first[e[i].index] = i && is_same_extent(e[i - 1], &e[i]) ? r->first[e[i - 1].index] : e[i].index;
     free(e);
     return CKPT_OK;
 }
 
-static struct scan_extent extent_of(const struct archive *r, const struct zip_view *v)
+static struct scan_extent member_extent(const struct zip_scan *r, const struct zip_view *v)
 {
     return v->method ? (struct scan_extent){CKPT_NO_OFFSET, v->usize}
                      : (struct scan_extent){source_pos(r->z.src, v->data), v->csize};
 }
 
-/* refer - V has the bytes of FIRST, which were scanned. */
-static ckpt_status refer(struct archive *r, const struct zip_view *v, const struct zip_view *first,
-                         ckpt_error *err)
+/* report_shared_member - V has the bytes of FIRST, which were scanned already. */
+static ckpt_status report_shared_member(struct zip_scan *r, const struct zip_view *v,
+                                        const struct zip_view *first, ckpt_error *err)
 {
     struct scanner *x = r->x;
-    ckpt_str where = scan_join(x, r->where, v->name);
+    ckpt_str where = scan_join_names(x, r->where, v->name);
     if (!where.ptr)
         return fail_memory(err);
     x->s->result->members++;
@@ -443,147 +465,155 @@ static ckpt_status refer(struct archive *r, const struct zip_view *v, const stru
                         "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
                         first->crc);
     if (go && r->sums)
-        go = scan_sum_tell(x, where, readers_of(v), extent_of(r, v), sum_of(r, first));
-    return go ? CKPT_OK : CKPT_ECANCELLED;
+        go = scan_report_member(x, where, member_readers(v), member_extent(r, v), member_sum(r, first));
+    return cancelled_unless(go);
 }
 
-/* over_budget - members may lie over each other, in archives over each other: what is scanned for them is
- * bounded by what there is. */
-static bool over_budget(const struct scanner *x)
+/* is_over_budget - were so many bytes of members scanned, compared with the bytes there are, that members or
+ * archives must overlap many times? */
+static bool is_over_budget(const struct scanner *x)
 {
     uint64_t there = x->file_size / 2 + x->unpacked / 2; /* bounded: halves */
-    return x->member_bytes > OVERLAP_FREE && (x->member_bytes - OVERLAP_FREE) / PASSES / 2 > there;
+    return x->member_bytes > OVERLAP_MIN && (x->member_bytes - OVERLAP_MIN) / OVERLAP_FACTOR / 2 > there;
 }
 
-/* members - each is scanned; *KNOWN is what is left of SIZE bytes without those that are not known. */
-static ckpt_status members(struct archive *r, uint64_t size, uint64_t *known, ckpt_error *err)
+/* scan_members - scans all members. *ACCOUNTED: SIZE bytes of the archive less those without a known
+ * purpose. */
+static ckpt_status scan_members(struct zip_scan *r, uint64_t size, uint64_t *accounted, ckpt_error *err)
 {
-    *known = size;
-    CKPT_TRY(find_shared(r, err));
+    *accounted = size;
+    CKPT_TRY(find_shared_bytes(r, err));
     for (size_t i = 0; i < r->z.n; i++) {
         const struct zip_view *v = &r->z.views[i];
         uint32_t first = r->first[i];
-        r->whole = false;
-        if (over_budget(r->x))
+        r->member_accounted = false;
+        if (is_over_budget(r->x))
             return scan_found(r->x->s, SCAN_ARC002, r->where, r->z.src, v->at,
-                              "its members lie over each other; of %zu, %zu were looked into", r->z.n, i)
+                              "its members overlap; %zu of %zu were scanned", i, r->z.n)
                        ? CKPT_OK
                        : CKPT_ECANCELLED;
         if (first == i || !v->reachable || v->csize == 0)
-            CKPT_TRY(member(r, v, err));
+            CKPT_TRY(open_member(r, v, err));
         else
-            CKPT_TRY(refer(r, v, &r->z.views[first], err));
-        r->known[i] = first == i ? r->whole : r->known[first];
-        if (!r->known[i] && v->reachable && v->listed)
-            *known -= v->csize < *known ? v->csize : *known; /* bounded: members may lie over each other */
+            CKPT_TRY(report_shared_member(r, v, &r->z.views[first], err));
+        r->accounted[i] = first == i ? r->member_accounted : r->accounted[first];
+        if (!r->accounted[i] && v->reachable && v->listed)
+            *accounted -= v->csize < *accounted ? v->csize
+                                                : *accounted; /* bounded: even if members overlap */
     }
     return CKPT_OK;
 }
 
-/* open_zip - SRC is about to be scanned as an archive; *AT is where it is listed. What lies in it up to its
- * end record, such as a member without a size, is no archive of its own. */
-static ckpt_status open_zip(struct scanner *x, source *src, size_t *at, ckpt_error *err)
+/* note_opened - adds SRC, which is about to be scanned as an archive, to x->opened; *INDEX is its place
+ * there. What is inside of it up to its end record, such as a member without a size, is not an archive of its
+ * own. */
+static ckpt_status note_opened(struct scanner *x, source *src, size_t *index, ckpt_error *err)
 {
-    struct zip_claim c;
+    struct zip_directory_candidates c;
     uint64_t off;
     const source *root = source_root(src, &off);
-    CKPT_TRY(zip_end_claim(src, &c, err));
+    CKPT_TRY(zip_find_directory_candidates(src, &c, err));
     struct opened_zip *grown = arena_grow(x->a, x->opened, x->nopened, &x->cap_opened, x->nopened + 1,
                                           sizeof *grown);
     if (!grown)
         return fail_memory(err);
     x->opened = grown;
-    *at = x->nopened++;
-    /* bounded: the slice lies in its root */
-    grown[*at] = (struct opened_zip){root, c.n ? off + c.at : UINT64_MAX, UINT64_MAX, x->stray};
+    *index = x->nopened++;
+    /* bounded: a slice is inside its root */
+    grown[*index] = (struct opened_zip){root, c.n ? off + c.at : UINT64_MAX, UINT64_MAX, x->in_stray_bytes};
     return CKPT_OK;
 }
 
-/* close_zip - Z was scanned: readers who find the same record in a source around it open nothing else. */
-static void close_zip(struct opened_zip *o, const struct zip_audit *z)
+/* note_scanned - Z was scanned: readers that find its end record from a source around it open nothing
+ * else. */
+static void note_scanned(struct opened_zip *o, const struct zip_audit *z)
 {
     uint64_t off;
     (void)source_root(z->src, &off);
-    o->record = z->record ? off + z->record : UINT64_MAX; /* bounded: both lie in the root */
+    o->end_record = z->record ? off + z->record : UINT64_MAX; /* bounded: both are inside the root */
     o->directory = off + z->directory;
 }
 
-/* find_opened - the archive that C claims, if it was scanned already, or is around it; NULL: neither. */
+/* find_opened - the archive that the end record C of SRC belongs to, if it was scanned already or is being
+ * scanned; NULL: neither. */
 static const struct opened_zip *find_opened(const struct scanner *x, const source *src,
-                                            const struct zip_claim *c)
+                                            const struct zip_directory_candidates *c)
 {
     uint64_t off;
     const source *root = source_root(src, &off);
     for (size_t i = 0; i < x->nopened; i++) {
         const struct opened_zip *z = &x->opened[i];
-        if (z->root == root && z->record == off + c->at && /* bounded: both lie in the root */
-            (z->directory == UINT64_MAX || (c->n == 1 && z->directory == off + c->directories[0])))
+        if (z->root == root && z->end_record == off + c->at && /* bounded: both are inside the root */
+            (z->directory == UINT64_MAX || (c->n == 1 && z->directory == off + c->by[0].directory)))
             return z;
     }
     return NULL;
 }
 
-/* strays - what lies around the members of R and belongs to none; around the archive, too, unless it is a
- * GUEST in a file that is scanned as something else. */
-static ckpt_status strays(struct archive *r, bool guest, ckpt_error *err)
+/* scan_strays - scans bytes that belong to no member: between members and, unless R is a GUEST in a file of
+ * another format, before and after the archive. */
+static ckpt_status scan_strays(struct zip_scan *r, bool guest, ckpt_error *err)
 {
     source *src = r->z.src;
     struct probe p = {.size = 0};
-    uint64_t before = r->z.first; /* 0, too, where the directory leads to no member */
+    uint64_t before = r->z.first; /* also 0 if the directory leads to no member */
     CKPT_TRY(recognize_fill(&p, r->x->path, src, err));
     if (before == 0 && !recognize_as(&p, SIGN_ZIP))
         before = src->size;
-    ckpt_status st = guest ? CKPT_OK : scan_stray(r->x, src, r->where, 0, before, err);
+    ckpt_status st = guest ? CKPT_OK : scan_stray_bytes(r->x, src, r->where, 0, before, err);
     if (st == CKPT_OK && r->z.end && !guest)
-        st = scan_stray(r->x, src, r->where, r->z.end, src->size, err);
+        st = scan_stray_bytes(r->x, src, r->where, r->z.end, src->size, err);
     for (size_t i = 0; st == CKPT_OK && i < r->nstrays; i++) {
-        const struct stray *s = &r->strays[i];
-        st = scan_stray(r->x, src, r->where, s->from, s->from + s->n, err); /* bounded: they are there */
+        const struct stray_bytes *s = &r->strays[i];
+        st = scan_stray_bytes(r->x, src, r->where, s->from, s->from + s->n,
+                              err); /* bounded: inside the source */
     }
     return st;
 }
 
-static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, bool guest, uint64_t *known,
-                                ckpt_error *err)
+static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, bool guest,
+                                uint64_t *accounted, ckpt_error *err)
 {
-    struct archive *r = arena_alloc(x->a, sizeof *r);
+    struct zip_scan *r = arena_alloc(x->a, sizeof *r);
     if (!r)
         return fail_memory(err);
-    *r = (struct archive){.x = x, .where = where, .z = {.src = src, .a = x->a, .flaw = flaw, .user = r}};
-    r->allowed = scan_allowed(x, src->size);
+    *r = (struct zip_scan){
+        .x = x, .where = where, .z = {.src = src, .a = x->a, .flaw = report_zip_flaw, .user = r}};
+    r->max_unpacked = scan_max_unpacked(x, src->size);
     x->format = x->depth || guest ? x->format : "zip";
     if (x->depth >= x->s->opts->max_depth)
         return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep")
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
-    uint64_t here = 0;
-    size_t at = 0;
-    CKPT_TRY(open_zip(x, src, &at, err));
+    uint64_t accounted_here = 0;
+    size_t index = 0;
+    CKPT_TRY(note_opened(x, src, &index, err));
     ckpt_status st = zip_audit(&r->z, err);
-    r->torch = by_torch(&r->z);
+    r->by_torch = is_written_by_torch(&r->z);
     if (st == CKPT_OK)
-        st = members(r, src->size, &here, err);
+        st = scan_members(r, src->size, &accounted_here, err);
     if (st == CKPT_OK)
-        st = strays(r, guest, err);
-    if (st == CKPT_OK && r->torch && !unlike_torch(r))
+        st = scan_strays(r, guest, err);
+    if (st == CKPT_OK && r->by_torch && !check_torch_layout(r))
         st = CKPT_ECANCELLED;
-    /* AOTInductor keeps a library beside the weights of a .pt2, which torch opens to run it */
-    if (st == CKPT_OK && !(has_code(r, ".py", "program text") &&
-                           has_code(r, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code")))
+    /* AOTInductor puts a shared library into a .pt2 next to the weights, which torch loads to run it */
+    if (st == CKPT_OK &&
+        !(report_code_members(r, ".py", "program text") &&
+          report_code_members(r, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code")))
         st = CKPT_ECANCELLED;
-    *known += here; /* bounded: archives of a row lie one behind the other */
-    close_zip(&x->opened[at], &r->z);
-    return st == CKPT_OK && !r->told && !guest ? scan_strict(x, src, where, NULL, NULL, err) : st;
+    *accounted += accounted_here; /* bounded: concatenated archives do not overlap */
+    note_scanned(&x->opened[index], &r->z);
+    return st == CKPT_OK && !r->has_flaw && !guest ? scan_check_format(x, src, where, NULL, NULL, err) : st;
 }
 
-/* A source as archives one after the other, to its first byte: where all but the first
- * begin, last one first; .n 0: it is no such row. */
-struct pieces {
+/* Concatenated archives that fill a source: where all but the first begin, the last one first. .n 0: it is a
+ * single archive. */
+struct concatenated {
     uint64_t *starts;
     size_t n, cap;
 };
 
-static ckpt_status row_of(struct scanner *x, source *src, struct pieces *r, ckpt_error *err)
+static ckpt_status find_concatenated(struct scanner *x, source *src, struct concatenated *r, ckpt_error *err)
 {
     uint64_t end = src->size, start;
     while (zip_find_concatenated(src, end, &start)) {
@@ -599,59 +629,59 @@ static ckpt_status row_of(struct scanner *x, source *src, struct pieces *r, ckpt
     return CKPT_OK;
 }
 
-static ckpt_status scan_piece(struct scanner *x, source *src, ckpt_str outer, uint64_t from, uint64_t to,
-                              uint64_t *known, ckpt_error *err)
+static ckpt_status scan_concatenated(struct scanner *x, source *src, ckpt_str outer, uint64_t from,
+                                     uint64_t to, uint64_t *accounted, ckpt_error *err)
 {
-    source *part;
-    ckpt_str where = scan_join(x, outer, arena_printf(x->a, "archive@0x%" PRIx64, from));
+    source *archive;
+    ckpt_str where = scan_join_names(x, outer, arena_printf(x->a, "archive@0x%" PRIx64, from));
     if (!where.ptr)
         return fail_memory(err);
-    CKPT_TRY(source_slice(src, from, to - from, &part, err));
-    ckpt_status st = scan_archive(x, part, where, false, known, err);
-    source_unref(part);
+    CKPT_TRY(source_slice(src, from, to - from, &archive, err));
+    ckpt_status st = scan_archive(x, archive, where, false, accounted, err);
+    source_unref(archive);
     return st;
 }
 
-ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
-    struct pieces r = {0};
+    struct concatenated r = {0};
     uint64_t from = 0;
-    CKPT_TRY(row_of(x, src, &r, err));
+    CKPT_TRY(find_concatenated(x, src, &r, err));
     if (r.n == 0)
-        return scan_archive(x, src, where, false, known, err);
+        return scan_archive(x, src, where, false, accounted, err);
     if (!scan_found(x->s, SCAN_ZIP003, where, src, 0, "%zu archives one after the other", r.n + 1))
         return CKPT_ECANCELLED;
     for (size_t i = r.n; i-- > 0; from = r.starts[i])
-        CKPT_TRY(scan_piece(x, src, where, from, r.starts[i], known, err));
-    CKPT_TRY(scan_piece(x, src, where, from, src->size, known, err));
+        CKPT_TRY(scan_concatenated(x, src, where, from, r.starts[i], accounted, err));
+    CKPT_TRY(scan_concatenated(x, src, where, from, src->size, accounted, err));
     return CKPT_OK;
 }
 
-ckpt_status scan_end_archive(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
 {
-    struct zip_claim c;
-    uint64_t known = 0;
-    CKPT_TRY(zip_end_claim(src, &c, err));
+    struct zip_directory_candidates c;
+    uint64_t accounted = 0;
+    CKPT_TRY(zip_find_directory_candidates(src, &c, err));
     if (c.n == 0)
         return CKPT_OK;
-    const struct opened_zip *before = find_opened(x, src, &c);
-    if (before && before->directory == UINT64_MAX)
+    const struct opened_zip *seen = find_opened(x, src, &c);
+    if (seen && seen->directory == UINT64_MAX)
         return CKPT_OK;
-    if (before && !before->stray)
+    if (seen && !seen->is_stray)
         return scan_found(
                    x->s, SCAN_ZIP004, where, src, c.at,
                    "the archive that ends here is a member, and scanned as that; readers of zip open it "
-                   "for the file")
+                   "instead of the file")
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     if (!scan_found(x->s, SCAN_FMT004, where, src, c.at,
                     "polyglot: also a zip archive, which readers of zip open by this end record"))
         return CKPT_ECANCELLED;
-    if (before)
+    if (seen)
         return CKPT_OK;
-    ckpt_str inside = scan_join(x, where, arena_printf(x->a, "archive@0x%" PRIx64, c.at));
-    const char *format = x->format; /* stays what it was */
-    ckpt_status st = inside.ptr ? scan_archive(x, src, inside, true, &known, err) : fail_memory(err);
+    ckpt_str inside = scan_join_names(x, where, arena_printf(x->a, "archive@0x%" PRIx64, c.at));
+    const char *format = x->format; /* restored below */
+    ckpt_status st = inside.ptr ? scan_archive(x, src, inside, true, &accounted, err) : fail_memory(err);
     x->format = format;
     return st;
 }

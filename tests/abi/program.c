@@ -50,6 +50,20 @@ static void read_rows(ckpt_file *f)
     UNTOUCHED(s);
 }
 
+static void as_json(ckpt_file *f)
+{
+    const uint32_t rows[2] = {1, 0};
+    char *text;
+    size_t n;
+    GUARDED(ckpt_table_json_options, o);
+    o.it.rows = rows;
+    o.it.nrows = 2;
+    expect(ckpt_table_json(f, &o.it, &text, &n, NULL), CKPT_OK, "ckpt_table_json");
+    printf("%zu %s\n", n, strstr(text, "\"tensors\""));
+    ckpt_free(text);
+    UNTOUCHED(o);
+}
+
 static void inspect(ckpt_file *f)
 {
     GUARDED(ckpt_info, info);
@@ -155,6 +169,81 @@ static void check_file(const char *path)
     UNTOUCHED(limits);
 }
 
+static int64_t read_file(void *user, uint64_t offset, void *buf, size_t n)
+{
+    return fseek(user, (long)offset, SEEK_SET) == 0 ? (int64_t)fread(buf, 1, n, user) : -1;
+}
+static void close_file(void *user) { printf("closed %d\n", fclose(user)); }
+static int go_on(void *user, uint64_t done, uint64_t total)
+{
+    *(unsigned *)user += done <= total;
+    return 0;
+}
+
+static void open_by_callbacks(const char *path)
+{
+    FILE *in = fopen(path, "rb");
+    unsigned calls = 0;
+    ckpt_file *f;
+    GUARDED(ckpt_callbacks, from);
+    GUARDED(ckpt_open_options, o);
+    if (!in || fseek(in, 0, SEEK_END) != 0)
+        exit(2);
+    from.it.size = (uint64_t)ftell(in);
+    from.it.serialize = 1;
+    from.it.read_at = read_file;
+    from.it.close = close_file;
+    from.it.user = in;
+    o.it.salvage = 1;
+    o.it.callbacks = &from.it;
+    o.it.progress = go_on;
+    o.it.user = &calls;
+    expect(ckpt_open_with("callbacks", &o.it, &f, NULL), CKPT_OK, "ckpt_open_with");
+    printf("%u calls, %u tensors\n", calls, ckpt_tensor_count(f));
+    ckpt_close(f);
+    UNTOUCHED(from);
+    UNTOUCHED(o);
+}
+
+static void build_and_write(void)
+{
+    static const unsigned char data[] = {1, 2, 3, 4, 5, 6};
+    static const uint64_t shape[] = {2, 3};
+    static const ckpt_pair rename = {{"b", 1}, {"c", 1}};
+    ckpt_builder *b;
+    ckpt_file *f;
+    ckpt_plan *p;
+    void *bytes;
+    size_t n;
+    GUARDED(ckpt_builder_tensor, t);
+    GUARDED(ckpt_write_options, o);
+    GUARDED(ckpt_write_result, r);
+    t.it.dtype = CKPT_DT_U8;
+    t.it.ndim = 2;
+    t.it.shape = shape;
+    t.it.data = data;
+    t.it.nbytes = sizeof data;
+    o.it.format = "torch-zip";
+    expect(ckpt_builder_new("built", &b, NULL), CKPT_OK, "ckpt_builder_new");
+    expect(ckpt_builder_add_tensor(b, "a", &t.it, NULL), CKPT_OK, "ckpt_builder_add_tensor");
+    expect(ckpt_builder_add_tie(b, "b", "a", NULL), CKPT_OK, "ckpt_builder_add_tie");
+    expect(ckpt_builder_add_int(b, "epoch", 3, NULL), CKPT_OK, "ckpt_builder_add_int");
+    expect(ckpt_builder_finish(b, &f, NULL), CKPT_OK, "ckpt_builder_finish");
+    expect(ckpt_plan_new(f, &p, NULL), CKPT_OK, "ckpt_plan_new");
+    ckpt_close(f);
+    expect(ckpt_plan_rename_pairs(p, &rename, 1, NULL), CKPT_OK, "ckpt_plan_rename_pairs");
+    expect(ckpt_plan_write_memory(p, &o.it, &bytes, &n, &r.it, NULL), CKPT_OK, "ckpt_plan_write_memory");
+    ckpt_plan_free(p);
+    printf("%zu %llu %s\n", n, (unsigned long long)r.it.tensors, r.it.format);
+    expect(ckpt_open_memory(bytes, n, "built", NULL, &f, NULL), CKPT_OK, "ckpt_open_memory");
+    read_rows(f);
+    ckpt_close(f);
+    ckpt_free(bytes);
+    UNTOUCHED(t);
+    UNTOUCHED(o);
+    UNTOUCHED(r);
+}
+
 static void errors(const char *dir)
 {
     struct {
@@ -183,11 +272,14 @@ int main(int argc, char **argv)
         return 2;
     expect(ckpt_open(argv[1], NULL, &f, NULL), CKPT_OK, "ckpt_open");
     read_rows(f);
+    as_json(f);
     inspect(f);
     statistics(f);
     write_and_compare(f, argv[2]);
     ckpt_close(f);
     check_file(argv[1]);
+    open_by_callbacks(argv[1]);
+    build_and_write();
     errors(argv[1]);
     return 0;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # musl.sh DIR - the libraries that ckpt needs, built against musl from the sources of this Debian release: DIR/root has
-# their headers and archives. Done once: DIR/root/complete says so.
+# their headers and archives. Done once: a file `complete` there says so.
 set -u
 dir=$1 root=$1/root
 [ -e "$root/complete" ] && exit 0

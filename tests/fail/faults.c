@@ -139,8 +139,8 @@ static int read_set(struct bench *b, bool one_first, char text[PRINTED])
     return code;
 }
 
-/* mark - the outputs get a mode, an owner and an attribute that no new file has. */
-static void mark(const struct bench *b)
+/* set_attributes - the outputs get a mode, an owner and an attribute that no new file has. */
+static void set_attributes(const struct bench *b)
 {
     char names[256], path[512];
     snprintf(names, sizeof names, "%s", b->job->dest);
@@ -199,7 +199,7 @@ static bool bench_make(struct bench *b, const struct job *job)
         complain(b, "cannot be set up: %s", b->printed);
         return false;
     }
-    mark(b);
+    set_attributes(b);
     split(b, job->command);
     folder_take(&b->old, b->dir);
     (void)read_set(b, true, b->before);
@@ -337,7 +337,7 @@ static const char *make_good(struct bench *b)
                : "the next run does not make it good";
 }
 
-static bool told(struct bench *b)
+static bool has_message(struct bench *b)
 {
     read_output(b->err, b->printed);
     if (*b->job->command == 's' && b->job->command[1] == 'c') {
@@ -372,7 +372,7 @@ static const char *judge(struct bench *b, bool lasting)
     }
     if (b->t.code != 2 && !finds(b))
         return "exits with another code";
-    if (!told(b))
+    if (!has_message(b))
         return "says nothing";
     if (lasting && (b->job->flags & IN_PLACE)) {
         const char *wrong = make_good(b);
@@ -413,12 +413,12 @@ static const char *power_cut(struct bench *b, const struct folder_file *journal,
     if (b->now.n != b->old.n || !(f = folder_find(&b->now, "f")))
         return "the journal stays";
     if (folder_same_file(f, new, true))
-        return strstr(b->printed, "all of it was done") ? NULL : "says nothing of the edit that stays";
+        return strstr(b->printed, "was complete, and is kept") ? NULL : "says nothing of the edit that stays";
     if (torn == 0)
         return "an edit is undone that had been done";
     if (!folder_same_file(f, old, true))
         return "the next run does not make it good";
-    return strstr(b->printed, "is undone") ? NULL : "says nothing of what it undid";
+    return strstr(b->printed, "edit was undone") ? NULL : "says nothing of what it undid";
 }
 
 /* each_power_cut - after a kill before call AT, which is the one that removes the journal. */
@@ -539,7 +539,7 @@ static const char *after_meddling(struct bench *b, const char *input)
         return "dies of a signal";
     if (b->t.code != b->done && b->t.code != 2 && !finds(b))
         return "exits with another code";
-    if (b->t.code != b->done && !told(b))
+    if (b->t.code != b->done && !has_message(b))
         return "says nothing";
     for (size_t i = 0; i < b->now.n; i++) {
         const struct folder_file *f = &b->now.file[i], *will = folder_find(&b->new, f->name),
@@ -590,7 +590,7 @@ static void each_meddling(struct bench *b)
     free(calls);
 }
 
-/* each_allocation - CKPT is the one of oom.c. Each allocation fails alone, then with all behind it. */
+/* each_allocation - CKPT is the one of oom.c. Each allocation fails alone, then with all after it. */
 static void each_allocation(struct bench *b)
 {
     char number[16];
@@ -618,7 +618,7 @@ static void each_allocation(struct bench *b)
                 wrong = "gives another reason";
             if (wrong)
                 complain(b, "allocation %ld%s: exit %d, %s; %.600s", o->at,
-                         o->lasting ? " and all behind it" : "", b->t.code, wrong, b->printed);
+                         o->lasting ? " and all after it" : "", b->t.code, wrong, b->printed);
         }
     }
     unsetenv(OOM_VARIABLE);

@@ -60,7 +60,7 @@ void folder_take(struct folder *f, const char *path)
         struct folder_file *one = &f->file[f->n];
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
-        if (f->n == FOLDER_MOST)
+        if (f->n == FOLDER_FILES_MAX)
             die("too many files");
         memset(one, 0, sizeof *one);
         snprintf(one->name, sizeof one->name, "%.127s", e->d_name);

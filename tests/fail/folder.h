@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#define FOLDER_MOST 24
+#define FOLDER_FILES_MAX 24
 
 struct folder_file {
     char name[128];
@@ -17,7 +17,7 @@ struct folder_file {
 };
 
 struct folder {
-    struct folder_file file[FOLDER_MOST];
+    struct folder_file file[FOLDER_FILES_MAX];
     size_t n;
 };
 

@@ -1,7 +1,7 @@
 /*
  * in_turn.c - linked with the fuzz targets of parts.c: for every input, each call that can fail fails in turn
  * while a reader works on it in memory: allocations of all libraries, what arenas, buffers and maps take,
- * reads of sources, writes to sinks; and a scan is stopped at each thing it tells.
+ * reads of sources, writes to sinks; and a scan is stopped at each record that it reports.
  * Whatever failed, there is a refusal with a reason or an answer: no crash, no hang, and under ASan no leak.
  *
  *   FUZZ_TARGET=NAME in_turn [-m BYTES] FILE|PACK…      inputs of at most BYTES (20000)
@@ -32,7 +32,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-static struct oom *turn; /* shared with the parent, which tells what died */
+static struct oom *turn; /* shared with the parent, which reports what died */
 static size_t most = 20000;
 static bool everything, sets;
 
@@ -148,7 +148,7 @@ bool __wrap_buf_ok(const buf *b)
     return __real_buf_ok(b);
 }
 
-static int told(void *user, const ckpt_scan_record *r)
+static int count_record(void *user, const ckpt_scan_record *r)
 {
     (void)user;
     (void)r;
@@ -158,7 +158,7 @@ static int told(void *user, const ckpt_scan_record *r)
 /* Who asked has heard enough: that ends a scan as a failure does. */
 ckpt_status __wrap_scan_source(const char *path, source *src, struct scan *s, ckpt_error *err)
 {
-    s->tell = told;
+    s->report = count_record;
     return __real_scan_source(path, src, s, err);
 }
 

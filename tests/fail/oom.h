@@ -10,7 +10,7 @@
 struct oom {
     _Atomic long count; /* of allocations so far */
     long at;            /* the one that fails, from 1 */
-    long lasting;       /* so do all behind it */
+    long lasting;       /* so do all after it */
 };
 
 /* oom_use - O decides from now on, in this program; where ASK is not NULL, it does, of each call from O->at

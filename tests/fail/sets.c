@@ -562,8 +562,8 @@ void sets_run(void)
         limit_files(0);
 }
 
-/* told - what is there, for who looks into it. */
-static void told(const struct folder *f, const char *what)
+/* print_state - prints what is in the folder, for whoever debugs a failure. */
+static void print_state(const struct folder *f, const char *what)
 {
     fprintf(stderr, "%s:", what);
     for (size_t i = 0; i < f->n; i++)
@@ -573,9 +573,9 @@ static void told(const struct folder *f, const char *what)
 
 static void broken(const char *what)
 {
-    told(&here.was, "before");
-    told(&here.new, "new");
-    told(&here.now, "now");
+    print_state(&here.was, "before");
+    print_state(&here.new, "new");
+    print_state(&here.now, "now");
     exercise_broken(what);
 }
 

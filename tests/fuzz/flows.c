@@ -261,7 +261,7 @@ void flow_in_place(const uint8_t *data, size_t size)
     if (st == CKPT_OK && (st = ckpt_plan_strip_auto(p, &err)) == CKPT_OK && ckpt_plan_rename_count(p) == 0)
         st = size % 4 ? ckpt_plan_rename_regex(p, "^(.)..=>\\1", &err) : ckpt_plan_add(p, "f.", &err);
     if (st == CKPT_OK)
-        st = plan_entries(p, &err);
+        st = plan_update_entries(p, &err);
     reason(st, &err);
     if (st == CKPT_OK && f->src && f->format->in_place && p->nrenames) {
         st = f->format->in_place(p, &list, &err);
@@ -271,7 +271,8 @@ void flow_in_place(const uint8_t *data, size_t size)
                 list.at[i].at > list.new_size || list.at[i].bytes.len > list.new_size - list.at[i].at)
                 exercise_broken("patches overlap, or lie beyond the file");
         source *patched = st == CKPT_OK ? source_patched(f->src, &list) : NULL;
-        if (patched && (st = format_open("fuzz", patched, NULL, f->format, &after, &err)) == CKPT_OK)
+        const struct opening o = {.path = "fuzz", .src = patched, .only = f->format};
+        if (patched && (st = format_open(&o, &after, &err)) == CKPT_OK)
             for (uint32_t i = 0; i < ckpt_tensor_count(after) && i < 64; i++)
                 exercise_row(after, i);
         reason(st, &err);

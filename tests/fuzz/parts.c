@@ -17,6 +17,7 @@
 #include "codec/zip_salvage.h"
 #include "codec/zip_write.h"
 #include "core/repr.h"
+#include "format/distributed/dcp_metadata.h"
 #include "format/format.h"
 #include "scan/judge.h"
 #include "scan/scan.h"
@@ -192,11 +193,37 @@ static void zip_file(const uint8_t *data, size_t size)
         ckpt_str bytes;
         if (zip_find(z, z->entries[i].name) < 0)
             exercise_broken("a member cannot be found by its name");
-        reason(zip_data(z, i, &err), &err);
-        reason(zip_load(z, i, 1 << 16, &bytes, &err), &err);
+        reason(zip_locate_payload(z, i, &err), &err);
+        reason(zip_load_member(z, i, 1 << 16, &bytes, &err), &err);
     }
     if (st == CKPT_OK)
         zip_close(z);
+    source_unref(src);
+    arena_free(a);
+}
+
+/* dcp - what the metadata of a distributed checkpoint hold lies in memory. */
+static void dcp(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    struct dcp_metadata m;
+    arena *a = arena_new(MEMORY);
+    source *src = memory(data, size);
+    ckpt_status st = a && src ? dcp_metadata_read(a, src, MEMORY, &m, &err) : fail_memory(&err);
+    reason(st, &err);
+    for (unsigned i = 0; st == CKPT_OK && i < METADATA_FIELDS; i++) {
+        size_t n;
+        ckpt_str text;
+        uint32_t ndim;
+        const dcp_word *item = dcp_items(&m, dcp_field(&m, m.root, DCP_METADATA, i), &n);
+        for (size_t k = 0; k < n; k++)
+            if (dcp_text(&m, item[k], &text) && !utf8_check(text, true, NULL))
+                exercise_broken("a name is not UTF-8");
+            else
+                (void)dcp_sizes(&m, item[k], &ndim);
+    }
+    if (st == CKPT_OK)
+        dcp_metadata_free(&m);
     source_unref(src);
     arena_free(a);
 }
@@ -229,12 +256,13 @@ static void salvage(const uint8_t *data, size_t size)
     reason(st, &err);
     for (size_t i = 0; st == CKPT_OK && i < z->n && i < 32; i++) {
         member = NULL;
-        reason(zip_member(z, i, &member, &err), &err);
+        reason(zip_open_member(z, i, &member, &err), &err);
         source_unref(member);
     }
     zip_close(st == CKPT_OK ? z : NULL);
     if (src) {
-        st = format_salvage("fuzz", source_ref(src), NULL, &f, &err);
+        const struct opening o = {.path = "fuzz", .src = source_ref(src), .how = OPEN_SALVAGE};
+        st = format_open(&o, &f, &err);
         reason(st, &err);
         for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f) && i < 64; i++)
             exercise_row(f, i);
@@ -259,7 +287,7 @@ static void zip_patched(const uint8_t *data, size_t size)
     for (size_t i = 0; st == CKPT_OK && i < z->n && i < 8; i++) {
         struct patches p = no_patches, q = no_patches;
         ckpt_str name = z->entries[i].name, bytes;
-        if (zip_load(z, i, 1 << 16, &bytes, NULL) == CKPT_OK) {
+        if (zip_load_member(z, i, 1 << 16, &bytes, NULL) == CKPT_OK) {
             ckpt_status done = zip_patch_replace(z, i, bytes, &p, &err);
             reason(done, &err);
         }
@@ -270,24 +298,24 @@ static void zip_patched(const uint8_t *data, size_t size)
     arena_free(a);
 }
 
-static void again(const void *user, size_t i, struct zip_spot *spot)
+static void again(const void *user, size_t i, struct zip_reserved *spot)
 {
     (void)i;
-    *spot = *(const struct zip_spot *)user;
+    *spot = *(const struct zip_reserved *)user;
 }
 
 static ckpt_status write_members(zip_writer *w, const uint8_t *data, size_t size, ckpt_error *err)
 {
     ckpt_str bytes = str_of((const char *)data, size);
-    struct zip_spot spot = {.name = "skipped", .size = size, .like = 100, .crc = 1};
+    struct zip_reserved spot = {.name = "skipped", .size = size, .source_offset = 100, .crc = 1};
     buf header;
     CKPT_TRY(zip_writer_member(w, "member", bytes, err));
     CKPT_TRY(zip_writer_begin(w, "large", 300000, err));
     for (size_t at = 0; at < 300000; at += 60000)
         CKPT_TRY(zip_writer_put(w, zeros, 60000, err));
-    CKPT_TRY(zip_writer_skip(w, &spot, err));
+    CKPT_TRY(zip_writer_reserve(w, &spot, err));
     buf_init(&header, 1 << 17);
-    ckpt_status st = zip_spot_header(w, &spot, &header, err);
+    ckpt_status st = zip_reserved_put_header(w, &spot, &header, err);
     buf_free(&header);
     CKPT_TRY(st);
     return zip_writer_finish(w, again, &spot, err);
@@ -302,7 +330,7 @@ static void zip_written(const uint8_t *data, size_t size)
     arena *a = arena_new(MEMORY);
     zip *z = NULL;
     ckpt_str got;
-    ckpt_status st = a ? sink_mem((size_t)4 << 20, &out, &err) : fail_memory(&err);
+    ckpt_status st = a ? sink_mem((size_t)4 << 20, NULL, &out, &err) : fail_memory(&err);
     if (st == CKPT_OK)
         st = zip_writer_new(out, "top", 64, &w, &err);
     if (st == CKPT_OK)
@@ -314,7 +342,7 @@ static void zip_written(const uint8_t *data, size_t size)
     if (src) {
         st = zip_open(src, a, &z, &err);
         if (st == CKPT_OK)
-            st = zip_load(z, 0, MEMORY, &got, &err);
+            st = zip_load_member(z, 0, MEMORY, &got, &err);
         if (st == CKPT_OK ? z->n != 3 || !str_eq(got, str_of((const char *)data, size)) : !lacking(&err))
             exercise_broken("an archive was written that does not hold what it was given");
         zip_close(z);
@@ -334,7 +362,8 @@ static void format(const uint8_t *data, size_t size, const char *only)
     source *src = memory(data, size);
     if (!src)
         return;
-    ckpt_status st = format_open("fuzz", src, NULL, only ? format_by_name(only) : NULL, &f, &err);
+    const struct opening o = {.path = "fuzz", .src = src, .only = only ? format_by_name(only) : NULL};
+    ckpt_status st = format_open(&o, &f, &err);
     reason(st, &err);
     for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f) && i < 64; i++)
         exercise_row(f, i);
@@ -355,11 +384,11 @@ static void foreign(const uint8_t *data, size_t size)
     p.nhead = size < sizeof p.head ? size : sizeof p.head;
     memcpy(p.head, data, p.nhead);
     if (p.src)
-        exercise_error(foreign_detect(&p, &err), &err);
+        exercise_error(foreign_refuse(&p, &err), &err);
     source_unref(p.src);
 }
 
-static int told(void *user, const ckpt_scan_record *r)
+static int count_record(void *user, const ckpt_scan_record *r)
 {
     (void)user;
     return r->where.len > ((size_t)1 << 20);
@@ -370,7 +399,7 @@ static void scan(const uint8_t *data, size_t size)
     ckpt_scan_options o = {
         .struct_size = sizeof o, .max_depth = 3, .max_unpacked = 1 << 20, .all_calls = true, .sha256 = true};
     ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
-    struct scan s = {.opts = &o, .tell = told, .result = &result};
+    struct scan s = {.opts = &o, .report = count_record, .result = &result};
     struct judge *judge = NULL;
     ckpt_error err = {0};
     source *src = memory(data, size);
@@ -445,6 +474,7 @@ static const struct {
 } targets[] = {
     {"any", any},
     {"cast", flow_cast},
+    {"dcp", dcp},
     {"doctor", flow_doctor},
     {"foreign", foreign},
     {"in_place", flow_in_place},

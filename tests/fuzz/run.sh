@@ -15,7 +15,7 @@ corpus=tests/fuzz/corpus
 # NAME SHARE of the time: more for what is slow or deep. In this order, so that the last ones are short.
 targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 round 9 pickle_back 8 names 8
          safetensors 8 zip 8 json 7 salvage 8 packed 8 in_place 6 sanitize 6 scan_tar 6 scan_gguf 6
-         torch_tar 6 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4 foreign 3 text 4 journal 4
+         torch_tar 6 dcp 6 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4 foreign 3 text 4 journal 4
          zip_patch 4 scan_msgpack 4 cast 4 number 3 tar 2 zip_write 2'
 targets=$(echo $targets)
 

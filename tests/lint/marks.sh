@@ -1,4 +1,4 @@
-# marks.sh - braces in the text of an error mark what was found and, {=so}, what is allowed (base/error.h). Each is
+# marks.sh - braces in the text of an error enclose what was found and, {=so}, what is expected (base/error.h). Each is
 # closed, of each there is one at most, and where no function looks for them they would be printed.
 for file in $(find lib -name '*.[ch]'); do
     awk -v file="$file" '
@@ -19,7 +19,8 @@ for file in $(find lib -name '*.[ch]'); do
     function tell(what) { print file ":" begun ": " what }
     BEGIN {
         state = "code"
-        split("fail fail_v bad tar_fail fail_op machine_fail tracer_fail graph_fail json_fail scan_found", list, " ")
+        split("fail fail_v gguf_fail tar_fail fail_op machine_fail tracer_fail graph_fail json_fail " \
+              "scan_found", list, " ")
         for (i in list) reads[list[i]] = 1
     }
     {

@@ -27,12 +27,12 @@ for source in cli/cmd_*.c; do
         [ -f "$page" ] || continue
     fi
     taken=$("$CKPT" "$cmd" --help 2>&1 | grep -E '^ +-' | sed 's/^\( *-[^ ]*\(,* -[^ ]*\)*\).*/\1/' | options_of)
-    told=$(mdoc_options "$page")
+    documented=$(mdoc_options "$page")
     for o in $taken; do
-        echo "$told" | grep -qxe "$o" || echo "$page:1: says nothing of $o, which ckpt $cmd takes"
+        echo "$documented" | grep -qxe "$o" || echo "$page:1: $o is not documented, but ckpt $cmd takes it"
     done
     [ "$page" = "man/ckpt-$cmd.1" ] || continue
     for o in $(grep -oE '^\.It Fl -?[A-Za-z0-9][a-z0-9-]*' "$page" | sed 's/^\.It Fl /-/'); do
-        echo "$taken" | grep -qxe "$o" || echo "$page:1: tells of $o, which ckpt $cmd does not take"
+        echo "$taken" | grep -qxe "$o" || echo "$page:1: $o is documented, but ckpt $cmd does not take it"
     done
 done

@@ -1,6 +1,6 @@
 # owners.sh - every third-party header is included by exactly one file, in codec/, op/ or cli/.
 own='aio alloca arpa/inet assert complex cpuid ctype dirent emmintrin errno fcntl fenv float immintrin inttypes
-iso646 langinfo limits linux/fs locale math nmmintrin pthread pwd regex sched setjmp signal smmintrin stdalign
+iso646 langinfo limits linux/fs locale math nmmintrin poll pthread pwd regex sched setjmp signal smmintrin stdalign
 stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings sys/file sys/ioctl sys/mman
 sys/param sys/prctl sys/random sys/resource sys/sendfile sys/stat sys/statvfs sys/syscall sys/time sys/types
 sys/uio sys/utsname sys/wait sys/xattr tgmath threads time tmmintrin uchar unistd wchar wctype wmmintrin x86intrin

@@ -9,7 +9,7 @@ done
 
 # What is committed at the top of the tree is known by name: a stray file there is everybody's first sight.
 known='.ci .clang-format .editorconfig .gitattributes .github .gitignore .gitlab-ci.yml CHANGELOG.md
-       CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md cli completion lib libckpt.pc.in man tests'
+       CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md cli completion examples lib libckpt.pc.in man tests'
 git ls-files 2>/dev/null | sed 's/^"//; s|/.*||' | sort -u | while read -r name; do
     case " $(echo $known) " in
     *" $name "*) ;;

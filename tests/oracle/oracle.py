@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds what ckpt writes against torch and the official safetensors library.
 
-    oracle.py [--sample] [--only REGEX] [-v] CKPT CORPUS
+    oracle.py [--sample] [--only REGEX] [-v] CKPT CORPUS CREATE
 
 For every file of the corpus that torch.load(weights_only=True) takes:
   copy      written again with nothing to change, it loads the same, weights_only and mmap
@@ -17,6 +17,7 @@ For every file of the corpus that torch.load(weights_only=True) takes:
   plain     ckpt sanitize leaves what weights_only takes as it is; of everything else that torch reads, its output is
             taken, with the tensors that the truth lists but for those that it names as left out or made plain
   stat      min, max, mean, std, norm and counts are torch's, in double precision
+  created   what CREATE (oracle/create.c) writes from scratch holds what it added, for torch and safetensors
 and for every safetensors file and shard set that the official library reads: the same tensors as .pt, the same bytes
 when written again. `stat` is also held against tensors of every dtype made here.
 """
@@ -40,6 +41,7 @@ import torch.distributed.tensor  # noqa: E402,F401  DTensor is known to weights_
 import safetensors.torch as st  # noqa: E402
 
 import casts  # noqa: E402
+import created  # noqa: E402
 import stats  # noqa: E402
 from same import difference  # noqa: E402
 
@@ -531,12 +533,17 @@ def main():
     p.add_argument("-v", action="store_true")
     p.add_argument("ckpt")
     p.add_argument("corpus")
+    p.add_argument("create")
     a = p.parse_args()
     rows = list(entries(a.corpus, a.only))
     if a.sample:
         rows = rows[::10]
     with tempfile.TemporaryDirectory() as folder:
         o = Oracle(os.path.abspath(a.ckpt), folder)
+        for name, wrong in created.outcomes(os.path.abspath(a.create), folder):
+            o.counts["created", "failed" if wrong else "passed"] += 1
+            if wrong:
+                print(f"FAIL created {name}: {wrong}")
         for r in [{"file": "samples of stat"}, {"file": "samples of cast"}] + rows:
             path = os.path.join(a.corpus, r["file"])
             if "kind" in r:

@@ -6,7 +6,8 @@ B=${B:-build}
 for python in "${ORACLE_PYTHON:-}" "$B/oracle-env/bin/python" python3; do
     [ -n "$python" ] || continue
     if "$python" -c 'import torch, safetensors.torch' >/dev/null 2>&1; then
-        exec env PYTHONDONTWRITEBYTECODE=1 "$python" tests/oracle/oracle.py "$@" "$B/ckpt" tests/corpus
+        exec env PYTHONDONTWRITEBYTECODE=1 "$python" tests/oracle/oracle.py "$@" "$B/ckpt" tests/corpus \
+            "$B/tests/oracle/create"
     fi
 done
 echo 'oracle skipped: no Python with torch and safetensors (make oracle-env, or ORACLE_PYTHON=…)'

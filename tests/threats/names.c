@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SAYS_MOST ((size_t)1 << 20)
+#define MAX_OUTPUT ((size_t)1 << 20)
 
 /* Names that are UTF-8, and some that are not; \1 stands for NUL where a format can hold that. */
 static const char *const names[] = {
@@ -318,7 +318,7 @@ static char *fill_in(const char *word, const char *name, const char *file)
 
 static void each_command(const char *name, const char *file)
 {
-    static unsigned char said[SAYS_MOST];
+    static unsigned char said[MAX_OUTPUT];
     static int fd = -1;
     if (fd < 0)
         fd = memfd_create("said", MFD_CLOEXEC);

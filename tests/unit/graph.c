@@ -185,7 +185,7 @@ static int check_archive(const char *path, const struct stat *st, int flag, stru
         for (size_t i = 0; i < z->n; i++) {
             ckpt_str bytes;
             if (str_ends(z->entries[i].name, STR_LIT(".pkl")) &&
-                zip_load(z, i, 16 << 20, &bytes, NULL) == CKPT_OK)
+                zip_load_member(z, i, 16 << 20, &bytes, NULL) == CKPT_OK)
                 each_pickle(path, bytes);
         }
     zip_close(z);

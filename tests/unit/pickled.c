@@ -266,7 +266,7 @@ struct made made_archive(const struct record *r, size_t n, const ckpt_limits *li
 {
     sink *out;
     zip_writer *w;
-    CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 24, &out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 24, NULL, &out, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", 64, &w, NULL), CKPT_OK);
     for (size_t i = 0; i < n; i++)
         CU_ASSERT_EQUAL(zip_writer_member(w, r[i].name, str_of(r[i].bytes, r[i].size), NULL), CKPT_OK);
@@ -328,7 +328,7 @@ struct made made_pickle(const char *text)
 static void row_text(buf *b, const ckpt_tensor *t)
 {
     buf_printf(b, "%.*s %s %s", (int)t->name.len, t->name.ptr, ckpt_kind_name((ckpt_kind)t->kind),
-               ckpt_dtype_name((ckpt_dtype)t->dtype));
+               ckpt_tensor_dtype_name(t));
     for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
         buf_printf(b, "%s%llu", k ? "," : "[", (unsigned long long)t->shape[k]);
     buf_text(b, t->has_shape ? t->ndim ? "]" : "[]" : "");
@@ -345,7 +345,7 @@ static void row_text(buf *b, const ckpt_tensor *t)
     buf_text(b, ";");
 }
 
-static void told(const struct made *m)
+static void print_error(const struct made *m)
 {
     char line[1600];
     if (!m->f)
@@ -355,7 +355,7 @@ static void told(const struct made *m)
 void rows_are(struct made *m, const char *want)
 {
     buf b;
-    told(m);
+    print_error(m);
     CU_ASSERT_EQUAL(m->status, CKPT_OK);
     if (!m->f)
         return;
@@ -386,7 +386,7 @@ void fails_as(const char *text, ckpt_status want, const char *says)
     CU_ASSERT(as_said);
     if (!as_said) {
         printf("  of %s\n  at %zu: ", text, 64 + pickled_mark);
-        told(&m);
+        print_error(&m);
         if (m.f)
             rows_are(&m, says);
     }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static int tell(void *user, const ckpt_scan_record *r)
+static int record_finding(void *user, const ckpt_scan_record *r)
 {
     struct scanned *s = user;
     s->records++;
@@ -18,7 +18,7 @@ static int tell(void *user, const ckpt_scan_record *r)
     snprintf(f.text, sizeof f.text, "%.*s", (int)r->text.len, r->text.ptr);
     if (s->findings == 0)
         s->first = f;
-    if (s->findings < SCANNED_MOST)
+    if (s->findings < SCANNED_MAX)
         s->all[s->findings] = f;
     return ++s->findings == s->stop_at;
 }
@@ -35,7 +35,8 @@ static void keep(ckpt_str bytes)
     CU_ASSERT_FATAL(f && fwrite(bytes.ptr, 1, bytes.len, f) == bytes.len && fclose(f) == 0);
 }
 
-struct scanned scan_so(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts, size_t stop_at)
+struct scanned scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
+                              size_t stop_at)
 {
     char path[64];
     struct scanned s = {.stop_at = stop_at, .result = CKPT_INIT(ckpt_scan_result)};
@@ -43,28 +44,29 @@ struct scanned scan_so(ckpt_str bytes, const char *suffix, const ckpt_scan_optio
     int fd = mkstemps(path, suffix ? (int)strlen(suffix) : 0);
     CU_ASSERT_FATAL(fd >= 0 && write(fd, bytes.ptr, bytes.len) == (ssize_t)bytes.len);
     close(fd);
-    s.status = ckpt_scan(path, opts, tell, &s, &s.result, &s.err);
+    s.status = ckpt_scan(path, opts, record_finding, &s, &s.result, &s.err);
     CU_ASSERT(s.status == CKPT_OK || (s.err.status == s.status && s.err.what[0]));
     unlink(path);
     keep(bytes);
     return s;
 }
 
-struct scanned scan_these(const void *data, size_t size, size_t stop_at)
+struct scanned scan_buffer(const void *data, size_t size, size_t stop_at)
 {
-    return scan_so(str_of(data, size), NULL, NULL, stop_at);
+    return scan_buffer_as(str_of(data, size), NULL, NULL, stop_at);
 }
 
-bool scan_says(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text, int line)
+bool scan_has_finding(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text,
+                      int line)
 {
     bool there = false;
-    for (size_t i = 0; i < s->findings && i < SCANNED_MOST; i++)
+    for (size_t i = 0; i < s->findings && i < SCANNED_MAX; i++)
         there = there ||
                 (strcmp(s->all[i].id, id) == 0 && s->all[i].offset == offset && strstr(s->all[i].text, text));
     if (s->status == CKPT_OK && s->findings == n && there)
         return true;
     printf("\n    line %d: %s %s: %zu findings", line, ckpt_status_name(s->status), s->err.what, s->findings);
-    for (size_t i = 0; i < s->findings && i < SCANNED_MOST; i++)
+    for (size_t i = 0; i < s->findings && i < SCANNED_MAX; i++)
         printf("\n        %s %s %llu: %s", s->all[i].id, s->all[i].where,
                (unsigned long long)s->all[i].offset, s->all[i].text);
     return false;

@@ -1,4 +1,4 @@
-/* scanned.h - bytes gone over by ckpt_scan, and what it told of them. */
+/* scanned.h - scans bytes with ckpt_scan and records its findings. */
 #ifndef SCANNED_H
 #define SCANNED_H
 
@@ -10,7 +10,7 @@
     "\x80\x02"                                                                                               \
     "cos\nsystem\nU\x02id\x85R."
 
-#define SCANNED_MOST 12
+#define SCANNED_MAX 12
 
 struct scanned {
     ckpt_status status;
@@ -21,22 +21,25 @@ struct scanned {
     struct scanned_finding {
         char id[8], where[64], text[256];
         uint64_t offset;
-    } first, all[SCANNED_MOST]; /* findings */
-    size_t stop_at;             /* tell stops at the finding of this number; 0: never */
+    } first, all[SCANNED_MAX]; /* findings */
+    size_t stop_at;            /* number of the finding at which report() stops the scan; 0: none */
 };
 
-/* scan_these - SIZE bytes at DATA as a file; STOP_AT as in the struct. With KEEP_SCANNED in the environment a
- * copy of them stays in that folder. scan_so - a file whose name ends in SUFFIX, by OPTS; either NULL. */
-struct scanned scan_these(const void *data, size_t size, size_t stop_at);
-struct scanned scan_so(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts, size_t stop_at);
+/* scan_buffer - SIZE bytes at DATA as a file; STOP_AT as in the struct. With KEEP_SCANNED in the environment
+ * a copy of them stays in that folder. scan_buffer_as - a file whose name ends in SUFFIX, by OPTS; either
+ * NULL. */
+struct scanned scan_buffer(const void *data, size_t size, size_t stop_at);
+struct scanned scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
+                              size_t stop_at);
 
-/* scan_says - S has N findings, one of them ID at OFFSET, in words that hold TEXT; else they are printed. */
-bool scan_says(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text,
-               int line);
-#define SAYS(s, n, id, offset, text)                                                                         \
+/* scan_has_finding - S has N findings, one of them ID at OFFSET, in words that hold TEXT; else they are
+ * printed. */
+bool scan_has_finding(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text,
+                      int line);
+#define FINDING(s, n, id, offset, text)                                                                      \
     do {                                                                                                     \
         struct scanned s_ = s;                                                                               \
-        CU_ASSERT(scan_says(&s_, n, id, offset, text, __LINE__));                                            \
+        CU_ASSERT(scan_has_finding(&s_, n, id, offset, text, __LINE__));                                     \
     } while (0)
 
 #endif

@@ -59,7 +59,7 @@ static void done(ckpt_plan *p)
 /* What the tensor called NAME is written as. */
 static ckpt_dtype becomes(ckpt_plan *p, const char *name)
 {
-    CU_ASSERT_EQUAL(plan_entries(p, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(plan_update_entries(p, NULL), CKPT_OK);
     for (size_t i = 0; i < p->nentries; i++)
         if (str_is(p->entries[i].name, name))
             return plan_dtype(p, p->entries[i].row);
@@ -231,7 +231,7 @@ static void cast_leaves(const char *content, size_t n, const char *const *casts,
     ckpt_plan *p = plan_of(m.f);
     for (size_t i = 0; i < n; i++)
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, casts[i], CKPT_DT_F16, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(plan_entries(p, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(plan_update_entries(p, NULL), CKPT_OK);
     for (size_t i = 0; i < p->nentries; i++)
         if (plan_dtype(p, p->entries[i].row) != CKPT_DT_F16)
             len += (size_t)snprintf(stay + len, sizeof stay - len, "%s%.*s", len ? "," : "",
@@ -258,9 +258,9 @@ static void weights_and_averaged_copies_alone(void)
                              *const step[] = {"*", "optimizer.state.0.step"};
     cast_leaves(all, 1, none, "optimizer.state.0.step,optimizer.state.0.exp_avg",
                 "left 1 tensor outside the weights as it is: --cast optimizer=float16 casts it");
-    cast_leaves(all, 2, two, "optimizer.state.0.step", "1 counter of steps stays");
-    cast_leaves(all, 1, step, "optimizer.state.0.step", "1 counter of steps stays");
-    cast_leaves(all, 2, step, "", "1 counter of steps stays"); /* of the first; the second names it */
+    cast_leaves(all, 2, two, "optimizer.state.0.step", "1 step counter was not cast");
+    cast_leaves(all, 1, step, "optimizer.state.0.step", "1 step counter was not cast");
+    cast_leaves(all, 2, step, "", "1 step counter was not cast"); /* of the first; the second names it */
     cast_leaves("{'model':{'w':" T("0") "},'loss':" T("1") ",'last':{'x':" T("2") "},'optimizer':{'state':{},"
                 "'param_groups':[]}}",
                 1, none, "loss,last.x",

@@ -82,9 +82,9 @@ static void edits_show(void)
     struct patches p = edit();
     for (int i = 0; i < 20; i++) {
         CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(journal_settled(path, s, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(journal_check_after_read(path, s, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(journal_apply(path, &p, &plain, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(journal_settled(path, s, NULL), CKPT_ECHANGED);
+        CU_ASSERT_EQUAL(journal_check_after_read(path, s, NULL), CKPT_ECHANGED);
         source_unref(s);
     }
     end();
@@ -102,7 +102,9 @@ static void read_while(const char *edit, bool locked)
     source *s;
     put_file(path, good, sizeof good - 1);
     CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, &err), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(format_open(path, source_ref(s), NULL, NULL, &f, &err), CKPT_OK);
+    const struct opening o = {.path = path, .src = s};
+    (void)source_ref(s);
+    CU_ASSERT_EQUAL_FATAL(format_open(&o, &f, &err), CKPT_OK);
     file_free(f);
     usleep(20000);
     memcpy(torn, good, sizeof good);
@@ -113,7 +115,7 @@ static void read_while(const char *edit, bool locked)
         CU_ASSERT_EQUAL(flock(fd, LOCK_EX | LOCK_NB), 0);
         put_file(undo, "CKPTUNDO", 8);
     }
-    CU_ASSERT_EQUAL(format_open(path, s, NULL, NULL, &f, &err), CKPT_ECHANGED);
+    CU_ASSERT_EQUAL(format_open(&o, &f, &err), CKPT_ECHANGED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "another program is editing it"));
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "try again"));
     unlink(undo);
@@ -180,7 +182,7 @@ static void verify_sees_edits(void)
     begin();
     (void)fail(&fault, CKPT_ECHECKSUM, 0, "its CRC-32 is another");
     CU_ASSERT_EQUAL_FATAL(check_init(&c, &o, &r, NULL), CKPT_OK);
-    c.tell = nothing_told;
+    c.report = nothing_told;
     CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(check_watch_source(&c, s, NULL), CKPT_OK);
     usleep(20000);

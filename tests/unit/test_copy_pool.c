@@ -8,12 +8,12 @@
 #include "base/crc32.h"
 #include "base/cursor.h"
 #include "core/copy_pool.h"
-#include "core/sweep.h"
+#include "core/parallel_rows.h"
 #include "flat.h"
 #include "io/buffered_writer.h"
 #include "unit.h"
 
-#define LARGE (SWEEP_PART / 4 + 3001u) /* floats of one tensor: two parts */
+#define LARGE (PARALLEL_CHUNK_BYTES / 4 + 3001u) /* floats of one tensor: two parts */
 #define SMALL 1500u                    /* tensors of 3 to 4000 floats besides */
 
 static const unsigned threads[] = {1, 2, 4, 7};
@@ -160,7 +160,7 @@ static void writers_meet(void)
     unsigned char *want = malloc(N);
     for (size_t i = 0; i < N; i++)
         want[i] = (unsigned char)(i * 31 >> 3);
-    CU_ASSERT_EQUAL_FATAL(sink_mem(N, &s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(sink_mem(N, NULL, &s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_skip(s, N, NULL), CKPT_OK);
     CU_ASSERT(buffered_open(&o[0], s, NULL) == CKPT_OK && buffered_open(&o[1], s, NULL) == CKPT_OK);
     for (size_t half = 0; half < 2; half++) {
@@ -253,7 +253,7 @@ static void a_list_is_all_it_takes(void)
         ckpt_write_options o = {.threads = threads[i], .progress = report};
         lay_out(&l, i & 1);
         reported = 0;
-        CU_ASSERT_EQUAL_FATAL(sink_mem((size_t)l.size, &out, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL_FATAL(sink_mem((size_t)l.size, NULL, &out, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(sink_skip(out, l.size, NULL), CKPT_OK);
         const struct copy_job job = {.file = l.f,
                                      .out = out,
@@ -286,7 +286,7 @@ static ckpt_status copy_one(ckpt_file *f, const struct copy_item *x, uint64_t si
 {
     sink *out = NULL;
     ckpt_write_options o = {.threads = 3};
-    CU_ASSERT_EQUAL_FATAL(sink_mem((size_t)size, &out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(sink_mem((size_t)size, NULL, &out, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_skip(out, size, NULL), CKPT_OK);
     const struct copy_job job = {
         .file = f, .out = out, .n = 1, .item = only_item, .user = x, .nbytes = size, .options = &o};
@@ -327,9 +327,9 @@ static void the_rest_is_appended(void)
     for (size_t i = 0; i < 4; i++) {
         sink *out = NULL;
         ckpt_write_options o = {.threads = threads[i], .progress = i < 3 ? NULL : stop};
-        CU_ASSERT_EQUAL_FATAL(sink_mem(n + 5, &out, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL_FATAL(sink_mem(n + 5, NULL, &out, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(sink_write(out, "begin", 5, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(copy_rest(f, 7, out, &o, NULL), i < 3 ? CKPT_OK : CKPT_ECANCELLED);
+        CU_ASSERT_EQUAL(copy_file_tail(f, 7, out, &o, NULL), i < 3 ? CKPT_OK : CKPT_ECANCELLED);
         CU_ASSERT(i == 3 || memcmp(sink_mem_view(out).ptr, "begin", 5) == 0);
         CU_ASSERT(i == 3 || memcmp(sink_mem_view(out).ptr + 5, want, n) == 0);
         sink_abort(out);

@@ -10,7 +10,7 @@ static ckpt_diff_event events[64];
 static size_t nevents;
 static ckpt_diff_totals totals = CKPT_INIT(ckpt_diff_totals);
 
-static int note(void *user, const ckpt_diff_event *e)
+static int record_event(void *user, const ckpt_diff_event *e)
 {
     (void)user;
     if (nevents < 64)
@@ -21,10 +21,10 @@ static int note(void *user, const ckpt_diff_event *e)
 static ckpt_status run(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *o)
 {
     nevents = 0;
-    return ckpt_diff(a, b, o, note, NULL, &totals, NULL);
+    return ckpt_diff(a, b, o, record_event, NULL, &totals, NULL);
 }
 
-static int is(size_t i, ckpt_diff_what what, const char *name)
+static int event_is(size_t i, ckpt_diff_what what, const char *name)
 {
     return i < nevents && events[i].what == what && events[i].name.len == strlen(name) &&
            memcmp(events[i].name.ptr, name, strlen(name)) == 0;
@@ -151,8 +151,8 @@ static void names_are_joined_in_natural_order(void)
                     "\"m.z\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[2,4]}}";
     ckpt_diff_options o = {.struct_size = sizeof o, .ignore_prefix = "m."};
     CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
-    CU_ASSERT(nevents == 4 && is(0, CKPT_DIFF_SAME, "l.2") && is(1, CKPT_DIFF_CHANGED, "l.10"));
-    CU_ASSERT(is(2, CKPT_DIFF_ONLY_A, "only.a") && is(3, CKPT_DIFF_ONLY_B, "z"));
+    CU_ASSERT(nevents == 4 && event_is(0, CKPT_DIFF_SAME, "l.2") && event_is(1, CKPT_DIFF_CHANGED, "l.10"));
+    CU_ASSERT(event_is(2, CKPT_DIFF_ONLY_A, "only.a") && event_is(3, CKPT_DIFF_ONLY_B, "z"));
     CU_ASSERT(events[1].shape_differs && !events[1].compared && events[1].differing == 0);
     CU_ASSERT(totals.same == 1 && totals.changed == 1 && totals.only_a == 1 && totals.only_b == 1 &&
               totals.renamed == 0);
@@ -184,9 +184,9 @@ static void renames_are_hinted_at(void)
                     "\"y.v\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
     CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), NULL), CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 2);
-    CU_ASSERT(is(0, CKPT_DIFF_ONLY_A, "x.v") && is(1, CKPT_DIFF_RENAMED, "x.v") &&
+    CU_ASSERT(event_is(0, CKPT_DIFF_ONLY_A, "x.v") && event_is(1, CKPT_DIFF_RENAMED, "x.v") &&
               events[1].other.ptr[2] == 'v');
-    CU_ASSERT(is(3, CKPT_DIFF_RENAMED, "x.w") && events[3].other.ptr[2] == 'w');
+    CU_ASSERT(event_is(3, CKPT_DIFF_RENAMED, "x.w") && events[3].other.ptr[2] == 'w');
     ckpt_diff_options o = {.struct_size = sizeof o, .keys_only = true};
     CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), &o), CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 0);
@@ -365,7 +365,7 @@ static void a_bad_crc_is_found(void)
     ckpt_error err;
     CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_ECHECKSUM);
     for (int i = 0; i < 2; i++) { /* of either side, whose bytes are those of the other or not */
-        CU_ASSERT_EQUAL(ckpt_diff(i ? a : b, a, NULL, note, NULL, NULL, &err), CKPT_ECHECKSUM);
+        CU_ASSERT_EQUAL(ckpt_diff(i ? a : b, a, NULL, record_event, NULL, NULL, &err), CKPT_ECHECKSUM);
         CU_ASSERT(strstr(err.file, "26_bad_crc_data") != NULL);
     }
     ckpt_file_ignore_crc(a, true);

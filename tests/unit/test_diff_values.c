@@ -6,7 +6,7 @@
 static ckpt_diff_value_totals totals = CKPT_INIT(ckpt_diff_value_totals);
 static char said[4096]; /* "~name;" for each event, in order */
 
-static int note(void *user, const ckpt_diff_value *e)
+static int record_value_event(void *user, const ckpt_diff_value *e)
 {
     size_t n = strlen(said);
     char sign = e->what == CKPT_DIFF_ONLY_A ? '-' : e->what == CKPT_DIFF_ONLY_B ? '+' : '~';
@@ -22,7 +22,7 @@ static ckpt_status compared(struct made *a, struct made *b, const ckpt_diff_opti
     said[0] = '\0';
     CU_ASSERT_PTR_NOT_NULL_FATAL(a->f);
     CU_ASSERT_PTR_NOT_NULL_FATAL(b->f);
-    st = ckpt_diff_values(a->f, b->f, o, note, NULL, &totals, NULL);
+    st = ckpt_diff_values(a->f, b->f, o, record_value_event, NULL, &totals, NULL);
     made_close(a);
     made_close(b);
     return st;
@@ -46,9 +46,9 @@ static void same(const char *a, const char *b) { differ(a, b, ""); }
 
 static void single_values(void)
 {
-    static const char *const apart[] = {
-        "None", "True", "False", "1",   "2",   "-1",     "1.0",    "1.5",    "'a'",   "'A'", "''",
-        "b'a'", "[]",   "()",    "{}",  "a.b", "a.c",    "a.b(1)", "a.b(2)", "a.c(1)", "a.b()"};
+    static const char *const apart[] = {"None", "True", "False", "1",      "2",      "-1",     "1.0",
+                                        "1.5",  "'a'",  "'A'",   "''",     "b'a'",   "[]",     "()",
+                                        "{}",   "a.b",  "a.c",   "a.b(1)", "a.b(2)", "a.c(1)", "a.b()"};
     char a[64], b[64];
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
         for (size_t k = 0; k < sizeof apart / sizeof *apart; k++) {
@@ -102,6 +102,20 @@ static void lists_and_mappings(void)
     same("{'a':collections.OrderedDict()}", "{'a':collections.OrderedDict([])}"); /* Python 2 */
 }
 
+/* 1 and '1' have one name and are two keys; what is a list in one file differs as that. */
+static void keys_by_type(void)
+{
+    differ("{'m':{1:5}}", "{'m':{'1':5}}", "~m.1;");
+    differ("{'m':{2:{'x':1}}}", "{'m':{'2':{'x':1}}}", "~m.2.x;");
+    differ("{'m':{1:5}}", "{'m':{'1':6}}", "~m.1;");
+    same("{'m':{1:5,'2':6}}", "{'m':{'2':6,1:5}}");
+    differ("{'m':[5]}", "{'m':{'0':5}}", "~m;");
+    ckpt_diff_options o = {.struct_size = sizeof o, .root_a = "a.b", .root_b = "b"};
+    struct made a = made_pickle("{'a':{'b':{1:5}}}"), b = made_pickle("{'b':{'1':5}}");
+    CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(said, "~1;");
+}
+
 static void sets_and_objects(void)
 {
     same("{'v':__builtin__.set([1,2,'x'])}", "{'v':builtins.set(['x',2,1])}");
@@ -146,9 +160,9 @@ static void types_of_containers(void)
 /* What each protocol has for bytes, in memory and left in the file. */
 static void bytes_of_any_protocol(void)
 {
-    static const char *const forms[] = {
-        "builtins.bytearray(b'a\\ff')", "builtins.bytearray(_codecs.encode('a\\c3\\bf','latin1'))",
-        "__builtin__.bytearray('a\\c3\\bf','latin-1')"};
+    static const char *const forms[] = {"builtins.bytearray(b'a\\ff')",
+                                        "builtins.bytearray(_codecs.encode('a\\c3\\bf','latin1'))",
+                                        "__builtin__.bytearray('a\\c3\\bf','latin-1')"};
     char a[96], b[96];
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
@@ -248,8 +262,8 @@ static void loops_and_shared_nodes(void)
 static void tensors_are_no_values(void)
 {
     struct made a = made_zip("{'w':" W ",'epoch':1,'o':m.C(" W ")}"),
-                b = made_zip("{'w':2,'epoch':1,'o':m.C("
-                             V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") ")}");
+                b = made_zip(
+                    "{'w':2,'epoch':1,'o':m.C(" V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") ")}");
     CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(said, "+w;");
 }
@@ -288,8 +302,8 @@ static void roots_prefixes_and_globs(void)
 
 #define ARRAY(type, data)                                                                                    \
     "{'v':numpy._core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(1,)," type ",False," data ")}"
-#define LATER(type, data) "{'v':numpy.core.numeric._frombuffer(" data "," type ",(1,),'C')}"
-#define SCALAR(type, data) "{'v':numpy.core.multiarray.scalar(" type "," data ")}"
+#define LATER(type, data)       "{'v':numpy.core.numeric._frombuffer(" data "," type ",(1,),'C')}"
+#define SCALAR(type, data)      "{'v':numpy.core.multiarray.scalar(" type "," data ")}"
 #define TYPE(code, order, rest) "numpy.dtype('" code "',False,True)!(3,'" order "'," rest ")"
 #define TEXT_TYPE               TYPE("U1", "<", "None,None,None,4,4,8")
 #define OBJECTS                 TYPE("O8", "|", "None,None,None,-1,-1,63")
@@ -297,14 +311,21 @@ static void roots_prefixes_and_globs(void)
     TYPE("V4", "|",                                                                                          \
          "None,('" field "',),{'" field "':(" TYPE("i4", "<", "None,None,None,-1,-1,0") ",0)},4,1,16")
 
-/* Rows that torch has no dtype for have no bytes to compare; what their pickles hold is compared instead. */
+/* Rows of numpy's own dtypes are compared by their bytes, those of objects and records by what their pickles
+ * hold. */
 static void arrays_without_numbers(void)
 {
     static const char *const files[] = {
-        ARRAY(TEXT_TYPE, "b'a\\00\\00\\00'"), LATER(TEXT_TYPE, "b'a\\00\\00\\00'"), /* the same */
-        ARRAY(TEXT_TYPE, "b'b\\00\\00\\00'"), LATER(TEXT_TYPE, "b'c\\00\\00\\00'"),
-        ARRAY(OBJECTS, "[1]"),  ARRAY(OBJECTS, "[2]"), ARRAY(OBJECTS, "[{'a':1.0}]"),
-        ARRAY(RECORD("x"), "b'aaaa'"), ARRAY(RECORD("x"), "b'aaab'"), ARRAY(RECORD("y"), "b'aaaa'"),
+        ARRAY(TEXT_TYPE, "b'a\\00\\00\\00'"),
+        LATER(TEXT_TYPE, "b'a\\00\\00\\00'"), /* the same */
+        ARRAY(TEXT_TYPE, "b'b\\00\\00\\00'"),
+        LATER(TEXT_TYPE, "b'c\\00\\00\\00'"),
+        ARRAY(OBJECTS, "[1]"),
+        ARRAY(OBJECTS, "[2]"),
+        ARRAY(OBJECTS, "[{'a':1.0}]"),
+        ARRAY(RECORD("x"), "b'aaaa'"),
+        ARRAY(RECORD("x"), "b'aaab'"),
+        ARRAY(RECORD("y"), "b'aaaa'"),
         ARRAY(TYPE("M8", "<", "None,None,None,-1,-1,0"), "b'\\01\\00\\00\\00\\00\\00\\00\\00'"),
         ARRAY(TYPE("M8", "<", "None,None,None,-1,-1,0"), "b'\\02\\00\\00\\00\\00\\00\\00\\00'")};
     ckpt_diff_totals t = CKPT_INIT(ckpt_diff_totals);
@@ -348,6 +369,7 @@ void suite_diff_values(void)
     UNIT(long_integers);
     UNIT(text_and_bytes);
     UNIT(lists_and_mappings);
+    UNIT(keys_by_type);
     UNIT(sets_and_objects);
     UNIT(attributes_once);
     UNIT(loops_and_shared_nodes);

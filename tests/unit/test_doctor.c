@@ -13,7 +13,7 @@ struct heard {
     char id[32], text[512];
 };
 
-static int hear(void *user, const ckpt_diagnosis *d)
+static int record_diagnosis(void *user, const ckpt_diagnosis *d)
 {
     struct heard *h = user;
     CU_ASSERT(d->id[0] && d->text[0] && d->hint);
@@ -44,7 +44,7 @@ static void begin(void)
 static ckpt_status ask(struct heard *h, ckpt_doctor_result *r)
 {
     *h = (struct heard){.stop_at = h->stop_at};
-    return ckpt_doctor(path, NULL, hear, h, r, NULL);
+    return ckpt_doctor(path, NULL, record_diagnosis, h, r, NULL);
 }
 
 static void every_length_has_a_diagnosis(void)
@@ -158,7 +158,7 @@ static void hostile_names(void)
     h.stop_at = 1;
     CU_ASSERT_EQUAL(ask(&h, &r), CKPT_ECANCELLED);
     (void)unlink(path);
-    CU_ASSERT_EQUAL(ckpt_doctor("/nowhere/at/all", NULL, hear, &h, &r, NULL), CKPT_ENOTFOUND);
+    CU_ASSERT_EQUAL(ckpt_doctor("/nowhere/at/all", NULL, record_diagnosis, &h, &r, NULL), CKPT_ENOTFOUND);
 }
 
 void suite_doctor(void)

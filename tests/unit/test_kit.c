@@ -7,6 +7,7 @@
 #include "format/format.h"
 #include "format/kit.h"
 #include "format/salvage.h"
+#include "io/block_cache.h"
 #include "unit.h"
 
 /* A file in memory, and what a parser would have found in it. */
@@ -236,6 +237,80 @@ static void in_pieces(void)
     finish();
 }
 
+/* Each byte of a block is what is stored, with its bits inverted. */
+static ckpt_status decode_inverted(void *user, source *stored, spool *to, ckpt_error *err)
+{
+    unsigned char bytes[48];
+    size_t n = (size_t)stored->size;
+    (void)user;
+    CU_ASSERT_FATAL(n <= sizeof bytes);
+    CKPT_TRY(source_read(stored, 0, bytes, n, err));
+    for (size_t i = 0; i < n; i++)
+        bytes[i] ^= 0xFF;
+    return spool_write(to, bytes, n, err);
+}
+
+/* compress - the pieces of LIST, whose bytes TOY has, become blocks that are decoded. */
+static void compress(struct piece *list, struct block block[4], block_cache *cache)
+{
+    static const struct block_decoder inverted = {.name = "inverted", .decode = decode_inverted};
+    source *src;
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t b = 0; b < 48; b++)
+            toy.bytes[list[i].at + b] ^= 0xFF;
+        block[i] = (struct block){.src = toy.f->src, .offset = list[i].at, .stored = 48, .size = 48};
+    }
+    CU_ASSERT_EQUAL_FATAL(source_blocks(cache, block, 4, &inverted, &src, NULL), CKPT_OK);
+    for (size_t i = 0; i < 4; i++) {
+        list[i].src = src;
+        list[i].at = block[i].start;
+    }
+}
+
+/* A tensor in compressed pieces is hashed, compared and converted like any other. */
+static void in_compressed_pieces(void)
+{
+    struct piece list[4];
+    struct block block[4];
+    uint8_t uncompressed[CKPT_DIGEST_MAX], compressed[CKPT_DIGEST_MAX];
+    char folder[] = "/tmp/unit-kit-XXXXXX", path[64];
+    const ckpt_diff_options options = CKPT_INIT(ckpt_diff_options);
+    ckpt_diff_totals totals = CKPT_INIT(ckpt_diff_totals);
+    ckpt_error err;
+    ckpt_file *f;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/a.safetensors", folder);
+    for (int turn = 0; turn < 2; turn++) {
+        block_cache *cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
+        begin();
+        struct kit_tensor x = pieced(list);
+        if (turn)
+            compress(list, block, cache);
+        CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+        if (turn)
+            source_unref(list[0].src);
+        end(CKPT_OK);
+        digest(toy.f, turn ? compressed : uncompressed);
+        if (turn) {
+            CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
+            CU_ASSERT_EQUAL(ckpt_diff(toy.f, f, &options, NULL, NULL, &totals, &err), CKPT_OK);
+            CU_ASSERT(totals.same == 1 && totals.changed == 0);
+            ckpt_close(f);
+            converted(folder, "b.pt", false);
+        } else {
+            ckpt_plan *p;
+            CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(toy.f, &p, NULL), CKPT_OK);
+            CU_ASSERT_EQUAL(ckpt_plan_write(p, path, NULL, NULL, &err), CKPT_OK);
+            ckpt_plan_free(p);
+        }
+        finish();
+        block_cache_unref(cache);
+    }
+    CU_ASSERT_EQUAL(memcmp(uncompressed, compressed, sizeof compressed), 0);
+    remove(path);
+    remove(folder);
+}
+
 static int take(void *user, const ckpt_finding *finding)
 {
     *(ckpt_finding *)user = *finding;
@@ -268,7 +343,7 @@ static void hole(void)
     finish();
     begin(); /* one that is verified is read on, too */
     CU_ASSERT_EQUAL_FATAL(check_init(&c, NULL, &result, NULL), CKPT_OK);
-    c.tell = take;
+    c.report = take;
     c.user = &found;
     toy.f->check = &c;
     x = pieced(list);
@@ -290,5 +365,6 @@ void suite_kit(void)
     UNIT(headers);
     UNIT(what_is_refused);
     UNIT(in_pieces);
+    UNIT(in_compressed_pieces);
     UNIT(hole);
 }

@@ -12,8 +12,25 @@
 static struct given {
     ckpt_file *f;
     ckpt_plan *p;
+    ckpt_builder *b;
     ckpt_error err;
 } given;
+
+/* fresh - a builder that nothing was added to: the first failure of one stays. */
+static ckpt_builder *fresh(void)
+{
+    ckpt_builder_free(given.b);
+    CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("b", &given.b, NULL), CKPT_OK);
+    return given.b;
+}
+
+/* taken - one that the call frees. */
+static ckpt_builder *taken(void)
+{
+    ckpt_builder *b = fresh();
+    given.b = NULL;
+    return b;
+}
 
 static int take(void *user, const void *bytes, size_t n)
 {
@@ -33,12 +50,29 @@ static int take(void *user, const void *bytes, size_t n)
     CALL(open_memory, &f, ckpt_open_memory(NULL, 8, "m", NULL, &f, err))                                     \
     CALL(open_memory_name, &f, ckpt_open_memory("x", 1, NULL, NULL, &f, err))                                \
     CALL(open_memory_out, NULL, ckpt_open_memory("x", 1, "m", NULL, NULL, err))                              \
+    CALL(open_callbacks, &f, ckpt_open_callbacks(NULL, "c", NULL, &f, err))                                  \
+    CALL(open_callbacks_name, &f, ckpt_open_callbacks(&callbacks, NULL, NULL, &f, err))                      \
+    CALL(open_callbacks_out, NULL, ckpt_open_callbacks(&callbacks, "c", NULL, NULL, err))                    \
+    CALL(open_callbacks_read, &f, ckpt_open_callbacks(&no_callbacks, "c", NULL, &f, err))                    \
+    CALL(open_with, &f, ckpt_open_with(NULL, NULL, &f, err))                                                 \
+    CALL(open_with_out, NULL, ckpt_open_with("/", NULL, NULL, err))                                          \
+    CALL(open_with_both, &f, ckpt_open_with("/", &open_both, &f, err))                                       \
+    CALL(open_with_neither, &f, ckpt_open_with("/", &open_names_of_salvage, &f, err))                        \
     CALL(locate, NULL, ckpt_file_locate(NULL, err))                                                          \
     CALL(narrow, NULL, ckpt_file_narrow(NULL, NULL, NULL, 0, err))                                           \
     CALL(narrow_globs, NULL, ckpt_file_narrow(given.f, NULL, NULL, 1, err))                                  \
     CALL(read, NULL, ckpt_tensor_read(NULL, 0, 0, 1, sum, err))                                              \
     CALL(read_out, NULL, ckpt_tensor_read(given.f, 0, 0, 1, NULL, err))                                      \
     CALL(read_row, NULL, ckpt_tensor_read(given.f, WILD, 0, 1, sum, err))                                    \
+    CALL(borrow, &borrowed, ckpt_tensor_borrow(NULL, 0, &borrowed, &nborrowed, err))                         \
+    CALL(borrow_row, &borrowed, ckpt_tensor_borrow(given.f, WILD, &borrowed, &nborrowed, err))               \
+    CALL(borrow_out, NULL, ckpt_tensor_borrow(given.f, 0, NULL, &nborrowed, err))                            \
+    CALL(borrow_size, NULL, ckpt_tensor_borrow(given.f, 0, &borrowed, NULL, err))                            \
+    CALL(table_json, &json, ckpt_table_json(NULL, NULL, &json, &nborrowed, err))                             \
+    CALL(table_json_rows, &json, ckpt_table_json(given.f, &no_rows, &json, &nborrowed, err))                 \
+    CALL(table_json_row, &json, ckpt_table_json(given.f, &wild_rows, &json, &nborrowed, err))                \
+    CALL(table_json_out, NULL, ckpt_table_json(given.f, NULL, NULL, &nborrowed, err))                        \
+    CALL(table_json_size, NULL, ckpt_table_json(given.f, NULL, &json, NULL, err))                            \
     CALL(stream, NULL, ckpt_tensor_stream(NULL, 0, take, NULL, err))                                         \
     CALL(stream_take, NULL, ckpt_tensor_stream(given.f, 0, NULL, NULL, err))                                 \
     CALL(inspect, &info, ckpt_inspect(NULL, &info, err))                                                     \
@@ -63,6 +97,34 @@ static int take(void *user, const void *bytes, size_t n)
     CALL(stat_rows, &stats, ckpt_stat(given.f, NULL, 1, NULL, &stats, err))                                  \
     CALL(stat_row, &stats, ckpt_stat(given.f, &wild_row, 1, NULL, &stats, err))                              \
     CALL(stat_out, NULL, ckpt_stat(given.f, &row, 1, NULL, NULL, err))                                       \
+    CALL(builder_new, &builder, ckpt_builder_new(NULL, &builder, err))                                       \
+    CALL(builder_new_out, NULL, ckpt_builder_new("b", NULL, err))                                            \
+    CALL(builder_tensor, NULL, ckpt_builder_add_tensor(NULL, "t", &of_nothing, err))                         \
+    CALL(builder_tensor_key, NULL, ckpt_builder_add_tensor(fresh(), NULL, &of_nothing, err))                 \
+    CALL(builder_tensor_tensor, NULL, ckpt_builder_add_tensor(fresh(), "t", NULL, err))                      \
+    CALL(builder_tensor_wild, NULL, ckpt_builder_add_tensor(fresh(), "t", &of_nothing, err))                 \
+    CALL(builder_tie, NULL, ckpt_builder_add_tie(NULL, "t", "u", err))                                       \
+    CALL(builder_tie_key, NULL, ckpt_builder_add_tie(fresh(), NULL, "u", err))                               \
+    CALL(builder_tie_of, NULL, ckpt_builder_add_tie(fresh(), "t", NULL, err))                                \
+    CALL(builder_none, NULL, ckpt_builder_add_none(NULL, "t", err))                                          \
+    CALL(builder_none_key, NULL, ckpt_builder_add_none(fresh(), NULL, err))                                  \
+    CALL(builder_bool, NULL, ckpt_builder_add_bool(NULL, "t", true, err))                                    \
+    CALL(builder_bool_key, NULL, ckpt_builder_add_bool(fresh(), NULL, true, err))                            \
+    CALL(builder_int, NULL, ckpt_builder_add_int(NULL, "t", 1, err))                                         \
+    CALL(builder_int_key, NULL, ckpt_builder_add_int(fresh(), NULL, 1, err))                                 \
+    CALL(builder_float, NULL, ckpt_builder_add_float(NULL, "t", 1, err))                                     \
+    CALL(builder_float_key, NULL, ckpt_builder_add_float(fresh(), NULL, 1, err))                             \
+    CALL(builder_text, NULL, ckpt_builder_add_text(NULL, "t", "", err))                                      \
+    CALL(builder_text_key, NULL, ckpt_builder_add_text(fresh(), NULL, "", err))                              \
+    CALL(builder_text_text, NULL, ckpt_builder_add_text(fresh(), "t", NULL, err))                            \
+    CALL(builder_begin, NULL, ckpt_builder_begin_dict(NULL, "t", err))                                       \
+    CALL(builder_begin_key, NULL, ckpt_builder_begin_dict(fresh(), NULL, err))                               \
+    CALL(builder_end, NULL, ckpt_builder_end_dict(NULL, err))                                                \
+    CALL(builder_metadata, NULL, ckpt_builder_add_metadata(NULL, "k", "", err))                              \
+    CALL(builder_metadata_key, NULL, ckpt_builder_add_metadata(fresh(), NULL, "", err))                      \
+    CALL(builder_metadata_text, NULL, ckpt_builder_add_metadata(fresh(), "k", NULL, err))                    \
+    CALL(builder_finish, &f, ckpt_builder_finish(NULL, &f, err))                                             \
+    CALL(builder_finish_out, NULL, ckpt_builder_finish(taken(), NULL, err))                                  \
     CALL(plan_new, &p, ckpt_plan_new(NULL, &p, err))                                                         \
     CALL(plan_new_out, NULL, ckpt_plan_new(given.f, NULL, err))                                              \
     CALL(plan_root, NULL, ckpt_plan_root(NULL, "auto", err))                                                 \
@@ -78,6 +140,8 @@ static int take(void *user, const void *bytes, size_t n)
     CALL(plan_add_prefix, NULL, ckpt_plan_add(given.p, NULL, err))                                           \
     CALL(plan_regex, NULL, ckpt_plan_rename_regex(NULL, "a=>b", err))                                        \
     CALL(plan_regex_rule, NULL, ckpt_plan_rename_regex(given.p, NULL, err))                                  \
+    CALL(plan_pairs, NULL, ckpt_plan_rename_pairs(NULL, NULL, 0, err))                                       \
+    CALL(plan_pairs_pairs, NULL, ckpt_plan_rename_pairs(given.p, NULL, 1, err))                              \
     CALL(plan_map, NULL, ckpt_plan_rename_map(NULL, "/dev/null", err))                                       \
     CALL(plan_map_path, NULL, ckpt_plan_rename_map(given.p, NULL, err))                                      \
     CALL(plan_cast, NULL, ckpt_plan_cast(NULL, NULL, CKPT_DT_F32, err))                                      \
@@ -87,6 +151,15 @@ static int take(void *user, const void *bytes, size_t n)
     CALL(plan_write, &written, ckpt_plan_write(NULL, "/nonexistent/o", NULL, &written, err))                 \
     CALL(plan_write_path, &written, ckpt_plan_write(given.p, NULL, NULL, &written, err))                     \
     CALL(plan_write_wild, &written, ckpt_plan_write(given.p, "/nonexistent/o", &wild_ties, &written, err))   \
+    CALL(plan_write_fd, &written, ckpt_plan_write_fd(NULL, 1, NULL, &written, err))                          \
+    CALL(plan_write_fd_fd, &written, ckpt_plan_write_fd(given.p, -1, NULL, &written, err))                   \
+    CALL(plan_write_memory, &memory, ckpt_plan_write_memory(NULL, NULL, &memory, &memory_n, NULL, err))      \
+    CALL(plan_write_memory_bytes, &written,                                                                  \
+         ckpt_plan_write_memory(given.p, NULL, NULL, &memory_n, &written, err))                              \
+    CALL(plan_write_memory_n, &memory,                                                                       \
+         ckpt_plan_write_memory(given.p, NULL, &memory, NULL, NULL, err))                                    \
+    CALL(plan_write_memory_wild, &memory,                                                                    \
+         ckpt_plan_write_memory(given.p, &wild_ties, &memory, &memory_n, NULL, err))                         \
     CALL(plan_write_in_place, &written, ckpt_plan_write_in_place(NULL, NULL, &written, err))                 \
     CALL(metadata_write, &bytes, ckpt_metadata_write(NULL, NULL, 0, "/nonexistent/o", NULL, &bytes, err))    \
     CALL(metadata_write_pairs, &bytes,                                                                       \
@@ -112,6 +185,8 @@ static int take(void *user, const void *bytes, size_t n)
 /* Results and options of the calls above. What is filled begins as 0xff, but for struct_size. */
 static ckpt_file *f;
 static ckpt_plan *p;
+static ckpt_builder *builder;
+static const ckpt_builder_tensor of_nothing = {.struct_size = sizeof of_nothing, .dtype = WILD};
 static ckpt_info info;
 static ckpt_stats stats;
 static ckpt_write_result written;
@@ -122,8 +197,28 @@ static ckpt_verify_result verified;
 static ckpt_doctor_result healed;
 static ckpt_recovered did;
 static uint64_t bytes;
+static const void *borrowed;
+static size_t nborrowed;
+static char *json;
+static void *memory;
+static size_t memory_n;
 static uint8_t sum[CKPT_DIGEST_MAX], digests[CKPT_DIGEST_MAX];
+static int64_t never_read(void *user, uint64_t offset, void *buf, size_t n)
+{
+    (void)user;
+    (void)offset;
+    (void)buf;
+    return (int64_t)n;
+}
+static const ckpt_callbacks callbacks = {.struct_size = sizeof callbacks, .read_at = never_read},
+                            no_callbacks = {.struct_size = sizeof no_callbacks};
+static const ckpt_open_options
+    open_both = {.struct_size = sizeof open_both, .data = "", .callbacks = &callbacks},
+    open_names_of_salvage = {.struct_size = sizeof open_both, .salvage = 1, .names = 1};
 static const uint32_t row = 0, wild_row = WILD;
+static const ckpt_table_json_options no_rows = {.struct_size = sizeof no_rows, .nrows = 1},
+                                     wild_rows = {
+                                         .struct_size = sizeof no_rows, .rows = &wild_row, .nrows = 1};
 static const ckpt_write_options wild_ties = {.struct_size = sizeof wild_ties, .dry_run = 1, .ties = WILD};
 static const ckpt_diff_options no_globs = {.struct_size = sizeof no_globs, .nglobs = 1};
 static const ckpt_verify_options check_no_globs = {.struct_size = sizeof check_no_globs, .nglobs = 1},
@@ -151,6 +246,7 @@ static struct result {
 } results[] = {
     {&f, sizeof f, false},
     {&p, sizeof p, false},
+    {&builder, sizeof builder, false},
     {&info, sizeof info, true},
     {&stats, sizeof stats, true},
     {&written, sizeof written, true},
@@ -161,6 +257,9 @@ static struct result {
     {&healed, sizeof healed, true},
     {&did, sizeof did, false},
     {&bytes, sizeof bytes, false},
+    {&borrowed, sizeof borrowed, false},
+    {&json, sizeof json, false},
+    {&memory, sizeof memory, false},
     {sum, sizeof sum, false},
 };
 #define NRESULTS (sizeof results / sizeof *results)
@@ -205,6 +304,8 @@ static void begin(void)
 static void end(void)
 {
     ckpt_plan_free(given.p);
+    ckpt_builder_free(given.b);
+    given.b = NULL;
     flat_close();
 }
 
@@ -238,7 +339,7 @@ static void getters_of_no_file(void)
     CU_ASSERT_STRING_EQUAL(ckpt_file_title(NULL), "");
     CU_ASSERT(ckpt_file_bytes(NULL) == 0 && ckpt_tensor_count(NULL) == 0 && ckpt_storage_count(NULL) == 0);
     CU_ASSERT(!ckpt_tensor_at(NULL, 0, &t) && t.name.len == 0 && !ckpt_storage_at(NULL, 0, &s));
-    CU_ASSERT(is_empty(ckpt_tensor_name(NULL, 0)));
+    CU_ASSERT(is_empty(ckpt_tensor_name(NULL, 0)) && ckpt_tensor_json(NULL, 0, NULL, 0) == 0);
     CU_ASSERT_EQUAL(ckpt_tensor_find(NULL, (ckpt_str){"t", 1}), CKPT_NO_TENSOR);
     CU_ASSERT(!ckpt_file_root(NULL) && !ckpt_file_metadata(NULL) && !ckpt_notice_at(NULL, 0));
     CU_ASSERT(ckpt_leaf_count(NULL) == 0 && !ckpt_leaf_at(NULL, 0));
@@ -269,6 +370,8 @@ static void getters_of_no_plan(void)
     CU_ASSERT(!ckpt_plan_mapping_at(NULL, 0) && !ckpt_plan_notice_at(NULL, 0) && !ckpt_plan_cast_at(NULL, 0));
     CU_ASSERT(!ckpt_plan_dropped_at(NULL, 0) && !ckpt_plan_alias_at(NULL, 0));
     ckpt_plan_free(NULL);
+    ckpt_free(NULL);
+    ckpt_builder_free(NULL);
 }
 
 static void getters_of_no_value(void)

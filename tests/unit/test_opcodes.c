@@ -264,7 +264,7 @@ static bool take(void *user, const struct trace_step *s)
     struct told *t = user;
     size_t room = sizeof t->text - t->n;
     int n;
-    if (s->what == TRACE_STEP_HELD) /* test_tracer.c has them */
+    if (s->what == TRACE_STEP_STORED) /* test_tracer.c has them */
         return true;
     if (s->what == TRACE_STEP_IMPORT || s->what == TRACE_STEP_CALL) {
         const struct trace_global *g = callable(s);

@@ -133,7 +133,7 @@ static const struct program valid[] = {
     {BYTES("\x95\x02\x00\x00\x00\x00\x00\x00\x00K\x01\x95\x01\x00\x00\x00\x00\x00\x00\x00."), "1", 0, 0},
 };
 
-static bool says(const struct graph *g, const char *what)
+static bool error_contains(const struct graph *g, const char *what)
 {
     bool found = strstr(g->err.what, what) != NULL;
     if (!found)
@@ -153,7 +153,7 @@ static void check(const struct program *p)
         CU_ASSERT_EQUAL(g.next, p->n);
     } else if (g.status != CKPT_OK) {
         CU_ASSERT_PTR_NOT_NULL_FATAL(p->what);
-        CU_ASSERT(says(&g, p->what));
+        CU_ASSERT(error_contains(&g, p->what));
         CU_ASSERT(g.err.offset >= 1000 && g.err.offset <= 1000 + p->n);
     }
     graph_free(&g);
@@ -329,7 +329,7 @@ static void an_empty_stack_is_underflow(void)
         CU_ASSERT_EQUAL(g.err.offset, 1000);
         CU_ASSERT(strncmp(g.err.what, o->name, strlen(o->name)) == 0);
         if (unmarker)
-            CU_ASSERT(says(&g, "MARK, and none is among the 0 values on the stack"));
+            CU_ASSERT(error_contains(&g, "MARK, and none is among the 0 values on the stack"));
         graph_free(&g);
         /* Nothing reaches below a mark either. */
         if (!taker || op == '0' || strchr("hgj", (char)op))
@@ -340,7 +340,7 @@ static void an_empty_stack_is_underflow(void)
         memmove(bytes + 5, bytes + 6, n - 1);
         graph_read(&g, bytes, n + 4);
         CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
-        CU_ASSERT(says(&g, "above the last MARK"));
+        CU_ASSERT(error_contains(&g, "above the last MARK"));
         graph_free(&g);
     }
 }
@@ -391,7 +391,7 @@ static void want_of_memory_is_told(void)
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
     graph_read_limited(&g, BYTES("(((((]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]t."), 1024, 0);
     CU_ASSERT_EQUAL(g.status, CKPT_ELIMIT);
-    CU_ASSERT(says(&g, "beyond the memory that metadata may take"));
+    CU_ASSERT(error_contains(&g, "beyond the memory that metadata may take"));
     graph_free(&g);
 }
 
@@ -499,7 +499,7 @@ static void lines_have_limits(void)
     buf_text(&b, "\nn\n.");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
-    CU_ASSERT(says(&g, "GLOBAL has a line of more than 4096 bytes"));
+    CU_ASSERT(error_contains(&g, "GLOBAL has a line of more than 4096 bytes"));
     graph_free(&g);
     b.data[1] = 'c'; /* one less fits */
     graph_read(&g, b.data + 1, b.len - 1);
@@ -511,7 +511,7 @@ static void lines_have_limits(void)
     put(&b, "7", 1, 65536);
     buf_text(&b, "\n.");
     graph_read(&g, b.data, b.len);
-    CU_ASSERT(says(&g, "LONG has a line of more than 65535 bytes"));
+    CU_ASSERT(error_contains(&g, "LONG has a line of more than 65535 bytes"));
     graph_free(&g);
     buf_free(&b);
     buf_init(&b, SIZE_MAX); /* but text of protocol 0 may be a whole array */

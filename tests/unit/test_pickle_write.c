@@ -1,6 +1,7 @@
 /* Pickles written: the bytes themselves, and the graphs they read back as. */
 #include <stdlib.h>
 
+#include "base/cursor.h"
 #include "base/map.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"
@@ -246,15 +247,15 @@ static ckpt_status leaf(void *user, pickle_writer *w, const ckpt_value *v, ckpt_
     (void)user;
     if (v->u.pid->type == CKPT_V_NONE)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "no such storage");
-    pickle_put_op(w, '(');
+    pickle_put_op(w, PICKLE_MARK);
     pickle_put_text(w, str_c(key));
     memset(key, 'x', sizeof key); /* the text need not outlive the call */
     pickle_put_text(w, STR_LIT("k"));
     pickle_put_global(w, STR_LIT("m"), STR_LIT("n"));
     pickle_put_bool(w, true);
     pickle_put_uint(w, UINT64_MAX);
-    pickle_put_op(w, 't');
-    pickle_put_op(w, 'Q');
+    pickle_put_op(w, PICKLE_TUPLE);
+    pickle_put_op(w, PICKLE_BINPERSID);
     return CKPT_OK;
 }
 
@@ -582,6 +583,22 @@ static bool identical(const ckpt_value *a, const ckpt_value *b)
     return p.same;
 }
 
+/* puts_are_distinct - no index of the memo is written twice, as pickletools wants. */
+static bool puts_are_distinct(const unsigned char *b, size_t n)
+{
+    bool put[512] = {false}, distinct = true;
+    for (size_t i = 0; distinct && i < n;) {
+        bool wide = b[i] == 'r';
+        if (wide || b[i] == 'q') {
+            uint32_t index = wide ? load_u32le(b + i + 1) : b[i + 1];
+            distinct = index < 512 && !put[index];
+            put[index % 512] = true;
+        }
+        i += wide || strchr("jJ", b[i]) ? 5 : b[i] == 'M' ? 3 : strchr("\x80qhK", b[i]) ? 2 : 1;
+    }
+    return distinct;
+}
+
 /* Of D bytes too many 1 and 3 cannot be filled, unless an int can be written longer. */
 static void filled_to_any_size_that_can_be(void)
 {
@@ -608,6 +625,7 @@ static void filled_to_any_size_that_can_be(void)
                 struct graph again;
                 graph_read(&again, out.data, out.len);
                 CU_ASSERT(out.len == size && again.status == CKPT_OK && again.next == size);
+                CU_ASSERT(puts_are_distinct(out.data, out.len));
                 CU_ASSERT(again.status == CKPT_OK && identical(g.root, again.root));
                 graph_free(&again);
             } else {

@@ -16,7 +16,7 @@
 
 static uint32_t seed = 1;
 
-static uint32_t any(uint32_t below)
+static uint32_t random_below(uint32_t below)
 {
     seed = seed * 1664525 + 1013904223;
     return (seed >> 8) % below;
@@ -57,12 +57,12 @@ static void add(const uint64_t *offset, const uint64_t *size)
 /* cut - the box into pieces, each by a plane anywhere, until they are about N. */
 static void cut(const uint64_t *offset, const uint64_t *size, uint32_t n)
 {
-    uint32_t k = x.p.ndim ? any(x.p.ndim) : 0;
+    uint32_t k = x.p.ndim ? random_below(x.p.ndim) : 0;
     if (n <= 1 || x.p.ndim == 0 || size[k] < 2) {
         add(offset, size);
         return;
     }
-    uint64_t from[DIMS], part[DIMS], at = 1 + any((uint32_t)size[k] - 1);
+    uint64_t from[DIMS], part[DIMS], at = 1 + random_below((uint32_t)size[k] - 1);
     memcpy(from, offset, sizeof from);
     memcpy(part, size, sizeof part);
     part[k] = at;
@@ -78,10 +78,10 @@ static void cut_grid(void)
     uint64_t lines[DIMS][4] = {{0}}, index[DIMS] = {0};
     uint32_t n[DIMS], k = 0;
     for (uint32_t j = 0; j < x.p.ndim; j++) {
-        n[j] = 1 + any(3);
+        n[j] = 1 + random_below(3);
         lines[j][n[j]] = x.shape[j];
         for (uint32_t i = 1; i < n[j]; i++)
-            lines[j][i] = lines[j][i - 1] + any((uint32_t)(x.shape[j] - lines[j][i - 1]) + 1);
+            lines[j][i] = lines[j][i - 1] + random_below((uint32_t)(x.shape[j] - lines[j][i - 1]) + 1);
     }
     while (k < x.p.ndim || x.p.n == 0) {
         uint64_t from[DIMS] = {0}, size[DIMS] = {0};
@@ -99,26 +99,26 @@ static void cut_grid(void)
 static uint64_t lay_strided(size_t i)
 {
     uint32_t order[DIMS], n = x.p.ndim;
-    uint64_t run = 1 + any(3), span = 1;
+    uint64_t run = 1 + random_below(3), span = 1;
     const uint64_t *size = x.piece[i].size;
     for (uint32_t k = 0; k < n; k++)
         order[k] = k;
     for (uint32_t k = n; k > 1; k--) {
-        uint32_t j = any(k), was = order[k - 1];
+        uint32_t j = random_below(k), was = order[k - 1];
         order[k - 1] = order[j];
         order[j] = was;
     }
     for (uint32_t k = 0; k < n; k++) {
         x.stride[i][order[k]] = run;
         span += (size[order[k]] - 1) * run;
-        run = run * size[order[k]] + (any(3) == 0);
+        run = run * size[order[k]] + (random_below(3) == 0);
     }
     x.piece[i].stride = x.stride[i];
     return span;
 }
 
-/* place - element E of piece I in its file. */
-static unsigned char *place(size_t i, uint64_t e, uint64_t *in_tensor)
+/* piece_element - element E of piece I in its file. */
+static unsigned char *piece_element(size_t i, uint64_t e, uint64_t *in_tensor)
 {
     const struct piece *c = &x.piece[i];
     uint64_t at = 0, to = 0, run = 1, row = 1;
@@ -144,8 +144,8 @@ static void fill_files(bool strided)
     for (size_t i = 0; i < x.p.n; i++) {
         uint64_t span = strided && elements_of(x.piece[i].size) ? lay_strided(i)
                                                                 : elements_of(x.piece[i].size);
-        uint32_t f = any(FILES);
-        end[f] += any(3) == 0 ? any(9) : 0;
+        uint32_t f = random_below(FILES);
+        end[f] += random_below(3) == 0 ? random_below(9) : 0;
         in[i] = f;
         at[i] = end[f];
         end[f] += span * x.p.width;
@@ -153,7 +153,7 @@ static void fill_files(bool strided)
     for (uint32_t f = 0; f < FILES; f++) {
         x.bytes[f] = malloc(end[f] + 1);
         for (uint64_t i = 0; i < end[f]; i++)
-            x.bytes[f][i] = (unsigned char)any(256);
+            x.bytes[f][i] = (unsigned char)random_below(256);
         x.file[f] = source_mem(x.bytes[f], end[f], CKPT_NO_OFFSET);
     }
     x.nbytes = elements_of(x.shape) * x.p.width;
@@ -164,7 +164,7 @@ static void fill_files(bool strided)
         x.piece[i].src = x.file[in[i]];
         x.piece[i].at = at[i];
         for (uint64_t e = 0, to; e < elements_of(x.piece[i].size); e++) {
-            const unsigned char *from = place(i, e, &to);
+            const unsigned char *from = piece_element(i, e, &to);
             memcpy(x.want + to * x.p.width, from, x.p.width);
         }
     }
@@ -173,9 +173,10 @@ static void fill_files(bool strided)
 static void begin(uint32_t ndim, uint32_t most)
 {
     static const uint32_t widths[] = {1, 2, 4, 8, 16, 3, 18};
-    x = (struct sample){.p = {.shape = x.shape, .ndim = ndim, .width = widths[any(7)], .piece = x.piece}};
+    x = (struct sample){
+        .p = {.shape = x.shape, .ndim = ndim, .width = widths[random_below(7)], .piece = x.piece}};
     for (uint32_t k = 0; k < ndim; k++)
-        x.shape[k] = any(40) == 0 ? 0 : 1 + any(most);
+        x.shape[k] = random_below(40) == 0 ? 0 : 1 + random_below(most);
     x.a = arena_new(UINT64_C(1) << 30);
 }
 
@@ -200,12 +201,12 @@ static bool reads_right(void)
     struct window w = {.bytes = NULL};
     bool ok = source_read(x.src, x.at, got, x.nbytes, NULL) == CKPT_OK && memcmp(got, x.want, x.nbytes) == 0;
     for (int turn = 0; turn < 8 && x.nbytes; turn++) {
-        uint64_t from = any((uint32_t)x.nbytes), n = any((uint32_t)(x.nbytes - from) + 1);
+        uint64_t from = random_below((uint32_t)x.nbytes), n = random_below((uint32_t)(x.nbytes - from) + 1);
         ok = ok && source_read(x.src, x.at + from, got, n, NULL) == CKPT_OK;
         ok = ok && memcmp(got, x.want + from, n) == 0;
     }
     for (uint64_t at = 0, n; ok && at < x.nbytes; at += n) {
-        n = 1 + any(64);
+        n = 1 + random_below(64);
         n = n < x.nbytes - at ? n : x.nbytes - at;
         ok = window_read(&w, x.src, x.at + at, got, n, NULL) == CKPT_OK && memcmp(got, x.want + at, n) == 0;
     }
@@ -220,24 +221,24 @@ static void random_pieces(void)
     for (int turn = 0; turn < 3000; turn++) {
         uint64_t zero[DIMS] = {0};
         ckpt_error err;
-        begin(any(DIMS), turn % 10 ? 7 : 23);
+        begin(random_below(DIMS), turn % 10 ? 7 : 23);
         bool overlap = turn % 3 == 0;
         x.p.may_overlap = overlap;
         x.p.fill = turn % 7 == 0 ? element : NULL;
-        if (any(2))
+        if (random_below(2))
             cut_grid();
         else
-            cut(zero, x.shape, 1 + any(60));
-        for (uint32_t more = overlap ? any(8) : 0; more && x.p.ndim; more--) {
+            cut(zero, x.shape, 1 + random_below(60));
+        for (uint32_t more = overlap ? random_below(8) : 0; more && x.p.ndim; more--) {
             uint64_t from[DIMS], size[DIMS];
             for (uint32_t k = 0; k < x.p.ndim; k++) {
-                from[k] = any((uint32_t)x.shape[k] + 1);
-                size[k] = any((uint32_t)(x.shape[k] - from[k]) + 1);
+                from[k] = random_below((uint32_t)x.shape[k] + 1);
+                size[k] = random_below((uint32_t)(x.shape[k] - from[k]) + 1);
             }
             add(from, size);
         }
         for (size_t i = x.p.n; i > 1; i--) { /* in any order */
-            size_t j = any((uint32_t)i);
+            size_t j = random_below((uint32_t)i);
             struct piece was = x.piece[i - 1];
             x.piece[i - 1] = x.piece[j];
             x.piece[j] = was;
@@ -247,6 +248,27 @@ static void random_pieces(void)
         fill_files(turn % 4 == 1);
         ckpt_status st = assemble(&err);
         CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
+        CU_ASSERT_FATAL(reads_right());
+        finish();
+    }
+}
+
+/* Tall and narrow: columns of one element or a few, which begin in the same rows or in any. */
+static void narrow_columns(void)
+{
+    for (uint32_t turn = 0; turn < 14; turn++) {
+        begin(2, 1);
+        x.p.width = turn < 6 ? 1u << turn / 2 : x.p.width;
+        x.shape[0] = 9000 + random_below(20000);
+        x.shape[1] = 41;
+        for (uint64_t column = 0, wide; column < 41; column += wide) {
+            uint64_t middle = turn % 2 ? x.shape[0] / 3 : 1 + random_below(8000);
+            wide = turn < 8 || column > 30 ? 1 : 1 + random_below(3);
+            add((uint64_t[DIMS]){0, column}, (uint64_t[DIMS]){middle, wide});
+            add((uint64_t[DIMS]){middle, column}, (uint64_t[DIMS]){x.shape[0] - middle, wide});
+        }
+        fill_files(turn == 9);
+        CU_ASSERT_EQUAL_FATAL(assemble(NULL), CKPT_OK);
         CU_ASSERT_FATAL(reads_right());
         finish();
     }
@@ -560,7 +582,7 @@ static void put_in_pieces(ckpt_file *f, uint32_t i, uint64_t rows, uint64_t colu
     source_unref(st->src);
     st->src = made;
     st->off = at;
-    st->s.file_offset = f->table.rows[i].t.file_offset = CKPT_NO_OFFSET;
+    f->table.rows[i].t.file_offset = CKPT_NO_OFFSET;
 }
 
 static ckpt_file *matrices(const float *values)
@@ -650,6 +672,7 @@ static void like_any_other(void)
 void suite_pieces(void)
 {
     UNIT(random_pieces);
+    UNIT(narrow_columns);
     UNIT(holes);
     UNIT(overlaps);
     UNIT(outside);

@@ -1,10 +1,10 @@
-/* Tasks on threads: each once, the first failure wins, and sweeps over rows give
- * the same for any number of threads. */
+/* Tasks on threads: each once, the first failure wins, and parallel rows give the same for any number of
+ * threads. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/sweep.h"
+#include "core/parallel_rows.h"
 #include "flat.h"
 #include "io/pool.h"
 #include "unit.h"
@@ -85,7 +85,7 @@ static void asks_for_sensible_numbers(void)
     CU_ASSERT(pool_threads(4000000000u) <= 256);
 }
 
-/* ---- sweeps: 40 rows of 256 KiB in one file, beyond the size that gets threads */
+/* ---- parallel rows: 40 rows of 256 KiB in one file, beyond the size that gets threads */
 
 enum { ROWS = 40, ROW = 256 * 1024 };
 
@@ -130,12 +130,12 @@ struct order {
     bool wrong;
 };
 
-static ckpt_status work(void *user, size_t i, struct sweep_run *s, ckpt_error *err)
+static ckpt_status work(void *user, size_t i, struct parallel_context *s, ckpt_error *err)
 {
     const struct order *o = user;
     if (i >= o->fail)
         return fail(err, CKPT_EFORMAT, i, "row %zu", i);
-    (void)sweep_moved(s, 1);
+    (void)parallel_advance(s, 1);
     return CKPT_OK;
 }
 
@@ -150,21 +150,21 @@ static void done_comes_in_order(void)
 {
     unsigned char *data = malloc((size_t)ROWS * ROW);
     ckpt_file *f = many_rows(data);
-    struct sweep_item items[ROWS];
+    struct parallel_item items[ROWS];
     for (uint32_t i = 0; i < ROWS; i++)
-        items[i] = (struct sweep_item){.file = f, .row = i};
+        items[i] = (struct parallel_item){.file = f, .row = i};
     for (unsigned threads = 1; threads <= 7; threads++) {
         struct order all = {.fail = ROWS}, few = {.stop = 5, .fail = ROWS}, bad = {.fail = 23};
-        struct sweep s = {
-            .items = items, .n = ROWS, .threads = threads, .work = work, .done = done, .user = &all};
+        struct parallel_job s = {
+            .items = items, .n = ROWS, .threads = threads, .process = work, .report = done, .user = &all};
         ckpt_error err;
-        CU_ASSERT_EQUAL(sweep_run(&s, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(parallel_run(&s, &err), CKPT_OK);
         CU_ASSERT(all.next == ROWS && !all.wrong);
         s.user = &few;
-        CU_ASSERT_EQUAL(sweep_run(&s, &err), CKPT_ECANCELLED);
+        CU_ASSERT_EQUAL(parallel_run(&s, &err), CKPT_ECANCELLED);
         CU_ASSERT(few.next == 5 && !few.wrong);
         s.user = &bad;
-        CU_ASSERT_EQUAL(sweep_run(&s, &err), CKPT_EFORMAT);
+        CU_ASSERT_EQUAL(parallel_run(&s, &err), CKPT_EFORMAT);
         CU_ASSERT(bad.next == 23 && !bad.wrong && err.offset == 23);
     }
     flat_close();

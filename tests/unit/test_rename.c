@@ -22,7 +22,7 @@ static const char *names(ckpt_plan *p)
 {
     static char text[8192];
     size_t len = 0;
-    CU_ASSERT_EQUAL(plan_entries(p, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(plan_update_entries(p, NULL), CKPT_OK);
     text[0] = '\0';
     for (size_t i = 0; i < p->nentries; i++)
         if (p->file->table.rows[p->entries[i].row].t.part_of == CKPT_NO_TENSOR)
@@ -44,7 +44,7 @@ static const char *moves(const ckpt_plan *p)
     return text;
 }
 
-static int says(const ckpt_plan *p, const char *part)
+static int count_notices_with(const ckpt_plan *p, const char *part)
 {
     for (size_t i = 0; i < p->notices.n; i++)
         if (strstr(p->notices.text[i], part))
@@ -135,7 +135,7 @@ static void strip_like_torch(void)
     /* again: nothing to do, and it says so */
     size_t before = ckpt_plan_rename_count(p);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
-    CU_ASSERT(ckpt_plan_rename_count(p) == before && says(p, "no key begins with \"module.\""));
+    CU_ASSERT(ckpt_plan_rename_count(p) == before && count_notices_with(p, "no key begins with \"module.\""));
     done(p);
 }
 
@@ -213,7 +213,7 @@ static void automatically(const char *file, const char *want, const char *notice
     ckpt_plan *p = plan_of(corpus_open(file));
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), want);
-    CU_ASSERT(notice ? says(p, notice) : p->notices.n == 0);
+    CU_ASSERT(notice ? count_notices_with(p, notice) : p->notices.n == 0);
     size_t count = ckpt_plan_rename_count(p);
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK); /* idempotent */
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), count);
@@ -241,10 +241,10 @@ static void auto_leaves_what_is_not(void)
                   "ckpt strip --anywhere module.");
     automatically("torch/t26/midkey_dataparallel.pt",
                   "features.module.0.weight,features.module.0.bias,classifier.weight,classifier.bias",
-                  "2 keys still hold");
+                  "2 keys still contain");
     automatically("torch/t215/prefix_mixed.pt",
                   "module.fc1.weight,module.fc1.bias,module.fc2.weight,module.fc2.bias,extra.weight",
-                  "4 keys still hold");
+                  "4 keys still contain");
 }
 
 static void auto_fixes_metadata_of_all_wrappers(void)
@@ -267,7 +267,7 @@ static void regex_replaces_every_match(void)
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "[a-z]=><\\0>", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "<b><l><k>0.<w>,<b><l><k>10.<w>,<h><e><a><d>.<b>");
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "zzz=>y", NULL), CKPT_OK);
-    CU_ASSERT(says(p, "no key matches \"zzz\""));
+    CU_ASSERT(count_notices_with(p, "no key matches \"zzz\""));
     done(p);
     p = plan_of(KEYS("abc"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "x*=>-", NULL), CKPT_OK); /* empty matches move on */
@@ -313,27 +313,47 @@ static void metadata_follows_its_keys(void)
     done(p);
 }
 
-static void maps_rename_by_key_or_full_name(void)
+#define PAIR(from, to) ((ckpt_pair){STR_LIT(from), STR_LIT(to)})
+
+static void pairs_rename_by_key_or_full_name(void)
 {
-    ckpt_str from[] = {STR_LIT("a"), STR_LIT("b")}, to[] = {STR_LIT("b"), STR_LIT("a")};
+    ckpt_pair pairs[] = {PAIR("a", "b"), PAIR("b", "a")};
     ckpt_error err;
     ckpt_plan *p = plan_of(KEYS("a", "b", "c"));
-    CU_ASSERT_EQUAL(plan_rename_pairs(p, 2, from, to, NULL), CKPT_OK); /* a swap is no collision */
+    CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 2, NULL), CKPT_OK); /* a swap is no collision */
     CU_ASSERT_STRING_EQUAL(names(p), "b,a,c");
-    from[1] = STR_LIT("nobody");
-    CU_ASSERT_EQUAL(plan_rename_pairs(p, 2, from, to, &err), CKPT_ENOTFOUND);
+    pairs[1].key = STR_LIT("nobody");
+    CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 2, &err), CKPT_ENOTFOUND);
     CU_ASSERT(strstr(err.what, "\"nobody\"") != NULL);
     CU_ASSERT_STRING_EQUAL(names(p), "b,a,c"); /* and "a" was not renamed either */
-    from[1] = from[0];
-    CU_ASSERT_EQUAL(plan_rename_pairs(p, 2, from, to, NULL), CKPT_EUSAGE);
+    pairs[1].key = pairs[0].key;
+    CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 2, NULL), CKPT_EUSAGE);
+    pairs[0] = PAIR("c", "a");
+    CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 1, NULL), CKPT_EEXIST);
+    CU_ASSERT_STRING_EQUAL(names(p), "b,a,c");
     done(p);
-    ckpt_str full[] = {STR_LIT("model_state_dict.fc.bias")}, new[] = {STR_LIT("model_state_dict.head.bias")};
     p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
-    CU_ASSERT_EQUAL(plan_rename_pairs(p, 1, full, new, NULL), CKPT_OK);
+    pairs[0] = PAIR("model_state_dict.fc.bias", "model_state_dict.head.bias");
+    CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 1, NULL), CKPT_OK);
     CU_ASSERT(strstr(names(p), "model_state_dict.fc.weight,model_state_dict.head.bias,optimizer") != NULL);
-    new[0] = STR_LIT("elsewhere");
-    full[0] = STR_LIT("model_state_dict.fc.weight");
-    CU_ASSERT_EQUAL(plan_rename_pairs(p, 1, full, new, NULL), CKPT_EUSAGE);
+    pairs[0] = PAIR("model_state_dict.fc.weight", "elsewhere");
+    CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 1, NULL), CKPT_EUSAGE);
+    done(p);
+}
+
+static void pairs_are_copied_and_checked(void)
+{
+    char from[] = "a", to[] = "x", bad[] = "\xff";
+    const ckpt_pair pair = {{from, 1}, {to, 1}}, not_utf8 = {{"c", 1}, {bad, 1}},
+                    no_text = {{"c", 1}, {NULL, 1}};
+    ckpt_plan *p = plan_of(KEYS("a", "b", "c"));
+    CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, &pair, 1, NULL), CKPT_OK);
+    from[0] = to[0] = 'z';
+    CU_ASSERT_STRING_EQUAL(names(p), "x,b,c");
+    CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, &not_utf8, 1, NULL), CKPT_EUSAGE);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, &no_text, 1, NULL), CKPT_EUSAGE);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, NULL, 0, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "x,b,c");
     done(p);
 }
 
@@ -455,8 +475,8 @@ static void odd_keys_are_kept(void)
 #define S   V2(FLOATS, 0, "()", "()")
 #define OPT "{'state':{0:{'step':" S ",'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
-/* said - "renamed of tensors+metadata+values name" of each mapping, with semicolons. */
-static const char *said(const ckpt_plan *p)
+/* first_notice - "renamed of tensors+metadata+values name" of each mapping, with semicolons. */
+static const char *first_notice(const ckpt_plan *p)
 {
     static char line[1024];
     size_t len = 0;
@@ -481,7 +501,7 @@ static void adds_to(const char *content, const char *root, const char *want, con
         CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), want);
-    CU_ASSERT_STRING_EQUAL(said(p), report);
+    CU_ASSERT_STRING_EQUAL(first_notice(p), report);
     for (size_t i = 0; i < ckpt_plan_rename_count(p); i++)
         rows += !ckpt_plan_rename_at(p, i)->metadata && !ckpt_plan_rename_at(p, i)->value;
     CU_ASSERT(rows <= ckpt_plan_tensor_count(p));
@@ -533,7 +553,8 @@ void suite_rename(void)
     UNIT(regex_replaces_every_match);
     UNIT(bad_rules_are_refused);
     UNIT(metadata_follows_its_keys);
-    UNIT(maps_rename_by_key_or_full_name);
+    UNIT(pairs_rename_by_key_or_full_name);
+    UNIT(pairs_are_copied_and_checked);
     UNIT(optimizers_by_name_follow);
     UNIT(python2_metadata_too);
     UNIT(odd_keys_are_kept);

@@ -166,7 +166,7 @@ static void names_in_place_are_held_to_the_format(void)
                              "ab", 2);
     ckpt_plan *plan = NULL;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(plan_entries(plan, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(plan_update_entries(plan, &err), CKPT_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct patches list = {0};
         plan->entries[1].name = cases[i].name;

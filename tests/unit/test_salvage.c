@@ -10,6 +10,11 @@
 #include "pickled.h"
 #include "unit.h"
 
+static ckpt_status salvage(const char *path, source *src, ckpt_file **out, ckpt_error *err)
+{
+    return format_open(&(struct opening){.path = path, .src = src, .how = OPEN_SALVAGE}, out, err);
+}
+
 struct original {
     ckpt_file *f;
     unsigned char *bytes;
@@ -61,7 +66,7 @@ static int check(const struct original *o, size_t size, uint64_t at, bool cut)
 {
     ckpt_file *f = NULL;
     unsigned char *guarded = unit_guard(o->bytes, size);
-    ckpt_status st = format_salvage("hurt.pt", source_mem(guarded, size, 0), NULL, &f, NULL);
+    ckpt_status st = salvage("hurt.pt", source_mem(guarded, size, 0), &f, NULL);
     if (st != CKPT_OK) {
         unit_guard_free(guarded, size);
         return -1;
@@ -127,11 +132,11 @@ static void every_length_of_deflated(void)
         source *src = source_mem(o.bytes, o.size, 0);
         arena *a = arena_new(1 << 24);
         CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
-        zip_locate(z);
+        zip_locate_all(z);
         uint32_t most = 0;
         for (size_t n = 0; n <= o.size; n++) {
             ckpt_file *f = NULL;
-            if (format_salvage("hurt.pt", source_mem(o.bytes, n, 0), NULL, &f, NULL) != CKPT_OK) {
+            if (salvage("hurt.pt", source_mem(o.bytes, n, 0), &f, NULL) != CKPT_OK) {
                 CU_ASSERT_EQUAL(most, 0);
                 continue;
             }
@@ -191,7 +196,7 @@ static void parts_are_lost_with_their_whole(void)
         for (size_t at = (size_t)first_storage(&o); at < o.size; at += 5) {
             ckpt_file *f = NULL;
             o.bytes[at] ^= 0x10;
-            CU_ASSERT_EQUAL(format_salvage("hurt.pt", source_mem(o.bytes, o.size, 0), NULL, &f, NULL),
+            CU_ASSERT_EQUAL(salvage("hurt.pt", source_mem(o.bytes, o.size, 0), &f, NULL),
                             CKPT_OK);
             o.bytes[at] ^= 0x10;
             for (uint32_t k = 0; f && k < ckpt_tensor_count(f); k++) {
@@ -228,7 +233,7 @@ static bool needed(zip *z, uint64_t at)
 {
     for (size_t i = 0; i < z->n; i++) {
         const struct zip_entry *e = &z->entries[i];
-        if (zip_data(z, i, NULL) == CKPT_OK && at >= e->data && at - e->data < e->csize &&
+        if (zip_locate_payload(z, i, NULL) == CKPT_OK && at >= e->data && at - e->data < e->csize &&
             (str_ends(e->name, STR_LIT(".pkl")) || str_ends(e->name, STR_LIT(".json")) ||
              str_find(e->name, STR_LIT("/data/"), 0) != SIZE_MAX ||
              str_find(e->name, STR_LIT("/tensors/"), 0) != SIZE_MAX))
@@ -248,7 +253,7 @@ static void any_other_byte(const char *below, size_t step)
     source *src = source_mem(o.bytes, o.size, 0);
     arena *a = arena_new(1 << 24);
     CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
-    zip_locate(z);
+    zip_locate_all(z);
     for (size_t at = 0, turn = 0; at < o.size; at += step)
         for (size_t i = 0; i < (step == 1 ? 4 : 1) && !needed(z, at); i++) {
             unsigned char flip = flips[(turn++ + i) % 4];
@@ -305,7 +310,7 @@ static void what_cannot_be_named(void)
     ckpt_error err;
     load(&o, "torch/t26/state_dict.pt");
     o.bytes[300] ^= 1; /* in data.pkl */
-    CU_ASSERT_EQUAL(format_salvage("x.pt", source_mem(o.bytes, o.size, 0), NULL, &f, &err), CKPT_ECHECKSUM);
+    CU_ASSERT_EQUAL(salvage("x.pt", source_mem(o.bytes, o.size, 0), &f, &err), CKPT_ECHECKSUM);
     CU_ASSERT(strstr(err.where, "data.pkl") != NULL &&
               strstr(err.hint, "nothing can be named; 12 other") != NULL);
     unload(&o);
@@ -323,7 +328,7 @@ static void hurt(struct made *m)
     arena *a = arena_new(1 << 24);
     CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
     int64_t i = zip_find(z, STR_LIT("archive/data/1"));
-    CU_ASSERT_FATAL(i >= 0 && zip_data(z, (size_t)i, NULL) == CKPT_OK);
+    CU_ASSERT_FATAL(i >= 0 && zip_locate_payload(z, (size_t)i, NULL) == CKPT_OK);
     m->bytes[z->entries[i].data] ^= 1;
     zip_close(z);
     source_unref(src);
@@ -346,7 +351,7 @@ static void saves(const char *text, const char *lost, const char *rows, const ch
         printf("\n    %s: %s", text, m.err.what);
     CU_ASSERT_FATAL(m.status == CKPT_OK && fd >= 0);
     hurt(&m);
-    CU_ASSERT_EQUAL_FATAL(format_salvage("hurt.pt", source_mem(m.bytes, m.size, 0), NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(salvage("hurt.pt", source_mem(m.bytes, m.size, 0), &f, &err), CKPT_OK);
     for (size_t i = 0; i < ckpt_lost_count(f); i++) {
         const ckpt_lost *l = ckpt_lost_at(f, i);
         buf_printf(&got, "%s;", ckpt_tensor_name(f, l->row).ptr);

@@ -14,7 +14,7 @@
 #define NAME(n, name, dims) N8(n) name N4(dims)
 #define PAIR(type, value)   HEAD("\0", "\x01") KEY("\x01", "k") N4(type) value
 
-static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
+static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 /* sound - BYTES, filled up with zeros to SIZE, break no rule. */
 static void sound(ckpt_str bytes, size_t size, int line)
@@ -22,11 +22,11 @@ static void sound(ckpt_str bytes, size_t size, int line)
     unsigned char *b = calloc(1, size);
     CU_ASSERT_FATAL(b && bytes.len <= size);
     memcpy(b, bytes.ptr, bytes.len);
-    struct scanned s = scan_these(b, size, 0);
+    struct scanned s = scan_buffer(b, size, 0);
     bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == size && s.result.format &&
                 strcmp(s.result.format, "gguf") == 0;
     if (!fine)
-        scan_says(&s, 0, "", 0, "", line);
+        scan_has_finding(&s, 0, "", 0, "", line);
     CU_ASSERT(fine);
     free(b);
 }
@@ -50,31 +50,31 @@ static void sound_files_are_known_to_the_last_byte(void)
 
 static void lies_are_told_where_they_are(void)
 {
-    SAYS(scan(TEXT("GGUF" N4("\x01"))), 1, "FMT003", 4, "GGUF of version 1");
-    SAYS(scan(TEXT("GGUF\0\0\0\x03")), 1, "FMT003", 4, "or of another byte order");
-    SAYS(scan(TEXT("GGUF" N4("\x02") "1234")), 1, "FMT002", 8, "the file ends inside its header");
-    SAYS(scan(TEXT(HEAD("\x09", "\0"))), 1, "FMT002", 8, "9 tensors and 0 pairs in 24 bytes");
-    SAYS(scan(TEXT(HEAD("\0", "\x09"))), 1, "FMT002", 8, "0 tensors and 9 pairs in 24 bytes");
-    SAYS(scan(TEXT(HEAD("\0", "\x01") "1234")), 1, "FMT002", 24, "the file ends inside a key");
-    SAYS(scan(TEXT(HEAD("\0", "\x01") N8("\xff") "k")), 1, "FMT002", 32, "the file ends inside a key");
-    SAYS(scan(TEXT(HEAD("\0", "\x01") "\0\0\x01\0\0\0\0\0")), 1, "FMT002", 24,
+    FINDING(scan(TEXT("GGUF" N4("\x01"))), 1, "FMT003", 4, "GGUF of version 1");
+    FINDING(scan(TEXT("GGUF\0\0\0\x03")), 1, "FMT003", 4, "or of another byte order");
+    FINDING(scan(TEXT("GGUF" N4("\x02") "1234")), 1, "FMT002", 8, "the file ends inside its header");
+    FINDING(scan(TEXT(HEAD("\x09", "\0"))), 1, "FMT002", 8, "9 tensors and 0 pairs in 24 bytes");
+    FINDING(scan(TEXT(HEAD("\0", "\x09"))), 1, "FMT002", 8, "0 tensors and 9 pairs in 24 bytes");
+    FINDING(scan(TEXT(HEAD("\0", "\x01") "1234")), 1, "FMT002", 24, "the file ends inside a key");
+    FINDING(scan(TEXT(HEAD("\0", "\x01") N8("\xff") "k")), 1, "FMT002", 32, "the file ends inside a key");
+    FINDING(scan(TEXT(HEAD("\0", "\x01") "\0\0\x01\0\0\0\0\0")), 1, "FMT002", 24,
          "a key of 65536 bytes; at most 65535 are allowed");
-    SAYS(scan(TEXT(HEAD("\0", "\x01") N8("\0") "12345678")), 1, "FMT002", 24, "an empty key");
-    SAYS(scan(TEXT(HEAD("\0", "\x01") KEY("\x01", "k") "12")), 1, "FMT002", 33, "ends inside a pair");
-    SAYS(scan(TEXT(PAIR("\x0d", ""))), 1, "FMT002", 24, "a value of type 13");
-    SAYS(scan(TEXT(PAIR("\x04", "12"))), 1, "FMT002", 37, "the file ends inside a value");
-    SAYS(scan(TEXT(PAIR("\x08", "12"))), 1, "FMT002", 37, "the file ends inside a text");
-    SAYS(scan(TEXT(PAIR("\x08", N8("\x09") "12"))), 1, "FMT002", 45, "the file ends inside a value");
-    SAYS(scan(TEXT(HEAD("\0", "\x02") KEY("\x01", "k") N4("\0") "1" KEY("\x01", "k") N4("\0") "1")), 1,
+    FINDING(scan(TEXT(HEAD("\0", "\x01") N8("\0") "12345678")), 1, "FMT002", 24, "an empty key");
+    FINDING(scan(TEXT(HEAD("\0", "\x01") KEY("\x01", "k") "12")), 1, "FMT002", 33, "ends inside a pair");
+    FINDING(scan(TEXT(PAIR("\x0d", ""))), 1, "FMT002", 24, "a value of type 13");
+    FINDING(scan(TEXT(PAIR("\x04", "12"))), 1, "FMT002", 37, "the file ends inside a value");
+    FINDING(scan(TEXT(PAIR("\x08", "12"))), 1, "FMT002", 37, "the file ends inside a text");
+    FINDING(scan(TEXT(PAIR("\x08", N8("\x09") "12"))), 1, "FMT002", 45, "the file ends inside a value");
+    FINDING(scan(TEXT(HEAD("\0", "\x02") KEY("\x01", "k") N4("\0") "1" KEY("\x01", "k") N4("\0") "1")), 1,
          "FMT002", 38, "two keys of one name");
-    SAYS(scan(TEXT(PAIR("\x09", N4("\x04")))), 1, "FMT002", 41, "the file ends inside an array");
-    SAYS(scan(TEXT(PAIR("\x09", N4("\x0d") N8("\0")))), 1, "FMT002", 37, "an array of type 13");
-    SAYS(scan(TEXT(PAIR("\x09", N4("\x09") N8("\0")))), 1, "FMT002", 37, "an array of type 9");
-    SAYS(scan(TEXT(PAIR("\x09", N4("\x04") N8("\x02") "1234567"))), 1, "FMT002", 37,
+    FINDING(scan(TEXT(PAIR("\x09", N4("\x04")))), 1, "FMT002", 41, "the file ends inside an array");
+    FINDING(scan(TEXT(PAIR("\x09", N4("\x0d") N8("\0")))), 1, "FMT002", 37, "an array of type 13");
+    FINDING(scan(TEXT(PAIR("\x09", N4("\x09") N8("\0")))), 1, "FMT002", 37, "an array of type 9");
+    FINDING(scan(TEXT(PAIR("\x09", N4("\x04") N8("\x02") "1234567"))), 1, "FMT002", 37,
          "an array of 2 elements; the file has 7 bytes left");
-    SAYS(scan(TEXT(PAIR("\x09", N4("\x0a") MAX8))), 1, "FMT002", 37, "an array of 9223372036854775807");
-    SAYS(scan(TEXT(PAIR("\x09", N4("\x08") N8("\x01") N8("\x09")))), 1, "FMT002", 57, "inside a value");
-    SAYS(scan(TEXT(PAIR("\x08", N8("\x01") "x") "more bytes than are filled up with")), 1, "FMT002", 46,
+    FINDING(scan(TEXT(PAIR("\x09", N4("\x0a") MAX8))), 1, "FMT002", 37, "an array of 9223372036854775807");
+    FINDING(scan(TEXT(PAIR("\x09", N4("\x08") N8("\x01") N8("\x09")))), 1, "FMT002", 57, "inside a value");
+    FINDING(scan(TEXT(PAIR("\x08", N8("\x01") "x") "more bytes than are filled up with")), 1, "FMT002", 46,
          "34 bytes follow the last tensor");
 }
 
@@ -82,20 +82,20 @@ static void lies_are_told_where_they_are(void)
 
 static void alignments_are_powers_of_two(void)
 {
-    SAYS(scan(TEXT(ALIGNED("\x0a", N8("\x20")))), 1, "FMT002", 53, "general.alignment has type 10");
-    SAYS(scan(TEXT(ALIGNED("\x04", "12"))), 1, "FMT002", 53, "the file ends inside general.alignment");
-    SAYS(scan(TEXT(ALIGNED("\x04", N4("\0")))), 1, "FMT002", 53, "an alignment of 0 is no power of two");
-    SAYS(scan(TEXT(ALIGNED("\x04", N4("\x30")))), 1, "FMT002", 53, "an alignment of 48 is no power");
+    FINDING(scan(TEXT(ALIGNED("\x0a", N8("\x20")))), 1, "FMT002", 53, "general.alignment has type 10");
+    FINDING(scan(TEXT(ALIGNED("\x04", "12"))), 1, "FMT002", 53, "the file ends inside general.alignment");
+    FINDING(scan(TEXT(ALIGNED("\x04", N4("\0")))), 1, "FMT002", 53, "an alignment of 0 is no power of two");
+    FINDING(scan(TEXT(ALIGNED("\x04", N4("\x30")))), 1, "FMT002", 53, "an alignment of 48 is no power");
 }
 
 static void names_that_act_and_templates_are_told(void)
 {
     struct scanned s = scan(TEXT(HEAD("\0", "\x01") KEY("\x03", "a\x1b"
                                                                 "b") N4("\0") "1"));
-    SAYS(s, 1, "TXT001", 24, "a key holds the character 0x1b");
-    SAYS(scan(TEXT(HEAD("\0", "\x01") KEY("\x01", "\x7f") N4("\0") "1")), 1, "TXT001", 24, "0x7f");
+    FINDING(s, 1, "TXT001", 24, "a key holds the character 0x1b");
+    FINDING(scan(TEXT(HEAD("\0", "\x01") KEY("\x01", "\x7f") N4("\0") "1")), 1, "TXT001", 24, "0x7f");
     s = scan(TEXT(HEAD("\0", "\x01") KEY("\x17", "tokenizer.chat_template") N4("\x08") N8("\x02") "{}"));
-    SAYS(s, 1, "TPL001", 59, "a chat template of 2 bytes");
+    FINDING(s, 1, "TPL001", 59, "a chat template of 2 bytes");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
 }
 
@@ -106,31 +106,32 @@ static void names_that_act_and_templates_are_told(void)
 
 static void tensors_that_lie_are_told(void)
 {
-    SAYS(scan(TEXT(
+    FINDING(scan(TEXT(
              TENSORS("\x01", N8("\x40") "0123456789012345678901234567890123456789012345678901234567890123"))),
          1, "FMT002", 24, "a tensor's name of 64 bytes; at most 63 are allowed");
-    SAYS(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x05") "12345678901"))), 1, "FMT002", 33,
+    FINDING(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x05") "12345678901"))), 1, "FMT002", 33,
          "a tensor of 5 dimensions; at most 4 are allowed");
-    SAYS(scan(TEXT(TENSORS("\x01", N8("\x0d") "1234567890123"
+    FINDING(scan(TEXT(TENSORS("\x01", N8("\x0d") "1234567890123"
                                               "12"))),
          1, "FMT002", 45, "a tensor's shape");
-    SAYS(scan(TEXT(TENSORS("\x01", NAME("\x04", "name", "\x01") "1234567"))), 1, "FMT002", 40,
-         "the file ends inside a tensor's shape");
-    SAYS(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x02") MAX8 N8("\x03")))), 1, "FMT002", 33,
-         "a tensor of more than 2^63 elements");
-    SAYS(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x02") MAX8 N8("\x02")))), 1, "FMT002", 33,
-         "a tensor of more than 2^63 elements");
-    SAYS(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x01") N8("\x01") "12"))), 1, "FMT002", 45, "a tensor");
-    SAYS(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x01"), "\x05", N8("\0"))))), 1, "FMT002", 24,
-         "a tensor of type 5, which there is not");
-    SAYS(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x01"), "\xff", N8("\0"))))), 1, "FMT002", 24, "type 255");
-    SAYS(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x21"), "\x02", N8("\0"))))), 1, "FMT002", 24,
-         "rows of 33 elements in blocks of 32");
-    SAYS(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x01"), "\0", N8("\x20"))))), 1, "FMT002", 24,
+    FINDING(scan(TEXT(TENSORS("\x01", NAME("\x04", "name", "\x01") "1234567"))), 1, "FMT002", 40,
+            "the file ends inside a tensor's shape");
+    FINDING(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x02") MAX8 N8("\x03")))), 1, "FMT002", 33,
+            "a tensor of more than 2^63 elements");
+    FINDING(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x02") MAX8 N8("\x02")))), 1, "FMT002", 33,
+            "a tensor of more than 2^63 elements");
+    FINDING(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x01") N8("\x01") "12"))), 1, "FMT002", 45,
+            "a tensor");
+    FINDING(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x01"), "\x05", N8("\0"))))), 1, "FMT002", 24,
+            "a tensor of type 5, which there is not");
+    FINDING(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x01"), "\xff", N8("\0"))))), 1, "FMT002", 24, "type 255");
+    FINDING(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x21"), "\x02", N8("\0"))))), 1, "FMT002", 24,
+            "rows of 33 elements in blocks of 32");
+    FINDING(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x01"), "\0", N8("\x20"))))), 1, "FMT002", 24,
          "a tensor at 32 of the data; those before it end at 0");
-    SAYS(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x01"), "\0", N8("\0"))))), 1, "FMT002", 57,
+    FINDING(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x01"), "\0", N8("\0"))))), 1, "FMT002", 57,
          "the tensors need 32 bytes, the file ends before");
-    SAYS(scan(TEXT(
+    FINDING(scan(TEXT(
              TENSORS("\x02", ROW("t", N8("\x01"), "\0", N8("\0")) ROW("t", N8("\x01"), "\0", N8("\x20"))))),
          1, "FMT002", 57, "two tensors of one name");
 }
@@ -138,14 +139,14 @@ static void tensors_that_lie_are_told(void)
 /* Sizes whose products and sums leave 64 bits; type 24 has elements of one byte, 27 of eight. */
 static void sizes_that_overflow_are_told(void)
 {
-    SAYS(scan(TEXT(TENSORS("\x01", ROW("t", MAX8, "\x1b", N8("\0"))))), 1, "FMT002", 24,
+    FINDING(scan(TEXT(TENSORS("\x01", ROW("t", MAX8, "\x1b", N8("\0"))))), 1, "FMT002", 24,
          "has more bytes than can be counted");
 #define HALF "\0\0\0\0\0\0\0\x80" /* MAX8, filled up */
-    SAYS(scan(TEXT(TENSORS("\x02", ROW("t", MAX8, "\x18", N8("\0")) ROW("u", MAX8, "\x18", HALF)))), 1,
+    FINDING(scan(TEXT(TENSORS("\x02", ROW("t", MAX8, "\x18", N8("\0")) ROW("u", MAX8, "\x18", HALF)))), 1,
          "FMT002", 57, "has more bytes than can be counted");
-    SAYS(scan(TEXT(TENSORS("\x02", ROW("t", MAX8, "\x18", N8("\0")) ROW("u", MAX8, "\x19", HALF)))), 1,
+    FINDING(scan(TEXT(TENSORS("\x02", ROW("t", MAX8, "\x18", N8("\0")) ROW("u", MAX8, "\x19", HALF)))), 1,
          "FMT002", 57, "has more bytes than can be counted");
-    SAYS(scan(TEXT(TENSORS("\x02", ROW("t", MAX8, "\x18", N8("\0"))
+    FINDING(scan(TEXT(TENSORS("\x02", ROW("t", MAX8, "\x18", N8("\0"))
                                        ROW("u", "\xe0\xff\xff\xff\xff\xff\xff\x7f", "\x18", HALF)))),
          1, "FMT002", 90, "the tensors need 18446744073709551584 bytes, the file ends before");
 }

@@ -32,7 +32,7 @@
         bytes, sizeof(bytes) - 1                                                                             \
     }
 
-static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
+static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 static void numbers_are_passed_over(void)
 {
@@ -120,7 +120,7 @@ static void sizes_that_are_not_stated_plainly_end_it(void)
         for (size_t k = 0; there && k < s.findings && strcmp(s.all[k].id, "PKL013") != 0; k++)
             there = k + 1 < s.findings;
         if (!there)
-            scan_says(&s, 0, "PKL013", 0, "", (int)i);
+            scan_has_finding(&s, 0, "PKL013", 0, "", (int)i);
         CU_ASSERT(there);
     }
 }
@@ -138,7 +138,7 @@ static void what_cannot_be_seen_whole_is_unclear(void)
         for (int i = 0; i < 300; i++)
             buf_put(&b, dict ? ORDER "" : "K\x01", dict ? sizeof(ORDER) - 1 : 2);
         buf_put(&b, dict ? "ub." : "tub.", dict ? 3 : 4);
-        struct scanned s = scan_these(b.data, b.len, 0);
+        struct scanned s = scan_buffer(b.data, b.len, 0);
         CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_INCOMPLETE], 1);
     }
     buf_free(&b);
@@ -156,14 +156,14 @@ static void arrays_that_run_are_told(void)
                                                       "true \x85R0N0N"
                                                       "."));
     enum { ARRAY = sizeof(DUMP(NDARRAY TWO F4)) - 1 };
-    SAYS(s, 3, "FMT004", ARRAY, "what joblib.load takes for an array, pickle.load takes for opcodes");
-    SAYS(s, 3, "PKL002", ARRAY + 19, "");
-    SAYS(s, 3, "PKL002", 19, ""); /* and whoever takes it for one of objects begins there */
+    FINDING(s, 3, "FMT004", ARRAY, "what joblib.load takes for an array, pickle.load takes for opcodes");
+    FINDING(s, 3, "PKL002", ARRAY + 19, "");
+    FINDING(s, 3, "PKL002", 19, ""); /* and whoever takes it for one of objects begins there */
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT_EQUAL(s.result.in_tensors, 24);
     s = scan(TEXT(DUMP(NDARRAY TWO F4) "cnumpy\nmeans\n0N0N0N0N0N0"
                                        ".")); /* an import alone */
-    SAYS(s, 2, "FMT004", ARRAY, "");
+    FINDING(s, 2, "FMT004", ARRAY, "");
     s = scan(TEXT(DUMP(NDARRAY TWO F4) "cnum py\nme\n0N0N0N0N0N0N0"
                                        ".")); /* one that may well be chance */
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
@@ -191,9 +191,9 @@ static void objects_are_a_pickle_of_their_own(void)
     CU_ASSERT_STRING_EQUAL(s.result.format, "joblib");
     s = scan(TEXT(DUMP(NDARRAY TWO OBJECTS) "\x80\x03"
                                             "cos\nsystem\nU\x02id\x85R.."));
-    SAYS(s, 2, "PKL002", INNER + 18, "");
+    FINDING(s, 2, "PKL002", INNER + 18, "");
     s = scan(TEXT(DUMP(NDARRAY TWO OBJECTS) "\x80\x03](K\1"));
-    SAYS(s, 1, "PKL006", INNER + 6, "the pickle ends without STOP");
+    FINDING(s, 1, "PKL006", INNER + 6, "the pickle ends without STOP");
     s = scan(TEXT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "V8"), "K\x03U\x01|NU\x01"
                                                              "a\x85}U\x01"
                                                              "acnumpy\ndtype\nU\x02O8\x85RK\0\x86s"
@@ -255,12 +255,12 @@ static void dtypes_that_contradict_themselves_are_told(void)
         struct scanned s = scan(odd[i]);
         CU_ASSERT(s.findings > 0 && strcmp(s.first.id, "PKL014") == 0);
         if (s.findings == 0 || strcmp(s.first.id, "PKL014") != 0)
-            scan_says(&s, 0, "", 0, "", (int)i);
+            scan_has_finding(&s, 0, "", 0, "", (int)i);
     }
     for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
         struct scanned s = scan(sound[i]);
         if (s.findings)
-            scan_says(&s, 0, "", 0, "", (int)(100 + i));
+            scan_has_finding(&s, 0, "", 0, "", (int)(100 + i));
         CU_ASSERT_EQUAL(s.findings, 0);
     }
 }
@@ -272,18 +272,19 @@ static void arrays_may_follow_each_other(void)
     struct scanned s = scan(TEXT("\x80\x03](" AGAIN AGAIN "e."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 48);
     s = scan(TEXT("\x80\x03" AGAIN "}b.")); /* the same one built twice */
-    SAYS(s, 2, "PKL013", sizeof("\x80\x03" AGAIN), "not stated plainly");
-    SAYS(s, 2, "PKL003", sizeof("\x80\x03" AGAIN), "once more after BUILD");
+    FINDING(s, 2, "PKL013", sizeof("\x80\x03" AGAIN), "not stated plainly");
+    FINDING(s, 2, "PKL003", sizeof("\x80\x03" AGAIN), "once more after BUILD");
 }
 
 static void arrays_that_are_not_all_there_are_told(void)
 {
     enum { PAD = sizeof(DUMP(NDARRAY TWO F4 PADDED "K\x10")) - 2 };
-    SAYS(scan(TEXT(DUMP(NDARRAY TWO F4) "0123.")), 1, "PKL006", sizeof(DUMP(NDARRAY TWO F4)) - 2,
-         "BUILD needs 24 more bytes, 5 are left");
-    SAYS(scan(TEXT(DUMP(NDARRAY TWO F4 PADDED "K\x10"))), 1, "PKL006", PAD, "needs 1 more bytes, 0 are left");
-    SAYS(scan(TEXT(DUMP(NDARRAY TWO F4 PADDED "K\x10") "\xc8" DATA ".")), 1, "PKL006", PAD,
-         "needs 200 more bytes, 25 are left");
+    FINDING(scan(TEXT(DUMP(NDARRAY TWO F4) "0123.")), 1, "PKL006", sizeof(DUMP(NDARRAY TWO F4)) - 2,
+            "BUILD needs 24 more bytes, 5 are left");
+    FINDING(scan(TEXT(DUMP(NDARRAY TWO F4 PADDED "K\x10"))), 1, "PKL006", PAD,
+            "needs 1 more bytes, 0 are left");
+    FINDING(scan(TEXT(DUMP(NDARRAY TWO F4 PADDED "K\x10") "\xc8" DATA ".")), 1, "PKL006", PAD,
+            "needs 200 more bytes, 25 are left");
 }
 
 /* A frame ends before the array, and the next begins behind it: joblib reads its bytes between frames. */
@@ -294,9 +295,9 @@ static void frames_end_before_arrays(void)
     struct scanned s = scan(TEXT("\x80\x04" FRAME("\x85") AGAIN FRAME("\x01") "."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 24);
     s = scan(TEXT("\x80\x04" FRAME("\x9a") AGAIN FRAME("\x01") "."));
-    SAYS(s, 1, "PKL007", 143, "goes beyond the end of a frame");
+    FINDING(s, 1, "PKL007", 143, "goes beyond the end of a frame");
     s = scan(TEXT("\x80\x04" FRAME("\x20") AGAIN FRAME("\x01") ".")); /* loaders by frames go on elsewhere */
-    SAYS(s, 2, "PKL007", 11, "goes beyond the end of a frame");
+    FINDING(s, 2, "PKL007", 11, "goes beyond the end of a frame");
 }
 
 void suite_scan_joblib(void)

@@ -4,9 +4,9 @@
 
 #define KEY     "\xa1k"
 
-static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
+static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-static bool is(ckpt_str bytes)
+static bool is_msgpack(ckpt_str bytes)
 {
     struct scanned s = scan(bytes);
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
@@ -17,8 +17,8 @@ static bool is(ckpt_str bytes)
 }
 
 /* A map of one value. */
-#define IS(value)  CU_ASSERT(is(TEXT("\x81" KEY value)))
-#define NOT(value) CU_ASSERT(!is(TEXT("\x81" KEY value)))
+#define IS(value)  CU_ASSERT(is_msgpack(TEXT("\x81" KEY value)))
+#define NOT(value) CU_ASSERT(!is_msgpack(TEXT("\x81" KEY value)))
 
 static void every_kind_of_value_is_passed_over(void)
 {
@@ -83,8 +83,8 @@ static void every_kind_of_value_is_passed_over(void)
     IS("\xdd\0\0\0\x02\x01\x02");
     IS("\xde\0\x01" KEY "\x01");
     IS("\xdf\0\0\0\x01" KEY "\x01");
-    CU_ASSERT(is(TEXT("\xde\0\x01" KEY "\x01")));
-    CU_ASSERT(is(TEXT("\xdf\0\0\0\x01\xd9\x01k\x01")));
+    CU_ASSERT(is_msgpack(TEXT("\xde\0\x01" KEY "\x01")));
+    CU_ASSERT(is_msgpack(TEXT("\xdf\0\0\0\x01\xd9\x01k\x01")));
 }
 
 static void what_is_cut_or_goes_on_is_none(void)
@@ -118,11 +118,11 @@ static void what_is_cut_or_goes_on_is_none(void)
     NOT("\xdf\xff\xff\xff\xff");
     NOT("\x93\x93\x01\x02\x03\x93"); /* fewer bytes than values are to come, in sum alone */
     NOT("\x01\x01");
-    CU_ASSERT(!is(TEXT("\x80\xff\xff")));
-    CU_ASSERT(!is(TEXT("\x81\xc1\xff")));
-    CU_ASSERT(!is(TEXT("\x81\xdc\0\0\xff")));
-    CU_ASSERT(!is(TEXT("\xdc\0\x01\x01")));
-    CU_ASSERT(!is(TEXT("\x81\xff")));
+    CU_ASSERT(!is_msgpack(TEXT("\x80\xff\xff")));
+    CU_ASSERT(!is_msgpack(TEXT("\x81\xc1\xff")));
+    CU_ASSERT(!is_msgpack(TEXT("\x81\xdc\0\0\xff")));
+    CU_ASSERT(!is_msgpack(TEXT("\xdc\0\x01\x01")));
+    CU_ASSERT(!is_msgpack(TEXT("\x81\xff")));
 }
 
 static void extensions_of_others_are_told_once(void)
@@ -130,9 +130,9 @@ static void extensions_of_others_are_told_once(void)
     struct scanned s = scan(TEXT("\x82" KEY "\xd4\x05"
                                  "x" KEY "\xd4\0"
                                  "x"));
-    SAYS(s, 1, "FMT003", 4, "an extension of type 5, which only its program can read");
+    FINDING(s, 1, "FMT003", 4, "an extension of type 5, which only its program can read");
     CU_ASSERT_EQUAL(s.result.accounted, 0);
-    SAYS(scan(TEXT("\x81" KEY "\xd4\x80"
+    FINDING(scan(TEXT("\x81" KEY "\xd4\x80"
                    "x")),
          1, "FMT003", 4, "an extension of type -128");
 }
@@ -140,7 +140,7 @@ static void extensions_of_others_are_told_once(void)
 static void values_are_looked_into(void)
 {
     struct scanned s = scan(TEXT("\x81" KEY "\xc4\x14" CALL));
-    SAYS(s, 1, "PKL002", 18, "");
+    FINDING(s, 1, "PKL002", 18, "");
     CU_ASSERT_STRING_EQUAL(s.first.where, "value@0x5");
     CU_ASSERT_STRING_EQUAL(s.result.format, "msgpack");
     s = scan(TEXT("\x81" KEY "\xc7\x14\x09" CALL));
@@ -150,10 +150,10 @@ static void values_are_looked_into(void)
     ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
     buf_init(&b, 1 << 20);
     tar_put(&b, "a", "", '0', "00000000031", TEXT("\x81" KEY "\xc4\x14" CALL));
-    s = scan_so(str_of((const char *)b.data, b.len), NULL, &flat, 0);
+    s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &flat, 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
     s = scan(str_of((const char *)b.data, b.len));
-    SAYS(s, 1, "PKL002", 18, "");
+    FINDING(s, 1, "PKL002", 18, "");
     CU_ASSERT_STRING_EQUAL(s.first.where, "a!value@0x5");
     buf_free(&b);
 }

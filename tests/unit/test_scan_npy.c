@@ -19,7 +19,7 @@ static struct scanned scan(unsigned version, const char *header, ckpt_str data, 
         buf_byte(&b, (unsigned char)(n >> 8 * i));
     buf_text(&b, header);
     buf_str(&b, data);
-    struct scanned s = scan_these(b.data, b.len, stop_at);
+    struct scanned s = scan_buffer(b.data, b.len, stop_at);
     CU_ASSERT(s.status == CKPT_ECANCELLED || (s.result.format && strcmp(s.result.format, "npy") == 0));
     buf_free(&b);
     return s;
@@ -136,7 +136,7 @@ static void no_part_of_a_header_is_believed(void)
                                 0);
         CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     }
-    struct scanned s = scan_these("\x93NUMPY\x01\0\x0c\0{'descr': '\0\x80\x02]q\0.", 28, 0);
+    struct scanned s = scan_buffer("\x93NUMPY\x01\0\x0c\0{'descr': '\0\x80\x02]q\0.", 28, 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.pickles == 1);
 }
 
@@ -146,7 +146,7 @@ static void the_format_is_that_of_the_file(void)
     buf b;
     buf_init(&b, 1 << 20);
     tar_put(&b, "a.npy", "", '0', "00000000016", BYTES("\x93NUMPY\x01\0\x04\0none"));
-    struct scanned s = scan_these(b.data, b.len, 0);
+    struct scanned s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
     CU_ASSERT_STRING_EQUAL(s.result.format, "tar");
     buf_free(&b);
@@ -154,17 +154,17 @@ static void the_format_is_that_of_the_file(void)
 
 static void a_header_longer_than_the_file_is_told(void)
 {
-    struct scanned s = scan_these("\x93NUMPY\x01\x00\xff\x7f{}", 12, 0);
+    struct scanned s = scan_buffer("\x93NUMPY\x01\x00\xff\x7f{}", 12, 0);
     CU_ASSERT_STRING_EQUAL(s.first.id, "FMT002");
     CU_ASSERT_EQUAL(s.first.offset, 8);
     CU_ASSERT_STRING_EQUAL(s.first.text, "a header of 32767 bytes, the file has 2; numpy reads 10000");
-    s = scan_these("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, 1);
+    s = scan_buffer("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, 1);
     CU_ASSERT_EQUAL(s.status, CKPT_ECANCELLED);
     CU_ASSERT_STRING_EQUAL(s.first.text, "a header of 4294967295 bytes, the file has 0; numpy reads 10000");
     unsigned char *large = calloc(1, 70000);
     CU_ASSERT_PTR_NOT_NULL_FATAL(large);
     memcpy(large, "\x93NUMPY\x03\x00\x01\x00\x01\x00", 12);
-    s = scan_these(large, 70000, 0);
+    s = scan_buffer(large, 70000, 0);
     CU_ASSERT_STRING_EQUAL(s.first.text, "a header of 65537 bytes, the file has 69988; numpy reads 10000");
     free(large);
 }

@@ -5,7 +5,7 @@
 #include "scanned.h"
 #include "tarball.h"
 
-static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
+static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 static const char *format_of(ckpt_str bytes)
 {
@@ -48,10 +48,10 @@ static void text_that_runs_is_a_pickle(void)
 static void bytes_behind_are_told(void)
 {
     struct scanned s = scan(TEXT("\x80\x02N.\x80\x02N.x"));
-    SAYS(s, 1, "PKL010", 8, "1 byte after STOP");
+    FINDING(s, 1, "PKL010", 8, "1 byte after STOP");
     CU_ASSERT(s.result.pickles == 2 && s.result.accounted == 8);
-    SAYS(scan(TEXT("\x80\x02N.xy")), 1, "PKL010", 4, "2 bytes after STOP");
-    SAYS(scan(TEXT("\x80\x02N")), 1, "PKL006", 3, "the pickle ends without STOP");
+    FINDING(scan(TEXT("\x80\x02N.xy")), 1, "PKL010", 4, "2 bytes after STOP");
+    FINDING(scan(TEXT("\x80\x02N")), 1, "PKL006", 3, "the pickle ends without STOP");
 }
 
 /* However many do nothing, the next one is followed; of more than are, what comes last counts as one. */
@@ -63,14 +63,14 @@ static void the_last_of_many_is_followed(void)
         for (size_t i = 0; i < n; i++)
             buf_text(&b, "N.");
         buf_text(&b, "cos\nsystem\n(S'id'\ntR.");
-        SAYS(scan_these(b.data, b.len, 0), 1, "PKL002", 2 * n + 19, "");
+        FINDING(scan_buffer(b.data, b.len, 0), 1, "PKL002", 2 * n + 19, "");
         buf_free(&b);
     }
     char *row = malloc(140000);
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     for (size_t i = 0; i < 140000; i++)
         row[i] = "N."[i % 2];
-    SAYS(scan_these(row, 140000, 0), 1, "PKL010", 131072, "8928 bytes after STOP");
+    FINDING(scan_buffer(row, 140000, 0), 1, "PKL010", 131072, "8928 bytes after STOP");
     free(row);
 }
 
@@ -78,11 +78,11 @@ static void the_last_of_many_is_followed(void)
 static void a_line_cut_by_the_end_is_a_line(void)
 {
     struct scanned s = scan(TEXT("(S'id'\niposix\nsystemX"));
-    SAYS(s, 2, "PKL002", 7, "");
-    SAYS(s, 2, "PKL006", 21, "the pickle ends without STOP");
-    SAYS(scan_so(TEXT("(S'id'\niposix\nsystemX"), ".txt", NULL, 0), 3, "PKL002", 7, "");
-    SAYS(scan_so(TEXT("(S'id'\niposix\nsystemX"), ".pkl", NULL, 0), 2, "PKL002", 7, "");
-    SAYS(scan(TEXT("cos\n")), 2, "PKL002", 0, ""); /* pickle.py imports it, and then finds no name in it */
+    FINDING(s, 2, "PKL002", 7, "");
+    FINDING(s, 2, "PKL006", 21, "the pickle ends without STOP");
+    FINDING(scan_buffer_as(TEXT("(S'id'\niposix\nsystemX"), ".txt", NULL, 0), 3, "PKL002", 7, "");
+    FINDING(scan_buffer_as(TEXT("(S'id'\niposix\nsystemX"), ".pkl", NULL, 0), 2, "PKL002", 7, "");
+    FINDING(scan(TEXT("cos\n")), 2, "PKL002", 0, ""); /* pickle.py imports it, and then finds no name in it */
     CU_ASSERT_EQUAL(scan(TEXT("cos")).findings, 0);
     s = scan(TEXT("\x80\x04\x95\x16\0\0\0\0\0\0\0(S'id'\niposix\nsystemX"));
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
@@ -91,11 +91,11 @@ static void a_line_cut_by_the_end_is_a_line(void)
 /* Text that is called as pickles are: where following it fails, nothing is said of what a loader does. */
 static void text_that_fails_as_a_pickle_is_not_clean(void)
 {
-    SAYS(scan_so(TEXT("I1\np-1\n0cos\nsystem\n(S'id'\ntR."), ".pkl", NULL, 0), 2, "PKL013", 3,
-         "text, called as a pickle is and beginning as one");
-    CU_ASSERT_EQUAL(scan_so(TEXT("I1\np-1\n0cos\nsystem\n"), ".txt", NULL, 0).findings, 0);
-    SAYS(scan_so(TEXT("version https://git-lfs.github.com/spec/v1\n"), ".pt", NULL, 0), 1, "FMT006",
-         CKPT_NO_OFFSET, "");
+    FINDING(scan_buffer_as(TEXT("I1\np-1\n0cos\nsystem\n(S'id'\ntR."), ".pkl", NULL, 0), 2, "PKL013", 3,
+            "text that has a pickle's file name and begins like a pickle");
+    CU_ASSERT_EQUAL(scan_buffer_as(TEXT("I1\np-1\n0cos\nsystem\n"), ".txt", NULL, 0).findings, 0);
+    FINDING(scan_buffer_as(TEXT("version https://git-lfs.github.com/spec/v1\n"), ".pt", NULL, 0), 1, "FMT006",
+            CKPT_NO_OFFSET, "");
 }
 
 /* A pickle without a protocol that only a loader by frames gets through. */
@@ -166,7 +166,7 @@ static void objects_are_filled_as_picklers_do(void)
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         struct scanned s = scan(odd[i]);
         if (s.findings != 1 || strcmp(s.first.id, "PKL003") != 0)
-            scan_says(&s, 0, "", 0, "", (int)i);
+            scan_has_finding(&s, 0, "", 0, "", (int)i);
         CU_ASSERT(s.findings == 1 && strcmp(s.first.id, "PKL003") == 0);
     }
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
@@ -175,8 +175,8 @@ static void objects_are_filled_as_picklers_do(void)
 
 static void persistent_ids_that_are_texts_are_told(void)
 {
-    SAYS(scan(TEXT("\x80\2X\1\0\0\0aQ.")), 1, "PKL012", 8, "");
-    SAYS(scan(TEXT("Pa\n.")), 1, "PKL012", 0, "");
+    FINDING(scan(TEXT("\x80\2X\1\0\0\0aQ.")), 1, "PKL012", 8, "");
+    FINDING(scan(TEXT("Pa\n.")), 1, "PKL012", 0, "");
     CU_ASSERT_EQUAL(scan(TEXT("\x80\2X\2\0\0\00012Q.")).findings, 0); /* torch 0.1 */
     CU_ASSERT_EQUAL(scan(TEXT("P12\n.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("P('storage', <class 'torch.FloatStorage'>, '0', 'cpu', 60)\n.")).findings, 0);
@@ -198,7 +198,7 @@ static void rows_without_end_are_told(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     for (size_t i = 0; i < n; i++)
         row[i] = "\x80\x02N."[i % 4];
-    SAYS(scan(str_of(row, n)), 1, "PKL010", n - 4, "4 bytes after STOP");
+    FINDING(scan(str_of(row, n)), 1, "PKL010", n - 4, "4 bytes after STOP");
     free(row);
 }
 
@@ -209,14 +209,16 @@ static void rows_without_end_are_told(void)
 static void values_are_looked_into(void)
 {
     struct scanned s = scan(TEXT(VALUE("\x14", CALL)));
-    SAYS(s, 1, "PKL002", 18, "");
+    FINDING(s, 1, "PKL002", 18, "");
     CU_ASSERT_STRING_EQUAL(s.first.where, "value@0x4");
-    SAYS(scan(TEXT(VALUE("\x18", "gASVnnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4, "in base64 or hexadecimal");
-    SAYS(scan(TEXT(VALUE("\x18", "8004nnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4, "in base64 or hexadecimal");
+    FINDING(scan(TEXT(VALUE("\x18", "gASVnnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4,
+            "in base64 or hexadecimal");
+    FINDING(scan(TEXT(VALUE("\x18", "8004nnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4,
+            "in base64 or hexadecimal");
     CU_ASSERT_EQUAL(scan(TEXT(VALUE("\x0f", "8004nnnnnnnnnnn"))).findings, 0); /* too short to be one */
     ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
-    SAYS(scan_so(TEXT(VALUE("\x19", VALUE("\x14", CALL))), NULL, &flat, 0), 1, "ARC002", 4,
-         "is nested too deep to be opened");
+    FINDING(scan_buffer_as(TEXT(VALUE("\x19", VALUE("\x14", CALL))), NULL, &flat, 0), 1, "ARC002", 4,
+            "is nested too deep to be opened");
 }
 
 /* Bytes as protocols before 3 keep them: as text, each a letter up to U+00FF. */
@@ -224,7 +226,7 @@ static void bytes_kept_as_text_are_looked_into(void)
 {
     struct scanned s = scan(TEXT("\x80\x02X\x16\0\0\0\xc2\x80\x02"
                                  "cos\nsystem\nU\x02id\xc2\x85R.."));
-    SAYS(s, 1, "PKL002", 18, "");
+    FINDING(s, 1, "PKL002", 18, "");
     CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnnn\xc3.")).findings,
                     0); /* no letter */
     CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnn\xe2\x82.")).findings, 0);
@@ -238,8 +240,8 @@ static void bytes_kept_as_text_are_looked_into(void)
            "cos\nsystem\nU\x02id\xc2\x85R.",
            29);
     large[7 + n] = '.';
-    s = scan_these(large, n + 8, 0);
-    SAYS(s, 2, "PKL010", 20, "299978 bytes after STOP");
+    s = scan_buffer(large, n + 8, 0);
+    FINDING(s, 2, "PKL010", 20, "299978 bytes after STOP");
     free(large);
 }
 
@@ -250,9 +252,9 @@ static void legacy_files_may_end_early(void)
 {
     struct scanned s = scan(TEXT(MAGIC "\x80\x02M\xe9\x03.\x80\x02}."));
     CU_ASSERT(s.status == CKPT_OK && s.result.pickles == 3 && strcmp(s.result.format, "torch-legacy") == 0);
-    SAYS(s, 1, "FMT002", 25, "");
+    FINDING(s, 1, "FMT002", 25, "");
     s = scan(TEXT(MAGIC "\x80\x02M\xe9\x03.\x80\x02}]]"));
-    SAYS(s, 1, "PKL006", 26, "the pickle ends without STOP");
+    FINDING(s, 1, "PKL006", 26, "the pickle ends without STOP");
     buf b;
     buf_init(&b, 1 << 20);
     tar_put(&b, "a", "", '0', "00000000031", TEXT(MAGIC "\x80\x02M\xe9\x03.\x80\x02}."));
@@ -263,14 +265,16 @@ static void legacy_files_may_end_early(void)
 /* The name of the file and its content: a suffix that promises data alone hides what runs. */
 static void names_promise_what_they_hold(void)
 {
-    struct scanned s = scan_so(TEXT(CALL), ".SafeTensors", NULL, 0);
-    SAYS(s, 2, "FMT005", CKPT_NO_OFFSET, "the name ends in .safetensors, the content is pickle");
-    SAYS(scan_so(TEXT(CALL), ".7z", NULL, 0), 2, "FMT006", CKPT_NO_OFFSET, "in .7z, the content is pickle");
-    CU_ASSERT_EQUAL(scan_so(TEXT(CALL), ".pkl", NULL, 0).findings, 1);
-    CU_ASSERT_EQUAL(scan_so(TEXT("text"), ".txt", NULL, 0).findings, 0);
-    CU_ASSERT_EQUAL(scan_so(TEXT("text"), ".text", NULL, 0).findings, 0);
-    SAYS(scan_so(TEXT("text"), ".gguf", NULL, 0), 1, "FMT006", CKPT_NO_OFFSET, "the content is text");
-    CU_ASSERT_EQUAL(scan_so(TEXT("text"), ".gguf", NULL, 1).status, CKPT_ECANCELLED);
+    struct scanned s = scan_buffer_as(TEXT(CALL), ".SafeTensors", NULL, 0);
+    FINDING(s, 2, "FMT005", CKPT_NO_OFFSET, "the name ends in .safetensors, the content is pickle");
+    FINDING(scan_buffer_as(TEXT(CALL), ".7z", NULL, 0), 2, "FMT006", CKPT_NO_OFFSET,
+            "in .7z, the content is pickle");
+    CU_ASSERT_EQUAL(scan_buffer_as(TEXT(CALL), ".pkl", NULL, 0).findings, 1);
+    CU_ASSERT_EQUAL(scan_buffer_as(TEXT("text"), ".txt", NULL, 0).findings, 0);
+    CU_ASSERT_EQUAL(scan_buffer_as(TEXT("text"), ".text", NULL, 0).findings, 0);
+    FINDING(scan_buffer_as(TEXT("text"), ".gguf", NULL, 0), 1, "FMT006", CKPT_NO_OFFSET,
+            "the content is text");
+    CU_ASSERT_EQUAL(scan_buffer_as(TEXT("text"), ".gguf", NULL, 1).status, CKPT_ECANCELLED);
 }
 
 /* A header of safetensors that is none may run as a pickle: BINBYTES of 5 bytes, of which three are zeros. */
@@ -282,7 +286,7 @@ static void what_safetensors_is_not_is_followed(void)
     for (int i = 0; i < 2000; i++)
         buf_byte(&b, ' ');
     struct scanned s = scan(str_of((const char *)b.data, b.len));
-    SAYS(s, 5, "PKL002", 26, "");
+    FINDING(s, 5, "PKL002", 26, "");
     b.data[10] = 'x';
     s = scan(str_of((const char *)b.data, b.len));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && strcmp(s.first.id, "FMT002") == 0);
@@ -305,7 +309,7 @@ static void long_places_are_cut(void)
     char size[13];
     snprintf(size, sizeof size, "%011zo", inner.len);
     tar_put(&outer, "y", "", '0', size, str_of((const char *)inner.data, inner.len));
-    struct scanned s = scan_so(str_of((const char *)outer.data, outer.len), NULL, &sums, 0);
+    struct scanned s = scan_buffer_as(str_of((const char *)outer.data, outer.len), NULL, &sums, 0);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.members == 2);
     CU_ASSERT_EQUAL(ckpt_scan("/no such file", NULL, NULL, NULL, &s.result, NULL), CKPT_ENOTFOUND);
     buf_free(&inner);

@@ -11,7 +11,7 @@
 #define CALL_SIZE (sizeof CALL - 1)
 #define TAIL      65557u /* an end record and its longest comment */
 
-static struct scanned scan(const buf *b) { return scan_these(b->data, b->len, 0); }
+static struct scanned scan(const buf *b) { return scan_buffer(b->data, b->len, 0); }
 
 static bool is_format(const struct scanned *s, const char *name)
 {
@@ -63,8 +63,8 @@ static void a_header_length_begins_a_pickle(void)
     tensors(&b, buf_view(&header), N, str_of((const char *)data, sizeof data));
     struct scanned s = scan(&b);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
-    SAYS(s, 4, "PKL002", 8 + N + into + 16, "");
-    SAYS(s, 4, "FMT004", 0, "polyglot: also a valid pickle");
+    FINDING(s, 4, "PKL002", 8 + N + into + 16, "");
+    FINDING(s, 4, "FMT004", 0, "polyglot: also a valid pickle");
     CU_ASSERT(is_format(&s, "safetensors"));
     b.data[8 + N + into] = 'b'; /* no import: chance */
     s = scan(&b);
@@ -122,7 +122,7 @@ static void found_after(buf *b, const char *format, size_t before, size_t commen
     archive_after(b, before, comment);
     struct scanned s = scan(b);
     bool two = false, runs = false;
-    for (size_t i = 0; i < s.findings && i < SCANNED_MOST; i++) {
+    for (size_t i = 0; i < s.findings && i < SCANNED_MAX; i++) {
         two = two || (strcmp(s.all[i].id, "FMT004") == 0 && strstr(s.all[i].text, "also a zip archive"));
         runs = runs || (strcmp(s.all[i].id, "PKL002") == 0 && strstr(s.all[i].where, "evil.pkl"));
     }
@@ -163,17 +163,23 @@ static void an_archive_at_the_end_is_found(void)
     }
 }
 
+/* tensor_of - B: safetensors of one tensor, which is DATA. */
+static void tensor_of(buf *b, ckpt_str data)
+{
+    char header[128];
+    snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"U8\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
+             data.len, data.len);
+    plain_tensors(b, header, data);
+}
+
 /* An archive in the data of a tensor, and one of which the file has a comment with an archive in it. */
 static void an_archive_in_a_tensor_is_found(void)
 {
-    char header[128];
     buf b, zip;
     buf_init(&zip, 1 << 16);
     buf_init(&b, 1 << 16);
     archive_after(&zip, 0, 3);
-    snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"U8\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
-             zip.len, zip.len);
-    plain_tensors(&b, header, buf_view(&zip));
+    tensor_of(&b, buf_view(&zip));
     struct scanned s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&zip);
@@ -183,14 +189,12 @@ static void an_archive_in_a_tensor_is_found(void)
 /* What only looks like an end record leads nowhere, and one too far from the end is read by nobody. */
 static void chance_is_no_archive(void)
 {
-    char header[128], *data = calloc(1, 2 * TAIL);
+    char *data = calloc(1, 2 * TAIL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(data);
     memcpy(data + 2 * TAIL - 100, "PK\5\6\0\0\0\0\1\0\1\0\x40\0\0\0\x10\0\0\0\0\0", 22);
     buf b;
     buf_init(&b, 1 << 20);
-    snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"U8\",\"shape\":[%u],\"data_offsets\":[0,%u]}}",
-             2 * TAIL, 2 * TAIL);
-    plain_tensors(&b, header, str_of(data, 2 * TAIL));
+    tensor_of(&b, str_of(data, 2 * TAIL));
     struct scanned s = scan(&b);
     CU_ASSERT(SOUND(s));
     buf_free(&b);
@@ -200,12 +204,49 @@ static void chance_is_no_archive(void)
     zip_put(&zip, &m, 1, 0);
     memcpy(data, zip.data, zip.len);
     memset(data + 2 * TAIL - 100, 0, 100);
-    plain_tensors(&b, header, str_of(data, 2 * TAIL));
+    tensor_of(&b, str_of(data, 2 * TAIL));
     s = scan(&b);
     CU_ASSERT(SOUND(s));
     buf_free(&zip);
     buf_free(&b);
     free(data);
+}
+
+/* Python searches one byte more than the longest comment, miniz in steps that reach 4 KiB further. */
+static void an_archive_is_found_as_far_as_readers_search(void)
+{
+    static const size_t distances[] = {TAIL - 1, TAIL, TAIL + 1, TAIL + 77, TAIL + 4092};
+    struct member m = {"evil.pkl", CONSTANT(CALL), 0, 0, 0, 0, false};
+    for (size_t i = 0; i < sizeof distances / sizeof *distances; i++) {
+        buf b, data;
+        buf_init(&b, 1 << 20);
+        buf_init(&data, 1 << 20);
+        zip_put(&data, &m, 1, 0);
+        for (size_t n = distances[i] - 22; n; n--)
+            buf_byte(&data, 0);
+        tensor_of(&b, buf_view(&data));
+        struct scanned s = scan(&b);
+        CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
+        CU_ASSERT(is_format(&s, "safetensors"));
+        buf_free(&data);
+        buf_free(&b);
+    }
+}
+
+/* The second of two archives has a comment, and its offsets do not count the first, whose only member has its
+ * sizes after its data: a strict reader finds no directory, and that member has no end. Python opens the
+ * second one. */
+static void an_archive_after_an_endless_member_is_scanned(void)
+{
+    struct member m = {"a.txt", CONSTANT("just text\n"), 0, 8, 0, 0, false};
+    buf b;
+    buf_init(&b, 1 << 16);
+    zip_put(&b, &m, 1, 0);
+    memset(b.data + 18, 0, 8); /* its sizes */
+    archive_after(&b, b.len, 3);
+    struct scanned s = scan(&b);
+    CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
+    buf_free(&b);
 }
 
 /* An archive that is the last member of a tar is scanned as that; what zip readers make of the tar is a note.
@@ -220,7 +261,7 @@ static void a_member_at_the_end_is_a_note(void)
     tar_member(&b, "m.zip", '0', buf_view(&zip));
     tar_end(&b);
     struct scanned s = scan(&b);
-    SAYS(s, 1, "ZIP004", 512 + zip.len - 22, "readers of zip open");
+    FINDING(s, 1, "ZIP004", 512 + zip.len - 22, "readers of zip open");
     CU_ASSERT(s.result.found[CKPT_SCAN_NOTE] == 1 && s.result.accounted == s.result.bytes);
     buf_free(&zip);
     buf_free(&b);
@@ -257,7 +298,7 @@ static void a_zlib_stream_of_letters_is_unpacked(void)
     s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&b);
-    s = scan_so(TEXT("x^2 + y^2 = z^2\n"), NULL, NULL, 0);
+    s = scan_buffer_as(TEXT("x^2 + y^2 = z^2\n"), NULL, NULL, 0);
     CU_ASSERT(SOUND(s));
     CU_ASSERT(is_format(&s, "text"));
 }
@@ -270,6 +311,8 @@ void suite_scan_polyglot(void)
     UNIT(an_archive_at_the_end_is_found);
     UNIT(an_archive_in_a_tensor_is_found);
     UNIT(chance_is_no_archive);
+    UNIT(an_archive_is_found_as_far_as_readers_search);
+    UNIT(an_archive_after_an_endless_member_is_scanned);
     UNIT(a_member_at_the_end_is_a_note);
     UNIT(a_zlib_stream_of_letters_is_unpacked);
 }

@@ -4,7 +4,7 @@
 
 static struct scanned scan(buf *b, size_t stop_at)
 {
-    struct scanned s = scan_these(b->data, b->len, stop_at);
+    struct scanned s = scan_buffer(b->data, b->len, stop_at);
     buf_free(b);
     return s;
 }
@@ -22,7 +22,7 @@ static struct scanned one(char type, ckpt_str payload, size_t stop_at)
 static void members_are_what_they_hold(void)
 {
     struct scanned s = one('0', TEXT(CALL), 0);
-    SAYS(s, 1, "PKL002", 18, "");
+    FINDING(s, 1, "PKL002", 18, "");
     CU_ASSERT_STRING_EQUAL(s.first.where, "name");
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.members == 1);
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
@@ -33,17 +33,17 @@ static void members_are_what_they_hold(void)
     s = one('0', TEXT(""), 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.members == 0);
     s = one('0', TEXT("\x01\x02\x03 nothing known"), 0);
-    SAYS(s, 1, "FMT001", 0, "not a recognized checkpoint format");
+    FINDING(s, 1, "FMT001", 0, "not a recognized checkpoint format");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 17);
 }
 
 static void links_and_other_types_are_told(void)
 {
-    SAYS(one('1', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
-    SAYS(one('2', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
+    FINDING(one('1', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
+    FINDING(one('2', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
     CU_ASSERT_EQUAL(one('2', TEXT(""), 1).status, CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(one('5', TEXT(""), 0).findings, 0);
-    SAYS(one('V', TEXT("label"), 0), 1, "ARC002", 512, "a member of type 'V'");
+    FINDING(one('V', TEXT("label"), 0), 1, "ARC002", 512, "a member of type 'V'");
     CU_ASSERT_EQUAL(one('V', TEXT("label"), 1).status, CKPT_ECANCELLED);
 }
 
@@ -53,8 +53,8 @@ static void what_is_no_tar_further_on_is_told(void)
     buf_init(&b, 1 << 20);
     tar_member(&b, "name", '0', TEXT("text"));
     b.data[3] ^= 1;
-    SAYS(scan(&b, 0), 1, "FMT002", CKPT_NO_OFFSET,
-         "tar: the checksum of a member's header is wrong: \"003564\", its bytes make 003563");
+    FINDING(scan(&b, 0), 1, "FMT002", CKPT_NO_OFFSET,
+            "tar: the checksum of a member's header is wrong: \"003564\", its bytes make 003563");
 }
 
 /* A tar in a tar in a tar …, one deeper than is looked into. */
@@ -70,11 +70,12 @@ static void too_deep_ones_are_told(void)
         buf_free(&b);
         b = outer;
     }
-    struct scanned s = scan_so(str_of((const char *)b.data, b.len), NULL, &two, 0);
-    SAYS(s, 1, "ARC002", CKPT_NO_OFFSET, "an archive nested too deep");
+    struct scanned s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two, 0);
+    FINDING(s, 1, "ARC002", CKPT_NO_OFFSET, "an archive nested too deep");
     CU_ASSERT_STRING_EQUAL(s.first.where, "inner!inner");
     CU_ASSERT_EQUAL(s.result.members, 2);
-    CU_ASSERT_EQUAL(scan_so(str_of((const char *)b.data, b.len), NULL, &two, 1).status, CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two, 1).status,
+                    CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(scan(&b, 0).findings, 0);
 }
 
@@ -104,7 +105,7 @@ static void sound_members_of_torch_are_known_to_the_last_byte(void)
 static void breaks(int at, ckpt_str is, uint64_t offset, size_t findings, int line)
 {
     struct scanned s = torch_with(at, is, -1, 0);
-    CU_ASSERT(scan_says(&s, findings, "FMT002", offset, "no tensors of torch 0.1 from here on", line));
+    CU_ASSERT(scan_has_finding(&s, findings, "FMT002", offset, "no tensors of torch 0.1 from here on", line));
     CU_ASSERT(s.result.accounted < s.result.bytes);
     for (size_t i = 1; i <= findings; i++)
         CU_ASSERT_EQUAL(torch_with(at, is, -1, i).status, CKPT_ECANCELLED);

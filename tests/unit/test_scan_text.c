@@ -5,7 +5,7 @@
 #include "scanned.h"
 #include "tarball.h"
 
-static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
+static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 static void is_data(ckpt_str bytes, int line)
 {
@@ -13,7 +13,7 @@ static void is_data(ckpt_str bytes, int line)
     bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == bytes.len &&
                 s.result.in_text == bytes.len && s.result.format && strcmp(s.result.format, "text") == 0;
     if (!fine)
-        scan_says(&s, 0, "", 0, "", line);
+        scan_has_finding(&s, 0, "", 0, "", line);
     CU_ASSERT(fine);
 }
 #define DATA(text) is_data(TEXT(text), __LINE__)
@@ -27,11 +27,11 @@ static void text_is_data(void)
     DATA("{\"a\": 1} and no JSON");
     DATA("[{\"class_name\": \"Dense\"}]");
     /* deserialize_keras_object makes what a list holds before someone sees that it is no model */
-    SAYS(scan(TEXT("[{\"class_name\": \"Lambda\"}]")), 1, "SRC002", 24, "");
+    FINDING(scan(TEXT("[{\"class_name\": \"Lambda\"}]")), 1, "SRC002", 24, "");
     DATA("{\"class_name\": 1, \"module\": null}");
-    SAYS(scan(TEXT("text\x01\n")), 1, "FMT001", 0, "");
-    SAYS(scan(TEXT("a text \xff\n")), 1, "FMT001", 0, "");
-    SAYS(scan(TEXT("a text\0\n")), 1, "FMT001", 0, "");
+    FINDING(scan(TEXT("text\x01\n")), 1, "FMT001", 0, "");
+    FINDING(scan(TEXT("a text \xff\n")), 1, "FMT001", 0, "");
+    FINDING(scan(TEXT("a text\0\n")), 1, "FMT001", 0, "");
 }
 
 /* Characters of one to four bytes wherever the first 64 KiB, which are looked at by themselves, end. */
@@ -49,9 +49,9 @@ static void long_text_is_text(void)
             is_data(str_of((const char *)b.data, b.len), __LINE__);
             b.data[65537] = 0x80; /* a byte more, or one instead of another */
             b.data[65536] = 0xff;
-            SAYS(scan(str_of((const char *)b.data, b.len)), 1, "FMT001", 0, "");
+            FINDING(scan(str_of((const char *)b.data, b.len)), 1, "FMT001", 0, "");
             memset(b.data + 65530, 0x80, 6);
-            SAYS(scan(str_of((const char *)b.data, b.len)), 1, "FMT001", 0, "");
+            FINDING(scan(str_of((const char *)b.data, b.len)), 1, "FMT001", 0, "");
             buf_free(&b);
         }
 }
@@ -73,18 +73,19 @@ static void what_keras_brings_is_data(void)
 
 static void what_a_loader_would_call_is_told(void)
 {
-    SAYS(scan(TEXT(LAYER("keras.layers", "Lambda"))), 1, "SRC002", 63, "which carries bytecode");
-    SAYS(scan(TEXT(LAYER("", "TorchModuleWrapper"))), 1, "SRC002", 63, "a pickle in base64");
-    SAYS(scan(TEXT(LAYER("os", "system"))), 1, "SRC002", 53, "the class system of the module os");
-    SAYS(scan(TEXT(LAYER("keras.utils", "function"))), 1, "SRC002", 64, "a function of keras.utils");
-    SAYS(scan(TEXT(LAYER("keras.saving", "type"))), 1, "SRC002", 61, "which may reach outside");
-    SAYS(scan(TEXT(LAYER("keras.config", "__typespec__"))), 1, "SRC002", 69, "which may reach outside");
-    SAYS(scan(TEXT(LAYER("utils", "function"))), 1, "SRC002", 58, "the class function of the module utils");
+    FINDING(scan(TEXT(LAYER("keras.layers", "Lambda"))), 1, "SRC002", 63, "which carries bytecode");
+    FINDING(scan(TEXT(LAYER("", "TorchModuleWrapper"))), 1, "SRC002", 63, "a pickle in base64");
+    FINDING(scan(TEXT(LAYER("os", "system"))), 1, "SRC002", 53, "the class system of the module os");
+    FINDING(scan(TEXT(LAYER("keras.utils", "function"))), 1, "SRC002", 64, "a function of keras.utils");
+    FINDING(scan(TEXT(LAYER("keras.saving", "type"))), 1, "SRC002", 61, "which may reach outside");
+    FINDING(scan(TEXT(LAYER("keras.config", "__typespec__"))), 1, "SRC002", 69, "which may reach outside");
+    FINDING(scan(TEXT(LAYER("utils", "function"))), 1, "SRC002", 58,
+            "the class function of the module utils");
     struct scanned s = scan(
         TEXT("{\"layers\": [" LAYER("os", "a") ", " LAYER("keras", "B") ", " LAYER("", "Lambda") "]}"));
-    SAYS(s, 2, "SRC002", 60, "the class a of the module os");
+    FINDING(s, 2, "SRC002", 60, "the class a of the module os");
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_UNKNOWN_CALLABLE);
-    CU_ASSERT_STRING_EQUAL(scan_these("{\"class_name\":\"Lambda\"}", 23, 1).first.id, "SRC002");
+    CU_ASSERT_STRING_EQUAL(scan_buffer("{\"class_name\":\"Lambda\"}", 23, 1).first.id, "SRC002");
 }
 
 /* What is more than is read is not called clean. */
@@ -95,7 +96,7 @@ static void json_without_end_is_not_looked_into(void)
     buf_text(&b, "{\"a\": ");
     for (int i = 0; i < 3000; i++)
         buf_text(&b, "[");
-    SAYS(scan(str_of((const char *)b.data, b.len)), 1, "ARC002", 133, "JSON nested deeper than 128");
+    FINDING(scan(str_of((const char *)b.data, b.len)), 1, "ARC002", 133, "JSON nested deeper than 128");
     buf_free(&b);
     size_t n = ((size_t)64 << 20) + 1;
     char *large = malloc(n);
@@ -104,13 +105,13 @@ static void json_without_end_is_not_looked_into(void)
     memcpy(large, "{\"class_name\":\"Lambda\"", 22);
     large[n - 1] = '}';
     struct scanned s = scan(str_of(large, n));
-    SAYS(s, 1, "ARC002", 0, "JSON of 67108865 bytes; up to 64 MiB are read");
+    FINDING(s, 1, "ARC002", 0, "JSON of 67108865 bytes; up to 64 MiB are read");
     CU_ASSERT_EQUAL(s.result.accounted, 0);
     large[0] = '[';
-    SAYS(scan(str_of(large, n)), 1, "ARC002", 0, "JSON of 67108865 bytes; up to 64 MiB are read");
+    FINDING(scan(str_of(large, n)), 1, "ARC002", 0, "JSON of 67108865 bytes; up to 64 MiB are read");
     large[0] = 'x';
     CU_ASSERT_EQUAL(scan(str_of(large, n)).findings, 0);
-    SAYS(scan(str_of(large + 1, 0)), 1, "FMT001", CKPT_NO_OFFSET, "an empty file");
+    FINDING(scan(str_of(large + 1, 0)), 1, "FMT001", CKPT_NO_OFFSET, "an empty file");
     free(large);
 }
 

@@ -24,7 +24,7 @@ static struct scanned scan(const struct member *m, size_t n, const ckpt_scan_opt
     buf b;
     buf_init(&b, 1 << 20);
     zip_put(&b, m, n, 0);
-    struct scanned s = scan_so(str_of((const char *)b.data, b.len), NULL, opts, 0);
+    struct scanned s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, opts, 0);
     buf_free(&b);
     return s;
 }
@@ -40,7 +40,7 @@ static void clean(struct scanned s, int line)
     bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes &&
                 s.result.members == 1;
     if (!fine)
-        scan_says(&s, 0, "", 0, "", line);
+        scan_has_finding(&s, 0, "", 0, "", line);
     CU_ASSERT(fine);
 }
 #define CLEAN(s) clean(s, __LINE__)
@@ -59,19 +59,19 @@ static void members_are_unpacked(void)
 
 static void sizes_that_are_wrong_are_told(void)
 {
-    SAYS(one(TEXT(DEFLATED), 8, 0, 5, CRC), 2, "ZIP001", 0,
-         "unpacks to more than the 5 bytes that are stated");
-    SAYS(one(TEXT(DEFLATED), 8, 0, 20, CRC), 1, "ZIP001", 0, "unpacks to 10 bytes, 20 are stated");
-    SAYS(one(TEXT("\xff\xff\xff"), 8, 0, 10, 0), 1, "ZIP001", 0, "broken deflated bytes");
-    SAYS(one(TEXT(DEFLATED), 8, 0, 10, 1), 1, "ZIP002", 43,
-         "its CRC-32 is 53e13012, the archive says 00000001");
+    FINDING(one(TEXT(DEFLATED), 8, 0, 5, CRC), 2, "ZIP001", 0,
+            "unpacks to more than the 5 bytes that are stated");
+    FINDING(one(TEXT(DEFLATED), 8, 0, 20, CRC), 1, "ZIP001", 0, "unpacks to 10 bytes, 20 are stated");
+    FINDING(one(TEXT("\xff\xff\xff"), 8, 0, 10, 0), 1, "ZIP001", 0, "broken deflated bytes");
+    FINDING(one(TEXT(DEFLATED), 8, 0, 10, 1), 1, "ZIP002", 43,
+            "its CRC-32 is 53e13012, its header has 00000001");
     if (!unpack_archive_ready())
         return;
-    SAYS(one(TEXT(BZIP2), 12, 0, 5, CRC), 2, "ZIP001", 0, "method 12: ");
-    SAYS(one(TEXT(BZIP2), 12, 0, 20, CRC), 1, "ZIP001", 0, "unpacks to 10 bytes, 20 are stated");
-    SAYS(one(TEXT("BZh9 broken"), 12, 0, 20, CRC), 1, "ZIP001", 0,
-         "method 12: it only begins like packed data");
-    SAYS(one(TEXT("12345678"), 14, 0, 20, CRC), 1, "ZIP001", 0, "method 14: LZMA data of 8 bytes");
+    FINDING(one(TEXT(BZIP2), 12, 0, 5, CRC), 2, "ZIP001", 0, "method 12: ");
+    FINDING(one(TEXT(BZIP2), 12, 0, 20, CRC), 1, "ZIP001", 0, "unpacks to 10 bytes, 20 are stated");
+    FINDING(one(TEXT("BZh9 broken"), 12, 0, 20, CRC), 1, "ZIP001", 0,
+            "method 12: it only begins like packed data");
+    FINDING(one(TEXT("12345678"), 14, 0, 20, CRC), 1, "ZIP001", 0, "method 14: LZMA data of 8 bytes");
 }
 
 static void no_more_is_unpacked_than_is_allowed(void)
@@ -79,22 +79,23 @@ static void no_more_is_unpacked_than_is_allowed(void)
     ckpt_scan_options little = {.struct_size = sizeof little, .max_unpacked = 9};
     struct member m[] = {{"a", CONSTANT(DEFLATED), 8, 0, 10, CRC, false},
                          {"a", CONSTANT(BZIP2), 12, 0, 10, CRC, false}};
-    SAYS(scan(m, 1, &little), 2, "ARC002", 0, "unpacks to more than 9 bytes in all");
+    FINDING(scan(m, 1, &little), 2, "ARC002", 0, "unpacks to more than 9 bytes in all");
     if (unpack_archive_ready())
-        SAYS(scan(m + 1, 1, &little), 2, "ARC002", 0, "it is compressed by method 12: ");
+        FINDING(scan(m + 1, 1, &little), 2, "ARC002", 0, "it is compressed by method 12: ");
 }
 
 static void what_cannot_be_unpacked_is_told(void)
 {
     struct scanned s = one(TEXT("12345678"), 97, 0, 10, 0);
-    SAYS(s, 1, "ARC002", 0, "it is compressed by method 97");
+    FINDING(s, 1, "ARC002", 0, "it is compressed by method 97");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 8);
-    SAYS(one(TEXT("12345678"), 97, 1, 10, 0), 1, "ARC002", 0, "it is encrypted or a patch to another file");
-    SAYS(one(TEXT("12345678"), 8, 1, 10, 0), 1, "ARC002", 0, "(flags 0x0001)");
-    SAYS(one(TEXT(BZIP2), 12, 0x40, 10, 0), 1, "ARC002", 0, "(flags 0x0040)");
-    SAYS(one(TEXT("12345678"), 0, 1, 0, 0), 1, "ARC002", 0, "it is encrypted");
+    FINDING(one(TEXT("12345678"), 97, 1, 10, 0), 1, "ARC002", 0,
+            "it is encrypted or a patch to another file");
+    FINDING(one(TEXT("12345678"), 8, 1, 10, 0), 1, "ARC002", 0, "(flags 0x0001)");
+    FINDING(one(TEXT(BZIP2), 12, 0x40, 10, 0), 1, "ARC002", 0, "(flags 0x0040)");
+    FINDING(one(TEXT("12345678"), 0, 1, 0, 0), 1, "ARC002", 0, "it is encrypted");
     s = one(TEXT(CALL), 0, 1, 0, 0); /* torch reads it nevertheless */
-    SAYS(s, 2, "ZIP001", 51, "is said to be encrypted or a patch (flags 0x0001), and is a plain pickle");
+    FINDING(s, 2, "ZIP001", 51, "is said to be encrypted or a patch (flags 0x0001), and is a plain pickle");
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
 }
 
@@ -106,12 +107,12 @@ static void bytes_of_two_members_count_once(void)
     buf b;
     buf_init(&b, 1 << 20);
     zip_put(&b, m, 2, 0);
-    struct scanned s = scan_these(b.data, b.len, 0);
+    struct scanned s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 32);
     for (int i = 0; i < 4; i++) /* a size that reaches over the second */
         b.data[18 + i] = b.data[22 + i] = i ? 0 : 150;
     b.data[(31 + 16) * 2 + 20] = b.data[(31 + 16) * 2 + 24] = 150;
-    s = scan_these(b.data, b.len, 0);
+    s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT(s.status == CKPT_OK && s.result.accounted < s.result.bytes - 150);
     buf_free(&b);
 }
@@ -124,8 +125,8 @@ static void what_torch_never_writes_is_told(void)
                          {"u/version", CONSTANT("3\n"), 0, 0, 0, 0, false},
                          {"t/data/0", CONSTANT(DEFLATED), 8, 0, 10, CRC, false}};
     struct scanned s = scan(m, 3, NULL);
-    SAYS(s, 2, "ZIP001", 191, "is outside of the folder \"t\", where torch has all");
-    SAYS(s, 2, "ZIP001", 246, "a storage compressed by method 8; torch reads them as they are");
+    FINDING(s, 2, "ZIP001", 191, "is outside of the folder \"t\", where torch has all");
+    FINDING(s, 2, "ZIP001", 246, "a storage compressed by method 8; torch reads them as they are");
     m[1].name = "t/x/data/0"; /* a folder of that name further down is one, too; not so others */
     m[2].name = "t/xdata/0";
     CU_ASSERT_EQUAL(scan(m, 3, NULL).findings, 0);
@@ -149,7 +150,7 @@ static void packed_data_among_storages_are_unpacked(void)
     for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
         m[1].bytes = packed[i];
         struct scanned s = scan(m, 2, NULL);
-        SAYS(s, 2, "ARC001", 0, i ? "zlib data, unpacked and scanned" : "gzip data, unpacked and scanned");
+        FINDING(s, 2, "ARC001", 0, i ? "zlib data, unpacked and scanned" : "gzip data, unpacked and scanned");
         CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.pickles == 2);
         m[1].bytes.len--;
         CU_ASSERT_EQUAL(scan(m, 2, NULL).findings, 0);
@@ -177,8 +178,8 @@ static void program_text_is_told(void)
 {
     struct member m[] = {{"a.py", CONSTANT("x = 1\n"), 0, 0, 0, 0, false},
                          {"b.py", CONSTANT("x = 1\n"), 0, 0, 0, 0, false}};
-    SAYS(scan(m, 1, NULL), 1, "SRC001", CKPT_NO_OFFSET, "1 file of program text, the first is a.py");
-    SAYS(scan(m, 2, NULL), 1, "SRC001", CKPT_NO_OFFSET, "2 files of program text, the first is a.py");
+    FINDING(scan(m, 1, NULL), 1, "SRC001", CKPT_NO_OFFSET, "1 file of program text, the first is a.py");
+    FINDING(scan(m, 2, NULL), 1, "SRC001", CKPT_NO_OFFSET, "2 files of program text, the first is a.py");
 }
 
 static void libraries_are_told(void)
@@ -192,8 +193,8 @@ static void libraries_are_told(void)
                           CONSTANT("\x7f"
                                    "ELF"),
                           0, 0, 0, 0, false}};
-    SAYS(scan(m, 3, NULL), 1, "SRC001", CKPT_NO_OFFSET,
-         "1 file of machine or byte code, the first is t/data/aotinductor/m/a.so");
+    FINDING(scan(m, 3, NULL), 1, "SRC001", CKPT_NO_OFFSET,
+            "1 file of machine or byte code, the first is t/data/aotinductor/m/a.so");
 }
 
 static void what_lies_between_is_scanned(void)
@@ -207,9 +208,9 @@ static void what_lies_between_is_scanned(void)
     memmove(b.data + dir + sizeof(CALL) - 1, b.data + dir, rest);
     memcpy(b.data + dir, CALL, sizeof(CALL) - 1);
     b.data[b.len - 6] = (unsigned char)(dir + sizeof(CALL) - 1);
-    struct scanned s = scan_these(b.data, b.len, 0);
-    SAYS(s, 2, "ZIP001", dir, "bytes between members that belong to none");
-    SAYS(s, 2, "PKL002", sizeof(CALL) - 3, "");
+    struct scanned s = scan_buffer(b.data, b.len, 0);
+    FINDING(s, 2, "ZIP001", dir, "bytes between members that belong to none");
+    FINDING(s, 2, "PKL002", sizeof(CALL) - 3, "");
     CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x29");
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&b);
@@ -222,18 +223,18 @@ static void what_stands_around_is_scanned(void)
     buf_init(&b, 1 << 20);
     zip_put(&b, &m, 1, 0);
     buf_put(&b, CALL, sizeof(CALL) - 1);
-    struct scanned s = scan_these(b.data, b.len, 0);
-    SAYS(s, 2, "PKL002", 18, "");
+    struct scanned s = scan_buffer(b.data, b.len, 0);
+    FINDING(s, 2, "PKL002", 18, "");
     CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x6e");
     b.len = 0;
     buf_put(&b, CALL, sizeof(CALL) - 1);
     zip_put(&b, &m, 1, b.len); /* found by its end alone */
-    s = scan_these(b.data, b.len, 0);
+    s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && strcmp(s.result.format, "zip") == 0);
     b.len = 0;
     buf_text(&b, "PK00"); /* as a span of one disk begins */
     zip_put(&b, &m, 1, 0);
-    s = scan_these(b.data, b.len, 0);
+    s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT(s.status == CKPT_OK && strcmp(s.result.format, "zip") == 0);
     buf_free(&b);
 }
@@ -247,11 +248,11 @@ static void archives_in_archives_and_rows(void)
     buf_init(&b, 1 << 20);
     zip_put(&b, &m, 1, 0);
     outer.bytes = str_of((const char *)b.data, b.len);
-    SAYS(scan(&outer, 1, &flat), 1, "ARC002", CKPT_NO_OFFSET, "an archive nested too deep");
-    SAYS(scan(&outer, 1, NULL), 1, "PKL002", 18, "");
+    FINDING(scan(&outer, 1, &flat), 1, "ARC002", CKPT_NO_OFFSET, "an archive nested too deep");
+    FINDING(scan(&outer, 1, NULL), 1, "PKL002", 18, "");
     zip_put(&b, &m, 1, b.len);
-    struct scanned s = scan_these(b.data, b.len, 0);
-    SAYS(s, 3, "ZIP003", 0, "2 archives one after the other");
+    struct scanned s = scan_buffer(b.data, b.len, 0);
+    FINDING(s, 3, "ZIP003", 0, "2 archives one after the other");
     CU_ASSERT(s.result.accounted == s.result.bytes && s.result.pickles == 2);
     buf_free(&b);
 }
@@ -295,7 +296,7 @@ static void overlapping_members_have_a_budget(void)
 /* An entry that the end of the directory cuts has no name; what stands before the archive is followed. */
 static void directories_that_end_inside_an_entry_are_told(void)
 {
-    struct scanned s = scan_these(
+    struct scanned s = scan_buffer(
         "cos\nsystem\n(S'id'\ntR.PK\1\2\x14\0\x14\0\0\0PK\5\6\0\0\0\0\1\0\1\0\x08\0\0\0\x15\0\0\0\0\0", 51,
         0);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);

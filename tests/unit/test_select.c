@@ -17,7 +17,7 @@ static const char *names(ckpt_plan *p)
 {
     static char text[8192];
     size_t len = 0;
-    CU_ASSERT_EQUAL(plan_entries(p, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(plan_update_entries(p, NULL), CKPT_OK);
     text[0] = '\0';
     for (size_t i = 0; i < p->nentries; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? "," : "",

@@ -156,7 +156,7 @@ static void replacing_keeps_attributes(void)
     remove_dir("out", NULL);
 }
 
-static void told(void *user, const char *fmt, ...)
+static void count_notice(void *user, const char *fmt, ...)
 {
     va_list ap;
     char text[512];
@@ -176,7 +176,7 @@ static void an_owner_that_is_lost_is_told(void)
         pid_t child = fork();
         if (child == 0) {
             int heard = 0;
-            struct sink_options o = {.force = true, .no_sync = true, .notice = told, .user = &heard};
+            struct sink_options o = {.force = true, .no_sync = true, .notice = count_notice, .user = &heard};
             bool other = setegid(4321) == 0 && seteuid(4321) == 0;
             _exit(!other || save(at("out"), &o, "new", &err) != CKPT_OK ? 100 : heard);
         }
@@ -185,7 +185,7 @@ static void an_owner_that_is_lost_is_told(void)
         CU_ASSERT(holds("out", "new"));
     }
     int heard = 0;
-    struct sink_options o = {.force = true, .no_sync = true, .notice = told, .user = &heard};
+    struct sink_options o = {.force = true, .no_sync = true, .notice = count_notice, .user = &heard};
     CU_ASSERT(save(at("out"), &o, "newer", &err) == CKPT_OK && heard == 0);
     remove_dir("out", NULL);
 }
@@ -347,7 +347,7 @@ static void memory_has_a_maximum(void)
 {
     sink *s;
     ckpt_error err;
-    CU_ASSERT_FATAL(sink_mem(10, &s, &err) == CKPT_OK);
+    CU_ASSERT_FATAL(sink_mem(10, NULL, &s, &err) == CKPT_OK);
     CU_ASSERT(sink_reserve(s, 11, &err) == CKPT_ELIMIT && sink_reserve(s, 10, &err) == CKPT_OK);
     CU_ASSERT(sink_write(s, "12345678", 8, &err) == CKPT_OK && sink_write(s, "abc", 3, &err) == CKPT_ELIMIT);
     CU_ASSERT(sink_tell(s) == 8 && sink_write(s, "\0", 2, &err) == CKPT_OK);

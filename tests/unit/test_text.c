@@ -139,7 +139,7 @@ static void is_an_order(void)
 /* A shell reads back the very name, or the word that stands for it, and nothing else. */
 static void words_of_a_shell(void)
 {
-    char out[SHELL_MOST], name[256];
+    char out[SHELL_WORD_MAX], name[256];
     CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a/b-c.pt"), "", "X", out), "a/b-c.pt");
     CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT(""), "", "X", out), "''");
     CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a b"), "", "X", out), "'a b'");
@@ -162,7 +162,7 @@ static void words_of_a_shell(void)
 /* Bytes of a file as people read them: text as text, anything else in hex. */
 static void bytes_that_were_found(void)
 {
-    char out[BYTES_SHOWN];
+    char out[TEXT_BYTES_SIZE];
     CU_ASSERT_STRING_EQUAL(text_bytes_found("PK12", 4, out), "\"PK12\"");
     CU_ASSERT_STRING_EQUAL(text_bytes_found("a\n\\b", 4, out), "\"a\\n\\\\b\"");
     CU_ASSERT_STRING_EQUAL(text_bytes_found("PK\3\4", 4, out), "50 4b 03 04");

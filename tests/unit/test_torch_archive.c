@@ -119,8 +119,9 @@ static void a_damaged_byteorder_is_known_by_its_length(void)
                 m.bytes[at] = '?';
         ckpt_file *f = NULL;
         ckpt_error err;
-        source *src = source_mem(m.bytes, m.size, 0);
-        CU_ASSERT_EQUAL_FATAL(format_salvage("made", src, NULL, &f, &err), CKPT_OK);
+        const struct opening o = {
+            .path = "made", .src = source_mem(m.bytes, m.size, 0), .how = OPEN_SALVAGE};
+        CU_ASSERT_EQUAL_FATAL(format_open(&o, &f, &err), CKPT_OK);
         float v[4] = {0};
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, v, &err), CKPT_OK);
         unit_host(v, 4, 4);

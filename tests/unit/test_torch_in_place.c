@@ -30,7 +30,7 @@ static struct edited plan(struct made m, const char *from, const char *to)
 static void edit(struct edited *e)
 {
     e->list = (struct patches){0};
-    CU_ASSERT_EQUAL(plan_entries(e->p, &e->err), CKPT_OK);
+    CU_ASSERT_EQUAL(plan_update_entries(e->p, &e->err), CKPT_OK);
     e->st = torch_zip_in_place(e->p, &e->list, &e->err);
 }
 

@@ -3,7 +3,7 @@
 
 #include "pickled.h"
 
-static const char must_stand[] = "stands where ('storage', class, key, location, numel) must";
+static const char must_stand[] = "in the place of ('storage', class, key, location, numel)";
 
 #define PID(a) "torch._utils._rebuild_tensor_v2(^@" a ",0,(2,),(1,),False,collections.OrderedDict())"
 #define OVER(storage)                                                                                        \

@@ -141,7 +141,7 @@ static void views_that_disagree_are_refused(void)
     refused("{'a':" V3(UNTYPED(16), "torch.float32") ",'b':" V3(UNTYPED(16), "torch.float64") "}", half,
             "\"");
     refused("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", eighth,
-            "\"a\" is a negated view, which torch has not of");
+            "\"a\" is a negated view, which torch does not support for");
     refused("{'a':" V3(UNTYPED(15), "torch.float32") "}", half,
             "\"a\" cannot become float16: its storage has 15 bytes");
     refused("{'a':" W ",'s':" FLOATS "}", half, "");
@@ -216,7 +216,7 @@ static void objects_keep_what_they_hold(void)
             "storage \"7\" is on the meta device, outside of a tensor");
     refused("{'w':" W ",'o':my.Thing(" FLOATS ")}", half, "");
     refused("{'w':" W ",'o':my.Thing|@('module',my.Net,'net.py','x')}", as_it_is,
-            "a persistent id stands where a call has its arguments");
+            "a persistent id in the place of the arguments of a call");
     becomes("{'w':" W ",'o':my.Thing|" FLOATS "}", as_it_is, "w dense float32[4]@0+0;", NULL);
     becomes("{'w':" W ",'o':my.Thing(torch._utils._rebuild_tensor(),torch._utils._rebuild_tensor_v2(" FLOATS
             ",1,2,3,4,5,6,7,8),torch._utils._rebuild_tensor_v2(" FLOATS "))}",

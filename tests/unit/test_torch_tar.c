@@ -221,7 +221,7 @@ static void members_are_found_by_name_and_type(void)
         CU_ASSERT_EQUAL(open_members(lacks[i], "000"), CKPT_EUNSUPPORTED);
 }
 
-static int hear(void *user, const ckpt_finding *f)
+static int record_fault(void *user, const ckpt_finding *f)
 {
     (void)f;
     ++*(int *)user;
@@ -259,7 +259,7 @@ static void faults_are_told_once(void)
         CU_ASSERT_EQUAL(open_with(bad[i].at, bad[i].is, &file, &err), CKPT_EFORMAT);
         CU_ASSERT_FATAL(fd >= 0 && write(fd, made_bytes.data, made_bytes.len) == (ssize_t)made_bytes.len);
         close(fd);
-        CU_ASSERT_EQUAL(ckpt_verify(path, &o, hear, &heard, &r, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_verify(path, &o, record_fault, &heard, &r, &err), CKPT_OK);
         CU_ASSERT_EQUAL(heard, bad[i].findings);
         unlink(path);
     }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "codec/unpack_archive.h"
-#include "seven.h"
+#include "sample_7z.h"
 #include "unit.h"
 
 struct told {
@@ -10,7 +10,7 @@ struct told {
     ckpt_status answer;
 };
 
-static ckpt_status hear(void *user, ckpt_str name, source *bytes, ckpt_error *err)
+static ckpt_status record_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
 {
     struct told *t = user;
     char got[64] = {0};
@@ -24,7 +24,7 @@ static ckpt_status unpack(const unsigned char *bytes, size_t n, uint64_t max, st
 {
     unsigned char *at = unit_guard(bytes, n);
     source *src = source_mem(at, n, 0);
-    struct unpack u = {.max = max, .member = hear, .user = t};
+    struct unpack u = {.max = max, .member = record_member, .user = t};
     *err = (ckpt_error){0};
     ckpt_status st = unpack_archive(src, &u, err);
     source_unref(src);
@@ -38,7 +38,7 @@ static void tells_every_member(void)
     ckpt_error err;
     if (!unpack_archive_ready())
         return;
-    CU_ASSERT_EQUAL(unpack(seven, SEVEN, 100, &t, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(unpack(sample_7z, SEVEN, 100, &t, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the second;"); /* folders are none */
 }
 
@@ -48,11 +48,11 @@ static void stops_when_told_to(void)
     ckpt_error err;
     if (!unpack_archive_ready())
         return;
-    CU_ASSERT_EQUAL(unpack(seven, SEVEN, 100, &t, &err), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(unpack(sample_7z, SEVEN, 100, &t, &err), CKPT_ECANCELLED);
     CU_ASSERT(strcmp(t.text, "folder/a=the first;") == 0 && err.offset == 7 &&
               strcmp(err.what, "enough") == 0);
     t = (struct told){{0}, CKPT_OK};
-    CU_ASSERT_EQUAL(unpack(seven, SEVEN, 12, &t, &err), CKPT_ELIMIT); /* the second is cut there */
+    CU_ASSERT_EQUAL(unpack(sample_7z, SEVEN, 12, &t, &err), CKPT_ELIMIT); /* the second is cut there */
     CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the;");
 }
 
@@ -66,9 +66,9 @@ static void survives_damage(void)
     for (size_t i = 0; i < SEVEN; i++)
         for (int how = 0; how < 3; how++) {
             struct told t = {{0}, CKPT_OK};
-            memcpy(hurt, seven, SEVEN);
+            memcpy(hurt, sample_7z, SEVEN);
             hurt[i] ^= how == 1 ? 0x80 : 0xff;
-            ckpt_status st = unpack(how ? hurt : seven, how ? SEVEN : i, 1000, &t, &err);
+            ckpt_status st = unpack(how ? hurt : sample_7z, how ? SEVEN : i, 1000, &t, &err);
             CU_ASSERT(st == CKPT_OK || (err.status == st && err.what[0]));
         }
 }

@@ -81,7 +81,7 @@ struct heard {
     size_t stop_at;
 };
 
-static int hear(void *user, const ckpt_finding *f)
+static int record_verify_finding(void *user, const ckpt_finding *f)
 {
     struct heard *h = user;
     CU_ASSERT_PTR_NOT_NULL(ckpt_finding_text(f->id));
@@ -120,7 +120,7 @@ static ckpt_status verify(const ckpt_verify_options *o, struct heard *h, ckpt_ve
 {
     size_t stop_at = h->stop_at;
     *h = (struct heard){.stop_at = stop_at};
-    return ckpt_verify(path, o, hear, h, r, NULL);
+    return ckpt_verify(path, o, record_verify_finding, h, r, NULL);
 }
 
 static void begin(void)

@@ -6,8 +6,8 @@
 #include "flat.h"
 #include "pickled.h"
 
-/* said - "name:tensors" of each mapping, with commas; `*` after the name of an averaged copy. */
-static const char *said(ckpt_file *f)
+/* weights_reason - "name:tensors" of each mapping, with commas; `*` after the name of an averaged copy. */
+static const char *weights_reason(ckpt_file *f)
 {
     static char text[1024];
     ckpt_info info = CKPT_INIT(ckpt_info);
@@ -21,7 +21,7 @@ static const char *said(ckpt_file *f)
     return text;
 }
 
-static void is(const char *got, const char *want, const char *of)
+static void check_text(const char *got, const char *want, const char *of)
 {
     CU_ASSERT_STRING_EQUAL(got, want);
     if (strcmp(got, want) != 0)
@@ -32,13 +32,13 @@ static void weights_are(const char *text, const char *want)
 {
     struct made m = made_zip(text);
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
-    is(said(m.f), want, text);
+    check_text(weights_reason(m.f), want, text);
     made_close(&m);
 }
 
 static void corpus_is(const char *file, const char *want)
 {
-    is(said(corpus_open(file)), want, file);
+    check_text(weights_reason(corpus_open(file)), want, file);
     flat_close();
 }
 

@@ -107,7 +107,7 @@ struct told {
     size_t views;
 };
 
-static void hear(void *user, const struct zip_flaw *f)
+static void record_flaw(void *user, const struct zip_flaw *f)
 {
     struct told *t = user;
     size_t n = strlen(t->lines);
@@ -124,7 +124,7 @@ static struct told audit(const struct odd *o)
     make(&b, o);
     unsigned char *bytes = unit_guard(b.data, b.len);
     source *src = source_mem(bytes, b.len, 0);
-    struct zip_audit z = {.src = src, .a = arena_new(1 << 24), .flaw = hear, .user = &t};
+    struct zip_audit z = {.src = src, .a = arena_new(1 << 24), .flaw = record_flaw, .user = &t};
     CU_ASSERT_EQUAL(zip_audit(&z, &err), CKPT_OK);
     t.views = z.n;
     arena_free(z.a);
@@ -313,7 +313,7 @@ static void find_unlisted(bool later)
     uint64_t at = whole.len;
     buf_str(&whole, buf_view(&b));
     source *src = source_mem(whole.data, whole.len, 0);
-    struct zip_audit z = {.src = src, .a = arena_new(1 << 24), .flaw = hear, .user = &t};
+    struct zip_audit z = {.src = src, .a = arena_new(1 << 24), .flaw = record_flaw, .user = &t};
     CU_ASSERT_EQUAL(zip_audit(&z, &err), CKPT_OK);
     char line[100];
     snprintf(line, sizeof line, "hidden: is in the file, not in the directory; stored bytes: @%d/-1 =4/0",

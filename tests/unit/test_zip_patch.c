@@ -131,7 +131,7 @@ static bool holds(struct edit *e, const char *name, const char *text)
 {
     ckpt_str got;
     int64_t i = zip_find(e->y, str_c(name));
-    return i >= 0 && zip_load(e->y, (size_t)i, 1 << 20, &got, &e->err) == CKPT_OK && str_is(got, text);
+    return i >= 0 && zip_load_member(e->y, (size_t)i, 1 << 20, &got, &e->err) == CKPT_OK && str_is(got, text);
 }
 
 static const struct how kinds[] = {
@@ -148,7 +148,7 @@ static bool descriptor_says(struct edit *e, size_t i, const struct how *h, const
 {
     unsigned char b[8];
     const struct zip_entry *x = &e->y->entries[i];
-    if (zip_data(e->y, i, &e->err) != CKPT_OK ||
+    if (zip_locate_payload(e->y, i, &e->err) != CKPT_OK ||
         source_read(e->after, x->data + x->csize, b, sizeof b, &e->err) != CKPT_OK)
         return false;
     uint32_t crc = crc32_update(0, text, strlen(text)), first = load_u32le(b), second = load_u32le(b + 4);
@@ -245,7 +245,7 @@ static void what_is_not_there_any_more_is_refused(void)
     e.z->n += 5;
     refused(&e, "after the directory");
     e.z->n -= 5;
-    CU_ASSERT_EQUAL(zip_data(e.z, 0, &e.err), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_locate_payload(e.z, 0, &e.err), CKPT_OK);
     e.z->entries[0].limit = e.z->entries[0].data + e.z->entries[0].csize + 7;
     refused(&e, "the data descriptor of its pickle is missing");
     struct patches list = {0};

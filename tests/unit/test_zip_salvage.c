@@ -97,7 +97,7 @@ static bool holds(struct saved *s, const char *name, const char *text)
     int64_t i = zip_find(s->z, str_c(name));
     source *m = NULL;
     char got[64] = {0};
-    if (i < 0 || zip_member(s->z, (size_t)i, &m, NULL) != CKPT_OK)
+    if (i < 0 || zip_open_member(s->z, (size_t)i, &m, NULL) != CKPT_OK)
         return false;
     bool is = m->size == strlen(text) && source_read(m, 0, got, strlen(text), NULL) == CKPT_OK;
     source_unref(m);
@@ -110,7 +110,7 @@ static bool lost(struct saved *s, const char *name, const char *why)
     int64_t i = zip_find(s->z, str_c(name));
     source *m = NULL;
     ckpt_error err = {0};
-    if (i < 0 || !s->z->entries[i].fault || zip_member(s->z, (size_t)i, &m, &err) == CKPT_OK)
+    if (i < 0 || !s->z->entries[i].fault || zip_open_member(s->z, (size_t)i, &m, &err) == CKPT_OK)
         return false;
     return strstr(s->z->entries[i].fault, why) && strstr(err.what, why);
 }

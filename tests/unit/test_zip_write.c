@@ -12,7 +12,7 @@ static sink *make(uint32_t align, size_t big, ckpt_error *err)
     sink *out = NULL;
     zip_writer *w = NULL;
     char *bytes = calloc(1, big ? big : 1);
-    CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 24, &out, err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 24, NULL, &out, err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", align, &w, err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_member(w, "data.pkl", STR_LIT("a pickle"), err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_begin(w, "data/0", big, err), CKPT_OK);
@@ -37,9 +37,9 @@ static bool layout(const char *top, uint32_t align, size_t n, const size_t *lens
     return ok && zip_layout_size(&l, total);
 }
 
-static void tell(const void *user, size_t i, struct zip_spot *spot)
+static void give_reserved(const void *user, size_t i, struct zip_reserved *spot)
 {
-    *spot = ((const struct zip_spot *)user)[i];
+    *spot = ((const struct zip_reserved *)user)[i];
 }
 
 static void check(uint32_t align, size_t big)
@@ -61,8 +61,8 @@ static void check(uint32_t align, size_t big)
     for (size_t i = 0; i < z->n; i++) {
         CU_ASSERT(str_is(z->entries[i].name, names[i]));
         CU_ASSERT_EQUAL(z->entries[i].usize, sizes[i]);
-        CU_ASSERT_EQUAL(zip_load(z, i, 1 << 24, &text, &err), CKPT_OK);
-        CU_ASSERT_EQUAL(zip_data(z, i, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(zip_load_member(z, i, 1 << 24, &text, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(zip_locate_payload(z, i, &err), CKPT_OK);
         CU_ASSERT_EQUAL(z->entries[i].data % align, 0);
     }
     zip_close(z);
@@ -100,7 +100,7 @@ static void holds_members_to_their_size(void)
     sink *out = NULL;
     zip_writer *w = NULL;
     ckpt_error err;
-    CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 20, &out, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 20, NULL, &out, &err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_new(out, "archive", 3, &w, &err), CKPT_EUSAGE);
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", 64, &w, &err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_begin(w, "data/0", 4, &err), CKPT_OK);
@@ -136,33 +136,33 @@ static void places_like_those_they_come_from(void)
     static const uint64_t likes[] = {4096 * 5 + 640, CKPT_NO_OFFSET, 100, 64 * 7, 0};
     static const uint64_t sizes[] = {SINK_CLONE_LEAST, 3u << 20, 2u << 20, 5000, 1u << 20};
     size_t lens[5];
-    struct zip_spot spots[5];
+    struct zip_reserved spots[5];
     uint64_t total;
     sink *out;
     zip_writer *w;
-    CU_ASSERT_EQUAL_FATAL(sink_mem(16u << 20, &out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(sink_mem(16u << 20, NULL, &out, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", 64, &w, NULL), CKPT_OK);
     for (size_t i = 0; i < 5; i++) {
         const char name[2] = {(char)('a' + i), 0};
-        struct zip_spot spot = {.size = sizes[i], .like = likes[i]}, again;
+        struct zip_reserved spot = {.size = sizes[i], .source_offset = likes[i]}, again;
         buf header;
         buf_init(&header, 65536);
         lens[i] = 1;
         (void)snprintf(spot.name, sizeof spot.name, "%s", name);
-        CU_ASSERT_EQUAL(zip_writer_skip(w, &spot, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(zip_writer_reserve(w, &spot, NULL), CKPT_OK);
         again = spot;
         again.data = 0;
-        CU_ASSERT(zip_spot_place(w, &again) && again.data == spot.data);
+        CU_ASSERT(zip_reserved_locate(w, &again) && again.data == spot.data);
         spots[i] = spot;
         CU_ASSERT_EQUAL(spot.data % 64, 0);
         bool near = spot.data - spot.header < 30 + 9 + 4 + 64;
         bool alike = spot.data % SINK_PAGE == likes[i] % SINK_PAGE;
         CU_ASSERT(i == 0 || i == 4 ? alike : near);
-        CU_ASSERT_EQUAL(zip_spot_header(w, &spot, &header, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(zip_reserved_put_header(w, &spot, &header, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(header.len, spot.data - spot.header);
         buf_free(&header);
     }
-    CU_ASSERT_EQUAL(zip_writer_finish(w, tell, spots, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_finish(w, give_reserved, spots, NULL), CKPT_OK);
     CU_ASSERT(layout("archive", 64, 5, lens, sizes, likes, &total) && total == sink_tell(out));
     CU_ASSERT(!sink_clone(out, 0, 0, 0, SINK_PAGE)); /* memory has no blocks to share */
     zip_writer_free(w);
@@ -203,8 +203,9 @@ static const struct sink_ops endless_ops = {.write = endless_write, .skip = endl
 static void writes_zip64_fields(void)
 {
     static const unsigned char extra[] = {1, 0, 24, 0};
-    struct zip_spot spots[2] = {{.name = "wide", .size = (uint64_t)5 << 30, .like = CKPT_NO_OFFSET, .crc = 7},
-                                {.name = "far", .size = (uint64_t)6 << 30, .like = 100, .crc = 8}};
+    struct zip_reserved spots[2] = {
+        {.name = "wide", .size = (uint64_t)5 << 30, .source_offset = CKPT_NO_OFFSET, .crc = 7},
+        {.name = "far", .size = (uint64_t)6 << 30, .source_offset = 100, .crc = 8}};
     struct endless e = {.s = {.ops = &endless_ops}};
     zip_writer *w;
     buf header;
@@ -214,8 +215,8 @@ static void writes_zip64_fields(void)
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.s, "a", 64, &w, &err), CKPT_OK);
     for (int i = 0; i < 2; i++) {
         header.len = 0;
-        CU_ASSERT_EQUAL(zip_writer_skip(w, &spots[i], &err), CKPT_OK);
-        CU_ASSERT_EQUAL(zip_spot_header(w, &spots[i], &header, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(zip_writer_reserve(w, &spots[i], &err), CKPT_OK);
+        CU_ASSERT_EQUAL(zip_reserved_put_header(w, &spots[i], &header, &err), CKPT_OK);
         CU_ASSERT(header.len == spots[i].data - spots[i].header && spots[i].data % 64 == 0);
         /* version, both sizes full, the zip64 field first and with both */
         CU_ASSERT(header.data[4] == 45 &&
@@ -224,11 +225,11 @@ static void writes_zip64_fields(void)
         CU_ASSERT(memcmp(x, "\1\0\20\0", 4) == 0 && memcmp(x + 4, x + 12, 8) == 0 && x[8] == 1);
     }
     CU_ASSERT_EQUAL(zip_writer_member(w, "tail", STR_LIT("bytes"), &err), CKPT_OK);
-    struct zip_spot late = spots[0];
-    CU_ASSERT_EQUAL(zip_writer_skip(w, &late, &err), CKPT_EUSAGE);
+    struct zip_reserved late = spots[0];
+    CU_ASSERT_EQUAL(zip_writer_reserve(w, &late, &err), CKPT_EUSAGE);
     CU_ASSERT(strstr(err.what, "is skipped apart from the others") != NULL);
     uint64_t tail = spots[1].data + spots[1].size;
-    CU_ASSERT_EQUAL(zip_writer_finish(w, tell, spots, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_finish(w, give_reserved, spots, &err), CKPT_OK);
     CU_ASSERT_EQUAL(e.at, tail);
     /* the second entry: 46 + 6 + 20 bytes behind the first, its place in the field, too */
     size_t first = 0;
@@ -252,7 +253,7 @@ static void refuses_what_does_not_fit(void)
 {
     static char name[70000];
     struct endless e = {.s = {.ops = &endless_ops}};
-    struct zip_spot spot = {.name = "n", .size = 1, .like = CKPT_NO_OFFSET};
+    struct zip_reserved spot = {.name = "n", .size = 1, .source_offset = CKPT_NO_OFFSET};
     zip_writer *w;
     ckpt_error err;
     memset(name, 'n', sizeof name - 1);
@@ -261,7 +262,7 @@ static void refuses_what_does_not_fit(void)
     CU_ASSERT_EQUAL(zip_writer_begin(w, name, 1, &err), CKPT_ELIMIT);
     e.s.len = UINT64_MAX - 10;
     CU_ASSERT_EQUAL(zip_writer_begin(w, "n", 1, &err), CKPT_ELIMIT);
-    CU_ASSERT_EQUAL(zip_writer_skip(w, &spot, &err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(zip_writer_reserve(w, &spot, &err), CKPT_ELIMIT);
     CU_ASSERT(strstr(err.what, "\"n\" does not fit into a zip archive") != NULL);
     e.s.len = UINT64_MAX - 36; /* room for the header, not for the name */
     CU_ASSERT_EQUAL(zip_writer_begin(w, "name", 1, &err), CKPT_ELIMIT);
@@ -276,20 +277,20 @@ static void refuses_what_no_caller_may_ask(void)
     ckpt_error err = {0};
     zip_writer *w = NULL;
     sink *out = NULL;
-    CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 24, &out, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 24, NULL, &out, &err), CKPT_OK);
     for (size_t i = 0; i < sizeof aligns / sizeof *aligns; i++)
         CU_ASSERT_EQUAL(zip_writer_new(out, "top", aligns[i], &w, &err), CKPT_EUSAGE);
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "top", 64, &w, &err), CKPT_OK);
-    struct zip_spot spot = {.name = "skipped", .size = 5, .like = CKPT_NO_OFFSET, .crc = 1};
+    struct zip_reserved spot = {.name = "skipped", .size = 5, .source_offset = CKPT_NO_OFFSET, .crc = 1};
     CU_ASSERT_EQUAL(zip_writer_begin(w, "open", 3, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(zip_writer_skip(w, &spot, &err), CKPT_EUSAGE);
+    CU_ASSERT_EQUAL(zip_writer_reserve(w, &spot, &err), CKPT_EUSAGE);
     CU_ASSERT_STRING_EQUAL(err.what, "\"skipped\" is skipped apart from the others");
     CU_ASSERT_EQUAL(zip_writer_put(w, "abc", 3, &err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_put(w, "", 0, &err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_put(w, "d", 1, &err), CKPT_EUSAGE);
-    CU_ASSERT_EQUAL(zip_writer_skip(w, &spot, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_reserve(w, &spot, &err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_member(w, "between", STR_LIT("x"), &err), CKPT_OK);
-    CU_ASSERT_EQUAL(zip_writer_skip(w, &spot, &err), CKPT_EUSAGE);
+    CU_ASSERT_EQUAL(zip_writer_reserve(w, &spot, &err), CKPT_EUSAGE);
     zip_writer_free(w);
     sink_abort(out);
 }

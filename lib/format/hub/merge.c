@@ -1,15 +1,12 @@
 /*
- * merge.c - many shards as one file: the pairs of their mappings in the
- * order of weight_map, each row beside its pair, storages under the name of the
- * shard they lie in.
+ * merge.c - merges shards into one file: the pairs of their mappings in the order of weight_map, each row
+ * with its pair, storages under the name of their shard.
  *
- * A tensor that its shard lacks is refused, unless the shard's own metadata record
- * it as a second name of another; so is a tensor in two shards. One that the
- * index does not list is read all the same, as transformers does. Ties that the
- * index or a shard records are rows after all others (ties.c).
+ * A tensor that is missing in its shard is refused, unless the metadata of the shard record it as a tie; so
+ * is a tensor in two shards. One that is not in the index is read, as in transformers. Ties that the index
+ * or a shard records are rows after all others (ties.c).
  *
- * When a set is salvaged, shards that are missing, and those of which nothing can be had, take
- * with them what the index says that they hold.
+ * When a set is salvaged, the tensors of missing and unreadable shards, as listed in the index, are lost.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,9 +19,8 @@
 #include "core/check.h"
 #include "format/hub/shards.h"
 #include "format/ties.h"
-#include "io/journal.h"
 
-char *shards_join(ckpt_str folder, ckpt_str name)
+char *shards_join_path(ckpt_str folder, ckpt_str name)
 {
     buf b;
     buf_init(&b, 1u << 16);
@@ -39,23 +35,28 @@ char *shards_join(ckpt_str folder, ckpt_str name)
     return NULL;
 }
 
-ckpt_status shards_open(const char *path, source **out, ckpt_error *err)
+ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
+                        ckpt_error *err)
 {
     struct stat is;
     const char *at = strcmp(path, "-") == 0 ? "./-" : path;
     if (stat(at, &is) == 0 && !S_ISREG(is.st_mode))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard that is {no} {=regular file}");
-    return journal_open(at, NULL, out, err);
+    CKPT_TRY(format_open_source(at, note, out, err));
+    ckpt_status st = f->check ? check_set_hint(f->check, note->text, err) : CKPT_OK;
+    if (st != CKPT_OK)
+        source_unref(*out);
+    return st;
 }
 
-size_t shards_open_most(void)
+size_t shards_max_open(void)
 {
-    struct rlimit most;
-    bool known = getrlimit(RLIMIT_NOFILE, &most) == 0;
-    return known && most.rlim_cur / 4 < MAX_SHARDS ? (size_t)(most.rlim_cur / 4) : MAX_SHARDS;
+    struct rlimit max;
+    bool known = getrlimit(RLIMIT_NOFILE, &max) == 0;
+    return known && max.rlim_cur / 4 < MAX_SHARDS ? (size_t)(max.rlim_cur / 4) : MAX_SHARDS;
 }
 
-static ckpt_status same_file(const char *path, const struct stat *what, bool *same, ckpt_error *err)
+static ckpt_status is_same_file(const char *path, const struct stat *what, bool *same, ckpt_error *err)
 {
     struct stat is;
     bool there = path && stat(path, &is) == 0;
@@ -67,25 +68,25 @@ static ckpt_status same_file(const char *path, const struct stat *what, bool *sa
     return err ? err->status : CKPT_EIO;
 }
 
-ckpt_status shards_made_of(const ckpt_file *f, const struct stat *what, bool *yes, ckpt_error *err)
+ckpt_status shards_contain_file(const ckpt_file *f, const struct stat *what, bool *yes, ckpt_error *err)
 {
     *yes = false;
     for (size_t i = 0; !*yes && i < f->nparts; i++)
-        CKPT_TRY(same_file(f->parts[i]->path, what, yes, err));
-    return *yes ? CKPT_OK : same_file(f->path, what, yes, err);
+        CKPT_TRY(is_same_file(f->parts[i]->path, what, yes, err));
+    return *yes ? CKPT_OK : is_same_file(f->path, what, yes, err);
 }
 
-bool shards_hold(const ckpt_file *f, const char *path)
+bool shards_contain_path(const ckpt_file *f, const char *path)
 {
     struct stat there;
     bool yes;
-    return stat(path, &there) == 0 && (shards_made_of(f, &there, &yes, NULL) != CKPT_OK || yes);
+    return stat(path, &there) == 0 && (shards_contain_file(f, &there, &yes, NULL) != CKPT_OK || yes);
 }
 
-ckpt_status shards_guard(const ckpt_file *f, const char *path, bool alone, ckpt_error *err)
+ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool alone, ckpt_error *err)
 {
     bool set = f->format->write == shards_write_as_read;
-    if (strcmp(path, "-") == 0 || (alone && !set) || !shards_hold(f, path))
+    if (strcmp(path, "-") == 0 || (alone && !set) || !shards_contain_path(f, path))
         return CKPT_OK;
     (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is part of the input; nothing written");
     fail_hint(err, "write into another folder, then move it");
@@ -93,16 +94,16 @@ ckpt_status shards_guard(const ckpt_file *f, const char *path, bool alone, ckpt_
     return err->status;
 }
 
-void shards_beside(ckpt_plan *p, const char *path)
+void shards_notice_old_index(ckpt_plan *p, const char *path)
 {
     const char *index = arena_printf(p->a, "%s.index.json", path).ptr;
     struct stat is;
-    if (!index || stat(index, &is) != 0 || shards_hold(p->file, index))
+    if (!index || stat(index, &is) != 0 || shards_contain_path(p->file, index))
         return;
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     size_t n = dot ? (size_t)(dot - path) : strlen(path);
     const char *stem = arena_str(p->a, str_of(path, n)).ptr;
-    char list[SHELL_MOST], shards[SHELL_MOST], suffix[SHELL_MOST];
+    char list[SHELL_WORD_MAX], shards[SHELL_WORD_MAX], suffix[SHELL_WORD_MAX];
     if (!stem)
         return;
     plan_notice(p, "%s, of an older set, is there too, and some loaders take it first: rm %s %s-*-of-*%s",
@@ -110,7 +111,7 @@ void shards_beside(ckpt_plan *p, const char *path)
                 path[n] ? shell_word(str_c(path + n), "", "", suffix) : "");
 }
 
-ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text)
+ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *text)
 {
     ckpt_file *f = x->f;
     ckpt_str name;
@@ -127,14 +128,14 @@ ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text)
 
 /* ------------------------------------------------------------------ open */
 
-static ckpt_str folder_of(const char *path)
+static ckpt_str get_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? str_of(path, (size_t)(slash - path) + 1) : str_of("", 0);
 }
 
-/* told_missing - shard S, when the set is being checked. */
-static ckpt_status told_missing(struct index *x, const struct shard *s)
+/* report_missing - reports that shard S is missing, when the set is being checked. */
+static ckpt_status report_missing(struct index *x, const struct shard *s)
 {
     size_t n = 0;
     for (size_t i = 0; i < x->n; i++)
@@ -152,7 +153,7 @@ static ckpt_status check_present(struct index *x)
 {
     size_t missing = 0, first = 0;
     for (size_t i = x->nshards; i-- > 0;) {
-        char *path = shards_join(folder_of(x->f->path), x->shards[i].name);
+        char *path = shards_join_path(get_folder(x->f->path), x->shards[i].name);
         if (!path)
             return fail_memory(x->err);
         bool there = access(path, F_OK) == 0;
@@ -165,7 +166,7 @@ static ckpt_status check_present(struct index *x)
     }
     for (size_t i = 0; missing && x->f->check && i < x->nshards; i++)
         if (x->shards[i].missing)
-            CKPT_TRY(told_missing(x, &x->shards[i]));
+            CKPT_TRY(report_missing(x, &x->shards[i]));
     if (!missing || x->f->check || (x->f->salvage && missing < x->nshards))
         return CKPT_OK;
     (void)fail(x->err, CKPT_ENOTFOUND, x->shards[first].at, "{=shard %.*s} is {missing} (%zu of %zu are)",
@@ -176,9 +177,10 @@ static ckpt_status check_present(struct index *x)
     return CKPT_ENOTFOUND;
 }
 
-static ckpt_status open_source(const struct index *x, const char *path, source **out)
+static ckpt_status open_source(const struct index *x, const char *path, struct journal_note *note,
+                               source **out)
 {
-    CKPT_TRY(shards_open(path, out, x->err));
+    CKPT_TRY(shards_open(x->f, path, note, out, x->err));
     struct probe p = {.src = *out, .size = (*out)->size, .nhead = 64};
     p.nhead = p.size < p.nhead ? (size_t)p.size : p.nhead;
     ckpt_status st = source_read(*out, 0, p.head, p.nhead, x->err);
@@ -189,8 +191,9 @@ static ckpt_status open_source(const struct index *x, const char *path, source *
     return st;
 }
 
-/* given_up - ST, in the words of x->err, is why nothing of S can be had, if it is that. */
-static ckpt_status given_up(struct index *x, struct shard *s, ckpt_status st)
+/* give_up_shard - when salvaging, records the error ST in x->err as the reason why S cannot be read; else
+ * returns ST. */
+static ckpt_status give_up_shard(struct index *x, struct shard *s, ckpt_status st)
 {
     if (!x->f->salvage || !(check_is_fault(st) || st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED))
         return st;
@@ -204,20 +207,22 @@ static ckpt_status given_up(struct index *x, struct shard *s, ckpt_status st)
 static ckpt_status open_shard(struct index *x, struct shard *s)
 {
     ckpt_file *f = x->f;
+    struct journal_note note;
     source *src;
-    char *path = shards_join(folder_of(f->path), s->name);
+    char *path = shards_join_path(get_folder(f->path), s->name);
     ckpt_file **grown =
         path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
-    ckpt_status st = grown ? open_source(x, path, &src) : fail_memory(x->err);
+    ckpt_status st = grown ? open_source(x, path, &note, &src) : fail_memory(x->err);
     if (st == CKPT_OK) {
-        source *kept = source_ref(src); /* by what is being checked, too */
-        st = given_up(x, s, format_part(f, path, src, &s->file, x->err));
-        if ((size_t)(s - x->shards) >= shards_open_most())
+        source *kept = source_ref(src); /* the check has a reference, too */
+        st = format_open_part(f, path, src, &s->file, x->err);
+        st = give_up_shard(x, s, format_note_journal(&note, s->file, st, x->err));
+        if ((size_t)(s - x->shards) >= shards_max_open())
             source_file_park(kept);
         source_unref(kept);
     }
     if (st == CKPT_OK && !s->file)
-        x->lost = true; /* what is wrong with it was told */
+        x->lost = true; /* its fault was reported */
     if (st == CKPT_OK && s->file) {
         f->parts = grown;
         grown[f->nparts++] = s->file;
@@ -228,8 +233,8 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     return st;
 }
 
-/* The pair that a path of the shard begins with. */
-static uint32_t pair_of(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
+/* find_pair - the pair of the shard with which a path begins. */
+static uint32_t find_pair(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
 {
     return n && !path[0].is_int ? map_get(s->pair_of, path[0].str) : MAP_NONE;
 }
@@ -239,13 +244,13 @@ static void index_rows(struct shard *s)
     const struct table *t = &s->file->table;
     for (uint32_t i = (uint32_t)t->nrows; i-- > 0;) {
         const ckpt_tensor *r = &t->rows[i].t;
-        uint32_t k = pair_of(s, r->path, r->npath);
+        uint32_t k = find_pair(s, r->path, r->npath);
         s->own_row[i] = r->value && r->value->row == i;
         if (k != MAP_NONE)
             s->row_of[k] = i;
     }
     for (uint32_t i = (uint32_t)s->file->nleaves; i-- > 0;) {
-        uint32_t k = pair_of(s, s->file->leaves[i].path, s->file->leaves[i].npath);
+        uint32_t k = find_pair(s, s->file->leaves[i].path, s->file->leaves[i].npath);
         if (k != MAP_NONE)
             s->leaf_of[k] = i;
     }
@@ -274,7 +279,7 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     const value_pair *notes = s->file->metadata ? value_pairs(s->file->metadata, &nnotes) : NULL;
     const ckpt_value *root = s->file->root ? file_replacement(s->file, s->file->root) : NULL;
     s->pairs = root ? value_pairs(root, &s->npairs) : NULL;
-    s->npairs -= s->file->nties; /* bounded: they are its last; ties are looked for in the whole */
+    s->npairs -= s->file->nties; /* bounded: they are the last; ties are read from the set */
     s->pair_of = map_new(s->npairs);
     s->note_of = map_new(nnotes);
     s->taken = arena_array(a, s->npairs, sizeof *s->taken);
@@ -282,11 +287,11 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     s->leaf_of = arena_array(a, s->npairs, sizeof *s->leaf_of);
     s->own_row = arena_array(a, s->file->table.nrows, sizeof *s->own_row);
     s->storages = arena_array(a, s->file->table.nstorages, sizeof *s->storages);
-    s->beside = ARENA_NEW(a, struct storage_more);
+    s->more = ARENA_NEW(a, struct storage_more);
     if (!s->pair_of || !s->note_of || !s->taken || !s->row_of || !s->leaf_of || !s->own_row || !s->storages ||
-        !s->beside)
+        !s->more)
         return fail_memory(x->err);
-    s->beside->file = s->name;
+    s->more->file = s->name;
     memset(s->storages, 0xff, s->file->table.nstorages * sizeof *s->storages);
     memset(s->row_of, 0xff, s->npairs * sizeof *s->row_of);
     memset(s->leaf_of, 0xff, s->npairs * sizeof *s->leaf_of);
@@ -298,11 +303,11 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
 
 /* ------------------------------------------------------------------ merge */
 
-/* take_more - which shard a storage lies in, and what is lost of it. */
-static ckpt_status take_more(struct index *x, const struct shard *s, struct storage *to)
+/* set_storage_file - sets the shard of a storage, for errors and losses. */
+static ckpt_status set_storage_file(struct index *x, const struct shard *s, struct storage *to)
 {
     if (!storage_lost(to)) {
-        to->more = s->beside;
+        to->more = s->more;
         return CKPT_OK;
     }
     struct storage_more *own = ARENA_NEW(x->f->a, struct storage_more);
@@ -315,15 +320,15 @@ static ckpt_status take_more(struct index *x, const struct shard *s, struct stor
     return CKPT_OK;
 }
 
-static ckpt_status take_storage(struct index *x, struct shard *s, uint32_t *storage)
+static ckpt_status add_shard_storage(struct index *x, struct shard *s, uint32_t *storage)
 {
     if (*storage == CKPT_NO_STORAGE)
         return CKPT_OK;
     uint32_t *to = &s->storages[*storage];
     if (*to == MAP_NONE) {
         struct storage copy = s->file->table.storages[*storage];
-        CKPT_TRY(take_more(x, s, &copy));
-        copy.keyed = false; /* another pickle's */
+        CKPT_TRY(set_storage_file(x, s, &copy));
+        copy.keyed = false; /* the key is of another pickle */
         if (copy.src)
             source_ref(copy.src);
         CKPT_TRY(table_storage(&x->f->table, &copy, to, x->err));
@@ -332,8 +337,8 @@ static ckpt_status take_storage(struct index *x, struct shard *s, uint32_t *stor
     return CKPT_OK;
 }
 
-/* Row I of S, which lies below pair PAIR of the whole. */
-static ckpt_status take_row(struct index *x, struct shard *s, uint32_t i, uint32_t pair)
+/* add_shard_row - adds row I of S below pair PAIR of the set. */
+static ckpt_status add_shard_row(struct index *x, struct shard *s, uint32_t i, uint32_t pair)
 {
     struct table *t = &x->f->table;
     struct row r = s->file->table.rows[i];
@@ -347,7 +352,7 @@ static ckpt_status take_row(struct index *x, struct shard *s, uint32_t i, uint32
     r.steps = steps;
     if (r.t.part_of != CKPT_NO_TENSOR) /* rows of one pair keep their distances */
         r.t.part_of = (uint32_t)(t->nrows - (i - r.t.part_of));
-    CKPT_TRY(take_storage(x, s, &r.t.storage));
+    CKPT_TRY(add_shard_storage(x, s, &r.t.storage));
     CKPT_TRY(table_row(t, &r, &at, x->err));
     s->nrows++;
     if (s->own_row[i])
@@ -355,7 +360,7 @@ static ckpt_status take_row(struct index *x, struct shard *s, uint32_t i, uint32
     return CKPT_OK;
 }
 
-static ckpt_status take_pair(struct index *x, struct shard *s, uint32_t k)
+static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
 {
     ckpt_file *f = x->f;
     const ckpt_value *val = file_replacement(s->file, s->pairs[k].val);
@@ -365,13 +370,13 @@ static ckpt_status take_pair(struct index *x, struct shard *s, uint32_t k)
         return fail_memory(x->err);
     for (uint32_t i = s->row_of[k]; i < s->file->table.nrows; i++) {
         const ckpt_tensor *t = &s->file->table.rows[i].t;
-        if (pair_of(s, t->path, t->npath) != k)
+        if (find_pair(s, t->path, t->npath) != k)
             break;
-        CKPT_TRY(take_row(x, s, i, pair));
+        CKPT_TRY(add_shard_row(x, s, i, pair));
     }
     for (size_t i = s->leaf_of[k]; i < s->file->nleaves; i++) {
         const ckpt_leaf *leaf = &s->file->leaves[i];
-        if (pair_of(s, leaf->path, leaf->npath) != k)
+        if (find_pair(s, leaf->path, leaf->npath) != k)
             break;
         CKPT_TRY(file_leaf(f, leaf->path, leaf->npath, leaf->value, x->err));
         f->leaves[f->nleaves - 1].containers = leaf->containers;
@@ -379,8 +384,8 @@ static ckpt_status take_pair(struct index *x, struct shard *s, uint32_t k)
     return CKPT_OK;
 }
 
-/* A converter that drops ties and keeps the old index leaves keys that only the
- * shard's own metadata explain. */
+/* is_noted_alias - is KEY a tie in the metadata of S? Converters that drop ties leave such keys in the
+ * index. */
 static bool is_noted_alias(const struct shard *s, ckpt_str key)
 {
     uint32_t n, i = map_get(s->note_of, key);
@@ -389,21 +394,21 @@ static bool is_noted_alias(const struct shard *s, ckpt_str key)
            map_get(s->pair_of, of) != MAP_NONE;
 }
 
-/* take_lost - a row for what index and nothing else tells of. */
-static ckpt_status take_lost(struct index *x, const struct weight *w)
+/* add_lost_row - adds a lost row for a tensor that is only in the index. */
+static ckpt_status add_lost_row(struct index *x, const struct weight *w)
 {
     ckpt_file *f = x->f;
     struct shard *s = &x->shards[w->shard];
     x->lost = true;
-    if (!s->gone) {
+    if (!s->lost_storage) {
         struct storage_more lost = {
             .file = s->name,
             .lost = s->why ? s->why : s->file ? "the shard does not have it" : "the shard is missing",
             .lost_at = CKPT_NO_OFFSET};
-        CKPT_TRY(table_add_lost(&f->table, lost, &s->gone, x->err));
-        s->gone++; /* bounded: by the number of storages */
+        CKPT_TRY(table_add_lost(&f->table, lost, &s->lost_storage, x->err));
+        s->lost_storage++; /* bounded: by the number of storages */
     }
-    struct row r = {.t.npath = 1, .t.part_of = CKPT_NO_TENSOR, .t.storage = s->gone - 1};
+    struct row r = {.t.npath = 1, .t.part_of = CKPT_NO_TENSOR, .t.storage = s->lost_storage - 1};
     ckpt_path_elem *path = ARENA_NEW(f->a, ckpt_path_elem);
     if (!path)
         return fail_memory(x->err);
@@ -413,20 +418,20 @@ static ckpt_status take_lost(struct index *x, const struct weight *w)
     return table_row(&f->table, &r, NULL, x->err);
 }
 
-static ckpt_status take_weight(struct index *x, const struct weight *w)
+static ckpt_status add_weight(struct index *x, const struct weight *w)
 {
     struct shard *s = &x->shards[w->shard];
     if (!s->file)
-        return x->f->salvage ? take_lost(x, w) : CKPT_OK;
+        return x->f->salvage ? add_lost_row(x, w) : CKPT_OK;
     uint32_t k = map_get(s->pair_of, w->key);
     if (k == MAP_NONE && s->damaged)
         return CKPT_OK;
     if (k != MAP_NONE)
-        return take_pair(x, s, k);
+        return add_pair(x, s, k);
     if (is_noted_alias(s, w->key))
         return CKPT_OK;
     if (x->f->salvage)
-        return take_lost(x, w);
+        return add_lost_row(x, w);
     (void)fail(x->err, CKPT_EFORMAT, w->at,
                "the index says that {=\"%.*s\"} is in %.*s, which {does not have it}", STR_ARG(w->key),
                STR_ARG(s->name));
@@ -435,8 +440,8 @@ static ckpt_status take_weight(struct index *x, const struct weight *w)
     return file_report_fault_as(x->f, CHECK_MISSING_TENSOR, CKPT_EFORMAT, x->err);
 }
 
-/* told_extra - KEY is in S, but not in the index, when the set is being checked. */
-static ckpt_status told_extra(const struct index *x, const struct shard *s, ckpt_str key)
+/* report_extra - reports that KEY is in S, but not in the index, when the set is being checked. */
+static ckpt_status report_extra(const struct index *x, const struct shard *s, ckpt_str key)
 {
     if (!x->f->check)
         return CKPT_OK;
@@ -446,9 +451,9 @@ static ckpt_status told_extra(const struct index *x, const struct shard *s, ckpt
     return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 
-/* One pair that the index does not list: it joins the list, so that a second
- * shard with the same key is found out. */
-static ckpt_status take_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key)
+/* add_extra - adds a pair that is not in the index to the weights, so that another shard with the same key
+ * is reported. */
+static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key)
 {
     uint32_t before;
     struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
@@ -462,19 +467,19 @@ static ckpt_status take_extra(struct index *x, struct shard *s, uint32_t k, ckpt
         x->lost = true;
         return file_report_fault_as(x->f, CHECK_DUPLICATE, CKPT_EFORMAT, x->err);
     }
-    CKPT_TRY(told_extra(x, s, key));
+    CKPT_TRY(report_extra(x, s, key));
     grown[x->n++] = (struct weight){key, CKPT_NO_OFFSET, (uint32_t)(s - x->shards)};
-    return take_pair(x, s, k);
+    return add_pair(x, s, k);
 }
 
-static ckpt_status take_rest(struct index *x, struct shard *s)
+static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
 {
     size_t extra = 0;
     ckpt_str key, first = STR_LIT("");
     for (uint32_t k = 0; k < s->npairs; k++)
         if (!s->taken[k] && value_text(s->pairs[k].key, &key)) {
             first = extra++ ? first : key;
-            CKPT_TRY(take_extra(x, s, k, key));
+            CKPT_TRY(add_extra(x, s, k, key));
         }
     if (s->nrows != s->file->table.nrows - s->file->nties && !x->lost)
         return fail(x->err, CKPT_EUNSUPPORTED, s->at,
@@ -486,8 +491,8 @@ static ckpt_status take_rest(struct index *x, struct shard *s)
     return CKPT_OK;
 }
 
-/* The first shard; when the set is being checked, the first that can be read. */
-static const ckpt_file *first_file(const struct index *x)
+/* get_first_file - the first shard; when the set is being checked, the first that can be read. */
+static const ckpt_file *get_first_file(const struct index *x)
 {
     for (size_t i = 0; i < x->nshards; i++)
         if (x->shards[i].file)
@@ -495,11 +500,11 @@ static const ckpt_file *first_file(const struct index *x)
     return NULL;
 }
 
-/* The root of the whole is what the first shard's is, its _metadata included. */
+/* make_root - the root of the set is of the type of the first shard's, with its _metadata. */
 static ckpt_status make_root(struct index *x)
 {
     ckpt_file *f = x->f;
-    const ckpt_file *first = first_file(x);
+    const ckpt_file *first = get_first_file(x);
     const ckpt_value *root = first ? first->root : NULL;
     bool ordered = root && value_calls(root, "collections", "OrderedDict", 0);
     f->root = ordered ? value_ordered_dict(f->a) : value_new(f->a, CKPT_V_DICT, 0);
@@ -509,7 +514,7 @@ static ckpt_status make_root(struct index *x)
     return CKPT_OK;
 }
 
-/* Sums as the writers of total_size form them: each tensor, or each storage once. */
+/* check_total - writers of total_size sum up all tensors, or each storage once. */
 static ckpt_status check_total(const struct index *x)
 {
     const struct table *t = &x->f->table;
@@ -532,11 +537,11 @@ static ckpt_status check_total(const struct index *x)
     return file_report_fault_as(x->f, CHECK_TOTAL_SIZE, CKPT_EFORMAT, x->err);
 }
 
-static ckpt_status take_facts(struct index *x, const struct shard *s)
+static ckpt_status add_facts(struct index *x, const struct shard *s)
 {
     ckpt_file *f = x->f, *part = s->file;
     f->executes_code |= part->executes_code;
-    f->torch_load &= part->torch_load;
+    f->for_torch_load &= part->for_torch_load;
     if (!checked_add(f->unaccounted, part->unaccounted, &f->unaccounted))
         f->unaccounted = UINT64_MAX;
     if (!f->torch_load_why.len)
@@ -562,50 +567,53 @@ static bool records_tie(const ckpt_file *f, const value_pair *pair)
     return row != MAP_NONE && file_records_tie(f, row);
 }
 
-/* Metadata of the first shard (`format`), and the ties of all, where the index has none of that key. */
+/* merge_metadata - of the first shard (`format`), and the ties of all, unless the index has the key. */
 static ckpt_status merge_metadata(struct index *x)
 {
-    const ckpt_file *first = first_file(x);
+    const ckpt_file *first = get_first_file(x);
     for (size_t k = 0; k < x->nshards; k++) {
         const ckpt_file *f = x->shards[k].file;
         uint32_t n = 0;
         const value_pair *pairs = f && f->metadata ? value_pairs(f->metadata, &n) : NULL;
         for (uint32_t i = 0; i < n; i++)
             if (f == first || records_tie(f, &pairs[i]))
-                CKPT_TRY(shards_note(x, pairs[i].key, pairs[i].val));
+                CKPT_TRY(shards_add_metadata(x, pairs[i].key, pairs[i].val));
     }
-    return x->f->torch_load ? CKPT_OK : ties_read(x->f, x->err);
+    return x->f->for_torch_load ? CKPT_OK : ties_read(x->f, x->err);
 }
 
-static uint64_t findings(const struct index *x) { return x->f->check ? x->f->check->result->findings : 0; }
+static uint64_t count_findings(const struct index *x)
+{
+    return x->f->check ? x->f->check->result->findings : 0;
+}
 
 ckpt_status shards_merge(struct index *x)
 {
     CKPT_TRY(check_present(x));
-    x->f->torch_load = x->nshards > 0;
+    x->f->for_torch_load = x->nshards > 0;
     for (size_t i = 0; i < x->nshards; i++) {
-        uint64_t before = findings(x);
+        uint64_t before = count_findings(x);
         if (!x->shards[i].missing)
             CKPT_TRY(open_shard(x, &x->shards[i]));
-        x->shards[i].damaged = findings(x) > before;
+        x->shards[i].damaged = count_findings(x) > before;
         x->lost |= x->shards[i].damaged;
         if (!x->shards[i].file)
             continue;
         CKPT_TRY(index_shard(x, &x->shards[i]));
-        CKPT_TRY(take_facts(x, &x->shards[i]));
+        CKPT_TRY(add_facts(x, &x->shards[i]));
     }
-    if (x->f->salvage && x->nshards && !first_file(x))
+    if (x->f->salvage && x->nshards && !get_first_file(x))
         return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{none} of {=its %zu shards} is recoverable",
                     x->nshards);
     CKPT_TRY(make_root(x));
     size_t listed = x->n;
     for (size_t i = 0; i < listed; i++)
-        CKPT_TRY(take_weight(x, &x->weights[i]));
+        CKPT_TRY(add_weight(x, &x->weights[i]));
     for (size_t i = 0; i < x->nshards; i++)
         if (x->shards[i].file)
-            CKPT_TRY(take_rest(x, &x->shards[i]));
+            CKPT_TRY(add_unlisted_pairs(x, &x->shards[i]));
     CKPT_TRY(check_total(x));
-    if (first_file(x))
-        x->f->producer = first_file(x)->producer;
+    if (get_first_file(x))
+        x->f->producer = get_first_file(x)->producer;
     return merge_metadata(x);
 }

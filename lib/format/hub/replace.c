@@ -1,21 +1,21 @@
 /*
- * replace.c - see hub/replace.h. Names are all that can change at one stroke, so:
+ * replace.c - see hub/replace.h. Only a rename is atomic, so:
  *
- *   1. each old file whose name the new set needs gets a second one, .NAME.ckpt-old (a hard link);
- *   2. the old index is replaced by one that calls its shards by those;
- *   3. the new shards take their places, which no index names by now;
- *   4. the new index takes its own;
- *   5. second names and shards that only the old index named are removed, its own second name last.
+ *   1. each old file whose name the new set needs gets a second name, .NAME.ckpt-old (a hard link);
+ *   2. the old index is replaced by one with these names;
+ *   3. the new shards are moved into place; no index refers to these names now;
+ *   4. the new index is moved into place;
+ *   5. second names and shards that only the old index has are removed, its own second name last.
  *
- * Until 4 the index is that of the old set, from there on that of the new one. What a run that was
- * killed leaves the next one to the same set removes in 5: before, the old index may need it.
+ * Before 4 the index is that of the old set, after it that of the new one. What a killed run leaves is
+ * removed in 5 of the next run: until then the old index may need it.
  *
- * Where there are no hard links, or links stand in the places of the files, the old index goes
- * before 3: nobody must read some shards of one set with some of the other. It goes, too, when what
- * takes the place of the set is one file, behind that.
+ * Without hard links, or if the files are symbolic links, the old index is removed before 3, so that
+ * shards of both sets are never read together. It is also removed after a single file has replaced
+ * the set.
  *
- * What 5 removes is listed before 1. From 3 on nothing here asks for memory: neither going on nor
- * going back may fail for want of it.
+ * What 5 removes is listed before 1. From 3 on nothing here allocates memory: neither finishing nor
+ * undoing may fail for lack of it.
  */
 #include "format/hub/replace.h"
 
@@ -32,44 +32,45 @@
 #include "io/sink.h"
 #include "io/source.h"
 
-#define SECOND     ".ckpt-old"
-#define MOST_BYTES (UINT64_C(1) << 30) /* of an index and what is made of it */
+#define OLD_SUFFIX      ".ckpt-old"
+#define MAX_INDEX_BYTES (UINT64_C(1) << 30) /* of an index and its parsed form */
 
-struct part {
-    const char *path, *base, *second; /* BASE and SECOND: of the new file, of the old one */
-    bool was;                         /* something had that name */
-    bool kept;                        /* and has a second one */
+struct replaced_file {
+    const char *path, *base,
+        *second; /* of the new file; its name without folder; second name of the old file */
+    bool was;    /* there was an old file */
+    bool kept;   /* … which has its second name */
 };
 
 struct replaced {
     arena *a;
-    struct part *parts; /* the index is the last */
+    struct replaced_file *files; /* the index is the last */
     size_t n;
     ckpt_str folder, stem, ext;
-    ckpt_str text;            /* of the old index; empty: there is none to be read */
-    map *named;               /* what it calls its shards */
-    ckpt_str *names;          /* the same, and those of one that a run left that was killed in 5; */
-    size_t nnames, cap_names; /* once listed: first names of what only they name */
-    char *room;               /* FOLDER, and behind it space for one of NAMES or its second name */
+    ckpt_str text;            /* of the old index; empty: there is none */
+    map *named;               /* the names of its shards */
+    ckpt_str *names;          /* the same, and those of the index that a run killed in 5 left; */
+    size_t nnames, cap_names; /* after list_old_shards: first names of the files to remove */
+    char *room;               /* FOLDER, then space for one of NAMES or its second name */
     bool sync;
-    bool ours;    /* it used second names before */
-    bool renamed; /* there are new ones */
-    char *from;   /* what the old index was called that has a second name alone; else NULL */
+    bool ours;    /* the old index has second names already */
+    bool renamed; /* new second names were made */
+    char *from;   /* the path of the old index if it has only its second name; else NULL */
 };
 
-static const char *second_name(struct replaced *r, ckpt_str base)
+static const char *make_second_name(struct replaced *r, ckpt_str base)
 {
-    return arena_printf(r->a, "%.*s.%.*s" SECOND, STR_ARG(r->folder), STR_ARG(base)).ptr;
+    return arena_printf(r->a, "%.*s.%.*s" OLD_SUFFIX, STR_ARG(r->folder), STR_ARG(base)).ptr;
 }
 
-static ckpt_str base_of(const char *path)
+static ckpt_str get_base(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return str_c(slash ? slash + 1 : path);
 }
 
-/* look - *YES: is there something at PATH? */
-static ckpt_status look(const char *path, struct stat *st, bool *yes, ckpt_error *err)
+/* check_exists - *YES: does PATH exist? */
+static ckpt_status check_exists(const char *path, struct stat *st, bool *yes, ckpt_error *err)
 {
     *yes = lstat(path, st) == 0;
     if (*yes || errno == ENOENT)
@@ -81,7 +82,7 @@ static ckpt_status look(const char *path, struct stat *st, bool *yes, ckpt_error
 
 /* ------------------------------------------------------------------ the index */
 
-static ckpt_status note_name(struct replaced *r, map *named, ckpt_str name, ckpt_error *err)
+static ckpt_status add_shard_name(struct replaced *r, map *named, ckpt_str name, ckpt_error *err)
 {
     uint32_t before;
     if (!map_put(named, name, 0, &before))
@@ -96,9 +97,9 @@ static ckpt_status note_name(struct replaced *r, map *named, ckpt_str name, ckpt
     return CKPT_OK;
 }
 
-/* next_shard - J moves to the next file name of the weight_map; false: there is none, or it is
- * no index, or out of memory, which the error of J tells. IN: are we inside the map? */
-static bool next_shard(json_scan *j, bool *in)
+/* find_next_shard - moves J to the next file name in the weight_map; false: there is none, it is no index,
+ * or memory ran out: see the error of J. IN: is J inside the map? */
+static bool find_next_shard(json_scan *j, bool *in)
 {
     enum json_event e = *in ? JSON_NULL : json_next(j);
     while (!*in && (e = json_next(j)) == JSON_KEY) {
@@ -110,47 +111,48 @@ static bool next_shard(json_scan *j, bool *in)
     return *in && json_next(j) == JSON_KEY && json_next(j) == JSON_STRING;
 }
 
-/* take_index - the text of PATH, empty where it is no index, and what it names. */
-static ckpt_status take_index(struct replaced *r, const char *path, map *named, ckpt_str *out,
-                              ckpt_error *err)
+/* read_old_index - reads the text of PATH, empty if it is no index, and adds its shard names. */
+static ckpt_status read_old_index(struct replaced *r, const char *path, map *named, ckpt_str *out,
+                                  ckpt_error *err)
 {
     source *src = NULL;
     ckpt_error why = {0};
     json_scan j;
     bool in = false;
     CKPT_TRY(source_file_open(path, &src, err));
-    size_t n = src->size < MOST_BYTES / 4 ? (size_t)src->size : 0;
+    size_t n = src->size < MAX_INDEX_BYTES / 4 ? (size_t)src->size : 0;
     char *text = arena_alloc(r->a, n);
     ckpt_status st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
     source_unref(src);
     CKPT_TRY(st);
     json_init(&j, str_of(text, n), 0, r->a, &why);
-    while (next_shard(&j, &in))
-        CKPT_TRY(note_name(r, named, j.str, err));
-    if (why.status == CKPT_ENOMEM) /* else it is broken: of use up to there */
+    while (find_next_shard(&j, &in))
+        CKPT_TRY(add_shard_name(r, named, j.str, err));
+    if (why.status == CKPT_ENOMEM) /* a damaged index is used up to the fault */
         return fail_memory(err);
     *out = str_of(text, in ? n : 0);
     return CKPT_OK;
 }
 
-/* take_left - the names in an index whose set was replaced, but not removed to its end. */
-static ckpt_status take_left(struct replaced *r, ckpt_error *err)
+/* read_leftover_index - adds the names in the index of a set that was replaced, but not completely
+ * removed. */
+static ckpt_status read_leftover_index(struct replaced *r, ckpt_error *err)
 {
     struct stat is;
     ckpt_str text;
     bool there;
-    const char *path = r->parts[r->n - 1].second;
-    CKPT_TRY(look(path, &is, &there, err));
+    const char *path = r->files[r->n - 1].second;
+    CKPT_TRY(check_exists(path, &is, &there, err));
     if (!there || !S_ISREG(is.st_mode))
         return CKPT_OK;
     map *named = map_new(r->n);
-    ckpt_status st = named ? take_index(r, path, named, &text, err) : fail_memory(err);
+    ckpt_status st = named ? read_old_index(r, path, named, &text, err) : fail_memory(err);
     map_free(named);
     return st;
 }
 
-/* with_second_names - the old index, byte for byte but for them. */
-static ckpt_status with_second_names(struct replaced *r, buf *b, ckpt_error *err)
+/* make_rewritten_index - the old index, changed only in these names. */
+static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *err)
 {
     ckpt_error why = {0};
     json_scan j;
@@ -159,15 +161,15 @@ static ckpt_status with_second_names(struct replaced *r, buf *b, ckpt_error *err
     map *kept = map_new(r->n);
     bool ok = kept != NULL;
     for (size_t i = 0; ok && i + 1 < r->n; i++)
-        if (r->parts[i].kept)
-            ok = map_put(kept, str_c(r->parts[i].base), (uint32_t)i, NULL);
+        if (r->files[i].kept)
+            ok = map_put(kept, str_c(r->files[i].base), (uint32_t)i, NULL);
     json_init(&j, r->text, 0, r->a, &why);
-    while (ok && next_shard(&j, &in)) {
+    while (ok && find_next_shard(&j, &in)) {
         uint32_t i = map_get(kept, j.str);
         if (i == MAP_NONE)
             continue;
         buf_put(b, r->text.ptr + from, j.at - from); /* bounded: the scan goes forward */
-        json_quote_ascii(b, base_of(r->parts[i].second));
+        json_quote_ascii(b, get_base(r->files[i].second));
         from = j.pos;
     }
     map_free(kept);
@@ -175,31 +177,31 @@ static ckpt_status with_second_names(struct replaced *r, buf *b, ckpt_error *err
     return ok && why.status != CKPT_ENOMEM && buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
-/* rewrite - the old index names second names from here on. */
-static ckpt_status rewrite(struct replaced *r, ckpt_error *err)
+/* rewrite_index - replaces the old index by one with second names. */
+static ckpt_status rewrite_index(struct replaced *r, ckpt_error *err)
 {
     struct sink_options so = {.force = true, .no_sync = !r->sync};
     buf b;
-    buf_init(&b, (size_t)MOST_BYTES);
-    ckpt_status st = with_second_names(r, &b, err);
+    buf_init(&b, (size_t)MAX_INDEX_BYTES);
+    ckpt_status st = make_rewritten_index(r, &b, err);
     if (st == CKPT_OK)
-        st = sink_file_bytes(r->parts[r->n - 1].path, &so, buf_view(&b), err);
+        st = sink_file_bytes(r->files[r->n - 1].path, &so, buf_view(&b), err);
     buf_free(&b);
     return st;
 }
 
 /* ------------------------------------------------------- what only the old set had */
 
-/* first_name - of a second one; others are as they are. */
-static ckpt_str first_name(ckpt_str name)
+/* get_first_name - the first name of a second one; other names are unchanged. */
+static ckpt_str get_first_name(ckpt_str name)
 {
-    if (str_starts(name, STR_LIT(".")) && str_ends(name, STR_LIT(SECOND)))
-        name = str_of(name.ptr + 1, name.len - sizeof SECOND); /* bounded: it begins and ends so */
+    if (str_starts(name, STR_LIT(".")) && str_ends(name, STR_LIT(OLD_SUFFIX)))
+        name = str_of(name.ptr + 1, name.len - sizeof OLD_SUFFIX); /* bounded: it begins and ends so */
     return name;
 }
 
-/* is_ours - is NAME what a set of this stem calls a shard? */
-static bool is_ours(const struct replaced *r, ckpt_str name)
+/* is_shard_name - is NAME that of a shard in a set with this stem? */
+static bool is_shard_name(const struct replaced *r, ckpt_str name)
 {
     ckpt_str digits = STR_LIT("-00000-of-00000"), rest = str_skip(name, r->stem.len);
     if (!str_starts(name, r->stem) || !str_ends(rest, r->ext) || rest.len - r->ext.len != digits.len)
@@ -212,22 +214,23 @@ static bool is_ours(const struct replaced *r, ckpt_str name)
     return true;
 }
 
-/* list_old - of the names in the old index only those stay that are to go when all is done. */
-static ckpt_status list_old(struct replaced *r, ckpt_error *err)
+/* list_old_shards - reduces the names to those of files that must be removed at the end. */
+static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
 {
-    size_t n = 0, longest = r->stem.len + sizeof "-00000-of-00000" + r->ext.len; /* bounded: see is_ours */
+    size_t n = 0,
+           longest = r->stem.len + sizeof "-00000-of-00000" + r->ext.len; /* bounded: see is_shard_name */
     map *fresh = map_new(r->n);
     bool ok = fresh != NULL;
     for (size_t i = 0; ok && i < r->n; i++)
-        ok = map_put(fresh, str_c(r->parts[i].base), 0, NULL);
+        ok = map_put(fresh, str_c(r->files[i].base), 0, NULL);
     for (size_t i = 0; ok && i < r->nnames; i++) {
-        ckpt_str name = first_name(r->names[i]);
-        if (is_ours(r, name) && map_get(fresh, name) == MAP_NONE)
+        ckpt_str name = get_first_name(r->names[i]);
+        if (is_shard_name(r, name) && map_get(fresh, name) == MAP_NONE)
             r->names[n++] = name;
     }
     map_free(fresh);
     r->nnames = n;
-    r->room = arena_alloc(r->a, r->folder.len + longest + sizeof "." SECOND); /* bounded: as above */
+    r->room = arena_alloc(r->a, r->folder.len + longest + sizeof "." OLD_SUFFIX); /* bounded: as above */
     if (!ok || !r->room)
         return fail_memory(err);
     memcpy(r->room, r->folder.ptr, r->folder.len);
@@ -239,15 +242,15 @@ static ckpt_status list_old(struct replaced *r, ckpt_error *err)
 static void forget_names(struct replaced *r)
 {
     for (size_t i = 0; i < r->n; i++) {
-        if (r->parts[i].kept)
-            (void)unlink(r->parts[i].second);
-        r->parts[i].kept = false;
+        if (r->files[i].kept)
+            (void)unlink(r->files[i].second);
+        r->files[i].kept = false;
     }
 }
 
-/* keep - P gets a second name. What lies under that name already is of use if the index says
- * so: then a run was killed, and what has the first name is not the old set's. */
-static bool keep(struct part *p, bool in_use)
+/* keep_old_file - gives P its second name. If the index already has that name (IN_USE), a run was killed,
+ * and the file with the first name is not of the old set. */
+static bool keep_old_file(struct replaced_file *p, bool in_use)
 {
     struct stat st;
     if (in_use) {
@@ -263,38 +266,39 @@ static bool keep(struct part *p, bool in_use)
     return p->kept;
 }
 
-static bool keep_all(struct replaced *r)
+static bool keep_old_files(struct replaced *r)
 {
-    struct part *index = &r->parts[r->n - 1];
+    struct replaced_file *index = &r->files[r->n - 1];
     for (size_t i = 0; i + 1 < r->n; i++) {
-        struct part *p = &r->parts[i];
-        bool in_use = map_get(r->named, base_of(p->second)) != MAP_NONE;
+        struct replaced_file *p = &r->files[i];
+        bool in_use = map_get(r->named, get_base(p->second)) != MAP_NONE;
         r->ours |= in_use;
         if (in_use)
-            (void)keep(p, true);
-        else if (p->was && map_get(r->named, str_c(p->base)) != MAP_NONE && !(r->renamed = keep(p, false)))
+            (void)keep_old_file(p, true);
+        else if (p->was && map_get(r->named, str_c(p->base)) != MAP_NONE &&
+                 !(r->renamed = keep_old_file(p, false)))
             return false;
     }
-    /* Of an index with second names none is kept: to go back to it, they must stay. */
+    /* An index with second names gets none itself: they must stay, so that it can be restored. */
     if (!r->ours)
-        return keep(index, false) || !r->renamed;
-    (void)keep(index, true);
+        return keep_old_file(index, false) || !r->renamed;
+    (void)keep_old_file(index, true);
     return true;
 }
 
-/* no_links - is it that second names cannot be had here, rather than that something failed? */
-static bool no_links(int why)
+/* is_no_link_error - does WHY mean that there are no hard links here, rather than a failure? */
+static bool is_no_link_error(int why)
 {
     return why == EPERM || why == EOPNOTSUPP || why == ENOSYS || why == EMLINK || why == EXDEV ||
            why == ENAMETOOLONG || why == EINVAL;
 }
 
-/* without_links - the old index goes, under its second name where that can be, so that a later run
- * knows what to remove; of a symbolic link, what it leads to. While it is there it may need the
- * second names. */
-static ckpt_status without_links(struct replaced *r, ckpt_error *err)
+/* remove_old_index - removes the old index, or what a symbolic link leads to; if possible, it keeps its
+ * second name, so that a later run knows what to remove. Second names are removed after it, because it may
+ * use them. */
+static ckpt_status remove_old_index(struct replaced *r, ckpt_error *err)
 {
-    const struct part *index = &r->parts[r->n - 1];
+    const struct replaced_file *index = &r->files[r->n - 1];
     char *path = realpath(index->path, NULL);
     bool moved = path && r->text.len && rename(path, index->second) == 0;
     bool gone = moved || (path ? unlink(path) == 0 || errno == ENOENT : errno == ENOENT);
@@ -305,7 +309,7 @@ static ckpt_status without_links(struct replaced *r, ckpt_error *err)
     else
         free(path);
     CKPT_TRY(st);
-    r->parts[r->n - 1].kept &= !moved;
+    r->files[r->n - 1].kept &= !moved;
     forget_names(r);
     return CKPT_OK;
 }
@@ -320,47 +324,48 @@ static void replaced_free(struct replaced *r)
     free(r);
 }
 
-static ckpt_status list_parts(struct replaced *r, const char *const *paths, ckpt_error *err)
+static ckpt_status list_files(struct replaced *r, const char *const *paths, ckpt_error *err)
 {
     struct stat st;
-    r->parts = arena_array(r->a, r->n, sizeof *r->parts);
+    r->files = arena_array(r->a, r->n, sizeof *r->files);
     r->named = map_new(r->n);
-    if (!r->parts || !r->named)
+    if (!r->files || !r->named)
         return fail_memory(err);
     for (size_t i = 0; i < r->n; i++) {
-        struct part *p = &r->parts[i];
-        ckpt_str base = base_of(paths[i]);
+        struct replaced_file *p = &r->files[i];
+        ckpt_str base = get_base(paths[i]);
         r->folder = str_of(paths[i], strlen(paths[i]) - base.len); /* bounded: BASE is its end */
-        *p = (struct part){.path = arena_str(r->a, str_c(paths[i])).ptr, .second = second_name(r, base)};
+        *p = (struct replaced_file){.path = arena_str(r->a, str_c(paths[i])).ptr,
+                                    .second = make_second_name(r, base)};
         if (!p->path || !p->second)
             return fail_memory(err);
         r->folder.ptr = p->path;
-        p->base = base_of(p->path).ptr;
-        CKPT_TRY(look(p->path, &st, &p->was, err));
+        p->base = get_base(p->path).ptr;
+        CKPT_TRY(check_exists(p->path, &st, &p->was, err));
     }
     return CKPT_OK;
 }
 
-static ckpt_status begin(struct replaced *r, ckpt_error *err)
+static ckpt_status begin_replacing(struct replaced *r, ckpt_error *err)
 {
-    bool was = r->parts[r->n - 1].was;
-    ckpt_status st = take_left(r, err);
+    bool was = r->files[r->n - 1].was;
+    ckpt_status st = read_leftover_index(r, err);
     if (st == CKPT_OK && was)
-        st = take_index(r, r->parts[r->n - 1].path, r->named, &r->text, err);
+        st = read_old_index(r, r->files[r->n - 1].path, r->named, &r->text, err);
     if (st == CKPT_OK)
-        st = list_old(r, err);
+        st = list_old_shards(r, err);
     if (st == CKPT_OK && r->text.len) {
-        if (keep_all(r))
-            st = r->renamed ? rewrite(r, err) : CKPT_OK;
-        else if (no_links(errno))
-            st = without_links(r, err);
+        if (keep_old_files(r))
+            st = r->renamed ? rewrite_index(r, err) : CKPT_OK;
+        else if (is_no_link_error(errno))
+            st = remove_old_index(r, err);
         else
             st = fail_errno(err, CKPT_NO_OFFSET, "cannot keep the set that is to be replaced");
     } else if (st == CKPT_OK && was) {
-        st = without_links(r, err);
+        st = remove_old_index(r, err);
     }
     if (st != CKPT_OK)
-        fail_file(err, r->parts[r->n - 1].path);
+        fail_file(err, r->files[r->n - 1].path);
     return st;
 }
 
@@ -368,7 +373,7 @@ ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem,
                            struct replaced **out, ckpt_error *err)
 {
     struct replaced *r = calloc(1, sizeof *r);
-    if (!r || !(r->a = arena_new(MOST_BYTES))) {
+    if (!r || !(r->a = arena_new(MAX_INDEX_BYTES))) {
         free(r);
         return fail_memory(err);
     }
@@ -376,20 +381,20 @@ ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem,
     r->sync = sync;
     r->stem = arena_str(r->a, str_c(stem));
     r->ext = arena_str(r->a, str_c(ext));
-    ckpt_status st = r->stem.ptr && r->ext.ptr ? list_parts(r, paths, err) : fail_memory(err);
+    ckpt_status st = r->stem.ptr && r->ext.ptr ? list_files(r, paths, err) : fail_memory(err);
     if (st != CKPT_OK) {
         replaced_free(r);
         return st;
     }
-    if ((st = begin(r, err)) == CKPT_OK)
+    if ((st = begin_replacing(r, err)) == CKPT_OK)
         *out = r;
     else
         replaced_undo(r, 0);
     return st;
 }
 
-/* restore - the old file under its first name again. */
-static bool restore(const struct part *p)
+/* restore_file - gives the old file its first name again. */
+static bool restore_file(const struct replaced_file *p)
 {
     struct stat a, b;
     if (lstat(p->path, &a) == 0 && lstat(p->second, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
@@ -399,42 +404,42 @@ static bool restore(const struct part *p)
 
 void replaced_undo(struct replaced *r, size_t placed)
 {
-    const struct part *index = &r->parts[r->n - 1];
-    bool whole = true;
+    const struct replaced_file *index = &r->files[r->n - 1];
+    bool intact = true;
     if (placed == r->n)
         (void)unlink(index->path);
     for (size_t i = 0; i + 1 < r->n; i++) {
-        const struct part *p = &r->parts[i];
+        const struct replaced_file *p = &r->files[i];
         if (p->kept)
-            whole = whole && restore(p);
+            intact = intact && restore_file(p);
         else if (!p->was && i < placed)
             (void)unlink(p->path);
     }
-    /* Where nothing was placed, and no second name is needed, the set is as it was but for its index. */
+    /* If nothing was placed, and no second name is needed, only the index has to be restored. */
     if (r->from && (placed || r->ours || rename(index->second, r->from) != 0))
         (void)unlink(index->second);
-    /* What fails here leaves the index with the second names, which then stay. */
-    if (whole && (index->kept ? rename(index->second, index->path) == 0 : !r->ours))
+    /* If this fails, the index has the second names, which then stay. */
+    if (intact && (index->kept ? rename(index->second, index->path) == 0 : !r->ours))
         forget_names(r);
     replaced_free(r);
 }
 
-/* remove_old - NAME and its second name. */
+/* remove_old - removes NAME and its second name. */
 static void remove_old(struct replaced *r, ckpt_str name)
 {
-    char *at = r->room + r->folder.len; /* bounded: list_old made room for both */
+    char *at = r->room + r->folder.len; /* bounded: list_old_shards made room for both */
     memcpy(at, name.ptr, name.len);
     at[name.len] = '\0';
     (void)unlink(r->room);
     *at++ = '.';
     memcpy(at, name.ptr, name.len);
-    memcpy(at + name.len, SECOND, sizeof SECOND); /* bounded: as above */
+    memcpy(at + name.len, OLD_SUFFIX, sizeof OLD_SUFFIX); /* bounded: as above */
     (void)unlink(r->room);
 }
 
 bool replaced_by_one(const struct replaced *r)
 {
-    const struct part *index = &r->parts[r->n - 1];
+    const struct replaced_file *index = &r->files[r->n - 1];
     return (!index->kept && rename(index->path, index->second) == 0) || unlink(index->path) == 0 ||
            errno == ENOENT;
 }
@@ -442,9 +447,9 @@ bool replaced_by_one(const struct replaced *r)
 void replaced_done(struct replaced *r)
 {
     for (size_t i = 0; i + 1 < r->n; i++)
-        (void)unlink(r->parts[i].second);
+        (void)unlink(r->files[i].second);
     for (size_t i = 0; i < r->nnames; i++)
         remove_old(r, r->names[i]);
-    (void)unlink(r->parts[r->n - 1].second);
+    (void)unlink(r->files[r->n - 1].second);
     replaced_free(r);
 }

@@ -1,11 +1,9 @@
 /*
- * shard_layout.c - which tensor goes into which shard, as huggingface_hub decides it
- * (serialization/_base.py, _torch.py).
+ * shard_layout.c - assigns tensors to shards, as huggingface_hub does (serialization/_base.py, _torch.py).
  *
- * The cut is greedy, in the order of the keys: a tensor larger than the limit
- * gets a shard of its own, before the one still open; one that would tip the
- * open shard over the limit closes it. Tensors that share a storage stay
- * together and count once.
+ * The layout is greedy, in the order of the keys: a tensor larger than the limit gets a shard of its own,
+ * numbered before the open one; one that would exceed the limit closes the open shard. Tensors that share a
+ * storage are in one shard and count once.
  *
  * A format without shared storages has its ties resolved first.
  */
@@ -19,34 +17,34 @@
 #include "format/hub/shards.h"
 #include "format/ties.h"
 
-static const ckpt_tensor *tensor_of(const struct cut *c, size_t entry)
+static const ckpt_tensor *get_tensor(const struct shard_layout *c, size_t entry)
 {
     return &c->p->file->table.rows[c->entries[entry].row].t;
 }
 
 /* ------------------------------------------------------------------ units */
 
-static uint32_t head_of(struct cut *c, uint32_t u)
+static uint32_t find_head(struct shard_layout *c, uint32_t u)
 {
     while (c->units[u].up != u)
-        u = c->units[u].up = c->units[c->units[u].up].up; /* each walk halves the next */
+        u = c->units[u].up = c->units[c->units[u].up].up; /* path halving */
     return u;
 }
 
-/* The smaller number leads, so that a group is met at its first member. */
-static void unite(struct cut *c, uint32_t a, uint32_t b)
+/* unite_units - the smaller number is the head, so that a group is found at its first unit. */
+static void unite_units(struct shard_layout *c, uint32_t a, uint32_t b)
 {
-    a = head_of(c, a);
-    b = head_of(c, b);
+    a = find_head(c, a);
+    b = find_head(c, b);
     if (a < b)
         c->units[b].up = a;
     else
         c->units[a].up = b;
 }
 
-static ckpt_status grow_unit(struct cut *c, uint32_t u, size_t entry, map *owner, ckpt_error *err)
+static ckpt_status grow_unit(struct shard_layout *c, uint32_t u, size_t entry, map *owner, ckpt_error *err)
 {
-    const ckpt_tensor *t = tensor_of(c, entry);
+    const ckpt_tensor *t = get_tensor(c, entry);
     uint32_t row = c->entries[entry].row, other = MAP_NONE;
     uint64_t bytes = 0;
     bool fits = !t->has_data || t->part_of != CKPT_NO_TENSOR || plan_nbytes(c->p, row, &bytes);
@@ -57,7 +55,7 @@ static ckpt_status grow_unit(struct cut *c, uint32_t u, size_t entry, map *owner
             return fail_memory(err);
     }
     if (other != MAP_NONE)
-        return unite(c, u, other), CKPT_OK;
+        return unite_units(c, u, other), CKPT_OK;
     fits = fits && checked_add(c->units[u].size, bytes, &c->units[u].size);
     return fits && checked_add(c->total, bytes, &c->total)
                ? CKPT_OK
@@ -65,25 +63,25 @@ static ckpt_status grow_unit(struct cut *c, uint32_t u, size_t entry, map *owner
                       "the tensors together have {more} than {=2^64 bytes}");
 }
 
-static uint32_t add_unit(struct cut *c, ckpt_str name)
+static uint32_t add_unit(struct shard_layout *c, ckpt_str name)
 {
     c->units[c->nunits] = (struct unit){.name = name, .up = c->nunits};
     return c->nunits++;
 }
 
-static ckpt_status entries_as_units(struct cut *c, ckpt_error *err)
+static ckpt_status make_entry_units(struct shard_layout *c, ckpt_error *err)
 {
     for (size_t i = 0; i < c->n; i++)
         CKPT_TRY(grow_unit(c, add_unit(c, c->entries[i].name), i, NULL, err));
     return CKPT_OK;
 }
 
-/* The pair of the root that an entry lies below, and the key it will have. */
-static ckpt_status pair_of(const struct cut *c, const map *keys, size_t entry, uint32_t *pair, ckpt_str *name,
-                           ckpt_error *err)
+/* find_root_pair - the pair of the root that an entry is below, and the key it will have. */
+static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys, size_t entry, uint32_t *pair,
+                                  ckpt_str *name, ckpt_error *err)
 {
     const ckpt_plan *p = c->p;
-    const ckpt_tensor *t = tensor_of(c, entry);
+    const ckpt_tensor *t = get_tensor(c, entry);
     const ckpt_path_elem *e = t->npath > p->root_depth ? &t->path[p->root_depth] : NULL;
     const struct edit *edit = plan_edit_find(p, p->root);
     bool deep = t->npath - p->root_depth > 1 && t->part_of == CKPT_NO_TENSOR;
@@ -103,14 +101,14 @@ static ckpt_status pair_of(const struct cut *c, const map *keys, size_t entry, u
     return CKPT_OK;
 }
 
-/* UNIT_OF: pair -> unit. */
-static ckpt_status units_of_pairs(struct cut *c, const map *keys, map *owner, uint32_t *unit_of,
-                                  ckpt_error *err)
+/* assign_pair_units - UNIT_OF: pair -> unit. */
+static ckpt_status assign_pair_units(struct shard_layout *c, const map *keys, map *owner, uint32_t *unit_of,
+                                     ckpt_error *err)
 {
     for (size_t i = 0; i < c->n; i++) {
         uint32_t pair;
         ckpt_str name;
-        CKPT_TRY(pair_of(c, keys, i, &pair, &name, err));
+        CKPT_TRY(find_root_pair(c, keys, i, &pair, &name, err));
         if (unit_of[pair] == MAP_NONE)
             unit_of[pair] = add_unit(c, name);
         CKPT_TRY(grow_unit(c, unit_of[pair], i, owner, err));
@@ -118,9 +116,9 @@ static ckpt_status units_of_pairs(struct cut *c, const map *keys, map *owner, ui
     return CKPT_OK;
 }
 
-/* The pairs of the root without a tensor have no place in an index. */
-static ckpt_status drop_pairs(struct cut *c, const value_pair *pairs, uint32_t n, const uint32_t *unit_of,
-                              ckpt_error *err)
+/* drop_pairs - an index has no place for pairs of the root without a tensor. */
+static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, uint32_t n,
+                              const uint32_t *unit_of, ckpt_error *err)
 {
     ckpt_plan *p = c->p;
     struct edit *edit = plan_edit(p, p->root, n);
@@ -137,7 +135,7 @@ static ckpt_status drop_pairs(struct cut *c, const value_pair *pairs, uint32_t n
             .name = path_join(p->a, &key, 1), .path = &key, .npath = 1, .value = pairs[i].val};
         if (!pair.name.ptr)
             return fail_memory(err);
-        CKPT_TRY(plan_dropped(p, &pair, "not a tensor", err));
+        CKPT_TRY(plan_note_dropped(p, &pair, "not a tensor", err));
     }
     if (p->ndropped == before || !c->opts->strict)
         return CKPT_OK;
@@ -148,7 +146,7 @@ static ckpt_status drop_pairs(struct cut *c, const value_pair *pairs, uint32_t n
     return CKPT_ELOSSY;
 }
 
-static ckpt_status pairs_as_units(struct cut *c, ckpt_error *err)
+static ckpt_status make_pair_units(struct shard_layout *c, ckpt_error *err)
 {
     uint32_t n = 0;
     const value_pair *pairs = c->p->root ? value_pairs(c->p->root, &n) : NULL;
@@ -162,7 +160,7 @@ static ckpt_status pairs_as_units(struct cut *c, ckpt_error *err)
             st = fail_memory(err);
     }
     if (st == CKPT_OK)
-        st = units_of_pairs(c, keys, owner, unit_of, err);
+        st = assign_pair_units(c, keys, owner, unit_of, err);
     if (st == CKPT_OK && n)
         st = drop_pairs(c, pairs, n, unit_of, err);
     map_free(keys);
@@ -172,12 +170,12 @@ static ckpt_status pairs_as_units(struct cut *c, ckpt_error *err)
 
 /* -------------------------------------------------------------------- cut */
 
-/* Sizes of a group are summed at its first unit; the others follow it. */
-static ckpt_status gather_sizes(struct cut *c, ckpt_error *err)
+/* sum_group_sizes - sums the sizes of a group at its head. */
+static ckpt_status sum_group_sizes(struct shard_layout *c, ckpt_error *err)
 {
     for (uint32_t u = 0; u < c->nunits; u++) {
-        uint32_t head = head_of(c, u);
-        c->units[u].up = head; /* every later walk is one step */
+        uint32_t head = find_head(c, u);
+        c->units[u].up = head; /* later searches take one step */
         if (head != u && !checked_add(c->units[head].size, c->units[u].size, &c->units[head].size))
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "the tensors together have {more} than {=2^64 bytes}");
@@ -185,14 +183,14 @@ static ckpt_status gather_sizes(struct cut *c, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* A shard is numbered when it is closed, so a too large tensor's comes before
- * the one that is still open: first OPEN, then the number. */
-static ckpt_status assign(struct cut *c, ckpt_error *err)
+/* assign_shards - a shard gets its number when it is closed, so that of a too large tensor is before the
+ * open one. */
+static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
 {
     uint64_t max = c->opts->max_shard, open = 0;
-    uint32_t current = UINT32_MAX; /* units of the open shard, renumbered when it closes */
+    uint32_t current = UINT32_MAX; /* of units in the open shard, until it is closed */
     bool any = false;
-    CKPT_TRY(gather_sizes(c, err));
+    CKPT_TRY(sum_group_sizes(c, err));
     for (uint32_t u = 0, from = 0; u <= c->nunits; u++) {
         bool end = u == c->nunits, head = !end && c->units[u].up == u;
         uint64_t size = head ? c->units[u].size : 0;
@@ -225,8 +223,8 @@ static ckpt_status assign(struct cut *c, ckpt_error *err)
 
 /* -------------------------------------------------------------------- all */
 
-/* Ties that the format cannot hold leave the plan's mask for the time being. */
-static ckpt_status drop_ties(struct cut *c, ckpt_error *err)
+/* drop_ties - removes ties that the format cannot hold from the plan's mask, until plan_restore. */
+static ckpt_status drop_ties(struct shard_layout *c, ckpt_error *err)
 {
     ckpt_plan *p = c->p;
     bool *drop = c->shares ? NULL : calloc(p->nentries + 1, sizeof *drop);
@@ -238,13 +236,13 @@ static ckpt_status drop_ties(struct cut *c, ckpt_error *err)
             p->keep[p->entries[i].row] = false;
     free(drop);
     p->entries_stale = true;
-    return st == CKPT_OK ? plan_entries(p, err) : st;
+    return st == CKPT_OK ? plan_update_entries(p, err) : st;
 }
 
-ckpt_status shards_cut(ckpt_plan *p, const ckpt_write_options *opts, bool shares, struct cut *c,
-                       ckpt_error *err)
+ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares, struct shard_layout *c,
+                           ckpt_error *err)
 {
-    *c = (struct cut){.p = p, .opts = opts, .shares = shares};
+    *c = (struct shard_layout){.p = p, .opts = opts, .shares = shares};
     CKPT_TRY(drop_ties(c, err));
     c->n = p->nentries;
     c->entries = calloc(c->n + 1, sizeof *c->entries);
@@ -253,14 +251,14 @@ ckpt_status shards_cut(ckpt_plan *p, const ckpt_write_options *opts, bool shares
     if (!c->entries || !c->units || !c->unit_of)
         return fail_memory(err);
     memcpy(c->entries, p->entries, c->n * sizeof *c->entries);
-    CKPT_TRY(shares ? pairs_as_units(c, err) : entries_as_units(c, err));
-    CKPT_TRY(assign(c, err));
-    if (c->nshards == 0) /* no tensor: one file, which is empty */
+    CKPT_TRY(shares ? make_pair_units(c, err) : make_entry_units(c, err));
+    CKPT_TRY(assign_shards(c, err));
+    if (c->nshards == 0) /* no tensor: one empty file */
         c->nshards = 1;
     return CKPT_OK;
 }
 
-void shards_cut_free(struct cut *c)
+void shard_layout_free(struct shard_layout *c)
 {
     free(c->entries);
     free(c->units);

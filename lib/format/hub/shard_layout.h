@@ -1,22 +1,22 @@
-/* shard_layout.h - which tensor goes into which shard. */
+/* shard_layout.h - assigns tensors to shards. */
 #ifndef FORMAT_HUB_SHARD_LAYOUT_H
 #define FORMAT_HUB_SHARD_LAYOUT_H
 
 #include "core/plan.h"
 
-/* What cannot be split: a tensor, or all that is below one key of the root. */
+/* What cannot be split: a tensor, or everything below one key of the root. */
 struct unit {
     ckpt_str name; /* in the weight_map */
-    uint32_t up;   /* another unit that shares a storage with it; itself: none */
+    uint32_t up;   /* another unit of its group, which shares storages; itself: it is the head */
     uint32_t shard;
-    uint64_t size; /* of all units that share with it, kept by the first */
+    uint64_t size; /* of the unit; at the head, of the group */
 };
 
-struct cut {
+struct shard_layout {
     ckpt_plan *p;
     const ckpt_write_options *opts;
     bool shares;
-    struct plan_entry *entries; /* a copy: the plan's own follow its mask */
+    struct plan_entry *entries; /* a copy: those of the plan depend on its mask */
     size_t n;
     uint32_t *unit_of; /* by entry */
     struct unit *units;
@@ -24,10 +24,10 @@ struct cut {
     uint64_t total;
 };
 
-/* shards_cut - SHARES: tensors of the format may share a storage; else ties leave the plan's mask
- * and only names and tensors are kept. There is always one shard. C is to be freed in any case. */
-ckpt_status shards_cut(ckpt_plan *p, const ckpt_write_options *opts, bool shares, struct cut *c,
-                       ckpt_error *err);
-void shards_cut_free(struct cut *c);
+/* shards_lay_out - SHARES: tensors of the format may share a storage; else ties are removed from the plan's
+ * mask, and only names and tensors are kept. There is at least one shard. C must be freed also on failure. */
+ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares, struct shard_layout *c,
+                           ckpt_error *err);
+void shard_layout_free(struct shard_layout *c);
 
 #endif

@@ -1,22 +1,19 @@
 /*
- * shards.c - Hugging Face's sharded checkpoints: an index that says which file
- * holds which tensor, or the folder it lies in.
+ * shards.c - reads Hugging Face's sharded checkpoints: an index of the file of each tensor, or the folder
+ * that it is in.
  *
- * NAME.index.json: {"metadata": {"total_size": bytes, …}, "weight_map": {"tensor": "file", …}}
- * with files like model-00001-of-00005.safetensors or pytorch_model-00001-of-00005.bin
- * beside it. A folder with one model.safetensors (or pytorch_model.bin …) and
- * no index is that file; where both are, what transformers loads. Sources:
- * huggingface_hub serialization/_base.py and _torch.py, transformers
+ * NAME.index.json: {"metadata": {"total_size": bytes, …}, "weight_map": {"tensor": "file", …}} with files
+ * like model-00001-of-00005.safetensors or pytorch_model-00001-of-00005.bin beside it. A folder with one
+ * model.safetensors (or pytorch_model.bin …) and no index is that file; with both, the one that
+ * transformers loads. Sources: huggingface_hub serialization/_base.py and _torch.py, transformers
  * modeling_utils.py (_get_resolved_checkpoint_files).
  *
- * The shards become one file: the pairs of their mappings in the order of
- * weight_map, each row beside its pair, storages under the name of the shard
- * they lie in.
+ * The shards become one file: the pairs of their mappings in the order of weight_map, each row with its
+ * pair, storages under the name of their shard.
  *
- * Refused: file names that leave the folder, shards that are missing or are an
- * index themselves, a tensor that its shard lacks, a tensor in two shards. A
- * tensor that no map names is read all the same, as transformers does, and a
- * notice says so; so does another total_size.
+ * Refused: file names that leave the folder, shards that are missing or are an index themselves, a tensor
+ * that its shard lacks, a tensor in two shards. A tensor that is not in the weight_map is read, with a
+ * notice, as in transformers; a wrong total_size is a notice, too.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -29,7 +26,7 @@
 
 /* ----------------------------------------------------------------- probe */
 
-/* Without memory the answer is yes: reading will say what is wrong. */
+/* has_weight_map - true if memory runs out: reading will report that. */
 static bool has_weight_map(const char *text, size_t n)
 {
     json_scan j;
@@ -63,30 +60,33 @@ bool shards_is_index(const struct probe *p)
 
 /* ---------------------------------------------------------------- folders */
 
-static bool probe(const struct probe *p)
+static bool probe_shards(const struct probe *p)
 {
     if (!p->directory)
         return shards_is_index(p);
     struct folder d;
     folder_scan(p->path, &d);
-    return d.nindex || d.nwhole;
+    return d.nindex || d.nsingle;
 }
 
-/* The checkpoint that is file NAME in folder F becomes F itself. */
-static ckpt_status become(ckpt_file *f, const char *name, ckpt_error *err)
+/* replace_by_file - F, a folder, becomes its file NAME. */
+static ckpt_status replace_by_file(ckpt_file *f, const char *name, ckpt_error *err)
 {
-    ckpt_file *one, swap;
+    ckpt_file *one = NULL, swap;
+    struct journal_note note;
     source *src;
-    char *path = shards_join(str_c(f->path), str_c(name));
+    char *path = shards_join_path(str_c(f->path), str_c(name));
     if (!path)
         return fail_memory(err);
-    ckpt_status st = shards_open(path, &src, err);
-    if (st == CKPT_OK)
-        st = format_part(f, path, src, &one, err);
+    ckpt_status st = shards_open(f, path, &note, &src, err);
+    if (st == CKPT_OK) {
+        st = format_open_part(f, path, src, &one, err);
+        st = format_note_journal(&note, one, st, err);
+    }
     fail_file(st == CKPT_OK ? NULL : err, path);
     free(path);
     CKPT_TRY(st);
-    if (!one) /* told */
+    if (!one) /* reported */
         return err->status;
     swap = *f;
     *f = *one;
@@ -98,23 +98,23 @@ static ckpt_status become(ckpt_file *f, const char *name, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* whole_first - where a set and one file of transformers' names are, does it load the file? */
-static bool whole_first(const struct folder *d)
+/* prefers_single - does transformers load the single file, if there is a set, too? */
+static bool prefers_single(const struct folder *d)
 {
-    ckpt_str index = str_c(d->index), whole = str_c(d->whole);
+    ckpt_str index = str_c(d->index), single = str_c(d->single);
     bool bin = str_is(index, "pytorch_model.bin.index.json");
-    return (str_is(whole, "model.safetensors") && (bin || str_is(index, "model.safetensors.index.json"))) ||
-           (str_is(whole, "pytorch_model.bin") && bin);
+    return (str_is(single, "model.safetensors") && (bin || str_is(index, "model.safetensors.index.json"))) ||
+           (str_is(single, "pytorch_model.bin") && bin);
 }
 
-/* take_folder - F becomes what D stands for, file NAME; a notice where the folder holds more. */
-static ckpt_status take_folder(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
+/* open_folder_file - opens file NAME of the folder F; a notice if the folder has other checkpoints. */
+static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
 {
-    char *other = d->nothers ? shards_join(str_c(f->path), str_c(d->other)) : NULL;
-    ckpt_status st = become(f, name, err);
-    if (st == CKPT_OK && d->nindex + d->nwhole > 1)
+    char *other = d->nothers ? shards_join_path(str_c(f->path), str_c(d->other)) : NULL;
+    ckpt_status st = replace_by_file(f, name, err);
+    if (st == CKPT_OK && d->nindex + d->nsingle > 1)
         file_notice(f, "the folder holds more than one copy of the weights; this is %s", name);
-    else if (st == CKPT_OK && other && !shards_hold(f, other)) /* no shard that the index names */
+    else if (st == CKPT_OK && other && !shards_contain_path(f, other)) /* it is no shard of the index */
         file_notice(f, "the folder holds other checkpoints, too; this is %s", name);
     free(other);
     return st;
@@ -132,16 +132,16 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
         return CKPT_EUSAGE;
     }
     if (d.nothers && !d.nindex) {
-        folder_fail_unclear(f->path, &d, err);
+        folder_fail_ambiguous(f->path, &d, err);
         return CKPT_EUSAGE;
     }
-    const char *name = d.nindex && !whole_first(&d) ? d.index : d.whole;
-    return take_folder(f, &d, name, err);
+    const char *name = d.nindex && !prefers_single(&d) ? d.index : d.single;
+    return open_folder_file(f, &d, name, err);
 }
 
 /* ------------------------------------------------------------------ index */
 
-static bool climbs(ckpt_str name)
+static bool leaves_folder(ckpt_str name)
 {
     ckpt_str rest = name;
     while (rest.len) {
@@ -149,13 +149,13 @@ static bool climbs(ckpt_str name)
         ckpt_str part = str_of(rest.ptr, n < rest.len ? n : rest.len);
         if (str_is(part, ".."))
             return true;
-        rest = str_skip(rest, part.len + 1); /* bounded: part lies in rest */
+        rest = str_skip(rest, part.len + 1); /* bounded: part is in rest */
     }
     return name.len && name.ptr[0] == '/';
 }
 
-/* name_fault - why NAME is no file of the index's own folder or below; NULL: it may be one. */
-static const char *name_fault(ckpt_str name)
+/* find_name_fault - why NAME cannot be a file in the folder of the index; NULL: it can. */
+static const char *find_name_fault(ckpt_str name)
 {
     if (name.len == 0)
         return "is empty";
@@ -163,14 +163,15 @@ static const char *name_fault(ckpt_str name)
         return "goes on after a NUL, where a file name ends";
     if (memchr(name.ptr, '\\', name.len))
         return "has a backslash, which separates folders on some systems";
-    return climbs(name) ? "leaves the folder of the index" : NULL;
+    return leaves_folder(name) ? "leaves the folder of the index" : NULL;
 }
 
 static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
 {
-    const char *fault = name_fault(name);
+    const char *fault = find_name_fault(name);
     if (fault) {
-        (void)json_fail(&x->j, "shard name {\"%.*s\"} %s; {=a plain name} is meant", STR_ARG(name), fault);
+        (void)json_fail(&x->j, "shard name {\"%.*s\"} %s; it must be {=a plain file name}", STR_ARG(name),
+                        fault);
         fail_hint(x->err, "no library writes this: the index is made by hand, and not with good intent");
         return CKPT_EFORMAT;
     }
@@ -220,9 +221,9 @@ static ckpt_status read_map(struct index *x)
     return e == JSON_OBJECT_END ? CKPT_OK : x->err->status;
 }
 
-/* Texts beside total_size are aliases, as huggingface_hub notes dropped ties;
- * they go where a single file has them. */
-static ckpt_status read_note(struct index *x, ckpt_str key, enum json_event e)
+/* read_metadata_pair - texts other than total_size are ties, as huggingface_hub records them; they become
+ * metadata. */
+static ckpt_status read_metadata_pair(struct index *x, ckpt_str key, enum json_event e)
 {
     if (str_is(key, "total_size")) {
         x->total_at = x->j.at;
@@ -233,17 +234,17 @@ static ckpt_status read_note(struct index *x, ckpt_str key, enum json_event e)
         return json_skip(&x->j, e) ? CKPT_OK : x->err->status;
     ckpt_str name = arena_str(x->f->a, key); /* a row of that name needs its NUL */
     ckpt_value *k = name.ptr ? value_str(x->f->a, name) : NULL, *v = value_str(x->f->a, x->j.str);
-    return k && v ? shards_note(x, k, v) : fail_memory(x->err);
+    return k && v ? shards_add_metadata(x, k, v) : fail_memory(x->err);
 }
 
-static ckpt_status read_notes(struct index *x)
+static ckpt_status read_metadata(struct index *x)
 {
     enum json_event e = json_next(&x->j);
     if (e != JSON_OBJECT)
         return json_skip(&x->j, e) ? CKPT_OK : x->err->status;
     while ((e = json_next(&x->j)) == JSON_KEY) {
         ckpt_str key = x->j.str;
-        CKPT_TRY(read_note(x, key, json_next(&x->j)));
+        CKPT_TRY(read_metadata_pair(x, key, json_next(&x->j)));
     }
     return e == JSON_OBJECT_END ? CKPT_OK : x->err->status;
 }
@@ -257,7 +258,7 @@ static ckpt_status read_index(struct index *x)
         if (str_is(x->j.str, "weight_map"))
             CKPT_TRY(read_map(x));
         else if (str_is(x->j.str, "metadata"))
-            CKPT_TRY(read_notes(x));
+            CKPT_TRY(read_metadata(x));
         else if (!json_skip(&x->j, json_next(&x->j)))
             return x->err->status;
     }
@@ -268,7 +269,7 @@ static ckpt_status read_index(struct index *x)
 
 /* ------------------------------------------------------------------- read */
 
-static ckpt_status read_whole(struct index *x, source *src)
+static ckpt_status read_index_file(struct index *x, source *src)
 {
     ckpt_file *f = x->f;
     if (src->size > f->limits.max_header)
@@ -288,7 +289,7 @@ static ckpt_status read_whole(struct index *x, source *src)
         return shards_merge(x);
     if (x->f->salvage)
         fail_hint(x->err, "without its index a set has no names: salvage each shard by itself");
-    fail_default_place(x->err, 0, STR_LIT("index"));
+    fail_add_place(x->err, 0, STR_LIT("index"));
     return st;
 }
 
@@ -298,8 +299,8 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     if (!f->src)
         return read_folder(f, err);
     f->flat = true;
-    ckpt_status st = read_whole(&x, f->src), later = source_file_changed(f->src, err);
-    if (later != CKPT_OK) /* a set that was replaced since */
+    ckpt_status st = read_index_file(&x, f->src), later = source_file_changed(f->src, err);
+    if (later != CKPT_OK) /* a set that was replaced meanwhile */
         st = later;
     for (size_t i = 0; i < x.nshards; i++) {
         map_free(x.shards[i].pair_of);
@@ -315,7 +316,7 @@ const struct format format_shards = {
     .name = "hf-shards",
     .title = "Hugging Face shards",
     .suffixes = NULL,
-    .probe = probe,
+    .probe = probe_shards,
     .read = read_file,
     .write = shards_write_as_read,
 };

@@ -1,7 +1,7 @@
 /*
- * in_place.c - new names in a header of the old length, filled up with
- * the spaces that the format allows behind its JSON. The data stay where they are,
- * and __metadata__ stays but for the names in what records ties (plan_metadata).
+ * in_place.c - writes new names into a header of the old length, padded with the spaces that the format
+ * allows after its JSON. The data stay where they are, and __metadata__ is unchanged except for the names
+ * in recorded ties (plan_metadata).
  */
 #include "base/buf.h"
 #include "base/cursor.h"
@@ -9,7 +9,7 @@
 #include "codec/json_scan.h"
 #include "format/safetensors/safetensors.h"
 
-static ckpt_status put_metadata(ckpt_plan *p, buf *out, ckpt_error *err)
+static ckpt_status write_metadata(ckpt_plan *p, buf *out, ckpt_error *err)
 {
     struct plan_pair *pairs;
     size_t n;
@@ -31,13 +31,13 @@ static ckpt_status check_name(ckpt_str name, map *seen, uint32_t i, ckpt_error *
                                      STR_ARG(name));
 }
 
-static ckpt_status put_header(ckpt_plan *p, uint64_t data, map *seen, buf *out, ckpt_error *err)
+static ckpt_status write_header(ckpt_plan *p, uint64_t data, map *seen, buf *out, ckpt_error *err)
 {
     const struct table *t = &p->file->table;
     bool meta = p->file->metadata != NULL;
     buf_byte(out, '{');
     if (meta)
-        CKPT_TRY(put_metadata(p, out, err));
+        CKPT_TRY(write_metadata(p, out, err));
     for (size_t i = 0; i < p->nentries; i++) {
         const ckpt_tensor *x = &t->rows[p->entries[i].row].t;
         CKPT_TRY(check_name(p->entries[i].name, seen, (uint32_t)i, err));
@@ -45,7 +45,7 @@ static ckpt_status put_header(ckpt_plan *p, uint64_t data, map *seen, buf *out, 
             continue; /* it is in the metadata */
         if (i || meta)
             buf_byte(out, ',');
-        /* bounded: the reader saw each storage behind the header, and its end */
+        /* bounded: the reader found each storage after the header, and its end */
         uint64_t begin = t->storages[x->storage].off - data, end = begin + x->nbytes;
         safetensors_entry(out, p->entries[i].name, x, (ckpt_dtype)x->dtype, begin, end);
     }
@@ -53,7 +53,7 @@ static ckpt_status put_header(ckpt_plan *p, uint64_t data, map *seen, buf *out, 
     return CKPT_OK;
 }
 
-static ckpt_status pad(buf *b, uint64_t room, ckpt_error *err)
+static ckpt_status pad_header(buf *b, uint64_t room, ckpt_error *err)
 {
     if (buf_ok(b) && b->len > room)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -83,10 +83,10 @@ ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *
     map *seen = map_new(p->nentries);
     buf_init(&b, SAFETENSORS_MAX_HEADER * 2u);
     /* bounded: the reader saw the header inside the file */
-    ckpt_status st = seen ? put_header(p, room + 8, seen, &b, err) : fail_memory(err);
+    ckpt_status st = seen ? write_header(p, room + 8, seen, &b, err) : fail_memory(err);
     map_free(seen);
     if (st == CKPT_OK)
-        st = pad(&b, room, err);
+        st = pad_header(&b, room, err);
     ckpt_str bytes = st == CKPT_OK ? arena_str(p->a, buf_view(&b)) : str_of(NULL, 0);
     buf_free(&b);
     CKPT_TRY(st);

@@ -1,11 +1,11 @@
 /*
- * metadata.c - other __metadata__ in a header, and nothing else changed: the text of the header
- * before and after them, and the data, are those of the input.
+ * metadata.c - replaces __metadata__ in a header, and nothing else: the text of the header before
+ * and after it, and the data, are those of the input.
  *
- * {"__metadata__":{…},"tensor":{…}}      from, to: of the value of __metadata__
+ * {"__metadata__":{…},"tensor":{…}}      from, to: the value of __metadata__
  *
- * In place they have to fit with the spaces behind the JSON; a copy has as long a header where they fit,
- * else one of the next multiple of eight.
+ * In place they must fit, using the spaces after the JSON; a copy has a header of the same length if they
+ * fit, else of the next multiple of eight.
  */
 #include <stdlib.h>
 
@@ -21,16 +21,16 @@
 #include "io/journal.h"
 #include "io/sink.h"
 
-#define MORE_ROOM (256u << 10) /* for what is made of a header */
+#define MORE_ROOM (256u << 10) /* for parsing a header */
 
-/* A header as it was read, and where in it __metadata__ are. */
+/* The old header, and where __metadata__ is in it. */
 struct old_header {
     char *text;
-    uint64_t len;    /* with the spaces behind it */
+    uint64_t len;    /* with the spaces after it */
     size_t from, to; /* both 0: it has none */
-    size_t first;    /* behind its { */
-    size_t end;      /* behind its } */
-    bool empty;      /* nothing else is in it */
+    size_t first;    /* offset after its { */
+    size_t end;      /* offset after its } */
+    bool empty;      /* it has nothing else */
 };
 
 static bool has_metadata(const ckpt_file *f) { return f->format->write == safetensors_write && f->src; }
@@ -59,7 +59,7 @@ bool ckpt_metadata_is_tie(const ckpt_file *f, size_t i)
 
 /* ------------------------------------------------------------- the header */
 
-static ckpt_status changed(ckpt_error *err)
+static ckpt_status fail_changed(ckpt_error *err)
 {
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the header changed since it was read");
 }
@@ -82,7 +82,7 @@ static ckpt_status find_metadata(struct old_header *h, json_scan *j, ckpt_error 
     }
     h->end = j->pos;
     h->empty = keys == 0;
-    return e == JSON_OBJECT_END ? CKPT_OK : changed(err);
+    return e == JSON_OBJECT_END ? CKPT_OK : fail_changed(err);
 }
 
 static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *err)
@@ -91,7 +91,7 @@ static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *e
     CKPT_TRY(source_read(f->src, 0, length, sizeof length, err));
     h->len = load_u64le(length);
     if (h->len > SAFETENSORS_MAX_HEADER)
-        return changed(err);
+        return fail_changed(err);
     h->text = malloc((size_t)h->len + 1);     /* bounded: by the format */
     arena *a = arena_new(h->len + MORE_ROOM); /* bounded: by the format */
     ckpt_status st = h->text && a ? source_read(f->src, 8, h->text, (size_t)h->len, err) : fail_memory(err);
@@ -122,7 +122,7 @@ static ckpt_status check_pairs(const ckpt_pair *pairs, size_t n, ckpt_error *err
     return st;
 }
 
-static void put_object(buf *b, const ckpt_pair *pairs, size_t n)
+static void write_pairs(buf *b, const ckpt_pair *pairs, size_t n)
 {
     buf_byte(b, '{');
     for (size_t i = 0; i < n; i++) {
@@ -135,21 +135,22 @@ static void put_object(buf *b, const ckpt_pair *pairs, size_t n)
     buf_byte(b, '}');
 }
 
-/* put_header - the JSON of H with those PAIRS instead of its own. */
-static void put_header(buf *b, const struct old_header *h, const ckpt_pair *pairs, size_t n)
+/* write_header - writes the JSON of H with PAIRS instead of its metadata. */
+static void write_header(buf *b, const struct old_header *h, const ckpt_pair *pairs, size_t n)
 {
     size_t from = h->to ? h->from : h->first, to = h->to ? h->to : h->first;
     buf_put(b, h->text, from);
     if (!h->to)
         buf_text(b, "\"__metadata__\":");
-    put_object(b, pairs, n);
+    write_pairs(b, pairs, n);
     if (!h->to && !h->empty)
         buf_byte(b, ',');
-    buf_put(b, h->text + to, h->end - to); /* bounded: the scan saw them in this order */
+    buf_put(b, h->text + to, h->end - to); /* bounded: the scan found them in this order */
 }
 
-/* pad - spaces up to the room of the old header; of the next multiple of eight, where ALL data may move. */
-static ckpt_status pad(buf *b, uint64_t room, bool all, ckpt_error *err)
+/* pad_header - appends spaces up to the length of the old header, or, if ALL data may move, to the next
+ * multiple of eight. */
+static ckpt_status pad_header(buf *b, uint64_t room, bool all, ckpt_error *err)
 {
     if (buf_ok(b) && b->len > room && !all)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -172,8 +173,8 @@ static ckpt_status make_header(ckpt_file *f, const ckpt_pair *pairs, size_t n, b
     CKPT_TRY(check_pairs(pairs, n, err));
     ckpt_status st = read_header(f, &h, err);
     if (st == CKPT_OK) {
-        put_header(b, &h, pairs, n);
-        st = pad(b, h.len, all, err);
+        write_header(b, &h, pairs, n);
+        st = pad_header(b, h.len, all, err);
     }
     free(h.text);
     return st;
@@ -187,7 +188,7 @@ static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, const c
     unsigned char length[8];
     uint64_t old, size;
     CKPT_TRY(source_read(f->src, 0, length, sizeof length, err));
-    old = 8 + load_u64le(length); /* bounded: make_header saw it in the file */
+    old = 8 + load_u64le(length); /* bounded: make_header found it in the file */
     for (size_t i = 0; i < sizeof length; i++)
         length[i] = (unsigned char)((uint64_t)header->len >> 8 * i);
     CKPT_TRY(checked_add(8 + (uint64_t)header->len, f->src->size - old, &size)
@@ -195,7 +196,7 @@ static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, const c
                  : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));
     CKPT_TRY(sink_write(out, length, sizeof length, err));
     CKPT_TRY(sink_write(out, header->data, header->len, err));
-    return copy_rest(f, old, out, o, err);
+    return copy_file_tail(f, old, out, o, err);
 }
 
 static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path, const ckpt_write_options *o,
@@ -210,8 +211,8 @@ static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path,
     return sink_end(out, write_all(f, header, out, o, err), err);
 }
 
-/* unchanged - asked again under the lock: another edit may have ended since the header was read. */
-static ckpt_status unchanged(void *user, ckpt_error *err) { return file_unchanged(user, err); }
+/* check_unchanged - checked again under the lock: another edit may have ended since the header was read. */
+static ckpt_status check_unchanged(void *user, ckpt_error *err) { return file_unchanged(user, err); }
 
 static ckpt_status write_in_place(ckpt_file *f, const buf *header, const ckpt_write_options *o,
                                   ckpt_error *err)
@@ -219,7 +220,7 @@ static ckpt_status write_in_place(ckpt_file *f, const buf *header, const ckpt_wr
     const struct journal_options jo = {.follow_links = o->follow_links,
                                        .no_sync = o->no_sync,
                                        .dry_run = o->dry_run,
-                                       .judge = {.user = f, .unchanged = unchanged}};
+                                       .judge = {.user = f, .unchanged = check_unchanged}};
     struct patches list = {.old_size = f->src->size, .new_size = f->src->size};
     if (strcmp(f->path, "-") == 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
@@ -228,7 +229,7 @@ static ckpt_status write_in_place(ckpt_file *f, const buf *header, const ckpt_wr
     return journal_apply(f->path, &list, &jo, err);
 }
 
-static ckpt_status refuse(const ckpt_file *f, ckpt_error *err)
+static ckpt_status refuse_metadata_edit(const ckpt_file *f, ckpt_error *err)
 {
     bool set = f->nparts != 0;
     (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -250,7 +251,8 @@ ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, 
     CKPT_REQUIRE(err, f && (pairs || !n));
     CKPT_TRY(sized_take(opts, &o, sizeof o, err));
     buf_init(&b, SAFETENSORS_MAX_HEADER);
-    ckpt_status st = has_metadata(f) ? make_header(f, pairs, n, path != NULL, &b, err) : refuse(f, err);
+    ckpt_status st = has_metadata(f) ? make_header(f, pairs, n, path != NULL, &b, err)
+                                     : refuse_metadata_edit(f, err);
     if (st == CKPT_OK)
         st = path ? write_copy(f, &b, path, &o, err) : write_in_place(f, &b, &o, err);
     if (bytes)

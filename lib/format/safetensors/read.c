@@ -1,5 +1,5 @@
 /*
- * read.c - reading the format of Hugging Face models.
+ * read.c - reads safetensors, the format of Hugging Face models.
  *
  * OFFSET  SIZE  DESCRIPTION
  * 0       8     N, little-endian: length of the header
@@ -7,7 +7,7 @@
  * 8+N     rest  the data: tensors back to back, row-major, little-endian
  *
  * Header: "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} for
- * every tensor, offsets counted from 8+N; beside them an optional
+ * every tensor, offsets relative to 8+N; and an optional
  * "__metadata__": {"key": "text"} (or null). An entry may also be the array
  * [dtype, shape, data_offsets]. Source: the safetensors README and the
  * acceptance of its Rust reader (Metadata::validate in tensor.rs).
@@ -18,9 +18,9 @@
  * A tensor given twice is legal for the Rust reader, and the last one counts;
  * a notice says so.
  *
- * A pair of the metadata whose value is the name of a tensor, and whose key is
- * none, records a tie, as save_model of the official library writes it: the key
- * is a row, too, after those of the header (ties.c).
+ * A pair of the metadata whose value is the name of a tensor, and whose key is not, records
+ * a tie, as save_model of the official library writes it: the key becomes a row after those of
+ * the header (ties.c).
  */
 #include <stdlib.h>
 
@@ -40,18 +40,18 @@ struct header {
     ckpt_file *f;
     json_scan j;
     arena *temp;                  /* ENTRIES and SHAPE, until rows are made */
-    struct header_entry *entries; /* in the header's order, then in that of their data */
+    struct header_entry *entries; /* in the order of the header, later in that of their data */
     size_t nentries, cap_entries;
     uint64_t *shape; /* of the entry that is being read */
     size_t cap_shape;
     uint64_t data_size;
-    uint64_t described_size; /* of the data, by the entries */
+    uint64_t described_size; /* size of the data according to the entries */
     map *names;              /* name -> entry */
-    ckpt_str last_dtype;     /* as the format spells it: what it stands for is */
+    ckpt_str last_dtype;     /* the last dtype as text; its value is */
     ckpt_dtype dtype;
     bool has_metadata;
     bool has_ties;
-    bool has_bad; /* an entry was reported as bad: where its data are is not known */
+    bool has_bad; /* an entry was reported as bad: its data offsets are not known */
     ckpt_error *err;
 };
 
@@ -62,7 +62,7 @@ static ckpt_status read_dtype(struct header *h, struct header_entry *x)
     enum json_event e = json_next(&h->j);
     if (e != JSON_STRING)
         return json_unexpected(&h->j, e, "dtype", "a text");
-    if (!str_eq(h->j.str, h->last_dtype)) { /* most tensors have the type of the one before */
+    if (!str_eq(h->j.str, h->last_dtype)) { /* most tensors have the dtype of the previous one */
         h->dtype = dtype_by_safetensors(h->j.str);
         h->last_dtype = h->dtype == CKPT_DT_NONE ? str_of("", 0) : str_c(dtype_info(h->dtype)->safetensors);
     }
@@ -123,7 +123,7 @@ static ckpt_status (*const read_field[3])(struct header *, struct header_entry *
                                                                                      read_offsets};
 static const char *const field_name[3] = {"dtype", "shape", "data_offsets"};
 
-static size_t field_of(ckpt_str key)
+static size_t find_field(ckpt_str key)
 {
     if (key.len == 5 && memcmp(key.ptr, "dtype", 5) == 0)
         return 0;
@@ -137,8 +137,8 @@ static ckpt_status read_object(struct header *h, struct header_entry *x)
     bool have[3] = {false};
     enum json_event e;
     while ((e = json_next(&h->j)) == JSON_KEY) {
-        size_t k = field_of(h->j.str);
-        if (k == 3) { /* a field we do not know is no harm */
+        size_t k = find_field(h->j.str);
+        if (k == 3) { /* unknown fields are ignored */
             if (!json_skip(&h->j, json_next(&h->j)))
                 return h->err->status;
             continue;
@@ -168,29 +168,31 @@ static ckpt_status read_array(struct header *h, struct header_entry *x)
                : json_unexpected(&h->j, e, "a tensor's array", "[dtype, shape, data_offsets]");
 }
 
-/* event_pos - the place of the current event in the file. */
-static uint64_t event_pos(const struct header *h)
+/* get_event_pos - the file offset of the current event. */
+static uint64_t get_event_pos(const struct header *h)
 {
     return source_pos(h->f->src, 8 + h->j.at); /* bounded: by the header's length */
 }
 
-/* take_text - the current text with a NUL after it, for as long as the file is open. It stays in the header,
- * where the NUL replaces the closing quote; or, unescaped and so shorter, where the scan put it. */
-static ckpt_str take_text(struct header *h)
+/* terminate_text - terminates the current text by a NUL; it lives as long as the file. It is in the header,
+ * where the NUL replaces the closing quote, or, if it had escapes, in the arena. */
+static ckpt_str terminate_text(struct header *h)
 {
     char *end = (char *)(uintptr_t)h->j.str.ptr + h->j.str.len; /* bounded: inside what the scan has passed */
     *end = '\0';
     return h->j.str;
 }
 
-static ckpt_str name_of(const void *user, uint32_t i)
+static ckpt_str get_entry_name(const void *user, uint32_t i)
 {
     const struct header *h = user;
     return h->entries[i].name;
 }
 
-/* resync - in a check, reports the fault ST and leaves the entry that began at DEPTH. */
-static ckpt_status resync(struct header *h, struct header_entry *x, unsigned depth, ckpt_status st)
+/* resume_after_fault - if the file is being checked, reports the fault ST and skips the rest of the entry,
+ * which began at DEPTH. */
+static ckpt_status resume_after_fault(struct header *h, struct header_entry *x, unsigned depth,
+                                      ckpt_status st)
 {
     if (st == CKPT_OK || !h->f->check || !json_resync(&h->j))
         return st;
@@ -209,10 +211,10 @@ static ckpt_status read_entry(struct header *h, struct header_entry *x)
     if (e == JSON_ERROR)
         return h->err->status;
     if (e == JSON_OBJECT)
-        return resync(h, x, depth, read_object(h, x));
+        return resume_after_fault(h, x, depth, read_object(h, x));
     if (e == JSON_ARRAY)
-        return resync(h, x, depth, read_array(h, x));
-    return resync(
+        return resume_after_fault(h, x, depth, read_array(h, x));
+    return resume_after_fault(
         h, x, depth,
         json_unexpected(&h->j, e, "a tensor's entry", "an object with dtype, shape and data_offsets"));
 }
@@ -232,27 +234,27 @@ static ckpt_status read_tensor(struct header *h)
 {
     size_t n = h->nentries;
     if (n >= h->f->limits.max_tensors)
-        return fail(h->err, CKPT_ELIMIT, event_pos(h), "{more} than {=%llu tensors}",
+        return fail(h->err, CKPT_ELIMIT, get_event_pos(h), "{more} than {=%llu tensors}",
                     (unsigned long long)h->f->limits.max_tensors);
     uint32_t before;
     struct header_entry *grown = arena_grow(h->temp, h->entries, n, &h->cap_entries, n + 1, sizeof *grown);
     if (!grown)
         return fail_memory(h->err);
     h->entries = grown;
-    grown[n] = (struct header_entry){.name = take_text(h), .pos = event_pos(h)};
+    grown[n] = (struct header_entry){.name = terminate_text(h), .pos = get_event_pos(h)};
     if (!map_put(h->names, grown[n].name, (uint32_t)n, &before))
         return fail_memory(h->err);
     if (before != MAP_NONE)
         CKPT_TRY(report_duplicate(h, &grown[n]));
     CKPT_TRY(read_entry(h, &grown[n]));
-    if (before != MAP_NONE) /* the last of a name counts */
+    if (before != MAP_NONE) /* the last one counts */
         grown[before] = grown[n];
     else
         h->nentries++;
     return CKPT_OK;
 }
 
-static ckpt_status put_metadata(struct header *h, map *seen, ckpt_str key, ckpt_str text)
+static ckpt_status add_metadata_pair(struct header *h, map *seen, ckpt_str key, ckpt_str text)
 {
     ckpt_value *meta = h->f->metadata, *k = value_str(h->f->a, key), *v = value_str(h->f->a, text);
     uint32_t before;
@@ -269,10 +271,10 @@ static ckpt_status read_pairs(struct header *h, map *seen)
 {
     enum json_event e;
     while ((e = json_next(&h->j)) == JSON_KEY) {
-        ckpt_str key = take_text(h);
+        ckpt_str key = terminate_text(h);
         if ((e = json_next(&h->j)) != JSON_STRING)
             return json_unexpected(&h->j, e, "a value of __metadata__", "a text");
-        CKPT_TRY(put_metadata(h, seen, key, take_text(h)));
+        CKPT_TRY(add_metadata_pair(h, seen, key, terminate_text(h)));
     }
     return e == JSON_OBJECT_END ? CKPT_OK : h->err->status;
 }
@@ -322,7 +324,7 @@ static ckpt_status read_header(struct header *h)
 
 /* --------------------------------------------------------------- the data */
 
-static int by_offset(const void *pa, const void *pb)
+static int compare_offsets(const void *pa, const void *pb)
 {
     const struct header_entry *a = pa, *b = pb;
     if (a->begin != b->begin)
@@ -332,22 +334,22 @@ static int by_offset(const void *pa, const void *pb)
     return (a->pos > b->pos) - (a->pos < b->pos);
 }
 
-/* sort_entries - puts them in the order of their data, and finds where those end. */
+/* sort_entries - sorts them by their data, and finds the end of the data. */
 static void sort_entries(struct header *h)
 {
     bool sorted = true;
     for (size_t i = 0; i < h->nentries; i++) {
         const struct header_entry *x = &h->entries[i];
-        sorted = sorted && (i == 0 || by_offset(x - 1, x) < 0);
+        sorted = sorted && (i == 0 || compare_offsets(x - 1, x) < 0);
         h->described_size = x->end > h->described_size && !x->bad ? x->end : h->described_size;
     }
     if (!sorted)
-        qsort(h->entries, h->nentries, sizeof *h->entries, by_offset);
+        qsort(h->entries, h->nentries, sizeof *h->entries, compare_offsets);
 }
 
 #define LL(n) ((unsigned long long)(n))
 
-static ckpt_status cut_off(const struct header *h, const struct header_entry *x)
+static ckpt_status fail_cut_off(const struct header *h, const struct header_entry *x)
 {
     uint64_t want = h->described_size;
     (void)fail(h->err, CKPT_ETRUNCATED, x->pos,
@@ -361,8 +363,8 @@ static ckpt_status cut_off(const struct header *h, const struct header_entry *x)
     return CKPT_ETRUNCATED;
 }
 
-/* bits = product of the sizes, left to right as the reference does it, times
- * the width; whole bytes only. */
+/* check_size - bits = product of the sizes, from left to right as in the reference, times the width; must
+ * be whole bytes. */
 static ckpt_status check_size(const struct header *h, const struct header_entry *x)
 {
     uint64_t bits = 1;
@@ -385,13 +387,13 @@ static ckpt_status check_size(const struct header *h, const struct header_entry 
     return CKPT_OK;
 }
 
-/* check_begin - X begins where what is in front of it ends, at START. */
+/* check_begin - X must begin at START, the end of the tensor before it. */
 static ckpt_status check_begin(const struct header *h, const struct header_entry *x, ckpt_str prev,
                                uint64_t start)
 {
     if (x->begin < start)
         return fail(h->err, CKPT_EFORMAT, x->pos,
-                    "tensor \"%.*s\" begins at {byte %llu} of the data, but \"%.*s\" uses them {=up to %llu}",
+                    "tensor \"%.*s\" begins at {byte %llu} of the data, but \"%.*s\" ends at {=byte %llu}",
                     STR_ARG(x->name), LL(x->begin), STR_ARG(prev), LL(start));
     if (x->begin > start && !h->has_bad)
         return fail(
@@ -407,10 +409,10 @@ static ckpt_status check_end(const struct header *h, const struct header_entry *
         return fail(h->err, CKPT_EFORMAT, x->pos,
                     "the data of tensor \"%.*s\" end ({%llu}) before they begin ({=%llu})", STR_ARG(x->name),
                     LL(x->end), LL(x->begin));
-    return x->end > h->data_size && !h->f->salvage ? cut_off(h, x) : CKPT_OK;
+    return x->end > h->data_size && !h->f->salvage ? fail_cut_off(h, x) : CKPT_OK;
 }
 
-/* check_entry - all that can be wrong with X; *PREV is called what uses the data up to START. */
+/* check_entry - checks offsets and size of X; *PREV is the tensor that ends at *START. */
 static ckpt_status check_entry(const struct header *h, struct header_entry *x, ckpt_str *prev,
                                uint64_t *start)
 {
@@ -441,15 +443,15 @@ static ckpt_status check_entries(struct header *h)
             CKPT_TRY(check_entry(h, &h->entries[i], &prev, &end));
     if (end >= h->data_size || h->has_bad || h->f->salvage)
         return CKPT_OK;
-    /* bounded: end < ndata */
+    /* bounded: end < data_size */
     uint64_t at = h->f->check ? source_pos(h->f->src, h->f->data_offset + end) : CKPT_NO_OFFSET;
     (void)fail(h->err, CKPT_EFORMAT, at, "{%llu unreferenced bytes} after {=the last tensor}",
                LL(h->data_size - end));
     return file_report_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
 }
 
-/* What the metadata tell about the file as a whole. */
-static ckpt_status describe(ckpt_file *f, ckpt_error *err)
+/* set_producer - from the metadata; a notice for a part of a distributed checkpoint. */
+static ckpt_status set_producer(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str framework;
     f->producer = STR_LIT("safetensors");
@@ -488,18 +490,18 @@ static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *er
 {
     ckpt_status st = read_length(f, n, err);
     if (st != CKPT_OK)
-        fail_default_place(err, 0, STR_LIT("header"));
+        fail_add_place(err, 0, STR_LIT("header"));
     return st;
 }
 
-/* read_entries - the header, N bytes of TEXT, as entries that were checked. */
+/* read_entries - parses the header, N bytes of TEXT, and checks its entries. */
 static ckpt_status read_entries(struct header *h, const char *text, size_t n)
 {
-    size_t likely = n / 96 + 1; /* as long as an entry mostly is */
+    size_t likely = n / 96 + 1; /* the usual length of an entry */
     json_init(&h->j, str_of(text, n), source_pos(h->f->src, 8), h->f->a, h->err);
     h->temp = arena_new(UINT64_MAX); /* bounded: by the header's length */
     h->entries = h->temp ? arena_grow(h->temp, NULL, 0, &h->cap_entries, likely, sizeof *h->entries) : NULL;
-    h->names = map_new_index(likely, name_of, h);
+    h->names = map_new_index(likely, get_entry_name, h);
     ckpt_status st = h->entries && h->names ? read_header(h) : fail_memory(h->err);
     map_free(h->names);
     CKPT_TRY(st);
@@ -526,8 +528,8 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
         st = ties_read(f, err);
     arena_free(h.temp);
     if (st != CKPT_OK)
-        fail_default_place(err, source_pos(f->src, 8), STR_LIT("header"));
-    return st == CKPT_OK ? describe(f, err) : st;
+        fail_add_place(err, source_pos(f->src, 8), STR_LIT("header"));
+    return st == CKPT_OK ? set_producer(f, err) : st;
 }
 
 const struct format format_safetensors = {

@@ -1,5 +1,5 @@
-/* rows.c - the tensors of a header as rows with storages, and as nodes of a graph that an edit can change: a
- * dict of them. */
+/* rows.c - adds the tensors of a header as rows with storages, and as nodes of a dict, which edits can
+ * change. */
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/safetensors/safetensors.h"
@@ -11,7 +11,7 @@ struct row_nodes {
     ckpt_value key, val;
 };
 
-/* torch's float4 tensor counts bytes, the header counts values: two a byte. */
+/* halve_last - torch's float4 tensor has bytes as elements, the header has values: two per byte. */
 static ckpt_status halve_last(const struct header_entry *x, ckpt_error *err)
 {
     if (x->ndim == 0 || x->shape[x->ndim - 1] % 2)
@@ -29,21 +29,19 @@ static ckpt_status add_lost(ckpt_file *f, const struct header_entry *x, uint64_t
     (void)fail(&why, CKPT_ETRUNCATED, f->src->size,
                "it needs {=bytes %llu..%llu} of the data, the file has {%llu}", (unsigned long long)x->begin,
                (unsigned long long)x->end, (unsigned long long)data_size);
-    s->s.file_offset = CKPT_NO_OFFSET;
     return table_lost(&f->table, s, &why, err);
 }
 
 static ckpt_status add_storage(ckpt_file *f, const struct header_entry *x, uint32_t *index, ckpt_error *err)
 {
-    uint64_t data_size = f->src->size - f->data_offset; /* bounded: it lies in the file */
+    uint64_t data_size = f->src->size - f->data_offset; /* bounded: it is in the file */
     struct storage s = {.dtype = x->dtype, .numel = x->end - x->begin};
     s.s.nbytes = x->end - x->begin;
     s.s.key = x->name;
-    if (x->end > data_size) { /* salvage: the rest was cut off */
+    if (x->end > data_size) { /* salvage: its end is missing */
         CKPT_TRY(add_lost(f, x, data_size, &s, err));
     } else {
         s.off = f->data_offset + x->begin; /* bounded: inside the file */
-        s.s.file_offset = source_pos(f->src, s.off);
         s.src = source_ref(f->src);
     }
     return table_storage(&f->table, &s, index, err);

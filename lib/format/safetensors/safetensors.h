@@ -1,4 +1,4 @@
-/* safetensors.h - what the two halves of the format share. */
+/* safetensors.h - what the files of the format share. */
 #ifndef FORMAT_SAFETENSORS_SAFETENSORS_H
 #define FORMAT_SAFETENSORS_SAFETENSORS_H
 
@@ -9,15 +9,15 @@
 /* Beyond this the Hub's own clients refuse to parse a header. */
 #define SAFETENSORS_HUB_HEADER 25000000u
 
-/* What a header has of one tensor. */
+/* The entry of one tensor in a header. */
 struct header_entry {
     ckpt_str name;       /* NUL-terminated */
-    uint64_t pos;        /* of the entry, in the file */
-    uint64_t begin, end; /* of its bytes, from the first byte of the data on */
+    uint64_t pos;        /* file offset of the entry */
+    uint64_t begin, end; /* its bytes, as offsets in the data */
     uint64_t *shape;
     uint32_t ndim;
     uint16_t dtype;
-    bool bad; /* its fault was reported; there is no row of it */
+    bool bad; /* its fault was reported; it gets no row */
 };
 
 /* safetensors_add_rows - safetensors/rows.c: a row, a storage and a node of F for each of N entries, sorted
@@ -29,10 +29,10 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 /* safetensors_undoes - safetensors/in_place.c: the format's undoes. */
 bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
-/* safetensors_entry - "NAME":{…} of T as DTYPE, whose data lie from BEGIN to END. */
+/* safetensors_entry - writes "NAME":{…} for T as DTYPE, whose data are [BEGIN, END). */
 void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,
                        uint64_t end);
-/* safetensors_metadata - "__metadata__":{…} of the pairs in their order. */
+/* safetensors_metadata - writes "__metadata__":{…} with the pairs in their order. */
 void safetensors_metadata(buf *out, const struct plan_pair *pairs, size_t n);
 
 #endif

@@ -1,20 +1,17 @@
 /*
- * write.c - writing the bytes that the official library writes for
- * the same tensors.
+ * write.c - writes the same bytes as the official library for the same tensors.
  *
- * Its order (serialize in tensor.rs): dtype by alignment, which dtype.def has
- * as st_rank, then name by its bytes; compact JSON, __metadata__ first, fields
- * dtype, shape, data_offsets; spaces up to a multiple of eight. Its metadata
- * come out in the order of a hash table, so only one key can be matched byte
- * for byte; ours keep the order of the input, and what is new is sorted.
+ * Its order (serialize in tensor.rs): dtype by alignment, which dtype.def has as st_rank, then name by its
+ * bytes; compact JSON, __metadata__ first, fields dtype, shape, data_offsets; spaces up to a multiple of
+ * eight. The library writes metadata in the order of a hash table, so only one key can be matched byte for
+ * byte; here they have the order of the input, and new ones are sorted.
  *
- * `format` goes with any other metadata: transformers refuses a file whose
- * metadata lack it, and reads one without metadata.
+ * `format` is written with any other metadata: transformers refuses a file whose metadata do not have it,
+ * but reads one without metadata.
  *
- * Refused rather than bent: tensors without plain bytes, types the format has
- * no name for, two tensors of one joined name, a tensor named __metadata__
- * (which the official writer accepts and its reader refuses), names that are
- * not UTF-8.
+ * Refused: tensors without bytes of their own, types without a name in the format, two tensors with the
+ * same joined name, a tensor named __metadata__ (which the official writer accepts and its reader refuses),
+ * names that are not UTF-8.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,34 +27,34 @@
 #include "format/ties.h"
 #include "io/sink.h"
 
-struct item {
+struct writer_item {
     ckpt_str name;
     uint32_t row;
     uint64_t begin; /* of the data, as written */
 };
 
-struct writer {
+struct safetensors_writer {
     ckpt_plan *p;
-    const ckpt_write_options *opts;
-    struct sink_batch *batch;
-    struct item *items;
+    const struct write_job *job;
+    const ckpt_write_options *opts; /* of JOB */
+    struct writer_item *items;
     size_t n;
     struct convert_tally *tallies; /* by item; NULL where nothing is cast */
-    uint64_t data; /* bytes of all tensors */
+    uint64_t data;                 /* bytes of all tensors */
     struct plan_pair *meta;
     size_t nmeta;
-    size_t aliases; /* how many the plan had before us */
-    buf header;     /* length and padding included; gone when it is written … */
-    size_t header_len; /* … and was so long */
+    size_t aliases;    /* aliases in the plan before this file */
+    buf header;        /* with length and padding; freed when it is written … */
+    size_t header_len; /* … and its size */
 };
 
-static const ckpt_tensor *tensor_of(const struct writer *w, uint32_t row)
+static const ckpt_tensor *get_tensor(const struct safetensors_writer *w, uint32_t row)
 {
     return &w->p->file->table.rows[row].t;
 }
 
-/* bytes_of - of X as it is written; place() saw them fit 64 bits. */
-static uint64_t bytes_of(const struct writer *w, const struct item *x)
+/* get_written_size - of X as it is written; assign_offsets() checked that they fit 64 bits. */
+static uint64_t get_written_size(const struct safetensors_writer *w, const struct writer_item *x)
 {
     uint64_t n = 0;
     (void)plan_nbytes(w->p, x->row, &n);
@@ -66,8 +63,8 @@ static uint64_t bytes_of(const struct writer *w, const struct item *x)
 
 /* ------------------------------------------------------- what can be held */
 
-/* Why a row cannot be written; NULL when it can. */
-static const char *unfit(const ckpt_tensor *t)
+/* find_unfit_reason - why a row cannot be written; NULL: it can. */
+static const char *find_unfit_reason(const ckpt_tensor *t)
 {
     const struct dtype_info *d = dtype_info((ckpt_dtype)t->dtype);
     if (t->kind != CKPT_DENSE && t->kind != CKPT_NDARRAY)
@@ -79,36 +76,36 @@ static const char *unfit(const ckpt_tensor *t)
     return d->st_last_mul > 1 && t->ndim == 0 ? "has no dimension to count its packed values in" : NULL;
 }
 
-static ckpt_status refuse_unfit(const struct writer *w, const struct plan_entry *first, size_t others,
-                                ckpt_error *err)
+static ckpt_status refuse_unfit(const struct safetensors_writer *w, const struct plan_entry *first,
+                                size_t others, ckpt_error *err)
 {
-    const ckpt_tensor *t = tensor_of(w, first->row);
+    const ckpt_tensor *t = get_tensor(w, first->row);
     char more[48] = "";
     if (others)
         (void)snprintf(more, sizeof more, ", and %zu others likewise", others);
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "safetensors cannot hold \"%.*s\" (%s, %s): it %s%s",
                STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t->kind),
-               t->dtype ? ckpt_dtype_name((ckpt_dtype)t->dtype) : "no dtype", unfit(t), more);
-    char word[SHELL_MOST];
+               t->dtype ? ckpt_tensor_dtype_name(t) : "no dtype", find_unfit_reason(t), more);
+    char word[SHELL_WORD_MAX];
     fail_hint(err, "--drop %s leaves it out; a .pth output keeps it", shell_glob(first->name, word));
     return CKPT_ELOSSY;
 }
 
-/* A part of a composite that was itself left out goes with it, and is named. */
-static ckpt_status orphan(const struct writer *w, const struct plan_entry *e, bool *is, ckpt_error *err)
+/* drop_orphan - *IS: E is a component. If its composite is left out, it is reported as dropped, too. */
+static ckpt_status drop_orphan(const struct safetensors_writer *w, const struct plan_entry *e, bool *is,
+                               ckpt_error *err)
 {
-    const ckpt_tensor *t = tensor_of(w, e->row);
+    const ckpt_tensor *t = get_tensor(w, e->row);
     *is = t->part_of != CKPT_NO_TENSOR;
     if (!*is || w->p->keep[t->part_of])
         return CKPT_OK;
     const ckpt_path_elem flat = {.str = e->name};
     const ckpt_leaf part = {.name = e->name, .path = &flat, .npath = 1};
-    return plan_dropped(w->p, &part, "part of a tensor that is left out", err);
+    return plan_note_dropped(w->p, &part, "part of a tensor that is left out", err);
 }
 
-/* Entries that are to be written, in the items. A composite's parts follow it,
- * so whatever is refused for a part was refused for its composite first. */
-static ckpt_status collect(struct writer *w, const bool *drop, ckpt_error *err)
+/* collect_items - the entries to write. Components follow their composite, which is refused first. */
+static ckpt_status collect_items(struct safetensors_writer *w, const bool *drop, ckpt_error *err)
 {
     const struct plan_entry *first = NULL;
     size_t others = 0;
@@ -117,11 +114,11 @@ static ckpt_status collect(struct writer *w, const bool *drop, ckpt_error *err)
         bool part;
         if (drop[i])
             continue;
-        CKPT_TRY(orphan(w, e, &part, err));
+        CKPT_TRY(drop_orphan(w, e, &part, err));
         if (part)
             continue;
-        if (!unfit(tensor_of(w, e->row)))
-            w->items[w->n++] = (struct item){.name = e->name, .row = e->row};
+        if (!find_unfit_reason(get_tensor(w, e->row)))
+            w->items[w->n++] = (struct writer_item){.name = e->name, .row = e->row};
         else if (first)
             others++;
         else
@@ -130,7 +127,7 @@ static ckpt_status collect(struct writer *w, const bool *drop, ckpt_error *err)
     return first ? refuse_unfit(w, first, others, err) : CKPT_OK;
 }
 
-static ckpt_str path_text(struct writer *w, const ckpt_tensor *t)
+static ckpt_str make_path_text(struct safetensors_writer *w, const ckpt_tensor *t)
 {
     buf b;
     buf_init(&b, 4096);
@@ -147,18 +144,18 @@ static ckpt_str path_text(struct writer *w, const ckpt_tensor *t)
     return text.ptr ? text : str_of("", 0);
 }
 
-static ckpt_status collision(struct writer *w, const struct plan_entry *a, const struct plan_entry *b,
-                             ckpt_error *err)
+static ckpt_status fail_collision(struct safetensors_writer *w, const struct plan_entry *a,
+                                  const struct plan_entry *b, ckpt_error *err)
 {
-    ckpt_str pa = path_text(w, tensor_of(w, a->row)), pb = path_text(w, tensor_of(w, b->row));
+    ckpt_str pa = make_path_text(w, get_tensor(w, a->row)), pb = make_path_text(w, get_tensor(w, b->row));
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors would both be called \"%.*s\": %.*s and %.*s",
                STR_ARG(a->name), STR_ARG(pa), STR_ARG(pb));
     fail_hint(err, "--root picks one of several mappings, ckpt rename changes one of the names");
     return CKPT_EEXIST;
 }
 
-/* Asked of all entries, ties included: a name that is only recorded is taken as well. */
-static ckpt_status check_collisions(struct writer *w, ckpt_error *err)
+/* check_collisions - among all entries, including ties, whose names are recorded. */
+static ckpt_status check_collisions(struct safetensors_writer *w, ckpt_error *err)
 {
     const ckpt_plan *p = w->p;
     map *seen = map_new(p->nentries);
@@ -168,13 +165,13 @@ static ckpt_status check_collisions(struct writer *w, ckpt_error *err)
         if (!map_put(seen, p->entries[i].name, (uint32_t)i, &other))
             st = fail_memory(err);
         else if (other != MAP_NONE)
-            st = collision(w, &p->entries[other], &p->entries[i], err);
+            st = fail_collision(w, &p->entries[other], &p->entries[i], err);
     }
     map_free(seen);
     return st;
 }
 
-static ckpt_status check_names(struct writer *w, ckpt_error *err)
+static ckpt_status check_names(struct safetensors_writer *w, ckpt_error *err)
 {
     for (size_t i = 0; i < w->n; i++) {
         ckpt_str name = w->items[i].name;
@@ -183,13 +180,13 @@ static ckpt_status check_names(struct writer *w, ckpt_error *err)
                         "a tensor is called __metadata__, which safetensors reserves");
         if (!utf8_check(name, false, NULL))
             return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                        "the name \"%.*s\" is not UTF-8, which safetensors demands", STR_ARG(name));
+                        "the name \"%.*s\" is not UTF-8, which safetensors requires", STR_ARG(name));
     }
     return CKPT_OK;
 }
 
-/* Values beside the tensors have no place in the format. */
-static ckpt_status drop_leaves(struct writer *w, ckpt_error *err)
+/* drop_leaves - the format has no place for values that are no tensors. */
+static ckpt_status drop_leaves(struct safetensors_writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
     size_t before = p->ndropped;
@@ -197,7 +194,7 @@ static ckpt_status drop_leaves(struct writer *w, ckpt_error *err)
         const ckpt_leaf *leaf = &p->file->leaves[i];
         if (leaf->npath <= p->root_depth || !plan_below_root(p, leaf->path, leaf->npath))
             continue;
-        CKPT_TRY(plan_dropped(p, leaf, "not a tensor", err));
+        CKPT_TRY(plan_note_dropped(p, leaf, "not a tensor", err));
     }
     if (p->ndropped == before || !w->opts->strict)
         return CKPT_OK;
@@ -209,16 +206,16 @@ static ckpt_status drop_leaves(struct writer *w, ckpt_error *err)
     return CKPT_ELOSSY;
 }
 
-static ckpt_status check_not_empty(const struct writer *w, ckpt_error *err)
+static ckpt_status check_not_empty(const struct safetensors_writer *w, ckpt_error *err)
 {
     if (w->n || (w->p->file->table.nrows == 0 && w->p->ndropped == 0 && w->p->file->root))
         return CKPT_OK;
-    return plan_nothing_left(err);
+    return plan_fail_no_tensors(err);
 }
 
 /* --------------------------------------------------------------- metadata */
 
-static bool has_key(const struct writer *w, ckpt_str key)
+static bool has_key(const struct safetensors_writer *w, ckpt_str key)
 {
     for (size_t i = 0; i < w->nmeta; i++)
         if (str_eq(w->meta[i].key, key))
@@ -226,10 +223,10 @@ static bool has_key(const struct writer *w, ckpt_str key)
     return false;
 }
 
-static bool is_mere_text(const struct plan_pair *x) { return !x->tie && ties_name(x->key); }
+static bool is_not_tie(const struct plan_pair *x) { return !x->tie && ties_name(x->key); }
 
-/* item_names - the number of each item by its name; NULL: no memory. */
-static map *item_names(const struct writer *w)
+/* index_item_names - a map from name to item; NULL: no memory. */
+static map *index_item_names(const struct safetensors_writer *w)
 {
     map *names = map_new(w->n);
     bool ok = names != NULL;
@@ -241,19 +238,19 @@ static map *item_names(const struct writer *w)
     return NULL;
 }
 
-/* note_accidents - of the N first texts, those that will be read as ties though they were none: a tensor is
- * called so now, or their key is no tensor any more. */
-static ckpt_status note_accidents(const struct writer *w, size_t n, ckpt_error *err)
+/* notice_accidental_ties - a notice for each of the first N texts that will be read as a tie, but was none:
+ * it is the name of a tensor now, or its key no longer is. */
+static ckpt_status notice_accidental_ties(const struct safetensors_writer *w, size_t n, ckpt_error *err)
 {
     size_t i = 0;
-    while (i < n && !is_mere_text(&w->meta[i]))
+    while (i < n && !is_not_tie(&w->meta[i]))
         i++;
-    map *names = i < n ? item_names(w) : NULL;
+    map *names = i < n ? index_item_names(w) : NULL;
     if (i < n && !names)
         return fail_memory(err);
     for (; i < n; i++) {
         const struct plan_pair *x = &w->meta[i];
-        if (is_mere_text(x) && map_get(names, x->text) != MAP_NONE && map_get(names, x->key) == MAP_NONE)
+        if (is_not_tie(x) && map_get(names, x->text) != MAP_NONE && map_get(names, x->key) == MAP_NONE)
             plan_notice(w->p, "the text \"%.*s\" of the metadata now reads as a second name of \"%.*s\"",
                         STR_ARG(x->key), STR_ARG(x->text));
     }
@@ -261,15 +258,15 @@ static ckpt_status note_accidents(const struct writer *w, size_t n, ckpt_error *
     return CKPT_OK;
 }
 
-/* What the input has, in its order; then ties that it had not recorded, and `format`. */
-static ckpt_status make_metadata(struct writer *w, ckpt_error *err)
+/* make_metadata - the pairs of the input in their order; then new ties, and `format`. */
+static ckpt_status make_metadata(struct safetensors_writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
     size_t added;
     CKPT_TRY(plan_metadata(p, &w->meta, &w->nmeta, err));
     CKPT_TRY(ties_metadata(p, w->aliases, &w->meta, &w->nmeta, &added, err));
-    CKPT_TRY(note_accidents(w, added, err));
-    if ((w->nmeta || !p->file->flat || p->file->torch_load) && !has_key(w, STR_LIT("format")))
+    CKPT_TRY(notice_accidental_ties(w, added, err));
+    if ((w->nmeta || !p->file->flat || p->file->for_torch_load) && !has_key(w, STR_LIT("format")))
         w->meta[w->nmeta++] = (struct plan_pair){.key = STR_LIT("format"), .text = STR_LIT("pt")};
     if (w->nmeta > added)
         qsort(w->meta + added, w->nmeta - added, sizeof *w->meta, ties_by_key);
@@ -280,26 +277,25 @@ static ckpt_status make_metadata(struct writer *w, ckpt_error *err)
 
 /* qsort has no argument for the table, so the rank goes with the item. */
 struct ranked {
-    struct item item;
+    struct writer_item item;
     uint8_t rank;
 };
 
-static int by_rank(const void *pa, const void *pb)
+static int compare_ranks(const void *pa, const void *pb)
 {
     const struct ranked *a = pa, *b = pb;
     return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank)
                               : str_compare(a->item.name, b->item.name);
 }
 
-static ckpt_status place(struct writer *w, ckpt_error *err)
+static ckpt_status assign_offsets(struct safetensors_writer *w, ckpt_error *err)
 {
     struct ranked *r = calloc(w->n + 1, sizeof *r);
     if (!r)
         return fail_memory(err);
     for (size_t i = 0; i < w->n; i++)
-        r[i] = (struct ranked){w->items[i],
-                               dtype_info(plan_dtype(w->p, w->items[i].row))->st_rank};
-    qsort(r, w->n, sizeof *r, by_rank);
+        r[i] = (struct ranked){w->items[i], dtype_info(plan_dtype(w->p, w->items[i].row))->st_rank};
+    qsort(r, w->n, sizeof *r, compare_ranks);
     bool ok = true;
     for (size_t i = 0; ok && i < w->n; i++) {
         w->items[i] = r[i].item;
@@ -341,7 +337,7 @@ void safetensors_metadata(buf *out, const struct plan_pair *pairs, size_t n)
     buf_byte(out, '}');
 }
 
-static ckpt_status make_header(struct writer *w, ckpt_error *err)
+static ckpt_status make_header(struct safetensors_writer *w, ckpt_error *err)
 {
     buf *b = &w->header;
     buf_u64le(b, 0);
@@ -351,9 +347,9 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
     for (size_t i = 0; i < w->n; i++) {
         if (i || w->nmeta)
             buf_byte(b, ',');
-        const struct item *x = &w->items[i];
-        safetensors_entry(b, x->name, tensor_of(w, x->row), plan_dtype(w->p, x->row), x->begin,
-                          x->begin + bytes_of(w, x)); /* bounded: place() added them */
+        const struct writer_item *x = &w->items[i];
+        safetensors_entry(b, x->name, get_tensor(w, x->row), plan_dtype(w->p, x->row), x->begin,
+                          x->begin + get_written_size(w, x)); /* bounded: assign_offsets() added them */
     }
     buf_byte(b, '}');
     while (b->len % 8 && buf_ok(b))
@@ -375,25 +371,25 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------ bytes */
 
-static struct copy_item copy_item(const void *user, size_t i)
+static struct copy_item get_copy_item(const void *user, size_t i)
 {
-    const struct writer *w = user;
-    const struct item *x = &w->items[i];
+    const struct safetensors_writer *w = user;
+    const struct writer_item *x = &w->items[i];
     return (struct copy_item){.row = x->row,
-                              .from = (ckpt_dtype)tensor_of(w, x->row)->dtype,
+                              .from = (ckpt_dtype)get_tensor(w, x->row)->dtype,
                               .to = plan_dtype(w->p, x->row),
-                              .offset = w->header_len + x->begin, /* bounded: place() */
+                              .offset = w->header_len + x->begin, /* bounded: assign_offsets() */
                               .name = x->name};
 }
 
-/* copy_all - tensors to OUT, or nowhere. */
-static ckpt_status copy_all(const struct writer *w, sink *out, ckpt_error *err)
+/* copy_tensors - copies the tensors to OUT; NULL: only reads them. */
+static ckpt_status copy_tensors(const struct safetensors_writer *w, sink *out, ckpt_error *err)
 {
     const struct copy_job job = {.file = w->p->file,
-                                 .reading = plan_reading(w->p),
+                                 .reading = plan_stream_options(w->p),
                                  .out = out,
                                  .n = w->n,
-                                 .item = copy_item,
+                                 .item = get_copy_item,
                                  .user = w,
                                  .tallies = w->tallies,
                                  .nbytes = w->data,
@@ -401,50 +397,49 @@ static ckpt_status copy_all(const struct writer *w, sink *out, ckpt_error *err)
     return copy_items(&job, err);
 }
 
-/* rehearse - what a dry run can find out: checksums that do not hold, values
- * that overflow, views that show too much. */
-static ckpt_status rehearse(struct writer *w, ckpt_error *err)
+/* rehearse_copy - for a dry run: checks checksums, overflow of casts, and the limit of expanded views. */
+static ckpt_status rehearse_copy(struct safetensors_writer *w, ckpt_error *err)
 {
-    struct stream_options o = plan_reading(w->p);
+    struct stream_options o = plan_stream_options(w->p);
     for (size_t i = 0; i < w->n; i++) {
-        const ckpt_tensor *t = tensor_of(w, w->items[i].row);
-        ckpt_status st = stream_allowed(&w->p->file->table, t, err);
+        const ckpt_tensor *t = get_tensor(w, w->items[i].row);
+        ckpt_status st = stream_check_limit(&w->p->file->table, t, err);
         if (st != CKPT_OK) {
             fail_where(err, "%.*s", STR_ARG(w->items[i].name));
             return st;
         }
         if (t->dtype == plan_dtype(w->p, w->items[i].row) && t->storage != CKPT_NO_STORAGE)
-            CKPT_TRY(storage_check(&w->p->file->table, t->storage, &o, err));
+            CKPT_TRY(storage_check_crc(&w->p->file->table, t->storage, &o, err));
     }
-    return copy_all(w, NULL, err);
+    return copy_tensors(w, NULL, err);
 }
 
-/* note_casts - for the report, in the order of the file. */
-static ckpt_status note_casts(const struct writer *w, ckpt_error *err)
+/* record_casts - records the casts for the report, in the order of the file. */
+static ckpt_status record_casts(const struct safetensors_writer *w, ckpt_error *err)
 {
     size_t before = w->p->ncasts;
     for (size_t i = 0; i < w->n; i++) {
-        const struct item *x = &w->items[i];
-        const ckpt_tensor *t = tensor_of(w, x->row);
+        const struct writer_item *x = &w->items[i];
+        const ckpt_tensor *t = get_tensor(w, x->row);
         if (t->dtype != plan_dtype(w->p, x->row))
-            CKPT_TRY(plan_cast_done(w->p, x->name, x->row, t->elements, w->tallies[i].overflowed, err));
+            CKPT_TRY(plan_note_cast(w->p, x->name, x->row, t->elements, w->tallies[i].overflowed, err));
     }
-    return w->opts->strict ? plan_cast_lossless(w->p, before, err) : CKPT_OK;
+    return w->opts->strict ? plan_check_lossless(w->p, before, err) : CKPT_OK;
 }
 
-/* is_copy - were names to change, and none did? All is written byte for byte then, in its own order. */
+/* is_copy - should names change, and none did? Then the file is copied byte for byte. */
 static bool is_copy(const ckpt_plan *p)
 {
     return p->renaming && !p->nrenames && !p->nedits && !p->cast && !p->root_depth && p->file->src &&
            p->file->format->write == safetensors_write && p->nentries == p->file->table.nrows;
 }
 
-static ckpt_status write_all(struct writer *w, sink *out, ckpt_error *err)
+static ckpt_status write_contents(struct safetensors_writer *w, sink *out, ckpt_error *err)
 {
     uint64_t size;
     if (is_copy(w->p)) {
         CKPT_TRY(sink_reserve(out, w->p->file->src->size, err));
-        return copy_rest(w->p->file, 0, out, w->opts, err);
+        return copy_file_tail(w->p->file, 0, out, w->opts, err);
     }
     CKPT_TRY(checked_add(w->header_len, w->data, &size)
                  ? sink_reserve(out, size, err)
@@ -452,29 +447,27 @@ static ckpt_status write_all(struct writer *w, sink *out, ckpt_error *err)
     CKPT_TRY(sink_write(out, w->header.data, w->header.len, err));
     buf_free(&w->header);
     CKPT_TRY(sink_skip(out, w->data, err));
-    CKPT_TRY(copy_all(w, out, err));
-    CKPT_TRY(note_casts(w, err));
+    CKPT_TRY(copy_tensors(w, out, err));
+    CKPT_TRY(record_casts(w, err));
     return file_unchanged(w->p->file, err);
 }
 
-static ckpt_status write_file(struct writer *w, const char *path, ckpt_error *err)
+static ckpt_status write_file(struct safetensors_writer *w, ckpt_error *err)
 {
-    struct sink_options so = plan_writing(w->p, w->opts);
-    so.batch = w->batch;
     sink *out;
-    CKPT_TRY(sink_file(path, &so, &out, err));
-    return sink_end(out, write_all(w, out, err), err);
+    CKPT_TRY(plan_open_sink(w->p, w->job, &out, err));
+    return sink_end(out, write_contents(w, out, err), err);
 }
 
-static ckpt_status emit(struct writer *w, const char *path, ckpt_error *err)
+static ckpt_status write_output(struct safetensors_writer *w, ckpt_error *err)
 {
     if (!w->opts->dry_run)
-        return write_file(w, path, err);
-    CKPT_TRY(rehearse(w, err));
-    return note_casts(w, err);
+        return write_file(w, err);
+    CKPT_TRY(rehearse_copy(w, err));
+    return record_casts(w, err);
 }
 
-static ckpt_status prepare(struct writer *w, ckpt_error *err)
+static ckpt_status prepare_header(struct safetensors_writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
     bool *drop = calloc(p->nentries + 1, sizeof *drop);
@@ -482,7 +475,7 @@ static ckpt_status prepare(struct writer *w, ckpt_error *err)
     w->aliases = p->naliases;
     ckpt_status st = drop && w->items ? ties_resolve(p, w->opts->ties, drop, err) : fail_memory(err);
     if (st == CKPT_OK)
-        st = collect(w, drop, err);
+        st = collect_items(w, drop, err);
     free(drop);
     CKPT_TRY(st);
     CKPT_TRY(check_collisions(w, err));
@@ -490,24 +483,24 @@ static ckpt_status prepare(struct writer *w, ckpt_error *err)
     CKPT_TRY(drop_leaves(w, err));
     CKPT_TRY(check_not_empty(w, err));
     CKPT_TRY(make_metadata(w, err));
-    CKPT_TRY(place(w, err));
+    CKPT_TRY(assign_offsets(w, err));
     w->tallies = p->cast ? calloc(w->n + 1, sizeof *w->tallies) : NULL;
     return p->cast && !w->tallies ? fail_memory(err) : make_header(w, err);
 }
 
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    struct writer w = {.p = p, .opts = job->opts, .batch = job->batch};
-    CKPT_TRY(plan_entries(p, err));
+    struct safetensors_writer w = {.p = p, .job = job, .opts = job->opts};
+    CKPT_TRY(plan_update_entries(p, err));
     arena_trim(p->a);
     buf_init(&w.header, SAFETENSORS_MAX_HEADER + 8);
-    ckpt_status st = prepare(&w, err);
+    ckpt_status st = prepare_header(&w, err);
     if (st == CKPT_OK && !job->layout_only)
-        st = emit(&w, job->path, err);
-    if (st == CKPT_OK)
-        st = plan_output(p, job->path, err);
+        st = write_output(&w, err);
+    if (st == CKPT_OK && job->path)
+        st = plan_note_output(p, job->path, err);
     if (st == CKPT_OK) {
-        job->result->tensors += w.n + (p->naliases - w.aliases); /* what is recorded is a row, too */
+        job->result->tensors += w.n + (p->naliases - w.aliases); /* recorded ties are rows, too */
         /* bounded: they were written */
         job->result->bytes += is_copy(p) ? p->file->src->size : w.header_len + w.data;
     }

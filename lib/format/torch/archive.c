@@ -1,15 +1,15 @@
 /*
- * archive.c - records, pickles and storages in torch's archives.
+ * archive.c - finds records, runs pickles and locates storages in torch's archives.
  *
  *   <top>/data.pkl          one pickle (torch.save, TorchScript)
  *   <top>/data/<key>        the whole of one storage, nothing else
  *   <top>/tensors/<key>     the same, torch 1.4
  *   <top>/byteorder         "little" or "big"; absent before 2.1: little
  *
- * Refused: a storage that has no record, two records of one name (readers
- * disagree on which one counts), a byte order that is neither. A record that is
- * longer than its persistent id states keeps to what the id states, as torch's
- * reader did up to 2.9; a shorter one is refused by whoever asked for it.
+ * Refused: a storage without a record, two records of one name (readers disagree on
+ * which one counts), an unknown byte order. Of a record that is longer than its
+ * persistent id states, only the stated bytes are used, as torch did up to 2.9; one
+ * that is shorter is refused by the caller.
  */
 #include "format/torch/archive.h"
 
@@ -23,14 +23,14 @@
 
 #define CHUNK (256u * 1024u)
 
-static ckpt_str folder_of(ckpt_str name)
+static ckpt_str get_parent_folder(ckpt_str name)
 {
     while (name.len && name.ptr[name.len - 1] != '/')
         name.len--;
     return name;
 }
 
-static bool same_letters(ckpt_str s, const char *lower)
+static bool equals_lowercase(ckpt_str s, const char *lower)
 {
     size_t n = strlen(lower);
     for (size_t i = 0; s.len == n && i < n; i++)
@@ -39,22 +39,22 @@ static bool same_letters(ckpt_str s, const char *lower)
     return s.len == n;
 }
 
-bool torch_archive_top(const zip *z, ckpt_str *top, bool *many)
+bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous)
 {
     ckpt_str first = z->n ? z->entries[0].name : str_of("", 0);
     size_t slash = str_find(first, STR_LIT("/"), 0), found = 0;
     first.len = slash == SIZE_MAX ? 0 : slash + 1;
-    *many = false;
+    *ambiguous = false;
     for (size_t i = 0; i < z->n; i++) {
-        ckpt_str name = z->entries[i].name, folder = folder_of(name);
-        if (!same_letters(str_skip(name, folder.len), "data.pkl"))
+        ckpt_str name = z->entries[i].name, folder = get_parent_folder(name);
+        if (!equals_lowercase(str_skip(name, folder.len), "data.pkl"))
             continue;
         if (str_eq(folder, first)) {
             *top = folder;
-            *many = false;
+            *ambiguous = false;
             return true;
         }
-        *many = *many || (found && !str_eq(folder, *top));
+        *ambiguous = *ambiguous || (found && !str_eq(folder, *top));
         if (found++ == 0)
             *top = folder;
     }
@@ -71,9 +71,9 @@ static void archive_free(void *user)
     free(ta);
 }
 
-/* An archive whose storages all say CRC 0 was written without
+/* has_no_storage_crcs - is the CRC of all storages 0? Then none was computed
  * (torch.serialization.set_crc32_options). */
-static bool storages_say_zero(const struct torch_archive *ta)
+static bool has_no_storage_crcs(const struct torch_archive *ta)
 {
     ckpt_str folder = buf_view(&ta->name);
     bool any = false;
@@ -88,7 +88,7 @@ static bool storages_say_zero(const struct torch_archive *ta)
     return any;
 }
 
-static void start_name(struct torch_archive *ta, const char *name)
+static void begin_record_name(struct torch_archive *ta, const char *name)
 {
     ta->name.len = 0;
     buf_str(&ta->name, ta->top);
@@ -97,7 +97,7 @@ static void start_name(struct torch_archive *ta, const char *name)
 
 static bool has_folder(struct torch_archive *ta, const char *folder)
 {
-    start_name(ta, folder);
+    begin_record_name(ta, folder);
     for (size_t i = 0; i < ta->z->n; i++)
         if (str_starts(ta->z->entries[i].name, buf_view(&ta->name)))
             return true;
@@ -119,12 +119,12 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     ta->used = arena_array(f->a, ta->z->n, sizeof *ta->used);
     if (!ta->used)
         return fail_memory(err);
-    CKPT_TRY(zip_fold(ta->z, err));
+    CKPT_TRY(zip_index_case_folded(ta->z, err));
     ta->storage = has_folder(ta, "data/") || !has_folder(ta, "tensors/") ? "data/" : "tensors/";
-    start_name(ta, ta->storage);
-    if (!buf_ok(&ta->name)) /* nothing was told then by the folders' names */
+    begin_record_name(ta, ta->storage);
+    if (!buf_ok(&ta->name)) /* then has_folder compared incomplete names */
         return fail_memory(err);
-    ta->crc_none = storages_say_zero(ta);
+    ta->crc_none = has_no_storage_crcs(ta);
     if (ta->crc_none)
         file_notice(f, "its tensors were written without checksums; damage to them cannot be seen");
     *out = ta;
@@ -135,10 +135,10 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
 
 int64_t torch_archive_find(struct torch_archive *ta, const char *name)
 {
-    return zip_find_fold(ta->z, ta->top, str_c(name));
+    return zip_find_case_folded(ta->z, ta->top, str_c(name));
 }
 
-ckpt_status torch_archive_need(struct torch_archive *ta, const char *name, size_t *i, ckpt_error *err)
+ckpt_status torch_archive_require(struct torch_archive *ta, const char *name, size_t *i, ckpt_error *err)
 {
     int64_t at = torch_archive_find(ta, name);
     *i = (size_t)at;
@@ -152,7 +152,7 @@ bool torch_archive_has(struct torch_archive *ta, const char *name)
     return torch_archive_find(ta, name) >= 0;
 }
 
-static ckpt_status unambiguous(const struct torch_archive *ta, size_t i, ckpt_error *err)
+static ckpt_status require_unique_name(const struct torch_archive *ta, size_t i, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
     if (!e->duplicate)
@@ -163,29 +163,29 @@ static ckpt_status unambiguous(const struct torch_archive *ta, size_t i, ckpt_er
     return CKPT_EFORMAT;
 }
 
-ckpt_status torch_archive_member(struct torch_archive *ta, size_t i, source **out, ckpt_error *err)
+ckpt_status torch_archive_open_record(struct torch_archive *ta, size_t i, source **out, ckpt_error *err)
 {
-    CKPT_TRY(unambiguous(ta, i, err));
+    CKPT_TRY(require_unique_name(ta, i, err));
     ta->used[i] = true;
-    return zip_member(ta->z, i, out, err);
+    return zip_open_member(ta->z, i, out, err);
 }
 
-ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out,
-                               ckpt_error *err)
+ckpt_status torch_archive_read_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out,
+                                    ckpt_error *err)
 {
     int64_t i = torch_archive_find(ta, name);
     *out = str_of(NULL, 0);
     if (i < 0 || ta->z->entries[i].usize > max || (ta->f->salvage && ta->z->entries[i].fault))
         return CKPT_OK;
-    CKPT_TRY(unambiguous(ta, (size_t)i, err));
-    return zip_load(ta->z, (size_t)i, max, out, err);
+    CKPT_TRY(require_unique_name(ta, (size_t)i, err));
+    return zip_load_member(ta->z, (size_t)i, max, out, err);
 }
 
-ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err)
+ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *err)
 {
     ckpt_str s;
     int64_t i = torch_archive_find(ta, "byteorder");
-    CKPT_TRY(torch_archive_text(ta, "byteorder", 16, &s, err));
+    CKPT_TRY(torch_archive_read_text(ta, "byteorder", 16, &s, err));
     uint64_t length = i >= 0 ? ta->z->entries[i].usize : 0;
     if (ta->f->salvage && (length == 6 || length == 3) && !str_is(s, "little") && !str_is(s, "big")) {
         ta->big_endian = length == 3;
@@ -213,7 +213,7 @@ ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err)
 
 /* ------------------------------------------------------------------ pickles */
 
-/* check_crc - a pickle is read whole, so its checksum must hold. */
+/* check_crc - a pickle is read completely, so its checksum must match. */
 static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s, ckpt_error *err)
 {
     uint32_t crc = 0;
@@ -237,7 +237,7 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
     return CKPT_ECHECKSUM;
 }
 
-static ckpt_status keep(struct torch_archive *ta, source *s, ckpt_error *err)
+static ckpt_status keep_pickle_source(struct torch_archive *ta, source *s, ckpt_error *err)
 {
     source **grown = arena_grow(ta->f->a, ta->kept, ta->nkept, &ta->cap_kept, ta->nkept + 1, sizeof *grown);
     if (!grown) {
@@ -267,9 +267,8 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
     return CKPT_OK;
 }
 
-/* check_inflation - what parsing may take is counted from the pickle's length. A
- * long one packs 50-fold, where nothing in it is memoized; beyond 200-fold a
- * small file is there to fill memory. */
+/* check_inflation - the memory for parsing depends on the length of the pickle. A long one compresses
+ * 50-fold if nothing in it is memoized; more than 200-fold is an attempt to fill memory. */
 static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
     if (e->usize <= (16u << 20) || e->usize / 200 <= e->csize)
@@ -282,41 +281,41 @@ static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt
     return CKPT_ELIMIT;
 }
 
-ckpt_status torch_archive_pickle(struct torch_archive *ta, size_t i, ckpt_value **root, ckpt_error *err)
+ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_value **root, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
     source *s;
     CKPT_TRY(check_inflation(ta->z, e, err));
     file_budget(ta->f, e->usize);
-    CKPT_TRY(unambiguous(ta, i, err));
-    CKPT_TRY(zip_data(ta->z, i, err));
-    CKPT_TRY(zip_member(ta->z, i, &s, err));
-    CKPT_TRY(keep(ta, s, err));
+    CKPT_TRY(require_unique_name(ta, i, err));
+    CKPT_TRY(zip_locate_payload(ta->z, i, err));
+    CKPT_TRY(zip_open_member(ta->z, i, &s, err));
+    CKPT_TRY(keep_pickle_source(ta, s, err));
     ta->pickle = e;
     ckpt_status st = run_pickle(ta, e, s, root, err);
     if (st == CKPT_OK)
         return st;
-    torch_archive_in(ta, i, err);
+    torch_archive_add_context(ta, i, err);
     return st;
 }
 
-uint64_t torch_archive_base(const struct torch_archive *ta, size_t i)
+uint64_t torch_archive_payload_offset(const struct torch_archive *ta, size_t i)
 {
     const struct zip_entry *e = &ta->z->entries[i];
     return e->method == ZIP_STORED && e->data_known ? source_pos(ta->z->src, e->data) : CKPT_NO_OFFSET;
 }
 
-void torch_archive_in(const struct torch_archive *ta, size_t i, ckpt_error *err)
+void torch_archive_add_context(const struct torch_archive *ta, size_t i, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
     fail_where(err, "%.*s", STR_ARG(e->name));
-    fail_default_place(err, source_pos(ta->z->src, e->data_known ? e->data : e->header), e->name);
+    fail_add_place(err, source_pos(ta->z->src, e->data_known ? e->data : e->header), e->name);
 }
 
 /* ----------------------------------------------------------------- storages */
 
-/* stated_bytes - what the persistent id says; packed quantised classes count bytes. */
-static bool stated_bytes(const struct torch_pid *pid, uint64_t *out)
+/* get_stated_bytes - what the persistent id says; packed quantised classes count bytes. */
+static bool get_stated_bytes(const struct torch_pid *pid, uint64_t *out)
 {
     if (dtype_info(pid->dtype)->block_elems == 1)
         return dtype_bytes(pid->dtype, pid->numel, out);
@@ -324,21 +323,21 @@ static bool stated_bytes(const struct torch_pid *pid, uint64_t *out)
     return true;
 }
 
-void torch_archive_refused(struct torch_archive *ta, ckpt_str why)
+void torch_archive_note_refusal(struct torch_archive *ta, ckpt_str why)
 {
     if (!ta->f->torch_load_why.len && why.ptr)
         ta->f->torch_load_why = why;
 }
 
-static ckpt_status no_record(struct torch_archive *ta, const struct torch_pid *pid, struct storage *s,
-                             ckpt_error *err)
+static ckpt_status handle_missing_record(struct torch_archive *ta, const struct torch_pid *pid,
+                                         struct storage *s, ckpt_error *err)
 {
     if (pid->numel == 0) { /* TorchScript writes none for an empty storage */
-        torch_archive_refused(ta, STR_LIT("an empty storage has no record"));
+        torch_archive_note_refusal(ta, STR_LIT("an empty storage has no record"));
         s->src = source_mem("", 0, CKPT_NO_OFFSET);
         return s->src ? CKPT_OK : fail_memory(err);
     }
-    /* The directory does not list it; of a cut archive that is where it ends. */
+    /* The offset is that of the directory, in which it is missing. */
     (void)fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),
                "{=the record of a storage of %llu elements} is {missing}", (unsigned long long)pid->numel);
     fail_where(err, "%.*s", STR_ARG(buf_view(&ta->name)));
@@ -346,33 +345,32 @@ static ckpt_status no_record(struct torch_archive *ta, const struct torch_pid *p
     return file_report_fault(ta->f, CKPT_ETRUNCATED, err);
 }
 
-/* from_record - storage S out of entry I, which may be longer than stated. */
-static ckpt_status from_record(struct torch_archive *ta, const struct torch_pid *pid, size_t i,
-                               struct storage *s, ckpt_error *err)
+/* use_record - sets S from entry I, which may be longer than PID states. */
+static ckpt_status use_record(struct torch_archive *ta, const struct torch_pid *pid, size_t i,
+                              struct storage *s, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
     uint64_t need;
-    CKPT_TRY(torch_archive_member(ta, i, &s->src, err));
+    CKPT_TRY(torch_archive_open_record(ta, i, &s->src, err));
     s->s.nbytes = e->usize;
     s->has_crc = !ta->crc_none && !e->crc_unknown;
     s->crc = e->crc;
-    s->s.file_offset = source_pos(s->src, 0);
-    if (!stated_bytes(pid, &need) || need >= e->usize)
+    if (!get_stated_bytes(pid, &need) || need >= e->usize)
         return CKPT_OK;
     s->s.nbytes = need;
-    s->has_crc = false; /* it is one of the whole record */
-    if (e->crc_unknown) /* … which ends where the file was cut */
+    s->has_crc = false; /* the CRC is of the whole record */
+    if (e->crc_unknown) /* the record may extend to where the file was cut */
         return CKPT_OK;
     if (!checked_add(ta->f->unaccounted, e->usize - need, &ta->f->unaccounted))
         ta->f->unaccounted = UINT64_MAX;
-    torch_archive_refused(ta, STR_LIT("a record is longer than the storage it holds"));
+    torch_archive_note_refusal(ta, STR_LIT("a record is longer than the storage it holds"));
     file_notice(ta->f, "%.*s holds %llu bytes, %llu more than its storage; torch 2.10 and later refuse it",
                 STR_ARG(e->name), (unsigned long long)e->usize, (unsigned long long)(e->usize - need));
     return CKPT_OK;
 }
 
-/* skips - takes WORD off the front of *S, if it is there. */
-static bool skips(ckpt_str *s, ckpt_str word)
+/* skip_prefix - removes WORD from the front of *S; false: it does not begin so. */
+static bool skip_prefix(ckpt_str *s, ckpt_str word)
 {
     bool there = str_starts(*s, word);
     if (there)
@@ -380,13 +378,14 @@ static bool skips(ckpt_str *s, ckpt_str word)
     return there;
 }
 
-/* is_next - does the entry behind the last one hold storage KEY, as it mostly does? */
-static bool is_next(const struct torch_archive *ta, ckpt_str key)
+/* is_next_entry - does the entry after the last one hold storage KEY, as it usually does? */
+static bool is_next_entry(const struct torch_archive *ta, ckpt_str key)
 {
     if (ta->next >= ta->z->n)
         return false;
     ckpt_str s = ta->z->entries[ta->next].name;
-    return skips(&s, ta->top) && skips(&s, str_c(ta->storage)) && skips(&s, key) && str_is(s, ta->suffix);
+    return skip_prefix(&s, ta->top) && skip_prefix(&s, str_c(ta->storage)) && skip_prefix(&s, key) &&
+           str_is(s, ta->suffix);
 }
 
 static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
@@ -394,20 +393,20 @@ static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct 
     struct torch_archive *ta = user;
     if (str_is(pid->location, "meta"))
         return CKPT_OK;
-    if (is_next(ta, pid->key))
-        return from_record(ta, pid, ta->next++, s, err);
-    start_name(ta, ta->storage);
+    if (is_next_entry(ta, pid->key))
+        return use_record(ta, pid, ta->next++, s, err);
+    begin_record_name(ta, ta->storage);
     buf_str(&ta->name, pid->key);
     buf_text(&ta->name, ta->suffix);
     if (!buf_ok(&ta->name))
         return fail_memory(err);
     int64_t i = zip_find(ta->z, buf_view(&ta->name));
     if (i < 0 && pid->numel)
-        i = zip_find_fold(ta->z, str_of("", 0), buf_view(&ta->name));
+        i = zip_find_case_folded(ta->z, str_of("", 0), buf_view(&ta->name));
     if (i < 0)
-        return no_record(ta, pid, s, err);
+        return handle_missing_record(ta, pid, s, err);
     ta->next = (size_t)i + 1;
-    return from_record(ta, pid, (size_t)i, s, err);
+    return use_record(ta, pid, (size_t)i, s, err);
 }
 
 ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ckpt_str name,
@@ -415,9 +414,9 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
 {
     size_t i;
     struct kit_tensor x = {.name = name, .t = *t};
-    ckpt_status st = torch_archive_need(ta, record, &i, k->err);
+    ckpt_status st = torch_archive_require(ta, record, &i, k->err);
     if (st == CKPT_OK)
-        st = torch_archive_member(ta, i, &x.src, k->err);
+        st = torch_archive_open_record(ta, i, &x.src, k->err);
     if (st != CKPT_OK) {
         fail_where(k->err, "%.*s", STR_ARG(name));
         return st;
@@ -431,10 +430,10 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
     return st;
 }
 
-struct torch_storages torch_archive_storages(struct torch_archive *ta)
+struct torch_storages torch_archive_get_storages(struct torch_archive *ta)
 {
     struct torch_storages st = {.user = ta, .find = find_storage, .big_endian = ta->big_endian};
-    if (ta->nkept == 1) { /* else who knows which one a node is of */
+    if (ta->nkept == 1) { /* with several, a node does not show its pickle */
         st.stream = ta->kept[0];
         st.packed_at = source_pos(ta->z->src, ta->pickle->data);
         st.part = ta->pickle->name;
@@ -442,19 +441,19 @@ struct torch_storages torch_archive_storages(struct torch_archive *ta)
     return st;
 }
 
-static ckpt_status resolve(ckpt_file *f, ckpt_error *err)
+static ckpt_status resolve_storages(ckpt_file *f, ckpt_error *err)
 {
     struct torch_archive *ta = f->container;
-    struct torch_storages st = torch_archive_storages(ta);
-    CKPT_TRY(torch_graph_rest(f, &st, err));
-    zip_free_names(ta->z); /* room for what is about to be written */
+    struct torch_storages st = torch_archive_get_storages(ta);
+    CKPT_TRY(torch_add_unreferenced_storages(f, &st, err));
+    zip_free_names(ta->z); /* memory for the writer */
     return CKPT_OK;
 }
 
-void torch_archive_account(struct torch_archive *ta)
+void torch_archive_count_unused(struct torch_archive *ta)
 {
-    ta->f->resolve = resolve;
-    start_name(ta, ta->storage);
+    ta->f->resolve = resolve_storages;
+    begin_record_name(ta, ta->storage);
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];
         if (!ta->used[i] && str_starts(e->name, buf_view(&ta->name)) && str_ends(e->name, str_c(ta->suffix)))

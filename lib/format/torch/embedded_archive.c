@@ -1,8 +1,7 @@
 /*
- * embedded_archive.c - torch.export keeps whole torch.save archives as records. Each
- * is read as a file of its own, because its storage keys are its own, and its
- * rows are then listed below the place where it stands. Only torch.save
- * archives are opened, which hold no others: nesting cannot go on.
+ * embedded_archive.c - torch.export has torch.save archives as records. Each is read as a file of its own,
+ * because it has its own storage keys, and its rows are then added below the path of the record. Only
+ * torch.save archives are opened, which contain no others: there is no nesting.
  */
 #include "format/torch/embedded_archive.h"
 
@@ -10,8 +9,8 @@
 #include "core/check.h"
 #include "format/torch/zip.h"
 
-struct graft {
-    ckpt_file *f, *part;
+struct embedding {
+    ckpt_file *f, *embedded;
     const ckpt_path_elem *prefix;
     const struct step *steps;
     uint32_t nprefix; /* elements of both */
@@ -19,20 +18,20 @@ struct graft {
     ckpt_error *err;
 };
 
-static ckpt_status take_storages(const struct graft *g)
+static ckpt_status add_storages(const struct embedding *g)
 {
     uint32_t index;
-    for (size_t i = 0; i < g->part->table.nstorages; i++) {
-        struct storage s = g->part->table.storages[i];
+    for (size_t i = 0; i < g->embedded->table.nstorages; i++) {
+        struct storage s = g->embedded->table.storages[i];
         if (s.src)
             (void)source_ref(s.src);
-        s.keyed = false; /* another pickle's */
+        s.keyed = false; /* the key is of another pickle */
         CKPT_TRY(table_storage(&g->f->table, &s, &index, g->err));
     }
     return CKPT_OK;
 }
 
-static ckpt_path_elem *longer_path(const struct graft *g, const ckpt_path_elem *path, uint32_t n)
+static ckpt_path_elem *prepend_path(const struct embedding *g, const ckpt_path_elem *path, uint32_t n)
 {
     ckpt_path_elem *out = arena_array(g->f->a, (uint64_t)g->nprefix + n, sizeof *out);
     for (uint32_t i = 0; out && i < g->nprefix; i++)
@@ -42,13 +41,13 @@ static ckpt_path_elem *longer_path(const struct graft *g, const ckpt_path_elem *
     return out;
 }
 
-static ckpt_status take_row(const struct graft *g, size_t i)
+static ckpt_status add_embedded_row(const struct embedding *g, size_t i)
 {
-    struct row r = g->part->table.rows[i];
+    struct row r = g->embedded->table.rows[i];
     struct step *steps = arena_array(g->f->a, (uint64_t)g->nprefix + r.t.npath, sizeof *steps);
     ckpt_value *v = (ckpt_value *)(uintptr_t)r.t.value;
-    bool own = v->row == i; /* the first that shows it */
-    ckpt_path_elem *path = longer_path(g, r.t.path, r.t.npath);
+    bool own = v->row == i; /* the first row of this node */
+    ckpt_path_elem *path = prepend_path(g, r.t.path, r.t.npath);
     if (!steps || !path)
         return fail_memory(g->err);
     for (uint32_t k = 0; k < g->nprefix; k++)
@@ -70,11 +69,11 @@ static ckpt_status take_row(const struct graft *g, size_t i)
     return CKPT_OK;
 }
 
-static ckpt_status take_rest(const struct graft *g)
+static ckpt_status add_leaves_and_facts(const struct embedding *g)
 {
-    ckpt_file *f = g->f, *part = g->part;
+    ckpt_file *f = g->f, *part = g->embedded;
     for (size_t i = 0; i < part->nleaves; i++) {
-        ckpt_path_elem *path = longer_path(g, part->leaves[i].path, part->leaves[i].npath);
+        ckpt_path_elem *path = prepend_path(g, part->leaves[i].path, part->leaves[i].npath);
         if (!path)
             return fail_memory(g->err);
         CKPT_TRY(file_leaf(f, path, part->leaves[i].npath + g->nprefix, part->leaves[i].value, g->err));
@@ -92,18 +91,20 @@ static ckpt_status take_rest(const struct graft *g)
     return checked_add(f->unaccounted, part->unaccounted, &f->unaccounted) ? CKPT_OK : fail_memory(g->err);
 }
 
-/* take - the whole of the part, whose nodes live on with it. */
-static ckpt_status take(struct graft *g)
+/* add_contents - adds storages, rows, leaves and notices of the embedded file, which keeps its nodes
+ * alive. */
+static ckpt_status add_contents(struct embedding *g)
 {
     g->row0 = (uint32_t)g->f->table.nrows;
     g->storage0 = (uint32_t)g->f->table.nstorages;
-    CKPT_TRY(take_storages(g));
-    for (size_t i = 0; i < g->part->table.nrows; i++)
-        CKPT_TRY(take_row(g, i));
-    return take_rest(g);
+    CKPT_TRY(add_storages(g));
+    for (size_t i = 0; i < g->embedded->table.nrows; i++)
+        CKPT_TRY(add_embedded_row(g, i));
+    return add_leaves_and_facts(g);
 }
 
-static ckpt_status open_part(struct torch_archive *ta, const char *record, ckpt_file **out, ckpt_error *err)
+static ckpt_status open_embedded(struct torch_archive *ta, const char *record, ckpt_file **out,
+                                 ckpt_error *err)
 {
     ckpt_file *f = ta->f;
     source *src;
@@ -112,17 +113,18 @@ static ckpt_status open_part(struct torch_archive *ta, const char *record, ckpt_
     if (!grown)
         return fail_memory(err);
     f->parts = grown;
-    CKPT_TRY(torch_archive_need(ta, record, &i, err));
-    CKPT_TRY(zip_data(ta->z, i, err));
-    CKPT_TRY(torch_archive_member(ta, i, &src, err));
-    CKPT_TRY(format_open(f->path, src, &f->limits, &format_torch_zip, out, err));
+    CKPT_TRY(torch_archive_require(ta, record, &i, err));
+    CKPT_TRY(zip_locate_payload(ta->z, i, err));
+    CKPT_TRY(torch_archive_open_record(ta, i, &src, err));
+    const struct opening o = {.path = f->path, .src = src, .limits = &f->limits, .only = &format_torch_zip};
+    CKPT_TRY(format_open(&o, out, err));
     grown[f->nparts++] = *out;
     return CKPT_OK;
 }
 
-ckpt_status torch_graft(struct torch_archive *ta, const char *record, ckpt_value *mapping,
-                        const ckpt_path_elem *prefix, const struct step *steps, uint32_t nprefix,
-                        ckpt_str key, ckpt_error *err)
+ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ckpt_value *mapping,
+                                const ckpt_path_elem *prefix, const struct step *steps, uint32_t nprefix,
+                                ckpt_str key, ckpt_error *err)
 {
     arena *a = ta->f->a;
     ckpt_path_elem *path;
@@ -130,14 +132,14 @@ ckpt_status torch_graft(struct torch_archive *ta, const char *record, ckpt_value
     ckpt_value *k = value_str(a, key);
     if (!k || !path_below(a, mapping, prefix, steps, nprefix, key, &path, &to))
         return fail_memory(err);
-    struct graft g = {.f = ta->f, .prefix = path, .steps = to, .nprefix = nprefix + 1, .err = err};
-    ckpt_status st = open_part(ta, record, &g.part, err);
+    struct embedding g = {.f = ta->f, .prefix = path, .steps = to, .nprefix = nprefix + 1, .err = err};
+    ckpt_status st = open_embedded(ta, record, &g.embedded, err);
     if (st == CKPT_OK)
-        st = take(&g);
+        st = add_contents(&g);
     if (st != CKPT_OK) {
         fail_where(err, "%.*s%s", STR_ARG(ta->top), record);
         return st;
     }
-    const ckpt_value *root = file_replacement(g.part, g.part->root);
+    const ckpt_value *root = file_replacement(g.embedded, g.embedded->root);
     return value_put(a, mapping, k, (ckpt_value *)(uintptr_t)root) ? CKPT_OK : fail_memory(err);
 }

@@ -4,10 +4,10 @@
 
 #include "format/torch/archive.h"
 
-/* torch_graft - opens record RECORD (without top) as a torch.save archive; what
- * it holds becomes the entry KEY of MAPPING, whose own path is PREFIX. */
-ckpt_status torch_graft(struct torch_archive *ta, const char *record, ckpt_value *mapping,
-                        const ckpt_path_elem *prefix, const struct step *steps, uint32_t nprefix,
-                        ckpt_str key, ckpt_error *err);
+/* torch_embed_archive - opens record RECORD (without top) as a torch.save archive; its root becomes the
+ * entry KEY of MAPPING, whose own path is PREFIX. */
+ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ckpt_value *mapping,
+                                const ckpt_path_elem *prefix, const struct step *steps, uint32_t nprefix,
+                                ckpt_str key, ckpt_error *err);
 
 #endif

@@ -18,15 +18,15 @@
  * "requires_grad", "device"}}; with use_pickle the record is a torch.save archive.
  * Source: torch/export/pt2_archive/_package.py, torch/_export/serde/schema.py.
  *
- * What is listed is the state dict and the constants, below these two words;
- * the graph (models/model.json) is left aside, and no compiled code is loaded.
+ * Listed are the state dict and the constants, below these two names; the graph (models/model.json) is
+ * not read, and no compiled code is loaded.
  */
 #include "codec/json_scan.h"
 #include "format/torch/embedded_archive.h"
 
 #define OLD_STATE "serialized_state_dict.pt"
 
-/* One of the two halves. */
+/* The state dict or the constants. */
 struct section {
     struct torch_archive *ta;
     const char *name;   /* "state_dict" */
@@ -46,7 +46,7 @@ struct weight {
     bool pickled, has_meta;
 };
 
-static bool new_top(const zip *z, ckpt_str *top)
+static bool find_new_top(const zip *z, ckpt_str *top)
 {
     size_t slash = z->n ? str_find(z->entries[0].name, STR_LIT("/"), 0) : SIZE_MAX;
     bool format = false, data = false;
@@ -63,30 +63,30 @@ static bool new_top(const zip *z, ckpt_str *top)
     return format && data;
 }
 
-static bool probe(const struct probe *p)
+static bool probe_export(const struct probe *p)
 {
     ckpt_str top;
     return p->z && ((zip_find(p->z, STR_LIT(OLD_STATE)) >= 0 &&
                      zip_find(p->z, STR_LIT("serialized_exported_program.json")) >= 0) ||
-                    new_top(p->z, &top));
+                    find_new_top(p->z, &top));
 }
 
 /* ------------------------------------------------------------------- config */
 
-static ckpt_status opened(struct section *s, enum json_event want, const char *what, const char *must)
+static ckpt_status expect_event(struct section *s, enum json_event want, const char *what, const char *must)
 {
     enum json_event e = json_next(&s->j);
     return e == want ? CKPT_OK : json_unexpected(&s->j, e, what, must);
 }
 
-/* closed - E is what came after the last key: the end, or an error of the text. */
-static ckpt_status closed(struct section *s, enum json_event e)
+/* check_object_end - E is the event after the last pair: the end of the object, or an error. */
+static ckpt_status check_object_end(struct section *s, enum json_event e)
 {
     return e == JSON_OBJECT_END ? CKPT_OK : s->err->status;
 }
 
 /* The codes of torch/_export/serde/schema.py, ScalarType. */
-static ckpt_dtype dtype_of(uint64_t code)
+static ckpt_dtype get_dtype_by_code(uint64_t code)
 {
     static const uint8_t types[] = {
         [1] = CKPT_DT_U8,       [2] = CKPT_DT_I8,           [3] = CKPT_DT_I16,
@@ -99,7 +99,7 @@ static ckpt_dtype dtype_of(uint64_t code)
     return code < sizeof types ? (ckpt_dtype)types[code] : CKPT_DT_NONE;
 }
 
-/* read_int - {"as_int": n}; symbolic sizes are not for stored tensors. */
+/* read_int - reads {"as_int": n}; stored tensors have no symbolic sizes. */
 static ckpt_status read_int(struct section *s, enum json_event e, uint64_t *out)
 {
     bool found = false;
@@ -116,7 +116,7 @@ static ckpt_status read_int(struct section *s, enum json_event e, uint64_t *out)
         if (!as_int && !json_skip(&s->j, e))
             return s->err->status;
     }
-    CKPT_TRY(closed(s, e));
+    CKPT_TRY(check_object_end(s, e));
     return found ? CKPT_OK
                  : json_fail(&s->j, "a size, stride or offset must have {=\"as_int\"}, which it {lacks}");
 }
@@ -129,7 +129,7 @@ static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **ou
     *n = 0;
     if (!list)
         return fail_memory(s->err);
-    CKPT_TRY(opened(s, JSON_ARRAY, "sizes and strides", "arrays"));
+    CKPT_TRY(expect_event(s, JSON_ARRAY, "sizes and strides", "arrays"));
     while ((e = json_next(&s->j)) != JSON_ARRAY_END) {
         CKPT_TRY(read_int(s, e, &k));
         list = arena_grow(s->ta->f->a, list, *n, &cap, (size_t)*n + 1, sizeof *list);
@@ -144,7 +144,7 @@ static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **ou
 static ckpt_status read_device(struct section *s, struct weight *w)
 {
     enum json_event e;
-    CKPT_TRY(opened(s, JSON_OBJECT, "device", "an object"));
+    CKPT_TRY(expect_event(s, JSON_OBJECT, "device", "an object"));
     while ((e = json_next(&s->j)) == JSON_KEY) {
         bool type = str_is(s->j.str, "type");
         e = json_next(&s->j);
@@ -153,10 +153,10 @@ static ckpt_status read_device(struct section *s, struct weight *w)
         else if (!json_skip(&s->j, e))
             return s->err->status;
     }
-    return closed(s, e);
+    return check_object_end(s, e);
 }
 
-static ckpt_status meta_key(struct section *s, struct weight *w)
+static ckpt_status read_meta_key(struct section *s, struct weight *w)
 {
     uint64_t code = 0;
     ckpt_str key = s->j.str;
@@ -173,7 +173,7 @@ static ckpt_status meta_key(struct section *s, struct weight *w)
         w->t.requires_grad = e == JSON_TRUE;
     if (str_is(key, "dtype")) {
         if (e != JSON_NUMBER || !json_uint(&s->j, &code) ||
-            (w->t.dtype = (uint16_t)dtype_of(code)) == CKPT_DT_NONE)
+            (w->t.dtype = (uint16_t)get_dtype_by_code(code)) == CKPT_DT_NONE)
             return json_unexpected(&s->j, e, "dtype", "the number of a known torch.ScalarType");
         return CKPT_OK;
     }
@@ -187,8 +187,8 @@ static ckpt_status read_meta(struct section *s, struct weight *w, enum json_even
     if (e != JSON_OBJECT)
         return json_unexpected(&s->j, e, "tensor_meta", "an object");
     while ((e = json_next(&s->j)) == JSON_KEY)
-        CKPT_TRY(meta_key(s, w));
-    CKPT_TRY(closed(s, e));
+        CKPT_TRY(read_meta_key(s, w));
+    CKPT_TRY(check_object_end(s, e));
     w->has_meta = w->t.shape && w->strides && w->nsizes == w->nstrides && w->t.dtype;
     w->t.ndim = w->nsizes;
     w->t.stride = w->strides;
@@ -199,7 +199,7 @@ static ckpt_status read_meta(struct section *s, struct weight *w, enum json_even
                            w->nsizes, w->nstrides);
 }
 
-static ckpt_status weight_key(struct section *s, struct weight *w)
+static ckpt_status read_weight_key(struct section *s, struct weight *w)
 {
     ckpt_str key = s->j.str;
     enum json_event e = json_next(&s->j);
@@ -218,43 +218,43 @@ static ckpt_status read_weight(struct section *s, ckpt_str name)
 {
     enum json_event e;
     struct weight w = {.record = {NULL, 0}};
-    CKPT_TRY(opened(s, JSON_OBJECT, "a weight", "an object"));
+    CKPT_TRY(expect_event(s, JSON_OBJECT, "a weight", "an object"));
     while ((e = json_next(&s->j)) == JSON_KEY)
-        CKPT_TRY(weight_key(s, &w));
-    CKPT_TRY(closed(s, e));
+        CKPT_TRY(read_weight_key(s, &w));
+    CKPT_TRY(check_object_end(s, e));
     if (!w.record.ptr || !(w.has_meta || w.pickled))
         return json_fail(&s->j, "\"%.*s\" {lacks} {=path_name or tensor_meta}", STR_ARG(name));
     ckpt_str record = arena_printf(s->ta->f->a, "%s%.*s", s->folder, (int)w.record.len, w.record.ptr);
     if (!record.ptr)
         return fail_memory(s->err);
     if (w.pickled)
-        return torch_graft(s->ta, record.ptr, s->k.mapping, s->k.path, s->k.steps, 1, name, s->err);
+        return torch_embed_archive(s->ta, record.ptr, s->k.mapping, s->k.path, s->k.steps, 1, name, s->err);
     return torch_archive_add_tensor(s->ta, &s->k, name, record.ptr, &w.t);
 }
 
 static ckpt_status read_config(struct section *s)
 {
     enum json_event e;
-    CKPT_TRY(opened(s, JSON_OBJECT, "the text", "an object"));
+    CKPT_TRY(expect_event(s, JSON_OBJECT, "the text", "an object"));
     while ((e = json_next(&s->j)) == JSON_KEY) {
         if (!str_is(s->j.str, "config")) {
             if (!json_skip(&s->j, json_next(&s->j)))
                 return s->err->status;
             continue;
         }
-        CKPT_TRY(opened(s, JSON_OBJECT, "config", "an object"));
+        CKPT_TRY(expect_event(s, JSON_OBJECT, "config", "an object"));
         while ((e = json_next(&s->j)) == JSON_KEY)
             CKPT_TRY(read_weight(s, s->j.str));
-        CKPT_TRY(closed(s, e));
+        CKPT_TRY(check_object_end(s, e));
     }
-    CKPT_TRY(closed(s, e));
+    CKPT_TRY(check_object_end(s, e));
     return json_next(&s->j) == JSON_END ? CKPT_OK : s->err->status;
 }
 
 /* ----------------------------------------------------------------- sections */
 
-/* config_of - "data/weights/model_weights_config.json"; -1: none. */
-static int64_t config_of(const struct section *s)
+/* find_config - the entry of "data/weights/model_weights_config.json"; -1: none. */
+static int64_t find_config(const struct section *s)
 {
     for (size_t i = 0; i < s->ta->z->n; i++) {
         ckpt_str name = s->ta->z->entries[i].name;
@@ -265,37 +265,38 @@ static int64_t config_of(const struct section *s)
     return -1;
 }
 
-static ckpt_status from_config(struct section *s, size_t i)
+static ckpt_status read_section_config(struct section *s, size_t i)
 {
     ckpt_str text;
     ckpt_file *f = s->ta->f;
     file_budget(f, s->ta->z->entries[i].usize);
-    CKPT_TRY(zip_load(s->ta->z, i, f->limits.max_header, &text, s->err));
+    CKPT_TRY(zip_load_member(s->ta->z, i, f->limits.max_header, &text, s->err));
     CKPT_TRY(kit_begin_mapping(&s->k, s->root, str_c(s->name)));
-    json_init(&s->j, text, torch_archive_base(s->ta, i), f->a, s->err);
+    json_init(&s->j, text, torch_archive_payload_offset(s->ta, i), f->a, s->err);
     ckpt_status st = kit_end(&s->k, read_config(s));
     if (st != CKPT_OK)
-        torch_archive_in(s->ta, i, s->err);
+        torch_archive_add_context(s->ta, i, s->err);
     return st;
 }
 
-static ckpt_status section(struct torch_archive *ta, struct kit *root, const char *name, const char *folder,
-                           const char *record)
+static ckpt_status read_section(struct torch_archive *ta, struct kit *root, const char *name,
+                                const char *folder, const char *record)
 {
     struct section s = {.ta = ta, .root = root, .name = name, .folder = folder, .err = root->err};
-    int64_t config = config_of(&s);
+    int64_t config = find_config(&s);
     if (config >= 0)
-        return from_config(&s, (size_t)config);
+        return read_section_config(&s, (size_t)config);
     if (!torch_archive_has(ta, record))
         return CKPT_OK;
-    return torch_graft(ta, record, root->mapping, NULL, NULL, 0, str_c(name), root->err);
+    return torch_embed_archive(ta, record, root->mapping, NULL, NULL, 0, str_c(name), root->err);
 }
 
 static ckpt_status read_sections(struct torch_archive *ta, struct kit *root, bool old)
 {
-    CKPT_TRY(section(ta, root, "state_dict", "data/weights/", old ? OLD_STATE : "data/weights/model.pt"));
-    CKPT_TRY(section(ta, root, "constants", "data/constants/",
-                     old ? "serialized_constants.pt" : "data/constants/model.pt"));
+    CKPT_TRY(
+        read_section(ta, root, "state_dict", "data/weights/", old ? OLD_STATE : "data/weights/model.pt"));
+    CKPT_TRY(read_section(ta, root, "constants", "data/constants/",
+                          old ? "serialized_constants.pt" : "data/constants/model.pt"));
     if (value_count(root->mapping))
         return CKPT_OK;
     (void)fail(root->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a torch.export archive without weights in it");
@@ -303,16 +304,16 @@ static ckpt_status read_sections(struct torch_archive *ta, struct kit *root, boo
     return CKPT_EUNSUPPORTED;
 }
 
-static ckpt_status read(ckpt_file *f, ckpt_error *err)
+static ckpt_status read_export(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str top = {"", 0};
     struct torch_archive *ta;
     struct kit root;
     bool old = zip_find(f->probe->z, STR_LIT(OLD_STATE)) >= 0;
     if (!old)
-        (void)new_top(f->probe->z, &top);
+        (void)find_new_top(f->probe->z, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
-    CKPT_TRY(torch_archive_byteorder(ta, err));
+    CKPT_TRY(torch_archive_read_byteorder(ta, err));
     f->producer = old ? STR_LIT("torch.export, to 2.7") : STR_LIT("torch.export >= 2.8");
     CKPT_TRY(kit_begin(&root, f, value_new(f->a, CKPT_V_DICT, 0), err));
     return kit_end(&root, read_sections(ta, &root, old));
@@ -322,6 +323,6 @@ const struct format format_torch_export = {
     .name = "torch-export",
     .title = "torch export",
     .suffixes = NULL,
-    .probe = probe,
-    .read = read,
+    .probe = probe_export,
+    .read = read_export,
 };

@@ -1,6 +1,6 @@
 /*
- * graph.c - walks what a torch pickle holds in document order and fills
- * the table: containers are entered, tensors become rows, everything else a leaf.
+ * graph.c - walks the value graph of a torch pickle in document order and fills the table:
+ * containers are entered, tensors become rows, everything else a leaf.
  *
  *   dict, OrderedDict, dict subclass   one step per key, then the attributes
  *   list, tuple, namedtuple, deque     one step per index
@@ -11,9 +11,8 @@
  *   set                                a leaf
  *   tensor                             a row; its Python attributes are walked
  *
- * The work list is explicit and a node that is being walked is marked, so depth
- * and loops in the file cost a check, not the stack. A container reached by two
- * ways is listed under both.
+ * The work list is explicit and a node that is being walked has VALUE_OPEN, so that neither depth nor
+ * cycles in the file use the stack. A container with two paths is listed under both.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,30 +23,30 @@
 #include "core/view.h"
 #include "format/torch/internal.h"
 
-struct pending {
+struct pending_node {
     const ckpt_value *v;
-    const char *name; /* of a composite's component, or NULL: */
-    struct step step; /* … where it stands, which tells its path element */
+    const char *name; /* name of a composite's component, or NULL: */
+    struct step step; /* … where it is in its container, which gives its path element */
     uint32_t depth;   /* path length including that */
     uint32_t part_of;
-    bool keyed;   /* step counts pairs, not items */
-    bool leaving; /* V's children are done */
-    bool quiet;   /* attribute of torch's own objects: tensors only */
-    bool part;    /* component of a composite: a list of numbers is a tensor */
+    bool keyed;        /* step is an index of pairs, not items */
+    bool leaving;      /* all children of V are done */
+    bool tensors_only; /* an attribute of torch's own objects: list no leaves */
+    bool is_component; /* of a composite: a list of numbers is a tensor */
 };
 
-struct walk {
+struct torch_walk {
     struct graph g;
-    struct pending *pending;
+    struct pending_node *pending;
     size_t n, cap;
     ckpt_path_elem *path;
     struct step *steps;
-    const ckpt_value **on_way; /* by depth: the nodes from the root to the one at hand */
+    const ckpt_value **ancestors; /* by depth: the nodes from the root to the current one */
     uint32_t cap_path;
-    size_t first; /* of the node at hand's children in the list, still in their own order */
+    size_t first; /* index of the first child of the current node in pending */
 };
 
-uint64_t graph_at(const struct graph *g, const ckpt_value *v)
+uint64_t graph_offset(const struct graph *g, const ckpt_value *v)
 {
     uint64_t at = g->st->stream ? source_pos(g->st->stream, v->offset) : CKPT_NO_OFFSET;
     return at == CKPT_NO_OFFSET && g->st->packed_at ? g->st->packed_at : at;
@@ -57,13 +56,13 @@ ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ..
 {
     va_list args;
     va_start(args, fmt);
-    (void)fail_v(g->err, CKPT_EFORMAT, graph_at(g, v), fmt, args);
+    (void)fail_v(g->err, CKPT_EFORMAT, graph_offset(g, v), fmt, args);
     va_end(args);
     return CKPT_EFORMAT;
 }
 
-ckpt_status graph_unlike(struct graph *g, const ckpt_value *v, const char *must, const char *these,
-                         const ckpt_value *found)
+ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char *must, const char *these,
+                                const ckpt_value *found)
 {
     char text[96] = "nothing";
     if (found)
@@ -73,8 +72,8 @@ ckpt_status graph_unlike(struct graph *g, const ckpt_value *v, const char *must,
 
 /* ------------------------------------------------------------ small readers */
 
-ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
-                       const uint64_t **out)
+ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
+                             const uint64_t **out)
 {
     char type[64];
     if (v && v->type == CKPT_V_CALL && value_nargs(v) == 1) /* torch.Size((…)) */
@@ -106,22 +105,22 @@ ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, u
 /* --------------------------------------------------------------- work list */
 
 #define FIRST_PENDING 64u
-#define MOST_PENDING  65536u
+#define MAX_PENDING   65536u
 
-/* expect_pending - N at once: an array that grows is copied. Only a hint. */
-static void expect_pending(struct walk *w, size_t n)
+/* expect_pending - allocates the list for N nodes, so that it need not grow. Only a hint. */
+static void expect_pending(struct torch_walk *w, size_t n)
 {
-    w->cap = FIRST_PENDING + (n < MOST_PENDING ? n : MOST_PENDING);
-    w->pending = malloc(w->cap * sizeof *w->pending); /* bounded: by MOST_PENDING */
+    w->cap = FIRST_PENDING + (n < MAX_PENDING ? n : MAX_PENDING);
+    w->pending = malloc(w->cap * sizeof *w->pending); /* bounded: by MAX_PENDING */
     if (!w->pending)
         w->cap = 0;
 }
 
-static ckpt_status push(struct walk *w, const struct pending *p)
+static ckpt_status push_pending(struct torch_walk *w, const struct pending_node *p)
 {
     if (w->n == w->cap) {
         size_t cap = w->cap ? w->cap * 2 : FIRST_PENDING;
-        struct pending *grown = realloc(w->pending, cap * sizeof *grown);
+        struct pending_node *grown = realloc(w->pending, cap * sizeof *grown);
         if (!grown)
             return fail_memory(w->g.err);
         w->pending = grown;
@@ -131,35 +130,35 @@ static ckpt_status push(struct walk *w, const struct pending *p)
     return CKPT_OK;
 }
 
-/* child - P is to be visited, after the children named before it. */
-static ckpt_status child(struct walk *w, const struct pending *p)
+/* push_child - adds P to the nodes to visit, after the children added before. */
+static ckpt_status push_child(struct torch_walk *w, const struct pending_node *p)
 {
     if (w->n >= w->g.f->limits.max_tensors)
         return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
                     (unsigned long long)w->g.f->limits.max_tensors);
-    return push(w, p);
+    return push_pending(w, p);
 }
 
-static bool has_children(const struct walk *w) { return w->n > w->first; }
+static bool has_children(const struct torch_walk *w) { return w->n > w->first; }
 
-/* enter - P is open until its children are done; the list is worked off from
- * its end, so they are turned round: first child last, P's own end before it. */
-static ckpt_status enter(struct walk *w, const struct pending *p)
+/* open_node - marks P as open until its children are done. The list is processed from its end, so the
+ * children are reversed, and the end of P is before them. */
+static ckpt_status open_node(struct torch_walk *w, const struct pending_node *p)
 {
-    struct pending leave = *p;
+    struct pending_node leave = *p;
     leave.leaving = true;
     ((ckpt_value *)(uintptr_t)p->v)->flags |= VALUE_OPEN;
-    CKPT_TRY(push(w, &leave));
+    CKPT_TRY(push_pending(w, &leave));
     for (size_t i = w->first, j = w->n - 1; i < j; i++, j--) {
-        struct pending t = w->pending[i];
+        struct pending_node t = w->pending[i];
         w->pending[i] = w->pending[j];
         w->pending[j] = t;
     }
     return CKPT_OK;
 }
 
-/* elem_at - the last path element of P. */
-static ckpt_status elem_at(struct walk *w, const struct pending *p, ckpt_path_elem *out)
+/* make_path_element - sets OUT to the last path element of P. */
+static ckpt_status make_path_element(struct torch_walk *w, const struct pending_node *p, ckpt_path_elem *out)
 {
     uint32_t n;
     if (p->keyed)
@@ -169,35 +168,39 @@ static ckpt_status elem_at(struct walk *w, const struct pending *p, ckpt_path_el
     return CKPT_OK;
 }
 
-static ckpt_status child_at(struct walk *w, const struct pending *p, const ckpt_value *v, struct step step,
-                            bool keyed, bool quiet)
+static ckpt_status push_entry(struct torch_walk *w, const struct pending_node *p, const ckpt_value *v,
+                              struct step step, bool keyed, bool quiet)
 {
-    struct pending c = {
-        .v = v, .step = step, .keyed = keyed, .depth = p->depth + 1, .part_of = p->part_of, .quiet = quiet};
-    return child(w, &c);
+    struct pending_node c = {.v = v,
+                             .step = step,
+                             .keyed = keyed,
+                             .depth = p->depth + 1,
+                             .part_of = p->part_of,
+                             .tensors_only = quiet};
+    return push_child(w, &c);
 }
 
-static ckpt_status children_of_mapping(struct walk *w, const struct pending *p, const ckpt_value *node,
-                                       bool quiet)
+static ckpt_status push_mapping_entries(struct torch_walk *w, const struct pending_node *p,
+                                        const ckpt_value *node, bool quiet)
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(node, &n);
     for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(child_at(w, p, pairs[i].val, (struct step){node, i}, true, quiet));
+        CKPT_TRY(push_entry(w, p, pairs[i].val, (struct step){node, i}, true, quiet));
     return CKPT_OK;
 }
 
-static ckpt_status children_of_items(struct walk *w, const struct pending *p, const ckpt_value *node,
-                                     ckpt_value *const *items, uint32_t n)
+static ckpt_status push_items(struct torch_walk *w, const struct pending_node *p, const ckpt_value *node,
+                              ckpt_value *const *items, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(child_at(w, p, items[i], (struct step){node, i}, false, p->quiet));
+        CKPT_TRY(push_entry(w, p, items[i], (struct step){node, i}, false, p->tensors_only));
     return CKPT_OK;
 }
 
 /* -------------------------------------------------------------------- rows */
 
-static ckpt_path_elem *copy_path(struct walk *w, uint32_t depth)
+static ckpt_path_elem *copy_path(struct torch_walk *w, uint32_t depth)
 {
     ckpt_path_elem *path = arena_array(w->g.f->a, depth, sizeof *path);
     if (path && depth)
@@ -205,9 +208,9 @@ static ckpt_path_elem *copy_path(struct walk *w, uint32_t depth)
     return path;
 }
 
-static ckpt_status leaf(struct walk *w, const struct pending *p)
+static ckpt_status add_leaf(struct torch_walk *w, const struct pending_node *p)
 {
-    if (p->quiet)
+    if (p->tensors_only)
         return CKPT_OK;
     if (w->g.f->nleaves >= w->g.f->limits.max_tensors)
         return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
@@ -217,13 +220,14 @@ static ckpt_status leaf(struct walk *w, const struct pending *p)
     if (!path || !containers)
         return fail_memory(w->g.err);
     if (p->depth)
-        memcpy(containers, w->on_way, p->depth * sizeof *containers);
+        memcpy(containers, w->ancestors, p->depth * sizeof *containers);
     CKPT_TRY(file_leaf(w->g.f, path, p->depth, p->v, w->g.err));
     w->g.f->leaves[w->g.f->nleaves - 1].containers = containers;
     return CKPT_OK;
 }
 
-static ckpt_status add_row(struct walk *w, const struct pending *p, struct meaning *m, uint32_t *index)
+static ckpt_status add_row(struct torch_walk *w, const struct pending_node *p, struct tensor_description *m,
+                           uint32_t *index)
 {
     struct row *r = &m->row;
     ckpt_path_elem *path = arena_array(w->g.f->a, p->depth, sizeof *path + sizeof *r->steps);
@@ -238,7 +242,7 @@ static ckpt_status add_row(struct walk *w, const struct pending *p, struct meani
     r->t.npath = p->depth;
     r->steps = steps;
     if (p->depth == 1 && !w->path[0].is_int)
-        r->t.name = w->path[0].str; /* text of a pickle has a NUL behind it */
+        r->t.name = w->path[0].str; /* text of a pickle is followed by a NUL */
     r->t.part_of = p->part_of;
     CKPT_TRY(file_add_row(w->g.f, r, index, w->g.err));
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
@@ -247,54 +251,59 @@ static ckpt_status add_row(struct walk *w, const struct pending *p, struct meani
     return CKPT_OK;
 }
 
-/* state_children - the attributes that STATE sets; one that is no mapping is one child. */
-static ckpt_status state_children(struct walk *w, const struct pending *p, const ckpt_value *state)
+/* push_state - the attributes that STATE sets; a state that is no mapping is one child. */
+static ckpt_status push_state(struct torch_walk *w, const struct pending_node *p, const ckpt_value *state)
 {
-    struct pending c = {
-        .v = state, .name = "__setstate__", .depth = p->depth + 1, .part_of = p->part_of, .quiet = p->quiet};
+    struct pending_node c = {.v = state,
+                             .name = "__setstate__",
+                             .depth = p->depth + 1,
+                             .part_of = p->part_of,
+                             .tensors_only = p->tensors_only};
     if (!state || state->type == CKPT_V_NONE)
         return CKPT_OK;
-    return state->type == CKPT_V_DICT ? children_of_mapping(w, p, state, p->quiet) : child(w, &c);
+    return state->type == CKPT_V_DICT ? push_mapping_entries(w, p, state, p->tensors_only)
+                                      : push_child(w, &c);
 }
 
-/* state_is_parts - does the state of a tensor of KIND hold what it is made of? */
-static bool state_is_parts(uint32_t kind)
+/* state_holds_components - are the components of a tensor of KIND in its state? */
+static bool state_holds_components(uint32_t kind)
 {
     return kind == CKPT_WRAPPER || kind == CKPT_DTENSOR || kind == CKPT_SHARDED || kind == CKPT_NESTED_JAGGED;
 }
 
-/* tensor_attributes - what Python code set on the tensor P, or on one that it wraps. */
-static ckpt_status tensor_attributes(struct walk *w, const struct pending *p)
+/* push_tensor_attributes - the attributes that Python code set on the tensor P, or on one that it wraps. */
+static ckpt_status push_tensor_attributes(struct torch_walk *w, const struct pending_node *p)
 {
     const ckpt_value *state, *v = p->v;
     while (v) {
         v = torch_wrapped_tensor(&w->g, v, &state);
         bool pair = state && state->type == CKPT_V_TUPLE && value_count(state) == 2; /* __dict__ and slots */
-        CKPT_TRY(state_children(w, p, pair ? value_item(state, 0) : state));
-        CKPT_TRY(state_children(w, p, pair ? value_item(state, 1) : NULL));
+        CKPT_TRY(push_state(w, p, pair ? value_item(state, 0) : state));
+        CKPT_TRY(push_state(w, p, pair ? value_item(state, 1) : NULL));
     }
     return CKPT_OK;
 }
 
-static ckpt_status tensor(struct walk *w, const struct pending *p, struct meaning *m)
+static ckpt_status visit_tensor(struct torch_walk *w, const struct pending_node *p,
+                                struct tensor_description *m)
 {
     uint32_t index;
     CKPT_TRY(add_row(w, p, m, &index));
-    struct pending self = *p;
+    struct pending_node self = *p;
     self.part_of = index;
     self.depth++;
-    self.quiet = self.part = true;
+    self.tensors_only = self.is_component = true;
     self.keyed = false;
     self.step = (struct step){NULL, 0};
-    for (unsigned i = 0; i < m->nparts; i++) {
-        self.v = m->parts[i].value;
-        self.name = m->parts[i].name;
+    for (unsigned i = 0; i < m->ncomponents; i++) {
+        self.v = m->components[i].value;
+        self.name = m->components[i].name;
         if (self.v)
-            CKPT_TRY(child(w, &self));
+            CKPT_TRY(push_child(w, &self));
     }
-    if (!p->part && !state_is_parts(m->row.t.kind))
-        CKPT_TRY(tensor_attributes(w, p));
-    return has_children(w) ? enter(w, p) : CKPT_OK;
+    if (!p->is_component && !state_holds_components(m->row.t.kind))
+        CKPT_TRY(push_tensor_attributes(w, p));
+    return has_children(w) ? open_node(w, p) : CKPT_OK;
 }
 
 /* ---------------------------------------------------------------- nn.Module */
@@ -313,7 +322,7 @@ static bool is_module(const ckpt_value *v)
            is_mapping(object_attr(v, "_buffers")) && is_mapping(object_attr(v, "_modules"));
 }
 
-static bool set_has(const ckpt_value *set, ckpt_str name)
+static bool set_contains(const ckpt_value *set, ckpt_str name)
 {
     ckpt_str s;
     /* set([…]) is a call before protocol 4 */
@@ -324,21 +333,21 @@ static bool set_has(const ckpt_value *set, ckpt_str name)
     return false;
 }
 
-static ckpt_status mapping_argument(struct walk *w, ckpt_value *v);
+static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v);
 
-/* module_dict - attribute ATTR of a module, its pairs where pairs belong. */
-static ckpt_status module_dict(struct walk *w, const ckpt_value *module, const char *attr,
-                               const value_pair **pairs, uint32_t *n)
+/* get_module_dict - the pairs of attribute ATTR of a module. */
+static ckpt_status get_module_dict(struct torch_walk *w, const ckpt_value *module, const char *attr,
+                                   const value_pair **pairs, uint32_t *n)
 {
     ckpt_value *dict = (ckpt_value *)(uintptr_t)object_attr(module, attr);
     if (dict->type == CKPT_V_CALL)
-        CKPT_TRY(mapping_argument(w, dict));
+        CKPT_TRY(move_pairs_to_call(w, dict));
     *pairs = value_pairs(dict, n);
     return CKPT_OK;
 }
 
-static ckpt_status module_entries(struct walk *w, const ckpt_value *module, const char *attr, ckpt_str prefix,
-                                  ckpt_value *out)
+static ckpt_status add_module_entries(struct torch_walk *w, const ckpt_value *module, const char *attr,
+                                      ckpt_str prefix, ckpt_value *out)
 {
     uint32_t n;
     arena *a = w->g.f->a;
@@ -346,10 +355,10 @@ static ckpt_status module_entries(struct walk *w, const ckpt_value *module, cons
     const ckpt_value *skip = strcmp(attr, "_buffers") == 0
                                  ? object_attr(module, "_non_persistent_buffers_set")
                                  : NULL;
-    CKPT_TRY(module_dict(w, module, attr, &pairs, &n));
+    CKPT_TRY(get_module_dict(w, module, attr, &pairs, &n));
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str name;
-        if (!value_text(pairs[i].key, &name) || pairs[i].val->type == CKPT_V_NONE || set_has(skip, name))
+        if (!value_text(pairs[i].key, &name) || pairs[i].val->type == CKPT_V_NONE || set_contains(skip, name))
             continue;
         ckpt_str full = arena_printf(a, "%.*s%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
         ckpt_value *key = full.ptr ? value_str(a, full) : NULL;
@@ -366,15 +375,15 @@ struct submodule {
 };
 
 /* Puts MODULE's children on the list, last first. */
-static ckpt_status submodules(struct walk *w, struct submodule of, struct submodule **list, size_t *n,
-                              size_t *cap)
+static ckpt_status push_submodules(struct torch_walk *w, struct submodule of, struct submodule **list,
+                                   size_t *n, size_t *cap)
 {
     uint32_t count;
     const value_pair *pairs;
-    CKPT_TRY(module_dict(w, of.module, "_modules", &pairs, &count));
+    CKPT_TRY(get_module_dict(w, of.module, "_modules", &pairs, &count));
     if (of.depth >= w->g.f->limits.max_depth)
-        return fail(w->g.err, CKPT_ELIMIT, graph_at(&w->g, of.module), "modules nested {deeper} than {=%u}",
-                    of.depth);
+        return fail(w->g.err, CKPT_ELIMIT, graph_offset(&w->g, of.module),
+                    "modules nested {deeper} than {=%u}", of.depth);
     for (uint32_t i = count; i-- > 0;) {
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || !is_module(pairs[i].val))
@@ -393,8 +402,8 @@ static ckpt_status submodules(struct walk *w, struct submodule of, struct submod
     return CKPT_OK;
 }
 
-/* module_state_dict - the OrderedDict that MODULE.state_dict() would be. */
-static ckpt_status module_state_dict(struct walk *w, const ckpt_value *module, ckpt_value **out)
+/* make_state_dict - the OrderedDict that MODULE.state_dict() would return. */
+static ckpt_status make_state_dict(struct torch_walk *w, const ckpt_value *module, ckpt_value **out)
 {
     struct submodule *list = NULL;
     size_t n = 0, cap = 0;
@@ -404,25 +413,25 @@ static ckpt_status module_state_dict(struct walk *w, const ckpt_value *module, c
     list[n++] = (struct submodule){module, str_of("", 0), 0};
     while (n) {
         struct submodule m = list[--n];
-        CKPT_TRY(module_entries(w, m.module, "_parameters", m.prefix, *out));
-        CKPT_TRY(module_entries(w, m.module, "_buffers", m.prefix, *out));
-        CKPT_TRY(submodules(w, m, &list, &n, &cap));
+        CKPT_TRY(add_module_entries(w, m.module, "_parameters", m.prefix, *out));
+        CKPT_TRY(add_module_entries(w, m.module, "_buffers", m.prefix, *out));
+        CKPT_TRY(push_submodules(w, m, &list, &n, &cap));
     }
     return file_replace(w->g.f, module, *out) ? CKPT_OK : fail_memory(w->g.err);
 }
 
-static ckpt_status module(struct walk *w, const struct pending *p)
+static ckpt_status visit_module(struct torch_walk *w, const struct pending_node *p)
 {
     ckpt_value *dict = (ckpt_value *)(uintptr_t)file_replacement(w->g.f, p->v);
     if (dict == p->v)
-        CKPT_TRY(module_state_dict(w, p->v, &dict));
-    CKPT_TRY(children_of_mapping(w, p, dict, p->quiet));
-    return enter(w, p);
+        CKPT_TRY(make_state_dict(w, p->v, &dict));
+    CKPT_TRY(push_mapping_entries(w, p, dict, p->tensors_only));
+    return open_node(w, p);
 }
 
 /* ----------------------------------------------------------------- objects */
 
-bool graph_own_business(const ckpt_value *klass)
+bool graph_hides_attributes(const ckpt_value *klass)
 {
     static const char *const tops[] = {"torch", "builtins", "__builtin__", "functools", "pathlib"};
     ckpt_str m = value_module(klass);
@@ -436,40 +445,44 @@ bool graph_own_business(const ckpt_value *klass)
 
 /* Attributes that BUILD sets: a dict, or the pair (dict | None, slots). The
  * _metadata of a state dict is about its keys, not an entry. */
-static ckpt_status attributes_of(struct walk *w, const struct pending *p, const ckpt_value *dict, bool quiet)
+static ckpt_status push_attributes_of(struct torch_walk *w, const struct pending_node *p,
+                                      const ckpt_value *dict, bool quiet)
 {
     uint32_t n;
     ckpt_str key;
     const value_pair *pairs = value_pairs(dict, &n);
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &key) || !str_is(key, "_metadata"))
-            CKPT_TRY(child_at(w, p, pairs[i].val, (struct step){dict, i}, true, quiet));
+            CKPT_TRY(push_entry(w, p, pairs[i].val, (struct step){dict, i}, true, quiet));
     }
     return CKPT_OK;
 }
 
-static ckpt_status attributes(struct walk *w, const struct pending *p)
+static ckpt_status push_attributes(struct torch_walk *w, const struct pending_node *p)
 {
     const ckpt_value *state = value_state(p->v);
-    bool quiet = p->quiet || graph_own_business(value_class(p->v));
+    bool quiet = p->tensors_only || graph_hides_attributes(value_class(p->v));
     if (!state)
         return CKPT_OK;
     if (state->type != CKPT_V_TUPLE)
-        return attributes_of(w, p, state, quiet);
+        return push_attributes_of(w, p, state, quiet);
     for (uint32_t i = 0; i < value_count(state) && i < 2; i++)
-        CKPT_TRY(attributes_of(w, p, value_item(state, i), quiet));
+        CKPT_TRY(push_attributes_of(w, p, value_item(state, i), quiet));
     return CKPT_OK;
 }
 
-/* moves_pairs - has mapping_argument anything to do? */
-static bool moves_pairs(const ckpt_value *v) { return view_pairs_given(v) && !value_more_of(v)->npairs; }
+/* has_pairs_to_move - does move_pairs_to_call have anything to do? */
+static bool has_pairs_to_move(const ckpt_value *v)
+{
+    return view_pairs_given(v) && !value_more_of(v)->npairs;
+}
 
-/* mapping_argument - the pairs that OrderedDict was given are moved onto the call,
- * where every other mapping has them. */
-static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
+/* move_pairs_to_call - moves the pairs in the arguments of an OrderedDict to the call, where every other
+ * mapping has them. */
+static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v)
 {
     const ckpt_value *given = view_pairs_given(v);
-    if (!moves_pairs(v))
+    if (!has_pairs_to_move(v))
         return CKPT_OK;
     for (uint32_t i = 0; i < value_count(given); i++) {
         ckpt_value *kv = value_item(given, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
@@ -482,74 +495,74 @@ static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
     return v->u.call.args ? CKPT_OK : fail_memory(w->g.err);
 }
 
-static ckpt_status object(struct walk *w, const struct pending *p)
+static ckpt_status visit_object(struct torch_walk *w, const struct pending_node *p)
 {
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
     const struct value_call *c = &v->u.call;
-    CKPT_TRY(mapping_argument(w, v));
-    const struct value_more *more = value_more_of(v); /* which that may have made */
+    CKPT_TRY(move_pairs_to_call(w, v));
+    const struct value_more *more = value_more_of(v); /* move_pairs_to_call may have made it */
     if (str_is(value_name(c->callable), "Shard") && object_attr(v, "tensor")) { /* of a ShardedTensor */
-        struct pending inner = *p;
+        struct pending_node inner = *p;
         inner.v = object_attr(v, "tensor");
-        return push(w, &inner);
+        return push_pending(w, &inner);
     }
     if (more->npairs)
-        CKPT_TRY(children_of_mapping(w, p, v, p->quiet));
+        CKPT_TRY(push_mapping_entries(w, p, v, p->tensors_only));
     else if (value_calls(v, "collections", "Counter", 1) && value_arg(v, 0)->type == CKPT_V_DICT)
-        CKPT_TRY(children_of_mapping(w, p, value_arg(v, 0), p->quiet));
-    CKPT_TRY(children_of_items(w, p, v, more->items, more->nitems));
+        CKPT_TRY(push_mapping_entries(w, p, value_arg(v, 0), p->tensors_only));
+    CKPT_TRY(push_items(w, p, v, more->items, more->nitems));
     if (c->args->type == CKPT_V_TUPLE &&
         (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST))
-        CKPT_TRY(children_of_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n)); /* namedtuple */
+        CKPT_TRY(push_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n)); /* namedtuple */
     else if (is_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)
-        CKPT_TRY(
-            children_of_items(w, p, value_arg(v, 2), value_arg(v, 2)->u.seq.items, value_arg(v, 2)->u.seq.n));
+        CKPT_TRY(push_items(w, p, value_arg(v, 2), value_arg(v, 2)->u.seq.items, value_arg(v, 2)->u.seq.n));
     bool container = has_children(w);
-    CKPT_TRY(attributes(w, p));
+    CKPT_TRY(push_attributes(w, p));
     if (!container)
-        CKPT_TRY(leaf(w, p));
-    return has_children(w) ? enter(w, p) : CKPT_OK;
+        CKPT_TRY(add_leaf(w, p));
+    return has_children(w) ? open_node(w, p) : CKPT_OK;
 }
 
 /* -------------------------------------------------------------------- walk */
 
-static ckpt_status container(struct walk *w, const struct pending *p)
+static ckpt_status visit_container(struct torch_walk *w, const struct pending_node *p)
 {
     const ckpt_value *v = p->v;
     if (v->type == CKPT_V_DICT)
-        CKPT_TRY(children_of_mapping(w, p, v, p->quiet));
+        CKPT_TRY(push_mapping_entries(w, p, v, p->tensors_only));
     else
-        CKPT_TRY(children_of_items(w, p, v, v->u.seq.items, v->u.seq.n));
-    return has_children(w) ? enter(w, p) : leaf(w, p);
+        CKPT_TRY(push_items(w, p, v, v->u.seq.items, v->u.seq.n));
+    return has_children(w) ? open_node(w, p) : add_leaf(w, p);
 }
 
-static ckpt_status visit(struct walk *w, const struct pending *p)
+static ckpt_status visit_node(struct torch_walk *w, const struct pending_node *p)
 {
-    struct meaning m;
+    struct tensor_description m;
     const ckpt_value *v = p->v;
     if (v->flags & VALUE_OPEN)
-        return leaf(w, p); /* a loop */
+        return add_leaf(w, p); /* a cycle */
     switch (v->type) {
     case CKPT_V_LIST:
         m.is_tensor = false;
-        if (p->part)
-            CKPT_TRY(numbers_meaning(&w->g, v, &m));
-        return m.is_tensor ? tensor(w, p, &m) : container(w, p);
+        if (p->is_component)
+            CKPT_TRY(torch_describe_numbers(&w->g, v, &m));
+        return m.is_tensor ? visit_tensor(w, p, &m) : visit_container(w, p);
     case CKPT_V_DICT:
-    case CKPT_V_TUPLE: return container(w, p);
+    case CKPT_V_TUPLE: return visit_container(w, p);
     case CKPT_V_CALL:
     case CKPT_V_PERSID:
-        CKPT_TRY(torch_meaning(&w->g, v, &m));
+    case CKPT_V_TENSOR:
+        CKPT_TRY(torch_describe(&w->g, v, &m));
         if (m.is_tensor)
-            return tensor(w, p, &m);
-        if (v->type == CKPT_V_PERSID)
-            return leaf(w, p);
-        return is_module(v) ? module(w, p) : object(w, p);
-    default: return leaf(w, p);
+            return visit_tensor(w, p, &m);
+        if (v->type != CKPT_V_CALL)
+            return add_leaf(w, p);
+        return is_module(v) ? visit_module(w, p) : visit_object(w, p);
+    default: return add_leaf(w, p);
     }
 }
 
-static ckpt_status room_for(struct walk *w, uint32_t depth)
+static ckpt_status reserve_path(struct torch_walk *w, uint32_t depth)
 {
     if (depth > w->g.f->limits.max_depth)
         return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested {deeper} than {=%u}",
@@ -563,45 +576,45 @@ static ckpt_status room_for(struct walk *w, uint32_t depth)
     struct step *steps = realloc(w->steps, cap * sizeof *steps);
     if (steps)
         w->steps = steps;
-    const ckpt_value **on_way = realloc(w->on_way, cap * sizeof *on_way);
-    if (on_way)
-        w->on_way = on_way;
-    if (!path || !steps || !on_way)
+    const ckpt_value **ancestors = realloc(w->ancestors, cap * sizeof *ancestors);
+    if (ancestors)
+        w->ancestors = ancestors;
+    if (!path || !steps || !ancestors)
         return fail_memory(w->g.err);
     w->cap_path = cap;
     return CKPT_OK;
 }
 
-/* where - puts the place in the file's own terms in front of an error. */
-static void where(struct walk *w, const struct pending *p)
+/* add_path_context - adds the path of P to the error. */
+static void add_path_context(struct torch_walk *w, const struct pending_node *p)
 {
     ckpt_str name = path_join(w->g.f->a, w->path, p->depth);
     if (name.ptr && name.len)
         fail_where(w->g.err, "%.*s", STR_ARG(name));
 }
 
-static ckpt_status run(struct walk *w)
+static ckpt_status run_walk(struct torch_walk *w)
 {
     while (w->n) {
-        struct pending p = w->pending[--w->n];
+        struct pending_node p = w->pending[--w->n];
         if (p.leaving) {
             ((ckpt_value *)(uintptr_t)p.v)->flags &= (uint16_t)~VALUE_OPEN;
             continue;
         }
-        CKPT_TRY(room_for(w, p.depth));
+        CKPT_TRY(reserve_path(w, p.depth));
         w->first = w->n;
         ckpt_status st = CKPT_OK;
         if (p.step.node || p.name) { /* all but the root */
             w->steps[p.depth - 1] = p.step;
-            st = elem_at(w, &p, &w->path[p.depth - 1]);
+            st = make_path_element(w, &p, &w->path[p.depth - 1]);
         }
-        w->on_way[p.depth] = p.v;
+        w->ancestors[p.depth] = p.v;
         if (st == CKPT_OK)
-            st = visit(w, &p);
+            st = visit_node(w, &p);
         if (st != CKPT_OK) {
             if (!w->g.err->where[0])
-                where(w, &p);
-            fail_default_place(w->g.err, graph_at(&w->g, p.v), w->g.st->part);
+                add_path_context(w, &p);
+            fail_add_place(w->g.err, graph_offset(&w->g, p.v), w->g.st->part);
             CKPT_TRY(file_report_fault(w->g.f, st, w->g.err));
             w->n = w->first;
         }
@@ -609,8 +622,8 @@ static ckpt_status run(struct walk *w)
     return CKPT_OK;
 }
 
-/* A walk that stopped early leaves marks behind. */
-static void close_all(struct walk *w)
+/* close_open_nodes - clears VALUE_OPEN after a walk that stopped early. */
+static void close_open_nodes(struct torch_walk *w)
 {
     for (size_t i = 0; i < w->n; i++)
         if (w->pending[i].leaving)
@@ -618,27 +631,27 @@ static void close_all(struct walk *w)
     free(w->pending);
     free(w->path);
     free(w->steps);
-    free(w->on_way);
+    free(w->ancestors);
 }
 
-size_t torch_expected(const ckpt_file *f)
+size_t torch_expected_storages(const ckpt_file *f)
 {
-    size_t most = 0;
+    size_t max = 0;
     for (size_t i = 0; i < f->npickles; i++)
-        most = f->pickles[i]->npersids > most ? f->pickles[i]->npersids : most;
-    return most;
+        max = f->pickles[i]->npersids > max ? f->pickles[i]->npersids : max;
+    return max;
 }
 
 ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
                         ckpt_error *err)
 {
-    struct walk w = {.g = {.f = f, .st = storages, .err = err}};
-    struct pending top = {.v = root, .part_of = CKPT_NO_TENSOR};
-    table_expect(&f->table, torch_expected(f));
-    expect_pending(&w, torch_expected(f));
-    ckpt_status st = push(&w, &top);
+    struct torch_walk w = {.g = {.f = f, .st = storages, .err = err}};
+    struct pending_node top = {.v = root, .part_of = CKPT_NO_TENSOR};
+    table_expect(&f->table, torch_expected_storages(f));
+    expect_pending(&w, torch_expected_storages(f));
+    ckpt_status st = push_pending(&w, &top);
     if (st == CKPT_OK)
-        st = run(&w);
-    close_all(&w);
+        st = run_walk(&w);
+    close_open_nodes(&w);
     return st;
 }

@@ -1,7 +1,7 @@
 /*
- * legacy.c - the stream that torch.save wrote before 1.6, and still writes
- * on request. Five pickles back to back, then the storages; no padding, no
- * lengths, so each pickle must be run to its STOP to find the next:
+ * legacy.c - reads the stream that torch.save wrote before 1.6, and still writes on request. Five pickles
+ * back to back, then the storages; no padding, no lengths, so each pickle must be run to its STOP to find
+ * the next:
  *
  *   pickle  0x1950a86a20f9469cfc6c          magic
  *   pickle  1001                            protocol version
@@ -14,9 +14,9 @@
  * Source: torch/serialization.py _legacy_save and _legacy_load; the bytes are
  * little-endian on every host (torch/csrc/serialization.cpp).
  *
- * Refused: another version, a count that differs from what the persistent id
- * states, a key nobody uses, a key twice, a stream that ends early. What stands
- * behind the last storage is ignored, as by torch.
+ * Refused: another version, a count that differs from what the persistent id states, a key that is not in
+ * the main pickle, a key twice, a stream that ends early. Bytes after the last storage are ignored, as by
+ * torch.
  */
 #include "base/checked.h"
 #include "base/cursor.h"
@@ -32,17 +32,17 @@
 struct legacy_storage {
     uint64_t off, nbytes;
     bool present;
-    struct torch_pid pid; /* the first that names it */
+    struct torch_pid pid; /* the first persistent id of it */
 };
 
 struct legacy {
     ckpt_file *f;
     source *src;
     struct pickle_facts *facts; /* of the main pickle */
-    bool embedded;              /* the stream lies in a pickle of the file, whose facts these are not */
+    bool embedded;              /* the stream is inside a pickle of the file: it has no facts of its own */
     ckpt_value *root;
     map *keys;
-    zip *archive_inside; /* found where the file was searched for records; to be closed */
+    zip *archive_inside; /* from the probe; must be closed */
     struct legacy_storage *storages;
     size_t n, cap;
     ckpt_error *err;
@@ -50,7 +50,7 @@ struct legacy {
 
 /* ------------------------------------------------------------------- probe */
 
-static bool probe(const struct probe *p)
+static bool probe_legacy(const struct probe *p)
 {
     const struct signature *s = recognize(p);
     return s && s->kind == SIGN_LEGACY;
@@ -58,7 +58,7 @@ static bool probe(const struct probe *p)
 
 /* ----------------------------------------------------------------- storages */
 
-static ckpt_status note_pid(struct legacy *l, struct torch_pid *pid)
+static ckpt_status add_pid(struct legacy *l, struct torch_pid *pid)
 {
     uint32_t old;
     if (map_get(l->keys, pid->key) != MAP_NONE)
@@ -77,19 +77,20 @@ static ckpt_status collect_pids(struct legacy *l)
     for (size_t i = 0; i < l->facts->npersids; i++) {
         struct torch_pid pid;
         if (torch_pid_parse(l->facts->persids[i], &pid))
-            CKPT_TRY(note_pid(l, &pid));
+            CKPT_TRY(add_pid(l, &pid));
     }
     return CKPT_OK;
 }
 
-static ckpt_status storage_bytes(struct legacy *l, struct legacy_storage *s, uint64_t count, uint64_t at)
+static ckpt_status compute_storage_size(struct legacy *l, struct legacy_storage *s, uint64_t count,
+                                        uint64_t at)
 {
     uint64_t stated = s->pid.numel, need = count;
     const struct dtype_info *d = dtype_info(s->pid.dtype);
     if (s->pid.dtype == CKPT_DT_NONE)
         return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" has {class \"%.*s\"}, {=torch's} are known",
                     STR_ARG(s->pid.key), STR_ARG(s->pid.klass));
-    if (count != stated && l->f->salvage) /* what it must be is known */
+    if (count != stated && l->f->salvage) /* the persistent id has the right one */
         need = count = stated;
     if (count != stated)
         return fail(l->err, CKPT_EFORMAT, at,
@@ -102,8 +103,8 @@ static ckpt_status storage_bytes(struct legacy *l, struct legacy_storage *s, uin
     return CKPT_OK;
 }
 
-/* One key of the list: its count, then its bytes, at *POS. */
-static ckpt_status place_storage(struct legacy *l, const ckpt_value *key, uint64_t *pos)
+/* locate_storage - KEY of the list: reads its count at *POS and skips its bytes. */
+static ckpt_status locate_storage(struct legacy *l, const ckpt_value *key, uint64_t *pos)
 {
     ckpt_str text;
     unsigned char count[8];
@@ -122,7 +123,7 @@ static ckpt_status place_storage(struct legacy *l, const ckpt_value *key, uint64
     CKPT_TRY(source_read(l->src, *pos, count, sizeof count, l->err));
     uint64_t n = load_u64le(count);
     s->off = *pos + sizeof count; /* bounded: just read */
-    CKPT_TRY(storage_bytes(l, s, n, at));
+    CKPT_TRY(compute_storage_size(l, s, n, at));
     if (!range_within(s->off, s->nbytes, l->src->size)) {
         (void)fail(l->err, CKPT_ETRUNCATED, at,
                    "storage \"%.*s\" needs {=%llu bytes}, the file has {%llu} left", STR_ARG(text),
@@ -135,7 +136,7 @@ static ckpt_status place_storage(struct legacy *l, const ckpt_value *key, uint64
     return CKPT_OK;
 }
 
-static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint64_t pos)
+static ckpt_status locate_storages(struct legacy *l, const ckpt_value *keys, uint64_t pos)
 {
     char type[64];
     if (keys->type != CKPT_V_LIST)
@@ -143,11 +144,11 @@ static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint
                     "the fifth pickle is {a %s}, it must be {=the list of storage keys}",
                     ckpt_value_type_name(keys, type, sizeof type));
     for (uint32_t i = 0; i < value_count(keys); i++) {
-        ckpt_status st = place_storage(l, value_item(keys, i), &pos);
+        ckpt_status st = locate_storage(l, value_item(keys, i), &pos);
         if (st == CKPT_ETRUNCATED && l->f->salvage)
-            return CKPT_OK; /* nothing follows; who asks for it is told */
+            return CKPT_OK; /* nothing follows; a use of it is reported */
         CKPT_TRY(file_report_fault(l->f, st, l->err));
-        if (st != CKPT_OK) /* nothing behind it can be found */
+        if (st != CKPT_OK) /* storages after it cannot be located */
             return CKPT_OK;
     }
     if (!l->f->check || pos >= l->src->size || l->src != l->f->src)
@@ -160,8 +161,10 @@ static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint
 
 /* ------------------------------------------------------------------ stream */
 
-/* one_pickle - torch.load runs all five alike, so the file has facts of each; MAIN: they are l->facts. */
-static ckpt_status one_pickle(struct legacy *l, const char *what, bool main, uint64_t *pos, ckpt_value **out)
+/* read_one_pickle - reads one of the five pickles; torch.load runs all of them, so the file has facts of
+ * each. MAIN: they are l->facts. */
+static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool main, uint64_t *pos,
+                                   ckpt_value **out)
 {
     struct pickle_facts *facts = main ? l->facts : NULL;
     if (!l->embedded && !(facts = file_pickle(l->f, str_of("", 0))))
@@ -173,7 +176,7 @@ static ckpt_status one_pickle(struct legacy *l, const char *what, bool main, uin
     return st;
 }
 
-static ckpt_status wrong_version(const struct legacy *l, const ckpt_value *v)
+static ckpt_status fail_version(const struct legacy *l, const ckpt_value *v)
 {
     char is[64];
     (void)ckpt_value_text(v, 4, is, sizeof is);
@@ -188,24 +191,25 @@ static ckpt_status read_stream(struct legacy *l)
     uint64_t pos = 0;
     int64_t version;
     ckpt_value *v, *keys;
-    CKPT_TRY(one_pickle(l, "magic number", false, &pos, &v));
-    CKPT_TRY(one_pickle(l, "protocol version", false, &pos, &v));
+    CKPT_TRY(read_one_pickle(l, "magic number", false, &pos, &v));
+    CKPT_TRY(read_one_pickle(l, "protocol version", false, &pos, &v));
     if (!value_integer(v, &version) || version != PROTOCOL_VERSION)
-        return wrong_version(l, v);
-    CKPT_TRY(one_pickle(l, "system information", false, &pos, &v));
-    CKPT_TRY(one_pickle(l, "main pickle", true, &pos, &l->root));
-    CKPT_TRY(one_pickle(l, "storage keys", false, &pos, &keys));
+        return fail_version(l, v);
+    CKPT_TRY(read_one_pickle(l, "system information", false, &pos, &v));
+    CKPT_TRY(read_one_pickle(l, "main pickle", true, &pos, &l->root));
+    CKPT_TRY(read_one_pickle(l, "storage keys", false, &pos, &keys));
     l->keys = map_new(l->facts->npersids);
     if (!l->keys)
         return fail_memory(l->err);
     CKPT_TRY(collect_pids(l));
-    ckpt_status st = place_storages(l, keys, pos);
+    ckpt_status st = locate_storages(l, keys, pos);
     if (st != CKPT_OK)
-        fail_default_place(l->err, source_pos(l->src, pos), STR_LIT("storages"));
+        fail_add_place(l->err, source_pos(l->src, pos), STR_LIT("storages"));
     return st;
 }
 
-static ckpt_status find(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+static ckpt_status find_legacy_storage(void *user, const struct torch_pid *pid, struct storage *s,
+                                       ckpt_error *err)
 {
     struct legacy *l = user;
     uint32_t i = map_get(l->keys, pid->key);
@@ -215,7 +219,6 @@ static ckpt_status find(void *user, const struct torch_pid *pid, struct storage 
     s->src = source_ref(l->src);
     s->off = l->storages[i].off;
     s->s.nbytes = l->storages[i].nbytes;
-    s->s.file_offset = source_pos(l->src, s->off);
     return CKPT_OK;
 }
 
@@ -230,20 +233,20 @@ static bool has_module_ids(const struct pickle_facts *facts)
     return false;
 }
 
-static struct torch_storages storages_of(struct legacy *l)
+static struct torch_storages get_storages(struct legacy *l)
 {
     return (struct torch_storages){
-        .user = l, .find = find, .stream = l->src, .part = STR_LIT("main pickle")};
+        .user = l, .find = find_legacy_storage, .stream = l->src, .part = STR_LIT("main pickle")};
 }
 
-/* resolve - ckpt_file's: the storages that only objects without rows hold. */
-static ckpt_status resolve(ckpt_file *f, ckpt_error *err)
+/* resolve_legacy_storages - adds the storages that only objects without rows hold. */
+static ckpt_status resolve_legacy_storages(ckpt_file *f, ckpt_error *err)
 {
     struct legacy *l = f->container;
     l->f = f; /* a folder may have taken over the file that was read */
     l->err = err;
-    struct torch_storages st = storages_of(l);
-    return torch_graph_rest(f, &st, err);
+    struct torch_storages st = get_storages(l);
+    return torch_add_unreferenced_storages(f, &st, err);
 }
 
 static void free_keys(void *container)
@@ -253,7 +256,7 @@ static void free_keys(void *container)
     zip_close(l->archive_inside);
 }
 
-static ckpt_status read(ckpt_file *f, ckpt_error *err)
+static ckpt_status read_legacy(ckpt_file *f, ckpt_error *err)
 {
     struct legacy *l = ARENA_NEW(f->a, struct legacy);
     file_budget(f, f->src->size);
@@ -265,12 +268,12 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     f->container_free = free_keys;
     CKPT_TRY(read_stream(l));
     f->root = l->root;
-    f->torch_load = true;
+    f->for_torch_load = true;
     f->producer = STR_LIT("torch 0.1.10 to 1.5, or a later one asked for the legacy format");
-    f->resolve = resolve;
+    f->resolve = resolve_legacy_storages;
     if (has_module_ids(l->facts))
-        file_notice(f, "a whole model with the source text of its classes inside; nothing of it is run");
-    struct torch_storages st = storages_of(l);
+        file_notice(f, "a whole model with the source text of its classes, which is not run");
+    struct torch_storages st = get_storages(l);
     return torch_graph(f, f->root, &st, err);
 }
 
@@ -284,7 +287,7 @@ ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s,
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                   "{the stream} inside torch.storage._load_from_bytes must be {=a storage}");
     if (st == CKPT_OK)
-        st = find(&l, &pid, s, err);
+        st = find_legacy_storage(&l, &pid, s, err);
     if (st == CKPT_OK) {
         s->dtype = pid.dtype;
         s->numel = pid.numel;
@@ -297,6 +300,6 @@ ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s,
 const struct format format_torch_legacy = {
     .name = "torch-legacy",
     .title = "torch legacy stream",
-    .probe = probe,
-    .read = read,
+    .probe = probe_legacy,
+    .read = read_legacy,
 };

@@ -13,8 +13,8 @@
  */
 #include "format/torch/archive.h"
 
-/* package_top - the folder that has .data/extern_modules. */
-static bool package_top(const zip *z, ckpt_str *top)
+/* find_package_top - the folder that has .data/extern_modules. */
+static bool find_package_top(const zip *z, ckpt_str *top)
 {
     for (size_t i = 0; i < z->n; i++) {
         ckpt_str name = z->entries[i].name;
@@ -27,10 +27,10 @@ static bool package_top(const zip *z, ckpt_str *top)
     return false;
 }
 
-static bool probe(const struct probe *p)
+static bool probe_package(const struct probe *p)
 {
     ckpt_str top;
-    return p->z && package_top(p->z, &top);
+    return p->z && find_package_top(p->z, &top);
 }
 
 static bool is_pickle(const struct torch_archive *ta, ckpt_str name)
@@ -42,30 +42,30 @@ static bool is_pickle(const struct torch_archive *ta, ckpt_str name)
 static ckpt_status add_pickle(struct torch_archive *ta, size_t i, ckpt_error *err)
 {
     ckpt_value *root, *key = value_str(ta->f->a, str_skip(ta->z->entries[i].name, ta->top.len));
-    CKPT_TRY(torch_archive_pickle(ta, i, &root, err));
+    CKPT_TRY(torch_archive_run_pickle(ta, i, &root, err));
     return key && value_put(ta->f->a, ta->f->root, key, root) ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status read(ckpt_file *f, ckpt_error *err)
+static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str top = {0};
     struct torch_archive *ta;
-    (void)package_top(f->probe->z, &top);
+    (void)find_package_top(f->probe->z, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     ta->storage = ".data/";
     ta->suffix = ".storage";
     f->executes_code = true;
     f->producer = STR_LIT("torch.package");
-    CKPT_TRY(torch_archive_byteorder(ta, err));
+    CKPT_TRY(torch_archive_read_byteorder(ta, err));
     f->root = value_new(f->a, CKPT_V_DICT, 0);
     if (!f->root)
         return fail_memory(err);
     for (size_t i = 0; i < ta->z->n; i++)
         if (is_pickle(ta, ta->z->entries[i].name))
             CKPT_TRY(add_pickle(ta, i, err));
-    struct torch_storages st = torch_archive_storages(ta);
+    struct torch_storages st = torch_archive_get_storages(ta);
     CKPT_TRY(torch_graph(f, f->root, &st, err));
-    torch_archive_account(ta);
+    torch_archive_count_unused(ta);
     return CKPT_OK;
 }
 
@@ -73,6 +73,6 @@ const struct format format_torch_package = {
     .name = "torch-package",
     .title = "torch package",
     .suffixes = NULL,
-    .probe = probe,
-    .read = read,
+    .probe = probe_package,
+    .read = read_package,
 };

@@ -1,5 +1,5 @@
 /*
- * persistent_id.c - persistent ids: how a torch pickle names a storage.
+ * persistent_id.c - parses persistent ids, by which a torch pickle refers to storages, and adds the storages.
  *
  *   ('storage', <class>, key, location, numel)           zip archives
  *   ('storage', <class>, key, location, numel, view)     legacy streams, view =
@@ -22,7 +22,7 @@
 #include "format/torch/internal.h"
 #include "format/torch/legacy.h"
 
-static bool uint_value(const ckpt_value *v, uint64_t *out)
+static bool get_uint(const ckpt_value *v, uint64_t *out)
 {
     int64_t i;
     if (!value_integer(v, &i) || i < 0)
@@ -50,13 +50,13 @@ ckpt_status torch_pid_keep(arena *a, struct torch_pid *pid, ckpt_error *err)
     return pid->key.ptr ? CKPT_OK : fail_memory(err);
 }
 
-/* The key of a view is its own name, which nothing asks for. */
+/* parse_view - the view_key is not used. */
 static bool parse_view(const ckpt_value *v, struct torch_pid *out)
 {
     if (!v || v->type == CKPT_V_NONE)
         return true;
-    out->has_view =
-        uint_value(value_item(v, 1), &out->view_offset) && uint_value(value_item(v, 2), &out->view_numel);
+    out->has_view = get_uint(value_item(v, 1), &out->view_offset) &&
+                    get_uint(value_item(v, 2), &out->view_numel);
     return out->has_view;
 }
 
@@ -67,8 +67,8 @@ static bool parse_tuple(const ckpt_value *t, struct torch_pid *out)
     if (t->type != CKPT_V_TUPLE || t->u.seq.n < 5 || !value_text(item[0], &tag) || !str_is(tag, "storage"))
         return false;
     const ckpt_value *klass = item[1];
-    if (klass->type != CKPT_V_GLOBAL || !parse_key(item[2], out) ||
-        !uint_value(item[4], &out->numel) || !parse_view(value_item(t, 5), out))
+    if (klass->type != CKPT_V_GLOBAL || !parse_key(item[2], out) || !get_uint(item[4], &out->numel) ||
+        !parse_view(value_item(t, 5), out))
         return false;
     if (!value_text(item[3], &out->location))
         out->location = str_of("", 0);
@@ -76,8 +76,8 @@ static bool parse_tuple(const ckpt_value *t, struct torch_pid *out)
     return true;
 }
 
-/* quoted - the next '…' of S from *AT on. */
-static bool quoted(ckpt_str s, size_t *at, ckpt_str *out)
+/* parse_quoted - the next quoted text in S from *AT on. */
+static bool parse_quoted(ckpt_str s, size_t *at, ckpt_str *out)
 {
     size_t a = str_find(s, STR_LIT("'"), *at);
     size_t b = a == SIZE_MAX ? a : str_find(s, STR_LIT("'"), a + 1);
@@ -88,8 +88,8 @@ static bool quoted(ckpt_str s, size_t *at, ckpt_str *out)
     return true;
 }
 
-/* decimal - the number that S begins with, behind a comma. */
-static bool decimal(ckpt_str s, uint64_t *out)
+/* parse_decimal - the number at the start of S, after a comma. */
+static bool parse_decimal(ckpt_str s, uint64_t *out)
 {
     size_t n = 0;
     while (s.len && (s.ptr[0] == ',' || s.ptr[0] == ' '))
@@ -103,9 +103,9 @@ static bool parse_text(ckpt_str s, struct torch_pid *out)
 {
     size_t at = 0;
     ckpt_str tag, klass;
-    if (!str_starts(s, STR_LIT("('storage', <class '")) || !quoted(s, &at, &tag) || !quoted(s, &at, &klass) ||
-        !quoted(s, &at, &out->key) || !quoted(s, &at, &out->location) ||
-        !decimal(str_skip(s, at), &out->numel))
+    if (!str_starts(s, STR_LIT("('storage', <class '")) || !parse_quoted(s, &at, &tag) ||
+        !parse_quoted(s, &at, &klass) || !parse_quoted(s, &at, &out->key) ||
+        !parse_quoted(s, &at, &out->location) || !parse_decimal(str_skip(s, at), &out->numel))
         return false;
     out->klass = str_after_last(klass, '.');
     return true;
@@ -135,9 +135,9 @@ bool torch_is_storage(const ckpt_value *v)
     return value_text(value_item(v->u.pid, 0), &tag) && str_is(tag, "storage");
 }
 
-/* enough - NUMEL elements of DTYPE must be in the storage that was found. */
-static ckpt_status enough(struct graph *g, const ckpt_value *v, const struct storage *s, ckpt_dtype dtype,
-                          uint64_t numel)
+/* require_storage_bytes - fails unless S has NUMEL elements of DTYPE. */
+static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, const struct storage *s,
+                                         ckpt_dtype dtype, uint64_t numel)
 {
     uint64_t need = numel;
     const struct dtype_info *d = dtype_info(dtype);
@@ -147,7 +147,7 @@ static ckpt_status enough(struct graph *g, const ckpt_value *v, const struct sto
                           STR_ARG(s->s.key), (unsigned long long)numel);
     if (!s->src || need <= s->s.nbytes)
         return CKPT_OK;
-    (void)fail(g->err, CKPT_ETRUNCATED, s->s.file_offset,
+    (void)fail(g->err, CKPT_ETRUNCATED, storage_file_offset(s),
                "storage \"%.*s\" holds {%llu bytes} of {=the %llu} that its %llu elements of %s need",
                STR_ARG(s->s.key), (unsigned long long)s->s.nbytes, (unsigned long long)need,
                (unsigned long long)numel, d->name);
@@ -155,25 +155,23 @@ static ckpt_status enough(struct graph *g, const ckpt_value *v, const struct sto
     return CKPT_ETRUNCATED;
 }
 
-/* Of a big-endian archive torch swaps typed storages by their class; for untyped
- * ones only the tensor's dtype can tell (torch/rebuild.c). */
-static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
-                                uint32_t *index)
+/* In a big-endian archive torch swaps typed storages by their class; for untyped ones the dtype of the
+ * tensor decides (torch/rebuild.c). */
+static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
+                                      uint32_t *index)
 {
     struct storage s = {0};
     s.s.key = pid->key;
-    if (utf8_check(pid->location, false,
-                   NULL)) /* else it names no device, and could not be written as text */
+    if (utf8_check(pid->location, false, NULL)) /* else it is no device, and could not be written as text */
         s.s.location = pid->location;
-    s.s.file_offset = CKPT_NO_OFFSET;
     s.dtype = pid->dtype;
     s.numel = pid->numel;
     s.pid = v;
     ckpt_status st = g->st->find(g->st->user, pid, &s, g->err);
     if (st != CKPT_OK)
-        fail_default_place(g->err, graph_at(g, v), str_of("", 0));
+        fail_add_place(g->err, graph_offset(g, v), str_of("", 0));
     if (st == CKPT_OK)
-        st = file_report_fault(g->f, enough(g, v, &s, pid->dtype, pid->numel), g->err);
+        st = file_report_fault(g->f, require_storage_bytes(g, v, &s, pid->dtype, pid->numel), g->err);
     if (st != CKPT_OK && g->f->salvage && st != CKPT_ENOMEM)
         st = table_lost(&g->f->table, &s, g->err, g->err);
     if (st == CKPT_OK && g->st->big_endian && !str_is(pid->klass, "UntypedStorage") &&
@@ -186,17 +184,18 @@ static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const stru
     return file_storage_add(g->f, &s, index, g->err);
 }
 
-static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
-                                  uint32_t *index)
+static ckpt_status get_storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
+                                      uint32_t *index)
 {
     ckpt_file *f = g->f;
     CKPT_TRY(file_storage_find(f, pid->key, index, g->err));
     if (*index != CKPT_NO_STORAGE)
-        return file_report_fault(f, enough(g, v, &f->table.storages[*index], pid->dtype, pid->numel), g->err);
-    return find_storage(g, v, pid, index);
+        return file_report_fault(
+            f, require_storage_bytes(g, v, &f->table.storages[*index], pid->dtype, pid->numel), g->err);
+    return add_storage_by_key(g, v, pid, index);
 }
 
-static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
+static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
 {
     source *bytes = NULL;
     char type[64];
@@ -216,13 +215,13 @@ static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, uint32_
 }
 
 /* A storage that is a legacy stream inside a bytes object. */
-static ckpt_status storage_in_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
+static ckpt_status get_storage_in_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
 {
     ckpt_file *f = g->f;
     if (!f->node_storages && !(f->node_storages = map_new(16)))
         return fail_memory(g->err);
     *index = map_get_num(f->node_storages, map_ptr(v));
-    return *index == MAP_NONE ? read_from_bytes(g, v, index) : CKPT_OK;
+    return *index == MAP_NONE ? add_storage_in_bytes(g, v, index) : CKPT_OK;
 }
 
 ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
@@ -232,18 +231,18 @@ ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index,
     char type[64];
     *view_offset = 0;
     if (value_calls(v, "torch.storage", "_load_from_bytes", 1)) {
-        CKPT_TRY(storage_in_bytes(g, v, index));
+        CKPT_TRY(get_storage_in_bytes(g, v, index));
         *dtype = (ckpt_dtype)g->f->table.storages[*index].dtype;
         *numel = g->f->table.storages[*index].numel;
         return CKPT_OK;
     }
     if (!torch_pid_parse(v, &pid))
-        return graph_fail(g, v, "{a %s} stands where {=('storage', class, key, location, numel)} must",
+        return graph_fail(g, v, "{a %s} in the place of {=('storage', class, key, location, numel)}",
                           ckpt_value_type_name(v, type, sizeof type));
     if (pid.dtype == CKPT_DT_NONE)
         return graph_fail(g, v, "storage {class \"%.*s\"} is none of {=torch's}", STR_ARG(pid.klass));
     CKPT_TRY(torch_pid_keep(g->f->a, &pid, g->err));
-    CKPT_TRY(storage_by_key(g, v, &pid, index));
+    CKPT_TRY(get_storage_by_key(g, v, &pid, index));
     *dtype = pid.dtype;
     *numel = pid.has_view ? pid.view_numel : pid.numel;
     *view_offset = pid.view_offset;
@@ -254,11 +253,40 @@ ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index,
     return CKPT_OK;
 }
 
-ckpt_status memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel, uint32_t *index)
+ckpt_status torch_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel,
+                                     uint32_t *index)
 {
-    struct storage s = {.s = {.nbytes = bytes.len, .file_offset = CKPT_NO_OFFSET},
+    struct storage s = {.s.nbytes = bytes.len,
                         .src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET),
                         .dtype = dtype,
                         .numel = numel};
     return s.src ? table_storage(&g->f->table, &s, index, g->err) : fail_memory(g->err);
+}
+
+/* ------------------------------------------------------- unreferenced storages */
+
+/* No row refers to them: only an object of an unknown class holds them. A writer keeps such objects as they
+ * are, and so needs their bytes. */
+static ckpt_status add_unreferenced_storage(struct graph *g, const ckpt_value *v)
+{
+    struct torch_pid pid;
+    uint32_t index;
+    ckpt_dtype dtype;
+    uint64_t numel, view;
+    if (!torch_pid_parse(v, &pid) || pid.dtype == CKPT_DT_NONE)
+        return CKPT_OK;
+    CKPT_TRY(file_storage_find(g->f, pid.key, &index, g->err));
+    if (index != CKPT_NO_STORAGE)
+        return CKPT_OK;
+    return torch_storage(g, v, &index, &dtype, &numel, &view);
+}
+
+ckpt_status torch_add_unreferenced_storages(ckpt_file *f, const struct torch_storages *storages,
+                                            ckpt_error *err)
+{
+    struct graph g = {.f = f, .st = storages, .err = err};
+    for (size_t i = 0; i < f->npickles; i++)
+        for (size_t k = 0; k < f->pickles[i]->npersids; k++)
+            CKPT_TRY(add_unreferenced_storage(&g, f->pickles[i]->persids[k]));
+    return CKPT_OK;
 }

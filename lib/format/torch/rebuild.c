@@ -1,6 +1,6 @@
 /*
- * rebuild.c - the constructor calls that make tensors, read as
- * descriptions. The argument tuples, by torch/_utils.py:
+ * rebuild.c - reads the constructor calls that make tensors as descriptions of them. The argument tuples,
+ * by torch/_utils.py:
  *
  *   _rebuild_tensor      (storage, offset, size, stride)
  *   _rebuild_tensor_v2   (storage, offset, size, stride, requires_grad, hooks[, metadata])
@@ -11,11 +11,11 @@
  *                           (compressed, plain, values, size))
  *   _rebuild_nested_tensor (buffer, sizes, strides, offsets)
  *   _rebuild_from_type_v2  (function, class, arguments, state): any subclass, and
- *                          plain tensors that carry Python attributes
+ *                          torch.Tensor with Python attributes
  *   _rebuild_wrapper_subclass (class, dtype, size, stride, offset, layout, device, requires_grad):
  *                          no bytes of its own; its tensors are in the state
  *
- * metadata is {'conj': True} and/or {'neg': True}: the bytes are stored without.
+ * metadata is {'conj': True} and/or {'neg': True}: the stored bytes are without them.
  */
 #include "base/store.h"
 #include "core/dtype.h"
@@ -57,8 +57,8 @@ static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t f
         (void)ckpt_value_text(value_arg(call, first), 4, is, sizeof is);
         return graph_fail(g, call, "the storage offset is {%s}, it must be {=an integer >= 0}", is);
     }
-    CKPT_TRY(uint_tuple(g, value_arg(call, first + 1), "size", &t->ndim, &shape));
-    CKPT_TRY(uint_tuple(g, value_arg(call, first + 2), "stride", &nstride, &stride));
+    CKPT_TRY(torch_read_sizes(g, value_arg(call, first + 1), "size", &t->ndim, &shape));
+    CKPT_TRY(torch_read_sizes(g, value_arg(call, first + 2), "stride", &nstride, &stride));
     if (nstride != t->ndim)
         return graph_fail(g, call, "{=%u sizes} but {%u strides}", t->ndim, nstride);
     t->shape = shape;
@@ -68,19 +68,20 @@ static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t f
     return CKPT_OK;
 }
 
-static bool truth(const ckpt_value *v) { return v && v->type == CKPT_V_BOOL && v->u.b; }
+static bool is_true(const ckpt_value *v) { return v && v->type == CKPT_V_BOOL && v->u.b; }
 
 static void read_metadata(const ckpt_value *meta, ckpt_tensor *t)
 {
-    if (!meta) /* mostly */
+    if (!meta) /* usual */
         return;
-    t->conj = truth(value_get(meta, "conj"));
-    t->neg = truth(value_get(meta, "neg"));
+    t->conj = is_true(value_get(meta, "conj"));
+    t->neg = is_true(value_get(meta, "neg"));
 }
 
-/* untyped_swap - torch never swaps an untyped storage of a big-endian archive,
- * and so misreads it; the first tensor's dtype tells the width. */
-static ckpt_status untyped_swap(struct graph *g, const ckpt_value *call, struct storage *s, ckpt_dtype dtype)
+/* set_untyped_swap - torch never swaps an untyped storage of a big-endian archive, and so misreads it; here
+ * the dtype of its first tensor gives the width. */
+static ckpt_status set_untyped_swap(struct graph *g, const ckpt_value *call, struct storage *s,
+                                    ckpt_dtype dtype)
 {
     uint8_t width = dtype_info(dtype)->swap_bytes;
     if (!g->st->big_endian || s->dtype != CKPT_DT_U8 || width <= 1 || s->swap == width)
@@ -96,9 +97,10 @@ static ckpt_status untyped_swap(struct graph *g, const ckpt_value *call, struct 
     return CKPT_OK;
 }
 
-/* The view that arguments 0..3 describe, in elements of DTYPE or, when that is
- * NONE, of the storage's class. */
-static ckpt_status strided(struct graph *g, const ckpt_value *call, ckpt_dtype dtype, struct meaning *m)
+/* read_strided - the view in arguments 0..3, in elements of DTYPE or, if that is NONE, of the storage
+ * class. */
+static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dtype dtype,
+                                struct tensor_description *m)
 {
     ckpt_tensor *t = &m->row.t;
     ckpt_dtype class_dtype;
@@ -107,7 +109,7 @@ static ckpt_status strided(struct graph *g, const ckpt_value *call, ckpt_dtype d
     CKPT_TRY(torch_storage(g, value_arg(call, 0), &t->storage, &class_dtype, &numel, &view));
     t->dtype = (uint16_t)(dtype == CKPT_DT_NONE ? class_dtype : dtype);
     struct storage *s = &g->f->table.storages[t->storage];
-    CKPT_TRY(untyped_swap(g, call, s, (ckpt_dtype)t->dtype));
+    CKPT_TRY(set_untyped_swap(g, call, s, (ckpt_dtype)t->dtype));
     t->storage_offset += view; /* bounded: both were int64_t */
     t->location = s->s.location;
     t->has_data = s->src != NULL;
@@ -120,92 +122,92 @@ static ckpt_status strided(struct graph *g, const ckpt_value *call, ckpt_dtype d
     return CKPT_OK;
 }
 
-static ckpt_status tensor_v1(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_tensor_v1(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
-    return strided(g, call, CKPT_DT_NONE, m);
+    return read_strided(g, call, CKPT_DT_NONE, m);
 }
 
-static ckpt_status tensor_v2(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_tensor_v2(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
-    m->row.t.requires_grad = truth(value_arg(call, 4));
+    m->row.t.requires_grad = is_true(value_arg(call, 4));
     read_metadata(value_arg(call, 6), &m->row.t);
-    return strided(g, call, CKPT_DT_NONE, m);
+    return read_strided(g, call, CKPT_DT_NONE, m);
 }
 
-static ckpt_dtype dtype_value(const ckpt_value *v)
+static ckpt_dtype get_dtype_value(const ckpt_value *v)
 {
     return str_is(value_module(v), "torch") ? dtype_by_name(value_name(v)) : CKPT_DT_NONE;
 }
 
-static const char *type_text(const ckpt_value *v, char *out, size_t cap)
+static const char *write_value_text(const ckpt_value *v, char *out, size_t cap)
 {
     (void)ckpt_value_text(v, 4, out, cap);
     return out;
 }
 
-static ckpt_status tensor_v3(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_tensor_v3(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     char is[80];
-    ckpt_dtype dtype = dtype_value(value_arg(call, 6));
+    ckpt_dtype dtype = get_dtype_value(value_arg(call, 6));
     if (dtype == CKPT_DT_NONE)
         return graph_fail(g, call, "the dtype is {%s}, it must be {=one of torch's}",
-                          type_text(value_arg(call, 6), is, sizeof is));
-    m->row.t.requires_grad = truth(value_arg(call, 4));
+                          write_value_text(value_arg(call, 6), is, sizeof is));
+    m->row.t.requires_grad = is_true(value_arg(call, 4));
     read_metadata(value_arg(call, 7), &m->row.t);
-    return strided(g, call, dtype, m);
+    return read_strided(g, call, dtype, m);
 }
 
-static ckpt_status parameter(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_parameter(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     char is[64];
-    CKPT_TRY(torch_meaning(g, value_arg(call, 0), m));
+    CKPT_TRY(torch_describe(g, value_arg(call, 0), m));
     if (!m->is_tensor)
         return graph_fail(g, call, "a Parameter of {a %s}, it must be of {=a tensor}",
                           ckpt_value_type_name(value_arg(call, 0), is, sizeof is));
     m->row.t.parameter = true;
-    m->row.t.requires_grad = truth(value_arg(call, 1));
+    m->row.t.requires_grad = is_true(value_arg(call, 1));
     return CKPT_OK;
 }
 
 /* Parameters and Variables of torch 0.1-0.3: (data,) as arguments, or a state
  * tuple that begins with the data. */
-static ckpt_status old_parameter(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_old_parameter(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     const ckpt_value *data = value_arg(call, 0);
     if (!data)
         data = value_item(value_state(call), 0);
     if (!data)
         return CKPT_OK;
-    CKPT_TRY(torch_meaning(g, data, m));
+    CKPT_TRY(torch_describe(g, data, m));
     m->row.t.parameter = m->is_tensor && !str_is(value_name(value_class(call)), "Variable");
     return CKPT_OK;
 }
 
-static ckpt_status qtensor(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_qtensor(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     const ckpt_value *q = value_arg(call, 4);
-    CKPT_TRY(strided(g, call, CKPT_DT_NONE, m));
+    CKPT_TRY(read_strided(g, call, CKPT_DT_NONE, m));
     m->row.t.kind = CKPT_QUANTIZED;
-    m->row.t.requires_grad = truth(value_arg(call, 5));
+    m->row.t.requires_grad = is_true(value_arg(call, 5));
     if (q->type != CKPT_V_TUPLE || value_count(q) < 3 || value_item(q, 0)->type != CKPT_V_GLOBAL)
-        return graph_unlike(g, call, "a quantizer must be",
-                            "(scheme, scale, zero_point) or (scheme, scales, zero_points, axis)", q);
+        return graph_fail_expected(g, call, "a quantizer must be",
+                                   "(scheme, scale, zero_point) or (scheme, scales, zero_points, axis)", q);
     ckpt_str scheme = value_name(value_item(q, 0));
     if (str_starts(scheme, STR_LIT("per_channel"))) {
-        m->parts[m->nparts++] = (struct part){"scales", value_item(q, 1)};
-        m->parts[m->nparts++] = (struct part){"zero_points", value_item(q, 2)};
+        m->components[m->ncomponents++] = (struct component){"scales", value_item(q, 1)};
+        m->components[m->ncomponents++] = (struct component){"zero_points", value_item(q, 2)};
     }
     char scale[32], zero[32];
     (void)ckpt_value_text(value_item(q, 1), 1, scale, sizeof scale);
     (void)ckpt_value_text(value_item(q, 2), 1, zero, sizeof zero);
-    m->row.t.note = m->nparts ? arena_printf(g->f->a, "%.*s", STR_ARG(scheme))
-                              : arena_printf(g->f->a, "%.*s, scale %s, zero_point %s", STR_ARG(scheme), scale,
-                                             zero);
+    m->row.t.note = m->ncomponents ? arena_printf(g->f->a, "%.*s", STR_ARG(scheme))
+                                   : arena_printf(g->f->a, "%.*s, scale %s, zero_point %s", STR_ARG(scheme),
+                                                  scale, zero);
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 
 /* Eight little-endian bytes of a number, whatever the host. */
-static bool number_bytes(const ckpt_value *v, bool as_float, unsigned char out[8])
+static bool store_number(const ckpt_value *v, bool as_float, unsigned char out[8])
 {
     uint64_t bits;
     if (v->type != (as_float ? CKPT_V_FLOAT : CKPT_V_INT))
@@ -215,7 +217,7 @@ static bool number_bytes(const ckpt_value *v, bool as_float, unsigned char out[8
     return true;
 }
 
-ckpt_status numbers_meaning(struct graph *g, const ckpt_value *v, struct meaning *m)
+ckpt_status torch_describe_numbers(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
     uint32_t n = value_count(v);
     if (!n)
@@ -227,50 +229,51 @@ ckpt_status numbers_meaning(struct graph *g, const ckpt_value *v, struct meaning
         return fail_memory(g->err);
     for (uint32_t i = 0; i < n; i++)
         /* bounded: n times 8 bytes were allocated */
-        if (!number_bytes(value_item(v, i), as_float, bytes + 8 * (size_t)i))
+        if (!store_number(value_item(v, i), as_float, bytes + 8 * (size_t)i))
             return CKPT_OK;
     ckpt_dtype dtype = as_float ? CKPT_DT_F64 : CKPT_DT_I64;
     shape[0] = n;
-    *m = (struct meaning){.is_tensor = true};
+    *m = (struct tensor_description){.is_tensor = true};
     m->row.t = (ckpt_tensor){
         .dtype = (uint16_t)dtype, .ndim = 1, .shape = shape, .has_shape = true, .has_data = true, .value = v};
-    return memory_storage(g, str_of((const char *)bytes, 8 * (size_t)n), dtype, n, &m->row.t.storage);
+    return torch_add_memory_storage(g, str_of((const char *)bytes, 8 * (size_t)n), dtype, n,
+                                    &m->row.t.storage);
 }
 
-static ckpt_status sparse_coo(struct graph *g, const ckpt_value *call, const ckpt_value *data,
-                              struct meaning *m)
+static ckpt_status read_sparse_coo(struct graph *g, const ckpt_value *call, const ckpt_value *data,
+                                   struct tensor_description *m)
 {
     const uint64_t *shape;
     m->row.t.kind = CKPT_SPARSE_COO;
-    m->parts[0] = (struct part){"indices", value_item(data, 0)};
-    m->parts[1] = (struct part){"values", value_item(data, 1)};
-    m->nparts = 2;
+    m->components[0] = (struct component){"indices", value_item(data, 0)};
+    m->components[1] = (struct component){"values", value_item(data, 1)};
+    m->ncomponents = 2;
     if (value_item(data, 2) == NULL)
-        return graph_unlike(g, call, "a sparse tensor is", "(indices, values, size)", data);
-    CKPT_TRY(uint_tuple(g, value_item(data, 2), "size", &m->row.t.ndim, &shape));
+        return graph_fail_expected(g, call, "a sparse tensor is", "(indices, values, size)", data);
+    CKPT_TRY(torch_read_sizes(g, value_item(data, 2), "size", &m->row.t.ndim, &shape));
     m->row.t.shape = shape;
-    m->row.t.note = truth(value_item(data, 3)) ? STR_LIT("coalesced") : str_of("", 0);
+    m->row.t.note = is_true(value_item(data, 3)) ? STR_LIT("coalesced") : str_of("", 0);
     return CKPT_OK;
 }
 
-static ckpt_status sparse_compressed(struct graph *g, const ckpt_value *call, const ckpt_value *data,
-                                     ckpt_kind kind, struct meaning *m)
+static ckpt_status read_sparse_compressed(struct graph *g, const ckpt_value *call, const ckpt_value *data,
+                                          ckpt_kind kind, struct tensor_description *m)
 {
     const uint64_t *shape;
     m->row.t.kind = (uint16_t)kind;
-    m->parts[0] = (struct part){"compressed_indices", value_item(data, 0)};
-    m->parts[1] = (struct part){"plain_indices", value_item(data, 1)};
-    m->parts[2] = (struct part){"values", value_item(data, 2)};
-    m->nparts = 3;
+    m->components[0] = (struct component){"compressed_indices", value_item(data, 0)};
+    m->components[1] = (struct component){"plain_indices", value_item(data, 1)};
+    m->components[2] = (struct component){"values", value_item(data, 2)};
+    m->ncomponents = 3;
     if (value_item(data, 3) == NULL)
-        return graph_unlike(g, call, "a compressed sparse tensor must be",
-                            "(compressed, plain, values, size)", data);
-    CKPT_TRY(uint_tuple(g, value_item(data, 3), "size", &m->row.t.ndim, &shape));
+        return graph_fail_expected(g, call, "a compressed sparse tensor must be",
+                                   "(compressed, plain, values, size)", data);
+    CKPT_TRY(torch_read_sizes(g, value_item(data, 3), "size", &m->row.t.ndim, &shape));
     m->row.t.shape = shape;
     return CKPT_OK;
 }
 
-static ckpt_kind layout_kind(const ckpt_value *layout)
+static ckpt_kind get_layout_kind(const ckpt_value *layout)
 {
     static const struct {
         const char *name;
@@ -289,43 +292,43 @@ static ckpt_kind layout_kind(const ckpt_value *layout)
     return CKPT_OPAQUE;
 }
 
-/* part_dtype - a composite's dtype is that of one of its parts. */
-static ckpt_status part_dtype(struct graph *g, const ckpt_value *v, struct meaning *m)
+/* take_component_dtype - the dtype of a composite is that of its component V. */
+static ckpt_status take_component_dtype(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
-    struct meaning part = {0};
-    CKPT_TRY(v ? torch_meaning(g, v, &part) : CKPT_OK);
+    struct tensor_description part = {0};
+    CKPT_TRY(v ? torch_describe(g, v, &part) : CKPT_OK);
     m->row.t.dtype = part.row.t.dtype;
     m->row.t.location = part.row.t.location;
     return CKPT_OK;
 }
 
-static ckpt_status sparse(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_sparse_tensor(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     const ckpt_value *data = value_arg(call, 1);
-    ckpt_kind kind = layout_kind(value_arg(call, 0));
+    ckpt_kind kind = get_layout_kind(value_arg(call, 0));
     char is[80], type[64];
     if (data->type != CKPT_V_TUPLE || kind == CKPT_OPAQUE)
         return graph_fail(g, call, "layout {%s with a %s}, it must be {=a sparse one with a tuple}",
-                          type_text(value_arg(call, 0), is, sizeof is),
+                          write_value_text(value_arg(call, 0), is, sizeof is),
                           ckpt_value_type_name(data, type, sizeof type));
     m->is_tensor = true;
     m->row.t.has_shape = 1;
-    CKPT_TRY(kind == CKPT_SPARSE_COO ? sparse_coo(g, call, data, m)
-                                     : sparse_compressed(g, call, data, kind, m));
-    return part_dtype(g, m->parts[m->nparts - 1].value, m);
+    CKPT_TRY(kind == CKPT_SPARSE_COO ? read_sparse_coo(g, call, data, m)
+                                     : read_sparse_compressed(g, call, data, kind, m));
+    return take_component_dtype(g, m->components[m->ncomponents - 1].value, m);
 }
 
-static ckpt_status nested(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_nested_tensor(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     static const char *const names[] = {"buffer", "sizes", "strides", "offsets"};
     m->is_tensor = true;
     m->row.t.kind = CKPT_NESTED;
     for (uint32_t i = 0; i < 4; i++)
-        m->parts[m->nparts++] = (struct part){names[i], value_arg(call, i)};
-    return part_dtype(g, value_arg(call, 0), m);
+        m->components[m->ncomponents++] = (struct component){names[i], value_arg(call, i)};
+    return take_component_dtype(g, value_arg(call, 0), m);
 }
 
-static ckpt_status jagged(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_jagged_tensor(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     static const char *const keys[] = {"values", "offsets", "lengths"};
     const ckpt_value *d = value_arg(call, 0);
@@ -334,77 +337,77 @@ static ckpt_status jagged(struct graph *g, const ckpt_value *call, struct meanin
     for (size_t i = 0; i < 3; i++) {
         const ckpt_value *v = value_get(d, keys[i]);
         if (v && v->type != CKPT_V_NONE)
-            m->parts[m->nparts++] = (struct part){keys[i], v};
+            m->components[m->ncomponents++] = (struct component){keys[i], v};
     }
-    return part_dtype(g, value_get(d, "values"), m);
+    return take_component_dtype(g, value_get(d, "values"), m);
 }
 
-static ckpt_status meta(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_meta_tensor(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     uint32_t nstride;
     const uint64_t *shape, *stride;
     ckpt_tensor *t = &m->row.t;
-    CKPT_TRY(uint_tuple(g, value_arg(call, 1), "size", &t->ndim, &shape));
-    CKPT_TRY(uint_tuple(g, value_arg(call, 2), "stride", &nstride, &stride));
+    CKPT_TRY(torch_read_sizes(g, value_arg(call, 1), "size", &t->ndim, &shape));
+    CKPT_TRY(torch_read_sizes(g, value_arg(call, 2), "stride", &nstride, &stride));
     if (nstride != t->ndim)
         return graph_fail(g, call, "{=%u sizes} but {%u strides}", t->ndim, nstride);
     m->is_tensor = true;
     t->has_shape = 1;
     t->kind = CKPT_META;
-    t->dtype = (uint16_t)dtype_value(value_arg(call, 0));
+    t->dtype = (uint16_t)get_dtype_value(value_arg(call, 0));
     t->shape = shape;
     t->stride = stride;
     t->location = STR_LIT("meta");
-    t->requires_grad = truth(value_arg(call, 3));
+    t->requires_grad = is_true(value_arg(call, 3));
     return CKPT_OK;
 }
 
-static ckpt_status uninitialized(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_uninitialized(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     (void)g;
     m->is_tensor = true;
     m->row.t.kind = CKPT_UNINITIALIZED;
-    m->row.t.dtype = CKPT_DT_F32; /* what torch makes it until someone says otherwise */
-    m->row.t.requires_grad = truth(value_arg(call, 0));
+    m->row.t.dtype = CKPT_DT_F32; /* the default of torch */
+    m->row.t.requires_grad = is_true(value_arg(call, 0));
     return CKPT_OK;
 }
 
 /* XLA and other devices: the data are numpy bytes inside the pickle. */
-static ckpt_status from_numpy(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_from_numpy(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
-    CKPT_TRY(numpy_meaning(g, value_arg(call, 0), m));
+    CKPT_TRY(torch_describe_numpy(g, value_arg(call, 0), m));
     if (!m->is_tensor)
-        return graph_unlike(g, call, "a device tensor made of something that is no", "numpy array",
-                            value_arg(call, 0));
+        return graph_fail_expected(g, call, "a device tensor made of something that is no", "numpy array",
+                                   value_arg(call, 0));
     m->row.t.kind = CKPT_DENSE;
-    m->row.t.requires_grad = truth(value_arg(call, 3));
+    m->row.t.requires_grad = is_true(value_arg(call, 3));
     return CKPT_OK;
 }
 
-static ckpt_status from_cpu(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_from_cpu(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
-    CKPT_TRY(torch_meaning(g, value_arg(call, 0), m));
-    m->row.t.requires_grad = truth(value_arg(call, 3));
+    CKPT_TRY(torch_describe(g, value_arg(call, 0), m));
+    m->row.t.requires_grad = is_true(value_arg(call, 3));
     return CKPT_OK;
 }
 
-/* The logical dtype and shape; whoever wraps it (from_type) knows the parts. */
-static ckpt_status wrapper(struct graph *g, const ckpt_value *call, struct meaning *m)
+/* read_wrapper - the logical dtype and shape; read_from_type adds the components. */
+static ckpt_status read_wrapper(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     const uint64_t *shape;
     ckpt_tensor *t = &m->row.t;
-    CKPT_TRY(uint_tuple(g, value_arg(call, 2), "size", &t->ndim, &shape));
+    CKPT_TRY(torch_read_sizes(g, value_arg(call, 2), "size", &t->ndim, &shape));
     m->is_tensor = true;
     t->has_shape = 1;
     t->kind = CKPT_WRAPPER;
-    t->dtype = (uint16_t)dtype_value(value_arg(call, 1));
+    t->dtype = (uint16_t)get_dtype_value(value_arg(call, 1));
     t->shape = shape;
-    t->requires_grad = truth(value_arg(call, 7));
+    t->requires_grad = is_true(value_arg(call, 7));
     return CKPT_OK;
 }
 
 /* "[8, 4]" of the shape, for notes. */
-static ckpt_str shape_text(arena *a, const ckpt_tensor *t)
+static ckpt_str make_shape_text(arena *a, const ckpt_tensor *t)
 {
     ckpt_str s = STR_LIT("[");
     for (uint32_t k = 0; s.ptr && k < t->ndim; k++)
@@ -413,7 +416,7 @@ static ckpt_str shape_text(arena *a, const ckpt_tensor *t)
 }
 
 /* "Shard(0)", "Replicate" … of a DTensorSpec. */
-static ckpt_str placements_text(arena *a, const ckpt_value *spec)
+static ckpt_str make_placements_text(arena *a, const ckpt_value *spec)
 {
     const ckpt_value *list = object_attr(spec, "placements");
     ckpt_str s = STR_LIT("");
@@ -428,85 +431,86 @@ static ckpt_str placements_text(arena *a, const ckpt_value *spec)
     return s;
 }
 
-static ckpt_status dtensor(struct graph *g, const ckpt_value *state, struct meaning *m)
+static ckpt_status describe_dtensor(struct graph *g, const ckpt_value *state, struct tensor_description *m)
 {
-    ckpt_str shape = shape_text(g->f->a, &m->row.t),
-             where = placements_text(g->f->a, object_attr(state, "_spec"));
+    ckpt_str shape = make_shape_text(g->f->a, &m->row.t),
+             where = make_placements_text(g->f->a, object_attr(state, "_spec"));
     m->row.t.kind = CKPT_DTENSOR;
-    m->parts[m->nparts++] = (struct part){"_local_tensor", object_attr(state, "_local_tensor")};
+    m->components[m->ncomponents++] = (struct component){"_local_tensor",
+                                                         object_attr(state, "_local_tensor")};
     if (shape.ptr && where.ptr)
         m->row.t.note = arena_printf(g->f->a, "local part of %.*s%.*s", STR_ARG(shape), STR_ARG(where));
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 
 /* ([Shard], ShardedTensorMetadata, ProcessGroupState, spec, …) */
-static ckpt_status sharded(struct graph *g, const ckpt_value *state, struct meaning *m)
+static ckpt_status describe_sharded(struct graph *g, const ckpt_value *state, struct tensor_description *m)
 {
     const uint64_t *shape;
     const ckpt_value *meta_ = value_item(state, 1), *size = object_attr(meta_, "size");
     const ckpt_value *props = object_attr(meta_, "tensor_properties"), *dtype = object_attr(props, "dtype");
     m->row.t.kind = CKPT_SHARDED;
-    m->parts[m->nparts++] = (struct part){"local_shards", value_item(state, 0)};
+    m->components[m->ncomponents++] = (struct component){"local_shards", value_item(state, 0)};
     if (!dtype) /* newer: BUILD with a tuple that begins with the dtype */
         dtype = value_item(value_state(props), 0);
-    if (dtype_value(dtype) != CKPT_DT_NONE)
-        m->row.t.dtype = (uint16_t)dtype_value(dtype);
+    if (get_dtype_value(dtype) != CKPT_DT_NONE)
+        m->row.t.dtype = (uint16_t)get_dtype_value(dtype);
     if (size) {
-        CKPT_TRY(uint_tuple(g, size, "size", &m->row.t.ndim, &shape));
+        CKPT_TRY(torch_read_sizes(g, size, "size", &m->row.t.ndim, &shape));
         m->row.t.shape = shape;
         m->row.t.has_shape = true;
     }
-    ckpt_str text = shape_text(g->f->a, &m->row.t);
+    ckpt_str text = make_shape_text(g->f->a, &m->row.t);
     m->row.t.note = text.ptr ? arena_printf(g->f->a, "local part of %.*s", STR_ARG(text)) : text;
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 
-static const struct rebuild *rebuild_of(struct graph *g, const ckpt_value *global);
+static const struct rebuild *find_rebuild(struct graph *g, const ckpt_value *global);
 
-/* A wrapper subclass we know only by name: its tensors are whatever tensors its
- * state holds. */
-static ckpt_status unknown_wrapper(struct graph *g, const ckpt_value *state, struct meaning *m)
+/* add_wrapper_components - for an unknown wrapper subclass: all tensors in its state. */
+static ckpt_status add_wrapper_components(struct graph *g, const ckpt_value *state,
+                                          struct tensor_description *m)
 {
     for (unsigned half = 0; half < 2; half++) {
         uint32_t n;
         const ckpt_value *d = state->type == CKPT_V_TUPLE ? value_item(state, half) : half ? NULL : state;
         const value_pair *pairs = value_pairs(d, &n);
-        for (uint32_t i = 0; i < n && m->nparts < MAX_PARTS; i++) {
+        for (uint32_t i = 0; i < n && m->ncomponents < MAX_COMPONENTS; i++) {
             ckpt_str key;
             const ckpt_value *klass = value_class(pairs[i].val);
-            if (!klass || !rebuild_of(g, klass) || !value_text(pairs[i].key, &key))
+            if (!klass || !find_rebuild(g, klass) || !value_text(pairs[i].key, &key))
                 continue;
             key = arena_str(g->f->a, key);
             if (!key.ptr)
                 return fail_memory(g->err);
-            m->parts[m->nparts++] = (struct part){key.ptr, pairs[i].val};
+            m->components[m->ncomponents++] = (struct component){key.ptr, pairs[i].val};
         }
     }
     return CKPT_OK;
 }
 
-static ckpt_status subclass_parts(struct graph *g, const ckpt_value *klass, const ckpt_value *state,
-                                  struct meaning *m)
+static ckpt_status add_subclass_components(struct graph *g, const ckpt_value *klass, const ckpt_value *state,
+                                           struct tensor_description *m)
 {
     ckpt_str name = value_name(klass);
     if (str_is(name, "DTensor") && object_attr(state, "_local_tensor"))
-        return dtensor(g, state, m);
+        return describe_dtensor(g, state, m);
     if (str_is(name, "ShardedTensor") && state->type == CKPT_V_TUPLE)
-        return sharded(g, state, m);
-    return unknown_wrapper(g, state, m);
+        return describe_sharded(g, state, m);
+    return add_wrapper_components(g, state, m);
 }
 
-static bool plain_class(const ckpt_value *klass)
+static bool is_builtin_class(const ckpt_value *klass)
 {
     return value_is_global(klass, "torch", "Tensor") ||
            value_is_global(klass, "torch.nn.parameter", "Parameter") ||
            value_is_global(klass, "torch.nn.parameter", "Buffer");
 }
 
-static ckpt_status from_type(struct graph *g, const ckpt_value *call, struct meaning *m)
+static ckpt_status read_from_type(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     const ckpt_value *func = value_arg(call, 0), *klass = value_arg(call, 1), *args = value_arg(call, 2);
-    /* The inner call is not in the file as such: it is made here, for reading only. */
+    /* The inner call is not in the file: its node is made here, for reading only. */
     ckpt_value *inner = func->type == CKPT_V_GLOBAL
                             ? value_call(g->f->a, CALL_REDUCE, (ckpt_value *)(uintptr_t)func,
                                          (ckpt_value *)(uintptr_t)args, call->offset)
@@ -514,18 +518,19 @@ static ckpt_status from_type(struct graph *g, const ckpt_value *call, struct mea
     if (!inner)
         return func->type == CKPT_V_GLOBAL
                    ? fail_memory(g->err)
-                   : graph_unlike(g, call, "the function of _rebuild_from_type_v2 is no", "name", func);
-    CKPT_TRY(torch_meaning(g, inner, m));
+                   : graph_fail_expected(g, call, "the function of _rebuild_from_type_v2 is no", "name",
+                                         func);
+    CKPT_TRY(torch_describe(g, inner, m));
     if (!m->is_tensor)
         return CKPT_OK;
     if (value_is_global(klass, "torch.nn.parameter", "Parameter"))
         m->row.t.parameter = true;
-    if (!plain_class(klass) && klass->type == CKPT_V_GLOBAL)
+    if (!is_builtin_class(klass) && klass->type == CKPT_V_GLOBAL)
         m->row.t.klass = arena_printf(g->f->a, "%.*s.%.*s", STR_ARG(value_module(klass)),
                                       STR_ARG(value_name(klass)));
-    /* A wrapper's own parts, or the state of ShardedTensor before it was one. */
+    /* The components of a wrapper; ShardedTensor was none in old versions. */
     if (m->row.t.kind == CKPT_WRAPPER || str_is(value_name(klass), "ShardedTensor"))
-        return subclass_parts(g, klass, value_arg(call, 3), m);
+        return add_subclass_components(g, klass, value_arg(call, 3), m);
     return CKPT_OK;
 }
 
@@ -535,9 +540,9 @@ static const struct rebuild rebuilds[] = {
 #undef REBUILD
 };
 
-/* rebuild_of - by name; the last answer is kept, for a state dict's tensors all
- * share one memoized global. */
-static const struct rebuild *rebuild_of(struct graph *g, const ckpt_value *global)
+/* find_rebuild - the constructor GLOBAL; the last one is cached, because all tensors of a state dict share
+ * one memoized global. */
+static const struct rebuild *find_rebuild(struct graph *g, const ckpt_value *global)
 {
     if (g->last_global == global)
         return g->last_rebuild;
@@ -553,23 +558,24 @@ static const struct rebuild *rebuild_of(struct graph *g, const ckpt_value *globa
 const ckpt_value *torch_wrapped_tensor(struct graph *g, const ckpt_value *v, const ckpt_value **state)
 {
     const ckpt_value *klass = value_class(v), *func;
-    const struct rebuild *r = klass ? rebuild_of(g, klass) : NULL;
+    const struct rebuild *r = klass ? find_rebuild(g, klass) : NULL;
     *state = r ? value_state(v) : NULL;
-    if (r && r->build == parameter) {
+    if (r && r->build == read_parameter) {
         *state = value_arg(v, 3); /* of _rebuild_parameter_with_state */
         return value_arg(v, 0);
     }
-    if (!r || r->build != from_type) {
+    if (!r || r->build != read_from_type) {
         *state = *state && (*state)->type == CKPT_V_DICT ? *state : NULL; /* a tuple is the tensor itself */
         return NULL;
     }
     *state = value_arg(v, 3);
-    func = rebuild_of(g, value_arg(v, 0)) ? value_item(value_arg(v, 2), 0) : NULL;
+    func = find_rebuild(g, value_arg(v, 0)) ? value_item(value_arg(v, 2), 0) : NULL;
     return func && func->type == CKPT_V_CALL ? func : NULL;
 }
 
 /* Tensor.__setstate__ of 0.1-0.3: (storage, offset, size, stride). */
-static ckpt_status set_state(struct graph *g, const ckpt_value *v, const ckpt_value *klass, struct meaning *m)
+static ckpt_status read_set_state(struct graph *g, const ckpt_value *v, const ckpt_value *klass,
+                                  struct tensor_description *m)
 {
     const ckpt_value *state = value_state(v);
     if (!str_starts(value_module(klass), STR_LIT("torch")) ||
@@ -578,10 +584,10 @@ static ckpt_status set_state(struct graph *g, const ckpt_value *v, const ckpt_va
         return CKPT_OK;
     ckpt_value *inner = value_call(g->f->a, CALL_REDUCE, (ckpt_value *)(uintptr_t)klass,
                                    (ckpt_value *)(uintptr_t)state, v->offset);
-    return inner ? strided(g, inner, CKPT_DT_NONE, m) : fail_memory(g->err);
+    return inner ? read_strided(g, inner, CKPT_DT_NONE, m) : fail_memory(g->err);
 }
 
-static ckpt_status bare_storage(struct graph *g, const ckpt_value *v, struct meaning *m)
+static ckpt_status describe_storage(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
     ckpt_tensor *t = &m->row.t;
     ckpt_dtype dtype;
@@ -603,45 +609,49 @@ static ckpt_status bare_storage(struct graph *g, const ckpt_value *v, struct mea
     return CKPT_OK;
 }
 
-static ckpt_status call_meaning(struct graph *g, const ckpt_value *v, struct meaning *m)
+static ckpt_status describe_call(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
     const ckpt_value *klass = value_class(v);
-    const struct rebuild *r = rebuild_of(g, klass);
+    const struct rebuild *r = find_rebuild(g, klass);
     if (!r && torch_is_storage(v))
-        return bare_storage(g, v, m);
+        return describe_storage(g, v, m);
     if (r && value_nargs(v) < r->min_args)
         return graph_fail(g, v, "%s.%s is given {%u arguments}, it takes {=at least %u}", r->module, r->name,
                           value_nargs(v), r->min_args);
     if (r)
         CKPT_TRY(r->build(g, v, m));
     else
-        CKPT_TRY(set_state(g, v, klass, m));
-    return m->is_tensor ? CKPT_OK : numpy_meaning(g, v, m);
+        CKPT_TRY(read_set_state(g, v, klass, m));
+    return m->is_tensor ? CKPT_OK : torch_describe_numpy(g, v, m);
 }
 
-/* Constructors wrap one another (a Parameter of a subclass of a view), each at
- * most one more, so a chain this long is made to exhaust the stack. */
-#define MEANING_DEPTH 16
+/* Constructors may be nested (a Parameter of a subclass of a view); a deeper chain is made to exhaust the
+ * stack. */
+#define MAX_CONSTRUCTOR_DEPTH 16
 
-ckpt_status torch_meaning(struct graph *g, const ckpt_value *v, struct meaning *m)
+ckpt_status torch_describe(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
-    *m = (struct meaning){0};
+    *m = (struct tensor_description){0};
     m->row.t.storage = CKPT_NO_STORAGE;
     m->row.t.part_of = CKPT_NO_TENSOR;
     m->row.t.value = v;
-    if (g->depth >= MEANING_DEPTH)
+    if (g->depth >= MAX_CONSTRUCTOR_DEPTH)
         return graph_fail(g, v, "tensor constructors nested {deeper} than {=%u}", g->depth);
+    if (v->type == CKPT_V_TENSOR) {
+        m->is_tensor = g->st->object && g->st->object(g->st->user, v, &m->row);
+        return CKPT_OK;
+    }
     if (v->type == CKPT_V_PERSID) {
         if (g->st->object && g->st->object(g->st->user, v->u.pid, &m->row)) {
             m->is_tensor = true;
             return CKPT_OK;
         }
-        return torch_is_storage(v) ? bare_storage(g, v, m) : CKPT_OK;
+        return torch_is_storage(v) ? describe_storage(g, v, m) : CKPT_OK;
     }
     if (v->type != CKPT_V_CALL)
         return CKPT_OK;
     g->depth++;
-    ckpt_status st = call_meaning(g, v, m);
+    ckpt_status st = describe_call(g, v, m);
     g->depth--;
     m->row.t.value = v;
     return st;

@@ -1,6 +1,6 @@
 /*
- * script.c - TorchScript: what torch.jit.save writes, and its form for
- * mobile (Lite Interpreter).
+ * script.c - reads TorchScript: the archives of torch.jit.save, and those for mobile
+ * (Lite Interpreter).
  *
  *   <top>/data.pkl              the module: objects of classes that the archive
  *                               itself defines, NEWOBJ () BUILD {attribute: value}
@@ -10,8 +10,8 @@
  *   <top>/constants/<n>         their storages
  *   <top>/bytecode.pkl          mobile only
  *
- * Class __torch__.a.b.C is in code/__torch__/a/b.py as "class C(Module):", and
- * says which attributes are parameters and buffers:
+ * Class __torch__.a.b.C is in code/__torch__/a/b.py as "class C(Module):", which also lists which
+ * attributes are parameters and buffers:
  *   __parameters__ = ["weight", "bias", ]
  *   __buffers__ = ["running_mean", ]          from 1.6 on
  * state_dict() is, per module, the parameters, the buffers, then the submodules,
@@ -20,7 +20,7 @@
  * out, which the file has. Source: torch/csrc/jit/serialization/export_module.cpp,
  * import.cpp, python_print.cpp.
  *
- * The code is read for these two lines, and never run.
+ * Only these two lines of the code are read; it is never run.
  */
 #include "format/torch/script.h"
 
@@ -28,11 +28,11 @@
 
 #define MAX_CODE (16u << 20)
 
-/* What the code says of one class. */
+/* One class of the code. */
 struct script_class {
     bool known, module;
     bool has_buffers;
-    ckpt_str parameters, buffers; /* what stands between the brackets */
+    ckpt_str parameters, buffers; /* the text between the brackets */
 };
 
 struct script {
@@ -54,7 +54,7 @@ struct submodule {
     uint32_t depth;
 };
 
-static bool any_below(const zip *z, ckpt_str top, const char *folder)
+static bool has_entry_below(const zip *z, ckpt_str top, const char *folder)
 {
     for (size_t i = 0; i < z->n; i++)
         if (str_starts(z->entries[i].name, top) &&
@@ -72,22 +72,22 @@ static bool has_entry(const zip *z, ckpt_str top, const char *name)
 }
 
 /* A checkpoint may hold a record called constants.pkl, but no code. */
-static bool probe(const struct probe *p)
+static bool probe_script(const struct probe *p)
 {
     ckpt_str top;
-    bool many;
+    bool ambiguous;
     if (!p->z)
         return false;
     if (script_json_top(p->z, &top))
         return true;
-    return torch_archive_top(p->z, &top, &many) && !many && has_entry(p->z, top, "constants.pkl") &&
-           any_below(p->z, top, "code/");
+    return torch_archive_find_top(p->z, &top, &ambiguous) && !ambiguous &&
+           has_entry(p->z, top, "constants.pkl") && has_entry_below(p->z, top, "code/");
 }
 
 /* ------------------------------------------------------------------- classes */
 
-/* code_of - the text of the file that defines classes of MODULE. */
-static ckpt_status code_of(struct script *s, ckpt_str module, ckpt_str *out)
+/* load_code - loads the text of the file that defines the classes of MODULE. */
+static ckpt_status load_code(struct script *s, ckpt_str module, ckpt_str *out)
 {
     buf name;
     buf_init(&name, 1u << 16);
@@ -99,13 +99,13 @@ static ckpt_status code_of(struct script *s, ckpt_str module, ckpt_str *out)
     ckpt_status st = CKPT_OK;
     *out = str_of(NULL, 0);
     if (buf_ok(&name) && strlen((const char *)name.data) + 1 == name.len)
-        st = torch_archive_text(s->ta, (const char *)name.data, MAX_CODE, out, s->err);
+        st = torch_archive_read_text(s->ta, (const char *)name.data, MAX_CODE, out, s->err);
     buf_free(&name);
     return st;
 }
 
-/* class_body - the lines of CODE from "class NAME" up to the next class. */
-static bool class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
+/* find_class_body - the lines of CODE from "class NAME" up to the next class. */
+static bool find_class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
 {
     for (size_t at = 0; (at = str_find(code, STR_LIT("class "), at)) != SIZE_MAX; at++) {
         /* bounded: str_find found six bytes there */
@@ -120,8 +120,8 @@ static bool class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
     return false;
 }
 
-/* list_of - what stands in the brackets of the line KEY = […]. */
-static bool list_of(ckpt_str body, ckpt_str key, ckpt_str *out)
+/* find_list - the text in the brackets of the line KEY = […]. */
+static bool find_list(ckpt_str body, ckpt_str key, ckpt_str *out)
 {
     size_t at = str_find(body, key, 0);
     if (at == SIZE_MAX)
@@ -135,8 +135,8 @@ static bool list_of(ckpt_str body, ckpt_str key, ckpt_str *out)
     return true;
 }
 
-/* list_has - is NAME one of "a", "b" in LIST? */
-static bool list_has(ckpt_str list, ckpt_str name)
+/* list_contains - is NAME one of "a", "b" in LIST? */
+static bool list_contains(ckpt_str list, ckpt_str name)
 {
     for (size_t at = 0; (at = str_find(list, STR_LIT("\""), at)) != SIZE_MAX;) {
         /* bounded: at < len */
@@ -155,17 +155,17 @@ static bool list_has(ckpt_str list, ckpt_str name)
 static ckpt_status read_class(struct script *s, const ckpt_value *klass, struct script_class *c)
 {
     ckpt_str code, body;
-    CKPT_TRY(code_of(s, value_module(klass), &code));
-    if (!code.ptr || !class_body(code, value_name(klass), &body))
+    CKPT_TRY(load_code(s, value_module(klass), &code));
+    if (!code.ptr || !find_class_body(code, value_name(klass), &body))
         return CKPT_OK;
     c->known = true;
     c->module = str_starts(str_skip(body, value_name(klass).len), STR_LIT("(Module)"));
-    (void)list_of(body, STR_LIT("__parameters__ = ["), &c->parameters);
-    c->has_buffers = list_of(body, STR_LIT("__buffers__ = ["), &c->buffers);
+    (void)find_list(body, STR_LIT("__parameters__ = ["), &c->parameters);
+    c->has_buffers = find_list(body, STR_LIT("__buffers__ = ["), &c->buffers);
     return CKPT_OK;
 }
 
-static ckpt_status class_of(struct script *s, const ckpt_value *klass, struct script_class *out)
+static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct script_class *out)
 {
     uint32_t old;
     ckpt_str module = value_module(klass), own = value_name(klass);
@@ -201,10 +201,10 @@ static bool is_tensor(const ckpt_value *v)
            value_calls(v, "torch._utils", "_rebuild_sparse_tensor", 2);
 }
 
-/* place_of - where in the file V was made. */
-static uint64_t place_of(const struct script *s, const ckpt_value *v)
+/* get_offset - the file offset of the opcode that made V. */
+static uint64_t get_offset(const struct script *s, const ckpt_value *v)
 {
-    struct torch_storages st = torch_archive_storages(s->ta);
+    struct torch_storages st = torch_archive_get_storages(s->ta);
     return st.stream ? source_pos(st.stream, v->offset) : CKPT_NO_OFFSET;
 }
 
@@ -214,7 +214,7 @@ static bool is_object(const ckpt_value *v)
            value_state(v) && value_state(v)->type == CKPT_V_DICT;
 }
 
-/* make_detached - the tensor without requires_grad, as state_dict() gives it. */
+/* make_detached - a copy of the tensor without requires_grad, as in state_dict(). */
 static ckpt_value *make_detached(struct script *s, ckpt_value *v)
 {
     ckpt_value *items[9];
@@ -231,7 +231,7 @@ static ckpt_value *make_detached(struct script *s, ckpt_value *v)
     return copy;
 }
 
-static ckpt_status detached(struct script *s, ckpt_value *v, ckpt_value **out)
+static ckpt_status get_detached(struct script *s, ckpt_value *v, ckpt_value **out)
 {
     uint32_t i = map_get_num(s->copy_of, map_ptr(v));
     if (i != MAP_NONE) {
@@ -248,17 +248,18 @@ static ckpt_status detached(struct script *s, ckpt_value *v, ckpt_value **out)
     return CKPT_OK;
 }
 
-static ckpt_status put(struct script *s, ckpt_str prefix, ckpt_str name, ckpt_value *v)
+static ckpt_status add_entry(struct script *s, ckpt_str prefix, ckpt_str name, ckpt_value *v)
 {
     arena *a = s->f->a;
     ckpt_str full = arena_printf(a, "%.*s%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
     ckpt_value *key = full.ptr ? value_str(a, full) : NULL, *plain;
-    CKPT_TRY(detached(s, v, &plain));
+    CKPT_TRY(get_detached(s, v, &plain));
     return key && value_put(a, s->dict, key, plain) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* tensors_of - parameters, then buffers of one module. */
-static ckpt_status tensors_of(struct script *s, const struct submodule *m, const struct script_class *c)
+/* add_module_tensors - adds the parameters, then the buffers of one module. */
+static ckpt_status add_module_tensors(struct script *s, const struct submodule *m,
+                                      const struct script_class *c)
 {
     uint32_t n;
     ckpt_str name;
@@ -267,15 +268,15 @@ static ckpt_status tensors_of(struct script *s, const struct submodule *m, const
         for (uint32_t i = 0; i < n; i++) {
             if (!value_text(pairs[i].key, &name) || !is_tensor(pairs[i].val))
                 continue;
-            bool parameter = list_has(c->parameters, name);
-            bool buffer = !parameter && (!c->has_buffers || list_has(c->buffers, name));
+            bool parameter = list_contains(c->parameters, name);
+            bool buffer = !parameter && (!c->has_buffers || list_contains(c->buffers, name));
             if (buffers ? buffer : parameter)
-                CKPT_TRY(put(s, m->prefix, name, pairs[i].val));
+                CKPT_TRY(add_entry(s, m->prefix, name, pairs[i].val));
         }
     return CKPT_OK;
 }
 
-/* push_submodules - onto the list, last first. */
+/* push_submodules - appends the submodules of M to the list, last first. */
 static ckpt_status push_submodules(struct script *s, struct submodule m, struct submodule **list, size_t *n,
                                    size_t *cap)
 {
@@ -283,7 +284,7 @@ static ckpt_status push_submodules(struct script *s, struct submodule m, struct 
     ckpt_str name;
     const value_pair *pairs = value_pairs(value_state(m.object), &count);
     if (m.depth >= s->f->limits.max_depth)
-        return fail(s->err, CKPT_ELIMIT, place_of(s, m.object), "modules nested {deeper} than {=%u}",
+        return fail(s->err, CKPT_ELIMIT, get_offset(s, m.object), "modules nested {deeper} than {=%u}",
                     m.depth);
     for (uint32_t i = count; i-- > 0;) {
         if (!is_object(pairs[i].val) || !value_text(pairs[i].key, &name))
@@ -302,7 +303,7 @@ static ckpt_status push_submodules(struct script *s, struct submodule m, struct 
     return CKPT_OK;
 }
 
-static ckpt_status state_dict(struct script *s, const ckpt_value *root)
+static ckpt_status build_state_dict(struct script *s, const ckpt_value *root)
 {
     size_t n = 0, cap = 0;
     struct submodule *list = arena_grow(s->f->a, NULL, 0, &cap, 1, sizeof *list);
@@ -313,10 +314,10 @@ static ckpt_status state_dict(struct script *s, const ckpt_value *root)
     while (n) {
         struct script_class c = {.known = false};
         struct submodule m = list[--n];
-        CKPT_TRY(class_of(s, m.object->u.call.callable, &c));
+        CKPT_TRY(get_class(s, m.object->u.call.callable, &c));
         if (!c.module)
             continue;
-        CKPT_TRY(tensors_of(s, &m, &c));
+        CKPT_TRY(add_module_tensors(s, &m, &c));
         CKPT_TRY(push_submodules(s, m, &list, &n, &cap));
     }
     return CKPT_OK;
@@ -324,7 +325,7 @@ static ckpt_status state_dict(struct script *s, const ckpt_value *root)
 
 /* ------------------------------------------------------------------ constants */
 
-static ckpt_status constant_leaf(struct script *s, uint32_t i, const ckpt_value *v)
+static ckpt_status add_constant_leaf(struct script *s, uint32_t i, const ckpt_value *v)
 {
     ckpt_path_elem *path = arena_array(s->f->a, 2, sizeof *path);
     ckpt_str name = arena_printf(s->f->a, "c%u", i);
@@ -335,21 +336,21 @@ static ckpt_status constant_leaf(struct script *s, uint32_t i, const ckpt_value 
     return file_leaf(s->f, path, 2, v, s->err);
 }
 
-/* constants - tensors of the code: freezing a module makes all its weights such,
- * and they lose their names. state_dict() does not have them. */
-static ckpt_status constants(struct script *s)
+/* add_constants - adds the tensor constants of the code as leaves. Freezing a module makes constants of all
+ * its weights, without names; they are not in state_dict(). */
+static ckpt_status add_constants(struct script *s)
 {
     ckpt_value *root;
     uint32_t tensors = 0;
     int64_t at = torch_archive_find(s->ta, "constants.pkl");
     if (at < 0)
         return CKPT_OK;
-    CKPT_TRY(torch_archive_pickle(s->ta, (size_t)at, &root, s->err));
+    CKPT_TRY(torch_archive_run_pickle(s->ta, (size_t)at, &root, s->err));
     for (uint32_t i = 0; i < value_count(root) && value_item(root, i); i++)
         if (is_tensor(value_item(root, i)) ||
             value_calls(value_item(root, i), "torch.jit._pickle", "build_tensor_from_id", 1)) {
             tensors++;
-            CKPT_TRY(constant_leaf(s, i, value_item(root, i)));
+            CKPT_TRY(add_constant_leaf(s, i, value_item(root, i)));
         }
     if (tensors && value_count(s->dict) == 0)
         file_notice(
@@ -364,55 +365,55 @@ static ckpt_status constants(struct script *s)
 
 /* ------------------------------------------------------------------------ read */
 
-static ckpt_status not_module(const struct script *s, const ckpt_value *root)
+static ckpt_status fail_not_module(const struct script *s, const ckpt_value *root)
 {
     char type[64];
-    struct torch_storages st = torch_archive_storages(s->ta);
-    (void)fail(s->err, CKPT_EFORMAT, place_of(s, root),
+    struct torch_storages st = torch_archive_get_storages(s->ta);
+    (void)fail(s->err, CKPT_EFORMAT, get_offset(s, root),
                "the root of a TorchScript archive must be {=a module}, this is {a %s}",
                ckpt_value_type_name(root, type, sizeof type));
-    fail_default_place(s->err, st.packed_at, st.part);
+    fail_add_place(s->err, st.packed_at, st.part);
     return CKPT_EFORMAT;
 }
 
-static ckpt_status fill(struct script *s, const ckpt_value *root)
+static ckpt_status read_module(struct script *s, const ckpt_value *root)
 {
     ckpt_file *f = s->f;
     if (!is_object(root))
-        return not_module(s, root);
-    CKPT_TRY(state_dict(s, root));
+        return fail_not_module(s, root);
+    CKPT_TRY(build_state_dict(s, root));
     if (!file_replace(f, root, s->dict))
         return fail_memory(s->err);
-    struct torch_storages st = torch_archive_storages(s->ta);
+    struct torch_storages st = torch_archive_get_storages(s->ta);
     CKPT_TRY(torch_graph(f, s->dict, &st, s->err));
-    CKPT_TRY(constants(s));
-    torch_archive_account(s->ta);
-    f->resolve = NULL; /* of the objects only the state dict is ever written */
+    CKPT_TRY(add_constants(s));
+    torch_archive_count_unused(s->ta);
+    f->resolve = NULL; /* only the state dict is ever written */
     return CKPT_OK;
 }
 
-static ckpt_status read(ckpt_file *f, ckpt_error *err)
+static ckpt_status read_script(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str top;
-    bool many;
+    bool ambiguous;
     struct script s = {.f = f, .err = err};
     f->executes_code = true;
-    f->torch_load = true;
+    f->for_torch_load = true;
     f->torch_load_why = STR_LIT("a TorchScript archive holds code; torch.jit.load is what reads it");
     if (script_json_top(f->probe->z, &top))
         return script_json_read(f, top, err);
-    (void)torch_archive_top(f->probe->z, &top, &many);
+    (void)torch_archive_find_top(f->probe->z, &top, &ambiguous);
     CKPT_TRY(torch_archive_new(f, top, &s.ta, err));
-    CKPT_TRY(torch_archive_byteorder(s.ta, err));
+    CKPT_TRY(torch_archive_read_byteorder(s.ta, err));
     f->producer = torch_archive_has(s.ta, "bytecode.pkl")
                       ? STR_LIT("torch.jit, for mobile (Lite Interpreter)")
                       : STR_LIT("torch.jit.save");
     size_t pickle;
-    CKPT_TRY(torch_archive_need(s.ta, "data.pkl", &pickle, err));
-    CKPT_TRY(torch_archive_pickle(s.ta, pickle, &f->root, err));
+    CKPT_TRY(torch_archive_require(s.ta, "data.pkl", &pickle, err));
+    CKPT_TRY(torch_archive_run_pickle(s.ta, pickle, &f->root, err));
     s.class_of = map_new(16);
     s.copy_of = map_new(64);
-    ckpt_status st = s.class_of && s.copy_of ? fill(&s, f->root) : fail_memory(err);
+    ckpt_status st = s.class_of && s.copy_of ? read_module(&s, f->root) : fail_memory(err);
     map_free(s.class_of);
     map_free(s.copy_of);
     return st;
@@ -422,6 +423,6 @@ const struct format format_torch_script = {
     .name = "torchscript",
     .title = "TorchScript",
     .suffixes = NULL,
-    .probe = probe,
-    .read = read,
+    .probe = probe_script,
+    .read = read_script,
 };

@@ -64,27 +64,28 @@ bool script_json_top(const zip *z, ckpt_str *top)
     return false;
 }
 
-/* told - ST, unless it is a fault of a file that is being checked: then it is told, and reading goes on. */
-static ckpt_status told(struct model *m, ckpt_status st)
+/* report_fault - returns ST, unless the file is being checked and ST is a fault: then it is reported, and
+ * reading continues. */
+static ckpt_status report_fault(struct model *m, ckpt_status st)
 {
     if (m->ta->f->check && check_is_fault(st))
-        torch_archive_in(m->ta, m->at, m->err);
+        torch_archive_add_context(m->ta, m->at, m->err);
     return file_report_fault(m->ta->f, st, m->err);
 }
 
-/* read_int - the integer that event E is: a number, or text as protobuf's JSON writes 64 bits. */
+/* read_int - the integer of event E: a number, or text, as protobuf's JSON writes 64 bits. */
 static bool read_int(const json_scan *j, enum json_event e, uint64_t *out)
 {
     return (e == JSON_NUMBER || e == JSON_STRING) && json_uint(j, out);
 }
 
-static ckpt_status skip(struct model *m)
+static ckpt_status skip_value(struct model *m)
 {
     return json_skip(&m->j, json_next(&m->j)) ? CKPT_OK : m->err->status;
 }
 
-/* opened - the next event must be E. */
-static ckpt_status opened(struct model *m, enum json_event e, const char *what, const char *must)
+/* expect_event - the next event must be E. */
+static ckpt_status expect_event(struct model *m, enum json_event e, const char *what, const char *must)
 {
     enum json_event got = json_next(&m->j);
     return got == e ? CKPT_OK : json_unexpected(&m->j, got, what, must);
@@ -144,39 +145,39 @@ static ckpt_status read_parameter(struct model *m, uint32_t module)
 static ckpt_status read_parameters(struct model *m, uint32_t module)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_ARRAY, "parameters", "an array"));
+    CKPT_TRY(expect_event(m, JSON_ARRAY, "parameters", "an array"));
     while ((e = json_next(&m->j)) == JSON_OBJECT)
         CKPT_TRY(read_parameter(m, module));
     return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a parameter", "an object");
 }
 
-/* name_module - the prefix of what is in it; the main module has none. A name
- * comes behind the submodules that it names, so prefixes are joined later. */
-static ckpt_status module_key(struct model *m, uint32_t module)
+/* read_module_key - one pair of a module. Its name may come after its submodules, so prefixes are joined
+ * later. */
+static ckpt_status read_module_key(struct model *m, uint32_t module)
 {
     ckpt_str key = m->j.str;
     if (str_is(key, "parameters"))
         return read_parameters(m, module);
     if (str_is(key, "submodules"))
-        return opened(m, JSON_ARRAY, "submodules", "an array");
+        return expect_event(m, JSON_ARRAY, "submodules", "an array");
     if (!str_is(key, "name"))
-        return skip(m);
-    CKPT_TRY(opened(m, JSON_STRING, "the name of a module", "a text"));
+        return skip_value(m);
+    CKPT_TRY(expect_event(m, JSON_STRING, "the name of a module", "a text"));
     m->modules[module].prefix = m->j.str;
     return CKPT_OK;
 }
 
-/* read_modules - mainModule and all below it, without recursion: an object
- * begins a module, lists are only submodules'. */
+/* read_modules - reads mainModule and all below it, without recursion: an object begins a module, the only
+ * lists are those of submodules. */
 static ckpt_status read_modules(struct model *m)
 {
     uint32_t at;
-    CKPT_TRY(opened(m, JSON_OBJECT, "mainModule", "an object"));
+    CKPT_TRY(expect_event(m, JSON_OBJECT, "mainModule", "an object"));
     CKPT_TRY(add_module(m, MAP_NONE, &at));
     for (;;) {
         enum json_event e = json_next(&m->j);
         if (e == JSON_KEY)
-            CKPT_TRY(module_key(m, at));
+            CKPT_TRY(read_module_key(m, at));
         else if (e == JSON_OBJECT)
             CKPT_TRY(add_module(m, at, &at));
         else if (e == JSON_OBJECT_END && m->modules[at].parent == MAP_NONE)
@@ -204,7 +205,7 @@ static ckpt_status join_prefixes(struct model *m)
 
 /* ------------------------------------------------------------------ tensors */
 
-static ckpt_dtype dtype_of(ckpt_str name)
+static ckpt_dtype get_dtype_by_name(ckpt_str name)
 {
     static const struct {
         const char *name;
@@ -225,7 +226,7 @@ static ckpt_status read_numbers(struct model *m, uint32_t *n, const uint64_t **o
     uint64_t *list = NULL, k;
     size_t cap = 0;
     *n = 0;
-    CKPT_TRY(opened(m, JSON_ARRAY, "dims and strides", "arrays"));
+    CKPT_TRY(expect_event(m, JSON_ARRAY, "dims and strides", "arrays"));
     while ((e = json_next(&m->j)) != JSON_ARRAY_END) {
         if (!read_int(&m->j, e, &k))
             return json_unexpected(&m->j, e, "dims and strides", "numbers >= 0");
@@ -241,7 +242,7 @@ static ckpt_status read_numbers(struct model *m, uint32_t *n, const uint64_t **o
 static ckpt_status read_record(struct model *m, ckpt_str *out)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_OBJECT, "data", "an object"));
+    CKPT_TRY(expect_event(m, JSON_OBJECT, "data", "an object"));
     while ((e = json_next(&m->j)) == JSON_KEY) {
         bool key = str_is(m->j.str, "key");
         e = json_next(&m->j);
@@ -253,7 +254,7 @@ static ckpt_status read_record(struct model *m, ckpt_str *out)
     return e == JSON_OBJECT_END ? CKPT_OK : m->err->status;
 }
 
-static ckpt_status tensor_key(struct model *m, struct tensor *x)
+static ckpt_status read_tensor_key(struct model *m, struct tensor *x)
 {
     ckpt_str key = m->j.str;
     if (str_is(key, "dims"))
@@ -268,7 +269,7 @@ static ckpt_status tensor_key(struct model *m, struct tensor *x)
                    ? CKPT_OK
                    : json_unexpected(&m->j, e, "offset", "a number >= 0");
     if (str_is(key, "dataType") && e == JSON_STRING)
-        x->t.dtype = (uint16_t)dtype_of(m->j.str);
+        x->t.dtype = (uint16_t)get_dtype_by_name(m->j.str);
     else if (str_is(key, "device") && e == JSON_STRING)
         x->t.location = m->j.str;
     else if (!json_skip(&m->j, e))
@@ -282,13 +283,14 @@ static ckpt_status read_tensor(struct model *m)
     static const uint64_t none[1];
     struct tensor x = {.t = {.shape = none}, .record = {NULL, 0}};
     while ((e = json_next(&m->j)) == JSON_KEY)
-        CKPT_TRY(tensor_key(m, &x));
+        CKPT_TRY(read_tensor_key(m, &x));
     if (e != JSON_OBJECT_END)
         return m->err->status;
     if (!x.record.ptr || x.t.dtype == CKPT_DT_NONE || (x.nstride && x.nstride != x.ndim)) {
-        CKPT_TRY(told(m, json_fail(&m->j, "tensor %zu {lacks} {=its data, its type or some of its strides}",
-                                   m->ntensors)));
-        (void)json_resync(&m->j);  /* the text is whole */
+        CKPT_TRY(report_fault(m, json_fail(&m->j,
+                                           "tensor %zu {lacks} {=its data, its type or some of its strides}",
+                                           m->ntensors)));
+        (void)json_resync(&m->j);  /* the text is intact */
         x.record.ptr = NULL;       /* the others keep their numbers */
     }
     if (!x.nstride)
@@ -306,7 +308,7 @@ static ckpt_status read_tensor(struct model *m)
 static ckpt_status read_tensors(struct model *m)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_ARRAY, "tensors", "an array"));
+    CKPT_TRY(expect_event(m, JSON_ARRAY, "tensors", "an array"));
     while ((e = json_next(&m->j)) == JSON_OBJECT)
         CKPT_TRY(read_tensor(m));
     return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a tensor", "an object");
@@ -317,19 +319,19 @@ static ckpt_status read_tensors(struct model *m)
 static ckpt_status read_model(struct model *m)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_OBJECT, "the text", "an object"));
+    CKPT_TRY(expect_event(m, JSON_OBJECT, "the text", "an object"));
     while ((e = json_next(&m->j)) == JSON_KEY) {
         if (str_is(m->j.str, "mainModule") && !m->nmodules)
             CKPT_TRY(read_modules(m));
         else if (str_is(m->j.str, "tensors") && !m->ntensors)
             CKPT_TRY(read_tensors(m));
         else
-            CKPT_TRY(skip(m));
+            CKPT_TRY(skip_value(m));
     }
     return e == JSON_OBJECT_END && json_next(&m->j) == JSON_END ? join_prefixes(m) : m->err->status;
 }
 
-static ckpt_status put(struct model *m, const struct module *mod, const struct parameter *p)
+static ckpt_status add_parameter_tensor(struct model *m, const struct module *mod, const struct parameter *p)
 {
     ckpt_str name = arena_printf(m->a, "%.*s%.*s", (int)mod->prefix.len, mod->prefix.ptr, (int)p->name.len,
                                  p->name.ptr);
@@ -337,7 +339,7 @@ static ckpt_status put(struct model *m, const struct module *mod, const struct p
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is {tensor %llu} of {=%zu}",
                     STR_ARG(p->name), (unsigned long long)p->tensor, m->ntensors);
     const struct tensor *t = &m->tensors[p->tensor];
-    if (!t->record.ptr) /* told */
+    if (!t->record.ptr) /* reported */
         return CKPT_OK;
     ckpt_str record = arena_str(m->a, t->record);
     if (!name.ptr || !record.ptr)
@@ -350,19 +352,19 @@ ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
     struct model m = {.a = f->a, .err = err};
     ckpt_str text;
     CKPT_TRY(torch_archive_new(f, top, &m.ta, err));
-    CKPT_TRY(torch_archive_need(m.ta, "model.json", &m.at, err));
+    CKPT_TRY(torch_archive_require(m.ta, "model.json", &m.at, err));
     file_budget(f, m.ta->z->entries[m.at].usize);
-    CKPT_TRY(zip_load(m.ta->z, m.at, f->limits.max_header, &text, err));
+    CKPT_TRY(zip_load_member(m.ta->z, m.at, f->limits.max_header, &text, err));
     f->producer = STR_LIT("torch.jit.save of torch 1.0 to 1.3");
     f->torch_load_why = STR_LIT("the TorchScript layout of torch 1.0 to 1.3, which torch no longer reads");
     CKPT_TRY(kit_begin(&m.k, f, value_ordered_dict(f->a), err));
-    json_init(&m.j, text, torch_archive_base(m.ta, m.at), f->a, m.err);
+    json_init(&m.j, text, torch_archive_payload_offset(m.ta, m.at), f->a, m.err);
     ckpt_status st = read_model(&m);
     for (size_t i = 0; st == CKPT_OK && i < m.nmodules; i++)
         for (uint32_t k = m.modules[i].first; st == CKPT_OK && k != MAP_NONE; k = m.parameters[k].next)
-            st = told(&m, put(&m, &m.modules[i], &m.parameters[k]));
+            st = report_fault(&m, add_parameter_tensor(&m, &m.modules[i], &m.parameters[k]));
     st = kit_end(&m.k, st);
     if (st != CKPT_OK)
-        torch_archive_in(m.ta, m.at, err);
+        torch_archive_add_context(m.ta, m.at, err);
     return st;
 }

@@ -40,20 +40,20 @@ struct tar_file {
     size_t n, cap;
     bool lost; /* of a file that is being checked or salvaged: not all of it was understood … */
     bool no_memory; /* while rows were made */
-    bool has_gone;
-    uint32_t gone; /* salvage: the storage that stands for tensors without a description */
+    bool has_lost_storage;
+    uint32_t lost_storage; /* salvage: the storage that stands for tensors without a description */
     ckpt_error *err;
 };
 
-/* told - ST, unless it is a fault of a file that is being checked or salvaged: then it is told, or names
- * what is lost, and reading goes on. */
-static ckpt_status told(struct tar_file *t, ckpt_status st)
+/* report_fault - returns ST, unless it is a fault in a file that is being checked or salvaged: then it is
+ * reported, or only recorded in t->lost, and reading continues. */
+static ckpt_status report_fault(struct tar_file *t, ckpt_status st)
 {
     t->lost |= (t->f->check || t->f->salvage) && check_is_fault(st);
     return t->f->salvage && check_is_fault(st) ? CKPT_OK : file_report_fault(t->f, st, t->err);
 }
 
-static const struct tar_entry *member(const struct tar_entry *list, size_t n, const char *name)
+static const struct tar_entry *find_member(const struct tar_entry *list, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++) {
         ckpt_str m = list[i].name;
@@ -65,7 +65,7 @@ static const struct tar_entry *member(const struct tar_entry *list, size_t n, co
     return NULL;
 }
 
-static bool probe(const struct probe *p)
+static bool probe_tar(const struct probe *p)
 {
     struct tar_entry *list;
     size_t n;
@@ -75,13 +75,13 @@ static bool probe(const struct probe *p)
     ckpt_status st = !a           ? CKPT_ENOMEM
                      : p->salvage ? tar_salvage(p->src, a, &list, &n, NULL)
                                   : tar_list(p->src, a, &list, &n, NULL);
-    bool mine = st == CKPT_OK && member(list, n, "pickle") &&
-                (p->salvage || (member(list, n, "storages") && member(list, n, "tensors")));
+    bool mine = st == CKPT_OK && find_member(list, n, "pickle") &&
+                (p->salvage || (find_member(list, n, "storages") && find_member(list, n, "tensors")));
     arena_free(a);
     return mine;
 }
 
-static bool key_number(const ckpt_value *v, int64_t *out)
+static bool get_key_number(const ckpt_value *v, int64_t *out)
 {
     ckpt_str s;
     uint64_t n;
@@ -93,7 +93,7 @@ static bool key_number(const ckpt_value *v, int64_t *out)
     return true;
 }
 
-static ckpt_status add(struct tar_file *t, int64_t key, const struct tar_object *o)
+static ckpt_status add_object(struct tar_file *t, int64_t key, const struct tar_object *o)
 {
     uint32_t old;
     struct tar_object *grown = arena_grow(t->f->a, t->objects, t->n, &t->cap, t->n + 1, sizeof *grown);
@@ -109,21 +109,21 @@ static ckpt_status add(struct tar_file *t, int64_t key, const struct tar_object 
     return CKPT_OK;
 }
 
-static struct tar_object *lookup(struct tar_file *t, const ckpt_value *key)
+static struct tar_object *find_object(struct tar_file *t, const ckpt_value *key)
 {
     int64_t k;
-    uint32_t i = key_number(key, &k) ? map_get_num(t->keys, (uint64_t)k) : MAP_NONE;
+    uint32_t i = get_key_number(key, &k) ? map_get_num(t->keys, (uint64_t)k) : MAP_NONE;
     return i == MAP_NONE ? NULL : &t->objects[i];
 }
 
-static ckpt_status next_pickle(struct tar_file *t, source *s, uint64_t *pos, ckpt_value **out)
+static ckpt_status read_next_pickle(struct tar_file *t, source *s, uint64_t *pos, ckpt_value **out)
 {
     return pickle_read(t->f->a, s, *pos, s->size, NULL, out, pos, t->err);
 }
 
-/* no_such - V is not what an entry MUST be: THESE. */
-static ckpt_status no_such(struct tar_file *t, source *s, const ckpt_value *v, const char *must,
-                           const char *these)
+/* fail_entry_format - reports V with the message "MUST {=THESE}". */
+static ckpt_status fail_entry_format(struct tar_file *t, source *s, const ckpt_value *v, const char *must,
+                                     const char *these)
 {
     char text[200];
     (void)ckpt_value_text(v, 8, text, sizeof text);
@@ -135,15 +135,16 @@ static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint
 {
     ckpt_value *v;
     int64_t i;
-    CKPT_TRY(next_pickle(t, s, pos, &v));
+    CKPT_TRY(read_next_pickle(t, s, pos, &v));
     if (!value_integer(v, &i) || i < 0 || (uint64_t)i > s->size)
-        return no_such(t, s, v, "a member must begin with", "how many entries it has");
+        return fail_entry_format(t, s, v, "a member must begin with", "how many entries it has");
     *n = (uint64_t)i;
     return CKPT_OK;
 }
 
-/* lost_storage - KEY is S, of which the error at hand says why it is lost, and stays an error. */
-static ckpt_status lost_storage(struct tar_file *t, int64_t key, struct storage *s)
+/* record_lost_storage - adds S under KEY as lost, with the current error as the reason, and returns that
+ * error. */
+static ckpt_status record_lost_storage(struct tar_file *t, int64_t key, struct storage *s)
 {
     struct tar_object o = {.numel = s->numel};
     ckpt_status st = t->err->status;
@@ -151,11 +152,10 @@ static ckpt_status lost_storage(struct tar_file *t, int64_t key, struct storage 
         return st;
     ckpt_error why = *t->err;
     s->off = 0;
-    s->s.file_offset = CKPT_NO_OFFSET;
     s->s.key = arena_printf(t->f->a, "%lld", (long long)key);
     CKPT_TRY(table_lost(&t->f->table, s, &why, t->err));
     CKPT_TRY(table_storage(&t->f->table, s, &o.storage, t->err));
-    CKPT_TRY(add(t, key, &o));
+    CKPT_TRY(add_object(t, key, &o));
     *t->err = why;
     return st;
 }
@@ -167,10 +167,10 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     unsigned char count[8];
     struct storage st = {0};
     struct tar_object o = {0};
-    CKPT_TRY(next_pickle(t, s, pos, &v));
-    if (!key_number(value_item(v, 0), &key) ||
+    CKPT_TRY(read_next_pickle(t, s, pos, &v));
+    if (!get_key_number(value_item(v, 0), &key) ||
         (st.dtype = dtype_by_storage(value_name(value_item(v, 2)))) == CKPT_DT_NONE)
-        return no_such(t, s, v, "a storage must be", "(key, location, class)");
+        return fail_entry_format(t, s, v, "a storage must be", "(key, location, class)");
     if (!value_text(value_item(v, 1), &st.s.location))
         st.s.location = str_of("", 0);
     CKPT_TRY(source_read(s, *pos, count, sizeof count, t->err));
@@ -182,31 +182,31 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
         (void)fail(t->err, CKPT_ETRUNCATED, source_pos(s, *pos),
                    "storage %lld needs {=%llu elements}, the member has {%llu bytes} left", (long long)key,
                    (unsigned long long)st.numel, (unsigned long long)(s->size - *pos));
-        return lost_storage(t, key, &st);
+        return record_lost_storage(t, key, &st);
     }
     *pos += st.s.nbytes; /* bounded: range_within */
     st.src = source_ref(s);
-    st.s.file_offset = source_pos(s, st.off);
     st.s.key = arena_printf(t->f->a, "%lld", (long long)key);
     o.numel = st.numel;
     CKPT_TRY(table_storage(&t->f->table, &st, &o.storage, t->err));
-    return add(t, key, &o);
+    return add_object(t, key, &o);
 }
 
 /* (view key, root key, offset, elements) */
 static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_value *v)
 {
     int64_t key, offset, numel;
-    const struct tar_object *root = lookup(t, value_item(v, 1));
+    const struct tar_object *root = find_object(t, value_item(v, 1));
     if (!root && t->lost)
         return CKPT_OK;
-    if (!key_number(value_item(v, 0), &key) || !root || !key_number(value_item(v, 2), &offset) ||
-        !key_number(value_item(v, 3), &numel) || offset < 0 || numel < 0 ||
+    if (!get_key_number(value_item(v, 0), &key) || !root || !get_key_number(value_item(v, 2), &offset) ||
+        !get_key_number(value_item(v, 3), &numel) || offset < 0 || numel < 0 ||
         !range_within((uint64_t)offset, (uint64_t)numel, root->numel))
-        return no_such(t, s, v, "a storage view must be", "(key, root, offset, elements) inside its root");
+        return fail_entry_format(t, s, v, "a storage view must be",
+                                 "(key, root, offset, elements) inside its root");
     struct tar_object o = {.storage = root->storage, .numel = (uint64_t)numel};
     o.offset = root->offset + (uint64_t)offset; /* bounded: each view is within its root */
-    return add(t, key, &o);
+    return add_object(t, key, &o);
 }
 
 static ckpt_status read_storages(struct tar_file *t, source *s)
@@ -216,9 +216,9 @@ static ckpt_status read_storages(struct tar_file *t, source *s)
     CKPT_TRY(read_count(t, s, &pos, &n));
     for (uint64_t i = 0; i < n; i++)
         CKPT_TRY(read_storage(t, s, &pos));
-    CKPT_TRY(next_pickle(t, s, &pos, &views));
+    CKPT_TRY(read_next_pickle(t, s, &pos, &views));
     for (uint32_t i = 0; i < value_count(views); i++)
-        CKPT_TRY(told(t, read_storage_view(t, s, value_item(views, i))));
+        CKPT_TRY(report_fault(t, read_storage_view(t, s, value_item(views, i))));
     return CKPT_OK;
 }
 
@@ -251,7 +251,7 @@ static ckpt_status read_geometry(struct tar_file *t, source *s, uint64_t *pos, s
     ckpt_status st = read_dims(t, &r, v->ndim, &v->shape);
     if (st == CKPT_OK)
         st = read_dims(t, &r, v->ndim, &v->stride);
-    uint64_t offset = st == CKPT_OK ? reader_u64(&r) : 0; /* the first error is the one to tell */
+    uint64_t offset = st == CKPT_OK ? reader_u64(&r) : 0; /* the first error is reported */
     if (st == CKPT_OK && r.status == CKPT_OK && !checked_add(o->offset, offset, &v->storage_offset))
         st = fail(t->err, CKPT_EFORMAT, source_pos(s, *pos), "storage offset {beyond} {=2^64}");
     if (st == CKPT_OK)
@@ -261,15 +261,15 @@ static ckpt_status read_geometry(struct tar_file *t, source *s, uint64_t *pos, s
     return st;
 }
 
-/* missing_storage - the storage that tensor V needs, whose key nothing before it has. */
-static ckpt_status missing_storage(struct tar_file *t, const ckpt_value *v)
+/* add_missing_storage - adds the storage of tensor V, whose key is unknown, as lost. */
+static ckpt_status add_missing_storage(struct tar_file *t, const ckpt_value *v)
 {
     char name[64];
     int64_t key;
     struct storage s = {0};
     ckpt_str klass = value_name(value_item(v, 2));
     size_t n = str_find(klass, STR_LIT("Tensor"), 0);
-    if (!key_number(value_item(v, 1), &key) || n > 32)
+    if (!get_key_number(value_item(v, 1), &key) || n > 32)
         return CKPT_OK;
     (void)snprintf(name, sizeof name, "%.*sStorage", (int)n, klass.ptr);
     s.dtype = dtype_by_storage(str_c(name));
@@ -277,7 +277,7 @@ static ckpt_status missing_storage(struct tar_file *t, const ckpt_value *v)
         return CKPT_OK;
     (void)fail(t->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{storage %lld} is not in {=the archive}",
                (long long)key);
-    ckpt_status st = lost_storage(t, key, &s);
+    ckpt_status st = record_lost_storage(t, key, &s);
     return st == CKPT_ETRUNCATED ? CKPT_OK : st;
 }
 
@@ -285,11 +285,11 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
 {
     ckpt_value *v;
     int64_t key;
-    CKPT_TRY(next_pickle(t, s, pos, &v));
-    if (t->lost && t->f->salvage && !lookup(t, value_item(v, 1)))
-        CKPT_TRY(missing_storage(t, v));
-    const struct tar_object *of = lookup(t, value_item(v, 1));
-    bool known = key_number(value_item(v, 0), &key) && of && !of->tensor;
+    CKPT_TRY(read_next_pickle(t, s, pos, &v));
+    if (t->lost && t->f->salvage && !find_object(t, value_item(v, 1)))
+        CKPT_TRY(add_missing_storage(t, v));
+    const struct tar_object *of = find_object(t, value_item(v, 1));
+    bool known = get_key_number(value_item(v, 0), &key) && of && !of->tensor;
     struct tar_object o = {.tensor = true};
     if (known) {
         o.storage = of->storage;
@@ -298,15 +298,15 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
     CKPT_TRY(read_geometry(t, s, pos, &o));
     if (!known && !of && t->lost)
         return CKPT_OK;
-    if (!known) /* what follows it can be read all the same */
-        return told(t, no_such(t, s, v, "a tensor must be", "(key, storage key, class)"));
+    if (!known) /* the entries after it can still be read */
+        return report_fault(t, fail_entry_format(t, s, v, "a tensor must be", "(key, storage key, class)"));
     o.row.t.storage = o.storage;
     o.row.t.part_of = CKPT_NO_TENSOR;
     o.row.t.dtype = (uint16_t)t->f->table.storages[o.storage].dtype;
     o.row.t.location = t->f->table.storages[o.storage].s.location;
     o.row.t.has_shape = true;
     o.row.t.has_data = t->f->table.storages[o.storage].src != NULL;
-    return add(t, key, &o);
+    return add_object(t, key, &o);
 }
 
 static ckpt_status read_tensors(struct tar_file *t, source *s)
@@ -318,55 +318,56 @@ static ckpt_status read_tensors(struct tar_file *t, source *s)
     return CKPT_OK;
 }
 
-/* gone - *INDEX is a new storage that is lost because of WHY. */
-static void gone(struct tar_file *t, const char *why, uint64_t at, uint32_t *index)
+/* add_lost_storage - adds a storage that is lost because of WHY as *INDEX. */
+static void add_lost_storage(struct tar_file *t, const char *why, uint64_t at, uint32_t *index)
 {
     struct storage_more lost = {.lost = why, .lost_at = at};
     *index = CKPT_NO_STORAGE;
     t->no_memory |= table_add_lost(&t->f->table, lost, index, t->err) != CKPT_OK;
 }
 
-/* unknown - ROW is a tensor or storage that is lost, description and all. */
-static bool unknown(struct tar_file *t, const ckpt_value *v, struct row *row)
+/* describe_lost_object - sets ROW for a tensor or storage that is lost, with its description. */
+static bool describe_lost_object(struct tar_file *t, const ckpt_value *v, struct row *row)
 {
     int64_t key;
-    if (!t->f->salvage || !t->lost || !key_number(v, &key))
+    if (!t->f->salvage || !t->lost || !get_key_number(v, &key))
         return false;
-    if (!t->has_gone)
-        gone(t, "its description is not in the archive", CKPT_NO_OFFSET, &t->gone);
-    t->has_gone = true;
+    if (!t->has_lost_storage)
+        add_lost_storage(t, "its description is not in the archive", CKPT_NO_OFFSET, &t->lost_storage);
+    t->has_lost_storage = true;
     row->t.kind = CKPT_UNINITIALIZED;
-    row->t.storage = t->gone;
+    row->t.storage = t->lost_storage;
     return true;
 }
 
-/* too_short - salvage: ROW reaches beyond its storage, one of whose sizes is damaged: it is lost. */
-static void too_short(struct tar_file *t, struct row *row)
+/* check_storage_reach - when salvaging: a ROW that exceeds its storage, because one of the sizes is
+ * damaged, is lost. */
+static void check_storage_reach(struct tar_file *t, struct row *row)
 {
     uint64_t end, need;
     const struct storage *s = &t->f->table.storages[row->t.storage];
     if (!t->f->salvage || !row->t.has_data ||
         (row_end(&row->t, &end) && dtype_bytes((ckpt_dtype)row->t.dtype, end, &need) && need <= s->s.nbytes))
         return;
-    gone(t, "it reaches beyond the end of its storage", s->s.file_offset, &row->t.storage);
+    add_lost_storage(t, "it reaches beyond the end of its storage", storage_file_offset(s), &row->t.storage);
     row->t.has_data = false;
 }
 
-static bool object(void *user, const ckpt_value *v, struct row *row)
+static bool describe_object(void *user, const ckpt_value *v, struct row *row)
 {
     struct tar_file *t = user;
-    const struct tar_object *o = lookup(t, v);
+    const struct tar_object *o = find_object(t, v);
     if (!o)
-        return unknown(t, v, row);
+        return describe_lost_object(t, v, row);
     const ckpt_value *node = row->t.value;
     if (o->tensor) {
         *row = o->row;
-        too_short(t, row);
+        check_storage_reach(t, row);
     } else {
         row->t.kind = CKPT_STORAGE;
         row->t.dtype = (uint16_t)t->f->table.storages[o->storage].dtype;
         row->t.ndim = 1;
-        row->t.shape = &o->numel; /* which lives in the arena */
+        row->t.shape = &o->numel; /* in the arena */
         row->t.has_shape = true;
         row->t.has_data = t->f->table.storages[o->storage].src != NULL;
         row->t.storage = o->storage;
@@ -376,7 +377,8 @@ static bool object(void *user, const ckpt_value *v, struct row *row)
     return true;
 }
 
-static ckpt_status no_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+static ckpt_status fail_later_format(void *user, const struct torch_pid *pid, struct storage *s,
+                                     ckpt_error *err)
 {
     (void)user;
     (void)s;
@@ -385,7 +387,7 @@ static ckpt_status no_storage(void *user, const struct torch_pid *pid, struct st
                 STR_ARG(pid->key));
 }
 
-static ckpt_status with_member(struct tar_file *t, const struct tar_entry *e, const char *name,
+static ckpt_status read_member(struct tar_file *t, const struct tar_entry *e, const char *name,
                                ckpt_status (*go)(struct tar_file *, source *))
 {
     source *s = NULL;
@@ -395,19 +397,20 @@ static ckpt_status with_member(struct tar_file *t, const struct tar_entry *e, co
     ckpt_status st = go(t, s);
     if (st != CKPT_OK) {
         fail_where(t->err, "%s", name);
-        fail_default_place(t->err, e->data, str_of("", 0));
+        fail_add_place(t->err, e->data, str_of("", 0));
     }
     source_unref(s);
     return st;
 }
 
-/* all_known - every number that the object has for a persistent id is a key of a storage or a tensor. */
-static ckpt_status all_known(struct tar_file *t, const struct pickle_facts *facts, source *s)
+/* check_persistent_ids - fails if a persistent id of the object is a number that is no key of a storage or
+ * tensor. */
+static ckpt_status check_persistent_ids(struct tar_file *t, const struct pickle_facts *facts, source *s)
 {
     for (size_t i = 0; i < facts->npersids; i++) {
         int64_t key;
         const ckpt_value *v = facts->persids[i];
-        if (key_number(v->u.pid, &key) && !lookup(t, v->u.pid))
+        if (get_key_number(v->u.pid, &key) && !find_object(t, v->u.pid))
             return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset),
                         "persistent id {%lld}, which must be {=the key of a storage or tensor}",
                         (long long)key);
@@ -419,18 +422,21 @@ static ckpt_status read_object(struct tar_file *t, source *s)
 {
     uint64_t next;
     struct pickle_facts *facts = file_pickle(t->f, STR_LIT("pickle"));
-    struct torch_storages st = {
-        .user = t, .find = no_storage, .object = object, .stream = s, .part = STR_LIT("pickle")};
+    struct torch_storages st = {.user = t,
+                                .find = fail_later_format,
+                                .object = describe_object,
+                                .stream = s,
+                                .part = STR_LIT("pickle")};
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
-    if (!t->lost) /* else it names what is lost */
-        CKPT_TRY(all_known(t, facts, s));
+    if (!t->lost) /* else they may be those of lost ones */
+        CKPT_TRY(check_persistent_ids(t, facts, s));
     CKPT_TRY(torch_graph(t->f, t->f->root, &st, t->err));
     return t->no_memory ? fail_memory(t->err) : CKPT_OK;
 }
 
-static ckpt_status read(ckpt_file *f, ckpt_error *err)
+static ckpt_status read_tar(ckpt_file *f, ckpt_error *err)
 {
     struct tar_entry *list;
     size_t n;
@@ -440,13 +446,13 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
                                   : tar_list(f->src, f->a, &list, &n, err);
     file_budget(f, f->src->size);
     if (st == CKPT_OK)
-        st = told(&t, with_member(&t, member(list, n, "storages"), "storages", read_storages));
+        st = report_fault(&t, read_member(&t, find_member(list, n, "storages"), "storages", read_storages));
     if (st == CKPT_OK)
-        st = told(&t, with_member(&t, member(list, n, "tensors"), "tensors", read_tensors));
+        st = report_fault(&t, read_member(&t, find_member(list, n, "tensors"), "tensors", read_tensors));
     if (st == CKPT_OK)
-        st = with_member(&t, member(list, n, "pickle"), "pickle", read_object);
+        st = read_member(&t, find_member(list, n, "pickle"), "pickle", read_object);
     map_free(t.keys);
-    f->torch_load = true;
+    f->for_torch_load = true;
     f->torch_load_why = STR_LIT("the tar format of torch 0.1 needs weights_only=False");
     f->producer = STR_LIT("torch 0.1.1 to 0.1.9");
     return st;
@@ -455,6 +461,6 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 const struct format format_torch_tar = {
     .name = "torch-tar",
     .title = "torch tar",
-    .probe = probe,
-    .read = read,
+    .probe = probe_tar,
+    .read = read_tar,
 };

@@ -1,11 +1,10 @@
 /*
- * unrecoverable_objects.c - objects that are no tensors, and hold a storage that is lost: a generator, a
- * device mesh, whatever a class of its own keeps. They cannot be written without its bytes, so
- * the entry goes that holds them, as small a one as there is: a pair of a mapping, an item, an
- * attribute. It becomes a row that is lost.
+ * unrecoverable_objects.c - finds objects that are no tensors, and hold a lost storage: a generator, a
+ * device mesh, an object of an unknown class. They cannot be written without its bytes, so the smallest
+ * entry that contains one is dropped: a pair of a mapping, an item, an attribute. It becomes a lost row.
  *
- * From the storages back: nodes that reach a lost one are found over the edges of the graph
- * turned round, each once. Then these alone are entered from the root, as torch/graph.c does.
+ * The nodes from which a lost storage is reachable are found by the reversed edges of the graph. Then only
+ * these are entered from the root, as in torch/graph.c.
  */
 #include <stdlib.h>
 
@@ -18,34 +17,34 @@ struct edge {
 
 struct node {
     const ckpt_value *v;
-    uint32_t edges; /* its first */
-    uint32_t why;   /* a lost storage that it reaches, or MAP_NONE */
+    uint32_t edges; /* the first edge to a parent */
+    uint32_t why;   /* a lost storage reachable from it, or MAP_NONE */
     bool entered;
 };
 
-/* A container that is entered: how its own path goes on from that of UP. */
+/* A container that is entered: its path is that of place UP and STEP. */
 struct place {
     uint32_t node, up, depth;
     struct step step;
 };
 
-struct search {
+struct lost_search {
     ckpt_file *f;
-    arena *a;    /* of what is forgotten in the end */
+    arena *a;    /* for the search only */
     map *number; /* node -> its index */
     struct node *nodes;
     struct edge *edges;
     struct place *places;
     size_t n, cap, nedges, cap_edges, nplaces, cap_places;
-    uint32_t parent; /* of the node that is noted, or MAP_NONE */
+    uint32_t parent; /* of the node that is added, or MAP_NONE */
     ckpt_error *err;
 };
 
-/* -------------------------------------------------------------------- marks */
+/* ----------------------------------------------------------- reachability */
 
-static bool note(void *user, const ckpt_value *v)
+static bool add_node(void *user, const ckpt_value *v)
 {
-    struct search *x = user;
+    struct lost_search *x = user;
     uint32_t i, edge = MAP_NONE;
     if (!v || (!value_is_sequence(v) && v->type != CKPT_V_DICT && v->type != CKPT_V_CALL &&
                v->type != CKPT_V_PERSID))
@@ -73,28 +72,28 @@ static bool note(void *user, const ckpt_value *v)
     return true;
 }
 
-/* lost_storage - which one persistent id V names, if it is lost; else MAP_NONE. */
-static uint32_t lost_storage(const ckpt_file *f, const ckpt_value *v)
+/* find_lost_storage - the storage of persistent id V, if it is lost; else MAP_NONE. */
+static uint32_t find_lost_storage(const ckpt_file *f, const ckpt_value *v)
 {
     struct torch_pid pid;
     uint32_t i = f->storage_keys && torch_pid_parse(v, &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
     return i != MAP_NONE && storage_lost(&f->table.storages[i]) ? i : MAP_NONE;
 }
 
-static ckpt_status mark(struct search *x)
+static ckpt_status find_lost_nodes(struct lost_search *x)
 {
     uint32_t *waiting, n = 0;
     x->parent = MAP_NONE;
-    bool ok = note(x, x->f->root);
+    bool ok = add_node(x, x->f->root);
     for (size_t i = 0; ok && i < x->n; i++) {
         x->parent = (uint32_t)i;
-        ok = graph_visit_children(x->nodes[i].v, note, x);
+        ok = graph_visit_children(x->nodes[i].v, add_node, x);
     }
     waiting = ok ? arena_array(x->a, x->n, sizeof *waiting) : NULL;
     if (!waiting)
         return fail_memory(x->err);
     for (uint32_t i = 0; i < x->n; i++)
-        if ((x->nodes[i].why = lost_storage(x->f, x->nodes[i].v)) != MAP_NONE)
+        if ((x->nodes[i].why = find_lost_storage(x->f, x->nodes[i].v)) != MAP_NONE)
             waiting[n++] = i;
     while (n) {
         const struct node *from = &x->nodes[waiting[--n]];
@@ -109,14 +108,14 @@ static ckpt_status mark(struct search *x)
     return CKPT_OK;
 }
 
-static uint32_t number_of(const struct search *x, const ckpt_value *v)
+static uint32_t get_node_number(const struct lost_search *x, const ckpt_value *v)
 {
     return v ? map_get_num(x->number, map_ptr(file_replacement(x->f, v))) : MAP_NONE;
 }
 
-static bool marked(const struct search *x, const ckpt_value *v)
+static bool reaches_lost(const struct lost_search *x, const ckpt_value *v)
 {
-    uint32_t i = number_of(x, v);
+    uint32_t i = get_node_number(x, v);
     return i != MAP_NONE && x->nodes[i].why != MAP_NONE;
 }
 
@@ -127,7 +126,7 @@ static bool is_row(const ckpt_file *f, const ckpt_value *v)
     return v->row < f->table.nrows && f->table.rows[v->row].t.value == v;
 }
 
-static ckpt_status elem_of(struct search *x, struct step s, ckpt_path_elem *out)
+static ckpt_status make_path_element(struct lost_search *x, struct step s, ckpt_path_elem *out)
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(s.node, &n);
@@ -137,8 +136,9 @@ static ckpt_status elem_of(struct search *x, struct step s, ckpt_path_elem *out)
     return CKPT_OK;
 }
 
-/* cut - entry S of place UP, whose node reaches storage WHY, is a row that is lost. */
-static ckpt_status cut(struct search *x, uint32_t up, struct step s, const ckpt_value *v, uint32_t why)
+/* add_lost_row - adds a lost row for entry S of place UP; storage WHY is the reason. */
+static ckpt_status add_lost_row(struct lost_search *x, uint32_t up, struct step s, const ckpt_value *v,
+                                uint32_t why)
 {
     arena *a = x->f->a;
     uint32_t depth = x->places[up].depth + 1; /* bounded: by max_depth */
@@ -147,7 +147,7 @@ static ckpt_status cut(struct search *x, uint32_t up, struct step s, const ckpt_
     if (!path || !steps)
         return fail_memory(x->err);
     for (uint32_t k = depth; k-- > 0;) {
-        CKPT_TRY(elem_of(x, s, &path[k]));
+        CKPT_TRY(make_path_element(x, s, &path[k]));
         steps[k] = s;
         s = x->places[up].step;
         up = x->places[up].up;
@@ -165,32 +165,33 @@ static ckpt_status cut(struct search *x, uint32_t up, struct step s, const ckpt_
 
 /* ------------------------------------------------------------------- places */
 
-/* has_items - are the arguments of CALL V items of its own, as a namedtuple's are? */
-static bool has_items(const ckpt_value *v)
+/* has_argument_items - are the arguments of CALL V its items, as those of a namedtuple? */
+static bool has_argument_items(const ckpt_value *v)
 {
     return v->u.call.args->type == CKPT_V_TUPLE &&
            (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST);
 }
 
-/* enterable - is V a container of which an entry may go, and nothing else of it holds what is lost? */
-static bool enterable(const struct search *x, const ckpt_value *v)
+/* can_drop_entries - is V a container whose entries can be dropped, and is nothing lost reachable
+ * otherwise? */
+static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
 {
     if (v->type == CKPT_V_DICT || v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE)
         return true;
-    if (v->type != CKPT_V_CALL || marked(x, v->u.call.callable) ||
-        (marked(x, v->u.call.args) && !has_items(v)))
+    if (v->type != CKPT_V_CALL || reaches_lost(x, v->u.call.callable) ||
+        (reaches_lost(x, v->u.call.args) && !has_argument_items(v)))
         return false;
     const struct value_more *m = value_more_of(v);
-    if (marked(x, m->kwargs) || (m->npairs && m->nitems)) /* no class of Python's is both */
+    if (reaches_lost(x, m->kwargs) || (m->npairs && m->nitems)) /* no class of Python has both */
         return false;
     for (uint32_t i = 0; i < m->nstates; i++)
-        if (marked(x, m->states[i]) &&
-            (m->states[i]->type != CKPT_V_DICT || graph_own_business(v->u.call.callable)))
+        if (reaches_lost(x, m->states[i]) &&
+            (m->states[i]->type != CKPT_V_DICT || graph_hides_attributes(v->u.call.callable)))
             return false;
     return true;
 }
 
-static ckpt_status add_place(struct search *x, uint32_t node, uint32_t up, uint32_t depth, struct step s)
+static ckpt_status add_place(struct lost_search *x, uint32_t node, uint32_t up, uint32_t depth, struct step s)
 {
     struct place *grown = arena_grow(x->a, x->places, x->nplaces, &x->cap_places, x->nplaces + 1,
                                      sizeof *grown);
@@ -202,10 +203,10 @@ static ckpt_status add_place(struct search *x, uint32_t node, uint32_t up, uint3
     return CKPT_OK;
 }
 
-/* child - entry S of place UP is V. */
-static ckpt_status child(struct search *x, uint32_t up, struct step s, const ckpt_value *v)
+/* visit_entry - visits V, which is entry S of place UP. */
+static ckpt_status visit_entry(struct lost_search *x, uint32_t up, struct step s, const ckpt_value *v)
 {
-    uint32_t i = number_of(x, v), depth = x->places[up].depth + 1; /* bounded: by max_depth */
+    uint32_t i = get_node_number(x, v), depth = x->places[up].depth + 1; /* bounded: by max_depth */
     if (i == MAP_NONE || x->nodes[i].why == MAP_NONE)
         return CKPT_OK;
     const struct node *node = &x->nodes[i];
@@ -213,12 +214,12 @@ static ckpt_status child(struct search *x, uint32_t up, struct step s, const ckp
         x->f->lost_row[is_row(x->f, v) ? v->row : node->v->row] = true;
         return CKPT_OK;
     }
-    if (depth >= x->f->limits.max_depth || !enterable(x, node->v))
-        return cut(x, up, s, v, node->why);
+    if (depth >= x->f->limits.max_depth || !can_drop_entries(x, node->v))
+        return add_lost_row(x, up, s, v, node->why);
     return node->entered ? CKPT_OK : add_place(x, i, up, depth, s);
 }
 
-static ckpt_status children_of(struct search *x, uint32_t up, const ckpt_value *v)
+static ckpt_status visit_entries(struct lost_search *x, uint32_t up, const ckpt_value *v)
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(v, &n);
@@ -226,49 +227,50 @@ static ckpt_status children_of(struct search *x, uint32_t up, const ckpt_value *
     ckpt_value *const *items = call ? value_more_of(v)->items : value_is_sequence(v) ? v->u.seq.items : NULL;
     uint32_t count = call ? value_more_of(v)->nitems : value_is_sequence(v) ? v->u.seq.n : 0;
     for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(child(x, up, (struct step){v, i}, pairs[i].val));
+        CKPT_TRY(visit_entry(x, up, (struct step){v, i}, pairs[i].val));
     for (uint32_t i = 0; i < count && !n; i++)
-        CKPT_TRY(child(x, up, (struct step){v, i}, items[i]));
+        CKPT_TRY(visit_entry(x, up, (struct step){v, i}, items[i]));
     return CKPT_OK;
 }
 
-/* enter - the entries of place P, those of its attributes and arguments, which share its path, among them. */
-static ckpt_status enter(struct search *x, uint32_t p)
+/* visit_place - visits the entries of place P, including those of its attributes and arguments, which share
+ * its path. */
+static ckpt_status visit_place(struct lost_search *x, uint32_t p)
 {
     const ckpt_value *v = x->nodes[x->places[p].node].v;
-    CKPT_TRY(children_of(x, p, v));
+    CKPT_TRY(visit_entries(x, p, v));
     if (v->type != CKPT_V_CALL)
         return CKPT_OK;
     const struct value_more *m = value_more_of(v);
-    if (has_items(v))
-        CKPT_TRY(children_of(x, p, v->u.call.args));
+    if (has_argument_items(v))
+        CKPT_TRY(visit_entries(x, p, v->u.call.args));
     for (uint32_t i = 0; i < m->nstates; i++)
-        if (marked(x, m->states[i]))
-            CKPT_TRY(children_of(x, p, m->states[i]));
+        if (reaches_lost(x, m->states[i]))
+            CKPT_TRY(visit_entries(x, p, m->states[i]));
     return CKPT_OK;
 }
 
-static ckpt_status run(struct search *x)
+static ckpt_status find_objects(struct lost_search *x)
 {
-    CKPT_TRY(mark(x));
-    uint32_t root = number_of(x, x->f->root);
-    if (root == MAP_NONE || x->nodes[root].why == MAP_NONE || !enterable(x, x->nodes[root].v))
-        return CKPT_OK; /* it cannot be written, which whoever tries is told */
+    CKPT_TRY(find_lost_nodes(x));
+    uint32_t root = get_node_number(x, x->f->root);
+    if (root == MAP_NONE || x->nodes[root].why == MAP_NONE || !can_drop_entries(x, x->nodes[root].v))
+        return CKPT_OK; /* it cannot be written, which the writer reports */
     CKPT_TRY(add_place(x, root, MAP_NONE, 0, (struct step){NULL, 0}));
     for (uint32_t p = 0; p < x->nplaces; p++)
-        CKPT_TRY(enter(x, p));
+        CKPT_TRY(visit_place(x, p));
     return CKPT_OK;
 }
 
-ckpt_status torch_lost_objects(ckpt_file *f, ckpt_error *err)
+ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err)
 {
-    struct search x = {.f = f, .err = err, .a = arena_new(UINT64_MAX), .number = map_new(0)};
+    struct lost_search x = {.f = f, .err = err, .a = arena_new(UINT64_MAX), .number = map_new(0)};
     bool any = false;
     for (size_t i = 0; i < f->table.nstorages; i++)
         any = any || storage_lost(&f->table.storages[i]);
     ckpt_status st = x.a && x.number && file_storage_keys(f) ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && any && f->root)
-        st = run(&x);
+        st = find_objects(&x);
     map_free(x.number);
     arena_free(x.a);
     return st;

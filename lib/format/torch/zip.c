@@ -1,5 +1,5 @@
 /*
- * zip.c - torch.save since 1.6, and the opt-in form of 1.4 and 1.5.
+ * zip.c - reads the archives of torch.save since 1.6, and the opt-in form of 1.4 and 1.5.
  *
  *   <top>/data.pkl                one pickle, protocol 2 unless the caller chose
  *   <top>/.format_version         "1", from 2.7 on
@@ -12,72 +12,72 @@
  * <top> is the name of the file when it was saved, or "archive". Source:
  * torch/serialization.py _save, caffe2/serialize/inline_container.cc.
  *
- * torch.load is stricter about the wrapping than about the contents: it wants
- * all records below the folder of the first one and a version from 1 to 10.
- * Archives that were unpacked and packed again often break that, with every
- * byte of the checkpoint in place: they are read, and what torch.load would
- * object to is kept for `info`.
+ * torch.load is stricter about the layout than about the contents: all records must be
+ * in the folder of the first one, and the version must be 1 to 10. Archives that were unpacked
+ * and packed again often violate this, with the checkpoint intact: they are read, and the reason
+ * why torch.load refuses them is recorded for `info`.
  */
 #include "format/torch/zip.h"
 
 #include "format/torch/archive.h"
+#include "format/torch/placements.h"
 
-static bool probe(const struct probe *p)
+static bool probe_zip(const struct probe *p)
 {
     ckpt_str top;
-    bool many;
-    return p->z && torch_archive_top(p->z, &top, &many);
+    bool ambiguous;
+    return p->z && torch_archive_find_top(p->z, &top, &ambiguous);
 }
 
 /* ------------------------------------------------- what torch.load would say */
 
-/* check_version - a number from 1 to 10, or torch refuses. */
+/* check_version - torch refuses a version that is not 1 to 10. */
 static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
 {
     ckpt_str s;
     const char *name = torch_archive_has(ta, ".data/version") ? ".data/version" : "version";
     if (!torch_archive_has(ta, name)) {
-        torch_archive_refused(ta, STR_LIT("there is no record called version"));
+        torch_archive_note_refusal(ta, STR_LIT("there is no record called version"));
         return CKPT_OK;
     }
-    CKPT_TRY(torch_archive_text(ta, name, 64, &s, err));
+    CKPT_TRY(torch_archive_read_text(ta, name, 64, &s, err));
     uint32_t version = 0;
     size_t i = 0;
     for (; s.ptr && i < s.len && i < 4 && s.ptr[i] >= '0' && s.ptr[i] <= '9'; i++)
         version = version * 10 + (uint32_t)(s.ptr[i] - '0');
     if (i == 0)
-        torch_archive_refused(ta, STR_LIT("the record version holds no number"));
+        torch_archive_note_refusal(ta, STR_LIT("the record version holds no number"));
     else if (version < 1 || version > 10)
-        torch_archive_refused(
+        torch_archive_note_refusal(
             ta, arena_printf(ta->f->a, "the record version says %u, torch reads 1 to 10", version));
     return CKPT_OK;
 }
 
-#define TORCH_END_SEARCH 65536u /* miniz looks no further back for the end record */
+#define TORCH_END_SEARCH 65536u /* miniz searches no further back for the end record */
 
-/* check_wrapping - one folder around everything, and the first entry in it. */
-static void check_wrapping(struct torch_archive *ta)
+/* check_top_folder - torch needs all records in one folder, that of the first entry. */
+static void check_top_folder(struct torch_archive *ta)
 {
     if (ta->z->shift)
-        torch_archive_refused(ta, arena_printf(ta->f->a, "the archive begins at byte %llu of the file",
-                                               (unsigned long long)ta->z->shift));
+        torch_archive_note_refusal(ta, arena_printf(ta->f->a, "the archive begins at byte %llu of the file",
+                                                    (unsigned long long)ta->z->shift));
     if (ta->top.len == 0)
-        torch_archive_refused(ta, STR_LIT("the records are not in a folder"));
+        torch_archive_note_refusal(ta, STR_LIT("the records are not in a folder"));
     else if (str_find(ta->top, STR_LIT("/"), 0) + 1 != ta->top.len)
-        torch_archive_refused(ta, STR_LIT("the records are more than one folder deep"));
+        torch_archive_note_refusal(ta, STR_LIT("the records are more than one folder deep"));
     if (strcmp(ta->storage, "tensors/") == 0)
-        torch_archive_refused(ta, STR_LIT("the storages are in tensors/, as only torch 1.4 put them"));
+        torch_archive_note_refusal(ta, STR_LIT("the storages are in tensors/, as only torch 1.4 put them"));
     if (ta->z->src->size - ta->z->end > TORCH_END_SEARCH)
-        torch_archive_refused(ta, STR_LIT("more than 64 KiB follow the archive"));
+        torch_archive_note_refusal(ta, STR_LIT("more than 64 KiB follow the archive"));
     for (size_t i = 0; ta->top.len && i < ta->z->n; i++)
         if (!str_starts(ta->z->entries[i].name, ta->top)) {
-            torch_archive_refused(ta, arena_printf(ta->f->a, "\"%.*s\" is outside the folder %.*s",
-                                                   STR_ARG(ta->z->entries[i].name), STR_ARG(ta->top)));
+            torch_archive_note_refusal(ta, arena_printf(ta->f->a, "\"%.*s\" is outside the folder %.*s",
+                                                        STR_ARG(ta->z->entries[i].name), STR_ARG(ta->top)));
             break;
         }
     if (torch_archive_has(ta, "constants.pkl"))
-        torch_archive_refused(ta,
-                              STR_LIT("a record called constants.pkl makes torch take it for TorchScript"));
+        torch_archive_note_refusal(
+            ta, STR_LIT("a record called constants.pkl makes torch take it for TorchScript"));
     if (!torch_archive_has(ta, "byteorder") || !ta->big_endian)
         return;
     file_notice(ta->f, "saved on a big-endian machine; torch before 2.1 would misread every number");
@@ -91,8 +91,8 @@ static bool key_is_pointer(const struct torch_archive *ta)
     return f->table.nstorages && f->table.storages[0].s.key.len >= 8;
 }
 
-/* producer - by the records it has; nothing for what torch did not pack. */
-static void producer(struct torch_archive *ta, const struct zip_entry *pickle)
+/* guess_producer - the torch version, by the records; unknown if torch did not write the archive. */
+static void guess_producer(struct torch_archive *ta, const struct zip_entry *pickle)
 {
     ckpt_str *out = &ta->f->producer;
     if (!(pickle->flags & ZIP_FLAG_DESCRIPTOR) || pickle->method != ZIP_STORED)
@@ -115,7 +115,7 @@ static void producer(struct torch_archive *ta, const struct zip_entry *pickle)
 
 /* ---------------------------------------------------------------------- read */
 
-static ckpt_status two_checkpoints(const zip *z, ckpt_error *err)
+static ckpt_status fail_two_checkpoints(const zip *z, ckpt_error *err)
 {
     (void)fail(err, CKPT_EFORMAT, source_pos(z->src, z->entries[0].header),
                "several folders of the archive hold {=a \"data.pkl\"}, that of the first entry {does not}");
@@ -124,26 +124,27 @@ static ckpt_status two_checkpoints(const zip *z, ckpt_error *err)
     return CKPT_EFORMAT;
 }
 
-static ckpt_status read(ckpt_file *f, ckpt_error *err)
+static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str top = {0};
-    bool many;
+    bool ambiguous;
     struct torch_archive *ta;
-    (void)torch_archive_top(f->probe->z, &top, &many);
-    if (many)
-        return two_checkpoints(f->probe->z, err);
-    f->torch_load = true;
+    (void)torch_archive_find_top(f->probe->z, &top, &ambiguous);
+    if (ambiguous)
+        return fail_two_checkpoints(f->probe->z, err);
+    f->for_torch_load = true;
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
-    CKPT_TRY(torch_archive_byteorder(ta, err));
+    CKPT_TRY(torch_archive_read_byteorder(ta, err));
     CKPT_TRY(check_version(ta, err));
-    check_wrapping(ta);
+    check_top_folder(ta);
     size_t pickle;
-    CKPT_TRY(torch_archive_need(ta, "data.pkl", &pickle, err));
-    CKPT_TRY(torch_archive_pickle(ta, pickle, &f->root, err));
-    struct torch_storages st = torch_archive_storages(ta);
+    CKPT_TRY(torch_archive_require(ta, "data.pkl", &pickle, err));
+    CKPT_TRY(torch_archive_run_pickle(ta, pickle, &f->root, err));
+    struct torch_storages st = torch_archive_get_storages(ta);
     CKPT_TRY(torch_graph(f, f->root, &st, err));
-    torch_archive_account(ta);
-    producer(ta, &ta->z->entries[pickle]);
+    torch_note_ranks(f);
+    torch_archive_count_unused(ta);
+    guess_producer(ta, &ta->z->entries[pickle]);
     return CKPT_OK;
 }
 
@@ -151,8 +152,8 @@ const struct format format_torch_zip = {
     .name = "torch-zip",
     .title = "torch zip",
     .suffixes = ".pt .pth .pth.tar .bin .ckpt .pkl .model .th",
-    .probe = probe,
-    .read = read,
+    .probe = probe_zip,
+    .read = read_zip,
     .write = torch_zip_write,
     .in_place = torch_zip_in_place,
     .undoes = torch_zip_undoes,

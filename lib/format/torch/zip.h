@@ -1,4 +1,4 @@
-/* zip.h - what the parts of the format share. */
+/* zip.h - what the files of the torch zip format share. */
 #ifndef FORMAT_TORCH_ZIP_H
 #define FORMAT_TORCH_ZIP_H
 
@@ -6,34 +6,34 @@
 #include "core/copy_pool.h"
 #include "format/format.h"
 
-/* Entries of one container that are left out. */
+/* The entries of one container that are left out. */
 struct torch_mask {
     bool *out;
     uint32_t n;
 };
 
-/* What a storage's elements become. */
+/* The cast of a storage. */
 struct torch_cast {
-    ckpt_dtype from, to;            /* to 0: what they are */
-    const struct plan_entry *first; /* of the tensors on it */
+    ckpt_dtype from, to;            /* to 0: unchanged */
+    const struct plan_entry *first; /* the first tensor on it */
     uint64_t nbytes;                /* as written */
 };
 
-/* The storage that a node stands for. */
-struct torch_found {
+/* The storage of a node. */
+struct torch_node_storage {
     struct storage *s;
-    bool cast; /* by a tensor that knows that its dtype is another now */
+    bool cast; /* the tensor that refers to it has the new dtype */
 };
 
-/* A plan on its way into an archive. */
+/* A plan that is being written into an archive. */
 struct torch_writer {
     ckpt_plan *p;
-    const ckpt_write_options *opts;
-    struct sink_batch *batch;
-    map *storage_of; /* node -> index into found, where its key does not tell */
-    struct torch_found *found;
+    const struct write_job *job;
+    const ckpt_write_options *opts; /* of JOB */
+    map *storage_of;                /* node -> index into found, if its key is not enough */
+    struct torch_node_storage *found;
     size_t nfound, cap_found;
-    struct storage **items; /* by their numbers in the archive */
+    struct storage **items; /* the storages by their numbers in the archive */
     size_t n, cap;
     map *rewritten; /* node -> index into news */
     const ckpt_value **news;
@@ -44,7 +44,7 @@ struct torch_writer {
     struct torch_cast *casts; /* by storage of the file's table; NULL: none */
     map *cast_of;             /* storage -> index into casts */
     bool failed;              /* out of memory where no error can be returned */
-    const ckpt_value *no_tuple; /* a persistent id that names no storage where a call has its arguments */
+    const ckpt_value *no_tuple; /* a persistent id of no storage, in the place of the arguments of a call */
     buf pickle;
     uint64_t total; /* bytes of the storages */
 };
@@ -57,14 +57,14 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
 ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 /* torch_zip_undoes - torch/zip_undoes.c: the format's undoes. */
 bool torch_zip_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
-/* torch_zip_casts - torch/zip_cast.c: fills casts. */
-ckpt_status torch_zip_casts(struct torch_writer *w, ckpt_error *err);
-const struct torch_cast *torch_cast_of(const struct torch_writer *w, const struct storage *s);
-/* torch_zip_bytes - of S as it is written. */
-uint64_t torch_zip_bytes(const struct torch_writer *w, const struct storage *s);
-/* torch_zip_casts_done - for the report, once the items are written; TALLIES: by item. */
-ckpt_status torch_zip_casts_done(struct torch_writer *w, const struct convert_tally *tallies,
-                                 ckpt_error *err);
+/* torch_zip_plan_casts - torch/zip_cast.c: fills casts. */
+ckpt_status torch_zip_plan_casts(struct torch_writer *w, ckpt_error *err);
+const struct torch_cast *torch_find_cast(const struct torch_writer *w, const struct storage *s);
+/* torch_zip_storage_size - of S as it is written. */
+uint64_t torch_zip_storage_size(const struct torch_writer *w, const struct storage *s);
+/* torch_zip_report_casts - for the report, once the items are written; TALLIES: by item. */
+ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,
+                                   ckpt_error *err);
 /* torch_zip_pickle - torch/zip_pickle.c: fills pickle, and items with the
  * storages that it names. */
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err);

@@ -1,15 +1,15 @@
 /*
- * zip_in_place.c - new names in an archive that stays where it is.
+ * zip_in_place.c - renames tensors in an archive in place.
  *
- * The pickle is written anew from its graph, with the keys that storages have:
+ * The pickle is written again from its graph, with the same storage keys:
  *
- *   when it is no longer than the old one, it takes its place: PUTs that nothing
- *   reads fill it up, and no size, offset or other record changes;
- *   when it is longer, the old record is renamed to <top>/data.old, in its own
+ *   if it is no longer than the old one, it replaces it: unused PUTs fill it up, and no
+ *   size, offset or other record changes;
+ *   if it is longer, the old record is renamed to <top>/data.old, in its own
  *   header too, and a new <top>/data.pkl and the directory follow the storages.
  *
- * Refused: what the ordinary writer has to change on the way (whole modules,
- * checkpoints inside others), deflated pickles, archives with unknown bytes in them.
+ * Refused: graphs that the writer has to change (whole modules, embedded checkpoints), deflated
+ * pickles, archives with unreferenced bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@
 #include "format/torch/archive.h"
 #include "format/torch/zip.h"
 
-/* entry - the entry hook of the pickle writer, by the edits of the plan USER. */
-static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
+/* edit_entry - the entry hook of the pickle writer: applies the edits of the plan USER. */
+static bool edit_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct edit *e = plan_edit_find(user, v);
     if (!e || i >= e->n)
@@ -29,27 +29,27 @@ static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
     return !e->dropped[i];
 }
 
-static ckpt_status refuse(ckpt_error *err, const char *why)
+static ckpt_status refuse_in_place(ckpt_error *err, const char *why)
 {
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s; it cannot be edited in place", why);
 }
 
-/* check - is writing the graph again all that is to be done? */
-static ckpt_status check(const ckpt_file *f, const struct zip_entry *e, ckpt_error *err)
+/* check_editable - fails unless writing the graph again is all that is needed. */
+static ckpt_status check_editable(const ckpt_file *f, const struct zip_entry *e, ckpt_error *err)
 {
     if (f->nreplaced)
-        return refuse(err, "a whole module, which is written as its state dict");
+        return refuse_in_place(err, "a whole module, which is written as its state dict");
     if (f->nparts || f->npickles != 1 || !f->root)
-        return refuse(err, "more than one pickle");
+        return refuse_in_place(err, "more than one pickle");
     if (e->method != ZIP_STORED || (e->flags & ZIP_FLAGS_OPAQUE))
-        return refuse(err, "its pickle is compressed");
+        return refuse_in_place(err, "its pickle is compressed");
     if (e->duplicate)
-        return refuse(err, "two records are called data.pkl");
+        return refuse_in_place(err, "two records are called data.pkl");
     return CKPT_OK;
 }
 
-/* name_aside - for the old pickle: data.old, or what is free and as long. */
-static ckpt_status name_aside(const zip *z, ckpt_str name, ckpt_str *out, ckpt_error *err)
+/* choose_old_name - a name for the old pickle: data.old, or an unused one of the same length. */
+static ckpt_status choose_old_name(const zip *z, ckpt_str name, ckpt_str *out, ckpt_error *err)
 {
     for (unsigned k = 0; k < 100; k++) {
         char end[4] = "old";
@@ -64,33 +64,33 @@ static ckpt_status name_aside(const zip *z, ckpt_str name, ckpt_str *out, ckpt_e
             return CKPT_OK;
         }
     }
-    return refuse(err, "it holds a hundred old pickles of earlier edits");
+    return refuse_in_place(err, "it holds a hundred old pickles of earlier edits");
 }
 
-static ckpt_status patch(struct torch_archive *ta, size_t i, ckpt_str bytes, bool fits, struct patches *out,
-                         ckpt_error *err)
+static ckpt_status make_patches(struct torch_archive *ta, size_t i, ckpt_str bytes, bool fits,
+                                struct patches *out, ckpt_error *err)
 {
     ckpt_str aside;
     if (!bytes.ptr)
         return fail_memory(err);
     if (fits)
         return zip_patch_replace(ta->z, i, bytes, out, err);
-    CKPT_TRY(name_aside(ta->z, ta->z->entries[i].name, &aside, err));
+    CKPT_TRY(choose_old_name(ta->z, ta->z->entries[i].name, &aside, err));
     return zip_patch_append(ta->z, i, aside, bytes, out, err);
 }
 
-/* rewrite - entry I, the pickle of P's file, written anew with P's names. */
-static ckpt_status rewrite(ckpt_plan *p, struct torch_archive *ta, size_t i, struct patches *out,
-                           ckpt_error *err)
+/* rewrite_pickle - writes entry I, the pickle of P's file, again with P's names. */
+static ckpt_status rewrite_pickle(ckpt_plan *p, struct torch_archive *ta, size_t i, struct patches *out,
+                                  ckpt_error *err)
 {
-    struct pickle_hooks hooks = {.user = p, .entry = entry, .literal = file_names_literal(p->file)};
+    struct pickle_hooks hooks = {.user = p, .entry = edit_entry, .literal = file_names_literal(p->file)};
     size_t size = (size_t)ta->z->entries[i].usize; /* bounded: its graph is in memory */
     bool fits;
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = pickle_write_filled(p->file->root, &hooks, size, &b, &fits, err);
     if (st == CKPT_OK)
-        st = patch(ta, i, arena_str(p->a, buf_view(&b)), fits, out, err);
+        st = make_patches(ta, i, arena_str(p->a, buf_view(&b)), fits, out, err);
     buf_free(&b);
     return st;
 }
@@ -99,7 +99,7 @@ ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *er
 {
     struct torch_archive *ta = p->file->container;
     size_t i;
-    CKPT_TRY(torch_archive_need(ta, "data.pkl", &i, err));
-    CKPT_TRY(check(p->file, &ta->z->entries[i], err));
-    return rewrite(p, ta, i, out, err);
+    CKPT_TRY(torch_archive_require(ta, "data.pkl", &i, err));
+    CKPT_TRY(check_editable(p->file, &ta->z->entries[i], err));
+    return rewrite_pickle(p, ta, i, out, err);
 }

@@ -1,12 +1,11 @@
 /*
- * zip_pickle.c - the data.pkl of an archive that is written.
+ * zip_pickle.c - writes the data.pkl of an archive.
  *
- * The graph goes out as it came but for: edits of the plan; objects that the
- * file says have a state dict instead; storages, which get new numbers, whose
- * bytes are made little-endian, and whose class becomes UntypedStorage (and
- * their tensors _rebuild_tensor_v3) where only torch's C++ writer uses that
- * class; views of legacy storages, which become offsets; storages inside bytes
- * objects (torch.storage._load_from_bytes), which become records.
+ * The graph is written unchanged, except for: edits of the plan; modules, which are replaced by their state
+ * dicts; storages, which get new numbers and little-endian bytes, and the class UntypedStorage (and
+ * _rebuild_tensor_v3 for their tensors) if only torch's C++ writer knows their class; views of legacy
+ * storages, which become offsets; storages inside bytes objects (torch.storage._load_from_bytes), which
+ * become records.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,21 +19,21 @@
 
 /* ------------------------------------------------------- which storage it is */
 
-static ckpt_status note_storage(struct torch_writer *w, const ckpt_value *node, struct storage *s, bool cast,
-                                ckpt_error *err)
+static ckpt_status map_node_storage(struct torch_writer *w, const ckpt_value *node, struct storage *s,
+                                    bool cast, ckpt_error *err)
 {
-    struct torch_found *grown = arena_grow(w->p->a, w->found, w->nfound, &w->cap_found, w->nfound + 1,
-                                           sizeof *grown);
+    struct torch_node_storage *grown = arena_grow(w->p->a, w->found, w->nfound, &w->cap_found, w->nfound + 1,
+                                                  sizeof *grown);
     if (!grown || !map_set_num(w->storage_of, map_ptr(node), (uint32_t)w->nfound))
         return fail_memory(err);
     w->found = grown;
-    grown[w->nfound++] = (struct torch_found){s, cast};
+    grown[w->nfound++] = (struct torch_node_storage){s, cast};
     return CKPT_OK;
 }
 
-/* keyed - does node V of F say by the text of its key alone which storage it is? The pickles
- * of shards have keys of their own. */
-static bool keyed(const ckpt_file *f, const ckpt_value *v)
+/* is_found_by_key - does the key of node V alone identify its storage in F? Not if F has shards: each has
+ * keys of its own. */
+static bool is_found_by_key(const ckpt_file *f, const ckpt_value *v)
 {
     ckpt_str key;
     const ckpt_value *pid = v->type == CKPT_V_PERSID ? v->u.pid : NULL;
@@ -42,26 +41,26 @@ static bool keyed(const ckpt_file *f, const ckpt_value *v)
            value_text(value_item(pid, 2), &key);
 }
 
-static struct storage *storage_by_key(const ckpt_file *f, const ckpt_value *v)
+static struct storage *find_storage_by_key(const ckpt_file *f, const ckpt_value *v)
 {
     struct torch_pid pid;
     uint32_t at = torch_pid_parse(v, &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
     return at == MAP_NONE ? NULL : &f->table.storages[at];
 }
 
-static struct storage *storage_of(const struct torch_writer *w, const ckpt_value *node)
+static struct storage *find_node_storage(const struct torch_writer *w, const ckpt_value *node)
 {
     uint32_t i = map_get_num(w->storage_of, map_ptr(node));
     if (i != MAP_NONE)
         return w->found[i].s;
-    return keyed(w->p->file, node) ? storage_by_key(w->p->file, node) : NULL;
+    return is_found_by_key(w->p->file, node) ? find_storage_by_key(w->p->file, node) : NULL;
 }
 
-/* cast_node - a node for storage S, to be found as what it becomes; NULL: no memory. */
-static ckpt_value *cast_node(struct torch_writer *w, struct storage *s, uint64_t offset)
+/* make_cast_node - a new node for the cast of storage S; NULL: no memory. */
+static ckpt_value *make_cast_node(struct torch_writer *w, struct storage *s, uint64_t offset)
 {
     ckpt_value *v = value_new(w->p->a, CKPT_V_PERSID, offset);
-    return v && note_storage(w, v, s, true, NULL) == CKPT_OK ? v : NULL;
+    return v && map_node_storage(w, v, s, true, NULL) == CKPT_OK ? v : NULL;
 }
 
 static bool is_cast_node(const struct torch_writer *w, const ckpt_value *node)
@@ -70,25 +69,25 @@ static bool is_cast_node(const struct torch_writer *w, const ckpt_value *node)
     return i != MAP_NONE && w->found[i].cast;
 }
 
-/* note_pickle - the storages that one pickle of file F names. */
-static ckpt_status note_pickle(struct torch_writer *w, ckpt_file *f, const struct pickle_facts *facts,
-                               ckpt_error *err)
+/* map_pickle_storages - maps the nodes of one pickle of F to their storages. */
+static ckpt_status map_pickle_storages(struct torch_writer *w, ckpt_file *f, const struct pickle_facts *facts,
+                                       ckpt_error *err)
 {
     for (size_t i = 0; f->storage_keys && i < facts->npersids; i++) {
         const ckpt_value *v = facts->persids[i];
-        struct storage *s = keyed(w->p->file, v) ? NULL : storage_by_key(f, v);
+        struct storage *s = is_found_by_key(w->p->file, v) ? NULL : find_storage_by_key(f, v);
         if (s)
-            CKPT_TRY(note_storage(w, v, s, false, err));
+            CKPT_TRY(map_node_storage(w, v, s, false, err));
     }
     for (size_t i = 0; i < facts->ncalls; i++) {
         uint32_t s = file_bytes_storage(f, facts->calls[i]);
         if (s != CKPT_NO_STORAGE)
-            CKPT_TRY(note_storage(w, facts->calls[i], &f->table.storages[s], false, err));
+            CKPT_TRY(map_node_storage(w, facts->calls[i], &f->table.storages[s], false, err));
     }
     return CKPT_OK;
 }
 
-static ckpt_status note_storages(struct torch_writer *w, ckpt_file *f, ckpt_error *err)
+static ckpt_status map_all_storages(struct torch_writer *w, ckpt_file *f, ckpt_error *err)
 {
     if (f->resolve)
         CKPT_TRY(f->resolve(f, err));
@@ -101,15 +100,15 @@ static ckpt_status note_storages(struct torch_writer *w, ckpt_file *f, ckpt_erro
     if (!file_storage_keys(f))
         return fail_memory(err);
     for (size_t i = 0; i < f->npickles; i++)
-        CKPT_TRY(note_pickle(w, f, f->pickles[i], err));
+        CKPT_TRY(map_pickle_storages(w, f, f->pickles[i], err));
     for (size_t k = 0; k < f->nparts; k++)
         for (size_t i = 0; i < f->parts[k]->npickles; i++)
-            CKPT_TRY(note_pickle(w, f->parts[k], f->parts[k]->pickles[i], err));
+            CKPT_TRY(map_pickle_storages(w, f->parts[k], f->parts[k]->pickles[i], err));
     return CKPT_OK;
 }
 
-/* number - of storage S in the archive, given on first use. */
-static ckpt_status number(struct torch_writer *w, struct storage *s, uint32_t *out, ckpt_error *err)
+/* assign_number - the number of storage S in the archive, assigned on first use. */
+static ckpt_status assign_number(struct torch_writer *w, struct storage *s, uint32_t *out, ckpt_error *err)
 {
     *out = s->number ? s->number - 1 : (uint32_t)w->n;
     if (s->number)
@@ -127,7 +126,7 @@ static ckpt_status number(struct torch_writer *w, struct storage *s, uint32_t *o
 
 /* ------------------------------------------------------------ what is left out */
 
-static uint32_t entries_of(const ckpt_value *v)
+static uint32_t count_entries(const ckpt_value *v)
 {
     if (v->type != CKPT_V_CALL)
         return value_count(v);
@@ -135,15 +134,15 @@ static uint32_t entries_of(const ckpt_value *v)
     return m->npairs > m->nitems ? m->npairs : m->nitems;
 }
 
-/* mask_of - the entries of container NODE that are not kept; NULL: no memory. */
-static struct torch_mask *mask_of(struct torch_writer *w, const ckpt_value *node)
+/* get_mask - the mask of container NODE, which is added if there is none; NULL: no memory. */
+static struct torch_mask *get_mask(struct torch_writer *w, const ckpt_value *node)
 {
     uint32_t i = map_get_num(w->left_out, map_ptr(node));
     if (i != MAP_NONE)
         return &w->masks[i];
     struct torch_mask *grown = arena_grow(w->p->a, w->masks, w->nmasks, &w->cap_masks, w->nmasks + 1,
                                           sizeof *grown);
-    struct torch_mask mask = {.n = entries_of(node)};
+    struct torch_mask mask = {.n = count_entries(node)};
     mask.out = grown ? arena_array(w->p->a, mask.n, sizeof *mask.out) : NULL;
     if (!mask.out || !map_set_num(w->left_out, map_ptr(node), (uint32_t)w->nmasks))
         return NULL;
@@ -152,36 +151,37 @@ static struct torch_mask *mask_of(struct torch_writer *w, const ckpt_value *node
     return &grown[w->nmasks++];
 }
 
-static const struct step *last_step(const struct row *r)
+static const struct step *get_last_step(const struct row *r)
 {
     const struct step *s = r->steps && r->t.npath ? &r->steps[r->t.npath - 1] : NULL;
     return s && s->node && r->t.part_of == CKPT_NO_TENSOR ? s : NULL;
 }
 
-/* none_instead - is ROW, no entry of a mapping, lost, with None in its place? */
-static bool none_instead(const ckpt_file *f, const struct row *row)
+/* is_replaced_by_none - is ROW lost, and replaced by None because it is no entry of a mapping? */
+static bool is_replaced_by_none(const ckpt_file *f, const struct row *row)
 {
     uint32_t pairs = 0;
-    const struct step *s = last_step(row);
+    const struct step *s = get_last_step(row);
     if (s)
         (void)value_pairs(s->node, &pairs);
     return f->lost_row && !pairs && row->t.value && file_replacement(f, row->t.value)->type == CKPT_V_NONE;
 }
 
-/* leave_out - the entries of rows that are not kept, unless a row that is written is the same entry. */
-static ckpt_status leave_out(struct torch_writer *w, ckpt_error *err)
+/* mask_dropped_entries - masks the entries of rows that are not kept, unless a row that is kept has the
+ * same entry. */
+static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
     size_t stay = 0;
-    CKPT_TRY(plan_entries(p, err));
+    CKPT_TRY(plan_update_entries(p, err));
     for (int kept = 0; kept < 2; kept++)
         for (size_t i = 0; i < (kept ? p->nentries : p->file->table.nrows); i++) {
             const struct row *row = &p->file->table.rows[kept ? p->entries[i].row : i];
-            const struct step *s = last_step(row);
-            if (!s || (!kept && p->keep[i]) || none_instead(p->file, row) ||
+            const struct step *s = get_last_step(row);
+            if (!s || (!kept && p->keep[i]) || is_replaced_by_none(p->file, row) ||
                 (kept && map_get_num(w->left_out, map_ptr(s->node)) == MAP_NONE))
                 continue;
-            struct torch_mask *mask = mask_of(w, s->node);
+            struct torch_mask *mask = get_mask(w, s->node);
             if (!mask)
                 return fail_memory(err);
             stay += kept && s->index < mask->n && mask->out[s->index];
@@ -192,7 +192,7 @@ static ckpt_status leave_out(struct torch_writer *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
+static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct torch_writer *w = user;
     const struct edit *e = plan_edit_find(w->p, v);
@@ -207,9 +207,9 @@ static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 
 /* --------------------------------------------------------------- storages out */
 
-/* by_class - is this a storage class that torch.load knows by name? The others
- * are what the C++ writer makes up from the dtype's name. */
-static bool by_class(ckpt_dtype dt)
+/* has_storage_class - does torch.load know the storage class of this dtype? The C++ writer derives others
+ * from the name of the dtype. */
+static bool has_storage_class(ckpt_dtype dt)
 {
     switch (dt) {
     case CKPT_DT_F64:
@@ -233,8 +233,8 @@ static bool by_class(ckpt_dtype dt)
     }
 }
 
-/* put_storage - the persistent id of S, as elements of DTYPE; MODULE and KLASS
- * name its class, or are empty for that of the dtype. */
+/* put_storage - writes the persistent id of S, as elements of DTYPE; MODULE and KLASS are its class, empty:
+ * that of the dtype. */
 static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct storage *s, ckpt_dtype dtype,
                                ckpt_str module, ckpt_str klass, ckpt_error *err)
 {
@@ -242,12 +242,12 @@ static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct
     uint32_t n;
     const struct dtype_info *d = dtype_info(dtype);
     uint64_t item = d->block_elems == 1 && d->block_bytes ? d->block_bytes : 1; /* packed ones count bytes */
-    CKPT_TRY(number(w, s, &n, err));
-    uint64_t nbytes = torch_zip_bytes(w, s);
-    bool untyped = str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage") || !by_class(dtype) ||
-                   nbytes % item != 0;
+    CKPT_TRY(assign_number(w, s, &n, err));
+    uint64_t nbytes = torch_zip_storage_size(w, s);
+    bool untyped = str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage") ||
+                   !has_storage_class(dtype) || nbytes % item != 0;
     (void)snprintf(key, sizeof key, "%u", n);
-    pickle_put_op(pw, '(');
+    pickle_put_op(pw, PICKLE_MARK);
     pickle_put_text(pw, STR_LIT("storage"));
     if (untyped)
         pickle_put_global(pw, STR_LIT("torch.storage"), STR_LIT("UntypedStorage"));
@@ -256,16 +256,16 @@ static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct
     pickle_put_text(pw, str_c(key));
     pickle_put_text(pw, s->s.location.len ? s->s.location : STR_LIT("cpu"));
     pickle_put_uint(pw, untyped ? nbytes : nbytes / item);
-    pickle_put_op(pw, 't');
-    pickle_put_op(pw, 'Q');
+    pickle_put_op(pw, PICKLE_TUPLE);
+    pickle_put_op(pw, PICKLE_BINPERSID);
     return CKPT_OK;
 }
 
 static void put_ordered_dict(pickle_writer *pw)
 {
     pickle_put_global(pw, STR_LIT("collections"), STR_LIT("OrderedDict"));
-    pickle_put_op(pw, ')');
-    pickle_put_op(pw, 'R');
+    pickle_put_op(pw, PICKLE_EMPTY_TUPLE);
+    pickle_put_op(pw, PICKLE_REDUCE);
 }
 
 static ckpt_status put_shape(pickle_writer *pw, const ckpt_tensor *t, ckpt_error *err)
@@ -279,14 +279,14 @@ static ckpt_status put_shape(pickle_writer *pw, const ckpt_tensor *t, ckpt_error
         if (t->shape[k] && !checked_mul(run, t->shape[k], &run))
             run = 0; /* only where another size is 0: then no stride matters */
     }
-    pickle_put_op(pw, '(');
+    pickle_put_op(pw, PICKLE_MARK);
     for (uint32_t k = 0; k < t->ndim; k++)
         pickle_put_uint(pw, t->shape[k]);
-    pickle_put_op(pw, 't');
-    pickle_put_op(pw, '(');
+    pickle_put_op(pw, PICKLE_TUPLE);
+    pickle_put_op(pw, PICKLE_MARK);
     for (uint32_t k = 0; k < t->ndim; k++)
         pickle_put_uint(pw, stride[k]);
-    pickle_put_op(pw, 't');
+    pickle_put_op(pw, PICKLE_TUPLE);
     free(stride);
     return CKPT_OK;
 }
@@ -295,8 +295,8 @@ static void put_view_bits(pickle_writer *pw, const ckpt_tensor *t)
 {
     if (!t->conj && !t->neg)
         return;
-    pickle_put_op(pw, '}');
-    pickle_put_op(pw, '(');
+    pickle_put_op(pw, PICKLE_EMPTY_DICT);
+    pickle_put_op(pw, PICKLE_MARK);
     if (t->conj) {
         pickle_put_text(pw, STR_LIT("conj"));
         pickle_put_bool(pw, true);
@@ -305,61 +305,60 @@ static void put_view_bits(pickle_writer *pw, const ckpt_tensor *t)
         pickle_put_text(pw, STR_LIT("neg"));
         pickle_put_bool(pw, true);
     }
-    pickle_put_op(pw, 'u');
+    pickle_put_op(pw, PICKLE_SETITEMS);
 }
 
 static ckpt_status refuse_cast(const struct torch_writer *w, const struct storage *s, ckpt_error *err)
 {
-    const struct torch_cast *c = torch_cast_of(w, s);
+    const struct torch_cast *c = torch_find_cast(w, s);
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                "\"%.*s\" cannot become %s: its bytes are used otherwise than as a plain tensor of %s",
                STR_ARG(c->first->name), ckpt_dtype_name(c->to), ckpt_dtype_name(c->from));
-    char word[SHELL_MOST];
+    char word[SHELL_WORD_MAX];
     fail_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can have it",
               shell_glob(c->first->name, word), ckpt_dtype_name(c->from));
     return CKPT_ELOSSY;
 }
 
-/* put_tensor - a row as a call of _rebuild_tensor_v2, or _v3 for dtypes whose
- * storages have no class of their own. */
+/* put_tensor - writes a row as a call of _rebuild_tensor_v2, or _v3 for dtypes without a storage class. */
 static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const ckpt_tensor *t,
                               ckpt_error *err)
 {
     struct storage *s = &w->p->file->table.storages[t->storage];
-    const struct torch_cast *cast = torch_cast_of(w, s);
+    const struct torch_cast *cast = torch_find_cast(w, s);
     ckpt_dtype dtype = cast ? cast->to : (ckpt_dtype)t->dtype;
     const struct dtype_info *d = dtype_info(dtype);
     if (cast && cast->from != t->dtype)
         return refuse_cast(w, s, err);
-    bool v3 = !by_class(dtype) || (!cast && s->s.nbytes % d->block_bytes != 0);
+    bool v3 = !has_storage_class(dtype) || (!cast && s->s.nbytes % d->block_bytes != 0);
     if (t->parameter) {
         pickle_put_global(pw, STR_LIT("torch._utils"), STR_LIT("_rebuild_parameter"));
-        pickle_put_op(pw, '(');
+        pickle_put_op(pw, PICKLE_MARK);
     }
     pickle_put_global(pw, STR_LIT("torch._utils"),
                       v3 ? STR_LIT("_rebuild_tensor_v3") : STR_LIT("_rebuild_tensor_v2"));
-    pickle_put_op(pw, '(');
+    pickle_put_op(pw, PICKLE_MARK);
     CKPT_TRY(
         put_storage(w, pw, s, dtype, str_of("", 0), v3 ? STR_LIT("UntypedStorage") : str_of("", 0), err));
     pickle_put_uint(pw, t->storage_offset);
     CKPT_TRY(put_shape(pw, t, err));
-    pickle_put_bool(pw, t->requires_grad && !t->parameter && !(cast && v3)); /* see as_cast */
+    pickle_put_bool(pw, t->requires_grad && !t->parameter && !(cast && v3)); /* see make_cast_call */
     put_ordered_dict(pw);
     if (v3)
         pickle_put_global(pw, STR_LIT("torch"), str_c(d->name));
     put_view_bits(pw, t);
-    pickle_put_op(pw, 't');
-    pickle_put_op(pw, 'R');
+    pickle_put_op(pw, PICKLE_TUPLE);
+    pickle_put_op(pw, PICKLE_REDUCE);
     if (t->parameter) {
         pickle_put_bool(pw, t->requires_grad);
         put_ordered_dict(pw);
-        pickle_put_op(pw, 't');
-        pickle_put_op(pw, 'R');
+        pickle_put_op(pw, PICKLE_TUPLE);
+        pickle_put_op(pw, PICKLE_REDUCE);
     }
     return CKPT_OK;
 }
 
-/* torch counts in int64_t; a safetensors header may say more where another size is 0. */
+/* torch uses int64_t; a safetensors header may have larger sizes if another one is 0. */
 static bool sizes_fit(const ckpt_tensor *t)
 {
     for (uint32_t k = 0; k < t->ndim; k++)
@@ -380,7 +379,7 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
         lacks = "has a type that torch lacks";
     else if (!sizes_fit(t))
         lacks = "has a size beyond 2^63";
-    if (!lacks && t->kind == CKPT_STORAGE && torch_cast_of(w, &w->p->file->table.storages[t->storage]))
+    if (!lacks && t->kind == CKPT_STORAGE && torch_find_cast(w, &w->p->file->table.storages[t->storage]))
         return refuse_cast(w, &w->p->file->table.storages[t->storage], err);
     if (!lacks && t->kind == CKPT_STORAGE)
         return put_storage(w, pw, &w->p->file->table.storages[t->storage], (ckpt_dtype)t->dtype,
@@ -388,15 +387,14 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
     if (!lacks)
         return put_tensor(w, pw, t, err);
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "tensor \"%.*s\" (%s, %s) %s; a torch file cannot hold it",
-               STR_ARG(t->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_dtype_name((ckpt_dtype)t->dtype),
-               lacks);
-    char word[SHELL_MOST];
+               STR_ARG(t->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), lacks);
+    char word[SHELL_WORD_MAX];
     fail_hint(err, "--drop %s leaves it out", shell_glob(t->name, word));
     return CKPT_ELOSSY;
 }
 
-/* put_class - what is left of a legacy module id (class, file, source): torch
- * takes the class and leaves the text aside. */
+/* put_class - writes the class of a legacy module id (class, file, source), of which torch uses nothing
+ * else. */
 static bool put_class(pickle_writer *pw, const ckpt_value *pid)
 {
     const ckpt_value *class = value_source_class(pid);
@@ -405,7 +403,7 @@ static bool put_class(pickle_writer *pw, const ckpt_value *pid)
     return class != NULL;
 }
 
-/* put_pid - a persistent id of the input that names a storage. */
+/* put_pid - writes the persistent id V of storage S. */
 static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt_value *v, struct storage *s,
                            ckpt_error *err)
 {
@@ -420,18 +418,18 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "storage \"%.*s\" is on the meta device, outside of a tensor", STR_ARG(s->s.key));
     if (is_cast_node(w, v))
-        return put_storage(w, pw, s, torch_cast_of(w, s)->to, str_of("", 0), str_of("", 0), err);
-    if (torch_cast_of(w, s))
+        return put_storage(w, pw, s, torch_find_cast(w, s)->to, str_of("", 0), str_of("", 0), err);
+    if (torch_find_cast(w, s))
         return refuse_cast(w, s, err);
     if (v->u.pid)
         (void)torch_pid_parse(v, &pid);
     return put_storage(w, pw, s, pid.dtype, value_module(value_item(v->u.pid, 1)), pid.klass, err);
 }
 
-static ckpt_status leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt_error *err)
+static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt_error *err)
 {
     struct torch_writer *w = user;
-    struct storage *s = v->type == CKPT_V_PERSID ? storage_of(w, v) : NULL;
+    struct storage *s = v->type == CKPT_V_PERSID ? find_node_storage(w, v) : NULL;
     if (s)
         return put_pid(w, pw, v, s, err);
     if (v->row < w->p->file->table.nrows &&
@@ -447,19 +445,19 @@ static ckpt_status leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt
 
 /* The arguments of a call that rebuilds a tensor over one storage. */
 struct rebuilt {
-    const char *name; /* what will be called */
+    const char *name; /* the function to call; NULL: unchanged */
     ckpt_value *args[9];
     uint32_t n;
 };
 
-static ckpt_value *ordered_dict(struct torch_writer *w) { return value_ordered_dict(w->p->a); }
+static ckpt_value *make_ordered_dict(struct torch_writer *w) { return value_ordered_dict(w->p->a); }
 
-static ckpt_value *torch_name(struct torch_writer *w, ckpt_dtype dt)
+static ckpt_value *make_dtype_name(struct torch_writer *w, ckpt_dtype dt)
 {
     return value_global(w->p->a, STR_LIT("torch"), str_c(dtype_info(dt)->name), 0);
 }
 
-static ckpt_value *boolean(struct torch_writer *w, bool b)
+static ckpt_value *make_bool(struct torch_writer *w, bool b)
 {
     ckpt_value *v = value_new(w->p->a, CKPT_V_BOOL, 0);
     if (v)
@@ -467,26 +465,26 @@ static ckpt_value *boolean(struct torch_writer *w, bool b)
     return v;
 }
 
-/* as_meta - a view of a storage without bytes: dtype, size, stride are all. */
-static void as_meta(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
+/* make_meta_call - R becomes a meta tensor, for a storage without bytes. */
+static void make_meta_call(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
 {
-    ckpt_value *grad = r->n > 4 ? r->args[4] : boolean(w, false);
+    ckpt_value *grad = r->n > 4 ? r->args[4] : make_bool(w, false);
     *r = (struct rebuilt){
-        "_rebuild_meta_tensor_no_storage", {torch_name(w, dtype), r->args[2], r->args[3], grad}, 4};
+        "_rebuild_meta_tensor_no_storage", {make_dtype_name(w, dtype), r->args[2], r->args[3], grad}, 4};
 }
 
-static void as_v3(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
+static void make_v3_call(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
 {
     ckpt_value *metadata = r->n > 6 ? r->args[6] : NULL;
-    r->args[4] = r->n > 4 ? r->args[4] : boolean(w, false);
-    r->args[5] = r->n > 5 ? r->args[5] : ordered_dict(w);
-    r->args[6] = torch_name(w, dtype);
+    r->args[4] = r->n > 4 ? r->args[4] : make_bool(w, false);
+    r->args[5] = r->n > 5 ? r->args[5] : make_ordered_dict(w);
+    r->args[6] = make_dtype_name(w, dtype);
     r->args[7] = metadata;
     r->n = metadata ? 8 : 7;
     r->name = "_rebuild_tensor_v3";
 }
 
-/* shift_view - the offset within a legacy view, counted from its storage. */
+/* shift_view - adds BY, the offset of a legacy view, to the storage offset. */
 static bool shift_view(struct torch_writer *w, struct rebuilt *r, uint64_t by)
 {
     int64_t off;
@@ -495,39 +493,39 @@ static bool shift_view(struct torch_writer *w, struct rebuilt *r, uint64_t by)
     uint64_t sum = (uint64_t)off + by; /* bounded: both were int64_t */
     if (sum > INT64_MAX)
         return false;
-    r->args[1] = value_int(w->p->a, (int64_t)sum); /* NULL: rewrite_args says so */
+    r->args[1] = value_int(w->p->a, (int64_t)sum); /* NULL: rewrite_args returns the error */
     return true;
 }
 
-/* as_cast - R, a call of v2 or (V3) v3 over NODE's storage, over what that becomes.
- * _rebuild_tensor_v3 fails when told of requires_grad (torch 2.15: it sets a leaf), a
- * parameter says it again outside. */
-static void as_cast(struct torch_writer *w, struct rebuilt *r, const ckpt_value *node, bool v3)
+/* make_cast_call - R, a call of v2 or (V3) v3 for the storage of NODE, becomes one for its cast.
+ * _rebuild_tensor_v3 fails with requires_grad (torch 2.15: it sets a leaf); a parameter has it in its own
+ * call. */
+static void make_cast_call(struct torch_writer *w, struct rebuilt *r, const ckpt_value *node, bool v3)
 {
-    struct storage *s = storage_of(w, node);
-    ckpt_dtype to = torch_cast_of(w, s)->to;
-    r->args[0] = cast_node(w, s, node->offset);
-    if (!by_class(to) && r->n > 4)
-        r->args[4] = boolean(w, false);
-    if (v3 && by_class(to)) {
+    struct storage *s = find_node_storage(w, node);
+    ckpt_dtype to = torch_find_cast(w, s)->to;
+    r->args[0] = make_cast_node(w, s, node->offset);
+    if (!has_storage_class(to) && r->n > 4)
+        r->args[4] = make_bool(w, false);
+    if (v3 && has_storage_class(to)) {
         r->args[6] = r->args[7];
         r->n = r->n > 7 ? 7 : 6;
         r->name = "_rebuild_tensor_v2";
     } else if (v3) {
-        r->args[6] = torch_name(w, to);
-    } else if (!by_class(to)) {
-        as_v3(w, r, to);
+        r->args[6] = make_dtype_name(w, to);
+    } else if (!has_storage_class(to)) {
+        make_v3_call(w, r, to);
     }
 }
 
-/* rebuild - rewrites R, a call of NAME over storage node NODE; false: as it is. */
-static bool rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *node, struct rebuilt *r)
+/* rewrite_rebuild - rewrites R, a call of NAME for the storage NODE; false: unchanged. */
+static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *node, struct rebuilt *r)
 {
-    struct storage *s = storage_of(w, node);
+    struct storage *s = find_node_storage(w, node);
     if (!s || r->n < 4)
         return false;
     struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
-    const struct torch_cast *cast = torch_cast_of(w, s);
+    const struct torch_cast *cast = torch_find_cast(w, s);
     bool v3 = str_is(name, "_rebuild_tensor_v3");
     bool v2 = str_is(name, "_rebuild_tensor_v2") || str_is(name, "_rebuild_tensor");
     if (node->type == CKPT_V_PERSID)
@@ -537,11 +535,11 @@ static bool rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *nod
     bool changed = pid.has_view && pid.view_offset && shift_view(w, r, pid.view_offset);
     ckpt_dtype dtype = v3 && r->n > 6 ? dtype_by_name(value_name(r->args[6])) : pid.dtype;
     if (cast && (v2 || v3) && dtype == cast->from)
-        as_cast(w, r, node, v3);
+        make_cast_call(w, r, node, v3);
     else if (!s->src && (v2 || v3))
-        as_meta(w, r, dtype);
-    else if (v2 && !by_class(pid.dtype))
-        as_v3(w, r, dtype);
+        make_meta_call(w, r, dtype);
+    else if (v2 && !has_storage_class(pid.dtype))
+        make_v3_call(w, r, dtype);
     else
         return changed;
     return true;
@@ -555,8 +553,7 @@ static bool rebuilds_over_storage(const ckpt_value *callable)
             str_is(name, "_rebuild_tensor") || str_is(name, "_rebuild_qtensor"));
 }
 
-/* rewrite_args - FUNC(*ARGS) as another call; *FUNC and *ARGS stay when nothing
- * needs to change. */
+/* rewrite_args - rewrites FUNC(*ARGS); *FUNC and *ARGS stay if nothing has to change. */
 static ckpt_status rewrite_args(struct torch_writer *w, ckpt_value **func, ckpt_value **args, ckpt_error *err)
 {
     struct rebuilt r = {NULL, {NULL}, 0};
@@ -564,7 +561,7 @@ static ckpt_status rewrite_args(struct torch_writer *w, ckpt_value **func, ckpt_
         return CKPT_OK;
     for (r.n = 0; r.n < value_count(*args); r.n++)
         r.args[r.n] = value_item(*args, r.n);
-    if (!r.n || !rebuild(w, value_name(*func), r.args[0], &r))
+    if (!r.n || !rewrite_rebuild(w, value_name(*func), r.args[0], &r))
         return CKPT_OK;
     for (uint32_t i = 0; i < r.n; i++)
         if (!r.args[i])
@@ -575,17 +572,17 @@ static ckpt_status rewrite_args(struct torch_writer *w, ckpt_value **func, ckpt_
     return *func && *args ? CKPT_OK : fail_memory(err);
 }
 
-/* is_typed - is V _rebuild_from_type_v2(func, class, args, state), or what came before that? */
-static bool is_typed(const ckpt_value *v)
+/* is_rebuild_from_type - is V _rebuild_from_type_v2(func, class, args, state), or an older form of it? */
+static bool is_rebuild_from_type(const ckpt_value *v)
 {
     return value_calls(v, "torch._tensor", "_rebuild_from_type_v2", 4) ||
            value_calls(v, "torch._tensor", "_rebuild_from_type", 4) ||
            value_calls(v, "torch.tensor", "_rebuild_from_type", 4);
 }
 
-/* rewrite_typed - the inner call. */
-static ckpt_status rewrite_typed(struct torch_writer *w, const ckpt_value *v, ckpt_value **args,
-                                 ckpt_error *err)
+/* rewrite_inner_call - rewrites the inner call of V. */
+static ckpt_status rewrite_inner_call(struct torch_writer *w, const ckpt_value *v, ckpt_value **args,
+                                      ckpt_error *err)
 {
     ckpt_value *func = value_arg(v, 0), *inner = value_arg(v, 2);
     CKPT_TRY(rewrite_args(w, &func, &inner, err));
@@ -596,21 +593,21 @@ static ckpt_status rewrite_typed(struct torch_writer *w, const ckpt_value *v, ck
     return *args ? CKPT_OK : fail_memory(err);
 }
 
-/* rewrite - the node to write for CALL V, V itself mostly. */
-static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ckpt_value **out,
-                           ckpt_error *err)
+/* rewrite_call - the node to write for CALL V, usually V itself. */
+static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, const ckpt_value **out,
+                                ckpt_error *err)
 {
     const struct value_call *c = &v->u.call;
     const struct value_more *more = value_more_of(v);
     ckpt_value *func = c->callable, *args = c->args, *made = NULL;
     *out = v;
-    if (storage_of(w, v)) {
+    if (find_node_storage(w, v)) {
         made = value_new(w->p->a, CKPT_V_PERSID, v->offset);
         *out = made;
-        return made ? note_storage(w, made, storage_of(w, v), false, err) : fail_memory(err);
+        return made ? map_node_storage(w, made, find_node_storage(w, v), false, err) : fail_memory(err);
     }
-    if (is_typed(v))
-        CKPT_TRY(rewrite_typed(w, v, &args, err));
+    if (is_rebuild_from_type(v))
+        CKPT_TRY(rewrite_inner_call(w, v, &args, err));
     else
         CKPT_TRY(rewrite_args(w, &func, &args, err));
     if (args == c->args)
@@ -626,8 +623,8 @@ static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ck
     return CKPT_OK;
 }
 
-static ckpt_status note_rewritten(struct torch_writer *w, const ckpt_value *v, const ckpt_value *by,
-                                  ckpt_error *err)
+static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *v, const ckpt_value *by,
+                                      ckpt_error *err)
 {
     const ckpt_value **grown = arena_grow(w->p->a, w->news, w->nnews, &w->cap_news, w->nnews + 1,
                                           sizeof *grown);
@@ -638,8 +635,8 @@ static ckpt_status note_rewritten(struct torch_writer *w, const ckpt_value *v, c
     return CKPT_OK;
 }
 
-/* state_dict_of - what the file, or the shard it came from, has in V's place. */
-static const ckpt_value *state_dict_of(const ckpt_file *f, const ckpt_value *v)
+/* get_state_dict - the replacement of V in the file or in its shard, or V. */
+static const ckpt_value *get_state_dict(const ckpt_file *f, const ckpt_value *v)
 {
     const ckpt_value *by = file_replacement(f, v);
     for (size_t i = 0; by == v && i < f->nparts; i++)
@@ -647,30 +644,31 @@ static const ckpt_value *state_dict_of(const ckpt_file *f, const ckpt_value *v)
     return by;
 }
 
-/* hold_arguments - put_class leaves a class, which no call takes for its arguments. */
-static void hold_arguments(struct torch_writer *w, const ckpt_value *call)
+/* check_arguments - put_class writes a class, which cannot be the arguments of a call. */
+static void check_arguments(struct torch_writer *w, const ckpt_value *call)
 {
     const ckpt_value *given[2] = {call->u.call.args, value_more_of(call)->kwargs};
     for (int i = 0; i < 2; i++)
-        if (given[i] && given[i]->type == CKPT_V_PERSID && !storage_of(w, given[i]))
+        if (given[i] && given[i]->type == CKPT_V_PERSID && !find_node_storage(w, given[i]))
             w->no_tuple = given[i];
 }
 
-/* replace - a node that is reached twice must be replaced by one, so what was
- * rewritten is kept. */
-static const ckpt_value *replace(void *user, const ckpt_value *v)
+/* replace_node - the replace hook; rewritten nodes are remembered, because a shared node must be replaced
+ * by the same one. */
+static const ckpt_value *replace_node(void *user, const ckpt_value *v)
 {
     struct torch_writer *w = user;
-    const ckpt_value *out, *by = state_dict_of(w->p->file, v);
+    const ckpt_value *out, *by = get_state_dict(w->p->file, v);
     if (by != v && by->type != CKPT_V_NONE)
-        plan_module_notice(w->p);
+        plan_note_module(w->p);
     uint32_t i = w->nnews ? map_get_num(w->rewritten, map_ptr(by)) : MAP_NONE;
     if (i != MAP_NONE)
         return w->news[i];
     if (by->type != CKPT_V_CALL || w->failed)
         return by;
-    hold_arguments(w, by);
-    if (rewrite(w, by, &out, NULL) != CKPT_OK || (out != by && note_rewritten(w, by, out, NULL) != CKPT_OK)) {
+    check_arguments(w, by);
+    if (rewrite_call(w, by, &out, NULL) != CKPT_OK ||
+        (out != by && remember_rewritten(w, by, out, NULL) != CKPT_OK)) {
         w->failed = true;
         return by;
     }
@@ -681,17 +679,17 @@ static const ckpt_value *replace(void *user, const ckpt_value *v)
 
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
 {
-    struct pickle_hooks hooks = {.user = w, .replace = replace, .entry = entry, .leaf = leaf};
+    struct pickle_hooks hooks = {.user = w, .replace = replace_node, .entry = keep_entry, .leaf = write_leaf};
     ckpt_file *f = w->p->file;
     hooks.literal = file_names_literal(f);
-    CKPT_TRY(note_storages(w, f, err));
-    CKPT_TRY(torch_zip_casts(w, err));
-    CKPT_TRY(leave_out(w, err));
+    CKPT_TRY(map_all_storages(w, f, err));
+    CKPT_TRY(torch_zip_plan_casts(w, err));
+    CKPT_TRY(mask_dropped_entries(w, err));
     ckpt_status st = pickle_write(w->p->root, &hooks, &w->pickle, err);
     for (size_t i = 0; i < w->n; i++)
         w->items[i]->number = 0;
     if (st == CKPT_OK && w->no_tuple)
-        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* of which of its pickles, is not known here */
-                    "a persistent id stands where a call has its arguments; that cannot be written");
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* which pickle it is in is not known here */
+                    "a persistent id in the place of the arguments of a call cannot be written");
     return st == CKPT_OK && w->failed ? fail_memory(err) : st;
 }

@@ -1,38 +1,38 @@
 /*
- * zip_undoes.c - can an undo journal be of an edit of this archive? The archive that it would
- * restore is read before a byte is written. What it puts back has to be, byte for byte, what
- * torch_zip_in_place has changed: the pickle and its CRC-32, in all places; or the name of its record, and
- * the directory, with nothing but the edit's own bytes cut off. All else, the tensors' bytes and the
- * members' headers, is as it was, so it shows what the directory was.
+ * zip_undoes.c - checks whether an undo journal is of an edit of this archive. The archive that it would
+ * restore is read before a byte is written. It must restore exactly what torch_zip_in_place changes: the
+ * pickle and its CRC-32, wherever that is; or the name of its record, and the directory, and cut off only
+ * the bytes that the edit appended. Tensors and local headers are unchanged, so they show what the
+ * directory was.
  *
- * An archive that is half changed has a pickle that its CRC-32 does not fit, or a record under another
- * name. One that has neither was not cut short, whatever the journal claims. Where no CRC-32 is recorded,
- * nothing shows that.
+ * In an archive that is half changed, the pickle does not match its CRC-32, or a record has another name.
+ * Otherwise no edit was cut short, and the journal is not valid. Without a CRC-32 this cannot be checked.
  */
 #include "codec/zip_patch.h"
 #include "format/torch/archive.h"
 #include "format/torch/zip.h"
 
-/* pickle_of - the archive of F, and the entry of its pickle; NULL: it is not there. */
-static zip *pickle_of(const ckpt_file *f, size_t *i)
+/* find_pickle - the archive of F, and the entry of its pickle; NULL: it has none. */
+static zip *find_pickle(const ckpt_file *f, size_t *i)
 {
     struct torch_archive *ta = f->container;
-    return torch_archive_need(ta, "data.pkl", i, NULL) == CKPT_OK ? ta->z : NULL;
+    return torch_archive_require(ta, "data.pkl", i, NULL) == CKPT_OK ? ta->z : NULL;
 }
 
-/* is_half_changed - can IS, the file as it stands, be on the way to or from WAS? */
+/* is_half_changed - can IS, the current file, be halfway from or to WAS? */
 static bool is_half_changed(const ckpt_file *is, const ckpt_file *was)
 {
     size_t i;
     if (is->format != &format_torch_zip)
         return false;
-    zip *z = pickle_of(is, &i);
-    return !z || z->crc_none || (!zip_patch_is_intact(z, i) && table_same_places(&is->table, &was->table));
+    zip *z = find_pickle(is, &i);
+    return !z || z->crc_none ||
+           (!zip_patch_is_consistent(z, i) && table_same_places(&is->table, &was->table));
 }
 
 bool torch_zip_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
 {
     size_t i;
-    zip *z = pickle_of(was, &i);
+    zip *z = find_pickle(was, &i);
     return z && zip_patch_undoes(z, i, now, undo) && (!is || is_half_changed(is, was));
 }

@@ -1,6 +1,6 @@
 /*
- * zip_write.c - a plan as a torch.save archive that torch.load takes in
- * every mode (weights_only, mmap), from 1.6 on.
+ * zip_write.c - writes a plan as a torch.save archive that torch.load reads in every mode
+ * (weights_only, mmap), from 1.6 on.
  *
  *   archive/data.pkl     protocol 2, only what the restricted unpickler accepts
  *                        unless the input holds more
@@ -9,8 +9,8 @@
  *                        first names them, each once and whole
  *   archive/version      "3\n"
  *
- * No .format_version and no .storage_alignment: with them torch >= 2.7 computes
- * where storages lie, by a layout with data descriptors that this is not.
+ * No .format_version and no .storage_alignment: with them torch >= 2.7 computes the offsets of storages
+ * for a layout with data descriptors, which this is not.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +21,12 @@
 #include "format/torch/zip.h"
 
 #define TOP        "archive"
-#define ALIGN      64u
+#define PAYLOAD_ALIGN 64u
 #define MAX_PICKLE (SIZE_MAX / 2)
 
 /* --------------------------------------------------------------------- bytes */
 
-struct copying {
+struct archive_copy {
     struct torch_writer *w;
     zip_writer *zw;                /* NULL: nothing is written */
     uint64_t *headers;             /* by item: offset in the archive … */
@@ -35,31 +35,31 @@ struct copying {
     struct convert_tally *tallies; /* likewise; NULL where nothing is cast */
 };
 
-/* like - where the payload of S lies now, if it may be taken over as it is. */
-static uint64_t like(const struct torch_writer *w, const struct storage *s)
+/* get_source_offset - file offset of the payload of S in the input, if it is written unchanged. */
+static uint64_t get_source_offset(const struct torch_writer *w, const struct storage *s)
 {
-    bool same = s->src && !s->swap && s->s.nbytes >= SINK_CLONE_LEAST && !torch_cast_of(w, s);
+    bool same = s->src && !s->swap && s->s.nbytes >= SINK_CLONE_LEAST && !torch_find_cast(w, s);
     if (!same || source_locate(s->src, NULL) != CKPT_OK)
         return CKPT_NO_OFFSET;
     return source_pos(s->src, s->off);
 }
 
-/* tell - item NUMBER as a member. */
-static void tell(const void *user, size_t number, struct zip_spot *spot)
+/* describe_member - describes item NUMBER as a member of the archive. */
+static void describe_member(const void *user, size_t number, struct zip_reserved *spot)
 {
-    const struct copying *g = user;
+    const struct archive_copy *g = user;
     const struct storage *s = g->w->items[number];
-    *spot = (struct zip_spot){.size = torch_zip_bytes(g->w, s),
-                              .like = like(g->w, s),
-                              .header = g->headers[number],
-                              .crc = g->crcs[number]};
+    *spot = (struct zip_reserved){.size = torch_zip_storage_size(g->w, s),
+                                  .source_offset = get_source_offset(g->w, s),
+                                  .header = g->headers[number],
+                                  .crc = g->crcs[number]};
     (void)snprintf(spot->name, sizeof spot->name, "data/%zu", number);
 }
 
-static struct copy_item copy_item(const void *user, size_t i)
+static struct copy_item get_copy_item(const void *user, size_t i)
 {
-    const struct copying *g = user;
-    const struct torch_cast *cast = torch_cast_of(g->w, g->w->items[i]);
+    const struct archive_copy *g = user;
+    const struct torch_cast *cast = torch_find_cast(g->w, g->w->items[i]);
     return (struct copy_item){.storage = g->w->items[i],
                               .from = cast ? cast->from : CKPT_DT_NONE,
                               .to = cast ? cast->to : CKPT_DT_NONE,
@@ -67,16 +67,16 @@ static struct copy_item copy_item(const void *user, size_t i)
                               .crc_offset = g->headers[i] + ZIP_LOCAL_CRC}; /* likewise */
 }
 
-static ckpt_status put_header(const void *user, size_t i, buf *out, ckpt_error *err)
+static ckpt_status put_member_header(const void *user, size_t i, buf *out, ckpt_error *err)
 {
-    const struct copying *g = user;
-    struct zip_spot spot;
-    tell(g, i, &spot);
-    return zip_spot_header(g->zw, &spot, out, err);
+    const struct archive_copy *g = user;
+    struct zip_reserved spot;
+    describe_member(g, i, &spot);
+    return zip_reserved_put_header(g->zw, &spot, out, err);
 }
 
-/* lay_out - room for all items in the archive. */
-static ckpt_status lay_out(struct copying *g, ckpt_error *err)
+/* reserve_items - reserves room for all items in the archive. */
+static ckpt_status reserve_items(struct archive_copy *g, ckpt_error *err)
 {
     size_t n = g->w->n + 1;
     g->headers = calloc(n, sizeof *g->headers);
@@ -86,36 +86,36 @@ static ckpt_status lay_out(struct copying *g, ckpt_error *err)
     if (!g->headers || !g->header_sizes || !g->crcs || (g->w->casts && !g->tallies))
         return fail_memory(err);
     for (size_t i = 0; g->zw && i < g->w->n; i++) {
-        struct zip_spot spot;
-        tell(g, i, &spot);
-        CKPT_TRY(zip_writer_skip(g->zw, &spot, err));
+        struct zip_reserved spot;
+        describe_member(g, i, &spot);
+        CKPT_TRY(zip_writer_reserve(g->zw, &spot, err));
         g->headers[i] = spot.header;
         g->header_sizes[i] = (uint32_t)(spot.data - spot.header); /* bounded: a name, an extra field */
     }
     return CKPT_OK;
 }
 
-/* copy_storages - to OUT by way of G's zw, or nowhere when that is NULL. */
-static ckpt_status copy_storages(struct copying *g, sink *out, ckpt_error *err)
+/* copy_storages - copies all storages to OUT, or, if the zw of G is NULL, only reads them. */
+static ckpt_status copy_storages(struct archive_copy *g, sink *out, ckpt_error *err)
 {
     const struct torch_writer *w = g->w;
-    CKPT_TRY(lay_out(g, err));
+    CKPT_TRY(reserve_items(g, err));
     const struct copy_job job = {.file = w->p->file,
-                                 .reading = plan_reading(w->p),
+                                 .reading = plan_stream_options(w->p),
                                  .out = out,
                                  .n = w->n,
-                                 .item = copy_item,
-                                 .put_header = put_header,
+                                 .item = get_copy_item,
+                                 .put_header = put_member_header,
                                  .user = g,
                                  .crcs = out ? g->crcs : NULL,
                                  .tallies = g->tallies,
                                  .nbytes = w->total,
                                  .options = w->opts};
     CKPT_TRY(copy_items(&job, err));
-    return torch_zip_casts_done(g->w, g->tallies, err);
+    return torch_zip_report_casts(g->w, g->tallies, err);
 }
 
-static void copying_free(struct copying *g)
+static void free_archive_copy(struct archive_copy *g)
 {
     free(g->headers);
     free(g->header_sizes);
@@ -123,23 +123,24 @@ static void copying_free(struct copying *g)
     free(g->tallies);
 }
 
-/* archive_size - of the whole output, from names and sizes alone. */
-static ckpt_status archive_size(const struct torch_writer *w, uint64_t *total, ckpt_error *err)
+/* compute_archive_size - the size of the output, from names and sizes alone. */
+static ckpt_status compute_archive_size(const struct torch_writer *w, uint64_t *total, ckpt_error *err)
 {
     struct zip_layout l = {0};
-    bool ok = zip_layout_member(&l, TOP, ALIGN, 8, w->pickle.len, CKPT_NO_OFFSET) &&
-              zip_layout_member(&l, TOP, ALIGN, 9, 6, CKPT_NO_OFFSET);
+    bool ok = zip_layout_member(&l, TOP, PAYLOAD_ALIGN, 8, w->pickle.len, CKPT_NO_OFFSET) &&
+              zip_layout_member(&l, TOP, PAYLOAD_ALIGN, 9, 6, CKPT_NO_OFFSET);
     for (size_t i = 0; ok && i < w->n; i++) {
         char name[32];
         int len = snprintf(name, sizeof name, "data/%zu", i);
         const struct storage *s = w->items[i];
-        ok = zip_layout_member(&l, TOP, ALIGN, (size_t)len, torch_zip_bytes(w, s), like(w, s));
+        ok = zip_layout_member(&l, TOP, PAYLOAD_ALIGN, (size_t)len, torch_zip_storage_size(w, s),
+                               get_source_offset(w, s));
     }
-    ok = ok && zip_layout_member(&l, TOP, ALIGN, 7, 2, CKPT_NO_OFFSET) && zip_layout_size(&l, total);
+    ok = ok && zip_layout_member(&l, TOP, PAYLOAD_ALIGN, 7, 2, CKPT_NO_OFFSET) && zip_layout_size(&l, total);
     return ok ? CKPT_OK : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an archive of more than 2^64 bytes");
 }
 
-static ckpt_status write_members(struct copying *g, sink *out, ckpt_error *err)
+static ckpt_status write_members(struct archive_copy *g, sink *out, ckpt_error *err)
 {
     struct torch_writer *w = g->w;
     zip_writer *zw = g->zw;
@@ -148,33 +149,33 @@ static ckpt_status write_members(struct copying *g, sink *out, ckpt_error *err)
     CKPT_TRY(zip_writer_member(zw, "byteorder", STR_LIT("little"), err));
     CKPT_TRY(copy_storages(g, out, err));
     CKPT_TRY(zip_writer_member(zw, "version", STR_LIT("3\n"), err));
-    return zip_writer_finish(zw, tell, g, err);
+    return zip_writer_finish(zw, describe_member, g, err);
 }
 
-/* What was written, read back. */
-typedef struct {
+/* The output, read back from the sink. */
+struct written_source {
     source s;
     sink *out;
-} written;
+};
 
 static ckpt_status written_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    return sink_read(((written *)s)->out, off, out, n, err);
+    return sink_read(((struct written_source *)s)->out, off, out, n, err);
 }
 
 static void written_close(source *s) { (void)s; }
 
 static const struct source_ops written_ops = {.read_at = written_read, .close = written_close};
 
-/* same_member - is entry I what was to be written? */
-static ckpt_status same_member(void *user, size_t i, const struct zip_entry *e, ckpt_error *err)
+/* check_member - fails unless entry I is the member that was written. */
+static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e, ckpt_error *err)
 {
     static const char *const fixed[] = {"data.pkl", "byteorder", "version"};
-    const struct copying *g = user;
+    const struct archive_copy *g = user;
     size_t n = g->w->n;
-    struct zip_spot spot = {.size = i == 1 ? 6 : 2, .crc = e->crc, .header = e->header};
+    struct zip_reserved spot = {.size = i == 1 ? 6 : 2, .crc = e->crc, .header = e->header};
     if (i >= 2 && i < n + 2)
-        tell(g, i - 2, &spot);
+        describe_member(g, i - 2, &spot);
     else
         (void)snprintf(spot.name, sizeof spot.name, "%s", fixed[i < 2 ? i : 2]);
     ckpt_str name = e->name;
@@ -186,60 +187,59 @@ static ckpt_status same_member(void *user, size_t i, const struct zip_entry *e, 
                        spot.name);
 }
 
-/* verify - our own reader must find every member in what was written. */
-static ckpt_status verify(struct copying *g, sink *out, uint64_t size, ckpt_error *err)
+/* verify_archive - our own reader must find every member in the output. */
+static ckpt_status verify_archive(struct archive_copy *g, sink *out, uint64_t size, ckpt_error *err)
 {
-    written back = {.s = {.ops = &written_ops, .size = size, .base = 0, .refs = 1}, .out = out};
+    struct written_source back = {.s = {.ops = &written_ops, .size = size, .base = 0, .refs = 1}, .out = out};
     size_t n;
-    CKPT_TRY(zip_walk(&back.s, same_member, g, &n, err));
+    CKPT_TRY(zip_visit_entries(&back.s, check_member, g, &n, err));
     return n == g->w->n + 3
                ? CKPT_OK
                : fail(err, CKPT_EIO, CKPT_NO_OFFSET,
                       "what was written reads back as %zu members instead of %zu", n, g->w->n + 3);
 }
 
-static ckpt_status write_archive(struct copying *g, sink *out, uint64_t size, ckpt_error *err)
+static ckpt_status write_archive(struct archive_copy *g, sink *out, uint64_t size, ckpt_error *err)
 {
     CKPT_TRY(sink_reserve(out, size, err));
-    CKPT_TRY(zip_writer_new(out, TOP, ALIGN, &g->zw, err));
+    CKPT_TRY(zip_writer_new(out, TOP, PAYLOAD_ALIGN, &g->zw, err));
     ckpt_status st = write_members(g, out, err);
     zip_writer_free(g->zw);
     CKPT_TRY(st);
     if (sink_tell(out) != size)
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the archive has %llu bytes instead of %llu",
                     (unsigned long long)sink_tell(out), (unsigned long long)size);
-    CKPT_TRY(verify(g, out, size, err));
+    CKPT_TRY(verify_archive(g, out, size, err));
     return file_unchanged(g->w->p->file, err);
 }
 
-static ckpt_status write_file(struct copying *g, const char *path, uint64_t size, ckpt_error *err)
+static ckpt_status write_file(struct archive_copy *g, uint64_t size, ckpt_error *err)
 {
-    struct sink_options so = plan_writing(g->w->p, g->w->opts);
-    so.batch = g->w->batch;
     sink *out;
-    CKPT_TRY(sink_file(path, &so, &out, err));
+    CKPT_TRY(plan_open_sink(g->w->p, g->w->job, &out, err));
     return sink_end(out, write_archive(g, out, size, err), err);
 }
 
-static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size, ckpt_error *err)
+static ckpt_status write_output(struct torch_writer *w, uint64_t size, ckpt_error *err)
 {
-    struct copying g = {.w = w};
-    ckpt_status st = w->opts->dry_run ? copy_storages(&g, NULL, err) : write_file(&g, path, size, err);
-    copying_free(&g);
+    struct archive_copy g = {.w = w};
+    ckpt_status st = w->opts->dry_run ? copy_storages(&g, NULL, err) : write_file(&g, size, err);
+    free_archive_copy(&g);
     return st;
 }
 
-/* check_not_empty - a checkpoint may hold no tensor, but not lose all it had. */
+/* check_not_empty - a checkpoint may have no tensors, but must not lose all it had. */
 static ckpt_status check_not_empty(const ckpt_plan *p, size_t tensors, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
     if (tensors || (f->table.nrows == 0 && !plan_root_is_module(p)))
         return CKPT_OK;
-    return plan_nothing_left(err);
+    return plan_fail_no_tensors(err);
 }
 
-/* approve - shows the plan's own judge, if it has one, what is about to be written. */
-static ckpt_status approve(const struct torch_writer *w, ckpt_error *err)
+/* approve_pickle - passes the pickle that will be written to the approve callback of the plan, if there is
+ * one. */
+static ckpt_status approve_pickle(const struct torch_writer *w, ckpt_error *err)
 {
     ckpt_file *f = NULL;
     uint64_t next;
@@ -250,15 +250,15 @@ static ckpt_status approve(const struct torch_writer *w, ckpt_error *err)
     struct pickle_facts *facts = file_pickle(f, str_of("", 0));
     ckpt_status st = facts ? pickle_read(f->a, src, 0, src->size, facts, &f->root, &next, err)
                            : fail_memory(err);
-    f->torch_load = true;
+    f->for_torch_load = true;
     if (st == CKPT_OK)
         st = w->p->approve(f, err);
     file_free(f);
     return st;
 }
 
-/* drop_metadata - a torch file has no place for the texts of a safetensors header or an index: all but
- * "format", which is about that format, and ties, which it has as such. */
+/* drop_metadata - drops the metadata of a safetensors header or an index, for which a torch file has no
+ * place. "format" is not needed there, and ties become shared storages: neither counts as lost. */
 static ckpt_status drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
 {
     struct plan_pair *pairs;
@@ -271,7 +271,7 @@ static ckpt_status drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
         ckpt_str name = arena_printf(p->a, "__metadata__.%.*s", STR_ARG(pairs[i].key));
         CKPT_TRY(name.ptr ? CKPT_OK : fail_memory(err));
         ckpt_leaf leaf = {.path = path, .npath = 2, .name = name, .value = pairs[i].value};
-        CKPT_TRY(plan_dropped(p, &leaf, "metadata: a torch file has no place for it", err));
+        CKPT_TRY(plan_note_dropped(p, &leaf, "metadata: a torch file has no place for it", err));
     }
     if (p->ndropped == before || !strict)
         return CKPT_OK;
@@ -284,7 +284,7 @@ static ckpt_status drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
     return CKPT_ELOSSY;
 }
 
-/* forget_nodes - what only the pickle needed, before the items are copied. */
+/* forget_nodes - frees what only the pickle needed, before the items are copied. */
 static void forget_nodes(struct torch_writer *w)
 {
     map_free(w->storage_of);
@@ -296,7 +296,7 @@ static void forget_nodes(struct torch_writer *w)
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
     size_t n = p->file->table.nstorages, tensors = plan_count(p);
-    struct torch_writer w = {.p = p, .opts = job->opts, .batch = job->batch};
+    struct torch_writer w = {.p = p, .job = job, .opts = job->opts};
     uint64_t size = 0;
     w.storage_of = map_new(0);
     w.items = arena_grow(p->a, NULL, 0, &w.cap, n, sizeof *w.items);
@@ -313,13 +313,13 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
         st = torch_zip_pickle(&w, err);
     forget_nodes(&w);
     if (st == CKPT_OK)
-        st = approve(&w, err);
+        st = approve_pickle(&w, err);
     if (st == CKPT_OK)
-        st = archive_size(&w, &size, err);
+        st = compute_archive_size(&w, &size, err);
     if (st == CKPT_OK && !job->layout_only)
-        st = emit(&w, job->path, size, err);
-    if (st == CKPT_OK)
-        st = plan_output(p, job->path, err);
+        st = write_output(&w, size, err);
+    if (st == CKPT_OK && job->path)
+        st = plan_note_output(p, job->path, err);
     if (st == CKPT_OK) {
         job->result->tensors += tensors;
         if (!checked_add(job->result->bytes, size, &job->result->bytes))

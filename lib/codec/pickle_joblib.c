@@ -1,0 +1,138 @@
+/*
+ * pickle_joblib.c - an array in a pickle of joblib.dump (joblib/numpy_pickle.py): after the BUILD of a
+ * NumpyArrayWrapper with subclass, shape, order, dtype, allow_mmap and, since 1.2, for padding
+ * numpy_array_alignment_bytes:
+ *
+ *   1     since 1.2: how many bytes of padding follow, and these
+ *   …     the elements, in the order of `order`; of objects, instead of all that, a pickle of the array
+ *   …     the rest of the pickle
+ *
+ * The wrapper becomes what joblib.load puts in its place: the node that a pickle of the array makes. So
+ * readers and writers of pickles meet no array but numpy's.
+ *
+ * Refused: other subclasses than ndarray, memmap and matrix, a frame that goes on in the array, elements that
+ * are missing, pickles of objects that are no array.
+ */
+#include "codec/pickle_joblib.h"
+
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "codec/pickle_read.h"
+#include "core/numpy.h"
+
+static bool is_wrapper(const ckpt_value *v)
+{
+    return v->type == CKPT_V_CALL &&
+           value_is_global(v->u.call.callable, "joblib.numpy_pickle", "NumpyArrayWrapper");
+}
+
+static bool is_array_class(const ckpt_value *v)
+{
+    return value_is_global(v, "numpy", "ndarray") || value_is_global(v, "numpy", "memmap") ||
+           value_is_global(v, "numpy", "matrix") || value_is_global(v, "numpy.matrixlib.defmatrix", "matrix");
+}
+
+/* count_bytes - of all elements of SHAPE; false: that is no shape. */
+static bool count_bytes(const ckpt_value *shape, const struct numpy_dtype *d, uint64_t *out)
+{
+    int64_t n;
+    *out = d->bytes;
+    if (!shape || shape->type != CKPT_V_TUPLE)
+        return false;
+    for (uint32_t i = 0; i < value_count(shape); i++)
+        if (!value_integer(value_item(shape, i), &n) || n < 0 || !checked_mul(*out, (uint64_t)n, out))
+            return false;
+    return true;
+}
+
+/* take_elements - the N bytes that are next, as a BYTES left in the file. */
+static ckpt_value *take_elements(struct machine *m, uint64_t n)
+{
+    ckpt_value *v = value_new(m->a, CKPT_V_BYTES, machine_offset(m));
+    struct value_span *s = ARENA_NEW(m->a, struct value_span);
+    if (!v || !s) {
+        machine_fail_memory(m);
+        return NULL;
+    }
+    *s = (struct value_span){m->r.src, machine_offset(m), n, n};
+    v->flags |= VALUE_SPAN;
+    v->u.span = s;
+    return machine_skip(m, n) ? v : NULL;
+}
+
+/* become_array - V, the wrapper, as numpy pickles an array: _reconstruct(ndarray, (0,), b'b'), built with the
+ * version, SHAPE, DTYPE, FORTRAN order and DATA. */
+static bool become_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapper, ckpt_value *data)
+{
+    arena *a = m->a;
+    ckpt_str order;
+    ckpt_value *zero = value_int(a, 0), *b = value_new(a, CKPT_V_BYTES, v->offset);
+    ckpt_value *empty = zero ? value_tuple(a, 1, &zero) : NULL;
+    ckpt_value *fortran = value_new(a, CKPT_V_BOOL, v->offset);
+    ckpt_value *args[] = {value_get(wrapper, "subclass"), empty, b};
+    ckpt_value *state[] = {value_int(a, 1), value_get(wrapper, "shape"), value_get(wrapper, "dtype"), fortran,
+                           data};
+    struct value_more *more = value_more(a, v);
+    ckpt_value *call = value_global(a, STR_LIT("numpy.core.multiarray"), STR_LIT("_reconstruct"), v->offset);
+    if (!empty || !b || !fortran || !state[0] || !more || !call)
+        return machine_fail_memory(m);
+    b->u.str = STR_LIT("b");
+    fortran->u.b = value_text(value_get(wrapper, "order"), &order) && str_is(order, "F");
+    v->call = CALL_REDUCE;
+    v->u.call.callable = call;
+    v->u.call.args = value_tuple(a, 3, args);
+    more->states[0] = value_tuple(a, 5, state);
+    more->nstates = 1;
+    return (v->u.call.args && more->states[0]) || machine_fail_memory(m);
+}
+
+/* take_objects - V becomes the array that the pickle which is next makes: joblib reads it by pickle.load. */
+static bool take_objects(struct machine *m, ckpt_value *v)
+{
+    ckpt_value *root;
+    uint64_t next, from = machine_offset(m);
+    m->status = pickle_read(m->a, m->r.src, from, m->r.end, NULL, &root, &next, m->err);
+    if (m->status != CKPT_OK)
+        return false;
+    if (root->type != CKPT_V_CALL)
+        return machine_fail(m, CKPT_EFORMAT,
+                            "is followed by a pickle that makes {no array}, for {=one of objects}");
+    *(struct value_object *)(void *)v = *(const struct value_object *)(const void *)root;
+    return machine_skip(m, next - from); /* bounded: the pickle was read from there */
+}
+
+/* skip_padding - a byte that counts how many follow. */
+static bool skip_padding(struct machine *m)
+{
+    const unsigned char *n = machine_take(m, 1);
+    return n && machine_skip(m, *n);
+}
+
+bool joblib_take_array(struct machine *m, ckpt_value *v)
+{
+    struct numpy_dtype d;
+    uint64_t bytes;
+    const ckpt_value *state = is_wrapper(v) ? value_state(v) : NULL;
+    if (!state || state->type != CKPT_V_DICT)
+        return true;
+    const ckpt_value *padded = value_get(state, "numpy_array_alignment_bytes");
+    if (!is_array_class(value_get(state, "subclass")))
+        return machine_fail(m, CKPT_EUNSUPPORTED,
+                            "makes an array of joblib of {another class} than {=ndarray}");
+    const ckpt_value *dtype = value_get(state, "dtype");
+    if (!dtype || !numpy_dtype_of(dtype, &d) || !count_bytes(value_get(state, "shape"), &d, &bytes))
+        return machine_fail(m, CKPT_EFORMAT,
+                            "makes an array of joblib {of unknown size}: its state has to have {=a shape and "
+                            "a dtype of fixed size}");
+    if (m->frame_end != UINT64_MAX && machine_offset(m) < m->frame_end)
+        return machine_fail(m, CKPT_EFORMAT,
+                            "makes an array of joblib {inside a frame}, which {=ends before it}");
+    m->frame_end = UINT64_MAX;
+    if (d.kind == 'O')
+        return take_objects(m, v);
+    if (padded && padded->type != CKPT_V_NONE && !skip_padding(m))
+        return false;
+    ckpt_value *data = take_elements(m, bytes);
+    return data && become_array(m, v, state, data);
+}

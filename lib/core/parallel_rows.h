@@ -1,0 +1,67 @@
+/* parallel_rows.h - processes many rows, each read once, on several threads; results are reported in order
+ * and do not depend on the number of threads. */
+#ifndef CORE_PARALLEL_ROWS_H
+#define CORE_PARALLEL_ROWS_H
+
+#include "core/file.h"
+
+/* A row, two rows that are compared, or all bytes of a storage. */
+struct parallel_item {
+    ckpt_file *file, *other; /* other: NULL for one row */
+    uint32_t row, other_row;
+    uint32_t tag;            /* for the caller */
+    struct storage *storage; /* instead of rows, as elements of one byte; no other item has it */
+};
+
+struct parallel_context;
+
+/* The size of a chunk of a large row. Chunk boundaries depend only on the row, so that joined results are
+ * the same for any number of threads. */
+#define PARALLEL_CHUNK_BYTES (64u << 20)
+
+/* A chunk of an item whose elements are contiguous (in both rows). */
+struct parallel_chunk {
+    uint64_t first, count; /* elements */
+    uint32_t crc[2]; /* CRC-32 of the stored bytes, of the row and of the other one, see stream_open_range */
+    void *out;       /* the result: one block from malloc, which is freed after join_chunks */
+};
+
+struct parallel_job {
+    const struct parallel_item *items;
+    struct parallel_item (*get_item)(void *user, size_t i); /* instead of items, on any thread */
+    size_t n;
+    unsigned threads; /* 0: as pool_threads chooses */
+    /* process - item I, on any thread; never two at a time that share a storage with
+     * an unchecked CRC. Calls parallel_advance as it goes. */
+    ckpt_status (*process)(void *user, size_t i, struct parallel_context *run, ckpt_error *err);
+    /* process_chunk - process for one chunk of item I, on any thread, several at a time;
+     * NULL: rows are not split. join_chunks - when all chunks of it are done, on the thread
+     * that did the last one; it should call parallel_check_crc first. */
+    ckpt_status (*process_chunk)(void *user, size_t i, struct parallel_chunk *c, struct parallel_context *run,
+                                 ckpt_error *err);
+    ckpt_status (*join_chunks)(void *user, size_t i, const struct parallel_chunk *chunks, size_t n,
+                               ckpt_error *err);
+    /* report - after process, in the order of the items, on the calling thread; nonzero stops. */
+    int (*report)(void *user, size_t i);
+    int (*progress)(void *user, uint64_t done, uint64_t total); /* calling thread; NULL: none */
+    void *user, *progress_user;
+};
+
+/* parallel_run - processes all items. One thread is used for files below 8 MiB, for compressed ones and
+ * where wrong checksums are ignored, so that their notices come in order. */
+ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err);
+/* parallel_chunk_elements - the number of elements of WIDTH bytes in a chunk. */
+static inline uint64_t parallel_chunk_elements(uint64_t width) { return PARALLEL_CHUNK_BYTES / width; }
+/* parallel_combine_crc - the CRC-32 of all chunks of X; SIDE 1: of other. */
+uint32_t parallel_combine_crc(const struct parallel_item *x, const struct parallel_chunk *chunks, size_t n,
+                              int side);
+/* parallel_check_crc - compares the CRC-32 of all chunks of X with the recorded ones. Errors name the
+ * file. */
+ckpt_status parallel_check_crc(const struct parallel_item *x, const struct parallel_chunk *chunks, size_t n,
+                               ckpt_error *err);
+/* parallel_advance - counts BYTES more as processed; false: the callback should return, with any status. */
+bool parallel_advance(struct parallel_context *run, uint64_t bytes);
+/* parallel_worker - number of the current thread, below pool_threads(threads). */
+unsigned parallel_worker(const struct parallel_context *run);
+
+#endif

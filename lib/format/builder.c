@@ -1,0 +1,364 @@
+/*
+ * builder.c - a checkpoint that the program describes instead of a file: rows, storages and a graph as the
+ * readers make them, so that plans, digests and diffs work on it. No tensor byte is copied, and none is read
+ * here.
+ *
+ * No format of formats.def: there is nothing to recognize, and what it is written as, the caller chooses.
+ *
+ * Refused, since no format could hold it or it would be read back as something else: a name that its dict
+ * has already, or that is not UTF-8; a dtype that cannot be written; a size in bytes that is not that of
+ * dtype and shape. The first failure stays: whatever comes after it gets the same error.
+ */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/sized.h"
+#include "base/utf8.h"
+#include "core/dtype.h"
+#include "format/format.h"
+#include "format/kit.h"
+
+static const struct format format_built = {.name = "memory", .title = "checkpoint in memory"};
+
+struct ckpt_builder {
+    ckpt_file *f;
+    struct kit *dicts; /* that are open; the first is the root */
+    size_t ndicts, cap_dicts;
+    map *rows; /* joined name -> row */
+    uint64_t nbytes;
+    ckpt_status status; /* of the first call that failed … */
+    ckpt_error err;     /* … and why */
+};
+
+/* return_latched - returns ST, the result of a call on B, or that of an earlier call that failed. */
+static ckpt_status return_latched(ckpt_builder *b, ckpt_status st, ckpt_error *err)
+{
+    if (b->status == CKPT_OK && st != CKPT_OK) {
+        b->status = st;
+        fail_file(&b->err, b->f->path);
+    }
+    if (b->status != CKPT_OK && err)
+        *err = b->err;
+    return b->status;
+}
+
+static struct kit *top_dict(const ckpt_builder *b)
+{
+    return &b->dicts[b->ndicts - 1];
+} /* bounded: the root */
+
+/* copy_text - GIVEN as a text of B's file. */
+static ckpt_status copy_text(ckpt_builder *b, const char *given, ckpt_str *out)
+{
+    CKPT_REQUIRE(&b->err, given);
+    if (!utf8_check(str_c(given), false, NULL))
+        return fail(&b->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the text \"%s\" is not UTF-8", given);
+    *out = arena_str(b->f->a, str_c(given));
+    return out->ptr ? CKPT_OK : fail_memory(&b->err);
+}
+
+/* begin_entry - *KEY is GIVEN, the name of a new entry of the dict that is open. */
+static ckpt_status begin_entry(ckpt_builder *b, const char *given, ckpt_str *key)
+{
+    CKPT_TRY(b->status);
+    CKPT_TRY(copy_text(b, given, key));
+    if (map_get(top_dict(b)->names, *key) == MAP_NONE)
+        return CKPT_OK;
+    return fail(&b->err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%s\" was added before", given);
+}
+
+ckpt_status ckpt_builder_new(const char *name, ckpt_builder **out, ckpt_error *err)
+{
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    CKPT_REQUIRE(err, name);
+    ckpt_builder *b = calloc(1, sizeof *b);
+    ckpt_status st = b ? file_new(name, NULL, NULL, &b->f, err) : fail_memory(err);
+    if (st != CKPT_OK) {
+        free(b);
+        return st;
+    }
+    arena_raise_max(b->f->a, UINT64_MAX); /* the program's own names: no input that could be hostile */
+    b->f->format = &format_built;
+    b->rows = map_new(0);
+    b->dicts = arena_grow(b->f->a, NULL, 0, &b->cap_dicts, 1, sizeof *b->dicts);
+    st = b->rows && b->dicts ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK) {
+        b->ndicts = 1;
+        st = kit_begin(b->dicts, b->f, value_new(b->f->a, CKPT_V_DICT, 0), &b->err);
+    }
+    if (st != CKPT_OK) {
+        ckpt_builder_free(b);
+        return fail_memory(err);
+    }
+    *out = b;
+    return CKPT_OK;
+}
+
+void ckpt_builder_free(ckpt_builder *b)
+{
+    if (!b)
+        return;
+    while (b->ndicts)
+        (void)kit_end(&b->dicts[--b->ndicts], CKPT_EUSAGE);
+    map_free(b->rows);
+    file_free(b->f);
+    free(b);
+}
+
+/* ------------------------------------------------------------------------- tensors */
+
+/* check_dtype - can any format hold it, in a tensor that is nothing but its bytes? */
+static ckpt_status check_dtype(ckpt_builder *b, uint32_t dtype)
+{
+    const struct dtype_info *d = dtype < DTYPE_COUNT ? dtype_info((ckpt_dtype)dtype) : NULL;
+    CKPT_REQUIRE(&b->err, d && dtype != CKPT_DT_NONE);
+    if (d->klass != 'q' && (d->safetensors || d->storage))
+        return CKPT_OK;
+    return fail(&b->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a tensor of {%s} cannot be written", d->name);
+}
+
+static ckpt_status count_bytes(ckpt_builder *b, const ckpt_builder_tensor *t, uint64_t *nbytes)
+{
+    uint64_t elements = 1;
+    bool empty = false, ok = true;
+    for (uint32_t i = 0; i < t->ndim; i++)
+        empty |= t->shape[i] == 0;
+    for (uint32_t i = 0; ok && !empty && i < t->ndim; i++)
+        ok = checked_mul(elements, t->shape[i], &elements);
+    if (ok && dtype_bytes((ckpt_dtype)t->dtype, empty ? 0 : elements, nbytes))
+        return CKPT_OK;
+    return fail(&b->err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                "{dtype and shape} take no whole number of bytes below {=2^64}");
+}
+
+/* open_bytes - *SRC are the NBYTES that T is made of. */
+static ckpt_status open_bytes(ckpt_builder *b, const ckpt_builder_tensor *t, uint64_t nbytes, source **src)
+{
+    CKPT_REQUIRE(&b->err, !t->data || !t->callbacks);
+    uint64_t given = t->nbytes;
+    *src = NULL;
+    if (t->callbacks)
+        CKPT_TRY(source_callbacks(t->callbacks, src, &b->err));
+    else if (!(*src = source_mem(t->data, t->nbytes, CKPT_NO_OFFSET)))
+        return fail_memory(&b->err);
+    if (t->callbacks) {
+        given = (*src)->size;
+        (*src)->base = CKPT_NO_OFFSET;
+    }
+    if (given == nbytes && (t->data || t->callbacks || !nbytes))
+        return CKPT_OK;
+    source_unref(*src);
+    return fail(&b->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "{%llu bytes} given, dtype and shape take {=%llu}",
+                (unsigned long long)(t->data || t->callbacks ? given : 0), (unsigned long long)nbytes);
+}
+
+/* add_row - X under KEY, which is new, in the dict that is open. */
+static ckpt_status add_row(ckpt_builder *b, ckpt_str key, struct kit_tensor *x)
+{
+    uint32_t row = (uint32_t)b->f->table.nrows;
+    x->name = key;
+    CKPT_TRY(kit_add_tensor(top_dict(b), x));
+    return map_put(b->rows, table_name(&b->f->table, row), row, NULL) ? CKPT_OK : fail_memory(&b->err);
+}
+
+static ckpt_status add_tensor(ckpt_builder *b, ckpt_str key, const ckpt_builder_tensor *given)
+{
+    ckpt_builder_tensor t;
+    uint64_t nbytes, total;
+    CKPT_REQUIRE(&b->err, given);
+    CKPT_TRY(sized_take(given, &t, sizeof t, &b->err));
+    CKPT_REQUIRE(&b->err, t.shape || !t.ndim);
+    CKPT_TRY(check_dtype(b, t.dtype));
+    CKPT_TRY(count_bytes(b, &t, &nbytes));
+    if (!checked_add(b->nbytes, nbytes, &total))
+        return fail(&b->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "all tensors take {more} than {=2^64 bytes}");
+    struct kit_tensor x = {.t = {.dtype = (uint16_t)t.dtype, .ndim = t.ndim, .shape = t.shape},
+                           .nbytes = nbytes,
+                           .key = arena_printf(b->f->a, "%zu", b->f->table.nstorages)};
+    CKPT_TRY(x.key.ptr ? open_bytes(b, &t, nbytes, &x.src) : fail_memory(&b->err));
+    ckpt_status st = add_row(b, key, &x);
+    if (t.callbacks && st == CKPT_OK)
+        st = source_callbacks_opened(x.src, CKPT_OK, false, &b->err);
+    source_unref(x.src);
+    b->nbytes = total;
+    return st;
+}
+
+ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key, const ckpt_builder_tensor *tensor,
+                                    ckpt_error *err)
+{
+    ckpt_str name;
+    CKPT_REQUIRE(err, b);
+    ckpt_status st = begin_entry(b, key, &name);
+    if (st == CKPT_OK) {
+        st = add_tensor(b, name, tensor);
+        fail_where(st == CKPT_OK ? NULL : &b->err, "%s", key);
+    }
+    return return_latched(b, st, err);
+}
+
+/* add_tie - KEY becomes another name of the tensor OF. */
+static ckpt_status add_tie(ckpt_builder *b, ckpt_str key, const char *of)
+{
+    CKPT_REQUIRE(&b->err, of);
+    uint32_t row = map_get(b->rows, str_c(of));
+    if (row == MAP_NONE)
+        return fail(&b->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is called \"%s\"", of);
+    const ckpt_tensor *t = &b->f->table.rows[row].t;
+    const struct storage *s = &b->f->table.storages[t->storage];
+    struct kit_tensor x = {.t = {.dtype = t->dtype, .ndim = t->ndim, .shape = t->shape},
+                           .src = s->src,
+                           .nbytes = s->s.nbytes,
+                           .key = s->s.key};
+    return add_row(b, key, &x);
+}
+
+ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *of, ckpt_error *err)
+{
+    ckpt_str name;
+    CKPT_REQUIRE(err, b);
+    ckpt_status st = begin_entry(b, key, &name);
+    return return_latched(b, st == CKPT_OK ? add_tie(b, name, of) : st, err);
+}
+
+/* -------------------------------------------------------------------------- values */
+
+/* add_value - V (NULL: there was no memory for it) under KEY. */
+static ckpt_status add_value(ckpt_builder *b, ckpt_str key, ckpt_value *v)
+{
+    return v ? kit_add_value(top_dict(b), key, v) : fail_memory(&b->err);
+}
+
+/* add_leaf - a value with the type and content of LIKE under KEY. */
+static ckpt_status add_leaf(ckpt_builder *b, const char *key, ckpt_value like, ckpt_error *err)
+{
+    ckpt_str name;
+    CKPT_REQUIRE(err, b);
+    ckpt_status st = begin_entry(b, key, &name);
+    ckpt_value *v = st == CKPT_OK ? value_new(b->f->a, (ckpt_value_type)like.type, 0) : NULL;
+    if (v)
+        v->u = like.u;
+    return return_latched(b, st == CKPT_OK ? add_value(b, name, v) : st, err);
+}
+
+ckpt_status ckpt_builder_add_none(ckpt_builder *b, const char *key, ckpt_error *err)
+{
+    return add_leaf(b, key, (ckpt_value){.type = CKPT_V_NONE}, err);
+}
+
+ckpt_status ckpt_builder_add_bool(ckpt_builder *b, const char *key, bool value, ckpt_error *err)
+{
+    return add_leaf(b, key, (ckpt_value){.type = CKPT_V_BOOL, .u.b = value}, err);
+}
+
+ckpt_status ckpt_builder_add_int(ckpt_builder *b, const char *key, int64_t value, ckpt_error *err)
+{
+    return add_leaf(b, key, (ckpt_value){.type = CKPT_V_INT, .u.i = value}, err);
+}
+
+ckpt_status ckpt_builder_add_float(ckpt_builder *b, const char *key, double value, ckpt_error *err)
+{
+    return add_leaf(b, key, (ckpt_value){.type = CKPT_V_FLOAT, .u.f = value}, err);
+}
+
+ckpt_status ckpt_builder_add_text(ckpt_builder *b, const char *key, const char *text, ckpt_error *err)
+{
+    ckpt_str name, copy;
+    CKPT_REQUIRE(err, b);
+    ckpt_status st = begin_entry(b, key, &name);
+    if (st == CKPT_OK)
+        st = copy_text(b, text, &copy);
+    return return_latched(b, st == CKPT_OK ? add_value(b, name, value_str(b->f->a, copy)) : st, err);
+}
+
+/* begin_dict - a dict under KEY is the one that is open. */
+static ckpt_status begin_dict(ckpt_builder *b, ckpt_str key)
+{
+    ckpt_file *f = b->f;
+    if (b->ndicts >= f->limits.max_depth)
+        return fail(&b->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u dicts} in each other",
+                    f->limits.max_depth);
+    struct kit *grown = arena_grow(f->a, b->dicts, b->ndicts, &b->cap_dicts, b->ndicts + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(&b->err);
+    b->dicts = grown;
+    struct kit *parent = top_dict(b);
+    CKPT_TRY(kit_begin_mapping(&grown[b->ndicts], parent, key));
+    b->ndicts++;
+    return map_put(parent->names, key, 0, NULL) ? CKPT_OK : fail_memory(&b->err);
+}
+
+ckpt_status ckpt_builder_begin_dict(ckpt_builder *b, const char *key, ckpt_error *err)
+{
+    ckpt_str name;
+    CKPT_REQUIRE(err, b);
+    ckpt_status st = begin_entry(b, key, &name);
+    return return_latched(b, st == CKPT_OK ? begin_dict(b, name) : st, err);
+}
+
+ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err)
+{
+    CKPT_REQUIRE(err, b);
+    ckpt_status st = b->status;
+    if (st == CKPT_OK && b->ndicts == 1)
+        st = fail(&b->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "no dict was begun that could end");
+    else if (st == CKPT_OK)
+        st = kit_end(&b->dicts[--b->ndicts], CKPT_OK);
+    return return_latched(b, st, err);
+}
+
+/* add_metadata - KEY and TEXT become a pair. */
+static ckpt_status add_metadata(ckpt_builder *b, ckpt_str key, ckpt_str text)
+{
+    ckpt_file *f = b->f;
+    if (!f->metadata && !(f->metadata = value_new(f->a, CKPT_V_DICT, 0)))
+        return fail_memory(&b->err);
+    if (value_get(f->metadata, key.ptr))
+        return fail(&b->err, CKPT_EEXIST, CKPT_NO_OFFSET, "the metadata have \"%s\" already", key.ptr);
+    ckpt_value *k = value_str(f->a, key), *v = value_str(f->a, text);
+    return k && v && value_put(f->a, f->metadata, k, v) ? CKPT_OK : fail_memory(&b->err);
+}
+
+ckpt_status ckpt_builder_add_metadata(ckpt_builder *b, const char *key, const char *text, ckpt_error *err)
+{
+    ckpt_str name, copy;
+    CKPT_REQUIRE(err, b);
+    ckpt_status st = b->status;
+    if (st == CKPT_OK)
+        st = copy_text(b, key, &name);
+    if (st == CKPT_OK)
+        st = copy_text(b, text, &copy);
+    return return_latched(b, st == CKPT_OK ? add_metadata(b, name, copy) : st, err);
+}
+
+/* -------------------------------------------------------------------------- finish */
+
+static ckpt_status finish_write(ckpt_builder *b)
+{
+    ckpt_file *f = b->f;
+    CKPT_TRY(b->status);
+    if (b->ndicts > 1)
+        return fail(&b->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "{%zu} dicts were begun and not ended",
+                    b->ndicts - 1);
+    b->ndicts = 0;
+    CKPT_TRY(kit_end(b->dicts, CKPT_OK));
+    arena_trim(f->a);
+    f->nbytes = b->nbytes;
+    file_limit_views(f);
+    return table_finish(&f->table, &b->err);
+}
+
+ckpt_status ckpt_builder_finish(ckpt_builder *b, ckpt_file **out, ckpt_error *err)
+{
+    if (out)
+        *out = NULL;
+    CKPT_REQUIRE(err, b);
+    ckpt_status st = return_latched(b, out ? finish_write(b) : fail_argument(&b->err, "out"), err);
+    if (st == CKPT_OK) {
+        *out = b->f;
+        b->f = NULL;
+    }
+    ckpt_builder_free(b);
+    return st;
+}

@@ -1,0 +1,918 @@
+/* dcp.c - torch's distributed checkpoints: a folder that many ranks wrote.
+ *
+ *   .metadata         which boxes each tensor is cut into, and where they are (dcp_metadata.c); or
+ *   __R.metadata      the same for each rank, where the save was without collectives: all of them count
+ *   __R_N.distcp      items of rank R, one after the other: of each box of a tensor, and of each other
+ *                     value, a complete torch.save archive, or one zstd frame of it; or values, and then
+ *                     one safetensors file of all tensors of the rank
+ *
+ * Sources: torch/distributed/checkpoint/filesystem.py, default_planner.py, _nested_dict.py.
+ *
+ * Nothing of the tensors is read but sizes of files: dcp_items.c does when their bytes are wanted. Values are
+ * read, as files of their own, and become part of the graph.
+ *
+ * Refused: files outside of the folder, items beyond the end of their file or over each other, boxes that
+ * overlap, exceed the tensor or leave a part of it out, a box without an item, transformations that are not
+ * known. Boxes that are there twice are replicas, of which any counts. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "core/check.h"
+#include "core/dtype.h"
+#include "core/pieces.h"
+#include "format/distributed/dcp_items.h"
+#include "format/distributed/dcp_metadata.h"
+#include "format/distributed/grafts.h"
+#include "format/distributed/nested.h"
+#include "format/distributed/rank_files.h"
+#include "format/distributed/rank_tensors.h"
+#include "format/folder.h"
+#include "format/torch/graph.h"
+
+#define METADATA  ".metadata"
+#define NO_FILE   UINT32_MAX
+#define MAX_FILES 1000000u
+
+struct dcp_box {
+    const uint64_t *offset, *size;
+};
+
+/* An item of the storage data, on its way to be found by its box. */
+struct dcp_stored {
+    const uint64_t *offset; /* NULL: of a value */
+    uint64_t at, length;
+    uint32_t ndim, file;
+    uint32_t order : 30;
+    uint32_t zstd : 1, used : 1;
+};
+
+/* A name of the checkpoint. */
+struct dcp_entry {
+    struct dcp_kind kind;
+    const uint64_t *shape; /* NULL: a value */
+    const struct dcp_metadata *path_of;
+    dcp_word path;
+    size_t boxes, nboxes, stored, nstored; /* in the lists of all */
+    size_t items, nitems;
+    ckpt_value *value;
+    uint32_t storage;
+    bool gone; /* a value that could not be had, which was reported */
+};
+
+/* A file with items. */
+struct dcp_data {
+    ckpt_str name;
+    ckpt_file *part; /* NULL: missing */
+    ckpt_file *blob; /* its safetensors file, or NULL */
+    uint64_t blob_at;
+};
+
+struct dcp {
+    ckpt_file *f; /* first: grafts.h */
+    ckpt_error *err;
+    const char *like; /* the first file with metadata */
+    struct dcp_metadata *meta;
+    size_t nmeta;
+    struct dcp_entry *entry;
+    size_t n, cap;
+    struct dcp_box *box;
+    struct dcp_stored *stored;
+    struct dcp_data *data;
+    size_t ndata, cap_data;
+    map *names, *files;
+    struct dcp_item *item;
+    const uint64_t **item_offset; /* by item: of its box */
+    size_t nitems, nboxes;
+    uint64_t total;
+    bool blobs; /* items of tensors are safetensors files */
+    source *items;
+};
+
+/* ------------------------------------------------------------------------ folders */
+
+static bool is_data(ckpt_str name) { return str_ends(name, STR_LIT(".distcp")); }
+
+/* is_rank_metadata - "__12.metadata". */
+static bool is_rank_metadata(ckpt_str name)
+{
+    uint64_t rank;
+    ckpt_str end = STR_LIT(".metadata");
+    return str_starts(name, STR_LIT("__")) && str_ends(name, end) &&
+           str_uint(str_of(name.ptr + 2, name.len - 2 - end.len), &rank);
+}
+
+static bool is_metadata(ckpt_str name) { return str_is(name, METADATA); }
+
+static bool is_left_over(ckpt_str name) { return str_ends(name, STR_LIT(METADATA ".tmp")); }
+
+static bool is_of_dcp(ckpt_str name) { return is_data(name) || is_rank_metadata(name); }
+
+/* has_metadata - a file .metadata in PATH. *TORCH: it begins as torch writes it; other programs have files of
+ * that name. */
+static bool has_metadata(const char *path, bool *torch)
+{
+    char head[256], *joined;
+    source *src;
+    *torch = false;
+    bool there = rank_file_open(path, METADATA, STR_LIT(METADATA), &src, &joined, NULL) == CKPT_OK;
+    if (there) {
+        size_t n = src->size < sizeof head ? (size_t)src->size : sizeof head;
+        *torch = source_read(src, 0, head, n, NULL) == CKPT_OK &&
+                 str_find(str_of(head, n), STR_LIT("torch.distributed"), 0) != SIZE_MAX;
+        source_unref(src);
+    }
+    free(joined);
+    return there;
+}
+
+static bool has_items(const char *path)
+{
+    ckpt_str *list;
+    size_t n = 0;
+    arena *a = arena_new(UINT64_MAX);
+    bool yes = a && rank_files_list(a, path, is_of_dcp, &list, &n, NULL) == CKPT_OK && n;
+    arena_free(a);
+    return yes;
+}
+
+static bool probe(const struct probe *p)
+{
+    bool torch, there = p->directory && has_metadata(p->path, &torch);
+    struct folder d;
+    if (!p->directory || (there && torch) || has_items(p->path))
+        return p->directory;
+    if (there)
+        folder_scan(p->path, &d);
+    return there && !d.nindex && !d.nsingle;
+}
+
+/* ----------------------------------------------------------------------- metadata */
+
+static ckpt_status read_one(struct dcp *d, ckpt_str name)
+{
+    ckpt_file *part, *f = d->f;
+    uint64_t most = f->limits.max_metadata;
+    CKPT_TRY(rank_file_add(f, d->like, name, &part, d->err));
+    file_budget(f, part->src->size);
+    if (!most && !(checked_mul(part->src->size, 24, &most) && checked_add(most, (uint64_t)64 << 20, &most)))
+        most = UINT64_MAX;
+    ckpt_status st = dcp_metadata_read(f->a, part->src, most, &d->meta[d->nmeta], d->err);
+    if (st == CKPT_OK) {
+        d->nmeta++;
+        if (!dcp_is(&d->meta[d->nmeta - 1], d->meta[d->nmeta - 1].root, DCP_METADATA))
+            st = fail(d->err, CKPT_EFORMAT, 0,
+                      "a pickle that makes {no} {=torch.distributed.checkpoint.metadata.Metadata}");
+    }
+    if (st != CKPT_OK && f->salvage)
+        fail_hint(d->err, "without its metadata nothing of the checkpoint has a name");
+    fail_file(st == CKPT_OK ? NULL : d->err, part->path);
+    return st;
+}
+
+static ckpt_status no_metadata(const struct dcp *d)
+{
+    ckpt_str *list;
+    size_t n = 0;
+    CKPT_TRY(rank_files_list(d->f->a, d->f->path, is_left_over, &list, &n, d->err));
+    (void)fail(d->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+               "items of a distributed checkpoint, and {no} {=.metadata}");
+    fail_hint(d->err,
+              n ? "%.*s is there: the save did not finish; take an earlier one"
+                : "the last step of a save writes it: this one did not finish, or was not copied whole%.*s",
+              n ? (int)list[0].len : 0, n ? list[0].ptr : "");
+    return CKPT_ENOTFOUND;
+}
+
+/* read_metadata - .metadata, else that of each rank. */
+static ckpt_status read_metadata(struct dcp *d)
+{
+    ckpt_file *f = d->f;
+    ckpt_str *list;
+    size_t n;
+    CKPT_TRY(rank_files_list(f->a, f->path, is_metadata, &list, &n, d->err));
+    if (!n)
+        CKPT_TRY(rank_files_list(f->a, f->path, is_rank_metadata, &list, &n, d->err));
+    if (!n)
+        return no_metadata(d);
+    d->like = list[0].ptr;
+    d->meta = arena_array(f->a, n, sizeof *d->meta);
+    if (!d->meta)
+        return fail_memory(d->err);
+    for (size_t i = 0; i < n; i++)
+        CKPT_TRY(read_one(d, list[i]));
+    return CKPT_OK;
+}
+
+static ckpt_status bad_entry(struct dcp *d, ckpt_str name, const char *what)
+{
+    (void)fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%s", what);
+    fail_where(d->err, "%.*s", STR_ARG(name));
+    fail_hint(d->err, "the metadata are damaged, or of a kind that no release of torch writes");
+    return CKPT_EFORMAT;
+}
+
+static bool same_sizes(const uint64_t *a, const uint64_t *b, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (a[k] != b[k])
+            return false;
+    return true;
+}
+
+static const uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
+{
+    uint64_t *copy = arena_array(a, n, sizeof *copy);
+    for (uint32_t k = 0; copy && k < n; k++)
+        copy[k] = sizes[k];
+    return copy;
+}
+
+/* take_shape - dtype and sizes of E out of W, its TensorStorageMetadata, or the same as before. */
+static ckpt_status take_shape(struct dcp *d, struct dcp_entry *e, const struct dcp_metadata *m, dcp_word w)
+{
+    uint32_t ndim = 0;
+    const uint64_t *shape = dcp_sizes(m, dcp_field(m, w, DCP_TENSOR, TENSOR_SIZE), &ndim);
+    dcp_word properties = dcp_field(m, w, DCP_TENSOR, TENSOR_PROPERTIES);
+    ckpt_dtype dtype = dcp_dtype(dcp_field(m, properties, DCP_PROPERTIES, PROPERTIES_DTYPE));
+    if (!shape || !dtype)
+        return bad_entry(d, e->kind.name, "a tensor without a size or an element type that is known");
+    bool same = e->shape && e->kind.dtype == dtype && e->kind.ndim == ndim &&
+                same_sizes(e->shape, shape, ndim);
+    if (e->shape && !same)
+        return bad_entry(d, e->kind.name, "a tensor whose size or element type differs between ranks");
+    if (dtype_info(dtype)->block_elems != 1) {
+        (void)fail(d->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read",
+                   dtype_info(dtype)->name);
+        fail_where(d->err, "%.*s", STR_ARG(e->kind.name));
+        return CKPT_EUNSUPPORTED;
+    }
+    e->kind.dtype = dtype;
+    e->kind.ndim = ndim;
+    e->kind.width = dtype_info(dtype)->block_bytes;
+    e->shape = copy_sizes(d->f->a, shape, ndim);
+    return e->shape ? CKPT_OK : fail_memory(d->err);
+}
+
+static ckpt_status take_entry(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
+{
+    ckpt_str name;
+    uint32_t i;
+    size_t nchunks;
+    if (!dcp_text(m, key, &name))
+        return bad_entry(d, STR_LIT("state_dict_metadata"), "a key that is no text");
+    if (dcp_is(m, w, DCP_OLD) || !(dcp_is(m, w, DCP_TENSOR) || dcp_is(m, w, DCP_BYTES)))
+        return bad_entry(d, name, "neither the metadata of a tensor nor those of a value");
+    if (!map_put(d->names, name, (uint32_t)d->n, &i))
+        return fail_memory(d->err);
+    if (i == MAP_NONE) {
+        struct dcp_entry *grown = arena_grow(d->f->a, d->entry, d->n, &d->cap, d->n + 1, sizeof *grown);
+        if (!grown)
+            return fail_memory(d->err);
+        d->entry = grown;
+        grown[d->n++] = (struct dcp_entry){.kind.name = name, .storage = CKPT_NO_STORAGE};
+        i = (uint32_t)d->n - 1; /* bounded: a map has fewer */
+    } else if (dcp_is(m, w, DCP_TENSOR) != (d->entry[i].shape != NULL)) {
+        return bad_entry(d, name, "a tensor for one rank and another value for the next");
+    }
+    if (dcp_is(m, w, DCP_BYTES))
+        return CKPT_OK;
+    (void)dcp_items(m, dcp_field(m, w, DCP_TENSOR, TENSOR_CHUNKS), &nchunks);
+    d->entry[i].nboxes += nchunks; /* bounded: they are in memory */
+    return take_shape(d, &d->entry[i], m, w);
+}
+
+/* each_pair - GO for keys and values of a dict of the metadata. */
+static ckpt_status each_pair(struct dcp *d, unsigned field,
+                             ckpt_status (*go)(struct dcp *, const struct dcp_metadata *, dcp_word, dcp_word))
+{
+    for (size_t k = 0; k < d->nmeta; k++) {
+        size_t n;
+        const struct dcp_metadata *m = &d->meta[k];
+        const dcp_word *item = dcp_items(m, dcp_field(m, m->root, DCP_METADATA, field), &n);
+        for (size_t i = 0; i + 1 < n; i += 2)
+            CKPT_TRY(go(d, m, item[i], item[i + 1]));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status take_path(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
+{
+    ckpt_str name;
+    uint32_t i = dcp_text(m, key, &name) ? map_get(d->names, name) : MAP_NONE;
+    if (i != MAP_NONE) {
+        d->entry[i].path_of = m;
+        d->entry[i].path = w;
+    }
+    return CKPT_OK;
+}
+
+/* take_boxes - of the tensor KEY. */
+static ckpt_status take_boxes(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
+{
+    ckpt_str name;
+    uint32_t a, b;
+    size_t n;
+    const dcp_word *chunk = dcp_items(m, dcp_field(m, w, DCP_TENSOR, TENSOR_CHUNKS), &n);
+    if (!n || !dcp_text(m, key, &name))
+        return CKPT_OK;
+    struct dcp_entry *e = &d->entry[map_get(d->names, name)];
+    for (size_t i = 0; i < n; i++) {
+        struct dcp_box *box = &d->box[e->boxes + e->nboxes++]; /* bounded: they were counted */
+        box->offset = dcp_sizes(m, dcp_field(m, chunk[i], DCP_CHUNK, CHUNK_OFFSETS), &a);
+        box->size = dcp_sizes(m, dcp_field(m, chunk[i], DCP_CHUNK, CHUNK_SIZES), &b);
+        if (!box->offset || !box->size || a != e->kind.ndim || b != e->kind.ndim)
+            return bad_entry(d, name,
+                             "a chunk without offsets and sizes of as many dimensions as the tensor");
+    }
+    return CKPT_OK;
+}
+
+/* -------------------------------------------------------------------- files of items */
+
+static ckpt_status tell_missing(struct dcp *d, ckpt_str name)
+{
+    (void)fail(d->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{=the file %.*s} is {missing}", STR_ARG(name));
+    fail_hint(d->err,
+              "put all files of the save into the folder; `ckpt salvage` writes what the others hold");
+    if (d->f->salvage)
+        return CKPT_OK;
+    return d->f->check ? file_report_fault_as(d->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, d->err)
+                       : CKPT_ENOTFOUND;
+}
+
+static ckpt_status find_file(struct dcp *d, ckpt_str name, uint32_t *out)
+{
+    struct dcp_data data = {.name = name};
+    if (!map_put(d->files, name, (uint32_t)d->ndata, out))
+        return fail_memory(d->err);
+    if (*out != MAP_NONE)
+        return CKPT_OK;
+    if (d->ndata == MAX_FILES)
+        return fail(d->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u files}", MAX_FILES);
+    ckpt_status st = rank_file_add(d->f, d->like, name, &data.part, d->err);
+    if (st == CKPT_ENOTFOUND) {
+        data.part = NULL;
+        st = tell_missing(d, name);
+    }
+    CKPT_TRY(st);
+    struct dcp_data *grown = arena_grow(d->f->a, d->data, d->ndata, &d->cap_data, d->ndata + 1,
+                                        sizeof *grown);
+    if (!grown)
+        return fail_memory(d->err);
+    d->data = grown;
+    *out = (uint32_t)d->ndata;
+    grown[d->ndata++] = data;
+    return CKPT_OK;
+}
+
+/* is_zstd - is TRANSFORMS the one transformation that is known? None is none. */
+static ckpt_status is_zstd(struct dcp *d, const struct dcp_metadata *m, dcp_word transforms, bool *yes)
+{
+    size_t n;
+    ckpt_str name = {"", 0};
+    const dcp_word *item = dcp_items(m, transforms, &n);
+    *yes = n == 1 && dcp_text(m, item[0], &name) && str_is(name, "stream.zstd/1");
+    if (*yes || !n)
+        return CKPT_OK;
+    return fail(d->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "items that were transformed {by \"%.*s\"}; {=stream.zstd/1} is known", STR_ARG(name));
+}
+
+/* entry_of - that of the MetadataIndex KEY; NULL: none has its name. */
+static struct dcp_entry *entry_of(const struct dcp *d, const struct dcp_metadata *m, dcp_word key)
+{
+    ckpt_str name;
+    uint32_t i = dcp_text(m, dcp_field(m, key, DCP_INDEX, INDEX_FQN), &name) ? map_get(d->names, name)
+                                                                             : MAP_NONE;
+    return i == MAP_NONE ? NULL : &d->entry[i];
+}
+
+static ckpt_status count_stored(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
+{
+    struct dcp_entry *e = entry_of(d, m, key);
+    (void)w;
+    if (e)
+        e->nstored++;
+    return CKPT_OK;
+}
+
+static ckpt_status take_stored(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
+{
+    ckpt_str path;
+    bool zstd;
+    struct dcp_entry *e = entry_of(d, m, key);
+    if (!e)
+        return CKPT_OK;
+    struct dcp_stored *s = &d->stored[e->stored + e->nstored];
+    s->order = (uint32_t)e->nstored & 0x3fffffff; /* bounded: fewer are in memory */
+    e->nstored++;
+    s->offset = dcp_sizes(m, dcp_field(m, key, DCP_INDEX, INDEX_OFFSET), &s->ndim);
+    if (!dcp_text(m, dcp_field(m, w, DCP_STORED, STORED_PATH), &path) ||
+        !dcp_int(dcp_field(m, w, DCP_STORED, STORED_OFFSET), &s->at) ||
+        !dcp_int(dcp_field(m, w, DCP_STORED, STORED_LENGTH), &s->length) ||
+        (e->shape && (!s->offset || s->ndim != e->kind.ndim)))
+        return bad_entry(d, e->kind.name, "an item without a file, an offset and a length");
+    ckpt_status st = is_zstd(d, m, dcp_field(m, w, DCP_STORED, STORED_TRANSFORMS), &zstd);
+    s->zstd = zstd;
+    if (st == CKPT_OK)
+        st = find_file(d, path, &s->file);
+    if (st != CKPT_OK)
+        fail_where(d->err, "%.*s", STR_ARG(e->kind.name));
+    return st;
+}
+
+/* read_lists - what the metadata have, by name. */
+static ckpt_status read_lists(struct dcp *d)
+{
+    size_t nstored = 0;
+    CKPT_TRY(each_pair(d, METADATA_TENSORS, take_entry));
+    CKPT_TRY(each_pair(d, METADATA_PATHS, take_path));
+    CKPT_TRY(each_pair(d, METADATA_STORED, count_stored));
+    for (size_t i = 0; i < d->n; i++) { /* bounded: all of them are in memory */
+        struct dcp_entry *e = &d->entry[i];
+        e->boxes = d->nboxes;
+        e->stored = nstored;
+        d->nboxes += e->nboxes;
+        nstored += e->nstored;
+        e->nboxes = e->nstored = 0;
+    }
+    d->box = calloc(d->nboxes + 1, sizeof *d->box);
+    d->stored = calloc(nstored + 1, sizeof *d->stored);
+    if (!d->box || !d->stored)
+        return fail_memory(d->err);
+    CKPT_TRY(each_pair(d, METADATA_TENSORS, take_boxes));
+    return each_pair(d, METADATA_STORED, take_stored);
+}
+
+/* -------------------------------------------------------------------------- items */
+
+/* give_up - E cannot be had, for the reason in d->err: that is lost, reported, or the error of all. */
+static ckpt_status give_up(struct dcp *d, struct dcp_entry *e, ckpt_status st)
+{
+    e->gone = e->gone || st != CKPT_OK;
+    if (e->shape || !d->f->salvage || !check_is_fault(st))
+        return rank_storage_fault(d->f, e->kind.name, e->kind.dtype, st, &e->storage, d->err);
+    file_notice(d->f, "\"%.*s\", which is no tensor, is lost: %s", STR_ARG(e->kind.name), d->err->what);
+    return CKPT_OK;
+}
+
+static int by_box(const void *a, const void *b)
+{
+    const struct dcp_stored *x = a, *y = b;
+    for (uint32_t k = 0; k < x->ndim && k < y->ndim; k++)
+        if (x->offset[k] != y->offset[k])
+            return x->offset[k] < y->offset[k] ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* find_stored - the last of E's items whose box begins at OFFSET, or NULL. */
+static struct dcp_stored *find_stored(const struct dcp *d, const struct dcp_entry *e, const uint64_t *offset)
+{
+    struct dcp_stored *list = d->stored + e->stored, key = {.offset = offset, .ndim = e->kind.ndim};
+    size_t low = 0, high = e->nstored;
+    key.order = 0x3fffffff;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (by_box(&list[mid], &key) <= 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low && same_sizes(list[low - 1].offset, offset, e->kind.ndim) ? &list[low - 1] : NULL;
+}
+
+/* box_bytes - false: more than 64 bits have. */
+static bool box_bytes(const struct dcp_entry *e, const struct dcp_box *box, uint64_t *out)
+{
+    *out = e->kind.width;
+    for (uint32_t k = 0; k < e->kind.ndim; k++)
+        if (box->size[k] == 0)
+            *out = 0;
+    for (uint32_t k = 0; k < e->kind.ndim && *out; k++)
+        if (!checked_mul(*out, box->size[k], out))
+            return false;
+    return true;
+}
+
+/* name_box - "[2:4, 0:8]" in TEXT. */
+static const char *name_box(const struct dcp_entry *e, const struct dcp_box *box, char text[256])
+{
+    buf b;
+    buf_init(&b, 1u << 16);
+    for (uint32_t k = 0; k < e->kind.ndim; k++) {
+        uint64_t end = UINT64_MAX;
+        (void)checked_add(box->offset[k], box->size[k], &end);
+        buf_printf(&b, "%s%" PRIu64 ":%" PRIu64, k ? ", " : "", box->offset[k], end);
+    }
+    ckpt_str s = buf_view(&b);
+    (void)snprintf(text, 256, "[%.*s]", STR_ARG(s));
+    buf_free(&b);
+    return text;
+}
+
+/* check_range - is item S, of at least NEED bytes, in its file? */
+static ckpt_status check_range(struct dcp *d, const struct dcp_stored *s, uint64_t need)
+{
+    const struct dcp_data *in = &d->data[s->file];
+    ckpt_status st = CKPT_OK;
+    if (!in->part)
+        return fail(d->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the file %.*s, where it is, is missing",
+                    STR_ARG(in->name));
+    if (d->blobs && s->offset)
+        return CKPT_OK;
+    if (!range_within(s->at, s->length, in->part->src->size))
+        st = fail(d->err, CKPT_ETRUNCATED, s->at,
+                  "an item of {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", s->length,
+                  s->at < in->part->src->size ? in->part->src->size - s->at : 0);
+    else if (!s->zstd && s->length < need)
+        st = fail(d->err, CKPT_EFORMAT, s->at, "an item of {%" PRIu64 " bytes}, its box takes {=%" PRIu64 "}",
+                  s->length, need);
+    fail_file(st == CKPT_OK ? NULL : d->err, in->part->path);
+    return st;
+}
+
+static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const struct dcp_box *box)
+{
+    char text[256];
+    uint64_t need;
+    struct dcp_stored *s = find_stored(d, e, box->offset);
+    if (!s)
+        return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "box %s has {no} {=item}", name_box(e, box, text));
+    if (!box_bytes(e, box, &need) || d->total > UINT64_MAX / 2 - need)
+        return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "boxes of {more} than {=2^63 bytes}");
+    if (s->used) /* by a box that begins there, too: by the same one, or it overlaps */
+        for (size_t i = e->items; i < d->nitems; i++)
+            if (same_sizes(d->item_offset[i], box->offset, e->kind.ndim) &&
+                same_sizes(d->item[i].size, box->size, e->kind.ndim))
+                return CKPT_OK;
+    s->used = 1;
+    CKPT_TRY(check_range(d, s, need));
+    struct dcp_item *it = &d->item[d->nitems];
+    const uint64_t *last = d->nitems > e->items ? it[-1].size : NULL; /* boxes are mostly alike */
+    bool alike = last && same_sizes(last, box->size, e->kind.ndim);
+    *it = (struct dcp_item){.at = s->at,
+                            .length = s->length,
+                            .start = d->total,
+                            .size = alike ? last : copy_sizes(d->f->a, box->size, e->kind.ndim),
+                            .file = s->file,
+                            .kind = (uint32_t)(e - d->entry) & 0x7fffffff, /* bounded: a map has fewer */
+                            .zstd = s->zstd};
+    d->item_offset[d->nitems++] = box->offset;
+    d->total += need; /* bounded: just compared */
+    return it->size ? CKPT_OK : fail_memory(d->err);
+}
+
+/* add_items - the items of E, in the order of its boxes. */
+static ckpt_status add_items(struct dcp *d, struct dcp_entry *e)
+{
+    e->items = d->nitems;
+    uint64_t total = d->total;
+    if (e->nstored)
+        qsort(d->stored + e->stored, e->nstored, sizeof *d->stored, by_box);
+    ckpt_status st = CKPT_OK;
+    for (size_t i = 0; st == CKPT_OK && i < e->nboxes; i++)
+        st = add_item(d, e, &d->box[e->boxes + i]);
+    if (st != CKPT_OK) {
+        d->nitems = e->items;
+        d->total = total;
+    }
+    e->nitems = d->nitems - e->items;
+    return give_up(d, e, st);
+}
+
+/* looks_like_blob - does a safetensors file begin where item S is? */
+static bool looks_like_blob(const struct dcp *d, const struct dcp_stored *s)
+{
+    unsigned char head[9];
+    const ckpt_file *in = d->data[s->file].part;
+    return in && !s->zstd && source_read(in->src, s->at, head, sizeof head, NULL) == CKPT_OK &&
+           head[8] == '{' && range_within(8, load_u64le(head), in->src->size);
+}
+
+/* find_blobs - were tensors saved as safetensors? The first item tells. */
+static void find_blobs(struct dcp *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        if (d->entry[i].shape && d->entry[i].nstored) {
+            d->blobs = looks_like_blob(d, &d->stored[d->entry[i].stored]);
+            return;
+        }
+}
+
+/* Where an item is, to see whether two are over each other. */
+struct dcp_range {
+    uint64_t at, end;
+    uint32_t file, kind;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct dcp_range *x = a, *y = b;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return x->at != y->at ? (x->at < y->at ? -1 : 1) : (x->end > y->end) - (x->end < y->end);
+}
+
+/* check_apart - of items that intersect one would be part of the other, which no writer does: the same one
+ * named twice may be. */
+static ckpt_status check_apart(struct dcp *d)
+{
+    struct dcp_range *r = calloc(d->nitems + 1, sizeof *r);
+    ckpt_status st = r ? CKPT_OK : fail_memory(d->err);
+    for (size_t i = 0; r && i < d->nitems; i++) /* bounded: the end is in the file */
+        r[i] = (struct dcp_range){d->item[i].at, d->item[i].at + d->item[i].length, d->item[i].file,
+                                  d->item[i].kind};
+    if (r && d->nitems)
+        qsort(r, d->nitems, sizeof *r, by_place);
+    for (size_t i = 1; st == CKPT_OK && i < d->nitems; i++) {
+        const struct dcp_range *a = &r[i - 1], *b = &r[i];
+        if (a->file != b->file || b->at >= a->end || (a->at == b->at && a->end == b->end))
+            continue;
+        (void)fail(d->err, CKPT_EFORMAT, b->at,
+                   "an item that {overlaps} that of \"%.*s\", which ends {=at %" PRIu64 "}",
+                   STR_ARG(d->entry[a->kind].kind.name), a->end);
+        fail_where(d->err, "%.*s", STR_ARG(d->entry[b->kind].kind.name));
+        fail_file(d->err, d->data[b->file].part->path);
+        st = file_report_fault(d->f, CKPT_EFORMAT, d->err);
+    }
+    free(r);
+    return st;
+}
+
+static ckpt_status make_items(struct dcp *d)
+{
+    ckpt_file *f = d->f;
+    d->item = arena_array(f->a, d->nboxes, sizeof *d->item);
+    d->item_offset = calloc(d->nboxes + 1, sizeof *d->item_offset);
+    struct dcp_kind *kind = arena_array(f->a, d->n, sizeof *kind);
+    if (!d->item || !d->item_offset || !kind)
+        return fail_memory(d->err);
+    for (size_t i = 0; i < d->n; i++) {
+        kind[i] = d->entry[i].kind;
+        if (d->entry[i].shape)
+            CKPT_TRY(add_items(d, &d->entry[i]));
+    }
+    if (!d->blobs)
+        CKPT_TRY(check_apart(d));
+    ckpt_file **files = arena_array(f->a, d->ndata, sizeof(ckpt_file *));
+    for (size_t i = 0; files && i < d->ndata; i++)
+        files[i] = d->data[i].part;
+    struct dcp_items x = {d->item, d->nitems, kind, files, d->total, f};
+    d->items = files ? dcp_items_source(&x) : NULL;
+    return d->items ? CKPT_OK : fail_memory(d->err);
+}
+
+/* ------------------------------------------------------------------------ tensors */
+
+/* blob_row - the tensor of E in the safetensors file of item IT. */
+static ckpt_status blob_row(struct dcp *d, const struct dcp_entry *e, const struct dcp_item *it,
+                            struct piece *p)
+{
+    struct dcp_data *in = &d->data[it->file];
+    source *src;
+    if (!in->blob) {
+        CKPT_TRY(range_within(it->at, 0, in->part->src->size)
+                     ? source_slice(in->part->src, it->at, in->part->src->size - it->at, &src, d->err)
+                     : fail(d->err, CKPT_ETRUNCATED, it->at, "it begins {beyond} {=the end of the file}"));
+        CKPT_TRY(format_open_part(d->f, in->part->path, src, &in->blob, d->err));
+        if (!in->blob)
+            return CKPT_EFORMAT;
+        CKPT_TRY(rank_file_keep(d->f, in->blob, d->err));
+        in->blob_at = it->at;
+    }
+    uint32_t row = in->blob_at == it->at ? file_find(in->blob, e->kind.name) : CKPT_NO_TENSOR;
+    const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &in->blob->table.rows[row].t;
+    bool same = t && t->has_data && t->dtype == e->kind.dtype && t->ndim == e->kind.ndim;
+    for (uint32_t k = 0; same && k < t->ndim; k++)
+        same = t->shape[k] == it->size[k];
+    if (!same)
+        return fail(d->err, CKPT_EFORMAT, it->at,
+                    "the safetensors file of its rank has {no such box} of {=that shape}");
+    const struct storage *s = &in->blob->table.storages[t->storage];
+    p->src = s->src;
+    p->at = s->off;
+    return CKPT_OK;
+}
+
+/* check_items - reads the archives of E, where the file is checked or salvaged. *SUMS: all have checksums. */
+static ckpt_status check_items(struct dcp *d, const struct dcp_entry *e, bool *sums)
+{
+    *sums = true;
+    for (size_t i = 0; i < e->nitems; i++) {
+        struct check_record r;
+        size_t at = e->items + i; /* bounded: its items are in the list */
+        CKPT_TRY(dcp_items_check(d->items, at, d->f->check == NULL, &r, d->err));
+        *sums = *sums && r.path;
+        if (r.src)
+            CKPT_TRY(check_add_record(d->f->check, &r, d->err));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status fill_pieces(struct dcp *d, const struct dcp_entry *e, struct piece *p)
+{
+    const struct dcp_item *item = d->item + e->items;    /* bounded: its items are in the list */
+    const uint64_t **offset = d->item_offset + e->items; /* bounded */
+    for (size_t i = 0; i < e->nitems; i++) {
+        const struct dcp_item *it = item + i;
+        p[i] = (struct piece){.offset = offset[i], .size = it->size, .src = d->items, .at = it->start};
+        if (d->blobs)
+            CKPT_TRY(blob_row(d, e, it, &p[i]));
+    }
+    return CKPT_OK;
+}
+
+/* add_tensor - the storage of E, of its pieces. */
+static ckpt_status add_tensor(struct dcp *d, struct dcp_entry *e)
+{
+    bool sums = false;
+    struct piece *p = calloc(e->nitems + 1, sizeof *p);
+    struct pieces all = {
+        .shape = e->shape, .ndim = e->kind.ndim, .width = e->kind.width, .piece = p, .n = e->nitems};
+    ckpt_status st = p ? fill_pieces(d, e, p) : fail_memory(d->err);
+    if (st == CKPT_OK && !d->blobs && (d->f->check || d->f->salvage))
+        st = check_items(d, e, &sums);
+    if (st == CKPT_OK)
+        st = rank_storage_add(d->f, e->kind.name, e->kind.dtype, &all, sums, &e->storage, d->err);
+    free(p);
+    return st;
+}
+
+static ckpt_status add_tensors(struct dcp *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        if (d->entry[i].shape && !d->entry[i].gone)
+            CKPT_TRY(give_up(d, &d->entry[i], add_tensor(d, &d->entry[i])));
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------- values */
+
+static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
+{
+    const struct dcp_stored *s = e->nstored ? &d->stored[e->stored] : NULL;
+    source *src;
+    ckpt_file *part;
+    if (!s)
+        return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a value that has {no} {=item}");
+    CKPT_TRY(check_range(d, s, 0));
+    const ckpt_file *in = d->data[s->file].part;
+    ckpt_status st = source_slice(in->src, s->at, s->length, &src, d->err);
+    if (st == CKPT_OK && s->zstd)
+        st = dcp_unpack(&src, d->f->limits.max_header, d->err);
+    if (st == CKPT_OK)
+        st = format_open_part(d->f, in->path, src, &part, d->err);
+    fail_file(st == CKPT_OK ? NULL : d->err, in->path);
+    CKPT_TRY(st);
+    if (!part) { /* reported */
+        e->gone = true;
+        return CKPT_OK;
+    }
+    CKPT_TRY(rank_file_keep(d->f, part, d->err));
+    if (!part->root)
+        return fail(d->err, CKPT_EFORMAT, s->at, "a value that {cannot} be read as {=a pickle}");
+    return graft_adopt(d->f, part, &e->value, d->err);
+}
+
+/* ------------------------------------------------------------------------- graph */
+
+/* path_of - where the planner had E; its name alone where that is not known. */
+static ckpt_status path_of(const struct dcp *d, const struct dcp_entry *e, ckpt_path_elem **out, uint32_t *n)
+{
+    uint32_t nsizes = 0;
+    size_t nitems = 0;
+    const dcp_word *item = e->path_of ? dcp_items(e->path_of, e->path, &nitems) : NULL;
+    const uint64_t *sizes = e->path_of ? dcp_sizes(e->path_of, e->path, &nsizes) : NULL;
+    *n = nitems && nitems <= d->f->limits.max_depth ? (uint32_t)nitems : nsizes ? nsizes : 1;
+    ckpt_path_elem *path = *out = arena_array(d->f->a, *n, sizeof *path);
+    if (!path)
+        return fail_memory(d->err);
+    path[0].str = e->kind.name;
+    for (uint32_t k = 0; k < *n && (nitems || nsizes); k++) {
+        uint64_t num = sizes ? sizes[k] : 0;
+        path[k].is_int = sizes || dcp_int(item[k], &num);
+        path[k].num = (int64_t)num;
+        if (!path[k].is_int && !dcp_text(e->path_of, item[k], &path[k].str))
+            return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                        "a path with an element that is {neither} {=text nor a number}");
+    }
+    return CKPT_OK;
+}
+
+/* put_entry - E where it was. */
+static ckpt_status put_entry(struct dcp *d, struct nested *t, size_t i)
+{
+    struct dcp_entry *e = &d->entry[i];
+    ckpt_path_elem *path;
+    uint32_t n;
+    if (e->shape && !(e->value = value_new(d->f->a, CKPT_V_TENSOR, i)))
+        return fail_memory(d->err);
+    if (!e->value)
+        return CKPT_OK;
+    CKPT_TRY(path_of(d, e, &path, &n));
+    return nested_put(t, path, n, e->value, d->err);
+}
+
+static ckpt_status make_graph(struct dcp *d)
+{
+    struct nested t;
+    ckpt_status st = nested_begin(&t, d->f->a, d->n) ? CKPT_OK : fail_memory(d->err);
+    for (size_t i = 0; st == CKPT_OK && i < d->n; i++) {
+        st = put_entry(d, &t, i);
+        if (st != CKPT_OK)
+            fail_where(d->err, "%.*s", STR_ARG(d->entry[i].kind.name));
+        st = file_report_fault(d->f, st, d->err);
+    }
+    if (st == CKPT_OK)
+        d->f->root = nested_root(&t);
+    nested_end(&t);
+    return st;
+}
+
+/* describe - for torch_graph: the row of the tensor V. */
+static bool describe(void *user, const ckpt_value *v, struct row *row)
+{
+    const struct dcp *d = user;
+    if (v->type != CKPT_V_TENSOR)
+        return false;
+    const struct dcp_entry *e = &d->entry[v->offset];
+    const struct storage *s = e->storage == CKPT_NO_STORAGE ? NULL : &d->f->table.storages[e->storage];
+    row->t.dtype = (uint16_t)e->kind.dtype;
+    row->t.ndim = e->kind.ndim;
+    row->t.shape = e->shape;
+    row->t.has_shape = true;
+    row->t.storage = e->storage;
+    row->t.has_data = s && s->src;
+    return true;
+}
+
+/* --------------------------------------------------------------------------- read */
+
+static bool is_unnamed(const struct dcp *d, ckpt_str name) { return map_get(d->files, name) == MAP_NONE; }
+
+/* note_others - files of the folder that the metadata do not name. */
+static ckpt_status note_others(struct dcp *d)
+{
+    ckpt_file *f = d->f;
+    ckpt_str *list;
+    size_t n, others = 0, first = 0;
+    CKPT_TRY(rank_files_list(f->a, f->path, is_data, &list, &n, d->err));
+    for (size_t i = n; i-- > 0;)
+        if (is_unnamed(d, list[i])) {
+            first = i;
+            others++;
+        }
+    if (others)
+        file_notice(f, "the metadata name nothing in %.*s%s; an earlier save by more ranks leaves such",
+                    STR_ARG(list[first]), others > 1 ? " and other .distcp files" : "");
+    CKPT_TRY(rank_files_list(f->a, f->path, is_left_over, &list, &n, d->err));
+    if (n)
+        file_notice(f, "%.*s is of a later save that did not finish, which may have replaced items",
+                    STR_ARG(list[0]));
+    return CKPT_OK;
+}
+
+static ckpt_status read_all(struct dcp *d)
+{
+    ckpt_file *f = d->f;
+    struct torch_storages st = {.user = d, .find = graft_find_storage, .object = describe};
+    CKPT_TRY(read_metadata(d));
+    CKPT_TRY(read_lists(d));
+    find_blobs(d);
+    CKPT_TRY(make_items(d));
+    CKPT_TRY(add_tensors(d));
+    for (size_t i = 0; i < d->n; i++)
+        if (!d->entry[i].shape)
+            CKPT_TRY(give_up(d, &d->entry[i], read_value(d, &d->entry[i])));
+    CKPT_TRY(make_graph(d));
+    CKPT_TRY(torch_graph(f, f->root, &st, d->err));
+    f->resolve = graft_resolve;
+    f->producer = STR_LIT("torch.distributed.checkpoint");
+    return note_others(d);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct dcp d = {.f = f, .err = err, .names = map_new(64), .files = map_new(64)};
+    ckpt_status st = d.names && d.files ? read_all(&d) : fail_memory(err);
+    for (size_t i = 0; i < d.nmeta; i++)
+        dcp_metadata_free(&d.meta[i]);
+    source_unref(d.items);
+    map_free(d.names);
+    map_free(d.files);
+    free(d.box);
+    free(d.stored);
+    free(d.item_offset);
+    return st;
+}
+
+const struct format format_dcp = {
+    .name = "torch-dcp",
+    .title = "PyTorch Distributed Checkpoint",
+    .probe = probe,
+    .read = read,
+};

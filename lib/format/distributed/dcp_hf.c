@@ -1,0 +1,225 @@
+/* dcp_hf.c - torch's distributed checkpoints in the form of Hugging Face: a folder of safetensors files, each
+ * with boxes of tensors.
+ *
+ *   shard-RRRRR-model-IIIII-of-NNNNN.safetensors   file I of the N of rank R - 1, both counted from 1
+ *   __metadata__: {"DCP_SHARDING_INFO": JSON text {"NAME": {"saved_offsets": [0, 4]}, …}, …}
+ *
+ * A tensor is as large as its boxes reach: no file has its size. Source:
+ * torch/distributed/checkpoint/hf_storage.py. Refused: a rank or a file of a rank that is missing, boxes that
+ * overlap or leave a part of a tensor out. */
+#include "codec/json_scan.h"
+#include "format/distributed/rank_files.h"
+#include "format/distributed/rank_tensors.h"
+#include "format/folder.h"
+#include "format/torch/graph.h"
+
+/* number_after - the digits in NAME from *AT on, which TEXT precedes. */
+static bool number_after(ckpt_str name, const char *text, size_t *at, uint64_t *out)
+{
+    size_t n = strlen(text), end;
+    if (!str_starts(str_skip(name, *at), str_of(text, n)))
+        return false;
+    *at += n; /* bounded: it is there */
+    for (end = *at; end < name.len && name.ptr[end] >= '0' && name.ptr[end] <= '9';)
+        end++;
+    bool number = str_uint(str_of(name.ptr + *at, end - *at), out);
+    *at = end;
+    return number;
+}
+
+/* parse_name - "shard-RRRRR-model-IIIII-of-NNNNN.safetensors". */
+static bool parse_name(ckpt_str name, uint64_t number[3])
+{
+    size_t at = 0;
+    return number_after(name, "shard-", &at, &number[0]) && number_after(name, "-model-", &at, &number[1]) &&
+           number_after(name, "-of-", &at, &number[2]) && str_is(str_skip(name, at), ".safetensors");
+}
+
+static bool is_shard(ckpt_str name)
+{
+    uint64_t number[3];
+    return parse_name(name, number);
+}
+
+static bool probe(const struct probe *p)
+{
+    ckpt_str *list;
+    size_t n = 0;
+    struct folder d;
+    arena *a = p->directory ? arena_new(UINT64_MAX) : NULL;
+    bool yes = a && rank_files_list(a, p->path, is_shard, &list, &n, NULL) == CKPT_OK && n;
+    arena_free(a);
+    if (yes)
+        folder_scan(p->path, &d);
+    return yes && !d.nindex && !d.nsingle;
+}
+
+/* check_complete - is the list of N shards, which is sorted, one without gaps? */
+static ckpt_status check_complete(ckpt_file *f, const ckpt_str *list, size_t n, ckpt_error *err)
+{
+    uint64_t rank = 1, file = 1, at[3];
+    for (size_t i = 0; i < n; i++) {
+        (void)parse_name(list[i], at);
+        if (at[0] != rank || at[1] != file) {
+            (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                       "{=file %llu of rank %llu} is {missing}, which precedes %.*s",
+                       (unsigned long long)file, (unsigned long long)(rank - 1),
+                       STR_ARG(list[i])); /* bounded: from 1 on */
+            fail_hint(err, "put all files of the save into the folder");
+            if (!f->salvage)
+                return CKPT_ENOTFOUND;
+        }
+        bool last = at[1] >= at[2];
+        rank = last ? at[0] + 1 : at[0]; /* bounded: five digits, or no file is called so */
+        file = last ? 1 : at[1] + 1;     /* bounded: likewise */
+    }
+    if (file == 1 || f->salvage)
+        return CKPT_OK;
+    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{=file %llu of rank %llu} is {missing}",
+               (unsigned long long)file, (unsigned long long)(rank - 1)); /* bounded: from 1 on */
+    fail_hint(err, "put all files of the save into the folder");
+    return CKPT_ENOTFOUND;
+}
+
+/* ------------------------------------------------------------------------ offsets */
+
+static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *offset)
+{
+    enum json_event e = json_next(j);
+    uint32_t n = 0;
+    if (e != JSON_ARRAY)
+        return json_unexpected(j, e, "\"saved_offsets\"", "an array");
+    while ((e = json_next(j)) == JSON_NUMBER) {
+        uint64_t v;
+        if (!json_uint(j, &v) || (t && n == t->ndim))
+            return json_fail(
+                j, "\"saved_offsets\" with {more numbers or others} than {=the tensor has dimensions}");
+        if (t)
+            offset[n] = v;
+        n++;
+    }
+    if (e != JSON_ARRAY_END)
+        return json_unexpected(j, e, "\"saved_offsets\"", "numbers");
+    return !t || n == t->ndim
+               ? CKPT_OK
+               : json_fail(j, "\"saved_offsets\" with {fewer numbers} than {=the tensor has dimensions}");
+}
+
+/* read_offsets - of each row of PART, by row; NULL for those that the text does not have. */
+static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, const uint64_t **offset)
+{
+    enum json_event e = json_next(j);
+    if (e != JSON_OBJECT)
+        return json_unexpected(j, e, "DCP_SHARDING_INFO", "an object");
+    while ((e = json_next(j)) == JSON_KEY) {
+        uint32_t row = file_find(part, j->str);
+        const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &part->table.rows[row].t;
+        uint64_t *at = t ? arena_array(f->a, t->ndim, sizeof *at) : NULL;
+        if (t && !at)
+            return CKPT_ENOMEM;
+        if ((e = json_next(j)) != JSON_OBJECT)
+            return json_unexpected(j, e, "an entry of DCP_SHARDING_INFO", "an object");
+        while ((e = json_next(j)) == JSON_KEY) {
+            if (!str_is(j->str, "saved_offsets")) {
+                if (!json_skip(j, json_next(j)))
+                    return CKPT_EFORMAT;
+                continue;
+            }
+            CKPT_TRY(read_offset(j, t, at));
+            if (t)
+                offset[row] = at;
+        }
+        if (e != JSON_OBJECT_END)
+            return CKPT_EFORMAT;
+    }
+    return e == JSON_OBJECT_END ? CKPT_OK : CKPT_EFORMAT;
+}
+
+/* add_part - the boxes that PART has. */
+static ckpt_status add_part(struct rank_tensors *r, ckpt_file *part)
+{
+    ckpt_file *f = r->f;
+    ckpt_str text;
+    json_scan j;
+    const uint64_t **offset = arena_array(f->a, part->table.nrows, sizeof *offset);
+    if (!offset)
+        return fail_memory(r->err);
+    if (part->metadata && value_text(value_get(part->metadata, "DCP_SHARDING_INFO"), &text)) {
+        json_init(&j, text, 0, f->a, r->err);
+        ckpt_status st = read_offsets(f, part, &j, offset);
+        if (st != CKPT_OK) {
+            fail_where(r->err, "DCP_SHARDING_INFO");
+            return st == CKPT_ENOMEM ? fail_memory(r->err) : st;
+        }
+    }
+    for (uint32_t i = 0; i < part->table.nrows - part->nties; i++) {
+        const ckpt_tensor *t = &part->table.rows[i].t;
+        if (!offset[i] && !(offset[i] = arena_array(f->a, t->ndim, sizeof **offset)))
+            return fail_memory(r->err);
+        CKPT_TRY(rank_tensors_add(r, t->name, NULL, part, i, offset[i]));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read_shards(struct rank_tensors *r)
+{
+    ckpt_file *f = r->f, *part;
+    ckpt_str *list;
+    size_t n;
+    CKPT_TRY(rank_files_list(f->a, f->path, is_shard, &list, &n, r->err));
+    CKPT_TRY(check_complete(f, list, n, r->err));
+    for (size_t i = 0; i < n; i++) {
+        CKPT_TRY(rank_file_part(f, list[0].ptr, list[i], &part, r->err));
+        ckpt_status st = part ? add_part(r, part) : CKPT_OK;
+        fail_file(st == CKPT_OK ? NULL : r->err, part ? part->path : "");
+        CKPT_TRY(st);
+    }
+    return CKPT_OK;
+}
+
+/* make_root - a dict of all tensors by name. */
+static ckpt_status make_root(struct rank_tensors *r)
+{
+    ckpt_file *f = r->f;
+    f->root = value_new(f->a, CKPT_V_DICT, 0);
+    for (size_t i = 0; f->root && i < r->n; i++) {
+        ckpt_value *key = value_str(f->a, r->tensor[i].name), *v = value_new(f->a, CKPT_V_TENSOR, i);
+        if (!key || !v || !value_put(f->a, f->root, key, v))
+            return fail_memory(r->err);
+    }
+    return f->root ? CKPT_OK : fail_memory(r->err);
+}
+
+static bool describe(void *user, const ckpt_value *v, struct row *row)
+{
+    return rank_tensors_describe(user, v, row);
+}
+
+static ckpt_status read_all(struct rank_tensors *r)
+{
+    struct torch_storages st = {.user = r, .object = describe};
+    CKPT_TRY(read_shards(r));
+    CKPT_TRY(rank_tensors_store(r));
+    CKPT_TRY(make_root(r));
+    return torch_graph(r->f, r->f->root, &st, r->err);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct rank_tensors r;
+    ckpt_status st = rank_tensors_begin(&r, f, err);
+    f->flat = true;
+    if (st == CKPT_OK)
+        st = read_all(&r);
+    f->producer = STR_LIT("torch.distributed.checkpoint");
+    rank_tensors_end(&r);
+    return st;
+}
+
+const struct format format_dcp_hf = {
+    .name = "torch-dcp-hf",
+    .title = "PyTorch Distributed Checkpoint in Hugging Face form",
+    .flat = true,
+    .probe = probe,
+    .read = read,
+};

@@ -1,0 +1,755 @@
+/* dcp_metadata.c - runs the pickle of a .metadata and keeps nothing of it but sizes, names and places.
+ *
+ *   Metadata{state_dict_metadata: {fqn: TensorStorageMetadata | BytesStorageMetadata},
+ *            planner_data: {fqn: path}, storage_data: {MetadataIndex: _StorageInfo}, …}
+ *   TensorStorageMetadata{properties, size, chunks: [ChunkStorageMetadata{offsets, sizes}]}
+ *   TensorProperties      BUILD with a tuple, whose first item is the dtype
+ *   MetadataIndex{fqn, offset: None or torch.Size, …}
+ *   _StorageInfo{relative_path, offset, length, transform_descriptors}
+ *
+ * Source: torch/distributed/checkpoint/metadata.py and filesystem.py; before torch 2.0 the same classes are
+ * in torch.distributed._shard. They are known by their names: what else a pickle makes is DCP_OTHER and
+ * nothing is kept of it.
+ *
+ * A chunk takes about 300 bytes while the pickle is read: the state of an object is taken apart at its BUILD
+ * and its memory used again, texts and sizes met lately are kept once, a memo entry is a word. The opcodes
+ * are those that pickle.dump writes from protocol 2 on; no opcode reaches below the last MARK. */
+#include "format/distributed/dcp_metadata.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/cursor.h"
+#include "base/utf8.h"
+#include "codec/pickle_ops.h"
+#include "core/dtype.h"
+#include "io/reader.h"
+
+#define SLOTS     65536u /* a power of two: texts and sizes met lately */
+#define FEW       8u     /* words of the first dict: states are that small */
+#define LONGEST   65536u /* text that is kept */
+#define MOST_INT  ((int64_t)1 << 58)
+#define MOST_ROOM ((uint64_t)1 << 31) /* words, memo entries … */
+#define TAKEN     UINT32_MAX
+#define DTYPE0    64u /* a class word of this number or above is a dtype */
+
+static const struct {
+    const char *name;
+    unsigned fields;
+    const char *field[4];
+} classes[DCP_CLASSES] = {
+    [DCP_METADATA] = {"Metadata", METADATA_FIELDS, {"state_dict_metadata", "planner_data", "storage_data"}},
+    [DCP_TENSOR] = {"TensorStorageMetadata", TENSOR_FIELDS, {"properties", "size", "chunks"}},
+    [DCP_BYTES] = {"BytesStorageMetadata", 0, {NULL}},
+    [DCP_PROPERTIES] = {"TensorProperties", PROPERTIES_FIELDS, {"dtype"}},
+    [DCP_CHUNK] = {"ChunkStorageMetadata", CHUNK_FIELDS, {"offsets", "sizes"}},
+    [DCP_INDEX] = {"MetadataIndex", INDEX_FIELDS, {"fqn", "offset"}},
+    [DCP_STORED] = {"_StorageInfo",
+                    STORED_FIELDS,
+                    {"relative_path", "offset", "length", "transform_descriptors"}},
+    [DCP_OLD] = {"ShardedTensorStorageMetadata", 0, {NULL}},
+};
+
+struct dcp_machine {
+    struct dcp_metadata *out;
+    reader r;
+    arena *a;
+    ckpt_error *err;
+    uint64_t at; /* offset of the opcode */
+    uint8_t op;
+    dcp_word *stack, *memo;
+    size_t *marks;
+    size_t top, cap, nmemo, cap_memo, nmarks, cap_marks;
+    size_t fence;      /* items below it are under the last MARK */
+    size_t free_state; /* words of a dict that was taken apart, linked; 0: none */
+    uint32_t *texts;   /* SLOTS: one more than a text, 0: none */
+    dcp_word *sizes;   /* SLOTS */
+    uint64_t room;     /* bytes that may still be taken */
+};
+
+static bool fail_op(struct dcp_machine *m, ckpt_status status, const char *what)
+{
+    const struct pickle_op *op = pickle_op(m->op);
+    m->r.status = fail(m->err, status, source_pos(m->r.src, m->at), "%s", what);
+    if (op)
+        fail_prefix(m->err, op->name);
+    return false;
+}
+
+static bool fail_form(struct dcp_machine *m, const char *what) { return fail_op(m, CKPT_EFORMAT, what); }
+
+static bool no_memory(struct dcp_machine *m)
+{
+    m->r.status = fail_memory(m->err);
+    return false;
+}
+
+/* ------------------------------------------------------------------------- memory */
+
+/* grow - room for MORE elements of SIZE bytes after the N of the array whose pointer is at ARRAY. */
+static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size_t more, size_t size)
+{
+    void *old;
+    if (more <= *cap - n)
+        return true;
+    uint64_t want = (uint64_t)n + more, twice = *cap < MOST_ROOM / 2 ? *cap * 2 : MOST_ROOM,
+             bytes; /* bounded */
+    want = want > twice ? want : twice;
+    want = want < 64 ? 64 : want;
+    if (want > MOST_ROOM || (want - *cap) * size > m->room) { /* bounded: by MOST_ROOM */
+        fail_op(m, CKPT_ELIMIT, "goes beyond the memory that metadata may take");
+        fail_hint(m->err, "a program that trusts this file can raise max_metadata, see libckpt(3)");
+        return false;
+    }
+    bytes = want * size; /* bounded: by MOST_ROOM */
+    memcpy(&old, array, sizeof old);
+    void *at = bytes <= SIZE_MAX ? realloc(old, (size_t)bytes) : NULL; /* bounded: just compared */
+    if (!at)
+        return no_memory(m);
+    memcpy(array, &at, sizeof at);
+    m->room -= (want - *cap) * size; /* bounded: just compared */
+    *cap = (size_t)want;
+    return true;
+}
+
+/* add_words - N words, all DCP_NOTHING; *AT is the first. */
+static bool add_words(struct dcp_machine *m, size_t n, size_t *at)
+{
+    struct dcp_metadata *o = m->out;
+    if (!grow(m, &o->word, o->nwords, &o->cap_words, n, sizeof *o->word))
+        return false;
+    *at = o->nwords;
+    memset(o->word + o->nwords, 0, n * sizeof *o->word); /* bounded: grown */
+    o->nwords += n;
+    return true;
+}
+
+static dcp_word word_of(enum dcp_type type, uint64_t value) { return value << 4 | type; }
+
+static bool push(struct dcp_machine *m, dcp_word w)
+{
+    if (!grow(m, &m->stack, m->top, &m->cap, 1, sizeof *m->stack))
+        return false;
+    m->stack[m->top++] = w;
+    return true;
+}
+
+static bool need(struct dcp_machine *m, size_t n)
+{
+    return m->top - m->fence >= n || fail_form(m, "takes more values than the stack has above the last MARK");
+}
+
+static bool push_mark(struct dcp_machine *m)
+{
+    if (!grow(m, &m->marks, m->nmarks, &m->cap_marks, 1, sizeof *m->marks))
+        return false;
+    m->marks[m->nmarks++] = m->fence = m->top;
+    return true;
+}
+
+static bool pop_mark(struct dcp_machine *m, size_t *from)
+{
+    if (!m->nmarks)
+        return fail_form(m, "goes back to a MARK, and there is none");
+    *from = m->marks[--m->nmarks];
+    m->fence = m->nmarks ? m->marks[m->nmarks - 1] : 0;
+    return true;
+}
+
+static bool put_memo(struct dcp_machine *m, uint64_t index)
+{
+    if (!need(m, 1))
+        return false;
+    if (index > 2 * (uint64_t)m->nmemo + 1024)
+        return fail_op(m, CKPT_EUNSUPPORTED, "leaves a gap in the memo that no pickler leaves");
+    while (m->nmemo <= index) {
+        if (!grow(m, &m->memo, m->nmemo, &m->cap_memo, 1, sizeof *m->memo))
+            return false;
+        m->memo[m->nmemo++] = DCP_NOTHING;
+    }
+    m->memo[index] = m->stack[m->top - 1];
+    return true;
+}
+
+static bool get_memo(struct dcp_machine *m, uint64_t index)
+{
+    if (index >= m->nmemo || m->memo[index] == DCP_NOTHING)
+        return fail_form(m, "reads a memo entry that was never put");
+    return push(m, m->memo[index]);
+}
+
+/* ------------------------------------------------------------------------- values */
+
+static bool push_int(struct dcp_machine *m, int64_t i)
+{
+    bool fits = i >= -MOST_INT && i <= MOST_INT;
+    return push(m, fits ? (dcp_word)((uint64_t)i << 4 | DCP_INT) : DCP_OTHER); /* bounded: the sign stays */
+}
+
+static bool push_long(struct dcp_machine *m, uint64_t n)
+{
+    uint64_t v = 0;
+    if (n > READER_WINDOW)
+        return reader_skip(&m->r, n) && push(m, DCP_OTHER);
+    const unsigned char *b = reader_take(&m->r, (size_t)n);
+    if (!b)
+        return false;
+    for (size_t i = 0; i < n && i < 8; i++)
+        v |= (uint64_t)b[i] << 8 * i;
+    if (n && n < 8 && b[n - 1] & 0x80)
+        v |= UINT64_MAX << 8 * n;
+    bool wide = n > 9 || (n == 9 && (b[8] || v >> 63)) || (n == 8 && v >> 63);
+    return wide ? push(m, DCP_OTHER) : push_int(m, (int64_t)v);
+}
+
+static bool read_line(struct dcp_machine *m, char copy[256], ckpt_str *out)
+{
+    size_t n = 0;
+    const unsigned char *b;
+    while ((b = reader_take(&m->r, 1)) && *b != '\n') {
+        if (n == 255)
+            return fail_op(m, CKPT_EUNSUPPORTED, "has a name of more than 255 bytes");
+        copy[n++] = (char)*b;
+    }
+    *out = str_of(copy, n);
+    return b != NULL;
+}
+
+/* push_int_line - INT and LONG, which pickles of protocol 0 have. */
+static bool push_int_line(struct dcp_machine *m)
+{
+    char line[256];
+    ckpt_str s;
+    uint64_t n;
+    if (!read_line(m, line, &s))
+        return false;
+    s.len -= s.len && s.ptr[s.len - 1] == 'L';
+    bool negative = s.len && s.ptr[0] == '-', bits = s.len > 1 && s.ptr[0] == '0'; /* 00 and 01 are bools */
+    if (bits || !str_uint(str_skip(s, negative), &n) || n > INT64_MAX)
+        return push(m, DCP_OTHER);
+    return push_int(m, negative ? -(int64_t)n : (int64_t)n);
+}
+
+static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
+{
+    struct dcp_metadata *o = m->out;
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < s.len; i++)
+        hash = (hash ^ (unsigned char)s.ptr[i]) * 16777619u; /* bounded: a hash may wrap */
+    uint32_t *slot = &m->texts[(hash ^ hash >> 16) % SLOTS];
+    if (*slot && str_eq(o->text[*slot - 1], s)) {
+        *index = *slot - 1;
+        return true;
+    }
+    if (!grow(m, &o->text, o->ntexts, &o->cap_texts, 1, sizeof *o->text))
+        return false;
+    o->text[o->ntexts] = arena_str(m->a, s);
+    if (!o->text[o->ntexts].ptr)
+        return no_memory(m);
+    *index = (uint32_t)o->ntexts++; /* bounded: by MOST_ROOM */
+    *slot = *index + 1;
+    return true;
+}
+
+static bool push_text(struct dcp_machine *m, uint64_t n)
+{
+    uint32_t index;
+    if (n > LONGEST)
+        return reader_skip(&m->r, n) && push(m, DCP_OTHER);
+    const unsigned char *b = reader_take(&m->r, (size_t)n);
+    if (!b)
+        return false;
+    ckpt_str s = str_of((const char *)b, (size_t)n);
+    if (!utf8_check(s, true, NULL))
+        return fail_form(m, "has text that is not UTF-8");
+    return keep_text(m, s, &index) && push(m, word_of(DCP_TEXT, index));
+}
+
+static bool skip_bytes(struct dcp_machine *m, uint64_t n)
+{
+    return reader_skip(&m->r, n) && push(m, DCP_OTHER);
+}
+
+/* find_sizes - where a tuple of these N integers is already; the slot where it belongs, if it is not. */
+static dcp_word *find_sizes(struct dcp_machine *m, const dcp_word *item, size_t n, bool *known)
+{
+    uint64_t hash = n;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ item[i]) * 0x9e3779b97f4a7c15u; /* bounded: a hash may wrap */
+    dcp_word *slot = &m->sizes[hash >> 48 & (SLOTS - 1)];
+    const dcp_word *have = *slot ? m->out->word + dcp_value(*slot) : NULL;
+    *known = have && have[0] == n;
+    for (size_t i = 0; *known && i < n; i++)
+        *known = have[1 + i] == dcp_value(item[i]);
+    return slot;
+}
+
+/* make_tuple - of the N topmost items, which stay on the stack. */
+static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
+{
+    size_t at, first = m->top - n;
+    bool sizes = true, known = false;
+    uint64_t i;
+    for (size_t k = 0; k < n; k++)
+        sizes = sizes && dcp_int(m->stack[first + k], &i);
+    dcp_word *slot = sizes ? find_sizes(m, m->stack + first, n, &known) : NULL;
+    if (known) {
+        *out = *slot;
+        return true;
+    }
+    if (!add_words(m, n + 1, &at))
+        return false;
+    m->out->word[at] = n;
+    for (size_t k = 0; k < n; k++)
+        m->out->word[at + 1 + k] = sizes ? /* bounded: added */ dcp_value(m->stack[first + k])
+                                         : m->stack[first + k];
+    *out = word_of(sizes ? DCP_SIZES : DCP_TUPLE, at);
+    if (slot)
+        *slot = *out;
+    return true;
+}
+
+static bool push_tuple(struct dcp_machine *m, size_t n)
+{
+    dcp_word tuple;
+    if (!need(m, n) || !make_tuple(m, n, &tuple))
+        return false;
+    m->top -= n;
+    return push(m, tuple);
+}
+
+static bool push_tuple_above_mark(struct dcp_machine *m)
+{
+    size_t from = 0;
+    if (!pop_mark(m, &from))
+        return false;
+    dcp_word tuple;
+    if (!make_tuple(m, m->top - from, &tuple))
+        return false;
+    m->top = from;
+    return push(m, tuple);
+}
+
+static bool push_holder(struct dcp_machine *m, enum dcp_type type)
+{
+    struct dcp_metadata *o = m->out;
+    if (!grow(m, &o->holder, o->nholders, &o->cap_holders, 1, sizeof *o->holder))
+        return false;
+    o->holder[o->nholders] = (struct dcp_holder){0, 0, 0};
+    return push(m, word_of(type, o->nholders++));
+}
+
+/* make_room - H has room for MORE words. */
+static bool make_room(struct dcp_machine *m, struct dcp_holder *h, size_t more)
+{
+    size_t want = (size_t)h->n + more, at = m->free_state, cap = h->cap < 32 ? FEW : (size_t)h->cap * 2;
+    if (want <= h->cap)
+        return true;
+    cap = cap > want ? cap : want;
+    if (cap > MOST_ROOM)
+        return fail_op(m, CKPT_ELIMIT, "makes a container of more than 2^30 items");
+    if (cap == FEW && at)
+        m->free_state = (size_t)m->out->word[at];
+    else if (!add_words(m, cap, &at))
+        return false;
+    if (h->n)
+        memcpy(m->out->word + at, m->out->word + h->at, h->n * sizeof(dcp_word)); /* bounded: n < cap */
+    h->at = at;
+    h->cap = (uint32_t)cap; /* bounded: just compared */
+    return true;
+}
+
+/* add_above - the items from stack index FROM on, to the list or dict below them. */
+static bool add_above(struct dcp_machine *m, size_t from, enum dcp_type type)
+{
+    size_t n = m->top - from;
+    if (from == m->fence)
+        return fail_form(m, "has nothing on the stack that it could add to");
+    dcp_word to = m->stack[from - 1];
+    m->top = from;
+    if (dcp_type(to) == DCP_OTHER || n == 0)
+        return true;
+    if (dcp_type(to) != type || (type == DCP_DICT && n % 2))
+        return fail_form(m, "adds to a value that cannot have items, or a key without a value");
+    struct dcp_holder *h = &m->out->holder[dcp_value(to)];
+    if (h->cap == TAKEN)
+        return fail_op(m, CKPT_EUNSUPPORTED, "changes the state of an object that has it already");
+    if (!make_room(m, h, n))
+        return false;
+    memcpy(m->out->word + h->at + h->n, m->stack + from, n * sizeof(dcp_word)); /* bounded: there is room */
+    h->n += (uint32_t)n;                                                        /* bounded: make_room */
+    return true;
+}
+
+static bool add_above_mark(struct dcp_machine *m, enum dcp_type type)
+{
+    size_t from = 0;
+    return pop_mark(m, &from) && add_above(m, from, type);
+}
+
+/* hold_above_mark - LIST and DICT. */
+static bool hold_above_mark(struct dcp_machine *m, enum dcp_type type)
+{
+    size_t from = 0, n;
+    if (!pop_mark(m, &from))
+        return false;
+    n = m->top - from;
+    if (!push_holder(m, type))
+        return false;
+    dcp_word held = m->stack[--m->top];
+    if (!push(m, held)) /* room for one more, … */
+        return false;
+    memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack); /* bounded: … needed here */
+    m->stack[from] = held;
+    m->top = from + 1 + n;
+    size_t fence = m->fence;
+    bool ok = add_above(m, from + 1, type);
+    m->fence = fence;
+    return ok;
+}
+
+/* drop_above_mark - a value of which nothing is kept, in the place of what is above the MARK. */
+static bool drop_above_mark(struct dcp_machine *m, bool value)
+{
+    size_t from = 0;
+    if (!pop_mark(m, &from))
+        return false;
+    m->top = from;
+    return !value || push(m, DCP_OTHER);
+}
+
+/* ------------------------------------------------------------------------ objects */
+
+static dcp_word class_named(ckpt_str module, ckpt_str name)
+{
+    if (str_is(module, "torch")) {
+        ckpt_dtype dt = dtype_by_name(name);
+        return str_is(name, "Size") ? word_of(DCP_CLASS, DCP_SIZE)
+               : dt                 ? word_of(DCP_CLASS, DTYPE0 + dt)
+                                    : DCP_OTHER;
+    }
+    for (unsigned i = 0; i < DCP_CLASSES; i++)
+        if (classes[i].name && str_starts(module, STR_LIT("torch.distributed.")) &&
+            str_is(name, classes[i].name))
+            return word_of(DCP_CLASS, i);
+    return DCP_OTHER;
+}
+
+static bool push_global(struct dcp_machine *m)
+{
+    char module[256], name[256];
+    ckpt_str a, b;
+    return read_line(m, module, &a) && read_line(m, name, &b) && push(m, class_named(a, b));
+}
+
+static bool push_stack_global(struct dcp_machine *m)
+{
+    ckpt_str module, name;
+    if (!need(m, 2))
+        return false;
+    if (!dcp_text(m->out, m->stack[m->top - 2], &module) || !dcp_text(m->out, m->stack[m->top - 1], &name))
+        return fail_form(m, "must have the texts of a module and a name");
+    m->top -= 2;
+    return push(m, class_named(module, name));
+}
+
+static enum dcp_class class_of(dcp_word w)
+{
+    return dcp_type(w) == DCP_CLASS && dcp_value(w) < DCP_CLASSES ? (enum dcp_class)dcp_value(w)
+                                                                  : DCP_CLASS_OTHER;
+}
+
+static bool make_object(struct dcp_machine *m, enum dcp_class class)
+{
+    size_t at = 0;
+    if (!classes[class].name)
+        return push(m, DCP_OTHER);
+    if (classes[class].fields && !add_words(m, classes[class].fields, &at))
+        return false;
+    return push(m, word_of(DCP_OBJECT, (uint64_t)at << 4 | class)); /* bounded: by MOST_ROOM */
+}
+
+/* first_item - of a tuple, list or tuple of sizes with one item. */
+static dcp_word first_item(const struct dcp_metadata *m, dcp_word w)
+{
+    size_t n;
+    const dcp_word *item = dcp_items(m, w, &n);
+    return item && n ? item[0] : DCP_NOTHING;
+}
+
+/* call - NEWOBJ, NEWOBJ_EX and REDUCE with ARGS: of torch.Size its sizes, of a class an object. */
+static bool call(struct dcp_machine *m, size_t nargs)
+{
+    if (!need(m, nargs + 1))
+        return false;
+    dcp_word of = m->stack[m->top - nargs - 1], args = m->stack[m->top - nargs];
+    enum dcp_class class = class_of(of);
+    m->top -= nargs + 1;
+    if (class != DCP_SIZE)
+        return make_object(m, class);
+    dcp_word sizes = first_item(m->out, args);
+    size_t n;
+    const dcp_word *item = dcp_items(m->out, sizes, &n);
+    if (dcp_type(sizes) != DCP_LIST)
+        return push(m, dcp_type(sizes) == DCP_SIZES ? sizes : DCP_OTHER);
+    for (size_t i = 0; i < n; i++) { /* torch.Size([2, 3]) */
+        if (!push(m, item[i]))
+            return false;
+        item = dcp_items(m->out, sizes, &n);
+    }
+    size_t fence = m->fence;
+    m->fence = m->top - n;
+    bool ok = push_tuple(m, n);
+    m->fence = fence;
+    return ok;
+}
+
+/* release - the words of the state H, which was taken apart, can be used again. */
+static void release(struct dcp_machine *m, struct dcp_holder *h)
+{
+    if (h->cap == FEW) {
+        m->out->word[h->at] = m->free_state;
+        m->free_state = h->at;
+    }
+    *h = (struct dcp_holder){0, 0, TAKEN};
+}
+
+/* set_fields - of the object TO of CLASS, from the dict H. */
+static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, struct dcp_holder *h)
+{
+    ckpt_str key;
+    if (h->cap == TAKEN)
+        return fail_op(m, CKPT_EUNSUPPORTED, "uses the state of another object");
+    for (size_t i = 0; i + 1 < h->n; i += 2) {
+        const dcp_word *pair = m->out->word + h->at + i; /* bounded: the dict has so many */
+        bool named = dcp_text(m->out, pair[0], &key);
+        for (unsigned k = 0; named && k < classes[class].fields; k++)
+            if (str_is(key, classes[class].field[k]))
+                m->out->word[to + k] = pair[1];
+    }
+    release(m, h);
+    return true;
+}
+
+static bool build(struct dcp_machine *m)
+{
+    size_t n;
+    if (!need(m, 2))
+        return false;
+    dcp_word state = m->stack[--m->top], to = m->stack[m->top - 1];
+    if (dcp_type(to) != DCP_OBJECT)
+        return true;
+    enum dcp_class class = (enum dcp_class)(dcp_value(to) & 15);
+    size_t at = (size_t)(dcp_value(to) >> 4); /* bounded: as many are in memory */
+    if (dcp_type(state) == DCP_DICT)
+        return set_fields(m, class, at, &m->out->holder[dcp_value(state)]);
+    const dcp_word *item = dcp_items(m->out, state, &n);
+    if (class == DCP_PROPERTIES && item && n)
+        m->out->word[at + PROPERTIES_DTYPE] = item[0]; /* bounded: the object has that field */
+    return true;
+}
+
+/* ------------------------------------------------------------------------ opcodes */
+
+static uint64_t take_number(struct dcp_machine *m, size_t width)
+{
+    uint64_t n = 0;
+    const unsigned char *b = reader_take(&m->r, width);
+    for (size_t i = 0; b && i < width; i++)
+        n |= (uint64_t)b[i] << 8 * i;
+    return n;
+}
+
+static bool ok(const struct dcp_machine *m) { return m->r.status == CKPT_OK; }
+
+static bool pop(struct dcp_machine *m)
+{
+    size_t from = 0;
+    if (m->nmarks && m->fence == m->top)
+        return pop_mark(m, &from);
+    if (!need(m, 1))
+        return false;
+    m->top--;
+    return true;
+}
+
+static bool run_scalar(struct dcp_machine *m)
+{
+    uint64_t n;
+    switch (m->op) {
+    case PICKLE_NONE:
+    case PICKLE_NEWTRUE:
+    case PICKLE_NEWFALSE: return push(m, DCP_OTHER);
+    case PICKLE_BININT: n = take_number(m, 4); return ok(m) && push_int(m, (int32_t)(uint32_t)n);
+    case PICKLE_BININT1:
+    case PICKLE_BININT2:
+        n = take_number(m, m->op == PICKLE_BININT1 ? 1 : 2);
+        return ok(m) && push_int(m, (int64_t)n);
+    case PICKLE_LONG1:
+    case PICKLE_LONG4: n = take_number(m, m->op == PICKLE_LONG1 ? 1 : 4); return ok(m) && push_long(m, n);
+    case PICKLE_INT:
+    case PICKLE_LONG: return push_int_line(m);
+    case PICKLE_BINFLOAT: return skip_bytes(m, 8);
+    case PICKLE_SHORT_BINUNICODE:
+    case PICKLE_BINUNICODE:
+    case PICKLE_BINUNICODE8:
+        n = take_number(m, m->op == PICKLE_SHORT_BINUNICODE ? 1 : m->op == PICKLE_BINUNICODE ? 4 : 8);
+        return ok(m) && push_text(m, n);
+    case PICKLE_SHORT_BINBYTES:
+    case PICKLE_SHORT_BINSTRING:
+    case PICKLE_BINBYTES:
+    case PICKLE_BINSTRING:
+    case PICKLE_BINBYTES8:
+    case PICKLE_BYTEARRAY8:
+        n = take_number(m, m->op == PICKLE_SHORT_BINBYTES || m->op == PICKLE_SHORT_BINSTRING ? 1
+                           : m->op == PICKLE_BINBYTES || m->op == PICKLE_BINSTRING           ? 4
+                                                                                             : 8);
+        return ok(m) && skip_bytes(m, n);
+    default:
+        return fail_op(m, CKPT_EUNSUPPORTED, "is no opcode of the .metadata of a distributed checkpoint");
+    }
+}
+
+static bool run_op(struct dcp_machine *m)
+{
+    uint64_t n;
+    switch (m->op) {
+    case PICKLE_PROTO:
+        n = take_number(m, 1);
+        return ok(m) && (n <= 5 || fail_op(m, CKPT_EUNSUPPORTED, "has a protocol above 5"));
+    case PICKLE_FRAME: return reader_skip(&m->r, 8);
+    case PICKLE_MARK: return push_mark(m);
+    case PICKLE_POP: return pop(m);
+    case PICKLE_POP_MARK: return drop_above_mark(m, false);
+    case PICKLE_DUP: return need(m, 1) && push(m, m->stack[m->top - 1]);
+    case PICKLE_MEMOIZE: return put_memo(m, m->nmemo);
+    case PICKLE_BINPUT:
+    case PICKLE_LONG_BINPUT:
+        n = take_number(m, m->op == PICKLE_BINPUT ? 1 : 4);
+        return ok(m) && put_memo(m, n);
+    case PICKLE_BINGET:
+    case PICKLE_LONG_BINGET:
+        n = take_number(m, m->op == PICKLE_BINGET ? 1 : 4);
+        return ok(m) && get_memo(m, n);
+    case PICKLE_EMPTY_TUPLE: return push_tuple(m, 0);
+    case PICKLE_TUPLE1: return push_tuple(m, 1);
+    case PICKLE_TUPLE2: return push_tuple(m, 2);
+    case PICKLE_TUPLE3: return push_tuple(m, 3);
+    case PICKLE_TUPLE: return push_tuple_above_mark(m);
+    case PICKLE_EMPTY_LIST: return push_holder(m, DCP_LIST);
+    case PICKLE_EMPTY_DICT: return push_holder(m, DCP_DICT);
+    case PICKLE_LIST: return hold_above_mark(m, DCP_LIST);
+    case PICKLE_DICT: return hold_above_mark(m, DCP_DICT);
+    case PICKLE_EMPTY_SET: return push(m, DCP_OTHER);
+    case PICKLE_FROZENSET: return drop_above_mark(m, true);
+    case PICKLE_ADDITEMS: return drop_above_mark(m, false);
+    case PICKLE_APPEND: return need(m, 1) && add_above(m, m->top - 1, DCP_LIST);
+    case PICKLE_APPENDS: return add_above_mark(m, DCP_LIST);
+    case PICKLE_SETITEM: return need(m, 2) && add_above(m, m->top - 2, DCP_DICT);
+    case PICKLE_SETITEMS: return add_above_mark(m, DCP_DICT);
+    case PICKLE_GLOBAL: return push_global(m);
+    case PICKLE_STACK_GLOBAL: return push_stack_global(m);
+    case PICKLE_REDUCE:
+    case PICKLE_NEWOBJ: return call(m, 1);
+    case PICKLE_NEWOBJ_EX: return call(m, 2);
+    case PICKLE_BUILD: return build(m);
+    default: return run_scalar(m);
+    }
+}
+
+static void run(struct dcp_machine *m)
+{
+    for (;;) {
+        m->at = m->r.pos;
+        const unsigned char *op = m->r.pos < m->r.end ? reader_take(&m->r, 1) : NULL;
+        m->op = op ? *op : 0;
+        if (!op && ok(m))
+            fail_op(m, CKPT_ETRUNCATED, "the pickle ends without STOP");
+        if (!op)
+            return;
+        if (m->op == PICKLE_STOP && need(m, 1))
+            m->out->root = m->stack[m->top - 1];
+        if (m->op == PICKLE_STOP || !run_op(m))
+            return;
+    }
+}
+
+ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_metadata *out, ckpt_error *err)
+{
+    struct dcp_machine m = {.out = out, .a = a, .err = err, .room = max};
+    *out = (struct dcp_metadata){0};
+    m.texts = calloc(SLOTS, sizeof *m.texts);
+    m.sizes = calloc(SLOTS, sizeof *m.sizes);
+    ckpt_status st = reader_init(&m.r, src, 0, src->size, err);
+    size_t none;
+    if (st == CKPT_OK && (!m.texts || !m.sizes))
+        st = fail_memory(err);
+    if (st == CKPT_OK && add_words(&m, 1, &none)) /* word 0 is no place */
+        run(&m);
+    st = st == CKPT_OK ? m.r.status : st;
+    reader_free(&m.r);
+    free(m.texts);
+    free(m.sizes);
+    free(m.stack);
+    free(m.memo);
+    free(m.marks);
+    if (st != CKPT_OK)
+        dcp_metadata_free(out);
+    return st;
+}
+
+void dcp_metadata_free(struct dcp_metadata *m)
+{
+    free(m->word);
+    free(m->holder);
+    free(m->text);
+    *m = (struct dcp_metadata){0};
+}
+
+/* ------------------------------------------------------------------------ reading */
+
+bool dcp_text(const struct dcp_metadata *m, dcp_word w, ckpt_str *out)
+{
+    if (dcp_type(w) != DCP_TEXT)
+        return false;
+    *out = m->text[dcp_value(w)];
+    return true;
+}
+
+const uint64_t *dcp_sizes(const struct dcp_metadata *m, dcp_word w, uint32_t *n)
+{
+    if (dcp_type(w) != DCP_SIZES || m->word[dcp_value(w)] > UINT32_MAX)
+        return NULL;
+    *n = (uint32_t)m->word[dcp_value(w)];
+    return m->word + dcp_value(w) + 1;
+}
+
+const dcp_word *dcp_items(const struct dcp_metadata *m, dcp_word w, size_t *n)
+{
+    *n = 0;
+    if (dcp_type(w) == DCP_TUPLE) {
+        *n = (size_t)m->word[dcp_value(w)]; /* bounded: as many are in memory */
+        return m->word + dcp_value(w) + 1;
+    }
+    if (dcp_type(w) != DCP_LIST && dcp_type(w) != DCP_DICT)
+        return NULL;
+    *n = m->holder[dcp_value(w)].n;
+    return m->word + m->holder[dcp_value(w)].at;
+}
+
+bool dcp_is(const struct dcp_metadata *m, dcp_word w, enum dcp_class class)
+{
+    (void)m;
+    return dcp_type(w) == DCP_OBJECT && (dcp_value(w) & 15) == class;
+}
+
+dcp_word dcp_field(const struct dcp_metadata *m, dcp_word w, enum dcp_class class, unsigned field)
+{
+    return dcp_is(m, w, class) ? m->word[(dcp_value(w) >> 4) + field] : DCP_NOTHING;
+}
+
+ckpt_dtype dcp_dtype(dcp_word w)
+{
+    return dcp_type(w) == DCP_CLASS && dcp_value(w) > DTYPE0 ? (ckpt_dtype)(dcp_value(w) - DTYPE0)
+                                                             : CKPT_DT_NONE;
+}

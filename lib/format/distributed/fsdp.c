@@ -1,0 +1,202 @@
+/* fsdp.c - files that each rank saved for itself: torch.save of a state dict whose tensors are DTensors
+ * (FSDP2, tensor parallelism) or ShardedTensors (FSDP's SHARDED_STATE_DICT).
+ *
+ *   NAME0.pt, NAME1.pt, …   the same keys in each, as ranks count; other values are those of the first
+ *
+ * A folder of such files is one checkpoint: its graph is that of rank 0, with complete tensors in the place
+ * of those that are cut. Refused: a rank that is missing, Partial tensors, LOCAL_STATE_DICT, whose flat
+ * parameters can be cut apart by the model alone. */
+#include "format/distributed/grafts.h"
+#include "format/distributed/rank_files.h"
+#include "format/distributed/rank_tensors.h"
+#include "format/folder.h"
+#include "format/torch/graph.h"
+#include "format/torch/placements.h"
+
+struct fsdp {
+    ckpt_file *f; /* first: grafts.h */
+    ckpt_error *err;
+    struct rank_tensors r;
+    ckpt_file *first; /* of rank 0 */
+};
+
+/* stem_of - NAME without its rank and suffix; empty: it has none. */
+static ckpt_str stem_of(ckpt_str name)
+{
+    static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt"};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        if (!str_ends(name, str_c(suffixes[i])) || str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX)
+            continue;
+        size_t n = name.len - strlen(suffixes[i]), end = n;
+        while (n && name.ptr[n - 1] >= '0' && name.ptr[n - 1] <= '9')
+            n--;
+        return n < end ? str_of(name.ptr, n + (n == 0)) : str_of("", 0);
+    }
+    return str_of("", 0);
+}
+
+static bool has_stem(ckpt_str name) { return stem_of(name).len != 0; }
+
+static bool probe(const struct probe *p)
+{
+    ckpt_str *list;
+    size_t n = 0;
+    struct folder d;
+    arena *a = p->directory ? arena_new(UINT64_MAX) : NULL;
+    bool yes = a && rank_files_list(a, p->path, has_stem, &list, &n, NULL) == CKPT_OK && n > 1;
+    for (size_t i = 1; yes && i < n; i++)
+        yes = str_eq(stem_of(list[0]), stem_of(list[i]));
+    arena_free(a);
+    if (yes)
+        folder_scan(p->path, &d);
+    return yes && !d.nindex && !d.nsingle && d.nothers == n;
+}
+
+static bool is_cut(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED; }
+
+static bool has_cut(const ckpt_file *f)
+{
+    for (size_t i = 0; i < f->table.nrows; i++)
+        if (is_cut(&f->table.rows[i].t))
+            return true;
+    return false;
+}
+
+static ckpt_status refuse_flat(struct fsdp *x, const ckpt_tensor *t)
+{
+    (void)fail(
+        x->err, CKPT_EUNSUPPORTED, t->file_offset,
+        "{LOCAL_STATE_DICT}: the parameters are one after the other in a flat one, and {=their shapes} "
+        "are in no file");
+    fail_hint(x->err,
+              "load it into the model that saved it, and save a FULL_STATE_DICT or SHARDED_STATE_DICT");
+    fail_where(x->err, "%.*s", STR_ARG(t->name));
+    return CKPT_EUNSUPPORTED;
+}
+
+/* check_ranks - the mesh of row ROW of PART must have as many ranks as there are files. */
+static ckpt_status check_ranks(struct fsdp *x, const ckpt_file *part, uint32_t row, size_t nfiles)
+{
+    uint64_t n = torch_part_ranks(part, row);
+    const ckpt_tensor *t = &part->table.rows[row].t;
+    if (n == 0 || n <= nfiles || x->f->salvage)
+        return CKPT_OK;
+    (void)fail(x->err, CKPT_ENOTFOUND, t->file_offset,
+               "cut over {=%llu ranks}, the folder has files of {%zu}", (unsigned long long)n, nfiles);
+    fail_hint(x->err, "put the files of all ranks into the folder");
+    fail_where(x->err, "%.*s", STR_ARG(t->name));
+    return CKPT_ENOTFOUND;
+}
+
+/* add_row - the components of row ROW of PART, which is cut. */
+static ckpt_status add_row(struct fsdp *x, const ckpt_file *part, uint32_t row)
+{
+    const ckpt_tensor *t = &part->table.rows[row].t;
+    uint32_t component = 0;
+    if (str_find(t->name, STR_LIT("flat_param"), 0) != SIZE_MAX)
+        return refuse_flat(x, t);
+    for (uint32_t i = row + 1; i < part->table.nrows; i++) {
+        const uint64_t *offset;
+        if (part->table.rows[i].t.part_of != row)
+            continue;
+        ckpt_status st = torch_part_offset(x->f->a, part, row, component++, i, &offset, x->err);
+        if (st != CKPT_OK)
+            fail_where(x->err, "%.*s", STR_ARG(t->name));
+        CKPT_TRY(st);
+        CKPT_TRY(rank_tensors_add(&x->r, t->name, t->shape, part, i, offset));
+        if (t->kind == CKPT_DTENSOR)
+            break; /* what follows belongs to its mesh */
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status add_rank(struct fsdp *x, const ckpt_file *part, size_t nfiles)
+{
+    for (uint32_t i = 0; i < part->table.nrows; i++) {
+        const ckpt_tensor *t = &part->table.rows[i].t;
+        if (t->part_of != CKPT_NO_TENSOR)
+            continue;
+        if (is_cut(t)) {
+            CKPT_TRY(check_ranks(x, part, i, nfiles));
+            CKPT_TRY(add_row(x, part, i));
+        } else if (file_find(x->first, t->name) == CKPT_NO_TENSOR) {
+            file_notice(x->f, "\"%.*s\" of %s is not in the first file, and left out", STR_ARG(t->name),
+                        part->path);
+        }
+    }
+    return CKPT_OK;
+}
+
+/* become_tensors - the nodes of the first file's tensors that are cut stand for the complete ones. */
+static void become_tensors(struct fsdp *x)
+{
+    struct table *t = &x->first->table;
+    for (size_t i = 0; i < t->nrows; i++) {
+        ckpt_value *v = (ckpt_value *)(uintptr_t)t->rows[i].t.value;
+        uint32_t at = is_cut(&t->rows[i].t) ? map_get(x->r.names, t->rows[i].t.name) : MAP_NONE;
+        if (at == MAP_NONE || !v || v->type == CKPT_V_TENSOR)
+            continue;
+        v->type = CKPT_V_TENSOR; /* the other fields of a call are nobody's now */
+        v->offset = at;
+    }
+}
+
+static bool describe(void *user, const ckpt_value *v, struct row *row)
+{
+    return rank_tensors_describe(&((const struct fsdp *)user)->r, v, row);
+}
+
+static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        ckpt_file *part;
+        CKPT_TRY(rank_file_part(x->f, list[0].ptr, list[i], &part, x->err));
+        if (!part)
+            continue;
+        if (!x->first && !has_cut(part)) {
+            struct folder d;
+            folder_scan(x->f->path, &d);
+            folder_fail_ambiguous(x->f->path, &d, x->err);
+            return CKPT_EUSAGE;
+        }
+        x->first = x->first ? x->first : part;
+        ckpt_status st = add_rank(x, part, n);
+        fail_file(st == CKPT_OK ? NULL : x->err, part->path);
+        CKPT_TRY(st);
+    }
+    return x->first ? CKPT_OK
+                    : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=a rank} can be read");
+}
+
+static ckpt_status read_all(struct fsdp *x)
+{
+    ckpt_file *f = x->f;
+    ckpt_str *list;
+    size_t n;
+    struct torch_storages st = {.user = x, .find = graft_find_storage, .object = describe};
+    CKPT_TRY(rank_files_list(f->a, f->path, has_stem, &list, &n, x->err));
+    CKPT_TRY(open_ranks(x, list, n));
+    CKPT_TRY(rank_tensors_store(&x->r));
+    become_tensors(x);
+    CKPT_TRY(graft_adopt(f, x->first, &f->root, x->err));
+    f->resolve = graft_resolve;
+    f->producer = x->first->producer;
+    return torch_graph(f, f->root, &st, x->err);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct fsdp x = {.f = f, .err = err};
+    ckpt_status st = rank_tensors_begin(&x.r, f, err);
+    if (st == CKPT_OK)
+        st = read_all(&x);
+    rank_tensors_end(&x.r);
+    return st;
+}
+
+const struct format format_fsdp = {
+    .name = "torch-ranks",
+    .title = "torch files of all ranks",
+    .probe = probe,
+    .read = read,
+};

@@ -1,0 +1,80 @@
+/* grafts.c - see grafts.h. */
+#include "format/distributed/grafts.h"
+
+/* rename_storages - in the pickles of PART, number I of F: the keys of each file are its own. */
+static ckpt_status rename_storages(ckpt_file *f, const ckpt_file *part, size_t i, ckpt_error *err)
+{
+    for (size_t k = 0; k < part->npickles; k++)
+        for (size_t n = 0; n < part->pickles[k]->npersids; n++) {
+            struct torch_pid pid;
+            ckpt_value *v = part->pickles[k]->persids[n], *item[6];
+            if (!torch_pid_parse(v, &pid) || v->u.pid->type != CKPT_V_TUPLE || value_count(v->u.pid) > 6)
+                continue;
+            for (uint32_t t = 0; t < value_count(v->u.pid); t++)
+                item[t] = value_item(v->u.pid, t);
+            ckpt_str key = arena_printf(f->a, "%zu/%.*s", i, STR_ARG(pid.key));
+            item[2] = key.ptr ? value_str(f->a, key) : NULL;
+            v->u.pid = item[2] ? value_tuple(f->a, value_count(v->u.pid), item) : NULL;
+            if (!v->u.pid)
+                return fail_memory(err);
+        }
+    return CKPT_OK;
+}
+
+/* find_part - the number of PART; F has it. */
+static size_t find_part(const ckpt_file *f, const ckpt_file *part)
+{
+    size_t i = 0;
+    while (i + 1 < f->nparts && f->parts[i] != part)
+        i++;
+    return i;
+}
+
+ckpt_status graft_adopt(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err)
+{
+    if (part->resolve) /* by its own keys, once */
+        CKPT_TRY(part->resolve(part, err));
+    part->resolve = NULL;
+    for (size_t i = 0; i < part->table.nrows; i++)
+        if (part->table.rows[i].t.value)
+            ((ckpt_value *)(uintptr_t)part->table.rows[i].t.value)->row = CKPT_NO_TENSOR;
+    if (part->table.nstorages)
+        CKPT_TRY(rename_storages(f, part, find_part(f, part), err));
+    for (size_t i = 0; i < part->npickles; i++) {
+        struct pickle_facts **grown = arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles,
+                                                 f->npickles + 1, sizeof *grown);
+        if (!grown)
+            return fail_memory(err);
+        f->pickles = grown;
+        grown[f->npickles++] = part->pickles[i];
+    }
+    *root = (ckpt_value *)(uintptr_t)file_replacement(part, part->root);
+    return CKPT_OK;
+}
+
+ckpt_status graft_find_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+{
+    ckpt_file *f = *(ckpt_file **)user;
+    size_t slash = str_find(pid->key, STR_LIT("/"), 0);
+    uint64_t i;
+    uint32_t at = CKPT_NO_STORAGE;
+    if (slash == SIZE_MAX || !str_uint(str_of(pid->key.ptr, slash), &i) || i >= f->nparts)
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a storage {of no} {=file}");
+    CKPT_TRY(file_storage_find(f->parts[i], str_skip(pid->key, slash + 1), &at, err)); /* bounded: found */
+    if (at == CKPT_NO_STORAGE)
+        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=storage %.*s} is {missing}", STR_ARG(pid->key));
+    const struct storage *from = &f->parts[i]->table.storages[at];
+    s->src = from->src ? source_ref(from->src) : NULL;
+    s->off = from->off;
+    s->s.nbytes = from->s.nbytes;
+    s->has_crc = from->has_crc;
+    s->crc = from->crc;
+    s->swap = from->swap;
+    return CKPT_OK;
+}
+
+ckpt_status graft_resolve(ckpt_file *f, ckpt_error *err)
+{
+    struct torch_storages st = {.user = &f, .find = graft_find_storage};
+    return torch_add_unreferenced_storages(f, &st, err);
+}

@@ -1,0 +1,169 @@
+/* rank_files.c - see rank_files.h. */
+#include "format/distributed/rank_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "core/check.h"
+#include "format/hub/shards.h"
+
+static int by_name(const void *a, const void *b)
+{
+    return ckpt_natural_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
+}
+
+ckpt_status rank_files_list(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out,
+                            size_t *n, ckpt_error *err)
+{
+    size_t cap = 0;
+    ckpt_status st = CKPT_OK;
+    DIR *dir = opendir(path);
+    *out = NULL;
+    *n = 0;
+    if (!dir) {
+        st = fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder");
+        fail_file(err, path);
+        return st;
+    }
+    for (struct dirent *e; st == CKPT_OK && (e = readdir(dir));) {
+        if (!match(str_c(e->d_name)))
+            continue;
+        ckpt_str *grown = arena_grow(a, *out, *n, &cap, *n + 1, sizeof *grown);
+        *out = grown ? grown : *out;
+        if (!grown || !(grown[*n] = arena_str(a, str_c(e->d_name))).ptr)
+            st = fail_memory(err);
+        else
+            ++*n;
+    }
+    (void)closedir(dir);
+    if (*n)
+        qsort(*out, *n, sizeof **out, by_name);
+    return st;
+}
+
+/* ---------------------------------------------------------------- inside of the folder */
+
+/* leaves_folder - is NAME absolute, or has it ".." among its components? */
+static bool leaves_folder(ckpt_str name)
+{
+    size_t from = 0;
+    if (!name.len || name.ptr[0] == '/' || memchr(name.ptr, 0, name.len))
+        return true;
+    while (from <= name.len) {
+        size_t slash = str_find(name, STR_LIT("/"), from), end = slash == SIZE_MAX ? name.len : slash;
+        if (end - from == 2 && memcmp(name.ptr + from, "..", 2) == 0)
+            return true;
+        from = end + 1; /* bounded: in the name */
+    }
+    return false;
+}
+
+/* is_below - is the file REAL in FOLDER or a folder in it? Both are without links. */
+static bool is_below(const char *real, const char *folder)
+{
+    size_t n = strlen(folder);
+    return strncmp(real, folder, n) == 0 && (real[n] == '/' || (n && folder[n - 1] == '/'));
+}
+
+/* next_to - are A and B files of one folder? */
+static bool next_to(const char *a, const char *b)
+{
+    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+    return x && y && x - a == y - b && strncmp(a, b, (size_t)(x - a)) == 0;
+}
+
+static bool stays_inside(const char *in, const char *like, const char *path)
+{
+    char *folder = realpath(in, NULL), *real = realpath(path, NULL);
+    char *other = like ? shards_join_path(str_c(in), str_c(like)) : NULL;
+    char *of_other = other ? realpath(other, NULL) : NULL;
+    bool inside = folder && real && (is_below(real, folder) || (of_other && next_to(real, of_other)));
+    free(folder);
+    free(real);
+    free(other);
+    free(of_other);
+    return inside;
+}
+
+/* open_regular - never a pipe, which would be waited for. */
+static ckpt_status open_regular(const char *path, source **out, ckpt_error *err)
+{
+    struct stat is;
+    if (stat(path, &is) == 0 && !S_ISREG(is.st_mode))
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=regular file}");
+    return source_file_open(path, out, err);
+}
+
+ckpt_status rank_file_open(const char *in, const char *like, ckpt_str name, source **out, char **path,
+                           ckpt_error *err)
+{
+    *path = NULL;
+    if (leaves_folder(name)) {
+        (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "names {a file outside of} {=the folder}: \"%.*s\"",
+                   STR_ARG(name));
+        return CKPT_EFORMAT;
+    }
+    if (!(*path = shards_join_path(str_c(in), name)))
+        return fail_memory(err);
+    ckpt_status st = open_regular(*path, out, err);
+    if (st == CKPT_OK && !stays_inside(in, like, *path)) {
+        source_unref(*out);
+        st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a link to {a file outside of} {=the folder}");
+        fail_hint(err, "if you trust it, copy the folder with `cp -rL`");
+    }
+    fail_file(st == CKPT_OK ? NULL : err, *path);
+    return st;
+}
+
+ckpt_status rank_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
+{
+    ckpt_file **grown = arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown);
+    if (!grown) {
+        file_free(part);
+        return fail_memory(err);
+    }
+    f->parts = grown;
+    grown[f->nparts++] = part;
+    if (part->src && f->nparts > shards_max_open())
+        source_file_park(part->src);
+    return CKPT_OK;
+}
+
+ckpt_status rank_file_add(ckpt_file *f, const char *like, ckpt_str name, ckpt_file **out, ckpt_error *err)
+{
+    char *path;
+    source *src;
+    ckpt_status st = rank_file_open(f->path, like, name, &src, &path, err);
+    if (st == CKPT_OK && f->check && (st = check_watch_source(f->check, source_ref(src), err)) != CKPT_OK)
+        source_unref(src);
+    if (st == CKPT_OK)
+        st = file_new(path, src, &f->limits, out, err);
+    free(path);
+    CKPT_TRY(st);
+    if (!checked_add(f->nbytes, (*out)->nbytes, &f->nbytes)) {
+        file_free(*out);
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "files of more than 2^64 bytes");
+    }
+    return rank_file_keep(f, *out, err);
+}
+
+ckpt_status rank_file_part(ckpt_file *f, const char *like, ckpt_str name, ckpt_file **out, ckpt_error *err)
+{
+    char *path;
+    source *src;
+    ckpt_status st = rank_file_open(f->path, like, name, &src, &path, err);
+    if (st == CKPT_OK)
+        st = format_open_part(f, path, src, out, err);
+    if (st == CKPT_OK && *out && !checked_add(f->nbytes, (*out)->nbytes, &f->nbytes)) {
+        file_free(*out);
+        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "files of more than 2^64 bytes");
+    }
+    fail_file(st == CKPT_OK ? NULL : err, path ? path : "");
+    free(path);
+    return st == CKPT_OK && *out ? rank_file_keep(f, *out, err) : st;
+}

@@ -1,0 +1,186 @@
+/* rank_tensors.c - see rank_tensors.h. */
+#include "format/distributed/rank_tensors.h"
+
+#include "base/checked.h"
+#include "core/check.h"
+#include "core/dtype.h"
+
+ckpt_status rank_tensors_begin(struct rank_tensors *r, ckpt_file *f, ckpt_error *err)
+{
+    *r = (struct rank_tensors){.f = f, .err = err, .names = map_new(64), .boxes = map_new(64)};
+    return r->names && r->boxes ? CKPT_OK : fail_memory(err);
+}
+
+void rank_tensors_end(struct rank_tensors *r)
+{
+    map_free(r->names);
+    map_free(r->boxes);
+}
+
+static ckpt_status find_tensor(struct rank_tensors *r, ckpt_str name, const ckpt_tensor *t,
+                               const uint64_t *shape, struct rank_tensor **out)
+{
+    uint32_t i;
+    if (!map_put(r->names, name, (uint32_t)r->n, &i))
+        return fail_memory(r->err);
+    if (i == MAP_NONE) {
+        struct rank_tensor *grown = arena_grow(r->f->a, r->tensor, r->n, &r->cap, r->n + 1, sizeof *grown);
+        if (!grown)
+            return fail_memory(r->err);
+        r->tensor = grown;
+        grown[r->n] = (struct rank_tensor){.name = name,
+                                           .dtype = (ckpt_dtype)t->dtype,
+                                           .ndim = t->ndim,
+                                           .shape = shape,
+                                           .storage = CKPT_NO_STORAGE};
+        i = (uint32_t)r->n++; /* bounded: a map has fewer */
+    }
+    struct rank_tensor *x = *out = &r->tensor[i];
+    bool same = x->dtype == t->dtype && x->ndim == t->ndim && !x->shape == !shape;
+    for (uint32_t k = 0; same && shape && k < t->ndim; k++)
+        same = shape[k] == x->shape[k];
+    if (same)
+        return CKPT_OK;
+    (void)fail(r->err, CKPT_EFORMAT, t->file_offset,
+               "{another element type or shape} than {=that of the other ranks}");
+    fail_where(r->err, "%.*s", STR_ARG(name));
+    fail_hint(r->err, "the files are of different saves");
+    return CKPT_EFORMAT;
+}
+
+/* is_new - no box like this one of tensor X was added yet. */
+static ckpt_status is_new(struct rank_tensors *r, const struct rank_tensor *x, const uint64_t *offset,
+                          const uint64_t *size, bool *yes)
+{
+    uint32_t before;
+    size_t half = x->ndim * sizeof *offset; /* bounded: as many are in memory */
+    uint64_t *key = arena_array(r->f->a, 2 * (uint64_t)x->ndim + 1, sizeof *key);
+    if (!key)
+        return fail_memory(r->err);
+    key[0] = (uint64_t)(x - r->tensor);
+    if (half) {
+        memcpy(key + 1, offset, half);
+        memcpy(key + 1 + x->ndim, size, half); /* bounded: of 2 ndim + 1 */
+    }
+    if (!map_put(r->boxes, str_of((const char *)key, 2 * half + sizeof *key), 0, &before))
+        return fail_memory(r->err);
+    *yes = before == MAP_NONE;
+    return CKPT_OK;
+}
+
+ckpt_status rank_tensors_add(struct rank_tensors *r, ckpt_str name, const uint64_t *shape,
+                             const ckpt_file *part, uint32_t row, const uint64_t *offset)
+{
+    const ckpt_tensor *t = &part->table.rows[row].t;
+    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &part->table.storages[t->storage];
+    struct rank_tensor *x = NULL;
+    bool new = false;
+    CKPT_TRY(find_tensor(r, name, t, shape, &x));
+    if (!s || !s->src) /* a hole of the tensor */
+        return CKPT_OK;
+    if (t->conj || t->neg || s->swap > 1) {
+        (void)fail(r->err, CKPT_EUNSUPPORTED, t->file_offset,
+                   "a part that is conjugated, negated or of the other byte order cannot be put together");
+        fail_where(r->err, "%.*s", STR_ARG(name));
+        return CKPT_EUNSUPPORTED;
+    }
+    CKPT_TRY(is_new(r, x, offset, t->shape, &new));
+    if (!new)
+        return CKPT_OK;
+    struct piece *grown = arena_grow(r->f->a, x->piece, x->n, &x->cap, x->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(r->err);
+    x->piece = grown;
+    struct piece *p = &grown[x->n++];
+    *p = (struct piece){.offset = offset, .size = t->shape, .stride = t->stride, .src = s->src};
+    uint64_t skip;
+    return dtype_bytes((ckpt_dtype)t->dtype, t->storage_offset, &skip) && checked_add(s->off, skip, &p->at)
+               ? CKPT_OK
+               : fail(r->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
+}
+
+/* reach - the smallest shape that all boxes of X are in. */
+static ckpt_status reach(struct rank_tensors *r, struct rank_tensor *x)
+{
+    uint64_t *shape = arena_array(r->f->a, x->ndim, sizeof *shape);
+    if (!shape)
+        return fail_memory(r->err);
+    for (size_t i = 0; i < x->n; i++)
+        for (uint32_t k = 0; k < x->ndim; k++) {
+            uint64_t end;
+            if (!checked_add(x->piece[i].offset[k], x->piece[i].size[k], &end))
+                return fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a part of it ends {beyond} {=2^64}");
+            shape[k] = end > shape[k] ? end : shape[k];
+        }
+    x->shape = shape;
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------------- storages */
+
+ckpt_status rank_storage_add(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, const struct pieces *p,
+                             bool has_crcs, uint32_t *storage, ckpt_error *err)
+{
+    struct storage s = {
+        .s.key = name, .dtype = dtype, .has_crcs = has_crcs};
+    CKPT_TRY(pieces_source(f->a, p, &s.src, &s.off, err));
+    s.s.nbytes = p->width;
+    for (uint32_t k = 0; k < p->ndim; k++)
+        s.s.nbytes = p->shape[k] ? s.s.nbytes : 0;
+    for (uint32_t k = 0; k < p->ndim && s.s.nbytes; k++)
+        s.s.nbytes *= p->shape[k]; /* bounded: pieces_source refuses more than 64 bits */
+    return table_storage(&f->table, &s, storage, err);
+}
+
+ckpt_status rank_storage_fault(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, ckpt_status st,
+                               uint32_t *storage, ckpt_error *err)
+{
+    struct storage s = {.s.key = name, .dtype = dtype};
+    if (st == CKPT_OK)
+        return CKPT_OK;
+    ckpt_error why = *err;
+    if (!err->where[0])
+        fail_where(err, "%.*s", STR_ARG(name));
+    if (!f->salvage || !check_is_fault(st))
+        return file_report_fault(f, st, err);
+    CKPT_TRY(table_lost(&f->table, &s, &why, err));
+    return table_storage(&f->table, &s, storage, err);
+}
+
+static ckpt_status store(struct rank_tensors *r, struct rank_tensor *x)
+{
+    if (!x->shape)
+        CKPT_TRY(reach(r, x));
+    struct pieces p = {.shape = x->shape,
+                       .ndim = x->ndim,
+                       .width = dtype_info(x->dtype)->block_bytes,
+                       .piece = x->piece,
+                       .n = x->n};
+    if (dtype_info(x->dtype)->block_elems != 1)
+        return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read",
+                    dtype_info(x->dtype)->name);
+    return rank_storage_add(r->f, x->name, x->dtype, &p, false, &x->storage, r->err);
+}
+
+ckpt_status rank_tensors_store(struct rank_tensors *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        struct rank_tensor *x = &r->tensor[i];
+        CKPT_TRY(rank_storage_fault(r->f, x->name, x->dtype, store(r, x), &x->storage, r->err));
+    }
+    return CKPT_OK;
+}
+
+bool rank_tensors_describe(const struct rank_tensors *r, const ckpt_value *v, struct row *row)
+{
+    if (v->type != CKPT_V_TENSOR || v->offset >= r->n)
+        return false;
+    const struct rank_tensor *x = &r->tensor[v->offset];
+    row->t.dtype = (uint16_t)x->dtype;
+    row->t.ndim = x->ndim;
+    row->t.shape = x->shape;
+    row->t.has_shape = x->shape != NULL;
+    row->t.storage = x->storage;
+    row->t.has_data = x->storage != CKPT_NO_STORAGE && r->f->table.storages[x->storage].src;
+    return true;
+}

@@ -1,0 +1,51 @@
+/* rank_tensors.h - tensors of which each file of many has a box, put together by name: whatever wrote the
+ * files says which box, and the whole is a tensor in pieces like any other. */
+#ifndef FORMAT_DISTRIBUTED_RANK_TENSORS_H
+#define FORMAT_DISTRIBUTED_RANK_TENSORS_H
+
+#include "base/map.h"
+#include "core/file.h"
+#include "core/pieces.h"
+
+/* A tensor of which some boxes are known. */
+struct rank_tensor {
+    ckpt_str name;
+    ckpt_dtype dtype;
+    uint32_t ndim;
+    const uint64_t *shape; /* NULL: as far as its boxes reach */
+    struct piece *piece;   /* each of another box */
+    size_t n, cap;
+    uint32_t storage; /* of the whole; rank_tensors_store */
+};
+
+struct rank_tensors {
+    ckpt_file *f;
+    ckpt_error *err;
+    map *names, *boxes;
+    struct rank_tensor *tensor; /* in the order of their first boxes */
+    size_t n, cap;
+};
+
+ckpt_status rank_tensors_begin(struct rank_tensors *r, ckpt_file *f, ckpt_error *err);
+void rank_tensors_end(struct rank_tensors *r);
+/* rank_tensors_add - row ROW of PART, one of the files, is the box at OFFSET of the tensor NAME, which has
+ * SHAPE (NULL: it is not known). A box that is there already is a replica, and left alone. Refuses a row of
+ * another element type or number of dimensions than before, or another SHAPE. */
+ckpt_status rank_tensors_add(struct rank_tensors *r, ckpt_str name, const uint64_t *shape,
+                             const ckpt_file *part, uint32_t row, const uint64_t *offset);
+/* rank_tensors_store - each tensor gets a storage in the table of the file. What is wrong with the pieces of
+ * one is the error, is reported where the file is checked, and makes it lost where it is salvaged. */
+ckpt_status rank_tensors_store(struct rank_tensors *r);
+/* rank_tensors_describe - for torch_graph: ROW of the tensor node V, whose offset is the number of its
+ * tensor. */
+bool rank_tensors_describe(const struct rank_tensors *r, const ckpt_value *v, struct row *row);
+
+/* rank_storage_add - the tensor NAME in the pieces P as a storage of F; it has checksums of its pieces where
+ * HAS_CRCS. */
+ckpt_status rank_storage_add(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, const struct pieces *p,
+                             bool has_crcs, uint32_t *storage, ckpt_error *err);
+/* rank_storage_fault - ST, with ERR, is what came of that: returned, reported, or a storage that is lost. */
+ckpt_status rank_storage_fault(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, ckpt_status st,
+                               uint32_t *storage, ckpt_error *err);
+
+#endif

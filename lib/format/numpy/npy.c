@@ -1,0 +1,124 @@
+/*
+ * npy.c - numpy's .npy: an array, as codec/npy.h reads it, which is the root and has no name.
+ *
+ *   0   …   array
+ *   …   …   more of them, one after the other: what numpy.save makes of a file that stays open, as
+ *           equinox.tree_serialise_leaves does; then the root is a list
+ *   …   …   other bytes, which numpy.load ignores; they are reported
+ *
+ * Refused: arrays of objects, which are a pickle; elements that are missing.
+ */
+#include "base/checked.h"
+#include "format/numpy/numpy.h"
+#include "format/recognize.h"
+
+static bool probe(const struct probe *p) { return !p->directory && recognize_as(p, SIGN_NPY); }
+
+static ckpt_status refuse_objects(source *src, uint64_t offset, ckpt_error *err)
+{
+    (void)fail(err, CKPT_EUNSUPPORTED, source_pos(src, offset),
+               "{an array of Python objects}: its elements are a pickle, which numpy would run");
+    fail_hint(err, "`ckpt scan FILE` shows what that would be");
+    return CKPT_EUNSUPPORTED;
+}
+
+/* keep - what *T shows of X, in the arena of F: X is about to go. */
+static ckpt_status keep(ckpt_file *f, const struct npy_array *x, struct kit_tensor *t, ckpt_error *err)
+{
+    ckpt_dtype known = numpy_torch_dtype(&x->dtype);
+    uint64_t *shape = arena_array(f->a, x->ndim, sizeof *shape);
+    if (!shape)
+        return fail_memory(err);
+    for (uint32_t i = 0; i < x->ndim; i++)
+        shape[i] = x->shape[i];
+    t->t.dtype = (uint16_t)(known == CKPT_DT_NONE ? CKPT_DT_NP : known);
+    t->t.ndim = x->ndim;
+    t->t.shape = shape;
+    if (known != CKPT_DT_NONE)
+        return CKPT_OK;
+    t->t.nbytes = x->nbytes;
+    t->swap_bytes = numpy_swap_bytes(&x->dtype);
+    t->t.dtype_name = numpy_dtype_text(f->a, &x->dtype);
+    t->t.note = x->fields.len ? arena_printf(f->a, "fields %.*s", STR_ARG(x->fields)) : str_of("", 0);
+    return t->t.dtype_name && t->t.note.ptr ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct kit_tensor *t, uint64_t *end,
+                           ckpt_error *err)
+{
+    struct npy_array x;
+    arena *scratch = arena_new(f->limits.max_header);
+    if (!scratch)
+        return fail_memory(err);
+    *t = (struct kit_tensor){.src = src, .entry = source_pos(src, offset), .nbytes = KIT_AS_NEEDED};
+    ckpt_status st = npy_read_array(src, offset, scratch, &x, err);
+    if (st == CKPT_OK && x.holds_objects)
+        st = refuse_objects(src, x.data_offset, err);
+    if (st == CKPT_OK)
+        st = keep(f, &x, t, err);
+    if (st == CKPT_OK) {
+        t->at = x.data_offset;
+        t->column_major = x.fortran_order;
+        t->big_endian = x.dtype.big_endian;
+        if (!checked_add(x.data_offset, x.nbytes, end))
+            *end = UINT64_MAX;
+    }
+    arena_free(scratch);
+    return st;
+}
+
+uint64_t numpy_max_unpacked(const ckpt_file *f, uint64_t packed)
+{
+    uint64_t most;
+    if (f->limits.max_expanded)
+        return f->limits.max_expanded;
+    bool fits = checked_mul(packed, 100, &most);
+    return !fits ? UINT64_MAX : most > UINT64_C(1) << 30 ? most : UINT64_C(1) << 30;
+}
+
+static bool begins_array(source *src, uint64_t offset)
+{
+    unsigned char magic[NPY_MAGIC_SIZE];
+    return offset <= src->size && src->size - offset >= sizeof magic &&
+           source_read(src, offset, magic, sizeof magic, NULL) == CKPT_OK &&
+           memcmp(magic, NPY_MAGIC, sizeof magic) == 0;
+}
+
+/* read_arrays - T, and all that follow its END. */
+static ckpt_status read_arrays(struct kit *k, struct kit_tensor *t, uint64_t end)
+{
+    source *src = k->f->src;
+    CKPT_TRY(kit_add_tensor(k, t));
+    while (begins_array(src, end)) {
+        CKPT_TRY(numpy_describe(k->f, src, end, t, &end, k->err));
+        CKPT_TRY(kit_add_tensor(k, t));
+    }
+    if (end < src->size)
+        file_notice(k->f, "%llu bytes after the %s array are ignored", (unsigned long long)(src->size - end),
+                    k->mapping->type == CKPT_V_LIST ? "last" : "only");
+    return CKPT_OK;
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct kit k;
+    struct kit_tensor t;
+    uint64_t end;
+    file_budget(f, f->src->size);
+    ckpt_status st = numpy_describe(f, f->src, 0, &t, &end, err);
+    if (st != CKPT_OK)
+        fail_add_place(err, 0, STR_LIT("header"));
+    CKPT_TRY(st);
+    bool several = begins_array(f->src, end);
+    f->producer = STR_LIT("numpy.save");
+    CKPT_TRY(kit_begin(&k, f, value_new(f->a, several ? CKPT_V_LIST : CKPT_V_TENSOR, 0), err));
+    return kit_end(&k, read_arrays(&k, &t, end));
+}
+
+const struct format format_npy = {.name = "npy",
+                                  .title = "numpy array",
+                                  .suffixes = ".npy",
+                                  .flat = true,
+                                  .probe = probe,
+                                  .read = read,
+                                  .write = npy_write};

@@ -1,0 +1,176 @@
+/*
+ * npz.c - numpy's .npz: a zip archive of arrays, each a .npy (codec/npy.h) as a member KEY.npy. A key may be
+ * any text, with slashes or empty. numpy.load takes a member without that suffix for an array, too, if it
+ * begins as one, and any other member for bytes.
+ *
+ * Refused: two members of one key, arrays of objects, a member KEY.npy that is no array, encryption, members
+ * that unpack to more than numpy_max_unpacked allows. Members that are no arrays are
+ * reported.
+ */
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "base/text.h"
+#include "codec/zip_lzma.h"
+#include "core/check.h"
+#include "format/format.h"
+#include "format/numpy/numpy.h"
+
+#define SUFFIX STR_LIT(".npy")
+
+static bool probe(const struct probe *p)
+{
+    bool whole = p->nhead >= 4 && !p->salvage;
+    bool any = whole && memcmp(p->head, "PK\5\6", 4) == 0; /* that of no arrays */
+    if (!p->z || (!any && (p->nhead < 4 || memcmp(p->head, "PK\3\4", 4) != 0)))
+        return false;
+    for (size_t i = 0; i < p->z->n && !any; i++)
+        any = str_ends(p->z->entries[i].name, SUFFIX);
+    return any;
+}
+
+/* check_expansion - refuses an archive whose members unpack to what nobody stored. */
+static ckpt_status check_expansion(const ckpt_file *f, const zip *z, ckpt_error *err)
+{
+    uint64_t packed = 0, total = 0;
+    for (size_t i = 0; i < z->n; i++)
+        if (z->entries[i].method != ZIP_STORED) {
+            packed += z->entries[i].csize; /* bounded: members do not overlap */
+            total = checked_add(total, z->entries[i].usize, &total) ? total : UINT64_MAX;
+        }
+    uint64_t most = numpy_max_unpacked(f, packed);
+    if (total <= most)
+        return CKPT_OK;
+    (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+               "its members unpack to {%" PRIu64 " bytes} from %" PRIu64 "; the limit is {=%" PRIu64 "}",
+               total, packed, most);
+    fail_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
+    return CKPT_ELIMIT;
+}
+
+/* set_crc - of the SIZE bytes of member E that follow its header at HEAD, from that of all of it: a CRC-32 is
+ * linear, so the header's part of it can be taken out. */
+static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit_tensor *t, uint32_t *crc,
+                           ckpt_error *err)
+{
+    unsigned char head[4096];
+    uint32_t of_header = 0;
+    for (uint64_t at = 0; at < t->at;) {
+        size_t n = t->at - at < sizeof head ? (size_t)(t->at - at) : sizeof head;
+        CKPT_TRY(source_read(member, at, head, n, err));
+        of_header = crc32_update(of_header, head, n);
+        at += n; /* bounded: below t->at */
+    }
+    *crc = crc32_combine(of_header, 0, t->nbytes) ^ e->crc;
+    t->crc = crc;
+    return CKPT_OK;
+}
+
+/* read_magic - the first bytes of MEMBER, as many as an array begins with; fewer if it is shorter. */
+static ckpt_status read_magic(source *member, ckpt_str *magic, char bytes[NPY_MAGIC_SIZE], ckpt_error *err)
+{
+    *magic = str_of(bytes, member->size < NPY_MAGIC_SIZE ? (size_t)member->size : NPY_MAGIC_SIZE);
+    return source_read(member, 0, bytes, magic->len, err);
+}
+
+/* check_shadow - refuses a member E that is no array where there is an array of that key: numpy.load then
+ * returns the bytes of E. */
+static ckpt_status check_shadow(struct kit *k, const zip *z, const struct zip_entry *e)
+{
+    ckpt_str name = arena_printf(k->f->a, "%.*s.npy", STR_ARG(e->name));
+    if (!name.ptr)
+        return fail_memory(k->err);
+    if (zip_find(z, name) < 0)
+        return CKPT_OK;
+    return fail(k->err, CKPT_EFORMAT, e->header, "two members have the key {\"%.*s\"}, {=one} can have it",
+                STR_ARG(e->name));
+}
+
+/* add_member - entry I of Z, opened as MEMBER, as the array that it is. *OTHERS counts what is none. */
+static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, size_t *others)
+{
+    struct zip_entry *e = &z->entries[i];
+    struct kit_tensor t;
+    ckpt_str key = e->name;
+    uint64_t end;
+    uint32_t crc;
+    char bytes[NPY_MAGIC_SIZE], found[TEXT_BYTES_SIZE];
+    ckpt_str magic;
+    CKPT_TRY(read_magic(member, &magic, bytes, k->err));
+    bool named = str_ends(key, SUFFIX), begins = str_eq(magic, STR_LIT(NPY_MAGIC));
+    if (!named && !begins) {
+        ++*others;
+        return check_shadow(k, z, e);
+    }
+    if (!begins)
+        return fail(k->err, CKPT_EFORMAT, e->header,
+                    "it begins with {%s}, an array of numpy with {=934e554d5059}",
+                    magic.len ? text_bytes_found(magic.ptr, magic.len, found) : "nothing");
+    key.len -= named ? SUFFIX.len : 0; /* bounded: it ends so */
+    CKPT_TRY(numpy_describe(k->f, member, 0, &t, &end, k->err));
+    t.name = key;
+    if (end > member->size) /* the kit refuses it, or has it lost */
+        return kit_add_tensor(k, &t);
+    t.key = e->name;
+    t.nbytes = member->size - t.at; /* bounded: the header is in the member */
+    if (end < member->size)
+        file_notice(k->f, "%.*s: %" PRIu64 " bytes after the array are ignored", STR_ARG(e->name),
+                    member->size - end);
+    if (!z->crc_none && !e->crc_unknown)
+        CKPT_TRY(set_crc(member, e, &t, &crc, k->err));
+    return kit_add_tensor(k, &t);
+}
+
+static ckpt_status open_member(zip *z, size_t i, source **out, ckpt_error *err)
+{
+    const struct zip_entry *e = &z->entries[i];
+    bool lzma = e->method == ZIP_LZMA && !e->fault && !(e->flags & ZIP_FLAGS_ENCRYPTED);
+    return lzma ? zip_lzma_member(z, i, out, err) : zip_open_member(z, i, out, err);
+}
+
+/* read_members - a faulty one is reported where F is checked, and lost where it is salvaged. */
+static ckpt_status read_members(struct kit *k, zip *z)
+{
+    size_t others = 0;
+    const ckpt_file *f = k->f;
+    for (size_t i = 0; i < z->n; i++) {
+        source *member = NULL;
+        ckpt_status st = open_member(z, i, &member, k->err);
+        if (st == CKPT_OK)
+            st = add_member(k, z, i, member, &others);
+        source_unref(member);
+        if (st == CKPT_OK)
+            continue;
+        fail_add_place(k->err, z->entries[i].header, z->entries[i].name);
+        if (f->salvage && check_is_fault(st)) {
+            file_notice(k->f, "%s: %s; it is lost", k->err->where, k->err->what);
+            continue;
+        }
+        CKPT_TRY(file_report_fault(k->f, st, k->err));
+    }
+    if (others)
+        file_notice(k->f, "%zu member%s no array%s: left out", others, others == 1 ? " is" : "s are",
+                    others == 1 ? "" : "s");
+    return CKPT_OK;
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct kit k;
+    zip *z = f->container;
+    z->other_methods = true;
+    file_budget(f, z->n * 64); /* bounded: each takes that much of the file */
+    CKPT_TRY(check_expansion(f, z, err));
+    f->producer = STR_LIT("numpy.savez");
+    CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
+    return kit_end(&k, read_members(&k, z));
+}
+
+const struct format format_npz = {.name = "npz",
+                                  .title = "numpy archive",
+                                  .suffixes = ".npz",
+                                  .flat = true,
+                                  .probe = probe,
+                                  .read = read,
+                                  .write = npz_write};

@@ -1,0 +1,201 @@
+/* placements.c - see placements.h.
+ *
+ * A DTensor has its placements (Shard(dim), Replicate … for each dimension of the mesh of ranks), the mesh
+ * and where in it the rank is. A dimension of SIZE cut for N ranks has pieces of ceil(SIZE / N), the last
+ * ones shorter or empty (torch.chunk). Of two cuts of one dimension the first in the mesh is made first;
+ * _StridedShard, which FSDP2 over tensor parallelism has, after all others. A ShardedTensor lists the offsets
+ * of its shards. Sources: torch/distributed/tensor/_utils.py,
+ * torch/distributed/_shard/sharded_tensor/metadata.py. */
+#include "format/torch/placements.h"
+
+#include "base/checked.h"
+#include "format/torch/internal.h"
+
+#define MESH_DIMS 8u
+
+/* A rank in its mesh. */
+struct mesh {
+    uint32_t n;
+    uint64_t shape[MESH_DIMS], at[MESH_DIMS];
+};
+
+/* state_of - what __setstate__ of the subclass gets; V may be a parameter around it. */
+static const ckpt_value *state_of(const ckpt_value *v)
+{
+    for (int i = 0; i < 4 && v && !str_starts(value_name(value_class(v)), STR_LIT("_rebuild_from_type")); i++)
+        v = value_arg(v, 0);
+    return value_arg(v, 3);
+}
+
+static bool take_size(const ckpt_value *v, uint64_t *out)
+{
+    int64_t i;
+    if (!value_integer(v, &i) || i < 0)
+        return false;
+    *out = (uint64_t)i;
+    return true;
+}
+
+/* axis_size - of one axis of a _MeshLayout, whose shape is an integer or a tuple of them. */
+static bool axis_size(const ckpt_value *axis, uint64_t *out)
+{
+    const ckpt_value *shape = object_attr(axis, "shape");
+    uint64_t one;
+    *out = 1;
+    if (take_size(shape, out))
+        return true;
+    for (uint32_t i = 0; shape && i < value_count(shape); i++)
+        if (!take_size(value_item(shape, i), &one) || !checked_mul(*out, one, out))
+            return false;
+    return shape != NULL;
+}
+
+/* read_mesh - of the DTensorSpec SPEC; false: it is none that is known. */
+static bool read_mesh(const ckpt_value *spec, struct mesh *m)
+{
+    const ckpt_value *mesh = object_attr(spec, "mesh"), *at = object_attr(mesh, "_coordinate_on_dim"),
+                     *axes = object_attr(object_attr(mesh, "_layout"), "axes"),
+                     *sizes = value_arg(object_attr(mesh, "mesh"), 2);
+    uint32_t n = axes ? value_count(axes) : value_count(sizes);
+    m->n = n;
+    if (!at || !(axes || sizes) || n > MESH_DIMS || value_count(at) != n)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        bool size = axes ? axis_size(value_item(axes, i), &m->shape[i])
+                         : take_size(value_item(sizes, i), &m->shape[i]);
+        if (!size || !take_size(value_item(at, i), &m->at[i]) || m->at[i] >= m->shape[i])
+            return false;
+    }
+    return true;
+}
+
+/* cut - [*OFFSET, +*SIZE) becomes part AT of the N that it is cut into. */
+static void cut(uint64_t n, uint64_t at, uint64_t *offset, uint64_t *size)
+{
+    uint64_t each = *size / n + (*size % n != 0);
+    uint64_t start = each && at > *size / each ? *size : at * each; /* bounded: at most SIZE and one more */
+    start = start < *size ? start : *size;
+    *offset += start; /* bounded: inside of the tensor */
+    *size = *size - start < each ? *size - start : each;
+}
+
+/* place - OFFSET and SIZE of what placement P of T leaves to the rank; *REFUSED names one that is not known.
+ * */
+static bool place(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *m, uint32_t i, bool strided,
+                  uint64_t *offset, uint64_t *size)
+{
+    ckpt_str name = value_name(value_class(p));
+    bool is_strided = str_is(name, "_StridedShard");
+    int64_t dim;
+    if (str_is(name, "Replicate"))
+        return true;
+    if (!(str_is(name, "Shard") || is_strided) || !value_integer(object_attr(p, "dim"), &dim))
+        return false;
+    dim += dim < 0 ? (int64_t)t->ndim : 0;
+    if (dim < 0 || dim >= (int64_t)t->ndim)
+        return false;
+    if (is_strided == strided)
+        cut(m->shape[i], m->at[i], &offset[dim], &size[dim]);
+    return true;
+}
+
+static ckpt_status refuse(const ckpt_value *p, ckpt_error *err)
+{
+    ckpt_str name = value_name(value_class(p));
+    if (str_find(name, STR_LIT("Partial"), 0) != SIZE_MAX)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "{Partial}: each rank has an addend, and no file has {=their sum}");
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "placement {%.*s}; {=Shard and Replicate} are known",
+                STR_ARG(name));
+}
+
+static ckpt_status dtensor_offset(const ckpt_value *spec, const ckpt_tensor *t, uint64_t *offset,
+                                  uint64_t *size, ckpt_error *err)
+{
+    struct mesh m;
+    const ckpt_value *list = object_attr(spec, "placements");
+    uint32_t n = list ? value_count(list) : 0;
+    for (uint32_t i = 0; i < t->ndim; i++)
+        size[i] = t->shape[i];
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str name = value_name(value_class(value_item(list, i)));
+        if (str_find(name, STR_LIT("Partial"), 0) != SIZE_MAX)
+            return refuse(value_item(list, i), err);
+    }
+    if (!read_mesh(spec, &m) || n != m.n)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "{no mesh} that has {=the place of its rank}: it cannot be put together");
+    for (int strided = 0; strided < 2; strided++)
+        for (uint32_t i = 0; i < n; i++)
+            if (!place(t, value_item(list, i), &m, i, strided != 0, offset, size))
+                return refuse(value_item(list, i), err);
+    return CKPT_OK;
+}
+
+static bool take_sizes(const ckpt_value *v, uint32_t n, uint64_t *out)
+{
+    bool all = v && value_count(v) == n;
+    for (uint32_t i = 0; all && i < n; i++)
+        all = take_size(value_item(v, i), &out[i]);
+    return all;
+}
+
+ckpt_status torch_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32_t component, uint32_t local,
+                              const uint64_t **offset, ckpt_error *err)
+{
+    const ckpt_tensor *t = &f->table.rows[row].t, *part = &f->table.rows[local].t;
+    const ckpt_value *state = state_of(t->value);
+    uint64_t *at = arena_array(a, 2 * (uint64_t)t->ndim, sizeof *at);
+    if (!at)
+        return fail_memory(err);
+    uint64_t *size = at + t->ndim; /* bounded: of 2 ndim */
+    *offset = at;
+    if (t->kind == CKPT_DTENSOR)
+        CKPT_TRY(dtensor_offset(object_attr(state, "_spec"), t, at, size, err));
+    const ckpt_value *meta = object_attr(value_item(value_item(state, 0), component), "metadata");
+    bool known = t->kind == CKPT_DTENSOR || (take_sizes(object_attr(meta, "shard_offsets"), t->ndim, at) &&
+                                             take_sizes(object_attr(meta, "shard_sizes"), t->ndim, size));
+    bool same = known && part->ndim == t->ndim;
+    for (uint32_t i = 0; same && i < t->ndim; i++)
+        same = part->shape[i] == size[i];
+    return same ? CKPT_OK
+                : fail(err, CKPT_EFORMAT, part->file_offset,
+                       "a part that is {not of the size} that {=its place among the ranks} gives it");
+}
+
+/* count_shards - the shards that a ShardedTensor has in all: one for each rank. */
+static uint64_t count_shards(const ckpt_value *state)
+{
+    const ckpt_value *list = object_attr(value_item(state, 1), "shards_metadata");
+    return list ? value_count(list) : 0;
+}
+
+uint64_t torch_part_ranks(const ckpt_file *f, uint32_t row)
+{
+    struct mesh m;
+    uint64_t n = 1;
+    const ckpt_tensor *t = &f->table.rows[row].t;
+    if (t->kind == CKPT_SHARDED)
+        return count_shards(state_of(t->value));
+    if (t->kind != CKPT_DTENSOR || !read_mesh(object_attr(state_of(t->value), "_spec"), &m))
+        return 0;
+    for (uint32_t i = 0; i < m.n; i++)
+        if (!checked_mul(n, m.shape[i], &n))
+            return 0;
+    return n;
+}
+
+void torch_note_ranks(ckpt_file *f)
+{
+    for (uint32_t i = 0; i < f->table.nrows; i++) {
+        uint16_t kind = f->table.rows[i].t.kind;
+        uint64_t n = kind == CKPT_SHARDED || kind == CKPT_DTENSOR ? torch_part_ranks(f, i) : 0;
+        if (n < 2)
+            continue;
+        file_notice(f,
+                    "tensors are cut over %llu ranks, and this file has the parts of one; a folder with the "
+                    "files of all is read as one checkpoint",
+                    (unsigned long long)n);
+        return;
+    }
+}

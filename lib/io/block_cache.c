@@ -1,0 +1,264 @@
+/* block_cache.c - see block_cache.h.
+ *
+ * A tensor that is cut into columns is read a band of rows at a time, and each band needs a little of every
+ * block of those rows: decoded again for each band they would be decoded a hundred times. So a block that
+ * leaves memory before all of it was read is moved to a temporary file, which is a ring: a block that is
+ * added takes the place of the oldest ones. A block of which everything was read leaves memory first, and
+ * for good.
+ *
+ * A block is BUSY while one thread makes or moves it, and PINNED while it is read; both are done without the
+ * lock. A thread that waits has pinned nothing, and a thread that makes a block waits only for those that
+ * read or move others: no two can wait for each other. */
+#include "io/block_cache.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "io/fd.h"
+
+struct cached_block {
+    struct cached_block *prev, *next;
+    struct cached_block **slot;
+    source *bytes; /* a spool; NULL: not made yet */
+    uint64_t size;
+    uint64_t unread; /* bytes that nobody asked for yet, if each is asked for once */
+    uint64_t at;     /* in the file */
+    unsigned pins;
+    bool busy, in_file;
+};
+
+struct block_cache {
+    pthread_mutex_t lock;  /* of all that follows */
+    pthread_cond_t change; /* a block is no longer busy or pinned */
+    int refs;
+    uint64_t in_memory, in_file; /* bytes, at most */
+    struct cached_block memory;  /* a ring of blocks, of which this is none: the next to leave comes first */
+    struct cached_block file;    /* likewise: the oldest first: those from AT on, then those before it */
+    uint64_t used;               /* bytes of memory */
+    int fd;                      /* -1: no file yet */
+    uint64_t at;                 /* where the next block goes */
+};
+
+static void list_init(struct cached_block *head) { head->prev = head->next = head; }
+
+static void list_remove(struct cached_block *b)
+{
+    b->prev->next = b->next;
+    b->next->prev = b->prev;
+}
+
+/* list_add - B goes after AFTER: the head of a list or its last one. */
+static void list_add(struct cached_block *after, struct cached_block *b)
+{
+    b->prev = after;
+    b->next = after->next;
+    after->next->prev = b;
+    after->next = b;
+}
+
+block_cache *block_cache_new(uint64_t in_memory, uint64_t in_file)
+{
+    block_cache *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->change, NULL);
+    list_init(&c->memory);
+    list_init(&c->file);
+    c->refs = 1;
+    c->in_memory = in_memory;
+    c->in_file = in_file;
+    c->fd = -1;
+    return c;
+}
+
+void block_cache_ref(block_cache *c) { c->refs++; }
+
+void block_cache_unref(block_cache *c)
+{
+    if (!c || --c->refs)
+        return;
+    if (c->fd >= 0)
+        close(c->fd);
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->change);
+    free(c);
+}
+
+/* --------------------------------------------------------------------------- room */
+
+static bool is_free(const struct cached_block *b) { return !b->busy && !b->pins; }
+
+static void drop_block(block_cache *c, struct cached_block *b)
+{
+    list_remove(b);
+    if (!b->in_file)
+        c->used -= b->size;
+    *b->slot = NULL;
+    source_unref(b->bytes);
+    free(b);
+}
+
+/* room_in_file - B, which is in no list, gets a place in the file; false: errno. */
+static bool room_in_file(block_cache *c, struct cached_block *b)
+{
+    if (c->fd < 0 && (c->fd = fd_temp(NULL)) < 0)
+        return false;
+    for (;;) {
+        struct cached_block *oldest = c->file.next;
+        /* The end is too short for B: what is older there goes, and B to the beginning. */
+        bool wrap = c->at && (c->at > c->in_file || b->size > c->in_file - c->at);
+        if (oldest != &c->file && oldest->at >= c->at && (wrap || oldest->at - c->at < b->size)) {
+            if (is_free(oldest))
+                drop_block(c, oldest);
+            else
+                pthread_cond_wait(&c->change, &c->lock);
+        } else if (wrap) {
+            c->at = 0;
+        } else {
+            break;
+        }
+    }
+    b->in_file = true;
+    b->at = c->at;
+    c->at += b->size; /* bounded: the sizes of a source fit 63 bits */
+    list_add(c->file.prev, b);
+    return true;
+}
+
+/* move_to_file - B leaves memory; false: it could not be written. */
+static bool move_to_file(block_cache *c, struct cached_block *b)
+{
+    b->busy = true;
+    list_remove(b);
+    bool ok = room_in_file(c, b);
+    if (ok) {
+        pthread_mutex_unlock(&c->lock);
+        ok = spool_move(b->bytes, c->fd, b->at);
+        pthread_mutex_lock(&c->lock);
+        c->used -= b->size;
+    } else {
+        list_add(&c->memory, b);
+    }
+    b->busy = false;
+    pthread_cond_broadcast(&c->change);
+    return ok;
+}
+
+/* room_in_memory - for B, which is in no list. */
+static void room_in_memory(block_cache *c, struct cached_block *b)
+{
+    while (c->used + b->size > c->in_memory) {
+        struct cached_block *out = c->memory.next;
+        while (out != &c->memory && !is_free(out))
+            out = out->next;
+        if (out == &c->memory)
+            pthread_cond_wait(&c->change, &c->lock);
+        else if (out->unread == 0 || !move_to_file(c, out))
+            drop_block(c, out);
+    }
+    c->used += b->size;
+    list_add(c->memory.prev, b);
+}
+
+/* ------------------------------------------------------------------------- reading */
+
+static ckpt_status no_file(ckpt_error *err)
+{
+    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot spool unpacked bytes");
+    fail_hint(err, "set TMPDIR to a folder with room for them");
+    return st;
+}
+
+/* fill_block - B, which is busy and has its room, is made. */
+static ckpt_status fill_block(block_cache *c, struct cached_block *b, const struct block_filler *filler,
+                              ckpt_error *err)
+{
+    spool *to = b->in_file ? spool_new_at(c->fd, b->at, b->size) : spool_new_in_memory(b->size);
+    if (!to)
+        return fail_memory(err);
+    ckpt_status st = filler->fill(filler->user, to, err);
+    b->bytes = spool_source(to);
+    return st;
+}
+
+/* make_block - for SLOT, which has none. */
+static ckpt_status make_block(block_cache *c, struct cached_block **slot, uint64_t size,
+                              const struct block_filler *filler, ckpt_error *err)
+{
+    struct cached_block *b = calloc(1, sizeof *b);
+    if (!b)
+        return fail_memory(err);
+    *b = (struct cached_block){.slot = slot, .size = size, .unread = size, .busy = true};
+    *slot = b;
+    if (size <= c->in_memory / 2) {
+        room_in_memory(c, b);
+    } else if (!room_in_file(c, b)) {
+        *slot = NULL;
+        free(b);
+        return no_file(err);
+    }
+    pthread_mutex_unlock(&c->lock);
+    ckpt_status st = fill_block(c, b, filler, err);
+    pthread_mutex_lock(&c->lock);
+    b->busy = false;
+    if (st != CKPT_OK)
+        drop_block(c, b);
+    pthread_cond_broadcast(&c->change);
+    return st;
+}
+
+/* pin_block - *OUT is that of SLOT, made if need be. */
+static ckpt_status pin_block(block_cache *c, struct cached_block **slot, uint64_t size,
+                             const struct block_filler *filler, struct cached_block **out, ckpt_error *err)
+{
+    while (!*slot || (*slot)->busy) {
+        if (*slot)
+            pthread_cond_wait(&c->change, &c->lock);
+        else
+            CKPT_TRY(make_block(c, slot, size, filler, err));
+    }
+    *out = *slot;
+    (*out)->pins++;
+    return CKPT_OK;
+}
+
+/* unpin_block - after N bytes of it were read. */
+static void unpin_block(block_cache *c, struct cached_block *b, size_t n)
+{
+    b->pins--;
+    b->unread -= n < b->unread ? n : b->unread;
+    if (!b->in_file) {
+        list_remove(b);
+        list_add(b->unread ? c->memory.prev : &c->memory, b);
+    }
+    pthread_cond_broadcast(&c->change);
+}
+
+ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, uint64_t size,
+                             const struct block_filler *filler, uint64_t off, void *out, size_t n,
+                             ckpt_error *err)
+{
+    struct cached_block *b;
+    pthread_mutex_lock(&c->lock);
+    ckpt_status st = pin_block(c, slot, size, filler, &b, err);
+    pthread_mutex_unlock(&c->lock);
+    CKPT_TRY(st);
+    st = source_read(b->bytes, off, out, n, err);
+    pthread_mutex_lock(&c->lock);
+    unpin_block(c, b, n);
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+void block_cache_drop(block_cache *c, struct cached_block **slot)
+{
+    pthread_mutex_lock(&c->lock);
+    while (*slot && !is_free(*slot))
+        pthread_cond_wait(&c->change, &c->lock);
+    if (*slot)
+        drop_block(c, *slot);
+    pthread_mutex_unlock(&c->lock);
+}

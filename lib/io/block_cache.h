@@ -1,0 +1,58 @@
+/* block_cache.h - decoded blocks of compressed data, kept while they may be read again: a few MiB of them in
+ * memory, others in a temporary file. One cache serves all tensors of a file and any number of threads. */
+#ifndef IO_BLOCK_CACHE_H
+#define IO_BLOCK_CACHE_H
+
+#include "io/source.h"
+#include "io/spool.h"
+
+typedef struct block_cache block_cache;
+struct cached_block;
+
+/* Makes the bytes of a block: as many as its size, to TO. */
+struct block_filler {
+    ckpt_status (*fill)(void *user, spool *to, ckpt_error *err);
+    void *user;
+};
+
+#define BLOCKS_IN_MEMORY ((uint64_t)8 << 20)
+#define BLOCKS_IN_FILE   ((uint64_t)4 << 30)
+
+/* block_cache_new - with one reference, for so many decoded bytes in memory and in a file, as
+ * BLOCKS_IN_MEMORY and BLOCKS_IN_FILE; NULL: no memory. No file is made before one is needed. */
+block_cache *block_cache_new(uint64_t in_memory, uint64_t in_file);
+void block_cache_ref(block_cache *c);
+void block_cache_unref(block_cache *c); /* NULL is allowed */
+/* block_cache_read - N bytes at OFF of a block of SIZE bytes, which FILLER makes if they are not kept. SLOT
+ * is the cache's: NULL at first, one for each block. A block of more than half of what may be in memory is
+ * made in the file, even one that is larger than what may be there. */
+ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, uint64_t size,
+                             const struct block_filler *filler, uint64_t off, void *out, size_t n,
+                             ckpt_error *err);
+/* block_cache_drop - SLOT is not used any more. */
+void block_cache_drop(block_cache *c, struct cached_block **slot);
+
+/* ------------------------------------------------------------------------- a source of them */
+
+/* A block as it is stored: STORED bytes at OFFSET of SRC, which decode to SIZE. */
+struct block {
+    source *src;
+    uint64_t offset, stored, size;
+    uint64_t start; /* of its decoded bytes among all, set by source_blocks */
+};
+
+/* Decodes all of STORED, the bytes of one block, to TO. It is called by several threads at a time. */
+struct block_decoder {
+    const char *name; /* "zlib", for errors */
+    ckpt_status (*decode)(void *user, source *stored, spool *to, ckpt_error *err);
+    void *user;
+};
+
+/* source_blocks - *OUT: the decoded bytes of N blocks, one after the other. A block is decoded when it is
+ * read first; where that makes more or less than its size, the read is refused (CKPT_EFORMAT). Each SRC and
+ * C get a reference; BLOCK, D and what it refers to outlive the source. Refuses stored bytes outside of SRC
+ * (CKPT_ETRUNCATED). */
+ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const struct block_decoder *d,
+                          source **out, ckpt_error *err);
+
+#endif

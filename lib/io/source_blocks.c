@@ -1,0 +1,162 @@
+/* source_blocks.c - data that are stored in compressed blocks, such as the chunks of HDF5 and Zarr, as the
+ * bytes that they decode to. See block_cache.h. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "io/block_cache.h"
+
+struct blocks_source {
+    source s;
+    block_cache *cache;
+    struct block *block;
+    size_t n;
+    const struct block_decoder *decoder;
+    struct cached_block **slot; /* by block */
+};
+
+/* --------------------------------------------------------------------- a stored block */
+
+/* The stored bytes of a block; on the stack of the thread that decodes it, since references are not counted
+ * by several threads. */
+struct stored_source {
+    source s;
+    const struct block *b;
+};
+
+static ckpt_status stored_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    const struct block *b = ((struct stored_source *)s)->b;
+    return source_read(b->src, b->offset + off, out, n, err); /* bounded: inside of the source */
+}
+
+static void stored_close(source *s) { (void)s; }
+
+static const struct source_ops stored_ops = {.read_at = stored_read, .close = stored_close};
+
+struct decoding {
+    const struct block_decoder *decoder;
+    const struct block *b;
+};
+
+static ckpt_status decode_block(void *user, spool *to, ckpt_error *err)
+{
+    const struct decoding *x = user;
+    const struct block *b = x->b;
+    uint64_t pos = source_pos(b->src, b->offset);
+    struct stored_source stored = {{.ops = &stored_ops, .size = b->stored, .base = pos, .refs = 1}, b};
+    ckpt_status st = x->decoder->decode(x->decoder->user, &stored.s, to, err);
+    if (spool_is_full(to))
+        return fail(err, CKPT_EFORMAT, pos, "a block (%s) decodes to {more} than {=%" PRIu64 " bytes}",
+                    x->decoder->name, b->size);
+    CKPT_TRY(st);
+    return spool_size(to) == b->size
+               ? CKPT_OK
+               : fail(err, CKPT_EFORMAT, pos,
+                      "a block (%s) decodes to {%" PRIu64 "} bytes, it must have {=%" PRIu64 "}",
+                      x->decoder->name, spool_size(to), b->size);
+}
+
+/* ----------------------------------------------------------------------------- source */
+
+/* find_block - the one that has the decoded byte OFF, which exists. */
+static size_t find_block(const struct blocks_source *s, uint64_t off)
+{
+    size_t low = 0, high = s->n; /* it is in [low, high) */
+    while (high - low > 1) {
+        size_t mid = low + (high - low) / 2;
+        if (s->block[mid].start <= off)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static ckpt_status blocks_read(source *src, uint64_t off, void *to, size_t n, ckpt_error *err)
+{
+    const struct blocks_source *s = (const struct blocks_source *)src;
+    unsigned char *out = to;
+    for (size_t i = find_block(s, off); n; i++) {
+        const struct block *b = &s->block[i];
+        struct decoding x = {s->decoder, b};
+        const struct block_filler filler = {decode_block, &x};
+        uint64_t left = b->start + b->size - off; /* bounded: of all sizes together */
+        size_t have = left < n ? (size_t)left : n;
+        if (have)
+            CKPT_TRY(
+                block_cache_read(s->cache, &s->slot[i], b->size, &filler, off - b->start, out, have, err));
+        out += have;
+        off += have;
+        n -= have;
+    }
+    return CKPT_OK;
+}
+
+static void blocks_sequential(source *src)
+{
+    const struct blocks_source *s = (const struct blocks_source *)src;
+    for (size_t i = 0; i < s->n; i++)
+        if (i == 0 || s->block[i].src != s->block[i - 1].src)
+            source_sequential(s->block[i].src);
+}
+
+static void blocks_close(source *src)
+{
+    struct blocks_source *s = (struct blocks_source *)src;
+    for (size_t i = 0; i < s->n; i++) {
+        block_cache_drop(s->cache, &s->slot[i]);
+        source_unref(s->block[i].src);
+    }
+    block_cache_unref(s->cache);
+    free(s->slot);
+    free(s);
+}
+
+static const struct source_ops blocks_ops = {
+    .read_at = blocks_read, .close = blocks_close, .sequential = blocks_sequential};
+
+/* check_blocks - are the stored bytes there? Sets where each begins, and *SIZE, which fits off_t. */
+static ckpt_status check_blocks(struct block *block, size_t n, uint64_t *size, ckpt_error *err)
+{
+    *size = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct block *b = &block[i];
+        if (!range_within(b->offset, b->stored, b->src->size))
+            return fail(err, CKPT_ETRUNCATED, source_pos(b->src, b->offset),
+                        "block %zu needs {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", i, b->stored,
+                        b->offset < b->src->size ? b->src->size - b->offset : 0);
+        b->start = *size;
+        if (!checked_add(*size, b->size, size) || *size > INT64_MAX)
+            return fail(err, CKPT_EFORMAT, source_pos(b->src, b->offset),
+                        "%zu blocks decode to {more} than {=2^63 bytes}", n);
+    }
+    return CKPT_OK;
+}
+
+ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const struct block_decoder *d,
+                          source **out, ckpt_error *err)
+{
+    uint64_t size;
+    CKPT_TRY(check_blocks(block, n, &size, err));
+    struct blocks_source *s = calloc(1, sizeof *s);
+    struct cached_block **slot = calloc(n + 1, sizeof *slot); /* bounded: the blocks are more */
+    if (!s || !slot) {
+        free(s);
+        free(slot);
+        return fail_memory(err);
+    }
+    *s = (struct blocks_source){.s = {.ops = &blocks_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1},
+                                .cache = c,
+                                .block = block,
+                                .n = n,
+                                .decoder = d,
+                                .slot = slot};
+    block_cache_ref(c);
+    for (size_t i = 0; i < n; i++) {
+        (void)source_ref(block[i].src);
+        s->s.serial = s->s.serial || block[i].src->serial;
+    }
+    *out = &s->s;
+    return CKPT_OK;
+}

@@ -1,0 +1,118 @@
+/* source_callbacks.c - bytes that the program which uses the library reads itself, see ckpt_callbacks of
+ * ckpt.h. What its read_at returns is compared each time with what was asked for. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/sized.h"
+#include "io/source.h"
+
+#define LARGEST_ERRNO 4095
+
+struct callback_source {
+    source s;
+    ckpt_callbacks from;
+    pthread_mutex_t lock; /* around read_at, where it wants one call at a time */
+    struct source_watch *watch;
+    bool open;         /* the file was opened: close is ours to call */
+    int broke;         /* while it was being opened: errno of the first read that failed */
+    uint64_t broke_at; /* where */
+};
+
+static ckpt_status read_failed(uint64_t at, int64_t got, ckpt_error *err)
+{
+    errno = got < -LARGEST_ERRNO ? EIO : (int)-got;
+    (void)fail_errno(err, at, "the program's read_at failed");
+    if (err)
+        err->status = CKPT_EIO;
+    return CKPT_EIO;
+}
+
+/* read_some - 1 to N bytes at AT; *GOT of them. */
+static ckpt_status read_some(const struct callback_source *c, uint64_t at, void *out, size_t n, size_t *got,
+                             ckpt_error *err)
+{
+    int64_t given = c->from.read_at(c->from.user, at, out, n);
+    if (given < 0)
+        return read_failed(at, given, err);
+    *got = (size_t)given;
+    if (given > 0 && (uint64_t)given <= n)
+        return CKPT_OK;
+    return fail(err, CKPT_EIO, at, "the program's read_at gave {%" PRId64 " bytes}, expected {=1 to %zu}",
+                given, n);
+}
+
+static ckpt_status read_all(const struct callback_source *c, uint64_t off, unsigned char *out, size_t n,
+                            uint64_t *at, ckpt_error *err)
+{
+    for (size_t done = 0, got; done < n; done += got) { /* bounded: got <= n - done */
+        *at = off + done;
+        CKPT_TRY(read_some(c, *at, out + done, n - done, &got, err));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status callbacks_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    struct callback_source *c = (struct callback_source *)s;
+    uint64_t at = off;
+    ckpt_error own;
+    err = err ? err : &own;
+    if (c->from.serialize)
+        pthread_mutex_lock(&c->lock);
+    ckpt_status st = read_all(c, off, out, n, &at, err);
+    if (c->from.serialize)
+        pthread_mutex_unlock(&c->lock);
+    if (st != CKPT_OK && !c->open && !c->broke) {
+        c->broke = err->sys_errno ? err->sys_errno : EIO;
+        c->broke_at = at;
+    }
+    return st == CKPT_OK ? source_watched(c->watch, n, err) : st;
+}
+
+static void callbacks_close(source *s)
+{
+    struct callback_source *c = (struct callback_source *)s;
+    if (c->open && c->from.close)
+        c->from.close(c->from.user);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+static ckpt_status callbacks_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
+{
+    (void)s;
+    *out = NULL;
+    return fail(err, CKPT_EUNSUPPORTED, off, "its bytes come from the program's read_at");
+}
+
+static void callbacks_watch(source *s, struct source_watch *w) { ((struct callback_source *)s)->watch = w; }
+
+static const struct source_ops callbacks_ops = {
+    .read_at = callbacks_read, .close = callbacks_close, .map = callbacks_map, .watch = callbacks_watch};
+
+ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err)
+{
+    ckpt_callbacks own;
+    CKPT_TRY(sized_take(from, &own, sizeof own, err));
+    CKPT_REQUIRE(err, own.read_at);
+    struct callback_source *c = calloc(1, sizeof *c);
+    if (!c)
+        return fail_memory(err);
+    pthread_mutex_init(&c->lock, NULL);
+    c->s = (source){.ops = &callbacks_ops, .size = own.size, .refs = 1};
+    c->from = own;
+    *out = &c->s;
+    return CKPT_OK;
+}
+
+ckpt_status source_callbacks_opened(source *s, ckpt_status st, bool salvage, ckpt_error *err)
+{
+    struct callback_source *c = (struct callback_source *)s;
+    bool reported = st == CKPT_EIO || st == CKPT_ECANCELLED;
+    if (c->broke && !salvage && !reported) /* what came of going on without those bytes is void */
+        return read_failed(c->broke_at, -c->broke, err);
+    c->open = st == CKPT_OK;
+    return st;
+}

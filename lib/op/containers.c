@@ -1,0 +1,260 @@
+/* containers.c - lists the containers in a file's graph, breadth first and without recursion. */
+#include "op/containers.h"
+
+#include <stdlib.h>
+
+#include "core/view.h"
+
+static bool is_ordered_dict(const ckpt_value *v) { return value_calls(v, "collections", "OrderedDict", 0); }
+
+uint32_t mapping_count(const ckpt_value *v)
+{
+    uint32_t n;
+    value_pairs(v, &n);
+    const ckpt_value *list = n ? NULL : view_pairs_given(v);
+    return list ? list->u.seq.n : n;
+}
+
+bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e)
+{
+    uint32_t n;
+    const value_pair *pairs = value_pairs(v, &n);
+    if (n) {
+        if (i >= n)
+            return false;
+        *e = (struct entry){pairs[i].key, pairs[i].val, {v, i, n}, {v, i, n}};
+        return true;
+    }
+    const ckpt_value *list = view_pairs_given(v), *pair = list ? value_item(list, i) : NULL;
+    if (!pair)
+        return false;
+    *e = (struct entry){
+        value_item(pair, 0), value_item(pair, 1), {pair, 0, value_count(pair)}, {list, i, value_count(list)}};
+    return e->key && e->val;
+}
+
+const ckpt_value *mapping_get(const ckpt_value *v, const char *name)
+{
+    struct entry e;
+    ckpt_str key, wanted = str_c(name);
+    for (uint32_t i = mapping_count(v); i-- > 0;)
+        if (mapping_entry(v, i, &e) && value_text(e.key, &key) && str_eq(key, wanted))
+            return e.val;
+    return NULL;
+}
+
+const ckpt_value *mapping_metadata(const ckpt_value *v)
+{
+    if (!v || v->type != CKPT_V_CALL)
+        return NULL;
+    const struct value_more *more = value_more_of(v);
+    for (uint32_t i = more->nstates; i-- > 0;) {
+        const ckpt_value *m = value_get(more->states[i], "_metadata");
+        if (m)
+            return m;
+    }
+    return NULL;
+}
+
+static bool is_tensor_value(const ckpt_value *v)
+{
+    return v->row != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR;
+}
+
+bool is_tensor_node(const struct containers *w, const ckpt_value *v)
+{
+    return is_tensor_value(file_replacement(w->file, v));
+}
+
+uint32_t container_of_node(const struct containers *w, const ckpt_value *v)
+{
+    uint32_t i = map_get_num(w->seen, map_ptr(file_replacement(w->file, v)));
+    return i == MAP_NONE ? NO_CONTAINER : i;
+}
+
+static bool is_container(const ckpt_value *v)
+{
+    return v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_DICT ||
+           v->type == CKPT_V_CALL;
+}
+
+static bool is_optimizer_name(const ckpt_path_elem *e)
+{
+    return !e->is_int && (str_starts(e->str, STR_LIT("optim")) || str_is(e->str, "opt"));
+}
+
+static ckpt_status add_container(struct containers *w, const ckpt_value *v, uint32_t parent,
+                                 const ckpt_path_elem *elem, ckpt_error *err)
+{
+    uint32_t old;
+    if (!map_put_num(w->seen, map_ptr(v), (uint32_t)w->n, &old))
+        return fail_memory(err);
+    if (old != MAP_NONE)
+        return CKPT_OK;
+    if (w->n == w->cap) {
+        size_t cap = w->cap ? w->cap * 2 : 64;
+        struct container *grown = cap < NO_CONTAINER ? realloc(w->list, cap * sizeof *grown) : NULL;
+        if (!grown)
+            return fail_memory(err);
+        w->list = grown;
+        w->cap = cap;
+    }
+    struct container *p = &w->list[w->n++];
+    *p = (struct container){.node = v, .parent = parent, .elem = *elem};
+    if (parent != NO_CONTAINER) {
+        const struct container *up = &w->list[parent];
+        p->in_optimizer = up->in_optimizer || up->optimizer || is_optimizer_name(elem);
+        p->extra_state = up->extra_state || (!elem->is_int && str_ends(elem->str, STR_LIT("_extra_state")));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status add_child(struct containers *w, uint32_t at, const ckpt_value *v,
+                             const ckpt_path_elem *elem, ckpt_error *err)
+{
+    v = v ? file_replacement(w->file, v) : NULL;
+    if (!v || !is_container(v) || is_tensor_value(v))
+        return CKPT_OK;
+    return add_container(w, v, at, elem, err);
+}
+
+static ckpt_status add_entries(struct containers *w, uint32_t at, const ckpt_value *mapping, ckpt_error *err)
+{
+    uint32_t n = mapping_count(mapping);
+    struct entry e;
+    ckpt_path_elem elem;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!mapping_entry(mapping, i, &e) || !is_container(e.val) || is_tensor_node(w, e.val))
+            continue;
+        CKPT_TRY(path_elem(w->a, e.key, &elem, err));
+        CKPT_TRY(add_child(w, at, e.val, &elem, err));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status add_items_of(struct containers *w, uint32_t at, ckpt_value *const *list, uint32_t n,
+                                ckpt_error *err)
+{
+    for (uint32_t i = 0; i < n; i++)
+        CKPT_TRY(add_child(w, at, list[i], &(ckpt_path_elem){.is_int = true, .num = i}, err));
+    return CKPT_OK;
+}
+
+/* add_attributes - the attributes of an object: from the dict that BUILD gave it, or from both halves of a
+ * (dict, slots) pair. */
+static ckpt_status add_attributes(struct containers *w, uint32_t at, const ckpt_value *v, ckpt_error *err)
+{
+    const ckpt_value *state = value_state(v);
+    if (!state || is_ordered_dict(v))
+        return CKPT_OK;
+    if (state->type == CKPT_V_TUPLE && state->u.seq.n == 2) {
+        CKPT_TRY(add_entries(w, at, state->u.seq.items[0], err));
+        return add_entries(w, at, state->u.seq.items[1], err);
+    }
+    return state->type == CKPT_V_DICT ? add_entries(w, at, state, err) : CKPT_OK;
+}
+
+static ckpt_status add_children(struct containers *w, uint32_t at, ckpt_error *err)
+{
+    const ckpt_value *v = w->list[at].node;
+    size_t before = w->n;
+    if (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE)
+        CKPT_TRY(add_items_of(w, at, v->u.seq.items, v->u.seq.n, err));
+    else
+        CKPT_TRY(add_entries(w, at, v, err));
+    if (v->type == CKPT_V_CALL) {
+        const ckpt_value *args = v->call == CALL_REDUCE ? NULL : v->u.call.args;
+        if (args && args->type == CKPT_V_TUPLE) /* namedtuple */
+            CKPT_TRY(add_items_of(w, at, args->u.seq.items, args->u.seq.n, err));
+        CKPT_TRY(add_items_of(w, at, value_more_of(v)->items, value_more_of(v)->nitems, err));
+        CKPT_TRY(add_attributes(w, at, v, err));
+    }
+    w->list[at].first = (uint32_t)before;
+    w->list[at].nchildren = (uint32_t)(w->n - before);
+    return CKPT_OK;
+}
+
+/* count_entry - counts E, an entry of P that is a tensor. */
+static void count_entry(const struct containers *w, struct container *p, const struct entry *e)
+{
+    ckpt_str key;
+    uint32_t row = file_replacement(w->file, e->val)->row;
+    p->direct++;
+    if (!value_text(e->key, &key))
+        return;
+    p->tensors++;
+    p->dotted += str_find(key, STR_LIT("."), 0) != SIZE_MAX;
+    p->arrays += row < w->file->table.nrows && w->file->table.rows[row].t.ndim > 0;
+}
+
+/* classify - finds what kind of container P is; called before its children are added, which inherit from
+ * it. */
+static void classify(struct containers *w, struct container *p)
+{
+    struct entry e;
+    p->mapping = p->node->type == CKPT_V_DICT || mapping_count(p->node) > 0 || is_ordered_dict(p->node);
+    if (!p->mapping) {
+        for (uint32_t i = 0; i < value_count(p->node); i++) {
+            const ckpt_value *v = value_item(p->node, i);
+            p->direct += v && is_tensor_node(w, v);
+        }
+        p->below = p->direct;
+        return;
+    }
+    p->entries = mapping_count(p->node);
+    p->metadata = mapping_metadata(p->node) != NULL;
+    for (uint32_t i = 0; i < p->entries; i++)
+        if (mapping_entry(p->node, i, &e) && is_tensor_node(w, e.val))
+            count_entry(w, p, &e);
+    p->below = p->direct;
+    const ckpt_value *state = mapping_get(p->node, "state"), *groups = mapping_get(p->node, "param_groups");
+    p->optimizer = state && groups && (state->type == CKPT_V_DICT || state->type == CKPT_V_CALL) &&
+                   (groups->type == CKPT_V_LIST || groups->type == CKPT_V_DICT);
+    p->state_dict = !p->in_optimizer && !p->optimizer &&
+                    ((p->tensors && p->tensors >= p->entries - p->tensors) || p->metadata);
+}
+
+ckpt_status containers_find(struct containers *w, const ckpt_file *file, const ckpt_value *root, arena *a,
+                            ckpt_error *err)
+{
+    *w = (struct containers){.file = file, .a = a, .seen = map_new(0)};
+    if (!w->seen)
+        return fail_memory(err);
+    CKPT_TRY(add_child(w, NO_CONTAINER, root, &(ckpt_path_elem){0}, err));
+    for (uint32_t i = 0; i < w->n; i++) {
+        classify(w, &w->list[i]);
+        CKPT_TRY(add_children(w, i, err));
+    }
+    for (size_t i = w->n; i-- > 1;) {
+        const struct container *p = &w->list[i];
+        if (!p->in_optimizer && !p->optimizer && !p->extra_state)
+            w->list[p->parent].below += p->below;
+    }
+    return CKPT_OK;
+}
+
+void containers_free(struct containers *w)
+{
+    free(w->list);
+    map_free(w->seen);
+    *w = (struct containers){0};
+}
+
+ckpt_path_elem *container_path(const struct containers *w, uint32_t i, uint32_t *n)
+{
+    uint32_t depth = 0;
+    for (uint32_t k = i; w->list[k].parent != NO_CONTAINER; k = w->list[k].parent)
+        depth++;
+    ckpt_path_elem *path = arena_array(w->a, depth, sizeof *path);
+    *n = depth;
+    for (uint32_t k = i; path && depth; k = w->list[k].parent)
+        path[--depth] = w->list[k].elem;
+    return path;
+}
+
+ckpt_str container_name(const struct containers *w, uint32_t i)
+{
+    uint32_t n;
+    ckpt_path_elem *path = container_path(w, i, &n);
+    return path ? path_join(w->a, path, n) : str_of(NULL, 0);
+}

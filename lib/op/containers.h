@@ -1,0 +1,74 @@
+/* containers.h - lists the containers in a file's graph, each once, and which of them are state dicts or
+ * optimizers: for `ckpt info`, --root, strip, add and rename. */
+#ifndef OP_CONTAINERS_H
+#define OP_CONTAINERS_H
+
+#include "core/file.h"
+
+#define NO_CONTAINER UINT32_MAX
+
+/* One container. Parents come before their children, and the children of one container follow each other. */
+struct container {
+    const ckpt_value *node; /* replacement applied */
+    uint32_t parent;
+    ckpt_path_elem elem; /* the step from the parent to here */
+    uint32_t first, nchildren;
+    uint32_t entries; /* of a mapping */
+    uint32_t tensors; /* entries that are tensors under a text key */
+    uint32_t dotted;  /* of those, under a key with a dot, as parameters of modules have */
+    uint32_t arrays;  /* of those, with at least one dimension */
+    uint32_t direct;  /* entries or items that are tensors, under any key */
+    uint64_t below;   /* tensors in it and below, except inside optimizers and extra states */
+    bool mapping;
+    bool metadata;   /* has _metadata, as torch.nn.Module.state_dict makes it */
+    bool state_dict; /* text keys, at least half of them tensors; or has _metadata */
+    bool optimizer;  /* {state: …, param_groups: […]} */
+    bool in_optimizer;
+    bool extra_state; /* a module's `_extra_state`, or below one */
+};
+
+struct containers {
+    const ckpt_file *file;
+    arena *a;
+    struct container *list;
+    size_t n, cap;
+    map *seen;
+};
+
+/* What an edit applies to: pair or item INDEX of NODE, which has OF of them. */
+struct edit_target {
+    const ckpt_value *node;
+    uint32_t index, of;
+};
+
+/* One entry of a mapping. */
+struct entry {
+    const ckpt_value *key, *val;
+    struct edit_target name;  /* to rename the key */
+    struct edit_target whole; /* to leave the entry out */
+};
+
+/* containers_find - lists the containers at and below ROOT. Key texts that are not in the graph are made in
+ * A. Call containers_free() even after an error. */
+ckpt_status containers_find(struct containers *w, const ckpt_file *file, const ckpt_value *root, arena *a,
+                            ckpt_error *err);
+void containers_free(struct containers *w);
+/* container_path - the *N path elements from the root to container I, in the arena; NULL: out of memory. */
+ckpt_path_elem *container_path(const struct containers *w, uint32_t i, uint32_t *n);
+ckpt_str container_name(const struct containers *w, uint32_t i); /* joined; .ptr NULL: out of memory */
+
+/* container_of_node - the index of V, or of its replacement; NO_CONTAINER: it is not a container. */
+uint32_t container_of_node(const struct containers *w, const ckpt_value *v);
+/* is_tensor_node - is V, or its replacement, a tensor? */
+bool is_tensor_node(const struct containers *w, const ckpt_value *v);
+
+/* mapping_count, mapping_entry - the entries of a dict or of an object that behaves like one, including an
+ * OrderedDict as Python 2 pickles it (a list of pairs). */
+uint32_t mapping_count(const ckpt_value *v);
+bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e);
+const ckpt_value *mapping_get(const ckpt_value *v,
+                              const char *name); /* the last value with that text key, or NULL */
+/* mapping_metadata - the _metadata of a state dict, or NULL. */
+const ckpt_value *mapping_metadata(const ckpt_value *v);
+
+#endif

@@ -1,0 +1,109 @@
+/* module_paths.c - renames the module paths in _metadata after their keys were renamed one by one: if a.b.w
+ * became x.b.w, the module a.b became x.b, and a became x. */
+#include <stdlib.h>
+
+#include "op/keys.h"
+
+#define MAX_LEVELS 100 /* real modules nest less; hostile names may have more */
+
+struct move {
+    ckpt_str from, to;
+    bool ambiguous; /* keys below FROM were renamed in different ways */
+};
+
+struct moves {
+    map *index; /* from -> moves */
+    struct move *list;
+    size_t n, cap;
+};
+
+static ckpt_str last_component(ckpt_str s) { return str_after_last(s, '.'); }
+
+static ckpt_str parent_path(ckpt_str s)
+{
+    size_t n = s.len - last_component(s).len;
+    return str_of(s.ptr, n ? n - 1 : 0);
+}
+
+/* add_move - adds FROM -> TO. *KNOWN: it is there already, and so are those of the parent modules. */
+static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *known, ckpt_error *err)
+{
+    uint32_t old;
+    *known = false;
+    if (!map_put(m->index, from, (uint32_t)m->n, &old))
+        return fail_memory(err);
+    if (old != MAP_NONE) {
+        *known = str_eq(m->list[old].to, to);
+        m->list[old].ambiguous |= !*known;
+        return CKPT_OK;
+    }
+    if (m->n == m->cap) {
+        size_t cap = m->cap ? m->cap * 2 : 64;
+        struct move *grown = cap < MAP_NONE ? realloc(m->list, cap * sizeof *grown) : NULL;
+        if (!grown)
+            return fail_memory(err);
+        m->list = grown;
+        m->cap = cap;
+    }
+    m->list[m->n++] = (struct move){.from = from, .to = to};
+    return CKPT_OK;
+}
+
+/* add_moves_of_key - adds the moves that follow from the renamed key FROM -> TO: as long as both end in the
+ * same component, the path before it moved. */
+static ckpt_status add_moves_of_key(struct moves *m, ckpt_str from, ckpt_str to, ckpt_error *err)
+{
+    bool known = false;
+    for (int i = 0;
+         i < MAX_LEVELS && !known && from.len && to.len && str_eq(last_component(from), last_component(to));
+         i++) {
+        from = parent_path(from);
+        to = parent_path(to);
+        CKPT_TRY(add_move(m, from, to, &known, err));
+    }
+    return CKPT_OK;
+}
+
+/* find_new_path - *OUT: the new path of module PATH, by its own move or that of the nearest parent module
+ * that has one. */
+static ckpt_status find_new_path(const struct moves *m, arena *a, ckpt_str path, ckpt_str *out,
+                                 ckpt_error *err)
+{
+    ckpt_str module = path;
+    *out = path;
+    for (int level = 0; level < MAX_LEVELS; level++) {
+        uint32_t i = map_get(m->index, module);
+        if (i != MAP_NONE) {
+            const struct move *v = &m->list[i];
+            if (v->ambiguous || str_eq(v->from, v->to))
+                return CKPT_OK;
+            ckpt_str rest = str_skip(path, v->from.len);
+            if (!v->to.len && rest.len && rest.ptr[0] == '.')
+                rest = str_skip(rest, 1);
+            else if (!v->from.len && rest.len)
+                rest = concat_texts(a, STR_LIT("."), rest);
+            *out = rest.ptr ? concat_texts(a, v->to, rest) : str_of(NULL, 0);
+            return out->ptr ? CKPT_OK : fail_memory(err);
+        }
+        if (!module.len)
+            break;
+        module = parent_path(module);
+    }
+    return CKPT_OK;
+}
+
+ckpt_status rename_module_paths(arena *a, struct group *g, ckpt_error *err)
+{
+    struct moves m = {.index = NULL};
+    if (g->nmodule_paths == 0) /* no paths to rename */
+        return CKPT_OK;
+    m.index = map_new(0);
+    ckpt_status st = m.index ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < g->n; i++)
+        st = add_moves_of_key(&m, g->slots[i].old_name, g->slots[i].new_name, err);
+    for (size_t i = 0; st == CKPT_OK && i < g->nmodule_paths; i++)
+        st = find_new_path(&m, a, g->module_paths[i].old_name, &g->module_paths[i].new_name, err);
+    free(m.list);
+    map_free(m.index);
+    return st;
+}

@@ -1,0 +1,16 @@
+/* table_json.h - the rows of a file as JSON. */
+#ifndef OP_TABLE_JSON_H
+#define OP_TABLE_JSON_H
+
+#include "core/file.h"
+
+struct table_json {
+    const ckpt_file *f;
+    const char *format; /* its name */
+    ckpt_table_json_options o;
+};
+
+/* table_json - ckpt_table_json of ckpt.h, for options that were checked. */
+ckpt_status table_json(const struct table_json *x, char **text, size_t *len, ckpt_error *err);
+
+#endif

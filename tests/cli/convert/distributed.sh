@@ -1,0 +1,14 @@
+# What ranks wrote becomes one file with the tensors and values of all, nested as they were.
+D=corpus/torch/t215/dist
+for d in dcp_dtensor dcp_fsdp2 dcp_2threads dcp_safetensors dcp_hf_sharded; do
+    ckpt convert $D/$d -o $d.pt
+    ckpt diff $D/$d $d.pt
+done
+ckpt convert --root model $D/dcp_fsdp2 -o model.safetensors
+ckpt diff model.safetensors $D/fsdp2_full.pt
+ckpt strip --root model fc1. $D/dcp_single -o strip.pt
+ckpt ls strip.pt
+mkdir ranks
+cp $D/fsdp2_optim_rank?.pt ranks
+ckpt convert ranks -o optim.pt
+ckpt diff ranks optim.pt

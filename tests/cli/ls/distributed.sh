@@ -1,0 +1,24 @@
+# A folder that many ranks wrote is one checkpoint: pieces put together, values that are no tensors, paths.
+D=corpus/torch/t215/dist
+for d in dcp_single dcp_no_collectives dcp_safetensors dcp_hf_sharded dcp_hf_consolidated dcp_dtensor; do
+    echo "== $d"
+    ckpt ls --values $D/$d
+done
+# One file of each rank: complete tensors of the folder, parts of a file alone.
+mkdir ranks local mixed
+cp $D/fsdp2_rank?.pt ranks
+cp $D/fsdp1_local_rank?.pt local
+cp $D/fsdp2_rank0.pt $D/fsdp1_local_rank1.pt mixed
+ckpt ls ranks
+ckpt diff ranks $D/fsdp2_full.pt
+ckpt ls ranks/fsdp2_rank1.pt | head -n 2
+ckpt ls local
+ckpt ls mixed
+cp $D/fsdp2_rank0.pt ranks/fsdp2_rank1.pt
+ckpt ls ranks
+ckpt info --json $D/dcp_fsdp2 | grep -o '"format":"[^"]*"'
+# Four ranks in a mesh of 2 by 2: cut in two dimensions, twice in one, replicated, and by _StridedShard.
+ckpt diff data/mesh_2x2 data/mesh_whole/full.pt
+cp -r data/mesh_2x2 three
+rm -f three/model_rank2.pt
+ckpt ls three

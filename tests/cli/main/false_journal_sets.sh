@@ -1,0 +1,107 @@
+# Undo journals of the files of a set, that no edit in place of those files left: they are reported, nothing is restored
+# from them, and no hint names a command that would.
+. "$TESTS/torn.sh"
+prefix=a.prefix.for.long.headers.
+ckpt add $prefix -q data/train.pt -o long.pt
+mkdir good
+ckpt convert -q --root state_dict --max-shard-size 20KB long.pt -o good/model.safetensors
+one=set/model-00001-of-00003.safetensors two=set/model-00002-of-00003.safetensors
+fresh() { rm -rf set; cp -r good set; echo "== $1"; }
+run() { echo "$*: $(ckpt "$@" 2>&1 | head -n 3 | sed "s|$PWD/||")"; }
+# try FILE… - what is said of the set, and of FILE, whose bytes stay as they are
+try()
+{
+    cp -RP set before
+    for command in ls\ -q verify doctor; do
+        run $command set
+    done
+    run strip -iq $prefix set
+    for file; do
+        for command in ls\ -q 'salvage -fqo o.pt' 'hash --file-sha256' scan "strip -iq $prefix"; do
+            run $command "$file"
+        done
+    done
+    diff -r before set && echo 'all as it was'
+    rm -rf before
+}
+# half OLD FILE RANGE - a journal of FILE that restores OLD. The first sector in which OLD differs is as the edit was to
+# make it, and the last one is not.
+half()
+{
+    cp "$2" .new
+    printf '\377\376' | put .new $((${3%:*} + ${3#*:} - 2))
+    journal "$2" "$1" .new "$3"
+    rm -f .new
+}
+header=$(num good/model-00002-of-00003.safetensors 0 8)
+fresh 'the length of the header of a shard'
+cp $two .was
+printf '\001\001' | put .was 0
+half .was $two "0:$((header + 8))"
+try $two
+fresh 'the index'
+cp set/model.safetensors.index.json .was
+printf x | put .was 1
+half .was set/model.safetensors.index.json 0:600
+run ls -q set; run strip -iq $prefix set/model.safetensors.index.json
+cmp good/model.safetensors.index.json set/model.safetensors.index.json
+fresh 'the journal of one shard next to another'
+torn $one strip $prefix
+cat good/model-00001-of-00003.safetensors >$one
+mv $one.ckpt-undo $two.ckpt-undo
+try $two
+fresh 'the shard was replaced, its journal was not'
+torn $two strip $prefix
+ckpt add -q other. good/model-00002-of-00003.safetensors -o x
+mv x $two
+try $two
+fresh 'half changed, and others may write to the journal'
+torn $two strip $prefix
+chmod 620 $two.ckpt-undo
+try $two
+fresh 'a journal of two shards each, swapped'
+torn $one strip $prefix
+torn $two strip $prefix
+mv $one.ckpt-undo x
+mv $two.ckpt-undo $one.ckpt-undo
+mv x $two.ckpt-undo
+try
+fresh 'two at once: each is undone, then the set is read'
+torn $one strip $prefix
+torn $two strip $prefix
+run ls -q set
+ckpt strip -iq no.such.prefix. $one
+run ls -q set
+ckpt strip -iq no.such.prefix. $two
+ckpt ls set | wc -l
+diff -r good set
+fresh 'a journal that was kept, after an edit that was done'
+torn $two strip $prefix
+cp $two.ckpt-undo kept
+ckpt strip -iq no.such.prefix. $two
+ckpt strip -iq $prefix $two
+mv kept $two.ckpt-undo
+run ls -q $two; run strip -iq no.such.prefix. $two
+ckpt ls -g '*bn2.bias' $two; ls set/*undo 2>/dev/null
+fresh 'shards that are links: the journal of the file counts, one of the link does not'
+mkdir set/blobs
+mv $two set/blobs/two
+ln -s blobs/two $two
+torn set/blobs/two strip $prefix
+run ls -q set; run strip -i no.such.prefix. $two; run strip -i --follow-links no.such.prefix. $two
+torn set/blobs/two strip $prefix
+mv set/blobs/two.ckpt-undo $two.ckpt-undo
+cat good/model-00002-of-00003.safetensors >set/blobs/two
+ckpt ls set | wc -l
+rm set/blobs/two $two $two.ckpt-undo
+cp good/model-00002-of-00003.safetensors $two
+ln $two set/other
+half $two $two "8:$header"
+run ls -q set | head -n 2; run strip -iq no.such.prefix. $two; ls set/*undo
+fresh 'no regular file'
+for make in mkdir mkfifo 'ln -s ../good/model-00001-of-00003.safetensors'; do
+    $make $two.ckpt-undo
+    ckpt ls set | wc -l
+    run strip -iq $prefix $two
+    rm -rf $two.ckpt-undo
+done

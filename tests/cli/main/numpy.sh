@@ -1,0 +1,57 @@
+# numpy's arrays and archives and joblib's dumps, in the commands that read; what is refused is named.
+n=corpus/numpy/np2
+for f in dt_float32.npy struct.npy str_U.npy fortran.npz names.npz joblib/bz2.joblib joblib/struct.joblib; do
+    ckpt ls $n/$f
+done
+ckpt info $n/fortran_be.npy $n/deflate.npz $n/joblib/gzip.joblib
+ckpt show $n/fortran.npz be
+ckpt show $n/str_S.npy ''
+ckpt stat $n/deflate.npz $n/struct.npy
+ckpt hash $n/hand/lzma.npz $n/ml_bfloat16.npy
+ckpt diff $n/stored.npz $n/hand/suffix.npz && echo equal
+ckpt diff $n/str_S.npy $n/str_U.npy
+ckpt verify $n/deflate.npz
+ckpt doctor $n/deflate.npz
+ckpt ls --json $n/timedelta.npy
+echo '# several arrays in one file'
+cat $n/dt_int8.npy $n/fortran.npy $n/str_S.npy >several.npy
+ckpt ls several.npy
+printf xx >>several.npy
+ckpt ls several.npy
+head -c 300 several.npy >cut.npy
+ckpt ls cut.npy
+ckpt verify cut.npy
+echo '# edits'
+ckpt strip a/ $n/names.npz -o out.pt
+ckpt ls out.pt
+ckpt convert $n/joblib/plain.joblib --root nested.list -o list.pt
+ckpt ls list.pt
+ckpt convert $n/stored.npz -o w.safetensors && ckpt diff $n/stored.npz w.safetensors
+ckpt convert $n/str_S.npy -o s.safetensors
+echo '# refused'
+for f in object.npy object.npz struct_object.npy hand/dup.npz hand/collide.npz hand/bad_member.npz hand/crc.npz \
+    hand/npy_short.npz hand/prefix.npz hand/trunc.npz hand/expr.npy hand/huge.npy hand/deep9000.npy hand/v4.npy \
+    hand/descr_bad.npy hand/hlen_lie.npy; do
+    ckpt hash -q $n/$f
+done
+ckpt ls --max-expanded 1000 $n/deflate.npz
+ckpt ls --max-expanded 100 $n/joblib/xz.joblib
+ckpt ls $n/hand/other_member.npz
+ckpt salvage $n/hand/npy_short.npz -o saved.pt
+ckpt scan $n/object.npy
+echo '# written'
+ckpt convert data/train.pt -o train.npz
+ckpt diff -q --root state_dict data/train.pt train.npz && echo equal
+ckpt convert $n/fortran_be.npy -o one.npy && cmp one.npy $n/hand/ok.npy && echo 'the bytes of numpy.save'
+for f in scalar empty3 str_U timedelta dt_bool dt_longdouble dt_complex64 void; do
+    ckpt convert -qf $n/$f.npy -o one.npy && cmp one.npy $n/$f.npy
+done
+ckpt convert $n/names.npz --keep é日 --to npy -o two && ckpt ls two
+ckpt convert $n/names.npz -o names.npz && ckpt diff $n/names.npz names.npz
+ckpt convert $n/names.npz -o x.npy
+ckpt convert corpus/torch/t26/dtype_bfloat16.pt -o x.npz
+ckpt convert --cast '*=float32' corpus/torch/t26/dtype_bfloat16.pt -o x.npz && ckpt ls x.npz
+ckpt convert $n/struct.npy -o y.npz
+ckpt convert --strict $n/joblib/plain.joblib --root auto -o y.npz
+ckpt convert --dry-run --json $n/stored.npz -o y.npz
+ckpt strip module. train.npz -o stripped.npz && ckpt ls stripped.npz | head -n 2

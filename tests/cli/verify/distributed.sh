@@ -1,0 +1,20 @@
+# Every item of a folder that many ranks wrote is read; what is missing or damaged is named, and the rest can be had.
+cp -r corpus/torch/t215/dist/dcp_dtensor d
+chmod -R u+w d
+ckpt verify d
+ckpt doctor d
+cp d/__1_0.distcp whole
+rm d/__0_0.distcp
+ckpt ls d
+ckpt verify d
+ckpt salvage d -o two.pt
+cp d/.metadata d/.metadata.tmp
+cp whole d/__0_0.distcp
+cp whole d/__7_0.distcp
+ckpt ls d | tail -n 1
+head -c 500 d/.metadata.tmp >d/.metadata
+ckpt ls d
+ckpt verify d
+ckpt salvage d -o three.pt
+rm d/.metadata
+ckpt ls d

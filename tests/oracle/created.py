@@ -1,0 +1,72 @@
+"""What oracle/create wrote from scratch, loaded by torch and the official safetensors library."""
+import subprocess
+import warnings
+
+import safetensors
+import safetensors.torch as st
+import torch
+
+warnings.filterwarnings("ignore", message="ComplexHalf")
+FLOATS = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+          "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2"]
+OTHERS = ["int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"]
+COMPLEX = ["complex32", "complex64", "complex128"]
+VALUES = {"none": None, "yes": True, "int": -2**63, "float": 0.1, "text": "tensor \u00e9"}
+
+
+def byte_at(i):
+    return (i * 37 + 5) % 251
+
+
+def stored(tensor):
+    return bytes(torch.tensor([], dtype=torch.uint8).set_(tensor.untyped_storage()).tolist())
+
+
+def wrong_tensor(name, tensor, dtype, shape):
+    if tensor.dtype != getattr(torch, dtype) or list(tensor.shape) != shape or not tensor.is_contiguous():
+        return f"{name}: {tensor.dtype} {list(tensor.shape)}"
+    expected = bytes(byte_at(i) for i in range(tensor.numel() * tensor.element_size()))
+    return None if stored(tensor) == expected else f"{name}: bytes"
+
+
+def wrong_tensors(model, dtypes):
+    """What is not as create.c makes it; None: all is."""
+    tensors = {name: (name, [3, 4]) for name in dtypes}
+    tensors.update(scalar=("uint8", []), empty=("float32", [0, 5]), tied=("float32", [3, 4]))
+    if set(tensors) != {k for k in model if k != "nothing"}:
+        return f"names {sorted(model)}"
+    found = [wrong_tensor(name, model[name], dtype, shape) for name, (dtype, shape) in tensors.items()]
+    return next((f for f in found if f), None)
+
+
+def wrong_torch(path):
+    for mmap in (False, True):
+        x = torch.load(path, weights_only=True, mmap=mmap)
+        model = x.pop("model")
+        found = wrong_tensors(model, FLOATS + OTHERS + COMPLEX)
+        if found:
+            return found
+        if model["tied"].data_ptr() != model["float32"].data_ptr() or model["nothing"] != {}:
+            return "the tie, or the empty dict"
+        if list(x) != list(VALUES) or any(type(x[k]) is not type(v) or x[k] != v for k, v in VALUES.items()):
+            return f"values {x}"
+    return None
+
+
+def wrong_safetensors(path):
+    with safetensors.safe_open(path, "pt") as f:
+        if f.metadata() != {"author": "oracle", "format": "pt", "model.tied": "model.float32"}:
+            return f"metadata {f.metadata()}"
+    model = {k.removeprefix("model."): v for k, v in st.load_file(path).items()}
+    model["tied"] = model["float32"]
+    return wrong_tensors(model, FLOATS + OTHERS + ["complex64"])
+
+
+def outcomes(program, path):
+    """(file, what is wrong or None) of each file that PROGRAM creates below the folder PATH."""
+    jobs = (("created.pt", wrong_torch, []),
+            ("created.safetensors", wrong_safetensors, ["model.complex32", "model.complex128"]))
+    for name, wrong, without in jobs:
+        out = f"{path}/{name}"
+        made = subprocess.run([program, out, *without], capture_output=True, text=True, timeout=60)
+        yield name, made.stderr.strip() or wrong(out)

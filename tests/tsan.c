@@ -1,0 +1,242 @@
+/* tsan.c - one file read by several threads at once through every function of ckpt.h that allows it: each
+ * gets what one thread got before. Built with -fsanitize=thread, which reports what two threads touch without
+ * order. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tensor.h"
+
+#define THREADS 4u
+#define ROWS    64u /* of a file */
+
+/* What one thread read. */
+struct expected {
+    uint32_t n;
+    uint8_t digest[ROWS][CKPT_DIGEST_MAX];
+    ckpt_status status[ROWS], last[ROWS]; /* of its digest, of reading its last element */
+    ckpt_stats stats[ROWS];
+    size_t nnotices;
+};
+
+struct shared {
+    const char *path;
+    ckpt_file *f;
+    struct expected e;
+    atomic_uint wrong;
+    pthread_barrier_t begin;
+};
+
+struct reader {
+    struct shared *s;
+    unsigned number;
+};
+
+static void expect(struct shared *s, bool right, const char *what, uint32_t row)
+{
+    if (right)
+        return;
+    atomic_fetch_add(&s->wrong, 1);
+    fprintf(stderr, "%s: row %" PRIu32 ": %s differs\n", s->path, row, what);
+}
+
+static int count(void *user, const void *bytes, size_t n)
+{
+    (void)bytes;
+    *(uint64_t *)user += n;
+    return 0;
+}
+
+/* ------------------------------------------------------------ what each thread does */
+
+static void read_row(struct shared *s, uint32_t row)
+{
+    const ckpt_tensor t = tensor_at(s->f, row);
+    const ckpt_storage of = storage_at(s->f, t.storage);
+    unsigned char element[64];
+    uint8_t digest[CKPT_DIGEST_MAX];
+    uint64_t bytes = 0;
+    ckpt_status st = ckpt_digest_tensor(s->f, row, CKPT_XXH3, digest, NULL);
+    expect(s, st == s->e.status[row], "the status", row);
+    expect(s, st != CKPT_OK || memcmp(digest, s->e.digest[row], 16) == 0, "the digest", row);
+    st = ckpt_tensor_stream(s->f, row, count, &bytes, NULL);
+    expect(s, (st == CKPT_OK) == (s->e.status[row] == CKPT_OK), "the status of its stream", row);
+    expect(s, st != CKPT_OK || bytes == t.nbytes, "the size of its stream", row);
+    if (t.has_data && t.elements)
+        expect(s, ckpt_tensor_read(s->f, row, t.elements - 1, 1, element, NULL) == s->e.last[row],
+               "the status of its last element", row);
+    const void *borrowed;
+    size_t n;
+    if (ckpt_tensor_borrow(s->f, row, &borrowed, &n, NULL) == CKPT_OK)
+        expect(s, n == t.nbytes, "the size of what is borrowed", row);
+    expect(s, ckpt_tensor_find(s->f, t.name) <= row, "the name", row);
+    expect(s, ckpt_tensor_name(s->f, row).len == t.name.len && of.nbytes >= (t.has_data ? 0 : of.nbytes),
+           "the row", row);
+}
+
+static void read_all(struct shared *s, unsigned threads)
+{
+    uint32_t rows[ROWS];
+    ckpt_stats stats[ROWS];
+    ckpt_work how = {.struct_size = sizeof how, .threads = threads};
+    for (uint32_t i = 0; i < s->e.n; i++)
+        rows[i] = i;
+    stats[0].struct_size = sizeof *stats;
+    if (s->e.n && ckpt_stat(s->f, rows, s->e.n, &how, stats, NULL) == CKPT_OK)
+        for (uint32_t i = 0; i < s->e.n; i++)
+            expect(s, stats[i].numeric == s->e.stats[i].numeric && stats[i].finite == s->e.stats[i].finite,
+                   "the statistics", i);
+}
+
+static void look_around(const ckpt_file *f)
+{
+    char text[256], *json;
+    size_t n;
+    if (ckpt_table_json(f, NULL, &json, &n, NULL) == CKPT_OK)
+        ckpt_free(json);
+    for (size_t i = 0; i < 100 && ckpt_leaf_at(f, i); i++)
+        (void)ckpt_value_text(ckpt_leaf_at(f, i)->value, 10, text, sizeof text);
+    for (size_t i = 0; ckpt_notice_at(f, i); i++)
+        (void)strlen(ckpt_notice_at(f, i));
+}
+
+static void *run_reader(void *user)
+{
+    const struct reader *r = user;
+    struct shared *s = r->s;
+    uint32_t n = s->e.n;
+    (void)pthread_barrier_wait(&s->begin);
+    if (r->number == 0)
+        read_all(s, 2);
+    for (uint32_t i = 0; i < n; i++) /* half of them backwards */
+        read_row(s, r->number & 1 ? n - 1 - i : (i + r->number) % n);
+    look_around(s->f);
+    if (r->number == 1)
+        read_all(s, 1);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------------ files */
+
+/* Bytes that are read by callbacks, and by how many threads at this moment. */
+struct bytes {
+    FILE *in;
+    bool serialize;
+    atomic_uint inside, most;
+};
+
+static int64_t give(void *user, uint64_t offset, void *buf, size_t n)
+{
+    struct bytes *b = user;
+    unsigned inside = atomic_fetch_add(&b->inside, 1) + 1;
+    if (inside > atomic_load(&b->most))
+        atomic_store(&b->most, inside);
+    int64_t got = (int64_t)pread(fileno(b->in), buf, n, (off_t)offset);
+    atomic_fetch_sub(&b->inside, 1);
+    return got;
+}
+
+static ckpt_file *open_file(const char *path, struct bytes *b)
+{
+    ckpt_file *f;
+    ckpt_error err;
+    char line[1024];
+    ckpt_callbacks from = CKPT_INIT(ckpt_callbacks);
+    ckpt_open_options o = CKPT_INIT(ckpt_open_options);
+    if (b->in && fseek(b->in, 0, SEEK_END) == 0) {
+        from.size = (uint64_t)ftell(b->in);
+        from.read_at = give;
+        from.user = b;
+        from.serialize = b->serialize;
+        o.callbacks = &from;
+    }
+    if (ckpt_open_with(path, &o, &f, &err) != CKPT_OK) {
+        fprintf(stderr, "%s\n", ckpt_error_text(&err, line, sizeof line));
+        return NULL;
+    }
+    ckpt_file_ignore_crc(f, true); /* a notice for each that is wrong */
+    return f;
+}
+
+/* read_alone - what the file holds; by another ckpt_file, since that remembers what it has read. */
+static bool read_alone(struct shared *s)
+{
+    struct bytes none = {0};
+    unsigned char element[64];
+    ckpt_work one = {.struct_size = sizeof one, .threads = 1};
+    ckpt_file *f = open_file(s->path, &none);
+    if (!f)
+        return false;
+    s->e.n = ckpt_tensor_count(f) < ROWS ? ckpt_tensor_count(f) : ROWS;
+    s->e.stats[0].struct_size = sizeof(ckpt_stats);
+    for (uint32_t i = 0; i < s->e.n; i++) {
+        s->e.status[i] = ckpt_digest_tensor(f, i, CKPT_XXH3, s->e.digest[i], NULL);
+        s->e.stats[i].struct_size = sizeof(ckpt_stats);
+        if (ckpt_stat(f, &i, 1, &one, &s->e.stats[i], NULL) != CKPT_OK)
+            s->e.stats[i].numeric = 0;
+        const ckpt_tensor t = tensor_at(f, i);
+        s->e.last[i] = t.has_data && t.elements ? ckpt_tensor_read(f, i, t.elements - 1, 1, element, NULL)
+                                                : CKPT_OK;
+    }
+    while (ckpt_notice_at(f, s->e.nnotices))
+        s->e.nnotices++;
+    ckpt_close(f);
+    return true;
+}
+
+static void read_together(struct shared *s)
+{
+    pthread_t ids[THREADS];
+    struct reader readers[THREADS];
+    unsigned started = 0;
+    size_t n = 0;
+    if (pthread_barrier_init(&s->begin, NULL, THREADS) != 0)
+        exit(2);
+    for (; started < THREADS; started++) {
+        readers[started] = (struct reader){s, started};
+        if (pthread_create(&ids[started], NULL, run_reader, &readers[started]) != 0)
+            exit(2);
+    }
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(ids[i], NULL);
+    while (ckpt_notice_at(s->f, n))
+        n++;
+    expect(s, n == s->e.nnotices, "the number of notices", 0);
+    pthread_barrier_destroy(&s->begin);
+}
+
+/* check_file - PATH, by its path and by callbacks of which several or one may run. True: all was the same. */
+static bool check_file(const char *path)
+{
+    struct shared s = {.path = path};
+    if (!read_alone(&s))
+        return false;
+    for (int how = 0; how < 3; how++) {
+        struct bytes b = {.in = how ? fopen(path, "rb") : NULL, .serialize = how == 2};
+        if ((s.f = open_file(path, &b)) == NULL)
+            return false;
+        read_together(&s);
+        expect(&s, !b.serialize || b.most <= 1, "the number of callbacks at a time", 0);
+        ckpt_close(s.f);
+        if (b.in)
+            fclose(b.in);
+    }
+    return atomic_load(&s.wrong) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned failed = 0;
+    for (int i = 1; i < argc; i++) {
+        bool right = check_file(argv[i]);
+        if (!right)
+            printf("FAILED %s\n", argv[i]);
+        failed += !right;
+    }
+    printf("tsan: %u passed, %u failed\n", (unsigned)(argc - 1) - failed, failed);
+    return failed != 0;
+}

@@ -1,0 +1,170 @@
+/* ckpt_tensor_borrow: the bytes that ckpt_tensor_read copies, or the reason why they have to be copied. */
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "flat.h"
+#include "unit.h"
+
+static uint64_t borrowed, refused;
+
+/* check_row - row I of F: the same bytes both ways. */
+static void check_row(ckpt_file *f, uint32_t i)
+{
+    const ckpt_tensor t = tensor_at(f, i);
+    unsigned char *copy = malloc((size_t)t.nbytes + 1);
+    const void *bytes = f;
+    size_t n = 1;
+    ckpt_error err;
+    ckpt_status read = ckpt_tensor_read(
+        f, i, 0, ckpt_dtype_bits((ckpt_dtype)t.dtype) < 8 ? t.nbytes : t.elements, copy, NULL);
+    ckpt_status st = ckpt_tensor_borrow(f, i, &bytes, &n, &err);
+    if (st == CKPT_OK) {
+        borrowed++;
+        CU_ASSERT(n == t.nbytes && bytes && (read != CKPT_OK || memcmp(bytes, copy, n) == 0));
+    } else {
+        refused++;
+        CU_ASSERT(bytes == NULL && n == 0 && err.status == st && err.what[0]);
+        CU_ASSERT(err.where[0] || !t.name.len);
+        CU_ASSERT(st == read || (st == CKPT_EUNSUPPORTED && strstr(err.hint, "ckpt_tensor_read")));
+    }
+    free(copy);
+}
+
+static int check_file(const char *path, const struct stat *st, int type, struct FTW *walk)
+{
+    ckpt_file *f;
+    (void)walk;
+    if (type != FTW_F || st->st_size > 300000 || ckpt_open(path, NULL, &f, NULL) != CKPT_OK)
+        return 0;
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
+        if (tensor_at(f, i).nbytes < 1000000)
+            check_row(f, i);
+    ckpt_close(f);
+    return 0;
+}
+
+static void same_bytes_as_a_copy(void)
+{
+    borrowed = refused = 0;
+    CU_ASSERT_EQUAL(nftw(unit_corpus("torch"), check_file, 16, FTW_PHYS), 0);
+    CU_ASSERT_EQUAL(nftw(unit_corpus("vectors"), check_file, 16, FTW_PHYS), 0);
+    CU_ASSERT(borrowed > 3000 && refused > 100);
+}
+
+/* refusal - why the row NAME of the corpus file BELOW has to be copied; empty: it has not. */
+static const char *refusal(const char *below, const char *name)
+{
+    static ckpt_error err;
+    const void *bytes;
+    size_t n;
+    ckpt_file *f = corpus_open(below);
+    uint32_t row = *name ? ckpt_tensor_find(f, (ckpt_str){name, strlen(name)}) : 0;
+    ckpt_status st = ckpt_tensor_borrow(f, row, &bytes, &n, &err);
+    CU_ASSERT(st == CKPT_OK || st == CKPT_EUNSUPPORTED);
+    flat_close();
+    return st == CKPT_OK ? "" : err.what;
+}
+
+static void reasons_for_a_copy(void)
+{
+    CU_ASSERT_STRING_EQUAL(refusal("torch/badexp/01_ok.pt", ""), "");
+    CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/exp/05_deflate_data.pt", ""), "compressed"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/t215/conj.pt", ""), "conjugates"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/t215/neg.pt", ""), "one after the other"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/t215/expanded.pt", ""), "one after the other"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/t215/channels_last.pt", ""), "one after the other"));
+}
+
+static int64_t give(void *user, uint64_t offset, void *buf, size_t n)
+{
+    memcpy(buf, (const char *)user + offset, n);
+    return (int64_t)n;
+}
+
+static void memory_is_lent_as_it_is(void)
+{
+    static char file[200];
+    const char header[] = "{\"e\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},"
+                          "\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}";
+    const void *bytes;
+    size_t n, size = 8 + sizeof header - 1 + 3;
+    ckpt_file *f;
+    ckpt_plan *p;
+    ckpt_error err;
+    file[0] = (char)(sizeof header - 1);
+    memcpy(file + 8, header, sizeof header - 1);
+    memcpy(file + size - 3, "abc", 3);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(file, size, "memory", NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 1, &bytes, &n, NULL), CKPT_OK);
+    CU_ASSERT(bytes == file + size - 3 && n == 3);
+    CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 0, &bytes, &n, NULL), CKPT_OK);
+    CU_ASSERT(bytes != NULL && n == 0);
+    CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 2, &bytes, &n, NULL), CKPT_EUSAGE);
+    ckpt_close(f);
+    ckpt_callbacks from = CKPT_INIT(ckpt_callbacks);
+    from.size = size;
+    from.read_at = give;
+    from.user = file;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 1, &bytes, &n, &err), CKPT_EUNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "read_at"));
+    CU_ASSERT(err.offset == size - 3 && strcmp(err.file, "given") == 0 && strcmp(err.where, "t") == 0);
+    ckpt_close(f);
+    /* In a file the bytes live as long as a plan of it. */
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus("torch/badexp/01_ok.pt"), NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 0, &bytes, &n, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
+    ckpt_close(f);
+    char *copy = malloc(n);
+    memcpy(copy, bytes, n);
+    CU_ASSERT(memcmp(copy, bytes, n) == 0);
+    free(copy);
+    ckpt_plan_free(p);
+}
+
+static void shards_are_mapped(void)
+{
+    ckpt_file *f;
+    const void *bytes;
+    size_t n;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus("torch/t215/eco/hf_gpt2_sharded"), NULL, &f, NULL), CKPT_OK);
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
+        CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, i, &bytes, &n, NULL), CKPT_OK);
+        check_row(f, i);
+    }
+    ckpt_close(f);
+}
+
+/* A file that was cut is refused, though mapping it would not be. */
+static void a_changed_file_is_refused(void)
+{
+    char path[] = "/tmp/unit-borrow-XXXXXX";
+    int fd = mkstemp(path);
+    FILE *in = fopen(unit_corpus("torch/badexp/01_ok.pt"), "rb");
+    char bytes[65536];
+    const void *at;
+    size_t n = fread(bytes, 1, sizeof bytes, in);
+    ckpt_file *f;
+    ckpt_error err;
+    fclose(in);
+    CU_ASSERT_FATAL(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 0, &at, &n, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ftruncate(fd, 100), 0);
+    CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 0, &at, &n, &err), CKPT_ECHANGED);
+    CU_ASSERT(at == NULL && n == 0 && strcmp(err.file, path) == 0);
+    ckpt_close(f);
+    close(fd);
+    unlink(path);
+}
+
+void suite_borrow(void)
+{
+    UNIT(same_bytes_as_a_copy);
+    UNIT(reasons_for_a_copy);
+    UNIT(memory_is_lent_as_it_is);
+    UNIT(shards_are_mapped);
+    UNIT(a_changed_file_is_refused);
+}

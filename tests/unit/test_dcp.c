@@ -1,0 +1,350 @@
+/* Folders of torch.distributed.checkpoint: pieces are put together by the metadata, and metadata that do not
+ * describe a tensor are refused with its name and the place. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pickled.h"
+#include "unit.h"
+
+#define META    "torch.distributed.checkpoint.metadata."
+#define SIZE(s) "torch.Size((" s "))"
+#define ALL(tensors, paths, stored)                                                                          \
+    "new " META "Metadata()!{'state_dict_metadata':{" tensors "},'planner_data':{" paths                     \
+    "},'storage_data':{" stored "}}"
+#define TENSOR_OF(dtype, name, size, chunks)                                                                 \
+    "'" name "':new " META "TensorStorageMetadata()!{'properties':new " META "TensorProperties()!(" dtype    \
+    ",None),'size':" SIZE(size) ",'chunks':[" chunks "]}"
+#define TENSOR(name, size, chunks) TENSOR_OF("torch.float32", name, size, chunks)
+#define BYTES(name)                "'" name "':new " META "BytesStorageMetadata()"
+#define CHUNK(offset, size)                                                                                  \
+    "new " META "ChunkStorageMetadata()!{'offsets':" SIZE(offset) ",'sizes':" SIZE(size) "}"
+#define STORED(name, offset, file, at, length)                                                               \
+    "new " META "MetadataIndex()!{'fqn':'" name "','index':None,'offset':" offset                            \
+    "}:new torch.distributed.checkpoint.filesystem._StorageInfo()!{'relative_path':'" file "','offset':" at  \
+    ",'length':" length "}"
+/* ITEM - number N of a file, each a tensor of the numbers 1 2 3 4; $N is where it is, $1 its length. */
+#define ITEM(name, offset, file, n) STORED(name, SIZE(offset), file, "$" #n, "$1")
+
+static char dir[64];
+
+static void put_file(const char *name, const void *bytes, size_t n, int times)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *f = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    for (int i = 0; i < times; i++)
+        CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static void drop_file(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    unlink(path);
+}
+
+/* put_metadata - the pickle of TEXT as the file NAME; $N stands for N times LENGTH. */
+static void put_metadata(const char *name, const char *text, size_t length)
+{
+    buf b, all;
+    buf_init(&all, 1 << 20);
+    buf_init(&b, 1 << 20);
+    for (; *text; text++)
+        if (*text == '$')
+            buf_printf(&all, "%zu", (size_t)(*++text - '0') * length);
+        else
+            buf_byte(&all, (unsigned char)*text);
+    buf_byte(&all, 0);
+    pickled(&b, (const char *)all.data);
+    put_file(name, b.data, b.len, 1);
+    buf_free(&b);
+    buf_free(&all);
+}
+
+#define IN_ITEM V2(FLOATS, 0, "(4,)", "(1,)")
+
+/* begin - a folder with the file a of four items and the file b of two, and TEXT for metadata. */
+static void begin(const char *text)
+{
+    struct made item = made_zip(IN_ITEM);
+    snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+    put_file("a.distcp", item.bytes, item.size, 4);
+    put_file("b.distcp", item.bytes, item.size, 2);
+    put_metadata(".metadata", text, item.size);
+    made_close(&item);
+}
+
+static void end(void)
+{
+    static const char *const names[] = {".metadata",    ".metadata.tmp", "a.distcp", "b.distcp",
+                                        "__0.metadata", "__1.metadata",  "out"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        drop_file(names[i]);
+    CU_ASSERT_EQUAL(rmdir(dir), 0);
+}
+
+/* numbers_are - of the tensor NAME, as floats. */
+static void numbers_are(ckpt_file *f, const char *name, const char *want)
+{
+    float at[16];
+    char text[256] = "";
+    ckpt_error err = {0};
+    uint32_t row = ckpt_tensor_find(f, (ckpt_str){name, strlen(name)});
+    CU_ASSERT_NOT_EQUAL_FATAL(row, CKPT_NO_TENSOR);
+    size_t n = (size_t)tensor_at(f, row).elements;
+    CU_ASSERT_FATAL(n <= 16);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(f, row, 0, n, at, &err), CKPT_OK);
+    unit_host(at, n, 4);
+    for (size_t i = 0; i < n; i++)
+        snprintf(text + strlen(text), 16, "%g ", (double)at[i]);
+    CU_ASSERT_STRING_EQUAL(text, want);
+    if (strcmp(text, want) != 0)
+        printf("\n    %s: %s, must be %s: %s\n", name, text, want, err.what);
+}
+
+static void reads_as(const char *text, const char *name, const char *want)
+{
+    ckpt_file *f;
+    ckpt_error err = {0};
+    begin(text);
+    ckpt_status st = ckpt_open(dir, NULL, &f, &err);
+    CU_ASSERT_EQUAL(st, CKPT_OK);
+    if (st != CKPT_OK)
+        printf("\n    %s: %s\n", err.where, err.what);
+    else
+        numbers_are(f, name, want);
+    ckpt_close(f);
+    end();
+}
+
+static void is_refused(const char *text, ckpt_status want, const char *where, const char *says)
+{
+    ckpt_file *f;
+    ckpt_error err = {0};
+    begin(text);
+    ckpt_status st = ckpt_open(dir, NULL, &f, &err);
+    CU_ASSERT_EQUAL(st, want);
+    bool right = st == want && strstr(err.what, says) && strcmp(err.where, where) == 0;
+    CU_ASSERT(right);
+    if (!right)
+        printf("\n    %d %s: %s; must be %d %s: %s\n", st, err.where, err.what, want, where, says);
+    ckpt_close(f);
+    end();
+}
+
+static void pieces_are_put_together(void)
+{
+    reads_as(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)), "w", "1 2 3 4 ");
+    reads_as(ALL(TENSOR("w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")), "",
+                 ITEM("w", "0,", "a.distcp", 2) "," ITEM("w", "4,", "b.distcp", 1)),
+             "w", "1 2 3 4 1 2 3 4 ");
+    /* An empty piece at the end, as a rank without rows writes it. */
+    reads_as(ALL(TENSOR("w", "4,", CHUNK("0,", "4,") "," CHUNK("4,", "0,")), "",
+                 ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)),
+             "w", "1 2 3 4 ");
+    /* A replica. */
+    reads_as(
+        ALL(TENSOR("w", "4,", CHUNK("0,", "4,") "," CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
+        "w", "1 2 3 4 ");
+}
+
+static void names_are_those_of_the_planner(void)
+{
+    reads_as(ALL(TENSOR("a.0.w", "4,", CHUNK("0,", "4,")), "'a.0.w':('a',0,'w')",
+                 ITEM("a.0.w", "0,", "a.distcp", 0)),
+             "a.0.w", "1 2 3 4 ");
+    is_refused(ALL(TENSOR("v", "4,", CHUNK("0,", "4,")) "," TENSOR("w", "4,", CHUNK("0,", "4,")),
+                   "'v':('a',),'w':('a','b')",
+                   ITEM("v", "0,", "a.distcp", 0) "," ITEM("w", "0,", "a.distcp", 1)),
+               CKPT_EFORMAT, "w", "to or through a value");
+    is_refused(
+        ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "'w':('a',999999999)", ITEM("w", "0,", "a.distcp", 0)),
+        CKPT_EFORMAT, "w", "item 999999999 of a list");
+}
+
+static void boxes_must_be_the_tensor(void)
+{
+    is_refused(ALL(TENSOR("w", "12,", CHUNK("0,", "4,") "," CHUNK("8,", "4,")), "",
+                   ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "8,", "a.distcp", 1)),
+               CKPT_EFORMAT, "w", "[4:8]");
+    is_refused(ALL(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("2,", "4,")), "",
+                   ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "2,", "a.distcp", 1)),
+               CKPT_EFORMAT, "w", "overlap");
+    is_refused(
+        ALL(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("0,", "6,")), "", ITEM("w", "0,", "a.distcp", 0)),
+        CKPT_EFORMAT, "w", "overlap");
+    is_refused(ALL(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
+                   ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "a.distcp", 1)),
+               CKPT_EFORMAT, "w", "not inside of the tensor");
+    is_refused(ALL(TENSOR("w", "4,4", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)), CKPT_EFORMAT,
+               "w", "of as many dimensions as the tensor");
+    is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("v", "0,", "a.distcp", 0)), CKPT_EFORMAT,
+               "w", "box [0:4] has no item");
+    is_refused(ALL(TENSOR("w", "288230376151711744,", CHUNK("0,", "288230376151711744,")), "",
+                   ITEM("w", "0,", "a.distcp", 0)),
+               CKPT_EFORMAT, "w", "its box takes");
+    is_refused(ALL(TENSOR("w", "288230376151711744,288230376151711744",
+                          CHUNK("0,0", "288230376151711744,288230376151711744")),
+                   "", ITEM("w", "0,0", "a.distcp", 0)),
+               CKPT_EFORMAT, "w", "2^63");
+    is_refused(
+        ALL(TENSOR_OF("torch.nonsense", "w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
+        CKPT_EFORMAT, "w", "element type");
+}
+
+static void items_must_be_in_their_files(void)
+{
+    is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 2)), CKPT_ETRUNCATED,
+               "w", "the file has 0 there");
+    is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "c.distcp", 0)), CKPT_ENOTFOUND,
+               "w", "the file c.distcp is missing");
+    is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "../a.distcp", 0)), CKPT_EFORMAT,
+               "w", "outside of the folder");
+    is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "/etc/passwd", 0)), CKPT_EFORMAT,
+               "w", "outside of the folder");
+    is_refused(ALL(TENSOR("v", "4,", CHUNK("0,", "4,")) "," TENSOR("w", "4,", CHUNK("0,", "4,")), "",
+                   ITEM("v", "0,", "a.distcp", 0) "," STORED("w", SIZE("0,"), "a.distcp", "16", "$1")),
+               CKPT_EFORMAT, "w", "overlaps that of \"v\"");
+}
+
+/* An item is held against what the metadata have for it when its bytes are wanted. */
+static void items_must_be_what_they_are_for(void)
+{
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {ALL(TENSOR("w", "2,2", CHUNK("0,0", "2,2")), "", ITEM("w", "0,0", "a.distcp", 0)), "another shape"},
+        {ALL(TENSOR_OF("torch.int32", "w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
+         "an item of float32, the .metadata say int32"},
+        {ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", STORED("w", SIZE("0,"), "a.distcp", "1", "300")), ""},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        uint8_t sum[CKPT_DIGEST_MAX];
+        ckpt_file *f;
+        ckpt_error err = {0};
+        begin(bad[i].text);
+        CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
+        CU_ASSERT_NOT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err), CKPT_OK);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, bad[i].says));
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.file, "a.distcp"));
+        ckpt_close(f);
+        end();
+    }
+}
+
+static void links_may_not_leave_the_folder(void)
+{
+    ckpt_file *f;
+    ckpt_error err = {0};
+    char link[256];
+    begin(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 0)));
+    drop_file("b.distcp");
+    snprintf(link, sizeof link, "%s/b.distcp", dir);
+    CU_ASSERT_EQUAL(symlink("/etc/passwd", link), 0);
+    CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "a link to a file outside of the folder"));
+    CU_ASSERT_EQUAL(unlink(link), 0);
+    CU_ASSERT_EQUAL(symlink("a.distcp", link), 0);
+    CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
+    numbers_are(f, "w", "1 2 3 4 ");
+    ckpt_close(f);
+    end();
+}
+
+static void metadata_of_all_ranks_count(void)
+{
+    ckpt_file *f;
+    ckpt_error err = {0};
+    struct made item = made_zip(IN_ITEM);
+    begin("{}");
+    drop_file(".metadata");
+    CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_ENOTFOUND);
+    put_metadata("__0.metadata",
+                 ALL(TENSOR("w", "8,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)), item.size);
+    CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
+    put_metadata("__1.metadata",
+                 ALL(TENSOR("w", "8,", CHUNK("4,", "4,")), "", ITEM("w", "4,", "b.distcp", 0)), item.size);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
+    numbers_are(f, "w", "1 2 3 4 1 2 3 4 ");
+    ckpt_close(f);
+    put_metadata("__1.metadata",
+                 ALL(TENSOR("w", "9,", CHUNK("4,", "4,")), "", ITEM("w", "4,", "b.distcp", 0)), item.size);
+    CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "differs between ranks"));
+    end();
+    made_close(&item);
+}
+
+/* A tensor in two pieces, of which the second is damaged: who reads all of it hears of that, verify names it,
+ * and salvage has it lost. */
+static void checksums_of_items_count(void)
+{
+    uint8_t sum[CKPT_DIGEST_MAX];
+    float first[4];
+    ckpt_file *f;
+    ckpt_error err = {0};
+    struct made item = made_zip(IN_ITEM);
+    begin(ALL(TENSOR("w", "8,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
+              ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)));
+    for (size_t i = 0; i + 16 < item.size; i++)
+        if (memcmp(item.bytes + i, "\0\0\x80\x3f\0\0\0\x40", 8) == 0) /* 1, 2 */
+            item.bytes[i] = 1;
+    put_file("b.distcp", item.bytes, item.size, 1);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, first, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err), CKPT_ECHECKSUM);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.file, "b.distcp"));
+    ckpt_close(f);
+    ckpt_verify_result found = CKPT_INIT(ckpt_verify_result);
+    CU_ASSERT_EQUAL(ckpt_verify(dir, NULL, NULL, NULL, &found, &err), CKPT_OK);
+    CU_ASSERT(found.findings > 0);
+    CU_ASSERT_EQUAL_FATAL(ckpt_salvage(dir, NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_lost_count(f), 1);
+    ckpt_close(f);
+    end();
+    made_close(&item);
+}
+
+/* However a .metadata breaks off or one of its bytes changes, it is refused with a reason or read. */
+static void damaged_metadata_are_refused(void)
+{
+    static char whole[4096];
+    char path[256];
+    ckpt_error err;
+    begin(ALL(TENSOR("a.0.w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")), "'a.0.w':('a',0,'w')",
+              ITEM("a.0.w", "0,", "a.distcp", 2) "," ITEM("a.0.w", "4,", "b.distcp", 1)));
+    snprintf(path, sizeof path, "%s/.metadata", dir);
+    FILE *in = fopen(path, "rb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(in);
+    size_t n = fread(whole, 1, sizeof whole, in);
+    fclose(in);
+    for (size_t i = 0; i < 2 * n; i++) {
+        ckpt_file *f = NULL;
+        if (i >= n)
+            whole[i - n] = (char)(whole[i - n] ^ 0x11);
+        put_file(".metadata", whole, i < n ? i : n, 1);
+        ckpt_status st = ckpt_open(dir, NULL, &f, &err);
+        CU_ASSERT(st == CKPT_OK ? i >= n : err.what[0] != 0);
+        ckpt_close(f);
+        if (i >= n)
+            whole[i - n] = (char)(whole[i - n] ^ 0x11);
+    }
+    end();
+}
+
+void suite_dcp(void)
+{
+    UNIT(pieces_are_put_together);
+    UNIT(names_are_those_of_the_planner);
+    UNIT(boxes_must_be_the_tensor);
+    UNIT(items_must_be_in_their_files);
+    UNIT(items_must_be_what_they_are_for);
+    UNIT(links_may_not_leave_the_folder);
+    UNIT(metadata_of_all_ranks_count);
+    UNIT(checksums_of_items_count);
+    UNIT(damaged_metadata_are_refused);
+}

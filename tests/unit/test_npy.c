@@ -1,0 +1,193 @@
+/* Headers of numpy's arrays: the literals that Python takes, and everything that is none. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/store.h"
+#include "codec/literal.h"
+#include "codec/npy.h"
+#include "unit.h"
+
+static void shows(const char *text, const char *want)
+{
+    arena *a = arena_new(1 << 20);
+    ckpt_value *v = NULL;
+    ckpt_error err;
+    char shown[sizeof err.what];
+    ckpt_status st = literal_read(a, str_c(text), 0, &v, &err);
+    snprintf(shown, sizeof shown, "%s", st == CKPT_OK ? "" : err.what);
+    if (st == CKPT_OK)
+        (void)ckpt_value_text(v, 64, shown, sizeof shown);
+    CU_ASSERT_STRING_EQUAL(shown, want);
+    if (strcmp(shown, want) != 0)
+        printf("  %s\n  is %s\n", text, shown);
+    arena_free(a);
+}
+
+static void literals_of_python(void)
+{
+    shows("{'a': (2, 3), \"b\": [True, False, None],}", "{'a': (2, 3), 'b': [True, False, None]}");
+    shows(" # x\n( 6 ) ", "6");
+    shows("(6,)", "(6,)");
+    shows("()", "()");
+    shows("[[], {}, ((1))]", "[[], {}, 1]");
+    shows("{1: {2: 3}}", "{1: {2: 3}}");
+    shows("0x1f", "31");
+    shows("[0b11, 0o17, 1_000, 2L, -3, 0, 00]", "[3, 15, 1000, 2, -3, 0, 0]");
+    shows("'<' u'f4'\n\"x\"", "'<f4x'");
+    shows("'\\x3cf4\\101\\u00e9\\'\\q'", "'<f4A\xc3\xa9\\'\\\\q'");
+    shows("9223372036854775807", "9223372036854775807");
+}
+
+static void other_texts(void)
+{
+    static const char *const texts[] = {"",
+                                        " ",
+                                        "(",
+                                        "[1",
+                                        "{1}",
+                                        "{1:}",
+                                        "{:1}",
+                                        "{1:2",
+                                        "(,)",
+                                        "(1,,2)",
+                                        "[1 2]",
+                                        "1 2",
+                                        ")",
+                                        "]",
+                                        "(1]",
+                                        "x",
+                                        "dict()",
+                                        "f(1)",
+                                        "1+2",
+                                        "2.0",
+                                        "1e3",
+                                        "b'x'",
+                                        "r'x'",
+                                        "f'x'",
+                                        "'x",
+                                        "'x\n'",
+
+                                        "'\\x3'",
+                                        "'\\ud800'",
+                                        "'\\U00110000'",
+                                        "'\\N{BULLET}'",
+                                        "9223372036854775808",
+                                        "01",
+                                        "0x",
+                                        "1__0",
+                                        "1_",
+                                        "Truex",
+                                        "--1",
+                                        "...",
+                                        "lambda: 1",
+                                        "{1: 2, **{}}",
+                                        "\0",
+                                        "1;2"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        arena *a = arena_new(1 << 20);
+        ckpt_value *v = NULL;
+        ckpt_error err;
+        ckpt_status st = literal_read(a, str_c(texts[i]), 7, &v, &err);
+        CU_ASSERT(st == CKPT_EFORMAT && err.offset == 7 && err.what[0]);
+        if (st != CKPT_EFORMAT)
+            printf("  %s\n", texts[i]);
+        arena_free(a);
+    }
+}
+
+static void depth_has_a_limit(void)
+{
+    char text[300] = "";
+    for (size_t i = 0; i < LITERAL_MAX_DEPTH + 1; i++) {
+        text[i] = '(';
+        text[2 * LITERAL_MAX_DEPTH + 2 - i] = ')';
+    }
+    text[LITERAL_MAX_DEPTH + 1] = '1';
+    shows(text, "brackets are nested more than 64 deep");
+    text[0] = ' ';
+    text[2 * LITERAL_MAX_DEPTH + 2] = ' ';
+    shows(text, "1");
+}
+
+/* parse - an array of VERSION whose header is TEXT, and no elements. */
+static ckpt_status parse(unsigned version, const char *text, struct npy_array *x, ckpt_error *err)
+{
+    unsigned char bytes[4096] = "\x93NUMPY";
+    size_t n = strlen(text), before = version < 2 ? 10 : 12;
+    bytes[6] = (unsigned char)version;
+    store_u16le(bytes + 8, (uint16_t)n);
+    memcpy(bytes + before, text, n);
+    arena *a = arena_new(1 << 20);
+    unsigned char *guarded = unit_guard(bytes, before + n);
+    source *src = source_mem(guarded, before + n, 0);
+    ckpt_status st = npy_read_array(src, 0, a, x, err);
+    source_unref(src);
+    unit_guard_free(guarded, before + n);
+    arena_free(a);
+    return st;
+}
+
+#define HEADER(descr, order, shape) "{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape ", }\n"
+
+static void headers(void)
+{
+    struct npy_array x;
+    CU_ASSERT(parse(1, HEADER("'>f8'", "True", "(2, 3)"), &x, NULL) == CKPT_OK && x.fortran_order &&
+              x.ndim == 2 && x.shape[1] == 3 && x.nbytes == 48 && x.dtype.big_endian && x.dtype.kind == 'f');
+    CU_ASSERT(
+        parse(2,
+              HEADER("[('a', '<i4'), ('', '|V4'), (('t', 'b'), [('x', '<f2', (2, 2))], 3)]", "False", "(5,)"),
+              &x, NULL) == CKPT_OK &&
+        x.dtype.record && x.dtype.bytes == 4 + 4 + 3 * 8 && x.nbytes == 5 * 32 && !x.holds_objects);
+    CU_ASSERT(parse(3, HEADER("[('a', [('b', '|O')])]", "False", "()"), &x, NULL) == CKPT_OK &&
+              x.holds_objects);
+    CU_ASSERT(parse(1, HEADER("'O'", "False", "(0,)"), &x, NULL) == CKPT_OK && x.holds_objects);
+    CU_ASSERT(parse(1, HEADER("'<f4'", "False", "(0, 4611686018427387903)"), &x, NULL) == CKPT_EFORMAT);
+    CU_ASSERT(parse(1, HEADER("'|u1'", "False", "(0, 9223372036854775807)"), &x, NULL) == CKPT_OK &&
+              x.nbytes == 0);
+}
+
+static void refused(unsigned version, const char *text, const char *why)
+{
+    struct npy_array x;
+    ckpt_error err = {.status = CKPT_OK};
+    bool is = parse(version, text, &x, &err) == CKPT_EFORMAT && strstr(err.what, why);
+    CU_ASSERT(is);
+    if (!is)
+        printf("  %s\n  is %u: %s\n", text, err.status, err.what);
+}
+
+static void what_numpy_refuses(void)
+{
+    refused(0, HEADER("'<f4'", "False", "(2,)"), "version 0.0");
+    refused(4, HEADER("'<f4'", "False", "(2,)"), "version 4.0");
+    refused(3, HEADER("'\xff'", "False", "(2,)"), "other bytes than UTF-8");
+    refused(1, "[1, 2]", "it is list; it has to be a dict of descr, fortran_order and shape alone");
+    refused(1, "{'descr': '<f4', 'shape': ()}", "it is a dict with other keys");
+    refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (), 'x': 1}",
+            "it is a dict with other keys");
+    refused(1, HEADER("'<f4'", "0", "(2,)"), "the fortran_order 0; True or False is allowed");
+    refused(1, HEADER("'<f4'", "False", "[2]"), "the shape [2] is no tuple");
+    refused(1, HEADER("'<f4'", "False", "(True,)"), "the size True in its shape is no integer from 0 on");
+    refused(1, HEADER("'<f4'", "False", "(-1,)"), "the size -1 in its shape is no integer from 0 on");
+    refused(1, HEADER("'<f4'", "False", "(4294967296, 4294967296)"), "the product of its sizes");
+    refused(1, HEADER("'<q9'", "False", "(2,)"), "descr '<q9' is no dtype of numpy");
+    refused(1, HEADER("'<M8[xs]'", "False", "(2,)"), "no dtype of numpy");
+    refused(1, HEADER("'<f99999999999999999999'", "False", "(2,)"), "no dtype of numpy");
+    refused(1, HEADER("'|S2147483648'", "False", "(2,)"), "no dtype of numpy");
+    refused(1, HEADER("('<f4', (3,))", "False", "(2,)"), "no dtype of numpy");
+    refused(1, HEADER("[('a', '<f4', (2147483647, 2))]", "False", "(2,)"), "no dtype of numpy");
+    refused(1, HEADER("[('a', '|S2147483647'), ('b', '|S1')]", "False", "(2,)"), "no dtype of numpy");
+    refused(1, HEADER("[('a',)]", "False", "(2,)"), "no dtype of numpy");
+    refused(1, HEADER("[(1, '<f4')]", "False", "(2,)"), "no dtype of numpy");
+    refused(1, HEADER("__import__('os')", "False", "(2,)"), "a Python literal belongs there");
+}
+
+void suite_npy(void)
+{
+    UNIT(literals_of_python);
+    UNIT(other_texts);
+    UNIT(depth_has_a_limit);
+    UNIT(headers);
+    UNIT(what_numpy_refuses);
+}

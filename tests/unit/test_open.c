@@ -1,0 +1,389 @@
+/* ckpt_open_with: the same tensors from a path, from memory and from callbacks; each read of callbacks
+ * failing in turn; opening and salvage watched, and stopped at each read. */
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "unit.h"
+
+/* A file that is read by callbacks. */
+struct bytes {
+    unsigned char *data;
+    size_t size;
+    size_t most;        /* bytes that a call gives; 0: all */
+    uint64_t calls;     /* so far */
+    uint64_t fail_at;   /* the call that fails, from 1; 0: none */
+    int64_t failure;    /* what it returns */
+    uint64_t failed_at; /* the offset that it was asked for */
+    unsigned closed;
+};
+
+static bool load_bytes(struct bytes *b, const char *path)
+{
+    FILE *in = fopen(path, "rb");
+    *b = (struct bytes){0};
+    if (!in || fseek(in, 0, SEEK_END) != 0)
+        return false;
+    b->size = (size_t)ftell(in);
+    b->data = malloc(b->size + 1);
+    rewind(in);
+    bool all = b->data && fread(b->data, 1, b->size, in) == b->size;
+    fclose(in);
+    return all;
+}
+
+static int64_t give(void *user, uint64_t offset, void *buf, size_t n)
+{
+    struct bytes *b = user;
+    CU_ASSERT_FATAL(n > 0 && offset <= b->size && n <= b->size - offset);
+    if (++b->calls == b->fail_at) {
+        b->failed_at = offset;
+        return b->failure == INT64_MAX ? (int64_t)n + 1 : b->failure;
+    }
+    if (b->most && n > b->most)
+        n = b->most;
+    memcpy(buf, b->data + offset, n);
+    return (int64_t)n;
+}
+
+static void close_bytes(void *user) { ((struct bytes *)user)->closed++; }
+
+static ckpt_callbacks callbacks_of(struct bytes *b)
+{
+    ckpt_callbacks from = CKPT_INIT(ckpt_callbacks);
+    from.size = b->size;
+    from.read_at = give;
+    from.close = close_bytes;
+    from.user = b;
+    return from;
+}
+
+static ckpt_status digest_all(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+{
+    uint8_t *list = calloc((size_t)ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
+    ckpt_work one = {.struct_size = sizeof one, .threads = 1};
+    ckpt_status st = ckpt_digest_tensors(f, CKPT_XXH3, &one, list, err);
+    if (st == CKPT_OK)
+        st = ckpt_digest_file(f, CKPT_XXH3, list, out, err);
+    free(list);
+    return st;
+}
+
+/* outcome - of opening PATH as O has it, and of reading all of it: a status, and a digest if there is one. */
+static ckpt_status outcome(const char *path, const ckpt_open_options *o, uint8_t out[CKPT_DIGEST_MAX],
+                           ckpt_error *err)
+{
+    ckpt_file *f = NULL;
+    memset(out, 0, CKPT_DIGEST_MAX);
+    ckpt_status st = ckpt_open_with(path, o, &f, err);
+    if (st == CKPT_OK)
+        st = digest_all(f, out, err);
+    ckpt_close(f);
+    return st;
+}
+
+/* ------------------------------------------------------------------ callbacks */
+
+static unsigned seen, opened;
+
+static int same_from_everywhere(const char *path, const struct stat *st, int type, struct FTW *walk)
+{
+    struct bytes b;
+    uint8_t by_path[CKPT_DIGEST_MAX], by_memory[CKPT_DIGEST_MAX], by_callbacks[CKPT_DIGEST_MAX];
+    ckpt_error a, m, c;
+    (void)walk;
+    if (type != FTW_F || st->st_size > 100000 || !load_bytes(&b, path))
+        return 0;
+    b.most = (size_t)(st->st_size % 3) * 100;
+    ckpt_callbacks from = callbacks_of(&b);
+    const ckpt_open_options memory = {.struct_size = sizeof memory, .data = b.data, .size = b.size},
+                            called = {.struct_size = sizeof called, .callbacks = &from};
+    ckpt_status of_path = outcome(path, NULL, by_path, &a), of_memory = outcome(path, &memory, by_memory, &m);
+    ckpt_status of_callbacks = outcome(path, &called, by_callbacks, &c);
+    bool same_text = of_path == CKPT_OK || strcmp(a.what, c.what) == 0;
+    if (of_path != of_callbacks || of_memory != of_callbacks || !same_text)
+        fprintf(stderr, "%s: %s, %s, %s\n", path, ckpt_status_name(of_path), ckpt_status_name(of_memory),
+                ckpt_status_name(of_callbacks));
+    CU_ASSERT_EQUAL(of_path, of_callbacks);
+    seen++;
+    opened += of_path == CKPT_OK;
+    CU_ASSERT_EQUAL(of_path, of_memory);
+    CU_ASSERT(of_path == CKPT_OK || (same_text && a.offset == c.offset));
+    CU_ASSERT(memcmp(by_path, by_callbacks, CKPT_DIGEST_MAX) == 0);
+    CU_ASSERT(memcmp(by_path, by_memory, CKPT_DIGEST_MAX) == 0);
+    free(b.data);
+    return 0;
+}
+
+static void callbacks_read_what_a_path_reads(void)
+{
+    CU_ASSERT_EQUAL(nftw(unit_corpus("torch"), same_from_everywhere, 16, FTW_PHYS), 0);
+    CU_ASSERT_EQUAL(nftw(unit_corpus("vectors"), same_from_everywhere, 16, FTW_PHYS), 0);
+    CU_ASSERT(opened > 300 && seen > opened);
+}
+
+static const char *const samples[] = {
+    "torch/badexp/01_ok.pt",           "torch/legexp/a_plain.pt",
+    "torch/legexp/t_tar.pt",           "torch/t215/export_bf16.pt2",
+    "torch/t215/torch_package.pt",     "torch/t10/torchscript_trace.pt",
+    "torch/t110/torchscript_trace.pt", "torch/t215/dist/dcp_hf_consolidated/model-00001-of-00002.safetensors",
+};
+#define NSAMPLES (sizeof samples / sizeof *samples)
+
+/* written - PATH, opened as O has it, cast and written to OUT as FORMAT. */
+static ckpt_status written(const char *path, const ckpt_open_options *o, const char *out, const char *format)
+{
+    ckpt_file *f;
+    ckpt_plan *p = NULL;
+    const ckpt_write_options w = {.struct_size = sizeof w, .force = 1, .no_sync = 1, .format = format};
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_with(path, o, &f, NULL), CKPT_OK);
+    ckpt_status st = ckpt_plan_new(f, &p, NULL);
+    ckpt_close(f);
+    if (st == CKPT_OK)
+        st = ckpt_plan_cast(p, "*e*", CKPT_DT_BF16, NULL);
+    if (st == CKPT_OK || st == CKPT_ENOTFOUND)
+        st = ckpt_plan_write(p, out, &w, NULL, NULL);
+    ckpt_plan_free(p);
+    return st;
+}
+
+static void no_difference(const char *path, const ckpt_open_options *o)
+{
+    ckpt_file *a, *b;
+    ckpt_diff_totals totals = CKPT_INIT(ckpt_diff_totals);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &a, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_with(path, o, &b, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_diff(a, b, NULL, NULL, NULL, &totals, NULL), CKPT_OK);
+    CU_ASSERT(totals.same == ckpt_tensor_count(a) && totals.changed + totals.only_a + totals.only_b == 0);
+    ckpt_close(a);
+    ckpt_close(b);
+}
+
+static void callbacks_are_compared_and_written(void)
+{
+    static const char *const formats[] = {"torch-zip", "safetensors"};
+    for (size_t i = 0; i < NSAMPLES; i++) {
+        struct bytes b, x = {0}, y = {0};
+        const char *path = unit_corpus(samples[i]), *out[2] = {"/tmp/unit-open-a", "/tmp/unit-open-b"};
+        CU_ASSERT_FATAL(load_bytes(&b, path));
+        ckpt_callbacks from = callbacks_of(&b);
+        const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &from};
+        no_difference(path, &o);
+        for (int k = 0; k < 2; k++) {
+            ckpt_status st = written(path, NULL, out[0], formats[k]);
+            CU_ASSERT_EQUAL(written(path, &o, out[1], formats[k]), st);
+            if (st == CKPT_OK && load_bytes(&x, out[0]) && load_bytes(&y, out[1]))
+                CU_ASSERT(x.size == y.size && memcmp(x.data, y.data, x.size) == 0);
+            free(x.data);
+            free(y.data);
+            x.data = y.data = NULL;
+            remove(out[0]);
+            remove(out[1]);
+        }
+        free(b.data);
+    }
+}
+
+/* fail_each - call after call of reading PATH returns FAILURE. */
+static void fail_each(const char *path, int64_t failure, bool salvage)
+{
+    struct bytes b;
+    uint8_t whole[CKPT_DIGEST_MAX], got[CKPT_DIGEST_MAX];
+    ckpt_error err;
+    CU_ASSERT_FATAL(load_bytes(&b, path));
+    ckpt_callbacks from = callbacks_of(&b);
+    const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &from, .salvage = salvage};
+    b.failure = failure;
+    CU_ASSERT_EQUAL(outcome("given", &o, whole, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(b.closed, 1);
+    for (uint64_t calls = b.calls, i = 1; i <= calls; i++) {
+        b.calls = b.closed = 0;
+        b.fail_at = i;
+        ckpt_status st = outcome("given", &o, got, &err);
+        if (!salvage && st != CKPT_EIO && (st != CKPT_OK || memcmp(whole, got, sizeof got) != 0))
+            fprintf(stderr, "%s, call %llu: %s\n", path, (unsigned long long)i, err.what);
+        if (st == CKPT_EIO) {
+            CU_ASSERT(err.offset >= b.failed_at && err.offset < b.size);
+            CU_ASSERT_STRING_EQUAL(err.file, "given");
+            CU_ASSERT(failure >= 0 || failure < -4095 || err.sys_errno == -failure);
+        } else if (!salvage) {
+            CU_ASSERT_EQUAL(st, CKPT_OK);
+            CU_ASSERT(memcmp(whole, got, sizeof got) == 0);
+        }
+        CU_ASSERT(b.closed == 1 || (b.closed == 0 && st != CKPT_OK));
+    }
+    free(b.data);
+}
+
+static void each_read_may_fail(void)
+{
+    static const int64_t failures[] = {-ENETDOWN, -ENOENT, -ENOMEM, 0, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < NSAMPLES; i++)
+        for (size_t k = 0; k < sizeof failures / sizeof *failures; k++) {
+            fail_each(unit_corpus(samples[i]), failures[k], false);
+            if (k == 0)
+                fail_each(unit_corpus(samples[i]), failures[k], true);
+        }
+}
+
+static void closed_with_the_last_plan(void)
+{
+    struct bytes b;
+    ckpt_file *f;
+    ckpt_plan *p;
+    CU_ASSERT_FATAL(load_bytes(&b, unit_corpus(samples[0])));
+    ckpt_callbacks from = callbacks_of(&b);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
+    memset(&from, 0, sizeof from); /* it was copied */
+    ckpt_close(f);
+    CU_ASSERT_EQUAL(b.closed, 0);
+    ckpt_plan_free(p);
+    CU_ASSERT_EQUAL(b.closed, 1);
+    from = callbacks_of(&b);
+    from.close = NULL;
+    from.serialize = 1;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
+    ckpt_close(f);
+    b.closed = 0;
+    from = callbacks_of(&b);
+    from.size = 3;
+    b.size = 3;
+    CU_ASSERT_NOT_EQUAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT(b.closed == 0 && f == NULL);
+    free(b.data);
+}
+
+/* ------------------------------------------------------- progress and cancelling */
+
+struct watcher {
+    uint64_t calls, stop_at, done, total;
+    bool whole;
+};
+
+static int watch(void *user, uint64_t done, uint64_t total)
+{
+    struct watcher *w = user;
+    CU_ASSERT(done >= w->done && total >= w->total && done <= total);
+    w->done = done;
+    w->total = total;
+    return ++w->calls == w->stop_at;
+}
+
+/* stop_each - O, which W watches, stopped at each call of it. */
+static void stop_each(const char *path, const ckpt_open_options *o, struct watcher *w)
+{
+    ckpt_file *f = NULL;
+    ckpt_error err;
+    *w = (struct watcher){0};
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_with(path, o, &f, &err), CKPT_OK);
+    ckpt_close(f);
+    CU_ASSERT(w->calls > 0 && w->done > 0);
+    for (uint64_t calls = w->calls, i = 1; i <= calls; i++) {
+        *w = (struct watcher){.stop_at = i};
+        ckpt_status st = ckpt_open_with(path, o, &f, &err);
+        CU_ASSERT_EQUAL(st, CKPT_ECANCELLED);
+        CU_ASSERT_EQUAL(w->calls, i); /* once it is stopped it is not called again */
+        CU_ASSERT(st != CKPT_ECANCELLED || f == NULL);
+        CU_ASSERT(err.status == CKPT_ECANCELLED && strcmp(err.what, "stopped on request") == 0);
+        if (st == CKPT_OK)
+            ckpt_close(f);
+    }
+}
+
+static void opening_is_watched_and_stopped(void)
+{
+    for (size_t i = 0; i < NSAMPLES; i++) {
+        struct bytes b;
+        struct watcher w;
+        const char *path = unit_corpus(samples[i]);
+        CU_ASSERT_FATAL(load_bytes(&b, path));
+        ckpt_callbacks from = callbacks_of(&b);
+        for (unsigned how = 0; how < 6; how++) {
+            ckpt_open_options o = {
+                .struct_size = sizeof o, .salvage = how & 1, .progress = watch, .user = &w};
+            if (how / 2 == 1) {
+                o.data = b.data;
+                o.size = b.size;
+            } else if (how / 2 == 2) {
+                o.callbacks = &from;
+            }
+            stop_each(path, &o, &w);
+        }
+        free(b.data);
+    }
+}
+
+/* Of a salvage all bytes of the file are announced at the first call. */
+static int first_total(void *user, uint64_t done, uint64_t total)
+{
+    struct watcher *w = user;
+    (void)done;
+    w->total = w->calls++ ? w->total : total;
+    return 0;
+}
+
+static void salvage_knows_how_much(void)
+{
+    for (size_t i = 0; i < NSAMPLES; i++) {
+        struct watcher w = {0};
+        ckpt_file *f;
+        const ckpt_open_options o = {
+            .struct_size = sizeof o, .salvage = 1, .progress = first_total, .user = &w};
+        CU_ASSERT_EQUAL_FATAL(ckpt_open_with(unit_corpus(samples[i]), &o, &f, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(w.total, ckpt_file_bytes(f));
+        ckpt_close(f);
+    }
+}
+
+static void sets_are_watched(void)
+{
+    struct watcher w;
+    const ckpt_open_options o = {.struct_size = sizeof o, .progress = watch, .user = &w},
+                            salvage = {.struct_size = sizeof o, .salvage = 1, .progress = watch, .user = &w};
+    const char *index = unit_corpus("torch/t215/eco/hf_gpt2_sharded/model.safetensors.index.json");
+    stop_each(index, &o, &w);
+    stop_each(index, &salvage, &w);
+    stop_each(unit_corpus("torch/t215/eco/hub_bin_sharded"), &o, &w);
+}
+
+/* --------------------------------------------------------------------- options */
+
+static void names_and_options(void)
+{
+    static const char list[] = "a.weight\nb.bias\n";
+    ckpt_file *f;
+    struct bytes b = {.data = (unsigned char *)(uintptr_t)list, .size = sizeof list - 1};
+    ckpt_callbacks from = callbacks_of(&b);
+    ckpt_open_options o = {.struct_size = sizeof o, .names = 1, .data = list, .size = sizeof list - 1};
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_with("list", &o, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
+    ckpt_close(f);
+    o.callbacks = &from;
+    CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE); /* from where? */
+    o.data = NULL;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_with("list", &o, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
+    ckpt_close(f);
+    CU_ASSERT_EQUAL(b.closed, 1);
+    o.salvage = 1;
+    CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE); /* both */
+    o.salvage = 0;
+    from.read_at = NULL;
+    CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE);
+    from.struct_size = 0;
+    CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE);
+}
+
+void suite_open(void)
+{
+    UNIT(callbacks_read_what_a_path_reads);
+    UNIT(callbacks_are_compared_and_written);
+    UNIT(each_read_may_fail);
+    UNIT(closed_with_the_last_plan);
+    UNIT(opening_is_watched_and_stopped);
+    UNIT(salvage_knows_how_much);
+    UNIT(sets_are_watched);
+    UNIT(names_and_options);
+}

@@ -1,0 +1,158 @@
+/* Large rows are read in parts: nothing that comes out depends on the number of
+ * threads, and what a part holds is not lost. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/crc32.h"
+#include "core/parallel_rows.h"
+#include "flat.h"
+#include "unit.h"
+
+#define N (PARALLEL_CHUNK_BYTES / 4 + 70001u) /* floats: two parts, the second one ends anywhere */
+
+static const unsigned threads[] = {1, 2, 4, 7};
+
+/* Numbers of both signs; the last ones of a part and of the row stand out. */
+static float *numbers(void)
+{
+    float *x = malloc((size_t)N * sizeof *x);
+    for (uint32_t i = 0; i < N; i++)
+        x[i] = (float)(i * 2654435761u >> 8) * 0x1p-24f - 0.5f;
+    x[PARALLEL_CHUNK_BYTES / 4 - 1] = 7;
+    x[PARALLEL_CHUNK_BYTES / 4] = -9;
+    x[N - 1] = (float)NAN;
+    return x;
+}
+
+static ckpt_file *file_of(const float *x)
+{
+    return flat_numbers("w", "F32", N, x, (size_t)4 * N);
+}
+
+static void statistics(void)
+{
+    float *x = numbers();
+    ckpt_file *f = file_of(x);
+    ckpt_stats first = CKPT_INIT(ckpt_stats), s = CKPT_INIT(ckpt_stats);
+    long double sum = 0;
+    uint32_t row = 0;
+    for (uint32_t i = 0; i + 1 < N; i++)
+        sum += (long double)x[i];
+    for (size_t i = 0; i < 4; i++) {
+        ckpt_work how = {.struct_size = sizeof how, .threads = threads[i]};
+        memset(&s, 0, sizeof s);
+        s.struct_size = sizeof s;
+        CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_OK);
+        first = i ? first : s;
+        CU_ASSERT_EQUAL(memcmp(&s, &first, sizeof s), 0);
+    }
+    CU_ASSERT(s.nan == 1 && s.inf == 0 && s.finite == N - 1 && s.min == -9 && s.max == 7);
+    CU_ASSERT(fabsl((long double)s.mean * (N - 1) - sum) < 1e-4L);
+    CU_ASSERT(s.sampled >= 4000 && s.sampled <= 4096);
+    flat_close();
+    free(x);
+}
+
+/* What changes elements on the way does not move the cuts. */
+static void negated_numbers(void)
+{
+    float *x = numbers();
+    ckpt_file *f = file_of(x);
+    ckpt_stats run = CKPT_INIT(ckpt_stats), view = CKPT_INIT(ckpt_stats);
+    uint32_t row = 0;
+    CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &run, NULL), CKPT_OK);
+    f->table.rows[0].t.neg = true; /* read by the same parts, but changed on the way */
+    CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &view, NULL), CKPT_OK);
+    CU_ASSERT(view.mean == -run.mean && view.std == run.std && view.norm == run.norm && view.max == 9);
+    flat_close();
+    free(x);
+}
+
+static ckpt_diff_event event;
+static int record_row_event(void *user, const ckpt_diff_event *e)
+{
+    (void)user;
+    event = *e;
+    return 0;
+}
+
+static void differences(void)
+{
+    float *x = numbers();
+    ckpt_file *a = file_of(x);
+    x[3] = x[3] + 1;
+    x[PARALLEL_CHUNK_BYTES / 4 - 1] = 8;
+    x[PARALLEL_CHUNK_BYTES / 4 + 5] = 20;
+    ckpt_file *b = file_of(x);
+    ckpt_diff_event first;
+    for (size_t i = 0; i < 4; i++) {
+        ckpt_diff_options o = {.struct_size = sizeof o, .threads = threads[i]};
+        memset(&event, 0, sizeof event);
+        CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, record_row_event, NULL, NULL, NULL), CKPT_OK);
+        first = i ? first : event;
+        CU_ASSERT(event.differing == 3 && event.max_abs == first.max_abs && event.max_rel == first.max_rel);
+        CU_ASSERT_EQUAL(memcmp(&event.mean_abs, &first.mean_abs, sizeof event.mean_abs), 0);
+    }
+    CU_ASSERT(event.max_abs > 19.4 && event.max_abs < 20.6);
+    flat_close();
+    free(x);
+}
+
+/* A checksum is put together from those of the parts, and is of no part alone. */
+static void checksums(void)
+{
+    float *x = numbers();
+    ckpt_file *f = file_of(x);
+    struct storage *st = &f->table.storages[f->table.rows[0].t.storage];
+    ckpt_stats s = CKPT_INIT(ckpt_stats);
+    ckpt_error err;
+    uint32_t row = 0;
+    st->has_crc = true;
+    unit_host(x, N, sizeof *x); /* as the file has them */
+    st->crc = crc32_update(0, x, (size_t)4 * N);
+    for (size_t i = 0; i < 8; i++) {
+        ckpt_work how = {.struct_size = sizeof how, .threads = threads[i % 4]};
+        ckpt_diff_options o = {.struct_size = sizeof o, .threads = threads[i % 4]};
+        ckpt_status want = i < 4 ? CKPT_OK : CKPT_ECHECKSUM;
+        st->crc ^= i == 4;
+        st->crc_checked = false;
+        CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, &err), want);
+        CU_ASSERT(st->crc_checked == (i < 4) && (i < 4 || strcmp(err.where, "w") == 0));
+        st->crc_checked = false;
+        CU_ASSERT_EQUAL(ckpt_diff(f, f, &o, NULL, NULL, NULL, &err), want);
+        CU_ASSERT(st->crc_checked == (i < 4) && (i < 4 || strcmp(err.where, "w") == 0));
+    }
+    flat_close();
+    free(x);
+}
+
+static int stop(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    (void)total;
+    return done > 0;
+}
+
+static void stops_in_the_middle(void)
+{
+    float *x = numbers();
+    ckpt_file *f = file_of(x);
+    ckpt_stats s = CKPT_INIT(ckpt_stats);
+    uint32_t row = 0;
+    for (size_t i = 0; i < 4; i++) {
+        ckpt_work how = {.struct_size = sizeof how, .threads = threads[i], .progress = stop};
+        CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_ECANCELLED);
+    }
+    flat_close();
+    free(x);
+}
+
+void suite_parallel_rows(void)
+{
+    UNIT(statistics);
+    UNIT(negated_numbers);
+    UNIT(differences);
+    UNIT(checksums);
+    UNIT(stops_in_the_middle);
+}

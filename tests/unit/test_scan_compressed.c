@@ -1,0 +1,236 @@
+/* Compressed files and foreign archives under scan: unpacked within bounds, and what lies in them told. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/crc32.h"
+#include "codec/unpack_archive.h"
+#include "scanned.h"
+#include "sample_7z.h"
+#include "tarball.h"
+
+/* "just text\n", by each of them. */
+#define GZIP                                                                                                 \
+    "\x1f\x8b\x08\0\0\0\0\0\x02\x03\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x12\x30\xe1\x53\x0a\0\0\0"
+#define ZLIB "\x78\x9c\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x16\x01\x03\xb6"
+#define BZIP2                                                                                                \
+    "BZh91AY&SY\xd3\xc9\x3f\x0e\0\0\x01\xd1\x80\0\x10\x40\0\x02\x10\x0e\x40\x20\0\x22\x06\x9a\x7a\x10\xc0"   \
+    "\x87\x79\xe0\xc2\x0b\xb9\x22\x9c\x28\x48\x69\xe4\x9f\x87\0"
+#define XZ                                                                                                   \
+    "\xfd"                                                                                                   \
+    "7zXZ\0\0\x04\xe6\xd6\xb4\x46\x02\0\x21\x01\x0c\0\0\0\x8f\x98\x41\x9c\x01\0\x09just text\n\0\0\0"        \
+    "\x10\x1a\xa7\xa5\xb7\x58\xba\x11\0\x01\x22\x0a\x15\x1a\xe1\x67\x1f\xb6\xf3\x7d\x01\0\0\0\0\x04YZ"
+#define LZMA                                                                                                 \
+    "\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\xff\0\x35\x1d\x4a\xb1\xf2\x41\x77\xa3\xf3\xd1\x6b\x49\x20"   \
+    "\x5d\xff\xff\xaa\xba\0\0"
+#define ZSTD "\x28\xb5\x2f\xfd\x04\x58\x51\0\0just text\n\x13\x28\x82\x8f"
+#define LZ4  "\x04\x22\x4d\x18\x64\x40\xa7\x0a\0\0\x80just text\n\0\0\0\0\x9b\x64\xca\x05"
+
+static const struct {
+    const char *kind;
+    ckpt_str bytes;
+    bool foreign; /* by libarchive */
+} all[] = {
+    {"gzip", CONSTANT(GZIP), false}, {"zlib", CONSTANT(ZLIB), false}, {"bzip2", CONSTANT(BZIP2), true},
+    {"xz", CONSTANT(XZ), true},      {"lzma", CONSTANT(LZMA), true},  {"zstd", CONSTANT(ZSTD), true},
+    {"lz4", CONSTANT(LZ4), true},
+};
+
+static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
+
+static bool here(size_t i) { return !all[i].foreign || unpack_archive_ready(); }
+
+static void each_is_unpacked(void)
+{
+    char says[64];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!here(i))
+            continue;
+        snprintf(says, sizeof says, "%s data, unpacked and scanned", all[i].kind);
+        struct scanned s = scan(all[i].bytes);
+        FINDING(s, 1, "ARC001", 0, says);
+        CU_ASSERT_STRING_EQUAL(s.result.format, all[i].kind);
+        CU_ASSERT(s.result.accounted == s.result.bytes && s.result.members == 1);
+    }
+}
+
+static void bytes_behind_are_told(void)
+{
+    char longer[200];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!here(i))
+            continue;
+        memcpy(longer, all[i].bytes.ptr, all[i].bytes.len);
+        memcpy(longer + all[i].bytes.len, "more", 4);
+        struct scanned s = scan_buffer(longer, all[i].bytes.len + 4, 0);
+        CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && s.result.accounted == 0);
+        CU_ASSERT(strcmp(s.first.id, "FMT002") == 0 || strcmp(s.first.id, "ARC002") == 0);
+    }
+}
+
+/* Frames of lz4 for other programs hold nothing that is unpacked. */
+static void frames_may_be_skipped(void)
+{
+#define SKIPPED "\x5f\x2a\x4d\x18\x03\0\0\0abc"
+    if (!unpack_archive_ready())
+        return;
+    struct scanned s = scan((ckpt_str)CONSTANT(LZ4 SKIPPED));
+    FINDING(s, 1, "ARC001", 0, "lz4 data, unpacked and scanned");
+    CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
+    s = scan((ckpt_str)CONSTANT(LZ4 SKIPPED LZ4));
+    FINDING(s, 1, "ARC001", 0, "lz4 data, unpacked and scanned");
+    FINDING(scan((ckpt_str)CONSTANT(LZ4 "\x5f\x2a\x4d\x18\x04\0\0\0abc")), 1, "FMT002", 0,
+            "11 bytes follow the compressed ones");
+}
+
+/* As many frames as there are; the last one's end is the end. */
+static void frames_may_follow_frames(void)
+{
+    ckpt_str one = CONSTANT(LZ4);
+    char two[sizeof LZ4 * 2];
+    if (!unpack_archive_ready())
+        return;
+    memcpy(two, one.ptr, one.len);
+    memcpy(two + one.len, one.ptr, one.len);
+    struct scanned s = scan_buffer(two, 2 * one.len, 0);
+    FINDING(s, 1, "ARC001", 0, "lz4 data, unpacked and scanned");
+    CU_ASSERT_EQUAL(s.result.accounted, 2 * one.len);
+    s = scan_buffer(two, 2 * one.len - 5, 0); /* its size of 0 and checksum are gone */
+    CU_ASSERT(s.findings && s.result.accounted < 2 * one.len - 5);
+}
+
+/* A few bytes that become many, and those that need a dictionary, which no file has. */
+static void much_of_little_is_unpacked(void)
+{
+    unsigned char z[326] =
+        "\x1f\x8b\x08\0\0\0\0\0\x02\x03\xed\xc1\x01\x0d\0\0\0\xc2\xa0\x2a\xef\x9f\xd2\x1e\x0e\x28";
+    memcpy(z + 316, "\xf8\x31\xdf\x2a\x1f\x54\xe0\x93\x04\0", 10);
+    struct scanned s = scan_buffer(z, sizeof z, 0); /* 300000 blanks */
+    FINDING(s, 1, "ARC001", 0, "gzip data, unpacked and scanned");
+    CU_ASSERT_EQUAL(s.result.accounted, sizeof z);
+    FINDING(scan(TEXT("\x78\xf9\x16\x01\x03\xb6\xcb\x82\xb3\0\x16\x01\x03\xb6")), 1, "FMT001", 0, "");
+}
+
+static void cut_ones_are_told(void)
+{
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t n = 14; here(i) && n < all[i].bytes.len; n++) {
+            struct scanned s = scan_buffer(all[i].bytes.ptr, n, 0);
+            CU_ASSERT(s.status == CKPT_OK && s.findings && s.result.accounted < n);
+        }
+}
+
+/* No more than is allowed: the file's own measure, or what is left of all. */
+static void bombs_are_not_unpacked(void)
+{
+    ckpt_scan_options little = {.struct_size = sizeof little, .max_unpacked = 9};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!here(i))
+            continue;
+        struct scanned s = scan_buffer_as(all[i].bytes, NULL, &little, 0);
+        FINDING(s, 1, "ARC002", 0, all[i].kind);
+    }
+    ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
+    buf b;
+    buf_init(&b, 1 << 20);
+    tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));
+    FINDING(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &flat, 0), 1, "ARC002", 0,
+            "gzip data: it is nested too deep");
+    buf_free(&b);
+}
+
+/* Two bytes make zlib, three lzma: what else begins so is not taken for them. */
+static void what_only_begins_so_is_not_unpacked(void)
+{
+    struct scanned s = scan(TEXT("8O as text begins"));
+    CU_ASSERT(s.findings == 0 && strcmp(s.result.format, "text") == 0);
+    FINDING(scan(TEXT("8O\x01\x02 and no zlib")), 1, "FMT001", 0, "not a recognized checkpoint format");
+    FINDING(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\xff")), 1, "FMT001", 0, ""); /* 13 bytes */
+    FINDING(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\x7f\0")), 1, "FMT001", 0, "");
+    FINDING(scan(TEXT("\x5d\0\0\x04\0\x0a\0\0\0\0\0\0\0\0")), 1, "ARC002", 0, "lzma data: ");
+#define NPY "\x93NUMPY\x01\0\x38\0{'descr': '|u1', 'fortran_order': False, 'shape': (), }\n"
+    FINDING(scan(TEXT(NPY "1" LZMA)), 1, "FMT002", 67, "34 bytes follow the elements"); /* numbers, maybe */
+    FINDING(scan(TEXT(NPY "1" ZLIB)), 1, "FMT002", 67, "18 bytes follow the elements");
+    CU_ASSERT_EQUAL(scan(TEXT(NPY "1" GZIP)).findings, 2);
+    CU_ASSERT_STRING_EQUAL(scan(TEXT(NPY "1 and text")).result.format, "npy");
+}
+
+static void put_u32(unsigned char *at, uint32_t n)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (unsigned char)(n >> 8 * i);
+}
+
+static void seal(unsigned char *s7)
+{
+    put_u32(s7 + 28, crc32_update(0, s7 + 51, 98));
+    put_u32(s7 + 8, crc32_update(0, s7 + 12, 20));
+}
+
+static void members_of_seven_zip_are_scanned(void)
+{
+    unsigned char s7[SEVEN + 4];
+    if (!unpack_archive_ready())
+        return;
+    memcpy(s7, sample_7z, SEVEN);
+    memcpy(s7 + SEVEN, "more", 4);
+    struct scanned s = scan_buffer(s7, SEVEN, 0);
+    FINDING(s, 1, "ARC001", 0, "7-Zip data, unpacked and scanned");
+    CU_ASSERT(s.result.members == 2 && s.result.accounted == SEVEN);
+    FINDING(scan_buffer(s7, SEVEN + 4, 0), 1, "FMT002", 0, "7-Zip data: 4 bytes follow the compressed ones");
+    CU_ASSERT_EQUAL_FATAL(s7[51 + 41], 0x11); /* their names become a filler */
+    s7[51 + 41] = 0x19;
+    seal(s7);
+    s = scan_buffer(s7, SEVEN, 0);
+    FINDING(s, 1, "ARC001", 0, "7-Zip data, unpacked and scanned");
+    s7[51 + 41] = 0x11;
+    memcpy(s7 + 32, "\x01\x02\x03\x04\x05\x06\x07\x08\x09", 9); /* of no format, with its CRC-32 */
+    put_u32(s7 + 32 + 19 + 26, crc32_update(0, s7 + 32, 9));
+    seal(s7);
+    s = scan_buffer(s7, SEVEN, 0);
+    FINDING(s, 2, "FMT001", 0, "");
+    CU_ASSERT(strcmp(s.first.where, "folder/a") == 0 && s.result.accounted == 0);
+}
+
+/* Where the last header of no bytes is said to be, nobody looks. */
+static void nothing_is_hidden_behind_an_empty_seven_zip(void)
+{
+    unsigned char s7[32 + 4];
+    if (!unpack_archive_ready())
+        return;
+    memcpy(s7, sample_7z, 32);
+    memset(s7 + 12, 0, 20);
+    put_u32(s7 + 12, 4);
+    put_u32(s7 + 8, crc32_update(0, s7 + 12, 20));
+    memcpy(s7 + 32, "more", 4);
+    CU_ASSERT_EQUAL(scan_buffer(s7, 32, 0).result.accounted, 32);
+    struct scanned s = scan_buffer(s7, sizeof s7, 0);
+    FINDING(s, 1, "FMT002", 0, "7-Zip data: 4 bytes follow the compressed ones");
+    CU_ASSERT_EQUAL(s.result.accounted, 0);
+}
+
+static void compressed_in_compressed_is_unpacked(void)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));
+    tar_put(&b, "a.xz", "", '0', "00000000104", TEXT(XZ));
+    struct scanned s = scan(str_of((const char *)b.data, b.len));
+    FINDING(s, 2, "ARC001", 0, "gzip data, unpacked and scanned");
+    CU_ASSERT(strcmp(s.result.format, "tar") == 0 && s.result.members == (unpack_archive_ready() ? 4 : 3));
+    buf_free(&b);
+}
+
+void suite_scan_compressed(void)
+{
+    UNIT(each_is_unpacked);
+    UNIT(bytes_behind_are_told);
+    UNIT(frames_may_be_skipped);
+    UNIT(frames_may_follow_frames);
+    UNIT(much_of_little_is_unpacked);
+    UNIT(cut_ones_are_told);
+    UNIT(bombs_are_not_unpacked);
+    UNIT(what_only_begins_so_is_not_unpacked);
+    UNIT(members_of_seven_zip_are_scanned);
+    UNIT(nothing_is_hidden_behind_an_empty_seven_zip);
+    UNIT(compressed_in_compressed_is_unpacked);
+}

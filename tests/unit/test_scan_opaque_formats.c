@@ -1,0 +1,103 @@
+/* Files that scan does not take apart, searched for what is dangerous in them: HDF5, ONNX, SavedModel.
+ * Each is INCOMPLETE besides, which is one finding more. */
+#include "base/buf.h"
+#include "scanned.h"
+
+#define HDF5     "\x89HDF\r\n\x1a\n"
+#define ONNX     "\x08\x08\x12\x07pytorch"
+#define LOCATION "\x0a\x08location\x12"
+
+static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
+
+static void incomplete(ckpt_str bytes)
+{
+    struct scanned s = scan(bytes);
+    CU_ASSERT_EQUAL(s.status, CKPT_OK);
+    CU_ASSERT_EQUAL(s.findings, 1);
+    CU_ASSERT(s.result.format == NULL || s.result.accounted < bytes.len);
+}
+
+static void classes_of_keras(void)
+{
+    FINDING(scan(TEXT(HDF5 "\"class_name\"\t: \r\n\"Lambda\"")), 2, "SRC002", 8, "the class \"Lambda\"");
+    FINDING(scan(TEXT(HDF5 "\"class_name\":\"TorchModuleWrapper\"")), 2, "SRC002", 8, "TorchModuleWrapper");
+    incomplete(TEXT(HDF5 "\"class_name\""));
+    incomplete(TEXT(HDF5 "\"class_name\": "));
+    incomplete(TEXT(HDF5 "\"class_name\"\0\"Lambda\""));
+    incomplete(TEXT(HDF5 "\"class_name\":\"Lambda"));
+    incomplete(TEXT(HDF5 "\"class_nam\":\"Lambda\""));
+}
+
+static void places_of_values(void)
+{
+    FINDING(scan(TEXT(ONNX LOCATION "\x02\\a")), 2, "EXT001", 11, "\\a");
+    FINDING(scan(TEXT(ONNX LOCATION "\x02"
+                                    "..")),
+            2, "EXT001", 11, "\"..\", outside of the model's folder");
+    FINDING(scan(TEXT(ONNX LOCATION "\x09/tm"
+                                    "p/ and less")),
+            2, "EXT001", 11, "/tm");
+    FINDING(scan(TEXT(ONNX LOCATION "\x01/")), 2, "EXT001", 11, "\"/\"");
+    incomplete(TEXT(ONNX LOCATION));
+    incomplete(TEXT(ONNX LOCATION "\x05"));
+    incomplete(TEXT(ONNX LOCATION "\0/etc"));
+    incomplete(TEXT(ONNX LOCATION "\x01z:"));
+    incomplete(TEXT(ONNX LOCATION "\x03...")); /* a name of its own */
+    incomplete(TEXT("\x08\x21\x12\x07pytorch" LOCATION "\x02.."));
+    incomplete(TEXT("\x08\0\x12\x07pytorch" LOCATION "\x02.."));
+    incomplete(TEXT("\x08\x08\x10\x07pytorch" LOCATION "\x02.."));
+}
+
+/* A path of 128 bytes and more has a length of two. */
+static void long_place(void)
+{
+    buf b;
+    buf_init(&b, 1024);
+    buf_put(&b, ONNX LOCATION "\x82\x01", sizeof ONNX LOCATION + 1);
+    for (size_t i = 0; i < 127; i++)
+        buf_byte(&b, 'd');
+    buf_text(&b, "/..");
+    FINDING(scan(str_of((const char *)b.data, b.len)), 2, "EXT001", 11, "ddd");
+    b.data[sizeof ONNX LOCATION - 1] = 0xff; /* one byte of the dots is not its own */
+    b.data[sizeof ONNX LOCATION] = 0;
+    incomplete(str_of((const char *)b.data, b.len));
+    buf_free(&b);
+}
+
+static void operations(void)
+{
+#define OPERATIONS                                                                                           \
+    "\x08\x01\x12\x1b\x12\x06PyFunc\x12\x08ReadFile\x12\x09WriteFile\x12\x0b"                                \
+    "EagerPyFunc"
+    struct scanned s = scan(TEXT(OPERATIONS));
+    FINDING(s, 5, "SRC003", 4, "the operation PyFunc calls Python");
+    FINDING(s, 5, "SRC003", 12, "the operation ReadFile reads");
+    FINDING(s, 5, "SRC003", 22, "the operation WriteFile writes");
+    FINDING(s, 5, "SRC003", 33, "the operation EagerPyFunc calls Python");
+    s = scan_buffer(OPERATIONS, sizeof OPERATIONS - 1, 2);
+    CU_ASSERT_EQUAL(s.status, CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(s.findings, 2);
+}
+
+/* Of very many only the first hundred are told. */
+static void not_all_of_them(void)
+{
+    buf b;
+    buf_init(&b, 4096);
+    buf_text(&b, "\x08\x01");
+    for (size_t i = 0; i < 150; i++)
+        buf_text(&b, "\x12\x06PyFunc");
+    struct scanned s = scan(str_of((const char *)b.data, b.len));
+    CU_ASSERT_EQUAL(s.status, CKPT_OK);
+    CU_ASSERT_EQUAL(s.findings, 101);
+    buf_free(&b);
+}
+
+void suite_scan_opaque_formats(void)
+{
+    UNIT(classes_of_keras);
+    UNIT(places_of_values);
+    UNIT(long_place);
+    UNIT(operations);
+    UNIT(not_all_of_them);
+}

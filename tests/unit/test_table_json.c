@@ -1,0 +1,101 @@
+/* ckpt_tensor_json and ckpt_table_json: each row once, all of it or cut as snprintf cuts; text that is not
+ * UTF-8. `ckpt ls --json` prints these rows: its tests compare them with what they have to be. */
+#include <stdlib.h>
+
+#include "flat.h"
+#include "unit.h"
+
+#define TWO                                                                                                  \
+    "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"                                     \
+    "\"b\\\"\\u202e\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]}}"
+
+static const char first[] =
+    "{\"name\":\"a\",\"path\":[\"a\"],\"dtype\":\"float32\",\"shape\":[1,2],\"bytes\":8,"
+    "\"kind\":\"dense\",\"stride\":[2,1],\"storage\":0,\"storage_offset\":0,"
+    "\"file_offset\":123,\"requires_grad\":false,\"parameter\":false,"
+    "\"alias_of\":null,\"part_of\":null}";
+
+static void rows_are_cut_like_snprintf(void)
+{
+    char out[1024];
+    ckpt_file *f = flat_open(TWO, "123456789", 9);
+    size_t n = ckpt_tensor_json(f, 0, out, sizeof out);
+    CU_ASSERT_EQUAL(n, strlen(out));
+    CU_ASSERT_STRING_EQUAL(out, first);
+    CU_ASSERT_EQUAL(ckpt_tensor_json(f, 0, NULL, 0), n);
+    for (size_t cap = 1; cap <= n; cap++) {
+        char some[1024];
+        memset(some, 'x', sizeof some);
+        CU_ASSERT_EQUAL(ckpt_tensor_json(f, 0, some, cap), n);
+        CU_ASSERT(strlen(some) < cap && memcmp(some, out, strlen(some)) == 0 && some[cap] == 'x');
+    }
+    CU_ASSERT(ckpt_tensor_json(f, 1, out, sizeof out) && strstr(out, "\"name\":\"b\\\"\\u202e\","));
+    CU_ASSERT(strstr(out, "\"shape\":[],") && strstr(out, "\"stride\":[],"));
+    CU_ASSERT(ckpt_tensor_json(f, 2, out, sizeof out) == 0 && out[0] == '\0');
+    flat_close();
+}
+
+/* check_document - all rows of the corpus file BELOW in one document, or one of them. */
+static void check_document(const char *below)
+{
+    char *text, *row = malloc(1 << 20);
+    size_t len, at;
+    ckpt_file *f = corpus_open(below);
+    CU_ASSERT_EQUAL_FATAL(ckpt_table_json(f, NULL, &text, &len, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(strlen(text), len);
+    CU_ASSERT(strncmp(text, "{\"schema\":\"ckpt.ls.v1\",\"file\":\"", 31) == 0);
+    char *list = strstr(text, "\"tensors\":[");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(list);
+    at = (size_t)(list - text) + 11;
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
+        size_t n = ckpt_tensor_json(f, i, row, 1 << 20);
+        CU_ASSERT(strncmp(text + at, row, n) == 0 && strchr(",]", text[at + n]));
+        at += n + 1;
+    }
+    CU_ASSERT(strncmp(text + at - !ckpt_tensor_count(f), ",\"total\":{\"tensors\":", 19) == 0 ||
+              strncmp(text + at, "],\"total\":{\"tensors\":", 20) == 0);
+    ckpt_free(text);
+    const uint32_t last = ckpt_tensor_count(f) - 1, none = ckpt_tensor_count(f);
+    ckpt_table_json_options o = CKPT_INIT(ckpt_table_json_options);
+    o.rows = &last;
+    o.nrows = 1;
+    CU_ASSERT_EQUAL(ckpt_table_json(f, &o, &text, &len, NULL), CKPT_OK);
+    (void)ckpt_tensor_json(f, last, row, 1 << 20);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, row));
+    ckpt_free(text);
+    o.rows = &none;
+    CU_ASSERT(ckpt_table_json(f, &o, &text, &len, NULL) == CKPT_EUSAGE && !text && !len);
+    free(row);
+    flat_close();
+}
+
+static void documents_hold_all_rows(void)
+{
+    check_document("torch/t215/many_tensors.pt");
+    check_document("torch/t215/general_checkpoint_215.pt");
+    check_document("torch/badexp/01_ok.pt");
+    check_document("torch/t215/nested_jagged.pt");
+    check_document("torch/t215/eco/hf_gpt2_sharded");
+}
+
+static void text_as_json(void)
+{
+    char out[64];
+    bool exact = true;
+    CU_ASSERT_EQUAL(ckpt_text_json((ckpt_str){"a\n\xff", 3}, out, sizeof out, &exact), 12);
+    CU_ASSERT_STRING_EQUAL(out, "\"a\\u000a\xef\xbf\xbd\"");
+    CU_ASSERT_FALSE(exact);
+    CU_ASSERT_EQUAL(ckpt_text_json((ckpt_str){"\xf3\xa0\x80\x81\\", 5}, out, sizeof out, &exact), 16);
+    CU_ASSERT_STRING_EQUAL(out, "\"\\udb40\\udc01\\\\\"");
+    CU_ASSERT_TRUE(exact);
+    CU_ASSERT_EQUAL(ckpt_text_json((ckpt_str){NULL, 0}, out, sizeof out, NULL), 2);
+    CU_ASSERT_STRING_EQUAL(out, "\"\"");
+    CU_ASSERT(ckpt_text_json((ckpt_str){"abc", 3}, out, 3, NULL) == 5 && strlen(out) < 3);
+}
+
+void suite_table_json(void)
+{
+    UNIT(rows_are_cut_like_snprintf);
+    UNIT(documents_hold_all_rows);
+    UNIT(text_as_json);
+}

@@ -1,0 +1,246 @@
+/* Plans written into memory and to descriptors: the bytes of ckpt_plan_write, all of them or none. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "flat.h"
+#include "unit.h"
+
+#define TWO "{'a':['U8',[3],[0,3]],'b':['U8',[2],[3,5]]}"
+
+static ckpt_error err;
+static char path[] = "/tmp/unit-write-XXXXXX";
+
+static ckpt_plan *plan_of(ckpt_file *f)
+{
+    ckpt_plan *p = NULL;
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
+    return p;
+}
+
+static void done(ckpt_plan *p)
+{
+    ckpt_plan_free(p);
+    flat_close();
+}
+
+static ckpt_write_options as(const char *format)
+{
+    return (ckpt_write_options){
+        .struct_size = sizeof(ckpt_write_options), .format = format, .force = 1, .no_sync = 1};
+}
+
+/* make_file - the empty file PATH, open for reading and writing. */
+static int make_file(void)
+{
+    memcpy(path + sizeof path - 7, "XXXXXX", 6);
+    int fd = mkstemp(path);
+    CU_ASSERT_FATAL(fd >= 0);
+    return fd;
+}
+
+static size_t read_file(int fd, void *out, size_t cap)
+{
+    ssize_t n = pread(fd, out, cap, 0);
+    CU_ASSERT_FATAL(n >= 0);
+    return (size_t)n;
+}
+
+/* What P is as FORMAT, by ckpt_plan_write; freed by the caller. */
+static unsigned char *written(ckpt_plan *p, const char *format, size_t *n)
+{
+    const ckpt_write_options o = as(format);
+    unsigned char *bytes = malloc(1 << 20);
+    int fd = make_file();
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_write(p, path, &o, NULL, &err), CKPT_OK);
+    close(fd);
+    CU_ASSERT_FATAL(bytes && (fd = open(path, O_RDONLY)) >= 0);
+    *n = read_file(fd, bytes, 1 << 20);
+    CU_ASSERT(*n < 1 << 20);
+    close(fd);
+    unlink(path);
+    return bytes;
+}
+
+static void memory_has_the_bytes_of_a_file(void)
+{
+    static const char *const inputs[] = {"torch/t26/general_checkpoint.tar", "torch/t26/dp_state_dict.pt"};
+    static const char *const formats[] = {"torch-zip", "safetensors"};
+    for (size_t i = 0; i < 4; i++) {
+        const ckpt_write_options o = as(formats[i % 2]);
+        ckpt_plan *p = plan_of(corpus_open(inputs[i / 2]));
+        ckpt_write_result r = CKPT_INIT(ckpt_write_result);
+        size_t n, want;
+        void *bytes;
+        CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
+        unsigned char *expected = written(p, formats[i % 2], &want);
+        CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, &r, &err), CKPT_OK);
+        CU_ASSERT(n == want && memcmp(bytes, expected, n) == 0);
+        CU_ASSERT(r.bytes == n && r.noutputs == 0 && r.tensors == ckpt_plan_tensor_count(p));
+        CU_ASSERT_STRING_EQUAL(r.format, formats[i % 2]);
+        ckpt_free(bytes);
+        free(expected);
+        done(p);
+    }
+}
+
+static void the_format_is_that_of_the_input(void)
+{
+    ckpt_write_options o = as(NULL);
+    ckpt_plan *p = plan_of(flat_open(q(TWO), "abcde", 5));
+    void *bytes;
+    size_t n;
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_OK);
+    CU_ASSERT(n > 13 && memcmp((char *)bytes + n - 5, "abcde", 5) == 0);
+    ckpt_free(bytes);
+    o.max_shard = 3;
+    CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_EUSAGE);
+    CU_ASSERT(!bytes && n == 0);
+    done(p);
+    p = plan_of(corpus_open("torch/t26/dtype_float32_legacy.pt"));
+    CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_EUSAGE);
+    CU_ASSERT(strstr(err.hint, "safetensors") != NULL);
+    done(p);
+}
+
+static void a_dry_run_makes_no_bytes(void)
+{
+    ckpt_write_options o = as("torch-zip");
+    ckpt_plan *p = plan_of(flat_open(q(TWO), "abcde", 5));
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
+    void *bytes = &o;
+    size_t n = 9, real;
+    o.dry_run = 1;
+    CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, &o, &bytes, &n, &r, &err), CKPT_OK);
+    CU_ASSERT(!bytes && n == 0);
+    o.dry_run = 0;
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &real, NULL, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(r.bytes, real);
+    ckpt_free(bytes);
+    done(p);
+}
+
+/* A file is written from where it stands, and stays open there. */
+static void a_descriptor_keeps_its_place(void)
+{
+    const ckpt_write_options o = as("safetensors");
+    ckpt_plan *p = plan_of(flat_open(q(TWO), "abcde", 5));
+    unsigned char got[1024];
+    size_t want;
+    unsigned char *expected = written(p, "safetensors", &want);
+    int fd = make_file();
+    CU_ASSERT(write(fd, "head", 4) == 4);
+    CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, fd, &o, NULL, &err), CKPT_OK);
+    CU_ASSERT(write(fd, "tail", 4) == 4);
+    CU_ASSERT(read_file(fd, got, sizeof got) == want + 8 && memcmp(got, "head", 4) == 0);
+    CU_ASSERT(memcmp(got + 4, expected, want) == 0 && memcmp(got + 4 + want, "tail", 4) == 0);
+    close(fd);
+    unlink(path);
+    free(expected);
+    done(p);
+}
+
+static int cancel(void *user, uint64_t written_bytes, uint64_t total)
+{
+    (void)user;
+    (void)written_bytes;
+    (void)total;
+    return 1;
+}
+
+static void a_failure_leaves_the_descriptor_alone(void)
+{
+    ckpt_write_options o = as("torch-zip");
+    ckpt_plan *p = plan_of(flat_open(q(TWO), "abcde", 5));
+    int fd = make_file(), full = open("/dev/full", O_WRONLY), reading = open("/dev/null", O_RDONLY);
+    o.progress = cancel;
+    CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, fd, &o, NULL, &err), CKPT_ECANCELLED);
+    CU_ASSERT(lseek(fd, 0, SEEK_CUR) == 0 && lseek(fd, 0, SEEK_END) == 0);
+    o.progress = NULL;
+    CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, full, &o, NULL, &err), CKPT_EIO);
+    CU_ASSERT(strstr(err.file, "descriptor ") == err.file && err.sys_errno != 0);
+    CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, reading, &o, NULL, &err), CKPT_EUSAGE);
+    close(reading);
+    CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, reading, &o, NULL, &err), CKPT_EUSAGE);
+    close(fd);
+    close(full);
+    unlink(path);
+    done(p);
+}
+
+/* Takes what comes through a socket. */
+struct taker {
+    int fd;
+    size_t n;
+    unsigned char *at;
+};
+
+static void *take_all(void *user)
+{
+    struct taker *t = user;
+    ssize_t n;
+    usleep(20000); /* until the socket is full */
+    while ((n = read(t->fd, t->at + t->n, 4096)) > 0)
+        t->n += (size_t)n;
+    return NULL;
+}
+
+/* One that does not block is waited for. */
+static void a_socket_without_room_is_waited_for(void)
+{
+    enum { N = 600000 };
+    static unsigned char data[N];
+    char header[80];
+    int pair[2];
+    pthread_t thread;
+    struct taker t = {.at = malloc(1 << 20)};
+    snprintf(header, sizeof header, "{'a':['U8',[%d],[0,%d]]}", N, N);
+    for (size_t i = 0; i < N; i++)
+        data[i] = (unsigned char)(i * 7);
+    ckpt_plan *p = plan_of(flat_open(q(header), data, N));
+    size_t want;
+    unsigned char *expected = written(p, "safetensors", &want);
+    CU_ASSERT_FATAL(t.at && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
+    CU_ASSERT_FATAL(fcntl(pair[1], F_SETFL, 0) == 0);
+    t.fd = pair[1];
+    CU_ASSERT_FATAL(pthread_create(&thread, NULL, take_all, &t) == 0);
+    CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, pair[0], NULL, NULL, &err), CKPT_OK);
+    close(pair[0]);
+    pthread_join(thread, NULL);
+    close(pair[1]);
+    CU_ASSERT(t.n == want && memcmp(t.at, expected, want) == 0);
+    free(t.at);
+    free(expected);
+    done(p);
+}
+
+static void a_set_of_shards_becomes_one(void)
+{
+    const ckpt_write_options o = as(NULL);
+    ckpt_file *f = NULL;
+    void *bytes;
+    size_t n;
+    ckpt_plan *p = plan_of(
+        corpus_open("torch/t215/eco/hub_safetensors_sharded/model.safetensors.index.json"));
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n, "one", NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), (uint32_t)ckpt_plan_tensor_count(p));
+    CU_ASSERT_STRING_EQUAL(ckpt_file_format(f), "safetensors");
+    ckpt_close(f);
+    ckpt_free(bytes);
+    done(p);
+}
+
+void suite_write_memory(void)
+{
+    UNIT(memory_has_the_bytes_of_a_file);
+    UNIT(the_format_is_that_of_the_input);
+    UNIT(a_dry_run_makes_no_bytes);
+    UNIT(a_descriptor_keeps_its_place);
+    UNIT(a_failure_leaves_the_descriptor_alone);
+    UNIT(a_socket_without_room_is_waited_for);
+    UNIT(a_set_of_shards_becomes_one);
+}
