@@ -336,6 +336,24 @@ ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *
     return CKPT_OK;
 }
 
+ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err)
+{
+    if (!p->root_depth) /* names are not shortened: the table has them */
+        return CKPT_OK;
+    CKPT_TRY(plan_update_entries(p, err));
+    p->old_names = arena_array(p->a, p->file->table.nrows, sizeof *p->old_names);
+    if (!p->old_names)
+        return fail_memory(err);
+    for (size_t i = 0; i < p->nentries; i++)
+        p->old_names[p->entries[i].row] = p->entries[i].name;
+    return CKPT_OK;
+}
+
+static ckpt_str old_name(const ckpt_plan *p, uint32_t row)
+{
+    return p->old_names ? p->old_names[row] : p->file->table.rows[row].t.name;
+}
+
 /* count_row - entry E in the mapping it belongs to. */
 static void count_row(ckpt_plan *p, const struct plan_entry *e, bool renamed)
 {
@@ -350,11 +368,12 @@ static void list_rows(ckpt_plan *p)
 {
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
-        bool renamed = !str_eq(p->old_names[e->row], e->name);
+        ckpt_str old = old_name(p, e->row);
+        bool renamed = !str_eq(old, e->name);
         count_row(p, e, renamed);
         if (renamed)
             p->renames[p->nrenames++] = (ckpt_rename){
-                .from = p->old_names[e->row],
+                .from = old,
                 .to = e->name,
                 .component = p->file->table.rows[e->row].t.part_of != CKPT_NO_TENSOR,
                 .mapping = p->mapping_of[e->row]};

@@ -52,7 +52,7 @@ struct ckpt_plan {
     ckpt_mapping *mappings; /* that op/keys renames in */
     size_t nmappings;
     uint32_t *mapping_of;     /* by row: one of them, or UINT32_MAX; NULL: nothing was renamed */
-    ckpt_str *old_names;      /* by row: its name before anything was renamed */
+    ckpt_str *old_names;      /* by row: its name before anything was renamed; NULL: as in the file */
     ckpt_rename *noted;       /* renames of what is no row */
     size_t nnoted, cap_noted;
     map *noted_names;         /* of plan_begin_renaming */
@@ -122,6 +122,8 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
 ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err);
 /* plan_note_renamed - notes a rename of what is no row, for the report; the texts must outlive the plan. */
 ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *err);
+/* plan_keep_old_names - records the names that the rows have before the first of them is renamed. */
+ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err);
 /* plan_list_renames - brings p->renames and the counts of p->mappings up to date. */
 ckpt_status plan_list_renames(ckpt_plan *p, ckpt_error *err);
 /* plan_note_dropped - notes that LEAF is left out; without a value it is a tensor. */

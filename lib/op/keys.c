@@ -491,13 +491,10 @@ static ckpt_status begin_report(struct renaming *b, ckpt_error *err)
     ckpt_plan *p = b->n->p;
     if (p->mapping_of)
         return CKPT_OK;
-    CKPT_TRY(plan_update_entries(p, err));
-    p->old_names = arena_array(p->a, p->file->table.nrows, sizeof *p->old_names);
     p->mappings = arena_array(p->a, b->ngroups, sizeof *p->mappings);
-    if (!p->old_names || !p->mappings)
+    if (!p->mappings)
         return fail_memory(err);
-    for (size_t i = 0; i < p->nentries; i++)
-        p->old_names[p->entries[i].row] = p->entries[i].name;
+    CKPT_TRY(plan_keep_old_names(p, err));
     p->nmappings = b->ngroups;
     for (size_t i = 0; i < b->ngroups; i++)
         p->mappings[i] = (ckpt_mapping){.name = b->groups[i].where,
