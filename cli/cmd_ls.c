@@ -348,7 +348,7 @@ static void notice_same_names(const ckpt_file *f, const char *path, const uint32
             continue;
         struct text name = {0};
         text_name(&name, a);
-        print_notice(path, "two tensors are called \"%s\"; --json tells them apart by their paths", name.ptr);
+        print_notice(path, "two tensors are called \"%s\"; --json lists their paths", name.ptr);
         text_free(&name);
         return;
     }

@@ -194,7 +194,7 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
         report_flaw(z, v->name, from, "its name is said to be UTF-8 and is not", 0);
     if (h.disk)
         report_flaw(z, v->name, from, "is on another disk, number", h.disk);
-    v->at += shift; /* bounded: modulo 2^64; what lies outside the file is not reachable */
+    v->at += shift; /* bounded: modulo 2^64; what is outside the file is not reachable */
     if (h.attributes >> 28 == UNIX_SYMLINK)
         report_flaw(z, v->name, from, "is a symbolic link", 0);
     if (h.comment_len)

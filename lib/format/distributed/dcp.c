@@ -593,7 +593,7 @@ static bool looks_like_blob(const struct dcp *d, const struct dcp_stored *s)
            head[8] == '{' && range_within(8, load_u64le(head), in->src->size);
 }
 
-/* find_blobs - were tensors saved as safetensors? The first item tells. */
+/* find_blobs - were tensors saved as safetensors? The first item of a tensor shows it. */
 static void find_blobs(struct dcp *d)
 {
     for (size_t i = 0; i < d->n; i++)

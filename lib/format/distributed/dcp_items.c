@@ -1,6 +1,6 @@
 /* dcp_items.c - see dcp_items.h.
  *
- * What torch writes lies in its file as it is: of such an item one number is kept, and reads of it are reads
+ * What torch writes is in its file as it is: of such an item one number is kept, and reads of it are reads
  * of the file. An archive that is a zstd frame, is deflated, has strides of its own or bits to resolve is
  * kept open, OPENED of them at a time, and read under the lock. */
 #include "format/distributed/dcp_items.h"

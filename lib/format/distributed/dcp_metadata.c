@@ -12,7 +12,7 @@
  * nothing is kept of it.
  *
  * A chunk takes about 300 bytes while the pickle is read: the state of an object is taken apart at its BUILD
- * and its memory used again, texts and sizes met lately are kept once, a memo entry is a word. The opcodes
+ * and its memory used again, recently seen texts and sizes are kept once, a memo entry is a word. The opcodes
  * are those that pickle.dump writes from protocol 2 on; no opcode reaches below the last MARK. */
 #include "format/distributed/dcp_metadata.h"
 
@@ -25,7 +25,7 @@
 #include "core/dtype.h"
 #include "io/reader.h"
 
-#define SLOTS     65536u /* a power of two: texts and sizes met lately */
+#define SLOTS     65536u /* a power of two: recently seen texts and sizes */
 #define FEW       8u     /* words of the first dict: states are that small */
 #define LONGEST   65536u /* text that is kept */
 #define MOST_INT  ((int64_t)1 << 58)
