@@ -59,7 +59,7 @@ UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/obj/%.o)
-PUBLIC   := truth robust tsan oracle/create fuzz/open fuzz/scan fuzz/write
+PUBLIC   := truth mem robust tsan oracle/create fuzz/open fuzz/scan fuzz/write
 BENCH    := mkckpt runner count
 BENCH_PROGRAMS = $(BENCH:%=$(B)/tests/bench/%)
 PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o) $(BENCH:%=$(B)/obj/tests/bench/%.o)
@@ -157,10 +157,14 @@ demo: setup
 	+@$(SUB) all
 	@$(ENV) sh tests/demo.sh
 
+# runs PARTS - not empty if T, the parts to run (empty or ^PART: all, all but one), has one of PARTS.
+runs      = $(if $(filter-out ^%,$(T)),$(filter $(1),$(T)),all)
+
 ## check: install what is missing, build, run the tests that a change needs; the last line counts them
 check check-all: setup-check
 	+@$(SUB) all test-programs
-	+@$(SUB) asan-programs tsan-programs
+	+@$(SUB) all $(if $(call runs,robust replay public threats faults fuzz truth-asan unit-asan),asan-programs) \
+	    $(if $(call runs,tsan),tsan-programs)
 	@$(ENV) sh tests/run.sh $(if $(filter check-all,$@),--all) $(T)
 
 ## check-all: every test; what check ran and found right is counted, not run again
@@ -203,7 +207,7 @@ $(B)/ckpt $(B)/unit $(PUBLIC:%=$(B)/tests/%) $(BENCH_PROGRAMS) $(B)/tests/fuzz/p
     $(patsubst %,$(B)/tests/fail/%,faults ckpt-oom in_turn): $(B)/link.flags
 
 test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/threats/attacks \
-    $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn $(B)/tests/truth $(B)/tests/schema $(B)/tests/oracle/create $(BENCH_PROGRAMS)
+    $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn $(B)/tests/truth $(B)/tests/mem $(B)/tests/schema $(B)/tests/oracle/create $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
 	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fail/ckpt-oom \

@@ -10,7 +10,8 @@ static struct list casts;
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip, safetensors, npz or npy, whatever OUT is called"},
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to,
+     "torch-zip, safetensors, dcp, npz or npy, whatever OUT is called"},
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     SELECT_OPTIONS,
     {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &casts,
@@ -19,9 +20,11 @@ static const struct opt options[] = {
      "tensors that share bytes where OUT cannot express it (default: drop)"},
     {0, "max-shard-size", "SIZE", OPT_SIZE, &writing.max_shard,
      "files of at most SIZE (5GB, 2GiB) and an index"},
+    {0, "shards", "N", OPT_COUNT, &writing.shards, "N files in the folder of --to=dcp"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"},
     WRITE_OPTIONS,
     UI_EXPANDED,
+    UI_PARALLEL,
     UI_JOBS,
     UI_JSON,
     UI_QUIET,
@@ -113,13 +116,20 @@ static void print_convert_json(const ckpt_plan *p, const ckpt_write_result *r, c
     json_line(j, to);
 }
 
+/* writes_folder - does --to or the suffix of OUT select a format that is a folder of its own? */
+static bool writes_folder(void)
+{
+    const char *format = ckpt_write_format(writing.to ? writing.to : writing.output);
+    return format && strcmp(format, "torch-dcp") == 0;
+}
+
 /* is_output_folder - is OUT a folder in which one file gets the name of the input? Not for shards, which have
  * names of their own. */
 static bool is_output_folder(void)
 {
     struct stat st;
     size_t n = strlen(writing.output);
-    if (writing.max_shard || strcmp(writing.output, "-") == 0)
+    if (writing.max_shard || strcmp(writing.output, "-") == 0 || writes_folder())
         return false;
     return writing.output[n - 1] == '/' || (stat(writing.output, &st) == 0 && S_ISDIR(st.st_mode));
 }
@@ -241,6 +251,13 @@ static int run_convert(int n, char **operand)
         return usage_error("convert", "convert needs IN and OUT");
     if (!is_format_known())
         return fail_unknown_format();
+    if (writing.max_shard && writes_folder())
+        return usage_error("convert",
+                           "--max-shard-size is for sets with an index; --shards N divides a distributed "
+                           "checkpoint");
+    if (writing.shards && !writes_folder())
+        return usage_error("convert",
+                           "--shards is for --to=dcp; --max-shard-size SIZE divides other formats");
     if (!check_casts())
         return TROUBLE;
     if (!edit_plan(operand[0], writing.root, &f, &p))

@@ -8,6 +8,8 @@
 
 static int run_hash(int n, char **operand);
 
+static char *cast;
+static ckpt_dtype cast_dtype;
 static bool xxh3, total, ignore_crc, file_sha256, payload_sha256, hub_name, check_name;
 
 static struct list globs;
@@ -17,6 +19,7 @@ static const struct opt options[] = {
     UI_IGNORE_CASE,
     UI_ROOT,
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "XXH3-128 instead of SHA-256: faster, no proof against forgery"},
+    {0, "cast", "DTYPE", OPT_TEXT, &cast, "floats and ggml's blocks as DTYPE: as of a converted file"},
     {'t', "total", NULL, OPT_FLAG, &total, "only the digest of the whole"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in the file"},
     {0, "file-sha256", NULL, OPT_FLAG, &file_sha256, "SHA-256 of the file itself, as sha256sum prints it"},
@@ -27,6 +30,7 @@ static const struct opt options[] = {
     FILES_RECURSIVE,
     FILES_NAMES,
     UI_EXPANDED,
+    UI_PARALLEL,
     UI_JOBS,
     UI_JSON,
     UI_QUIET,
@@ -84,6 +88,18 @@ static void hex_json(json *to, const uint8_t *digest, size_t n)
     text_free(&hex);
 }
 
+/* tensor_as_hashed - row I as it is hashed. */
+static ckpt_tensor tensor_as_hashed(const struct job *j, uint32_t i)
+{
+    ckpt_tensor t = tensor_at(j->f, i);
+    ckpt_dtype dtype = ckpt_digest_dtype(j->f, i);
+    if (dtype != t.dtype) {
+        t.dtype = (uint16_t)dtype;
+        t.nbytes = t.elements * (ckpt_dtype_bits(dtype) / 8);
+    }
+    return t;
+}
+
 static void print_hash_json(const struct job *j, const uint32_t *rows, size_t n)
 {
     json *head = json_schema("ckpt.hash.v1"), *tail = json_object();
@@ -92,12 +108,11 @@ static void print_hash_json(const struct job *j, const uint32_t *rows, size_t n)
     json_text(head, "algorithm", j->alg == CKPT_XXH3 ? "xxh3-128" : "sha256");
     json_begin(head, "tensors", stdout);
     for (size_t i = 0; i < n && !total; i++) {
-        const ckpt_tensor it = tensor_at(j->f, rows[i]), *t = &it;
-        if (!t->has_data)
-            continue;
+        const ckpt_tensor it = tensor_as_hashed(j, rows[i]), *t = &it;
         json *row = json_object();
         json_tensor(row, t);
-        hex_json(row, j->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, j->nbytes);
+        if (t->has_data)
+            hex_json(row, j->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, j->nbytes);
         json_row(row, stdout);
     }
     hex_json(tail, j->whole, j->nbytes);
@@ -119,6 +134,10 @@ static int hash_file(const char *path)
     }
     ckpt_file_ignore_case(j.f, ui.ignore_case);
     if (globs.n && ckpt_file_narrow(j.f, NULL, globs.at, globs.n, &err) != CKPT_OK) {
+        close_input(j.f);
+        return report_error(&err, path);
+    }
+    if (cast && ckpt_file_digest_as(j.f, cast_dtype, &err) != CKPT_OK) {
         close_input(j.f);
         return report_error(&err, path);
     }
@@ -146,8 +165,10 @@ static int run_hash(int n, char **operand)
                                                      : NULL;
     if (file_sha256 + payload_sha256 + hub_name + check_name > 1)
         return usage_error("hash", "only one of --file-sha256, --payload-sha256, --hub-name, --check-name");
-    if (of_bytes && (xxh3 || total || ignore_crc || globs.n || ui.root))
-        return usage_error("hash", "--xxh3, --total, --ignore-crc, --glob and --root are about tensors, "
-                                   "not a file's bytes");
+    if (cast && (cast_dtype = ckpt_dtype_parse(str_of(cast))) == CKPT_DT_NONE)
+        return usage_error("hash", "--cast: '%.200s' is not a dtype (like bf16 or float32)", cast);
+    if (of_bytes && (xxh3 || cast || total || ignore_crc || globs.n || ui.root))
+        return usage_error("hash", "--xxh3, --cast, --total, --ignore-crc, --glob and --root are about "
+                                   "tensors, not a file's bytes");
     return files_each(n, operand, FILES_LINES, of_bytes ? of_bytes : hash_file);
 }

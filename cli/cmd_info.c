@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,14 +10,14 @@
 static int run_info(int n, char **operand);
 
 static const struct opt options[] = {
-    FILES_RECURSIVE, FILES_NAMES, UI_JSON, UI_QUIET, {0},
+    FILES_RECURSIVE, FILES_NAMES, UI_PARALLEL, UI_JSON, UI_QUIET, {0},
 };
 
 const struct cmd cmd_info = {
     "info", "FILE…", "what a checkpoint is: weights, wrappers, optimizer, dtypes",
     options, 1, ANY_NUMBER, run_info, NULL};
 
-enum { LABEL = 13, MANY_VALUES = 8, DTYPES = CKPT_DT_NP + 1 };
+enum { LABEL = 13, MANY_VALUES = 8, DTYPES = CKPT_DT_Q2_0 + 1 };
 
 struct facts {
     ckpt_file *f;
@@ -103,6 +104,46 @@ static void print_title(const struct facts *x, struct text *out)
     }
     text_size(out, ckpt_file_bytes(x->f));
     line_put(out);
+}
+
+/* The ways to be parallel that are known of a folder. */
+struct way {
+    const char *name, *key;
+    uint64_t n;
+};
+
+/* ways_of - the known ones of R into OUT, which has room for all; returns how many. */
+static size_t ways_of(const ckpt_ranks *r, struct way out[3])
+{
+    const struct way all[3] = {{"data", "data_parallel", r->data_parallel},
+                               {"tensor", "tensor_parallel", r->tensor_parallel},
+                               {"pipeline", "pipeline_parallel", r->pipeline_parallel}};
+    size_t n = 0;
+    for (size_t i = 0; i < 3; i++)
+        if (all[i].n)
+            out[n++] = all[i];
+    return n;
+}
+
+static void print_ranks(const struct facts *x, struct text *out)
+{
+    const ckpt_ranks *r = x->info.ranks;
+    struct way way[3];
+    size_t n = r ? ways_of(r, way) : 0;
+    if (r && r->ranks) {
+        begin_label(out, "ranks");
+        text_count(out, r->ranks);
+        for (size_t i = 0; i < n; i++) {
+            text_addf(out, "%s%s parallel ", i ? ", " : ": ", way[i].name);
+            text_count(out, way[i].n);
+        }
+        line_put(out);
+    }
+    if (r && r->has_step) {
+        begin_label(out, "step");
+        text_addf(out, "%" PRIu64, r->step);
+        line_put(out);
+    }
 }
 
 static void print_weights(const struct facts *x, struct text *out)
@@ -417,6 +458,7 @@ static void print_info_text(const struct facts *x)
 {
     struct text out = {0};
     print_title(x, &out);
+    print_ranks(x, &out);
     print_weights(x, &out);
     print_more_weights(x, &out);
     print_wrappers(x, &out);
@@ -508,6 +550,20 @@ static void info_values_json(json *j, const struct facts *x)
             json_leaf(json_add_object(list, NULL), leaf);
 }
 
+static void ranks_json(json *j, const ckpt_ranks *r)
+{
+    struct way way[3];
+    if (!r)
+        return;
+    json *one = json_add_object(j, "ranks");
+    if (r->ranks)
+        json_u64(one, "count", r->ranks);
+    for (size_t i = 0, n = ways_of(r, way); i < n; i++)
+        json_u64(one, way[i].key, way[i].n);
+    if (r->has_step)
+        json_u64(one, "step", r->step);
+}
+
 static void print_info_json(const struct facts *x)
 {
     const ckpt_info *info = &x->info;
@@ -517,6 +573,7 @@ static void print_info_json(const struct facts *x)
     json_u64(j, "bytes", ckpt_file_bytes(x->f));
     if (info->producer.len)
         json_str(j, "producer", info->producer);
+    ranks_json(j, info->ranks);
     wrappers_json(j, x);
     weights_json(j, x);
     mappings_json(j, x);

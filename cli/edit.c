@@ -99,6 +99,7 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
         .no_sync = writing.no_sync,
         .ties = (uint32_t)writing.ties,
         .max_shard = writing.max_shard,
+        .shards = writing.shards,
         .progress = progress_step,
         .threads = ui_jobs(),
     };
@@ -111,7 +112,7 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
         else
             usage_error(NULL,
                         "--to: '%.200s' is not a format that can be written "
-                        "(expected torch-zip, safetensors, npz or npy)",
+                        "(expected torch-zip, safetensors, dcp, npz or npy)",
                         t.ptr);
         text_free(&t);
         return TROUBLE;

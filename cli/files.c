@@ -63,7 +63,8 @@ static void report_file(struct reports *r, const char *path)
 /* has_checkpoint_suffix - has NAME a suffix of checkpoints? */
 static bool has_checkpoint_suffix(const char *name)
 {
-    static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".pt2", ".ptl"};
+    static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".pt2", ".ptl",
+                                           ".h5", ".hdf5", ".keras"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
         if (strcasecmp(dot, suffixes[i]) == 0)
@@ -94,9 +95,26 @@ static void visit_file(void *user, const char *path)
         r->skipped++;
 }
 
+/* visit_folder - a folder that many ranks wrote is one checkpoint, whose files are none; any other is gone
+ * through. */
+static bool visit_folder(void *user, const char *path)
+{
+    ckpt_error err;
+    ckpt_file *f;
+    if (ckpt_open(path, &ui.limits, &f, &err) != CKPT_OK)
+        return false;
+    const char *format = ckpt_file_format(f);
+    bool whole = strncmp(format, "hf-", 3) != 0 && !ckpt_write_format(format);
+    whole = whole || strcmp(format, "torch-dcp") == 0;
+    ckpt_close(f);
+    if (whole)
+        report_file(user, path);
+    return whole;
+}
+
 static void report_below(struct reports *r, const char *path)
 {
-    struct folder_walk w = {.file = visit_file, .user = r};
+    struct folder_walk w = {.file = visit_file, .folder = visit_folder, .user = r};
     uint64_t before = r->done;
     r->skipped = 0;
     walk_folder(&w, path);

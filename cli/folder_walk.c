@@ -104,7 +104,8 @@ void walk_folder(struct folder_walk *w, const char *path)
     add_path(&pending, "", path);
     while (pending.n) {
         char *next = pending.at[--pending.n];
-        visit_folder(w, next, &pending);
+        if (!w->folder || !w->folder(w->user, next))
+            visit_folder(w, next, &pending);
         free(next);
     }
     free(pending.at);

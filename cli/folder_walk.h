@@ -9,6 +9,8 @@ struct folder_walk {
     uint64_t links, others; /* skipped: symbolic links; sockets, pipes and devices */
     uint64_t unread;        /* folders that could not be opened, which was reported */
     void (*file)(void *user, const char *path);
+    /* folder - is the folder PATH taken as it is, and nothing below it visited? NULL: none is. */
+    bool (*folder)(void *user, const char *path);
     void *user;
 };
 

@@ -12,6 +12,7 @@ enum flavour {
     IEEE, /* all-ones exponent: infinity and NaN */
     FN,   /* finite: only all ones is NaN */
     FNUZ, /* finite, one zero: minus zero's place is NaN */
+    FINITE, /* neither infinity nor NaN */
     SCALE /* no sign, no mantissa: a power of two; 255 is NaN */
 };
 
@@ -60,6 +61,19 @@ static const struct layout layouts[] = {
     [CKPT_DT_F6_E3M2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_QU4X2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_QU2X4] = {.kind = NUM_BITS, .nbytes = 1},
+    /* In a byte each; of integers the mantissa has all bits. */
+    [CKPT_DT_I4] = {.kind = NUM_INT, .nbytes = 1, .mantissa = 4},
+    [CKPT_DT_U4] = {.kind = NUM_UINT, .nbytes = 1, .mantissa = 4},
+    [CKPT_DT_I2] = {.kind = NUM_INT, .nbytes = 1, .mantissa = 2},
+    [CKPT_DT_U2] = {.kind = NUM_UINT, .nbytes = 1, .mantissa = 2},
+    [CKPT_DT_I1] = {.kind = NUM_INT, .nbytes = 1, .mantissa = 1},
+    [CKPT_DT_U1] = {.kind = NUM_UINT, .nbytes = 1, .mantissa = 1},
+    [CKPT_DT_F4_E2M1] = {NUM_REAL, 1, 2, 1, 1, FINITE},
+    [CKPT_DT_F6_E2M3_BYTE] = {NUM_REAL, 1, 2, 3, 1, FINITE},
+    [CKPT_DT_F6_E3M2_BYTE] = {NUM_REAL, 1, 3, 2, 3, FINITE},
+    [CKPT_DT_F8_E3M4] = {NUM_REAL, 1, 3, 4, 3, IEEE},
+    [CKPT_DT_F8_E4M3_INF] = {NUM_REAL, 1, 4, 3, 7, IEEE},
+    [CKPT_DT_F8_E4M3B11FNUZ] = {NUM_REAL, 1, 4, 3, 11, FNUZ},
 };
 
 static const struct layout *layout_of(ckpt_dtype dtype)
@@ -67,13 +81,15 @@ static const struct layout *layout_of(ckpt_dtype dtype)
     return &layouts[(size_t)dtype < sizeof layouts / sizeof *layouts ? dtype : CKPT_DT_NONE];
 }
 
+ckpt_dtype number_shown_as(ckpt_dtype dtype) { return dtype >= CKPT_DT_Q4_0 ? CKPT_DT_F32 : dtype; }
+
 size_t number_bytes(ckpt_dtype dtype)
 {
-    const struct layout *l = layout_of(dtype);
+    const struct layout *l = layout_of(number_shown_as(dtype));
     return l->kind == NUM_COMPLEX ? 2u * l->nbytes : l->nbytes;
 }
 
-bool number_packed(ckpt_dtype dtype) { return ckpt_dtype_bits(dtype) % 8 != 0; }
+bool number_packed(ckpt_dtype dtype) { return ckpt_dtype_bits(number_shown_as(dtype)) % 8 != 0; }
 
 static uint64_t load_le(const uint8_t *p, unsigned n)
 {
@@ -104,9 +120,9 @@ static double real_of(uint64_t bits, const struct layout *l)
     return minus ? -v : v;
 }
 
-static int64_t extend_sign(uint64_t v, unsigned nbytes)
+static int64_t extend_sign(uint64_t v, unsigned bits)
 {
-    uint64_t sign = UINT64_C(1) << (8 * nbytes - 1);
+    uint64_t sign = UINT64_C(1) << (bits - 1);
     int64_t s;
     v = (v ^ sign) - sign;
     memcpy(&s, &v, sizeof s);
@@ -118,8 +134,10 @@ struct number number_decode(ckpt_dtype dtype, const uint8_t *p)
     const struct layout *l = layout_of(dtype);
     struct number x = {.kind = l->kind, .nbytes = l->nbytes, .single = l->nbytes < 8};
     x.u = load_le(p, l->nbytes);
+    if ((l->kind == NUM_INT || l->kind == NUM_UINT) && l->mantissa)
+        x.u &= (1u << l->mantissa) - 1;
     if (l->kind == NUM_INT)
-        x.i = extend_sign(x.u, l->nbytes);
+        x.i = extend_sign(x.u, l->mantissa ? l->mantissa : 8u * l->nbytes);
     if (l->kind == NUM_REAL || l->kind == NUM_COMPLEX)
         x.re = real_of(x.u, l);
     if (l->kind == NUM_COMPLEX)

@@ -173,7 +173,8 @@ void print_notice(const char *path, const char *fmt, ...)
         json_line(j, stderr);
         return;
     }
-    if (path) {
+    bool named = path && strncmp(words, path, strlen(path)) == 0 && words[strlen(path)] == ':';
+    if (path && !named) {
         text_name(&t, str_of(path));
         text_add(&t, ": ");
     }

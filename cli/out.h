@@ -30,6 +30,10 @@ extern struct ui ui;
         0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded,                                        \
             "let expanded views show SIZE bytes at most (64MiB or 8 x file)"                                 \
     }
+#define UI_PARALLEL                                                                                          \
+    {                                                                                                        \
+        0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, "rules of how tensor-parallel ranks divide"    \
+    }
 #define UI_ROOT                                                                                              \
     {                                                                                                        \
         0, "root", "PATH", OPT_TEXT, &ui.root, "only what is below PATH, without it; auto: the weights"      \

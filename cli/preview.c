@@ -22,7 +22,8 @@ struct number_format {
 
 struct preview_walk {
     const struct preview *p;
-    ckpt_dtype dtype;
+    ckpt_dtype dtype; /* as it is read */
+    bool converted;   /* from another */
     size_t size;      /* bytes of an element */
     uint64_t total;   /* elements of the tensor */
     uint32_t ndim;    /* of the slice's axes */
@@ -47,13 +48,20 @@ const uint64_t *preview_shape(const ckpt_tensor *t, uint32_t *ndim)
     return &bytes;
 }
 
+static ckpt_status read_window(const struct preview_walk *w)
+{
+    const struct preview *p = w->p;
+    return w->converted ? ckpt_tensor_read_as(p->f, p->row, w->dtype, w->first, w->count, w->window, w->err)
+                        : ckpt_tensor_read(p->f, p->row, w->first, w->count, w->window, w->err);
+}
+
 /* Blocks of WINDOW elements at multiples of it: rows read back and forth hit the same block. */
 static ckpt_status read_element(struct preview_walk *w, uint64_t index, struct number *out)
 {
     if (index < w->first || index - w->first >= w->count) {
         w->first = index / WINDOW * WINDOW;
         w->count = w->total - w->first < WINDOW ? w->total - w->first : WINDOW;
-        ckpt_status s = ckpt_tensor_read(w->p->f, w->p->row, w->first, w->count, w->window, w->err);
+        ckpt_status s = read_window(w);
         if (s != CKPT_OK) {
             w->count = 0;
             return s;
@@ -243,7 +251,8 @@ static bool begin_preview(struct preview_walk *w, const struct preview *p, bool 
     uint32_t ndim;
     const uint64_t *shape = preview_shape(t, &ndim);
     *w = (struct preview_walk){.p = p,
-                               .dtype = (ckpt_dtype)t->dtype,
+                               .dtype = number_shown_as((ckpt_dtype)t->dtype),
+                               .converted = number_shown_as((ckpt_dtype)t->dtype) != t->dtype,
                                .size = number_bytes((ckpt_dtype)t->dtype),
                                .ndim = ndim,
                                .total = number_packed((ckpt_dtype)t->dtype) ? t->nbytes : t->elements,

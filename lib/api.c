@@ -171,7 +171,11 @@ void ckpt_file_ignore_case(ckpt_file *f, bool ignore)
         f->ignore_case = ignore;
 }
 
-const ckpt_value *ckpt_file_metadata(const ckpt_file *f) { return file_or_empty(f)->metadata; }
+const ckpt_value *ckpt_file_metadata(const ckpt_file *f)
+{
+    const ckpt_value *typed = file_or_empty(f)->metadata_values;
+    return typed ? typed : file_or_empty(f)->metadata;
+}
 
 uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
 {
@@ -192,6 +196,8 @@ static ckpt_status write_one(ckpt_plan *p, const struct format *f, const struct 
 {
     if (job->path)
         CKPT_TRY(shards_check_output(p->file, job->path, true, err));
+    if (job->opts->dry_run && job->path)
+        CKPT_TRY(sink_file_check(job->path, job->opts->force, err));
     CKPT_TRY(f->write(p, job, err));
     if (p->noutputs == 1 && strcmp(job->path, "-") != 0)
         shards_notice_old_index(p, p->outputs[0]);

@@ -171,6 +171,8 @@ typedef struct {
     uint64_t max_tensors;  /* rows: 10,000,000 */
     uint64_t max_expanded; /* bytes shown by all views that are larger than their storages: 64 MiB, or 8 times
                               the size of the file, whichever is more */
+    const char *parallel;  /* no limit: a JSON file of how tensor-parallel ranks divide tensors, used while a
+                              file is opened, see ckpt-formats(7); NULL: by the rules that are known */
 } ckpt_limits;
 
 /* ----------------------------------------------------------------- dtypes */
@@ -186,7 +188,18 @@ typedef enum {
     CKPT_DT_C32, CKPT_DT_C64, CKPT_DT_C128, CKPT_DT_BC32,
     CKPT_DT_QI8, CKPT_DT_QU8, CKPT_DT_QI32, CKPT_DT_QU4X2, CKPT_DT_QU2X4,
     CKPT_DT_BITS8, CKPT_DT_BITS16, CKPT_DT_BITS1X8, CKPT_DT_BITS2X4, CKPT_DT_BITS4X2,
-    CKPT_DT_NP /* another numpy dtype (strings, dates, records, longdouble): dtype_name of the tensor */
+    CKPT_DT_NP, /* another numpy dtype (strings, dates, records, longdouble): dtype_name of the tensor */
+    /* Numbers of few bits in a byte each, as ml_dtypes has them; F4_E2M1 is "float4_e2m1fn", the two named
+     * F6_…_BYTE "float6_e2m3fn" and "float6_e3m2fn", F8_E4M3_INF "float8_e4m3". */
+    CKPT_DT_I4, CKPT_DT_U4, CKPT_DT_I2, CKPT_DT_U2, CKPT_DT_I1, CKPT_DT_U1, CKPT_DT_F4_E2M1,
+    CKPT_DT_F6_E2M3_BYTE, CKPT_DT_F6_E3M2_BYTE, CKPT_DT_F8_E3M4, CKPT_DT_F8_E4M3_INF,
+    CKPT_DT_F8_E4M3B11FNUZ,
+    /* Blocks of ggml, which GGUF holds. A shape counts elements, bytes come in whole blocks. */
+    CKPT_DT_Q4_0, CKPT_DT_Q4_1, CKPT_DT_Q5_0, CKPT_DT_Q5_1, CKPT_DT_Q8_0, CKPT_DT_Q8_1,
+    CKPT_DT_Q2_K, CKPT_DT_Q3_K, CKPT_DT_Q4_K, CKPT_DT_Q5_K, CKPT_DT_Q6_K, CKPT_DT_Q8_K,
+    CKPT_DT_IQ2_XXS, CKPT_DT_IQ2_XS, CKPT_DT_IQ3_XXS, CKPT_DT_IQ1_S, CKPT_DT_IQ4_NL,
+    CKPT_DT_IQ3_S, CKPT_DT_IQ2_S, CKPT_DT_IQ4_XS, CKPT_DT_IQ1_M, CKPT_DT_TQ1_0, CKPT_DT_TQ2_0,
+    CKPT_DT_MXFP4, CKPT_DT_NVFP4, CKPT_DT_Q1_0, CKPT_DT_Q2_0
 } ckpt_dtype;
 
 /* ckpt_dtype_name - torch's name ("float32", "float8_e4m3fn"); "" for NONE. */
@@ -474,10 +487,15 @@ CKPT_API void ckpt_file_ignore_case(ckpt_file *file, bool ignore);
 
 /* ckpt_tensor_read - COUNT elements from FIRST of row I in row-major order into
  * OUT, contiguous, little-endian, conj and neg applied. OUT holds at least
- * COUNT elements (ckpt_dtype_bits()/8 bytes each; packed sub-byte types count
- * bytes). CKPT_ELOSSY when the row has no bytes of its own. */
+ * COUNT elements (ckpt_dtype_bits()/8 bytes each; packed sub-byte types
+ * and ggml's block types count bytes). CKPT_ELOSSY when the row has no bytes of its own. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t i, uint64_t first,
     uint64_t count, void *out, ckpt_error *err);
+
+/* ckpt_tensor_read_as - the same, each element as DTYPE, as ckpt_plan_cast converts it. Elements of ggml's
+ * blocks are counted as the shape counts them. CKPT_ELOSSY: the row cannot become DTYPE. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read_as(ckpt_file *file, uint32_t i, ckpt_dtype dtype,
+    uint64_t first, uint64_t count, void *out, ckpt_error *err);
 
 /* ckpt_tensor_borrow - *BYTES: the *N bytes (nbytes) of row I where they are stored, without a copy, as
  * ckpt_tensor_read gives them; aligned to nothing, and not to be changed. They are valid until FILE and its
@@ -580,6 +598,15 @@ typedef struct {
     uint64_t prefixed; /* that begin with it */
 } ckpt_weights;
 
+/* How the ranks of a training wrote a folder. 0: not known. */
+typedef struct {
+    uint64_t ranks; /* that wrote it */
+    uint64_t data_parallel, tensor_parallel, pipeline_parallel;
+    uint64_t step;
+    uint32_t has_step;
+    uint32_t reserved;
+} ckpt_ranks;
+
 typedef struct {
     uint32_t struct_size;
     uint32_t has_weights;
@@ -596,6 +623,7 @@ typedef struct {
     ckpt_str weights_only_why; /* "GLOBAL numpy.core.multiarray.scalar at 0x1f …" */
     int32_t weights_only;      /* 1 loads, 0 refused, -1 not a torch.load file */
     uint32_t executes_code;    /* TorchScript and packages carry code */
+    const ckpt_ranks *ranks;   /* of a folder that many ranks wrote; NULL: it is none */
 } ckpt_info;
 
 /* ckpt_inspect - fills OUT; its strings live in FILE. */
@@ -620,6 +648,13 @@ typedef struct {
 
 typedef enum { CKPT_SHA256, CKPT_XXH3 } ckpt_algorithm;
 #define CKPT_DIGEST_MAX 32
+
+/* ckpt_file_digest_as - from now on the digests of FILE are those of its floats, and of what ggml's blocks
+ * mean, as DTYPE; other tensors stay. CKPT_ELOSSY: one of them cannot become DTYPE. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *err);
+/* ckpt_digest_dtype - the dtype that row I of FILE is digested as: mostly its own; CKPT_DT_NONE past the
+ * end. */
+CKPT_API ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i);
 
 /* ckpt_digest_tensor - over the row-major contiguous little-endian bytes alone.
  * Writes 32 (sha256) or 16 (XXH3-128, canonical big-endian) bytes to OUT. */
@@ -789,6 +824,7 @@ typedef struct {
     uint64_t max_shard; /* bytes; 0: one file */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* nonzero: stop */
     void *user;
+    uint64_t shards; /* files of a distributed checkpoint; 0: one, or those of the input */
 } ckpt_write_options;
 
 typedef struct {
@@ -1068,6 +1104,140 @@ CKPT_API bool ckpt_scan_ready(void);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     int (*report)(void *user, const ckpt_scan_record *), void *user,
     ckpt_scan_result *result, ckpt_error *err);
+
+/* ------------------------------------------------------------------- mem */
+
+/* What training a network keeps in the memory of a device: bytes of tensors. What the allocator, kernels
+ * and the driver need beyond them is not counted. A ckpt_mem is used by one thread at a time. */
+typedef struct ckpt_mem ckpt_mem;
+
+typedef struct {
+    uint32_t struct_size;
+    uint32_t reserved;
+    const char *root;   /* where in the file the weights are, as for ckpt_file_narrow; NULL: "auto" */
+    const char *config; /* path of a config.json of transformers that belongs to the file, or NULL */
+    const char *const *frozen; /* parameters whose names match one of these globs are not trained */
+    size_t nfrozen;
+} ckpt_mem_options;
+
+/* ckpt_mem_new - the network whose weights FILE has, or, if FILE is NULL, the one that options->config
+ * describes. FILE can be closed afterwards. On success *OUT must go to ckpt_mem_free().
+ * CKPT_EUNSUPPORTED: weights that are not trained as they are (quantized, adapters without their model),
+ * with the reason. CKPT_ENOTFOUND: a glob of frozen matches nothing. CKPT_EFORMAT: the config is of
+ * another network. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts,
+    ckpt_mem **out, ckpt_error *err);
+/* ckpt_mem_free - frees M and all it handed out. NULL is allowed. */
+CKPT_API void ckpt_mem_free(ckpt_mem *m);
+
+typedef enum {
+    CKPT_MEM_AS_STORED,    /* parameters in the dtypes of the file */
+    CKPT_MEM_FP32,
+    CKPT_MEM_BF16,         /* parameters, gradients and states in 2 bytes */
+    CKPT_MEM_BF16_MIXED,   /* fp32, and autocast to 2 bytes */
+    CKPT_MEM_FP16_MASTER   /* 2 bytes, and an fp32 copy of the parameters for the optimizer */
+} ckpt_mem_precision;
+
+typedef enum {
+    CKPT_MEM_KEEP_ALL,
+    CKPT_MEM_BLOCK,           /* each block is a segment */
+    CKPT_MEM_BLOCK_REENTRANT, /* the same, with use_reentrant=True */
+    CKPT_MEM_SEGMENTS,        /* `segments` of them, the last one with the blocks that are left over */
+    CKPT_MEM_SEQUENTIAL,      /* the same by checkpoint_sequential: the last one is kept */
+    CKPT_MEM_SQRT,            /* as many segments as the root of the number of blocks */
+    CKPT_MEM_SELECTIVE,       /* results of matrix products and attention are kept */
+    CKPT_MEM_PLAN             /* the segments that ckpt_mem_plan found last */
+} ckpt_mem_checkpoint;
+
+typedef enum { CKPT_MEM_SDPA, CKPT_MEM_EAGER } ckpt_mem_attention;
+typedef enum { CKPT_MEM_DROPOUT_CONFIG, CKPT_MEM_DROPOUT_ON, CKPT_MEM_DROPOUT_OFF } ckpt_mem_dropout;
+
+/* How the network is trained. */
+typedef struct {
+    uint32_t struct_size;
+    uint32_t precision;    /* ckpt_mem_precision */
+    const char *optimizer; /* ckpt_mem_optimizer_at; NULL: that of the file, else "adamw-foreach" */
+    uint64_t batch;        /* 0: activations are not asked for */
+    uint64_t seq;          /* of texts */
+    uint64_t height, width; /* of images; 0: those of the position embedding */
+    uint64_t heads;        /* 0: as the file and its config have it */
+    uint32_t attention;    /* ckpt_mem_attention */
+    uint32_t dropout;      /* ckpt_mem_dropout */
+    uint32_t checkpoint;   /* ckpt_mem_checkpoint */
+    uint32_t segments;     /* of CKPT_MEM_SEGMENTS and _SEQUENTIAL */
+    uint32_t zero;         /* stage of ZeRO, 0 to 3 … */
+    uint32_t ranks;        /* … over that many; 0: 1 */
+} ckpt_mem_run;
+
+typedef struct {
+    uint64_t bytes;
+    uint32_t known; /* 0: nothing is known about it, or it was not asked for */
+    uint32_t exact; /* to the byte, as torch counts its tensors */
+} ckpt_mem_amount;
+
+/* Blocks FIRST to FIRST + BLOCKS - 1: kept, or recomputed as one segment. */
+typedef struct {
+    uint32_t first, blocks;
+    uint32_t recomputed;
+    uint32_t reserved;
+} ckpt_mem_segment;
+
+/* What it points to is valid until the next call with that ckpt_mem. */
+typedef struct {
+    uint32_t struct_size;
+    uint32_t blocks;            /* that can be checkpointed; 0: activations are not known */
+    const char *family;         /* "gpt2" …; NULL: none that is known */
+    const char *family_title;   /* "GPT-2" */
+    const char *recognized_by;  /* the name that did it */
+    const char *optimizer;      /* "adamw-foreach", or what the file holds: "Adam-like, 42 states" */
+    const char *precision;      /* "fp32", "bf16-mixed", "as stored" … */
+    uint64_t trained, frozen;   /* elements of parameters */
+    uint64_t tensors;           /* parameters that are trained */
+    ckpt_mem_amount parameters, buffers, gradients, optimizer_states, step_transient;
+    ckpt_mem_amount activations_kept;
+    ckpt_mem_amount peak;       /* activations, temporaries and gradients */
+    ckpt_mem_amount total;      /* of all, at the worst moment */
+    const char *peak_place;     /* "backward of transformer.h.11"; NULL: not known */
+    const ckpt_mem_segment *segment; /* nsegments of them */
+    size_t nsegments;
+    uint64_t seq;               /* of images: their patches and class token */
+    double extra_forward;       /* work that is done again, as a part of one forward pass */
+} ckpt_mem_result;
+
+/* ckpt_mem_estimate - the memory that RUN takes, into OUT. CKPT_EUNSUPPORTED: activations are asked for,
+ * but the family is not known or the file has something that is not in its table. CKPT_EUSAGE: RUN lacks
+ * what it takes (seq, heads), or does not fit the network. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run,
+    ckpt_mem_result *out, ckpt_error *err);
+
+/* ckpt_mem_plan - finds the segments with which RUN (whose checkpoint is ignored) takes least: with LIMIT
+ * 0 the lowest peak, else the least work that is done again at a total of LIMIT bytes or less. OUT as of
+ * ckpt_mem_estimate. CKPT_ENOTFOUND: none is below LIMIT; OUT is that of the lowest peak then. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit,
+    ckpt_mem_result *out, ckpt_error *err);
+
+/* ckpt_mem_largest_batch - into *BATCH: the largest at which RUN (whose batch is ignored) takes LIMIT
+ * bytes or less in total; 0: not even one. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run,
+    uint64_t limit, uint64_t *batch, ckpt_error *err);
+
+/* ckpt_mem_assumed_at, ckpt_mem_unknown_at - what the last estimate rests on, and what it leaves out, a line
+ * each, escaped; NULL past the end. */
+CKPT_API const char *ckpt_mem_assumed_at(const ckpt_mem *m, size_t i);
+CKPT_API const char *ckpt_mem_unknown_at(const ckpt_mem *m, size_t i);
+/* ckpt_mem_block_name - the name of block I in Python: "transformer.h[3]", "layer1[0]"; NULL past the end. */
+CKPT_API const char *ckpt_mem_block_name(const ckpt_mem *m, uint32_t i);
+
+/* An optimizer's state for one group of parameters, as the file has it. */
+typedef struct {
+    uint64_t parameters; /* tensors in the group */
+    uint64_t bytes;      /* of it, each storage once */
+} ckpt_mem_group;
+/* ckpt_mem_group_at - group I of the file's own optimizer; false: past the end. */
+CKPT_API bool ckpt_mem_group_at(const ckpt_mem *m, size_t i, ckpt_mem_group *out);
+
+/* ckpt_mem_optimizer_at - the names of optimizers; NULL past the end. */
+CKPT_API const char *ckpt_mem_optimizer_at(size_t i);
 
 /* ----------------------------------------------------------------- verify */
 

@@ -34,6 +34,7 @@ check 'read' prints 'module.fc.weight[3] = ' read "$train" state_dict.module.fc.
 check 'values' prints 'epoch' values "$train"
 check 'info' prints 'wrapped: keys begin with "module."' info "$train"
 check 'digest' prints '(all)' digest "$train"
+check 'mem' prints 'parameters 21864, gradients 21864, optimizer 43728 bytes' mem "$train"
 check 'scan' prints ', 0 pickles' scan tests/demo.sh
 check 'verify' prints '0 findings' verify "$train"
 check 'verify of half a file' says 'truncated' verify "$cut"

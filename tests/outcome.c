@@ -141,6 +141,27 @@ static uint32_t unit(const ckpt_file *f, uint32_t i)
     return i;
 }
 
+/* stem_of - how much of the name of row I is that of the array whose part it is: MXNet keeps the parts of a
+ * sparse array under one name. 0: it is no such part. */
+static size_t stem_of(const ckpt_file *f, uint32_t i)
+{
+    ckpt_str name = tensor_at(f, i).name;
+    static const char *const parts[] = {".data", ".indices", ".indptr"};
+    for (size_t k = 0; strcmp(ckpt_file_format(f), "mxnet") == 0 && k < sizeof parts / sizeof *parts; k++) {
+        size_t n = strlen(parts[k]);
+        if (name.len > n && memcmp(name.ptr + name.len - n, parts[k], n) == 0)
+            return name.len - n;
+    }
+    return 0;
+}
+
+static bool are_of_one_array(const ckpt_file *f, uint32_t i, uint32_t k)
+{
+    size_t n = stem_of(f, i);
+    return unit(f, i) == unit(f, k) ||
+           (n && n == stem_of(f, k) && memcmp(tensor_at(f, i).name.ptr, tensor_at(f, k).name.ptr, n) == 0);
+}
+
 enum outcome outcome_of(const ckpt_file *whole, const ckpt_file *damaged)
 {
     uint32_t n = ckpt_tensor_count(whole), first = CKPT_NO_TENSOR;
@@ -157,7 +178,7 @@ enum outcome outcome_of(const ckpt_file *whole, const ckpt_file *damaged)
             how = d.how;
         }
         alike = alike && d.how == how;
-        unit_alone = unit_alone && unit(whole, i) == unit(whole, first);
+        unit_alone = unit_alone && are_of_one_array(whole, i, first);
         storage_alone =
             storage_alone && tensor_at(whole, i).storage == tensor_at(whole, first).storage;
     }

@@ -21,7 +21,7 @@ export LC_ALL=C
 
 # The long ones first: two at a time then end at about the same time.
 quick='cli robust faults unit warnings lint threats rewrite schema man attacks build abi tsan install header example
-       readme git demo truth truth-asan replay public'
+       readme git demo mem truth truth-asan replay public'
 sampled='robust faults threats rewrite'
 slow='unit-asan gates fuzz oracle'
 
@@ -68,6 +68,7 @@ part_readme() { sh tests/readme.sh; }
 part_gates() { sh tests/bench/gates.sh; }
 part_git() { sh tests/git.sh; }
 part_demo() { sh tests/demo.sh && echo 'demo: 1 passed, 0 failed'; }
+part_mem() { "$B/tests/mem" tests/corpus/mem; }
 part_truth() { "$B/tests/truth" tests/corpus; }
 part_truth_asan() { as truth-asan "$B/asan/tests/truth" tests/corpus; }
 part_rewrite() { EACH=$(each 10) sh tests/rewrite.sh; }

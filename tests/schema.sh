@@ -34,6 +34,7 @@ everything()
     ckpt convert "$top/tests/corpus/torch/t26/tied.pt" tied.safetensors
     ckpt meta tied.safetensors a=b -o noted.safetensors
     ckpt info noted.safetensors
+    ckpt info "$top/tests/corpus/megatron/tp2_pp2" "$top/tests/corpus/deepspeed/zero3_fp32"
     head -c 20000 "$train" >cut.pt
     ckpt ls cut.pt
     printf '\200\004\225\003\0\0\0\0\0\0\0cos\nsystem\n(S"%02000d"\ntR.' 0 >long.pkl

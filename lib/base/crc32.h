@@ -1,4 +1,4 @@
-/* crc32.h - CRC-32 as zip uses it (polynomial 0xEDB88320). */
+/* crc32.h - CRC-32 as zip uses it (polynomial 0xEDB88320), and CRC-32C (0x82F63B78) as TensorFlow does. */
 #ifndef BASE_CRC32_H
 #define BASE_CRC32_H
 
@@ -22,5 +22,14 @@ bool crc32_with(enum crc32_kernel k, uint32_t *crc, const void *bytes, size_t n)
 /* crc32_combine - the CRC of two concatenated pieces, from the CRC of each and the size of the second in
  * bytes. */
 uint32_t crc32_combine(uint32_t first, uint32_t second, uint64_t second_size);
+
+enum crc_kind { CRC_32, CRC_32C };
+/* crc_update - crc32_update for either KIND. */
+uint32_t crc_update(enum crc_kind kind, uint32_t crc, const void *bytes, size_t n);
+/* crc_combine - crc32_combine for either KIND. */
+uint32_t crc_combine(enum crc_kind kind, uint32_t first, uint32_t second, uint64_t second_size);
+const char *crc_name(enum crc_kind kind); /* "CRC-32", "CRC-32C" */
+/* crc32c_by_table - CRC-32C without special instructions; crc_update is tested against it. */
+uint32_t crc32c_by_table(uint32_t crc, const void *bytes, size_t n);
 
 #endif

@@ -71,5 +71,24 @@ static inline uint64_t cursor_u64(cursor *c)
     const unsigned char *b = cursor_take(c, 8);
     return b ? load_u64le(b) : 0;
 }
+/* cursor_varint - a number in groups of 7 bits, the least first, as protobuf, LevelDB and Snappy write it;
+ * bad if it has more than 64 bits. */
+static inline uint64_t cursor_varint(cursor *c)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        const unsigned char *b = cursor_take(c, 1);
+        if (!b)
+            return 0;
+        if (shift == 63 && *b > 1)
+            break;
+        v |= (uint64_t)(*b & 0x7f) << shift;
+        if (!(*b & 0x80))
+            return v;
+    }
+    c->bad = true;
+    c->left = 0;
+    return 0;
+}
 
 #endif

@@ -1,15 +1,16 @@
 /*
- * gguf.c - GGUF (ggml docs/gguf.md, src/gguf.cpp), little-endian, versions 2 and 3:
+ * gguf.c - GGUF (ggml docs/gguf.md, src/gguf.cpp), versions 1 to 3, in either byte order:
  *   0   4  "GGUF"         4   4  version
  *   8   8  tensors        16  8  key-value pairs
  *   …      pairs: key, type (4 bytes), value; arrays: type (4), count (8), elements
  *   …      tensors: name, dimensions (4), that many (8 each), type (4), offset (8)
  *   …      zeros up to the alignment (general.alignment, 32), then the data, each tensor
  *          filled up to the alignment
- * Text is a length of 8 bytes and as many bytes.
+ * Text is a length of 8 bytes and as many bytes. In version 1 all of these 8 are 4, but for the offset. Of a
+ * big-endian file all but "GGUF" is in that order; elements of plain types, too, blocks are not.
  *
- * Its readers are C: every count, length and product is held against what the file has, offsets against the
- * sum of what stands before (what ggml demands), names against each other.
+ * Its readers are C: every count, length and product is compared with what the file has, offsets with the
+ * sum of what stands before (as ggml does), names with each other.
  */
 #include "codec/gguf.h"
 
@@ -17,11 +18,14 @@
 #include <stdarg.h>
 
 #include "base/checked.h"
+#include "base/cursor.h"
 #include "base/map.h"
 #include "io/reader.h"
 
-#define KEY_MAX         65535u
-#define NAME_LENGTH_MAX 63u /* of ggml; longer names are cut or refused */
+#define KEY_MAX       65535u
+#define NAME_MAX_GGML 63u /* of ggml; longer names are cut or refused */
+#define DIMS_MAX_GGML 4u
+#define ARRAY_DEPTH   16u /* of arrays in arrays, which ggml refuses */
 
 struct walk {
     struct gguf *g;
@@ -31,6 +35,21 @@ struct walk {
     ckpt_error *err;
 };
 
+static uint32_t read_u32(struct walk *w)
+{
+    uint32_t v = reader_u32(&w->r);
+    return w->g->big_endian ? __builtin_bswap32(v) : v;
+}
+
+static uint64_t read_u64(struct walk *w)
+{
+    uint64_t v = reader_u64(&w->r);
+    return w->g->big_endian ? __builtin_bswap64(v) : v;
+}
+
+/* read_size - a count, length or dimension. */
+static uint64_t read_size(struct walk *w) { return w->g->version == 1 ? read_u32(w) : read_u64(w); }
+
 CKPT_PRINTF(3, 4) static ckpt_status gguf_fail(struct walk *w, uint64_t at, const char *fmt, ...)
 {
     va_list args;
@@ -39,6 +58,18 @@ CKPT_PRINTF(3, 4) static ckpt_status gguf_fail(struct walk *w, uint64_t at, cons
     (void)fail_v(w->err, CKPT_EFORMAT, source_pos(w->g->src, at), fmt, args);
     va_end(args);
     return CKPT_EFORMAT;
+}
+
+/* note_beyond - records what ggml refuses, but can be read. */
+CKPT_PRINTF(3, 4) static void note_beyond(struct walk *w, uint64_t at, const char *fmt, ...)
+{
+    va_list args;
+    if (w->g->beyond.status)
+        return;
+    w->g->beyond_at = at;
+    va_start(args, fmt);
+    (void)fail_v(&w->g->beyond, CKPT_EFORMAT, source_pos(w->g->src, at), fmt, args);
+    va_end(args);
 }
 
 /* fail_truncated - the reader failed inside WHAT: that is the file's end, or a trouble of reading. */
@@ -55,7 +86,7 @@ static ckpt_status fail_truncated(struct walk *w, const char *what)
 static ckpt_status read_text(struct walk *w, uint64_t most, const char *what, ckpt_str *out)
 {
     struct gguf *g = w->g;
-    uint64_t at = w->r.pos, n = reader_u64(&w->r);
+    uint64_t at = w->r.pos, n = read_size(w);
     if (w->r.status)
         return fail_truncated(w, what);
     if (n > most)
@@ -82,113 +113,172 @@ static ckpt_status check_unique(struct walk *w, map *m, ckpt_str name, uint64_t 
 
 static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
+uint64_t gguf_value_bytes(uint32_t type) { return type < sizeof width ? width[type] : 0; }
+
 static ckpt_status skip_bytes(struct walk *w, uint64_t n)
 {
     return reader_skip(&w->r, n) ? CKPT_OK : fail_truncated(w, "a value");
 }
 
-static ckpt_status skip_text(struct walk *w, uint64_t *n)
+static ckpt_status skip_text(struct walk *w)
 {
-    *n = reader_u64(&w->r);
-    return w->r.status ? fail_truncated(w, "a text") : skip_bytes(w, *n);
+    uint64_t n = read_size(w);
+    return w->r.status ? fail_truncated(w, "a text") : skip_bytes(w, n);
+}
+
+/* read_array_head - the type and number of elements that follow; their least size fits the file. */
+static ckpt_status read_array_head(struct walk *w, uint32_t *element, uint64_t *count, uint64_t *bytes)
+{
+    uint64_t at = w->r.pos, length = w->g->version == 1 ? 4 : 8;
+    *element = read_u32(w);
+    *count = read_size(w);
+    if (w->r.status)
+        return fail_truncated(w, "an array");
+    if (*element >= sizeof width)
+        return gguf_fail(w, at, "an array of {type %" PRIu32 "}; {=0 to %zu} are known", *element,
+                         sizeof width - 1);
+    /* bounded: 4 or 8, and 4 more */
+    uint64_t least = *element == GGUF_STRING ? length : *element == GGUF_ARRAY ? 4 + length : width[*element];
+    if (!checked_mul(*count, least, bytes) || *bytes > reader_left(&w->r))
+        return gguf_fail(w, at, "an array of {%" PRIu64 "} elements; the file has {=%" PRIu64 " bytes} left",
+                         *count, reader_left(&w->r));
+    return CKPT_OK;
+}
+
+/* skip_elements - COUNT of TYPE, which is no array, BYTES long if they are no texts. */
+static ckpt_status skip_elements(struct walk *w, uint32_t type, uint64_t count, uint64_t bytes)
+{
+    for (uint64_t i = 0; type == GGUF_STRING && i < count; i++)
+        CKPT_TRY(skip_text(w));
+    return type == GGUF_STRING ? CKPT_OK : skip_bytes(w, bytes);
+}
+
+/* skip_arrays - COUNT arrays, and those in them. LEFT has how many are still to come on each level. */
+static ckpt_status skip_arrays(struct walk *w, uint64_t count)
+{
+    uint64_t left[ARRAY_DEPTH] = {count}, n, bytes, at = w->r.pos;
+    note_beyond(w, at, "an array of {arrays}; ggml has {=none}");
+    for (unsigned depth = 0;;) {
+        uint32_t element;
+        if (left[depth] == 0) {
+            if (depth-- == 0)
+                return CKPT_OK;
+            continue;
+        }
+        left[depth]--;
+        CKPT_TRY(read_array_head(w, &element, &n, &bytes));
+        if (element != GGUF_ARRAY)
+            CKPT_TRY(skip_elements(w, element, n, bytes));
+        else if (++depth == ARRAY_DEPTH)
+            return gguf_fail(w, at, "arrays in arrays, {more} than {=%u} deep", ARRAY_DEPTH);
+        else
+            left[depth] = n;
+    }
 }
 
 static ckpt_status read_array(struct walk *w, struct gguf_pair *p)
 {
-    uint64_t at = w->r.pos, bytes, n;
-    p->element = reader_u32(&w->r);
-    p->count = reader_u64(&w->r);
+    uint64_t bytes;
+    CKPT_TRY(read_array_head(w, &p->element, &p->count, &bytes));
     p->value = w->r.pos;
-    if (w->r.status)
-        return fail_truncated(w, "an array");
-    if (p->element >= sizeof width || p->element == GGUF_ARRAY)
-        return gguf_fail(w, at, "an array of {type %" PRIu32 "}", p->element);
-    if (!checked_mul(p->count, p->element == GGUF_STRING ? 8 : width[p->element], &bytes) ||
-        bytes > reader_left(&w->r))
-        return gguf_fail(w, at, "an array of {%" PRIu64 "} elements; the file has {=%" PRIu64 " bytes} left",
-                         p->count, reader_left(&w->r));
-    for (uint64_t i = 0; p->element == GGUF_STRING && i < p->count; i++)
-        CKPT_TRY(skip_text(w, &n));
-    if (p->element != GGUF_STRING)
-        CKPT_TRY(skip_bytes(w, bytes));
+    CKPT_TRY(p->element == GGUF_ARRAY ? skip_arrays(w, p->count)
+                                      : skip_elements(w, p->element, p->count, bytes));
     p->nvalue = w->r.pos - p->value; /* bounded: it was passed */
     return CKPT_OK;
 }
 
-static ckpt_status read_alignment(struct walk *w, uint32_t type)
+/* peek_alignment - the value that comes next, of general.alignment. */
+static ckpt_status peek_alignment(struct walk *w, uint32_t type)
 {
-    uint64_t at = w->r.pos, n;
+    uint64_t at = w->r.pos;
+    const unsigned char *b = type == GGUF_U32 ? reader_peek(&w->r, 4) : NULL;
     if (type != GGUF_U32)
         return gguf_fail(w, at, "general.alignment has {type %" PRIu32 "}; it is {=a 32-bit number}", type);
-    w->g->alignment = n = reader_u32(&w->r);
-    if (w->r.status)
+    if (!b)
         return fail_truncated(w, "general.alignment");
+    uint32_t n = load_u32le(b);
+    w->g->alignment = n = w->g->big_endian ? __builtin_bswap32(n) : n;
     bool power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
-    return power ? CKPT_OK : gguf_fail(w, at, "an alignment of {%" PRIu64 "} is no {=power of two}", n);
+    return power ? CKPT_OK : gguf_fail(w, at, "an alignment of {%" PRIu32 "} is no {=power of two}", n);
+}
+
+/* take_bytes - the P->nvalue bytes of a text or number. */
+static ckpt_status take_bytes(struct walk *w, struct gguf_pair *p)
+{
+    if (p->nvalue > GGUF_TEXT_MAX)
+        return skip_bytes(w, p->nvalue);
+    p->bytes = reader_take(&w->r, (size_t)p->nvalue);
+    return p->bytes ? CKPT_OK : fail_truncated(w, "a value");
 }
 
 static ckpt_status read_value(struct walk *w, struct gguf_pair *p)
 {
-    if (str_is(p->key, "general.alignment"))
-        return read_alignment(w, p->type);
     if (p->type == GGUF_ARRAY)
         return read_array(w, p);
-    if (p->type == GGUF_STRING)
-        return skip_text(w, &p->nvalue);
-    p->nvalue = width[p->type];
-    return skip_bytes(w, p->nvalue);
+    p->nvalue = p->type == GGUF_STRING ? read_size(w) : width[p->type];
+    return w->r.status ? fail_truncated(w, "a text") : take_bytes(w, p);
 }
 
 static ckpt_status read_pair(struct walk *w)
 {
-    struct gguf_pair p = {.count = 1};
-    uint64_t at = w->r.pos;
+    struct gguf_pair p = {.count = 1, .at = w->r.pos};
+    uint64_t at = p.at;
     CKPT_TRY(read_text(w, KEY_MAX, "a key", &p.key));
     if (p.key.len == 0)
-        return gguf_fail(w, at, "{an empty} key");
+        return gguf_fail(w, at, "{an empty} key; {=a name} was expected");
     CKPT_TRY(check_unique(w, w->keys, p.key, at, "keys"));
-    p.type = reader_u32(&w->r);
+    p.type = read_u32(w);
     p.value = w->r.pos;
     if (w->r.status)
         return fail_truncated(w, "a pair");
     if (p.type >= sizeof width)
-        return gguf_fail(w, at, "a value of {type %" PRIu32 "}", p.type);
+        return gguf_fail(w, at, "a value of {type %" PRIu32 "}; {=0 to %zu} are known", p.type, sizeof width - 1);
+    if (str_is(p.key, "general.alignment"))
+        CKPT_TRY(peek_alignment(w, p.type));
     CKPT_TRY(read_value(w, &p));
     return w->g->pair ? w->g->pair(w->g->user, &p, w->err) : CKPT_OK;
 }
 
 /* ----------------------------------------------------------------- tensors */
 
-bool gguf_block(uint32_t type, uint64_t *elements, uint64_t *bytes)
+/* By the number that ggml gives them. 4, 5, 31 to 33 and 36 to 38 are of the past. */
+static const uint8_t dtypes[] = {
+    [0] = CKPT_DT_F32,      [1] = CKPT_DT_F16,     [2] = CKPT_DT_Q4_0,     [3] = CKPT_DT_Q4_1,
+    [6] = CKPT_DT_Q5_0,     [7] = CKPT_DT_Q5_1,    [8] = CKPT_DT_Q8_0,     [9] = CKPT_DT_Q8_1,
+    [10] = CKPT_DT_Q2_K,    [11] = CKPT_DT_Q3_K,   [12] = CKPT_DT_Q4_K,    [13] = CKPT_DT_Q5_K,
+    [14] = CKPT_DT_Q6_K,    [15] = CKPT_DT_Q8_K,   [16] = CKPT_DT_IQ2_XXS, [17] = CKPT_DT_IQ2_XS,
+    [18] = CKPT_DT_IQ3_XXS, [19] = CKPT_DT_IQ1_S,  [20] = CKPT_DT_IQ4_NL,  [21] = CKPT_DT_IQ3_S,
+    [22] = CKPT_DT_IQ2_S,   [23] = CKPT_DT_IQ4_XS, [24] = CKPT_DT_I8,      [25] = CKPT_DT_I16,
+    [26] = CKPT_DT_I32,     [27] = CKPT_DT_I64,    [28] = CKPT_DT_F64,     [29] = CKPT_DT_IQ1_M,
+    [30] = CKPT_DT_BF16,    [34] = CKPT_DT_TQ1_0,  [35] = CKPT_DT_TQ2_0,   [39] = CKPT_DT_MXFP4,
+    [40] = CKPT_DT_NVFP4,   [41] = CKPT_DT_Q1_0,   [42] = CKPT_DT_Q2_0};
+
+ckpt_dtype gguf_dtype(uint32_t type)
 {
-    static const struct {
-        uint16_t elements, bytes;
-    } types[] = {
-        [0] = {1, 4},      [1] = {1, 2},      [2] = {32, 18},    [3] = {32, 20},    [6] = {32, 22},
-        [7] = {32, 24},    [8] = {32, 34},    [9] = {32, 36},    [10] = {256, 84},  [11] = {256, 110},
-        [12] = {256, 144}, [13] = {256, 176}, [14] = {256, 210}, [15] = {256, 292}, [16] = {256, 66},
-        [17] = {256, 74},  [18] = {256, 98},  [19] = {256, 50},  [20] = {32, 18},   [21] = {256, 110},
-        [22] = {256, 82},  [23] = {256, 136}, [24] = {1, 1},     [25] = {1, 2},     [26] = {1, 4},
-        [27] = {1, 8},     [28] = {1, 8},     [29] = {256, 56},  [30] = {1, 2},     [34] = {256, 54},
-        [35] = {256, 66},  [39] = {32, 17},   [40] = {64, 36},   [41] = {128, 18},  [42] = {64, 18}};
-    if (type >= sizeof types / sizeof *types || !types[type].elements)
-        return false;
-    *elements = types[type].elements;
-    *bytes = types[type].bytes;
-    return true;
+    return type < sizeof dtypes ? (ckpt_dtype)dtypes[type] : CKPT_DT_NONE;
 }
 
-static ckpt_status read_shape(struct walk *w, struct gguf_tensor *t)
+bool gguf_type_of(ckpt_dtype dtype, uint32_t *type)
+{
+    for (*type = 0; *type < sizeof dtypes; ++*type)
+        if (dtypes[*type] == dtype && dtype != CKPT_DT_NONE)
+            return true;
+    return false;
+}
+
+static ckpt_status read_shape(struct walk *w, struct gguf_tensor *t, uint64_t *elements)
 {
     uint64_t at = w->r.pos;
-    t->ndim = reader_u32(&w->r);
-    t->elements = 1;
+    t->ndim = read_u32(w);
+    *elements = 1;
     if (!w->r.status && t->ndim > GGUF_DIMENSIONS)
         return gguf_fail(w, at, "a tensor of {%" PRIu32 " dimensions}; at most {=%u} are allowed", t->ndim,
                          GGUF_DIMENSIONS);
+    if (!w->r.status && t->ndim > DIMS_MAX_GGML)
+        note_beyond(w, at, "a tensor of {%" PRIu32 " dimensions}; ggml allows {=%u}", t->ndim, DIMS_MAX_GGML);
     for (uint32_t i = 0; i < t->ndim && !w->r.status; i++) {
-        t->dims[i] = reader_u64(&w->r);
-        if (!checked_mul(t->elements, t->dims[i], &t->elements) || t->elements > INT64_MAX)
+        t->dims[i] = read_size(w);
+        if (!checked_mul(*elements, t->dims[i], elements) || *elements > INT64_MAX)
             return gguf_fail(w, at, "a tensor of {more} than {=2^63 elements}");
     }
     return w->r.status ? fail_truncated(w, "a tensor's shape") : CKPT_OK;
@@ -203,82 +293,140 @@ static bool fill_up(const struct gguf *g, uint64_t *n)
     return true;
 }
 
-/* place_tensor - T is of a type that there is, and its data follow those before. */
-static ckpt_status place_tensor(struct walk *w, struct gguf_tensor *t, uint64_t at)
+/* place_tensor - T, of ELEMENTS, is of a type that there is, and its data follow those before. */
+static ckpt_status place_tensor(struct walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements,
+                                uint64_t at)
 {
-    uint64_t per_block, block, next, row = t->ndim ? t->dims[0] : 1;
-    if (!gguf_block(t->type, &per_block, &block))
-        return gguf_fail(w, at, "a tensor of {type %" PRIu32 "}, which there is not", t->type);
-    if (row % per_block)
-        return gguf_fail(w, at, "rows of {%" PRIu64 "} elements in blocks of {=%" PRIu64 "}", row, per_block);
+    const struct dtype_info *d = dtype_info(t->dtype = gguf_dtype(type));
+    uint64_t next, row = t->ndim ? t->dims[0] : 1;
+    if (t->dtype == CKPT_DT_NONE)
+        return gguf_fail(w, at, "a tensor of {type %" PRIu32 "}; {=a type of ggml} was expected", type);
+    if (row % d->block_elems)
+        return gguf_fail(w, at, "rows of {%" PRIu64 "} elements in blocks of {=%u}", row, d->block_elems);
     if (t->offset != w->sum)
         return gguf_fail(w, at,
                          "a tensor at {%" PRIu64 "} of the data; those before it end at {=%" PRIu64 "}",
                          t->offset, w->sum);
-    if (!checked_mul(t->elements / per_block, block, &t->nbytes) || !checked_add(w->sum, t->nbytes, &next) ||
+    if (!dtype_bytes(t->dtype, elements, &t->nbytes) || !checked_add(w->sum, t->nbytes, &next) ||
         !fill_up(w->g, &next))
-        return gguf_fail(w, at, "a tensor of {%" PRIu64 "} elements has more bytes than can be counted",
-                         t->elements);
+        return gguf_fail(w, at, "a tensor of {%" PRIu64 "} elements has more than {=2^64 bytes}",
+                         elements);
     w->sum = next;
     return CKPT_OK;
 }
 
 static ckpt_status read_tensor(struct walk *w)
 {
-    struct gguf_tensor t = {.ndim = 0};
-    uint64_t at = w->r.pos;
-    CKPT_TRY(read_text(w, NAME_LENGTH_MAX, "a tensor's name", &t.name));
+    struct gguf_tensor t = {.entry = w->r.pos};
+    uint64_t at = w->r.pos, elements;
+    CKPT_TRY(read_text(w, KEY_MAX, "a tensor's name", &t.name));
+    if (t.name.len > NAME_MAX_GGML)
+        note_beyond(w, at, "a tensor's name of {%zu bytes}; ggml allows {=%u}", t.name.len, NAME_MAX_GGML);
     CKPT_TRY(check_unique(w, w->names, t.name, at, "tensors"));
-    CKPT_TRY(read_shape(w, &t));
-    t.type = reader_u32(&w->r);
-    t.offset = reader_u64(&w->r);
+    CKPT_TRY(read_shape(w, &t, &elements));
+    uint32_t type = read_u32(w);
+    t.offset = read_u64(w);
     if (w->r.status)
         return fail_truncated(w, "a tensor");
-    CKPT_TRY(place_tensor(w, &t, at));
+    CKPT_TRY(place_tensor(w, &t, type, elements, at));
     return w->g->tensor ? w->g->tensor(w->g->user, &t, w->err) : CKPT_OK;
 }
 
 /* -------------------------------------------------------------------- file */
 
-/* check_data - the data of all tensors go up to the end of the file. */
-static ckpt_status check_data(struct walk *w)
+/* check_padding - what is between the header and the data is 0, as every writer has it: a count of tensors
+ * that is too small leaves the description of a tensor there, and all data would be taken from other places. */
+static ckpt_status check_padding(struct walk *w)
+{
+    uint64_t at = w->r.pos, end = at;
+    if (!fill_up(w->g, &end) || end > w->g->src->size)
+        end = w->g->src->size;
+    if (w->g->ntensors == 0 && end < w->g->src->size)
+        return gguf_fail(w, end, "{%" PRIu64 " bytes} after a header without tensors; {=none} were expected",
+                         w->g->src->size - end);
+    for (uint64_t n = end - at; n; n--) { /* bounded: END is AT or more */
+        const unsigned char *b = reader_take(&w->r, 1);
+        if (!b)
+            return fail_truncated(w, "the padding");
+        if (*b)
+            return gguf_fail(w, at, "{other bytes} between header and data than {=zeros}");
+    }
+    return CKPT_OK;
+}
+
+/* find_data - where the data are. */
+static ckpt_status find_data(struct walk *w)
 {
     struct gguf *g = w->g;
-    uint64_t end = g->data = w->r.pos;
-    if (w->sum) {
-        (void)fill_up(g, &g->data); /* bounded: it is in the file */
-        if (!checked_add(g->data, w->sum, &end) || end > g->src->size)
-            return gguf_fail(w, w->r.pos, "the tensors need {=%" PRIu64 " bytes}, the file {ends} before",
-                             w->sum);
-    }
-    uint64_t filled = end;
-    (void)fill_up(g, &filled); /* bounded: as above */
-    return filled >= g->src->size
+    g->data = w->r.pos;
+    CKPT_TRY(check_padding(w));
+    if (w->sum)
+        (void)fill_up(g, &g->data); /* bounded: an alignment has 32 bits, a file 63 */
+    return checked_add(g->data, w->sum, &g->end)
                ? CKPT_OK
-               : gguf_fail(w, end, "{%" PRIu64 " bytes} follow {=the last tensor}", g->src->size - end);
+               : gguf_fail(w, w->r.pos, "the tensors have {more} than {=2^64 bytes}");
+}
+
+ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err)
+{
+    struct walk w = {.g = g, .err = err};
+    uint64_t sum = g->end - g->data, filled = g->end; /* bounded: by find_data() */
+    if (sum && g->end > g->src->size)
+        return gguf_fail(&w, g->data, "the tensors need {=%" PRIu64 " bytes}, the file {ends} before", sum);
+    if (!fill_up(g, &filled) || filled >= g->src->size)
+        return CKPT_OK;
+    return gguf_fail(&w, g->end, "{%" PRIu64 " bytes} follow {=the last tensor}", g->src->size - g->end);
+}
+
+/* read_version - the number, and with it the byte order. */
+static ckpt_status read_version(struct walk *w)
+{
+    struct gguf *g = w->g;
+    g->version = reader_u32(&w->r);
+    g->at = 4;
+    if (w->r.status)
+        return fail_truncated(w, "its header");
+    g->big_endian = g->version && (g->version & 0xffff) == 0;
+    g->version = g->big_endian ? __builtin_bswap32(g->version) : g->version;
+    if (g->version >= 1 && g->version <= 3)
+        return CKPT_OK;
+    return fail(w->err, CKPT_EUNSUPPORTED, source_pos(g->src, 4),
+                "GGUF of {version %" PRIu32 "}; {=1 to 3} are read", g->version);
+}
+
+static ckpt_status check_header_size(struct walk *w)
+{
+    if (!w->g->max_header || w->r.pos <= w->g->max_header)
+        return CKPT_OK;
+    w->g->at = w->r.pos;
+    return fail(w->err, CKPT_ELIMIT, source_pos(w->g->src, w->r.pos),
+                "a header of {more} than {=%" PRIu64 " bytes}", w->g->max_header);
 }
 
 static ckpt_status read_file(struct walk *w)
 {
     struct gguf *g = w->g;
-    g->version = reader_u32(&w->r);
-    g->at = 4;
-    if (!w->r.status && g->version != 2 && g->version != 3)
-        return fail(w->err, CKPT_EUNSUPPORTED, source_pos(g->src, 4),
-                    "GGUF of {version %" PRIu32 "} or of another byte order; {=2 and 3} are read",
-                    g->version);
-    g->ntensors = reader_u64(&w->r);
-    g->npairs = reader_u64(&w->r);
+    CKPT_TRY(read_version(w));
+    if (g->version == 1)
+        note_beyond(w, 4, "{version 1}; ggml reads {=2 and 3}");
+    g->ntensors = read_size(w);
+    g->npairs = read_size(w);
     if (w->r.status)
         return fail_truncated(w, "its header");
-    if (g->ntensors > g->src->size / 24 || g->npairs > g->src->size / 13) /* the least that each takes */
+    uint64_t length = g->version == 1 ? 4 : 8; /* the least that each takes: of a text, and what follows it */
+    /* bounded: 4 or 8, and less than 20 */
+    if (g->ntensors > g->src->size / (length + 16) || g->npairs > g->src->size / (length + 5))
         return gguf_fail(w, 8, "{%" PRIu64 " tensors and %" PRIu64 " pairs} in {=%" PRIu64 " bytes}",
                          g->ntensors, g->npairs, g->src->size);
-    for (uint64_t i = 0; i < g->npairs; i++)
+    for (uint64_t i = 0; i < g->npairs; i++) {
         CKPT_TRY(read_pair(w));
-    for (uint64_t i = 0; i < g->ntensors; i++)
+        CKPT_TRY(check_header_size(w));
+    }
+    for (uint64_t i = 0; i < g->ntensors; i++) {
         CKPT_TRY(read_tensor(w));
-    return check_data(w);
+        CKPT_TRY(check_header_size(w));
+    }
+    return find_data(w);
 }
 
 ckpt_status gguf_read(struct gguf *g, ckpt_error *err)

@@ -149,8 +149,8 @@ static bool check_names(struct zip_audit *z)
     for (size_t i = 0; ok && i < z->n && z->views[i].listed; i++) {
         const struct zip_view *v = &z->views[i];
         uint32_t old = MAP_NONE;
-        const char *odd = find_name_fault(v->name);
-        ckpt_str plain = fold_name(z->a, v->name);
+        const char *odd = z->any_name ? NULL : find_name_fault(v->name);
+        ckpt_str plain = z->any_name ? v->name : fold_name(z->a, v->name);
         ok = plain.ptr && map_put(seen, plain, (uint32_t)i, &old);
         if (odd)
             report_flaw(z, v->name, v->from, odd, 0);
@@ -494,7 +494,9 @@ static ckpt_status check_gap(struct zip_audit *z, const struct zip_view *before,
     return CKPT_OK;
 }
 
-static ckpt_status check_extents(struct zip_audit *z, struct local_header *l, ckpt_error *err)
+/* check_extents - reports listed members that overlap, and what is between them and up to DIRECTORY. */
+static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct local_header *l,
+                                 ckpt_error *err)
 {
     size_t n = 0;
     while (n < z->n && z->views[n].listed)
@@ -503,7 +505,7 @@ static ckpt_status check_extents(struct zip_audit *z, struct local_header *l, ck
     struct zip_view *copy = arena_array(z->a, n, sizeof *copy); /* check_gap may move the list */
     ckpt_status st = (n && !order) || !copy ? fail_memory(err) : CKPT_OK;
     uint64_t last = 0;
-    z->first = z->directory;
+    z->first = directory;
     const struct zip_view *before = NULL;
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
         copy[i] = z->views[i];
@@ -525,20 +527,23 @@ static ckpt_status check_extents(struct zip_audit *z, struct local_header *l, ck
         last = end > last ? end : last;
         before = v;
     }
-    if (st == CKPT_OK && z->directory >= last)
-        st = check_gap(z, before, last, z->directory, l, err);
+    if (st == CKPT_OK && directory >= last)
+        st = check_gap(z, before, last, directory, l, err);
     free(order);
     return st;
 }
 
 /* read_candidate_directories - reads the directories that lenient readers accept, if there is no valid
- * one. */
-static ckpt_status read_candidate_directories(struct zip_audit *z, struct local_header *l, ckpt_error *err)
+ * one. *LAST: where the last of them begins, *STOP: where all have ended. */
+static ckpt_status read_candidate_directories(struct zip_audit *z, struct local_header *l, uint64_t *last,
+                                              uint64_t *stop, ckpt_error *err)
 {
     struct zip_directory_candidates c;
     CKPT_TRY(zip_find_directory_candidates(z->src, &c, err));
     for (size_t i = 0; i < c.n; i++) {
         size_t before = z->n;
+        *last = c.by[i].directory > *last ? c.by[i].directory : *last;
+        *stop = c.by[i].stop > *stop ? c.by[i].stop : *stop;
         CKPT_TRY(read_entries(z, c.by[i].directory, c.by[i].stop, c.by[i].shift, err));
         for (size_t k = before, n = z->n; k < n; k++)
             if (!locate_payload(z, &z->views[k], l))
@@ -548,15 +553,18 @@ static ckpt_status read_candidate_directories(struct zip_audit *z, struct local_
 }
 
 /* audit_without_directory - without a valid end record: reports that, and adds the members of directories
- * that lenient readers accept, and those that have local headers. */
+ * that lenient readers accept, and those that only have local headers. */
 static ckpt_status audit_without_directory(struct zip_audit *z, const ckpt_error *why, ckpt_error *err)
 {
     bool found;
+    uint64_t last = 0, stop = 0;
     struct local_header *l = malloc(sizeof *l);
     report_flaw(z, str_of("", 0), why->offset == CKPT_NO_OFFSET ? 0 : why->offset, why->what, 0);
-    ckpt_status st = l ? read_candidate_directories(z, l, err) : fail_memory(err);
+    ckpt_status st = l ? read_candidate_directories(z, l, &last, &stop, err) : fail_memory(err);
+    if (st == CKPT_OK && z->n)
+        st = check_extents(z, last, l, err);
     if (st == CKPT_OK)
-        st = find_unlisted_headers(z, 0, z->src->size, l, &found, err);
+        st = find_unlisted_headers(z, z->n ? stop : 0, z->src->size, l, &found, err);
     free(l);
     return st;
 }
@@ -585,7 +593,7 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
     if (st == CKPT_OK && !check_names(z))
         st = fail_memory(err);
     if (st == CKPT_OK)
-        st = check_extents(z, l, err);
+        st = check_extents(z, z->directory, l, err);
     uint64_t comment = end.end - end.at - ZIP_END_SIZE; /* bounded: the record was read there */
     if (st == CKPT_OK && comment)
         report_bytes(z, str_of("", 0), end.at, "the archive has a comment, in which bytes can hide:",

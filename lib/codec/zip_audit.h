@@ -36,6 +36,7 @@ struct zip_audit {
     arena *a;
     void (*flaw)(void *user, const struct zip_flaw *f);
     void *user;
+    bool any_name; /* names are keys and no paths, as in .npz: none is odd, and only equal ones are one */
     struct zip_view *views; /* in directory order, then those not in the directory */
     size_t n, cap;
     uint64_t first, directory, end; /* first member; directory; first byte after the end record */

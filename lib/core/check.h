@@ -12,13 +12,14 @@ enum check_rule {
     CHECK_RULES
 };
 
-/* A record that has its own CRC-32; verify reads all of its bytes. */
+/* A record that has its own CRC; verify reads all of its bytes. */
 struct check_record {
     ckpt_str name;
     const char *path;     /* of the file that contains it */
     source *src;          /* all bytes of the record */
     uint64_t file_offset; /* offset of its first byte in that file; CKPT_NO_OFFSET: it is compressed */
     uint32_t crc;
+    bool is_crc32c; /* CRC is a CRC-32C */
 };
 
 struct check {

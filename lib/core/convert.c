@@ -16,8 +16,9 @@
 
 #include "base/cursor.h"
 #include "base/store.h"
+#include "core/dequantize.h"
 
-#define BLOCK 2048u /* floats per step: 8 KiB */
+#define BLOCK 2048u /* floats per step: 8 KiB, and whole blocks of ggml */
 
 #define INF32 0x7f800000u
 #define ABS32 0x7fffffffu
@@ -74,7 +75,7 @@ static uint32_t f8_from_float(const struct f8_format *to, uint32_t f)
     return r == 0 && to->no_minus_zero ? 0 : sign | r;
 }
 
-static uint32_t float_from_half(uint32_t h)
+uint32_t convert_half(uint32_t h)
 {
     uint32_t sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
     if (rest > 0x7c00u)
@@ -134,7 +135,7 @@ static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_
 static void f16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
 {
     for (size_t i = 0; i < n; i++)
-        store_u32le(out + 4 * i, float_from_half(load_u16le(in + 2 * i)));
+        store_u32le(out + 4 * i, convert_half(load_u16le(in + 2 * i)));
 }
 
 static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
@@ -188,13 +189,22 @@ const char *convert_overflow_name(ckpt_dtype to)
     return !n || n->overflow_to == 0x7c ? "inf" : n->overflow_to == 0x80 ? "nan" : "448";
 }
 
-/* decode_small_float - an 8-bit float without its special values: EXP bits biased by BIAS, MAN bits. */
+/* decode_small_float - a float of EXP bits biased by BIAS and MAN bits, without its special values. */
 static uint32_t decode_small_float(uint32_t b, uint32_t exp, uint32_t man, int bias)
 {
     uint32_t m = b & ((1u << man) - 1u), e = b >> man & ((1u << exp) - 1u);
     float v = e ? ldexpf((float)(m | 1u << man), (int)e - bias - (int)man)
                 : ldexpf((float)m, 1 - bias - (int)man);
-    return as_bits(v) | (b & 0x80u) << 24;
+    return as_bits(v) | (b >> (exp + man) & 1u) << 31;
+}
+
+/* decode_ieee_float - an 8-bit float of EXP bits, of which all ones mean Inf and NaN. */
+static uint32_t decode_ieee_float(uint32_t b, uint32_t exp)
+{
+    uint32_t inf = ((1u << exp) - 1u) << (7 - exp), a = b & 0x7fu, sign = (b & 0x80u) << 24;
+    if (a >= inf)
+        return sign | (a > inf ? 0x7fc00000u : INF32);
+    return decode_small_float(b, exp, 7 - exp, (1 << (exp - 1)) - 1);
 }
 
 static uint32_t float_from_byte(ckpt_dtype from, uint32_t b)
@@ -202,11 +212,23 @@ static uint32_t float_from_byte(ckpt_dtype from, uint32_t b)
     switch (from) {
     case CKPT_DT_F8_E4M3:
         return (b & 0x7fu) == 0x7fu ? (b & 0x80u) << 24 | 0x7ff00000u : decode_small_float(b, 4, 3, 7);
-    case CKPT_DT_F8_E5M2: return float_from_half(b << 8);
+    case CKPT_DT_F8_E5M2: return convert_half(b << 8);
     case CKPT_DT_F8_E4M3FNUZ: return b == 0x80u ? 0x7fc00000u : decode_small_float(b, 4, 3, 8);
     case CKPT_DT_F8_E5M2FNUZ: return b == 0x80u ? 0x7fc00000u : decode_small_float(b, 5, 2, 16);
     case CKPT_DT_F8_E8M0: return b == 0xffu ? 0x7fc00000u : b ? b << 23 : 0x00400000u;
+    case CKPT_DT_F8_E3M4:
+    case CKPT_DT_F8_E4M3_INF: return decode_ieee_float(b, from == CKPT_DT_F8_E3M4 ? 3 : 4);
+    case CKPT_DT_F8_E4M3B11FNUZ: return b == 0x80u ? 0x7fc00000u : decode_small_float(b, 4, 3, 11);
+    case CKPT_DT_F4_E2M1: return decode_small_float(b, 2, 1, 1);
+    case CKPT_DT_F6_E2M3_BYTE: return decode_small_float(b, 2, 3, 1);
+    case CKPT_DT_F6_E3M2_BYTE: return decode_small_float(b, 3, 2, 3);
     case CKPT_DT_I8: return as_bits((float)(int8_t)b);
+    case CKPT_DT_I4: return as_bits((float)((int)(b & 15u) - (int)(b & 8u) * 2));
+    case CKPT_DT_I2: return as_bits((float)((int)(b & 3u) - (int)(b & 2u) * 2));
+    case CKPT_DT_I1: return as_bits(b & 1u ? -1.0f : 0.0f);
+    case CKPT_DT_U4: return as_bits((float)(b & 15u));
+    case CKPT_DT_U2: return as_bits((float)(b & 3u));
+    case CKPT_DT_U1: return as_bits((float)(b & 1u));
     case CKPT_DT_BOOL: return b ? 0x3f800000u : 0;
     default: return as_bits((float)b);
     }
@@ -223,9 +245,14 @@ bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
     const struct dtype_info *a = dtype_info(from), *b = dtype_info(to);
     const struct f8_format *n = f8_format_of(to);
     bool whole = a->klass == 'i' || a->klass == 'u' || a->klass == 'b';
-    if (!is_float(to) || !(is_float(from) || whole || from == CKPT_DT_F8_E8M0))
+    bool small = a->klass == 'f' && a->block_bytes == 1;
+    if (!is_float(to) || !(is_float(from) || whole || small || dequantize_supports(from)))
         return false;
-    *c = (struct conversion){.from = from, .to = to, .in_width = a->block_bytes, .out_width = b->block_bytes};
+    *c = (struct conversion){.from = from,
+                             .to = to,
+                             .in_elems = a->block_elems,
+                             .in_width = a->block_bytes,
+                             .out_width = (uint8_t)b->block_bytes};
     c->k = convert_simd();
     c->overflow_end = INF32;
     if (n) {
@@ -279,6 +306,8 @@ static void widen_to_f32(const struct conversion *c, const unsigned char *in, si
         c->k->f16_to_f32(in, n, out);
     else if (c->from == CKPT_DT_BF16)
         c->k->bf16_to_f32(in, n, out);
+    else if (c->in_elems > 1)
+        dequantize(c->from, in, n / c->in_elems, out);
     else if (c->in_width > 1)
         integers_to_f32(c, in, n, out);
     else
@@ -343,7 +372,8 @@ void convert_run(const struct conversion *c, const void *in, size_t n, void *out
 {
     const unsigned char *from = in;
     unsigned char *to = out;
-    bool straight = c->to == CKPT_DT_F64 && c->in_width > 1 && dtype_info(c->from)->klass != 'f';
+    bool whole = c->in_width > 1 && c->in_elems == 1 && dtype_info(c->from)->klass != 'f';
+    bool straight = c->to == CKPT_DT_F64 && whole;
     if (straight || c->from == c->to) {
         straight ? integers_to_f64(c, from, n, to) : (void)memcpy(to, from, n * c->in_width);
         return;
@@ -351,7 +381,7 @@ void convert_run(const struct conversion *c, const void *in, size_t n, void *out
     while (n) {
         size_t now = n < BLOCK ? n : BLOCK;
         convert_block(c, from, now, to, t);
-        from += now * c->in_width;
+        from += now / c->in_elems * c->in_width;
         to += now * c->out_width;
         n -= now;
     }

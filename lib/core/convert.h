@@ -31,7 +31,8 @@ struct convert_kernels {
 
 struct conversion {
     ckpt_dtype from, to;
-    uint8_t in_width, out_width; /* bytes of an element */
+    uint16_t in_elems, in_width; /* of a block of FROM: its elements, mostly 1, and bytes */
+    uint8_t out_width;           /* bytes of an element */
     uint32_t overflow_start;     /* floats that overflow TO: their bits without sign, from here … */
     uint32_t overflow_end;       /* … to before here */
     struct f8_format f8;         /* where TO is an 8-bit float */
@@ -44,11 +45,13 @@ struct convert_tally {
 };
 
 /* conversion_init - prepares the conversion FROM one dtype TO another; false: not supported. Floats,
- * ints and bools become floats; float8_e8m0fnu, which has no sign and no zero, can only be converted
- * from. */
+ * ints and bools become floats; float8_e8m0fnu, which has no sign and no zero, the floats of less than eight
+ * bits and ggml's blocks can only be converted from. */
 bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
-/* convert_run - converts N elements and counts overflows in T. */
+/* convert_run - converts N elements, which are whole blocks, and counts overflows in T. */
 void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t);
+/* convert_half - the bits of the float32 that a float16 is. */
+uint32_t convert_half(uint32_t half);
 /* convert_overflow_name - what a value above TO's largest becomes: "inf", "nan" or "448". */
 const char *convert_overflow_name(ckpt_dtype to);
 

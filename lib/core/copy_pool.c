@@ -78,8 +78,8 @@ static struct parallel_item get_parallel_item(void *user, size_t i)
 /* converted_size - the size of N input bytes after conversion. */
 static uint64_t converted_size(const struct copy_range *r, uint64_t n)
 {
-    return r->conversion ? n / r->conversion->in_width * r->conversion->out_width
-                         : n; /* bounded: the writer laid out all of them */
+    const struct conversion *c = r->conversion; /* bounded: the writer laid out all of them */
+    return c ? n / c->in_width * c->in_elems * c->out_width : n;
 }
 
 static ckpt_status name_item(const struct copy_item *x, ckpt_status st, ckpt_error *err)
@@ -129,15 +129,16 @@ static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ck
     if (!r->conversion)
         return CKPT_OK;
     CKPT_TRY(make_input_buffer(r->w, err));
-    size_t elements = k->n / r->conversion->out_width, most = FD_CHUNK / r->conversion->in_width;
+    const struct conversion *c = r->conversion;
+    size_t blocks = k->n / c->out_width / c->in_elems, most = FD_CHUNK / c->in_width;
     k->in = r->w->in;
-    k->n = (elements < most ? elements : most) * r->conversion->in_width; /* bounded: FD_CHUNK */
+    k->n = (blocks < most ? blocks : most) * c->in_width; /* bounded: FD_CHUNK */
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------ copying */
 
-/* needs_crc - is the CRC-32 of the stored bytes of R, a storage, needed? */
+/* needs_crc - is the CRC of the stored bytes of R, a storage, needed? */
 static bool needs_crc(const struct copy_range *r) { return r->p->job->crcs || r->item.storage->has_crc; }
 
 /* read_block - reads the next K->n bytes of R, or fewer: K->n is set to how many. */
@@ -154,7 +155,7 @@ static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error 
                                  err); /* bounded: inside */
     CKPT_TRY(name_storage(r->p, s, st, err));
     if (needs_crc(r))
-        r->stored_crc = crc32_update(r->stored_crc, k->in, k->n);
+        r->stored_crc = crc_update(storage_crc_kind(s), r->stored_crc, k->in, k->n);
     if (s->swap)
         swap_bytes(k->in, k->n, s->swap);
     return CKPT_OK;
@@ -182,7 +183,7 @@ static ckpt_status advance_range(struct copy_range *r, uint64_t n, ckpt_error *e
 static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
 {
     const struct storage *s = r->item.storage;
-    bool as_stored = s && !s->swap && !r->conversion;
+    bool as_stored = s && !s->swap && !r->conversion && !s->is_crc32c;
     CKPT_TRY(buffered_seek(&r->w->out, r->offset, err));
     while (r->pos < r->end) {
         struct block k;
@@ -192,7 +193,8 @@ static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
             return name_item(&r->item, fail_wrong_size(r, k.n, err), err);
         size_t len = (size_t)converted_size(r, k.n);
         if (r->conversion)
-            convert_run(r->conversion, k.in, k.n / r->conversion->in_width, k.out, &r->done.tally);
+            convert_run(r->conversion, k.in, k.n / r->conversion->in_width * r->conversion->in_elems, k.out,
+                        &r->done.tally);
         if (r->p->job->crcs)
             r->done.crc = as_stored ? r->stored_crc : crc32_update(r->done.crc, k.out, len);
         buffered_add(&r->w->out, len);
@@ -230,7 +232,8 @@ static ckpt_status compute_shared_crc(struct copy_range *r, uint64_t end, ckpt_e
     while (r->pos < end) {
         size_t n = end - r->pos < FD_CHUNK ? (size_t)(end - r->pos) : FD_CHUNK;
         CKPT_TRY(source_read(s->src, s->off + r->pos, r->w->in, n, err)); /* bounded: inside its source */
-        r->done.crc = r->stored_crc = crc32_update(r->stored_crc, r->w->in, n);
+        r->stored_crc = crc_update(storage_crc_kind(s), r->stored_crc, r->w->in, n);
+        r->done.crc = s->is_crc32c ? crc32_update(r->done.crc, r->w->in, n) : r->stored_crc;
         CKPT_TRY(advance_range(r, n, err));
     }
     return CKPT_OK;
@@ -364,9 +367,10 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
     CKPT_TRY(finish_item(&r, &(struct buffered_writer){.to = p->job->out}, err));
     if (!r.item.storage && (!s->has_crc || s->crc_checked))
         return CKPT_OK;
-    return name_item(
-        &r.item, storage_compare_crc(s, parallel_combine_crc(&whole, chunks, n, 0), &p->job->reading, err),
-        err);
+    return name_item(&r.item,
+                     storage_compare_crc(s, parallel_combine_crc(storage_crc_kind(s), &whole, chunks, n, 0),
+                                         &p->job->reading, err),
+                     err);
 }
 
 /* -------------------------------------------------------------------- joined */

@@ -33,8 +33,8 @@ ckpt_dtype dtype_by_name(ckpt_str name)
 {
     if (str_starts(name, STR_LIT("torch.")))
         name = str_skip(name, 6);
-    for (size_t i = CKPT_DT_NONE + 1; i < CKPT_DT_NP; i++)
-        if (str_is(name, dtypes[i].name))
+    for (size_t i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++)
+        if (i != CKPT_DT_NP && str_is(name, dtypes[i].name))
             return (ckpt_dtype)i;
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (str_is(name, aliases[i].name))
@@ -44,7 +44,7 @@ ckpt_dtype dtype_by_name(ckpt_str name)
 
 ckpt_dtype dtype_by_safetensors(ckpt_str name)
 {
-    for (size_t i = CKPT_DT_NONE + 1; i < CKPT_DT_NP; i++)
+    for (size_t i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++)
         if (dtypes[i].safetensors && str_is(name, dtypes[i].safetensors))
             return (ckpt_dtype)i;
     return CKPT_DT_NONE;
@@ -56,7 +56,7 @@ ckpt_dtype dtype_by_storage(ckpt_str klass)
         return CKPT_DT_U8;
     if (klass.len == 0)
         return CKPT_DT_NONE;
-    for (size_t i = CKPT_DT_NONE + 1; i < CKPT_DT_NP; i++)
+    for (size_t i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++)
         if (dtypes[i].storage && dtypes[i].storage[0] == klass.ptr[0] && str_is(klass, dtypes[i].storage))
             return (ckpt_dtype)i;
     return CKPT_DT_NONE;

@@ -5,16 +5,17 @@
 #include "base/str.h"
 
 /* DTYPE_COUNT - the dtypes of this version, NONE among them. */
-#define DTYPE_COUNT (CKPT_DT_NP + 1u)
+#define DTYPE_COUNT (CKPT_DT_Q2_0 + 1u)
 
 struct dtype_info {
     const char *name;        /* torch's, without "torch." */
     const char *safetensors; /* NULL: safetensors has none */
     const char *storage;     /* torch class that implies it ("FloatStorage"); NULL: there is none */
-    uint8_t block_elems;     /* elements per block, as the shape counts them */
-    uint8_t block_bytes;     /* bytes per block; 0: not fixed */
+    uint16_t block_elems;    /* elements per block, as the shape counts them */
+    uint16_t block_bytes;    /* bytes per block; 0: not fixed */
     uint8_t swap_bytes;      /* width of the unit that byte order applies to: complex64 swaps per 4 */
-    char klass;              /* 'f' float 'i' int 'u' unsigned 'b' bool 'c' complex 'q' quant 'p' packed */
+    char klass;              /* 'f' float 'i' int 'u' unsigned 'b' bool 'c' complex 'q' quant 'p' packed
+                              * 'k' blocks of ggml */
     uint8_t st_last_mul;     /* factor on the last dim when written to safetensors (float4: 2) */
     uint8_t st_rank;         /* position in the order in which safetensors writes dtypes, 0 first */
 };

@@ -52,7 +52,7 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     default_limits(&f->limits);
     f->nbytes = src ? src->size : 0;
     f->notices.a = f->a = arena_new(f->limits.max_metadata ? f->limits.max_metadata : 64 * MIB);
-    f->path = strdup(path);
+    f->folder = f->path = strdup(path);
     f->replace = map_new(0);
     f->table = (struct table){.a = f->a, .max_rows = f->limits.max_tensors};
     file_limit_views(f);

@@ -34,6 +34,7 @@ struct pickle_mutation {
 struct ckpt_file {
     arena *a;
     char *path;
+    const char *folder; /* where the files of a folder are: in PATH, or in a folder there */
     size_t holders; /* in addition to the first: by file_hold */
     source *src; /* NULL for directories */
     uint64_t nbytes;
@@ -51,6 +52,7 @@ struct ckpt_file {
     pthread_mutex_t lock; /* of notices and names, which reading may add to: by several threads at a time */
     struct notices notices;
     ckpt_str producer;
+    ckpt_ranks ranks; /* how many wrote it, and how; its ranks are 0: that is not known */
     bool executes_code;
     bool for_torch_load;         /* torch.load is what reads this kind of file */
     ckpt_str torch_load_why; /* non-empty: torch.load refuses it whatever it holds */
@@ -61,9 +63,11 @@ struct ckpt_file {
     uint64_t data_offset;    /* from here to the end of SRC are tensors alone; 0: of no such format */
     struct pickle_facts **pickles;
     size_t npickles, cap_pickles;
-    ckpt_value *metadata; /* safetensors __metadata__ as a DICT of str, or NULL */
+    ckpt_value *metadata; /* safetensors __metadata__, the pairs of GGUF … as a DICT of str, or NULL */
+    ckpt_value *metadata_values; /* the same keys with values of other types; NULL: there are none */
     uint32_t nties;       /* number of ties in METADATA: the last rows of the table */
     bool ignore_crc;
+    ckpt_dtype digest_as; /* ckpt_file_digest_as; NONE: as they are */
     bool ignore_case;     /* of ASCII letters, where ckpt_file_narrow matches names */
     ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;

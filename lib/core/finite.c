@@ -5,12 +5,12 @@
 #include "base/cursor.h"
 #include "core/number.h"
 
-#define DECODED_AT_ONCE 256u /* elements decoded at once */
+#define DECODED_AT_ONCE 256u /* elements decoded at once; whole blocks of any dtype */
 
 bool finite_applies_to(ckpt_dtype dt)
 {
     char c = dtype_info(dt)->klass;
-    return (c == 'f' || c == 'c') && number_lanes(dt) != 0;
+    return (c == 'f' || c == 'c' || c == 'k') && number_lanes(dt) != 0;
 }
 
 /* are_all_finite - masks sign and fraction away and adds one to the lowest exponent bit: only an
@@ -66,7 +66,7 @@ void finite_add(struct finite *f, ckpt_dtype dt, const unsigned char *p, size_t 
         f->first_index = UINT64_MAX;
     /* bounded: n is a size in memory */
     while (n) {
-        size_t bytes = (size_t)DECODED_AT_ONCE * d->block_bytes;
+        size_t bytes = (size_t)DECODED_AT_ONCE / d->block_elems * d->block_bytes;
         bytes = n < bytes ? n : bytes;
         size_t elements = bytes / d->block_bytes * d->block_elems;
         if (bytes % 8 || !are_surely_finite(dt, p, bytes))

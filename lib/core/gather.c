@@ -59,6 +59,12 @@ bool gather_split(struct gather *g, uint64_t n)
     return fits;
 }
 
+void gather_run(struct gather *g, uint64_t n)
+{
+    g->ndim = 1;
+    g->dim[0] = (struct gather_dim){n, 1, 1};
+}
+
 void gather_free(struct gather *g)
 {
     free(g->window);

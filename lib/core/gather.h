@@ -27,6 +27,8 @@ struct gather {
 bool gather_init(struct gather *g, const ckpt_tensor *t);
 /* gather_split - each element of G becomes N consecutive units; false: as for gather_init. */
 bool gather_split(struct gather *g, uint64_t n);
+/* gather_run - G becomes N units that follow each other in the storage. */
+void gather_run(struct gather *g, uint64_t n);
 void gather_free(struct gather *g);
 /* gather_is_run - are the elements contiguous in the storage? */
 bool gather_is_run(const struct gather *g);

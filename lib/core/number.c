@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/cursor.h"
+#include "core/dequantize.h"
 
 unsigned number_lanes(ckpt_dtype dt)
 {
@@ -14,10 +15,8 @@ unsigned number_lanes(ckpt_dtype dt)
     case CKPT_DT_C64:
     case CKPT_DT_C128:
     case CKPT_DT_BC32:
-    case CKPT_DT_F4:
-        return 2;
-    default:
-        return 1;
+    case CKPT_DT_F4: return 2;
+    default: return dtype_info(dt)->klass != 'k' || dequantize_supports(dt);
     }
 }
 
@@ -85,6 +84,31 @@ static double decode_e5m2(unsigned b)
     return (b & 0x7f) > 0x7c ? (double)NAN : decode_small_float(b, 5, 2, 15);
 }
 
+static double decode_e4m3b11fnuz(unsigned b)
+{
+    return b == 0x80 ? (double)NAN : decode_small_float(b, 4, 3, 11);
+}
+static double decode_e2m1(unsigned b) { return decode_small_float(b, 2, 1, 1); }
+static double decode_e2m3(unsigned b) { return decode_small_float(b, 2, 3, 1); }
+static double decode_e3m2(unsigned b) { return decode_small_float(b, 3, 2, 3); }
+
+/* decode_ieee - of EXP bits, of which all ones mean Inf and NaN. */
+static double decode_ieee(unsigned b, unsigned exp)
+{
+    unsigned inf = ((1u << exp) - 1) << (7 - exp), a = b & 0x7f;
+    if (a < inf)
+        return decode_small_float(b, exp, 7 - exp, (1 << (exp - 1)) - 1);
+    return a > inf ? (double)NAN : b & 0x80 ? -(double)INFINITY : (double)INFINITY;
+}
+static double decode_e3m4(unsigned b) { return decode_ieee(b, 3); }
+static double decode_e4m3(unsigned b) { return decode_ieee(b, 4); }
+
+static double sign_extend(unsigned b, unsigned bits)
+{
+    unsigned sign = 1u << (bits - 1), v = b & (2 * sign - 1);
+    return (double)(int)(v ^ sign) - (double)sign;
+}
+
 static void decode_f8(double (*decode_one)(unsigned), const unsigned char *in, size_t n, double *out)
 {
     double table[256];
@@ -125,11 +149,23 @@ static void decode_f4(const unsigned char *in, size_t n, double *out)
     }
 }
 
-#define EACH(width, expr)                                                     \
-    for (size_t i = 0; i < n; i++) {                                          \
-        const unsigned char *p = in + i * (width);                            \
-        out[i] = (expr);                                                      \
-    }                                                                         \
+/* decode_blocks - N elements in blocks of ggml, one block at a time. */
+static void decode_blocks(ckpt_dtype dt, const unsigned char *in, size_t n, double *out)
+{
+    const struct dtype_info *d = dtype_info(dt);
+    unsigned char floats[4 * DEQUANTIZE_BLOCK];
+    for (size_t k = 0; dequantize_supports(dt) && k < n / d->block_elems; k++, out += d->block_elems) {
+        dequantize(dt, in + k * d->block_bytes, 1, floats);
+        for (size_t i = 0; i < d->block_elems; i++)
+            out[i] = load_f32(floats + 4 * i);
+    }
+}
+
+#define EACH(width, expr)                                                                                    \
+    for (size_t i = 0; i < n; i++) {                                                                         \
+        const unsigned char *p = in + i * (width);                                                           \
+        out[i] = (expr);                                                                                     \
+    }                                                                                                        \
     break
 
 void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out)
@@ -171,7 +207,20 @@ void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double 
     case CKPT_DT_BOOL: EACH(1, *p ? 1.0 : 0.0);
     case CKPT_DT_QU4X2: decode_packed(2, in, n, out); break;
     case CKPT_DT_QU2X4: decode_packed(4, in, n, out); break;
+    case CKPT_DT_F8_E3M4: decode_f8(decode_e3m4, in, n, out); break;
+    case CKPT_DT_F8_E4M3_INF: decode_f8(decode_e4m3, in, n, out); break;
+    case CKPT_DT_F8_E4M3B11FNUZ: decode_f8(decode_e4m3b11fnuz, in, n, out); break;
+    case CKPT_DT_F4_E2M1: decode_f8(decode_e2m1, in, n, out); break;
+    case CKPT_DT_F6_E2M3_BYTE: decode_f8(decode_e2m3, in, n, out); break;
+    case CKPT_DT_F6_E3M2_BYTE: decode_f8(decode_e3m2, in, n, out); break;
+    case CKPT_DT_I4: EACH(1, sign_extend(*p, 4));
+    case CKPT_DT_I2: EACH(1, sign_extend(*p, 2));
+    case CKPT_DT_I1: EACH(1, sign_extend(*p, 1));
+    case CKPT_DT_U4: EACH(1, (double)(*p & 15));
+    case CKPT_DT_U2: EACH(1, (double)(*p & 3));
+    case CKPT_DT_U1: EACH(1, (double)(*p & 1));
     case CKPT_DT_NONE:
     case CKPT_DT_NP: break;
+    default: decode_blocks(dt, in, n, out);
     }
 }

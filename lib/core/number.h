@@ -12,7 +12,8 @@ bool number_is_complex(ckpt_dtype dt);
 bool number_is_wide(ckpt_dtype dt);
 /* number_decode - decodes ELEMS elements at IN, which is little-endian and holds complete blocks
  * (dtype.def), to ELEMS * number_lanes(dt) doubles at OUT. Exact except for 64-bit integers above 2^53.
- * Quantised types give their stored integers. */
+ * Quantised types give their stored integers, ggml's blocks the
+ * numbers that they mean. */
 void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out);
 
 #endif

@@ -286,15 +286,15 @@ static void add_task_bytes(struct parallel_state *t)
             t->total = UINT64_MAX;
 }
 
-uint32_t parallel_combine_crc(const struct parallel_item *x, const struct parallel_chunk *chunks, size_t n,
-                              int side)
+uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *x,
+                              const struct parallel_chunk *chunks, size_t n, int side)
 {
     uint64_t width = x->storage ? 1
                      : side     ? get_element_width(x->other, x->other_row)
                                 : get_element_width(x->file, x->row);
     uint32_t crc = 0;
     for (size_t i = 0; i < n; i++)
-        crc = crc32_combine(crc, chunks[i].crc[side], chunks[i].count * width); /* bounded: a chunk */
+        crc = crc_combine(kind, crc, chunks[i].crc[side], chunks[i].count * width); /* bounded: a chunk */
     return crc;
 }
 
@@ -306,7 +306,8 @@ static ckpt_status compare_side_crc(const struct parallel_item *x, const struct 
     struct stream_options o = tensor_stream_options(f);
     if (!st->has_crc || st->crc_checked)
         return CKPT_OK;
-    ckpt_status status = storage_compare_crc(st, parallel_combine_crc(x, chunks, n, side), &o, err);
+    ckpt_status status = storage_compare_crc(
+        st, parallel_combine_crc(storage_crc_kind(st), x, chunks, n, side), &o, err);
     if (status != CKPT_OK)
         fail_file(err, f->path);
     return status;

@@ -22,7 +22,7 @@ struct parallel_context;
 /* A chunk of an item whose elements are contiguous (in both rows). */
 struct parallel_chunk {
     uint64_t first, count; /* elements */
-    uint32_t crc[2]; /* CRC-32 of the stored bytes, of the row and of the other one, see stream_open_range */
+    uint32_t crc[2]; /* CRC of the stored bytes, of the row and of the other one, see stream_open_range */
     void *out;       /* the result: one block from malloc, which is freed after join_chunks */
 };
 
@@ -52,10 +52,10 @@ struct parallel_job {
 ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err);
 /* parallel_chunk_elements - the number of elements of WIDTH bytes in a chunk. */
 static inline uint64_t parallel_chunk_elements(uint64_t width) { return PARALLEL_CHUNK_BYTES / width; }
-/* parallel_combine_crc - the CRC-32 of all chunks of X; SIDE 1: of other. */
-uint32_t parallel_combine_crc(const struct parallel_item *x, const struct parallel_chunk *chunks, size_t n,
-                              int side);
-/* parallel_check_crc - compares the CRC-32 of all chunks of X with the recorded ones. Errors name the
+/* parallel_combine_crc - the CRC of KIND of all chunks of X; SIDE 1: of other. */
+uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *x,
+                              const struct parallel_chunk *chunks, size_t n, int side);
+/* parallel_check_crc - compares the CRC of all chunks of X with the recorded ones. Errors name the
  * file. */
 ckpt_status parallel_check_crc(const struct parallel_item *x, const struct parallel_chunk *chunks, size_t n,
                                ckpt_error *err);

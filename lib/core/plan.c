@@ -82,6 +82,11 @@ bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n)
     return (n > p->root_depth || !p->root_depth) && path_begins(path, n, p->root_path, p->root_depth);
 }
 
+bool plan_takes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf)
+{
+    return !p->tensors_alone && leaf->npath > p->root_depth && plan_below_root(p, leaf->path, leaf->npath);
+}
+
 /* edited_path - ROW's path below the root with the edits in OUT, which has room
  * for all of it or is NULL; *CHANGED tells whether any edit applied. False: dropped. */
 static bool edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed)
@@ -170,8 +175,7 @@ ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err)
 void plan_note_shared(ckpt_plan *p, size_t n)
 {
     if (n)
-        plan_notice(p,
-                    "%zu tensor%s that %s to be left out stay%s: a mapping of the file has several names",
+        plan_notice(p, "%zu tensor%s that %s to be left out stay%s: a mapping of the file has several names",
                     n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "s" : "");
 }
 
@@ -201,6 +205,13 @@ static bool follow_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair 
     return true;
 }
 
+static void note_left_out(ckpt_plan *p, const ckpt_value *key, const char *why)
+{
+    ckpt_str k;
+    if (value_text(key, &k))
+        plan_notice(p, "left out \"%.*s\" of the metadata: it %s", STR_ARG(k), why);
+}
+
 ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err)
 {
     uint32_t count = 0;
@@ -212,6 +223,14 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
     bool ok = list && (!p->file->nties || (entry_of && file_index_names(p->file)));
     for (uint32_t i = 0; ok && i < count; i++) {
         struct plan_pair x = {.value = pairs[i].val};
+        if (pairs[i].val->flags & VALUE_ABBREVIATED) {
+            note_left_out(p, pairs[i].key, "is too long to be a text");
+            continue;
+        }
+        if (pairs[i].key->type == CKPT_V_STR8 || pairs[i].val->type == CKPT_V_STR8) {
+            note_left_out(p, pairs[i].key, "is not UTF-8");
+            continue;
+        }
         if (value_text(pairs[i].key, &x.key) && value_text(pairs[i].val, &x.text) &&
             follow_tie(p, entry_of, &x))
             list[(*n)++] = x;
@@ -372,11 +391,11 @@ static void list_rows(ckpt_plan *p)
         bool renamed = !str_eq(old, e->name);
         count_row(p, e, renamed);
         if (renamed)
-            p->renames[p->nrenames++] = (ckpt_rename){
-                .from = old,
-                .to = e->name,
-                .component = p->file->table.rows[e->row].t.part_of != CKPT_NO_TENSOR,
-                .mapping = p->mapping_of[e->row]};
+            p->renames[p->nrenames++] = (ckpt_rename){.from = old,
+                                                      .to = e->name,
+                                                      .component = p->file->table.rows[e->row].t.part_of !=
+                                                                   CKPT_NO_TENSOR,
+                                                      .mapping = p->mapping_of[e->row]};
     }
 }
 
@@ -490,7 +509,8 @@ bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
     *out = bytes;
     if (!p->cast || !p->cast[row] || t->kind == CKPT_NDARRAY)
         return true;
-    return dtype_bytes(plan_dtype(p, row), bytes / dtype_info((ckpt_dtype)t->dtype)->block_bytes, out);
+    const struct dtype_info *d = dtype_info((ckpt_dtype)t->dtype);
+    return dtype_bytes(plan_dtype(p, row), bytes / d->block_bytes * d->block_elems, out);
 }
 
 ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t elements, uint64_t overflowed,

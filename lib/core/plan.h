@@ -37,6 +37,7 @@ struct ckpt_plan {
     ckpt_str root_name;
     ckpt_str prefix;                 /* that was stripped, where the one that was asked for lacked a dot */
     bool rooted;                     /* a part of the file was named */
+    bool tensors_alone;              /* `--root auto`: what is no tensor is left out, and said to be */
     map *edit_of; /* node -> index into edits */
     struct edit *edits;
     size_t nedits, cap_edits;
@@ -83,7 +84,7 @@ struct write_job {
     const ckpt_write_options *opts;
     ckpt_write_result *result;
     struct sink_batch *batch; /* NULL; or where the output waits for others */
-    bool has_index;           /* one file of a set, whose index has the metadata */
+    bool has_index;           /* one file of a set: its index has the metadata, its writer checks the input */
     bool layout_only;         /* all that can be refused without reading the data; nothing is written */
 };
 
@@ -107,6 +108,8 @@ struct edit *plan_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n);
 const struct edit *plan_edit_find(const ckpt_plan *p, const ckpt_value *node);
 /* plan_below_root - is this path below the plan's root? */
 bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
+/* plan_takes_leaf - is LEAF below it, and not left out with it? */
+bool plan_takes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);
 /* plan_update_entries - brings p->entries up to date. */
 ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
 /* plan_count - the number of entries, without listing them: allocates nothing, so that a report after

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "base/crc32.h"
 #include "core/dtype.h"
 #include "core/elements.h"
 #include "core/gather.h"
@@ -16,6 +15,7 @@ struct row_reader {
     const ckpt_tensor *t;
     struct storage *st;
     uint64_t total; /* units of g.width bytes: elements, or bytes of packed types */
+    uint32_t whole; /* units that stream_next does not part: those of a block */
     bool is_run;    /* its elements are contiguous */
     struct gather g;
     struct elements e;
@@ -60,6 +60,7 @@ static ckpt_status open_run(struct row_reader *l, const struct dtype_info *d, ck
     if (d->block_elems != 1) {
         l->g.width = 1;
         l->total = l->t->nbytes;
+        l->whole = d->block_bytes;
     }
     if (!range_within(off, l->t->nbytes, l->st->s.nbytes))
         return fail_outside_storage(l, err);
@@ -87,7 +88,9 @@ static ckpt_status split_elements(struct row_reader *l, ckpt_error *err)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "its storage is big-endian in units of {=%u bytes}, its elements have {%" PRIu64 "}",
                     unit, size);
-    if (!gather_split(&l->g, size / unit))
+    if (tensor_is_string(l->t))
+        gather_run(&l->g, l->t->nbytes);
+    else if (!gather_split(&l->g, size / unit))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 bytes}");
     l->g.width = unit;
     l->total = l->t->nbytes / unit;
@@ -109,6 +112,7 @@ static ckpt_status open_row(struct row_reader *l, struct table *t, uint32_t row,
     l->g.src = l->st->src;
     l->g.width = d->block_bytes ? d->block_bytes : 1;
     l->total = l->t->elements;
+    l->whole = 1;
     if (l->t->dtype == CKPT_DT_NP)
         CKPT_TRY(split_elements(l, err));
     if (l->total == 0) {
@@ -143,16 +147,16 @@ ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct s
     }
     if (!o || !o->ignore_crc) {
         fail(err, CKPT_ECHECKSUM, source_pos(st->src, st->off),
-             "storage \"%.*s\": its %" PRIu64 " bytes have the CRC-32 {%08" PRIx32
+             "storage \"%.*s\": its %" PRIu64 " bytes have the %s {%08" PRIx32
              "}, the file records {=%08" PRIx32 "}",
-             STR_ARG(st->s.key), st->s.nbytes, crc, st->crc);
+             STR_ARG(st->s.key), st->s.nbytes, crc_name(storage_crc_kind(st)), crc, st->crc);
         fail_hint(err, "the data is damaged; --ignore-crc uses it anyway");
         return CKPT_ECHECKSUM;
     }
     st->crc_checked = true;
     if (o->notice)
-        o->notice(o->user, "storage \"%.*s\": CRC-32 %08" PRIx32 ", the file records %08" PRIx32 "; ignored",
-                  STR_ARG(st->s.key), crc, st->crc);
+        o->notice(o->user, "storage \"%.*s\": %s %08" PRIx32 ", the file records %08" PRIx32 "; ignored",
+                  STR_ARG(st->s.key), crc_name(storage_crc_kind(st)), crc, st->crc);
     return CKPT_OK;
 }
 
@@ -168,7 +172,7 @@ static ckpt_status compute_crc(struct storage *st, unsigned char *block, uint32_
         if (!checked_add(st->off, at, &from))
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a storage reaches {beyond} {=2^64}");
         CKPT_TRY(source_read(st->src, from, block, n, err));
-        *crc = crc32_update(*crc, block, n);
+        *crc = crc_update(storage_crc_kind(st), *crc, block, n);
         at += n;
     }
     return CKPT_OK;
@@ -296,7 +300,7 @@ static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_
     CKPT_TRY(read_units(l, s->next, units, out, err));
     if (!s->checks_crc || s->crc_deferred)
         return CKPT_OK;
-    s->crc = crc32_update(s->crc, out, n);
+    s->crc = crc_update(storage_crc_kind(l->st), s->crc, out, n);
     return s->is_range || s->next + units < s->end ? CKPT_OK
                                                    : storage_compare_crc(l->st, s->crc, &s->opts, err);
 }
@@ -320,6 +324,7 @@ static ckpt_status next_chunk(stream *s, unsigned char *out, size_t cap, size_t 
 {
     struct row_reader *l = &s->l;
     uint64_t units = cap / l->g.width;
+    units -= units % l->whole;
     if (units > s->end - s->next)
         units = s->end - s->next;
     if (l->is_run) {
@@ -343,7 +348,7 @@ ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_erro
     *got = 0;
     if (s->next == s->end)
         return CKPT_OK;
-    if (cap < s->l.g.width)
+    if (cap / s->l.g.width < s->l.whole)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a buffer of %zu bytes holds no element", cap);
     return next_chunk(s, out, cap, got, err);
 }
@@ -354,6 +359,8 @@ bool stream_checks_crc(const stream *s)
 }
 
 void stream_defer_crc(stream *s) { s->crc_deferred = true; }
+
+enum crc_kind stream_crc_kind(const stream *s) { return storage_crc_kind(s->l.st); }
 
 ckpt_status stream_set_crc(stream *s, uint32_t crc, ckpt_error *err)
 {

@@ -7,7 +7,8 @@
 #include "core/table.h"
 #include "io/window.h"
 
-#define STREAM_CHUNK (256u * 1024u)
+#define STREAM_CHUNK     (256u * 1024u)
+#define STREAM_BLOCK_MAX 512u
 
 typedef struct stream stream;
 
@@ -18,7 +19,7 @@ struct stream_options {
     struct window *window; /* the caller's window for the file; may be NULL */
 };
 
-/* stream_open - reads row ROW of T. If the storage has a CRC-32 that is not checked yet, a row that covers
+/* stream_open - reads row ROW of T. If the storage has a CRC that is not checked yet, a row that covers
  * its storage checks it while it is read; for any other row the storage is read once before. */
 ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
                         ckpt_error *err);
@@ -29,16 +30,18 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
 /* stream_is_run - can row ROW be read in ranges by several threads? Its elements must be contiguous, and
  * cover the storage if its CRC is not checked yet. */
 bool stream_is_run(struct table *t, uint32_t row);
-/* stream_crc - the CRC-32 of the stored bytes that stream_next has read, if the storage has one to check. */
+/* stream_crc - the CRC of the stored bytes that stream_next has read, if the storage has one to check. */
 uint32_t stream_crc(const stream *s);
-/* stream_next - reads whole elements, up to CAP >= 16 bytes, to OUT; *GOT is 0 at the end. */
+/* stream_next - reads whole elements and blocks (dtype.def), up to CAP bytes, of which one has no more than
+ * STREAM_BLOCK_MAX, to OUT; *GOT is 0 at the end. */
 ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err);
 void stream_close(stream *s);
-/* stream_checks_crc - does S compute the CRC-32 of its storage while reading, from bytes that it returns
+/* stream_checks_crc - does S compute the CRC of its storage while reading, from bytes that it returns
  * unchanged? Then the caller, who may know it from equal bytes elsewhere, can call stream_defer_crc before
  * reading and stream_set_crc at the end instead. */
 bool stream_checks_crc(const stream *s);
 void stream_defer_crc(stream *s);
+enum crc_kind stream_crc_kind(const stream *s); /* of the CRC that it computes, or would */
 ckpt_status stream_set_crc(stream *s, uint32_t crc, ckpt_error *err); /* of a range: kept for stream_crc */
 /* stream_read - reads COUNT elements from FIRST; checks no CRC. */
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,

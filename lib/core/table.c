@@ -222,6 +222,11 @@ const char *ckpt_tensor_dtype_name(const ckpt_tensor *tensor)
     return named ? tensor->dtype_name : ckpt_dtype_name((ckpt_dtype)tensor->dtype);
 }
 
+bool tensor_is_string(const ckpt_tensor *t)
+{
+    return t->dtype == CKPT_DT_NP && t->dtype_name && strcmp(t->dtype_name, "string") == 0;
+}
+
 bool tensor_same_dtype(const ckpt_tensor *a, const ckpt_tensor *b)
 {
     return a->dtype == b->dtype &&

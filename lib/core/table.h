@@ -3,6 +3,7 @@
 #define CORE_TABLE_H
 
 #include "base/arena.h"
+#include "base/crc32.h"
 #include "core/value.h"
 #include "io/source.h"
 
@@ -41,7 +42,9 @@ struct storage {
     atomic_bool crc_checked; /* its bytes have that CRC, or it is ignored; set by any thread that read them */
     uint8_t swap;            /* width to byte-swap on reading; 0: little-endian already */
     bool has_crc : 1;
+    bool is_crc32c : 1; /* CRC is a CRC-32C, not a CRC-32 */
     bool has_crcs : 1; /* no checksum of its own, but each of the pieces that SRC has it of */
+    bool checks_itself : 1; /* reading SRC compares checksums that are stored with the bytes */
     bool keyed : 1;    /* file_storage_add */
 };
 
@@ -55,6 +58,10 @@ static inline ckpt_str storage_file(const struct storage *s)
 static inline uint64_t storage_file_offset(const struct storage *s)
 {
     return s->src ? source_pos(s->src, s->off) : CKPT_NO_OFFSET;
+}
+static inline enum crc_kind storage_crc_kind(const struct storage *s)
+{
+    return s->is_crc32c ? CRC_32C : CRC_32;
 }
 /* storage_lost - why S is lost, or NULL. */
 static inline const char *storage_lost(const struct storage *s) { return s->more ? s->more->lost : NULL; }
@@ -121,6 +128,9 @@ bool path_below(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefi
 /* tensor_bytes - the size of ELEMENTS elements of T's dtype in bytes; of CKPT_DT_NP by T's own nbytes and
  * elements. False: overflow, or no whole number of bytes. */
 bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out);
+/* tensor_is_string - are T's elements texts of any length? Its bytes are for each of them the length, as 64
+ * bits little-endian, and the text: one run, of which no part is a tensor. */
+bool tensor_is_string(const ckpt_tensor *t);
 /* tensor_same_dtype - do A and B have one dtype? Those of CKPT_DT_NP are compared by name and note,
  * which describes the fields of records. */
 bool tensor_same_dtype(const ckpt_tensor *a, const ckpt_tensor *b);

@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#include "base/checked.h"
+#include "core/convert.h"
+
 static void add_notice(void *file, const char *fmt, ...)
 {
     va_list ap;
@@ -47,6 +50,57 @@ ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t 
     return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
 }
 
+#define CONVERTED_AT_ONCE 4096u /* elements; whole blocks of any dtype */
+
+/* Room for elements as they are stored and converted. */
+struct conversion_buffers {
+    unsigned char in[CONVERTED_AT_ONCE * 8], out[CONVERTED_AT_ONCE * 8];
+};
+
+/* read_converted - COUNT elements from FIRST of row I, by C: block by block where FROM has blocks. */
+static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct conversion *c, uint64_t first,
+                                  uint64_t count, unsigned char *out, ckpt_error *err)
+{
+    struct convert_tally ignored = {0};
+    struct conversion_buffers *b = count ? malloc(sizeof *b) : NULL;
+    ckpt_status st = b || !count ? CKPT_OK : fail_memory(err);
+    uint64_t unit = c->in_elems > 1 ? c->in_width : 1; /* what stream_read counts a block as */
+    while (st == CKPT_OK && count) {
+        uint64_t block = first / c->in_elems, skip = first % c->in_elems;
+        uint64_t n = CONVERTED_AT_ONCE - skip < count ? CONVERTED_AT_ONCE - skip : count;
+        uint64_t blocks = (skip + n + c->in_elems - 1) / c->in_elems; /* bounded: CONVERTED_AT_ONCE */
+        st = stream_read(&f->table, i, block * unit, blocks * unit, b->in, err);
+        if (st != CKPT_OK)
+            break;
+        convert_run(c, b->in, (size_t)(blocks * c->in_elems), b->out, &ignored);
+        memcpy(out, b->out + skip * c->out_width, (size_t)(n * c->out_width));
+        out += n * c->out_width;
+        first += n; /* bounded: inside the row */
+        count -= n;
+    }
+    free(b);
+    return st;
+}
+
+ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint64_t first, uint64_t count,
+                                void *out, ckpt_error *err)
+{
+    struct conversion c;
+    CKPT_REQUIRE(err, f && (out || !count));
+    CKPT_TRY(check_has_data(f, i, err));
+    const ckpt_tensor *t = &f->table.rows[i].t;
+    ckpt_status st;
+    if (!conversion_init(&c, (ckpt_dtype)t->dtype, dtype))
+        st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot become %s", ckpt_tensor_dtype_name(t),
+                  dtype ? ckpt_dtype_name(dtype) : "an unknown type");
+    else if (!range_within(first, count, t->elements))
+        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "elements {%llu and %llu more} of {=%llu}",
+                  (unsigned long long)first, (unsigned long long)count, (unsigned long long)t->elements);
+    else
+        st = file_settled(f, read_converted(f, i, &c, first, count, out, err), err);
+    return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
+}
+
 ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, size_t *n, ckpt_error *err)
 {
     CKPT_REQUIRE(err, bytes && n);
@@ -69,7 +123,8 @@ static ckpt_status pass_chunks(stream *s, uint64_t nbytes,
                                int (*take)(void *user, const void *bytes, size_t n), void *user,
                                ckpt_error *err)
 {
-    size_t cap = nbytes < STREAM_CHUNK ? (size_t)nbytes + 16 : STREAM_CHUNK, got = 1; /* bounded: less */
+    size_t cap = nbytes < STREAM_CHUNK ? (size_t)nbytes + STREAM_BLOCK_MAX : STREAM_CHUNK,
+           got = 1; /* bounded: less */
     unsigned char *chunk = malloc(cap);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     while (st == CKPT_OK && got) {

@@ -16,7 +16,8 @@ enum value_flag {
     VALUE_DOTTED = 8,   /* GLOBAL of protocol >= 4: its name is looked up at each dot */
     VALUE_LITERAL = 16, /* GLOBAL of protocol >= 3: below that, Python 3 may map the name (core/python2.h) */
     VALUE_OPEN = 16,    /* on the path from the root to the node that torch/graph.c is visiting */
-    VALUE_ROW = 32      /* TENSOR created for a plan: row is one of the plan's own file */
+    VALUE_ROW = 32,     /* TENSOR created for a plan: row is one of the plan's own file */
+    VALUE_ABBREVIATED = 64 /* STR of the metadata that stands for a value too long to be shown */
 };
 
 typedef struct {

@@ -12,23 +12,31 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/text.h"
 
 /* The single files that may have the weights of a folder without an index, preferred ones first. */
 static const char *const single_files[] = {
-    "model.safetensors",           "pytorch_model.bin",         "diffusion_pytorch_model.safetensors",
-    "diffusion_pytorch_model.bin", "adapter_model.safetensors", "adapter_model.bin",
+    "model.safetensors",
+    "pytorch_model.bin",
+    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.bin",
+    "adapter_model.safetensors",
+    "adapter_model.bin",
+    "tf_model.h5",
 };
 
 #define NSINGLE (sizeof single_files / sizeof *single_files)
 
-/* model.safetensors.index.json, model.safetensors.index.fp16.json */
+/* model.safetensors.index.json, model.safetensors.index.fp16.json, Keras' model.weights.json */
 static bool is_index_name(ckpt_str name)
 {
-    return str_ends(name, STR_LIT(".json")) &&
-           (str_find(name, STR_LIT(".safetensors.index."), 0) != SIZE_MAX ||
-            str_find(name, STR_LIT(".bin.index."), 0) != SIZE_MAX);
+    return str_ends(name, STR_LIT(".weights.json")) ||
+           (str_ends(name, STR_LIT(".json")) &&
+            (str_find(name, STR_LIT(".safetensors.index."), 0) != SIZE_MAX ||
+             str_find(name, STR_LIT(".bin.index."), 0) != SIZE_MAX ||
+             str_find(name, STR_LIT(".h5.index."), 0) != SIZE_MAX));
 }
 
 static void consider_index(struct folder *d, ckpt_str name)
@@ -169,4 +177,30 @@ void folder_fail_ambiguous(const char *path, const struct folder *d, ckpt_error 
     (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u checkpoint%s: it is not clear %s", n,
                n == 1 ? "" : "s", n == 1 ? "whether it is meant" : "which of them is meant");
     folder_hint(path, err);
+}
+
+/* ----------------------------------------------------------------- prefixes */
+
+/* is_file - is PATH (freed if not) a file? */
+static char *is_file(char *path)
+{
+    if (path && access(path, F_OK) == 0)
+        return path;
+    free(path);
+    return NULL;
+}
+
+char *folder_find_prefix(const char *path)
+{
+    size_t n = strlen(path), room = n + sizeof ".index"; /* bounded: in memory */
+    char *index = malloc(room), *any = index ? strstr(path, "-????"
+                                                            "?-of-")
+                                             : NULL;
+    if (index)
+        (void)snprintf(index, room, "%s.index", path);
+    if (any) {
+        memcpy(index, path, n + 1);
+        memcpy(index + (any - path) + 1, "00000", 5); /* bounded: in place of the question marks */
+    }
+    return is_file(index);
 }

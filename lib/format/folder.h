@@ -19,5 +19,9 @@ void folder_scan(const char *path, struct folder *out);
 void folder_fail_ambiguous(const char *path, const struct folder *d, ckpt_error *err);
 /* folder_hint - sets the hint of ERR to the checkpoints in PATH, as many as fit. */
 void folder_hint(const char *path, ckpt_error *err);
+/* folder_find_prefix - the file that PATH, which does not exist, stands for: PATH.index, the checkpoint of
+ * TensorFlow of which PATH is the prefix, or the first shard of a pattern NAME-?????-of-00003. To be freed;
+ * NULL: none. */
+char *folder_find_prefix(const char *path);
 
 #endif

@@ -2,8 +2,10 @@
  * foreign.c - names files that are no checkpoints, and what to do then: "Git LFS pointer, run git lfs pull"
  * helps a user, "invalid header length 2336927755350992246" does not.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "format/folder.h"
@@ -47,19 +49,15 @@ static ckpt_status refuse_lfs_pointer(const struct probe *p, ckpt_error *err)
 static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
 {
     size_t npy = 0;
-    bool config = false, weights = false, saved = false, id = false;
+    bool saved = false, id = false;
     for (size_t i = 0; i < p->z->n; i++) {
         ckpt_str n = p->z->entries[i].name;
         npy += str_ends(n, STR_LIT(".npy"));
-        config |= str_is(n, "config.json");
-        weights |= str_ends(n, STR_LIT("model.weights.h5"));
         saved |= str_ends(n, STR_LIT("saved_model.pb"));
         id |= str_ends(n, STR_LIT("/.data/serialization_id"));
     }
     if (p->z->n && npy == p->z->n) /* numpy/npz.c reads those that begin as one */
         return refuse_as(err, "numpy archive (.npz) after other bytes, which numpy takes for a pickle");
-    if (config && weights)
-        return refuse_as(err, "Keras archive (.keras)");
     if (saved)
         return refuse_as(err, "zipped TensorFlow SavedModel");
     if (id) {
@@ -88,6 +86,8 @@ static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
         return s->status;
     }
     struct folder d;
+    if (access(p->path, R_OK) != 0 && errno == EACCES)
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot open the folder");
     folder_scan(p->path, &d);
     if (d.nothers) {
         folder_fail_ambiguous(p->path, &d, err);

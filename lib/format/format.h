@@ -26,6 +26,7 @@ struct probe {
 struct format {
     const char *name;     /* "torch-zip": JSON, --to */
     const char *title;    /* "torch zip": people */
+    const char *other_name; /* that --to takes, too; or NULL */
     const char *suffixes; /* ".pt .pth": chosen for outputs; NULL: never by suffix */
     /* probe - is the file of this format? Called in the order of formats.def; the first true wins. */
     bool (*probe)(const struct probe *p);

@@ -97,7 +97,8 @@ static ckpt_status set_storage_bytes(const struct kit *k, const struct kit_tenso
                     "{%llu bytes}, its dtype and shape take {=%llu}", (unsigned long long)n,
                     (unsigned long long)need);
     if (!range_within(x->at, n, x->src->size))
-        return fail(k->err, CKPT_ETRUNCATED, source_pos(x->src, x->at),
+        return fail(k->err, CKPT_ETRUNCATED,
+                    source_pos(x->src, x->at < x->src->size ? x->at : x->src->size),
                     "needs {=%llu bytes}, the file has {%llu} there", (unsigned long long)n,
                     (unsigned long long)(x->at < x->src->size ? x->src->size - x->at : 0));
     s->src = source_ref(x->src);
@@ -111,7 +112,7 @@ static ckpt_status set_storage_pieces(const struct kit *k, const struct kit_tens
     const struct dtype_info *d = dtype_info((ckpt_dtype)x->t.dtype);
     struct pieces p = {.shape = x->t.shape,
                        .ndim = x->t.ndim,
-                       .width = d->block_bytes,
+                       .width = x->t.dtype == CKPT_DT_NP ? x->width : d->block_bytes,
                        .piece = x->pieces,
                        .n = x->npieces,
                        .may_overlap = x->may_overlap,
@@ -127,11 +128,21 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
 {
     ckpt_file *f = k->f;
     const struct dtype_info *d = dtype_info((ckpt_dtype)x->t.dtype);
-    struct storage s = {.dtype = x->t.dtype, .has_crc = x->crc != NULL, .crc = x->crc ? *x->crc : 0};
+    struct storage s = {.dtype = x->t.dtype,
+                        .has_crc = x->crc != NULL,
+                        .crc = x->crc ? *x->crc : 0,
+                        .is_crc32c = x->is_crc32c,
+                        .more = x->in,
+                        .has_crcs = x->checks_itself,
+                        .checks_itself = x->checks_itself};
     s.s.key = x->key.len ? x->key : x->name;
     s.s.location = x->t.location;
     uint8_t unit = x->t.dtype == CKPT_DT_NP ? x->swap_bytes : d->swap_bytes;
     s.swap = x->big_endian && unit > 1 ? unit : 0;
+    if (x->lost) {
+        CKPT_TRY(table_lost(&f->table, &s, x->lost, k->err));
+        return file_storage_add(f, &s, index, k->err);
+    }
     ckpt_status st = x->pieces ? set_storage_pieces(k, x, &s) : set_storage_bytes(k, x, &s);
     if (st != CKPT_OK && f->salvage && check_is_fault(st)) {
         ckpt_error why = *k->err;
@@ -146,7 +157,7 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
 static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x, uint32_t *index)
 {
     *index = CKPT_NO_STORAGE;
-    if (!x->src && !x->pieces)
+    if (!x->src && !x->pieces && !x->lost)
         return CKPT_OK;
     if (x->key.len)
         CKPT_TRY(file_storage_find(k->f, x->key, index, k->err));
@@ -155,6 +166,8 @@ static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x,
     ckpt_status st = add_storage(k, x, index);
     if (st != CKPT_OK)
         fail_where(k->err, "%.*s", STR_ARG(x->name.len ? x->name : STR_LIT("tensor")));
+    if (st != CKPT_OK && x->in)
+        fail_file(k->err, x->in->file.ptr);
     return file_report_fault(k->f, st, k->err);
 }
 
@@ -240,7 +253,7 @@ static ckpt_status make_row(const struct kit *k, const struct kit_tensor *x, ckp
     row->t.npath = k->mapping->type == CKPT_V_TENSOR ? 0 : k->npath + 1;
     row->t.value = v;
     row->t.part_of = CKPT_NO_TENSOR;
-    row->t.has_shape = true;
+    row->t.has_shape = !x->has_no_shape;
     row->steps = steps;
     return CKPT_OK;
 }

@@ -41,15 +41,21 @@ struct kit_tensor {
     bool column_major; /* Fortran order, where t has no stride */
     bool big_endian;
     uint8_t swap_bytes; /* of CKPT_DT_NP: the width of the unit that big_endian applies to; 1: it does not */
-    uint64_t entry;             /* file offset of its entry in the header */
-    source *src;                /* of its storage; NULL: it has none, like a meta tensor */
-    uint64_t at, nbytes;        /* its range in SRC; KIT_AS_NEEDED: the size of dtype and shape */
-    ckpt_str key;               /* of its storage, which all tensors of that key share; empty: its own */
-    const uint32_t *crc;        /* CRC-32 of all of its storage, or NULL */
-    const struct piece *pieces; /* instead of SRC: the pieces it is stored in … */
+    uint64_t entry;     /* file offset of its entry in the header */
+    source *src;        /* of its storage; NULL: it has none, like a meta tensor */
+    const struct storage_more *in; /* the other file that SRC is, or NULL */
+    uint64_t at, nbytes;           /* its range in SRC; KIT_AS_NEEDED: the size of dtype and shape */
+    ckpt_str key;                  /* of its storage, which all tensors of that key share; empty: its own */
+    const uint32_t *crc;           /* CRC-32 of all of its storage, or NULL … */
+    bool is_crc32c;                /* … or its CRC-32C */
+    const struct piece *pieces;    /* instead of SRC: the pieces it is stored in … */
     size_t npieces;
-    bool may_overlap; /* … and how, as in core/pieces.h */
+    const ckpt_error *lost; /* instead of SRC: salvage, why its bytes cannot be read; or NULL */
+    bool may_overlap;       /* … and how, as in core/pieces.h */
     const void *fill;
+    uint32_t width;     /* bytes of an element, of CKPT_DT_NP in pieces */
+    bool checks_itself; /* SRC or the pieces compare checksums when they are read */
+    bool has_no_shape;  /* it has no elements, and is no scalar either */
 };
 
 /* kit_read_header - reads the N bytes at OFF of F's file, which live as long as F, and sets *C to them;

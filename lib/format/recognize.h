@@ -5,7 +5,7 @@
 
 #include "format/format.h"
 
-#define READS "this version reads PyTorch, safetensors and numpy files"
+#define READS "this version reads PyTorch, safetensors, numpy, Keras, GGUF and Flax files"
 
 enum signature_kind {
     SIGN_SAFETENSORS,

@@ -3,6 +3,7 @@
 
 #include "codec/zip_salvage.h"
 #include "core/check.h"
+#include "format/folder.h"
 #include "format/names.h"
 #include "format/recognize.h"
 #include "format/salvage.h"
@@ -35,7 +36,8 @@ static ckpt_status detect_format(const struct probe *p, const struct format *onl
 const struct format *format_by_name(const char *name)
 {
     for (size_t i = 0; i < NFORMATS; i++)
-        if (strcmp(formats[i]->name, name) == 0)
+        if (strcmp(formats[i]->name, name) == 0 ||
+            (formats[i]->other_name && strcmp(formats[i]->other_name, name) == 0))
             return formats[i];
     return NULL;
 }
@@ -64,7 +66,7 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
     const struct format *f = asked ? format_by_name(asked) : path ? format_by_suffix(path) : NULL;
     if (asked && (!f || !f->write)) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "cannot write format \"%s\"", asked);
-        fail_hint(err, "torch-zip, safetensors, npz and npy can be written");
+        fail_hint(err, "torch-zip, safetensors, dcp, npz and npy can be written");
         return CKPT_EUSAGE;
     }
     if (!f && p->file->format->write)
@@ -131,9 +133,8 @@ static ckpt_status end_watch(ckpt_file *f, ckpt_status st, ckpt_error *err)
     if (f->watch)
         source_watch(f->src, NULL);
     f->watch = NULL;
-    return stopped && st != CKPT_ECANCELLED
-               ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request")
-               : st;
+    return stopped && st != CKPT_ECANCELLED ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request")
+                                            : st;
 }
 
 /* read_opened - reads F, which is new, with the options O. */
@@ -188,6 +189,10 @@ ckpt_status format_open_source(const char *path, struct journal_note *note, sour
     *out = NULL;
     *note = (struct journal_note){.judge = format_judge(path)};
     ckpt_status st = source_is_folder(path) ? CKPT_OK : journal_open(path, note, out, err);
+    char *file = st == CKPT_ENOTFOUND ? folder_find_prefix(path) : NULL;
+    if (file)
+        st = journal_open(file, note, out, err);
+    free(file);
     fail_file(st == CKPT_OK ? NULL : err, path);
     return st;
 }

@@ -23,15 +23,14 @@ static ckpt_status check_surroundings(const zip *z, const char *path, struct che
 {
     ckpt_error e = {0};
     if (z->shift) {
-        (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, 0),
-                   "{%llu unreferenced bytes} before {=the archive}", (unsigned long long)z->shift);
+        (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, 0), "{%llu unreferenced bytes} before {=the archive}",
+                   (unsigned long long)z->shift);
         fail_hint(&e, "torch.load refuses the file like that");
         CKPT_TRY(check_report(c, CHECK_STRAY, path, &e, err));
     }
     if (z->end == z->src->size)
         return CKPT_OK;
-    (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, z->end),
-               "{%llu unreferenced bytes} after {=the archive}",
+    (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, z->end), "{%llu unreferenced bytes} after {=the archive}",
                (unsigned long long)(z->src->size - z->end));
     return check_report(c, CHECK_STRAY, path, &e, err);
 }
@@ -98,6 +97,7 @@ static ckpt_status add_record(zip *z, size_t i, const map *crcs, const char *pat
 struct audited {
     struct check *c;
     const char *path;
+    const ckpt_error *known; /* the fault that reading the archive reported already, or NULL */
     ckpt_error *err;
     ckpt_status status;
 };
@@ -117,17 +117,27 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
                    (unsigned long long)f->value, (unsigned long long)f->other_value,
                    (unsigned long long)f->other);
     fail_where(&e, "%.*s", STR_ARG(f->name));
+    if (t->known && e.offset == t->known->offset && strcmp(e.what, t->known->what) == 0)
+        return;
     t->status = check_report(t->c, CHECK_MALFORMED, t->path, &e, t->err);
 }
 
-/* audit_zip - reports contradictions that do not affect reading: descriptors, times, flags, members that
- * are not in the directory. Not called for an archive with other faults. */
-static ckpt_status audit_zip(source *src, const char *path, struct check *c, ckpt_error *err)
+/* holds_arrays - is Z an .npz? The names of its members are keys, of which any is legal. */
+static bool holds_arrays(const zip *z)
 {
-    struct audited t = {.c = c, .path = path, .err = err};
-    struct zip_audit z = {.src = src, .a = c->a, .flaw = report_zip_flaw, .user = &t};
-    ckpt_status st = zip_audit(&z, err);
-    return t.status != CKPT_OK ? t.status : check_is_fault(st) ? CKPT_OK : st;
+    bool all = z->n > 0;
+    for (size_t i = 0; all && i < z->n; i++)
+        all = str_ends(z->entries[i].name, STR_LIT(".npy"));
+    return all;
+}
+
+/* audit_zip - reports contradictions that do not affect reading: descriptors, times, flags, members that are
+ * not in the directory. ARRAYS: it is an .npz. Not called for an archive with other faults than that of T. */
+static ckpt_status audit_zip(source *src, struct audited *t, bool arrays)
+{
+    struct zip_audit z = {.src = src, .a = t->c->a, .flaw = report_zip_flaw, .user = t, .any_name = arrays};
+    ckpt_status st = zip_audit(&z, t->err);
+    return t->status != CKPT_OK ? t->status : check_is_fault(st) ? CKPT_OK : st;
 }
 
 static bool is_archive(const char *path, source *src)
@@ -141,10 +151,13 @@ ckpt_status verify_records(const char *path, source *src, uint64_t before, struc
     zip *z;
     if (!is_archive(path, src))
         return CKPT_OK;
+    ckpt_error fault;
     ckpt_status st = zip_open(src, c->a, &z, err);
     const char *kept = arena_str(c->a, str_c(path)).ptr;
+    if (st != CKPT_OK)
+        fault = *err;
     if (st == CKPT_EFORMAT && kept) /* reading it reported this fault; the audit finds the others */
-        return audit_zip(src, kept, c, err);
+        return audit_zip(src, &(struct audited){.c = c, .path = kept, .known = &fault, .err = err}, false);
     if (st != CKPT_OK)
         return st == CKPT_ENOMEM ? st : CKPT_OK;
     c->drop = close_zip;
@@ -159,7 +172,9 @@ ckpt_status verify_records(const char *path, source *src, uint64_t before, struc
     for (size_t i = 0; st == CKPT_OK && i < z->n; i++)
         st = add_record(z, i, crcs, kept, c, err);
     map_free(crcs);
-    return st == CKPT_OK && c->result->findings == before ? audit_zip(src, kept, c, err) : st;
+    if (st != CKPT_OK || c->result->findings != before)
+        return st;
+    return audit_zip(src, &(struct audited){.c = c, .path = kept, .err = err}, holds_arrays(z));
 }
 
 /* ---------------------------------------------------------------------- all */

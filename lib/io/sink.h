@@ -30,6 +30,9 @@ struct sink_options {
  * must not exist unless force; its mode, owner and xattrs carry over then, and
  * a symlink is followed to the file it names. */
 ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **out, ckpt_error *err);
+/* sink_file_check - for a dry run: refuses what sink_file would, as far as that shows without creating a
+ * file. */
+ckpt_status sink_file_check(const char *path, bool force, ckpt_error *err);
 /* sink_fd - the descriptor FD, from its position: spooled, and copied there on commit. FD stays open. */
 ckpt_status sink_fd(int fd, const struct sink_options *opts, sink **out, ckpt_error *err);
 /* Bytes to be freed by free(). */
@@ -75,6 +78,8 @@ ckpt_status sink_file_bytes(const char *path, const struct sink_options *opts, c
  * empties B. After a failure the first *PLACED are there and the others are gone. */
 ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *err);
 void sink_batch_abort(struct sink_batch *b);
+/* sink_hint_folder - if the folder DIR is not there, ERR's hint becomes the command that makes it. */
+void sink_hint_folder(ckpt_error *err, const char *dir);
 /* sink_emergency - async-signal-safe: unlinks every temporary now open. */
 void sink_emergency(void);
 

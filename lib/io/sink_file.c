@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "io/fd.h"
 #include "io/journal.h"
 #include "io/sink_ops.h"
@@ -453,26 +454,57 @@ static ckpt_status open_special(struct file_sink *f, ckpt_error *err)
     return open_stream(f, err);
 }
 
-static ckpt_status open_regular(struct file_sink *f, ckpt_error *err)
+void sink_hint_folder(ckpt_error *err, const char *dir)
+{
+    char word[SHELL_WORD_MAX];
+    struct stat st;
+    if (stat(dir, &st) != 0 && errno == ENOENT)
+        fail_hint(err, "mkdir -p %s", shell_path(dir, word));
+}
+
+/* fail_create - no file can be created in the folder DIR, because of errno. */
+static ckpt_status fail_create(const char *dir, ckpt_error *err)
+{
+    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot create a file in %s", dir);
+    sink_hint_folder(err, dir);
+    return st;
+}
+
+/* find_target - sets f->target, and DIR to its folder, which the caller frees. */
+static ckpt_status find_target(struct file_sink *f, char **dir, ckpt_error *err)
 {
     f->target = resolve_links(f->path, f->existed);
     if (!f->target)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot resolve the link");
-    const char *base = get_base_name(f->target);
-    size_t n = (size_t)(base - f->target);
-    char *dir = n ? strndup(f->target, n) : strdup(".");
-    if (!dir)
+    size_t n = (size_t)(get_base_name(f->target) - f->target);
+    *dir = n ? strndup(f->target, n > 1 ? n - 1 : n) : strdup("."); /* bounded: n > 1; without its slash */
+    if (!*dir)
         return fail_memory(err);
-    ckpt_status st = CKPT_OK;
-    if (!*base)
-        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is a folder, not a file");
+    if (!f->target[n])
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is a folder, not a file");
+    return CKPT_OK;
+}
+
+static ckpt_status open_regular(struct file_sink *f, ckpt_error *err)
+{
+    char *dir = NULL;
+    ckpt_status st = find_target(f, &dir, err);
     /* Until it is finished, only the owner may read what replaces a file. */
-    else if (!temp_open(&f->temp, dir, base, f->existed ? 0600 : 0666,
-                        f->opts.batch ? &f->opts.batch->tidied : NULL))
-        st = fail_errno(err, CKPT_NO_OFFSET, "cannot create a file in %s", dir);
+    if (st == CKPT_OK && !temp_open(&f->temp, dir, get_base_name(f->target), f->existed ? 0600 : 0666,
+                                    f->opts.batch ? &f->opts.batch->tidied : NULL))
+        st = fail_create(dir, err);
     f->fd = f->temp.fd;
     free(dir);
     return st;
+}
+
+/* find_old - what there is at the path of F. */
+static ckpt_status find_old(struct file_sink *f, ckpt_error *err)
+{
+    f->existed = stat(f->path, &f->old) == 0;
+    if (!f->existed && errno != ENOENT)
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
+    return f->existed && S_ISREG(f->old.st_mode) && !f->opts.force ? fail_exists(f, err) : CKPT_OK;
 }
 
 static ckpt_status open_target(struct file_sink *f, ckpt_error *err)
@@ -484,14 +516,8 @@ static ckpt_status open_target(struct file_sink *f, ckpt_error *err)
         f->keep_open = true;
         return open_stream(f, err);
     }
-    f->existed = stat(f->path, &f->old) == 0;
-    if (!f->existed && errno != ENOENT)
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
-    if (f->existed && !S_ISREG(f->old.st_mode))
-        return open_special(f, err);
-    if (f->existed && !f->opts.force)
-        return fail_exists(f, err);
-    return open_regular(f, err);
+    CKPT_TRY(find_old(f, err));
+    return f->existed && !S_ISREG(f->old.st_mode) ? open_special(f, err) : open_regular(f, err);
 }
 
 /* new_sink - a sink called PATH without a target; NULL: no memory. */
@@ -534,6 +560,33 @@ ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **
     (void)fail_memory(err);
     fail_file(err, name);
     return CKPT_ENOMEM;
+}
+
+/* check_target - open_regular without creating the file, for one that need not be there. */
+static ckpt_status check_target(struct file_sink *f, ckpt_error *err)
+{
+    char *dir = NULL;
+    CKPT_TRY(find_old(f, err));
+    if (f->existed && S_ISDIR(f->old.st_mode))
+        return open_special(f, err);
+    if (f->existed && !S_ISREG(f->old.st_mode))
+        return CKPT_OK;
+    ckpt_status st = find_target(f, &dir, err);
+    if (st == CKPT_OK && access(dir, W_OK | X_OK) != 0)
+        st = fail_create(dir, err);
+    free(dir);
+    return st;
+}
+
+ckpt_status sink_file_check(const char *path, bool force, ckpt_error *err)
+{
+    struct file_sink f = {.path = (char *)(uintptr_t)path, .opts = {.force = force}};
+    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
+        return CKPT_OK;
+    ckpt_status st = check_target(&f, err);
+    free(f.target);
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    return st;
 }
 
 ckpt_status sink_fd(int fd, const struct sink_options *opts, sink **out, ckpt_error *err)

@@ -17,6 +17,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@
 #define RANDOM_LEN 6u
 #define MAX_TRIES  100
 
-enum { NAME_FREE, NAME_CLAIMED, NAME_LIVE };
+enum { NAME_FREE, NAME_CLAIMED, NAME_LIVE, NAME_LIVE_FOLDER };
 
 /* The names for the signal handler: a list that only grows and whose nodes are
  * reused, because a handler can neither wait nor read freed memory. */
@@ -60,18 +61,63 @@ static struct temp_name *claim_name(void)
     return n;
 }
 
-static void release_name(struct temp *t)
+static void release_name(struct temp_name **name)
 {
-    if (t->name)
-        atomic_store(&t->name->state, NAME_FREE);
-    t->name = NULL;
+    if (*name)
+        atomic_store(&(*name)->state, NAME_FREE);
+    *name = NULL;
+}
+
+/* An entry as getdents64(2) returns it: 8 bytes inode, 8 offset, 2 length of the entry, 1 type, the name. */
+#define ENTRY_LENGTH 16u
+#define ENTRY_NAME   19u
+
+/* unlink_listed - unlinks all but folders of the N bytes of entries of the folder FD; false: nothing. */
+static bool unlink_listed(int fd, const char *entries, size_t n)
+{
+    bool any = false;
+    uint16_t length;
+    for (size_t at = 0; at < n; at += length) { /* bounded: by the kernel */
+        memcpy(&length, entries + at + ENTRY_LENGTH, sizeof length);
+        any = unlinkat(fd, entries + at + ENTRY_NAME, 0) == 0 || any;
+    }
+    return any;
+}
+
+/* empty_folder - unlinks the files in the folder FD. Async-signal-safe, which readdir is not. */
+static void empty_folder(int fd)
+{
+    char entries[4096];
+    bool again = true; /* a listing that fails is tried once more */
+    for (int failed = 0; again && lseek(fd, 0, SEEK_SET) == 0;) {
+        long n;
+        again = false;
+        while ((n = syscall(SYS_getdents64, fd, entries, sizeof entries)) > 0)
+            again = unlink_listed(fd, entries, (size_t)n) || again;
+        again = again || (n < 0 && failed++ == 0);
+    }
+}
+
+/* remove_folder - removes the folder NAME and the files in it, in the folder DIR. Async-signal-safe. */
+static void remove_folder(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    empty_folder(fd);
+    close(fd);
+    (void)unlinkat(dir, name, AT_REMOVEDIR);
 }
 
 void temp_emergency(void)
 {
-    for (struct temp_name *n = atomic_load(&live_names); n; n = n->next)
-        if (atomic_load(&n->state) == NAME_LIVE)
+    for (struct temp_name *n = atomic_load(&live_names); n; n = n->next) {
+        int state = atomic_load(&n->state);
+        if (state == NAME_LIVE)
             unlinkat(n->dir, n->text, 0);
+        else if (state == NAME_LIVE_FOLDER)
+            remove_folder(n->dir, n->text);
+    }
 }
 
 /* get_stem_len - how many bytes of BASE fit into the name of a temporary. */
@@ -115,10 +161,21 @@ static ckpt_str parse_temp_name(const char *name)
     return is_ours ? str_of(name + 1, len - 1 - tail) : str_of("", 0);
 }
 
+static void remove_leftover_folder(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        remove_folder(dir, name);
+    if (fd >= 0)
+        close(fd);
+}
+
 static void remove_leftover(int dir, const char *name)
 {
     struct stat st, there;
     int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == EISDIR)
+        remove_leftover_folder(dir, name);
     if (fd < 0)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
@@ -221,7 +278,7 @@ static bool open_named(struct temp *t, const char *base, mode_t mode)
         t->fd = -1;
         errno = EEXIST;
     }
-    release_name(t);
+    release_name(&t->name);
     return false;
 }
 
@@ -272,7 +329,7 @@ static bool link_hidden_name(struct temp *t, const char *base)
         if (errno != EEXIST)
             break;
     }
-    release_name(t);
+    release_name(&t->name);
     return false;
 }
 
@@ -318,7 +375,7 @@ bool temp_place(struct temp *t, const char *base, bool replace)
     bool done = move_or_link(t, base, replace);
     int why = errno;
     if (done)
-        release_name(t);
+        release_name(&t->name);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     errno = why;
     return done;
@@ -328,10 +385,91 @@ void temp_close(struct temp *t)
 {
     if (t->name)
         unlinkat(t->dir, t->name->text, 0);
-    release_name(t);
+    release_name(&t->name);
     if (t->fd >= 0)
         close(t->fd);
     if (t->dir >= 0)
         close(t->dir);
     *t = (struct temp){-1, -1, NULL};
+}
+
+/* ------------------------------------------------------------------ folders */
+
+/* make_folder - makes the folder with a new name, which is in the list of the signal handler from then on. */
+static bool make_folder(struct temp_folder *t, const char *base)
+{
+    sigset_t all, old;
+    bool made = false;
+    int why = EEXIST;
+    sigfillset(&all);
+    for (int tries = 0; !made && tries < MAX_TRIES && why == EEXIST; tries++) {
+        choose_name(t->name, base);
+        pthread_sigmask(SIG_BLOCK, &all, &old);
+        made = mkdirat(t->parent, t->name->text, 0777) == 0;
+        why = errno;
+        if (made)
+            atomic_store(&t->name->state, NAME_LIVE_FOLDER);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+    }
+    errno = why;
+    return made;
+}
+
+bool temp_folder_open(struct temp_folder *t, const char *parent, const char *base)
+{
+    *t = (struct temp_folder){-1, -1, NULL};
+    t->parent = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->parent < 0)
+        return false;
+    remove_leftovers(t->parent, stem_of(base), NULL);
+    t->name = claim_name();
+    if (t->name)
+        t->name->dir = t->parent;
+    if (t->name && make_folder(t, base))
+        t->fd = openat(t->parent, t->name->text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int why = errno;
+    if (t->fd >= 0)
+        flock(t->fd, LOCK_EX | LOCK_NB);
+    else
+        temp_folder_close(t);
+    errno = why;
+    return t->parent >= 0;
+}
+
+const char *temp_folder_name(const struct temp_folder *t) { return t->name->text; }
+
+/* sync_folder - false: errno. Some file systems cannot sync folders, and need not. */
+static bool sync_folder(int fd) { return fsync(fd) == 0 || errno == EINVAL || errno == EROFS; }
+
+bool temp_folder_place(struct temp_folder *t, const char *base, bool replace, bool sync)
+{
+    sigset_t all, old;
+    if (sync && !sync_folder(t->fd))
+        return false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    bool done = renameat(t->parent, t->name->text, t->parent, base) == 0;
+    bool there = !done && (errno == ENOTEMPTY || errno == EEXIST);
+    if (there && replace)
+        done = renameat2(t->parent, t->name->text, t->parent, base, RENAME_EXCHANGE) == 0;
+    int why = there && !replace ? EEXIST : errno;
+    if (done && !there)
+        release_name(&t->name); /* else it is that of the old folder */
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (done && sync)
+        (void)sync_folder(t->parent); /* it is complete either way */
+    errno = why;
+    return done;
+}
+
+void temp_folder_close(struct temp_folder *t)
+{
+    if (t->name && atomic_load(&t->name->state) == NAME_LIVE_FOLDER)
+        remove_folder(t->parent, t->name->text);
+    release_name(&t->name);
+    if (t->fd >= 0)
+        close(t->fd);
+    if (t->parent >= 0)
+        close(t->parent);
+    *t = (struct temp_folder){-1, -1, NULL};
 }

@@ -1,6 +1,6 @@
 /* temp.h - a temporary file that replaces its target when it is finished: without a
  * name where the file system allows it (O_TMPFILE), else the hidden sibling
- * `.NAME.ckpt-XXXXXX` of the target. */
+ * `.NAME.ckpt-XXXXXX` of the target. A folder is always such a sibling. */
 #ifndef IO_TEMP_H
 #define IO_TEMP_H
 
@@ -37,5 +37,24 @@ bool temp_place(struct temp *t, const char *base, bool replace);
 void temp_close(struct temp *t);
 /* temp_emergency - async-signal-safe: removes every temporary that has a name. */
 void temp_emergency(void);
+
+/* A folder of files that replaces its target when all of them are in it. It has no folders in it. */
+struct temp_folder {
+    int parent;             /* -1: closed */
+    int fd;                 /* the folder, locked while open */
+    struct temp_name *name; /* NULL: it was placed */
+};
+
+/* temp_folder_open - makes one for the target BASE in the folder PARENT. Leftovers of crashed runs for the
+ * same target are removed. False: errno. */
+bool temp_folder_open(struct temp_folder *t, const char *parent, const char *base);
+/* temp_folder_name - its name in the parent. */
+const char *temp_folder_name(const struct temp_folder *t);
+/* temp_folder_place - gives it the name BASE atomically, with its files on the disk where SYNC. An empty
+ * folder of that name is replaced; one with files makes that fail with EEXIST unless REPLACE: then the two
+ * change places, and the old one is removed with its files. False: errno, and BASE is unchanged. */
+bool temp_folder_place(struct temp_folder *t, const char *base, bool replace, bool sync);
+/* temp_folder_close - closes it, and removes it with its files if it was not placed. */
+void temp_folder_close(struct temp_folder *t);
 
 #endif

@@ -11,7 +11,19 @@
 #include "op/select.h"
 #include "op/weights.h"
 
-static bool is_float_dtype(ckpt_dtype dt) { return dtype_info(dt)->klass == 'f' && dt != CKPT_DT_F8_E8M0; }
+/* is_cast_target - can tensors be cast to DT? */
+static bool is_cast_target(ckpt_dtype dt)
+{
+    struct conversion c;
+    return conversion_init(&c, CKPT_DT_F32, dt);
+}
+
+/* is_float_dtype - are tensors of DT cast without being named? Floats, and blocks of them, but not scales. */
+static bool is_float_dtype(ckpt_dtype dt)
+{
+    char klass = dtype_info(dt)->klass;
+    return (klass == 'f' && dt != CKPT_DT_F8_E8M0) || klass == 'k';
+}
 
 /* has_no_wildcard - is GLOB without `*`, `?`, `[` and `\`, so that it can only match the tensor of that
  * name? */
@@ -40,7 +52,7 @@ static ckpt_status fail_not_castable(const struct plan_entry *e, const ckpt_tens
 
 static ckpt_status check_target(ckpt_dtype dtype, ckpt_error *err)
 {
-    if (is_float_dtype(dtype))
+    if (is_cast_target(dtype))
         return CKPT_OK;
     (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s is not a type that tensors are cast to",
                dtype ? ckpt_dtype_name(dtype) : "an unknown type");

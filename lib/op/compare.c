@@ -287,7 +287,7 @@ static bool compare_next(struct totals *t, struct side *a, struct side *b, size_
         return true;
     t->c->identical = false;
     if (!number_lanes(a->dtype)) {
-        compare_bytes(t, pa, pb, n);
+        compare_bytes(t, pa, pb, na);
         return false;
     }
     for (size_t at = 0; at < n; at += BATCH) {
@@ -304,9 +304,10 @@ static bool compare_next(struct totals *t, struct side *a, struct side *b, size_
 /* update_crcs - updates the CRC of both sides, computing it once if the bytes are EQUAL. */
 static void update_crcs(struct side *a, struct side *b, size_t n, bool equal)
 {
-    bool same_crc = equal && a->crc == b->crc;
-    a->crc = crc32_update(a->crc, a->buf, n);
-    b->crc = same_crc ? a->crc : crc32_update(b->crc, b->buf, n);
+    enum crc_kind ka = stream_crc_kind(a->s), kb = stream_crc_kind(b->s);
+    bool same_crc = equal && a->crc == b->crc && ka == kb;
+    a->crc = crc_update(ka, a->crc, a->buf, n);
+    b->crc = same_crc ? a->crc : crc_update(kb, b->crc, b->buf, n);
 }
 
 static ckpt_status side_check_crc(struct side *s, ckpt_error *err)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/sized.h"
+#include "core/number.h"
 #include "core/dtype.h"
 #include "core/parallel_rows.h"
 #include "op/compare.h"
@@ -237,7 +238,8 @@ static bool dtype_counts(const struct diff *d, const ckpt_diff_event *e)
 static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)
 {
     const struct comparison *c = &d->compared[p->item];
-    if (row_a(d, p)->dtype == CKPT_DT_NP) { /* elements that are no numbers: only their bytes were compared */
+    if (!number_lanes((ckpt_dtype)row_a(d, p)
+                          ->dtype)) { /* elements that are no numbers: only their bytes were compared */
         e->values_differ = !c->identical;
         return;
     }

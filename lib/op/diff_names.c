@@ -65,7 +65,7 @@ ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, con
     for (uint32_t i = 0; i < f->nleaves; i++) {
         const ckpt_leaf *leaf = &f->leaves[i];
         ckpt_str name = leaf->name;
-        if (shorten_name(o, root, &name, leaf->path, leaf->npath))
+        if (!root->alone && shorten_name(o, root, &name, leaf->path, leaf->npath))
             out->list[out->n++] = (struct diff_name){name, i};
     }
     return sort_names(out);
@@ -76,7 +76,7 @@ bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct 
     for (size_t i = 0; i < f->nleaves; i++) {
         const ckpt_leaf *leaf = &f->leaves[i];
         ckpt_str name = leaf->name;
-        if (shorten_name(o, root, &name, leaf->path, leaf->npath))
+        if (!root->alone && shorten_name(o, root, &name, leaf->path, leaf->npath))
             return true;
     }
     return false;

@@ -27,8 +27,9 @@
 #include "base/cursor.h"
 #include "base/sized.h"
 #include "base/store.h"
-#include "core/dtype.h"
+#include "core/convert.h"
 #include "core/parallel_rows.h"
+#include "core/tensor.h"
 #include "io/journal.h"
 #include "io/source.h"
 #include "op/digest.h"
@@ -84,16 +85,73 @@ ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX
     return st;
 }
 
+/* ---- tensors as another dtype */
+
+/* is_cast - are tensors like T digested as another dtype, if one was asked for? As --cast: floats are. */
+static bool is_cast(const ckpt_tensor *t)
+{
+    char klass = dtype_info((ckpt_dtype)t->dtype)->klass;
+    return t->has_data && ((klass == 'f' && t->dtype != CKPT_DT_F8_E8M0) || klass == 'k');
+}
+
+ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i)
+{
+    if (!file || i >= file->table.nrows)
+        return CKPT_DT_NONE;
+    const ckpt_tensor *t = &file->table.rows[i].t;
+    return file->digest_as && is_cast(t) ? file->digest_as : (ckpt_dtype)t->dtype;
+}
+
+ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *err)
+{
+    struct conversion c;
+    CKPT_REQUIRE(err, file);
+    if (!conversion_init(&c, CKPT_DT_F32, dtype))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "{%s} is not a type that tensors are cast to",
+                    dtype ? ckpt_dtype_name(dtype) : "an unknown type");
+    for (uint32_t i = 0; i < file->table.nrows; i++) {
+        const ckpt_tensor *t = &file->table.rows[i].t;
+        if (is_cast(t) && !conversion_init(&c, (ckpt_dtype)t->dtype, dtype)) {
+            (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "{%s} cannot become {=%s}",
+                       ckpt_tensor_dtype_name(t), ckpt_dtype_name(dtype));
+            return tensor_failed(file, i, CKPT_ELOSSY, err);
+        }
+    }
+    file->digest_as = dtype;
+    return CKPT_OK;
+}
+
 /* The hash of a tensor that is being read. */
 struct tensor_hash {
     struct hash h;
+    const struct conversion *as;  /* NULL: as it is stored */
     struct parallel_context *run; /* NULL: not on a thread of parallel_run */
 };
+
+#define CONVERTED_AT_ONCE 2048u /* elements; whole blocks of any dtype */
+
+/* hash_converted - N bytes of whole blocks, converted. */
+static void hash_converted(struct tensor_hash *t, const unsigned char *bytes, size_t n)
+{
+    unsigned char out[CONVERTED_AT_ONCE * 8];
+    struct convert_tally ignored = {0};
+    const size_t most = (size_t)CONVERTED_AT_ONCE / t->as->in_elems * t->as->in_width;
+    while (n) {
+        size_t some = n < most ? n : most, elements = some / t->as->in_width * t->as->in_elems;
+        convert_run(t->as, bytes, elements, out, &ignored);
+        hash_put(&t->h, out, elements * t->as->out_width);
+        bytes += some;
+        n -= some;
+    }
+}
 
 static int hash_chunk(void *user, const void *bytes, size_t n)
 {
     struct tensor_hash *t = user;
-    hash_put(&t->h, bytes, n);
+    if (t->as)
+        hash_converted(t, bytes, n);
+    else
+        hash_put(&t->h, bytes, n);
     return t->run && !parallel_advance(t->run, n);
 }
 
@@ -101,6 +159,11 @@ static ckpt_status digest_row(ckpt_file *file, uint32_t i, ckpt_algorithm alg, s
                               uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     struct tensor_hash t = {.run = run};
+    struct conversion c;
+    ckpt_dtype from = i < file->table.nrows ? (ckpt_dtype)file->table.rows[i].t.dtype : CKPT_DT_NONE,
+               to = ckpt_digest_dtype(file, i);
+    if (from != to && conversion_init(&c, from, to))
+        t.as = &c;
     CKPT_TRY(hash_begin(&t.h, alg, err));
     return hash_end(&t.h, ckpt_tensor_stream(file, i, hash_chunk, &t, err), out, err);
 }
@@ -168,10 +231,11 @@ static int compare_row_names(const void *a, const void *b)
     return c ? c : (x > y) - (x < y);
 }
 
-static void hash_row(struct hash *h, const ckpt_tensor *t, const uint8_t *digest, size_t size)
+static void hash_row(struct hash *h, const ckpt_tensor *t, ckpt_dtype dtype, const uint8_t *digest,
+                     size_t size)
 {
     hash_text(h, t->name);
-    hash_text(h, str_c(ckpt_tensor_dtype_name(t)));
+    hash_text(h, str_c(dtype == t->dtype ? ckpt_tensor_dtype_name(t) : ckpt_dtype_name(dtype)));
     hash_u64(h, t->ndim);
     for (uint32_t k = 0; k < t->ndim; k++)
         hash_u64(h, t->shape[k]);
@@ -202,8 +266,8 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
         rows[n++] = &t->rows[i];
     qsort(rows, n, sizeof *rows, compare_row_names);
     for (size_t i = 0; i < n; i++)
-        hash_row(&h, &rows[i]->t, digests + (size_t)(rows[i] - t->rows) * CKPT_DIGEST_MAX,
-                 alg == CKPT_XXH3 ? XXH3_BYTES : 32);
+        hash_row(&h, &rows[i]->t, ckpt_digest_dtype(file, (uint32_t)(rows[i] - t->rows)),
+                 digests + (size_t)(rows[i] - t->rows) * CKPT_DIGEST_MAX, alg == CKPT_XXH3 ? XXH3_BYTES : 32);
     free(rows);
     return hash_end(&h, CKPT_OK, out, err);
 }

@@ -388,7 +388,9 @@ ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
     struct containers w;
     CKPT_TRY(sized_clear(out, err));
     CKPT_REQUIRE(err, file);
-    ckpt_info info = {.producer = file->producer, .executes_code = file->executes_code};
+    ckpt_info info = {.producer = file->producer,
+                      .executes_code = file->executes_code,
+                      .ranks = file->ranks.ranks || file->ranks.has_step ? &file->ranks : NULL};
     ckpt_status st = containers_find(&w, file, file->root, file->a, err);
     if (st == CKPT_OK)
         st = inspect_graph(&w, file, &info, err);

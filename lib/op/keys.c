@@ -150,6 +150,28 @@ static ckpt_status gather_list(struct renaming *b, struct group *g, const ckpt_v
     return gather_entries(b, list, list->u.seq.n, &g->slots, &g->n, &g->cap, err);
 }
 
+static bool holds_text(const ckpt_value *list)
+{
+    ckpt_str text;
+    for (uint32_t i = 0; i < value_count(list); i++)
+        if (value_text(value_item(list, i), &text))
+            return true;
+    return false;
+}
+
+/* keep_numbers - the keys of `state` that are numbers stay, unless the parameter groups list names: a
+ * distributed checkpoint has the numbers of parameters as texts. */
+static void keep_numbers(struct group *g, const ckpt_value *groups)
+{
+    uint64_t number;
+    for (uint32_t i = 0; i < value_count(groups); i++)
+        if (holds_text(mapping_get(value_item(groups, i), "params")) ||
+            holds_text(mapping_get(value_item(groups, i), "param_names")))
+            return;
+    for (size_t i = 0; i < g->n; i++)
+        g->slots[i].keeps_name = g->slots[i].keeps_name || str_uint(g->slots[i].old_name, &number);
+}
+
 /* gather_optimizer - the names in optimizer state: text keys of `state`, and the lists of names in each
  * parameter group. */
 static ckpt_status gather_optimizer(struct renaming *b, struct group *g, const ckpt_value *opt,
@@ -158,6 +180,7 @@ static ckpt_status gather_optimizer(struct renaming *b, struct group *g, const c
     const ckpt_value *groups = mapping_get(opt, "param_groups");
     uint32_t n = value_count(groups);
     CKPT_TRY(gather_mapping(b, g, mapping_get(opt, "state"), err));
+    keep_numbers(g, groups);
     for (uint32_t i = 0; groups->type == CKPT_V_LIST && i < n; i++) {
         CKPT_TRY(gather_list(b, g, mapping_get(value_item(groups, i), "params"), err));
         CKPT_TRY(gather_list(b, g, mapping_get(value_item(groups, i), "param_names"), err));
@@ -207,6 +230,7 @@ static ckpt_status gather_group(struct renaming *b, uint32_t at, ckpt_error *err
     struct group *g = &b->groups[b->ngroups++];
     *g = (struct group){.where = container_name(&b->w, at),
                         .container = at,
+                        .node = p->node,
                         .optimizer = p->optimizer,
                         .averaged = b->weights.role[at] == WEIGHTS_AVERAGED};
     if (!g->where.ptr)

@@ -20,6 +20,7 @@ struct slot {
 struct group {
     ckpt_str where; /* joined name of the mapping, or of the optimizer */
     uint32_t container; /* index of its container */
+    const ckpt_value *node; /* its container */
     bool optimizer, averaged;
     struct slot *slots;
     size_t n, cap;

@@ -198,17 +198,35 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
 
 struct rename_map {
     map *index; /* old name -> number of the pair */
-    const ckpt_pair *pairs;
+    ckpt_pair *pairs;
     bool *used;
     ckpt_str where;
+    map *mappings;    /* node of a mapping -> number of its name */
+    ckpt_str *wheres; /* the names of mappings under which their keys are looked up */
+    size_t nwheres, cap_wheres;
 };
 
 static ckpt_status begin_map_group(struct naming *n, const struct group *g, ckpt_error *err)
 {
     struct rename_map *x = n->user;
-    (void)err;
     x->where = g->where;
+    if (!n->dry_run || map_get_num(x->mappings, map_ptr(g->node)) != MAP_NONE)
+        return CKPT_OK;
+    ckpt_str *grown = arena_grow(n->p->a, x->wheres, x->nwheres, &x->cap_wheres, x->nwheres + 1,
+                                 sizeof *grown);
+    if (!grown || !map_put_num(x->mappings, map_ptr(g->node), (uint32_t)x->nwheres, NULL))
+        return fail_memory(err);
+    x->wheres = grown;
+    grown[x->nwheres++] = g->where;
     return CKPT_OK;
+}
+
+/* fail_leaves_mapping - the new name of NAME does not begin with WHERE, its mapping and a dot. */
+static ckpt_status fail_leaves_mapping(ckpt_str name, ckpt_str where, ckpt_error *err)
+{
+    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                "\"%.*s\" would leave its mapping: the new name must begin with \"%.*s\"", STR_ARG(name),
+                STR_ARG(where));
 }
 
 static ckpt_status map_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err)
@@ -233,9 +251,7 @@ static ckpt_status map_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_err
         return CKPT_OK;
     ckpt_str new = x->pairs[i].text;
     if (!str_starts(new, where) || new.len == where.len)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "\"%.*s\" would leave its mapping: the new name must begin with \"%.*s\"", STR_ARG(full),
-                    STR_ARG(where));
+        return fail_leaves_mapping(full, where, err);
     *out = str_skip(new, where.len);
     x->used[i] = true;
     return CKPT_OK;
@@ -248,13 +264,97 @@ static ckpt_status fail_key_not_found(ckpt_str name, ckpt_error *err)
     return CKPT_ENOTFOUND;
 }
 
-static ckpt_status rename_by_map(ckpt_plan *p, size_t n, struct rename_map *x, ckpt_error *err)
+/* index_other_names - OTHERS: the other names of X's mappings, as the rows of P have them, with the number in
+ * x->wheres. A mapping that is shared has one for each place where it is. */
+static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map *x, map *others,
+                                     ckpt_error *err)
+{
+    for (size_t i = 0; i < p->file->table.nrows; i++) {
+        const struct row *r = &p->file->table.rows[i];
+        size_t from = p->root_depth ? p->root_name.len + 1 : 0, end = 0; /* bounded: plan_below_root */
+        if (!r->steps || !plan_below_root(p, r->t.path, r->t.npath))
+            continue;
+        for (uint32_t k = 0; k + 1 < r->t.npath; k++) {
+            end += (k != 0) + path_elem_len(&r->t.path[k]); /* bounded: within the joined name */
+            const ckpt_value *node = r->steps[k + 1].node;
+            uint32_t at = node && k + 1 > p->root_depth ? map_get_num(x->mappings, map_ptr(node)) : MAP_NONE;
+            if (at != MAP_NONE && !map_put(others, str_of(r->t.name.ptr + from, end - from), at, NULL))
+                return fail_memory(err);
+        }
+    }
+    return CKPT_OK;
+}
+
+/* move_name - *NAME, which begins with the FIRST bytes of its mapping's other name, with WHERE for them. */
+static bool move_name(arena *a, ckpt_str where, size_t first, ckpt_str *name)
+{
+    ckpt_str moved = concat_texts(a, where, str_skip(*name, first));
+    if (moved.ptr)
+        *name = moved;
+    return moved.ptr != NULL;
+}
+
+/* use_first_name - if the old name of pair I is below another name of a mapping, both of its names become
+ * those below the first. */
+static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *x, const map *others, uint32_t i,
+                                  ckpt_error *err)
+{
+    ckpt_pair *pair = &x->pairs[i];
+    uint32_t at = MAP_NONE, old;
+    size_t end = pair->key.len;
+    while (at == MAP_NONE && end-- > 0)
+        if (pair->key.ptr[end] == '.')
+            at = map_get(others, str_of(pair->key.ptr, end));
+    if (at == MAP_NONE)
+        return CKPT_OK;
+    ckpt_str other = str_of(pair->key.ptr, end + 1), given = pair->key;
+    if (!str_starts(pair->text, other) || pair->text.len == other.len)
+        return fail_leaves_mapping(given, other, err);
+    ckpt_str where = x->wheres[at];
+    if (!move_name(p->a, where, end, &pair->key) || !move_name(p->a, where, end, &pair->text) ||
+        !map_put(x->index, pair->key, i, &old))
+        return fail_memory(err);
+    if (old == MAP_NONE || old == i)
+        return CKPT_OK;
+    if (!str_eq(x->pairs[old].text, pair->text))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "\"%.*s\" and \"%.*s\" are one key of a shared mapping, with two new names in the map",
+                    STR_ARG(x->pairs[old].key), STR_ARG(given));
+    x->used[i] = x->used[old];
+    return CKPT_OK;
+}
+
+/* use_first_names - for the pairs that named no key by the first name of its mapping. */
+static ckpt_status use_first_names(ckpt_plan *p, size_t n, struct rename_map *x, ckpt_error *err)
+{
+    map *others = map_new(0);
+    ckpt_status st = others ? index_other_names(p, x, others, err) : fail_memory(err);
+    for (uint32_t i = 0; st == CKPT_OK && i < n; i++)
+        if (!x->used[i])
+            st = use_first_name(p, x, others, i, err);
+    map_free(others);
+    return st;
+}
+
+/* find_unused - the first of the N pairs that names no key, or N. */
+static size_t find_unused(const struct rename_map *x, size_t n)
+{
+    size_t i = 0;
+    while (i < n && x->used[i])
+        i++;
+    return i;
+}
+
+/* rename_by_map - GIVEN: the N pairs as the caller has them. */
+static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n, struct rename_map *x,
+                                 ckpt_error *err)
 {
     uint32_t old;
-    if (!x->index || !x->used)
+    if (!x->index || !x->used || !x->pairs || !x->mappings)
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
-        ckpt_str from = x->pairs[i].key;
+        ckpt_str from = given[i].key;
+        x->pairs[i] = given[i];
         if (!map_put(x->index, from, i, &old))
             return fail_memory(err);
         if (old != MAP_NONE)
@@ -263,9 +363,13 @@ static ckpt_status rename_by_map(ckpt_plan *p, size_t n, struct rename_map *x, c
     struct naming names = {
         .p = p, .key = map_key, .begin = begin_map_group, .modules_follow = true, .dry_run = true, .user = x};
     CKPT_TRY(keys_rename(&names, err));
-    for (size_t i = 0; i < n; i++)
-        if (!x->used[i])
-            return fail_key_not_found(x->pairs[i].key, err);
+    if (find_unused(x, n) < n) {
+        CKPT_TRY(use_first_names(p, n, x, err));
+        CKPT_TRY(keys_rename(&names, err));
+    }
+    size_t unused = find_unused(x, n);
+    if (unused < n)
+        return fail_key_not_found(given[unused].key, err);
     names.dry_run = false;
     CKPT_TRY(keys_rename(&names, err));
     if (!names.changed)
@@ -278,9 +382,13 @@ static ckpt_status rename_pairs(ckpt_plan *p, const ckpt_pair *pairs, size_t n, 
 {
     if (n >= MAP_NONE)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a rename map of %zu entries", n);
-    struct rename_map x = {.index = map_new(n), .pairs = pairs, .used = arena_array(p->a, n, sizeof *x.used)};
-    ckpt_status st = rename_by_map(p, n, &x, err);
+    struct rename_map x = {.index = map_new(n),
+                           .pairs = arena_array(p->a, n, sizeof *x.pairs),
+                           .used = arena_array(p->a, n, sizeof *x.used),
+                           .mappings = map_new(0)};
+    ckpt_status st = rename_by_map(p, pairs, n, &x, err);
     map_free(x.index);
+    map_free(x.mappings);
     return st;
 }
 

@@ -24,6 +24,8 @@ bool is_wanted(const struct wanted_names *w, ckpt_str name)
 
 bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath)
 {
+    if (r->alone && npath > 1)
+        return false;
     return !r->name.len || (is_below_root(r->name, name) && path_begins(path, npath, r->path, r->depth));
 }
 
@@ -80,6 +82,7 @@ ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_err
         ckpt_info info = CKPT_INIT(ckpt_info);
         CKPT_TRY(ckpt_inspect(f, &info, err));
         wanted = info.has_weights ? info.weights_root : str_c("");
+        out->alone = info.has_weights && !wanted.len && info.optimizer_path.len;
     }
     if (wanted.len)
         split_root(f, wanted, out);
@@ -186,7 +189,7 @@ static bool narrow_leaves(const struct narrowing *x)
                        leaf.npath; /* bounded: shorten_to_root() only removes elements */
         if (leaf.containers)
             leaf.containers += cut;
-        if (taken)
+        if (taken && !x->root.alone)
             x->f->leaves[kept++] = leaf;
     }
     x->f->nleaves = kept;

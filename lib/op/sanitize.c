@@ -204,7 +204,7 @@ static ckpt_status rebuild_tensor(struct sanitize *s, struct rewrite *c, uint32_
 {
     const ckpt_tensor *t = row_tensor(s, row);
     bool simple = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_STORAGE) &&
-                  t->has_data && t->has_shape && t->dtype != CKPT_DT_NP && t->dtype != CKPT_DT_NONE;
+                  t->has_data && t->has_shape && t->dtype < CKPT_DT_NP && t->dtype != CKPT_DT_NONE;
     if (simple) {
         if (!(c->result = new_node(s, CKPT_V_TENSOR, c->v)))
             return fail_memory(s->err);

@@ -30,6 +30,38 @@ static ckpt_status set_root_container(ckpt_plan *p, const struct containers *w, 
     return path ? set_root(p, w, at, path, depth, err) : fail_memory(err);
 }
 
+/* has_optimizer - is one of the entries of container AT an optimizer? */
+static bool has_optimizer(const struct containers *w, uint32_t at)
+{
+    const struct container *up = &w->list[at];
+    for (uint32_t i = up->first; i < up->first + up->nchildren; i++) /* bounded: they are in the list */
+        if (w->list[i].optimizer)
+            return true;
+    return false;
+}
+
+/* drop_companions - of container AT, a state dict with an optimizer in it, only the tensors are taken. */
+static ckpt_status drop_companions(ckpt_plan *p, const struct containers *w, uint32_t at, ckpt_error *err)
+{
+    struct entry e;
+    uint32_t n = 0;
+    const ckpt_value *mapping = w->list[at].node;
+    for (uint32_t i = 0; i < mapping_count(mapping); i++) {
+        if (!mapping_entry(mapping, i, &e) || is_tensor_node(w, e.val))
+            continue;
+        struct edit *edit = plan_edit(p, e.whole.node, e.whole.of);
+        if (!edit)
+            return fail_memory(err);
+        edit->dropped[e.whole.index] = true;
+        n++;
+    }
+    plan_notice(p, "the optimizer%s next to the weights %s left out", n > 1 ? " and other values" : "",
+                n > 1 ? "are" : "is");
+    p->tensors_alone = true;
+    p->entries_stale = true;
+    return CKPT_OK;
+}
+
 static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *w, ckpt_error *err)
 {
     struct weights found;
@@ -39,9 +71,11 @@ static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *w, ckpt_
         return CKPT_OK;
     }
     CKPT_TRY(set_root_container(p, w, found.container, err));
+    if (w->list[found.container].tensors && has_optimizer(w, found.container))
+        CKPT_TRY(drop_companions(p, w, found.container, err));
     if (p->root_name.len)
         plan_notice(p, "weights taken from \"%.*s\": %s", STR_ARG(p->root_name), found.why);
-    else if (!w->list[found.container].state_dict)
+    else if (!w->list[found.container].state_dict && !p->tensors_alone)
         plan_notice(p, "everything is taken: %s", found.why);
     return CKPT_OK;
 }

@@ -13,6 +13,7 @@
 #include "base/cursor.h"
 #include "base/sized.h"
 #include "core/byte_histogram.h"
+#include "core/dequantize.h"
 #include "core/number.h"
 #include "core/parallel_rows.h"
 #include "core/tensor.h"
@@ -20,7 +21,8 @@
 #define SAMPLE 4096u
 
 struct tally {
-    ckpt_dtype dtype;
+    ckpt_dtype dtype;        /* of what is added: of ggml's blocks, float32 … */
+    ckpt_dtype blocks;       /* … and what they are; NONE: elements are added as they are */
     bool small;              /* counted by value */
     size_t width, unit;      /* bytes of an element; of the elements that are added at a time */
     uint64_t position;       /* index of the next element */
@@ -108,10 +110,8 @@ static void add_units(struct tally *t, const unsigned char *p, size_t n)
     }
 }
 
-static int add_bytes(void *user, const void *bytes, size_t n)
+static void add_bytes(struct tally *t, const unsigned char *p, size_t n)
 {
-    struct tally *t = user;
-    const unsigned char *p = bytes;
     size_t left = n, some;
     if (t->npending) {
         some = t->unit - t->npending < left ? t->unit - t->npending : left;
@@ -131,6 +131,26 @@ static int add_bytes(void *user, const void *bytes, size_t n)
         memcpy(t->pending, p + some, left - some);
         t->npending = left - some;
     }
+}
+
+/* add_blocks - N bytes of ggml's blocks, as the numbers that they mean. */
+static void add_blocks(struct tally *t, const unsigned char *p, size_t n)
+{
+    const struct dtype_info *d = dtype_info(t->blocks);
+    unsigned char floats[4 * DEQUANTIZE_BLOCK];
+    for (; n >= d->block_bytes; p += d->block_bytes, n -= d->block_bytes) {
+        dequantize(t->blocks, p, 1, floats);
+        add_bytes(t, floats, 4u * d->block_elems);
+    }
+}
+
+static int add_chunk(void *user, const void *bytes, size_t n)
+{
+    struct tally *t = user;
+    if (t->blocks)
+        add_blocks(t, bytes, n);
+    else
+        add_bytes(t, bytes, n);
     return !parallel_advance(t->run, n);
 }
 
@@ -186,7 +206,9 @@ struct stat_job {
 static ckpt_status new_tally(struct tally **out, const ckpt_tensor *x, uint64_t first, uint64_t count,
                              struct parallel_context *run, ckpt_error *err)
 {
-    const struct dtype_info *d = dtype_info((ckpt_dtype)x->dtype);
+    bool blocks = dtype_info((ckpt_dtype)x->dtype)->klass == 'k';
+    ckpt_dtype dtype = blocks ? CKPT_DT_F32 : (ckpt_dtype)x->dtype;
+    const struct dtype_info *d = dtype_info(dtype);
     bool small = byte_histogram_supports((ckpt_dtype)x->dtype);
     uint64_t stretch = x->elements / SAMPLE + (x->elements % SAMPLE != 0);
     stretch = stretch ? stretch : 1;
@@ -195,7 +217,8 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *x, uint64_t 
     *out = t;
     if (!t)
         return fail_memory(err);
-    t->dtype = (ckpt_dtype)x->dtype;
+    t->dtype = dtype;
+    t->blocks = blocks ? (ckpt_dtype)x->dtype : CKPT_DT_NONE;
     t->small = small;
     t->width = d->block_bytes;
     t->unit = small ? d->block_bytes : (size_t)d->block_bytes * MOMENTS_BLOCK;
@@ -204,7 +227,7 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *x, uint64_t 
     t->stretch = stretch;
     t->low = UINT64_MAX;
     t->run = run;
-    t->pending = malloc(x->nbytes < t->unit ? (size_t)x->nbytes + 1 : t->unit);
+    t->pending = malloc(!blocks && x->nbytes < t->unit ? (size_t)x->nbytes + 1 : t->unit);
     return t->pending ? CKPT_OK : fail_memory(err);
 }
 
@@ -226,7 +249,7 @@ static ckpt_status stat_item(void *user, size_t i, struct parallel_context *run,
     struct tally *t;
     ckpt_status st = new_tally(&t, row, 0, row->elements, run, err);
     if (st == CKPT_OK)
-        st = ckpt_tensor_stream(x->file, x->row, add_bytes, t, err);
+        st = ckpt_tensor_stream(x->file, x->row, add_chunk, t, err);
     if (st == CKPT_OK) {
         finish_tally(t);
         fill_stats(t, &j->out[x->tag]);
@@ -246,7 +269,7 @@ static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *p, st
     ckpt_status st = new_tally(&t, &x->file->table.rows[x->row].t, p->first, p->count, run, err);
     p->out = t;
     if (st == CKPT_OK)
-        st = tensor_read_part(x->file, x->row, p->first, p->count, &p->crc[0], add_bytes, t, err);
+        st = tensor_read_part(x->file, x->row, p->first, p->count, &p->crc[0], add_chunk, t, err);
     if (st == CKPT_OK) {
         finish_tally(t);
     } else if (t) {

@@ -158,6 +158,20 @@ static int report_row(void *user, size_t i)
     return j->status != CKPT_OK;
 }
 
+/* checks_itself - do the bytes of T have checksums that are compared when they are read? */
+static bool checks_itself(const struct verify_job *j, const ckpt_tensor *t)
+{
+    return t->has_data && t->storage != CKPT_NO_STORAGE && j->f->table.storages[t->storage].checks_itself;
+}
+
+static bool any_checks_itself(const struct verify_job *j)
+{
+    for (size_t i = 0; i < j->f->table.nrows; i++)
+        if (checks_itself(j, &j->f->table.rows[i].t))
+            return true;
+    return false;
+}
+
 /* list_rows - lists the rows to read, aliases of the same bytes once. */
 static ckpt_status list_rows(struct verify_job *j)
 {
@@ -170,7 +184,8 @@ static ckpt_status list_rows(struct verify_job *j)
     for (uint32_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *r = &t->rows[i].t;
         if (!r->has_data || r->alias_of != CKPT_NO_TENSOR ||
-            (!j->digests && !(j->c->opts->finite && finite_applies_to((ckpt_dtype)r->dtype))))
+            (!j->digests && !checks_itself(j, r) &&
+             !(j->c->opts->finite && finite_applies_to((ckpt_dtype)r->dtype))))
             continue;
         j->items[j->n++] = (struct parallel_item){.file = j->f, .row = i};
         if (!checked_add(j->before, r->nbytes, &j->before))
@@ -290,6 +305,8 @@ static ckpt_status list_unread_records(const struct verify_job *j, struct check_
     return st;
 }
 
+static enum crc_kind record_crc_kind(const struct check_record *r) { return r->is_crc32c ? CRC_32C : CRC_32; }
+
 struct record_reading {
     struct verify_job *j;
     const struct check_record *records;
@@ -319,7 +336,7 @@ static ckpt_status read_one_record(struct record_reading *r, struct pool *p, siz
         size_t n = src->size - at < STREAM_CHUNK ? (size_t)(src->size - at) : STREAM_CHUNK;
         st = source_read(src, at, chunk, n, err);
         if (st == CKPT_OK)
-            r->crcs[i] = crc32_update(r->crcs[i], chunk, n);
+            r->crcs[i] = crc_update(record_crc_kind(&r->records[i]), r->crcs[i], chunk, n);
         at += n; /* bounded: n <= size - at */
         r->moved += n;
         if (worker == 0)
@@ -352,8 +369,8 @@ static ckpt_status report_record(struct verify_job *j, const struct check_record
         e = *fault;
     } else {
         /* check_report() drops repeated findings by their text, which zip_layout.c and archive.c have, too */
-        (void)fail(&e, CKPT_ECHECKSUM, r->file_offset, "its CRC-32 is {%08x}, the directory says {=%08x}",
-                   crc, r->crc);
+        (void)fail(&e, CKPT_ECHECKSUM, r->file_offset, "its %s is {%08x}, the %s says {=%08x}",
+                   crc_name(record_crc_kind(r)), crc, r->is_crc32c ? "index" : "directory", r->crc);
         fail_hint(&e, "the bytes are not those that were saved: get the file again");
     }
     fail_where(&e, "%.*s", STR_ARG(r->name));
@@ -428,7 +445,7 @@ static ckpt_status verify_all(struct verify_job *j)
     }
     if (manifest && !(j->digests = calloc(j->f->table.nrows + 1, CKPT_DIGEST_MAX)))
         return fail_memory(j->err);
-    if (j->f && (manifest || o->finite)) {
+    if (j->f && (manifest || o->finite || any_checks_itself(j))) {
         CKPT_TRY(list_rows(j));
         j->total = j->before;
         for (size_t i = 0; i < j->c->nrecords; i++)

@@ -44,6 +44,13 @@ ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *
     ckpt_error why;
     x->format = x->depth ? x->format : "gguf";
     ckpt_status st = gguf_read(&g, &why);
+    if (st == CKPT_OK && g.beyond.status) {
+        why = g.beyond;
+        g.at = g.beyond_at;
+        st = g.beyond.status;
+    } else if (st == CKPT_OK) {
+        st = gguf_check_end(&g, &why);
+    }
     if (st == CKPT_OK) {
         scan_count_bytes(src, &x->s->result->in_tensors, src->size - g.data); /* bounded: just read */
         *accounted += src->size;                                              /* bounded: once */

@@ -71,8 +71,7 @@ static bool check_keras_class(struct search *s, uint64_t at, uint64_t after)
     return true;
 }
 
-/* leaves_folder - does PATH lead out of the folder of the file that holds it? */
-static bool leaves_folder(ckpt_str path)
+bool scan_leaves_folder(ckpt_str path)
 {
     if (path.len && (path.ptr[0] == '/' || path.ptr[0] == '\\' || (path.len > 1 && path.ptr[1] == ':')))
         return true;
@@ -95,7 +94,7 @@ static bool check_external_location(struct search *s, uint64_t at, uint64_t afte
     n += width == 2 ? (size_t)(unsigned char)t.ptr[1] << 7 : 0; /* bounded: 15 bits */
     t = str_skip(t, width);
     t.len = n < t.len ? n : t.len;
-    if (!leaves_folder(t))
+    if (!scan_leaves_folder(t))
         return true;
     s->found++;
     return scan_found(s->x->s, SCAN_EXT001, s->where, s->src, at,

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
+#include "codec/sstable.h"
 #include "format/recognize.h"
 #include "io/journal.h"
 #include "op/digest.h"
@@ -200,10 +201,16 @@ static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
                                        ckpt_str where, ckpt_error *err)
 {
     char found[TEXT_BYTES_SIZE];
-    CKPT_TRY(scan_byte_patterns(x, p->src, where, s && s->kind == SIGN_HDF5, err));
+    bool is_hdf5 = s && s->kind == SIGN_HDF5, all_read = false;
+    if (is_hdf5)
+        CKPT_TRY(scan_hdf5(x, p->src, where, &all_read, err));
+    if (!all_read)
+        CKPT_TRY(scan_byte_patterns(x, p->src, where, is_hdf5, err));
     if (s)
-        return cancelled_unless(scan_found(x->s, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001,
-                                           where, p->src, 0, "%s: no part of it was looked into", s->what));
+        return cancelled_unless(
+            scan_found(x->s, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, p->src, 0,
+                       "%s: %s looked into", s->what,
+                       all_read ? "nothing but its attributes was" : "no part of it was"));
     return cancelled_unless(scan_found(x->s, SCAN_FMT001, where, p->src, 0,
                                        "not {=a recognized checkpoint format}; it begins with {%s}",
                                        text_bytes_found(p->head, p->nhead, found)));
@@ -219,6 +226,8 @@ static scan_function *find_container_scanner(const struct probe *p, const struct
 {
     if (role == SCAN_FILE && recognize_archive(p)) /* other data may precede the archive */
         return scan_zip;
+    if (role == SCAN_FILE && sstable_has_magic(p->src))
+        return scan_sstable;
     switch (s ? s->kind : SIGN_OTHER) {
     case SIGN_ZIP: return scan_zip;
     case SIGN_TAR: return scan_tar;

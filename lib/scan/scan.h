@@ -50,11 +50,17 @@ ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_
 ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
+ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
+                         ckpt_error *err);
 ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 /* scan_msgpack - *IS: SRC is MessagePack from the first byte to the last. */
 ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *accounted,
                          ckpt_error *err);
+/* scan_hdf5 - scans the attributes of SRC, HDF5; *ALL_READ: there is nothing in it that cannot be read. */
+ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err);
+/* scan_leaves_folder - does PATH lead out of the folder of the file that holds it? */
+bool scan_leaves_folder(ckpt_str path);
 /* scan_byte_patterns - searches SRC, of a format that is not taken apart, for the bytes of dangerous
  * features. */
 ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool hdf5, ckpt_error *err);

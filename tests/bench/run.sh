@@ -136,7 +136,7 @@ on_disk() { prepare="rm -f $dir/out* && $mk -n 1000 -b 100G --sparse -p module. 
 # --------------------------------------------------------------------- files
 
 pt=$dir/$bytes.pt st=$dir/$bytes.safetensors same=$dir/$bytes.same.pt one=$dir/$bytes.changed.pt many=$dir/many
-huge=$dir/huge long=$dir/long mk=$bin/mkckpt
+huge=$dir/huge long=$dir/long zero=$dir/zero3.$bytes mk=$bin/mkckpt
 make_file() { eval "[ -s \"\${$#}\" ]" || "$mk" "$@" >/dev/null; }
 
 make_files()
@@ -161,6 +161,10 @@ make_files()
     # shellcheck disable=SC2059
     printf "$record%.0s" $(seq 1 1000) >"$dir/records"
     { printf '\200\002]('; for _ in $(seq 1 375); do cat "$dir/records"; done; printf 'e.'; } >"$dir/many.pkl"
+    [ ! "$python" ] || [ -s "$zero/latest" ] || {
+        rm -rf "$zero"
+        "$python" tests/bench/mkzero.py "$zero" $bytes
+    }
     cat "$pt" "$st" "$same" "$one" "$many.pt" "$many.safetensors" >/dev/null
 }
 
@@ -226,6 +230,12 @@ conversions()
         row "convert --cast bf16, $size .pt, -j $j" $([ $j = 1 ] && echo 0.8 || echo 0.6) "cp $pt $dir/out.cp" \
             "$ckpt" convert -j $j --no-sync --cast bf16 "$pt" "$dir/out.pt"
     done
+    [ "$python" ] || return 0
+    writes
+    prepare="rm -rf $dir/out* $dir/copy"
+    tensors=512 row "convert, $size DeepSpeed ZeRO 3 of 8 ranks to .pt" 1.5 "cp -r $zero $dir/copy" \
+        "$ckpt" convert --no-sync "$zero" "$dir/out.pt"
+    rm -rf "$dir/copy"
 }
 
 # scan CASE GOAL-OF-1 GOAL-OF-2 YARDSTICK PEER COMMAND [ARG…] - at one and at two threads

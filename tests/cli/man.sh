@@ -52,7 +52,7 @@ for page in ${*:-man/*.[0-9]}; do
     blocks "$page"
     rm -rf "$work/dir"
     mkdir "$work/dir"
-    cp tests/data/examples/*.pt "$work/dir"
+    cp tests/data/examples/*.pt tests/data/examples/*.json "$work/dir"
     for block in "$work"/blocks/*.txt; do
         [ -e "$block" ] || continue
         opts=$(cat "${block%.txt}.opts")

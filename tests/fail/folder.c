@@ -33,6 +33,11 @@ static int by_name(const void *a, const void *b)
 
 static void take_bytes(int dir, struct folder_file *f)
 {
+    if (S_ISDIR(f->st.st_mode)) {
+        if (!(f->bytes = calloc(1, 1)))
+            die("memory");
+        return;
+    }
     f->size = (size_t)f->st.st_size;
     f->bytes = malloc(f->size + 1);
     if (!f->bytes)
@@ -50,26 +55,51 @@ static void take_bytes(int dir, struct folder_file *f)
     close(fd);
 }
 
-void folder_take(struct folder *f, const char *path)
+static bool is_dots(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
+
+/* take_one - the file or folder NAME below the folder ROOT. */
+static struct folder_file *take_one(struct folder *f, int root, const char *name)
 {
-    DIR *d = opendir(path);
+    struct folder_file *one = &f->file[f->n];
+    if (f->n == FOLDER_FILES_MAX)
+        die("too many files");
+    memset(one, 0, sizeof *one);
+    snprintf(one->name, sizeof one->name, "%.127s", name);
+    if (fstatat(root, one->name, &one->st, AT_SYMLINK_NOFOLLOW) != 0)
+        die(one->name);
+    take_bytes(root, one);
+    f->n++;
+    return one;
+}
+
+/* take_folder - adds what is in the folder IN ("" or "NAME/") below ROOT. */
+static void take_folder(struct folder *f, int root, const char *in)
+{
+    int fd = openat(root, *in ? in : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d)
-        die(path);
-    folder_free(f);
+        die(in);
     for (struct dirent *e; (e = readdir(d));) {
-        struct folder_file *one = &f->file[f->n];
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+        char name[512];
+        snprintf(name, sizeof name, "%s%s", in, e->d_name);
+        if (is_dots(e->d_name) || !S_ISDIR(take_one(f, root, name)->st.st_mode))
             continue;
-        if (f->n == FOLDER_FILES_MAX)
-            die("too many files");
-        memset(one, 0, sizeof *one);
-        snprintf(one->name, sizeof one->name, "%.127s", e->d_name);
-        if (fstatat(dirfd(d), one->name, &one->st, AT_SYMLINK_NOFOLLOW) != 0)
-            die(one->name);
-        take_bytes(dirfd(d), one);
-        f->n++;
+        if (*in)
+            die("folders in folders");
+        snprintf(name, sizeof name, "%s/", e->d_name);
+        take_folder(f, root, name);
     }
     closedir(d);
+}
+
+void folder_take(struct folder *f, const char *path)
+{
+    int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        die(path);
+    folder_free(f);
+    take_folder(f, root, "");
+    close(root);
     qsort(f->file, f->n, sizeof *f->file, by_name);
 }
 
@@ -78,15 +108,27 @@ void folder_empty(const char *path)
     DIR *d = opendir(path);
     if (!d)
         die(path);
-    for (struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            unlinkat(dirfd(d), e->d_name, 0) != 0)
+    for (struct dirent *e; (e = readdir(d));) {
+        char inner[1024];
+        struct stat is;
+        if (is_dots(e->d_name) || fstatat(dirfd(d), e->d_name, &is, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
+        if (S_ISDIR(is.st_mode))
+            folder_empty(inner);
+        if (unlinkat(dirfd(d), e->d_name, S_ISDIR(is.st_mode) ? AT_REMOVEDIR : 0) != 0)
             die(e->d_name);
+    }
     closedir(d);
 }
 
 static void put_file(const struct folder_file *f, int dir)
 {
+    if (S_ISDIR(f->st.st_mode)) {
+        if (mkdirat(dir, f->name, f->st.st_mode & 07777) != 0)
+            die(f->name);
+        return;
+    }
     if (S_ISLNK(f->st.st_mode)) {
         char to[PATH_MAX];
         snprintf(to, sizeof to, "%.*s", (int)f->size, f->bytes);

@@ -1,4 +1,5 @@
-/* folder.h - a folder of small files as it is at one time: kept in memory, compared, put back. */
+/* folder.h - a folder of small files, and of folders of such, as it is at one time: kept in memory, compared,
+ * put back. */
 #ifndef FAIL_FOLDER_H
 #define FAIL_FOLDER_H
 

@@ -5,6 +5,7 @@
  */
 #include "parts.h"
 
+#include "../tablecrc.h"
 #include "../zipcrc.h"
 
 #include "base/utf8.h"
@@ -12,6 +13,7 @@
 #include "codec/pickle_read.h"
 #include "codec/pickle_trace.h"
 #include "codec/pickle_write.h"
+#include "codec/snappy.h"
 #include "codec/tar.h"
 #include "codec/zip_patch.h"
 #include "codec/zip_salvage.h"
@@ -352,6 +354,19 @@ static void zip_written(const uint8_t *data, size_t size)
     arena_free(a);
 }
 
+static void snappy(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    size_t n = 0;
+    cursor c = cursor_of(data, size, 0);
+    ckpt_status st = snappy_size(c, &n, &err);
+    unsigned char *out = st == CKPT_OK ? malloc(n + 1) : NULL;
+    if (out)
+        st = snappy_decode(c, out, n, &err);
+    reason(st, &err);
+    free(out);
+}
+
 /* ---------------------------------------------------------------- formats */
 
 /* format - opened as ONLY that format, or as any. */
@@ -371,11 +386,31 @@ static void format(const uint8_t *data, size_t size, const char *only)
         file_free(f);
 }
 
+/* salvage_as - what can be read of it as ONLY that format, whose other files are missing. */
+static void salvage_as(const uint8_t *data, size_t size, const char *only)
+{
+    ckpt_error err = {0};
+    ckpt_file *f = NULL;
+    source *src = memory(data, size);
+    if (!src)
+        return;
+    const struct opening o = {.path = "fuzz", .src = src, .only = format_by_name(only), .how = OPEN_SALVAGE};
+    ckpt_status st = format_open(&o, &f, &err);
+    reason(st, &err);
+    if (st == CKPT_OK)
+        file_free(f);
+}
+
 static void any(const uint8_t *data, size_t size) { format(data, size, NULL); }
 static void safetensors(const uint8_t *data, size_t size) { format(data, size, "safetensors"); }
 static void torch_zip(const uint8_t *data, size_t size) { format(data, size, "torch-zip"); }
 static void torch_legacy(const uint8_t *data, size_t size) { format(data, size, "torch-legacy"); }
+static void torch_mobile(const uint8_t *data, size_t size) { format(data, size, "torchscript-flatbuffer"); }
+static void mxnet(const uint8_t *data, size_t size) { format(data, size, "mxnet"); }
+static void sstable(const uint8_t *data, size_t size) { format(data, size, "tf-v1"); }
+static void tf_bundle(const uint8_t *data, size_t size) { salvage_as(data, size, "tf-v2"); }
 static void torch_tar(const uint8_t *data, size_t size) { format(data, size, "torch-tar"); }
+static void hdf5(const uint8_t *data, size_t size) { format(data, size, "hdf5"); }
 
 static void foreign(const uint8_t *data, size_t size)
 {
@@ -477,12 +512,14 @@ static const struct {
     {"dcp", dcp},
     {"doctor", flow_doctor},
     {"foreign", foreign},
+    {"hdf5", hdf5},
     {"in_place", flow_in_place},
     {"index", flow_index},
     {"journal", flow_journal},
     {"json", json},
     {"manifest", flow_manifest},
     {"map", flow_map},
+    {"mxnet", mxnet},
     {"names", names},
     {"number", number},
     {"packed", scan},
@@ -498,9 +535,13 @@ static const struct {
     {"scan_npy", as_npy},
     {"scan_tar", as_tar},
     {"scan_zip", as_zip},
+    {"snappy", snappy},
+    {"sstable", sstable},
     {"tar", tar_file},
     {"text", text},
+    {"tf_bundle", tf_bundle},
     {"torch_legacy", torch_legacy},
+    {"torch_mobile", torch_mobile},
     {"torch_tar", torch_tar},
     {"torch_zip", torch_zip},
     {"trace", trace},
@@ -553,6 +594,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
     size = LLVMFuzzerMutate(data, size, max);
     if (seed % 4 && size > 2 && data[0] == 'P' && data[1] == 'K')
         (void)zipcrc_fix(data, size);
+    else if (seed % 4 && size >= 64 && memcmp(data + size - 8, "\x57\xfb\x80\x8b\x24\x75\x47\xdb", 8) == 0)
+        tablecrc_fix(data, size);
     else if (seed % 4 && size >= 512)
         tarsum_fix(data, size);
     return size;

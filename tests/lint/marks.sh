@@ -19,8 +19,8 @@ for file in $(find lib -name '*.[ch]'); do
     function tell(what) { print file ":" begun ": " what }
     BEGIN {
         state = "code"
-        split("fail fail_v gguf_fail tar_fail fail_op machine_fail tracer_fail graph_fail json_fail " \
-              "scan_found", list, " ")
+        split("fail fail_v gguf_fail note_beyond tar_fail fail_op machine_fail tracer_fail graph_fail " \
+              "json_fail scan_found", list, " ")
         for (i in list) reads[list[i]] = 1
     }
     {

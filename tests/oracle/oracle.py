@@ -17,6 +17,8 @@ For every file of the corpus that torch.load(weights_only=True) takes:
   plain     ckpt sanitize leaves what weights_only takes as it is; of everything else that torch reads, its output is
             taken, with the tensors that the truth lists but for those that it names as left out or made plain
   stat      min, max, mean, std, norm and counts are torch's, in double precision
+  distributed  checkpoints of many ranks, read and written: see distributed.py
+  mem       six networks built here, with the plan of ckpt mem --code: what torch keeps is what ckpt counted, within 1 %
   created   what CREATE (oracle/create.c) writes from scratch holds what it added, for torch and safetensors
 and for every safetensors file and shard set that the official library reads: the same tensors as .pt, the same bytes
 when written again. `stat` is also held against tensors of every dtype made here.
@@ -42,6 +44,8 @@ import safetensors.torch as st  # noqa: E402
 
 import casts  # noqa: E402
 import created  # noqa: E402
+import distributed  # noqa: E402
+import mem  # noqa: E402
 import stats  # noqa: E402
 from same import difference  # noqa: E402
 
@@ -544,6 +548,15 @@ def main():
             o.counts["created", "failed" if wrong else "passed"] += 1
             if wrong:
                 print(f"FAIL created {name}: {wrong}")
+        for name, wrong in distributed.outcomes(o.ckpt, a.corpus, folder, a.sample):
+            o.counts["distributed", "failed" if wrong else "passed"] += 1
+            if wrong:
+                print(f"FAIL distributed {name}: {wrong}")
+        wrong, tried = mem.differences(o.ckpt, o.path("mem.pt"))
+        o.counts["mem", "failed"] += len(wrong)
+        o.counts["mem", "passed"] += tried - len(wrong)
+        for what in wrong:
+            print(f"FAIL {what}")
         for r in [{"file": "samples of stat"}, {"file": "samples of cast"}] + rows:
             path = os.path.join(a.corpus, r["file"])
             if "kind" in r:

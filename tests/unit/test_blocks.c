@@ -186,9 +186,10 @@ static bool refused(uint64_t offset, const char *what)
 {
     ckpt_error err;
     bool ok = true;
-    unsigned char *out = malloc(x.src->size);
+    size_t size = (size_t)x.src->size;
+    unsigned char *out = malloc(size);
     for (int turn = 0; turn < 2; turn++) {
-        ok = ok && source_read(x.src, 0, out, x.src->size, &err) == CKPT_EFORMAT && err.offset == offset &&
+        ok = ok && source_read(x.src, 0, out, size, &err) == CKPT_EFORMAT && err.offset == offset &&
              strstr(err.what, what);
         if (!ok)
             printf("\n%s at %llu\n", err.what, (unsigned long long)err.offset);

@@ -1,4 +1,4 @@
-/* CRC-32: known values, and every variant against one bit at a time. */
+/* CRC-32 and CRC-32C: known values, and every variant against one bit at a time. */
 #include <stdlib.h>
 
 #include "base/crc32.h"
@@ -26,6 +26,36 @@ static void known_values(void)
 static uint32_t with(enum crc32_kernel k, uint32_t crc, const void *bytes, size_t n, uint32_t want)
 {
     return crc32_with(k, &crc, bytes, n) ? crc : want;
+}
+
+static uint32_t castagnoli_bit_by_bit(uint32_t crc, const unsigned char *p, size_t n)
+{
+    crc = ~crc;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= p[i];
+        for (int b = 0; b < 8; b++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
+    }
+    return ~crc;
+}
+
+static void castagnoli(void)
+{
+    enum { N = 200000 };
+    unsigned char *b = malloc(N);
+    CU_ASSERT(crc_update(CRC_32C, 0, "123456789", 9) == 0xE3069283u);
+    CU_ASSERT(crc_update(CRC_32, 0, "123456789", 9) == 0xCBF43926u);
+    for (size_t i = 0; i < N; i++)
+        b[i] = (unsigned char)(i * i * 7 >> 4);
+    for (size_t n = 0; n <= N; n = n < 300 ? n + 1 : n * 2 + 13) {
+        uint32_t want = castagnoli_bit_by_bit(9, b, n), first = crc_update(CRC_32C, 9, b, n / 3);
+        CU_ASSERT(crc_update(CRC_32C, 9, b, n) == want);
+        CU_ASSERT(crc32c_by_table(9, b, n) == want);
+        uint32_t second = crc_update(CRC_32C, 0, b + n / 3, n - n / 3);
+        CU_ASSERT(crc_combine(CRC_32C, first, second, n - n / 3) == want);
+    }
+    CU_ASSERT(strcmp(crc_name(CRC_32C), "CRC-32C") == 0);
+    free(b);
 }
 
 static void every_kernel_length_and_start(void)
@@ -97,6 +127,7 @@ void suite_crc32(void)
 {
     UNIT(combined_pieces);
     UNIT(known_values);
+    UNIT(castagnoli);
     UNIT(every_kernel_length_and_start);
     UNIT(pieces_make_the_whole);
 }

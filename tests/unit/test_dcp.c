@@ -336,6 +336,59 @@ static void damaged_metadata_are_refused(void)
     end();
 }
 
+/* writes_as - PICKLE, written as a folder, is refused for WHY, or, where that is NULL, is read back the
+ * same. */
+static void writes_as(const char *pickle, const char *why)
+{
+    struct made in = made_zip(pickle);
+    ckpt_file *f, *back = NULL;
+    ckpt_plan *p = NULL;
+    ckpt_error err;
+    char out[128];
+    ckpt_write_options o = CKPT_INIT(ckpt_write_options);
+    o.format = "dcp";
+    o.no_sync = 1;
+    snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+    snprintf(out, sizeof out, "%s/out", dir);
+    CU_ASSERT_FATAL(ckpt_open_memory(in.bytes, in.size, "in", NULL, &f, &err) == CKPT_OK);
+    CU_ASSERT_FATAL(ckpt_plan_new(f, &p, &err) == CKPT_OK);
+    ckpt_status st = ckpt_plan_write(p, out, &o, NULL, &err);
+    CU_ASSERT_EQUAL(st == CKPT_OK, why == NULL);
+    if (why && !strstr(err.what, why))
+        CU_FAIL(why);
+    if (!why) {
+        CU_ASSERT_FATAL(ckpt_open(out, NULL, &back, &err) == CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_tensor_count(back), ckpt_tensor_count(f));
+        CU_ASSERT_EQUAL(ckpt_leaf_count(back), ckpt_leaf_count(f));
+        ckpt_close(back);
+    } else {
+        CU_ASSERT(access(out, F_OK) != 0);
+    }
+    ckpt_plan_free(p);
+    ckpt_close(f);
+    made_close(&in);
+    drop_file("out/.metadata");
+    for (int i = 0; i < 4; i++) {
+        snprintf(out, sizeof out, "out/__0_%d.distcp", i);
+        drop_file(out);
+    }
+    drop_file("out");
+    snprintf(out, sizeof out, "%s/out", dir);
+    rmdir(out);
+    CU_ASSERT_EQUAL(rmdir(dir), 0);
+}
+
+static void what_a_folder_holds_is_written(void)
+{
+    writes_as("{'a':" IN_ITEM ",'b':{'c':1,'d':[" IN_ITEM ",2]},'e':[1,[2]],'f':{},'g':[]}", NULL);
+    writes_as("{'pair':(" IN_ITEM ",1),'n':{1:" IN_ITEM "}}", NULL);
+    writes_as("[" IN_ITEM "]", "no mapping");
+    writes_as("{(1,2):" IN_ITEM "}", "no text or number");
+    writes_as("{'a.b':" IN_ITEM ",'a':{'b':1}}", "both be called \"a.b\"");
+    writes_as("{'1':" IN_ITEM ",1:2}", "both be called \"1\"");
+}
+
 void suite_dcp(void)
 {
     UNIT(pieces_are_put_together);
@@ -347,4 +400,5 @@ void suite_dcp(void)
     UNIT(metadata_of_all_ranks_count);
     UNIT(checksums_of_items_count);
     UNIT(damaged_metadata_are_refused);
+    UNIT(what_a_folder_holds_is_written);
 }

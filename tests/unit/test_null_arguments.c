@@ -13,6 +13,7 @@ static struct given {
     ckpt_file *f;
     ckpt_plan *p;
     ckpt_builder *b;
+    ckpt_mem *m;
     ckpt_error err;
 } given;
 
@@ -62,6 +63,8 @@ static int take(void *user, const void *bytes, size_t n)
     CALL(narrow, NULL, ckpt_file_narrow(NULL, NULL, NULL, 0, err))                                           \
     CALL(narrow_globs, NULL, ckpt_file_narrow(given.f, NULL, NULL, 1, err))                                  \
     CALL(read, NULL, ckpt_tensor_read(NULL, 0, 0, 1, sum, err))                                              \
+    CALL(read_as, NULL, ckpt_tensor_read_as(NULL, 0, CKPT_DT_F32, 0, 1, sum, err))                           \
+    CALL(digest_as, NULL, ckpt_file_digest_as(NULL, CKPT_DT_F32, err))                                       \
     CALL(read_out, NULL, ckpt_tensor_read(given.f, 0, 0, 1, NULL, err))                                      \
     CALL(read_row, NULL, ckpt_tensor_read(given.f, WILD, 0, 1, sum, err))                                    \
     CALL(borrow, &borrowed, ckpt_tensor_borrow(NULL, 0, &borrowed, &nborrowed, err))                         \
@@ -172,6 +175,17 @@ static int take(void *user, const void *bytes, size_t n)
     CALL(diff_values_b, &values, ckpt_diff_values(given.f, NULL, NULL, NULL, NULL, &values, err))            \
     CALL(diff_values_globs, &values,                                                                         \
          ckpt_diff_values(given.f, given.f, &no_globs, NULL, NULL, &values, err))                            \
+    CALL(mem_new, &mem, ckpt_mem_new(NULL, NULL, &mem, err))                                                 \
+    CALL(mem_new_out, NULL, ckpt_mem_new(given.f, NULL, NULL, err))                                          \
+    CALL(mem_new_frozen, &mem, ckpt_mem_new(given.f, &none_frozen, &mem, err))                               \
+    CALL(mem_estimate, &trained, ckpt_mem_estimate(NULL, NULL, &trained, err))                               \
+    CALL(mem_estimate_out, NULL, ckpt_mem_estimate(given.m, NULL, NULL, err))                                \
+    CALL(mem_estimate_wild, &trained, ckpt_mem_estimate(given.m, &wild_run, &trained, err))                  \
+    CALL(mem_plan, &trained, ckpt_mem_plan(NULL, NULL, 0, &trained, err))                                    \
+    CALL(mem_plan_out, NULL, ckpt_mem_plan(given.m, NULL, 0, NULL, err))                                     \
+    CALL(mem_plan_wild, &trained, ckpt_mem_plan(given.m, &wild_run, 0, &trained, err))                       \
+    CALL(mem_batch, &bytes, ckpt_mem_largest_batch(NULL, NULL, 1, &bytes, err))                              \
+    CALL(mem_batch_out, NULL, ckpt_mem_largest_batch(given.m, NULL, 1, NULL, err))                           \
     CALL(scan_lists, NULL, ckpt_scan_lists(NULL, err))                                                       \
     CALL(scan, &scanned, ckpt_scan(NULL, NULL, NULL, NULL, &scanned, err))                                   \
     CALL(scan_out, NULL, ckpt_scan("/dev/null", NULL, NULL, NULL, NULL, err))                                \
@@ -196,6 +210,10 @@ static ckpt_scan_result scanned;
 static ckpt_verify_result verified;
 static ckpt_doctor_result healed;
 static ckpt_recovered did;
+static ckpt_mem *mem;
+static ckpt_mem_result trained;
+static const ckpt_mem_options none_frozen = {.struct_size = sizeof none_frozen, .nfrozen = 1};
+static const ckpt_mem_run wild_run = {.struct_size = sizeof wild_run, .precision = WILD};
 static uint64_t bytes;
 static const void *borrowed;
 static size_t nborrowed;
@@ -256,6 +274,8 @@ static struct result {
     {&verified, sizeof verified, true},
     {&healed, sizeof healed, true},
     {&did, sizeof did, false},
+    {&mem, sizeof mem, false},
+    {&trained, sizeof trained, true},
     {&bytes, sizeof bytes, false},
     {&borrowed, sizeof borrowed, false},
     {&json, sizeof json, false},
@@ -299,6 +319,7 @@ static void begin(void)
 {
     given.f = flat_open(ONE, "abc", 3);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(given.f, &given.p, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_mem_new(given.f, NULL, &given.m, NULL), CKPT_OK);
 }
 
 static void end(void)
@@ -306,6 +327,7 @@ static void end(void)
     ckpt_plan_free(given.p);
     ckpt_builder_free(given.b);
     given.b = NULL;
+    ckpt_mem_free(given.m);
     flat_close();
 }
 

@@ -122,10 +122,10 @@ static void stays_in_bounds(void)
 {
     for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
         const struct dtype_info *d = dtype_info(dt);
-        unsigned char zero[64] = {0};
-        double out[65];
+        unsigned char zero[600] = {0};
+        double out[513];
         size_t elems = (size_t)d->block_elems * 2, size = (size_t)d->block_bytes * 2;
-        for (int i = 0; i < 65; i++)
+        for (int i = 0; i < 513; i++)
             out[i] = -7;
         unsigned char *g = unit_guard(zero, size);
         number_decode(dt, g, size ? elems : 0, out);

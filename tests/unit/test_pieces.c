@@ -151,13 +151,13 @@ static void fill_files(bool strided)
         end[f] += span * x.p.width;
     }
     for (uint32_t f = 0; f < FILES; f++) {
-        x.bytes[f] = malloc(end[f] + 1);
+        x.bytes[f] = malloc((size_t)end[f] + 1);
         for (uint64_t i = 0; i < end[f]; i++)
             x.bytes[f][i] = (unsigned char)random_below(256);
-        x.file[f] = source_mem(x.bytes[f], end[f], CKPT_NO_OFFSET);
+        x.file[f] = source_mem(x.bytes[f], (size_t)end[f], CKPT_NO_OFFSET);
     }
     x.nbytes = elements_of(x.shape) * x.p.width;
-    x.want = malloc(x.nbytes + 1);
+    x.want = malloc((size_t)x.nbytes + 1);
     for (uint64_t b = 0; b < x.nbytes && x.p.fill; b++)
         x.want[b] = ((const unsigned char *)x.p.fill)[b % x.p.width];
     for (size_t i = x.p.n; i-- > 0;) {
@@ -197,17 +197,18 @@ static ckpt_status assemble(ckpt_error *err) { return pieces_source(x.a, &x.p, &
 /* reads_right - all at once, any ranges, and front to back by a window. */
 static bool reads_right(void)
 {
-    unsigned char *got = malloc(x.nbytes + 1);
+    unsigned char *got = malloc((size_t)x.nbytes + 1);
     struct window w = {.bytes = NULL};
-    bool ok = source_read(x.src, x.at, got, x.nbytes, NULL) == CKPT_OK && memcmp(got, x.want, x.nbytes) == 0;
+    size_t nbytes = (size_t)x.nbytes;
+    bool ok = source_read(x.src, x.at, got, nbytes, NULL) == CKPT_OK && memcmp(got, x.want, nbytes) == 0;
     for (int turn = 0; turn < 8 && x.nbytes; turn++) {
-        uint64_t from = random_below((uint32_t)x.nbytes), n = random_below((uint32_t)(x.nbytes - from) + 1);
+        size_t from = random_below((uint32_t)x.nbytes), n = random_below((uint32_t)(x.nbytes - from) + 1);
         ok = ok && source_read(x.src, x.at + from, got, n, NULL) == CKPT_OK;
         ok = ok && memcmp(got, x.want + from, n) == 0;
     }
-    for (uint64_t at = 0, n; ok && at < x.nbytes; at += n) {
+    for (size_t at = 0, n; ok && at < x.nbytes; at += n) {
         n = 1 + random_below(64);
-        n = n < x.nbytes - at ? n : x.nbytes - at;
+        n = n < x.nbytes - at ? n : (size_t)x.nbytes - at;
         ok = window_read(&w, x.src, x.at + at, got, n, NULL) == CKPT_OK && memcmp(got, x.want + at, n) == 0;
     }
     window_close(&w);
@@ -415,7 +416,7 @@ static struct zeros zeros = {.s = {.ops = &zeros_ops, .size = UINT64_MAX, .refs 
 /* many - N pieces of a grid of ROWS x COLUMNS, of SIZE elements each way. */
 static struct piece *many(uint64_t rows, uint64_t columns, uint64_t size, uint64_t *numbers)
 {
-    struct piece *list = calloc(rows * columns, sizeof *list);
+    struct piece *list = calloc((size_t)(rows * columns), sizeof *list);
     for (uint64_t i = 0; i < rows * columns; i++) {
         uint64_t *offset = numbers + 2 + 2 * i;
         offset[0] = i / columns * size;
@@ -429,7 +430,8 @@ static struct piece *many(uint64_t rows, uint64_t columns, uint64_t size, uint64
 
 static void a_million(void)
 {
-    uint64_t n = 1000000, *numbers = calloc(2 * n + 2, sizeof *numbers);
+    size_t n = 1000000;
+    uint64_t *numbers = calloc(2 * n + 2, sizeof *numbers);
     struct piece *list = many(1000, 1000, 64, numbers);
     uint64_t shape[2] = {64000, 64000};
     struct pieces p = {.shape = shape, .ndim = 2, .width = 4, .piece = list, .n = n};
@@ -464,7 +466,8 @@ static void a_million(void)
  * wide as the matrix, and each search would look at most of them. */
 static void made_to_be_slow(void)
 {
-    uint64_t n = 200000, *numbers = calloc(2 * n + 2, sizeof *numbers);
+    size_t n = 200000;
+    uint64_t *numbers = calloc(2 * n + 2, sizeof *numbers);
     struct piece *list = many(1, n, 1, numbers);
     uint64_t shape[2] = {2 * n, n};
     struct pieces p = {.shape = shape, .ndim = 2, .width = 1, .piece = list, .n = n};
@@ -516,7 +519,8 @@ static void few_reads(void)
 static ckpt_status read_some(void *user, struct pool *pool, size_t i, unsigned worker, ckpt_error *err)
 {
     unsigned char got[512];
-    uint64_t from = i * 37 % x.nbytes, n = x.nbytes - from < sizeof got ? x.nbytes - from : sizeof got;
+    size_t total = (size_t)x.nbytes, from = (size_t)(i * 37 % total);
+    size_t n = total - from < sizeof got ? total - from : sizeof got;
     (void)user;
     (void)pool;
     (void)worker;
@@ -555,7 +559,7 @@ static struct {
 } kept;
 
 /* put_in_pieces - the storage of tensor I of F, a matrix of floats, becomes ACROSS times two pieces. */
-static void put_in_pieces(ckpt_file *f, uint32_t i, uint64_t rows, uint64_t columns)
+static void put_in_pieces(ckpt_file *f, uint32_t i, size_t rows, size_t columns)
 {
     uint64_t offset[2 * ACROSS][2], size[2 * ACROSS][2], shape[2] = {rows, columns}, end = 0, at;
     struct piece list[2 * ACROSS];
@@ -574,7 +578,7 @@ static void put_in_pieces(ckpt_file *f, uint32_t i, uint64_t rows, uint64_t colu
         list[k] = (struct piece){.offset = offset[k], .size = size[k], .src = own, .at = end};
         for (uint64_t r = 0; r < size[k][0]; r++, end += size[k][1] * 4)
             CU_ASSERT_EQUAL(source_read(st->src, st->off + ((offset[k][0] + r) * columns + from) * 4,
-                                        bytes + end, size[k][1] * 4, NULL),
+                                        bytes + end, (size_t)size[k][1] * 4, NULL),
                             CKPT_OK);
     }
     CU_ASSERT_EQUAL_FATAL(pieces_source(f->a, &p, &made, &at, NULL), CKPT_OK);
@@ -594,7 +598,7 @@ static ckpt_file *matrices(const float *values)
              "'large':{'dtype':'F32','shape':[%u,%u],'data_offsets':[%llu,%llu]}}",
              (unsigned long long)small, ROWS, COLUMNS, (unsigned long long)small,
              (unsigned long long)(small + large));
-    return flat_open(q(header), values, small + large);
+    return flat_open(q(header), values, (size_t)(small + large));
 }
 
 static int any_change(void *user, const ckpt_diff_event *e)

@@ -536,6 +536,47 @@ static void a_root_is_renamed_whatever_it_is(void)
     adds_to(content, "model", "x.w", "1 of 1+0+0 ");
 }
 
+/* maps_to - the names that the file CONTENT has after N PAIRS, or part of the error. */
+static void maps_to(const char *content, const char *root, const ckpt_pair *pairs, size_t n, const char *want)
+{
+    ckpt_error err;
+    struct made m = made_zip(content);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
+    ckpt_plan *p = plan_of(m.f);
+    if (root)
+        CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
+    ckpt_status st = ckpt_plan_rename_pairs(p, pairs, n, &err);
+    if (st == CKPT_OK)
+        CU_ASSERT_STRING_EQUAL(names(p), want);
+    if (st != CKPT_OK && !strstr(err.what, want))
+        CU_ASSERT_STRING_EQUAL(err.what, want);
+    ckpt_plan_free(p);
+    made_close(&m);
+}
+#define MAPS_TO(content, root, want, ...)                                                                    \
+    maps_to(content, root, (ckpt_pair[]){__VA_ARGS__},                                                       \
+            sizeof((ckpt_pair[]){__VA_ARGS__}) / sizeof(ckpt_pair), want)
+
+/* A mapping that is shared has several names, and each of them finds its keys. */
+static void pairs_know_all_names_of_a_mapping(void)
+{
+    static const char shared[] = "{'a':#1={'x':" W ",'y':" W "},'b':#1}",
+                      outer[] = "{'a':#1={'state_dict':{'x':" W "}},'b':#1,'c':{'d.e':#1}}",
+                      literal[] = "{'model':#1={'x':" W ",'b.x':" W "},'b':#1}";
+    MAPS_TO(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("a.x", "a.z"));
+    MAPS_TO(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("b.x", "b.z"));
+    MAPS_TO(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("a.x", "a.z"), PAIR("b.x", "b.z"));
+    MAPS_TO(shared, NULL, "a.y,a.x,b.y,b.x", PAIR("b.y", "b.x"), PAIR("a.x", "a.y"));
+    MAPS_TO(shared, NULL, "are one key of a shared mapping", PAIR("a.x", "a.z"), PAIR("b.x", "b.w"));
+    MAPS_TO(shared, NULL, "\"b.x\" would leave its mapping: the new name must begin with \"b.\"",
+            PAIR("b.x", "a.z"));
+    MAPS_TO(shared, NULL, "no key is called \"b.z\"", PAIR("b.z", "b.w"));
+    MAPS_TO(outer, NULL, "a.state_dict.z,b.state_dict.z,c.d.e.state_dict.z",
+            PAIR("c.d.e.state_dict.x", "c.d.e.state_dict.z"));
+    MAPS_TO("{'top':{'a':#1={'x':" W "},'b':#1}}", "top", "a.z,b.z", PAIR("b.x", "b.z"));
+    MAPS_TO(literal, NULL, "model.x,model.z,b.x,b.z", PAIR("b.x", "z"));
+}
+
 void suite_rename(void)
 {
     UNIT(prefixes_are_found_at_boundaries);
@@ -555,6 +596,7 @@ void suite_rename(void)
     UNIT(metadata_follows_its_keys);
     UNIT(pairs_rename_by_key_or_full_name);
     UNIT(pairs_are_copied_and_checked);
+    UNIT(pairs_know_all_names_of_a_mapping);
     UNIT(optimizers_by_name_follow);
     UNIT(python2_metadata_too);
     UNIT(odd_keys_are_kept);

@@ -196,8 +196,7 @@ static void parts_are_lost_with_their_whole(void)
         for (size_t at = (size_t)first_storage(&o); at < o.size; at += 5) {
             ckpt_file *f = NULL;
             o.bytes[at] ^= 0x10;
-            CU_ASSERT_EQUAL(salvage("hurt.pt", source_mem(o.bytes, o.size, 0), &f, NULL),
-                            CKPT_OK);
+            CU_ASSERT_EQUAL(salvage("hurt.pt", source_mem(o.bytes, o.size, 0), &f, NULL), CKPT_OK);
             o.bytes[at] ^= 0x10;
             for (uint32_t k = 0; f && k < ckpt_tensor_count(f); k++) {
                 uint32_t of = tensor_at(f, k).part_of;

@@ -4,9 +4,9 @@
 #include "scanned.h"
 #include "tarball.h"
 
-#define N4(n)   n "\0\0\0"
-#define N8(n)   n "\0\0\0\0\0\0\0"
-#define MAX8    "\xff\xff\xff\xff\xff\xff\xff\x7f" /* 2^63 - 1 */
+#define N4(n) n "\0\0\0"
+#define N8(n) n "\0\0\0\0\0\0\0"
+#define MAX8  "\xff\xff\xff\xff\xff\xff\xff\x7f" /* 2^63 - 1 */
 
 /* HEAD(tensors, pairs), of 24 bytes */
 #define HEAD(t, p)          "GGUF" N4("\x03") N8(t) N8(p)
@@ -50,15 +50,16 @@ static void sound_files_are_known_to_the_last_byte(void)
 
 static void lies_are_told_where_they_are(void)
 {
-    FINDING(scan(TEXT("GGUF" N4("\x01"))), 1, "FMT003", 4, "GGUF of version 1");
-    FINDING(scan(TEXT("GGUF\0\0\0\x03")), 1, "FMT003", 4, "or of another byte order");
+    FINDING(scan(TEXT("GGUF" N4("\x04"))), 1, "FMT003", 4, "GGUF of version 4; 1 to 3 are read");
+    FINDING(scan(TEXT("GGUF\0\0\0\x04")), 1, "FMT003", 4, "GGUF of version 4; 1 to 3 are read");
+    FINDING(scan(TEXT("GGUF" N4("\x01") "\0\0\0\0\0\0\0\0")), 1, "FMT002", 4, "version 1; ggml reads");
     FINDING(scan(TEXT("GGUF" N4("\x02") "1234")), 1, "FMT002", 8, "the file ends inside its header");
     FINDING(scan(TEXT(HEAD("\x09", "\0"))), 1, "FMT002", 8, "9 tensors and 0 pairs in 24 bytes");
     FINDING(scan(TEXT(HEAD("\0", "\x09"))), 1, "FMT002", 8, "0 tensors and 9 pairs in 24 bytes");
     FINDING(scan(TEXT(HEAD("\0", "\x01") "1234")), 1, "FMT002", 24, "the file ends inside a key");
     FINDING(scan(TEXT(HEAD("\0", "\x01") N8("\xff") "k")), 1, "FMT002", 32, "the file ends inside a key");
     FINDING(scan(TEXT(HEAD("\0", "\x01") "\0\0\x01\0\0\0\0\0")), 1, "FMT002", 24,
-         "a key of 65536 bytes; at most 65535 are allowed");
+            "a key of 65536 bytes; at most 65535 are allowed");
     FINDING(scan(TEXT(HEAD("\0", "\x01") N8("\0") "12345678")), 1, "FMT002", 24, "an empty key");
     FINDING(scan(TEXT(HEAD("\0", "\x01") KEY("\x01", "k") "12")), 1, "FMT002", 33, "ends inside a pair");
     FINDING(scan(TEXT(PAIR("\x0d", ""))), 1, "FMT002", 24, "a value of type 13");
@@ -66,16 +67,16 @@ static void lies_are_told_where_they_are(void)
     FINDING(scan(TEXT(PAIR("\x08", "12"))), 1, "FMT002", 37, "the file ends inside a text");
     FINDING(scan(TEXT(PAIR("\x08", N8("\x09") "12"))), 1, "FMT002", 45, "the file ends inside a value");
     FINDING(scan(TEXT(HEAD("\0", "\x02") KEY("\x01", "k") N4("\0") "1" KEY("\x01", "k") N4("\0") "1")), 1,
-         "FMT002", 38, "two keys of one name");
+            "FMT002", 38, "two keys of one name");
     FINDING(scan(TEXT(PAIR("\x09", N4("\x04")))), 1, "FMT002", 41, "the file ends inside an array");
     FINDING(scan(TEXT(PAIR("\x09", N4("\x0d") N8("\0")))), 1, "FMT002", 37, "an array of type 13");
-    FINDING(scan(TEXT(PAIR("\x09", N4("\x09") N8("\0")))), 1, "FMT002", 37, "an array of type 9");
+    FINDING(scan(TEXT(PAIR("\x09", N4("\x09") N8("\0")))), 1, "FMT002", 49, "an array of arrays; ggml");
     FINDING(scan(TEXT(PAIR("\x09", N4("\x04") N8("\x02") "1234567"))), 1, "FMT002", 37,
-         "an array of 2 elements; the file has 7 bytes left");
+            "an array of 2 elements; the file has 7 bytes left");
     FINDING(scan(TEXT(PAIR("\x09", N4("\x0a") MAX8))), 1, "FMT002", 37, "an array of 9223372036854775807");
     FINDING(scan(TEXT(PAIR("\x09", N4("\x08") N8("\x01") N8("\x09")))), 1, "FMT002", 57, "inside a value");
     FINDING(scan(TEXT(PAIR("\x08", N8("\x01") "x") "more bytes than are filled up with")), 1, "FMT002", 46,
-         "34 bytes follow the last tensor");
+            "34 bytes follow the last tensor");
 }
 
 #define ALIGNED(type, n) HEAD("\0", "\x01") KEY("\x11", "general.alignment") N4(type) n
@@ -104,16 +105,20 @@ static void names_that_act_and_templates_are_told(void)
     NAME("\x01", name, "\x01") dim N4(type)                                                                  \
     offset
 
+#define NAME_64 "0123456789012345678901234567890123456789012345678901234567890123"
+
 static void tensors_that_lie_are_told(void)
 {
-    FINDING(scan(TEXT(
-             TENSORS("\x01", N8("\x40") "0123456789012345678901234567890123456789012345678901234567890123"))),
-         1, "FMT002", 24, "a tensor's name of 64 bytes; at most 63 are allowed");
-    FINDING(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x05") "12345678901"))), 1, "FMT002", 33,
-         "a tensor of 5 dimensions; at most 4 are allowed");
+    FINDING(scan(TEXT(TENSORS("\x01", NAME("\x40", NAME_64, "\x01") N8("\0") N4("\0") N8("\0")))), 1,
+            "FMT002", 24, "a tensor's name of 64 bytes; ggml allows 63");
+    FINDING(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x05") N8("\0") N8("\1") N8("\1") N8("\1") N8("\1")
+                                           N4("\0") N8("\0")))),
+            1, "FMT002", 33, "a tensor of 5 dimensions; ggml allows 4");
+    FINDING(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x09") "12345678901"))), 1, "FMT002", 33,
+            "a tensor of 9 dimensions; at most 8 are allowed");
     FINDING(scan(TEXT(TENSORS("\x01", N8("\x0d") "1234567890123"
-                                              "12"))),
-         1, "FMT002", 45, "a tensor's shape");
+                                                 "12"))),
+            1, "FMT002", 45, "a tensor's shape");
     FINDING(scan(TEXT(TENSORS("\x01", NAME("\x04", "name", "\x01") "1234567"))), 1, "FMT002", 40,
             "the file ends inside a tensor's shape");
     FINDING(scan(TEXT(TENSORS("\x01", NAME("\x01", "t", "\x02") MAX8 N8("\x03")))), 1, "FMT002", 33,
@@ -129,7 +134,7 @@ static void tensors_that_lie_are_told(void)
             "rows of 33 elements in blocks of 32");
     FINDING(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x01"), "\0", N8("\x20"))))), 1, "FMT002", 24,
          "a tensor at 32 of the data; those before it end at 0");
-    FINDING(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x01"), "\0", N8("\0"))))), 1, "FMT002", 57,
+    FINDING(scan(TEXT(TENSORS("\x01", ROW("t", N8("\x01"), "\0", N8("\0"))))), 1, "FMT002", 64,
          "the tensors need 32 bytes, the file ends before");
     FINDING(scan(TEXT(
              TENSORS("\x02", ROW("t", N8("\x01"), "\0", N8("\0")) ROW("t", N8("\x01"), "\0", N8("\x20"))))),
@@ -140,15 +145,15 @@ static void tensors_that_lie_are_told(void)
 static void sizes_that_overflow_are_told(void)
 {
     FINDING(scan(TEXT(TENSORS("\x01", ROW("t", MAX8, "\x1b", N8("\0"))))), 1, "FMT002", 24,
-         "has more bytes than can be counted");
+            "has more bytes than can be counted");
 #define HALF "\0\0\0\0\0\0\0\x80" /* MAX8, filled up */
     FINDING(scan(TEXT(TENSORS("\x02", ROW("t", MAX8, "\x18", N8("\0")) ROW("u", MAX8, "\x18", HALF)))), 1,
-         "FMT002", 57, "has more bytes than can be counted");
+            "FMT002", 57, "has more bytes than can be counted");
     FINDING(scan(TEXT(TENSORS("\x02", ROW("t", MAX8, "\x18", N8("\0")) ROW("u", MAX8, "\x19", HALF)))), 1,
-         "FMT002", 57, "has more bytes than can be counted");
+            "FMT002", 57, "has more bytes than can be counted");
     FINDING(scan(TEXT(TENSORS("\x02", ROW("t", MAX8, "\x18", N8("\0"))
                                        ROW("u", "\xe0\xff\xff\xff\xff\xff\xff\x7f", "\x18", HALF)))),
-         1, "FMT002", 90, "the tensors need 18446744073709551584 bytes, the file ends before");
+         1, "FMT002", 90, "the tensors have more bytes than can be counted");
 }
 
 static void one_in_an_archive_is_scanned_too(void)

@@ -2,7 +2,7 @@
 #include "scanned.h"
 #include "tarball.h"
 
-#define KEY     "\xa1k"
+#define KEY "\xa1k"
 
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
@@ -133,8 +133,8 @@ static void extensions_of_others_are_told_once(void)
     FINDING(s, 1, "FMT003", 4, "an extension of type 5, which only its program can read");
     CU_ASSERT_EQUAL(s.result.accounted, 0);
     FINDING(scan(TEXT("\x81" KEY "\xd4\x80"
-                   "x")),
-         1, "FMT003", 4, "an extension of type -128");
+                      "x")),
+            1, "FMT003", 4, "an extension of type -128");
 }
 
 static void values_are_looked_into(void)

@@ -116,7 +116,7 @@ static void containers_come_before_prefixes(void)
     means(split, "a.b.c", "x");
     means("{'a':{'b.c':" W "},'a.b.c':" W ",'a.b':{'c.d':" W ",'e':" W "}}", "a.b", "c.d,e");
     means("{'a':{'b.c.x':" W "},'a.b.c.y':" W "}", "a.b.c", "x"); /* more of it is containers */
-    means(named, "b", "x"); /* by its second name */
+    means(named, "b", "x");                                       /* by its second name */
 }
 
 static void a_glob_takes_containers(void)

@@ -138,8 +138,7 @@ static void shards_are_one_file_in_the_order_of_the_map(void)
                                      &f),
                           CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(f), 2);
-    CU_ASSERT(strcmp(ckpt_tensor_name(f, 0).ptr, "b") == 0 &&
-              strcmp(ckpt_tensor_name(f, 1).ptr, "a") == 0);
+    CU_ASSERT(strcmp(ckpt_tensor_name(f, 0).ptr, "b") == 0 && strcmp(ckpt_tensor_name(f, 1).ptr, "a") == 0);
     CU_ASSERT_EQUAL(ckpt_value_tensor(tensor_at(f, 1).value), 1);
     CU_ASSERT(str_is(storage_at(f, tensor_at(f, 0).storage).file, "2.safetensors"));
     CU_ASSERT_STRING_EQUAL(ckpt_file_format(f), "hf-shards");

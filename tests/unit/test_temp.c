@@ -41,14 +41,18 @@ static int test_linkat(int a, const char *from, int b, const char *to, int flags
     return no_linkat ? -1 : linkat(a, from, b, to, flags);
 }
 
-#define openat(...)    test_openat(__VA_ARGS__)
-#define renameat2(...) test_renameat2(__VA_ARGS__)
-#define linkat(...)    test_linkat(__VA_ARGS__)
-#define temp_open      named_open
-#define temp_place     named_place
-#define temp_close     named_close
-#define temp_emergency named_emergency
-#define temp_tidy      named_tidy
+#define openat(...)       test_openat(__VA_ARGS__)
+#define renameat2(...)    test_renameat2(__VA_ARGS__)
+#define linkat(...)       test_linkat(__VA_ARGS__)
+#define temp_open         named_open
+#define temp_place        named_place
+#define temp_close        named_close
+#define temp_emergency    named_emergency
+#define temp_tidy         named_tidy
+#define temp_folder_open  named_folder_open
+#define temp_folder_name  named_folder_name
+#define temp_folder_place named_folder_place
+#define temp_folder_close named_folder_close
 #include "io/temp.c"
 #undef openat
 #undef renameat2
@@ -176,17 +180,16 @@ static void leftovers_go_living_ones_stay(void)
     put(".out.ckpt-abcdefg", "too long");
     put(".other.ckpt-abcdef", "another target");
     put(".out.ckpt-ABCDEF", "not our letters");
-    CU_ASSERT(mkdir(at(".out.ckpt-foldr0"), 0700) == 0);
+    CU_ASSERT(mkdir(at(".out.ckpt-foldr0"), 0700) == 0); /* goes, too */
     CU_ASSERT(symlink("/dev/null", at(".out.ckpt-linked")) == 0);
     CU_ASSERT_FATAL(temp_open(&alive, dir, "out", 0666, NULL));
     CU_ASSERT(access(at(name), F_OK) != 0);
-    CU_ASSERT(entries(NULL) == 7);
+    CU_ASSERT(entries(NULL) == 6);
     CU_ASSERT_FATAL(temp_open(&next, dir, "out", 0666, NULL));
-    CU_ASSERT(entries(NULL) == 8);
+    CU_ASSERT(entries(NULL) == 7);
     temp_close(&alive);
     temp_close(&next);
-    CU_ASSERT(entries(NULL) == 6);
-    CU_ASSERT(rmdir(at(".out.ckpt-foldr0")) == 0);
+    CU_ASSERT(entries(NULL) == 5);
     remove_dir();
 }
 
@@ -255,8 +258,72 @@ static void long_names_fit(void)
     remove_dir();
 }
 
+/* open_folder - a temporary folder for DIR/out, with a file NAME in it that holds NAME. */
+static void open_folder(struct temp_folder *t, const char *name)
+{
+    char path[400];
+    CU_ASSERT_FATAL(temp_folder_open(t, dir, "out"));
+    snprintf(path, sizeof path, "%s/%s", temp_folder_name(t), name);
+    put(path, name);
+}
+
+static void folders_appear_with_all_files(void)
+{
+    struct temp_folder t;
+    make_dir();
+    open_folder(&t, "first");
+    CU_ASSERT(entries(NULL) == 1 && access(at("out"), F_OK) != 0);
+    CU_ASSERT(temp_folder_place(&t, "out", false, true));
+    temp_folder_close(&t);
+    CU_ASSERT(entries(NULL) == 1 && holds("out/first", "first"));
+    open_folder(&t, "second"); /* over one with files: only if it may be replaced */
+    CU_ASSERT(!temp_folder_place(&t, "out", false, true) && errno == EEXIST && holds("out/first", "first"));
+    CU_ASSERT(temp_folder_place(&t, "out", true, true));
+    temp_folder_close(&t);
+    CU_ASSERT(entries(NULL) == 1 && holds("out/second", "second") && access(at("out/first"), F_OK) != 0);
+    no_renameat2 = EINVAL; /* where two cannot change places the old one stays */
+    open_folder(&t, "third");
+    CU_ASSERT(!temp_folder_place(&t, "out", true, true) && errno == EINVAL);
+    temp_folder_close(&t);
+    CU_ASSERT(entries(NULL) == 1 && holds("out/second", "second"));
+    unlink(at("out/second"));
+    open_folder(&t, "fourth"); /* an empty one is replaced in any case */
+    CU_ASSERT(temp_folder_place(&t, "out", false, true));
+    no_renameat2 = 0;
+    temp_folder_close(&t);
+    CU_ASSERT(entries(NULL) == 1 && holds("out/fourth", "fourth"));
+    unlink(at("out/fourth"));
+    rmdir(at("out"));
+    CU_ASSERT(!temp_folder_open(&t, at("missing"), "out") && errno == ENOENT);
+    remove_dir();
+}
+
+static void folders_leave_nothing(void)
+{
+    struct temp_folder t, other;
+    make_dir();
+    open_folder(&t, "closed");
+    temp_folder_close(&t);
+    CU_ASSERT_EQUAL(entries(NULL), 0);
+    open_folder(&t, "signalled");
+    temp_emergency();
+    CU_ASSERT_EQUAL(entries(NULL), 0);
+    temp_folder_close(&t);
+    CU_ASSERT(mkdir(at(".out.ckpt-abc123"), 0777) == 0); /* that of a killed run goes, a living one stays */
+    put(".out.ckpt-abc123/left", "left");
+    open_folder(&t, "living");
+    CU_ASSERT_EQUAL(entries(NULL), 1);
+    open_folder(&other, "next");
+    CU_ASSERT_EQUAL(entries(NULL), 2);
+    temp_folder_close(&other);
+    temp_folder_close(&t);
+    remove_dir();
+}
+
 void suite_temp(void)
 {
+    UNIT(folders_appear_with_all_files);
+    UNIT(folders_leave_nothing);
     UNIT(placed_in_every_way);
     UNIT(closing_and_emergency_remove_it);
     UNIT(leftovers_go_living_ones_stay);

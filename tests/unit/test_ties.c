@@ -20,7 +20,7 @@ static ckpt_status would_write(ckpt_plan *plan, ckpt_ties ties)
 {
     const ckpt_write_options o = {
         .struct_size = sizeof o, .format = "safetensors", .ties = ties, .dry_run = true};
-    return ckpt_plan_write(plan, "/nonexistent/out.safetensors", &o, NULL, &err);
+    return ckpt_plan_write(plan, "/tmp/ckpt-ties-nonexistent.safetensors", &o, NULL, &err);
 }
 
 /* The tensors of a file with such METADATA over "e", "f" and the empty "z", each "name" or "name=of". */

@@ -26,6 +26,7 @@
 #include "core/pieces.h"
 #include "format/distributed/dcp_items.h"
 #include "format/distributed/dcp_metadata.h"
+#include "format/distributed/dcp_write.h"
 #include "format/distributed/grafts.h"
 #include "format/distributed/nested.h"
 #include "format/distributed/rank_files.h"
@@ -177,7 +178,7 @@ static ckpt_status no_metadata(const struct dcp *d)
 {
     ckpt_str *list;
     size_t n = 0;
-    CKPT_TRY(rank_files_list(d->f->a, d->f->path, is_left_over, &list, &n, d->err));
+    CKPT_TRY(rank_files_list(d->f->a, d->f->folder, is_left_over, &list, &n, d->err));
     (void)fail(d->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                "items of a distributed checkpoint, and {no} {=.metadata}");
     fail_hint(d->err,
@@ -193,9 +194,9 @@ static ckpt_status read_metadata(struct dcp *d)
     ckpt_file *f = d->f;
     ckpt_str *list;
     size_t n;
-    CKPT_TRY(rank_files_list(f->a, f->path, is_metadata, &list, &n, d->err));
+    CKPT_TRY(rank_files_list(f->a, f->folder, is_metadata, &list, &n, d->err));
     if (!n)
-        CKPT_TRY(rank_files_list(f->a, f->path, is_rank_metadata, &list, &n, d->err));
+        CKPT_TRY(rank_files_list(f->a, f->folder, is_rank_metadata, &list, &n, d->err));
     if (!n)
         return no_metadata(d);
     d->like = list[0].ptr;
@@ -860,7 +861,7 @@ static ckpt_status note_others(struct dcp *d)
     ckpt_file *f = d->f;
     ckpt_str *list;
     size_t n, others = 0, first = 0;
-    CKPT_TRY(rank_files_list(f->a, f->path, is_data, &list, &n, d->err));
+    CKPT_TRY(rank_files_list(f->a, f->folder, is_data, &list, &n, d->err));
     for (size_t i = n; i-- > 0;)
         if (is_unnamed(d, list[i])) {
             first = i;
@@ -869,11 +870,29 @@ static ckpt_status note_others(struct dcp *d)
     if (others)
         file_notice(f, "the metadata name nothing in %.*s%s; an earlier save by more ranks leaves such",
                     STR_ARG(list[first]), others > 1 ? " and other .distcp files" : "");
-    CKPT_TRY(rank_files_list(f->a, f->path, is_left_over, &list, &n, d->err));
+    CKPT_TRY(rank_files_list(f->a, f->folder, is_left_over, &list, &n, d->err));
     if (n)
         file_notice(f, "%.*s is of a later save that did not finish, which may have replaced items",
                     STR_ARG(list[0]));
     return CKPT_OK;
+}
+
+/* count_ranks - those that the files have items of: "__3_0.distcp" is of rank 3. */
+static ckpt_status count_ranks(struct dcp *d)
+{
+    map *seen = map_new(64);
+    uint32_t before = 0;
+    bool put = seen != NULL;
+    for (size_t i = 0; put && i < d->ndata; i++) {
+        ckpt_str name = d->data[i].name;
+        size_t end = str_find(name, STR_LIT("_"), 2);
+        if (!str_starts(name, STR_LIT("__")) || end == SIZE_MAX)
+            continue;
+        put = map_put(seen, str_of(name.ptr, end), 0, &before);
+        d->f->ranks.ranks += put && before == MAP_NONE;
+    }
+    map_free(seen);
+    return put ? CKPT_OK : fail_memory(d->err);
 }
 
 static ckpt_status read_all(struct dcp *d)
@@ -892,6 +911,7 @@ static ckpt_status read_all(struct dcp *d)
     CKPT_TRY(torch_graph(f, f->root, &st, d->err));
     f->resolve = graft_resolve;
     f->producer = STR_LIT("torch.distributed.checkpoint");
+    CKPT_TRY(count_ranks(d));
     return note_others(d);
 }
 
@@ -913,6 +933,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 const struct format format_dcp = {
     .name = "torch-dcp",
     .title = "PyTorch Distributed Checkpoint",
+    .other_name = "dcp",
+    .suffixes = ".dcp",
     .probe = probe,
     .read = read,
+    .write = dcp_write,
 };

@@ -156,7 +156,8 @@ static ckpt_status add_part(struct rank_tensors *r, ckpt_file *part)
         const ckpt_tensor *t = &part->table.rows[i].t;
         if (!offset[i] && !(offset[i] = arena_array(f->a, t->ndim, sizeof **offset)))
             return fail_memory(r->err);
-        CKPT_TRY(rank_tensors_add(r, t->name, NULL, part, i, offset[i]));
+        const struct rank_box box = {.part = part, .row = i, .offset = offset[i]};
+        CKPT_TRY(rank_tensors_add(r, t->name, NULL, &box));
     }
     return CKPT_OK;
 }
@@ -166,7 +167,7 @@ static ckpt_status read_shards(struct rank_tensors *r)
     ckpt_file *f = r->f, *part;
     ckpt_str *list;
     size_t n;
-    CKPT_TRY(rank_files_list(f->a, f->path, is_shard, &list, &n, r->err));
+    CKPT_TRY(rank_files_list(f->a, f->folder, is_shard, &list, &n, r->err));
     CKPT_TRY(check_complete(f, list, n, r->err));
     for (size_t i = 0; i < n; i++) {
         CKPT_TRY(rank_file_part(f, list[0].ptr, list[i], &part, r->err));
@@ -174,6 +175,10 @@ static ckpt_status read_shards(struct rank_tensors *r)
         fail_file(st == CKPT_OK ? NULL : r->err, part ? part->path : "");
         CKPT_TRY(st);
     }
+    uint64_t last[3] = {0, 0, 0};
+    if (n)
+        (void)parse_name(list[n - 1], last);
+    f->ranks.ranks = last[0];
     return CKPT_OK;
 }
 

@@ -270,17 +270,18 @@ static bool skip_bytes(struct dcp_machine *m, uint64_t n)
     return reader_skip(&m->r, n) && push(m, DCP_OTHER);
 }
 
-/* find_sizes - where a tuple of these N integers is already; the slot where it belongs, if it is not. */
-static dcp_word *find_sizes(struct dcp_machine *m, const dcp_word *item, size_t n, bool *known)
+/* find_sizes - where a tuple of the N integers from FIRST on the stack is already; the slot where it belongs,
+ * if it is not. */
+static dcp_word *find_sizes(struct dcp_machine *m, size_t first, size_t n, bool *known)
 {
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)
-        hash = (hash ^ item[i]) * 0x9e3779b97f4a7c15u; /* bounded: a hash may wrap */
+        hash = (hash ^ m->stack[first + i]) * 0x9e3779b97f4a7c15u; /* bounded: a hash may wrap */
     dcp_word *slot = &m->sizes[hash >> 48 & (SLOTS - 1)];
     const dcp_word *have = *slot ? m->out->word + dcp_value(*slot) : NULL;
     *known = have && have[0] == n;
     for (size_t i = 0; *known && i < n; i++)
-        *known = have[1 + i] == dcp_value(item[i]);
+        *known = have[1 + i] == dcp_value(m->stack[first + i]);
     return slot;
 }
 
@@ -292,7 +293,7 @@ static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
     uint64_t i;
     for (size_t k = 0; k < n; k++)
         sizes = sizes && dcp_int(m->stack[first + k], &i);
-    dcp_word *slot = sizes ? find_sizes(m, m->stack + first, n, &known) : NULL;
+    dcp_word *slot = sizes ? find_sizes(m, first, n, &known) : NULL;
     if (known) {
         *out = *slot;
         return true;

@@ -103,7 +103,8 @@ static ckpt_status add_row(struct fsdp *x, const ckpt_file *part, uint32_t row)
         if (st != CKPT_OK)
             fail_where(x->err, "%.*s", STR_ARG(t->name));
         CKPT_TRY(st);
-        CKPT_TRY(rank_tensors_add(&x->r, t->name, t->shape, part, i, offset));
+        const struct rank_box box = {.part = part, .row = i, .offset = offset};
+        CKPT_TRY(rank_tensors_add(&x->r, t->name, t->shape, &box));
         if (t->kind == CKPT_DTENSOR)
             break; /* what follows belongs to its mesh */
     }
@@ -155,8 +156,8 @@ static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
             continue;
         if (!x->first && !has_cut(part)) {
             struct folder d;
-            folder_scan(x->f->path, &d);
-            folder_fail_ambiguous(x->f->path, &d, x->err);
+            folder_scan(x->f->folder, &d);
+            folder_fail_ambiguous(x->f->folder, &d, x->err);
             return CKPT_EUSAGE;
         }
         x->first = x->first ? x->first : part;
@@ -174,13 +175,14 @@ static ckpt_status read_all(struct fsdp *x)
     ckpt_str *list;
     size_t n;
     struct torch_storages st = {.user = x, .find = graft_find_storage, .object = describe};
-    CKPT_TRY(rank_files_list(f->a, f->path, has_stem, &list, &n, x->err));
+    CKPT_TRY(rank_files_list(f->a, f->folder, has_stem, &list, &n, x->err));
     CKPT_TRY(open_ranks(x, list, n));
     CKPT_TRY(rank_tensors_store(&x->r));
     become_tensors(x);
     CKPT_TRY(graft_adopt(f, x->first, &f->root, x->err));
     f->resolve = graft_resolve;
     f->producer = x->first->producer;
+    f->ranks.ranks = f->nparts;
     return torch_graph(f, f->root, &st, x->err);
 }
 

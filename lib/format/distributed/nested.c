@@ -1,7 +1,7 @@
 /* nested.c - see nested.h. */
 #include "format/distributed/nested.h"
 
-bool nested_begin(struct nested *t, arena *a, size_t most)
+bool nested_begin(struct nested *t, arena *a, uint64_t most)
 {
     *t = (struct nested){.a = a, .most = most, .known = map_new(64)};
     buf_init(&t->spelled, 1u << 20);
@@ -58,8 +58,8 @@ static ckpt_status put_into(struct nested *t, size_t parent, const ckpt_path_ele
                     "its path has {a name} where {=the number of an item} was");
     if (in->type == CKPT_V_LIST && (e->num < 0 || (uint64_t)e->num >= t->most))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "its path has item {%lld} of a list; {=fewer than %zu} are there", (long long)e->num,
-                    t->most);
+                    "its path has item {%lld} of a list; {=fewer than %llu} are there", (long long)e->num,
+                    (unsigned long long)t->most);
     bool put = in->type == CKPT_V_LIST ? put_item(t->a, in, (uint64_t)e->num, v)
                                        : value_put(t->a, in, key_of(t->a, e), v);
     return put ? CKPT_OK : fail_memory(err);

@@ -13,12 +13,12 @@ struct nested {
         ckpt_value *v; /* a dict or list; NULL: a value that was put */
     } * node;
     size_t n, cap;
-    size_t most; /* items that a list may have */
+    uint64_t most; /* items that a list may have */
     buf spelled;
 };
 
 /* nested_begin - around an empty dict; lists have at most MOST items. False: no memory. */
-bool nested_begin(struct nested *t, arena *a, size_t most);
+bool nested_begin(struct nested *t, arena *a, uint64_t most);
 void nested_end(struct nested *t);
 /* nested_put - V at the N elements of PATH: numbers are items of lists, unless their container is a dict
  * already. Refuses a path that goes through a value, is there already, or has an item beyond MOST. */

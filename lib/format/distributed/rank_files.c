@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 #include "base/text.h"
@@ -30,7 +31,8 @@ ckpt_status rank_files_list(arena *a, const char *path, bool (*match)(ckpt_str n
         fail_file(err, path);
         return st;
     }
-    for (struct dirent *e; st == CKPT_OK && (e = readdir(dir));) {
+    errno = 0; /* readdir sets it when it fails */
+    for (struct dirent *e; st == CKPT_OK && (e = readdir(dir)); errno = 0) {
         if (!match(str_c(e->d_name)))
             continue;
         ckpt_str *grown = arena_grow(a, *out, *n, &cap, *n + 1, sizeof *grown);
@@ -40,6 +42,10 @@ ckpt_status rank_files_list(arena *a, const char *path, bool (*match)(ckpt_str n
         else
             ++*n;
     }
+    if (st == CKPT_OK && errno) {
+        st = fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder");
+        fail_file(err, path);
+    }
     (void)closedir(dir);
     if (*n)
         qsort(*out, *n, sizeof **out, by_name);
@@ -48,8 +54,7 @@ ckpt_status rank_files_list(arena *a, const char *path, bool (*match)(ckpt_str n
 
 /* ---------------------------------------------------------------- inside of the folder */
 
-/* leaves_folder - is NAME absolute, or has it ".." among its components? */
-static bool leaves_folder(ckpt_str name)
+bool rank_file_leaves(ckpt_str name)
 {
     size_t from = 0;
     if (!name.len || name.ptr[0] == '/' || memchr(name.ptr, 0, name.len))
@@ -99,23 +104,31 @@ static ckpt_status open_regular(const char *path, source **out, ckpt_error *err)
     return source_file_open(path, out, err);
 }
 
-ckpt_status rank_file_open(const char *in, const char *like, ckpt_str name, source **out, char **path,
-                           ckpt_error *err)
+/* find_inside - *PATH, to be freed, becomes the file NAME of the folder IN, which need not be there; refuses
+ * what rank_file_open does. */
+static ckpt_status find_inside(const char *in, const char *like, ckpt_str name, char **path, ckpt_error *err)
 {
     *path = NULL;
-    if (leaves_folder(name)) {
+    if (rank_file_leaves(name)) {
         (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "names {a file outside of} {=the folder}: \"%.*s\"",
                    STR_ARG(name));
         return CKPT_EFORMAT;
     }
     if (!(*path = shards_join_path(str_c(in), name)))
         return fail_memory(err);
+    if (access(*path, F_OK) != 0 || stays_inside(in, like, *path))
+        return CKPT_OK;
+    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a link to {a file outside of} {=the folder}");
+    fail_hint(err, "if you trust it, copy the folder with `cp -rL`");
+    fail_file(err, *path);
+    return CKPT_EFORMAT;
+}
+
+ckpt_status rank_file_open(const char *in, const char *like, ckpt_str name, source **out, char **path,
+                           ckpt_error *err)
+{
+    CKPT_TRY(find_inside(in, like, name, path, err));
     ckpt_status st = open_regular(*path, out, err);
-    if (st == CKPT_OK && !stays_inside(in, like, *path)) {
-        source_unref(*out);
-        st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a link to {a file outside of} {=the folder}");
-        fail_hint(err, "if you trust it, copy the folder with `cp -rL`");
-    }
     fail_file(st == CKPT_OK ? NULL : err, *path);
     return st;
 }
@@ -138,7 +151,7 @@ ckpt_status rank_file_add(ckpt_file *f, const char *like, ckpt_str name, ckpt_fi
 {
     char *path;
     source *src;
-    ckpt_status st = rank_file_open(f->path, like, name, &src, &path, err);
+    ckpt_status st = rank_file_open(f->folder, like, name, &src, &path, err);
     if (st == CKPT_OK && f->check && (st = check_watch_source(f->check, source_ref(src), err)) != CKPT_OK)
         source_unref(src);
     if (st == CKPT_OK)
@@ -156,9 +169,14 @@ ckpt_status rank_file_part(ckpt_file *f, const char *like, ckpt_str name, ckpt_f
 {
     char *path;
     source *src;
-    ckpt_status st = rank_file_open(f->path, like, name, &src, &path, err);
+    struct journal_note note; /* a file of this kind may have been edited in place */
+    ckpt_status st = find_inside(f->folder, like, name, &path, err);
     if (st == CKPT_OK)
+        st = shards_open(f, path, &note, &src, err);
+    if (st == CKPT_OK) {
         st = format_open_part(f, path, src, out, err);
+        st = format_note_journal(&note, *out, st, err);
+    }
     if (st == CKPT_OK && *out && !checked_add(f->nbytes, (*out)->nbytes, &f->nbytes)) {
         file_free(*out);
         st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "files of more than 2^64 bytes");

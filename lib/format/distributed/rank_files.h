@@ -1,5 +1,5 @@
-/* rank_files.h - the files of a folder that many ranks wrote, as parts of one checkpoint: found by name, kept
- * inside of the folder, read however few files may be open. */
+/* rank_files.h - the files of a folder that many ranks wrote, as parts of one checkpoint: found by name,
+ * kept inside of the folder, read however few files may be open. */
 #ifndef FORMAT_DISTRIBUTED_RANK_FILES_H
 #define FORMAT_DISTRIBUTED_RANK_FILES_H
 
@@ -8,18 +8,22 @@
 /* rank_files_list - the names in the folder PATH that MATCH, in the order that people expect, in A. */
 ckpt_status rank_files_list(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out,
                             size_t *n, ckpt_error *err);
+/* rank_file_leaves - is NAME absolute, or has it ".." among its components? */
+bool rank_file_leaves(ckpt_str name);
 /* rank_file_open - the file NAME of the folder IN; *PATH is to be freed, also where it is an error. Refuses
- * names that lead out of the folder, and links that do, unless LIKE, a file of the folder that is read in any
- * case, is a link to where NAME leads: content-addressed caches keep all files of a folder in another one. */
+ * names that lead out of the folder, and links that do, unless LIKE, a file of the folder that is read in
+  * any
+ * case, is a link to where NAME leads: content-addressed caches keep all files of a folder in another one.
+  * */
 ckpt_status rank_file_open(const char *in, const char *like, ckpt_str name, source **out, char **path,
                            ckpt_error *err);
 /* rank_file_keep - PART, opened from one of the files of F, is closed with F; parks its source beyond those
  * that can stay open. Without memory PART is freed. */
 ckpt_status rank_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err);
-/* rank_file_part - the file NAME as a checkpoint, opened as F is; *OUT is NULL where its faults were
- * reported. */
+/* rank_file_part - the file NAME of f->folder as a checkpoint, opened as F is; *OUT is NULL where its faults
+ * were reported. */
 ckpt_status rank_file_part(ckpt_file *f, const char *like, ckpt_str name, ckpt_file **out, ckpt_error *err);
-/* rank_file_add - the bytes of the file NAME, as a part that has no format of its own. */
+/* rank_file_add - the bytes of that file, as a part that has no format of its own. */
 ckpt_status rank_file_add(ckpt_file *f, const char *like, ckpt_str name, ckpt_file **out, ckpt_error *err);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "core/check.h"
 #include "core/dtype.h"
+#include "format/kit.h"
 
 ckpt_status rank_tensors_begin(struct rank_tensors *r, ckpt_file *f, ckpt_error *err)
 {
@@ -68,11 +69,30 @@ static ckpt_status is_new(struct rank_tensors *r, const struct rank_tensor *x, c
     return CKPT_OK;
 }
 
-ckpt_status rank_tensors_add(struct rank_tensors *r, ckpt_str name, const uint64_t *shape,
-                             const ckpt_file *part, uint32_t row, const uint64_t *offset)
+/* locate - where P, the box B of the row T, is in the storage S. */
+static ckpt_status locate(struct rank_tensors *r, const struct rank_box *b, const ckpt_tensor *t,
+                          const struct storage *s, struct piece *p)
 {
-    const ckpt_tensor *t = &part->table.rows[row].t;
-    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &part->table.storages[t->storage];
+    uint64_t skip = t->storage_offset, step = 0;
+    *p = (struct piece){.offset = b->offset, .size = t->shape, .stride = t->stride, .src = s->src};
+    if (b->from) {
+        p->size = b->size;
+        p->stride = t->stride ? t->stride : kit_strides(r->f->a, t->shape, t->ndim, false);
+        if (!p->stride)
+            return fail_memory(r->err);
+    }
+    bool fits = true;
+    for (uint32_t k = 0; fits && b->from && k < t->ndim; k++)
+        fits = checked_mul(b->from[k], p->stride[k], &step) && checked_add(skip, step, &skip);
+    fits = fits && dtype_bytes((ckpt_dtype)t->dtype, skip, &skip) && checked_add(s->off, skip, &p->at);
+    return fits ? CKPT_OK : fail(r->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
+}
+
+ckpt_status rank_tensors_add(struct rank_tensors *r, ckpt_str name, const uint64_t *shape,
+                             const struct rank_box *b)
+{
+    const ckpt_tensor *t = &b->part->table.rows[b->row].t;
+    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &b->part->table.storages[t->storage];
     struct rank_tensor *x = NULL;
     bool new = false;
     CKPT_TRY(find_tensor(r, name, t, shape, &x));
@@ -84,19 +104,14 @@ ckpt_status rank_tensors_add(struct rank_tensors *r, ckpt_str name, const uint64
         fail_where(r->err, "%.*s", STR_ARG(name));
         return CKPT_EUNSUPPORTED;
     }
-    CKPT_TRY(is_new(r, x, offset, t->shape, &new));
+    CKPT_TRY(is_new(r, x, b->offset, b->size ? b->size : t->shape, &new));
     if (!new)
         return CKPT_OK;
     struct piece *grown = arena_grow(r->f->a, x->piece, x->n, &x->cap, x->n + 1, sizeof *grown);
     if (!grown)
         return fail_memory(r->err);
     x->piece = grown;
-    struct piece *p = &grown[x->n++];
-    *p = (struct piece){.offset = offset, .size = t->shape, .stride = t->stride, .src = s->src};
-    uint64_t skip;
-    return dtype_bytes((ckpt_dtype)t->dtype, t->storage_offset, &skip) && checked_add(s->off, skip, &p->at)
-               ? CKPT_OK
-               : fail(r->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
+    return locate(r, b, t, s, &grown[x->n++]);
 }
 
 /* reach - the smallest shape that all boxes of X are in. */
@@ -121,8 +136,7 @@ static ckpt_status reach(struct rank_tensors *r, struct rank_tensor *x)
 ckpt_status rank_storage_add(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, const struct pieces *p,
                              bool has_crcs, uint32_t *storage, ckpt_error *err)
 {
-    struct storage s = {
-        .s.key = name, .dtype = dtype, .has_crcs = has_crcs};
+    struct storage s = {.s.key = name, .dtype = dtype, .has_crcs = has_crcs};
     CKPT_TRY(pieces_source(f->a, p, &s.src, &s.off, err));
     s.s.nbytes = p->width;
     for (uint32_t k = 0; k < p->ndim; k++)

@@ -28,11 +28,19 @@ struct rank_tensors {
 
 ckpt_status rank_tensors_begin(struct rank_tensors *r, ckpt_file *f, ckpt_error *err);
 void rank_tensors_end(struct rank_tensors *r);
-/* rank_tensors_add - row ROW of PART, one of the files, is the box at OFFSET of the tensor NAME, which has
- * SHAPE (NULL: it is not known). A box that is there already is a replica, and left alone. Refuses a row of
- * another element type or number of dimensions than before, or another SHAPE. */
+/* A box of a tensor: row ROW of PART, one of the files, or what is in it from FROM on and has SIZE. */
+struct rank_box {
+    const ckpt_file *part;
+    uint32_t row;
+    const uint64_t *offset;      /* in the tensor */
+    const uint64_t *from, *size; /* in the row; NULL: all of it */
+};
+/* rank_tensors_add - BOX is one of the tensor NAME, which has SHAPE (NULL: it is not known). A box that is
+ * there already is a replica, and left alone. Refuses a row of another element type or number of dimensions
+ * than before, or another SHAPE. What BOX points to lives as long as the file; FROM and SIZE are in the
+ * row. */
 ckpt_status rank_tensors_add(struct rank_tensors *r, ckpt_str name, const uint64_t *shape,
-                             const ckpt_file *part, uint32_t row, const uint64_t *offset);
+                             const struct rank_box *box);
 /* rank_tensors_store - each tensor gets a storage in the table of the file. What is wrong with the pieces of
  * one is the error, is reported where the file is checked, and makes it lost where it is salvaged. */
 ckpt_status rank_tensors_store(struct rank_tensors *r);

@@ -401,10 +401,11 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
     struct shard *s = &x->shards[w->shard];
     x->lost = true;
     if (!s->lost_storage) {
-        struct storage_more lost = {
-            .file = s->name,
-            .lost = s->why ? s->why : s->file ? "the shard does not have it" : "the shard is missing",
-            .lost_at = CKPT_NO_OFFSET};
+        struct storage_more lost = {.file = s->name,
+                                    .lost = s->why    ? s->why
+                                            : s->file ? "the shard does not have it"
+                                                      : "the shard is missing",
+                                    .lost_at = CKPT_NO_OFFSET};
         CKPT_TRY(table_add_lost(&f->table, lost, &s->lost_storage, x->err));
         s->lost_storage++; /* bounded: by the number of storages */
     }
@@ -418,12 +419,35 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
     return table_row(&f->table, &r, NULL, x->err);
 }
 
+static bool is_hdf5(const struct shard *s) { return strcmp(s->file->format->name, "hdf5") == 0; }
+
+/* find_weight - the pair of KEY in S; indexes of transformers' TensorFlow models have the model's name before
+ * those of the shards. */
+static uint32_t find_weight(const struct shard *s, ckpt_str key)
+{
+    uint32_t k = map_get(s->pair_of, key);
+    size_t slash = k == MAP_NONE && is_hdf5(s) ? str_find(key, STR_LIT("/"), 0) : SIZE_MAX;
+    return slash == SIZE_MAX ? k : map_get(s->pair_of, str_skip(key, slash + 1)); /* bounded: found in it */
+}
+
+static ckpt_status report_missing_tensor(struct index *x, const struct weight *w)
+{
+    (void)fail(x->err, CKPT_EFORMAT, w->at,
+               "the index says that {=\"%.*s\"} is in %.*s, which {does not have it}", STR_ARG(w->key),
+               STR_ARG(x->shards[w->shard].name));
+    fail_hint(x->err, "index and shards are from different saves, or a shard is not the one it is called");
+    x->lost = true;
+    return file_report_fault_as(x->f, CHECK_MISSING_TENSOR, CKPT_EFORMAT, x->err);
+}
+
 static ckpt_status add_weight(struct index *x, const struct weight *w)
 {
     struct shard *s = &x->shards[w->shard];
     if (!s->file)
         return x->f->salvage ? add_lost_row(x, w) : CKPT_OK;
-    uint32_t k = map_get(s->pair_of, w->key);
+    if (w->is_group) /* its tensors are found in the shards */
+        return CKPT_OK;
+    uint32_t k = find_weight(s, w->key);
     if (k == MAP_NONE && s->damaged)
         return CKPT_OK;
     if (k != MAP_NONE)
@@ -432,12 +456,7 @@ static ckpt_status add_weight(struct index *x, const struct weight *w)
         return CKPT_OK;
     if (x->f->salvage)
         return add_lost_row(x, w);
-    (void)fail(x->err, CKPT_EFORMAT, w->at,
-               "the index says that {=\"%.*s\"} is in %.*s, which {does not have it}", STR_ARG(w->key),
-               STR_ARG(s->name));
-    fail_hint(x->err, "index and shards are from different saves, or a shard is not the one it is called");
-    x->lost = true;
-    return file_report_fault_as(x->f, CHECK_MISSING_TENSOR, CKPT_EFORMAT, x->err);
+    return report_missing_tensor(x, w);
 }
 
 /* report_extra - reports that KEY is in S, but not in the index, when the set is being checked. */
@@ -445,15 +464,15 @@ static ckpt_status report_extra(const struct index *x, const struct shard *s, ck
 {
     if (!x->f->check)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_EFORMAT, s->at, "{\"%.*s\"} is in %.*s, but not in {=the index}",
-               STR_ARG(key), STR_ARG(s->name));
+    (void)fail(x->err, CKPT_EFORMAT, s->at, "{\"%.*s\"} is in %.*s, but not in {=the index}", STR_ARG(key),
+               STR_ARG(s->name));
     fail_hint(x->err, "index and shards are from different saves");
     return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 
-/* add_extra - adds a pair that is not in the index to the weights, so that another shard with the same key
- * is reported. */
-static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key)
+/* add_extra - adds a pair that is not in the index, unless LISTED there by its group, to the weights, so that
+ * another shard with the same key is reported. */
+static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key, bool listed)
 {
     uint32_t before;
     struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
@@ -467,9 +486,43 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
         x->lost = true;
         return file_report_fault_as(x->f, CHECK_DUPLICATE, CKPT_EFORMAT, x->err);
     }
-    CKPT_TRY(report_extra(x, s, key));
-    grown[x->n++] = (struct weight){key, CKPT_NO_OFFSET, (uint32_t)(s - x->shards)};
+    if (!listed)
+        CKPT_TRY(report_extra(x, s, key));
+    grown[x->n++] = (struct weight){.key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards)};
     return add_pair(x, s, k);
+}
+
+/* find_group - is KEY below a group of the index, or an attribute of one? That is found, then. */
+static bool find_group(struct index *x, ckpt_str key)
+{
+    for (size_t n = key.len; n-- > 0;) {
+        uint32_t i = strchr("/@", key.ptr[n]) && key.ptr[n] ? map_get(x->keys, str_of(key.ptr, n)) : MAP_NONE;
+        if (i != MAP_NONE && x->weights[i].is_group) {
+            x->weights[i].is_found = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* check_groups - is each group of the index in a shard? */
+static ckpt_status check_groups(struct index *x, size_t listed)
+{
+    for (size_t i = 0; i < listed; i++) {
+        const struct weight *w = &x->weights[i];
+        const struct shard *s = &x->shards[w->shard];
+        bool is_first = w->is_group && map_get(x->keys, w->key) == i;
+        if (is_first && !w->is_found && s->file && !s->damaged && !x->f->salvage)
+            CKPT_TRY(report_missing_tensor(x, w));
+    }
+    return CKPT_OK;
+}
+
+/* is_repeated_value - is pair K of S, KEY, an attribute that another shard has, too? They describe the
+ * shards, and the first counts. */
+static bool is_repeated_value(const struct index *x, const struct shard *s, uint32_t k, ckpt_str key)
+{
+    return is_hdf5(s) && s->row_of[k] == MAP_NONE && map_get(x->keys, key) != MAP_NONE;
 }
 
 static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
@@ -477,13 +530,15 @@ static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
     size_t extra = 0;
     ckpt_str key, first = STR_LIT("");
     for (uint32_t k = 0; k < s->npairs; k++)
-        if (!s->taken[k] && value_text(s->pairs[k].key, &key)) {
-            first = extra++ ? first : key;
-            CKPT_TRY(add_extra(x, s, k, key));
+        if (!s->taken[k] && value_text(s->pairs[k].key, &key) && !is_repeated_value(x, s, k, key)) {
+            bool listed = find_group(x, key) || (is_hdf5(s) && s->row_of[k] == MAP_NONE);
+            first = extra || listed ? first : key;
+            extra += !listed;
+            CKPT_TRY(add_extra(x, s, k, key, listed));
         }
     if (s->nrows != s->file->table.nrows - s->file->nties && !x->lost)
-        return fail(x->err, CKPT_EUNSUPPORTED, s->at,
-                    "{shard %.*s} is no {=mapping of names to tensors}", STR_ARG(s->name));
+        return fail(x->err, CKPT_EUNSUPPORTED, s->at, "{shard %.*s} is no {=mapping of names to tensors}",
+                    STR_ARG(s->name));
     if (extra)
         file_notice(
             x->f, "%.*s holds \"%.*s\" and %zu more that the index does not list; they are read all the same",
@@ -612,6 +667,7 @@ ckpt_status shards_merge(struct index *x)
     for (size_t i = 0; i < x->nshards; i++)
         if (x->shards[i].file)
             CKPT_TRY(add_unlisted_pairs(x, &x->shards[i]));
+    CKPT_TRY(check_groups(x, listed));
     CKPT_TRY(check_total(x));
     if (get_first_file(x))
         x->f->producer = get_first_file(x)->producer;

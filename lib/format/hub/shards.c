@@ -3,7 +3,9 @@
  * that it is in.
  *
  * NAME.index.json: {"metadata": {"total_size": bytes, …}, "weight_map": {"tensor": "file", …}} with files
- * like model-00001-of-00005.safetensors or pytorch_model-00001-of-00005.bin beside it. A folder with one
+ * like model-00001-of-00005.safetensors, pytorch_model-00001-of-00005.bin or tf_model-00001-of-00002.h5
+ * next to it. Keras' NAME.weights.json is the same, but has groups of tensors, each with a list of files. A
+ * folder with one
  * model.safetensors (or pytorch_model.bin …) and no index is that file; with both, the one that
  * transformers loads. Sources: huggingface_hub serialization/_base.py and _torch.py, transformers
  * modeling_utils.py (_get_resolved_checkpoint_files).
@@ -69,13 +71,12 @@ static bool probe_shards(const struct probe *p)
     return d.nindex || d.nsingle;
 }
 
-/* replace_by_file - F, a folder, becomes its file NAME. */
-static ckpt_status replace_by_file(ckpt_file *f, const char *name, ckpt_error *err)
+ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err)
 {
     ckpt_file *one = NULL, swap;
     struct journal_note note;
     source *src;
-    char *path = shards_join_path(str_c(f->path), str_c(name));
+    char *path = shards_join_path(folder, name);
     if (!path)
         return fail_memory(err);
     ckpt_status st = shards_open(f, path, &note, &src, err);
@@ -102,16 +103,16 @@ static ckpt_status replace_by_file(ckpt_file *f, const char *name, ckpt_error *e
 static bool prefers_single(const struct folder *d)
 {
     ckpt_str index = str_c(d->index), single = str_c(d->single);
-    bool bin = str_is(index, "pytorch_model.bin.index.json");
+    bool bin = str_is(index, "pytorch_model.bin.index.json"), h5 = str_ends(index, STR_LIT(".h5.index.json"));
     return (str_is(single, "model.safetensors") && (bin || str_is(index, "model.safetensors.index.json"))) ||
-           (str_is(single, "pytorch_model.bin") && bin);
+           (str_is(single, "pytorch_model.bin") && bin) || (single.len && h5);
 }
 
 /* open_folder_file - opens file NAME of the folder F; a notice if the folder has other checkpoints. */
 static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
 {
     char *other = d->nothers ? shards_join_path(str_c(f->path), str_c(d->other)) : NULL;
-    ckpt_status st = replace_by_file(f, name, err);
+    ckpt_status st = shards_become_file(f, str_c(f->path), str_c(name), err);
     if (st == CKPT_OK && d->nindex + d->nsingle > 1)
         file_notice(f, "the folder holds more than one copy of the weights; this is %s", name);
     else if (st == CKPT_OK && other && !shards_contain_path(f, other)) /* it is no shard of the index */
@@ -191,21 +192,41 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
     return CKPT_OK;
 }
 
+/* add_listed - KEY is in the file that the current event names. */
+static ckpt_status add_listed(struct index *x, ckpt_str key, uint64_t at, bool is_group)
+{
+    struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(x->err);
+    x->weights = grown;
+    grown[x->n] = (struct weight){.key = key, .at = at, .is_group = is_group};
+    return find_shard(x, x->j.str, &grown[x->n++].shard);
+}
+
+/* read_group - the list of files of the group KEY, which begins with a '/'. */
+static ckpt_status read_group(struct index *x, ckpt_str key, uint64_t at)
+{
+    enum json_event e;
+    while ((e = json_next(&x->j)) == JSON_STRING)
+        CKPT_TRY(add_listed(x, key, at, true));
+    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&x->j, e, "a file of a group", "its name");
+}
+
 static ckpt_status read_weight(struct index *x, ckpt_str key)
 {
     uint64_t at = x->j.at;
     enum json_event e = json_next(&x->j);
     uint32_t before;
-    if (e != JSON_STRING)
+    bool is_group = e == JSON_ARRAY;
+    if (e != JSON_STRING && !is_group)
         return json_unexpected(&x->j, e, "a value of \"weight_map\"", "the name of a file");
-    struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
-    if (!grown || !map_put(x->keys, key, (uint32_t)x->n, &before))
+    if (is_group)
+        key = str_skip(key, key.len && key.ptr[0] == '/');
+    if (!map_put(x->keys, key, (uint32_t)x->n, &before))
         return fail_memory(x->err);
-    x->weights = grown;
     if (before != MAP_NONE)
         return json_fail(&x->j, "weight_map lists \"%.*s\" {twice}, {=once} is allowed", STR_ARG(key));
-    grown[x->n] = (struct weight){.key = key, .at = at};
-    return find_shard(x, x->j.str, &grown[x->n++].shard);
+    return is_group ? read_group(x, key, at) : add_listed(x, key, at, false);
 }
 
 static ckpt_status read_map(struct index *x)
@@ -227,7 +248,9 @@ static ckpt_status read_metadata_pair(struct index *x, ckpt_str key, enum json_e
 {
     if (str_is(key, "total_size")) {
         x->total_at = x->j.at;
-        x->has_size = (e == JSON_NUMBER || e == JSON_STRING) && json_uint(&x->j, &x->total_size);
+        ckpt_str n = x->j.str;
+        n.len -= e == JSON_NUMBER && str_ends(n, STR_LIT(".0")) ? 2 : 0; /* Keras: a float */
+        x->has_size = (e == JSON_NUMBER || e == JSON_STRING) && str_uint(n, &x->total_size);
         return CKPT_OK;
     }
     if (e != JSON_STRING || str_is(key, "total_parameters"))

@@ -15,17 +15,17 @@ struct shard {
     ckpt_file *file;
     const value_pair *pairs;
     uint32_t npairs;
-    map *pair_of;       /* key -> pair */
-    map *note_of;       /* key -> pair of its metadata */
-    bool missing;       /* there is no such file */
-    uint32_t lost_storage; /* salvage: one more than the storage for what is lost with it, 0: none */
-    const char *why;       /* salvage: why it cannot be read at all */
-    bool damaged;          /* not all of it can be read; that was reported */
-    size_t nrows;          /* rows merged so far */
-    bool *taken;        /* by pair */
-    bool *own_row;      /* by row: is it the row of its node? */
-    uint32_t *row_of;   /* by pair: its first row, or MAP_NONE; the others follow */
-    uint32_t *leaf_of;  /* likewise */
+    map *pair_of;              /* key -> pair */
+    map *note_of;              /* key -> pair of its metadata */
+    bool missing;              /* there is no such file */
+    uint32_t lost_storage;     /* salvage: one more than the storage for what is lost with it, 0: none */
+    const char *why;           /* salvage: why it cannot be read at all */
+    bool damaged;              /* not all of it can be read; that was reported */
+    size_t nrows;              /* rows merged so far */
+    bool *taken;               /* by pair */
+    bool *own_row;             /* by row: is it the row of its node? */
+    uint32_t *row_of;          /* by pair: its first row, or MAP_NONE; the others follow */
+    uint32_t *leaf_of;         /* likewise */
     struct storage_more *more; /* for its storages: its name */
     uint32_t *storages;        /* storage of the shard -> of the set, MAP_NONE: not added yet */
 };
@@ -34,6 +34,8 @@ struct weight {
     ckpt_str key;
     uint64_t at; /* offset in the index; CKPT_NO_OFFSET: it is not in it */
     uint32_t shard;
+    bool is_group; /* Keras: KEY is the group of its tensors, which may be in several shards … */
+    bool is_found; /* … and one of these has it */
 };
 
 /* An index, while it is read. */
@@ -60,6 +62,8 @@ char *shards_join_path(ckpt_str folder, ckpt_str name);
  * NOTE is as for format_open_source. */
 ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
                         ckpt_error *err);
+/* shards_become_file - F, which stands for the file NAME of FOLDER, becomes it. */
+ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err);
 /* shards_max_open - the number of shards of a set that stay open; leaves descriptors for a second set and
  * for outputs. */
 size_t shards_max_open(void);

@@ -245,14 +245,45 @@ static ckpt_status find_single(struct set *s, ckpt_error *err)
     return s->one_is_read ? CKPT_OK : check_free(s, one, err);
 }
 
+/* list_inodes - *OUT has the inode numbers of the files of F. */
+static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
+{
+    struct stat is;
+    *out = map_new(f->nparts + 1);
+    for (size_t i = 0; *out && i <= f->nparts; i++) {
+        const char *path = i < f->nparts ? f->parts[i]->path : f->path;
+        bool there = path && stat(path, &is) == 0;
+        if (path && !there && errno != ENOENT && errno != ENOTDIR) {
+            (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again");
+            fail_file(err, path);
+            return err->status;
+        }
+        if (there && !map_put_num(*out, (uint64_t)is.st_ino, 0, NULL))
+            return fail_memory(err);
+    }
+    return *out ? CKPT_OK : fail_memory(err);
+}
+
+/* check_output - the path of file K: is it none of the input, and may it be replaced? */
+static ckpt_status check_output(const struct set *s, uint32_t k, const map *inodes, ckpt_error *err)
+{
+    struct stat is;
+    bool there = stat(s->paths[k], &is) == 0;
+    if (there && map_get_num(inodes, (uint64_t)is.st_ino) != MAP_NONE)
+        CKPT_TRY(shards_check_output(s->p->file, s->paths[k], s->layout.nshards == 1, err));
+    return check_free(s, s->paths[k], err);
+}
+
 /* check_outputs - before a byte is written: existing files must be replaceable, and files of the input must
  * not be replaced. */
 static ckpt_status check_outputs(struct set *s, ckpt_error *err)
 {
-    for (uint32_t k = 0; k <= s->layout.nshards; k++) { /* of one shard, the index is that of an older set */
-        CKPT_TRY(shards_check_output(s->p->file, s->paths[k], s->layout.nshards == 1, err));
-        CKPT_TRY(check_free(s, s->paths[k], err));
-    }
+    map *inodes;
+    ckpt_status st = list_inodes(s->p->file, &inodes, err);
+    for (uint32_t k = 0; st == CKPT_OK && k <= s->layout.nshards; k++) /* of one, the index is old */
+        st = check_output(s, k, inodes, err);
+    map_free(inodes);
+    CKPT_TRY(st);
     return s->layout.nshards > 1 ? find_single(s, err) : CKPT_OK;
 }
 
@@ -275,6 +306,7 @@ static ckpt_status make_folder(struct set *s, ckpt_error *err)
     if (s->made_folder || errno == EEXIST)
         return CKPT_OK;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder for the shards");
+    sink_hint_folder(err, folder);
     fail_file(err, folder);
     return st;
 }
@@ -428,6 +460,8 @@ static ckpt_status write_set(struct set *s, size_t aliases, ckpt_error *err)
             st = write_shard(s, k, err);
     }
     s->p->file->metadata = all;
+    if (st == CKPT_OK)
+        st = file_unchanged(s->p->file, err); /* once, for all shards: both sides may have thousands */
     if (st == CKPT_OK)
         st = write_index(s, aliases, err);
     s->job->result->tensors += s->p->naliases - aliases; /* the index records them */

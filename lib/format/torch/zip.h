@@ -41,9 +41,9 @@ struct torch_writer {
     map *left_out; /* container -> index into masks */
     struct torch_mask *masks;
     size_t nmasks, cap_masks;
-    struct torch_cast *casts; /* by storage of the file's table; NULL: none */
-    map *cast_of;             /* storage -> index into casts */
-    bool failed;              /* out of memory where no error can be returned */
+    struct torch_cast *casts;   /* by storage of the file's table; NULL: none */
+    map *cast_of;               /* storage -> index into casts */
+    bool failed;                /* out of memory where no error can be returned */
     const ckpt_value *no_tuple; /* a persistent id of no storage, in the place of the arguments of a call */
     buf pickle;
     uint64_t total; /* bytes of the storages */
@@ -65,6 +65,12 @@ uint64_t torch_zip_storage_size(const struct torch_writer *w, const struct stora
 /* torch_zip_report_casts - for the report, once the items are written; TALLIES: by item. */
 ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,
                                    ckpt_error *err);
+/* torch_has_storage_class - does torch.load know the storage class of this dtype? The C++ writer derives
+ * others from the name of the dtype. */
+bool torch_has_storage_class(ckpt_dtype dt);
+/* torch_drop_metadata - drops the metadata of a safetensors header or an index, for which a torch file has no
+ * place. "format" is not needed there, and ties become shared storages: neither counts as lost. */
+ckpt_status torch_drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err);
 /* torch_zip_pickle - torch/zip_pickle.c: fills pickle, and items with the
  * storages that it names. */
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err);

@@ -58,8 +58,7 @@ static ckpt_status begin_cast(struct torch_writer *w, const struct plan_entry *e
     *c = (struct torch_cast){(ckpt_dtype)t->dtype, plan_dtype(w->p, e->row), e, 0};
     if (!map_set_num(w->cast_of, map_ptr(s), t->storage))
         return fail_memory(err);
-    if (s->s.nbytes % dtype_info(c->from)->block_bytes == 0 &&
-        plan_storage_nbytes(w->p, e->row, &c->nbytes))
+    if (s->s.nbytes % dtype_info(c->from)->block_bytes == 0 && plan_storage_nbytes(w->p, e->row, &c->nbytes))
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" cannot become %s: its storage has %llu bytes",
                 STR_ARG(e->name), ckpt_dtype_name(c->to), (unsigned long long)s->s.nbytes);
@@ -189,6 +188,13 @@ uint64_t torch_zip_storage_size(const struct torch_writer *w, const struct stora
     return cast ? cast->nbytes : s->s.nbytes;
 }
 
+static uint64_t count_storage_elements(const struct storage *s, ckpt_dtype dtype)
+{
+    const struct dtype_info *d = dtype_info(dtype);
+    return s->s.nbytes / d->block_bytes *
+           d->block_elems; /* bounded: in memory as floats, they were laid out */
+}
+
 ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,
                                    ckpt_error *err)
 {
@@ -197,8 +203,8 @@ ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_
         const struct torch_cast *cast = torch_find_cast(w, w->items[i]);
         if (cast)
             CKPT_TRY(plan_note_cast(w->p, cast->first->name, cast->first->row,
-                                    w->items[i]->s.nbytes / dtype_info(cast->from)->block_bytes,
-                                    tallies[i].overflowed, err));
+                                    count_storage_elements(w->items[i], cast->from), tallies[i].overflowed,
+                                    err));
     }
     return w->opts->strict ? plan_check_lossless(w->p, before, err) : CKPT_OK;
 }

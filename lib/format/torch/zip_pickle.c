@@ -207,9 +207,7 @@ static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *te
 
 /* --------------------------------------------------------------- storages out */
 
-/* has_storage_class - does torch.load know the storage class of this dtype? The C++ writer derives others
- * from the name of the dtype. */
-static bool has_storage_class(ckpt_dtype dt)
+bool torch_has_storage_class(ckpt_dtype dt)
 {
     switch (dt) {
     case CKPT_DT_F64:
@@ -245,7 +243,7 @@ static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct
     CKPT_TRY(assign_number(w, s, &n, err));
     uint64_t nbytes = torch_zip_storage_size(w, s);
     bool untyped = str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage") ||
-                   !has_storage_class(dtype) || nbytes % item != 0;
+                   !torch_has_storage_class(dtype) || nbytes % item != 0;
     (void)snprintf(key, sizeof key, "%u", n);
     pickle_put_op(pw, PICKLE_MARK);
     pickle_put_text(pw, STR_LIT("storage"));
@@ -330,7 +328,7 @@ static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const c
     const struct dtype_info *d = dtype_info(dtype);
     if (cast && cast->from != t->dtype)
         return refuse_cast(w, s, err);
-    bool v3 = !has_storage_class(dtype) || (!cast && s->s.nbytes % d->block_bytes != 0);
+    bool v3 = !torch_has_storage_class(dtype) || (!cast && s->s.nbytes % d->block_bytes != 0);
     if (t->parameter) {
         pickle_put_global(pw, STR_LIT("torch._utils"), STR_LIT("_rebuild_parameter"));
         pickle_put_op(pw, PICKLE_MARK);
@@ -367,6 +365,18 @@ static bool sizes_fit(const ckpt_tensor *t)
     return true;
 }
 
+/* torch_has - has torch the dtype DT? Those after CKPT_DT_NP are of other frameworks. */
+static bool torch_has(ckpt_dtype dt)
+{
+    return dt < CKPT_DT_NP && dt != CKPT_DT_F6_E2M3 && dt != CKPT_DT_F6_E3M2;
+}
+
+static ckpt_dtype written_dtype(const struct torch_writer *w, const ckpt_tensor *t)
+{
+    const struct torch_cast *c = torch_find_cast(w, &w->p->file->table.storages[t->storage]);
+    return c ? c->to : (ckpt_dtype)t->dtype;
+}
+
 static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t row, ckpt_error *err)
 {
     const ckpt_tensor *t = &w->p->file->table.rows[row].t;
@@ -375,7 +385,7 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
         lacks = "is not a plain tensor";
     else if (!t->has_data || !t->has_shape)
         lacks = "has no bytes";
-    else if (t->dtype == CKPT_DT_NP || t->dtype == CKPT_DT_F6_E2M3 || t->dtype == CKPT_DT_F6_E3M2)
+    else if (!torch_has(written_dtype(w, t)))
         lacks = "has a type that torch lacks";
     else if (!sizes_fit(t))
         lacks = "has a size beyond 2^63";
@@ -505,15 +515,15 @@ static void make_cast_call(struct torch_writer *w, struct rebuilt *r, const ckpt
     struct storage *s = find_node_storage(w, node);
     ckpt_dtype to = torch_find_cast(w, s)->to;
     r->args[0] = make_cast_node(w, s, node->offset);
-    if (!has_storage_class(to) && r->n > 4)
+    if (!torch_has_storage_class(to) && r->n > 4)
         r->args[4] = make_bool(w, false);
-    if (v3 && has_storage_class(to)) {
+    if (v3 && torch_has_storage_class(to)) {
         r->args[6] = r->args[7];
         r->n = r->n > 7 ? 7 : 6;
         r->name = "_rebuild_tensor_v2";
     } else if (v3) {
         r->args[6] = make_dtype_name(w, to);
-    } else if (!has_storage_class(to)) {
+    } else if (!torch_has_storage_class(to)) {
         make_v3_call(w, r, to);
     }
 }
@@ -538,7 +548,7 @@ static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_va
         make_cast_call(w, r, node, v3);
     else if (!s->src && (v2 || v3))
         make_meta_call(w, r, dtype);
-    else if (v2 && !has_storage_class(pid.dtype))
+    else if (v2 && !torch_has_storage_class(pid.dtype))
         make_v3_call(w, r, dtype);
     else
         return changed;

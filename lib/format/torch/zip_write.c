@@ -210,7 +210,7 @@ static ckpt_status write_archive(struct archive_copy *g, sink *out, uint64_t siz
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the archive has %llu bytes instead of %llu",
                     (unsigned long long)sink_tell(out), (unsigned long long)size);
     CKPT_TRY(verify_archive(g, out, size, err));
-    return file_unchanged(g->w->p->file, err);
+    return g->w->job->has_index ? CKPT_OK : file_unchanged(g->w->p->file, err); /* the set is checked once */
 }
 
 static ckpt_status write_file(struct archive_copy *g, uint64_t size, ckpt_error *err)
@@ -257,9 +257,7 @@ static ckpt_status approve_pickle(const struct torch_writer *w, ckpt_error *err)
     return st;
 }
 
-/* drop_metadata - drops the metadata of a safetensors header or an index, for which a torch file has no
- * place. "format" is not needed there, and ties become shared storages: neither counts as lost. */
-static ckpt_status drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
+ckpt_status torch_drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
 {
     struct plan_pair *pairs;
     size_t n, before = p->ndropped;
@@ -307,7 +305,7 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     bool ok = w.storage_of && w.items && w.cast_of && w.rewritten && w.left_out;
     ckpt_status st = ok ? check_not_empty(p, tensors, err) : fail_memory(err);
     if (st == CKPT_OK && p->file->metadata && !job->has_index)
-        st = drop_metadata(p, job->opts->strict, err);
+        st = torch_drop_metadata(p, job->opts->strict, err);
     arena_trim(p->a);
     if (st == CKPT_OK)
         st = torch_zip_pickle(&w, err);

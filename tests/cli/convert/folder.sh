@@ -15,6 +15,10 @@ ckpt convert set out -f
 ckpt convert set/pytorch_model.bin.index.json out --to torch-zip
 cat data/train.pt | ckpt convert - out
 ckpt convert data/train.pt missing/; echo $?
+ckpt convert -n data/train.pt 'not here/deeper/x.pt'; echo $?
+ckpt convert -n data/train.pt out/train.pt; echo $?
+ckpt convert -q --max-shard-size 10kB data/train.pt missing/deeper; echo $?
+ckpt convert -q --to safetensors data/train.pt data/train.pt/x; echo $?
 ckpt convert data/train.pt data/; echo $?
 ls out
 # suffixes

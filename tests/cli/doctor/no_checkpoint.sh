@@ -8,7 +8,7 @@ printf 'Entry not found' >text.bin
 head -c 5000 /dev/zero >zeros.pt
 printf 'BZh91AY' >b.pt
 printf '7z\274\257\047\034' >seven.pt
-printf 'GGUF\3\0\0\0' >m.gguf
+printf 'lmgg\3\0\0\0' >m.gguf
 mkdir folder
 for f in lfs.pt page.pt xml.pt json.safetensors text.bin empty.pt zeros.pt b.pt seven.pt m.gguf folder; do
     ckpt doctor $f

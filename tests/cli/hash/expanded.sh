@@ -1,6 +1,6 @@
 # Views that show more than is stored: refused beyond a limit, whole; listed and shown all the same.
 for f in 63 64 16GB; do
-    for c in "hash" "stat --tsv" "convert -n -o x.safetensors" "convert -fo x.safetensors" "strip w. -fo x.safetensors" \
+    for c in "hash" "stat --tsv" "convert -nf -o x.safetensors" "convert -fo x.safetensors" "strip w. -fo x.safetensors" \
         verify "verify --finite" "verify -f --write-manifest x.txt" "doctor --finite" \
         "salvage -fo x.safetensors" "sanitize -fo x.safetensors" "sanitize -fo x.pt"; do
         ckpt $c --max-expanded $f corpus/torch/t215/expanded.pt >out 2>err; echo "$f $c: $?"

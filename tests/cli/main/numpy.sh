@@ -1,13 +1,13 @@
 # numpy's arrays and archives and joblib's dumps, in the commands that read; what is refused is named.
 n=corpus/numpy/np2
-for f in dt_float32.npy struct.npy str_U.npy fortran.npz names.npz joblib/bz2.joblib joblib/struct.joblib; do
+for f in dt_float32.npy struct.npy str_U.npy fortran.npz names.npz joblib/struct.joblib; do
     ckpt ls $n/$f
 done
 ckpt info $n/fortran_be.npy $n/deflate.npz $n/joblib/gzip.joblib
 ckpt show $n/fortran.npz be
 ckpt show $n/str_S.npy ''
 ckpt stat $n/deflate.npz $n/struct.npy
-ckpt hash $n/hand/lzma.npz $n/ml_bfloat16.npy
+ckpt hash $n/deflate.npz $n/ml_bfloat16.npy
 ckpt diff $n/stored.npz $n/hand/suffix.npz && echo equal
 ckpt diff $n/str_S.npy $n/str_U.npy
 ckpt verify $n/deflate.npz
@@ -35,7 +35,6 @@ for f in object.npy object.npz struct_object.npy hand/dup.npz hand/collide.npz h
     ckpt hash -q $n/$f
 done
 ckpt ls --max-expanded 1000 $n/deflate.npz
-ckpt ls --max-expanded 100 $n/joblib/xz.joblib
 ckpt ls $n/hand/other_member.npz
 ckpt salvage $n/hand/npy_short.npz -o saved.pt
 ckpt scan $n/object.npy
@@ -52,6 +51,11 @@ ckpt convert $n/names.npz -o x.npy
 ckpt convert corpus/torch/t26/dtype_bfloat16.pt -o x.npz
 ckpt convert --cast '*=float32' corpus/torch/t26/dtype_bfloat16.pt -o x.npz && ckpt ls x.npz
 ckpt convert $n/struct.npy -o y.npz
+ckpt convert corpus/torch/t26/tied.pt -o tied.npz && ckpt ls tied.npz
+ckpt convert --ties=error corpus/torch/t26/tied.pt -o tied_no.npz
 ckpt convert --strict $n/joblib/plain.joblib --root auto -o y.npz
 ckpt convert --dry-run --json $n/stored.npz -o y.npz
 ckpt strip module. train.npz -o stripped.npz && ckpt ls stripped.npz | head -n 2
+# scan takes its suffix for what it is
+ckpt convert -q --root state_dict data/train.pt -o scanned.npz
+ckpt scan scanned.npz

@@ -1,7 +1,7 @@
 # Exit 2: it could not be told.
 ckpt verify nowhere.pt
 echo $?
-printf 'GGUF\3\0\0\0' >m.gguf
+printf 'GGUF\11\0\0\0' >m.gguf
 ckpt verify m.gguf
 echo $?
 ckpt verify --manifest data/train.pt data/train.pt

@@ -1,0 +1,693 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "json.h"
+#include "out.h"
+#include "cmd.h"
+
+static int run_mem(int n, char **operand);
+
+static const char *optimizer, *image, *config, *checkpoint_as;
+static struct list frozen;
+static uint64_t batch, seq, heads, zero, ranks, fits;
+static int precision, attention, dropout;
+static bool as_table, as_code;
+
+static const struct opt options[] = {
+    {'b', "batch", "N", OPT_COUNT, &batch, "count activations, too, of N samples"},
+    {'s', "seq", "N", OPT_COUNT, &seq, "… with sequences of N tokens"},
+    {0, "image", "HxW", OPT_TEXT, &image, "… with images of that size"},
+    {0, "optimizer", "NAME", OPT_TEXT, &optimizer,
+     "instead of the file's own, or adamw-foreach; 'list' lists them"},
+    {0, "precision", "stored|fp32|bf16|bf16-mixed|fp16-master", OPT_CHOICE, &precision,
+     "of parameters and computation"},
+    {0, "attn", "sdpa|eager", OPT_CHOICE, &attention, "fused attention, or probabilities in memory"},
+    {0, "heads", "N", OPT_COUNT, &heads, "attention heads, where no file has their number"},
+    {0, "dropout", "config|on|off", OPT_CHOICE, &dropout, "is any dropout's probability above 0?"},
+    {0, "checkpoint", "HOW", OPT_TEXT, &checkpoint_as,
+     "none, block, block-reentrant, sqrt, k=N, seq=N, selective"},
+    {0, "frozen", "GLOB", OPT_LIST, &frozen, "parameters that are not trained; repeatable"},
+    {0, "zero", "STAGE", OPT_COUNT, &zero, "states are divided as ZeRO stage 1, 2 or 3 does …"},
+    {0, "ranks", "N", OPT_COUNT, &ranks, "… over N devices"},
+    {0, "fits", "SIZE", OPT_SIZE, &fits,
+     "exit with 1 if no plan fits SIZE; show the one with the least work"},
+    {0, "table", NULL, OPT_FLAG, &as_table, "totals by batch and by what is checkpointed"},
+    {0, "code", NULL, OPT_FLAG, &as_code, "the plan as lines of Python"},
+    {0, "config", "FILE", OPT_TEXT, &config, "config.json of the network; '' none (that next to the file)"},
+    UI_ROOT,
+    UI_JSON,
+    UI_QUIET,
+    {0},
+};
+
+const struct cmd cmd_mem = {
+    "mem",   "FILE", "memory that training takes, and what to checkpoint so that it fits",
+    options, 1,      1,
+    run_mem, NULL};
+
+#define RESERVE ((uint64_t)1 << 30) /* of --fits, for what is no tensor; and a tenth */
+
+struct job {
+    const char *path;
+    ckpt_file *f; /* NULL: a config alone */
+    ckpt_mem *m;
+    ckpt_mem_run run;
+    ckpt_mem_result r, plan; /* as asked for; with the plan */
+    bool has_plan, plan_fits;
+    uint64_t largest; /* batch that fits, where no plan does */
+    char place[128];  /* of the peak of r, which the plan's call frees */
+};
+
+/* ------------------------------------------------------------------ options */
+
+/* parse_image - "224x224", or "224" for a square. */
+static bool parse_image(ckpt_mem_run *run)
+{
+    char *end;
+    run->height = run->width = strtoull(image, &end, 10);
+    if (*end == 'x')
+        run->width = strtoull(end + 1, &end, 10);
+    return *image >= '1' && *image <= '9' && !*end && run->height && run->width;
+}
+
+/* parse_checkpoint - --checkpoint; false: it is none of its words. */
+static bool parse_checkpoint(ckpt_mem_run *run)
+{
+    static const char *const words[] = {
+        "none", "block", "block-reentrant", "k=", "seq=", "sqrt", "selective"};
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t n = strlen(words[i]);
+        bool number = words[i][n - 1] == '=';
+        if (number ? strncmp(checkpoint_as, words[i], n) != 0 : strcmp(checkpoint_as, words[i]) != 0)
+            continue;
+        char *end = NULL;
+        unsigned long k = number ? strtoul(checkpoint_as + n, &end, 10) : 1;
+        if (!k || k > UINT32_MAX || (end && *end))
+            return false;
+        run->checkpoint = i;
+        run->segments = (uint32_t)k;
+        return true;
+    }
+    return false;
+}
+
+static bool is_optimizer(const char *name)
+{
+    for (size_t i = 0; ckpt_mem_optimizer_at(i); i++)
+        if (strcmp(name, ckpt_mem_optimizer_at(i)) == 0)
+            return true;
+    return false;
+}
+
+/* parse_run - the run by the options; -1, or the exit status after an error. */
+static int parse_run(ckpt_mem_run *run)
+{
+    *run = (ckpt_mem_run){.struct_size = sizeof *run, .optimizer = optimizer, .batch = batch, .seq = seq};
+    run->precision = (uint32_t)precision;
+    run->attention = (uint32_t)attention;
+    run->dropout = (uint32_t)dropout;
+    run->heads = heads;
+    run->zero = (uint32_t)(zero <= 3 ? zero : 4);
+    run->ranks = (uint32_t)(ranks <= UINT32_MAX ? ranks : 0);
+    if (optimizer && strcmp(optimizer, "momentum") == 0)
+        run->optimizer = "sgd-momentum";
+    if (image && !parse_image(run))
+        return usage_error("mem", "--image takes HEIGHTxWIDTH, not '%s'", image);
+    if (checkpoint_as && !parse_checkpoint(run))
+        return usage_error(
+            "mem", "--checkpoint takes none, block, block-reentrant, sqrt, k=N, seq=N or selective; not '%s'",
+            checkpoint_as);
+    if (run->optimizer && !is_optimizer(run->optimizer))
+        return usage_error("mem", "unknown optimizer '%s'; --optimizer list prints the names", optimizer);
+    if (run->zero > 3 || (run->zero && run->ranks < 1))
+        return usage_error("mem", "--zero takes 1, 2 or 3, and --ranks the number of devices");
+    if (!batch && (seq || image || fits || as_table || as_code || checkpoint_as) && !as_table)
+        return usage_error("mem", "--%s needs --batch",
+                           seq       ? "seq"
+                           : image   ? "image"
+                           : fits    ? "fits"
+                           : as_code ? "code"
+                                     : "checkpoint");
+    return -1;
+}
+
+/* ------------------------------------------------------------------- inputs */
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* is_config - is PATH a config.json, not a checkpoint? */
+static bool is_config(const char *path)
+{
+    return ends_with(path, ".json") && !ends_with(path, ".index.json");
+}
+
+/* find_config - the config.json in the folder that PATH is, or next to it, into OUT; false: there is none. */
+static bool find_config(const char *path, struct text *out)
+{
+    const char *slash = strrchr(path, '/');
+    text_addf(out, "%s/config.json", path);
+    if (access(out->ptr, R_OK) == 0)
+        return true;
+    text_clear(out);
+    text_addf(out, "%.*sconfig.json", slash ? (int)(slash - path + 1) : 0, path);
+    return access(out->ptr, R_OK) == 0;
+}
+
+/* open_network - the network at j->path; the exit status, YES to go on. */
+static int open_network(struct job *j)
+{
+    struct text beside = {0};
+    ckpt_error err;
+    ckpt_mem_options o = {.struct_size = sizeof o, .frozen = frozen.at, .nfrozen = frozen.n};
+    if (is_config(j->path))
+        o.config = j->path;
+    else if (config)
+        o.config = *config ? config : NULL;
+    else if (strcmp(j->path, "-") != 0 && find_config(j->path, &beside))
+        o.config = beside.ptr;
+    if (!is_config(j->path)) {
+        j->f = open_input(j->path, false);
+        if (!j->f) {
+            text_free(&beside);
+            return TROUBLE;
+        }
+    }
+    ckpt_status st = ckpt_mem_new(j->f, &o, &j->m, &err);
+    text_free(&beside);
+    return st == CKPT_OK ? YES : report_error(&err, j->path);
+}
+
+/* --------------------------------------------------------------------- text */
+
+static void add_bar(struct text *t, uint64_t part, uint64_t all)
+{
+    unsigned n = all ? (unsigned)((double)part / (double)all * 24 + 0.5) : 0;
+    for (unsigned i = 0; i < (n ? n : part != 0); i++)
+        text_add(t, "#");
+}
+
+/* amount_row - a line of the table: LABEL, size, how sure it is, a bar or WHERE. */
+static void amount_row(struct table *w, const char *label, const ckpt_mem_amount *a, uint64_t all,
+                       const char *where)
+{
+    if (!a->known)
+        return;
+    table_row(w, strcmp(label, "total") == 0 ? BOLD : PLAIN);
+    text_add(&w->text, label);
+    table_cell(w);
+    text_size(&w->text, a->bytes);
+    table_cell(w);
+    text_add(&w->text, a->exact ? "exact" : "estimate");
+    table_cell(w);
+    if (where)
+        text_add(&w->text, where);
+    else
+        add_bar(&w->text, a->bytes, all);
+    table_cell(w);
+}
+
+static void print_amounts(const ckpt_mem_result *r)
+{
+    struct table w = {.columns = 4, .right = {[1] = true}};
+    static const char *const titles[] = {"PART", "SIZE", "HOW SURE", ""};
+    uint64_t all = r->total.bytes;
+    table_row(&w, BOLD);
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) {
+        text_add(&w.text, titles[i]);
+        table_cell(&w);
+    }
+    amount_row(&w, "parameters", &r->parameters, all, NULL);
+    if (r->buffers.bytes)
+        amount_row(&w, "buffers", &r->buffers, all, NULL);
+    amount_row(&w, "gradients", &r->gradients, all, NULL);
+    amount_row(&w, "optimizer", &r->optimizer_states, all, NULL);
+    amount_row(&w, "step transient", &r->step_transient, all, NULL);
+    amount_row(&w, "activations kept", &r->activations_kept, all, NULL);
+    amount_row(&w, "peak", &r->peak, all, r->peak_place);
+    amount_row(&w, "total", &r->total, all, NULL);
+    table_print(&w, stdout, ui.tty);
+    table_free(&w);
+}
+
+static void print_heading(const struct job *j)
+{
+    struct text t = {0};
+    const ckpt_mem_result *r = &j->r;
+    text_name(&t, str_of(j->path));
+    text_addf(&t, "   %s", r->family_title ? r->family_title : "a network of no family that is known");
+    if (r->family)
+        text_addf(&t, ", by %s", r->recognized_by);
+    line_put(&t);
+    text_clear(&t);
+    text_noun(&t, r->trained, "parameter", "parameters");
+    text_addf(&t, " in ");
+    text_noun(&t, r->tensors, "tensor", "tensors");
+    if (r->frozen) {
+        text_add(&t, ", ");
+        text_count(&t, r->frozen);
+        text_add(&t, " frozen");
+    }
+    text_addf(&t, " · %s · %s", r->precision, r->optimizer);
+    line_put(&t);
+    text_free(&t);
+}
+
+/* segment_name - "transformer.h[0]" or "transformer.h[0] … transformer.h[3]". */
+static void segment_name(struct text *t, const ckpt_mem *m, const ckpt_mem_segment *s)
+{
+    text_add(t, ckpt_mem_block_name(m, s->first));
+    if (s->blocks > 1)
+        text_addf(t, " … %s", ckpt_mem_block_name(m, s->first + s->blocks - 1));
+}
+
+static uint32_t count_recomputed(const ckpt_mem_result *r)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < r->nsegments; i++)
+        n += r->segment[i].recomputed ? r->segment[i].blocks : 0;
+    return n;
+}
+
+/* print_segments - a line for each run of segments that have as many blocks. */
+static void print_segments(const struct job *j)
+{
+    struct text t = {0};
+    const ckpt_mem_result *r = &j->plan;
+    for (size_t i = 0; i < r->nsegments; i++) {
+        ckpt_mem_segment s = r->segment[i];
+        uint32_t each = s.blocks, n = 1;
+        while (i + 1 < r->nsegments && s.recomputed && r->segment[i + 1].recomputed &&
+               r->segment[i + 1].blocks == each) {
+            s.blocks += each;
+            i++;
+            n++;
+        }
+        text_addf(&t, "  %s  ", s.recomputed ? "recompute" : "keep     ");
+        segment_name(&t, j->m, &s);
+        if (s.recomputed && n > 1 && each > 1)
+            text_addf(&t, ", %u segments of %u", n, each);
+        else if (s.recomputed)
+            text_add(&t, n > 1 ? ", each by itself" : each > 1 ? ", as one segment" : "");
+        line_put(&t);
+        text_clear(&t);
+    }
+    text_free(&t);
+}
+
+static void print_plan(const struct job *j)
+{
+    struct text t = {0};
+    const ckpt_mem_result *r = &j->plan;
+    text_add(&t, fits && j->plan_fits ? "plan: the least work that fits, " : "plan: the lowest peak, ");
+    if (!count_recomputed(r))
+        text_add(&t, fits ? "nothing has to be checkpointed" : "checkpointing does not lower it");
+    else
+        text_addf(&t, "%.0f %% of a forward pass again", 100 * r->extra_forward);
+    line_put(&t);
+    text_clear(&t);
+    if (count_recomputed(r))
+        print_segments(j);
+    text_add(&t, "  kept ");
+    text_size(&t, r->activations_kept.bytes);
+    text_add(&t, ", peak ");
+    text_size(&t, r->peak.bytes);
+    text_addf(&t, " (%s), total ", r->peak_place);
+    text_size(&t, r->total.bytes);
+    line_put(&t);
+    text_free(&t);
+}
+
+static void print_notes(const struct job *j)
+{
+    struct text t = {0};
+    const char *note;
+    ckpt_mem_group group;
+    for (size_t i = 0; !optimizer && ckpt_mem_group_at(j->m, i, &group); i++) {
+        text_addf(&t, "group %zu: ", i);
+        text_noun(&t, group.parameters, "parameter", "parameters");
+        text_add(&t, ", state of ");
+        text_size(&t, group.bytes);
+        line_put(&t);
+        text_clear(&t);
+    }
+    for (size_t i = 0; (note = ckpt_mem_assumed_at(j->m, i)) != NULL; i++, text_clear(&t)) {
+        text_addf(&t, "assumed: %s", note);
+        line_put(&t);
+    }
+    for (size_t i = 0; (note = ckpt_mem_unknown_at(j->m, i)) != NULL; i++, text_clear(&t)) {
+        text_addf(&t, "unknown: %s", note);
+        line_put(&t);
+    }
+    text_free(&t);
+}
+
+static void print_fit(const struct job *j)
+{
+    struct text t = {0};
+    text_addf(&t, "fits ");
+    text_size(&t, fits);
+    text_addf(&t, " with a tenth and 1 GiB to spare: %s", j->plan_fits ? "yes" : "no");
+    if (!j->plan_fits && j->largest)
+        text_addf(&t, "; batch %" PRIu64 " is the largest that does, each block recomputed", j->largest);
+    else if (!j->plan_fits)
+        text_add(&t, ", not even a batch of 1");
+    line_put(&t);
+    text_free(&t);
+}
+
+/* --------------------------------------------------------------------- code */
+
+/* every_segment_is_one - has each recomputed segment one block? */
+static bool every_segment_is_one(const ckpt_mem_result *r)
+{
+    for (size_t i = 0; i < r->nsegments; i++)
+        if (r->segment[i].recomputed && r->segment[i].blocks > 1)
+            return false;
+    return true;
+}
+
+static void print_wrapped_blocks(const struct job *j)
+{
+    const ckpt_mem_result *r = &j->plan;
+    bool all = count_recomputed(r) == r->blocks, own = strcmp(r->family, "resnet") != 0;
+    puts(
+        "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (\n"
+        "    apply_activation_checkpointing)\n");
+    if (all && own)
+        puts("# models of transformers: model.gradient_checkpointing_enable({\"use_reentrant\": False})");
+    puts("# in a forward of your own: x = checkpoint(block, x, use_reentrant=False)\nblocks = [");
+    for (size_t i = 0; i < r->nsegments; i++)
+        if (r->segment[i].recomputed)
+            printf("    model.%s,\n", ckpt_mem_block_name(j->m, r->segment[i].first));
+    puts("]\napply_activation_checkpointing(model, check_fn=lambda m: any(m is b for b in blocks))");
+}
+
+static void print_joined_blocks(const struct job *j)
+{
+    const ckpt_mem_result *r = &j->plan;
+    puts("import torch\nfrom torch.utils.checkpoint import checkpoint\n\n\nclass Segment(torch.nn.Module):\n"
+         "    def __init__(self, *blocks):\n        super().__init__()\n"
+         "        self.blocks = torch.nn.ModuleList(blocks)\n\n    def run(self, x, *args, **kwargs):\n"
+         "        for block in self.blocks:\n            x = block(x, *args, **kwargs)\n        return x\n\n"
+         "    def forward(self, x, *args, **kwargs):\n"
+         "        return checkpoint(self.run, x, *args, use_reentrant=False, **kwargs)\n\n\n"
+         "class Joined(torch.nn.Module):  # stands where a block of the segment before was\n"
+         "    def forward(self, x, *args, **kwargs):\n        return x\n\n");
+    for (size_t i = 0; i < r->nsegments; i++) {
+        const ckpt_mem_segment *s = &r->segment[i];
+        if (!s->recomputed)
+            continue;
+        printf("model.%s = Segment(", ckpt_mem_block_name(j->m, s->first));
+        for (uint32_t b = s->first; b < s->first + s->blocks; b++)
+            printf("%smodel.%s", b > s->first ? ", " : "", ckpt_mem_block_name(j->m, b));
+        puts(")");
+        for (uint32_t b = s->first + 1; b < s->first + s->blocks; b++)
+            printf("model.%s = Joined()\n", ckpt_mem_block_name(j->m, b));
+    }
+}
+
+static void print_code(const struct job *j)
+{
+    if (!count_recomputed(&j->plan))
+        puts("# nothing has to be checkpointed");
+    else if (every_segment_is_one(&j->plan))
+        print_wrapped_blocks(j);
+    else
+        print_joined_blocks(j);
+}
+
+/* --------------------------------------------------------------------- JSON */
+
+static void amount_json(json *to, const char *key, const ckpt_mem_amount *a)
+{
+    if (!a->known)
+        return;
+    json *o = json_add_object(to, key);
+    json_u64(o, "bytes", a->bytes);
+    json_bool(o, "exact", a->exact);
+}
+
+static void amounts_json(json *to, const ckpt_mem_result *r)
+{
+    amount_json(to, "parameters", &r->parameters);
+    amount_json(to, "buffers", &r->buffers);
+    amount_json(to, "gradients", &r->gradients);
+    amount_json(to, "optimizer", &r->optimizer_states);
+    amount_json(to, "step_transient", &r->step_transient);
+    amount_json(to, "activations_kept", &r->activations_kept);
+    amount_json(to, "peak", &r->peak);
+    if (r->peak.known)
+        json_text(to, "peak_place", r->peak_place);
+    amount_json(to, "total", &r->total);
+}
+
+static void plan_json(json *to, const struct job *j)
+{
+    json *o = json_add_object(to, "plan"), *list;
+    const ckpt_mem_result *r = &j->plan;
+    if (fits)
+        json_bool(o, "fits", j->plan_fits);
+    json_real(o, "extra_forward", r->extra_forward);
+    amount_json(o, "activations_kept", &r->activations_kept);
+    amount_json(o, "peak", &r->peak);
+    json_text(o, "peak_place", r->peak_place);
+    amount_json(o, "total", &r->total);
+    list = json_add_array(o, "segments");
+    for (size_t i = 0; i < r->nsegments; i++) {
+        json *s = json_add_object(list, NULL);
+        json *blocks = json_add_array(s, "blocks");
+        json_bool(s, "recomputed", r->segment[i].recomputed);
+        for (uint32_t b = 0; b < r->segment[i].blocks; b++)
+            json_text(blocks, NULL, ckpt_mem_block_name(j->m, r->segment[i].first + b));
+    }
+}
+
+static void notes_json(json *to, const char *key, const ckpt_mem *m,
+                       const char *(*note_at)(const ckpt_mem *m, size_t i))
+{
+    json *list = json_add_array(to, key);
+    for (size_t i = 0; note_at(m, i); i++)
+        json_text(list, NULL, note_at(m, i));
+}
+
+static void print_json(const struct job *j)
+{
+    json *o = json_schema("ckpt.mem.v1");
+    const ckpt_mem_result *r = &j->r;
+    ckpt_mem_group group;
+    json_text(o, "file", j->path);
+    json_format(o, j->f ? ckpt_file_format(j->f) : NULL);
+    if (r->family) {
+        json_text(o, "family", r->family);
+        json_text(o, "recognized_by", r->recognized_by);
+    } else {
+        json_null(o, "family");
+    }
+    json_text(o, "optimizer_name", r->optimizer);
+    json_text(o, "precision", r->precision);
+    json_u64(o, "trained_elements", r->trained);
+    json_u64(o, "frozen_elements", r->frozen);
+    amounts_json(o, r);
+    json *groups = json_add_array(o, "groups");
+    for (size_t i = 0; ckpt_mem_group_at(j->m, i, &group); i++) {
+        json *g = json_add_object(groups, NULL);
+        json_u64(g, "parameters", group.parameters);
+        json_u64(g, "bytes", group.bytes);
+    }
+    if (j->has_plan)
+        plan_json(o, j);
+    if (fits && !j->plan_fits)
+        json_u64(o, "largest_batch", j->largest);
+    notes_json(o, "assumed", j->m, ckpt_mem_assumed_at);
+    notes_json(o, "unknown", j->m, ckpt_mem_unknown_at);
+    json_line(o, stdout);
+}
+
+/* -------------------------------------------------------------------- table */
+
+/* What the columns of --table are. */
+static const struct {
+    const char *name;
+    uint32_t checkpoint;
+} columns[] = {{"none", CKPT_MEM_KEEP_ALL},
+               {"selective", CKPT_MEM_SELECTIVE},
+               {"sqrt", CKPT_MEM_SQRT},
+               {"block", CKPT_MEM_BLOCK},
+               {"plan", CKPT_MEM_PLAN}};
+#define NCOLUMNS (sizeof columns / sizeof *columns)
+
+static uint64_t with_reserve(uint64_t bytes) { return bytes + bytes / 10 + RESERVE; }
+
+/* table_total - the total of a batch in column I; the exit status. */
+static int table_total(const struct job *j, uint64_t n, size_t i, uint64_t *total)
+{
+    ckpt_error err;
+    ckpt_mem_result r = {.struct_size = sizeof r};
+    ckpt_mem_run run = j->run;
+    run.batch = n;
+    run.checkpoint = columns[i].checkpoint;
+    ckpt_status st = run.checkpoint == CKPT_MEM_PLAN ? ckpt_mem_plan(j->m, &run, 0, &r, &err)
+                                                     : ckpt_mem_estimate(j->m, &run, &r, &err);
+    *total = r.total.bytes;
+    return st == CKPT_OK ? YES : report_error(&err, j->path);
+}
+
+static json *batch_json(uint64_t n, const uint64_t *totals)
+{
+    json *o = json_object();
+    json_u64(o, "batch", n);
+    for (size_t i = 0; i < NCOLUMNS; i++)
+        json_u64(o, columns[i].name, totals[i]);
+    return o;
+}
+
+static void add_batch_row(struct table *w, uint64_t n, const uint64_t *totals)
+{
+    table_row(w, PLAIN);
+    text_uint(&w->text, n);
+    table_cell(w);
+    for (size_t i = 0; i < NCOLUMNS; i++) {
+        text_size(&w->text, totals[i]);
+        if (fits)
+            text_add(&w->text, with_reserve(totals[i]) <= fits ? " +" : " -");
+        table_cell(w);
+    }
+}
+
+static void begin_table(struct job *j, struct table *w)
+{
+    if (ui.json) {
+        json *head = json_schema("ckpt.mem.v1");
+        json_text(head, "file", j->path);
+        json_begin(head, "table", stdout);
+        return;
+    }
+    table_row(w, BOLD);
+    text_add(&w->text, "BATCH");
+    table_cell(w);
+    for (size_t i = 0; i < NCOLUMNS; i++) {
+        w->right[i + 1] = true;
+        text_add(&w->text, columns[i].name);
+        table_cell(w);
+    }
+}
+
+static int print_table(struct job *j)
+{
+    struct table w = {.columns = NCOLUMNS + 1, .right = {true}};
+    uint64_t most = batch > 64 ? batch : 64, totals[NCOLUMNS];
+    int status = YES;
+    begin_table(j, &w);
+    for (uint64_t n = 1; n <= most && status == YES; n *= 2) {
+        for (size_t i = 0; i < NCOLUMNS && status == YES; i++)
+            status = table_total(j, n, i, &totals[i]);
+        if (status == YES && ui.json)
+            json_row(batch_json(n, totals), stdout);
+        else if (status == YES)
+            add_batch_row(&w, n, totals);
+    }
+    if (ui.json)
+        json_end(NULL, stdout);
+    else if (status == YES)
+        table_print(&w, stdout, true);
+    table_free(&w);
+    return status;
+}
+
+/* ---------------------------------------------------------------------- run */
+
+/* limit_of - the most that tensors may take for --fits. */
+static uint64_t limit_of(void) { return fits > RESERVE ? (uint64_t)((double)(fits - RESERVE) / 1.1) : 1; }
+
+/* make_plan - the plan, and where none fits the largest batch; the exit status. */
+static int make_plan(struct job *j)
+{
+    ckpt_error err;
+    ckpt_mem_run run = j->run;
+    j->plan.struct_size = sizeof j->plan;
+    ckpt_status st = ckpt_mem_plan(j->m, &run, fits ? limit_of() : 0, &j->plan, &err);
+    j->plan_fits = st == CKPT_OK;
+    if (st != CKPT_OK && st != CKPT_ENOTFOUND)
+        return report_error(&err, j->path);
+    j->has_plan = true;
+    return YES;
+}
+
+/* find_largest - the largest batch that fits with each block recomputed. */
+static int find_largest(struct job *j)
+{
+    ckpt_error err;
+    ckpt_mem_run run = j->run;
+    run.checkpoint = CKPT_MEM_BLOCK;
+    if (ckpt_mem_largest_batch(j->m, &run, limit_of(), &j->largest, &err) != CKPT_OK)
+        return report_error(&err, j->path);
+    return YES;
+}
+
+static int estimate(struct job *j)
+{
+    ckpt_error err;
+    int status = YES;
+    if (batch && fits) {
+        status = make_plan(j);
+        if (status == YES && !j->plan_fits)
+            status = find_largest(j);
+    }
+    j->r.struct_size = sizeof j->r;
+    if (status == YES && ckpt_mem_estimate(j->m, &j->run, &j->r, &err) != CKPT_OK)
+        return report_error(&err, j->path);
+    snprintf(j->place, sizeof j->place, "%s", j->r.peak_place ? j->r.peak_place : "");
+    j->r.peak_place = j->place;
+    return status == YES && batch ? make_plan(j) : status;
+}
+
+static int report(struct job *j)
+{
+    int status = as_table ? print_table(j) : estimate(j);
+    if (status != YES || as_table)
+        return status;
+    if (as_code) {
+        print_code(j);
+    } else if (ui.json) {
+        print_json(j);
+    } else {
+        print_heading(j);
+        print_amounts(&j->r);
+        if (j->has_plan)
+            print_plan(j);
+        if (fits)
+            print_fit(j);
+        print_notes(j);
+    }
+    return fits && !j->plan_fits ? NO : YES;
+}
+
+static int list_optimizers(void)
+{
+    for (size_t i = 0; ckpt_mem_optimizer_at(i); i++)
+        puts(ckpt_mem_optimizer_at(i));
+    return YES;
+}
+
+static int run_mem(int n, char **operand)
+{
+    (void)n;
+    struct job j = {.path = operand[0]};
+    if (optimizer && strcmp(optimizer, "list") == 0)
+        return list_optimizers();
+    int status = parse_run(&j.run);
+    if (status >= 0)
+        return status;
+    status = open_network(&j);
+    if (status == YES)
+        status = report(&j);
+    ckpt_mem_free(j.m);
+    close_input(j.f);
+    return status;
+}

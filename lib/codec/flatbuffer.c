@@ -1,0 +1,190 @@
+/* flatbuffer.c - see flatbuffer.h.
+ *
+ *   0  4  offset of the root table          4  4  identifier of the schema
+ *   table   i32 its own offset less that of its vtable, then the fields
+ *   vtable  u16 its bytes, u16 those of the table, u16 for each field: its offset in the table, 0: absent
+ *   a field that is no number holds a u32, which counts from that field on
+ *   vector  u32 count, elements; text: a vector of bytes
+ *
+ * Refused: what leaves the file, fields outside of their table. Alignment is not asked for. */
+#include "codec/flatbuffer.h"
+
+#include "base/checked.h"
+#include "base/cursor.h"
+
+#define TEXT_MAX (1u << 20)
+
+static ckpt_status read_bytes(struct flatbuffer *b, uint64_t at, void *out, size_t n)
+{
+    if (!range_within(at, n, b->src->size))
+        return fail(b->err, CKPT_ETRUNCATED, at, "{%zu bytes} are to be here; {=the file ends at %llu}", n,
+                    (unsigned long long)b->src->size);
+    return window_read(&b->window, b->src, at, out, n, b->err);
+}
+
+static ckpt_status read_u32(struct flatbuffer *b, uint64_t at, uint32_t *out)
+{
+    unsigned char bytes[4] = {0};
+    ckpt_status st = read_bytes(b, at, bytes, sizeof bytes);
+    *out = load_u32le(bytes);
+    return st;
+}
+
+/* follow - *OUT is what the offset at AT refers to. */
+static ckpt_status follow(struct flatbuffer *b, uint64_t at, uint64_t *out)
+{
+    uint32_t skip = 0;
+    CKPT_TRY(read_u32(b, at, &skip));
+    *out = at + skip; /* bounded: at is in the file, which has less than 2^63 bytes */
+    return *out < b->src->size
+               ? CKPT_OK
+               : fail(b->err, CKPT_EFORMAT, at, "an offset of {%u} that leaves {=the file}", skip);
+}
+
+ckpt_status flatbuffer_open(struct flatbuffer *b, uint64_t at, struct flatbuffer_table *out)
+{
+    uint32_t back = 0;
+    unsigned char sizes[4] = {0};
+    CKPT_TRY(read_u32(b, at, &back));
+    int64_t names = (int64_t)at - (int32_t)back; /* bounded: at is in the file */
+    if (names < 0 || !range_within((uint64_t)names, sizeof sizes, b->src->size))
+        return fail(b->err, CKPT_EFORMAT, at, "a table whose list of fields is {outside} of {=the file}");
+    CKPT_TRY(read_bytes(b, (uint64_t)names, sizes, sizeof sizes));
+    uint32_t bytes = load_u16le(sizes);
+    *out = (struct flatbuffer_table){.at = at, .names = (uint64_t)names, .size = load_u16le(sizes + 2)};
+    if (bytes < 4 || bytes % 2 || out->size < 4)
+        return fail(b->err, CKPT_EFORMAT, out->names, "a list of fields of {%u bytes} for a table of {=%u}",
+                    bytes, out->size);
+    out->fields = (bytes - 4) / 2;
+    return CKPT_OK;
+}
+
+ckpt_status flatbuffer_root(struct flatbuffer *b, struct flatbuffer_table *out)
+{
+    uint64_t at = 0;
+    CKPT_TRY(follow(b, 0, &at));
+    return flatbuffer_open(b, at, out);
+}
+
+/* find_field - *AT is where the WIDTH bytes of FIELD are; 0: it is absent. */
+static ckpt_status find_field(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
+                              uint32_t width, uint64_t *at)
+{
+    unsigned char bytes[2];
+    *at = 0;
+    if (field >= t->fields)
+        return CKPT_OK;
+    CKPT_TRY(
+        read_bytes(b, t->names + 4 + 2 * (uint64_t)field, bytes, sizeof bytes)); /* bounded: in the file */
+    uint32_t skip = load_u16le(bytes);
+    if (skip && (skip < 4 || !range_within(skip, width, t->size)))
+        return fail(b->err, CKPT_EFORMAT, t->names, "field %u at {%u} of a table of {=%u bytes}", field, skip,
+                    t->size);
+    *at = skip ? t->at + skip : 0; /* bounded: in the file */
+    return CKPT_OK;
+}
+
+ckpt_status flatbuffer_number(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
+                              uint32_t width, uint64_t *out)
+{
+    uint64_t at = 0;
+    unsigned char bytes[8] = {0};
+    *out = 0;
+    CKPT_TRY(find_field(b, t, field, width, &at));
+    if (at)
+        CKPT_TRY(read_bytes(b, at, bytes, width));
+    *out = load_u64le(bytes);
+    return CKPT_OK;
+}
+
+ckpt_status flatbuffer_child(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
+                             uint64_t *at)
+{
+    uint64_t of = 0;
+    *at = 0;
+    CKPT_TRY(find_field(b, t, field, 4, &of));
+    return of ? follow(b, of, at) : CKPT_OK;
+}
+
+/* read_vector - the vector at AT, of elements of WIDTH bytes. */
+static ckpt_status read_vector(struct flatbuffer *b, uint64_t at, uint32_t width,
+                               struct flatbuffer_vector *out)
+{
+    uint64_t bytes;
+    *out = (struct flatbuffer_vector){.at = at + 4}; /* bounded: at is in the file */
+    CKPT_TRY(read_u32(b, at, &out->count));
+    if (checked_mul(out->count, width, &bytes) && range_within(out->at, bytes, b->src->size))
+        return CKPT_OK;
+    return fail(b->err, CKPT_ETRUNCATED, at, "{%u elements} of %u bytes; {=the file ends at %llu}",
+                out->count, width, (unsigned long long)b->src->size);
+}
+
+ckpt_status flatbuffer_get_vector(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
+                                  uint32_t width, struct flatbuffer_vector *out)
+{
+    uint64_t at = 0;
+    *out = (struct flatbuffer_vector){0, 0};
+    CKPT_TRY(flatbuffer_child(b, t, field, &at));
+    return at ? read_vector(b, at, width, out) : CKPT_OK;
+}
+
+/* find_item - where element I of V is. */
+static ckpt_status find_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
+                             uint64_t *at)
+{
+    if (i >= v->count)
+        return fail(b->err, CKPT_EFORMAT, v->at, "number {%llu} of a list of {=%u}", (unsigned long long)i,
+                    v->count);
+    *at = v->at + 4 * i; /* bounded: the vector is in the file */
+    return CKPT_OK;
+}
+
+ckpt_status flatbuffer_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
+                            uint32_t *out)
+{
+    uint64_t at = 0;
+    CKPT_TRY(find_item(b, v, i, &at));
+    return read_u32(b, at, out);
+}
+
+ckpt_status flatbuffer_item_table(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
+                                  struct flatbuffer_table *out)
+{
+    uint64_t at = 0;
+    CKPT_TRY(find_item(b, v, i, &at));
+    CKPT_TRY(follow(b, at, &at));
+    return flatbuffer_open(b, at, out);
+}
+
+static ckpt_status read_text(struct flatbuffer *b, uint64_t at, ckpt_str *out)
+{
+    struct flatbuffer_vector v;
+    CKPT_TRY(read_vector(b, at, 1, &v));
+    if (v.count > TEXT_MAX)
+        return fail(b->err, CKPT_ELIMIT, at, "a name of {%u bytes}; {=%u} are allowed", v.count, TEXT_MAX);
+    char *text = arena_array(b->a, (uint64_t)v.count + 1, 1); /* bounded: by TEXT_MAX */
+    if (!text)
+        return fail_memory(b->err);
+    *out = str_of(text, v.count);
+    return v.count ? read_bytes(b, v.at, text, v.count) : CKPT_OK;
+}
+
+ckpt_status flatbuffer_item_text(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
+                                 ckpt_str *out)
+{
+    uint64_t at = 0;
+    CKPT_TRY(find_item(b, v, i, &at));
+    CKPT_TRY(follow(b, at, &at));
+    return read_text(b, at, out);
+}
+
+ckpt_status flatbuffer_text(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
+                            ckpt_str *out)
+{
+    uint64_t at = 0;
+    *out = str_of("", 0);
+    CKPT_TRY(flatbuffer_child(b, t, field, &at));
+    return at ? read_text(b, at, out) : CKPT_OK;
+}
+
+void flatbuffer_close(struct flatbuffer *b) { window_close(&b->window); }

@@ -1,0 +1,579 @@
+/*
+ * hdf5.c - HDF5 (file format specification, versions 1 and 2): the superblock, and the walk over all objects.
+ *
+ *   version 0 (1: 4 bytes more at 24)            version 2, 3
+ *   0   8  89 "HDF\r\n" 1a "\n"                  0   8  the same
+ *   8   1  version                               8   1  version
+ *   13  1  bytes of an address, 8                9   1  bytes of an address, 8
+ *   14  1  bytes of a length, 8                  10  1  bytes of a length, 8
+ *   24  8  base address: where this is           11  1  3: flags; 1, 4: a writer has not closed it
+ *   40  8  end of the file                       12  8  base address
+ *   48  8  driver information                    28  8  end of the file
+ *   64  8  object header of the root             36  8  object header of the root
+ *                                                44  4  checksum
+ *
+ * An object header (hdf5_object.c) has the links of a group (hdf5_group.c) or type, shape and place of a data
+ * set (hdf5_type.c, hdf5_layout.c, hdf5_chunks.c). All of it is read by address, so a file could lead
+ * anywhere and in circles: all structures together may have four times the bytes of the file, each object is
+ * read by one path, and those still to be visited are a list.
+ *
+ * Refused: a file that ends early or was not closed, other sizes of addresses, drivers, what is more than
+ * MAX_DEPTH groups deep, and what each of the files above refuses.
+ */
+#include "codec/hdf5.h"
+
+#include "base/checked.h"
+#include "codec/hdf5_internal.h"
+
+#define SIGNATURE     "\x89HDF\r\n\x1a\n"
+#define MAX_STRUCTURE ((uint64_t)64 << 20)
+#define MAX_DEPTH     512u
+#define MAX_PATH      16384u
+#define MAX_OBJECTS   2000000u
+
+/* ------------------------------------------------------------------------- structures */
+
+ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *what, cursor *c)
+{
+    uint64_t size = h->src->size;
+    if (!range_within(addr, n, size))
+        return fail(h->err, CKPT_ETRUNCATED, addr, "%s of {=%llu bytes}, the file has {%llu} there", what,
+                    (unsigned long long)n, (unsigned long long)(addr < size ? size - addr : 0));
+    if (n > MAX_STRUCTURE)
+        return fail(h->err, CKPT_ELIMIT, addr, "%s of {%llu bytes}; the limit is {=64 MiB}", what,
+                    (unsigned long long)n);
+    if (n > h->budget)
+        return fail(h->err, CKPT_EFORMAT, addr,
+                    "{more} structures than {=four times the file}: they overlap, or lead in circles");
+    h->budget -= n;
+    unsigned char *bytes = arena_alloc(h->scratch, (size_t)n);
+    if (!bytes)
+        return fail_memory(h->err);
+    ckpt_status st = window_read(&h->window, h->src, addr, bytes, (size_t)n, h->err);
+    h->read_failed |= st != CKPT_OK;
+    *c = cursor_of(bytes, (size_t)n, addr);
+    return st;
+}
+
+/* skip_head - the signature and version of KIND, which C begins with. */
+static ckpt_status skip_head(struct hdf5 *h, const struct hdf5_kind *kind, cursor *c)
+{
+    uint64_t addr = c->pos;
+    const unsigned char *b = cursor_take(c, 5);
+    if (!b || memcmp(b, kind->signature, 4) != 0)
+        return fail(h->err, CKPT_EFORMAT, addr, "{other bytes} where {=%s} must be", kind->what);
+    return b[4] == kind->version ? CKPT_OK
+                                 : fail(h->err, CKPT_EUNSUPPORTED, addr, "%s of version {%u}; {=%u} is read",
+                                        kind->what, b[4], kind->version);
+}
+
+ckpt_status hdf5_load_signed(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
+                             cursor *c)
+{
+    CKPT_TRY(hdf5_load(h, addr, n, kind->what, c));
+    return skip_head(h, kind, c);
+}
+
+ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
+                              cursor *c)
+{
+    CKPT_TRY(hdf5_load(h, addr, n, kind->what, c));
+    if (c->left < 9)
+        return hdf5_short(h, c, kind->what);
+    size_t covered = c->left - 4; /* bounded: compared just now */
+    uint32_t own = hdf5_checksum(c->p, covered), sum = load_u32le(c->p + covered);
+    c->left = covered;
+    CKPT_TRY(skip_head(h, kind, c));
+    return own == sum ? CKPT_OK
+                      : fail(h->err, CKPT_ECHECKSUM, addr,
+                             "%s has the checksum {%08x}, the file records {=%08x}", kind->what, own, sum);
+}
+
+ckpt_status hdf5_short(struct hdf5 *h, const cursor *c, const char *what)
+{
+    return fail(h->err, CKPT_EFORMAT, c->pos, "%s that {ends early}, where {=all of it} must be", what);
+}
+
+uint64_t hdf5_number(cursor *c, uint32_t width)
+{
+    const unsigned char *b = cursor_take(c, width);
+    uint64_t n = 0;
+    for (uint32_t i = width; b && i-- > 0;)
+        n = n << 8 | b[i];
+    return n;
+}
+
+static uint32_t rotate(uint32_t n, unsigned bits) { return n << bits | n >> (32 - bits); }
+
+/* mix - twelve bytes, added to X before, reach all of its bits. */
+static void mix(uint32_t x[3])
+{
+    static const unsigned bits[6] = {4, 6, 8, 16, 19, 4};
+    for (unsigned i = 0; i < 6; i++) {
+        uint32_t *a = &x[i % 3], *b = &x[(i + 1) % 3], *c = &x[(i + 2) % 3];
+        *a -= *c;
+        *a ^= rotate(*c, bits[i]);
+        *c += *b;
+    }
+}
+
+static uint32_t finish_mixing(uint32_t x[3])
+{
+    static const unsigned bits[7] = {14, 11, 25, 16, 4, 14, 24};
+    for (unsigned i = 0; i < 7; i++) {
+        uint32_t *c = &x[(i + 2) % 3], *b = &x[(i + 1) % 3];
+        *c ^= *b;
+        *c -= rotate(*b, bits[i]);
+    }
+    return x[2];
+}
+
+uint32_t hdf5_checksum(const unsigned char *bytes, size_t n)
+{
+    uint32_t start = 0xdeadbeef + (uint32_t)n,
+             x[3] = {start, start, start}; /* modulo 2^32, as it is defined */
+    unsigned char last[12] = {0};
+    size_t done = 0;
+    for (; n - done > 12; done += 12) {
+        for (unsigned i = 0; i < 3; i++)
+            x[i] += load_u32le(&bytes[done + 4 * i]);
+        mix(x);
+    }
+    if (n == 0)
+        return x[2];
+    memcpy(last, &bytes[done], n - done);
+    for (unsigned i = 0; i < 3; i++)
+        x[i] += load_u32le(&last[4 * i]);
+    return finish_mixing(x);
+}
+
+/* -------------------------------------------------------------------------- superblock */
+
+bool hdf5_find(source *src, uint64_t *base)
+{
+    char magic[8];
+    for (uint64_t at = 0; range_within(at, sizeof magic, src->size);
+         at = at ? at * 2 : 512) { /* bounded: size */
+        if (source_read(src, at, magic, sizeof magic, NULL) != CKPT_OK)
+            return false;
+        if (memcmp(magic, SIGNATURE, sizeof magic) == 0) {
+            *base = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct superblock {
+    unsigned offsets, lengths; /* bytes of an address and a length */
+    uint64_t base, end, driver, root;
+    bool open; /* a writer has not closed it */
+};
+
+static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
+{
+    cursor c;
+    uint64_t n = h->src->size < 96 ? h->src->size : 96;
+    CKPT_TRY(hdf5_load(h, 0, n, "a superblock", &c));
+    const unsigned char *all = c.p;
+    (void)cursor_take(&c, 8);
+    unsigned version = (unsigned)hdf5_number(&c, 1);
+    *s = (struct superblock){.driver = HDF5_NOWHERE};
+    if (version > 3)
+        return fail(h->err, CKPT_EUNSUPPORTED, 8, "HDF5 of superblock version {%u}; {=0 to 3} are read",
+                    version);
+    if (version < 2)
+        (void)cursor_take(&c, 4);
+    s->offsets = (unsigned)hdf5_number(&c, 1);
+    s->lengths = (unsigned)hdf5_number(&c, 1);
+    if (version >= 2) {
+        s->open = version == 3 && hdf5_number(&c, 1) & 5;
+        (void)cursor_take(&c, version == 2);
+        s->base = cursor_u64(&c);
+        (void)cursor_u64(&c);
+        s->end = cursor_u64(&c);
+        s->root = cursor_u64(&c);
+    } else {
+        (void)cursor_take(&c, version == 1 ? 13 : 9);
+        s->base = cursor_u64(&c);
+        (void)cursor_u64(&c);
+        s->end = cursor_u64(&c);
+        s->driver = cursor_u64(&c);
+        (void)cursor_u64(&c);
+        s->root = cursor_u64(&c);
+    }
+    uint32_t sum = version < 2 ? 0 : cursor_u32(&c);
+    if (c.bad)
+        return fail(h->err, CKPT_ETRUNCATED, 0, "a superblock that {ends early}, where {=all of it} must be");
+    if (version >= 2 && sum != hdf5_checksum(all, 44))
+        return fail(h->err, CKPT_ECHECKSUM, 0,
+                    "a superblock with the checksum {%08x}, the file records {=%08x}", hdf5_checksum(all, 44),
+                    sum);
+    return CKPT_OK;
+}
+
+/* check_superblock - of a file that begins at BASE. */
+static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, uint64_t base)
+{
+    uint64_t end = 0;
+    if (s->offsets != 8 || s->lengths != 8)
+        return fail(h->err, CKPT_EUNSUPPORTED, 9, "addresses and lengths of {%u and %u bytes}; {=8} are read",
+                    s->offsets, s->lengths);
+    if (s->open)
+        return fail(h->err, CKPT_EFORMAT, 11,
+                    "its writer has {not closed} it, as {=it must be}; what it holds may not be complete");
+    if (s->base != base)
+        return fail(h->err, CKPT_EFORMAT, 12, "the base address {%llu}, it begins at {=%llu}",
+                    (unsigned long long)s->base, (unsigned long long)base);
+    if (s->driver != HDF5_NOWHERE)
+        return fail(h->err, CKPT_EUNSUPPORTED, 48,
+                    "{a driver's information}: a file in parts; {=single files} are read");
+    if (!checked_add(base, h->src->size, &end) || s->end > end) {
+        (void)fail(h->err, CKPT_ETRUNCATED, 28, "the file has {%llu bytes}, {=%llu} were written",
+                   (unsigned long long)end, (unsigned long long)s->end);
+        fail_hint(h->err, "the download or the copy stopped early: get the file again");
+        return CKPT_ETRUNCATED;
+    }
+    return CKPT_OK;
+}
+
+/* -------------------------------------------------------------------------------- walk */
+
+/* An object that is still to be visited. */
+struct pending {
+    ckpt_str path;
+    uint64_t addr;
+    uint32_t depth;
+};
+
+/* What an object was found to be. */
+struct visited {
+    ckpt_str path;
+    bool is_group;
+};
+
+struct walk {
+    struct hdf5 *h;
+    struct pending *pending; /* the next one comes last */
+    size_t n, cap;
+    map *numbers; /* address -> number of: */
+    struct visited *visited;
+    size_t nvisited, cap_visited;
+};
+
+static ckpt_status report_link(struct walk *w, ckpt_str path, const char *kind, ckpt_str target)
+{
+    const struct hdf5_visitor *v = w->h->v;
+    return v->link ? v->link(v->user, path, kind, target, w->h->err) : CKPT_OK;
+}
+
+/* make_path - NAME in the group at PARENT. */
+static ckpt_status make_path(struct walk *w, ckpt_str parent, ckpt_str name, ckpt_str *out)
+{
+    if (parent.len + name.len >= MAX_PATH) /* bounded: both are in memory */
+        return fail(w->h->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{a path} of more than {=%u bytes}", MAX_PATH);
+    char *path = arena_alloc(w->h->a, parent.len + name.len + 2); /* bounded: MAX_PATH */
+    if (!path)
+        return fail_memory(w->h->err);
+    size_t n = parent.len;
+    memcpy(path, parent.ptr, n);
+    if (n)
+        path[n++] = '/';
+    memcpy(path + n, name.ptr, name.len);
+    *out = str_of(path, n + name.len); /* bounded: MAX_PATH */
+    return CKPT_OK;
+}
+
+static ckpt_status add_pending(struct walk *w, struct pending x)
+{
+    if (x.depth > MAX_DEPTH)
+        return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u groups} inside of each other",
+                    MAX_DEPTH);
+    if (w->n >= MAX_OBJECTS)
+        return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u objects}", MAX_OBJECTS);
+    struct pending *grown = arena_grow(w->h->a, w->pending, w->n, &w->cap, w->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(w->h->err);
+    w->pending = grown;
+    grown[w->n++] = x;
+    return CKPT_OK;
+}
+
+/* add_links - what is in the group X: hard links are visited later, in order, others are reported. */
+static ckpt_status add_links(struct walk *w, const struct pending *x, const struct hdf5_links *links)
+{
+    static const char *const kinds[] = {
+        [HDF5_SOFT] = "soft link", [HDF5_EXTERNAL] = "external link", [HDF5_USER] = "user-defined link"};
+    for (size_t i = 0; i < links->n; i++) {
+        const struct hdf5_link *l = &links->at[i];
+        ckpt_str path;
+        if (l->kind == HDF5_HARD)
+            continue;
+        CKPT_TRY(make_path(w, x->path, l->name, &path));
+        CKPT_TRY(report_link(w, path, kinds[l->kind], l->target));
+    }
+    for (size_t i = links->n; i-- > 0;) {
+        struct pending next = {.addr = links->at[i].addr, .depth = x->depth + 1};
+        if (links->at[i].kind != HDF5_HARD)
+            continue;
+        CKPT_TRY(make_path(w, x->path, links->at[i].name, &next.path));
+        CKPT_TRY(add_pending(w, next));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status note_visited(struct walk *w, const struct pending *x, bool is_group)
+{
+    struct visited *grown = arena_grow(w->h->a, w->visited, w->nvisited, &w->cap_visited, w->nvisited + 1,
+                                       sizeof *grown);
+    if (!grown || !map_put_num(w->numbers, x->addr, (uint32_t)w->nvisited, NULL))
+        return fail_memory(w->h->err);
+    w->visited = grown;
+    grown[w->nvisited++] = (struct visited){x->path, is_group};
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------- attributes */
+
+/* What else the attributes of an object are read for. */
+struct attributes {
+    ckpt_str path;
+    bool report;      /* no: they were before, under another path */
+    bool is_bfloat16; /* there is dtype = "bfloat16" */
+};
+
+static ckpt_status read_attribute(struct hdf5 *h, cursor c, struct attributes *x)
+{
+    struct hdf5_attribute a;
+    ckpt_str text;
+    ckpt_status st = hdf5_read_attribute(h, c, &a);
+    if (st == CKPT_EUNSUPPORTED) {
+        a.why = arena_str(h->a, str_c(h->err->what)).ptr;
+        st = a.why ? CKPT_OK : fail_memory(h->err);
+    }
+    if (st != CKPT_OK && a.name.len)
+        fail_where(h->err, "attribute %.*s", STR_ARG(a.name));
+    CKPT_TRY(st);
+    if (str_is(a.name, "dtype") && value_text(a.value, &text))
+        x->is_bfloat16 = str_is(text, "bfloat16");
+    if (!x->report || !h->v->attribute)
+        return CKPT_OK;
+    ckpt_str name = arena_str(h->a, a.name);
+    return name.ptr ? h->v->attribute(h->v->user, x->path, name, a.value, a.why, h->err)
+                    : fail_memory(h->err);
+}
+
+/* Attributes in a fractal heap. */
+struct dense {
+    struct hdf5_heap *heap;
+    struct attributes *x;
+};
+
+static ckpt_status read_dense_attribute(struct hdf5 *h, void *user, cursor record)
+{
+    struct dense *d = user;
+    cursor c;
+    const unsigned char *id = cursor_take(&record, 8);
+    unsigned flags = (unsigned)hdf5_number(&record, 1);
+    if (!id || flags & 2)
+        return fail(h->err, CKPT_EUNSUPPORTED, record.pos,
+                    "{a shared attribute}; those of {=one object} are read");
+    CKPT_TRY(hdf5_heap_object(h, d->heap, id, &c));
+    return read_attribute(h, c, d->x);
+}
+
+static ckpt_status read_dense_attributes(struct hdf5 *h, cursor c, struct attributes *x)
+{
+    struct dense d = {.x = x};
+    const struct hdf5_records records = {8, 17, read_dense_attribute, &d};
+    unsigned version = (unsigned)hdf5_number(&c, 1), flags = (unsigned)hdf5_number(&c, 1);
+    (void)cursor_take(&c, flags & 1 ? 2 : 0);
+    uint64_t heap = cursor_u64(&c), tree = cursor_u64(&c);
+    if (c.bad || version)
+        return hdf5_short(h, &c, "the description of attributes");
+    if (heap == HDF5_NOWHERE)
+        return CKPT_OK;
+    CKPT_TRY(hdf5_open_heap(h, heap, 8, &d.heap));
+    return hdf5_visit_records(h, tree, &records);
+}
+
+/* translate - the offset of an error, an address that may be anywhere, becomes that in the whole file. */
+static void translate(struct hdf5 *h)
+{
+    uint64_t size = h->src->size;
+    if (!h->read_failed)
+        h->err->offset = source_pos(h->src, h->err->offset < size ? h->err->offset : size);
+    h->read_failed = false;
+}
+
+/* report_fault - ST came of the object or attributes at PATH. */
+static ckpt_status report_fault(struct hdf5 *h, ckpt_str path, ckpt_status st)
+{
+    if (st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ECANCELLED)
+        return st;
+    translate(h);
+    fail_where(h->err, "/%.*s", STR_ARG(path));
+    return h->v->fault(h->v->user, path, st, h->err);
+}
+
+static ckpt_status read_attributes(struct hdf5 *h, const struct hdf5_object *o, struct attributes *x)
+{
+    for (size_t i = 0; i < o->nattributes; i++)
+        CKPT_TRY(report_fault(h, x->path, read_attribute(h, o->attributes[i], x)));
+    if (!o->attribute_info.is_there)
+        return CKPT_OK;
+    return report_fault(h, x->path, read_dense_attributes(h, o->attribute_info.body, x));
+}
+
+/* --------------------------------------------------------------------------- data sets */
+
+/* keep_shape - the sizes of SPACE live as long as the arena. */
+static ckpt_status keep_shape(struct hdf5 *h, const struct hdf5_space *space, struct hdf5_dataset *d)
+{
+    uint64_t *shape = arena_array(h->a, space->ndim, sizeof *shape);
+    if (!shape)
+        return fail_memory(h->err);
+    if (space->ndim)
+        memcpy(shape, space->shape, space->ndim * sizeof *shape); /* bounded: HDF5_MAX_RANK */
+    d->shape = shape;
+    d->ndim = space->ndim;
+    d->is_null = space->is_null;
+    return CKPT_OK;
+}
+
+static bool is_text(const struct hdf5_type *t) { return t->kind == HDF5_TEXT || t->kind == HDF5_FIXED_TEXT; }
+
+/* describe - sets D by its messages in O. */
+static ckpt_status describe(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d)
+{
+    struct hdf5_space space;
+    CKPT_TRY(hdf5_read_space(h, o->dataspace.body, &space));
+    CKPT_TRY(keep_shape(h, &space, d));
+    CKPT_TRY(hdf5_read_type(h, o->datatype, &d->type));
+    if (d->type.kind == HDF5_OTHER)
+        d->refused = d->type.what.ptr;
+    if (d->is_null)
+        return CKPT_OK;
+    CKPT_TRY(hdf5_read_layout(h, o, d));
+    if (!is_text(&d->type) || d->refused)
+        return CKPT_OK;
+    if (d->chunked || d->unwritten)
+        d->refused = "texts in chunks, which are not read";
+    return d->refused ? CKPT_OK : hdf5_read_texts(h, d, space.elements);
+}
+
+static ckpt_status visit_dataset(struct walk *w, const struct pending *x, const struct hdf5_object *o,
+                                 bool first)
+{
+    struct hdf5 *h = w->h;
+    struct attributes a = {.path = x->path, .report = first};
+    struct hdf5_dataset d = {.path = x->path, .header = x->addr, .src = h->src};
+    uint64_t left = h->data_left;
+    CKPT_TRY(read_attributes(h, o, &a));
+    if (!o->dataspace.is_there || !o->datatype.is_there || !o->layout.is_there)
+        return fail(h->err, CKPT_EFORMAT, x->addr, "a data set {without} one of {=type, shape and layout}");
+    ckpt_status st = describe(h, o, &d);
+    if (st == CKPT_EUNSUPPORTED && !d.is_elsewhere) {
+        d.refused = arena_str(h->a, str_c(h->err->what)).ptr;
+        st = d.refused ? CKPT_OK : fail_memory(h->err);
+    }
+    CKPT_TRY(st);
+    if (!first) /* its bytes were counted */
+        h->data_left = left;
+    if (d.type.kind == HDF5_OPAQUE && d.type.size == 2 && a.is_bfloat16) {
+        d.type.kind = HDF5_NUMBER;
+        d.type.dtype = CKPT_DT_BF16;
+    }
+    return h->v->dataset ? h->v->dataset(h->v->user, &d, h->err) : CKPT_OK;
+}
+
+static ckpt_status visit_group(struct walk *w, const struct pending *x, const struct hdf5_object *o)
+{
+    struct hdf5_links links;
+    struct attributes a = {.path = x->path, .report = true};
+    CKPT_TRY(read_attributes(w->h, o, &a));
+    CKPT_TRY(hdf5_read_links(w->h, o, &links));
+    return add_links(w, x, &links);
+}
+
+/* visit_object - reads X, which was not visited as a group. */
+static ckpt_status visit_object(struct walk *w, const struct pending *x, bool first)
+{
+    struct hdf5_object o;
+    CKPT_TRY(hdf5_read_object(w->h, x->addr, &o));
+    bool is_group = o.symbol_table.is_there || o.link_info.is_there || o.nlinks;
+    if (is_group && (o.layout.is_there || o.dataspace.is_there || o.external))
+        return fail(w->h->err, CKPT_EFORMAT, x->addr, "{both} a group and a data set, where {=one} must be");
+    if (first)
+        CKPT_TRY(note_visited(w, x, is_group));
+    if (is_group)
+        return visit_group(w, x, &o);
+    if (o.datatype.is_there && !o.layout.is_there && !o.dataspace.is_there)
+        return report_link(w, x->path, "committed datatype", str_of("", 0));
+    return visit_dataset(w, x, &o, first);
+}
+
+static ckpt_status visit_next(struct walk *w)
+{
+    struct hdf5 *h = w->h;
+    struct pending x = w->pending[--w->n];
+    uint32_t known = map_get_num(w->numbers, x.addr);
+    if (known != MAP_NONE && w->visited[known].is_group) {
+        ckpt_str first = arena_printf(h->a, "/%.*s", STR_ARG(w->visited[known].path));
+        return first.ptr ? report_link(w, x.path, "hard link", first) : fail_memory(h->err);
+    }
+    if (w->nvisited >= MAX_OBJECTS)
+        return fail(h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u objects}", MAX_OBJECTS);
+    h->scratch = arena_new(UINT64_MAX);
+    if (!h->scratch)
+        return fail_memory(h->err);
+    ckpt_status st = visit_object(w, &x, known == MAP_NONE);
+    arena_free(h->scratch);
+    h->scratch = NULL;
+    return report_fault(h, x.path, st);
+}
+
+static ckpt_status visit_all(struct hdf5 *h, uint64_t root)
+{
+    struct walk w = {.h = h, .numbers = map_new(64)};
+    ckpt_status st = w.numbers ? add_pending(&w, (struct pending){str_of("", 0), root, 0})
+                               : fail_memory(h->err);
+    while (st == CKPT_OK && w.n)
+        st = visit_next(&w);
+    map_free(w.numbers);
+    return st;
+}
+
+static ckpt_status visit_file(struct hdf5 *h, uint64_t base)
+{
+    struct superblock s = {.driver = HDF5_NOWHERE};
+    h->scratch = arena_new(UINT64_MAX);
+    ckpt_status st = h->scratch ? read_superblock(h, &s) : fail_memory(h->err);
+    if (st == CKPT_OK)
+        st = check_superblock(h, &s, base);
+    arena_free(h->scratch);
+    h->scratch = NULL;
+    if (st != CKPT_OK) {
+        translate(h);
+        fail_add_place(h->err, 0, STR_LIT("superblock"));
+    }
+    return st == CKPT_OK ? visit_all(h, s.root) : st;
+}
+
+ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt_error *err)
+{
+    uint64_t base, budget;
+    struct hdf5 h = {.a = a, .v = v, .err = err};
+    if (!hdf5_find(src, &base))
+        return fail(err, CKPT_EFORMAT, source_pos(src, 0), "{no signature} of {=HDF5}");
+    CKPT_TRY(source_slice(src, base, src->size - base, &h.src, err)); /* bounded: it was found there */
+    h.data_left = h.src->size;
+    h.budget = checked_mul(h.src->size, 4, &budget) && budget < UINT64_MAX / 2 ? budget + 65536 : UINT64_MAX;
+    ckpt_status st = visit_file(&h, base);
+    window_close(&h.window);
+    map_free(h.blocks);
+    map_free(h.collections);
+    arena_free(h.heaps);
+    source_unref(h.src);
+    return st;
+}

@@ -1,0 +1,356 @@
+/*
+ * hdf5_chunks.c - the chunks of a data set of HDF5, by one of its indexes.
+ *
+ *   B-tree 1       "TREE": type 1 (1), level 1, entries 2, siblings 8 + 8; a key, then for each entry its
+ *                  address and another key. A key: stored size 4, filters skipped 4, offset in elements 8
+ *                  each, and 0
+ *   single         one chunk, at the address
+ *   implicit       all chunks one after the other, in row-major order
+ *   fixed array    "FAHD": version 1 (0), client 1 (1: filtered), size of an entry 1, bits of a page 1,
+ *                  entries 8, address of "FADB" 8, checksum 4. "FADB": version, client, address of the
+ *                  header, then entries and a checksum; or, of more entries than a page has, a bit for each
+ *                  page, a checksum and the pages, a checksum after each
+ *   B-tree 2       records: address 8, (stored size, filters skipped 4,) offset in chunks 8 each
+ *
+ * As in groups, offsets must be in their order, so that who searches finds what we read.
+ */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "codec/hdf5_internal.h"
+
+#define MAX_CHUNKS ((uint64_t)1 << 26)
+
+struct chunks {
+    struct hdf5 *h;
+    struct hdf5_dataset *d;
+    struct hdf5_chunk *chunk; /* in scratch memory */
+    uint64_t *offset;
+    size_t n, cap, cap_offsets;
+    uint64_t last[HDF5_MAX_RANK]; /* offset of the last one */
+    bool any;
+    uint32_t size_width; /* of the stored size of a filtered chunk; 0: not filtered */
+};
+
+static int compare_offsets(const uint64_t *a, const uint64_t *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (a[i] != b[i])
+            return a[i] < b[i] ? -1 : 1;
+    return 0;
+}
+
+/* add_chunk - C, whose first element is at OFFSET; one beyond the data set is no part of it. */
+static ckpt_status add_chunk(struct chunks *x, const struct hdf5_chunk *c, const uint64_t *offset)
+{
+    uint32_t rank = x->d->ndim;
+    uint64_t pos = c->at;
+    if (!range_within(c->at, c->stored, x->h->src->size))
+        return fail(x->h->err, CKPT_ETRUNCATED, pos, "a chunk needs {=%llu bytes}, the file has {%llu} there",
+                    (unsigned long long)c->stored,
+                    (unsigned long long)(c->at < x->h->src->size ? x->h->src->size - c->at : 0));
+    if (!x->d->nfilters && c->stored != x->d->chunk_bytes)
+        return fail(x->h->err, CKPT_EFORMAT, pos, "a chunk of {%llu bytes}, it must have {=%llu}",
+                    (unsigned long long)c->stored, (unsigned long long)x->d->chunk_bytes);
+    if (x->any && compare_offsets(offset, x->last, rank) <= 0)
+        return fail(x->h->err, CKPT_EFORMAT, pos,
+                    "a chunk whose offset is {not after} {=that of the last one}");
+    memcpy(x->last, offset, rank * sizeof *offset); /* bounded: HDF5_MAX_RANK */
+    x->any = true;
+    for (uint32_t i = 0; i < rank; i++)
+        if (offset[i] >= x->d->shape[i])
+            return CKPT_OK;
+    struct hdf5_chunk *grown = arena_grow(x->h->scratch, x->chunk, x->n, &x->cap, x->n + 1, sizeof *grown);
+    uint64_t *offsets = arena_grow(x->h->scratch, x->offset, x->n * rank, &x->cap_offsets, (x->n + 1) * rank,
+                                   sizeof *offsets);
+    if (!grown || !offsets)
+        return fail_memory(x->h->err);
+    x->chunk = grown;
+    x->offset = offsets;
+    memcpy(offsets + x->n * rank, offset, rank * sizeof *offset); /* bounded: arena_grow made room */
+    grown[x->n++] = *c;
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------------------- B-tree 1 */
+
+struct node {
+    cursor c; /* at the next key */
+    uint32_t level, left;
+    uint64_t bound[HDF5_MAX_RANK]; /* of an inner node: the offset in the key of the next child */
+};
+
+struct tree {
+    struct chunks *x;
+    struct node node[HDF5_MAX_DEPTH + 1];
+    uint32_t depth;
+};
+
+/* read_key - the next key of C: size and filters of a chunk, and its OFFSET. */
+static ckpt_status read_key(struct chunks *x, cursor *c, struct hdf5_chunk *out, uint64_t *offset)
+{
+    bool regular = true;
+    out->stored = cursor_u32(c);
+    out->skipped = cursor_u32(c);
+    for (uint32_t i = 0; i < x->d->ndim; i++) {
+        offset[i] = cursor_u64(c);
+        regular &= offset[i] % x->d->chunk_shape[i] == 0;
+    }
+    regular &= cursor_u64(c) == 0;
+    if (c->bad)
+        return hdf5_short(x->h, c, "a B-tree of chunks");
+    return regular ? CKPT_OK
+                   : fail(x->h->err, CKPT_EFORMAT, c->pos,
+                          "a chunk at an offset that is {no multiple} of {=its size}");
+}
+
+static ckpt_status enter_node(struct tree *t, uint64_t addr, uint32_t level)
+{
+    static const char what[] = "a B-tree of chunks";
+    static const struct hdf5_kind kind = {"TREE", 1, what};
+    struct hdf5 *h = t->x->h;
+    cursor c;
+    CKPT_TRY(hdf5_load_signed(h, addr, 24, &kind, &c));
+    uint32_t own = (uint32_t)hdf5_number(&c, 1), n = cursor_u16(&c);
+    uint64_t key = 8 + 8 * ((uint64_t)t->x->d->ndim + 1); /* bounded: HDF5_MAX_RANK */
+    if (own > HDF5_MAX_DEPTH || (level != UINT32_MAX && own != level))
+        return fail(h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", what, own,
+                    level == UINT32_MAX ? HDF5_MAX_DEPTH : level);
+    CKPT_TRY(hdf5_load(h, addr, 24 + (key + 8) * n, what, &c)); /* bounded: 16 bits */
+    (void)cursor_take(&c, 24);
+    t->node[t->depth++] = (struct node){.c = c, .level = own, .left = n};
+    return CKPT_OK;
+}
+
+/* next_child - goes on in the innermost node. */
+static ckpt_status next_child(struct tree *t)
+{
+    struct node *n = &t->node[t->depth - 1];
+    struct chunks *x = t->x;
+    struct hdf5_chunk chunk;
+    uint64_t offset[HDF5_MAX_RANK];
+    if (!n->left) {
+        t->depth--;
+        return CKPT_OK;
+    }
+    n->left--;
+    CKPT_TRY(read_key(x, &n->c, &chunk, offset));
+    chunk.at = cursor_u64(&n->c);
+    const struct node *outer = t->depth > 1 ? &t->node[t->depth - 2] : NULL;
+    if (outer && compare_offsets(offset, outer->bound, x->d->ndim) < 0)
+        return fail(x->h->err, CKPT_EFORMAT, n->c.pos, "a chunk {before} {=the key of its node}");
+    if (!n->level)
+        return add_chunk(x, &chunk, offset);
+    if (x->any && compare_offsets(offset, x->last, x->d->ndim) <= 0)
+        return fail(x->h->err, CKPT_EFORMAT, n->c.pos,
+                    "a key of a B-tree that is {not after} {=the last chunk}");
+    memcpy(n->bound, offset, sizeof n->bound);
+    return enter_node(t, chunk.at, n->level - 1);
+}
+
+static ckpt_status read_tree(struct chunks *x, uint64_t addr)
+{
+    struct tree *t = ARENA_NEW(x->h->scratch, struct tree);
+    if (!t)
+        return fail_memory(x->h->err);
+    t->x = x;
+    CKPT_TRY(enter_node(t, addr, UINT32_MAX));
+    while (t->depth)
+        CKPT_TRY(next_child(t));
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------- the others */
+
+/* chunks_along - how many chunks D has in dimension I. */
+static uint64_t chunks_along(const struct hdf5_dataset *d, uint32_t i)
+{
+    return d->shape[i] / d->chunk_shape[i] + (d->shape[i] % d->chunk_shape[i] != 0); /* bounded: by shape */
+}
+
+/* count_grid - *N: the chunks that cover D; false: more than a file can have. */
+static bool count_grid(const struct hdf5_dataset *d, uint64_t *n)
+{
+    *n = 1;
+    for (uint32_t i = 0; i < d->ndim; i++)
+        if (!checked_mul(*n, chunks_along(d, i), n) || *n > MAX_CHUNKS)
+            return false;
+    return true;
+}
+
+/* grid_offset - the offset of chunk NUMBER in row-major order. */
+static void grid_offset(const struct hdf5_dataset *d, uint64_t number, uint64_t *offset)
+{
+    for (uint32_t i = d->ndim; i-- > 0;) {
+        uint64_t n = chunks_along(d, i);
+        offset[i] = number % n * d->chunk_shape[i]; /* bounded: below shape */
+        number /= n;
+    }
+}
+
+/* add_numbered - the chunk NUMBER; C is nowhere: it is not stored. */
+static ckpt_status add_numbered(struct chunks *x, uint64_t number, const struct hdf5_chunk *c)
+{
+    uint64_t offset[HDF5_MAX_RANK];
+    if (c->at == HDF5_NOWHERE)
+        return CKPT_OK;
+    grid_offset(x->d, number, offset);
+    return add_chunk(x, c, offset);
+}
+
+static ckpt_status read_implicit(struct chunks *x, uint64_t addr, uint64_t n)
+{
+    struct hdf5_chunk c = {.at = addr, .stored = x->d->chunk_bytes};
+    uint64_t all;
+    if (!checked_mul(n, c.stored, &all) || !range_within(addr, all, x->h->src->size))
+        return fail(x->h->err, CKPT_ETRUNCATED, addr, "{%llu chunks} do not fit {=the file}",
+                    (unsigned long long)n);
+    for (uint64_t i = 0; i < n; i++) {
+        CKPT_TRY(add_numbered(x, i, &c));
+        c.at += c.stored; /* bounded: all of them fit */
+    }
+    return CKPT_OK;
+}
+
+/* read_entry - the chunk of an entry of an array or record, its offset apart. */
+static struct hdf5_chunk read_entry(const struct chunks *x, cursor *c)
+{
+    struct hdf5_chunk chunk = {.at = cursor_u64(c), .stored = x->d->chunk_bytes};
+    if (x->size_width) {
+        chunk.stored = hdf5_number(c, x->size_width);
+        chunk.skipped = cursor_u32(c);
+    }
+    return chunk;
+}
+
+static ckpt_status read_entries(struct chunks *x, cursor c, uint64_t first, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        struct hdf5_chunk chunk = read_entry(x, &c);
+        if (c.bad)
+            return hdf5_short(x->h, &c, "an array of chunks");
+        CKPT_TRY(add_numbered(x, first + i, &chunk)); /* bounded: below the grid */
+    }
+    return CKPT_OK;
+}
+
+/* A fixed array. */
+struct array {
+    uint64_t addr, entries, page; /* entries of a page */
+    uint32_t entry;
+};
+
+/* compare_sum - does the checksum after the N bytes of C fit them? It is cut off. */
+static ckpt_status compare_sum(struct chunks *x, cursor *c)
+{
+    if (c->left < 4)
+        return hdf5_short(x->h, c, "an array of chunks");
+    size_t n = c->left - 4; /* bounded: compared just now */
+    uint32_t own = hdf5_checksum(c->p, n), sum = load_u32le(c->p + n);
+    c->left = n;
+    return own == sum
+               ? CKPT_OK
+               : fail(x->h->err, CKPT_ECHECKSUM, c->pos,
+                      "an array of chunks has the checksum {%08x}, the file records {=%08x}", own, sum);
+}
+
+static ckpt_status read_pages(struct chunks *x, const struct array *a, uint64_t n)
+{
+    static const char what[] = "an array of chunks";
+    static const struct hdf5_kind kind = {"FADB", 0, what};
+    uint64_t pages = a->entries / a->page + (a->entries % a->page != 0); /* bounded: by entries */
+    uint64_t head = 14 + pages / 8 + (pages % 8 != 0) + 4, at,
+             size = a->page * a->entry + 4; /* bounded: 2^31 */
+    cursor c, bits;
+    CKPT_TRY(hdf5_load_checked(x->h, a->addr, head, &kind, &bits));
+    (void)cursor_take(&bits, 9);
+    if (!checked_add(a->addr, head, &at))
+        return hdf5_short(x->h, &bits, what);
+    for (uint64_t i = 0, first = 0; i < pages && first < n;
+         i++, first += a->page) { /* bounded: below entries */
+        uint64_t count = a->entries - first < a->page ? a->entries - first : a->page;
+        if (bits.p[i / 8] >> (7 - i % 8) & 1) {
+            CKPT_TRY(hdf5_load(x->h, at, count * a->entry + 4, what, &c)); /* bounded: below size */
+            CKPT_TRY(compare_sum(x, &c));
+            CKPT_TRY(read_entries(x, c, first, n - first < count ? n - first : count));
+        }
+        if (!checked_add(at, size, &at))
+            return hdf5_short(x->h, &bits, what);
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read_fixed_array(struct chunks *x, uint64_t addr, uint64_t n)
+{
+    static const struct hdf5_kind header = {"FAHD", 0, "an array of chunks"};
+    static const struct hdf5_kind block = {"FADB", 0, "an array of chunks"};
+    struct array a;
+    cursor c;
+    CKPT_TRY(hdf5_load_checked(x->h, addr, 28, &header, &c));
+    uint32_t client = (uint32_t)hdf5_number(&c, 1);
+    a.entry = (uint32_t)hdf5_number(&c, 1);
+    uint32_t bits = (uint32_t)hdf5_number(&c, 1);
+    a.entries = cursor_u64(&c);
+    a.addr = cursor_u64(&c);
+    uint32_t need = 8 + (x->size_width ? x->size_width + 4 : 0);
+    if (client != (x->size_width != 0) || a.entry != need || bits > 24 || a.entries < n ||
+        a.entries > MAX_CHUNKS)
+        return fail(x->h->err, CKPT_EFORMAT, addr,
+                    "an array of {%llu} entries of %u bytes for {=%llu chunks} of %u",
+                    (unsigned long long)a.entries, a.entry, (unsigned long long)n, need);
+    a.page = (uint64_t)1 << bits;
+    if (a.addr == HDF5_NOWHERE)
+        return CKPT_OK;
+    if (a.entries > a.page)
+        return read_pages(x, &a, n);
+    CKPT_TRY(hdf5_load_checked(x->h, a.addr, 14 + a.entries * a.entry + 4, &block, &c)); /* bounded: 2^26 */
+    (void)cursor_take(&c, 9);
+    return read_entries(x, c, 0, n);
+}
+
+static ckpt_status read_record(struct hdf5 *h, void *user, cursor record)
+{
+    struct chunks *x = user;
+    struct hdf5_chunk chunk = read_entry(x, &record);
+    uint64_t offset[HDF5_MAX_RANK];
+    bool fits = true;
+    for (uint32_t i = 0; i < x->d->ndim && fits; i++)
+        fits = checked_mul(cursor_u64(&record), x->d->chunk_shape[i], &offset[i]);
+    if (record.bad || !fits)
+        return fail(h->err, CKPT_EFORMAT, record.pos, "{a record} of a B-tree that is no {=chunk}");
+    return add_chunk(x, &chunk, offset);
+}
+
+/* read_others - the chunks of an index that is no B-tree of the first version. */
+static ckpt_status read_others(struct chunks *x, const struct hdf5_index *index)
+{
+    uint64_t n;
+    struct hdf5_chunk one = {index->addr, index->single_size, index->single_skipped};
+    uint32_t filtered = x->size_width ? x->size_width + 4 : 0;
+    uint32_t size = 8 + filtered + 8 * x->d->ndim; /* bounded: HDF5_MAX_RANK, and 8 bytes */
+    const struct hdf5_records records = {filtered ? 11 : 10, size, read_record, x};
+    if (!count_grid(x->d, &n))
+        return fail(x->h->err, CKPT_ELIMIT, index->addr, "{more} than {=2^26 chunks}");
+    switch (index->kind) {
+    case HDF5_SINGLE:
+        return n == 1 ? add_numbered(x, 0, &one)
+                      : fail(x->h->err, CKPT_EFORMAT, index->addr, "{one chunk} where the sizes take {=%llu}",
+                             (unsigned long long)n);
+    case HDF5_IMPLICIT: return read_implicit(x, index->addr, n);
+    case HDF5_FIXED_ARRAY: return read_fixed_array(x, index->addr, n);
+    default: return hdf5_visit_records(x->h, index->addr, &records);
+    }
+}
+
+ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *index, struct hdf5_dataset *d)
+{
+    struct chunks x = {.h = h, .d = d};
+    if (d->nfilters) /* as wide as the size of a chunk and a byte more */
+        for (x.size_width = 2; d->chunk_bytes >> (8 * (x.size_width - 1)) && x.size_width < 8;)
+            x.size_width++;
+    CKPT_TRY(index->kind == HDF5_BTREE1 ? read_tree(&x, index->addr) : read_others(&x, index));
+    d->chunk = x.chunk;
+    d->chunk_offset = x.offset;
+    d->nchunks = x.n;
+    return CKPT_OK;
+}

@@ -1,0 +1,295 @@
+/*
+ * hdf5_filter.c - undoes the filters of a chunk of HDF5, the last one first:
+ *
+ *   1      deflate     a zlib stream, to its end
+ *   2      shuffle     byte 0 of all elements, byte 1 of all elements …; then what is no whole element
+ *   3      fletcher32  a checksum after the data: two sums of big-endian words of 16 bits, modulo 65535, as
+ *                      32 little-endian bits; old versions swapped the bytes of each half
+ *   32000  lzf         a byte below 32: as many literals and one more follow. Else 3 bits of length (7: the
+ *                      next byte is added) and 13 of distance: copies length + 2 bytes from distance + 1
+ *                      bytes back
+ *
+ * What each filter makes goes to a spool, so no chunk has to fit memory.
+ */
+#include <stdlib.h>
+
+#include "base/cursor.h"
+#include "codec/hdf5.h"
+#include "codec/inflate.h"
+#include "io/reader.h"
+
+#define BAND    65536u
+#define HISTORY 8192u /* how far back lzf copies from */
+
+/* The N first bytes of SRC are what was decoded so far. */
+struct input {
+    source *src;
+    uint64_t n;
+};
+
+static ckpt_status fail_chunk(const struct input *in, ckpt_error *err, const char *what)
+{
+    return fail(err, CKPT_EFORMAT, source_pos(in->src, 0),
+                "a chunk with {%s}, which {=its filters} do not make", what);
+}
+
+/* --------------------------------------------------------------------------- deflate */
+
+static ckpt_status undo_deflate(const struct input *in, spool *to, ckpt_error *err)
+{
+    uint64_t used;
+    CKPT_TRY(inflate_into(in->src, 0, in->n, INFLATE_ZLIB, to, &used, err));
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------------------- shuffle */
+
+/* write_band - COUNT elements of UNIT bytes, whose bytes are COUNT apart in PLANES, to OUT and TO. */
+static ckpt_status write_band(const unsigned char *planes, size_t count, uint32_t unit, unsigned char *out,
+                              spool *to, ckpt_error *err)
+{
+    for (uint32_t k = 0; k < unit; k++)
+        for (size_t i = 0; i < count; i++)
+            out[i * unit + k] = planes[k * count + i]; /* bounded: BAND */
+    return spool_write(to, out, count * unit, err);    /* bounded: BAND */
+}
+
+static ckpt_status copy_range(const struct input *in, uint64_t at, uint64_t n, unsigned char *room, spool *to,
+                              ckpt_error *err)
+{
+    while (n) {
+        size_t some = n < BAND ? (size_t)n : BAND;
+        CKPT_TRY(source_read(in->src, at, room, some, err));
+        CKPT_TRY(spool_write(to, room, some, err));
+        at += some; /* bounded: up to n, which is inside of the source */
+        n -= some;
+    }
+    return CKPT_OK;
+}
+
+/* unshuffle - with room for BAND bytes at PLANES, and as many at OUT. */
+static ckpt_status unshuffle(const struct input *in, uint32_t unit, unsigned char *planes, spool *to,
+                             ckpt_error *err)
+{
+    unsigned char *out = planes + BAND;
+    uint64_t elements = in->n / unit, most = BAND / unit;
+    for (uint64_t first = 0; first < elements; first += most) { /* bounded: by elements, and BAND */
+        size_t count = (size_t)(elements - first < most ? elements - first : most);
+        for (uint32_t k = 0; k < unit; k++)
+            CKPT_TRY(
+                source_read(in->src, k * elements + first, planes + k * count, count, err)); /* bounded: n */
+        CKPT_TRY(write_band(planes, count, unit, out, to, err));
+    }
+    uint64_t whole = elements * unit; /* bounded: by n */
+    return copy_range(in, whole, in->n - whole, out, to, err);
+}
+
+static ckpt_status undo_shuffle(const struct input *in, uint32_t unit, spool *to, ckpt_error *err)
+{
+    unsigned char *room = malloc(2 * BAND);
+    if (!room)
+        return fail_memory(err);
+    ckpt_status st = unit <= 1     ? copy_range(in, 0, in->n, room, to, err)
+                     : unit > BAND ? fail_chunk(in, err, "shuffled elements of more than 64 KiB")
+                                   : unshuffle(in, unit, room, to, err);
+    free(room);
+    return st;
+}
+
+/* ------------------------------------------------------------------------- fletcher32 */
+
+struct fletcher {
+    uint32_t low, high;
+};
+
+/* add_words - the N bytes at B, an even number but for the last. */
+static void add_words(struct fletcher *f, const unsigned char *b, size_t n)
+{
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        f->low += (uint32_t)b[i] << 8 | b[i + 1];
+        f->high += f->low;
+        f->low = (f->low & 0xffff) + (f->low >> 16);
+        f->high = (f->high & 0xffff) + (f->high >> 16);
+    }
+    if (n % 2) {
+        f->low += (uint32_t)b[n - 1] << 8;
+        f->high += f->low;
+        f->low = (f->low & 0xffff) + (f->low >> 16);
+        f->high = (f->high & 0xffff) + (f->high >> 16);
+    }
+}
+
+/* fletcher_sum - folded once more, as the last sum may have more than 16 bits. */
+static uint32_t fletcher_sum(struct fletcher f)
+{
+    f.low = (f.low & 0xffff) + (f.low >> 16);
+    f.high = (f.high & 0xffff) + (f.high >> 16);
+    return f.high << 16 | f.low;
+}
+
+/* check_fletcher32 - compares the checksum that *IN ends in, and cuts it off. */
+static ckpt_status check_fletcher32(struct input *in, ckpt_error *err)
+{
+    unsigned char room[4096], stored[4];
+    struct fletcher f = {0, 0};
+    if (in->n < 4)
+        return fail_chunk(in, err, "no room for its checksum");
+    in->n -= 4;
+    for (uint64_t at = 0; at < in->n;
+         at += sizeof room) { /* bounded: below n, which is inside of the source */
+        size_t n = in->n - at < sizeof room ? (size_t)(in->n - at) : sizeof room;
+        CKPT_TRY(source_read(in->src, at, room, n, err));
+        add_words(&f, room, n);
+    }
+    CKPT_TRY(source_read(in->src, in->n, stored, 4, err));
+    uint32_t sum = load_u32le(stored), own = fletcher_sum(f);
+    uint32_t swapped = (own & 0x00ff00ff) << 8 | (own >> 8 & 0x00ff00ff);
+    if (sum == own || sum == swapped)
+        return CKPT_OK;
+    return fail(err, CKPT_ECHECKSUM, source_pos(in->src, 0),
+                "a chunk has the fletcher32 {%08x}, the file records {=%08x}", own, sum);
+}
+
+/* ------------------------------------------------------------------------------- lzf */
+
+/* Output of lzf: what was written last, HISTORY bytes of it, and what is not written yet. */
+struct lzf {
+    reader r;
+    spool *to;
+    ckpt_error *err;
+    size_t kept, n; /* bytes of the history, of all */
+    unsigned char bytes[HISTORY + BAND + 512];
+};
+
+/* flush_lzf - writes what is new, and keeps the history of it. */
+static ckpt_status flush_lzf(struct lzf *z)
+{
+    CKPT_TRY(spool_write(z->to, &z->bytes[z->kept], z->n - z->kept, z->err));
+    size_t keep = z->n < HISTORY ? z->n : HISTORY;
+    memmove(z->bytes, &z->bytes[z->n - keep], keep);
+    z->kept = z->n = keep;
+    return CKPT_OK;
+}
+
+/* step_lzf - the next run; false: the data are faulty, or end too early. */
+static bool step_lzf(struct lzf *z)
+{
+    const unsigned char *b = reader_take(&z->r, 1);
+    if (!b)
+        return false;
+    unsigned control = *b;
+    if (control < 32) {
+        const unsigned char *literals = reader_take(&z->r, control + 1);
+        if (literals)
+            memcpy(z->bytes + z->n, literals, control + 1); /* bounded: the room after BAND */
+        z->n += literals ? control + 1 : 0;
+        return literals != NULL;
+    }
+    size_t length = control >> 5;
+    if (length == 7) {
+        b = reader_take(&z->r, 1);
+        length += b ? *b : 0; /* bounded: 262 */
+    }
+    b = b ? reader_take(&z->r, 1) : NULL;
+    size_t back = b ? ((control & 31) << 8 | *b) + 1u : 0;
+    if (!b || back > z->n)
+        return false;
+    for (size_t i = 0; i < length + 2; i++, z->n++) /* bounded: the room after BAND */
+        z->bytes[z->n] = z->bytes[z->n - back];
+    return true;
+}
+
+static ckpt_status run_lzf(struct lzf *z, const struct input *in)
+{
+    while (reader_left(&z->r)) {
+        if (!step_lzf(z))
+            return z->r.status != CKPT_OK && z->r.status != CKPT_ETRUNCATED
+                       ? z->r.status
+                       : fail_chunk(in, z->err, "data of lzf that end early or copy from before them");
+        if (z->n >= HISTORY + BAND)
+            CKPT_TRY(flush_lzf(z));
+    }
+    return flush_lzf(z);
+}
+
+static ckpt_status undo_lzf(const struct input *in, spool *to, ckpt_error *err)
+{
+    struct lzf *z = calloc(1, sizeof *z);
+    if (!z)
+        return fail_memory(err);
+    z->to = to;
+    z->err = err;
+    ckpt_status st = reader_init(&z->r, in->src, 0, in->n, err);
+    if (st == CKPT_OK)
+        st = run_lzf(z, in);
+    reader_free(&z->r);
+    free(z);
+    return st;
+}
+
+/* ------------------------------------------------------------------------------- all */
+
+static ckpt_status undo_filter(const struct hdf5_filter *f, const struct input *in, spool *to,
+                               ckpt_error *err)
+{
+    switch (f->id) {
+    case HDF5_DEFLATE: return undo_deflate(in, to, err);
+    case HDF5_SHUFFLE: return undo_shuffle(in, f->unit, to, err);
+    default: return undo_lzf(in, to, err);
+    }
+}
+
+/* replace_input - *IN becomes what F makes of it. */
+static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, uint64_t most,
+                                 ckpt_error *err)
+{
+    spool *to = spool_new(most);
+    if (!to)
+        return fail_memory(err);
+    ckpt_status st = undo_filter(f, in, to, err);
+    if (st != CKPT_OK) {
+        if (spool_is_full(to))
+            (void)fail_chunk(in, err, "more bytes than it can have");
+        spool_free(to);
+        return st == CKPT_ELIMIT ? CKPT_EFORMAT : st;
+    }
+    uint64_t n = spool_size(to);
+    source *made = spool_source(to);
+    source_unref(in->src);
+    *in = (struct input){made, n};
+    return made ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status copy_all(const struct input *in, spool *to, ckpt_error *err)
+{
+    unsigned char *room = malloc(BAND);
+    ckpt_status st = room ? copy_range(in, 0, in->n, room, to, err) : fail_memory(err);
+    free(room);
+    return st;
+}
+
+static ckpt_status undo_filters(const struct hdf5_decoding *d, struct input *in, spool *to, ckpt_error *err)
+{
+    uint32_t applied = ~d->skipped & ((1u << d->n) - 1); /* bounded: HDF5_MAX_FILTERS */
+    for (uint32_t i = d->n; i-- > 0;) {
+        const struct hdf5_filter *f = &d->filter[i];
+        bool is_last = !(applied & ((1u << i) - 1));
+        if (!(applied >> i & 1))
+            continue;
+        if (f->id == HDF5_FLETCHER32)
+            CKPT_TRY(check_fletcher32(in, err));
+        else if (is_last)
+            return undo_filter(f, in, to, err);
+        else
+            CKPT_TRY(replace_input(f, in, d->chunk_bytes + 4, err)); /* bounded: 256 MiB, and a checksum */
+    }
+    return copy_all(in, to, err);
+}
+
+ckpt_status hdf5_decode(const struct hdf5_decoding *d, source *stored, spool *to, ckpt_error *err)
+{
+    struct input in = {source_ref(stored), stored->size};
+    ckpt_status st = undo_filters(d, &in, to, err);
+    source_unref(in.src);
+    return st;
+}

@@ -1,0 +1,326 @@
+/*
+ * hdf5_group.c - the links of a group of HDF5.
+ *
+ * A symbol table: a B-tree of names in a local heap.
+ *   "TREE"  type 1 (0), level 1, entries 2, siblings 8 + 8; a key of 8 bytes, then for each entry its address
+ *           and another key. A key is where in the heap the last name before it is.
+ *   "SNOD"  version 1 (1), 0, entries 2; each: name 8, object header 8, kind 4 (2: soft link), 4, 16 bytes
+ *   "HEAP"  version 1 (0), 3 zeros, size 8, free list 8, address of the names 8
+ * Link messages: in the object header, or in a fractal heap that a B-tree of the second version leads to.
+ *   0   1  1
+ *   1   1  flags: 3: width of the length, 4: order, 8: kind, 16: character set
+ *   2      kind 1 (0 hard, 1 soft, 64 external), order 8, character set 1, length, name, and the target
+ *
+ * libhdf5 searches these trees where we read all of them: so that both find the same, names must be in their
+ * order, keys must be those names, and hashes those of the names.
+ */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "codec/hdf5_internal.h"
+
+#define MAX_LINKS       2000000u /* of a group */
+#define MAX_FREE_BLOCKS 4096u
+
+static ckpt_status check_name(struct hdf5 *h, ckpt_str name, uint64_t pos)
+{
+    if (!name.len || str_is(name, ".") || memchr(name.ptr, '/', name.len) || memchr(name.ptr, 0, name.len))
+        return fail(h->err, CKPT_EFORMAT, pos, "{\"%.*s\"} cannot be {=the name of a link}", STR_ARG(name));
+    return CKPT_OK;
+}
+
+static ckpt_status add_link(struct hdf5 *h, struct hdf5_links *list, struct hdf5_link link, uint64_t pos)
+{
+    CKPT_TRY(check_name(h, link.name, pos));
+    if (list->n == MAX_LINKS)
+        return fail(h->err, CKPT_ELIMIT, pos, "a group of {more} than {=%u links}", MAX_LINKS);
+    struct hdf5_link *grown = arena_grow(h->scratch, list->at, list->n, &list->cap, list->n + 1,
+                                         sizeof *grown);
+    if (!grown)
+        return fail_memory(h->err);
+    list->at = grown;
+    grown[list->n++] = link;
+    return CKPT_OK;
+}
+
+/* ---------------------------------------------------------------------- symbol tables */
+
+/* A node of the tree whose entries are being read. */
+struct node {
+    cursor c; /* at the next key, or the next entry after it */
+    uint32_t level, left;
+};
+
+struct symbols {
+    struct hdf5 *h;
+    struct hdf5_links *links;
+    ckpt_str heap;
+    uint64_t free_list; /* in the heap */
+    uint64_t pos;       /* of the symbol table */
+    ckpt_str last;      /* the last name so far */
+    struct node node[HDF5_MAX_DEPTH + 1];
+    uint32_t depth;
+};
+
+static ckpt_status find_name(const struct symbols *s, uint64_t at, uint64_t pos, ckpt_str *out)
+{
+    size_t from = at < s->heap.len ? (size_t)at : s->heap.len;
+    const char *end = memchr(&s->heap.ptr[from], 0, s->heap.len - from);
+    if (!end)
+        return fail(s->h->err, CKPT_EFORMAT, pos, "a name at {byte %llu} of a local heap of {=%zu bytes}",
+                    (unsigned long long)at, s->heap.len);
+    *out = str_of(&s->heap.ptr[from], (size_t)(end - &s->heap.ptr[from]));
+    return CKPT_OK;
+}
+
+static ckpt_status load_local_heap(struct symbols *s, uint64_t addr)
+{
+    static const struct hdf5_kind kind = {"HEAP", 0, "a local heap"};
+    cursor c;
+    CKPT_TRY(hdf5_load_signed(s->h, addr, 32, &kind, &c));
+    (void)cursor_take(&c, 3);
+    uint64_t size = cursor_u64(&c);
+    s->free_list = cursor_u64(&c);
+    CKPT_TRY(hdf5_load(s->h, cursor_u64(&c), size, "the names of a group", &c));
+    s->heap = str_of((const char *)c.p, c.left);
+    return CKPT_OK;
+}
+
+/* check_no_names - is all of the heap of a group without links free, but for the empty name? A tree that lost
+ * its entries has no other witness. Free blocks begin with the place of the next one (1: none) and their
+ * size. */
+static ckpt_status check_no_names(struct symbols *s)
+{
+    uint64_t at = s->free_list, free_bytes = 0;
+    for (uint32_t i = 0; i < MAX_FREE_BLOCKS && range_within(at, 16, s->heap.len); i++) {
+        const unsigned char *block = (const unsigned char *)&s->heap.ptr[at];
+        uint64_t size = load_u64le(block + 8);
+        if (!range_within(at, size, s->heap.len))
+            break;
+        free_bytes += size; /* bounded: a heap is 64 MiB at most */
+        at = load_u64le(block);
+    }
+    return s->heap.len <= 8 || free_bytes >= s->heap.len - 8
+               ? CKPT_OK
+               : fail(s->h->err, CKPT_EFORMAT, s->pos,
+                      "{no links} in a group whose heap has {=names}, %llu bytes of %zu",
+                      (unsigned long long)(s->heap.len - free_bytes), s->heap.len);
+}
+
+/* check_key - the next key of N must be the last name. */
+static ckpt_status check_key(struct symbols *s, struct node *n)
+{
+    uint64_t at = cursor_u64(&n->c);
+    ckpt_str key;
+    CKPT_TRY(find_name(s, at, n->c.pos, &key));
+    return str_eq(key, s->last) ? CKPT_OK
+                                : fail(s->h->err, CKPT_EFORMAT, n->c.pos,
+                                       "a B-tree has the key {\"%.*s\"} after the name {=\"%.*s\"}",
+                                       STR_ARG(key), STR_ARG(s->last));
+}
+
+static ckpt_status read_symbol(struct symbols *s, cursor *c)
+{
+    uint64_t pos = c->pos, name_at = cursor_u64(c);
+    struct hdf5_link link = {.addr = cursor_u64(c)};
+    uint32_t kind = cursor_u32(c);
+    (void)cursor_u32(c);
+    cursor more = cursor_sub(c, 16);
+    if (c->bad)
+        return hdf5_short(s->h, c, "a symbol");
+    CKPT_TRY(find_name(s, name_at, pos, &link.name));
+    if (s->links->n && str_compare(link.name, s->last) <= 0)
+        return fail(s->h->err, CKPT_EFORMAT, pos, "the name {\"%.*s\"} comes after {=\"%.*s\"}",
+                    STR_ARG(link.name), STR_ARG(s->last));
+    s->last = link.name;
+    if (kind == 2) {
+        link.kind = HDF5_SOFT;
+        CKPT_TRY(find_name(s, cursor_u32(&more), pos, &link.target));
+    }
+    return add_link(s->h, s->links, link, pos);
+}
+
+static ckpt_status read_symbols(struct symbols *s, uint64_t addr)
+{
+    static const struct hdf5_kind kind = {"SNOD", 1, "a node of symbols"};
+    cursor c;
+    CKPT_TRY(hdf5_load_signed(s->h, addr, 8, &kind, &c));
+    (void)cursor_take(&c, 1);
+    uint32_t n = cursor_u16(&c);
+    CKPT_TRY(hdf5_load_signed(s->h, addr, 8 + 40 * (uint64_t)n, &kind, &c)); /* bounded: 16 bits */
+    (void)cursor_take(&c, 3);
+    for (uint32_t i = 0; i < n; i++)
+        CKPT_TRY(read_symbol(s, &c));
+    return CKPT_OK;
+}
+
+/* enter_node - the node at ADDR, which must be of LEVEL unless that is UINT32_MAX. */
+static ckpt_status enter_node(struct symbols *s, uint64_t addr, uint32_t level)
+{
+    cursor c;
+    static const char what[] = "a B-tree of names";
+    static const struct hdf5_kind kind = {"TREE", 0, what};
+    CKPT_TRY(hdf5_load_signed(s->h, addr, 24, &kind, &c));
+    uint32_t own = (uint32_t)hdf5_number(&c, 1), n = cursor_u16(&c);
+    if (own > HDF5_MAX_DEPTH || (level != UINT32_MAX && own != level))
+        return fail(s->h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", what, own,
+                    level == UINT32_MAX ? HDF5_MAX_DEPTH : level);
+    CKPT_TRY(hdf5_load(s->h, addr, 24 + 8 + 16 * (uint64_t)n, what, &c)); /* bounded: 16 bits */
+    (void)cursor_take(&c, 24);
+    s->node[s->depth++] = (struct node){c, own, n};
+    return check_key(s, &s->node[s->depth - 1]);
+}
+
+/* next_child - goes on in the innermost node. */
+static ckpt_status next_child(struct symbols *s)
+{
+    struct node *n = &s->node[s->depth - 1];
+    if (!n->left) {
+        s->depth--;
+        return s->depth ? check_key(s, &s->node[s->depth - 1]) : CKPT_OK;
+    }
+    n->left--;
+    uint64_t child = cursor_u64(&n->c);
+    if (n->level)
+        return enter_node(s, child, n->level - 1);
+    CKPT_TRY(read_symbols(s, child));
+    return check_key(s, n);
+}
+
+static ckpt_status read_symbol_table(struct hdf5 *h, cursor c, struct hdf5_links *out)
+{
+    struct symbols *s = ARENA_NEW(h->scratch, struct symbols);
+    if (!s)
+        return fail_memory(h->err);
+    uint64_t tree = cursor_u64(&c), heap = cursor_u64(&c);
+    s->h = h;
+    s->links = out;
+    s->pos = tree;
+    s->last = str_of("", 0);
+    if (c.bad)
+        return hdf5_short(h, &c, "a symbol table");
+    CKPT_TRY(load_local_heap(s, heap));
+    CKPT_TRY(enter_node(s, tree, UINT32_MAX));
+    while (s->depth)
+        CKPT_TRY(next_child(s));
+    return out->n ? CKPT_OK : check_no_names(s);
+}
+
+/* ---------------------------------------------------------------------- link messages */
+
+/* join_external - *TARGET of an external link, flags and two texts that end in NUL, becomes FILE:PATH; false:
+ * no memory. */
+static bool join_external(struct hdf5 *h, ckpt_str *target)
+{
+    ckpt_str file = str_skip(*target, 1);
+    const char *nul = file.len ? memchr(file.ptr, 0, file.len) : NULL;
+    ckpt_str path = nul ? str_skip(file, (size_t)(nul - file.ptr) + 1) : str_of("", 0);
+    file.len = nul ? (size_t)(nul - file.ptr) : file.len;
+    path.len -= path.len && !path.ptr[path.len - 1]; /* bounded: it has a byte */
+    *target = arena_printf(h->scratch, "%.*s:%.*s", STR_ARG(file), STR_ARG(path));
+    return target->ptr != NULL;
+}
+
+/* read_target - what LINK, of KIND, refers to. */
+static ckpt_status read_target(struct hdf5 *h, cursor *c, unsigned kind, struct hdf5_link *link)
+{
+    if (kind == 0) {
+        link->addr = cursor_u64(c);
+    } else {
+        uint32_t n = cursor_u16(c);
+        const unsigned char *text = cursor_take(c, n);
+        link->kind = kind == 1 ? HDF5_SOFT : kind == 64 ? HDF5_EXTERNAL : HDF5_USER;
+        link->target = str_of((const char *)text, text ? n : 0);
+    }
+    if (link->kind == HDF5_EXTERNAL && !join_external(h, &link->target))
+        return fail_memory(h->err);
+    return c->bad ? hdf5_short(h, c, "a link") : CKPT_OK;
+}
+
+static ckpt_status read_link(struct hdf5 *h, cursor c, struct hdf5_links *out)
+{
+    uint64_t pos = c.pos;
+    struct hdf5_link link = {.kind = HDF5_HARD};
+    unsigned version = (unsigned)hdf5_number(&c, 1), flags = (unsigned)hdf5_number(&c, 1);
+    if (version != 1)
+        return fail(h->err, CKPT_EUNSUPPORTED, pos, "a link of version {%u}; {=1} is read", version);
+    unsigned kind = flags & 8 ? (unsigned)hdf5_number(&c, 1) : 0;
+    (void)cursor_take(&c, (flags & 4 ? 8 : 0) + (flags & 16 ? 1 : 0));
+    uint64_t n = hdf5_number(&c, 1u << (flags & 3));
+    const unsigned char *name = n <= c.left ? cursor_take(&c, (size_t)n) : NULL;
+    if (!name)
+        return hdf5_short(h, &c, "a link");
+    link.name = str_of((const char *)name, (size_t)n);
+    CKPT_TRY(read_target(h, &c, kind, &link));
+    return add_link(h, out, link, pos);
+}
+
+/* Links in a fractal heap. */
+struct dense {
+    struct hdf5_heap *heap;
+    struct hdf5_links *out;
+    uint32_t last; /* hash */
+};
+
+static ckpt_status read_dense_link(struct hdf5 *h, void *user, cursor record)
+{
+    struct dense *d = user;
+    cursor c;
+    uint32_t hash = cursor_u32(&record);
+    const unsigned char *id = cursor_take(&record, 7);
+    if (!id)
+        return hdf5_short(h, &record, "a link");
+    CKPT_TRY(hdf5_heap_object(h, d->heap, id, &c));
+    CKPT_TRY(read_link(h, c, d->out));
+    ckpt_str name = d->out->at[d->out->n - 1].name;
+    uint32_t own = hdf5_checksum((const unsigned char *)name.ptr, name.len);
+    if (own != hash || hash < d->last)
+        return fail(h->err, CKPT_EFORMAT, record.pos,
+                    "the link \"%.*s\" is under the hash {%08x}, it has {=%08x}", STR_ARG(name), hash, own);
+    d->last = hash;
+    return CKPT_OK;
+}
+
+static ckpt_status read_dense_links(struct hdf5 *h, cursor c, struct hdf5_links *out)
+{
+    struct dense d = {.out = out};
+    const struct hdf5_records records = {5, 11, read_dense_link, &d};
+    unsigned version = (unsigned)hdf5_number(&c, 1), flags = (unsigned)hdf5_number(&c, 1);
+    (void)cursor_take(&c, flags & 1 ? 8 : 0);
+    uint64_t heap = cursor_u64(&c), tree = cursor_u64(&c);
+    if (c.bad || version)
+        return hdf5_short(h, &c, "the description of a group's links");
+    if (heap == HDF5_NOWHERE)
+        return CKPT_OK;
+    CKPT_TRY(hdf5_open_heap(h, heap, 7, &d.heap));
+    return hdf5_visit_records(h, tree, &records);
+}
+
+/* ------------------------------------------------------------------------------ all */
+
+static int compare_links(const void *a, const void *b)
+{
+    const struct hdf5_link *x = a, *y = b;
+    int c = ckpt_natural_compare(x->name, y->name);
+    return c ? c : str_compare(x->name, y->name);
+}
+
+ckpt_status hdf5_read_links(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_links *out)
+{
+    *out = (struct hdf5_links){NULL, 0, 0};
+    if (o->symbol_table.is_there)
+        CKPT_TRY(read_symbol_table(h, o->symbol_table.body, out));
+    if (o->link_info.is_there)
+        CKPT_TRY(read_dense_links(h, o->link_info.body, out));
+    for (size_t i = 0; i < o->nlinks; i++)
+        CKPT_TRY(read_link(h, o->links[i], out));
+    if (out->n)
+        qsort(out->at, out->n, sizeof *out->at, compare_links);
+    for (size_t i = 1; i < out->n; i++)
+        if (str_eq(out->at[i].name, out->at[i - 1].name))
+            return fail(h->err, CKPT_EFORMAT, o->addr,
+                        "{two links} of the name \"%.*s\", where {=one} is allowed",
+                        STR_ARG(out->at[i].name));
+    return CKPT_OK;
+}

@@ -1,0 +1,452 @@
+/*
+ * hdf5_heap.c - the heaps of HDF5 and the second version of its B-trees.
+ *
+ * Fractal heap, whose objects are links and attributes: "FRHP", and blocks of a table of WIDTH columns. Row 0
+ * and 1 have blocks of the starting size, each further row blocks of twice the size before. Blocks that are
+ * larger than the largest direct one are tables again. An offset counts the bytes of all blocks of the table.
+ *   "FHIB"  version 1 (0), address of the heap 8, offset of the block, addresses 8 each, checksum 4
+ *   "FHDB"  version 1 (0), address of the heap 8, offset of the block, (checksum 4), objects
+ * B-tree: "BTHD" with the size of its nodes and records; "BTIN" and "BTLF": version 1 (0), type 1, records,
+ * and of "BTIN" after them its children: address 8, number of records, (number of all below,) checksum 4.
+ * Global heap, whose objects are texts: "GCOL", version 1 (1), 3 zeros, size 8; objects: index 2, references
+ * 2, 4 zeros, size 8, bytes, padded to a multiple of 8. Index 0 is what is free.
+ */
+#include "base/checked.h"
+#include "codec/hdf5_internal.h"
+
+#define MAX_HEAP_MEMORY ((uint64_t)32 << 20) /* of global heap collections: then all are forgotten */
+#define MAX_TREE2_DEPTH 8u
+#define MAX_ROWS        64u
+
+/* --------------------------------------------------------------------- fractal heaps */
+
+struct hdf5_heap {
+    uint64_t addr, root;
+    uint32_t id_size, width, rows, direct_rows;
+    uint64_t start, max_direct;
+    uint32_t offset_width, length_width;
+    bool checksums;
+    cursor *block; /* by its number in h->blocks */
+    size_t nblocks, cap_blocks;
+};
+
+static uint32_t log2_of(uint64_t n)
+{
+    uint32_t bits = 0;
+    while (n >>= 1)
+        bits++;
+    return bits;
+}
+
+static uint32_t bytes_for(uint64_t n) { return log2_of(n) / 8 + 1; }
+
+static bool is_power_of_two(uint64_t n) { return n && !(n & (n - 1)); }
+
+static ckpt_status check_heap(struct hdf5 *h, const struct hdf5_heap *p, uint32_t bits, uint64_t addr)
+{
+    bool sane = is_power_of_two(p->start) && is_power_of_two(p->max_direct) && p->start <= p->max_direct &&
+                p->max_direct <= 1u << 30 && is_power_of_two(p->width) && p->width <= 1024 && bits <= 64 &&
+                bits && p->rows <= MAX_ROWS;
+    return sane ? CKPT_OK
+                : fail(h->err, CKPT_EFORMAT, addr,
+                       "a fractal heap of {impossible sizes}; {=powers of two} are allowed");
+}
+
+ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, struct hdf5_heap **out)
+{
+    static const struct hdf5_kind kind = {"FRHP", 0, "a fractal heap"};
+    struct hdf5_heap *p = ARENA_NEW(h->scratch, struct hdf5_heap);
+    cursor c;
+    map_free(h->blocks);
+    h->blocks = map_new(16);
+    if (!p || !h->blocks)
+        return fail_memory(h->err);
+    CKPT_TRY(hdf5_load_checked(h, addr, 146, &kind, &c));
+    uint32_t own_size = cursor_u16(&c), filters = cursor_u16(&c);
+    p->checksums = hdf5_number(&c, 1) & 2;
+    uint32_t max_managed = cursor_u32(&c);
+    (void)cursor_take(&c, 96);
+    p->addr = addr;
+    p->id_size = own_size;
+    p->width = cursor_u16(&c);
+    p->start = cursor_u64(&c);
+    p->max_direct = cursor_u64(&c);
+    uint32_t bits = cursor_u16(&c);
+    (void)cursor_u16(&c);
+    p->root = cursor_u64(&c);
+    p->rows = cursor_u16(&c);
+    if (filters)
+        return fail(h->err, CKPT_EUNSUPPORTED, addr, "{a compressed heap}; {=others} are read");
+    if (own_size != id_size)
+        return fail(h->err, CKPT_EFORMAT, addr, "a heap with ids of {%u bytes}, {=%u} are needed", own_size,
+                    id_size);
+    CKPT_TRY(check_heap(h, p, bits, addr));
+    p->offset_width = (bits + 7) / 8;
+    uint32_t of_block = (log2_of(p->max_direct) + 7) / 8, of_object = bytes_for(max_managed);
+    p->length_width = of_block < of_object ? of_block : of_object;
+    p->direct_rows = log2_of(p->max_direct) - log2_of(p->start) + 2; /* bounded: start is not more */
+    *out = p;
+    return CKPT_OK;
+}
+
+/* A place in a table of blocks. */
+struct place {
+    uint64_t addr;
+    uint64_t size;  /* of the block … */
+    uint64_t begin; /* … and of all before it */
+    bool direct;
+};
+
+/* check_block - does the direct block of B, at ADDR, have the checksum that it records? */
+static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor b, uint64_t addr)
+{
+    uint32_t head = 13 + p->offset_width; /* bounded: 8 at most */
+    unsigned char *copy = p->checksums && b.left >= head + 4 ? arena_alloc(h->scratch, b.left) : NULL;
+    if (!p->checksums)
+        return CKPT_OK;
+    if (!copy)
+        return b.left < head + 4 ? hdf5_short(h, &b, "a block of a heap") : fail_memory(h->err);
+    memcpy(copy, b.p, b.left);
+    memset(copy + head, 0, 4);
+    uint32_t own = hdf5_checksum(copy, b.left), sum = load_u32le(b.p + head);
+    return own == sum ? CKPT_OK
+                      : fail(h->err, CKPT_ECHECKSUM, addr,
+                             "a block of a heap has the checksum {%08x}, the file records {=%08x}", own, sum);
+}
+
+/* keep_block - C, the block at ADDR, is read once. */
+static ckpt_status keep_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, cursor c)
+{
+    cursor *grown = arena_grow(h->scratch, p->block, p->nblocks, &p->cap_blocks, p->nblocks + 1,
+                               sizeof *grown);
+    if (!grown || !map_put_num(h->blocks, addr, (uint32_t)p->nblocks, NULL))
+        return fail_memory(h->err);
+    p->block = grown;
+    grown[p->nblocks++] = c;
+    return CKPT_OK;
+}
+
+/* find_kept - was the block at ADDR read before, as one of SIZE bytes? */
+static bool find_kept(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t addr, size_t size,
+                      cursor *out)
+{
+    uint32_t known = map_get_num(h->blocks, addr);
+    if (known != MAP_NONE)
+        *out = p->block[known];
+    return known != MAP_NONE && out->left == size;
+}
+
+/* load_direct - the direct block of SIZE bytes at ADDR, from its first byte on. */
+static ckpt_status load_direct(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, uint64_t size, cursor *out)
+{
+    if (find_kept(h, p, addr, (size_t)size, out))
+        return CKPT_OK;
+    CKPT_TRY(hdf5_load(h, addr, size, "a block of a heap", out));
+    cursor head = *out;
+    const unsigned char *b = cursor_take(&head, 13);
+    if (!b || memcmp(b, "FHDB", 4) != 0 || b[4] != 0 || load_u64le(b + 5) != p->addr)
+        return fail(h->err, CKPT_EFORMAT, addr, "{no block} of the heap where {=one} must be");
+    CKPT_TRY(check_block(h, p, *out, addr));
+    return keep_block(h, p, addr, *out);
+}
+
+/* load_table - the entries of the table of N blocks at ADDR. */
+static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, uint64_t n, cursor *out)
+{
+    static const struct hdf5_kind kind = {"FHIB", 0, "a table of a heap"};
+    uint64_t entries = n * 8; /* bounded: 64 rows of 1024 */
+    if (find_kept(h, p, addr, (size_t)entries, out))
+        return CKPT_OK;
+    uint64_t head = 13 + (uint64_t)p->offset_width;                       /* bounded: 8 at most */
+    CKPT_TRY(hdf5_load_checked(h, addr, head + entries + 4, &kind, out)); /* bounded: above */
+    if (cursor_u64(out) != p->addr)
+        return fail(h->err, CKPT_EFORMAT, addr, "a table of {another heap} than {=this}");
+    (void)cursor_take(out, p->offset_width);
+    return keep_block(h, p, addr, *out);
+}
+
+/* find_in_table - the block of byte OFFSET in the table of ROWS rows at ADDR. */
+static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct place *at, uint64_t offset,
+                                 uint32_t rows)
+{
+    uint64_t size = p->start, begin = 0, addr = at->addr;
+    uint32_t row = 0;
+    while (row < rows && (offset - begin) / p->width >= size) {
+        begin += size * p->width; /* bounded: offset is not less */
+        size *= row ? 2 : 1;      /* bounded: below it, too */
+        row++;
+    }
+    if (row == rows)
+        return fail(h->err, CKPT_EFORMAT, addr, "an object at byte {%llu} of a heap of {=%llu}",
+                    (unsigned long long)offset, (unsigned long long)begin);
+    uint64_t column = (offset - begin) / size;
+    cursor c;
+    CKPT_TRY(load_table(h, p, addr, (uint64_t)rows * p->width, &c));
+    (void)cursor_take(&c, (size_t)(row * p->width + column) * 8); /* bounded: below rows and width */
+    *at = (struct place){cursor_u64(&c), size, begin + column * size,
+                         row < p->direct_rows}; /* bounded: above */
+    return CKPT_OK;
+}
+
+/* find_block - the direct block of byte OFFSET, which becomes one of that block. */
+static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *offset, struct place *at)
+{
+    uint32_t rows = p->rows;
+    *at = (struct place){p->root, p->start, 0, rows == 0};
+    for (uint32_t level = 0; !at->direct; level++) {
+        if (level == MAX_TREE2_DEPTH)
+            return fail(h->err, CKPT_ELIMIT, at->addr, "{more} than {=%u} tables of a heap", MAX_TREE2_DEPTH);
+        CKPT_TRY(find_in_table(h, p, at, *offset, rows));
+        *offset -= at->begin;
+        rows = log2_of(at->size) - log2_of(p->start * p->width) + 1; /* bounded: sizes were checked */
+        if (!at->direct && (at->size < p->start * p->width || rows > MAX_ROWS))
+            return fail(h->err, CKPT_EFORMAT, at->addr,
+                        "{a table} of a heap that is smaller than {=one row}");
+    }
+    return CKPT_OK;
+}
+
+ckpt_status hdf5_heap_object(struct hdf5 *h, struct hdf5_heap *p, const unsigned char *id, cursor *out)
+{
+    cursor c = cursor_of(id, p->id_size, CKPT_NO_OFFSET);
+    unsigned kind = (unsigned)hdf5_number(&c, 1);
+    struct place at;
+    if ((kind & 0x30) == 0x20) { /* the bytes are in the id */
+        *out = cursor_sub(&c, (size_t)(kind & 15) + 1);
+        return out->bad ? hdf5_short(h, &c, "an id of a heap") : CKPT_OK;
+    }
+    if (kind & 0xf0)
+        return fail(h->err, CKPT_EUNSUPPORTED, p->addr,
+                    "{a huge object} of a heap; {=those in its blocks} are read");
+    uint64_t offset = hdf5_number(&c, p->offset_width), n = hdf5_number(&c, p->length_width);
+    if (c.bad)
+        return hdf5_short(h, &c, "an id of a heap");
+    CKPT_TRY(find_block(h, p, &offset, &at));
+    CKPT_TRY(load_direct(h, p, at.addr, at.size, out));
+    uint32_t head = 13 + p->offset_width + (p->checksums ? 4 : 0); /* bounded: 8 at most */
+    if (offset < head || !range_within(offset, n, out->left))
+        return fail(h->err, CKPT_EFORMAT, at.addr, "an object of {%llu bytes} at %llu in a block of {=%zu}",
+                    (unsigned long long)n, (unsigned long long)offset, out->left);
+    (void)cursor_take(out, (size_t)offset);
+    *out = cursor_sub(out, (size_t)n);
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------- B-trees, second version */
+
+struct tree2 {
+    struct hdf5 *h;
+    const struct hdf5_records *r;
+    uint32_t node_size, depth;
+    uint32_t count_width, total_width[MAX_TREE2_DEPTH + 1]; /* of a child's numbers; by its level */
+    uint64_t left;                                          /* records that must still come */
+};
+
+/* A node whose records and children are being visited. */
+struct node2 {
+    cursor records, children;
+    uint32_t level;
+    bool after_child; /* the next is a record */
+};
+
+/* set_widths - how wide the numbers of a child are: as many bytes as the most records take, in a leaf and in
+ * all that is below a node. */
+static bool set_widths(struct tree2 *t)
+{
+    if (t->node_size < 10 + t->r->size) /* bounded: a record is small */
+        return false;
+    uint64_t most = (t->node_size - 10) / t->r->size, all = most;
+    t->count_width = bytes_for(most);
+    for (uint32_t k = 1; k <= t->depth; k++) {
+        /* bounded: all three are small */
+        uint32_t child = 8 + t->count_width + t->total_width[k - 1], pair = t->r->size + child;
+        if (t->node_size < 10 + child + pair) /* bounded: small */
+            return false;
+        most = (t->node_size - 10 - child) / pair;
+        if (!checked_mul(most + 1, all, &all) || !checked_add(all, most, &all))
+            return false;
+        t->total_width[k] = bytes_for(all);
+    }
+    return true;
+}
+
+/* load_node - the node at ADDR, of LEVEL, with N records. */
+static ckpt_status load_node(struct tree2 *t, uint64_t addr, uint32_t level, uint64_t n, struct node2 *out)
+{
+    struct hdf5_kind kind = {level ? "BTIN" : "BTLF", 0, "a node of a B-tree"};
+    uint32_t child = level ? 8 + t->count_width + t->total_width[level - 1] : 0;
+    uint64_t records, children, all;
+    cursor c;
+    if (!checked_mul(n, t->r->size, &records) || !checked_mul(n + 1, child, &children) ||
+        !checked_add(records, children, &all) || all > t->node_size || t->node_size - all < 10 || n > t->left)
+        return fail(t->h->err, CKPT_EFORMAT, addr, "{%llu records} in a node of {=%u bytes}",
+                    (unsigned long long)n, t->node_size);
+    CKPT_TRY(hdf5_load_checked(t->h, addr, all + 10, &kind, &c)); /* bounded: node_size */
+    if (hdf5_number(&c, 1) != t->r->type)
+        return fail(t->h->err, CKPT_EFORMAT, addr, "a node of {another type} than {=%u}", t->r->type);
+    t->left -= n;
+    *out = (struct node2){.level = level};
+    out->records = cursor_sub(&c, (size_t)records);
+    out->children = cursor_sub(&c, (size_t)children);
+    return CKPT_OK;
+}
+
+static ckpt_status visit_nodes(struct tree2 *t, struct node2 *stack)
+{
+    uint32_t depth = 1;
+    while (depth) {
+        struct node2 *n = &stack[depth - 1];
+        if (n->level && !n->after_child) {
+            uint64_t addr = cursor_u64(&n->children);
+            uint64_t count = hdf5_number(&n->children, t->count_width);
+            (void)hdf5_number(&n->children, t->total_width[n->level - 1]);
+            n->after_child = true;
+            CKPT_TRY(load_node(t, addr, n->level - 1, count, &stack[depth]));
+            depth++;
+        } else if (n->records.left) {
+            n->after_child = false;
+            CKPT_TRY(t->r->each(t->h, t->r->user, cursor_sub(&n->records, t->r->size)));
+        } else {
+            depth--;
+        }
+    }
+    return CKPT_OK;
+}
+
+ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_records *r)
+{
+    static const struct hdf5_kind kind = {"BTHD", 0, "a B-tree"};
+    struct tree2 t = {.h = h, .r = r};
+    struct node2 stack[MAX_TREE2_DEPTH + 1];
+    cursor c;
+    CKPT_TRY(hdf5_load_checked(h, addr, 38, &kind, &c));
+    uint32_t type = (uint32_t)hdf5_number(&c, 1);
+    t.node_size = cursor_u32(&c);
+    uint32_t size = cursor_u16(&c);
+    t.depth = cursor_u16(&c);
+    (void)cursor_u16(&c);
+    uint64_t root = cursor_u64(&c), n = cursor_u16(&c);
+    t.left = cursor_u64(&c);
+    if (type != r->type || size != r->size || t.depth > MAX_TREE2_DEPTH || !set_widths(&t))
+        return fail(h->err, CKPT_EFORMAT, addr,
+                    "a B-tree of type {%u}, records of %u bytes, depth %u; {=type %u, %u bytes} are needed",
+                    type, size, t.depth, r->type, r->size);
+    if (root == HDF5_NOWHERE && !n && !t.left)
+        return CKPT_OK;
+    CKPT_TRY(load_node(&t, root, t.depth, n, &stack[0]));
+    CKPT_TRY(visit_nodes(&t, stack));
+    return !t.left ? CKPT_OK
+                   : fail(h->err, CKPT_EFORMAT, addr, "a B-tree lacks {%llu} of {=its records}",
+                          (unsigned long long)t.left);
+}
+
+/* ------------------------------------------------------------------------ global heap */
+
+struct hdf5_collection {
+    uint64_t addr;
+    ckpt_str *object; /* by index */
+    uint32_t n;
+};
+
+/* forget_heaps - all collections, when they take too much memory. */
+static ckpt_status forget_heaps(struct hdf5 *h)
+{
+    arena_free(h->heaps);
+    map_free(h->collections);
+    h->collection = NULL;
+    h->ncollections = h->cap_collections = 0;
+    h->heaps = arena_new(UINT64_MAX);
+    h->collections = map_new(64);
+    return h->heaps && h->collections ? CKPT_OK : fail_memory(h->err);
+}
+
+static ckpt_status count_objects(struct hdf5 *h, cursor c, uint32_t *most)
+{
+    *most = 0;
+    while (c.left >= 16) {
+        uint32_t index = cursor_u16(&c);
+        (void)cursor_take(&c, 6);
+        uint64_t size = cursor_u64(&c);
+        if (index == 0)
+            break;
+        if (size > c.left)
+            return hdf5_short(h, &c, "an object of a global heap");
+        size = size + ((8 - (size & 7)) & 7); /* bounded: below what is left, and 7 */
+        (void)cursor_take(&c, size < c.left ? (size_t)size : c.left);
+        *most = index > *most ? index : *most;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status index_objects(struct hdf5 *h, cursor c, struct hdf5_collection *x)
+{
+    while (c.left >= 16) {
+        uint32_t index = cursor_u16(&c);
+        (void)cursor_take(&c, 6);
+        size_t size = (size_t)cursor_u64(&c);
+        if (index == 0)
+            break;
+        if (x->object[index].ptr)
+            return fail(h->err, CKPT_EFORMAT, c.pos, "{two objects} of a global heap have the index {=%u}",
+                        index);
+        size_t padded = size + ((8 - (size & 7)) & 7); /* bounded: count_objects() */
+        x->object[index] = str_of((const char *)c.p, size);
+        (void)cursor_take(&c, padded < c.left ? padded : c.left);
+    }
+    return CKPT_OK;
+}
+
+/* load_collection - the collection at ADDR; its bytes and index are in h->heaps. */
+static ckpt_status load_collection(struct hdf5 *h, uint64_t addr, struct hdf5_collection **out)
+{
+    static const struct hdf5_kind kind = {"GCOL", 1, "a global heap"};
+    cursor c;
+    if (!h->heaps || arena_used(h->heaps) > MAX_HEAP_MEMORY)
+        CKPT_TRY(forget_heaps(h));
+    arena *scratch = h->scratch;
+    h->scratch = h->heaps;
+    struct hdf5_collection *x = ARENA_NEW(h->heaps, struct hdf5_collection);
+    ckpt_status st = x ? hdf5_load_signed(h, addr, 16, &kind, &c) : fail_memory(h->err);
+    if (st == CKPT_OK) {
+        (void)cursor_take(&c, 3);
+        st = hdf5_load_signed(h, addr, cursor_u64(&c), &kind, &c);
+    }
+    h->scratch = scratch;
+    CKPT_TRY(st);
+    (void)cursor_take(&c, 11);
+    CKPT_TRY(count_objects(h, c, &x->n));
+    x->addr = addr;
+    x->object = arena_array(h->heaps, (uint64_t)x->n + 1, sizeof *x->object);
+    if (!x->object)
+        return fail_memory(h->err);
+    CKPT_TRY(index_objects(h, c, x));
+    *out = x;
+    return CKPT_OK;
+}
+
+static ckpt_status find_collection(struct hdf5 *h, uint64_t addr, struct hdf5_collection **out)
+{
+    uint32_t known = h->collections ? map_get_num(h->collections, addr) : MAP_NONE;
+    if (known != MAP_NONE) {
+        *out = h->collection[known];
+        return CKPT_OK;
+    }
+    CKPT_TRY(load_collection(h, addr, out));
+    struct hdf5_collection **grown = arena_grow(h->heaps, h->collection, h->ncollections, &h->cap_collections,
+                                                h->ncollections + 1, sizeof *grown);
+    if (!grown || !map_put_num(h->collections, addr, (uint32_t)h->ncollections, NULL))
+        return fail_memory(h->err);
+    h->collection = grown;
+    grown[h->ncollections++] = *out;
+    return CKPT_OK;
+}
+
+ckpt_status hdf5_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, ckpt_str *out)
+{
+    struct hdf5_collection *x = NULL;
+    CKPT_TRY(find_collection(h, addr, &x));
+    if (!index || index > x->n || !x->object[index].ptr)
+        return fail(h->err, CKPT_EFORMAT, addr, "object {%u} of a global heap that has {=others}", index);
+    *out = x->object[index];
+    return CKPT_OK;
+}

@@ -1,0 +1,316 @@
+/*
+ * hdf5_layout.c - where the elements of a data set of HDF5 are: all in one place, or in chunks, and what
+ * filters were applied to those.
+ *
+ *   layout 3    class 1: compact (0): size 2, bytes; contiguous (1): address 8, size 8; chunked (2): rank
+ *               and 1, address 8, sizes of a chunk 4 each, bytes of an element 4
+ *   layout 4    chunked: flags 1, rank and 1, width, sizes of a chunk and bytes of an element, kind of index
+ *               1 (1 single chunk, 2 implicit, 3 fixed array, 4 extensible array, 5 B-tree), its parameters,
+ *               address
+ *   layout 1, 2 rank 1, class 1, 5 zeros, address 8 unless compact, sizes 4 each
+ *   filters     version 1 (1, 2), how many 1; each: id 2, length of its name 2, flags 2, parameters 2, name,
+ *               parameters 4 each
+ *   fill value  version 1, …, size 4, an element
+ *
+ * Refused by name, so that the other data sets can be read: filters other than those of hdf5_filter.c,
+ * extensible arrays. Refused with the file: elements in other files (external storage, virtual data sets),
+ * more declared than stored bytes can make, sizes that contradict each other, bytes that others have, too.
+ */
+#include "base/checked.h"
+#include "codec/hdf5_internal.h"
+
+#define MAX_CHUNK ((uint64_t)256 << 20)
+#define MAX_FILL  ((uint64_t)64 << 20) /* bytes of a data set of which none are stored */
+#define MAX_RATIO 1100u                /* deflate makes at most 1032 of one byte */
+
+/* ---------------------------------------------------------------------------- filters */
+
+static const char *name_filter(uint32_t id)
+{
+    switch (id) {
+    case 4: return "compressed by szip (filter 4)";
+    case 5: return "compressed by nbit (filter 5)";
+    case 6: return "compressed by scaleoffset (filter 6)";
+    case 32001: return "compressed by blosc (filter 32001)";
+    case 32004: return "compressed by lz4 (filter 32004)";
+    case 32008: return "compressed by bitshuffle (filter 32008)";
+    case 32015: return "compressed by zstd (filter 32015)";
+    default: return "compressed by a filter that is not read";
+    }
+}
+
+static bool has_filter(const struct hdf5_dataset *d, uint32_t id)
+{
+    for (uint32_t i = 0; i < d->nfilters; i++)
+        if (d->filter[i].id == id)
+            return true;
+    return false;
+}
+
+/* read_filter - the next filter of C, a message of VERSION. */
+static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, struct hdf5_dataset *d)
+{
+    uint32_t id = cursor_u16(c), name = version == 1 || id >= 256 ? cursor_u16(c) : 0;
+    (void)cursor_u16(c);
+    uint32_t parameters = cursor_u16(c);
+    (void)cursor_take(c, version == 1 ? (name + 7u) & ~7u : name);
+    cursor values = cursor_sub(c, 4 * (size_t)parameters);
+    (void)cursor_take(c, version == 1 && parameters & 1 ? 4 : 0);
+    if (c->bad)
+        return hdf5_short(h, c, "a list of filters");
+    bool known = id == HDF5_DEFLATE || id == HDF5_SHUFFLE || id == HDF5_FLETCHER32 || id == HDF5_LZF;
+    uint32_t unit = id == HDF5_SHUFFLE ? cursor_u32(&values) : 0;
+    if (!known || d->refused)
+        d->refused = d->refused ? d->refused : name_filter(id);
+    else if (has_filter(d, id))
+        return fail(h->err, CKPT_EFORMAT, c->pos, "filter %u is applied {twice}, {=once} is allowed", id);
+    else if (id == HDF5_SHUFFLE && unit != d->type.size)
+        return fail(h->err, CKPT_EFORMAT, c->pos, "shuffled in elements of {%u bytes}, they have {=%u}", unit,
+                    d->type.size);
+    else
+        d->filter[d->nfilters++] = (struct hdf5_filter){(uint16_t)id, unit};
+    return CKPT_OK;
+}
+
+static ckpt_status read_filters(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
+{
+    unsigned version = (unsigned)hdf5_number(&c, 1), n = (unsigned)hdf5_number(&c, 1);
+    if (version != 1 && version != 2)
+        return fail(h->err, CKPT_EUNSUPPORTED, c.pos,
+                    "a list of filters of version {%u}; {=1 and 2} are read", version);
+    if (version == 1)
+        (void)cursor_take(&c, 6);
+    for (unsigned i = 0; i < n; i++)
+        CKPT_TRY(read_filter(h, &c, version, d));
+    return CKPT_OK;
+}
+
+/* -------------------------------------------------------------------------- fill value */
+
+/* read_fill - sets the fill value of D, an element, which is zero unless the file has one. */
+static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d)
+{
+    cursor c = o->fill.is_there ? o->fill.body : o->old_fill.body;
+    unsigned char *fill = arena_alloc(h->scratch, d->type.size);
+    uint32_t n = 0;
+    if (!fill)
+        return fail_memory(h->err);
+    d->fill = fill;
+    if (o->fill.is_there) {
+        unsigned version = (unsigned)hdf5_number(&c, 1), flags = (unsigned)hdf5_number(&c, 1);
+        if (version < 3) {
+            (void)cursor_take(&c, 1);
+            flags = hdf5_number(&c, 1) || version == 1 ? 0x20 : 0;
+        }
+        n = flags & 0x20 ? cursor_u32(&c) : 0;
+    } else if (o->old_fill.is_there) {
+        n = cursor_u32(&c);
+    }
+    const unsigned char *b = n == d->type.size ? cursor_take(&c, n) : NULL;
+    if (b)
+        memcpy(fill, b, n);
+    if (!b && n && n != UINT32_MAX)
+        return fail(h->err, CKPT_EFORMAT, c.pos, "a fill value of {%u bytes}, an element has {=%u}", n,
+                    d->type.size);
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------------ layout */
+
+/* declared_bytes - of all elements of D; false: more than 64 bits. */
+static bool declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
+{
+    bool fits = true;
+    *out = d->type.size;
+    for (uint32_t i = 0; i < d->ndim; i++)
+        if (d->shape[i] == 0) {
+            *out = 0;
+            return true;
+        }
+    for (uint32_t i = 0; i < d->ndim && fits; i++)
+        fits = checked_mul(*out, d->shape[i], out);
+    return fits;
+}
+
+static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, uint64_t stored)
+{
+    (void)fail(h->err, CKPT_ELIMIT, pos, "its sizes declare {%llu bytes}, {=%llu} are stored",
+               (unsigned long long)declared, (unsigned long long)stored);
+    fail_hint(h->err, "no Keras model is like that: the file would take all memory when it is loaded");
+    return CKPT_ELIMIT;
+}
+
+/* set_range - D is the N bytes at AT. */
+static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at, uint64_t n, uint64_t pos)
+{
+    uint64_t declared;
+    if (!declared_bytes(d, &declared))
+        return fail(h->err, CKPT_EFORMAT, pos, "{more} than {=2^64 bytes}");
+    d->nbytes = declared;
+    d->at = at;
+    if (!declared)
+        return CKPT_OK;
+    if (at == HDF5_NOWHERE) {
+        d->unwritten = true;
+        return declared <= MAX_FILL ? CKPT_OK : fail_bomb(h, pos, declared, 0);
+    }
+    if (n != declared)
+        return fail(h->err, CKPT_EFORMAT, pos, "{%llu bytes} are stored, dtype and shape take {=%llu}",
+                    (unsigned long long)n, (unsigned long long)declared);
+    if (!range_within(at, n, h->src->size))
+        return fail(h->err, CKPT_ETRUNCATED, at, "needs {=%llu bytes}, the file has {%llu} there",
+                    (unsigned long long)n, (unsigned long long)(at < h->src->size ? h->src->size - at : 0));
+    if (n > h->data_left)
+        return fail(h->err, CKPT_EFORMAT, at,
+                    "the data sets up to here have {more} bytes than {=the file}: some share theirs");
+    h->data_left -= n;
+    return CKPT_OK;
+}
+
+/* set_chunk_shape - the N sizes of C, of WIDTH bytes each, of which the last is the element's. */
+static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32_t width,
+                                   struct hdf5_dataset *d)
+{
+    uint64_t *shape = arena_array(h->scratch, HDF5_MAX_RANK, sizeof *shape), bytes = d->type.size;
+    bool fits = n == d->ndim + 1; /* bounded: HDF5_MAX_RANK */
+    if (!shape)
+        return fail_memory(h->err);
+    for (uint32_t i = 0; i < d->ndim && fits; i++) {
+        shape[i] = hdf5_number(c, width);
+        fits = shape[i] && checked_mul(bytes, shape[i], &bytes) && bytes <= MAX_CHUNK;
+    }
+    uint64_t element = hdf5_number(c, width);
+    d->chunked = true;
+    d->chunk_shape = shape;
+    d->chunk_bytes = bytes;
+    if (c->bad || !fits || element != d->type.size)
+        return fail(h->err, CKPT_EFORMAT, c->pos,
+                    "chunks of {rank %u, %llu bytes, elements of %llu}; {=rank %u, up to 256 MiB, %u} are "
+                    "allowed",
+                    n - 1, (unsigned long long)bytes, (unsigned long long)element, d->ndim, d->type.size);
+    return CKPT_OK;
+}
+
+static ckpt_status read_chunked(struct hdf5 *h, const struct hdf5_index *x, struct hdf5_dataset *d,
+                                uint64_t pos)
+{
+    if (!declared_bytes(d, &d->nbytes))
+        return fail(h->err, CKPT_EFORMAT, pos, "{more} than {=2^64 bytes}");
+    if (d->refused || !d->nbytes)
+        return CKPT_OK;
+    if (x->addr != HDF5_NOWHERE)
+        CKPT_TRY(hdf5_read_chunks(h, x, d));
+    uint64_t stored = 0, made = 0, most, floor = (uint64_t)64 << 20;
+    for (size_t i = 0; i < d->nchunks; i++)
+        stored += d->chunk[i].stored; /* bounded: each is inside of the file, and its index is */
+    if (stored > h->data_left)
+        return fail(h->err, CKPT_EFORMAT, pos,
+                    "the data sets up to here have {more} bytes than {=the file}: some share theirs");
+    h->data_left -= stored;
+    most = checked_mul(stored, MAX_RATIO, &most) && most > floor ? most : floor;
+    if (d->nbytes > most)
+        return fail_bomb(h, pos, d->nbytes, stored);
+    /* bounded: nbytes is not more than most */
+    if (!checked_mul(d->nchunks, d->chunk_bytes, &made) || made / 8 > d->nbytes + ((uint64_t)32 << 20))
+        return fail_bomb(h, pos, made, d->nbytes);
+    d->unwritten = d->nchunks == 0;
+    return CKPT_OK;
+}
+
+static ckpt_status read_layout3(struct hdf5 *h, cursor c, struct hdf5_dataset *d, unsigned class)
+{
+    uint64_t pos = c.pos;
+    if (class == 0) {
+        uint32_t n = cursor_u16(&c);
+        uint64_t at = c.pos;
+        if (c.left < n)
+            return hdf5_short(h, &c, "a compact data set");
+        return set_range(h, d, at, n, pos);
+    }
+    if (class == 1) {
+        uint64_t at = cursor_u64(&c), n = cursor_u64(&c);
+        return c.bad ? hdf5_short(h, &c, "a layout") : set_range(h, d, at, n, pos);
+    }
+    uint32_t n = (uint32_t)hdf5_number(&c, 1);
+    struct hdf5_index x = {.kind = HDF5_BTREE1, .addr = cursor_u64(&c)};
+    CKPT_TRY(set_chunk_shape(h, &c, n, 4, d));
+    return read_chunked(h, &x, d, pos);
+}
+
+/* read_layout4 - chunks by one of the newer indexes. */
+static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
+{
+    uint64_t pos = c.pos;
+    struct hdf5_index x = {.kind = HDF5_BTREE2};
+    unsigned flags = (unsigned)hdf5_number(&c, 1);
+    uint32_t n = (uint32_t)hdf5_number(&c, 1), width = (uint32_t)hdf5_number(&c, 1);
+    if (width < 1 || width > 8)
+        return fail(h->err, CKPT_EFORMAT, pos, "sizes of a chunk in {%u bytes}, {=1 to 8} are allowed",
+                    width);
+    CKPT_TRY(set_chunk_shape(h, &c, n, width, d));
+    if (flags & 1 && !d->refused)
+        d->refused = "chunked with filters that spare the chunks at the edges, which is not read";
+    unsigned kind = (unsigned)hdf5_number(&c, 1);
+    switch (kind) {
+    case 1: x.kind = HDF5_SINGLE; break;
+    case 2: x.kind = HDF5_IMPLICIT; break;
+    case 3: x.kind = HDF5_FIXED_ARRAY, (void)cursor_take(&c, 1); break;
+    case 4: d->refused = d->refused ? d->refused : "indexed by an extensible array, which is not read"; break;
+    case 5: (void)cursor_take(&c, 6); break;
+    default: return fail(h->err, CKPT_EFORMAT, pos, "an index of chunks of kind {%u}, {=1 to 5} exist", kind);
+    }
+    x.single_size = d->chunk_bytes;
+    if (kind == 1 && flags & 2) {
+        x.single_size = cursor_u64(&c);
+        x.single_skipped = cursor_u32(&c);
+    }
+    x.addr = d->refused ? 0 : cursor_u64(&c);
+    return c.bad ? hdf5_short(h, &c, "a layout") : read_chunked(h, &x, d, pos);
+}
+
+/* read_old_layout - of version 1 or 2. */
+static ckpt_status read_old_layout(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
+{
+    uint64_t pos = c.pos, declared;
+    uint32_t n = (uint32_t)hdf5_number(&c, 1), class = (uint32_t)hdf5_number(&c, 1);
+    (void)cursor_take(&c, 5);
+    uint64_t addr = class == 0 ? 0 : cursor_u64(&c);
+    struct hdf5_index x = {.kind = HDF5_BTREE1, .addr = addr};
+    if (class == 2) {
+        CKPT_TRY(set_chunk_shape(h, &c, n, 4, d));
+        return read_chunked(h, &x, d, pos);
+    }
+    (void)cursor_take(&c, 4 * (size_t)n);
+    if (class == 1)
+        return c.bad || !declared_bytes(d, &declared) ? hdf5_short(h, &c, "a layout")
+                                                      : set_range(h, d, addr, declared, pos);
+    uint32_t size = cursor_u32(&c);
+    if (c.bad || class > 2 || c.left < size)
+        return hdf5_short(h, &c, "a layout");
+    return set_range(h, d, c.pos, size, pos);
+}
+
+ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d)
+{
+    cursor c = o->layout.body;
+    uint64_t pos = c.pos;
+    unsigned version = (unsigned)hdf5_number(&c, 1);
+    d->is_elsewhere = o->external;
+    if (o->external)
+        return fail(h->err, CKPT_EUNSUPPORTED, pos,
+                    "its elements are {in other files} (external storage); those {=in this one} are read");
+    if (o->filters.is_there)
+        CKPT_TRY(read_filters(h, o->filters.body, d));
+    CKPT_TRY(read_fill(h, o, d));
+    if (version == 1 || version == 2)
+        return read_old_layout(h, c, d);
+    unsigned class = (unsigned)hdf5_number(&c, 1);
+    if (version > 4 || class > 3)
+        return fail(h->err, CKPT_EUNSUPPORTED, pos, "a layout of version {%u}, class %u; {=up to 4} are read",
+                    version, class);
+    d->is_elsewhere = class == 3;
+    if (class == 3)
+        return fail(h->err, CKPT_EUNSUPPORTED, pos,
+                    "its elements are {in other files} (virtual data set); those {=in this one} are read");
+    return version == 4 && class == 2 ? read_layout4(h, c, d) : read_layout3(h, c, d, class);
+}

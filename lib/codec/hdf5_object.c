@@ -1,0 +1,290 @@
+/*
+ * hdf5_object.c - object headers of HDF5: a list of messages, in one block or several.
+ *
+ *   version 1                                    version 2
+ *   0   1  1                                     0   4  "OHDR"
+ *   2   2  messages                              4   1  2
+ *   4   4  references                            5   1  flags: 3: width of the size, 4: order, 16, 32: more
+ *   8   4  size of the first block               6      32: 16 bytes of times; 16: 4 bytes
+ *   16     messages: type 2, size 2, flags 1,    …      size of the first block, 1 << (flags & 3) bytes
+ *          3 zeros, body                         …      messages: type 1, size 2, flags 1, 4: order 2, body
+ *                                                …   4  checksum
+ *
+ * A message of type 16 is the address and size of another block ("OCHK" and a checksum in version 2).
+ *
+ * Refused: two messages of one kind, shared messages other than datatypes, messages that must be understood,
+ * more blocks or messages than any file has.
+ */
+#include "base/checked.h"
+#include "codec/hdf5_internal.h"
+
+#define MAX_MESSAGES 65536u
+#define MAX_BLOCKS   1024u
+
+enum message_type {
+    MESSAGE_DATASPACE = 1,
+    MESSAGE_LINK_INFO = 2,
+    MESSAGE_DATATYPE = 3,
+    MESSAGE_OLD_FILL = 4,
+    MESSAGE_FILL = 5,
+    MESSAGE_LINK = 6,
+    MESSAGE_EXTERNAL = 7,
+    MESSAGE_LAYOUT = 8,
+    MESSAGE_FILTERS = 11,
+    MESSAGE_ATTRIBUTE = 12,
+    MESSAGE_SHARED_TABLE = 15,
+    MESSAGE_CONTINUATION = 16,
+    MESSAGE_SYMBOL_TABLE = 17,
+    MESSAGE_ATTRIBUTE_INFO = 21,
+    MESSAGE_LAST = 22
+};
+
+#define FLAG_SHARED       0x02u
+#define FLAGS_MUST_KNOW   0x88u
+#define ORDER_FLAG        0x04u
+#define NO_TIMES_NO_PHASE 0
+
+/* Blocks of a header that are still to be read. */
+struct blocks {
+    struct {
+        uint64_t addr, size;
+    } at[MAX_BLOCKS];
+    size_t n, next;
+};
+
+struct header {
+    struct hdf5 *h;
+    struct hdf5_object *o;
+    struct blocks *blocks;
+    bool old;      /* version 1 */
+    bool ordered;  /* version 2: messages have an order */
+    uint32_t left; /* version 1: messages still to come */
+};
+
+static struct hdf5_message *find_place(struct hdf5_object *o, uint32_t type)
+{
+    switch (type) {
+    case MESSAGE_DATASPACE: return &o->dataspace;
+    case MESSAGE_LINK_INFO: return &o->link_info;
+    case MESSAGE_DATATYPE: return &o->datatype;
+    case MESSAGE_OLD_FILL: return &o->old_fill;
+    case MESSAGE_FILL: return &o->fill;
+    case MESSAGE_LAYOUT: return &o->layout;
+    case MESSAGE_FILTERS: return &o->filters;
+    case MESSAGE_SYMBOL_TABLE: return &o->symbol_table;
+    case MESSAGE_ATTRIBUTE_INFO: return &o->attribute_info;
+    default: return NULL;
+    }
+}
+
+/* append_body - C to the list *LIST of *N. */
+static ckpt_status append_body(struct hdf5 *h, cursor c, cursor **list, size_t *n, size_t *cap)
+{
+    cursor *grown = arena_grow(h->scratch, *list, *n, cap, *n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(h->err);
+    *list = grown;
+    grown[(*n)++] = c;
+    return CKPT_OK;
+}
+
+static ckpt_status add_block(struct header *x, cursor c)
+{
+    struct blocks *b = x->blocks;
+    uint64_t addr = cursor_u64(&c), size = cursor_u64(&c);
+    if (c.bad)
+        return hdf5_short(x->h, &c, "a continuation");
+    if (b->n == MAX_BLOCKS)
+        return fail(x->h->err, CKPT_ELIMIT, c.pos, "an object header of {more} than {=%u blocks}",
+                    MAX_BLOCKS);
+    b->at[b->n].addr = addr;
+    b->at[b->n++].size = size;
+    return CKPT_OK;
+}
+
+/* refuse_flags - is a message of TYPE with FLAGS one that cannot be read? */
+static ckpt_status check_flags(struct header *x, uint32_t type, uint8_t flags, uint64_t pos)
+{
+    if (flags & FLAG_SHARED && type != MESSAGE_DATATYPE && type <= MESSAGE_LAST)
+        return fail(x->h->err, CKPT_EUNSUPPORTED, pos,
+                    "{a shared message} of type %u; shared {=datatypes} are read", type);
+    if (type == MESSAGE_SHARED_TABLE || (type > MESSAGE_LAST && flags & FLAGS_MUST_KNOW))
+        return fail(x->h->err, CKPT_EUNSUPPORTED, pos, "{a message of type %u}; {=others} are read", type);
+    return CKPT_OK;
+}
+
+static ckpt_status take_message(struct header *x, uint32_t type, uint8_t flags, cursor body)
+{
+    struct hdf5_object *o = x->o;
+    if (++o->nmessages > MAX_MESSAGES)
+        return fail(x->h->err, CKPT_ELIMIT, body.pos, "an object header of {more} than {=%u messages}",
+                    MAX_MESSAGES);
+    CKPT_TRY(check_flags(x, type, flags, body.pos));
+    if (type == MESSAGE_CONTINUATION)
+        return add_block(x, body);
+    if (type == MESSAGE_ATTRIBUTE)
+        return append_body(x->h, body, &o->attributes, &o->nattributes, &o->cap_attributes);
+    if (type == MESSAGE_LINK)
+        return append_body(x->h, body, &o->links, &o->nlinks, &o->cap_links);
+    o->external |= type == MESSAGE_EXTERNAL;
+    struct hdf5_message *m = find_place(o, type);
+    if (m && m->is_there)
+        return fail(x->h->err, CKPT_EFORMAT, body.pos, "{two messages} of type %u, where {=one} is allowed",
+                    type);
+    if (m)
+        *m = (struct hdf5_message){true, flags, body};
+    return CKPT_OK;
+}
+
+/* read_messages - those in C: of version 1 as many as are left, of version 2 all that fit. */
+static ckpt_status read_messages(struct header *x, cursor *c)
+{
+    size_t head = x->old ? 8 : x->ordered ? 6 : 4;
+    while (c->left >= head && (!x->old || x->left)) {
+        uint32_t type = (uint32_t)hdf5_number(c, x->old ? 2 : 1), size = cursor_u16(c);
+        uint8_t flags = (uint8_t)hdf5_number(c, 1);
+        (void)cursor_take(c, head - (x->old ? 5 : 4)); /* bounded: head is more */
+        cursor body = cursor_sub(c, size);
+        if (body.bad)
+            return hdf5_short(x->h, &body, "a message");
+        x->left -= x->old;
+        CKPT_TRY(take_message(x, type, flags, body));
+    }
+    return CKPT_OK;
+}
+
+static const struct hdf5_kind first_block = {"OHDR", 2, "an object header"};
+
+/* load_block - the messages of the block at ADDR. */
+static ckpt_status load_block(struct header *x, uint64_t addr, uint64_t size, cursor *c)
+{
+    static const char what[] = "a block of an object header";
+    if (x->old)
+        return hdf5_load(x->h, addr, size, what, c);
+    CKPT_TRY(hdf5_load(x->h, addr, size, what, c));
+    const unsigned char *all = c->p, *magic = cursor_take(c, 4);
+    if (!magic || c->left < 4 || memcmp(magic, "OCHK", 4) != 0)
+        return fail(x->h->err, CKPT_EFORMAT, addr,
+                    "a block of an object header with {other bytes} than {=OCHK}");
+    c->left -= 4; /* bounded: compared just now */
+    uint32_t sum = load_u32le(c->p + c->left), own = hdf5_checksum(all, (size_t)size - 4);
+    if (sum != own)
+        return fail(x->h->err, CKPT_ECHECKSUM, addr,
+                    "a block of an object header has the checksum {%08x}, the file records {=%08x}", own,
+                    sum);
+    return CKPT_OK;
+}
+
+static ckpt_status read_blocks(struct header *x)
+{
+    struct blocks *b = x->blocks;
+    cursor c;
+    for (; b->next < b->n && (!x->old || x->left); b->next++) {
+        CKPT_TRY(load_block(x, b->at[b->next].addr, b->at[b->next].size, &c));
+        CKPT_TRY(read_messages(x, &c));
+    }
+    return !x->left ? CKPT_OK
+                    : fail(x->h->err, CKPT_EFORMAT, x->o->addr,
+                           "an object header lacks {%u} of {=its messages}", x->left);
+}
+
+static ckpt_status read_version1(struct header *x)
+{
+    cursor c;
+    CKPT_TRY(hdf5_load(x->h, x->o->addr, 16, "an object header", &c));
+    uint64_t first;
+    (void)cursor_take(&c, 2);
+    x->left = cursor_u16(&c);
+    (void)cursor_take(&c, 4);
+    uint32_t size = cursor_u32(&c);
+    if (!checked_add(x->o->addr, 16, &first))
+        return hdf5_short(x->h, &c, "an object header");
+    x->blocks->at[0].addr = first;
+    x->blocks->at[0].size = size;
+    x->blocks->n = 1;
+    return read_blocks(x);
+}
+
+static ckpt_status read_version2(struct header *x)
+{
+    struct hdf5 *h = x->h;
+    uint64_t addr = x->o->addr, total;
+    cursor c;
+    CKPT_TRY(hdf5_load(h, addr, 6, "an object header", &c));
+    uint8_t flags = c.p[5];
+    uint32_t width = 1u << (flags & 3);
+    uint32_t head = 6 + width + (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0); /* bounded: small */
+    CKPT_TRY(hdf5_load(h, addr, head, "an object header", &c));
+    (void)cursor_take(&c, head - width);
+    uint64_t size = hdf5_number(&c, width);
+    if (!checked_add(size, (uint64_t)head + 4, &total))
+        return hdf5_short(h, &c, "an object header");
+    CKPT_TRY(hdf5_load_checked(h, addr, total, &first_block, &c));
+    (void)cursor_take(&c, head - 5); /* bounded: the signature and version are before it */
+    x->ordered = flags & ORDER_FLAG;
+    CKPT_TRY(read_messages(x, &c));
+    return read_blocks(x);
+}
+
+ckpt_status hdf5_read_object(struct hdf5 *h, uint64_t addr, struct hdf5_object *o)
+{
+    cursor c;
+    *o = (struct hdf5_object){.addr = addr};
+    struct header x = {.h = h, .o = o, .blocks = ARENA_NEW(h->scratch, struct blocks)};
+    if (!x.blocks)
+        return fail_memory(h->err);
+    CKPT_TRY(hdf5_load(h, addr, 4, "an object header", &c));
+    x.old = c.p[0] == 1;
+    if (!x.old && memcmp(c.p, "OHDR", 4) != 0)
+        return fail(h->err, CKPT_EFORMAT, addr, "{no object header} of {=version 1 or 2}");
+    return x.old ? read_version1(&x) : read_version2(&x);
+}
+
+/* ------------------------------------------------------------------------- dataspaces */
+
+static ckpt_status read_sizes(struct hdf5 *h, cursor *c, struct hdf5_space *s)
+{
+    if (s->ndim > HDF5_MAX_RANK)
+        return fail(h->err, CKPT_EFORMAT, c->pos, "a rank of {%u}, up to {=%u} are allowed", s->ndim,
+                    HDF5_MAX_RANK);
+    bool empty = false, fits = true;
+    s->elements = 1;
+    for (uint32_t i = 0; i < s->ndim; i++) {
+        s->shape[i] = cursor_u64(c);
+        empty |= s->shape[i] == 0;
+    }
+    for (uint32_t i = 0; i < s->ndim && fits && !empty; i++)
+        fits = checked_mul(s->elements, s->shape[i], &s->elements);
+    s->elements = empty ? 0 : s->elements;
+    if (c->bad)
+        return hdf5_short(h, c, "a dataspace");
+    return fits ? CKPT_OK
+                : fail(h->err, CKPT_EFORMAT, c->pos, "{the product of %u sizes} does not fit {=64 bits}",
+                       s->ndim);
+}
+
+ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out)
+{
+    *out = (struct hdf5_space){.elements = 0};
+    unsigned version = (unsigned)hdf5_number(&c, 1);
+    out->ndim = (uint32_t)hdf5_number(&c, 1);
+    uint8_t flags = (uint8_t)hdf5_number(&c, 1);
+    if (version != 1 && version != 2)
+        return fail(h->err, CKPT_EUNSUPPORTED, c.pos, "a dataspace of version {%u}; {=1 and 2} are read",
+                    version);
+    if (version == 1) {
+        (void)cursor_take(&c, 5);
+    } else {
+        unsigned kind = (unsigned)hdf5_number(&c, 1);
+        out->is_null = kind == 2;
+        if (kind > 2 || (kind != 1 && out->ndim))
+            return fail(h->err, CKPT_EFORMAT, c.pos,
+                        "a dataspace of kind {%u} and rank %u; {=up to 2} exist, rank 0 but for 1", kind,
+                        out->ndim);
+    }
+    if (out->is_null)
+        return CKPT_OK;
+    if (version == 1 && flags & 2)
+        return fail(h->err, CKPT_EUNSUPPORTED, c.pos, "{permuted dimensions}; {=others} are read");
+    return read_sizes(h, &c, out);
+}

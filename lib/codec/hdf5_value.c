@@ -1,0 +1,266 @@
+/*
+ * hdf5_value.c - attributes of HDF5 as values, and texts: a text of any length is 4 bytes of length, the
+ * address 8 and index 4 of an object in a global heap.
+ *
+ * An attribute: version 1 (1 to 3), flags 1 (1: its datatype is shared, 2: its dataspace), sizes of name,
+ * datatype and dataspace 2 each, of version 3 a character set 1; then the three, padded to 8 bytes in version
+ * 1, and the elements.
+ */
+#include "base/buf.h"
+#include "base/checked.h"
+#include "codec/hdf5_internal.h"
+#include "core/dtype.h"
+#include "core/number.h"
+
+#define MAX_ELEMENTS 65536u               /* of an attribute that becomes a list */
+#define MAX_TEXTS    ((uint64_t)64 << 20) /* bytes of the texts of a data set, which are kept */
+#define VLEN_SIZE    16u
+
+/* ------------------------------------------------------------------------------ texts */
+
+/* trim_text - the text in the N bytes B that have it: up to a NUL, or without spaces at the end. */
+static ckpt_str trim_text(const struct hdf5_type *t, const unsigned char *b)
+{
+    size_t n = t->size;
+    const unsigned char *nul = memchr(b, 0, n);
+    if (nul && !t->space_padded)
+        n = (size_t)(nul - b);
+    while (t->space_padded && n && b[n - 1] == ' ')
+        n--;
+    return str_of((const char *)b, n);
+}
+
+/* read_text - the next text of C, which is of type T. */
+static ckpt_status read_text(struct hdf5 *h, const struct hdf5_type *t, cursor *c, ckpt_str *out)
+{
+    if (t->kind == HDF5_FIXED_TEXT) {
+        const unsigned char *b = cursor_take(c, t->size);
+        *out = b ? trim_text(t, b) : str_of("", 0);
+        return b ? CKPT_OK : hdf5_short(h, c, "a text");
+    }
+    uint32_t n = cursor_u32(c);
+    uint64_t addr = cursor_u64(c);
+    uint32_t index = cursor_u32(c);
+    if (c->bad)
+        return hdf5_short(h, c, "a text");
+    *out = str_of("", 0);
+    if (!n || !addr)
+        return CKPT_OK;
+    CKPT_TRY(hdf5_heap_text(h, addr, index, out));
+    if (n > out->len)
+        return fail(h->err, CKPT_EFORMAT, c->pos, "a text of {%u bytes} in an object of {=%zu}", n, out->len);
+    out->len = n;
+    return CKPT_OK;
+}
+
+/* collect_texts - the texts of the ELEMENTS at C, each after its length. */
+static ckpt_status collect_texts(struct hdf5 *h, const struct hdf5_type *t, cursor c, uint64_t elements,
+                                 buf *out)
+{
+    for (uint64_t i = 0; i < elements && buf_ok(out); i++) {
+        ckpt_str text;
+        CKPT_TRY(read_text(h, t, &c, &text));
+        buf_u64le(out, text.len);
+        buf_str(out, text);
+    }
+    return CKPT_OK;
+}
+
+ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t elements)
+{
+    cursor c;
+    buf b;
+    if (d->nbytes > MAX_TEXTS) {
+        d->refused = "more than 64 MiB of texts";
+        return CKPT_OK;
+    }
+    CKPT_TRY(hdf5_load(h, d->at, d->nbytes, "texts", &c));
+    buf_init(&b, MAX_TEXTS);
+    ckpt_status st = collect_texts(h, &d->type, c, elements, &b);
+    if (st == CKPT_OK && !buf_ok(&b) && !b.no_memory)
+        d->refused = "more than 64 MiB of texts";
+    else if (st == CKPT_OK) {
+        d->texts = buf_ok(&b) ? arena_str(h->a, buf_view(&b)) : str_of(NULL, 0);
+        st = d->texts.ptr ? CKPT_OK : fail_memory(h->err);
+    }
+    buf_free(&b);
+    return st;
+}
+
+/* ----------------------------------------------------------------------------- values */
+
+static ckpt_value *make_text(struct hdf5 *h, ckpt_str text)
+{
+    ckpt_str copy = arena_str(h->a, text);
+    return copy.ptr ? value_str(h->a, copy) : NULL;
+}
+
+static ckpt_value *make_bytes(struct hdf5 *h, const unsigned char *b, size_t n)
+{
+    ckpt_value *v = value_new(h->a, CKPT_V_BYTES, 0);
+    ckpt_str copy = arena_str(h->a, str_of((const char *)b, n));
+    if (v)
+        v->u.str = copy;
+    return copy.ptr ? v : NULL;
+}
+
+static ckpt_value *make_float(struct hdf5 *h, double f)
+{
+    ckpt_value *v = value_new(h->a, CKPT_V_FLOAT, 0);
+    if (v)
+        v->u.f = f;
+    return v;
+}
+
+/* load_number - the little-endian bits of WIDTH bytes at B, which may be the other way round. */
+static uint64_t load_number(const unsigned char *b, uint32_t width, bool big_endian)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < width; i++)
+        n = n << 8 | b[big_endian ? i : width - 1 - i];
+    return n;
+}
+
+static ckpt_value *make_integer(struct hdf5 *h, const struct hdf5_type *t, uint64_t bits)
+{
+    unsigned unused = 64 - 8 * t->size; /* bounded: 8 bytes at most */
+    bool is_signed = dtype_info(t->dtype)->klass == 'i';
+    int64_t n = is_signed ? (int64_t)(bits << unused) >> unused : (int64_t)bits;
+    if (!is_signed && bits > INT64_MAX) { /* 9 bytes of two's complement */
+        unsigned char b[9] = {0};
+        for (unsigned i = 0; i < 8; i++)
+            b[i] = (unsigned char)(bits >> 8 * i);
+        ckpt_value *v = make_bytes(h, b, sizeof b);
+        if (v)
+            v->type = CKPT_V_BIGINT;
+        return v;
+    }
+    ckpt_value *v = value_int(h->a, n);
+    if (v && t->dtype == CKPT_DT_BOOL) {
+        v->type = CKPT_V_BOOL;
+        v->u.b = n != 0;
+    }
+    return v;
+}
+
+/* make_number - the element at B. */
+static ckpt_value *make_number(struct hdf5 *h, const struct hdf5_type *t, const unsigned char *b)
+{
+    uint64_t bits = load_number(b, t->size, t->big_endian);
+    unsigned char in_order[8];
+    double f;
+    if (dtype_info(t->dtype)->klass != 'f')
+        return make_integer(h, t, bits);
+    bits <<= t->is_short_float ? 16 : 0;
+    for (unsigned i = 0; i < 8; i++)
+        in_order[i] = (unsigned char)(bits >> 8 * i);
+    number_decode(t->dtype, in_order, 1, &f);
+    return make_float(h, f);
+}
+
+/* read_element - the next element of C; NULL and h->err: it is faulty. */
+static ckpt_status read_element(struct hdf5 *h, const struct hdf5_type *t, cursor *c, ckpt_value **out)
+{
+    ckpt_str text;
+    *out = NULL;
+    if (t->kind == HDF5_TEXT || t->kind == HDF5_FIXED_TEXT) {
+        CKPT_TRY(read_text(h, t, c, &text));
+        *out = make_text(h, text);
+    } else {
+        const unsigned char *b = cursor_take(c, t->size);
+        if (!b)
+            return hdf5_short(h, c, "an attribute");
+        *out = t->kind == HDF5_NUMBER ? make_number(h, t, b) : make_bytes(h, b, t->size);
+    }
+    return *out ? CKPT_OK : fail_memory(h->err);
+}
+
+/* nest_items - the items of LIST as lists inside of lists, by the sizes of SPACE; NULL: no memory. */
+static ckpt_value *nest_items(struct hdf5 *h, ckpt_value *list, const struct hdf5_space *space)
+{
+    for (uint32_t k = space->ndim; k-- > 1 && list;) {
+        ckpt_value *outer = value_new(h->a, CKPT_V_LIST, 0), *inner = NULL;
+        for (uint32_t i = 0; outer && i < list->u.seq.n; i++) {
+            if (i % space->shape[k] == 0 &&
+                ((inner = value_new(h->a, CKPT_V_LIST, 0)) == NULL || !value_append(h->a, outer, inner)))
+                return NULL;
+            if (!value_append(h->a, inner, list->u.seq.items[i]))
+                return NULL;
+        }
+        list = outer;
+    }
+    return list;
+}
+
+static const char *find_reason(const struct hdf5_type *t, const struct hdf5_space *space)
+{
+    if (t->kind == HDF5_OTHER)
+        return t->what.ptr;
+    if (t->kind == HDF5_LONGDOUBLE || (t->kind == HDF5_NUMBER && dtype_info(t->dtype)->klass == 'c'))
+        return "number without a value of its own";
+    return space->elements > MAX_ELEMENTS ? "more than 65,536 elements" : NULL;
+}
+
+ckpt_status hdf5_read_value(struct hdf5 *h, const struct hdf5_type *type, const struct hdf5_space *space,
+                            cursor c, ckpt_value **out, const char **why)
+{
+    uint64_t need;
+    *out = NULL;
+    *why = find_reason(type, space);
+    if (*why)
+        return CKPT_OK;
+    if (!checked_mul(space->elements, type->size, &need) || need > c.left)
+        return hdf5_short(h, &c, "an attribute");
+    if (space->is_null)
+        *out = value_new(h->a, CKPT_V_NONE, 0);
+    else if (space->ndim == 0)
+        return read_element(h, type, &c, out);
+    else
+        *out = value_new(h->a, CKPT_V_LIST, 0);
+    for (uint64_t i = 0; *out && !space->is_null && i < space->elements; i++) {
+        ckpt_value *item;
+        CKPT_TRY(read_element(h, type, &c, &item));
+        if (!value_append(h->a, *out, item))
+            return fail_memory(h->err);
+    }
+    if (*out && space->elements && space->ndim > 1)
+        *out = nest_items(h, *out, space);
+    return *out ? CKPT_OK : fail_memory(h->err);
+}
+
+/* ------------------------------------------------------------------------- attributes */
+
+/* take_padded - the next N bytes of C; in version 1 up to a multiple of 8 follow. */
+static cursor take_padded(cursor *c, size_t n, unsigned version)
+{
+    cursor part = cursor_sub(c, n);
+    size_t pad = version == 1 ? (8 - (n & 7)) & 7 : 0;
+    (void)cursor_take(c, pad < c->left ? pad : c->left);
+    return part;
+}
+
+ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute *out)
+{
+    struct hdf5_message type = {.is_there = true};
+    struct hdf5_space space;
+    struct hdf5_type t;
+    unsigned version = (unsigned)hdf5_number(&c, 1), flags = (unsigned)hdf5_number(&c, 1);
+    size_t name_size = cursor_u16(&c), type_size = cursor_u16(&c), space_size = cursor_u16(&c);
+    *out = (struct hdf5_attribute){.value = NULL};
+    (void)cursor_take(&c, version == 3 ? 1 : 0);
+    cursor name = take_padded(&c, name_size, version);
+    type.body = take_padded(&c, type_size, version);
+    cursor dataspace = take_padded(&c, space_size, version);
+    if (c.bad || version < 1 || version > 3)
+        return fail(h->err, CKPT_EFORMAT, c.pos, "an attribute of version {%u} that is cut off or {=1 to 3}",
+                    version);
+    const unsigned char *nul = memchr(name.p, 0, name.left);
+    out->name = str_of((const char *)name.p, nul ? (size_t)(nul - name.p) : name.left);
+    if (version > 1 && flags & 3) {
+        out->why = "shared datatype";
+        return CKPT_OK;
+    }
+    CKPT_TRY(hdf5_read_space(h, dataspace, &space));
+    CKPT_TRY(hdf5_read_type(h, type, &t));
+    return hdf5_read_value(h, &t, &space, c, &out->value, &out->why);
+}

@@ -1,0 +1,96 @@
+/*
+ * snappy.c - raw Snappy (google/snappy format_description.txt), as LevelDB's tables have it.
+ *
+ *   varint   decoded size
+ *   …        elements; the two low bits of the first byte are the kind, the others are N:
+ *            0   literal of N + 1 bytes; N 60 to 63: the length less one is in the next 1 to 4 bytes
+ *            1   copy of 4 + (N & 7) bytes from (N >> 3) << 8 | next byte before
+ *            2   copy of N + 1 bytes from as far before as the next 2 bytes are
+ *            3   the same with 4 bytes
+ *
+ * A copy may overlap what it writes. Refused: a copy from before the beginning, elements that are cut off,
+ * more or fewer bytes than announced.
+ */
+#include "codec/snappy.h"
+
+#define MOST_FROM_A_BYTE 22u /* 64 bytes of a copy take 3 */
+
+ckpt_status snappy_size(cursor c, size_t *size, ckpt_error *err)
+{
+    uint64_t pos = c.pos, n = cursor_varint(&c),
+             most = (uint64_t)c.left * MOST_FROM_A_BYTE; /* bounded: in memory */
+    if (c.bad || n > most)
+        return fail(err, CKPT_EFORMAT, pos, "Snappy data of {%llu bytes}, so few can decode to {=%llu}",
+                    (unsigned long long)n, (unsigned long long)most);
+    *size = (size_t)n;
+    return CKPT_OK;
+}
+
+/* The decoded bytes: N of them so far, of SIZE. */
+struct decoded {
+    unsigned char *out;
+    size_t n, size;
+};
+
+/* read_le - a number of WIDTH bytes. */
+static uint32_t read_le(cursor *c, unsigned width)
+{
+    const unsigned char *b = cursor_take(c, width);
+    uint32_t v = 0;
+    for (unsigned i = 0; b && i < width; i++)
+        v |= (uint32_t)b[i] << (8 * i);
+    return v;
+}
+
+static bool add_literal(struct decoded *d, cursor *c, uint32_t n)
+{
+    uint64_t len = (n < 60 ? n : read_le(c, n - 59)) + UINT64_C(1); /* bounded: 33 bits */
+    if (c->bad || len > d->size - d->n)
+        return false;
+    const unsigned char *b = cursor_take(c, (size_t)len);
+    if (!b)
+        return false;
+    memcpy(d->out + d->n, b, (size_t)len);
+    d->n += (size_t)len;
+    return true;
+}
+
+static bool add_copy(struct decoded *d, size_t len, size_t back)
+{
+    if (back == 0 || back > d->n || len > d->size - d->n)
+        return false;
+    unsigned char *to = d->out + d->n;
+    if (back >= len)
+        memcpy(to, to - back, len);
+    else /* the bytes repeat */
+        for (size_t i = 0; i < len; i++)
+            to[i] = to[i - back];
+    d->n += len; /* bounded: it fits */
+    return true;
+}
+
+static bool add_element(struct decoded *d, cursor *c)
+{
+    uint32_t first = read_le(c, 1), n = first >> 2;
+    switch (first & 3) {
+    case 0: return add_literal(d, c, n);
+    case 1: return add_copy(d, 4 + (n & 7), (n >> 3) << 8 | read_le(c, 1)); /* bounded: 11 bits */
+    case 2: return add_copy(d, n + UINT64_C(1), read_le(c, 2));             /* bounded: 6 bits */
+    default: return add_copy(d, n + UINT64_C(1), read_le(c, 4));            /* bounded: 6 bits */
+    }
+}
+
+ckpt_status snappy_decode(cursor c, unsigned char *out, size_t size, ckpt_error *err)
+{
+    struct decoded d = {out, 0, size};
+    (void)cursor_varint(&c);
+    uint64_t at = c.pos;
+    while (!c.bad && c.left) {
+        at = c.pos;
+        if (!add_element(&d, &c))
+            return fail(err, CKPT_EFORMAT, at, "{damaged} {=Snappy} data");
+    }
+    return d.n == size && !c.bad ? CKPT_OK
+                                 : fail(err, CKPT_EFORMAT, at,
+                                        "Snappy data decodes to {%zu bytes}, it must be {=%zu}", d.n, size);
+}

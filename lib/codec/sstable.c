@@ -1,0 +1,251 @@
+/*
+ * sstable.c - a table of LevelDB (google/leveldb doc/table_format.md, table/format.h), as TensorFlow writes
+ * it.
+ *
+ *   0   …    blocks with data, each followed by its type and checksum:
+ *            …   entries
+ *            4*n offsets at which entries with a whole key begin
+ *            4   n >= 1
+ *            1   type: 0 uncompressed, 1 Snappy
+ *            4   CRC-32C of the bytes as they are stored and of the type, masked: rotated right by 15, plus
+ *                0xa282ead8
+ *   …   …    a block of metadata, which is ignored
+ *   …   …    the index: by a key from the last of each block to the first of the next, its handle
+ *   -48 …    handle of the metadata, handle of the index, zeros
+ *   -8  8    57 fb 80 8b 24 75 47 db
+ *
+ * An entry is three varints, the bytes that its key shares with the previous one, the others, and those of
+ * its value, then the other bytes of the key, and the value. A handle is two varints, offset and size.
+ *
+ * Refused: keys that do not ascend, blocks that overlap or are out of order, other types of compression,
+ * blocks that are longer than their entries.
+ */
+#include "codec/sstable.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "codec/snappy.h"
+
+#define MAGIC   UINT64_C(0xdb4775248b80fb57)
+#define TRAILER 5u /* type and checksum of a block */
+#define MAX_KEY 65536u
+
+uint32_t sstable_unmask(uint32_t masked)
+{
+    uint32_t rotated = masked - 0xa282ead8u; /* bounded: modulo 2^32 is meant */
+    return rotated >> 17 | rotated << 15;
+}
+
+static ckpt_str as_text(const unsigned char *p, size_t n) { return str_of((const char *)p, n); }
+
+/* ---------------------------------------------------------------------- a block */
+
+/* check_block - is the checksum of the N stored bytes at P right, which begin at OFFSET of the file? */
+static ckpt_status check_block(const unsigned char *p, size_t n, uint64_t offset, ckpt_error *err)
+{
+    uint32_t stored = sstable_unmask(load_u32le(p + n + 1)),
+             crc = crc_update(CRC_32C, 0, p, n + 1); /* bounded: read */
+    if (crc == stored)
+        return CKPT_OK;
+    (void)fail(err, CKPT_ECHECKSUM, offset,
+               "a block of %zu bytes has the CRC-32C {%08" PRIx32 "}, the file records {=%08" PRIx32 "}", n,
+               crc, stored);
+    fail_hint(err, "the table is damaged: get the file again; `ckpt salvage` reads its other blocks");
+    return CKPT_ECHECKSUM;
+}
+
+/* unpack_block - replaces the N bytes at B->bytes by what they decode to. */
+static ckpt_status unpack_block(struct sstable_block *b, size_t *n, ckpt_error *err)
+{
+    cursor packed = cursor_of(b->bytes, *n, b->at);
+    size_t size;
+    CKPT_TRY(snappy_size(packed, &size, err));
+    unsigned char *out = malloc(size + 1); /* bounded: snappy_size */
+    if (!out)
+        return fail_memory(err);
+    ckpt_status st = snappy_decode(packed, out, size, err);
+    free(b->bytes);
+    b->bytes = out;
+    *n = size;
+    return st;
+}
+
+/* set_entries - B has N bytes: entries, and the offsets after them. */
+static ckpt_status set_entries(struct sstable_block *b, size_t n, ckpt_error *err)
+{
+    size_t most = n < 4 ? 0 : (n - 4) / 4; /* bounded: n is 4 or more */
+    uint32_t restarts = n < 4 ? 1 : load_u32le(b->bytes + n - 4);
+    if (restarts > most)
+        return fail(err, CKPT_EFORMAT, b->at, "a block of %zu bytes with {%" PRIu32 " restarts}; {=%zu} fit",
+                    n, restarts, most);
+    b->rest = cursor_of(b->bytes, n - 4 - (size_t)restarts * 4, b->at); /* bounded: they fit */
+    return CKPT_OK;
+}
+
+/* load_block - the block at [OFFSET, OFFSET + SIZE) of SRC. */
+static ckpt_status load_block(source *src, uint64_t offset, uint64_t size, struct sstable_block *b,
+                              ckpt_error *err)
+{
+    uint64_t all;
+    size_t n;
+    *b = (struct sstable_block){.at = source_pos(src, offset), .first = true};
+    buf_init(&b->key, MAX_KEY);
+    if (!checked_add(size, TRAILER, &all) || !range_within(offset, all, src->size) || !checked_size(all, &n))
+        return fail(err, CKPT_ETRUNCATED, offset < src->size ? b->at : source_pos(src, src->size),
+                    "a block of {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", size,
+                    offset < src->size ? src->size - offset : 0);
+    if (!(b->bytes = malloc(n)))
+        return fail_memory(err);
+    CKPT_TRY(source_read(src, offset, b->bytes, n, err));
+    n -= TRAILER;
+    CKPT_TRY(check_block(b->bytes, n, b->at, err));
+    unsigned char type = b->bytes[n];
+    if (type > 1)
+        return fail(err, CKPT_EUNSUPPORTED, b->at,
+                    "a block of compression {%u}; {=0 (none) and 1 (Snappy)} are read", type);
+    if (type == 1)
+        CKPT_TRY(unpack_block(b, &n, err));
+    return set_entries(b, n, err);
+}
+
+ckpt_status sstable_load(const struct sstable *t, size_t i, struct sstable_block *b, ckpt_error *err)
+{
+    ckpt_status st = load_block(t->src, t->block[i].offset, t->block[i].size, b, err);
+    b->last = t->block[i].last;
+    b->after = i ? t->block[i - 1].last : str_of(NULL, 0); /* bounded: above 0 */
+    return st;
+}
+
+void sstable_unload(struct sstable_block *b)
+{
+    free(b->bytes);
+    b->bytes = NULL;
+    buf_free(&b->key);
+}
+
+/* read_key - the key of an entry, SHARED bytes of the previous one and OTHERS that follow, becomes that of B;
+ * *ASCENDS: it is greater. */
+static bool read_key(struct sstable_block *b, uint64_t shared, uint64_t others, bool *ascends)
+{
+    if (shared > b->key.len || others > b->rest.left)
+        return false;
+    ckpt_str added = as_text(cursor_take(&b->rest, (size_t)others), (size_t)others);
+    *ascends = b->first ? !b->after.ptr || str_compare(b->after, added) < 0
+                        : str_compare(str_skip(buf_view(&b->key), (size_t)shared), added) < 0;
+    b->first = false;
+    b->key.len = (size_t)shared;
+    buf_put(&b->key, added.ptr, added.len);
+    return true;
+}
+
+ckpt_status sstable_next(struct sstable_block *b, ckpt_str *key, cursor *value, bool *more, ckpt_error *err)
+{
+    cursor *c = &b->rest;
+    bool ascends = true;
+    *more = c->left > 0;
+    if (!*more)
+        return CKPT_OK;
+    uint64_t shared = cursor_varint(c), others = cursor_varint(c), size = cursor_varint(c);
+    bool ok = !c->bad && read_key(b, shared, others, &ascends) && size <= c->left;
+    if (!buf_ok(&b->key))
+        return b->key.no_memory ? fail_memory(err)
+                                : fail(err, CKPT_ELIMIT, b->at, "a key of {more} than {=%u bytes}", MAX_KEY);
+    if (!ok)
+        return fail(err, CKPT_EFORMAT, b->at, "an entry reaches beyond {the end} of {=its block}");
+    *key = buf_view(&b->key);
+    *value = cursor_sub(c, (size_t)size);
+    bool within = !b->last.ptr || str_compare(*key, b->last) <= 0;
+    return ascends && within ? CKPT_OK
+                             : fail(err, CKPT_EFORMAT, b->at,
+                                    "the keys {do not ascend} at \"%.*s\", as {=they must}", STR_ARG(*key));
+}
+
+/* ---------------------------------------------------------------------- the index */
+
+bool sstable_has_magic(source *src)
+{
+    unsigned char last[8];
+    return src->size >= SSTABLE_FOOTER && source_read(src, src->size - 8, last, 8, NULL) == CKPT_OK &&
+           load_u64le(last) == MAGIC;
+}
+
+/* add_handle - a block whose last key is KEY; it must be after the others. */
+static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor value, size_t *cap,
+                              ckpt_error *err)
+{
+    struct sstable_handle h = {.offset = cursor_varint(&value), .size = cursor_varint(&value)};
+    uint64_t end, before = t->nblocks ? t->block[t->nblocks - 1].offset + t->block[t->nblocks - 1].size
+                                      : 0; /* bounded: in the file */
+    if (value.bad || value.left)
+        return fail(err, CKPT_EFORMAT, value.pos, "{a handle} of no {=two numbers}");
+    if (!checked_add(h.offset, h.size, &end) || end > t->src->size || h.offset < before)
+        return fail(err, CKPT_EFORMAT, h.offset,
+                    "a block at {%" PRIu64 " of %" PRIu64 " bytes}; {=%" PRIu64 " to %" PRIu64 "} are left",
+                    h.offset, h.size, before, t->src->size);
+    struct sstable_handle *grown = arena_grow(a, t->block, t->nblocks, cap, t->nblocks + 1, sizeof *grown);
+    h.last = arena_str(a, key);
+    if (!grown || !h.last.ptr)
+        return fail_memory(err);
+    t->block = grown;
+    grown[t->nblocks++] = h;
+    return CKPT_OK;
+}
+
+/* count_outside - sets how many bytes are in no block of T, whose metadata and index have so many. */
+static void count_outside(struct sstable *t, uint64_t metadata, uint64_t index)
+{
+    uint64_t all = SSTABLE_FOOTER + 2 * TRAILER;
+    bool fits = checked_add(all, metadata, &all) && checked_add(all, index, &all);
+    for (size_t i = 0; fits && i < t->nblocks; i++)
+        fits = checked_add(all, t->block[i].size + TRAILER, &all); /* bounded: in the file */
+    t->outside = fits && all < t->src->size ? t->src->size - all : 0;
+}
+
+ckpt_status sstable_open(source *src, arena *a, struct sstable *t, ckpt_error *err)
+{
+    unsigned char footer[SSTABLE_FOOTER];
+    struct sstable_block index;
+    size_t cap = 0;
+    bool more = true;
+    *t = (struct sstable){.src = src};
+    if (src->size < sizeof footer)
+        return fail(err, CKPT_ETRUNCATED, source_pos(src, 0),
+                    "{%" PRIu64 " bytes}; a table has {=%u} at least", src->size, SSTABLE_FOOTER);
+    CKPT_TRY(source_read(src, src->size - sizeof footer, footer, sizeof footer, err));
+    cursor c = cursor_of(footer, sizeof footer - 8, source_pos(src, src->size - sizeof footer));
+    (void)cursor_varint(&c);
+    uint64_t metadata = cursor_varint(&c), offset = cursor_varint(&c), size = cursor_varint(&c);
+    if (load_u64le(footer + sizeof footer - 8) != MAGIC) /* bounded: inside of it */
+        return fail(err, CKPT_EFORMAT, source_pos(src, src->size - 8),
+                    "{other bytes} at the end than {=a table has}");
+    if (c.bad)
+        return fail(err, CKPT_EFORMAT, c.pos, "{a footer} without {=two handles}");
+    ckpt_status st = load_block(src, offset, size, &index, err);
+    fail_add_place(st == CKPT_OK ? NULL : err, CKPT_NO_OFFSET, STR_LIT("index of the table"));
+    while (st == CKPT_OK && more) {
+        ckpt_str key;
+        cursor value;
+        st = sstable_next(&index, &key, &value, &more, err);
+        if (st == CKPT_OK && more)
+            st = add_handle(t, a, key, value, &cap, err);
+    }
+    sstable_unload(&index);
+    count_outside(t, metadata, size);
+    return st;
+}
+
+size_t sstable_find(const struct sstable *t, ckpt_str key)
+{
+    size_t low = 0, high = t->nblocks; /* the first block whose last key is not less is in [low, high] */
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (str_compare(t->block[mid].last, key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}

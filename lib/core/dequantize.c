@@ -1,0 +1,410 @@
+/*
+ * dequantize.c - takes ggml's blocks apart (ggml-quants.c, dequantize_row_*; gguf-py quants.py). Numbers are
+ * rounded to float32 after each operation, in ggml's order, so that the bits are those of both.
+ *
+ * The layouts below name the fields of a block in order; d and m are float16, a number in brackets is a
+  * count of
+ * bytes. The K and IQ types have 256 elements, in sub-blocks of 16 or 32 with a scale each. The IQ1, IQ2
+  * and IQ3
+ * types look up four or eight elements at a time in the tables of dequantize_grids.c.
+ *
+ * All of it is compiled twice, once for AVX2. There is no fused multiplication, so both give the same bits.
+ */
+#include "core/dequantize.h"
+
+#include "base/cursor.h"
+#include "base/store.h"
+#include "core/convert.h"
+#include "core/dequantize_grids.h"
+#include "core/simd.h"
+
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
+#endif
+
+#ifndef INLINE
+#define INLINE static inline __attribute__((always_inline))
+#endif
+
+INLINE float float_of(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+INLINE float half_at(const unsigned char *p) { return float_of(convert_half(load_u16le(p))); }
+INLINE float signed_byte(unsigned char b) { return (float)(int8_t)b; }
+
+/* ------------------------------------------------------------------- 32 elements */
+
+/* d, [m], [5th bits: 4], nibbles [16]: low nibbles, then high ones. Without m, BIAS is taken off each. */
+INLINE void nibbles(const unsigned char *b, bool has_m, bool has_fifth, int bias, float *y)
+{
+    float d = half_at(b), m = has_m ? half_at(b + 2) : 0;
+    const unsigned char *q = b + (has_m ? 4 : 2);
+    uint32_t fifth = has_fifth ? load_u32le(q) : 0;
+    q += has_fifth ? 4 : 0;
+    for (int j = 0; j < 16; j++) {
+        int low = (q[j] & 15) | (int)(fifth >> j & 1) << 4, high = q[j] >> 4 | (int)(fifth >> (j + 16) & 1)
+                                                                                   << 4;
+        float a = d * (float)(low - bias), c = d * (float)(high - bias);
+        y[j] = has_m ? a + m : a;
+        y[j + 16] = has_m ? c + m : c;
+    }
+}
+
+INLINE void q8_0(const unsigned char *b, float *y)
+{
+    float d = half_at(b);
+    for (int j = 0; j < 32; j++)
+        y[j] = signed_byte(b[2 + j]) * d;
+}
+
+/* table_nibbles - 2 * N elements of VALUES in the nibbles of N bytes at Q. */
+INLINE void table_nibbles(float d, const int8_t values[16], const unsigned char *q, int n, float *y)
+{
+    for (int j = 0; j < n; j++) {
+        y[j] = d * (float)values[q[j] & 15];
+        y[j + n] = d * (float)values[q[j] >> 4];
+    }
+}
+
+static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                      1,    13,   25,  38,  53,  69,  89,  113};
+/* of float4_e2m1fn, twice the number; their scales are halved */
+static const int8_t fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/* scale (float8_e8m0fnu), nibbles [16] */
+INLINE void mxfp4(const unsigned char *b, float *y)
+{
+    uint32_t e = b[0];
+    float half_scale = float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+    table_nibbles(half_scale, fp4_values, b + 1, 16, y);
+}
+
+/* scales (float8_e4m3fn without a sign) [4], nibbles [8] for each */
+INLINE void nvfp4(const unsigned char *b, float *y)
+{
+    for (int k = 0; k < 4; k++) {
+        uint32_t e = b[k] >> 3 & 15u, man = b[k] & 7u;
+        float scale = e ? float_of((e + 120) << 23 | man << 20) : (float)man * 0x1p-9f;
+        bool zero = b[k] == 0 || b[k] == 0x7f;
+        table_nibbles(zero ? 0 : scale * 0.5f, fp4_values, b + 4 + 8 * k, 8, y + 16 * k);
+    }
+}
+
+/* ------------------------------------------------------------------------ K types */
+
+/* scales and minima (4 bits each) [16], pairs of bits [64], d, m */
+INLINE void q2_k(const unsigned char *b, float *y)
+{
+    float d = half_at(b + 80), m = half_at(b + 82);
+    for (int i = 0; i < 16;
+         i++) { /* sub-blocks: of each 32 bytes, those with the same shift are neighbours */
+        const unsigned char *q = b + 16 + i / 8 * 32 + i % 2 * 16;
+        float scale = d * (float)(b[i] & 15), least = m * (float)(b[i] >> 4);
+        for (int l = 0; l < 16; l++)
+            y[16 * i + l] = scale * (float)(q[l] >> (i / 2 % 4 * 2) & 3) - least;
+    }
+}
+
+/* third bits, inverted [32], pairs of bits [64], 6-bit scales [12], d */
+INLINE void q3_k(const unsigned char *b, float *y)
+{
+    const unsigned char *s = b + 96;
+    float d = half_at(b + 108);
+    for (int i = 0; i < 16; i++) {
+        int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4, high = s[8 + i % 4] >> (i / 4 * 2) & 3;
+        const unsigned char *q = b + 32 + i / 8 * 32 + i % 2 * 16, *mask = b + i % 2 * 16;
+        float scale = d * (float)((low | high << 4) - 32);
+        for (int l = 0; l < 16; l++)
+            y[16 * i + l] = scale * (float)((q[l] >> (i / 2 % 4 * 2) & 3) - (mask[l] >> (i / 2) & 1 ? 0 : 4));
+    }
+}
+
+/* k4_scale - scale and minimum J of the twelve bytes at S, 6 bits each. */
+INLINE void k4_scale(const unsigned char *s, int j, float *scale, float *least)
+{
+    bool first = j < 4;
+    *scale = (float)(first ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4);
+    *least = (float)(first ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4);
+}
+
+/* d, m, scales and minima [12], (q5_K: fifth bits [32],) nibbles [128]: 32 low ones, then the high ones of
+ * the same bytes */
+INLINE void q4_or_q5_k(const unsigned char *b, bool has_fifth, float *y)
+{
+    float d = half_at(b), m = half_at(b + 2);
+    const unsigned char *q = b + (has_fifth ? 48 : 16), *fifth = b + 16;
+    for (int i = 0; i < 4; i++, q += 32, y += 64) {
+        float scale[2], least[2];
+        for (int k = 0; k < 2; k++) {
+            k4_scale(b + 4, 2 * i + k, &scale[k], &least[k]);
+            scale[k] = d * scale[k];
+            least[k] = m * least[k];
+        }
+        for (int l = 0; l < 32; l++) {
+            int low = q[l] & 15, high = q[l] >> 4;
+            if (has_fifth) {
+                low |= (fifth[l] >> (2 * i) & 1) << 4;
+                high |= (fifth[l] >> (2 * i + 1) & 1) << 4;
+            }
+            y[l] = scale[0] * (float)low - least[0];
+            y[l + 32] = scale[1] * (float)high - least[1];
+        }
+    }
+}
+
+/* nibbles [128], pairs of higher bits [64], scales (int8) [16], d */
+INLINE void q6_k(const unsigned char *b, float *y)
+{
+    float d = half_at(b + 208);
+    for (int i = 0; i < 16; i++) { /* sub-blocks of 16 */
+        int half = i / 8, run = i / 2 % 4, at = i % 2 * 16;
+        const unsigned char *low = b + half * 64 + run % 2 * 32 + at, *high = b + 128 + half * 32 + at;
+        float scale = d * signed_byte(b[192 + i]);
+        for (int l = 0; l < 16; l++) {
+            int q = (low[l] >> (run / 2 * 4) & 15) | (high[l] >> (run * 2) & 3) << 4;
+            y[16 * i + l] = scale * (float)(q - 32);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------------- IQ4, TQ */
+
+/* d, two high bits of each scale (16 bits), four low bits [4], nibbles [128] */
+INLINE void iq4_xs(const unsigned char *b, float *y)
+{
+    float d = half_at(b);
+    unsigned high = load_u16le(b + 2);
+    for (int i = 0; i < 8; i++) {
+        int scale = (b[4 + i / 2] >> (i % 2 * 4) & 15) | (int)(high >> (2 * i) & 3) << 4;
+        table_nibbles(d * (float)(scale - 32), iq4_values, b + 8 + 16 * i, 16, y + 32 * i);
+    }
+}
+
+/* run_of_trits - digit K of the N bytes at Q, which are fractions in base 3. */
+INLINE float *run_of_trits(float d, const unsigned char *q, int n, int k, float *y)
+{
+    static const unsigned char powers[5] = {1, 3, 9, 27, 81};
+    for (int l = 0; l < n; l++) {
+        unsigned fraction = (unsigned char)(q[l] * powers[k]);
+        y[l] = d * (float)((int)(fraction * 3 >> 8) - 1);
+    }
+    return y + n;
+}
+
+/* five elements in a byte [48], four in a byte [4], d */
+INLINE void tq1_0(const unsigned char *b, float *y)
+{
+    float d = half_at(b + 52);
+    for (int k = 0; k < 5; k++)
+        y = run_of_trits(d, b, 32, k, y);
+    for (int k = 0; k < 5; k++)
+        y = run_of_trits(d, b + 32, 16, k, y);
+    for (int k = 0; k < 4; k++)
+        y = run_of_trits(d, b + 48, 4, k, y);
+}
+
+/* pairs of bits [64], d */
+INLINE void tq2_0(const unsigned char *b, float *y)
+{
+    float d = half_at(b + 64);
+    for (int i = 0; i < 8; i++)
+        for (int l = 0; l < 32; l++)
+            y[32 * i + l] = d * (float)((b[i / 4 * 32 + l] >> (i % 4 * 2) & 3) - 1);
+}
+
+/* ------------------------------------------------------------------------- grids */
+
+/* with_signs - the N numbers of VALUES that the digits (of BITS bits) of ENTRY select, times D; bit I of
+ * SIGNS: number I is negative. */
+INLINE void with_signs(float d, unsigned entry, unsigned bits, const unsigned char *values, int n,
+                       unsigned signs, float *y)
+{
+    for (int i = 0; i < n; i++) {
+        unsigned digit = entry >> (bits * (unsigned)i) & ((1u << bits) - 1);
+        y[i] = d * (float)values[digit] * (signs >> i & 1 ? -1.0f : 1.0f);
+    }
+}
+
+/* even_signs - seven bits of signs and an eighth that makes their number even. */
+INLINE unsigned even_signs(unsigned seven)
+{
+    unsigned parity = seven ^ seven >> 4;
+    parity ^= parity >> 2;
+    parity ^= parity >> 1;
+    return seven | (parity & 1) << 7;
+}
+
+static const unsigned char grid2_values[4] = {8, 25, 43, 0};
+static const unsigned char grid3_xxs_values[8] = {4, 12, 20, 28, 36, 44, 52, 62};
+static const unsigned char grid3_s_values[8] = {1, 3, 5, 7, 9, 11, 13, 15};
+
+/* d, then for each 32: entries [4], signs and scale (4 * 7 + 4 bits) */
+INLINE void iq2_xxs(const unsigned char *b, float *y)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 8; i++) {
+        const unsigned char *q = b + 2 + 8 * i;
+        uint32_t more = load_u32le(q + 4);
+        float scale = d * (0.5f + (float)(more >> 28)) * 0.25f;
+        for (int k = 0; k < 4; k++, y += 8)
+            with_signs(scale, grid_iq2_xxs[q[k]], 2, grid2_values, 8, even_signs(more >> (7 * k) & 127), y);
+    }
+}
+
+/* d, entries (9 bits) with signs (7) [64], scales (4 bits) of 16 [8] */
+INLINE void iq2_xs(const unsigned char *b, float *y)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 32; i++, y += 8) {
+        unsigned q = load_u16le(b + 2 + 2 * i), s = b[66 + i / 4] >> (i / 2 % 2 * 4) & 15u;
+        float scale = d * (0.5f + (float)s) * 0.25f;
+        with_signs(scale, grid_iq2_xs[q & 511], 2, grid2_values, 8, even_signs(q >> 9), y);
+    }
+}
+
+/* d, entries, low bits [32], signs [32], entries, two high bits [8], scales (4 bits) of 16 [8] */
+INLINE void iq2_s(const unsigned char *b, float *y)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 32; i++, y += 8) {
+        unsigned q = b[2 + i] | (b[66 + i / 4] >> (i % 4 * 2) & 3u) << 8,
+                 s = b[74 + i / 4] >> (i / 2 % 2 * 4) & 15u;
+        with_signs(d * (0.5f + (float)s) * 0.25f, grid_iq2_s[q], 2, grid2_values, 8, b[34 + i], y);
+    }
+}
+
+/* d, entries [64], for each 32 signs and scale (4 * 7 + 4 bits) [32] */
+INLINE void iq3_xxs(const unsigned char *b, float *y)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 64; i++, y += 4) {
+        uint32_t more = load_u32le(b + 66 + i / 8 * 4);
+        unsigned signs = even_signs(more >> (i / 2 % 4 * 7) & 127) >> (i % 2 * 4);
+        with_signs(d * (0.5f + (float)(more >> 28)) * 0.5f, grid_iq3_xxs[b[2 + i]], 3, grid3_xxs_values, 4,
+                   signs, y);
+    }
+}
+
+/* d, entries, low bits [64], entries, ninth bits [8], signs [32], scales (4 bits) of 32 [4] */
+INLINE void iq3_s(const unsigned char *b, float *y)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 64; i++, y += 4) {
+        unsigned q = b[2 + i] | (b[66 + i / 8] >> (i % 8) & 1u) << 8,
+                 s = b[106 + i / 16] >> (i / 8 % 2 * 4) & 15u;
+        with_signs(d * (float)(1 + 2 * s), grid_iq3_s[q], 3, grid3_s_values, 4, b[74 + i / 2] >> (i % 2 * 4),
+                   y);
+    }
+}
+
+/* ternary - eight numbers from -1 to 1 of ENTRY, each moved by DELTA, times D. */
+INLINE void ternary(float d, unsigned entry, bool minus, float *y)
+{
+    for (unsigned i = 0; i < 8; i++)
+        y[i] = d * ((float)((int)(entry >> (2 * i) & 3) - 1) + (minus ? -0.125f : 0.125f));
+}
+
+/* d, entries, low bits [32], for each 32 three high bits of its entries, scale (3), sign of delta [16] */
+INLINE void iq1_s(const unsigned char *b, float *y)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 32; i++, y += 8) {
+        unsigned h = load_u16le(b + 34 + i / 4 * 2), q = b[2 + i] | (h >> (i % 4 * 3) & 7) << 8;
+        ternary(d * (float)(2 * (h >> 12 & 7) + 1), grid_iq1[q], h >> 15, y);
+    }
+}
+
+/* entries, low bits [32], high bits and signs of delta (4 bits) [16], scales (3 bits) of 16, with four bits
+ * of d after each four [8] */
+INLINE void iq1_m(const unsigned char *b, float *y)
+{
+    unsigned bits = 0;
+    for (int k = 0; k < 4; k++)
+        bits |= (load_u16le(b + 48 + 2 * k) >> 12 & 15u) << (4 * k);
+    float d = float_of(convert_half(bits));
+    for (int i = 0; i < 32; i++, y += 8) {
+        unsigned h = b[32 + i / 2] >> (i % 2 * 4) & 15u, q = b[i] | (h & 7) << 8;
+        unsigned scale = load_u16le(b + 48 + i / 8 * 2) >> (i / 2 % 4 * 3) & 7u;
+        ternary(d * (float)(2 * scale + 1), grid_iq1[q], h >> 3, y);
+    }
+}
+
+/* ------------------------------------------------------------------------ blocks */
+
+INLINE bool dequantize_block(ckpt_dtype dt, const unsigned char *b, float *y)
+{
+    switch (dt) {
+    case CKPT_DT_Q4_0: nibbles(b, false, false, 8, y); return true;
+    case CKPT_DT_Q4_1: nibbles(b, true, false, 0, y); return true;
+    case CKPT_DT_Q5_0: nibbles(b, false, true, 16, y); return true;
+    case CKPT_DT_Q5_1: nibbles(b, true, true, 0, y); return true;
+    case CKPT_DT_Q8_0: q8_0(b, y); return true;
+    case CKPT_DT_Q2_K: q2_k(b, y); return true;
+    case CKPT_DT_Q3_K: q3_k(b, y); return true;
+    case CKPT_DT_Q4_K: q4_or_q5_k(b, false, y); return true;
+    case CKPT_DT_Q5_K: q4_or_q5_k(b, true, y); return true;
+    case CKPT_DT_Q6_K: q6_k(b, y); return true;
+    case CKPT_DT_IQ2_XXS: iq2_xxs(b, y); return true;
+    case CKPT_DT_IQ2_XS: iq2_xs(b, y); return true;
+    case CKPT_DT_IQ2_S: iq2_s(b, y); return true;
+    case CKPT_DT_IQ3_XXS: iq3_xxs(b, y); return true;
+    case CKPT_DT_IQ3_S: iq3_s(b, y); return true;
+    case CKPT_DT_IQ1_S: iq1_s(b, y); return true;
+    case CKPT_DT_IQ1_M: iq1_m(b, y); return true;
+    case CKPT_DT_IQ4_NL: table_nibbles(half_at(b), iq4_values, b + 2, 16, y); return true;
+    case CKPT_DT_IQ4_XS: iq4_xs(b, y); return true;
+    case CKPT_DT_TQ1_0: tq1_0(b, y); return true;
+    case CKPT_DT_TQ2_0: tq2_0(b, y); return true;
+    case CKPT_DT_MXFP4: mxfp4(b, y); return true;
+    case CKPT_DT_NVFP4: nvfp4(b, y); return true;
+    default: return false;
+    }
+}
+
+INLINE void dequantize_blocks(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out)
+{
+    const struct dtype_info *d = dtype_info(dt);
+    float y[DEQUANTIZE_BLOCK];
+    for (; n; n--, in += d->block_bytes) {
+        if (!dequantize_block(dt, in, y))
+            return;
+        for (size_t i = 0; i < d->block_elems; i++, out += 4) {
+            uint32_t bits;
+            memcpy(&bits, &y[i], sizeof bits);
+            store_u32le(out, bits);
+        }
+    }
+}
+
+void dequantize_scalar(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out)
+{
+    dequantize_blocks(dt, in, n, out);
+}
+
+#if defined(__x86_64__)
+AVX static void dequantize_avx(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out)
+{
+    dequantize_blocks(dt, in, n, out);
+}
+
+void dequantize(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out)
+{
+    (simd_avx() ? dequantize_avx : dequantize_scalar)(dt, in, n, out);
+}
+#else
+void dequantize(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out)
+{
+    dequantize_scalar(dt, in, n, out);
+}
+#endif
+
+bool dequantize_supports(ckpt_dtype dt)
+{
+    static const unsigned char zeros[210]; /* of the largest that is supported */
+    float y[DEQUANTIZE_BLOCK];
+    return dtype_info(dt)->klass == 'k' && dequantize_block(dt, zeros, y);
+}

@@ -1,0 +1,234 @@
+/* dcp_archive.c - see dcp_archive.h.
+ *
+ *    archive/data.pkl     a call of _rebuild_tensor_v2 (or _v3, for dtypes without a storage class); or a
+ *                         value
+ *    archive/byteorder    "little"
+ *    archive/data/0       of a tensor: its elements, 64-byte aligned
+ *    archive/version      "3\n"
+ *    directory, zip64 end record and locator, end record, as torch_zip_write has them */
+#include "format/distributed/dcp_archive.h"
+
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "codec/pickle_write.h"
+#include "codec/zip_header.h"
+#include "core/dtype.h"
+#include "format/torch/zip.h"
+
+#define PAYLOAD_ALIGN 64u
+#define MAX_PICKLE    (SIZE_MAX / 2)
+
+/* A member of the archive. */
+struct member {
+    const char *name;
+    uint64_t size, offset;
+    uint32_t crc;
+};
+
+/* What the leaf hook needs. */
+struct tensor_pickle {
+    const ckpt_tensor *t;
+    ckpt_dtype dtype;
+    uint64_t nbytes;
+    const ckpt_plan *p;
+};
+
+/* ------------------------------------------------------------------------ pickle */
+
+static void put_sizes(pickle_writer *w, const ckpt_tensor *t)
+{
+    pickle_put_op(w, PICKLE_MARK);
+    for (uint32_t k = 0; k < t->ndim; k++)
+        pickle_put_uint(w, t->shape[k]);
+    pickle_put_op(w, PICKLE_TUPLE);
+}
+
+/* get_run - the stride of dimension K of T in row-major order. */
+static uint64_t get_run(const ckpt_tensor *t, uint32_t k)
+{
+    uint64_t run = 1;
+    for (uint32_t d = k + 1; d < t->ndim; d++)
+        if (t->shape[d] && !checked_mul(run, t->shape[d], &run))
+            return 0; /* only where another size is 0: then no stride matters */
+    return run;
+}
+
+static void put_strides(pickle_writer *w, const ckpt_tensor *t)
+{
+    pickle_put_op(w, PICKLE_MARK);
+    for (uint32_t k = 0; k < t->ndim; k++)
+        pickle_put_uint(w, get_run(t, k));
+    pickle_put_op(w, PICKLE_TUPLE);
+}
+
+static void put_storage(pickle_writer *w, const struct tensor_pickle *x, bool typed)
+{
+    const struct dtype_info *d = dtype_info(x->dtype);
+    pickle_put_op(w, PICKLE_MARK);
+    pickle_put_text(w, STR_LIT("storage"));
+    if (typed)
+        pickle_put_global(w, STR_LIT("torch"), str_c(d->storage));
+    else
+        pickle_put_global(w, STR_LIT("torch.storage"), STR_LIT("UntypedStorage"));
+    pickle_put_text(w, STR_LIT("0"));
+    pickle_put_text(w, STR_LIT("cpu"));
+    pickle_put_uint(w, typed ? x->nbytes / d->block_bytes : x->nbytes);
+    pickle_put_op(w, PICKLE_TUPLE);
+    pickle_put_op(w, PICKLE_BINPERSID);
+}
+
+/* put_tensor - the leaf hook: the root is the tensor. Saving detaches: it needs no gradient. */
+static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
+{
+    const struct tensor_pickle *x = user;
+    bool typed = torch_has_storage_class(x->dtype);
+    (void)v;
+    (void)err;
+    pickle_put_global(w, STR_LIT("torch._utils"),
+                      typed ? STR_LIT("_rebuild_tensor_v2") : STR_LIT("_rebuild_tensor_v3"));
+    pickle_put_op(w, PICKLE_MARK);
+    put_storage(w, x, typed);
+    pickle_put_uint(w, 0);
+    put_sizes(w, x->t);
+    put_strides(w, x->t);
+    pickle_put_bool(w, false);
+    pickle_put_global(w, STR_LIT("collections"), STR_LIT("OrderedDict"));
+    pickle_put_op(w, PICKLE_EMPTY_TUPLE);
+    pickle_put_op(w, PICKLE_REDUCE);
+    if (!typed)
+        pickle_put_global(w, STR_LIT("torch"), str_c(dtype_info(x->dtype)->name));
+    pickle_put_op(w, PICKLE_TUPLE);
+    pickle_put_op(w, PICKLE_REDUCE);
+    return CKPT_OK;
+}
+
+static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
+{
+    const struct edit *e = plan_edit_find(user, v);
+    if (!e || i >= e->n)
+        return true;
+    *text = e->names[i];
+    return !e->dropped[i];
+}
+
+/* ----------------------------------------------------------------------- archive */
+
+static struct zip_header make_header(const struct member *m)
+{
+    return (struct zip_header){.made_by = ZIP_VERSION_ZIP64,
+                               .time = ZIP_1980,
+                               .crc = m->crc,
+                               .csize = m->size,
+                               .usize = m->size,
+                               .offset = m->offset};
+}
+
+/* get_fixed_length - of the local header H with a name of NAME bytes, without padding. */
+static uint64_t get_fixed_length(const struct zip_header *h, size_t name)
+{
+    return ZIP_LOCAL_SIZE + name + zip64_length(h) + ZIP_PAD_FIELD;
+}
+
+/* put_member - the local header of M, padded so that what follows is aligned; *B is from the offset BASE of
+ * the archive on. */
+static void put_member(buf *b, uint64_t base, struct member *m)
+{
+    m->offset = base + b->len; /* bounded: below 2^63 and what is in memory */
+    struct zip_header h = make_header(m);
+    ckpt_str name = str_c(m->name);
+    h.offset = 0;
+    uint64_t data = m->offset + get_fixed_length(&h, name.len); /* bounded: as above */
+    zip_put_local(b, &h, name, (uint16_t)((PAYLOAD_ALIGN - data % PAYLOAD_ALIGN) % PAYLOAD_ALIGN));
+}
+
+static struct member make_member(const char *name, ckpt_str bytes)
+{
+    return (struct member){.name = name, .size = bytes.len, .crc = crc32_update(0, bytes.ptr, bytes.len)};
+}
+
+/* put_end - the member version, which is the last of the N members, and the directory; BASE as above. */
+static void put_end(buf *b, uint64_t base, struct member *members, uint32_t n)
+{
+    ckpt_str version = STR_LIT("3\n");
+    members[n - 1] = make_member("archive/version", version);
+    put_member(b, base, &members[n - 1]);
+    buf_str(b, version);
+    uint64_t directory = base + b->len; /* bounded: as in put_member */
+    for (uint32_t i = 0; i < n; i++) {
+        struct zip_header h = make_header(&members[i]);
+        zip_put_central(b, &h, str_c(members[i].name));
+    }
+    uint64_t end = base + b->len; /* bounded: as in put_member */
+    zip_put_ends(b, &(struct zip_end_record){.entries = n, .size = end - directory, .offset = directory},
+                 end);
+}
+
+/* begin_archive - members 0 and 1 in x->start. */
+static void begin_archive(struct dcp_archive *x, ckpt_str pickle, struct member *members)
+{
+    ckpt_str order = STR_LIT("little");
+    buf_init(&x->start, MAX_PICKLE);
+    buf_init(&x->end, MAX_PICKLE);
+    members[0] = make_member("archive/data.pkl", pickle);
+    put_member(&x->start, 0, &members[0]);
+    buf_str(&x->start, pickle);
+    members[1] = make_member("archive/byteorder", order);
+    put_member(&x->start, 0, &members[1]);
+    buf_str(&x->start, order);
+}
+
+void dcp_archive_free(struct dcp_archive *x)
+{
+    buf_free(&x->start);
+    buf_free(&x->end);
+}
+
+/* end_archive - ST; X is freed unless all of it is there. */
+static ckpt_status end_archive(struct dcp_archive *x, buf *pickle, ckpt_status st, ckpt_error *err)
+{
+    buf_free(pickle);
+    if (st == CKPT_OK && (!buf_ok(&x->start) || !buf_ok(&x->end)))
+        st = fail_memory(err);
+    if (st != CKPT_OK)
+        dcp_archive_free(x);
+    return st;
+}
+
+ckpt_status dcp_archive_tensor(struct dcp_archive *x, const ckpt_plan *p, uint32_t row, uint32_t crc,
+                               ckpt_error *err)
+{
+    struct member members[4];
+    struct tensor_pickle t = {.t = &p->file->table.rows[row].t, .dtype = plan_dtype(p, row)};
+    const struct pickle_hooks hooks = {.user = &t, .leaf = put_tensor};
+    ckpt_value tensor = {.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR};
+    buf pickle;
+    *x = (struct dcp_archive){0};
+    if (!plan_nbytes(p, row, &t.nbytes) || t.nbytes > INT64_MAX)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a tensor of {more} than {=2^63 bytes}");
+    buf_init(&pickle, MAX_PICKLE);
+    ckpt_status st = pickle_write(&tensor, &hooks, &pickle, err);
+    if (st == CKPT_OK) {
+        begin_archive(x, buf_view(&pickle), members);
+        members[2] = (struct member){.name = "archive/data/0", .size = t.nbytes, .crc = crc};
+        put_member(&x->start, 0, &members[2]);
+        x->crc_offset = members[2].offset + ZIP_LOCAL_CRC;     /* bounded: in memory */
+        put_end(&x->end, x->start.len + t.nbytes, members, 4); /* bounded: just compared */
+    }
+    return end_archive(x, &pickle, st, err);
+}
+
+ckpt_status dcp_archive_value(struct dcp_archive *x, const ckpt_plan *p, const ckpt_value *v, ckpt_error *err)
+{
+    struct member members[3];
+    const struct pickle_hooks hooks = {
+        .user = (void *)(uintptr_t)p, .entry = keep_entry, .literal = file_names_literal(p->file)};
+    buf pickle;
+    *x = (struct dcp_archive){0};
+    buf_init(&pickle, MAX_PICKLE);
+    ckpt_status st = pickle_write(v, &hooks, &pickle, err);
+    if (st == CKPT_OK) {
+        begin_archive(x, buf_view(&pickle), members);
+        put_end(&x->start, 0, members, 3);
+    }
+    return end_archive(x, &pickle, st, err);
+}

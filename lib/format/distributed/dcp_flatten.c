@@ -1,0 +1,316 @@
+/* dcp_flatten.c - see dcp_flatten.h.
+ *
+ *    dict {key: value}    "key" or "outer.key", path ("outer", "key"); numbers as keys become texts, as in
+ *                         torch
+ *    list [a, b]          "outer.0", path ("outer", 0), if a mapping, a tensor or a list with one is in it;
+ *                         else the list is one value
+ *    anything else        one value, tuples with tensors and empty mappings, too
+ *
+ * Source: torch/distributed/checkpoint/_traverse.py, traverse_state_dict. An empty mapping is no name at all
+ * there, and is lost; here it is a value, which both dcp.load and dcp_to_torch_save read. */
+#include "format/distributed/dcp_flatten.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "base/utf8.h"
+#include "core/dtype.h"
+#include "core/graph_visit.h"
+#include "core/view.h"
+
+/* A container that is being taken apart. */
+struct flat_frame {
+    const ckpt_value *node;
+    const struct edit *edit; /* or NULL */
+    uint32_t next, kept;     /* children seen, and those that are not left out */
+};
+
+struct flat_walk {
+    struct dcp_flat *f;
+    struct flat_frame *frame;
+    ckpt_path_elem *path, *from; /* to the children of each frame */
+    uint32_t depth, most;
+    uint32_t from_root; /* elements of FROM before the first frame's */
+    map *names;
+    ckpt_error *err;
+};
+
+struct flat_child {
+    const ckpt_value *key, *val; /* no key: an item */
+    ckpt_str renamed;            /* .ptr NULL: it is not */
+    bool dropped;
+};
+
+/* ------------------------------------------------------------------------- graph */
+
+static const ckpt_value *get_replacement(const ckpt_file *f, const ckpt_value *v)
+{
+    const ckpt_value *by = file_replacement(f, v);
+    for (size_t i = 0; by == v && i < f->nparts; i++)
+        by = file_replacement(f->parts[i], v);
+    return by;
+}
+
+static bool is_mapping(const ckpt_value *v)
+{
+    uint32_t n;
+    return v->row == CKPT_NO_TENSOR && (v->type == CKPT_V_DICT || (value_pairs(v, &n) && n) ||
+                                        value_calls(v, "collections", "OrderedDict", 0));
+}
+
+static bool is_tensor(const ckpt_value *v) { return v->row != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR; }
+
+static void apply_edit(const struct edit *e, uint32_t i, struct flat_child *c)
+{
+    if (!e || i >= e->n)
+        return;
+    c->renamed = e->names[i];
+    c->dropped = c->dropped || e->dropped[i];
+}
+
+/* get_child - child I of the container V with its edit E; false: there is none. */
+static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit *e, uint32_t i,
+                      struct flat_child *c)
+{
+    uint32_t n;
+    const value_pair *pairs = value_pairs(v, &n);
+    const ckpt_value *given = n ? NULL : view_pairs_given(v);
+    *c = (struct flat_child){0};
+    if (i < n) {
+        c->key = pairs[i].key;
+        c->val = pairs[i].val;
+    } else if (given && i < value_count(given)) { /* edits are of the list of pairs and of each pair */
+        const ckpt_value *pair = value_item(given, i);
+        c->key = value_item(pair, 0);
+        c->val = value_item(pair, 1);
+        apply_edit(plan_edit_find(p, given), i, c);
+        apply_edit(plan_edit_find(p, pair), 0, c);
+        return c->key && c->val;
+    } else {
+        c->val = v->type == CKPT_V_LIST ? value_item(v, i) : NULL;
+    }
+    apply_edit(e, i, c);
+    return c->val != NULL;
+}
+
+/* queue_lists - adds the lists in LIST to those of R. *FOUND: a mapping or a tensor is in it. False: no
+ * memory. */
+static bool queue_lists(struct graph_visit *r, const ckpt_file *f, const ckpt_value *list, bool *found)
+{
+    for (uint32_t i = 0; i < value_count(list) && !*found; i++) {
+        const ckpt_value *v = get_replacement(f, value_item(list, i));
+        *found = is_mapping(v) || is_tensor(v);
+        if (v->type == CKPT_V_LIST && !graph_visit_add(r, v))
+            return false;
+    }
+    return true;
+}
+
+/* is_taken_apart - is LIST one that torch takes apart? False for *OK false: no memory. */
+static bool is_taken_apart(const ckpt_file *f, const ckpt_value *list, bool *ok)
+{
+    struct graph_visit r = {.seen = map_new(16)};
+    bool found = false;
+    *ok = r.seen && queue_lists(&r, f, list, &found);
+    while (*ok && !found && r.n)
+        *ok = queue_lists(&r, f, r.waiting[--r.n], &found);
+    graph_visit_free(&r);
+    return found;
+}
+
+static bool has_no_tensor(void *user, const ckpt_value *v)
+{
+    (void)user;
+    return !v || (!is_tensor(v) && v->type != CKPT_V_PERSID);
+}
+
+/* holds_tensors - is a tensor or a storage in the value V? False for *OK false: no memory. */
+static bool holds_tensors(const ckpt_value *v, bool *ok)
+{
+    struct graph_visit r = {.seen = map_new(16)};
+    bool found = !has_no_tensor(NULL, v);
+    *ok = r.seen && graph_visit_add(&r, v);
+    while (*ok && !found && (v = graph_visit_next(&r, ok)))
+        found = !graph_visit_children(v, has_no_tensor, NULL) || !has_no_tensor(NULL, v);
+    graph_visit_free(&r);
+    return found;
+}
+
+/* ------------------------------------------------------------------------ leaves */
+
+static ckpt_status fail_leaf(const struct dcp_leaf *l, const ckpt_tensor *t, const char *why, ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX];
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+               "tensor \"%.*s\" (%s, %s) %s; a distributed checkpoint cannot hold it", STR_ARG(l->name),
+               ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), why);
+    fail_hint(err, "--drop %s leaves it out", shell_glob(l->name, word));
+    return CKPT_ELOSSY;
+}
+
+/* check_tensor - is the row of L one that can be an item? One that is an object of its own becomes a
+ * value. */
+static ckpt_status check_tensor(const struct flat_walk *w, struct dcp_leaf *l)
+{
+    const ckpt_tensor *t = &w->f->p->file->table.rows[l->row].t;
+    if (t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED)
+        return fail_leaf(l, t, "is one rank's part of it; open the files of all ranks together", w->err);
+    if (t->kind != CKPT_DENSE && (t->kind != CKPT_NDARRAY || l->node->type != CKPT_V_TENSOR)) {
+        l->row = CKPT_NO_TENSOR;
+        l->holds_tensors = true;
+        return CKPT_OK;
+    }
+    if (!t->has_data || !t->has_shape)
+        return fail_leaf(l, t, "has no bytes", w->err);
+    if (dtype_info((ckpt_dtype)t->dtype)->block_elems != 1 || t->dtype == CKPT_DT_NP ||
+        t->dtype == CKPT_DT_F6_E2M3 || t->dtype == CKPT_DT_F6_E3M2)
+        return fail_leaf(l, t, "has a type that torch cannot cut", w->err);
+    return CKPT_OK;
+}
+
+static ckpt_status add_leaf(struct flat_walk *w, const ckpt_value *v)
+{
+    struct dcp_flat *f = w->f;
+    bool ok = true;
+    uint32_t old, nfrom = w->from_root + w->depth; /* bounded: by the limit of depth */
+    struct dcp_leaf l = {.path = path_copy(f->p->a, w->path, w->depth),
+                         .npath = w->depth,
+                         .from = path_copy(f->p->a, w->from, nfrom),
+                         .nfrom = nfrom,
+                         .node = v,
+                         .row = v->row};
+    if (!l.path || !l.from || !(l.name = path_join(f->p->a, l.path, l.npath)).ptr)
+        return fail_memory(w->err);
+    if (l.row != CKPT_NO_TENSOR && !f->p->keep[l.row])
+        return CKPT_OK;
+    if (l.row != CKPT_NO_TENSOR)
+        CKPT_TRY(check_tensor(w, &l));
+    else
+        l.holds_tensors = holds_tensors(v, &ok);
+    struct dcp_leaf *grown = ok ? arena_grow(f->p->a, f->leaf, f->n, &f->cap, f->n + 1, sizeof *grown) : NULL;
+    if (!grown || !map_put(w->names, l.name, 0, &old))
+        return fail_memory(w->err);
+    f->leaf = grown;
+    grown[f->n++] = l;
+    if (old == MAP_NONE)
+        return CKPT_OK;
+    return fail(w->err, CKPT_EEXIST, CKPT_NO_OFFSET, "two values would both be called \"%.*s\"",
+                STR_ARG(l.name));
+}
+
+/* -------------------------------------------------------------------------- walk */
+
+/* set_key - the key of C as the last element of both paths. */
+static ckpt_status set_key(struct flat_walk *w, const struct flat_child *c)
+{
+    ckpt_path_elem *to = &w->path[w->depth - 1], *from = &w->from[w->from_root + w->depth - 1];
+    int64_t number = 0;
+    ckpt_str text;
+    arena *a = w->f->p->a;
+    bool is_text = value_text(c->key, &text);
+    if ((!is_text && !value_integer(c->key, &number)) || (is_text && !utf8_check(text, true, NULL)))
+        return fail(
+            w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+            "a mapping has a key that is {no} {=text or number}; a distributed checkpoint has no others");
+    CKPT_TRY(path_elem(a, c->key, from, w->err));
+    if (c->key->type == CKPT_V_BOOL)
+        text = number ? STR_LIT("True") : STR_LIT("False");
+    else if (!is_text)
+        text = arena_printf(a, "%" PRId64, number);
+    w->f->numbers = w->f->numbers || !is_text;
+    *to = (ckpt_path_elem){.str = c->renamed.ptr ? c->renamed : text};
+    return to->str.ptr ? CKPT_OK : fail_memory(w->err);
+}
+
+static ckpt_status push_container(struct flat_walk *w, const ckpt_value *v)
+{
+    if (w->depth == w->most)
+        return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "containers nest {deeper} than {=%u}", w->most);
+    const struct edit *e = plan_edit_find(w->f->p, v);
+    const ckpt_value *class = view_class(v);
+    if (class && !str_is(value_module(class), "collections"))
+        plan_notice(w->f->p, "a mapping of class %.*s.%.*s is a dict in a distributed checkpoint",
+                    STR_ARG(value_module(class)), STR_ARG(value_name(class)));
+    w->f->nedited += e != NULL;
+    w->frame[w->depth++] = (struct flat_frame){.node = v, .edit = e};
+    return CKPT_OK;
+}
+
+/* visit_child - C, a child of the last frame, whose place in it both paths have. */
+static ckpt_status visit_child(struct flat_walk *w, const struct flat_child *c)
+{
+    struct dcp_flat *f = w->f;
+    bool ok = true;
+    const ckpt_value *v = get_replacement(f->p->file, c->val);
+    if (c->renamed.ptr && !c->key && !(v = value_str(f->p->a, c->renamed)))
+        return fail_memory(w->err);
+    bool whole = f->is_whole && f->is_whole(f->user, w->from, w->from_root + w->depth);
+    struct flat_child first;
+    bool apart = !whole && !is_tensor(v) &&
+                 ((is_mapping(v) && get_child(f->p, v, NULL, 0, &first)) ||
+                  (v->type == CKPT_V_LIST && is_taken_apart(f->p->file, v, &ok)));
+    CKPT_TRY(ok ? CKPT_OK : fail_memory(w->err));
+    if (f->n >= f->p->file->limits.max_tensors)
+        return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%" PRIu64 " values}",
+                    f->p->file->limits.max_tensors);
+    return apart ? push_container(w, v) : add_leaf(w, v);
+}
+
+static ckpt_status step(struct flat_walk *w)
+{
+    struct flat_frame *at = &w->frame[w->depth - 1];
+    struct flat_child c;
+    if (!get_child(w->f->p, at->node, at->edit, at->next, &c)) {
+        w->depth--;
+        return CKPT_OK;
+    }
+    uint32_t i = at->next++;
+    bool left_out = c.dropped || (c.val->row != CKPT_NO_TENSOR && !w->f->p->keep[c.val->row]);
+    if (left_out)
+        return CKPT_OK;
+    if (c.key) {
+        CKPT_TRY(set_key(w, &c));
+    } else { /* items that stay close up, as in other formats */
+        w->path[w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = at->kept};
+        w->from[w->from_root + w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = i};
+    }
+    at->kept++;
+    return visit_child(w, &c);
+}
+
+static ckpt_status walk(struct flat_walk *w)
+{
+    const ckpt_plan *p = w->f->p;
+    const ckpt_value *root = p->root ? get_replacement(p->file, p->root) : NULL;
+    if (!root || !is_mapping(root)) {
+        (void)fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                   "what is to be written is {no} {=mapping}, as a distributed checkpoint is");
+        fail_hint(w->err, "--root PATH picks a mapping; `ckpt info` shows where the weights are");
+        return CKPT_ELOSSY;
+    }
+    CKPT_TRY(push_container(w, root));
+    while (w->depth)
+        CKPT_TRY(step(w));
+    return CKPT_OK;
+}
+
+ckpt_status dcp_flatten(struct dcp_flat *f, ckpt_error *err)
+{
+    const ckpt_plan *p = f->p;
+    struct flat_walk w = {.f = f, .most = p->file->limits.max_depth, .from_root = p->root_depth, .err = err};
+    uint64_t room = (uint64_t)w.most + 1, more = room + p->root_depth; /* bounded: both have 32 bits */
+    w.frame = calloc(room, sizeof *w.frame);
+    w.path = calloc(room, sizeof *w.path);
+    w.from = calloc(more, sizeof *w.from);
+    w.names = map_new(p->file->table.nrows);
+    bool ok = w.frame && w.path && w.from && w.names;
+    if (ok && p->root_depth)
+        memcpy(w.from, p->root_path, p->root_depth * sizeof *w.from);
+    ckpt_status st = ok ? walk(&w) : fail_memory(err);
+    free(w.frame);
+    free(w.path);
+    free(w.from);
+    map_free(w.names);
+    return st;
+}

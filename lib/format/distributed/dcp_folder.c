@@ -1,0 +1,160 @@
+/* dcp_folder.c - see dcp_folder.h. */
+#include "format/distributed/dcp_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "format/distributed/rank_files.h"
+
+static ckpt_status fail_path(const struct dcp_folder *d, ckpt_error *err)
+{
+    fail_file(err, d->job->path);
+    return err->status;
+}
+
+/* is_of_dcp - would a save of torch or of ours have written the file NAME? */
+static bool is_of_dcp(ckpt_str name)
+{
+    return str_ends(name, STR_LIT(".distcp")) || str_ends(name, STR_LIT(".metadata")) ||
+           str_ends(name, STR_LIT(".metadata.tmp"));
+}
+
+static bool is_of_another(ckpt_str name)
+{
+    return !str_is(name, ".") && !str_is(name, "..") && !is_of_dcp(name);
+}
+
+static bool is_any(ckpt_str name) { return !str_is(name, ".") && !str_is(name, ".."); }
+
+/* check_replaceable - PATH, a folder: is it empty, or may it be replaced with all that is in it? */
+static ckpt_status check_replaceable(const struct dcp_folder *d, const char *path, ckpt_error *err)
+{
+    ckpt_str *list;
+    size_t n, others;
+    CKPT_TRY(rank_files_list(d->a, path, is_any, &list, &n, err));
+    if (!n)
+        return CKPT_OK;
+    if (!d->job->opts->force) {
+        (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written");
+        fail_hint(err, "use -f to replace it");
+        return fail_path(d, err);
+    }
+    CKPT_TRY(rank_files_list(d->a, path, is_of_another, &list, &others, err));
+    if (!others)
+        return CKPT_OK;
+    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+               "the folder that is to be replaced has {%.*s} in it, and not only {=a distributed checkpoint}",
+               STR_ARG(list[0]));
+    fail_hint(err, "name another folder, or move that file away");
+    return fail_path(d, err);
+}
+
+/* check_target - what is at PATH: nothing, or a folder that may be replaced. */
+static ckpt_status check_target(const struct dcp_folder *d, const char *path, ckpt_error *err)
+{
+    struct stat is;
+    if (lstat(path, &is) != 0) {
+        if (errno == ENOENT)
+            return CKPT_OK;
+        (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine the output");
+        return fail_path(d, err);
+    }
+    if (S_ISDIR(is.st_mode))
+        return check_replaceable(d, path, err);
+    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+               "a distributed checkpoint is {=a folder}; a {file} of that name exists");
+    fail_hint(err, "name another output");
+    return fail_path(d, err);
+}
+
+static ckpt_str without_slashes(ckpt_str path)
+{
+    while (path.len > 1 && path.ptr[path.len - 1] == '/')
+        path.len--;
+    return path;
+}
+
+ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct write_job *job,
+                               ckpt_error *err)
+{
+    *d = (struct dcp_folder){.job = job, .a = p->a};
+    if (!job->path || strcmp(job->path, "-") == 0) {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a distributed checkpoint is a folder of files");
+        fail_hint(err, "name the folder that is to be written");
+        return CKPT_EUSAGE;
+    }
+    char *real = realpath(job->path, NULL); /* a link to a folder stays, and leads to the new one */
+    ckpt_str path = real ? arena_str(p->a, str_c(real)) : arena_str(p->a, str_c(job->path));
+    free(real);
+    if (!path.ptr)
+        return fail_memory(err);
+    path = without_slashes(path);
+    d->given = without_slashes(str_c(job->path));
+    size_t cut = path.len;
+    while (cut && path.ptr[cut - 1] != '/')
+        cut--;
+    d->parent = arena_str(p->a, str_of(path.ptr, cut));
+    d->base = arena_str(p->a, str_of(path.ptr + cut, path.len - cut)); /* bounded: CUT is in it */
+    ckpt_str whole = arena_str(p->a, path);
+    if (!d->parent.ptr || !d->base.ptr || !whole.ptr)
+        return fail_memory(err);
+    return check_target(d, whole.ptr, err);
+}
+
+const char *dcp_folder_path(const struct dcp_folder *d, const char *name, bool final)
+{
+    if (final)
+        return arena_printf(d->a, "%.*s/%s", (int)d->given.len, d->given.ptr, name)
+            .ptr; /* bounded: PATH_MAX */
+    return arena_printf(d->a, "%s%s/%s", d->parent.ptr, temp_folder_name(&d->temp), name).ptr;
+}
+
+ckpt_status dcp_folder_begin(struct dcp_folder *d, ckpt_error *err)
+{
+    d->open = temp_folder_open(&d->temp, d->parent.len ? d->parent.ptr : ".", d->base.ptr);
+    if (d->open)
+        return CKPT_OK;
+    (void)fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder");
+    return fail_path(d, err);
+}
+
+/* name_final_file - the path in ERR, of a file in the temporary folder, as it would have been. */
+static void name_final_file(const struct dcp_folder *d, ckpt_error *err)
+{
+    const char *in = dcp_folder_path(d, "", false), *path;
+    size_t n = in ? strlen(in) : 0;
+    if (!err || !n || strncmp(err->file, in, n) != 0 || !(path = dcp_folder_path(d, err->file + n, true)))
+        return;
+    err->file[0] = '\0';
+    fail_file(err, path);
+}
+
+static ckpt_status place(struct dcp_folder *d, ckpt_error *err)
+{
+    const ckpt_write_options *o = d->job->opts;
+    if (temp_folder_place(&d->temp, d->base.ptr, o->force != 0, !o->no_sync))
+        return CKPT_OK;
+    if (errno == EEXIST)
+        (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "appeared while it was written; nothing replaced");
+    else
+        (void)fail_errno(err, CKPT_NO_OFFSET, "cannot give the folder its name");
+    if (errno == EINVAL || errno == ENOSYS)
+        fail_hint(err, "this file system cannot exchange two folders: remove the old one first");
+    return fail_path(d, err);
+}
+
+ckpt_status dcp_folder_end(struct dcp_folder *d, ckpt_status st, ckpt_error *err)
+{
+    if (!d->open)
+        return st;
+    if (st == CKPT_OK)
+        st = place(d, err);
+    else
+        name_final_file(d, err);
+    temp_folder_close(&d->temp);
+    d->open = false;
+    return st;
+}

@@ -1,0 +1,370 @@
+/* dcp_rename.c - a distributed checkpoint under other names: a folder with the same files of items and other
+ * metadata. The files are copied, or share their blocks where the file system can; never linked, because
+ * torch writes a later save of the same folder into the files that are there.
+ *
+ * The metadata keep all that is in them: the graph of .metadata is read, names and paths in it are replaced,
+ * and it is written again. It takes more memory than what dcp_metadata.c keeps: some kilobytes a chunk. */
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "codec/pickle_read.h"
+#include "codec/pickle_write.h"
+#include "core/copy_pool.h"
+#include "format/distributed/dcp_write.h"
+#include "format/hub/shards.h"
+
+struct dcp_renamer {
+    ckpt_plan *p;
+    struct dcp_folder *folder;
+    ckpt_file *m;                /* the file .metadata, with its graph */
+    ckpt_value *state, *planner; /* the dict of Metadata; planner_data, NULL where it is none */
+    const value_pair *names;     /* of state_dict_metadata */
+    value_pair *places;          /* of storage_data */
+    uint32_t nnames, nplaces;
+    map *by_path, *by_name, *planned; /* spelled path, fqn -> name; fqn -> pair of planner_data */
+    uint32_t *leaf_of;                /* by name: one more than its leaf, 0: none */
+    struct dcp_flat flat;
+    buf spelled;
+    map *files;        /* file of items -> its number */
+    ckpt_file **parts; /* by number */
+    size_t nparts;
+    ckpt_error *err;
+};
+
+/* ------------------------------------------------------------------------- names */
+
+static void spell_number(buf *b, int64_t number) { buf_printf(b, "%lld/", (long long)number); }
+
+static void spell_text(buf *b, ckpt_str text)
+{
+    buf_printf(b, "%zu:", text.len);
+    buf_str(b, text);
+}
+
+/* spell_planned - the path PATH of planner_data; false: it is none. */
+static bool spell_planned(buf *b, const ckpt_value *path)
+{
+    int64_t number;
+    ckpt_str text;
+    b->len = 0;
+    for (uint32_t k = 0; k < value_count(path); k++) {
+        const ckpt_value *v = value_item(path, k);
+        if (value_text(v, &text))
+            spell_text(b, text);
+        else if (value_integer(v, &number))
+            spell_number(b, number);
+        else
+            return false;
+    }
+    return value_count(path) && buf_ok(b);
+}
+
+static bool spell_path(buf *b, const ckpt_path_elem *path, uint32_t n)
+{
+    b->len = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        if (path[k].is_int)
+            spell_number(b, path[k].num);
+        else
+            spell_text(b, path[k].str);
+    }
+    return buf_ok(b);
+}
+
+/* is_name - dcp_flat.is_whole: what is one name of the input is not taken apart. */
+static bool is_name(const void *user, const ckpt_path_elem *path, uint32_t n)
+{
+    struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* whose buffer is used */
+    return spell_path(&r->spelled, path, n) && map_get(r->by_path, buf_view(&r->spelled)) != MAP_NONE;
+}
+
+/* add_name - name I of state_dict_metadata. *KNOWN: it has one, and a path. */
+static ckpt_status add_name(struct dcp_renamer *r, uint32_t i, bool *known)
+{
+    ckpt_str fqn;
+    uint32_t old = MAP_NONE, other = MAP_NONE;
+    *known = value_text(r->names[i].key, &fqn);
+    if (!*known)
+        return CKPT_OK;
+    uint32_t at = r->planned ? map_get(r->planned, fqn) : MAP_NONE;
+    r->spelled.len = 0;
+    if (at != MAP_NONE)
+        *known = spell_planned(&r->spelled, r->planner->u.dict.pairs[at].val);
+    else
+        spell_text(&r->spelled, fqn);
+    ckpt_str path = *known ? arena_str(r->m->a, buf_view(&r->spelled)) : str_of("", 0);
+    bool ok = path.ptr && map_put(r->by_path, path, i, &old) && map_put(r->by_name, fqn, i, &other);
+    *known = *known && old == MAP_NONE && other == MAP_NONE;
+    return ok ? CKPT_OK : fail_memory(r->err);
+}
+
+static ckpt_status plan_paths(struct dcp_renamer *r)
+{
+    ckpt_str fqn;
+    uint32_t n = r->planner ? r->planner->u.dict.n : 0;
+    r->planned = map_new(n);
+    for (uint32_t i = 0; r->planned && i < n; i++)
+        if (value_text(r->planner->u.dict.pairs[i].key, &fqn) && !map_put(r->planned, fqn, i, NULL))
+            return fail_memory(r->err);
+    return r->planned ? CKPT_OK : fail_memory(r->err);
+}
+
+/* match_leaves - *SAME: each name of the input is a leaf of the plan, and no other is one. */
+static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
+{
+    CKPT_TRY(plan_paths(r));
+    *same = true;
+    for (uint32_t i = 0; *same && i < r->nnames; i++)
+        CKPT_TRY(add_name(r, i, same));
+    if (!*same)
+        return CKPT_OK;
+    r->flat = (struct dcp_flat){.p = r->p, .is_whole = is_name, .user = r};
+    CKPT_TRY(dcp_flatten(&r->flat, r->err));
+    r->leaf_of = arena_array(r->m->a, r->nnames, sizeof *r->leaf_of);
+    if (!r->leaf_of)
+        return fail_memory(r->err);
+    *same = r->flat.n == r->nnames && r->flat.nedited == r->p->nedits;
+    for (size_t i = 0; *same && i < r->flat.n; i++) {
+        const struct dcp_leaf *l = &r->flat.leaf[i];
+        uint32_t at = spell_path(&r->spelled, l->from, l->nfrom) ? map_get(r->by_path, buf_view(&r->spelled))
+                                                                 : MAP_NONE;
+        *same = at != MAP_NONE && !r->leaf_of[at];
+        if (*same)
+            r->leaf_of[at] = (uint32_t)i + 1; /* bounded: as many as names */
+    }
+    return CKPT_OK;
+}
+
+/* -------------------------------------------------------------------------- graph */
+
+/* get_name - the leaf that FQN is now; NULL: FQN is no name. */
+static const struct dcp_leaf *get_leaf(const struct dcp_renamer *r, const ckpt_value *fqn)
+{
+    ckpt_str text;
+    uint32_t i = value_text(fqn, &text) ? map_get(r->by_name, text) : MAP_NONE;
+    return i == MAP_NONE ? NULL : &r->flat.leaf[r->leaf_of[i] - 1];
+}
+
+static bool rename_key(const struct dcp_renamer *r, value_pair *pair)
+{
+    const struct dcp_leaf *l = get_leaf(r, pair->key);
+    ckpt_value *name = l ? value_str(r->m->a, l->name) : pair->key;
+    pair->key = name ? name : pair->key;
+    return name != NULL;
+}
+
+/* make_path - the tuple of the path of L; NULL: no memory. */
+static ckpt_value *make_path(const struct dcp_renamer *r, const struct dcp_leaf *l)
+{
+    ckpt_value **item = arena_array(r->m->a, l->npath, sizeof(ckpt_value *));
+    for (uint32_t k = 0; item && k < l->npath; k++)
+        if (!(item[k] = l->path[k].is_int ? value_int(r->m->a, l->path[k].num)
+                                          : value_str(r->m->a, l->path[k].str)))
+            return NULL;
+    return item ? value_tuple(r->m->a, l->npath, item) : NULL;
+}
+
+/* rename_index - the field fqn of INDEX, a MetadataIndex. */
+static bool rename_index(const struct dcp_renamer *r, const ckpt_value *index)
+{
+    uint32_t n;
+    value_pair *pairs = (value_pair *)(uintptr_t)value_pairs(value_state(index), &n);
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str field;
+        value_pair fqn = {.key = pairs[i].val};
+        if (!value_text(pairs[i].key, &field) || !str_is(field, "fqn"))
+            continue;
+        if (!rename_key(r, &fqn))
+            return false;
+        pairs[i].val = fqn.key;
+    }
+    return true;
+}
+
+/* rename_all - in the graph of the metadata, which is ours alone. */
+static ckpt_status rename_all(struct dcp_renamer *r)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < r->nplaces; i++)
+        ok = rename_index(r, r->places[i].key);
+    for (uint32_t i = 0; ok && r->planner && i < r->planner->u.dict.n; i++) {
+        value_pair *pair = &r->planner->u.dict.pairs[i];
+        const struct dcp_leaf *l = get_leaf(r, pair->key);
+        if (!l)
+            continue;
+        pair->val = make_path(r, l);
+        ok = pair->val && rename_key(r, pair);
+    }
+    for (uint32_t i = 0; ok && i < r->nnames; i++)
+        ok = rename_key(r, (value_pair *)(uintptr_t)&r->names[i]);
+    return ok ? CKPT_OK : fail_memory(r->err);
+}
+
+/* ------------------------------------------------------------------------- files */
+
+static ckpt_str get_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return str_c(slash ? slash + 1 : path);
+}
+
+/* find_part - the file NAME of the folder; NULL: it is none, or in a folder of its own. */
+static ckpt_file *find_part(const struct dcp_renamer *r, ckpt_str name)
+{
+    for (size_t i = 0; i < r->p->file->nparts; i++) {
+        ckpt_file *part = r->p->file->parts[i];
+        if (!part->format && str_eq(get_base(part->path), name))
+            return part;
+    }
+    return NULL;
+}
+
+/* is_archive - is the item at place I of storage_data no safetensors file, which torch does not read? */
+static bool is_archive(const ckpt_file *part, const ckpt_value *info)
+{
+    int64_t at;
+    unsigned char head[9];
+    const ckpt_value *state = value_state(info);
+    return state && value_integer(value_get(state, "offset"), &at) && at >= 0 &&
+           source_read(part->src, (uint64_t)at, head, sizeof head, NULL) == CKPT_OK && head[8] != '{';
+}
+
+/* list_files - those that storage_data names. *KNOWN: all are there and hold archives. */
+static ckpt_status list_files(struct dcp_renamer *r, bool *known)
+{
+    r->files = map_new(64);
+    r->parts = arena_array(r->m->a, r->p->file->nparts, sizeof(ckpt_file *));
+    *known = true;
+    for (uint32_t i = 0; *known && r->files && r->parts && i < r->nplaces; i++) {
+        ckpt_str name;
+        uint32_t old;
+        const ckpt_value *state = value_state(r->places[i].val);
+        *known = state && value_text(value_get(state, "relative_path"), &name);
+        if (!*known || map_get(r->files, name) != MAP_NONE)
+            continue;
+        ckpt_file *part = find_part(r, name);
+        *known = part && is_archive(part, r->places[i].val) && r->nparts < r->p->file->nparts;
+        if (*known && !map_put(r->files, name, (uint32_t)r->nparts, &old)) /* bounded: just compared */
+            return fail_memory(r->err);
+        if (*known)
+            r->parts[r->nparts++] = part;
+    }
+    return r->files && r->parts ? CKPT_OK : fail_memory(r->err);
+}
+
+static ckpt_status copy_file(const struct dcp_renamer *r, ckpt_file *part)
+{
+    sink *out;
+    const struct write_job *job = r->folder->job;
+    struct sink_options so = plan_sink_options(r->p, job->opts);
+    const char *path = dcp_folder_path(r->folder, get_base(part->path).ptr, false);
+    CKPT_TRY(path ? sink_file(path, &so, &out, r->err) : fail_memory(r->err));
+    return sink_end(out, copy_file_tail(part, 0, out, job->opts, r->err), r->err);
+}
+
+static ckpt_status write_metadata(const struct dcp_renamer *r)
+{
+    const struct write_job *job = r->folder->job;
+    struct sink_options so = plan_sink_options(r->p, job->opts);
+    const struct pickle_hooks hooks = {.literal = file_names_literal(r->m)};
+    buf b;
+    buf_init(&b, SIZE_MAX / 2);
+    ckpt_status st = pickle_write(r->m->root, &hooks, &b, r->err);
+    const char *path = job->opts->dry_run ? NULL : dcp_folder_path(r->folder, ".metadata", false);
+    if (st == CKPT_OK && !job->opts->dry_run)
+        st = path ? sink_file_bytes(path, &so, buf_view(&b), r->err) : fail_memory(r->err);
+    job->result->bytes += b.len; /* bounded: it is in memory */
+    buf_free(&b);
+    return st;
+}
+
+static ckpt_status note_output(const struct dcp_renamer *r, const char *name)
+{
+    const char *path = dcp_folder_path(r->folder, name, true);
+    return path ? plan_note_output(r->p, path, r->err) : fail_memory(r->err);
+}
+
+static ckpt_status write_folder(const struct dcp_renamer *r)
+{
+    bool dry = r->folder->job->opts->dry_run != 0;
+    if (!dry)
+        CKPT_TRY(dcp_folder_begin(r->folder, r->err));
+    for (size_t i = 0; i < r->nparts; i++) {
+        CKPT_TRY(dry ? CKPT_OK : copy_file(r, r->parts[i]));
+        r->folder->job->result->bytes += r->parts[i]->src->size; /* bounded: files of one folder */
+        CKPT_TRY(note_output(r, get_base(r->parts[i]->path).ptr));
+    }
+    CKPT_TRY(write_metadata(r));
+    r->folder->job->result->tensors += plan_count(r->p);
+    CKPT_TRY(note_output(r, ".metadata"));
+    return file_unchanged(r->p->file, r->err);
+}
+
+/* --------------------------------------------------------------------------- all */
+
+/* read_graph - the graph of the one .metadata. *KNOWN: it is as torch writes it since 2.0. */
+static ckpt_status read_graph(struct dcp_renamer *r, bool *known)
+{
+    const ckpt_file *f = r->p->file, *part = f->nparts ? f->parts[0] : NULL;
+    uint64_t next;
+    *known = part && !part->format && part->src && str_is(get_base(part->path), ".metadata");
+    if (!*known)
+        return CKPT_OK;
+    CKPT_TRY(file_new(part->path, source_ref(part->src), &f->limits, &r->m, r->err));
+    file_budget(r->m, part->src->size);
+    struct pickle_facts *facts = file_pickle(r->m, str_of("", 0));
+    CKPT_TRY(facts ? pickle_read(r->m->a, r->m->src, 0, r->m->src->size, facts, &r->m->root, &next, r->err)
+                   : fail_memory(r->err));
+    r->state = value_state(r->m->root);
+    const ckpt_value *names = r->state ? value_get(r->state, "state_dict_metadata") : NULL;
+    ckpt_value *places = r->state ? value_get(r->state, "storage_data") : NULL;
+    r->planner = r->state ? value_get(r->state, "planner_data") : NULL;
+    r->planner = r->planner && r->planner->type == CKPT_V_DICT ? r->planner : NULL;
+    *known = names && places && names->type == CKPT_V_DICT && places->type == CKPT_V_DICT;
+    if (*known) {
+        r->names = value_pairs(names, &r->nnames);
+        r->places = places->u.dict.pairs;
+        r->nplaces = places->u.dict.n;
+    }
+    return CKPT_OK;
+}
+
+/* only_names_changed - is P all of a distributed checkpoint, unless for names? */
+static bool only_names_changed(const ckpt_plan *p)
+{
+    return p->file->format->write == dcp_write && p->root == p->file->root && !p->root_depth && !p->cast &&
+           !p->file->nlost && plan_count(p) == p->file->table.nrows;
+}
+
+static ckpt_status write_renamed(struct dcp_renamer *r, bool *done)
+{
+    bool same = true;
+    CKPT_TRY(read_graph(r, &same));
+    if (same)
+        CKPT_TRY(list_files(r, &same));
+    if (same)
+        CKPT_TRY(match_leaves(r, &same));
+    *done = same;
+    if (!same)
+        return CKPT_OK;
+    CKPT_TRY(rename_all(r));
+    return dcp_folder_end(r->folder, write_folder(r), r->err);
+}
+
+ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *d, bool *done, ckpt_error *err)
+{
+    struct dcp_renamer r = {.p = p, .folder = d, .err = err, .by_path = map_new(64), .by_name = map_new(64)};
+    *done = false;
+    buf_init(&r.spelled, 1u << 20);
+    ckpt_status st = r.by_path && r.by_name ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK && only_names_changed(p) && !d->job->opts->shards)
+        st = write_renamed(&r, done);
+    buf_free(&r.spelled);
+    map_free(r.by_path);
+    map_free(r.by_name);
+    map_free(r.planned);
+    map_free(r.files);
+    if (r.m)
+        file_free(r.m);
+    return st;
+}

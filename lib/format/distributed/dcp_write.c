@@ -1,0 +1,420 @@
+/* dcp_write.c - writes a plan as a distributed checkpoint that torch.distributed.checkpoint loads:
+ *
+ *    __0_0.distcp     values that are no tensors, then tensors: torch.save archives, one after the other
+ *    __0_1.distcp …   more tensors, where several files are asked for: about as many bytes in each
+ *    __0_N.distcp …   a file for each value that has tensors in it, such as a tuple or a quantized tensor
+ *    .metadata        where they are
+ *
+ * Each tensor is one chunk, its elements in row-major order; tensors that share storage are written each. A
+ * folder that only gets other names is copied: dcp_rename.c. */
+#include "format/distributed/dcp_write.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/store.h"
+#include "core/copy_pool.h"
+#include "format/distributed/dcp_archive.h"
+#include "format/distributed/dcp_metadata_write.h"
+#include "format/torch/zip.h"
+
+#define MAX_FILES 100000u
+
+struct dcp_writer {
+    ckpt_plan *p;
+    const struct write_job *job;
+    struct dcp_folder folder;
+    struct dcp_flat flat;
+    struct dcp_place *places; /* by leaf */
+    uint64_t *starts;         /* by leaf: bytes of the archive before those of the tensor */
+    size_t *tensors;          /* leaves that are tensors */
+    size_t ntensors;
+    uint32_t nfiles;               /* without those of one value */
+    uint32_t *crcs;                /* by tensor */
+    struct convert_tally *tallies; /* by tensor; NULL where nothing is cast */
+    uint64_t total, done;          /* bytes of the tensors, and of those in the files that are finished */
+    uint64_t nbytes;               /* of the files */
+};
+
+/* ------------------------------------------------------------------------ layout */
+
+static bool is_value(const struct dcp_leaf *l) { return l->row == CKPT_NO_TENSOR && !l->holds_tensors; }
+
+/* place_leaf - the next place in FILE, of LENGTH bytes; *END is where it ends. */
+static bool place_leaf(struct dcp_place *at, uint32_t file, uint64_t length, uint64_t *end)
+{
+    *at = (struct dcp_place){.file = file, .at = *end, .length = length};
+    return checked_add(*end, length, end) && *end <= INT64_MAX;
+}
+
+static ckpt_status fail_size(ckpt_error *err)
+{
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a file of {more} than {=2^63 bytes}");
+}
+
+static ckpt_status place_values(struct dcp_writer *w, uint64_t *end, ckpt_error *err)
+{
+    struct dcp_archive x;
+    for (size_t i = 0; i < w->flat.n; i++) {
+        if (!is_value(&w->flat.leaf[i]))
+            continue;
+        CKPT_TRY(dcp_archive_value(&x, w->p, w->flat.leaf[i].node, err));
+        bool ok = place_leaf(&w->places[i], 0, x.start.len, end);
+        dcp_archive_free(&x);
+        if (!ok)
+            return fail_size(err);
+    }
+    return CKPT_OK;
+}
+
+/* place_tensors - in nfiles files of about as many bytes; END: where the values of the first one end. */
+static ckpt_status place_tensors(struct dcp_writer *w, uint64_t end, ckpt_error *err)
+{
+    struct dcp_archive x;
+    uint64_t before = 0, nbytes, share = w->total / w->nfiles + 1; /* bounded: below 2^64 */
+    uint32_t file = 0;
+    for (size_t t = 0; t < w->ntensors; t++) {
+        size_t i = w->tensors[t];
+        uint32_t row = w->flat.leaf[i].row;
+        if (before / share > file && file + 1 < w->nfiles) {
+            file++;
+            end = 0;
+        }
+        CKPT_TRY(dcp_archive_tensor(&x, w->p, row, 0, err));
+        w->starts[i] = x.start.len;
+        (void)plan_nbytes(w->p, row, &nbytes); /* bounded: the archive was laid out */
+        bool ok = place_leaf(&w->places[i], file, x.start.len + nbytes + x.end.len, &end);
+        dcp_archive_free(&x);
+        if (!ok)
+            return fail_size(err);
+        before += nbytes; /* bounded: total */
+    }
+    w->nfiles = file + 1;
+    return CKPT_OK;
+}
+
+static ckpt_status count_tensors(struct dcp_writer *w, ckpt_error *err)
+{
+    w->places = calloc(w->flat.n + 1, sizeof *w->places);
+    w->starts = calloc(w->flat.n + 1, sizeof *w->starts);
+    w->tensors = calloc(w->flat.n + 1, sizeof *w->tensors);
+    w->crcs = calloc(w->flat.n + 1, sizeof *w->crcs);
+    w->tallies = w->p->cast ? calloc(w->flat.n + 1, sizeof *w->tallies) : NULL;
+    if (!w->places || !w->starts || !w->tensors || !w->crcs || (w->p->cast && !w->tallies))
+        return fail_memory(err);
+    for (size_t i = 0; i < w->flat.n; i++) {
+        uint64_t nbytes;
+        if (w->flat.leaf[i].row == CKPT_NO_TENSOR)
+            continue;
+        w->tensors[w->ntensors++] = i;
+        if (!plan_nbytes(w->p, w->flat.leaf[i].row, &nbytes) || !checked_add(w->total, nbytes, &w->total))
+            return fail_size(err);
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status lay_out(struct dcp_writer *w, ckpt_error *err)
+{
+    uint64_t end = 0;
+    uint64_t files = w->job->opts->shards ? w->job->opts->shards : 1;
+    CKPT_TRY(count_tensors(w, err));
+    if (!w->flat.n || (!w->ntensors && w->p->file->table.nrows && !plan_count(w->p)))
+        return plan_fail_no_tensors(err);
+    files = files < w->ntensors ? files : w->ntensors; /* none is empty */
+    w->nfiles = files < 1 ? 1 : files < MAX_FILES ? (uint32_t)files : MAX_FILES;
+    CKPT_TRY(place_values(w, &end, err));
+    return place_tensors(w, end, err);
+}
+
+/* ------------------------------------------------------------------------- files */
+
+/* The tensors of one file. */
+struct dcp_file_copy {
+    struct dcp_writer *w;
+    size_t first; /* in w->tensors */
+};
+
+static int report_progress(void *user, uint64_t done, uint64_t total)
+{
+    const struct dcp_writer *w = user;
+    (void)total;
+    return w->job->opts->progress(w->job->opts->user, w->done + done, w->total);
+}
+
+static struct copy_item get_copy_item(const void *user, size_t t)
+{
+    const struct dcp_file_copy *c = user;
+    const struct dcp_writer *w = c->w;
+    size_t i = w->tensors[c->first + t];
+    const struct dcp_leaf *l = &w->flat.leaf[i];
+    return (struct copy_item){.row = l->row,
+                              .from = (ckpt_dtype)w->p->file->table.rows[l->row].t.dtype,
+                              .to = plan_dtype(w->p, l->row),
+                              .offset = w->places[i].at + w->starts[i], /* bounded: placed */
+                              .name = l->name};
+}
+
+/* copy_tensors - the N tensors of C to OUT; NULL: they are read, no more. */
+static ckpt_status copy_tensors(struct dcp_file_copy *c, size_t n, sink *out, ckpt_error *err)
+{
+    struct dcp_writer *w = c->w;
+    ckpt_write_options opts = *w->job->opts;
+    struct copy_job job = {.file = w->p->file,
+                           .reading = plan_stream_options(w->p),
+                           .out = out,
+                           .n = n,
+                           .item = get_copy_item,
+                           .user = c,
+                           .crcs = out ? w->crcs + c->first : NULL,
+                           .tallies = w->tallies ? w->tallies + c->first : NULL,
+                           .options = &opts};
+    opts.user = opts.progress ? w : NULL;
+    opts.progress = opts.progress ? report_progress : NULL;
+    for (size_t t = 0; t < n; t++) {
+        uint64_t nbytes = 0;
+        (void)plan_nbytes(w->p, w->flat.leaf[w->tensors[c->first + t]].row, &nbytes);
+        job.nbytes += nbytes; /* bounded: total */
+    }
+    CKPT_TRY(copy_items(&job, err));
+    w->done += job.nbytes; /* bounded: total */
+    return CKPT_OK;
+}
+
+/* put_archives - what is around the bytes of the N tensors of C, whose CRCs are known now. */
+static ckpt_status put_archives(const struct dcp_file_copy *c, size_t n, sink *out, ckpt_error *err)
+{
+    const struct dcp_writer *w = c->w;
+    struct dcp_archive x;
+    for (size_t t = c->first; t < c->first + n; t++) {
+        size_t i = w->tensors[t];
+        const struct dcp_place *at = &w->places[i];
+        unsigned char crc[4];
+        CKPT_TRY(dcp_archive_tensor(&x, w->p, w->flat.leaf[i].row, w->crcs[t], err));
+        store_u32le(crc, w->crcs[t]);
+        memcpy(x.start.data + x.crc_offset, crc, sizeof crc); /* bounded: in START */
+        ckpt_status st = sink_patch(out, at->at, x.start.data, x.start.len, err);
+        if (st == CKPT_OK) /* bounded: both are in the file */
+            st = sink_patch(out, at->at + at->length - x.end.len, x.end.data, x.end.len, err);
+        dcp_archive_free(&x);
+        CKPT_TRY(st);
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status put_values(const struct dcp_writer *w, sink *out, ckpt_error *err)
+{
+    struct dcp_archive x;
+    for (size_t i = 0; i < w->flat.n; i++) {
+        if (!is_value(&w->flat.leaf[i]))
+            continue;
+        CKPT_TRY(dcp_archive_value(&x, w->p, w->flat.leaf[i].node, err));
+        ckpt_status st = sink_write(out, x.start.data, x.start.len, err);
+        dcp_archive_free(&x);
+        CKPT_TRY(st);
+    }
+    return CKPT_OK;
+}
+
+/* get_end - of the last of the N tensors of C, or of the values before them, in file FILE. */
+static uint64_t get_end(const struct dcp_file_copy *c, size_t n, uint32_t file)
+{
+    const struct dcp_writer *w = c->w;
+    uint64_t end = 0;
+    for (size_t i = 0; !file && !n && i < w->flat.n; i++)
+        if (is_value(&w->flat.leaf[i]))
+            end = w->places[i].at + w->places[i].length; /* bounded: placed */
+    if (!n)
+        return end;
+    const struct dcp_place *last = &w->places[w->tensors[c->first + n - 1]]; /* bounded: there are N */
+    return last->at + last->length;                                          /* bounded: placed */
+}
+
+static ckpt_status write_contents(struct dcp_file_copy *c, size_t n, uint32_t file, sink *out,
+                                  ckpt_error *err)
+{
+    uint64_t size = get_end(c, n, file);
+    CKPT_TRY(sink_reserve(out, size, err));
+    if (!file)
+        CKPT_TRY(put_values(c->w, out, err));
+    CKPT_TRY(sink_skip(out, size - sink_tell(out), err)); /* bounded: values come first */
+    CKPT_TRY(copy_tensors(c, n, out, err));
+    return put_archives(c, n, out, err);
+}
+
+static ckpt_status write_file(struct dcp_writer *w, uint32_t file, size_t *first, ckpt_error *err)
+{
+    struct dcp_file_copy c = {w, *first};
+    struct sink_options so = plan_sink_options(w->p, w->job->opts);
+    char name[32];
+    sink *out;
+    size_t n = 0;
+    while (*first + n < w->ntensors && w->places[w->tensors[*first + n]].file == file)
+        n++;
+    *first += n;
+    w->nbytes += get_end(&c, n, file); /* bounded: as files, they would fill a disk */
+    if (w->job->opts->dry_run)
+        return copy_tensors(&c, n, NULL, err);
+    dcp_file_name(file, name);
+    const char *path = dcp_folder_path(&w->folder, name, false);
+    CKPT_TRY(path ? sink_file(path, &so, &out, err) : fail_memory(err));
+    return sink_end(out, write_contents(&c, n, file, out, err), err);
+}
+
+/* write_composite - leaf I, which has tensors in it, as a file of its own, written like any torch.save
+ * archive. */
+static ckpt_status write_composite(struct dcp_writer *w, size_t i, uint32_t file, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    const struct dcp_leaf *l = &w->flat.leaf[i];
+    const ckpt_value *root = p->root;
+    const ckpt_path_elem *path = p->root_path;
+    uint32_t depth = p->root_depth;
+    ckpt_write_options opts = *w->job->opts;
+    ckpt_write_result result = {0};
+    char name[32];
+    size_t outputs = p->noutputs;
+    dcp_file_name(file, name);
+    struct write_job job = {.path = opts.dry_run ? w->job->path : dcp_folder_path(&w->folder, name, false),
+                            .opts = &opts,
+                            .result = &result,
+                            .has_index = true};
+    opts.progress = NULL;
+    p->root = l->node;
+    p->root_path = l->from;
+    p->root_depth = l->nfrom;
+    p->entries_stale = true;
+    ckpt_status st = job.path ? torch_zip_write(p, &job, err) : fail_memory(err);
+    p->root = root;
+    p->root_path = path;
+    p->root_depth = depth;
+    p->entries_stale = true;
+    p->noutputs = outputs;
+    w->places[i] = (struct dcp_place){.file = file, .length = result.bytes};
+    w->nbytes += result.bytes; /* bounded: they were written */
+    return st;
+}
+
+static ckpt_status record_casts(const struct dcp_writer *w, ckpt_error *err)
+{
+    size_t before = w->p->ncasts;
+    for (size_t t = 0; w->tallies && t < w->ntensors; t++) {
+        const struct dcp_leaf *l = &w->flat.leaf[w->tensors[t]];
+        const ckpt_tensor *is = &w->p->file->table.rows[l->row].t;
+        if (is->dtype != plan_dtype(w->p, l->row))
+            CKPT_TRY(plan_note_cast(w->p, l->name, l->row, is->elements, w->tallies[t].overflowed, err));
+    }
+    return w->job->opts->strict ? plan_check_lossless(w->p, before, err) : CKPT_OK;
+}
+
+/* ---------------------------------------------------------------------- metadata */
+
+static ckpt_status write_metadata(struct dcp_writer *w, ckpt_error *err)
+{
+    struct sink_options so = plan_sink_options(w->p, w->job->opts);
+    buf b;
+    buf_init(&b, SIZE_MAX / 2);
+    ckpt_status st = dcp_metadata_write(&w->flat, w->places, &b, err);
+    const char *path = w->job->opts->dry_run ? NULL : dcp_folder_path(&w->folder, ".metadata", false);
+    if (st == CKPT_OK && !w->job->opts->dry_run)
+        st = path ? sink_file_bytes(path, &so, buf_view(&b), err) : fail_memory(err);
+    w->nbytes += b.len; /* bounded: it is in memory */
+    buf_free(&b);
+    return st;
+}
+
+/* verify_folder - our own reader must find every tensor in what was written. */
+static ckpt_status verify_folder(const struct dcp_writer *w, ckpt_error *err)
+{
+    ckpt_file *f;
+    const struct opening o = {.path = dcp_folder_path(&w->folder, "", false), .limits = &w->p->file->limits};
+    CKPT_TRY(o.path ? format_open(&o, &f, err) : fail_memory(err));
+    bool same = f->table.nrows >= w->ntensors;
+    for (size_t t = 0; same && t < w->ntensors; t++)
+        same = file_find(f, w->flat.leaf[w->tensors[t]].name) != CKPT_NO_TENSOR;
+    file_free(f);
+    return same ? CKPT_OK
+                : fail(err, CKPT_EIO, CKPT_NO_OFFSET, "what was written does not read back as it should");
+}
+
+static ckpt_status note_outputs(struct dcp_writer *w, uint32_t nfiles, ckpt_error *err)
+{
+    char name[32];
+    for (uint32_t k = 0; k < nfiles; k++) {
+        dcp_file_name(k, name);
+        const char *path = dcp_folder_path(&w->folder, name, true);
+        CKPT_TRY(path ? plan_note_output(w->p, path, err) : fail_memory(err));
+    }
+    const char *path = dcp_folder_path(&w->folder, ".metadata", true);
+    return path ? plan_note_output(w->p, path, err) : fail_memory(err);
+}
+
+/* --------------------------------------------------------------------------- all */
+
+static ckpt_status write_all(struct dcp_writer *w, ckpt_error *err)
+{
+    size_t first = 0;
+    uint32_t file = 0;
+    if (!w->job->opts->dry_run)
+        CKPT_TRY(dcp_folder_begin(&w->folder, err));
+    for (; file < w->nfiles; file++)
+        CKPT_TRY(write_file(w, file, &first, err));
+    for (size_t i = 0; i < w->flat.n; i++)
+        if (w->flat.leaf[i].row == CKPT_NO_TENSOR && w->flat.leaf[i].holds_tensors)
+            CKPT_TRY(write_composite(w, i, file++, err)); /* bounded: leaves are fewer */
+    CKPT_TRY(write_metadata(w, err));
+    CKPT_TRY(record_casts(w, err));
+    CKPT_TRY(note_outputs(w, file, err));
+    if (w->job->opts->dry_run)
+        return CKPT_OK;
+    CKPT_TRY(file_unchanged(w->p->file, err));
+    return verify_folder(w, err);
+}
+
+static void note_ties(struct dcp_writer *w)
+{
+    size_t shared = 0;
+    for (size_t t = 0; t < w->ntensors; t++)
+        shared += w->p->file->table.rows[w->flat.leaf[w->tensors[t]].row].t.alias_of != CKPT_NO_TENSOR;
+    if (shared)
+        plan_notice(w->p, "%zu name%s of shared tensors written again: a distributed checkpoint has no ties",
+                    shared, shared == 1 ? "" : "s");
+    if (w->flat.numbers)
+        plan_notice(w->p,
+                    "keys that are numbers become texts in a distributed checkpoint, as torch writes them");
+}
+
+static ckpt_status write_anew(struct dcp_writer *w, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    CKPT_TRY(plan_update_entries(p, err));
+    CKPT_TRY(dcp_flatten(&w->flat, err));
+    if (p->file->metadata)
+        CKPT_TRY(torch_drop_metadata(p, w->job->opts->strict, err));
+    CKPT_TRY(lay_out(w, err));
+    note_ties(w);
+    if (w->job->layout_only)
+        return CKPT_OK;
+    ckpt_status st = dcp_folder_end(&w->folder, write_all(w, err), err);
+    if (st == CKPT_OK) {
+        w->job->result->tensors += plan_count(p);
+        w->job->result->bytes += w->nbytes; /* bounded: they were written */
+    }
+    return st;
+}
+
+ckpt_status dcp_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
+{
+    struct dcp_writer w = {.p = p, .job = job, .flat = {.p = p}};
+    bool done = false;
+    CKPT_TRY(job->layout_only ? CKPT_OK : dcp_folder_prepare(&w.folder, p, job, err));
+    ckpt_status st = job->layout_only ? CKPT_OK : dcp_write_renamed(p, &w.folder, &done, err);
+    if (st == CKPT_OK && !done)
+        st = write_anew(&w, err);
+    free(w.places);
+    free(w.starts);
+    free(w.tensors);
+    free(w.crcs);
+    free(w.tallies);
+    return st;
+}

@@ -1,0 +1,428 @@
+/* deepspeed.c - the saves of DeepSpeed, of all its ranks, as one checkpoint.
+ *
+ *   latest                  the folder of the last save (deepspeed_files.c), in which are
+ *   …_model_states.pt       {module: the state dict, param_shapes, shared_params, buffer_names, …, and
+ *                           what the program saved with it}; ZeRO 3: of each rank, without parameters
+ *   …_optim_states.pt       the partitions of each rank (zero.c)
+ *   zero/NAME/fp32.pt …     instead of those, in a universal checkpoint (deepspeed_universal.c)
+ *   layer_NN-…              the state dict of one layer of a pipeline, whose keys get "NN." in front
+ *   …expert_E_mp_rank_…     the state dict of one expert
+ *
+ * Its graph: the parameters as zero_to_fp32 gives them, under their names: of 32 bits where the optimizer
+ * has them, buffers as float32; frozen parameters as they are, of every stage; other values of the first
+ * model file; `optimizer`: {state: {name: {exp_avg: …}}, param_groups: […]}, as torch has it, with names
+ * instead of numbers.
+ *
+ * Refused: tensor parallelism, whose cuts only the model's code knows; ranks that are missing. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "core/check.h"
+#include "format/distributed/deepspeed.h"
+#include "format/distributed/grafts.h"
+
+static bool probe(const struct probe *p) { return p->directory && ds_is_folder(p->path); }
+
+/* -------------------------------------------------------------------------- root */
+
+/* put_entry - V under KEY of the root. *YES (may be NULL): nothing was there before. */
+static ckpt_status put_entry(struct deepspeed *x, ckpt_str key, ckpt_value *v, bool *yes)
+{
+    uint32_t before;
+    ckpt_value *k = value_str(x->f->a, key);
+    if (!k || !map_put(x->placed, key, 0, &before))
+        return fail_memory(x->err);
+    if (yes)
+        *yes = before == MAP_NONE;
+    if (before != MAP_NONE)
+        return CKPT_OK;
+    return value_put(x->f->a, x->root, k, v) ? CKPT_OK : fail_memory(x->err);
+}
+
+/* weight_node - of the parameter NAME; NULL: it was not put together. */
+static const struct ds_tensor *weight_of(const struct deepspeed *x, ckpt_str name)
+{
+    uint32_t i = map_get(x->weights, name);
+    return i == MAP_NONE ? NULL : &x->tensor[i];
+}
+
+/* kept_name - of the parameter that NAME is tied to, or NAME. */
+static ckpt_str kept_name(const struct deepspeed *x, ckpt_str name)
+{
+    ckpt_str kept;
+    const ckpt_value *shared = x->model ? ds_get(x->model->root, "shared_params") : NULL;
+    if (!shared || name.len != strlen(name.ptr) || !value_text(ds_get(shared, name.ptr), &kept))
+        return name;
+    return kept;
+}
+
+static ckpt_status fail_shape(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t)
+{
+    (void)fail(x->err, CKPT_EFORMAT, t->file_offset,
+               "{another shape} in the model's state than {=in param_shapes}");
+    fail_where(x->err, "%.*s", STR_ARG(t->name));
+    fail_hint(x->err, "the files are of different saves");
+    fail_file(x->err, part->path);
+    return file_report_fault(x->f, CKPT_EFORMAT, x->err);
+}
+
+static bool same_shape(const ckpt_tensor *t, const struct ds_tensor *w)
+{
+    bool same = t->has_shape && t->ndim == w->ndim;
+    for (uint32_t k = 0; same && k < t->ndim; k++)
+        same = t->shape[k] == w->shape[k];
+    return same;
+}
+
+/* index_buffers - the names of the model's buffers. */
+static ckpt_status index_buffers(struct deepspeed *x)
+{
+    ckpt_str name;
+    const ckpt_value *names = ds_get(x->model->root, "buffer_names");
+    for (uint32_t i = 0; i < value_count(names); i++)
+        if (value_text(value_item(names, i), &name) && !map_put(x->buffers, name, 0, NULL))
+            return fail_memory(x->err);
+    return CKPT_OK;
+}
+
+/* fail_placeholder - the parameter NAME is in no partition. */
+static ckpt_status fail_placeholder(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t,
+                                    ckpt_str name)
+{
+    (void)fail(x->err, CKPT_EFORMAT, t->file_offset,
+               "a placeholder of {no} element, which {=no partition} has");
+    fail_where(x->err, "%.*s", STR_ARG(name));
+    fail_file(x->err, part->path);
+    return file_report_fault(x->f, CKPT_EFORMAT, x->err);
+}
+
+/* choose_entry - *OUT is what V, called NAME in the module of PART, stands for; NULL: for nothing. */
+static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt_str name, ckpt_value *v,
+                                ckpt_value **out)
+{
+    const ckpt_tensor *t = ds_row(part, v);
+    const struct ds_tensor *w = weight_of(x, name);
+    *out = v;
+    w = w ? w : weight_of(x, kept_name(x, name));
+    if (w) {
+        *out = w->node;
+        bool must = x->stage < 3 &&
+                    !x->save.universal; /* those put the ranks of tensor parallelism together */
+        return must && t && !same_shape(t, w) ? fail_shape(x, part, t) : CKPT_OK;
+    }
+    if (!t || !x->stage)
+        return CKPT_OK;
+    bool buffer = map_get(x->buffers, name) != MAP_NONE;
+    if (buffer)
+        CKPT_TRY(ds_widen(x, part, v, name, out));
+    *out = *out ? *out : v;
+    if (!buffer && x->stage == 3 && t->elements == 0) {
+        *out = NULL;
+        return fail_placeholder(x, part, t, name);
+    }
+    return CKPT_OK;
+}
+
+/* put_module - the entries of the state dict MODULE of PART, with PREFIX in front of their keys. */
+static ckpt_status put_module(struct deepspeed *x, const ckpt_file *part, const ckpt_value *module,
+                              const char *prefix)
+{
+    uint32_t n = 0;
+    ckpt_str name;
+    ckpt_value *v;
+    const value_pair *pairs = module ? value_pairs(module, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!value_text(pairs[i].key, &name)) {
+            file_notice(x->f, "a key of the model that is no text is left out");
+            continue;
+        }
+        ckpt_str key = *prefix ? arena_printf(x->f->a, "%s%.*s", prefix, (int)name.len, name.ptr) : name;
+        if (!key.ptr)
+            return fail_memory(x->err);
+        CKPT_TRY(choose_entry(x, part, key, pairs[i].val, &v));
+        if (v)
+            CKPT_TRY(put_entry(x, key, v, NULL));
+    }
+    return CKPT_OK;
+}
+
+/* put_rest - the parameters that no module had, and names that are tied to them. */
+static ckpt_status put_rest(struct deepspeed *x)
+{
+    uint32_t n = 0;
+    ckpt_str alias, kept;
+    const ckpt_value *shared = ds_get(x->model->root, "shared_params");
+    for (size_t i = 0; i < x->ntensors; i++)
+        if (weight_of(x, x->tensor[i].name) == &x->tensor[i])
+            CKPT_TRY(put_entry(x, x->tensor[i].name, x->tensor[i].node, NULL));
+    const value_pair *pairs = shared ? value_pairs(shared, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ds_tensor *w = value_text(pairs[i].key, &alias) && value_text(pairs[i].val, &kept)
+                                        ? weight_of(x, kept)
+                                        : NULL;
+        if (w)
+            CKPT_TRY(put_entry(x, alias, w->node, NULL));
+    }
+    return CKPT_OK;
+}
+
+/* is_used - is what the model file has under KEY of no use but to find the parameters? */
+static bool is_used(ckpt_str key)
+{
+    static const char *const names[] = {
+        "module",       "buffer_names", "param_shapes", "frozen_param_shapes", "frozen_param_fragments",
+        "shared_params"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (str_is(key, names[i]))
+            return true;
+    return false;
+}
+
+/* put_others - what else the model file has: counters, the scheduler, what the program saved. */
+static ckpt_status put_others(struct deepspeed *x)
+{
+    uint32_t n = 0;
+    ckpt_str key;
+    bool new;
+    const value_pair *pairs = value_pairs(x->model->root, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!value_text(pairs[i].key, &key) || is_used(key))
+            continue;
+        if (str_is(key, "optimizer") && pairs[i].val->type == CKPT_V_NONE)
+            continue;
+        CKPT_TRY(put_entry(x, key, pairs[i].val, &new));
+        if (!new)
+            file_notice(x->f, "the value \"%.*s\" is left out: a parameter or the optimizer has that name",
+                        STR_ARG(key));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status put_optimizer(struct deepspeed *x)
+{
+    arena *a = x->f->a;
+    ckpt_value *all = value_new(a, CKPT_V_DICT, 0), *state = value_str(a, STR_LIT("state")),
+               *groups = value_str(a, STR_LIT("param_groups"));
+    if (!value_count(x->groups) && !x->state->u.dict.n)
+        return CKPT_OK;
+    if (!all || !state || !groups || !value_put(a, all, state, x->state) ||
+        !value_put(a, all, groups, x->groups))
+        return fail_memory(x->err);
+    return put_entry(x, STR_LIT("optimizer"), all, NULL);
+}
+
+/* ------------------------------------------------------------------------- files */
+
+/* adopt - what the graph has of PART is F's. */
+static ckpt_status adopt(struct deepspeed *x, ckpt_file *part)
+{
+    ckpt_value *root;
+    return graft_adopt(x->f, part, &root, x->err);
+}
+
+/* put_files - the state dicts of layers or experts. */
+static ckpt_status put_files(struct deepspeed *x, enum ds_kind kind)
+{
+    char prefix[32] = "";
+    ckpt_file *part;
+    for (size_t i = 0; i < x->save.n; i++) {
+        const struct ds_file *f = &x->save.file[i];
+        if (f->kind != kind)
+            continue;
+        CKPT_TRY(ds_open(x, f->name, &part));
+        if (!part)
+            continue;
+        if (kind == DS_LAYER)
+            (void)snprintf(prefix, sizeof prefix, "%llu.", (unsigned long long)f->layer);
+        CKPT_TRY(put_module(x, part, part->root, prefix));
+        CKPT_TRY(adopt(x, part));
+    }
+    return CKPT_OK;
+}
+
+static size_t count_kind(const struct deepspeed *x, enum ds_kind kind)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < x->save.n; i++)
+        n += x->save.file[i].kind == kind;
+    return n;
+}
+
+/* has_model_rank - a file of model-parallel rank MP. */
+static bool has_model_rank(const struct deepspeed *x, enum ds_kind kind, uint64_t mp)
+{
+    for (size_t i = 0; i < x->save.n; i++)
+        if (x->save.file[i].kind == kind && x->save.file[i].mp == mp)
+            return true;
+    return false;
+}
+
+/* refuse_tensor_parallel - a layer that is in several files can be put together by the model's code alone. */
+static ckpt_status refuse_tensor_parallel(struct deepspeed *x)
+{
+    bool pipeline = count_kind(x, DS_LAYER) != 0;
+    uint64_t most = 0;
+    for (size_t i = 0; i < x->save.n; i++)
+        if ((!pipeline || x->save.file[i].kind == DS_LAYER) && x->save.file[i].mp > most)
+            most = x->save.file[i].mp;
+    if (!most || x->save.universal)
+        return CKPT_OK;
+    (void)fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+               "tensors cut over {%llu tensor-parallel ranks}: along which dimension is in {=no file}",
+               (unsigned long long)most + 1);
+    fail_hint(x->err,
+              "`python -m deepspeed.checkpoint.ds_to_universal` puts them together; or name one file");
+    fail_file(x->err, x->f->path);
+    return CKPT_EUNSUPPORTED;
+}
+
+/* check_plain - MODEL, without files of an optimizer, must be of a save without ZeRO. */
+static ckpt_status check_plain(struct deepspeed *x, const ckpt_file *model)
+{
+    if (!ds_get(model->root, "param_shapes"))
+        return CKPT_OK;
+    CKPT_TRY(ds_missing(x, "the *_optim_states.pt of each rank, which has the weights of ZeRO in 32 bits,"));
+    if (x->f->salvage)
+        file_notice(x->f,
+                    "without files of the optimizer the weights are those of the model, in its precision");
+    return CKPT_OK;
+}
+
+/* read_plain - the model file of rank MP of a save without ZeRO. */
+static ckpt_status read_plain(struct deepspeed *x, uint64_t mp)
+{
+    for (size_t i = 0; i < x->save.n; i++) {
+        const struct ds_file *f = &x->save.file[i];
+        if (f->kind != DS_MODEL || f->mp != mp || x->model)
+            continue;
+        CKPT_TRY(ds_open(x, f->name, &x->model));
+        if (x->model)
+            CKPT_TRY(check_plain(x, x->model));
+    }
+    return CKPT_OK;
+}
+
+/* read_ranks - what the files of each model-parallel rank have. */
+static ckpt_status read_ranks(struct deepspeed *x)
+{
+    uint64_t mp = 0;
+    if (x->save.universal)
+        return ds_read_universal(x);
+    for (x->stages = 0; has_model_rank(x, DS_MODEL, mp) || has_model_rank(x, DS_OPTIM, mp); mp++)
+        x->stages++;
+    for (mp = 0; mp < x->stages; mp++)
+        CKPT_TRY(has_model_rank(x, DS_OPTIM, mp) ? ds_read_zero(x, mp) : read_plain(x, mp));
+    if (x->model)
+        return CKPT_OK;
+    CKPT_TRY(ds_missing(x, "the file of a model, *_model_states.pt,"));
+    return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "{no} file of {=a model} can be read: nothing has a name");
+}
+
+static void note_experts(struct deepspeed *x)
+{
+    size_t n = count_kind(x, DS_EXPERT_OPTIM);
+    if (n)
+        file_notice(x->f,
+                    "the optimizers of %zu expert ranks are left out: their states have numbers for "
+                    "names, in files of their own",
+                    n);
+}
+
+/* -------------------------------------------------------------------------- read */
+
+static bool describe(void *user, const ckpt_value *v, struct row *row)
+{
+    const struct deepspeed *x = user;
+    if (v->type != CKPT_V_TENSOR || v->offset >= x->ntensors)
+        return false;
+    const struct ds_tensor *t = &x->tensor[v->offset];
+    row->t.dtype = (uint16_t)t->dtype;
+    row->t.ndim = t->ndim;
+    row->t.shape = t->shape;
+    row->t.has_shape = true;
+    row->t.storage = t->storage;
+    row->t.has_data = t->storage != CKPT_NO_STORAGE && x->f->table.storages[t->storage].src;
+    return true;
+}
+
+static ckpt_status name_producer(struct deepspeed *x)
+{
+    ckpt_str version = STR_LIT("");
+    (void)value_text(ds_get(x->model->root, "ds_version"), &version);
+    int64_t stage = x->stage == 3 ? 3 : x->named_stage;
+    ckpt_str named = arena_printf(x->f->a, "DeepSpeed%s%.*s", version.len ? " " : "", STR_ARG(version));
+    if (named.ptr && x->save.universal)
+        named = arena_printf(x->f->a, "%s, universal", named.ptr);
+    else if (named.ptr && stage)
+        named = arena_printf(x->f->a, "%s, ZeRO %lld", named.ptr, (long long)stage);
+    x->f->producer = named;
+    return x->f->producer.ptr ? CKPT_OK : fail_memory(x->err);
+}
+
+/* number_of - the number NAME of the first model file; 0: it has none. */
+static uint64_t number_of(const struct deepspeed *x, const char *name)
+{
+    int64_t n;
+    return value_integer(ds_get(x->model->root, name), &n) && n > 0 ? (uint64_t)n : 0;
+}
+
+/* count_ranks - what `info` shows of them. */
+static void count_ranks(struct deepspeed *x)
+{
+    ckpt_ranks *r = &x->f->ranks;
+    r->data_parallel = x->ranks ? x->ranks : number_of(x, "dp_world_size");
+    r->pipeline_parallel = x->stages > 1 ? x->stages : 0;
+    r->tensor_parallel = x->stages > 1 ? 0 : number_of(x, "mp_world_size");
+    r->has_step = value_integer(ds_get(x->model->root, "global_steps"), &(int64_t){0});
+    r->step = number_of(x, "global_steps");
+    if (!checked_mul(r->data_parallel, x->stages > 1 ? x->stages : 1, &r->ranks))
+        r->ranks = 0;
+}
+
+static ckpt_status read_all(struct deepspeed *x)
+{
+    struct torch_storages st = {.user = x, .find = graft_find_storage, .object = describe};
+    CKPT_TRY(ds_find_save(x->f, &x->save, x->err));
+    CKPT_TRY(refuse_tensor_parallel(x));
+    CKPT_TRY(read_ranks(x));
+    CKPT_TRY(name_producer(x));
+    count_ranks(x);
+    CKPT_TRY(index_buffers(x));
+    CKPT_TRY(put_module(x, x->model, ds_get(x->model->root, "module"), ""));
+    CKPT_TRY(put_files(x, DS_EXPERT));
+    CKPT_TRY(put_files(x, DS_LAYER));
+    CKPT_TRY(put_rest(x));
+    CKPT_TRY(put_optimizer(x));
+    CKPT_TRY(put_others(x));
+    CKPT_TRY(adopt(x, x->model));
+    note_experts(x);
+    x->f->root = x->root;
+    x->f->resolve = graft_resolve;
+    return torch_graph(x->f, x->root, &st, x->err);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct deepspeed x = {
+        .f = f, .err = err, .weights = map_new(64), .placed = map_new(64), .buffers = map_new(64)};
+    x.root = value_new(f->a, CKPT_V_DICT, 0);
+    x.state = value_new(f->a, CKPT_V_DICT, 0);
+    x.groups = value_new(f->a, CKPT_V_LIST, 0);
+    bool ok = x.weights && x.placed && x.buffers && x.root && x.state && x.groups;
+    ckpt_status st = ok ? read_all(&x) : fail_memory(err);
+    map_free(x.weights);
+    map_free(x.placed);
+    map_free(x.buffers);
+    free(x.piece);
+    free(x.bounds);
+    return st;
+}
+
+const struct format format_deepspeed = {
+    .name = "deepspeed",
+    .title = "DeepSpeed checkpoint",
+    .probe = probe,
+    .read = read,
+};

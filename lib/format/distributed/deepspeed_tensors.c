@@ -1,0 +1,368 @@
+/* deepspeed_tensors.c - tensors of a save of DeepSpeed that are put together from flat ones of its files. */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "core/check.h"
+#include "core/convert.h"
+#include "core/dtype.h"
+#include "core/view.h"
+#include "format/distributed/deepspeed.h"
+#include "format/distributed/rank_files.h"
+#include "format/distributed/rank_tensors.h"
+
+#define MAX_DIMS 64u
+
+ckpt_value *ds_get(const ckpt_value *mapping, const char *name)
+{
+    ckpt_value *v = mapping ? value_get(mapping, name) : NULL;
+    return v && v->type == CKPT_V_NONE ? NULL : v;
+}
+
+ckpt_value *ds_numbered(const ckpt_value *v, uint64_t i)
+{
+    uint32_t n = 0;
+    int64_t key;
+    const value_pair *pairs = v ? value_pairs(v, &n) : NULL;
+    for (uint32_t k = 0; k < n; k++)
+        if (value_integer(pairs[k].key, &key) && key >= 0 && (uint64_t)key == i)
+            return pairs[k].val;
+    return v && i <= UINT32_MAX ? value_item(v, (uint32_t)i) : NULL;
+}
+
+const ckpt_tensor *ds_row(const ckpt_file *part, const ckpt_value *v)
+{
+    return v && v->row < part->table.nrows ? &part->table.rows[v->row].t : NULL;
+}
+
+bool ds_shape(struct deepspeed *x, const ckpt_value *v, struct ds_tensor *t, uint64_t *elements)
+{
+    struct view sizes = view_of(v);
+    const ckpt_value *key, *one;
+    int64_t n;
+    uint64_t *shape = sizes.kind == VIEW_ITEMS && sizes.n <= MAX_DIMS
+                          ? arena_array(x->f->a, sizes.n, sizeof *shape)
+                          : NULL;
+    *elements = 1;
+    for (size_t i = 0; shape && i < sizes.n; i++) {
+        if (!view_item(&sizes, i, &key, &one) || !value_integer(one, &n) || n < 0 ||
+            !checked_mul(*elements, (uint64_t)n, elements))
+            return false;
+        shape[i] = (uint64_t)n;
+    }
+    t->ndim = (uint32_t)sizes.n; /* bounded: MAX_DIMS */
+    t->shape = shape;
+    return shape != NULL;
+}
+
+/* ------------------------------------------------------------------------- files */
+
+ckpt_status ds_missing(struct deepspeed *x, const char *what)
+{
+    (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{=%s} is {missing}", what);
+    fail_hint(x->err, "put the files of all ranks into the folder; `ckpt salvage` writes what the others "
+                      "hold");
+    if (x->f->salvage)
+        return CKPT_OK;
+    return x->f->check ? file_report_fault_as(x->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, x->err)
+                       : CKPT_ENOTFOUND;
+}
+
+ckpt_status ds_open(struct deepspeed *x, ckpt_str name, ckpt_file **out)
+{
+    *out = NULL;
+    ckpt_status st = rank_file_part(x->f, x->save.like, name, out, x->err);
+    if (st == CKPT_OK && *out && !(*out)->root) {
+        st = fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=file that torch.save wrote}");
+        fail_file(x->err, (*out)->path);
+    }
+    if (st == CKPT_OK || !x->f->salvage || !check_is_fault(st))
+        return st;
+    *out = NULL;
+    file_notice(x->f, "%.*s cannot be read: %s", STR_ARG(name), x->err->what);
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------------- streams */
+
+/* check_flat - can the elements of T, a row of PART, be read as they are stored? */
+static ckpt_status check_flat(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t)
+{
+    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &part->table.storages[t->storage];
+    bool dense = t->ndim == 1 && t->has_shape && (!t->stride || t->stride[0] == 1 || t->elements <= 1);
+    if (t->kind == CKPT_DENSE && dense && !t->conj && !t->neg &&
+        dtype_info((ckpt_dtype)t->dtype)->block_elems == 1 && (!s || s->swap <= 1))
+        return CKPT_OK;
+    (void)fail(x->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=flat tensor of plain elements}");
+    fail_where(x->err, "%.*s", STR_ARG(t->name));
+    fail_file(x->err, part->path);
+    return CKPT_EUNSUPPORTED;
+}
+
+static ckpt_status add_run(struct deepspeed *x, struct ds_stream *s, struct ds_run run)
+{
+    struct ds_run *grown = arena_grow(x->f->a, s->run, s->n, &s->cap, s->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(x->err);
+    s->run = grown;
+    run.start = s->total;
+    if (!checked_add(s->total, run.n, &s->total))
+        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "partitions of {more} than {=2^64 elements}");
+    grown[s->n++] = run;
+    return CKPT_OK;
+}
+
+ckpt_status ds_stream_add(struct deepspeed *x, struct ds_stream *s, const ckpt_file *part,
+                          const ckpt_value *v, uint64_t n)
+{
+    const ckpt_tensor *t = part ? ds_row(part, v) : NULL;
+    if (!part)
+        return add_run(x, s, (struct ds_run){.n = n});
+    if (t && !t->has_data && (x->f->salvage || x->f->check)) /* its bytes are not all there */
+        return add_run(x, s, (struct ds_run){.part = part, .row = v->row, .n = t->elements});
+    if (!t) {
+        (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} for {=each group of parameters}");
+        fail_file(x->err, part->path);
+        return CKPT_EFORMAT;
+    }
+    CKPT_TRY(check_flat(x, part, t));
+    if (s->dtype && s->dtype != t->dtype) {
+        (void)fail(x->err, CKPT_EFORMAT, t->file_offset, "{%s}; other partitions are {=%s}",
+                   ckpt_dtype_name((ckpt_dtype)t->dtype), ckpt_dtype_name(s->dtype));
+        fail_where(x->err, "%.*s", STR_ARG(t->name));
+        fail_file(x->err, part->path);
+        return CKPT_EFORMAT;
+    }
+    s->dtype = (ckpt_dtype)t->dtype;
+    return add_run(x, s, (struct ds_run){.part = part, .row = v->row, .n = t->elements});
+}
+
+/* ------------------------------------------------------------------------ pieces */
+
+/* add_piece - elements [FROM, FROM + N) of row ROW of PART, at element AT of the tensor. */
+static ckpt_status add_piece(struct deepspeed *x, const struct ds_run *run, uint64_t from, uint64_t n,
+                             uint64_t at)
+{
+    const ckpt_tensor *t = &run->part->table.rows[run->row].t;
+    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &run->part->table.storages[t->storage];
+    uint64_t first, skip;
+    if (!s || !s->src) {
+        x->gone = true;
+        return CKPT_OK;
+    }
+    if (x->npieces == x->cap_pieces) {
+        size_t cap = x->cap_pieces ? 2 * x->cap_pieces : 64;
+        struct piece *grown = realloc(x->piece, cap * sizeof *grown);
+        x->piece = grown ? grown : x->piece;
+        uint64_t *bounds = grown ? realloc(x->bounds, 2 * cap * sizeof *bounds) : NULL;
+        if (!bounds)
+            return fail_memory(x->err);
+        x->bounds = bounds;
+        x->cap_pieces = cap;
+    }
+    if (!checked_add(t->storage_offset, from, &first) || !dtype_bytes((ckpt_dtype)t->dtype, first, &skip) ||
+        !checked_add(s->off, skip, &skip))
+        return fail(x->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
+    x->unsummed |= !s->has_crc;
+    x->bounds[2 * x->npieces] = at;
+    x->bounds[2 * x->npieces + 1] = n;
+    x->piece[x->npieces++] = (struct piece){.src = s->src, .at = skip};
+    return CKPT_OK;
+}
+
+/* find_run - the run of S with element AT, which it has. */
+static const struct ds_run *find_run(const struct ds_stream *s, uint64_t at)
+{
+    size_t low = 0, high = s->n;
+    while (high - low > 1) {
+        size_t mid = low + (high - low) / 2;
+        if (s->run[mid].start <= at)
+            low = mid;
+        else
+            high = mid;
+    }
+    return &s->run[low];
+}
+
+ckpt_status ds_take(struct deepspeed *x, const struct ds_stream *s, uint64_t from, uint64_t n, uint64_t at)
+{
+    if (!range_within(from, n, s->total))
+        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "needs {=elements %llu to %llu} of its partitions, which have {%llu}",
+                    (unsigned long long)from, (unsigned long long)from + n, (unsigned long long)s->total);
+    for (const struct ds_run *run = n ? find_run(s, from) : NULL; n; run++) {
+        uint64_t skip = from - run->start;
+        uint64_t here = run->n - skip < n ? run->n - skip : n; /* bounded: FROM is in RUN, or at its end */
+        if (!run->part && here)
+            x->gone = true;
+        else if (here)
+            CKPT_TRY(add_piece(x, run, skip, here, at));
+        from += here; /* bounded: in the stream */
+        at += here;
+        n -= here;
+    }
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------------- tensors */
+
+static ckpt_status store_tensor(struct deepspeed *x, struct ds_tensor *t, ckpt_str key)
+{
+    uint64_t all = 1;
+    for (uint32_t k = 0; k < t->ndim; k++)
+        if (!checked_mul(all, t->shape[k], &all))
+            return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shape of {more} than {=2^64 elements}");
+    if (x->gone)
+        return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                    "a part of it is {in a file} that is missing or {=cannot be read}");
+    for (size_t i = 0; i < x->npieces; i++) { /* only now: the array may have moved */
+        x->piece[i].offset = &x->bounds[2 * i];
+        x->piece[i].size = &x->bounds[2 * i + 1];
+    }
+    struct pieces p = {.shape = &all,
+                       .ndim = 1,
+                       .width = dtype_info(t->dtype)->block_bytes,
+                       .piece = x->piece,
+                       .n = x->npieces};
+    return rank_storage_add(x->f, key, t->dtype, &p, !x->unsummed, &t->storage, x->err);
+}
+
+ckpt_status ds_finish(struct deepspeed *x, const struct ds_tensor *t, ckpt_str key, ckpt_value **node)
+{
+    struct ds_tensor *grown = arena_grow(x->f->a, x->tensor, x->ntensors, &x->cap_tensors, x->ntensors + 1,
+                                         sizeof *grown);
+    if (!grown)
+        return fail_memory(x->err);
+    x->tensor = grown;
+    struct ds_tensor *to = &grown[x->ntensors];
+    *to = *t;
+    to->storage = CKPT_NO_STORAGE;
+    ckpt_status st = rank_storage_fault(x->f, key, t->dtype, store_tensor(x, to, key), &to->storage, x->err);
+    x->npieces = 0;
+    x->gone = false;
+    x->unsummed = false;
+    CKPT_TRY(st);
+    *node = to->node = value_new(x->f->a, CKPT_V_TENSOR, x->ntensors++);
+    return *node ? CKPT_OK : fail_memory(x->err);
+}
+
+ckpt_status ds_weight(struct deepspeed *x, const struct ds_tensor *t)
+{
+    ckpt_value *node;
+    uint32_t at = (uint32_t)x->ntensors; /* bounded: a table has fewer rows */
+    uint32_t before;
+    CKPT_TRY(ds_finish(x, t, t->name, &node));
+    if (!map_put(x->weights, t->name, at, &before))
+        return fail_memory(x->err);
+    if (before == MAP_NONE)
+        return CKPT_OK;
+    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a second} parameter of {=that name}");
+    fail_where(x->err, "%.*s", STR_ARG(t->name));
+    return CKPT_EFORMAT;
+}
+
+/* is_contiguous - can the elements of the row T of PART be read one after the other, as they are? */
+static bool is_contiguous(const ckpt_file *part, const ckpt_tensor *t)
+{
+    uint64_t run = 1;
+    bool plain = t && t->kind == CKPT_DENSE && t->has_shape && !t->conj && !t->neg &&
+                 dtype_info((ckpt_dtype)t->dtype)->block_elems == 1;
+    for (uint32_t k = plain ? t->ndim : 0; plain && t->stride && k-- > 0;) {
+        plain = t->shape[k] <= 1 || t->stride[k] == run;
+        run *= t->shape[k]; /* bounded: it divides the elements */
+    }
+    return plain && (t->storage == CKPT_NO_STORAGE || part->table.storages[t->storage].swap <= 1);
+}
+
+ckpt_status ds_copy_row(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
+                        ckpt_value **node)
+{
+    const ckpt_tensor *t = ds_row(part, v);
+    bool lost = t && t->has_shape && !t->has_data && (x->f->salvage || x->f->check);
+    *node = NULL;
+    if (!lost && !is_contiguous(part, t))
+        return CKPT_OK;
+    struct ds_tensor copy = {.name = key, .dtype = (ckpt_dtype)t->dtype, .ndim = t->ndim, .shape = t->shape};
+    if (t->elements)
+        CKPT_TRY(add_piece(x, &(struct ds_run){.part = part, .row = v->row}, 0, t->elements, 0));
+    return ds_finish(x, &copy, key, node); /* add_piece has seen to it that it is lost */
+}
+
+/* ------------------------------------------------------------------------ float32 */
+
+/* 16-bit floats as float32. */
+struct widened {
+    source s;
+    source *from;
+    uint64_t at; /* of the first element in FROM */
+    struct conversion conversion;
+};
+
+static ckpt_status read_widened(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    struct widened *w = (struct widened *)(void *)s;
+    unsigned char in[2048], wide[4096], *to = out;
+    struct convert_tally tally = {0};
+    while (n) {
+        size_t skip = off % 4, room = sizeof wide - skip, take = n < room ? n : room;
+        size_t count = (skip + take + 3) / 4; /* bounded: of WIDE */
+        uint64_t from = w->at + off / 4 * 2;  /* bounded: its element is in the tensor */
+        CKPT_TRY(source_read(w->from, from, in, 2 * count, err));
+        convert_run(&w->conversion, in, count, wide, &tally);
+        memcpy(to, wide + skip, take); /* bounded: of WIDE, and of N */
+        to += take;
+        off += take; /* bounded: of N */
+        n -= take;
+    }
+    return CKPT_OK;
+}
+
+static void close_widened(source *s)
+{
+    source_unref(((struct widened *)(void *)s)->from);
+    free(s);
+}
+
+static const struct source_ops widened_ops = {.read_at = read_widened, .close = close_widened};
+
+/* widen_source - SIZE bytes of float32, of the elements at AT of FROM. */
+static source *widen_source(source *from, uint64_t at, ckpt_dtype dtype, uint64_t size)
+{
+    struct widened *w = calloc(1, sizeof *w);
+    if (!w || !conversion_init(&w->conversion, dtype, CKPT_DT_F32)) {
+        free(w);
+        return NULL;
+    }
+    w->s = (source){
+        .ops = &widened_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1, .serial = from->serial};
+    w->from = source_ref(from);
+    w->at = at;
+    return &w->s;
+}
+
+ckpt_status ds_widen(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
+                     ckpt_value **node)
+{
+    const ckpt_tensor *t = ds_row(part, v);
+    const struct storage *s = t && t->storage != CKPT_NO_STORAGE ? &part->table.storages[t->storage] : NULL;
+    uint64_t size;
+    *node = NULL;
+    if (!t || (t->dtype != CKPT_DT_F16 && t->dtype != CKPT_DT_BF16) || !is_contiguous(part, t) || !s ||
+        !s->src)
+        return CKPT_OK;
+    struct ds_tensor wide = {.name = key, .dtype = CKPT_DT_F32, .ndim = t->ndim, .shape = t->shape};
+    if (!dtype_bytes(CKPT_DT_F32, t->elements, &size))
+        return fail(x->err, CKPT_EFORMAT, t->file_offset, "as float32 it has {more} than {=2^64 bytes}");
+    if (t->elements)
+        CKPT_TRY(add_piece(x, &(struct ds_run){.part = part, .row = v->row}, 0, t->elements, 0));
+    if (x->npieces) {
+        struct piece *p = &x->piece[0];
+        p->src = widen_source(p->src, p->at, (ckpt_dtype)t->dtype, size);
+        p->at = 0;
+        if (!p->src)
+            return fail_memory(x->err);
+    }
+    source *made = x->npieces ? x->piece[0].src : NULL;
+    ckpt_status st = ds_finish(x, &wide, key, node);
+    source_unref(made); /* the storage has a reference */
+    return st;
+}

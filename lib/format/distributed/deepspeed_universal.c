@@ -1,0 +1,260 @@
+/* deepspeed_universal.c - universal checkpoints: what ds_to_universal makes of the partitions of all ranks.
+ *
+ *   zero/NAME/fp32.pt       {param: tensor, …}, or the tensor itself; of ZeRO 3 flat: its shape is in
+ *                           param_shapes of the model file
+ *   zero/NAME/exp_avg.pt …  a state of the optimizer, likewise; step.pt is a tensor without dimensions
+ *   zero/optimizer_state.pt {param_groups, …}
+ *   …_model_states.pt       as they were: buffers, frozen and tied parameters, param_shapes
+ *
+ * The copies of frozen parameters that are here are in 32 bits, and those of tied ones were rounded; both are
+ * taken from the model files. Refused: a parameter without a folder, a tensor of another size. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/check.h"
+#include "format/distributed/deepspeed.h"
+#include "format/distributed/rank_files.h"
+#include "format/hub/shards.h"
+
+#define SUFFIX ".pt"
+
+struct universal {
+    struct deepspeed *x;
+    const value_pair **shape; /* entries of param_shapes */
+    map *shapes;              /* name -> number of that */
+    size_t nshapes;
+};
+
+static bool is_name(ckpt_str name) { return name.ptr[0] != '.'; }
+
+static bool is_file(ckpt_str name) { return str_ends(name, STR_LIT(SUFFIX)); }
+
+/* list - the names in the folder PATH of the save that MATCH. */
+static ckpt_status list(struct universal *u, ckpt_str path, bool (*match)(ckpt_str), ckpt_str **out,
+                        size_t *n)
+{
+    struct deepspeed *x = u->x;
+    char *joined = shards_join_path(str_c(x->f->path), path);
+    ckpt_status st = joined ? rank_files_list(x->f->a, joined, match, out, n, x->err) : fail_memory(x->err);
+    free(joined);
+    return st;
+}
+
+/* path_in - NAME in the folder PATH, which may be empty. */
+static ckpt_str path_in(struct universal *u, ckpt_str path, ckpt_str name)
+{
+    return arena_printf(u->x->f->a, "%.*s%s%.*s", (int)path.len, path.ptr, path.len ? "/" : "", (int)name.len,
+                        name.ptr);
+}
+
+/* ------------------------------------------------------------------------- shapes */
+
+static ckpt_status add_shapes(struct universal *u, const ckpt_value *group)
+{
+    uint32_t n = 0;
+    ckpt_str name;
+    const value_pair *pairs = group ? value_pairs(group, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!value_text(pairs[i].key, &name))
+            continue;
+        if (!map_put(u->shapes, name, (uint32_t)u->nshapes, NULL)) /* bounded: a map has fewer */
+            return fail_memory(u->x->err);
+        u->shape[u->nshapes++] = &pairs[i];
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes)
+{
+    size_t count = 0;
+    uint32_t n = 0, groups = value_is_sequence(shapes) ? value_count(shapes) : 0;
+    for (uint32_t g = 0; g < groups; g++) {
+        (void)value_pairs(value_item(shapes, g), &n);
+        count += n; /* bounded: they are in memory */
+    }
+    u->shape = arena_array(u->x->f->a, count, sizeof *u->shape);
+    u->shapes = map_new(count);
+    if (!u->shape || !u->shapes)
+        return fail_memory(u->x->err);
+    for (uint32_t g = 0; g < groups; g++)
+        CKPT_TRY(add_shapes(u, value_item(shapes, g)));
+    return CKPT_OK;
+}
+
+/* set_shape - the last tensor, which is flat, gets the shape that the parameter NAME has. */
+static ckpt_status set_shape(struct universal *u, ckpt_str name)
+{
+    struct deepspeed *x = u->x;
+    struct ds_tensor *t = &x->tensor[x->ntensors - 1], like = {.ndim = 0};
+    uint32_t i = map_get(u->shapes, name);
+    uint64_t elements;
+    if (i == MAP_NONE || t->ndim != 1)
+        return CKPT_OK;
+    if (!ds_shape(x, u->shape[i]->val, &like, &elements) || elements != t->shape[0]) {
+        (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                   "{%llu elements}; param_shapes has {=another number} for it",
+                   (unsigned long long)t->shape[0]);
+        fail_where(x->err, "%.*s", STR_ARG(name));
+        return CKPT_EFORMAT;
+    }
+    t->ndim = like.ndim;
+    t->shape = like.shape;
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------------- parameters */
+
+static ckpt_status no_tensor(struct universal *u, const ckpt_file *part)
+{
+    (void)fail(u->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=plain tensor} is in the file");
+    fail_file(u->x->err, part->path);
+    return file_report_fault(u->x->f, CKPT_EFORMAT, u->x->err);
+}
+
+/* content - what PART was saved for. */
+static ckpt_value *content(const ckpt_file *part)
+{
+    ckpt_value *v = ds_get(part->root, "param");
+    return v ? v : part->root;
+}
+
+/* add_weight - PART is the parameter NAME. */
+static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_str name)
+{
+    ckpt_value *node;
+    uint32_t at = (uint32_t)u->x->ntensors; /* bounded: a table has fewer rows */
+    CKPT_TRY(ds_copy_row(u->x, part, content(part), name, &node));
+    if (!node)
+        return no_tensor(u, part);
+    if (!map_put(u->x->weights, name, at, NULL))
+        return fail_memory(u->x->err);
+    return set_shape(u, name);
+}
+
+/* add_state - PART is the state KEY of the parameter NAME, those of which are STATE. */
+static ckpt_status add_state(struct universal *u, const ckpt_file *part, ckpt_str name, ckpt_str key,
+                             ckpt_value *state)
+{
+    arena *a = u->x->f->a;
+    ckpt_value *v = content(part), *node = NULL, *k = value_str(a, key);
+    ckpt_str full = arena_printf(a, "optimizer.state.%.*s.%.*s", (int)name.len, name.ptr, (int)key.len,
+                                 key.ptr);
+    if (!k || !full.ptr)
+        return fail_memory(u->x->err);
+    if (v->type == CKPT_V_INT || v->type == CKPT_V_FLOAT)
+        node = v;
+    else
+        CKPT_TRY(ds_copy_row(u->x, part, v, full, &node));
+    if (!node)
+        return no_tensor(u, part);
+    if (node != v)
+        CKPT_TRY(set_shape(u, name));
+    return value_put(a, state, k, node) ? CKPT_OK : fail_memory(u->x->err);
+}
+
+/* is_copied - is NAME a frozen parameter, or tied to another one? */
+static bool is_copied(const struct universal *u, ckpt_str name)
+{
+    ckpt_str kept;
+    const ckpt_value *root = u->x->model->root;
+    const ckpt_value *frozen = ds_get(root, "frozen_param_shapes"), *shared = ds_get(root, "shared_params");
+    return ds_get(frozen, name.ptr) || value_text(ds_get(shared, name.ptr), &kept);
+}
+
+/* add_param - the folder PATH, of the parameter NAME. */
+static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
+{
+    struct deepspeed *x = u->x;
+    ckpt_str *files;
+    size_t n;
+    ckpt_file *part;
+    ckpt_value *state = value_new(x->f->a, CKPT_V_DICT, 0), *k = value_str(x->f->a, name);
+    CKPT_TRY(state && k ? list(u, path, is_file, &files, &n) : fail_memory(x->err));
+    for (size_t i = 0; i < n; i++) {
+        ckpt_str file = path_in(u, path, files[i]);
+        ckpt_str key = arena_str(x->f->a, str_of(files[i].ptr, files[i].len - strlen(SUFFIX)));
+        CKPT_TRY(file.ptr && key.ptr ? ds_open(x, file, &part) : fail_memory(x->err));
+        if (part)
+            CKPT_TRY(str_is(key, "fp32") ? add_weight(u, part, name) : add_state(u, part, name, key, state));
+    }
+    if (!state->u.dict.n)
+        return CKPT_OK;
+    return value_put(x->f->a, x->state, k, state) ? CKPT_OK : fail_memory(x->err);
+}
+
+static ckpt_status add_params(struct universal *u)
+{
+    ckpt_str *names, zero = path_in(u, u->x->save.tag, STR_LIT("zero"));
+    size_t n;
+    CKPT_TRY(zero.ptr ? list(u, zero, is_name, &names, &n) : fail_memory(u->x->err));
+    for (size_t i = 0; i < n; i++) {
+        ckpt_str path = path_in(u, zero, names[i]);
+        if (!path.ptr)
+            return fail_memory(u->x->err);
+        if (!is_file(names[i]) && !is_copied(u, names[i]))
+            CKPT_TRY(add_param(u, path, names[i]));
+    }
+    return CKPT_OK;
+}
+
+/* check_params - all that are in param_shapes are there. */
+static ckpt_status check_params(struct universal *u)
+{
+    char what[300];
+    ckpt_str name;
+    for (size_t i = 0; i < u->nshapes; i++) {
+        if (!value_text(u->shape[i]->key, &name) || map_get(u->x->weights, name) != MAP_NONE)
+            continue;
+        (void)snprintf(what, sizeof what, "zero/%.*s/fp32.pt", STR_ARG(name));
+        CKPT_TRY(ds_missing(u->x, what));
+    }
+    return CKPT_OK;
+}
+
+/* add_groups - the param_groups of optimizer_state.pt, if it is there. */
+static ckpt_status add_groups(struct universal *u, const ckpt_value *shapes)
+{
+    struct deepspeed *x = u->x;
+    ckpt_file *part;
+    ckpt_str *names, zero = path_in(u, x->save.tag, STR_LIT("zero"));
+    size_t n;
+    CKPT_TRY(zero.ptr ? list(u, zero, is_file, &names, &n) : fail_memory(x->err));
+    for (size_t i = 0; i < n; i++) {
+        if (!str_is(names[i], "optimizer_state.pt"))
+            continue;
+        ckpt_str path = path_in(u, zero, names[i]);
+        CKPT_TRY(path.ptr ? ds_open(x, path, &part) : fail_memory(x->err));
+        return part ? ds_name_groups(x, shapes, ds_get(part->root, "param_groups")) : CKPT_OK;
+    }
+    return CKPT_OK;
+}
+
+/* open_model - the first model file. */
+static ckpt_status open_model(struct deepspeed *x)
+{
+    x->stage = 2;
+    for (size_t i = 0; i < x->save.n && !x->model; i++)
+        if (x->save.file[i].kind == DS_MODEL) {
+            x->stage = x->save.file[i].ranked ? 3 : 2;
+            CKPT_TRY(ds_open(x, x->save.file[i].name, &x->model));
+        }
+    return x->model ? CKPT_OK
+                    : fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                           "a universal checkpoint without {=*_model_states.pt}: {nothing} has its buffers");
+}
+
+ckpt_status ds_read_universal(struct deepspeed *x)
+{
+    struct universal u = {.x = x};
+    CKPT_TRY(open_model(x));
+    const ckpt_value *shapes = ds_get(x->model->root, "param_shapes");
+    ckpt_status st = index_shapes(&u, shapes);
+    if (st == CKPT_OK)
+        st = add_params(&u);
+    if (st == CKPT_OK)
+        st = check_params(&u);
+    if (st == CKPT_OK)
+        st = add_groups(&u, shapes);
+    map_free(u.shapes);
+    return st == CKPT_OK && x->stage == 3 ? ds_read_frozen(x) : st;
+}

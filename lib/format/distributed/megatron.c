@@ -1,0 +1,841 @@
+/* megatron.c - checkpoints of Megatron-LM: each rank of tensor and pipeline parallelism has a folder.
+ *
+ *   latest_checkpointed_iteration.txt        a number, or "release": which of the next lines counts
+ *   iter_0000100/mp_rank_TT/                 tensor-parallel rank TT
+ *   iter_0000100/mp_rank_TT_PPP/             … of stage PPP of the pipeline
+ *     model_optim_rng.pt, model_rng.pt       torch.save of {"model", "args", "iteration"};
+ *                                            model0, model1 … where stages are interleaved
+ *   iter_0000100/.metadata, metadata.json    the other kind, torch_dist: dcp.c reads it
+ *
+ * The model is put together: its names are those below "model". Ranks have their parts of a tensor by the
+ * rules of megatron_rules.def, or those of a user. Layers are numbered from 0 in each stage; here they go on.
+ * The copy of a tied embedding in the last stage is left out, and so are optimizers and random states, which
+ * each rank has for itself.
+ *
+ * Refused: a rank that is missing, ranks of expert parallelism, a tensor that no rule fits. Whether all ranks
+ * are there is seen by the rows of the embedding and the number of layers, which `args` has; its
+ * tensor_model_parallel_size alone is what a conversion may have left from before.
+ *
+ * Sources: megatron/training/checkpointing.py, core/transformer/transformer_block.py. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "core/check.h"
+#include "format/distributed/grafts.h"
+#include "format/distributed/megatron_rules.h"
+#include "format/distributed/nested.h"
+#include "format/distributed/rank_files.h"
+#include "format/distributed/rank_tensors.h"
+#include "format/hub/shards.h"
+
+#define TRACKER   "latest_checkpointed_iteration.txt"
+#define MAX_RANKS 100000u
+
+/* A folder of a rank. */
+struct megatron_rank {
+    uint64_t tensor, stage;
+    ckpt_file *part; /* NULL: its faults were reported */
+    bool adopted;    /* its graph is a part of the file's */
+};
+
+/* The layers below a prefix such as "decoder.layers.". */
+struct layer_stack {
+    uint64_t base, next; /* number of the first one of the current stage, and of the one after the last */
+};
+
+struct megatron {
+    ckpt_file *f; /* first: grafts.h */
+    ckpt_error *err;
+    struct rank_tensors r;
+    struct nested tree;
+    struct megatron_rules rules;
+    struct megatron_rank *rank; /* by stage, then by tensor-parallel rank */
+    size_t nranks;
+    uint64_t tensor, stages, chunks; /* how many there are; chunks: of the model in each stage */
+    const ckpt_value *args;          /* of the first rank; or NULL */
+    double version;                  /* checkpoint_version */
+    map *stacks;                     /* prefix -> stack */
+    struct layer_stack *stack;
+    size_t nstacks, cap_stacks;
+    map *owner;       /* name of a tensor -> the stage that it is of, of all chunks */
+    ckpt_str unknown; /* tensors that no rule fits, as many as can be shown */
+    uint64_t nunknown, nlisted;
+    bool staged; /* the folders have numbers of stages */
+};
+
+/* ------------------------------------------------------------------------ folders */
+
+/* take_number - the digits at the start of *TEXT, which then begins after them. */
+static bool take_number(ckpt_str *text, uint64_t *out)
+{
+    size_t n = 0;
+    while (n < text->len && text->ptr[n] >= '0' && text->ptr[n] <= '9')
+        n++;
+    bool number = str_uint(str_of(text->ptr, n), out) && *out < MAX_RANKS;
+    *text = str_skip(*text, n);
+    return number;
+}
+
+/* parse_rank - NAME, mp_rank_TT[_PPP[_EEE]], as up to three numbers; returns how many, 0: it is not one. */
+static unsigned parse_rank(ckpt_str name, uint64_t number[3])
+{
+    unsigned n = 0;
+    ckpt_str rest = str_skip(name, 7); /* bounded: the length of "mp_rank" */
+    bool good = str_starts(name, STR_LIT("mp_rank_"));
+    while (good && rest.len && n < 3) {
+        good = rest.ptr[0] == '_';
+        rest = str_skip(rest, 1);
+        good = good && take_number(&rest, &number[n++]);
+    }
+    return good && !rest.len ? n : 0;
+}
+
+static bool is_rank(ckpt_str name)
+{
+    uint64_t number[3];
+    return parse_rank(name, number) > 0;
+}
+
+static bool is_tracker(ckpt_str name) { return str_is(name, TRACKER); }
+static bool is_dcp(ckpt_str name) { return str_is(name, ".metadata"); }
+static bool is_backend(ckpt_str name) { return str_is(name, "metadata.json"); }
+static bool is_iteration(ckpt_str name)
+{
+    uint64_t n;
+    ckpt_str rest = str_skip(name, 5); /* bounded: the length of "iter_" */
+    return str_is(name, "release") || (str_starts(name, STR_LIT("iter_")) && str_uint(rest, &n));
+}
+static bool is_step_of_verl(ckpt_str name) { return str_starts(name, STR_LIT("global_step_")); }
+
+/* has_file - is there a name in the folder PATH that MATCH? */
+static bool has_file(const char *path, bool (*match)(ckpt_str name))
+{
+    ckpt_str *list;
+    size_t n = 0;
+    arena *a = arena_new(UINT64_MAX);
+    bool yes = a && rank_files_list(a, path, match, &list, &n, NULL) == CKPT_OK && n;
+    arena_free(a);
+    return yes;
+}
+
+static bool probe(const struct probe *p)
+{
+    if (!p->directory)
+        return false;
+    return has_file(p->path, is_rank) ||
+           (has_file(p->path, is_tracker) && !has_file(p->path, is_step_of_verl)) ||
+           (has_file(p->path, is_dcp) && has_file(p->path, is_backend));
+}
+
+/* read_tracker - the folder of the iteration that the tracker of F names. */
+static ckpt_status read_tracker(struct megatron *m, ckpt_str *out)
+{
+    char text[64] = "", *path;
+    source *src;
+    uint64_t number;
+    ckpt_status st = rank_file_open(m->f->folder, TRACKER, STR_LIT(TRACKER), &src, &path, m->err);
+    size_t n = st == CKPT_OK && src->size < sizeof text ? (size_t)src->size : 0;
+    if (st == CKPT_OK)
+        st = source_read(src, 0, text, n, m->err);
+    if (st == CKPT_OK)
+        source_unref(src);
+    ckpt_str words = str_of(text, n), word = str_take_word(&words);
+    while (word.len && (word.ptr[word.len - 1] == '\n' || word.ptr[word.len - 1] == '\r'))
+        word.len--;
+    if (st == CKPT_OK && str_is(word, "release"))
+        *out = STR_LIT("release");
+    else if (st == CKPT_OK && str_uint(word, &number))
+        *out = arena_printf(m->f->a, "iter_%07" PRIu64, number);
+    else if (st == CKPT_OK)
+        st = fail(m->err, CKPT_EFORMAT, 0, "{neither} {=a number nor \"release\"}");
+    fail_file(st == CKPT_OK ? NULL : m->err, path ? path : "");
+    free(path);
+    return st == CKPT_OK && !out->ptr ? fail_memory(m->err) : st;
+}
+
+static ckpt_status fail_iteration(struct megatron *m, ckpt_str name)
+{
+    ckpt_str *list;
+    size_t n = 0;
+    CKPT_TRY(rank_files_list(m->f->a, m->f->folder, is_iteration, &list, &n, m->err));
+    (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+               TRACKER " names {=%.*s}, and there is {no such folder}", STR_ARG(name));
+    if (n)
+        fail_hint(m->err, "name the folder of an iteration that is there: %.*s", STR_ARG(list[n - 1]));
+    return CKPT_ENOTFOUND;
+}
+
+/* enter_iteration - the folder that has the ranks becomes that of F. */
+static ckpt_status enter_iteration(struct megatron *m)
+{
+    ckpt_file *f = m->f;
+    ckpt_str name = {"", 0};
+    if (!has_file(f->folder, is_tracker))
+        return CKPT_OK;
+    CKPT_TRY(read_tracker(m, &name));
+    char *path = shards_join_path(str_c(f->folder), name);
+    ckpt_str kept = path ? arena_str(f->a, str_c(path)) : str_of(NULL, 0);
+    free(path);
+    if (!kept.ptr)
+        return fail_memory(m->err);
+    if (!source_is_folder(kept.ptr))
+        return fail_iteration(m, name);
+    f->folder = kept.ptr;
+    return CKPT_OK;
+}
+
+/* find_step - the number in the name of the folder PATH, iter_0000100. */
+static void find_step(ckpt_file *f)
+{
+    ckpt_str path = str_c(f->folder);
+    while (path.len && path.ptr[path.len - 1] == '/')
+        path.len--;
+    ckpt_str name = str_after_last(path, '/');
+    name = name.len ? name : path;
+    if (str_starts(name, STR_LIT("iter_")))
+        f->ranks.has_step = str_uint(str_skip(name, 5), &f->ranks.step);
+}
+
+/* ------------------------------------------------------------------------- values */
+
+/* find_arg - the integer that `args` has under NAME; false: it has none. */
+static bool find_arg(const struct megatron *m, const char *name, uint64_t *out)
+{
+    int64_t n;
+    const ckpt_value *state = m->args ? value_state(m->args) : NULL;
+    if (!value_integer(value_get(state, name), &n) || n <= 0)
+        return false;
+    *out = (uint64_t)n;
+    return true;
+}
+
+/* is_set - is the argument NAME true? */
+static bool is_set(const struct megatron *m, const char *name)
+{
+    const ckpt_value *state = m->args ? value_state(m->args) : NULL, *v = value_get(state, name);
+    return v && v->type == CKPT_V_BOOL && v->u.b;
+}
+
+static void read_arguments(struct megatron *m, const ckpt_file *part)
+{
+    int64_t n;
+    const ckpt_value *version = value_get(part->root, "checkpoint_version");
+    m->args = value_get(part->root, "args");
+    if (version && version->type == CKPT_V_FLOAT)
+        m->version = version->u.f;
+    else if (value_integer(version, &n))
+        m->version = (double)n;
+    if (value_integer(value_get(part->root, "iteration"), &n) && n >= 0) {
+        m->f->ranks.has_step = true;
+        m->f->ranks.step = (uint64_t)n;
+    }
+}
+
+/* -------------------------------------------------------------------------- names */
+
+/* chunk_of - T is a tensor of the model's chunk *CHUNK; false: it is none of the model. */
+static bool chunk_of(const ckpt_path_elem *path, uint32_t n, uint64_t *chunk)
+{
+    *chunk = 0;
+    if (n < 2 || path[0].is_int || !str_starts(path[0].str, STR_LIT("model")))
+        return false;
+    ckpt_str digits = str_skip(path[0].str, 5); /* bounded: it begins so */
+    return !digits.len || (str_uint(digits, chunk) && *chunk < MAX_RANKS);
+}
+
+/* find_layer - where in NAME the number of a layer is: *FROM to *TO. */
+static bool find_layer(ckpt_str name, size_t *from, size_t *to)
+{
+    size_t at = 0;
+    while ((at = str_find(name, STR_LIT("layers."), at)) != SIZE_MAX) {
+        *from = *to = at + 7; /* bounded: it was found there */
+        while (*to < name.len && name.ptr[*to] >= '0' && name.ptr[*to] <= '9')
+            ++*to;
+        if ((at == 0 || name.ptr[at - 1] == '.') && *to > *from && *to < name.len && name.ptr[*to] == '.')
+            return true;
+        at = *to;
+    }
+    return false;
+}
+
+/* find_stack - that of the layers whose names begin with PREFIX. */
+static ckpt_status find_stack(struct megatron *m, ckpt_str prefix, struct layer_stack **out)
+{
+    uint32_t i;
+    ckpt_str key = arena_str(m->f->a, prefix);
+    if (!key.ptr || !map_put(m->stacks, key, (uint32_t)m->nstacks, &i))
+        return fail_memory(m->err);
+    if (i == MAP_NONE) {
+        struct layer_stack *grown = arena_grow(m->f->a, m->stack, m->nstacks, &m->cap_stacks, m->nstacks + 1,
+                                               sizeof *grown);
+        if (!grown)
+            return fail_memory(m->err);
+        m->stack = grown;
+        grown[m->nstacks] = (struct layer_stack){0, 0};
+        i = (uint32_t)m->nstacks++; /* bounded: a map has fewer */
+    }
+    *out = &m->stack[i];
+    return CKPT_OK;
+}
+
+/* renumber - E with the number that its layer has in the model. */
+static ckpt_status renumber(struct megatron *m, ckpt_path_elem *e)
+{
+    size_t from, to;
+    uint64_t n;
+    struct layer_stack *s = NULL;
+    if (e->is_int || !find_layer(e->str, &from, &to))
+        return CKPT_OK;
+    if (!str_uint(str_of(e->str.ptr + from, to - from), &n) || n > UINT32_MAX) /* bounded: found there */
+        return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^32 layers}");
+    CKPT_TRY(find_stack(m, str_of(e->str.ptr, from), &s));
+    if (!checked_add(n, s->base, &n) || n == UINT64_MAX)
+        return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^32 layers}");
+    s->next = n + 1 > s->next ? n + 1 : s->next; /* bounded: compared */
+    if (!s->base)
+        return CKPT_OK;
+    e->str = arena_printf(m->f->a, "%.*s%" PRIu64 "%.*s", (int)from, e->str.ptr, n, (int)(e->str.len - to),
+                          e->str.ptr + to); /* bounded: in the name, which is shorter than 2^31 */
+    return e->str.ptr ? CKPT_OK : fail_memory(m->err);
+}
+
+/* end_stage - the layers of the next one go on where those so far end. */
+static void end_stage(struct megatron *m)
+{
+    for (size_t i = 0; i < m->nstacks; i++)
+        m->stack[i].base = m->stack[i].next;
+}
+
+/* A tensor or value of a rank, under the name that it has in the model. */
+struct named {
+    ckpt_path_elem *path;
+    uint32_t n;
+    ckpt_str name;
+};
+
+static ckpt_status name_it(struct megatron *m, const ckpt_path_elem *path, uint32_t n, struct named *out)
+{
+    out->path = path_copy(m->f->a, path + 1, n - 1); /* bounded: chunk_of */
+    out->n = n - 1;
+    if (!out->path)
+        return fail_memory(m->err);
+    for (uint32_t i = 0; i < out->n; i++)
+        CKPT_TRY(renumber(m, &out->path[i]));
+    out->name = path_join(m->f->a, out->path, out->n);
+    return out->name.ptr ? CKPT_OK : fail_memory(m->err);
+}
+
+/* ------------------------------------------------------------------------ tensors */
+
+/* next_layer - NAME, of a first layer that may be gated, as that of the weight after it; empty: none. */
+static ckpt_str next_layer(arena *a, ckpt_str name)
+{
+    static const char *const pair[][2] = {{"linear_fc1.", "linear_fc2."},
+                                          {"dense_h_to_4h.", "dense_4h_to_h."}};
+    for (size_t i = 0; i < 2; i++) {
+        ckpt_str first = str_c(pair[i][0]), last = str_of("", 0);
+        size_t at = str_find(name, first, 0);
+        if (at == SIZE_MAX)
+            continue;
+        last = str_skip(name, at + first.len); /* bounded: found there */
+        last = str_starts(last, STR_LIT("bias")) ? str_skip(last, 4) : str_skip(last, 6);
+        return arena_printf(a, "%.*s%sweight%.*s", (int)at, name.ptr, pair[i][1], (int)last.len, last.ptr);
+    }
+    return str_of("", 0);
+}
+
+/* count_gated - *PARTS of T, of a layer that may be gated: 1 or 2. */
+static ckpt_status count_gated(struct megatron *m, const ckpt_file *part, const ckpt_tensor *t,
+                               uint32_t *parts)
+{
+    ckpt_str name = next_layer(m->f->a, t->name);
+    uint32_t row = name.len ? file_find((ckpt_file *)(uintptr_t)part, name) : CKPT_NO_TENSOR;
+    const ckpt_tensor *next = row == CKPT_NO_TENSOR ? NULL : &part->table.rows[row].t;
+    uint64_t takes = next && next->ndim == 2 ? next->shape[1] : 0;
+    if (takes && t->ndim && t->shape[0] == takes)
+        *parts = 1;
+    else if (takes && t->ndim && t->shape[0] / 2 == takes && t->shape[0] % 2 == 0)
+        *parts = 2;
+    else
+        return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
+                    "whether it is gated is not clear: it has {%" PRIu64 " rows}, and the next layer takes "
+                    "{=%" PRIu64 "}",
+                    t->ndim ? t->shape[0] : 0, takes);
+    return CKPT_OK;
+}
+
+/* list_unknown - adds T, called NAME, to those that no rule fits. */
+static ckpt_status list_unknown(struct megatron *m, ckpt_str name, const ckpt_tensor *t)
+{
+    char shape[128] = "";
+    size_t n = 0;
+    for (uint32_t k = 0; k < t->ndim && n + 24 < sizeof shape; k++) /* bounded: a number has 22 */
+        n += (size_t)snprintf(shape + n, sizeof shape - n, k ? ", %" PRIu64 : "%" PRIu64, t->shape[k]);
+    if (m->nunknown++ && m->unknown.len + name.len + n > 250) /* bounded: both are in memory */
+        return CKPT_OK;
+    m->nlisted++;
+    m->unknown = arena_printf(m->f->a, "%.*s%s%.*s [%s]", (int)m->unknown.len, m->unknown.ptr,
+                              m->unknown.len ? ", " : "", STR_ARG(name), shape); /* bounded: by 250 */
+    return m->unknown.ptr ? CKPT_OK : fail_memory(m->err);
+}
+
+static ckpt_status fail_unknown(struct megatron *m)
+{
+    if (!m->nunknown)
+        return CKPT_OK;
+    (void)fail(m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+               "no rule for how %" PRIu64 " ranks divide {%" PRIu64 " tensor%s} of each: %.*s%s", m->tensor,
+               m->nunknown, m->nunknown == 1 ? "" : "s", (int)m->unknown.len, m->unknown.ptr,
+               m->nunknown > m->nlisted ? ", …" : ""); /* bounded: by 250 */
+    fail_hint(m->err, "--parallel FILE.json with {\"GLOB\": 0} for what is cut along dimension 0, null for "
+                      "copies; `ckpt ls` of a rank's file lists its parts");
+    return CKPT_EUNSUPPORTED;
+}
+
+/* How the ranks divide a tensor. */
+struct division {
+    bool cut;
+    uint32_t dim, parts;
+};
+
+/* find_division - that of T, a row of PART called NAME in the model. *KNOWN: there is one. */
+static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt_str name,
+                                 const ckpt_tensor *t, struct division *out, bool *known)
+{
+    const struct megatron_rule *rule = m->tensor > 1 ? megatron_rules_find(&m->rules, name) : NULL;
+    *out = (struct division){.cut = rule && rule->how != MEGATRON_COPIED, .parts = 1};
+    *known = rule || m->tensor == 1;
+    if (!out->cut)
+        return *known ? CKPT_OK : list_unknown(m, name, t);
+    out->dim = rule->dim;
+    out->parts = rule->how == MEGATRON_FUSED && m->version >= 1 ? 1 : rule->parts;
+    if (rule->how == MEGATRON_GATED)
+        CKPT_TRY(count_gated(m, part, t, &out->parts));
+    if (out->dim < t->ndim && t->shape[out->dim] % out->parts == 0)
+        return CKPT_OK;
+    return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
+                "the rule for it, dimension %u in %u part%s, does not fit {a tensor of %u dimensions}",
+                out->dim, out->parts, out->parts == 1 ? "" : "s", t->ndim);
+}
+
+/* add_parts - the parts that row ROW of RANK has of the tensor NAME, divided by D. */
+static ckpt_status add_parts(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
+                             ckpt_str name, const struct division *d)
+{
+    const ckpt_tensor *t = &rank->part->table.rows[row].t;
+    uint64_t *shape = arena_array(m->f->a, 2 * (uint64_t)t->ndim, sizeof *shape);
+    if (!shape)
+        return fail_memory(m->err);
+    uint64_t *size = shape + t->ndim, at = 0; /* bounded: that many, twice */
+    for (uint32_t k = 0; k < t->ndim; k++)
+        shape[k] = size[k] = t->shape[k];
+    if (d->cut && !checked_mul(shape[d->dim], m->tensor, &shape[d->dim]))
+        return fail(m->err, CKPT_EFORMAT, t->file_offset, "{more} than {=2^64 elements}");
+    if (d->cut)
+        size[d->dim] /= d->parts;
+    for (uint32_t i = 0; i < d->parts; i++, at += d->cut ? size[d->dim] : 0) { /* bounded: the shape is */
+        uint64_t *offset = arena_array(m->f->a, 2 * (uint64_t)t->ndim, sizeof *offset);
+        if (!offset)
+            return fail_memory(m->err);
+        uint64_t *from = offset + t->ndim; /* bounded: that many, twice */
+        if (d->cut) {
+            from[d->dim] = at;
+            offset[d->dim] = at * m->tensor + rank->tensor * size[d->dim]; /* bounded: in the shape */
+        }
+        const struct rank_box box = {rank->part, row, offset, from, size};
+        CKPT_TRY(rank_tensors_add(&m->r, name, shape, &box));
+    }
+    return CKPT_OK;
+}
+
+/* is_copy - is NAME the embedding once more, in another stage than the first? */
+static bool is_copy(const struct megatron *m, ckpt_str name, uint32_t stage)
+{
+    if (m->stages == 1 || stage == 0)
+        return false;
+    if (str_ends(name, STR_LIT("word_embeddings.weight")))
+        return map_get(m->r.names, name) != MAP_NONE;
+    if (str_ends(name, STR_LIT("word_embeddings_for_head.weight")))
+        return true;
+    return str_is(name, "output_layer.weight") && !is_set(m, "untie_embeddings_and_output_weights");
+}
+
+/* claim_name - the tensor X is of STAGE, and has a place in the tree when it is met first. */
+static ckpt_status claim_name(struct megatron *m, const struct named *x, uint32_t stage)
+{
+    uint32_t before;
+    if (!map_put(m->owner, x->name, stage, &before))
+        return fail_memory(m->err);
+    if (before == stage)
+        return CKPT_OK;
+    if (before != MAP_NONE)
+        return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "stages %" PRIu64 " and {%" PRIu64 "} both have it",
+                    before % m->stages, stage % m->stages);
+    ckpt_value *v = value_new(m->f->a, CKPT_V_TENSOR, m->r.n);
+    return v ? nested_put(&m->tree, x->path, x->n, v, m->err) : fail_memory(m->err);
+}
+
+/* is_state - the state of a module that each rank has for itself, as Transformer Engine keeps it. */
+static bool is_state(ckpt_str name) { return str_ends(name, STR_LIT("_extra_state")); }
+
+/* add_tensor - row ROW of RANK, of the chunk CHUNK of the model. */
+static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
+                              uint64_t chunk)
+{
+    const ckpt_tensor *t = &rank->part->table.rows[row].t;
+    uint32_t stage = (uint32_t)(chunk * m->stages + rank->stage); /* bounded: 10^5 squared, or refused */
+    struct named x = {0};
+    struct division d;
+    bool known = false;
+    CKPT_TRY(name_it(m, t->path, t->npath, &x));
+    if (is_copy(m, x.name, stage) || (is_state(x.name) && rank->tensor))
+        return CKPT_OK;
+    if (t->kind != CKPT_DENSE)
+        return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
+                    "{%s}, where {=dense tensors} can be put together", ckpt_kind_name((ckpt_kind)t->kind));
+    if (is_state(x.name))
+        d = (struct division){.parts = 1};
+    else
+        CKPT_TRY(find_division(m, rank->part, x.name, t, &d, &known));
+    if (!known && !is_state(x.name))
+        return CKPT_OK;
+    CKPT_TRY(claim_name(m, &x, stage));
+    return add_parts(m, rank, row, x.name, &d);
+}
+
+/* add_tensors - those of RANK in chunk CHUNK. */
+static ckpt_status add_tensors(struct megatron *m, const struct megatron_rank *rank, uint64_t chunk)
+{
+    for (uint32_t i = 0; i < rank->part->table.nrows; i++) {
+        const ckpt_tensor *t = &rank->part->table.rows[i].t;
+        uint64_t of;
+        if (t->part_of != CKPT_NO_TENSOR || !chunk_of(t->path, t->npath, &of) || of != chunk)
+            continue;
+        ckpt_status st = add_tensor(m, rank, i, chunk);
+        if (st != CKPT_OK && !m->err->where[0])
+            fail_where(m->err, "%.*s", STR_ARG(t->name));
+        fail_file(st == CKPT_OK ? NULL : m->err, rank->part->path);
+        CKPT_TRY(file_report_fault(m->f, st, m->err));
+    }
+    return CKPT_OK;
+}
+
+/* add_values - what is no tensor of the model in chunk CHUNK of RANK, the first of its stage. */
+static ckpt_status add_values(struct megatron *m, struct megatron_rank *rank, uint64_t chunk)
+{
+    for (size_t i = 0; i < rank->part->nleaves; i++) {
+        const ckpt_leaf *leaf = &rank->part->leaves[i];
+        ckpt_value *root;
+        uint64_t of;
+        struct named x;
+        if (!chunk_of(leaf->path, leaf->npath, &of) || of != chunk)
+            continue;
+        if (!rank->adopted)
+            CKPT_TRY(graft_adopt(m->f, rank->part, &root, m->err));
+        rank->adopted = true;
+        CKPT_TRY(name_it(m, leaf->path, leaf->npath, &x));
+        CKPT_TRY(nested_put(&m->tree, x.path, x.n, (ckpt_value *)(uintptr_t)leaf->value, m->err));
+    }
+    return CKPT_OK;
+}
+
+/* ---------------------------------------------------------------------- all ranks */
+
+/* open_rank - RANK, whose folder is NAME; LIKE is the file of the first one. */
+static ckpt_status open_rank(struct megatron *m, ckpt_str name, ckpt_str *like, struct megatron_rank *rank)
+{
+    static const char *const files[] = {"model_optim_rng.pt", "model_rng.pt"};
+    ckpt_status st = CKPT_ENOTFOUND;
+    for (size_t i = 0; st == CKPT_ENOTFOUND && i < 2; i++) {
+        ckpt_str path = arena_printf(m->f->a, "%.*s/%s", STR_ARG(name), files[i]);
+        if (!path.ptr)
+            return fail_memory(m->err);
+        *m->err = (ckpt_error){.offset = CKPT_NO_OFFSET};
+        st = rank_file_part(m->f, like->len ? like->ptr : path.ptr, path, &rank->part, m->err);
+        if (st == CKPT_OK && !like->len)
+            *like = path;
+    }
+    return st;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct megatron_rank *x = a, *y = b;
+    if (x->stage != y->stage)
+        return x->stage < y->stage ? -1 : 1;
+    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
+}
+
+/* fail_missing - a rank is not there; reported where the file is checked, not at all where it is salvaged. */
+static ckpt_status fail_missing(struct megatron *m, ckpt_status st)
+{
+    fail_hint(m->err,
+              "put the folders of all ranks next to each other; `ckpt ls` shows the file of one alone");
+    if (m->f->salvage)
+        return CKPT_OK;
+    return m->f->check ? file_report_fault_as(m->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, m->err) : st;
+}
+
+/* check_grid - has each stage all tensor-parallel ranks? */
+static ckpt_status check_grid(struct megatron *m)
+{
+    size_t i = 0;
+    for (uint64_t stage = 0; stage < m->stages; stage++)
+        for (uint64_t tensor = 0; tensor < m->tensor; tensor++) {
+            if (i < m->nranks && m->rank[i].stage == stage && m->rank[i].tensor == tensor) {
+                i++;
+                continue;
+            }
+            (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                       "{=tensor-parallel rank %" PRIu64 " of stage %" PRIu64
+                       "} is {missing}: there %s %zu of %" PRIu64 " folders",
+                       tensor, stage, m->nranks == 1 ? "is" : "are", m->nranks, m->tensor * m->stages);
+            return fail_missing(m, CKPT_ENOTFOUND);
+        }
+    return i == m->nranks ? CKPT_OK
+                          : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{two folders} of {=one rank}");
+}
+
+/* rows_of_embedding - of the part that RANK has; 0: it has none. */
+static uint64_t rows_of_embedding(const struct megatron_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->part->table.nrows; i++) {
+        const ckpt_tensor *t = &rank->part->table.rows[i].t;
+        if (str_starts(t->name, STR_LIT("model")) && t->ndim == 2 &&
+            str_ends(t->name, STR_LIT("word_embeddings.weight")))
+            return t->shape[0];
+    }
+    return 0;
+}
+
+/* check_tensor_ranks - are as many there as divide the vocabulary? Where that is not known, as many as `args`
+ * has. M->tensor becomes that number where a rank is missing. */
+static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_rank *first)
+{
+    uint64_t all, rows = rows_of_embedding(first), asked = m->tensor;
+    bool has_asked = find_arg(m, "tensor_model_parallel_size", &asked);
+    bool by_rows = rows && find_arg(m, "padded_vocab_size", &all);
+    if (by_rows ? rows * m->tensor == all : asked == m->tensor) { /* wraps: they differ then */
+        if (has_asked && asked != m->tensor)
+            file_notice(m->f,
+                        "args has tensor_model_parallel_size %" PRIu64 ", which is left from before a "
+                        "conversion: %" PRIu64 " ha%s the whole vocabulary",
+                        asked, m->tensor, m->tensor == 1 ? "s" : "ve");
+        return CKPT_OK;
+    }
+    if (by_rows)
+        (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                   "{%" PRIu64 " tensor-parallel rank%s} ha%s %" PRIu64
+                   " rows each of the embedding, which has "
+                   "{=%" PRIu64 "}",
+                   m->tensor, m->tensor == 1 ? "" : "s", m->tensor == 1 ? "s" : "ve", rows, all);
+    else
+        (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                   "folders of {%" PRIu64 " tensor-parallel ranks}, of {=%" PRIu64 "} that args has",
+                   m->tensor, asked);
+    m->tensor = asked > m->tensor && asked < MAX_RANKS ? asked : m->tensor;
+    return fail_missing(m, CKPT_ENOTFOUND);
+}
+
+/* check_layers - has the last stage the last layer? */
+static ckpt_status check_layers(struct megatron *m)
+{
+    uint64_t all, found = 0, stages = m->stages;
+    for (size_t i = 0; i < m->nstacks; i++)
+        found = m->stack[i].next > found ? m->stack[i].next : found;
+    if (m->staged && find_arg(m, "num_layers", &all) && found != all) {
+        (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                   "{%" PRIu64 " layers} in %" PRIu64 " stage%s; args has {=num_layers %" PRIu64 "}", found,
+                   m->stages, m->stages == 1 ? "" : "s", all);
+        return fail_missing(m, CKPT_ENOTFOUND);
+    }
+    if (m->staged && find_arg(m, "pipeline_model_parallel_size", &stages) && stages != m->stages)
+        file_notice(m->f,
+                    "args has pipeline_model_parallel_size %" PRIu64 ", and there are %" PRIu64 " stages",
+                    stages, m->stages);
+    return CKPT_OK;
+}
+
+/* find_ranks - the folders as M->rank, and how many ranks and stages they are. */
+static ckpt_status find_ranks(struct megatron *m, const ckpt_str *list, size_t n)
+{
+    m->rank = arena_array(m->f->a, n, sizeof *m->rank);
+    if (!m->rank)
+        return fail_memory(m->err);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t number[3] = {0, 0, 0};
+        unsigned parts = parse_rank(list[i], number);
+        m->staged = m->staged || parts > 1;
+        if (parts == 3)
+            return fail(
+                m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "ranks of {expert parallelism} (%.*s); those of {=tensor and pipeline parallelism} can be "
+                "put together",
+                STR_ARG(list[i]));
+        m->tensor = number[0] >= m->tensor ? number[0] + 1 : m->tensor; /* bounded: MAX_RANKS */
+        m->stages = number[1] >= m->stages ? number[1] + 1 : m->stages; /* bounded: MAX_RANKS */
+    }
+    return m->tensor * m->stages <= MAX_RANKS /* bounded: MAX_RANKS squared */
+               ? CKPT_OK
+               : fail(m->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u ranks}", MAX_RANKS);
+}
+
+static ckpt_status open_ranks(struct megatron *m, const ckpt_str *list, size_t n)
+{
+    ckpt_str like = {"", 0};
+    for (size_t i = 0; i < n; i++) {
+        uint64_t number[3] = {0, 0, 0};
+        struct megatron_rank *rank = &m->rank[m->nranks];
+        (void)parse_rank(list[i], number);
+        *rank = (struct megatron_rank){.tensor = number[0], .stage = number[1]};
+        ckpt_status st = open_rank(m, list[i], &like, rank);
+        if (st == CKPT_ENOTFOUND && (m->f->salvage || m->f->check))
+            CKPT_TRY(fail_missing(m, st));
+        else
+            CKPT_TRY(st);
+        m->nranks += rank->part != NULL;
+    }
+    qsort(m->rank, m->nranks, sizeof *m->rank, by_place);
+    return m->nranks ? CKPT_OK
+                     : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=a rank} can be read");
+}
+
+/* count_chunks - how many the model has in each stage. */
+static ckpt_status count_chunks(struct megatron *m)
+{
+    uint64_t chunk;
+    m->chunks = 0;
+    for (size_t i = 0; i < m->nranks; i++)
+        for (uint32_t k = 0; k < m->rank[i].part->table.nrows; k++) {
+            const ckpt_tensor *t = &m->rank[i].part->table.rows[k].t;
+            if (chunk_of(t->path, t->npath, &chunk) && chunk >= m->chunks)
+                m->chunks = chunk + 1; /* bounded: MAX_RANKS */
+        }
+    return m->chunks ? CKPT_OK : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} below {=\"model\"}");
+}
+
+/* check_experts - do the ranks divide experts as they divide all else? */
+static ckpt_status check_experts(const struct megatron *m)
+{
+    uint64_t experts, tensor;
+    if (!find_arg(m, "expert_tensor_parallel_size", &experts) ||
+        !find_arg(m, "tensor_model_parallel_size", &tensor) || experts == tensor)
+        return CKPT_OK;
+    (void)fail(m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+               "args has {expert_tensor_parallel_size %" PRIu64 "} and {=tensor_model_parallel_size %" PRIu64
+               "}: experts are divided in another way than the layers around them, which no rule describes",
+               experts, tensor);
+    return CKPT_EUNSUPPORTED;
+}
+
+/* add_all - the tensors of all ranks, in the order of the layers. */
+static ckpt_status add_all(struct megatron *m)
+{
+    CKPT_TRY(check_experts(m));
+    for (uint64_t chunk = 0; chunk < m->chunks; chunk++)
+        for (size_t i = 0; i < m->nranks; i++) {
+            struct megatron_rank *rank = &m->rank[i];
+            if (i && rank->stage != rank[-1].stage)
+                end_stage(m);
+            CKPT_TRY(add_tensors(m, rank, chunk));
+            if (rank->tensor == 0)
+                CKPT_TRY(add_values(m, rank, chunk));
+            if (i + 1 == m->nranks)
+                end_stage(m);
+        }
+    CKPT_TRY(fail_unknown(m));
+    return check_layers(m);
+}
+
+/* note_left_out - a notice of what the first rank has besides the model. */
+static void note_left_out(struct megatron *m)
+{
+    uint32_t n;
+    bool optimizer = false;
+    const value_pair *pair = value_pairs(m->rank[0].part->root, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str key;
+        optimizer = optimizer || (value_text(pair[i].key, &key) && str_is(key, "optimizer"));
+    }
+    if (optimizer)
+        file_notice(m->f, "the optimizer's states, which each rank has for itself, are left out");
+}
+
+static bool describe(void *user, const ckpt_value *v, struct row *row)
+{
+    return rank_tensors_describe(&((const struct megatron *)user)->r, v, row);
+}
+
+static ckpt_status read_ranks(struct megatron *m)
+{
+    ckpt_file *f = m->f;
+    ckpt_str *list;
+    size_t n;
+    struct torch_storages st = {.user = m, .find = graft_find_storage, .object = describe};
+    CKPT_TRY(rank_files_list(f->a, f->folder, is_rank, &list, &n, m->err));
+    if (!n)
+        return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{no} folder {=mp_rank_00} of a rank");
+    CKPT_TRY(find_ranks(m, list, n));
+    CKPT_TRY(open_ranks(m, list, n));
+    read_arguments(m, m->rank[0].part);
+    CKPT_TRY(check_grid(m));
+    CKPT_TRY(check_tensor_ranks(m, &m->rank[0]));
+    CKPT_TRY(count_chunks(m));
+    CKPT_TRY(add_all(m));
+    CKPT_TRY(rank_tensors_store(&m->r));
+    note_left_out(m);
+    f->root = nested_root(&m->tree);
+    f->resolve = graft_resolve;
+    f->ranks.ranks = m->nranks;
+    f->ranks.tensor_parallel = m->tensor;
+    f->ranks.pipeline_parallel = m->stages;
+    (void)find_arg(m, "data_parallel_size", &f->ranks.data_parallel);
+    return torch_graph(f, f->root, &st, m->err);
+}
+
+/* read_dcp - the other kind, torch_dist. */
+static ckpt_status read_dcp(struct megatron *m)
+{
+    ckpt_file *f = m->f;
+    f->format = format_by_name("torch-dcp");
+    CKPT_TRY(f->format->read(f, m->err));
+    f->producer = STR_LIT("Megatron-LM");
+    return CKPT_OK;
+}
+
+static ckpt_status read_all(struct megatron *m)
+{
+    ckpt_file *f = m->f;
+    CKPT_TRY(enter_iteration(m));
+    find_step(f);
+    if (has_file(f->folder, is_dcp))
+        return read_dcp(m);
+    if (f->limits.parallel)
+        CKPT_TRY(megatron_rules_read(f->a, f->limits.parallel, &m->rules, m->err));
+    f->producer = STR_LIT("Megatron-LM");
+    return read_ranks(m);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct megatron m = {.f = f, .err = err, .stacks = map_new(16), .owner = map_new(64), .unknown = {"", 0}};
+    ckpt_status st = rank_tensors_begin(&m.r, f, err);
+    if (st == CKPT_OK && (!m.stacks || !m.owner || !nested_begin(&m.tree, f->a, f->limits.max_tensors)))
+        st = fail_memory(err);
+    if (st == CKPT_OK)
+        st = read_all(&m);
+    rank_tensors_end(&m.r);
+    nested_end(&m.tree);
+    map_free(m.stacks);
+    map_free(m.owner);
+    return st;
+}
+
+const struct format format_megatron = {
+    .name = "megatron",
+    .title = "Megatron-LM checkpoint",
+    .probe = probe,
+    .read = read,
+};

@@ -1,0 +1,99 @@
+/* megatron_rules.c - see megatron_rules.h. */
+#include "format/distributed/megatron_rules.h"
+
+#include "codec/json_scan.h"
+#include "io/source.h"
+
+#define MAX_FILE (1u << 20)
+#define MAX_DIM  64u
+
+static const struct megatron_rule known[] = {
+#define CUT(glob, dim)          {{glob, sizeof(glob) - 1}, MEGATRON_CUT, dim, 1},
+#define GATED(glob)             {{glob, sizeof(glob) - 1}, MEGATRON_GATED, 0, 2},
+#define FUSED(glob, dim, parts) {{glob, sizeof(glob) - 1}, MEGATRON_FUSED, dim, parts},
+#define COPIED(glob)            {{glob, sizeof(glob) - 1}, MEGATRON_COPIED, 0, 1},
+#include "format/distributed/megatron_rules.def"
+#undef CUT
+#undef GATED
+#undef FUSED
+#undef COPIED
+};
+
+const struct megatron_rule *megatron_rules_find(const struct megatron_rules *r, ckpt_str name)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (ckpt_glob_match(r->own[i].glob, name))
+            return &r->own[i];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (ckpt_glob_match(known[i].glob, name))
+            return &known[i];
+    return NULL;
+}
+
+/* read_number - the event E as a number from LEAST to MOST. */
+static ckpt_status read_number(json_scan *j, enum json_event e, uint32_t least, uint32_t most, uint32_t *out)
+{
+    uint64_t n = 0;
+    if (e != JSON_NUMBER)
+        return json_unexpected(j, e, "a rule", "a dimension, null or [dimension, parts]");
+    if (!json_uint(j, &n) || n < least || n > most)
+        return json_fail(j, "{%.*s}, {=%u to %u} are possible", STR_ARG(j->str), least, most);
+    *out = (uint32_t)n;
+    return CKPT_OK;
+}
+
+/* read_rule - the value of a glob. */
+static ckpt_status read_rule(json_scan *j, struct megatron_rule *rule)
+{
+    enum json_event e = json_next(j);
+    if (e == JSON_NULL)
+        return CKPT_OK;
+    rule->how = MEGATRON_CUT;
+    if (e != JSON_ARRAY)
+        return read_number(j, e, 0, MAX_DIM, &rule->dim);
+    CKPT_TRY(read_number(j, json_next(j), 0, MAX_DIM, &rule->dim));
+    CKPT_TRY(read_number(j, json_next(j), 1, MAX_FILE, &rule->parts));
+    e = json_next(j);
+    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(j, e, "a rule", "[dimension, parts]");
+}
+
+static ckpt_status read_rules(arena *a, json_scan *j, struct megatron_rules *r, ckpt_error *err)
+{
+    enum json_event e = json_next(j);
+    if (e != JSON_OBJECT)
+        return json_unexpected(j, e, "the file", "an object of globs");
+    while ((e = json_next(j)) == JSON_KEY) {
+        struct megatron_rule rule = {.glob = arena_str(a, j->str), .parts = 1};
+        struct megatron_rule *grown = arena_grow(a, r->own, r->n, &r->cap, r->n + 1, sizeof *grown);
+        if (!grown || !rule.glob.ptr)
+            return fail_memory(err);
+        r->own = grown;
+        CKPT_TRY(read_rule(j, &rule));
+        grown[r->n++] = rule;
+    }
+    if (e != JSON_OBJECT_END)
+        return json_unexpected(j, e, "the file", "an object of globs");
+    e = json_next(j);
+    return e == JSON_END ? CKPT_OK : json_unexpected(j, e, "what follows", "the end");
+}
+
+ckpt_status megatron_rules_read(arena *a, const char *path, struct megatron_rules *r, ckpt_error *err)
+{
+    source *src = NULL;
+    json_scan j;
+    *r = (struct megatron_rules){.n = 0};
+    ckpt_status st = source_file_open(path, &src, err);
+    if (st == CKPT_OK && src->size > MAX_FILE)
+        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u bytes} of rules", MAX_FILE);
+    size_t n = st == CKPT_OK ? (size_t)src->size : 0;
+    char *text = st == CKPT_OK ? arena_array(a, n + 1, 1) : NULL;
+    if (st == CKPT_OK)
+        st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
+    if (st == CKPT_OK) {
+        json_init(&j, str_of(text, n), 0, a, err);
+        st = read_rules(a, &j, r, err);
+    }
+    source_unref(src);
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    return st;
+}

@@ -1,0 +1,706 @@
+/* zero.c - the partitions of DeepSpeed's ZeRO as parameters, and the states of the optimizer with them.
+ *
+ *   *_model_states.pt   param_shapes: for each group of the optimizer the names and shapes of its parameters
+ *   *_optim_states.pt   optimizer_state_dict, of one rank:
+ *     partition_count                  ranks, or a list with those of each group
+ *     single_partition_of_fp32_groups  ZeRO 1 and 2: a flat tensor for each group, and
+ *     base_optimizer_state               {state: {group: {exp_avg: flat, …}}, param_groups}, or a list of
+ *                                        what `state` has
+ *     fp32_flat_groups                 ZeRO 3: likewise, and
+ *     optimizer_state_dict               as base_optimizer_state
+ *
+ * ZeRO 1 and 2: a group's partitions one after the other, rank 0 first, are its parameters in the order of
+ * param_shapes, and padding. ZeRO 3: each parameter of N elements has ceil(N / ranks) elements in each rank,
+ * one parameter after the other over all groups, and is what its parts make, without the padding. A frozen
+ * parameter is in frozen_param_fragments of each rank's model file in the same way.
+ *
+ * Source: deepspeed/utils/zero_to_fp32.py, runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py.
+ *
+ * Refused: ranks that are missing or too many, partitions that are shorter or longer than the parameters
+ * take, ranks that do not agree. Of a group whose partitions are of fewer ranks (experts), nothing is taken:
+ * the ranks have different parameters under the same names. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "core/check.h"
+#include "format/distributed/deepspeed.h"
+
+#define MAX_RANKS 65536u
+
+struct zero_rank {
+    ckpt_file *model, *optim; /* NULL: missing, or it cannot be read, which was reported */
+    bool has_model, has_optim;
+    const ckpt_value *state; /* optimizer_state_dict */
+};
+
+/* A parameter of the groups that are being put together. */
+struct zero_param {
+    struct ds_tensor t;
+    uint64_t n, at; /* elements; first of them in the stream */
+    bool tied;      /* an earlier stage of the pipeline has it, too */
+    ckpt_value *state;
+};
+
+struct zero {
+    struct deepspeed *x;
+    uint64_t mp;
+    struct zero_rank *rank;
+    size_t nranks;
+    size_t given;             /* the first rank that is there */
+    const ckpt_value *shapes; /* param_shapes */
+    uint32_t ngroups;
+    const char *flats; /* the key of the partitions */
+    struct zero_param *param;
+    size_t nparams;
+    struct ds_stream *stream;  /* ZeRO 3: one for each rank; else one */
+    struct ds_stream *weights; /* those of the parameters */
+    size_t nstreams;
+    bool left_out; /* states that cannot be cut */
+};
+
+/* ------------------------------------------------------------------------- ranks */
+
+static ckpt_status bad_file(struct zero *z, const ckpt_file *part, const char *what)
+{
+    (void)fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%s", what);
+    fail_file(z->x->err, part->path);
+    return CKPT_EFORMAT;
+}
+
+/* count_ranks - as the optimizer file PART has it: the greatest partition_count. 0: it has none. */
+static uint64_t count_ranks(const ckpt_value *state)
+{
+    int64_t n;
+    uint64_t most = 0;
+    const ckpt_value *count = ds_get(state, "partition_count");
+    if (value_integer(count, &n))
+        return n > 0 ? (uint64_t)n : 0;
+    for (uint32_t i = 0; i < value_count(count); i++)
+        if (value_integer(value_item(count, i), &n) && n > 0 && (uint64_t)n > most)
+            most = (uint64_t)n;
+    return most;
+}
+
+/* count_files - the files of KIND of this model-parallel rank; *END: one more than the greatest rank. */
+static size_t count_files(const struct zero *z, enum ds_kind kind, uint64_t *end)
+{
+    size_t n = 0;
+    *end = 0;
+    for (size_t i = 0; i < z->x->save.n; i++) {
+        const struct ds_file *f = &z->x->save.file[i];
+        if (f->kind != kind || f->mp != z->mp)
+            continue;
+        n++;
+        *end = f->dp >= *end && f->dp < UINT64_MAX ? f->dp + 1 : *end; /* bounded: just compared */
+    }
+    return n;
+}
+
+static ckpt_status fail_count(struct zero *z, uint64_t found, uint64_t want, const char *kind)
+{
+    (void)fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+               "partitions of {=%" PRIu64 " ranks}, and %s of {%" PRIu64 "}", want, kind, found);
+    fail_hint(z->x->err, found > want ? "an earlier save by more ranks left some: move those away"
+                                      : "put the files of all ranks into the folder; `ckpt salvage` writes "
+                                        "what the others hold");
+    fail_file(z->x->err, z->x->f->path);
+    return file_report_fault(z->x->f, CKPT_EFORMAT, z->x->err);
+}
+
+/* open_kind - the files of KIND into the ranks. */
+static ckpt_status open_kind(struct zero *z, enum ds_kind kind)
+{
+    struct deepspeed *x = z->x;
+    for (size_t i = 0; i < x->save.n; i++) {
+        const struct ds_file *f = &x->save.file[i];
+        if (f->kind != kind || f->mp != z->mp || f->dp >= z->nranks)
+            continue;
+        struct zero_rank *r = &z->rank[f->dp];
+        ckpt_file **to = kind == DS_MODEL ? &r->model : &r->optim;
+        *(kind == DS_MODEL ? &r->has_model : &r->has_optim) = true;
+        if (*to)
+            continue; /* to find out how many there are, one was opened */
+        CKPT_TRY(ds_open(x, f->name, to));
+    }
+    return CKPT_OK;
+}
+
+/* take_state - the state that the optimizer file of R has. */
+static ckpt_status take_state(struct zero *z, struct zero_rank *r)
+{
+    r->state = ds_get(r->optim->root, "optimizer_state_dict");
+    if (r->state && ds_get(r->state, z->flats))
+        return CKPT_OK;
+    CKPT_TRY(file_report_fault(
+        z->x->f, bad_file(z, r->optim, "no partitions of ZeRO as those of the first file"), z->x->err));
+    r->optim = NULL;
+    return CKPT_OK;
+}
+
+/* check_ranks - all of them are there; those that are not are reported. */
+static ckpt_status check_ranks(struct zero *z)
+{
+    char what[96];
+    for (size_t i = 0; i < z->nranks; i++) {
+        struct zero_rank *r = &z->rank[i];
+        if (r->optim)
+            CKPT_TRY(take_state(z, r));
+        bool model = r->has_model || (i > 0 && z->x->stage < 3);
+        if (r->has_optim && model)
+            continue;
+        (void)snprintf(what, sizeof what, "the %s file of rank %zu of %zu",
+                       r->has_optim ? "model" : "optimizer", i, z->nranks);
+        CKPT_TRY(ds_missing(z->x, what));
+    }
+    z->given = 0;
+    while (z->given < z->nranks && !z->rank[z->given].optim)
+        z->given++;
+    return z->given < z->nranks
+               ? CKPT_OK
+               : fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
+}
+
+/* read_first - the first optimizer file that can be read: stage, number of ranks. */
+static ckpt_status read_first(struct zero *z)
+{
+    struct deepspeed *x = z->x;
+    ckpt_file *part = NULL;
+    uint64_t dp = 0;
+    for (size_t i = 0; i < x->save.n && !part; i++)
+        if (x->save.file[i].kind == DS_OPTIM && x->save.file[i].mp == z->mp) {
+            CKPT_TRY(ds_open(x, x->save.file[i].name, &part));
+            dp = x->save.file[i].dp;
+        }
+    if (!part)
+        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
+    const ckpt_value *state = ds_get(part->root, "optimizer_state_dict");
+    const ckpt_value *named = ds_get(state, "zero_stage");
+    if (!value_integer(named && named->type == CKPT_V_CALL ? value_arg(named, 0) : named, &x->named_stage))
+        x->named_stage = 0;
+    bool third = ds_get(state, "fp32_flat_groups") != NULL;
+    z->flats = third ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
+    x->stage = third ? 3 : 2;
+    if (!ds_get(state, z->flats))
+        return bad_file(z, part, "neither fp32_flat_groups nor single_partition_of_fp32_groups is in it");
+    if (ds_get(state, "ds_zero_partition_groups")) {
+        (void)fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                   "partitions {by experts} cannot be put together");
+        fail_hint(x->err,
+                  "make a universal checkpoint of it: python -m deepspeed.checkpoint.ds_to_universal");
+        fail_file(x->err, part->path);
+        return CKPT_EUNSUPPORTED;
+    }
+    uint64_t end, files = count_files(z, DS_OPTIM, &end), n = count_ranks(state);
+    if (n > MAX_RANKS || end > MAX_RANKS)
+        return fail_count(z, files, n, "files");
+    z->nranks = (size_t)(n ? n : end);
+    z->rank = arena_array(x->f->a, z->nranks, sizeof *z->rank);
+    if (z->rank && dp < z->nranks)
+        z->rank[dp].optim = part;
+    return z->rank ? CKPT_OK : fail_memory(x->err);
+}
+
+static ckpt_status open_ranks(struct zero *z)
+{
+    uint64_t end, files;
+    CKPT_TRY(read_first(z));
+    if (!z->rank) /* reported */
+        return CKPT_EFORMAT;
+    CKPT_TRY(open_kind(z, DS_OPTIM));
+    files = count_files(z, DS_OPTIM, &end);
+    if (files > z->nranks || end > z->nranks)
+        CKPT_TRY(fail_count(z, files > end ? files : end, z->nranks, "optimizer files"));
+    CKPT_TRY(open_kind(z, DS_MODEL));
+    CKPT_TRY(check_ranks(z));
+    z->x->ranks = z->nranks > z->x->ranks ? z->nranks : z->x->ranks;
+    return CKPT_OK;
+}
+
+/* -------------------------------------------------------------------- parameters */
+
+/* shapes_of - the parameters of group I; where all are in one mapping, of the only one. */
+static const ckpt_value *shapes_of(const struct zero *z, uint32_t i)
+{
+    return value_is_sequence(z->shapes) ? value_item(z->shapes, i) : i == 0 ? z->shapes : NULL;
+}
+
+static ckpt_status add_param(struct zero *z, const value_pair *pair)
+{
+    struct zero_param *p = &z->param[z->nparams];
+    struct deepspeed *x = z->x;
+    if (!value_text(pair->key, &p->t.name) || !ds_shape(x, pair->val, &p->t, &p->n)) {
+        (void)fail(x->err, CKPT_EFORMAT, pair->val->offset, "param_shapes has {no} {=name with a shape}");
+        return CKPT_EFORMAT;
+    }
+    p->tied = x->stages > 1 && map_get(x->weights, p->t.name) != MAP_NONE;
+    p->state = value_new(x->f->a, CKPT_V_DICT, 0);
+    z->nparams++;
+    return p->state ? CKPT_OK : fail_memory(x->err);
+}
+
+/* pairs_of - names and shapes of group G. */
+static const value_pair *pairs_of(const struct zero *z, uint32_t g, uint32_t *n)
+{
+    const ckpt_value *shapes = shapes_of(z, g);
+    *n = 0;
+    return shapes ? value_pairs(shapes, n) : NULL;
+}
+
+/* list_params - of the groups from FROM to before END. */
+static ckpt_status list_params(struct zero *z, uint32_t from, uint32_t end)
+{
+    size_t count = 0;
+    uint32_t n;
+    for (uint32_t g = from; g < end; g++) {
+        (void)pairs_of(z, g, &n);
+        count += n; /* bounded: they are in memory */
+    }
+    z->nparams = 0;
+    z->param = arena_array(z->x->f->a, count, sizeof *z->param);
+    if (!z->param)
+        return fail_memory(z->x->err);
+    for (uint32_t g = from; g < end; g++) {
+        const value_pair *pairs = pairs_of(z, g, &n);
+        for (uint32_t i = 0; i < n; i++)
+            CKPT_TRY(add_param(z, &pairs[i]));
+    }
+    return CKPT_OK;
+}
+
+/* share_of - the elements of a parameter of N elements that each rank has in ZeRO 3. */
+static uint64_t share_of(const struct zero *z, uint64_t n)
+{
+    return n / z->nranks + (n % z->nranks != 0); /* bounded: at most N */
+}
+
+/* place_params - where each of them is in the stream; *END: where the last one ends. */
+static ckpt_status place_params(struct zero *z, uint64_t *end)
+{
+    *end = 0;
+    for (size_t i = 0; i < z->nparams; i++) {
+        struct zero_param *p = &z->param[i];
+        p->at = *end;
+        if (!checked_add(*end, z->x->stage == 3 ? share_of(z, p->n) : p->n, end))
+            return fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                        "parameters of {more} than {=2^64 elements}");
+    }
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------------- streams */
+
+/* flat_of - what rank R has for group G: of the state KEY, or for NULL of the parameters. */
+static const ckpt_value *flat_of(const struct zero *z, const struct zero_rank *r, uint32_t g, const char *key)
+{
+    const ckpt_value *base;
+    if (!key)
+        return ds_numbered(ds_get(r->state, z->flats), g);
+    base = ds_get(r->state, z->x->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    return ds_get(ds_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), g), key);
+}
+
+/* missing_length - the elements that group G of a missing rank had: those of another rank, but the last one's
+ * may be fewer. Where that is not known, so many that nothing of a later rank is at a wrong place. */
+static uint64_t missing_length(const struct zero *z, uint32_t g, const char *key)
+{
+    for (size_t i = 0; i < z->nranks; i++) {
+        const struct zero_rank *r = &z->rank[i];
+        const ckpt_tensor *t = r->optim ? ds_row(r->optim, flat_of(z, r, g, key)) : NULL;
+        if (t && (i + 1 < z->nranks || z->x->stage == 3))
+            return t->elements;
+    }
+    return (uint64_t)1 << 40;
+}
+
+static ckpt_status add_flat(struct zero *z, size_t rank, uint32_t g, const char *key)
+{
+    const struct zero_rank *r = &z->rank[rank];
+    struct ds_stream *s = &z->stream[z->nstreams > 1 ? rank : 0];
+    uint64_t n = r->optim ? 0 : missing_length(z, g, key);
+    return ds_stream_add(z->x, s, r->optim, r->optim ? flat_of(z, r, g, key) : NULL, n);
+}
+
+/* fill_streams - of KEY for the N groups from FROM on. */
+static ckpt_status fill_streams(struct zero *z, uint32_t from, uint32_t n, const char *key)
+{
+    z->nstreams = z->x->stage == 3 ? z->nranks : 1;
+    z->stream = arena_array(z->x->f->a, z->nstreams, sizeof *z->stream);
+    if (!z->stream)
+        return fail_memory(z->x->err);
+    for (uint32_t g = from; g < from + n; g++) /* bounded: by the groups */
+        for (size_t i = 0; i < z->nranks; i++)
+            CKPT_TRY(add_flat(z, i, g, key));
+    for (size_t i = 1; i < z->nstreams; i++)
+        if (z->stream[i].total != z->stream[0].total)
+            return fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                        "rank %zu has partitions of {%" PRIu64 " elements}, the first one of {=%" PRIu64 "}",
+                        i, z->stream[i].total, z->stream[0].total);
+    return CKPT_OK;
+}
+
+/* check_starts - the streams are cut between the ranks as those of the parameters are. */
+static ckpt_status check_starts(struct zero *z)
+{
+    bool same = true;
+    for (size_t i = 0; same && i < z->nstreams; i++) {
+        const struct ds_stream *a = &z->weights[i], *b = &z->stream[i];
+        same = a->n == b->n;
+        for (size_t k = 0; same && k < a->n; k++)
+            same = a->run[k].start == b->run[k].start;
+    }
+    return same ? CKPT_OK
+                : fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                       "{other lengths} of partitions than {=those of the parameters}");
+}
+
+/* check_end - the parameters end at END of their streams: nothing but padding follows. */
+static ckpt_status check_end(struct zero *z, uint64_t end)
+{
+    uint64_t total = z->stream[0].total, step = 2 * (uint64_t)z->nranks;
+    bool fits = z->x->stage == 3 ? total == end : end <= total && (end == 0) == (total == 0);
+    if (fits && end) /* both are padded to a multiple of STEP, or will be */
+        fits = (end - 1) / step == (total - 1) / step;
+    for (size_t i = 0; i < z->nranks; i++)
+        if (!z->rank[i].optim)
+            return CKPT_OK; /* its length is a guess */
+    return fits ? CKPT_OK
+                : fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                       "the partitions have {%" PRIu64 " elements}, the parameters take {=%" PRIu64 "}",
+                       total, end);
+}
+
+/* take_param - P out of the streams. */
+static ckpt_status take_param(struct zero *z, const struct zero_param *p)
+{
+    struct deepspeed *x = z->x;
+    uint64_t share = share_of(z, p->n);
+    if (x->stage < 3)
+        return ds_take(x, z->stream, p->at, p->n, 0);
+    for (size_t i = 0; i < z->nranks && share; i++) {
+        uint64_t from = i * share; /* bounded: below the elements and one share */
+        if (from >= p->n)
+            break;
+        CKPT_TRY(ds_take(x, &z->stream[i], p->at, p->n - from < share ? p->n - from : share, from));
+    }
+    return CKPT_OK;
+}
+
+/* cut_param - takes P, and sets its dtype to that of the streams. */
+static ckpt_status cut_param(struct zero *z, struct zero_param *p)
+{
+    p->t.dtype = z->stream[0].dtype;
+    for (size_t i = 1; i < z->nstreams && !p->t.dtype; i++)
+        p->t.dtype = z->stream[i].dtype;
+    ckpt_status st = take_param(z, p);
+    if (st != CKPT_OK)
+        fail_where(z->x->err, "%.*s", STR_ARG(p->t.name));
+    return st;
+}
+
+/* ------------------------------------------------------------------------ groups */
+
+static ckpt_status put_weights(struct zero *z)
+{
+    for (size_t i = 0; i < z->nparams; i++) {
+        if (z->param[i].tied)
+            continue;
+        CKPT_TRY(cut_param(z, &z->param[i]));
+        CKPT_TRY(ds_weight(z->x, &z->param[i].t));
+    }
+    return CKPT_OK;
+}
+
+/* put_state - NODE as the state KEY of P. */
+static ckpt_status put_state(struct zero *z, struct zero_param *p, ckpt_str key, ckpt_value *node)
+{
+    ckpt_value *k = value_str(z->x->f->a, key);
+    return k && value_put(z->x->f->a, p->state, k, node) ? CKPT_OK : fail_memory(z->x->err);
+}
+
+/* name_state - the name of the state KEY of P. */
+static ckpt_str name_state(struct zero *z, const struct zero_param *p, ckpt_str key)
+{
+    return arena_printf(z->x->f->a, "optimizer.state.%.*s.%.*s", (int)p->t.name.len, p->t.name.ptr,
+                        (int)key.len, key.ptr);
+}
+
+/* put_flat_state - the state KEY, which is cut as the parameters are. */
+static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckpt_str key)
+{
+    ckpt_value *node;
+    ckpt_status st = fill_streams(z, from, n, key.ptr);
+    if (st == CKPT_OK)
+        st = check_starts(z);
+    if (st != CKPT_OK)
+        fail_where(z->x->err, "%.*s", STR_ARG(key));
+    CKPT_TRY(st);
+    for (size_t i = 0; i < z->nparams; i++) {
+        struct zero_param *p = &z->param[i];
+        ckpt_str name = name_state(z, p, key);
+        CKPT_TRY(name.ptr ? cut_param(z, p) : fail_memory(z->x->err));
+        CKPT_TRY(ds_finish(z->x, &p->t, name, &node));
+        CKPT_TRY(put_state(z, p, key, node));
+    }
+    return CKPT_OK;
+}
+
+static bool is_plain(const ckpt_value *v)
+{
+    return v->type == CKPT_V_INT || v->type == CKPT_V_BIGINT || v->type == CKPT_V_FLOAT ||
+           v->type == CKPT_V_BOOL || v->type == CKPT_V_STR || v->type == CKPT_V_NONE;
+}
+
+/* put_common_state - the state KEY, which all parameters of the groups have alike, such as `step`. */
+static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
+{
+    for (size_t i = 0; i < z->nparams; i++) {
+        struct zero_param *p = &z->param[i];
+        ckpt_value *node = is_plain(v) ? v : NULL;
+        ckpt_str name = name_state(z, p, key);
+        if (!node && name.ptr)
+            CKPT_TRY(ds_copy_row(z->x, z->rank[z->given].optim, v, name, &node));
+        if (node)
+            CKPT_TRY(put_state(z, p, key, node));
+        z->left_out |= !node;
+    }
+    return CKPT_OK;
+}
+
+/* is_cut - has the state V, called KEY, for group G an element for each of its parameters' elements? */
+static bool is_cut(const struct zero *z, ckpt_str key, const ckpt_value *v, uint32_t g)
+{
+    const struct zero_rank *r = &z->rank[z->given];
+    const ckpt_tensor *t = ds_row(r->optim, v), *like = ds_row(r->optim, flat_of(z, r, g, NULL));
+    return t && like && t->ndim == 1 && t->has_shape && !str_is(key, "step") &&
+           (t->elements == like->elements || (z->x->stage < 3 && t->elements > like->elements));
+}
+
+/* put_states - the states of the optimizer for the N groups from FROM on. */
+static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
+{
+    uint32_t npairs = 0;
+    ckpt_str key;
+    const struct zero_rank *r = &z->rank[z->given];
+    const ckpt_value *base = ds_get(r->state,
+                                    z->x->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    const ckpt_value *first = ds_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), from);
+    const value_pair *pairs = first ? value_pairs(first, &npairs) : NULL;
+    for (uint32_t i = 0; pairs && i < npairs; i++) {
+        ckpt_value *v = pairs[i].val;
+        const ckpt_tensor *t = ds_row(r->optim, v);
+        if (!value_text(pairs[i].key, &key))
+            continue;
+        if (is_cut(z, key, v, from))
+            CKPT_TRY(put_flat_state(z, from, n, key));
+        else if (!t || t->ndim == 0 || t->elements <= 1)
+            CKPT_TRY(put_common_state(z, key, v));
+        else
+            z->left_out = true;
+    }
+    for (size_t i = 0; i < z->nparams; i++) {
+        if (z->param[i].tied || !z->param[i].state->u.dict.n)
+            continue;
+        ckpt_value *name = value_str(z->x->f->a, z->param[i].t.name);
+        if (!name || !value_put(z->x->f->a, z->x->state, name, z->param[i].state))
+            return fail_memory(z->x->err);
+    }
+    return CKPT_OK;
+}
+
+/* read_groups - the N groups from FROM on, which have streams of their own. */
+static ckpt_status read_groups(struct zero *z, uint32_t from, uint32_t n)
+{
+    uint64_t end;
+    CKPT_TRY(z->x->stage == 3 ? list_params(z, 0, z->ngroups) : list_params(z, from, from + n));
+    CKPT_TRY(place_params(z, &end));
+    CKPT_TRY(fill_streams(z, from, n, NULL));
+    CKPT_TRY(check_end(z, end));
+    z->weights = z->stream;
+    CKPT_TRY(put_weights(z));
+    return put_states(z, from, n);
+}
+
+/* is_of_all - is group G cut over all ranks? Those of experts are cut over the ranks with the same ones. */
+static bool is_of_all(const struct zero *z, uint32_t g)
+{
+    int64_t n;
+    const ckpt_value *count = ds_get(z->rank[z->given].state, "partition_count");
+    const ckpt_value *one = value_is_sequence(count) ? value_item(count, g) : NULL;
+    return !one || !value_integer(one, &n) || n <= 0 || (uint64_t)n == z->nranks;
+}
+
+static ckpt_status read_all_groups(struct zero *z)
+{
+    struct deepspeed *x = z->x;
+    const ckpt_value *flats = ds_get(z->rank[z->given].state, z->flats);
+    uint32_t n = value_count(flats);
+    z->ngroups = value_is_sequence(z->shapes) ? value_count(z->shapes) : 1;
+    if (!value_is_sequence(flats) || !z->shapes || (x->stage < 3 && n != z->ngroups))
+        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "partitions of {%u groups}, param_shapes of {=%u groups}", n, z->shapes ? z->ngroups : 0);
+    if (x->stage == 3) /* groups of flats are cut where memory was, not where parameters end */
+        return read_groups(z, 0, n);
+    for (uint32_t g = 0; g < z->ngroups; g++) {
+        if (is_of_all(z, g))
+            CKPT_TRY(read_groups(z, g, 1));
+        else
+            file_notice(x->f,
+                        "group %u of the optimizer is cut by experts: their 32-bit weights and states "
+                        "are left out, the weights of the model are taken",
+                        g);
+    }
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------ frozen */
+
+/* fragment_of - what R has of the frozen parameter NAME, number I where all ranks have them in one order. */
+static const ckpt_value *fragment_of(const struct zero_rank *r, uint32_t i, ckpt_str name)
+{
+    uint32_t n;
+    ckpt_str key;
+    const ckpt_value *all = ds_get(r->model->root, "frozen_param_fragments");
+    const value_pair *pairs = all ? value_pairs(all, &n) : NULL;
+    if (pairs && i < n && value_text(pairs[i].key, &key) && str_eq(key, name))
+        return pairs[i].val;
+    return pairs && name.len == strlen(name.ptr) ? ds_get(all, name.ptr) : NULL;
+}
+
+/* read_frozen - PAIR, number I of frozen_param_shapes, of ZeRO 3. */
+static ckpt_status read_frozen(struct zero *z, const value_pair *pair, uint32_t i)
+{
+    struct deepspeed *x = z->x;
+    struct zero_param p = {.at = 0};
+    if (!value_text(pair->key, &p.t.name) || !ds_shape(x, pair->val, &p.t, &p.n))
+        return fail(x->err, CKPT_EFORMAT, pair->val->offset,
+                    "frozen_param_shapes has {no} {=name with a shape}");
+    for (size_t k = 0; k < z->nranks; k++) {
+        const struct zero_rank *r = &z->rank[k];
+        z->stream[k] = (struct ds_stream){.n = 0};
+        ckpt_status st = ds_stream_add(x, &z->stream[k], r->model,
+                                       r->model ? fragment_of(r, i, p.t.name) : NULL, share_of(z, p.n));
+        if (st != CKPT_OK)
+            fail_where(x->err, "%.*s", STR_ARG(p.t.name));
+        CKPT_TRY(st);
+    }
+    CKPT_TRY(cut_param(z, &p));
+    return ds_weight(x, &p.t);
+}
+
+static ckpt_status read_all_frozen(struct zero *z, const ckpt_file *model)
+{
+    uint32_t n = 0;
+    const ckpt_value *shapes = ds_get(model->root, "frozen_param_shapes");
+    const value_pair *pairs = shapes ? value_pairs(shapes, &n) : NULL;
+    z->nstreams = z->nranks;
+    z->stream = arena_array(z->x->f->a, z->nstreams, sizeof *z->stream);
+    if (!z->stream)
+        return fail_memory(z->x->err);
+    for (uint32_t i = 0; i < n; i++)
+        CKPT_TRY(read_frozen(z, &pairs[i], i));
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ param_groups */
+
+/* add_names - the parameters of group G to LIST. */
+static ckpt_status add_names(struct zero *z, uint32_t g, ckpt_value *list)
+{
+    uint32_t n;
+    ckpt_str name;
+    const value_pair *pairs = pairs_of(z, g, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_value *v = value_text(pairs[i].key, &name) ? value_str(z->x->f->a, name) : NULL;
+        if (!v || !value_append(z->x->f->a, list, v))
+            return fail_memory(z->x->err);
+    }
+    return CKPT_OK;
+}
+
+static bool is_plain_list(const ckpt_value *v)
+{
+    bool plain = value_is_sequence(v);
+    for (uint32_t i = 0; plain && i < value_count(v); i++)
+        plain = is_plain(value_item(v, i));
+    return plain;
+}
+
+/* name_group - the param_group GROUP, number I, with the names of its parameters. */
+static ckpt_status name_group(struct zero *z, const ckpt_value *group, uint32_t i, ckpt_value *to)
+{
+    arena *a = z->x->f->a;
+    uint32_t n = 0;
+    int64_t g;
+    const value_pair *pairs = group ? value_pairs(group, &n) : NULL;
+    const ckpt_value *params = ds_get(group, "params");
+    ckpt_value *list = value_new(a, CKPT_V_LIST, 0), *key = value_str(a, STR_LIT("params"));
+    for (uint32_t k = 0; k < n; k++) {
+        if (pairs[k].val == params || !(is_plain(pairs[k].val) || is_plain_list(pairs[k].val)))
+            continue;
+        if (!value_put(a, to, pairs[k].key, pairs[k].val))
+            return fail_memory(z->x->err);
+    }
+    if (!list || !key || !value_put(a, to, key, list))
+        return fail_memory(z->x->err);
+    if (!params) /* without them groups are those of the optimizer */
+        return add_names(z, i, list);
+    for (uint32_t k = 0; k < value_count(params); k++)
+        if (value_integer(value_item(params, k), &g) && g >= 0 && g < z->ngroups)
+            CKPT_TRY(add_names(z, (uint32_t)g, list));
+    return CKPT_OK;
+}
+
+ckpt_status ds_name_groups(struct deepspeed *x, const ckpt_value *shapes, const ckpt_value *groups)
+{
+    struct zero z = {.x = x, .shapes = shapes};
+    z.ngroups = value_is_sequence(shapes) ? value_count(shapes) : shapes != NULL;
+    for (uint32_t i = 0, n = groups ? value_count(groups) : z.ngroups; i < n; i++) {
+        ckpt_value *to = value_new(x->f->a, CKPT_V_DICT, 0);
+        if (!to || !value_append(x->f->a, x->groups, to))
+            return fail_memory(x->err);
+        CKPT_TRY(name_group(&z, value_item(groups, i), i, to));
+    }
+    return CKPT_OK;
+}
+
+/* -------------------------------------------------------------------------- read */
+
+ckpt_status ds_read_zero(struct deepspeed *x, uint64_t mp)
+{
+    struct zero z = {.x = x, .mp = mp};
+    ckpt_file *model = NULL;
+    CKPT_TRY(open_ranks(&z));
+    for (size_t i = 0; i < z.nranks && !model; i++)
+        model = z.rank[i].model;
+    if (!model)
+        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "{no} file of {=a model} can be read: nothing has a name");
+    x->model = x->model ? x->model : model;
+    z.shapes = ds_get(model->root, "param_shapes");
+    CKPT_TRY(read_all_groups(&z));
+    if (x->stage == 3)
+        CKPT_TRY(read_all_frozen(&z, model));
+    if (z.left_out)
+        file_notice(x->f, "some states of the optimizer are no tensors of its parameters' shapes, and left "
+                          "out");
+    const ckpt_value *base = ds_get(z.rank[z.given].state,
+                                    x->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    return ds_name_groups(x, z.shapes, value_is_sequence(base) ? NULL : ds_get(base, "param_groups"));
+}
+
+ckpt_status ds_read_frozen(struct deepspeed *x)
+{
+    struct zero z = {.x = x};
+    uint64_t end, files = count_files(&z, DS_MODEL, &end);
+    if (end > MAX_RANKS)
+        return fail_count(&z, end, files, "model files");
+    z.nranks = (size_t)end;
+    z.rank = arena_array(x->f->a, z.nranks, sizeof *z.rank);
+    if (!z.rank)
+        return fail_memory(x->err);
+    CKPT_TRY(open_kind(&z, DS_MODEL));
+    x->ranks = z.nranks;
+    return read_all_frozen(&z, x->model);
+}

@@ -1,0 +1,314 @@
+/*
+ * flat_write.c - the steps that writers of named tensors share.
+ *
+ * What is written: the plan's entries, but for names of shared tensors that the format records instead
+ * (format/ties), and for components, which only their composite explains. Values that are no tensors are
+ * reported as dropped. Refused: composites and views without elements of their own, what the format refuses,
+ * and two tensors of one name.
+ */
+#include "format/flat_write.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/map.h"
+#include "base/text.h"
+#include "codec/json_scan.h"
+#include "core/dequantize.h"
+#include "core/dtype.h"
+#include "format/ties.h"
+
+const ckpt_tensor *flat_tensor(const struct flat_writer *w, const struct flat_item *x)
+{
+    return &w->p->file->table.rows[x->row].t;
+}
+
+uint64_t flat_nbytes(const struct flat_writer *w, const struct flat_item *x)
+{
+    uint64_t n = 0;
+    (void)plan_nbytes(w->p, x->row, &n);
+    return n;
+}
+
+ckpt_status flat_fail_size(ckpt_error *err)
+{
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have {more} than {=2^64 bytes}");
+}
+
+ckpt_status flat_place(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err)
+{
+    uint64_t nbytes, past = w->nbytes % align;
+    bool ok = checked_add(w->nbytes, past ? align - past : 0, &x->begin) &&
+              plan_nbytes(w->p, x->row, &nbytes) && checked_add(x->begin, nbytes, &w->nbytes);
+    return ok ? CKPT_OK : flat_fail_size(err);
+}
+
+/* ------------------------------------------------------- what is written */
+
+/* find_unfit_reason - why X cannot be written; NULL: it can. */
+static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
+{
+    const ckpt_tensor *t = flat_tensor(w, x);
+    if (t->kind != CKPT_DENSE && t->kind != CKPT_NDARRAY)
+        return "is not a plain tensor";
+    if (!t->has_data || !t->has_shape)
+        return "has no bytes";
+    return w->rules->find_unfit_reason(w, x);
+}
+
+/* find_castable_dtype - what tensors of DT may be cast to, to be written; NULL: nothing. */
+static const char *find_castable_dtype(const struct flat_writer *w, ckpt_dtype dt)
+{
+    char klass = dtype_info(dt)->klass;
+    const char *floats = klass == 'f' && dt > CKPT_DT_NP ? "float32" : w->rules->float_dtype;
+    return dequantize_supports(dt) ? "float32" : klass == 'f' ? floats : NULL;
+}
+
+static ckpt_status refuse_unfit(const struct flat_writer *w, const struct flat_item *first, size_t others,
+                                ckpt_error *err)
+{
+    const ckpt_tensor *t = flat_tensor(w, first);
+    const char *cast = find_castable_dtype(w, (ckpt_dtype)t->dtype);
+    char more[48] = "", word[SHELL_WORD_MAX];
+    if (others)
+        (void)snprintf(more, sizeof more, ", and %zu others likewise", others);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot hold \"%.*s\" (%s, %s): it %s%s",
+               w->rules->holder, STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t->kind),
+               t->dtype ? ckpt_tensor_dtype_name(t) : "no dtype", find_unfit_reason(w, first), more);
+    if (cast)
+        fail_hint(err, "--cast '*=%s' makes it a type that %s has", cast, w->rules->holder);
+    else if (first->name.len)
+        fail_hint(err, "--drop %s leaves it out%s", shell_glob(first->name, word),
+                  t->dtype >= CKPT_DT_NP ? "" : "; a .pth output keeps it");
+    return CKPT_ELOSSY;
+}
+
+/* drop_orphan - X is a component. If its composite is left out, it is reported as dropped, too. */
+static ckpt_status drop_orphan(const struct flat_writer *w, const struct flat_item *x, ckpt_error *err)
+{
+    if (w->p->keep[flat_tensor(w, x)->part_of])
+        return CKPT_OK;
+    const ckpt_path_elem flat = {.str = x->name};
+    const ckpt_leaf component = {.name = x->name, .path = &flat, .npath = 1};
+    return plan_note_dropped(w->p, &component, "part of a tensor that is left out", err);
+}
+
+/* collect_items - the entries to write but for those of DROP. A composite comes before its components, and
+ * is refused. */
+static ckpt_status collect_items(struct flat_writer *w, const bool *drop, ckpt_error *err)
+{
+    struct flat_item unfit;
+    size_t nunfit = 0;
+    for (size_t i = 0; i < w->p->nentries; i++) {
+        const struct plan_entry *e = &w->p->entries[i];
+        const struct flat_item x = {.name = e->name, .row = e->row};
+        if (drop[i])
+            continue;
+        if (flat_tensor(w, &x)->part_of != CKPT_NO_TENSOR)
+            CKPT_TRY(drop_orphan(w, &x, err));
+        else if (!find_unfit_reason(w, &x))
+            w->items[w->n++] = x;
+        else if (nunfit++ == 0)
+            unfit = x;
+    }
+    return nunfit ? refuse_unfit(w, &unfit, nunfit - 1, err) : CKPT_OK;
+}
+
+static ckpt_str make_path_text(const struct flat_writer *w, uint32_t row)
+{
+    const ckpt_tensor *t = &w->p->file->table.rows[row].t;
+    buf b;
+    buf_init(&b, 4096);
+    for (uint32_t k = 0; k < t->npath; k++) {
+        buf_byte(&b, '[');
+        if (t->path[k].is_int)
+            buf_printf(&b, "%lld", (long long)t->path[k].num);
+        else
+            json_quote(&b, t->path[k].str);
+        buf_byte(&b, ']');
+    }
+    ckpt_str text = arena_str(w->p->a, buf_view(&b));
+    buf_free(&b);
+    return text.ptr ? text : str_of("", 0);
+}
+
+static ckpt_status fail_collision(const struct flat_writer *w, const struct plan_entry *a,
+                                  const struct plan_entry *b, ckpt_error *err)
+{
+    ckpt_str one = make_path_text(w, a->row), other = make_path_text(w, b->row);
+    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors would both be called \"%.*s\": %.*s and %.*s",
+               STR_ARG(a->name), STR_ARG(one), STR_ARG(other));
+    fail_hint(err, "--root picks one of several mappings, ckpt rename changes one of the names");
+    return CKPT_EEXIST;
+}
+
+/* check_collisions - among all entries, including ties, whose names are recorded. */
+static ckpt_status check_collisions(const struct flat_writer *w, ckpt_error *err)
+{
+    const ckpt_plan *p = w->p;
+    map *seen = map_new(p->nentries);
+    ckpt_status st = seen ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < p->nentries; i++) {
+        uint32_t other;
+        if (!map_put(seen, p->entries[i].name, (uint32_t)i, &other))
+            st = fail_memory(err);
+        else if (other != MAP_NONE)
+            st = fail_collision(w, &p->entries[other], &p->entries[i], err);
+    }
+    map_free(seen);
+    return st;
+}
+
+/* drop_leaves - the format has no place for values that are no tensors. */
+static ckpt_status drop_leaves(const struct flat_writer *w, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    size_t before = p->ndropped;
+    for (size_t i = 0; i < p->file->nleaves; i++) {
+        const ckpt_leaf *leaf = &p->file->leaves[i];
+        if (plan_takes_leaf(p, leaf))
+            CKPT_TRY(plan_note_dropped(p, leaf, "not a tensor", err));
+    }
+    if (p->ndropped == before || !w->job->opts->strict)
+        return CKPT_OK;
+    const ckpt_dropped *d = &p->dropped[before];
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%.*s) is not a tensor, nor are %zu others; %s",
+               STR_ARG(d->name), STR_ARG(d->type), p->ndropped - before - 1, w->rules->holds);
+    fail_hint(err, "without --strict they are left out and listed");
+    return CKPT_ELOSSY;
+}
+
+static ckpt_status check_not_empty(const struct flat_writer *w, ckpt_error *err)
+{
+    const ckpt_file *f = w->p->file;
+    bool was_empty = f->table.nrows == 0 && w->p->ndropped == 0 && f->root;
+    return w->n || was_empty ? CKPT_OK : plan_fail_no_tensors(err);
+}
+
+static ckpt_status choose_items(struct flat_writer *w, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    ckpt_ties ties = w->job->opts->ties;
+    if (!w->rules->records_ties && ties == CKPT_TIES_DROP)
+        ties = CKPT_TIES_COPY;
+    bool *drop = calloc(p->nentries + 1, sizeof *drop);
+    w->items = calloc(p->nentries + 1, sizeof *w->items);
+    ckpt_status st = drop && w->items ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK)
+        st = ties_resolve(p, ties, drop, err);
+    if (st == CKPT_OK)
+        st = collect_items(w, drop, err);
+    free(drop);
+    CKPT_TRY(st);
+    CKPT_TRY(check_collisions(w, err));
+    CKPT_TRY(drop_leaves(w, err));
+    return check_not_empty(w, err);
+}
+
+/* ------------------------------------------------------------------ bytes */
+
+static struct copy_item get_copy_item(const void *user, size_t i)
+{
+    const struct flat_writer *w = user;
+    const struct flat_item *x = &w->items[i];
+    return (struct copy_item){.row = x->row,
+                              .from = (ckpt_dtype)flat_tensor(w, x)->dtype,
+                              .to = plan_dtype(w->p, x->row),
+                              .offset = w->data_start + x->begin, /* bounded: lay_out added up both */
+                              .name = x->name};
+}
+
+ckpt_status flat_copy(const struct flat_writer *w, sink *out, ckpt_error *err)
+{
+    const struct copy_job job = {.file = w->p->file,
+                                 .reading = plan_stream_options(w->p),
+                                 .out = out,
+                                 .n = w->n,
+                                 .item = get_copy_item,
+                                 .user = w,
+                                 .crcs = w->crcs,
+                                 .tallies = w->tallies,
+                                 .nbytes = w->nbytes,
+                                 .options = w->job->opts};
+    return copy_items(&job, err);
+}
+
+/* rehearse_copy - for a dry run: checks checksums, overflow of casts, and the limit of expanded views. */
+static ckpt_status rehearse_copy(const struct flat_writer *w, ckpt_error *err)
+{
+    struct stream_options o = plan_stream_options(w->p);
+    for (size_t i = 0; i < w->n; i++) {
+        const ckpt_tensor *t = flat_tensor(w, &w->items[i]);
+        ckpt_status st = stream_check_limit(&w->p->file->table, t, err);
+        if (st != CKPT_OK) {
+            fail_where(err, "%.*s", STR_ARG(w->items[i].name));
+            return st;
+        }
+        if (t->dtype == plan_dtype(w->p, w->items[i].row) && t->storage != CKPT_NO_STORAGE)
+            CKPT_TRY(storage_check_crc(&w->p->file->table, t->storage, &o, err));
+    }
+    return flat_copy(w, NULL, err);
+}
+
+/* record_casts - records the casts for the report, in the order of the file. */
+static ckpt_status record_casts(const struct flat_writer *w, ckpt_error *err)
+{
+    size_t before = w->p->ncasts;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct flat_item *x = &w->items[i];
+        const ckpt_tensor *t = flat_tensor(w, x);
+        if (t->dtype != plan_dtype(w->p, x->row))
+            CKPT_TRY(plan_note_cast(w->p, x->name, x->row, t->elements, w->tallies[i].overflowed, err));
+    }
+    return w->job->opts->strict ? plan_check_lossless(w->p, before, err) : CKPT_OK;
+}
+
+static ckpt_status put_output(struct flat_writer *w, sink *out, ckpt_error *err)
+{
+    CKPT_TRY(sink_reserve(out, w->size, err));
+    CKPT_TRY(w->rules->put_contents(w, out, err));
+    CKPT_TRY(record_casts(w, err));
+    return w->job->has_index ? CKPT_OK : file_unchanged(w->p->file, err); /* the set is checked once */
+}
+
+static ckpt_status write_output(struct flat_writer *w, ckpt_error *err)
+{
+    sink *out;
+    w->tallies = w->p->cast ? calloc(w->n + 1, sizeof *w->tallies) : NULL;
+    w->crcs = w->rules->needs_crcs ? calloc(w->n + 1, sizeof *w->crcs) : NULL;
+    if ((w->p->cast && !w->tallies) || (w->rules->needs_crcs && !w->crcs))
+        return fail_memory(err);
+    if (w->job->opts->dry_run) {
+        CKPT_TRY(rehearse_copy(w, err));
+        return record_casts(w, err);
+    }
+    CKPT_TRY(plan_open_sink(w->p, w->job, &out, err));
+    return sink_end(out, put_output(w, out, err), err);
+}
+
+static ckpt_status write_plan(struct flat_writer *w, ckpt_error *err)
+{
+    const struct write_job *job = w->job;
+    CKPT_TRY(plan_update_entries(w->p, err));
+    arena_trim(w->p->a);
+    CKPT_TRY(choose_items(w, err));
+    CKPT_TRY(w->rules->lay_out(w, err));
+    if (!job->layout_only)
+        CKPT_TRY(write_output(w, err));
+    if (job->path)
+        CKPT_TRY(plan_note_output(w->p, job->path, err));
+    job->result->tensors += w->n + (w->p->naliases - w->aliases); /* recorded ties are rows, too */
+    job->result->bytes += w->size; /* bounded: they were written */
+    return CKPT_OK;
+}
+
+ckpt_status flat_write(struct flat_writer *w, ckpt_error *err)
+{
+    w->aliases = w->p->naliases;
+    ckpt_status st = write_plan(w, err);
+    free(w->items);
+    free(w->crcs);
+    free(w->tallies);
+    return st;
+}

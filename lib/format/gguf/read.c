@@ -1,0 +1,271 @@
+/*
+ * read.c - GGUF (codec/gguf.c has the layout): tensors in blocks of ggml or plain types, and key-value
+  * pairs, which
+ * become the file's metadata. Dimensions stand innermost first; here they are the other way round, as in
+  * torch.
+ *
+ * A split model is a set of files PREFIX-00001-of-00003.gguf …, each a GGUF of its own with the pairs
+  * split.no
+ * (from 0), split.count and split.tensors.count; all other pairs are in the first (llama.cpp,
+  * gguf-split.cpp). The
+ * first stands for the whole set, another one for itself.
+ *
+ * Refused: what codec/gguf.c refuses; a part that is missing, of another set or another number; a number of
+ * tensors that is not split.tensors.count; version 1 with bytes after the last tensor. What ggml would
+  * refuse and
+ * can be read is a notice.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "core/check.h"
+#include "format/distributed/rank_files.h"
+#include "format/gguf/gguf.h"
+
+#define PARTS_MAX   10000u
+#define SUFFIX_SIZE 22u /* of "-00001-of-00003.gguf", with its NUL */
+
+static bool probe(const struct probe *p) { return p->nhead >= 4 && memcmp(p->head, "GGUF", 4) == 0; }
+
+/* One file, while it is read. */
+struct gguf_reading {
+    ckpt_file *f;
+    struct gguf g;
+    struct gguf_file *keep;
+    struct gguf_tensor *tensors;
+    size_t n, cap;
+    bool later;                    /* part 2 or another one: its pairs are about itself … */
+    uint64_t number, parts, total; /* … and these: split.no, split.count, split.tensors.count */
+};
+
+/* ------------------------------------------------------------------------ one file */
+
+/* take_split - notes P if it is one of the pairs of a split. */
+static void take_split(struct gguf_reading *r, const struct gguf_pair *p)
+{
+    uint64_t *to = str_is(p->key, "split.no")              ? &r->number
+                   : str_is(p->key, "split.count")         ? &r->parts
+                   : str_is(p->key, "split.tensors.count") ? &r->total
+                                                           : NULL;
+    uint64_t n = p->bytes ? gguf_value_bytes(p->type) : 0, v = 0;
+    if (!to || !n || p->type == GGUF_F32 || p->type == GGUF_F64)
+        return;
+    for (uint64_t i = 0; i < n; i++)
+        v = v << 8 | p->bytes[r->g.big_endian ? i : n - 1 - i];
+    *to = v;
+}
+
+static ckpt_status take_pair(void *user, const struct gguf_pair *p, ckpt_error *err)
+{
+    struct gguf_reading *r = user;
+    struct gguf_file *k = r->keep;
+    take_split(r, p);
+    if (r->later)
+        return CKPT_OK;
+    struct gguf_pair *grown = arena_grow(r->f->a, k->pairs, k->n, &k->cap, k->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(err);
+    k->pairs = grown;
+    grown[k->n] = *p;
+    grown[k->n++].bytes = NULL;
+    return gguf_add_value(r->f, &r->g, p, err);
+}
+
+static ckpt_status take_tensor(void *user, const struct gguf_tensor *t, ckpt_error *err)
+{
+    struct gguf_reading *r = user;
+    struct gguf_tensor *grown = arena_grow(r->f->a, r->tensors, r->n, &r->cap, r->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(err);
+    r->tensors = grown;
+    grown[r->n++] = *t;
+    return CKPT_OK;
+}
+
+static ckpt_status add_tensor(struct kit *k, const struct gguf *g, const struct gguf_tensor *t)
+{
+    uint64_t shape[GGUF_DIMENSIONS];
+    struct kit_tensor x = {.name = t->name,
+                           .t = {.dtype = (uint16_t)t->dtype, .ndim = t->ndim, .shape = shape},
+                           .big_endian = g->big_endian,
+                           .entry = t->entry,
+                           .src = g->src,
+                           .at = g->data + t->offset, /* bounded: gguf_read added up more */
+                           .nbytes = KIT_AS_NEEDED};
+    for (uint32_t i = 0; i < t->ndim; i++)
+        shape[i] = t->dims[t->ndim - 1 - i];
+    return kit_add_tensor(k, &x);
+}
+
+/* note_oddities - notices about R, and an error for a file of version 1 that is longer than its tensors:
+ * nothing writes that any more, so the rules by which its data were found may not be those of its writer. */
+static ckpt_status note_oddities(struct gguf_reading *r, ckpt_error *err)
+{
+    const struct gguf *g = &r->g;
+    uint64_t after = g->src->size > g->end ? g->src->size - g->end : 0;
+    if (g->beyond.status)
+        file_notice(r->f, "ggml and llama.cpp refuse the file: %s", g->beyond.what);
+    if (r->n ? after : after >= g->alignment)
+        file_notice(r->f, "%" PRIu64 " byte%s after the last tensor %s ignored", after, after == 1 ? "" : "s",
+                    after == 1 ? "is" : "are");
+    if (g->version > 1 || !after)
+        return CKPT_OK;
+    return fail(err, CKPT_EFORMAT, source_pos(g->src, g->end),
+                "{%" PRIu64 " bytes} follow {=the last tensor} of version 1", after);
+}
+
+/* read_file - SRC as R, and its tensors into K. */
+static ckpt_status read_file(struct kit *k, struct gguf_reading *r, source *src)
+{
+    ckpt_file *f = r->f;
+    r->g = (struct gguf){.src = src,
+                         .a = f->a,
+                         .max_header = f->limits.max_header,
+                         .pair = take_pair,
+                         .tensor = take_tensor,
+                         .user = r};
+    file_budget(f, src->size < f->limits.max_header ? src->size : f->limits.max_header);
+    CKPT_TRY(gguf_read(&r->g, k->err));
+    CKPT_TRY(note_oddities(r, k->err));
+    for (size_t i = 0; i < r->n; i++)
+        CKPT_TRY(add_tensor(k, &r->g, &r->tensors[i]));
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------- the set */
+
+static bool part_suffix(char out[SUFFIX_SIZE], uint64_t number, uint64_t parts)
+{
+    int n = snprintf(out, SUFFIX_SIZE, "-%05u-of-%05u.gguf", (unsigned)number, (unsigned)parts);
+    return n > 0 && (unsigned)n < SUFFIX_SIZE;
+}
+
+/* part_name - the name of part NUMBER, counted from 1, of the set whose first is F; .ptr NULL: F is not
+ * named as such, or no memory. */
+static ckpt_str part_name(ckpt_file *f, uint64_t number, uint64_t parts)
+{
+    char first[SUFFIX_SIZE], suffix[SUFFIX_SIZE];
+    const char *slash = strrchr(f->path, '/');
+    ckpt_str name = str_c(slash ? slash + 1 : f->path);
+    if (!part_suffix(first, 1, parts) || !part_suffix(suffix, number, parts) || !str_ends(name, str_c(first)))
+        return str_of(NULL, 0);
+    name.len -= strlen(first); /* bounded: it ends so */
+    return arena_printf(f->a, "%.*s%s", STR_ARG(name), suffix);
+}
+
+/* set_folder - sets F's folder to the one that F, a file, is in. */
+static ckpt_status set_folder(ckpt_file *f, ckpt_error *err)
+{
+    const char *slash = strrchr(f->path, '/');
+    size_t n = slash ? (size_t)(slash - f->path) : 0; /* of "/" itself: 1 */
+    ckpt_str folder = slash ? arena_str(f->a, str_of(f->path, n ? n : 1)) : STR_LIT(".");
+    f->folder = folder.ptr;
+    return folder.ptr ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status check_part(const struct gguf_reading *first, const struct gguf_reading *r, uint64_t number,
+                              ckpt_error *err)
+{
+    if (r->parts == first->parts && r->number == number - 1 && r->total == first->total)
+        return CKPT_OK;
+    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+               "is part {%" PRIu64 " of %" PRIu64 " with %" PRIu64 " tensors}, not {=%" PRIu64 " of %" PRIu64
+               " with %" PRIu64 "}",
+               r->number + 1, r->parts, r->total, number, first->parts,
+               first->total); /* bounded: from a u16 */
+    fail_hint(err, "the files of two sets were mixed: get all parts of one again");
+    return CKPT_EFORMAT;
+}
+
+/* read_part - part NUMBER of the set, counted from 1; adds the number of its tensors to *TENSORS. */
+static ckpt_status read_part(struct kit *k, const struct gguf_reading *first, uint64_t number,
+                             uint64_t *tensors)
+{
+    struct gguf_reading r = {.f = k->f, .later = true};
+    ckpt_file *part;
+    ckpt_str name = part_name(k->f, number, first->parts);
+    if (!name.ptr)
+        return fail_memory(k->err);
+    ckpt_status st = rank_file_add(k->f, name.ptr, name, &part, k->err);
+    if (st != CKPT_OK) {
+        fail_hint(k->err, "the model has %" PRIu64 " parts: put all of them next to the first", first->parts);
+        return st;
+    }
+    st = read_file(k, &r, part->src);
+    if (st == CKPT_OK)
+        st = check_part(first, &r, number, k->err);
+    fail_file(st == CKPT_OK ? NULL : k->err, part->path);
+    *tensors += r.n; /* bounded: in memory */
+    return st;
+}
+
+/* give_up_part - ST of a part: reported where F is checked, and a loss where it is salvaged. */
+static ckpt_status give_up_part(struct kit *k, ckpt_status st)
+{
+    if (st != CKPT_OK && k->f->salvage && (check_is_fault(st) || st == CKPT_EIO || st == CKPT_ENOTFOUND)) {
+        file_notice(k->f, "%s%s%s; its tensors are lost", k->err->file, k->err->file[0] ? ": " : "",
+                    k->err->what);
+        return CKPT_OK;
+    }
+    return file_report_fault(k->f, st, k->err);
+}
+
+static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
+{
+    uint64_t tensors = first->n;
+    ckpt_file *f = k->f;
+    if (first->parts > PARTS_MAX)
+        return fail(k->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                    "split.count is {%" PRIu64 "}; at most {=%u} are read", first->parts, PARTS_MAX);
+    if (!part_name(f, 1, first->parts).ptr) {
+        file_notice(f,
+                    "part 1 of %" PRIu64 " of a split model, but not called ...-00001-of-%05" PRIu64
+                    ".gguf: the other parts were not looked for",
+                    first->parts, first->parts);
+        return CKPT_OK;
+    }
+    CKPT_TRY(set_folder(f, k->err));
+    for (uint64_t i = 2; i <= first->parts; i++)
+        CKPT_TRY(give_up_part(k, read_part(k, first, i, &tensors)));
+    if (tensors == first->total || f->salvage || f->check)
+        return CKPT_OK;
+    return fail(k->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "the parts have {%" PRIu64 " tensors}, split.tensors.count is {=%" PRIu64 "}", tensors,
+                first->total);
+}
+
+static ckpt_status read_set(struct kit *k, struct gguf_file *keep)
+{
+    struct gguf_reading r = {.f = k->f, .keep = keep};
+    ckpt_status st = read_file(k, &r, k->f->src);
+    keep->big_endian = r.g.big_endian;
+    keep->version = r.g.version;
+    keep->alignment = r.g.alignment;
+    CKPT_TRY(st);
+    if (r.parts > 1 && r.number == 0)
+        return read_parts(k, &r);
+    if (r.parts > 1)
+        file_notice(k->f, "part %" PRIu64 " of %" PRIu64 " of a split model: the first part stands for all",
+                    r.number + 1, r.parts); /* bounded: it is at most 2^64 - 1 only where no set is */
+    return CKPT_OK;
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct kit k;
+    struct gguf_file *keep = arena_array(f->a, 1, sizeof *keep);
+    if (!keep)
+        return fail_memory(err);
+    keep->src = f->src;
+    f->container = keep;
+    CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
+    ckpt_status st = kit_end(&k, read_set(&k, keep));
+    if (st != CKPT_OK && !err->file[0])
+        fail_add_place(err, 0, STR_LIT("header"));
+    return st;
+}
+
+const struct format format_gguf = {
+    .name = "gguf", .title = "GGUF", .suffixes = ".gguf", .flat = true, .probe = probe, .read = read};

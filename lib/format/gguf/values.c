@@ -1,0 +1,199 @@
+/*
+ * values.c - the key-value pairs of GGUF as metadata: each as a value of its type, and as a text, which is
+  * what
+ * `ckpt meta` edits and other formats hold.
+ *
+ * Arrays of at most SHOWN_ELEMENTS and SHOWN_BYTES are lists. Longer ones, such as the vocabulary of a
+  * tokenizer,
+ * and arrays of arrays are abbreviated to a text that no writer takes for the value:
+ * ["<unk>", "<s>", "</s>", ...] of 32000.
+ */
+#include <inttypes.h>
+
+#include "base/buf.h"
+#include "base/cursor.h"
+#include "codec/json_scan.h"
+#include "core/repr.h"
+#include "format/gguf/gguf.h"
+
+#define SHOWN_ELEMENTS 64u
+#define SHOWN_BYTES    4096u
+#define FIRST_ELEMENTS 3u
+
+/* The bytes of an array, or as many as are shown. */
+struct array_walk {
+    const struct gguf *g;
+    cursor c;
+    arena *a;
+};
+
+static uint64_t load_number(const unsigned char *p, uint64_t n, bool big_endian)
+{
+    uint64_t v = 0;
+    for (uint64_t i = 0; i < n; i++)
+        v = v << 8 | p[big_endian ? i : n - 1 - i];
+    return v;
+}
+
+static int64_t extend_sign(uint64_t bits, uint64_t bytes)
+{
+    uint64_t sign = UINT64_C(1) << (8 * bytes - 1); /* bounded: 1 to 8 bytes */
+    uint64_t v = (bits ^ sign) - sign;              /* bounded: modulo 2^64, as meant */
+    int64_t i;
+    memcpy(&i, &v, sizeof i);
+    return i;
+}
+
+static double float_value(uint64_t bits, bool single)
+{
+    float f;
+    double d;
+    uint32_t low = (uint32_t)bits;
+    memcpy(&f, &low, sizeof f);
+    memcpy(&d, &bits, sizeof d);
+    return single ? (double)f : d;
+}
+
+/* number_value - BITS of TYPE as a node, and as a text at the end of TEXT. */
+static ckpt_value *number_value(arena *a, uint32_t type, uint64_t bits, buf *text)
+{
+    bool wide = type == GGUF_U64 && bits > INT64_MAX;
+    ckpt_value_type kind = type == GGUF_BOOL                      ? CKPT_V_BOOL
+                           : type == GGUF_F32 || type == GGUF_F64 ? CKPT_V_FLOAT
+                           : wide                                 ? CKPT_V_BIGINT
+                                                                  : CKPT_V_INT;
+    ckpt_value *v = value_new(a, kind, 0);
+    char number[REPR_FLOAT], le[9] = {0};
+    if (!v)
+        return NULL;
+    for (int i = 0; i < 8; i++)
+        le[i] = (char)(unsigned char)(bits >> 8 * i);
+    if (kind == CKPT_V_BOOL) {
+        v->u.b = bits != 0;
+        buf_text(text, bits ? "true" : "false");
+    } else if (kind == CKPT_V_FLOAT) {
+        v->u.f = float_value(bits, type == GGUF_F32);
+        size_t n = repr_float(v->u.f, type == GGUF_F32 ? REPR_SINGLE : REPR_DOUBLE, number);
+        buf_put(text, number, n);
+    } else if (wide) {
+        v->u.str = arena_str(a, str_of(le, sizeof le));
+        buf_printf(text, "%" PRIu64, bits);
+        return v->u.str.ptr ? v : NULL;
+    } else {
+        bool is_signed = type == GGUF_I8 || type == GGUF_I16 || type == GGUF_I32 || type == GGUF_I64;
+        v->u.i = is_signed ? extend_sign(bits, gguf_value_bytes(type)) : (int64_t)bits;
+        buf_printf(text, "%" PRId64, v->u.i);
+    }
+    return v;
+}
+
+/* next_element - the next one of TYPE, quoted in TEXT if it is one; NULL: it is not all there, or no
+ * memory. */
+static ckpt_value *next_element(struct array_walk *w, uint32_t type, buf *text)
+{
+    uint64_t n = type == GGUF_STRING ? w->g->version == 1 ? 4 : 8 : gguf_value_bytes(type);
+    const unsigned char *b = cursor_take(&w->c, (size_t)n);
+    uint64_t bits = b ? load_number(b, n, w->g->big_endian) : 0;
+    if (!b)
+        return NULL;
+    if (type != GGUF_STRING)
+        return number_value(w->a, type, bits, text);
+    const unsigned char *s = bits <= SHOWN_BYTES ? cursor_take(&w->c, (size_t)bits) : NULL;
+    ckpt_str copy = s ? arena_str(w->a, str_of((const char *)s, (size_t)bits)) : str_of(NULL, 0);
+    if (!copy.ptr)
+        return NULL;
+    json_quote(text, copy);
+    return value_str(w->a, copy);
+}
+
+/* read_elements - the first N of the array P as LIST and as TEXT; false: they are longer than what is
+ * shown. */
+static bool read_elements(struct array_walk *w, const struct gguf_pair *p, uint64_t n, ckpt_value *list,
+                          buf *text)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        if (i)
+            buf_text(text, ", ");
+        ckpt_value *v = next_element(w, p->element, text);
+        if (!v || !value_append(w->a, list, v))
+            return false;
+    }
+    return true;
+}
+
+/* read_array - the array P as *OUT, and as TEXT. *WHOLE: all of it is there; else *OUT is not set. */
+static ckpt_status read_array(ckpt_file *f, const struct gguf *g, const struct gguf_pair *p, ckpt_value **out,
+                              buf *text, bool *whole, ckpt_error *err)
+{
+    unsigned char bytes[SHOWN_BYTES];
+    struct array_walk w = {.g = g, .a = f->a};
+    size_t n = p->nvalue < sizeof bytes ? (size_t)p->nvalue : sizeof bytes;
+    ckpt_value *list = value_new(f->a, CKPT_V_LIST, p->value);
+    if (!list)
+        return fail_memory(err);
+    CKPT_TRY(source_read(g->src, p->value, bytes, n, err));
+    w.c = cursor_of(bytes, n, p->value);
+    *whole = p->count <= SHOWN_ELEMENTS && p->nvalue <= sizeof bytes && p->element != GGUF_ARRAY;
+    uint64_t shown = p->element == GGUF_ARRAY ? 0 : *whole ? p->count : FIRST_ELEMENTS;
+    buf_byte(text, '[');
+    if (!read_elements(&w, p, shown < p->count ? shown : p->count, list, text) && *whole)
+        return fail_memory(err);
+    if (*whole)
+        buf_byte(text, ']');
+    else
+        buf_printf(text, "%s...] of %" PRIu64, shown ? ", " : "", p->count);
+    *out = list;
+    return CKPT_OK;
+}
+
+/* read_scalar - the text or number P as *OUT, and as TEXT. *WHOLE is as above. */
+static ckpt_status read_scalar(ckpt_file *f, const struct gguf *g, const struct gguf_pair *p,
+                               ckpt_value **out, buf *text, bool *whole, ckpt_error *err)
+{
+    *whole = p->bytes != NULL;
+    if (!p->bytes) {
+        buf_printf(text, "%" PRIu64 " bytes of text", p->nvalue);
+        return CKPT_OK;
+    }
+    if (p->type == GGUF_STRING) {
+        buf_put(text, p->bytes, (size_t)p->nvalue);
+        ckpt_str copy = arena_str(f->a, buf_view(text));
+        *out = copy.ptr ? value_str(f->a, copy) : NULL;
+    } else {
+        *out = number_value(f->a, p->type, load_number(p->bytes, p->nvalue, g->big_endian), text);
+    }
+    return *out ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status put_value(ckpt_file *f, ckpt_str key, ckpt_str text, ckpt_value *typed, ckpt_error *err)
+{
+    ckpt_str copy = arena_str(f->a, text);
+    ckpt_value *k = value_str(f->a, key), *v = copy.ptr ? value_str(f->a, copy) : NULL;
+    if (!k || !v)
+        return fail_memory(err);
+    if (!typed)
+        v->flags |= VALUE_ABBREVIATED;
+    return value_put(f->a, f->metadata, k, v) && value_put(f->a, f->metadata_values, k, typed ? typed : v)
+               ? CKPT_OK
+               : fail_memory(err);
+}
+
+ckpt_status gguf_add_value(ckpt_file *f, const struct gguf *g, const struct gguf_pair *p, ckpt_error *err)
+{
+    ckpt_value *typed = NULL;
+    bool whole;
+    buf text;
+    if (!f->metadata)
+        f->metadata = value_new(f->a, CKPT_V_DICT, 0);
+    if (!f->metadata_values)
+        f->metadata_values = value_new(f->a, CKPT_V_DICT, 0);
+    if (!f->metadata || !f->metadata_values)
+        return fail_memory(err);
+    buf_init(&text, 8 * GGUF_TEXT_MAX);
+    ckpt_status st = (p->type == GGUF_ARRAY ? read_array : read_scalar)(f, g, p, &typed, &text, &whole, err);
+    if (st == CKPT_OK)
+        st = buf_ok(&text) ? put_value(f, p->key, buf_view(&text), whole ? typed : NULL, err)
+                           : fail_memory(err);
+    buf_free(&text);
+    return st;
+}

@@ -1,0 +1,446 @@
+/*
+ * hdf5.c - HDF5 as Keras, h5py and transformers' TensorFlow models have it (codec/hdf5.c): .weights.h5, whole
+ * models as .h5 or .hdf5, tf_model.h5. A tensor's name is its path without the first '/', as in
+ * "model_weights/dense/dense/kernel:0"; an attribute is the value "PATH@NAME", that of the root "@NAME".
+ *
+ * Texts are tensors of dtype "string", records of "struct", opaque bytes of "V16"; two opaque bytes with the
+ * attribute dtype "bfloat16" are bfloat16, as Keras writes it. Chunks are decoded when they are read, and
+ * their checksums compared then.
+ *
+ * Listed without data, and with a note why: what HDF5 has and Keras never writes (szip, references …).
+ * Links to other places and files are values; they are not followed. Refused: data in other files.
+ */
+#include <stdlib.h>
+
+#include "codec/hdf5.h"
+#include "core/check.h"
+#include "core/dtype.h"
+#include "format/format.h"
+#include "format/keras/keras.h"
+
+struct reading {
+    struct kit *k;
+    block_cache *cache;
+    map *headers; /* header of a data set -> number of its row */
+    struct value {
+        ckpt_str name;
+        ckpt_value *value;
+    } * values; /* added after the tensors, whose names come first */
+    size_t nvalues, cap_values;
+    size_t refused; /* data sets that cannot be read */
+    ckpt_str first_refused;
+    const char *why;
+};
+
+/* ----------------------------------------------------------------------------- values */
+
+static ckpt_status keep_value(struct reading *r, ckpt_str name, ckpt_value *v)
+{
+    struct value *grown = arena_grow(r->k->f->a, r->values, r->nvalues, &r->cap_values, r->nvalues + 1,
+                                     sizeof *grown);
+    if (!grown || !name.ptr || !v)
+        return fail_memory(r->k->err);
+    r->values = grown;
+    grown[r->nvalues++] = (struct value){name, v};
+    return CKPT_OK;
+}
+
+/* join - A, SEPARATOR and B, in the arena. */
+static ckpt_str join(arena *a, ckpt_str first, char separator, ckpt_str second)
+{
+    char *text = arena_alloc(a, first.len + second.len + 2); /* bounded: both are in memory */
+    if (!text)
+        return str_of(NULL, 0);
+    memcpy(text, first.ptr, first.len);
+    text[first.len] = separator;
+    memcpy(&text[first.len + 1], second.ptr, second.len); /* bounded: allocated above */
+    return str_of(text, first.len + 1 + second.len);      /* bounded: allocated above */
+}
+
+static ckpt_status take_attribute(void *user, ckpt_str path, ckpt_str name, ckpt_value *value,
+                                  const char *why, ckpt_error *err)
+{
+    struct reading *r = user;
+    ckpt_file *f = r->k->f;
+    ckpt_str text;
+    (void)err;
+    if (!value) {
+        file_notice(f, "attribute \"%.*s\" of \"/%.*s\" is left out: %s", STR_ARG(name), STR_ARG(path), why);
+        return CKPT_OK;
+    }
+    if (!path.len && str_is(name, "keras_version") && value_text(value, &text) && !f->producer.len)
+        f->producer = arena_printf(f->a, "Keras %.*s", STR_ARG(text));
+    return keep_value(r, join(f->a, path, '@', name), value);
+}
+
+static ckpt_status take_link(void *user, ckpt_str path, const char *kind, ckpt_str target, ckpt_error *err)
+{
+    struct reading *r = user;
+    arena *a = r->k->f->a;
+    (void)err;
+    ckpt_str text = arena_printf(a, target.len ? "%s to %.*s" : "%s", kind, STR_ARG(target));
+    file_notice(r->k->f, "\"%.*s\" is not followed: %.*s", STR_ARG(path), STR_ARG(text));
+    return keep_value(r, path, text.ptr ? value_str(a, text) : NULL);
+}
+
+/* add_values - after all tensors; a value under a tensor's name is left out. */
+static ckpt_status add_values(struct reading *r)
+{
+    for (size_t i = 0; i < r->nvalues; i++) {
+        const struct value *v = &r->values[i];
+        if (map_get(r->k->names, v->name) != MAP_NONE)
+            file_notice(r->k->f, "\"%.*s\" is a tensor and an attribute: the attribute is left out",
+                        STR_ARG(v->name));
+        else
+            CKPT_TRY(kit_add_value(r->k, v->name, v->value));
+    }
+    return CKPT_OK;
+}
+
+/* -------------------------------------------------------------------- floats of 16 bits */
+
+/* The bfloat16 elements of a source as the float32 that h5py reads. */
+struct widened {
+    source s;
+    source *from;
+    uint64_t at;
+    bool big_endian;
+};
+
+static ckpt_status widened_read(source *s, uint64_t off, void *to, size_t n, ckpt_error *err)
+{
+    const struct widened *w = (const struct widened *)s;
+    unsigned char *out = to, pair[2];
+    for (size_t i = 0; i < n; i++) { /* bounded: inside of the source */
+        uint64_t k = (off + i) % 4;
+        if (k == 2 || i == 0)
+            CKPT_TRY(source_read(w->from, w->at + (off + i) / 4 * 2, pair, 2, err)); /* bounded: above */
+        out[i] = k < 2 ? 0 : pair[w->big_endian ? 3 - k : k - 2];
+    }
+    return CKPT_OK;
+}
+
+static void widened_close(source *s)
+{
+    source_unref(((struct widened *)s)->from);
+    free(s);
+}
+
+static const struct source_ops widened_ops = {.read_at = widened_read, .close = widened_close};
+
+/* widen - *SRC, a reference, is D as float32. */
+static ckpt_status widen(const struct hdf5_dataset *d, source **src, ckpt_error *err)
+{
+    struct widened *w = calloc(1, sizeof *w);
+    if (!w)
+        return fail_memory(err);
+    /* bounded: the file has nbytes */
+    w->s = (source){.ops = &widened_ops, .size = 2 * d->nbytes, .base = CKPT_NO_OFFSET, .refs = 1};
+    w->from = source_ref(d->src);
+    w->at = d->at;
+    w->big_endian = d->type.big_endian;
+    *src = &w->s;
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------------------- chunks */
+
+/* Chunks with the same filters. */
+struct decoder {
+    struct hdf5_decoding how;
+    struct block_decoder decoder;
+    struct block *block; /* in the file's arena */
+    size_t n;
+    source *src;
+};
+
+struct chunks {
+    struct reading *r;
+    const struct hdf5_dataset *d;
+    arena *a;                                        /* until the tensor is added */
+    struct decoder *decoder[1u << HDF5_MAX_FILTERS]; /* by the filters that were skipped */
+    struct piece *piece;
+};
+
+static ckpt_status decode_chunk(void *user, source *stored, spool *to, ckpt_error *err)
+{
+    return hdf5_decode(user, stored, to, err);
+}
+
+/* filters_skipped - those that chunk C has not; all of D's, where it is stored as it is. */
+static uint32_t filters_skipped(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
+{
+    return c->skipped & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
+}
+
+static bool is_plain(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
+{
+    return filters_skipped(d, c) == (1u << d->nfilters) - 1; /* bounded: HDF5_MAX_FILTERS */
+}
+
+/* make_decoder - for the chunks of X that skip SKIPPED. */
+static ckpt_status make_decoder(struct chunks *x, uint32_t skipped)
+{
+    const struct hdf5_dataset *d = x->d;
+    arena *a = x->r->k->f->a;
+    struct decoder *c = ARENA_NEW(a, struct decoder);
+    struct hdf5_filter *filters = arena_array(a, HDF5_MAX_FILTERS, sizeof *filters);
+    size_t n = 0;
+    for (size_t i = 0; i < d->nchunks; i++)
+        n += filters_skipped(d, &d->chunk[i]) == skipped;
+    struct block *block = arena_array(a, n, sizeof *block);
+    if (!c || !filters || !block)
+        return fail_memory(x->r->k->err);
+    memcpy(filters, d->filter, sizeof d->filter);
+    c->how = (struct hdf5_decoding){filters, d->nfilters, skipped, d->chunk_bytes};
+    c->decoder = (struct block_decoder){"HDF5 chunk", decode_chunk, &c->how};
+    c->block = block;
+    x->decoder[skipped] = c;
+    return CKPT_OK;
+}
+
+/* add_blocks - each chunk that must be decoded is a block. */
+static ckpt_status add_blocks(struct chunks *x)
+{
+    const struct hdf5_dataset *d = x->d;
+    for (size_t i = 0; i < d->nchunks; i++) {
+        const struct hdf5_chunk *chunk = &d->chunk[i];
+        uint32_t skipped = filters_skipped(d, chunk);
+        if (is_plain(d, chunk))
+            continue;
+        if (!x->decoder[skipped])
+            CKPT_TRY(make_decoder(x, skipped));
+        struct decoder *c = x->decoder[skipped];
+        c->block[c->n++] = (struct block){d->src, chunk->at, chunk->stored, d->chunk_bytes, 0};
+    }
+    for (uint32_t i = 0; i < 1u << HDF5_MAX_FILTERS; i++)
+        if (x->decoder[i])
+            CKPT_TRY(source_blocks(x->r->cache, x->decoder[i]->block, x->decoder[i]->n,
+                                   &x->decoder[i]->decoder, &x->decoder[i]->src, x->r->k->err));
+    return CKPT_OK;
+}
+
+/* set_pieces - one for each chunk: its part that is inside of the data set. */
+static ckpt_status set_pieces(struct chunks *x)
+{
+    const struct hdf5_dataset *d = x->d;
+    uint32_t rank = d->ndim;
+    size_t used[1u << HDF5_MAX_FILTERS] = {0};
+    const uint64_t *stride = kit_strides(x->a, d->chunk_shape, rank, false);       /* of each chunk */
+    uint64_t *size = arena_array(x->a, (uint64_t)d->nchunks * rank, sizeof *size); /* bounded: 2^26 * 2^5 */
+    x->piece = arena_array(x->a, d->nchunks, sizeof *x->piece);
+    if (!stride || !size || !x->piece)
+        return fail_memory(x->r->k->err);
+    for (size_t i = 0; i < d->nchunks; i++, size += rank) { /* bounded: allocated above */
+        const uint64_t *offset = d->chunk_offset + i * rank;
+        uint32_t skipped = filters_skipped(d, &d->chunk[i]);
+        for (uint32_t k = 0; k < rank; k++) {
+            uint64_t left = d->shape[k] - offset[k]; /* bounded: chunks begin inside of it */
+            size[k] = left < d->chunk_shape[k] ? left : d->chunk_shape[k];
+        }
+        x->piece[i] = (struct piece){.offset = offset, .size = size, .stride = stride};
+        x->piece[i].src = is_plain(d, &d->chunk[i]) ? d->src : x->decoder[skipped]->src;
+        x->piece[i].at = is_plain(d, &d->chunk[i]) ? d->chunk[i].at
+                                                   : x->decoder[skipped]->block[used[skipped]++].start;
+        if (is_plain(d, &d->chunk[i]) && d->chunk[i].stored != d->chunk_bytes)
+            return fail(x->r->k->err, CKPT_EFORMAT, source_pos(d->src, d->chunk[i].at),
+                        "a chunk of {%llu bytes}, it must have {=%llu}",
+                        (unsigned long long)d->chunk[i].stored, (unsigned long long)d->chunk_bytes);
+    }
+    return CKPT_OK;
+}
+
+/* has_checksum - are the chunks of D stored with checksums: those of zlib or fletcher32? */
+static bool has_checksum(const struct hdf5_dataset *d)
+{
+    for (uint32_t i = 0; i < d->nfilters; i++)
+        if (d->filter[i].id == HDF5_DEFLATE || d->filter[i].id == HDF5_FLETCHER32)
+            return true;
+    return false;
+}
+
+/* add_chunked - T, which is D, from its chunks; where none is stored, it has the fill value. */
+static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *d, struct kit_tensor *t)
+{
+    static const struct piece none;
+    struct chunks x = {.r = r, .d = d, .a = arena_new(UINT64_MAX)};
+    ckpt_status st = x.a ? add_blocks(&x) : fail_memory(r->k->err);
+    if (st == CKPT_OK && d->nchunks)
+        st = set_pieces(&x);
+    if (st == CKPT_OK) {
+        t->pieces = d->nchunks ? x.piece : &none;
+        t->npieces = d->nchunks;
+        t->fill = d->fill;
+        t->width = d->type.size;
+        t->checks_itself = has_checksum(d);
+        st = kit_add_tensor(r->k, t);
+    }
+    for (uint32_t i = 0; i < 1u << HDF5_MAX_FILTERS; i++)
+        if (x.decoder[i])
+            source_unref(x.decoder[i]->src);
+    arena_free(x.a);
+    return st;
+}
+
+/* ---------------------------------------------------------------------------- tensors */
+
+/* set_dtype - of T by that of D; false: no memory. */
+static bool set_dtype(arena *a, const struct hdf5_dataset *d, struct kit_tensor *t)
+{
+    const struct hdf5_type *type = &d->type;
+    t->t.dtype = CKPT_DT_NP;
+    t->t.nbytes = d->nbytes;
+    t->big_endian = type->big_endian;
+    switch (type->kind) {
+    case HDF5_NUMBER: t->t.dtype = (uint16_t)type->dtype; break;
+    case HDF5_LONGDOUBLE: t->t.dtype_name = "float128"; break;
+    case HDF5_FIXED_TEXT:
+    case HDF5_TEXT: t->t.dtype_name = "string"; break;
+    case HDF5_OPAQUE: t->t.dtype_name = arena_printf(a, "V%u", type->size).ptr; break;
+    case HDF5_RECORD:
+        t->t.dtype_name = "struct";
+        t->t.note = arena_printf(a, "fields %.*s", STR_ARG(type->what));
+        break;
+    default: t->t.dtype = CKPT_DT_NONE; break;
+    }
+    return t->t.dtype != CKPT_DT_NP || (t->t.dtype_name && (type->kind != HDF5_RECORD || t->t.note.ptr));
+}
+
+/* add_without_data - T, which is D, as a row alone. */
+static ckpt_status add_without_data(struct reading *r, const struct hdf5_dataset *d, struct kit_tensor *t)
+{
+    if (!d->is_null) {
+        t->t.kind = CKPT_OPAQUE;
+        t->t.note = arena_str(r->k->f->a, str_c(d->refused));
+        r->first_refused = r->refused++ ? r->first_refused : d->path;
+        r->why = r->why ? r->why : t->t.note.ptr;
+        if (!t->t.note.ptr)
+            return fail_memory(r->k->err);
+    } else {
+        t->t.note = STR_LIT("null dataspace");
+        t->has_no_shape = true;
+    }
+    return kit_add_tensor(r->k, t);
+}
+
+/* add_bytes - T, which is D, from the SRC (a reference, taken over) made for it. */
+static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *src)
+{
+    if (!src)
+        return fail_memory(r->k->err);
+    t->src = src;
+    ckpt_status st = kit_add_tensor(r->k, t);
+    source_unref(src);
+    return st;
+}
+
+/* find_refusal - why D cannot be a tensor, beyond what HDF5's reader found. */
+static const char *find_refusal(const struct hdf5_dataset *d)
+{
+    bool stored = !d->chunked && !d->unwritten;
+    if (d->type.is_short_float && !stored)
+        return "bfloat16 as a float of 16 bits, in chunks";
+    return NULL;
+}
+
+static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *d, struct kit_tensor *t)
+{
+    source *src = NULL;
+    if (!d->refused)
+        d->refused = find_refusal(d);
+    if (!set_dtype(r->k->f->a, d, t))
+        return fail_memory(r->k->err);
+    if (d->refused || d->is_null)
+        return add_without_data(r, d, t);
+    if (d->texts.ptr) {
+        t->t.nbytes = d->texts.len;
+        t->nbytes = d->texts.len;
+        return add_bytes(r, t, source_mem(d->texts.ptr, d->texts.len, CKPT_NO_OFFSET));
+    }
+    if (d->unwritten)
+        t->t.note = STR_LIT("unwritten");
+    if (d->nbytes && (d->chunked || d->unwritten))
+        return add_chunked(r, d, t);
+    if (d->type.is_short_float) {
+        CKPT_TRY(widen(d, &src, r->k->err));
+        t->nbytes = src->size;
+        t->big_endian = false;
+        return add_bytes(r, t, src);
+    }
+    t->src = d->src;
+    t->at = d->nbytes ? d->at : 0;
+    t->nbytes = d->nbytes;
+    return kit_add_tensor(r->k, t);
+}
+
+static ckpt_status take_dataset(void *user, const struct hdf5_dataset *found, ckpt_error *err)
+{
+    struct reading *r = user;
+    struct hdf5_dataset d = *found;
+    struct kit_tensor t = {.name = d.path, .entry = source_pos(d.src, d.header)};
+    uint32_t row = (uint32_t)r->k->f->table.nrows, before;
+    if (!map_put_num(r->headers, d.header, row, &before))
+        return fail_memory(err);
+    if (before != MAP_NONE && !d.refused) /* another name of it */
+        t.key = table_name(&r->k->f->table, before);
+    t.t.ndim = d.is_null ? 0 : d.ndim;
+    t.t.shape = d.shape;
+    return add_tensor(r, &d, &t);
+}
+
+/* take_fault - one that can be stepped over is reported where the file is checked, and lost where it is
+ * salvaged. */
+static ckpt_status take_fault(void *user, ckpt_str path, ckpt_status st, ckpt_error *err)
+{
+    struct reading *r = user;
+    ckpt_file *f = r->k->f;
+    (void)path;
+    if (f->salvage && check_is_fault(st)) {
+        file_notice(f, "%s: %s; it is lost", err->where, err->what);
+        return CKPT_OK;
+    }
+    return file_report_fault(f, st, err);
+}
+
+static ckpt_status read_objects(struct reading *r, source *src)
+{
+    ckpt_file *f = r->k->f;
+    const struct hdf5_visitor visitor = {.user = r,
+                                         .dataset = take_dataset,
+                                         .attribute = take_attribute,
+                                         .link = take_link,
+                                         .fault = take_fault};
+    CKPT_TRY(hdf5_visit(src, f->a, &visitor, r->k->err));
+    CKPT_TRY(add_values(r));
+    if (r->refused)
+        file_notice(f, "%zu tensor%s cannot be read, such as \"%.*s\": %s", r->refused,
+                    r->refused == 1 ? "" : "s", STR_ARG(r->first_refused), r->why);
+    return CKPT_OK;
+}
+
+ckpt_status keras_read_hdf5(struct kit *k, source *src)
+{
+    struct reading r = {
+        .k = k, .cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE), .headers = map_new(64)};
+    ckpt_status st = r.cache && r.headers ? read_objects(&r, src) : fail_memory(k->err);
+    block_cache_unref(r.cache);
+    map_free(r.headers);
+    return st;
+}
+
+static bool probe(const struct probe *p)
+{
+    uint64_t base;
+    return !p->directory && !p->z && hdf5_find(p->src, &base);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct kit k;
+    file_budget(f, f->src->size);
+    CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
+    return kit_end(&k, keras_read_hdf5(&k, f->src));
+}
+
+const struct format format_hdf5 = {
+    .name = "hdf5", .title = "HDF5", .flat = true, .probe = probe, .read = read};

@@ -1,0 +1,228 @@
+/*
+ * keras.c - what Keras 3 saves as NAME.keras: a zip archive, or a folder, of
+ *
+ *   metadata.json      {"keras_version": "3.15.1", "date_saved": …}
+ *   config.json        the layers
+ *   model.weights.h5   the tensors, as hdf5.c reads them; or, where it was saved with another store, …
+ *   model.weights.npz  … pickled dicts in a .npz, which is refused: reading it would run pickles
+ *   assets/            files of layers
+ *
+ * The two JSON files are values under their names. Keras stores the members; one that is deflated is unpacked
+ * into memory or a temporary file, within the limit of --max-expanded.
+ */
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "codec/json_scan.h"
+#include "core/check.h"
+#include "format/format.h"
+#include "format/hub/shards.h"
+#include "format/keras/keras.h"
+#include "io/spool.h"
+
+#define WEIGHTS STR_LIT("model.weights.h5")
+#define NPZ     STR_LIT("model.weights.npz")
+
+static bool exists(const char *folder, const char *name)
+{
+    struct stat is;
+    char *path = shards_join_path(str_c(folder), str_c(name));
+    bool yes = path && stat(path, &is) == 0 && S_ISREG(is.st_mode);
+    free(path);
+    return yes;
+}
+
+static bool probe(const struct probe *p)
+{
+    if (p->directory)
+        return exists(p->path, "metadata.json") && exists(p->path, "config.json") &&
+               exists(p->path, "model.weights.h5");
+    return p->z && zip_find(p->z, STR_LIT("config.json")) >= 0 &&
+           (zip_find(p->z, WEIGHTS) >= 0 || zip_find(p->z, NPZ) >= 0);
+}
+
+/* --------------------------------------------------------------------------- metadata */
+
+/* find_producer - the version of Keras in the JSON text METADATA. */
+static void find_producer(ckpt_file *f, ckpt_str metadata)
+{
+    json_scan j;
+    json_init(&j, metadata, 0, f->a, NULL);
+    if (json_next(&j) != JSON_OBJECT)
+        return;
+    for (enum json_event e; (e = json_next(&j)) == JSON_KEY;) {
+        bool is_version = str_is(j.str, "keras_version");
+        e = json_next(&j);
+        if (is_version && e == JSON_STRING)
+            f->producer = arena_printf(f->a, "Keras %.*s", STR_ARG(j.str));
+        if (!json_skip(&j, e))
+            return;
+    }
+}
+
+/* add_text - TEXT as the value NAME. */
+static ckpt_status add_text(struct kit *k, const char *name, ckpt_str text)
+{
+    if (strcmp(name, "metadata.json") == 0)
+        find_producer(k->f, text);
+    return kit_add_value(k, str_c(name), value_str(k->f->a, text));
+}
+
+/* ---------------------------------------------------------------------------- archive */
+
+static ckpt_status add_member(struct kit *k, zip *z, const char *name)
+{
+    int64_t i = zip_find(z, str_c(name));
+    ckpt_str text;
+    if (i < 0)
+        return CKPT_OK;
+    ckpt_status st = zip_load_member(z, (size_t)i, k->f->limits.max_header, &text, k->err);
+    if (st != CKPT_OK)
+        fail_add_place(k->err, z->entries[i].header, str_c(name));
+    else
+        return add_text(k, name, text);
+    return file_report_fault(k->f, st, k->err);
+}
+
+/* copy_member - all bytes of MEMBER to the spool TO; *CRC is their CRC-32. */
+static ckpt_status copy_member(source *member, spool *to, uint32_t *crc, ckpt_error *err)
+{
+    unsigned char block[16384];
+    *crc = 0;
+    for (uint64_t at = 0; at < member->size; at += sizeof block) { /* bounded: inside of the member */
+        size_t n = member->size - at < sizeof block ? (size_t)(member->size - at) : sizeof block;
+        CKPT_TRY(source_read(member, at, block, n, err));
+        CKPT_TRY(spool_write(to, block, n, err));
+        *crc = crc32_update(*crc, block, n);
+    }
+    return CKPT_OK;
+}
+
+/* unpack - *MEMBER, entry E of an archive, becomes its bytes, unpacked. */
+static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **member, ckpt_error *err)
+{
+    uint64_t most = f->limits.max_expanded;
+    uint32_t crc;
+    if (!most && (!checked_mul(e->csize, 100, &most) || most < UINT64_C(1) << 30))
+        most = UINT64_C(1) << 30;
+    if (e->usize > most) {
+        (void)fail(err, CKPT_ELIMIT, e->header, "unpacks to {%llu bytes}; the limit is {=%llu}",
+                   (unsigned long long)e->usize, (unsigned long long)most);
+        fail_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
+        return CKPT_ELIMIT;
+    }
+    spool *to = spool_new(e->usize);
+    ckpt_status st = to ? copy_member(*member, to, &crc, err) : fail_memory(err);
+    if (st == CKPT_OK && crc != e->crc && !e->crc_unknown)
+        st = fail(err, CKPT_ECHECKSUM, e->header,
+                  "its bytes have the CRC-32 {%08x}, the archive records {=%08x}", crc, e->crc);
+    if (st != CKPT_OK) {
+        spool_free(to);
+        return st;
+    }
+    source_unref(*member);
+    *member = spool_source(to);
+    return *member ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status read_weights(struct kit *k, zip *z, size_t i)
+{
+    source *member = NULL;
+    ckpt_status st = zip_open_member(z, i, &member, k->err);
+    if (st == CKPT_OK)
+        st = source_locate(member, k->err);
+    if (st == CKPT_OK && z->entries[i].method != ZIP_STORED)
+        st = unpack(k->f, &z->entries[i], &member, k->err);
+    if (st == CKPT_OK)
+        st = keras_read_hdf5(k, member);
+    source_unref(member);
+    if (st != CKPT_OK)
+        fail_add_place(k->err, z->entries[i].header, z->entries[i].name);
+    return file_report_fault(k->f, st, k->err);
+}
+
+static ckpt_status refuse_npz(ckpt_error *err)
+{
+    (void)fail(
+        err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+        "its weights are {model.weights.npz}: dicts in pickles, which Keras would run; {=model.weights.h5} "
+        "is read");
+    fail_hint(err, "save the model again with Keras' own store: model.save(\"NAME.keras\")");
+    return CKPT_EUNSUPPORTED;
+}
+
+static ckpt_status read_archive(struct kit *k, zip *z)
+{
+    int64_t weights = zip_find(z, WEIGHTS);
+    if (weights < 0)
+        return refuse_npz(k->err);
+    CKPT_TRY(add_member(k, z, "metadata.json"));
+    CKPT_TRY(add_member(k, z, "config.json"));
+    return read_weights(k, z, (size_t)weights);
+}
+
+/* ----------------------------------------------------------------------------- folder */
+
+/* open_part - *OUT is the file NAME of the folder. */
+static ckpt_status open_part(struct kit *k, const char *name, source **out)
+{
+    ckpt_file *f = k->f;
+    struct journal_note note;
+    char *path = shards_join_path(str_c(f->path), str_c(name));
+    if (!path)
+        return fail_memory(k->err);
+    ckpt_status st = shards_open(f, path, &note, out, k->err);
+    if (st != CKPT_OK)
+        fail_file(k->err, path);
+    free(path);
+    return st;
+}
+
+static ckpt_status add_file(struct kit *k, const char *name)
+{
+    source *src;
+    ckpt_file *f = k->f;
+    CKPT_TRY(open_part(k, name, &src));
+    ckpt_status st = src->size > f->limits.max_header
+                         ? fail(k->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                                "%s of {%llu bytes}; the limit is {=%llu}", name,
+                                (unsigned long long)src->size, (unsigned long long)f->limits.max_header)
+                         : CKPT_OK;
+    char *text = st == CKPT_OK ? arena_alloc(f->a, (size_t)src->size) : NULL;
+    if (st == CKPT_OK)
+        st = text ? source_read(src, 0, text, (size_t)src->size, k->err) : fail_memory(k->err);
+    size_t n = (size_t)src->size;
+    source_unref(src);
+    return st == CKPT_OK ? add_text(k, name, str_of(text, n)) : st;
+}
+
+static ckpt_status read_folder(struct kit *k)
+{
+    source *src;
+    CKPT_TRY(add_file(k, "metadata.json"));
+    CKPT_TRY(add_file(k, "config.json"));
+    CKPT_TRY(open_part(k, "model.weights.h5", &src));
+    file_budget(k->f, src->size);
+    k->f->nbytes = src->size;
+    ckpt_status st = keras_read_hdf5(k, src);
+    if (st == CKPT_OK)
+        st = source_file_changed(src, k->err);
+    else
+        fail_add_place(k->err, 0, WEIGHTS);
+    source_unref(src);
+    return st;
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct kit k;
+    if (f->src)
+        file_budget(f, f->src->size);
+    CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
+    return kit_end(&k, f->src ? read_archive(&k, f->container) : read_folder(&k));
+}
+
+const struct format format_keras = {
+    .name = "keras", .title = "Keras archive", .flat = true, .probe = probe, .read = read};

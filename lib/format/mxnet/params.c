@@ -1,0 +1,274 @@
+/*
+ * params.c - reads the .params files of MXNet (apache/mxnet src/ndarray/ndarray.cc, NDArray::Save).
+ *
+ *   0   8   0x112
+ *   8   8   reserved, ignored
+ *   16  8   number of arrays, which follow
+ *   …   8   number of names, which follow: 0, or as many as there are arrays
+ *
+ * An array begins with its version:
+ *   4   0xF993FAC9, or 0xF993FACA with numpy's shapes (a rank of 0 is a scalar, -1 no array)
+ *       4  storage: 0 dense, 1 row-sparse, 2 CSR
+ *       …  sparse: the shape of its values
+ *       …  shape: rank (4), sizes (8 each); a rank of 0 before 0xF993FACA: no array
+ *   4   0xF993FAC8: shape alone; any other number is the rank itself, with sizes of 4 bytes
+ * then
+ *   4   kind of device, 4 its number, 4 dtype
+ *   …   sparse: for each index of it, dtype (4) and shape: of CSR indptr and indices, of row-sparse ones
+ *   indices …   the values, then the indices
+ * A name is its length (8) and its bytes. Numbers are little-endian. "arg:" and "aux:" are part of the names.
+ *
+ * Sparse arrays are listed by their parts, w.data, w.indices and w.indptr. Refused: arrays that are none,
+ * unknown dtypes, other numbers of names. Bytes after the names are reported.
+ */
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "core/dtype.h"
+#include "format/format.h"
+#include "format/kit.h"
+#include "io/reader.h"
+
+#define MAGIC       UINT64_C(0x112)
+#define VERSION_1   0xF993FAC8u
+#define VERSION_2   0xF993FAC9u
+#define VERSION_3   0xF993FACAu
+#define MAX_RANK    32u
+#define LEAST_ARRAY 8u /* bytes that an array takes */
+#define MAX_PARTS   3u
+
+struct part {
+    const char *suffix; /* of its name; "" of a dense array */
+    struct kit_tensor t;
+};
+
+struct array {
+    struct part part[MAX_PARTS];
+    uint32_t n;
+};
+
+struct params {
+    ckpt_file *f;
+    ckpt_error *err;
+    struct kit k;
+    reader r;
+    struct array *array;
+    uint64_t n, nnames;
+};
+
+static ckpt_dtype find_dtype(uint32_t number)
+{
+    static const uint16_t types[] = {CKPT_DT_F32, CKPT_DT_F64, CKPT_DT_F16, CKPT_DT_U8,
+                                     CKPT_DT_I32, CKPT_DT_I8,  CKPT_DT_I64, CKPT_DT_BOOL};
+    return number < sizeof types / sizeof *types ? (ckpt_dtype)types[number]
+           : number == 12                        ? CKPT_DT_BF16
+                                                 : CKPT_DT_NONE;
+}
+
+/* ------------------------------------------------------------------------- an array */
+
+/* read_sizes - RANK sizes of WIDTH bytes as the shape of T. */
+static ckpt_status read_sizes(struct params *p, uint32_t rank, unsigned width, struct kit_tensor *t)
+{
+    uint64_t at = p->r.pos, *shape = rank <= MAX_RANK ? arena_array(p->f->a, rank, sizeof *shape) : NULL;
+    if (rank > MAX_RANK)
+        return fail(p->err, CKPT_EFORMAT, at, "an array of {%" PRId32 " dimensions}; {=%u} are allowed",
+                    (int32_t)rank, MAX_RANK);
+    if (!shape)
+        return fail_memory(p->err);
+    for (uint32_t i = 0; i < rank; i++) {
+        shape[i] = width == 8 ? reader_u64(&p->r) : reader_u32(&p->r);
+        if (shape[i] > INT64_MAX)
+            return fail(p->err, CKPT_EFORMAT, at, "dimension %" PRIu32 " is {%" PRId64 "}; {=0} is the least",
+                        i, (int64_t)shape[i]);
+    }
+    t->t.ndim = rank;
+    t->t.shape = shape;
+    return p->r.status;
+}
+
+/* read_shape - a rank and sizes of 8 bytes. */
+static ckpt_status read_shape(struct params *p, struct kit_tensor *t)
+{
+    uint32_t rank = reader_u32(&p->r);
+    CKPT_TRY(p->r.status);
+    return read_sizes(p, rank, 8, t);
+}
+
+static ckpt_status read_dtype(struct params *p, struct kit_tensor *t)
+{
+    uint64_t at = p->r.pos;
+    uint32_t number = reader_u32(&p->r);
+    CKPT_TRY(p->r.status);
+    t->t.dtype = (uint16_t)find_dtype(number);
+    return t->t.dtype != CKPT_DT_NONE ? CKPT_OK
+                                      : fail(p->err, CKPT_EUNSUPPORTED, at,
+                                             "the dtype {%" PRIu32 "}; {=0 to 7 and 12} are known", number);
+}
+
+/* skip_values - sets where the values of T are, and skips them. */
+static ckpt_status skip_values(struct params *p, struct kit_tensor *t)
+{
+    uint64_t elements = 1, bytes;
+    for (uint32_t i = 0; i < t->t.ndim; i++)
+        if (!checked_mul(elements, t->t.shape[i], &elements))
+            return fail(p->err, CKPT_EFORMAT, p->r.pos, "an array of {more} than {=2^64 elements}");
+    if (!dtype_bytes((ckpt_dtype)t->t.dtype, elements, &bytes))
+        return fail(p->err, CKPT_EFORMAT, p->r.pos, "an array of {more} than {=2^64 bytes}");
+    t->src = p->f->src;
+    t->at = p->r.pos;
+    t->nbytes = bytes;
+    return reader_skip(&p->r, bytes) ? CKPT_OK : p->r.status;
+}
+
+/* read_body - device, dtype, indices and values of X, whose shapes were read. */
+static ckpt_status read_body(struct params *p, struct array *x)
+{
+    (void)reader_skip(&p->r, 8);
+    CKPT_TRY(p->r.status);
+    CKPT_TRY(read_dtype(p, &x->part[0].t));
+    for (uint32_t i = 1; i < x->n; i++) {
+        CKPT_TRY(read_dtype(p, &x->part[i].t));
+        CKPT_TRY(read_shape(p, &x->part[i].t));
+    }
+    for (uint32_t i = 0; i < x->n; i++)
+        CKPT_TRY(skip_values(p, &x->part[i].t));
+    return CKPT_OK;
+}
+
+/* read_storage - the kind of storage, and of a sparse one the shape of its values. */
+static ckpt_status read_storage(struct params *p, struct array *x)
+{
+    uint64_t at = p->r.pos;
+    uint32_t kind = reader_u32(&p->r);
+    CKPT_TRY(p->r.status);
+    if (kind > 2)
+        return fail(p->err, CKPT_EUNSUPPORTED, at, "storage of the kind {%" PRId32 "}; {=0 to 2} are known",
+                    (int32_t)kind);
+    x->n = kind + 1; /* bounded: 3 */
+    x->part[0].suffix = kind ? ".data" : "";
+    x->part[1].suffix = kind == 2 ? ".indptr" : ".indices";
+    x->part[2].suffix = ".indices";
+    return kind ? read_shape(p, &x->part[0].t) : CKPT_OK;
+}
+
+static ckpt_status read_array(struct params *p, struct array *x)
+{
+    struct kit_tensor all = {.name = {"", 0}}, *shape = &x->part[0].t;
+    uint64_t at = p->r.pos;
+    uint32_t version = reader_u32(&p->r);
+    CKPT_TRY(p->r.status);
+    *x = (struct array){.n = 1, .part = {{.suffix = ""}}};
+    if (version == VERSION_2 || version == VERSION_3) {
+        CKPT_TRY(read_storage(p, x));
+        CKPT_TRY(read_shape(p, x->n > 1 ? &all : shape));
+    } else if (version == VERSION_1) {
+        CKPT_TRY(read_shape(p, shape));
+    } else {
+        CKPT_TRY(read_sizes(p, version, 4, shape));
+    }
+    for (uint32_t i = 0; i < x->n; i++)
+        x->part[i].t.entry = at;
+    if (version != VERSION_3 && (x->n > 1 ? all.t.ndim : shape->t.ndim) == 0)
+        return fail(p->err, CKPT_EFORMAT, at, "{an array without a shape}; {=values} were expected");
+    return read_body(p, x);
+}
+
+/* ------------------------------------------------------------------------------ all */
+
+static ckpt_status read_arrays(struct params *p)
+{
+    (void)reader_skip(&p->r, 16);
+    p->n = reader_u64(&p->r);
+    CKPT_TRY(p->r.status);
+    if (p->n > reader_left(&p->r) / LEAST_ARRAY)
+        return fail(p->err, CKPT_EFORMAT, 16, "{%" PRIu64 " arrays} in {=%" PRIu64 " bytes}", p->n,
+                    reader_left(&p->r));
+    file_budget(p->f, p->f->src->size);
+    size_t cap = 0;
+    for (uint64_t i = 0; i < p->n; i++) {
+        struct array *grown = arena_grow(p->f->a, p->array, (size_t)i, &cap, (size_t)i + 1, sizeof *grown);
+        if (!grown)
+            return fail_memory(p->err);
+        p->array = grown;
+        ckpt_status st = read_array(p, &grown[i]);
+        if (st != CKPT_OK)
+            fail_where(p->err, "array %" PRIu64, i);
+        CKPT_TRY(st);
+    }
+    uint64_t at = p->r.pos;
+    p->nnames = reader_u64(&p->r);
+    CKPT_TRY(p->r.status);
+    return p->nnames == 0 || p->nnames == p->n
+               ? CKPT_OK
+               : fail(p->err, CKPT_EFORMAT, at, "{%" PRIu64 " names} for {=%" PRIu64 " arrays}", p->nnames,
+                      p->n);
+}
+
+static ckpt_status read_name(struct params *p, ckpt_str *name)
+{
+    uint64_t n = reader_u64(&p->r);
+    CKPT_TRY(p->r.status);
+    const unsigned char *bytes = reader_take(&p->r, n <= READER_WINDOW ? (size_t)n : READER_WINDOW);
+    CKPT_TRY(p->r.status);
+    if (n > READER_WINDOW)
+        return fail(p->err, CKPT_ELIMIT, p->r.pos, "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n,
+                    READER_WINDOW);
+    *name = arena_str(p->f->a, str_of((const char *)bytes, (size_t)n));
+    return name->ptr ? CKPT_OK : fail_memory(p->err);
+}
+
+static ckpt_status add_array(struct params *p, struct array *x, ckpt_str name)
+{
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct kit_tensor *t = &x->part[i].t;
+        t->name = x->part[i].suffix[0]
+                      ? arena_printf(p->f->a, "%.*s%s", (int)name.len, name.ptr, x->part[i].suffix)
+                      : name;
+        if (!t->name.ptr)
+            return fail_memory(p->err);
+        CKPT_TRY(kit_add_tensor(&p->k, t));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status add_arrays(struct params *p)
+{
+    for (uint64_t i = 0; i < p->n; i++) {
+        ckpt_str name;
+        if (p->nnames)
+            CKPT_TRY(read_name(p, &name));
+        else if (!(name = arena_printf(p->f->a, "%" PRIu64, i)).ptr)
+            return fail_memory(p->err);
+        CKPT_TRY(add_array(p, &p->array[i], name));
+    }
+    if (reader_left(&p->r) && p->n && !p->nnames)
+        return fail(p->err, CKPT_EFORMAT, p->r.pos,
+                    "{%" PRIu64 " bytes} after arrays without names; {=none} are allowed",
+                    reader_left(&p->r));
+    if (reader_left(&p->r))
+        file_notice(p->f, "%" PRIu64 " bytes after the last name are ignored", reader_left(&p->r));
+    return CKPT_OK;
+}
+
+static bool probe(const struct probe *p)
+{
+    return !p->directory && p->nhead >= 24 && load_u64le(p->head) == MAGIC;
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct params p = {.f = f, .err = err};
+    CKPT_TRY(reader_init(&p.r, f->src, 0, f->src->size, err));
+    ckpt_status st = read_arrays(&p);
+    if (st == CKPT_OK)
+        st = kit_begin(&p.k, f, value_new(f->a, CKPT_V_DICT, 0), err);
+    if (st == CKPT_OK)
+        st = kit_end(&p.k, add_arrays(&p));
+    reader_free(&p.r);
+    fail_add_place(st == CKPT_OK ? NULL : err, 0, STR_LIT("arrays"));
+    return st;
+}
+
+const struct format format_mxnet = {
+    .name = "mxnet", .title = "MXNet params", .flat = true, .probe = probe, .read = read};

@@ -1,0 +1,328 @@
+/*
+ * folder.c - finds the checkpoint that a folder of TensorFlow stands for: the variables of a SavedModel, or
+ * the latest that its state file names (tensorflow/python/checkpoint/checkpoint_management.py,
+ * checkpoint_state.proto):
+ *
+ *   saved_model.pb   and variables/variables.index
+ *   checkpoint       protobuf as text: model_checkpoint_path: "PREFIX", and of all that were kept, in the
+ *   order of time,
+ *                    all_model_checkpoint_paths and all_model_checkpoint_timestamps (seconds since 1970)
+ *   *.index          one of them, without either
+ *
+ * Paths are relative to the folder. Of an absolute one, which was right where it was written, the last name
+ * is taken. Refused: names that lead out of the folder.
+ */
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/checked.h"
+#include "base/text.h"
+#include "codec/sstable.h"
+#include "format/hub/shards.h"
+#include "format/tensorflow/tensorflow.h"
+
+#define STATE_NAME "checkpoint"
+#define STATE_MAX  (1u << 20)
+#define SHOWN      8u /* other checkpoints that a notice lists */
+
+static bool begins_as_state(ckpt_str text) { return str_starts(text, STR_LIT("model_checkpoint_path:")); }
+
+static bool has_file(const char *folder, const char *name)
+{
+    char *path = shards_join_path(str_c(folder), str_c(name));
+    bool has = path && access(path, F_OK) == 0;
+    free(path);
+    return has;
+}
+
+/* is_table_in - is NAME in FOLDER a table, by its last bytes? */
+static bool is_table_in(const char *folder, const char *name)
+{
+    char *path = shards_join_path(str_c(folder), str_c(name));
+    source *src = NULL;
+    bool is = path && source_file_open(path, &src, NULL) == CKPT_OK && sstable_has_magic(src);
+    source_unref(src);
+    free(path);
+    return is;
+}
+
+/* find_index - how many tables *.index are in FOLDER; NAME: the first by name. */
+static unsigned find_index(const char *folder, char name[256])
+{
+    unsigned n = 0;
+    DIR *dir = opendir(folder);
+    name[0] = 0;
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (!str_ends(str_c(e->d_name), STR_LIT(".index")) || strlen(e->d_name) > 255 ||
+            !is_table_in(folder, e->d_name))
+            continue;
+        if (n++ == 0 || ckpt_natural_compare(str_c(e->d_name), str_c(name)) < 0)
+            memcpy(name, e->d_name, strlen(e->d_name) + 1); /* bounded: above */
+    }
+    if (dir)
+        (void)closedir(dir);
+    return n;
+}
+
+/* ------------------------------------------------------------------------ the state */
+
+struct state {
+    arena *a;
+    ckpt_str latest;
+    ckpt_str *path; /* of all that were kept */
+    double *time;   /* of as many, where they are recorded */
+    size_t n, cap, ntimes, cap_times;
+};
+
+/* octal - the number of up to three digits at S; *N: how many. */
+static unsigned char octal(ckpt_str s, size_t *n)
+{
+    unsigned v = 0;
+    for (*n = 0; *n < 3 && *n < s.len && s.ptr[*n] >= '0' && s.ptr[*n] <= '7'; ++*n)
+        v = v * 8 + (unsigned)(s.ptr[*n] - '0'); /* bounded: 9 bits */
+    return (unsigned char)v;
+}
+
+/* unquote - the text in the quotes that S begins with; .ptr NULL: there are none, or no memory. */
+static ckpt_str unquote(arena *a, ckpt_str s)
+{
+    ckpt_str none = {NULL, 0};
+    char *out = s.len ? arena_alloc(a, s.len) : NULL;
+    size_t n = 0, i = 1, digits;
+    char quote = s.len ? s.ptr[0] : 0;
+    if (!out || (quote != '"' && quote != '\''))
+        return none;
+    while (i < s.len && s.ptr[i] != quote) {
+        if (s.ptr[i] != '\\' || i + 1 >= s.len) {
+            out[n++] = s.ptr[i++];
+            continue;
+        }
+        unsigned char code = octal(str_skip(s, i + 1), &digits);
+        char c = s.ptr[i + 1];
+        out[n++] = digits ? (char)code : c == 'n' ? '\n' : c == 't' ? '\t' : c;
+        i += digits ? 1 + digits : 2; /* bounded: in the text */
+    }
+    return i < s.len ? str_of(out, n) : none;
+}
+
+static bool add_path(struct state *s, ckpt_str path)
+{
+    ckpt_str *grown = arena_grow(s->a, s->path, s->n, &s->cap, s->n + 1, sizeof *grown);
+    if (grown) {
+        s->path = grown;
+        grown[s->n++] = path;
+    }
+    return grown != NULL;
+}
+
+static bool add_time(struct state *s, ckpt_str number)
+{
+    double *grown = arena_grow(s->a, s->time, s->ntimes, &s->cap_times, s->ntimes + 1, sizeof *grown);
+    char text[64];
+    size_t n = number.len < sizeof text - 1 ? number.len : sizeof text - 1;
+    memcpy(text, number.ptr, n);
+    text[n] = 0;
+    if (grown) {
+        s->time = grown;
+        grown[s->ntimes++] = strtod(text, NULL);
+    }
+    return grown != NULL;
+}
+
+/* read_line - false: no memory, or a path without quotes. */
+static bool read_line(struct state *s, ckpt_str line)
+{
+    size_t colon = str_find(line, STR_LIT(":"), 0);
+    ckpt_str key = str_of(line.ptr, colon < line.len ? colon : 0),
+             value = str_skip(line, key.len + 1); /* bounded: in memory */
+    while (value.len && value.ptr[0] == ' ')
+        value = str_skip(value, 1);
+    if (str_is(key, "all_model_checkpoint_timestamps"))
+        return add_time(s, value);
+    bool latest = str_is(key, "model_checkpoint_path");
+    if (!latest && !str_is(key, "all_model_checkpoint_paths"))
+        return true;
+    ckpt_str path = unquote(s->a, value);
+    if (latest)
+        s->latest = path;
+    return path.ptr && (latest || add_path(s, path));
+}
+
+static ckpt_status read_state(source *src, struct state *s, ckpt_error *err)
+{
+    size_t n = (size_t)src->size; /* bounded: STATE_MAX */
+    char *text = src->size <= STATE_MAX ? arena_alloc(s->a, n) : NULL;
+    if (src->size > STATE_MAX)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                    "a state file of {%" PRIu64 " bytes}; {=%u} are allowed", src->size, STATE_MAX);
+    if (!text)
+        return fail_memory(err);
+    CKPT_TRY(source_read(src, 0, text, n, err));
+    ckpt_str rest = str_of(text, n);
+    while (rest.len) {
+        size_t end = str_find(rest, STR_LIT("\n"), 0);
+        ckpt_str line = str_of(rest.ptr, end < rest.len ? end : rest.len);
+        if (!read_line(s, line))
+            return fail(err, CKPT_EFORMAT, (uint64_t)(line.ptr - text),
+                        "{a line} that is not {=name: \"value\"}");
+        rest = str_skip(rest, line.len + 1); /* bounded: in memory */
+    }
+    return s->latest.len
+               ? CKPT_OK
+               : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=model_checkpoint_path} in the state file");
+}
+
+/* format_time - "2024-05-06 07:08:09 UTC". */
+static void format_time(double seconds, char out[64])
+{
+    time_t at = seconds >= 0 && seconds < 1e11 ? (time_t)seconds : 0;
+    struct tm tm;
+    out[0] = 0;
+    if (at && gmtime_r(&at, &tm))
+        (void)strftime(out, 64, " (%Y-%m-%d %H:%M:%S UTC)", &tm);
+}
+
+/* notice_others - lists what the state file names: which this is, and which others there are. */
+static void notice_others(ckpt_file *f, const struct state *s)
+{
+    buf b;
+    char when[64] = "";
+    size_t shown = 0;
+    buf_init(&b, 65536);
+    for (size_t i = s->n; i-- > 0 && shown < SHOWN;) {
+        format_time(i < s->ntimes ? s->time[i] : -1, when);
+        buf_printf(&b, "%s%.*s%s", shown++ ? ", " : "", STR_ARG(s->path[i]), when);
+    }
+    if (s->n > shown)
+        buf_printf(&b, " and %zu more", s->n - shown);
+    if (s->n > 1 && buf_ok(&b))
+        file_notice(f, "the latest of %zu checkpoints: %.*s", s->n, (int)b.len, (const char *)b.data);
+    buf_free(&b);
+}
+
+/* leaves_folder - has PATH ".." among its components? */
+static bool leaves_folder(ckpt_str path)
+{
+    while (path.len) {
+        size_t slash = str_find(path, STR_LIT("/"), 0);
+        ckpt_str part = str_of(path.ptr, slash < path.len ? slash : path.len);
+        if (str_is(part, ".."))
+            return true;
+        path = str_skip(path, part.len + 1); /* bounded: in memory */
+    }
+    return false;
+}
+
+/* open_latest - F becomes the checkpoint that S names. */
+static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state *s, ckpt_error *err)
+{
+    ckpt_str name = s->latest;
+    if (name.ptr[0] == '/')
+        name = str_after_last(name, '/');
+    if (!name.len || leaves_folder(name) || memchr(name.ptr, 0, name.len))
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "the state file names {\"%.*s\"}, which is not {=in its folder}", STR_ARG(s->latest));
+    ckpt_status st = shards_become_file(f, folder, name, err);
+    if (st != CKPT_ENOTFOUND)
+        return st;
+    (void)fail(err, st, CKPT_NO_OFFSET, "{no file} of the checkpoint {=%.*s} that the state file names",
+               STR_ARG(s->latest));
+    fail_where(err, "model_checkpoint_path");
+    fail_hint(err, "name another checkpoint of the folder, such as PREFIX.index");
+    return st;
+}
+
+/* read_state_file - F, the state file SRC or its FOLDER, becomes the latest checkpoint. */
+static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, ckpt_error *err)
+{
+    struct state s = {.a = arena_new(STATE_MAX * UINT64_C(32))};
+    char *kept = strndup(folder.ptr, folder.len);
+    ckpt_status st = s.a && kept ? read_state(src, &s, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = open_latest(f, str_c(kept), &s, err);
+    if (st == CKPT_OK)
+        notice_others(f, &s);
+    else if (!err->file[0])
+        fail_add_place(err, 0, STR_LIT("state file"));
+    free(kept);
+    arena_free(s.a);
+    return st;
+}
+
+/* ------------------------------------------------------------------------------ all */
+
+static bool is_state_in(const char *folder)
+{
+    char head[32];
+    size_t n = 0;
+    char *path = shards_join_path(str_c(folder), STR_LIT(STATE_NAME));
+    source *src = NULL;
+    bool is = path && !source_is_folder(path) && source_file_open(path, &src, NULL) == CKPT_OK &&
+              (n = src->size < sizeof head ? (size_t)src->size : sizeof head) &&
+              source_read(src, 0, head, n, NULL) == CKPT_OK && begins_as_state(str_of(head, n));
+    source_unref(src);
+    free(path);
+    return is;
+}
+
+static bool probe(const struct probe *p)
+{
+    char name[256];
+    if (!p->directory)
+        return begins_as_state(str_of((const char *)p->head, p->nhead));
+    return has_file(p->path, "saved_model.pb") || is_state_in(p->path) || find_index(p->path, name);
+}
+
+static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)
+{
+    source *src;
+    char *path = shards_join_path(str_c(f->path), STR_LIT(STATE_NAME));
+    ckpt_status st = path ? source_file_open(path, &src, err) : fail_memory(err);
+    free(path);
+    CKPT_TRY(st);
+    st = read_state_file(f, str_c(f->path), src, err);
+    source_unref(src);
+    return st;
+}
+
+static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
+{
+    char name[256];
+    if (has_file(f->path, "saved_model.pb")) {
+        ckpt_status st = shards_become_file(f, str_c(f->path), STR_LIT("variables/variables.index"), err);
+        if (st == CKPT_ENOTFOUND)
+            fail_hint(err,
+                      "this SavedModel has no variables: its weights, if any, are constants of the graph");
+        return st;
+    }
+    if (is_state_in(f->path))
+        return read_folder_state(f, err);
+    unsigned n = find_index(f->path, name);
+    if (n == 1)
+        return shards_become_file(f, str_c(f->path), str_c(name), err);
+    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+               "folder with {%u checkpoints}, and no file that names {=the latest}", n);
+    fail_hint(err, "name one of them, such as %s", name);
+    return CKPT_EUSAGE;
+}
+
+static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
+{
+    const char *slash = strrchr(f->path, '/');
+    if (!f->src)
+        return read_folder(f, err);
+    ckpt_str folder = slash ? str_of(f->path, (size_t)(slash - f->path))
+                            : STR_LIT("."); /* bounded: in the path */
+    source *src = source_ref(f->src);
+    ckpt_status st = read_state_file(f, folder.len ? folder : STR_LIT("/"), src, err);
+    source_unref(src);
+    return st;
+}
+
+const struct format format_tf_folder = {
+    .name = "tf-folder", .title = "TensorFlow folder", .probe = probe, .read = read_file};

@@ -1,0 +1,233 @@
+/*
+ * messages.c - shapes, slices and element types, as both formats have them (tensorflow/core/framework:
+ * types.proto, tensor_shape.proto, tensor_slice.proto; core/lib/strings/ordered_code.cc,
+ * core/util/saved_tensor_slice_util.cc).
+ *
+ *   TensorShapeProto   2 dim {1 size}, 3 unknown_rank
+ *   TensorSliceProto   1 extent {1 start, 2 length}, one for each dimension; without a length: all of it
+ *
+ * The key of a slice is in OrderedCode, whose bytes sort as the values do: the number 0, the name, the rank,
+ * and for each dimension start and length as signed numbers, 0 and -1 where it is all of it.
+ *   number   how many bytes follow, and they, the most significant first; 0 has none
+ *   text     its bytes, 00 as 00 FF and FF as FF 00, then 00 01
+ *   signed   one byte 80 ^ v for -64 to 63; above, each further byte is announced by one more bit at the top
+ */
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "codec/protobuf.h"
+#include "format/tensorflow/tensorflow.h"
+
+static const struct tf_dtype dtypes[] = {
+#define TF(number, name, dtype, width, swap, field) {number, name, CKPT_DT_##dtype, width, swap, field},
+#include "format/tensorflow/dtypes.def"
+#undef TF
+};
+
+const struct tf_dtype *tf_find_dtype(uint64_t number)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (dtypes[i].number == number)
+            return &dtypes[i];
+    return NULL;
+}
+
+bool tf_set_folder(ckpt_file *f)
+{
+    const char *slash = strrchr(f->path, '/');
+    ckpt_str folder = slash ? str_of(f->path, (size_t)(slash - f->path) + 1)
+                            : STR_LIT("."); /* bounded: in the path */
+    ckpt_str kept = arena_str(f->a, folder);
+    f->folder = kept.ptr;
+    return kept.ptr != NULL;
+}
+
+/* ------------------------------------------------------------------------- shapes */
+
+/* read_number - field NUMBER of the message C; *HAS: it is there. */
+static bool read_number(cursor c, uint64_t number, uint64_t *out, bool *has)
+{
+    struct proto_field f;
+    *out = 0;
+    *has = false;
+    while (proto_next(&c, &f))
+        if (proto_is(&f, number, PROTO_VARINT)) {
+            *out = f.value;
+            *has = true;
+        }
+    return !c.bad;
+}
+
+/* count_messages - how many submessages of field NUMBER the message C has; false: it is malformed. */
+static bool count_messages(cursor c, uint64_t number, uint32_t *n)
+{
+    struct proto_field f;
+    *n = 0;
+    while (proto_next(&c, &f))
+        *n += proto_is(&f, number, PROTO_BYTES); /* bounded: by the bytes of the message */
+    return !c.bad;
+}
+
+static ckpt_status fail_message(ckpt_error *err, uint64_t pos, const char *what)
+{
+    return fail(err, CKPT_EFORMAT, pos, "{malformed} {=%s}", what);
+}
+
+static ckpt_status read_sizes(cursor c, struct tf_shape *s, ckpt_error *err)
+{
+    struct proto_field f;
+    uint64_t size;
+    bool has;
+    uint32_t i = 0;
+    while (proto_next(&c, &f)) {
+        if (proto_is(&f, 3, PROTO_VARINT) && f.value)
+            return fail(err, CKPT_EUNSUPPORTED, c.pos, "a shape of {unknown rank}; {=its sizes} are needed");
+        if (!proto_is(&f, 2, PROTO_BYTES))
+            continue;
+        if (!read_number(f.bytes, 1, &size, &has))
+            return fail_message(err, f.bytes.pos, "dimension");
+        if (size > INT64_MAX)
+            return fail(err, CKPT_EFORMAT, f.bytes.pos,
+                        "dimension %" PRIu32 " is {%" PRId64 "}; {=0} is the least", i, (int64_t)size);
+        s->size[i++] = size; /* bounded: as many as were counted */
+    }
+    return CKPT_OK;
+}
+
+ckpt_status tf_read_shape(arena *a, cursor c, struct tf_shape *s, ckpt_error *err)
+{
+    if (!count_messages(c, 2, &s->ndim))
+        return fail_message(err, c.pos, "shape");
+    s->size = arena_array(a, s->ndim, sizeof *s->size);
+    if (!s->size)
+        return fail_memory(err);
+    CKPT_TRY(read_sizes(c, s, err));
+    bool fits = true, empty = false;
+    s->elements = 1;
+    for (uint32_t i = 0; i < s->ndim; i++)
+        empty = empty || s->size[i] == 0;
+    for (uint32_t i = 0; i < s->ndim && !empty; i++)
+        fits = fits && checked_mul(s->elements, s->size[i], &s->elements);
+    s->elements = empty ? 0 : s->elements;
+    return fits ? CKPT_OK : fail(err, CKPT_EFORMAT, c.pos, "a shape of {more} than {=2^64 elements}");
+}
+
+ckpt_status tf_describe(const struct tf_dtype *type, const struct tf_shape *shape, struct kit_tensor *t,
+                        ckpt_error *err)
+{
+    t->t.dtype = (uint16_t)type->dtype;
+    t->t.dtype_name = type->dtype == CKPT_DT_NP ? type->name : NULL;
+    t->t.ndim = shape->ndim;
+    t->t.shape = shape->size;
+    t->swap_bytes = type->swap;
+    t->width = type->width;
+    return checked_mul(shape->elements, type->width, &t->t.nbytes)
+               ? CKPT_OK
+               : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a tensor of {more} than {=2^64 bytes}");
+}
+
+ckpt_status tf_check_writable(const ckpt_file *f, const struct tf_dtype *type, ckpt_error *err)
+{
+    if (!f->salvage || type->dtype != CKPT_DT_NP)
+        return CKPT_OK;
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "of the dtype {%s}, which {=no file} that is written can hold", type->name);
+}
+
+/* ------------------------------------------------------------------------- slices */
+
+static ckpt_status read_extents(cursor c, const struct tf_shape *shape, struct tf_slice *s, ckpt_error *err)
+{
+    struct proto_field f;
+    uint32_t i = 0;
+    while (proto_next(&c, &f)) {
+        uint64_t start, length;
+        bool has_start, has_length;
+        if (!proto_is(&f, 1, PROTO_BYTES))
+            continue;
+        if (!read_number(f.bytes, 1, &start, &has_start) || !read_number(f.bytes, 2, &length, &has_length))
+            return fail_message(err, f.bytes.pos, "extent of a slice");
+        s->all[i] = !has_length;
+        s->offset[i] = has_length ? start : 0;
+        s->size[i] = has_length ? length : shape->size[i];
+        if (!range_within(s->offset[i], s->size[i], shape->size[i]))
+            return fail(err, CKPT_EFORMAT, f.bytes.pos,
+                        "a slice of {%" PRIu64 " from %" PRIu64 "} in dimension %" PRIu32
+                        ", which has {=%" PRIu64 "}",
+                        length, start, i, shape->size[i]);
+        i++; /* bounded: as many as were counted */
+    }
+    return CKPT_OK;
+}
+
+ckpt_status tf_read_slice(arena *a, cursor c, const struct tf_shape *shape, struct tf_slice *s,
+                          ckpt_error *err)
+{
+    uint32_t n;
+    if (!count_messages(c, 1, &n))
+        return fail_message(err, c.pos, "slice");
+    if (n != shape->ndim)
+        return fail(err, CKPT_EFORMAT, c.pos,
+                    "a slice of {%" PRIu32 " dimensions}, the tensor has {=%" PRIu32 "}", n, shape->ndim);
+    s->offset = arena_array(a, n, sizeof *s->offset);
+    s->size = arena_array(a, n, sizeof *s->size);
+    s->all = arena_array(a, n, sizeof *s->all);
+    return s->offset && s->size && s->all ? read_extents(c, shape, s, err) : fail_memory(err);
+}
+
+uint64_t tf_slice_elements(const struct tf_slice *s, uint32_t ndim)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < ndim; i++)
+        n *= s->size[i]; /* bounded: inside of a tensor whose elements fit */
+    return n;
+}
+
+static void put_number(buf *key, uint64_t v)
+{
+    unsigned n = 0;
+    while (n < 8 && v >> (8 * n))
+        n++;
+    buf_byte(key, (unsigned char)n);
+    while (n--)
+        buf_byte(key, (unsigned char)(v >> (8 * n)));
+}
+
+static void put_text(buf *key, ckpt_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.ptr[i];
+        buf_byte(key, c);
+        if (c == 0 || c == 0xff)
+            buf_byte(key, c == 0 ? 0xff : 0);
+    }
+    buf_put(key, "\0\1", 2);
+}
+
+/* put_signed - V >= 0. N bytes have 7 N - 1 bits for it; of the others the top N are set. */
+static void put_signed(buf *key, uint64_t v)
+{
+    unsigned n = 1;
+    unsigned char bytes[10] = {0};
+    while (n < 10 && v >> (7 * n - 1))
+        n++;
+    for (unsigned i = 0; i < 8 && i < n; i++)
+        bytes[n - 1 - i] = (unsigned char)(v >> (8 * i));
+    for (unsigned i = 0; i < n; i++) /* bounded: i / 8 is 0 or 1 */
+        bytes[i / 8] |= (unsigned char)(0x80 >> i % 8);
+    buf_put(key, bytes, n);
+}
+
+void tf_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_t ndim)
+{
+    put_number(key, 0);
+    put_text(key, name);
+    put_number(key, ndim);
+    for (uint32_t i = 0; i < ndim; i++) {
+        put_signed(key, s->offset[i]);
+        if (s->all[i])
+            buf_byte(key, 0x7f); /* -1 */
+        else
+            put_signed(key, s->size[i]);
+    }
+}

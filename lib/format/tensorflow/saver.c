@@ -1,0 +1,517 @@
+/*
+ * saver.c - reads TensorFlow's first format of checkpoints, of tf.train.Saver up to 0.12 and with
+ * write_version=V1 (tensorflow/core/util/saved_tensor_slice.proto, tensor_slice_writer.cc).
+ *
+ *   A table (codec/sstable.h) of SavedTensorSlices {1 meta, 2 data}:
+ *     ""         meta: SavedTensorSliceMeta {1 tensor: SavedSliceMeta {1 name, 2 shape, 3 type, 4 slice}, 2
+ *     versions} other keys as of slices (messages.c); data: SavedSlice {1 name, 2 slice, 3 data: TensorProto}
+ *
+ * TensorProto has the values alone, in the field for its type (dtypes.def), as packed numbers: floats as they
+ * are, integers as varints, half-precision numbers by their bits, complex ones as pairs. Shards,
+ * NAME-00000-of-00003 and so on, are such tables each, with the slices that each has; the first stands for
+ * all of them.
+ *
+ * The values are decoded when they are read, a slice at a time; strings at once. Refused: values that are
+ * more or fewer than the slice has elements, or beyond its type; slices that overlap or do not cover their
+ * tensor.
+ */
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "base/store.h"
+#include "codec/protobuf.h"
+#include "codec/sstable.h"
+#include "core/check.h"
+#include "format/distributed/rank_files.h"
+#include "format/tensorflow/tensorflow.h"
+#include "io/block_cache.h"
+
+/* A slice as it is in one of the files. */
+struct saved_slice {
+    const struct sstable *table;
+    const struct tf_dtype *type;
+    uint64_t elements;
+    ckpt_str key;
+    struct block block;
+    struct block_decoder decoder;
+};
+
+struct saved_tensor {
+    ckpt_str name;
+    const struct tf_dtype *type;
+    struct tf_shape shape;
+    struct tf_slice *slice;
+    struct saved_slice **saved;
+    size_t n, cap, cap_saved;
+    uint64_t at;
+};
+
+struct saver {
+    ckpt_file *f;
+    ckpt_error *err;
+    struct kit k;
+    block_cache *cache;
+    struct saved_tensor *tensor;
+    size_t n, cap;
+    map *names;
+};
+
+/* -------------------------------------------------------------------------- values */
+
+/* Where the values go: their bytes, the least first. */
+struct values {
+    const struct tf_dtype *type;
+    spool *to;
+    uint64_t n; /* numbers: a complex one is two */
+    ckpt_error *err;
+};
+
+/* put_number - appends V in WIDTH bytes. */
+static ckpt_status put_number(struct values *v, uint64_t bits, uint8_t width)
+{
+    unsigned char b[8];
+    store_u64le(b, bits);
+    v->n++;
+    return spool_write(v->to, b, width, v->err);
+}
+
+/* fits_type - can V, an integer that protobuf has in 64 bits, be of TYPE? */
+static bool fits_type(const struct tf_dtype *type, uint64_t v)
+{
+    bool is_signed = strchr("iq", type->name[0]) && type->name[1] != 'u'; /* int8, qint8, but quint8 */
+    unsigned bits = 8u * type->width;
+    if (bits == 64)
+        return true;
+    if (!is_signed)
+        return v >> bits == 0;
+    int64_t x = (int64_t)v, most = (INT64_C(1) << (bits - 1)) - 1; /* bounded: below 64 bits */
+    return x >= -most - 1 && x <= most;
+}
+
+static ckpt_status put_varints(struct values *v, cursor c)
+{
+    uint64_t pos = c.pos;
+    while (c.left && !c.bad) {
+        uint64_t x = cursor_varint(&c);
+        if (!c.bad && v->type->field != 13 && v->type->field != 11 && !fits_type(v->type, x))
+            return fail(v->err, CKPT_EFORMAT, pos, "the value {%" PRId64 "} is not {=a %s}", (int64_t)x,
+                        v->type->name);
+        if (!c.bad && (v->type->field == 13 || v->type->field == 11) && x >> (8 * v->type->width))
+            return fail(v->err, CKPT_EFORMAT, pos, "the bits {%" PRIx64 "} are not {=a %s}", x,
+                        v->type->name);
+        CKPT_TRY(c.bad ? CKPT_OK : put_number(v, x, v->type->width));
+    }
+    return c.bad ? fail(v->err, CKPT_EFORMAT, pos, "{malformed} {=values}") : CKPT_OK;
+}
+
+/* float_width - of the numbers that are stored as they are; 0: they are varints. */
+static uint8_t float_width(const struct tf_dtype *t)
+{
+    return t->field == 5 || t->field == 9 ? 4 : t->field == 6 || t->field == 12 ? 8 : 0;
+}
+
+static ckpt_status put_packed(struct values *v, cursor c)
+{
+    uint8_t width = float_width(v->type);
+    if (!width)
+        return put_varints(v, c);
+    if (c.left % width)
+        return fail(v->err, CKPT_EFORMAT, c.pos, "{%zu bytes} of numbers of {=%u}", c.left, width);
+    v->n += c.left / width; /* bounded: by the message */
+    return spool_write(v->to, c.p, c.left, v->err);
+}
+
+/* put_string - a string as tf_strings_source has it. */
+static ckpt_status put_string(struct values *v, cursor c)
+{
+    CKPT_TRY(put_number(v, c.left, 8));
+    return spool_write(v->to, c.p, c.left, v->err);
+}
+
+/* put_tensor - the values of the TensorProto C. */
+static ckpt_status put_tensor(struct values *v, cursor c)
+{
+    struct proto_field f;
+    uint8_t width = float_width(v->type);
+    uint64_t pos = c.pos;
+    while (proto_next(&c, &f)) {
+        if (f.number != v->type->field)
+            continue;
+        if (f.wire == PROTO_BYTES)
+            CKPT_TRY(v->type->number == TF_STRING ? put_string(v, f.bytes) : put_packed(v, f.bytes));
+        else if (width)
+            CKPT_TRY(put_number(v, f.value, width));
+        else if (fits_type(v->type, f.value) || v->type->field == 13)
+            CKPT_TRY(put_number(v, f.value, v->type->width));
+        else
+            return fail(v->err, CKPT_EFORMAT, pos, "the value {%" PRId64 "} is not {=a %s}", (int64_t)f.value,
+                        v->type->name);
+    }
+    return c.bad ? fail(v->err, CKPT_EFORMAT, pos, "{malformed} {=tensor}") : CKPT_OK;
+}
+
+/* find_message - field NUMBER of the message C, a message; empty: there is none. */
+static cursor find_message(cursor c, uint64_t number)
+{
+    struct proto_field f;
+    cursor found = cursor_of(NULL, 0, c.pos);
+    while (proto_next(&c, &f))
+        if (proto_is(&f, number, PROTO_BYTES))
+            found = f.bytes;
+    found.bad = c.bad;
+    return found;
+}
+
+/* put_slice - the values of S, whose entry is VALUE. */
+static ckpt_status put_slice(const struct saved_slice *s, cursor value, spool *to, ckpt_error *err)
+{
+    struct values v = {.type = s->type, .to = to, .err = err};
+    uint64_t want = s->elements *
+                    (s->type->field == 9 || s->type->field == 12 ? 2u : 1u); /* bounded: their bytes fit */
+    CKPT_TRY(put_tensor(&v, find_message(find_message(value, 2), 3)));
+    return v.n == want
+               ? CKPT_OK
+               : fail(err, CKPT_EFORMAT, value.pos, "{%" PRIu64 " values} for {=%" PRIu64 "}", v.n, want);
+}
+
+/* decode_slice - for source_blocks: S of a table. */
+static ckpt_status decode_slice(void *user, source *stored, spool *to, ckpt_error *err)
+{
+    const struct saved_slice *s = user;
+    struct sstable_block b;
+    ckpt_str key = {"", 0};
+    cursor value;
+    bool more = true, found = false;
+    (void)stored;
+    ckpt_status st = sstable_load(s->table, sstable_find(s->table, s->key), &b, err);
+    while (st == CKPT_OK && more && !found) {
+        st = sstable_next(&b, &key, &value, &more, err);
+        found = st == CKPT_OK && more && str_eq(key, s->key);
+    }
+    if (st == CKPT_OK)
+        st = found
+                 ? put_slice(s, value, to, err)
+                 : fail(err, CKPT_ETRUNCATED, b.at, "{=the values} of a slice are {missing} from the table");
+    sstable_unload(&b);
+    return st;
+}
+
+/* --------------------------------------------------------------------------- names */
+
+static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct saved_tensor *x, cursor c)
+{
+    arena *a = s->f->a;
+    struct tf_slice *grown = arena_grow(a, x->slice, x->n, &x->cap, x->n + 1, sizeof *grown);
+    struct saved_slice **list = arena_grow(a, x->saved, x->n, &x->cap_saved, x->n + 1, sizeof *list);
+    struct saved_slice *one = ARENA_NEW(a, struct saved_slice);
+    buf key;
+    if (!grown || !list || !one)
+        return fail_memory(s->err);
+    x->slice = grown;
+    x->saved = list;
+    CKPT_TRY(tf_read_slice(a, c, &x->shape, &grown[x->n], s->err));
+    buf_init(&key, UINT32_MAX);
+    tf_slice_key(&key, x->name, &grown[x->n], x->shape.ndim);
+    *one = (struct saved_slice){.table = t,
+                                .type = x->type,
+                                .elements = tf_slice_elements(&grown[x->n], x->shape.ndim),
+                                .key = buf_ok(&key) ? arena_str(a, buf_view(&key)) : str_of(NULL, 0)};
+    buf_free(&key);
+    size_t at = one->key.ptr ? sstable_find(t, one->key) : 0;
+    if (!one->key.ptr)
+        return fail_memory(s->err);
+    if (at == t->nblocks)
+        return fail(s->err, CKPT_ETRUNCATED, c.pos, "{=the values} of a slice are {missing} from the table");
+    one->block = (struct block){.src = t->src, .offset = t->block[at].offset, .stored = t->block[at].size};
+    one->decoder = (struct block_decoder){"saved slice", decode_slice, one};
+    list[x->n++] = one;
+    return CKPT_OK;
+}
+
+/* find_tensor - the tensor NAME, which may be in several files; *NEW: it was in none so far. */
+static ckpt_status find_tensor(struct saver *s, ckpt_str name, struct saved_tensor **out, bool *new)
+{
+    uint32_t at = map_get(s->names, name);
+    *new = at == MAP_NONE;
+    if (!*new) {
+        *out = &s->tensor[at];
+        return CKPT_OK;
+    }
+    struct saved_tensor *grown = arena_grow(s->f->a, s->tensor, s->n, &s->cap, s->n + 1, sizeof *grown);
+    ckpt_str kept = arena_str(s->f->a, name);
+    if (!grown || !kept.ptr || !map_put(s->names, kept, (uint32_t)s->n, NULL))
+        return fail_memory(s->err);
+    s->tensor = grown;
+    *out = &grown[s->n++];
+    **out = (struct saved_tensor){.name = kept};
+    return CKPT_OK;
+}
+
+/* set_type - sets dtype and shape of X, or compares them with those that it has from another file. */
+static ckpt_status set_type(struct saver *s, struct saved_tensor *x, uint64_t type, cursor shape, bool new)
+{
+    struct tf_shape is;
+    const struct tf_dtype *of = tf_find_dtype(type);
+    CKPT_TRY(tf_read_shape(s->f->a, shape, &is, s->err));
+    if (!of || !of->field)
+        return fail(s->err, CKPT_EUNSUPPORTED, shape.pos, "the dtype {%s} in a file of {=the first format}",
+                    of ? of->name : "unknown");
+    if (new) {
+        x->type = of;
+        x->shape = is;
+        x->at = shape.pos;
+        return CKPT_OK;
+    }
+    bool same = x->type == of && x->shape.ndim == is.ndim;
+    for (uint32_t i = 0; same && i < is.ndim; i++)
+        same = x->shape.size[i] == is.size[i];
+    return same ? CKPT_OK
+                : fail(s->err, CKPT_EFORMAT, shape.pos,
+                       "has {another dtype or shape} than in {=another shard}");
+}
+
+/* read_tensor - the SavedSliceMeta C of table T. */
+static ckpt_status read_tensor(struct saver *s, const struct sstable *t, cursor c)
+{
+    struct proto_field f;
+    struct saved_tensor *x = NULL;
+    ckpt_str name = {"", 0};
+    uint64_t type = 0;
+    bool new;
+    cursor shape = cursor_of(NULL, 0, c.pos), slices = c;
+    while (proto_next(&c, &f)) {
+        if (proto_is(&f, 1, PROTO_BYTES))
+            name = proto_text(&f);
+        else if (proto_is(&f, 2, PROTO_BYTES))
+            shape = f.bytes;
+        else if (proto_is(&f, 3, PROTO_VARINT))
+            type = f.value;
+    }
+    if (c.bad)
+        return fail(s->err, CKPT_EFORMAT, c.pos, "{malformed} {=tensor}");
+    CKPT_TRY(find_tensor(s, name, &x, &new));
+    ckpt_status st = set_type(s, x, type, shape, new);
+    while (st == CKPT_OK && proto_next(&slices, &f))
+        if (proto_is(&f, 4, PROTO_BYTES))
+            st = add_slice(s, t, x, f.bytes);
+    if (st != CKPT_OK)
+        fail_where(s->err, "%.*s", STR_ARG(name));
+    return st;
+}
+
+/* read_meta - the tensors of table T, by its first entry. */
+static ckpt_status read_meta(struct saver *s, const struct sstable *t)
+{
+    struct sstable_block b;
+    struct proto_field f;
+    ckpt_str key;
+    cursor value;
+    bool more;
+    ckpt_status st = sstable_load(t, 0, &b, s->err);
+    if (st == CKPT_OK)
+        st = sstable_next(&b, &key, &value, &more, s->err);
+    if (st == CKPT_OK && (!more || key.len))
+        st = fail(s->err, CKPT_EFORMAT, b.at, "a table {without} {=a list of its tensors}");
+    if (st == CKPT_OK) {
+        file_budget(s->f, value.left);
+        cursor meta = find_message(value, 1);
+        while (st == CKPT_OK && proto_next(&meta, &f))
+            if (proto_is(&f, 1, PROTO_BYTES))
+                st = read_tensor(s, t, f.bytes);
+        if (st == CKPT_OK && meta.bad)
+            st = fail(s->err, CKPT_EFORMAT, b.at, "{malformed} {=list of tensors}");
+    }
+    sstable_unload(&b);
+    return st;
+}
+
+/* ----------------------------------------------------------------------- the tensors */
+
+/* decode_strings - *OUT: the strings of X, which has one slice, in the arena. */
+static ckpt_status decode_strings(struct saver *s, const struct saved_tensor *x, source **out)
+{
+    spool *to = spool_new(s->f->limits.max_header);
+    ckpt_status st = to ? decode_slice(x->saved[0], NULL, to, s->err) : fail_memory(s->err);
+    if (st == CKPT_OK && !(*out = spool_source(to)))
+        st = fail_memory(s->err);
+    if (st != CKPT_OK)
+        spool_free(to);
+    return st;
+}
+
+static ckpt_status add_strings(struct saver *s, const struct saved_tensor *x, struct kit_tensor *t)
+{
+    if (x->n != 1 || x->saved[0]->elements != x->shape.elements) {
+        t->t.note = STR_LIT("strings in slices are not read");
+        return kit_add_tensor(&s->k, t);
+    }
+    CKPT_TRY(decode_strings(s, x, &t->src));
+    t->src->serial = 1; /* elements have no common size */
+    t->nbytes = t->t.nbytes = t->src->size;
+    t->checks_itself = true;
+    ckpt_status st = kit_add_tensor(&s->k, t);
+    source_unref(t->src);
+    return st;
+}
+
+static ckpt_status add_numbers(struct saver *s, struct saved_tensor *x, struct kit_tensor *t)
+{
+    struct piece *p = arena_array(s->f->a, x->n, sizeof *p);
+    ckpt_status st = p ? CKPT_OK : fail_memory(s->err);
+    size_t made = 0;
+    for (; st == CKPT_OK && made < x->n; made++) {
+        struct saved_slice *one = x->saved[made];
+        one->block.size = one->elements * x->type->width; /* bounded: inside of the tensor */
+        p[made] = (struct piece){.offset = x->slice[made].offset, .size = x->slice[made].size};
+        st = source_blocks(s->cache, &one->block, 1, &one->decoder, &p[made].src, s->err);
+    }
+    t->pieces = p;
+    t->npieces = x->n;
+    t->checks_itself = true;
+    if (st == CKPT_OK)
+        st = kit_add_tensor(&s->k, t);
+    for (size_t i = 0; p && i < made; i++)
+        source_unref(p[i].src);
+    return st;
+}
+
+static ckpt_status add_tensors(struct saver *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        struct saved_tensor *x = &s->tensor[i];
+        struct kit_tensor t = {.name = x->name, .entry = x->at};
+        ckpt_status st = tf_describe(x->type, &x->shape, &t, s->err);
+        if (st == CKPT_OK)
+            st = tf_check_writable(s->f, x->type, s->err);
+        if (st == CKPT_OK)
+            st = x->type->number == TF_STRING ? add_strings(s, x, &t) : add_numbers(s, x, &t);
+        if (st == CKPT_OK)
+            continue;
+        fail_add_place(s->err, x->at, x->name);
+        if (s->f->salvage && check_is_fault(st)) {
+            ckpt_error why = *s->err;
+            why.where[0] = 0; /* its name, which is that of the row */
+            t.lost = &why;
+            st = kit_add_tensor(&s->k, &t);
+        }
+        CKPT_TRY(file_report_fault(s->f, st, s->err));
+    }
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------------------- shards */
+
+/* is_shard_name - does NAME end in -00000-of-00003? Then *N is how many there are, and *STEM the length
+ * before. The first number may be question marks. */
+static bool is_shard_name(ckpt_str name, uint64_t *number, uint64_t *n, size_t *stem)
+{
+    if (name.len < 15)
+        return false;
+    ckpt_str tail = str_skip(name, name.len - 15); /* bounded: as long */
+    ckpt_str first = str_of(tail.ptr + 1, 5), last = str_of(tail.ptr + 10, 5);
+    *stem = name.len - 15;
+    *number = 0;
+    return tail.ptr[0] == '-' && str_eq(str_of(tail.ptr + 6, 4), STR_LIT("-of-")) && str_uint(last, n) &&
+           (str_is(first, "?????") || str_uint(first, number));
+}
+
+/* read_table - the tensors of the table SRC. */
+static ckpt_status read_table(struct saver *s, source *src)
+{
+    struct sstable *t = ARENA_NEW(s->f->a, struct sstable);
+    if (!t)
+        return fail_memory(s->err);
+    CKPT_TRY(sstable_open(src, s->f->a, t, s->err));
+    return t->nblocks ? read_meta(s, t)
+                      : fail(s->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a table of {no} {=entries}");
+}
+
+/* read_shards - the tables of shards 1 to N - 1. */
+static ckpt_status read_shards(struct saver *s, ckpt_str name, size_t stem, uint64_t n)
+{
+    for (uint64_t i = 1; i < n; i++) {
+        ckpt_file *part = NULL;
+        ckpt_str first = arena_printf(s->f->a, "%.*s-00000-of-%05" PRIu64, (int)stem, name.ptr, n);
+        ckpt_str shard = arena_printf(s->f->a, "%.*s-%05" PRIu64 "-of-%05" PRIu64, (int)stem, name.ptr, i, n);
+        if (!first.ptr || !shard.ptr)
+            return fail_memory(s->err);
+        ckpt_status st = rank_file_add(s->f, first.ptr, shard, &part, s->err);
+        if (st == CKPT_OK && !(st = read_table(s, part->src)))
+            continue;
+        fail_file(s->err, part ? part->path : shard.ptr);
+        if (s->f->salvage && check_is_fault(st == CKPT_ENOTFOUND ? CKPT_ETRUNCATED : st)) {
+            file_notice(s->f, "%s: %s; what it holds is lost", shard.ptr, s->err->what);
+            continue;
+        }
+        CKPT_TRY(st == CKPT_ENOTFOUND
+                     ? file_report_fault_as(s->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, s->err)
+                     : file_report_fault(s->f, st, s->err));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read_all(struct saver *s)
+{
+    uint64_t n = 1, number = 0;
+    size_t stem = 0;
+    ckpt_str name = str_after_last(str_c(s->f->path), '/');
+    s->names = map_new(64);
+    s->cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
+    if (!s->names || !s->cache || !tf_set_folder(s->f))
+        return fail_memory(s->err);
+    CKPT_TRY(read_table(s, s->f->src));
+    if (is_shard_name(name, &number, &n, &stem) && number == 0)
+        CKPT_TRY(read_shards(s, name, stem, n));
+    else if (n > 1)
+        file_notice(s->f, "one of %" PRIu64 " shards; %.*s-00000-of-%05" PRIu64 " stands for all of them", n,
+                    (int)stem, name.ptr, n);
+    CKPT_TRY(kit_begin(&s->k, s->f, value_new(s->f->a, CKPT_V_DICT, 0), s->err));
+    return kit_end(&s->k, add_tensors(s));
+}
+
+/* ------------------------------------------------------------------------------ all */
+
+/* has_meta - is the first entry of T that of a file of the first format? In a bundle, field 1 of it is a
+ * number. */
+static bool has_meta(const struct sstable *t)
+{
+    struct sstable_block b;
+    struct proto_field f;
+    ckpt_str key;
+    cursor value;
+    bool more, has = false;
+    if (sstable_load(t, 0, &b, NULL) == CKPT_OK && sstable_next(&b, &key, &value, &more, NULL) == CKPT_OK &&
+        more && !key.len)
+        while (!has && proto_next(&value, &f))
+            has = proto_is(&f, 1, PROTO_BYTES);
+    sstable_unload(&b);
+    return has;
+}
+
+bool tf_is_saver_table(source *src)
+{
+    struct sstable t;
+    bool fits = src->size < UINT64_MAX >> 8;
+    arena *a = arena_new(fits ? src->size * 16 + 65536 : UINT64_MAX); /* bounded: 60 bits */
+    bool is = a && sstable_has_magic(src) && sstable_open(src, a, &t, NULL) == CKPT_OK && t.nblocks &&
+              has_meta(&t);
+    arena_free(a);
+    return is;
+}
+
+static bool probe(const struct probe *p) { return !p->directory && tf_is_saver_table(p->src); }
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct saver s = {.f = f, .err = err};
+    f->producer = STR_LIT("tf.train.Saver");
+    ckpt_status st = read_all(&s);
+    map_free(s.names);
+    block_cache_unref(s.cache);
+    if (st != CKPT_OK && !err->file[0])
+        fail_add_place(err, 0, STR_LIT("table"));
+    return st;
+}
+
+const struct format format_tf_saver = {
+    .name = "tf-v1", .title = "TensorFlow V1 checkpoint", .flat = true, .probe = probe, .read = read};

@@ -1,0 +1,266 @@
+/*
+ * sources.c - the bytes of entries whose checksum is not that of a whole storage: slices of partitioned
+ * tensors, and strings (tensorflow/core/util/tensor_bundle/tensor_bundle.cc, WriteStringTensor). The checksum
+ * is compared once, before the first byte is handed out.
+ *
+ * Strings are stored as
+ *   …   the length of each, a varint
+ *   4   masked CRC-32C of the lengths, each taken as 4 bytes, or as 8 if it is beyond 32 bits
+ *   …   their bytes
+ * and the checksum of the entry is that of the lengths in the same way, of those 4 bytes, and of the bytes.
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "base/store.h"
+#include "codec/sstable.h"
+#include "core/stream.h"
+#include "format/tensorflow/tensorflow.h"
+#include "io/reader.h"
+
+struct checked_source {
+    source s;
+    struct tf_bytes b;
+    uint64_t from; /* of B: where the bytes begin that FIRST does not cover */
+    uint32_t first;
+    const uint64_t *end; /* of strings: where each ends among their bytes; NULL: no strings */
+    uint64_t count;
+    pthread_mutex_t lock; /* while the checksum is compared */
+    atomic_bool checked;
+};
+
+/* ----------------------------------------------------------------------- checksums */
+
+static ckpt_status compute_crc(const struct checked_source *s, uint32_t *crc, ckpt_error *err)
+{
+    unsigned char *chunk = malloc(STREAM_CHUNK);
+    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
+    *crc = s->first;
+    for (uint64_t at = s->from; st == CKPT_OK && at < s->b.size;) {
+        size_t n = s->b.size - at < STREAM_CHUNK ? (size_t)(s->b.size - at) : STREAM_CHUNK;
+        st = source_read(s->b.src, s->b.at + at, chunk, n, err); /* bounded: inside of the source */
+        if (st == CKPT_OK)
+            *crc = crc_update(CRC_32C, *crc, chunk, n);
+        at += n; /* bounded: up to the size */
+    }
+    free(chunk);
+    return st;
+}
+
+static ckpt_status compare_crc(struct checked_source *s, ckpt_error *err)
+{
+    uint32_t crc;
+    CKPT_TRY(compute_crc(s, &crc, err));
+    if (crc != s->b.crc && !s->b.of->ignore_crc) {
+        (void)fail(err, CKPT_ECHECKSUM, source_pos(s->b.src, s->b.at),
+                   "%" PRIu64 " bytes have the CRC-32C {%08" PRIx32 "}, the index records {=%08" PRIx32 "}",
+                   s->b.size, crc, s->b.crc);
+        fail_hint(err, "the data is damaged; --ignore-crc uses it anyway");
+        fail_file(err, s->b.path);
+        return CKPT_ECHECKSUM;
+    }
+    s->checked = true;
+    return CKPT_OK;
+}
+
+static ckpt_status check_once(struct checked_source *s, ckpt_error *err)
+{
+    if (s->checked)
+        return CKPT_OK;
+    pthread_mutex_lock(&s->lock);
+    ckpt_status st = s->checked ? CKPT_OK : compare_crc(s, err);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+/* ------------------------------------------------------------------------- reading */
+
+/* string_begin - where string I begins among the decoded bytes, with its length. */
+static uint64_t string_begin(const struct checked_source *s, uint64_t i)
+{
+    return 8 * i + (i ? s->end[i - 1] : 0); /* bounded: the size of the source was computed so */
+}
+
+/* find_string - the string that has decoded byte OFF, which exists. */
+static uint64_t find_string(const struct checked_source *s, uint64_t off)
+{
+    uint64_t low = 0, high = s->count;
+    while (high - low > 1) {
+        uint64_t mid = low + (high - low) / 2;
+        if (string_begin(s, mid) <= off)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* read_string - up to N bytes from byte AT of decoded string I; *GOT: how many. */
+static ckpt_status read_string(struct checked_source *s, uint64_t i, uint64_t at, unsigned char *out,
+                               size_t *n, ckpt_error *err)
+{
+    unsigned char length[8];
+    uint64_t begin = i ? s->end[i - 1] : 0, size = s->end[i] - begin; /* bounded: ends rise */
+    uint64_t left = at < 8 ? 8 - at : 8 + size - at;                  /* bounded: inside of the string */
+    uint64_t from = s->b.at + s->from + begin;                        /* bounded: inside of the entry */
+    *n = left < *n ? (size_t)left : *n;
+    if (at >= 8)
+        return source_read(s->b.src, from + (at - 8), out, *n, err); /* bounded: inside of the entry */
+    store_u64le(length, size);
+    memcpy(out, length + at, *n); /* bounded: below 8 */
+    return CKPT_OK;
+}
+
+static ckpt_status read_strings(struct checked_source *s, uint64_t off, unsigned char *out, size_t n,
+                                ckpt_error *err)
+{
+    for (uint64_t i = find_string(s, off); n;) {
+        size_t got = n;
+        CKPT_TRY(read_string(s, i, off - string_begin(s, i), out, &got, err));
+        out += got;
+        off += got; /* bounded: inside of the source */
+        n -= got;
+        if (i + 1 < s->count && off >= string_begin(s, i + 1))
+            i++;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status checked_read(source *src, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    struct checked_source *s = (struct checked_source *)src;
+    CKPT_TRY(check_once(s, err));
+    return s->end ? read_strings(s, off, out, n, err)
+                  : source_read(s->b.src, s->b.at + off, out, n, err); /* bounded: inside of the source */
+}
+
+static void checked_close(source *src)
+{
+    struct checked_source *s = (struct checked_source *)src;
+    source_unref(s->b.src);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static bool checked_extent(source *src, uint64_t off, int *fd, uint64_t *at)
+{
+    struct checked_source *s = (struct checked_source *)src;
+    return !s->end && s->checked && source_extent(s->b.src, s->b.at + off, fd, at); /* bounded: inside */
+}
+
+static const struct source_ops checked_ops = {
+    .read_at = checked_read, .close = checked_close, .extent = checked_extent};
+
+static struct checked_source *new_source(const struct tf_bytes *b, uint64_t size)
+{
+    struct checked_source *s = calloc(1, sizeof *s);
+    if (!s || pthread_mutex_init(&s->lock, NULL) != 0) {
+        free(s);
+        return NULL;
+    }
+    s->s = (source){.ops = &checked_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1};
+    s->b = *b;
+    s->b.src = source_ref(b->src);
+    return s;
+}
+
+static ckpt_status check_range(const struct tf_bytes *b, ckpt_error *err)
+{
+    return range_within(b->at, b->size, b->src->size)
+               ? CKPT_OK
+               : fail(err, CKPT_ETRUNCATED, source_pos(b->src, b->at),
+                      "needs {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", b->size,
+                      b->at < b->src->size ? b->src->size - b->at : 0);
+}
+
+ckpt_status tf_checked_source(const struct tf_bytes *b, source **out, ckpt_error *err)
+{
+    CKPT_TRY(check_range(b, err));
+    struct checked_source *s = new_source(b, b->size);
+    if (!s)
+        return fail_memory(err);
+    s->s.base = source_pos(b->src, b->at);
+    *out = &s->s;
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------- strings */
+
+/* read_lengths - sets END by the COUNT lengths from *AT on, which then is after them, and *CRC to their
+ * checksum. */
+static ckpt_status read_lengths(reader *r, uint64_t count, uint64_t *end, uint32_t *crc, ckpt_error *err)
+{
+    uint64_t all = 0;
+    *crc = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        size_t n = reader_left(r) < 10 ? (size_t)reader_left(r) : 10;
+        const unsigned char *p = reader_peek(r, n);
+        unsigned char bytes[8];
+        if (!p)
+            return r->status;
+        cursor c = cursor_of(p, n, r->pos);
+        uint64_t length = cursor_varint(&c);
+        if (c.bad || !checked_add(all, length, &all) || all > r->end)
+            return fail(err, CKPT_EFORMAT, r->pos, "the strings have {more} bytes than {=their entry}");
+        (void)reader_skip(r, n - c.left); /* bounded: c had n */
+        store_u64le(bytes, length);
+        *crc = crc_update(CRC_32C, *crc, bytes, length > UINT32_MAX ? 8 : 4);
+        end[i] = all;
+    }
+    return CKPT_OK;
+}
+
+/* read_string_head - lengths and their checksum; sets where the bytes begin. */
+static ckpt_status read_string_head(struct checked_source *s, uint64_t *end, ckpt_error *err)
+{
+    reader r;
+    uint32_t crc;
+    const unsigned char *sum = NULL;
+    CKPT_TRY(
+        reader_init(&r, s->b.src, s->b.at, s->b.at + s->b.size, err)); /* bounded: inside of the source */
+    ckpt_status st = read_lengths(&r, s->count, end, &crc, err);
+    if (st == CKPT_OK) {
+        sum = reader_take(&r, 4);
+        st = r.status;
+    }
+    if (st == CKPT_OK && sstable_unmask(load_u32le(sum)) != crc && !s->b.of->ignore_crc)
+        st = fail(err, CKPT_ECHECKSUM, r.pos - 4,
+                  "the lengths have the CRC-32C {%08" PRIx32 "}, {=%08" PRIx32 "} is recorded", crc,
+                  sstable_unmask(load_u32le(sum)));
+    if (st == CKPT_OK)
+        s->first = crc_update(CRC_32C, crc, sum, 4);
+    s->from = r.pos - s->b.at; /* bounded: after it */
+    reader_free(&r);
+    return st;
+}
+
+ckpt_status tf_strings_source(arena *a, const struct tf_bytes *b, uint64_t count, source **out,
+                              ckpt_error *err)
+{
+    CKPT_TRY(check_range(b, err));
+    if (b->size < 4 || count > b->size - 4)
+        return fail(err, CKPT_EFORMAT, source_pos(b->src, b->at),
+                    "{%" PRIu64 " strings} in {=%" PRIu64 " bytes}", count, b->size);
+    uint64_t *end = arena_array(a, count, sizeof *end);
+    struct checked_source *s = end ? new_source(b, 0) : NULL;
+    if (!s)
+        return fail_memory(err);
+    s->count = count;
+    s->s.serial = 1; /* elements have no common size, by which several threads would share them */
+    ckpt_status st = read_string_head(s, end, err);
+    s->end = end;
+    uint64_t bytes = st == CKPT_OK && count ? end[count - 1] : 0;
+    if (st == CKPT_OK && bytes != b->size - s->from)
+        st = fail(err, CKPT_EFORMAT, source_pos(b->src, b->at),
+                  "the strings have {%" PRIu64 " bytes}, their entry {=%" PRIu64 "}", bytes,
+                  b->size - s->from);
+    s->s.size = 8 * count + bytes; /* bounded: both are below the size of the file */
+    if (st == CKPT_OK)
+        *out = &s->s;
+    else
+        checked_close(&s->s);
+    return st;
+}

@@ -1,0 +1,301 @@
+/* mobile.c - TorchScript for mobile devices as a FlatBuffer (.ptl): the tensors of the module, by the names
+ * that they have in its state_dict.
+ *
+ *   4  4  "PTMF"; all else is tables, see codec/flatbuffer.c
+ *   Module          3 state_obj, an index into 4 ivalues; 6 storage_data; 7 object_types
+ *   IValue          0 type, 1 value
+ *   Object          0 type_index, 1 state, 2 attrs; ObjectType 2 attr_names
+ *   TensorMetadata  0 storage, 1 scalar type, 2 storage_offset, 3 sizes, 4 strides, 5 requires_grad,
+ *                   6 quantized_schema
+ *
+ * Source: torch/csrc/jit/serialization/mobile_bytecode.fbs, flatbuffer_serializer.cpp. Which attributes are
+ * parameters or buffers is in no table, so every tensor of an object, list, tuple or dict is listed. Refused:
+ * quantized tensors, objects that contain themselves, what codec/flatbuffer refuses. Code is not read. */
+#include "base/checked.h"
+#include "codec/flatbuffer.h"
+#include "format/format.h"
+#include "format/kit.h"
+
+enum module_field { MODULE_STATE = 3, MODULE_IVALUES = 4, MODULE_STORAGES = 6, MODULE_TYPES = 7 };
+enum ivalue {
+    IVALUE_INT = 1,
+    IVALUE_TENSOR = 5,
+    IVALUE_STRING,
+    IVALUE_LIST,
+    IVALUE_TUPLE,
+    IVALUE_DICT,
+    IVALUE_OBJECT,
+    IVALUE_LAST = 16 /* a function */
+};
+enum tensor_field {
+    TENSOR_STORAGE,
+    TENSOR_TYPE,
+    TENSOR_OFFSET,
+    TENSOR_SIZES,
+    TENSOR_STRIDES,
+    TENSOR_GRAD,
+    TENSOR_Q
+};
+enum object_field { OBJECT_TYPE, OBJECT_STATE, OBJECT_ATTRS };
+
+/* A value on its way to be visited. */
+struct pending {
+    uint32_t value, depth;
+    ckpt_str name;
+};
+
+struct mobile {
+    struct flatbuffer b;
+    struct kit *k;
+    struct flatbuffer_vector values, storages, types;
+    struct pending *stack;
+    size_t n, cap;
+    uint64_t visits;
+};
+
+static bool probe(const struct probe *p) { return p->nhead >= 8 && memcmp(p->head + 4, "PTMF", 4) == 0; }
+
+/* dtype_of - by the number that c10/core/ScalarType.h gives a type. */
+static ckpt_dtype dtype_of(uint64_t number)
+{
+    static const uint8_t types[] = {
+        CKPT_DT_U8,          CKPT_DT_I8,          CKPT_DT_I16,  CKPT_DT_I32,     CKPT_DT_I64,
+        CKPT_DT_F16,         CKPT_DT_F32,         CKPT_DT_F64,  CKPT_DT_C32,     CKPT_DT_C64,
+        CKPT_DT_C128,        CKPT_DT_BOOL,        CKPT_DT_NONE, CKPT_DT_NONE,    CKPT_DT_NONE,
+        CKPT_DT_BF16,        CKPT_DT_NONE,        CKPT_DT_NONE, CKPT_DT_NONE,    CKPT_DT_NONE,
+        CKPT_DT_NONE,        CKPT_DT_NONE,        CKPT_DT_NONE, CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3,
+        CKPT_DT_F8_E5M2FNUZ, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_U16,  CKPT_DT_U32,     CKPT_DT_U64};
+    return number < sizeof types ? (ckpt_dtype)types[number] : CKPT_DT_NONE;
+}
+
+static ckpt_status push(struct mobile *m, uint32_t value, const struct pending *in, ckpt_str last)
+{
+    arena *a = m->b.a;
+    struct pending *grown = arena_grow(a, m->stack, m->n, &m->cap, m->n + 1, sizeof *grown);
+    ckpt_str name = arena_printf(a, "%.*s%s%.*s", (int)in->name.len, in->name.ptr, in->name.len ? "." : "",
+                                 (int)last.len, last.ptr); /* bounded: texts have 2^20 bytes */
+    if (!grown || !name.ptr)
+        return fail_memory(m->b.err);
+    m->stack = grown;
+    grown[m->n++] = (struct pending){value, in->depth + 1, name}; /* bounded: by max_depth */
+    return CKPT_OK;
+}
+
+/* read_sizes - a vector of i32 that are not negative, in the arena. */
+static ckpt_status read_sizes(struct mobile *m, const struct flatbuffer_vector *v, uint64_t **out)
+{
+    *out = arena_array(m->b.a, v->count, sizeof **out);
+    if (!*out)
+        return fail_memory(m->b.err);
+    for (uint32_t i = 0; i < v->count; i++) {
+        uint32_t n = 0;
+        CKPT_TRY(flatbuffer_item(&m->b, v, i, &n));
+        if (n > INT32_MAX)
+            return fail(m->b.err, CKPT_EFORMAT, v->at, "a size or stride of {%d}; {=0 to 2^31} are possible",
+                        (int32_t)n);
+        (*out)[i] = n;
+    }
+    return CKPT_OK;
+}
+
+/* find_storage - where the bytes of storage I are. */
+static ckpt_status find_storage(struct mobile *m, uint64_t i, struct kit_tensor *t)
+{
+    struct flatbuffer_table table;
+    struct flatbuffer_vector bytes;
+    CKPT_TRY(flatbuffer_item_table(&m->b, &m->storages, i, &table));
+    CKPT_TRY(flatbuffer_get_vector(&m->b, &table, 0, 1, &bytes));
+    t->src = m->b.src;
+    t->at = bytes.at;
+    t->nbytes = bytes.count;
+    t->key = arena_printf(m->b.a, "%llu", (unsigned long long)i);
+    return t->key.ptr ? CKPT_OK : fail_memory(m->b.err);
+}
+
+static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
+{
+    struct flatbuffer *b = &m->b;
+    struct flatbuffer_table table;
+    struct flatbuffer_vector sizes, strides;
+    uint64_t storage, type, offset, grad, quantized, *shape, *stride;
+    struct kit_tensor t = {.name = name, .entry = source_pos(b->src, at)};
+    CKPT_TRY(flatbuffer_open(b, at, &table));
+    CKPT_TRY(flatbuffer_number(b, &table, TENSOR_STORAGE, 4, &storage));
+    CKPT_TRY(flatbuffer_number(b, &table, TENSOR_TYPE, 1, &type));
+    CKPT_TRY(flatbuffer_number(b, &table, TENSOR_OFFSET, 4, &offset));
+    CKPT_TRY(flatbuffer_number(b, &table, TENSOR_GRAD, 1, &grad));
+    CKPT_TRY(flatbuffer_get_vector(b, &table, TENSOR_SIZES, 4, &sizes));
+    CKPT_TRY(flatbuffer_get_vector(b, &table, TENSOR_STRIDES, 4, &strides));
+    CKPT_TRY(flatbuffer_child(b, &table, TENSOR_Q, &quantized));
+    if (quantized || !dtype_of(type))
+        return fail(b->err, CKPT_EUNSUPPORTED, at,
+                    "{%s} of scalar type %llu cannot be read from a mobile model",
+                    quantized ? "a quantized tensor" : "a tensor", (unsigned long long)type);
+    if (strides.count != sizes.count || offset > INT32_MAX)
+        return fail(b->err, CKPT_EFORMAT, at, "{%u strides} from element %d on, for {=%u sizes}",
+                    strides.count, (int32_t)offset, sizes.count);
+    CKPT_TRY(read_sizes(m, &sizes, &shape));
+    CKPT_TRY(read_sizes(m, &strides, &stride));
+    CKPT_TRY(find_storage(m, storage, &t));
+    t.t.dtype = (uint16_t)dtype_of(type);
+    t.t.ndim = sizes.count;
+    t.t.shape = shape;
+    t.t.stride = stride;
+    t.t.storage_offset = offset;
+    t.t.requires_grad = t.t.parameter = grad != 0;
+    return kit_add_tensor(m->k, &t);
+}
+
+/* push_items - those of a list or tuple, by their numbers. */
+static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t, const struct pending *p)
+{
+    struct flatbuffer_vector items;
+    CKPT_TRY(flatbuffer_get_vector(&m->b, t, 0, 4, &items));
+    for (uint32_t i = items.count; i-- > 0;) {
+        uint32_t value = 0;
+        ckpt_str last = arena_printf(m->b.a, "%u", i);
+        if (!last.ptr)
+            return fail_memory(m->b.err);
+        CKPT_TRY(flatbuffer_item(&m->b, &items, i, &value));
+        CKPT_TRY(push(m, value, p, last));
+    }
+    return CKPT_OK;
+}
+
+/* read_key - value VALUE, a text or an integer, as text; empty: it is neither. */
+static ckpt_status read_key(struct mobile *m, uint32_t value, ckpt_str *out)
+{
+    struct flatbuffer_table t;
+    uint64_t type, at;
+    unsigned char bytes[8] = {0};
+    *out = str_of("", 0);
+    CKPT_TRY(flatbuffer_item_table(&m->b, &m->values, value, &t));
+    CKPT_TRY(flatbuffer_number(&m->b, &t, 0, 1, &type));
+    CKPT_TRY(flatbuffer_child(&m->b, &t, 1, &at));
+    if (type == IVALUE_INT && at) {
+        CKPT_TRY(source_read(m->b.src, at, bytes, sizeof bytes, m->b.err));
+        *out = arena_printf(m->b.a, "%lld", (long long)load_u64le(bytes));
+    } else if (type == IVALUE_STRING && at) {
+        CKPT_TRY(flatbuffer_open(&m->b, at, &t));
+        return flatbuffer_text(&m->b, &t, 0, out);
+    }
+    return out->ptr ? CKPT_OK : fail_memory(m->b.err);
+}
+
+static ckpt_status push_pairs(struct mobile *m, const struct flatbuffer_table *t, const struct pending *p)
+{
+    struct flatbuffer_vector keys, values;
+    CKPT_TRY(flatbuffer_get_vector(&m->b, t, 0, 4, &keys));
+    CKPT_TRY(flatbuffer_get_vector(&m->b, t, 1, 4, &values));
+    for (uint32_t i = values.count; i-- > 0;) {
+        uint32_t key = 0, value = 0;
+        ckpt_str last;
+        CKPT_TRY(flatbuffer_item(&m->b, &keys, i, &key));
+        CKPT_TRY(flatbuffer_item(&m->b, &values, i, &value));
+        CKPT_TRY(read_key(m, key, &last));
+        CKPT_TRY(push(m, value, p, last));
+    }
+    return CKPT_OK;
+}
+
+/* push_attributes - those of an object, or the state that its __getstate__ gave. */
+static ckpt_status push_attributes(struct mobile *m, const struct flatbuffer_table *t,
+                                   const struct pending *p)
+{
+    struct flatbuffer_table type;
+    struct flatbuffer_vector attrs, names;
+    uint64_t index, state;
+    CKPT_TRY(flatbuffer_number(&m->b, t, OBJECT_TYPE, 4, &index));
+    CKPT_TRY(flatbuffer_number(&m->b, t, OBJECT_STATE, 4, &state));
+    CKPT_TRY(flatbuffer_get_vector(&m->b, t, OBJECT_ATTRS, 4, &attrs));
+    CKPT_TRY(flatbuffer_item_table(&m->b, &m->types, index, &type));
+    CKPT_TRY(flatbuffer_get_vector(&m->b, &type, 2, 4, &names));
+    if (state)
+        CKPT_TRY(push(m, (uint32_t)state, p, STR_LIT("__getstate__")));
+    for (uint32_t i = attrs.count; i-- > 0;) {
+        uint32_t value = 0;
+        ckpt_str name;
+        CKPT_TRY(flatbuffer_item_text(&m->b, &names, i, &name));
+        CKPT_TRY(flatbuffer_item(&m->b, &attrs, i, &value));
+        CKPT_TRY(push(m, value, p, name));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status visit(struct mobile *m, const struct pending *p)
+{
+    struct flatbuffer_table t;
+    uint64_t type, at;
+    CKPT_TRY(flatbuffer_item_table(&m->b, &m->values, p->value, &t));
+    CKPT_TRY(flatbuffer_number(&m->b, &t, 0, 1, &type));
+    CKPT_TRY(flatbuffer_child(&m->b, &t, 1, &at));
+    if (type > IVALUE_LAST || (type && !at))
+        return fail(m->b.err, CKPT_EFORMAT, t.at,
+                    "a value {of type %llu} without its content; {=0 to %u} are known",
+                    (unsigned long long)type, IVALUE_LAST);
+    if (type < IVALUE_TENSOR || type > IVALUE_OBJECT || type == IVALUE_STRING)
+        return CKPT_OK;
+    if (type == IVALUE_TENSOR)
+        return add_tensor(m, at, p->name);
+    CKPT_TRY(flatbuffer_open(&m->b, at, &t));
+    if (type == IVALUE_OBJECT)
+        return push_attributes(m, &t, p);
+    return type == IVALUE_DICT ? push_pairs(m, &t, p) : push_items(m, &t, p);
+}
+
+/* visit_all - every value below STATE. One that contains itself, or very many that share theirs, would be
+ * visited without end: no more visits than the file has bytes. */
+static ckpt_status visit_all(struct mobile *m, uint32_t state)
+{
+    const ckpt_file *f = m->k->f;
+    CKPT_TRY(push(m, state, &(struct pending){.name = {"", 0}}, str_of("", 0)));
+    while (m->n) {
+        struct pending p = m->stack[--m->n];
+        if (p.depth > f->limits.max_depth || m->visits++ > f->src->size)
+            return fail(m->b.err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                        "{values in each other} without end, or deeper than {=%u}", f->limits.max_depth);
+        ckpt_status st = visit(m, &p);
+        if (st != CKPT_OK && !m->b.err->where[0])
+            fail_where(m->b.err, "%.*s", STR_ARG(p.name));
+        CKPT_TRY(st);
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read_module(struct mobile *m)
+{
+    struct flatbuffer *b = &m->b;
+    struct flatbuffer_table module;
+    uint64_t state;
+    CKPT_TRY(flatbuffer_root(b, &module));
+    CKPT_TRY(flatbuffer_number(b, &module, MODULE_STATE, 4, &state));
+    CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_IVALUES, 4, &m->values));
+    CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_STORAGES, 4, &m->storages));
+    CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_TYPES, 4, &m->types));
+    if (!state)
+        return fail(b->err, CKPT_EFORMAT, module.at, "a module {without} {=a state}");
+    return visit_all(m, (uint32_t)state);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct kit k;
+    struct mobile m = {.b = {.src = f->src, .err = err, .a = f->a}, .k = &k};
+    file_budget(f, f->src->size);
+    CKPT_TRY(kit_begin(&k, f, value_ordered_dict(f->a), err));
+    ckpt_status st = read_module(&m);
+    flatbuffer_close(&m.b);
+    f->executes_code = true;
+    f->producer = STR_LIT("torch");
+    st = kit_end(&k, st);
+    fail_add_place(st == CKPT_OK ? NULL : err, 0, STR_LIT("FlatBuffer"));
+    return st;
+}
+
+const struct format format_torch_mobile = {
+    .name = "torchscript-flatbuffer",
+    .title = "TorchScript for mobile (FlatBuffer)",
+    .flat = true,
+    .probe = probe,
+    .read = read,
+};

@@ -1,0 +1,141 @@
+/* collect.c - the parameters and buffers of a file: the rows of its weights, each storage once; and what
+ * its own optimizer holds. */
+#include "core/dtype.h"
+#include "core/file.h"
+#include "op/containers.h"
+#include "op/mem/model.h"
+#include "op/root.h"
+
+static bool is_buffer_name(ckpt_str name)
+{
+    static const char *const globs[] = {
+#define BUFFER(glob) glob,
+#include "op/mem/buffers.def"
+#undef BUFFER
+    };
+    for (size_t i = 0; i < sizeof globs / sizeof *globs; i++)
+        if (ckpt_glob_match(str_c(globs[i]), name))
+            return true;
+    return false;
+}
+
+/* is_trainable_dtype - floating point of 16 bits and more, real or complex. */
+static bool is_trainable_dtype(uint16_t dtype)
+{
+    return (dtype >= CKPT_DT_F64 && dtype <= CKPT_DT_BF16) || (dtype >= CKPT_DT_C32 && dtype <= CKPT_DT_BC32);
+}
+
+/* refuse_row - the error that the row R is nothing that is trained. */
+static ckpt_status refuse_row(const ckpt_tensor *r, ckpt_error *err)
+{
+    ckpt_status st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s is {%s} of %s: not trained as it is",
+                          STR_ARG(r->name), ckpt_kind_name((ckpt_kind)r->kind), ckpt_tensor_dtype_name(r));
+    fail_hint(err, "give the model before it was quantized, or --root of its weights");
+    return st;
+}
+
+static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckpt_error *err)
+{
+    unsigned bits = ckpt_dtype_bits((ckpt_dtype)r->dtype);
+    struct mem_tensor *t = &m->tensors[m->ntensors];
+    bool packed = r->dtype >= CKPT_DT_F8_E4M3 && r->dtype <= CKPT_DT_F6_E3M2;
+    if (r->kind == CKPT_QUANTIZED || packed || (r->dtype >= CKPT_DT_QI8 && r->dtype <= CKPT_DT_BITS4X2))
+        return refuse_row(r, err);
+    if (!r->has_shape || bits < 8)
+        return CKPT_OK; /* uninitialized, nested, not numbers: no parameter has such a state */
+    uint64_t *shape = arena_array(m->a, r->ndim, sizeof *shape);
+    *t = (struct mem_tensor){.name = arena_str(m->a, name),
+                             .shape = shape,
+                             .ndim = r->ndim,
+                             .item_bytes = bits / 8,
+                             .elements = r->elements};
+    if (!t->name.ptr || !shape)
+        return fail_memory(err);
+    memcpy(shape, r->shape, r->ndim * sizeof *shape);
+    t->integer = !is_trainable_dtype(r->dtype);
+    t->buffer = t->integer || is_buffer_name(name);
+    t->again = r->alias_of != CKPT_NO_TENSOR;
+    m->ntensors++;
+    return CKPT_OK;
+}
+
+/* ---- the file's optimizer */
+
+/* add_state - adds the row R to the group of its parameter: its path goes on after the N elements of
+ * STATE with the parameter's key. */
+static void add_state(struct mem_own_optimizer *own, const ckpt_value *groups, const ckpt_tensor *r,
+                      uint32_t n)
+{
+    const ckpt_path_elem *key = &r->path[n];
+    own->bytes = size_add(own->bytes, r->nbytes);
+    for (size_t g = 0; g < own->ngroups && key->is_int; g++) {
+        const ckpt_value *params = mapping_get(value_item(groups, (uint32_t)g), "params"), *val, *none;
+        for (uint32_t i = 0; params && ckpt_value_item(params, i, &none, &val); i++)
+            if (ckpt_value_get_type(val) == CKPT_V_INT && ckpt_value_int(val) == key->num) {
+                own->groups[g].bytes = size_add(own->groups[g].bytes, r->nbytes);
+                return;
+            }
+    }
+}
+
+/* make_groups - the groups of the optimizer in NODE, still without bytes. */
+static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, ckpt_error *err)
+{
+    const ckpt_value *list = mapping_get(node, "param_groups");
+    size_t n = list ? ckpt_value_count(list) : 0;
+    m->own.groups = arena_array(m->a, n, sizeof *m->own.groups);
+    if (!m->own.groups)
+        return fail_memory(err);
+    for (m->own.ngroups = 0; m->own.ngroups < n; m->own.ngroups++) {
+        const ckpt_value *params = mapping_get(value_item(list, (uint32_t)m->own.ngroups), "params");
+        ckpt_mem_group *g = &m->own.groups[m->own.ngroups];
+        g->parameters = params ? ckpt_value_count(params) : 0;
+    }
+    return CKPT_OK;
+}
+
+/* collect_optimizer - the first optimizer of FILE; INFO is what ckpt_inspect found. */
+static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_info *info, ckpt_error *err)
+{
+    struct containers w;
+    uint32_t npath = 0, at = 0;
+    if (!info->optimizer.len || !file->root)
+        return CKPT_OK;
+    m->own.title = arena_str(m->a, info->optimizer);
+    ckpt_status st = containers_find(&w, file, file->root, m->a, err);
+    while (st == CKPT_OK && at < w.n && !w.list[at].optimizer)
+        at++;
+    const ckpt_path_elem *path = st == CKPT_OK && at < w.n ? container_path(&w, at, &npath) : NULL;
+    if (st == CKPT_OK && path)
+        st = make_groups(m, w.list[at].node, err);
+    const ckpt_value *groups = st == CKPT_OK && path ? mapping_get(w.list[at].node, "param_groups") : NULL;
+    for (size_t i = 0; st == CKPT_OK && path && i < file->table.nrows; i++) {
+        const ckpt_tensor *r = &file->table.rows[i].t;
+        if (r->alias_of == CKPT_NO_TENSOR && r->part_of == CKPT_NO_TENSOR && r->npath > npath + 1 &&
+            path_begins(r->path, r->npath, path, npath) && !r->path[npath].is_int &&
+            str_is(r->path[npath].str, "state"))
+            add_state(&m->own, groups, r, npath + 1);
+    }
+    containers_free(&w);
+    return st;
+}
+
+ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_error *err)
+{
+    ckpt_info info = CKPT_INIT(ckpt_info);
+    struct root below;
+    CKPT_TRY(ckpt_inspect(file, &info, err));
+    CKPT_TRY(root_find(file, root ? root : file->narrowed || !info.has_weights ? NULL : "auto", &below, err));
+    m->tensors = arena_array(m->a, file->table.nrows, sizeof *m->tensors);
+    if (!m->tensors)
+        return fail_memory(err);
+    for (size_t i = 0; i < file->table.nrows; i++) {
+        const ckpt_tensor *r = &file->table.rows[i].t;
+        if (r->part_of != CKPT_NO_TENSOR || file_records_tie(file, (uint32_t)i) ||
+            !root_contains(&below, r->name, r->path, r->npath))
+            continue;
+        CKPT_TRY(add_row(m, r, below.name.len ? str_skip(r->name, below.name.len + 1) : r->name, err));
+    }
+    m->ordered = !file->flat;
+    return collect_optimizer(m, file, &info, err);
+}

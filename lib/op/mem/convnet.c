@@ -1,0 +1,284 @@
+/* convnet.c - the timeline of a residual network of convolutions: sizes follow from image to image, and
+ * the backward pass is walked operation by operation, each of which first adds gradients and then lets go
+ * of what it used.
+ *
+ * Conv keeps its input, BatchNorm its input with mean and 1/std in fp32, ReLU its output (in place, which
+ * is the next Conv's input), MaxPool 8-byte indices. Padding is that of the kernel; the stride of a stage
+ * is in its first block, at the first kernel wider than 1. */
+#include "op/mem/states.h"
+#include "op/mem/timeline.h"
+
+#define CONVS_MAX 8
+
+struct image {
+    uint64_t channels, height, width;
+};
+
+/* One convolution with the BatchNorm after it. */
+struct conv {
+    uint64_t weights; /* elements */
+    uint64_t bytes;   /* of its output */
+    uint64_t kept;    /* BatchNorm's input and statistics, the cast weight */
+    uint64_t forward; /* multiply-adds */
+};
+
+struct convnet {
+    ckpt_mem *m;
+    uint64_t batch, c, e; /* bytes of an activation, of a parameter */
+    bool mixed;
+    uint32_t precision;
+};
+
+/* find_conv - the weight NAME of block BLOCK in stage STAGE (0: of the stem), or NULL. */
+static const struct mem_tensor *find_conv(const ckpt_mem *m, const char *name, uint32_t stage, uint32_t block)
+{
+    for (size_t i = 0; i < m->ntensors; i++) {
+        const struct mem_tensor *t = &m->tensors[i];
+        const char *mark = strrchr(t->rule->name, '#');
+        bool there = stage ? mark && t->stage == stage && t->block == block && strcmp(mark + 2, name) == 0
+                           : !mark && strcmp(t->rule->name, name) == 0;
+        if (there)
+            return t;
+    }
+    return NULL;
+}
+
+/* convolve - *AT: the image after the convolution T with STRIDE; false: it is none, or takes another
+ * image. */
+static bool convolve(const struct convnet *n, const struct mem_tensor *t, uint64_t stride, struct image *at,
+                     struct conv *out)
+{
+    if (t->ndim != 4 || t->shape[2] != t->shape[3] || t->shape[2] % 2 == 0 || !t->shape[1] ||
+        at->channels % t->shape[1])
+        return false;
+    uint64_t taken = t->elements / t->shape[0];
+    at->channels = t->shape[0];
+    at->height = (at->height - 1) / stride + 1; /* padded by half of the kernel, which is odd */
+    at->width = (at->width - 1) / stride + 1;
+    uint64_t pixels = size_mul(size_mul(n->batch, at->channels), size_mul(at->height, at->width));
+    *out = (struct conv){
+        .weights = t->elements, .bytes = size_mul(pixels, n->c), .forward = size_mul(pixels, taken)};
+    out->kept = size_add(size_add(out->bytes, size_mul(8, at->channels)),
+                         n->mixed ? size_mul(2, t->elements) : 0);
+    return true;
+}
+
+/* The backward pass of a block, relative to what is alive before it. */
+struct walk {
+    int64_t live, most;
+};
+
+/* step - an operation that adds ADD bytes and then lets go of FREE. */
+static void step(struct walk *w, uint64_t add, uint64_t free)
+{
+    int64_t high = w->live + (int64_t)add; /* bounded: by walk_is_safe */
+    w->most = high > w->most ? high : w->most;
+    w->live = high - (int64_t)free;
+}
+
+/* step_conv - gradients of its input of INPUT bytes and of its weight. */
+static void step_conv(struct walk *w, const struct convnet *n, const struct conv *c, uint64_t input)
+{
+    if (n->mixed) {
+        step(w, input + 2 * c->weights, c->bytes + 2 * c->weights); /* the cast copy goes … */
+        step(w, 4 * c->weights, 2 * c->weights);                    /* … then the gradient in fp32 comes */
+    } else {
+        step(w, input + n->e * c->weights, c->bytes);
+    }
+}
+
+/* block_work - the most that the backward pass of a block with the convolutions MAIN takes beyond what it
+ * keeps: the gradient of its output is there. */
+static uint64_t block_work(const struct convnet *n, const struct conv *main, size_t nmain,
+                           const struct conv *shortcut, uint64_t input)
+{
+    struct walk w = {0};
+    uint64_t output = main[nmain - 1].bytes;
+    w.live = w.most = (int64_t)output;
+    step(&w, output, 2 * output); /* ReLU: its output and the gradient that came */
+    if (shortcut) {
+        step(&w, shortcut->bytes, shortcut->bytes); /* BatchNorm: its input goes */
+        step_conv(&w, n, shortcut, input);
+    }
+    for (size_t i = nmain; i-- > 0;) {
+        bool waits = i == nmain - 1 && !shortcut; /* the gradient of a plain shortcut */
+        step(&w, main[i].bytes, waits ? main[i].bytes : 2 * main[i].bytes);
+        step_conv(&w, n, &main[i], i ? main[i - 1].bytes : input);
+        if (i)
+            step(&w, main[i - 1].bytes, 2 * main[i - 1].bytes);
+    }
+    step(&w, input, 2 * input); /* the sum of both branches */
+    return (uint64_t)w.most;
+}
+
+/* block_gradient - of the parameters of one block. */
+static uint64_t block_gradient(const struct convnet *n, uint32_t stage, uint32_t block)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n->m->ntensors; i++) {
+        const struct mem_tensor *t = &n->m->tensors[i];
+        if (!t->buffer && !t->frozen && !t->again && t->rule->part == ATTENTION && t->stage == stage &&
+            t->block == block)
+            sum = size_add(sum, size_mul(mem_bytes_of(t, n->precision).gradient, t->elements));
+    }
+    return sum;
+}
+
+static ckpt_status refuse_conv(const struct mem_tensor *t, ckpt_error *err)
+{
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "{%.*s} does not have the shape that the convolution before it leads to", STR_ARG(t->name));
+}
+
+/* fill_block - the block BLOCK of STAGE, whose input is the image AT; *AT: its output. */
+static ckpt_status fill_block(const struct convnet *n, uint32_t stage, uint32_t block, struct image *at,
+                              struct mem_block *b, ckpt_error *err)
+{
+    const struct mem_family *f = n->m->family;
+    struct conv main[CONVS_MAX], shortcut = {0};
+    struct image from = *at;
+    uint64_t stride = block ? 1 : f->stage_strides[stage - 1];
+    size_t nmain = 0;
+    bool strided = false, has_shortcut = false;
+    b->input = size_mul(size_mul(size_mul(n->batch, at->channels), size_mul(at->height, at->width)), n->c);
+    b->kept = b->input;
+    for (const struct mem_conv *r = f->convs; r->name; r++) {
+        const struct mem_tensor *t = r->role == CONV_STEM ? NULL : find_conv(n->m, r->name, stage, block);
+        if (!t)
+            continue;
+        bool here = r->role == CONV_MAIN && !strided && t->ndim == 4 && t->shape[2] > 1;
+        struct conv *c = r->role == CONV_MAIN ? &main[nmain] : &shortcut;
+        struct image *image = r->role == CONV_MAIN ? at : &from;
+        if (nmain == CONVS_MAX || !convolve(n, t, here || r->role == CONV_SHORTCUT ? stride : 1, image, c))
+            return refuse_conv(t, err);
+        strided = strided || here;
+        has_shortcut = has_shortcut || r->role == CONV_SHORTCUT;
+        nmain += r->role == CONV_MAIN;
+        b->kept = size_add(b->kept,
+                           size_add(c->kept, r->role == CONV_MAIN ? c->bytes : 0)); /* ReLU's output */
+        b->forward = size_add(b->forward, c->forward);
+        b->matmuls = size_add(b->matmuls, c->bytes);
+        b->copies = size_add(b->copies, n->mixed ? size_mul(2, c->weights) : 0);
+    }
+    if (!nmain || b->kept > INT64_MAX / 16 || from.channels != (has_shortcut ? at->channels : from.channels))
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "block %u of stage %u is none of %s", block,
+                    stage, f->title);
+    b->output = main[nmain - 1].bytes;
+    b->work = block_work(n, main, nmain, has_shortcut ? &shortcut : NULL, b->input);
+    b->gradient = block_gradient(n, stage, block);
+    return CKPT_OK;
+}
+
+/* fill_stem - convolution, BatchNorm, ReLU and MaxPool before the blocks; *AT: the image after them. */
+static ckpt_status fill_stem(const struct convnet *n, struct image *at, struct mem_timeline *t,
+                             ckpt_error *err)
+{
+    const struct mem_conv *r = n->m->family->convs;
+    const struct mem_tensor *weight = find_conv(n->m, r->name, 0, 0);
+    struct conv c;
+    struct walk w = {0};
+    if (!weight || !convolve(n, weight, r->stride, at, &c))
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s is not the first convolution of %s", r->name,
+                    n->m->family->title);
+    at->height = (at->height - 1) / 2 + 1; /* MaxPool: kernel 3, stride 2, padding 1 */
+    at->width = (at->width - 1) / 2 + 1;
+    uint64_t pooled = size_mul(size_mul(n->batch, at->channels), size_mul(at->height, at->width));
+    uint64_t indices = size_mul(8, pooled), output = size_mul(pooled, n->c);
+    t->input = size_add(t->input, size_add(size_add(c.kept, c.bytes), indices));
+    t->forward = size_add(t->forward, c.forward);
+    if (t->input > INT64_MAX / 16)
+        return CKPT_OK;
+    w.live = w.most = (int64_t)output; /* the gradient of the pool */
+    step(&w, c.bytes, output + indices);
+    step(&w, c.bytes, 2 * c.bytes); /* ReLU */
+    step(&w, c.bytes, 2 * c.bytes); /* BatchNorm */
+    step_conv(&w, n, &c, 0);
+    uint64_t gradient = size_mul(n->e, c.weights); /* counted among all gradients, too */
+    t->end = (uint64_t)w.most + t->input > gradient ? (uint64_t)w.most + t->input - gradient : 0;
+    return CKPT_OK;
+}
+
+/* count_blocks - how many blocks stage STAGE has, 0 on. */
+static uint32_t count_blocks(const ckpt_mem *m, uint32_t stage)
+{
+    uint32_t n = 0;
+    for (const struct mem_conv *r = m->family->convs; r->name; r++)
+        while (r->role == CONV_MAIN && find_conv(m, r->name, stage, n))
+            n++;
+    return n;
+}
+
+/* name_block - its name in Python, as a message shows it. */
+static bool name_block(ckpt_mem *m, uint32_t i, uint32_t stage, uint32_t block)
+{
+    m->block_names[i] = arena_printf(m->a, "layer%u[%u]", stage, block).ptr;
+    return m->block_names[i] != NULL;
+}
+
+/* fill_outside - what is kept outside of the blocks, and the gradients of all. */
+static void fill_outside(const struct convnet *n, const struct letters *dims, uint32_t state,
+                         struct mem_timeline *t)
+{
+    const struct mem_family *f = n->m->family;
+    uint32_t none = (state & ~(uint32_t)CHECKPOINTED) | NOT_CHECKPOINTED;
+    uint64_t head = size_mul(letter_get(dims, 'h'), letter_get(dims, 'C')), bytes;
+    t->input = timeline_saved(f, INPUT, dims, none);
+    t->checkpointed = timeline_saved(f, INPUT, dims, state | CHECKPOINTED) -
+                      timeline_saved(f, INPUT, dims, state & ~(uint32_t)CHECKPOINTED);
+    t->head = size_add(timeline_saved(f, HEAD, dims, none), n->mixed ? size_mul(2, head) : 0);
+    t->loss = timeline_saved(f, LOSS, dims, none);
+    for (const struct mem_alive *r = f->alive; r->bytes; r++)
+        if (is_when(r->when, state) && product_value(str_c(r->bytes), dims, &bytes))
+            t->moment[r->moment] = size_add(t->moment[r->moment], bytes);
+    t->held = t->moment[HELD];
+    t->forward = size_mul(n->batch, head);
+    for (size_t i = 0; i < n->m->ntensors; i++) {
+        const struct mem_tensor *x = &n->m->tensors[i];
+        uint64_t gradient = x->buffer || x->frozen || x->again
+                                ? 0
+                                : size_mul(mem_bytes_of(x, n->precision).gradient, x->elements);
+        t->gradients = size_add(t->gradients, gradient);
+        t->head_gradient = size_add(t->head_gradient, x->rule->part == HEAD ? gradient : 0);
+    }
+}
+
+ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t state, uint32_t precision,
+                             struct mem_timeline *t, arena *a, ckpt_error *err)
+{
+    struct convnet n = {.m = m,
+                        .batch = letter_get(dims, 'B'),
+                        .c = letter_get(dims, 'c'),
+                        .e = letter_get(dims, 'e'),
+                        .mixed = state & MIXED,
+                        .precision = precision};
+    struct image at = {3, letter_get(dims, 'H'), letter_get(dims, 'W')};
+    uint32_t stages = 0, i = 0;
+    *t = (struct mem_timeline){0};
+    fill_outside(&n, dims, state, t);
+    CKPT_TRY(fill_stem(&n, &at, t, err));
+    while (m->family->stage_strides[stages])
+        t->n += count_blocks(m, ++stages);
+    t->blocks = arena_array(a, t->n, sizeof *t->blocks);
+    bool named = m->block_names != NULL;
+    m->block_names = named ? m->block_names : arena_array(m->a, t->n, sizeof *m->block_names);
+    if (!t->blocks || !m->block_names)
+        return fail_memory(err);
+    for (uint32_t s = 1; s <= stages; s++)
+        for (uint32_t b = 0, end = count_blocks(m, s); b < end; b++, i++) {
+            CKPT_TRY(fill_block(&n, s, b, &at, &t->blocks[i], err));
+            if (!named && !name_block(m, i, s, b))
+                return fail_memory(err);
+            t->forward = size_add(t->forward, t->blocks[i].forward);
+        }
+    for (i = 0; i + 1 < t->n;
+         i++) { /* the next block keeps it as its input, and it is still there after that */
+        t->blocks[i].kept -= t->blocks[i].output;
+        t->blocks[i].work += t->blocks[i].output;
+    }
+    m->nblocks = t->n;
+    if (at.channels != letter_get(dims, 'h'))
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "the last block has {%llu} channels, the head takes {=%llu}",
+                    (unsigned long long)at.channels, (unsigned long long)letter_get(dims, 'h'));
+    return CKPT_OK;
+}

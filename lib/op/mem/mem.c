@@ -1,0 +1,604 @@
+/* mem.c - the public functions: a network, the memory that training it takes, the plan that makes it fit. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/sized.h"
+#include "core/file.h"
+#include "op/mem/plan.h"
+#include "op/mem/states.h"
+
+#define ARENA_MAX (1u << 30)
+
+void ckpt_mem_free(ckpt_mem *m)
+{
+    if (!m)
+        return;
+    arena_free(m->notes);
+    arena_free(m->a);
+    free(m);
+}
+
+/* freeze - marks the parameters that match GLOB. */
+static ckpt_status freeze(ckpt_mem *m, const char *glob, ckpt_error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->ntensors; i++)
+        if (ckpt_glob_match(str_c(glob), m->tensors[i].name)) {
+            m->tensors[i].frozen = true;
+            n++;
+        }
+    return n ? CKPT_OK : fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no parameter matches {%s}", glob);
+}
+
+/* name_blocks - the blocks of a known family in Python. */
+static ckpt_status name_blocks(ckpt_mem *m, ckpt_error *err)
+{
+    if (!m->family || m->family->convolutions || m->refusal.len)
+        return CKPT_OK;
+    m->block_names = arena_array(m->a, m->nblocks, sizeof *m->block_names);
+    for (uint32_t i = 0; m->block_names && i < m->nblocks; i++) {
+        m->block_names[i] = arena_printf(m->a, "%s[%u]", m->family->blocks, i).ptr;
+        if (!m->block_names[i])
+            return fail_memory(err);
+    }
+    return m->block_names ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status fill_model(ckpt_mem *m, ckpt_file *file, const ckpt_mem_options *o, ckpt_error *err)
+{
+    if (o->config) {
+        ckpt_str path = arena_str(m->a, str_c(o->config));
+        if (!path.ptr)
+            return fail_memory(err);
+        CKPT_TRY(config_read(&m->config, path.ptr, m->a, err));
+    }
+    if (file) {
+        CKPT_TRY(mem_collect(m, file, o->root, err));
+        CKPT_TRY(mem_recognize(m, err));
+    } else {
+        CKPT_TRY(mem_from_config(m, err));
+    }
+    for (size_t i = 0; i < o->nfrozen; i++)
+        CKPT_TRY(freeze(m, o->frozen[i], err));
+    return name_blocks(m, err);
+}
+
+ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts, ckpt_mem **out, ckpt_error *err)
+{
+    ckpt_mem_options o;
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_REQUIRE(err, (file || o.config) && (o.frozen || !o.nfrozen));
+    ckpt_mem *m = calloc(1, sizeof *m);
+    if (!m)
+        return fail_memory(err);
+    m->a = arena_new(ARENA_MAX);
+    m->notes = arena_new(ARENA_MAX);
+    ckpt_status st = m->a && m->notes ? fill_model(m, file, &o, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        *out = m;
+    else
+        ckpt_mem_free(m);
+    if (st != CKPT_OK && file)
+        fail_file(err, file->path);
+    return st;
+}
+
+const char *ckpt_mem_assumed_at(const ckpt_mem *m, size_t i)
+{
+    return m && i < m->assumed.n ? m->assumed.at[i] : NULL;
+}
+const char *ckpt_mem_unknown_at(const ckpt_mem *m, size_t i)
+{
+    return m && i < m->unknown.n ? m->unknown.at[i] : NULL;
+}
+const char *ckpt_mem_block_name(const ckpt_mem *m, uint32_t i)
+{
+    return m && m->block_names && i < m->nblocks ? m->block_names[i] : NULL;
+}
+bool ckpt_mem_group_at(const ckpt_mem *m, size_t i, ckpt_mem_group *out)
+{
+    bool there = m && out && i < m->own.ngroups;
+    if (out)
+        *out = there ? m->own.groups[i] : (ckpt_mem_group){0};
+    return there;
+}
+
+/* ---- a run */
+
+/* An estimate while it is made. */
+struct estimate {
+    ckpt_mem *m;
+    ckpt_mem_run run;
+    struct mem_states states;
+    struct letters dims;
+    uint32_t state;
+    struct mem_timeline t;
+    ckpt_mem_result *out;
+};
+
+/* stored_item - the bytes of every parameter that is trained; 0: they differ. */
+static uint32_t stored_item(const ckpt_mem *m)
+{
+    uint32_t item = 0;
+    for (size_t i = 0; i < m->ntensors; i++) {
+        const struct mem_tensor *t = &m->tensors[i];
+        if (t->buffer || t->again)
+            continue;
+        if (item && item != t->item_bytes)
+            return 0;
+        item = t->item_bytes;
+    }
+    return item;
+}
+
+static const char *precision_name(uint32_t precision)
+{
+    static const char *const names[] = {"as stored", "fp32", "bf16", "bf16-mixed", "fp16-master"};
+    return names[precision];
+}
+
+/* take_precision - the bits and sizes of the run's precision. */
+static ckpt_status take_precision(struct estimate *x, ckpt_error *err)
+{
+    uint32_t p = x->run.precision, item = p == CKPT_MEM_AS_STORED ? stored_item(x->m) : 4;
+    if (item != 2 && item != 4)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "the parameters are not all of 2 or all of 4 bytes: a precision "
+                    "has to be given");
+    bool half = p == CKPT_MEM_BF16 || p == CKPT_MEM_FP16_MASTER || item == 2,
+         mixed = p == CKPT_MEM_BF16_MIXED;
+    x->state |= mixed ? MIXED : half ? HALF : FP32;
+    letter_set(&x->dims, 'c', mixed || half ? 2 : 4);
+    letter_set(&x->dims, 'r', half ? 2 : 4);
+    letter_set(&x->dims, 'e', half ? 2 : 4);
+    return CKPT_OK;
+}
+
+/* take_image - the image: as given, or the square that the position embedding is for. */
+static ckpt_status take_image(struct estimate *x, ckpt_error *err)
+{
+    struct letters *l = &x->dims;
+    uint64_t h = x->run.height, w = x->run.width, p = letter_get(l, 'p'), n = letter_get(l, 'n');
+    if (!h && n > 1) {
+        uint64_t side = (uint64_t)sqrt((double)(n - 1));
+        if (side * side != n - 1) /* bounded: a root */
+            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                        "%llu positions are no square: an image size has to be "
+                        "given",
+                        (unsigned long long)n);
+        h = w = size_mul(side, p);
+        mem_note(x->m, &x->m->assumed, "images of %llux%llu: from the position embedding",
+                 (unsigned long long)h, (unsigned long long)w);
+    }
+    if (!h || !w)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "the size of the images is in no file: it has to be given");
+    letter_set(l, 'H', h);
+    letter_set(l, 'W', w);
+    letter_set(l, 'I', size_mul(size_mul(3, x->run.batch), size_mul(h, w)));
+    if (x->m->family->convolutions)
+        return CKPT_OK;
+    uint64_t s = size_add(size_mul(p ? h / p : 0, p ? w / p : 0), 1);
+    letter_set(l, 'S', s);
+    if (s != n)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "images of %llux%llu have {%llu} patches and a class token, the "
+                    "position embedding {=%llu}",
+                    (unsigned long long)h, (unsigned long long)w, (unsigned long long)s,
+                    (unsigned long long)n);
+    return CKPT_OK;
+}
+
+/* check_window - is a sequence of S longer than the sliding window? That takes another kernel, with a
+ * mask. */
+static ckpt_status check_window(const ckpt_mem *m, uint64_t s, ckpt_error *err)
+{
+    uint64_t window;
+    for (const struct mem_config_rule *r = m->family->config; r && r->keys; r++) {
+        const struct mem_config_entry *e = r->kind == CONFIG_WINDOW ? config_get(&m->config, r->keys) : NULL;
+        const struct mem_config_entry *use = config_get(&m->config, "use_sliding_window");
+        if (e && str_uint(e->text, &window) && s > window && !(use && use->type == CONFIG_FALSE))
+            return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                        "a sequence of {%llu} is longer than the sliding "
+                        "window ({=%llu}): its masks are not in the table",
+                        (unsigned long long)s, (unsigned long long)window);
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status take_sequence(struct estimate *x, ckpt_error *err)
+{
+    uint64_t s = x->run.seq, n = letter_get(&x->dims, 'n');
+    if (!s)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a sequence length has to be given with a batch");
+    if (letter_known(&x->dims, 'n') && s > n)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a sequence of {%llu}: there are {=%llu} positions",
+                    (unsigned long long)s, (unsigned long long)n);
+    letter_set(&x->dims, 'S', s);
+    return check_window(x->m, s, err);
+}
+
+/* usual_head - the width of a head where nothing gives it: 128 if the keys have it, else 64. */
+static uint64_t usual_head(const struct letters *l)
+{
+    return letter_get(l, 'A') != letter_get(l, 'K') || letter_get(l, 'h') >= 4096
+               ? letter_get(l, 'K') % 128 ? 64 : 128
+               : 64;
+}
+
+/* choose_heads - heads as given or, where they hardly matter, as usual. */
+static ckpt_status choose_heads(struct estimate *x, ckpt_error *err)
+{
+    struct letters *l = &x->dims;
+    uint64_t a = letter_get(l, 'A'), heads = x->run.heads, d = heads ? a / heads : usual_head(l);
+    bool fits = d && a % d == 0 && letter_get(l, 'K') % d == 0 && (!heads || a / d == heads);
+    if (heads && !fits)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "queries of %llu are not made of {%llu} heads",
+                    (unsigned long long)a, (unsigned long long)heads);
+    if (!heads && (!fits || x->run.attention == CKPT_MEM_EAGER))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "the number of heads is in no file%s: it has to be given",
+                    fits ? ", and eager attention needs it" : "");
+    letter_set(l, 'd', d);
+    letter_set(l, 'a', a / d);
+    letter_set(l, 'k', letter_get(l, 'K') / d);
+    if (!heads)
+        mem_note(x->m, &x->m->assumed, "heads of %llu: not in the file; matters for less than 0.5 %% here",
+                 (unsigned long long)d);
+    return CKPT_OK;
+}
+
+/* take_heads - the heads, and the width of the keys as the kernel takes them. */
+static ckpt_status take_heads(struct estimate *x, ckpt_error *err)
+{
+    uint64_t known = letter_get(&x->dims, 'a');
+    if (x->run.heads && known && x->run.heads != known)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "{%llu} heads are given, the file or its config has {=%llu}",
+                    (unsigned long long)x->run.heads, (unsigned long long)known);
+    if (!known)
+        CKPT_TRY(choose_heads(x, err));
+    bool repeated = x->run.attention == CKPT_MEM_EAGER || (x->state & FP32);
+    letter_set(&x->dims, 'G', letter_get(&x->dims, repeated ? 'A' : 'K'));
+    return CKPT_OK;
+}
+
+/* take_dropout - as asked for, as in the config, or 0.1 where the family has it. */
+static void take_dropout(struct estimate *x)
+{
+    uint32_t on = ATTENTION_DROP | DROP | EMBEDDING_DROP;
+    if (!x->m->family->dropout)
+        return;
+    if (x->run.dropout != CKPT_MEM_DROPOUT_CONFIG) {
+        x->state &= ~(on | on << 1);
+        x->state |= x->run.dropout == CKPT_MEM_DROPOUT_ON ? on : on << 1;
+    } else if (!x->m->config.path) {
+        mem_note(x->m, &x->m->assumed, "dropout above 0: not in the file, as usual for %s",
+                 x->m->family->title);
+    }
+}
+
+/* take_activation - gelu_new where nothing gives the activation of a family that has two. */
+static void take_activation(struct estimate *x)
+{
+    if (x->state & (GELU_WRITTEN_OUT | GELU_FUSED))
+        return;
+    x->state |= GELU_WRITTEN_OUT;
+    if (!x->m->family->convolutions)
+        mem_note(x->m, &x->m->assumed, "activation gelu_new: not in the file, as usual for %s",
+                 x->m->family->title);
+}
+
+/* take_run - the letters and bits of a run. */
+static ckpt_status take_run(struct estimate *x, ckpt_error *err)
+{
+    struct letters *l = &x->dims;
+    x->dims = x->m->dims;
+    x->state = x->m->bits | NOT_CHECKPOINTED;
+    CKPT_TRY(take_precision(x, err));
+    letter_set(l, 'B', x->run.batch);
+    letter_set(l, 'S', 1);
+    CKPT_TRY(x->m->family->images ? take_image(x, err) : take_sequence(x, err));
+    uint64_t s = letter_get(l, 'S');
+    letter_set(l, 'T', size_mul(x->run.batch, s));
+    letter_set(l, 'U', s > UINT32_MAX ? TOO_LARGE : (s + 31) / 32 * 32);
+    x->state |= x->run.batch == 1 ? ONE_SEQUENCE : SEQUENCES;
+    x->state |= x->run.attention == CKPT_MEM_EAGER ? EAGER : SDPA;
+    take_dropout(x);
+    take_activation(x);
+    if (x->m->family->convolutions)
+        return CKPT_OK;
+    CKPT_TRY(take_heads(x, err));
+    letter_set(l, 'P', size_mul(size_mul(x->run.batch, letter_get(l, 'a')), size_mul(s, s)));
+    return CKPT_OK;
+}
+
+/* ---- segments */
+
+/* cut - K segments of N blocks as checkpoint_sequential cuts them: the last one has what is left over. */
+static size_t cut(ckpt_mem_segment *list, uint32_t n, uint32_t k, bool keep_last)
+{
+    for (uint32_t i = 0; i < k; i++) {
+        uint32_t first = i * (n / k), end = i + 1 == k ? n : first + n / k; /* bounded: by n */
+        list[i] = (ckpt_mem_segment){
+            .first = first, .blocks = end - first, .recomputed = !(keep_last && i + 1 == k)};
+    }
+    return k;
+}
+
+static ckpt_status make_segments(struct estimate *x, struct mem_segments *out, ckpt_error *err)
+{
+    uint32_t n = x->t.n, k = x->run.segments, how = x->run.checkpoint;
+    ckpt_mem_segment *list = arena_array(x->m->notes, (uint64_t)n + 1, sizeof *list);
+    if (!list)
+        return fail_memory(err);
+    *out = (struct mem_segments){
+        .list = list, .reentrant = how == CKPT_MEM_BLOCK_REENTRANT, .selective = how == CKPT_MEM_SELECTIVE};
+    if (how == CKPT_MEM_PLAN) {
+        out->list = x->m->plan;
+        out->n = x->m->nplan;
+        return CKPT_OK;
+    }
+    if (how == CKPT_MEM_KEEP_ALL) {
+        list[0].blocks = n;
+        out->n = 1;
+        return CKPT_OK;
+    }
+    if (how == CKPT_MEM_SQRT)
+        k = (uint32_t)(sqrt((double)n) + 0.5);
+    if (how == CKPT_MEM_BLOCK || how == CKPT_MEM_BLOCK_REENTRANT || how == CKPT_MEM_SELECTIVE)
+        k = n;
+    if (!k || k > n)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "{%u} segments of {=%u} blocks", k, n);
+    out->n = cut(list, n, k, how == CKPT_MEM_SEQUENTIAL);
+    return CKPT_OK;
+}
+
+/* ---- results */
+
+static uint64_t share(uint64_t bytes, uint32_t ranks) { return bytes / ranks + (bytes % ranks != 0); }
+
+static void set_amount(ckpt_mem_amount *out, uint64_t bytes, bool exact)
+{
+    *out = (ckpt_mem_amount){.bytes = bytes, .known = 1, .exact = exact};
+}
+
+/* fill_states - parameters, gradients and optimizer, divided as ZeRO does. */
+static void fill_states(struct estimate *x)
+{
+    const struct mem_states *s = &x->states;
+    ckpt_mem_result *r = x->out;
+    uint32_t n = x->run.ranks ? x->run.ranks : 1, zero = x->run.zero;
+    bool exact = !zero || n == 1;
+    uint64_t parameters = zero == 3 ? share(s->parameters, n) : s->parameters;
+    set_amount(&r->parameters, size_add(parameters, zero ? share(s->master, n) : s->master), exact);
+    set_amount(&r->buffers, s->buffers, true);
+    set_amount(&r->gradients, zero >= 2 ? share(s->gradients, n) : s->gradients, exact);
+    set_amount(&r->optimizer_states, zero ? share(s->optimizer, n) : s->optimizer,
+               exact && s->optimizer_exact);
+    if (s->transient_known)
+        set_amount(&r->step_transient, zero ? share(s->transient, n) : s->transient,
+                   exact && s->transient_exact);
+    r->trained = s->trained;
+    r->frozen = s->frozen;
+    r->tensors = s->tensors;
+    bool own = !x->run.optimizer && x->m->own.title.len;
+    r->optimizer = own ? x->m->own.title.ptr : x->run.optimizer ? x->run.optimizer : "adamw-foreach";
+    r->precision = precision_name(x->run.precision);
+}
+
+/* note_states - what the states rest on. */
+static void note_states(struct estimate *x)
+{
+    ckpt_mem *m = x->m;
+    bool own = !x->run.optimizer && m->own.title.len;
+    if (!x->run.optimizer && !own)
+        mem_note(m, &m->assumed, "optimizer adamw-foreach: what torch.optim.AdamW does on a GPU");
+    if (x->run.optimizer && (strcmp(x->run.optimizer, "adamw") == 0 || strcmp(x->run.optimizer, "adam") == 0))
+        mem_note(m, &m->assumed, "%s: tensor by tensor (foreach=False); the default on a GPU is %s-foreach",
+                 x->run.optimizer, x->run.optimizer);
+    if (own)
+        mem_note(m, &m->assumed, "optimizer: %.*s, as the file holds it", STR_ARG(m->own.title));
+    if (m->config.path)
+        mem_note(m, &m->assumed, "config: %s", m->config.path);
+    if (m->tie_by_config)
+        mem_note(m, &m->assumed, "the head is the embedding: tie_word_embeddings in the config");
+    if (x->states.frozen && x->run.batch)
+        mem_note(m, &m->assumed, "activations are counted as if nothing was frozen: an upper bound");
+    if (x->run.zero)
+        mem_note(m, &m->assumed, "ZeRO stage %u on %u ranks, without padding and buckets", x->run.zero,
+                 x->run.ranks ? x->run.ranks : 1);
+    if (!x->states.transient_known)
+        mem_note(m, &m->unknown, "the transient of step(): not measured for this optimizer");
+    if (!x->run.batch)
+        mem_note(m, &m->unknown, "activations: not counted without a batch%s",
+                 m->family && !m->family->images ? " and a sequence length" : "");
+}
+
+/* name_place - where the peak is. */
+static const char *name_place(const struct estimate *x, struct mem_peak p)
+{
+    static const char *const names[MEM_MOMENTS] = {[FORWARD_END] = "end of the forward pass",
+                                                   [LOSS_BACKWARD] = "backward of the loss",
+                                                   [HEAD_BACKWARD] = "backward of the head",
+                                                   [BACKWARD_END] = "end of the backward pass"};
+    if (p.moment != BLOCK_BACKWARD)
+        return names[p.moment];
+    return arena_printf(x->m->notes, "backward of %s", ckpt_mem_block_name(x->m, p.block)).ptr;
+}
+
+/* fill_total - the worst of a step: backward pass, or step(). */
+static ckpt_status fill_total(struct estimate *x, ckpt_error *err)
+{
+    ckpt_mem_result *r = x->out;
+    uint64_t step = size_add(r->gradients.bytes, r->step_transient.bytes);
+    uint64_t most = r->peak.known && r->peak.bytes > step ? r->peak.bytes : step;
+    uint64_t states = size_add(size_add(r->parameters.bytes, r->buffers.bytes), r->optimizer_states.bytes);
+    uint64_t total = size_add(states, most);
+    if (total == TOO_LARGE)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "more bytes than 64 bits can count");
+    set_amount(&r->total, total, false);
+    return CKPT_OK;
+}
+
+/* fill_activations - what SEGMENTS keep, and the peak. */
+static void fill_activations(struct estimate *x, const struct mem_segments *s)
+{
+    ckpt_mem_result *r = x->out;
+    struct mem_peak peak = timeline_peak(&x->t, s);
+    const struct mem_states *st = &x->states;
+    bool assumed = !letter_known(&x->m->dims, 'a') && !x->run.heads && !x->m->family->convolutions;
+    bool unsure = assumed || s->selective || st->frozen ||
+                  (x->m->family->dropout && !x->m->config.path && x->run.dropout == CKPT_MEM_DROPOUT_CONFIG);
+    uint64_t saved = x->run.zero >= 2 ? st->gradients - share(st->gradients, x->run.ranks ? x->run.ranks : 1)
+                                      : 0;
+    if (x->run.zero == 3) /* the parameters of a block are gathered while it is done */
+        peak.bytes = size_add(peak.bytes, size_mul(2, st->largest));
+    set_amount(&r->activations_kept, timeline_kept(&x->t, s), !unsure);
+    set_amount(&r->peak, peak.moment == BACKWARD_END && saved < peak.bytes ? peak.bytes - saved : peak.bytes,
+               false);
+    r->peak_place = name_place(x, peak);
+    r->segment = s->list;
+    r->nsegments = s->n;
+    r->blocks = x->t.n;
+    r->seq = x->m->family->convolutions ? 0 : letter_get(&x->dims, 'S');
+    r->extra_forward = x->t.forward ? (double)timeline_again(&x->t, s) / (double)x->t.forward : 0;
+}
+
+/* ---- estimates */
+
+static ckpt_status check_run(const ckpt_mem_run *r, ckpt_error *err)
+{
+    CKPT_REQUIRE(err, r->precision <= CKPT_MEM_FP16_MASTER && r->attention <= CKPT_MEM_EAGER);
+    CKPT_REQUIRE(err, r->checkpoint <= CKPT_MEM_PLAN && r->dropout <= CKPT_MEM_DROPOUT_OFF && r->zero <= 3);
+    CKPT_REQUIRE(err, r->batch <= UINT32_MAX && r->seq <= UINT32_MAX && r->height <= UINT32_MAX);
+    CKPT_REQUIRE(err, r->width <= UINT32_MAX && r->heads <= UINT32_MAX);
+    return CKPT_OK;
+}
+
+/* begin - the states of RUN, and with a batch its timeline. */
+static ckpt_status begin(struct estimate *x, ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out,
+                         ckpt_error *err)
+{
+    *x = (struct estimate){.m = m, .out = out};
+    CKPT_TRY(sized_take(run, &x->run, sizeof x->run, err));
+    CKPT_TRY(check_run(&x->run, err));
+    *out = (ckpt_mem_result){0};
+    arena_free(m->notes);
+    m->notes = arena_new(ARENA_MAX);
+    m->assumed = m->unknown = (struct mem_notes){0};
+    if (!m->notes)
+        return fail_memory(err);
+    CKPT_TRY(mem_states_sum(m, &x->run, &x->states, err));
+    fill_states(x);
+    note_states(x);
+    out->family = m->family ? m->family->name : NULL;
+    out->family_title = m->family ? m->family->title : NULL;
+    out->recognized_by = m->family ? m->sign.ptr : NULL;
+    if (!x->run.batch)
+        return CKPT_OK;
+    if (m->refusal.len) {
+        fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "activations cannot be counted: %.*s",
+             STR_ARG(m->refusal));
+        fail_hint(err, "without a batch, parameters, gradients and the optimizer are counted");
+        return CKPT_EUNSUPPORTED;
+    }
+    CKPT_TRY(take_run(x, err));
+    return m->family->convolutions
+               ? convnet_timeline(m, &x->dims, x->state, x->run.precision, &x->t, m->notes, err)
+               : transformer_timeline(m, &x->dims, x->state, x->run.precision, &x->t, m->notes, err);
+}
+
+static ckpt_status estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
+{
+    struct estimate x;
+    struct mem_segments s;
+    CKPT_TRY(begin(&x, m, run, out, err));
+    if (x.run.batch) {
+        CKPT_TRY(make_segments(&x, &s, err));
+        fill_activations(&x, &s);
+    }
+    return fill_total(&x, err);
+}
+
+ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
+{
+    ckpt_mem_result own;
+    CKPT_TRY(sized_clear(out, err));
+    CKPT_REQUIRE(err, m);
+    ckpt_status st = estimate(m, run, &own, err);
+    if (st == CKPT_OK)
+        sized_give(out, &own, sizeof own);
+    return st;
+}
+
+/* states_bytes - what a plan cannot change. */
+static uint64_t states_bytes(const ckpt_mem_result *r)
+{
+    return size_add(size_add(r->parameters.bytes, r->buffers.bytes), r->optimizer_states.bytes);
+}
+
+/* find_plan - the segments for LIMIT, 0: those of the lowest peak; *FITS: are they below it? */
+static ckpt_status find_plan(struct estimate *x, uint64_t limit, bool *fits, ckpt_error *err)
+{
+    ckpt_mem *m = x->m;
+    uint64_t states = states_bytes(x->out);
+    ckpt_mem_segment *list = NULL;
+    *fits = true;
+    if (limit && limit >= states)
+        CKPT_TRY(plan_cheapest(&x->t, limit - states, m->a, &list, &m->nplan, err));
+    if (!list) {
+        *fits = !limit;
+        CKPT_TRY(plan_lowest(&x->t, m->a, &list, &m->nplan, err));
+    }
+    m->plan = list;
+    struct mem_segments s = {.list = m->plan, .n = m->nplan};
+    fill_activations(x, &s);
+    CKPT_TRY(fill_total(x, err));
+    *fits = *fits && (!limit || x->out->total.bytes <= limit);
+    return CKPT_OK;
+}
+
+ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, ckpt_mem_result *out,
+                          ckpt_error *err)
+{
+    struct estimate x;
+    ckpt_mem_result own;
+    bool fits = true;
+    CKPT_TRY(sized_clear(out, err));
+    CKPT_REQUIRE(err, m);
+    CKPT_TRY(begin(&x, m, run, &own, err));
+    if (!x.run.batch)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a plan needs a batch");
+    CKPT_TRY(find_plan(&x, limit, &fits, err));
+    sized_give(out, &own, sizeof own);
+    if (!fits)
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no plan is below {=%llu} bytes",
+                    (unsigned long long)limit);
+    return CKPT_OK;
+}
+
+ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, uint64_t *batch,
+                                   ckpt_error *err)
+{
+    ckpt_mem_run r;
+    ckpt_mem_result result;
+    uint64_t low = 0, high = (uint64_t)1 << 24;
+    CKPT_REQUIRE(err, batch);
+    *batch = 0;
+    CKPT_REQUIRE(err, m);
+    CKPT_TRY(sized_take(run, &r, sizeof r, err));
+    while (low < high) { /* a larger batch never takes less */
+        r.struct_size = sizeof r;
+        r.batch = low + (high - low + 1) / 2;
+        CKPT_TRY(estimate(m, &r, &result, err));
+        if (result.total.bytes <= limit)
+            low = r.batch;
+        else
+            high = r.batch - 1;
+    }
+    *batch = low;
+    return CKPT_OK;
+}

@@ -1,0 +1,73 @@
+/* model.h - a network as training sees it: its parameters, and the family that they are recognized as. */
+#ifndef OP_MEM_MODEL_H
+#define OP_MEM_MODEL_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "op/mem/config.h"
+#include "op/mem/family.h"
+
+/* One tensor of the weights: a parameter, or a buffer. */
+struct mem_tensor {
+    ckpt_str name;
+    const uint64_t *shape;
+    uint32_t ndim;
+    uint32_t item_bytes; /* as stored */
+    uint64_t elements;
+    bool buffer;
+    bool integer; /* its dtype is that of no parameter */
+    bool frozen;
+    bool again; /* shows the bytes of an earlier one */
+    /* Of a known family: */
+    const struct mem_tensor_rule *rule;
+    uint32_t stage, block; /* the numbers in its name; of one number, block */
+};
+
+struct mem_notes {
+    const char **at;
+    size_t n, cap;
+};
+
+/* The file's own optimizer. */
+struct mem_own_optimizer {
+    ckpt_str title; /* "Adam-like, 42 states"; empty: none */
+    uint64_t bytes;
+    ckpt_mem_group *groups;
+    size_t ngroups;
+};
+
+struct ckpt_mem {
+    arena *a;     /* lives as long as this */
+    arena *notes; /* of the last estimate */
+    struct mem_tensor *tensors;
+    size_t ntensors;
+    struct mem_config config;
+    struct mem_own_optimizer own;
+    bool ordered; /* tensors are in the order of model.parameters() */
+    bool config_only;
+    bool tie_by_config;
+    const struct mem_family *family; /* NULL: not known */
+    ckpt_str sign;                   /* the name that it was recognized by */
+    struct letters dims;
+    uint32_t bits;
+    uint32_t nblocks;
+    const char **block_names;
+    ckpt_str refusal; /* why activations cannot be counted; empty: they can */
+    struct mem_notes assumed, unknown;
+    ckpt_mem_segment *plan; /* of the last ckpt_mem_plan */
+    size_t nplan;
+};
+
+/* mem_recognize - sets the family of M by the names and shapes of its tensors, or the reason why there is
+ * none. CKPT_EFORMAT: the config is of another network. */
+ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err);
+/* mem_from_config - makes the tensors of M from its config alone. */
+ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err);
+/* mem_collect - takes the tensors below ROOT from FILE, and its optimizer. */
+ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_error *err);
+/* mem_refuse - keeps the first reason why activations cannot be counted. */
+void mem_refuse(ckpt_mem *m, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* mem_note - adds a line to LIST, escaped. */
+void mem_note(ckpt_mem *m, struct mem_notes *list, const char *fmt, ...) CKPT_PRINTF(3, 4);
+
+#endif

@@ -1,0 +1,430 @@
+/* plan.c - finds the segments of a step of training.
+ *
+ * A plan cuts blocks 0..n-1 into segments. stored(j) is what those before j keep: the input of each
+ * recomputed segment, all of each kept block. In the backward pass of a segment [i, j) the later ones are
+ * gone, and the most is at a block t of it:
+ *     outside + stored(i) + kept(i..t) + work(t) + gradients(after t)  =  outside + stored(i) + high(i, j)
+ * A kept block is a segment of one with the same need. Before the blocks, head and loss weigh on
+ * stored(n), and at the end of the forward pass also the cast copies of recomputed weights, which
+ * autocast caches until then: forward(n).
+ *
+ * Less stored is never worse for what follows. So the lowest peak is found by bisection of a limit: for
+ * each j the least stored(j) below it is enough (plan_fits). The cheapest plan below a limit takes, for
+ * each j, all ways of which none is better in work done again, stored and forward (search): a front, made
+ * of the fronts before it. Two kinds of ways are not followed, which keeps the fronts short:
+ *  - those that cost more than a plan that is already known: the least recomputed beginning before a
+ *    kept end;
+ *  - block i-1 kept and [i, j) recomputed, if the blocks i-1 to j-1 are alike: [i-1, j-1) recomputed
+ *    and j-1 kept stores the same, and needs no more at any of them. So that the way that replaces it
+ *    is still there, ways that end with a kept block and those that end with a recomputed one have
+ *    fronts of their own. */
+#include "op/mem/plan.h"
+
+#include <stdlib.h>
+
+#define POINTS_MAX (1u << 20) /* of all fronts: beyond, the plan that is already known is the answer */
+
+/* What a timeline means for plans in which something is recomputed: sums, none of which depends on the
+ * plan. */
+struct needs {
+    const struct mem_timeline *t;
+    uint32_t n;
+    uint64_t *kept, *again, *copies; /* of blocks before i */
+    uint64_t *level;                 /* of block i: kept(..i) + its work + the gradients of later blocks */
+    uint32_t *alike;                 /* the first block from which on all are like block i */
+    uint64_t outside;                /* while blocks are done */
+    uint64_t head;                   /* the most before the blocks, beyond stored(n) */
+    uint64_t forward;                /* at the end of the forward pass, beyond forward(n) */
+    uint64_t floor;                  /* at moments that no plan changes */
+};
+
+static uint64_t most_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* fill_sums - the sums by block. */
+static void fill_sums(struct needs *x)
+{
+    const struct mem_block *b = x->t->blocks;
+    uint64_t gradients = x->t->head_gradient;
+    for (uint32_t i = 0; i < x->n; i++) {
+        x->kept[i + 1] = size_add(x->kept[i], b[i].kept);
+        x->again[i + 1] = size_add(x->again[i], b[i].forward);
+        x->copies[i + 1] = size_add(x->copies[i], b[i].copies);
+        x->alike[i] = i && memcmp(&b[i], &b[i - 1], sizeof *b) == 0 ? x->alike[i - 1] : i;
+    }
+    for (uint32_t i = x->n; i-- > 0;) {
+        x->level[i] = size_add(x->kept[i + 1], size_add(b[i].work, gradients));
+        gradients = size_add(gradients, b[i].gradient);
+    }
+}
+
+static ckpt_status init_needs(struct needs *x, const struct mem_timeline *t, arena *a, ckpt_error *err)
+{
+    uint64_t **sums[] = {&x->kept, &x->again, &x->copies, &x->level};
+    uint64_t all = size_add(size_add(t->input, t->head), t->checkpointed);
+    *x = (struct needs){.t = t, .n = t->n};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        *sums[i] = arena_array(a, (uint64_t)t->n + 1, sizeof **sums[i]);
+        if (!*sums[i])
+            return fail_memory(err);
+    }
+    x->alike = arena_array(a, (uint64_t)t->n + 1, sizeof *x->alike);
+    if (!x->alike)
+        return fail_memory(err);
+    fill_sums(x);
+    x->outside = size_add(t->input, t->checkpointed);
+    x->head = most_of(size_add(size_add(all, t->loss), t->moment[LOSS_BACKWARD]),
+                      size_add(all, most_of(t->moment[HEAD_BACKWARD], t->moment[HEAD_CAST])));
+    x->forward = size_add(size_add(all, t->loss), t->moment[FORWARD_END]);
+    x->floor = size_add(size_add(t->gradients, t->end), t->checkpointed);
+    return CKPT_OK;
+}
+
+/* ---- one way */
+
+/* The way with the least stored, the blocks from KEPT_FROM on kept and all others recomputed. */
+struct way {
+    uint64_t *stored; /* before block i; UINT64_MAX: no way */
+    uint32_t *from;   /* where the segment that ends before i begins */
+};
+
+static bool init_way(struct way *w, uint32_t n, arena *a)
+{
+    w->stored = arena_array(a, (uint64_t)n + 1, sizeof *w->stored);
+    w->from = arena_array(a, (uint64_t)n + 1, sizeof *w->from);
+    return w->stored && w->from;
+}
+
+/* best_cut - the least stored before J, all blocks before it recomputed. */
+static void best_cut(const struct needs *x, uint64_t limit, struct way *w, uint32_t j)
+{
+    uint64_t top = 0, room = limit - x->outside;
+    w->stored[j] = UINT64_MAX;
+    for (uint32_t i = j; i-- > 0;) {
+        top = most_of(top, x->level[i]);
+        uint64_t high = top - x->kept[i];
+        if (high > room)
+            return; /* as is every longer segment */
+        if (w->stored[i] > room - high || w->stored[i] + x->t->blocks[i].input >= w->stored[j])
+            continue; /* bounded: by stored(n), which is no more than all blocks keep */
+        w->stored[j] = w->stored[i] + x->t->blocks[i].input;
+        w->from[j] = i;
+    }
+}
+
+/* plan_fits - is there a way below LIMIT? */
+static bool plan_fits(const struct needs *x, uint64_t limit, uint32_t kept_from, struct way *w)
+{
+    if (limit < x->floor || limit < x->outside)
+        return false;
+    w->stored[0] = 0;
+    for (uint32_t j = 1; j <= x->n; j++) {
+        uint32_t i = j - 1;
+        if (j <= kept_from) {
+            best_cut(x, limit, w, j);
+        } else {
+            uint64_t need = size_add(size_add(x->outside, w->stored[i]), x->level[i] - x->kept[i]);
+            w->stored[j] = need > limit ? UINT64_MAX : size_add(w->stored[i], x->t->blocks[i].kept);
+            w->from[j] = i;
+        }
+        if (w->stored[j] == UINT64_MAX)
+            return false;
+    }
+    return size_add(w->stored[x->n], x->head) <= limit &&
+           size_add(size_add(w->stored[x->n], x->copies[kept_from]), x->forward) <= limit;
+}
+
+/* ---- all ways */
+
+enum last_block { RECOMPUTED, KEPT, LASTS };
+
+struct point {
+    uint64_t again, stored, forward;
+    uint32_t from;  /* its last segment begins there … */
+    uint32_t index; /* … after this point of that front … */
+    uint8_t last;   /* … of those that end so (enum last_block) */
+};
+
+struct front {
+    struct point *at;
+    size_t n, cap;
+};
+
+struct search {
+    const struct needs *needs;
+    uint64_t limit, most_again;
+    struct front *fronts; /* of J blocks: LASTS of them, from LASTS * J on */
+    struct front added, merged;
+    size_t points;
+    bool too_many;
+};
+
+static struct front *front_at(const struct search *s, uint32_t j, enum last_block last)
+{
+    return &s->fronts[(size_t)LASTS * j + last];
+}
+
+static bool front_add(struct front *f, const struct point *p)
+{
+    if (f->n == f->cap) {
+        size_t cap = f->cap ? 2 * f->cap : 64; /* bounded: by POINTS_MAX */
+        struct point *grown = realloc(f->at, cap * sizeof *grown);
+        if (!grown)
+            return false;
+        f->at = grown;
+        f->cap = cap;
+    }
+    f->at[f->n++] = *p;
+    return true;
+}
+
+static bool is_before(const struct point *a, const struct point *b)
+{
+    if (a->again != b->again)
+        return a->again < b->again;
+    return a->stored != b->stored ? a->stored < b->stored : a->forward <= b->forward;
+}
+
+/* merge - adds to F the points of s->added, both sorted; what is better in nothing than those before it
+ * goes. */
+static bool merge(struct search *s, struct front *f)
+{
+    const struct front *add = &s->added;
+    uint64_t least_stored = UINT64_MAX, least_forward = UINT64_MAX;
+    s->merged.n = 0;
+    for (size_t i = 0, k = 0; i < f->n || k < add->n;) {
+        bool first = k == add->n || (i < f->n && is_before(&f->at[i], &add->at[k]));
+        const struct point *p = first ? &f->at[i++] : &add->at[k++];
+        if (p->stored >= least_stored && p->forward >= least_forward)
+            continue;
+        least_stored = p->stored < least_stored ? p->stored : least_stored;
+        least_forward = p->forward < least_forward ? p->forward : least_forward;
+        if (!front_add(&s->merged, p))
+            return false;
+    }
+    struct front old = *f;
+    *f = s->merged;
+    s->merged = old;
+    return true;
+}
+
+/* A last segment: the blocks from I up to J, which need HIGH. */
+struct last_segment {
+    uint32_t i, j;
+    enum last_block how;
+    uint64_t high;
+};
+
+/* extend - adds the segment G to the points before it that end with LAST. */
+static bool extend(struct search *s, const struct last_segment *g, enum last_block last)
+{
+    const struct needs *x = s->needs;
+    const struct mem_block *b = &x->t->blocks[g->i];
+    const struct front *before = front_at(s, g->i, last);
+    bool recomputed = g->how == RECOMPUTED;
+    uint64_t again = recomputed ? x->again[g->j] - x->again[g->i] : 0,
+             stored = recomputed ? b->input : b->kept;
+    uint64_t forward = size_add(stored, recomputed ? x->copies[g->j] - x->copies[g->i] : 0);
+    s->added.n = 0;
+    for (size_t k = 0; k < before->n; k++) {
+        const struct point *at = &before->at[k];
+        struct point p = {size_add(at->again, again),
+                          size_add(at->stored, stored),
+                          size_add(at->forward, forward),
+                          g->i,
+                          (uint32_t)k,
+                          (uint8_t)last};
+        if (p.again > s->most_again)
+            break; /* as have all after it */
+        if (g->j == x->n && !p.again)
+            continue; /* nothing is recomputed: fits_without */
+        if (size_add(size_add(x->outside, at->stored), g->high) <= s->limit &&
+            size_add(p.stored, x->head) <= s->limit && size_add(p.forward, x->forward) <= s->limit &&
+            !front_add(&s->added, &p))
+            return false;
+    }
+    return !s->added.n || merge(s, front_at(s, g->j, g->how));
+}
+
+/* fill_front - the fronts of J blocks. */
+static bool fill_front(struct search *s, uint32_t j)
+{
+    const struct needs *x = s->needs;
+    uint64_t top = 0;
+    for (uint32_t i = j; i-- > 0;) {
+        top = most_of(top, x->level[i]);
+        struct last_segment again = {i, j, RECOMPUTED, top - x->kept[i]},
+                            kept = {i, j, KEPT, top - x->kept[i]};
+        if (size_add(x->outside, again.high) > s->limit)
+            break;
+        bool later = i && x->alike[j - 1] < i; /* the kept block before it could as well be its last one */
+        if (!extend(s, &again, RECOMPUTED) || (!later && !extend(s, &again, KEPT)))
+            return false;
+        if (i + 1 == j && (!extend(s, &kept, RECOMPUTED) || !extend(s, &kept, KEPT)))
+            return false;
+    }
+    s->points += front_at(s, j, RECOMPUTED)->n + front_at(s, j, KEPT)->n;
+    s->too_many = s->points > POINTS_MAX;
+    return true;
+}
+
+static bool search_run(struct search *s)
+{
+    struct point nothing = {0};
+    s->fronts = calloc(LASTS * ((size_t)s->needs->n + 1), sizeof *s->fronts);
+    bool ok = s->fronts && front_add(front_at(s, 0, RECOMPUTED), &nothing);
+    for (uint32_t j = 1; ok && !s->too_many && j <= s->needs->n; j++)
+        ok = fill_front(s, j);
+    return ok;
+}
+
+static void search_free(struct search *s)
+{
+    for (size_t i = 0; s->fronts && i < LASTS * ((size_t)s->needs->n + 1); i++)
+        free(s->fronts[i].at);
+    free(s->fronts);
+    free(s->added.at);
+    free(s->merged.at);
+}
+
+/* search_best - the front with the cheapest way of all blocks, which is its first; NULL: there is none. */
+static const struct front *search_best(const struct search *s)
+{
+    const struct front *a = front_at(s, s->needs->n, RECOMPUTED), *b = front_at(s, s->needs->n, KEPT);
+    if (!a->n || !b->n)
+        return a->n ? a : b->n ? b : NULL;
+    return is_before(&a->at[0], &b->at[0]) ? a : b;
+}
+
+/* ---- segments */
+
+/* A plan that is read off from its end. */
+struct segment_list {
+    ckpt_mem_segment *at;
+    size_t n;
+};
+
+/* add_before - puts a segment before those of LIST; blocks that are kept are one segment. */
+static void add_before(struct segment_list *list, uint32_t first, uint32_t end, bool recomputed)
+{
+    ckpt_mem_segment *next = list->n ? &list->at[list->n - 1] : NULL;
+    if (next && !recomputed && !next->recomputed) {
+        next->blocks += end - first;
+        next->first = first;
+        return;
+    }
+    list->at[list->n++] = (ckpt_mem_segment){.first = first, .blocks = end - first, .recomputed = recomputed};
+}
+
+static void reverse(struct segment_list *list)
+{
+    for (size_t i = 0; i < list->n / 2; i++) {
+        ckpt_mem_segment moved = list->at[i];
+        list->at[i] = list->at[list->n - 1 - i];
+        list->at[list->n - 1 - i] = moved;
+    }
+}
+
+static void read_way(const struct way *w, uint32_t n, uint32_t kept_from, struct segment_list *out)
+{
+    for (uint32_t j = n; j > 0; j = w->from[j])
+        add_before(out, w->from[j], j, j <= kept_from);
+    reverse(out);
+}
+
+static void read_front(const struct search *s, const struct front *f, struct segment_list *out)
+{
+    size_t k = 0;
+    for (uint32_t j = s->needs->n; j > 0;) {
+        const struct point *p = &f->at[k];
+        bool recomputed = f == front_at(s, j, RECOMPUTED);
+        add_before(out, p->from, j, recomputed);
+        k = p->index;
+        j = p->from;
+        f = front_at(s, j, (enum last_block)p->last);
+    }
+    reverse(out);
+}
+
+/* ---- */
+
+/* fewest_recomputed - the smallest number of blocks recomputed at the beginning, all others kept, that
+ * bisection finds below LIMIT; n + 1: none. W: that way. */
+static uint32_t fewest_recomputed(const struct needs *x, uint64_t limit, struct way *w)
+{
+    uint32_t low = 0, high = x->n;
+    if (!plan_fits(x, limit, x->n, w))
+        return x->n + 1;
+    while (low + 1 < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (plan_fits(x, limit, middle, w))
+            high = middle;
+        else
+            low = middle;
+    }
+    plan_fits(x, limit, high, w);
+    return high;
+}
+
+static bool fits_without(const struct mem_timeline *t, uint64_t limit, struct segment_list *out)
+{
+    ckpt_mem_segment all = {.blocks = t->n};
+    struct mem_segments kept = {.list = &all, .n = t->n ? 1 : 0};
+    if (timeline_peak(t, &kept).bytes > limit)
+        return false;
+    out->at[0] = all;
+    out->n = kept.n;
+    return true;
+}
+
+ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a, ckpt_mem_segment **out,
+                          size_t *n, ckpt_error *err)
+{
+    struct needs x;
+    struct way w;
+    struct segment_list list = {.at = arena_array(a, (uint64_t)t->n + 1, sizeof *list.at)};
+    *out = NULL;
+    *n = 0;
+    if (!list.at || !init_way(&w, t->n, a))
+        return fail_memory(err);
+    if (fits_without(t, limit, &list)) {
+        *out = list.at;
+        *n = list.n;
+        return CKPT_OK;
+    }
+    CKPT_TRY(init_needs(&x, t, a, err));
+    uint32_t known = fewest_recomputed(&x, limit, &w);
+    if (known > t->n)
+        return CKPT_OK;
+    struct search s = {.needs = &x, .limit = limit, .most_again = x.again[known]};
+    bool ok = search_run(&s);
+    const struct front *best = ok && !s.too_many ? search_best(&s) : NULL;
+    if (best)
+        read_front(&s, best, &list);
+    else
+        read_way(&w, t->n, known, &list);
+    search_free(&s);
+    *out = list.at;
+    *n = list.n;
+    return ok ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status plan_lowest(const struct mem_timeline *t, arena *a, ckpt_mem_segment **out, size_t *n,
+                        ckpt_error *err)
+{
+    struct needs x;
+    struct way w;
+    ckpt_mem_segment all = {.blocks = t->n};
+    struct mem_segments kept = {.list = &all, .n = t->n ? 1 : 0};
+    uint64_t low = 0, high = timeline_peak(t, &kept).bytes; /* that is a plan */
+    if (!init_way(&w, t->n, a))
+        return fail_memory(err);
+    CKPT_TRY(init_needs(&x, t, a, err));
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (plan_fits(&x, middle, t->n, &w))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return plan_cheapest(t, high, a, out, n, err);
+}

@@ -1,0 +1,539 @@
+/* recognize.c - which family the names and shapes of a network are those of, and the sizes that follow
+ * from them. Each name has to be in the family's table, each shape what the table gives; the blocks have
+ * to be 0 to L - 1 and alike. Anything else is a reason not to count activations, never a guess. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "op/mem/model.h"
+
+void mem_refuse(ckpt_mem *m, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    if (m->refusal.len)
+        return;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    m->refusal = arena_str(m->a, str_c(text));
+    if (!m->refusal.ptr)
+        m->refusal = STR_LIT("out of memory");
+}
+
+void mem_note(ckpt_mem *m, struct mem_notes *list, const char *fmt, ...)
+{
+    char text[512], shown[2048];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    ckpt_text_escape(str_c(text), shown, sizeof shown);
+    ckpt_str copy = arena_str(m->notes, str_c(shown));
+    list->at = arena_grow(m->notes, list->at, list->n, &list->cap, list->n + 1, sizeof *list->at);
+    if (list->at && copy.ptr)
+        list->at[list->n++] = copy.ptr;
+    else
+        *list = (struct mem_notes){0};
+}
+
+/* ---- names */
+
+/* read_number - the digits at AT, at most nine; 0: there are none. */
+static size_t read_number(ckpt_str name, size_t at, uint32_t *out)
+{
+    size_t n = 0;
+    *out = 0;
+    while (at + n < name.len && n < 9 && name.ptr[at + n] >= '0' && name.ptr[at + n] <= '9') {
+        *out = *out * 10 + (uint32_t)(name.ptr[at + n] - '0');
+        n++;
+    }
+    return n;
+}
+
+/* matches_rule - does NAME match PATTERN, in which `#` is a number and a last `*` anything? NUMBERS: the
+ * numbers, the last one second. */
+static bool matches_rule(const char *pattern, ckpt_str name, uint32_t numbers[2])
+{
+    size_t at = 0;
+    for (; *pattern; pattern++) {
+        if (*pattern == '*')
+            return at < name.len;
+        if (*pattern == '#') {
+            numbers[0] = numbers[1];
+            size_t n = read_number(name, at, &numbers[1]);
+            if (!n)
+                return false;
+            at += n;
+        } else if (at < name.len && name.ptr[at] == *pattern) {
+            at++;
+        } else {
+            return false;
+        }
+    }
+    return at == name.len;
+}
+
+/* find_sign - the name of which family F is recognized, *PREFIX what stands before its own names there;
+ * *BARE: its names lack F's base. */
+static const struct mem_tensor *find_sign(const ckpt_mem *m, const struct mem_family *f, ckpt_str *prefix,
+                                          bool *bare)
+{
+    for (size_t i = 0; i < m->ntensors; i++) {
+        ckpt_str name = m->tensors[i].name, sign = str_c(f->sign), base = str_c(f->base);
+        if (!str_ends(name, sign))
+            continue;
+        ckpt_str before = str_of(name.ptr, name.len - sign.len);
+        if (before.len && before.ptr[before.len - 1] != '.')
+            continue;
+        *bare = !str_ends(before, base);
+        *prefix = *bare ? before : str_of(before.ptr, before.len - base.len);
+        return &m->tensors[i];
+    }
+    return NULL;
+}
+
+/* own_name - NAME as the table of family F has it: without PREFIX, with F's base. .ptr NULL: out of
+ * memory. */
+static ckpt_str own_name(const ckpt_mem *m, const struct mem_family *f, ckpt_str name, ckpt_str prefix,
+                         bool bare)
+{
+    ckpt_str rest = str_skip(name, prefix.len);
+    if (!bare)
+        return rest;
+    return arena_printf(m->a, "%s%.*s", f->base, (int)(rest.len < 4096 ? rest.len : 4096), rest.ptr);
+}
+
+/* ---- shapes */
+
+/* next_size - removes the first size from TEXT ("V,3h"). */
+static ckpt_str next_size(ckpt_str *text)
+{
+    size_t n = 0;
+    while (n < text->len && text->ptr[n] != ',')
+        n++;
+    ckpt_str size = str_of(text->ptr, n);
+    *text = str_skip(*text, n + 1);
+    return size;
+}
+
+/* take_shape - does T have the shape of its rule? A letter that was not known yet becomes its size. */
+static bool take_shape(struct letters *dims, const struct mem_tensor *t)
+{
+    ckpt_str text = str_c(t->rule->shape);
+    uint64_t expected;
+    if (!text.len)
+        return true;
+    for (uint32_t i = 0; i < t->ndim; i++) {
+        ckpt_str size = next_size(&text);
+        if (!size.len)
+            return false;
+        if (size.len == 1 && !letter_known(dims, size.ptr[0]) && size.ptr[0] > '9')
+            letter_set(dims, size.ptr[0], t->shape[i]);
+        if (!product_value(size, dims, &expected) || expected != t->shape[i])
+            return false;
+    }
+    return !text.len;
+}
+
+/* ---- a family's table against the tensors */
+
+/* take_tensors - gives each tensor its rule. False: one has none, and M refuses. */
+static bool take_tensors(ckpt_mem *m, const struct mem_family *f, ckpt_str prefix, bool bare)
+{
+    for (size_t i = 0; i < m->ntensors; i++) {
+        struct mem_tensor *t = &m->tensors[i];
+        uint32_t numbers[2] = {0};
+        ckpt_str name = str_starts(t->name, prefix) ? own_name(m, f, t->name, prefix, bare) : STR_LIT("");
+        for (const struct mem_tensor_rule *r = f->tensors; r->name && !t->rule; r++)
+            /* a head is next to the base, not below it */
+            if (matches_rule(r->name,
+                             r->part == HEAD && bare && !str_starts(str_c(r->name), str_c(f->base))
+                                 ? str_skip(t->name, prefix.len)
+                                 : name,
+                             numbers)) {
+                t->rule = r;
+                t->stage = numbers[0];
+                t->block = numbers[1];
+            }
+        if (!t->rule) {
+            mem_refuse(m, "%.*s is no tensor of %s", STR_ARG(t->name), f->title);
+            return false;
+        }
+        t->buffer = t->buffer || t->rule->kind == BUFFER;
+    }
+    return true;
+}
+
+/* count_rule - how many tensors have rule R, *BLOCKS: one more than the greatest number of a block. */
+static size_t count_rule(const ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t *blocks)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->ntensors; i++)
+        if (m->tensors[i].rule == r) {
+            n++;
+            *blocks = m->tensors[i].block + 1 > *blocks ? m->tensors[i].block + 1 : *blocks;
+        }
+    return n;
+}
+
+/* is_in_blocks - is R a tensor of each block? */
+static bool is_in_blocks(const struct mem_tensor_rule *r) { return strchr(r->name, '#') != NULL; }
+
+/* check_blocks - are there L blocks, 0 to L - 1, with all tensors of equal blocks? Sets the bits of those
+ * tensors that only some networks have. */
+static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
+{
+    uint32_t blocks = 0;
+    for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
+        if (is_in_blocks(r))
+            count_rule(m, r, &blocks);
+    m->nblocks = blocks;
+    for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
+        uint32_t ignored = 0;
+        size_t n = count_rule(m, r, &ignored), all = is_in_blocks(r) ? blocks : 1;
+        uint32_t only_some = r->when & OPTIONAL_TENSORS;
+        if (n == all)
+            m->bits |= only_some;
+        else if (n || !r->when) {
+            mem_refuse(m, "%s is there %zu times, for %zu blocks", r->name, n, all);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* close_bits - the opposite of each bit that is not set. */
+static void close_bits(ckpt_mem *m)
+{
+    static const uint32_t pairs[][2] = {{QK_NORM, NO_QK_NORM},
+                                        {QKV_BIAS, NO_QKV_BIAS},
+                                        {OUT_BIAS, NO_OUT_BIAS},
+                                        {MLP_BIAS, NO_MLP_BIAS},
+                                        {UNTIED, TIED}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (!(m->bits & pairs[i][0]))
+            m->bits |= pairs[i][1];
+        else
+            m->bits &= ~pairs[i][1];
+}
+
+static bool take_shapes(ckpt_mem *m, const struct mem_family *f)
+{
+    for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
+        for (size_t i = 0; i < m->ntensors; i++)
+            if (m->tensors[i].rule == r && !take_shape(&m->dims, &m->tensors[i])) {
+                mem_refuse(m, "%.*s does not have the shape that %s gives it (%s)",
+                           STR_ARG(m->tensors[i].name), f->title, r->shape);
+                return false;
+            }
+    return true;
+}
+
+/* find_tie - has the head a weight of its own? It has none if it shows the embedding's bytes, or
+ * config.json ties the two, which a file that cannot hold ties does not show. */
+static void find_tie(ckpt_mem *m)
+{
+    const struct mem_config_entry *tie = config_get(&m->config, "tie_word_embeddings");
+    for (size_t i = 0; i < m->ntensors; i++) {
+        struct mem_tensor *t = &m->tensors[i];
+        if (!t->rule || !(t->rule->when & UNTIED))
+            continue;
+        if (!t->again && m->family->tied && tie && tie->type == CONFIG_TRUE)
+            t->again = m->tie_by_config = true;
+        if (t->again)
+            m->bits &= ~(uint32_t)UNTIED;
+    }
+}
+
+/* ---- config.json */
+
+/* take_size - the size of rule R from the config: must be that of the shapes, if they have it. */
+static ckpt_status take_size(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
+                             ckpt_error *err)
+{
+    uint64_t n;
+    if (e->type != CONFIG_NUMBER || !str_uint(e->text, &n) || !n || n > UINT32_MAX) {
+        fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%.*s must be a whole number from 1 on", STR_ARG(e->key));
+    } else if (letter_known(&m->dims, r->letter) && letter_get(&m->dims, r->letter) != n) {
+        fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%.*s is {%llu}, the tensors have {=%llu}", STR_ARG(e->key),
+             (unsigned long long)n, (unsigned long long)letter_get(&m->dims, r->letter));
+        fail_hint(err, "the config is of another network; --config names the right one, --config '' none");
+    } else {
+        letter_set(&m->dims, r->letter, n);
+        return CKPT_OK;
+    }
+    fail_file(err, m->config.path);
+    return CKPT_EFORMAT;
+}
+
+/* take_activation - the bits of the activation function in the config. */
+static void take_activation(ckpt_mem *m, const struct mem_family *f, const struct mem_config_entry *e)
+{
+    for (const struct mem_config_rule *r = f->config; r->keys; r++)
+        if (r->kind == CONFIG_ACTIVATION && word_is(r->keys, e->key) && e->type == CONFIG_TEXT &&
+            str_is(e->text, r->value)) {
+            m->bits |= r->bits;
+            return;
+        }
+    mem_refuse(m, "%.*s %.*s is not in the table of %s", STR_ARG(e->key), STR_ARG(e->text), f->title);
+}
+
+/* take_probability - sets ON where the probability E is above 0, else the next bit, which is its opposite. */
+static void take_probability(ckpt_mem *m, const struct mem_config_entry *e, uint32_t on)
+{
+    m->bits &= ~(on | on << 1);
+    m->bits |= config_is_zero(e) ? on << 1 : on;
+}
+
+static ckpt_status take_entry(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
+                              ckpt_error *err)
+{
+    switch (r->kind) {
+    case CONFIG_SIZE: return take_size(m, r, e, err);
+    case CONFIG_ATTENTION_DROP: take_probability(m, e, ATTENTION_DROP); break;
+    case CONFIG_DROP: take_probability(m, e, DROP); break;
+    case CONFIG_EMBEDDING_DROP: take_probability(m, e, EMBEDDING_DROP); break;
+    case CONFIG_ACTIVATION: take_activation(m, m->family, e); break;
+    case CONFIG_BIT:
+        if (m->config_only &&
+            (r->value ? e->type == CONFIG_TEXT && str_is(e->text, r->value) : e->type == CONFIG_TRUE))
+            m->bits |= r->bits;
+        break;
+    case CONFIG_NONE:
+        if (e->type != CONFIG_FALSE && !config_is_zero(e))
+            mem_refuse(m, "%.*s is not in the table of %s", STR_ARG(e->key), m->family->title);
+        break;
+    default: break; /* CONFIG_WINDOW: when a sequence is known */
+    }
+    return CKPT_OK;
+}
+
+/* refuse_config - what no family's table has. */
+static void refuse_config(ckpt_mem *m)
+{
+    static const struct {
+        const char *keys, *why;
+    } none[] = {
+        {"num_local_experts|num_experts|n_routed_experts", "a mixture of experts"},
+        {"is_encoder_decoder", "an encoder and a decoder"},
+        {"quantization_config", "quantized weights"},
+    };
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        const struct mem_config_entry *e = config_get(&m->config, none[i].keys);
+        if (e && e->type != CONFIG_FALSE && !config_is_zero(e) &&
+            !(e->type == CONFIG_NUMBER && str_is(e->text, "1")))
+            mem_refuse(m, "config.json describes %s (%.*s)", none[i].why, STR_ARG(e->key));
+    }
+}
+
+/* default_size - a size that the config leaves to another one: "4h". */
+static void default_size(ckpt_mem *m, const struct mem_config_rule *r)
+{
+    uint64_t n;
+    if (r->value && !letter_known(&m->dims, r->letter) && m->config_only &&
+        product_value(str_c(r->value), &m->dims, &n))
+        letter_set(&m->dims, r->letter, n);
+}
+
+/* take_config - what config.json adds to the shapes. */
+static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
+{
+    const struct mem_config_entry *type = config_get(&m->config, "model_type");
+    refuse_config(m);
+    if (type && !(type->type == CONFIG_TEXT && word_is(m->family->types, type->text))) {
+        mem_refuse(m, "config.json is of model_type %.*s, the names are those of %s", STR_ARG(type->text),
+                   m->family->title);
+        return CKPT_OK;
+    }
+    for (const struct mem_config_rule *r = m->family->config; r && r->keys; r++) {
+        const struct mem_config_entry *e = config_get(&m->config, r->keys);
+        if (e)
+            CKPT_TRY(take_entry(m, r, e, err));
+        else if (r->kind == CONFIG_SIZE)
+            default_size(m, r);
+    }
+    return CKPT_OK;
+}
+
+/* set_bits - the bits of F before anything is known of the network. */
+static void set_bits(ckpt_mem *m, const struct mem_family *f)
+{
+    uint32_t drop = ATTENTION_DROP | DROP | EMBEDDING_DROP;
+    m->bits = f->bits;
+    if (!(m->bits & (NO_DROP | DROP)))
+        m->bits |= f->dropout ? drop : drop << 1;
+}
+
+/* widen_heads - the widths of queries and keys from the heads in a config, which are h / a wide where it
+ * has no width. */
+static void widen_heads(struct letters *l)
+{
+    uint64_t a = letter_get(l, 'a');
+    if (!letter_known(l, 'd') && a && letter_get(l, 'h') % a == 0)
+        letter_set(l, 'd', letter_get(l, 'h') / a);
+    if (!letter_known(l, 'd') || !a)
+        return;
+    letter_set(l, 'A', size_mul(a, letter_get(l, 'd')));
+    letter_set(l, 'K', size_mul(letter_known(l, 'k') ? letter_get(l, 'k') : a, letter_get(l, 'd')));
+}
+
+/* close_sizes - the widths of heads follow from each other; a family without grouped queries has A = K =
+ * h. */
+static void close_sizes(ckpt_mem *m)
+{
+    struct letters *l = &m->dims;
+    letter_set(l, 'L', m->nblocks);
+    if (m->config_only)
+        widen_heads(l);
+    if (!letter_known(l, 'A') && letter_known(l, 'h'))
+        letter_set(l, 'A', letter_get(l, 'h'));
+    if (!letter_known(l, 'K') && letter_known(l, 'A'))
+        letter_set(l, 'K', letter_get(l, 'A'));
+    if (!letter_known(l, 'd') && letter_known(l, 'i'))
+        letter_set(l, 'd', size_mul(2, letter_get(l, 'i')));
+    if (!letter_known(l, 'd') && letter_known(l, 'a') && letter_get(l, 'a'))
+        letter_set(l, 'd', letter_get(l, 'A') / letter_get(l, 'a'));
+    uint64_t d = letter_get(l, 'd');
+    if (!d)
+        return;
+    if (!letter_known(l, 'a'))
+        letter_set(l, 'a', letter_get(l, 'A') / d);
+    if (!letter_known(l, 'k'))
+        letter_set(l, 'k', letter_get(l, 'K') / d);
+    if (size_mul(letter_get(l, 'a'), d) != letter_get(l, 'A') ||
+        size_mul(letter_get(l, 'k'), d) != letter_get(l, 'K'))
+        mem_refuse(m, "heads of %llu do not make queries of %llu and keys of %llu", (unsigned long long)d,
+                   (unsigned long long)letter_get(l, 'A'), (unsigned long long)letter_get(l, 'K'));
+}
+
+/* ---- */
+
+/* refuse_names - a reason in refusals.def. CKPT_EUNSUPPORTED: one that holds for everything. */
+static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
+{
+    size_t adapters = 0;
+    for (size_t i = 0; i < m->ntensors; i++)
+        for (const struct mem_refusal *r = mem_refusals; r->glob; r++) {
+            if (!ckpt_glob_match(str_c(r->glob), m->tensors[i].name))
+                continue;
+            if (r->always)
+                return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "{%.*s}: %s", STR_ARG(m->tensors[i].name),
+                            r->why);
+            adapters += strstr(r->glob, "lora") != NULL;
+            mem_refuse(m, "%.*s: %s", STR_ARG(m->tensors[i].name), r->why);
+        }
+    if (adapters && adapters == m->ntensors)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "adapters alone: the model that they are added to is missing");
+    return CKPT_OK;
+}
+
+static ckpt_status take_family(ckpt_mem *m, const struct mem_family *f, ckpt_error *err)
+{
+    ckpt_str prefix = STR_LIT("");
+    bool bare = false;
+    const struct mem_tensor *sign = find_sign(m, f, &prefix, &bare);
+    if (!sign)
+        return CKPT_OK;
+    m->family = f;
+    m->sign = sign->name;
+    set_bits(m, f);
+    if (!take_tensors(m, f, prefix, bare) || (!f->convolutions && !check_blocks(m, f)) || !take_shapes(m, f))
+        return CKPT_OK;
+    letter_set(&m->dims, 'L', m->nblocks);
+    CKPT_TRY(take_config(m, err));
+    find_tie(m);
+    close_bits(m);
+    if (!f->tied && (m->bits & TIED))
+        mem_refuse(m, "there is no weight of the head of %s", f->title);
+    if (!f->convolutions)
+        close_sizes(m);
+    return CKPT_OK;
+}
+
+ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err)
+{
+    const struct mem_family *f;
+    CKPT_TRY(refuse_names(m, err));
+    for (size_t i = 0; (f = mem_family_at(i)) != NULL && !m->family; i++)
+        CKPT_TRY(take_family(m, f, err));
+    if (!m->family)
+        mem_refuse(m, "the names are those of no family that this version knows");
+    return CKPT_OK;
+}
+
+/* ---- a config alone */
+
+/* add_tensor - the tensor that rule R describes, of block I. */
+static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t i, ckpt_error *err)
+{
+    ckpt_str text = str_c(r->shape);
+    struct mem_tensor *t = &m->tensors[m->ntensors];
+    uint64_t *shape = arena_array(m->a, 8, sizeof *shape);
+    const char *mark = strchr(r->name, '#');
+    *t = (struct mem_tensor){.rule = r, .shape = shape, .item_bytes = 4, .elements = 1, .block = i};
+    t->name = mark ? arena_printf(m->a, "%.*s%u%s", (int)(mark - r->name), r->name, i, mark + 1)
+                   : arena_str(m->a, str_c(r->name));
+    if (!shape || !t->name.ptr)
+        return fail_memory(err);
+    while (text.len && t->ndim < 8) {
+        if (!product_value(next_size(&text), &m->dims, &shape[t->ndim]))
+            return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "the config leaves open the shape of %s (%s)",
+                        r->name, r->shape);
+        t->elements = size_mul(t->elements, shape[t->ndim++]);
+    }
+    m->ntensors++;
+    return CKPT_OK;
+}
+
+static const struct mem_family *family_of_type(ckpt_str type)
+{
+    const struct mem_family *f;
+    for (size_t i = 0; (f = mem_family_at(i)) != NULL; i++)
+        if (word_is(f->types, type))
+            return f;
+    return NULL;
+}
+
+#define BLOCKS_MAX 10000u
+
+ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
+{
+    const struct mem_config_entry *type = config_get(&m->config, "model_type");
+    const struct mem_config_entry *tie = config_get(&m->config, "tie_word_embeddings");
+    const struct mem_family *f = type && type->type == CONFIG_TEXT ? family_of_type(type->text) : NULL;
+    size_t rules = 0;
+    m->config_only = true;
+    if (!f || f->images)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "model_type {%.*s}: only {=bert, gpt2, llama, mistral, "
+                    "qwen2 and qwen3} are described by a config alone",
+                    STR_ARG(type ? type->text : STR_LIT("")));
+    m->family = f;
+    m->sign = str_c("model_type");
+    set_bits(m, f);
+    CKPT_TRY(take_config(m, err));
+    if (m->refusal.len)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(m->refusal));
+    uint64_t blocks = letter_get(&m->dims, 'L');
+    if (!blocks || blocks > BLOCKS_MAX)
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%llu} blocks, {=1 to %u} are allowed",
+                    (unsigned long long)blocks, BLOCKS_MAX);
+    m->nblocks = (uint32_t)blocks;
+    close_sizes(m);
+    if (f->tied && tie ? tie->type == CONFIG_FALSE
+                       : str_is(type->text, "llama") || str_is(type->text, "mistral") ||
+                             str_is(type->text, "qwen2") || str_is(type->text, "qwen3"))
+        m->bits |= UNTIED;
+    close_bits(m);
+    while (f->tensors[rules].name)
+        rules++;
+    m->tensors = arena_array(m->a, size_mul(rules, blocks), sizeof *m->tensors);
+    if (!m->tensors)
+        return fail_memory(err);
+    for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
+        for (uint32_t i = 0; i < (is_in_blocks(r) ? m->nblocks : 1); i++)
+            if (!(r->when & MAY_BE_THERE) && is_when(r->when, m->bits))
+                CKPT_TRY(add_tensor(m, r, i, err));
+    return CKPT_OK;
+}

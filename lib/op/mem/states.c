@@ -1,0 +1,133 @@
+/* states.c - parameters, gradients and the states of optimizers. */
+#include "op/mem/states.h"
+
+enum state_kind {
+    STATE_LIKE,     /* the parameter's shape and dtype */
+    STATE_FACTORED, /* of matrices one for each row and one for each column */
+    STATE_8_BITS    /* bytes, a scale for each block of 256; tensors below 4096 elements in fp32 */
+};
+
+enum step_kind {
+    STEP_UNKNOWN,
+    STEP_NOTHING,
+    STEP_FOREACH,       /* one more copy of all gradients */
+    STEP_ONE_TEMPORARY,   /* tensor by tensor; that of the tensor before lives until it is replaced */
+    STEP_TWO_TEMPORARIES
+};
+
+static const struct optimizer {
+    const char *name;
+    uint32_t states;
+    enum state_kind kind;
+    bool counters;
+    enum step_kind step;
+} optimizers[] = {
+#define OPTIMIZER(name, states, kind, counters, step) {name, states, kind, counters, step},
+#include "op/mem/optimizers.def"
+#undef OPTIMIZER
+};
+
+const char *ckpt_mem_optimizer_at(size_t i)
+{
+    return i < sizeof optimizers / sizeof *optimizers ? optimizers[i].name : NULL;
+}
+
+static const struct optimizer *find_optimizer(const char *name)
+{
+    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++)
+        if (strcmp(optimizers[i].name, name) == 0)
+            return &optimizers[i];
+    return NULL;
+}
+
+struct mem_bytes mem_bytes_of(const struct mem_tensor *t, uint32_t precision)
+{
+    switch (precision) {
+    case CKPT_MEM_FP32:
+    case CKPT_MEM_BF16_MIXED: return (struct mem_bytes){4, 4, 0, 4};
+    case CKPT_MEM_BF16: return (struct mem_bytes){2, 2, 0, 2};
+    case CKPT_MEM_FP16_MASTER: return (struct mem_bytes){2, 2, 4, 4};
+    default: return (struct mem_bytes){t->item_bytes, t->item_bytes, 0, t->item_bytes};
+    }
+}
+
+/* state_bytes - the states that O keeps of T, ITEM bytes an element. */
+static uint64_t state_bytes(const struct optimizer *o, const struct mem_tensor *t, uint32_t item)
+{
+    uint64_t n = t->elements, counters = o->counters ? 4 : 0;
+    if (o->kind == STATE_FACTORED && t->ndim > 1) {
+        uint64_t last = t->shape[t->ndim - 1], before = t->shape[t->ndim - 2];
+        n = size_add(last ? n / last : 0, before ? n / before : 0);
+    }
+    if (o->kind == STATE_8_BITS)
+        return n < 4096 ? size_mul(4 * o->states, n)
+                        : size_mul(o->states, size_add(n, size_mul(4, n / 256 + (n % 256 != 0))));
+    return size_add(size_mul(size_mul(o->states, item), n), counters);
+}
+
+/* step_temporaries - what step() needs at T, after a tensor of BEFORE bytes, all of N bytes. */
+static uint64_t step_temporaries(enum step_kind step, uint64_t bytes, uint64_t before)
+{
+    if (step == STEP_TWO_TEMPORARIES)
+        return size_add(size_mul(2, bytes), before);
+    return step == STEP_ONE_TEMPORARY ? size_add(bytes, before) : 0;
+}
+
+/* add_parameter - adds T; *BEFORE: the bytes of the trained tensor before it. */
+static void add_parameter(const struct mem_tensor *t, const struct optimizer *o, uint32_t precision,
+                          struct mem_states *s, uint64_t *before)
+{
+    struct mem_bytes each = mem_bytes_of(t, precision);
+    uint64_t stored = size_mul(each.parameter, t->elements), stepped = size_mul(each.state, t->elements);
+    s->parameters = size_add(s->parameters, stored);
+    s->largest = stored > s->largest ? stored : s->largest;
+    if (t->frozen) {
+        s->frozen = size_add(s->frozen, t->elements);
+        return;
+    }
+    s->trained = size_add(s->trained, t->elements);
+    s->tensors++;
+    s->master = size_add(s->master, size_mul(each.master, t->elements));
+    s->gradients = size_add(s->gradients, size_mul(each.gradient, t->elements));
+    if (!o)
+        return;
+    s->optimizer = size_add(s->optimizer, state_bytes(o, t, each.state));
+    uint64_t step = step_temporaries(o->step, stepped, *before);
+    s->transient = o->step == STEP_FOREACH ? size_add(s->transient, stepped)
+                   : step > s->transient   ? step
+                                           : s->transient;
+    *before = stepped;
+}
+
+/* add_buffer - as .to(dtype) leaves it: integers stay what they are. */
+static void add_buffer(const struct mem_tensor *t, uint32_t precision, struct mem_states *s)
+{
+    uint32_t item = t->integer ? t->item_bytes : mem_bytes_of(t, precision).parameter;
+    s->buffers = size_add(s->buffers, size_mul(item, t->elements));
+}
+
+ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_states *out, ckpt_error *err)
+{
+    bool own = !run->optimizer && m->own.title.len;
+    const char *name = run->optimizer ? run->optimizer : "adamw-foreach";
+    const struct optimizer *o = find_optimizer(name);
+    uint64_t before = 0;
+    *out = (struct mem_states){0};
+    if (!o)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "no optimizer is called {%s}", name);
+    for (size_t i = 0; i < m->ntensors; i++) {
+        const struct mem_tensor *t = &m->tensors[i];
+        if (t->again)
+            continue;
+        if (t->buffer)
+            add_buffer(t, run->precision, out);
+        else
+            add_parameter(t, own ? NULL : o, run->precision, out, &before);
+    }
+    bool by_tensor = !own && (o->step == STEP_ONE_TEMPORARY || o->step == STEP_TWO_TEMPORARIES);
+    out->optimizer = own ? m->own.bytes : out->optimizer;
+    out->optimizer_exact = own || o->kind != STATE_8_BITS;
+    out->transient_known = !own && o->step != STEP_UNKNOWN;
+    out->transient_exact = out->transient_known && (m->ordered || !by_tensor);
+    return CKPT_OK;
+}

@@ -1,0 +1,26 @@
+/* states.h - parameters, gradients and the optimizer: what is there between two steps, and during one. */
+#ifndef OP_MEM_STATES_H
+#define OP_MEM_STATES_H
+
+#include "op/mem/model.h"
+
+/* What one parameter takes, in bytes. */
+struct mem_bytes {
+    uint32_t parameter, gradient, master, state; /* of one element */
+};
+
+/* Bytes of all parameters, before ZeRO divides them. */
+struct mem_states {
+    uint64_t trained, frozen, tensors; /* elements; tensors that are trained */
+    uint64_t parameters, master, buffers, gradients, optimizer;
+    uint64_t transient;
+    bool transient_known, transient_exact, optimizer_exact;
+    uint64_t largest; /* bytes of the largest parameter */
+};
+
+/* mem_bytes_of - the bytes of an element of T in PRECISION. */
+struct mem_bytes mem_bytes_of(const struct mem_tensor *t, uint32_t precision);
+/* mem_states_sum - the states of M by RUN. CKPT_EUSAGE: there is no such optimizer. */
+ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_states *out, ckpt_error *err);
+
+#endif

@@ -1,0 +1,108 @@
+/* timeline.c - what is kept, and the peak, of one training step cut into segments. The backward pass goes
+ * from the last block to the first; of a segment that is recomputed only the input was kept, and all that
+ * its blocks keep is there again until they are done, one after the other from its end. */
+#include "op/mem/timeline.h"
+
+uint64_t timeline_saved(const struct mem_family *f, enum mem_part part, const struct letters *dims,
+                        uint32_t state)
+{
+    uint64_t sum = 0, bytes;
+    for (const struct mem_saved *r = f->saved; r->bytes; r++)
+        if (r->part == part && is_when(r->when, state))
+            sum = size_add(sum, product_value(str_c(r->bytes), dims, &bytes) ? bytes : TOO_LARGE);
+    return sum;
+}
+
+/* stored_of - what segment G keeps until its backward pass. */
+static uint64_t stored_of(const struct mem_timeline *t, const struct mem_segments *s,
+                          const ckpt_mem_segment *g)
+{
+    uint64_t sum = g->recomputed ? t->blocks[g->first].input : 0;
+    for (uint32_t i = g->first; i < g->first + g->blocks; i++)
+        sum = size_add(sum, !g->recomputed ? t->blocks[i].kept : s->selective ? t->blocks[i].matmuls : 0);
+    return sum;
+}
+
+static bool any_recomputed(const struct mem_segments *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->list[i].recomputed)
+            return true;
+    return false;
+}
+
+static uint64_t stored_of_all(const struct mem_timeline *t, const struct mem_segments *s)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < s->n; i++)
+        sum = size_add(sum, stored_of(t, s, &s->list[i]));
+    return sum;
+}
+
+uint64_t timeline_kept(const struct mem_timeline *t, const struct mem_segments *s)
+{
+    uint64_t outside = size_add(size_add(t->input, t->head), t->loss);
+    return size_add(size_add(outside, stored_of_all(t, s)), any_recomputed(s) ? t->checkpointed : 0);
+}
+
+static void raise_peak(struct mem_peak *peak, uint64_t bytes, enum mem_moment moment, uint32_t block)
+{
+    if (bytes > peak->bytes)
+        *peak = (struct mem_peak){bytes, moment, block};
+}
+
+/* raise_by_segment - the backward pass of G, before which the blocks after it went and LIVE is alive
+ * without G. */
+static void raise_by_segment(const struct mem_timeline *t, const struct mem_segments *s,
+                             const ckpt_mem_segment *g, uint64_t live, uint64_t *gradients,
+                             struct mem_peak *peak)
+{
+    uint64_t kept = 0;
+    for (uint32_t i = g->first; i < g->first + g->blocks; i++)
+        kept = size_add(kept, t->blocks[i].kept);
+    for (uint32_t i = g->first + g->blocks; i-- > g->first;) {
+        const struct mem_block *b = &t->blocks[i];
+        uint64_t held = g->recomputed && s->reentrant ? b->output : 0;
+        uint64_t sum = size_add(size_add(live, kept), size_add(*gradients, size_add(b->work, held)));
+        raise_peak(peak, sum, BLOCK_BACKWARD, i);
+        *gradients = size_add(*gradients, b->gradient);
+        kept -= kept == TOO_LARGE ? 0 : b->kept;
+    }
+}
+
+struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_segments *s)
+{
+    struct mem_peak peak = {0};
+    bool again = any_recomputed(s);
+    uint64_t extra = again ? t->checkpointed : t->held, copies = 0, gradients = t->head_gradient;
+    uint64_t base = size_add(timeline_kept(t, s), again ? 0 : t->held);
+    for (size_t i = 0; i < s->n; i++)
+        for (uint32_t b = s->list[i].first; s->list[i].recomputed && b < s->list[i].first + s->list[i].blocks;
+             b++)
+            copies = size_add(copies, t->blocks[b].copies);
+    if (base == TOO_LARGE)
+        return (struct mem_peak){.bytes = TOO_LARGE};
+    raise_peak(&peak, size_add(size_add(base, copies), t->moment[FORWARD_END]), FORWARD_END, 0);
+    raise_peak(&peak, size_add(base, t->moment[LOSS_BACKWARD]), LOSS_BACKWARD, 0);
+    raise_peak(&peak, size_add(base - t->loss, t->moment[HEAD_BACKWARD]), HEAD_BACKWARD, 0);
+    raise_peak(&peak, size_add(base - t->loss, t->moment[HEAD_CAST]), HEAD_BACKWARD, 0);
+    uint64_t live = base - t->loss - t->head;
+    for (size_t i = s->n; i-- > 0;) {
+        live -= stored_of(t, s, &s->list[i]);
+        raise_by_segment(t, s, &s->list[i], live, &gradients, &peak);
+    }
+    /* the output of the first reentrant segment is alive until the network's input is reached */
+    uint64_t first = again && s->reentrant ? t->blocks[0].output : 0;
+    raise_peak(&peak, size_add(t->gradients, size_add(size_add(t->end, first), extra)), BACKWARD_END, 0);
+    return peak;
+}
+
+uint64_t timeline_again(const struct mem_timeline *t, const struct mem_segments *s)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < s->n; i++)
+        for (uint32_t b = s->list[i].first; s->list[i].recomputed && b < s->list[i].first + s->list[i].blocks;
+             b++)
+            sum = size_add(sum, s->selective ? 0 : t->blocks[b].forward);
+    return sum;
+}

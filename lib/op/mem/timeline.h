@@ -1,0 +1,61 @@
+/* timeline.h - one training step as a line of moments: what each block keeps, and what is alive at each
+ * moment in addition. From it follow what is kept and the peak, for any choice of segments. */
+#ifndef OP_MEM_TIMELINE_H
+#define OP_MEM_TIMELINE_H
+
+#include "op/mem/model.h"
+
+struct mem_block {
+    uint64_t kept;     /* all that it keeps, with its input and the cast copies of its weights */
+    uint64_t input;    /* its input alone, which is kept of a segment that begins here */
+    uint64_t output;   /* of its own size: what a reentrant segment holds on to */
+    uint64_t copies;   /* cast copies of weights, which autocast caches until its end */
+    uint64_t gradient; /* of its parameters */
+    uint64_t work;     /* the most that its backward pass needs beyond what it keeps */
+    uint64_t forward;  /* multiply-adds of its forward pass */
+    uint64_t matmuls;  /* results of its matrix products and attention, for selective checkpointing */
+};
+
+struct mem_timeline {
+    struct mem_block *blocks;
+    uint32_t n;
+    uint64_t input, head, loss; /* kept outside of blocks, by enum mem_part */
+    uint64_t checkpointed;      /* also kept where a segment is recomputed: the loss, positions, masks */
+    uint64_t held; /* where none is: alive from begin to end, but not kept for the backward pass */
+    uint64_t moment[MEM_MOMENTS];
+    uint64_t head_gradient, gradients; /* of the parameters of the head, of all */
+    uint64_t end;     /* the most at the end of the backward pass, without gradients of blocks */
+    uint64_t forward; /* multiply-adds of a forward pass */
+};
+
+/* Where the peak is. */
+struct mem_peak {
+    uint64_t bytes;
+    enum mem_moment moment;
+    uint32_t block;
+};
+
+/* How segments are recomputed. */
+struct mem_segments {
+    const ckpt_mem_segment *list;
+    size_t n;
+    bool reentrant, selective;
+};
+
+/* timeline_build - the timeline of M in RUN, whose letters are in DIMS and bits in STATE; its blocks in
+ * ARENA. */
+ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, uint32_t state,
+                                 uint32_t precision, struct mem_timeline *out, arena *a, ckpt_error *err);
+ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t state, uint32_t precision,
+                             struct mem_timeline *out, arena *a, ckpt_error *err);
+/* timeline_sum - the sum of the rows for PART of family F. */
+uint64_t timeline_saved(const struct mem_family *f, enum mem_part part, const struct letters *dims,
+                        uint32_t state);
+/* timeline_kept - what is kept for the backward pass. */
+uint64_t timeline_kept(const struct mem_timeline *t, const struct mem_segments *s);
+/* timeline_peak - the most that is alive at any moment, gradients included. */
+struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_segments *s);
+/* timeline_again - the multiply-adds that are done again. */
+uint64_t timeline_again(const struct mem_timeline *t, const struct mem_segments *s);
+
+#endif

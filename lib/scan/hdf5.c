@@ -1,0 +1,78 @@
+/*
+ * hdf5.c - HDF5 (codec/hdf5.h): Keras keeps the description of a model in an attribute of the root, as JSON.
+ * Each attribute is read as the loader has it, whatever it is called and however its JSON is spelled, and
+ * scanned as text is. Links to files outside of the folder are reported: a loader follows those.
+ *
+ * Where anything cannot be read, the bytes of the file are searched instead (opaque_formats.c).
+ */
+#include "codec/hdf5.h"
+#include "scan/scan.h"
+
+struct hdf5_scan {
+    struct scanner *x;
+    ckpt_str where;
+    source *src;
+    bool all_read; /* no object and no attribute was left out */
+};
+
+static bool may_be_json(ckpt_str text)
+{
+    while (text.len && strchr(" \t\r\n", text.ptr[0]) && text.ptr[0])
+        text = str_skip(text, 1);
+    return text.len && (text.ptr[0] == '{' || text.ptr[0] == '[');
+}
+
+/* scan_attribute - VALUE of the attribute NAME of the object at PATH. */
+static ckpt_status scan_attribute(void *user, ckpt_str path, ckpt_str name, ckpt_value *value,
+                                  const char *why, ckpt_error *err)
+{
+    struct hdf5_scan *s = user;
+    uint64_t accounted = 0;
+    ckpt_str text;
+    s->all_read &= !why;
+    if (!value || !value_text(value, &text) || !may_be_json(text))
+        return CKPT_OK;
+    ckpt_str where = arena_printf(s->x->a, "%.*s%s%.*s@%.*s", STR_ARG(s->where), s->where.len ? ": " : "",
+                                  STR_ARG(path), STR_ARG(name));
+    source *bytes = where.ptr ? source_mem(text.ptr, text.len, CKPT_NO_OFFSET) : NULL;
+    if (!bytes)
+        return fail_memory(err);
+    ckpt_status st = scan_text(s->x, bytes, where, &accounted, err);
+    source_unref(bytes);
+    return st;
+}
+
+static ckpt_status scan_link(void *user, ckpt_str path, const char *kind, ckpt_str target, ckpt_error *err)
+{
+    struct hdf5_scan *s = user;
+    (void)err;
+    if (strcmp(kind, "external link") != 0 || !scan_leaves_folder(target))
+        return CKPT_OK;
+    return scan_found(s->x->s, SCAN_EXT001, s->where, s->src, 0, "\"%.*s\" is a link out of the folder: %.*s",
+                      STR_ARG(path), STR_ARG(target))
+               ? CKPT_OK
+               : CKPT_ECANCELLED;
+}
+
+static ckpt_status skip_fault(void *user, ckpt_str path, ckpt_status st, ckpt_error *err)
+{
+    struct hdf5_scan *s = user;
+    (void)path;
+    s->all_read = false;
+    return scan_note_system_failure(s->x->s, st, err) ? st : CKPT_OK;
+}
+
+ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err)
+{
+    ckpt_error why;
+    struct hdf5_scan s = {.x = x, .where = where, .src = src, .all_read = true};
+    const struct hdf5_visitor visitor = {
+        .user = &s, .attribute = scan_attribute, .link = scan_link, .fault = skip_fault};
+    arena *a = arena_new((uint64_t)1 << 30);
+    ckpt_status st = a ? hdf5_visit(src, a, &visitor, &why) : fail_memory(&why);
+    arena_free(a);
+    *all_read = s.all_read && st == CKPT_OK;
+    if (st == CKPT_ECANCELLED || (st != CKPT_OK && scan_note_system_failure(x->s, st, &why)))
+        return fail(err, st, CKPT_NO_OFFSET, "%s", why.what);
+    return CKPT_OK;
+}

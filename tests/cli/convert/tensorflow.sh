@@ -1,0 +1,12 @@
+# TensorFlow into other formats: the same tensors, in the order of their bytes; what a target cannot hold is named.
+t=corpus/tensorflow
+ckpt convert $t/v2/slices -o slices.safetensors
+ckpt diff $t/v2/slices slices.safetensors
+ckpt convert $t/v1/slices.ckpt -o slices.npz
+ckpt diff $t/v1/slices.ckpt slices.npz
+ckpt convert $t/emulated/bigendian -o big.pt
+ckpt diff $t/emulated/bigendian big.pt
+ckpt convert $t/obj/write -o model.safetensors
+ckpt convert --drop _CHECKPOINTABLE_OBJECT_GRAPH $t/obj/write -o model.safetensors
+ckpt convert $t/v2/dtypes -o dtypes.pt
+ckpt strip leaf $t/v2/names -o names.pt

@@ -1,0 +1,18 @@
+# A folder that torch.distributed.checkpoint loads: the same tensors and values, in as many files as asked for.
+D=corpus/torch/t215/dist
+ckpt convert data/train.pt --to=dcp train
+ls -A train
+ckpt diff data/train.pt train
+ckpt convert --json --shards 3 --to=dcp data/train.pt -o three
+ckpt diff -q train three && echo the same
+ckpt convert --cast bf16 --root state_dict data/train.pt weights.dcp
+ckpt ls weights.dcp | head -3
+ckpt convert three three.safetensors
+ckpt convert three.safetensors --to dcp flat
+ckpt diff --root-b '' three.safetensors flat
+# What ranks wrote, in pieces: one piece each, in one file.
+ckpt convert $D/dcp_dtensor --to=dcp --shards 1 merged
+ckpt diff $D/dcp_dtensor merged
+# A dry run tells the same and writes nothing.
+ckpt convert -n data/train.pt --to=dcp nothing
+test -e nothing || echo nothing written

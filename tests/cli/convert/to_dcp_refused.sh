@@ -1,0 +1,28 @@
+# The folder is the new one or the one that was there.
+ckpt convert data/train.pt --to=dcp out --keep '*.fc.*' --quiet
+ckpt convert data/train.pt --to=dcp out
+ckpt ls out
+ckpt convert -f data/train.pt --to=dcp out --keep '*.conv1.*' --quiet
+ckpt ls out
+touch out/config.json
+ckpt convert -f data/train.pt --to=dcp out
+rm out/config.json
+# -f replaces the input, too.
+ckpt convert -f out --to=dcp out --drop '*.momentum_buffer' --quiet
+ckpt ls out
+ls -A
+# A file, standard output and the memory of a pipe are no folders.
+touch file
+ckpt convert -f data/train.pt --to=dcp file
+ckpt convert data/train.pt --to=dcp -
+ckpt convert data/train.pt --to=dcp missing/out
+# An empty folder is as good as none; a link to a folder stays.
+mkdir empty
+ckpt convert data/train.pt --to=dcp empty --keep '*.fc.*'
+ln -s empty link
+ckpt convert -f data/train.pt --to=dcp link --keep '*.conv1.*'
+test -L link && ckpt ls empty
+ckpt convert data/train.pt --to=dcp x --max-shard-size 1MB
+ckpt convert data/train.pt --shards 2 x.pt
+ckpt convert data/train.pt --to=dcp x --keep nothing
+ckpt convert data/train.pt --root state_dict.module.fc.weight --to=dcp x

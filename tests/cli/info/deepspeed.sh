@@ -1,0 +1,6 @@
+# How many ranks wrote a save, which stage of ZeRO, and at which step.
+D=corpus/deepspeed
+for d in zero0_fp32 zero1_bf16 zero2_fp16 zero3_fp32 emulated/pipeline; do
+    ckpt info $D/$d | head -n 3
+done
+ckpt info --json $D/zero3_fp32 | grep -o '"ranks":{[^}]*}'

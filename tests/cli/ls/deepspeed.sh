@@ -1,0 +1,44 @@
+# A save of DeepSpeed is one checkpoint: parameters in 32 bits, states of the optimizer by their names.
+D=corpus/deepspeed
+for d in zero0_fp32 zero1_bf16 zero3_fp32 lightning.ckpt; do
+    echo "== $d"
+    ckpt ls $D/$d
+done
+ckpt ls --values $D/zero2_bf16 | grep -v -e ds_config -e betas -e param_groups.1
+# The folder of one save, of partitions and of partitions over parameters of ZeRO 3; beside a file of 16 bits.
+ckpt diff $D/zero3_bf16 $D/zero3_bf16/global_step2
+ckpt diff --root auto $D/zero1_fp32 $D/zero2_fp32
+ckpt ls $D/zero3_bf16/pytorch_model.bin | head -n 2
+ckpt ls --root auto $D/zero3_bf16
+for d in latest_wrong model_missing no_latest optim_missing_rank trunc z3_model_missing_rank; do
+    ckpt ls $D/bad/$d
+done
+# A tag that leads elsewhere, that is none, and files that are links out of the folder.
+cp -r $D/zero2_fp32 out
+chmod -R u+w out
+for tag in ../out/global_step2 /tmp '' global_step2/mp_rank_00_model_states.pt .; do
+    printf '%s\n' "$tag" >out/latest
+    ckpt ls out
+done
+printf global_step2 >out/latest
+mv out/global_step2 elsewhere
+ln -s ../elsewhere out/global_step2
+ckpt ls out
+# Ranks of a tensor-parallel model, and left over ones.
+rm out/global_step2
+cp -r elsewhere out/global_step2
+cp out/global_step2/mp_rank_00_model_states.pt out/global_step2/mp_rank_01_model_states.pt
+ckpt ls out
+mv out/global_step2/mp_rank_01_model_states.pt out/global_step2/zero_pp_rank_2_mp_rank_00_optim_states.pt
+ckpt ls out
+# A pipeline, experts and universal checkpoints, put together by hand as DeepSpeed lays them out.
+for d in pipeline experts universal_zero2_bf16 universal_zero3_bf16; do
+    echo "== $d"
+    ckpt ls $D/emulated/$d | grep -v optimizer
+    ckpt info $D/emulated/$d | head -n 4
+done
+ckpt diff $D/zero2_bf16 $D/emulated/universal_zero2_bf16
+cp -r $D/emulated/universal_zero2_bf16 universal
+chmod -R u+w universal
+rm -r universal/global_step2_universal/zero/odd
+ckpt ls universal

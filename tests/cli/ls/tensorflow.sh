@@ -1,0 +1,30 @@
+# Checkpoints of TensorFlow, by prefix, index, state file and folder; shards by pattern; what is wrong with others.
+t=corpus/tensorflow
+ckpt ls $t/v2/slices $t/v2/variant.index
+ckpt ls $t/v1/shards.ckpt-00000-of-00003
+ckpt ls "$t/v1/part_shards.ckpt-?????-of-00002"
+ckpt ls $t/v1/part_shards.ckpt-00001-of-00002
+ckpt info $t/obj/mgr
+ckpt ls $t/v1/run
+ckpt ls $t/v2/run/checkpoint
+ckpt ls $t/savedmodel_v2
+ckpt ls $t/savedmodel_v2/variables
+ckpt ls --json $t/emulated/bigendian.index
+ckpt ls $t/v2
+mkdir moved empty out
+printf 'model_checkpoint_path: "/elsewhere/run/a\\142c"\nall_model_checkpoint_paths: "/elsewhere/run/abc"\n' >moved/checkpoint
+for f in index data-00000-of-00001; do cp $t/v2/remap.$f moved/abc.$f; done
+ckpt ls moved
+printf 'model_checkpoint_path: "../secret"\n' >out/checkpoint
+ckpt ls out
+printf 'model_checkpoint_path: gone\n' >out/checkpoint
+ckpt ls out
+printf 'model_checkpoint_path: "gone"\n' >out/checkpoint
+ckpt ls out
+: >empty/saved_model.pb
+ckpt ls empty
+for f in shard_9 header_future size_big offset_past dim_neg dim_huge dtype_bad value_junk slice_hole slice_overlap unsorted \
+    unknown_rank dup_key header_missing index_flip index_footer_only header_shards2; do
+    ckpt ls $t/bad/$f.index
+done
+ckpt ls $t/v2/run/model.ckpt-0000002

@@ -1,0 +1,28 @@
+# Keras in each of its forms: one reader, names as HDF5 has them; what is not read is named.
+for f in k3/func.keras k3/unzipped k3/sharded k3/base.weights.h5 k212/seq.h5 hf-tf/sharded hf-tf/single; do
+    ckpt info "corpus/keras/$f" | sed -n '1,2p'
+done
+ckpt ls corpus/keras/k3/sharded/model.weights.json
+ckpt ls --values corpus/keras/k3/bad/gzip.weights.h5
+ckpt ls corpus/keras/hdf5/types.h5
+ckpt ls corpus/keras/hdf5/links.h5
+ckpt ls --json corpus/keras/hdf5/filters.h5
+ckpt show corpus/keras/k3/bad/gzip.weights.h5 'layers/dense/vars/0'
+ckpt verify corpus/keras/hdf5/filters.h5
+# A file that ends early; data elsewhere; more declared than stored.
+ckpt ls corpus/keras/hdf5/bad_trunc.h5
+ckpt ls corpus/keras/k3/bad/virtual.weights.h5
+ckpt ls corpus/keras/k3/bad/external_storage.weights.h5
+ckpt ls corpus/keras/k3/bad/softlink.weights.h5
+ckpt ls corpus/keras/k3/bad/bomb.weights.h5
+ckpt ls corpus/keras/k3/npz_store.keras
+# To another format and back to the same tensors; what torch lacks is refused by name.
+ckpt convert corpus/keras/k3/func.keras -o func.safetensors
+ckpt diff --tensors-only corpus/keras/k3/func.keras func.safetensors && echo same
+ckpt convert corpus/keras/hdf5/types.h5 -o types.pt
+ckpt convert corpus/keras/hdf5/filters.h5 -o filters.safetensors
+# A shard that is missing, and an index of another save.
+cp -r corpus/keras/k3/sharded set && chmod -R u+w set && rm set/model_00001.weights.h5
+ckpt ls set
+cp corpus/keras/k3/sharded/model_00000.weights.h5 set/model_00001.weights.h5
+ckpt ls set

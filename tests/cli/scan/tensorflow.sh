@@ -1,0 +1,6 @@
+# Tables of TensorFlow hold names and numbers alone; what is in none of their blocks is reported, and damage.
+t=corpus/tensorflow
+ckpt scan $t/v2/many.index $t/v1/names.ckpt $t/bad/index_flip.index
+# a pickle before the table, which then has another beginning
+{ printf '\200\002cposix\nsystem\nX\002\000\000\000id\205R.'; cat $t/v2/names.index; } >both.index
+ckpt scan both.index

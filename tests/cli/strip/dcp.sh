@@ -1,0 +1,19 @@
+# Names of a distributed checkpoint: the files of items as they are, and new metadata.
+D=corpus/torch/t215/dist
+ckpt add net. $D/dcp_dtensor -o added
+for f in $D/dcp_dtensor/*.distcp; do cmp $f added/${f##*/} && echo the same; done
+ckpt ls added
+ckpt strip --json net. added -o stripped
+ckpt diff $D/dcp_dtensor stripped
+ckpt rename -s 'fc(\d)=>linear\1' $D/dcp_dtensor -o renamed --quiet
+ckpt ls renamed
+# A part of it, or names inside of a value: written anew.
+ckpt strip foo. --drop optim $D/dcp_dtensor -o part
+ls -A part
+ckpt add net. $D/dcp_fsdp2 -o deeper
+ls -A deeper
+ckpt add net. $D/dcp_zstd -o zstd
+ckpt ls zstd
+ckpt add net. $D/dcp_safetensors -o readable
+ckpt ls readable
+ckpt add -i net. $D/dcp_zstd

@@ -1,0 +1,12 @@
+# An end record that contradicts the zip64 one: readers that go by either find the same members, so each is in a
+# directory, and reported and scanned once; one that no directory lists is reported as such.
+cp corpus/torch/t215/state_dict.pt few.pt
+chmod u+w few.pt
+end=$(($(wc -c <few.pt) - 22))
+printf '\011\0\011' | dd of=few.pt bs=1 seek=$((end + 8)) conv=notrunc 2>/dev/null
+ckpt verify few.pt
+ckpt scan few.pt
+# the same, but the entry of the byteorder is gone from both directories
+at=$(LC_ALL=C grep -abo 'state_dict/byteorder' few.pt | tail -n 1 | cut -d: -f1)
+printf 'XX' | dd of=few.pt bs=1 seek=$((at - 46)) conv=notrunc 2>/dev/null
+ckpt verify few.pt

@@ -1,0 +1,273 @@
+/*
+ * mem.c - holds ckpt_mem against what torch measured while networks trained (tests/corpus/mem):
+ *
+ *   mem [-v] FOLDER
+ *
+ * FOLDER/truth.jsonl has a line for each case, FOLDER/<model>.json names, shapes, dtypes, ties and config
+ * of a model. Parameters, gradients, optimizer states, the transient of step() and kept activations are
+ * those of torch to the byte, with every kind of checkpointing that the tables have a formula for; the
+ * peak is within 3 %, of ResNets 5 %. What selective checkpointing keeps is within 3 %. The lines with
+ * `kind: optimizer` are about states alone.
+ * */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "ckpt.h"
+
+static const char *folder;
+static bool verbose;
+static int passed, failed;
+
+static char *read_all(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f || fseek(f, 0, SEEK_END)) {
+        perror(path);
+        exit(2);
+    }
+    long size = ftell(f);
+    char *text = calloc(1, (size_t)size + 1);
+    rewind(f);
+    if (!text || fread(text, 1, (size_t)size, f) != (size_t)size)
+        exit(2);
+    fclose(f);
+    return text;
+}
+
+static const cJSON *item(const cJSON *o, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(o, name);
+}
+static const char *text_of(const cJSON *o, const char *name)
+{
+    const char *s = cJSON_GetStringValue(item(o, name));
+    return s ? s : "";
+}
+static uint64_t number_of(const cJSON *o, const char *name)
+{
+    const cJSON *n = item(o, name);
+    return cJSON_IsNumber(n) ? (uint64_t)n->valuedouble : 0;
+}
+
+/* ---- models */
+
+static int64_t no_bytes(void *user, uint64_t offset, void *buf, size_t n)
+{
+    (void)user;
+    (void)offset;
+    (void)buf;
+    (void)n;
+    return -1;
+}
+
+static void must(ckpt_status st, const ckpt_error *err, const char *what)
+{
+    char line[2048];
+    if (st == CKPT_OK)
+        return;
+    fprintf(stderr, "mem: %s: %s\n", what, ckpt_error_text(err, line, sizeof line));
+    exit(2);
+}
+
+/* tied_to - the name of an earlier tensor that NAME of MODEL is tied to, or NULL. */
+static const char *tied_to(const cJSON *model, const char *name)
+{
+    static const char *const of[][2] = {
+        {"lm_head.weight", "transformer.wte.weight"},
+        {"lm_head.weight", "model.embed_tokens.weight"},
+        {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+        {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+    const cJSON *config = item(model, "config"), *row;
+    if (!cJSON_IsTrue(item(config, "tie_word_embeddings")))
+        return NULL;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (strcmp(name, of[i][0]) == 0)
+            cJSON_ArrayForEach(
+                row, item(model, "tensors")) if (strcmp(cJSON_GetStringValue(cJSON_GetArrayItem(row, 0)),
+                                                        of[i][1]) == 0) return of[i][1];
+    return NULL;
+}
+
+static void add_tensor(ckpt_builder *b, const cJSON *model, const cJSON *row)
+{
+    ckpt_error err;
+    uint64_t shape[8], elements = 1;
+    const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(row, 0));
+    const char *dtype = cJSON_GetStringValue(cJSON_GetArrayItem(row, 2)), *of = tied_to(model, name);
+    const cJSON *size;
+    ckpt_builder_tensor t = CKPT_INIT(ckpt_builder_tensor);
+    ckpt_callbacks nowhere = {.struct_size = sizeof nowhere, .read_at = no_bytes};
+    cJSON_ArrayForEach(size, cJSON_GetArrayItem(row, 1))
+        elements *= shape[t.ndim++] = (uint64_t)size->valuedouble;
+    t.shape = shape;
+    t.dtype = ckpt_dtype_parse((ckpt_str){dtype, strlen(dtype)});
+    nowhere.size = elements * ckpt_dtype_bits((ckpt_dtype)t.dtype) / 8;
+    t.callbacks = &nowhere;
+    must(of ? ckpt_builder_add_tie(b, name, of, &err) : ckpt_builder_add_tensor(b, name, &t, &err), &err,
+         name);
+}
+
+/* new_model - the model NAME of the folder. */
+static ckpt_mem *new_model(const char *name)
+{
+    char path[1024], config[] = "/tmp/ckpt-mem-XXXXXX";
+    ckpt_error err;
+    ckpt_builder *b;
+    ckpt_file *f;
+    ckpt_mem *m;
+    ckpt_mem_options o = CKPT_INIT(ckpt_mem_options);
+    const cJSON *row;
+    snprintf(path, sizeof path, "%s/%s.json", folder, name);
+    char *text = read_all(path);
+    cJSON *model = cJSON_Parse(text);
+    must(ckpt_builder_new(name, &b, &err), &err, name);
+    cJSON_ArrayForEach(row, item(model, "tensors")) add_tensor(b, model, row);
+    must(ckpt_builder_finish(b, &f, &err), &err, name);
+    if (cJSON_IsObject(item(model, "config"))) {
+        int fd = mkstemp(config);
+        char *printed = cJSON_PrintUnformatted(item(model, "config"));
+        FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+        if (!out || fputs(printed, out) < 0 || fclose(out))
+            exit(2);
+        free(printed);
+        o.config = config;
+    }
+    must(ckpt_mem_new(f, &o, &m, &err), &err, name);
+    if (o.config)
+        unlink(config);
+    ckpt_close(f);
+    cJSON_Delete(model);
+    free(text);
+    return m;
+}
+
+/* ---- cases */
+
+static void check(bool ok, const char *label, const char *what, uint64_t found, uint64_t truth)
+{
+    passed += ok;
+    failed += !ok;
+    if (!ok || verbose)
+        printf("%s %s: %s is %" PRIu64 ", torch has %" PRIu64 " (%+.2f %%)\n", ok ? "ok" : "FAIL", label,
+               what, found, truth, truth ? 100 * ((double)found / (double)truth - 1) : 0);
+}
+
+static void check_exact(const char *label, const char *what, ckpt_mem_amount found, uint64_t truth)
+{
+    check(found.known && found.bytes == truth, label, what, found.bytes, truth);
+}
+
+static void check_near(const char *label, const char *what, ckpt_mem_amount found, uint64_t truth,
+                       double within)
+{
+    bool ok = found.known && fabs((double)found.bytes / (double)truth - 1) <= within;
+    check(ok, label, what, found.bytes, truth);
+}
+
+static uint32_t precision_of(const char *dtype)
+{
+    return strcmp(dtype, "fp32") == 0   ? CKPT_MEM_FP32
+           : strcmp(dtype, "bf16") == 0 ? CKPT_MEM_BF16
+                                        : CKPT_MEM_BF16_MIXED;
+}
+
+static void set_checkpoint(ckpt_mem_run *run, const char *mode)
+{
+    run->segments = strchr(mode, '=') ? (uint32_t)strtoul(strchr(mode, '=') + 1, NULL, 10) : 0;
+    run->checkpoint = strcmp(mode, "none") == 0              ? CKPT_MEM_KEEP_ALL
+                      : strcmp(mode, "block") == 0           ? CKPT_MEM_BLOCK
+                      : strcmp(mode, "block-reentrant") == 0 ? CKPT_MEM_BLOCK_REENTRANT
+                      : strcmp(mode, "selective") == 0       ? CKPT_MEM_SELECTIVE
+                      : mode[0] == 'k'                       ? CKPT_MEM_SEGMENTS
+                                                             : CKPT_MEM_SEQUENTIAL;
+}
+
+static void check_case(ckpt_mem *m, const cJSON *c)
+{
+    char label[256];
+    ckpt_error err;
+    const char *mode = text_of(c, "checkpoint"), *attn = text_of(c, "attn");
+    const cJSON *image = item(c, "image");
+    ckpt_mem_run run = CKPT_INIT(ckpt_mem_run);
+    ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
+    run.batch = number_of(c, "batch");
+    run.seq = number_of(c, "seq");
+    run.precision = precision_of(text_of(c, "dtype"));
+    run.attention = strcmp(attn, "eager") == 0 ? CKPT_MEM_EAGER : CKPT_MEM_SDPA;
+    if (image) {
+        run.height = (uint64_t)cJSON_GetArrayItem(image, 0)->valuedouble;
+        run.width = (uint64_t)cJSON_GetArrayItem(image, 1)->valuedouble;
+    }
+    set_checkpoint(&run, mode);
+    snprintf(label, sizeof label, "%s %d x %d %s %s %s", text_of(c, "model"), (int)run.batch,
+             (int)(run.seq ? run.seq : run.height), text_of(c, "dtype"), attn, mode);
+    ckpt_status st = ckpt_mem_estimate(m, &run, &r, &err);
+    if (st != CKPT_OK) {
+        failed++;
+        printf("FAIL %s: %s\n", label, err.what);
+        return;
+    }
+    bool none = run.checkpoint == CKPT_MEM_KEEP_ALL, resnet = strcmp(text_of(c, "family"), "resnet") == 0;
+    uint64_t kept = number_of(c, none ? "saved_bytes" : "retained_bytes");
+    check_exact(label, "parameters", r.parameters, number_of(c, "param_bytes"));
+    check_exact(label, "gradients", r.gradients, number_of(c, "grads_bytes"));
+    if (verbose)
+        printf("%s: %s\n", label, r.peak_place);
+    check_exact(label, "kept", r.activations_kept, kept);
+    check_near(label, "peak", r.peak, number_of(c, "peak_with_grads_bytes"), resnet ? 0.05 : 0.03);
+}
+
+/* check_optimizer - all optimizers that the line names. */
+static void check_optimizer(ckpt_mem *m, const cJSON *c)
+{
+    const cJSON *by_dtype, *state;
+    cJSON_ArrayForEach(by_dtype, item(c, "optimizer")) cJSON_ArrayForEach(state, by_dtype)
+    {
+        char label[256];
+        ckpt_error err;
+        ckpt_mem_run run = {.struct_size = sizeof run, .optimizer = state->string};
+        ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
+        const cJSON *step = item(item(item(c, "step_transient"), by_dtype->string), state->string);
+        run.precision = precision_of(by_dtype->string);
+        snprintf(label, sizeof label, "%s %s %s", text_of(c, "model"), by_dtype->string, state->string);
+        must(ckpt_mem_estimate(m, &run, &r, &err), &err, label);
+        check_exact(label, "optimizer", r.optimizer_states, (uint64_t)state->valuedouble);
+        if (step)
+            check_exact(label, "step transient", r.step_transient, (uint64_t)step->valuedouble);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    char path[1024], current[128] = "";
+    ckpt_mem *m = NULL;
+    verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
+    folder = argv[argc - 1];
+    snprintf(path, sizeof path, "%s/truth.jsonl", folder);
+    char *text = read_all(path), *line, *rest = text;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        cJSON *c = *line ? cJSON_Parse(line) : NULL;
+        if (!c)
+            continue;
+        if (strcmp(current, text_of(c, "model")) != 0) {
+            ckpt_mem_free(m);
+            snprintf(current, sizeof current, "%s", text_of(c, "model"));
+            m = new_model(current);
+        }
+        if (strcmp(text_of(c, "kind"), "optimizer") == 0)
+            check_optimizer(m, c);
+        else
+            check_case(m, c);
+        cJSON_Delete(c);
+    }
+    ckpt_mem_free(m);
+    free(text);
+    printf("mem: %d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}

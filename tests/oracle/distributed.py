@@ -1,0 +1,302 @@
+"""Distributed checkpoints, read and written, held against torch.distributed.checkpoint.
+
+  samples    each of the corpus that torch can load: ours equals dcp_to_torch_save, tensor by tensor, value by value
+  random     checkpoints that torch's planner and writer made for 1 to 8 ranks, of tensors cut along random
+             dimensions, unevenly, replicated, empty on some ranks: ours are the tensors that were cut
+  written    what --to=dcp writes, by dcp_to_torch_save, by dcp.load into a dict and a module, and by two processes
+             that load a half of each tensor
+  renamed    what add and strip write
+"""
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import warnings
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint import DefaultSavePlanner, FileSystemWriter
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
+from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
+
+warnings.filterwarnings("ignore")
+sys.modules.setdefault("pathlib._local", pathlib)  # where Python 3.13 has the class of a path, which metadata hold
+RANDOM = 500
+# What torch 2.15 itself cannot read: without a zstd module; a form that it writes only; one metadata file a rank, of
+# which it takes the first and leaves the others' boxes as they are in memory.
+UNREADABLE = {"dcp_zstd", "dcp_safetensors", "dcp_no_collectives"}
+
+
+def bits(t):
+    return t.contiguous().view(-1).view(torch.uint8) if t.numel() else t.new_zeros(0, dtype=torch.uint8)
+
+
+def difference(a, b, path=""):
+    """Where B is not A; None: nowhere. The order of keys and what shares storage are not compared."""
+    if isinstance(a, torch.Tensor):
+        if not isinstance(b, torch.Tensor) or a.dtype != b.dtype or a.shape != b.shape:
+            return f"{path}: {getattr(a, 'dtype', a)} {getattr(a, 'shape', '')}, {getattr(b, 'dtype', b)}"
+        return None if torch.equal(bits(a.detach()), bits(b.detach())) else f"{path}: bytes"
+    if isinstance(a, dict):
+        if not isinstance(b, dict) or set(a) != set(b):
+            return f"{path}: keys {sorted(map(str, a))} / {sorted(map(str, b)) if isinstance(b, dict) else b}"
+        return next((d for k in a if (d := difference(a[k], b[k], f"{path}.{k}"))), None)
+    if isinstance(a, (list, tuple)):
+        if type(a) is not type(b) or len(a) != len(b):
+            return f"{path}: {a!r} / {b!r}"
+        return next((d for i, x in enumerate(a) if (d := difference(x, b[i], f"{path}.{i}"))), None)
+    return None if type(a) is type(b) and (a == b or a != a) else f"{path}: {a!r} / {b!r}"
+
+
+def texts(x):
+    """X with keys that are texts, as torch's planner makes them."""
+    if isinstance(x, dict):
+        return {str(k): texts(v) for k, v in x.items()}
+    return [texts(v) for v in x] if isinstance(x, list) else x
+
+
+class Ckpt:
+    def __init__(self, program, folder):
+        self.program, self.folder, self.n = program, folder, 0
+
+    def path(self, suffix=""):
+        self.n += 1
+        return os.path.join(self.folder, f"dcp{self.n}{suffix}")
+
+    def run(self, *args):
+        done = subprocess.run([self.program, *args], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip())
+
+    def as_pt(self, folder):
+        """What we read in FOLDER, by way of a torch file."""
+        out = self.path(".pt")
+        self.run("convert", "--no-sync", folder, "-o", out)
+        x = torch.load(out, weights_only=False)
+        os.remove(out)
+        return x
+
+
+def by_torch(ckpt, folder):
+    out = ckpt.path(".pt")
+    dcp_to_torch_save(folder, out)
+    x = torch.load(out, weights_only=False)
+    os.remove(out)
+    return x
+
+
+# ------------------------------------------------------------------------------------------------- samples
+
+def samples(corpus):
+    for folder, _, files in sorted(os.walk(corpus)):
+        if ".metadata" in files and os.path.basename(folder) not in UNREADABLE:
+            yield folder
+
+
+def wrong_sample(ckpt, folder):
+    return difference(by_torch(ckpt, folder), ckpt.as_pt(folder))
+
+
+def wrong_renamed(ckpt, folder):
+    added, back = ckpt.path(), ckpt.path()
+    ckpt.run("add", "added.", folder, "-o", added)
+    ckpt.run("strip", "added.", added, "-o", back)
+    wrong = difference(ckpt.as_pt(added), by_torch(ckpt, added))
+    return wrong or difference(by_torch(ckpt, folder), by_torch(ckpt, back))
+
+
+# -------------------------------------------------------------------------------------------------- random
+
+class Pieces:
+    """The boxes of one tensor that a rank has, for torch's planner."""
+    def __init__(self, whole, boxes):
+        self.whole, self.boxes = whole, boxes
+
+    def box(self, offset, size):
+        return self.whole[tuple(slice(o, o + s) for o, s in zip(offset, size))]
+
+    def __create_write_items__(self, fqn, _):
+        return [WriteItem(index=MetadataIndex(fqn, torch.Size(o)), type=WriteItemType.SHARD,
+                          tensor_data=TensorWriteData(
+                              chunk=ChunkStorageMetadata(offsets=torch.Size(o), sizes=torch.Size(s)),
+                              properties=TensorProperties.create_from_tensor(self.whole), size=self.whole.size()))
+                for o, s in self.boxes]
+
+    def __create_chunk_list__(self):
+        return [ChunkStorageMetadata(offsets=torch.Size(o), sizes=torch.Size(s)) for o, s in self.boxes]
+
+    def __get_tensor_shard__(self, index):
+        return next(self.box(o, s) for o, s in self.boxes if torch.Size(o) == index.offset)
+
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int8, torch.uint8, torch.bool,
+          torch.complex64, torch.float8_e4m3fn]
+
+
+def random_tensor(rng):
+    shape = [rng.choice([0, 1, 2, 3, 5, 8, 13]) if rng.random() < 0.1 else rng.randint(1, 9)
+             for _ in range(rng.randint(0, 4))]
+    dtype = rng.choice(DTYPES)
+    numbers = torch.tensor([rng.randrange(2 if dtype == torch.bool else 100) for _ in range(max(1, torch.Size(shape).numel()))])
+    t = numbers[:torch.Size(shape).numel()].to(dtype).reshape(shape)
+    return t.transpose(0, -1).contiguous().transpose(0, -1) if len(shape) > 1 and rng.random() < 0.3 else t
+
+
+def cuts(rng, n, parts):
+    at = sorted(rng.randint(0, n) for _ in range(parts - 1))
+    return list(zip([0] + at, at + [n]))
+
+
+def cut(rng, t, ranks):
+    """The boxes of T by rank: along one dimension or two, or all of it on several ranks."""
+    boxes = [[] for _ in range(ranks)]
+    whole = ([0] * t.dim(), list(t.shape))
+    if t.dim() == 0 or t.numel() == 0 or rng.random() < 0.2:
+        for rank in rng.sample(range(ranks), rng.randint(1, ranks)):
+            boxes[rank].append(whole)
+        return boxes
+    dims = rng.sample(range(t.dim()), min(t.dim(), rng.choice([1, 1, 2])))
+    grid = [whole]
+    for dim in dims:
+        grid = [([*o[:dim], o[dim] + a, *o[dim + 1:]], [*s[:dim], b - a, *s[dim + 1:]])
+                for o, s in grid for a, b in cuts(rng, t.shape[dim], rng.randint(1, ranks))]
+    for o, s in grid:
+        for _ in range(1 if rng.random() < 0.9 else 2):
+            if 0 not in s:
+                boxes[rng.randrange(ranks)].append((o, s))
+    if len(dims) == 1 and rng.random() < 0.2:  # a rank that has no rows
+        k, n = dims[0], t.shape[dims[0]]
+        boxes[rng.randrange(ranks)].append(([*[0] * k, n, *[0] * (t.dim() - k - 1)], [*t.shape[:k], 0, *t.shape[k + 1:]]))
+    return [list({tuple(o): (o, s) for o, s in mine}.values()) for mine in boxes]
+
+
+class Planner(DefaultSavePlanner):
+    def lookup_object(self, index):
+        whole = self.state_dict[index.fqn]
+        return whole.__get_tensor_shard__(index) if isinstance(whole, Pieces) else super().lookup_object(index)
+
+
+def save(path, states, rng):
+    """STATES, one a rank, by torch's planner and writer, without processes."""
+    writer = FileSystemWriter(path, single_file_per_rank=rng.random() < 0.7, sync_files=False)
+    planners, plans = [], []
+    for rank, state in enumerate(states):
+        planner = Planner()
+        planner.set_up_planner(state, storage_meta=writer.storage_meta(), is_coordinator=rank == 0)
+        writer.set_up_storage_writer(rank == 0)
+        plans.append(writer.prepare_local_plan(planner.create_local_plan()))
+        planners.append(planner)
+    plans, metadata = planners[0].create_global_plan(plans)
+    plans = writer.prepare_global_plan(plans)
+    results = []
+    for planner, plan in zip(planners, plans):
+        results.append(writer.write_data(planner.finish_plan(plan), planner).wait())
+    writer.finish(metadata, results)
+
+
+def random_checkpoint(rng, path):
+    ranks = rng.randint(1, 8)
+    model = {f"layer{i}.{rng.choice('abc')}{i}": random_tensor(rng) for i in range(rng.randint(1, 5))}
+    values = {"epoch": rng.randrange(9), "name": "x" * rng.randrange(4), "lr": [rng.random()]}
+    boxes = {name: cut(rng, t, ranks) for name, t in model.items()}
+    save(path, [{"model": {name: Pieces(t, boxes[name][rank]) for name, t in model.items() if boxes[name][rank]},
+                 **(values if rank == 0 or rng.random() < 0.5 else {})} for rank in range(ranks)], rng)
+    return {"model": model, **values}
+
+
+def wrong_random(ckpt, seed):
+    rng = random.Random(seed)
+    path = ckpt.path()
+    x = random_checkpoint(rng, path)
+    wrong = difference(x, ckpt.as_pt(path))
+    if not wrong and seed % 10 == 0:
+        again = ckpt.path()
+        ckpt.run("convert", "--no-sync", "--to=dcp", f"--shards={1 + seed % 4}", path, "-o", again)
+        wrong = difference(x, by_torch(ckpt, again))
+        shutil.rmtree(again)
+    shutil.rmtree(path)
+    return wrong
+
+
+# ------------------------------------------------------------------------------------------------- written
+
+def example():
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(torch.nn.Linear(7, 6), torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 4))
+    optim = torch.optim.AdamW(net.parameters())
+    net(torch.randn(3, 7)).sum().backward()
+    optim.step()
+    return {"model": net.state_dict(), "optim": optim.state_dict(), "epoch": 3, "empty": {}, "tuple": (1, "a"),
+            "pair": (torch.arange(3), torch.ones(2)), "list": [torch.zeros(2), {"x": 1}], "half": torch.ones(5, dtype=torch.bfloat16),
+            "f8": torch.ones(3).to(torch.float8_e5m2), "words": torch.arange(4).to(torch.uint16), "none": None}
+
+
+def module():
+    return torch.nn.Sequential(torch.nn.Linear(7, 6), torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 4))
+
+
+def wrong_load(x, path):
+    """dcp.load into a dict of the same form, and into a module."""
+    state = {"model": {k: torch.empty_like(v) for k, v in x["model"].items()}, "epoch": 0}
+    dcp.load(state, checkpoint_id=path)
+    net = module()
+    dcp.load({"model": net}, checkpoint_id=path)
+    return (difference(x["model"], state["model"]) or difference(x["model"], dict(net.state_dict())) or
+            (None if state["epoch"] == 3 else f"epoch {state['epoch']}"))
+
+
+def load_half(rank, meeting, path):
+    """In one of two processes: the tensors of the model, half of each, which must be those of the example."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    mesh = init_device_mesh("cpu", (2,))
+    x = example()["model"]
+    state = {k: distribute_tensor(torch.zeros_like(v), mesh, [Shard(v.dim() - 1)]) if v.dim() else torch.zeros_like(v)
+             for k, v in x.items()}
+    dcp.load({"model": state}, checkpoint_id=path)
+    whole = {k: v.full_tensor() if v.dim() else v for k, v in state.items()}
+    wrong = difference(x, whole)
+    dist.destroy_process_group()
+    return wrong
+
+
+def wrong_two(ckpt, path):
+    meeting = ckpt.path()
+    runs = [subprocess.Popen([sys.executable, os.path.abspath(__file__), str(rank), meeting, path],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    out = [run.communicate(timeout=300) for run in runs]
+    return next((f"{o} {e[-500:]}" for run, (o, e) in zip(runs, out) if run.returncode), None)
+
+
+def wrong_written(ckpt, shards):
+    x, pt, path = example(), ckpt.path(".pt"), ckpt.path()
+    torch.save(x, pt)
+    ckpt.run("convert", "--no-sync", "--to=dcp", f"--shards={shards}", pt, "-o", path)
+    return difference(texts(x), by_torch(ckpt, path)) or wrong_load(x, path) or wrong_two(ckpt, path)
+
+
+def outcomes(program, corpus, folder, sample):
+    """(name, what is wrong or None) of each case."""
+    ckpt = Ckpt(program, folder)
+    jobs = [(f"written in {n} files", wrong_written, n) for n in (1, 3)]
+    jobs += [(f"sample {os.path.relpath(s, corpus)}", wrong_sample, s) for s in samples(corpus)]
+    jobs += [(f"renamed {os.path.relpath(s, corpus)}", wrong_renamed, s) for s in samples(corpus)]
+    jobs += [(f"random {seed}", wrong_random, seed) for seed in range(RANDOM // 10 if sample else RANDOM)]
+    for name, job, what in jobs:
+        try:
+            yield name, job(ckpt, what)
+        except BaseException as e:  # torch's CheckpointException is no Exception
+            if isinstance(e, KeyboardInterrupt):
+                raise
+            yield name, f"{type(e).__name__}: {e}"
+
+
+if __name__ == "__main__":
+    found = load_half(int(sys.argv[1]), sys.argv[2], sys.argv[3])
+    print(found or "")
+    sys.exit(1 if found else 0)

@@ -1,0 +1,69 @@
+/* tablecrc.h - puts the CRCs of a damaged table of TensorFlow right again, so that the damage reaches the
+ * parser after that check. */
+#ifndef TABLECRC_H
+#define TABLECRC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+static inline uint32_t tablecrc_of(const unsigned char *p, size_t n)
+{
+    uint32_t crc = 0xffffffffu;
+    for (; n; p++, n--) {
+        crc ^= *p;
+        for (int b = 0; b < 8; b++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
+    }
+    return ~crc;
+}
+
+/* tablecrc_set - the masked CRC after the N bytes at P, the type of the block among them. */
+static inline void tablecrc_set(unsigned char *p, size_t n)
+{
+    uint32_t crc = tablecrc_of(p, n);
+    crc = (crc >> 15 | crc << 17) + 0xa282ead8u;
+    for (int i = 0; i < 4; i++)
+        p[n + (size_t)i] = (unsigned char)(crc >> (8 * i));
+}
+
+/* tablecrc_varint - the number at *AT of the N bytes P; 0 at their end. */
+static inline uint64_t tablecrc_varint(const unsigned char *p, size_t n, size_t *at)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; *at < n && shift < 63; shift += 7) {
+        unsigned char c = p[(*at)++];
+        v |= (uint64_t)(c & 0x7f) << shift;
+        if (!(c & 0x80))
+            return v;
+    }
+    return 0;
+}
+
+/* tablecrc_fix - every block that the index of the table DATA names, and the index. */
+static inline void tablecrc_fix(unsigned char *data, size_t size)
+{
+    size_t at = size - 48, end;
+    if (size < 53)
+        return;
+    (void)tablecrc_varint(data, size, &at);
+    (void)tablecrc_varint(data, size, &at);
+    uint64_t index = tablecrc_varint(data, size, &at), n = tablecrc_varint(data, size, &at);
+    if (index > size || n > size - index || n + 5 > size - index || n < 4)
+        return;
+    at = (size_t)index;
+    end = at + (size_t)n;
+    tablecrc_set(data + at, (size_t)n + 1);
+    while (at + 8 < end) {
+        (void)tablecrc_varint(data, end, &at);
+        uint64_t others = tablecrc_varint(data, end, &at), value = tablecrc_varint(data, end, &at);
+        if (others > end - at || value > end - at - others)
+            return;
+        size_t handle = at + (size_t)others;
+        uint64_t block = tablecrc_varint(data, end, &handle), length = tablecrc_varint(data, end, &handle);
+        if (block < size && length < size - block && length + 5 <= size - block)
+            tablecrc_set(data + block, (size_t)length + 1);
+        at += (size_t)(others + value);
+    }
+}
+
+#endif

@@ -1,0 +1,85 @@
+#include "table.h"
+
+#include "../tablecrc.h"
+
+static void put_varint(buf *b, uint64_t v)
+{
+    for (; v > 0x7f; v >>= 7)
+        buf_byte(b, (unsigned char)(v | 0x80));
+    buf_byte(b, (unsigned char)v);
+}
+
+static void put_entry(buf *b, ckpt_str key, ckpt_str value)
+{
+    put_varint(b, 0);
+    put_varint(b, key.len);
+    put_varint(b, value.len);
+    buf_str(b, key);
+    buf_str(b, value);
+}
+
+void table_begin(struct table_maker *t)
+{
+    buf_init(&t->file, 1 << 20);
+    buf_init(&t->block, 1 << 20);
+    buf_init(&t->index, 1 << 20);
+}
+
+void table_add(struct table_maker *t, ckpt_str key, ckpt_str value) { put_entry(&t->block, key, value); }
+
+/* put_block - BYTES of TYPE, and their CRC; HANDLE is where. */
+static void put_block(buf *file, ckpt_str bytes, unsigned char type, buf *handle)
+{
+    size_t at = file->len;
+    put_varint(handle, at);
+    put_varint(handle, bytes.len);
+    buf_str(file, bytes);
+    buf_byte(file, type);
+    buf_u32le(file, 0);
+    tablecrc_set(file->data + at, bytes.len + 1);
+}
+
+static void end_entries(buf *b)
+{
+    buf_u32le(b, 0);
+    buf_u32le(b, 1);
+}
+
+void table_end_packed(struct table_maker *t, ckpt_str last, ckpt_str packed, unsigned char type)
+{
+    buf handle;
+    buf_init(&handle, 64);
+    put_block(&t->file, packed, type, &handle);
+    put_entry(&t->index, last, buf_view(&handle));
+    buf_free(&handle);
+}
+
+void table_end_block(struct table_maker *t, ckpt_str last)
+{
+    end_entries(&t->block);
+    table_end_packed(t, last, buf_view(&t->block), 0);
+    buf_free(&t->block);
+}
+
+ckpt_str table_end(struct table_maker *t)
+{
+    buf footer;
+    buf_init(&footer, 64);
+    put_varint(&footer, 0);
+    put_varint(&footer, 0);
+    end_entries(&t->index);
+    put_block(&t->file, buf_view(&t->index), 0, &footer);
+    while (footer.len < 40)
+        buf_byte(&footer, 0);
+    buf_u64le(&footer, UINT64_C(0xdb4775248b80fb57));
+    buf_str(&t->file, buf_view(&footer));
+    buf_free(&footer);
+    return buf_view(&t->file);
+}
+
+void table_free(struct table_maker *t)
+{
+    buf_free(&t->file);
+    buf_free(&t->block);
+    buf_free(&t->index);
+}

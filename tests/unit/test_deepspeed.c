@@ -1,0 +1,249 @@
+/* Saves of DeepSpeed: partitions that do not make the parameters that a model file names are refused with the
+ * place, and a byte that is changed anywhere gives the same tensors or an error. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pickled.h"
+#include "unit.h"
+
+#define SIZE(s) "torch.Size((" s "))"
+#define MODEL(module, shapes, more)                                                                          \
+    "{'module':{" module "},'buffer_names':[],'param_shapes':[" shapes "],'shared_params':{}" more "}"
+#define FLAT    V2(FLOATS, 0, "(4,)", "(1,)")
+#define PART(n) V2(FLOATS, 0, "(" #n ",)", "(1,)")
+#define TWO(count, flats, state)                                                                             \
+    "{'optimizer_state_dict':{'partition_count':" count ",'single_partition_of_fp32_groups':[" flats         \
+    "],'base_optimizer_state':{'state':{0:{" state "}},'param_groups':[{'lr':1.5,'params':[0]}]}}}"
+#define THREE(count, flats)                                                                                  \
+    "{'optimizer_state_dict':{'partition_count':" count ",'fp32_flat_groups':[" flats "]}}"
+
+static char dir[64];
+
+static void put_file(const char *name, const void *bytes, size_t n)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *f = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static void begin(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+}
+
+static void end(void)
+{
+    char path[512];
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        unlink(path);
+    }
+    if (d)
+        closedir(d);
+    CU_ASSERT_EQUAL(rmdir(dir), 0);
+}
+
+static void put_made(const char *name, const char *text)
+{
+    struct made m = made_zip(text);
+    put_file(name, m.bytes, m.size);
+    made_close(&m);
+}
+
+/* put_save - a model file and two ranks of partitions; of ZeRO 3 where the model file is one of each rank. */
+static void put_save(bool third, const char *model, const char *optim)
+{
+    char name[80];
+    for (int rank = 0; rank < 2; rank++) {
+        snprintf(name, sizeof name,
+                 third ? "zero_pp_rank_%d_mp_rank_00_model_states.pt" : "mp_rank_%02d_model_states.pt", rank);
+        if (third || rank == 0)
+            put_made(name, model);
+        snprintf(name, sizeof name, "bf16_zero_pp_rank_%d_mp_rank_00_optim_states.pt", rank);
+        put_made(name, optim);
+    }
+}
+
+/* refused - opening the save fails with STATUS, and SAYS is in the message. */
+static void refused(bool third, const char *model, const char *optim, ckpt_status status, const char *says)
+{
+    ckpt_file *f = NULL;
+    ckpt_error err = {0};
+    char line[1400];
+    begin();
+    put_save(third, model, optim);
+    ckpt_status st = ckpt_open(dir, NULL, &f, &err);
+    ckpt_error_text(&err, line, sizeof line);
+    CU_ASSERT_EQUAL(st, status);
+    CU_ASSERT_PTR_NOT_NULL(strstr(line, says));
+    if (st != status || !strstr(line, says))
+        printf("\n    %s, must say: %s\n", line, says);
+    ckpt_close(f);
+    end();
+}
+
+static void numbers_are(const char *model, const char *optim, const char *name, const char *want)
+{
+    ckpt_file *f = NULL;
+    ckpt_error err = {0};
+    float at[16];
+    char text[256] = "";
+    begin();
+    put_save(false, model, optim);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
+    uint32_t row = ckpt_tensor_find(f, (ckpt_str){name, strlen(name)});
+    CU_ASSERT_NOT_EQUAL_FATAL(row, CKPT_NO_TENSOR);
+    size_t n = (size_t)tensor_at(f, row).elements;
+    CU_ASSERT_FATAL(n <= 16);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(f, row, 0, n, at, &err), CKPT_OK);
+    unit_host(at, n, 4);
+    for (size_t i = 0; i < n; i++)
+        snprintf(text + strlen(text), 16, "%g ", (double)at[i]);
+    CU_ASSERT_STRING_EQUAL(text, want);
+    ckpt_close(f);
+    end();
+}
+
+static void partitions_make_parameters(void)
+{
+    const char *model = MODEL("'a':" W ",'b':" V2(FLOATS, 1, "(3,)", "(1,)"),
+                              "{'a':" SIZE("4,") ",'c':" SIZE("3,") "}", "");
+    numbers_are(model, TWO("[2]", FLAT, "'exp_avg':" FLAT), "c", "1 2 3 ");
+    numbers_are(model, TWO("2", FLAT, ""), "b", "2 3 4 "); /* in no group: as the model has it */
+    numbers_are(model, TWO("[2]", FLAT, "'exp_avg':" FLAT), "optimizer.state.c.exp_avg", "1 2 3 ");
+}
+
+static void wrong_numbers_are_refused(void)
+{
+    const char *ok = TWO("[2]", FLAT, "");
+    static const struct {
+        const char *shapes, *says;
+    } shapes[] = {
+        {"{'a':" SIZE("9,") "}", "the partitions have 8 elements, the parameters take 9"},
+        {"{'a':" SIZE("2,") "}", "the partitions have 8 elements, the parameters take 2"},
+        {"{'a':" SIZE("-4,") "}", "param_shapes has no name with a shape"},
+        {"{'a':" SIZE("4294967296,4294967296") "}", "param_shapes has no name with a shape"},
+        {"{'a':" SIZE("9223372036854775807,") ",'b':" SIZE("9223372036854775807,") ",'c':" SIZE("9,") "}",
+         "2^64"},
+        {"{'a':'4'}", "param_shapes has no name with a shape"},
+        {"{4:" SIZE("4,") "}", "param_shapes has no name with a shape"},
+        {"{'a':" SIZE("4,") ",'a':" SIZE("4,") "}", "a second parameter of that name"},
+        {"{'a':" SIZE("8,") "},{'b':" SIZE("8,") "}", "partitions of 1 groups, param_shapes of 2 groups"},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        char model[600];
+        snprintf(model, sizeof model, MODEL("", "%s", ""), shapes[i].shapes);
+        refused(false, model, ok, CKPT_EFORMAT, shapes[i].says);
+    }
+    const char *model = MODEL("", "{'a':" SIZE("8,") "}", "");
+    refused(false, model, TWO("[3]", FLAT, ""), CKPT_ENOTFOUND,
+            "the optimizer file of rank 2 of 3 is missing");
+    refused(false, model, TWO("[1]", FLAT, ""), CKPT_EFORMAT,
+            "partitions of 1 ranks, and optimizer files of 2");
+    refused(false, model, TWO("1152921504606846976", FLAT, ""), CKPT_EFORMAT,
+            "partitions of 1152921504606846976");
+    refused(false, model, TWO("[2]", "'a'", ""), CKPT_EFORMAT, "no tensor for each group");
+    refused(false, model, TWO("[2]", V2(FLOATS, 0, "(2,2)", "(2,1)"), ""), CKPT_EUNSUPPORTED,
+            "no flat tensor");
+    refused(false, model, TWO("[2]", FLAT, "'exp_avg':" FLAT ",'b':" PART(4)) "+{'x':1}", CKPT_OK, "");
+    refused(false, MODEL("'a':" W, "{'a':" SIZE("8,") "}", ""), ok, CKPT_EFORMAT,
+            "another shape in the model's state");
+    refused(true, model, THREE("2", PART(3)), CKPT_EFORMAT,
+            "the partitions have 3 elements, the parameters take 4");
+    refused(true, MODEL("'p':" V2(FLOATS, 0, "(0,)", "(1,)"), "{'a':" SIZE("8,") "}", ""), THREE("2", FLAT),
+            CKPT_EFORMAT, "a placeholder");
+    refused(true, MODEL("", "{'a':" SIZE("8,") "}", ",'frozen_param_shapes':{'f':" SIZE("4,") "}"),
+            THREE("2", FLAT), CKPT_EFORMAT, "no tensor for each group");
+}
+
+/* ------------------------------------------------------------------ changed bytes */
+
+/* read_all - opens the save, and reads its tensors. */
+static ckpt_status read_all(void)
+{
+    ckpt_file *f = NULL;
+    ckpt_error err = {0};
+    uint8_t sum[CKPT_DIGEST_MAX];
+    ckpt_status st = ckpt_open(dir, NULL, &f, &err);
+    for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f); i++)
+        if (tensor_at(f, i).has_data)
+            st = ckpt_digest_tensor(f, i, CKPT_XXH3, sum, &err);
+    CU_ASSERT(st == CKPT_OK || err.what[0]);
+    ckpt_close(f);
+    return st;
+}
+
+/* read_file - the file NAME of FROM, of N bytes. */
+static char *read_file(const char *from, const char *name, size_t *n)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", from, name);
+    FILE *f = fopen(path, "rb");
+    char *bytes = malloc(1 << 16);
+    CU_ASSERT_FATAL(f && bytes);
+    *n = fread(bytes, 1, 1 << 16, f);
+    fclose(f);
+    return bytes;
+}
+
+/* change_file - NAME of the save FROM is read with each of some bytes changed, and cut off there. */
+static void change_file(const char *from, const char *name)
+{
+    size_t n;
+    char *bytes = read_file(from, name, &n);
+    for (size_t i = 3; i < n; i += 61) {
+        bytes[i] ^= 0x41;
+        put_file(name, bytes, n);
+        (void)read_all();
+        bytes[i] ^= 0x41;
+        put_file(name, bytes, i);
+        CU_ASSERT_NOT_EQUAL(read_all(), CKPT_OK);
+    }
+    put_file(name, bytes, n);
+    CU_ASSERT_EQUAL(read_all(), CKPT_OK);
+    free(bytes);
+}
+
+static void changed_bytes_do_no_harm(void)
+{
+    static const char *const saves[] = {"deepspeed/zero3_bf16/global_step2",
+                                        "deepspeed/zero2_fp16/global_step2",
+                                        "deepspeed/emulated/experts/global_step7"};
+    for (size_t i = 0; i < sizeof saves / sizeof *saves; i++) {
+        struct dirent **list;
+        char from[512];
+        size_t size;
+        snprintf(from, sizeof from, "%s", unit_corpus(saves[i]));
+        int n = scandir(from, &list, NULL, alphasort);
+        CU_ASSERT_FATAL(n > 2);
+        begin();
+        for (int k = 0; k < n; k++)
+            if (list[k]->d_name[0] != '.') {
+                char *bytes = read_file(from, list[k]->d_name, &size);
+                put_file(list[k]->d_name, bytes, size);
+                free(bytes);
+            }
+        for (int k = 0; k < n; k++) {
+            if (list[k]->d_name[0] != '.')
+                change_file(from, list[k]->d_name);
+            free(list[k]);
+        }
+        free(list);
+        end();
+    }
+}
+
+void suite_deepspeed(void)
+{
+    UNIT(partitions_make_parameters);
+    UNIT(wrong_numbers_are_refused);
+    UNIT(changed_bytes_do_no_harm);
+}

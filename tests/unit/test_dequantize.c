@@ -1,0 +1,75 @@
+/* Blocks of ggml as numbers: vector code gives the bits of the scalar code, and what is decoded one block
+ * at a time is what is decoded at once. The numbers themselves are those of gguf-py:
+  * tests/corpus/truth/gguf.jsonl. */
+#include <stdlib.h>
+
+#include "core/convert.h"
+#include "core/dequantize.h"
+#include "core/number.h"
+#include "unit.h"
+
+#define BLOCKS 40u
+
+static void fill(unsigned char *p, size_t n)
+{
+    uint32_t x = 12345;
+    for (size_t i = 0; i < n; i++) {
+        x = x * 1664525u + 1013904223u;
+        p[i] = (unsigned char)(x >> 24);
+    }
+}
+
+static void all_ways_give_the_same_bits(void)
+{
+    unsigned supported = 0;
+    unsigned char in[BLOCKS * 300];
+    unsigned char *a = malloc(BLOCKS * 256 * 4), *b = malloc(BLOCKS * 256 * 4);
+    CU_ASSERT_FATAL(a && b);
+    fill(in, sizeof in);
+    for (unsigned dt = 0; dt < DTYPE_COUNT; dt++) {
+        const struct dtype_info *d = dtype_info((ckpt_dtype)dt);
+        struct conversion c;
+        struct convert_tally t = {0};
+        CU_ASSERT(conversion_init(&c, (ckpt_dtype)dt, CKPT_DT_F32) || d->klass != 'k' ||
+                  !dequantize_supports((ckpt_dtype)dt));
+        if (!dequantize_supports((ckpt_dtype)dt))
+            continue;
+        size_t size = BLOCKS * 4 * (size_t)d->block_elems;
+        unsigned char *g = unit_guard(in, BLOCKS * (size_t)d->block_bytes);
+        supported++;
+        dequantize_scalar((ckpt_dtype)dt, g, BLOCKS, a);
+        memset(b, 0, size);
+        dequantize((ckpt_dtype)dt, g, BLOCKS, b);
+        CU_ASSERT(memcmp(a, b, size) == 0);
+        memset(b, 0, size);
+        CU_ASSERT_FATAL(conversion_init(&c, (ckpt_dtype)dt, CKPT_DT_F32));
+        convert_run(&c, g, BLOCKS * (size_t)d->block_elems, b, &t);
+        CU_ASSERT(memcmp(a, b, size) == 0);
+        unit_guard_free(g, BLOCKS * (size_t)d->block_bytes);
+    }
+    CU_ASSERT_EQUAL(supported, 23);
+    free(a);
+    free(b);
+}
+
+/* q8_0: a float16 and 32 signed bytes; q4_0: a float16, then the low nibbles of 16 bytes, then the high
+ * ones. */
+static void numbers_by_hand(void)
+{
+    double x[64];
+    unsigned char q8[34] = {0x00, 0x38, 1, 0xff, 0x80}; /* 0.5 */
+    number_decode(CKPT_DT_Q8_0, q8, 32, x);
+    CU_ASSERT(x[0] == 0.5 && x[1] == -0.5 && x[2] == -64 && x[3] == 0);
+    unsigned char q4[18] = {0x00, 0x40, 0x8f, 0x08}; /* 2 */
+    number_decode(CKPT_DT_Q4_0, q4, 32, x);
+    CU_ASSERT(x[0] == 14 && x[1] == 0 && x[2] == -16 && x[16] == 0 && x[17] == -16);
+    unsigned char mx[17] = {128, 0x31}; /* 2 */
+    number_decode(CKPT_DT_MXFP4, mx, 32, x);
+    CU_ASSERT(x[0] == 1 && x[16] == 3);
+}
+
+void suite_dequantize(void)
+{
+    UNIT(all_ways_give_the_same_bits);
+    UNIT(numbers_by_hand);
+}

@@ -1,0 +1,192 @@
+/* HDF5 by its bytes: what is damaged is refused where it is, whatever was changed; checksums are compared;
+ * structures that lead in circles end. The files are those that Keras and h5py wrote. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codec/hdf5_internal.h"
+#include "noise.h"
+#include "unit.h"
+
+#define MOST    65536u
+#define MUTANTS 490u /* of each of the 14 files: 6,860 */
+
+static const char *const seeds[] = {
+    "keras/hdf5/links.h5",
+    "keras/hdf5/latest.h5",
+    "keras/hdf5/track_order.h5",
+    "keras/hdf5/types.h5",
+    "keras/hdf5/filters.h5",
+    "keras/hdf5/filters_latest.h5",
+    "keras/hdf5/userblock512.h5",
+    "keras/k3/base.weights.h5",
+    "keras/k3/bad/gzip.weights.h5",
+    "keras/k3/dtype_bfloat16.h5",
+    "keras/k3/rnn.h5",
+    "keras/k3/own_vars.weights.h5",
+    "keras/k3/bad/extra.weights.h5",
+    "keras/hdf5/dense_group_latest.h5",
+};
+
+static unsigned char bytes[MOST];
+
+/* load - the beginning of the corpus' file NAME into bytes. */
+static size_t load(const char *name)
+{
+    FILE *in = fopen(unit_corpus(name), "rb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(in);
+    size_t n = fread(bytes, 1, sizeof bytes, in);
+    fclose(in);
+    return n;
+}
+
+/* read_all - opens the N bytes and hashes each tensor; an error must say what is wrong. */
+static ckpt_status read_all(size_t n, ckpt_error *err)
+{
+    ckpt_file *f;
+    uint8_t sum[CKPT_DIGEST_MAX];
+    unsigned char *copy = unit_guard(bytes, n);
+    ckpt_status st = ckpt_open_memory(copy, n, "test", NULL, &f, err);
+    for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f); i++) {
+        ckpt_status read = CKPT_OK;
+        if (tensor_at(f, i).has_data)
+            read = ckpt_digest_tensor(f, i, CKPT_SHA256, sum, err);
+        CU_ASSERT(read == CKPT_OK || err->what[0]);
+    }
+    CU_ASSERT(st == CKPT_OK || err->what[0]);
+    if (st == CKPT_OK)
+        ckpt_close(f);
+    unit_guard_free(copy, n);
+    return st;
+}
+
+/* mutate - changes some of the N bytes: bits, bytes, numbers of 4 and 8 bytes, addresses, entries copied. */
+static void mutate(size_t n)
+{
+    static const unsigned char special[] = {0, 1, 0x7f, 0x80, 0xff};
+    size_t at = noise() % (n - 40), from = noise() % (n - 40);
+    uint64_t number = noise() % n;
+    switch (noise() % 6) {
+    case 0: bytes[at] ^= (unsigned char)(1u << noise() % 8); break;
+    case 1: bytes[at] = special[noise() % 5]; break;
+    case 2: memset(bytes + at, 0xff, noise() % 2 ? 4 : 8); break;
+    case 3: memcpy(bytes + at, &number, 8); break;
+    case 4: number = noise(), memcpy(bytes + at, &number, noise() % 2 ? 4 : 8); break;
+    default: memmove(bytes + at, bytes + from, noise() % 2 ? 8 : 40); break;
+    }
+}
+
+static void mutants_end_well(void)
+{
+    ckpt_error err;
+    size_t refused = 0;
+    for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
+        size_t n = load(seeds[k]);
+        unsigned char *whole = malloc(n);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(whole);
+        memcpy(whole, bytes, n);
+        CU_ASSERT_EQUAL(read_all(n, &err), CKPT_OK);
+        for (unsigned i = 0; i < MUTANTS; i++) {
+            size_t left = noise() % 20 ? n : noise() % n;
+            memcpy(bytes, whole, n);
+            for (uint64_t times = 1 + noise() % 4; times--;)
+                mutate(n);
+            refused += read_all(left, &err) != CKPT_OK;
+        }
+        free(whole);
+    }
+    CU_ASSERT(refused > 1000); /* the mutants do reach the structures */
+}
+
+static void checksum_is_lookup3(void)
+{
+    static const char text[] = "Four score and seven years ago";
+    CU_ASSERT_EQUAL(hdf5_checksum((const unsigned char *)text, sizeof text - 1), 0x17770551);
+    CU_ASSERT_EQUAL(hdf5_checksum((const unsigned char *)"", 0), 0xdeadbeef);
+}
+
+/* find - where the last of the N bytes that are TEXT begin. */
+static size_t find(size_t n, const char *text, size_t size)
+{
+    for (size_t i = n - size; i > 0; i--)
+        if (memcmp(bytes + i, text, size) == 0)
+            return i;
+    CU_FAIL_FATAL("not in the file");
+    return 0;
+}
+
+/* hash_named - the status of opening N bytes and hashing the tensor NAME. */
+static ckpt_status hash_named(size_t n, const char *name, ckpt_error *err)
+{
+    ckpt_file *f;
+    uint8_t sum[CKPT_DIGEST_MAX];
+    ckpt_status st = ckpt_open_memory(bytes, n, "test", NULL, &f, err);
+    if (st != CKPT_OK)
+        return st;
+    uint32_t row = ckpt_tensor_find(f, (ckpt_str){name, strlen(name)});
+    st = row == CKPT_NO_TENSOR ? CKPT_ENOTFOUND : ckpt_digest_tensor(f, row, CKPT_SHA256, sum, err);
+    ckpt_close(f);
+    return st;
+}
+
+/* find_checked - the first byte of which data set NAME notices the change. */
+static size_t find_checked(size_t n, const char *name)
+{
+    ckpt_error err;
+    for (size_t at = 0; at < n; at += 7) {
+        bytes[at] ^= 1;
+        ckpt_status st = hash_named(n, name, &err);
+        bytes[at] ^= 1;
+        if (st == CKPT_ECHECKSUM)
+            return at;
+    }
+    return 0;
+}
+
+static void fletcher32_is_compared(void)
+{
+    ckpt_error err;
+    size_t n = load("keras/hdf5/filters.h5");
+    CU_ASSERT_EQUAL(hash_named(n, "fletcher", &err), CKPT_OK);
+    size_t at = find_checked(n, "fletcher");
+    CU_ASSERT_NOT_EQUAL_FATAL(at, 0);
+    bytes[at] ^= 1;
+    CU_ASSERT_EQUAL(hash_named(n, "fletcher", &err), CKPT_ECHECKSUM);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "fletcher32"));
+    CU_ASSERT_EQUAL(hash_named(n, "chunk_edge", &err), CKPT_OK);
+}
+
+/* The B-tree of the root's names is its own child: its level does not fall. */
+static void trees_in_circles_are_refused(void)
+{
+    ckpt_error err;
+    size_t n = load("keras/hdf5/types.h5"), tree = find(n, "TREE\0", 5);
+    while (tree && bytes[tree + 4])
+        tree = find(tree, "TREE\0", 5);
+    uint64_t addr = tree;
+    bytes[tree + 5] = 1;
+    memcpy(bytes + tree + 32, &addr, 8);
+    CU_ASSERT_EQUAL(read_all(n, &err), CKPT_EFORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "level"));
+}
+
+/* A heap that claims all memory is refused before any is taken. */
+static void claims_beyond_the_file_are_refused(void)
+{
+    ckpt_error err;
+    size_t n = load("keras/hdf5/links.h5"), heap = find(n, "HEAP\0", 5);
+    memset(bytes + heap + 8, 0x7f, 8);
+    CU_ASSERT_EQUAL(read_all(n, &err), CKPT_ETRUNCATED);
+    n = load("keras/hdf5/links.h5");
+    memset(bytes + 40, 0x7f, 8); /* the end of the file */
+    CU_ASSERT_EQUAL(read_all(n, &err), CKPT_ETRUNCATED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.where, "superblock"));
+}
+
+void suite_hdf5(void)
+{
+    UNIT(mutants_end_well);
+    UNIT(checksum_is_lookup3);
+    UNIT(fletcher32_is_compared);
+    UNIT(trees_in_circles_are_refused);
+    UNIT(claims_beyond_the_file_are_refused);
+}

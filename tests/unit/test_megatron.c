@@ -1,0 +1,207 @@
+/* Folders of Megatron-LM: which parts the ranks have, how layers are numbered, which tensors are copies, and
+ * what is refused instead of guessed. The parts of each are views of the numbers 1 2 3 4. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pickled.h"
+#include "unit.h"
+
+#define AT(offset, n) V2(FLOATS, offset, "(" #n ",)", "(1,)")
+#define ROWS          V2(FLOATS, 0, "(2,2)", "(2,1)")
+#define ROW(offset)   V2(FLOATS, offset, "(1,2)", "(2,1)")
+#define ARGS(text)    "'args':new argparse.Namespace()!{" text "}"
+
+static char dir[64];
+
+static void name_rank(char path[128], int tensor, int stage)
+{
+    int n = snprintf(path, 128, "%s/mp_rank_%02d", dir, tensor);
+    if (stage >= 0)
+        snprintf(path + n, 128 - (size_t)n, "_%03d", stage);
+}
+
+/* put_rank - the file of a rank is TEXT; STAGE is -1 where folders have none. */
+static void put_rank(int tensor, int stage, const char *text)
+{
+    char folder[128], path[160];
+    name_rank(folder, tensor, stage);
+    snprintf(path, sizeof path, "%s/model_optim_rng.pt", folder);
+    struct made m = made_zip(text);
+    CU_ASSERT_EQUAL(mkdir(folder, 0700), 0);
+    FILE *f = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(fwrite(m.bytes, 1, m.size, f), m.size);
+    fclose(f);
+    made_close(&m);
+}
+
+static void begin(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+}
+
+static void end(void)
+{
+    for (int tensor = 0; tensor < 2; tensor++)
+        for (int stage = -1; stage < 2; stage++) {
+            char folder[128], path[160];
+            name_rank(folder, tensor, stage);
+            snprintf(path, sizeof path, "%s/model_optim_rng.pt", folder);
+            unlink(path);
+            rmdir(folder);
+        }
+    CU_ASSERT_EQUAL(rmdir(dir), 0);
+}
+
+/* describe - the rows of F as "name numbers; ". */
+static void describe(ckpt_file *f, char *out, size_t cap)
+{
+    ckpt_error err = {0};
+    size_t used = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
+        float at[16] = {0};
+        const ckpt_tensor t = tensor_at(f, i);
+        size_t n = (size_t)t.elements;
+        CU_ASSERT_FATAL(n <= 16);
+        CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, n, at, &err), CKPT_OK);
+        unit_host(at, n, 4);
+        used += (size_t)snprintf(out + used, cap - used, "%s", t.name.ptr);
+        for (size_t k = 0; k < n; k++)
+            used += (size_t)snprintf(out + used, cap - used, " %g", (double)at[k]);
+        used += (size_t)snprintf(out + used, cap - used, "; ");
+    }
+}
+
+/* holds - the folder is WANT, or its error contains it. */
+static void holds(const char *want)
+{
+    char got[1024];
+    ckpt_file *f = NULL;
+    ckpt_error err = {0};
+    bool opened = ckpt_open(dir, NULL, &f, &err) == CKPT_OK;
+    if (opened)
+        describe(f, got, sizeof got);
+    bool right = opened ? strcmp(got, want) == 0 : strstr(err.what, want) != NULL;
+    CU_ASSERT(right);
+    if (!right)
+        printf("\n    %s; must be %s\n", opened ? got : err.what, want);
+    ckpt_close(f);
+    end();
+}
+
+static void two_ranks_hold(const char *first, const char *last, const char *want)
+{
+    begin();
+    put_rank(0, -1, first);
+    put_rank(1, -1, last);
+    holds(want);
+}
+
+static void two_stages_hold(const char *first, const char *last, const char *want)
+{
+    begin();
+    put_rank(0, 0, first);
+    put_rank(0, 1, last);
+    holds(want);
+}
+
+static void parts_are_put_together(void)
+{
+    two_ranks_hold("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}",
+                   "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}", "x.linear_qkv.bias 1 2 3 4; ");
+    two_ranks_hold("{'model':{'x.linear_proj.weight':" ROWS "}}",
+                   "{'model':{'x.linear_proj.weight':" ROWS "}}", "x.linear_proj.weight 1 2 1 2 3 4 3 4; ");
+    two_ranks_hold("{'model':{'x.linear_proj.bias':" AT(0, 2) "}}",
+                   "{'model':{'x.linear_proj.bias':" AT(0, 2) "}}", "x.linear_proj.bias 1 2; ");
+}
+
+#define QKV(offset, version) "{'model':{'x.attention.query_key_value.bias':" AT(offset, 3) "}" version "}"
+
+/* Up to version 0 each rank has its queries, then its keys, then its values. */
+static void old_orders_of_qkv(void)
+{
+    two_ranks_hold(QKV(0, ",'checkpoint_version':0"), QKV(1, ""),
+                   "x.attention.query_key_value.bias 1 2 2 3 3 4; ");
+    two_ranks_hold(QKV(0, ""), QKV(1, ""), "x.attention.query_key_value.bias 1 2 2 3 3 4; ");
+    two_ranks_hold(QKV(0, ",'checkpoint_version':1.0"), QKV(1, ""),
+                   "x.attention.query_key_value.bias 1 2 3 2 3 4; ");
+}
+
+#define MLP(rows, takes) "{'model':{'m.linear_fc1.bias':" rows ",'m.linear_fc2.weight':" takes "}}"
+
+static void gates_are_seen_by_the_next_layer(void)
+{
+    two_ranks_hold(MLP(AT(0, 4), ROWS), MLP(AT(0, 4), ROWS),
+                   "m.linear_fc1.bias 1 2 1 2 3 4 3 4; m.linear_fc2.weight 1 2 1 2 3 4 3 4; ");
+    two_ranks_hold(MLP(AT(0, 2), ROWS), MLP(AT(2, 2), ROWS),
+                   "m.linear_fc1.bias 1 2 3 4; m.linear_fc2.weight 1 2 1 2 3 4 3 4; ");
+    two_ranks_hold(MLP(AT(0, 3), ROWS), MLP(AT(0, 3), ROWS), "whether it is gated is not clear");
+    two_ranks_hold("{'model':{'m.linear_fc1.bias':" AT(0, 2) "}}", "{'model':{}}",
+                   "whether it is gated is not clear");
+}
+
+#define NORM(layer, offset) "'decoder.layers." #layer ".input_layernorm.weight':" AT(offset, 1)
+
+static void layers_go_on(void)
+{
+    two_stages_hold("{'model':{" NORM(0, 0) "," NORM(1, 1) "}}", "{'model':{" NORM(0, 2) "}}",
+                    "decoder.layers.0.input_layernorm.weight 1; decoder.layers.1.input_layernorm.weight 2; "
+                    "decoder.layers.2.input_layernorm.weight 3; ");
+    two_stages_hold("{'model0':{" NORM(0, 0) "},'model1':{" NORM(0, 2) "}}",
+                    "{'model0':{" NORM(0, 1) "},'model1':{" NORM(0, 3) "}}",
+                    "decoder.layers.0.input_layernorm.weight 1; decoder.layers.1.input_layernorm.weight 2; "
+                    "decoder.layers.2.input_layernorm.weight 3; decoder.layers.3.input_layernorm.weight 4; ");
+    two_stages_hold("{'model':{" NORM(0, 0) "}," ARGS("'num_layers':3") "}", "{'model':{" NORM(0, 1) "}}",
+                    "2 layers in 2 stages; args has num_layers 3");
+    two_stages_hold("{'model':{" NORM(0, 0) "}}", "{'model':{" NORM(99999999999999999999, 1) "}}",
+                    "more than 2^32 layers");
+}
+
+#define EMBEDDING "'embedding.word_embeddings.weight':" ROW(0)
+
+static void copies_of_the_embedding(void)
+{
+    two_stages_hold("{'model':{" EMBEDDING "}}", "{'model':{'output_layer.weight':" ROW(0) "}}",
+                    "embedding.word_embeddings.weight 1 2; ");
+    two_stages_hold("{'model':{" EMBEDDING "}," ARGS("'untie_embeddings_and_output_weights':True") "}",
+                    "{'model':{'output_layer.weight':" ROW(2) "}}",
+                    "embedding.word_embeddings.weight 1 2; output_layer.weight 3 4; ");
+    two_stages_hold("{'model':{" EMBEDDING "}}", "{'model':{" EMBEDDING "}}",
+                    "embedding.word_embeddings.weight 1 2; ");
+}
+
+static void what_does_not_fit(void)
+{
+    two_stages_hold("{'model':{'a.weight':" ROW(0) "}}", "{'model':{'a.weight':" ROW(0) "}}",
+                    "stages 0 and 1 both have it");
+    two_ranks_hold("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}",
+                   "{'model':{'x.linear_qkv.bias':" AT(0, 3) "}}", "another element type or shape");
+    two_ranks_hold("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}", "{'model':{}}",
+                   "no piece has [2:4] of [4]");
+    two_ranks_hold("{'model':{'x.linear_proj.weight':" AT(0, 2) "}}", "{'model':{}}",
+                   "does not fit a tensor of 1 dimensions");
+    two_ranks_hold("{'model':{'x.mixer.in_proj.weight':" ROWS "}}", "{'model':{}}",
+                   "no rule for how 2 ranks divide 1 tensor of each: x.mixer.in_proj.weight [2, 2]");
+    two_ranks_hold("{'weights':{'a':" ROWS "}}", "{'weights':{'a':" ROWS "}}", "no tensor below");
+    two_ranks_hold("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}," ARGS("'tensor_model_parallel_size':4") "}",
+                   "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}",
+                   "2 tensor-parallel ranks, of 4 that args has");
+    two_ranks_hold("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}," ARGS(
+                       "'tensor_model_parallel_size':2,'expert_tensor_parallel_size':1") "}",
+                   "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}",
+                   "expert_tensor_parallel_size 1 and tensor_model_parallel_size 2");
+}
+
+void suite_megatron(void)
+{
+    UNIT(parts_are_put_together);
+    UNIT(old_orders_of_qkv);
+    UNIT(gates_are_seen_by_the_next_layer);
+    UNIT(layers_go_on);
+    UNIT(copies_of_the_embedding);
+    UNIT(what_does_not_fit);
+}

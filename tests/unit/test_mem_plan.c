@@ -1,0 +1,184 @@
+/* op/mem/plan: against all ways to cut up to 14 blocks, each segment kept or recomputed, in 10,000 random
+ * cases. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "noise.h"
+#include "op/mem/plan.h"
+#include "unit.h"
+
+#define BLOCKS_MAX 14
+
+static uint64_t random_state = 1;
+static uint64_t random_below(uint64_t n)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (random_state >> 33) % n;
+}
+
+/* random_timeline - N blocks; EQUAL: all alike. */
+static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n, bool equal, bool copies)
+{
+    struct mem_timeline t = {.blocks = blocks, .n = n, .input = random_below(50), .head = random_below(50)};
+    t.loss = random_below(80);
+    t.checkpointed = random_below(4);
+    t.held = random_below(4);
+    for (int i = FORWARD_END; i < MEM_MOMENTS; i++)
+        t.moment[i] = random_below(120);
+    t.head_gradient = random_below(40);
+    t.gradients = t.head_gradient;
+    uint64_t alike = random_below(5);
+    t.end = random_below(60);
+    for (uint32_t i = 0; i < n; i++) {
+        struct mem_block *b = &blocks[i];
+        b->input = 1 + random_below(20);
+        b->copies = copies ? random_below(10) : 0;
+        b->kept = b->input + b->copies + random_below(60);
+        b->gradient = random_below(15);
+        b->work = random_below(30);
+        b->forward = 1 + random_below(9);
+        if (i && (equal || alike > random_below(4)))
+            *b = blocks[i - 1];
+        t.gradients += b->gradient;
+    }
+    return t;
+}
+
+/* What all ways come to. */
+struct best {
+    uint64_t lowest;       /* peak */
+    uint64_t limit, again; /* the least work below LIMIT; UINT64_MAX: none */
+};
+
+/* try_way - CUTS: bit i, a segment ends after block i; a segment is recomputed if bit of its first block
+ * in AGAIN. */
+static void try_way(const struct mem_timeline *t, uint32_t cuts, uint32_t again, struct best *best)
+{
+    ckpt_mem_segment list[BLOCKS_MAX];
+    struct mem_segments s = {.list = list};
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (i + 1 == t->n || cuts >> i & 1) {
+            list[s.n++] = (ckpt_mem_segment){
+                .first = first, .blocks = i + 1 - first, .recomputed = again >> first & 1};
+            first = i + 1;
+        }
+    uint64_t peak = timeline_peak(t, &s).bytes, work = timeline_again(t, &s);
+    best->lowest = peak < best->lowest ? peak : best->lowest;
+    if (peak <= best->limit && work < best->again)
+        best->again = work;
+}
+
+/* is_canonical - does AGAIN have bits of first blocks alone? And a kept segment has one block, as several
+ * are the same. */
+static bool is_canonical(uint32_t n, uint32_t cuts, uint32_t again)
+{
+    uint32_t firsts = (cuts << 1 | 1) & ((1u << n) - 1), joined = ~cuts & ((1u << (n - 1)) - 1);
+    if (again & ~firsts)
+        return false;
+    for (uint32_t i = 0, first = 0; i < n; i++) {
+        first = firsts >> i & 1 ? i : first;
+        if ((joined >> i & 1) && !(again >> first & 1))
+            return false;
+    }
+    return true;
+}
+
+static struct best try_all(const struct mem_timeline *t, uint64_t limit)
+{
+    struct best best = {.lowest = UINT64_MAX, .limit = limit, .again = UINT64_MAX};
+    for (uint32_t cuts = 0; cuts < 1u << (t->n - 1); cuts++) {
+        uint32_t firsts = (cuts << 1 | 1) & ((1u << t->n) - 1);
+        for (uint32_t again = firsts;; again = (again - 1) & firsts) {
+            if (is_canonical(t->n, cuts, again))
+                try_way(t, cuts, again, &best);
+            if (!again)
+                break;
+        }
+    }
+    return best;
+}
+
+/* check_case - the plans of T against all ways. */
+static bool check_case(const struct mem_timeline *t)
+{
+    arena *a = arena_new(1 << 20);
+    struct mem_segments s = {0};
+    ckpt_mem_segment *list;
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < t->n; i++)
+        all += t->blocks[i].kept;
+    uint64_t limit = 60 + random_below(all + 200);
+    struct best best = try_all(t, limit);
+    bool ok = plan_lowest(t, a, &list, &s.n, NULL) == CKPT_OK;
+    s.list = list;
+    ok = ok && timeline_peak(t, &s).bytes == best.lowest;
+    ok = ok && plan_cheapest(t, limit, a, &list, &s.n, NULL) == CKPT_OK;
+    s.list = list;
+    ok = ok && (list ? timeline_peak(t, &s).bytes <= limit && timeline_again(t, &s) == best.again
+                     : best.again == UINT64_MAX);
+    arena_free(a);
+    return ok;
+}
+
+static void is_as_good_as_all_ways(void)
+{
+    struct mem_block blocks[BLOCKS_MAX];
+    unsigned wrong = 0;
+    for (unsigned i = 0; i < 10000; i++) {
+        /* most cases are short: 14 blocks can be cut in 1.6 million ways */
+        uint32_t n = i < 4 ? 14 : i < 40 ? 11 + (uint32_t)random_below(2) : 1 + (uint32_t)random_below(8);
+        struct mem_timeline t = random_timeline(blocks, n, i % 5 == 0, i % 2 == 0);
+        wrong += !check_case(&t);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+/* deep - 200 blocks like those of a transformer, UNEVEN: as those of a ResNet. */
+static struct mem_timeline deep(struct mem_block *blocks, bool uneven)
+{
+    struct mem_timeline t = {.blocks = blocks, .n = 200, .input = 1000, .head = 5000, .loss = 20000};
+    t.moment[LOSS_BACKWARD] = 30000;
+    for (uint32_t i = 0; i < t.n; i++) {
+        uint64_t stage = uneven ? 8u >> (i / 50) : 1u;
+        blocks[i] = (struct mem_block){.input = 200 * stage,
+                                       .kept = 3400 * stage + (uneven ? i % 7 * 100 : 0),
+                                       .work = 400,
+                                       .forward = 1000,
+                                       .gradient = 700,
+                                       .copies = 300};
+        t.gradients += 700;
+    }
+    return t;
+}
+
+static void takes_milliseconds(void)
+{
+    struct mem_block blocks[200];
+    for (int uneven = 0; uneven < 2; uneven++) {
+        struct mem_timeline t = deep(blocks, uneven);
+        ckpt_mem_segment all = {.blocks = 200}, *list;
+        struct mem_segments s = {.list = &all, .n = 1};
+        uint64_t most = timeline_peak(&t, &s).bytes;
+        for (unsigned part = 1; part <= 10; part++) {
+            arena *a = arena_new(1 << 24);
+            clock_t begun = clock();
+            CU_ASSERT_EQUAL(part == 10 ? plan_lowest(&t, a, &list, &s.n, NULL)
+                                       : plan_cheapest(&t, most * part / 10, a, &list, &s.n, NULL),
+                            CKPT_OK);
+            double ms = (double)(clock() - begun) * 1000 / CLOCKS_PER_SEC;
+            if (getenv("MEM_PLAN_TIMES"))
+                printf("\n%d %u %.2f ms", uneven, part, ms);
+            CU_ASSERT(!unit_timed() || ms < 10);
+            arena_free(a);
+        }
+    }
+}
+
+void suite_mem_plan(void);
+void suite_mem_plan(void)
+{
+    UNIT(is_as_good_as_all_ways);
+    UNIT(takes_milliseconds);
+}

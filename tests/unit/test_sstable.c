@@ -1,0 +1,204 @@
+/* Tables: what their blocks hold, and tables that contradict themselves. */
+#include <stdio.h>
+
+#include "../tablecrc.h"
+#include "codec/sstable.h"
+#include "table.h"
+#include "unit.h"
+
+/* list - "key=value " of all entries of the table BYTES to OUT; the status and message of a failure. */
+static ckpt_status list(ckpt_str bytes, char out[400], ckpt_error *err)
+{
+    struct sstable t;
+    struct sstable_block b;
+    ckpt_str key;
+    cursor value;
+    bool more = true;
+    arena *a = arena_new(1 << 20);
+    source *src = source_mem(bytes.ptr, bytes.len, 0);
+    ckpt_status st = sstable_open(src, a, &t, err);
+    size_t n = 0;
+    out[0] = 0;
+    for (size_t i = 0; st == CKPT_OK && i < t.nblocks; i++) {
+        st = sstable_load(&t, i, &b, err);
+        for (more = true; st == CKPT_OK && more;)
+            if ((st = sstable_next(&b, &key, &value, &more, err)) == CKPT_OK && more)
+                n += (size_t)snprintf(out + n, 400 - n, "%.*s=%.*s ", (int)key.len, key.ptr, (int)value.left,
+                                      (const char *)value.p);
+        sstable_unload(&b);
+    }
+    source_unref(src);
+    arena_free(a);
+    return st;
+}
+
+static void has(struct table_maker *t, const char *want)
+{
+    char got[400];
+    ckpt_error err = {0};
+    CU_ASSERT_EQUAL(list(table_end(t), got, &err), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(got, want);
+    table_free(t);
+}
+
+static void fails(struct table_maker *t, ckpt_status status, const char *what)
+{
+    char got[400];
+    ckpt_error err = {0};
+    CU_ASSERT_EQUAL(list(table_end(t), got, &err), status);
+    CU_ASSERT(strstr(err.what, what) != NULL);
+    if (!strstr(err.what, what))
+        printf("  %s\n", err.what);
+    table_free(t);
+}
+
+static void entries(void)
+{
+    struct table_maker t;
+    table_begin(&t);
+    table_add(&t, STR_LIT(""), STR_LIT("head"));
+    table_add(&t, STR_LIT("abc"), STR_LIT("1"));
+    buf_put(&t.block, "\2\2\1dex", 6); /* shares "ab" */
+    table_end_block(&t, STR_LIT("b"));
+    table_add(&t, STR_LIT("bb"), STR_LIT(""));
+    table_end_block(&t, STR_LIT("bb"));
+    has(&t, "=head abc=1 abde=x bb= ");
+}
+
+static void compressed(void)
+{
+    struct table_maker t;
+    table_begin(&t);
+    table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0\0"), 1);
+    has(&t, "a=y ");
+    table_begin(&t);
+    table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0"), 1);
+    fails(&t, CKPT_EFORMAT, "Snappy");
+    table_begin(&t);
+    table_end_packed(&t, STR_LIT("z"), STR_LIT("\0\1\1ay\0\0\0\0\1\0\0\0"), 2);
+    fails(&t, CKPT_EUNSUPPORTED, "compression 2");
+}
+
+static void order(void)
+{
+    struct table_maker t;
+    table_begin(&t);
+    table_add(&t, STR_LIT("b"), STR_LIT("1"));
+    table_add(&t, STR_LIT("a"), STR_LIT("2"));
+    table_end_block(&t, STR_LIT("c"));
+    fails(&t, CKPT_EFORMAT, "do not ascend at \"a\"");
+    table_begin(&t); /* twice the same */
+    table_add(&t, STR_LIT("a"), STR_LIT("1"));
+    buf_put(&t.block, "\1\0\0", 3);
+    table_end_block(&t, STR_LIT("c"));
+    fails(&t, CKPT_EFORMAT, "do not ascend");
+    table_begin(&t); /* beyond the last key that the index gives */
+    table_add(&t, STR_LIT("d"), STR_LIT("1"));
+    table_end_block(&t, STR_LIT("c"));
+    fails(&t, CKPT_EFORMAT, "do not ascend");
+    table_begin(&t); /* not after the block before */
+    table_add(&t, STR_LIT("a"), STR_LIT("1"));
+    table_end_block(&t, STR_LIT("m"));
+    table_add(&t, STR_LIT("b"), STR_LIT("1"));
+    table_end_block(&t, STR_LIT("z"));
+    fails(&t, CKPT_EFORMAT, "do not ascend");
+}
+
+static void lengths(void)
+{
+    static const ckpt_str bad[] = {
+        {"\1\0\0\0\0\0\0\1\0\0\0", 11},                                     /* shares with nothing */
+        {"\0\11\0\0\0\0\0\1\0\0\0", 11},                                    /* a key longer than the block */
+        {"\0\0\11\0\0\0\0\1\0\0\0", 11},                                    /* a value */
+        {"\0\0\377\377\377\377\377\377\377\377\377\1\0\0\0\0\1\0\0\0", 20}, /* of 2^64 - 1 bytes */
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct table_maker t;
+        table_begin(&t);
+        table_end_packed(&t, STR_LIT("z"), bad[i], 0);
+        fails(&t, CKPT_EFORMAT, "beyond the end");
+    }
+    static const ckpt_str restarts[] = {{"\0\0\0\0\2\0\0\0", 8}, {"\0\0\0", 3}, {"\377\377\377\377", 4}};
+    for (size_t i = 0; i < sizeof restarts / sizeof *restarts; i++) {
+        struct table_maker t;
+        table_begin(&t);
+        table_end_packed(&t, STR_LIT("z"), restarts[i], 0);
+        fails(&t, CKPT_EFORMAT, "restarts");
+    }
+}
+
+/* index_entry - a handle that the test makes up. */
+static void index_entry(struct table_maker *t, const char *key, ckpt_str handle)
+{
+    buf_byte(&t->index, 0);
+    buf_byte(&t->index, (unsigned char)strlen(key));
+    buf_byte(&t->index, (unsigned char)handle.len);
+    buf_text(&t->index, key);
+    buf_str(&t->index, handle);
+}
+
+static void handles(void)
+{
+    struct table_maker t;
+    table_begin(&t);
+    table_add(&t, STR_LIT("a"), STR_LIT("1"));
+    table_end_block(&t, STR_LIT("b"));
+    index_entry(&t, "c", STR_LIT("\0\14")); /* the same block again */
+    fails(&t, CKPT_EFORMAT, "a block at 0");
+    table_begin(&t);
+    index_entry(&t, "c", STR_LIT("\0\377\377\3")); /* larger than the file */
+    fails(&t, CKPT_EFORMAT, "a block at 0 of 65535");
+    table_begin(&t);
+    index_entry(&t, "c", STR_LIT("\377\377\377\377\377\377\377\377\377\1\1")); /* their sum overflows */
+    fails(&t, CKPT_EFORMAT, "a block at 18446744073709551615");
+    table_begin(&t);
+    index_entry(&t, "c", STR_LIT("\0"));
+    fails(&t, CKPT_EFORMAT, "two numbers");
+}
+
+static void checksums(void)
+{
+    char got[400];
+    ckpt_error err = {0};
+    struct table_maker t;
+    table_begin(&t);
+    table_add(&t, STR_LIT("a"), STR_LIT("1"));
+    table_end_block(&t, STR_LIT("b"));
+    ckpt_str all = table_end(&t);
+    for (size_t i = 0; i < 18; i++) { /* the block, its type and CRC */
+        t.file.data[i] ^= 1;
+        CU_ASSERT_EQUAL(list(all, got, &err), CKPT_ECHECKSUM);
+        t.file.data[i] ^= 1;
+    }
+    t.file.data[4] ^= 1;
+    tablecrc_fix(t.file.data, t.file.len);
+    CU_ASSERT_EQUAL(list(all, got, &err), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(got, "a=0 ");
+    table_free(&t);
+    CU_ASSERT_EQUAL(sstable_unmask(0xa282ead8u), 0);
+}
+
+static void cut_short(void)
+{
+    char got[400];
+    ckpt_error err = {0};
+    struct table_maker t;
+    table_begin(&t);
+    table_add(&t, STR_LIT("a"), STR_LIT("1"));
+    table_end_block(&t, STR_LIT("b"));
+    ckpt_str all = table_end(&t);
+    for (size_t n = 0; n < all.len; n++)
+        CU_ASSERT_NOT_EQUAL(list(str_of(all.ptr, n), got, &err), CKPT_OK);
+    table_free(&t);
+}
+
+void suite_sstable(void)
+{
+    UNIT(entries);
+    UNIT(compressed);
+    UNIT(order);
+    UNIT(lengths);
+    UNIT(handles);
+    UNIT(checksums);
+    UNIT(cut_short);
+}
