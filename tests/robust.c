@@ -160,12 +160,22 @@ static bool says_much(const struct current *cur)
     return false;
 }
 
+/* is_said - does a notice of FILE that WAS does not have say that bytes of it are ignored? */
+static bool is_said(const ckpt_file *was, const ckpt_file *file)
+{
+    const char *last = NULL;
+    size_t n = 0;
+    for (const char *notice; (notice = ckpt_notice_at(file, n)); n++)
+        last = notice;
+    return last && !ckpt_notice_at(was, n - 1) && strstr(last, "ignored");
+}
+
 /* compare - a damaged file that was opened: in what may it differ from the file that it was? */
 static enum outcome compare(const ckpt_file *was, const ckpt_file *file, const struct current *cur)
 {
     char how[600], line[700];
     enum outcome is = outcome_of(was, file);
-    if (is == OUTCOME_SAME || (!cur->cut && (is == OUTCOME_FACT || says_much(cur))))
+    if (is == OUTCOME_SAME || (!cur->cut && (is == OUTCOME_FACT || says_much(cur) || is_said(was, file))))
         return is;
     outcome_explain(was, file, how, sizeof how);
     snprintf(line, sizeof line, "%s: %s", cur->cut ? "cut, but another table" : "too much is changed", how);

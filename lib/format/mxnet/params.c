@@ -19,9 +19,10 @@
  * A name is its length (8) and its bytes. Numbers are little-endian. "arg:" and "aux:" are part of the names.
  *
  * Sparse arrays are listed by their parts, w.data, w.indices and w.indptr. Refused: arrays that are none,
- * unknown dtypes, other numbers of names. Bytes after the names are reported.
+ * unknown dtypes, other numbers of names, names that are empty or have a NUL. Bytes after the names are reported.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "core/dtype.h"
@@ -207,13 +208,16 @@ static ckpt_status read_arrays(struct params *p)
 
 static ckpt_status read_name(struct params *p, ckpt_str *name)
 {
-    uint64_t n = reader_u64(&p->r);
+    uint64_t at = p->r.pos, n = reader_u64(&p->r);
     CKPT_TRY(p->r.status);
     const unsigned char *bytes = reader_take(&p->r, n <= READER_WINDOW ? (size_t)n : READER_WINDOW);
     CKPT_TRY(p->r.status);
     if (n > READER_WINDOW)
         return fail(p->err, CKPT_ELIMIT, p->r.pos, "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n,
                     READER_WINDOW);
+    if (n == 0 || memchr(bytes, 0, (size_t)n))
+        return fail(p->err, CKPT_EFORMAT, at, "a name that {%s}; {=text} was expected",
+                    n ? "has a NUL" : "is empty");
     *name = arena_str(p->f->a, str_of((const char *)bytes, (size_t)n));
     return name->ptr ? CKPT_OK : fail_memory(p->err);
 }

@@ -225,6 +225,7 @@ static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *s
                                                 (int)b->base.len, b->base.ptr, number, b->nshards)};
     if (!like.ptr || !s->in.file.ptr)
         return fail_memory(b->err);
+    s->path = s->in.file.ptr;
     ckpt_status st = rank_file_add(f, like.ptr, s->in.file, &part, b->err);
     if (st == CKPT_OK) {
         s->src = part->src;
