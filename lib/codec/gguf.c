@@ -232,7 +232,8 @@ static ckpt_status read_pair(struct walk *w)
     if (w->r.status)
         return fail_truncated(w, "a pair");
     if (p.type >= sizeof width)
-        return gguf_fail(w, at, "a value of {type %" PRIu32 "}; {=0 to %zu} are known", p.type, sizeof width - 1);
+        return gguf_fail(w, at, "a value of {type %" PRIu32 "}; {=0 to %zu} are known", p.type,
+                         sizeof width - 1);
     if (str_is(p.key, "general.alignment"))
         CKPT_TRY(peek_alignment(w, p.type));
     CKPT_TRY(read_value(w, &p));
@@ -309,8 +310,7 @@ static ckpt_status place_tensor(struct walk *w, struct gguf_tensor *t, uint32_t 
                          t->offset, w->sum);
     if (!dtype_bytes(t->dtype, elements, &t->nbytes) || !checked_add(w->sum, t->nbytes, &next) ||
         !fill_up(w->g, &next))
-        return gguf_fail(w, at, "a tensor of {%" PRIu64 "} elements has more than {=2^64 bytes}",
-                         elements);
+        return gguf_fail(w, at, "a tensor of {%" PRIu64 "} elements has more than {=2^64 bytes}", elements);
     w->sum = next;
     return CKPT_OK;
 }
@@ -335,7 +335,8 @@ static ckpt_status read_tensor(struct walk *w)
 /* -------------------------------------------------------------------- file */
 
 /* check_padding - what is between the header and the data is 0, as every writer has it: a count of tensors
- * that is too small leaves the description of a tensor there, and all data would be taken from other places. */
+ * that is too small leaves the description of a tensor there, and all data would be taken from other
+ * places. */
 static ckpt_status check_padding(struct walk *w)
 {
     uint64_t at = w->r.pos, end = at;

@@ -10,8 +10,8 @@
  * tree. Other extensions are handed out by flax as they are; here they are a pair of type and bytes.
  *
  * Refused: what MessagePack refuses, bytes after the value, keys that are no scalars or come twice, text
- * that is not UTF-8, arrays of other dtypes than flax reads, of fewer or more bytes than they take, chunks that are
- * missing or of different dtypes, more than DEPTH_MAX containers in each other.
+ * that is not UTF-8, arrays of other dtypes than flax reads, of fewer or more bytes than they take, chunks
+ * that are missing or of different dtypes, more than DEPTH_MAX containers in each other.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -185,8 +185,8 @@ static ckpt_status read_array(struct flax_reading *r, const struct msgpack_value
     if (st == CKPT_OK && !p.has_bytes)
         st = fail(r->err, CKPT_EFORMAT, v->at, "an array without {=[shape, dtype, bytes]}");
     if (st == CKPT_OK && !find_dtype(r->f->a, str_of(p.name, p.nname), &x, &width))
-        st = fail(r->err, CKPT_EFORMAT, v->at, "an array of {\"%.*s\"}; {=a dtype that flax reads} was expected",
-                  (int)p.nname, p.name);
+        st = fail(r->err, CKPT_EFORMAT, v->at,
+                  "an array of {\"%.*s\"}; {=a dtype that flax reads} was expected", (int)p.nname, p.name);
     if (st == CKPT_OK)
         st = check_size(&p, width);
     source_unref(p.src);
