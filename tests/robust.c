@@ -377,7 +377,9 @@ static void keep_whole(const unsigned char *data, size_t size)
     whole.senses = outcome_senses(data, size);
     if (!whole.senses || ckpt_open_memory(whole.data, size, "whole", NULL, &whole.located, &err) != CKPT_OK)
         die("whole file");
-    if (strcmp(ckpt_file_format(whole.file), "joblib") == 0) /* its pickle goes on after each array */
+    /* A pickle of joblib goes on after each array; tables of a FlatBuffer refer to each other by numbers. */
+    const char *format = ckpt_file_format(whole.file);
+    if (strcmp(format, "joblib") == 0 || strcmp(format, "torchscript-flatbuffer") == 0)
         memset(whole.senses, 1, size);
     if (ckpt_file_locate(whole.located, &err) != CKPT_OK) { /* it is damaged where a header is */
         ckpt_close(whole.located);

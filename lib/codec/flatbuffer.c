@@ -9,6 +9,8 @@
  * Refused: what leaves the file, fields outside of their table. Alignment is not asked for. */
 #include "codec/flatbuffer.h"
 
+#include <inttypes.h>
+
 #include "base/checked.h"
 #include "base/cursor.h"
 
@@ -17,8 +19,8 @@
 static ckpt_status read_bytes(struct flatbuffer *b, uint64_t at, void *out, size_t n)
 {
     if (!range_within(at, n, b->src->size))
-        return fail(b->err, CKPT_ETRUNCATED, at, "{%zu bytes} are to be here; {=the file ends at %llu}", n,
-                    (unsigned long long)b->src->size);
+        return fail(b->err, CKPT_ETRUNCATED, at <= b->src->size ? at : b->src->size,
+                    "{%zu bytes} at %" PRIu64 "; {=the file ends at %" PRIu64 "}", n, at, b->src->size);
     return window_read(&b->window, b->src, at, out, n, b->err);
 }
 

@@ -210,6 +210,9 @@ static ckpt_status push_attributes(struct mobile *m, const struct flatbuffer_tab
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, OBJECT_ATTRS, 4, &attrs));
     CKPT_TRY(flatbuffer_item_table(&m->b, &m->types, index, &type));
     CKPT_TRY(flatbuffer_get_vector(&m->b, &type, 2, 4, &names));
+    if (!state && attrs.count != names.count)
+        return fail(m->b.err, CKPT_EFORMAT, t->at, "an object of {%u attributes}; its class has {=%u}",
+                    attrs.count, names.count);
     if (state)
         CKPT_TRY(push(m, (uint32_t)state, p, STR_LIT("__getstate__")));
     for (uint32_t i = attrs.count; i-- > 0;) {
@@ -233,6 +236,9 @@ static ckpt_status visit(struct mobile *m, const struct pending *p)
         return fail(m->b.err, CKPT_EFORMAT, t.at,
                     "a value {of type %llu} without its content; {=0 to %u} are known",
                     (unsigned long long)type, IVALUE_LAST);
+    if (p->depth == 1 && type != IVALUE_OBJECT)
+        return fail(m->b.err, CKPT_EFORMAT, t.at, "a state of {type %llu}; {=%u}, an object, was expected",
+                    (unsigned long long)type, IVALUE_OBJECT);
     if (type < IVALUE_TENSOR || type > IVALUE_OBJECT || type == IVALUE_STRING)
         return CKPT_OK;
     if (type == IVALUE_TENSOR)
