@@ -361,7 +361,7 @@ static ckpt_status find_data(struct walk *w)
     struct gguf *g = w->g;
     g->data = w->r.pos;
     CKPT_TRY(check_padding(w));
-    if (w->sum)
+    if (g->ntensors)
         (void)fill_up(g, &g->data); /* bounded: an alignment has 32 bits, a file 63 */
     return checked_add(g->data, w->sum, &g->end)
                ? CKPT_OK

@@ -2,11 +2,9 @@
  * dequantize.c - takes ggml's blocks apart (ggml-quants.c, dequantize_row_*; gguf-py quants.py). Numbers are
  * rounded to float32 after each operation, in ggml's order, so that the bits are those of both.
  *
- * The layouts below name the fields of a block in order; d and m are float16, a number in brackets is a
-  * count of
- * bytes. The K and IQ types have 256 elements, in sub-blocks of 16 or 32 with a scale each. The IQ1, IQ2
-  * and IQ3
- * types look up four or eight elements at a time in the tables of dequantize_grids.c.
+ * The layouts below name the fields of a block in order; d and m are float16, a number in brackets is a count
+ * of bytes. The K and IQ types have 256 elements, in sub-blocks of 16 or 32 with a scale each. The IQ1, IQ2
+ * and IQ3 types look up four or eight elements at a time in the tables of dequantize_grids.c.
  *
  * All of it is compiled twice, once for AVX2. There is no fused multiplication, so both give the same bits.
  */
@@ -35,6 +33,8 @@ INLINE float float_of(uint32_t bits)
 
 INLINE float half_at(const unsigned char *p) { return float_of(convert_half(load_u16le(p))); }
 INLINE float signed_byte(unsigned char b) { return (float)(int8_t)b; }
+/* bits_of - those of NUMBER from SHIFT on that MASK has. */
+INLINE unsigned bits_of(unsigned number, int shift, unsigned mask) { return number >> shift & mask; }
 
 /* ------------------------------------------------------------------- 32 elements */
 
@@ -46,8 +46,8 @@ INLINE void nibbles(const unsigned char *b, bool has_m, bool has_fifth, int bias
     uint32_t fifth = has_fifth ? load_u32le(q) : 0;
     q += has_fifth ? 4 : 0;
     for (int j = 0; j < 16; j++) {
-        int low = (q[j] & 15) | (int)(fifth >> j & 1) << 4, high = q[j] >> 4 | (int)(fifth >> (j + 16) & 1)
-                                                                                   << 4;
+        int low = (q[j] & 15) | (int)(fifth >> j & 1) << 4;
+        int high = q[j] >> 4 | (int)(fifth >> (j + 16) & 1) << 4;
         float a = d * (float)(low - bias), c = d * (float)(high - bias);
         y[j] = has_m ? a + m : a;
         y[j + 16] = has_m ? c + m : c;
@@ -260,7 +260,7 @@ INLINE void iq2_xs(const unsigned char *b, float *y)
 {
     float d = half_at(b);
     for (int i = 0; i < 32; i++, y += 8) {
-        unsigned q = load_u16le(b + 2 + 2 * i), s = b[66 + i / 4] >> (i / 2 % 2 * 4) & 15u;
+        unsigned q = load_u16le(b + 2 + 2 * i), s = bits_of(b[66 + i / 4], i / 2 % 2 * 4, 15);
         float scale = d * (0.5f + (float)s) * 0.25f;
         with_signs(scale, grid_iq2_xs[q & 511], 2, grid2_values, 8, even_signs(q >> 9), y);
     }
@@ -271,8 +271,8 @@ INLINE void iq2_s(const unsigned char *b, float *y)
 {
     float d = half_at(b);
     for (int i = 0; i < 32; i++, y += 8) {
-        unsigned q = b[2 + i] | (b[66 + i / 4] >> (i % 4 * 2) & 3u) << 8,
-                 s = b[74 + i / 4] >> (i / 2 % 2 * 4) & 15u;
+        unsigned q = b[2 + i] | bits_of(b[66 + i / 4], i % 4 * 2, 3) << 8;
+        unsigned s = bits_of(b[74 + i / 4], i / 2 % 2 * 4, 15);
         with_signs(d * (0.5f + (float)s) * 0.25f, grid_iq2_s[q], 2, grid2_values, 8, b[34 + i], y);
     }
 }
@@ -294,10 +294,10 @@ INLINE void iq3_s(const unsigned char *b, float *y)
 {
     float d = half_at(b);
     for (int i = 0; i < 64; i++, y += 4) {
-        unsigned q = b[2 + i] | (b[66 + i / 8] >> (i % 8) & 1u) << 8,
-                 s = b[106 + i / 16] >> (i / 8 % 2 * 4) & 15u;
-        with_signs(d * (float)(1 + 2 * s), grid_iq3_s[q], 3, grid3_s_values, 4, b[74 + i / 2] >> (i % 2 * 4),
-                   y);
+        unsigned q = b[2 + i] | bits_of(b[66 + i / 8], i % 8, 1) << 8;
+        unsigned s = bits_of(b[106 + i / 16], i / 8 % 2 * 4, 15),
+                 signs = bits_of(b[74 + i / 2], i % 2 * 4, 15);
+        with_signs(d * (float)(1 + 2 * s), grid_iq3_s[q], 3, grid3_s_values, 4, signs, y);
     }
 }
 
@@ -324,11 +324,11 @@ INLINE void iq1_m(const unsigned char *b, float *y)
 {
     unsigned bits = 0;
     for (int k = 0; k < 4; k++)
-        bits |= (load_u16le(b + 48 + 2 * k) >> 12 & 15u) << (4 * k);
+        bits |= bits_of(load_u16le(b + 48 + 2 * k), 12, 15) << (4 * k);
     float d = float_of(convert_half(bits));
     for (int i = 0; i < 32; i++, y += 8) {
-        unsigned h = b[32 + i / 2] >> (i % 2 * 4) & 15u, q = b[i] | (h & 7) << 8;
-        unsigned scale = load_u16le(b + 48 + i / 8 * 2) >> (i / 2 % 4 * 3) & 7u;
+        unsigned h = bits_of(b[32 + i / 2], i % 2 * 4, 15), q = b[i] | (h & 7) << 8;
+        unsigned scale = bits_of(load_u16le(b + 48 + i / 8 * 2), i / 2 % 4 * 3, 7);
         ternary(d * (float)(2 * scale + 1), grid_iq1[q], h >> 3, y);
     }
 }

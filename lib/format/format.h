@@ -15,7 +15,7 @@ struct probe {
     const char *path; /* for messages only */
     bool directory;
     bool salvage; /* it may be truncated or damaged */
-    source *src; /* NULL for a directory */
+    source *src;  /* NULL for a directory */
     uint64_t size;
     unsigned char head[PROBE_HEAD];
     size_t nhead;
@@ -24,10 +24,10 @@ struct probe {
 };
 
 struct format {
-    const char *name;     /* "torch-zip": JSON, --to */
-    const char *title;    /* "torch zip": people */
+    const char *name;       /* "torch-zip": JSON, --to */
+    const char *title;      /* "torch zip": people */
     const char *other_name; /* that --to takes, too; or NULL */
-    const char *suffixes; /* ".pt .pth": chosen for outputs; NULL: never by suffix */
+    const char *suffixes;   /* ".pt .pth": chosen for outputs; NULL: never by suffix */
     /* probe - is the file of this format? Called in the order of formats.def; the first true wins. */
     bool (*probe)(const struct probe *p);
     ckpt_status (*read)(ckpt_file *f, ckpt_error *err); /* ERR is never NULL */
@@ -82,6 +82,9 @@ ckpt_status format_open_path(const struct opening *o, bool names, ckpt_file **ou
 ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err);
 /* format_judge - the checks of an undo journal of the file PATH: can it be of an edit in place? */
 struct journal_judge format_judge(const char *path);
+/* format_set_container - for a format that has no archive: CONTAINER is what F, which is being read, keeps,
+ * and RELEASE (may be NULL) frees it. An archive that was found at the end of the file is closed. */
+void format_set_container(ckpt_file *f, void *container, void (*release)(void *container));
 /* format_open_part - opens a shard or embedded file of F, which is being read, in the same way as F:
  * checked, salvaged or strictly. *OUT is NULL if its fault was reported already. */
 ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_file **out, ckpt_error *err);

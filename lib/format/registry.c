@@ -102,6 +102,14 @@ static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
     return CKPT_OK;
 }
 
+void format_set_container(ckpt_file *f, void *container, void (*release)(void *container))
+{
+    close_zip(f->probe->z);
+    f->probe->z = NULL;
+    f->container = container;
+    f->container_free = release;
+}
+
 static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format *only, ckpt_error *err)
 {
     CKPT_TRY(fill_probe(f, p, err));

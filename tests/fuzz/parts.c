@@ -406,6 +406,8 @@ static void safetensors(const uint8_t *data, size_t size) { format(data, size, "
 static void torch_zip(const uint8_t *data, size_t size) { format(data, size, "torch-zip"); }
 static void torch_legacy(const uint8_t *data, size_t size) { format(data, size, "torch-legacy"); }
 static void torch_mobile(const uint8_t *data, size_t size) { format(data, size, "torchscript-flatbuffer"); }
+static void gguf(const uint8_t *data, size_t size) { format(data, size, "gguf"); }
+static void flax(const uint8_t *data, size_t size) { format(data, size, "flax"); }
 static void mxnet(const uint8_t *data, size_t size) { format(data, size, "mxnet"); }
 static void sstable(const uint8_t *data, size_t size) { format(data, size, "tf-v1"); }
 static void tf_bundle(const uint8_t *data, size_t size) { salvage_as(data, size, "tf-v2"); }
@@ -511,7 +513,9 @@ static const struct {
     {"cast", flow_cast},
     {"dcp", dcp},
     {"doctor", flow_doctor},
+    {"flax", flax},
     {"foreign", foreign},
+    {"gguf", gguf},
     {"hdf5", hdf5},
     {"in_place", flow_in_place},
     {"index", flow_index},

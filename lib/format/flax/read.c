@@ -11,7 +11,8 @@
  *
  * Refused: what MessagePack refuses, bytes after the value, keys that are no scalars or come twice, text
  * that is not UTF-8, arrays of other dtypes than flax reads, of fewer or more bytes than they take, chunks
- * that are missing or of different dtypes, more than DEPTH_MAX containers in each other.
+ * that are missing or of different dtypes, a key that is nearly that of arrays in chunks, texts and numbers
+ * as keys of one mapping, more than DEPTH_MAX containers in each other.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -31,6 +32,7 @@
 #define DIMENSIONS 64u
 #define DTYPE_NAME 64u
 #define CHUNKS_MAX 65536u
+#define HEAD_MAX   128u /* of an array: shape and dtype, where an extension is searched for one */
 #define CHUNK_MARK "__msgpack_chunked_array__"
 
 enum { EXT_TIMESTAMP = -1, EXT_ARRAY = 1, EXT_COMPLEX = 2, EXT_SCALAR = 3 };
@@ -145,9 +147,8 @@ static bool find_dtype(arena *a, ckpt_str name, struct flax_array *x, uint64_t *
     return true;
 }
 
-/* check_size - the shape of P times WIDTH is as many bytes as there are; numpy allows no more than 2^63
- * even where
- * one size is 0. */
+/* check_size - the shape of P times WIDTH is as many bytes as there are; numpy allows no more than 2^63 even
+ * where one size is 0. */
 static ckpt_status check_size(struct payload *p, uint64_t width)
 {
     uint64_t all = width, need = width;
@@ -267,11 +268,21 @@ static ckpt_status read_bytes(struct flax_reading *r, const struct msgpack_value
     return *out ? CKPT_OK : fail_memory(r->err);
 }
 
-/* is_array_head - does BYTES begin as an array of flax, with a list of three that begins with a list? */
-static bool is_array_head(const ckpt_value *bytes)
+/* holds_array - do BYTES, of an extension that is none of flax's, end as an array does, with bytes whose
+ * length is that to the end? Then its type is damaged. */
+static bool holds_array(ckpt_str bytes)
 {
-    const unsigned char *b = (const unsigned char *)bytes->u.str.ptr;
-    return bytes->type == CKPT_V_BYTES && bytes->u.str.len > 2 && b[0] == 0x93 && (b[1] & 0xf0) == 0x90;
+    const unsigned char *b = (const unsigned char *)bytes.ptr;
+    for (size_t i = 0; i < bytes.len && i < HEAD_MAX; i++) {
+        size_t width = b[i] >= 0xc4 && b[i] <= 0xc6 ? (size_t)1 << (b[i] - 0xc4) : 0, n = 0;
+        if (!width || bytes.len - i - 1 < width)
+            continue;
+        for (size_t k = 1; k <= width; k++)
+            n = n << 8 | b[i + k];
+        if (n == bytes.len - i - 1 - width)
+            return true;
+    }
+    return false;
 }
 
 static ckpt_status read_extension(struct flax_reading *r, const struct msgpack_value *v, ckpt_value **out)
@@ -285,7 +296,7 @@ static ckpt_status read_extension(struct flax_reading *r, const struct msgpack_v
                     (unsigned long long)v->n);
     ckpt_value *pair[2] = {value_int(r->f->a, v->type), NULL};
     CKPT_TRY(read_bytes(r, v, CKPT_V_BYTES, &pair[1]));
-    if (is_array_head(pair[1]))
+    if (holds_array(pair[1]->u.str))
         return fail(r->err, CKPT_EFORMAT, v->at,
                     "an extension of {type %d} that holds an array; those are of {=type 1 or 3}", v->type);
     *out = pair[0] ? value_tuple(r->f->a, 2, pair) : NULL;
@@ -332,7 +343,7 @@ static ckpt_status read_leaf(struct flax_reading *r, const struct msgpack_value 
 
 /* -------------------------------------------------------------------- containers */
 
-/* chunk_at - the nodes of MAPPING, whose keys are "0" to "N - 1", in that order; false: it is no such
+/* list_by_number - the nodes of MAPPING, whose keys are "0" to "N - 1", in that order; false: it is no such
  * mapping. */
 static bool list_by_number(arena *a, const ckpt_value *mapping, ckpt_value ***out, uint32_t *n)
 {
@@ -394,7 +405,9 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
     need = width;
     for (uint32_t i = 0; i < ndim; i++) {
         if (!value_integer(size[i], &one) || one < 0 || !checked_mul(need, (uint64_t)one, &need))
-            return fail(r->err, CKPT_EFORMAT, dict->offset, "a shape of an array in chunks that is {none}");
+            return fail(
+                r->err, CKPT_EFORMAT, dict->offset,
+                "an array in chunks whose shape is {negative, no number or too large}; {=sizes} are allowed");
         x.shape[i] = (uint64_t)one;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -428,15 +441,33 @@ static ckpt_status push(struct flax_reading *r, const struct msgpack_value *v)
     return grown[r->depth - 1].node && (!is_map || grown[r->depth - 1].keys) ? CKPT_OK : fail_memory(r->err);
 }
 
+/* is_damaged_mark - is KEY the key of arrays in chunks but for a few bytes? Then its mapping is such an
+ * array, and its pieces are no tensors of their own. */
+static bool is_damaged_mark(ckpt_str key)
+{
+    size_t same = 0;
+    for (size_t i = 0; key.len == strlen(CHUNK_MARK) && i < key.len; i++)
+        same += key.ptr[i] == CHUNK_MARK[i];
+    return same > strlen(CHUNK_MARK) / 2 && same < strlen(CHUNK_MARK);
+}
+
 static ckpt_status take_key(struct flax_reading *r, struct frame *top, ckpt_value *key, uint64_t at)
 {
+    const ckpt_value *first = top->node->u.dict.n ? top->node->u.dict.pairs[0].key : key;
     ckpt_str text;
     uint32_t before = MAP_NONE;
     if (key->type == CKPT_V_TENSOR || value_is_sequence(key) || key->type == CKPT_V_DICT ||
         key->type == CKPT_V_CALL)
         return fail(r->err, CKPT_EFORMAT, at, "a key that is {a %s}, not {=a text or a number}",
                     key->type == CKPT_V_TENSOR ? "tensor" : "container");
-    if (value_text(key, &text) && !map_put(top->keys, text, 0, &before))
+    bool is_text = value_text(key, &text);
+    if (is_text != (first->type == CKPT_V_STR)) /* jax sorts keys, and cannot compare these */
+        return fail(r->err, CKPT_EFORMAT, at,
+                    "a mapping with keys of {text and of numbers}; {=one kind} is allowed");
+    if (is_text && is_damaged_mark(text))
+        return fail(r->err, CKPT_EFORMAT, at, "the key {\"%.*s\"} is nearly {=\"%s\"}", STR_ARG(text),
+                    CHUNK_MARK);
+    if (is_text && !map_put(top->keys, text, 0, &before))
         return fail_memory(r->err);
     if (before != MAP_NONE)
         return fail(r->err, CKPT_EFORMAT, at, "the key \"%.*s\" comes {twice}, {=once} is allowed",

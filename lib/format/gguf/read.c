@@ -1,19 +1,15 @@
 /*
- * read.c - GGUF (codec/gguf.c has the layout): tensors in blocks of ggml or plain types, and key-value
-  * pairs, which
- * become the file's metadata. Dimensions stand innermost first; here they are the other way round, as in
-  * torch.
+ * read.c - GGUF (codec/gguf.c has the layout): tensors in blocks of ggml or plain types, and key-value pairs,
+ * which become the file's metadata. Dimensions stand innermost first; here they are the other way round, as
+ * in torch.
  *
  * A split model is a set of files PREFIX-00001-of-00003.gguf …, each a GGUF of its own with the pairs
-  * split.no
- * (from 0), split.count and split.tensors.count; all other pairs are in the first (llama.cpp,
-  * gguf-split.cpp). The
- * first stands for the whole set, another one for itself.
+ * split.no (from 0), split.count and split.tensors.count; all other pairs are in the first (llama.cpp,
+ * gguf-split.cpp). The first stands for the whole set, another one for itself.
  *
  * Refused: what codec/gguf.c refuses; a part that is missing, of another set or another number; a number of
- * tensors that is not split.tensors.count; version 1 with bytes after the last tensor. What ggml would
-  * refuse and
- * can be read is a notice.
+ * tensors that is not split.tensors.count; version 1 with bytes after the last tensor. What ggml would refuse
+ * and can be read is a notice.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -259,7 +255,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (!keep)
         return fail_memory(err);
     keep->src = f->src;
-    f->container = keep;
+    format_set_container(f, keep, NULL);
     CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
     ckpt_status st = kit_end(&k, read_set(&k, keep));
     if (st != CKPT_OK && !err->file[0])

@@ -1,12 +1,10 @@
 /*
  * values.c - the key-value pairs of GGUF as metadata: each as a value of its type, and as a text, which is
-  * what
- * `ckpt meta` edits and other formats hold.
+ * what `ckpt meta` edits and other formats hold.
  *
  * Arrays of at most SHOWN_ELEMENTS and SHOWN_BYTES are lists. Longer ones, such as the vocabulary of a
-  * tokenizer,
- * and arrays of arrays are abbreviated to a text that no writer takes for the value:
- * ["<unk>", "<s>", "</s>", ...] of 32000.
+ * tokenizer, and arrays of arrays are abbreviated to a text that no writer takes for the value: ["<unk>",
+ * "<s>", "</s>", ...] of 32000.
  */
 #include <inttypes.h>
 

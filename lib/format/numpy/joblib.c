@@ -83,8 +83,7 @@ static ckpt_status read_compressed(ckpt_file *f, const char *kind, ckpt_error *e
     source *unpacked;
     uint64_t most = numpy_max_unpacked(f, f->src->size);
     ckpt_status st = unpack(f->src, kind, most, &unpacked, err);
-    f->container = unpacked;
-    f->container_free = free_unpacked;
+    format_set_container(f, unpacked, free_unpacked);
     if (st == CKPT_ELIMIT) {
         (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "it unpacks to {more} than {=%llu bytes}",
                    (unsigned long long)most);
