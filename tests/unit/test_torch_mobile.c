@@ -55,7 +55,7 @@ static void values_are_in_their_lists(void)
     says(0x4c, 0, "a module without a state");
     says(0x4c, 9, "number 9 of a list of 9");
     says(0x614, 8, "number 20 of a list of 2");
-    says(0x504, 8, "number 3 of a list of 3");
+    says(0x504, 8, "an object of 4 attributes; its class has 3");
     says(0x532, 8, "number 112 of a list of 2");
 }
 
