@@ -172,6 +172,9 @@ const char *ckpt_notice_at(const ckpt_file *file, size_t i)
 ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
                       ckpt_error *err)
 {
+    if (f->nleaves >= f->limits.max_tensors)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
+                    (unsigned long long)f->limits.max_tensors);
     ckpt_leaf *grown = arena_grow(f->a, f->leaves, f->nleaves, &f->cap_leaves, f->nleaves + 1, sizeof *grown);
     ckpt_str name = grown ? path_join(f->a, path, n) : str_of(NULL, 0);
     if (!name.ptr)

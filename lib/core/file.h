@@ -119,6 +119,7 @@ ckpt_status file_settled(ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_notice - escapes; repeated text is kept once. */
 void file_notice(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void file_notice_v(ckpt_file *f, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
+/* file_leaf - adds V under PATH, which F keeps; fails where F has as many values as max_tensors allows. */
 ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
                       ckpt_error *err);
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */

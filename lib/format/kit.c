@@ -199,6 +199,46 @@ static ckpt_status add_to_mapping(struct kit *k, ckpt_str name, ckpt_value *v)
     return key && value_put(k->f->a, k->mapping, key, v) ? CKPT_OK : fail_memory(k->err);
 }
 
+#define LIST_DEPTH 32u /* a list deeper in others is one leaf; HDF5 has no more dimensions */
+
+/* Lists in each other, and where in each of them a walk is. */
+struct list_walk {
+    const ckpt_value *list[LIST_DEPTH];
+    uint32_t item[LIST_DEPTH];
+    uint32_t depth;
+};
+
+/* add_leaf - V, which the N elements of PATH lead to, and then the items of W. */
+static ckpt_status add_leaf(struct kit *k, const ckpt_path_elem *path, uint32_t n, const struct list_walk *w,
+                            const ckpt_value *v)
+{
+    ckpt_path_elem *own = arena_array(k->f->a, (uint64_t)n + w->depth, sizeof *own);
+    if (!own)
+        return fail_memory(k->err);
+    memcpy(own, path, n * sizeof *own);
+    for (uint32_t i = 0; i < w->depth; i++)
+        own[n + i] = (ckpt_path_elem){.is_int = true, .num = w->item[i]};
+    return file_leaf(k->f, own, n + w->depth, v, k->err); /* bounded: allocated above */
+}
+
+/* add_leaves - those of V, at PATH: the items of a list one by one, as in a pickle; an empty list is one. */
+static ckpt_status add_leaves(struct kit *k, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v)
+{
+    struct list_walk w = {.depth = 0};
+    for (;;) {
+        for (; w.depth < LIST_DEPTH && v->type == CKPT_V_LIST && value_count(v); v = value_item(v, 0)) {
+            w.list[w.depth] = v;
+            w.item[w.depth++] = 0;
+        }
+        CKPT_TRY(add_leaf(k, path, n, &w, v));
+        while (w.depth && ++w.item[w.depth - 1] == value_count(w.list[w.depth - 1]))
+            w.depth--;
+        if (!w.depth)
+            return CKPT_OK;
+        v = value_item(w.list[w.depth - 1], w.item[w.depth - 1]);
+    }
+}
+
 ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v)
 {
     ckpt_path_elem *path;
@@ -210,7 +250,7 @@ ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v)
     if (!path_below(k->f->a, k->mapping, k->path, k->steps, k->npath, key, &path, &steps))
         return fail_memory(k->err);
     CKPT_TRY(add_to_mapping(k, key, v));
-    return file_leaf(k->f, path, k->npath + 1, v, k->err);
+    return add_leaves(k, path, k->npath + 1, v);
 }
 
 static uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)

@@ -72,7 +72,8 @@ ckpt_status kit_end(struct kit *k, ckpt_status st);
  * a view exceeds its storage, or if the name exists. If the file is being checked, that is reported and the
  * row has no data; if it is being salvaged, the tensor is lost. */
 ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *t);
-/* kit_add_value - adds V, which is no tensor, as the value of KEY. */
+/* kit_add_value - adds V, which is no tensor, as the value of KEY; the items of a list are values of their
+ * own, as in a pickle. */
 ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v);
 /* kit_strides - the strides of N sizes whose product fits 64 bits, row-major or COLUMN_MAJOR, in A; NULL:
  * no memory. */

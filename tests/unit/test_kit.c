@@ -111,6 +111,59 @@ static void one_call_each(void)
     finish();
 }
 
+/* list_of - a list of texts, each character of TEXTS one. */
+static ckpt_value *list_of(const char *texts)
+{
+    ckpt_value *list = value_new(toy.f->a, CKPT_V_LIST, 0);
+    for (; *texts; texts++)
+        CU_ASSERT_FATAL(value_append(toy.f->a, list, value_str(toy.f->a, str_of(texts, 1))));
+    return list;
+}
+
+/* leaf_is - is leaf I, whose path has N elements, called NAME, with the text VALUE? */
+static bool leaf_is(size_t i, const char *name, uint32_t n, const char *value)
+{
+    char text[32];
+    const ckpt_leaf *leaf = ckpt_leaf_at(toy.f, i);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(leaf);
+    (void)ckpt_value_text(leaf->value, 8, text, sizeof text);
+    return str_is(leaf->name, name) && leaf->npath == n && strcmp(text, value) == 0;
+}
+
+/* The items of lists are values, as those of a pickle are: the two can be compared. */
+static void lists_by_their_items(void)
+{
+    struct kit inner;
+    begin();
+    ckpt_value *nested = value_new(toy.f->a, CKPT_V_LIST, 0);
+    CU_ASSERT_FATAL(value_append(toy.f->a, nested, list_of("ab")) &&
+                    value_append(toy.f->a, nested, list_of("")) &&
+                    value_append(toy.f->a, nested, list_of("c")));
+    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("empty"), list_of("")), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("x.y"), list_of("pq")), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("in")), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_value(&inner, STR_LIT("nested"), nested), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_end(&inner, CKPT_OK), CKPT_OK);
+    end(CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_leaf_count(toy.f), 7);
+    CU_ASSERT(leaf_is(0, "empty", 1, "[]"));
+    CU_ASSERT(leaf_is(1, "x.y.0", 2, "'p'") && leaf_is(2, "x.y.1", 2, "'q'"));
+    CU_ASSERT(leaf_is(3, "in.nested.0.0", 4, "'a'") && leaf_is(4, "in.nested.0.1", 4, "'b'"));
+    CU_ASSERT(leaf_is(5, "in.nested.1", 3, "[]") && leaf_is(6, "in.nested.2.0", 4, "'c'"));
+    finish();
+}
+
+/* Values are as many as a caller allows, whoever found them. */
+static void no_more_values_than_allowed(void)
+{
+    begin();
+    toy.f->limits.max_tensors = 2;
+    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("x"), list_of("pqr")), CKPT_ELIMIT);
+    CU_ASSERT_STRING_EQUAL(toy.err.what, "more than 2 values");
+    end(CKPT_OK);
+    finish();
+}
+
 /* refused - X is, in these words. */
 static bool refused(const struct kit_tensor *x, ckpt_status st, const char *what)
 {
@@ -362,6 +415,8 @@ static void hole(void)
 void suite_kit(void)
 {
     UNIT(one_call_each);
+    UNIT(lists_by_their_items);
+    UNIT(no_more_values_than_allowed);
     UNIT(headers);
     UNIT(what_is_refused);
     UNIT(in_pieces);

@@ -1,7 +1,8 @@
 /*
  * hdf5.c - HDF5 as Keras, h5py and transformers' TensorFlow models have it (codec/hdf5.c): .weights.h5, whole
  * models as .h5 or .hdf5, tf_model.h5. A tensor's name is its path without the first '/', as in
- * "model_weights/dense/dense/kernel:0"; an attribute is the value "PATH@NAME", that of the root "@NAME".
+ * "model_weights/dense/dense/kernel:0"; an attribute is the value "PATH@NAME", that of the root "@NAME", and
+ * one that is an array a list.
  *
  * Texts are tensors of dtype "string", records of "struct", opaque bytes of "V16"; two opaque bytes with the
  * attribute dtype "bfloat16" are bfloat16, as Keras writes it. Chunks are decoded when they are read, and

@@ -21,6 +21,10 @@ ckpt convert corpus/keras/k3/func.keras -o func.safetensors
 ckpt diff --tensors-only corpus/keras/k3/func.keras func.safetensors && echo same
 ckpt convert corpus/keras/hdf5/types.h5 -o types.pt
 ckpt convert corpus/keras/hdf5/filters.h5 -o filters.safetensors
+# Attributes that are arrays are lists, in both files.
+ckpt convert -q corpus/keras/tfk/rnn_w.h5 -o rnn.pt
+ckpt diff corpus/keras/tfk/rnn_w.h5 rnn.pt
+ckpt ls --values -g '*layer_names*' corpus/keras/tfk/rnn_w.h5
 # A shard that is missing, and an index of another save.
 cp -r corpus/keras/k3/sharded set && chmod -R u+w set && rm set/model_00001.weights.h5
 ckpt ls set
