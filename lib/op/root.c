@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "op/weights.h"
+
 bool is_below_root(ckpt_str root, ckpt_str name)
 {
     return name.len > root.len + 1 && str_starts(name, root) && name.ptr[root.len] == '.';
@@ -24,7 +26,7 @@ bool is_wanted(const struct wanted_names *w, ckpt_str name)
 
 bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath)
 {
-    if (r->alone && npath > 1)
+    if (r->alone && npath > r->depth + 1) /* bounded: fewer than all of a path */
         return false;
     return !r->name.len || (is_below_root(r->name, name) && path_begins(path, npath, r->path, r->depth));
 }
@@ -74,18 +76,36 @@ static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
     }
 }
 
+/* find_weights_root - *WANTED: the name of the weights, empty for the top level; *ALONE as in struct root. */
+static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *alone, ckpt_error *err)
+{
+    struct containers w;
+    struct weights found;
+    ckpt_status st = containers_find(&w, f, f->root, f->a, err);
+    if (st == CKPT_OK)
+        st = weights_find(&w, &found, err);
+    if (st == CKPT_OK && found.container != NO_CONTAINER) {
+        *alone = found.alone;
+        *wanted = container_name(&w, found.container);
+        st = wanted->ptr ? CKPT_OK : fail_memory(err);
+    }
+    containers_free(&w);
+    fail_file(st == CKPT_OK ? NULL : err, f->path);
+    return st;
+}
+
 ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_error *err)
 {
     ckpt_str wanted = str_c(root ? root : "");
+    bool alone = false;
     *out = (struct root){.name = str_c("")};
     if (root && strcmp(root, "auto") == 0) {
-        ckpt_info info = CKPT_INIT(ckpt_info);
-        CKPT_TRY(ckpt_inspect(f, &info, err));
-        wanted = info.has_weights ? info.weights_root : str_c("");
-        out->alone = info.has_weights && !wanted.len && info.optimizer_path.len;
+        wanted = str_c("");
+        CKPT_TRY(find_weights_root(f, &wanted, &alone, err));
     }
     if (wanted.len)
         split_root(f, wanted, out);
+    out->alone = alone;
     return CKPT_OK;
 }
 

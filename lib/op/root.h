@@ -12,7 +12,7 @@ struct root {
     const ckpt_path_elem *path; /* the containers */
     uint32_t depth;             /* number of them */
     const ckpt_value *node;     /* the last one; NULL: not known */
-    bool alone; /* of the top level its tensors alone: they are the weights, with an optimizer next to them */
+    bool alone;                 /* of the last one its tensors alone: see struct weights */
 };
 
 /* root_find - *OUT: the root that ROOT (NULL: all of F; "auto": the weights) means; its name is empty if

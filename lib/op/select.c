@@ -30,16 +30,6 @@ static ckpt_status set_root_container(ckpt_plan *p, const struct containers *w, 
     return path ? set_root(p, w, at, path, depth, err) : fail_memory(err);
 }
 
-/* has_optimizer - is one of the entries of container AT an optimizer? */
-static bool has_optimizer(const struct containers *w, uint32_t at)
-{
-    const struct container *up = &w->list[at];
-    for (uint32_t i = up->first; i < up->first + up->nchildren; i++) /* bounded: they are in the list */
-        if (w->list[i].optimizer)
-            return true;
-    return false;
-}
-
 /* drop_companions - of container AT, a state dict with an optimizer in it, only the tensors are taken. */
 static ckpt_status drop_companions(ckpt_plan *p, const struct containers *w, uint32_t at, ckpt_error *err)
 {
@@ -71,7 +61,7 @@ static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *w, ckpt_
         return CKPT_OK;
     }
     CKPT_TRY(set_root_container(p, w, found.container, err));
-    if (w->list[found.container].tensors && has_optimizer(w, found.container))
+    if (found.alone)
         CKPT_TRY(drop_companions(p, w, found.container, err));
     if (p->root_name.len)
         plan_notice(p, "weights taken from \"%.*s\": %s", STR_ARG(p->root_name), found.why);

@@ -148,6 +148,16 @@ static bool has_weights_itself(const struct containers *w, uint32_t at)
     return (p->state_dict || p->arrays) && known_child(w, at) == NO_CONTAINER;
 }
 
+/* has_optimizer - is one of the entries of container AT an optimizer? */
+static bool has_optimizer(const struct containers *w, uint32_t at)
+{
+    const struct container *up = &w->list[at];
+    for (uint32_t i = up->first; i < up->first + up->nchildren; i++) /* bounded: they are in the list */
+        if (w->list[i].optimizer)
+            return true;
+    return false;
+}
+
 /* set_why - sets container AT as the result, and why: HOW it was found, NULL for the top level. */
 static ckpt_status set_why(const struct containers *w, uint32_t at, const char *how, struct weights *out,
                            ckpt_error *err)
@@ -160,6 +170,7 @@ static ckpt_status set_why(const struct containers *w, uint32_t at, const char *
     ckpt_str why = arena_printf(w->a, "%s; %llu tensor%s", how, (unsigned long long)p->below,
                                 p->below == 1 ? "" : "s");
     out->container = at;
+    out->alone = p->tensors && has_optimizer(w, at);
     out->why = why.ptr;
     return why.ptr ? CKPT_OK : fail_memory(err);
 }

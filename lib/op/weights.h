@@ -13,6 +13,7 @@ enum weights_role {
 
 struct weights {
     uint32_t container; /* what `--root auto` selects; NO_CONTAINER: nothing looks like weights */
+    bool alone;         /* of it the tensors alone: its entries are parameters and an optimizer */
     const char *why;    /* NUL-terminated, in the arena of the containers */
     uint8_t *role;      /* by container: enum weights_role. Below a mapping with a role, only averaged copies
                       * have one, and the branches of a tree of dicts. */

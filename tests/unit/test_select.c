@@ -55,6 +55,38 @@ static void auto_finds_the_weights(void)
     auto_root("torch/t26/whole_model.pt", "", false);
 }
 
+#define NET "{'fc.weight':" W ",'fc.bias':" W "}"
+#define OPT "{'state':{0:{'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
+
+/* auto_takes - `--root auto` of the pickle TEXT: these tensors, where it is written and where it is read, and
+ * VALUES others where it is read. */
+static void auto_takes(const char *text, const char *want, size_t values)
+{
+    struct made m = made_zip(text);
+    char read[256] = "";
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
+    ckpt_plan *p = plan_of(m.f);
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), want);
+    ckpt_plan_free(p);
+    CU_ASSERT_EQUAL(ckpt_file_narrow(m.f, "auto", NULL, 0, NULL), CKPT_OK);
+    for (uint32_t i = 0; i < ckpt_tensor_count(m.f); i++)
+        snprintf(read + strlen(read), sizeof read - strlen(read), "%s%.*s", i ? "," : "",
+                 STR_ARG(ckpt_tensor_name(m.f, i)));
+    CU_ASSERT_STRING_EQUAL(read, want);
+    CU_ASSERT_EQUAL(ckpt_leaf_count(m.f), values);
+    made_close(&m);
+}
+
+/* An optimizer among the weights is not taken; one next to several networks is, with everything. */
+static void auto_is_the_same_read_and_written(void)
+{
+    auto_takes("{'fc.weight':" W ",'fc.bias':" W ",'epoch':1,'optimizer':" OPT "}", "fc.weight,fc.bias", 0);
+    auto_takes("{'epoch':1,'model':{'w':" W ",'b':" W ",'step':2,'optimizer':" OPT "}}", "w,b", 0);
+    auto_takes("{'netG':" NET ",'netD':" NET ",'optG':" OPT "}",
+               "netG.fc.weight,netG.fc.bias,netD.fc.weight,netD.fc.bias,optG.state.0.exp_avg", 2);
+}
+
 static void a_root_cuts_names(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
@@ -211,6 +243,7 @@ static void composites_stay_whole(void)
 void suite_select(void)
 {
     UNIT(auto_finds_the_weights);
+    UNIT(auto_is_the_same_read_and_written);
     UNIT(a_root_cuts_names);
     UNIT(a_root_may_be_a_prefix);
     UNIT(containers_come_before_prefixes);
