@@ -422,7 +422,8 @@ static int report_progress(void *user, uint64_t done, uint64_t total)
 
 static ckpt_status run_pool(struct copy_pool *p, ckpt_error *err)
 {
-    struct parallel_job s = {.n = p->n,
+    struct parallel_job s = {.defers_check = true,
+                             .n = p->n,
                              .threads = p->job->options->threads,
                              .get_item = get_parallel_item,
                              .process = copy_one_item,

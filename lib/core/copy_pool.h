@@ -36,7 +36,8 @@ struct copy_job {
     const ckpt_write_options *options; /* threads, progress and its user */
 };
 
-/* copy_items - copies all items; their order does not affect the output. Fails on a wrong checksum, on a
+/* copy_items - copies all items; their order does not affect the output. The caller calls
+ * file_unchanged after it, once for all outputs. Fails on a wrong checksum, on a
  * row of the wrong size and on errors of the sink. */
 ckpt_status copy_items(const struct copy_job *job, ckpt_error *err);
 /* copy_file_tail - appends the bytes of F from FROM on to OUT; CKPT_ECHANGED if F changed meanwhile. */

@@ -27,6 +27,7 @@ struct parallel_chunk {
 };
 
 struct parallel_job {
+    bool defers_check; /* the caller calls file_unchanged after success, once for many jobs */
     const struct parallel_item *items;
     struct parallel_item (*get_item)(void *user, size_t i); /* instead of items, on any thread */
     size_t n;

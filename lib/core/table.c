@@ -118,7 +118,7 @@ ckpt_status path_elem(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt
     }
     if (value_text(key, &out->str))
         return CKPT_OK;
-    (void)ckpt_value_text(key, 32, text, sizeof text);
+    value_show(key, 32, text, sizeof text);
     out->str = arena_str(a, str_c(text));
     return out->str.ptr ? CKPT_OK : fail_memory(err);
 }

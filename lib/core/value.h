@@ -109,6 +109,9 @@ static inline bool value_is_sequence(const ckpt_value *v)
 }
 ckpt_str value_module(const ckpt_value *v); /* of a GLOBAL, else empty */
 ckpt_str value_name(const ckpt_value *v);
+/* value_show - V in BUF for a message, as ckpt_value_text has it; its type where not even the beginning fits:
+ * digits of a number are never cut off. */
+void value_show(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
 bool value_is_global(const ckpt_value *v, const char *module, const char *name);
 /* value_calls - is V a CALL of GLOBAL MODULE NAME with at least NARGS arguments? */
 bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs);

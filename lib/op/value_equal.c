@@ -283,8 +283,8 @@ struct keyed_child {
 static int compare_key_text(const ckpt_value *a, const ckpt_value *b)
 {
     char in_a[KEY_TEXT], in_b[KEY_TEXT];
-    (void)ckpt_value_text(a, 16, in_a, sizeof in_a);
-    (void)ckpt_value_text(b, 16, in_b, sizeof in_b);
+    value_show(a, 16, in_a, sizeof in_a);
+    value_show(b, 16, in_b, sizeof in_b);
     return strcmp(in_a, in_b);
 }
 

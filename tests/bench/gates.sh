@@ -127,6 +127,20 @@ in_place_of_many()
     rm -f "$tmp/some.$1"
 }
 
+# ------------------------------------------------------------- many shards
+
+# shards N - as many into as many: no file is looked at again for each of the others
+shards()
+{
+    make_file -n "$1" -b "${1}K" "$tmp/one.safetensors" || exit 2
+    mkdir "$tmp/set"
+    "$ckpt" convert -q --no-sync --max-shard-size 1K "$tmp/one.safetensors" -o "$tmp/set/m.safetensors" || return
+    measure "$1 shards into $1" "$ckpt" convert --no-sync --max-shard-size 1K "$tmp/set/" -o "$tmp/out.safetensors"
+    gate "$1 shards into $1: files written" "$(find "$tmp" -name 'out-*' | wc -l)" "$1"
+    [ -z "$tracing" ] || gate "$1 shards into $1: system calls" "$calls" $(($1 * 60))
+    rm -rf "$tmp"/set "$tmp"/out* "$tmp"/one.safetensors
+}
+
 # ------------------------------------------------------------ many tensors
 
 # edited WHAT COMMAND ARGUMENT… - graph, new names and the layout of the output are in memory at once.
@@ -278,6 +292,7 @@ if [ $? -eq 77 ]; then
     tracing=
     skip "bytes and system calls: no tracing here ($(cat "$tmp/why"))"
 fi
+shards 400
 huge pt 40000000
 huge safetensors 25000000
 in_place_of_many pt 4000 150000000

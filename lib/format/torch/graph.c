@@ -66,7 +66,7 @@ ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char
 {
     char text[96] = "nothing";
     if (found)
-        (void)ckpt_value_text(found, 8, text, sizeof text);
+        value_show(found, 8, text, sizeof text);
     return graph_fail(g, v, "%s {=%s}, found {%s}", must, these, text);
 }
 
@@ -92,7 +92,7 @@ ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *w
     for (uint32_t i = 0; i < *n; i++) {
         int64_t k;
         if (!value_integer(value_item(v, i), &k) || k < 0) {
-            (void)ckpt_value_text(value_item(v, i), 4, type, sizeof type);
+            value_show(value_item(v, i), 4, type, sizeof type);
             return graph_fail(g, v, "%s[%u] is {%s}, it must be {=an integer >= 0}", what, i, type);
         }
         at[i] = (uint64_t)k;

@@ -112,7 +112,7 @@ static ckpt_status locate_storage(struct legacy *l, const ckpt_value *key, uint6
     uint64_t at = source_pos(l->src, *pos);
     uint32_t i = value_text(key, &text) ? map_get(l->keys, text) : MAP_NONE;
     if (i == MAP_NONE) {
-        (void)ckpt_value_text(key, 4, is, sizeof is);
+        value_show(key, 4, is, sizeof is);
         return fail(l->err, CKPT_EFORMAT, at,
                     "the list of storages must name {=those of the main pickle}, found {%s}", is);
     }
@@ -179,7 +179,7 @@ static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool main
 static ckpt_status fail_version(const struct legacy *l, const ckpt_value *v)
 {
     char is[64];
-    (void)ckpt_value_text(v, 4, is, sizeof is);
+    value_show(v, 4, is, sizeof is);
     (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset), "it is {%s}, torch writes {=%d}", is,
                PROTOCOL_VERSION);
     fail_where(l->err, "protocol version");

@@ -60,7 +60,7 @@ static ckpt_status share_array_storage(struct graph *g, const ckpt_value *v, con
 static ckpt_str fields_of(struct graph *g, const ckpt_value *dtype)
 {
     char text[512];
-    (void)ckpt_value_text(value_item(value_state(dtype), 4), 64, text, sizeof text);
+    value_show(value_item(value_state(dtype), 4), 64, text, sizeof text);
     return arena_printf(g->f->a, "fields %s", text);
 }
 

@@ -54,7 +54,7 @@ static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t f
     int64_t offset;
     char is[64];
     if (!value_integer(value_arg(call, first), &offset) || offset < 0) {
-        (void)ckpt_value_text(value_arg(call, first), 4, is, sizeof is);
+        value_show(value_arg(call, first), 4, is, sizeof is);
         return graph_fail(g, call, "the storage offset is {%s}, it must be {=an integer >= 0}", is);
     }
     CKPT_TRY(torch_read_sizes(g, value_arg(call, first + 1), "size", &t->ndim, &shape));
@@ -141,7 +141,7 @@ static ckpt_dtype get_dtype_value(const ckpt_value *v)
 
 static const char *write_value_text(const ckpt_value *v, char *out, size_t cap)
 {
-    (void)ckpt_value_text(v, 4, out, cap);
+    value_show(v, 4, out, cap);
     return out;
 }
 
@@ -198,8 +198,8 @@ static ckpt_status read_qtensor(struct graph *g, const ckpt_value *call, struct 
         m->components[m->ncomponents++] = (struct component){"zero_points", value_item(q, 2)};
     }
     char scale[32], zero[32];
-    (void)ckpt_value_text(value_item(q, 1), 1, scale, sizeof scale);
-    (void)ckpt_value_text(value_item(q, 2), 1, zero, sizeof zero);
+    value_show(value_item(q, 1), 1, scale, sizeof scale);
+    value_show(value_item(q, 2), 1, zero, sizeof zero);
     m->row.t.note = m->ncomponents ? arena_printf(g->f->a, "%.*s", STR_ARG(scheme))
                                    : arena_printf(g->f->a, "%.*s, scale %s, zero_point %s", STR_ARG(scheme),
                                                   scale, zero);

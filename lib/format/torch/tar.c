@@ -126,7 +126,7 @@ static ckpt_status fail_entry_format(struct tar_file *t, source *s, const ckpt_v
                                      const char *these)
 {
     char text[200];
-    (void)ckpt_value_text(v, 8, text, sizeof text);
+    value_show(v, 8, text, sizeof text);
     return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "%s {=%s}, found {%s}", must, these, text);
 }
 
