@@ -212,9 +212,6 @@ static ckpt_status add_leaf(struct torch_walk *w, const struct pending_node *p)
 {
     if (p->tensors_only)
         return CKPT_OK;
-    if (w->g.f->nleaves >= w->g.f->limits.max_tensors)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
-                    (unsigned long long)w->g.f->limits.max_tensors);
     const ckpt_value **containers = arena_array(w->g.f->a, p->depth, sizeof *containers);
     ckpt_path_elem *path = copy_path(w, p->depth);
     if (!path || !containers)
