@@ -43,11 +43,13 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_mem = {
-    "mem",   "FILE", "memory that training takes, and what to checkpoint so that it fits",
-    options, 1,      1,
+    "mem",   "FILE", "memory that training takes, and what to checkpoint so that it fits", options, 1, 1,
     run_mem, NULL};
 
 #define RESERVE ((uint64_t)1 << 30) /* of --fits, for what is no tensor; and a tenth */
+
+/* limit_of - the most that tensors may take for --fits. */
+static uint64_t limit_of(void) { return fits > RESERVE ? (fits - RESERVE) / 11 * 10 : 1; }
 
 struct job {
     const char *path;
@@ -62,14 +64,21 @@ struct job {
 
 /* ------------------------------------------------------------------ options */
 
+/* parse_number - the number from 1 to UINT32_MAX at S, or 0; *END: what follows it. */
+static uint32_t parse_number(const char *s, char **end)
+{
+    unsigned long long n = strtoull(s, end, 10);
+    return *s >= '1' && *s <= '9' && n <= UINT32_MAX ? (uint32_t)n : 0;
+}
+
 /* parse_image - "224x224", or "224" for a square. */
 static bool parse_image(ckpt_mem_run *run)
 {
     char *end;
-    run->height = run->width = strtoull(image, &end, 10);
+    run->height = run->width = parse_number(image, &end);
     if (*end == 'x')
-        run->width = strtoull(end + 1, &end, 10);
-    return *image >= '1' && *image <= '9' && !*end && run->height && run->width;
+        run->width = parse_number(end + 1, &end);
+    return !*end && run->height && run->width;
 }
 
 /* parse_checkpoint - --checkpoint; false: it is none of its words. */
@@ -82,13 +91,10 @@ static bool parse_checkpoint(ckpt_mem_run *run)
         bool number = words[i][n - 1] == '=';
         if (number ? strncmp(checkpoint_as, words[i], n) != 0 : strcmp(checkpoint_as, words[i]) != 0)
             continue;
-        char *end = NULL;
-        unsigned long k = number ? strtoul(checkpoint_as + n, &end, 10) : 1;
-        if (!k || k > UINT32_MAX || (end && *end))
-            return false;
+        char *end = "";
         run->checkpoint = i;
-        run->segments = (uint32_t)k;
-        return true;
+        run->segments = number ? parse_number(checkpoint_as + n, &end) : 1;
+        return run->segments && !*end;
     }
     return false;
 }
@@ -101,40 +107,6 @@ static bool is_optimizer(const char *name)
     return false;
 }
 
-/* parse_run - the run by the options; -1, or the exit status after an error. */
-static int parse_run(ckpt_mem_run *run)
-{
-    *run = (ckpt_mem_run){.struct_size = sizeof *run, .optimizer = optimizer, .batch = batch, .seq = seq};
-    run->precision = (uint32_t)precision;
-    run->attention = (uint32_t)attention;
-    run->dropout = (uint32_t)dropout;
-    run->heads = heads;
-    run->zero = (uint32_t)(zero <= 3 ? zero : 4);
-    run->ranks = (uint32_t)(ranks <= UINT32_MAX ? ranks : 0);
-    if (optimizer && strcmp(optimizer, "momentum") == 0)
-        run->optimizer = "sgd-momentum";
-    if (image && !parse_image(run))
-        return usage_error("mem", "--image takes HEIGHTxWIDTH, not '%s'", image);
-    if (checkpoint_as && !parse_checkpoint(run))
-        return usage_error(
-            "mem", "--checkpoint takes none, block, block-reentrant, sqrt, k=N, seq=N or selective; not '%s'",
-            checkpoint_as);
-    if (run->optimizer && !is_optimizer(run->optimizer))
-        return usage_error("mem", "unknown optimizer '%s'; --optimizer list prints the names", optimizer);
-    if (run->zero > 3 || (run->zero && run->ranks < 1))
-        return usage_error("mem", "--zero takes 1, 2 or 3, and --ranks the number of devices");
-    if (!batch && (seq || image || fits || as_table || as_code || checkpoint_as) && !as_table)
-        return usage_error("mem", "--%s needs --batch",
-                           seq       ? "seq"
-                           : image   ? "image"
-                           : fits    ? "fits"
-                           : as_code ? "code"
-                                     : "checkpoint");
-    return -1;
-}
-
-/* ------------------------------------------------------------------- inputs */
-
 static bool ends_with(const char *s, const char *end)
 {
     size_t n = strlen(s), m = strlen(end);
@@ -146,6 +118,53 @@ static bool is_config(const char *path)
 {
     return ends_with(path, ".json") && !ends_with(path, ".index.json");
 }
+
+/* parse_run - the run by the options, for PATH; -1, or the exit status after an error. */
+static int parse_run(const char *path, ckpt_mem_run *run)
+{
+    *run = (ckpt_mem_run){.struct_size = sizeof *run, .optimizer = optimizer, .batch = batch, .seq = seq};
+    run->precision = (uint32_t)precision;
+    run->attention = (uint32_t)attention;
+    run->dropout = (uint32_t)dropout;
+    run->heads = heads;
+    run->zero = (uint32_t)zero;
+    run->ranks = (uint32_t)ranks;
+    if (optimizer && strcmp(optimizer, "momentum") == 0)
+        run->optimizer = "sgd-momentum";
+    if (batch > UINT32_MAX || seq > UINT32_MAX || heads > UINT32_MAX)
+        return usage_error("mem", "--%s is at most %" PRIu32,
+                           batch > UINT32_MAX ? "batch"
+                           : seq > UINT32_MAX ? "seq"
+                                              : "heads",
+                           UINT32_MAX);
+    if (image && !parse_image(run))
+        return usage_error("mem", "--image takes HEIGHTxWIDTH, not '%s'", image);
+    if (checkpoint_as && !parse_checkpoint(run))
+        return usage_error(
+            "mem", "--checkpoint takes none, block, block-reentrant, sqrt, k=N, seq=N or selective; not '%s'",
+            checkpoint_as);
+    if (run->optimizer && !is_optimizer(run->optimizer))
+        return usage_error("mem", "unknown optimizer '%s'; --optimizer list prints the names", optimizer);
+    if (zero > 3 || ranks > UINT32_MAX || !zero != !ranks)
+        return usage_error("mem", "--zero takes 1, 2 or 3, and --ranks the number of devices: both or none");
+    if (as_table + as_code + ui.json > 1 + (as_table && ui.json && !as_code))
+        return usage_error("mem", "--code goes with neither --json nor --table");
+    if (config && is_config(path))
+        return usage_error("mem", "--config is for a checkpoint: %s is a config itself", path);
+    const char *missing = seq             ? "seq"
+                          : image         ? "image"
+                          : fits          ? "fits"
+                          : as_code       ? "code"
+                          : checkpoint_as ? "checkpoint"
+                                          : NULL;
+    if (!batch && !as_table && missing)
+        return usage_error("mem", "--%s needs --batch, from 1 on", missing);
+    if (as_table && checkpoint_as)
+        return usage_error("mem", "--table has a column for each --checkpoint: it goes without one");
+    return -1;
+}
+
+/* ------------------------------------------------------------------- inputs */
 
 /* find_config - the config.json in the folder that PATH is, or next to it, into OUT; false: there is none. */
 static bool find_config(const char *path, struct text *out)
@@ -241,8 +260,10 @@ static void print_heading(const struct job *j)
     const ckpt_mem_result *r = &j->r;
     text_name(&t, str_of(j->path));
     text_addf(&t, "   %s", r->family_title ? r->family_title : "a network of no family that is known");
-    if (r->family)
-        text_addf(&t, ", by %s", r->recognized_by);
+    if (r->family) {
+        text_add(&t, ", by ");
+        text_name(&t, str_of(r->recognized_by));
+    }
     line_put(&t);
     text_clear(&t);
     text_noun(&t, r->trained, "parameter", "parameters");
@@ -305,6 +326,8 @@ static void print_plan(const struct job *j)
     struct text t = {0};
     const ckpt_mem_result *r = &j->plan;
     text_add(&t, fits && j->plan_fits ? "plan: the least work that fits, " : "plan: the lowest peak, ");
+    if (!r->plan_proven)
+        text_add(&t, "not proven to be that (too many ways to cut these blocks), ");
     if (!count_recomputed(r))
         text_add(&t, fits ? "nothing has to be checkpointed" : "checkpointing does not lower it");
     else
@@ -354,7 +377,7 @@ static void print_fit(const struct job *j)
     text_size(&t, fits);
     text_addf(&t, " with a tenth and 1 GiB to spare: %s", j->plan_fits ? "yes" : "no");
     if (!j->plan_fits && j->largest)
-        text_addf(&t, "; batch %" PRIu64 " is the largest that does, each block recomputed", j->largest);
+        text_addf(&t, "; batch %" PRIu64 " is the largest that does, with a plan of its own", j->largest);
     else if (!j->plan_fits)
         text_add(&t, ", not even a batch of 1");
     line_put(&t);
@@ -376,9 +399,8 @@ static void print_wrapped_blocks(const struct job *j)
 {
     const ckpt_mem_result *r = &j->plan;
     bool all = count_recomputed(r) == r->blocks, own = strcmp(r->family, "resnet") != 0;
-    puts(
-        "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (\n"
-        "    apply_activation_checkpointing)\n");
+    puts("from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (\n"
+         "    apply_activation_checkpointing)\n");
     if (all && own)
         puts("# models of transformers: model.gradient_checkpointing_enable({\"use_reentrant\": False})");
     puts("# in a forward of your own: x = checkpoint(block, x, use_reentrant=False)\nblocks = [");
@@ -453,6 +475,7 @@ static void plan_json(json *to, const struct job *j)
     const ckpt_mem_result *r = &j->plan;
     if (fits)
         json_bool(o, "fits", j->plan_fits);
+    json_bool(o, "proven", r->plan_proven);
     json_real(o, "extra_forward", r->extra_forward);
     amount_json(o, "activations_kept", &r->activations_kept);
     amount_json(o, "peak", &r->peak);
@@ -522,8 +545,6 @@ static const struct {
                {"plan", CKPT_MEM_PLAN}};
 #define NCOLUMNS (sizeof columns / sizeof *columns)
 
-static uint64_t with_reserve(uint64_t bytes) { return bytes + bytes / 10 + RESERVE; }
-
 /* table_total - the total of a batch in column I; the exit status. */
 static int table_total(const struct job *j, uint64_t n, size_t i, uint64_t *total)
 {
@@ -538,72 +559,68 @@ static int table_total(const struct job *j, uint64_t n, size_t i, uint64_t *tota
     return st == CKPT_OK ? YES : report_error(&err, j->path);
 }
 
-static json *batch_json(uint64_t n, const uint64_t *totals)
+#define ROWS_MAX 32 /* a batch is no more than UINT32_MAX */
+
+static void print_table_json(const struct job *j, uint64_t totals[][NCOLUMNS], size_t rows)
 {
-    json *o = json_object();
-    json_u64(o, "batch", n);
-    for (size_t i = 0; i < NCOLUMNS; i++)
-        json_u64(o, columns[i].name, totals[i]);
-    return o;
+    json *head = json_schema("ckpt.mem.v1");
+    json_text(head, "file", j->path);
+    json_begin(head, "table", stdout);
+    for (size_t i = 0; i < rows; i++) {
+        json *o = json_object();
+        json_u64(o, "batch", (uint64_t)1 << i);
+        for (size_t k = 0; k < NCOLUMNS; k++)
+            json_u64(o, columns[k].name, totals[i][k]);
+        json_row(o, stdout);
+    }
+    json_end(NULL, stdout);
 }
 
-static void add_batch_row(struct table *w, uint64_t n, const uint64_t *totals)
-{
-    table_row(w, PLAIN);
-    text_uint(&w->text, n);
-    table_cell(w);
-    for (size_t i = 0; i < NCOLUMNS; i++) {
-        text_size(&w->text, totals[i]);
-        if (fits)
-            text_add(&w->text, with_reserve(totals[i]) <= fits ? " +" : " -");
-        table_cell(w);
-    }
-}
-
-static void begin_table(struct job *j, struct table *w)
-{
-    if (ui.json) {
-        json *head = json_schema("ckpt.mem.v1");
-        json_text(head, "file", j->path);
-        json_begin(head, "table", stdout);
-        return;
-    }
-    table_row(w, BOLD);
-    text_add(&w->text, "BATCH");
-    table_cell(w);
-    for (size_t i = 0; i < NCOLUMNS; i++) {
-        w->right[i + 1] = true;
-        text_add(&w->text, columns[i].name);
-        table_cell(w);
-    }
-}
-
-static int print_table(struct job *j)
+static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
 {
     struct table w = {.columns = NCOLUMNS + 1, .right = {true}};
-    uint64_t most = batch > 64 ? batch : 64, totals[NCOLUMNS];
-    int status = YES;
-    begin_table(j, &w);
-    for (uint64_t n = 1; n <= most && status == YES; n *= 2) {
-        for (size_t i = 0; i < NCOLUMNS && status == YES; i++)
-            status = table_total(j, n, i, &totals[i]);
-        if (status == YES && ui.json)
-            json_row(batch_json(n, totals), stdout);
-        else if (status == YES)
-            add_batch_row(&w, n, totals);
+    table_row(&w, BOLD);
+    text_add(&w.text, "BATCH");
+    table_cell(&w);
+    for (size_t k = 0; k < NCOLUMNS; k++) {
+        w.right[k + 1] = true;
+        text_add(&w.text, columns[k].name);
+        table_cell(&w);
     }
-    if (ui.json)
-        json_end(NULL, stdout);
-    else if (status == YES)
-        table_print(&w, stdout, true);
+    for (size_t i = 0; i < rows; i++) {
+        table_row(&w, PLAIN);
+        text_uint(&w.text, (uint64_t)1 << i);
+        table_cell(&w);
+        for (size_t k = 0; k < NCOLUMNS; k++) {
+            text_size(&w.text, totals[i][k]);
+            if (fits)
+                text_add(&w.text, totals[i][k] <= limit_of() ? " +" : " -");
+            table_cell(&w);
+        }
+    }
+    table_print(&w, stdout, true);
     table_free(&w);
-    return status;
+}
+
+/* print_table - --table; NO: --fits is given, and not even one sample fits. */
+static int print_table(struct job *j)
+{
+    uint64_t totals[ROWS_MAX][NCOLUMNS], most = batch > 64 ? batch : 64;
+    size_t rows = 0;
+    for (; most >> rows; rows++)
+        for (size_t k = 0; k < NCOLUMNS; k++) {
+            int status = table_total(j, (uint64_t)1 << rows, k, &totals[rows][k]);
+            if (status != YES)
+                return status;
+        }
+    if (ui.json)
+        print_table_json(j, totals, rows);
+    else
+        print_table_text(totals, rows);
+    return fits && totals[0][NCOLUMNS - 1] > limit_of() ? NO : YES;
 }
 
 /* ---------------------------------------------------------------------- run */
-
-/* limit_of - the most that tensors may take for --fits. */
-static uint64_t limit_of(void) { return fits > RESERVE ? (uint64_t)((double)(fits - RESERVE) / 1.1) : 1; }
 
 /* make_plan - the plan, and where none fits the largest batch; the exit status. */
 static int make_plan(struct job *j)
@@ -619,12 +636,12 @@ static int make_plan(struct job *j)
     return YES;
 }
 
-/* find_largest - the largest batch that fits with each block recomputed. */
+/* find_largest - the largest batch that fits with any plan. */
 static int find_largest(struct job *j)
 {
     ckpt_error err;
     ckpt_mem_run run = j->run;
-    run.checkpoint = CKPT_MEM_BLOCK;
+    run.checkpoint = CKPT_MEM_PLAN;
     if (ckpt_mem_largest_batch(j->m, &run, limit_of(), &j->largest, &err) != CKPT_OK)
         return report_error(&err, j->path);
     return YES;
@@ -681,7 +698,7 @@ static int run_mem(int n, char **operand)
     struct job j = {.path = operand[0]};
     if (optimizer && strcmp(optimizer, "list") == 0)
         return list_optimizers();
-    int status = parse_run(&j.run);
+    int status = parse_run(j.path, &j.run);
     if (status >= 0)
         return status;
     status = open_network(&j);

@@ -1123,8 +1123,8 @@ typedef struct {
 /* ckpt_mem_new - the network whose weights FILE has, or, if FILE is NULL, the one that options->config
  * describes. FILE can be closed afterwards. On success *OUT must go to ckpt_mem_free().
  * CKPT_EUNSUPPORTED: weights that are not trained as they are (quantized, adapters without their model),
- * with the reason. CKPT_ENOTFOUND: a glob of frozen matches nothing. CKPT_EFORMAT: the config is of
- * another network. */
+ * with the reason. CKPT_ENOTFOUND: a glob of frozen matches no parameter. CKPT_EFORMAT: the config
+ * cannot be read. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts,
     ckpt_mem **out, ckpt_error *err);
 /* ckpt_mem_free - frees M and all it handed out. NULL is allowed. */
@@ -1146,7 +1146,7 @@ typedef enum {
     CKPT_MEM_SEQUENTIAL,      /* the same by checkpoint_sequential: the last one is kept */
     CKPT_MEM_SQRT,            /* as many segments as the root of the number of blocks */
     CKPT_MEM_SELECTIVE,       /* results of matrix products and attention are kept */
-    CKPT_MEM_PLAN             /* the segments that ckpt_mem_plan found last */
+    CKPT_MEM_PLAN             /* the segments that ckpt_mem_plan found last; CKPT_EUSAGE without one */
 } ckpt_mem_checkpoint;
 
 typedef enum { CKPT_MEM_SDPA, CKPT_MEM_EAGER } ckpt_mem_attention;
@@ -1202,6 +1202,8 @@ typedef struct {
     size_t nsegments;
     uint64_t seq;               /* of images: their patches and class token */
     double extra_forward;       /* work that is done again, as a part of one forward pass */
+    uint32_t plan_proven;       /* of ckpt_mem_plan: no other segments are better; 0: not all were tried */
+    uint32_t reserved;
 } ckpt_mem_result;
 
 /* ckpt_mem_estimate - the memory that RUN takes, into OUT. CKPT_EUNSUPPORTED: activations are asked for,
@@ -1217,7 +1219,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_r
     ckpt_mem_result *out, ckpt_error *err);
 
 /* ckpt_mem_largest_batch - into *BATCH: the largest at which RUN (whose batch is ignored) takes LIMIT
- * bytes or less in total; 0: not even one. */
+ * bytes or less in total; 0: not even one. With CKPT_MEM_PLAN each batch has the plan of its lowest peak. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run,
     uint64_t limit, uint64_t *batch, ckpt_error *err);
 

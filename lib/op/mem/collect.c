@@ -34,6 +34,7 @@ static ckpt_status refuse_row(const ckpt_tensor *r, ckpt_error *err)
     return st;
 }
 
+/* add_row - adds R, as NAME. What is no tensor of numbers adds nothing. */
 static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckpt_error *err)
 {
     unsigned bits = ckpt_dtype_bits((ckpt_dtype)r->dtype);
@@ -53,8 +54,9 @@ static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckp
         return fail_memory(err);
     memcpy(shape, r->shape, r->ndim * sizeof *shape);
     t->integer = !is_trainable_dtype(r->dtype);
+    if (t->integer && str_ends(name, STR_LIT(".weight")))
+        return refuse_row(r, err);
     t->buffer = t->integer || is_buffer_name(name);
-    t->again = r->alias_of != CKPT_NO_TENSOR;
     m->ntensors++;
     return CKPT_OK;
 }
@@ -126,15 +128,21 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
     struct root below;
     CKPT_TRY(ckpt_inspect(file, &info, err));
     CKPT_TRY(root_find(file, root ? root : file->narrowed || !info.has_weights ? NULL : "auto", &below, err));
-    m->tensors = arena_array(m->a, file->table.nrows, sizeof *m->tensors);
-    if (!m->tensors)
+    size_t nrows = file->table.nrows;
+    m->tensors = arena_array(m->a, nrows, sizeof *m->tensors);
+    struct mem_tensor **of_row = arena_array(m->a, nrows, sizeof *of_row); /* that shows its bytes first */
+    if (!m->tensors || !of_row)
         return fail_memory(err);
-    for (size_t i = 0; i < file->table.nrows; i++) {
+    for (size_t i = 0; i < nrows; i++) {
         const ckpt_tensor *r = &file->table.rows[i].t;
-        if (r->part_of != CKPT_NO_TENSOR || file_records_tie(file, (uint32_t)i) ||
-            !root_contains(&below, r->name, r->path, r->npath))
+        struct mem_tensor *t = &m->tensors[m->ntensors];
+        size_t of = r->alias_of != CKPT_NO_TENSOR ? r->alias_of : i;
+        if (r->part_of != CKPT_NO_TENSOR || !root_contains(&below, r->name, r->path, r->npath))
             continue;
         CKPT_TRY(add_row(m, r, below.name.len ? str_skip(r->name, below.name.len + 1) : r->name, err));
+        t->again = of_row[of];
+        if (!of_row[of] && t < &m->tensors[m->ntensors])
+            of_row[of] = t;
     }
     m->ordered = !file->flat;
     return collect_optimizer(m, file, &info, err);

@@ -9,6 +9,7 @@
 #include "op/mem/timeline.h"
 
 #define CONVS_MAX 8
+#define WALK_MAX  (INT64_MAX / 16) /* of what a block keeps: more is TOO_LARGE, and so is the network */
 
 struct image {
     uint64_t channels, height, width;
@@ -29,17 +30,20 @@ struct convnet {
     uint32_t precision;
 };
 
+/* is_conv - is T the convolution NAME of a block, or of the STEM? */
+static bool is_conv(const struct mem_tensor *t, const char *name, bool stem)
+{
+    const char *mark = strrchr(t->rule->name, '#');
+    return stem ? !mark && strcmp(t->rule->name, name) == 0 : mark && strcmp(mark + 2, name) == 0;
+}
+
 /* find_conv - the weight NAME of block BLOCK in stage STAGE (0: of the stem), or NULL. */
 static const struct mem_tensor *find_conv(const ckpt_mem *m, const char *name, uint32_t stage, uint32_t block)
 {
-    for (size_t i = 0; i < m->ntensors; i++) {
-        const struct mem_tensor *t = &m->tensors[i];
-        const char *mark = strrchr(t->rule->name, '#');
-        bool there = stage ? mark && t->stage == stage && t->block == block && strcmp(mark + 2, name) == 0
-                           : !mark && strcmp(t->rule->name, name) == 0;
-        if (there)
-            return t;
-    }
+    for (size_t i = 0; i < m->ntensors; i++)
+        if (m->tensors[i].stage == stage && m->tensors[i].block == block &&
+            is_conv(&m->tensors[i], name, !stage))
+            return &m->tensors[i];
     return NULL;
 }
 
@@ -71,7 +75,7 @@ struct walk {
 /* step - an operation that adds ADD bytes and then lets go of FREE. */
 static void step(struct walk *w, uint64_t add, uint64_t free)
 {
-    int64_t high = w->live + (int64_t)add; /* bounded: by walk_is_safe */
+    int64_t high = w->live + (int64_t)add; /* bounded: by WALK_MAX, of which no step adds more */
     w->most = high > w->most ? high : w->most;
     w->live = high - (int64_t)free;
 }
@@ -137,7 +141,7 @@ static ckpt_status fill_block(const struct convnet *n, uint32_t stage, uint32_t 
     const struct mem_family *f = n->m->family;
     struct conv main[CONVS_MAX], shortcut = {0};
     struct image from = *at;
-    uint64_t stride = block ? 1 : f->stage_strides[stage - 1];
+    uint64_t stride = block ? 1 : f->stage_strides[stage - 1], weights = 0;
     size_t nmain = 0;
     bool strided = false, has_shortcut = false;
     b->input = size_mul(size_mul(size_mul(n->batch, at->channels), size_mul(at->height, at->width)), n->c);
@@ -158,14 +162,19 @@ static ckpt_status fill_block(const struct convnet *n, uint32_t stage, uint32_t 
                            size_add(c->kept, r->role == CONV_MAIN ? c->bytes : 0)); /* ReLU's output */
         b->forward = size_add(b->forward, c->forward);
         b->matmuls = size_add(b->matmuls, c->bytes);
+        weights = size_add(weights, c->weights);
         b->copies = size_add(b->copies, n->mixed ? size_mul(2, c->weights) : 0);
     }
-    if (!nmain || b->kept > INT64_MAX / 16 || from.channels != (has_shortcut ? at->channels : from.channels))
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "block %u of stage %u is none of %s", block,
-                    stage, f->title);
+    if (!nmain || memcmp(&from, at, sizeof from) != 0)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "in block %u of stage %u the shortcut has another size than what is added to it", block,
+                    stage);
     b->output = main[nmain - 1].bytes;
-    b->work = block_work(n, main, nmain, has_shortcut ? &shortcut : NULL, b->input);
     b->gradient = block_gradient(n, stage, block);
+    if (size_add(b->kept, size_mul(16, weights)) > WALK_MAX)
+        b->kept = TOO_LARGE;
+    else
+        b->work = block_work(n, main, nmain, has_shortcut ? &shortcut : NULL, b->input);
     return CKPT_OK;
 }
 
@@ -186,8 +195,10 @@ static ckpt_status fill_stem(const struct convnet *n, struct image *at, struct m
     uint64_t indices = size_mul(8, pooled), output = size_mul(pooled, n->c);
     t->input = size_add(t->input, size_add(size_add(c.kept, c.bytes), indices));
     t->forward = size_add(t->forward, c.forward);
-    if (t->input > INT64_MAX / 16)
+    if (size_add(t->input, size_mul(16, c.weights)) > WALK_MAX) {
+        t->input = TOO_LARGE;
         return CKPT_OK;
+    }
     w.live = w.most = (int64_t)output; /* the gradient of the pool */
     step(&w, c.bytes, output + indices);
     step(&w, c.bytes, 2 * c.bytes); /* ReLU */
@@ -206,6 +217,19 @@ static uint32_t count_blocks(const ckpt_mem *m, uint32_t stage)
         while (r->role == CONV_MAIN && find_conv(m, r->name, stage, n))
             n++;
     return n;
+}
+
+/* check_stages - are the N blocks that count_blocks has found all that there are? */
+static ckpt_status check_stages(const ckpt_mem *m, uint32_t n, ckpt_error *err)
+{
+    uint32_t all = 0;
+    const char *first = m->family->convs[1].name; /* of each block */
+    for (size_t i = 0; i < m->ntensors; i++)
+        all += is_conv(&m->tensors[i], first, false);
+    if (all == n && n <= BLOCKS_MAX)
+        return CKPT_OK;
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "{%u} blocks, of which {=%u} are in the stages of %s, from 0 on", all, n, m->family->title);
 }
 
 /* name_block - its name in Python, as a message shows it. */
@@ -258,6 +282,7 @@ ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t s
     CKPT_TRY(fill_stem(&n, &at, t, err));
     while (m->family->stage_strides[stages])
         t->n += count_blocks(m, ++stages);
+    CKPT_TRY(check_stages(m, t->n, err));
     t->blocks = arena_array(a, t->n, sizeof *t->blocks);
     bool named = m->block_names != NULL;
     m->block_names = named ? m->block_names : arena_array(m->a, t->n, sizeof *m->block_names);
@@ -270,8 +295,12 @@ ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t s
                 return fail_memory(err);
             t->forward = size_add(t->forward, t->blocks[i].forward);
         }
-    for (i = 0; i + 1 < t->n;
-         i++) { /* the next block keeps it as its input, and it is still there after that */
+    for (i = 0; i < t->n; i++) {
+        if (t->blocks[i].kept == TOO_LARGE)
+            t->input = TOO_LARGE;
+        if (i + 1 == t->n)
+            break;
+        /* the next block keeps it as its input, and it is still there after that */
         t->blocks[i].kept -= t->blocks[i].output;
         t->blocks[i].work += t->blocks[i].output;
     }

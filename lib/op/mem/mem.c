@@ -22,11 +22,13 @@ void ckpt_mem_free(ckpt_mem *m)
 static ckpt_status freeze(ckpt_mem *m, const char *glob, ckpt_error *err)
 {
     size_t n = 0;
-    for (size_t i = 0; i < m->ntensors; i++)
-        if (ckpt_glob_match(str_c(glob), m->tensors[i].name)) {
-            m->tensors[i].frozen = true;
-            n++;
-        }
+    for (size_t i = 0; i < m->ntensors; i++) {
+        struct mem_tensor *t = &m->tensors[i];
+        if (t->buffer || !ckpt_glob_match(str_c(glob), t->name))
+            continue;
+        (t->again ? t->again : t)->frozen = true;
+        n++;
+    }
     return n ? CKPT_OK : fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no parameter matches {%s}", glob);
 }
 
@@ -50,7 +52,10 @@ static ckpt_status fill_model(ckpt_mem *m, ckpt_file *file, const ckpt_mem_optio
         ckpt_str path = arena_str(m->a, str_c(o->config));
         if (!path.ptr)
             return fail_memory(err);
-        CKPT_TRY(config_read(&m->config, path.ptr, m->a, err));
+        ckpt_status st = config_read(&m->config, path.ptr, m->a, err);
+        if (st != CKPT_OK && file)
+            fail_hint(err, MEM_CONFIG_HINT);
+        CKPT_TRY(st);
     }
     if (file) {
         CKPT_TRY(mem_collect(m, file, o->root, err));
@@ -115,6 +120,7 @@ struct estimate {
     struct letters dims;
     uint32_t state;
     struct mem_timeline t;
+    uint64_t gathered; /* parameters of ZeRO 3 that are there while they are used */
     ckpt_mem_result *out;
 };
 
@@ -139,14 +145,21 @@ static const char *precision_name(uint32_t precision)
     return names[precision];
 }
 
+/* ask - the error WHAT, and OPTION as what the user can do. */
+static ckpt_status ask(ckpt_error *err, const char *option, const char *what)
+{
+    fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s", what);
+    fail_hint(err, "use %s", option);
+    return CKPT_EUSAGE;
+}
+
 /* take_precision - the bits and sizes of the run's precision. */
 static ckpt_status take_precision(struct estimate *x, ckpt_error *err)
 {
     uint32_t p = x->run.precision, item = p == CKPT_MEM_AS_STORED ? stored_item(x->m) : 4;
     if (item != 2 && item != 4)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "the parameters are not all of 2 or all of 4 bytes: a precision "
-                    "has to be given");
+        return ask(err, "--precision fp32, bf16, bf16-mixed or fp16-master",
+                   "the parameters are not all of 2 or all of 4 bytes: a precision has to be given");
     bool half = p == CKPT_MEM_BF16 || p == CKPT_MEM_FP16_MASTER || item == 2,
          mixed = p == CKPT_MEM_BF16_MIXED;
     x->state |= mixed ? MIXED : half ? HALF : FP32;
@@ -164,17 +177,14 @@ static ckpt_status take_image(struct estimate *x, ckpt_error *err)
     if (!h && n > 1) {
         uint64_t side = (uint64_t)sqrt((double)(n - 1));
         if (side * side != n - 1) /* bounded: a root */
-            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                        "%llu positions are no square: an image size has to be "
-                        "given",
-                        (unsigned long long)n);
+            return ask(err, "--image HEIGHTxWIDTH",
+                       "the position embedding is for no square: an image size has to be given");
         h = w = size_mul(side, p);
         mem_note(x->m, &x->m->assumed, "images of %llux%llu: from the position embedding",
                  (unsigned long long)h, (unsigned long long)w);
     }
     if (!h || !w)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "the size of the images is in no file: it has to be given");
+        return ask(err, "--image HEIGHTxWIDTH", "the size of the images is in no file: it has to be given");
     letter_set(l, 'H', h);
     letter_set(l, 'W', w);
     letter_set(l, 'I', size_mul(size_mul(3, x->run.batch), size_mul(h, w)));
@@ -182,6 +192,10 @@ static ckpt_status take_image(struct estimate *x, ckpt_error *err)
         return CKPT_OK;
     uint64_t s = size_add(size_mul(p ? h / p : 0, p ? w / p : 0), 1);
     letter_set(l, 'S', s);
+    if (p && (h % p || w % p))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "images of %llux%llu are not made of patches of %llux%llu", (unsigned long long)h,
+                    (unsigned long long)w, (unsigned long long)p, (unsigned long long)p);
     if (s != n)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "images of %llux%llu have {%llu} patches and a class token, the "
@@ -212,7 +226,7 @@ static ckpt_status take_sequence(struct estimate *x, ckpt_error *err)
 {
     uint64_t s = x->run.seq, n = letter_get(&x->dims, 'n');
     if (!s)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a sequence length has to be given with a batch");
+        return ask(err, "--seq N", "a sequence length has to be given with a batch");
     if (letter_known(&x->dims, 'n') && s > n)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a sequence of {%llu}: there are {=%llu} positions",
                     (unsigned long long)s, (unsigned long long)n);
@@ -238,9 +252,9 @@ static ckpt_status choose_heads(struct estimate *x, ckpt_error *err)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "queries of %llu are not made of {%llu} heads",
                     (unsigned long long)a, (unsigned long long)heads);
     if (!heads && (!fits || x->run.attention == CKPT_MEM_EAGER))
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "the number of heads is in no file%s: it has to be given",
-                    fits ? ", and eager attention needs it" : "");
+        return ask(err, "--heads N, or a config.json",
+                   fits ? "the number of heads is in no file, and eager attention needs it"
+                        : "the number of heads is in no file: it has to be given");
     letter_set(l, 'd', d);
     letter_set(l, 'a', a / d);
     letter_set(l, 'k', letter_get(l, 'K') / d);
@@ -291,12 +305,27 @@ static void take_activation(struct estimate *x)
                  x->m->family->title);
 }
 
+/* check_options - does the family take what RUN gives? */
+static ckpt_status check_options(const struct mem_family *f, const ckpt_mem_run *run, ckpt_error *err)
+{
+    if (f->images && run->seq)
+        return ask(err, "--image HEIGHTxWIDTH", "the network takes images, not sequences");
+    if (!f->images && (run->height || run->width))
+        return ask(err, "--seq N", "the network takes sequences, not images");
+    if (f->convolutions && (run->heads || run->attention == CKPT_MEM_EAGER))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s has no attention", f->title);
+    if (!f->dropout && run->dropout == CKPT_MEM_DROPOUT_ON)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "dropout is not in the table of %s", f->title);
+    return CKPT_OK;
+}
+
 /* take_run - the letters and bits of a run. */
 static ckpt_status take_run(struct estimate *x, ckpt_error *err)
 {
     struct letters *l = &x->dims;
     x->dims = x->m->dims;
     x->state = x->m->bits | NOT_CHECKPOINTED;
+    CKPT_TRY(check_options(x->m->family, &x->run, err));
     CKPT_TRY(take_precision(x, err));
     letter_set(l, 'B', x->run.batch);
     letter_set(l, 'S', 1);
@@ -337,8 +366,9 @@ static ckpt_status make_segments(struct estimate *x, struct mem_segments *out, c
     *out = (struct mem_segments){
         .list = list, .reentrant = how == CKPT_MEM_BLOCK_REENTRANT, .selective = how == CKPT_MEM_SELECTIVE};
     if (how == CKPT_MEM_PLAN) {
-        out->list = x->m->plan;
-        out->n = x->m->nplan;
+        CKPT_REQUIRE(err, x->m->plan.list); /* of a ckpt_mem_plan before */
+        out->list = x->m->plan.list;
+        out->n = x->m->plan.n;
         return CKPT_OK;
     }
     if (how == CKPT_MEM_KEEP_ALL) {
@@ -351,7 +381,7 @@ static ckpt_status make_segments(struct estimate *x, struct mem_segments *out, c
     if (how == CKPT_MEM_BLOCK || how == CKPT_MEM_BLOCK_REENTRANT || how == CKPT_MEM_SELECTIVE)
         k = n;
     if (!k || k > n)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "{%u} segments of {=%u} blocks", k, n);
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "{%u} segments cannot be made of {=%u} blocks", k, n);
     out->n = cut(list, n, k, how == CKPT_MEM_SEQUENTIAL);
     return CKPT_OK;
 }
@@ -373,9 +403,10 @@ static void fill_states(struct estimate *x)
     uint32_t n = x->run.ranks ? x->run.ranks : 1, zero = x->run.zero;
     bool exact = !zero || n == 1;
     uint64_t parameters = zero == 3 ? share(s->parameters, n) : s->parameters;
-    set_amount(&r->parameters, size_add(parameters, zero ? share(s->master, n) : s->master), exact);
+    set_amount(&r->parameters, size_add(parameters, zero ? share(s->master, n) : s->master),
+               exact || (zero < 3 && !s->master));
     set_amount(&r->buffers, s->buffers, true);
-    set_amount(&r->gradients, zero >= 2 ? share(s->gradients, n) : s->gradients, exact);
+    set_amount(&r->gradients, zero >= 2 ? share(s->gradients, n) : s->gradients, exact || zero < 2);
     set_amount(&r->optimizer_states, zero ? share(s->optimizer, n) : s->optimizer,
                exact && s->optimizer_exact);
     if (s->transient_known)
@@ -387,6 +418,12 @@ static void fill_states(struct estimate *x)
     bool own = !x->run.optimizer && x->m->own.title.len;
     r->optimizer = own ? x->m->own.title.ptr : x->run.optimizer ? x->run.optimizer : "adamw-foreach";
     r->precision = precision_name(x->run.precision);
+}
+
+/* is_type_assumed - are there other networks of the family's names, and no config that tells them apart? */
+static bool is_type_assumed(const ckpt_mem *m)
+{
+    return m->family && m->family->types[0] && !m->type_by_config;
 }
 
 /* note_states - what the states rest on. */
@@ -405,6 +442,10 @@ static void note_states(struct estimate *x)
         mem_note(m, &m->assumed, "config: %s", m->config.path);
     if (m->tie_by_config)
         mem_note(m, &m->assumed, "the head is the embedding: tie_word_embeddings in the config");
+    if (m->fp32_by_default && x->run.precision == CKPT_MEM_AS_STORED)
+        mem_note(m, &m->assumed, "parameters in fp32: the config has no torch_dtype");
+    if (x->run.batch && is_type_assumed(m))
+        mem_note(m, &m->assumed, "it computes as %s does: no config gives a model_type", m->family->title);
     if (x->states.frozen && x->run.batch)
         mem_note(m, &m->assumed, "activations are counted as if nothing was frozen: an upper bound");
     if (x->run.zero)
@@ -430,17 +471,26 @@ static const char *name_place(const struct estimate *x, struct mem_peak p)
 }
 
 /* fill_total - the worst of a step: backward pass, or step(). */
-static ckpt_status fill_total(struct estimate *x, ckpt_error *err)
+static void fill_total(struct estimate *x)
 {
     ckpt_mem_result *r = x->out;
     uint64_t step = size_add(r->gradients.bytes, r->step_transient.bytes);
     uint64_t most = r->peak.known && r->peak.bytes > step ? r->peak.bytes : step;
     uint64_t states = size_add(size_add(r->parameters.bytes, r->buffers.bytes), r->optimizer_states.bytes);
-    uint64_t total = size_add(states, most);
-    if (total == TOO_LARGE)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "more bytes than 64 bits can count");
-    set_amount(&r->total, total, false);
-    return CKPT_OK;
+    set_amount(&r->total, size_add(states, most), false);
+}
+
+static ckpt_status check_total(const ckpt_mem_result *r, ckpt_error *err)
+{
+    return r->total.bytes == TOO_LARGE
+               ? fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "more bytes than 64 bits can count")
+               : CKPT_OK;
+}
+
+/* set_peak - a peak of BYTES. */
+static void set_peak(struct estimate *x, uint64_t bytes)
+{
+    set_amount(&x->out->peak, size_add(bytes, x->gathered), false);
 }
 
 /* fill_activations - what SEGMENTS keep, and the peak. */
@@ -450,15 +500,10 @@ static void fill_activations(struct estimate *x, const struct mem_segments *s)
     struct mem_peak peak = timeline_peak(&x->t, s);
     const struct mem_states *st = &x->states;
     bool assumed = !letter_known(&x->m->dims, 'a') && !x->run.heads && !x->m->family->convolutions;
-    bool unsure = assumed || s->selective || st->frozen ||
+    bool unsure = assumed || s->selective || st->frozen || is_type_assumed(x->m) ||
                   (x->m->family->dropout && !x->m->config.path && x->run.dropout == CKPT_MEM_DROPOUT_CONFIG);
-    uint64_t saved = x->run.zero >= 2 ? st->gradients - share(st->gradients, x->run.ranks ? x->run.ranks : 1)
-                                      : 0;
-    if (x->run.zero == 3) /* the parameters of a block are gathered while it is done */
-        peak.bytes = size_add(peak.bytes, size_mul(2, st->largest));
     set_amount(&r->activations_kept, timeline_kept(&x->t, s), !unsure);
-    set_amount(&r->peak, peak.moment == BACKWARD_END && saved < peak.bytes ? peak.bytes - saved : peak.bytes,
-               false);
+    set_peak(x, peak.bytes);
     r->peak_place = name_place(x, peak);
     r->segment = s->list;
     r->nsegments = s->n;
@@ -476,6 +521,15 @@ static ckpt_status check_run(const ckpt_mem_run *r, ckpt_error *err)
     CKPT_REQUIRE(err, r->batch <= UINT32_MAX && r->seq <= UINT32_MAX && r->height <= UINT32_MAX);
     CKPT_REQUIRE(err, r->width <= UINT32_MAX && r->heads <= UINT32_MAX);
     return CKPT_OK;
+}
+
+/* divide_timeline - what ZeRO divides of the gradients at the end, and gathers of the parameters. */
+static void divide_timeline(struct estimate *x)
+{
+    if (x->run.zero >= 2)
+        x->t.gradients = share(x->t.gradients, x->run.ranks ? x->run.ranks : 1);
+    if (x->run.zero == 3)
+        x->gathered = size_mul(2, x->states.largest);
 }
 
 /* begin - the states of RUN, and with a batch its timeline. */
@@ -502,13 +556,17 @@ static ckpt_status begin(struct estimate *x, ckpt_mem *m, const ckpt_mem_run *ru
     if (m->refusal.len) {
         fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "activations cannot be counted: %.*s",
              STR_ARG(m->refusal));
-        fail_hint(err, "without a batch, parameters, gradients and the optimizer are counted");
+        fail_hint(err, m->refused_by_config
+                           ? MEM_CONFIG_HINT
+                           : "without a batch, parameters, gradients and the optimizer are counted");
         return CKPT_EUNSUPPORTED;
     }
     CKPT_TRY(take_run(x, err));
-    return m->family->convolutions
-               ? convnet_timeline(m, &x->dims, x->state, x->run.precision, &x->t, m->notes, err)
-               : transformer_timeline(m, &x->dims, x->state, x->run.precision, &x->t, m->notes, err);
+    CKPT_TRY(m->family->convolutions
+                 ? convnet_timeline(m, &x->dims, x->state, x->run.precision, &x->t, m->notes, err)
+                 : transformer_timeline(m, &x->dims, x->state, x->run.precision, &x->t, m->notes, err));
+    divide_timeline(x);
+    return CKPT_OK;
 }
 
 static ckpt_status estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
@@ -520,7 +578,8 @@ static ckpt_status estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_resul
         CKPT_TRY(make_segments(&x, &s, err));
         fill_activations(&x, &s);
     }
-    return fill_total(&x, err);
+    fill_total(&x);
+    return check_total(out, err);
 }
 
 ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
@@ -544,21 +603,22 @@ static uint64_t states_bytes(const ckpt_mem_result *r)
 static ckpt_status find_plan(struct estimate *x, uint64_t limit, bool *fits, ckpt_error *err)
 {
     ckpt_mem *m = x->m;
-    uint64_t states = states_bytes(x->out);
-    ckpt_mem_segment *list = NULL;
+    uint64_t others = size_add(states_bytes(x->out), x->gathered);
+    struct mem_plan plan = {0};
     *fits = true;
-    if (limit && limit >= states)
-        CKPT_TRY(plan_cheapest(&x->t, limit - states, m->a, &list, &m->nplan, err));
-    if (!list) {
+    if (limit && limit >= others)
+        CKPT_TRY(plan_cheapest(&x->t, limit - others, m->a, &plan, err));
+    if (!plan.list) {
         *fits = !limit;
-        CKPT_TRY(plan_lowest(&x->t, m->a, &list, &m->nplan, err));
+        CKPT_TRY(plan_lowest(&x->t, m->a, &plan, err));
     }
-    m->plan = list;
-    struct mem_segments s = {.list = m->plan, .n = m->nplan};
+    m->plan = plan;
+    struct mem_segments s = {.list = plan.list, .n = plan.n};
     fill_activations(x, &s);
-    CKPT_TRY(fill_total(x, err));
+    x->out->plan_proven = plan.proven;
+    fill_total(x);
     *fits = *fits && (!limit || x->out->total.bytes <= limit);
-    return CKPT_OK;
+    return check_total(x->out, err);
 }
 
 ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, ckpt_mem_result *out,
@@ -580,6 +640,24 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     return CKPT_OK;
 }
 
+/* fill_least - the total of RUN, by the plan of the lowest peak where it is to be that. */
+static ckpt_status fill_least(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
+{
+    struct estimate x;
+    struct mem_segments s;
+    uint64_t lowest;
+    CKPT_TRY(begin(&x, m, run, out, err));
+    if (x.run.checkpoint == CKPT_MEM_PLAN) {
+        CKPT_TRY(plan_lowest_peak(&x.t, m->notes, &lowest, err));
+        set_peak(&x, lowest);
+    } else {
+        CKPT_TRY(make_segments(&x, &s, err));
+        fill_activations(&x, &s);
+    }
+    fill_total(&x);
+    return CKPT_OK;
+}
+
 ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, uint64_t *batch,
                                    ckpt_error *err)
 {
@@ -593,8 +671,8 @@ ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run, uint64_
     while (low < high) { /* a larger batch never takes less */
         r.struct_size = sizeof r;
         r.batch = low + (high - low + 1) / 2;
-        CKPT_TRY(estimate(m, &r, &result, err));
-        if (result.total.bytes <= limit)
+        CKPT_TRY(fill_least(m, &r, &result, err));
+        if (result.total.bytes <= limit && result.total.bytes != TOO_LARGE)
             low = r.batch;
         else
             high = r.batch - 1;

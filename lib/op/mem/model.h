@@ -17,11 +17,13 @@ struct mem_tensor {
     bool buffer;
     bool integer; /* its dtype is that of no parameter */
     bool frozen;
-    bool again; /* shows the bytes of an earlier one */
+    struct mem_tensor *again; /* the earlier one whose bytes it shows, or NULL */
     /* Of a known family: */
     const struct mem_tensor_rule *rule;
     uint32_t stage, block; /* the numbers in its name; of one number, block */
 };
+
+#define BLOCKS_MAX 2000u /* no network is deeper: a plan takes the square of it */
 
 struct mem_notes {
     const char **at;
@@ -36,6 +38,13 @@ struct mem_own_optimizer {
     size_t ngroups;
 };
 
+/* Segments, in order. */
+struct mem_plan {
+    ckpt_mem_segment *list; /* NULL: there are none */
+    size_t n;
+    bool proven; /* the optimum over all ways to cut the blocks */
+};
+
 struct ckpt_mem {
     arena *a;     /* lives as long as this */
     arena *notes; /* of the last estimate */
@@ -46,6 +55,8 @@ struct ckpt_mem {
     bool ordered; /* tensors are in the order of model.parameters() */
     bool config_only;
     bool tie_by_config;
+    bool type_by_config;  /* the config has a model_type */
+    bool fp32_by_default; /* the config, which is all there is, has no dtype */
     const struct mem_family *family; /* NULL: not known */
     ckpt_str sign;                   /* the name that it was recognized by */
     struct letters dims;
@@ -53,10 +64,13 @@ struct ckpt_mem {
     uint32_t nblocks;
     const char **block_names;
     ckpt_str refusal; /* why activations cannot be counted; empty: they can */
+    bool refused_by_config;
     struct mem_notes assumed, unknown;
-    ckpt_mem_segment *plan; /* of the last ckpt_mem_plan */
-    size_t nplan;
+    struct mem_plan plan; /* of the last ckpt_mem_plan */
 };
+
+/* What the user can do about a config that is of no use. */
+#define MEM_CONFIG_HINT "--config names the config.json of this network, --config '' none"
 
 /* mem_recognize - sets the family of M by the names and shapes of its tensors, or the reason why there is
  * none. CKPT_EFORMAT: the config is of another network. */

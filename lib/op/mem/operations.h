@@ -11,6 +11,14 @@
 #define CONVS(...)     (const struct mem_conv[]){__VA_ARGS__, {0}}
 #define STRIDES(...)   (const uint8_t[]){__VA_ARGS__, 0}
 
+/* Tensors of a BatchNorm. GroupNorm, which has no running mean, keeps something else. */
+#define BATCH_NORM(part, when, name)                                                                         \
+    {part, VECTOR, when, name ".weight", ""}, {part, VECTOR, when, name ".bias", ""},                        \
+    {part, VECTOR, when, name ".running_mean", ""}, {part, VECTOR, when, name ".running_var", ""},           \
+    {                                                                                                        \
+        part, BUFFER, MAY_BE_THERE, name ".num_batches_tracked", ""                                          \
+    }
+
 /* A Linear keeps its input. Autocast casts an input in fp32 once for each Linear that takes it. */
 #define LINEAR(part, elements) {part, ANY, elements "c", "input of a Linear"}
 #define LINEARS_OF_ONE_INPUT(part, elements, times)                                                          \

@@ -22,8 +22,6 @@
 
 #include <stdlib.h>
 
-#define POINTS_MAX (1u << 20) /* of all fronts: beyond, the plan that is already known is the answer */
-
 /* What a timeline means for plans in which something is recomputed: sums, none of which depends on the
  * plan. */
 struct needs {
@@ -166,7 +164,7 @@ static struct front *front_at(const struct search *s, uint32_t j, enum last_bloc
 static bool front_add(struct front *f, const struct point *p)
 {
     if (f->n == f->cap) {
-        size_t cap = f->cap ? 2 * f->cap : 64; /* bounded: by POINTS_MAX */
+        size_t cap = f->cap ? 2 * f->cap : 64; /* bounded: by PLAN_POINTS_MAX */
         struct point *grown = realloc(f->at, cap * sizeof *grown);
         if (!grown)
             return false;
@@ -263,7 +261,7 @@ static bool fill_front(struct search *s, uint32_t j)
             return false;
     }
     s->points += front_at(s, j, RECOMPUTED)->n + front_at(s, j, KEPT)->n;
-    s->too_many = s->points > POINTS_MAX;
+    s->too_many = s->points > PLAN_POINTS_MAX;
     return true;
 }
 
@@ -376,19 +374,17 @@ static bool fits_without(const struct mem_timeline *t, uint64_t limit, struct se
     return true;
 }
 
-ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a, ckpt_mem_segment **out,
-                          size_t *n, ckpt_error *err)
+ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a, struct mem_plan *out,
+                          ckpt_error *err)
 {
     struct needs x;
     struct way w;
     struct segment_list list = {.at = arena_array(a, (uint64_t)t->n + 1, sizeof *list.at)};
-    *out = NULL;
-    *n = 0;
+    *out = (struct mem_plan){0};
     if (!list.at || !init_way(&w, t->n, a))
         return fail_memory(err);
     if (fits_without(t, limit, &list)) {
-        *out = list.at;
-        *n = list.n;
+        *out = (struct mem_plan){list.at, list.n, true};
         return CKPT_OK;
     }
     CKPT_TRY(init_needs(&x, t, a, err));
@@ -403,13 +399,11 @@ ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a
     else
         read_way(&w, t->n, known, &list);
     search_free(&s);
-    *out = list.at;
-    *n = list.n;
+    *out = (struct mem_plan){list.at, list.n, !s.too_many};
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status plan_lowest(const struct mem_timeline *t, arena *a, ckpt_mem_segment **out, size_t *n,
-                        ckpt_error *err)
+ckpt_status plan_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *peak, ckpt_error *err)
 {
     struct needs x;
     struct way w;
@@ -426,5 +420,13 @@ ckpt_status plan_lowest(const struct mem_timeline *t, arena *a, ckpt_mem_segment
         else
             low = middle + 1;
     }
-    return plan_cheapest(t, high, a, out, n, err);
+    *peak = high;
+    return CKPT_OK;
+}
+
+ckpt_status plan_lowest(const struct mem_timeline *t, arena *a, struct mem_plan *out, ckpt_error *err)
+{
+    uint64_t peak;
+    CKPT_TRY(plan_lowest_peak(t, a, &peak, err));
+    return plan_cheapest(t, peak, a, out, err);
 }

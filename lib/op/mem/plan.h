@@ -5,12 +5,15 @@
 
 #include "op/mem/timeline.h"
 
-/* plan_lowest - the segments, all in A, with the lowest peak of T; *N of them at *OUT. */
-ckpt_status plan_lowest(const struct mem_timeline *t, arena *a, ckpt_mem_segment **out, size_t *n,
-                        ckpt_error *err);
+#define PLAN_POINTS_MAX (1u << 20) /* of all fronts: beyond, the plan that is already known is the answer */
+
+/* plan_lowest_peak - *PEAK: the lowest of T by any segments. */
+ckpt_status plan_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *peak, ckpt_error *err);
+/* plan_lowest - the segments, all in A, with the lowest peak of T. */
+ckpt_status plan_lowest(const struct mem_timeline *t, arena *a, struct mem_plan *out, ckpt_error *err);
 /* plan_cheapest - the segments whose peak is LIMIT or less with the fewest multiply-adds done again, of
- * equals those that keep least. *OUT is NULL: there are none. */
-ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a, ckpt_mem_segment **out,
-                          size_t *n, ckpt_error *err);
+ * equals those that keep least. There are none: OUT has none. */
+ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a, struct mem_plan *out,
+                          ckpt_error *err);
 
 #endif

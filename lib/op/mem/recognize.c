@@ -6,6 +6,8 @@
 
 #include "op/mem/model.h"
 
+#define TIE_KEY "tie_word_embeddings"
+
 void mem_refuse(ckpt_mem *m, const char *fmt, ...)
 {
     char text[512];
@@ -22,7 +24,7 @@ void mem_refuse(ckpt_mem *m, const char *fmt, ...)
 
 void mem_note(ckpt_mem *m, struct mem_notes *list, const char *fmt, ...)
 {
-    char text[512], shown[2048];
+    char text[4608], shown[4 * sizeof text]; /* of a path */
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
@@ -38,7 +40,7 @@ void mem_note(ckpt_mem *m, struct mem_notes *list, const char *fmt, ...)
 
 /* ---- names */
 
-/* read_number - the digits at AT, at most nine; 0: there are none. */
+/* read_number - the digits at AT, at most nine; 0: there are none, or more than one with 0 first. */
 static size_t read_number(ckpt_str name, size_t at, uint32_t *out)
 {
     size_t n = 0;
@@ -47,7 +49,7 @@ static size_t read_number(ckpt_str name, size_t at, uint32_t *out)
         *out = *out * 10 + (uint32_t)(name.ptr[at + n] - '0');
         n++;
     }
-    return n;
+    return n > 1 && name.ptr[at] == '0' ? 0 : n;
 }
 
 /* matches_rule - does NAME match PATTERN, in which `#` is a number and a last `*` anything? NUMBERS: the
@@ -179,6 +181,15 @@ static size_t count_rule(const ckpt_mem *m, const struct mem_tensor_rule *r, uin
 /* is_in_blocks - is R a tensor of each block? */
 static bool is_in_blocks(const struct mem_tensor_rule *r) { return strchr(r->name, '#') != NULL; }
 
+static bool refuse_count(ckpt_mem *m, const struct mem_tensor_rule *r, size_t n, size_t all)
+{
+    if (n || all != 1)
+        mem_refuse(m, "%s is there %zu times, not %zu", r->name, n, all);
+    else
+        mem_refuse(m, "%s is missing", r->name);
+    return false;
+}
+
 /* check_blocks - are there L blocks, 0 to L - 1, with all tensors of equal blocks? Sets the bits of those
  * tensors that only some networks have. */
 static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
@@ -188,16 +199,35 @@ static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
         if (is_in_blocks(r))
             count_rule(m, r, &blocks);
     m->nblocks = blocks;
+    if (blocks > BLOCKS_MAX) {
+        mem_refuse(m, "%u blocks, at most %u are counted", blocks, BLOCKS_MAX);
+        return false;
+    }
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
         uint32_t ignored = 0;
         size_t n = count_rule(m, r, &ignored), all = is_in_blocks(r) ? blocks : 1;
         uint32_t only_some = r->when & OPTIONAL_TENSORS;
         if (n == all)
             m->bits |= only_some;
-        else if (n || !r->when) {
-            mem_refuse(m, "%s is there %zu times, for %zu blocks", r->name, n, all);
-            return false;
+        else if (n || !r->when)
+            return refuse_count(m, r, n, all);
+    }
+    return true;
+}
+
+/* check_layers - has each convolution what belongs to it, as many times as it is there? */
+static bool check_layers(ckpt_mem *m, const struct mem_family *f)
+{
+    uint32_t ignored = 0;
+    size_t all = 0, blocks = 0;
+    for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
+        size_t n = count_rule(m, r, &ignored);
+        if (r->kind == MATRIX) {
+            blocks = is_in_blocks(r) && !blocks ? n : blocks;
+            all = r->when ? n : is_in_blocks(r) ? blocks : 1;
         }
+        if (n != all && !(r->kind == BUFFER && !n && r->when))
+            return refuse_count(m, r, n, all);
     }
     return true;
 }
@@ -229,41 +259,64 @@ static bool take_shapes(ckpt_mem *m, const struct mem_family *f)
     return true;
 }
 
-/* find_tie - has the head a weight of its own? It has none if it shows the embedding's bytes, or
+/* find_embedding - the table that is as large as the head's weight. */
+static struct mem_tensor *find_embedding(const ckpt_mem *m, const struct mem_tensor *head)
+{
+    for (size_t i = 0; i < m->ntensors; i++)
+        if (m->tensors[i].rule->kind == TABLE && strcmp(m->tensors[i].rule->shape, head->rule->shape) == 0)
+            return &m->tensors[i];
+    return NULL;
+}
+
+/* find_tie - has the head a weight of its own? It has none if it and the embedding show the same bytes, or
  * config.json ties the two, which a file that cannot hold ties does not show. */
 static void find_tie(ckpt_mem *m)
 {
-    const struct mem_config_entry *tie = config_get(&m->config, "tie_word_embeddings");
+    const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
     for (size_t i = 0; i < m->ntensors; i++) {
         struct mem_tensor *t = &m->tensors[i];
-        if (!t->rule || !(t->rule->when & UNTIED))
+        struct mem_tensor *embedding = t->rule->when & UNTIED ? find_embedding(m, t) : NULL;
+        if (!embedding)
             continue;
-        if (!t->again && m->family->tied && tie && tie->type == CONFIG_TRUE)
-            t->again = m->tie_by_config = true;
-        if (t->again)
+        if (embedding->again == t) { /* the head came first in the file */
+            embedding->again = NULL;
+            t->again = embedding;
+        }
+        if (!t->again && m->family->tied && tie && tie->type == CONFIG_TRUE) {
+            t->again = embedding;
+            m->tie_by_config = true;
+        }
+        if (t->again == embedding)
             m->bits &= ~(uint32_t)UNTIED;
     }
 }
 
 /* ---- config.json */
 
-/* take_size - the size of rule R from the config: must be that of the shapes, if they have it. */
+/* refuse_entry - the error that E is not what its key takes. */
+static ckpt_status refuse_entry(const ckpt_mem *m, const struct mem_config_entry *e, const char *expected,
+                                ckpt_error *err)
+{
+    ckpt_status st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%.*s must be %s", STR_ARG(e->key), expected);
+    fail_file(err, m->config.path);
+    if (!m->config_only)
+        fail_hint(err, MEM_CONFIG_HINT);
+    return st;
+}
+
+/* take_size - the size of rule R from the config: that of the shapes, if they have it. */
 static ckpt_status take_size(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
                              ckpt_error *err)
 {
     uint64_t n;
-    if (e->type != CONFIG_NUMBER || !str_uint(e->text, &n) || !n || n > UINT32_MAX) {
-        fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%.*s must be a whole number from 1 on", STR_ARG(e->key));
-    } else if (letter_known(&m->dims, r->letter) && letter_get(&m->dims, r->letter) != n) {
-        fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%.*s is {%llu}, the tensors have {=%llu}", STR_ARG(e->key),
-             (unsigned long long)n, (unsigned long long)letter_get(&m->dims, r->letter));
-        fail_hint(err, "the config is of another network; --config names the right one, --config '' none");
-    } else {
+    if (e->type != CONFIG_NUMBER || !str_uint(e->text, &n) || !n || n > UINT32_MAX)
+        return refuse_entry(m, e, "a whole number from 1 on", err);
+    if (letter_known(&m->dims, r->letter) && letter_get(&m->dims, r->letter) != n)
+        mem_refuse(m, "%s: %.*s is %llu, the tensors have %llu", m->config.path, STR_ARG(e->key),
+                   (unsigned long long)n, (unsigned long long)letter_get(&m->dims, r->letter));
+    else
         letter_set(&m->dims, r->letter, n);
-        return CKPT_OK;
-    }
-    fail_file(err, m->config.path);
-    return CKPT_EFORMAT;
+    return CKPT_OK;
 }
 
 /* take_activation - the bits of the activation function in the config. */
@@ -279,31 +332,46 @@ static void take_activation(ckpt_mem *m, const struct mem_family *f, const struc
 }
 
 /* take_probability - sets ON where the probability E is above 0, else the next bit, which is its opposite. */
-static void take_probability(ckpt_mem *m, const struct mem_config_entry *e, uint32_t on)
+static ckpt_status take_probability(ckpt_mem *m, const struct mem_config_entry *e, uint32_t on,
+                                    ckpt_error *err)
 {
+    if (e->type != CONFIG_NUMBER || e->text.ptr[0] == '-')
+        return refuse_entry(m, e, "a number from 0 to 1", err);
     m->bits &= ~(on | on << 1);
     m->bits |= config_is_zero(e) ? on << 1 : on;
+    return CKPT_OK;
+}
+
+/* take_bit - the bits of R, which only a network without tensors needs. */
+static ckpt_status take_bit(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
+                            ckpt_error *err)
+{
+    if (!r->value && e->type != CONFIG_TRUE && e->type != CONFIG_FALSE)
+        return refuse_entry(m, e, "true or false", err);
+    if (m->config_only &&
+        (r->value ? e->type == CONFIG_TEXT && str_is(e->text, r->value) : e->type == CONFIG_TRUE))
+        m->bits |= r->bits;
+    return CKPT_OK;
 }
 
 static ckpt_status take_entry(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
                               ckpt_error *err)
 {
+    uint64_t window;
     switch (r->kind) {
     case CONFIG_SIZE: return take_size(m, r, e, err);
-    case CONFIG_ATTENTION_DROP: take_probability(m, e, ATTENTION_DROP); break;
-    case CONFIG_DROP: take_probability(m, e, DROP); break;
-    case CONFIG_EMBEDDING_DROP: take_probability(m, e, EMBEDDING_DROP); break;
+    case CONFIG_ATTENTION_DROP: return take_probability(m, e, ATTENTION_DROP, err);
+    case CONFIG_DROP: return take_probability(m, e, DROP, err);
+    case CONFIG_EMBEDDING_DROP: return take_probability(m, e, EMBEDDING_DROP, err);
     case CONFIG_ACTIVATION: take_activation(m, m->family, e); break;
-    case CONFIG_BIT:
-        if (m->config_only &&
-            (r->value ? e->type == CONFIG_TEXT && str_is(e->text, r->value) : e->type == CONFIG_TRUE))
-            m->bits |= r->bits;
-        break;
+    case CONFIG_BIT: return take_bit(m, r, e, err);
     case CONFIG_NONE:
         if (e->type != CONFIG_FALSE && !config_is_zero(e))
             mem_refuse(m, "%.*s is not in the table of %s", STR_ARG(e->key), m->family->title);
         break;
-    default: break; /* CONFIG_WINDOW: when a sequence is known */
+    default: /* CONFIG_WINDOW: it matters when a sequence is known */
+        if (e->type != CONFIG_NUMBER || !str_uint(e->text, &window))
+            return refuse_entry(m, e, "a whole number or null", err);
     }
     return CKPT_OK;
 }
@@ -339,7 +407,11 @@ static void default_size(ckpt_mem *m, const struct mem_config_rule *r)
 static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
 {
     const struct mem_config_entry *type = config_get(&m->config, "model_type");
+    const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
     refuse_config(m);
+    m->type_by_config = type != NULL;
+    if (tie && tie->type != CONFIG_TRUE && tie->type != CONFIG_FALSE)
+        return refuse_entry(m, tie, "true or false", err);
     if (type && !(type->type == CONFIG_TEXT && word_is(m->family->types, type->text))) {
         mem_refuse(m, "config.json is of model_type %.*s, the names are those of %s", STR_ARG(type->text),
                    m->family->title);
@@ -400,6 +472,10 @@ static void close_sizes(ckpt_mem *m)
         letter_set(l, 'a', letter_get(l, 'A') / d);
     if (!letter_known(l, 'k'))
         letter_set(l, 'k', letter_get(l, 'K') / d);
+    uint64_t a = letter_get(l, 'a'), k = letter_get(l, 'k');
+    if (!k || a % k)
+        mem_refuse(m, "%llu heads cannot share the keys and values of %llu", (unsigned long long)a,
+                   (unsigned long long)k);
     if (size_mul(letter_get(l, 'a'), d) != letter_get(l, 'A') ||
         size_mul(letter_get(l, 'k'), d) != letter_get(l, 'K'))
         mem_refuse(m, "heads of %llu do not make queries of %llu and keys of %llu", (unsigned long long)d,
@@ -408,21 +484,39 @@ static void close_sizes(ckpt_mem *m)
 
 /* ---- */
 
+/* adapts_tensor - is the weight there that ADAPTER is added to, next to it or in a base_layer? */
+static bool adapts_tensor(const ckpt_mem *m, ckpt_str adapter)
+{
+    size_t n = str_find(adapter, STR_LIT("lora_"), 0); /* by the glob that it matches it is there */
+    ckpt_str module = str_of(adapter.ptr, n);
+    for (size_t i = 0; i < m->ntensors; i++) {
+        ckpt_str name = m->tensors[i].name;
+        if (str_starts(name, module) &&
+            (str_is(str_skip(name, n), "weight") || str_is(str_skip(name, n), "base_layer.weight")))
+            return true;
+    }
+    return false;
+}
+
 /* refuse_names - a reason in refusals.def. CKPT_EUNSUPPORTED: one that holds for everything. */
 static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
 {
+    const struct mem_tensor *adapter = NULL;
     size_t adapters = 0;
-    for (size_t i = 0; i < m->ntensors; i++)
+    for (size_t i = 0; i < m->ntensors; i++) {
+        adapters += str_find(m->tensors[i].name, STR_LIT("lora_"), 0) != SIZE_MAX;
         for (const struct mem_refusal *r = mem_refusals; r->glob; r++) {
             if (!ckpt_glob_match(str_c(r->glob), m->tensors[i].name))
                 continue;
             if (r->always)
                 return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "{%.*s}: %s", STR_ARG(m->tensors[i].name),
                             r->why);
-            adapters += strstr(r->glob, "lora") != NULL;
+            if (strstr(r->glob, "lora") && !adapter)
+                adapter = &m->tensors[i];
             mem_refuse(m, "%.*s: %s", STR_ARG(m->tensors[i].name), r->why);
         }
-    if (adapters && adapters == m->ntensors)
+    }
+    if (adapter && adapters * 2 > m->ntensors && !adapts_tensor(m, adapter->name))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "adapters alone: the model that they are added to is missing");
     return CKPT_OK;
@@ -438,10 +532,12 @@ static ckpt_status take_family(ckpt_mem *m, const struct mem_family *f, ckpt_err
     m->family = f;
     m->sign = sign->name;
     set_bits(m, f);
-    if (!take_tensors(m, f, prefix, bare) || (!f->convolutions && !check_blocks(m, f)) || !take_shapes(m, f))
+    if (!take_tensors(m, f, prefix, bare) || !(f->convolutions ? check_layers(m, f) : check_blocks(m, f)) ||
+        !take_shapes(m, f))
         return CKPT_OK;
     letter_set(&m->dims, 'L', m->nblocks);
     CKPT_TRY(take_config(m, err));
+    m->refused_by_config = m->refusal.len != 0;
     find_tie(m);
     close_bits(m);
     if (!f->tied && (m->bits & TIED))
@@ -464,22 +560,43 @@ ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err)
 
 /* ---- a config alone */
 
-/* add_tensor - the tensor that rule R describes, of block I. */
-static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t i, ckpt_error *err)
+/* take_dtype - the bytes of a parameter by a config alone. */
+static ckpt_status take_dtype(ckpt_mem *m, uint32_t *item, ckpt_error *err)
+{
+    const struct mem_config_entry *e = config_get(&m->config, "torch_dtype|dtype");
+    m->fp32_by_default = !e;
+    *item = e && e->type == CONFIG_TEXT && word_is("bfloat16|float16", e->text) ? 2 : 4;
+    if (e && *item == 4 && !(e->type == CONFIG_TEXT && str_is(e->text, "float32")))
+        return refuse_entry(m, e, "float32, float16 or bfloat16", err);
+    return CKPT_OK;
+}
+
+/* missing_key - the key of the config that a size in SHAPE is from, and that is not there. */
+static const char *missing_key(const ckpt_mem *m, const char *shape)
+{
+    for (const struct mem_config_rule *r = m->family->config; r->keys; r++)
+        if (r->kind == CONFIG_SIZE && strchr(shape, r->letter) && !letter_known(&m->dims, r->letter))
+            return r->keys;
+    return "number of heads";
+}
+
+/* add_tensor - the tensor that rule R describes, of block I, with ITEM bytes an element. */
+static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t i, uint32_t item,
+                              ckpt_error *err)
 {
     ckpt_str text = str_c(r->shape);
     struct mem_tensor *t = &m->tensors[m->ntensors];
     uint64_t *shape = arena_array(m->a, 8, sizeof *shape);
     const char *mark = strchr(r->name, '#');
-    *t = (struct mem_tensor){.rule = r, .shape = shape, .item_bytes = 4, .elements = 1, .block = i};
+    *t = (struct mem_tensor){.rule = r, .shape = shape, .item_bytes = item, .elements = 1, .block = i};
     t->name = mark ? arena_printf(m->a, "%.*s%u%s", (int)(mark - r->name), r->name, i, mark + 1)
                    : arena_str(m->a, str_c(r->name));
     if (!shape || !t->name.ptr)
         return fail_memory(err);
     while (text.len && t->ndim < 8) {
         if (!product_value(next_size(&text), &m->dims, &shape[t->ndim]))
-            return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "the config leaves open the shape of %s (%s)",
-                        r->name, r->shape);
+            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s, which %s takes",
+                        missing_key(m, r->shape), r->name);
         t->elements = size_mul(t->elements, shape[t->ndim++]);
     }
     m->ntensors++;
@@ -495,32 +612,37 @@ static const struct mem_family *family_of_type(ckpt_str type)
     return NULL;
 }
 
-#define BLOCKS_MAX 10000u
-
 ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
 {
     const struct mem_config_entry *type = config_get(&m->config, "model_type");
-    const struct mem_config_entry *tie = config_get(&m->config, "tie_word_embeddings");
+    const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
     const struct mem_family *f = type && type->type == CONFIG_TEXT ? family_of_type(type->text) : NULL;
     size_t rules = 0;
     m->config_only = true;
+    if (!type)
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "has no model_type: not the config.json of a model of transformers");
     if (!f || f->images)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "model_type {%.*s}: only {=bert, gpt2, llama, mistral, "
                     "qwen2 and qwen3} are described by a config alone",
-                    STR_ARG(type ? type->text : STR_LIT("")));
+                    STR_ARG(type->text));
     m->family = f;
     m->sign = str_c("model_type");
     set_bits(m, f);
     CKPT_TRY(take_config(m, err));
-    if (m->refusal.len)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(m->refusal));
+    uint32_t item;
+    CKPT_TRY(take_dtype(m, &item, err));
     uint64_t blocks = letter_get(&m->dims, 'L');
-    if (!blocks || blocks > BLOCKS_MAX)
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%llu} blocks, {=1 to %u} are allowed",
+    if (!blocks)
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s", missing_key(m, "L"));
+    if (blocks > BLOCKS_MAX)
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%llu} blocks, at most {=%u} are counted",
                     (unsigned long long)blocks, BLOCKS_MAX);
     m->nblocks = (uint32_t)blocks;
     close_sizes(m);
+    if (m->refusal.len)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(m->refusal));
     if (f->tied && tie ? tie->type == CONFIG_FALSE
                        : str_is(type->text, "llama") || str_is(type->text, "mistral") ||
                              str_is(type->text, "qwen2") || str_is(type->text, "qwen3"))
@@ -534,6 +656,6 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
         for (uint32_t i = 0; i < (is_in_blocks(r) ? m->nblocks : 1); i++)
             if (!(r->when & MAY_BE_THERE) && is_when(r->when, m->bits))
-                CKPT_TRY(add_tensor(m, r, i, err));
+                CKPT_TRY(add_tensor(m, r, i, item, err));
     return CKPT_OK;
 }

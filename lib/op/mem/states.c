@@ -11,7 +11,7 @@ enum step_kind {
     STEP_UNKNOWN,
     STEP_NOTHING,
     STEP_FOREACH,       /* one more copy of all gradients */
-    STEP_ONE_TEMPORARY,   /* tensor by tensor; that of the tensor before lives until it is replaced */
+    STEP_ONE_TEMPORARY, /* tensor by tensor; that of the tensor before lives until it is replaced */
     STEP_TWO_TEMPORARIES
 };
 
@@ -126,7 +126,8 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
     }
     bool by_tensor = !own && (o->step == STEP_ONE_TEMPORARY || o->step == STEP_TWO_TEMPORARIES);
     out->optimizer = own ? m->own.bytes : out->optimizer;
-    out->optimizer_exact = own || o->kind != STATE_8_BITS;
+    out->optimizer_exact = own ? run->precision == CKPT_MEM_AS_STORED && !out->frozen
+                               : o->kind != STATE_8_BITS;
     out->transient_known = !own && o->step != STEP_UNKNOWN;
     out->transient_exact = out->transient_known && (m->ordered || !by_tensor);
     return CKPT_OK;

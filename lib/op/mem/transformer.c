@@ -9,24 +9,34 @@ struct weights_sum {
     uint64_t results;  /* of those, the width of what they make of a token */
 };
 
-/* sum_weights - the tensors of PART, and if BLOCK is not NULL of that block. */
-static struct weights_sum sum_weights(const ckpt_mem *m, enum mem_part part, const uint32_t *block,
-                                      uint32_t precision)
+/* Of all blocks and parts; what is outside of blocks is with block 0. */
+struct weights {
+    struct weights_sum (*block)[MEM_PARTS];
+};
+
+/* add_weight - adds T to what SUM has. */
+static void add_weight(struct weights_sum *sum, const struct mem_tensor *t, uint32_t precision)
 {
-    struct weights_sum sum = {0};
-    for (size_t i = 0; i < m->ntensors; i++) {
-        const struct mem_tensor *t = &m->tensors[i];
-        if (t->buffer || t->rule->part != part || (block && t->block != *block))
-            continue;
-        bool matrix = t->rule->kind == MATRIX || t->rule->kind == CONV1D;
-        if (!t->again && !t->frozen)
-            sum.gradient = size_add(sum.gradient, size_mul(mem_bytes_of(t, precision).gradient, t->elements));
-        if (!matrix || (t->again && (t->rule->when & UNTIED)))
-            continue; /* a tied head is counted by the embedding's size */
-        sum.matrices = size_add(sum.matrices, t->elements);
-        sum.results = size_add(sum.results, t->shape[t->rule->kind == CONV1D ? t->ndim - 1 : 0]);
-    }
-    return sum;
+    bool matrix = t->rule->kind == MATRIX || t->rule->kind == CONV1D;
+    if (!t->again && !t->frozen)
+        sum->gradient = size_add(sum->gradient, size_mul(mem_bytes_of(t, precision).gradient, t->elements));
+    if (!matrix || (t->again && (t->rule->when & UNTIED)))
+        return; /* a tied head is counted by the embedding's size */
+    sum->matrices = size_add(sum->matrices, t->elements);
+    sum->results = size_add(sum->results, t->shape[t->rule->kind == CONV1D ? t->ndim - 1 : 0]);
+}
+
+/* sum_weights - the parameters of M, by block and part; those outside of blocks with block 0. */
+static ckpt_status sum_weights(const ckpt_mem *m, uint32_t precision, arena *a, struct weights *out,
+                               ckpt_error *err)
+{
+    out->block = arena_array(a, m->nblocks, sizeof *out->block);
+    if (!out->block)
+        return fail_memory(err);
+    for (size_t i = 0; i < m->ntensors; i++)
+        if (!m->tensors[i].buffer)
+            add_weight(&out->block[m->tensors[i].block][m->tensors[i].rule->part], &m->tensors[i], precision);
+    return CKPT_OK;
 }
 
 static uint64_t sum_alive(const struct mem_family *f, enum mem_moment moment, const struct letters *dims,
@@ -60,14 +70,11 @@ static uint64_t attention_rest(const struct letters *dims, uint32_t state)
     return state & FP32 ? size_add(product("4BaU", dims), 16) : size_add(product("4BaS", dims), 24);
 }
 
-/* fill_block - block I. */
-static void fill_block(const ckpt_mem *m, const struct letters *dims, uint32_t state, uint32_t precision,
-                       uint32_t i, struct mem_timeline *t)
+/* fill_block - the block B with the parameters W. */
+static void fill_block(const struct mem_family *f, const struct letters *dims, uint32_t state,
+                       const struct weights_sum *w, struct mem_block *b)
 {
-    const struct mem_family *f = m->family;
-    struct mem_block *b = &t->blocks[i];
-    struct weights_sum attention = sum_weights(m, ATTENTION, &i, precision);
-    struct weights_sum after = sum_weights(m, AFTER_SOFTMAX, &i, precision);
+    struct weights_sum attention = w[ATTENTION], after = w[AFTER_SOFTMAX];
     uint64_t after_kept = size_add(timeline_saved(f, AFTER_SOFTMAX, dims, state), copies_of(&after, state));
     b->copies = size_add(copies_of(&attention, state), copies_of(&after, state));
     b->kept = size_add(size_add(timeline_saved(f, ATTENTION, dims, state), copies_of(&attention, state)),
@@ -96,8 +103,9 @@ ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, 
                                  uint32_t precision, struct mem_timeline *t, arena *a, ckpt_error *err)
 {
     const struct mem_family *f = m->family;
-    struct weights_sum input = sum_weights(m, INPUT, NULL, precision),
-                       head = sum_weights(m, HEAD, NULL, precision);
+    struct weights w;
+    CKPT_TRY(sum_weights(m, precision, a, &w, err));
+    struct weights_sum input = w.block[0][INPUT], head = w.block[0][HEAD];
     uint32_t kept = (state & ~(uint32_t)CHECKPOINTED) | NOT_CHECKPOINTED;
     *t = (struct mem_timeline){.n = m->nblocks};
     t->blocks = arena_array(a, m->nblocks, sizeof *t->blocks);
@@ -117,7 +125,7 @@ ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, 
     t->head_gradient = size_add(head.gradient, m->bits & TIED ? product("Vhe", dims) : 0);
     t->forward = size_mul(letter_get(dims, f->images ? 'B' : 'T'), head.matrices);
     for (uint32_t i = 0; i < m->nblocks; i++) {
-        fill_block(m, dims, state, precision, i, t);
+        fill_block(f, dims, state, w.block[i], &t->blocks[i]);
         t->gradients = size_add(t->gradients, t->blocks[i].gradient);
         t->forward = size_add(t->forward, t->blocks[i].forward);
     }

@@ -1,0 +1,455 @@
+/* op/mem: networks that are made here, whole and with one thing changed; sums by hand. */
+#include <stdio.h>
+
+#include "unit.h"
+
+static ckpt_error err;
+
+/* What a network that is made lacks, or has otherwise. */
+struct change {
+    const char *omit;      /* the tensors whose names end so */
+    const char *from, *to; /* in names */
+    const char *integer;   /* the tensors whose names end so are int8 */
+    const char *extra;     /* one more tensor [8, 8] */
+    uint64_t kernel;       /* of the first convolution of a ResNet; 0: 7 */
+    bool head_first, tied;
+};
+
+/* A network while it is made. */
+struct network {
+    ckpt_builder *b;
+    const struct change *change;
+};
+
+static bool ends(const char *name, const char *end)
+{
+    return end && strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
+}
+
+/* put - the tensor NAME of fp32; sizes from the first 0 on are none. */
+static void put(struct network *n, const char *name, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+    const uint64_t shape[] = {a, b, c, d};
+    char changed[256];
+    const char *mark = n->change->from ? strstr(name, n->change->from) : NULL;
+    ckpt_callbacks nowhere = {.struct_size = sizeof nowhere, .read_at = tensor_read_nothing};
+    ckpt_builder_tensor t = CKPT_INIT(ckpt_builder_tensor);
+    if (ends(name, n->change->omit))
+        return;
+    if (mark)
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(mark - name), name, n->change->to,
+                 mark + strlen(n->change->from));
+    t.dtype = ends(name, n->change->integer) ? CKPT_DT_I8 : CKPT_DT_F32;
+    t.shape = shape;
+    nowhere.size = t.dtype == CKPT_DT_I8 ? 1 : 4;
+    for (; t.ndim < 4 && shape[t.ndim]; t.ndim++)
+        nowhere.size *= shape[t.ndim];
+    t.callbacks = &nowhere;
+    CU_ASSERT_EQUAL(ckpt_builder_add_tensor(n->b, mark ? changed : name, &t, &err), CKPT_OK);
+}
+
+static struct network begin(const struct change *c)
+{
+    static const struct change none;
+    struct network n = {.change = c ? c : &none};
+    CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("made", &n.b, &err), CKPT_OK);
+    if (n.change->extra)
+        put(&n, n.change->extra, 8, 8, 0, 0);
+    return n;
+}
+
+static ckpt_status finish(struct network *n, const ckpt_mem_options *o, ckpt_mem **out)
+{
+    ckpt_file *f;
+    CU_ASSERT_EQUAL_FATAL(ckpt_builder_finish(n->b, &f, &err), CKPT_OK);
+    ckpt_status st = ckpt_mem_new(f, o, out, &err);
+    ckpt_close(f);
+    return st;
+}
+
+/* put_block - block I of a LLaMA: 32 wide, of 4 heads, 2 of them with keys, and an MLP of 64. */
+static void put_block(struct network *n, unsigned i)
+{
+    static const struct {
+        const char *name;
+        uint64_t a, b;
+    } rows[] = {
+        {"input_layernorm", 32, 0},   {"self_attn.q_proj", 32, 32}, {"self_attn.k_proj", 16, 32},
+        {"self_attn.v_proj", 16, 32}, {"self_attn.o_proj", 32, 32}, {"post_attention_layernorm", 32, 0},
+        {"mlp.gate_proj", 64, 32},    {"mlp.up_proj", 64, 32},      {"mlp.down_proj", 32, 64}};
+    char name[256];
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        snprintf(name, sizeof name, "model.layers.%u.%s.weight", i, rows[k].name);
+        put(n, name, rows[k].a, rows[k].b, 0, 0);
+    }
+}
+#define LLAMA_BLOCK     (2 * 32 + 2 * 32 * 32 + 2 * 16 * 32 + 3 * 64 * 32)
+#define LLAMA_EMBEDDING (50 * 32)
+
+static ckpt_status make_llama(const struct change *c, unsigned blocks, const ckpt_mem_options *o,
+                              ckpt_mem **out)
+{
+    struct network n = begin(c);
+    const char *embedding = "model.embed_tokens.weight", *head = "lm_head.weight";
+    const char *first = n.change->head_first ? head : embedding,
+               *last = n.change->head_first ? embedding : head;
+    put(&n, first, 50, 32, 0, 0);
+    for (unsigned i = 0; i < blocks; i++)
+        put_block(&n, i);
+    put(&n, "model.norm.weight", 32, 0, 0, 0);
+    if (!n.change->tied)
+        put(&n, last, 50, 32, 0, 0);
+    else if (ckpt_builder_add_tie(n.b, last, first, &err) != CKPT_OK)
+        CU_FAIL("tie");
+    return finish(&n, o, out);
+}
+
+static void put_norm(struct network *n, const char *name, uint64_t width)
+{
+    static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
+    char full[256];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        snprintf(full, sizeof full, "%s.%s", name, parts[i]);
+        put(n, full, width, 0, 0, 0);
+    }
+}
+
+/* put_conv - a convolution of block 0 of STAGE and the BatchNorm after it. */
+static void put_conv(struct network *n, unsigned stage, const char *conv, const char *norm, uint64_t shape[3])
+{
+    char name[256];
+    snprintf(name, sizeof name, "layer%u.0.%s.weight", stage, conv);
+    put(n, name, shape[0], shape[1], shape[2], shape[2]);
+    snprintf(name, sizeof name, "layer%u.0.%s", stage, norm);
+    put_norm(n, name, shape[0]);
+}
+
+/* make_resnet - a block in each stage, 8 to 64 wide. */
+static ckpt_status make_resnet(const struct change *c, ckpt_mem **out)
+{
+    struct network n = begin(c);
+    uint64_t kernel = n.change->kernel ? n.change->kernel : 7;
+    put(&n, "conv1.weight", 8, 3, kernel, kernel);
+    put_norm(&n, "bn1", 8);
+    for (unsigned stage = 1; stage <= 4; stage++) {
+        uint64_t width = 4u << stage, before = stage > 1 ? width / 2 : width;
+        put_conv(&n, stage, "conv1", "bn1", (uint64_t[]){width, before, 3});
+        put_conv(&n, stage, "conv2", "bn2", (uint64_t[]){width, width, 3});
+        if (stage > 1)
+            put_conv(&n, stage, "downsample.0", "downsample.1", (uint64_t[]){width, before, 1});
+    }
+    put(&n, "fc.weight", 10, 64, 0, 0);
+    put(&n, "fc.bias", 10, 0, 0, 0);
+    return finish(&n, NULL, out);
+}
+
+static const ckpt_mem_run llama_run = {.struct_size = sizeof llama_run, .batch = 2, .seq = 16, .heads = 4};
+static const ckpt_mem_run resnet_run = {
+    .struct_size = sizeof resnet_run, .batch = 2, .height = 64, .width = 64};
+
+/* total_of - the total of M in RUN, 0 after an error. */
+static uint64_t total_of(ckpt_mem *m, const ckpt_mem_run *run)
+{
+    ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
+    return ckpt_mem_estimate(m, run, &r, &err) == CKPT_OK ? r.total.bytes : 0;
+}
+
+/* ---- what is counted, and what is refused */
+
+/* check_refused - MADE, which took ST to make, cannot be counted in RUN, since WHY. */
+static void check_refused(ckpt_status st, ckpt_mem *m, const ckpt_mem_run *run, const char *why)
+{
+    uint64_t total = st == CKPT_OK ? total_of(m, run) : 0;
+    bool ok = !total && strstr(err.what, why);
+    if (!ok)
+        printf("\n  wanted: %s\n  found: %s\n", why, total ? "a total" : err.what);
+    CU_ASSERT(ok);
+    ckpt_mem_free(m);
+}
+
+static void networks_that_are_not_quite_a_llama(void)
+{
+    static const struct {
+        struct change change;
+        const char *why;
+    } cases[] = {
+        {{.omit = "layers.1.mlp.up_proj.weight"}, "mlp.up_proj.weight is there 1 times, not 2"},
+        {{.omit = "model.norm.weight"}, "model.norm.weight is missing"},
+        {{.from = "layers.1.", .to = "layers.2."}, "is there 2 times, not 3"},
+        {{.from = "layers.1.", .to = "layers.01."},
+         "model.layers.01.input_layernorm.weight is no tensor of LLaMA"},
+        {{.from = "layers.1.", .to = "layers.2000."}, "2001 blocks, at most 2000"},
+        {{.from = "k_proj", .to = "m_proj"}, "m_proj.weight is no tensor of LLaMA"},
+        {{.integer = "layers.0.self_attn.q_proj.weight"}, "is dense of int8: not trained"},
+        {{.extra = "model.layers.0.mlp.experts.0.w1"}, "a mixture of experts"},
+        {{.extra = "model.layers.0.self_attn.q_proj.lora_A.weight"}, "LoRA adapters"},
+        {{.extra = "model.layers.0.self_attn.q_proj.qweight"}, "quantized by GPTQ"},
+        {{.extra = "model.layers.0.extra"}, "model.layers.0.extra is no tensor of LLaMA"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ckpt_mem *m;
+        ckpt_status st = make_llama(&cases[i].change, 2, NULL, &m);
+        check_refused(st, m, &llama_run, cases[i].why);
+    }
+}
+
+static void networks_that_are_not_quite_a_resnet(void)
+{
+    static const struct {
+        struct change change;
+        const char *why;
+    } cases[] = {
+        {{.kernel = 3}, "conv1.weight does not have the shape"},   /* as for CIFAR: no pooling */
+        {{.omit = "running_mean"}, "bn1.running_mean is missing"}, /* GroupNorm */
+        {{.omit = "layer2.0.bn1.running_var"}, "bn1.running_var is there 3 times, not 4"},
+        {{.omit = "fc.weight"}, "fc.weight is missing"},
+        {{.from = "layer4.", .to = "layer5."}, "4 blocks, of which 3 are in the stages of ResNet"},
+        {{.from = "layer3.0.", .to = "layer3.1."}, "4 blocks, of which 3 are in the stages of ResNet"},
+        {{.from = "layer4.0.downsample", .to = "layer4.0.shortcut"},
+         "shortcut.0.weight is no tensor of ResNet"},
+        {{.extra = "layer1.0.se.fc1.weight"}, "layer1.0.se.fc1.weight is no tensor of ResNet"},
+    };
+    ckpt_mem *m;
+    CU_ASSERT_EQUAL(make_resnet(NULL, &m), CKPT_OK);
+    CU_ASSERT(total_of(m, &resnet_run) > 0);
+    ckpt_mem_free(m);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ckpt_status st = make_resnet(&cases[i].change, &m);
+        check_refused(st, m, &resnet_run, cases[i].why);
+    }
+}
+
+/* check_adapters - the network of A and B alone is refused for what it is. */
+static void check_adapters(const char *a, const char *b)
+{
+    struct network n = begin(NULL);
+    ckpt_mem *m;
+    put(&n, a, 8, 32, 0, 0);
+    put(&n, b, 32, 8, 0, 0);
+    CU_ASSERT_EQUAL(finish(&n, NULL, &m), CKPT_EUNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "adapters alone"));
+}
+
+static void adapters_without_their_model(void)
+{
+    check_adapters("q_proj.lora_A.weight", "q_proj.lora_B.weight");
+    check_adapters("q_proj.lora_A.weight", "q_proj.lora_magnitude_vector");
+    check_adapters("lora_unet_mid.lora_down.weight", "lora_unet_mid.lora_up.weight");
+    struct network n = begin(NULL);
+    ckpt_mem *m;
+    put(&n, "q_proj.base_layer.weight", 32, 32, 0, 0);
+    put(&n, "q_proj.lora_A.weight", 8, 32, 0, 0);
+    put(&n, "q_proj.lora_B.weight", 32, 8, 0, 0);
+    CU_ASSERT_EQUAL(finish(&n, NULL, &m), CKPT_OK);
+    ckpt_mem_free(m);
+}
+
+static void options_that_a_family_does_not_take(void)
+{
+    ckpt_mem *llama, *resnet;
+    CU_ASSERT_EQUAL(make_llama(NULL, 2, NULL, &llama), CKPT_OK);
+    CU_ASSERT_EQUAL(make_resnet(NULL, &resnet), CKPT_OK);
+    ckpt_mem_run run = llama_run;
+    CU_ASSERT(total_of(llama, &run) > 0);
+    run.height = run.width = 64;
+    CU_ASSERT_EQUAL(total_of(llama, &run), 0);
+    run = llama_run;
+    run.dropout = CKPT_MEM_DROPOUT_ON;
+    CU_ASSERT_EQUAL(total_of(llama, &run), 0);
+    run = llama_run;
+    run.heads = 3;
+    CU_ASSERT_EQUAL(total_of(llama, &run), 0);
+    run = llama_run;
+    run.checkpoint = CKPT_MEM_PLAN; /* that was not made */
+    CU_ASSERT_EQUAL(total_of(llama, &run), 0);
+    run = resnet_run;
+    run.seq = 8;
+    CU_ASSERT_EQUAL(total_of(resnet, &run), 0);
+    run = resnet_run;
+    run.attention = CKPT_MEM_EAGER;
+    CU_ASSERT_EQUAL(total_of(resnet, &run), 0);
+    run = resnet_run;
+    run.batch = run.height = run.width = UINT32_MAX;
+    CU_ASSERT_EQUAL(total_of(resnet, &run), 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "64 bits"));
+    ckpt_mem_free(llama);
+    ckpt_mem_free(resnet);
+}
+
+/* ---- each storage once */
+
+static void a_tied_head_counts_once(void)
+{
+    const uint64_t elements = LLAMA_EMBEDDING + 2 * LLAMA_BLOCK + 32;
+    uint64_t totals[3];
+    for (int i = 0; i < 3; i++) {
+        const struct change tied = {.tied = true, .head_first = i == 1}, own = {.omit = "lm_head.weight"};
+        ckpt_mem *m;
+        ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
+        CU_ASSERT_EQUAL(make_llama(i < 2 ? &tied : &own, 2, NULL, &m), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &llama_run, &r, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(r.trained, elements);
+        totals[i] = r.total.bytes;
+        ckpt_mem_free(m);
+    }
+    CU_ASSERT_EQUAL(totals[0], totals[1]);
+    CU_ASSERT_EQUAL(totals[0], totals[2]);
+}
+
+static void a_frozen_name_freezes_what_it_shows(void)
+{
+    static const char *const head[] = {"lm_head*"}, *const buffers[] = {"*running_mean"};
+    const struct change tied = {.tied = true};
+    ckpt_mem_options o = {.struct_size = sizeof o, .frozen = head, .nfrozen = 1};
+    ckpt_mem_run run = CKPT_INIT(ckpt_mem_run);
+    ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
+    ckpt_mem *m;
+    CU_ASSERT_EQUAL(make_llama(&tied, 2, &o, &m), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &run, &r, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(r.frozen, LLAMA_EMBEDDING);
+    CU_ASSERT_EQUAL(r.trained, 2 * LLAMA_BLOCK + 32);
+    ckpt_mem_free(m);
+    struct network n = begin(NULL);
+    put_norm(&n, "bn", 8);
+    o.frozen = buffers;
+    CU_ASSERT_EQUAL(finish(&n, &o, &m), CKPT_ENOTFOUND);
+}
+
+/* Of two dicts that share their tensors, the one that is asked for has all of them. */
+static void a_copy_before_the_weights_takes_nothing_from_them(void)
+{
+    struct network n = begin(NULL);
+    ckpt_mem_options o = {.struct_size = sizeof o, .root = "net"};
+    ckpt_mem_run run = CKPT_INIT(ckpt_mem_run);
+    ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
+    ckpt_mem *m;
+    CU_ASSERT_EQUAL(ckpt_builder_begin_dict(n.b, "ema", &err), CKPT_OK);
+    put(&n, "weight", 8, 8, 0, 0);
+    CU_ASSERT_EQUAL(ckpt_builder_end_dict(n.b, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_builder_begin_dict(n.b, "net", &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_builder_add_tie(n.b, "weight", "ema.weight", &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_builder_end_dict(n.b, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(finish(&n, &o, &m), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &run, &r, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(r.trained, 64);
+    ckpt_mem_free(m);
+}
+
+/* ---- sums */
+
+static void zero_divides_by_ranks(void)
+{
+    const uint64_t n = 2 * LLAMA_EMBEDDING + 2 * LLAMA_BLOCK + 32;
+    ckpt_mem *m;
+    CU_ASSERT_EQUAL(make_llama(NULL, 2, NULL, &m), CKPT_OK);
+    for (uint32_t stage = 0; stage <= 3; stage++)
+        for (uint32_t ranks = 1; ranks <= 7; ranks += 3) {
+            ckpt_mem_run run = {.struct_size = sizeof run, .precision = CKPT_MEM_FP16_MASTER, .zero = stage};
+            ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
+            run.ranks = ranks;
+            run.optimizer = "adamw";
+            uint64_t all = stage ? ranks : 1, gradients = stage >= 2 ? ranks : 1,
+                     own = stage == 3 ? ranks : 1;
+            CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &run, &r, &err), CKPT_OK);
+            CU_ASSERT_EQUAL(r.optimizer_states.bytes, (8 * n + all - 1) / all);
+            CU_ASSERT_EQUAL(r.gradients.bytes, (2 * n + gradients - 1) / gradients);
+            CU_ASSERT_EQUAL(r.parameters.bytes, (2 * n + own - 1) / own + (4 * n + all - 1) / all);
+            CU_ASSERT_EQUAL(r.gradients.exact, gradients == 1);
+        }
+    ckpt_mem_free(m);
+}
+
+/* With each limit a plan is found if there is one, also when ZeRO gathers parameters. */
+static void a_plan_fits_what_its_peak_fits(void)
+{
+    ckpt_mem *m;
+    CU_ASSERT_EQUAL(make_llama(NULL, 6, NULL, &m), CKPT_OK);
+    for (uint32_t stage = 0; stage <= 3; stage++) {
+        ckpt_mem_run run = llama_run;
+        ckpt_mem_result lowest = CKPT_INIT(ckpt_mem_result), r = CKPT_INIT(ckpt_mem_result);
+        run.zero = stage;
+        run.ranks = 3;
+        run.batch = 64;
+        CU_ASSERT_EQUAL(ckpt_mem_plan(m, &run, 0, &lowest, &err), CKPT_OK);
+        CU_ASSERT(lowest.plan_proven && lowest.total.bytes < total_of(m, &run));
+        CU_ASSERT_EQUAL(ckpt_mem_plan(m, &run, lowest.total.bytes, &r, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(r.total.bytes, lowest.total.bytes);
+        CU_ASSERT_EQUAL(ckpt_mem_plan(m, &run, lowest.total.bytes - 1, &r, &err), CKPT_ENOTFOUND);
+    }
+    ckpt_mem_free(m);
+}
+
+static void the_largest_batch_is_the_last_that_fits(void)
+{
+    ckpt_mem *m;
+    CU_ASSERT_EQUAL(make_llama(NULL, 6, NULL, &m), CKPT_OK);
+    for (uint32_t how = CKPT_MEM_KEEP_ALL; how <= CKPT_MEM_PLAN; how += CKPT_MEM_PLAN) {
+        ckpt_mem_run run = llama_run;
+        uint64_t found;
+        run.checkpoint = how;
+        CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, 20 << 20, &found, &err), CKPT_OK);
+        CU_ASSERT(found > 1);
+        for (run.batch = found; run.batch <= found + 1; run.batch++) {
+            ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
+            ckpt_status st = how == CKPT_MEM_PLAN ? ckpt_mem_plan(m, &run, 0, &r, &err)
+                                                  : ckpt_mem_estimate(m, &run, &r, &err);
+            CU_ASSERT_EQUAL(st, CKPT_OK);
+            CU_ASSERT_EQUAL(r.total.bytes <= 20 << 20, run.batch == found);
+        }
+        run.attention = CKPT_MEM_EAGER;
+        run.seq = UINT32_MAX; /* more than 64 bits hold for most batches: they do not fit */
+        CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, 20 << 20, &found, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(found, 0);
+    }
+    ckpt_mem_free(m);
+}
+
+static void states_by_hand(void)
+{
+    static const struct {
+        const char *optimizer;
+        uint64_t states, transient; /* of [16, 8] and [8], in fp32 */
+        bool known;
+    } cases[] = {
+        {"sgd", 0, 0, true},
+        {"sgd-momentum", 544, 0, true},
+        {"adam", 1088, 1024, true}, /* 2 x 512; then 2 x 32 + 512 */
+        {"adamw-foreach", 1088, 544, true},
+        {"adamw-fused", 1096, 0, true},
+        {"adamw-amsgrad", 1632, 1024, true},
+        {"rmsprop", 552, 544, true}, /* 32 + 512 */
+        {"adafactor", 4 * (16 + 8 + 8), 0, false},
+        {"adamw8bit", 1088, 0, false}, /* both are below 4096 elements */
+    };
+    struct network n = begin(NULL);
+    ckpt_mem *m;
+    put(&n, "weight", 16, 8, 0, 0);
+    put(&n, "bias", 8, 0, 0, 0);
+    CU_ASSERT_EQUAL(finish(&n, NULL, &m), CKPT_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ckpt_mem_run run = {.struct_size = sizeof run, .optimizer = cases[i].optimizer};
+        ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
+        CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &run, &r, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(r.parameters.bytes, 544);
+        CU_ASSERT_EQUAL(r.optimizer_states.bytes, cases[i].states);
+        CU_ASSERT_EQUAL(r.step_transient.known, cases[i].known);
+        CU_ASSERT_EQUAL(r.step_transient.bytes, cases[i].transient);
+    }
+    ckpt_mem_free(m);
+}
+
+void suite_mem(void);
+void suite_mem(void)
+{
+    UNIT(networks_that_are_not_quite_a_llama);
+    UNIT(networks_that_are_not_quite_a_resnet);
+    UNIT(adapters_without_their_model);
+    UNIT(options_that_a_family_does_not_take);
+    UNIT(a_tied_head_counts_once);
+    UNIT(a_frozen_name_freezes_what_it_shows);
+    UNIT(a_copy_before_the_weights_takes_nothing_from_them);
+    UNIT(zero_divides_by_ranks);
+    UNIT(a_plan_fits_what_its_peak_fits);
+    UNIT(the_largest_batch_is_the_last_that_fits);
+    UNIT(states_by_hand);
+}
