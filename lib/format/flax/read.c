@@ -254,7 +254,11 @@ static ckpt_status read_complex(struct flax_reading *r, const struct msgpack_val
 static ckpt_status read_bytes(struct flax_reading *r, const struct msgpack_value *v, ckpt_value_type type,
                               ckpt_value **out)
 {
-    char *bytes = arena_alloc(r->f->a, (size_t)v->n + 1); /* bounded: no more than the file has */
+    uint64_t most = r->f->limits.max_header;
+    if (v->n > most)
+        return fail(r->err, CKPT_ELIMIT, source_pos(r->f->src, v->at),
+                    "a value of {%" PRIu64 " bytes}; the limit is {=%" PRIu64 "}", v->n, most);
+    char *bytes = arena_alloc(r->f->a, (size_t)v->n + 1); /* bounded: by max_header */
     if (!bytes)
         return fail_memory(r->err);
     CKPT_TRY(window_read(&r->window, r->f->src, v->data, bytes, (size_t)v->n, r->err));
