@@ -127,7 +127,7 @@ static ckpt_status keep_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr
 }
 
 /* find_kept - was the block at ADDR read before, as one of SIZE bytes? */
-static bool find_kept(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t addr, size_t size,
+static bool find_kept(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t addr, uint64_t size,
                       cursor *out)
 {
     uint32_t known = map_get_num(h->blocks, addr);
@@ -139,7 +139,7 @@ static bool find_kept(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t 
 /* load_direct - the direct block of SIZE bytes at ADDR, from its first byte on. */
 static ckpt_status load_direct(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, uint64_t size, cursor *out)
 {
-    if (find_kept(h, p, addr, (size_t)size, out))
+    if (find_kept(h, p, addr, size, out))
         return CKPT_OK;
     CKPT_TRY(hdf5_load(h, addr, size, "a block of a heap", out));
     cursor head = *out;
@@ -155,7 +155,7 @@ static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr
 {
     static const struct hdf5_kind kind = {"FHIB", 0, "a table of a heap"};
     uint64_t entries = n * 8; /* bounded: 64 rows of 1024 */
-    if (find_kept(h, p, addr, (size_t)entries, out))
+    if (find_kept(h, p, addr, entries, out))
         return CKPT_OK;
     uint64_t head = 13 + (uint64_t)p->offset_width;                       /* bounded: 8 at most */
     CKPT_TRY(hdf5_load_checked(h, addr, head + entries + 4, &kind, out)); /* bounded: above */

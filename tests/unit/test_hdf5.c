@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/store.h"
 #include "codec/hdf5_internal.h"
 #include "noise.h"
 #include "unit.h"
@@ -63,14 +64,15 @@ static ckpt_status read_all(size_t n, ckpt_error *err)
 static void mutate(size_t n)
 {
     static const unsigned char special[] = {0, 1, 0x7f, 0x80, 0xff};
-    size_t at = noise() % (n - 40), from = noise() % (n - 40);
-    uint64_t number = noise() % n;
+    size_t at = (size_t)(noise() % (n - 40)), from = (size_t)(noise() % (n - 40));
+    unsigned char number[8];
+    store_u64le(number, noise() % n);
     switch (noise() % 6) {
     case 0: bytes[at] ^= (unsigned char)(1u << noise() % 8); break;
     case 1: bytes[at] = special[noise() % 5]; break;
     case 2: memset(bytes + at, 0xff, noise() % 2 ? 4 : 8); break;
-    case 3: memcpy(bytes + at, &number, 8); break;
-    case 4: number = noise(), memcpy(bytes + at, &number, noise() % 2 ? 4 : 8); break;
+    case 3: memcpy(bytes + at, number, 8); break;
+    case 4: store_u64le(number, noise()), memcpy(bytes + at, number, noise() % 2 ? 4 : 8); break;
     default: memmove(bytes + at, bytes + from, noise() % 2 ? 8 : 40); break;
     }
 }
@@ -86,7 +88,7 @@ static void mutants_end_well(void)
         memcpy(whole, bytes, n);
         CU_ASSERT_EQUAL(read_all(n, &err), CKPT_OK);
         for (unsigned i = 0; i < MUTANTS; i++) {
-            size_t left = noise() % 20 ? n : noise() % n;
+            size_t left = noise() % 20 ? n : (size_t)(noise() % n);
             memcpy(bytes, whole, n);
             for (uint64_t times = 1 + noise() % 4; times--;)
                 mutate(n);

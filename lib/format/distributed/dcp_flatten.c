@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "core/dtype.h"
@@ -299,10 +300,12 @@ ckpt_status dcp_flatten(struct dcp_flat *f, ckpt_error *err)
 {
     const ckpt_plan *p = f->p;
     struct flat_walk w = {.f = f, .most = p->file->limits.max_depth, .from_root = p->root_depth, .err = err};
-    uint64_t room = (uint64_t)w.most + 1, more = room + p->root_depth; /* bounded: both have 32 bits */
+    size_t room;
+    if (!checked_size((uint64_t)w.most + 1 + p->root_depth, &room)) /* bounded: both have 32 bits */
+        return fail_memory(err);
     w.frame = calloc(room, sizeof *w.frame);
     w.path = calloc(room, sizeof *w.path);
-    w.from = calloc(more, sizeof *w.from);
+    w.from = calloc(room, sizeof *w.from);
     w.names = map_new(p->file->table.nrows);
     bool ok = w.frame && w.path && w.from && w.names;
     if (ok && p->root_depth)
