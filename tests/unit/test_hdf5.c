@@ -164,9 +164,8 @@ static void trees_in_circles_are_refused(void)
     size_t n = load("keras/hdf5/types.h5"), tree = find(n, "TREE\0", 5);
     while (tree && bytes[tree + 4])
         tree = find(tree, "TREE\0", 5);
-    uint64_t addr = tree;
     bytes[tree + 5] = 1;
-    memcpy(bytes + tree + 32, &addr, 8);
+    store_u64le(bytes + tree + 32, tree);
     CU_ASSERT_EQUAL(read_all(n, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "level"));
 }
