@@ -40,8 +40,8 @@ check()
     else
         failed=$((failed + 1))
         echo "FAIL $what"
-        grep -aEi 'fail|warning|error|^ *[0-9]+\.|^[-+<>]' "$tmp/log" | head -n 40
-        tail -n 5 "$tmp/log"
+        grep -aEi 'fail|warning|error|^ *[0-9]+\.|^[-+<>]' "$tmp/log" | cut -c1-300 | head -n 40
+        tail -n 5 "$tmp/log" | cut -c1-300
     fi
 }
 
