@@ -10,11 +10,14 @@
 #include "format/folder.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"
+#include "format/hub/shards.h"
 
 /* The single files that may have the weights of a folder without an index, preferred ones first. */
 static const char *const single_files[] = {
@@ -93,25 +96,100 @@ static void consider_other(struct folder *d, ckpt_str name)
         memcpy(d->other, name.ptr, name.len + 1); /* bounded: it fits */
 }
 
-void folder_scan(const char *path, struct folder *out)
+void folder_scan(const ckpt_str *names, size_t n, struct folder *out)
 {
     size_t best = NSINGLE;
-    DIR *dir = opendir(path);
     *out = (struct folder){.nindex = 0};
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        ckpt_str name = str_c(e->d_name);
-        if (is_index_name(name))
-            consider_index(out, name);
-        else if (!consider_single(out, name, &best) && has_checkpoint_suffix(name) && !is_companion(name))
-            consider_other(out, name);
+    for (size_t i = 0; i < n; i++) {
+        if (is_index_name(names[i]))
+            consider_index(out, names[i]);
+        else if (!consider_single(out, names[i], &best) && has_checkpoint_suffix(names[i]) &&
+                 !is_companion(names[i]))
+            consider_other(out, names[i]);
     }
-    if (dir)
-        (void)closedir(dir);
     if (best < NSINGLE)
         memcpy(out->single, single_files[best], strlen(single_files[best]) + 1);
 }
 
-/* ---------------------------------------------------------------------- listing */
+/* ------------------------------------------------------------------------ names */
+
+static int by_name(const void *a, const void *b)
+{
+    return ckpt_natural_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
+}
+
+ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out, size_t *n,
+                        ckpt_error *err)
+{
+    size_t cap = 0;
+    ckpt_status st = CKPT_OK;
+    DIR *dir = opendir(path);
+    *out = NULL;
+    *n = 0;
+    if (!dir) {
+        st = fail_errno(err, CKPT_NO_OFFSET, "cannot open the folder");
+        fail_file(err, path);
+        return st;
+    }
+    errno = 0; /* readdir sets it when it fails */
+    for (struct dirent *e; st == CKPT_OK && (e = readdir(dir)); errno = 0) {
+        if (!match(str_c(e->d_name)))
+            continue;
+        ckpt_str *grown = arena_grow(a, *out, *n, &cap, *n + 1, sizeof *grown);
+        *out = grown ? grown : *out;
+        if (!grown || !(grown[*n] = arena_str(a, str_c(e->d_name))).ptr)
+            st = fail_memory(err);
+        else
+            ++*n;
+    }
+    if (st == CKPT_OK && errno) {
+        st = fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder");
+        fail_file(err, path);
+    }
+    (void)closedir(dir);
+    if (*n)
+        qsort(*out, *n, sizeof **out, by_name);
+    return st;
+}
+
+static bool is_file_name(ckpt_str name) { return !str_is(name, ".") && !str_is(name, ".."); }
+
+ckpt_status folder_list_all(arena *a, const char *path, ckpt_str **out, size_t *n, ckpt_error *err)
+{
+    return folder_list(a, path, is_file_name, out, n, err);
+}
+
+bool probe_has(const struct probe *p, const char *name)
+{
+    for (size_t i = 0; i < p->nnames; i++)
+        if (str_is(p->names[i], name))
+            return true;
+    return false;
+}
+
+bool probe_matches(const struct probe *p, bool (*match)(ckpt_str name))
+{
+    for (size_t i = 0; i < p->nnames; i++)
+        if (match(p->names[i]))
+            return true;
+    return false;
+}
+
+source *probe_open(const struct probe *p, const char *name)
+{
+    struct stat is;
+    source *src = NULL;
+    char *path = probe_has(p, name) ? shards_join_path(str_c(p->path), str_c(name)) : NULL;
+    if (path && stat(path, &is) == 0 && S_ISREG(is.st_mode) &&
+        source_file_open(path, &src, NULL) == CKPT_ENOMEM)
+        *p->no_memory = true;
+    if (!path && probe_has(p, name))
+        *p->no_memory = true;
+    free(path);
+    return src;
+}
+
+/* ------------------------------------------------------------------------- hint */
 
 struct names {
     char (*at)[256];

@@ -1,8 +1,8 @@
-/* folder.h - finds the checkpoint that a folder stands for. */
+/* folder.h - the files in a folder, and the checkpoint that it stands for. */
 #ifndef FORMAT_FOLDER_H
 #define FORMAT_FOLDER_H
 
-#include "base/error.h"
+#include "format/format.h"
 
 struct folder {
     char index[256], single[256]; /* file names; empty: none */
@@ -12,8 +12,19 @@ struct folder {
     char other[256];  /* the first of them by name; empty: none */
 };
 
-/* folder_scan - lists the checkpoints in the folder PATH, by their names only. */
-void folder_scan(const char *path, struct folder *out);
+/* folder_list - the names in the folder PATH that MATCH, in the order that people expect, in A. */
+ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out, size_t *n,
+                        ckpt_error *err);
+/* folder_list_all - those of all files. */
+ckpt_status folder_list_all(arena *a, const char *path, ckpt_str **out, size_t *n, ckpt_error *err);
+/* folder_scan - finds the checkpoints among the N NAMES of a folder. */
+void folder_scan(const ckpt_str *names, size_t n, struct folder *out);
+/* probe_has - is NAME in the folder P? */
+bool probe_has(const struct probe *p, const char *name);
+/* probe_matches - are there names in the folder P that MATCH? */
+bool probe_matches(const struct probe *p, bool (*match)(ckpt_str name));
+/* probe_open - the file NAME of the folder P; NULL: there is none that can be read. */
+source *probe_open(const struct probe *p, const char *name);
 /* folder_fail_ambiguous - CKPT_EUSAGE: the folder PATH has checkpoints, but it is not clear which one is
  * meant. */
 void folder_fail_ambiguous(const char *path, const struct folder *d, ckpt_error *err);

@@ -86,9 +86,7 @@ static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
         return s->status;
     }
     struct folder d;
-    if (access(p->path, R_OK) != 0 && errno == EACCES)
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot open the folder");
-    folder_scan(p->path, &d);
+    folder_scan(p->names, p->nnames, &d);
     if (d.nothers) {
         folder_fail_ambiguous(p->path, &d, err);
         return CKPT_EUSAGE;

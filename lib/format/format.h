@@ -15,7 +15,10 @@ struct probe {
     const char *path; /* for messages only */
     bool directory;
     bool salvage; /* it may be truncated or damaged */
-    source *src;  /* NULL for a directory */
+    const ckpt_str *names; /* of the files in a directory, in the order that people expect */
+    size_t nnames;
+    bool *no_memory; /* set by a probe that could not look: the answers do not count */
+    source *src;     /* NULL for a directory */
     uint64_t size;
     unsigned char head[PROBE_HEAD];
     size_t nhead;

@@ -25,12 +25,14 @@ static const struct format *const formats[] = {
 static ckpt_status detect_format(const struct probe *p, const struct format *only, const struct format **out,
                                  ckpt_error *err)
 {
-    for (size_t i = 0; i < NFORMATS; i++)
-        if ((!only || only == formats[i]) && formats[i]->probe(p)) {
-            *out = formats[i];
-            return CKPT_OK;
-        }
-    return foreign_refuse(p, err);
+    const struct format *found = NULL;
+    for (size_t i = 0; i < NFORMATS && !found; i++)
+        if ((!only || only == formats[i]) && formats[i]->probe(p))
+            found = formats[i];
+    if (*p->no_memory)
+        return fail_memory(err);
+    *out = found;
+    return found ? CKPT_OK : foreign_refuse(p, err);
 }
 
 const struct format *format_by_name(const char *name)
@@ -83,13 +85,21 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
 
 static void close_zip(void *z) { zip_close(z); }
 
+static ckpt_status list_directory(ckpt_file *f, struct probe *p, ckpt_error *err)
+{
+    ckpt_str *names;
+    CKPT_TRY(folder_list_all(f->a, f->path, &names, &p->nnames, err));
+    p->names = names;
+    return CKPT_OK;
+}
+
 static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
 {
     p->path = f->path;
     p->directory = f->src == NULL;
     p->salvage = f->salvage;
     if (p->directory)
-        return CKPT_OK;
+        return list_directory(f, p, err);
     CKPT_TRY(recognize_fill(p, f->path, f->src, err));
     if (recognize_archive(p)) {
         ckpt_status st = f->salvage ? zip_salvage(f->src, f->a, &p->z, &p->zip_err)
@@ -112,6 +122,8 @@ void format_set_container(ckpt_file *f, void *container, void (*release)(void *c
 
 static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format *only, ckpt_error *err)
 {
+    bool no_memory = false;
+    p->no_memory = &no_memory;
     CKPT_TRY(fill_probe(f, p, err));
     CKPT_TRY(detect_format(p, only, &f->format, err));
     f->probe = p;

@@ -132,11 +132,15 @@ static void directories_are_named_by_their_files(void)
         snprintf(file, sizeof file, "%s/%s", folder, known[i].file);
         FILE *f = fopen(file, "w");
         CU_ASSERT_FATAL(f && fclose(f) == 0);
+        ckpt_str name = str_c(known[i].file);
+        p.names = &name;
+        p.nnames = 1;
         ckpt_status want = i < 1 ? CKPT_EUNSUPPORTED : i == 1 ? CKPT_EUSAGE : CKPT_EUNKNOWN;
         named(&p, want, known[i].says, "", __LINE__);
         unlink(file);
     }
     rmdir(folder);
+    p.nnames = 0;
     named(&p, CKPT_EUNKNOWN, "without a recognized checkpoint", "", __LINE__); /* gone meanwhile */
     char *longer = calloc(1, 5001);
     CU_ASSERT_PTR_NOT_NULL_FATAL(longer);

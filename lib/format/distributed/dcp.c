@@ -112,43 +112,25 @@ static bool is_left_over(ckpt_str name) { return str_ends(name, STR_LIT(METADATA
 
 static bool is_of_dcp(ckpt_str name) { return is_data(name) || is_rank_metadata(name); }
 
-/* has_metadata - a file .metadata in PATH. *TORCH: it begins as torch writes it; other programs have files of
- * that name. */
-static bool has_metadata(const char *path, bool *torch)
+/* is_of_torch - does .metadata begin as torch writes it? Other programs have files of that name. */
+static bool is_of_torch(const struct probe *p)
 {
-    char head[256], *joined;
-    source *src;
-    *torch = false;
-    bool there = rank_file_open(path, METADATA, STR_LIT(METADATA), &src, &joined, NULL) == CKPT_OK;
-    if (there) {
-        size_t n = src->size < sizeof head ? (size_t)src->size : sizeof head;
-        *torch = source_read(src, 0, head, n, NULL) == CKPT_OK &&
-                 str_find(str_of(head, n), STR_LIT("torch.distributed"), 0) != SIZE_MAX;
-        source_unref(src);
-    }
-    free(joined);
-    return there;
-}
-
-static bool has_items(const char *path)
-{
-    ckpt_str *list;
-    size_t n = 0;
-    arena *a = arena_new(UINT64_MAX);
-    bool yes = a && rank_files_list(a, path, is_of_dcp, &list, &n, NULL) == CKPT_OK && n;
-    arena_free(a);
-    return yes;
+    char head[256];
+    source *src = probe_open(p, METADATA);
+    size_t n = !src ? 0 : src->size < sizeof head ? (size_t)src->size : sizeof head;
+    bool is = src && source_read(src, 0, head, n, NULL) == CKPT_OK &&
+              str_find(str_of(head, n), STR_LIT("torch.distributed"), 0) != SIZE_MAX;
+    source_unref(src);
+    return is;
 }
 
 static bool probe(const struct probe *p)
 {
-    bool torch, there = p->directory && has_metadata(p->path, &torch);
     struct folder d;
-    if (!p->directory || (there && torch) || has_items(p->path))
-        return p->directory;
-    if (there)
-        folder_scan(p->path, &d);
-    return there && !d.nindex && !d.nsingle;
+    if (is_of_torch(p) || probe_matches(p, is_of_dcp))
+        return true;
+    folder_scan(p->names, p->nnames, &d);
+    return probe_has(p, METADATA) && !d.nindex && !d.nsingle;
 }
 
 /* ----------------------------------------------------------------------- metadata */
@@ -178,7 +160,7 @@ static ckpt_status no_metadata(const struct dcp *d)
 {
     ckpt_str *list;
     size_t n = 0;
-    CKPT_TRY(rank_files_list(d->f->a, d->f->folder, is_left_over, &list, &n, d->err));
+    CKPT_TRY(folder_list(d->f->a, d->f->folder, is_left_over, &list, &n, d->err));
     (void)fail(d->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                "items of a distributed checkpoint, and {no} {=.metadata}");
     fail_hint(d->err,
@@ -194,9 +176,9 @@ static ckpt_status read_metadata(struct dcp *d)
     ckpt_file *f = d->f;
     ckpt_str *list;
     size_t n;
-    CKPT_TRY(rank_files_list(f->a, f->folder, is_metadata, &list, &n, d->err));
+    CKPT_TRY(folder_list(f->a, f->folder, is_metadata, &list, &n, d->err));
     if (!n)
-        CKPT_TRY(rank_files_list(f->a, f->folder, is_rank_metadata, &list, &n, d->err));
+        CKPT_TRY(folder_list(f->a, f->folder, is_rank_metadata, &list, &n, d->err));
     if (!n)
         return no_metadata(d);
     d->like = list[0].ptr;
@@ -861,7 +843,7 @@ static ckpt_status note_others(struct dcp *d)
     ckpt_file *f = d->f;
     ckpt_str *list;
     size_t n, others = 0, first = 0;
-    CKPT_TRY(rank_files_list(f->a, f->folder, is_data, &list, &n, d->err));
+    CKPT_TRY(folder_list(f->a, f->folder, is_data, &list, &n, d->err));
     for (size_t i = n; i-- > 0;)
         if (is_unnamed(d, list[i])) {
             first = i;
@@ -870,7 +852,7 @@ static ckpt_status note_others(struct dcp *d)
     if (others)
         file_notice(f, "the metadata name nothing in %.*s%s; an earlier save by more ranks leaves such",
                     STR_ARG(list[first]), others > 1 ? " and other .distcp files" : "");
-    CKPT_TRY(rank_files_list(f->a, f->folder, is_left_over, &list, &n, d->err));
+    CKPT_TRY(folder_list(f->a, f->folder, is_left_over, &list, &n, d->err));
     if (n)
         file_notice(f, "%.*s is of a later save that did not finish, which may have replaced items",
                     STR_ARG(list[0]));

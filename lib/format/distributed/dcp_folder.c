@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "format/distributed/rank_files.h"
+#include "format/folder.h"
 
 static ckpt_status fail_path(const struct dcp_folder *d, ckpt_error *err)
 {
@@ -27,14 +28,12 @@ static bool is_of_another(ckpt_str name)
     return !str_is(name, ".") && !str_is(name, "..") && !is_of_dcp(name);
 }
 
-static bool is_any(ckpt_str name) { return !str_is(name, ".") && !str_is(name, ".."); }
-
 /* check_replaceable - PATH, a folder: is it empty, or may it be replaced with all that is in it? */
 static ckpt_status check_replaceable(const struct dcp_folder *d, const char *path, ckpt_error *err)
 {
     ckpt_str *list;
     size_t n, others;
-    CKPT_TRY(rank_files_list(d->a, path, is_any, &list, &n, err));
+    CKPT_TRY(folder_list_all(d->a, path, &list, &n, err));
     if (!n)
         return CKPT_OK;
     if (!d->job->opts->force) {
@@ -42,7 +41,7 @@ static ckpt_status check_replaceable(const struct dcp_folder *d, const char *pat
         fail_hint(err, "use -f to replace it");
         return fail_path(d, err);
     }
-    CKPT_TRY(rank_files_list(d->a, path, is_of_another, &list, &others, err));
+    CKPT_TRY(folder_list(d->a, path, is_of_another, &list, &others, err));
     if (!others)
         return CKPT_OK;
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,

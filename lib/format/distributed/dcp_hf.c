@@ -43,15 +43,9 @@ static bool is_shard(ckpt_str name)
 
 static bool probe(const struct probe *p)
 {
-    ckpt_str *list;
-    size_t n = 0;
     struct folder d;
-    arena *a = p->directory ? arena_new(UINT64_MAX) : NULL;
-    bool yes = a && rank_files_list(a, p->path, is_shard, &list, &n, NULL) == CKPT_OK && n;
-    arena_free(a);
-    if (yes)
-        folder_scan(p->path, &d);
-    return yes && !d.nindex && !d.nsingle;
+    folder_scan(p->names, p->nnames, &d);
+    return probe_matches(p, is_shard) && !d.nindex && !d.nsingle;
 }
 
 /* check_complete - is the list of N shards, which is sorted, one without gaps? */
@@ -167,7 +161,7 @@ static ckpt_status read_shards(struct rank_tensors *r)
     ckpt_file *f = r->f, *part;
     ckpt_str *list;
     size_t n;
-    CKPT_TRY(rank_files_list(f->a, f->folder, is_shard, &list, &n, r->err));
+    CKPT_TRY(folder_list(f->a, f->folder, is_shard, &list, &n, r->err));
     CKPT_TRY(check_complete(f, list, n, r->err));
     for (size_t i = 0; i < n; i++) {
         CKPT_TRY(rank_file_part(f, list[0].ptr, list[i], &part, r->err));

@@ -22,7 +22,7 @@
 #include "format/distributed/deepspeed.h"
 #include "format/distributed/grafts.h"
 
-static bool probe(const struct probe *p) { return p->directory && ds_is_folder(p->path); }
+static bool probe(const struct probe *p) { return ds_is_folder(p); }
 
 /* -------------------------------------------------------------------------- root */
 

@@ -34,8 +34,8 @@ struct ds_save {
     bool universal; /* it has a folder `zero` with a folder for each parameter */
 };
 
-/* ds_is_folder - is PATH a folder of saves, or a save? */
-bool ds_is_folder(const char *path);
+/* ds_is_folder - is P a folder of saves, or a save? */
+bool ds_is_folder(const struct probe *p);
 /* ds_find_save - what is in the folder of F; its texts are in F's arena. */
 ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err);
 

@@ -12,6 +12,7 @@
 
 #include "format/distributed/deepspeed.h"
 #include "format/distributed/rank_files.h"
+#include "format/folder.h"
 #include "format/hub/shards.h"
 
 #define MAX_TAG 4096u
@@ -88,36 +89,19 @@ static bool is_of_rank(ckpt_str name)
 
 /* ---------------------------------------------------------------------- folders */
 
-/* has_file - is NAME in the folder PATH, of type TYPE as stat has it? */
-static bool has_file(const char *path, const char *name, mode_t type)
+/* pointer_of - the name of the file in the folder P that names the last save, or NULL. */
+static const char *pointer_of(const struct probe *p)
 {
-    struct stat is;
-    char *joined = shards_join_path(str_c(path), str_c(name));
-    bool there = joined && stat(joined, &is) == 0 && (is.st_mode & S_IFMT) == type;
-    free(joined);
-    return there;
-}
-
-/* pointer_of - the name of the file in PATH that names the last save, or NULL. */
-static const char *pointer_of(const char *path)
-{
-    for (size_t i = 0; i < sizeof pointers / sizeof *pointers; i++)
-        if (has_file(path, pointers[i], S_IFREG))
+    for (size_t i = 0; i < sizeof pointers / sizeof *pointers; i++) {
+        source *src = probe_open(p, pointers[i]);
+        source_unref(src);
+        if (src)
             return pointers[i];
+    }
     return NULL;
 }
 
-bool ds_is_folder(const char *path)
-{
-    ckpt_str *list;
-    size_t n = 0;
-    if (pointer_of(path))
-        return true;
-    arena *a = arena_new(UINT64_MAX);
-    bool yes = a && rank_files_list(a, path, is_of_rank, &list, &n, NULL) == CKPT_OK && n;
-    arena_free(a);
-    return yes;
-}
+bool ds_is_folder(const struct probe *p) { return pointer_of(p) || probe_matches(p, is_of_rank); }
 
 /* trim - without spaces and line ends around it. */
 static ckpt_str trim(ckpt_str s)
@@ -193,8 +177,12 @@ static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
     ckpt_str *list;
     size_t n;
     char *path = shards_join_path(str_c(f->path), s->tag);
-    ckpt_status st = path ? rank_files_list(f->a, path, is_of_save, &list, &n, err) : fail_memory(err);
-    s->universal = path && has_file(path, "zero", S_IFDIR);
+    ckpt_status st = path ? folder_list(f->a, path, is_of_save, &list, &n, err) : fail_memory(err);
+    char *zero = path ? shards_join_path(str_c(path), STR_LIT("zero")) : NULL;
+    s->universal = zero && source_is_folder(zero);
+    if (st == CKPT_OK && !zero)
+        st = fail_memory(err);
+    free(zero);
     if (st == CKPT_OK && add_names(f, s, list, n) != CKPT_OK)
         st = fail_memory(err);
     if (st == CKPT_OK && !n && !s->universal) {
@@ -208,7 +196,7 @@ static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
 
 ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err)
 {
-    const char *pointer = pointer_of(f->path);
+    const char *pointer = pointer_of(f->probe);
     *out = (struct ds_save){.tag = str_of("", 0), .like = pointer};
     if (pointer) {
         CKPT_TRY(read_tag(f, pointer, &out->tag, err));

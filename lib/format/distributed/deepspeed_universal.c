@@ -14,6 +14,7 @@
 #include "core/check.h"
 #include "format/distributed/deepspeed.h"
 #include "format/distributed/rank_files.h"
+#include "format/folder.h"
 #include "format/hub/shards.h"
 
 #define SUFFIX ".pt"
@@ -35,7 +36,7 @@ static ckpt_status list(struct universal *u, ckpt_str path, bool (*match)(ckpt_s
 {
     struct deepspeed *x = u->x;
     char *joined = shards_join_path(str_c(x->f->path), path);
-    ckpt_status st = joined ? rank_files_list(x->f->a, joined, match, out, n, x->err) : fail_memory(x->err);
+    ckpt_status st = joined ? folder_list(x->f->a, joined, match, out, n, x->err) : fail_memory(x->err);
     free(joined);
     return st;
 }

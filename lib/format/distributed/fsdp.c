@@ -39,17 +39,19 @@ static bool has_stem(ckpt_str name) { return stem_of(name).len != 0; }
 
 static bool probe(const struct probe *p)
 {
-    ckpt_str *list;
+    ckpt_str stem = {"", 0};
     size_t n = 0;
     struct folder d;
-    arena *a = p->directory ? arena_new(UINT64_MAX) : NULL;
-    bool yes = a && rank_files_list(a, p->path, has_stem, &list, &n, NULL) == CKPT_OK && n > 1;
-    for (size_t i = 1; yes && i < n; i++)
-        yes = str_eq(stem_of(list[0]), stem_of(list[i]));
-    arena_free(a);
-    if (yes)
-        folder_scan(p->path, &d);
-    return yes && !d.nindex && !d.nsingle && d.nothers == n;
+    for (size_t i = 0; i < p->nnames; i++) {
+        if (!has_stem(p->names[i]))
+            continue;
+        if (n++ == 0)
+            stem = stem_of(p->names[i]);
+        else if (!str_eq(stem, stem_of(p->names[i])))
+            return false;
+    }
+    folder_scan(p->names, p->nnames, &d);
+    return n > 1 && !d.nindex && !d.nsingle && d.nothers == n;
 }
 
 static bool is_cut(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED; }
@@ -156,7 +158,10 @@ static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
             continue;
         if (!x->first && !has_cut(part)) {
             struct folder d;
-            folder_scan(x->f->folder, &d);
+            ckpt_str *names;
+            size_t all;
+            CKPT_TRY(folder_list_all(x->f->a, x->f->folder, &names, &all, x->err));
+            folder_scan(names, all, &d);
             folder_fail_ambiguous(x->f->folder, &d, x->err);
             return CKPT_EUSAGE;
         }
@@ -175,7 +180,7 @@ static ckpt_status read_all(struct fsdp *x)
     ckpt_str *list;
     size_t n;
     struct torch_storages st = {.user = x, .find = graft_find_storage, .object = describe};
-    CKPT_TRY(rank_files_list(f->a, f->folder, has_stem, &list, &n, x->err));
+    CKPT_TRY(folder_list(f->a, f->folder, has_stem, &list, &n, x->err));
     CKPT_TRY(open_ranks(x, list, n));
     CKPT_TRY(rank_tensors_store(&x->r));
     become_tensors(x);

@@ -28,9 +28,11 @@
 #include "format/distributed/nested.h"
 #include "format/distributed/rank_files.h"
 #include "format/distributed/rank_tensors.h"
+#include "format/folder.h"
 #include "format/hub/shards.h"
 
 #define TRACKER   "latest_checkpointed_iteration.txt"
+#define METADATA  ".metadata" /* of a Distributed Checkpoint */
 #define MAX_RANKS 100000u
 
 /* A folder of a rank. */
@@ -98,9 +100,7 @@ static bool is_rank(ckpt_str name)
     return parse_rank(name, number) > 0;
 }
 
-static bool is_tracker(ckpt_str name) { return str_is(name, TRACKER); }
-static bool is_dcp(ckpt_str name) { return str_is(name, ".metadata"); }
-static bool is_backend(ckpt_str name) { return str_is(name, "metadata.json"); }
+static bool is_dcp(ckpt_str name) { return str_is(name, METADATA); }
 static bool is_iteration(ckpt_str name)
 {
     uint64_t n;
@@ -109,24 +109,10 @@ static bool is_iteration(ckpt_str name)
 }
 static bool is_step_of_verl(ckpt_str name) { return str_starts(name, STR_LIT("global_step_")); }
 
-/* has_file - is there a name in the folder PATH that MATCH? */
-static bool has_file(const char *path, bool (*match)(ckpt_str name))
-{
-    ckpt_str *list;
-    size_t n = 0;
-    arena *a = arena_new(UINT64_MAX);
-    bool yes = a && rank_files_list(a, path, match, &list, &n, NULL) == CKPT_OK && n;
-    arena_free(a);
-    return yes;
-}
-
 static bool probe(const struct probe *p)
 {
-    if (!p->directory)
-        return false;
-    return has_file(p->path, is_rank) ||
-           (has_file(p->path, is_tracker) && !has_file(p->path, is_step_of_verl)) ||
-           (has_file(p->path, is_dcp) && has_file(p->path, is_backend));
+    return probe_matches(p, is_rank) || (probe_has(p, TRACKER) && !probe_matches(p, is_step_of_verl)) ||
+           (probe_has(p, METADATA) && probe_has(p, "metadata.json"));
 }
 
 /* read_tracker - the folder of the iteration that the tracker of F names. */
@@ -159,7 +145,7 @@ static ckpt_status fail_iteration(struct megatron *m, ckpt_str name)
 {
     ckpt_str *list;
     size_t n = 0;
-    CKPT_TRY(rank_files_list(m->f->a, m->f->folder, is_iteration, &list, &n, m->err));
+    CKPT_TRY(folder_list(m->f->a, m->f->folder, is_iteration, &list, &n, m->err));
     (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                TRACKER " names {=%.*s}, and there is {no such folder}", STR_ARG(name));
     if (n)
@@ -172,7 +158,7 @@ static ckpt_status enter_iteration(struct megatron *m)
 {
     ckpt_file *f = m->f;
     ckpt_str name = {"", 0};
-    if (!has_file(f->folder, is_tracker))
+    if (!probe_has(f->probe, TRACKER))
         return CKPT_OK;
     CKPT_TRY(read_tracker(m, &name));
     char *path = shards_join_path(str_c(f->folder), name);
@@ -774,7 +760,7 @@ static ckpt_status read_ranks(struct megatron *m)
     ckpt_str *list;
     size_t n;
     struct torch_storages st = {.user = m, .find = graft_find_storage, .object = describe};
-    CKPT_TRY(rank_files_list(f->a, f->folder, is_rank, &list, &n, m->err));
+    CKPT_TRY(folder_list(f->a, f->folder, is_rank, &list, &n, m->err));
     if (!n)
         return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{no} folder {=mp_rank_00} of a rank");
     CKPT_TRY(find_ranks(m, list, n));
@@ -808,9 +794,12 @@ static ckpt_status read_dcp(struct megatron *m)
 static ckpt_status read_all(struct megatron *m)
 {
     ckpt_file *f = m->f;
+    ckpt_str *list;
+    size_t n;
     CKPT_TRY(enter_iteration(m));
     find_step(f);
-    if (has_file(f->folder, is_dcp))
+    CKPT_TRY(folder_list(f->a, f->folder, is_dcp, &list, &n, m->err));
+    if (n)
         return read_dcp(m);
     if (f->limits.parallel)
         CKPT_TRY(megatron_rules_read(f->a, f->limits.parallel, &m->rules, m->err));

@@ -1,7 +1,6 @@
 /* rank_files.c - see rank_files.h. */
 #include "format/distributed/rank_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -12,45 +11,6 @@
 #include "base/text.h"
 #include "core/check.h"
 #include "format/hub/shards.h"
-
-static int by_name(const void *a, const void *b)
-{
-    return ckpt_natural_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
-}
-
-ckpt_status rank_files_list(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out,
-                            size_t *n, ckpt_error *err)
-{
-    size_t cap = 0;
-    ckpt_status st = CKPT_OK;
-    DIR *dir = opendir(path);
-    *out = NULL;
-    *n = 0;
-    if (!dir) {
-        st = fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder");
-        fail_file(err, path);
-        return st;
-    }
-    errno = 0; /* readdir sets it when it fails */
-    for (struct dirent *e; st == CKPT_OK && (e = readdir(dir)); errno = 0) {
-        if (!match(str_c(e->d_name)))
-            continue;
-        ckpt_str *grown = arena_grow(a, *out, *n, &cap, *n + 1, sizeof *grown);
-        *out = grown ? grown : *out;
-        if (!grown || !(grown[*n] = arena_str(a, str_c(e->d_name))).ptr)
-            st = fail_memory(err);
-        else
-            ++*n;
-    }
-    if (st == CKPT_OK && errno) {
-        st = fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder");
-        fail_file(err, path);
-    }
-    (void)closedir(dir);
-    if (*n)
-        qsort(*out, *n, sizeof **out, by_name);
-    return st;
-}
 
 /* ---------------------------------------------------------------- inside of the folder */
 

@@ -5,9 +5,6 @@
 
 #include "format/format.h"
 
-/* rank_files_list - the names in the folder PATH that MATCH, in the order that people expect, in A. */
-ckpt_status rank_files_list(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out,
-                            size_t *n, ckpt_error *err);
 /* rank_file_leaves - is NAME absolute, or has it ".." among its components? */
 bool rank_file_leaves(ckpt_str name);
 /* rank_file_open - the file NAME of the folder IN; *PATH is to be freed, also where it is an error. Refuses

@@ -67,7 +67,7 @@ static bool probe_shards(const struct probe *p)
     if (!p->directory)
         return shards_is_index(p);
     struct folder d;
-    folder_scan(p->path, &d);
+    folder_scan(p->names, p->nnames, &d);
     return d.nindex || d.nsingle;
 }
 
@@ -124,7 +124,7 @@ static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const 
 static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
     struct folder d;
-    folder_scan(f->path, &d);
+    folder_scan(f->probe->names, f->probe->nnames, &d);
     bool safe = str_find(str_c(d.index), STR_LIT(".safetensors."), 0) != SIZE_MAX;
     if (d.safetensors_indexes > 1 || (!safe && d.nindex > 1)) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,

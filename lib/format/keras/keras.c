@@ -17,6 +17,7 @@
 #include "base/crc32.h"
 #include "codec/json_scan.h"
 #include "core/check.h"
+#include "format/folder.h"
 #include "format/format.h"
 #include "format/hub/shards.h"
 #include "format/keras/keras.h"
@@ -25,20 +26,11 @@
 #define WEIGHTS STR_LIT("model.weights.h5")
 #define NPZ     STR_LIT("model.weights.npz")
 
-static bool exists(const char *folder, const char *name)
-{
-    struct stat is;
-    char *path = shards_join_path(str_c(folder), str_c(name));
-    bool yes = path && stat(path, &is) == 0 && S_ISREG(is.st_mode);
-    free(path);
-    return yes;
-}
-
 static bool probe(const struct probe *p)
 {
     if (p->directory)
-        return exists(p->path, "metadata.json") && exists(p->path, "config.json") &&
-               exists(p->path, "model.weights.h5");
+        return probe_has(p, "metadata.json") && probe_has(p, "config.json") &&
+               probe_has(p, "model.weights.h5");
     return p->z && zip_find(p->z, STR_LIT("config.json")) >= 0 &&
            (zip_find(p->z, WEIGHTS) >= 0 || zip_find(p->z, NPZ) >= 0);
 }

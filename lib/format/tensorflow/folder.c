@@ -23,6 +23,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "codec/sstable.h"
+#include "format/folder.h"
 #include "format/hub/shards.h"
 #include "format/tensorflow/tensorflow.h"
 
@@ -32,40 +33,18 @@
 
 static bool begins_as_state(ckpt_str text) { return str_starts(text, STR_LIT("model_checkpoint_path:")); }
 
-static bool has_file(const char *folder, const char *name)
-{
-    char *path = shards_join_path(str_c(folder), str_c(name));
-    bool has = path && access(path, F_OK) == 0;
-    free(path);
-    return has;
-}
+static bool is_index(ckpt_str name) { return str_ends(name, STR_LIT(".index")) && name.len <= 255; }
 
-/* is_table_in - is NAME in FOLDER a table, by its last bytes? */
-static bool is_table_in(const char *folder, const char *name)
-{
-    char *path = shards_join_path(str_c(folder), str_c(name));
-    source *src = NULL;
-    bool is = path && source_file_open(path, &src, NULL) == CKPT_OK && sstable_has_magic(src);
-    source_unref(src);
-    free(path);
-    return is;
-}
-
-/* find_index - how many tables *.index are in FOLDER; NAME: the first by name. */
-static unsigned find_index(const char *folder, char name[256])
+/* find_index - how many tables *.index are in the folder P; NAME: the first of them. */
+static unsigned find_index(const struct probe *p, const char **name)
 {
     unsigned n = 0;
-    DIR *dir = opendir(folder);
-    name[0] = 0;
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        if (!str_ends(str_c(e->d_name), STR_LIT(".index")) || strlen(e->d_name) > 255 ||
-            !is_table_in(folder, e->d_name))
-            continue;
-        if (n++ == 0 || ckpt_natural_compare(str_c(e->d_name), str_c(name)) < 0)
-            memcpy(name, e->d_name, strlen(e->d_name) + 1); /* bounded: above */
+    for (size_t i = 0; i < p->nnames; i++) {
+        source *src = is_index(p->names[i]) ? probe_open(p, p->names[i].ptr) : NULL;
+        if (src && sstable_has_magic(src) && n++ == 0)
+            *name = p->names[i].ptr;
+        source_unref(src);
     }
-    if (dir)
-        (void)closedir(dir);
     return n;
 }
 
@@ -256,26 +235,22 @@ static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, c
 
 /* ------------------------------------------------------------------------------ all */
 
-static bool is_state_in(const char *folder)
+static bool has_state(const struct probe *p)
 {
     char head[32];
-    size_t n = 0;
-    char *path = shards_join_path(str_c(folder), STR_LIT(STATE_NAME));
-    source *src = NULL;
-    bool is = path && !source_is_folder(path) && source_file_open(path, &src, NULL) == CKPT_OK &&
-              (n = src->size < sizeof head ? (size_t)src->size : sizeof head) &&
-              source_read(src, 0, head, n, NULL) == CKPT_OK && begins_as_state(str_of(head, n));
+    source *src = probe_open(p, STATE_NAME);
+    size_t n = !src ? 0 : src->size < sizeof head ? (size_t)src->size : sizeof head;
+    bool has = src && source_read(src, 0, head, n, NULL) == CKPT_OK && begins_as_state(str_of(head, n));
     source_unref(src);
-    free(path);
-    return is;
+    return has;
 }
 
 static bool probe(const struct probe *p)
 {
-    char name[256];
+    const char *name;
     if (!p->directory)
         return begins_as_state(str_of((const char *)p->head, p->nhead));
-    return has_file(p->path, "saved_model.pb") || is_state_in(p->path) || find_index(p->path, name);
+    return probe_has(p, "saved_model.pb") || has_state(p) || find_index(p, &name);
 }
 
 static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)
@@ -292,17 +267,19 @@ static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)
 
 static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
-    char name[256];
-    if (has_file(f->path, "saved_model.pb")) {
+    const char *name = NULL;
+    if (probe_has(f->probe, "saved_model.pb")) {
         ckpt_status st = shards_become_file(f, str_c(f->path), STR_LIT("variables/variables.index"), err);
         if (st == CKPT_ENOTFOUND)
             fail_hint(err,
                       "this SavedModel has no variables: its weights, if any, are constants of the graph");
         return st;
     }
-    if (is_state_in(f->path))
+    if (has_state(f->probe))
         return read_folder_state(f, err);
-    unsigned n = find_index(f->path, name);
+    unsigned n = find_index(f->probe, &name);
+    if (!n)
+        return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the index was removed while it was read");
     if (n == 1)
         return shards_become_file(f, str_c(f->path), str_c(name), err);
     (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
