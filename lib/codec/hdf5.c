@@ -149,19 +149,18 @@ uint32_t hdf5_checksum(const unsigned char *bytes, size_t n)
 
 /* -------------------------------------------------------------------------- superblock */
 
-bool hdf5_find(source *src, uint64_t *base)
+ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err)
 {
     char magic[8];
     for (uint64_t at = 0; range_within(at, sizeof magic, src->size);
          at = at ? at * 2 : 512) { /* bounded: size */
-        if (source_read(src, at, magic, sizeof magic, NULL) != CKPT_OK)
-            return false;
+        CKPT_TRY(source_read(src, at, magic, sizeof magic, err));
         if (memcmp(magic, SIGNATURE, sizeof magic) == 0) {
             *base = at;
-            return true;
+            return CKPT_OK;
         }
     }
-    return false;
+    return fail(err, CKPT_EFORMAT, source_pos(src, 0), "{no signature} of {=HDF5}");
 }
 
 struct superblock {
@@ -564,8 +563,7 @@ ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt
 {
     uint64_t base, budget;
     struct hdf5 h = {.a = a, .v = v, .err = err};
-    if (!hdf5_find(src, &base))
-        return fail(err, CKPT_EFORMAT, source_pos(src, 0), "{no signature} of {=HDF5}");
+    CKPT_TRY(hdf5_find(src, &base, err));
     CKPT_TRY(source_slice(src, base, src->size - base, &h.src, err)); /* bounded: it was found there */
     h.data_left = h.src->size;
     h.budget = checked_mul(h.src->size, 4, &budget) && budget < UINT64_MAX / 2 ? budget + 65536 : UINT64_MAX;

@@ -79,8 +79,8 @@ struct hdf5_visitor {
     ckpt_status (*fault)(void *user, ckpt_str path, ckpt_status st, ckpt_error *err);
 };
 
-/* hdf5_find - *BASE is where HDF5 begins in SRC: at byte 0, 512, 1024, 2048 …; false: nowhere. */
-bool hdf5_find(source *src, uint64_t *base);
+/* hdf5_find - *BASE is where HDF5 begins in SRC: at byte 0, 512, 1024, 2048 …; CKPT_EFORMAT: nowhere. */
+ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err);
 /* hdf5_visit - all objects of SRC in natural order of their paths, groups before what is in them, attributes
  * before data. Results are in A. */
 ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt_error *err);

@@ -344,6 +344,8 @@ static ckpt_status write_renamed(struct dcp_renamer *r, bool *done)
         CKPT_TRY(list_files(r, &same));
     if (same)
         CKPT_TRY(match_leaves(r, &same));
+    if (!buf_ok(&r->spelled))
+        return fail_memory(r->err);
     *done = same;
     if (!same)
         return CKPT_OK;
@@ -355,7 +357,7 @@ ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *d, bool *done, ck
 {
     struct dcp_renamer r = {.p = p, .folder = d, .err = err, .by_path = map_new(64), .by_name = map_new(64)};
     *done = false;
-    buf_init(&r.spelled, 1u << 20);
+    buf_init(&r.spelled, SIZE_MAX / 2);
     ckpt_status st = r.by_path && r.by_name ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && only_names_changed(p) && !d->job->opts->shards)
         st = write_renamed(&r, done);

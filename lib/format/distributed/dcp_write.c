@@ -329,12 +329,13 @@ static ckpt_status verify_folder(const struct dcp_writer *w, ckpt_error *err)
     ckpt_file *f;
     const struct opening o = {.path = dcp_folder_path(&w->folder, "", false), .limits = &w->p->file->limits};
     CKPT_TRY(o.path ? format_open(&o, &f, err) : fail_memory(err));
-    bool same = f->table.nrows >= w->ntensors;
-    for (size_t t = 0; same && t < w->ntensors; t++)
+    bool indexed = file_index_names(f), same = f->table.nrows >= w->ntensors;
+    for (size_t t = 0; indexed && same && t < w->ntensors; t++)
         same = file_find(f, w->flat.leaf[w->tensors[t]].name) != CKPT_NO_TENSOR;
     file_free(f);
-    return same ? CKPT_OK
-                : fail(err, CKPT_EIO, CKPT_NO_OFFSET, "what was written does not read back as it should");
+    return !indexed ? fail_memory(err)
+           : same   ? CKPT_OK
+                    : fail(err, CKPT_EIO, CKPT_NO_OFFSET, "what was written does not read back as it should");
 }
 
 static ckpt_status note_outputs(struct dcp_writer *w, uint32_t nfiles, ckpt_error *err)

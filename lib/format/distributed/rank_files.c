@@ -96,7 +96,7 @@ ckpt_status rank_file_open(const char *in, const char *like, ckpt_str name, sour
 ckpt_status rank_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
 {
     ckpt_file **grown = arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown);
-    if (!grown) {
+    if (!grown || !file_index_names(part)) {
         file_free(part);
         return fail_memory(err);
     }

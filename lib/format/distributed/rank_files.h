@@ -15,7 +15,7 @@ bool rank_file_leaves(ckpt_str name);
 ckpt_status rank_file_open(const char *in, const char *like, ckpt_str name, source **out, char **path,
                            ckpt_error *err);
 /* rank_file_keep - PART, opened from one of the files of F, is closed with F; parks its source beyond those
- * that can stay open. Without memory PART is freed. */
+ * that can stay open, and makes the index that file_find uses. Without memory PART is freed. */
 ckpt_status rank_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err);
 /* rank_file_part - the file NAME of f->folder as a checkpoint, opened as F is; *OUT is NULL where its faults
  * were reported. */
