@@ -408,6 +408,8 @@ static void torch_legacy(const uint8_t *data, size_t size) { format(data, size, 
 static void torch_mobile(const uint8_t *data, size_t size) { format(data, size, "torchscript-flatbuffer"); }
 static void gguf(const uint8_t *data, size_t size) { format(data, size, "gguf"); }
 static void flax(const uint8_t *data, size_t size) { format(data, size, "flax"); }
+static void npy(const uint8_t *data, size_t size) { format(data, size, "npy"); }
+static void npz(const uint8_t *data, size_t size) { format(data, size, "npz"); }
 static void mxnet(const uint8_t *data, size_t size) { format(data, size, "mxnet"); }
 static void sstable(const uint8_t *data, size_t size) { format(data, size, "tf-v1"); }
 static void tf_bundle(const uint8_t *data, size_t size) { salvage_as(data, size, "tf-v2"); }
@@ -525,6 +527,8 @@ static const struct {
     {"map", flow_map},
     {"mxnet", mxnet},
     {"names", names},
+    {"npy", npy},
+    {"npz", npz},
     {"number", number},
     {"packed", scan},
     {"pickle", pickle},
