@@ -9,7 +9,8 @@ rm -rf "$dir/src" "$root"
 mkdir -p "$dir/src" "$root/include" "$root/lib"
 apt_begin "$dir/apt" amd64 || exit 1
 cd "$dir/src" || exit 1
-apt-get -q --download-only source zlib libzip cjson openssl cunit xxhash || exit 1
+apt-get -q --download-only source zlib libzip cjson openssl cunit xxhash \
+    bzip2 xz-utils lz4 libzstd libarchive || exit 1
 rm -rf "$dir/apt"
 # The kernel's headers are the same for every C library.
 for name in linux asm-generic; do ln -s "/usr/include/$name" "$root/include/$name"; done
@@ -30,12 +31,35 @@ export CC=musl-gcc CFLAGS="-O2 -fPIC -I$root/include" LDFLAGS="-L$root/lib"
 
 unpack zlib && (cd zlib && ./configure --static --prefix="$root" && make "$jobs" libz.a && cp libz.a "$root/lib" &&
     cp zlib.h zconf.h "$root/include") || exit 1
-unpack libzip && cmake -S libzip -B libzip/out -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$root" \
-    -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_FIND_ROOT_PATH="$root" -DZLIB_LIBRARY="$root/lib/libz.a" \
-    -DZLIB_INCLUDE_DIR="$root/include" -DBUILD_SHARED_LIBS=OFF -DENABLE_COMMONCRYPTO=OFF -DENABLE_GNUTLS=OFF \
-    -DENABLE_MBEDTLS=OFF -DENABLE_OPENSSL=OFF -DENABLE_WINDOWS_CRYPTO=OFF -DENABLE_BZIP2=OFF -DENABLE_LZMA=OFF \
-    -DBUILD_TOOLS=OFF -DBUILD_REGRESS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF &&
-    make "$jobs" -C libzip/out install || exit 1
+
+# by_cmake NAME OPTION… - builds NAME and installs it
+by_cmake()
+{
+    name=$1
+    shift
+    unpack "$name" && cmake -S "$name" -B "$name/out" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$root" \
+        -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_FIND_ROOT_PATH="$root" -DZLIB_LIBRARY="$root/lib/libz.a" \
+        -DZLIB_INCLUDE_DIR="$root/include" -DBUILD_SHARED_LIBS=OFF "$@" && make "$jobs" -C "$name/out" install
+}
+
+# shellcheck disable=SC2046
+off() { printf -- '-DENABLE_%s=OFF ' "$@"; }
+
+# shellcheck disable=SC2086
+unpack bzip2 && (cd bzip2 && $CC $CFLAGS -c blocksort.c huffman.c crctable.c randtable.c compress.c decompress.c \
+    bzlib.c && ar rcs "$root/lib/libbz2.a" ./*.o && cp bzlib.h "$root/include") || exit 1
+# shellcheck disable=SC2046
+by_cmake libzip $(off COMMONCRYPTO GNUTLS MBEDTLS OPENSSL WINDOWS_CRYPTO LZMA) -DBUILD_TOOLS=OFF \
+    -DBUILD_REGRESS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF || exit 1
+# What libarchive unpacks with becomes part of it.
+unpack lz4 && make "$jobs" -C lz4/lib liblz4.a && cp lz4/lib/liblz4.a "$root/lib" &&
+    cp lz4/lib/lz4*.h "$root/include" || exit 1
+unpack libzstd && make "$jobs" -C libzstd/lib libzstd.a && cp libzstd/lib/libzstd.a "$root/lib" &&
+    cp libzstd/lib/*.h "$root/include" || exit 1
+by_cmake xz-utils || exit 1
+# shellcheck disable=SC2046
+by_cmake libarchive $(off OPENSSL MBEDTLS NETTLE LIBB2 LIBXML2 EXPAT PCREPOSIX CNG ACL XATTR ICONV TAR CPIO CAT TEST) ||
+    exit 1
 # shellcheck disable=SC2086
 unpack cjson && $CC $CFLAGS -c cjson/cJSON.c -o cjson/cJSON.o && ar rcs "$root/lib/libcjson.a" cjson/cJSON.o &&
     mkdir "$root/include/cjson" && cp cjson/cJSON.h "$root/include/cjson" || exit 1
@@ -53,8 +77,11 @@ unpack openssl && (cd openssl && ./Configure linux-generic64 no-shared no-dso no
     cp -RL include/openssl "$root/include") || exit 1
 # Shared, as distributions have them: our unit tests link internal names that these archives bear as well.
 for name in z zip crypto; do
+    with=
+    [ $name != zip ] || with='-lz -lbz2'
+    # shellcheck disable=SC2086
     musl-gcc -shared -o "$root/lib/lib$name.so" -Wl,-soname,lib$name.so -Wl,--whole-archive "$root/lib/lib$name.a" \
-        -Wl,--no-whole-archive -L"$root/lib" $([ $name != zip ] || echo -lz) && rm "$root/lib/lib$name.a" || exit 1
+        -Wl,--no-whole-archive -L"$root/lib" $with && rm "$root/lib/lib$name.a" || exit 1
 done
 cd .. && rm -rf src
 : >"$root/complete"

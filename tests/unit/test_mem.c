@@ -107,7 +107,7 @@ static ckpt_status make_llama(const struct change *c, unsigned blocks, const ckp
 static void put_norm(struct network *n, const char *name, uint64_t width)
 {
     static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
-    char full[256];
+    char full[256 + sizeof ".running_mean"];
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         snprintf(full, sizeof full, "%s.%s", name, parts[i]);
         put(n, full, width, 0, 0, 0);
