@@ -436,6 +436,8 @@ static void print_joined_blocks(const struct job *j)
 
 static void print_code(const struct job *j)
 {
+    if (j->plan.setup)
+        puts(j->plan.setup);
     if (!count_recomputed(&j->plan))
         puts("# nothing has to be checkpointed");
     else if (every_segment_is_one(&j->plan))

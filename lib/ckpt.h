@@ -1204,6 +1204,7 @@ typedef struct {
     double extra_forward;       /* work that is done again, as a part of one forward pass */
     uint32_t plan_proven;       /* of ckpt_mem_plan: no other segments are better; 0: not all were tried */
     uint32_t reserved;
+    const char *setup;          /* Python that has to run before: "model.config.use_cache = False"; or NULL */
 } ckpt_mem_result;
 
 /* ckpt_mem_estimate - the memory that RUN takes, into OUT. CKPT_EUNSUPPORTED: activations are asked for,

@@ -417,3 +417,84 @@ void flow_journal(const uint8_t *data, size_t size)
     close(fd);
     unlink(here.journal);
 }
+/* ---------------------------------------------------------------------- mem */
+
+/* small_llama - a LLaMA of one block, whose tensors have no bytes; made once. */
+static ckpt_file *small_llama(void)
+{
+    static const struct {
+        const char *name;
+        uint32_t ndim;
+        uint64_t shape[2];
+    } rows[] = {{"model.embed_tokens.weight", 2, {50, 32}},
+                {"model.layers.0.input_layernorm.weight", 1, {32}},
+                {"model.layers.0.self_attn.q_proj.weight", 2, {32, 32}},
+                {"model.layers.0.self_attn.k_proj.weight", 2, {16, 32}},
+                {"model.layers.0.self_attn.v_proj.weight", 2, {16, 32}},
+                {"model.layers.0.self_attn.o_proj.weight", 2, {32, 32}},
+                {"model.layers.0.post_attention_layernorm.weight", 1, {32}},
+                {"model.layers.0.mlp.gate_proj.weight", 2, {64, 32}},
+                {"model.layers.0.mlp.up_proj.weight", 2, {64, 32}},
+                {"model.layers.0.mlp.down_proj.weight", 2, {32, 64}},
+                {"model.norm.weight", 1, {32}},
+                {"lm_head.weight", 2, {50, 32}}};
+    static ckpt_file *made;
+    ckpt_builder *b;
+    if (made)
+        return made;
+    if (ckpt_builder_new("llama", &b, NULL) != CKPT_OK)
+        abort();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ckpt_callbacks nowhere = {.struct_size = sizeof nowhere, .read_at = tensor_read_nothing};
+        ckpt_builder_tensor t = CKPT_INIT(ckpt_builder_tensor);
+        t.dtype = CKPT_DT_F32;
+        t.ndim = rows[i].ndim;
+        t.shape = rows[i].shape;
+        nowhere.size = 4 * rows[i].shape[0] * (t.ndim > 1 ? rows[i].shape[1] : 1);
+        t.callbacks = &nowhere;
+        if (ckpt_builder_add_tensor(b, rows[i].name, &t, NULL) != CKPT_OK)
+            abort();
+    }
+    if (ckpt_builder_finish(b, &made, NULL) != CKPT_OK)
+        abort();
+    return made;
+}
+
+/* plan_each - a plan is no worse than keeping all, and one for a limit is below it. */
+static void plan_each(ckpt_mem *m, ckpt_mem_run run)
+{
+    ckpt_error err;
+    ckpt_mem_result all = CKPT_INIT(ckpt_mem_result), plan = CKPT_INIT(ckpt_mem_result);
+    uint64_t largest;
+    for (run.attention = CKPT_MEM_SDPA; run.attention <= CKPT_MEM_EAGER; run.attention++)
+        for (run.precision = CKPT_MEM_AS_STORED; run.precision <= CKPT_MEM_FP16_MASTER; run.precision++) {
+            ckpt_status st = ckpt_mem_estimate(m, &run, &all, &err);
+            reason(st, &err);
+            if (st != CKPT_OK)
+                continue;
+            if (ckpt_mem_plan(m, &run, 0, &plan, &err) != CKPT_OK || plan.total.bytes > all.total.bytes)
+                abort();
+            uint64_t limit = plan.total.bytes + (all.total.bytes - plan.total.bytes) / 2;
+            if (ckpt_mem_plan(m, &run, limit, &plan, &err) != CKPT_OK || plan.total.bytes > limit ||
+                (run.precision == CKPT_MEM_FP32 &&
+                 ckpt_mem_largest_batch(m, &run, limit, &largest, &err) != CKPT_OK))
+                abort();
+        }
+}
+
+/* flow_mem - as a config alone, and as that of a LLaMA. */
+void flow_mem(const uint8_t *data, size_t size)
+{
+    const ckpt_mem_options o = {.struct_size = sizeof o, .config = here.in};
+    given(data, size);
+    for (int alone = 0; alone < 2; alone++) {
+        ckpt_error err;
+        ckpt_mem *m;
+        const ckpt_mem_run run = {.struct_size = sizeof run, .batch = 3, .seq = 5};
+        ckpt_status st = ckpt_mem_new(alone ? NULL : small_llama(), &o, &m, &err);
+        reason(st, &err);
+        if (st == CKPT_OK)
+            plan_each(m, run);
+        ckpt_mem_free(st == CKPT_OK ? m : NULL);
+    }
+}

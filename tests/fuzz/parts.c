@@ -525,6 +525,7 @@ static const struct {
     {"json", json},
     {"manifest", flow_manifest},
     {"map", flow_map},
+    {"mem", flow_mem},
     {"mxnet", mxnet},
     {"names", names},
     {"npy", npy},

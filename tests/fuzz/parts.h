@@ -17,6 +17,7 @@ void flow_doctor(const uint8_t *data, size_t size);
 void flow_in_place(const uint8_t *data, size_t size);
 void flow_index(const uint8_t *data, size_t size);
 void flow_journal(const uint8_t *data, size_t size);
+void flow_mem(const uint8_t *data, size_t size);
 void flow_manifest(const uint8_t *data, size_t size);
 void flow_map(const uint8_t *data, size_t size);
 void flow_round(const uint8_t *data, size_t size);

@@ -18,7 +18,8 @@ For every file of the corpus that torch.load(weights_only=True) takes:
             taken, with the tensors that the truth lists but for those that it names as left out or made plain
   stat      min, max, mean, std, norm and counts are torch's, in double precision
   distributed  checkpoints of many ranks, read and written: see distributed.py
-  mem       six networks built here, with the plan of ckpt mem --code: what torch keeps is what ckpt counted, within 1 %
+  mem       networks built here, four of transformers, with two plans of ckpt mem --code each: what torch keeps is what ckpt
+            counted, within 1 %
   created   what CREATE (oracle/create.c) writes from scratch holds what it added, for torch and safetensors
 and for every safetensors file and shard set that the official library reads: the same tensors as .pt, the same bytes
 when written again. `stat` is also held against tensors of every dtype made here.

@@ -14,7 +14,7 @@ static bool is_buffer_name(ckpt_str name)
 #undef BUFFER
     };
     for (size_t i = 0; i < sizeof globs / sizeof *globs; i++)
-        if (ckpt_glob_match(str_c(globs[i]), name))
+        if (name_matches(globs[i], name))
             return true;
     return false;
 }

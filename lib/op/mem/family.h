@@ -117,6 +117,7 @@ struct mem_family {
     const char *sign;    /* a name that no other family has, without `base` */
     const char *base;    /* the module whose tensors may be saved without the head: "transformer." */
     const char *blocks;  /* the blocks of it in Python: "transformer.h" */
+    const char *setup;   /* what has to be set for training in Python, or NULL */
     const char *types;   /* model_type of its config.json: "llama|mistral" */
     bool images;         /* --image, not --seq */
     bool convolutions;   /* residual stages (convnet.c), not equal blocks (transformer.c) */

@@ -446,6 +446,8 @@ static void note_states(struct estimate *x)
         mem_note(m, &m->assumed, "parameters in fp32: the config has no torch_dtype");
     if (x->run.batch && is_type_assumed(m))
         mem_note(m, &m->assumed, "it computes as %s does: no config gives a model_type", m->family->title);
+    if (x->run.batch && m->family && m->family->setup)
+        mem_note(m, &m->assumed, "%s: no keys and values are kept for generation", m->family->setup);
     if (x->states.frozen && x->run.batch)
         mem_note(m, &m->assumed, "activations are counted as if nothing was frozen: an upper bound");
     if (x->run.zero)
@@ -550,6 +552,7 @@ static ckpt_status begin(struct estimate *x, ckpt_mem *m, const ckpt_mem_run *ru
     note_states(x);
     out->family = m->family ? m->family->name : NULL;
     out->family_title = m->family ? m->family->title : NULL;
+    out->setup = m->family ? m->family->setup : NULL;
     out->recognized_by = m->family ? m->sign.ptr : NULL;
     if (!x->run.batch)
         return CKPT_OK;

@@ -40,6 +40,20 @@ void mem_note(ckpt_mem *m, struct mem_notes *list, const char *fmt, ...)
 
 /* ---- names */
 
+bool name_matches(const char *glob, ckpt_str name)
+{
+    size_t at = 0, n = strcspn(glob, "*");
+    bool anchored = true;
+    for (; glob[n]; glob += n + 1, n = strcspn(glob, "*"), anchored = false) {
+        size_t found = anchored ? (str_starts(name, str_of(glob, n)) ? 0 : SIZE_MAX)
+                                : str_find(name, str_of(glob, n), at);
+        if (found == SIZE_MAX)
+            return false;
+        at = found + n;
+    }
+    return anchored ? str_is(name, glob) : str_ends(str_skip(name, at), str_c(glob));
+}
+
 /* read_number - the digits at AT, at most nine; 0: there are none, or more than one with 0 first. */
 static size_t read_number(ckpt_str name, size_t at, uint32_t *out)
 {
@@ -506,7 +520,7 @@ static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
     for (size_t i = 0; i < m->ntensors; i++) {
         adapters += str_find(m->tensors[i].name, STR_LIT("lora_"), 0) != SIZE_MAX;
         for (const struct mem_refusal *r = mem_refusals; r->glob; r++) {
-            if (!ckpt_glob_match(str_c(r->glob), m->tensors[i].name))
+            if (!name_matches(r->glob, m->tensors[i].name))
                 continue;
             if (r->always)
                 return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "{%.*s}: %s", STR_ARG(m->tensors[i].name),
