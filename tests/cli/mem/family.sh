@@ -57,3 +57,5 @@ gpt2 transformer. 2 transformer.extra
 ckpt mem g.safetensors -b 2 -s 16; echo "exit $?"
 gpt2 transformer. 2 transformer.h.3.ln_1.weight
 ckpt mem g.safetensors -b 2 -s 16; echo "exit $?"
+gpt2 '\u001b[31m.transformer.' 2
+ckpt mem g.safetensors | head -n 1

@@ -11,3 +11,12 @@ done
 ckpt mem data/train.pt --frozen '*conv*' --optimizer sgd-momentum
 ckpt mem data/train.pt --zero 2 --ranks 4 --optimizer adamw-foreach
 ckpt mem corpus/torch/t215/tied.pt --json --optimizer sgd
+# its own states in another precision are no longer to the byte; one code, one table
+ckpt mem data/train.pt --precision bf16 --json | grep -o '"optimizer":{[^}]*}'
+ckpt mem data/gpt2.json -b 1 -s 8 --code --json; echo "exit $?"
+ckpt mem data/gpt2.json --table --json; echo "exit $?"
+ckpt mem data/gpt2.json -s 1024 --table --fits 2GiB | tail -n 1
+ckpt mem data/gpt2.json -s 1024 --table --fits 2GiB >fits.txt; echo "exit $?"
+ckpt mem data/gpt2.json --ranks 4; echo "exit $?"
+ckpt mem data/gpt2.json -b 4294967296 -s 8; echo "exit $?"
+ckpt mem data/gpt2.json -b 1 -s 8 --config x; echo "exit $?"
