@@ -46,6 +46,8 @@ struct format {
 };
 
 const struct format *format_by_name(const char *name);
+/* format_of - the first format whose probe accepts P, which is not a folder; NULL: none does. */
+const struct format *format_of(const struct probe *p);
 const struct format *format_by_suffix(const char *path); /* that can write */
 /* format_target - what P is written as to PATH: ASKED for, as the suffix of PATH has it, or what the input
  * is; a torch zip where that cannot be written. Without a PATH there is neither suffix nor torch zip. */

@@ -21,14 +21,19 @@ static const struct format *const formats[] = {
 
 #define NFORMATS (sizeof formats / sizeof *formats)
 
+const struct format *format_of(const struct probe *p)
+{
+    for (size_t i = 0; i < NFORMATS; i++)
+        if (formats[i]->probe(p))
+            return formats[i];
+    return NULL;
+}
+
 /* detect_format - the format of P; only ONLY is tried unless that is NULL. */
 static ckpt_status detect_format(const struct probe *p, const struct format *only, const struct format **out,
                                  ckpt_error *err)
 {
-    const struct format *found = NULL;
-    for (size_t i = 0; i < NFORMATS && !found; i++)
-        if ((!only || only == formats[i]) && formats[i]->probe(p))
-            found = formats[i];
+    const struct format *found = !only ? format_of(p) : only->probe(p) ? only : NULL;
     if (*p->no_memory)
         return fail_memory(err);
     *out = found;
