@@ -81,8 +81,7 @@ static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
     const struct signature *s = recognize_folder(p->path);
     if (s) {
         (void)fail(err, s->status, CKPT_NO_OFFSET, "%s, which this version does not read", s->what);
-        fail_hint(err,
-                  READS ", and sharded sets with an *.index.json");
+        fail_hint(err, READS);
         return s->status;
     }
     struct folder d;

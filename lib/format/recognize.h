@@ -5,7 +5,7 @@
 
 #include "format/format.h"
 
-#define READS "this version reads PyTorch, safetensors, numpy, Keras, GGUF and Flax files"
+#define READS "`ckpt help formats` describes what this version reads"
 
 enum signature_kind {
     SIGN_SAFETENSORS,
