@@ -402,19 +402,12 @@ static void salvage_as(const uint8_t *data, size_t size, const char *only)
 }
 
 static void any(const uint8_t *data, size_t size) { format(data, size, NULL); }
-static void safetensors(const uint8_t *data, size_t size) { format(data, size, "safetensors"); }
 static void torch_zip(const uint8_t *data, size_t size) { format(data, size, "torch-zip"); }
 static void torch_legacy(const uint8_t *data, size_t size) { format(data, size, "torch-legacy"); }
 static void torch_mobile(const uint8_t *data, size_t size) { format(data, size, "torchscript-flatbuffer"); }
-static void gguf(const uint8_t *data, size_t size) { format(data, size, "gguf"); }
-static void flax(const uint8_t *data, size_t size) { format(data, size, "flax"); }
-static void npy(const uint8_t *data, size_t size) { format(data, size, "npy"); }
-static void npz(const uint8_t *data, size_t size) { format(data, size, "npz"); }
-static void mxnet(const uint8_t *data, size_t size) { format(data, size, "mxnet"); }
 static void sstable(const uint8_t *data, size_t size) { format(data, size, "tf-v1"); }
 static void tf_bundle(const uint8_t *data, size_t size) { salvage_as(data, size, "tf-v2"); }
 static void torch_tar(const uint8_t *data, size_t size) { format(data, size, "torch-tar"); }
-static void hdf5(const uint8_t *data, size_t size) { format(data, size, "hdf5"); }
 
 static void foreign(const uint8_t *data, size_t size)
 {
@@ -515,10 +508,7 @@ static const struct {
     {"cast", flow_cast},
     {"dcp", dcp},
     {"doctor", flow_doctor},
-    {"flax", flax},
     {"foreign", foreign},
-    {"gguf", gguf},
-    {"hdf5", hdf5},
     {"in_place", flow_in_place},
     {"index", flow_index},
     {"journal", flow_journal},
@@ -526,16 +516,12 @@ static const struct {
     {"manifest", flow_manifest},
     {"map", flow_map},
     {"mem", flow_mem},
-    {"mxnet", mxnet},
     {"names", names},
-    {"npy", npy},
-    {"npz", npz},
     {"number", number},
     {"packed", scan},
     {"pickle", pickle},
     {"pickle_back", pickle_back},
     {"round", flow_round},
-    {"safetensors", safetensors},
     {"salvage", salvage},
     {"sanitize", flow_sanitize},
     {"scan", scan},
@@ -562,6 +548,7 @@ static const struct {
 #define NTARGETS (sizeof targets / sizeof *targets)
 
 static size_t chosen = NTARGETS;
+static const char *only_format; /* where none of them is chosen */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -571,12 +558,14 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     for (size_t i = 0; i < NTARGETS; i++)
         if (name && strcmp(name, targets[i].name) == 0)
             chosen = i;
-    if (chosen < NTARGETS) {
+    if (chosen == NTARGETS && name && format_by_name(name))
+        only_format = name;
+    if (chosen < NTARGETS || only_format) {
         (void)ckpt_scan_ready();
         flows_begin();
         return 0;
     }
-    fputs("FUZZ_TARGET is one of:", stderr);
+    fputs("FUZZ_TARGET is the name of a format or one of:", stderr);
     for (size_t i = 0; i < NTARGETS; i++)
         fprintf(stderr, " %s", targets[i].name);
     fputc('\n', stderr);
@@ -612,6 +601,9 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    targets[chosen].run(data, size);
+    if (only_format)
+        format(data, size, only_format);
+    else
+        targets[chosen].run(data, size);
     return 0;
 }

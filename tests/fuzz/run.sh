@@ -12,7 +12,8 @@ B=${B:-build}
 seconds=${FUZZ_SECONDS:-10}
 corpus=tests/fuzz/corpus
 
-# NAME SHARE of the time: more for what is slow or deep. In this order, so that the last ones are short.
+# NAME SHARE of the time, of a target in parts.c or of a format: more for what is slow or deep. In this order, so that
+# the last ones are short.
 targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 round 9 pickle_back 8 names 8
          safetensors 8 zip 8 json 7 salvage 8 packed 8 hdf5 7 in_place 6 sanitize 6 scan_tar 6 scan_gguf 6
          torch_tar 6 torch_mobile 4 dcp 6 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4
@@ -27,14 +28,12 @@ packs()
     cast | doctor | in_place | round | sanitize | verify | salvage) echo "$corpus/any.pack" ;;
     scan_tar) echo "$corpus/tar.pack $corpus/torch_tar.pack" ;;
     scan_zip | zip_patch) echo "$corpus/zip.pack" ;;
-    flax) find tests/corpus/flax -name '*.msgpack' -size -8k ;;
-    gguf) find tests/corpus/gguf -name '*.gguf' -size -8k ;;
     npy) find tests/corpus/numpy -name '*.npy' -size -3k ;;
     npz) find tests/corpus/numpy -name '*.npz' -size -3k ;;
-    mxnet) echo tests/corpus/mxnet/*.params tests/corpus/mxnet/hand/*.params ;;
     snappy | sstable) echo tests/corpus/tensorflow/v1/*.ckpt tests/corpus/tensorflow/bad/*.ckpt ;;
     tf_bundle) echo tests/corpus/tensorflow/*/*.index ;;
     zip_write) echo "$corpus/text.pack" ;;
+    *) [ ! -d "tests/corpus/$1" ] || find "tests/corpus/$1" -type f -size -8k ;; # a format
     esac
     for f in "$corpus/$1.pack" "$corpus/$1"-*; do
         [ ! -f "$f" ] || echo "$f"
