@@ -40,7 +40,7 @@ JOIN      = $(call once,JOIN,$(CC) $(CFLAGS) $(filter -flto% -fuse-ld=%,$(LDFLAG
     $(call linkable,-flinker-output=nolto-rel) $(call linkable,-Wl$(comma)--force-group-allocation))
 PIE       = $(if $(filter -static -static-pie -no-pie,$(CFLAGS) $(LDFLAGS)),,-pie)
 
-WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror=implicit-function-declaration
 DEFINES   = -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 $(if $(LIBARCHIVE),-DHAVE_LIBARCHIVE)
 ALL_CFLAGS = -std=c11 $(WARN) $(DEFINES) $(SAME_BITS) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hidden -pthread
 LIB_LIBS  = -lzip -lz -lcrypto -lm -ldl
