@@ -71,7 +71,8 @@ for page in ${*:-man/*.[0-9]}; do
             continue
         fi
         failed=$((failed + 1))
-        echo "FAILED $page, example $(basename "$block" .txt): exit $code, not $want"
+        echo "FAILED $page, example $(basename "$block" .txt)"
+        [ "$code" = "$want" ] || echo "    exit $code, not $want"
         diff -u "$block" "$work/out" | sed '1,2d; s/^/    /'
         sed 's/^/    stderr: /' "$work/err"
     done

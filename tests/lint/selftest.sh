@@ -33,11 +33,15 @@ clean()
     put lib/format/f.c '#include "codec/c.h"\nint f(int size) { return size - 1; }\n'
     put lib/scan/s.c '#include "op/o.h"\nint s(void) { return 0; }\n'
     put lib/README.md '| `ckpt.h` |\n| `api.c` |\n| `base/b` |\n| `codec/c` |\n| `op/o.c` |\n'
-    printf '| `format/f` |\n| `scan/s.c` |\n' >>"$tree/lib/README.md"
+    printf '| `format/f` |\n| `format/toy/toy.c` |\n| `scan/s.c` |\n' >>"$tree/lib/README.md"
+    put lib/format/toy/toy.c 'const struct format format_toy = {.name = "toy"};\n'
+    put cli/cmds.def 'CMD(ls)\n'
     put cli/cmd_ls.c '#include "ckpt.h"\n#include "out.h"\n'
-    put man/ckpt-ls.1 '.It Fl l\n.It Fl -json\n'
+    put man/ckpt.1 '.It Xr ckpt-ls 1\nlist\n'
+    put man/ckpt-formats.7 '.It toy\n'
+    put man/ckpt-ls.1 '.Nd list\n.It Fl l\n.It Fl -json\n'
     put man/ckpt_one.3 '.Sh NAME\n.Nm ckpt_one\n.Sh SYNOPSIS\n.Ft int\n.Fn ckpt_one void\n'
-    put build/ckpt '#!/bin/sh\necho "  -l           long"; echo "      --json   JSON, not --text"\n'
+    put build/ckpt '#!/bin/sh\necho "  -l           long"; echo "      --json   JSON, not --text"; echo "  ls  list"\n'
     put Makefile 'all: x\n\n## all: build\n.PHONY: all\n'
     put tests/unit/t.c 'int t;\n'
     chmod +x "$tree/build/ckpt"
@@ -71,8 +75,9 @@ compile codec/c 'int c(void) { return 0; }'
 compile op/o 'int o(void) { return 0; }'
 compile format/f 'int c(void); int f(void) { return c(); }'
 compile scan/s 'int o(void); int s(void) { return o(); }'
+compile format/toy/toy 'int toy;'
 clean
-for name in floors owners symbols banned arithmetic marks text plan help options manual pages; do
+for name in floors owners symbols banned arithmetic marks text plan help commands options manual pages; do
     expect silence "$name" 'finds a fault where there is none'
 done
 
@@ -119,6 +124,9 @@ if git --version >/dev/null 2>&1; then
 fi
 plant help Makefile 'extra: x\n'
 plant help Makefile 'extra: x\n.PHONY: extra\n'
+plant commands cli/cmds.def 'CMD(new)\n'
+plant commands man/ckpt-ls.1 '.Nd other\n'
+plant commands lib/format/toy/new.c 'const struct format format_new = {.name = "new"};\n'
 plant options man/ckpt-ls.1 '.It Fl -gone\n'
 plant options build/ckpt 'echo "      --new   new"\n'
 plant manual lib/ckpt.h 'CKPT_API int ckpt_two(void);\n'
