@@ -1,5 +1,11 @@
-/* cmd.h - what a subcommand is. cmd_<name>.c opens with its struct cmd; a line
- * in cmds.def makes it known to main, help and completion. */
+/* cmd.h - what a subcommand is. cmd_<name>.c opens with its struct cmd; a line in cmds.def makes it known to
+ * main, help and completion. cmd_hash.c is one that reports on files.
+ *
+ *   files.h  runs a function for each operand, with -r for each checkpoint in a folder
+ *   out.h    common options (UI_JSON, UI_QUIET …), open_input, errors, notices, tables, rows in order
+ *   text.h   lines of text; names from files are escaped
+ *   json.h   JSON objects, printed as a line or row by row
+ *   edit.h   writes what a plan changes, for commands with an output */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
