@@ -188,7 +188,7 @@ static bool shape_is(const ckpt_tensor *t, const cJSON *want)
 }
 
 /* Their dtypes are spelled as ckpt spells them. */
-#define EXACT_KINDS " npy npz numpy-pickle joblib hdf5 keras "
+#define EXACT_KINDS " npy npz numpy-pickle joblib hdf5 keras paddle-pickle pdiparams onnx "
 
 static bool is_one_of(const char *word, const char *list)
 {

@@ -369,21 +369,26 @@ static void snappy(const uint8_t *data, size_t size)
 
 /* ---------------------------------------------------------------- formats */
 
-/* format - opened as ONLY that format, or as any. */
-static void format(const uint8_t *data, size_t size, const char *only)
+/* format_at - opened from PATH as ONLY that format, or as any. */
+static void format_at(const char *path, const uint8_t *data, size_t size, const char *only)
 {
     ckpt_error err = {0};
     ckpt_file *f = NULL;
     source *src = memory(data, size);
     if (!src)
         return;
-    const struct opening o = {.path = "fuzz", .src = src, .only = only ? format_by_name(only) : NULL};
+    const struct opening o = {.path = path, .src = src, .only = only ? format_by_name(only) : NULL};
     ckpt_status st = format_open(&o, &f, &err);
     reason(st, &err);
     for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f) && i < 64; i++)
         exercise_row(f, i);
     if (st == CKPT_OK)
         file_free(f);
+}
+
+static void format(const uint8_t *data, size_t size, const char *only)
+{
+    format_at("fuzz", data, size, only);
 }
 
 /* salvage_as - what can be read of it as ONLY that format, whose other files are missing. */
@@ -405,6 +410,12 @@ static void any(const uint8_t *data, size_t size) { format(data, size, NULL); }
 static void torch_zip(const uint8_t *data, size_t size) { format(data, size, "torch-zip"); }
 static void torch_legacy(const uint8_t *data, size_t size) { format(data, size, "torch-legacy"); }
 static void torch_mobile(const uint8_t *data, size_t size) { format(data, size, "torchscript-flatbuffer"); }
+/* paddle_pickle - a file of paddle.save whatever it holds, by its suffix. */
+static void paddle_pickle(const uint8_t *data, size_t size)
+{
+    format_at("fuzz.pdparams", data, size, "pickle");
+}
+
 static void sstable(const uint8_t *data, size_t size) { format(data, size, "tf-v1"); }
 static void tf_bundle(const uint8_t *data, size_t size) { salvage_as(data, size, "tf-v2"); }
 static void torch_tar(const uint8_t *data, size_t size) { format(data, size, "torch-tar"); }
@@ -519,6 +530,7 @@ static const struct {
     {"names", names},
     {"number", number},
     {"packed", scan},
+    {"paddle_pickle", paddle_pickle},
     {"pickle", pickle},
     {"pickle_back", pickle_back},
     {"round", flow_round},

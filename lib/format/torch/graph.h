@@ -17,6 +17,9 @@ struct torch_pid {
     uint64_t view_offset, view_numel;
 };
 
+struct graph;
+struct tensor_description;
+
 /* How a container finds the bytes of a storage. */
 struct torch_storages {
     void *user;
@@ -28,6 +31,8 @@ struct torch_storages {
      * sets dtype, shape, stride, storage and storage_offset of ROW for VALUE and returns true; may be NULL.
      * */
     bool (*object)(void *user, const ckpt_value *value, struct row *row);
+    /* tensor - the same for TENSOR nodes where that can fail; NULL: OBJECT does it. */
+    ckpt_status (*tensor)(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m);
     bool big_endian;
     source *stream;     /* the bytes of the pickle; offsets of nodes are in it */
     uint64_t packed_at; /* file offset of its compressed bytes */

@@ -1,5 +1,5 @@
 /* internal.h - what torch/graph.c, torch/persistent_id.c, torch/rebuild.c and torch/numpy.c share; private
- * to them and to unrecoverable_objects.c. */
+ * to them, to unrecoverable_objects.c and to paddle/pickle.c. */
 #ifndef FORMAT_TORCH_INTERNAL_H
 #define FORMAT_TORCH_INTERNAL_H
 

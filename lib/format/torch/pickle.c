@@ -1,6 +1,6 @@
 /*
  * pickle.c - reads plain pickles of tensors or numpy arrays: `pickle.dump(state_dict)`, detectron2's .pkl,
- * scikit-learn-like dumps. No container, no persistent ids: a storage is a call of
+ * scikit-learn-like dumps, what paddle.save writes. No container, no persistent ids: a storage is a call of
  * torch.storage._load_from_bytes on a whole legacy stream. torch.load refuses these files; pickle.load
  * would run them.
  *
@@ -8,6 +8,7 @@
  * the whole file parses as one pickle.
  */
 #include "codec/pickle_read.h"
+#include "format/paddle/paddle.h"
 #include "format/recognize.h"
 #include "format/torch/graph.h"
 
@@ -82,7 +83,12 @@ static bool is_joblib(const struct pickle_facts *facts)
 ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
 {
     uint64_t next;
-    struct torch_storages st = {.find = fail_no_storage, .stream = src, .part = STR_LIT("pickle")};
+    struct paddle_pickle paddle;
+    struct torch_storages st = {.user = &paddle,
+                                .find = fail_no_storage,
+                                .tensor = paddle_describe,
+                                .stream = src,
+                                .part = STR_LIT("pickle")};
     struct pickle_facts *facts = file_pickle(f, str_of("", 0));
     file_budget(f, src->size);
     if (!facts)
@@ -96,7 +102,13 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
     if (next != src->size)
         file_notice(f, "%llu bytes after the end of the pickle are ignored",
                     (unsigned long long)(src->size - next));
-    f->producer = is_joblib(facts) ? STR_LIT("joblib.dump") : STR_LIT("pickle.dump");
+    status = paddle_find(&paddle, f, facts, src, err);
+    if (status != CKPT_OK)
+        fail_add_place(err, 0, st.part);
+    CKPT_TRY(status);
+    f->producer = paddle.is_paddle   ? STR_LIT("paddle.save")
+                  : is_joblib(facts) ? STR_LIT("joblib.dump")
+                                     : STR_LIT("pickle.dump");
     return torch_graph(f, f->root, &st, err);
 }
 

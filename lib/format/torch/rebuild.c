@@ -637,6 +637,8 @@ ckpt_status torch_describe(struct graph *g, const ckpt_value *v, struct tensor_d
     m->row.t.value = v;
     if (g->depth >= MAX_CONSTRUCTOR_DEPTH)
         return graph_fail(g, v, "tensor constructors nested {deeper} than {=%u}", g->depth);
+    if (v->type == CKPT_V_TENSOR && g->st->tensor)
+        return g->st->tensor(g->st->user, g, v, m);
     if (v->type == CKPT_V_TENSOR) {
         m->is_tensor = g->st->object && g->st->object(g->st->user, v, &m->row);
         return CKPT_OK;

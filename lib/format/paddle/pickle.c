@@ -1,0 +1,382 @@
+/*
+ * pickle.c - .pdparams, .pdopt and whatever else paddle.save pickles (python/paddle/framework/io.py). Tensors
+ * are numpy arrays there, in one of two ways:
+ *
+ *   a state dict       {name: array, …, "StructuredToParameterName@@": {name: name of the parameter}}
+ *   any other object   tuple((name of the parameter, array)) for a tensor: an array elsewhere is one of numpy
+ *
+ * Neither way, arrays alone, is what paddle.static.save writes and paddle.save of arrays; such a file looks
+ * like any pickle of numpy's, and the suffix decides: .pdparams or .pdopt. Protocols 2 and 3 cut large arrays
+ * of a state dict:
+ *
+ *   "UnpackBigParamInfor@@": {name: {"OriginShape": sizes, "slices": [key of a flat array, …]}}
+ *
+ * numpy has no bfloat16 and Paddle no uint16: an array of uint16 is a tensor of bfloat16.
+ */
+#include "format/paddle/paddle.h"
+
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "base/map.h"
+#include "core/dtype.h"
+#include "core/numpy.h"
+#include "core/pieces.h"
+#include "format/kit.h"
+#include "format/torch/internal.h"
+
+#define NAMES "StructuredToParameterName@@"
+#define BIG   "UnpackBigParamInfor@@"
+
+struct paddle_tensor {
+    const ckpt_value *array; /* the call, or of a big parameter … */
+    const ckpt_value *shape; /* … its sizes and the slices it is in */
+    const ckpt_value **slice;
+    uint32_t nslices;
+    ckpt_str parameter; /* its name; empty: not known */
+};
+
+/* is_array - is V an array of numbers? A scalar of numpy stays what it is. */
+static bool is_array(const ckpt_value *v)
+{
+    struct numpy_array a;
+    struct numpy_dtype d;
+    return v && numpy_array_of(v, &a) && a.shape && numpy_dtype_of(a.dtype, &d) && d.kind != 'O';
+}
+
+/* pair_of - the (name, array) that V, a call of tuple(), makes; NULL: none. */
+static const ckpt_value *pair_of(const ckpt_value *v)
+{
+    bool is = value_calls(v, "builtins", "tuple", 1) || value_calls(v, "__builtin__", "tuple", 1);
+    const ckpt_value *pair = is ? value_arg(v, 0) : NULL;
+    ckpt_str name;
+    return pair && pair->type == CKPT_V_TUPLE && value_count(pair) == 2 &&
+                   value_text(value_item(pair, 0), &name) && is_array(value_item(pair, 1))
+               ? pair
+               : NULL;
+}
+
+static bool has_pairs(const struct pickle_facts *facts)
+{
+    for (size_t i = 0; i < facts->ncalls; i++)
+        if (pair_of(facts->calls[i]))
+            return true;
+    return false;
+}
+
+static bool has_suffix(const char *path)
+{
+    return str_ends_any_case(str_c(path), STR_LIT(".pdparams")) ||
+           str_ends_any_case(str_c(path), STR_LIT(".pdopt"));
+}
+
+/* ------------------------------------------------------------------------- tensors */
+
+static struct paddle_tensor *add_tensor(struct paddle_pickle *p, ckpt_value *node)
+{
+    struct paddle_tensor *grown = arena_grow(p->f->a, p->tensor, p->n, &p->cap, p->n + 1, sizeof *grown);
+    if (!grown)
+        return NULL;
+    p->tensor = grown;
+    grown[p->n] = (struct paddle_tensor){.array = NULL};
+    node->type = CKPT_V_TENSOR;
+    node->u.i = (int64_t)p->n; /* bounded: that many are in memory */
+    return &grown[p->n++];
+}
+
+/* make_tensor - V, a call of the graph, becomes a tensor wherever it is. PAIR: it makes that; NULL: it is the
+ * array itself, whose call is kept as another node. */
+static ckpt_status make_tensor(struct paddle_pickle *p, ckpt_value *v, const ckpt_value *pair,
+                               ckpt_error *err)
+{
+    const ckpt_value *array = value_item(pair, 1);
+    if (!pair) {
+        ckpt_value *call = value_call(p->f->a, (enum value_call_kind)v->call, v->u.call.callable,
+                                      v->u.call.args, v->offset);
+        if (!call)
+            return fail_memory(err);
+        ((struct value_object *)(void *)call)->more = value_more_of(v);
+        array = call;
+    }
+    struct paddle_tensor *t = add_tensor(p, v);
+    if (!t)
+        return fail_memory(err);
+    t->array = array;
+    (void)value_text(value_item(pair, 0), &t->parameter);
+    return CKPT_OK;
+}
+
+/* is_used - do the tensors account for the call V? */
+static bool is_used(const ckpt_value *v)
+{
+    struct numpy_dtype d;
+    return is_array(v) || numpy_dtype_of(v, &d);
+}
+
+/* make_tensors - of all pairs, or, if there is none, of all arrays; FACTS no longer has the calls that they
+ * are made of. */
+static ckpt_status make_tensors(struct paddle_pickle *p, struct pickle_facts *facts, bool pairs,
+                                ckpt_error *err)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < facts->ncalls; i++) {
+        ckpt_value *v = facts->calls[i];
+        const ckpt_value *pair = pairs ? pair_of(v) : NULL;
+        if (pairs ? pair != NULL : is_array(v))
+            CKPT_TRY(make_tensor(p, v, pair, err));
+        else if (!is_used(v))
+            facts->calls[left++] = v;
+    }
+    facts->ncalls = left;
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------- state dicts */
+
+/* take_entry - removes KEY from DICT; its value, or NULL. */
+static ckpt_value *take_entry(ckpt_value *dict, const char *key)
+{
+    ckpt_value *v = value_get(dict, key);
+    uint32_t left = 0;
+    ckpt_str text;
+    for (uint32_t i = 0; v && i < dict->u.dict.n; i++)
+        if (!value_text(dict->u.dict.pairs[i].key, &text) || !str_is(text, key))
+            dict->u.dict.pairs[left++] = dict->u.dict.pairs[i];
+    if (v)
+        dict->u.dict.n = left;
+    return v;
+}
+
+/* index_keys - the number of each text key of DICT; NULL: no memory. */
+static map *index_keys(const ckpt_value *dict)
+{
+    uint32_t n;
+    ckpt_str key;
+    const value_pair *pairs = value_pairs(dict, &n);
+    map *m = map_new(n);
+    for (uint32_t i = 0; m && i < n; i++)
+        if (value_text(pairs[i].key, &key) && !map_put(m, key, i, NULL)) {
+            map_free(m);
+            m = NULL;
+        }
+    return m;
+}
+
+struct state_dict {
+    struct paddle_pickle *p;
+    ckpt_value *root;
+    map *keys;    /* of the root, as it was */
+    uint32_t n;   /* how many these are */
+    bool *joined; /* by entry: it is a slice */
+    source *src;
+    ckpt_error *err;
+};
+
+/* entry_at - the number of the entry KEY that is a tensor; MAP_NONE: none. */
+static uint32_t entry_at(const struct state_dict *d, const ckpt_value *key)
+{
+    ckpt_str text;
+    uint32_t i = value_text(key, &text) ? map_get(d->keys, text) : MAP_NONE;
+    return i != MAP_NONE && d->root->u.dict.pairs[i].val->type == CKPT_V_TENSOR ? i : MAP_NONE;
+}
+
+static struct paddle_tensor *tensor_of(const struct state_dict *d, uint32_t entry)
+{
+    return &d->p->tensor[d->root->u.dict.pairs[entry].val->u.i];
+}
+
+/* name_tensors - NAMES has the names of parameters. */
+static void name_tensors(const struct state_dict *d, const ckpt_value *names)
+{
+    uint32_t n;
+    const value_pair *pairs = value_pairs(names, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t entry = entry_at(d, pairs[i].key);
+        if (entry != MAP_NONE)
+            (void)value_text(pairs[i].val, &tensor_of(d, entry)->parameter);
+    }
+}
+
+/* take_slices - sets the slices of T to the entries with the keys SLICES, which are no entries any more. */
+static ckpt_status take_slices(const struct state_dict *d, struct paddle_tensor *t, const ckpt_value *slices)
+{
+    t->nslices = value_count(slices);
+    t->slice = arena_array(d->p->f->a, t->nslices, sizeof *t->slice);
+    if (!t->slice)
+        return fail_memory(d->err);
+    for (uint32_t i = 0; i < t->nslices; i++) {
+        uint32_t entry = entry_at(d, value_item(slices, i));
+        if (entry == MAP_NONE)
+            return fail(d->err, CKPT_EFORMAT, source_pos(d->src, slices->offset),
+                        "slice {%" PRIu32 "} of {=%" PRIu32 "} is no array of the file", i, t->nslices);
+        t->slice[i] = tensor_of(d, entry)->array;
+        d->joined[entry] = true;
+    }
+    return CKPT_OK;
+}
+
+/* join - the entry KEY is the parameter that INFO describes. */
+static ckpt_status join(const struct state_dict *d, ckpt_value *key, const ckpt_value *info)
+{
+    ckpt_str name;
+    const ckpt_value *slices = value_get(info, "slices");
+    struct paddle_tensor t = {.shape = value_get(info, "OriginShape")};
+    if (!t.shape || !value_is_sequence(slices) || !value_count(slices))
+        return fail(d->err, CKPT_EFORMAT, source_pos(d->src, info->offset),
+                    "a parameter in slices {without OriginShape or slices}; {=both} are needed");
+    if (!value_text(key, &name) || map_get(d->keys, name) != MAP_NONE)
+        return fail(d->err, CKPT_EFORMAT, source_pos(d->src, key->offset),
+                    "a parameter in slices {that is there whole, too}; {=one of both} is allowed");
+    CKPT_TRY(take_slices(d, &t, slices));
+    ckpt_value *node = value_new(d->p->f->a, CKPT_V_TENSOR, 0);
+    struct paddle_tensor *big = node ? add_tensor(d->p, node) : NULL;
+    if (!big || !value_put(d->p->f->a, d->root, key, node))
+        return fail_memory(d->err);
+    *big = t;
+    return CKPT_OK;
+}
+
+/* join_all - the parameters that BIG describes; their slices leave the root. */
+static ckpt_status join_all(struct state_dict *d, const ckpt_value *big)
+{
+    uint32_t n, left = 0;
+    const value_pair *pairs = value_pairs(big, &n);
+    d->joined = arena_array(d->p->f->a, d->n, sizeof *d->joined);
+    if (!d->joined)
+        return fail_memory(d->err);
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_status st = join(d, pairs[i].key, pairs[i].val);
+        ckpt_str name;
+        if (st != CKPT_OK && value_text(pairs[i].key, &name))
+            fail_where(d->err, "%.*s", STR_ARG(name));
+        CKPT_TRY(st);
+    }
+    for (uint32_t i = 0; i < d->root->u.dict.n; i++)
+        if (i >= d->n || !d->joined[i])
+            d->root->u.dict.pairs[left++] = d->root->u.dict.pairs[i];
+    d->root->u.dict.n = left;
+    return CKPT_OK;
+}
+
+/* read_state_dict - takes both tables out of ROOT and applies them to its other entries. */
+static ckpt_status read_state_dict(struct paddle_pickle *p, ckpt_value *root, source *src, ckpt_error *err)
+{
+    const ckpt_value *names = take_entry(root, NAMES), *big = take_entry(root, BIG);
+    struct state_dict d = {
+        .p = p, .root = root, .keys = index_keys(root), .n = value_count(root), .src = src, .err = err};
+    if (!d.keys)
+        return fail_memory(err);
+    name_tensors(&d, names);
+    ckpt_status st = big ? join_all(&d, big) : CKPT_OK;
+    map_free(d.keys);
+    return st;
+}
+
+ckpt_status paddle_find(struct paddle_pickle *p, ckpt_file *f, struct pickle_facts *facts, source *src,
+                        ckpt_error *err)
+{
+    ckpt_value *root = f->root;
+    bool pairs = has_pairs(facts), is_dict = root->type == CKPT_V_DICT;
+    bool marked = is_dict && (value_get(root, NAMES) || value_get(root, BIG));
+    *p = (struct paddle_pickle){.f = f, .is_paddle = pairs || marked || has_suffix(f->path)};
+    if (p->is_paddle)
+        CKPT_TRY(make_tensors(p, facts, pairs, err));
+    return marked ? read_state_dict(p, root, src, err) : CKPT_OK;
+}
+
+/* -------------------------------------------------------------------- descriptions */
+
+static ckpt_dtype paddle_dtype(ckpt_dtype dtype) { return dtype == CKPT_DT_U16 ? CKPT_DT_BF16 : dtype; }
+
+/* describe_array - V, an array, as Paddle reads it. */
+static ckpt_status describe_array(struct graph *g, const ckpt_value *v, struct tensor_description *m)
+{
+    CKPT_TRY(torch_describe_numpy(g, v, m));
+    ckpt_tensor *t = &m->row.t;
+    t->kind = CKPT_DENSE;
+    t->dtype = (uint16_t)paddle_dtype((ckpt_dtype)t->dtype);
+    g->f->table.storages[t->storage].dtype = t->dtype;
+    return CKPT_OK;
+}
+
+/* open_slices - sets PIECE and their boxes, two numbers each, to the bytes of the slices of T, arrays of the
+ * dtype *D; *TOTAL is the number of elements. The caller releases the sources. */
+static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *t, struct numpy_dtype *d,
+                               struct piece *piece, uint64_t *box, uint64_t *total)
+{
+    for (uint32_t i = 0; i < t->nslices; i++) {
+        struct numpy_array a;
+        struct numpy_dtype one;
+        bool is = numpy_array_of(t->slice[i], &a) && numpy_dtype_of(a.dtype, &one);
+        if (is && i == 0)
+            *d = one;
+        if (!is || a.fortran || one.kind != d->kind || one.bytes != d->bytes || !one.bytes || one.big_endian)
+            return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is not {=an array as the first one}", i);
+        CKPT_TRY(value_bytes(g, a.data, &piece[i].src));
+        if (!piece[i].src || piece[i].src->size % d->bytes)
+            return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is no {=array of whole elements}", i);
+        box[2 * (size_t)i] = *total; /* bounded: twice as many are allocated */
+        box[2 * (size_t)i + 1] = piece[i].src->size / d->bytes;
+        piece[i].offset = &box[2 * (size_t)i];
+        piece[i].size = &box[2 * (size_t)i + 1];
+        *total += box[2 * (size_t)i + 1]; /* bounded: the bytes are in the file */
+    }
+    return CKPT_OK;
+}
+
+/* add_slices - a storage of TOTAL elements of DTYPE in PIECE, for the tensor ROW. */
+static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *t, const struct piece *piece,
+                              uint64_t total, ckpt_tensor *row)
+{
+    uint64_t elements = 1;
+    const uint64_t *shape;
+    struct storage s = {.dtype = row->dtype, .numel = total};
+    struct pieces p = {.shape = &total, .ndim = 1, .piece = piece, .n = t->nslices};
+    p.width = dtype_info((ckpt_dtype)row->dtype)->block_bytes;
+    CKPT_TRY(torch_read_sizes(g, t->shape, "OriginShape", &row->ndim, &shape));
+    row->shape = shape;
+    for (uint32_t i = 0; i < row->ndim; i++)
+        if (!checked_mul(elements, shape[i], &elements))
+            elements = UINT64_MAX;
+    if (elements != total)
+        return graph_fail(g, t->shape, "slices of {%" PRIu64 " elements}, OriginShape has {=%" PRIu64 "}",
+                          total, elements);
+    s.s.nbytes = total * p.width; /* bounded: the bytes are in the file */
+    s.s.key = arena_printf(g->f->a, "slices@%" PRIu64, t->shape->offset);
+    if (!s.s.key.ptr)
+        return fail_memory(g->err);
+    CKPT_TRY(pieces_source(g->f->a, &p, &s.src, &s.off, g->err));
+    row->has_shape = row->has_data = true;
+    return table_storage(&g->f->table, &s, &row->storage, g->err);
+}
+
+/* describe_slices - T, which is in slices, as one storage. */
+static ckpt_status describe_slices(struct graph *g, const struct paddle_tensor *t, ckpt_tensor *row)
+{
+    uint64_t total = 0, *box = arena_array(g->f->a, 2 * (uint64_t)t->nslices, sizeof *box);
+    struct piece *piece = arena_array(g->f->a, t->nslices, sizeof *piece);
+    struct numpy_dtype d = {.kind = 0};
+    if (!piece || !box)
+        return fail_memory(g->err);
+    ckpt_status st = open_slices(g, t, &d, piece, box, &total);
+    row->dtype = (uint16_t)paddle_dtype(numpy_torch_dtype(&d));
+    if (st == CKPT_OK && row->dtype == CKPT_DT_NONE)
+        st = graph_fail(g, t->slice[0], "slices of {a dtype} that {=torch} has not");
+    if (st == CKPT_OK)
+        st = add_slices(g, t, piece, total, row);
+    for (uint32_t i = 0; i < t->nslices; i++)
+        source_unref(piece[i].src);
+    return st;
+}
+
+ckpt_status paddle_describe(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m)
+{
+    const struct paddle_pickle *p = user;
+    const struct paddle_tensor *t = &p->tensor[v->u.i];
+    CKPT_TRY(t->array ? describe_array(g, t->array, m) : describe_slices(g, t, &m->row.t));
+    if (t->parameter.len && !m->row.t.note.len &&
+        !(m->row.t.note = arena_printf(g->f->a, "parameter %.*s", STR_ARG(t->parameter))).ptr)
+        return fail_memory(g->err);
+    m->is_tensor = true;
+    return CKPT_OK;
+}
