@@ -90,6 +90,17 @@ const ckpt_file *file_or_empty(const ckpt_file *f)
     return f ? f : &none;
 }
 
+void file_become(ckpt_file *f, ckpt_file *one)
+{
+    ckpt_file swap = *f;
+    *f = *one;
+    *one = swap;
+    f->probe = one->probe;
+    map_set_user(f->storage_keys, f);
+    map_set_user(f->names, f);
+    file_free(one);
+}
+
 void file_hold(ckpt_file *f) { f->holders++; }
 
 void file_release(ckpt_file *f)
@@ -132,6 +143,15 @@ ckpt_status file_settled(ckpt_file *f, ckpt_status st, ckpt_error *err)
     if (err)
         *err = own;
     return CKPT_ECHANGED;
+}
+
+uint64_t file_max_unpacked(const ckpt_file *f, uint64_t packed)
+{
+    uint64_t most;
+    if (f->limits.max_expanded)
+        return f->limits.max_expanded;
+    bool fits = checked_mul(packed, 100, &most);
+    return !fits ? UINT64_MAX : most > UINT64_C(1) << 30 ? most : UINT64_C(1) << 30;
 }
 
 void file_budget(ckpt_file *f, uint64_t metadata_bytes)

@@ -98,6 +98,8 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
+/* file_become - F is what ONE, which it stands for, is; what F was is freed. */
+void file_become(ckpt_file *f, ckpt_file *one);
 /* file_hold, file_release - count the holders of F; the last file_release frees it. Only for ckpt_close and
  * for plans: files that the library opens for itself are freed by file_free. */
 void file_hold(ckpt_file *f);
@@ -143,6 +145,9 @@ bool file_index_names(ckpt_file *f);
 uint32_t file_find(ckpt_file *f, ckpt_str name);
 /* file_limit_views - max_expanded of the table: that of the limits, or what its default is by F->nbytes. */
 void file_limit_views(ckpt_file *f);
+/* file_max_unpacked - what PACKED compressed bytes of F may unpack to: max_expanded of its limits, else a
+ * GiB or a hundred times as many, whichever is more. */
+uint64_t file_max_unpacked(const ckpt_file *f, uint64_t packed);
 /* file_budget - parsing METADATA_BYTES of metadata, of which no more than max_header
  * count, may take 16 times that and 64 MiB, unless the caller set a limit of his own. */
 void file_budget(ckpt_file *f, uint64_t metadata_bytes);

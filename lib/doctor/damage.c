@@ -43,6 +43,21 @@ ckpt_status doctor_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *er
     return doctor_report_error(d, &v, e, err);
 }
 
+bool doctor_was_unpacked(const struct doctor *d)
+{
+    return d->f && d->src && d->f->src && source_pos(d->f->src, 0) == CKPT_NO_OFFSET &&
+           source_pos(d->src, 0) != CKPT_NO_OFFSET;
+}
+
+ckpt_status doctor_compressed(struct doctor *d, ckpt_error *err)
+{
+    ckpt_error e = {0};
+    const struct signature *s = recognize_file(d);
+    if (s)
+        (void)recognize_refuse(s, &e);
+    return s ? doctor_foreign(d, &e, err) : CKPT_OK;
+}
+
 /* ----------------------------------------------------------------- truncated */
 
 /* match_descriptor - the length of the data descriptor at B (ZIP_DESCRIPTOR_MAX bytes) if it is that of

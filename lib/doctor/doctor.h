@@ -45,6 +45,9 @@ void doctor_drop_file(const struct doctor *d, ckpt_error *e);
 
 /* doctor_foreign - reports that the file is not a checkpoint, for the reason E. */
 ckpt_status doctor_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err);
+/* doctor_was_unpacked - is the checkpoint what a compressed file unpacks to? torch.load does not do that. */
+bool doctor_was_unpacked(const struct doctor *d);
+ckpt_status doctor_compressed(struct doctor *d, ckpt_error *err);
 /* doctor_damage - reports what verifying found. */
 ckpt_status doctor_damage(struct doctor *d, ckpt_error *err);
 /* doctor_loading - reports what torch.load and load_state_dict will refuse in an intact file. */

@@ -66,7 +66,7 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
 static ckpt_status check_only_names(const ckpt_plan *p, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
-    if (strcmp(f->path, "-") == 0 || !f->src)
+    if (strcmp(f->path, "-") == 0 || !f->src || source_pos(f->src, 0) == CKPT_NO_OFFSET) /* it was unpacked */
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
     if (!f->format->in_place)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,

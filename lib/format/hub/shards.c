@@ -73,7 +73,7 @@ static bool probe_shards(const struct probe *p)
 
 ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err)
 {
-    ckpt_file *one = NULL, swap;
+    ckpt_file *one = NULL;
     struct journal_note note;
     source *src;
     char *path = shards_join_path(folder, name);
@@ -89,13 +89,7 @@ ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckp
     CKPT_TRY(st);
     if (!one) /* reported */
         return err->status;
-    swap = *f;
-    *f = *one;
-    *one = swap;
-    f->probe = one->probe;
-    map_set_user(f->storage_keys, f);
-    map_set_user(f->names, f);
-    file_free(one);
+    file_become(f, one);
     return CKPT_OK;
 }
 

@@ -67,15 +67,6 @@ ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct ki
     return st;
 }
 
-uint64_t numpy_max_unpacked(const ckpt_file *f, uint64_t packed)
-{
-    uint64_t most;
-    if (f->limits.max_expanded)
-        return f->limits.max_expanded;
-    bool fits = checked_mul(packed, 100, &most);
-    return !fits ? UINT64_MAX : most > UINT64_C(1) << 30 ? most : UINT64_C(1) << 30;
-}
-
 static bool begins_array(source *src, uint64_t offset)
 {
     unsigned char magic[NPY_MAGIC_SIZE];

@@ -4,7 +4,7 @@
  * begins as one, and any other member for bytes.
  *
  * Refused: two members of one key, arrays of objects, a member KEY.npy that is no array, encryption, members
- * that unpack to more than numpy_max_unpacked allows. Members that are no arrays are
+ * that unpack to more than file_max_unpacked allows. Members that are no arrays are
  * reported.
  */
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static ckpt_status check_expansion(const ckpt_file *f, const zip *z, ckpt_error 
             packed += z->entries[i].csize; /* bounded: members do not overlap */
             total = checked_add(total, z->entries[i].usize, &total) ? total : UINT64_MAX;
         }
-    uint64_t most = numpy_max_unpacked(f, packed);
+    uint64_t most = file_max_unpacked(f, packed);
     if (total <= most)
         return CKPT_OK;
     (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,

@@ -10,9 +10,6 @@
  * where its elements are, *END after them. Refuses arrays of objects. */
 ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct kit_tensor *t, uint64_t *end,
                            ckpt_error *err);
-/* numpy_max_unpacked - what PACKED compressed bytes of F may unpack to: max_expanded of its limits, else a
- * GiB or a hundred times as many, whichever is more. */
-uint64_t numpy_max_unpacked(const ckpt_file *f, uint64_t packed);
 
 /* npy_write, npz_write - the writers of the two formats. */
 ckpt_status npy_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
