@@ -308,10 +308,10 @@ check-oracle:
 	+@$(SUB) all $(B)/tests/oracle/create
 	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/oracle/run.sh
 
-## oracle-env: a virtual environment with torch, safetensors, numpy and transformers under build/
+## oracle-env: a virtual environment with torch, safetensors, numpy, transformers and gguf under build/
 oracle-env: setup-oracle
 	python3 -m venv $(B)/oracle-env
-	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers
+	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers gguf
 
 # ------------------------------------------------------------------- install
 

@@ -54,7 +54,7 @@ static const struct {
     {"GLOB", NAMES, NULL},
     {"NAME", NAMES, NULL},
     {"PATH", ROOTS, NULL},
-    {"FORMAT", WORDS, "torch-zip|safetensors|dcp|npz|npy"},
+    {"FORMAT", WORDS, "torch-zip|safetensors|dcp|npz|npy|gguf"},
     {"[GLOB=]DTYPE", WORDS, "f64|f32|f16|bf16|float8_e4m3fn|float8_e5m2|float8_e4m3fnuz|float8_e5m2fnuz"},
     {"nan,inf", WORDS, "nan|inf|nan,inf"},
     {"P", WORDS, "module.|_orig_mod.|model."},

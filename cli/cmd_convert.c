@@ -11,7 +11,7 @@ static struct list casts;
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
     {0, "to", "FORMAT", OPT_TEXT, &writing.to,
-     "torch-zip, safetensors, dcp, npz or npy, whatever OUT is called"},
+     WRITTEN_FORMATS ", whatever OUT is called"},
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     SELECT_OPTIONS,
     {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &casts,
@@ -20,6 +20,8 @@ static const struct opt options[] = {
      "tensors that share bytes where OUT cannot express it (default: drop)"},
     {0, "max-shard-size", "SIZE", OPT_SIZE, &writing.max_shard,
      "files of at most SIZE (5GB, 2GiB) and an index"},
+    {0, "architecture", "NAME", OPT_TEXT, &writing.architecture,
+     "general.architecture of a GGUF, where IN has none"},
     {0, "shards", "N", OPT_COUNT, &writing.shards, "N files in the folder of --to=dcp"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"},
     WRITE_OPTIONS,
@@ -158,10 +160,12 @@ static const char *output_suffix(const ckpt_file *f, const char *name)
     const char *format = ckpt_write_format(writing.to ? writing.to : name);
     if (!format)
         format = ckpt_write_format(ckpt_file_format(f));
-    if (format && (strcmp(format, "npz") == 0 || strcmp(format, "npy") == 0))
-        return strcmp(format, "npz") == 0 ? ".npz" : ".npy";
-    bool flat = format ? strcmp(format, "safetensors") == 0 : strcmp(ckpt_file_format(f), "hf-shards") == 0;
-    return flat ? ".safetensors" : ".pt";
+    static const char *const own[][2] = {
+        {"safetensors", ".safetensors"}, {"npz", ".npz"}, {"npy", ".npy"}, {"gguf", ".gguf"}};
+    for (size_t i = 0; format && i < sizeof own / sizeof *own; i++)
+        if (strcmp(format, own[i][0]) == 0)
+            return own[i][1];
+    return !format && strcmp(ckpt_file_format(f), "hf-shards") == 0 ? ".safetensors" : ".pt";
 }
 
 /* make_output_name - OUT: the path of a file in the folder, with the name of INPUT and the suffix of the
@@ -192,8 +196,8 @@ static void make_output_name(const ckpt_file *f, const char *input, struct text 
     text_free(&name);
 }
 
-/* is_format_known - do --to or the suffix of OUT select a format? Otherwise the output might be a .gguf that
- * is not GGUF. */
+/* is_format_known - do --to or the suffix of OUT select a format? Otherwise the output might be a .onnx that
+ * is not ONNX. */
 static bool is_format_known(void)
 {
     return writing.to || is_output_folder() || writing.max_shard || strcmp(writing.output, "-") == 0 ||

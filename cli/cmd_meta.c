@@ -24,7 +24,7 @@ static const struct opt options[] = {
 
 const struct cmd cmd_meta = {"meta",
                              "FILE [KEY=VALUE…]",
-                             "print or change the metadata of safetensors",
+                             "print or change the metadata of safetensors and GGUF",
                              options,
                              1,
                              ANY_NUMBER,
@@ -313,8 +313,10 @@ static int run_meta(int n, char **operand)
         status = write_changes(f, operand[0], &c);
     else if (status == YES)
         print_metadata(f, operand[0], &c, NULL);
-    if (status == YES && !edits && !c.n && strcmp(ckpt_file_format(f), "safetensors") != 0)
-        print_notice(operand[0], "a %s has no metadata; safetensors has", ckpt_file_title(f));
+    const char *format = ckpt_file_format(f);
+    bool may_have = strcmp(format, "safetensors") == 0 || strcmp(format, "gguf") == 0;
+    if (status == YES && !edits && !c.n && !may_have)
+        print_notice(operand[0], "a %s has no metadata; safetensors and GGUF have", ckpt_file_title(f));
     free(c.at);
     close_input(f);
     return status;

@@ -7,7 +7,7 @@ static int run_sanitize(int n, char **operand);
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
     {0, "to", "FORMAT", OPT_TEXT, &writing.to,
-     "torch-zip, safetensors, dcp, npz or npy, whatever OUT is called"},
+     WRITTEN_FORMATS ", whatever OUT is called"},
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything would be left out"},
     WRITE_OPTIONS,

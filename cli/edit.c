@@ -54,8 +54,11 @@ const char *edit_format(const ckpt_file *f, const char *path)
 
 bool edit_is_flat(const char *format)
 {
-    return format && (strcmp(format, "safetensors") == 0 || strcmp(format, "npz") == 0 ||
-                      strcmp(format, "npy") == 0);
+    static const char *const flat[] = {"safetensors", "npz", "npy", "gguf"};
+    for (size_t i = 0; format && i < sizeof flat / sizeof *flat; i++)
+        if (strcmp(format, flat[i]) == 0)
+            return true;
+    return false;
 }
 
 static void print_dropped(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
@@ -100,6 +103,7 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
         .ties = (uint32_t)writing.ties,
         .max_shard = writing.max_shard,
         .shards = writing.shards,
+        .architecture = writing.architecture,
         .progress = progress_step,
         .threads = ui_jobs(),
     };
@@ -112,7 +116,7 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
         else
             usage_error(NULL,
                         "--to: '%.200s' is not a format that can be written "
-                        "(expected torch-zip, safetensors, dcp, npz or npy)",
+                        "(expected " WRITTEN_FORMATS ")",
                         t.ptr);
         text_free(&t);
         return TROUBLE;

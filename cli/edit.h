@@ -7,13 +7,15 @@
 #include "json.h"
 
 struct writing {
-    const char *output, *to, *root;
+    const char *output, *to, *root, *architecture;
     bool force, strict, dry_run, check, no_sync, ignore_crc, in_place, follow_links;
     int ties;
     uint64_t max_shard, shards;
     struct list keep, drop;
 };
 extern struct writing writing;
+
+#define WRITTEN_FORMATS "torch-zip, safetensors, dcp, npz, npy or gguf"
 
 /* clang-format off */
 #define WRITE_OPTIONS \
@@ -31,7 +33,7 @@ extern struct writing writing;
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"}, \
     {'i', "in-place", NULL, OPT_FLAG, &writing.in_place, "change the names in FILE itself"}, \
     {0, "follow-links", NULL, OPT_FLAG, &writing.follow_links, "with --in-place: edit a linked file too"}, \
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip, safetensors or dcp, whatever OUT is called"}, \
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, WRITTEN_FORMATS ", whatever OUT is called"}, \
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"}, \
     {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 if something would change"}, \
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if nothing changes or something is left out"}, \

@@ -825,6 +825,7 @@ typedef struct {
     int (*progress)(void *user, uint64_t done, uint64_t total); /* nonzero: stop */
     void *user;
     uint64_t shards; /* files of a distributed checkpoint; 0: one, or those of the input */
+    const char *architecture; /* GGUF: general.architecture; NULL: that of the input, which must have one */
 } ckpt_write_options;
 
 typedef struct {
@@ -893,7 +894,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, c
     ckpt_write_result *out, ckpt_error *err);
 
 /* ckpt_metadata_count, ckpt_metadata_at - the key and text pairs in the metadata of a safetensors
- * header or of a set's index. False: there is no pair at I, and OUT is empty. */
+ * header or of a set's index, and those of a GGUF, whose long arrays are abbreviated. False: there is no
+ * pair at I, and OUT is empty. */
 CKPT_API size_t ckpt_metadata_count(const ckpt_file *file);
 CKPT_API bool ckpt_metadata_at(const ckpt_file *file, size_t i, ckpt_pair *out);
 /* ckpt_metadata_is_tie - is the key of pair I one more name of the tensor that its text names? */
@@ -901,10 +903,12 @@ CKPT_API bool ckpt_metadata_is_tie(const ckpt_file *file, size_t i);
 /* ckpt_file_metadata - all pairs as one mapping; NULL: the file has none. Neither ckpt_file_root nor the
  * leaves include it. */
 CKPT_API const ckpt_value *ckpt_file_metadata(const ckpt_file *file);
-/* ckpt_metadata_write - replaces all metadata of FILE, of safetensors, by the N PAIRS, those that record ties
- * too, and changes nothing else. PATH NULL: in the file itself, as ckpt_plan_write_in_place, if they fit
- * into its header. *BYTES (may be NULL) becomes the length of the header. Of OPTS, only force, dry_run,
- * no_sync and follow_links are used. CKPT_EUNSUPPORTED: another format, or no room. */
+/* ckpt_metadata_write - replaces all metadata of FILE, of safetensors or GGUF, by the N PAIRS, those that
+ * record ties too, and changes nothing else. A pair of a GGUF keeps its type, a new one is a text unless
+ * its key ends in a type, as ckpt-meta(1) has it. PATH NULL: in the file itself, as
+ * ckpt_plan_write_in_place, if they fit into its header. *BYTES (may be NULL) becomes the length of the
+ * header. Of OPTS, only force, dry_run, no_sync and follow_links are used. CKPT_EUNSUPPORTED: another
+ * format, or no room. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_pair *pairs,
     size_t n, const char *path, const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err);
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # rewrite.sh - what is written holds the very tensors, and values where it can, of what was read: every checkpoint of
-# the corpus, sets of shards and small tensors out of order among them, as a torch archive, as safetensors and as
-# shards, by one thread and four.
+# the corpus, sets of shards and small tensors out of order among them, as a torch archive, as safetensors, as
+# GGUF and as shards, by one thread and four.
 # What a target refuses (exit 2) is counted aside; a difference is a failure.
 set -u
 each=${EACH:-1} # file is taken
@@ -52,12 +52,29 @@ one()
     same "$tmp/o.safetensors" "$tmp/set"
     as "$tmp/o.pt" "$tmp/set" -j4 || return
     same "$tmp/o.safetensors" "$tmp/o.pt"
+    as "$tmp/o.gguf" "$tmp/set" -j4 --architecture=net || return
+    same "$tmp/o.safetensors" "$tmp/o.gguf"
+}
+
+# one_gguf IN - as GGUF, in parts, and put together
+one_gguf()
+{
+    as "$tmp/o.gguf" "$1" -j4 || return
+    same "$1" "$tmp/o.gguf"
+    rm -rf "$tmp/parts"
+    as "$tmp/parts" "$tmp/o.gguf" --max-shard-size 2KB || return
+    set -- "$tmp"/parts/model-00001-of-*.gguf
+    [ -f "$1" ] || return
+    same "$tmp/o.gguf" "$1"
+    as "$tmp/p.gguf" "$1" -j1 || return
+    same "$tmp/o.gguf" "$tmp/p.gguf"
 }
 
 find tests/corpus tests/data -type f -size -2000k ! -name '*.pack' ! -path '*truth*' | sort |
     awk -v n="$each" 'NR % n == 0' >"$tmp/list"
 while read -r file; do
     "$CKPT" ls -q "$file" >/dev/null 2>&1 && one "$file"
+    case $file in *.gguf) one_gguf "$file" ;; esac
 done <"$tmp/list"
 [ "$passed" -gt $((1000 / each)) ] || bad "only $passed comparisons"
 echo "rewrite: $passed passed, $failed failed ($refused refused by the target)"

@@ -22,11 +22,6 @@
 #include "base/map.h"
 #include "io/reader.h"
 
-#define KEY_MAX       65535u
-#define NAME_MAX_GGML 63u /* of ggml; longer names are cut or refused */
-#define DIMS_MAX_GGML 4u
-#define ARRAY_DEPTH   16u /* of arrays in arrays, which ggml refuses */
-
 struct walk {
     struct gguf *g;
     reader r;
@@ -156,7 +151,7 @@ static ckpt_status skip_elements(struct walk *w, uint32_t type, uint64_t count, 
 /* skip_arrays - COUNT arrays, and those in them. LEFT has how many are still to come on each level. */
 static ckpt_status skip_arrays(struct walk *w, uint64_t count)
 {
-    uint64_t left[ARRAY_DEPTH] = {count}, n, bytes, at = w->r.pos;
+    uint64_t left[GGUF_DEPTH] = {count}, n, bytes, at = w->r.pos;
     note_beyond(w, at, "an array of {arrays}; ggml has {=none}");
     for (unsigned depth = 0;;) {
         uint32_t element;
@@ -169,8 +164,8 @@ static ckpt_status skip_arrays(struct walk *w, uint64_t count)
         CKPT_TRY(read_array_head(w, &element, &n, &bytes));
         if (element != GGUF_ARRAY)
             CKPT_TRY(skip_elements(w, element, n, bytes));
-        else if (++depth == ARRAY_DEPTH)
-            return gguf_fail(w, at, "arrays in arrays, {more} than {=%u} deep", ARRAY_DEPTH);
+        else if (++depth == GGUF_DEPTH)
+            return gguf_fail(w, at, "arrays in arrays, {more} than {=%u} deep", GGUF_DEPTH);
         else
             left[depth] = n;
     }
@@ -223,7 +218,7 @@ static ckpt_status read_pair(struct walk *w)
 {
     struct gguf_pair p = {.count = 1, .at = w->r.pos};
     uint64_t at = p.at;
-    CKPT_TRY(read_text(w, KEY_MAX, "a key", &p.key));
+    CKPT_TRY(read_text(w, GGUF_KEY_MAX, "a key", &p.key));
     if (p.key.len == 0)
         return gguf_fail(w, at, "{an empty} key; {=a name} was expected");
     CKPT_TRY(check_unique(w, w->keys, p.key, at, "keys"));
@@ -237,6 +232,7 @@ static ckpt_status read_pair(struct walk *w)
     if (str_is(p.key, "general.alignment"))
         CKPT_TRY(peek_alignment(w, p.type));
     CKPT_TRY(read_value(w, &p));
+    p.end = w->r.pos;
     return w->g->pair ? w->g->pair(w->g->user, &p, w->err) : CKPT_OK;
 }
 
@@ -275,8 +271,9 @@ static ckpt_status read_shape(struct walk *w, struct gguf_tensor *t, uint64_t *e
     if (!w->r.status && t->ndim > GGUF_DIMENSIONS)
         return gguf_fail(w, at, "a tensor of {%" PRIu32 " dimensions}; at most {=%u} are allowed", t->ndim,
                          GGUF_DIMENSIONS);
-    if (!w->r.status && t->ndim > DIMS_MAX_GGML)
-        note_beyond(w, at, "a tensor of {%" PRIu32 " dimensions}; ggml allows {=%u}", t->ndim, DIMS_MAX_GGML);
+    if (!w->r.status && t->ndim > GGML_DIMENSIONS)
+        note_beyond(w, at, "a tensor of {%" PRIu32 " dimensions}; ggml allows {=%u}", t->ndim,
+                    GGML_DIMENSIONS);
     for (uint32_t i = 0; i < t->ndim && !w->r.status; i++) {
         t->dims[i] = read_size(w);
         if (!checked_mul(*elements, t->dims[i], elements) || *elements > INT64_MAX)
@@ -319,9 +316,9 @@ static ckpt_status read_tensor(struct walk *w)
 {
     struct gguf_tensor t = {.entry = w->r.pos};
     uint64_t at = w->r.pos, elements;
-    CKPT_TRY(read_text(w, KEY_MAX, "a tensor's name", &t.name));
-    if (t.name.len > NAME_MAX_GGML)
-        note_beyond(w, at, "a tensor's name of {%zu bytes}; ggml allows {=%u}", t.name.len, NAME_MAX_GGML);
+    CKPT_TRY(read_text(w, GGUF_KEY_MAX, "a tensor's name", &t.name));
+    if (t.name.len > GGML_NAME_MAX)
+        note_beyond(w, at, "a tensor's name of {%zu bytes}; ggml allows {=%u}", t.name.len, GGML_NAME_MAX);
     CKPT_TRY(check_unique(w, w->names, t.name, at, "tensors"));
     CKPT_TRY(read_shape(w, &t, &elements));
     uint32_t type = read_u32(w);
@@ -359,7 +356,7 @@ static ckpt_status check_padding(struct walk *w)
 static ckpt_status find_data(struct walk *w)
 {
     struct gguf *g = w->g;
-    g->data = w->r.pos;
+    g->data = g->header_end = w->r.pos;
     CKPT_TRY(check_padding(w));
     if (g->ntensors)
         (void)fill_up(g, &g->data); /* bounded: an alignment has 32 bits, a file 63 */

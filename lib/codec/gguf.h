@@ -8,6 +8,10 @@
 
 #define GGUF_DIMENSIONS 8u     /* that are read; ggml has 4 */
 #define GGUF_TEXT_MAX   65536u /* bytes of a text that is passed on as such */
+#define GGUF_KEY_MAX    65535u
+#define GGML_NAME_MAX   63u /* of ggml; longer names are cut or refused */
+#define GGML_DIMENSIONS 4u
+#define GGUF_DEPTH      16u /* of arrays in arrays, which ggml refuses */
 
 /* The types of values (gguf.h of ggml). */
 enum gguf_type {
@@ -35,6 +39,7 @@ struct gguf_pair {
     uint64_t at;      /* offset of all of it: of the length of its key */
     uint64_t value;   /* offset: of a string, its length; of an array, its first element */
     uint64_t nvalue;  /* bytes there, of a string those of its text alone */
+    uint64_t end;     /* offset after all of it */
     /* The bytes of a value that is no array, in the order of the file, until the callback returns; NULL: a
      * text of more than GGUF_TEXT_MAX bytes. */
     const unsigned char *bytes;
@@ -63,6 +68,7 @@ struct gguf {
     bool big_endian;
     uint32_t version;
     uint64_t npairs, ntensors, alignment;
+    uint64_t header_end;
     uint64_t data; /* where the data of the tensors begin … */
     uint64_t end;  /* … and where they have to end, each filled up; maybe after the file */
     uint64_t at;   /* where it fails, in SRC: also of one that is packed in another file */

@@ -1,5 +1,6 @@
 /* plan.c - a plan is the file's graph with edits laid over it; nothing of the
  * file is changed, so several plans may share one. */
+#include "base/utf8.h"
 #include "core/plan.h"
 
 #include <stdarg.h>
@@ -227,12 +228,10 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
             note_left_out(p, pairs[i].key, "is too long to be a text");
             continue;
         }
-        if (pairs[i].key->type == CKPT_V_STR8 || pairs[i].val->type == CKPT_V_STR8) {
+        bool texts = value_text(pairs[i].key, &x.key) && value_text(pairs[i].val, &x.text);
+        if (texts && !(utf8_check(x.key, false, NULL) && utf8_check(x.text, false, NULL)))
             note_left_out(p, pairs[i].key, "is not UTF-8");
-            continue;
-        }
-        if (value_text(pairs[i].key, &x.key) && value_text(pairs[i].val, &x.text) &&
-            follow_tie(p, entry_of, &x))
+        else if (texts && follow_tie(p, entry_of, &x))
             list[(*n)++] = x;
     }
     free(entry_of);

@@ -85,6 +85,10 @@ struct write_job {
     ckpt_write_result *result;
     struct sink_batch *batch; /* NULL; or where the output waits for others */
     bool has_index;           /* one file of a set: its index has the metadata, its writer checks the input */
+    struct { /* … of a set without one: its NUMBER (from 0) of COUNT; 0: no set */
+        uint32_t number, count;
+        uint64_t tensors; /* of all files */
+    } part;
     bool layout_only;         /* all that can be refused without reading the data; nothing is written */
 };
 

@@ -3,6 +3,7 @@
 #ifndef FORMAT_FORMAT_H
 #define FORMAT_FORMAT_H
 
+#include "base/buf.h"
 #include "codec/zip.h"
 #include "core/file.h"
 #include "core/plan.h"
@@ -26,6 +27,20 @@ struct probe {
     ckpt_error zip_err; /* why z is NULL although the head is PK */
 };
 
+/* The metadata of a file, which are to become others. */
+struct metadata_job {
+    const ckpt_pair *pairs; /* without equal keys */
+    size_t n;
+    const char *path; /* of the copy that is to be written; NULL: in place */
+    const ckpt_write_options *opts;
+    buf header;      /* in place: what is to be at offset AT of the file; made by the format */
+    uint64_t at;
+    uint64_t length; /* of the new header */
+};
+
+/* metadata_check_text - fails if X is not UTF-8; for the pairs that a format does not copy. */
+ckpt_status metadata_check_text(const ckpt_pair *x, ckpt_error *err);
+
 struct format {
     const char *name;       /* "torch-zip": JSON, --to */
     const char *title;      /* "torch zip": people */
@@ -43,6 +58,9 @@ struct format {
     /* undoes - applying UNDO, the old bytes of a journal, to NOW gives WAS: can in_place have replaced
      * these bytes? IS is NOW as a file; NULL: it cannot be read. NULL if in_place is. */
     bool (*undoes)(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
+    /* write_metadata - does JOB, but for an edit in place, of which it makes the header. NULL: it has no
+     * metadata that can be edited. */
+    ckpt_status (*write_metadata)(ckpt_file *f, struct metadata_job *job, ckpt_error *err);
 };
 
 const struct format *format_by_name(const char *name);

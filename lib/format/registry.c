@@ -73,7 +73,7 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
     const struct format *f = asked ? format_by_name(asked) : path ? format_by_suffix(path) : NULL;
     if (asked && (!f || !f->write)) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "cannot write format \"%s\"", asked);
-        fail_hint(err, "torch-zip, safetensors, dcp, npz and npy can be written");
+        fail_hint(err, "torch-zip, safetensors, dcp, npz, npy and gguf can be written");
         return CKPT_EUSAGE;
     }
     if (!f && p->file->format->write)

@@ -1,4 +1,9 @@
 /* GGUF files that are no longer, or not only, that. */
+#include <stdlib.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "bytes.h"
 #include "unit.h"
 #include "zipped.h"
@@ -33,4 +38,69 @@ static void an_archive_may_follow(void)
     buf_free(&b);
 }
 
-void suite_gguf(void) { UNIT(an_archive_may_follow); }
+/* load - the corpus' file NAME, to be freed. */
+static unsigned char *load(const char *name, size_t *n)
+{
+    FILE *in = fopen(unit_corpus(name), "rb");
+    unsigned char *bytes = malloc(1 << 20);
+    CU_ASSERT_FATAL(in && bytes);
+    *n = fread(bytes, 1, 1 << 20, in);
+    fclose(in);
+    return bytes;
+}
+
+/* write_again - the file of N BYTES as GGUF in memory. */
+static ckpt_status write_again(const void *bytes, size_t n, const char *architecture, void **out, size_t *m)
+{
+    const ckpt_write_options o = {.struct_size = sizeof o, .format = "gguf", .architecture = architecture};
+    ckpt_error err;
+    ckpt_file *f;
+    ckpt_plan *p;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n, "test", NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
+    ckpt_status st = ckpt_plan_write_memory(p, &o, out, m, NULL, &err);
+    ckpt_plan_free(p);
+    ckpt_close(f);
+    return st;
+}
+
+/* What gguf-py wrote is written again byte for byte. */
+static void unchanged_files_are_written_as_they_were(void)
+{
+    static const char *const names[] = {"gguf/metadata.gguf",  "gguf/quantised.gguf",
+                                        "gguf/align4096.gguf", "gguf/rand_IQ2_XS.gguf",
+                                        "gguf/odd_zero.gguf",  "gguf/no_tensors.gguf"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t n, m = 0;
+        void *again = NULL;
+        unsigned char *bytes = load(names[i], &n);
+        CU_ASSERT_EQUAL(write_again(bytes, n, NULL, &again, &m), CKPT_OK);
+        CU_ASSERT(m == n && again && memcmp(again, bytes, n) == 0);
+        ckpt_free(again);
+        free(bytes);
+    }
+}
+
+/* Version 1 has other lengths in all that is copied. */
+static void older_files_become_version_3(void)
+{
+    static const char old[] = "GGUF" N4("\x01") N4("\0") N4("\x02") N4("\x01") "a" N4("\x08")
+        N4("\x02") "xy" N4("\x01") "b" N4("\x09") N4("\x08") N4("\x01") N4("\x01") "z";
+    static const char want[] = "GGUF" N4("\x03") N8("\0") N8("\x02") N8("\x01") "a" N4("\x08")
+        N8("\x02") "xy" N8("\x01") "b" N4("\x09") N4("\x08") N8("\x01") N8("\x01") "z";
+    size_t m = 0;
+    void *again = NULL;
+    CU_ASSERT_EQUAL(write_again(old, sizeof old - 1, NULL, &again, &m), CKPT_OK);
+    CU_ASSERT(m >= sizeof want - 1 && again && memcmp(again, want, sizeof want - 1) == 0);
+    ckpt_free(again);
+    CU_ASSERT_EQUAL(write_again(old, sizeof old - 1, "net", &again, &m), CKPT_OK);
+    CU_ASSERT(again && memcmp((char *)again + 24, N8("\x14") "general.architecture", 28) == 0);
+    ckpt_free(again);
+}
+
+void suite_gguf(void)
+{
+    UNIT(an_archive_may_follow);
+    UNIT(unchanged_files_are_written_as_they_were);
+    UNIT(older_files_become_version_3);
+}

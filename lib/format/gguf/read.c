@@ -239,6 +239,9 @@ static ckpt_status read_set(struct kit *k, struct gguf_file *keep)
     keep->big_endian = r.g.big_endian;
     keep->version = r.g.version;
     keep->alignment = r.g.alignment;
+    keep->ntensors = r.g.ntensors;
+    keep->header_end = r.g.header_end;
+    keep->data = r.g.data;
     CKPT_TRY(st);
     if (r.parts > 1 && r.number == 0)
         return read_parts(k, &r);
@@ -263,5 +266,13 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     return st;
 }
 
-const struct format format_gguf = {
-    .name = "gguf", .title = "GGUF", .suffixes = ".gguf", .flat = true, .probe = probe, .read = read};
+const struct format format_gguf = {.name = "gguf",
+                                   .title = "GGUF",
+                                   .suffixes = ".gguf",
+                                   .flat = true,
+                                   .probe = probe,
+                                   .read = read,
+                                   .write = gguf_write,
+                                   .in_place = gguf_in_place,
+                                   .undoes = gguf_undoes,
+                                   .write_metadata = gguf_write_metadata};

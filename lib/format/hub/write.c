@@ -5,6 +5,9 @@
  *   STEM-00001-of-00003.EXT …      each written by its own format
  *   STEM.EXT.index.json            last; JSON as json.dumps(…, indent=2) has it
  *
+ * A GGUF has no index: its files have their number in themselves (format/gguf/write.c). Its sets are not
+ * replaced: without an index, half of a new one and half of an old one would read as one.
+ *
  * A single shard has no number and no index. Ties that a format cannot hold are recorded in
  * the index, and so are metadata other than `format`.
  *
@@ -32,9 +35,11 @@
 static const struct kind {
     const char *format, *stem, *ext;
     bool shares; /* tensors may share a storage; else only names and tensors are kept */
+    bool has_index;
 } kinds[] = {
-    {"safetensors", "model", ".safetensors", false},
-    {"torch-zip", "pytorch_model", ".bin", true},
+    {"safetensors", "model", ".safetensors", false, true},
+    {"torch-zip", "pytorch_model", ".bin", true, true},
+    {"gguf", "model", ".gguf", false, false},
 };
 
 struct set {
@@ -91,6 +96,11 @@ static ckpt_status name_output(struct set *s, ckpt_error *err)
                    file ? (size_t)(dot - base) : strlen(s->kind->stem));
     put_terminated(&s->ext, file ? dot : s->kind->ext, strlen(file ? dot : s->kind->ext));
     return buf_ok(&s->folder) && buf_ok(&s->stem) && buf_ok(&s->ext) ? CKPT_OK : fail_memory(err);
+}
+
+static uint32_t count_files(const struct set *s)
+{
+    return s->layout.nshards + s->kind->has_index; /* bounded: MAX_SHARDS */
 }
 
 /* make_name - the path of shard K, or of the index for K = nshards. */
@@ -215,10 +225,12 @@ static int report_progress(void *user, uint64_t done, uint64_t total)
 
 static ckpt_status check_free(const struct set *s, const char *path, ckpt_error *err)
 {
-    if (s->job->opts->force || access(path, F_OK) != 0)
+    bool replaces = s->kind->has_index || s->layout.nshards == 1;
+    if ((s->job->opts->force && replaces) || access(path, F_OK) != 0)
         return CKPT_OK;
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written");
-    fail_hint(err, "use -f to replace it");
+    fail_hint(err, replaces ? "use -f to replace it"
+                            : "the files of a split GGUF are not replaced: remove them first");
     fail_file(err, path);
     return err->status;
 }
@@ -280,18 +292,18 @@ static ckpt_status check_outputs(struct set *s, ckpt_error *err)
 {
     map *inodes;
     ckpt_status st = list_inodes(s->p->file, &inodes, err);
-    for (uint32_t k = 0; st == CKPT_OK && k <= s->layout.nshards; k++) /* of one, the index is old */
+    for (uint32_t k = 0; st == CKPT_OK && k < count_files(s); k++) /* of one, the index is old */
         st = check_output(s, k, inodes, err);
     map_free(inodes);
     CKPT_TRY(st);
-    return s->layout.nshards > 1 ? find_single(s, err) : CKPT_OK;
+    return s->layout.nshards > 1 && s->kind->has_index ? find_single(s, err) : CKPT_OK;
 }
 
 /* rename_old_set - renames the old set, when all new files are finished. */
 static ckpt_status rename_old_set(struct set *s, ckpt_error *err)
 {
     const ckpt_write_options *o = s->job->opts;
-    if (s->old || !o->force)
+    if (s->old || !o->force || !s->kind->has_index)
         return CKPT_OK;
     return replaced_begin(s->paths, s->layout.nshards + 1, (const char *)s->stem.data,
                           (const char *)s->ext.data, !o->no_sync, &s->old, err); /* bounded: MAX_SHARDS */
@@ -336,7 +348,7 @@ static void undo_set(struct set *s, size_t from)
     size_t end = from + s->placed; /* bounded: the files of this set */
     end = end < s->p->noutputs ? end : s->p->noutputs;
     sink_batch_abort(&s->batch);
-    if (s->whole || (s->layout.nshards > 1 && s->placed > s->layout.nshards && !s->one_stays)) {
+    if (s->whole || (s->layout.nshards > 1 && s->placed == count_files(s) && !s->one_stays)) {
         if (s->one && !s->one_is_read)
             (void)unlink(s->one);
         remove_replaced_set(s);
@@ -364,6 +376,11 @@ static ckpt_status write_shard(struct set *s, uint32_t k, ckpt_error *err)
     size_t dropped = s->p->ndropped;
     opts.max_shard = 0;
     opts.ties = CKPT_TIES_COPY;
+    if (!s->kind->has_index) {
+        job.part.number = k;
+        job.part.count = s->layout.nshards;
+        job.part.tensors = s->layout.n;
+    }
     opts.user = opts.progress ? s : NULL;
     opts.progress = opts.progress ? report_progress : NULL;
     for (size_t i = 0; i < s->layout.n; i++)
@@ -380,9 +397,12 @@ static ckpt_status write_shard(struct set *s, uint32_t k, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* make_shard_metadata - only `format`, for every shard; the index has the rest. */
+/* make_shard_metadata - only `format`, for every shard; the index has the rest. Without an index, all. */
 static ckpt_status make_shard_metadata(const struct set *s, ckpt_value **out, ckpt_error *err)
 {
+    *out = s->p->file->metadata;
+    if (!s->kind->has_index)
+        return CKPT_OK;
     ckpt_value *format = s->p->file->metadata ? value_get(s->p->file->metadata, "format") : NULL;
     *out = NULL;
     if (!format)
@@ -451,7 +471,7 @@ static ckpt_status write_set(struct set *s, size_t aliases, ckpt_error *err)
     CKPT_TRY(make_shard_metadata(s, &own, err));
     ckpt_status st = make_folder(s, err);
     if (st == CKPT_OK && !s->job->opts->dry_run)
-        temp_tidy(&s->batch.tidied, get_folder(s), s->paths, s->layout.nshards + 1); /* bounded: MAX_SHARDS */
+        temp_tidy(&s->batch.tidied, get_folder(s), s->paths, count_files(s));
     s->p->file->metadata = own;
     for (uint32_t k = 0; st == CKPT_OK && k < s->layout.nshards; k++) {
         if (s->batch.n == most)
@@ -462,7 +482,7 @@ static ckpt_status write_set(struct set *s, size_t aliases, ckpt_error *err)
     s->p->file->metadata = all;
     if (st == CKPT_OK)
         st = file_unchanged(s->p->file, err); /* once, for all shards: both sides may have thousands */
-    if (st == CKPT_OK)
+    if (st == CKPT_OK && s->kind->has_index)
         st = write_index(s, aliases, err);
     s->job->result->tensors += s->p->naliases - aliases; /* the index records them */
     if (st == CKPT_OK && !s->job->opts->dry_run)
@@ -507,12 +527,15 @@ static ckpt_status write_layout(struct set *s, ckpt_error *err)
     ckpt_plan *p = s->p;
     struct plan_saved saved;
     size_t aliases = p->naliases, dropped = p->ndropped;
+    ckpt_write_options o = *s->job->opts;
+    if (!s->kind->has_index && o.ties == CKPT_TIES_DROP) /* nothing would record them */
+        o.ties = CKPT_TIES_COPY;
     CKPT_TRY(plan_update_entries(p, err));
     CKPT_TRY(plan_metadata(p, &s->notes, &s->nnotes, err));
     CKPT_TRY(plan_save(p, &saved, err));
     ckpt_status st = name_output(s, err);
     if (st == CKPT_OK)
-        st = shards_lay_out(p, s->job->opts, s->kind->shares, &s->layout, err);
+        st = shards_lay_out(p, &o, s->kind->shares, &s->layout, err);
     if (st == CKPT_OK)
         st = make_names(s, err);
     if (st == CKPT_OK)

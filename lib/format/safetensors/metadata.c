@@ -11,14 +11,10 @@
 
 #include "base/checked.h"
 #include "base/cursor.h"
-#include "base/map.h"
-#include "base/sized.h"
-#include "base/utf8.h"
 #include "codec/json_scan.h"
 #include "core/copy_pool.h"
 #include "core/plan.h"
 #include "format/safetensors/safetensors.h"
-#include "io/journal.h"
 #include "io/sink.h"
 
 #define MORE_ROOM (256u << 10) /* for parsing a header */
@@ -32,30 +28,6 @@ struct old_header {
     size_t end;      /* offset after its } */
     bool empty;      /* it has nothing else */
 };
-
-static bool has_metadata(const ckpt_file *f) { return f->format->write == safetensors_write && f->src; }
-
-size_t ckpt_metadata_count(const ckpt_file *f) { return value_count(file_or_empty(f)->metadata); }
-
-bool ckpt_metadata_at(const ckpt_file *f, size_t i, ckpt_pair *out)
-{
-    uint32_t n = 0;
-    const ckpt_value *all = file_or_empty(f)->metadata;
-    const value_pair *pairs = all ? value_pairs(all, &n) : NULL;
-    if (!out)
-        return false;
-    *out = (ckpt_pair){0};
-    return i < n && value_text(pairs[i].key, &out->key) && value_text(pairs[i].val, &out->text);
-}
-
-bool ckpt_metadata_is_tie(const ckpt_file *f, size_t i)
-{
-    ckpt_pair pair;
-    uint32_t row = file_or_empty(f)->nties && ckpt_metadata_at(f, i, &pair)
-                       ? file_find((ckpt_file *)(uintptr_t)f, pair.key)
-                       : CKPT_NO_TENSOR;
-    return row != CKPT_NO_TENSOR && file_records_tie(f, row);
-}
 
 /* ------------------------------------------------------------- the header */
 
@@ -101,24 +73,6 @@ static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *e
         st = find_metadata(h, &j, err);
     }
     arena_free(a);
-    return st;
-}
-
-static ckpt_status check_pairs(const ckpt_pair *pairs, size_t n, ckpt_error *err)
-{
-    map *seen = map_new(n);
-    ckpt_status st = seen ? CKPT_OK : fail_memory(err);
-    for (size_t i = 0; st == CKPT_OK && i < n; i++) {
-        uint32_t before = MAP_NONE;
-        if (!utf8_check(pairs[i].key, false, NULL) || !utf8_check(pairs[i].text, false, NULL))
-            st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the text of \"%.*s\" is not UTF-8, as metadata are",
-                      STR_ARG(pairs[i].key));
-        else if (!map_put(seen, pairs[i].key, (uint32_t)i, &before))
-            st = fail_memory(err);
-        else if (before != MAP_NONE)
-            st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" is given twice", STR_ARG(pairs[i].key));
-    }
-    map_free(seen);
     return st;
 }
 
@@ -170,7 +124,8 @@ static ckpt_status make_header(ckpt_file *f, const ckpt_pair *pairs, size_t n, b
                                ckpt_error *err)
 {
     struct old_header h = {0};
-    CKPT_TRY(check_pairs(pairs, n, err));
+    for (size_t i = 0; i < n; i++)
+        CKPT_TRY(metadata_check_text(&pairs[i], err));
     ckpt_status st = read_header(f, &h, err);
     if (st == CKPT_OK) {
         write_header(b, &h, pairs, n);
@@ -211,54 +166,11 @@ static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path,
     return sink_end(out, write_all(f, header, out, o, err), err);
 }
 
-/* check_unchanged - checked again under the lock: another edit may have ended since the header was read. */
-static ckpt_status check_unchanged(void *user, ckpt_error *err) { return file_unchanged(user, err); }
-
-static ckpt_status write_in_place(ckpt_file *f, const buf *header, const ckpt_write_options *o,
-                                  ckpt_error *err)
+ckpt_status safetensors_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err)
 {
-    const struct journal_options jo = {.follow_links = o->follow_links,
-                                       .no_sync = o->no_sync,
-                                       .dry_run = o->dry_run,
-                                       .judge = {.user = f, .unchanged = check_unchanged}};
-    struct patches list = {.old_size = f->src->size, .new_size = f->src->size};
-    if (strcmp(f->path, "-") == 0)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
-    if (!patches_add(&list, 8, buf_view(header)))
-        return fail_memory(err);
-    return journal_apply(f->path, &list, &jo, err);
-}
-
-static ckpt_status refuse_metadata_edit(const ckpt_file *f, ckpt_error *err)
-{
-    bool set = f->nparts != 0;
-    (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-               set ? "a set of shards has metadata in its index and in each of its files"
-                   : "a %s file has no metadata that could be edited; safetensors has",
-               f->format->title);
-    fail_hint(err, set ? "name one of its .safetensors files; the index is JSON, for any editor"
-                       : "`ckpt convert FILE OUT.safetensors` writes a file that has");
-    return CKPT_EUNSUPPORTED;
-}
-
-ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, const char *path,
-                                const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err)
-{
-    ckpt_write_options o;
-    buf b;
-    if (bytes)
-        *bytes = 0;
-    CKPT_REQUIRE(err, f && (pairs || !n));
-    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
-    buf_init(&b, SAFETENSORS_MAX_HEADER);
-    ckpt_status st = has_metadata(f) ? make_header(f, pairs, n, path != NULL, &b, err)
-                                     : refuse_metadata_edit(f, err);
-    if (st == CKPT_OK)
-        st = path ? write_copy(f, &b, path, &o, err) : write_in_place(f, &b, &o, err);
-    if (bytes)
-        *bytes = st == CKPT_OK ? b.len : 0;
-    buf_free(&b);
-    if (st != CKPT_OK)
-        fail_file(err, f->path);
-    return st;
+    buf_init(&job->header, SAFETENSORS_MAX_HEADER);
+    job->at = 8;
+    CKPT_TRY(make_header(f, job->pairs, job->n, job->path != NULL, &job->header, err));
+    job->length = job->header.len;
+    return job->path ? write_copy(f, &job->header, job->path, job->opts, err) : CKPT_OK;
 }

@@ -542,4 +542,5 @@ const struct format format_safetensors = {
     .write = safetensors_write,
     .in_place = safetensors_in_place,
     .undoes = safetensors_undoes,
+    .write_metadata = safetensors_write_metadata,
 };

@@ -29,6 +29,8 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 /* safetensors_undoes - safetensors/in_place.c: the format's undoes. */
 bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
+/* safetensors_write_metadata - safetensors/metadata.c: the format's write_metadata. */
+ckpt_status safetensors_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err);
 /* safetensors_entry - writes "NAME":{…} for T as DTYPE, whose data are [BEGIN, END). */
 void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,
                        uint64_t end);

@@ -1,7 +1,7 @@
 # A suffix that names no format we write is refused, not filled with a torch zip; so is an empty name.
-ckpt convert corpus/torch/t26/tied.pt model.gguf
+ckpt convert corpus/torch/t26/tied.pt model.onnx
 echo "exit $?"
 ckpt convert corpus/torch/t26/tied.pt ''
 echo "exit $?"
-ckpt convert --to safetensors corpus/torch/t26/tied.pt model.gguf && ckpt ls model.gguf
+ckpt convert --to safetensors corpus/torch/t26/tied.pt model.onnx && ckpt ls model.onnx
 ls

@@ -7,5 +7,5 @@ ckpt strip --auto=1 data/train.pt; echo $?
 ckpt strip --auto data/train.pt -o; echo $?
 ckpt strip -x; echo $?
 ckpt strip --auto a b c; echo $?
-ckpt strip --auto data/train.pt -o a.xyz --to gguf; echo $?
+ckpt strip --auto data/train.pt -o a.xyz --to onnx; echo $?
 ckpt strip data/train.pt module. -n; echo $? # the wrong way round

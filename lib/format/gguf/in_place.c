@@ -1,0 +1,239 @@
+/*
+ * in_place.c - other names or pairs in the header of a GGUF, whose data stay where they are: the new header
+ * must end within the alignment that the old one is filled up to. Its first 16 bytes, with the number of
+ * tensors, stay, too.
+ */
+#include <inttypes.h>
+
+#include "format/gguf/gguf.h"
+
+#define STAYS 16u
+
+/* begin_header - the pairs of EDITED, after how many they are, in B. */
+static ckpt_status begin_header(const struct gguf_file *edited, buf *b, ckpt_error *err)
+{
+    if (edited->big_endian || edited->version == 1)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "a file {%s}; those that are edited in place are {=little-endian, of version 2 or 3}",
+                    edited->big_endian ? "is big-endian" : "of version 1");
+    buf_u64le(b, edited->n);
+    for (size_t i = 0; i < edited->n; i++)
+        CKPT_TRY(gguf_pair_put(edited, &edited->pairs[i], b, err));
+    return CKPT_OK;
+}
+
+/* end_header - fills B up to the data of the file K was made of. */
+static ckpt_status end_header(const struct gguf_file *k, buf *b, ckpt_error *err)
+{
+    uint64_t end = STAYS + (uint64_t)b->len, room = k->data - STAYS, filled = end;
+    bool fits = (!k->ntensors || gguf_fill_up(&filled, k->alignment)) && filled == k->data;
+    if (buf_ok(b) && !fits)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "the new header has %" PRIu64 " bytes, the old one %" PRIu64
+                    ": all data would have to move",
+                    end, k->header_end);
+    while (buf_ok(b) && b->len < room)
+        buf_byte(b, 0);
+    return buf_ok(b) ? CKPT_OK : fail_memory(err);
+}
+
+/* ------------------------------------------------------------------------ names */
+
+/* What is put back ends where the data begin, and changes no place of a tensor. */
+bool gguf_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
+{
+    const struct gguf_file *k = was->container;
+    (void)now;
+    return undo->n == 1 && undo->at[0].at == STAYS && undo->new_size == undo->old_size &&
+           undo->at[0].bytes.len == k->data - STAYS && (!is || table_same_places(&was->table, &is->table));
+}
+
+static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *k, buf *b, ckpt_error *err)
+{
+    const struct table *t = &p->file->table;
+    for (size_t i = 0; i < p->nentries; i++) {
+        const struct plan_entry *e = &p->entries[i];
+        const ckpt_tensor *x = &t->rows[e->row].t;
+        CKPT_TRY(gguf_check_name(e->name, x, true, err));
+        /* bounded: the reader found each storage after the header */
+        gguf_put_tensor(b, e->name, x, (ckpt_dtype)x->dtype, t->storages[x->storage].off - k->data);
+    }
+    return CKPT_OK;
+}
+
+ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
+{
+    const struct gguf_file *k = p->file->container;
+    buf b;
+    if (p->file->nparts)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "the names are in {%zu files}; {=one} is edited in place",
+                    p->file->nparts + 1); /* bounded: in memory */
+    buf_init(&b, SIZE_MAX / 2);
+    ckpt_status st = begin_header(k, &b, err);
+    if (st == CKPT_OK)
+        st = put_tensors(p, k, &b, err);
+    if (st == CKPT_OK)
+        st = end_header(k, &b, err);
+    ckpt_str bytes = st == CKPT_OK ? arena_str(p->a, buf_view(&b)) : str_of(NULL, 0);
+    buf_free(&b);
+    CKPT_TRY(st);
+    out->old_size = out->new_size = p->file->src->size;
+    return bytes.ptr && patches_add(out, STAYS, bytes) ? CKPT_OK : fail_memory(err);
+}
+
+/* ------------------------------------------------------------------------ pairs */
+
+/* Types as they stand after a new key: general.quantization_version:u32=2. */
+static const char *const type_names[] = {"u8",   "i8",  "u16",   "i16", "u32", "i32", "f32",
+                                         "bool", "str", "array", "u64", "i64", "f64"};
+
+/* take_type - cuts ":TYPE", or ":[TYPE]" of an array, off *KEY; without one it is a text. */
+static void take_type(ckpt_str *key, uint32_t *type, uint32_t *element)
+{
+    size_t colon = key->len;
+    *type = str_is(*key, "general.alignment") ? GGUF_U32 : GGUF_STRING;
+    while (colon > 0 && key->ptr[colon - 1] != ':')
+        colon--;
+    if (colon < 2)
+        return;
+    ckpt_str name = str_skip(*key, colon);
+    bool list = name.len > 2 && name.ptr[0] == '[' && name.ptr[name.len - 1] == ']';
+    if (list)
+        name = str_of(name.ptr + 1, name.len - 2);
+    for (uint32_t i = 0; i < sizeof type_names / sizeof *type_names; i++)
+        if (i != GGUF_ARRAY && str_is(name, type_names[i])) {
+            *type = list ? GGUF_ARRAY : i;
+            *element = i;
+            key->len = colon - 1;
+        }
+}
+
+static const struct gguf_pair *find_pair(const struct gguf_file *k, ckpt_str key)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if (str_eq(k->pairs[i].key, key))
+            return &k->pairs[i];
+    return NULL;
+}
+
+/* make_pair - X, whose key is not in EDITED yet, or has WAS as its value in the file. */
+static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf_pair *was,
+                             struct gguf_file *edited, ckpt_error *err)
+{
+    ckpt_str key = x->key;
+    uint32_t type = was ? was->type : GGUF_STRING, element = was ? was->element : 0;
+    CKPT_TRY(metadata_check_text(x, err));
+    if (!was)
+        take_type(&key, &type, &element);
+    if (key.len == 0 || key.len > GGUF_KEY_MAX)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a key of {%zu bytes}; {=1 to %u} are allowed", key.len,
+                    GGUF_KEY_MAX);
+    if (!was && find_pair(edited, key))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" has a type already: leave out {:TYPE}",
+                    STR_ARG(key));
+    return gguf_pair_make(f->a, key, type, element, x->text, &edited->pairs[edited->n], err);
+}
+
+/* edit_pair - adds X to EDITED: as it stands in the file, if its text is that of the file, else of the type
+ * that it has there. *NEXT: where it is expected in the file. */
+static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *x, size_t *next, struct gguf_file *edited,
+                             ckpt_error *err)
+{
+    const struct gguf_file *k = f->container;
+    bool here = *next < k->n && str_eq(k->pairs[*next].key, x->key);
+    const struct gguf_pair *was = here ? &k->pairs[*next] : find_pair(k, x->key);
+    ckpt_pair old;
+    *next = was ? (size_t)(was - k->pairs) + 1 : *next;
+    if (was && ckpt_metadata_at(f, *next - 1, &old) && str_eq(old.text, x->text))
+        edited->pairs[edited->n] = *was;
+    else
+        CKPT_TRY(make_pair(f, x, was, edited, err));
+    edited->n++;
+    return CKPT_OK;
+}
+
+/* take_alignment - that of the pairs of EDITED. */
+static ckpt_status take_alignment(struct gguf_file *edited, ckpt_error *err)
+{
+    const struct gguf_pair *p = find_pair(edited, STR_LIT("general.alignment"));
+    uint64_t n = 0;
+    if (!p)
+        edited->alignment = 32;
+    if (!p || !p->bytes)
+        return CKPT_OK;
+    for (uint64_t i = p->nvalue; i-- > 0 && p->type == GGUF_U32;)
+        n = n << 8 | p->bytes[i];
+    edited->alignment = n;
+    bool power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
+    return power ? CKPT_OK
+                 : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                        "general.alignment is {%" PRIu64 "}, and no {=power of two}", n);
+}
+
+static ckpt_status edit_pairs(ckpt_file *f, const struct metadata_job *job, struct gguf_file *edited,
+                              ckpt_error *err)
+{
+    size_t next = 0;
+    *edited = *(const struct gguf_file *)f->container;
+    edited->n = 0;
+    edited->pairs = arena_array(f->a, job->n, sizeof *edited->pairs);
+    if (!edited->pairs)
+        return fail_memory(err);
+    for (size_t i = 0; i < job->n; i++)
+        CKPT_TRY(edit_pair(f, &job->pairs[i], &next, edited, err));
+    return take_alignment(edited, err);
+}
+
+/* make_header - for an edit in place: EDITED, and the entries of the tensors as they stand. */
+static ckpt_status make_header(const struct gguf_file *was, const struct gguf_file *edited, buf *b,
+                               ckpt_error *err)
+{
+    uint64_t from = was->n ? was->pairs[was->n - 1].end : 24,
+             n = was->header_end - from; /* bounded: in this order */
+    CKPT_TRY(begin_header(edited, b, err));
+    unsigned char *entries = buf_extend(b, (size_t)n);
+    CKPT_TRY(entries ? source_read(was->src, from, entries, (size_t)n, err) : fail_memory(err));
+    return end_header(edited, b, err);
+}
+
+/* write_copy - F with the pairs that its container has now. */
+static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error *err)
+{
+    const struct gguf_file *k = f->container;
+    ckpt_write_result result = {0};
+    const struct write_job one = {.path = job->path, .opts = job->opts, .result = &result};
+    ckpt_plan *p;
+    const char *notice;
+    CKPT_TRY(ckpt_plan_new(f, &p, err));
+    ckpt_status st = gguf_write(p, &one, err);
+    for (size_t i = 0; (notice = ckpt_plan_notice_at(p, i)); i++)
+        file_notice(f, "%s", notice);
+    ckpt_plan_free(p);
+    job->length = result.bytes;
+    for (size_t i = 0; st == CKPT_OK && i < f->table.nrows; i++) {
+        uint64_t n = f->table.rows[i].t.nbytes;
+        (void)gguf_fill_up(&n, k->alignment); /* bounded: it was written, as is the next */
+        job->length -= n;
+    }
+    return st;
+}
+
+ckpt_status gguf_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err)
+{
+    struct gguf_file edited, *was = f->container;
+    CKPT_TRY(edit_pairs(f, job, &edited, err));
+    buf_init(&job->header, SIZE_MAX / 2);
+    if (!job->path) {
+        job->at = STAYS;
+        CKPT_TRY(edited.alignment == was->alignment ? make_header(was, &edited, &job->header, err)
+                                                    : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                                                           "another alignment: all data would have to move"));
+        job->length = STAYS + job->header.len; /* bounded: in memory */
+        return CKPT_OK;
+    }
+    f->container = &edited;
+    ckpt_status st = write_copy(f, job, err);
+    f->container = was;
+    return st;
+}

@@ -1,0 +1,239 @@
+/*
+ * pairs.c - key-value pairs of GGUF as they are written: in version 3, little-endian. Those of a file
+ * are copied, value by value where it is big-endian or of version 1; new ones are made of the texts that
+ * values.c shows.
+ *
+ * A text is for a number its digits, for a bool true or false, for an array a list in JSON.
+ */
+#include <inttypes.h>
+
+#include "codec/json_scan.h"
+#include "codec/pickle_text.h"
+#include "format/gguf/gguf.h"
+#include "io/reader.h"
+
+#define COPY_CHUNK 65536u
+
+/* --------------------------------------------------------------- values of a file */
+
+struct pair_copy {
+    const struct gguf_file *k;
+    reader r;
+    buf *out;
+};
+
+/* copy_number - the next N bytes as one number, which is returned. */
+static uint64_t copy_number(struct pair_copy *c, size_t n)
+{
+    const unsigned char *b = reader_take(&c->r, n);
+    uint64_t v = 0;
+    for (size_t i = 0; b && i < n; i++)
+        v = v << 8 | b[c->k->big_endian ? i : n - 1 - i];
+    for (size_t i = 0; b && i < n; i++)
+        buf_byte(c->out, (unsigned char)(v >> 8 * i));
+    return v;
+}
+
+/* copy_size - a length or count, of 4 bytes in version 1, of 8 in what is written. */
+static uint64_t copy_size(struct pair_copy *c)
+{
+    bool old = c->k->version == 1;
+    uint64_t n = copy_number(c, old ? 4 : 8);
+    if (old)
+        buf_u32le(c->out, 0);
+    return n;
+}
+
+static void copy_bytes(struct pair_copy *c, uint64_t n)
+{
+    while (n && !c->r.status && buf_ok(c->out)) {
+        size_t some = n < COPY_CHUNK ? (size_t)n : COPY_CHUNK;
+        const unsigned char *b = reader_take(&c->r, some);
+        if (b)
+            buf_put(c->out, b, some);
+        n -= some;
+    }
+}
+
+static void copy_scalar(struct pair_copy *c, uint32_t type)
+{
+    if (type == GGUF_STRING)
+        copy_bytes(c, copy_size(c));
+    else
+        (void)copy_number(c, (size_t)gguf_value_bytes(type));
+}
+
+/* copy_value - a value of TYPE, and all that is in it: LEFT has how many are still to come on each level. */
+static void copy_value(struct pair_copy *c, uint32_t type)
+{
+    uint32_t types[GGUF_DEPTH + 1] = {type};
+    uint64_t left[GGUF_DEPTH + 1] = {1};
+    unsigned depth = 0;
+    while (!c->r.status && buf_ok(c->out)) {
+        if (left[depth] == 0) {
+            if (depth-- == 0)
+                return;
+            continue;
+        }
+        left[depth]--;
+        if (types[depth] != GGUF_ARRAY) {
+            copy_scalar(c, types[depth]);
+        } else if (depth < GGUF_DEPTH) { /* always: gguf_read counted them */
+            depth++;
+            types[depth] = (uint32_t)copy_number(c, 4);
+            left[depth] = copy_size(c);
+        }
+    }
+}
+
+static ckpt_status copy_pair(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err)
+{
+    struct pair_copy c = {.k = k, .out = out};
+    bool text = p->type == GGUF_STRING, array = p->type == GGUF_ARRAY,
+         as_is = k->version > 1 && !k->big_endian;
+    uint64_t length = k->version == 1 ? 4 : 8;
+    /* bounded: gguf_read passed the length of a text, of an array its type, too */
+    uint64_t from = p->end - p->nvalue - (text ? length : array ? 4 + length : 0);
+    CKPT_TRY(reader_init(&c.r, k->src, from, p->end, err));
+    if (as_is)
+        copy_bytes(&c, p->end - from);
+    else
+        copy_value(&c, p->type);
+    ckpt_status st = c.r.status;
+    reader_free(&c.r);
+    return st;
+}
+
+ckpt_status gguf_pair_put(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err)
+{
+    buf_u64le(out, p->key.len);
+    buf_str(out, p->key);
+    buf_u32le(out, p->type);
+    if (!p->bytes)
+        return copy_pair(k, p, out, err);
+    buf_put(out, p->bytes, (size_t)p->nvalue);
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ values of texts */
+
+/* What numbers of a type are, in errors, and the largest of them; of signed ones the smallest is -most -
+ * 1. */
+static const struct {
+    const char *are;
+    uint64_t most;
+    bool is_signed;
+} kinds[] = {
+    [GGUF_U8] = {"a number from 0 to 255", UINT8_MAX, false},
+    [GGUF_I8] = {"a number from -128 to 127", INT8_MAX, true},
+    [GGUF_U16] = {"a number from 0 to 65535", UINT16_MAX, false},
+    [GGUF_I16] = {"a number from -32768 to 32767", INT16_MAX, true},
+    [GGUF_U32] = {"a number from 0 to 4294967295", UINT32_MAX, false},
+    [GGUF_I32] = {"a number from -2147483648 to 2147483647", INT32_MAX, true},
+    [GGUF_F32] = {"a number", 0, true},
+    [GGUF_BOOL] = {"true or false", 0, false},
+    [GGUF_STRING] = {"a text", 0, false},
+    [GGUF_ARRAY] = {"a list in JSON", 0, false},
+    [GGUF_U64] = {"a number from 0 to 2^64 - 1", UINT64_MAX, false},
+    [GGUF_I64] = {"a number from -2^63 to 2^63 - 1", INT64_MAX, true},
+    [GGUF_F64] = {"a number", 0, true},
+};
+
+static void put_bits(buf *out, uint64_t bits, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        buf_byte(out, (unsigned char)(bits >> 8 * i));
+}
+
+static bool put_float(buf *out, uint32_t type, ckpt_str text)
+{
+    double d;
+    uint64_t bits;
+    uint32_t low;
+    if (!pickle_text_float(text, &d))
+        return false;
+    float f = (float)d;
+    memcpy(&bits, &d, sizeof bits);
+    memcpy(&low, &f, sizeof low);
+    put_bits(out, type == GGUF_F32 ? low : bits, gguf_value_bytes(type));
+    return true;
+}
+
+static bool put_integer(buf *out, uint32_t type, ckpt_str text)
+{
+    uint64_t v;
+    bool minus = kinds[type].is_signed && text.len && text.ptr[0] == '-';
+    if (!str_uint(minus ? str_skip(text, 1) : text, &v) ||
+        v > kinds[type].most + minus) /* bounded: of 63 bits */
+        return false;
+    put_bits(out, minus ? 0 - v : v, gguf_value_bytes(type)); /* bounded: modulo 2^64, as meant */
+    return true;
+}
+
+/* put_scalar - TEXT as TYPE, which is no array; false: it is none. */
+static bool put_scalar(buf *out, uint32_t type, ckpt_str text)
+{
+    bool yes = str_is(text, "true");
+    switch (type) {
+    case GGUF_STRING:
+        buf_u64le(out, text.len);
+        buf_str(out, text);
+        return true;
+    case GGUF_BOOL: buf_byte(out, yes); return yes || str_is(text, "false");
+    case GGUF_F32:
+    case GGUF_F64: return put_float(out, type, text);
+    default: return put_integer(out, type, text);
+    }
+}
+
+/* put_element - the event E of J as TYPE; false: it is none. */
+static bool put_element(buf *out, uint32_t type, json_scan *j, enum json_event e)
+{
+    if (e == JSON_TRUE || e == JSON_FALSE)
+        return type == GGUF_BOOL &&
+               put_scalar(out, type, e == JSON_TRUE ? STR_LIT("true") : STR_LIT("false"));
+    bool text = e == JSON_STRING && type == GGUF_STRING;
+    bool number = e == JSON_NUMBER && type != GGUF_STRING && type != GGUF_BOOL;
+    return (text || number) && put_scalar(out, type, j->str);
+}
+
+/* put_array - TEXT, a list in JSON, as an array of TYPE; false: it is none. */
+static bool put_array(arena *a, buf *out, uint32_t type, ckpt_str text)
+{
+    ckpt_error own;
+    json_scan j;
+    uint64_t n = 0;
+    size_t at;
+    json_init(&j, text, 0, a, &own);
+    if (type == GGUF_ARRAY || json_next(&j) != JSON_ARRAY)
+        return false;
+    buf_u32le(out, type);
+    at = out->len;
+    buf_u64le(out, 0);
+    for (enum json_event e; (e = json_next(&j)) != JSON_ARRAY_END; n++)
+        if (e == JSON_ERROR || e == JSON_END || !put_element(out, type, &j, e))
+            return false;
+    for (unsigned i = 0; buf_ok(out) && i < 8; i++)
+        out->data[at + i] = (unsigned char)(n >> 8 * i); /* bounded: eight were put there */
+    return json_next(&j) == JSON_END;
+}
+
+ckpt_status gguf_pair_make(arena *a, ckpt_str key, uint32_t type, uint32_t element, ckpt_str text,
+                           struct gguf_pair *out, ckpt_error *err)
+{
+    bool array = type == GGUF_ARRAY;
+    ckpt_status st = CKPT_OK;
+    buf b;
+    buf_init(&b, SIZE_MAX / 2);
+    *out = (struct gguf_pair){.key = arena_str(a, key), .type = type, .element = element};
+    if (!(array ? put_array(a, &b, element, text) : put_scalar(&b, type, text)))
+        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%.*s: {%.*s} is not {=%s%s}", STR_ARG(key),
+                  STR_ARG(text), kinds[type].are, array ? " with elements of the type that it has" : "");
+    ckpt_str bytes = arena_str(a, buf_view(&b));
+    out->bytes = (const unsigned char *)bytes.ptr;
+    out->nvalue = bytes.len;
+    if (st == CKPT_OK && (!buf_ok(&b) || !out->bytes || !out->key.ptr))
+        st = fail_memory(err);
+    buf_free(&b);
+    return st;
+}

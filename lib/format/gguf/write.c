@@ -1,0 +1,261 @@
+/*
+ * write.c - a plan as GGUF of version 3, little-endian (codec/gguf.c has the layout): the pairs, the
+ * tensors in the order of the plan, each and the last one filled up to the alignment, which ggml
+ * demands.
+ *
+ * The pairs of a GGUF are written as they are; those of a split are left out where its parts become one. The
+ * metadata of another format become texts. Such an input needs general.architecture, by which programs
+ * choose what to do with a GGUF: it is given, or in the metadata. Names and values stay as they are, so
+ * that a file of another format does not become one that llama.cpp runs.
+ *
+ * A file of a set has split.no, split.count and split.tensors.count, and only the first has other pairs.
+ *
+ * Refused: types that ggml lacks, q8_1, whose size readers do not agree on, more than four dimensions,
+ * names that are longer than ggml reads or are not UTF-8, unless the input, a GGUF, has them.
+ */
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "base/utf8.h"
+#include "format/flat_write.h"
+#include "format/gguf/gguf.h"
+#include "io/sink.h"
+
+#define ARCHITECTURE "general.architecture"
+#define ALIGNMENT    32u /* where no pair has another one */
+
+struct gguf_output {
+    const struct gguf_file *from; /* of the input; NULL: it is no GGUF */
+    struct gguf_pair *pairs;
+    size_t n;
+    buf header; /* freed when it is written */
+};
+
+static const struct gguf_output *get_output(const struct flat_writer *w) { return w->user; }
+
+/* ------------------------------------------------------------------- what can be held */
+
+static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
+{
+    uint32_t type, most = get_output(w)->from ? GGUF_DIMENSIONS : GGML_DIMENSIONS;
+    if (!gguf_type_of(plan_dtype(w->p, x->row), &type))
+        return "has a type that GGUF lacks";
+    if (plan_dtype(w->p, x->row) == CKPT_DT_Q8_1)
+        return "has blocks of 36 bytes for ggml and of 40 for gguf-py";
+    return flat_tensor(w, x)->ndim > most ? "has more than four dimensions" : NULL;
+}
+
+ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool own, ckpt_error *err)
+{
+    if (!own && !utf8_check(name, false, NULL))
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "the name \"%.*s\" is not UTF-8, which GGUF requires",
+                    STR_ARG(name));
+    if (name.len <= GGML_NAME_MAX || (own && t->name.len > GGML_NAME_MAX))
+        return CKPT_OK;
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+               "the name \"%.*s\" has {%zu bytes}; ggml and llama.cpp read names of at most {=%u}",
+               STR_ARG(name), name.len, GGML_NAME_MAX);
+    fail_hint(err, "`ckpt rename` or `ckpt strip` makes it shorter");
+    return CKPT_ELOSSY;
+}
+
+/* ------------------------------------------------------------------------- pairs */
+
+static bool is_of_split(ckpt_str key)
+{
+    return str_is(key, "split.no") || str_is(key, "split.count") || str_is(key, "split.tensors.count");
+}
+
+static ckpt_status add_pair(struct flat_writer *w, ckpt_str key, uint32_t type, ckpt_str text,
+                            ckpt_error *err)
+{
+    struct gguf_output *o = w->user;
+    if (!text.ptr)
+        return fail_memory(err);
+    return gguf_pair_make(w->p->a, key, type, 0, text, &o->pairs[o->n++],
+                          err); /* bounded: make_pairs() has room */
+}
+
+static ckpt_status add_number(struct flat_writer *w, ckpt_str key, uint32_t type, uint64_t n, ckpt_error *err)
+{
+    return add_pair(w, key, type, arena_printf(w->p->a, "%" PRIu64, n), err);
+}
+
+static ckpt_status add_split(struct flat_writer *w, ckpt_error *err)
+{
+    const struct write_job *job = w->job;
+    CKPT_TRY(add_number(w, STR_LIT("split.no"), GGUF_U16, job->part.number, err));
+    CKPT_TRY(add_number(w, STR_LIT("split.count"), GGUF_U16, job->part.count, err));
+    return add_number(w, STR_LIT("split.tensors.count"), GGUF_I32, job->part.tensors, err);
+}
+
+/* add_own - the pairs of the input, a GGUF. */
+static void add_own(struct flat_writer *w)
+{
+    struct gguf_output *o = w->user;
+    bool splits = w->p->file->nparts || w->job->part.count;
+    for (size_t i = 0; i < o->from->n; i++) {
+        const struct gguf_pair *x = &o->from->pairs[i];
+        bool replaced = w->job->opts->architecture && str_is(x->key, ARCHITECTURE);
+        if (replaced || (splits && is_of_split(x->key)))
+            continue;
+        o->pairs[o->n++] = *x;
+        if (w->p->cast && str_is(x->key, "general.file_type"))
+            plan_notice(w->p, "general.file_type is still that of the input; `ckpt meta` changes it");
+    }
+    if (o->from->big_endian)
+        plan_notice(w->p, "the input is big-endian, the output is little-endian");
+}
+
+static ckpt_status refuse_nameless(ckpt_error *err)
+{
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a GGUF needs {=" ARCHITECTURE "}, the input has {none}");
+    fail_hint(err, "--architecture NAME gives it; llama.cpp runs only what its own converters wrote");
+    return CKPT_ELOSSY;
+}
+
+/* add_texts - the metadata of the input, which is no GGUF, but for what is about its own format. */
+static ckpt_status add_texts(struct flat_writer *w, const struct plan_pair *meta, size_t n, ckpt_error *err)
+{
+    bool named = w->job->opts->architecture != NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct plan_pair *x = &meta[i];
+        bool is_name = str_is(x->key, ARCHITECTURE);
+        if (x->tie || x->key.len == 0 || x->key.len > GGUF_KEY_MAX || is_of_split(x->key) ||
+            str_is(x->key, "general.alignment") || str_is(x->key, "format") ||
+            (is_name && w->job->opts->architecture))
+            continue;
+        CKPT_TRY(add_pair(w, x->key, GGUF_STRING, x->text, err));
+        named = named || is_name;
+    }
+    return named ? CKPT_OK : refuse_nameless(err);
+}
+
+static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
+{
+    struct gguf_output *o = w->user;
+    const char *name = w->job->opts->architecture;
+    struct plan_pair *meta = NULL;
+    size_t n = 0;
+    if (!o->from)
+        CKPT_TRY(plan_metadata(w->p, &meta, &n, err));
+    o->pairs = arena_array(w->p->a, (o->from ? o->from->n : n) + 4,
+                           sizeof *o->pairs); /* bounded: in memory */
+    if (!o->pairs)
+        return fail_memory(err);
+    if (w->job->part.number)
+        return add_split(w, err);
+    if (name)
+        CKPT_TRY(add_pair(w, STR_LIT(ARCHITECTURE), GGUF_STRING, str_c(name), err));
+    if (o->from)
+        add_own(w);
+    else
+        CKPT_TRY(add_texts(w, meta, n, err));
+    return w->job->part.count ? add_split(w, err) : CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------ layout */
+
+void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin)
+{
+    uint32_t type = 0;
+    (void)gguf_type_of(dtype, &type);
+    buf_u64le(b, name.len);
+    buf_str(b, name);
+    buf_u32le(b, t->ndim);
+    for (uint32_t i = t->ndim; i-- > 0;)
+        buf_u64le(b, t->shape[i]);
+    buf_u32le(b, type);
+    buf_u64le(b, begin);
+}
+
+static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
+{
+    struct gguf_output *o = w->user;
+    buf *b = &o->header;
+    buf_put(b, "GGUF\3\0\0\0", 8);
+    buf_u64le(b, w->n);
+    buf_u64le(b, o->n);
+    for (size_t i = 0; i < o->n; i++)
+        CKPT_TRY(gguf_pair_put(o->from, &o->pairs[i], b, err));
+    for (size_t i = 0; i < w->n; i++)
+        gguf_put_tensor(b, w->items[i].name, flat_tensor(w, &w->items[i]), plan_dtype(w->p, w->items[i].row),
+                        w->items[i].begin);
+    return buf_ok(b) ? CKPT_OK : fail_memory(err);
+}
+
+bool gguf_fill_up(uint64_t *n, uint64_t alignment)
+{
+    uint64_t past = *n % alignment;
+    return !past || checked_add(*n, alignment - past, n);
+}
+
+static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
+{
+    struct gguf_output *o = w->user;
+    bool has_pairs = o->from && !w->job->part.number;
+    uint64_t alignment = has_pairs ? o->from->alignment : ALIGNMENT;
+    for (size_t i = 0; i < w->n; i++) {
+        CKPT_TRY(gguf_check_name(w->items[i].name, flat_tensor(w, &w->items[i]), o->from != NULL, err));
+        CKPT_TRY(flat_place(w, &w->items[i], alignment, err));
+    }
+    CKPT_TRY(make_pairs(w, err));
+    CKPT_TRY(make_header(w, err));
+    w->data_start = o->header.len;
+    bool fits = gguf_fill_up(&w->nbytes, alignment) && gguf_fill_up(&w->data_start, alignment) &&
+                checked_add(w->data_start, w->nbytes, &w->size);
+    return fits ? CKPT_OK : flat_fail_size(err);
+}
+
+/* ------------------------------------------------------------------------- bytes */
+
+/* put_zeros - those from FROM up to END of OUT, which were skipped. */
+static ckpt_status put_zeros(sink *out, uint64_t from, uint64_t end, ckpt_error *err)
+{
+    static const unsigned char zeros[4096];
+    while (from < end) {
+        size_t n = end - from < sizeof zeros ? (size_t)(end - from) : sizeof zeros;
+        CKPT_TRY(sink_patch(out, from, zeros, n, err));
+        from += n; /* bounded: up to END */
+    }
+    return CKPT_OK;
+}
+
+/* put_padding - what is between header and tensors, and after each of them. */
+static ckpt_status put_padding(const struct flat_writer *w, uint64_t header, sink *out, ckpt_error *err)
+{
+    uint64_t end = header;
+    for (size_t i = 0; i < w->n; i++) {
+        uint64_t begin = w->data_start + w->items[i].begin; /* bounded: lay_out added up both */
+        CKPT_TRY(put_zeros(out, end, begin, err));
+        end = begin + flat_nbytes(w, &w->items[i]); /* bounded: as above */
+    }
+    return put_zeros(out, end, w->size, err);
+}
+
+static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
+{
+    struct gguf_output *o = w->user;
+    uint64_t header = o->header.len;
+    CKPT_TRY(sink_write(out, o->header.data, o->header.len, err));
+    buf_free(&o->header);
+    CKPT_TRY(sink_skip(out, w->size - header, err)); /* bounded: lay_out added it up */
+    CKPT_TRY(put_padding(w, header, out, err));
+    return flat_copy(w, out, err);
+}
+
+ckpt_status gguf_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
+{
+    static const struct flat_rules rules = {.holder = "GGUF",
+                                            .holds = "GGUF holds tensors and key-value pairs only",
+                                            .float_dtype = "float32",
+                                            .find_unfit_reason = find_unfit_reason,
+                                            .lay_out = lay_out,
+                                            .put_contents = put_contents};
+    struct gguf_output o = {.from = p->file->format == &format_gguf ? p->file->container : NULL};
+    struct flat_writer w = {.p = p, .job = job, .rules = &rules, .user = &o};
+    buf_init(&o.header, SIZE_MAX / 2);
+    ckpt_status st = flat_write(&w, err);
+    buf_free(&o.header);
+    return st;
+}

@@ -1,0 +1,102 @@
+/* metadata.c - the pairs of text of a file: listed, and replaced by its format in a copy or in place. */
+#include "base/map.h"
+#include "base/sized.h"
+#include "base/utf8.h"
+#include "format/format.h"
+
+size_t ckpt_metadata_count(const ckpt_file *f) { return value_count(file_or_empty(f)->metadata); }
+
+bool ckpt_metadata_at(const ckpt_file *f, size_t i, ckpt_pair *out)
+{
+    uint32_t n = 0;
+    const ckpt_value *all = file_or_empty(f)->metadata;
+    const value_pair *pairs = all ? value_pairs(all, &n) : NULL;
+    if (!out)
+        return false;
+    *out = (ckpt_pair){0};
+    return i < n && value_text(pairs[i].key, &out->key) && value_text(pairs[i].val, &out->text);
+}
+
+bool ckpt_metadata_is_tie(const ckpt_file *f, size_t i)
+{
+    ckpt_pair pair;
+    uint32_t row = file_or_empty(f)->nties && ckpt_metadata_at(f, i, &pair)
+                       ? file_find((ckpt_file *)(uintptr_t)f, pair.key)
+                       : CKPT_NO_TENSOR;
+    return row != CKPT_NO_TENSOR && file_records_tie(f, row);
+}
+
+ckpt_status metadata_check_text(const ckpt_pair *x, ckpt_error *err)
+{
+    if (utf8_check(x->key, false, NULL) && utf8_check(x->text, false, NULL))
+        return CKPT_OK;
+    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the text of \"%.*s\" is not UTF-8, as metadata are",
+                STR_ARG(x->key));
+}
+
+static ckpt_status check_keys(const ckpt_pair *pairs, size_t n, ckpt_error *err)
+{
+    map *seen = map_new(n);
+    ckpt_status st = seen ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < n; i++) {
+        uint32_t before = MAP_NONE;
+        if (!map_put(seen, pairs[i].key, (uint32_t)i, &before))
+            st = fail_memory(err);
+        else if (before != MAP_NONE)
+            st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" is given twice", STR_ARG(pairs[i].key));
+    }
+    map_free(seen);
+    return st;
+}
+
+/* check_unchanged - checked again under the lock: another edit may have ended since the header was read. */
+static ckpt_status check_unchanged(void *user, ckpt_error *err) { return file_unchanged(user, err); }
+
+static ckpt_status write_in_place(ckpt_file *f, const struct metadata_job *job, ckpt_error *err)
+{
+    const struct journal_options o = {.follow_links = job->opts->follow_links,
+                                      .no_sync = job->opts->no_sync,
+                                      .dry_run = job->opts->dry_run,
+                                      .judge = {.user = f, .unchanged = check_unchanged}};
+    struct patches list = {.old_size = f->src->size, .new_size = f->src->size};
+    if (strcmp(f->path, "-") == 0)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
+    if (!patches_add(&list, job->at, buf_view(&job->header)))
+        return fail_memory(err);
+    return journal_apply(f->path, &list, &o, err);
+}
+
+static ckpt_status refuse_metadata_edit(const ckpt_file *f, ckpt_error *err)
+{
+    bool set = f->nparts != 0;
+    (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+               set ? "a set of shards has metadata in its index and in each of its files"
+                   : "a %s file has no metadata that could be edited; safetensors and GGUF have",
+               f->format->title);
+    fail_hint(err, set ? "name one of its .safetensors files; the index is JSON, for any editor"
+                       : "`ckpt convert FILE OUT.safetensors` writes a file that has");
+    return CKPT_EUNSUPPORTED;
+}
+
+ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, const char *path,
+                                const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err)
+{
+    ckpt_write_options o;
+    struct metadata_job job = {.pairs = pairs, .n = n, .path = path, .opts = &o};
+    if (bytes)
+        *bytes = 0;
+    CKPT_REQUIRE(err, f && (pairs || !n));
+    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    ckpt_status st = f->format->write_metadata && f->src ? check_keys(pairs, n, err)
+                                                         : refuse_metadata_edit(f, err);
+    if (st == CKPT_OK)
+        st = f->format->write_metadata(f, &job, err);
+    if (st == CKPT_OK && !path)
+        st = write_in_place(f, &job, err);
+    if (bytes && st == CKPT_OK)
+        *bytes = job.length;
+    buf_free(&job.header);
+    if (st != CKPT_OK)
+        fail_file(err, f->path);
+    return st;
+}
