@@ -84,29 +84,32 @@ static bool unlink_listed(int fd, const char *entries, size_t n)
     return any;
 }
 
-/* empty_folder - unlinks the files in the folder FD. Async-signal-safe, which readdir is not. */
-static void empty_folder(int fd)
+/* unlink_files - unlinks the files in the folder FD; *ANY: there were some. False: it could not be listed.
+ * Async-signal-safe, which readdir is not. */
+static bool unlink_files(int fd, bool *any)
 {
     char entries[4096];
-    bool again = true; /* a listing that fails is tried once more */
-    for (int failed = 0; again && lseek(fd, 0, SEEK_SET) == 0;) {
-        long n;
-        again = false;
-        while ((n = syscall(SYS_getdents64, fd, entries, sizeof entries)) > 0)
-            again = unlink_listed(fd, entries, (size_t)n) || again;
-        again = again || (n < 0 && failed++ == 0);
-    }
+    long n;
+    while ((n = syscall(SYS_getdents64, fd, entries, sizeof entries)) > 0)
+        *any = unlink_listed(fd, entries, (size_t)n) || *any;
+    return n == 0;
 }
 
-/* remove_folder - removes the folder NAME and the files in it, in the folder DIR. Async-signal-safe. */
-static void remove_folder(int dir, const char *name)
+/* remove_folder - removes the folder NAME and the files in it, in the folder DIR; false: it is still there.
+ * It is listed again until no file is left, as some file systems pass over entries while others go; what
+ * fails is tried once more. Async-signal-safe. */
+static bool remove_folder(int dir, const char *name)
 {
-    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    empty_folder(fd);
-    close(fd);
-    (void)unlinkat(dir, name, AT_REMOVEDIR);
+    bool again = true;
+    for (int failed = 0; again;) {
+        bool any = false;
+        int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        bool listed = fd >= 0 && unlink_files(fd, &any);
+        if (fd >= 0)
+            close(fd);
+        again = any || (!listed && failed++ == 0);
+    }
+    return unlinkat(dir, name, AT_REMOVEDIR) == 0;
 }
 
 void temp_emergency(void)
@@ -116,7 +119,7 @@ void temp_emergency(void)
         if (state == NAME_LIVE)
             unlinkat(n->dir, n->text, 0);
         else if (state == NAME_LIVE_FOLDER)
-            remove_folder(n->dir, n->text);
+            (void)remove_folder(n->dir, n->text);
     }
 }
 
@@ -431,7 +434,7 @@ bool temp_folder_open(struct temp_folder *t, const char *parent, const char *bas
     if (t->fd >= 0)
         flock(t->fd, LOCK_EX | LOCK_NB);
     else
-        temp_folder_close(t);
+        (void)temp_folder_close(t);
     errno = why;
     return t->parent >= 0;
 }
@@ -462,14 +465,15 @@ bool temp_folder_place(struct temp_folder *t, const char *base, bool replace, bo
     return done;
 }
 
-void temp_folder_close(struct temp_folder *t)
+bool temp_folder_close(struct temp_folder *t)
 {
-    if (t->name && atomic_load(&t->name->state) == NAME_LIVE_FOLDER)
-        remove_folder(t->parent, t->name->text);
+    bool gone = !t->name || atomic_load(&t->name->state) != NAME_LIVE_FOLDER ||
+                remove_folder(t->parent, t->name->text);
     release_name(&t->name);
     if (t->fd >= 0)
         close(t->fd);
     if (t->parent >= 0)
         close(t->parent);
     *t = (struct temp_folder){-1, -1, NULL};
+    return gone;
 }

@@ -54,7 +54,8 @@ const char *temp_folder_name(const struct temp_folder *t);
  * folder of that name is replaced; one with files makes that fail with EEXIST unless REPLACE: then the two
  * change places, and the old one is removed with its files. False: errno, and BASE is unchanged. */
 bool temp_folder_place(struct temp_folder *t, const char *base, bool replace, bool sync);
-/* temp_folder_close - closes it, and removes it with its files if it was not placed. */
-void temp_folder_close(struct temp_folder *t);
+/* temp_folder_close - closes it, and removes it, or the one that it replaced, with its files; false: that is
+ * still there. */
+bool temp_folder_close(struct temp_folder *t);
 
 #endif

@@ -79,7 +79,7 @@ static ckpt_str without_slashes(ckpt_str path)
 ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct write_job *job,
                                ckpt_error *err)
 {
-    *d = (struct dcp_folder){.job = job, .a = p->a};
+    *d = (struct dcp_folder){.p = p, .job = job, .a = p->a};
     if (!job->path || strcmp(job->path, "-") == 0) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a distributed checkpoint is a folder of files");
         fail_hint(err, "name the folder that is to be written");
@@ -149,11 +149,13 @@ ckpt_status dcp_folder_end(struct dcp_folder *d, ckpt_status st, ckpt_error *err
 {
     if (!d->open)
         return st;
+    ckpt_str old = arena_printf(d->a, "%s%s", d->parent.ptr, temp_folder_name(&d->temp));
     if (st == CKPT_OK)
         st = place(d, err);
     else
         name_final_file(d, err);
-    temp_folder_close(&d->temp);
+    if (!temp_folder_close(&d->temp) && st == CKPT_OK)
+        plan_notice(d->p, "what it replaced cannot be removed, and is left as %.*s", STR_ARG(old));
     d->open = false;
     return st;
 }

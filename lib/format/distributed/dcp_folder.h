@@ -6,6 +6,7 @@
 #include "core/plan.h"
 
 struct dcp_folder {
+    ckpt_plan *p;
     const struct write_job *job;
     arena *a;
     ckpt_str given;        /* the path of JOB, without slashes at its end */
