@@ -277,7 +277,7 @@ static void salvage(const uint8_t *data, size_t size)
 static const struct patches no_patches;
 static const uint8_t zeros[60000];
 
-/* zip_patch - members replaced and added where the archive stands: it still opens. */
+/* zip_patched - members replaced and added where the archive stands: it still opens. */
 static void zip_patched(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};

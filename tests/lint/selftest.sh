@@ -77,7 +77,7 @@ compile format/f 'int c(void); int f(void) { return c(); }'
 compile scan/s 'int o(void); int s(void) { return o(); }'
 compile format/toy/toy 'int toy;'
 clean
-for name in floors owners symbols banned arithmetic marks text plan help commands options manual pages; do
+for name in floors owners symbols banned arithmetic marks text plan help commands comments options manual pages; do
     expect silence "$name" 'finds a fault where there is none'
 done
 
@@ -124,6 +124,8 @@ if git --version >/dev/null 2>&1; then
 fi
 plant help Makefile 'extra: x\n'
 plant help Makefile 'extra: x\n.PHONY: extra\n'
+plant comments lib/op/o.c '/* one - counts. */\nint two(void);\n'
+plant comments lib/op/o.c '/* two - adds N. */\nint two(int m);\n'
 plant commands cli/cmds.def 'CMD(new)\n'
 plant commands man/ckpt-ls.1 '.Nd other\n'
 plant commands lib/format/toy/new.c 'const struct format format_new = {.name = "new"};\n'

@@ -34,7 +34,7 @@ static struct {
 
 /* ---------------------------------------------------------------------------- codecs */
 
-/* runs - 0xFF ends early and well, 0xFE is damaged, else: COUNT (4) BYTE (1). */
+/* decode_runs - 0xFF ends early and well, 0xFE is damaged, else: COUNT (4) BYTE (1). */
 static ckpt_status decode_runs(void *user, source *stored, spool *to, ckpt_error *err)
 {
     unsigned char run[5], block[4096];

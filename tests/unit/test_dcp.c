@@ -46,7 +46,7 @@ static void drop_file(const char *name)
     unlink(path);
 }
 
-/* put_metadata - the pickle of TEXT as the file NAME; $N stands for N times LENGTH. */
+/* put_metadata - the pickle of TEXT as the file NAME; $3 stands for three times LENGTH. */
 static void put_metadata(const char *name, const char *text, size_t length)
 {
     buf b, all;

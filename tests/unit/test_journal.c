@@ -160,7 +160,7 @@ static void same_sums(void)
     end();
 }
 
-/* refused - a journal that is not applied: both files stay as they are, and READERS do not read. */
+/* refused_to - a journal that is not applied: both files stay as they are, and READERS do not read. */
 static void refused_to(const void *bytes, size_t size, const char *now, size_t n, ckpt_status readers)
 {
     ckpt_recovered what = CKPT_RECOVERED_OLD;

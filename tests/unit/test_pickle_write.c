@@ -105,7 +105,7 @@ static const struct {
            "a\x85Rq\x02sba00h\x02.")},
 };
 
-/* written - G's graph as a pickle, in OUT; empty after a failure, which is in ERR. */
+/* written - the graph of ROOT as a pickle, in OUT; empty after a failure, which is in ERR. */
 static ckpt_status written(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out,
                            ckpt_error *err)
 {

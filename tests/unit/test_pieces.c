@@ -413,7 +413,7 @@ static const struct source_ops zeros_ops = {.read_at = zeros_read, .close = zero
 
 static struct zeros zeros = {.s = {.ops = &zeros_ops, .size = UINT64_MAX, .refs = 1}};
 
-/* many - N pieces of a grid of ROWS x COLUMNS, of SIZE elements each way. */
+/* many - the pieces of a grid of ROWS x COLUMNS, of SIZE elements each way. */
 static struct piece *many(uint64_t rows, uint64_t columns, uint64_t size, uint64_t *numbers)
 {
     struct piece *list = calloc((size_t)(rows * columns), sizeof *list);

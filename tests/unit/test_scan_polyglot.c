@@ -267,7 +267,7 @@ static void a_member_at_the_end_is_a_note(void)
     buf_free(&b);
 }
 
-/* deflate - zlib's wrapper around PAYLOAD in one stored block, whose length is to be printable. */
+/* stored_block - zlib's wrapper around PAYLOAD in one stored block, whose length is to be printable. */
 static void stored_block(buf *b, const char *payload, size_t n)
 {
     uint32_t a = 1, c = 0;

@@ -47,7 +47,7 @@ static void edited_close(struct edited *e)
     made_close(&e->m);
 }
 
-/* patched - M with E's patches, opened. */
+/* patched - the file of E with its patches, opened. */
 static struct made patched(struct edited *e)
 {
     char bytes[65536];
