@@ -105,7 +105,7 @@ unsigned long child_limit(unsigned long seconds)
         return seconds;
     if (l.rlim_cur != RLIM_INFINITY && l.rlim_cur <= seconds)
         return (unsigned long)l.rlim_cur;
-    l.rlim_cur = seconds; /* the hard limit stays: SIGXCPU has a name, SIGKILL has none */
+    l.rlim_cur = seconds; /* the hard limit stays: it ends by SIGKILL, which does not show why */
     (void)setrlimit(RLIMIT_CPU, &l);
     return seconds;
 }

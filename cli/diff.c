@@ -300,8 +300,9 @@ static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what 
     return NULL;
 }
 
-/* common_prefix - the prefix by which all names that only A has differ from those that only B has, if there
- * are at least two. Both are in natural order, which a common prefix does not change. */
+/* common_prefix - the prefix by which all names that only the first file has differ from those that only
+ * the second has, if there are at least two. Both are in natural order, which a common prefix does not
+ * change. */
 static ckpt_str common_prefix(const struct report *r)
 {
     ckpt_str prefix = {"", 0};

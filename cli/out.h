@@ -79,8 +79,8 @@ void print_plan_notices(const ckpt_plan *p, const char *path);
 /* open_input - ckpt_open that prints errors and notices. NULL: there was an error. At most two files may be
  * open at a time. */
 ckpt_file *open_input(const char *path, bool ignore_crc);
-/* open_input_by - the same with OPEN_PATH instead of ckpt_open. */
 typedef ckpt_status opener(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+/* open_input_by - the same with OPEN_PATH instead of ckpt_open. */
 ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc);
 /* close_input - prints notices that reading added, and closes F (may be NULL). */
 void close_input(ckpt_file *f);
@@ -118,10 +118,10 @@ void table_flow(struct table *t, void (*rows)(struct table *t, const void *user)
                 bool header);
 void table_free(struct table *t);
 
-/* rows_sort - sorts N ROWS of FILE by name with COMPARE, equal names by their order in the file. */
+/* rows_sort - sorts N ROWS of F by name with COMPARE, equal names by their order in the file. */
 void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt_str a, ckpt_str b));
 enum row_order { ORDER_NATURAL, ORDER_FILE, ORDER_SIZE }; /* the last: largest first */
-/* rows_sorted - the *N rows of FILE whose names pass the globs ('!GLOB' excludes), in ORDER. */
+/* rows_sorted - the *N rows of F whose names pass the globs ('!GLOB' excludes), in ORDER. */
 uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
                       size_t *n);
 bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs);

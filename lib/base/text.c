@@ -77,7 +77,7 @@ void text_put(struct text_sink *sink, const char *piece, size_t n)
 
 void text_put_literal(struct text_sink *sink, const char *z) { text_put(sink, z, strlen(z)); }
 
-#define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
+#define EACH(byte) ((uint64_t)(byte)*0x0101010101010101u)
 
 /* needs_escape - may any of the eight bytes of X need an escape? Each of these sets the high bit of a byte:
  * a byte below 0x20; a backslash or apostrophe, which XOR turns to zero; 0x7f plus one; and any byte above
@@ -88,8 +88,8 @@ static bool needs_escape(uint64_t x)
     return ((low | slash | quote | (x + EACH(1)) | x) & EACH(0x80)) != 0;
 }
 
-/* plain_run - the number of bytes from POS on that no style escapes. */
-static size_t plain_run(ckpt_str s, size_t pos)
+/* length_without_escapes - the number of bytes from POS on that no style escapes. */
+static size_t length_without_escapes(ckpt_str s, size_t pos)
 {
     size_t n = 0, left = s.len - pos;
     const unsigned char *p = (const unsigned char *)s.ptr + pos;
@@ -106,7 +106,7 @@ void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
 {
     char unit[TEXT_UNIT];
     for (size_t pos = 0, run; pos < s.len; pos += run) {
-        run = plain_run(s, pos);
+        run = length_without_escapes(s, pos);
         if (run && sink->len + run < sink->cap) /* all of it fits */
             text_put(sink, s.ptr + pos, run);
         else
@@ -318,7 +318,7 @@ const char *shell_path(const char *path, char out[SHELL_WORD_MAX])
     if (!option || n + 3 > sizeof own)
         return shell_word(str_of(path, n), "", "FILE", out);
     memcpy(own, "./", 2);
-    memcpy(own + 2, path, n + 1); /* bounded: by the lines above */
+    memcpy(own + 2, path, n + 1);                           /* bounded: by the lines above */
     return shell_word(str_of(own, n + 2), "", "FILE", out); /* bounded: likewise */
 }
 

@@ -34,7 +34,7 @@ void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style);
 /* text_json - appends S as a JSON string, see ckpt_text_json. Returns false where bytes of it are not
  * UTF-8. */
 bool text_json(struct text_sink *sink, ckpt_str s);
-/* text_end - terminates OUT; returns the number of bytes put. */
+/* text_end - terminates the text in SINK; returns the number of bytes put. */
 size_t text_end(struct text_sink *sink);
 
 /* text_fit - writes S as TEXT_MESSAGE to OUT; text that does not fit is cut between characters and ends in

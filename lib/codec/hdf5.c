@@ -67,8 +67,8 @@ static ckpt_status skip_head(struct hdf5 *h, const struct hdf5_kind *kind, curso
                                         kind->what, b[4], kind->version);
 }
 
-ckpt_status hdf5_load_signed(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
-                             cursor *c)
+ckpt_status hdf5_load_block(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
+                            cursor *c)
 {
     CKPT_TRY(hdf5_load(h, addr, n, kind->what, c));
     return skip_head(h, kind, c);

@@ -110,7 +110,7 @@ static ckpt_status enter_node(struct tree *t, uint64_t addr, uint32_t level)
     static const struct hdf5_kind kind = {"TREE", 1, what};
     struct hdf5 *h = t->x->h;
     cursor c;
-    CKPT_TRY(hdf5_load_signed(h, addr, 24, &kind, &c));
+    CKPT_TRY(hdf5_load_block(h, addr, 24, &kind, &c));
     uint32_t own = (uint32_t)hdf5_number(&c, 1), n = cursor_u16(&c);
     uint64_t key = 8 + 8 * ((uint64_t)t->x->d->ndim + 1); /* bounded: HDF5_MAX_RANK */
     if (own > HDF5_MAX_DEPTH || (level != UINT32_MAX && own != level))
@@ -240,7 +240,7 @@ struct array {
     uint32_t entry;
 };
 
-/* compare_sum - does the checksum after the N bytes of C fit them? It is cut off. */
+/* compare_sum - compares the bytes of C with their checksum, the last four, which is cut off. */
 static ckpt_status compare_sum(struct chunks *x, cursor *c)
 {
     if (c->left < 4)

@@ -67,7 +67,8 @@ static ckpt_status copy_range(const struct input *in, uint64_t at, uint64_t n, u
     return CKPT_OK;
 }
 
-/* unshuffle - with room for BAND bytes at PLANES, and as many at OUT. */
+/* unshuffle - PLANES has room for two times BAND bytes: for the bytes of one band as they are stored, and
+ * in order. */
 static ckpt_status unshuffle(const struct input *in, uint32_t unit, unsigned char *planes, spool *to,
                              ckpt_error *err)
 {

@@ -78,7 +78,7 @@ static ckpt_status load_local_heap(struct symbols *s, uint64_t addr)
 {
     static const struct hdf5_kind kind = {"HEAP", 0, "a local heap"};
     cursor c;
-    CKPT_TRY(hdf5_load_signed(s->h, addr, 32, &kind, &c));
+    CKPT_TRY(hdf5_load_block(s->h, addr, 32, &kind, &c));
     (void)cursor_take(&c, 3);
     uint64_t size = cursor_u64(&c);
     s->free_list = cursor_u64(&c);
@@ -145,10 +145,10 @@ static ckpt_status read_symbols(struct symbols *s, uint64_t addr)
 {
     static const struct hdf5_kind kind = {"SNOD", 1, "a node of symbols"};
     cursor c;
-    CKPT_TRY(hdf5_load_signed(s->h, addr, 8, &kind, &c));
+    CKPT_TRY(hdf5_load_block(s->h, addr, 8, &kind, &c));
     (void)cursor_take(&c, 1);
     uint32_t n = cursor_u16(&c);
-    CKPT_TRY(hdf5_load_signed(s->h, addr, 8 + 40 * (uint64_t)n, &kind, &c)); /* bounded: 16 bits */
+    CKPT_TRY(hdf5_load_block(s->h, addr, 8 + 40 * (uint64_t)n, &kind, &c)); /* bounded: 16 bits */
     (void)cursor_take(&c, 3);
     for (uint32_t i = 0; i < n; i++)
         CKPT_TRY(read_symbol(s, &c));
@@ -161,7 +161,7 @@ static ckpt_status enter_node(struct symbols *s, uint64_t addr, uint32_t level)
     cursor c;
     static const char what[] = "a B-tree of names";
     static const struct hdf5_kind kind = {"TREE", 0, what};
-    CKPT_TRY(hdf5_load_signed(s->h, addr, 24, &kind, &c));
+    CKPT_TRY(hdf5_load_block(s->h, addr, 24, &kind, &c));
     uint32_t own = (uint32_t)hdf5_number(&c, 1), n = cursor_u16(&c);
     if (own > HDF5_MAX_DEPTH || (level != UINT32_MAX && own != level))
         return fail(s->h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", what, own,
@@ -172,7 +172,8 @@ static ckpt_status enter_node(struct symbols *s, uint64_t addr, uint32_t level)
     return check_key(s, &s->node[s->depth - 1]);
 }
 
-/* next_child - goes on in the innermost node. */
+/* next_child - enters the next child of the innermost node, or reads its symbols; leaves a node without
+ * more. */
 static ckpt_status next_child(struct symbols *s)
 {
     struct node *n = &s->node[s->depth - 1];

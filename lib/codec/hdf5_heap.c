@@ -114,7 +114,7 @@ static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor
                              "a block of a heap has the checksum {%08x}, the file records {=%08x}", own, sum);
 }
 
-/* keep_block - C, the block at ADDR, is read once. */
+/* keep_block - remembers C, the block at ADDR, so that it is read only once. */
 static ckpt_status keep_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, cursor c)
 {
     cursor *grown = arena_grow(h->scratch, p->block, p->nblocks, &p->cap_blocks, p->nblocks + 1,
@@ -165,7 +165,7 @@ static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr
     return keep_block(h, p, addr, *out);
 }
 
-/* find_in_table - the block of byte OFFSET in the table of ROWS rows at ADDR. */
+/* find_in_table - the block of byte OFFSET in the table of ROWS rows. */
 static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct place *at, uint64_t offset,
                                  uint32_t rows)
 {
@@ -406,10 +406,10 @@ static ckpt_status load_collection(struct hdf5 *h, uint64_t addr, struct hdf5_co
     arena *scratch = h->scratch;
     h->scratch = h->heaps;
     struct hdf5_collection *x = ARENA_NEW(h->heaps, struct hdf5_collection);
-    ckpt_status st = x ? hdf5_load_signed(h, addr, 16, &kind, &c) : fail_memory(h->err);
+    ckpt_status st = x ? hdf5_load_block(h, addr, 16, &kind, &c) : fail_memory(h->err);
     if (st == CKPT_OK) {
         (void)cursor_take(&c, 3);
-        st = hdf5_load_signed(h, addr, cursor_u64(&c), &kind, &c);
+        st = hdf5_load_block(h, addr, cursor_u64(&c), &kind, &c);
     }
     h->scratch = scratch;
     CKPT_TRY(st);

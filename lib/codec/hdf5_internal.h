@@ -30,14 +30,15 @@ struct hdf5 {
 
 /* hdf5_load - N bytes at ADDR, a WHAT, into scratch memory; *C reads them. */
 ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *what, cursor *c);
-/* hdf5_load_signed - the same, where SIGNATURE and, after it, VERSION must come first; they are skipped. */
+/* hdf5_load_block - the same for a block that begins with the signature and version of KIND, which are
+ * skipped. */
 struct hdf5_kind {
     const char *signature; /* four bytes */
     uint8_t version;
     const char *what;
 };
-ckpt_status hdf5_load_signed(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
-                             cursor *c);
+ckpt_status hdf5_load_block(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
+                            cursor *c);
 /* hdf5_load_checked - the same for a structure that ends in a checksum, which is compared and cut off. */
 ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
                               cursor *c);
@@ -116,7 +117,7 @@ ckpt_status hdf5_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, ckpt_s
 
 /* ---------------------------------------------------------------------- values, data */
 
-/* hdf5_read_value - *OUT: COUNT elements of TYPE in SPACE at C; NULL and *WHY: they cannot be values. */
+/* hdf5_read_value - *OUT: the elements of TYPE in SPACE at C; NULL and *WHY: they cannot be values. */
 ckpt_status hdf5_read_value(struct hdf5 *h, const struct hdf5_type *type, const struct hdf5_space *space,
                             cursor c, ckpt_value **out, const char **why);
 /* hdf5_read_texts - sets texts of D, whose elements are at AT of the file; too many are refused. */

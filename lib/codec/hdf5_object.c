@@ -102,7 +102,7 @@ static ckpt_status add_block(struct header *x, cursor c)
     return CKPT_OK;
 }
 
-/* refuse_flags - is a message of TYPE with FLAGS one that cannot be read? */
+/* check_flags - refuses a message whose TYPE or FLAGS are not supported. */
 static ckpt_status check_flags(struct header *x, uint32_t type, uint8_t flags, uint64_t pos)
 {
     if (flags & FLAG_SHARED && type != MESSAGE_DATATYPE && type <= MESSAGE_LAST)

@@ -18,7 +18,7 @@
 
 /* ------------------------------------------------------------------------------ texts */
 
-/* trim_text - the text in the N bytes B that have it: up to a NUL, or without spaces at the end. */
+/* trim_text - the text of type T at B: up to a NUL, or without spaces at the end. */
 static ckpt_str trim_text(const struct hdf5_type *t, const unsigned char *b)
 {
     size_t n = t->size;

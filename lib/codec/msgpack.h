@@ -28,9 +28,9 @@ struct msgpack_value {
     uint64_t data, n; /* of TEXT, BYTES and EXT: where their bytes are */
 };
 
+typedef ckpt_status msgpack_visit(void *user, const struct msgpack_value *v, ckpt_error *err);
 /* msgpack_read - SRC is one value, to its last byte, and what that holds: each is passed to VISIT (may be
  * NULL), a container before what is in it. What VISIT returns other than CKPT_OK ends it. */
-typedef ckpt_status msgpack_visit(void *user, const struct msgpack_value *v, ckpt_error *err);
 ckpt_status msgpack_read(source *src, msgpack_visit *visit, void *user, ckpt_error *err);
 
 #endif

@@ -8,7 +8,7 @@
 
 #define NPY_MAGIC      "\x93NUMPY"
 #define NPY_MAGIC_SIZE 6u
-#define NPY_DIMENSIONS 64u /* of numpy 2 */
+#define NPY_DIMENSIONS 64u                 /* of numpy 2 */
 #define NPY_MAX_HEADER (UINT32_C(1) << 20) /* numpy itself reads 10,000 unless it trusts the file */
 
 struct npy {
@@ -24,13 +24,13 @@ struct npy {
     uint64_t nbytes;                /* of all elements; UINT64_MAX: more than can be counted */
 };
 
-/* npy_read - SRC, which begins as one and has at least 12 bytes; DESCR is in A. */
+/* npy_read - *OUT: the header of SRC, which begins as .npy and has at least 12 bytes; texts are in A. */
 ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err);
 
 /* An array, by any header that numpy takes. */
 struct npy_array {
     struct numpy_dtype dtype;
-    ckpt_str fields; /* of a record: its descr as text; else empty */
+    ckpt_str fields;    /* of a record: its descr as text; else empty */
     bool holds_objects; /* a pickle follows instead of elements; also where a field of a record does */
     bool fortran_order;
     uint32_t ndim;

@@ -116,7 +116,7 @@ static bool read_pax(struct tar_walk *w, ckpt_str text)
     return true;
 }
 
-/* read_extension - the payload of L or x, which applies to the next member. */
+/* read_extension - the payload of a record of type 'L' or 'x', which applies to the next member. */
 static ckpt_status read_extension(struct tar_walk *w, char type, uint64_t data, uint64_t size)
 {
     if (size > LONG_MAX_BYTES)

@@ -19,10 +19,10 @@ struct zip_entry {
     uint32_t crc;
     uint16_t method, flags;
     atomic_bool data_known; /* then data does not change any more */
-    bool duplicate; /* another entry has the same name */
-    bool raw_deflate;  /* zip_salvage: deflated; inflated without libzip, which needs the directory */
-    bool crc_unknown;  /* zip_salvage: crc is not recorded anywhere intact */
-    const char *fault; /* zip_salvage: why it is not intact, or NULL */
+    bool duplicate;         /* another entry has the same name */
+    bool raw_deflate;       /* zip_salvage: deflated; inflated without libzip, which needs the directory */
+    bool crc_unknown;       /* zip_salvage: crc is not recorded anywhere intact */
+    const char *fault;      /* zip_salvage: why it is not intact, or NULL */
 };
 
 typedef struct zip {
@@ -30,9 +30,9 @@ typedef struct zip {
     arena *a;
     struct zip_entry *entries; /* central directory order */
     size_t n;
-    map *names;                /* exact name -> first entry; NULL after zip_free_names */
-    map *folded;               /* zip_index_case_folded: name in lower case -> entry, if it had capitals */
-    char *lookup_name;         /* scratch for a name of LONGEST bytes */
+    map *names;        /* exact name -> first entry; NULL after zip_free_names */
+    map *folded;       /* zip_index_case_folded: name in lower case -> entry, if it had capitals */
+    char *lookup_name; /* scratch for a name of LONGEST bytes */
     size_t longest;
     pthread_mutex_t lock;      /* of window, located, sequential, and of entries until data_known */
     struct zip_window *window; /* the local headers read last */
@@ -54,18 +54,19 @@ zip *zip_new(source *src, arena *a);
  * after a valid archive are allowed: shift > 0, end < size. */
 ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
 void zip_close(zip *z); /* NULL is allowed */
+typedef ckpt_status zip_entry_visitor(void *user, size_t i, const struct zip_entry *e, ckpt_error *err);
 /* zip_visit_entries - passes each of the *N entries of the directory in SRC to EACH, which may refuse it,
  * and keeps none. Each is checked on its own. Bytes before or after the archive are an error. */
-typedef ckpt_status zip_entry_visitor(void *user, size_t i, const struct zip_entry *e, ckpt_error *err);
 ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, size_t *n, ckpt_error *err);
 /* zip_find - index of the entry of exactly that name, or -1. */
 int64_t zip_find(const zip *z, ckpt_str name);
 /* zip_free_names - frees the index of names once few more lookups are expected: zip_find then searches. */
 void zip_free_names(zip *z);
-/* zip_find_case_folded - zip_find for FOLDER and NAME joined; if there is no exact match, the case of ASCII
- * letters is ignored, as torch does. It needs zip_index_case_folded before, and allocates nothing, so a
- * name is never reported missing for lack of memory. */
+/* zip_index_case_folded - makes the index that zip_find_case_folded needs. */
 ckpt_status zip_index_case_folded(zip *z, ckpt_error *err);
+/* zip_find_case_folded - zip_find for FOLDER and NAME joined; if there is no exact match, the case of ASCII
+ * letters is ignored, as torch does. It allocates nothing, so a
+ * name is never reported missing for lack of memory. */
 int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name);
 /* zip_locate_payload - reads the local header of entry I, compares it with the directory (name, method, and
  * CRC and sizes if it has them) and sets data. Any number of threads may call it at the same time, and read

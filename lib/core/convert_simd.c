@@ -14,7 +14,7 @@ AVX INLINE __m256i load_256(const unsigned char *p)
 }
 AVX INLINE void store_256(unsigned char *p, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
 
-/* select - YES where MASK is set, else NO. */
+/* select_lanes - YES where MASK is set, else NO. */
 AVX INLINE __m256i select_lanes(__m256i mask, __m256i yes, __m256i no)
 {
     return _mm256_blendv_epi8(no, yes, mask);

@@ -301,7 +301,7 @@ INLINE void iq3_s(const unsigned char *b, float *y)
     }
 }
 
-/* ternary - eight numbers from -1 to 1 of ENTRY, each moved by DELTA, times D. */
+/* ternary - eight numbers from -1 to 1 of ENTRY, each moved by 1/8, down if MINUS, times D. */
 INLINE void ternary(float d, unsigned entry, bool minus, float *y)
 {
     for (unsigned i = 0; i < 8; i++)

@@ -40,8 +40,8 @@ size_t gather_block_size(const struct gather *g);
 /* gather_read - reads COUNT elements from FIRST, which must exist, to OUT. */
 ckpt_status gather_read(struct gather *g, uint64_t first, uint64_t count, unsigned char *out,
                         ckpt_error *err);
-/* gather_scatter - copies all elements of IN, which have WIDTH bytes, to their places in OUT: STRIDE of the
- * NDIM >= 1 dimensions counts elements of IN. */
+/* gather_scatter - copies all elements of IN, which have WIDTH bytes, to their places in OUT: the strides
+ * of the NDIM >= 1 dimensions count elements of IN. */
 void gather_scatter(const struct gather_dim *dim, uint32_t ndim, const unsigned char *in, unsigned char *out,
                     size_t width);
 /* gather_copy - copies all elements of G, whose dimensions may be in any order, each to its place in OUT,

@@ -45,9 +45,10 @@ ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d);
  * _codecs.encode(text, 'latin1'), which is how Python 3 pickles bytes in protocol <= 2. Returns their
  * number, or SIZE_MAX if V has no bytes, more than CAP, or they were left in the file. */
 size_t small_bytes(const ckpt_value *v, unsigned char *out, size_t cap);
-/* latin1_of - is V such a call? Then *TEXT is its text. */
+/* is_latin1 - does CODEC name latin1? */
 bool is_latin1(ckpt_str codec);
-/* latin1_text - the node of the text in such a call, which may be a span; NULL if V is none. */
+/* latin1_text - the node of the text in a call of _codecs.encode(text, 'latin1'), which may be a span;
+ * NULL: V is no such call. */
 const ckpt_value *latin1_text(const ckpt_value *v);
 /* latin1_of - that text, where it is in memory; false else. */
 bool latin1_of(const ckpt_value *v, ckpt_str *text);

@@ -140,7 +140,8 @@ struct band {
     struct column column[BAND_COLUMNS];
 };
 
-/* is_narrow - does G go to OUT in rows of a few bytes, each of which follows the last one in the source? */
+/* is_narrow - are the elements of G copied in rows of a few bytes, each of which follows the last one in
+ * the source? */
 static bool is_narrow(const struct gather *g)
 {
     if (g->ndim == 0 || g->ndim > 2)

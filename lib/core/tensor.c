@@ -57,7 +57,8 @@ struct conversion_buffers {
     unsigned char in[CONVERTED_AT_ONCE * 8], out[CONVERTED_AT_ONCE * 8];
 };
 
-/* read_converted - COUNT elements from FIRST of row I, by C: block by block where FROM has blocks. */
+/* read_converted - COUNT elements from FIRST of row I, converted by C: block by block where it is stored
+ * in blocks. */
 static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct conversion *c, uint64_t first,
                                   uint64_t count, unsigned char *out, ckpt_error *err)
 {

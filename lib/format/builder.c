@@ -44,8 +44,8 @@ static ckpt_status return_latched(ckpt_builder *b, ckpt_status st, ckpt_error *e
 
 static struct kit *top_dict(const ckpt_builder *b)
 {
-    return &b->dicts[b->ndicts - 1];
-} /* bounded: the root */
+    return &b->dicts[b->ndicts - 1]; /* bounded: the root */
+}
 
 /* copy_text - GIVEN as a text of B's file. */
 static ckpt_status copy_text(ckpt_builder *b, const char *given, ckpt_str *out)

@@ -15,7 +15,7 @@
 struct probe {
     const char *path; /* for messages only */
     bool directory;
-    bool salvage; /* it may be truncated or damaged */
+    bool salvage;          /* it may be truncated or damaged */
     const ckpt_str *names; /* of the files in a directory, in the order that people expect */
     size_t nnames;
     bool *no_memory; /* set by a probe that could not look: the answers do not count */
@@ -73,8 +73,8 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
                           ckpt_error *err);
 /* foreign_refuse - reports what P is, if no format recognizes it (foreign.c). */
 ckpt_status foreign_refuse(const struct probe *p, ckpt_error *err);
-/* shards_write - PLAN as files of at most opts->max_shard tensor bytes, each
- * written by FORMAT, and their index (hub/write.c). */
+/* shards_write - writes P as files of at most opts->max_shard tensor bytes, each
+ * written in FORMAT, and their index (hub/write.c). */
 ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct write_job *job,
                          ckpt_error *err);
 /* What is opened, and how. */

@@ -108,8 +108,8 @@ static uint32_t get_first_row(const ckpt_plan *p, uint32_t row)
     return first == CKPT_NO_TENSOR ? row : first;
 }
 
-/* is_better_name - does the name of A stay, rather than that of B? A name that is recorded already does
- * not. */
+/* is_better_name - does the name of ENTRY_A stay, rather than that of ENTRY_B? A name that is recorded
+ * already does not. */
 static bool is_better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
 {
     ckpt_str a = p->entries[entry_a].name, b = p->entries[entry_b].name;

@@ -101,14 +101,14 @@ static void drop_block(block_cache *c, struct cached_block *b)
     free(b);
 }
 
-/* room_in_file - B, which is in no list, gets a place in the file; false: errno. */
-static bool room_in_file(block_cache *c, struct cached_block *b)
+/* reserve_in_file - gives B, which is in no list, a place in the file; false: errno. */
+static bool reserve_in_file(block_cache *c, struct cached_block *b)
 {
     if (c->fd < 0 && (c->fd = fd_temp(NULL)) < 0)
         return false;
     for (;;) {
         struct cached_block *oldest = c->file.next;
-        /* The end is too short for B: what is older there goes, and B to the beginning. */
+        /* The space up to the end is too short for B: drop the blocks there, begin anew. */
         bool wrap = c->at && (c->at > c->in_file || b->size > c->in_file - c->at);
         if (oldest != &c->file && oldest->at >= c->at && (wrap || oldest->at - c->at < b->size)) {
             if (is_free(oldest))
@@ -133,7 +133,7 @@ static bool move_to_file(block_cache *c, struct cached_block *b)
 {
     b->busy = true;
     list_remove(b);
-    bool ok = room_in_file(c, b);
+    bool ok = reserve_in_file(c, b);
     if (ok) {
         pthread_mutex_unlock(&c->lock);
         ok = spool_move(b->bytes, c->fd, b->at);
@@ -147,8 +147,8 @@ static bool move_to_file(block_cache *c, struct cached_block *b)
     return ok;
 }
 
-/* room_in_memory - for B, which is in no list. */
-static void room_in_memory(block_cache *c, struct cached_block *b)
+/* reserve_in_memory - makes room for B, which is in no list. */
+static void reserve_in_memory(block_cache *c, struct cached_block *b)
 {
     while (c->used + b->size > c->in_memory) {
         struct cached_block *out = c->memory.next;
@@ -194,8 +194,8 @@ static ckpt_status make_block(block_cache *c, struct cached_block **slot, uint64
     *b = (struct cached_block){.slot = slot, .size = size, .unread = size, .busy = true};
     *slot = b;
     if (size <= c->in_memory / 2) {
-        room_in_memory(c, b);
-    } else if (!room_in_file(c, b)) {
+        reserve_in_memory(c, b);
+    } else if (!reserve_in_file(c, b)) {
         *slot = NULL;
         free(b);
         return no_file(err);

@@ -269,8 +269,8 @@ static ckpt_status load_journal(const struct edited_file *e, struct journal *j, 
 
 /* -------------------------------------------------------------- what there is */
 
-/* compare_piece - journal_compare_piece of P and FILE. REWRITE: writes the same bytes once more, so that
- * they reach the disk. */
+/* compare_piece - journal_compare_piece of P and the file of E. REWRITE: writes the same bytes once more,
+ * so that they reach the disk. */
 static ckpt_status compare_piece(const struct edited_file *e, const struct piece *p, bool rewrite, bool *old,
                                  bool *new, bool *fits, ckpt_error *err)
 {
@@ -684,8 +684,7 @@ static ckpt_status edit_with_journal(struct edited_file *e, const struct patches
     if (undo_edit(e, o) == CKPT_OK)
         fail_hint(err, "the file is as it was");
     else
-        fail_hint(err, "the file is half changed: keep %.150s, the next --in-place undoes that",
-                  e->journal);
+        fail_hint(err, "the file is half changed: keep %.150s, the next --in-place undoes that", e->journal);
     return st;
 }
 

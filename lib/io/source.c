@@ -70,13 +70,13 @@ void source_watch_add(struct source_watch *w, uint64_t n)
         w->total = UINT64_MAX;
 }
 
-ckpt_status source_watched(struct source_watch *w, uint64_t n, ckpt_error *err)
+ckpt_status source_watch_read(struct source_watch *w, uint64_t n, ckpt_error *err)
 {
     if (!w || !w->progress)
         return CKPT_OK;
     if (!checked_add(w->done, n, &w->done))
         w->done = UINT64_MAX;
-    if (w->total < w->done) /* some of it was read twice, or nobody could know */
+    if (w->total < w->done) /* some bytes were read twice, or the total was not known */
         w->total = w->done;
     w->stopped = w->stopped || w->progress(w->user, w->done, w->total) != 0;
     return w->stopped ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;

@@ -33,7 +33,7 @@ struct source_ops {
     bool (*extent)(source *s, uint64_t off, int *fd, uint64_t *at); /* see source_extent; may be NULL */
     /* map - see source_map; NULL: the bytes are not stored as they are read. */
     ckpt_status (*map)(source *s, uint64_t off, const unsigned char **out, ckpt_error *err);
-    void (*watch)(source *s, struct source_watch *w);               /* see source_watch; may be NULL */
+    void (*watch)(source *s, struct source_watch *w); /* see source_watch; may be NULL */
 };
 
 struct source {
@@ -67,8 +67,9 @@ ckpt_status source_map(source *s, uint64_t off, size_t n, const unsigned char **
 /* source_watch - from now on W follows what is read of S, a file, memory or callbacks, itself or by a slice;
  * NULL: nobody does. */
 void source_watch(source *s, struct source_watch *w);
-/* source_watched - N bytes were read; CKPT_ECANCELLED: W (may be NULL) stops it. */
-ckpt_status source_watched(struct source_watch *w, uint64_t n, ckpt_error *err);
+/* source_watch_read - reports to W (may be NULL) that N more bytes were read; CKPT_ECANCELLED: it stops
+ * the reading. */
+ckpt_status source_watch_read(struct source_watch *w, uint64_t n, ckpt_error *err);
 /* source_watch_add - N more bytes are going to be read; W may be NULL. */
 void source_watch_add(struct source_watch *w, uint64_t n);
 

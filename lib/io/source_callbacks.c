@@ -68,7 +68,7 @@ static ckpt_status callbacks_read(source *s, uint64_t off, void *out, size_t n, 
         c->broke = err->sys_errno ? err->sys_errno : EIO;
         c->broke_at = at;
     }
-    return st == CKPT_OK ? source_watched(c->watch, n, err) : st;
+    return st == CKPT_OK ? source_watch_read(c->watch, n, err) : st;
 }
 
 static void callbacks_close(source *s)

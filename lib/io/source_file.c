@@ -17,8 +17,8 @@
 
 struct file_source {
     source s;
-    int fd;           /* -1: parked */
-    bool named;       /* PATH leads to it, so changes can be seen */
+    int fd;                 /* -1: parked */
+    bool named;             /* PATH leads to it, so changes can be seen */
     atomic_bool sequential; /* posix_fadvise was called */
     atomic_int read_errno;  /* of a failed read: source_file_changed reports it to callers that went on */
     const char *_Atomic changed; /* how it changed; set once */
@@ -135,7 +135,7 @@ static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_
     return_fd(f, fd);
     if (st != CKPT_OK)
         fail_file(err, f->path);
-    return st == CKPT_OK && f->watch ? source_watched(f->watch, n, err) : st;
+    return st == CKPT_OK && f->watch ? source_watch_read(f->watch, n, err) : st;
 }
 
 static void file_close(source *s)

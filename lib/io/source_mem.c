@@ -13,7 +13,7 @@ static ckpt_status mem_read(source *s, uint64_t off, void *out, size_t n, ckpt_e
 {
     const struct mem_source *m = (const struct mem_source *)s;
     memcpy(out, m->data + off, n);
-    return m->watch ? source_watched(m->watch, n, err) : CKPT_OK;
+    return m->watch ? source_watch_read(m->watch, n, err) : CKPT_OK;
 }
 
 static void mem_close(source *s) { free(s); }

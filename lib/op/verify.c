@@ -243,7 +243,7 @@ static ckpt_str storage_location_key(const struct verify_job *j, const struct st
                      : location_key(j->c->a, str_of("", 0), str_c(j->f->path), at);
 }
 
-/* add_unwanted_storages - adds to PLACES the storages of which a narrowed file has no row any more. */
+/* add_unwanted_storages - adds to LOCATIONS the storages of which a narrowed file has no row any more. */
 static ckpt_status add_unwanted_storages(const struct verify_job *j, map *locations, ckpt_error *err)
 {
     const struct table *t = &j->f->table;
@@ -262,7 +262,7 @@ static ckpt_status add_unwanted_storages(const struct verify_job *j, map *locati
     return CKPT_OK;
 }
 
-/* add_checked_storages - adds to PLACES the storages whose CRC-32 was checked and is right. */
+/* add_checked_storages - adds to LOCATIONS the storages whose CRC-32 was checked and is right. */
 static ckpt_status add_checked_storages(const struct verify_job *j, map *locations, ckpt_error *err)
 {
     const struct table *t = &j->f->table;

@@ -433,8 +433,9 @@ static ckpt_status read_lists(struct dcp *d)
 
 /* -------------------------------------------------------------------------- items */
 
-/* give_up - E cannot be had, for the reason in d->err: that is lost, reported, or the error of all. */
-static ckpt_status give_up(struct dcp *d, struct dcp_entry *e, ckpt_status st)
+/* accept_failure - returns CKPT_OK where ST is no error; where E failed, for the reason in d->err: CKPT_OK
+ * if E could be marked lost or the fault was reported, else ST. */
+static ckpt_status accept_failure(struct dcp *d, struct dcp_entry *e, ckpt_status st)
 {
     e->gone = e->gone || st != CKPT_OK;
     if (e->shape || !d->f->salvage || !check_is_fault(st))
@@ -564,7 +565,7 @@ static ckpt_status add_items(struct dcp *d, struct dcp_entry *e)
         d->total = total;
     }
     e->nitems = d->nitems - e->items;
-    return give_up(d, e, st);
+    return accept_failure(d, e, st);
 }
 
 /* looks_like_blob - does a safetensors file begin where item S is? */
@@ -651,9 +652,9 @@ static ckpt_status make_items(struct dcp *d)
 
 /* ------------------------------------------------------------------------ tensors */
 
-/* blob_row - the tensor of E in the safetensors file of item IT. */
-static ckpt_status blob_row(struct dcp *d, const struct dcp_entry *e, const struct dcp_item *it,
-                            struct piece *p)
+/* find_in_blob - sets *P to the bytes of the tensor E in the safetensors file of its item IT. */
+static ckpt_status find_in_blob(struct dcp *d, const struct dcp_entry *e, const struct dcp_item *it,
+                                struct piece *p)
 {
     struct dcp_data *in = &d->data[it->file];
     source *src;
@@ -704,12 +705,12 @@ static ckpt_status fill_pieces(struct dcp *d, const struct dcp_entry *e, struct 
         const struct dcp_item *it = item + i;
         p[i] = (struct piece){.offset = offset[i], .size = it->size, .src = d->items, .at = it->start};
         if (d->blobs)
-            CKPT_TRY(blob_row(d, e, it, &p[i]));
+            CKPT_TRY(find_in_blob(d, e, it, &p[i]));
     }
     return CKPT_OK;
 }
 
-/* add_tensor - the storage of E, of its pieces. */
+/* add_tensor - adds a storage for E, made of its pieces. */
 static ckpt_status add_tensor(struct dcp *d, struct dcp_entry *e)
 {
     bool sums = false;
@@ -729,7 +730,7 @@ static ckpt_status add_tensors(struct dcp *d)
 {
     for (size_t i = 0; i < d->n; i++)
         if (d->entry[i].shape && !d->entry[i].gone)
-            CKPT_TRY(give_up(d, &d->entry[i], add_tensor(d, &d->entry[i])));
+            CKPT_TRY(accept_failure(d, &d->entry[i], add_tensor(d, &d->entry[i])));
     return CKPT_OK;
 }
 
@@ -786,7 +787,7 @@ static ckpt_status path_of(const struct dcp *d, const struct dcp_entry *e, ckpt_
     return CKPT_OK;
 }
 
-/* put_entry - E where it was. */
+/* put_entry - adds entry I at the path it had. */
 static ckpt_status put_entry(struct dcp *d, struct nested *t, size_t i)
 {
     struct dcp_entry *e = &d->entry[i];
@@ -888,7 +889,7 @@ static ckpt_status read_all(struct dcp *d)
     CKPT_TRY(add_tensors(d));
     for (size_t i = 0; i < d->n; i++)
         if (!d->entry[i].shape)
-            CKPT_TRY(give_up(d, &d->entry[i], read_value(d, &d->entry[i])));
+            CKPT_TRY(accept_failure(d, &d->entry[i], read_value(d, &d->entry[i])));
     CKPT_TRY(make_graph(d));
     CKPT_TRY(torch_graph(f, f->root, &st, d->err));
     f->resolve = graft_resolve;

@@ -77,7 +77,8 @@ static void put_storage(pickle_writer *w, const struct tensor_pickle *x, bool ty
     pickle_put_op(w, PICKLE_BINPERSID);
 }
 
-/* put_tensor - the leaf hook: the root is the tensor. Saving detaches: it needs no gradient. */
+/* put_tensor - writes the tensor in place of its node, the root: the leaf hook of pickle_write.
+ * requires_grad is false, as torch.distributed.checkpoint saves detached tensors. */
 static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     const struct tensor_pickle *x = user;

@@ -45,7 +45,7 @@ static ckpt_status check_replaceable(const struct dcp_folder *d, const char *pat
     if (!others)
         return CKPT_OK;
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
-               "the folder that is to be replaced has {%.*s} in it, and not only {=a distributed checkpoint}",
+               "the folder to be replaced also contains {%.*s}; {=only a distributed checkpoint} is replaced",
                STR_ARG(list[0]));
     fail_hint(err, "name another folder, or move that file away");
     return fail_path(d, err);

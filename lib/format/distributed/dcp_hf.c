@@ -87,7 +87,7 @@ static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *off
         uint64_t v;
         if (!json_uint(j, &v) || (t && n == t->ndim))
             return json_fail(
-                j, "\"saved_offsets\" with {more numbers or others} than {=the tensor has dimensions}");
+                j, "\"saved_offsets\" with {other or more numbers} than {=one for each dimension}");
         if (t)
             offset[n] = v;
         n++;
@@ -96,10 +96,10 @@ static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *off
         return json_unexpected(j, e, "\"saved_offsets\"", "numbers");
     return !t || n == t->ndim
                ? CKPT_OK
-               : json_fail(j, "\"saved_offsets\" with {fewer numbers} than {=the tensor has dimensions}");
+               : json_fail(j, "\"saved_offsets\" with {fewer numbers} than {=one for each dimension}");
 }
 
-/* read_offsets - of each row of PART, by row; NULL for those that the text does not have. */
+/* read_offsets - sets OFFSET to the offsets of each row of PART; NULL for rows that the JSON lacks. */
 static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, const uint64_t **offset)
 {
     enum json_event e = json_next(j);

@@ -137,7 +137,7 @@ static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
 
 /* -------------------------------------------------------------------------- graph */
 
-/* get_name - the leaf that FQN is now; NULL: FQN is no name. */
+/* get_leaf - the leaf that has the old name FQN; NULL: there is none. */
 static const struct dcp_leaf *get_leaf(const struct dcp_renamer *r, const ckpt_value *fqn)
 {
     ckpt_str text;
@@ -219,7 +219,8 @@ static ckpt_file *find_part(const struct dcp_renamer *r, ckpt_str name)
     return NULL;
 }
 
-/* is_archive - is the item at place I of storage_data no safetensors file, which torch does not read? */
+/* is_archive - is the item of PART with the storage info INFO an archive of torch.save? torch does not
+ * read a safetensors file there. */
 static bool is_archive(const ckpt_file *part, const ckpt_value *info)
 {
     int64_t at;

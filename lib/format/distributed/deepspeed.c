@@ -40,14 +40,14 @@ static ckpt_status put_entry(struct deepspeed *x, ckpt_str key, ckpt_value *v, b
     return value_put(x->f->a, x->root, k, v) ? CKPT_OK : fail_memory(x->err);
 }
 
-/* weight_node - of the parameter NAME; NULL: it was not put together. */
+/* weight_of - the tensor of the parameter NAME; NULL: it was not put together. */
 static const struct ds_tensor *weight_of(const struct deepspeed *x, ckpt_str name)
 {
     uint32_t i = map_get(x->weights, name);
     return i == MAP_NONE ? NULL : &x->tensor[i];
 }
 
-/* kept_name - of the parameter that NAME is tied to, or NAME. */
+/* kept_name - the name of the parameter that NAME is tied to; NAME itself where it is tied to none. */
 static ckpt_str kept_name(const struct deepspeed *x, ckpt_str name)
 {
     ckpt_str kept;
@@ -214,7 +214,7 @@ static ckpt_status put_optimizer(struct deepspeed *x)
 
 /* ------------------------------------------------------------------------- files */
 
-/* adopt - what the graph has of PART is F's. */
+/* adopt - moves the nodes and storages of PART to the file that is read. */
 static ckpt_status adopt(struct deepspeed *x, ckpt_file *part)
 {
     ckpt_value *root;

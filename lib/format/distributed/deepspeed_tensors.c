@@ -138,7 +138,7 @@ ckpt_status ds_stream_add(struct deepspeed *x, struct ds_stream *s, const ckpt_f
 
 /* ------------------------------------------------------------------------ pieces */
 
-/* add_piece - elements [FROM, FROM + N) of row ROW of PART, at element AT of the tensor. */
+/* add_piece - adds elements [FROM, FROM + N) of RUN as a piece, at element AT of the tensor. */
 static ckpt_status add_piece(struct deepspeed *x, const struct ds_run *run, uint64_t from, uint64_t n,
                              uint64_t at)
 {

@@ -7,7 +7,7 @@
 /* graft_adopt - *ROOT is the graph of PART, one of the parts of F, which torch_graph can walk as F's: its
  * rows are forgotten, its storages have the number of PART in front of their keys, its pickles are F's. */
 ckpt_status graft_adopt(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err);
-/* graft_find_storage - for torch_graph: a storage of such a part. USER begins with a pointer to F. */
+/* graft_find_storage - for torch_graph: a storage of such a part. USER begins with a pointer to the file. */
 ckpt_status graft_find_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err);
 /* graft_resolve - for F's resolve: the storages that only objects of unknown classes have. */
 ckpt_status graft_resolve(ckpt_file *f, ckpt_error *err);

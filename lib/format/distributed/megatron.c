@@ -115,7 +115,7 @@ static bool probe(const struct probe *p)
            (probe_has(p, METADATA) && probe_has(p, "metadata.json"));
 }
 
-/* read_tracker - the folder of the iteration that the tracker of F names. */
+/* read_tracker - *OUT: the folder of the iteration that the tracker file names. */
 static ckpt_status read_tracker(struct megatron *m, ckpt_str *out)
 {
     char text[64] = "", *path;
@@ -153,7 +153,7 @@ static ckpt_status fail_iteration(struct megatron *m, ckpt_str name)
     return CKPT_ENOTFOUND;
 }
 
-/* enter_iteration - the folder that has the ranks becomes that of F. */
+/* enter_iteration - the folder of the iteration, which has the ranks, becomes that of the file. */
 static ckpt_status enter_iteration(struct megatron *m)
 {
     ckpt_file *f = m->f;
@@ -221,7 +221,7 @@ static void read_arguments(struct megatron *m, const ckpt_file *part)
 
 /* -------------------------------------------------------------------------- names */
 
-/* chunk_of - T is a tensor of the model's chunk *CHUNK; false: it is none of the model. */
+/* chunk_of - *CHUNK: the chunk of the model that the tensor at PATH is in; false: it is in none. */
 static bool chunk_of(const ckpt_path_elem *path, uint32_t n, uint64_t *chunk)
 {
     *chunk = 0;

@@ -69,7 +69,7 @@ static ckpt_status bad_file(struct zero *z, const ckpt_file *part, const char *w
     return CKPT_EFORMAT;
 }
 
-/* count_ranks - as the optimizer file PART has it: the greatest partition_count. 0: it has none. */
+/* count_ranks - the greatest partition_count in STATE, that of an optimizer file; 0: it has none. */
 static uint64_t count_ranks(const ckpt_value *state)
 {
     int64_t n;

@@ -89,7 +89,7 @@ static ckpt_status payload_fail(struct payload *p, const struct msgpack_value *v
                 what);
 }
 
-/* visit_array - value SEEN of [shape, dtype, bytes]. */
+/* visit_array - reads V, the next value of [shape, dtype, bytes]. */
 static ckpt_status visit_array(void *user, const struct msgpack_value *v, ckpt_error *err)
 {
     struct payload *p = user;
@@ -202,7 +202,7 @@ static ckpt_status read_array(struct flax_reading *r, const struct msgpack_value
     return *out ? CKPT_OK : fail_memory(r->err);
 }
 
-/* visit_complex - value SEEN of [real, imaginary]. */
+/* visit_complex - reads V, the next value of [real, imaginary]. */
 static ckpt_status visit_complex(void *user, const struct msgpack_value *v, ckpt_error *err)
 {
     struct payload *p = user;

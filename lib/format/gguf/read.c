@@ -197,7 +197,7 @@ static ckpt_status read_part(struct kit *k, const struct gguf_reading *first, ui
     return st;
 }
 
-/* give_up_part - ST of a part: reported where F is checked, and a loss where it is salvaged. */
+/* give_up_part - ST of a part: reported where the file is checked, a loss where it is salvaged. */
 static ckpt_status give_up_part(struct kit *k, ckpt_status st)
 {
     if (st != CKPT_OK && k->f->salvage && (check_is_fault(st) || st == CKPT_EIO || st == CKPT_ENOTFOUND)) {

@@ -46,7 +46,7 @@ static ckpt_status keep_value(struct reading *r, ckpt_str name, ckpt_value *v)
     return CKPT_OK;
 }
 
-/* join - A, SEPARATOR and B, in the arena. */
+/* join - FIRST, SEPARATOR and SECOND as one text in A. */
 static ckpt_str join(arena *a, ckpt_str first, char separator, ckpt_str second)
 {
     char *text = arena_alloc(a, first.len + second.len + 2); /* bounded: both are in memory */
@@ -324,7 +324,7 @@ static ckpt_status add_without_data(struct reading *r, const struct hdf5_dataset
     return kit_add_tensor(r->k, t);
 }
 
-/* add_bytes - T, which is D, from the SRC (a reference, taken over) made for it. */
+/* add_bytes - adds T with the bytes of SRC (a reference, taken over). */
 static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *src)
 {
     if (!src)

@@ -49,8 +49,8 @@ static ckpt_status check_expansion(const ckpt_file *f, const zip *z, ckpt_error 
     return CKPT_ELIMIT;
 }
 
-/* set_crc - of the SIZE bytes of member E that follow its header at HEAD, from that of all of it: a CRC-32 is
- * linear, so the header's part of it can be taken out. */
+/* set_crc - *CRC: that of the elements of T, from that of all of MEMBER: a CRC-32 is linear, so that of
+ * the header before them can be taken out. */
 static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit_tensor *t, uint32_t *crc,
                            ckpt_error *err)
 {
@@ -129,7 +129,8 @@ static ckpt_status open_member(zip *z, size_t i, source **out, ckpt_error *err)
     return lzma ? zip_lzma_member(z, i, out, err) : zip_open_member(z, i, out, err);
 }
 
-/* read_members - a faulty one is reported where F is checked, and lost where it is salvaged. */
+/* read_members - adds each array of Z; a faulty one is reported where the file is checked, lost where it
+ * is salvaged. */
 static ckpt_status read_members(struct kit *k, zip *z)
 {
     size_t others = 0;

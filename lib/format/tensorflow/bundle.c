@@ -375,7 +375,7 @@ static ckpt_status make_piece(struct bundle *b, const struct entry *e, cursor c,
     return CKPT_OK;
 }
 
-/* make_pieces - of the slices of E, as T->pieces; false in *ALL: a data file is missing. */
+/* make_pieces - the *N slices of E as PIECES; *ALL is false where a data file is missing. */
 static ckpt_status make_pieces(struct bundle *b, const struct entry *e, struct piece *pieces, size_t *n,
                                bool *all)
 {

@@ -156,7 +156,7 @@ static ckpt_status read_state(source *src, struct state *s, ckpt_error *err)
                : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=model_checkpoint_path} in the state file");
 }
 
-/* format_time - "2024-05-06 07:08:09 UTC". */
+/* format_time - OUT becomes " (2024-05-06 07:08:09 UTC)", or empty where SECONDS is no such time. */
 static void format_time(double seconds, char out[64])
 {
     time_t at = seconds >= 0 && seconds < 1e11 ? (time_t)seconds : 0;
@@ -166,7 +166,7 @@ static void format_time(double seconds, char out[64])
         (void)strftime(out, 64, " (%Y-%m-%d %H:%M:%S UTC)", &tm);
 }
 
-/* notice_others - lists what the state file names: which this is, and which others there are. */
+/* notice_others - lists the checkpoints in the state file, the latest first, if there are several. */
 static void notice_others(ckpt_file *f, const struct state *s)
 {
     buf b;

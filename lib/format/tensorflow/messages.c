@@ -204,7 +204,8 @@ static void put_text(buf *key, ckpt_str s)
     buf_put(key, "\0\1", 2);
 }
 
-/* put_signed - V >= 0. N bytes have 7 N - 1 bits for it; of the others the top N are set. */
+/* put_signed - V >= 0 as an OrderedCode: of n bytes the first n bits are set, the next is clear, and the
+ * other 7 n - 1 are V. */
 static void put_signed(buf *key, uint64_t v)
 {
     unsigned n = 1;

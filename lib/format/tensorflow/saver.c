@@ -174,7 +174,7 @@ static ckpt_status put_slice(const struct saved_slice *s, cursor value, spool *t
                : fail(err, CKPT_EFORMAT, value.pos, "{%" PRIu64 " values} for {=%" PRIu64 "}", v.n, want);
 }
 
-/* decode_slice - for source_blocks: S of a table. */
+/* decode_slice - for source_blocks: writes the elements of the slice USER to TO; STORED is not used. */
 static ckpt_status decode_slice(void *user, source *stored, spool *to, ckpt_error *err)
 {
     const struct saved_slice *s = user;

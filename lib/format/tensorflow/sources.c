@@ -98,7 +98,7 @@ static uint64_t find_string(const struct checked_source *s, uint64_t off)
     return low;
 }
 
-/* read_string - up to N bytes from byte AT of decoded string I; *GOT: how many. */
+/* read_string - up to *N bytes from byte AT of decoded string I to OUT; *N becomes their number. */
 static ckpt_status read_string(struct checked_source *s, uint64_t i, uint64_t at, unsigned char *out,
                                size_t *n, ckpt_error *err)
 {
@@ -189,8 +189,8 @@ ckpt_status tf_checked_source(const struct tf_bytes *b, source **out, ckpt_error
 
 /* ------------------------------------------------------------------------- strings */
 
-/* read_lengths - sets END by the COUNT lengths from *AT on, which then is after them, and *CRC to their
- * checksum. */
+/* read_lengths - reads COUNT lengths, sets END to where each string ends, and *CRC to the checksum of the
+ * lengths. */
 static ckpt_status read_lengths(reader *r, uint64_t count, uint64_t *end, uint32_t *crc, ckpt_error *err)
 {
     uint64_t all = 0;

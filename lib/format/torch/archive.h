@@ -58,8 +58,8 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
                                      const char *record, const ckpt_tensor *t);
 /* torch_archive_get_storages - how torch_graph finds storages in this archive. */
 struct torch_storages torch_archive_get_storages(struct torch_archive *ta);
-/* torch_archive_count_unused - counts the bytes of storage records that were not used, and sets F's resolve
- * for those that only opaque objects use. */
+/* torch_archive_count_unused - counts the bytes of storage records that were not used, and sets
+ * ckpt_file.resolve for those that only opaque objects use. */
 void torch_archive_count_unused(struct torch_archive *ta);
 
 #endif

@@ -79,8 +79,8 @@ static void cut(uint64_t n, uint64_t at, uint64_t *offset, uint64_t *size)
     *size = *size - start < each ? *size - start : each;
 }
 
-/* place - OFFSET and SIZE of what placement P of T leaves to the rank; *REFUSED names one that is not known.
- * */
+/* place - narrows OFFSET and SIZE to what placement P, in dimension I of the mesh M, leaves to the rank,
+ * if it is STRIDED as asked; false: P is not a placement that is read. */
 static bool place(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *m, uint32_t i, bool strided,
                   uint64_t *offset, uint64_t *size)
 {

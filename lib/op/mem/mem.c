@@ -495,7 +495,7 @@ static void set_peak(struct estimate *x, uint64_t bytes)
     set_amount(&x->out->peak, size_add(bytes, x->gathered), false);
 }
 
-/* fill_activations - what SEGMENTS keep, and the peak. */
+/* fill_activations - what the segments S keep, and the peak. */
 static void fill_activations(struct estimate *x, const struct mem_segments *s)
 {
     ckpt_mem_result *r = x->out;

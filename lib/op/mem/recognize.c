@@ -204,7 +204,7 @@ static bool refuse_count(ckpt_mem *m, const struct mem_tensor_rule *r, size_t n,
     return false;
 }
 
-/* check_blocks - are there L blocks, 0 to L - 1, with all tensors of equal blocks? Sets the bits of those
+/* check_blocks - are all blocks there, from 0 on, with all tensors of equal blocks? Sets the bits of those
  * tensors that only some networks have. */
 static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
 {

@@ -65,7 +65,8 @@ static uint64_t state_bytes(const struct optimizer *o, const struct mem_tensor *
     return size_add(size_mul(size_mul(o->states, item), n), counters);
 }
 
-/* step_temporaries - what step() needs at T, after a tensor of BEFORE bytes, all of N bytes. */
+/* step_temporaries - the temporaries of step() for a tensor of BYTES, with those of the tensor before it,
+ * of BEFORE bytes, that are still alive. */
 static uint64_t step_temporaries(enum step_kind step, uint64_t bytes, uint64_t before)
 {
     if (step == STEP_TWO_TEMPORARIES)
@@ -99,7 +100,7 @@ static void add_parameter(const struct mem_tensor *t, const struct optimizer *o,
     *before = stepped;
 }
 
-/* add_buffer - as .to(dtype) leaves it: integers stay what they are. */
+/* add_buffer - adds T as .to(dtype) converts it: integers keep their dtype. */
 static void add_buffer(const struct mem_tensor *t, uint32_t precision, struct mem_states *s)
 {
     uint32_t item = t->integer ? t->item_bytes : mem_bytes_of(t, precision).parameter;

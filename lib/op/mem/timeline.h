@@ -42,13 +42,13 @@ struct mem_segments {
     bool reentrant, selective;
 };
 
-/* timeline_build - the timeline of M in RUN, whose letters are in DIMS and bits in STATE; its blocks in
- * ARENA. */
+/* transformer_timeline, convnet_timeline - the timeline of M, with the values DIMS of its letters and the
+ * bits STATE of the run; the blocks are in A. */
 ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, uint32_t state,
                                  uint32_t precision, struct mem_timeline *out, arena *a, ckpt_error *err);
 ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t state, uint32_t precision,
                              struct mem_timeline *out, arena *a, ckpt_error *err);
-/* timeline_sum - the sum of the rows for PART of family F. */
+/* timeline_saved - the bytes that PART of family F saves: the sum of its rows. */
 uint64_t timeline_saved(const struct mem_family *f, enum mem_part part, const struct letters *dims,
                         uint32_t state);
 /* timeline_kept - what is kept for the backward pass. */
