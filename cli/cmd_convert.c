@@ -36,7 +36,7 @@ static const struct opt options[] = {
 const struct cmd cmd_convert = {"convert",   "IN OUT", "write a checkpoint in another format", options, 1, 2,
                                 run_convert, NULL};
 
-/* cast_type - of "GLOB=DTYPE" or "DTYPE". */
+/* cast_type - the dtype in "GLOB=DTYPE" or "DTYPE". */
 static ckpt_dtype cast_type(const char *text)
 {
     const char *equals = strrchr(text, '=');
@@ -154,7 +154,8 @@ static size_t stem_length(const char *name, size_t n)
     return tar < n ? length_without(name, tar, ".pth") : (size_t)(dot - name);
 }
 
-/* output_suffix - of what F becomes: of --to, of the name that it has, or of its own format. */
+/* output_suffix - the suffix of what F becomes: that of --to, of the name that it has, or of its own
+ * format. */
 static const char *output_suffix(const ckpt_file *f, const char *name)
 {
     const char *format = ckpt_write_format(writing.to ? writing.to : name);

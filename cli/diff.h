@@ -21,7 +21,7 @@ struct report {
 enum diff_order { BY_NAME, BY_REL_L2, BY_MAX_ABS };
 /* report_sort - what changed comes first, unless it stays in the order of names. */
 void report_sort(struct report *r, enum diff_order order);
-/* report_cut - of the tensors that changed only the first MOST stay. */
+/* report_cut - keeps only the first MOST of the tensors that changed. */
 void report_cut(struct report *r, uint64_t most);
 /* report_equal - nothing differs. */
 bool report_equal(const struct report *r);

@@ -72,8 +72,8 @@ static bool has_checkpoint_suffix(const char *name)
     return false;
 }
 
-/* is_checkpoint - by its content or suffix: an error page under the name of a checkpoint is to be reported,
- * not skipped. */
+/* is_checkpoint - is PATH one, by its content or suffix: an error page under the name of a checkpoint is to
+ * be reported, not skipped. */
 static bool is_checkpoint(const char *path)
 {
     ckpt_error err;

@@ -22,7 +22,7 @@ bool opt_choice(const char *words, size_t i, char *out, size_t cap)
     return true;
 }
 
-/* parse_size - as split(1) has it: K and KiB are 1024, kB and KB 1000. */
+/* parse_size - reads a size as split(1) does: K and KiB are 1024, kB and KB 1000. */
 static bool parse_size(const char *s, uint64_t *out)
 {
     static const char units[] = "KMGTP";

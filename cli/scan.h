@@ -25,12 +25,13 @@ void scan_callable(struct text *t, const ckpt_scan_record *r);
 void scan_arguments(struct text *t, const ckpt_scan_record *r);
 /* scan_message - the sentence of a finding. */
 void scan_message(struct text *t, const ckpt_scan_record *r);
-/* scan_verdict - of a whole file: a ckpt_scan_verdict, or what follows where its pickles alone are fine. */
+/* scan_verdict - the verdict of a whole file: a ckpt_scan_verdict, or what follows where its pickles alone
+ * are fine. */
 enum { SCAN_STRUCTURE = CKPT_SCAN_KNOWN_EXEC + 1, SCAN_INCOMPLETE, SCAN_VERDICTS };
 int scan_verdict(const ckpt_scan_result *r, int code);
 const char *scan_verdict_name(int verdict);
-/* scan_print_summary - of a run with so many FILES of each verdict: their number, and what to do about those
- * that are not fine. */
+/* scan_print_summary - prints the summary of a run with so many FILES of each verdict: their number, and
+ * what to do about those that are not fine. */
 void scan_print_summary(const uint64_t files[SCAN_VERDICTS]);
 extern bool scan_sha256; /* --sha256 */
 /* scan_every_call - makes the text report print allow-listed calls, too. */

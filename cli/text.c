@@ -72,7 +72,7 @@ static void grow_text(struct text *t, size_t more)
     t->ptr = mem_grow(t->ptr, t->cap, 1);
 }
 
-/* reserve - for MORE bytes and a NUL. */
+/* reserve - makes room for MORE bytes and a NUL. */
 static inline void reserve(struct text *t, size_t more)
 {
     if (t->cap - t->len <= more)

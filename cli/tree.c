@@ -114,7 +114,7 @@ static void add_blank_cells(struct table *w, unsigned cells)
         table_cell(w);
 }
 
-/* add_sum_cells - of the rows from FIRST up to END. */
+/* add_sum_cells - adds the cells for the sums of the rows from FIRST up to END. */
 static void add_sum_cells(struct table *w, const struct tree *t, size_t first, size_t end)
 {
     struct totals sum = {0};

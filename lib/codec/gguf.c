@@ -77,7 +77,7 @@ static ckpt_status fail_truncated(struct walk *w, const char *what)
                 what);
 }
 
-/* read_text - of at most MOST bytes, into the arena. */
+/* read_text - reads a text of at most MOST bytes into the arena. */
 static ckpt_status read_text(struct walk *w, uint64_t most, const char *what, ckpt_str *out)
 {
     struct gguf *g = w->g;

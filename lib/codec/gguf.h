@@ -85,7 +85,7 @@ ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err);
 ckpt_dtype gguf_dtype(uint32_t type);
 /* gguf_type_of - the reverse; false: ggml has no such type. */
 bool gguf_type_of(ckpt_dtype dtype, uint32_t *type);
-/* gguf_value_bytes - of a value of TYPE that is neither a string nor an array. */
+/* gguf_value_bytes - the size of a value of TYPE that is neither a string nor an array. */
 uint64_t gguf_value_bytes(uint32_t type);
 
 #endif

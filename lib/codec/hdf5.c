@@ -211,7 +211,7 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
     return CKPT_OK;
 }
 
-/* check_superblock - of a file that begins at BASE. */
+/* check_superblock - checks the superblock of a file that begins at BASE. */
 static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, uint64_t base)
 {
     uint64_t end = 0;

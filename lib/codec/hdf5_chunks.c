@@ -122,7 +122,7 @@ static ckpt_status enter_node(struct tree *t, uint64_t addr, uint32_t level)
     return CKPT_OK;
 }
 
-/* next_child - goes on in the innermost node. */
+/* next_child - goes on with the next child of the innermost node. */
 static ckpt_status next_child(struct tree *t)
 {
     struct node *n = &t->node[t->depth - 1];

@@ -117,7 +117,7 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
 
 /* ------------------------------------------------------------------------------ layout */
 
-/* declared_bytes - of all elements of D; false: more than 64 bits. */
+/* declared_bytes - the size of all elements of D; false: more than 64 bits. */
 static bool declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
 {
     bool fits = true;
@@ -268,7 +268,7 @@ static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d
     return c.bad ? hdf5_short(h, &c, "a layout") : read_chunked(h, &x, d, pos);
 }
 
-/* read_old_layout - of version 1 or 2. */
+/* read_old_layout - reads a layout message of version 1 or 2. */
 static ckpt_status read_old_layout(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
 {
     uint64_t pos = c.pos, declared;

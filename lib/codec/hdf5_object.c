@@ -136,7 +136,7 @@ static ckpt_status take_message(struct header *x, uint32_t type, uint8_t flags, 
     return CKPT_OK;
 }
 
-/* read_messages - those in C: of version 1 as many as are left, of version 2 all that fit. */
+/* read_messages - reads the messages in C: of version 1 as many as are left, of version 2 all that fit. */
 static ckpt_status read_messages(struct header *x, cursor *c)
 {
     size_t head = x->old ? 8 : x->ordered ? 6 : 4;

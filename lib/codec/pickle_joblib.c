@@ -33,7 +33,7 @@ static bool is_array_class(const ckpt_value *v)
            value_is_global(v, "numpy", "matrix") || value_is_global(v, "numpy.matrixlib.defmatrix", "matrix");
 }
 
-/* count_bytes - of all elements of SHAPE; false: that is no shape. */
+/* count_bytes - the size of all elements of SHAPE; false: that is no shape. */
 static bool count_bytes(const ckpt_value *shape, const struct numpy_dtype *d, uint64_t *out)
 {
     int64_t n;

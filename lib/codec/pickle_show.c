@@ -49,7 +49,8 @@ static size_t argument_width(uint8_t argument)
     }
 }
 
-/* read_argument - of the constant REF: a counted one without its length, a line without its newline. */
+/* read_argument - reads the argument of the constant REF: a counted one without its length, a line without
+ * its newline. */
 static void read_argument(source *src, trace_ref ref, struct show_argument *out, ckpt_error *err)
 {
     const struct pickle_op *op = pickle_op(trace_opcode(ref));

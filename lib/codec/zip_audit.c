@@ -132,7 +132,8 @@ static const char *find_name_fault(ckpt_str name)
     return NULL;
 }
 
-/* fold_name - in lower case, with forward slashes: some file systems do not distinguish such names. */
+/* fold_name - the name in lower case, with forward slashes: some file systems do not distinguish such
+ * names. */
 static ckpt_str fold_name(arena *a, ckpt_str name)
 {
     ckpt_str copy = arena_str(a, name);

@@ -33,7 +33,7 @@ INLINE float float_of(uint32_t bits)
 
 INLINE float half_at(const unsigned char *p) { return float_of(convert_half(load_u16le(p))); }
 INLINE float signed_byte(unsigned char b) { return (float)(int8_t)b; }
-/* bits_of - those of NUMBER from SHIFT on that MASK has. */
+/* bits_of - the bits of NUMBER from SHIFT on that MASK has. */
 INLINE unsigned bits_of(unsigned number, int shift, unsigned mask) { return number >> shift & mask; }
 
 /* ------------------------------------------------------------------- 32 elements */

@@ -158,7 +158,7 @@ static void add_block_slow(struct moments *b, const double *x, size_t n)
     b->squares = ldexp(small.squares, 2 * HUGE_SHIFT);
 }
 
-/* add_block_fast - by KERNEL; false: a number is not finite, or too large. */
+/* add_block_fast - adds a block by MOMENTS_KERNEL; false: a number is not finite, or too large. */
 static bool add_block_fast(struct moments *b,
                            void (*moments_kernel)(const unsigned char *, size_t, double,
                                                   struct moment_sums *),

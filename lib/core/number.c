@@ -92,7 +92,7 @@ static double decode_e2m1(unsigned b) { return decode_small_float(b, 2, 1, 1); }
 static double decode_e2m3(unsigned b) { return decode_small_float(b, 2, 3, 1); }
 static double decode_e3m2(unsigned b) { return decode_small_float(b, 3, 2, 3); }
 
-/* decode_ieee - of EXP bits, of which all ones mean Inf and NaN. */
+/* decode_ieee - decodes a float with EXP bits of exponent, of which all ones mean Inf and NaN. */
 static double decode_ieee(unsigned b, unsigned exp)
 {
     unsigned inf = ((1u << exp) - 1) << (7 - exp), a = b & 0x7f;

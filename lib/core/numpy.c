@@ -163,7 +163,8 @@ static const char *find_extended(const ckpt_value *v)
     return NULL;
 }
 
-/* set_unit - of a date, from the last item of its STATE: ({}, (b"ns", 25, 1, 1)). False: it has another. */
+/* set_unit - sets the unit of a date, from the last item of its STATE: ({}, (b"ns", 25, 1, 1)). False: it
+ * has another. */
 static bool set_unit(struct numpy_dtype *d, const ckpt_value *state)
 {
     const ckpt_value *last = value_item(state, 8), *unit = value_item(last, 1);

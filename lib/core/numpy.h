@@ -50,7 +50,7 @@ bool is_latin1(ckpt_str codec);
 /* latin1_text - the node of the text in a call of _codecs.encode(text, 'latin1'), which may be a span;
  * NULL: V is no such call. */
 const ckpt_value *latin1_text(const ckpt_value *v);
-/* latin1_of - that text, where it is in memory; false else. */
+/* latin1_of - *TEXT: the same as text; false where it is not in memory. */
 bool latin1_of(const ckpt_value *v, ckpt_str *text);
 
 #endif

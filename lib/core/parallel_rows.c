@@ -181,7 +181,7 @@ static uint64_t get_chunk_elements(const struct parallel_item *x)
     return per_chunk && count_item_elements(x) > per_chunk && can_split(x) ? per_chunk : 0;
 }
 
-/* count_chunks - of group G; 1: it is not split. */
+/* count_chunks - the number of chunks of group G; 1: it is not split. */
 static uint64_t count_chunks(const struct parallel_state *t, uint32_t g)
 {
     if (!t->s->process_chunk || get_group_end(t, g) - get_group_begin(t, g) != 1)

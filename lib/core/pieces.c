@@ -435,8 +435,8 @@ static ckpt_status measure_tensor(struct assembly *x)
                        "{the product of its %u sizes} does not fit {=64 bits}", p->ndim);
 }
 
-/* byte_strides - of piece C, which is not empty, by dimension; false: beyond 64 bits. *SPAN: bytes from its
- * first element to the end of its last. */
+/* byte_strides - the strides in bytes of piece C, which is not empty, by dimension; false: beyond 64 bits.
+ * *SPAN: bytes from its first element to the end of its last. */
 static bool byte_strides(const struct pieces *p, const struct piece *c, uint64_t *stride, uint64_t *span)
 {
     uint64_t run = p->width, reach, last = 0;
@@ -546,7 +546,7 @@ static bool sort_order(struct assembly *x)
     return true;
 }
 
-/* drop_replicas - of pieces with the same box the first is kept. */
+/* drop_replicas - keeps the first of the pieces with the same box. */
 static void drop_replicas(struct assembly *x)
 {
     size_t n = 0;
@@ -567,7 +567,8 @@ static bool is_whole(const struct assembly *x, uint32_t k)
     return true;
 }
 
-/* goes_on - in each piece, does a step of dimension K span what it has of G, and no more? */
+/* goes_on - does dimension K continue group G: in each piece, does a step of dimension K span what it has
+ * of G, and no more? */
 static bool goes_on(const struct assembly *x, uint32_t k, const struct group *g)
 {
     bool yes = true;

@@ -128,7 +128,7 @@ static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckp
     return CKPT_OK;
 }
 
-/* path_room - for the longest path of the file; NULL: no memory. */
+/* path_room - room for the longest path of the file; NULL: no memory. */
 static ckpt_path_elem *path_room(const ckpt_plan *p)
 {
     size_t deepest = 1;

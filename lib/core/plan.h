@@ -143,7 +143,7 @@ ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err);
 /* plan_dtype, plan_nbytes - of ROW as it is written. */
 ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row);
 bool plan_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out); /* false: beyond 2^64 */
-/* plan_storage_nbytes - of all of ROW's storage, where that becomes what ROW becomes; an
+/* plan_storage_nbytes - the size of all of ROW's storage, where that becomes what ROW becomes; an
  * array of numpy stays. */
 bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out);
 /* plan_note_cast - notes, for the report, that NAME, at ROW, became another dtype. */

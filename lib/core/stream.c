@@ -78,8 +78,8 @@ static ckpt_status open_strided(struct row_reader *l, const struct dtype_info *d
     return CKPT_OK;
 }
 
-/* split_elements - of a numpy dtype that has no size of its own: the units are those that byte order applies
- * to, or bytes. */
+/* split_elements - splits elements of a numpy dtype that has no size of its own: the units are those that
+ * byte order applies to, or bytes. */
 static ckpt_status split_elements(struct row_reader *l, ckpt_error *err)
 {
     uint32_t unit = l->st->swap > 1 ? l->st->swap : 1;

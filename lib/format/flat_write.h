@@ -47,7 +47,7 @@ struct flat_rules {
 ckpt_status flat_write(struct flat_writer *w, ckpt_error *err);
 /* flat_tensor - the tensor that X is of. */
 const ckpt_tensor *flat_tensor(const struct flat_writer *w, const struct flat_item *x);
-/* flat_nbytes - of X as it is written; lay_out must have found that all fit 64 bits. */
+/* flat_nbytes - the size of X as it is written; lay_out must have found that all fit 64 bits. */
 uint64_t flat_nbytes(const struct flat_writer *w, const struct flat_item *x);
 /* flat_place - lays out X, at the next multiple of ALIGN after all before it: begin, and w->nbytes. */
 ckpt_status flat_place(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err);

@@ -15,7 +15,7 @@ struct folder {
 /* folder_list - the names in the folder PATH that MATCH, in the order that people expect, in A. */
 ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out, size_t *n,
                         ckpt_error *err);
-/* folder_list_all - those of all files. */
+/* folder_list_all - the same for the names of all files. */
 ckpt_status folder_list_all(arena *a, const char *path, ckpt_str **out, size_t *n, ckpt_error *err);
 /* folder_scan - finds the checkpoints among the N NAMES of a folder. */
 void folder_scan(const ckpt_str *names, size_t n, struct folder *out);

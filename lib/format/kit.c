@@ -152,8 +152,8 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
     return file_storage_add(f, &s, index, k->err);
 }
 
-/* find_storage - that of X, which others may share; CKPT_NO_STORAGE: it has none, or a fault, which was
- * reported. */
+/* find_storage - the storage of X, which others may share; CKPT_NO_STORAGE: it has none, or a fault, which
+ * was reported. */
 static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x, uint32_t *index)
 {
     *index = CKPT_NO_STORAGE;
@@ -221,7 +221,8 @@ static ckpt_status add_leaf(struct kit *k, const ckpt_path_elem *path, uint32_t 
     return file_leaf(k->f, own, n + w->depth, v, k->err); /* bounded: allocated above */
 }
 
-/* add_leaves - those of V, at PATH: the items of a list one by one, as in a pickle; an empty list is one. */
+/* add_leaves - adds the leaves of V, at PATH: the items of a list one by one, as in a pickle; an empty list
+ * is one. */
 static ckpt_status add_leaves(struct kit *k, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v)
 {
     struct list_walk w = {.depth = 0};

@@ -71,10 +71,10 @@ static ckpt_status refuse_metadata_edit(const ckpt_file *f, ckpt_error *err)
     bool set = f->nparts != 0;
     (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                set ? "a set of shards has metadata in its index and in each of its files"
-                   : "a %s file has no metadata that could be edited; safetensors and GGUF have",
+                   : "the metadata of a %s file cannot be edited, only that of safetensors and GGUF",
                f->format->title);
     fail_hint(err, set ? "name one of its .safetensors files; the index is JSON, for any editor"
-                       : "`ckpt convert FILE OUT.safetensors` writes a file that has");
+                       : "convert it first: `ckpt convert FILE OUT.safetensors`");
     return CKPT_EUNSUPPORTED;
 }
 

@@ -184,7 +184,7 @@ static ckpt_status fill_block(block_cache *c, struct cached_block *b, const stru
     return st;
 }
 
-/* make_block - for SLOT, which has none. */
+/* make_block - makes a block for SLOT, which has none. */
 static ckpt_status make_block(block_cache *c, struct cached_block **slot, uint64_t size,
                               const struct block_filler *filler, ckpt_error *err)
 {

@@ -211,7 +211,7 @@ static void file_abort(sink *s)
     free(f);
 }
 
-/* copy_xattrs - those that can be read and set, except hashes of the content, which
+/* copy_xattrs - copies the extended attributes that can be read and set, except hashes of the content, which
  * would be wrong for the new file. */
 static void copy_xattrs(const char *from, int to, char block[FD_CHUNK])
 {

@@ -114,7 +114,7 @@ static ckpt_str last_key(const ckpt_tensor *t)
     return last && !last->is_int ? last->str : str_of("", 0);
 }
 
-/* first_component - of KEY, with its dot; empty: KEY has no dot. */
+/* first_component - the first component of KEY, with its dot; empty: KEY has no dot. */
 static ckpt_str first_component(ckpt_str key)
 {
     size_t dot = str_find(key, STR_LIT("."), 0);

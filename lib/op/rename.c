@@ -377,7 +377,7 @@ static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n,
     return CKPT_OK;
 }
 
-/* rename_pairs - by N PAIRS, whose texts live as long as P. */
+/* rename_pairs - renames by N PAIRS, whose texts live as long as P. */
 static ckpt_status rename_pairs(ckpt_plan *p, const ckpt_pair *pairs, size_t n, ckpt_error *err)
 {
     if (n >= MAP_NONE)

@@ -189,7 +189,7 @@ struct document {
     uint64_t tensors, elements, bytes;
 };
 
-/* make_room - for N bytes more and a NUL. */
+/* make_room - makes room for N bytes more and a NUL. */
 static bool make_room(struct document *d, size_t n)
 {
     if (n < d->cap - d->len)

@@ -293,7 +293,7 @@ static ckpt_status take_path(struct dcp *d, const struct dcp_metadata *m, dcp_wo
     return CKPT_OK;
 }
 
-/* take_boxes - of the tensor KEY. */
+/* take_boxes - takes the boxes of the tensor KEY. */
 static ckpt_status take_boxes(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
 {
     ckpt_str name;
@@ -365,7 +365,7 @@ static ckpt_status is_zstd(struct dcp *d, const struct dcp_metadata *m, dcp_word
                 "items that were transformed {by \"%.*s\"}; {=stream.zstd/1} is known", STR_ARG(name));
 }
 
-/* entry_of - that of the MetadataIndex KEY; NULL: none has its name. */
+/* entry_of - the entry of the MetadataIndex KEY; NULL: none has its name. */
 static struct dcp_entry *entry_of(const struct dcp *d, const struct dcp_metadata *m, dcp_word key)
 {
     ckpt_str name;
@@ -860,7 +860,7 @@ static ckpt_status note_others(struct dcp *d)
     return CKPT_OK;
 }
 
-/* count_ranks - those that the files have items of: "__3_0.distcp" is of rank 3. */
+/* count_ranks - the number of ranks that the files have items of: "__3_0.distcp" is of rank 3. */
 static ckpt_status count_ranks(struct dcp *d)
 {
     map *seen = map_new(64);

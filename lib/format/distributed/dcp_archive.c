@@ -124,7 +124,7 @@ static struct zip_header make_header(const struct member *m)
                                .offset = m->offset};
 }
 
-/* get_fixed_length - of the local header H with a name of NAME bytes, without padding. */
+/* get_fixed_length - the length of the local header H with a name of NAME bytes, without padding. */
 static uint64_t get_fixed_length(const struct zip_header *h, size_t name)
 {
     return ZIP_LOCAL_SIZE + name + zip64_length(h) + ZIP_PAD_FIELD;

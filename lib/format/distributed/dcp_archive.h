@@ -13,7 +13,7 @@ struct dcp_archive {
 };
 
 void dcp_archive_free(struct dcp_archive *x);
-/* dcp_archive_tensor - that of ROW of P, its elements in row-major order, which have CRC. */
+/* dcp_archive_tensor - X becomes the archive of ROW of P, its elements in row-major order, which have CRC. */
 ckpt_status dcp_archive_tensor(struct dcp_archive *x, const ckpt_plan *p, uint32_t row, uint32_t crc,
                                ckpt_error *err);
 /* dcp_archive_value - X becomes the archive of the value V of P, in which no tensor is: all of it is in

@@ -22,7 +22,7 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct 
                                ckpt_error *err);
 /* dcp_folder_begin - makes the folder under a temporary name. */
 ckpt_status dcp_folder_begin(struct dcp_folder *d, ckpt_error *err);
-/* dcp_folder_path - of the file NAME, in the temporary folder or, FINAL, where it will be. NULL: no
+/* dcp_folder_path - the path of the file NAME, in the temporary folder or, FINAL, where it will be. NULL: no
  * memory. */
 const char *dcp_folder_path(const struct dcp_folder *d, const char *name, bool final);
 /* dcp_folder_end - gives the folder its name if ST, the result of writing it, is CKPT_OK, else removes it;

@@ -222,7 +222,7 @@ static ckpt_status read_odd(struct item_source *s, size_t i, uint64_t off, void 
     return read_elements(f, s->x.kind[s->x.item[i].kind].width, off, out, n, err);
 }
 
-/* take_crc - of F, the item IT, if it is that of its bytes and of nothing else. */
+/* take_crc - takes the CRC of F, the item IT, if it is that of its bytes and of nothing else. */
 static void take_crc(struct dcp_item *it, const ckpt_file *f)
 {
     const ckpt_tensor *t = &f->table.rows[0].t;

@@ -37,7 +37,8 @@ struct dcp_items {
     const ckpt_file *of;    /* whose limits count, and whether it ignores checksums */
 };
 
-/* dcp_items_source - of X, whose arrays must live as long as the source; NULL: no memory. */
+/* dcp_items_source - a source of the items of X, whose arrays must live as long as the source; NULL: no
+ * memory. */
 source *dcp_items_source(const struct dcp_items *x);
 /* dcp_unpack - what the zstd frame *SRC holds, in its place; refuses more than MOST bytes. Takes over the
  * reference, and leaves NULL where it fails. */

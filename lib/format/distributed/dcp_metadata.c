@@ -285,7 +285,7 @@ static dcp_word *find_sizes(struct dcp_machine *m, size_t first, size_t n, bool 
     return slot;
 }
 
-/* make_tuple - of the N topmost items, which stay on the stack. */
+/* make_tuple - makes a tuple of the N topmost items, which stay on the stack. */
 static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
 {
     size_t at, first = m->top - n;
@@ -470,7 +470,7 @@ static bool make_object(struct dcp_machine *m, enum dcp_class class)
     return push(m, word_of(DCP_OBJECT, (uint64_t)at << 4 | class)); /* bounded: by MOST_ROOM */
 }
 
-/* first_item - of a tuple, list or tuple of sizes with one item. */
+/* first_item - the first item of a tuple, list or tuple of sizes with one item. */
 static dcp_word first_item(const struct dcp_metadata *m, dcp_word w)
 {
     size_t n;
@@ -515,7 +515,7 @@ static void release(struct dcp_machine *m, struct dcp_holder *h)
     *h = (struct dcp_holder){0, 0, TAKEN};
 }
 
-/* set_fields - of the object TO of CLASS, from the dict H. */
+/* set_fields - sets the fields of the object TO of CLASS from the dict H. */
 static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, struct dcp_holder *h)
 {
     ckpt_str key;

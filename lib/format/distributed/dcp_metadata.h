@@ -76,8 +76,8 @@ static inline bool dcp_int(dcp_word w, uint64_t *out)
 bool dcp_text(const struct dcp_metadata *m, dcp_word w, ckpt_str *out);
 /* dcp_sizes - the integers of a tuple of such; NULL: W is none. */
 const uint64_t *dcp_sizes(const struct dcp_metadata *m, dcp_word w, uint32_t *n);
-/* dcp_items - of a list, tuple or dict (keys and values in turn), which lie in memory as long as M does; a
- * tuple of integers has none. */
+/* dcp_items - the items of a list, tuple or dict (keys and values in turn), which lie in memory as long as
+ * M does; a tuple of integers has none. */
 const dcp_word *dcp_items(const struct dcp_metadata *m, dcp_word w, size_t *n);
 bool dcp_is(const struct dcp_metadata *m, dcp_word w, enum dcp_class class);
 /* dcp_field - DCP_NOTHING: W is no object of CLASS, or that field was not set. */

@@ -181,7 +181,7 @@ static bool rename_index(const struct dcp_renamer *r, const ckpt_value *index)
     return true;
 }
 
-/* rename_all - in the graph of the metadata, which is ours alone. */
+/* rename_all - renames all in the graph of the metadata, which is ours alone. */
 static ckpt_status rename_all(struct dcp_renamer *r)
 {
     bool ok = true;
@@ -230,7 +230,7 @@ static bool is_archive(const ckpt_file *part, const ckpt_value *info)
            source_read(part->src, (uint64_t)at, head, sizeof head, NULL) == CKPT_OK && head[8] != '{';
 }
 
-/* list_files - those that storage_data names. *KNOWN: all are there and hold archives. */
+/* list_files - lists the files that storage_data names. *KNOWN: all are there and hold archives. */
 static ckpt_status list_files(struct dcp_renamer *r, bool *known)
 {
     r->files = map_new(64);

@@ -68,7 +68,8 @@ static ckpt_status place_values(struct dcp_writer *w, uint64_t *end, ckpt_error 
     return CKPT_OK;
 }
 
-/* place_tensors - in nfiles files of about as many bytes; END: where the values of the first one end. */
+/* place_tensors - distributes the tensors over nfiles files of about as many bytes; END: where the values
+ * of the first one end. */
 static ckpt_status place_tensors(struct dcp_writer *w, uint64_t end, ckpt_error *err)
 {
     struct dcp_archive x;
@@ -216,7 +217,7 @@ static ckpt_status put_values(const struct dcp_writer *w, sink *out, ckpt_error 
     return CKPT_OK;
 }
 
-/* get_end - of the last of the N tensors of C, or of the values before them, in file FILE. */
+/* get_end - the end of the last of the N tensors of C, or of the values before them, in file FILE. */
 static uint64_t get_end(const struct dcp_file_copy *c, size_t n, uint32_t file)
 {
     const struct dcp_writer *w = c->w;

@@ -1,7 +1,8 @@
 /* grafts.c - see grafts.h. */
 #include "format/distributed/grafts.h"
 
-/* rename_storages - in the pickles of PART, number I of F: the keys of each file are its own. */
+/* rename_storages - renames the storages in the pickles of PART, number I of F: the keys of each file are
+ * its own. */
 static ckpt_status rename_storages(ckpt_file *f, const ckpt_file *part, size_t i, ckpt_error *err)
 {
     for (size_t k = 0; k < part->npickles; k++)

@@ -246,7 +246,7 @@ static bool find_layer(ckpt_str name, size_t *from, size_t *to)
     return false;
 }
 
-/* find_stack - that of the layers whose names begin with PREFIX. */
+/* find_stack - *OUT: the stack of the layers whose names begin with PREFIX. */
 static ckpt_status find_stack(struct megatron *m, ckpt_str prefix, struct layer_stack **out)
 {
     uint32_t i;
@@ -386,7 +386,7 @@ struct division {
     uint32_t dim, parts;
 };
 
-/* find_division - that of T, a row of PART called NAME in the model. *KNOWN: there is one. */
+/* find_division - *OUT: how T is divided, a row of PART called NAME in the model. *KNOWN: there is one. */
 static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt_str name,
                                  const ckpt_tensor *t, struct division *out, bool *known)
 {
@@ -491,7 +491,7 @@ static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *ra
     return add_parts(m, rank, row, x.name, &d);
 }
 
-/* add_tensors - those of RANK in chunk CHUNK. */
+/* add_tensors - adds the tensors of RANK in chunk CHUNK. */
 static ckpt_status add_tensors(struct megatron *m, const struct megatron_rank *rank, uint64_t chunk)
 {
     for (uint32_t i = 0; i < rank->part->table.nrows; i++) {
@@ -584,7 +584,7 @@ static ckpt_status check_grid(struct megatron *m)
                           : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{two folders} of {=one rank}");
 }
 
-/* rows_of_embedding - of the part that RANK has; 0: it has none. */
+/* rows_of_embedding - the rows of the part that RANK has; 0: it has none. */
 static uint64_t rows_of_embedding(const struct megatron_rank *rank)
 {
     for (uint32_t i = 0; i < rank->part->table.nrows; i++) {

@@ -65,7 +65,7 @@ static ckpt_status put_into(struct nested *t, size_t parent, const ckpt_path_ele
     return put ? CKPT_OK : fail_memory(err);
 }
 
-/* add_node - of V (NULL: a value that has nothing below it) at the path that is spelled. */
+/* add_node - adds a node for V (NULL: a value that has nothing below it) at the path that is spelled. */
 static ckpt_status add_node(struct nested *t, ckpt_value *v, size_t *index, ckpt_error *err)
 {
     struct nested_node *grown = arena_grow(t->a, t->node, t->n, &t->cap, t->n + 1, sizeof *grown);

@@ -248,7 +248,7 @@ static const value_pair *pairs_of(const struct zero *z, uint32_t g, uint32_t *n)
     return shapes ? value_pairs(shapes, n) : NULL;
 }
 
-/* list_params - of the groups from FROM to before END. */
+/* list_params - lists the parameters of the groups from FROM up to END. */
 static ckpt_status list_params(struct zero *z, uint32_t from, uint32_t end)
 {
     size_t count = 0;
@@ -322,7 +322,7 @@ static ckpt_status add_flat(struct zero *z, size_t rank, uint32_t g, const char 
     return ds_stream_add(z->x, s, r->optim, r->optim ? flat_of(z, r, g, key) : NULL, n);
 }
 
-/* fill_streams - of KEY for the N groups from FROM on. */
+/* fill_streams - fills the streams of KEY for the N groups from FROM on. */
 static ckpt_status fill_streams(struct zero *z, uint32_t from, uint32_t n, const char *key)
 {
     z->nstreams = z->x->stage == 3 ? z->nranks : 1;

@@ -622,7 +622,8 @@ static bool records_tie(const ckpt_file *f, const value_pair *pair)
     return row != MAP_NONE && file_records_tie(f, row);
 }
 
-/* merge_metadata - of the first shard (`format`), and the ties of all, unless the index has the key. */
+/* merge_metadata - takes the metadata of the first shard (`format`), and the ties of all, unless the index
+ * has the key. */
 static ckpt_status merge_metadata(struct index *x)
 {
     const ckpt_file *first = get_first_file(x);

@@ -168,7 +168,7 @@ static ckpt_status decode_chunk(void *user, source *stored, spool *to, ckpt_erro
     return hdf5_decode(user, stored, to, err);
 }
 
-/* filters_skipped - those that chunk C has not; all of D's, where it is stored as it is. */
+/* filters_skipped - the filters that were not applied to chunk C; all of D's, where it is stored as it is. */
 static uint32_t filters_skipped(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
 {
     return c->skipped & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
@@ -285,7 +285,7 @@ static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *d, 
 
 /* ---------------------------------------------------------------------------- tensors */
 
-/* set_dtype - of T by that of D; false: no memory. */
+/* set_dtype - sets the dtype of T by that of D; false: no memory. */
 static bool set_dtype(arena *a, const struct hdf5_dataset *d, struct kit_tensor *t)
 {
     const struct hdf5_type *type = &d->type;

@@ -67,7 +67,7 @@ static bool put_descr(const struct flat_writer *w, const struct flat_item *x, bu
     return true;
 }
 
-/* put_header - of X, to its last byte. False: numpy has no such dtype. */
+/* put_header - writes the header of X, to its last byte. False: numpy has no such dtype. */
 static bool put_header(const struct flat_writer *w, const struct flat_item *x, buf *b)
 {
     const ckpt_tensor *t = flat_tensor(w, x);
@@ -96,7 +96,7 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
     return true;
 }
 
-/* member_header - of a member of SIZE bytes, whose header is at OFFSET. */
+/* member_header - the header of a member of SIZE bytes, whose header is at OFFSET. */
 static struct zip_header member_header(uint64_t offset, uint64_t size, uint32_t crc)
 {
     return (struct zip_header){.signature = ZIP_LOCAL,
@@ -216,7 +216,8 @@ static void put_end(const struct flat_writer *w, uint64_t size, buf *b)
     buf_put(b, nothing, sizeof nothing);
 }
 
-/* put_headers_of - those of item I, whose CRC is known now; its entry goes to the end of DIRECTORY. */
+/* put_headers_of - writes the headers of item I, whose CRC is known now; its entry goes to the end of
+ * DIRECTORY. */
 static ckpt_status put_headers_of(const struct flat_writer *w, size_t i, buf *directory, sink *out,
                                   ckpt_error *err)
 {

@@ -104,7 +104,7 @@ static ckpt_status put_varints(struct values *v, cursor c)
     return c.bad ? fail(v->err, CKPT_EFORMAT, pos, "{malformed} {=values}") : CKPT_OK;
 }
 
-/* float_width - of the numbers that are stored as they are; 0: they are varints. */
+/* float_width - the width of the numbers that are stored as they are; 0: they are varints. */
 static uint8_t float_width(const struct tf_dtype *t)
 {
     return t->field == 5 || t->field == 9 ? 4 : t->field == 6 || t->field == 12 ? 8 : 0;

@@ -55,7 +55,7 @@ struct mobile {
 
 static bool probe(const struct probe *p) { return p->nhead >= 8 && memcmp(p->head + 4, "PTMF", 4) == 0; }
 
-/* dtype_of - by the number that c10/core/ScalarType.h gives a type. */
+/* dtype_of - the dtype by the number that c10/core/ScalarType.h gives a type. */
 static ckpt_dtype dtype_of(uint64_t number)
 {
     static const uint8_t types[] = {
@@ -146,7 +146,7 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
     return kit_add_tensor(m->k, &t);
 }
 
-/* push_items - those of a list or tuple, by their numbers. */
+/* push_items - pushes the items of a list or tuple, by their numbers. */
 static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t, const struct pending *p)
 {
     struct flatbuffer_vector items;
@@ -198,7 +198,7 @@ static ckpt_status push_pairs(struct mobile *m, const struct flatbuffer_table *t
     return CKPT_OK;
 }
 
-/* push_attributes - those of an object, or the state that its __getstate__ gave. */
+/* push_attributes - pushes the attributes of an object, or the state that its __getstate__ gave. */
 static ckpt_status push_attributes(struct mobile *m, const struct flatbuffer_table *t,
                                    const struct pending *p)
 {

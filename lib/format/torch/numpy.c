@@ -56,7 +56,7 @@ static ckpt_status share_array_storage(struct graph *g, const ckpt_value *v, con
     return map_set_num(f->node_storages, map_ptr(v), t->storage) ? CKPT_OK : fail_memory(g->err);
 }
 
-/* fields_of - those of the record DTYPE, as text; .ptr NULL: no memory. */
+/* fields_of - the fields of the record DTYPE, as text; .ptr NULL: no memory. */
 static ckpt_str fields_of(struct graph *g, const ckpt_value *dtype)
 {
     char text[512];

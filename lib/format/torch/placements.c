@@ -36,7 +36,7 @@ static bool take_size(const ckpt_value *v, uint64_t *out)
     return true;
 }
 
-/* axis_size - of one axis of a _MeshLayout, whose shape is an integer or a tuple of them. */
+/* axis_size - the size of one axis of a _MeshLayout, whose shape is an integer or a tuple of them. */
 static bool axis_size(const ckpt_value *axis, uint64_t *out)
 {
     const ckpt_value *shape = object_attr(axis, "shape");
@@ -50,7 +50,7 @@ static bool axis_size(const ckpt_value *axis, uint64_t *out)
     return shape != NULL;
 }
 
-/* read_mesh - of the DTensorSpec SPEC; false: it is none that is known. */
+/* read_mesh - reads the mesh of the DTensorSpec SPEC; false: it is none that is known. */
 static bool read_mesh(const ckpt_value *spec, struct mesh *m)
 {
     const ckpt_value *mesh = object_attr(spec, "mesh"), *at = object_attr(mesh, "_coordinate_on_dim"),

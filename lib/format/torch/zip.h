@@ -60,7 +60,7 @@ bool torch_zip_undoes(const ckpt_file *was, const ckpt_file *is, source *now, co
 /* torch_zip_plan_casts - torch/zip_cast.c: fills casts. */
 ckpt_status torch_zip_plan_casts(struct torch_writer *w, ckpt_error *err);
 const struct torch_cast *torch_find_cast(const struct torch_writer *w, const struct storage *s);
-/* torch_zip_storage_size - of S as it is written. */
+/* torch_zip_storage_size - the size of S as it is written. */
 uint64_t torch_zip_storage_size(const struct torch_writer *w, const struct storage *s);
 /* torch_zip_report_casts - for the report, once the items are written; TALLIES: by item. */
 ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,

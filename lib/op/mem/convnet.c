@@ -115,7 +115,7 @@ static uint64_t block_work(const struct convnet *n, const struct conv *main, siz
     return (uint64_t)w.most;
 }
 
-/* block_gradient - of the parameters of one block. */
+/* block_gradient - the bytes of the gradients of one block's parameters. */
 static uint64_t block_gradient(const struct convnet *n, uint32_t stage, uint32_t block)
 {
     uint64_t sum = 0;

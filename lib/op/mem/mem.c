@@ -279,7 +279,7 @@ static ckpt_status take_heads(struct estimate *x, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* take_dropout - as asked for, as in the config, or 0.1 where the family has it. */
+/* take_dropout - sets dropout as asked for, as in the config, or 0.1 where the family has it. */
 static void take_dropout(struct estimate *x)
 {
     uint32_t on = ATTENTION_DROP | DROP | EMBEDDING_DROP;
