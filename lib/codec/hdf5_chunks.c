@@ -188,7 +188,7 @@ static void grid_offset(const struct hdf5_dataset *d, uint64_t number, uint64_t 
     }
 }
 
-/* add_numbered - the chunk NUMBER; C is nowhere: it is not stored. */
+/* add_numbered - adds C as the chunk NUMBER of the grid, unless C has no address: it is not stored. */
 static ckpt_status add_numbered(struct chunks *x, uint64_t number, const struct hdf5_chunk *c)
 {
     uint64_t offset[HDF5_MAX_RANK];
@@ -212,7 +212,7 @@ static ckpt_status read_implicit(struct chunks *x, uint64_t addr, uint64_t n)
     return CKPT_OK;
 }
 
-/* read_entry - the chunk of an entry of an array or record, its offset apart. */
+/* read_entry - the chunk that an entry of an array or record describes, except its offset. */
 static struct hdf5_chunk read_entry(const struct chunks *x, cursor *c)
 {
     struct hdf5_chunk chunk = {.at = cursor_u64(c), .stored = x->d->chunk_bytes};

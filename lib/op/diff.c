@@ -238,13 +238,13 @@ static bool dtype_counts(const struct diff *d, const ckpt_diff_event *e)
 static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)
 {
     const struct comparison *c = &d->compared[p->item];
-    if (!number_lanes((ckpt_dtype)row_a(d, p)
-                          ->dtype)) { /* elements that are no numbers: only their bytes were compared */
+    const ckpt_tensor *a = row_a(d, p);
+    if (!number_lanes((ckpt_dtype)a->dtype)) { /* no numbers: only their bytes were compared */
         e->values_differ = !c->identical;
         return;
     }
     e->compared = true;
-    e->elements = row_a(d, p)->elements;
+    e->elements = a->elements;
     e->differing = c->differing;
     e->max_abs = c->max_abs;
     e->max_rel = c->max_rel;

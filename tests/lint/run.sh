@@ -8,7 +8,8 @@ LINT=${LINT:-$PWD/tests/lint}
 export B CKPT LINT LC_ALL=C
 passed=0 failed=0
 
-for name in ${*:-floors owners symbols banned arithmetic marks text plan help commands comments options manual pages}; do
+all='floors owners symbols banned arithmetic marks text plan help commands comments options manual pages'
+for name in ${*:-$all}; do
     found=$(sh "$LINT/$name.sh" 2>&1)
     if [ -z "$found" ]; then
         passed=$((passed + 1))

@@ -60,7 +60,8 @@ ckpt_status graft_find_storage(void *user, const struct torch_pid *pid, struct s
     uint64_t i;
     uint32_t at = CKPT_NO_STORAGE;
     if (slash == SIZE_MAX || !str_uint(str_of(pid->key.ptr, slash), &i) || i >= f->nparts)
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a storage {of no} {=file}");
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "storage {%.*s} is not in {=one of the files}",
+                    STR_ARG(pid->key));
     CKPT_TRY(file_storage_find(f->parts[i], str_skip(pid->key, slash + 1), &at, err)); /* bounded: found */
     if (at == CKPT_NO_STORAGE)
         return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=storage %.*s} is {missing}", STR_ARG(pid->key));

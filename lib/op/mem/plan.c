@@ -322,14 +322,16 @@ static void reverse(struct segment_list *list)
     }
 }
 
-static void read_way(const struct way *w, uint32_t n, uint32_t kept_from, struct segment_list *out)
+/* list_segments - *OUT: the segments of the N blocks by W; those up to KEPT_FROM are recomputed. */
+static void list_segments(const struct way *w, uint32_t n, uint32_t kept_from, struct segment_list *out)
 {
     for (uint32_t j = n; j > 0; j = w->from[j])
         add_before(out, w->from[j], j, j <= kept_from);
     reverse(out);
 }
 
-static void read_front(const struct search *s, const struct front *f, struct segment_list *out)
+/* list_front_segments - *OUT: the segments of the way to the first point of F. */
+static void list_front_segments(const struct search *s, const struct front *f, struct segment_list *out)
 {
     size_t k = 0;
     for (uint32_t j = s->needs->n; j > 0;) {
@@ -395,9 +397,9 @@ ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a
     bool ok = search_run(&s);
     const struct front *best = ok && !s.too_many ? search_best(&s) : NULL;
     if (best)
-        read_front(&s, best, &list);
+        list_front_segments(&s, best, &list);
     else
-        read_way(&w, t->n, known, &list);
+        list_segments(&w, t->n, known, &list);
     search_free(&s);
     *out = (struct mem_plan){list.at, list.n, !s.too_many};
     return ok ? CKPT_OK : fail_memory(err);
