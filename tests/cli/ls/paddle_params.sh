@@ -1,0 +1,27 @@
+# Paddle's .pdiparams: the names are in the program next to them, of Paddle 3 or before; a program of other parameters.
+p=corpus/paddle/infer
+ckpt ls $p/net.pdiparams
+ckpt info $p/net.pdiparams
+ckpt convert $p/net.pdiparams -o net.safetensors
+ckpt diff $p/net.pdiparams net.safetensors
+cp $p/net.pdiparams alone.pdiparams
+ckpt ls alone.pdiparams
+ckpt salvage alone.pdiparams -o numbered.pt
+ckpt ls numbered.pt
+# float32 [2], and a program in protobuf: variable "b", one that does not persist, one to feed, "a"
+tensor='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\004\0\0\0\010\005\020\002\0\0\200\077\0\0\0\100'
+printf "$tensor$tensor" | tee old.pdiparams >__params__
+printf '\012\051\032\011\012\001b\022\002\010\007\030\001\032\007\012\001t\022\002\010\007\032\010\012\000\022\002\010\011\030\001\032\011\012\001a\022\002\010\007\030\001' >old.pdmodel
+cp old.pdmodel __model__
+ckpt ls -l old.pdiparams
+ckpt ls __params__
+ckpt verify old.pdiparams
+printf '\012\013\032\011\012\001b\022\002\010\007\030\001' >old.pdmodel
+ckpt ls old.pdiparams
+printf '\012\377' >old.pdmodel
+ckpt ls old.pdiparams
+rm old.pdmodel
+echo '{"ops": [{"#": "p", "A": [0, 1, 1, 7]}]}' >old.json
+ckpt ls old.pdiparams
+echo '{"ops": [' >old.json
+ckpt ls old.pdiparams

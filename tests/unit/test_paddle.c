@@ -1,0 +1,89 @@
+/* Paddle's parameters without a program: what their headers may be. */
+#include "bytes.h"
+#include "format/format.h"
+#include "unit.h"
+
+/* version, levels of LoD; version, length of the description */
+#define HEAD(levels, n)                                                                                      \
+    "\0\0\0\0" levels "\0\0\0\0\0\0\0"                                                                       \
+    "\0\0\0\0" n "\0\0\0"
+#define DESC   "\x08\x05\x10\x02" /* float32 [2] */
+#define VALUES "\0\0\x80\x3f\0\0\0\x40"
+
+static ckpt_error err;
+
+/* open_params - BYTES as a file; NULL: ERR is why not. */
+static ckpt_file *open_params(ckpt_str bytes)
+{
+    ckpt_file *f = NULL;
+    return ckpt_open_memory(bytes.ptr, bytes.len, "test", NULL, &f, &err) == CKPT_OK ? f : NULL;
+}
+
+/* tensors_in - how many BYTES have; -1: ERR is why. */
+static int tensors_in(ckpt_str bytes)
+{
+    ckpt_file *f = open_params(bytes);
+    int n = f ? (int)ckpt_tensor_count(f) : -1;
+    ckpt_close(f);
+    return n;
+}
+
+/* salvaged_from - the same of what can be read of BYTES. */
+static int salvaged_from(ckpt_str bytes)
+{
+    ckpt_file *f = NULL;
+    int n = -1;
+    const struct opening o = {
+        .path = "test", .src = source_mem(bytes.ptr, bytes.len, 0), .how = OPEN_SALVAGE};
+    if (format_open(&o, &f, &err) == CKPT_OK)
+        n = (int)ckpt_tensor_count(f);
+    ckpt_close(f);
+    return n;
+}
+
+static void one_is_the_root_and_several_need_names(void)
+{
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
+    ckpt_file *f = open_params(TEXT(HEAD("\0", "\x04") DESC VALUES));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), 1);
+    CU_ASSERT_TRUE(ckpt_tensor_at(f, 0, &t));
+    CU_ASSERT_EQUAL(t.npath, 0);
+    ckpt_close(f);
+    CU_ASSERT_EQUAL(tensors_in(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x04") DESC VALUES)), -1);
+    CU_ASSERT_STRING_EQUAL(err.found, "several tensors without names");
+    CU_ASSERT_EQUAL(salvaged_from(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x04") DESC VALUES)), 2);
+}
+
+static void sizes_may_be_packed_and_levels_be_there(void)
+{
+    CU_ASSERT_EQUAL(tensors_in(TEXT(HEAD("\0", "\x06") "\x08\x05\x12\x02\x01\x02" VALUES)), 1);
+    CU_ASSERT_EQUAL(tensors_in(TEXT("\0\0\0\0\1\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0"
+                                    "0123456789abcdef"
+                                    "\0\0\0\0\4\0\0\0" DESC VALUES)),
+                    1);
+}
+
+static void what_is_cut_or_unknown_is_refused(void)
+{
+    CU_ASSERT_EQUAL(tensors_in(TEXT("\1\0\0\0" HEAD("\0", "\x04") DESC VALUES)), -1);
+    CU_ASSERT_EQUAL(err.status, CKPT_EUNKNOWN);
+    CU_ASSERT_EQUAL(tensors_in(TEXT(HEAD("\0", "\x02") "\x10\x02" VALUES)), -1);
+    CU_ASSERT_EQUAL(err.status, CKPT_EUNKNOWN);
+    CU_ASSERT_EQUAL(salvaged_from(TEXT(HEAD("\0", "\x04") DESC VALUES "\0\0\0\0")), -1);
+    CU_ASSERT_STRING_EQUAL(err.where, "tensor 1");
+    CU_ASSERT_EQUAL(salvaged_from(TEXT(HEAD("\0", "\x04") DESC VALUES "\1\0\0\0" HEAD("\0", "\x04"))), -1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.found, "version 1"));
+    CU_ASSERT_EQUAL(salvaged_from(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x04") "\x08\x07\x10\x02")),
+                    -1);
+    CU_ASSERT_EQUAL(err.status, CKPT_EUNSUPPORTED);
+    CU_ASSERT_EQUAL(salvaged_from(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x02") "\x10\x02")), -1);
+    CU_ASSERT_STRING_EQUAL(err.found, "no");
+}
+
+void suite_paddle(void)
+{
+    UNIT(one_is_the_root_and_several_need_names);
+    UNIT(sizes_may_be_packed_and_levels_be_there);
+    UNIT(what_is_cut_or_unknown_is_refused);
+}
