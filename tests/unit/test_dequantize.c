@@ -1,6 +1,6 @@
 /* Blocks of ggml as numbers: vector code gives the bits of the scalar code, and what is decoded one block
  * at a time is what is decoded at once. The numbers themselves are those of gguf-py:
-  * tests/corpus/truth/gguf.jsonl. */
+ * tests/corpus/truth/gguf.jsonl. */
 #include <stdlib.h>
 
 #include "core/convert.h"

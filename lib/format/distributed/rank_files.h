@@ -9,9 +9,8 @@
 bool rank_file_leaves(ckpt_str name);
 /* rank_file_open - the file NAME of the folder IN; *PATH is to be freed, also where it is an error. Refuses
  * names that lead out of the folder, and links that do, unless LIKE, a file of the folder that is read in
-  * any
- * case, is a link to where NAME leads: content-addressed caches keep all files of a folder in another one.
-  * */
+ * any case, is a link to where NAME leads: content-addressed caches keep all files of a folder in another
+ * one. */
 ckpt_status rank_file_open(const char *in, const char *like, ckpt_str name, source **out, char **path,
                            ckpt_error *err);
 /* rank_file_keep - PART, opened from one of the files of F, is closed with F; parks its source beyond those

@@ -5,9 +5,8 @@
  * NAME.index.json: {"metadata": {"total_size": bytes, …}, "weight_map": {"tensor": "file", …}} with files
  * like model-00001-of-00005.safetensors, pytorch_model-00001-of-00005.bin or tf_model-00001-of-00002.h5
  * next to it. Keras' NAME.weights.json is the same, but has groups of tensors, each with a list of files. A
- * folder with one
- * model.safetensors (or pytorch_model.bin …) and no index is that file; with both, the one that
- * transformers loads. Sources: huggingface_hub serialization/_base.py and _torch.py, transformers
+ * folder with one model.safetensors (or pytorch_model.bin …) and no index is that file; with both, the one
+ * that transformers loads. Sources: huggingface_hub serialization/_base.py and _torch.py, transformers
  * modeling_utils.py (_get_resolved_checkpoint_files).
  *
  * The shards become one file: the pairs of their mappings in the order of weight_map, each row with its
