@@ -232,6 +232,8 @@ static void print_edit_json(const ckpt_plan *p, const char *input, const ckpt_wr
     json *meta = json_add_array(j, "renamed_metadata"), *values = json_add_array(j, "renamed_values");
     for (size_t i = 0; i < n; i++) {
         const ckpt_rename *one = ckpt_plan_rename_at(p, i);
+        if (!one)
+            mem_fail();
         rename_json(one->metadata ? meta : one->value ? values : list, one);
         tensors += !one->metadata && !one->value;
     }

@@ -192,7 +192,10 @@ static struct change *gather_changes(const ckpt_plan *p, size_t *n)
     size_t cap = 0;
     *n = 0;
     for (size_t i = 0; i < ckpt_plan_rename_count(p); i++) {
-        struct change one = change_of(ckpt_plan_rename_at(p, i), i), *last = *n ? &c[*n - 1] : NULL;
+        const ckpt_rename *r = ckpt_plan_rename_at(p, i);
+        if (!r)
+            mem_fail();
+        struct change one = change_of(r, i), *last = *n ? &c[*n - 1] : NULL;
         if (last && add_if_same(last, &one))
             continue;
         if (*n == cap) {

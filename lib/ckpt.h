@@ -795,6 +795,8 @@ typedef struct {
 } ckpt_sanitized;
 CKPT_API size_t ckpt_plan_sanitized_count(const ckpt_plan *plan);
 CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, size_t i);
+/* ckpt_plan_rename_at - rename I of those that ckpt_plan_rename_count counts; the list is made on first use.
+ * NULL: there are no more, or no memory. */
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
 CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
 CKPT_API size_t ckpt_plan_mapping_count(const ckpt_plan *plan); /* 0 before anything was renamed */

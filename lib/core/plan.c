@@ -293,10 +293,6 @@ const char *ckpt_plan_notice_at(const ckpt_plan *p, size_t i)
     return notices_at(&plan_or_empty(p)->notices, i);
 }
 size_t ckpt_plan_rename_count(const ckpt_plan *p) { return plan_or_empty(p)->nrenames; }
-const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *p, size_t i)
-{
-    return i < plan_or_empty(p)->nrenames ? &p->renames[i] : NULL;
-}
 
 const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *p, size_t i)
 {
@@ -382,42 +378,66 @@ static void count_row(ckpt_plan *p, const struct plan_entry *e, bool renamed)
     p->mappings[m].renamed += renamed;
 }
 
-static void list_rows(ckpt_plan *p)
+static void count_rows(ckpt_plan *p)
 {
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
-        ckpt_str old = old_name(p, e->row);
-        bool renamed = !str_eq(old, e->name);
+        bool renamed = !str_eq(old_name(p, e->row), e->name);
         count_row(p, e, renamed);
-        if (renamed)
-            p->renames[p->nrenames++] = (ckpt_rename){.from = old,
-                                                      .to = e->name,
-                                                      .component = p->file->table.rows[e->row].t.part_of !=
-                                                                   CKPT_NO_TENSOR,
-                                                      .mapping = p->mapping_of[e->row]};
+        p->nrenames += renamed;
     }
 }
 
-ckpt_status plan_list_renames(ckpt_plan *p, ckpt_error *err)
+/* make_renames - the list, of what plan_count_renames saw; false: no memory. */
+static bool make_renames(ckpt_plan *p)
+{
+    ckpt_rename *list = arena_array(p->a, p->nrenames, sizeof *list);
+    size_t n = 0;
+    if (!list)
+        return false;
+    for (size_t i = 0; i < p->ncounted && n < p->nrenames; i++) {
+        const struct plan_entry *e = &p->counted[i];
+        ckpt_str old = old_name(p, e->row);
+        if (!str_eq(old, e->name))
+            list[n++] = (ckpt_rename){.from = old,
+                                      .to = e->name,
+                                      .component = p->file->table.rows[e->row].t.part_of != CKPT_NO_TENSOR,
+                                      .mapping = p->mapping_of[e->row]};
+    }
+    for (size_t i = 0; i < p->nnoted && n < p->nrenames; i++)
+        if (!str_eq(p->noted[i].from, p->noted[i].to))
+            list[n++] = p->noted[i];
+    p->renames = list;
+    return true;
+}
+
+const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i)
+{
+    ckpt_plan *p = (ckpt_plan *)(uintptr_t)plan; /* the list is a cache */
+    if (i >= plan_or_empty(plan)->nrenames || (!p->renames && !make_renames(p)))
+        return NULL;
+    return &p->renames[i];
+}
+
+ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err)
 {
     CKPT_TRY(plan_update_entries(p, err));
-    /* bounded: both are in memory */
-    p->renames = arena_array(p->a, p->nentries + p->nnoted, sizeof *p->renames);
-    if (!p->renames)
-        return fail_memory(err);
+    p->renames = NULL;
     p->nrenames = 0;
+    p->counted = p->entries;
+    p->ncounted = p->nentries;
     for (size_t i = 0; i < plan_or_empty(p)->nmappings; i++) {
         ckpt_mapping *m = &p->mappings[i];
         m->tensors = m->renamed = m->metadata = m->values = 0;
     }
-    list_rows(p);
+    count_rows(p);
     for (size_t i = 0; i < p->nnoted; i++) {
         const ckpt_rename *one = &p->noted[i];
         if (str_eq(one->from, one->to)) /* there and back */
             continue;
         p->mappings[one->mapping].metadata += one->metadata;
         p->mappings[one->mapping].values += one->value;
-        p->renames[p->nrenames++] = *one;
+        p->nrenames++;
     }
     return CKPT_OK;
 }

@@ -57,8 +57,10 @@ struct ckpt_plan {
     ckpt_rename *noted;       /* renames of what is no row */
     size_t nnoted, cap_noted;
     map *noted_names;         /* of plan_begin_renaming */
-    ckpt_rename *renames;     /* by plan_list_renames: rows, then what was noted */
-    size_t nrenames;
+    ckpt_rename *renames;     /* rows, then what was noted; made on first use, which is after the writing */
+    size_t nrenames;          /* by plan_count_renames, of COUNTED */
+    const struct plan_entry *counted;
+    size_t ncounted;
     struct notices notices;
     ckpt_dropped *dropped; /* of the last write */
     size_t ndropped, cap_dropped;
@@ -131,8 +133,8 @@ ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err);
 ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *err);
 /* plan_keep_old_names - records the names that the rows have before the first of them is renamed. */
 ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err);
-/* plan_list_renames - brings p->renames and the counts of p->mappings up to date. */
-ckpt_status plan_list_renames(ckpt_plan *p, ckpt_error *err);
+/* plan_count_renames - brings p->nrenames and the counts of p->mappings up to date. */
+ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err);
 /* plan_note_dropped - notes that LEAF is left out; without a value it is a tensor. */
 ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, ckpt_error *err);
 ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err);

@@ -452,7 +452,7 @@ static ckpt_status apply_rename(struct renaming *b, const struct group *g, const
     }
     e->names[at->index] = s->new_name;
     b->n->changed++;
-    if (!meta && !s->has_no_tensor) /* plan_list_renames reports rows */
+    if (!meta && !s->has_no_tensor) /* plan_count_renames reports rows */
         return CKPT_OK;
     CKPT_TRY(full_name(b, g, s->old_name, !meta, &one.from, err));
     CKPT_TRY(full_name(b, g, s->new_name, !meta, &one.to, err));
@@ -552,7 +552,7 @@ static ckpt_status rename_all(struct renaming *b, ckpt_error *err)
     if (b->n->dry_run)
         return CKPT_OK;
     CKPT_TRY(apply_renames(b, err));
-    return plan_list_renames(b->n->p, err);
+    return plan_count_renames(b->n->p, err);
 }
 
 ckpt_status keys_rename(struct naming *n, ckpt_error *err)

@@ -564,7 +564,8 @@ static void each_meddling(struct bench *b)
     static const char *const ways[] = {"cut", "emptied", "grown", "changed", "replaced"};
     struct folder_meddling m = {.how = 0};
     size_t n, first = 0;
-    if (!(m.was = folder_find(&b->old, "in")))
+    m.was = folder_find(&b->old, "in");
+    if (!m.was || S_ISDIR(m.was->st.st_mode))
         return;
     struct trace_call *calls = list_calls(b, &n);
     while (first < n && calls[first].nr != SYS_pread64) /* it is open by then */

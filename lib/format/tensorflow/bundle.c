@@ -237,8 +237,7 @@ static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *s
     (void)fail(b->err, st, CKPT_NO_OFFSET, "{no data file} {=%.*s}", STR_ARG(s->in.file));
     fail_hint(b->err, "put the data files next to the index; `ckpt salvage` writes what the others hold");
     if (!f->salvage)
-        return file_report_fault_as(f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, b->err) == CKPT_OK ? CKPT_OK
-                                                                                                : st;
+        return f->check ? file_report_fault_as(f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, b->err) : st;
     return file_new(s->in.file.ptr, source_mem("", 0, CKPT_NO_OFFSET), &f->limits, &part, b->err) == CKPT_OK
                ? (s->src = part->src, rank_file_keep(f, part, b->err))
                : fail_memory(b->err);

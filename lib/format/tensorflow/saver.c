@@ -443,6 +443,8 @@ static ckpt_status read_shards(struct saver *s, ckpt_str name, size_t stem, uint
             file_notice(s->f, "%s: %s; what it holds is lost", shard.ptr, s->err->what);
             continue;
         }
+        if (st == CKPT_ENOTFOUND && !s->f->check)
+            return st;
         CKPT_TRY(st == CKPT_ENOTFOUND
                      ? file_report_fault_as(s->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, s->err)
                      : file_report_fault(s->f, st, s->err));
