@@ -481,9 +481,11 @@ static void as_zip(const uint8_t *data, size_t size) { SCAN_AS(0, "PK\3\4"); }
 /* undone - of the renames of P, is there one before N that R takes back? */
 static bool undone(const ckpt_plan *p, size_t n, const ckpt_rename *r)
 {
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(ckpt_plan_rename_at(p, i)->from, r->to) && str_eq(ckpt_plan_rename_at(p, i)->to, r->from))
+    for (size_t i = 0; i < n; i++) {
+        const ckpt_rename *one = ckpt_plan_rename_at(p, i);
+        if (!one || (str_eq(one->from, r->to) && str_eq(one->to, r->from)))
             return true;
+    }
     return false;
 }
 
@@ -502,9 +504,11 @@ static void names(const uint8_t *data, size_t size)
         st = ckpt_plan_strip(p, "fuzz.", false, &err);
     }
     reason(st, &err);
-    for (size_t i = added; st == CKPT_OK && i < ckpt_plan_rename_count(p) && i < added + 32; i++)
-        if (!ckpt_plan_rename_at(p, i)->metadata && !undone(p, added, ckpt_plan_rename_at(p, i)))
+    for (size_t i = added; st == CKPT_OK && i < ckpt_plan_rename_count(p) && i < added + 32; i++) {
+        const ckpt_rename *r = ckpt_plan_rename_at(p, i);
+        if (r && !r->metadata && !undone(p, added, r))
             exercise_broken("a prefix added and taken off again leaves another name");
+    }
     ckpt_plan_free(p);
     ckpt_close(f);
 }
