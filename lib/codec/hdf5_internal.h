@@ -99,7 +99,7 @@ ckpt_status hdf5_read_links(struct hdf5 *h, const struct hdf5_object *o, struct 
 /* A fractal heap: objects by their ids. One is open at a time. */
 struct hdf5_heap;
 ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, struct hdf5_heap **out);
-/* hdf5_heap_object - *C reads the object of ID, which has as many bytes as hdf5_open_heap was told. */
+/* hdf5_heap_object - *C reads the object of ID, which has as many bytes as hdf5_open_heap was given. */
 ckpt_status hdf5_heap_object(struct hdf5 *h, struct hdf5_heap *heap, const unsigned char *id, cursor *c);
 
 /* hdf5_visit_records - passes the records of the second version of a B-tree at ADDR, which must be of TYPE

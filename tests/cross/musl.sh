@@ -1,8 +1,8 @@
 #!/bin/sh
-# musl.sh DIR - the libraries that ckpt needs, built against musl from the sources of this Debian release: DIR/root has
-# their headers and archives. Done once: a file `complete` there says so.
+# musl.sh DIR - the libraries that ckpt needs, built against musl from the sources of this Debian release: DIR/sysroot
+# has their headers and archives. Done once: a file `complete` there says so.
 set -u
-dir=$1 root=$1/root
+dir=$1 root=$1/sysroot
 [ -e "$root/complete" ] && exit 0
 . tests/cross/apt.sh
 rm -rf "$dir/src" "$root"

@@ -61,9 +61,9 @@ target()
     esac
     dir=$work/$arch out=$B/cross/$arch/out # the one absolute, for the compiler; the other as make names its objects
     if [ "$libraries" = musl.sh ]; then
-        command="$gcc -isystem $dir/root/include -L$dir/root/lib -Wl,-rpath,$dir/root/lib"
+        command="$gcc -isystem $dir/sysroot/include -L$dir/sysroot/lib -Wl,-rpath,$dir/sysroot/lib"
     else
-        command="$gcc --sysroot=$dir/root"
+        command="$gcc --sysroot=$dir/sysroot"
     fi
 }
 
@@ -76,8 +76,8 @@ find_emulator()
     if "$tmp/try" 2>/dev/null; then
         emulator=
         # By itself means by the loader and the libraries of the target's own root.
-        [ "$arch" != i386 ] || command="$command -Wl,--dynamic-linker=$dir/root/lib/ld-linux.so.2 \
-            -Wl,--disable-new-dtags -Wl,-rpath,$dir/root/lib/i386-linux-gnu:$dir/root/usr/lib/i386-linux-gnu"
+        [ "$arch" != i386 ] || command="$command -Wl,--dynamic-linker=$dir/sysroot/lib/ld-linux.so.2 \
+            -Wl,--disable-new-dtags -Wl,-rpath,$dir/sysroot/lib/i386-linux-gnu:$dir/sysroot/usr/lib/i386-linux-gnu"
         return
     fi
     for name in "$emulator-static" "$emulator"; do
@@ -92,7 +92,7 @@ runner()
     launcher=$dir/${1##*/}
     rm -f "$launcher"
     [ "$emulator" ] || { ln -s "$dir/out/$1" "$launcher"; return; }
-    printf '#!/bin/sh\nexec %s %s -L "%s" "%s" "$@"\n' "$emulator" "$options" "$dir/root" "$dir/out/$1" >"$launcher"
+    printf '#!/bin/sh\nexec %s %s -L "%s" "%s" "$@"\n' "$emulator" "$options" "$dir/sysroot" "$dir/out/$1" >"$launcher"
     chmod +x "$launcher"
 }
 

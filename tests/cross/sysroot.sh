@@ -1,24 +1,24 @@
 #!/bin/sh
-# sysroot.sh ARCH DIR - DIR/root gets the C library and ours for the Debian architecture ARCH, unpacked and not
-# installed. Done once: DIR/root/complete says so.
+# sysroot.sh ARCH DIR - DIR/sysroot gets the C library and ours for the Debian architecture ARCH, unpacked and not
+# installed. Done once: DIR/sysroot/complete says so.
 set -u
 arch=$1 dir=$2
-[ -e "$dir/root/complete" ] && exit 0
+[ -e "$dir/sysroot/complete" ] && exit 0
 . tests/cross/apt.sh
-rm -rf "$dir/root"
-mkdir -p "$dir/root"
+rm -rf "$dir/sysroot"
+mkdir -p "$dir/sysroot"
 apt_begin "$dir/apt" "$arch" || exit 1
 apt-get -q -y --download-only install libc6-dev libzip-dev zlib1g-dev libcjson-dev libssl-dev libxxhash-dev \
     libcunit1-dev libarchive-dev || exit 1
 for package in "$dir"/apt/archives/*.deb; do
-    dpkg -x "$package" "$dir/root" || exit 1
+    dpkg -x "$package" "$dir/sysroot" || exit 1
 done
 rm -rf "$dir/apt"
 # Absolute links mean the root that they are in; relative ones stay right where it is moved.
-find "$dir/root" -type l | while read -r link; do
+find "$dir/sysroot" -type l | while read -r link; do
     to=$(readlink "$link")
     case $to in
-    /*) ln -sfnr "$dir/root$to" "$link" ;;
+    /*) ln -sfnr "$dir/sysroot$to" "$link" ;;
     esac
 done
-: >"$dir/root/complete"
+: >"$dir/sysroot/complete"

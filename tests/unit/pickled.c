@@ -372,6 +372,24 @@ void rows_are(struct made *m, const char *want)
     buf_free(&b);
 }
 
+void numbers_are(ckpt_file *f, const char *name, const char *want)
+{
+    float at[16];
+    char text[256] = "";
+    ckpt_error err = {0};
+    uint32_t row = ckpt_tensor_find(f, (ckpt_str){name, strlen(name)});
+    CU_ASSERT_NOT_EQUAL_FATAL(row, CKPT_NO_TENSOR);
+    size_t n = (size_t)tensor_at(f, row).elements;
+    CU_ASSERT_FATAL(n <= 16);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(f, row, 0, n, at, &err), CKPT_OK);
+    unit_host(at, n, 4);
+    for (size_t i = 0; i < n; i++)
+        snprintf(text + strlen(text), 16, "%g ", (double)at[i]);
+    CU_ASSERT_STRING_EQUAL(text, want);
+    if (strcmp(text, want) != 0)
+        printf("\n    %s: %s, must be %s: %s\n", name, text, want, err.what);
+}
+
 void opens_as(const char *text, const char *want)
 {
     struct made m = made_zip(text);

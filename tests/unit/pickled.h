@@ -57,6 +57,8 @@ void made_close(struct made *m);
 
 /* rows_are - the tensors of M, each "name kind dtype[shape]@storage+offset parameter grad conj neg note;". */
 void rows_are(struct made *m, const char *want);
+/* numbers_are - those of F's tensor NAME, at most 16 of them, as float32: "1 2.5 ". */
+void numbers_are(ckpt_file *f, const char *name, const char *want);
 /* opens_as, fails_as - the same of made_zip(TEXT), closed again; where an error is: what ^ marks in TEXT. */
 void opens_as(const char *text, const char *want);
 void fails_as(const char *text, ckpt_status want, const char *says);

@@ -87,25 +87,6 @@ static void end(void)
     CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
-/* numbers_are - of the tensor NAME, as floats. */
-static void numbers_are(ckpt_file *f, const char *name, const char *want)
-{
-    float at[16];
-    char text[256] = "";
-    ckpt_error err = {0};
-    uint32_t row = ckpt_tensor_find(f, (ckpt_str){name, strlen(name)});
-    CU_ASSERT_NOT_EQUAL_FATAL(row, CKPT_NO_TENSOR);
-    size_t n = (size_t)tensor_at(f, row).elements;
-    CU_ASSERT_FATAL(n <= 16);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(f, row, 0, n, at, &err), CKPT_OK);
-    unit_host(at, n, 4);
-    for (size_t i = 0; i < n; i++)
-        snprintf(text + strlen(text), 16, "%g ", (double)at[i]);
-    CU_ASSERT_STRING_EQUAL(text, want);
-    if (strcmp(text, want) != 0)
-        printf("\n    %s: %s, must be %s: %s\n", name, text, want, err.what);
-}
-
 static void reads_as(const char *text, const char *name, const char *want)
 {
     ckpt_file *f;

@@ -86,12 +86,13 @@ static ckpt_status index_buffers(struct deepspeed *x)
     return CKPT_OK;
 }
 
-/* fail_placeholder - the parameter NAME is in no partition. */
-static ckpt_status fail_placeholder(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t,
-                                    ckpt_str name)
+/* fail_not_in_partitions - T, the parameter NAME, has no element in PART, as ZeRO-3 leaves it, and no
+ * partition. */
+static ckpt_status fail_not_in_partitions(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t,
+                                          ckpt_str name)
 {
     (void)fail(x->err, CKPT_EFORMAT, t->file_offset,
-               "a placeholder of {no} element, which {=no partition} has");
+               "a parameter of {no element} that is not in {=a partition} either");
     fail_where(x->err, "%.*s", STR_ARG(name));
     fail_file(x->err, part->path);
     return file_report_fault(x->f, CKPT_EFORMAT, x->err);
@@ -119,7 +120,7 @@ static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt
     *out = *out ? *out : v;
     if (!buffer && x->stage == 3 && t->elements == 0) {
         *out = NULL;
-        return fail_placeholder(x, part, t, name);
+        return fail_not_in_partitions(x, part, t, name);
     }
     return CKPT_OK;
 }

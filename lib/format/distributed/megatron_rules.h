@@ -10,7 +10,7 @@ struct megatron_rule {
     enum megatron_how {
         MEGATRON_COPIED, /* every rank has all of it */
         MEGATRON_CUT,
-        MEGATRON_GATED, /* cut, in two parts or one, which the next layer tells */
+        MEGATRON_GATED, /* cut, in two parts or one: the shape of the next layer decides */
         MEGATRON_FUSED  /* cut, in PARTS before checkpoint_version 1, else in one */
     } how;
     uint32_t dim, parts; /* along DIM; each rank has PARTS of it, one after the other */

@@ -1,6 +1,6 @@
-/* family.h - what a family of networks is: one table, which families.def lists. A table tells by which
- * names and shapes its networks are recognized, and what each operation of them keeps until the backward
- * pass.
+/* family.h - what a family of networks is: one table, which families.def lists. A table has the
+ * names and shapes by which its networks are recognized, and what each operation of them keeps until the
+ * backward pass.
  *
  * Sizes are products of letters (product.h), in bytes where they are sizes of what is kept: B S T
  * batch, sequence length (images: patches and class token), tokens B·S U          S rounded up to 32 c r

@@ -420,7 +420,7 @@ static void fill_states(struct estimate *x)
     r->precision = precision_name(x->run.precision);
 }
 
-/* is_type_assumed - are there other networks of the family's names, and no config that tells them apart? */
+/* is_type_assumed - are there other networks of the family's names, and no config that distinguishes them? */
 static bool is_type_assumed(const ckpt_mem *m)
 {
     return m->family && m->family->types[0] && !m->type_by_config;
