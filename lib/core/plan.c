@@ -408,6 +408,7 @@ static bool make_renames(ckpt_plan *p)
         if (!str_eq(p->noted[i].from, p->noted[i].to))
             list[n++] = p->noted[i];
     p->renames = list;
+    p->nrenames = n; /* fewer, where a later renaming failed half-way */
     return true;
 }
 
@@ -416,7 +417,7 @@ const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i)
     ckpt_plan *p = (ckpt_plan *)(uintptr_t)plan; /* the list is a cache */
     if (i >= plan_or_empty(plan)->nrenames || (!p->renames && !make_renames(p)))
         return NULL;
-    return &p->renames[i];
+    return i < p->nrenames ? &p->renames[i] : NULL;
 }
 
 ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err)

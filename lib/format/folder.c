@@ -179,11 +179,11 @@ source *probe_open(const struct probe *p, const char *name)
 {
     struct stat is;
     source *src = NULL;
-    char *path = probe_has(p, name) ? shards_join_path(str_c(p->path), str_c(name)) : NULL;
-    if (path && stat(path, &is) == 0 && S_ISREG(is.st_mode) &&
-        source_file_open(path, &src, NULL) == CKPT_ENOMEM)
-        *p->no_memory = true;
-    if (!path && probe_has(p, name))
+    if (!probe_has(p, name))
+        return NULL;
+    char *path = shards_join_path(str_c(p->path), str_c(name));
+    bool is_file = path && stat(path, &is) == 0 && S_ISREG(is.st_mode);
+    if (!path || (is_file && source_file_open(path, &src, NULL) == CKPT_ENOMEM))
         *p->no_memory = true;
     free(path);
     return src;
