@@ -26,9 +26,15 @@ static void print_quoted(const char *s, const char *also)
     }
 }
 
+/* print_words - prints the words of LIST; where that is NULL, the formats that can be written. */
 static void print_words(const char *list, const char *between)
 {
     char word[32];
+    struct text formats = {0};
+    if (!list)
+        text_formats(&formats, between, between);
+    fputs(formats.ptr ? formats.ptr : "", stdout);
+    text_free(&formats);
     for (size_t i = 0; opt_choice(list, i, word, sizeof word); i++)
         printf("%s%s", i ? between : "", word);
 }
@@ -36,7 +42,7 @@ static void print_words(const char *list, const char *between)
 /* What is proposed for an argument. */
 enum argument_kind {
     ANYTHING, /* nothing is proposed */
-    WORDS,    /* those of a list */
+    WORDS,    /* those of a list; without one, formats */
     A_FILE,
     NAMES, /* of tensors and values in the files on the command line */
     ROOTS, /* the containers that such names go through */
@@ -54,7 +60,7 @@ static const struct {
     {"GLOB", NAMES, NULL},
     {"NAME", NAMES, NULL},
     {"PATH", ROOTS, NULL},
-    {"FORMAT", WORDS, "torch-zip|safetensors|dcp|npz|npy|gguf"},
+    {"FORMAT", WORDS, NULL},
     {"[GLOB=]DTYPE", WORDS, "f64|f32|f16|bf16|float8_e4m3fn|float8_e5m2|float8_e4m3fnuz|float8_e5m2fnuz"},
     {"nan,inf", WORDS, "nan|inf|nan,inf"},
     {"P", WORDS, "module.|_orig_mod.|model."},
@@ -210,6 +216,7 @@ static void print_zsh_argument(const struct opt *o)
 
 static void print_zsh_option(const struct opt *o)
 {
+    struct text help = {0};
     const char *value = o->arg ? "=" : "";
     fputs("            ", stdout);
     if (o->type == OPT_LIST)
@@ -220,7 +227,9 @@ static void print_zsh_option(const struct opt *o)
         printf("{-%c%s,--%s%s}'[", o->letter, o->arg ? "+" : "", o->name, value);
     else
         printf("'--%s%s[", o->name, value);
-    print_quoted(o->help, "[]:");
+    opt_help(o, &help);
+    print_quoted(help.ptr, "[]:");
+    text_free(&help);
     putchar(']');
     if (o->arg)
         print_zsh_argument(o);
@@ -293,14 +302,17 @@ static void print_fish_argument(const struct opt *o)
 
 static void print_fish_option(const struct cmd *cmd, const struct opt *o)
 {
+    struct text help = {0};
     printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l %s", cmd->name, o->name);
     if (o->letter)
         printf(" -s %c", o->letter);
     if (o->arg)
         print_fish_argument(o);
     fputs(" -d \"", stdout);
-    for (const char *s = o->help; *s; s++)
+    opt_help(o, &help);
+    for (const char *s = help.ptr; *s; s++)
         printf("%s%c", strchr("\"\\$", *s) ? "\\" : "", *s);
+    text_free(&help);
     fputs("\"\n", stdout);
 }
 

@@ -10,8 +10,7 @@ static struct list casts;
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to,
-     WRITTEN_FORMATS ", whatever OUT is called"},
+    TO_OPTION,
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     SELECT_OPTIONS,
     {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &casts,
@@ -161,11 +160,8 @@ static const char *output_suffix(const ckpt_file *f, const char *name)
     const char *format = ckpt_write_format(writing.to ? writing.to : name);
     if (!format)
         format = ckpt_write_format(ckpt_file_format(f));
-    static const char *const own[][2] = {
-        {"safetensors", ".safetensors"}, {"npz", ".npz"}, {"npy", ".npy"}, {"gguf", ".gguf"}};
-    for (size_t i = 0; format && i < sizeof own / sizeof *own; i++)
-        if (strcmp(format, own[i][0]) == 0)
-            return own[i][1];
+    if (ckpt_write_format_is_flat(format))
+        return ckpt_write_format_suffixes(format); /* of a flat format there is one */
     return !format && strcmp(ckpt_file_format(f), "hf-shards") == 0 ? ".safetensors" : ".pt";
 }
 
@@ -224,7 +220,7 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
     /* A flat format or an index holds one state dict: the weights, unless --root selects another. */
     const char *format = edit_format(f, writing.output);
     ckpt_status s = CKPT_OK;
-    if (!writing.root && (writing.max_shard || edit_is_flat(format)))
+    if (!writing.root && (writing.max_shard || ckpt_write_format_is_flat(format)))
         s = ckpt_plan_root(p, "auto", &err);
     if (s == CKPT_OK)
         s = edit_select(p, &err);

@@ -7,8 +7,7 @@ static int run_salvage(int n, char **operand);
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to,
-     WRITTEN_FORMATS ", whatever OUT is called"},
+    TO_OPTION,
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"},
     {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything except write"},
@@ -88,7 +87,7 @@ static int salvage_file(ckpt_file *f, const char *input)
     ckpt_plan *p = NULL;
     ckpt_error err;
     const char *format = edit_format(f, writing.output), *root = writing.root;
-    if (!root && edit_is_flat(format))
+    if (!root && ckpt_write_format_is_flat(format))
         root = "auto";
     ckpt_status s = ckpt_plan_new(f, &p, &err);
     if (s == CKPT_OK && root)

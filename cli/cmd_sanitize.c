@@ -6,8 +6,7 @@ static int run_sanitize(int n, char **operand);
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to,
-     WRITTEN_FORMATS ", whatever OUT is called"},
+    TO_OPTION,
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything would be left out"},
     WRITE_OPTIONS,
@@ -110,7 +109,7 @@ static ckpt_status prepare_plan(const ckpt_file *f, ckpt_plan *p, ckpt_error *er
 {
     const char *format = edit_format(f, writing.output);
     ckpt_status s = CKPT_OK;
-    if (!writing.root && edit_is_flat(format))
+    if (!writing.root && ckpt_write_format_is_flat(format))
         s = ckpt_plan_root(p, "auto", err);
     return s == CKPT_OK ? ckpt_plan_sanitize(p, format, err) : s;
 }

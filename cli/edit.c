@@ -52,15 +52,6 @@ const char *edit_format(const ckpt_file *f, const char *path)
     return name ? name : ckpt_file_format(f);
 }
 
-bool edit_is_flat(const char *format)
-{
-    static const char *const flat[] = {"safetensors", "npz", "npy", "gguf"};
-    for (size_t i = 0; format && i < sizeof flat / sizeof *flat; i++)
-        if (strcmp(format, flat[i]) == 0)
-            return true;
-    return false;
-}
-
 static void print_dropped(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
 {
     enum { SHOWN = 20 };
@@ -90,6 +81,22 @@ static void print_dropped(const ckpt_plan *p, const char *input, const ckpt_writ
     text_free(&t);
 }
 
+static int fail_format(const char *name)
+{
+    struct text t = {0}, formats = {0};
+    const char *meant = guess_value("to", name);
+    text_name(&t, str_of(name));
+    text_formats(&formats, ", ", " or ");
+    if (meant)
+        usage_error(NULL, "--to '%.200s': did you mean --to=%s?", t.ptr, meant);
+    else
+        usage_error(NULL, "--to: '%.200s' is not a format that can be written (expected %s)", t.ptr,
+                    formats.ptr);
+    text_free(&t);
+    text_free(&formats);
+    return TROUBLE;
+}
+
 int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_result *r)
 {
     ckpt_error err;
@@ -107,20 +114,8 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
         .progress = progress_step,
         .threads = ui_jobs(),
     };
-    if (writing.to && !(o.format = ckpt_write_format(writing.to))) {
-        struct text t = {0};
-        const char *meant = guess_value("to", writing.to);
-        text_name(&t, str_of(writing.to));
-        if (meant)
-            usage_error(NULL, "--to '%.200s': did you mean --to=%s?", t.ptr, meant);
-        else
-            usage_error(NULL,
-                        "--to: '%.200s' is not a format that can be written "
-                        "(expected " WRITTEN_FORMATS ")",
-                        t.ptr);
-        text_free(&t);
-        return TROUBLE;
-    }
+    if (writing.to && !(o.format = ckpt_write_format(writing.to)))
+        return fail_format(writing.to);
     progress_begin("writing");
     ckpt_status s = ckpt_plan_write(p, path, &o, r, &err);
     progress_end();

@@ -15,14 +15,15 @@ struct writing {
 };
 extern struct writing writing;
 
-#define WRITTEN_FORMATS "torch-zip, safetensors, dcp, npz, npy or gguf"
-
 /* clang-format off */
 #define WRITE_OPTIONS \
     {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"}, \
     {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything except write"}, \
     {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait until the data is on the disk"}, \
     {0, "ignore-crc", NULL, OPT_FLAG, &writing.ignore_crc, "go on despite wrong checksums in the input"}
+
+#define TO_OPTION \
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "{formats}, whatever OUT is called"}
 
 #define SELECT_OPTIONS \
     {0, "keep", "GLOB", OPT_LIST, &writing.keep, "only tensors that match; repeatable"}, \
@@ -33,7 +34,7 @@ extern struct writing writing;
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"}, \
     {'i', "in-place", NULL, OPT_FLAG, &writing.in_place, "change the names in FILE itself"}, \
     {0, "follow-links", NULL, OPT_FLAG, &writing.follow_links, "with --in-place: edit a linked file too"}, \
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, WRITTEN_FORMATS ", whatever OUT is called"}, \
+    TO_OPTION, \
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"}, \
     {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 if something would change"}, \
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if nothing changes or something is left out"}, \
@@ -66,7 +67,5 @@ void edit_aliases_json(const ckpt_plan *p, json *to);
 void edit_wrote(const ckpt_write_result *r, const char *path, FILE *to);
 /* edit_format - the format that will be written to PATH; NULL: as the library chooses. */
 const char *edit_format(const ckpt_file *f, const char *path);
-/* edit_is_flat - does FORMAT, which may be NULL, hold tensors by name and nothing else? */
-bool edit_is_flat(const char *format);
 
 #endif

@@ -208,19 +208,33 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
     return -1;
 }
 
+void opt_help(const struct opt *o, struct text *to)
+{
+    static const char placeholder[] = "{formats}";
+    const char *at = strstr(o->help, placeholder);
+    text_bytes(to, o->help, at ? (size_t)(at - o->help) : strlen(o->help));
+    if (at) {
+        text_formats(to, ", ", " or ");
+        text_add(to, at + strlen(placeholder));
+    }
+}
+
 static void usage_line(const struct opt *o, FILE *to)
 {
     char left[64];
+    struct text help = {0};
     int n = o->letter ? snprintf(left, sizeof left, "  -%c%s", o->letter, o->name ? ", " : "")
                       : snprintf(left, sizeof left, "      ");
     if (o->name)
         n += snprintf(left + n, sizeof left - (size_t)n, "--%s", o->name);
     if (o->arg)
         n += snprintf(left + n, sizeof left - (size_t)n, "%c%s", o->name ? '=' : ' ', o->arg);
+    opt_help(o, &help);
     if (n > 27)
-        fprintf(to, "%s\n%28s%s\n", left, "", o->help);
+        fprintf(to, "%s\n%28s%s\n", left, "", help.ptr);
     else
-        fprintf(to, "%-28s%s\n", left, o->help);
+        fprintf(to, "%-28s%s\n", left, help.ptr);
+    text_free(&help);
 }
 
 void opt_usage(const struct cmd *cmd, FILE *to)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 struct cmd;
+struct text;
 
 enum opt_type {
     OPT_FLAG,   /* bool */
@@ -33,7 +34,7 @@ struct opt {
     const char *arg;  /* what the help calls the argument; NULL: a flag */
     enum opt_type type;
     void *to;
-    const char *help;
+    const char *help; /* in it {formats} is those that can be written */
 };
 
 /* opt_parse - sorts ARGV (without the command's name) into options and
@@ -42,6 +43,8 @@ struct opt {
 int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n);
 /* opt_usage - "usage: ckpt ls [options] FILE…" and the table. */
 void opt_usage(const struct cmd *cmd, FILE *to);
+/* opt_help - adds the help of O to TO. */
+void opt_help(const struct opt *o, struct text *to);
 /* opt_choice - the I-th word of "a|b|c" into OUT; false past the last. */
 bool opt_choice(const char *words, size_t i, char *out, size_t cap);
 #endif

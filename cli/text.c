@@ -332,6 +332,16 @@ void text_operand(struct text *t, const char *path)
     text_shell(t, path);
 }
 
+void text_formats(struct text *t, const char *between, const char *last)
+{
+    const char *name, *next = ckpt_write_format_at(0);
+    for (size_t i = 0; (name = next); i++) {
+        next = ckpt_write_format_at(i + 1);
+        text_add(t, !i ? "" : next ? between : last);
+        text_add(t, name);
+    }
+}
+
 /* without_packing_suffix - PATH without the suffix of a compressed file, if it has one. */
 static void without_packing_suffix(struct text *to, const char *path)
 {

@@ -38,6 +38,8 @@ void text_elem(struct text *t, const ckpt_path_elem *e);
 void text_shell(struct text *t, const char *word); /* quoted where a shell needs it */
 /* text_operand - the same for a file name; one that begins with - gets ./ */
 void text_operand(struct text *t, const char *path);
+/* text_formats - the names of the formats that can be written, BETWEEN them and LAST before the last one. */
+void text_formats(struct text *t, const char *between, const char *last);
 /* text_fixed - "fixed.pth" for "dir/model.pth", or the first of "fixed-2.pth", … that is free; SUFFIX
  * instead of PATH's own where it is not NULL. */
 void text_fixed(struct text *t, const char *path, const char *suffix);

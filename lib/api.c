@@ -304,12 +304,33 @@ ckpt_status ckpt_table_json(const ckpt_file *file, const ckpt_table_json_options
     return st;
 }
 
+/* written_format - the format NAME, which may be NULL, if it can be written; else NULL. */
+static const struct format *written_format(const char *name)
+{
+    const struct format *f = name ? format_by_name(name) : NULL;
+    return f && f->write ? f : NULL;
+}
+
 const char *ckpt_write_format(const char *path_or_name)
 {
-    const struct format *f = path_or_name ? format_by_name(path_or_name) : NULL;
-    if (path_or_name && (!f || !f->write))
+    const struct format *f = written_format(path_or_name);
+    if (path_or_name && !f)
         f = format_by_suffix(path_or_name);
     return f ? f->name : NULL;
+}
+
+const char *ckpt_write_format_at(size_t i) { return format_written_at(i); }
+
+const char *ckpt_write_format_suffixes(const char *name)
+{
+    const struct format *f = written_format(name);
+    return f ? f->suffixes : NULL;
+}
+
+bool ckpt_write_format_is_flat(const char *name)
+{
+    const struct format *f = written_format(name);
+    return f && f->flat;
 }
 
 bool ckpt_scan_ready(void)

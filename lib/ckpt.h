@@ -927,6 +927,18 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_w
  * ckpt_file_format spells it; NULL when nothing we write. */
 CKPT_API const char *ckpt_write_format(const char *path_or_name);
 
+/* ckpt_write_format_at - the name of the I-th format that an output can have, as ckpt_write_options
+ * takes it; NULL past the end. */
+CKPT_API const char *ckpt_write_format_at(size_t i);
+
+/* ckpt_write_format_suffixes - the suffixes that stand for the format NAME, a blank between them and the
+ * usual one first; NULL if none does. */
+CKPT_API const char *ckpt_write_format_suffixes(const char *name);
+
+/* ckpt_write_format_is_flat - does the format NAME, which may be NULL, hold tensors by name and texts, and
+ * nothing else? False, too, when nothing we write. */
+CKPT_API bool ckpt_write_format_is_flat(const char *name);
+
 /* ckpt_emergency_cleanup - removes every temporary file of writes that are under
  * way. Async-signal-safe: for a handler that is about to end the process, and
  * for nothing else (those writes can only fail afterwards). */

@@ -67,6 +67,9 @@ const struct format *format_by_name(const char *name);
 /* format_of - the first format whose probe accepts P, which is not a folder; NULL: none does. */
 const struct format *format_of(const struct probe *p);
 const struct format *format_by_suffix(const char *path); /* that can write */
+/* format_written_at - what --to calls the I-th format that an output can have; NULL past the end. Shards are
+ * none: their files have one. */
+const char *format_written_at(size_t i);
 /* format_target - what P is written as to PATH: ASKED for, as the suffix of PATH has it, or what the input
  * is; a torch zip where that cannot be written. Without a PATH there is neither suffix nor torch zip. */
 ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,

@@ -1,4 +1,5 @@
 /* registry.c - detects the format of a file by its content, and opens it. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "codec/zip_salvage.h"
@@ -67,13 +68,32 @@ const struct format *format_by_suffix(const char *path)
     return NULL;
 }
 
+const char *format_written_at(size_t i)
+{
+    for (size_t k = 0; k < NFORMATS; k++)
+        if (formats[k]->write && formats[k]->suffixes && i-- == 0)
+            return formats[k]->other_name ? formats[k]->other_name : formats[k]->name;
+    return NULL;
+}
+
+/* hint_written - gives ERR a hint with the formats that can be written. */
+static void hint_written(ckpt_error *err)
+{
+    char names[sizeof err->hint] = "";
+    const char *name;
+    size_t n = 0;
+    for (size_t i = 0; (name = format_written_at(i)) && n < sizeof names; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", name);
+    fail_hint(err, "formats that can be written: %s", names);
+}
+
 ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
                           ckpt_error *err)
 {
     const struct format *f = asked ? format_by_name(asked) : path ? format_by_suffix(path) : NULL;
     if (asked && (!f || !f->write)) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "cannot write format \"%s\"", asked);
-        fail_hint(err, "torch-zip, safetensors, dcp, npz, npy and gguf can be written");
+        hint_written(err);
         return CKPT_EUSAGE;
     }
     if (!f && p->file->format->write)

@@ -53,10 +53,29 @@ static void a_file_outlives_its_plans(void)
     flat_close();
 }
 
+/* Every format of the list can be asked for, by its name and by the suffixes that stand for it. */
+static void formats_that_are_written(void)
+{
+    const char *name;
+    size_t n = 0;
+    bool flat = false, graph = false;
+    for (; (name = ckpt_write_format_at(n)); n++) {
+        char suffix[32];
+        const char *all = ckpt_write_format_suffixes(name);
+        snprintf(suffix, sizeof suffix, "x%.*s", (int)strcspn(all, " "), all);
+        CU_ASSERT_STRING_EQUAL(ckpt_write_format(suffix), ckpt_write_format(name));
+        flat = flat || (ckpt_write_format_is_flat(name) && strcmp(name, "safetensors") == 0);
+        graph = graph || (!ckpt_write_format_is_flat(name) && strcmp(name, "torch-zip") == 0);
+    }
+    CU_ASSERT(n > 1 && flat && graph);
+    CU_ASSERT(!ckpt_write_format_is_flat("mxnet") && !ckpt_write_format_suffixes("onnx"));
+}
+
 void suite_api(void)
 {
     UNIT(the_version_agrees_with_its_parts);
     UNIT(errors_keep_their_size);
     UNIT(a_plan_keeps_its_file);
     UNIT(a_file_outlives_its_plans);
+    UNIT(formats_that_are_written);
 }

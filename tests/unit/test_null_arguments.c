@@ -426,6 +426,8 @@ static void texts_of_nothing(void)
     CU_ASSERT_STRING_EQUAL(ckpt_error_text(&given.err, NULL, 9), "");
     CU_ASSERT_EQUAL(ckpt_dtype_parse(none), CKPT_DT_NONE);
     CU_ASSERT(!ckpt_finding_text(NULL) && !ckpt_write_format(NULL) && !ckpt_scan_rule_at(SIZE_MAX));
+    CU_ASSERT(!ckpt_write_format_at(SIZE_MAX) && !ckpt_write_format_suffixes(NULL));
+    CU_ASSERT(!ckpt_write_format_is_flat(NULL));
 }
 
 static void names_of_wild_enumerators(void)
