@@ -626,7 +626,7 @@ typedef struct {
     const ckpt_ranks *ranks;   /* of a folder that many ranks wrote; NULL: it is none */
 } ckpt_info;
 
-/* ckpt_inspect - fills OUT; its strings live in FILE. */
+/* ckpt_inspect - fills OUT; its strings live until the next ckpt_inspect of FILE, or its ckpt_close. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err);
 /* ckpt_weights_at, ckpt_wrapper_at - what the last ckpt_inspect of FILE found: all mappings that
  * prefix work renames and a cast without a glob casts; the prefixes in their keys. NULL past the end. */

@@ -60,11 +60,12 @@ static bool add_copy(struct decoded *d, size_t len, size_t back)
     if (back == 0 || back > d->n || len > d->size - d->n)
         return false;
     unsigned char *to = d->out + d->n;
+    const unsigned char *from = to - back; /* bounded: it is inside */
     if (back >= len)
-        memcpy(to, to - back, len);
+        memcpy(to, from, len);
     else /* the bytes repeat */
         for (size_t i = 0; i < len; i++)
-            to[i] = to[i - back];
+            to[i] = from[i];
     d->n += len; /* bounded: it fits */
     return true;
 }

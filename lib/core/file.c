@@ -78,6 +78,7 @@ void file_free(ckpt_file *f)
     map_free(f->node_storages);
     map_free(f->replace);
     arena_free(f->a);
+    arena_free(f->inspected);
     source_unref(f->src);
     pthread_mutex_destroy(&f->lock);
     free(f->path);

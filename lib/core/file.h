@@ -88,7 +88,8 @@ struct ckpt_file {
     bool *lost_row;      /* by row, NULL: none */
     ckpt_lost *lost;
     size_t nlost, cap_lost;
-    const ckpt_weights *weights; /* by ckpt_inspect */
+    arena *inspected; /* holds what the last ckpt_inspect found: */
+    const ckpt_weights *weights;
     size_t nweights;
     const ckpt_wrapper *wrappers;
     size_t nwrappers;

@@ -69,7 +69,7 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
     ckpt_file *f = d->f;
     int verdict;
     ckpt_str why;
-    CKPT_TRY(weights_only_verdict(f, &verdict, &why, err));
+    CKPT_TRY(weights_only_verdict(f, f->a, &verdict, &why, err));
     if (verdict != 0)
         return CKPT_OK;
     struct diagnosis v = {.fix = convert,

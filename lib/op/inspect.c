@@ -383,6 +383,17 @@ const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *f, size_t i)
     return i < file_or_empty(f)->nwrappers ? &f->wrappers[i] : NULL;
 }
 
+/* forget_inspected - frees what an earlier call found: a program may inspect a file any number of times. */
+static ckpt_status forget_inspected(ckpt_file *f, ckpt_error *err)
+{
+    arena_free(f->inspected);
+    f->inspected = arena_new(UINT64_MAX); /* bounded: by the file's graph */
+    f->weights = NULL;
+    f->wrappers = NULL;
+    f->nweights = f->nwrappers = 0;
+    return f->inspected ? CKPT_OK : fail_memory(err);
+}
+
 ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
     struct containers w;
@@ -391,14 +402,15 @@ ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
     ckpt_info info = {.producer = file->producer,
                       .executes_code = file->executes_code,
                       .ranks = file->ranks.ranks || file->ranks.has_step ? &file->ranks : NULL};
-    ckpt_status st = containers_find(&w, file, file->root, file->a, err);
+    CKPT_TRY(forget_inspected(file, err));
+    ckpt_status st = containers_find(&w, file, file->root, file->inspected, err);
     if (st == CKPT_OK)
         st = inspect_graph(&w, file, &info, err);
     containers_free(&w);
     if (st == CKPT_OK)
         st = count_unreferenced(file, &info.unreferenced, err);
     if (st == CKPT_OK)
-        st = weights_only_verdict(file, &info.weights_only, &info.weights_only_why, err);
+        st = weights_only_verdict(file, file->inspected, &info.weights_only, &info.weights_only_why, err);
     sum_rows(file, &info);
     sized_give(out, &info, sizeof info);
     if (st != CKPT_OK)

@@ -649,7 +649,7 @@ static ckpt_status approve_output(ckpt_file *f, ckpt_error *err)
 {
     int verdict;
     ckpt_str why;
-    CKPT_TRY(weights_only_verdict(f, &verdict, &why, err));
+    CKPT_TRY(weights_only_verdict(f, f->a, &verdict, &why, err));
     if (verdict == 1)
         return CKPT_OK;
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,

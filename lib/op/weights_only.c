@@ -273,7 +273,7 @@ static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p
     return p->first_use['U'] == UINT64_MAX ? CKPT_OK : check_texts(f->root, p, b, err);
 }
 
-ckpt_status weights_only_verdict(ckpt_file *f, int *verdict, ckpt_str *why, ckpt_error *err)
+ckpt_status weights_only_verdict(ckpt_file *f, arena *a, int *verdict, ckpt_str *why, ckpt_error *err)
 {
     struct violation b = {.offset = UINT64_MAX};
     *why = STR_LIT("");
@@ -290,6 +290,6 @@ ckpt_status weights_only_verdict(ckpt_file *f, int *verdict, ckpt_str *why, ckpt
     if (b.offset == UINT64_MAX)
         return CKPT_OK;
     *verdict = 0;
-    *why = arena_str(f->a, str_c(b.text));
+    *why = arena_str(a, str_c(b.text));
     return why->ptr ? CKPT_OK : fail_memory(err);
 }

@@ -201,7 +201,7 @@ void flow_sanitize(const uint8_t *data, size_t size)
     reason(st, &err);
     if (st == CKPT_OK && (back = written(p, here.out_pt))) {
         same_tensors(f, back);
-        st = weights_only_verdict(back, &verdict, &why, &err);
+        st = weights_only_verdict(back, back->a, &verdict, &why, &err);
         reason(st, &err);
         if (st == CKPT_OK && verdict != 1)
             exercise_broken("weights_only refuses what was sanitized");

@@ -72,7 +72,7 @@ target()
     case $1 in open | write | scan_file) ;; *) [ -n "$fuzzer" ] && by=by_libfuzzer ;; esac
     $by "$1" "$2" >"$work/$1.log" 2>&1
     code=$?
-    runs=$(sed -n 's/.*number_of_executed_units: *//p; s/.* files, \([0-9]*\) runs.*/\1/p' "$work/$1.log")
+    runs=$(sed -n 's/.*number_of_executed_units: *//p; s/.* files, \([0-9]*\) runs.*/\1/p' "$work/$1.log" | tail -n 1)
     echo "$1 ${runs:-0} $code" >"$work/$1.result"
     [ $code -eq 0 ] || tail -n 40 "$work/$1.log"
 }

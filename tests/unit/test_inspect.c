@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/str.h"
+#include "core/file.h"
 #include "flat.h"
 #include "unit.h"
 
@@ -41,6 +42,18 @@ static void wrappers_are_counted(void)
     CU_ASSERT(info.nwrappers == 1 && !wrapper("module.")->anywhere && wrapper("module.")->certain);
     info = look(corpus_open("torch/t26/state_dict.pt"));
     CU_ASSERT_EQUAL(info.nwrappers, 0);
+    flat_close();
+}
+
+static void a_file_is_inspected_any_number_of_times(void)
+{
+    ckpt_file *f = corpus_open("torch/t26/general_checkpoint.tar");
+    uint64_t before = arena_used(f->a), once;
+    (void)look(f);
+    once = arena_used(f->inspected);
+    for (int i = 0; i < 100; i++)
+        (void)look(f);
+    CU_ASSERT(once > 0 && arena_used(f->inspected) == once && arena_used(f->a) == before);
     flat_close();
 }
 
@@ -84,6 +97,7 @@ static void overlapping_views_cover_what_they_span(void)
 void suite_inspect(void)
 {
     UNIT(wrappers_are_counted);
+    UNIT(a_file_is_inspected_any_number_of_times);
     UNIT(weights_and_optimizer_are_named);
     UNIT(bytes_are_counted_once);
     UNIT(overlapping_views_cover_what_they_span);

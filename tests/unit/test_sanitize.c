@@ -44,7 +44,7 @@ static bool loads(const char *path, size_t *leaves)
     ckpt_str why;
     if (ckpt_open(path, NULL, &f, NULL) != CKPT_OK)
         return false;
-    CU_ASSERT_EQUAL(weights_only_verdict(f, &verdict, &why, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(weights_only_verdict(f, f->a, &verdict, &why, NULL), CKPT_OK);
     *leaves = ckpt_leaf_count(f);
     ckpt_close(f);
     return verdict == 1;

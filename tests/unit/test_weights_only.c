@@ -23,7 +23,7 @@ static const char *verdict(const void *pickle, size_t size)
     f->for_torch_load = true;
     struct pickle_facts *facts = file_pickle(f, str_of("", 0));
     CU_ASSERT_EQUAL(pickle_read(f->a, src, 0, size, facts, &f->root, &next, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(weights_only_verdict(f, &loads, &why, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(weights_only_verdict(f, f->a, &loads, &why, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(loads, why.len == 0);
     snprintf(text, sizeof text, "%.*s", (int)why.len, why.ptr);
     file_free(f);
