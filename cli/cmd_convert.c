@@ -216,7 +216,7 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
-    FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
+    FILE *to = report_stream(writing.output);
     /* A flat format or an index holds one state dict: the weights, unless --root selects another. */
     const char *format = edit_format(f, writing.output);
     ckpt_status s = CKPT_OK;

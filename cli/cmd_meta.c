@@ -58,8 +58,6 @@ static struct change *find_change(struct changes *c, ckpt_str key)
     return NULL;
 }
 
-static FILE *report_to(void) { return writing.output && strcmp(writing.output, "-") == 0 ? stderr : stdout; }
-
 /* --------------------------------------------------------------- the edits */
 
 static void read_metadata(const ckpt_file *f, struct changes *c, size_t more)
@@ -141,7 +139,7 @@ static void print_meta_text(const struct changes *c, bool changes)
             text_add(&out, "\n");
         }
     }
-    fputs(out.ptr ? out.ptr : "", report_to());
+    fputs(out.ptr ? out.ptr : "", report_stream(writing.output));
     text_free(&out);
 }
 
@@ -200,7 +198,7 @@ static void print_metadata(const ckpt_file *f, const char *input, const struct c
         changes_json(c, j);
     }
     list_json(c, j);
-    json_line(j, report_to());
+    json_line(j, report_stream(writing.output));
 }
 
 /* ---------------------------------------------------------------- the write */

@@ -71,7 +71,7 @@ static void print_salvage_json(const ckpt_file *f, const ckpt_plan *p, const ckp
 static int write_intact(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
+    FILE *to = report_stream(writing.output);
     int status = edit_write(p, input, writing.output, &r);
     if (status != YES)
         return status;

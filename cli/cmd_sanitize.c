@@ -118,7 +118,7 @@ static int sanitize_file(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
-    FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
+    FILE *to = report_stream(writing.output);
     if (prepare_plan(f, p, &err) != CKPT_OK) {
         print_plan_notices(p, input);
         return report_error(&err, input);

@@ -89,7 +89,7 @@ static void summary_json(const struct job *j, const ckpt_verify_result *r)
     json_u64(to, "bytes", r->bytes);
     json_u64(to, "read", r->read);
     json_bool(to, "checksums", r->checksums);
-    json_line(to, stdout);
+    json_line(to, report_stream(write_manifest));
 }
 
 static void print_summary(const struct job *j, const ckpt_verify_result *r)
@@ -110,7 +110,7 @@ static void print_summary(const struct job *j, const ckpt_verify_result *r)
     text_add(&t, ", ");
     text_size(&t, r->read);
     text_add(&t, " read");
-    printf("%s\n", t.ptr);
+    fprintf(report_stream(write_manifest), "%s\n", t.ptr);
     text_free(&t);
 }
 

@@ -10,12 +10,6 @@
 
 struct writing writing;
 
-/* Where the report goes: standard output may be the checkpoint itself. */
-static FILE *report_stream(void)
-{
-    return writing.output && strcmp(writing.output, "-") == 0 ? stderr : stdout;
-}
-
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
 {
     ckpt_error err;
@@ -237,7 +231,7 @@ static void print_edit_json(const ckpt_plan *p, const char *input, const ckpt_wr
     json_u64(j, "unchanged", all > tensors ? all - tensors : 0);
     if (r)
         edit_losses_json(p, j);
-    json_line(j, report_stream());
+    json_line(j, report_stream(writing.output));
 }
 
 /* print_edit_report - R is NULL if nothing was to be written. */
@@ -247,7 +241,7 @@ static void print_edit_report(const ckpt_plan *p, const char *input, const char 
     if (ui.json)
         print_edit_json(p, input, r);
     else if (!ui.quiet)
-        renames_print(p, ckpt_plan_prefix(p) ? ckpt_plan_prefix(p) : prefix, report_stream());
+        renames_print(p, ckpt_plan_prefix(p) ? ckpt_plan_prefix(p) : prefix, report_stream(writing.output));
 }
 
 static int check_in_place(const char *cmd, const char *input)
@@ -357,7 +351,7 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
         print_notice(input, "a %s is not written; the output is %s", ckpt_file_title(f), r.format);
     print_edit_report(p, input, prefix, &r);
     if (!ui.json && !ui.quiet)
-        edit_wrote(&r, writing.output, report_stream());
+        edit_wrote(&r, writing.output, report_stream(writing.output));
     return YES;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd.h"
@@ -55,6 +56,18 @@ static const char *const style_code[] = {"", "\033[1m", "\033[2m", "\033[31m", "
 const char *style_on(enum style s) { return ui.color ? style_code[s] : ""; }
 
 const char *style_off(enum style s) { return ui.color && s != PLAIN ? "\033[0m" : ""; }
+
+FILE *report_stream(const char *output)
+{
+    struct stat out, named;
+    if (!output)
+        return stdout;
+    if (strcmp(output, "-") == 0)
+        return stderr;
+    bool same = fstat(STDOUT_FILENO, &out) == 0 && stat(output, &named) == 0 &&
+                out.st_dev == named.st_dev && out.st_ino == named.st_ino;
+    return same && !S_ISCHR(out.st_mode) ? stderr : stdout; /* not of /dev/null, which keeps neither */
+}
 
 void line_put(const struct text *line)
 {

@@ -60,6 +60,9 @@ enum style { PLAIN, BOLD, DIM, RED, GREEN, YELLOW };
 const char *style_on(enum style s); /* "" without colours */
 const char *style_off(enum style s);
 
+/* report_stream - where a command that writes OUTPUT (NULL: nothing) reports: on standard error if OUTPUT is
+ * standard output, called "-", /dev/stdout or as the pipe or file that it is. */
+FILE *report_stream(const char *output);
 /* line_put - prints LINE to stdout, with ui.prefix. */
 void line_put(const struct text *line);
 /* usage_error - prints "ckpt: …" and a hint to the help of CMD. Returns TROUBLE. */
