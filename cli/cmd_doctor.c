@@ -15,7 +15,7 @@ static const struct opt options[] = {
     FILES_RECURSIVE,
     FILES_NAMES,
     UI_EXPANDED,
-    UI_PARALLEL,
+    UI_READING,
     UI_JOBS,
     UI_JSON,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about healthy files"},

@@ -30,7 +30,7 @@ static const struct opt options[] = {
     FILES_RECURSIVE,
     FILES_NAMES,
     UI_EXPANDED,
-    UI_PARALLEL,
+    UI_READING,
     UI_JOBS,
     UI_JSON,
     UI_QUIET,

@@ -10,7 +10,7 @@
 static int run_info(int n, char **operand);
 
 static const struct opt options[] = {
-    FILES_RECURSIVE, FILES_NAMES, UI_PARALLEL, UI_JSON, UI_QUIET, {0},
+    FILES_RECURSIVE, FILES_NAMES, UI_READING, UI_JSON, UI_QUIET, {0},
 };
 
 const struct cmd cmd_info = {

@@ -32,7 +32,7 @@ static const struct opt options[] = {
     FILES_RECURSIVE,
     FILES_NAMES,
     UI_EXPANDED,
-    UI_PARALLEL,
+    UI_READING,
     UI_JSON,
     UI_QUIET,
     {0},

@@ -10,7 +10,7 @@ static const struct opt options[] = {
     {'m', "map", "JSON", OPT_TEXT, &map, "file with an object {\"old\": \"new\", …}"},
     EDIT_OPTIONS,
     UI_EXPANDED,
-    UI_PARALLEL,
+    UI_READING,
     UI_JOBS,
     UI_JSON,
     UI_QUIET,

@@ -13,7 +13,7 @@ static const struct opt options[] = {
     {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything except write"},
     {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait until the data is on the disk"},
     UI_EXPANDED,
-    UI_PARALLEL,
+    UI_READING,
     UI_JSON,
     UI_QUIET,
     {0},

@@ -11,7 +11,7 @@ static const struct opt options[] = {
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything would be left out"},
     WRITE_OPTIONS,
     UI_EXPANDED,
-    UI_PARALLEL,
+    UI_READING,
     UI_JSON,
     UI_QUIET,
     {0},

@@ -19,7 +19,7 @@ static const struct opt options[] = {
     UI_ROOT,
     {0, "full", NULL, OPT_FLAG, &full, "all elements, not only the edges of a large tensor"},
     {0, "exact", NULL, OPT_FLAG, &exact, "enough digits to tell any two numbers apart, not four decimals"},
-    UI_PARALLEL,
+    UI_READING,
     UI_JSON,
     UI_QUIET,
     {0},

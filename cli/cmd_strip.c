@@ -11,7 +11,7 @@ static const struct opt options[] = {
     {0, "anywhere", NULL, OPT_FLAG, &anywhere, "remove PREFIX after any dot, not only at the start"},
     EDIT_OPTIONS,
     UI_EXPANDED,
-    UI_PARALLEL,
+    UI_READING,
     UI_JOBS,
     UI_JSON,
     UI_QUIET,

@@ -24,7 +24,7 @@ static const struct opt options[] = {
     {0, "root", "PATH", OPT_TEXT, &root, "only what is below PATH, without it; auto: the weights"},
     FILES_RECURSIVE,
     UI_EXPANDED,
-    UI_PARALLEL,
+    UI_READING,
     UI_JOBS,
     UI_JSON,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about intact files"},

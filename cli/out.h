@@ -30,9 +30,12 @@ extern struct ui ui;
         0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded,                                        \
             "let expanded views show SIZE bytes at most (64MiB or 8 x file)"                                 \
     }
-#define UI_PARALLEL                                                                                          \
+/* What is read of formats that leave a choice. */
+#define UI_READING                                                                                           \
+    {0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, "rules of how tensor-parallel ranks divide"},     \
     {                                                                                                        \
-        0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, "rules of how tensor-parallel ranks divide"    \
+        0, "names", "stored|object|variable", OPT_CHOICE, &ui.limits.names,                                  \
+            "which names a tf.train.Checkpoint has"                                                          \
     }
 #define UI_ROOT                                                                                              \
     {                                                                                                        \

@@ -215,6 +215,8 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     cast_notice_rest(p);
     if (st == CKPT_OK && job->opts->strict)
         st = sanitize_strict(p, err);
+    if (st == CKPT_OK)
+        st = plan_drop_object_graph(p, job->opts->strict, err);
     if (st == CKPT_OK && job->opts->max_shard)
         st = shards_write(p, f, job, err);
     else if (st == CKPT_OK)

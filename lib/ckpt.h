@@ -162,6 +162,13 @@ CKPT_API const char *ckpt_error_text(const ckpt_error *err, char *out, size_t ca
 
 /* ----------------------------------------------------------------- limits */
 
+/* How the tensors of tf.train.Checkpoint are named; other formats have no choice. */
+typedef enum {
+    CKPT_NAMES_STORED,  /* as in the file: layer/kernel/.ATTRIBUTES/VARIABLE_VALUE */
+    CKPT_NAMES_OBJECT,  /* by the path of attributes: layer/kernel */
+    CKPT_NAMES_VARIABLE /* by the variable: dense/kernel; where it has none, or another's, by the path */
+} ckpt_names;
+
 /* Limits that guard against hostile files (0 keeps the default). */
 typedef struct {
     uint32_t struct_size;
@@ -173,6 +180,7 @@ typedef struct {
                               the size of the file, whichever is more */
     const char *parallel;  /* no limit: a JSON file of how tensor-parallel ranks divide tensors, used while a
                               file is opened, see ckpt-formats(7); NULL: by the rules that are known */
+    int32_t names;         /* no limit either: ckpt_names */
 } ckpt_limits;
 
 /* ----------------------------------------------------------------- dtypes */

@@ -44,6 +44,7 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     }
     pthread_mutex_init(&f->lock, NULL);
     f->src = src;
+    f->object_graph = CKPT_NO_TENSOR;
     ckpt_status st = sized_take(limits, &f->limits, sizeof f->limits, err);
     if (st != CKPT_OK) {
         file_free(f);

@@ -65,6 +65,8 @@ struct ckpt_file {
     size_t npickles, cap_pickles;
     ckpt_value *metadata; /* safetensors __metadata__, the pairs of GGUF … as a DICT of str, or NULL */
     ckpt_value *metadata_values; /* the same keys with values of other types; NULL: there are none */
+    uint32_t object_graph; /* a row that is no weight: how the objects of tf.train.Checkpoint refer to each
+                              other, or CKPT_NO_TENSOR */
     uint32_t nties;       /* number of ties in METADATA: the last rows of the table */
     bool ignore_crc;
     ckpt_dtype digest_as; /* ckpt_file_digest_as; NONE: as they are */

@@ -465,6 +465,24 @@ ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *w
     return CKPT_OK;
 }
 
+ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err)
+{
+    uint32_t row = p->file->object_graph;
+    if (row == CKPT_NO_TENSOR || (!p->keep[row] && !p->object_graph_dropped))
+        return CKPT_OK;
+    const ckpt_tensor *t = &p->file->table.rows[row].t;
+    if (strict) {
+        (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                   "other formats have no place for the object graph, \"%.*s\"", STR_ARG(t->name));
+        fail_hint(err, "without --strict it is left out and listed");
+        return CKPT_ELOSSY;
+    }
+    const ckpt_leaf leaf = {.name = t->name, .path = t->path, .npath = t->npath};
+    p->keep[row] = false;
+    p->object_graph_dropped = p->entries_stale = true;
+    return plan_note_dropped(p, &leaf, "the object graph of tf.train.Checkpoint", err);
+}
+
 ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err)
 {
     ckpt_alias *grown = arena_grow(p->a, p->aliases, p->naliases, &p->cap_aliases, p->naliases + 1,

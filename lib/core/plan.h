@@ -45,6 +45,7 @@ struct ckpt_plan {
     uint16_t *cast;             /* by row: the dtype it becomes, 0: its own; NULL: none is cast */
     uint32_t cast_weights;      /* the dtype that a cast without a glob was to, 0: there was none … */
     const bool *is_weights;     /* … and by row: is it of those that it was for? */
+    bool object_graph_dropped;  /* by plan_drop_object_graph */
     bool any_keep;              /* plan_keep narrowed already */
     bool renaming;              /* names were to change: what has none of them is copied as it is */
     struct plan_entry *entries; /* by plan_update_entries, in document order */
@@ -157,6 +158,8 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *e
 ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *a,
                                     const struct plan_entry *b, ckpt_error *err);
 
+/* plan_drop_object_graph - leaves the object graph of P's file out, and notes that; STRICT: refuses to. */
+ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err);
 /* plan_save, plan_restore - which rows and pairs of the root it keeps, for a writer that
  * shows it in parts. */
 struct plan_saved {

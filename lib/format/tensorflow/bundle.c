@@ -11,7 +11,7 @@
  *
  * A partitioned tensor has slices in place of bytes; each slice is an entry of its own, whose key
  * (messages.c) begins with a zero byte. Names are those of the file: "scope/kernel", or
- * "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE" of tf.train.Checkpoint.
+ * "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE" of tf.train.Checkpoint, unless others of ckpt_names are wanted.
  *
  * Refused: entries whose size is not that of dtype and shape, bytes that their shard has not, slices that
  * overlap or do not cover their tensor, shards beyond num_shards, tables that need a later reader. Variants,
@@ -28,10 +28,14 @@
 #include "format/distributed/rank_files.h"
 #include "format/tensorflow/tensorflow.h"
 
+#define OBJECT_GRAPH     "_CHECKPOINTABLE_OBJECT_GRAPH"
+#define ATTRIBUTE_SUFFIX "/.ATTRIBUTES/VARIABLE_VALUE"
+
 #define CONSUMER 1u /* the version of the format that this reads */
 
 struct entry {
     ckpt_str key;
+    ckpt_str name; /* of its row: KEY, unless others are wanted */
     const struct tf_dtype *type;
     struct tf_shape shape;
     uint64_t shard, offset, size;
@@ -124,7 +128,7 @@ static ckpt_status read_entry(struct bundle *b, ckpt_str key, cursor c, struct e
     uint64_t type;
     *e = (struct entry){.at = c.pos, .shape = {.elements = 1}};
     CKPT_TRY(read_fields(b, c, e, &type));
-    e->key = arena_str(b->f->a, key);
+    e->key = e->name = arena_str(b->f->a, key);
     e->type = tf_find_dtype(type);
     if (!e->type)
         return fail(b->err, CKPT_EUNSUPPORTED, e->at, "the dtype {%" PRIu64 "}; {=1 to 33} are known", type);
@@ -285,7 +289,7 @@ static ckpt_status check_size(const struct bundle *b, const struct entry *e)
 /* add_record - has verify read the bytes of E; those of strings and slices check themselves. */
 static ckpt_status add_record(struct bundle *b, const struct entry *e, const struct shard *s)
 {
-    struct check_record r = {.name = e->key, .path = s->path, .crc = e->crc, .is_crc32c = true};
+    struct check_record r = {.name = e->name, .path = s->path, .crc = e->crc, .is_crc32c = true};
     if (!b->f->check || !s->src || !range_within(e->offset, e->size, s->src->size))
         return CKPT_OK;
     CKPT_TRY(source_slice(s->src, e->offset, e->size, &r.src, b->err));
@@ -414,7 +418,7 @@ static ckpt_status add_sliced(struct bundle *b, const struct entry *e, struct ki
 
 static ckpt_status add_tensor(struct bundle *b, const struct entry *e)
 {
-    struct kit_tensor t = {.name = e->key, .entry = e->at};
+    struct kit_tensor t = {.name = e->name, .entry = e->at};
     CKPT_TRY(tf_describe(e->type, &e->shape, &t, b->err));
     CKPT_TRY(tf_check_writable(b->f, e->type, b->err));
     if (e->type->width && e->nslices)
@@ -430,7 +434,7 @@ static ckpt_status add_tensor(struct bundle *b, const struct entry *e)
 /* add_lost - E is a row without data, because of the fault in B->err. */
 static ckpt_status add_lost(struct bundle *b, const struct entry *e)
 {
-    struct kit_tensor t = {.name = e->key, .entry = e->at};
+    struct kit_tensor t = {.name = e->name, .entry = e->at};
     ckpt_error why = *b->err;
     why.where[0] = 0; /* its name, which is that of the row */
     CKPT_TRY(tf_describe(e->type, &e->shape, &t, b->err));
@@ -439,6 +443,109 @@ static ckpt_status add_lost(struct bundle *b, const struct entry *e)
 }
 
 static bool is_slice(ckpt_str key) { return key.len && key.ptr[0] == 0; }
+
+/* ------------------------------------------------------------------------ the names */
+
+/* Entries by their key, and by the names that they have, or had by their path. */
+struct naming {
+    struct bundle *b;
+    map *entry_of; /* key -> entry */
+    map *named;    /* name -> the first entry */
+};
+
+/* name_by_path - without what tf.train.Checkpoint appends to the path of attributes. */
+static void name_by_path(struct entry *e)
+{
+    if (str_ends(e->key, STR_LIT(ATTRIBUTE_SUFFIX)) && e->key.len > strlen(ATTRIBUTE_SUFFIX))
+        e->name = str_of(e->key.ptr, e->key.len - strlen(ATTRIBUTE_SUFFIX)); /* bounded: it is longer */
+}
+
+/* name_by_variable - tf_name_variable of a struct naming. A name that two entries would have is that of
+ * neither. */
+static ckpt_status name_by_variable(void *user, ckpt_str key, ckpt_str variable, ckpt_error *err)
+{
+    struct naming *n = user;
+    uint32_t at = map_get(n->entry_of, key), first;
+    if (at == MAP_NONE)
+        return CKPT_OK;
+    struct entry *e = &n->b->entry[at];
+    variable = arena_str(n->b->f->a, variable);
+    if (!variable.ptr || !map_put(n->named, variable, at, &first))
+        return fail_memory(err);
+    if (first == MAP_NONE)
+        e->name = variable;
+    else if (first != at)
+        name_by_path(&n->b->entry[first]);
+    return CKPT_OK;
+}
+
+/* read_graph - the text of entry E, the object graph, to *C; it lives as long as the file. */
+static ckpt_status read_graph(struct bundle *b, const struct entry *e, cursor *c)
+{
+    struct shard *s;
+    struct tf_bytes bytes;
+    source *src = NULL;
+    unsigned char *text = NULL;
+    CKPT_TRY(find_bytes(b, e, &s, &bytes));
+    if (!bytes.src)
+        return CKPT_OK;
+    if (e->size > b->f->limits.max_header)
+        return fail(b->err, CKPT_ELIMIT, e->at,
+                    "an object graph of {%" PRIu64 " bytes}; {=%" PRIu64 "} are allowed", e->size,
+                    b->f->limits.max_header);
+    file_budget(b->f, e->size);
+    ckpt_status st = tf_strings_source(b->f->a, &bytes, 1, &src, b->err);
+    if (st == CKPT_OK) {
+        size_t n = (size_t)(src->size - 8); /* bounded: the length of the string is before it */
+        text = arena_alloc(b->f->a, n);
+        st = text ? source_read(src, 8, text, n, b->err) : fail_memory(b->err);
+        *c = cursor_of(text, n, source_pos(bytes.src, bytes.at));
+    }
+    source_unref(src);
+    if (st == CKPT_ECHECKSUM)
+        fail_replace_hint(b->err, "--names=object does without it");
+    if (st != CKPT_OK)
+        fail_file(b->err, s->path);
+    return st;
+}
+
+static ckpt_status read_variables(struct naming *n)
+{
+    struct bundle *b = n->b;
+    uint32_t at;
+    cursor c = cursor_of("", 0, 0);
+    n->entry_of = map_new(b->n);
+    n->named = map_new(b->n);
+    if (!n->entry_of || !n->named)
+        return fail_memory(b->err);
+    for (size_t i = 0; i < b->n; i++)
+        if (!map_put(n->entry_of, b->entry[i].key, (uint32_t)i, NULL) ||
+            !map_put(n->named, b->entry[i].name, (uint32_t)i, NULL))
+            return fail_memory(b->err);
+    at = map_get(n->entry_of, STR_LIT(OBJECT_GRAPH));
+    if (at == MAP_NONE || b->entry[at].type->number != TF_STRING || b->entry[at].shape.ndim)
+        return CKPT_OK;
+    CKPT_TRY(read_graph(b, &b->entry[at], &c));
+    return tf_read_object_graph(c, name_by_variable, n, b->err);
+}
+
+/* name_entries - by the ckpt_names that are wanted. */
+static ckpt_status name_entries(struct bundle *b)
+{
+    struct naming n = {.b = b};
+    ckpt_status st = CKPT_OK;
+    if (b->f->limits.names == CKPT_NAMES_STORED)
+        return CKPT_OK;
+    for (size_t i = 0; i < b->n; i++)
+        name_by_path(&b->entry[i]);
+    if (b->f->limits.names == CKPT_NAMES_VARIABLE)
+        st = read_variables(&n);
+    map_free(n.entry_of);
+    map_free(n.named);
+    if (st != CKPT_OK)
+        fail_add_place(b->err, 0, STR_LIT(OBJECT_GRAPH));
+    return st;
+}
 
 static ckpt_status index_slices(struct bundle *b)
 {
@@ -451,14 +558,18 @@ static ckpt_status index_slices(struct bundle *b)
 static ckpt_status add_tensors(struct bundle *b)
 {
     CKPT_TRY(index_slices(b));
+    CKPT_TRY(name_entries(b));
     table_expect(&b->f->table, b->n);
     for (size_t i = 0; i < b->n; i++) {
         if (is_slice(b->entry[i].key))
             continue;
+        uint32_t row = (uint32_t)b->f->table.nrows;
         ckpt_status st = add_tensor(b, &b->entry[i]);
+        if (st == CKPT_OK && str_is(b->entry[i].key, OBJECT_GRAPH))
+            b->f->object_graph = row;
         if (st == CKPT_OK)
             continue;
-        fail_add_place(b->err, b->entry[i].at, b->entry[i].key);
+        fail_add_place(b->err, b->entry[i].at, b->entry[i].name);
         if (b->f->salvage && check_is_fault(st))
             st = add_lost(b, &b->entry[i]);
         CKPT_TRY(file_report_fault(b->f, st, b->err));

@@ -68,6 +68,11 @@ ckpt_status tf_checked_source(const struct tf_bytes *b, source **out, ckpt_error
 ckpt_status tf_strings_source(arena *a, const struct tf_bytes *b, uint64_t count, source **out,
                               ckpt_error *err);
 
+/* Called for a variable that the object graph names: the tensor KEY of the checkpoint is that of VARIABLE. */
+typedef ckpt_status tf_name_variable(void *user, ckpt_str key, ckpt_str variable, ckpt_error *err);
+/* tf_read_object_graph - calls NAME with USER for each variable of the TrackableObjectGraph C. */
+ckpt_status tf_read_object_graph(cursor c, tf_name_variable *name, void *user, ckpt_error *err);
+
 /* tf_is_saver_table - is the table SRC of the first format? False also where it cannot be read. */
 bool tf_is_saver_table(source *src);
 

@@ -5,6 +5,15 @@ ckpt ls $t/v1/shards.ckpt-00000-of-00003
 ckpt ls "$t/v1/part_shards.ckpt-?????-of-00002"
 ckpt ls $t/v1/part_shards.ckpt-00001-of-00002
 ckpt info $t/obj/mgr
+ckpt ls --names=object $t/obj/mgr
+# Three variables called Variable are named by their paths.
+ckpt ls --names=variable $t/obj/mgr $t/savedmodel_v2 $t/v2/slices
+ckpt ls --names=full $t/obj/mgr
+cp $t/obj/tiny.index .
+sed 's/\(VARIABLE_VALUE.*\)VARIABLE_VALUE/\1VARIABLE_VALUX/' $t/obj/tiny.data-00000-of-00001 >tiny.data-00000-of-00001
+ckpt ls --names=variable tiny
+rm tiny.data-00000-of-00001
+ckpt ls --names=variable tiny
 ckpt ls $t/v1/run
 ckpt ls $t/v2/run/checkpoint
 ckpt ls $t/savedmodel_v2
