@@ -150,7 +150,8 @@ typedef struct {
     char hint[256];     /* what to do next; may be empty */
     char found[96];     /* what is at fault, in the words of `what`: the value in the file; may be empty */
     char allowed[96];   /* what would have been valid there; may be empty */
-    char reserved[432]; /* not set */
+    uint32_t innermost; /* where the last part of `where` begins, which the others contain */
+    char reserved[428]; /* not set */
 } ckpt_error;
 
 /* ckpt_status_name - "truncated", "malformed" …: the `code` of JSON errors. */

@@ -38,6 +38,7 @@ static void clear_error(ckpt_error *err, ckpt_status status, uint64_t offset)
     err->status = status;
     err->sys_errno = 0;
     err->offset = offset;
+    err->innermost = 0;
     err->file[0] = err->where[0] = err->what[0] = err->hint[0] = err->found[0] = err->allowed[0] = '\0';
 }
 
@@ -166,8 +167,12 @@ void fail_where(ckpt_error *err, const char *fmt, ...)
     va_start(args, fmt);
     format_escaped(outer, sizeof outer, fmt, args);
     va_end(args);
-    snprintf(both, sizeof both, "%s%s%s", outer, err->where[0] ? ": " : "", err->where);
+    bool first = !err->where[0];
+    size_t innermost = first ? 0 : strlen(outer) + 2 + err->innermost; /* bounded: by sizeof both */
+    snprintf(both, sizeof both, "%s%s%s", outer, first ? "" : ": ", err->where);
     text_fit(str_c(both), err->where, sizeof err->where);
+    size_t length = strlen(err->where);
+    err->innermost = (uint32_t)(innermost < length ? innermost : length);
 }
 
 void fail_add_place(ckpt_error *err, uint64_t offset, ckpt_str part)

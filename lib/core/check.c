@@ -64,15 +64,12 @@ bool check_is_fault(ckpt_status st)
     return st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM;
 }
 
-/* is_new - *YES: has no equal finding been reported yet, in any context? */
+/* is_new - *YES: has no finding that is equal to E but for its contexts been reported yet? */
 static ckpt_status is_new(struct check *c, const ckpt_error *e, bool *yes, ckpt_error *err)
 {
-    const char *where = e->where;
     uint32_t before;
-    for (const char *next; (next = strstr(where, ": "));) /* skip the contexts, which come first */
-        where = next + 2;
-    ckpt_str key = arena_printf(c->a, "%s\n%llu\n%s\n%s", e->file, (unsigned long long)e->offset, where,
-                                e->what);
+    ckpt_str key = arena_printf(c->a, "%s\n%llu\n%s\n%s", e->file, (unsigned long long)e->offset,
+                                e->where + e->innermost, e->what);
     if (!key.ptr || !map_put(c->reported, key, 1, &before))
         return fail_memory(err);
     *yes = before == MAP_NONE;

@@ -14,7 +14,7 @@ mkdir "$tmp/later"
 sed -e '/^} ckpt_\(str\|pair\|path_elem\|error\);/!s/^} \(ckpt_[a-z_]*\);/    unsigned char grown[64];\n} \1;/' \
     lib/ckpt.h |
     awk '/^typedef enum/ {in_enum = 1} in_enum && /grown/ {next} /^}/ {in_enum = 0}
-         /^    char reserved\[432\];/ {print "    char grown[64];\n    char reserved[368];"; next} {print}' \
+         /^    char reserved\[428\];/ {print "    char grown[64];\n    char reserved[364];"; next} {print}' \
         >"$tmp/later/ckpt.h"
 grown=$(grep -c 'grown\[64\]' "$tmp/later/ckpt.h")
 

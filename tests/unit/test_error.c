@@ -42,7 +42,9 @@ static void says_file_byte_where_what(void)
     CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, sizeof text),
                            "byte 0x1f: shape needs 4096 bytes, record has 4000");
     fail_where(&e, "fc.weight");
+    CU_ASSERT_EQUAL(e.innermost, 0);
     fail_where(&e, "%s", "archive/data.pkl");
+    CU_ASSERT_STRING_EQUAL(e.where + e.innermost, "fc.weight");
     fail_file(&e, "m.pt");
     fail_file(&e, "outer.pt");
     fail_hint(&e, "download it again");
@@ -145,6 +147,7 @@ static void long_text_is_cut_between_characters(void)
         fail_where(&e, "level %d", i);
     CU_ASSERT(strlen(e.where) < sizeof e.where);
     CU_ASSERT_NSTRING_EQUAL(e.where, "level 99: level 98: ", 20);
+    CU_ASSERT_EQUAL(e.innermost, strlen(e.where));
     memset(umlauts, 0x1b, 2000);
     fail_file(&e, umlauts);
     CU_ASSERT(strlen(e.file) < sizeof e.file);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "core/check.h"
 #include "core/finite.h"
 #include "core/number.h"
 #include "unit.h"
@@ -231,6 +232,31 @@ static void ids_have_texts(void)
     CU_ASSERT_PTR_NULL(ckpt_finding_text("nothing"));
 }
 
+/* report_twice - how many findings there are after a fault of the tensor FIRST and one of SECOND, each inside
+ * of a context of its own, at the same place and in the same words. */
+static uint64_t report_twice(const char *first, const char *second)
+{
+    struct check c;
+    ckpt_verify_result r;
+    ckpt_error e, err;
+    CU_ASSERT_EQUAL(check_init(&c, NULL, &r, &err), CKPT_OK);
+    for (int i = 0; i < 2; i++) {
+        (void)fail(&e, CKPT_EFORMAT, 7, "malformed");
+        fail_where(&e, "%s", i ? second : first);
+        fail_where(&e, "context %d", i);
+        CU_ASSERT_EQUAL(check_report_fault(&c, "file", &e, &err), CKPT_OK);
+    }
+    check_free(&c);
+    return r.findings;
+}
+
+static void a_fault_is_reported_once(void)
+{
+    CU_ASSERT_EQUAL(report_twice("fc.weight", "fc.weight"), 1);
+    CU_ASSERT_EQUAL(report_twice("fc.weight", "fc.bias"), 2);
+    CU_ASSERT_EQUAL(report_twice("encoder: weight", "decoder: weight"), 2); /* a name may have any bytes */
+}
+
 void suite_verify(void)
 {
     UNIT(counts_what_is_not_finite);
@@ -238,4 +264,5 @@ void suite_verify(void)
     UNIT(no_part_is_whole);
     UNIT(threads_do_not_matter);
     UNIT(ids_have_texts);
+    UNIT(a_fault_is_reported_once);
 }
