@@ -10,9 +10,10 @@
  *   …  its values, row-major
  *
  * Numbers are little-endian. There are no names: the tensors are in the order of the sorted names of the
- * program's parameters. The program is next to the file: NAME.json of Paddle 3, where an operation "p" is
- * one, or a protobuf (ProgramDesc), NAME.pdmodel or __model__: 1 blocks, 3 variables, 1 name, 2 type (1
- * kind), 3 whether it persists. One tensor without a program is the root.
+ * program's parameters (program.c). The program is next to the file: NAME.json, NAME.pdmodel or __model__.
+ * One tensor without a program is the root.
+ *
+ * A folder of fluid has __model__, and __params__ or a file for each parameter, which has its name.
  *
  * Refused: other versions and data types, a program with another number of parameters, several tensors
  * without a program (where they are salvaged, they have numbers).
@@ -21,12 +22,18 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "codec/json_scan.h"
 #include "codec/protobuf.h"
+#include "core/check.h"
 #include "core/dtype.h"
-#include "format/format.h"
+#include "format/distributed/rank_files.h"
+#include "format/folder.h"
+#include "format/hub/shards.h"
 #include "format/kit.h"
+#include "format/paddle/paddle.h"
 #include "io/reader.h"
+
+#define MODEL_NAME  "__model__"
+#define PARAMS_NAME "__params__"
 
 #define MAX_RANK   32u
 #define MAX_LEVELS 64u
@@ -36,8 +43,7 @@ struct params {
     ckpt_file *f;
     ckpt_error *err;
     reader r;
-    ckpt_str *name; /* the program's, sorted */
-    size_t nnames, cap;
+    struct paddle_program names;
     const char *program; /* its file; NULL: there is none */
 };
 
@@ -90,29 +96,30 @@ static ckpt_status read_desc(cursor desc, ckpt_tensor *t, uint64_t *shape, ckpt_
                       "the data type {%" PRIu64 "}; {=0 to 6, 20 to 24, 32, 33} are read", dtype);
 }
 
-/* read_header - the tensor at P's place, whose values follow. */
-static ckpt_status read_header(struct params *p, struct kit_tensor *t, uint64_t *shape)
+/* read_header - the tensor of F at the place of R, whose values follow. */
+static ckpt_status read_header(const ckpt_file *f, reader *r, struct kit_tensor *t, uint64_t *shape,
+                               ckpt_error *err)
 {
-    uint64_t at = p->r.pos;
-    uint32_t version = reader_u32(&p->r);
-    uint64_t levels = reader_u64(&p->r);
+    uint64_t at = r->pos;
+    uint32_t version = reader_u32(r);
+    uint64_t levels = reader_u64(r);
     for (uint64_t i = 0; levels <= MAX_LEVELS && i < levels; i++)
-        (void)reader_skip(&p->r, reader_u64(&p->r));
-    uint32_t inner = reader_u32(&p->r), n = reader_u32(&p->r);
-    CKPT_TRY(p->r.status);
+        (void)reader_skip(r, reader_u64(r));
+    uint32_t inner = reader_u32(r), n = reader_u32(r);
+    CKPT_TRY(r->status);
     if (version || inner || levels > MAX_LEVELS || n > MAX_DESC)
-        return fail(p->err, CKPT_EFORMAT, at,
+        return fail(err, CKPT_EFORMAT, at,
                     "a tensor of {version %" PRIu32 " and %" PRIu32 ", %" PRIu64 " levels, %" PRIu32
                     " bytes of description}; {=0, 0, up to %u, up to %u} are allowed",
                     version, inner, levels, n, MAX_LEVELS, MAX_DESC);
-    uint64_t desc = p->r.pos;
-    const unsigned char *bytes = reader_take(&p->r, n);
-    CKPT_TRY(p->r.status);
-    *t = (struct kit_tensor){.entry = at, .src = p->f->src, .nbytes = KIT_AS_NEEDED};
-    CKPT_TRY(read_desc(cursor_of(bytes, n, desc), &t->t, shape, p->err));
-    t->at = p->r.pos;
-    if (levels && !(t->t.note = arena_printf(p->f->a, "LoD of %" PRIu64 " levels", levels)).ptr)
-        return fail_memory(p->err);
+    uint64_t desc = r->pos;
+    const unsigned char *bytes = reader_take(r, n);
+    CKPT_TRY(r->status);
+    *t = (struct kit_tensor){.entry = at, .src = r->src, .nbytes = KIT_AS_NEEDED};
+    CKPT_TRY(read_desc(cursor_of(bytes, n, desc), &t->t, shape, err));
+    t->at = r->pos;
+    if (levels && !(t->t.note = arena_printf(f->a, "LoD of %" PRIu64 " levels", levels)).ptr)
+        return fail_memory(err);
     return CKPT_OK;
 }
 
@@ -141,7 +148,7 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
     uint64_t shape[MAX_RANK], n = 0;
     for (; reader_left(&p->r); n++) {
         struct kit_tensor t;
-        ckpt_status st = read_header(p, &t, shape);
+        ckpt_status st = read_header(p->f, &p->r, &t, shape, p->err);
         if (st != CKPT_OK)
             fail_where(p->err, "tensor %" PRIu64, n);
         CKPT_TRY(st);
@@ -151,7 +158,9 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
             return refuse_nameless(p);
         if (n == 0)
             CKPT_TRY(kit_begin(k, p->f, value_new(p->f->a, alone ? CKPT_V_TENSOR : CKPT_V_DICT, 0), p->err));
-        t.name = n < p->nnames ? p->name[n] : alone ? STR_LIT("") : arena_printf(p->f->a, "%" PRIu64, n);
+        t.name = n < p->names.n ? p->names.name[n]
+                 : alone        ? STR_LIT("")
+                                : arena_printf(p->f->a, "%" PRIu64, n);
         if (!t.name.ptr)
             return fail_memory(p->err);
         CKPT_TRY(kit_add_tensor(k, &t));
@@ -159,111 +168,19 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
             return CKPT_OK;
         (void)reader_skip(&p->r, size);
     }
-    if (p->program && n != p->nnames)
+    if (p->program && n != p->names.n)
         return fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "{%" PRIu64 "} tensors, the program in \"%s\" has {=%zu}", n, p->program, p->nnames);
+                    "{%" PRIu64 "} tensors, the program in \"%s\" has {=%zu}", n, p->program, p->names.n);
     return p->r.status;
 }
 
 /* -------------------------------------------------------------------------- program */
 
-static ckpt_status add_name(struct params *p, ckpt_str name)
-{
-    ckpt_str *grown = arena_grow(p->f->a, p->name, p->nnames, &p->cap, p->nnames + 1, sizeof *grown);
-    if (!grown)
-        return fail_memory(p->err);
-    p->name = grown;
-    grown[p->nnames++] = name;
-    return CKPT_OK;
-}
-
-/* read_json - the names in operations {"#": "p", "A": [_, _, _, name], …}. */
-static ckpt_status read_json(struct params *p, ckpt_str text)
-{
-    json_scan j;
-    bool is_parameter = false;
-    json_init(&j, text, 0, p->f->a, p->err);
-    for (enum json_event e; (e = json_next(&j)) != JSON_END;) {
-        if (e == JSON_ERROR)
-            return p->err->status;
-        if (e != JSON_KEY)
-            continue;
-        ckpt_str key = j.str;
-        e = json_next(&j);
-        if (str_is(key, "#")) {
-            is_parameter = e == JSON_STRING && str_is(j.str, "p");
-        } else if (str_is(key, "A") && is_parameter && e == JSON_ARRAY) {
-            for (int i = 0; i < 3; i++)
-                (void)json_next(&j);
-            e = json_next(&j);
-            if (e != JSON_STRING)
-                return json_unexpected(&j, e, "the name of a parameter", "a text");
-            CKPT_TRY(add_name(p, j.str));
-            is_parameter = false;
-        }
-    }
-    return CKPT_OK;
-}
-
-/* read_variable - adds the name of VAR if it is a tensor that persists. */
-static ckpt_status read_variable(struct params *p, cursor var)
-{
-    enum { FEED = 9, FETCH = 10, READER = 15, RAW = 17 };
-    struct proto_field field, inner;
-    ckpt_str name = STR_LIT("");
-    uint64_t kind = 0, persists = 0;
-    while (proto_next(&var, &field)) {
-        if (proto_is(&field, 1, PROTO_BYTES))
-            name = proto_text(&field);
-        else if (proto_is(&field, 3, PROTO_VARINT))
-            persists = field.value;
-        for (cursor type = field.bytes; proto_is(&field, 2, PROTO_BYTES) && proto_next(&type, &inner);)
-            kind = proto_is(&inner, 1, PROTO_VARINT) ? inner.value : kind;
-    }
-    bool other = kind == FEED || kind == FETCH || kind == READER || kind == RAW;
-    return persists && !other ? add_name(p, name) : CKPT_OK;
-}
-
-static ckpt_status read_program(struct params *p, ckpt_str text)
-{
-    cursor c = cursor_of(text.ptr, text.len, 0);
-    struct proto_field block, var;
-    if (text.len && text.ptr[0] == '{')
-        return read_json(p, text);
-    while (proto_next(&c, &block))
-        for (cursor vars = block.bytes; proto_is(&block, 1, PROTO_BYTES) && proto_next(&vars, &var);)
-            if (proto_is(&var, 3, PROTO_BYTES))
-                CKPT_TRY(read_variable(p, var.bytes));
-    return !c.bad ? CKPT_OK
-                  : fail(p->err, CKPT_EFORMAT, c.pos, "{no} {=program of Paddle}: a field is cut off");
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return str_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
-}
-
-/* take_program - the names of the program in SRC. */
-static ckpt_status take_program(struct params *p, source *src)
-{
-    if (src->size > p->f->limits.max_header)
-        return fail(p->err, CKPT_ELIMIT, 0, "a program of {%" PRIu64 " bytes}; the limit is {=%" PRIu64 "}",
-                    src->size, p->f->limits.max_header);
-    char *text = arena_alloc(p->f->a, (size_t)src->size);
-    if (!text)
-        return fail_memory(p->err);
-    CKPT_TRY(source_read(src, 0, text, (size_t)src->size, p->err));
-    CKPT_TRY(read_program(p, str_of(text, (size_t)src->size)));
-    if (p->nnames)
-        qsort(p->name, p->nnames, sizeof *p->name, compare_names);
-    return CKPT_OK;
-}
-
 /* find_program - reads the program next to the file, if there is one. */
 static ckpt_status find_program(struct params *p)
 {
     static const char *const names[][2] = {
-        {".pdiparams", ".json"}, {".pdiparams", ".pdmodel"}, {"__params__", "__model__"}};
+        {".pdiparams", ".json"}, {".pdiparams", ".pdmodel"}, {PARAMS_NAME, MODEL_NAME}};
     ckpt_str path = str_c(p->f->path);
     for (size_t i = 0; !p->program && i < sizeof names / sizeof *names; i++) {
         source *src = NULL;
@@ -276,7 +193,7 @@ static ckpt_status find_program(struct params *p)
         if (source_file_open(at.ptr, &src, NULL) != CKPT_OK)
             continue;
         p->program = at.ptr;
-        ckpt_status st = take_program(p, src);
+        ckpt_status st = paddle_program_read(p->f, src, &p->names, p->err);
         source_unref(src);
         if (st != CKPT_OK) {
             fail_file(p->err, at.ptr);
@@ -322,6 +239,94 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         fail_add_place(err, 0, STR_LIT("tensors"));
     return st;
 }
+
+/* --------------------------------------------------------------------------- folder */
+
+static bool probe_folder(const struct probe *p) { return p->directory && probe_has(p, MODEL_NAME); }
+
+/* open_variable - the file of the parameter NAME. */
+static ckpt_status open_variable(struct params *p, ckpt_str name, ckpt_file **out)
+{
+    ckpt_status st = rank_file_add(p->f, MODEL_NAME, name, out, p->err);
+    if (st != CKPT_ENOTFOUND)
+        return st;
+    (void)fail(p->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{no file} of {=the parameter} that __model__ names");
+    fail_hint(p->err, "`ckpt salvage` writes what the other files hold");
+    return CKPT_ETRUNCATED;
+}
+
+/* read_variable - the tensor NAME, which is all of the file of that name. */
+static ckpt_status read_variable(struct params *p, struct kit *k, ckpt_str name)
+{
+    uint64_t shape[MAX_RANK];
+    struct kit_tensor t;
+    struct storage_more *in = ARENA_NEW(p->f->a, struct storage_more);
+    ckpt_file *file = NULL;
+    if (!in)
+        return fail_memory(p->err);
+    CKPT_TRY(open_variable(p, name, &file));
+    CKPT_TRY(reader_init(&p->r, file->src, 0, file->src->size, p->err));
+    ckpt_status st = read_header(p->f, &p->r, &t, shape, p->err);
+    uint64_t left = reader_left(&p->r), need = st == CKPT_OK ? values_size(&t.t) : left;
+    reader_free(&p->r);
+    if (left != need)
+        st = fail(p->err, CKPT_EFORMAT, t.at,
+                  "{%" PRIu64 "} bytes of values; the description takes {=%" PRIu64 "}", left, need);
+    if (st != CKPT_OK)
+        fail_file(p->err, file->path);
+    CKPT_TRY(st);
+    in->file = t.name = name;
+    t.in = in;
+    return kit_add_tensor(k, &t);
+}
+
+/* pass_over - the fault ST of the parameter NAME: reported where the folder is checked, a notice where it is
+ * salvaged, else an error. */
+static ckpt_status pass_over(struct params *p, ckpt_str name, ckpt_status st)
+{
+    fail_add_place(p->err, 0, name);
+    if (!p->f->salvage || !check_is_fault(st))
+        return file_report_fault(p->f, st, p->err);
+    file_notice(p->f, "%.*s: %s; it is lost", STR_ARG(name), p->err->what);
+    return CKPT_OK;
+}
+
+static ckpt_status read_variables(struct params *p)
+{
+    struct kit k;
+    ckpt_status st = CKPT_OK;
+    CKPT_TRY(kit_begin(&k, p->f, value_new(p->f->a, CKPT_V_DICT, 0), p->err));
+    for (size_t i = 0; st == CKPT_OK && i < p->names.n; i++) {
+        st = read_variable(p, &k, p->names.name[i]);
+        if (st != CKPT_OK)
+            st = pass_over(p, p->names.name[i], st);
+    }
+    return kit_end(&k, st);
+}
+
+static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
+{
+    struct params p = {.f = f, .err = err};
+    ckpt_file *model;
+    if (probe_has(f->probe, PARAMS_NAME))
+        return shards_become_file(f, str_c(f->path), STR_LIT(PARAMS_NAME), err);
+    f->folder = f->path;
+    f->producer = STR_LIT("paddle");
+    CKPT_TRY(rank_file_add(f, MODEL_NAME, STR_LIT(MODEL_NAME), &model, err));
+    ckpt_status st = paddle_program_read(f, model->src, &p.names, err);
+    if (st != CKPT_OK) {
+        fail_file(err, model->path);
+        fail_add_place(err, 0, STR_LIT("program"));
+        return st;
+    }
+    return read_variables(&p);
+}
+
+const struct format format_paddle_folder = {.name = "paddle-folder",
+                                            .title = "Paddle folder",
+                                            .flat = true,
+                                            .probe = probe_folder,
+                                            .read = read_folder};
 
 const struct format format_paddle = {
     .name = "paddle", .title = "Paddle parameters", .flat = true, .probe = probe, .read = read};

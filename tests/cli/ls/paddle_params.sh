@@ -25,3 +25,27 @@ echo '{"ops": [{"#": "p", "A": [0, 1, 1, 7]}]}' >old.json
 ckpt ls old.pdiparams
 echo '{"ops": [' >old.json
 ckpt ls old.pdiparams
+# A folder of fluid: __model__, and __params__ or a file for each parameter.
+mkdir fluid one
+cp __model__ __params__ one
+cp __model__ fluid
+for v in a b; do printf "$tensor" >fluid/$v; done
+ckpt ls -l one
+ckpt ls --json fluid
+ckpt info fluid
+ckpt convert fluid -o fluid.pt
+ckpt diff fluid fluid.pt
+mv fluid/b b
+ckpt ls fluid
+ckpt verify fluid
+ckpt salvage fluid -o part.pt
+ckpt ls part.pt
+{ cat b; echo; } >fluid/b
+ckpt verify fluid
+head -c 30 b >fluid/b
+ckpt ls fluid
+rm fluid/b
+ln -s /etc/passwd fluid/b
+ckpt ls fluid
+printf '\012\017\032\015\012\005../ea\022\002\010\007\030\001' >fluid/__model__
+ckpt ls fluid

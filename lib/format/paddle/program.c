@@ -1,0 +1,109 @@
+/*
+ * program.c - the names of a program's parameters, in their order in the files of parameters. A program is
+ * NAME.json of Paddle 3, where an operation "p" is a parameter, or a protobuf (framework.proto, ProgramDesc),
+ * NAME.pdmodel or __model__: 1 blocks, 3 variables, 1 name, 2 type (1 kind), 3 whether it persists.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "codec/json_scan.h"
+#include "codec/protobuf.h"
+#include "format/paddle/paddle.h"
+
+struct program {
+    arena *a;
+    struct paddle_program *out;
+    ckpt_error *err;
+};
+
+static ckpt_status add_name(struct program *p, ckpt_str name)
+{
+    ckpt_str *grown = arena_grow(p->a, p->out->name, p->out->n, &p->out->cap, p->out->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(p->err);
+    p->out->name = grown;
+    grown[p->out->n++] = name;
+    return CKPT_OK;
+}
+
+/* read_json - the names in operations {"#": "p", "A": [_, _, _, name], …}. */
+static ckpt_status read_json(struct program *p, ckpt_str text)
+{
+    json_scan j;
+    bool is_parameter = false;
+    json_init(&j, text, 0, p->a, p->err);
+    for (enum json_event e; (e = json_next(&j)) != JSON_END;) {
+        if (e == JSON_ERROR)
+            return p->err->status;
+        if (e != JSON_KEY)
+            continue;
+        ckpt_str key = j.str;
+        e = json_next(&j);
+        if (str_is(key, "#")) {
+            is_parameter = e == JSON_STRING && str_is(j.str, "p");
+        } else if (str_is(key, "A") && is_parameter && e == JSON_ARRAY) {
+            for (int i = 0; i < 3; i++)
+                (void)json_next(&j);
+            e = json_next(&j);
+            if (e != JSON_STRING)
+                return json_unexpected(&j, e, "the name of a parameter", "a text");
+            CKPT_TRY(add_name(p, j.str));
+            is_parameter = false;
+        }
+    }
+    return CKPT_OK;
+}
+
+/* read_variable - adds the name of VAR if it is a tensor that persists. */
+static ckpt_status read_variable(struct program *p, cursor var)
+{
+    enum { FEED = 9, FETCH = 10, READER = 15, RAW = 17 };
+    struct proto_field field, inner;
+    ckpt_str name = STR_LIT("");
+    uint64_t kind = 0, persists = 0;
+    while (proto_next(&var, &field)) {
+        if (proto_is(&field, 1, PROTO_BYTES))
+            name = proto_text(&field);
+        else if (proto_is(&field, 3, PROTO_VARINT))
+            persists = field.value;
+        for (cursor type = field.bytes; proto_is(&field, 2, PROTO_BYTES) && proto_next(&type, &inner);)
+            kind = proto_is(&inner, 1, PROTO_VARINT) ? inner.value : kind;
+    }
+    bool other = kind == FEED || kind == FETCH || kind == READER || kind == RAW;
+    return persists && !other ? add_name(p, name) : CKPT_OK;
+}
+
+static ckpt_status read_program(struct program *p, ckpt_str text)
+{
+    cursor c = cursor_of(text.ptr, text.len, 0);
+    struct proto_field block, var;
+    if (text.len && text.ptr[0] == '{')
+        return read_json(p, text);
+    while (proto_next(&c, &block))
+        for (cursor vars = block.bytes; proto_is(&block, 1, PROTO_BYTES) && proto_next(&vars, &var);)
+            if (proto_is(&var, 3, PROTO_BYTES))
+                CKPT_TRY(read_variable(p, var.bytes));
+    return !c.bad ? CKPT_OK
+                  : fail(p->err, CKPT_EFORMAT, c.pos, "{no} {=program of Paddle}: a field is cut off");
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return str_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
+}
+
+ckpt_status paddle_program_read(ckpt_file *f, source *src, struct paddle_program *out, ckpt_error *err)
+{
+    struct program p = {f->a, out, err};
+    if (src->size > f->limits.max_header)
+        return fail(err, CKPT_ELIMIT, 0, "a program of {%" PRIu64 " bytes}; the limit is {=%" PRIu64 "}",
+                    src->size, f->limits.max_header);
+    char *text = arena_alloc(f->a, (size_t)src->size);
+    if (!text)
+        return fail_memory(err);
+    CKPT_TRY(source_read(src, 0, text, (size_t)src->size, err));
+    CKPT_TRY(read_program(&p, str_of(text, (size_t)src->size)));
+    if (out->n)
+        qsort(out->name, out->n, sizeof *out->name, compare_names);
+    return CKPT_OK;
+}
