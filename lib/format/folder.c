@@ -3,9 +3,9 @@
  * modeling_utils.py, diffusers, peft).
  *
  * It is model.safetensors, pytorch_model.bin, … or one index of shards. Files that trainers put next to it
- * (optimizer.pt, scheduler.pt, training_args.bin, …), shards (*-00001-of-00005.*) and variants of the same
- * weights (model.fp16.safetensors, consolidated.00.pth) are ignored; any other checkpoint makes it unclear
- * which one is meant.
+ * (optimizer.pt, training_args.bin, … of transformers, Accelerate, torchtune and verl), shards
+ * (*-00001-of-00005.*) and variants of the same weights (model.fp16.safetensors, consolidated.00.pth) are
+ * ignored; any other checkpoint, or folders of steps, make it unclear which one is meant.
  */
 #include "format/folder.h"
 
@@ -72,12 +72,16 @@ static bool has_checkpoint_suffix(ckpt_str name)
     return false;
 }
 
-/* is_companion - is NAME a file that accompanies the weights of a model? */
-static bool is_companion(ckpt_str name)
+bool folder_is_companion(ckpt_str name)
 {
     static const char *const begins[] = {
-        "optimizer.", "scheduler.",    "training_args.", "rng_state",
-        "scaler.",    "consolidated.", "random_states",  "sampler",
+        "optimizer.",        "optimizer_",
+        "scheduler.",        "scheduler_",
+        "training_args.",    "rng_state",
+        "random_states",     "sampler",
+        "scaler.",           "dl_state_dict",
+        "consolidated.",     "recipe_state.",
+        "optim_world_size_", "extra_state_world_size_",
     };
     bool safe = str_ends(name, STR_LIT(".safetensors")), bin = str_ends(name, STR_LIT(".bin"));
     if ((safe && str_starts(name, STR_LIT("model."))) || (bin && str_starts(name, STR_LIT("pytorch_model."))))
@@ -86,6 +90,20 @@ static bool is_companion(ckpt_str name)
         if (str_starts(name, str_c(begins[i])))
             return true;
     return str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
+}
+
+/* is_step - has a trainer's folder of one step or epoch the name NAME? "checkpoint-500", "epoch_2" */
+static bool is_step(ckpt_str name)
+{
+    static const char *const words[] = {"checkpoint", "epoch", "step", "global_step", "iter"};
+    uint64_t number;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        ckpt_str rest = str_skip(name, strlen(words[i]));
+        if (str_starts(name, str_c(words[i])) && rest.len > 1 && (rest.ptr[0] == '-' || rest.ptr[0] == '_') &&
+            str_uint(str_skip(rest, 1), &number))
+            return true;
+    }
+    return false;
 }
 
 /* consider_other - keeps the first by name, so that the result does not depend on the order of the folder. */
@@ -104,8 +122,10 @@ void folder_scan(const ckpt_str *names, size_t n, struct folder *out)
         if (is_index_name(names[i]))
             consider_index(out, names[i]);
         else if (!consider_single(out, names[i], &best) && has_checkpoint_suffix(names[i]) &&
-                 !is_companion(names[i]))
+                 !folder_is_companion(names[i]))
             consider_other(out, names[i]);
+        else
+            out->nsteps += is_step(names[i]);
     }
     if (best < NSINGLE)
         memcpy(out->single, single_files[best], strlen(single_files[best]) + 1);
@@ -175,6 +195,19 @@ bool probe_matches(const struct probe *p, bool (*match)(ckpt_str name))
     return false;
 }
 
+bool folder_has(const char *path, const char *name)
+{
+    char full[4096];
+    int n = snprintf(full, sizeof full, "%s/%s", path, name);
+    DIR *d = strchr(name, '*') ? opendir(path) : NULL;
+    bool found = !d && (size_t)n < sizeof full && access(full, F_OK) == 0;
+    for (struct dirent *e; d && !found && (e = readdir(d));)
+        found = ckpt_glob_match(str_c(name), str_c(e->d_name));
+    if (d)
+        (void)closedir(d);
+    return found;
+}
+
 source *probe_open(const struct probe *p, const char *name)
 {
     struct stat is;
@@ -212,12 +245,16 @@ static void add_name(struct names *list, const char *name)
 
 static int compare_names(const void *a, const void *b) { return ckpt_natural_compare(str_c(a), str_c(b)); }
 
-static void list_checkpoints(const char *path, struct names *out)
+bool folder_is_checkpoint(ckpt_str name)
+{
+    return has_checkpoint_suffix(name) || is_index_name(name) || is_step(name);
+}
+
+static void list_names(const char *path, bool (*match)(ckpt_str name), struct names *out)
 {
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (strlen(e->d_name) < sizeof *out->at &&
-            (has_checkpoint_suffix(str_c(e->d_name)) || is_index_name(str_c(e->d_name))))
+        if (strlen(e->d_name) < sizeof *out->at && match(str_c(e->d_name)))
             add_name(out, e->d_name);
     if (dir)
         (void)closedir(dir);
@@ -225,12 +262,12 @@ static void list_checkpoints(const char *path, struct names *out)
         qsort(out->at, out->n, sizeof *out->at, compare_names);
 }
 
-void folder_hint(const char *path, ckpt_error *err)
+void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err)
 {
     struct names list = {0};
     char text[sizeof err->hint - 40], word[SHELL_WORD_MAX], joined[4096];
     size_t used = 0, shown = 0;
-    list_checkpoints(path, &list);
+    list_names(path, match, &list);
     for (; shown < list.n; shown++) {
         size_t n = strlen(path);
         int made = snprintf(joined, sizeof joined, "%s%s%s", path, n && path[n - 1] == '/' ? "" : "/",
@@ -249,12 +286,11 @@ void folder_hint(const char *path, ckpt_error *err)
     free(list.at);
 }
 
-void folder_fail_ambiguous(const char *path, const struct folder *d, ckpt_error *err)
+void folder_fail_ambiguous(const char *path, unsigned n, bool (*match)(ckpt_str name), ckpt_error *err)
 {
-    unsigned n = d->nothers + d->nsingle;
     (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u checkpoint%s: it is not clear %s", n,
                n == 1 ? "" : "s", n == 1 ? "whether it is meant" : "which of them is meant");
-    folder_hint(path, err);
+    folder_hint(path, match, err);
 }
 
 /* ----------------------------------------------------------------- prefixes */

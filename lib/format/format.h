@@ -64,7 +64,7 @@ struct format {
 };
 
 const struct format *format_by_name(const char *name);
-/* format_of - the first format whose probe accepts P, which is not a folder; NULL: none does. */
+/* format_of - the first format whose probe accepts P; NULL: none does. */
 const struct format *format_of(const struct probe *p);
 const struct format *format_by_suffix(const char *path); /* that can write */
 /* format_written_at - what --to calls the I-th format that an output can have; NULL past the end. Shards are

@@ -9,16 +9,15 @@
  */
 #include "format/recognize.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/cursor.h"
 #include "codec/inflate.h"
 #include "codec/json_scan.h"
 #include "codec/zip_header.h"
 #include "core/findings.h"
+#include "format/folder.h"
 #include "format/safetensors/safetensors.h"
 #include "io/reader.h"
 
@@ -336,24 +335,10 @@ bool recognize_as(const struct probe *p, enum signature_kind kind)
     return false;
 }
 
-/* has_file - is a file in the folder PATH that NAME matches? */
-static bool has_file(const char *path, const char *name)
-{
-    char full[4096];
-    int n = snprintf(full, sizeof full, "%s/%s", path, name);
-    DIR *d = strchr(name, '*') ? opendir(path) : NULL;
-    bool found = !d && (size_t)n < sizeof full && access(full, F_OK) == 0;
-    for (struct dirent *e; d && !found && (e = readdir(d));)
-        found = ckpt_glob_match(str_c(name), str_c(e->d_name));
-    if (d)
-        (void)closedir(d);
-    return found;
-}
-
 const struct signature *recognize_folder(const char *path)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].kind == SIGN_FOLDER && has_file(path, table[i].magic))
+        if (table[i].kind == SIGN_FOLDER && folder_has(path, table[i].magic))
             return &table[i];
     return NULL;
 }

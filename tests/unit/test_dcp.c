@@ -217,6 +217,28 @@ static void items_must_be_what_they_are_for(void)
     }
 }
 
+/* An item of a value, or the file of a trainer's values, in the form of another library: its tensors are none
+ * of the folder's. */
+static void values_must_be_pickles(void)
+{
+    static const char flat[] = "\x69\0\0\0\0\0\0\0"
+                               "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                               "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}12";
+    ckpt_file *f = NULL;
+    for (int beside = 0; beside < 2; beside++) {
+        ckpt_error err = {0};
+        begin(beside ? ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0))
+                     : ALL(BYTES("v"), "", STORED("v", "None", "b.distcp", "0", "115")));
+        put_file(beside ? "meta.pt" : "b.distcp", flat, sizeof flat - 1, 1);
+        CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
+        CU_ASSERT_STRING_EQUAL(err.what, "a file in the form safetensors, where a pickle belongs");
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.file, beside ? "meta.pt" : "b.distcp"));
+        ckpt_close(f);
+        drop_file("meta.pt");
+        end();
+    }
+}
+
 static void links_may_not_leave_the_folder(void)
 {
     ckpt_file *f;
@@ -377,6 +399,7 @@ void suite_dcp(void)
     UNIT(boxes_must_be_the_tensor);
     UNIT(items_must_be_in_their_files);
     UNIT(items_must_be_what_they_are_for);
+    UNIT(values_must_be_pickles);
     UNIT(links_may_not_leave_the_folder);
     UNIT(metadata_of_all_ranks_count);
     UNIT(checksums_of_items_count);

@@ -5,6 +5,7 @@
  *   __R_N.distcp      items of rank R, one after the other: of each box of a tensor, and of each other
  *                     value, a complete torch.save archive, or one zstd frame of it; or values, and then
  *                     one safetensors file of all tensors of the rank
+ *   meta.pt, common.pt     values of a trainer: dcp_beside.c
  *
  * Sources: torch/distributed/checkpoint/filesystem.py, default_planner.py, _nested_dict.py.
  *
@@ -24,6 +25,7 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "core/pieces.h"
+#include "format/distributed/dcp_beside.h"
 #include "format/distributed/dcp_items.h"
 #include "format/distributed/dcp_metadata.h"
 #include "format/distributed/dcp_write.h"
@@ -757,8 +759,11 @@ static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
         return CKPT_OK;
     }
     CKPT_TRY(rank_file_keep(d->f, part, d->err));
-    if (!part->root)
-        return fail(d->err, CKPT_EFORMAT, s->at, "a value that {cannot} be read as {=a pickle}");
+    st = rank_file_check(part, d->err);
+    if (st == CKPT_OK && !part->root)
+        st = fail(d->err, CKPT_EFORMAT, s->at, "a value that {cannot} be read as {=a pickle}");
+    fail_file(st == CKPT_OK ? NULL : d->err, in->path);
+    CKPT_TRY(st);
     return graft_adopt(d->f, part, &e->value, d->err);
 }
 
@@ -891,9 +896,10 @@ static ckpt_status read_all(struct dcp *d)
         if (!d->entry[i].shape)
             CKPT_TRY(accept_failure(d, &d->entry[i], read_value(d, &d->entry[i])));
     CKPT_TRY(make_graph(d));
+    f->producer = STR_LIT("torch.distributed.checkpoint");
+    CKPT_TRY(dcp_read_beside(f, d->like, d->err));
     CKPT_TRY(torch_graph(f, f->root, &st, d->err));
     f->resolve = graft_resolve;
-    f->producer = STR_LIT("torch.distributed.checkpoint");
     CKPT_TRY(count_ranks(d));
     return note_others(d);
 }

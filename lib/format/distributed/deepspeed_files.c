@@ -15,8 +15,6 @@
 #include "format/folder.h"
 #include "format/hub/shards.h"
 
-#define MAX_TAG 4096u
-
 static const char *const pointers[] = {"latest", "latest_universal"};
 
 /* ------------------------------------------------------------------------ names */
@@ -103,35 +101,6 @@ static const char *pointer_of(const struct probe *p)
 
 bool ds_is_folder(const struct probe *p) { return pointer_of(p) || probe_matches(p, is_of_rank); }
 
-/* trim - without spaces and line ends around it. */
-static ckpt_str trim(ckpt_str s)
-{
-    while (s.len && (unsigned char)s.ptr[0] <= ' ')
-        s = str_skip(s, 1);
-    while (s.len && (unsigned char)s.ptr[s.len - 1] <= ' ')
-        s.len--;
-    return s;
-}
-
-/* read_tag - what the file POINTER of F's folder names. */
-static ckpt_status read_tag(ckpt_file *f, const char *pointer, ckpt_str *tag, ckpt_error *err)
-{
-    char text[MAX_TAG], *path;
-    source *src;
-    CKPT_TRY(rank_file_open(f->path, pointer, str_c(pointer), &src, &path, err));
-    size_t n = src->size <= sizeof text ? (size_t)src->size : 0;
-    ckpt_status st = source_read(src, 0, text, n, err);
-    source_unref(src);
-    ckpt_str name = st == CKPT_OK ? trim(str_of(text, n)) : str_of("", 0);
-    if (st == CKPT_OK && !name.len)
-        st = fail(err, CKPT_EFORMAT, 0, "{no} {=name of a folder of up to %u bytes}", MAX_TAG);
-    else if (st == CKPT_OK && !(*tag = arena_str(f->a, name)).ptr)
-        st = fail_memory(err);
-    fail_file(st == CKPT_OK ? NULL : err, path);
-    free(path);
-    return st;
-}
-
 /* check_tag - TAG, which the file POINTER has, must be a folder here. */
 static ckpt_status check_tag(const ckpt_file *f, const char *pointer, ckpt_str tag, ckpt_error *err)
 {
@@ -165,7 +134,7 @@ static ckpt_status add_names(ckpt_file *f, struct ds_save *s, const ckpt_str *li
         one->kind = kind_of(list[i], one);
         one->name = s->tag.len ? arena_printf(f->a, "%.*s/%.*s", (int)s->tag.len, s->tag.ptr,
                                               (int)list[i].len, list[i].ptr)
-                               : list[i]; /* bounded: a tag has at most MAX_TAG bytes, a name 255 */
+                               : list[i]; /* bounded: a tag has at most RANK_WORD_MAX bytes, a name 255 */
         if (!one->name.ptr)
             return CKPT_ENOMEM;
     }
@@ -199,7 +168,8 @@ ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err)
     const char *pointer = pointer_of(f->probe);
     *out = (struct ds_save){.tag = str_of("", 0), .like = pointer};
     if (pointer) {
-        CKPT_TRY(read_tag(f, pointer, &out->tag, err));
+        const struct rank_word word = {.file = pointer, .what = "name of a folder of up to 4096 bytes"};
+        CKPT_TRY(rank_file_word(f, &word, &out->tag, err));
         CKPT_TRY(check_tag(f, pointer, out->tag, err));
     }
     CKPT_TRY(list_save(f, out, err));

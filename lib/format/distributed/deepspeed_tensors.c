@@ -70,7 +70,7 @@ ckpt_status ds_missing(struct deepspeed *x, const char *what)
 ckpt_status ds_open(struct deepspeed *x, ckpt_str name, ckpt_file **out)
 {
     *out = NULL;
-    ckpt_status st = rank_file_part(x->f, x->save.like, name, out, x->err);
+    ckpt_status st = rank_file_pickle(x->f, x->save.like, name, out, x->err);
     if (st == CKPT_OK && *out && !(*out)->root) {
         st = fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=file that torch.save wrote}");
         fail_file(x->err, (*out)->path);

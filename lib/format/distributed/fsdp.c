@@ -2,6 +2,8 @@
  * (FSDP2, tensor parallelism) or ShardedTensors (FSDP's SHARDED_STATE_DICT).
  *
  *   NAME0.pt, NAME1.pt, …   the same keys in each, as ranks count; other values are those of the first
+ *   model_world_size_W_rank_R.pt, pytorch_model_fsdp_0_rankR.bin       the names that verl and Accelerate use
+ *   optim_world_size_W_rank_R.pt, optimizer_0_rankR.bin, …             not read: folder_is_companion
  *
  * A folder of such files is one checkpoint: its graph is that of rank 0, with complete tensors in the place
  * of those that are cut. Refused: a rank that is missing, Partial tensors, LOCAL_STATE_DICT, whose flat
@@ -20,12 +22,12 @@ struct fsdp {
     ckpt_file *first; /* of rank 0 */
 };
 
-/* stem_of - NAME without its rank and suffix; empty: it has none. */
+/* stem_of - NAME without its rank and suffix; empty: it has none, or is of no model. */
 static ckpt_str stem_of(ckpt_str name)
 {
     static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        if (!str_ends(name, str_c(suffixes[i])) || str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX)
+        if (!str_ends(name, str_c(suffixes[i])) || folder_is_companion(name))
             continue;
         size_t n = name.len - strlen(suffixes[i]), end = n;
         while (n && name.ptr[n - 1] >= '0' && name.ptr[n - 1] <= '9')
@@ -36,6 +38,14 @@ static ckpt_str stem_of(ckpt_str name)
 }
 
 static bool has_stem(ckpt_str name) { return stem_of(name).len != 0; }
+
+/* trainer_of - who names files of ranks like NAME; NULL: that is not known. */
+static const char *trainer_of(ckpt_str name)
+{
+    return str_starts(name, STR_LIT("model_world_size_"))     ? "verl"
+           : str_starts(name, STR_LIT("pytorch_model_fsdp_")) ? "Accelerate"
+                                                              : NULL;
+}
 
 static bool probe(const struct probe *p)
 {
@@ -51,7 +61,7 @@ static bool probe(const struct probe *p)
             return false;
     }
     folder_scan(p->names, p->nnames, &d);
-    return n > 1 && !d.nindex && !d.nsingle && d.nothers == n;
+    return (n > 1 || trainer_of(stem)) && !d.nindex && !d.nsingle && d.nothers == n;
 }
 
 static bool is_cut(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED; }
@@ -153,16 +163,16 @@ static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         ckpt_file *part;
-        CKPT_TRY(rank_file_part(x->f, list[0].ptr, list[i], &part, x->err));
+        CKPT_TRY(rank_file_pickle(x->f, list[0].ptr, list[i], &part, x->err));
         if (!part)
             continue;
-        if (!x->first && !has_cut(part)) {
+        if (!x->first && n > 1 && !has_cut(part)) {
             struct folder d;
             ckpt_str *names;
             size_t all;
             CKPT_TRY(folder_list_all(x->f->a, x->f->folder, &names, &all, x->err));
             folder_scan(names, all, &d);
-            folder_fail_ambiguous(x->f->folder, &d, x->err);
+            folder_fail_ambiguous(x->f->folder, folder_count(&d), folder_is_checkpoint, x->err);
             return CKPT_EUSAGE;
         }
         x->first = x->first ? x->first : part;
@@ -186,7 +196,8 @@ static ckpt_status read_all(struct fsdp *x)
     become_tensors(x);
     CKPT_TRY(graft_adopt(f, x->first, &f->root, x->err));
     f->resolve = graft_resolve;
-    f->producer = x->first->producer;
+    rank_file_step(f, "global_step_");
+    f->producer = trainer_of(list[0]) ? str_c(trainer_of(list[0])) : x->first->producer;
     f->ranks.ranks = f->nparts;
     return torch_graph(f, f->root, &st, x->err);
 }

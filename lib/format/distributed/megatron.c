@@ -115,30 +115,21 @@ static bool probe(const struct probe *p)
            (probe_has(p, METADATA) && probe_has(p, "metadata.json"));
 }
 
+static bool is_tracked(ckpt_str word)
+{
+    uint64_t number;
+    return str_is(word, "release") || str_uint(word, &number);
+}
+
 /* read_tracker - *OUT: the folder of the iteration that the tracker file names. */
 static ckpt_status read_tracker(struct megatron *m, ckpt_str *out)
 {
-    char text[64] = "", *path;
-    source *src;
     uint64_t number;
-    ckpt_status st = rank_file_open(m->f->folder, TRACKER, STR_LIT(TRACKER), &src, &path, m->err);
-    size_t n = st == CKPT_OK && src->size < sizeof text ? (size_t)src->size : 0;
-    if (st == CKPT_OK)
-        st = source_read(src, 0, text, n, m->err);
-    if (st == CKPT_OK)
-        source_unref(src);
-    ckpt_str words = str_of(text, n), word = str_take_word(&words);
-    while (word.len && (word.ptr[word.len - 1] == '\n' || word.ptr[word.len - 1] == '\r'))
-        word.len--;
-    if (st == CKPT_OK && str_is(word, "release"))
-        *out = STR_LIT("release");
-    else if (st == CKPT_OK && str_uint(word, &number))
+    const struct rank_word word = {TRACKER, "number or \"release\"", is_tracked};
+    CKPT_TRY(rank_file_word(m->f, &word, out, m->err));
+    if (str_uint(*out, &number))
         *out = arena_printf(m->f->a, "iter_%07" PRIu64, number);
-    else if (st == CKPT_OK)
-        st = fail(m->err, CKPT_EFORMAT, 0, "{neither} {=a number nor \"release\"}");
-    fail_file(st == CKPT_OK ? NULL : m->err, path ? path : "");
-    free(path);
-    return st == CKPT_OK && !out->ptr ? fail_memory(m->err) : st;
+    return out->ptr ? CKPT_OK : fail_memory(m->err);
 }
 
 static ckpt_status fail_iteration(struct megatron *m, ckpt_str name)
@@ -170,18 +161,6 @@ static ckpt_status enter_iteration(struct megatron *m)
         return fail_iteration(m, name);
     f->folder = kept.ptr;
     return CKPT_OK;
-}
-
-/* find_step - the number in the name of the folder PATH, iter_0000100. */
-static void find_step(ckpt_file *f)
-{
-    ckpt_str path = str_c(f->folder);
-    while (path.len && path.ptr[path.len - 1] == '/')
-        path.len--;
-    ckpt_str name = str_after_last(path, '/');
-    name = name.len ? name : path;
-    if (str_starts(name, STR_LIT("iter_")))
-        f->ranks.has_step = str_uint(str_skip(name, 5), &f->ranks.step);
 }
 
 /* ------------------------------------------------------------------------- values */
@@ -539,7 +518,7 @@ static ckpt_status open_rank(struct megatron *m, ckpt_str name, ckpt_str *like, 
         if (!path.ptr)
             return fail_memory(m->err);
         *m->err = (ckpt_error){.offset = CKPT_NO_OFFSET};
-        st = rank_file_part(m->f, like->len ? like->ptr : path.ptr, path, &rank->part, m->err);
+        st = rank_file_pickle(m->f, like->len ? like->ptr : path.ptr, path, &rank->part, m->err);
         if (st == CKPT_OK && !like->len)
             *like = path;
     }
@@ -797,7 +776,7 @@ static ckpt_status read_all(struct megatron *m)
     ckpt_str *list;
     size_t n;
     CKPT_TRY(enter_iteration(m));
-    find_step(f);
+    rank_file_step(f, "iter_");
     CKPT_TRY(folder_list(f->a, f->folder, is_dcp, &list, &n, m->err));
     if (n)
         return read_dcp(m);

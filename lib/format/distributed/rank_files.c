@@ -64,9 +64,7 @@ static ckpt_status open_regular(const char *path, source **out, ckpt_error *err)
     return source_file_open(path, out, err);
 }
 
-/* find_inside - *PATH, to be freed, becomes the file NAME of the folder IN, which need not be there; refuses
- * what rank_file_open does. */
-static ckpt_status find_inside(const char *in, const char *like, ckpt_str name, char **path, ckpt_error *err)
+ckpt_status rank_file_find(const char *in, const char *like, ckpt_str name, char **path, ckpt_error *err)
 {
     *path = NULL;
     if (rank_file_leaves(name)) {
@@ -87,10 +85,51 @@ static ckpt_status find_inside(const char *in, const char *like, ckpt_str name, 
 ckpt_status rank_file_open(const char *in, const char *like, ckpt_str name, source **out, char **path,
                            ckpt_error *err)
 {
-    CKPT_TRY(find_inside(in, like, name, path, err));
+    CKPT_TRY(rank_file_find(in, like, name, path, err));
     ckpt_status st = open_regular(*path, out, err);
     fail_file(st == CKPT_OK ? NULL : err, *path);
     return st;
+}
+
+/* trim - S without spaces and line ends around it. */
+static ckpt_str trim(ckpt_str s)
+{
+    while (s.len && (unsigned char)s.ptr[0] <= ' ')
+        s = str_skip(s, 1);
+    while (s.len && (unsigned char)s.ptr[s.len - 1] <= ' ')
+        s.len--;
+    return s;
+}
+
+ckpt_status rank_file_word(ckpt_file *f, const struct rank_word *word, ckpt_str *out, ckpt_error *err)
+{
+    char text[RANK_WORD_MAX], *path;
+    source *src;
+    ckpt_status st = rank_file_open(f->folder, word->file, str_c(word->file), &src, &path, err);
+    size_t n = st == CKPT_OK && src->size <= sizeof text ? (size_t)src->size : 0;
+    if (st == CKPT_OK) {
+        st = source_read(src, 0, text, n, err);
+        source_unref(src);
+    }
+    ckpt_str found = st == CKPT_OK ? trim(str_of(text, n)) : str_of("", 0);
+    if (st == CKPT_OK && !(found.len && (!word->accept || word->accept(found))))
+        st = fail(err, CKPT_EFORMAT, 0, "{no} {=%s}", word->what);
+    else if (st == CKPT_OK && !(*out = arena_str(f->a, found)).ptr)
+        st = fail_memory(err);
+    fail_file(st == CKPT_OK ? NULL : err, path ? path : "");
+    free(path);
+    return st;
+}
+
+void rank_file_step(ckpt_file *f, const char *prefix)
+{
+    for (ckpt_str rest = str_c(f->folder); rest.len;) {
+        size_t n = str_find(rest, STR_LIT("/"), 0);
+        ckpt_str name = str_of(rest.ptr, n < rest.len ? n : rest.len);
+        rest = str_skip(rest, name.len + 1); /* bounded: in the path */
+        if (str_starts(name, str_c(prefix)) && str_uint(str_skip(name, strlen(prefix)), &f->ranks.step))
+            f->ranks.has_step = true;
+    }
 }
 
 ckpt_status rank_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
@@ -130,7 +169,7 @@ ckpt_status rank_file_part(ckpt_file *f, const char *like, ckpt_str name, ckpt_f
     char *path;
     source *src;
     struct journal_note note; /* a file of this kind may have been edited in place */
-    ckpt_status st = find_inside(f->folder, like, name, &path, err);
+    ckpt_status st = rank_file_find(f->folder, like, name, &path, err);
     if (st == CKPT_OK)
         st = shards_open(f, path, &note, &src, err);
     if (st == CKPT_OK) {
@@ -144,4 +183,21 @@ ckpt_status rank_file_part(ckpt_file *f, const char *like, ckpt_str name, ckpt_f
     fail_file(st == CKPT_OK ? NULL : err, path ? path : "");
     free(path);
     return st == CKPT_OK && *out ? rank_file_keep(f, *out, err) : st;
+}
+
+ckpt_status rank_file_check(const ckpt_file *part, ckpt_error *err)
+{
+    for (size_t i = 0; i < part->table.nrows; i++)
+        if (part->table.rows[i].t.value && part->table.rows[i].t.value->type == CKPT_V_TENSOR)
+            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                        "a file in the form {%s}, where {=a pickle} belongs", part->format->title);
+    return CKPT_OK;
+}
+
+ckpt_status rank_file_pickle(ckpt_file *f, const char *like, ckpt_str name, ckpt_file **out, ckpt_error *err)
+{
+    CKPT_TRY(rank_file_part(f, like, name, out, err));
+    ckpt_status st = *out ? rank_file_check(*out, err) : CKPT_OK;
+    fail_file(st == CKPT_OK ? NULL : err, *out ? (*out)->path : "");
+    return st;
 }

@@ -126,7 +126,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
         return CKPT_EUSAGE;
     }
     if (d.nothers && !d.nindex) {
-        folder_fail_ambiguous(f->path, &d, err);
+        folder_fail_ambiguous(f->path, folder_count(&d), folder_is_checkpoint, err);
         return CKPT_EUSAGE;
     }
     const char *name = d.nindex && !prefers_single(&d) ? d.index : d.single;

@@ -1,0 +1,92 @@
+/* dcp_beside.c - see dcp_beside.h.
+ *
+ *   meta.pt      Lightning: all of a checkpoint but `model` and `optimizer_N`, which are distributed
+ *   common.pt    Megatron-LM's torch_dist: args, iteration, param_groups …, all that is no tensor of a rank
+ *
+ * Both are dicts saved by torch.save. Lightning itself joins them with the rest the same way
+ * (fabric/utilities/load.py), as Megatron-LM does (core/dist_checkpointing/serialization.py). */
+#include "format/distributed/dcp_beside.h"
+
+#include "core/check.h"
+#include "format/distributed/grafts.h"
+#include "format/distributed/rank_files.h"
+#include "format/folder.h"
+
+/* index_keys - the texts among the keys of the dict ROOT; NULL: no memory. */
+static map *index_keys(const ckpt_value *root)
+{
+    ckpt_str key;
+    uint32_t n;
+    const value_pair *pairs = value_pairs(root, &n);
+    map *keys = map_new(n);
+    for (uint32_t i = 0; keys && i < n; i++)
+        if (value_text(pairs[i].key, &key) && !map_put(keys, key, 0, NULL)) {
+            map_free(keys);
+            return NULL;
+        }
+    return keys;
+}
+
+/* put_values - the pairs of VALUES, which the file NAME holds, become pairs of F's root. */
+static ckpt_status put_values(ckpt_file *f, const char *name, const ckpt_value *values, map *keys,
+                              ckpt_error *err)
+{
+    uint32_t n, before;
+    ckpt_str key;
+    const value_pair *pairs = value_pairs(values, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        before = MAP_NONE;
+        if (value_text(pairs[i].key, &key) && !map_put(keys, key, 0, &before))
+            return fail_memory(err);
+        if (before != MAP_NONE)
+            file_notice(f, "the value \"%.*s\" of %s is left out: the checkpoint itself has that key",
+                        STR_ARG(key), name);
+        else if (!value_put(f->a, f->root, pairs[i].key, pairs[i].val))
+            return fail_memory(err);
+    }
+    return CKPT_OK;
+}
+
+/* take_facts - the step and the producer of F, as far as VALUES has them. */
+static ckpt_status take_facts(ckpt_file *f, const ckpt_value *values, ckpt_error *err)
+{
+    ckpt_str version;
+    int64_t step;
+    if ((value_integer(value_get(values, "global_step"), &step) ||
+         value_integer(value_get(values, "iteration"), &step)) &&
+        step >= 0) {
+        f->ranks.has_step = true;
+        f->ranks.step = (uint64_t)step;
+    }
+    if (!value_text(value_get(values, "pytorch-lightning_version"), &version))
+        return CKPT_OK;
+    f->producer = arena_printf(f->a, "Lightning %.*s", STR_ARG(version));
+    return f->producer.ptr ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status read_file(ckpt_file *f, const char *like, const char *name, ckpt_error *err)
+{
+    ckpt_file *part;
+    ckpt_value *values;
+    CKPT_TRY(rank_file_pickle(f, like, str_c(name), &part, err));
+    if (!part) /* its faults were reported */
+        return CKPT_OK;
+    CKPT_TRY(graft_adopt(f, part, &values, err));
+    map *keys = index_keys(f->root);
+    ckpt_status st = keys ? put_values(f, name, values, keys, err) : fail_memory(err);
+    map_free(keys);
+    return st == CKPT_OK ? take_facts(f, values, err) : st;
+}
+
+ckpt_status dcp_read_beside(ckpt_file *f, const char *like, ckpt_error *err)
+{
+    static const char *const names[] = {"meta.pt", "common.pt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        ckpt_status st = folder_has(f->folder, names[i]) ? read_file(f, like, names[i], err) : CKPT_OK;
+        if (st != CKPT_OK && !(f->salvage && check_is_fault(st)))
+            return st;
+        if (st != CKPT_OK)
+            file_notice(f, "%s is lost: %s", names[i], err->what);
+    }
+    return CKPT_OK;
+}

@@ -1,0 +1,177 @@
+/* trainer.c - folders in which a trainer keeps the folder of the model next to those of its optimizer:
+ *
+ *   pytorch_model_fsdp_0/ optimizer_0/ …      Accelerate's save_state with FSDP
+ *   latest_checkpointed_iteration.txt         verl: the number of
+ *   global_step_N/actor/ …/critic/ data.pt    the models of a step; Megatron's is in actor/dist_ckpt
+ *
+ * Such a folder stands for the model in it. Refused: more than one, of which none is meant for certain.
+ *
+ * Sources: accelerate/utils/fsdp_utils.py, verl/trainer/ppo/ray_trainer.py, verl/utils/megatron_utils.py. */
+#include <stdlib.h>
+
+#include "core/file.h"
+#include "format/distributed/rank_files.h"
+#include "format/folder.h"
+#include "format/hub/shards.h"
+
+#define TRACKER   "latest_checkpointed_iteration.txt"
+#define STEP      "global_step_"
+#define MAX_DEPTH 4 /* a step, a model in it, and what that is kept in, are three */
+
+/* Where a trainer has a model: in the folder NAME, which has a file INSIDE; both may have a `*`. */
+static const struct place {
+    const char *name, *inside, *trainer;
+} places[] = {
+    {"pytorch_model_fsdp_*", ".metadata", "Accelerate"},
+    {"actor", "model_world_size_*", "verl"},
+    {"actor", "dist_ckpt", "verl"},
+    {"critic", "model_world_size_*", "verl"},
+    {"critic", "dist_ckpt", "verl"},
+    {"dist_ckpt", ".metadata", "verl"},
+};
+
+/* place_of - the place that NAME in the folder PATH is; NULL: none. */
+static const struct place *place_of(const char *path, ckpt_str name, bool *no_memory)
+{
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (!ckpt_glob_match(str_c(places[i].name), name))
+            continue;
+        char *inner = shards_join_path(str_c(path), name);
+        bool has = inner && folder_has(inner, places[i].inside);
+        *no_memory = *no_memory || !inner;
+        free(inner);
+        if (has)
+            return &places[i];
+    }
+    return NULL;
+}
+
+static bool is_step(ckpt_str name) { return str_starts(name, STR_LIT(STEP)); }
+
+static bool is_place(ckpt_str name)
+{
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (ckpt_glob_match(str_c(places[i].name), name))
+            return true;
+    return false;
+}
+
+static bool tracks_steps(const struct probe *p) { return probe_has(p, TRACKER) && probe_matches(p, is_step); }
+
+static bool probe(const struct probe *p)
+{
+    bool found = p->directory && tracks_steps(p);
+    for (size_t i = 0; p->directory && !found && i < p->nnames; i++)
+        found = place_of(p->path, p->names[i], p->no_memory) != NULL;
+    return found;
+}
+
+/* enter - f->folder becomes the folder NAME in it. */
+static ckpt_status enter(ckpt_file *f, ckpt_str name, ckpt_error *err)
+{
+    char *path;
+    ckpt_status st = rank_file_find(f->folder, NULL, name, &path, err);
+    const char *kept = st == CKPT_OK ? arena_str(f->a, str_c(path)).ptr : NULL;
+    free(path);
+    CKPT_TRY(st);
+    if (!kept)
+        return fail_memory(err);
+    f->folder = kept;
+    return CKPT_OK;
+}
+
+static bool is_number(ckpt_str word)
+{
+    uint64_t n;
+    return str_uint(word, &n);
+}
+
+/* enter_step - f->folder becomes that of the step which the tracker file has. */
+static ckpt_status enter_step(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_str number;
+    const struct rank_word word = {TRACKER, "number of a step", is_number};
+    CKPT_TRY(rank_file_word(f, &word, &number, err));
+    ckpt_str name = arena_printf(f->a, STEP "%.*s", STR_ARG(number));
+    const char *outer = f->folder;
+    CKPT_TRY(name.ptr ? enter(f, name, err) : fail_memory(err));
+    if (source_is_folder(f->folder))
+        return CKPT_OK;
+    f->folder = outer;
+    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, TRACKER " names {=%.*s}, and there is {no such folder}",
+               STR_ARG(name));
+    folder_hint(outer, is_step, err);
+    return CKPT_ENOTFOUND;
+}
+
+/* enter_model - f->folder becomes the folder of the model in it, which is at *PLACE; NULL: it has none. */
+static ckpt_status enter_model(ckpt_file *f, const struct place **place, ckpt_error *err)
+{
+    ckpt_str *list, found = {"", 0};
+    size_t n;
+    unsigned count = 0;
+    bool no_memory = false;
+    CKPT_TRY(folder_list(f->a, f->folder, is_place, &list, &n, err));
+    *place = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct place *at = place_of(f->folder, list[i], &no_memory);
+        count += at != NULL; /* bounded: by the names in memory */
+        found = at ? list[i] : found;
+        *place = at ? at : *place;
+    }
+    if (no_memory)
+        return fail_memory(err);
+    if (count < 2)
+        return count ? enter(f, found, err) : CKPT_OK;
+    folder_fail_ambiguous(f->folder, count, is_place, err);
+    return CKPT_EUSAGE;
+}
+
+/* read_model - reads F, whose path becomes f->folder, as the format of what is there. */
+static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
+{
+    struct probe *p = f->probe;
+    ckpt_str *names;
+    CKPT_TRY(folder_list_all(f->a, f->folder, &names, &p->nnames, err));
+    p->names = names;
+    char *path = strdup(f->folder);
+    if (!path)
+        return fail_memory(err);
+    free(f->path);
+    f->folder = f->path = path;
+    p->path = path;
+    const struct format *format = format_of(p);
+    if (*p->no_memory)
+        return fail_memory(err);
+    if (!format || format == f->format) /* deeper than a trainer has it */
+        return foreign_refuse(p, err);
+    f->format = format;
+    return format->read(f, err);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    const char *trainer = "verl"; /* whose tracker it is */
+    const struct place *place;
+    ckpt_status st = tracks_steps(f->probe) ? enter_step(f, err) : CKPT_OK;
+    for (unsigned depth = 0; st == CKPT_OK && depth < MAX_DEPTH; depth++) {
+        st = enter_model(f, &place, err);
+        if (st != CKPT_OK || !place)
+            break;
+        trainer = place->trainer;
+    }
+    if (st == CKPT_OK)
+        st = read_model(f, err);
+    fail_file(st == CKPT_OK ? NULL : err, f->folder);
+    CKPT_TRY(st);
+    rank_file_step(f, STEP);
+    f->producer = str_c(trainer);
+    return CKPT_OK;
+}
+
+const struct format format_trainer = {
+    .name = "trainer",
+    .title = "folder of a trainer",
+    .probe = probe,
+    .read = read,
+};

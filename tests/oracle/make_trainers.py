@@ -1,0 +1,155 @@
+"""Folders as trainers lay them out, for tests/corpus/trainers, and their truth.
+
+    make_trainers.py OUT
+
+Two processes train a small model by FSDP 2 on gloo and save it with the calls of Accelerate, Lightning and verl, and a
+plain torch.save of each rank; Megatron's torch_dist is a Distributed Checkpoint with its files next to it. Needs torch
+2.6 or later; with accelerate installed its own save_state is called as well. The lines of truth go to standard output.
+"""
+import hashlib
+import json
+import os
+import random
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
+from torch.distributed.checkpoint.state_dict import get_model_state_dict, get_optimizer_state_dict
+from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+RANKS = 2
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 5)
+        self.norm = torch.nn.LayerNorm(5)
+
+    def forward(self, x):
+        return self.norm(self.fc(x))
+
+
+def place(out, *names):
+    path = os.path.join(out, *names)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return path
+
+
+def write(text, *names):
+    with open(place(*names), "w") as f:
+        f.write(text)
+
+
+def random_states(step):
+    random.seed(0)
+    return {"step": step, "random_state": random.getstate()[2], "torch_manual_seed": torch.get_rng_state()[:8].clone()}
+
+
+def save_accelerate(out, rank, model, optimizer):
+    """utils/fsdp_utils.py: SHARDED_STATE_DICT, by Distributed Checkpoint and without it."""
+    dcp.save({"model": model}, checkpoint_id=place(out, "accelerate_fsdp", "pytorch_model_fsdp_0", "."))
+    dcp.save({"optimizer": optimizer}, checkpoint_id=place(out, "accelerate_fsdp", "optimizer_0", "."))
+    for folder in ("accelerate_fsdp", "accelerate_ranks"):
+        torch.save(random_states(7), place(out, folder, f"random_states_{rank}.pkl"))
+        if rank == 0:
+            torch.save({"last_epoch": 7}, place(out, folder, "scheduler.bin"))
+    torch.save(model, place(out, "accelerate_ranks", f"pytorch_model_fsdp_0_rank{rank}.bin"))
+    torch.save(optimizer, place(out, "accelerate_ranks", f"optimizer_0_rank{rank}.bin"))
+
+
+def save_lightning(out, rank, model, optimizer):
+    """pytorch/strategies/fsdp.py: what is no model and no optimizer is in meta.pt."""
+    dcp.save({"model": model, "optimizer_0": optimizer}, checkpoint_id=place(out, "lightning_fsdp.ckpt", "."))
+    meta = {"epoch": 1, "global_step": 12, "pytorch-lightning_version": "2.6.0", "state_dict_ema": {"w": torch.ones(2)},
+            "loops": {"fit_loop": {}}, "lr_schedulers": [{"last_epoch": 1}]}
+    if rank == 0:
+        torch.save(meta, place(out, "lightning_fsdp.ckpt", "meta.pt"))
+
+
+def save_verl(out, rank, model, optimizer):
+    """utils/checkpoint/fsdp_checkpoint_manager.py, trainer/ppo/ray_trainer.py"""
+    actor = ("verl", "global_step_4", "actor")
+    name = f"world_size_{RANKS}_rank_{rank}.pt"
+    torch.save(model, place(out, *actor, f"model_{name}"))
+    torch.save(optimizer, place(out, *actor, f"optim_{name}"))
+    torch.save({"lr_scheduler": {"last_epoch": 4}, "rng": {"cpu": torch.zeros(8, dtype=torch.uint8)}},
+               place(out, *actor, f"extra_state_{name}"))
+    if rank == 0:
+        write(json.dumps({"FSDP_version": 2, "world_size": RANKS}), out, *actor, "fsdp_config.json")
+        write(json.dumps({"model_type": "net"}), out, *actor, "huggingface", "config.json")
+        torch.save({"_snapshot": {"_snapshot_step": 4}}, place(out, "verl", "global_step_4", "data.pt"))
+        write("4", out, "verl", "latest_checkpointed_iteration.txt")
+
+
+def run(rank, out, port):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
+    torch.manual_seed(0)
+    net = Net()
+    fully_shard(net, mesh=init_device_mesh("cpu", (RANKS,)))
+    optim = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    net(torch.arange(8.0).reshape(2, 4)).square().sum().backward()
+    optim.step()
+    model, optimizer = get_model_state_dict(net), get_optimizer_state_dict(net, optim)
+    full = {name: t.full_tensor().contiguous() for name, t in model.items()}
+    save_accelerate(out, rank, model, optimizer)
+    save_lightning(out, rank, model, optimizer)
+    save_verl(out, rank, model, optim.state_dict())
+    dist.barrier()
+    if rank == 0:
+        print_truth(out, full)
+    dist.destroy_process_group()
+
+
+def tensors_of(value, path=()):
+    if isinstance(value, torch.Tensor):
+        data = value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        yield {"path": list(path), "name": ".".join(map(str, path)), "dtype": str(value.dtype).split(".")[1],
+               "shape": list(value.shape), "sha256": hashlib.sha256(data).hexdigest()}
+    elif isinstance(value, (dict, list, tuple)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from tensors_of(item, (*path, key))
+
+
+def read_dcp(folder):
+    """As dcp_to_torch_save does; Lightning adds what is in meta.pt."""
+    state = {}
+    _load_state_dict(state, storage_reader=dcp.FileSystemReader(folder), planner=_EmptyStateDictLoadPlanner(), no_dist=True)
+    if os.path.exists(os.path.join(folder, "meta.pt")):
+        state.update(torch.load(os.path.join(folder, "meta.pt"), weights_only=False))
+    return state
+
+
+def print_truth(out, full):
+    states = {"accelerate_fsdp": read_dcp(os.path.join(out, "accelerate_fsdp", "pytorch_model_fsdp_0")),
+              "accelerate_ranks": full, "lightning_fsdp.ckpt": read_dcp(os.path.join(out, "lightning_fsdp.ckpt")),
+              "verl": full}
+    for name, state in states.items():
+        print(json.dumps({"file": f"trainers/{name}", "kind": "trainer", "verdict": "ok",
+                          "producer": f"torch {torch.__version__.split('+')[0]}, laid out as the trainer does",
+                          "tensors": list(tensors_of(state))}, separators=(",", ":")))
+
+
+def save_plain(out):
+    """Accelerate's own save_state of one process."""
+    try:
+        from accelerate import Accelerator
+    except ImportError:
+        print("accelerate is not installed: no accelerate_plain", file=sys.stderr)
+        return
+    torch.manual_seed(0)
+    accelerator = Accelerator(cpu=True)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    accelerator.prepare(net, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1))
+    accelerator.save_state(place(out, "accelerate_plain"))
+
+
+if __name__ == "__main__":
+    save_plain(sys.argv[1])
+    torch.multiprocessing.spawn(run, (sys.argv[1], random.randrange(20000, 40000)), nprocs=RANKS)
