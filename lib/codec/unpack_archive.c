@@ -14,7 +14,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define BLOCK 65536u
+#include "base/cursor.h"
+
+#define BLOCK          65536u
+#define DECODER_FAILED (-1) /* ARCHIVE_ERRNO_MISC, which no public header has */
 
 #define FUNCTIONS                                                                                            \
     X(archive_bzlib_version)                                                                                 \
@@ -29,6 +32,7 @@
     X(archive_liblz4_version)                                                                                \
     X(archive_liblzma_version)                                                                               \
     X(archive_libzstd_version)                                                                               \
+    X(archive_read_append_filter)                                                                            \
     X(archive_read_data)                                                                                     \
     X(archive_read_free)                                                                                     \
     X(archive_read_new)                                                                                      \
@@ -114,11 +118,18 @@ static la_int64_t seek_callback(struct archive *a, void *user, la_int64_t off, i
     return (la_int64_t)to;
 }
 
-static bool open_reader(struct unpack_input *in)
+/* set_callbacks - IN reads its source. */
+static void set_callbacks(struct unpack_input *in)
 {
-    struct archive *a = in->a = in->f.archive_read_new();
-    if (!a)
-        return false;
+    (void)in->f.archive_read_set_read_callback(in->a, read_callback);
+    (void)in->f.archive_read_set_seek_callback(in->a, seek_callback);
+    (void)in->f.archive_read_set_callback_data(in->a, in);
+}
+
+/* support_all - IN recognizes all that unpack_archive unpacks. */
+static void support_all(struct unpack_input *in)
+{
+    struct archive *a = in->a;
     const struct {
         const char *(*version)(void); /* NULL: its decoder would be another program */
         int (*support)(struct archive *a);
@@ -132,10 +143,31 @@ static bool open_reader(struct unpack_input *in)
             (void)filters[i].support(a);
     (void)in->f.archive_read_support_format_7zip(a);
     (void)in->f.archive_read_support_format_raw(a);
-    (void)in->f.archive_read_set_read_callback(a, read_callback);
-    (void)in->f.archive_read_set_seek_callback(a, seek_callback);
-    (void)in->f.archive_read_set_callback_data(a, in);
-    return true;
+}
+
+/* open_input - *OUT reads SRC by libarchive; to be given to close_input. */
+static ckpt_status open_input(source *src, struct unpack_input **out, ckpt_error *err)
+{
+    struct unpack_input *in = calloc(1, sizeof *in);
+    if (!in)
+        return fail_memory(err);
+    bool here = load_library(&in->f);
+    if (!here || !(in->a = in->f.archive_read_new())) {
+        free(in);
+        return here ? fail_memory(err)
+                    : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                           "libarchive, which unpacks it, is not installed");
+    }
+    in->src = src;
+    set_callbacks(in);
+    *out = in;
+    return CKPT_OK;
+}
+
+static void close_input(struct unpack_input *in)
+{
+    (void)in->f.archive_read_free(in->a);
+    free(in);
 }
 
 static ckpt_status fail_libarchive(const struct unpack_input *in, ckpt_error *err)
@@ -147,24 +179,28 @@ static ckpt_status fail_libarchive(const struct unpack_input *in, ckpt_error *er
                 "%s", why ? why : "libarchive cannot read it");
 }
 
-/* unpack_entry - all bytes of the current entry; after a failure those before it. */
-static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u, source **out,
-                                ckpt_error *err)
+/* spool_entry - appends all bytes of the current entry to TO; after a failure those before it. */
+static ckpt_status spool_entry(const struct unpack_input *in, spool *to, ckpt_error *err)
 {
-    ckpt_status st = CKPT_OK;
-    spool *to = spool_new(u->max);
     unsigned char *block = malloc(BLOCK);
+    ckpt_status st = block ? CKPT_OK : fail_memory(err);
     la_ssize_t n = 1;
-    if (!to || !block) {
-        free(block);
-        spool_free(to);
-        return fail_memory(err);
-    }
     while (st == CKPT_OK && (n = in->f.archive_read_data(in->a, block, BLOCK)) > 0)
         st = spool_write(to, block, (size_t)n, err);
     if (st == CKPT_OK && n < 0)
         st = fail_libarchive(in, err);
     free(block);
+    return st;
+}
+
+/* unpack_entry - *OUT: all bytes of the current entry; after a failure those before it. */
+static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u, source **out,
+                                ckpt_error *err)
+{
+    spool *to = spool_new(u->max);
+    if (!to)
+        return fail_memory(err);
+    ckpt_status st = spool_entry(in, to, err);
     u->max -= spool_size(to); /* bounded: the spool refused more */
     *out = spool_source(to);
     return st;
@@ -202,18 +238,10 @@ static ckpt_status pass_entry(const struct unpack_input *in, struct archive_entr
 
 ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
 {
-    struct unpack_input *in = calloc(1, sizeof *in);
+    struct unpack_input *in;
     struct archive_entry *e;
-    if (!in)
-        return fail_memory(err);
-    bool here = load_library(&in->f);
-    if (!here || !open_reader(in)) {
-        free(in);
-        return here ? fail_memory(err)
-                    : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                           "libarchive, which unpacks it, is not installed");
-    }
-    in->src = src;
+    CKPT_TRY(open_input(src, &in, err));
+    support_all(in);
     ckpt_status st = in->f.archive_read_open1(in->a) == ARCHIVE_OK ? CKPT_OK : fail_libarchive(in, err);
     while (st == CKPT_OK) {
         int code = in->f.archive_read_next_header(in->a, &e);
@@ -224,8 +252,39 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
     }
     la_int64_t used = in->f.archive_filter_bytes(in->a, -1);
     u->used = used < 0 ? 0 : (uint64_t)used;
-    (void)in->f.archive_read_free(in->a);
-    free(in);
+    close_input(in);
+    return st;
+}
+
+/* unpack_frames - unpack_zstd by IN, which has its source. The filter is set, not recognized: what comes out
+ * may begin like compressed data. */
+static ckpt_status unpack_frames(struct unpack_input *in, spool *to, ckpt_error *err)
+{
+    struct archive_entry *e;
+    if (!in->f.archive_libzstd_version() ||
+        in->f.archive_read_append_filter(in->a, ARCHIVE_FILTER_ZSTD) != ARCHIVE_OK)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "this libarchive does not unpack zstd");
+    if (in->f.archive_read_support_format_raw(in->a) != ARCHIVE_OK ||
+        in->f.archive_read_open1(in->a) != ARCHIVE_OK)
+        return fail_libarchive(in, err);
+    int code = in->f.archive_read_next_header(in->a, &e);
+    if (code == ARCHIVE_EOF) /* a frame of nothing */
+        return CKPT_OK;
+    return code == ARCHIVE_OK ? spool_entry(in, to, err) : fail_libarchive(in, err);
+}
+
+ckpt_status unpack_zstd(source *src, spool *to, ckpt_error *err)
+{
+    unsigned char magic[4] = {0};
+    struct unpack_input *in;
+    CKPT_TRY(source_read(src, 0, magic, src->size < 4 ? (size_t)src->size : 4, err));
+    if (load_u32le(magic) != 0xfd2fb528)
+        return fail(err, CKPT_EFORMAT, source_pos(src, 0), "{no} {=zstd frame}");
+    CKPT_TRY(open_input(src, &in, err));
+    ckpt_status st = unpack_frames(in, to, err);
+    if (st == CKPT_EUNSUPPORTED && in->f.archive_errno(in->a) == DECODER_FAILED)
+        st = fail(err, CKPT_EFORMAT, source_pos(src, 0), "{%s}", in->f.archive_error_string(in->a));
+    close_input(in);
     return st;
 }
 
@@ -243,6 +302,12 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
     (void)u;
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                 "this ckpt was built without libarchive, which unpacks it");
+}
+
+ckpt_status unpack_zstd(source *src, spool *to, ckpt_error *err)
+{
+    (void)to;
+    return unpack_archive(src, NULL, err);
 }
 
 bool unpack_archive_ready(void) { return false; }

@@ -16,6 +16,9 @@ struct unpack {
 /* unpack_archive - unpacks every member of SRC. CKPT_EUNSUPPORTED: built without libarchive, encrypted,
  * or of a kind not read here; CKPT_EFORMAT: damaged; CKPT_ELIMIT: more than max bytes. */
 ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err);
+/* unpack_zstd - appends to TO what SRC, zstd frames and nothing else, decompresses to. CKPT_EFORMAT: damaged,
+ * or no frame; CKPT_ELIMIT: TO is full; CKPT_EUNSUPPORTED: there is no libarchive that can. */
+ckpt_status unpack_zstd(source *src, spool *to, ckpt_error *err);
 /* unpack_archive_ready - loads libarchive, so that it can be used after a sandbox forbids opening files.
  * False: it is not installed. */
 bool unpack_archive_ready(void);

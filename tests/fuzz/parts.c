@@ -10,11 +10,13 @@
 
 #include "base/utf8.h"
 #include "codec/json_scan.h"
+#include "codec/ocdbt.h"
 #include "codec/pickle_read.h"
 #include "codec/pickle_trace.h"
 #include "codec/pickle_write.h"
 #include "codec/snappy.h"
 #include "codec/tar.h"
+#include "codec/zarr.h"
 #include "codec/zip_patch.h"
 #include "codec/zip_salvage.h"
 #include "codec/zip_write.h"
@@ -367,6 +369,99 @@ static void snappy(const uint8_t *data, size_t size)
     free(out);
 }
 
+/* ------------------------------------------------------- databases, arrays */
+
+/* set_crcs - every record of OCDBT in the bytes has the CRC-32C that it must have, so that damage gets beyond it. */
+static void set_crcs(uint8_t *data, size_t size)
+{
+    for (size_t at = 0; at + 16 <= size; at++) {
+        uint64_t n = 0;
+        for (size_t i = 8; i-- > 0;)
+            n = n << 8 | data[at + 4 + i];
+        if (data[at] != 0x0c || data[at + 1] != 0xdb || n < 16 || n > size - at)
+            continue;
+        uint32_t crc = tablecrc_of(data + at, (size_t)n - 4);
+        for (size_t i = 0; i < 4; i++)
+            data[at + n - 4 + i] = (uint8_t)(crc >> (8 * i));
+    }
+}
+
+static ckpt_status open_data(void *user, ckpt_str path, source **out, ckpt_error *err)
+{
+    (void)path;
+    (void)err;
+    *out = user;
+    return CKPT_OK;
+}
+
+/* ocdbt - a manifest, and the file after it that all of its names lead to. */
+static void ocdbt(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    uint8_t *copy = malloc(size + 1);
+    arena *a = arena_new(MEMORY);
+    uint64_t n = size > 12 ? data[4] | (uint64_t)data[5] << 8 : 0;
+    source *all = copy ? memory(copy, size) : NULL, *manifest = NULL, *file = NULL;
+    if (copy && size)
+        memcpy(copy, data, size);
+    if (copy)
+        set_crcs(copy, size);
+    n = n < size ? n : size;
+    if (all && a && source_slice(all, 0, n, &manifest, NULL) == CKPT_OK &&
+        source_slice(all, n, size - n, &file, NULL) == CKPT_OK) {
+        const struct ocdbt_files files = {.open = open_data, .user = file};
+        struct ocdbt o = {.a = a, .files = &files, .max_decoded = MEMORY / 4};
+        reason(ocdbt_read(&o, manifest, &err), &err);
+        for (size_t i = 1; i < o.n; i++)
+            if (str_compare(o.entry[i - 1].key, o.entry[i].key) >= 0)
+                exercise_broken("keys that do not ascend");
+        ocdbt_free(&o);
+    }
+    source_unref(file);
+    source_unref(manifest);
+    source_unref(all);
+    arena_free(a);
+    free(copy);
+}
+
+/* decode_chunk - what SRC, a chunk or shard of Z, holds. */
+static void decode_chunk(const struct zarr_array *z, source *src, arena *a)
+{
+    ckpt_error err = {0};
+    struct zarr_part *part;
+    if (z->sharded)
+        reason(zarr_index(z, src, 0, src->size, a, &part, &err), &err);
+    spool *to = z->encoding.n && z->encoding.bytes <= MEMORY / 16 ? spool_new(z->encoding.bytes) : NULL;
+    if (to)
+        reason(zarr_decode(&z->encoding, src, to, &err), &err);
+    spool_free(to);
+}
+
+/* zarr - metadata of an array, and after a NUL a chunk of it. */
+static void zarr(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    struct zarr_array z;
+    uint64_t at[ZARR_DIMS];
+    const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
+    size_t n = nul ? (size_t)(nul - data) : size, after = nul ? n + 1 : n;
+    ckpt_str text = str_of((const char *)data, n);
+    arena *a = arena_new(MEMORY);
+    source *src = memory(data + after, size - after);
+    bool v3 = str_find(text, STR_LIT("node_type"), 0) != SIZE_MAX;
+    ckpt_status st = a && src ? zarr_read(text, v3, a, &z, &err) : fail_memory(&err);
+    reason(st, &err);
+    if (st == CKPT_OK) {
+        if (zarr_chunk_of(&z, str_of((const char *)data + after, size - after), at))
+            for (uint32_t k = 0; k < z.ndim; k++)
+                if (at[k] >= z.shape[k])
+                    exercise_broken("a chunk outside of its array");
+        decode_chunk(&z, src, a);
+    }
+    source_unref(src);
+    arena_free(a);
+}
+
 /* ---------------------------------------------------------------- formats */
 
 /* format_at - opened from PATH as ONLY that format, or as any. */
@@ -533,6 +628,7 @@ static const struct {
     {"mem", flow_mem},
     {"names", names},
     {"number", number},
+    {"ocdbt", ocdbt},
     {"packed", scan},
     {"paddle_pickle", paddle_pickle},
     {"pickle", pickle},
@@ -557,6 +653,7 @@ static const struct {
     {"torch_zip", torch_zip},
     {"trace", trace},
     {"verify", flow_verify},
+    {"zarr", zarr},
     {"zip", zip_file},
     {"zip_patch", zip_patched},
     {"zip_write", zip_written},

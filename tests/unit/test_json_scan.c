@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "codec/json_scan.h"
+#include "codec/json_value.h"
 #include "unit.h"
 
 /* The events of TEXT as letters: { } [ ] k s n t f 0, '.' for the end, '!' for
@@ -282,8 +282,38 @@ static void json_test_suite(void)
     CU_ASSERT_EQUAL(no, 188);
 }
 
+/* shows - is TEXT, as a node, what Python shows as WANT? */
+static bool shows(const char *text, const char *want)
+{
+    char shown[200] = "";
+    ckpt_error err = {0};
+    ckpt_value *v;
+    arena *a = arena_new(1 << 20);
+    ckpt_status st = json_value(str_of(text, strlen(text)), 0, a, &v, &err);
+    if (st == CKPT_OK)
+        ckpt_value_text(v, 100, shown, sizeof shown);
+    bool same = st == CKPT_OK ? strcmp(shown, want) == 0 : strcmp(want, "refused") == 0 && err.what[0];
+    if (!same)
+        printf(" [%s] ", shown);
+    arena_free(a);
+    return same;
+}
+
+static void makes_nodes_of_a_document(void)
+{
+    CU_ASSERT(shows(" {\"a\": [1, -2.5e3, true, false, null, \"\\u00e9\"], \"b\": {}, \"c\": []} ",
+                    "{'a': [1, -2500.0, True, False, None, '\xc3\xa9'], 'b': {}, 'c': []}"));
+    CU_ASSERT(shows("18446744073709551616", "18446744073709551616"));
+    CU_ASSERT(shows("-9223372036854775808", "-9223372036854775808"));
+    CU_ASSERT(shows("[[1], {\"x\": [2]}, 3]", "[[1], {'x': [2]}, 3]"));
+    CU_ASSERT(shows("", "refused"));
+    CU_ASSERT(shows("[1", "refused"));
+    CU_ASSERT(shows("NaN", "refused"));
+}
+
 void suite_json_scan(void)
 {
+    UNIT(makes_nodes_of_a_document);
     UNIT(names_every_event);
     UNIT(refuses_what_the_grammar_does_not_have);
     UNIT(refuses_odd_numbers);

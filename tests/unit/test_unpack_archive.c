@@ -73,8 +73,39 @@ static void survives_damage(void)
         }
 }
 
+/* zstd - what the first N bytes of a frame, and of what follows it, decompress to, at most MAX bytes, to OUT. */
+static ckpt_status zstd(size_t n, uint64_t max, char out[32], ckpt_error *err)
+{
+    static const unsigned char frame[] = "\x28\xb5\x2f\xfd\x20\5\x29\0\0\x28\xb5\x2f\xfdx?";
+    source *src = source_mem(frame, n, 0), *made;
+    spool *to = spool_new(max);
+    ckpt_status st = unpack_zstd(src, to, err);
+    made = spool_source(to);
+    memset(out, 0, 32);
+    (void)source_read(made, 0, out, (size_t)made->size, NULL);
+    source_unref(made);
+    source_unref(src);
+    return st;
+}
+
+/* What a frame holds is no frame, whatever it begins with. */
+static void frames_are_opened_once(void)
+{
+    char out[32];
+    ckpt_error err = {0};
+    if (!unpack_archive_ready())
+        return;
+    CU_ASSERT_EQUAL(zstd(14, 5, out, &err), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(out, "\x28\xb5\x2f\xfdx");
+    CU_ASSERT_EQUAL(zstd(14, 4, out, &err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(zstd(15, 5, out, &err), CKPT_EFORMAT);
+    for (size_t n = 0; n < 14; n++)
+        CU_ASSERT_EQUAL(zstd(n, 5, out, &err), CKPT_EFORMAT);
+}
+
 void suite_unpack_archive(void)
 {
+    UNIT(frames_are_opened_once);
     UNIT(tells_every_member);
     UNIT(stops_when_told_to);
     UNIT(survives_damage);

@@ -1,0 +1,206 @@
+/*
+ * blosc.c - Blosc 1 (Blosc/c-blosc README_CHUNK_FORMAT.rst, blosc.c) and the blocks of LZ4
+ * (lz4/lz4 doc/lz4_Block_format.md).
+ *
+ *   0   1   version of the format: 1 or 2
+ *   1   1   version of the compressor
+ *   2   1   flags: 1 bytes are shuffled, 2 stored as they are, 4 bits are shuffled, 16 blocks are not split,
+ *           and in the upper three bits the compressor: 0 blosclz, 1 LZ4, 2 Snappy, 3 zlib, 4 zstd
+ *   3   1   size of an element
+ *   4   4   bytes in all, decompressed
+ *   8   4   bytes of a block; the last one may be shorter
+ *   12  4   bytes in all, compressed, with these 16
+ *   16  4…  where each block begins
+ *   …   …   blocks: their streams, one for each byte of an element if they are split, each after its length
+ *           (i32); a stream of its decompressed length is stored as it is
+ *
+ * A shuffled block has the first bytes of all elements, then all second ones; bytes that are no whole element
+ * follow as they are. The last block, where it is shorter, is never split.
+ *
+ * A sequence of LZ4 is a byte with two numbers of 4 bits, of literals and of bytes to copy less 4; 15 means
+ * that bytes follow that are added, up to one below 255; then the literals, and for the copy how far back it
+ * begins, u16.
+ */
+#include "codec/blosc.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/cursor.h"
+#include "codec/inflate.h"
+#include "codec/unpack_archive.h"
+
+#define HEADER      16u
+#define SHUFFLED    1u
+#define STORED      2u
+#define BITS        4u
+#define NOT_SPLIT   16u
+#define WITH_LZ4    1u
+#define WITH_ZLIB   3u
+#define WITH_ZSTD   4u
+#define COMPRESSORS 5u
+
+struct blosc {
+    cursor all; /* the buffer */
+    unsigned flags, element;
+    size_t size, block;
+    unsigned char *out, *scratch; /* a block each: as it was, and shuffled */
+    ckpt_error *err;
+};
+
+static ckpt_status fail_blosc(const struct blosc *b, const char *what)
+{
+    return fail(b->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a Blosc buffer {%s}, where {=a sound one} belongs",
+                what);
+}
+
+/* ----------------------------------------------------------------------------- LZ4 */
+
+/* lz4_length - NIBBLE, and what follows where it is 15; more than LZ4 can have where that is cut off. */
+static size_t lz4_length(cursor *c, unsigned nibble)
+{
+    size_t n = nibble;
+    const unsigned char *more = NULL;
+    do {
+        more = nibble == 15 ? cursor_take(c, 1) : NULL;
+        n += more ? *more : 0; /* bounded: 255 times the bytes in memory */
+    } while (more && *more == 255);
+    return n;
+}
+
+/* lz4_decode - the block of LZ4 in C to the SIZE bytes at OUT; false: it is damaged, or of another size. */
+static bool lz4_decode(cursor c, unsigned char *out, size_t size)
+{
+    size_t n = 0;
+    while (c.left && !c.bad) {
+        const unsigned char *token = cursor_take(&c, 1);
+        size_t literals = lz4_length(&c, *token >> 4);
+        const unsigned char *from = cursor_take(&c, literals);
+        if (!from || literals > size - n)
+            return false;
+        memcpy(out + n, from, literals);
+        n += literals;
+        if (!c.left)
+            return n == size; /* the last sequence has no copy */
+        size_t back = cursor_u16(&c), length = lz4_length(&c, *token & 15) + 4; /* bounded: in lz4_length */
+        if (c.bad || !back || back > n || length > size - n)
+            return false;
+        for (size_t i = 0; i < length; i++, n++)
+            out[n] = out[n - back];
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------------------- streams */
+
+/* unpack_stream - the stream in C, compressed by zlib or zstd, to the SIZE bytes at OUT. */
+static ckpt_status unpack_stream(const struct blosc *b, cursor c, unsigned char *out, size_t size)
+{
+    uint64_t used;
+    source *in = source_mem(c.p, c.left, CKPT_NO_OFFSET);
+    spool *to = in ? spool_new_in_memory(size) : NULL;
+    ckpt_status st = !to ? fail_memory(b->err)
+                     : b->flags >> 5 == WITH_ZSTD
+                         ? unpack_zstd(in, to, b->err)
+                         : inflate_into(in, 0, c.left, INFLATE_ZLIB, to, &used, b->err);
+    source *made = to ? spool_source(to) : NULL;
+    if (st == CKPT_OK)
+        st = made->size == size ? source_read(made, 0, out, size, b->err)
+                                : fail_blosc(b, "with a stream of another size");
+    source_unref(made);
+    source_unref(in);
+    return st;
+}
+
+/* read_stream - the next stream of C, SIZE bytes, to OUT. */
+static ckpt_status read_stream(const struct blosc *b, cursor *c, unsigned char *out, size_t size)
+{
+    uint32_t n = cursor_u32(c);
+    cursor stream = cursor_sub(c, n);
+    if (c->bad)
+        return fail_blosc(b, "with a stream that is cut off");
+    if (n == size) {
+        memcpy(out, stream.p, size);
+        return CKPT_OK;
+    }
+    if (b->flags >> 5 != WITH_LZ4)
+        return unpack_stream(b, stream, out, size);
+    return lz4_decode(stream, out, size) ? CKPT_OK : fail_blosc(b, "with LZ4 data that are damaged");
+}
+
+/* unshuffle - the SIZE bytes of b->scratch to b->out. */
+static void unshuffle(const struct blosc *b, size_t size)
+{
+    size_t n = size / b->element;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < b->element; k++)
+            b->out[i * b->element + k] = b->scratch[k * n + i]; /* bounded: within the block */
+    memcpy(b->out + n * b->element, b->scratch + n * b->element,
+           size - n * b->element); /* bounded: the same */
+}
+
+/* read_block - the block that begins at AT of the buffer and has SIZE bytes, to TO. */
+static ckpt_status read_block(struct blosc *b, uint32_t at, size_t size, spool *to)
+{
+    bool split = !(b->flags & NOT_SPLIT) && size == b->block && size % b->element == 0;
+    bool shuffled = b->flags & SHUFFLED && b->element > 1;
+    size_t streams = split ? b->element : 1, each = size / streams;
+    unsigned char *out = shuffled ? b->scratch : b->out;
+    cursor c = b->all;
+    if (!cursor_take(&c, at))
+        return fail_blosc(b, "with a block that begins beyond it");
+    for (size_t i = 0; i < streams; i++)
+        CKPT_TRY(read_stream(b, &c, out + i * each, each)); /* bounded: within the block */
+    if (shuffled)
+        unshuffle(b, size);
+    return spool_write(to, b->out, size, b->err);
+}
+
+static ckpt_status read_blocks(struct blosc *b, cursor starts, spool *to)
+{
+    if (b->flags & STORED) {
+        const unsigned char *bytes = cursor_take(&starts, b->size);
+        return bytes ? spool_write(to, bytes, b->size, b->err) : fail_blosc(b, "that is cut off");
+    }
+    b->out = malloc(b->block);
+    b->scratch = malloc(b->block);
+    ckpt_status st = b->out && b->scratch ? CKPT_OK : fail_memory(b->err);
+    for (uint64_t done = 0; st == CKPT_OK && done < b->size; done += b->block) { /* bounded: 2^33 */
+        size_t left = (size_t)(b->size - done);
+        uint32_t at = cursor_u32(&starts);
+        st = starts.bad ? fail_blosc(b, "with too few blocks")
+                        : read_block(b, at, left < b->block ? left : b->block, to);
+    }
+    free(b->out);
+    free(b->scratch);
+    return st;
+}
+
+ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t most, spool *to, ckpt_error *err)
+{
+    static const char *const names[] = {"blosclz", "LZ4", "Snappy", "zlib", "zstd"};
+    struct blosc b = {.all = cursor_of(p, n, 0), .err = err};
+    cursor c = b.all;
+    const unsigned char *head = cursor_take(&c, 4);
+    b.size = cursor_u32(&c);
+    b.block = cursor_u32(&c);
+    uint32_t stored = cursor_u32(&c);
+    if (c.bad || stored != n || head[0] < 1 || head[0] > 2)
+        return fail_blosc(&b,
+                          c.bad || stored != n ? "of another length than it stores" : "of another version");
+    b.flags = head[2];
+    b.element = head[3];
+    if (b.size > most || !b.element || (b.size && (!b.block || b.block > b.size)))
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "a Blosc buffer of {%zu bytes in blocks of %zu}; {=%" PRIu64 " bytes} belong there",
+                    b.size, b.block, most);
+    unsigned with = b.flags >> 5;
+    bool is_read = with == WITH_LZ4 || with == WITH_ZLIB || with == WITH_ZSTD;
+    if (!(b.flags & STORED) && (!is_read || b.flags & BITS))
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "Blosc with {%s}; {=LZ4, zlib and zstd, bytes shuffled} are read",
+                    is_read              ? "bits shuffled"
+                    : with < COMPRESSORS ? names[with]
+                                         : "another compressor");
+    return read_blocks(&b, c, to);
+}

@@ -1,0 +1,85 @@
+/* json_value.c - see json_value.h. */
+#include "codec/json_value.h"
+
+#include "codec/pickle_text.h"
+
+struct json_builder {
+    json_scan j;
+    arena *a;
+    ckpt_value *open[JSON_DEPTH]; /* the containers around the next value */
+    ckpt_value *key[JSON_DEPTH];  /* of each that is a dict */
+    uint32_t depth;
+};
+
+/* make_number - the node of the number that was scanned: an integer where it has no fraction and exponent. */
+static ckpt_value *make_number(const struct json_builder *b)
+{
+    ckpt_str s = b->j.str;
+    int64_t small;
+    if (memchr(s.ptr, '.', s.len) || memchr(s.ptr, 'e', s.len) || memchr(s.ptr, 'E', s.len)) {
+        ckpt_value *v = value_new(b->a, CKPT_V_FLOAT, 0);
+        return v && pickle_text_float(s, &v->u.f) ? v : NULL;
+    }
+    if (pickle_text_int(s, &small))
+        return value_int(b->a, small);
+    ckpt_value *v = value_new(b->a, CKPT_V_BIGINT, 0);
+    unsigned char *bytes = v ? arena_alloc(b->a, s.len / 2 + 16) : NULL; /* bounded: in memory */
+    size_t n = bytes ? pickle_text_bigint(s, bytes) : PICKLE_TEXT_BAD;
+    if (n == PICKLE_TEXT_BAD)
+        return NULL;
+    v->u.str = str_of((const char *)bytes, n);
+    return v;
+}
+
+/* make_node - the node that event E begins or is; NULL: no memory. */
+static ckpt_value *make_node(struct json_builder *b, enum json_event e)
+{
+    ckpt_value *v = NULL;
+    switch (e) {
+    case JSON_OBJECT: v = value_new(b->a, CKPT_V_DICT, 0); break;
+    case JSON_ARRAY: v = value_new(b->a, CKPT_V_LIST, 0); break;
+    case JSON_STRING: v = value_str(b->a, b->j.str); break;
+    case JSON_NUMBER: v = make_number(b); break;
+    case JSON_NULL: v = value_new(b->a, CKPT_V_NONE, 0); break;
+    default: v = value_new(b->a, CKPT_V_BOOL, 0); break;
+    }
+    if (v && e == JSON_TRUE)
+        v->u.b = true;
+    if (v)
+        v->offset = b->j.base + b->j.at; /* bounded: in memory */
+    return v;
+}
+
+/* place - V in the innermost container that is open. */
+static bool place(struct json_builder *b, ckpt_value *v)
+{
+    ckpt_value *in = b->depth ? b->open[b->depth - 1] : NULL;
+    if (!in)
+        return true;
+    return in->type == CKPT_V_LIST ? value_append(b->a, in, v) : value_put(b->a, in, b->key[b->depth - 1], v);
+}
+
+ckpt_status json_value(ckpt_str text, uint64_t base, arena *a, ckpt_value **out, ckpt_error *err)
+{
+    struct json_builder b = {.a = a};
+    enum json_event e;
+    *out = NULL;
+    json_init(&b.j, text, base, a, err);
+    while ((e = json_next(&b.j)) != JSON_END && e != JSON_ERROR) {
+        if (e == JSON_OBJECT_END || e == JSON_ARRAY_END) {
+            b.depth--;
+            continue;
+        }
+        ckpt_value *v = e == JSON_KEY ? value_str(a, b.j.str) : make_node(&b, e);
+        if (!v || (e != JSON_KEY && !place(&b, v)))
+            return fail_memory(err);
+        if (e == JSON_KEY) {
+            b.key[b.depth - 1] = v;
+            continue;
+        }
+        *out = *out ? *out : v;
+        if (e == JSON_OBJECT || e == JSON_ARRAY)
+            b.open[b.depth++] = v;
+    }
+    return e == JSON_END ? CKPT_OK : err->status;
+}

@@ -1,0 +1,499 @@
+/*
+ * ocdbt.c - OCDBT, TensorStore's "optionally-cooperative distributed B+tree"
+ * (tensorstore/kvstore/ocdbt/format and its documentation), as Orbax writes it.
+ *
+ *   manifest.ocdbt          the newest versions; or, of kind 1, the configuration alone, and the state is
+ *   manifest.<16 digits>    in the one of these with the greatest number
+ *   d/<32 digits>           nodes of the tree, and values that are not in a node
+ *   ocdbt.process_N/…       a database of its own for each process that wrote; the manifest refers to its
+ *                           files
+ *
+ * The manifest and each node of the tree are a record:
+ *   0   4   0c db 3a 2a: manifest, 0c db 20 de: node
+ *   4   8   length of the record
+ *   12  v   version: 0
+ *       v   compression: 0 none, 1 zstd
+ *       …   content
+ *   -4  4   CRC-32C of all before
+ *
+ * Numbers are varints (v), and columns: all first numbers, then all second ones. Texts are two columns, what
+ * each shares with the one before it, and what follows, then all that follows.
+ *   manifest   uuid[16], v kind, v largest value that is in a node, v size of nodes, u8 arity, v compression,
+ *              for zstd i32 level; files; versions, the newest last: v n, v generation, u8 height, places,
+ *              statistics, u64 time; older ones: v n, v generation, places, v number, u8 height, u64 time
+ *   files      v n, paths, with a column of how much of each is its base: what names in its nodes are
+ *              relative to
+ *   places     v file, v offset, v length; an empty tree is at 2^64 - 1
+ *   node       u8 height, files, v n, keys
+ *     leaf     v length, u8 kind: 0 in the node, 1 in a file; of those v file, v offset; bytes of the others
+ *     above    with the keys a column of how much of each is left out in the child; places, statistics
+ *
+ * Heights fall by one from node to node, keys ascend. Refused: another order, wrong checksums, places beyond
+ * the end of their file, records with bytes to spare, nodes that take more memory together than max_decoded.
+ */
+#include "codec/ocdbt.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "base/cursor.h"
+#include "codec/unpack_archive.h"
+
+#define MANIFEST   0x0cdb3a2au
+#define NODE       0x0cdb20deu
+#define HEAD       12u
+#define CHECKSUM   4u
+#define MAX_RECORD ((uint64_t)1 << 28)
+#define NOWHERE    UINT64_MAX /* of an empty tree */
+#define MAX_NODES  1000000u
+
+/* Where a record or value is. */
+struct ocdbt_place {
+    uint32_t file;
+    uint64_t at, n;
+};
+
+/* A subtree that is to be read. */
+struct ocdbt_child {
+    ckpt_str prefix; /* of all its keys, which they leave out */
+    struct ocdbt_place place;
+};
+
+/* The children of a node, on the way down. */
+struct ocdbt_level {
+    struct ocdbt_child *child;
+    size_t n, next;
+};
+
+/* A node or manifest while it is read. */
+struct ocdbt_record {
+    struct ocdbt *o;
+    cursor c;
+    uint64_t pos;         /* of the record in its file, for errors */
+    const uint32_t *file; /* those it names, as files of the database */
+    size_t nfiles;
+    ckpt_error *err;
+};
+
+static ckpt_status fail_record(const struct ocdbt_record *r, const char *what, const char *must)
+{
+    return fail(r->err, CKPT_EFORMAT, r->pos, "{%s}, where {=%s} is expected", what, must);
+}
+
+/* ------------------------------------------------------------------------ records */
+
+/* check_record - are the N bytes at P, a record, of KIND and as they were written? */
+static ckpt_status check_record(const struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n)
+{
+    uint32_t magic = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    if (magic != kind)
+        return fail(r->err, CKPT_EFORMAT, r->pos, "begins with {%08" PRIx32 "}, not {=%08" PRIx32 "}", magic,
+                    kind);
+    if (load_u64le(p + 4) != n)
+        return fail(r->err, load_u64le(p + 4) > n ? CKPT_ETRUNCATED : CKPT_EFORMAT, r->pos,
+                    "a record of {=%" PRIu64 " bytes}, there are {%zu}", load_u64le(p + 4), n);
+    uint32_t stored = load_u32le(p + n - CHECKSUM), crc = crc_update(CRC_32C, 0, p, n - CHECKSUM);
+    if (stored != crc)
+        return fail(r->err, CKPT_ECHECKSUM, r->pos,
+                    "a record has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}", crc, stored);
+    return CKPT_OK;
+}
+
+/* take_content - the content of R becomes N bytes of SRC from AT on, in the arena. */
+static ckpt_status take_content(struct ocdbt_record *r, source *src, uint64_t at, uint64_t n)
+{
+    unsigned char *bytes = n <= r->o->max_decoded ? arena_alloc(r->o->a, (size_t)n) : NULL;
+    if (n > r->o->max_decoded)
+        return fail(r->err, CKPT_ELIMIT, r->pos,
+                    "nodes of {more} than {=%" PRIu64 " bytes} are left to be read", r->o->max_decoded);
+    if (!bytes)
+        return fail_memory(r->err);
+    CKPT_TRY(source_read(src, at, bytes, (size_t)n, r->err));
+    r->o->max_decoded -= n; /* bounded: compared above */
+    r->c = cursor_of(bytes, (size_t)n, r->pos);
+    return CKPT_OK;
+}
+
+/* unpack_content - the same for what the N bytes at P decompress to. */
+static ckpt_status unpack_content(struct ocdbt_record *r, const unsigned char *p, size_t n)
+{
+    uint64_t most = r->o->max_decoded < MAX_RECORD ? r->o->max_decoded : MAX_RECORD;
+    source *packed = source_mem(p, n, CKPT_NO_OFFSET), *out = NULL;
+    spool *to = packed ? spool_new(most) : NULL;
+    ckpt_status st = to ? unpack_zstd(packed, to, r->err) : fail_memory(r->err);
+    if (st == CKPT_ELIMIT)
+        st = fail(r->err, st, r->pos, "a node decompresses to {more} than {=%" PRIu64 " bytes}", most);
+    if (to)
+        out = spool_source(to);
+    if (st == CKPT_OK)
+        st = take_content(r, out, 0, out->size);
+    fail_add_place(st == CKPT_OK ? NULL : r->err, r->pos, STR_LIT("OCDBT record"));
+    source_unref(out);
+    source_unref(packed);
+    return st;
+}
+
+/* open_bytes - R is the record of KIND that is all N bytes at P, which are at AT of SRC. */
+static ckpt_status open_bytes(struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n,
+                              source *src, uint64_t at)
+{
+    CKPT_TRY(check_record(r, kind, p, n));
+    cursor c = cursor_of(p + HEAD, n - HEAD - CHECKSUM, r->pos); /* bounded: checked by read_record */
+    uint64_t version = cursor_varint(&c), compression = cursor_varint(&c);
+    if (c.bad || version != 0 || compression > 1)
+        return fail(r->err, CKPT_EUNSUPPORTED, r->pos,
+                    "a record of version {%" PRIu64 "}, compression {%" PRIu64
+                    "}; {=version 0, none or zstd} is read",
+                    version, compression);
+    return compression
+               ? unpack_content(r, c.p, c.left)
+               : take_content(r, src, at + (n - CHECKSUM - c.left), c.left); /* bounded: in the record */
+}
+
+/* read_record - R is the record of KIND that is N bytes at AT of SRC. */
+static ckpt_status read_record(struct ocdbt_record *r, uint32_t kind, source *src, uint64_t at, uint64_t n)
+{
+    r->pos = source_pos(src, at);
+    if (!range_within(at, n, src->size))
+        return fail(r->err, CKPT_ETRUNCATED, r->pos,
+                    "a record of {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", n,
+                    at < src->size ? src->size - at : 0);
+    if (n < HEAD + 2 + CHECKSUM || n > MAX_RECORD)
+        return fail(r->err, n > MAX_RECORD ? CKPT_ELIMIT : CKPT_ETRUNCATED, r->pos,
+                    "a record of {%" PRIu64 " bytes}; {=%u to %" PRIu64 "} are read", n, HEAD + 2 + CHECKSUM,
+                    MAX_RECORD);
+    unsigned char *bytes = malloc((size_t)n);
+    if (!bytes)
+        return fail_memory(r->err);
+    r->o->stored += n; /* bounded: MAX_RECORD times MAX_NODES */
+    if (r->o->files->budget)
+        r->o->files->budget(r->o->files->user, r->o->stored);
+    ckpt_status st = source_read(src, at, bytes, (size_t)n, r->err);
+    if (st == CKPT_OK)
+        st = open_bytes(r, kind, bytes, (size_t)n, src, at);
+    free(bytes);
+    return st;
+}
+
+/* ------------------------------------------------------------------------- columns */
+
+/* take_numbers - *OUT: a column of N numbers, in the arena. */
+static ckpt_status take_numbers(struct ocdbt_record *r, size_t n, uint64_t **out)
+{
+    *out = n <= r->c.left ? arena_array(r->o->a, n, sizeof **out) : NULL;
+    if (n > r->c.left)
+        return fail_record(r, "a column that is cut off", "a number for each entry");
+    for (size_t i = 0; *out && i < n; i++)
+        (*out)[i] = cursor_varint(&r->c);
+    return *out ? CKPT_OK : fail_memory(r->err);
+}
+
+/* take_count - a number of entries, of which each takes a byte at least. */
+static ckpt_status take_count(struct ocdbt_record *r, size_t *n)
+{
+    uint64_t count = cursor_varint(&r->c);
+    *n = (size_t)count;
+    return !r->c.bad && count <= r->c.left ? CKPT_OK
+                                           : fail_record(r, "more entries than fit", "their number");
+}
+
+/* take_texts - *OUT: N texts, with PREFIX before each. *MORE (may be NULL): a column that is between their
+ * lengths and what they do not share. */
+static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix, ckpt_str **out,
+                              uint64_t **more)
+{
+    uint64_t *shared, *others;
+    ckpt_str *text = arena_array(r->o->a, n, sizeof *text);
+    CKPT_TRY(take_numbers(r, n ? n - 1 : 0, &shared));
+    CKPT_TRY(take_numbers(r, n, &others));
+    if (more)
+        CKPT_TRY(take_numbers(r, n, more));
+    for (size_t i = 0; text && i < n; i++) {
+        ckpt_str before = i ? str_skip(text[i - 1], prefix.len) : str_of("", 0);
+        uint64_t same = i ? shared[i - 1] : 0;
+        if (same > before.len || others[i] > r->c.left)
+            return fail_record(r, "a text that is cut off", "what it shares with the one before it");
+        size_t added = (size_t)others[i], kept = prefix.len + (size_t)same; /* bounded: both in memory */
+        char *to = arena_alloc(r->o->a, kept + added + 1);                  /* bounded: both in memory */
+        if (!to)
+            return fail_memory(r->err);
+        memcpy(to, i ? text[i - 1].ptr : prefix.ptr, kept);
+        memcpy(to + kept, cursor_take(&r->c, added), added); /* bounded: allocated above */
+        text[i] = str_of(to, kept + added);                  /* bounded: allocated above */
+    }
+    *out = text;
+    return text ? CKPT_OK : fail_memory(r->err);
+}
+
+/* ------------------------------------------------------------------------- files */
+
+/* add_file - *INDEX: the file PATH, of which the first BASE bytes are its base. */
+static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t base, uint32_t *index)
+{
+    struct ocdbt *o = r->o;
+    uint32_t before;
+    struct ocdbt_file *grown = arena_grow(o->a, o->file, o->nfiles, &o->cap_files, o->nfiles + 1,
+                                          sizeof *grown);
+    if (!grown || !map_put(o->paths, path, (uint32_t)o->nfiles, &before))
+        return fail_memory(r->err);
+    o->file = grown;
+    *index = before != MAP_NONE ? before : (uint32_t)o->nfiles;
+    if (before == MAP_NONE)
+        grown[o->nfiles++] = (struct ocdbt_file){path, base, NULL};
+    else if (grown[before].base != base)
+        return fail_record(r, "a file with two bases", "one");
+    return CKPT_OK;
+}
+
+/* take_files - the files that R, a record whose own file has the base OUTER, names. */
+static ckpt_status take_files(struct ocdbt_record *r, ckpt_str outer)
+{
+    ckpt_str *path = NULL;
+    uint64_t *base = NULL;
+    CKPT_TRY(take_count(r, &r->nfiles));
+    if (r->nfiles)
+        CKPT_TRY(take_texts(r, r->nfiles, outer, &path, &base));
+    uint32_t *file = arena_array(r->o->a, r->nfiles, sizeof *file);
+    for (size_t i = 0; file && i < r->nfiles; i++) {
+        if (base[i] > path[i].len - outer.len) /* bounded: OUTER begins it */
+            return fail_record(r, "a base longer than its path", "a part of it");
+        CKPT_TRY(add_file(r, path[i], outer.len + (size_t)base[i], &file[i])); /* bounded: in the path */
+    }
+    r->file = file;
+    return file ? CKPT_OK : fail_memory(r->err);
+}
+
+ckpt_status ocdbt_file(struct ocdbt *o, uint32_t file, source **out, ckpt_error *err)
+{
+    struct ocdbt_file *f = &o->file[file];
+    if (!f->src)
+        CKPT_TRY(o->files->open(o->files->user, f->path, &f->src, err));
+    *out = f->src;
+    return CKPT_OK;
+}
+
+/* take_places - *OUT: N places. */
+static ckpt_status take_places(struct ocdbt_record *r, size_t n, struct ocdbt_place **out)
+{
+    uint64_t *file, *at, *length;
+    CKPT_TRY(take_numbers(r, n, &file));
+    CKPT_TRY(take_numbers(r, n, &at));
+    CKPT_TRY(take_numbers(r, n, &length));
+    struct ocdbt_place *p = *out = arena_array(r->o->a, n, sizeof *p);
+    for (size_t i = 0; p && i < n; i++) {
+        if (file[i] >= r->nfiles)
+            return fail_record(r, "a place in a file that is not named", "one of its files");
+        p[i] = (struct ocdbt_place){r->file[file[i]], at[i], length[i]};
+    }
+    return p ? CKPT_OK : fail_memory(r->err);
+}
+
+/* skip_statistics - three columns of N numbers: keys, and bytes of nodes and values. */
+static void skip_statistics(struct ocdbt_record *r, size_t n)
+{
+    for (size_t i = 0; i < n && !r->c.bad; i++)
+        for (unsigned k = 0; k < 3; k++)
+            (void)cursor_varint(&r->c);
+}
+
+/* check_end - was all of R read, and no more? */
+static ckpt_status check_end(const struct ocdbt_record *r)
+{
+    return !r->c.bad && !r->c.left ? CKPT_OK
+                                   : fail_record(r, r->c.bad ? "a record that is cut off" : "bytes to spare",
+                                                 "a record of the length of its entries");
+}
+
+/* --------------------------------------------------------------------------- tree */
+
+/* add_entry - the next entry of the database. */
+static ckpt_status add_entry(const struct ocdbt_record *r, const struct ocdbt_entry *e)
+{
+    struct ocdbt *o = r->o;
+    if (o->n && str_compare(o->entry[o->n - 1].key, e->key) >= 0)
+        return fail(r->err, CKPT_EFORMAT, r->pos, "the keys {do not ascend} at \"%.*s\", as {=they must}",
+                    STR_ARG(e->key));
+    struct ocdbt_entry *grown = arena_grow(o->a, o->entry, o->n, &o->cap, o->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(r->err);
+    o->entry = grown;
+    grown[o->n++] = *e;
+    return CKPT_OK;
+}
+
+/* take_leaf - adds the N entries of R, with KEY each. */
+static ckpt_status take_leaf(struct ocdbt_record *r, const ckpt_str *key, size_t n)
+{
+    uint64_t *length, *file, *at;
+    size_t apart = 0, k = 0;
+    CKPT_TRY(take_numbers(r, n, &length));
+    const unsigned char *kind = cursor_take(&r->c, n);
+    for (size_t i = 0; kind && i < n; i++) {
+        if (kind[i] > 1)
+            return fail(r->err, CKPT_EUNSUPPORTED, r->pos, "a value of kind {%u}; {=0 and 1} are read",
+                        kind[i]);
+        apart += kind[i];
+    }
+    CKPT_TRY(take_numbers(r, apart, &file));
+    CKPT_TRY(take_numbers(r, apart, &at));
+    for (size_t i = 0; kind && i < n; i++) {
+        struct ocdbt_entry e = {.key = key[i], .n = length[i]};
+        if (!kind[i] && (length[i] > r->c.left || !(e.bytes = cursor_take(&r->c, (size_t)length[i]))))
+            return fail_record(r, "a value that is cut off", "as many bytes as it has");
+        if (kind[i] && file[k] >= r->nfiles)
+            return fail_record(r, "a value in a file that is not named", "one of its files");
+        if (kind[i]) {
+            e.file = r->file[file[k]];
+            e.at = at[k++];
+        }
+        CKPT_TRY(add_entry(r, &e));
+    }
+    return check_end(r);
+}
+
+/* take_children - L: the children of R, with the first COMMON bytes of KEY each. */
+static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *key, const uint64_t *common,
+                                 size_t prefix, struct ocdbt_level *l)
+{
+    struct ocdbt_place *place;
+    CKPT_TRY(take_places(r, l->n, &place));
+    skip_statistics(r, l->n);
+    CKPT_TRY(check_end(r));
+    l->child = arena_array(r->o->a, l->n, sizeof *l->child);
+    for (size_t i = 0; l->child && i < l->n; i++) {
+        if (common[i] > key[i].len - prefix) /* bounded: its keys begin with the prefix */
+            return fail_record(r, "more is left out in a child than its key has", "a part of it");
+        l->child[i] = (struct ocdbt_child){str_of(key[i].ptr, prefix + (size_t)common[i]),
+                                           place[i]}; /* bounded */
+    }
+    return l->child ? CKPT_OK : fail_memory(r->err);
+}
+
+/* read_node - reads the node at C, which is HEIGHT above the leaves: its entries are added, or L has its
+ * children. */
+static ckpt_status read_node(struct ocdbt *o, const struct ocdbt_child *c, unsigned height,
+                             struct ocdbt_level *l, ckpt_error *err)
+{
+    struct ocdbt_record r = {.o = o, .err = err};
+    source *src;
+    ckpt_str *key;
+    uint64_t *common = NULL;
+    CKPT_TRY(ocdbt_file(o, c->place.file, &src, err));
+    if (++o->nodes > MAX_NODES)
+        return fail(err, CKPT_ELIMIT, c->place.at, "{more} than {=%u nodes}", MAX_NODES);
+    CKPT_TRY(read_record(&r, NODE, src, c->place.at, c->place.n));
+    const unsigned char *stored = cursor_take(&r.c, 1);
+    if (!stored || *stored != height)
+        return fail_record(&r, "a node of another height", "one less than its parent's");
+    const struct ocdbt_file *in = &o->file[c->place.file];
+    CKPT_TRY(take_files(&r, str_of(in->path.ptr, in->base)));
+    CKPT_TRY(take_count(&r, &l->n));
+    if (!l->n)
+        return fail_record(&r, "a node without entries", "one or more");
+    CKPT_TRY(take_texts(&r, l->n, c->prefix, &key, height ? &common : NULL));
+    return height ? take_children(&r, key, common, c->prefix.len, l) : take_leaf(&r, key, l->n);
+}
+
+/* read_tree - all entries below ROOT, which is HEIGHT above the leaves. */
+static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned height, ckpt_error *err)
+{
+    struct ocdbt_level level[257] = {{.child = root, .n = 1}};
+    unsigned depth = 0; /* of the level whose next child is read: HEIGHT - DEPTH above the leaves */
+    for (;;) {
+        struct ocdbt_level *l = &level[depth];
+        if (l->next == l->n && depth-- == 0)
+            return CKPT_OK;
+        if (l->next == l->n)
+            continue;
+        const struct ocdbt_child *c = &l->child[l->next++];
+        level[depth + 1] = (struct ocdbt_level){.n = 0};
+        ckpt_status st = read_node(o, c, height - depth, &level[depth + 1], err);
+        if (st != CKPT_OK) {
+            fail_add_place(err, CKPT_NO_OFFSET, o->file[c->place.file].path);
+            CKPT_TRY(o->files->fault ? o->files->fault(o->files->user, st, err) : st);
+        } else if (depth < height) {
+            depth++;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------ manifest */
+
+/* take_config - the configuration at the beginning of R; *NUMBERED: its state is in other manifests. */
+static ckpt_status take_config(struct ocdbt_record *r, bool *numbered)
+{
+    (void)cursor_take(&r->c, 16);
+    uint64_t kind = cursor_varint(&r->c);
+    (void)cursor_varint(&r->c);
+    (void)cursor_varint(&r->c);
+    (void)cursor_take(&r->c, 1);
+    if (cursor_varint(&r->c) == 1)
+        (void)cursor_take(&r->c, 4);
+    *numbered = kind == 1;
+    if (r->c.bad || kind > 1)
+        return fail(r->err, r->c.bad ? CKPT_EFORMAT : CKPT_EUNSUPPORTED, r->pos,
+                    "a manifest of kind {%" PRIu64 "}; {=0 and 1} are read", kind);
+    return CKPT_OK;
+}
+
+/* take_versions - the newest version in R: ROOT, *HEIGHT above the leaves. */
+static ckpt_status take_versions(struct ocdbt_record *r, struct ocdbt_child *root, unsigned *height)
+{
+    uint64_t *generation, *number;
+    struct ocdbt_place *place;
+    size_t n, older;
+    CKPT_TRY(take_count(r, &n));
+    if (!n)
+        return fail_record(r, "no version", "the newest version");
+    CKPT_TRY(take_numbers(r, n, &generation));
+    const unsigned char *heights = cursor_take(&r->c, n);
+    CKPT_TRY(take_places(r, n, &place));
+    skip_statistics(r, n);
+    (void)cursor_take(&r->c, 8 * n); /* bounded: in memory */
+    CKPT_TRY(take_count(r, &older));
+    root->place = place[n - 1];
+    *height = heights ? heights[n - 1] : 0;
+    CKPT_TRY(take_numbers(r, older, &number));
+    CKPT_TRY(take_places(r, older, &place));
+    CKPT_TRY(take_numbers(r, older, &number));
+    (void)cursor_take(&r->c, 9 * older); /* bounded: in memory */
+    return check_end(r);
+}
+
+/* read_newest - ROOT as take_versions has it, from MANIFEST or from the newest of those with numbers. */
+static ckpt_status read_newest(struct ocdbt *o, source *manifest, struct ocdbt_child *root, unsigned *height,
+                               ckpt_error *err)
+{
+    struct ocdbt_record r = {.o = o, .err = err};
+    bool numbered;
+    CKPT_TRY(read_record(&r, MANIFEST, manifest, 0, manifest->size));
+    CKPT_TRY(take_config(&r, &numbered));
+    if (numbered && !r.c.left) {
+        ckpt_str name = o->files->newest ? o->files->newest(o->files->user) : str_of("", 0);
+        if (!name.len)
+            return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                        "{no} numbered {=manifest}, which has the state");
+        CKPT_TRY(o->files->open(o->files->user, name, &manifest, err));
+        CKPT_TRY(read_record(&r, MANIFEST, manifest, 0, manifest->size));
+        CKPT_TRY(take_config(&r, &numbered));
+    }
+    CKPT_TRY(take_files(&r, str_of("", 0)));
+    return take_versions(&r, root, height);
+}
+
+ckpt_status ocdbt_read(struct ocdbt *o, source *manifest, ckpt_error *err)
+{
+    struct ocdbt_child root = {.prefix = {"", 0}};
+    unsigned height = 0;
+    if (!(o->paths = map_new(64)))
+        return fail_memory(err);
+    ckpt_status st = read_newest(o, manifest, &root, &height, err);
+    fail_add_place(st == CKPT_OK ? NULL : err, 0, STR_LIT("OCDBT manifest"));
+    CKPT_TRY(st);
+    bool empty = root.place.at == NOWHERE && root.place.n == NOWHERE;
+    return empty ? CKPT_OK : read_tree(o, &root, height, err);
+}
+
+void ocdbt_free(struct ocdbt *o) { map_free(o->paths); }

@@ -1,0 +1,587 @@
+/*
+ * zarr.c - the metadata of a Zarr array, of version 2 (.zarray) and 3 (zarr.json), as the specifications have
+ * them (zarr-specs.readthedocs.io) and zarr-python and TensorStore write them:
+ *   2   zarr_format 2, shape, chunks, dtype as numpy's type codes, order C or F, compressor null or {id},
+ *       filters null, fill_value, dimension_separator "." or "/"
+ *   3   zarr_format 3, node_type array, shape, data_type, chunk_grid regular {chunk_shape},
+ *       chunk_key_encoding default or v2 {separator}, fill_value, codecs: transpose {order}, then bytes
+ *       {endian} or, around codecs of its own, sharding_indexed {chunk_shape, codecs, index_codecs,
+ *       index_location}, then compressors
+ *
+ * The key of a chunk is its place in the grid, 0.1 in version 2, c/0/1 in version 3; that of the one chunk of
+ * a scalar is 0, and c. All chunks have all elements, also those at the edges. Where a chunk is missing, its
+ * elements are the fill value.
+ *
+ * A shard has its parts in any order, and in an index at its end (or beginning) the offset and length of
+ * each, u64, all ones where it is missing, and mostly their CRC-32C.
+ */
+#include "codec/zarr.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "base/crc32.h"
+#include "base/store.h"
+#include "codec/blosc.h"
+#include "codec/inflate.h"
+#include "codec/json_value.h"
+#include "codec/pickle_text.h"
+#include "codec/unpack_archive.h"
+#include "core/convert.h"
+#include "core/elements.h"
+#include "core/numpy.h"
+
+#define MAX_SIZES ((uint64_t)1 << 63)
+#define CRC_BYTES 4u
+#define PART      16u
+
+/* Metadata while they are read. */
+struct zarr_reading {
+    struct zarr_array *z;
+    arena *a;
+    const ckpt_value *root;
+    ckpt_error *err;
+};
+
+static ckpt_status fail_at(const struct zarr_reading *r, ckpt_status st, const ckpt_value *v,
+                           const char *what, const char *must)
+{
+    char shown[120];
+    value_show(v, 12, shown, sizeof shown);
+    (void)fail(r->err, st, v ? v->offset : 0, "%s is {%s}; {=%s} is read", what, v ? shown : "missing", must);
+    return st;
+}
+
+static ckpt_status fail_field(const struct zarr_reading *r, const ckpt_value *v, const char *what,
+                              const char *must)
+{
+    return fail_at(r, v ? CKPT_EUNSUPPORTED : CKPT_EFORMAT, v, what, must);
+}
+
+static bool is_null(const ckpt_value *v) { return !v || v->type == CKPT_V_NONE; }
+
+static bool is_text(const ckpt_value *v, const char *z)
+{
+    ckpt_str s;
+    return value_text(v, &s) && str_is(s, z);
+}
+
+/* get - the value of KEY in V, which may be anything; NULL: there is none. */
+static const ckpt_value *get(const ckpt_value *v, const char *key)
+{
+    return v && v->type == CKPT_V_DICT ? value_get(v, key) : NULL;
+}
+
+/* ------------------------------------------------------------------------------ shape */
+
+/* read_sizes - *OUT: V, a list of as many sizes as the array has dimensions, each LEAST or more. */
+static ckpt_status read_sizes(const struct zarr_reading *r, const ckpt_value *v, int64_t least,
+                              const char *what, uint64_t **out)
+{
+    uint32_t n = r->z->ndim;
+    int64_t size;
+    *out = arena_array(r->a, n, sizeof **out);
+    if (!*out)
+        return fail_memory(r->err);
+    bool ok = v && v->type == CKPT_V_LIST && value_count(v) == n;
+    for (uint32_t i = 0; ok && i < n; i++) {
+        ok = value_item(v, i)->type == CKPT_V_INT && value_integer(value_item(v, i), &size) && size >= least;
+        (*out)[i] = ok ? (uint64_t)size : 0;
+    }
+    return ok ? CKPT_OK : fail_at(r, CKPT_EFORMAT, v, what, "a list of sizes, one for each dimension");
+}
+
+/* product - *OUT: that of the N SIZE and WIDTH; false: 2^63 or more. */
+static bool product(const uint64_t *size, uint32_t n, uint64_t width, uint64_t *out)
+{
+    *out = width;
+    for (uint32_t i = 0; i < n; i++)
+        *out = size[i] ? *out : 0;
+    for (uint32_t i = 0; i < n && *out; i++)
+        if (!checked_mul(*out, size[i], out) || *out >= MAX_SIZES)
+            return false;
+    return true;
+}
+
+static ckpt_status read_shape(const struct zarr_reading *r, const ckpt_value *chunks, const char *what)
+{
+    struct zarr_array *z = r->z;
+    const ckpt_value *shape = get(r->root, "shape");
+    z->ndim = shape && shape->type == CKPT_V_LIST ? value_count(shape) : 0;
+    if (z->ndim > ZARR_DIMS)
+        return fail_field(r, shape, "the shape", "a list of up to 32 sizes");
+    CKPT_TRY(read_sizes(r, shape, 0, "the shape", &z->shape));
+    CKPT_TRY(read_sizes(r, chunks, 1, what, &z->chunk));
+    z->inner = z->chunk;
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------------ dtype */
+
+/* read_dtype - V, by numpy's code ("<f4") or by a name ("bfloat16"). */
+static ckpt_status read_dtype(const struct zarr_reading *r, const ckpt_value *v)
+{
+    struct zarr_array *z = r->z;
+    struct numpy_dtype d = {.kind = 0};
+    ckpt_str name;
+    if (value_text(v, &name))
+        z->dtype = dtype_by_name(name);
+    if (value_text(v, &name) && z->dtype == CKPT_DT_NONE && numpy_dtype_parse(name, &d))
+        z->dtype = numpy_torch_dtype(&d);
+    const struct dtype_info *known = dtype_info(z->dtype);
+    if (z->dtype == CKPT_DT_NONE || known->block_elems != 1 || !strchr("fiubc", known->klass))
+        return fail_field(r, v, "the dtype", "a number, bool or complex number");
+    z->width = known->block_bytes;
+    z->encoding.big_endian = d.big_endian && known->swap_bytes > 1;
+    return product(z->shape, z->ndim, z->width, &z->nbytes)
+               ? CKPT_OK
+               : fail_at(r, CKPT_EFORMAT, get(r->root, "shape"), "the shape", "fewer than 2^63 bytes");
+}
+
+/* ------------------------------------------------------------------------- fill value */
+
+/* put_bits - V, the bits of an element as a text such as 0x7fc00000, at OUT. */
+static bool put_bits(ckpt_str v, uint32_t width, unsigned char *out)
+{
+    int64_t bits;
+    unsigned char all[8];
+    if (!str_starts(v, STR_LIT("0x")) || width > 8 || v.len > 2 + 2 * (size_t)width ||
+        !pickle_text_int(v, &bits))
+        return false;
+    store_u64le(all, (uint64_t)bits);
+    memcpy(out, all, width);
+    return true;
+}
+
+static bool put_float(ckpt_dtype dtype, const ckpt_value *v, unsigned char *out)
+{
+    struct conversion c;
+    struct convert_tally tally = {0};
+    unsigned char in[8];
+    ckpt_str text;
+    double x;
+    uint64_t bits;
+    bool named = value_text(v, &text);
+    if (named ? put_bits(text, dtype_info(dtype)->block_bytes, out) : false)
+        return true;
+    if (named ? !pickle_text_float(text, &x) : v->type != CKPT_V_FLOAT && v->type != CKPT_V_INT)
+        return false;
+    x = named ? x : v->type == CKPT_V_FLOAT ? v->u.f : (double)v->u.i;
+    memcpy(&bits, &x, sizeof bits);
+    store_u64le(in, bits);
+    if (bits == 0 && dtype != CKPT_DT_F8_E8M0)
+        return true;
+    if (dtype != CKPT_DT_F64 && !conversion_init(&c, CKPT_DT_F64, dtype))
+        return false;
+    if (dtype == CKPT_DT_F64)
+        memcpy(out, in, sizeof in);
+    else
+        convert_run(&c, in, 1, out, &tally);
+    return true;
+}
+
+static bool put_integer(const struct dtype_info *d, const ckpt_value *v, unsigned char *out)
+{
+    unsigned char all[8];
+    int64_t i, most = d->block_bytes < 8 ? INT64_C(1) << (8 * d->block_bytes) : INT64_MAX;
+    if (!value_integer(v, &i) || i >= most || i < (d->klass == 'i' ? -(most / 2) : 0))
+        return false;
+    store_u64le(all, (uint64_t)i);
+    memcpy(out, all, d->block_bytes);
+    return true;
+}
+
+/* put_element - V as an element of Z at OUT, which is zeroed, little-endian. */
+static bool put_element(const struct zarr_array *z, const ckpt_value *v, unsigned char *out)
+{
+    const struct dtype_info *d = dtype_info(z->dtype);
+    ckpt_dtype half = z->dtype == CKPT_DT_C64    ? CKPT_DT_F32
+                      : z->dtype == CKPT_DT_C128 ? CKPT_DT_F64
+                                                 : CKPT_DT_F16;
+    if (d->klass == 'f')
+        return put_float(z->dtype, v, out);
+    if (d->klass != 'c')
+        return put_integer(d, v, out);
+    if (v->type != CKPT_V_LIST)
+        return put_float(half, v, out);
+    return value_count(v) == 2 && put_float(half, value_item(v, 0), out) &&
+           put_float(half, value_item(v, 1), out + d->block_bytes / 2); /* bounded: in the element */
+}
+
+/* read_fill - sets the fill value of R, where V is one. */
+static void read_fill(const struct zarr_reading *r, const ckpt_value *v)
+{
+    struct zarr_array *z = r->z;
+    z->filled = !is_null(v) && put_element(z, v, z->fill);
+    if (z->encoding.big_endian)
+        swap_bytes(z->fill, z->width, dtype_info(z->dtype)->swap_bytes);
+}
+
+/* ----------------------------------------------------------------------------- codecs */
+
+/* add_compressor - adds the codec NAME to the encoding E; V is what names it. */
+static ckpt_status add_compressor(const struct zarr_reading *r, struct zarr_encoding *e, ckpt_str name,
+                                  const ckpt_value *v)
+{
+    static const char *const names[] = {[ZARR_ZSTD] = "zstd",
+                                        [ZARR_GZIP] = "gzip",
+                                        [ZARR_ZLIB] = "zlib",
+                                        [ZARR_BLOSC] = "blosc",
+                                        [ZARR_CRC32C] = "crc32c"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names && e->n < ZARR_CODECS; i++)
+        if (str_is(name, names[i])) {
+            e->codec[e->n++] = (enum zarr_codec)i;
+            return CKPT_OK;
+        }
+    return fail_field(r, v, "a codec", "zstd, gzip, zlib, blosc, crc32c");
+}
+
+/* codec_name - the name of the codec V and, in *CONFIG (may be NULL then), its configuration; empty: none. */
+static ckpt_str codec_name(const ckpt_value *v, const ckpt_value **config)
+{
+    ckpt_str name = {"", 0};
+    *config = get(v, "configuration");
+    (void)value_text(v && v->type == CKPT_V_DICT ? get(v, "name") : v, &name);
+    return name;
+}
+
+/* read_transpose - E has the dimensions of the chunk in the order of CONFIG. */
+static ckpt_status read_transpose(const struct zarr_reading *r, struct zarr_encoding *e,
+                                  const ckpt_value *config)
+{
+    const ckpt_value *order = get(config, "order");
+    uint8_t before[ZARR_DIMS];
+    uint32_t seen = 0, n = r->z->ndim;
+    memcpy(before, e->order, sizeof before);
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t k;
+        bool ok = order && value_count(order) == n && value_integer(value_item(order, i), &k) && k >= 0 &&
+                  k < n && !(seen >> k & 1);
+        if (!ok)
+            return fail_at(r, CKPT_EFORMAT, order, "the order of a transposition", "each dimension once");
+        seen |= UINT32_C(1) << k;
+        e->order[i] = before[k];
+    }
+    return CKPT_OK;
+}
+
+/* read_endian - *BIG: does CONFIG of the codec bytes name that byte order? */
+static ckpt_status read_endian(const struct zarr_reading *r, const ckpt_value *config, bool *big)
+{
+    const ckpt_value *endian = get(config, "endian");
+    *big = is_text(endian, "big");
+    return !endian || *big || is_text(endian, "little")
+               ? CKPT_OK
+               : fail_field(r, endian, "the byte order", "little or big");
+}
+
+/* read_codecs - E is encoded as LIST has it. *SHARD: the configuration of shards around other codecs; SHARD
+ * is NULL where there may be none. */
+static ckpt_status read_codecs(const struct zarr_reading *r, const ckpt_value *list, struct zarr_encoding *e,
+                               const ckpt_value **shard)
+{
+    bool bytes = false, moved = false;
+    for (uint32_t i = 0; list && i < value_count(list); i++) {
+        const ckpt_value *v = value_item(list, i), *config;
+        ckpt_str name = codec_name(v, &config);
+        bool sharding = shard && str_is(name, "sharding_indexed") && !moved && value_count(list) == 1;
+        if (!bytes && str_is(name, "transpose")) {
+            moved = true;
+            CKPT_TRY(read_transpose(r, e, config));
+        } else if (!bytes && str_is(name, "bytes")) {
+            bytes = true;
+            CKPT_TRY(read_endian(r, config, &e->big_endian));
+        } else if (sharding && config) {
+            bytes = true;
+            *shard = config;
+        } else if (bytes) {
+            CKPT_TRY(add_compressor(r, e, name, v));
+        } else {
+            return fail_field(r, v, "a codec", "transpose, bytes, or sharding_indexed alone");
+        }
+    }
+    return bytes ? CKPT_OK : fail_at(r, CKPT_EFORMAT, list, "the list of codecs", "one with bytes");
+}
+
+/* read_shards - what CONFIG has: parts, their codecs, and those of the index. */
+static ckpt_status read_shards(const struct zarr_reading *r, const ckpt_value *config)
+{
+    struct zarr_array *z = r->z;
+    const ckpt_value *at = get(config, "index_location"), *list = get(config, "index_codecs");
+    struct zarr_encoding index = {.n = 0};
+    z->sharded = true;
+    z->index_first = is_text(at, "start");
+    if (at && !z->index_first && !is_text(at, "end"))
+        return fail_field(r, at, "the place of a shard's index", "start or end");
+    CKPT_TRY(read_sizes(r, get(config, "chunk_shape"), 1, "the shape of a shard's parts", &z->inner));
+    for (uint32_t i = 0; i < z->ndim; i++)
+        if (z->chunk[i] % z->inner[i] || !checked_mul(z->parts, z->chunk[i] / z->inner[i], &z->parts))
+            return fail_at(r, CKPT_EFORMAT, get(config, "chunk_shape"), "the shape of a shard's parts",
+                           "one that divides that of the shard");
+    CKPT_TRY(read_codecs(r, list, &index, NULL));
+    z->index_big_endian = index.big_endian;
+    z->index_crc = index.n == 1 && index.codec[0] == ZARR_CRC32C;
+    if (index.n > z->index_crc)
+        return fail_field(r, list, "the codecs of a shard's index", "bytes and crc32c");
+    return read_codecs(r, get(config, "codecs"), &z->encoding, NULL);
+}
+
+/* --------------------------------------------------------------------------- versions */
+
+static ckpt_status read_v2(const struct zarr_reading *r)
+{
+    struct zarr_array *z = r->z;
+    const ckpt_value *order = get(r->root, "order"), *filters = get(r->root, "filters");
+    const ckpt_value *packed = get(r->root, "compressor"), *separator = get(r->root, "dimension_separator");
+    CKPT_TRY(read_shape(r, get(r->root, "chunks"), "the shape of chunks"));
+    CKPT_TRY(read_dtype(r, get(r->root, "dtype")));
+    z->separator = is_text(separator, "/") ? "/" : ".";
+    if (!is_null(separator) && !is_text(separator, z->separator))
+        return fail_field(r, separator, "the separator", "\".\" or \"/\"");
+    if (!is_text(order, "C") && !is_text(order, "F"))
+        return fail_field(r, order, "the order", "\"C\" or \"F\"");
+    for (uint32_t i = 0; is_text(order, "F") && i < z->ndim; i++)
+        z->encoding.order[i] = (uint8_t)(z->ndim - 1 - i); /* bounded: below ZARR_DIMS */
+    if (!is_null(filters) && (filters->type != CKPT_V_LIST || value_count(filters)))
+        return fail_field(r, filters, "a filter", "none");
+    ckpt_str id = {"", 0};
+    (void)value_text(get(packed, "id"), &id);
+    if (!is_null(packed))
+        CKPT_TRY(add_compressor(r, &z->encoding, id, packed));
+    read_fill(r, get(r->root, "fill_value"));
+    return CKPT_OK;
+}
+
+/* check_fields - refuses fields that version 3 does not have, unless they may be ignored. */
+static ckpt_status check_fields(const struct zarr_reading *r)
+{
+    static const char *const known[] = {"zarr_format",        "node_type",      "shape",
+                                        "data_type",          "chunk_grid",     "fill_value",
+                                        "attributes",         "codecs",         "storage_transformers",
+                                        "chunk_key_encoding", "dimension_names"};
+    uint32_t n;
+    const value_pair *pairs = value_pairs(r->root, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const ckpt_value *need = get(pairs[i].val, "must_understand");
+        bool ok = need && need->type == CKPT_V_BOOL && !need->u.b;
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            ok = ok || is_text(pairs[i].key, known[k]);
+        if (!ok)
+            return fail_field(r, pairs[i].key, "a field of the metadata", "what version 3 has");
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read_v3(const struct zarr_reading *r)
+{
+    struct zarr_array *z = r->z;
+    const ckpt_value *config, *shard = NULL, *grid = get(r->root, "chunk_grid");
+    const ckpt_value *keys = get(r->root, "chunk_key_encoding"), *more = get(r->root, "storage_transformers");
+    CKPT_TRY(check_fields(r));
+    if (!is_text(get(r->root, "node_type"), "array"))
+        return fail_field(r, get(r->root, "node_type"), "the type of the node", "array");
+    if (!str_is(codec_name(grid, &config), "regular"))
+        return fail_field(r, grid, "the grid of chunks", "a regular one");
+    CKPT_TRY(read_shape(r, get(config, "chunk_shape"), "the shape of chunks"));
+    CKPT_TRY(read_dtype(r, get(r->root, "data_type")));
+    z->c_before = str_is(codec_name(keys, &config), "default");
+    const ckpt_value *separator = get(config, "separator");
+    z->separator = is_text(separator, "/") || (!separator && z->c_before) ? "/" : ".";
+    if ((!z->c_before && !str_is(codec_name(keys, &config), "v2")) ||
+        (separator && !is_text(separator, z->separator)))
+        return fail_field(r, keys, "the encoding of keys", "default or v2");
+    if (!is_null(more) && value_count(more))
+        return fail_field(r, more, "a storage transformer", "none");
+    CKPT_TRY(read_codecs(r, get(r->root, "codecs"), &z->encoding, &shard));
+    if (shard)
+        CKPT_TRY(read_shards(r, shard));
+    z->encoding.big_endian = z->encoding.big_endian && dtype_info(z->dtype)->swap_bytes > 1;
+    read_fill(r, get(r->root, "fill_value"));
+    return CKPT_OK;
+}
+
+ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, ckpt_error *err)
+{
+    ckpt_value *root;
+    int64_t version;
+    *out = (struct zarr_array){.parts = 1};
+    for (uint32_t i = 0; i < ZARR_DIMS; i++)
+        out->encoding.order[i] = (uint8_t)i;
+    CKPT_TRY(json_value(text, 0, a, &root, err));
+    struct zarr_reading r = {out, a, root, err};
+    const ckpt_value *format = get(root, "zarr_format");
+    if (!value_integer(format, &version) || version != (v3 ? 3 : 2))
+        return fail_field(&r, format, "the version of Zarr", v3 ? "3" : "2");
+    CKPT_TRY(v3 ? read_v3(&r) : read_v2(&r));
+    return product(out->inner, out->ndim, out->width, &out->encoding.bytes)
+               ? CKPT_OK
+               : fail_at(&r, CKPT_EFORMAT, root, "a chunk", "one of fewer than 2^63 bytes");
+}
+
+/* ----------------------------------------------------------------------------- chunks */
+
+/* take_coordinate - the decimal number that KEY begins with. */
+static bool take_coordinate(ckpt_str *key, uint64_t *out)
+{
+    size_t n = 0;
+    while (n < key->len && key->ptr[n] >= '0' && key->ptr[n] <= '9')
+        n++;
+    bool ok = str_uint(str_of(key->ptr, n), out) && (n == 1 || key->ptr[0] != '0');
+    *key = str_skip(*key, n);
+    return ok;
+}
+
+bool zarr_chunk_of(const struct zarr_array *z, ckpt_str key, uint64_t *at)
+{
+    uint64_t i;
+    if (z->ndim == 0)
+        return str_is(key, z->c_before ? "c" : "0");
+    if (z->c_before && !str_starts(key, STR_LIT("c")))
+        return false;
+    key = str_skip(key, z->c_before);
+    for (uint32_t k = 0; k < z->ndim; k++) {
+        if ((k || z->c_before) && !str_starts(key, str_c(z->separator)))
+            return false;
+        key = str_skip(key, k || z->c_before);
+        if (!take_coordinate(&key, &i) || !checked_mul(i, z->chunk[k], &at[k]) || at[k] >= z->shape[k])
+            return false;
+    }
+    return !key.len;
+}
+
+void zarr_strides(const struct zarr_array *z, uint64_t *stride)
+{
+    uint64_t run = 1;
+    for (uint32_t i = z->ndim; i-- > 0;) {
+        stride[z->encoding.order[i]] = run;
+        run *= z->inner[z->encoding.order[i]]; /* bounded: zarr_read */
+    }
+}
+
+/* check_crc - appends all of IN to TO but the CRC-32C at its end, which must be theirs. */
+static ckpt_status check_crc(source *in, spool *to, ckpt_error *err)
+{
+    unsigned char chunk[4096], stored[CRC_BYTES];
+    uint32_t crc = 0;
+    if (in->size < CRC_BYTES)
+        return fail(err, CKPT_ETRUNCATED, source_pos(in, 0),
+                    "{%" PRIu64 " bytes}, of which {=4} are a CRC-32C", in->size);
+    uint64_t size = in->size - CRC_BYTES;          /* bounded: compared above */
+    for (uint64_t at = 0, n; at < size; at += n) { /* bounded: up to the size */
+        n = size - at < sizeof chunk ? size - at : sizeof chunk;
+        CKPT_TRY(source_read(in, at, chunk, (size_t)n, err));
+        CKPT_TRY(spool_write(to, chunk, (size_t)n, err));
+        crc = crc_update(CRC_32C, crc, chunk, (size_t)n);
+    }
+    CKPT_TRY(source_read(in, size, stored, sizeof stored, err));
+    return crc == load_u32le(stored)
+               ? CKPT_OK
+               : fail(err, CKPT_ECHECKSUM, source_pos(in, 0),
+                      "a chunk has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}", crc,
+                      load_u32le(stored));
+}
+
+/* unpack_blosc - of a buffer in memory, which is hardly larger than the MOST bytes it has. */
+static ckpt_status unpack_blosc(source *in, uint64_t most, spool *to, ckpt_error *err)
+{
+    if (in->size / 2 > most + 4096) /* bounded: below 2^63 */
+        return fail(err, CKPT_EFORMAT, source_pos(in, 0),
+                    "a Blosc buffer of {%" PRIu64 " bytes} for {=%" PRIu64 "}", in->size, most);
+    unsigned char *bytes = malloc((size_t)in->size + 1); /* bounded: compared above */
+    ckpt_status st = bytes ? source_read(in, 0, bytes, (size_t)in->size, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = blosc_decode(bytes, (size_t)in->size, most, to, err);
+    free(bytes);
+    return st;
+}
+
+static ckpt_status inflate(source *in, enum inflate_kind kind, spool *to, ckpt_error *err)
+{
+    uint64_t used;
+    CKPT_TRY(inflate_into(in, 0, in->size, kind, to, &used, err));
+    return used == in->size
+               ? CKPT_OK
+               : fail(err, CKPT_EFORMAT, source_pos(in, used),
+                      "{%" PRIu64 " bytes} after the compressed ones, where {=the end} is expected",
+                      in->size - used);
+}
+
+/* undo - appends to TO, which takes MOST bytes, what CODEC made IN of. */
+static ckpt_status undo(enum zarr_codec codec, source *in, uint64_t most, spool *to, ckpt_error *err)
+{
+    switch (codec) {
+    case ZARR_ZSTD: return unpack_zstd(in, to, err);
+    case ZARR_GZIP: return inflate(in, INFLATE_GZIP, to, err);
+    case ZARR_ZLIB: return inflate(in, INFLATE_ZLIB, to, err);
+    case ZARR_BLOSC: return unpack_blosc(in, most, to, err);
+    default: return check_crc(in, to, err);
+    }
+}
+
+ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err)
+{
+    uint64_t most = e->bytes + e->bytes / 64 +
+                    4096; /* bounded: 2^63 and a bit; what is encoded again may grow */
+    source *in = stored, *made = NULL;
+    ckpt_status st = CKPT_OK;
+    for (unsigned i = e->n; st == CKPT_OK && i-- > 0;) {
+        spool *out = i ? spool_new(most) : to;
+        st = out ? undo(e->codec[i], in, i ? most : e->bytes, out, err) : fail_memory(err);
+        source_unref(made);
+        in = made = i && out ? spool_source(out) : NULL;
+    }
+    source_unref(made);
+    return st;
+}
+
+bool zarr_checks(const struct zarr_encoding *e)
+{
+    for (unsigned i = 0; i < e->n; i++)
+        if (e->codec[i] == ZARR_CRC32C || e->codec[i] == ZARR_GZIP || e->codec[i] == ZARR_ZLIB)
+            return true;
+    return false;
+}
+
+/* ----------------------------------------------------------------------------- shards */
+
+/* read_parts - PART from the index at P of a shard of N bytes. */
+static ckpt_status read_parts(const struct zarr_array *z, const unsigned char *p, source *src, uint64_t at,
+                              uint64_t n, struct zarr_part *part, ckpt_error *err)
+{
+    for (uint64_t i = 0; i < z->parts; i++, p += PART) { /* bounded: they are in memory */
+        part[i].at = z->index_big_endian ? load_u64be(p) : load_u64le(p);
+        part[i].n = z->index_big_endian ? load_u64be(p + 8) : load_u64le(p + 8);
+        bool missing = part[i].at == UINT64_MAX && part[i].n == UINT64_MAX;
+        if (!missing && !range_within(part[i].at, part[i].n, n))
+            return fail(err, CKPT_ETRUNCATED, source_pos(src, at),
+                        "part %" PRIu64 " of a shard has {%" PRIu64 " bytes at %" PRIu64
+                        "}, the shard has {=%" PRIu64 "}",
+                        i, part[i].n, part[i].at, n);
+    }
+    return CKPT_OK;
+}
+
+ckpt_status zarr_index(const struct zarr_array *z, source *src, uint64_t at, uint64_t n, arena *a,
+                       struct zarr_part **out, ckpt_error *err)
+{
+    uint64_t size;
+    uint32_t crc = z->index_crc ? CRC_BYTES : 0;
+    if (!checked_mul(z->parts, PART, &size) || !checked_add(size, crc, &size) || size > n)
+        return fail(err, CKPT_ETRUNCATED, source_pos(src, at),
+                    "a shard of {%" PRIu64 " bytes}, its index alone has {=%" PRIu64 " parts}", n, z->parts);
+    unsigned char *bytes = arena_alloc(a, (size_t)size); /* bounded: the shard has as many */
+    *out = arena_array(a, z->parts, sizeof **out);
+    if (!bytes || !*out)
+        return fail_memory(err);
+    uint64_t from = z->index_first ? at : at + (n - size); /* bounded: in the shard */
+    CKPT_TRY(source_read(src, from, bytes, (size_t)size, err));
+    uint32_t got = crc_update(CRC_32C, 0, bytes, (size_t)size - crc),
+             stored = crc ? load_u32le(bytes + size - crc) : got;
+    if (got != stored)
+        return fail(err, CKPT_ECHECKSUM, source_pos(src, from),
+                    "the index of a shard has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}", got,
+                    stored);
+    return read_parts(z, bytes, src, at, n, *out, err);
+}

@@ -1,0 +1,252 @@
+/* OCDBT databases made here: what their trees hold, and trees that contradict themselves. */
+#include <stdio.h>
+
+#include "../tablecrc.h"
+#include "base/buf.h"
+#include "bytes.h"
+#include "codec/ocdbt.h"
+#include "unit.h"
+
+#define NO_FILES TEXT("\0")
+#define ONE_FILE TEXT("\1\1\0f") /* "f", without a base */
+
+/* A manifest, and the file "f" with nodes. */
+struct made {
+    buf manifest, nodes;
+    uint64_t max_decoded;
+};
+
+/* put_record - appends a record of CONTENT that begins with the magic number that ends in LAST. */
+static void put_record(buf *b, const char *magic, ckpt_str content)
+{
+    size_t at = b->len;
+    buf_put(b, magic, 4);
+    buf_u64le(b, 12 + 2 + content.len + 4);
+    buf_put(b, "\0\0", 2);
+    buf_str(b, content);
+    buf_u32le(b, tablecrc_of(b->data + at, b->len - at));
+}
+
+#define NODE     "\x0c\xdb\x20\xde"
+#define MANIFEST "\x0c\xdb\x3a\x2a"
+#define NODE_MIN 18 /* bytes of a record without content */
+
+/* put_node - a node in the file; CONTENT as the format has it. */
+static void put_node(struct made *m, ckpt_str content) { put_record(&m->nodes, NODE, content); }
+
+/* put_manifest - with one version, whose root of HEIGHT is the LENGTH bytes at AT of FILES. */
+static void put_manifest(struct made *m, ckpt_str files, unsigned height, unsigned at, unsigned length)
+{
+    buf b;
+    buf_init(&b, 4096);
+    buf_put(&b, "0123456789abcdef\0\144\144\4\0", 21);
+    buf_str(&b, files);
+    buf_put(&b, "\1\1", 2);
+    buf_byte(&b, (unsigned char)height);
+    buf_byte(&b, 0);
+    buf_byte(&b, (unsigned char)at);
+    buf_byte(&b, (unsigned char)length);
+    buf_put(&b, "\1\1\1\0\0\0\0\0\0\0\0\0", 12);
+    put_record(&m->manifest, MANIFEST, buf_view(&b));
+    buf_free(&b);
+}
+
+static void begin(struct made *m)
+{
+    buf_init(&m->manifest, 1 << 16);
+    buf_init(&m->nodes, 1 << 16);
+    m->max_decoded = 1 << 16;
+}
+
+static ckpt_status open_file(void *user, ckpt_str path, source **out, ckpt_error *err)
+{
+    *out = user;
+    return str_is(path, "f") ? CKPT_OK : fail(err, CKPT_EFORMAT, 0, "no file \"%.*s\"", STR_ARG(path));
+}
+
+/* list - "key=bytes " of all entries of M to OUT. */
+static ckpt_status list(const struct made *m, char out[400], ckpt_error *err)
+{
+    source *manifest = source_mem(m->manifest.data, m->manifest.len, 0),
+           *nodes = source_mem(m->nodes.data, m->nodes.len, 0);
+    const struct ocdbt_files files = {.open = open_file, .user = nodes};
+    struct ocdbt o = {.a = arena_new(1 << 20), .files = &files, .max_decoded = m->max_decoded};
+    ckpt_status st = ocdbt_read(&o, manifest, err);
+    size_t n = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < o.n; i++)
+        n += (size_t)snprintf(out + n, 400 - n, "%.*s=%.*s ", (int)o.entry[i].key.len, o.entry[i].key.ptr,
+                              o.entry[i].bytes ? (int)o.entry[i].n : 0, (const char *)o.entry[i].bytes);
+    ocdbt_free(&o);
+    source_unref(manifest);
+    source_unref(nodes);
+    arena_free(o.a);
+    return st;
+}
+
+static void end(struct made *m)
+{
+    buf_free(&m->manifest);
+    buf_free(&m->nodes);
+}
+
+static void has(struct made *m, const char *want)
+{
+    char got[400];
+    ckpt_error err = {0};
+    CU_ASSERT_EQUAL(list(m, got, &err), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(err.what, "");
+    CU_ASSERT_STRING_EQUAL(got, want);
+    end(m);
+}
+
+static void fails(struct made *m, ckpt_status status, const char *what)
+{
+    char got[400];
+    ckpt_error err = {0};
+    CU_ASSERT_EQUAL(list(m, got, &err), status);
+    CU_ASSERT(strstr(err.what, what) != NULL);
+    if (!strstr(err.what, what))
+        printf("  %s\n", err.what);
+    end(m);
+}
+
+/* Leaf with "k1" = "A" and "k2" = "BC": keys share a byte. */
+#define LEAF        "\0\0\2\1\2\1k12\1\2\0\0ABC"
+#define LEAF_LENGTH (NODE_MIN + (unsigned)sizeof LEAF - 1)
+
+static void leaves_and_keys_that_share_bytes(void)
+{
+    struct made m;
+    begin(&m);
+    put_node(&m, TEXT(LEAF));
+    put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH);
+    has(&m, "k1=A k2=BC ");
+}
+
+static void children_leave_out_what_their_key_has(void)
+{
+    struct made m;
+    begin(&m);
+    put_node(&m, TEXT(LEAF));
+    /* keys "a" and "b", all of which their children leave out; both children are the leaf */
+    put_node(&m, TEXT("\1\1\1\0f\2\0\1\1\1\1ab\0\0\0\0\042\042\2\2\1\1\0\0"));
+    put_manifest(&m, ONE_FILE, 1, LEAF_LENGTH, (unsigned)m.nodes.len - LEAF_LENGTH);
+    CU_ASSERT_EQUAL(LEAF_LENGTH, 042);
+    has(&m, "ak1=A ak2=BC bk1=A bk2=BC ");
+}
+
+static void a_node_that_is_its_own_child(void)
+{
+    struct made m;
+    begin(&m);
+    put_node(&m, TEXT("\2\1\1\0f\1\1\0a\0\0\041\2\1\0"));
+    put_manifest(&m, ONE_FILE, 2, 0, (unsigned)m.nodes.len);
+    fails(&m, CKPT_EFORMAT, "a node of another height");
+}
+
+static void keys_must_ascend(void)
+{
+    struct made m;
+    begin(&m);
+    put_node(&m, TEXT("\0\0\2\1\2\1k11\1\2\0\0ABC"));
+    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
+    fails(&m, CKPT_EFORMAT, "the keys do not ascend at \"k1\"");
+}
+
+static void counts_that_do_not_fit(void)
+{
+    struct made m;
+    begin(&m);
+    put_node(&m, TEXT("\0\0\xff\xff\xff\xff\x7f\1\2\1k12"));
+    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
+    fails(&m, CKPT_EFORMAT, "more entries than fit");
+    begin(&m);
+    put_node(&m, TEXT("\0\0\2\3\2\1k12\1\2\0\0ABC"));
+    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
+    fails(&m, CKPT_EFORMAT, "a text that is cut off");
+    begin(&m);
+    put_node(&m, TEXT("\0\0\2\1\2\1k12\1\x7f\0\0ABC"));
+    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
+    fails(&m, CKPT_EFORMAT, "a value that is cut off");
+    begin(&m);
+    put_node(&m, TEXT(LEAF "D"));
+    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
+    fails(&m, CKPT_EFORMAT, "bytes to spare");
+}
+
+static void places_outside(void)
+{
+    struct made m;
+    begin(&m);
+    put_node(&m, TEXT(LEAF));
+    put_manifest(&m, ONE_FILE, 0, 1, LEAF_LENGTH);
+    fails(&m, CKPT_ETRUNCATED, "the file has 33 there");
+    begin(&m);
+    put_node(&m, TEXT(LEAF));
+    put_manifest(&m, NO_FILES, 0, 0, LEAF_LENGTH);
+    fails(&m, CKPT_EFORMAT, "a file that is not named");
+    begin(&m);
+    put_node(&m, TEXT("\0\0\1\2k1\1\1\0\0"));
+    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
+    fails(&m, CKPT_EFORMAT, "a file that is not named");
+}
+
+static void names_go_to_whoever_opens(void)
+{
+    struct made m;
+    begin(&m);
+    put_node(&m, TEXT(LEAF));
+    put_manifest(&m, TEXT("\1\4\0../f"), 0, 0, LEAF_LENGTH);
+    fails(&m, CKPT_EFORMAT, "no file \"../f\"");
+}
+
+static void checksums_and_lengths(void)
+{
+    struct made m;
+    begin(&m);
+    put_node(&m, TEXT(LEAF));
+    put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH);
+    m.nodes.data[20] ^= 1;
+    fails(&m, CKPT_ECHECKSUM, "CRC-32C");
+    begin(&m);
+    put_node(&m, TEXT(LEAF));
+    put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH - 1);
+    fails(&m, CKPT_ETRUNCATED, "a record of 34 bytes, there are 33");
+    begin(&m);
+    put_node(&m, TEXT(LEAF));
+    put_manifest(&m, ONE_FILE, 0, 0, 4);
+    fails(&m, CKPT_ETRUNCATED, "18 to 268435456 are read");
+}
+
+static void memory_of_nodes_is_limited(void)
+{
+    struct made m;
+    begin(&m);
+    put_node(&m, TEXT(LEAF));
+    put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH);
+    m.max_decoded = 50;
+    fails(&m, CKPT_ELIMIT, "are left to be read");
+}
+
+static void a_numbered_state_must_be_there(void)
+{
+    struct made m;
+    begin(&m);
+    put_record(&m.manifest, MANIFEST, TEXT("0123456789abcdef\1\144\144\4\0"));
+    fails(&m, CKPT_ETRUNCATED, "no numbered manifest");
+}
+
+void suite_ocdbt(void)
+{
+    UNIT(leaves_and_keys_that_share_bytes);
+    UNIT(children_leave_out_what_their_key_has);
+    UNIT(a_node_that_is_its_own_child);
+    UNIT(keys_must_ascend);
+    UNIT(counts_that_do_not_fit);
+    UNIT(places_outside);
+    UNIT(names_go_to_whoever_opens);
+    UNIT(checksums_and_lengths);
+    UNIT(memory_of_nodes_is_limited);
+    UNIT(a_numbered_state_must_be_there);
+}

@@ -1,0 +1,262 @@
+/* Zarr's arrays: what their metadata may be, the keys of chunks, and what chunks decode to. */
+#include <stdio.h>
+
+#include "../tablecrc.h"
+#include "bytes.h"
+#include "codec/blosc.h"
+#include "codec/zarr.h"
+#include "unit.h"
+
+#define V2(shape, chunks, dtype, more)                                                                       \
+    "{\"zarr_format\":2,\"shape\":" shape ",\"chunks\":" chunks ",\"dtype\":\"" dtype                        \
+    "\",\"order\":\"C\",\"filters\":null," more "}"
+#define PLAIN "\"compressor\":null,\"fill_value\":null"
+#define V3(codecs)                                                                                           \
+    "{\"zarr_format\":3,\"node_type\":\"array\",\"shape\":[4,6],\"data_type\":\"int16\",\"fill_value\":-2,"  \
+    "\"chunk_grid\":{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[2,4]}},"                       \
+    "\"chunk_key_encoding\":{\"name\":\"default\"},\"codecs\":[" codecs "]}"
+#define BYTES(endian) "{\"name\":\"bytes\",\"configuration\":{\"endian\":\"" endian "\"}}"
+#define SHARDS(more)                                                                                         \
+    "{\"name\":\"sharding_indexed\",\"configuration\":{\"chunk_shape\":[2,2],\"codecs\":[" BYTES(            \
+        "little") "]," more "}}"
+#define INDEX "\"index_codecs\":[" BYTES("little") ",{\"name\":\"crc32c\"}]"
+
+static arena *a;
+static struct zarr_array z;
+static ckpt_error err;
+
+static ckpt_status read(const char *text)
+{
+    if (a)
+        arena_free(a);
+    a = arena_new(1 << 20);
+    err = (ckpt_error){0};
+    return zarr_read(str_of(text, strlen(text)), strstr(text, "node_type") != NULL, a, &z, &err);
+}
+
+static void fails(const char *text, ckpt_status st, const char *what)
+{
+    CU_ASSERT_EQUAL(read(text), st);
+    CU_ASSERT(strstr(err.what, what) != NULL);
+    if (!strstr(err.what, what))
+        printf("  %s\n", err.what);
+}
+
+static bool is_chunk(const char *key, uint64_t x, uint64_t y)
+{
+    uint64_t at[ZARR_DIMS] = {0};
+    return zarr_chunk_of(&z, str_of(key, strlen(key)), at) && at[0] == x && at[1] == y;
+}
+
+static void version_2(void)
+{
+    uint64_t stride[2];
+    CU_ASSERT_EQUAL(read(V2("[5,6]", "[4,4]", ">f4", "\"compressor\":{\"id\":\"zlib\"},\"fill_value\":1.5")),
+                    CKPT_OK);
+    CU_ASSERT_EQUAL(z.dtype, CKPT_DT_F32);
+    CU_ASSERT_TRUE(z.encoding.big_endian && z.filled);
+    CU_ASSERT_EQUAL(memcmp(z.fill, "\x3f\xc0\0\0", 4), 0);
+    CU_ASSERT_EQUAL(z.encoding.bytes, 64);
+    CU_ASSERT_EQUAL(z.nbytes, 120);
+    zarr_strides(&z, stride);
+    CU_ASSERT_EQUAL(stride[0], 4);
+    CU_ASSERT_TRUE(is_chunk("0.0", 0, 0));
+    CU_ASSERT_TRUE(is_chunk("1.1", 4, 4));
+    CU_ASSERT_FALSE(is_chunk("2.0", 8, 0));
+    CU_ASSERT_FALSE(is_chunk("00.0", 0, 0));
+    CU_ASSERT_FALSE(is_chunk("0/0", 0, 0));
+    CU_ASSERT_FALSE(is_chunk("0", 0, 0));
+    CU_ASSERT_FALSE(is_chunk("0.0.0", 0, 0));
+    CU_ASSERT_FALSE(is_chunk("99999999999999999999.0", 0, 0));
+    CU_ASSERT_EQUAL(read(V2("[]", "[]", "<i8", PLAIN)), CKPT_OK);
+    CU_ASSERT_TRUE(is_chunk("0", 0, 0));
+    CU_ASSERT_FALSE(z.filled);
+}
+
+static void version_3(void)
+{
+    uint64_t stride[2];
+    CU_ASSERT_EQUAL(read(V3("{\"name\":\"transpose\",\"configuration\":{\"order\":[1,0]}}," BYTES("big"))),
+                    CKPT_OK);
+    CU_ASSERT_EQUAL(memcmp(z.fill, "\xff\xfe", 2), 0);
+    zarr_strides(&z, stride);
+    CU_ASSERT_EQUAL(stride[0], 1);
+    CU_ASSERT_EQUAL(stride[1], 2);
+    CU_ASSERT_TRUE(is_chunk("c/1/1", 2, 4));
+    CU_ASSERT_FALSE(is_chunk("1/1", 2, 4));
+    CU_ASSERT_EQUAL(read(V3(SHARDS(INDEX))), CKPT_OK);
+    CU_ASSERT_TRUE(z.sharded && z.index_crc);
+    CU_ASSERT_EQUAL(z.parts, 2);
+    CU_ASSERT_EQUAL(z.encoding.bytes, 8);
+}
+
+static void metadata_that_are_refused(void)
+{
+    fails("[]", CKPT_EFORMAT, "the version of Zarr is missing");
+    fails(V2("[5]", "[0]", "<f4", PLAIN), CKPT_EFORMAT, "the shape of chunks");
+    fails(V2("[5]", "[4,4]", "<f4", PLAIN), CKPT_EFORMAT, "the shape of chunks");
+    fails(V2("[-1]", "[1]", "<f4", PLAIN), CKPT_EFORMAT, "the shape is");
+    fails(V2("[4611686018427387904]", "[1]", "<f4", PLAIN), CKPT_EFORMAT, "fewer than 2^63 bytes");
+    fails(V2("[1]", "[4611686018427387904]", "<f4", PLAIN), CKPT_EFORMAT, "a chunk");
+    fails(V2("[1]", "[1]", "<U4", PLAIN), CKPT_EUNSUPPORTED, "the dtype is '<U4'");
+    fails(V2("[1]", "[1]", "<f4", "\"compressor\":{\"id\":\"lz4\"}"), CKPT_EUNSUPPORTED,
+          "a codec is {'id': 'lz4'}");
+    fails(V3(""), CKPT_EFORMAT, "one with bytes");
+    fails(V3(BYTES("middle")), CKPT_EUNSUPPORTED, "little or big");
+    fails(V3("\"bytes\",\"gzip\",\"sharding_indexed\""), CKPT_EUNSUPPORTED, "a codec is 'sharding_indexed'");
+    fails(V3("{\"name\":\"transpose\",\"configuration\":{\"order\":[0,0]}}"), CKPT_EFORMAT,
+          "each dimension once");
+    fails(V3(SHARDS("\"index_codecs\":[\"bytes\",\"gzip\"]")), CKPT_EUNSUPPORTED,
+          "the codecs of a shard's index");
+    fails(V3(SHARDS(INDEX ",\"index_location\":\"middle\"")), CKPT_EUNSUPPORTED, "start or end");
+    fails("{\"zarr_format\":3,\"node_type\":\"group\"}", CKPT_EUNSUPPORTED,
+          "the type of the node is 'group'");
+}
+
+/* decode - the N bytes at P as Z has them, to OUT. */
+static ckpt_status decode(const void *p, size_t n, unsigned char out[64], size_t *size)
+{
+    source *src = source_mem(p, n, 0), *made;
+    spool *to = spool_new(z.encoding.bytes);
+    ckpt_status st = zarr_decode(&z.encoding, src, to, &err);
+    made = spool_source(to);
+    *size = (size_t)made->size;
+    (void)source_read(made, 0, out, *size, NULL);
+    source_unref(made);
+    source_unref(src);
+    return st;
+}
+
+static void a_chunk_has_the_checksum_at_its_end(void)
+{
+    unsigned char chunk[20] = "0123456789abcdef", out[64];
+    size_t n;
+    uint32_t crc = tablecrc_of(chunk, 16);
+    for (int i = 0; i < 4; i++)
+        chunk[16 + i] = (unsigned char)(crc >> 8 * i);
+    CU_ASSERT_EQUAL(read(V3("\"bytes\",\"crc32c\"")), CKPT_OK);
+    CU_ASSERT_TRUE(zarr_checks(&z.encoding));
+    CU_ASSERT_EQUAL(decode(chunk, 20, out, &n), CKPT_OK);
+    CU_ASSERT_TRUE(n == 16 && memcmp(out, chunk, 16) == 0);
+    chunk[3] ^= 1;
+    CU_ASSERT_EQUAL(decode(chunk, 20, out, &n), CKPT_ECHECKSUM);
+    CU_ASSERT_EQUAL(decode(chunk, 3, out, &n), CKPT_ETRUNCATED);
+}
+
+/* unpack - what the Blosc buffer BYTES holds, to OUT. */
+static ckpt_status unpack(ckpt_str bytes, uint64_t most, char out[64])
+{
+    spool *to = spool_new(64);
+    ckpt_status st = blosc_decode((const unsigned char *)bytes.ptr, bytes.len, most, to, &err);
+    source *made = spool_source(to);
+    memset(out, 0, 64);
+    (void)source_read(made, 0, out, (size_t)made->size, NULL);
+    source_unref(made);
+    return st;
+}
+
+/* version, compressor, flags, bytes of an element, bytes, of a block, in all; the first block is at 20 */
+#define BLOSC(flags, element, size, block, all, rest)                                                        \
+    TEXT("\2\1" flags element size "\0\0\0" block "\0\0\0" all "\0\0\0\x14\0\0\0" rest)
+
+static void blosc(void)
+{
+    char out[64];
+    CU_ASSERT_EQUAL(unpack(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(out, "xyz");
+    /* LZ4, not split: "ab", and eight from two back; shuffled in elements of two */
+    CU_ASSERT_EQUAL(unpack(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
+                                 "\7\0\0\0\x24"
+                                 "ab\2\0\x10"
+                                 "c"),
+                           11, out),
+                    CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(out, "ababababab"
+                                "c");
+    CU_ASSERT_EQUAL(unpack(BLOSC("\x31", "\2", "\5", "\5", "\x1d",
+                                 "\5\0\0\0"
+                                 "acbde"),
+                           5, out),
+                    CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(out, "abcde");
+    CU_ASSERT_EQUAL(unpack(BLOSC("\x21", "\2", "\4", "\4", "\x20",
+                                 "\2\0\0\0"
+                                 "ac\2\0\0\0"
+                                 "bd"),
+                           4, out),
+                    CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(out, "abcd");
+}
+
+static void blosc_that_is_refused(void)
+{
+    char out[64];
+    CU_ASSERT_EQUAL(unpack(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
+                                 "\7\0\0\0\x24"
+                                 "ab\3\0\x10"
+                                 "c"),
+                           11, out),
+                    CKPT_EFORMAT); /* from before the beginning */
+    CU_ASSERT_EQUAL(unpack(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
+                                 "\7\0\0\0\xf4"
+                                 "ab\2\0\x10"
+                                 "c"),
+                           11, out),
+                    CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(unpack(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
+                                 "\x7f\0\0\0\x24"
+                                 "ab\2\0\x10"
+                                 "c"),
+                           11, out),
+                    CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(unpack(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x14\0\0\0xyz"), 3, out), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(unpack(TEXT("\2\1\2\1\4\0\0\0\4\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(unpack(BLOSC("\0", "\1", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
+    CU_ASSERT_STRING_EQUAL(err.found, "blosclz");
+    CU_ASSERT_EQUAL(unpack(BLOSC("\x34", "\2", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
+    CU_ASSERT_STRING_EQUAL(err.found, "bits shuffled");
+}
+
+/* index_of - the status of reading the index of a shard of N bytes at P. */
+static ckpt_status index_of(const unsigned char *p, size_t n, struct zarr_part **part)
+{
+    source *src = source_mem(p, n, 0);
+    ckpt_status st = zarr_index(&z, src, 0, n, a, part, &err);
+    source_unref(src);
+    return st;
+}
+
+static void shards(void)
+{
+    unsigned char shard[48] = "01234567", *at = shard + 8;
+    struct zarr_part *part;
+    memset(at, 0, 16);
+    at[8] = 8;
+    memset(at + 16, 0xff, 16);
+    uint32_t crc = tablecrc_of(at, 32);
+    for (int i = 0; i < 4; i++)
+        at[32 + i] = (unsigned char)(crc >> 8 * i);
+    CU_ASSERT_EQUAL(read(V3(SHARDS(INDEX))), CKPT_OK);
+    CU_ASSERT_EQUAL(index_of(shard, 44, &part), CKPT_OK);
+    CU_ASSERT_TRUE(part[0].at == 0 && part[0].n == 8 && part[1].at == UINT64_MAX);
+    CU_ASSERT_EQUAL(index_of(shard, 35, &part), CKPT_ETRUNCATED);
+    at[0] = 1;
+    CU_ASSERT_EQUAL(index_of(shard, 44, &part), CKPT_ECHECKSUM);
+    CU_ASSERT_EQUAL(read(V3(SHARDS("\"index_location\":\"start\",\"index_codecs\":[\"bytes\"]"))), CKPT_OK);
+    CU_ASSERT_EQUAL(index_of(at, 36, &part), CKPT_OK);
+    at[8] = 40;
+    CU_ASSERT_EQUAL(index_of(at, 36, &part), CKPT_ETRUNCATED);
+    arena_free(a);
+    a = NULL;
+}
+
+void suite_zarr(void)
+{
+    UNIT(version_2);
+    UNIT(version_3);
+    UNIT(metadata_that_are_refused);
+    UNIT(a_chunk_has_the_checksum_at_its_end);
+    UNIT(blosc);
+    UNIT(blosc_that_is_refused);
+    UNIT(shards);
+}
