@@ -11,8 +11,8 @@
  *   8   4   bytes of a block; the last one may be shorter
  *   12  4   bytes in all, compressed, with these 16
  *   16  4…  where each block begins
- *   …   …   blocks: their streams, one for each byte of an element if they are split, each after its length
- *           (i32); a stream of its decompressed length is stored as it is
+ *   …   …   blocks: their streams, one for each byte of an element if they are split, each after its
+ *           length (i32); a stream of its decompressed length is stored as it is
  *
  * A shuffled block has the first bytes of all elements, then all second ones; bytes that are no whole element
  * follow as they are. The last block, where it is shorter, is never split.

@@ -144,7 +144,7 @@ static ckpt_status open_bytes(struct ocdbt_record *r, uint32_t kind, const unsig
     uint64_t version = cursor_varint(&c), compression = cursor_varint(&c);
     if (c.bad || version != 0 || compression > 1)
         return fail(r->err, CKPT_EUNSUPPORTED, r->pos,
-                    "a record of version {%" PRIu64 "}, compression {%" PRIu64
+                    "a record of {version %" PRIu64 ", compression %" PRIu64
                     "}; {=version 0, none or zstd} is read",
                     version, compression);
     return compression

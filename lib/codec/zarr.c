@@ -522,8 +522,7 @@ static ckpt_status undo(enum zarr_codec codec, source *in, uint64_t most, spool 
 
 ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err)
 {
-    uint64_t most = e->bytes + e->bytes / 64 +
-                    4096; /* bounded: 2^63 and a bit; what is encoded again may grow */
+    uint64_t most = e->bytes + e->bytes / 64 + 4096; /* bounded: below 2^64 */
     source *in = stored, *made = NULL;
     ckpt_status st = CKPT_OK;
     for (unsigned i = e->n; st == CKPT_OK && i-- > 0;) {
@@ -577,8 +576,8 @@ ckpt_status zarr_index(const struct zarr_array *z, source *src, uint64_t at, uin
         return fail_memory(err);
     uint64_t from = z->index_first ? at : at + (n - size); /* bounded: in the shard */
     CKPT_TRY(source_read(src, from, bytes, (size_t)size, err));
-    uint32_t got = crc_update(CRC_32C, 0, bytes, (size_t)size - crc),
-             stored = crc ? load_u32le(bytes + size - crc) : got;
+    size_t checked = (size_t)size - crc; /* bounded: computed so above */
+    uint32_t got = crc_update(CRC_32C, 0, bytes, checked), stored = crc ? load_u32le(bytes + checked) : got;
     if (got != stored)
         return fail(err, CKPT_ECHECKSUM, source_pos(src, from),
                     "the index of a shard has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}", got,

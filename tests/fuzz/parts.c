@@ -371,7 +371,7 @@ static void snappy(const uint8_t *data, size_t size)
 
 /* ------------------------------------------------------- databases, arrays */
 
-/* set_crcs - every record of OCDBT in the bytes has the CRC-32C that it must have, so that damage gets beyond it. */
+/* set_crcs - sets the CRC-32C of every record of OCDBT in the bytes, so that damage gets beyond it. */
 static void set_crcs(uint8_t *data, size_t size)
 {
     for (size_t at = 0; at + 16 <= size; at++) {

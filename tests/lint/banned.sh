@@ -16,7 +16,7 @@ calls()
     done
 }
 
-for at in $(calls "$everywhere" $(find lib cli tests -name '*.[ch]')); do echo "$at: a banned function"; done
+for at in $(calls "$everywhere" $(find lib cli tests -type f -name '*.[ch]')); do echo "$at: a banned function"; done
 for at in $(calls "$library" $(find lib -name '*.[ch]')); do
     # Where a pipe is spooled is the user's to say, and TMPDIR is how users say it. libarchive, by names of ours, is
     # loaded when it is needed: linked, it would slow the start of every command.

@@ -1,6 +1,6 @@
 # comments.sh - a comment "NAME - …" stands before the declaration of NAME, and a capital letter in it that looks like
 # a parameter (N for n) is one. Not looked at: A, C, I, K, U, which are also words of English, languages and Unicode.
-find lib cli tests -name '*.[ch]' | sort | while read -r file; do
+find lib cli tests -type f -name '*.[ch]' | sort | while read -r file; do
     awk -v file="$file" '
     function has(name) { return declared ~ "(^|[^A-Za-z0-9_])" name "([^A-Za-z0-9_]|$)" }
     function judge(    word) {

@@ -73,7 +73,7 @@ static void survives_damage(void)
         }
 }
 
-/* zstd - what the first N bytes of a frame, and of what follows it, decompress to, at most MAX bytes, to OUT. */
+/* zstd - what the first N bytes of a frame, which one more follows, decompress to: at most MAX, to OUT. */
 static ckpt_status zstd(size_t n, uint64_t max, char out[32], ckpt_error *err)
 {
     static const unsigned char frame[] = "\x28\xb5\x2f\xfd\x20\5\x29\0\0\x28\xb5\x2f\xfdx?";

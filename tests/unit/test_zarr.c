@@ -113,7 +113,7 @@ static void metadata_that_are_refused(void)
           "the type of the node is 'group'");
 }
 
-/* decode - the N bytes at P as Z has them, to OUT. */
+/* decode - what the N bytes at P decode to, *SIZE bytes to OUT. */
 static ckpt_status decode(const void *p, size_t n, unsigned char out[64], size_t *size)
 {
     source *src = source_mem(p, n, 0), *made;

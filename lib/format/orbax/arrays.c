@@ -1,0 +1,391 @@
+/*
+ * arrays.c - the chunks of a Zarr array (codec/zarr.c) as the pieces of a tensor. Which there are is found by
+ * the keys in the store, not by the shape, so that an array that claims more than there is costs nothing. A
+ * chunk that is compressed is decoded when it is read; the index of a shard is read when the file is opened.
+ */
+#include "format/orbax/arrays.h"
+
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "codec/pickle_text.h"
+#include "codec/zarr.h"
+#include "core/check.h"
+#include "core/elements.h"
+#include "core/number.h"
+#include "core/pieces.h"
+#include "format/distributed/rank_tensors.h"
+#include "format/torch/graph.h"
+
+/* An array on its way to be a source. */
+struct assembly {
+    struct orbax_arrays *x;
+    const struct orbax_source *from;
+    struct zarr_array z;
+    arena *a; /* until then */
+    uint64_t *stride;
+    struct piece *piece;
+    uint64_t *covered;   /* bytes of each piece */
+    source **held;       /* of each entry that has pieces: a reference */
+    struct block *block; /* of each piece, where chunks are encoded; in the arena of the file */
+    size_t n, cap, cap_blocks, nheld, cap_held;
+    source *decoded;
+};
+
+ckpt_status orbax_arrays_begin(struct orbax_arrays *x, ckpt_file *f, ckpt_error *err)
+{
+    *x = (struct orbax_arrays){
+        .f = f, .err = err, .cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE)};
+    return x->cache ? CKPT_OK : fail_memory(err);
+}
+
+void orbax_arrays_end(struct orbax_arrays *x) { block_cache_unref(x->cache); }
+
+/* ------------------------------------------------------------------------- metadata */
+
+/* find_metadata - *I: the entry with the metadata of the array; *V3: of version 3. */
+static ckpt_status find_metadata(struct assembly *y, size_t *i, bool *v3)
+{
+    const struct store *s = y->from->s;
+    static const char *const names[] = {ZARR_V2, ZARR_V3};
+    for (unsigned k = 0; k < 2; k++) {
+        ckpt_str key = arena_printf(y->a, "%.*s%s", (int)y->from->prefix.len, y->from->prefix.ptr, names[k]);
+        if (!key.ptr)
+            return fail_memory(y->x->err);
+        *i = store_find(s, key);
+        *v3 = k;
+        if (*i < s->db.n && str_eq(s->db.entry[*i].key, key))
+            return CKPT_OK;
+    }
+    return fail(y->x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                "{no} {=" ZARR_V2 " or " ZARR_V3 "} of the array");
+}
+
+static ckpt_status read_metadata(struct assembly *y)
+{
+    size_t i = 0;
+    bool v3 = false;
+    ckpt_str text;
+    CKPT_TRY(find_metadata(y, &i, &v3));
+    CKPT_TRY(store_text(y->from->s, i, &text));
+    ckpt_status st = zarr_read(text, v3, y->x->f->a, &y->z, y->x->err);
+    fail_add_place(st == CKPT_OK ? NULL : y->x->err, CKPT_NO_OFFSET,
+                   v3 ? STR_LIT(ZARR_V3) : STR_LIT(ZARR_V2));
+    y->stride = arena_array(y->a, y->z.ndim, sizeof *y->stride);
+    if (st == CKPT_OK && y->stride)
+        zarr_strides(&y->z, y->stride);
+    return st != CKPT_OK || y->stride ? st : fail_memory(y->x->err);
+}
+
+/* --------------------------------------------------------------------------- pieces */
+
+/* Where an encoded chunk or part is. */
+struct place {
+    source *src;
+    uint64_t at, n;
+};
+
+/* add_block - piece I is what P decodes to. */
+static ckpt_status add_block(struct assembly *y, const struct place *p)
+{
+    struct block *grown = arena_grow(y->x->f->a, y->block, y->n, &y->cap_blocks, y->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(y->x->err);
+    y->block = grown;
+    grown[y->n] = (struct block){p->src, p->at, p->n, y->z.encoding.bytes, 0};
+    return CKPT_OK;
+}
+
+/* add_piece - what P encodes, which begins at element AT of the array and may reach beyond its end. */
+static ckpt_status add_piece(struct assembly *y, const uint64_t *at, const struct place *p)
+{
+    uint32_t n = y->z.ndim;
+    size_t cap = y->cap;
+    struct piece *grown = arena_grow(y->a, y->piece, y->n, &y->cap, y->n + 1, sizeof *grown);
+    uint64_t *covered = arena_grow(y->a, y->covered, y->n, &cap, y->n + 1, sizeof *covered);
+    uint64_t *box = arena_array(y->a, 2 * (uint64_t)n, sizeof *box); /* bounded: ZARR_DIMS */
+    if (!grown || !covered || !box)
+        return fail_memory(y->x->err);
+    y->piece = grown;
+    y->covered = covered;
+    covered[y->n] = y->z.width;
+    for (uint32_t k = 0; k < n; k++) {
+        uint64_t left = y->z.shape[k] - at[k]; /* bounded: it begins inside */
+        box[k] = at[k];
+        box[n + k] = left < y->z.inner[k] ? left : y->z.inner[k];
+        covered[y->n] *= box[n + k]; /* bounded: fewer than all bytes of the array */
+    }
+    if (y->z.encoding.n)
+        CKPT_TRY(add_block(y, p));
+    else if (p->n != y->z.encoding.bytes)
+        return fail(y->x->err, CKPT_EFORMAT, source_pos(p->src, p->at),
+                    "a chunk of {%" PRIu64 " bytes}, it must have {=%" PRIu64 "}", p->n, y->z.encoding.bytes);
+    grown[y->n++] = (struct piece){box, box + n, y->stride, p->src, p->at};
+    return CKPT_OK;
+}
+
+/* add_parts - those of the shard P, which begins at element AT of the array. */
+static ckpt_status add_parts(struct assembly *y, const uint64_t *at, const struct place *p)
+{
+    const struct zarr_array *z = &y->z;
+    struct zarr_part *part;
+    uint64_t grid[ZARR_DIMS] = {0}, begin[ZARR_DIMS];
+    CKPT_TRY(zarr_index(z, p->src, p->at, p->n, y->a, &part, y->x->err));
+    for (uint64_t i = 0; i < z->parts; i++) {
+        bool inside = part[i].at != UINT64_MAX;
+        for (uint32_t k = 0; k < z->ndim; k++) {
+            begin[k] = at[k] + grid[k]; /* bounded: both are below 2^63 */
+            inside = inside && begin[k] < z->shape[k];
+        }
+        const struct place one = {p->src, p->at + part[i].at, part[i].n}; /* bounded: zarr_index */
+        if (inside)
+            CKPT_TRY(add_piece(y, begin, &one));
+        for (uint32_t k = z->ndim; k-- > 0;) {
+            grid[k] += z->inner[k]; /* bounded: the same */
+            if (grid[k] < z->chunk[k])
+                break;
+            grid[k] = 0;
+        }
+    }
+    return CKPT_OK;
+}
+
+/* add_entry - the pieces in entry I of the store, if it is a chunk. */
+static ckpt_status add_entry(struct assembly *y, size_t i)
+{
+    uint64_t at[ZARR_DIMS];
+    struct place p;
+    struct store *s = y->from->s;
+    if (!zarr_chunk_of(&y->z, str_skip(s->db.entry[i].key, y->from->prefix.len), at))
+        return CKPT_OK;
+    source **grown = arena_grow(y->a, y->held, y->nheld, &y->cap_held, y->nheld + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(y->x->err);
+    y->held = grown;
+    CKPT_TRY(store_bytes(s, i, &p.src, &p.at, &p.n));
+    grown[y->nheld++] = p.src;
+    return y->z.sharded ? add_parts(y, at, &p) : add_piece(y, at, &p);
+}
+
+static ckpt_status add_entries(struct assembly *y)
+{
+    const struct store *s = y->from->s;
+    ckpt_status st = CKPT_OK;
+    for (size_t i = store_find(s, y->from->prefix);
+         st == CKPT_OK && i < s->db.n && str_starts(s->db.entry[i].key, y->from->prefix); i++) {
+        st = add_entry(y, i);
+        fail_add_place(st == CKPT_OK ? NULL : y->x->err, CKPT_NO_OFFSET, s->db.entry[i].key);
+    }
+    return st;
+}
+
+/* -------------------------------------------------------------------------- sources */
+
+static ckpt_status decode_block(void *user, source *stored, spool *to, ckpt_error *err)
+{
+    return zarr_decode(user, stored, to, err);
+}
+
+/* set_decoded - the pieces are what their blocks decode to. */
+static ckpt_status set_decoded(struct assembly *y)
+{
+    arena *a = y->x->f->a;
+    struct block_decoder *d = ARENA_NEW(a, struct block_decoder);
+    struct zarr_encoding *e = ARENA_NEW(a, struct zarr_encoding);
+    if (!d || !e)
+        return fail_memory(y->x->err);
+    *e = y->z.encoding;
+    *d = (struct block_decoder){"Zarr chunk", decode_block, e};
+    CKPT_TRY(source_blocks(y->x->cache, y->block, y->n, d, &y->decoded, y->x->err));
+    for (size_t i = 0; i < y->n; i++) {
+        y->piece[i].src = y->decoded;
+        y->piece[i].at = y->block[i].start;
+    }
+    return CKPT_OK;
+}
+
+/* check_claims - refuses chunks that decode to more than what so many compressed bytes may, and as many
+ * elements of Y that are stored nowhere. */
+static ckpt_status check_claims(const struct assembly *y)
+{
+    uint64_t most = file_max_unpacked(y->x->f, y->x->f->nbytes), bytes = y->z.encoding.bytes;
+    uint64_t missing = y->z.nbytes;
+    for (size_t i = 0; i < y->n && missing; i++)
+        missing -= y->covered[i] < missing ? y->covered[i] : missing;
+    if ((!y->n || bytes <= most) && missing <= most)
+        return CKPT_OK;
+    (void)fail(y->x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+               "%s of {%" PRIu64 " bytes}; {=%" PRIu64 "} are allowed",
+               missing > most ? "missing chunks" : "a chunk", missing > most ? missing : bytes, most);
+    fail_hint(y->x->err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
+    return CKPT_ELIMIT;
+}
+
+/* make_source - *OUT has the elements of Y, from byte *AT on. */
+static ckpt_status make_source(struct assembly *y, source **out, uint64_t *at)
+{
+    static const unsigned char zero[sizeof y->z.fill];
+    static const struct piece none;
+    enum orbax_missing missing = y->from->missing;
+    CKPT_TRY(add_entries(y));
+    CKPT_TRY(check_claims(y));
+    if (y->z.encoding.n && y->n)
+        CKPT_TRY(set_decoded(y));
+    struct pieces p = {.shape = y->z.shape,
+                       .ndim = y->z.ndim,
+                       .width = y->z.width,
+                       .piece = y->n ? y->piece : &none,
+                       .n = y->n};
+    if (missing != MISSING_FAULT)
+        p.fill = y->z.filled ? y->z.fill : missing == MISSING_ZERO ? zero : NULL;
+    return pieces_source(y->x->f->a, &p, out, at, y->x->err);
+}
+
+/* assemble - Y becomes the array FROM, and *OUT its elements from byte *AT on, with a reference. */
+static ckpt_status assemble(struct orbax_arrays *x, const struct orbax_source *from, struct assembly *y,
+                            source **out, uint64_t *at)
+{
+    *y = (struct assembly){.x = x, .from = from, .a = arena_new(UINT64_MAX)};
+    ckpt_status st = y->a ? read_metadata(y) : fail_memory(x->err);
+    if (st == CKPT_OK)
+        st = make_source(y, out, at);
+    source_unref(y->decoded);
+    for (size_t i = 0; i < y->nheld; i++)
+        source_unref(y->held[i]);
+    arena_free(y->a);
+    return st;
+}
+
+/* --------------------------------------------------------------------------- tensors */
+
+/* add_tensor - *NODE: a new tensor, *T. */
+static ckpt_status add_tensor(struct orbax_arrays *x, ckpt_value **node, struct orbax_tensor **t)
+{
+    struct orbax_tensor *grown = arena_grow(x->f->a, x->tensor, x->n, &x->cap, x->n + 1, sizeof *grown);
+    *node = value_new(x->f->a, CKPT_V_TENSOR, x->n);
+    if (!grown || !*node)
+        return fail_memory(x->err);
+    x->tensor = grown;
+    *t = &grown[x->n++];
+    **t = (struct orbax_tensor){.storage = CKPT_NO_STORAGE};
+    return CKPT_OK;
+}
+
+/* unit_of - the bytes that the byte order of Z applies to, where they are swapped; else 0. */
+static uint8_t unit_of(const struct zarr_array *z)
+{
+    return z->encoding.big_endian ? dtype_info(z->dtype)->swap_bytes : 0;
+}
+
+ckpt_status orbax_array_add(struct orbax_arrays *x, const struct orbax_source *from, ckpt_value **node)
+{
+    struct assembly y;
+    struct orbax_tensor *t;
+    struct storage s = {.s.key = from->name};
+    CKPT_TRY(add_tensor(x, node, &t));
+    ckpt_status st = assemble(x, from, &y, &s.src, &s.off);
+    t->dtype = y.z.dtype;
+    t->ndim = y.z.shape ? y.z.ndim : 0;
+    t->shape = y.z.shape;
+    s.s.nbytes = y.z.nbytes;
+    s.dtype = y.z.dtype;
+    s.swap = unit_of(&y.z);
+    s.has_crcs = s.checks_itself = zarr_checks(&y.z.encoding);
+    if (st == CKPT_OK)
+        st = table_storage(&x->f->table, &s, &t->storage, x->err);
+    return rank_storage_fault(x->f, from->name, t->dtype, st, &t->storage, x->err);
+}
+
+ckpt_status orbax_bytes_add(struct orbax_arrays *x, struct store *s, size_t i, ckpt_value **node)
+{
+    struct orbax_tensor *t;
+    struct storage one = {.s.key = s->db.entry[i].key, .dtype = CKPT_DT_U8};
+    CKPT_TRY(add_tensor(x, node, &t));
+    ckpt_status st = store_bytes(s, i, &one.src, &one.off, &one.s.nbytes);
+    uint64_t *shape = arena_array(x->f->a, 1, sizeof *shape);
+    if (!shape)
+        return fail_memory(x->err);
+    *shape = one.s.nbytes;
+    *t = (struct orbax_tensor){CKPT_DT_U8, 1, shape, CKPT_NO_STORAGE};
+    if (st == CKPT_OK)
+        st = table_storage(&x->f->table, &one, &t->storage, x->err);
+    return rank_storage_fault(x->f, one.s.key, CKPT_DT_U8, st, &t->storage, x->err);
+}
+
+/* ---------------------------------------------------------------------------- values */
+
+/* make_number - the element of Z at P, of which 8 more bytes are 0, as a value. */
+static ckpt_value *make_number(arena *a, const struct zarr_array *z, const unsigned char *p)
+{
+    const struct dtype_info *d = dtype_info(z->dtype);
+    ckpt_value *v;
+    if (d->klass == 'f') {
+        if ((v = value_new(a, CKPT_V_FLOAT, 0)))
+            number_decode(z->dtype, p, 1, &v->u.f);
+        return v;
+    }
+    v = value_int(a, integer_small(p, (size_t)d->block_bytes + (d->klass != 'i'))); /* bounded: below 9 */
+    if (v && d->klass == 'b') {
+        v->type = CKPT_V_BOOL;
+        v->u.b = *p != 0;
+    }
+    return v;
+}
+
+/* is_number - can the element of Z be a value of the graph? */
+static bool is_number(const struct zarr_array *z)
+{
+    return z->ndim == 0 && dtype_info(z->dtype)->klass != 'c' && z->dtype != CKPT_DT_U64;
+}
+
+ckpt_status orbax_scalar_read(struct orbax_arrays *x, const struct orbax_source *from, ckpt_value **node)
+{
+    struct assembly y;
+    source *src = NULL;
+    uint64_t at;
+    unsigned char element[17] = {0};
+    ckpt_status st = assemble(x, from, &y, &src, &at);
+    bool number = st == CKPT_OK && is_number(&y.z);
+    if (number)
+        st = source_read(src, at, element, y.z.width, x->err);
+    source_unref(src);
+    if (st == CKPT_OK && !number)
+        return orbax_array_add(x, from, node);
+    if (st == CKPT_OK) {
+        if (unit_of(&y.z))
+            swap_bytes(element, y.z.width, unit_of(&y.z));
+        *node = make_number(x->f->a, &y.z, element);
+        return *node ? CKPT_OK : fail_memory(x->err);
+    }
+    *node = NULL;
+    fail_where(x->err, "%.*s", STR_ARG(from->name));
+    if (!x->f->salvage || !check_is_fault(st))
+        return file_report_fault(x->f, st, x->err);
+    file_notice(x->f, "\"%.*s\", which is no tensor, is lost: %s", STR_ARG(from->name), x->err->what);
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------------ graph */
+
+/* describe - for torch_graph: the row of the tensor V. */
+static bool describe(void *user, const ckpt_value *v, struct row *row)
+{
+    const struct orbax_arrays *x = user;
+    if (v->type != CKPT_V_TENSOR || v->offset >= x->n)
+        return false;
+    const struct orbax_tensor *t = &x->tensor[v->offset];
+    row->t.dtype = (uint16_t)t->dtype;
+    row->t.ndim = t->ndim;
+    row->t.shape = t->shape;
+    row->t.has_shape = t->shape != NULL;
+    row->t.storage = t->storage;
+    row->t.has_data = t->storage != CKPT_NO_STORAGE && x->f->table.storages[t->storage].src;
+    return true;
+}
+
+ckpt_status orbax_arrays_graph(struct orbax_arrays *x, ckpt_value *root)
+{
+    const struct torch_storages st = {.user = x, .object = describe};
+    x->f->root = root;
+    return torch_graph(x->f, root, &st, x->err);
+}

@@ -1,0 +1,50 @@
+/*
+ * bare.c - folders that hold one array of Zarr (codec/zarr.c), as TensorStore and zarr-python write them, and
+ * databases of OCDBT (codec/ocdbt.c) of whatever content: a tensor of bytes for each key.
+ */
+#include "codec/zarr.h"
+#include "format/folder.h"
+#include "format/orbax/arrays.h"
+
+static bool probe_zarr(const struct probe *p) { return probe_has(p, ZARR_V2) || probe_has(p, ZARR_V3); }
+static bool probe_ocdbt(const struct probe *p) { return probe_has(p, OCDBT_MANIFEST); }
+
+static ckpt_status add_keys(struct orbax_arrays *x, struct store *s, ckpt_value *dict)
+{
+    for (size_t i = 0; i < s->db.n; i++) {
+        ckpt_value *node, *key = value_str(x->f->a, s->db.entry[i].key);
+        CKPT_TRY(orbax_bytes_add(x, s, i, &node));
+        if (!key || !value_put(x->f->a, dict, key, node))
+            return fail_memory(x->err);
+    }
+    return CKPT_OK;
+}
+
+/* read_bare - F is the array in its folder, or the database. */
+static ckpt_status read_bare(ckpt_file *f, bool is_ocdbt, ckpt_error *err)
+{
+    struct orbax_arrays x;
+    struct store s = {.f = f, .err = err, .folder = {"", 0}};
+    const struct orbax_source all = {&s, {"", 0}, {"", 0}, MISSING_FILL};
+    ckpt_value *root = value_new(f->a, CKPT_V_DICT, 0);
+    f->folder = f->path;
+    s.like = is_ocdbt ? OCDBT_MANIFEST : probe_has(f->probe, ZARR_V2) ? ZARR_V2 : ZARR_V3;
+    ckpt_status st = orbax_arrays_begin(&x, f, err);
+    if (st == CKPT_OK)
+        st = root ? store_open(&s, is_ocdbt) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = is_ocdbt ? add_keys(&x, &s, root) : orbax_array_add(&x, &all, &root);
+    if (st == CKPT_OK)
+        st = orbax_arrays_graph(&x, root);
+    store_close(&s);
+    orbax_arrays_end(&x);
+    return st;
+}
+
+static ckpt_status read_zarr(ckpt_file *f, ckpt_error *err) { return read_bare(f, false, err); }
+static ckpt_status read_ocdbt(ckpt_file *f, ckpt_error *err) { return read_bare(f, true, err); }
+
+const struct format format_zarr = {
+    .name = "zarr", .title = "Zarr array", .probe = probe_zarr, .read = read_zarr};
+const struct format format_ocdbt = {
+    .name = "ocdbt", .title = "OCDBT database", .probe = probe_ocdbt, .read = read_ocdbt};

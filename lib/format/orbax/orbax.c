@@ -1,0 +1,394 @@
+/*
+ * orbax.c - checkpoints of Orbax, as JAX and Flax save them: a folder for each step, in it one for each item,
+ * or an item alone (orbax/checkpoint/_src/metadata/tree.py, handlers).
+ *
+ *   STEP/_CHECKPOINT_METADATA     JSON; the save is finished
+ *   STEP/ITEM/_METADATA           JSON: tree_metadata {key: {key_metadata [{key, key_type}], value_metadata
+ *                                 {value_type}}}, use_ocdbt, store_array_data_equal_to_fill_value
+ *   STEP/ITEM/manifest.ocdbt …    a database (codec/ocdbt.c) of Zarr arrays (codec/zarr.c); or a folder for
+ *                                 each
+ *   STEP/ITEM/_strings.json       texts
+ *   STEP/ITEM/metadata            of an item that is JSON alone
+ *   STEP.orbax-checkpoint-tmp…    a save that did not finish
+ *
+ * The key of an array is its path in the tree, joined with "."; names are taken from key_metadata alone. A
+ * key of type 1 is an item of a list, of type 2 one of a dict. Values of type scalar are numbers of the
+ * graph; None and empty containers have no array.
+ *
+ * A folder of steps is its last one; a step of several items is a dict of them. Refused: a save that did not
+ * finish, an item without its _METADATA, an array that it names and is not there.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "codec/json_value.h"
+#include "core/check.h"
+#include "format/distributed/nested.h"
+#include "format/folder.h"
+#include "format/hub/shards.h"
+#include "format/orbax/arrays.h"
+
+#define STEP_METADATA "_CHECKPOINT_METADATA"
+#define ITEM_METADATA "_METADATA"
+#define STRINGS       "_strings.json"
+#define JSON_ITEM     "metadata"
+#define UNFINISHED    ".orbax-checkpoint-tmp"
+#define IS_ITEM       1 /* key_type: of a list */
+
+struct orbax {
+    ckpt_file *f;
+    ckpt_error *err;
+    struct orbax_arrays arrays;
+    struct nested tree;
+    ckpt_str item; /* whose tree is read; empty: it is the checkpoint */
+    bool is_part;  /* an item of several: its name is the first of each path */
+    struct store store;
+    const ckpt_value *strings;
+    enum orbax_missing missing;
+};
+
+/* -------------------------------------------------------------------------- folders */
+
+/* has_file - is there NAME in FOLDER of PATH? */
+static bool has_file(const char *path, ckpt_str folder, const char *name)
+{
+    char *in = shards_join_path(str_c(path), folder),
+         *file = in ? shards_join_path(str_c(in), str_c(name)) : NULL;
+    bool has = file && access(file, F_OK) == 0;
+    free(file);
+    free(in);
+    return has;
+}
+
+/* step_number - does NAME end in a number, alone or after '_'? */
+static bool step_number(ckpt_str name, uint64_t *out)
+{
+    return str_find(name, STR_LIT(UNFINISHED), 0) == SIZE_MAX && str_uint(str_after_last(name, '_'), out);
+}
+
+/* is_step - is the folder NAME of PATH a step, finished? */
+static bool is_step(const char *path, ckpt_str name)
+{
+    uint64_t n;
+    return step_number(name, &n) &&
+           (has_file(path, name, STEP_METADATA) || has_file(path, name, ITEM_METADATA));
+}
+
+/* last_step - *NAME: the step of P with the greatest number; *N: how many steps there are. */
+static bool last_step(const struct probe *p, ckpt_str *name, size_t *n)
+{
+    uint64_t best = 0, number;
+    *n = 0;
+    for (size_t i = 0; i < p->nnames; i++)
+        if (is_step(p->path, p->names[i]) && step_number(p->names[i], &number) &&
+            (!(*n)++ || number > best)) {
+            best = number;
+            *name = p->names[i];
+        }
+    return *n > 0;
+}
+
+/* is_unfinished - has the folder PATH the name of a save that did not finish? */
+static bool is_unfinished(const char *path)
+{
+    size_t n = strlen(path);
+    while (n && path[n - 1] == '/')
+        n--;
+    return str_find(str_after_last(str_of(path, n), '/'), STR_LIT(UNFINISHED), 0) != SIZE_MAX;
+}
+
+static bool is_item(const struct probe *p)
+{
+    return probe_has(p, ITEM_METADATA) ||
+           (probe_has(p, OCDBT_MANIFEST) && (probe_has(p, "_sharding") || probe_has(p, "array_metadatas")));
+}
+
+static bool probe(const struct probe *p)
+{
+    ckpt_str name;
+    size_t n;
+    return p->directory &&
+           (is_item(p) || probe_has(p, STEP_METADATA) || is_unfinished(p->path) || last_step(p, &name, &n));
+}
+
+/* --------------------------------------------------------------------------- values */
+
+static const ckpt_value *get(const ckpt_value *v, const char *key)
+{
+    return v && v->type == CKPT_V_DICT ? value_get(v, key) : NULL;
+}
+
+/* read_json - *OUT: what the file NAME of the item has. */
+static ckpt_status read_json(struct orbax *o, const char *name, ckpt_value **out)
+{
+    ckpt_str text;
+    CKPT_TRY(store_read_file(&o->store, str_c(name), &text));
+    ckpt_status st = json_value(text, 0, o->f->a, out, o->err);
+    if (st != CKPT_OK)
+        fail_where(o->err, "%s%s", o->store.folder.ptr, name);
+    return st;
+}
+
+/* read_text - *NODE: the text NAME. */
+static ckpt_status read_text(struct orbax *o, ckpt_str name, ckpt_value **node)
+{
+    ckpt_value *all;
+    if (!o->strings) {
+        CKPT_TRY(read_json(o, STRINGS, &all));
+        o->strings = all;
+    }
+    uint32_t n;
+    const value_pair *pairs = value_pairs(o->strings, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str key;
+        *node = pairs[i].val;
+        if (value_text(pairs[i].key, &key) && str_eq(key, name))
+            return CKPT_OK;
+    }
+    return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=text of that name} in " STRINGS);
+}
+
+/* read_value - *NODE: the value NAME, of TYPE; NULL: its fault was reported. */
+static ckpt_status read_value(struct orbax *o, ckpt_str name, ckpt_str type, ckpt_value **node)
+{
+    static const struct {
+        const char *name;
+        ckpt_value_type type;
+    } empty[] = {{"None", CKPT_V_NONE}, {"Dict", CKPT_V_DICT}, {"List", CKPT_V_LIST}, {"Tuple", CKPT_V_LIST}};
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+        if (str_is(type, empty[i].name)) {
+            *node = value_new(o->f->a, empty[i].type, 0);
+            return *node ? CKPT_OK : fail_memory(o->err);
+        }
+    if (str_is(type, "string"))
+        return read_text(o, name, node);
+    const struct orbax_source from = {&o->store, arena_printf(o->f->a, "%.*s/", (int)name.len, name.ptr),
+                                      name, o->missing};
+    if (!from.prefix.ptr)
+        return fail_memory(o->err);
+    return str_is(type, "scalar") ? orbax_scalar_read(&o->arrays, &from, node)
+                                  : orbax_array_add(&o->arrays, &from, node);
+}
+
+/* ----------------------------------------------------------------------------- tree */
+
+/* read_path - *OUT: KEYS, a list of keys and their types, as a path of *N elements, with that of the item. */
+static ckpt_status read_path(struct orbax *o, const ckpt_value *keys, ckpt_path_elem **out, uint32_t *n)
+{
+    uint32_t before = 1 + o->is_part, nkeys = keys && keys->type == CKPT_V_LIST ? value_count(keys) : 0;
+    if (!keys || keys->type != CKPT_V_LIST || nkeys > o->f->limits.max_depth - 2)
+        return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%u keys}; {=0 to %u} are read", nkeys,
+                    o->f->limits.max_depth - 2);
+    ckpt_path_elem *path = *out = arena_array(o->f->a, (uint64_t)nkeys + before,
+                                              sizeof *path); /* bounded: in memory */
+    if (!path)
+        return fail_memory(o->err);
+    path[0].str = STR_LIT("");
+    if (o->is_part)
+        path[1].str = o->item;
+    for (uint32_t i = 0; i < nkeys; i++) {
+        const ckpt_value *one = value_item(keys, i);
+        ckpt_path_elem *e = &path[before + i];
+        int64_t type = 0;
+        uint64_t number = 0;
+        bool ok = value_text(get(one, "key"), &e->str) && value_integer(get(one, "key_type"), &type);
+        e->is_int = ok && type == IS_ITEM;
+        if (!ok || (e->is_int && (!str_uint(e->str, &number) || number > INT64_MAX)))
+            return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                        "key {%u} of a path is no {=text with a key_type}", i);
+        e->num = (int64_t)number;
+        if (!(e->str = arena_str(o->f->a, e->str)).ptr) /* with a NUL after it, as names are */
+            return fail_memory(o->err);
+    }
+    *n = before + nkeys;
+    return CKPT_OK;
+}
+
+/* read_entry - adds what the entry V of the tree describes. */
+static ckpt_status read_entry(struct orbax *o, const ckpt_value *v)
+{
+    ckpt_path_elem *path = NULL;
+    uint32_t n = 0, before = 1 + o->is_part;
+    ckpt_value *node = NULL;
+    ckpt_str type;
+    CKPT_TRY(read_path(o, get(v, "key_metadata"), &path, &n));
+    if (!value_text(get(get(v, "value_metadata"), "value_type"), &type))
+        return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a value without {a} {=value_type}");
+    ckpt_path_elem *own = arena_array(o->f->a, (uint64_t)(n - before) + 1,
+                                      sizeof *own); /* bounded: in memory */
+    for (uint32_t i = before; own && i < n; i++)
+        own[i - before].str = path[i].str;
+    ckpt_str name = own ? path_join(o->f->a, own, n - before) : str_of(NULL, 0);
+    if (!name.ptr)
+        return fail_memory(o->err);
+    CKPT_TRY(read_value(o, name, type, &node));
+    return node ? nested_put(&o->tree, path, n, node, o->err) : CKPT_OK;
+}
+
+/* read_tree - adds all that META, the metadata of the item, describes. */
+static ckpt_status read_tree(struct orbax *o, const ckpt_value *meta)
+{
+    uint32_t n;
+    const ckpt_value *tree = get(meta, "tree_metadata"),
+                     *all = get(meta, "store_array_data_equal_to_fill_value");
+    const value_pair *pairs = value_pairs(tree, &n);
+    if (!tree || tree->type != CKPT_V_DICT)
+        return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=tree_metadata}");
+    o->missing = all && all->type == CKPT_V_BOOL && all->u.b ? MISSING_FAULT : MISSING_ZERO;
+    o->tree.most = n;
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str key = {"", 0};
+        ckpt_status st = read_entry(o, pairs[i].val);
+        (void)value_text(pairs[i].key, &key);
+        fail_add_place(st == CKPT_OK ? NULL : o->err, CKPT_NO_OFFSET, key);
+        CKPT_TRY(file_report_fault(o->f, st, o->err));
+    }
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------------------- items */
+
+/* read_arrays - an item with a tree. */
+static ckpt_status read_arrays(struct orbax *o)
+{
+    ckpt_value *meta;
+    ckpt_status st = read_json(o, ITEM_METADATA, &meta);
+    if (st == CKPT_ENOTFOUND) {
+        st = fail(o->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                  "{no} {=" ITEM_METADATA "}, which has the names and the tree");
+        fail_hint(o->err, "it was not copied, or the save did not finish");
+    }
+    CKPT_TRY(st);
+    const ckpt_value *ocdbt = get(meta, "use_ocdbt");
+    bool is_ocdbt = ocdbt && ocdbt->type == CKPT_V_BOOL
+                        ? ocdbt->u.b
+                        : has_file(o->f->folder, o->store.folder, OCDBT_MANIFEST);
+    CKPT_TRY(store_open(&o->store, is_ocdbt));
+    st = read_tree(o, meta);
+    if (st != CKPT_OK && !o->err->where[0])
+        fail_where(o->err, "%s" ITEM_METADATA, o->store.folder.ptr);
+    return st;
+}
+
+/* read_json_item - an item that is JSON alone. */
+static ckpt_status read_json_item(struct orbax *o)
+{
+    ckpt_path_elem path[2] = {{.str = {"", 0}}, {.str = o->item}};
+    ckpt_value *node;
+    ckpt_status st = read_json(o, JSON_ITEM, &node);
+    if (check_is_fault(st)) {
+        file_notice(o->f, "item \"%.*s\" is left out: %s", STR_ARG(o->item), o->err->what);
+        return CKPT_OK;
+    }
+    CKPT_TRY(st);
+    return nested_put(&o->tree, path, 2, node, o->err);
+}
+
+/* read_item - the item in FOLDER of the file's, which is empty or ends in '/'. */
+static ckpt_status read_item(struct orbax *o, ckpt_str folder)
+{
+    bool is_json = o->is_part && !has_file(o->f->folder, folder, ITEM_METADATA);
+    o->store = (struct store){.f = o->f, .err = o->err, .folder = folder};
+    o->store.like = arena_printf(o->f->a, "%s%s", folder.ptr, is_json ? JSON_ITEM : ITEM_METADATA).ptr;
+    o->strings = NULL;
+    if (!o->store.like)
+        return fail_memory(o->err);
+    ckpt_status st = is_json ? read_json_item(o) : read_arrays(o);
+    store_close(&o->store);
+    return st;
+}
+
+/* read_items - the items of the step in FOLDER. */
+static ckpt_status read_items(struct orbax *o, ckpt_str folder)
+{
+    ckpt_str *name;
+    size_t n = 0, items = 0;
+    char *path = shards_join_path(str_c(o->f->folder), folder);
+    ckpt_status st = path ? folder_list_all(o->f->a, path, &name, &n, o->err) : fail_memory(o->err);
+    for (size_t i = 0; st == CKPT_OK && i < n; i++) {
+        if (!has_file(path, name[i], ITEM_METADATA) && !has_file(path, name[i], JSON_ITEM))
+            continue;
+        ckpt_str in = arena_printf(o->f->a, "%s%.*s/", folder.ptr, (int)name[i].len, name[i].ptr);
+        o->item = name[i];
+        o->is_part = true;
+        items++;
+        st = in.ptr ? read_item(o, in) : fail_memory(o->err);
+    }
+    free(path);
+    if (st == CKPT_OK && !items)
+        return fail(o->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                    "a step with {no} {=item that has a " ITEM_METADATA "}");
+    return st;
+}
+
+/* read_step - the step in FOLDER: its items, or an item itself. */
+static ckpt_status read_step(struct orbax *o, ckpt_str folder)
+{
+    bool alone = has_file(o->f->folder, folder, ITEM_METADATA) ||
+                 !has_file(o->f->folder, folder, STEP_METADATA);
+    return alone ? read_item(o, folder) : read_items(o, folder);
+}
+
+/* read_steps - the last step of the folder. */
+static ckpt_status read_steps(struct orbax *o)
+{
+    const struct probe *p = o->f->probe;
+    ckpt_str name;
+    size_t n, unfinished = 0, first = 0;
+    if (!last_step(p, &name, &n))
+        return fail(o->err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the steps were removed while they were read");
+    for (size_t i = p->nnames; i-- > 0;)
+        if (str_find(p->names[i], STR_LIT(UNFINISHED), 0) != SIZE_MAX) {
+            first = i;
+            unfinished++;
+        }
+    if (n > 1)
+        file_notice(o->f, "the last of %zu steps: %.*s", n, STR_ARG(name));
+    if (unfinished)
+        file_notice(o->f, "%.*s%s: a save that did not finish", STR_ARG(p->names[first]),
+                    unfinished > 1 ? " and others" : "");
+    ckpt_str folder = arena_printf(o->f->a, "%.*s/", (int)name.len, name.ptr);
+    return folder.ptr ? read_step(o, folder) : fail_memory(o->err);
+}
+
+/* --------------------------------------------------------------------------- read */
+
+/* check_finished - is the folder of F that of a save that finished? Salvage takes what there is. */
+static ckpt_status check_finished(ckpt_file *f, ckpt_error *err)
+{
+    if (f->salvage || !is_unfinished(f->path))
+        return CKPT_OK;
+    (void)fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+               "{a save that did not finish}, by the name of its {=folder}");
+    fail_hint(err, "take an earlier step; `ckpt salvage` writes what is there");
+    return file_report_fault(f, CKPT_ETRUNCATED, err);
+}
+
+static ckpt_status read_all(struct orbax *o)
+{
+    const struct probe *p = o->f->probe;
+    bool steps = !is_item(p) && !probe_has(p, STEP_METADATA) && !is_unfinished(p->path);
+    CKPT_TRY(steps ? read_steps(o) : read_step(o, STR_LIT("")));
+    ckpt_value *root = value_get(nested_root(&o->tree), "");
+    if (!root && !(root = value_new(o->f->a, CKPT_V_DICT, 0)))
+        return fail_memory(o->err);
+    o->f->producer = STR_LIT("orbax");
+    return orbax_arrays_graph(&o->arrays, root);
+}
+
+static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
+{
+    struct orbax o = {.f = f, .err = err};
+    f->folder = f->path;
+    CKPT_TRY(check_finished(f, err));
+    ckpt_status st = orbax_arrays_begin(&o.arrays, f, err);
+    if (st == CKPT_OK)
+        st = nested_begin(&o.tree, f->a, 0) ? read_all(&o) : fail_memory(err);
+    nested_end(&o.tree);
+    orbax_arrays_end(&o.arrays);
+    return st;
+}
+
+const struct format format_orbax = {.name = "orbax", .title = "Orbax", .probe = probe, .read = read_folder};

@@ -1,0 +1,244 @@
+/* store.c - see store.h. Files are opened when a value of theirs is wanted, and stay inside of the folder
+ * (distributed/rank_files). Links to folders are not followed. */
+#include "format/orbax/store.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/checked.h"
+#include "core/check.h"
+#include "format/distributed/rank_files.h"
+#include "format/folder.h"
+#include "format/hub/shards.h"
+
+#define MAX_DEPTH 64u /* of folders */
+
+/* ------------------------------------------------------------------------- files */
+
+/* add_part - *OUT: the bytes of the file NAME, closed with the file of S. */
+static ckpt_status add_part(struct store *s, ckpt_str name, source **out)
+{
+    ckpt_file *part;
+    ckpt_str path = arena_printf(s->f->a, "%s%.*s", s->folder.ptr, (int)name.len, name.ptr);
+    if (!path.ptr)
+        return fail_memory(s->err);
+    CKPT_TRY(rank_file_add(s->f, s->like, path, &part, s->err));
+    *out = part->src;
+    return CKPT_OK;
+}
+
+/* open_file - for OCDBT; a file that is missing is a part of the database that is. */
+static ckpt_status open_file(void *user, ckpt_str path, source **out, ckpt_error *err)
+{
+    struct store *s = user;
+    ckpt_status st = add_part(s, path, out);
+    if (st != CKPT_ENOTFOUND)
+        return st;
+    (void)fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=the file %s%.*s} is {missing}", s->folder.ptr,
+               STR_ARG(path));
+    fail_hint(err, "put all files of the checkpoint into the folder");
+    return CKPT_ETRUNCATED;
+}
+
+static ckpt_status report_fault(void *user, ckpt_status st, ckpt_error *err)
+{
+    const struct store *s = user;
+    if (!s->f->salvage || !check_is_fault(st))
+        return file_report_fault(s->f, st, err);
+    file_notice(s->f, "a part of the database is lost: %s", err->what);
+    return CKPT_OK;
+}
+
+static void raise_budget(void *user, uint64_t n) { file_budget(((struct store *)user)->f, n); }
+
+static bool is_numbered(ckpt_str name)
+{
+    ckpt_str begin = STR_LIT(OCDBT_NUMBERED);
+    bool is = str_starts(name, begin) && str_skip(name, begin.len).len == 16;
+    for (size_t i = begin.len; is && i < name.len; i++)
+        is = (name.ptr[i] >= '0' && name.ptr[i] <= '9') || (name.ptr[i] >= 'a' && name.ptr[i] <= 'f');
+    return is;
+}
+
+/* newest_manifest - they have as many digits, so that the greatest comes last by name. */
+static ckpt_str newest_manifest(void *user)
+{
+    const struct store *s = user;
+    ckpt_str *name, best = {"", 0};
+    size_t n = 0;
+    char *path = shards_join_path(str_c(s->f->folder), s->folder);
+    if (path && folder_list(s->f->a, path, is_numbered, &name, &n, NULL) == CKPT_OK)
+        for (size_t i = 0; i < n; i++)
+            best = str_compare(best, name[i]) < 0 ? name[i] : best;
+    free(path);
+    return best;
+}
+
+/* ------------------------------------------------------------------------- folders */
+
+/* add_entry - the file NAME of the folder is an entry. */
+static bool add_entry(struct store *s, ckpt_str name)
+{
+    struct ocdbt *db = &s->db;
+    struct ocdbt_file *file = arena_grow(s->f->a, db->file, db->nfiles, &db->cap_files, db->nfiles + 1,
+                                         sizeof *file);
+    struct ocdbt_entry *entry = arena_grow(s->f->a, db->entry, db->n, &db->cap, db->n + 1, sizeof *entry);
+    if (!file || !entry)
+        return false;
+    db->file = file;
+    db->entry = entry;
+    entry[db->n++] = (struct ocdbt_entry){.key = name, .file = (uint32_t)db->nfiles, .n = STORE_WHOLE};
+    file[db->nfiles++] = (struct ocdbt_file){.path = name};
+    return true;
+}
+
+/* Folders that are still to be listed, each below that of the store. */
+struct folder_walk {
+    ckpt_str *name;
+    size_t n, cap;
+};
+
+static ckpt_status add_folder(struct store *s, struct folder_walk *w, ckpt_str name)
+{
+    size_t depth = 0;
+    for (size_t i = 0; i < name.len; i++)
+        depth += name.ptr[i] == '/';
+    if (depth > MAX_DEPTH)
+        return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "folders in folders, {more} than {=%u}", MAX_DEPTH);
+    ckpt_str *grown = arena_grow(s->f->a, w->name, w->n, &w->cap, w->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(s->err);
+    w->name = grown;
+    grown[w->n++] = name;
+    return CKPT_OK;
+}
+
+/* add_name - what NAME of the folder FROM is: an entry, or a folder to be listed. */
+static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str from, ckpt_str name)
+{
+    struct stat is;
+    ckpt_str key = arena_printf(s->f->a, "%.*s%.*s", (int)from.len, from.ptr, (int)name.len, name.ptr);
+    char *folder = key.ptr ? shards_join_path(str_c(s->f->folder), s->folder) : NULL;
+    char *path = folder ? shards_join_path(str_c(folder), key) : NULL;
+    ckpt_status st = path ? CKPT_OK : fail_memory(s->err);
+    bool found = path && lstat(path, &is) == 0;
+    free(path);
+    free(folder);
+    if (st != CKPT_OK || !found)
+        return st;
+    if (!S_ISDIR(is.st_mode))
+        return S_ISREG(is.st_mode) || S_ISLNK(is.st_mode)
+                   ? (add_entry(s, key) ? CKPT_OK : fail_memory(s->err))
+                   : CKPT_OK;
+    ckpt_str inner = arena_printf(s->f->a, "%.*s/", (int)key.len, key.ptr);
+    return inner.ptr ? add_folder(s, w, inner) : fail_memory(s->err);
+}
+
+static ckpt_status list_folder(struct store *s, struct folder_walk *w, ckpt_str from)
+{
+    ckpt_str *name;
+    size_t n = 0;
+    char *folder = shards_join_path(str_c(s->f->folder), s->folder);
+    char *path = folder ? shards_join_path(str_c(folder), from) : NULL;
+    ckpt_status st = path ? folder_list_all(s->f->a, path, &name, &n, s->err) : fail_memory(s->err);
+    free(path);
+    free(folder);
+    for (size_t i = 0; st == CKPT_OK && i < n; i++)
+        st = add_name(s, w, from, name[i]);
+    return st;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return str_compare(((const struct ocdbt_entry *)a)->key, ((const struct ocdbt_entry *)b)->key);
+}
+
+static ckpt_status open_folder(struct store *s)
+{
+    struct folder_walk w = {.n = 0};
+    CKPT_TRY(add_folder(s, &w, STR_LIT("")));
+    while (w.n)
+        CKPT_TRY(list_folder(s, &w, w.name[--w.n]));
+    if (s->db.n)
+        qsort(s->db.entry, s->db.n, sizeof *s->db.entry, by_key);
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------------------- values */
+
+ckpt_status store_open(struct store *s, bool is_ocdbt)
+{
+    source *manifest;
+    s->files = (struct ocdbt_files){open_file, raise_budget, newest_manifest, report_fault, s};
+    s->db = (struct ocdbt){.a = s->f->a, .files = &s->files, .max_decoded = s->f->limits.max_header};
+    if (!is_ocdbt)
+        return open_folder(s);
+    CKPT_TRY(open_file(s, STR_LIT(OCDBT_MANIFEST), &manifest, s->err));
+    return ocdbt_read(&s->db, manifest, s->err);
+}
+
+void store_close(struct store *s) { ocdbt_free(&s->db); }
+
+size_t store_find(const struct store *s, ckpt_str key)
+{
+    size_t low = 0, high = s->db.n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (str_compare(s->db.entry[mid].key, key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+ckpt_status store_bytes(struct store *s, size_t i, source **src, uint64_t *at, uint64_t *n)
+{
+    const struct ocdbt_entry *e = &s->db.entry[i];
+    source *file;
+    *at = e->bytes ? 0 : e->at;
+    *n = e->n;
+    if (e->bytes) {
+        *src = source_mem(e->bytes, (size_t)e->n, CKPT_NO_OFFSET); /* bounded: in memory */
+        return *src ? CKPT_OK : fail_memory(s->err);
+    }
+    CKPT_TRY(ocdbt_file(&s->db, e->file, &file, s->err));
+    if (e->n == STORE_WHOLE)
+        *n = file->size;
+    if (!range_within(*at, *n, file->size))
+        return fail(s->err, CKPT_ETRUNCATED, *at,
+                    "a value of {=%" PRIu64 " bytes}, the file %.*s has {%" PRIu64 "} there", *n,
+                    STR_ARG(s->db.file[e->file].path), *at < file->size ? file->size - *at : 0);
+    *src = source_ref(file);
+    return CKPT_OK;
+}
+
+/* copy_text - *TEXT: N bytes at AT of SRC. */
+static ckpt_status copy_text(struct store *s, source *src, uint64_t at, uint64_t n, ckpt_str *text)
+{
+    if (n > s->f->limits.max_header)
+        return fail(s->err, CKPT_ELIMIT, at, "metadata of {%" PRIu64 " bytes}; the limit is {=%" PRIu64 "}",
+                    n, s->f->limits.max_header);
+    file_budget(s->f, n);
+    char *bytes = arena_alloc(s->f->a, (size_t)n + 1); /* bounded: max_header */
+    *text = str_of(bytes, (size_t)n);
+    return bytes ? source_read(src, at, bytes, (size_t)n, s->err) : fail_memory(s->err);
+}
+
+ckpt_status store_text(struct store *s, size_t i, ckpt_str *text)
+{
+    source *src;
+    uint64_t at, n;
+    CKPT_TRY(store_bytes(s, i, &src, &at, &n));
+    ckpt_status st = copy_text(s, src, at, n, text);
+    source_unref(src);
+    return st;
+}
+
+ckpt_status store_read_file(struct store *s, ckpt_str name, ckpt_str *text)
+{
+    source *src;
+    CKPT_TRY(add_part(s, name, &src));
+    return copy_text(s, src, 0, src->size, text);
+}
