@@ -43,7 +43,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_mem = {
-    "mem",   "FILE", "memory that training takes, and what to checkpoint so that it fits", options, 1, 1,
+    "mem",   "FILE", "memory that training takes, and what to checkpoint so that it fits", options, 0, 1,
     run_mem, NULL};
 
 #define RESERVE ((uint64_t)1 << 30) /* of --fits, for what is no tensor; and a tenth */
@@ -696,10 +696,11 @@ static int list_optimizers(void)
 
 static int run_mem(int n, char **operand)
 {
-    (void)n;
-    struct job j = {.path = operand[0]};
     if (optimizer && strcmp(optimizer, "list") == 0)
         return list_optimizers();
+    if (!n)
+        return usage_error("mem", "mem needs FILE");
+    struct job j = {.path = operand[0]};
     int status = parse_run(j.path, &j.run);
     if (status >= 0)
         return status;

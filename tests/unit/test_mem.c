@@ -180,7 +180,7 @@ static void networks_that_are_not_quite_a_llama(void)
          "model.layers.01.input_layernorm.weight is no tensor of LLaMA"},
         {{.from = "layers.1.", .to = "layers.2000."}, "2001 blocks, at most 2000"},
         {{.from = "k_proj", .to = "m_proj"}, "m_proj.weight is no tensor of LLaMA"},
-        {{.integer = "layers.0.self_attn.q_proj.weight"}, "is dense of int8: not trained"},
+        {{.integer = "layers.0.self_attn.q_proj.weight"}, "is int8: not trained"},
         {{.extra = "model.layers.0.mlp.experts.0.w1"}, "a mixture of experts"},
         {{.extra = "model.layers.0.self_attn.q_proj.lora_A.weight"}, "LoRA adapters"},
         {{.extra = "model.layers.0.self_attn.q_proj.qweight"}, "quantized by GPTQ"},

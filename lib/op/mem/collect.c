@@ -28,8 +28,10 @@ static bool is_trainable_dtype(uint16_t dtype)
 /* refuse_row - the error that the row R is nothing that is trained. */
 static ckpt_status refuse_row(const ckpt_tensor *r, ckpt_error *err)
 {
-    ckpt_status st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s is {%s} of %s: not trained as it is",
-                          STR_ARG(r->name), ckpt_kind_name((ckpt_kind)r->kind), ckpt_tensor_dtype_name(r));
+    const char *dtype = ckpt_tensor_dtype_name(r), *kind = ckpt_kind_name((ckpt_kind)r->kind);
+    bool dense = r->kind == CKPT_DENSE;
+    ckpt_status st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s is {%s}%s%s: not trained as it is",
+                          STR_ARG(r->name), dense ? dtype : kind, dense ? "" : " of ", dense ? "" : dtype);
     fail_hint(err, "give the model before it was quantized, or --root of its weights");
     return st;
 }
@@ -40,7 +42,8 @@ static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckp
     unsigned bits = ckpt_dtype_bits((ckpt_dtype)r->dtype);
     struct mem_tensor *t = &m->tensors[m->ntensors];
     bool packed = r->dtype >= CKPT_DT_F8_E4M3 && r->dtype <= CKPT_DT_F6_E3M2;
-    if (r->kind == CKPT_QUANTIZED || packed || (r->dtype >= CKPT_DT_QI8 && r->dtype <= CKPT_DT_BITS4X2))
+    bool quantized = r->kind == CKPT_QUANTIZED || (r->dtype >= CKPT_DT_QI8 && r->dtype <= CKPT_DT_BITS4X2);
+    if (packed || quantized || r->dtype >= CKPT_DT_I4) /* the last: few bits, and blocks of ggml */
         return refuse_row(r, err);
     if (!r->has_shape || bits < 8)
         return CKPT_OK; /* uninitialized, nested, not numbers: no parameter has such a state */

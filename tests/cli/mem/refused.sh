@@ -20,3 +20,6 @@ sed 's/12,/"12",/' data/gpt2.json >text.json
 ckpt mem text.json; echo "exit $?"
 head -c 50 data/gpt2.json >cut.json
 ckpt mem cut.json; echo "exit $?"
+ckpt mem corpus/gguf/quantised.gguf; echo "exit $?"
+ckpt mem; echo "exit $?"
+ckpt mem --optimizer list | head -n 1
