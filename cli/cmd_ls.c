@@ -371,8 +371,10 @@ static int list_file(const char *path)
         print_ls_json(f, rows, n);
     else if (as_tsv)
         print_ls_tsv(f, rows, n);
-    else if (as_tree || depth)
-        (as_tree ? tree_print : tree_groups)(f, rows, n, depth, stdout);
+    else if (as_tree)
+        tree_print(f, rows, n, depth, stdout);
+    else if (depth)
+        tree_groups(f, rows, n, depth, order == ORDER_SIZE, stdout);
     else
         print_ls_table(f, rows, n);
     size_t found = n + (values && !ui.json ? print_values(f) : 0);
@@ -388,8 +390,25 @@ static int list_file(const char *path)
     return found || !globs.n ? YES : NO;
 }
 
+static int check_ls_options(void)
+{
+    const char *sums = as_tree ? "tree" : depth ? "depth" : NULL;
+    const char *rows = ui.json ? "json" : as_tsv ? "tsv" : as_text ? "text" : NULL;
+    if (sums && rows)
+        return usage_error("ls", "--%s lists each tensor; --%s goes without it", rows, sums);
+    if (as_tree && order != ORDER_NATURAL)
+        return usage_error("ls",
+                           "--tree is in the order of names; --depth N --order=size puts the largest first");
+    if (depth && order == ORDER_FILE)
+        return usage_error("ls", "--depth goes by name, or with --order=size");
+    return YES;
+}
+
 static int run_ls(int n, char **operand)
 {
+    int status = check_ls_options();
+    if (status != YES)
+        return status;
     mem_keep();
     for (int i = 0; as_text && i < n; i++)
         print_textconv(operand[i]);

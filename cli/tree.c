@@ -15,6 +15,8 @@ struct tree {
     size_t n;
     uint64_t depth;
     uint8_t *shared; /* by row: how many nodes on the way to it lead to the one before it, too */
+    struct group *groups; /* of tree_groups */
+    size_t ngroups;
 };
 
 /* Visits the nodes, parents before children. Of the current node: */
@@ -114,14 +116,20 @@ static void add_blank_cells(struct table *w, unsigned cells)
         table_cell(w);
 }
 
-/* add_sum_cells - adds the cells for the sums of the rows from FIRST up to END. */
-static void add_sum_cells(struct table *w, const struct tree *t, size_t first, size_t end)
+static struct totals sum_rows(const struct tree *t, size_t first, size_t end)
 {
     struct totals sum = {0};
     for (size_t i = first; i < end; i++) {
         const ckpt_tensor x = tensor_at(t->f, t->rows[i]);
         totals_add(&sum, &x);
     }
+    return sum;
+}
+
+/* add_sum_cells - adds the cells for the sums of the rows from FIRST up to END. */
+static void add_sum_cells(struct table *w, const struct tree *t, size_t first, size_t end)
+{
+    const struct totals sum = sum_rows(t, first, end);
     text_noun(&w->text, sum.tensors, "tensor", "tensors");
     table_cell(w);
     text_count(&w->text, sum.elements);
@@ -166,48 +174,88 @@ static void branch_rows(struct table *w, const void *user)
     }
 }
 
+/* A line of tree_groups: the rows from FIRST up to END. */
+struct group {
+    size_t first, end, name_len;
+    uint64_t bytes;
+    bool folded; /* there is more below it */
+};
+
+/* compare_sizes - the larger group comes first; of one size, in the order of the tree. */
+static int compare_sizes(const void *a, const void *b)
+{
+    const struct group *p = a, *q = b;
+    if (p->bytes != q->bytes)
+        return p->bytes < q->bytes ? 1 : -1;
+    return p->first < q->first ? -1 : p->first > q->first;
+}
+
+/* find_groups - the groups of T, sorted by size if LARGEST_FIRST. */
+static void find_groups(struct tree *t, bool largest_first)
+{
+    struct tree_walk at = {.tree = t};
+    t->groups = mem_new(t->n, sizeof *t->groups); /* bounded: each has a row of its own */
+    while (next_node(&at)) {
+        bool whole = at.level == t->depth;
+        if (at.level > t->depth || (!whole && !at.leaf))
+            continue;
+        size_t end = whole ? at.end : at.first + 1;
+        t->groups[t->ngroups++] = (struct group){.first = at.first,
+                                                 .end = end,
+                                                 .name_len = at.name_len,
+                                                 .bytes = sum_rows(t, at.first, end).bytes,
+                                                 .folded = whole && has_child(&at)};
+    }
+    if (largest_first && t->ngroups)
+        qsort(t->groups, t->ngroups, sizeof *t->groups, compare_sizes);
+}
+
 static void group_rows(struct table *w, const void *user)
 {
     static const char *const head[] = {"NAME", "TENSORS", "ELEMENTS", "SIZE"};
     const struct tree *t = user;
-    struct tree_walk at = {.tree = t};
     table_row(w, BOLD);
     for (int i = 0; i < 4; i++) {
         text_add(&w->text, head[i]);
         table_cell(w);
     }
-    while (next_node(&at)) {
-        bool whole = at.level == t->depth;
-        if (at.level > t->depth || (!whole && !at.leaf))
-            continue;
+    for (size_t i = 0; i < t->ngroups; i++) {
+        const struct group *g = &t->groups[i];
         table_row(w, PLAIN);
-        text_name(&w->text, (ckpt_str){name_of(t, at.first).ptr, at.name_len});
-        text_add(&w->text, whole && has_child(&at) ? ".*" : "");
+        text_name(&w->text, (ckpt_str){name_of(t, g->first).ptr, g->name_len});
+        text_add(&w->text, g->folded ? ".*" : "");
         table_cell(w);
-        add_sum_cells(w, t, at.first, whole ? at.end : at.first + 1);
+        add_sum_cells(w, t, g->first, g->end);
     }
 }
 
-static void print_flow(struct table *w, void (*rows)(struct table *w, const void *user), struct tree *t,
-                       FILE *to, bool header)
+/* sort_tree - brings the rows of T into the order of the tree, and fills in what they share. */
+static void sort_tree(struct tree *t)
 {
     t->shared = mem_new(t->n, sizeof *t->shared);
     rows_sort(t->f, t->rows, t->n, compare_components);
     for (size_t i = 1; i < t->n; i++)
         t->shared[i] = shared_nodes(name_of(t, i - 1), name_of(t, i));
-    table_flow(w, rows, t, to, header);
-    table_free(w);
-    free(t->shared);
 }
 
 void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *to)
 {
     struct table w = {.columns = 4, .right = {false, false, false, true}};
-    print_flow(&w, branch_rows, &(struct tree){f, rows, n, depth, NULL}, to, false);
+    struct tree t = {.f = f, .rows = rows, .n = n, .depth = depth};
+    sort_tree(&t);
+    table_flow(&w, branch_rows, &t, to, false);
+    table_free(&w);
+    free(t.shared);
 }
 
-void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *to)
+void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, bool largest_first, FILE *to)
 {
     struct table w = {.columns = 4, .right = {false, true, true, true}};
-    print_flow(&w, group_rows, &(struct tree){f, rows, n, depth, NULL}, to, ui.tty);
+    struct tree t = {.f = f, .rows = rows, .n = n, .depth = depth};
+    sort_tree(&t);
+    find_groups(&t, largest_first);
+    table_flow(&w, group_rows, &t, to, ui.tty);
+    table_free(&w);
+    free(t.groups);
+    free(t.shared);
 }
