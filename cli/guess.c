@@ -66,10 +66,17 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* add_operands - adds the operands that were given, or PLACEHOLDERS if there are none. */
-static void add_operands(struct text *to, int argc, char **argv, const char *placeholders)
+/* takes_word - is the first operand, WORD, more likely the value that COMMAND has a place for than a file? */
+static bool takes_word(const char *command, const char *word)
 {
-    bool any = argc > 1 && !strchr(placeholders, '-');
+    return strpbrk(command, "'=") && access(word, F_OK) != 0;
+}
+
+/* add_operands - adds COMMAND's operands that were given, or PLACEHOLDERS if they are not what it takes. */
+static void add_operands(struct text *to, const char *command, int argc, char **argv,
+                         const char *placeholders)
+{
+    bool any = argc > 1 && !strchr(placeholders, '-') && !takes_word(command, argv[1]);
     for (int i = 1; i < argc; i++)
         any = any && argv[i][0] != '-';
     if (!any)
@@ -99,7 +106,7 @@ static const char *command_answer(struct text *to, int argc, char **argv)
     if (!command)
         return NULL;
     text_addf(to, "ckpt %s", command);
-    add_operands(to, argc, argv, operands);
+    add_operands(to, command, argc, argv, operands);
     return command;
 }
 

@@ -20,3 +20,7 @@ sed -n 's/^GUESS_OPTION("\([a-z|]*\)", "\([^"]*\)".*/\1 \2/p' "$TESTS/../../cli/
         grep -q "unknown option '--$typed'; use" said || echo "$c --$typed: $(cat said)"
     done
 done
+# A word that is no file is the value of the command that was meant: it is not pasted as the input.
+ckpt find fc data/train.pt 2>&1
+ckpt cast bf16 data/train.pt 2>&1
+ckpt drop optimizer data/train.pt 2>&1
