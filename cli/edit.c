@@ -91,9 +91,24 @@ static int fail_format(const char *name)
     return TROUBLE;
 }
 
+/* names_compressed - is PATH called like a file that is compressed as a whole? */
+static bool names_compressed(const char *path)
+{
+    static const char *const suffixes[] = {".gz", ".bz2", ".xz", ".zst", ".lz4"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
+        if (strcmp(dot, suffixes[i]) == 0)
+            return true;
+    return false;
+}
+
 int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_result *r)
 {
     ckpt_error err;
+    if (!writing.to && names_compressed(path))
+        return report_failure(CKPT_EUNSUPPORTED, path,
+                              "leave out the suffix, and compress the file afterwards",
+                              "compressed files are read, not written");
     ckpt_write_options o = {
         .struct_size = sizeof o,
         .format = writing.to,

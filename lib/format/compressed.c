@@ -36,6 +36,7 @@ static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err
     if (!one) /* reported */
         return err->status;
     file_become(f, one);
+    f->torch_load_why = STR_LIT("it is compressed");
     return CKPT_OK;
 }
 
