@@ -68,12 +68,22 @@ static void read_metadata(const ckpt_file *f, struct changes *c, size_t more)
         c->at[c->n++] = (struct change){m.key, m.text, m.text, ckpt_metadata_is_tie(f, i), false};
 }
 
-static int set_all(struct changes *c, int n, char **operand)
+static int check_pairs(int n, char **operand)
 {
     for (int i = 0; i < n; i++) {
         const char *eq = strchr(operand[i], '=');
         if (!eq || eq == operand[i])
-            return usage_error("meta", "'%s' is not KEY=VALUE", operand[i]);
+            return usage_error("meta", "'%s' is not KEY=VALUE; all keys are printed where none is given",
+                               operand[i]);
+    }
+    return YES;
+}
+
+/* set_all - sets what N operands are, each with its '='. */
+static int set_all(struct changes *c, int n, char **operand)
+{
+    for (int i = 0; i < n; i++) {
+        const char *eq = strchr(operand[i], '=');
         ckpt_str key = {operand[i], (size_t)(eq - operand[i])};
         struct change *x = find_change(c, key);
         if (!x) {
@@ -295,7 +305,9 @@ static int run_meta(int n, char **operand)
     struct changes c = {0};
     ckpt_recovered what;
     bool edits = n > 1 || unset.n;
-    int status = edits ? check_options(operand[0]) : YES;
+    int status = check_pairs(n - 1, operand + 1);
+    if (status == YES && edits)
+        status = check_options(operand[0]);
     if (!edits && (writing.output || writing.in_place || writing.check))
         status = usage_error("meta", "nothing to change: give KEY=VALUE or --unset KEY");
     if (status != YES || (writing.in_place && !edit_recover(operand[0], &what)))

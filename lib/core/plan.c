@@ -581,7 +581,7 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *e
     if (!first)
         return CKPT_OK;
     if (others)
-        (void)snprintf(more, sizeof more, ", and %zu others likewise", others);
+        (void)snprintf(more, sizeof more, ", and %zu other%s likewise", others, others == 1 ? "" : "s");
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                "\"%.*s\": %llu of %llu values overflow %s (would become %s)%s; nothing written",
                STR_ARG(first->name), (unsigned long long)first->overflowed,

@@ -72,7 +72,7 @@ static ckpt_status refuse_unfit(const struct flat_writer *w, const struct flat_i
     const char *cast = find_castable_dtype(w, (ckpt_dtype)t->dtype);
     char more[48] = "", word[SHELL_WORD_MAX];
     if (others)
-        (void)snprintf(more, sizeof more, ", and %zu others likewise", others);
+        (void)snprintf(more, sizeof more, ", and %zu other%s likewise", others, others == 1 ? "" : "s");
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot hold \"%.*s\" (%s, %s): it %s%s",
                w->rules->holder, STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t->kind),
                t->dtype ? ckpt_tensor_dtype_name(t) : "no dtype", find_unfit_reason(w, first), more);

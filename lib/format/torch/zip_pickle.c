@@ -13,6 +13,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "codec/pickle_write.h"
+#include "core/dequantize.h"
 #include "core/dtype.h"
 #include "format/torch/graph.h"
 #include "format/torch/zip.h"
@@ -399,7 +400,10 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "tensor \"%.*s\" (%s, %s) %s; a torch file cannot hold it",
                STR_ARG(t->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), lacks);
     char word[SHELL_WORD_MAX];
-    fail_hint(err, "--drop %s leaves it out", shell_glob(t->name, word));
+    if (dequantize_supports((ckpt_dtype)t->dtype))
+        fail_hint(err, "--cast '*=bfloat16' makes it a type that torch has");
+    else
+        fail_hint(err, "--drop %s leaves it out", shell_glob(t->name, word));
     return CKPT_ELOSSY;
 }
 
