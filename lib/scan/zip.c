@@ -14,6 +14,7 @@
 #include "codec/zip_end.h"
 #include "codec/zip_header.h"
 #include "format/recognize.h"
+#include "io/reader.h"
 #include "scan/scan.h"
 
 #define STORAGE_PREFIX 65536u /* bytes of a deflated storage that are unpacked, to recognize a file in it */
@@ -197,8 +198,7 @@ static ckpt_status check_crc(struct zip_scan *r, const struct zip_view *v, sourc
     if (st != CKPT_OK || crc == v->crc)
         return st;
     return scan_found(r->x->s, SCAN_ZIP002, where, r->z.src, v->from,
-                      "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc,
-                      v->crc)
+                      "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc, v->crc)
                ? CKPT_OK
                : CKPT_ECANCELLED;
 }
@@ -606,16 +606,17 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     return st == CKPT_OK && !r->has_flaw && !guest ? scan_check_format(x, src, where, NULL, NULL, err) : st;
 }
 
-/* Concatenated archives that fill a source: where all but the first begin, the last one first. .n 0: it is a
- * single archive. */
+/* Concatenated archives that fill a source up to its end or to a safetensors file: where all but the first
+ * begin, the last one first. .n 0: it is a single archive. */
 struct concatenated {
     uint64_t *starts;
     size_t n, cap;
 };
 
-static ckpt_status find_concatenated(struct scanner *x, source *src, struct concatenated *r, ckpt_error *err)
+static ckpt_status find_concatenated(struct scanner *x, source *src, uint64_t end, struct concatenated *r,
+                                     ckpt_error *err)
 {
-    uint64_t end = src->size, start;
+    uint64_t start;
     while (zip_find_concatenated(src, end, &start)) {
         if (start == 0)
             return CKPT_OK;
@@ -626,6 +627,62 @@ static ckpt_status find_concatenated(struct scanner *x, source *src, struct conc
         r->starts[r->n++] = end = start;
     }
     r->n = 0;
+    return CKPT_OK;
+}
+
+/* find_end_record - *END becomes where the next end record without a comment ends, of those from *END on;
+ * SRC's size: there is none. */
+static ckpt_status find_end_record(source *src, uint64_t *end, ckpt_error *err)
+{
+    reader r;
+    size_t at = SIZE_MAX;
+    CKPT_TRY(reader_init(&r, src, *end, src->size, err));
+    while (at == SIZE_MAX && reader_left(&r) >= ZIP_END_SIZE) {
+        size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        const unsigned char *c = reader_peek(&r, n);
+        at = c ? str_find(str_of((const char *)c, n), STR_LIT("PK\5\6"), 0) : SIZE_MAX;
+        (void)reader_skip(&r, at != SIZE_MAX ? at : n - 3); /* bounded: an end record is longer */
+    }
+    bool found = at != SIZE_MAX && reader_left(&r) >= ZIP_END_SIZE;
+    *end = found ? r.pos + ZIP_END_SIZE : src->size; /* bounded: just compared */
+    ckpt_status st = r.status;
+    reader_free(&r);
+    return st;
+}
+
+/* is_safetensors_from - does a safetensors file begin at byte AT of SRC? */
+static bool is_safetensors_from(source *src, uint64_t at)
+{
+    source *rest;
+    struct probe p = {.size = 0};
+    bool is = source_slice(src, at, src->size - at, &rest, NULL) == CKPT_OK; /* bounded: AT is inside */
+    if (!is)
+        return false;
+    is = recognize_fill(&p, "", rest, NULL) == CKPT_OK && recognize_safetensors(&p);
+    source_unref(rest);
+    return is;
+}
+
+/* find_safetensors - *AT is where a safetensors file begins after archives that follow each other from the
+ * first byte of SRC on, as in a .distcp file whose tensors are saved so; SRC's size: there is none. */
+static ckpt_status find_safetensors(source *src, uint64_t *at, ckpt_error *err)
+{
+    uint64_t end = 0, done = 0, start;
+    *at = src->size;
+    if (zip_find_concatenated(src, src->size, &start))
+        return CKPT_OK;
+    while (end < src->size) {
+        CKPT_TRY(find_end_record(src, &end, err));
+        if (end == src->size || !zip_find_concatenated(src, end, &start) || start != done)
+            continue; /* the bytes of a member */
+        if (is_safetensors_from(src, end)) {
+            *at = end;
+            return CKPT_OK;
+        }
+        if (!zip_has_signature(src, end, ZIP_LOCAL))
+            return CKPT_OK;
+        done = end;
+    }
     return CKPT_OK;
 }
 
@@ -645,16 +702,21 @@ static ckpt_status scan_concatenated(struct scanner *x, source *src, ckpt_str ou
 ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
     struct concatenated r = {0};
-    uint64_t from = 0;
-    CKPT_TRY(find_concatenated(x, src, &r, err));
-    if (r.n == 0)
+    uint64_t from = 0, end;
+    CKPT_TRY(find_safetensors(src, &end, err));
+    CKPT_TRY(find_concatenated(x, src, end, &r, err));
+    if (r.n == 0 && end == src->size)
         return scan_archive(x, src, where, false, accounted, err);
-    if (!scan_found(x->s, SCAN_ZIP003, where, src, 0, "%zu archives one after the other", r.n + 1))
+    const char *rest = end < src->size ? ", then a safetensors file" : "";
+    if (r.n ? !scan_found(x->s, SCAN_ZIP003, where, src, 0, "%zu archives one after the other%s", r.n + 1,
+                          rest)
+            : !scan_found(x->s, SCAN_ZIP003, where, src, 0, "an archive%s", rest))
         return CKPT_ECANCELLED;
     for (size_t i = r.n; i-- > 0; from = r.starts[i])
         CKPT_TRY(scan_concatenated(x, src, where, from, r.starts[i], accounted, err));
-    CKPT_TRY(scan_concatenated(x, src, where, from, src->size, accounted, err));
-    return CKPT_OK;
+    CKPT_TRY(scan_concatenated(x, src, where, from, end, accounted, err));
+    *accounted += src->size - end; /* bounded: END is inside; those bytes are scanned next */
+    return scan_stray_bytes(x, src, where, end, src->size, err);
 }
 
 ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
