@@ -6,7 +6,9 @@ Two processes train a small model by FSDP 2 on gloo and save it with the calls o
 plain torch.save of each rank; Megatron's torch_dist is a Distributed Checkpoint with its files next to it. Needs torch
 2.6 or later; with accelerate installed its own save_state is called as well. The lines of truth go to standard output.
 """
+import argparse
 import hashlib
+import io
 import json
 import os
 import random
@@ -15,11 +17,12 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner, _EmptyStateDictLoadPlanner
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, get_optimizer_state_dict
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 RANKS = 2
 
@@ -86,6 +89,38 @@ def save_verl(out, rank, model, optimizer):
         write("4", out, "verl", "latest_checkpointed_iteration.txt")
 
 
+def save_megatron(out, rank, mesh):
+    """core/dist_checkpointing: tensors by flat names, objects as streams of torch.save; what is no tensor of a rank is
+    in common.pt, or since 2026 such an object itself. Layers of a kind are one tensor."""
+    torch.manual_seed(1)
+    qkv = torch.randn(2, 6, 4).bfloat16()
+    tensors = {"decoder.layers.self_attention.linear_qkv.weight": distribute_tensor(qkv, mesh, [Shard(1)]),
+               "decoder.final_layernorm.weight": distribute_tensor(torch.ones(4).bfloat16(), mesh, [Replicate()]),
+               "embedding.word_embeddings.weight": distribute_tensor(torch.randn(8, 4).bfloat16(), mesh, [Shard(0)]),
+               "optimizer.state.exp_avg.embedding.word_embeddings.weight": distribute_tensor(torch.randn(8, 4), mesh,
+                                                                                             [Shard(0)])}
+    common = {"args": argparse.Namespace(num_layers=2, hidden_size=4), "checkpoint_version": 3.0, "iteration": 3,
+              "opt_param_scheduler": {"num_steps": 24}}
+    for name, objects in (("torch_dist", {}), ("torch_dist_2026", {"common_state/shard_0_1": common})):
+        objects["rng_state/shard_0.0_1.2"] = {"torch_rng_state": torch.arange(4, dtype=torch.uint8)}
+        state = dict(tensors)
+        for key, value in objects.items():
+            state[key] = io.BytesIO()
+            torch.save([value], state[key])
+        folder = place(out, name, "iter_0000003", ".")
+        dcp.save(state, checkpoint_id=folder,
+                 planner=DefaultSavePlanner(flatten_state_dict=False, flatten_sharded_tensors=False))
+        if rank == 0:
+            backend = {"sharded_backend": "torch_dist", "sharded_backend_version": 1, "common_backend": "torch",
+                       "common_backend_version": 1}
+            write(json.dumps(backend), folder, "metadata.json")
+            write("3", out, name, "latest_checkpointed_iteration.txt")
+            if len(objects) == 1:
+                torch.save(common, place(folder, "common.pt"))
+    full = {key: t.full_tensor() for key, t in tensors.items()}
+    return {**full, "rng_state/shard_0.0_1.2": [{"torch_rng_state": torch.arange(4, dtype=torch.uint8)}]}
+
+
 def run(rank, out, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
@@ -100,9 +135,10 @@ def run(rank, out, port):
     save_accelerate(out, rank, model, optimizer)
     save_lightning(out, rank, model, optimizer)
     save_verl(out, rank, model, optim.state_dict())
+    megatron = save_megatron(out, rank, init_device_mesh("cpu", (RANKS,)))
     dist.barrier()
     if rank == 0:
-        print_truth(out, full)
+        print_truth(out, full, megatron)
     dist.destroy_process_group()
 
 
@@ -125,10 +161,10 @@ def read_dcp(folder):
     return state
 
 
-def print_truth(out, full):
+def print_truth(out, full, megatron):
     states = {"accelerate_fsdp": read_dcp(os.path.join(out, "accelerate_fsdp", "pytorch_model_fsdp_0")),
               "accelerate_ranks": full, "lightning_fsdp.ckpt": read_dcp(os.path.join(out, "lightning_fsdp.ckpt")),
-              "verl": full}
+              "verl": full, "torch_dist": megatron, "torch_dist_2026": megatron}
     for name, state in states.items():
         print(json.dumps({"file": f"trainers/{name}", "kind": "trainer", "verdict": "ok",
                           "producer": f"torch {torch.__version__.split('+')[0]}, laid out as the trainer does",

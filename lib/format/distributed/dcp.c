@@ -35,6 +35,7 @@
 #include "format/distributed/rank_tensors.h"
 #include "format/folder.h"
 #include "format/torch/graph.h"
+#include "format/torch/zip.h"
 
 #define METADATA  ".metadata"
 #define NO_FILE   UINT32_MAX
@@ -738,6 +739,28 @@ static ckpt_status add_tensors(struct dcp *d)
 
 /* ------------------------------------------------------------------------- values */
 
+/* open_stream - *PART, which holds an io.BytesIO, becomes what torch.save wrote into that, as the objects of
+ * Megatron-LM are kept; any other stays what it is. */
+static ckpt_status open_stream(struct dcp *d, ckpt_file **part)
+{
+    ckpt_file *inner;
+    source *bytes;
+    const ckpt_value *root = (*part)->root;
+    const ckpt_value *state = value_calls(root, "_io", "BytesIO", 0) ? value_state(root) : NULL;
+    if (!state || state->type != CKPT_V_TUPLE)
+        return CKPT_OK;
+    CKPT_TRY(torch_bytes(*part, value_item(state, 0), &bytes, d->err));
+    if (!bytes)
+        return CKPT_OK;
+    const struct opening o = {
+        .path = (*part)->path, .src = bytes, .limits = &d->f->limits, .only = &format_torch_zip};
+    ckpt_status st = format_open(&o, &inner, d->err);
+    if (st != CKPT_OK)
+        return st == CKPT_ENOMEM ? st : CKPT_OK;
+    *part = inner;
+    return rank_file_keep(d->f, inner, d->err);
+}
+
 static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
 {
     const struct dcp_stored *s = e->nstored ? &d->stored[e->stored] : NULL;
@@ -759,7 +782,9 @@ static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
         return CKPT_OK;
     }
     CKPT_TRY(rank_file_keep(d->f, part, d->err));
-    st = rank_file_check(part, d->err);
+    st = open_stream(d, &part);
+    if (st == CKPT_OK)
+        st = rank_file_check(part, d->err);
     if (st == CKPT_OK && !part->root)
         st = fail(d->err, CKPT_EFORMAT, s->at, "a value that {cannot} be read as {=a pickle}");
     fail_file(st == CKPT_OK ? NULL : d->err, in->path);

@@ -1,7 +1,8 @@
 /* dcp_beside.c - see dcp_beside.h.
  *
  *   meta.pt      Lightning: all of a checkpoint but `model` and `optimizer_N`, which are distributed
- *   common.pt    Megatron-LM's torch_dist: args, iteration, param_groups …, all that is no tensor of a rank
+ *   common.pt    Megatron-LM's torch_dist: args, iteration, param_groups, what is no tensor of a rank;
+ *                newer releases have it as an object of the checkpoint itself, COMMON
  *
  * Both are dicts saved by torch.save. Lightning itself joins them with the rest the same way
  * (fabric/utilities/load.py), as Megatron-LM does (core/dist_checkpointing/serialization.py). */
@@ -11,6 +12,8 @@
 #include "format/distributed/grafts.h"
 #include "format/distributed/rank_files.h"
 #include "format/folder.h"
+
+#define COMMON "common_state/shard_0_1" /* of shape (1,), at (0,) */
 
 /* index_keys - the texts among the keys of the dict ROOT; NULL: no memory. */
 static map *index_keys(const ckpt_value *root)
@@ -88,5 +91,5 @@ ckpt_status dcp_read_beside(ckpt_file *f, const char *like, ckpt_error *err)
         if (st != CKPT_OK)
             file_notice(f, "%s is lost: %s", names[i], err->what);
     }
-    return CKPT_OK;
+    return take_facts(f, value_item(value_get(f->root, COMMON), 0), err);
 }

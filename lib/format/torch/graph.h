@@ -58,6 +58,9 @@ ckpt_status torch_add_unreferenced_storages(ckpt_file *f, const struct torch_sto
  * new rows. */
 ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err);
 
+/* torch_bytes - *OUT are the bytes that V, in the graph of F, makes in any protocol; NULL: it makes none. */
+ckpt_status torch_bytes(ckpt_file *f, const ckpt_value *v, source **out, ckpt_error *err);
+
 /* torch_pid_parse - parses PERSID node V, also a text id of protocol 0; false: it is not a storage. */
 bool torch_pid_parse(const ckpt_value *v, struct torch_pid *out);
 /* torch_pid_keep - copies the key of PID to A if it would not outlive PID. */

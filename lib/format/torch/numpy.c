@@ -151,3 +151,10 @@ ckpt_status value_bytes(struct graph *g, const ckpt_value *v, source **out)
     }
     return CKPT_OK;
 }
+
+ckpt_status torch_bytes(ckpt_file *f, const ckpt_value *v, source **out, ckpt_error *err)
+{
+    static const struct torch_storages none = {.user = NULL};
+    struct graph g = {.f = f, .st = &none, .err = err};
+    return value_bytes(&g, v, out);
+}

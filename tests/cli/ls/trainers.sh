@@ -9,6 +9,14 @@ ckpt ls $D/accelerate_fsdp/optimizer_0 | head -n 2
 echo '== lightning_fsdp.ckpt'
 ckpt ls --values $D/lightning_fsdp.ckpt | grep -v optimizer_0.param_groups
 ckpt info $D/lightning_fsdp.ckpt | head -n 3
+# Megatron's torch_dist, with common.pt and with that as an object.
+for d in torch_dist torch_dist_2026; do
+    echo "== $d"
+    ckpt ls --values $D/$d
+    ckpt info $D/$d | head -n 3
+done
+ckpt add net. $D/torch_dist_2026 -o renamed
+ckpt diff $D/torch_dist_2026 renamed | tail -n 1
 # DeepSpeed by Accelerate; steps without one that is named; a model of several ranks without one of them.
 cp -r corpus/deepspeed/zero2_bf16 deepspeed
 chmod -R u+w deepspeed
