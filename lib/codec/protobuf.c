@@ -34,3 +34,21 @@ bool proto_next(cursor *c, struct proto_field *f)
         read_value(c, f);
     return !c->bad;
 }
+
+ckpt_status proto_read(reader *r, struct proto_field *f)
+{
+    uint64_t at = r->pos, tag;
+    bool ok = reader_varint(r, &tag);
+    *f = (struct proto_field){.number = ok ? tag >> 3 : 0, .wire = (enum proto_wire)(ok ? tag & 7 : 0)};
+    switch (f->wire) {
+    case PROTO_BYTES:
+    case PROTO_VARINT: ok = ok && reader_varint(r, &f->value); break;
+    case PROTO_FIXED64: f->value = reader_u64(r); break;
+    case PROTO_FIXED32: f->value = reader_u32(r); break;
+    default: ok = false;
+    }
+    CKPT_TRY(r->status);
+    return ok && f->number ? CKPT_OK
+                           : fail(r->err, CKPT_EFORMAT, source_pos(r->src, at),
+                                  "{malformed} {=field of a protobuf message}");
+}

@@ -15,6 +15,7 @@
 #include "base/cursor.h"
 #include "codec/inflate.h"
 #include "codec/json_scan.h"
+#include "codec/protobuf.h"
 #include "codec/zip_header.h"
 #include "core/findings.h"
 #include "format/folder.h"
@@ -134,46 +135,40 @@ static bool is_joblib_head(const struct probe *p)
 
 /* ------------------------------------------------------------------- protobuf */
 
-/* The fields of a protobuf message, by number and wire type; texts and submessages are LENGTH. */
+/* The fields of a protobuf message, by number and wire type; texts and submessages are PROTO_BYTES. */
 struct message {
     uint64_t first_most;                         /* the largest value of field 1, a version */
     bool (*may)(uint64_t number, unsigned wire); /* can it have such a field? */
     bool (*must)(uint64_t number);               /* is it a required field? */
+    bool (*begins)(uint64_t number); /* can that field begin with such a field? If it does, the file may end
+                                      * early, or go on otherwise; NULL: it may not */
 };
 
-enum { VARINT = 0, LENGTH = 2 };
-
-static bool read_varint(reader *r, uint64_t *v)
+/* begins_inside - does the required field of M that R is in begin as it should? */
+static bool begins_inside(reader *r, const struct message *m)
 {
-    *v = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        const unsigned char *c = reader_take(r, 1);
-        if (!c)
-            return false;
-        *v |= (uint64_t)(*c & 0x7f) << shift;
-        if (!(*c & 0x80))
-            return true;
-    }
-    return false;
+    const unsigned char *tag = m->begins && reader_left(r) ? reader_peek(r, 1) : NULL;
+    return tag && *tag < 0x80 && (*tag & 7) == PROTO_BYTES && m->begins(*tag >> 3);
 }
 
 /* is_message - is all of P fields of M, the version first? */
 static bool is_message(const struct probe *p, const struct message *m)
 {
     reader r;
-    uint64_t tag, v;
-    bool ok = true, has = false;
+    struct proto_field f;
+    bool ok = true, has = false, certain = false;
     if (p->nhead < 4 || p->head[0] != 8 || p->head[1] > m->first_most || !p->src ||
         reader_init(&r, p->src, 0, p->size, NULL) != CKPT_OK)
         return false;
-    for (unsigned i = 0; ok && reader_left(&r) && i < MAX_FIELDS; i++) {
-        ok = read_varint(&r, &tag) && m->may(tag >> 3, tag & 7) && read_varint(&r, &v) &&
-             ((tag & 7) == VARINT || reader_skip(&r, v));
-        has = has || m->must(tag >> 3);
+    for (unsigned i = 0; ok && !certain && reader_left(&r) && i < MAX_FIELDS; i++) {
+        ok = proto_read(&r, &f) == CKPT_OK && m->may(f.number, f.wire);
+        certain = ok && m->must(f.number) && begins_inside(&r, m);
+        ok = ok && (f.wire == PROTO_VARINT || reader_skip(&r, f.value));
+        has = has || m->must(f.number);
     }
-    ok = ok && !reader_left(&r);
+    ok = certain || (ok && has && !reader_left(&r));
     reader_free(&r);
-    return ok && has;
+    return ok;
 }
 
 /* ModelProto: ir_version, producer_name, producer_version, domain, model_version, doc_string, graph,
@@ -181,43 +176,47 @@ static bool is_message(const struct probe *p, const struct message *m)
 static bool is_onnx_field(uint64_t n, unsigned wire)
 {
     bool number = n == 1 || n == 5;
-    return wire == (number ? VARINT : LENGTH) &&
+    return wire == (number ? PROTO_VARINT : PROTO_BYTES) &&
            ((n >= 1 && n <= 8) || n == 14 || n == 20 || n == 25 || n == 26);
 }
 
 static bool is_onnx_graph(uint64_t n) { return n == 7; }
 
+/* GraphProto: node, name, initializer 5, doc_string 10, input, output, value_info, quantization_annotation,
+ * sparse_initializer 15. */
+static bool is_in_onnx_graph(uint64_t n) { return n == 1 || n == 2 || n == 5 || (n >= 10 && n <= 15); }
+
 static bool is_onnx(const struct probe *p)
 {
-    return is_message(p, &(struct message){64, is_onnx_field, is_onnx_graph});
+    return is_message(p, &(struct message){64, is_onnx_field, is_onnx_graph, is_in_onnx_graph});
 }
 
 /* Model: specificationVersion, description, functions 3, defaultFunctionName 4, isUpdatable 10, and one model
  * of 200 on. */
 static bool is_core_ml_field(uint64_t n, unsigned wire)
 {
-    return n == 1 || n == 10 ? wire == VARINT
-                             : wire == LENGTH && ((n >= 2 && n <= 4) || (n >= 200 && n <= 3000));
+    return n == 1 || n == 10 ? wire == PROTO_VARINT
+                             : wire == PROTO_BYTES && ((n >= 2 && n <= 4) || (n >= 200 && n <= 3000));
 }
 
 static bool is_core_ml_kind(uint64_t n) { return n >= 200; }
 
 static bool is_core_ml(const struct probe *p)
 {
-    return is_message(p, &(struct message){64, is_core_ml_field, is_core_ml_kind});
+    return is_message(p, &(struct message){64, is_core_ml_field, is_core_ml_kind, NULL});
 }
 
 /* SavedModel: saved_model_schema_version, meta_graphs. */
 static bool is_saved_model_field(uint64_t n, unsigned wire)
 {
-    return n == 1 ? wire == VARINT : n == 2 && wire == LENGTH;
+    return n == 1 ? wire == PROTO_VARINT : n == 2 && wire == PROTO_BYTES;
 }
 
 static bool is_meta_graph(uint64_t n) { return n == 2; }
 
 static bool is_saved_model(const struct probe *p)
 {
-    return is_message(p, &(struct message){1, is_saved_model_field, is_meta_graph});
+    return is_message(p, &(struct message){1, is_saved_model_field, is_meta_graph, NULL});
 }
 
 /* ----------------------------------------------------- text, failed downloads */
@@ -304,8 +303,7 @@ static const struct signature table[] = {
     {SIGN_##kind, id, offset, bytes, sizeof(bytes) - 1, NULL, status, what, hint, CKPT_FIX_##fix},
 #define TEST(kind, id, test, status, what, hint, fix)                                                        \
     {SIGN_##kind, id, 0, NULL, 0, test, status, what, hint, CKPT_FIX_##fix},
-#define FOLDER(file, what)                                                                                   \
-    {SIGN_FOLDER, NULL, 0, file, 0, NULL, CKPT_EUNSUPPORTED, what, "", CKPT_FIX_NONE},
+#define FOLDER(file, what) {SIGN_FOLDER, NULL, 0, file, 0, NULL, CKPT_EUNSUPPORTED, what, "", CKPT_FIX_NONE},
 #include "format/signatures.def"
 #undef MAGIC
 #undef TEST

@@ -15,6 +15,7 @@ enum signature_kind {
     SIGN_GGUF,
     SIGN_NPY,
     SIGN_HDF5,
+    SIGN_ONNX,
     SIGN_JOBLIB,
     SIGN_COMPRESSED, /* compressed, or an archive that must be unpacked first */
     SIGN_ZLIB,       /* the same, less certain: two bytes, and data that can be inflated */

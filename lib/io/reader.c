@@ -108,6 +108,19 @@ uint64_t reader_u64(reader *r)
     return b ? load_u64le(b) : 0;
 }
 
+#define VARINT_MAX 10u /* bytes */
+
+bool reader_varint(reader *r, uint64_t *v)
+{
+    size_t n = reader_left(r) < VARINT_MAX ? (size_t)reader_left(r) : VARINT_MAX;
+    const unsigned char *p = reader_peek(r, n);
+    cursor c = cursor_of(p, p ? n : 0, 0);
+    *v = cursor_varint(&c);
+    if (c.bad && n < VARINT_MAX)
+        (void)reader_take(r, n + 1); /* bounded: below VARINT_MAX; fails */
+    return !c.bad && reader_skip(r, n - c.left); /* bounded: c had n */
+}
+
 bool reader_skip(reader *r, uint64_t n)
 {
     if (!require_bytes(r, n))

@@ -29,6 +29,9 @@ const unsigned char *reader_peek(reader *r, size_t n);
 /* reader_u32, reader_u64 - little-endian; 0 after a failure. */
 uint32_t reader_u32(reader *r);
 uint64_t reader_u64(reader *r);
+/* reader_varint - a number as cursor_varint reads it; false: it is cut off, which fails as reader_take does,
+ * or has more than 64 bits. */
+bool reader_varint(reader *r, uint64_t *v);
 /* reader_skip - N bytes on; they must exist. */
 bool reader_skip(reader *r, uint64_t n);
 static inline uint64_t reader_left(const reader *r) { return r->status ? 0 : r->end - r->pos; }

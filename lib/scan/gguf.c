@@ -56,9 +56,5 @@ ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *
         *accounted += src->size;                                              /* bounded: once */
         return CKPT_OK;
     }
-    enum scan_rule rule = st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT002;
-    if (st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_EUNSUPPORTED)
-        return cancelled_unless(scan_found_error(x->s, rule, where, (struct scan_place){src, g.at}, &why));
-    *err = why;
-    return st;
+    return scan_report_reader(x, (struct scan_place){src, g.at}, where, &why, err);
 }

@@ -3,9 +3,9 @@
  * dangerous. Such files stay INCOMPLETE; what is found is reported with its offset:
  *   HDF5     Keras keeps the description of a model in an attribute, as JSON in one piece: a Lambda layer
  *            holds bytecode, and .h5 is loaded without safe mode (CVE-2025-9905)
- *   ONNX     a tensor's "location" (onnx.proto, TensorProto.external_data, a pair of key and value) names
- *            the file of its values; an absolute path or ".." leads to any file of the user
- *            (CVE-2022-25882, CVE-2024-27318)
+ *   ONNX     that codec/onnx cannot read: a tensor's "location" (onnx.proto, TensorProto.external_data, a
+ *            pair of key and value) names the file of its values; an absolute path or ".." leads to any
+ *            file of the user (CVE-2022-25882, CVE-2024-27318)
  *   SavedModel of TensorFlow: operations (node_def.proto, field 2 of a node) that read or write files or
  *            call Python
  * ONNX and SavedModel are protobuf without a magic number: both begin with the version, field 1.

@@ -80,6 +80,17 @@ static uint64_t end_of_storages(const ckpt_file *f)
     return last;
 }
 
+ckpt_status scan_report_reader(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
+                               ckpt_error *err)
+{
+    ckpt_status st = why->status;
+    if (st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_EUNSUPPORTED)
+        return cancelled_unless(
+            scan_found_error(x->s, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT002, where, at, why));
+    *err = *why;
+    return st;
+}
+
 ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,
                               uint64_t *end, ckpt_error *err)
 {
@@ -237,6 +248,7 @@ static scan_function *find_container_scanner(const struct probe *p, const struct
     case SIGN_TAR: return scan_tar;
     case SIGN_GGUF: return scan_gguf;
     case SIGN_NPY: return p->size >= 12 ? scan_npy : NULL;
+    case SIGN_ONNX: return role != SCAN_STORAGE ? scan_onnx : NULL;
     case SIGN_SAFETENSORS: return role != SCAN_STORAGE ? scan_safetensors : NULL;
     default: return NULL;
     }

@@ -53,6 +53,7 @@ ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *a
 ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
                          ckpt_error *err);
 ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
+ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 /* scan_msgpack - *IS: SRC is MessagePack from the first byte to the last. */
 ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *accounted,
@@ -116,6 +117,9 @@ ckpt_str scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name);
  * that some readers open instead. */
 ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uint64_t from, uint64_t to,
                              ckpt_error *err);
+/* scan_report_reader - WHY the reader of a format failed, at AT: a finding, unless scanning itself failed. */
+ckpt_status scan_report_reader(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
+                               ckpt_error *err);
 /* scan_check_format - opens SRC with the reader of FORMAT (NULL: any); its error is a finding. *END (may be
  * NULL) becomes the end of the last storage, at least 1, and is unchanged after an error. */
 ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,

@@ -41,6 +41,7 @@ bool scan_check_suffix(struct scanner *x)
         {".safetensors", "safetensors", true},
         {".gguf", "gguf", true},
         {".msgpack", "msgpack", true},
+        {".onnx", "onnx", true},
         {".json", "text", true},
         {".txt", "text", true},
         {".md", "text", true},

@@ -43,8 +43,7 @@ static void answers_of_servers_are_named(void)
     HEAD("[1]", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
     HEAD("model_checkpoint_path: \"x\"", CKPT_EUNSUPPORTED, "TensorFlow checkpoint state", "only names");
     HEAD("  \n ", CKPT_EUNKNOWN, "it begins with \"  \\n \"", "");
-    HEAD("0123456789abcdefg", CKPT_EUNKNOWN, "it begins with \"0123456789abcdef\"",
-         "");
+    HEAD("0123456789abcdefg", CKPT_EUNKNOWN, "it begins with \"0123456789abcdef\"", "");
 }
 
 static void pointers_are_named(void)
@@ -72,13 +71,9 @@ static void file_of(ckpt_str bytes, ckpt_status want, const char *what, const ch
 /* Messages of protobuf have no magic number: their fields tell, to the last byte. */
 static void models_of_others_are_named(void)
 {
-    FILE_OF("\x08\x08\x12\x07pytorch\x1a\x03"
-            "2.5\x3a\x04\x12\x02gr\x42\x02\x10\x11",
-            "ONNX model, not a checkpoint", "onnx.load");
-    FILE_OF("\x08\x0a\x42\x02\x10\x15\x3a\x02\x12\0", "ONNX model", "ckpt scan FILE");
     FILE_OF("\x08\x01\x12\x02\x0a\0", "SavedModel", "tf.saved_model.load");
     FILE_OF("\x08\x04\x12\x02\x0a\0\xa2\x1f\x01x", "Core ML model", "coremltools");
-    NOT_NAMED("\x08\x08\x12\x07pytorch\x3a\x04\x12\x02g"); /* cut off */
+    NOT_NAMED("\x08\x08\x12\x07pytorch\x3a\x04\x4a\x02g"); /* whose graph begins with none of its fields */
     NOT_NAMED("\x08\x08\x12\x07pytorch");                  /* no graph */
     NOT_NAMED("\x08\x08\x3a\x01x\x4d\0\0\0\0");            /* a field of none */
     NOT_NAMED("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\0");

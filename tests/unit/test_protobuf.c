@@ -51,9 +51,48 @@ static void malformed(void)
     }
 }
 
+/* read_all - how many fields BYTES have, read from a source; *ST: how that ended. */
+static unsigned read_all(ckpt_str bytes, ckpt_status *st)
+{
+    reader r;
+    struct proto_field f;
+    unsigned n = 0;
+    source *src = source_mem(bytes.ptr, bytes.len, 0);
+    *st = reader_init(&r, src, 0, bytes.len, NULL);
+    for (; *st == CKPT_OK && reader_left(&r); n += *st == CKPT_OK) {
+        *st = proto_read(&r, &f);
+        if (*st == CKPT_OK && f.wire == PROTO_BYTES)
+            (void)reader_skip(&r, f.value);
+    }
+    reader_free(&r);
+    source_unref(src);
+    return n;
+}
+
+static void fields_of_a_source(void)
+{
+    ckpt_status st;
+    CU_ASSERT_EQUAL(read_all(STR_LIT("\10\226\1\22\3abc\31\1\0\0\0\0\0\0\200"
+                                     "\45\4\3\2\1\200\1\0"),
+                             &st),
+                    5);
+    CU_ASSERT_EQUAL(st, CKPT_OK);
+    CU_ASSERT_EQUAL(read_all(STR_LIT("\10\1\10\200"), &st), 1); /* half a value */
+    CU_ASSERT_EQUAL(st, CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(read_all(STR_LIT("\10\377\377\377\377\377\377\377\377\377\2"), &st), 0);
+    CU_ASSERT_EQUAL(st, CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(read_all(STR_LIT("\31\1\2\3"), &st), 0);
+    CU_ASSERT_EQUAL(st, CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(read_all(STR_LIT("\13\14"), &st), 0); /* a group */
+    CU_ASSERT_EQUAL(st, CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(read_all(STR_LIT("\2\0"), &st), 0); /* field 0 */
+    CU_ASSERT_EQUAL(st, CKPT_EFORMAT);
+}
+
 void suite_protobuf(void)
 {
     UNIT(fields);
     UNIT(largest_number);
     UNIT(malformed);
+    UNIT(fields_of_a_source);
 }

@@ -14,6 +14,15 @@
 
 /* ---------------------------------------------------------------- inside of the folder */
 
+bool rank_file_set_folder(ckpt_file *f)
+{
+    const char *slash = strrchr(f->path, '/');
+    size_t n = slash ? (size_t)(slash - f->path) : 0; /* of "/" itself: 1 */
+    ckpt_str folder = slash ? arena_str(f->a, str_of(f->path, n ? n : 1)) : STR_LIT(".");
+    f->folder = folder.ptr;
+    return folder.ptr != NULL;
+}
+
 bool rank_file_leaves(ckpt_str name)
 {
     size_t from = 0;

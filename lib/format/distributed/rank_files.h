@@ -5,6 +5,8 @@
 
 #include "format/format.h"
 
+/* rank_file_set_folder - other files of F, a file itself, are in its folder. False: no memory. */
+bool rank_file_set_folder(ckpt_file *f);
 /* rank_file_leaves - is NAME absolute, or has it ".." among its components? */
 bool rank_file_leaves(ckpt_str name);
 /* rank_file_find - *PATH, to be freed, becomes the file NAME of the folder IN, which need not be there;

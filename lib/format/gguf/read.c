@@ -151,16 +151,6 @@ static ckpt_str part_name(ckpt_file *f, uint64_t number, uint64_t parts)
     return arena_printf(f->a, "%.*s%s", STR_ARG(name), suffix);
 }
 
-/* set_folder - sets F's folder to the one that F, a file, is in. */
-static ckpt_status set_folder(ckpt_file *f, ckpt_error *err)
-{
-    const char *slash = strrchr(f->path, '/');
-    size_t n = slash ? (size_t)(slash - f->path) : 0; /* of "/" itself: 1 */
-    ckpt_str folder = slash ? arena_str(f->a, str_of(f->path, n ? n : 1)) : STR_LIT(".");
-    f->folder = folder.ptr;
-    return folder.ptr ? CKPT_OK : fail_memory(err);
-}
-
 static ckpt_status check_part(const struct gguf_reading *first, const struct gguf_reading *r, uint64_t number,
                               ckpt_error *err)
 {
@@ -222,7 +212,8 @@ static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
                     first->parts, first->parts);
         return CKPT_OK;
     }
-    CKPT_TRY(set_folder(f, k->err));
+    if (!rank_file_set_folder(f))
+        return fail_memory(k->err);
     for (uint64_t i = 2; i <= first->parts; i++)
         CKPT_TRY(give_up_part(k, read_part(k, first, i, &tensors)));
     if (tensors == first->total || f->salvage || f->check)

@@ -593,7 +593,7 @@ static ckpt_status read_bundle(struct bundle *b)
 {
     b->shard_of = map_new(16);
     b->slice_of = map_new(16);
-    if (!b->shard_of || !b->slice_of || !tf_set_folder(b->f))
+    if (!b->shard_of || !b->slice_of || !rank_file_set_folder(b->f))
         return fail_memory(b->err);
     CKPT_TRY(read_table(b));
     CKPT_TRY(kit_begin(&b->k, b->f, value_new(b->f->a, CKPT_V_DICT, 0), b->err));

@@ -32,16 +32,6 @@ const struct tf_dtype *tf_find_dtype(uint64_t number)
     return NULL;
 }
 
-bool tf_set_folder(ckpt_file *f)
-{
-    const char *slash = strrchr(f->path, '/');
-    ckpt_str folder = slash ? str_of(f->path, (size_t)(slash - f->path) + 1)
-                            : STR_LIT("."); /* bounded: in the path */
-    ckpt_str kept = arena_str(f->a, folder);
-    f->folder = kept.ptr;
-    return kept.ptr != NULL;
-}
-
 /* ------------------------------------------------------------------------- shapes */
 
 /* read_number - field NUMBER of the message C; *HAS: it is there. */

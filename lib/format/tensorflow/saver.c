@@ -459,7 +459,7 @@ static ckpt_status read_all(struct saver *s)
     ckpt_str name = str_after_last(str_c(s->f->path), '/');
     s->names = map_new(64);
     s->cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
-    if (!s->names || !s->cache || !tf_set_folder(s->f))
+    if (!s->names || !s->cache || !rank_file_set_folder(s->f))
         return fail_memory(s->err);
     CKPT_TRY(read_table(s, s->f->src));
     if (is_shard_name(name, &number, &n, &stem) && number == 0)

@@ -196,16 +196,12 @@ static ckpt_status read_lengths(reader *r, uint64_t count, uint64_t *end, uint32
     uint64_t all = 0;
     *crc = 0;
     for (uint64_t i = 0; i < count; i++) {
-        size_t n = reader_left(r) < 10 ? (size_t)reader_left(r) : 10;
-        const unsigned char *p = reader_peek(r, n);
         unsigned char bytes[8];
-        if (!p)
-            return r->status;
-        cursor c = cursor_of(p, n, r->pos);
-        uint64_t length = cursor_varint(&c);
-        if (c.bad || !checked_add(all, length, &all) || all > r->end)
-            return fail(err, CKPT_EFORMAT, r->pos, "the strings have {more} bytes than {=their entry}");
-        (void)reader_skip(r, n - c.left); /* bounded: c had n */
+        uint64_t at = r->pos, length;
+        bool ok = reader_varint(r, &length);
+        CKPT_TRY(r->status);
+        if (!ok || !checked_add(all, length, &all) || all > r->end)
+            return fail(err, CKPT_EFORMAT, at, "the strings have {more} bytes than {=their entry}");
         store_u64le(bytes, length);
         *crc = crc_update(CRC_32C, *crc, bytes, length > UINT32_MAX ? 8 : 4);
         end[i] = all;

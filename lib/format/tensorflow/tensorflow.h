@@ -30,8 +30,6 @@ struct tf_slice {
     bool *all; /* by dimension: it is all of it, and stored so */
 };
 
-/* tf_set_folder - other files of F, a file itself, are in its folder. False: no memory. */
-bool tf_set_folder(ckpt_file *f);
 /* tf_find_dtype - NULL: there is no such number. */
 const struct tf_dtype *tf_find_dtype(uint64_t number);
 /* tf_read_shape - the TensorShapeProto C. Refuses negative sizes, an unknown rank, and more than 2^64

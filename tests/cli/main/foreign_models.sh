@@ -1,5 +1,4 @@
 # Models of others are named, by every command that is handed one, with the way on.
-printf '\010\010\022\007pytorch\072\004\022\002gr\102\002\020\021' >m.onnx
 printf '\010\001\022\002\012\000' >saved_model.pb
 printf '\010\004\022\002\012\000\242\037\001x' >m.mlmodel
 sed -n '/^base64/,/^X/p' "$TESTS/scan/joblib.sh" >genuine.sh
@@ -7,10 +6,9 @@ sed -n '/^base64/,/^X/p' "$TESTS/scan/joblib.sh" >genuine.sh
 # a dump whose first array stands far from its beginning
 { printf '\200\002]('; i=0; while [ $i -lt 5000 ]; do printf 'NN'; i=$((i + 1)); done
   printf 'cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\201\001\002\003'; } >far.joblib
-for f in m.onnx saved_model.pb m.mlmodel genuine.joblib far.joblib; do
+for f in saved_model.pb m.mlmodel genuine.joblib far.joblib; do
     ckpt ls $f
     ckpt doctor $f
 done
-ckpt info m.onnx
-ckpt convert m.onnx -o x.safetensors
-ckpt scan m.onnx saved_model.pb
+ckpt convert m.mlmodel -o x.safetensors
+ckpt scan m.mlmodel saved_model.pb

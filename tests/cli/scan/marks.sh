@@ -8,7 +8,7 @@ ckpt scan lambda.h5 dense.h5 window.h5
 onnx()
 {
     n=${#1}
-    printf '\010\010\022\007pytorch\072'"\\$(printf %03o $((n + 18)))"'\052'"\\$(printf %03o $((n + 16)))"'\152'
+    printf '\010\010\022\007pytorch\072'"\\$(printf %03o $((n + 20)))"'\052'"\\$(printf %03o $((n + 18)))"'\020\001\160\001\152'
     printf "\\$(printf %03o $((n + 12)))"'\012\010location\022'"\\$(printf %03o "$n")%s" "$1"
 }
 onnx weights.bin >inside.onnx

@@ -1,0 +1,529 @@
+/*
+ * onnx.c - ONNX models (onnx/onnx.proto). One protobuf message, in which tensors can be at any depth:
+ *
+ *   ModelProto      1 ir_version, 2 producer_name, 3 producer_version, 4 domain, 5 model_version,
+ *                   6 doc_string, 7 graph, 8 opset_import, 14 metadata_props, 20 training_info, 25 functions
+ *   GraphProto      1 node, 5 initializer, 15 sparse_initializer
+ *   FunctionProto   1 name, 7 node
+ *   TrainingInfoProto  1 initialization, 2 algorithm: graphs
+ *   NodeProto       2 output, 4 op_type, 5 attribute, 7 domain
+ *   AttributeProto  1 name, 5 t, 6 g, 10 tensors, 11 graphs, 22 sparse_tensor, 23 sparse_tensors
+ *   SparseTensorProto  1 values, 2 indices, 3 dims
+ *   TensorProto     1 dims, 2 data_type, 3 segment, 4 to 7, 10, 11 values by type, 8 name, 9 raw_data,
+ *                   13 external_data, 14 data_location (1: EXTERNAL)
+ *
+ * A tensor of an attribute is known by its name, or else by the first output of its node, which is what other
+ * nodes call it. Fields that are not listed, or have another wire type, are skipped, as protobuf does.
+ *
+ * Refused: what protobuf refuses, messages deeper than ONNX_DEPTH, unknown data types, negative sizes, more
+ * than ONNX_RANK of them, segments, several fields of values, keys of external_data that come twice.
+ */
+#include "codec/onnx.h"
+
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "codec/protobuf.h"
+
+enum message { MODEL, GRAPH, FUNCTION, TRAINING, NODE, ATTRIBUTE, TENSOR, SPARSE };
+
+/* A message that others are in. */
+struct frame {
+    enum message kind;
+    const char *label; /* of the field that it is */
+    uint64_t number;   /* how many of its kind its parent had before */
+    uint64_t at, end;
+    uint64_t children[TENSOR]; /* so far, by kind */
+    ckpt_str name;             /* of a function or attribute; of a node its first output */
+    ckpt_str op_type, domain;
+};
+
+struct onnx_walk {
+    struct onnx *o;
+    reader r;
+    ckpt_error *err;
+    struct frame frame[ONNX_DEPTH];
+    uint32_t depth;
+    size_t cap_opsets, cap_properties;
+};
+
+/* -------------------------------------------------------------------------- data types */
+
+static const struct onnx_type *find_type(uint64_t number)
+{
+    static const struct onnx_type types[] = {
+        {"UNDEFINED", CKPT_DT_NONE, 0, ONNX_RAW, 0, false},
+        {"FLOAT", CKPT_DT_F32, 32, ONNX_FLOATS, 4, false},
+        {"UINT8", CKPT_DT_U8, 8, ONNX_INT32S, 1, false},
+        {"INT8", CKPT_DT_I8, 8, ONNX_INT32S, 1, false},
+        {"UINT16", CKPT_DT_U16, 16, ONNX_INT32S, 2, false},
+        {"INT16", CKPT_DT_I16, 16, ONNX_INT32S, 2, false},
+        {"INT32", CKPT_DT_I32, 32, ONNX_INT32S, 4, false},
+        {"INT64", CKPT_DT_I64, 64, ONNX_INT64S, 8, false},
+        {"STRING", CKPT_DT_NP, 0, ONNX_STRINGS, 0, false},
+        {"BOOL", CKPT_DT_BOOL, 8, ONNX_INT32S, 1, false},
+        {"FLOAT16", CKPT_DT_F16, 16, ONNX_INT32S, 2, false},
+        {"DOUBLE", CKPT_DT_F64, 64, ONNX_DOUBLES, 8, false},
+        {"UINT32", CKPT_DT_U32, 32, ONNX_UINT64S, 4, false},
+        {"UINT64", CKPT_DT_U64, 64, ONNX_UINT64S, 8, false},
+        {"COMPLEX64", CKPT_DT_C64, 64, ONNX_FLOATS, 4, false},
+        {"COMPLEX128", CKPT_DT_C128, 128, ONNX_DOUBLES, 8, false},
+        {"BFLOAT16", CKPT_DT_BF16, 16, ONNX_INT32S, 2, false},
+        {"FLOAT8E4M3FN", CKPT_DT_F8_E4M3, 8, ONNX_INT32S, 1, false},
+        {"FLOAT8E4M3FNUZ", CKPT_DT_F8_E4M3FNUZ, 8, ONNX_INT32S, 1, false},
+        {"FLOAT8E5M2", CKPT_DT_F8_E5M2, 8, ONNX_INT32S, 1, false},
+        {"FLOAT8E5M2FNUZ", CKPT_DT_F8_E5M2FNUZ, 8, ONNX_INT32S, 1, false},
+        {"UINT4", CKPT_DT_U4, 4, ONNX_INT32S, 1, true},
+        {"INT4", CKPT_DT_I4, 4, ONNX_INT32S, 1, true},
+        {"FLOAT4E2M1", CKPT_DT_F4_E2M1, 4, ONNX_INT32S, 1, true},
+        {"FLOAT8E8M0", CKPT_DT_F8_E8M0, 8, ONNX_INT32S, 1, false},
+        {"UINT2", CKPT_DT_U2, 2, ONNX_INT32S, 1, true},
+        {"INT2", CKPT_DT_I2, 2, ONNX_INT32S, 1, true},
+        {"FLOAT6E2M3", CKPT_DT_F6_E2M3_BYTE, 6, ONNX_INT32S, 1, false},
+        {"FLOAT6E3M2", CKPT_DT_F6_E3M2_BYTE, 6, ONNX_INT32S, 1, false}};
+    return number && number < sizeof types / sizeof *types ? &types[number] : NULL;
+}
+
+/* ------------------------------------------------------------------------------ fields */
+
+/* position - where the last field begins. */
+static uint64_t position(const struct onnx_walk *w) { return source_pos(w->o->src, w->o->at); }
+
+/* end_damaged - where the file may be damaged, a message that is malformed ends there; ST otherwise. */
+static ckpt_status end_damaged(struct onnx_walk *w, ckpt_status st, uint64_t end, struct proto_field *f,
+                               uint64_t *content)
+{
+    if (!w->o->may_be_damaged || (st != CKPT_ETRUNCATED && st != CKPT_EFORMAT))
+        return st;
+    *f = (struct proto_field){.number = 0};
+    *content = end;
+    w->r.status = CKPT_OK;
+    w->r.pos = end;
+    return CKPT_OK;
+}
+
+/* next_field - *F is the next field of a message that ends at END; its content, of PROTO_BYTES, is from the
+ * reader's place to *CONTENT. */
+static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_field *f, uint64_t *content)
+{
+    w->o->at = w->r.pos;
+    ckpt_status st = proto_read(&w->r, f);
+    if (st != CKPT_OK)
+        return end_damaged(w, st, end, f, content);
+    uint64_t left = w->r.pos <= end ? end - w->r.pos : 0, n = f->wire == PROTO_BYTES ? f->value : 0;
+    if (w->r.pos > end || (n > left && !w->o->may_be_damaged))
+        return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, position(w),
+                    "{a field} of %" PRIu64 " bytes in {=%" PRIu64 " bytes} of its message", n, left);
+    *content = w->r.pos + (n < left ? n : left); /* bounded: by END */
+    return CKPT_OK;
+}
+
+/* read_text - N bytes that come next, in the arena. */
+static ckpt_status read_text(struct onnx_walk *w, uint64_t n, ckpt_str *out)
+{
+    size_t size;
+    uint64_t at = w->r.pos;
+    if (!reader_skip(&w->r, n))
+        return w->r.status;
+    char *text = checked_size(n, &size) ? arena_alloc(w->o->a, size + 1) : NULL; /* bounded: in the file */
+    if (!text)
+        return fail_memory(w->err);
+    *out = str_of(text, size);
+    return source_read(w->o->src, at, text, size, w->err);
+}
+
+/* read_name - the same for what names something. */
+static ckpt_status read_name(struct onnx_walk *w, uint64_t n, ckpt_str *out)
+{
+    return n <= ONNX_NAME_MAX ? read_text(w, n, out)
+                              : fail(w->err, CKPT_ELIMIT, position(w),
+                                     "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n, ONNX_NAME_MAX);
+}
+
+/* read_pair - a message of N bytes with two texts, 1 and 2, or a text and a number. */
+static ckpt_status read_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair *p)
+{
+    ckpt_str bytes;
+    struct proto_field f;
+    uint64_t at = position(w);
+    CKPT_TRY(read_text(w, n, &bytes));
+    cursor c = cursor_of(bytes.ptr, bytes.len, at);
+    *p = (struct onnx_pair){STR_LIT(""), STR_LIT(""), 0};
+    while (proto_next(&c, &f)) {
+        if (proto_is(&f, 1, PROTO_BYTES))
+            p->key = proto_text(&f);
+        else if (proto_is(&f, 2, PROTO_BYTES))
+            p->value = proto_text(&f);
+        else if (proto_is(&f, 2, PROTO_VARINT))
+            p->number = f.value;
+    }
+    return c.bad ? fail(w->err, CKPT_EFORMAT, c.pos, "{malformed} {=pair of a key and a value}") : CKPT_OK;
+}
+
+/* add_pair - a pair of N bytes, which comes next, at the end of LIST. */
+static ckpt_status add_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair **list, size_t *count,
+                            size_t *cap)
+{
+    size_t want = *count + 1; /* bounded: by the file */
+    struct onnx_pair *grown = arena_grow(w->o->a, *list, *count, cap, want, sizeof *grown);
+    if (!grown)
+        return fail_memory(w->err);
+    *list = grown;
+    CKPT_TRY(read_pair(w, n, &grown[*count]));
+    ++*count;
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------------------- tensors */
+
+/* add_size - the next size of a shape. */
+static ckpt_status add_size(struct onnx_walk *w, uint64_t size, uint64_t *shape, uint64_t *ndim)
+{
+    if (*ndim == ONNX_RANK)
+        return fail(w->err, CKPT_ELIMIT, position(w), "{more} than {=%u dimensions}", ONNX_RANK);
+    if (size > INT64_MAX)
+        return fail(w->err, CKPT_EFORMAT, position(w),
+                    "dimension %" PRIu64 " is {%" PRId64 "}; {=0} is the least", *ndim, (int64_t)size);
+    shape[(*ndim)++] = size;
+    return CKPT_OK;
+}
+
+/* add_sizes - those of the field F, one or packed up to END. */
+static ckpt_status add_sizes(struct onnx_walk *w, const struct proto_field *f, uint64_t end, uint64_t *shape,
+                             uint64_t *ndim)
+{
+    if (f->wire == PROTO_VARINT)
+        return add_size(w, f->value, shape, ndim);
+    while (f->wire == PROTO_BYTES && w->r.pos < end) {
+        uint64_t size;
+        bool ok = reader_varint(&w->r, &size);
+        CKPT_TRY(w->r.status);
+        if (!ok || w->r.pos > end)
+            return fail(w->err, CKPT_EFORMAT, position(w), "{malformed} {=dimensions}");
+        CKPT_TRY(add_size(w, size, shape, ndim));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status add_external(struct onnx_walk *w, uint64_t n, struct onnx_tensor *t)
+{
+    struct onnx_pair p;
+    CKPT_TRY(read_pair(w, n, &p));
+    ckpt_str *to = str_is(p.key, "location")   ? &t->location
+                   : str_is(p.key, "offset")   ? &t->offset
+                   : str_is(p.key, "length")   ? &t->length
+                   : str_is(p.key, "checksum") ? &t->checksum
+                                               : NULL;
+    if (!to)
+        return CKPT_OK;
+    if (to->ptr)
+        return fail(w->err, CKPT_EFORMAT, position(w), "\"%.*s\" is there {twice}, {=once} is allowed",
+                    STR_ARG(p.key));
+    t->external_at = w->o->at;
+    *to = p.value;
+    return CKPT_OK;
+}
+
+static bool holds_values(const struct proto_field *f)
+{
+    switch (f->number) {
+    case ONNX_FLOATS: return f->wire == PROTO_BYTES || f->wire == PROTO_FIXED32;
+    case ONNX_DOUBLES: return f->wire == PROTO_BYTES || f->wire == PROTO_FIXED64;
+    case ONNX_INT32S:
+    case ONNX_INT64S:
+    case ONNX_UINT64S: return f->wire == PROTO_BYTES || f->wire == PROTO_VARINT;
+    case ONNX_STRINGS:
+    case ONNX_RAW: return f->wire == PROTO_BYTES;
+    default: return false;
+    }
+}
+
+/* add_values - the field F, whose content ends at END, as values of T. */
+static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, uint64_t end,
+                              struct onnx_tensor *t)
+{
+    enum onnx_field field = (enum onnx_field)f->number;
+    static const uint8_t width[] = {[PROTO_VARINT] = 1, [PROTO_FIXED64] = 8, [PROTO_FIXED32] = 4};
+    uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - width[f->wire]; /* bounded: just read */
+    if (t->field && t->field != field)
+        return fail(w->err, CKPT_EFORMAT, position(w), "values in {fields %d and %d}; {=one} is allowed",
+                    (int)t->field, (int)field);
+    t->field = field;
+    t->nfields++;
+    t->values = begin;
+    if (field == ONNX_RAW) /* of which the last counts, as protobuf has it; it may be cut off */
+        t->bytes = f->value;
+    else
+        t->bytes += end - begin; /* bounded: by the message */
+    return CKPT_OK;
+}
+
+/* take_tensor_field - F, whose content ends at END. */
+static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_field *f, uint64_t end,
+                                     struct onnx_tensor *t)
+{
+    uint64_t ndim = t->ndim, n = end - w->r.pos;
+    if (holds_values(f))
+        return add_values(w, f, end, t);
+    if (f->number == 1) {
+        CKPT_TRY(add_sizes(w, f, end, t->shape, &ndim));
+        t->ndim = (uint32_t)ndim;
+    }
+    if (proto_is(f, 2, PROTO_VARINT) && !(t->type = find_type(f->value)))
+        return fail(w->err, CKPT_EUNSUPPORTED, source_pos(w->o->src, w->o->at),
+                    "the data type {%" PRIu64 "}; {=1 to 28} are known", f->value);
+    if (proto_is(f, 3, PROTO_BYTES))
+        return fail(w->err, CKPT_EUNSUPPORTED, position(w), "{a segment} of {=a tensor}");
+    if (proto_is(f, 8, PROTO_BYTES))
+        return read_name(w, n, &t->name);
+    if (proto_is(f, 13, PROTO_BYTES))
+        return add_external(w, n, t);
+    if (proto_is(f, 14, PROTO_VARINT))
+        t->is_external = f->value == 1;
+    return CKPT_OK;
+}
+
+/* read_tensor - the message up to END as T, without its place. */
+static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_tensor *t)
+{
+    struct proto_field f;
+    uint64_t content, at = 0;
+    ckpt_status st = CKPT_OK;
+    ckpt_error first; /* at AT */
+    *t = (struct onnx_tensor){.name = STR_LIT(""), .at = w->r.pos, .end = end};
+    while (w->r.pos < end) {
+        CKPT_TRY(next_field(w, end, &f, &content));
+        if (st == CKPT_OK && (st = take_tensor_field(w, &f, content, t)) != CKPT_OK) {
+            first = *w->err;
+            at = w->o->at;
+        }
+        if (st != CKPT_OK && proto_is(&f, 8, PROTO_BYTES)) /* the error is about it */
+            CKPT_TRY(read_name(w, content - w->r.pos, &t->name));
+        CKPT_TRY(w->r.status);
+        w->r.pos = content;
+    }
+    if (st != CKPT_OK) {
+        *w->err = first;
+        w->o->at = at;
+        return st;
+    }
+    return t->type ? CKPT_OK : fail(w->err, CKPT_EFORMAT, source_pos(w->o->src, t->at), "{no} {=data type}");
+}
+
+/* ------------------------------------------------------------------------------ places */
+
+/* place_of - the messages that W is in, without the model's graph: "node3/then_branch". */
+static ckpt_str place_of(const struct onnx_walk *w)
+{
+    ckpt_str text = STR_LIT("");
+    for (uint32_t i = w->depth > 1 && w->frame[1].kind == GRAPH ? 2 : 1; text.ptr && i < w->depth; i++) {
+        const struct frame *f = &w->frame[i];
+        const char *slash = text.len ? "/" : "";
+        if (f->kind == ATTRIBUTE || f->kind == FUNCTION)
+            text = arena_printf(w->o->a, "%.*s%s%s%.*s", (int)text.len, text.ptr, slash, f->label,
+                                STR_ARG(f->name));
+        else if (f->kind != GRAPH || w->frame[i - 1].kind != ATTRIBUTE)
+            text = arena_printf(w->o->a, f->kind == GRAPH ? "%.*s%s%s" : "%.*s%s%s%" PRIu64, (int)text.len,
+                                text.ptr, slash, f->label, f->number);
+        else if (f->number)
+            text = arena_printf(w->o->a, "%.*s[%" PRIu64 "]", (int)text.len, text.ptr, f->number);
+    }
+    return text;
+}
+
+/* pass_tensor - hands out T, which was found in the last frame of W. */
+static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
+{
+    const struct frame *in = &w->frame[w->depth - 1];
+    t->place = place_of(w);
+    if (!t->place.ptr)
+        return fail_memory(w->err);
+    if (!t->name.len && in->kind == ATTRIBUTE)
+        t->name = w->frame[w->depth - 2].name; /* bounded: attributes are those of nodes */
+    return w->o->tensor ? w->o->tensor(w->o->user, t, w->err) : CKPT_OK;
+}
+
+/* take_sparse - the message up to END: its values and indices, under the name of the values. */
+static ckpt_status take_sparse(struct onnx_walk *w, uint64_t end)
+{
+    struct onnx_tensor t[2] = {{.at = 0}};
+    uint64_t content, ndim = 0, shape[ONNX_RANK];
+    struct proto_field f;
+    while (w->r.pos < end) {
+        CKPT_TRY(next_field(w, end, &f, &content));
+        if (proto_is(&f, 1, PROTO_BYTES) || proto_is(&f, 2, PROTO_BYTES))
+            CKPT_TRY(read_tensor(w, content, &t[f.number - 1])); /* bounded: 1 or 2 */
+        else if (f.number == 3)
+            CKPT_TRY(add_sizes(w, &f, content, shape, &ndim));
+        w->r.pos = content;
+    }
+    if (!t[0].type || !t[1].type)
+        return fail(w->err, CKPT_EFORMAT, position(w), "a sparse tensor without {%s}; {=both} are needed",
+                    t[0].type ? "indices" : "values");
+    t[0].part = ONNX_SPARSE_VALUES;
+    t[0].sparse_ndim = ndim;
+    memcpy(t[0].sparse_shape, shape, ndim * sizeof *shape); /* bounded: ONNX_RANK */
+    t[1].part = ONNX_SPARSE_INDICES;
+    t[1].name = t[0].name;
+    CKPT_TRY(pass_tensor(w, &t[0]));
+    return pass_tensor(w, &t[1]);
+}
+
+/* take_one - the message up to END. */
+static ckpt_status take_one(struct onnx_walk *w, uint64_t end)
+{
+    struct onnx_tensor t;
+    ckpt_status st = read_tensor(w, end, &t);
+    if (st == CKPT_OK)
+        st = pass_tensor(w, &t);
+    if (st != CKPT_OK && t.name.len)
+        fail_add_place(w->err, CKPT_NO_OFFSET, t.name);
+    return st;
+}
+
+static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t end)
+{
+    ckpt_status st = kind == TENSOR ? take_one(w, end) : take_sparse(w, end);
+    if (st == CKPT_OK)
+        return CKPT_OK;
+    if (!w->err->where[0])
+        fail_where(w->err, "tensor");
+    if (w->r.status == CKPT_OK && w->o->fault)
+        st = w->o->fault(w->o->user, st, w->err);
+    return st;
+}
+
+/* -------------------------------------------------------------------------------- walk */
+
+/* Where messages are in others. */
+static const struct child {
+    uint8_t in, number, kind;
+    const char *label;
+} children[] = {{MODEL, 7, GRAPH, "graph"},
+                {MODEL, 20, TRAINING, "training"},
+                {MODEL, 25, FUNCTION, "function "},
+                {TRAINING, 1, GRAPH, "initialization"},
+                {TRAINING, 2, GRAPH, "algorithm"},
+                {FUNCTION, 7, NODE, "node"},
+                {GRAPH, 1, NODE, "node"},
+                {GRAPH, 5, TENSOR, ""},
+                {GRAPH, 15, SPARSE, ""},
+                {NODE, 5, ATTRIBUTE, ""},
+                {ATTRIBUTE, 5, TENSOR, ""},
+                {ATTRIBUTE, 6, GRAPH, ""},
+                {ATTRIBUTE, 10, TENSOR, ""},
+                {ATTRIBUTE, 11, GRAPH, ""},
+                {ATTRIBUTE, 22, SPARSE, ""},
+                {ATTRIBUTE, 23, SPARSE, ""}};
+
+static const struct child *find_child(const struct frame *in, const struct proto_field *f)
+{
+    for (size_t i = 0; f->wire == PROTO_BYTES && i < sizeof children / sizeof *children; i++)
+        if (children[i].in == in->kind && children[i].number == f->number)
+            return &children[i];
+    return NULL;
+}
+
+/* enter - the message C of the last frame, up to END. */
+static ckpt_status enter(struct onnx_walk *w, const struct child *c, uint64_t end)
+{
+    if (c->kind == TENSOR || c->kind == SPARSE)
+        return take_tensor(w, (enum message)c->kind, end);
+    if (w->depth == ONNX_DEPTH)
+        return fail(w->err, CKPT_ELIMIT, position(w), "messages {deeper} in each other than {=%u}",
+                    ONNX_DEPTH);
+    uint64_t *number = &w->frame[w->depth - 1].children[c->kind];
+    w->frame[w->depth++] = (struct frame){.kind = (enum message)c->kind,
+                                          .label = c->label,
+                                          .number = (*number)++,
+                                          .at = w->r.pos,
+                                          .end = end,
+                                          .name = STR_LIT(""),
+                                          .op_type = STR_LIT(""),
+                                          .domain = STR_LIT("")};
+    return CKPT_OK;
+}
+
+static ckpt_status leave(struct onnx_walk *w)
+{
+    const struct frame *f = &w->frame[--w->depth];
+    return f->kind == NODE && w->o->node
+               ? w->o->node(w->o->user, f->domain, f->op_type, source_pos(w->o->src, f->at), w->err)
+               : CKPT_OK;
+}
+
+/* take_model_field - F of the model, whose content has N bytes. */
+static ckpt_status take_model_field(struct onnx_walk *w, const struct proto_field *f, uint64_t n)
+{
+    struct onnx *o = w->o;
+    if (f->wire == PROTO_VARINT) {
+        o->ir_version = f->number == 1 ? f->value : o->ir_version;
+        o->model_version = f->number == 5 ? f->value : o->model_version;
+        return CKPT_OK;
+    }
+    switch (f->wire == PROTO_BYTES ? f->number : 0) {
+    case 2: return read_text(w, n, &o->producer);
+    case 3: return read_text(w, n, &o->producer_version);
+    case 4: return read_text(w, n, &o->domain);
+    case 6: return read_text(w, n, &o->doc);
+    case 8: return add_pair(w, n, &o->opset, &o->nopsets, &w->cap_opsets);
+    case 14: return add_pair(w, n, &o->property, &o->nproperties, &w->cap_properties);
+    default: return CKPT_OK;
+    }
+}
+
+/* take_name - what the message IN has to be known by. */
+static ckpt_status take_name(struct onnx_walk *w, const struct proto_field *f, uint64_t n, struct frame *in)
+{
+    bool is_name = f->number == 1 && (in->kind == FUNCTION || in->kind == ATTRIBUTE);
+    if (f->wire != PROTO_BYTES)
+        return CKPT_OK;
+    if (is_name || (in->kind == NODE && f->number == 2 && !in->name.len))
+        return read_name(w, n, &in->name);
+    if (in->kind == NODE && w->o->node && (f->number == 4 || f->number == 7))
+        return read_name(w, n, f->number == 4 ? &in->op_type : &in->domain);
+    return CKPT_OK;
+}
+
+static ckpt_status step(struct onnx_walk *w)
+{
+    struct frame *in = &w->frame[w->depth - 1];
+    struct proto_field f;
+    uint64_t content;
+    if (w->r.pos >= in->end)
+        return leave(w);
+    CKPT_TRY(next_field(w, in->end, &f, &content));
+    const struct child *c = find_child(in, &f);
+    uint64_t n = content - w->r.pos;
+    if (c) {
+        CKPT_TRY(enter(w, c, content));
+        if (c->kind != TENSOR && c->kind != SPARSE)
+            return CKPT_OK;
+    } else {
+        CKPT_TRY(in->kind == MODEL ? take_model_field(w, &f, n) : take_name(w, &f, n, in));
+    }
+    w->r.pos = content;
+    return CKPT_OK;
+}
+
+static ckpt_status walk(struct onnx_walk *w)
+{
+    w->frame[w->depth++] = (struct frame){.kind = MODEL, .label = "", .end = w->o->src->size};
+    while (w->depth)
+        CKPT_TRY(step(w));
+    return CKPT_OK;
+}
+
+ckpt_status onnx_read(struct onnx *o, ckpt_error *err)
+{
+    struct onnx_walk *w = arena_alloc(o->a, sizeof *w);
+    if (!w)
+        return fail_memory(err);
+    w->o = o;
+    w->err = err;
+    o->producer = o->producer_version = o->domain = o->doc = STR_LIT("");
+    CKPT_TRY(reader_init(&w->r, o->src, 0, o->src->size, err));
+    ckpt_status st = walk(w);
+    reader_free(&w->r);
+    return st;
+}

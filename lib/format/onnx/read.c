@@ -1,0 +1,438 @@
+/*
+ * read.c - ONNX models (codec/onnx.h): initializers, those of subgraphs, and the tensors that attributes of
+ * nodes hold. The structure is one protobuf message; values are in it, or in files of the model's folder.
+ *
+ *   raw_data     row-major, little-endian; elements of 2, 4 and 6 bits packed (values.c)
+ *   float_data … by type (values.c)
+ *   external     location: a file of the folder; offset, length: decimal numbers, 0 and what dtype and
+ *                shape take where they are absent; checksum: SHA-1, not compared
+ *
+ * The model's own initializers have their names; the values and indices of a sparse one are NAME.values and
+ * NAME.indices. Tensors elsewhere are listed after them, with their place as a note, and by it where another
+ * one has the name. ir_version, opset_import, … are values, metadata_props the metadata.
+ *
+ * Refused, beyond what codec/onnx.c refuses: values in another field than the data type's, of another length
+ * than dtype and shape take; files outside of the folder, numbers that are no decimal ones.
+ */
+#include <inttypes.h>
+
+#include "base/buf.h"
+#include "base/checked.h"
+#include "core/check.h"
+#include "format/distributed/rank_files.h"
+#include "format/kit.h"
+#include "format/onnx/onnx.h"
+#include "format/recognize.h"
+
+#define NOTE_MAX 2048u
+
+/* A file with values. */
+struct values_file {
+    ckpt_file *file;
+    struct storage_more in;
+};
+
+struct onnx_reading {
+    ckpt_file *f;
+    ckpt_error *err;
+    struct kit k;
+    bool elsewhere; /* the tensors that are no initializers of the model are being read */
+    bool has_any_elsewhere;
+    map *file_of; /* location -> index of file */
+    struct values_file **file;
+    size_t nfiles, cap;
+};
+
+/* Where the values of a tensor are stored. */
+struct stored {
+    source *src;
+    uint64_t at, bytes;
+    const struct values_file *in; /* NULL: the model */
+    bool is_unpacked;             /* a byte for each element of fewer bits */
+};
+
+/* ------------------------------------------------------------------------------- files */
+
+static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct values_file **out)
+{
+    ckpt_file *f = r->f;
+    struct values_file **grown = arena_grow(f->a, r->file, r->nfiles, &r->cap, r->nfiles + 1, sizeof *grown);
+    struct values_file *one = ARENA_NEW(f->a, struct values_file);
+    if (!grown || !one)
+        return fail_memory(r->err);
+    r->file = grown;
+    if (!(one->in.file = arena_str(f->a, location)).ptr)
+        return fail_memory(r->err);
+    ckpt_str like = str_after_last(str_c(f->path), '/');
+    CKPT_TRY(rank_file_add(f, like.ptr, location, &one->file, r->err));
+    if (!map_put(r->file_of, location, (uint32_t)r->nfiles, NULL))
+        return fail_memory(r->err);
+    grown[r->nfiles++] = one;
+    *out = one;
+    return CKPT_OK;
+}
+
+/* find_values - the file at LOCATION. */
+static ckpt_status find_values(struct onnx_reading *r, ckpt_str location, struct values_file **out)
+{
+    uint32_t i = map_get(r->file_of, location);
+    if (i != MAP_NONE) {
+        *out = r->file[i];
+        return CKPT_OK;
+    }
+    if (!source_file_named(r->f->src))
+        return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "values in another file, \"%.*s\", of a model that is {no} {=file of a folder}",
+                    STR_ARG(location));
+    return open_values(r, location, out);
+}
+
+/* read_decimal - TEXT, which is the KEY of T, as a number. */
+static ckpt_status read_decimal(struct onnx_reading *r, const struct onnx_tensor *t, const char *key,
+                                ckpt_str text, uint64_t *out)
+{
+    if (!text.ptr || str_uint(text, out))
+        return CKPT_OK;
+    return fail(r->err, CKPT_EFORMAT, source_pos(r->f->src, t->external_at),
+                "the %s of external data is {\"%.*s\"}; {=a decimal number} is allowed", key, STR_ARG(text));
+}
+
+/* find_external - the NEED bytes of T in another file. */
+static ckpt_status find_external(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t need,
+                                 struct stored *s)
+{
+    struct values_file *file = NULL;
+    *s = (struct stored){.bytes = need};
+    CKPT_TRY(read_decimal(r, t, "offset", t->offset, &s->at));
+    CKPT_TRY(read_decimal(r, t, "length", t->length, &s->bytes));
+    if (!t->location.len)
+        return fail(r->err, CKPT_EFORMAT, source_pos(r->f->src, t->external_at),
+                    "external data at {no} {=location}");
+    if (s->bytes != need)
+        return fail(r->err, CKPT_EFORMAT, source_pos(r->f->src, t->external_at),
+                    "external data of {%" PRIu64 " bytes}; its dtype and shape take {=%" PRIu64 "}", s->bytes,
+                    need);
+    ckpt_status st = find_values(r, t->location, &file);
+    if (st != CKPT_OK && !r->err->file[0])
+        fail_add_place(r->err, source_pos(r->f->src, t->external_at), t->name);
+    CKPT_TRY(st);
+    uint64_t size = file->file->src->size;
+    if (range_within(s->at, s->bytes, size)) {
+        s->src = source_ref(file->file->src);
+        s->in = file;
+        return CKPT_OK;
+    }
+    (void)fail(r->err, CKPT_ETRUNCATED, s->at < size ? s->at : size,
+               "needs {=%" PRIu64 " bytes} from offset %" PRIu64 " on, the file has {%" PRIu64 "} there",
+               s->bytes, s->at, s->at < size ? size - s->at : 0);
+    fail_file(r->err, file->file->path);
+    return CKPT_ETRUNCATED;
+}
+
+/* ------------------------------------------------------------------------------ values */
+
+/* count_elements - of T, and their BYTES in raw data. */
+static ckpt_status count_elements(const struct onnx_reading *r, const struct onnx_tensor *t, uint64_t *n,
+                                  uint64_t *bytes)
+{
+    bool fits = true;
+    *n = 1;
+    *bytes = 0;
+    for (uint32_t i = 0; i < t->ndim; i++)
+        *n = t->shape[i] ? *n : 0;
+    for (uint32_t i = 0; *n && fits && i < t->ndim; i++)
+        fits = checked_mul(*n, t->shape[i], n);
+    fits = fits && checked_mul(*n, t->type->bits, bytes) && checked_add(*bytes, 7, bytes);
+    *bytes /= 8;
+    return fits ? CKPT_OK
+                : fail(r->err, CKPT_EFORMAT, source_pos(r->f->src, t->at), "{more} bits than {=2^64}");
+}
+
+/* find_typed - the N elements of T, RAW bytes in raw data, which are in fields by type. */
+static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
+                              struct stored *s)
+{
+    const struct onnx_type *type = t->type;
+    source *src = r->f->src;
+    bool is_fixed = type->field == ONNX_FLOATS || type->field == ONNX_DOUBLES;
+    if (t->field != type->field)
+        return fail(r->err, CKPT_EFORMAT, source_pos(src, t->values),
+                    "values in {field %d}; those of %s are in {=field %d}", (int)t->field, type->name,
+                    (int)type->field);
+    if (is_fixed && t->nfields == 1) {
+        *s = (struct stored){.src = source_ref(src), .at = t->values, .bytes = t->bytes};
+        return CKPT_OK;
+    }
+    *s = (struct stored){.is_unpacked = type->bits < 8 && !type->packs};
+    CKPT_TRY(type->dtype == CKPT_DT_NP
+                 ? onnx_decode_texts(r->f->a, src, t, n, &s->src, r->err)
+                 : onnx_decode(r->f->a, src, t, s->is_unpacked ? n : raw / type->width, &s->src, r->err));
+    s->bytes = s->src->size;
+    return CKPT_OK;
+}
+
+/* find_stored - where the N elements of T are; S->src is a reference. */
+static ckpt_status find_stored(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
+                               struct stored *s)
+{
+    source *src = r->f->src;
+    *s = (struct stored){.bytes = 0};
+    if (t->type->dtype == CKPT_DT_NP && (t->is_external || t->field == ONNX_RAW))
+        return fail(r->err, CKPT_EFORMAT, source_pos(src, t->at),
+                    "texts as {raw data}; {=string_data} has them");
+    if (t->is_external)
+        return find_external(r, t, raw, s);
+    if (t->field == ONNX_RAW || (n == 0 && t->field == 0)) {
+        *s = (struct stored){.src = source_ref(src), .at = t->values, .bytes = t->bytes};
+        return CKPT_OK;
+    }
+    if (t->field)
+        return find_typed(r, t, n, raw, s);
+    return fail(r->err, CKPT_EFORMAT, source_pos(src, t->at),
+                "{no values}; its dtype and shape take {=%" PRIu64 " bytes}", raw);
+}
+
+/* unpack - S, which has the N elements of T in RAW bytes, with a byte for each. */
+static ckpt_status unpack(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
+                          struct stored *s)
+{
+    source *packed, *out;
+    if (s->bytes != raw)
+        return fail(r->err, CKPT_EFORMAT, source_pos(s->src, s->at),
+                    "{%" PRIu64 " bytes}, its dtype and shape take {=%" PRIu64 "}", s->bytes, raw);
+    CKPT_TRY(source_slice(s->src, s->at, raw, &packed, r->err));
+    ckpt_status st = onnx_unpack(packed, n, t->type->bits, &out, r->err);
+    source_unref(packed);
+    CKPT_TRY(st);
+    source_unref(s->src);
+    *s = (struct stored){.src = out, .bytes = n, .in = s->in};
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------------------- tensors */
+
+/* name_of - T's, or where it is no initializer of the model and has none of its own, its place. */
+static ckpt_str name_of(struct onnx_reading *r, const struct onnx_tensor *t)
+{
+    arena *a = r->f->a;
+    ckpt_str name = t->name;
+    if (t->part)
+        name = arena_printf(a, t->part == ONNX_SPARSE_VALUES ? "%.*s.values" : "%.*s.indices", (int)name.len,
+                            name.ptr);
+    if (!t->place.len || !name.ptr || (name.len && map_get(r->k.names, name) == MAP_NONE))
+        return name;
+    name = arena_printf(a, "%.*s%s%.*s", (int)t->place.len, t->place.ptr, name.len ? "/" : "", (int)name.len,
+                        name.ptr);
+    if (!name.ptr || map_get(r->k.names, name) == MAP_NONE)
+        return name;
+    return arena_printf(a, "%.*s#%" PRIu64, (int)name.len, name.ptr, r->f->table.nrows);
+}
+
+/* note_of - where T is, what it is a part of, its checksum. */
+static ckpt_status note_of(struct onnx_reading *r, const struct onnx_tensor *t, ckpt_str *note)
+{
+    buf b;
+    buf_init(&b, NOTE_MAX);
+    if (t->place.len < NOTE_MAX / 2)
+        buf_str(&b, t->place);
+    if (t->part)
+        buf_text(&b, b.len ? ", of a sparse tensor" : "of a sparse tensor");
+    for (uint64_t i = 0; i < t->sparse_ndim; i++)
+        buf_printf(&b, "%s%" PRIu64, i ? ", " : " of shape [", t->sparse_shape[i]);
+    if (t->sparse_ndim)
+        buf_text(&b, "]");
+    if (t->checksum.len)
+        buf_printf(&b, "%sSHA-1 %.*s", b.len ? ", " : "", STR_ARG(t->checksum));
+    *note = arena_str(r->f->a, buf_view(&b));
+    bool ok = note->ptr && buf_ok(&b);
+    buf_free(&b);
+    return ok ? CKPT_OK : fail_memory(r->err);
+}
+
+/* add_stored - T as X, with its N elements, which take RAW bytes in raw data. */
+static ckpt_status add_stored(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
+                              struct kit_tensor *x)
+{
+    struct stored s = {.bytes = 0};
+    ckpt_error why;
+    ckpt_status st = find_stored(r, t, n, raw, &s);
+    if (st == CKPT_OK && t->type->bits % 8 && !s.is_unpacked)
+        st = unpack(r, t, n, raw, &s);
+    if (st != CKPT_OK) {
+        source_unref(s.src);
+        s.src = NULL;
+        fail_add_place(r->err, CKPT_NO_OFFSET, x->name);
+        why = *r->err;
+        why.where[0] = 0; /* the row has its name */
+        if (r->f->salvage && (check_is_fault(st) || st == CKPT_ENOTFOUND || st == CKPT_EIO))
+            x->lost = &why;
+        else
+            CKPT_TRY(file_report_fault(r->f, st, r->err));
+    }
+    x->src = s.src;
+    x->at = s.at;
+    x->nbytes = x->t.nbytes = s.bytes;
+    x->in = s.in ? &s.in->in : NULL;
+    st = kit_add_tensor(&r->k, x);
+    source_unref(s.src);
+    return st;
+}
+
+/* take_fault - of a tensor that is not listed. */
+static ckpt_status take_fault(void *user, ckpt_status st, ckpt_error *err)
+{
+    struct onnx_reading *r = user;
+    if (r->elsewhere && check_is_fault(st)) /* reported the first time */
+        return CKPT_OK;
+    if (r->f->salvage && check_is_fault(st)) {
+        file_notice(r->f, "%s: %s; it is lost", err->where, err->what);
+        return CKPT_OK;
+    }
+    return file_report_fault(r->f, st, err);
+}
+
+static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_error *err)
+{
+    struct onnx_reading *r = user;
+    bool is_text = t->type->dtype == CKPT_DT_NP;
+    if ((t->place.len != 0) != r->elsewhere) {
+        r->has_any_elsewhere |= t->place.len != 0;
+        return CKPT_OK;
+    }
+    struct kit_tensor x = {.name = name_of(r, t), .entry = source_pos(r->f->src, t->at)};
+    uint64_t n, raw;
+    if (!x.name.ptr)
+        return fail_memory(err);
+    ckpt_status st = count_elements(r, t, &n, &raw);
+    if (st != CKPT_OK) {
+        fail_add_place(err, CKPT_NO_OFFSET, x.name);
+        return take_fault(r, st, err);
+    }
+    CKPT_TRY(note_of(r, t, &x.t.note));
+    x.t.dtype = (uint16_t)t->type->dtype;
+    x.t.dtype_name = is_text ? "string" : NULL;
+    x.t.ndim = t->ndim;
+    x.t.shape = t->shape;
+    return add_stored(r, t, n, raw, &x);
+}
+
+/* --------------------------------------------------------------------------- the model */
+
+/* add_value - V unless a tensor has its name. */
+static ckpt_status add_value(struct onnx_reading *r, const char *name, ckpt_value *v)
+{
+    if (map_get(r->k.names, str_c(name)) == MAP_NONE)
+        return kit_add_value(&r->k, str_c(name), v);
+    file_notice(r->f, "\"%s\" is a tensor, too: the model's %s is left out", name, name);
+    return CKPT_OK;
+}
+
+static ckpt_status add_text(struct onnx_reading *r, const char *name, ckpt_str text)
+{
+    return text.len ? add_value(r, name, value_str(r->f->a, text)) : CKPT_OK;
+}
+
+static ckpt_status add_number(struct onnx_reading *r, const char *name, uint64_t number)
+{
+    return number ? add_value(r, name, value_int(r->f->a, (int64_t)number)) : CKPT_OK;
+}
+
+/* add_opsets - versions by domain, of which "" is another name of "ai.onnx". */
+static ckpt_status add_opsets(struct onnx_reading *r, const struct onnx *o)
+{
+    struct kit k;
+    ckpt_status st = CKPT_OK;
+    if (!o->nopsets || map_get(r->k.names, STR_LIT("opset_import")) != MAP_NONE)
+        return CKPT_OK;
+    CKPT_TRY(kit_begin_mapping(&k, &r->k, STR_LIT("opset_import")));
+    for (size_t i = 0; st == CKPT_OK && i < o->nopsets; i++) {
+        ckpt_str domain = o->opset[i].key.len ? o->opset[i].key : STR_LIT("ai.onnx");
+        if (map_get(k.names, domain) == MAP_NONE)
+            st = kit_add_value(&k, domain, value_int(r->f->a, (int64_t)o->opset[i].number));
+    }
+    return kit_end(&k, st);
+}
+
+/* put_property - P into the metadata, unless its key is there. */
+static ckpt_status put_property(struct onnx_reading *r, map *keys, const struct onnx_pair *p)
+{
+    uint32_t before;
+    ckpt_value *key = value_str(r->f->a, p->key), *v = value_str(r->f->a, p->value);
+    if (!key || !v || !map_put(keys, p->key, 0, &before))
+        return fail_memory(r->err);
+    if (before == MAP_NONE && key->type == CKPT_V_STR && v->type == CKPT_V_STR)
+        return value_put(r->f->a, r->f->metadata, key, v) ? CKPT_OK : fail_memory(r->err);
+    file_notice(r->f, "the property \"%.*s\" is left out: it is %s", STR_ARG(p->key),
+                before != MAP_NONE ? "there twice" : "not UTF-8");
+    return CKPT_OK;
+}
+
+static ckpt_status add_properties(struct onnx_reading *r, const struct onnx *o)
+{
+    map *keys = o->nproperties ? map_new(16) : NULL;
+    ckpt_status st = CKPT_OK;
+    if (!o->nproperties)
+        return CKPT_OK;
+    r->f->metadata = value_new(r->f->a, CKPT_V_DICT, 0);
+    if (!keys || !r->f->metadata)
+        st = fail_memory(r->err);
+    for (size_t i = 0; st == CKPT_OK && i < o->nproperties; i++)
+        st = put_property(r, keys, &o->property[i]);
+    map_free(keys);
+    return st;
+}
+
+static ckpt_status add_model(struct onnx_reading *r, const struct onnx *o)
+{
+    ckpt_file *f = r->f;
+    f->producer = arena_printf(f->a, o->producer_version.len ? "%.*s %.*s" : "%.*s", (int)o->producer.len,
+                               o->producer.ptr, (int)o->producer_version.len, o->producer_version.ptr);
+    if (!f->producer.ptr)
+        return fail_memory(r->err);
+    CKPT_TRY(add_number(r, "ir_version", o->ir_version));
+    CKPT_TRY(add_text(r, "producer_name", o->producer));
+    CKPT_TRY(add_text(r, "producer_version", o->producer_version));
+    CKPT_TRY(add_text(r, "domain", o->domain));
+    CKPT_TRY(add_number(r, "model_version", o->model_version));
+    CKPT_TRY(add_text(r, "doc_string", o->doc));
+    CKPT_TRY(add_opsets(r, o));
+    return add_properties(r, o);
+}
+
+static ckpt_status read_model(struct onnx_reading *r)
+{
+    ckpt_file *f = r->f;
+    struct onnx o = {.src = f->src,
+                     .a = f->a,
+                     .may_be_damaged = f->salvage,
+                     .tensor = take_tensor,
+                     .fault = take_fault,
+                     .user = r},
+                again = o;
+    CKPT_TRY(onnx_read(&o, r->err));
+    r->elsewhere = true;
+    if (r->has_any_elsewhere)
+        CKPT_TRY(onnx_read(&again, r->err));
+    return add_model(r, &o);
+}
+
+static bool probe(const struct probe *p) { return !p->directory && recognize_as(p, SIGN_ONNX); }
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct onnx_reading r = {.f = f, .err = err, .file_of = map_new(16)};
+    file_budget(f, f->src->size);
+    if (!r.file_of || !rank_file_set_folder(f)) {
+        map_free(r.file_of);
+        return fail_memory(err);
+    }
+    ckpt_status st = kit_begin(&r.k, f, value_new(f->a, CKPT_V_DICT, 0), err);
+    if (st == CKPT_OK)
+        st = kit_end(&r.k, read_model(&r));
+    map_free(r.file_of);
+    fail_add_place(st == CKPT_OK ? NULL : err, CKPT_NO_OFFSET, STR_LIT("model"));
+    return st;
+}
+
+const struct format format_onnx = {
+    .name = "onnx", .title = "ONNX", .flat = true, .probe = probe, .read = read};

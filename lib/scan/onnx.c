@@ -1,0 +1,57 @@
+/*
+ * onnx.c - scans ONNX, as codec/onnx reads it. Nothing in it runs by itself; but operators of ONNX Runtime
+ * call Python, and a tensor's values can be in any file: an absolute path or ".." leads to one of the user's
+ * (CVE-2022-25882, CVE-2024-27318).
+ */
+#include "codec/onnx.h"
+
+#include "scan/scan.h"
+
+struct onnx_visit {
+    struct scanner *x;
+    source *src;
+    ckpt_str where;
+    uint64_t values; /* bytes of tensors */
+};
+
+static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_error *err)
+{
+    struct onnx_visit *v = user;
+    (void)err;
+    v->values += t->bytes; /* bounded: each is in the file */
+    if (!t->is_external || !scan_leaves_folder(t->location))
+        return CKPT_OK;
+    return cancelled_unless(scan_found(v->x->s, SCAN_EXT001, v->where, v->src, t->external_at,
+                                       "a tensor's values are in \"%.*s\", outside of the model's folder",
+                                       STR_ARG(t->location)));
+}
+
+static ckpt_status visit_node(void *user, ckpt_str domain, ckpt_str op_type, uint64_t at, ckpt_error *err)
+{
+    static const char *const python[] = {"PyOp", "PythonOp", "PythonOpGrad"};
+    const struct onnx_visit *v = user;
+    (void)err;
+    for (size_t i = 0; i < sizeof python / sizeof *python; i++)
+        if (domain.len && str_is(op_type, python[i]))
+            return cancelled_unless(scan_found(v->x->s, SCAN_SRC003, v->where, v->src, at,
+                                               "the operation %s calls Python", python[i]));
+    return CKPT_OK;
+}
+
+ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+{
+    struct onnx_visit v = {.x = x, .src = src, .where = where};
+    arena *a = arena_new((uint64_t)1 << 30);
+    struct onnx o = {.src = src, .a = a, .tensor = visit_tensor, .node = visit_node, .user = &v};
+    ckpt_error why;
+    x->format = x->depth ? x->format : "onnx";
+    ckpt_status st = a ? onnx_read(&o, &why) : fail_memory(&why);
+    arena_free(a);
+    if (st != CKPT_OK) {
+        CKPT_TRY(scan_byte_patterns(x, src, where, false, err));
+        return scan_report_reader(x, (struct scan_place){src, o.at}, where, &why, err);
+    }
+    scan_count_bytes(src, &x->s->result->in_tensors, v.values);
+    *accounted += src->size; /* bounded: once */
+    return CKPT_OK;
+}
