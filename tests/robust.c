@@ -66,7 +66,7 @@ struct current {
 struct shared {
     _Atomic long next;
     _Atomic long cases, opened, files;
-    _Atomic long valued; /* refusals that name the value found and what is allowed there */
+    _Atomic long valued;      /* refusals that name the value found and what is allowed there */
     _Atomic long outcomes[3]; /* of those opened, how the file compares with itself before */
     struct current worker[WORKERS_MAX];
 };
@@ -170,12 +170,16 @@ static bool is_said(const ckpt_file *was, const ckpt_file *file)
     return last && !ckpt_notice_at(was, n - 1) && strstr(last, "ignored");
 }
 
+/* is_message - is the file one message of protobuf, which may end after any of its fields? */
+static bool is_message(void) { return strcmp(ckpt_file_format(whole.file), "onnx") == 0; }
+
 /* compare - a damaged file that was opened: in what may it differ from the file that it was? */
 static enum outcome compare(const ckpt_file *was, const ckpt_file *file, const struct current *cur)
 {
     char how[600], line[700];
     enum outcome is = outcome_of(was, file);
-    if (is == OUTCOME_SAME || (!cur->cut && (is == OUTCOME_FACT || says_much(cur) || is_said(was, file))))
+    if (is == OUTCOME_SAME || (cur->cut && is_message()) ||
+        (!cur->cut && (is == OUTCOME_FACT || says_much(cur) || is_said(was, file))))
         return is;
     outcome_explain(was, file, how, sizeof how);
     snprintf(line, sizeof line, "%s: %s", cur->cut ? "cut, but another table" : "too much is changed", how);
@@ -377,9 +381,10 @@ static void keep_whole(const unsigned char *data, size_t size)
     whole.senses = outcome_senses(data, size);
     if (!whole.senses || ckpt_open_memory(whole.data, size, "whole", NULL, &whole.located, &err) != CKPT_OK)
         die("whole file");
-    /* A pickle of joblib goes on after each array; tables of a FlatBuffer refer to each other by numbers. */
+    /* A pickle of joblib goes on after each array; tables of a FlatBuffer refer to each other by numbers; a
+     * field of protobuf with another number is one that is skipped. */
     const char *format = ckpt_file_format(whole.file);
-    if (strcmp(format, "joblib") == 0 || strcmp(format, "torchscript-flatbuffer") == 0)
+    if (strcmp(format, "joblib") == 0 || strcmp(format, "torchscript-flatbuffer") == 0 || is_message())
         memset(whole.senses, 1, size);
     if (ckpt_file_locate(whole.located, &err) != CKPT_OK) { /* it is damaged where a header is */
         ckpt_close(whole.located);

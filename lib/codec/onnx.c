@@ -343,10 +343,16 @@ static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
     return w->o->tensor ? w->o->tensor(w->o->user, t, w->err) : CKPT_OK;
 }
 
-/* take_sparse - the message up to END: its values and indices, under the name of the values. */
-static ckpt_status take_sparse(struct onnx_walk *w, uint64_t end)
+/* give_up - ST, by which a tensor called NAME could not be read. */
+static ckpt_status give_up(struct onnx_walk *w, ckpt_status st, ckpt_str name)
 {
-    struct onnx_tensor t[2] = {{.at = 0}};
+    fail_add_place(w->err, CKPT_NO_OFFSET, name.len ? name : STR_LIT("tensor"));
+    return w->r.status == CKPT_OK && w->o->fault ? w->o->fault(w->o->user, st, w->err) : st;
+}
+
+/* read_sparse - the message up to END: its values and indices as T, under the name of the values. */
+static ckpt_status read_sparse(struct onnx_walk *w, uint64_t end, struct onnx_tensor t[2])
+{
     uint64_t content, ndim = 0, shape[ONNX_RANK];
     struct proto_field f;
     while (w->r.pos < end) {
@@ -365,32 +371,18 @@ static ckpt_status take_sparse(struct onnx_walk *w, uint64_t end)
     memcpy(t[0].sparse_shape, shape, ndim * sizeof *shape); /* bounded: ONNX_RANK */
     t[1].part = ONNX_SPARSE_INDICES;
     t[1].name = t[0].name;
-    CKPT_TRY(pass_tensor(w, &t[0]));
-    return pass_tensor(w, &t[1]);
+    return CKPT_OK;
 }
 
-/* take_one - the message up to END. */
-static ckpt_status take_one(struct onnx_walk *w, uint64_t end)
-{
-    struct onnx_tensor t;
-    ckpt_status st = read_tensor(w, end, &t);
-    if (st == CKPT_OK)
-        st = pass_tensor(w, &t);
-    if (st != CKPT_OK && t.name.len)
-        fail_add_place(w->err, CKPT_NO_OFFSET, t.name);
-    return st;
-}
-
+/* take_tensor - the message of KIND up to END. */
 static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t end)
 {
-    ckpt_status st = kind == TENSOR ? take_one(w, end) : take_sparse(w, end);
-    if (st == CKPT_OK)
-        return CKPT_OK;
-    if (!w->err->where[0])
-        fail_where(w->err, "tensor");
-    if (w->r.status == CKPT_OK && w->o->fault)
-        st = w->o->fault(w->o->user, st, w->err);
-    return st;
+    struct onnx_tensor t[2] = {{.name = STR_LIT("")}};
+    ckpt_status st = kind == TENSOR ? read_tensor(w, end, &t[0]) : read_sparse(w, end, t);
+    if (st != CKPT_OK)
+        return give_up(w, st, t[0].name);
+    CKPT_TRY(pass_tensor(w, &t[0]));
+    return kind == SPARSE ? pass_tensor(w, &t[1]) : CKPT_OK;
 }
 
 /* -------------------------------------------------------------------------------- walk */

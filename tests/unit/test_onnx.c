@@ -23,7 +23,7 @@ static ckpt_str model_of(ckpt_str graph)
 {
     buf_free(&message);
     buf_init(&message, 1u << 20);
-    buf_text(&message, "\x08\x0a\x12\x01p");
+    buf_text(&message, "\x08\x0a\x12\x01p\x42\x02\x10\x18");
     field(&message, 7, graph);
     return buf_view(&message);
 }
@@ -155,7 +155,7 @@ static void too_many_sizes(void)
     buf_text(&b, "\x42\x01w\x10\x02");
     CU_ASSERT_TRUE(refused(buf_view(&b), CKPT_ELIMIT, "more"));
     CU_ASSERT_STRING_EQUAL(err.where, "w");
-    CU_ASSERT_EQUAL(err.offset, 5 + 2 + 2 + 64);
+    CU_ASSERT_EQUAL(err.offset, 9 + 2 + 2 + 64);
     buf_free(&b);
 }
 
@@ -177,6 +177,29 @@ static void names_of_constants(void)
         CU_ASSERT_TRUE(ckpt_tensor_at(f, i, &t));
         CU_ASSERT_STRING_EQUAL(t.name.ptr, names[i]);
     }
+    ckpt_close(f);
+}
+
+/* A constant whose values are not there, and one whose sizes are too many. */
+static void malformed_constants(void)
+{
+    CU_ASSERT_PTR_NULL(open_graph(TEXT("\x0a\x08\x2a\x06\x2a\x04\x10\x02\x08\x03"), 0));
+    CU_ASSERT_STRING_EQUAL(err.found, "no values");
+    CU_ASSERT_PTR_NULL(open_graph(TEXT("\x0a\x1c\x2a\x1a\x2a\x18\x10\x0b"
+                                       "\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f"
+                                       "\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x4a\0"),
+                                  0));
+    CU_ASSERT_STRING_EQUAL(err.found, "more");
+}
+
+/* What follows the graph of a model of version 3 and later; before that there was no such field. */
+static void operator_sets(void)
+{
+    ckpt_str new = TEXT("\x08\x03\x3a\x02\x12\0"), old = TEXT("\x08\x02\x3a\x02\x12\0");
+    ckpt_file *f = NULL;
+    CU_ASSERT_EQUAL(ckpt_open_memory(new.ptr, new.len, "test", NULL, &f, &err), CKPT_EFORMAT);
+    CU_ASSERT_STRING_EQUAL(err.allowed, "opset_import");
+    CU_ASSERT_EQUAL(ckpt_open_memory(old.ptr, old.len, "test", NULL, &f, &err), CKPT_OK);
     ckpt_close(f);
 }
 
@@ -233,6 +256,8 @@ void suite_onnx(void)
     UNIT(malformed_tensors);
     UNIT(too_many_sizes);
     UNIT(names_of_constants);
+    UNIT(malformed_constants);
+    UNIT(operator_sets);
     UNIT(depth_is_bounded);
     UNIT(salvage_keeps_what_is_whole);
     buf_free(&message);

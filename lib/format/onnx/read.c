@@ -12,7 +12,8 @@
  * one has the name. ir_version, opset_import, … are values, metadata_props the metadata.
  *
  * Refused, beyond what codec/onnx.c refuses: values in another field than the data type's, of another length
- * than dtype and shape take; files outside of the folder, numbers that are no decimal ones.
+ * than dtype and shape take; files outside of the folder, numbers that are no decimal ones; a model of
+ * version 3 or later without opset_import, which follows the graph.
  */
 #include <inttypes.h>
 
@@ -278,17 +279,20 @@ static ckpt_status add_stored(struct onnx_reading *r, const struct onnx_tensor *
     return st;
 }
 
-/* take_fault - of a tensor that is not listed. */
-static ckpt_status take_fault(void *user, ckpt_status st, ckpt_error *err)
+/* leave_out - a tensor that cannot be listed, because of ST. */
+static ckpt_status leave_out(struct onnx_reading *r, ckpt_status st, ckpt_error *err)
 {
-    struct onnx_reading *r = user;
-    if (r->elsewhere && check_is_fault(st)) /* reported the first time */
-        return CKPT_OK;
     if (r->f->salvage && check_is_fault(st)) {
         file_notice(r->f, "%s: %s; it is lost", err->where, err->what);
         return CKPT_OK;
     }
     return file_report_fault(r->f, st, err);
+}
+
+static ckpt_status take_fault(void *user, ckpt_status st, ckpt_error *err)
+{
+    struct onnx_reading *r = user;
+    return r->elsewhere && check_is_fault(st) ? CKPT_OK /* reported the first time */ : leave_out(r, st, err);
 }
 
 static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_error *err)
@@ -306,7 +310,7 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
     ckpt_status st = count_elements(r, t, &n, &raw);
     if (st != CKPT_OK) {
         fail_add_place(err, CKPT_NO_OFFSET, x.name);
-        return take_fault(r, st, err);
+        return leave_out(r, st, err);
     }
     CKPT_TRY(note_of(r, t, &x.t.note));
     x.t.dtype = (uint16_t)t->type->dtype;
@@ -410,6 +414,10 @@ static ckpt_status read_model(struct onnx_reading *r)
                      .user = r},
                 again = o;
     CKPT_TRY(onnx_read(&o, r->err));
+    if (o.ir_version >= 3 && !o.nopsets) {
+        ckpt_status st = fail(r->err, CKPT_EFORMAT, source_pos(f->src, o.at), "{no} {=opset_import}");
+        CKPT_TRY(f->salvage ? CKPT_OK : file_report_fault(f, st, r->err));
+    }
     r->elsewhere = true;
     if (r->has_any_elsewhere)
         CKPT_TRY(onnx_read(&again, r->err));

@@ -32,8 +32,9 @@ static ckpt_status unpacked_read(source *s, uint64_t off, void *to, size_t n, ck
     const uint64_t end = u->from->size;
     while (n) {
         uint64_t first = off * u->bits / 8; /* bounded: inside of the source */
-        size_t got = end - first < UNPACK_AT_ONCE ? (size_t)(end - first) : UNPACK_AT_ONCE;
-        size_t bit = (size_t)(off * u->bits % 8), i = 0;
+        uint64_t left = end - first;        /* bounded: FIRST is below END */
+        size_t got = left < UNPACK_AT_ONCE ? (size_t)left : UNPACK_AT_ONCE;
+        size_t bit = (size_t)(off * u->bits % 8), i = 0; /* bounded: as FIRST */
         CKPT_TRY(source_read(u->from, first, packed, got, err));
         for (; i < n && (bit + u->bits + 7) / 8 <= got; i++, bit += u->bits)
             out[i] = (unsigned char)(load_u16le(packed + bit / 8) >> bit % 8 & mask);
