@@ -64,7 +64,7 @@ static void report_file(struct reports *r, const char *path)
 static bool has_checkpoint_suffix(const char *name)
 {
     static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".pt2", ".ptl",
-                                           ".h5", ".hdf5", ".keras"};
+                                           ".h5", ".hdf5", ".keras", ".gguf"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
         if (strcasecmp(dot, suffixes[i]) == 0)
