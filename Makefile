@@ -60,7 +60,7 @@ LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/obj/%.o)
 PUBLIC   := truth mem robust tsan oracle/create fuzz/open fuzz/scan fuzz/write
-BENCH    := mkckpt runner count
+BENCH    := mkckpt runner count dequantize
 BENCH_PROGRAMS = $(BENCH:%=$(B)/tests/bench/%)
 PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o) $(BENCH:%=$(B)/obj/tests/bench/%.o)
 DEPS      = $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
@@ -132,7 +132,9 @@ $(B)/tests/robust: $(B)/obj/tests/outcome.o
 $(BENCH_PROGRAMS): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(LINK) -o $@ $< $(LDFLAGS)
+	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(LDFLAGS) $(BENCH_LIBS)
+$(B)/tests/bench/dequantize: $(LIB_OBJ)
+$(B)/tests/bench/dequantize: BENCH_LIBS = $(LIB_LIBS) -pthread
 
 $(B)/tests/fuzz/open $(B)/tests/fuzz/scan $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
 # The readers one by one see the internals. With clang's libFuzzer in place of main.c: FUZZER=-fsanitize=fuzzer.
@@ -308,10 +310,10 @@ check-oracle:
 	+@$(SUB) all $(B)/tests/oracle/create
 	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/oracle/run.sh
 
-## oracle-env: a virtual environment with torch, safetensors, numpy, transformers and gguf under build/
+## oracle-env: a virtual environment with torch, safetensors, numpy, transformers, gguf and h5py under build/
 oracle-env: setup-oracle
 	python3 -m venv $(B)/oracle-env
-	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers gguf
+	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers gguf h5py
 
 # ------------------------------------------------------------------- install
 

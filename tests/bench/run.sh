@@ -106,7 +106,8 @@ row()
     fi
     [ "$3" -le 1 ] || head -n 2 "$dir/said" >&2
     ask_peer "$1"
-    echo "$*" | awk -v name="$name" -v goal="$goal" -v yard="${yard%% *}" -v peer="$peer_said" -v pr="$peer_ratio" \
+    echo "$*" | awk -v name="$name" -v goal="$goal" -v yard="$(basename "${yard%% *}")" -v peer="$peer_said" \
+        -v pr="$peer_ratio" \
         -v room=$((8192 + tensors + 1024 * threads)) '
     function ms(v) { return v < 10 ? sprintf("%.1f ms", v)  : \
         v < 1000 ? sprintf("%.0f ms", v) : sprintf("%.2f s", v / 1e3) }
@@ -137,6 +138,7 @@ on_disk() { prepare="rm -f $dir/out* && $mk -n 1000 -b 100G --sparse -p module. 
 
 pt=$dir/$bytes.pt st=$dir/$bytes.safetensors same=$dir/$bytes.same.pt one=$dir/$bytes.changed.pt many=$dir/many
 huge=$dir/huge long=$dir/long zero=$dir/zero3.$bytes mk=$bin/mkckpt
+tf=$dir/$bytes.tf gguf=$dir/$bytes.gguf npz=$dir/$bytes.npz h5=$dir/$bytes.h5
 make_file() { eval "[ -s \"\${$#}\" ]" || "$mk" "$@" >/dev/null; }
 
 make_files()
@@ -165,10 +167,31 @@ make_files()
         rm -rf "$zero"
         "$python" tests/bench/mkzero.py "$zero" $bytes
     }
+    [ -s "$gguf" ] || "$ckpt" convert -q --architecture bench "$st" "$gguf"
+    [ -s "$npz" ] || "$ckpt" convert -q "$st" "$npz"
+    ! have python3 || [ -s "$tf.index" ] || python3 tests/bench/mkother.py tf "$tf" $bytes
+    [ ! "$python" ] || [ -s "$h5" ] || "$python" tests/bench/mkother.py h5 "$h5" $bytes
     cat "$pt" "$st" "$same" "$one" "$many.pt" "$many.safetensors" >/dev/null
 }
 
 # --------------------------------------------------------------------- cases
+
+# others DO - DO with the title and the file of each format of other frameworks that could be made
+others()
+{
+    for format in TensorFlow:$tf.index GGUF:$gguf npz:$npz HDF5:$h5; do
+        [ ! -s "${format#*:}" ] || "$1" "${format%%:*}" "${format#*:}"
+    done
+}
+list_other() { row "ls, $size $1" '15 ms' - "$ckpt" ls "$2"; }
+convert_other()
+{
+    data=$2
+    [ "$1" != TensorFlow ] || data=${2%index}data-00000-of-00001
+    writes 2
+    row "convert, $size $1 to .safetensors, -j 2" 1.3 "cp $data $dir/out.cp" \
+        "$ckpt" convert -j 2 --no-sync "$2" "$dir/out.safetensors"
+}
 
 listing()
 {
@@ -185,6 +208,7 @@ listing()
         "$ckpt" ls "$long.safetensors"
     tensors=1000 row 'ls, 100 GB .pt (sparse)' '10 ms' - "$ckpt" ls "$huge.pt"
     tensors=1000 row 'ls, 100 GB .safetensors (sparse)' '10 ms' - "$ckpt" ls "$huge.safetensors"
+    others list_other
     row "info, $size .pt" '10 ms' - "$ckpt" info "$pt"
     # no tensors: scan has a limit of its own, 64 MiB
     runs=7 tensors=56320 row 'scan, 3 million opcodes of a pickle (15.7 MB)' '200 ms' "cat $dir/many.pkl" \
@@ -230,6 +254,10 @@ conversions()
         row "convert --cast bf16, $size .pt, -j $j" $([ $j = 1 ] && echo 0.8 || echo 0.6) "cp $pt $dir/out.cp" \
             "$ckpt" convert -j $j --no-sync --cast bf16 "$pt" "$dir/out.pt"
     done
+    others convert_other
+    # no tensors: its two buffers
+    tensors=131072 row 'dequantize q4_K to 4 GB of float32, in memory' 2 "$bin/dequantize copy 4" \
+        "$bin/dequantize" q4_K 4
     [ "$python" ] || return 0
     writes
     prepare="rm -rf $dir/out* $dir/copy"

@@ -1,0 +1,104 @@
+"""mkother.py tf|h5 FILE BYTES - a checkpoint of about BYTES (M, G are 1024s) in 291 tensors of float32, as
+tf     tensorflow/core/util/tensor_bundle writes it: FILE.index and FILE.data-00000-of-00001
+h5     h5py writes it: a dataset for each, in groups; where there is no h5py, nothing
+All tensors have the same random numbers, so that one checksum is enough."""
+import os
+import struct
+import sys
+
+TENSORS, COLUMNS = 291, 1024
+NAMES = sorted(f"model/layer_{i // 9:03}/kernel_{i % 9}" for i in range(TENSORS))
+
+
+def crc32c_table():
+    table = []
+    for i in range(256):
+        for _ in range(8):
+            i = i >> 1 ^ (0x82F63B78 if i & 1 else 0)
+        table.append(i)
+    return table
+
+
+def masked_crc32c(data, table=tuple(crc32c_table())):
+    crc = 0xFFFFFFFF
+    for b in data:
+        crc = table[(crc ^ b) & 255] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return (crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8 & 0xFFFFFFFF
+
+
+def varint(n):
+    out = b""
+    while n >= 128:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def message(*fields):
+    """(number, value): int is a varint, bytes are a text or a message, (int,) is fixed32."""
+    out = b""
+    for number, value in fields:
+        if isinstance(value, bytes):
+            out += varint(number << 3 | 2) + varint(len(value)) + value
+        elif isinstance(value, tuple):
+            out += varint(number << 3 | 5) + struct.pack("<I", *value)
+        else:
+            out += varint(number << 3) + varint(value)
+    return out
+
+
+class Table:
+    """LevelDB's, not compressed, each key whole."""
+
+    def __init__(self, path):
+        self.file = open(path, "wb")
+
+    def block(self, entries):
+        body, restarts = b"", []
+        for key, value in entries:
+            restarts.append(len(body))
+            body += b"\0" + varint(len(key)) + varint(len(value)) + key + value
+        body += struct.pack(f"<{len(restarts) or 1}I", *(restarts or [0])) + struct.pack("<I", len(restarts) or 1)
+        handle = varint(self.file.tell()) + varint(len(body))
+        self.file.write(body + b"\0" + struct.pack("<I", masked_crc32c(body + b"\0")))
+        return handle
+
+    def close(self, blocks):
+        meta = self.block([])
+        index = self.block(blocks)
+        self.file.write((meta + index).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57))
+        self.file.close()
+
+
+def tf(path, rows, data):
+    crc = masked_crc32c(data)
+    shape = message(*[(2, message((1, n))) for n in (rows, COLUMNS)])
+    entries = [(b"", message((1, 1), (3, message((1, 1)))))]
+    with open(f"{path}.data-00000-of-00001", "wb") as f:
+        for name in NAMES:
+            entry = message((1, 1), (2, shape), (4, f.tell()), (5, len(data)), (6, (crc,)))
+            entries.append((name.encode(), entry))
+            f.write(data)
+    table = Table(f"{path}.index")  # last: the data is whole
+    table.close([(entries[-1][0], table.block(entries))])
+
+
+def h5(path, rows, data):
+    try:
+        import h5py
+        import numpy
+    except ImportError:
+        return
+    with h5py.File(path + ".part", "w") as f:
+        for name in NAMES:
+            f[name] = numpy.frombuffer(data, "<f4").reshape(rows, COLUMNS)
+    os.rename(path + ".part", path)
+
+
+def main(kind, path, size):
+    rows = int(size[:-1]) * {"M": 1 << 20, "G": 1 << 30}[size[-1]] // (TENSORS * COLUMNS * 4)
+    {"tf": tf, "h5": h5}[kind](path, rows, os.urandom(rows * COLUMNS * 4))
+
+
+main(*sys.argv[1:])
