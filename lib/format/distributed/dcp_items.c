@@ -64,26 +64,14 @@ static size_t find_item(const struct dcp_items *x, uint64_t off)
 
 /* ------------------------------------------------------------------------ opening */
 
-static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
-{
-    source **out = user;
-    (void)name;
-    (void)err;
-    source_unref(*out);
-    *out = source_ref(bytes);
-    return CKPT_OK;
-}
-
 ckpt_status dcp_unpack(source **src, uint64_t most, ckpt_error *err)
 {
-    source *out = NULL;
-    struct unpack u = {.max = most, .member = keep_member, .user = &out};
-    ckpt_status st = unpack_archive(*src, &u, err);
+    spool *to = spool_new(most);
+    ckpt_status st = to ? unpack_zstd(*src, to, err) : fail_memory(err);
     if (st == CKPT_ELIMIT)
         st = fail(err, CKPT_EFORMAT, source_pos(*src, 0),
                   "unpacks to {more} than the {=%" PRIu64 " bytes} allowed", most);
-    if (st == CKPT_OK && !out)
-        st = fail(err, CKPT_EFORMAT, source_pos(*src, 0), "an item that is {no} {=zstd frame}");
+    source *out = to ? spool_source(to) : NULL;
     source_unref(*src);
     *src = st == CKPT_OK ? out : NULL;
     if (st != CKPT_OK)
