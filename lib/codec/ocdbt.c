@@ -9,7 +9,7 @@
  *                           files
  *
  * The manifest and each node of the tree are a record:
- *   0   4   0c db 3a 2a: manifest, 0c db 20 de: node
+ *   0   4   0c db 3a 2a: manifest, 0c db 20 de: node, 0c db 12 34: node of the tree of versions
  *   4   8   length of the record
  *   12  v   version: 0
  *       v   compression: 0 none, 1 zstd
@@ -43,6 +43,7 @@
 
 #define MANIFEST   0x0cdb3a2au
 #define NODE       0x0cdb20deu
+#define VERSIONS   0x0cdb1234u
 #define HEAD       12u
 #define CHECKSUM   4u
 #define MAX_RECORD ((uint64_t)1 << 28)
@@ -84,10 +85,21 @@ static ckpt_status fail_record(const struct ocdbt_record *r, const char *what, c
 
 /* ------------------------------------------------------------------------ records */
 
+static uint32_t magic_of(const unsigned char *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static ckpt_status fail_crc(ckpt_error *err, uint64_t pos, uint32_t crc, uint32_t stored)
+{
+    return fail(err, CKPT_ECHECKSUM, pos,
+                "a record has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}", crc, stored);
+}
+
 /* check_record - are the N bytes at P, a record, of KIND and as they were written? */
 static ckpt_status check_record(const struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n)
 {
-    uint32_t magic = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    uint32_t magic = magic_of(p);
     if (magic != kind)
         return fail(r->err, CKPT_EFORMAT, r->pos, "begins with {%08" PRIx32 "}, not {=%08" PRIx32 "}", magic,
                     kind);
@@ -95,10 +107,7 @@ static ckpt_status check_record(const struct ocdbt_record *r, uint32_t kind, con
         return fail(r->err, load_u64le(p + 4) > n ? CKPT_ETRUNCATED : CKPT_EFORMAT, r->pos,
                     "a record of {=%" PRIu64 " bytes}, there are {%zu}", load_u64le(p + 4), n);
     uint32_t stored = load_u32le(p + n - CHECKSUM), crc = crc_update(CRC_32C, 0, p, n - CHECKSUM);
-    if (stored != crc)
-        return fail(r->err, CKPT_ECHECKSUM, r->pos,
-                    "a record has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}", crc, stored);
-    return CKPT_OK;
+    return stored == crc ? CKPT_OK : fail_crc(r->err, r->pos, crc, stored);
 }
 
 /* take_content - the content of R becomes N bytes of SRC from AT on, in the arena. */
@@ -175,6 +184,36 @@ static ckpt_status read_record(struct ocdbt_record *r, uint32_t kind, source *sr
         st = open_bytes(r, kind, bytes, (size_t)n, src, at);
     free(bytes);
     return st;
+}
+
+bool ocdbt_has_magic(source *src)
+{
+    unsigned char head[4];
+    if (src->size < sizeof head || source_read(src, 0, head, sizeof head, NULL) != CKPT_OK)
+        return false;
+    uint32_t magic = magic_of(head);
+    return magic == MANIFEST || magic == NODE || magic == VERSIONS;
+}
+
+ckpt_status ocdbt_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err)
+{
+    unsigned char head[HEAD] = {0}, chunk[4096], stored[CHECKSUM];
+    uint32_t crc = 0;
+    uint64_t left = src->size - at; /* bounded: AT is in it */
+    CKPT_TRY(source_read(src, at, head, left < HEAD ? (size_t)left : HEAD, err));
+    uint32_t magic = magic_of(head);
+    *n = load_u64le(head + 4);
+    if ((magic != MANIFEST && magic != NODE && magic != VERSIONS) || *n < HEAD + CHECKSUM || *n > left)
+        return fail(err, CKPT_EFORMAT, source_pos(src, at), "{%" PRIu64 " bytes} that are in {=no record}",
+                    left);
+    uint64_t end = at + *n - CHECKSUM;                /* bounded: in the source */
+    for (uint64_t i = at, size; i < end; i += size) { /* bounded: the same */
+        size = end - i < sizeof chunk ? end - i : sizeof chunk;
+        CKPT_TRY(source_read(src, i, chunk, (size_t)size, err));
+        crc = crc_update(CRC_32C, crc, chunk, (size_t)size);
+    }
+    CKPT_TRY(source_read(src, end, stored, sizeof stored, err));
+    return crc == load_u32le(stored) ? CKPT_OK : fail_crc(err, source_pos(src, at), crc, load_u32le(stored));
 }
 
 /* ------------------------------------------------------------------------- columns */
@@ -471,7 +510,9 @@ static ckpt_status read_newest(struct ocdbt *o, source *manifest, struct ocdbt_c
     CKPT_TRY(read_record(&r, MANIFEST, manifest, 0, manifest->size));
     CKPT_TRY(take_config(&r, &numbered));
     if (numbered && !r.c.left) {
-        ckpt_str name = o->files->newest ? o->files->newest(o->files->user) : str_of("", 0);
+        ckpt_str name = {"", 0};
+        if (o->files->newest)
+            CKPT_TRY(o->files->newest(o->files->user, &name, err));
         if (!name.len)
             return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                         "{no} numbered {=manifest}, which has the state");

@@ -15,8 +15,8 @@ struct ocdbt_files {
     ckpt_status (*open)(void *user, ckpt_str path, source **out, ckpt_error *err);
     /* budget - N bytes of nodes, all so far, are parsed into the arena. */
     void (*budget)(void *user, uint64_t n);
-    /* newest - the name of the numbered manifest with the greatest number; empty: there is none. */
-    ckpt_str (*newest)(void *user);
+    /* newest - *NAME: that of the numbered manifest with the greatest number; empty: there is none. */
+    ckpt_status (*newest)(void *user, ckpt_str *name, ckpt_error *err);
     /* fault - ST and ERR are why a part of the tree cannot be read; CKPT_OK: leave it out. */
     ckpt_status (*fault)(void *user, ckpt_status st, ckpt_error *err);
     void *user;
@@ -47,6 +47,11 @@ struct ocdbt {
     uint64_t nodes, stored; /* that were read, and the bytes they take in their files */
 };
 
+/* ocdbt_record - *N: the bytes of the record at AT of SRC. Refuses what is none, reaches beyond its end or has
+ * another checksum. */
+ckpt_status ocdbt_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err);
+/* ocdbt_has_magic - does SRC begin as a record does? */
+bool ocdbt_has_magic(source *src);
 /* ocdbt_read - fills O, of which a, files and max_decoded are set, with the newest version of the database
  * whose MANIFEST that is. All of it lives in o->a but o->paths: ocdbt_free. */
 ckpt_status ocdbt_read(struct ocdbt *o, source *manifest, ckpt_error *err);

@@ -42,21 +42,24 @@ struct orbax {
     ckpt_error *err;
     struct orbax_arrays arrays;
     struct nested tree;
-    ckpt_str item; /* whose tree is read; empty: it is the checkpoint */
-    bool is_part;  /* an item of several: its name is the first of each path */
+    ckpt_str item;  /* whose tree is read; empty: it is the checkpoint */
+    bool no_memory; /* a file could not be looked for */
+    bool is_part;   /* an item of several: its name is the first of each path */
     struct store store;
-    const ckpt_value *strings;
+    map *texts; /* name of a text -> number in TEXT; NULL: not read yet */
+    const value_pair *text;
     enum orbax_missing missing;
 };
 
 /* -------------------------------------------------------------------------- folders */
 
-/* has_file - is there NAME in FOLDER of PATH? */
-static bool has_file(const char *path, ckpt_str folder, const char *name)
+/* has_file - is there NAME in FOLDER of PATH? Sets *NO_MEMORY where that cannot be known. */
+static bool has_file(const char *path, ckpt_str folder, const char *name, bool *no_memory)
 {
     char *in = shards_join_path(str_c(path), folder),
          *file = in ? shards_join_path(str_c(in), str_c(name)) : NULL;
     bool has = file && access(file, F_OK) == 0;
+    *no_memory = *no_memory || !file;
     free(file);
     free(in);
     return has;
@@ -68,12 +71,12 @@ static bool step_number(ckpt_str name, uint64_t *out)
     return str_find(name, STR_LIT(UNFINISHED), 0) == SIZE_MAX && str_uint(str_after_last(name, '_'), out);
 }
 
-/* is_step - is the folder NAME of PATH a step, finished? */
-static bool is_step(const char *path, ckpt_str name)
+/* is_step - is the folder NAME of P a step, finished? */
+static bool is_step(const struct probe *p, ckpt_str name)
 {
     uint64_t n;
-    return step_number(name, &n) &&
-           (has_file(path, name, STEP_METADATA) || has_file(path, name, ITEM_METADATA));
+    return step_number(name, &n) && (has_file(p->path, name, STEP_METADATA, p->no_memory) ||
+                                     has_file(p->path, name, ITEM_METADATA, p->no_memory));
 }
 
 /* last_step - *NAME: the step of P with the greatest number; *N: how many steps there are. */
@@ -82,8 +85,7 @@ static bool last_step(const struct probe *p, ckpt_str *name, size_t *n)
     uint64_t best = 0, number;
     *n = 0;
     for (size_t i = 0; i < p->nnames; i++)
-        if (is_step(p->path, p->names[i]) && step_number(p->names[i], &number) &&
-            (!(*n)++ || number > best)) {
+        if (is_step(p, p->names[i]) && step_number(p->names[i], &number) && (!(*n)++ || number > best)) {
             best = number;
             *name = p->names[i];
         }
@@ -131,23 +133,30 @@ static ckpt_status read_json(struct orbax *o, const char *name, ckpt_value **out
     return st;
 }
 
+/* read_texts - the texts of the item, by name. */
+static ckpt_status read_texts(struct orbax *o)
+{
+    ckpt_value *all;
+    ckpt_str key;
+    uint32_t n;
+    CKPT_TRY(read_json(o, STRINGS, &all));
+    o->text = value_pairs(all, &n);
+    o->texts = map_new(64);
+    for (uint32_t i = 0; o->texts && i < n; i++)
+        if (value_text(o->text[i].key, &key) && !map_put(o->texts, key, i, NULL))
+            return fail_memory(o->err);
+    return o->texts ? CKPT_OK : fail_memory(o->err);
+}
+
 /* read_text - *NODE: the text NAME. */
 static ckpt_status read_text(struct orbax *o, ckpt_str name, ckpt_value **node)
 {
-    ckpt_value *all;
-    if (!o->strings) {
-        CKPT_TRY(read_json(o, STRINGS, &all));
-        o->strings = all;
-    }
-    uint32_t n;
-    const value_pair *pairs = value_pairs(o->strings, &n);
-    for (uint32_t i = 0; i < n; i++) {
-        ckpt_str key;
-        *node = pairs[i].val;
-        if (value_text(pairs[i].key, &key) && str_eq(key, name))
-            return CKPT_OK;
-    }
-    return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=text of that name} in " STRINGS);
+    if (!o->texts)
+        CKPT_TRY(read_texts(o));
+    uint32_t i = map_get(o->texts, name);
+    *node = i == MAP_NONE ? NULL : o->text[i].val;
+    return *node ? CKPT_OK
+                 : fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=text of that name} in " STRINGS);
 }
 
 /* read_value - *NODE: the value NAME, of TYPE; NULL: its fault was reported. */
@@ -264,7 +273,7 @@ static ckpt_status read_arrays(struct orbax *o)
     const ckpt_value *ocdbt = get(meta, "use_ocdbt");
     bool is_ocdbt = ocdbt && ocdbt->type == CKPT_V_BOOL
                         ? ocdbt->u.b
-                        : has_file(o->f->folder, o->store.folder, OCDBT_MANIFEST);
+                        : has_file(o->f->folder, o->store.folder, OCDBT_MANIFEST, &o->no_memory);
     CKPT_TRY(store_open(&o->store, is_ocdbt));
     st = read_tree(o, meta);
     if (st != CKPT_OK && !o->err->where[0])
@@ -289,14 +298,15 @@ static ckpt_status read_json_item(struct orbax *o)
 /* read_item - the item in FOLDER of the file's, which is empty or ends in '/'. */
 static ckpt_status read_item(struct orbax *o, ckpt_str folder)
 {
-    bool is_json = o->is_part && !has_file(o->f->folder, folder, ITEM_METADATA);
+    bool is_json = o->is_part && !has_file(o->f->folder, folder, ITEM_METADATA, &o->no_memory);
     o->store = (struct store){.f = o->f, .err = o->err, .folder = folder};
     o->store.like = arena_printf(o->f->a, "%s%s", folder.ptr, is_json ? JSON_ITEM : ITEM_METADATA).ptr;
-    o->strings = NULL;
+    o->texts = NULL;
     if (!o->store.like)
         return fail_memory(o->err);
     ckpt_status st = is_json ? read_json_item(o) : read_arrays(o);
     store_close(&o->store);
+    map_free(o->texts);
     return st;
 }
 
@@ -308,7 +318,8 @@ static ckpt_status read_items(struct orbax *o, ckpt_str folder)
     char *path = shards_join_path(str_c(o->f->folder), folder);
     ckpt_status st = path ? folder_list_all(o->f->a, path, &name, &n, o->err) : fail_memory(o->err);
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
-        if (!has_file(path, name[i], ITEM_METADATA) && !has_file(path, name[i], JSON_ITEM))
+        if (!has_file(path, name[i], ITEM_METADATA, &o->no_memory) &&
+            !has_file(path, name[i], JSON_ITEM, &o->no_memory))
             continue;
         ckpt_str in = arena_printf(o->f->a, "%s%.*s/", folder.ptr, (int)name[i].len, name[i].ptr);
         o->item = name[i];
@@ -326,8 +337,8 @@ static ckpt_status read_items(struct orbax *o, ckpt_str folder)
 /* read_step - the step in FOLDER: its items, or an item itself. */
 static ckpt_status read_step(struct orbax *o, ckpt_str folder)
 {
-    bool alone = has_file(o->f->folder, folder, ITEM_METADATA) ||
-                 !has_file(o->f->folder, folder, STEP_METADATA);
+    bool alone = has_file(o->f->folder, folder, ITEM_METADATA, &o->no_memory) ||
+                 !has_file(o->f->folder, folder, STEP_METADATA, &o->no_memory);
     return alone ? read_item(o, folder) : read_items(o, folder);
 }
 
@@ -370,7 +381,10 @@ static ckpt_status read_all(struct orbax *o)
 {
     const struct probe *p = o->f->probe;
     bool steps = !is_item(p) && !probe_has(p, STEP_METADATA) && !is_unfinished(p->path);
-    CKPT_TRY(steps ? read_steps(o) : read_step(o, STR_LIT("")));
+    ckpt_status st = steps ? read_steps(o) : read_step(o, STR_LIT(""));
+    if (o->no_memory || *p->no_memory)
+        return fail_memory(o->err);
+    CKPT_TRY(st);
     ckpt_value *root = value_get(nested_root(&o->tree), "");
     if (!root && !(root = value_new(o->f->a, CKPT_V_DICT, 0)))
         return fail_memory(o->err);

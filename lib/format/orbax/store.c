@@ -61,18 +61,31 @@ static bool is_numbered(ckpt_str name)
     return is;
 }
 
-/* newest_manifest - they have as many digits, so that the greatest comes last by name. */
-static ckpt_str newest_manifest(void *user)
+/* list - *NAME: those that MATCH (NULL: all) in the folder BELOW that of S. */
+static ckpt_status list(struct store *s, ckpt_str below, bool (*match)(ckpt_str name), ckpt_str **name,
+                        size_t *n)
 {
-    const struct store *s = user;
-    ckpt_str *name, best = {"", 0};
-    size_t n = 0;
-    char *path = shards_join_path(str_c(s->f->folder), s->folder);
-    if (path && folder_list(s->f->a, path, is_numbered, &name, &n, NULL) == CKPT_OK)
-        for (size_t i = 0; i < n; i++)
-            best = str_compare(best, name[i]) < 0 ? name[i] : best;
+    char *folder = shards_join_path(str_c(s->f->folder), s->folder);
+    char *path = folder ? shards_join_path(str_c(folder), below) : NULL;
+    ckpt_status st = !path   ? fail_memory(s->err)
+                     : match ? folder_list(s->f->a, path, match, name, n, s->err)
+                             : folder_list_all(s->f->a, path, name, n, s->err);
     free(path);
-    return best;
+    free(folder);
+    return st;
+}
+
+/* newest_manifest - they have as many digits each, so that the greatest comes last by name. */
+static ckpt_status newest_manifest(void *user, ckpt_str *newest, ckpt_error *err)
+{
+    struct store *s = user;
+    ckpt_str *name;
+    size_t n = 0;
+    (void)err;
+    CKPT_TRY(list(s, STR_LIT(""), is_numbered, &name, &n));
+    for (size_t i = 0; i < n; i++)
+        *newest = str_compare(*newest, name[i]) < 0 ? name[i] : *newest;
+    return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------------- folders */
@@ -139,14 +152,10 @@ static ckpt_status list_folder(struct store *s, struct folder_walk *w, ckpt_str 
 {
     ckpt_str *name;
     size_t n = 0;
-    char *folder = shards_join_path(str_c(s->f->folder), s->folder);
-    char *path = folder ? shards_join_path(str_c(folder), from) : NULL;
-    ckpt_status st = path ? folder_list_all(s->f->a, path, &name, &n, s->err) : fail_memory(s->err);
-    free(path);
-    free(folder);
-    for (size_t i = 0; st == CKPT_OK && i < n; i++)
-        st = add_name(s, w, from, name[i]);
-    return st;
+    CKPT_TRY(list(s, from, NULL, &name, &n));
+    for (size_t i = 0; i < n; i++)
+        CKPT_TRY(add_name(s, w, from, name[i]));
+    return CKPT_OK;
 }
 
 static int by_key(const void *a, const void *b)
