@@ -47,8 +47,8 @@ struct ocdbt {
     uint64_t nodes, stored; /* that were read, and the bytes they take in their files */
 };
 
-/* ocdbt_record - *N: the bytes of the record at AT of SRC. Refuses what is none, reaches beyond its end or has
- * another checksum. */
+/* ocdbt_record - *N: the bytes of the record at AT of SRC. Refuses what is none, reaches beyond its end or
+ * has another checksum. */
 ckpt_status ocdbt_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err);
 /* ocdbt_has_magic - does SRC begin as a record does? */
 bool ocdbt_has_magic(source *src);

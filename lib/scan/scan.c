@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
+#include "codec/ocdbt.h"
 #include "codec/sstable.h"
 #include "format/recognize.h"
 #include "io/journal.h"
@@ -243,6 +244,8 @@ static scan_function *find_container_scanner(const struct probe *p, const struct
         return scan_zip;
     if (role == SCAN_FILE && sstable_has_magic(p->src))
         return scan_sstable;
+    if (role == SCAN_FILE && ocdbt_has_magic(p->src))
+        return scan_ocdbt;
     switch (s ? s->kind : SIGN_OTHER) {
     case SIGN_ZIP: return scan_zip;
     case SIGN_TAR: return scan_tar;

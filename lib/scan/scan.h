@@ -52,6 +52,7 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *a
 ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
                          ckpt_error *err);
+ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
