@@ -158,7 +158,7 @@ static ckpt_status read_block(struct blosc *b, uint32_t at, size_t size, spool *
 
 static ckpt_status read_blocks(struct blosc *b, cursor starts, spool *to)
 {
-    if (b->flags & STORED) {
+    if (b->flags & STORED || !b->size) {
         const unsigned char *bytes = cursor_take(&starts, b->size);
         return bytes ? spool_write(to, bytes, b->size, b->err) : fail_blosc(b, "that is cut off");
     }

@@ -486,10 +486,10 @@ static ckpt_status check_crc(source *in, spool *to, ckpt_error *err)
 /* unpack_blosc - of a buffer in memory, which is hardly larger than the MOST bytes it has. */
 static ckpt_status unpack_blosc(source *in, uint64_t most, spool *to, ckpt_error *err)
 {
-    if (in->size / 2 > most + 4096) /* bounded: below 2^63 */
+    if (!in->size || in->size / 2 > most + 4096 || in->size > UINT32_MAX) /* bounded: below 2^63 */
         return fail(err, CKPT_EFORMAT, source_pos(in, 0),
                     "a Blosc buffer of {%" PRIu64 " bytes} for {=%" PRIu64 "}", in->size, most);
-    unsigned char *bytes = malloc((size_t)in->size + 1); /* bounded: compared above */
+    unsigned char *bytes = malloc((size_t)in->size); /* bounded: compared above */
     ckpt_status st = bytes ? source_read(in, 0, bytes, (size_t)in->size, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = blosc_decode(bytes, (size_t)in->size, most, to, err);
