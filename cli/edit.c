@@ -109,6 +109,9 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
         return report_failure(CKPT_EUNSUPPORTED, path,
                               "leave out the suffix, and compress the file afterwards",
                               "compressed files are read, not written");
+    if (ui.tty && strcmp(path, "-") == 0 && !writing.force && !writing.dry_run)
+        return report_failure(CKPT_EUSAGE, NULL, "redirect it, or -f",
+                              "the output would go to the terminal; nothing written");
     ckpt_write_options o = {
         .struct_size = sizeof o,
         .format = writing.to,

@@ -199,6 +199,8 @@ static ckpt_status write_one(ckpt_plan *p, const struct format *f, const struct 
     if (job->opts->dry_run && job->path)
         CKPT_TRY(sink_file_check(job->path, job->opts->force, err));
     CKPT_TRY(f->write(p, job, err));
+    if (job->path)
+        shards_notice_incomplete(p, job->path);
     if (p->noutputs == 1 && strcmp(job->path, "-") != 0)
         shards_notice_old_index(p, p->outputs[0]);
     return CKPT_OK;

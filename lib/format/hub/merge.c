@@ -111,6 +111,38 @@ void shards_notice_old_index(ckpt_plan *p, const char *path)
                 path[n] ? shell_word(str_c(path + n), "", "", suffix) : "");
 }
 
+bool shards_is_number(ckpt_str text, uint64_t *of)
+{
+    ckpt_str digits = STR_LIT("-00000-of-00000");
+    for (size_t i = 0; i < digits.len && text.len == digits.len; i++) {
+        char c = text.ptr[i];
+        if (digits.ptr[i] == '0' ? c < '0' || c > '9' : c != digits.ptr[i])
+            return false;
+    }
+    return text.len == digits.len && str_uint(str_skip(text, digits.len - 5), of); /* bounded: as long */
+}
+
+/* count_shards - of how many shards a file called PATH is one; 0: it is not called one. */
+static uint64_t count_shards(const char *path)
+{
+    const size_t digits = strlen("-00000-of-00000");
+    ckpt_str name = str_after_last(str_c(path), '/');
+    size_t suffix = str_after_last(name, '.').len;
+    size_t n = suffix < name.len ? name.len - suffix - 1 : name.len; /* bounded: the suffix is its end */
+    uint64_t of = 0;
+    if (n < digits || !shards_is_number(str_of(name.ptr + n - digits, digits), &of)) /* bounded: longer */
+        return 0;
+    return of;
+}
+
+void shards_notice_incomplete(ckpt_plan *p, const char *output)
+{
+    uint64_t of = p->file->src ? count_shards(p->file->path) : 0;
+    if (of > 1 && !count_shards(output) && !str_ends(str_c(p->file->path), STR_LIT(".gguf"))) /* it said so */
+        plan_notice(p, "one of %llu shards, not the whole model; the folder or its index stands for all",
+                    (unsigned long long)of);
+}
+
 ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *text)
 {
     ckpt_file *f = x->f;

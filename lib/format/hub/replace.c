@@ -29,6 +29,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "codec/json_scan.h"
+#include "format/hub/shards.h"
 #include "io/sink.h"
 #include "io/source.h"
 
@@ -203,15 +204,10 @@ static ckpt_str get_first_name(ckpt_str name)
 /* is_shard_name - is NAME that of a shard in a set with this stem? */
 static bool is_shard_name(const struct replaced *r, ckpt_str name)
 {
-    ckpt_str digits = STR_LIT("-00000-of-00000"), rest = str_skip(name, r->stem.len);
-    if (!str_starts(name, r->stem) || !str_ends(rest, r->ext) || rest.len - r->ext.len != digits.len)
-        return false;
-    for (size_t i = 0; i < digits.len; i++) {
-        char c = rest.ptr[i];
-        if (digits.ptr[i] == '0' ? c < '0' || c > '9' : c != digits.ptr[i])
-            return false;
-    }
-    return true;
+    uint64_t of;
+    ckpt_str rest = str_skip(name, r->stem.len);
+    return str_starts(name, r->stem) && str_ends(rest, r->ext) &&
+           shards_is_number(str_of(rest.ptr, rest.len - r->ext.len), &of); /* bounded: its end */
 }
 
 /* list_old_shards - reduces the names to those of files that must be removed at the end. */

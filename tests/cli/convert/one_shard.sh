@@ -1,0 +1,13 @@
+# One shard of several is no model, which a notice says, unless the output is a shard by its name too.
+mkdir set
+ckpt convert -q --max-shard-size 10kB --root auto data/train.pt set/model.safetensors
+one=$(echo set/*-00001-of-0000?.safetensors)
+ckpt convert $one x.pt
+ckpt strip --auto $one -o y.safetensors
+ckpt strip --auto $one -o y-00001-of-00003.safetensors
+ckpt strip --auto --in-place $one
+ckpt convert -f set z.pt
+cp data/train.pt a-00001-of-00001.pt
+ckpt convert -q --root auto a-00001-of-00001.pt b.pt
+cp data/train.pt a-0001-of-0002.pt
+ckpt convert -q --root auto a-0001-of-0002.pt c.pt
