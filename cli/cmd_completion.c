@@ -61,7 +61,8 @@ static const struct {
     {"NAME", NAMES, NULL},
     {"PATH", ROOTS, NULL},
     {"FORMAT", WORDS, NULL},
-    {"[GLOB=]DTYPE", WORDS, "f64|f32|f16|bf16|float8_e4m3fn|float8_e5m2|float8_e4m3fnuz|float8_e5m2fnuz"},
+    {"[GLOB=]DTYPE", WORDS,
+     "f64|f32|f16|bf16|float8_e4m3fn|float8_e5m2|float8_e4m3fnuz|float8_e5m2fnuz|q8_0"},
     {"nan,inf", WORDS, "nan|inf|nan,inf"},
     {"P", WORDS, "module.|_orig_mod.|model."},
 };

@@ -784,8 +784,9 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const
  * tensor counts. GLOB NULL: the floating tensors (not float8_e8m0fnu, which holds scales) of the mappings
  * that ckpt_info lists as weights, and what shares bytes with them; a notice of the write counts what was
  * left. Else the floating tensors whose name matches, or the name of a container that they are in. A 0-dim
- * `step`, which counts, is taken only by its whole name; by that, integers and bools are, too. Applies to
- * what the plan holds, and its names, at that time. */
+ * `step`, which counts, is taken only by its whole name; by that, integers and bools are, too. CKPT_DT_Q8_0,
+ * which only a GGUF holds, takes tensors whose last size is a multiple of 32, those of one dimension only by
+ * their whole name. Applies to what the plan holds, and its names, at that time. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype,
     ckpt_error *err);
 

@@ -7,6 +7,9 @@
  * float8_e4m3fn has no Inf: values above 448 become 448 (older torch made them NaN). The two fnuz types
  * have neither Inf nor a negative zero, and such values become NaN.
  *
+ * q8_0 is made as gguf-py and llama.cpp make it (ggml-quants.c, quantize_row_q8_0_ref), to the bit: blocks of
+ * 32 numbers, a float16 that is the largest of them by 127, and each divided by it before that was rounded.
+ *
  * A NaN stays a quiet NaN, with its sign and the payload bits that fit. torch keeps less of the payload,
  * and not the same on every CPU.
  */
@@ -19,6 +22,9 @@
 #include "core/dequantize.h"
 
 #define BLOCK 2048u /* floats per step: 8 KiB, and whole blocks of ggml */
+
+#define Q8_0_ELEMS 32u
+#define Q8_0_BYTES 34u
 
 #define INF32 0x7f800000u
 #define ABS32 0x7fffffffu
@@ -163,6 +169,29 @@ static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t low, 
 const struct convert_kernels convert_scalar = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
                                                bf16_to_f32, f64_to_f32,  count_in_range};
 
+/* f32_to_q8_0 - N floats, which are whole blocks. Where the scale of a block is NaN or infinite, or its
+ * inverse is, its numbers are 0. Returns how many finite floats have a scale that is infinite. */
+static uint64_t f32_to_q8_0(const unsigned char *in, size_t n, unsigned char *out)
+{
+    uint64_t overflowed = 0;
+    for (; n; n -= Q8_0_ELEMS, in += 4 * Q8_0_ELEMS, out += Q8_0_BYTES) {
+        uint32_t top = 0; /* bits of floats without sign have their order, NaN the last */
+        for (size_t i = 0; i < Q8_0_ELEMS; i++) {
+            uint32_t a = load_u32le(in + 4 * i) & ABS32;
+            top = a > top ? a : top;
+        }
+        float d = as_float(top) / 127.0f, inverse = d > 0.0f ? 1.0f / d : 0.0f;
+        uint32_t half = top > INF32 ? 0x7e00u : half_from_float(as_bits(d));
+        overflowed += top < INF32 && half == 0x7c00u ? Q8_0_ELEMS : 0;
+        store_u16le(out, (uint16_t)half);
+        for (size_t i = 0; i < Q8_0_ELEMS; i++) {
+            float v = as_float(load_u32le(in + 4 * i)) * inverse;
+            out[2 + i] = fabsf(v) < 128.0f ? (unsigned char)(int)roundf(v) : 0;
+        }
+    }
+    return overflowed;
+}
+
 /* ------------------------------------------------------------- conversion */
 
 static const struct f8_format e4m3fn = {20,   0x3c800000, 0x46800000, 0xc4000000, 0x43e80001,
@@ -242,17 +271,27 @@ static bool is_float(ckpt_dtype dt)
 
 bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
 {
+    return is_float(to) && conversion_init_blocks(c, from, to);
+}
+
+bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
+{
     const struct dtype_info *a = dtype_info(from), *b = dtype_info(to);
     const struct f8_format *n = f8_format_of(to);
     bool whole = a->klass == 'i' || a->klass == 'u' || a->klass == 'b';
     bool small = a->klass == 'f' && a->block_bytes == 1;
-    if (!is_float(to) || !(is_float(from) || whole || small || dequantize_supports(from)))
+    if (!(is_float(to) || to == CKPT_DT_Q8_0) ||
+        !(is_float(from) || whole || small || dequantize_supports(from)))
         return false;
     *c = (struct conversion){.from = from,
                              .to = to,
                              .in_elems = a->block_elems,
                              .in_width = a->block_bytes,
                              .out_width = (uint8_t)b->block_bytes};
+    /* blocks of ggml have multiples of 32 elements */
+    c->unit.elems = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
+    c->unit.in = (uint16_t)(c->unit.elems / a->block_elems * a->block_bytes);
+    c->unit.out = (uint16_t)(c->unit.elems / b->block_elems * b->block_bytes);
     c->k = convert_simd();
     c->overflow_end = INF32;
     if (n) {
@@ -324,12 +363,14 @@ static void narrow_from_f32(const struct conversion *c, const unsigned char *in,
         c->k->f32_to_f16(in, n, out);
     else if (c->to == CKPT_DT_BF16)
         top = c->k->f32_to_bf16(in, n, out);
+    else if (c->to == CKPT_DT_Q8_0)
+        t->overflowed += f32_to_q8_0(in, n, out);
     else if (c->to == CKPT_DT_F64)
         for (size_t i = 0; i < n; i++)
             store_u64le(out + 8 * i, double_from_float(load_u32le(in + 4 * i)));
     else
         c->k->f32_to_f8(&c->f8, in, n, out);
-    if (c->overflow_start < c->overflow_end && c->overflow_start <= top)
+    if (c->to != CKPT_DT_Q8_0 && c->overflow_start < c->overflow_end && c->overflow_start <= top)
         t->overflowed += c->k->count_in_range(in, n, c->overflow_start, c->overflow_end);
 }
 
@@ -382,7 +423,7 @@ void convert_run(const struct conversion *c, const void *in, size_t n, void *out
         size_t now = n < BLOCK ? n : BLOCK;
         convert_block(c, from, now, to, t);
         from += now / c->in_elems * c->in_width;
-        to += now * c->out_width;
+        to += now / c->unit.elems * c->unit.out;
         n -= now;
     }
 }

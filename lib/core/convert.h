@@ -32,7 +32,10 @@ struct convert_kernels {
 struct conversion {
     ckpt_dtype from, to;
     uint16_t in_elems, in_width; /* of a block of FROM: its elements, mostly 1, and bytes */
-    uint8_t out_width;           /* bytes of an element */
+    uint8_t out_width;           /* bytes of an element; of q8_0 those of a block */
+    struct {
+        uint16_t elems, in, out; /* its elements, bytes of FROM and of TO */
+    } unit;                      /* the least that can be converted */
     uint32_t overflow_start;     /* floats that overflow TO: their bits without sign, from here … */
     uint32_t overflow_end;       /* … to before here */
     struct f8_format f8;         /* where TO is an 8-bit float */
@@ -48,7 +51,9 @@ struct convert_tally {
  * ints and bools become floats; float8_e8m0fnu, which has no sign and no zero, the floats of less than eight
  * bits and ggml's blocks can only be converted from. */
 bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
-/* convert_run - converts N elements, which are whole blocks, and counts overflows in T. */
+/* conversion_init_blocks - the same, but TO may also be ggml's q8_0. */
+bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
+/* convert_run - converts N elements, which are whole units, and counts overflows in T. */
 void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t);
 /* convert_half - the bits of the float32 that a float16 is. */
 uint32_t convert_half(uint32_t half);

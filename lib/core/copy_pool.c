@@ -79,7 +79,7 @@ static struct parallel_item get_parallel_item(void *user, size_t i)
 static uint64_t converted_size(const struct copy_range *r, uint64_t n)
 {
     const struct conversion *c = r->conversion; /* bounded: the writer laid out all of them */
-    return c ? n / c->in_width * c->in_elems * c->out_width : n;
+    return c ? n / c->unit.in * c->unit.out : n;
 }
 
 static ckpt_status name_item(const struct copy_item *x, ckpt_status st, ckpt_error *err)
@@ -130,9 +130,9 @@ static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ck
         return CKPT_OK;
     CKPT_TRY(make_input_buffer(r->w, err));
     const struct conversion *c = r->conversion;
-    size_t blocks = k->n / c->out_width / c->in_elems, most = FD_CHUNK / c->in_width;
+    size_t units = k->n / c->unit.out, most = FD_CHUNK / c->unit.in;
     k->in = r->w->in;
-    k->n = (blocks < most ? blocks : most) * c->in_width; /* bounded: FD_CHUNK */
+    k->n = (units < most ? units : most) * c->unit.in; /* bounded: FD_CHUNK */
     return CKPT_OK;
 }
 
@@ -141,13 +141,26 @@ static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ck
 /* needs_crc - is the CRC of the stored bytes of R, a storage, needed? */
 static bool needs_crc(const struct copy_range *r) { return r->p->job->crcs || r->item.storage->has_crc; }
 
+/* read_elements - reads up to K->n bytes of R, a row: whole units of its conversion, as long as there are
+ * elements; K->n is set to how many. */
+static ckpt_status read_elements(const struct copy_range *r, struct block *k, ckpt_error *err)
+{
+    size_t room = k->n, some, unit = r->conversion ? r->conversion->unit.in : 1;
+    k->n = 0;
+    do {
+        CKPT_TRY(stream_next(r->s, k->in + k->n, room - k->n, &some, err));
+        k->n += some; /* bounded: up to ROOM */
+    } while (some && k->n % unit);
+    return CKPT_OK;
+}
+
 /* read_block - reads the next K->n bytes of R, or fewer: K->n is set to how many. */
 static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error *err)
 {
     const struct storage *s = r->item.storage;
     uint64_t left = r->end - r->pos;
     if (!s)
-        return name_item(&r->item, stream_next(r->s, k->in, k->n, &k->n, err), err);
+        return name_item(&r->item, read_elements(r, k, err), err);
     k->n = k->n < left ? k->n : (size_t)left;
     if (s->swap > 1 && k->n > s->swap)
         k->n -= k->n % s->swap;
@@ -193,7 +206,7 @@ static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
             return name_item(&r->item, fail_wrong_size(r, k.n, err), err);
         size_t len = (size_t)converted_size(r, k.n);
         if (r->conversion)
-            convert_run(r->conversion, k.in, k.n / r->conversion->in_width * r->conversion->in_elems, k.out,
+            convert_run(r->conversion, k.in, k.n / r->conversion->unit.in * r->conversion->unit.elems, k.out,
                         &r->done.tally);
         if (r->p->job->crcs)
             r->done.crc = as_stored ? r->stored_crc : crc32_update(r->done.crc, k.out, len);
@@ -265,7 +278,7 @@ static ckpt_status start_range(struct copy_range *r, size_t i, const struct para
     r->w = &p->workers[parallel_worker(r->run)];
     r->number = p->picked ? p->picked[i] : i;
     *x = get_item(p, i);
-    bool converts = x->from != x->to && conversion_init(&r->w->conversion, x->from, x->to);
+    bool converts = x->from != x->to && conversion_init_blocks(&r->w->conversion, x->from, x->to);
     r->conversion = converts ? &r->w->conversion : NULL;
     const ckpt_tensor *t = x->storage ? NULL : &p->job->file->table.rows[x->row].t;
     uint64_t width = t ? dtype_info((ckpt_dtype)t->dtype)->block_bytes : 1;

@@ -14,7 +14,7 @@
 struct copy_item {
     struct storage *storage; /* that no other item has; NULL: it is a row */
     uint32_t row;
-    ckpt_dtype from, to; /* differ if elements are converted, as conversion_init can */
+    ckpt_dtype from, to; /* differ if elements are converted, as conversion_init_blocks can */
     uint64_t offset;     /* in the sink; its range was skipped */
     uint64_t crc_offset; /* sink offset at which the CRC-32 of the written bytes is stored; 0: none */
     ckpt_str name;       /* for errors of reading it; .len 0: none */

@@ -4,6 +4,7 @@
 
 #include "codec/zip_salvage.h"
 #include "core/check.h"
+#include "core/dtype.h"
 #include "format/folder.h"
 #include "format/names.h"
 #include "format/recognize.h"
@@ -87,6 +88,23 @@ static void hint_written(ckpt_error *err)
     fail_hint(err, "formats that can be written: %s", names);
 }
 
+/* check_blocks - blocks of ggml that tensors of P become are for GGUF alone. */
+static ckpt_status check_blocks(const ckpt_plan *p, const struct format *to, ckpt_error *err)
+{
+    if (!p->cast || str_is(str_c(to->name), "gguf"))
+        return CKPT_OK;
+    for (uint32_t i = 0; i < p->file->table.nrows; i++) {
+        if (!p->keep[i] || dtype_info((ckpt_dtype)p->cast[i])->klass != 'k')
+            continue;
+        (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                   "\"%.*s\" cannot become {%s}, which {=a GGUF} alone holds",
+                   STR_ARG(table_name(&p->file->table, i)), ckpt_dtype_name((ckpt_dtype)p->cast[i]));
+        fail_hint(err, "give the output a name that ends in .gguf");
+        return CKPT_ELOSSY;
+    }
+    return CKPT_OK;
+}
+
 ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
                           ckpt_error *err)
 {
@@ -105,7 +123,7 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
         return CKPT_EUSAGE;
     }
     *out = f ? f : format_by_name("torch-zip");
-    return CKPT_OK;
+    return check_blocks(p, *out, err);
 }
 
 static void close_zip(void *z) { zip_close(z); }

@@ -15,7 +15,7 @@
 static bool is_cast_target(ckpt_dtype dt)
 {
     struct conversion c;
-    return conversion_init(&c, CKPT_DT_F32, dt);
+    return conversion_init_blocks(&c, CKPT_DT_F32, dt);
 }
 
 /* is_float_dtype - are tensors of DT cast without being named? Floats, and blocks of them, but not scales. */
@@ -37,7 +37,19 @@ static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
         return "is not a dense tensor";
     if (!t->has_data)
         return "has no bytes";
-    return conversion_init(&c, (ckpt_dtype)t->dtype, dtype) ? NULL : "does not hold numbers";
+    if (!conversion_init_blocks(&c, (ckpt_dtype)t->dtype, dtype))
+        return "does not hold numbers";
+    uint16_t block = dtype_info(dtype)->block_elems; /* they follow each other in the last dimension */
+    return block == 1 || (t->has_shape && t->ndim && t->shape[t->ndim - 1] % block == 0)
+               ? NULL
+               : "has a last size that is no multiple of 32";
+}
+
+/* is_vector_for_blocks - ggml computes with norms and biases as floats: they become blocks only where they
+ * are named. */
+static bool is_vector_for_blocks(const ckpt_tensor *t, ckpt_dtype dtype)
+{
+    return t->has_shape && t->ndim <= 1 && dtype_info(dtype)->klass == 'k';
 }
 
 static ckpt_status fail_not_castable(const struct plan_entry *e, const ckpt_tensor *t, ckpt_dtype dtype,
@@ -46,7 +58,9 @@ static ckpt_status fail_not_castable(const struct plan_entry *e, const ckpt_tens
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%s, %s) cannot become %s: it %s",
                STR_ARG(e->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t),
                ckpt_dtype_name(dtype), why);
-    fail_hint(err, "--cast takes dense tensors of floats, integers and bools");
+    fail_hint(err, dtype_info(dtype)->klass == 'k'
+                       ? "--cast=q8_0 takes dense tensors whose last size is a multiple of 32"
+                       : "--cast takes dense tensors of floats, integers and bools");
     return CKPT_ELOSSY;
 }
 
@@ -56,8 +70,8 @@ static ckpt_status check_target(ckpt_dtype dtype, ckpt_error *err)
         return CKPT_OK;
     (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s is not a type that tensors are cast to",
                dtype ? ckpt_dtype_name(dtype) : "an unknown type");
-    fail_hint(err, "float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz and "
-                   "float8_e5m2fnuz are");
+    fail_hint(err, "float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, "
+                   "float8_e5m2fnuz and q8_0 are");
     return CKPT_EUSAGE;
 }
 
@@ -71,7 +85,7 @@ static bool is_counter(const struct plan_entry *e, const ckpt_tensor *t)
 struct skipped {
     const struct plan_entry *first; /* the first that cannot become another dtype */
     const char *why;
-    size_t n, counters, scales;
+    size_t n, counters, scales, vectors;
 };
 
 static void notice_skipped(ckpt_plan *p, const struct skipped *l)
@@ -83,6 +97,11 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *l)
     if (l->scales)
         plan_notice(p, "%zu tensor%s of scales (float8_e8m0fnu) stay%s", l->scales, l->scales == 1 ? "" : "s",
                     l->scales == 1 ? "s" : "");
+    if (l->vectors)
+        plan_notice(p,
+                    "%zu tensor%s of one dimension stay%s, as ggml has %s: --cast takes one by its full name",
+                    l->vectors, l->vectors == 1 ? "" : "s", l->vectors == 1 ? "s" : "",
+                    l->vectors == 1 ? "it" : "them");
     if (!l->n)
         return;
     const ckpt_tensor *t = &p->file->table.rows[l->first->row].t;
@@ -102,6 +121,8 @@ static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dt
         return;
     if (is_counter(e, t))
         skipped->counters++;
+    else if (is_vector_for_blocks(t, dtype))
+        skipped->vectors++;
     else if (!why)
         p->cast[e->row] = dtype == t->dtype ? 0 : (uint16_t)dtype;
     else if (t->part_of == CKPT_NO_TENSOR && skipped->n++ == 0)

@@ -107,11 +107,11 @@ static void names_mean_integers_too(void)
     done(p);
 }
 
-static void only_floats_are_targets(void)
+static void floats_and_q8_0_are_targets(void)
 {
     ckpt_plan *p = plan();
     for (uint32_t dt = 0; dt < DTYPE_COUNT; dt++) {
-        bool target = dt >= CKPT_DT_F64 && dt <= CKPT_DT_F8_E5M2FNUZ;
+        bool target = (dt >= CKPT_DT_F64 && dt <= CKPT_DT_F8_E5M2FNUZ) || dt == CKPT_DT_Q8_0;
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, (ckpt_dtype)dt, NULL), target ? CKPT_OK : CKPT_EUSAGE);
     }
     done(p);
@@ -286,7 +286,7 @@ void suite_cast(void)
     UNIT(all_floats_and_nothing_else);
     UNIT(the_last_that_matches_counts);
     UNIT(names_mean_integers_too);
-    UNIT(only_floats_are_targets);
+    UNIT(floats_and_q8_0_are_targets);
     UNIT(overflow_is_counted);
     UNIT(strict_refuses_overflow);
     UNIT(shared_bytes_stay_shared);

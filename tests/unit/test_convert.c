@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crc32.h"
 #include "base/store.h"
 #include "core/convert.h"
 #include "core/number.h"
@@ -12,6 +13,57 @@
 static const ckpt_dtype targets[] = {CKPT_DT_F16,    CKPT_DT_BF16,       CKPT_DT_F8_E4M3,
                                      CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E5M2FNUZ};
 enum { TARGETS = sizeof targets / sizeof *targets, SOME = 1 << 16 };
+
+static void put_float(unsigned char *to, float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    store_u32le(to, bits);
+}
+
+/* Blocks as gguf-py 0.19.0 makes them: the CRC-32 of 512 of all sizes, those of halves, of what has no
+ * scale. */
+static void blocks_of_ggml(void)
+{
+    enum { N = 32 * 512 };
+    static unsigned char in[4 * N], out[34 * 512];
+    static const unsigned char halves[34] = {
+        0x00, 0x3c, 0x7f, 0x81, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd,
+        0xfe, 0xff, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f};
+    static const struct {
+        float all, one;
+        unsigned char scale[2], first;
+        uint64_t overflowed;
+    } cases[] = {{0, 0, {0, 0}, 0, 0},
+                 {1e-42f, 1e-42f, {0, 0}, 0, 0},
+                 {3e38f, 1, {0, 0x7c}, 0x7f, 32},
+                 {1, NAN, {0, 0x7e}, 0, 0},
+                 {1, INFINITY, {0, 0x7c}, 0, 0}};
+    struct conversion c;
+    struct convert_tally t = {0};
+    CU_ASSERT_FALSE(conversion_init(&c, CKPT_DT_F32, CKPT_DT_Q8_0));
+    CU_ASSERT_TRUE_FATAL(conversion_init_blocks(&c, CKPT_DT_F32, CKPT_DT_Q8_0));
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t h = i * 2654435761u;
+        put_float(in + 4 * i, ldexpf((float)(int32_t)((h >> 8) - (1u << 23)), (int)(i / 32 % 60) - 40));
+    }
+    convert_run(&c, in, N, out, &t);
+    CU_ASSERT_EQUAL(crc32_update(0, out, sizeof out), 0xf595b426);
+    CU_ASSERT_EQUAL(t.overflowed, 4928);
+    for (int i = 0; i < 32; i++)
+        put_float(in + 4 * i, i < 2 ? (float)(127 - 254 * i) : (float)(i - 17) + 0.5f);
+    convert_run(&c, in, 32, out, &t);
+    CU_ASSERT_EQUAL(memcmp(out, halves, sizeof halves), 0);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        for (int i = 0; i < 32; i++)
+            put_float(in + 4 * i, i == 3 ? cases[k].one : cases[k].all);
+        t.overflowed = 0;
+        convert_run(&c, in, 32, out, &t);
+        CU_ASSERT_EQUAL(memcmp(out, cases[k].scale, 2), 0);
+        CU_ASSERT_EQUAL(out[2], cases[k].first);
+        CU_ASSERT_EQUAL(t.overflowed, cases[k].overflowed);
+    }
+}
 
 static uint64_t convert1(ckpt_dtype from, ckpt_dtype to, const void *in, void *out)
 {
@@ -74,7 +126,7 @@ static void beyond(void)
 {
     static const struct {
         ckpt_dtype to;
-        double last, first;       /* that fits, that does not */
+        double last, first; /* that fits, that does not */
         unsigned over, inf, over_inf, nan;
     } of[] = {
         {CKPT_DT_F16, 65519.996, 65520, 0x7c00, 0x7c00, 0, 0x7e00},
@@ -128,10 +180,10 @@ static void doubles(void)
 /* Values of every small type survive float32 and float64. */
 static void widening(void)
 {
-    static const ckpt_dtype from[] = {
-        CKPT_DT_F16,         CKPT_DT_BF16,    CKPT_DT_F8_E4M3, CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ,
-        CKPT_DT_F8_E5M2FNUZ, CKPT_DT_F8_E8M0, CKPT_DT_I8,      CKPT_DT_U8,      CKPT_DT_I16,
-        CKPT_DT_U16};
+    static const ckpt_dtype from[] = {CKPT_DT_F16,    CKPT_DT_BF16,       CKPT_DT_F8_E4M3,
+                                      CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E5M2FNUZ,
+                                      CKPT_DT_F8_E8M0, CKPT_DT_I8,          CKPT_DT_U8,
+                                      CKPT_DT_I16,     CKPT_DT_U16};
     for (size_t k = 0; k < sizeof from / sizeof *from; k++) {
         unsigned n = ckpt_dtype_bits(from[k]) == 16 ? 0x10000 : 0x100, wrong = 0;
         for (unsigned b = 0; b < n; b++) {
@@ -261,5 +313,6 @@ void suite_convert(void)
     UNIT(legal);
     UNIT(many_floats);
     UNIT(many_small);
+    UNIT(blocks_of_ggml);
     UNIT(tails);
 }

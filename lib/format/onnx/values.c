@@ -37,7 +37,7 @@ static ckpt_status unpacked_read(source *s, uint64_t off, void *to, size_t n, ck
         size_t bit = (size_t)(off * u->bits % 8), i = 0; /* bounded: as FIRST */
         CKPT_TRY(source_read(u->from, first, packed, got, err));
         for (; i < n && (bit + u->bits + 7) / 8 <= got; i++, bit += u->bits)
-            out[i] = (unsigned char)(load_u16le(packed + bit / 8) >> bit % 8 & mask);
+            out[i] = (unsigned char)((unsigned)load_u16le(packed + bit / 8) >> bit % 8 & mask);
         out += i;
         off += i; /* bounded: up to the size */
         n -= i;
