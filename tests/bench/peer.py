@@ -31,6 +31,10 @@ elif do == "convert":
         save_file(load(path), out)
     else:
         torch.save(load(path), out)
+elif do == "dcp":
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+    dcp_to_torch_save(path, out)
 elif do == "cast":
     torch.save({name: tensor.to(torch.bfloat16) for name, tensor in load(path).items()}, out)
 elif do == "diff":

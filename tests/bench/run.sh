@@ -137,9 +137,24 @@ on_disk() { prepare="rm -f $dir/out* && $mk -n 1000 -b 100G --sparse -p module. 
 # --------------------------------------------------------------------- files
 
 pt=$dir/$bytes.pt st=$dir/$bytes.safetensors same=$dir/$bytes.same.pt one=$dir/$bytes.changed.pt many=$dir/many
-huge=$dir/huge long=$dir/long zero=$dir/zero3.$bytes mk=$bin/mkckpt
+huge=$dir/huge long=$dir/long zero=$dir/zero3.$bytes dcp=$dir/dcp.$bytes set=$dir/set mk=$bin/mkckpt
 tf=$dir/$bytes.tf gguf=$dir/$bytes.gguf npz=$dir/$bytes.npz h5=$dir/$bytes.h5
 make_file() { eval "[ -s \"\${$#}\" ]" || "$mk" "$@" >/dev/null; }
+
+# make_folders - those of many ranks, which torch writes; the last file shows that a folder is whole
+make_folders()
+{
+    [ -s "$zero/latest" ] || {
+        rm -rf "$zero"
+        "$python" tests/bench/mkzero.py "$zero" $bytes
+    }
+    for kind in ranks first last chunks; do
+        [ -s "$dcp.$kind/.metadata" ] || {
+            rm -rf "$dcp.$kind"
+            "$python" tests/bench/mkdcp.py "$dcp.$kind" $kind $bytes
+        }
+    done
+}
 
 make_files()
 {
@@ -163,14 +178,16 @@ make_files()
     # shellcheck disable=SC2059
     printf "$record%.0s" $(seq 1 1000) >"$dir/records"
     { printf '\200\002]('; for _ in $(seq 1 375); do cat "$dir/records"; done; printf 'e.'; } >"$dir/many.pkl"
-    [ ! "$python" ] || [ -s "$zero/latest" ] || {
-        rm -rf "$zero"
-        "$python" tests/bench/mkzero.py "$zero" $bytes
+    [ -s "$set/model.safetensors.index.json" ] || {
+        make_file -n 2000 -b 200M "$many.set.safetensors"
+        mkdir -p "$set"
+        "$ckpt" convert -q --max-shard-size 1KB "$many.set.safetensors" "$set/model.safetensors"
     }
     [ -s "$gguf" ] || "$ckpt" convert -q --architecture bench "$st" "$gguf"
     [ -s "$npz" ] || "$ckpt" convert -q "$st" "$npz"
     ! have python3 || [ -s "$tf.index" ] || python3 tests/bench/mkother.py tf "$tf" $bytes
     [ ! "$python" ] || [ -s "$h5" ] || "$python" tests/bench/mkother.py h5 "$h5" $bytes
+    [ ! "$python" ] || make_folders
     cat "$pt" "$st" "$same" "$one" "$many.pt" "$many.safetensors" >/dev/null
 }
 
@@ -258,10 +275,36 @@ conversions()
     # no tensors: its two buffers
     tensors=131072 row 'dequantize q4_K to 4 GB of float32, in memory' 2 "$bin/dequantize copy 4" \
         "$bin/dequantize" q4_K 4
+    folders
+}
+
+# to_copy [THREADS] - a row that writes, and whose yardstick is `cp -r` to $dir/copy
+to_copy() { writes "${1:-1}" && prepare="rm -rf $dir/out* $dir/copy*"; }
+
+folders()
+{
+    to_copy
+    prepare="$prepare && mkdir $dir/copy.set"
+    # 32 MiB
+    tensors=23552 row 'convert, 2000 shards to 2000 shards' - "cp -r $set $dir/copy" \
+        "$ckpt" convert --no-sync --max-shard-size 1KB "$set" "$dir/copy.set/model.safetensors"
+    rm -rf "$dir"/copy*
     [ "$python" ] || return 0
+    # 32 MiB, at two threads
+    to_copy 2
+    peer dcp "$dcp.ranks" "$dir/out.py.pt"
+    tensors=22528 row "convert, $size Distributed Checkpoint of 8 ranks to .safetensors, -j 2" 1.3 \
+        "cp -r $dcp.ranks $dir/copy" "$ckpt" convert -j 2 --no-sync "$dcp.ranks" "$dir/out.safetensors"
     writes
-    prepare="rm -rf $dir/out* $dir/copy"
-    tensors=512 row "convert, $size DeepSpeed ZeRO 3 of 8 ranks to .pt" 1.5 "cp -r $zero $dir/copy" \
+    # pieces count as tensors: 256 here, 3072 below
+    tensors=2048 row "convert, $size cut along the last dimension in 64" 2 \
+        "$ckpt convert --no-sync $dcp.first $dir/out.first.safetensors" \
+        "$ckpt" convert --no-sync "$dcp.last" "$dir/out.safetensors"
+    # 400 MiB
+    tensors=400384 row 'ls, Distributed Checkpoint of 1000000 chunks in 4096 files' '6000 ms' - \
+        "$ckpt" ls "$dcp.chunks"
+    to_copy
+    tensors=3072 row "convert, $size DeepSpeed ZeRO 3 of 8 ranks to .pt" 1.5 "cp -r $zero $dir/copy" \
         "$ckpt" convert --no-sync "$zero" "$dir/out.pt"
     rm -rf "$dir/copy"
 }
