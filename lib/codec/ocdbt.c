@@ -280,7 +280,7 @@ static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t 
     o->file = grown;
     *index = before != MAP_NONE ? before : (uint32_t)o->nfiles;
     if (before == MAP_NONE)
-        grown[o->nfiles++] = (struct ocdbt_file){path, base, NULL};
+        grown[o->nfiles++] = (struct ocdbt_file){.path = path, .base = base};
     else if (grown[before].base != base)
         return fail_record(r, "a file with two bases", "one");
     return CKPT_OK;
@@ -308,7 +308,7 @@ ckpt_status ocdbt_file(struct ocdbt *o, uint32_t file, source **out, ckpt_error 
 {
     struct ocdbt_file *f = &o->file[file];
     if (!f->src)
-        CKPT_TRY(o->files->open(o->files->user, f->path, &f->src, err));
+        CKPT_TRY(o->files->open(o->files->user, f, err));
     *out = f->src;
     return CKPT_OK;
 }
@@ -450,7 +450,9 @@ static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned
         level[depth + 1] = (struct ocdbt_level){.n = 0};
         ckpt_status st = read_node(o, c, height - depth, &level[depth + 1], err);
         if (st != CKPT_OK) {
-            fail_add_place(err, CKPT_NO_OFFSET, o->file[c->place.file].path);
+            if (o->file[c->place.file].shown)
+                fail_file(err, o->file[c->place.file].shown);
+            fail_add_place(err, CKPT_NO_OFFSET, STR_LIT("OCDBT node"));
             CKPT_TRY(o->files->fault ? o->files->fault(o->files->user, st, err) : st);
         } else if (depth < height) {
             depth++;
@@ -516,8 +518,9 @@ static ckpt_status read_newest(struct ocdbt *o, source *manifest, struct ocdbt_c
         if (!name.len)
             return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                         "{no} numbered {=manifest}, which has the state");
-        CKPT_TRY(o->files->open(o->files->user, name, &manifest, err));
-        CKPT_TRY(read_record(&r, MANIFEST, manifest, 0, manifest->size));
+        struct ocdbt_file newest = {.path = name};
+        CKPT_TRY(o->files->open(o->files->user, &newest, err));
+        CKPT_TRY(read_record(&r, MANIFEST, newest.src, 0, newest.src->size));
         CKPT_TRY(take_config(&r, &numbered));
     }
     CKPT_TRY(take_files(&r, str_of("", 0)));

@@ -9,10 +9,17 @@
 #define OCDBT_MANIFEST "manifest.ocdbt"
 #define OCDBT_NUMBERED "manifest." /* and 16 digits */
 
+struct ocdbt_file {
+    ckpt_str path;     /* in the folder of the database */
+    size_t base;       /* of PATH: what names in this file's nodes are relative to */
+    source *src;       /* NULL: not opened yet */
+    const char *shown; /* its path, for errors; NULL: there is none */
+};
+
 /* The files of a database, which whoever reads it opens. All but open may be NULL. */
 struct ocdbt_files {
-    /* open - *OUT, which lives as long as the database, is the file at PATH of its folder. */
-    ckpt_status (*open)(void *user, ckpt_str path, source **out, ckpt_error *err);
+    /* open - sets src, which lives as long as the database, and shown of F, the file at f->path. */
+    ckpt_status (*open)(void *user, struct ocdbt_file *f, ckpt_error *err);
     /* budget - N bytes of nodes, all so far, are parsed into the arena. */
     void (*budget)(void *user, uint64_t n);
     /* newest - *NAME: that of the numbered manifest with the greatest number; empty: there is none. */
@@ -20,12 +27,6 @@ struct ocdbt_files {
     /* fault - ST and ERR are why a part of the tree cannot be read; CKPT_OK: leave it out. */
     ckpt_status (*fault)(void *user, ckpt_status st, ckpt_error *err);
     void *user;
-};
-
-struct ocdbt_file {
-    ckpt_str path; /* in the folder of the database */
-    size_t base;   /* of PATH: what names in this file's nodes are relative to */
-    source *src;   /* NULL: not opened yet */
 };
 
 struct ocdbt_entry {

@@ -38,7 +38,8 @@ void block_cache_drop(block_cache *c, struct cached_block **slot);
 struct block {
     source *src;
     uint64_t offset, stored, size;
-    uint64_t start; /* of its decoded bytes among all, set by source_blocks */
+    uint64_t start;   /* of its decoded bytes among all, set by source_blocks */
+    const char *file; /* that SRC is, for errors; NULL: the one that was opened */
 };
 
 /* Decodes all of STORED, the bytes of one block, to TO. It is called by several threads at a time. */
@@ -50,7 +51,7 @@ struct block_decoder {
 
 /* source_blocks - *OUT: the decoded bytes of N blocks, one after the other. A block is decoded when it is
  * read first; where that makes more or less than its size, the read is refused (CKPT_EFORMAT). Each SRC and
- * C get a reference; BLOCK, D and what it refers to outlive the source. Refuses stored bytes outside of SRC
+ * C get a reference; BLOCK, D and what they refer to outlive the source. Refuses stored bytes outside of SRC
  * (CKPT_ETRUNCATED). */
 ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const struct block_decoder *d,
                           source **out, ckpt_error *err);

@@ -39,9 +39,8 @@ struct decoding {
     const struct block *b;
 };
 
-static ckpt_status decode_block(void *user, spool *to, ckpt_error *err)
+static ckpt_status decode_stored(const struct decoding *x, spool *to, ckpt_error *err)
 {
-    const struct decoding *x = user;
     const struct block *b = x->b;
     uint64_t pos = source_pos(b->src, b->offset);
     struct stored_source stored = {{.ops = &stored_ops, .size = b->stored, .base = pos, .refs = 1}, b};
@@ -55,6 +54,15 @@ static ckpt_status decode_block(void *user, spool *to, ckpt_error *err)
                : fail(err, CKPT_EFORMAT, pos,
                       "a block (%s) decodes to {%" PRIu64 "} bytes, it must have {=%" PRIu64 "}",
                       x->decoder->name, spool_size(to), b->size);
+}
+
+static ckpt_status decode_block(void *user, spool *to, ckpt_error *err)
+{
+    const struct decoding *x = user;
+    ckpt_status st = decode_stored(x, to, err);
+    if (st != CKPT_OK && x->b->file)
+        fail_file(err, x->b->file);
+    return st;
 }
 
 /* ----------------------------------------------------------------------------- source */

@@ -386,11 +386,10 @@ static void set_crcs(uint8_t *data, size_t size)
     }
 }
 
-static ckpt_status open_data(void *user, ckpt_str path, source **out, ckpt_error *err)
+static ckpt_status open_data(void *user, struct ocdbt_file *f, ckpt_error *err)
 {
-    (void)path;
     (void)err;
-    *out = user;
+    f->src = user;
     return CKPT_OK;
 }
 

@@ -58,10 +58,10 @@ static void begin(struct made *m)
     m->max_decoded = 1 << 16;
 }
 
-static ckpt_status open_file(void *user, ckpt_str path, source **out, ckpt_error *err)
+static ckpt_status open_file(void *user, struct ocdbt_file *f, ckpt_error *err)
 {
-    *out = user;
-    return str_is(path, "f") ? CKPT_OK : fail(err, CKPT_EFORMAT, 0, "no file \"%.*s\"", STR_ARG(path));
+    f->src = user;
+    return str_is(f->path, "f") ? CKPT_OK : fail(err, CKPT_EFORMAT, 0, "no file \"%.*s\"", STR_ARG(f->path));
 }
 
 /* list - "key=bytes " of all entries of M to OUT. */

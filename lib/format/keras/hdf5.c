@@ -212,7 +212,8 @@ static ckpt_status add_blocks(struct chunks *x)
         if (!x->decoder[skipped])
             CKPT_TRY(make_decoder(x, skipped));
         struct decoder *c = x->decoder[skipped];
-        c->block[c->n++] = (struct block){d->src, chunk->at, chunk->stored, d->chunk_bytes, 0};
+        c->block[c->n++] = (struct block){
+            .src = d->src, .offset = chunk->at, .stored = chunk->stored, .size = d->chunk_bytes};
     }
     for (uint32_t i = 0; i < 1u << HDF5_MAX_FILTERS; i++)
         if (x->decoder[i])

@@ -83,6 +83,7 @@ static ckpt_status read_metadata(struct assembly *y)
 struct place {
     source *src;
     uint64_t at, n;
+    const char *file; /* that SRC is, or NULL */
 };
 
 /* add_block - piece I is what P decodes to. */
@@ -92,7 +93,7 @@ static ckpt_status add_block(struct assembly *y, const struct place *p)
     if (!grown)
         return fail_memory(y->x->err);
     y->block = grown;
-    grown[y->n] = (struct block){p->src, p->at, p->n, y->z.encoding.bytes, 0};
+    grown[y->n] = (struct block){p->src, p->at, p->n, y->z.encoding.bytes, 0, p->file};
     return CKPT_OK;
 }
 
@@ -137,7 +138,7 @@ static ckpt_status add_parts(struct assembly *y, const uint64_t *at, const struc
             begin[k] = at[k] + grid[k]; /* bounded: both are below 2^63 */
             inside = inside && begin[k] < z->shape[k];
         }
-        const struct place one = {p->src, p->at + part[i].at, part[i].n}; /* bounded: zarr_index */
+        const struct place one = {p->src, p->at + part[i].at, part[i].n, p->file}; /* bounded: zarr_index */
         if (inside)
             CKPT_TRY(add_piece(y, begin, &one));
         for (uint32_t k = z->ndim; k-- > 0;) {
@@ -164,6 +165,7 @@ static ckpt_status add_entry(struct assembly *y, size_t i)
     y->held = grown;
     CKPT_TRY(store_bytes(s, i, &p.src, &p.at, &p.n));
     grown[y->nheld++] = p.src;
+    p.file = store_file(s, i);
     return y->z.sharded ? add_parts(y, at, &p) : add_piece(y, at, &p);
 }
 
@@ -174,7 +176,10 @@ static ckpt_status add_entries(struct assembly *y)
     for (size_t i = store_find(s, y->from->prefix);
          st == CKPT_OK && i < s->db.n && str_starts(s->db.entry[i].key, y->from->prefix); i++) {
         st = add_entry(y, i);
-        fail_add_place(st == CKPT_OK ? NULL : y->x->err, CKPT_NO_OFFSET, s->db.entry[i].key);
+        if (st != CKPT_OK && store_file(s, i))
+            fail_file(y->x->err, store_file(s, i));
+        else if (st != CKPT_OK)
+            fail_add_place(y->x->err, CKPT_NO_OFFSET, s->db.entry[i].key);
     }
     return st;
 }

@@ -16,27 +16,29 @@
 
 /* ------------------------------------------------------------------------- files */
 
-/* add_part - *OUT: the bytes of the file NAME, closed with the file of S. */
-static ckpt_status add_part(struct store *s, ckpt_str name, source **out)
+/* add_part - *PART: the file NAME, closed with that of S. */
+static ckpt_status add_part(struct store *s, ckpt_str name, ckpt_file **part)
 {
-    ckpt_file *part;
     ckpt_str path = arena_printf(s->f->a, "%s%.*s", s->folder.ptr, (int)name.len, name.ptr);
     if (!path.ptr)
         return fail_memory(s->err);
-    CKPT_TRY(rank_file_add(s->f, s->like, path, &part, s->err));
-    *out = part->src;
-    return CKPT_OK;
+    return rank_file_add(s->f, s->like, path, part, s->err);
 }
 
 /* open_file - for OCDBT; a file that is missing is a part of the database that is. */
-static ckpt_status open_file(void *user, ckpt_str path, source **out, ckpt_error *err)
+static ckpt_status open_file(void *user, struct ocdbt_file *f, ckpt_error *err)
 {
     struct store *s = user;
-    ckpt_status st = add_part(s, path, out);
+    ckpt_file *part;
+    ckpt_status st = add_part(s, f->path, &part);
+    if (st == CKPT_OK) {
+        f->src = part->src;
+        f->shown = part->path;
+    }
     if (st != CKPT_ENOTFOUND)
         return st;
     (void)fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=the file %s%.*s} is {missing}", s->folder.ptr,
-               STR_ARG(path));
+               STR_ARG(f->path));
     fail_hint(err, "put all files of the checkpoint into the folder");
     return CKPT_ETRUNCATED;
 }
@@ -178,13 +180,13 @@ static ckpt_status open_folder(struct store *s)
 
 ckpt_status store_open(struct store *s, bool is_ocdbt)
 {
-    source *manifest;
+    struct ocdbt_file manifest = {.path = STR_LIT(OCDBT_MANIFEST)};
     s->files = (struct ocdbt_files){open_file, raise_budget, newest_manifest, report_fault, s};
     s->db = (struct ocdbt){.a = s->f->a, .files = &s->files, .max_decoded = s->f->limits.max_header};
     if (!is_ocdbt)
         return open_folder(s);
-    CKPT_TRY(open_file(s, STR_LIT(OCDBT_MANIFEST), &manifest, s->err));
-    return ocdbt_read(&s->db, manifest, s->err);
+    CKPT_TRY(open_file(s, &manifest, s->err));
+    return ocdbt_read(&s->db, manifest.src, s->err);
 }
 
 void store_close(struct store *s) { ocdbt_free(&s->db); }
@@ -223,6 +225,12 @@ ckpt_status store_bytes(struct store *s, size_t i, source **src, uint64_t *at, u
     return CKPT_OK;
 }
 
+const char *store_file(const struct store *s, size_t i)
+{
+    const struct ocdbt_entry *e = &s->db.entry[i];
+    return e->bytes ? NULL : s->db.file[e->file].shown;
+}
+
 /* copy_text - *TEXT: N bytes at AT of SRC. */
 static ckpt_status copy_text(struct store *s, source *src, uint64_t at, uint64_t n, ckpt_str *text)
 {
@@ -247,7 +255,7 @@ ckpt_status store_text(struct store *s, size_t i, ckpt_str *text)
 
 ckpt_status store_read_file(struct store *s, ckpt_str name, ckpt_str *text)
 {
-    source *src;
-    CKPT_TRY(add_part(s, name, &src));
-    return copy_text(s, src, 0, src->size, text);
+    ckpt_file *part;
+    CKPT_TRY(add_part(s, name, &part));
+    return copy_text(s, part->src, 0, part->src->size, text);
 }

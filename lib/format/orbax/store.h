@@ -25,6 +25,9 @@ void store_close(struct store *s);
 size_t store_find(const struct store *s, ckpt_str key);
 /* store_bytes - *SRC, a reference: what has the value of entry I, *N bytes at *AT. */
 ckpt_status store_bytes(struct store *s, size_t i, source **src, uint64_t *at, uint64_t *n);
+/* store_file - the path of the file that has the value of entry I, for errors, after store_bytes; NULL: a
+ * node of the database has it. */
+const char *store_file(const struct store *s, size_t i);
 /* store_text - *TEXT: the value of entry I, in the arena of the file; refuses more than max_header. */
 ckpt_status store_text(struct store *s, size_t i, ckpt_str *text);
 /* store_read_file - *TEXT: all of the file NAME of the folder, the same. CKPT_ENOTFOUND: there is none. */
