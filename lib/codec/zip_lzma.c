@@ -10,7 +10,6 @@
 #include "codec/zip_lzma.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/cursor.h"
 #include "base/store.h"
@@ -18,7 +17,6 @@
 
 #define BEFORE     9u
 #define END_MARKER 2u
-#define BLOCK      65536u
 
 static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
 {
@@ -28,37 +26,35 @@ static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_er
     return CKPT_OK;
 }
 
-/* copy_stream - the N bytes at OFFSET of SRC to TO. */
-static ckpt_status copy_stream(source *src, uint64_t offset, uint64_t n, spool *to, ckpt_error *err)
+ckpt_status zip_lzma_file(const struct zip_lzma *m, source **out, ckpt_error *err)
 {
-    unsigned char *block = malloc(BLOCK);
-    ckpt_status st = block ? CKPT_OK : fail_memory(err);
-    for (uint64_t at = 0; st == CKPT_OK && at < n;) {
-        size_t some = n - at < BLOCK ? (size_t)(n - at) : BLOCK;
-        st = source_read(src, offset + at, block, some, err); /* bounded: inside the member */
-        if (st == CKPT_OK)
-            st = spool_write(to, block, some, err);
-        at += some; /* bounded: n, at most */
-    }
-    free(block);
+    unsigned char head[BEFORE], alone[13];
+    if (m->csize < BEFORE)
+        return fail(err, CKPT_EFORMAT, source_pos(m->src, m->data),
+                    "{%" PRIu64 " bytes} of LZMA; {=%u} come first", m->csize, BEFORE);
+    CKPT_TRY(source_read(m->src, m->data, head, sizeof head, err));
+    spool *to = spool_new(UINT64_MAX);
+    if (!to)
+        return fail_memory(err);
+    memcpy(alone, head + 4, 5);
+    store_u64le(alone + 5, m->flags & END_MARKER ? UINT64_MAX : m->usize);
+    ckpt_status st = spool_write(to, alone, sizeof alone, err);
+    if (st == CKPT_OK)
+        st = spool_copy(to, m->src, m->data + BEFORE, m->csize - BEFORE, err); /* bounded: checked above */
+    if (st == CKPT_OK)
+        return (*out = spool_source(to)) ? CKPT_OK : fail_memory(err);
+    spool_free(to);
     return st;
 }
 
-/* rewrap - the member E of Z as a .lzma, in TO. */
-static ckpt_status rewrap(const zip *z, const struct zip_entry *e, spool *to, ckpt_error *err)
+/* check_properties - fails if the size that M has for its properties is not that of LZMA's. */
+static ckpt_status check_properties(const struct zip_lzma *m, ckpt_error *err)
 {
-    unsigned char head[BEFORE], alone[13];
-    if (e->csize < BEFORE)
-        return fail(err, CKPT_EFORMAT, source_pos(z->src, e->data),
-                    "{%" PRIu64 " bytes} of LZMA; {=%u} come first", e->csize, BEFORE);
-    CKPT_TRY(source_read(z->src, e->data, head, sizeof head, err));
-    if (load_u16le(head + 2) != 5)
-        return fail(err, CKPT_EFORMAT, source_pos(z->src, e->data), "LZMA properties of {%u} bytes, not {=5}",
-                    load_u16le(head + 2));
-    memcpy(alone, head + 4, 5);
-    store_u64le(alone + 5, e->flags & END_MARKER ? UINT64_MAX : e->usize);
-    CKPT_TRY(spool_write(to, alone, sizeof alone, err));
-    return copy_stream(z->src, e->data + BEFORE, e->csize - BEFORE, to, err); /* bounded: checked above */
+    unsigned char size[2];
+    CKPT_TRY(source_read(m->src, m->data + 2, size, sizeof size, err)); /* bounded: inside the member */
+    return load_u16le(size) == 5 ? CKPT_OK
+                                 : fail(err, CKPT_EFORMAT, source_pos(m->src, m->data),
+                                        "LZMA properties of {%u} bytes, not {=5}", load_u16le(size));
 }
 
 ckpt_status zip_lzma_member(zip *z, size_t i, source **out, ckpt_error *err)
@@ -67,13 +63,10 @@ ckpt_status zip_lzma_member(zip *z, size_t i, source **out, ckpt_error *err)
     struct unpack u = {.max = e->usize, .member = keep_member, .user = out};
     *out = NULL;
     CKPT_TRY(zip_locate_payload(z, i, err));
-    spool *to = spool_new(UINT64_MAX);
-    if (!to)
-        return fail_memory(err);
-    ckpt_status st = rewrap(z, e, to, err);
-    source *packed = spool_source(to);
-    if (!packed)
-        return fail_memory(err);
+    const struct zip_lzma m = {z->src, e->data, e->csize, e->usize, e->flags};
+    source *packed;
+    CKPT_TRY(zip_lzma_file(&m, &packed, err));
+    ckpt_status st = check_properties(&m, err);
     if (st == CKPT_OK)
         st = unpack_archive(packed, &u, err);
     source_unref(packed);

@@ -361,14 +361,7 @@ static ckpt_status check_member(struct salvage *w, zip *z, size_t i, bool *intac
     *intact = false;
     if (zip_locate_payload(z, i, NULL) != CKPT_OK || zip_open_member(z, i, &s, NULL) != CKPT_OK)
         return CKPT_OK;
-    ckpt_status st = CKPT_OK;
-    /* bounded: n is what is left, at most */
-    for (uint64_t at = 0, n; st == CKPT_OK && at < s->size; at += n) {
-        n = s->size - at < CHUNK ? s->size - at : CHUNK;
-        st = source_read(s, at, w->chunk, (size_t)n, NULL);
-        if (st == CKPT_OK)
-            crc = crc32_update(crc, w->chunk, (size_t)n);
-    }
+    ckpt_status st = source_crc(s, 0, s->size, CRC_32, &crc, NULL);
     source_unref(s);
     *intact = st == CKPT_OK &&
               (z->crc_none ? !find_described_payload(w, e, &data) || data == e->data : crc == e->crc);

@@ -2,8 +2,11 @@
 #include "io/source.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "base/checked.h"
+
+#define CHUNK (256u * 1024u)
 
 static ckpt_status check_range(const source *s, uint64_t off, size_t n, ckpt_error *err)
 {
@@ -17,6 +20,24 @@ ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error
 {
     CKPT_TRY(check_range(s, off, n, err));
     return n ? s->ops->read_at(s, off, out, n, err) : CKPT_OK;
+}
+
+ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, uint32_t *crc,
+                       ckpt_error *err)
+{
+    size_t room = n < CHUNK ? (size_t)n : CHUNK;
+    unsigned char *chunk = malloc(room + 1); /* bounded: CHUNK, at most */
+    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
+    while (st == CKPT_OK && n) {
+        size_t some = n < room ? (size_t)n : room;
+        st = source_read(s, off, chunk, some, err);
+        if (st == CKPT_OK)
+            *crc = crc_update(kind, *crc, chunk, some);
+        off += some; /* bounded: read just now */
+        n -= some;   /* bounded: N, at most */
+    }
+    free(chunk);
+    return st;
 }
 
 source *source_ref(source *s)

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "base/crc32.h"
 #include "base/error.h"
 #include "base/str.h"
 
@@ -48,6 +49,9 @@ struct source {
 
 /* source_read - N bytes at OFF; CKPT_ETRUNCATED when they are not all there. */
 ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
+/* source_crc - goes on with *CRC, a checksum of KIND, over the N bytes at OFF; 0 is the checksum of none. */
+ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, uint32_t *crc,
+                       ckpt_error *err);
 source *source_ref(source *s);
 void source_unref(source *s); /* NULL is allowed */
 /* source_locate - sets base, if it can be known. */

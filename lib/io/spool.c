@@ -101,6 +101,19 @@ ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err)
                 : CKPT_OK;
 }
 
+ckpt_status spool_copy(spool *s, source *src, uint64_t off, uint64_t n, ckpt_error *err)
+{
+    unsigned char block[16384];
+    while (n) {
+        size_t some = n < sizeof block ? (size_t)n : sizeof block;
+        CKPT_TRY(source_read(src, off, block, some, err));
+        CKPT_TRY(spool_write(s, block, some, err));
+        off += some; /* bounded: read just now */
+        n -= some;   /* bounded: N, at most */
+    }
+    return CKPT_OK;
+}
+
 static ckpt_status read_spool(source *src, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     spool *s = (spool *)src;

@@ -15,6 +15,8 @@ spool *spool_new_in_memory(uint64_t max);
 spool *spool_new_at(int fd, uint64_t off, uint64_t max);
 /* spool_write - CKPT_ELIMIT when that would be more than the maximum; what fits is kept. */
 ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err);
+/* spool_copy - writes the N bytes at OFF of SRC. */
+ckpt_status spool_copy(spool *s, source *src, uint64_t off, uint64_t n, ckpt_error *err);
 uint64_t spool_size(const spool *s);
 /* spool_is_full - did a spool_write fail because of the maximum? */
 bool spool_is_full(const spool *s);

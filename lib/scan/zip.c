@@ -6,19 +6,17 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "base/crc32.h"
-#include "base/store.h"
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
 #include "codec/zip_audit.h"
 #include "codec/zip_end.h"
 #include "codec/zip_header.h"
+#include "codec/zip_lzma.h"
 #include "format/recognize.h"
 #include "io/reader.h"
 #include "scan/scan.h"
 
 #define STORAGE_PREFIX 65536u /* bytes of a deflated storage that are unpacked, to recognize a file in it */
-#define CHUNK          65536u
 
 /* Members may overlap. At most OVERLAP_MIN bytes of members are scanned, plus OVERLAP_FACTOR times the bytes
  * of the file and of what was unpacked from it. (Each of up to 4 archives around a member reads it once.) */
@@ -27,10 +25,7 @@
 
 /* The methods of APPNOTE 4.4.5 that libarchive unpacks. */
 #define METHOD_BZIP2 12
-#define METHOD_LZMA  14
 #define METHOD_ZSTD  93
-
-#define FLAGS_LZMA_END 2 /* of the general purpose bits: APPNOTE 5.8.9 */
 
 /* Bytes that belong to no member. */
 struct stray_bytes {
@@ -184,17 +179,8 @@ static ckpt_status inflate_member(struct zip_scan *r, const struct zip_view *v, 
 static ckpt_status check_crc(struct zip_scan *r, const struct zip_view *v, source *src, ckpt_str where,
                              ckpt_error *err)
 {
-    unsigned char *chunk = malloc(CHUNK);
     uint32_t crc = 0;
-    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
-    for (uint64_t at = 0, n; st == CKPT_OK && at < src->size;
-         at += n) { /* bounded: n is what is left, at most */
-        n = src->size - at < CHUNK ? src->size - at : CHUNK;
-        st = source_read(src, at, chunk, (size_t)n, err);
-        if (st == CKPT_OK)
-            crc = crc32_update(crc, chunk, (size_t)n);
-    }
-    free(chunk);
+    ckpt_status st = source_crc(src, 0, src->size, CRC_32, &crc, err);
     if (st != CKPT_OK || crc == v->crc)
         return st;
     return scan_found(r->x->s, SCAN_ZIP002, where, r->z.src, v->from,
@@ -261,36 +247,6 @@ static ckpt_status scan_unpacked_bytes(void *user, ckpt_str name, source *bytes,
     return scan_member_bytes(p->r, p->v, bytes, p->where, err);
 }
 
-/* make_lzma_file - *OUT: the LZMA stream of V as a file .lzma: properties (5 bytes), uncompressed size (8),
- * stream. In a member (APPNOTE 5.8), a version and the length of the properties (2 bytes each) precede them,
- * and there is no size. */
-static ckpt_status make_lzma_file(struct zip_scan *r, const struct zip_view *v, source **out, ckpt_error *err)
-{
-    unsigned char head[17], chunk[4096];
-    if (v->csize < 9)
-        return fail(err, CKPT_EFORMAT, source_pos(r->z.src, v->data), "LZMA data of %" PRIu64 " bytes",
-                    v->csize);
-    CKPT_TRY(source_read(r->z.src, v->data, head, 9, err));
-    spool *to = spool_new(v->csize + 4); /* bounded: v->csize is inside the file */
-    if (!to)
-        return fail_memory(err);
-    store_u64le(head + 9,
-                v->flags & FLAGS_LZMA_END ? UINT64_MAX : v->usize); /* the stream has an end marker */
-    ckpt_status st = spool_write(to, head + 4, 13, err);
-    for (uint64_t at = 9, n; st == CKPT_OK && at < v->csize;
-         at += n) { /* bounded: n is what is left, at most */
-        n = v->csize - at < sizeof chunk ? v->csize - at : sizeof chunk;
-        st = source_read(r->z.src, v->data + at, chunk, (size_t)n, err); /* bounded: inside the member */
-        if (st == CKPT_OK)
-            st = spool_write(to, chunk, (size_t)n, err);
-    }
-    if (st == CKPT_OK)
-        *out = spool_source(to);
-    else
-        spool_free(to);
-    return st;
-}
-
 /* scan_with_libarchive - a member compressed by bzip2, LZMA or zstd. */
 static ckpt_status scan_with_libarchive(struct zip_scan *r, const struct zip_view *v, ckpt_str where,
                                         ckpt_error *err)
@@ -301,8 +257,9 @@ static ckpt_status scan_with_libarchive(struct zip_scan *r, const struct zip_vie
     struct unpack u = {.max = v->usize < left ? v->usize : left, .member = scan_unpacked_bytes, .user = &p};
     source *src = NULL;
     ckpt_error why;
-    ckpt_status st = v->method == METHOD_LZMA ? make_lzma_file(r, v, &src, &why)
-                                              : source_slice(r->z.src, v->data, v->csize, &src, &why);
+    const struct zip_lzma lzma = {r->z.src, v->data, v->csize, v->usize, v->flags};
+    ckpt_status st = v->method == ZIP_LZMA ? zip_lzma_file(&lzma, &src, &why)
+                                           : source_slice(r->z.src, v->data, v->csize, &src, &why);
     if (st == CKPT_OK)
         st = unpack_archive(src, &u, &why);
     source_unref(src);
@@ -333,7 +290,7 @@ static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckp
     if (!v->reachable || v->csize == 0)
         return CKPT_OK;
     if (!(v->flags & ZIP_FLAGS_ENCRYPTED) &&
-        (v->method == METHOD_BZIP2 || v->method == METHOD_LZMA || v->method == METHOD_ZSTD))
+        (v->method == METHOD_BZIP2 || v->method == ZIP_LZMA || v->method == METHOD_ZSTD))
         return scan_with_libarchive(r, v, where, err);
     if (v->method != ZIP_STORED && v->method != ZIP_DEFLATED)
         return cancelled_unless(report_unsupported(r, v, where));

@@ -71,7 +71,8 @@ static void sizes_that_are_wrong_are_told(void)
     FINDING(one(TEXT(BZIP2), 12, 0, 20, CRC), 1, "ZIP001", 0, "unpacks to 10 bytes, 20 are stated");
     FINDING(one(TEXT("BZh9 broken"), 12, 0, 20, CRC), 1, "ZIP001", 0,
             "method 12: it only begins like packed data");
-    FINDING(one(TEXT("12345678"), 14, 0, 20, CRC), 1, "ZIP001", 0, "method 14: LZMA data of 8 bytes");
+    FINDING(one(TEXT("12345678"), 14, 0, 20, CRC), 1, "ZIP001", 0,
+            "method 14: 8 bytes of LZMA; 9 come first");
 }
 
 static void no_more_is_unpacked_than_is_allowed(void)

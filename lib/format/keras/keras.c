@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 
 #include "base/checked.h"
-#include "base/crc32.h"
 #include "codec/json_scan.h"
 #include "core/check.h"
 #include "format/folder.h"
@@ -78,25 +77,11 @@ static ckpt_status add_member(struct kit *k, zip *z, const char *name)
     return file_report_fault(k->f, st, k->err);
 }
 
-/* copy_member - all bytes of MEMBER to the spool TO; *CRC is their CRC-32. */
-static ckpt_status copy_member(source *member, spool *to, uint32_t *crc, ckpt_error *err)
-{
-    unsigned char block[16384];
-    *crc = 0;
-    for (uint64_t at = 0; at < member->size; at += sizeof block) { /* bounded: inside of the member */
-        size_t n = member->size - at < sizeof block ? (size_t)(member->size - at) : sizeof block;
-        CKPT_TRY(source_read(member, at, block, n, err));
-        CKPT_TRY(spool_write(to, block, n, err));
-        *crc = crc32_update(*crc, block, n);
-    }
-    return CKPT_OK;
-}
-
 /* unpack - *MEMBER, entry E of an archive, becomes its bytes, unpacked. */
 static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **member, ckpt_error *err)
 {
     uint64_t most = f->limits.max_expanded;
-    uint32_t crc;
+    uint32_t crc = 0;
     if (!most && (!checked_mul(e->csize, 100, &most) || most < UINT64_C(1) << 30))
         most = UINT64_C(1) << 30;
     if (e->usize > most) {
@@ -106,17 +91,18 @@ static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **memb
         return CKPT_ELIMIT;
     }
     spool *to = spool_new(e->usize);
-    ckpt_status st = to ? copy_member(*member, to, &crc, err) : fail_memory(err);
+    CKPT_TRY(to ? CKPT_OK : fail_memory(err));
+    ckpt_status st = spool_copy(to, *member, 0, (*member)->size, err);
+    source *unpacked = spool_source(to);
+    CKPT_TRY(unpacked ? CKPT_OK : fail_memory(err));
+    source_unref(*member);
+    *member = unpacked;
+    if (st == CKPT_OK)
+        st = source_crc(unpacked, 0, unpacked->size, CRC_32, &crc, err);
     if (st == CKPT_OK && crc != e->crc && !e->crc_unknown)
         st = fail(err, CKPT_ECHECKSUM, e->header,
                   "its bytes have the CRC-32 {%08x}, the archive records {=%08x}", crc, e->crc);
-    if (st != CKPT_OK) {
-        spool_free(to);
-        return st;
-    }
-    source_unref(*member);
-    *member = spool_source(to);
-    return *member ? CKPT_OK : fail_memory(err);
+    return st;
 }
 
 static ckpt_status read_weights(struct kit *k, zip *z, size_t i)

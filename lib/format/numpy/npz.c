@@ -54,14 +54,8 @@ static ckpt_status check_expansion(const ckpt_file *f, const zip *z, ckpt_error 
 static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit_tensor *t, uint32_t *crc,
                            ckpt_error *err)
 {
-    unsigned char head[4096];
     uint32_t of_header = 0;
-    for (uint64_t at = 0; at < t->at;) {
-        size_t n = t->at - at < sizeof head ? (size_t)(t->at - at) : sizeof head;
-        CKPT_TRY(source_read(member, at, head, n, err));
-        of_header = crc32_update(of_header, head, n);
-        at += n; /* bounded: below t->at */
-    }
+    CKPT_TRY(source_crc(member, 0, t->at, CRC_32, &of_header, err));
     *crc = crc32_combine(of_header, 0, t->nbytes) ^ e->crc;
     t->crc = crc;
     return CKPT_OK;

@@ -17,7 +17,6 @@
 #include "base/crc32.h"
 #include "base/store.h"
 #include "codec/sstable.h"
-#include "core/stream.h"
 #include "format/tensorflow/tensorflow.h"
 #include "io/reader.h"
 
@@ -34,26 +33,11 @@ struct checked_source {
 
 /* ----------------------------------------------------------------------- checksums */
 
-static ckpt_status compute_crc(const struct checked_source *s, uint32_t *crc, ckpt_error *err)
-{
-    unsigned char *chunk = malloc(STREAM_CHUNK);
-    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
-    *crc = s->first;
-    for (uint64_t at = s->from; st == CKPT_OK && at < s->b.size;) {
-        size_t n = s->b.size - at < STREAM_CHUNK ? (size_t)(s->b.size - at) : STREAM_CHUNK;
-        st = source_read(s->b.src, s->b.at + at, chunk, n, err); /* bounded: inside of the source */
-        if (st == CKPT_OK)
-            *crc = crc_update(CRC_32C, *crc, chunk, n);
-        at += n; /* bounded: up to the size */
-    }
-    free(chunk);
-    return st;
-}
-
 static ckpt_status compare_crc(struct checked_source *s, ckpt_error *err)
 {
-    uint32_t crc;
-    CKPT_TRY(compute_crc(s, &crc, err));
+    uint32_t crc = s->first;
+    uint64_t n = s->b.size - s->from; /* bounded: the part that FIRST is the checksum of */
+    CKPT_TRY(source_crc(s->b.src, s->b.at + s->from, n, CRC_32C, &crc, err)); /* bounded: in the source */
     if (crc != s->b.crc && !s->b.of->ignore_crc) {
         (void)fail(err, CKPT_ECHECKSUM, source_pos(s->b.src, s->b.at),
                    "%" PRIu64 " bytes have the CRC-32C {%08" PRIx32 "}, the index records {=%08" PRIx32 "}",

@@ -16,12 +16,10 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "base/crc32.h"
 #include "codec/pickle_read.h"
 #include "core/check.h"
 #include "core/dtype.h"
 
-#define CHUNK (256u * 1024u)
 
 static ckpt_str get_parent_folder(ckpt_str name)
 {
@@ -219,16 +217,7 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
     uint32_t crc = 0;
     if (z->crc_none || e->crc_unknown)
         return CKPT_OK;
-    unsigned char *chunk = malloc(s->size < CHUNK ? (size_t)s->size + 1 : CHUNK); /* bounded: it is less */
-    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
-    /* bounded: n is what is left, at most */
-    for (uint64_t at = 0, n; st == CKPT_OK && at < s->size; at += n) {
-        n = s->size - at < CHUNK ? s->size - at : CHUNK;
-        st = source_read(s, at, chunk, (size_t)n, err);
-        if (st == CKPT_OK)
-            crc = crc32_update(crc, chunk, (size_t)n);
-    }
-    free(chunk);
+    ckpt_status st = source_crc(s, 0, s->size, CRC_32, &crc, err);
     if (st != CKPT_OK || crc == e->crc)
         return st;
     (void)fail(err, CKPT_ECHECKSUM, source_pos(z->src, e->data),
