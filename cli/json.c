@@ -88,7 +88,7 @@ void json_u64(json *to, const char *key, uint64_t n)
     json_raw(to, key, text);
 }
 
-void json_i64(json *to, const char *key, int64_t n)
+static void add_i64(json *to, const char *key, int64_t n)
 {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)n);
@@ -169,7 +169,7 @@ void json_value(json *to, const char *key, const ckpt_value *v)
     switch (v ? ckpt_value_get_type(v) : CKPT_V_NONE) {
     case CKPT_V_NONE: json_null(to, key); break;
     case CKPT_V_BOOL: json_bool(to, key, ckpt_value_bool(v)); break;
-    case CKPT_V_INT: json_i64(to, key, ckpt_value_int(v)); break;
+    case CKPT_V_INT: add_i64(to, key, ckpt_value_int(v)); break;
     case CKPT_V_FLOAT: json_real(to, key, ckpt_value_float(v)); break;
     case CKPT_V_STR:
     case CKPT_V_STR8:

@@ -23,7 +23,6 @@ void json_free(json *j);
 void json_str(json *to, const char *key, ckpt_str s);
 void json_text(json *to, const char *key, const char *s);
 void json_u64(json *to, const char *key, uint64_t n);
-void json_i64(json *to, const char *key, int64_t n);
 void json_real(json *to, const char *key, double d);
 void json_bool(json *to, const char *key, bool b);
 void json_null(json *to, const char *key);

@@ -21,8 +21,6 @@ extern const struct scan_report scan_text, scan_json, scan_sarif;
 /* scan_callable - "os.system" as Python 3 imports it, harmless to a terminal; "" when
  * there is none. */
 void scan_callable(struct text *t, const ckpt_scan_record *r);
-/* scan_arguments - "('ls', 1)". */
-void scan_arguments(struct text *t, const ckpt_scan_record *r);
 /* scan_message - the sentence of a finding. */
 void scan_message(struct text *t, const ckpt_scan_record *r);
 /* scan_verdict - the verdict of a whole file: a ckpt_scan_verdict, or what follows where its pickles alone

@@ -31,7 +31,8 @@ void scan_callable(struct text *t, const ckpt_scan_record *r)
     text_name(t, r->new_name);
 }
 
-void scan_arguments(struct text *t, const ckpt_scan_record *r)
+/* add_arguments - "('ls', 1)". */
+static void add_arguments(struct text *t, const ckpt_scan_record *r)
 {
     const ckpt_value *key, *arg;
     size_t n = r->args ? ckpt_value_count(r->args) : 0;
@@ -49,7 +50,7 @@ void scan_message(struct text *t, const ckpt_scan_record *r)
         scan_callable(t, r);
         if (!r->new_module.len && !r->new_name.len)
             text_add(t, "?");
-        scan_arguments(t, r);
+        add_arguments(t, r);
         text_addf(t, "%s%.*s", r->text.len ? "  " : "", (int)r->text.len, r->text.ptr);
         return;
     }

@@ -265,14 +265,6 @@ void text_dtype(struct text *t, const ckpt_tensor *x)
         text_add(t, name);
 }
 
-void text_elem(struct text *t, const ckpt_path_elem *e)
-{
-    if (e->is_int)
-        text_addf(t, "%lld", (long long)e->num);
-    else
-        text_name(t, e->str);
-}
-
 bool text_shows(const char *word)
 {
     char shown[512];

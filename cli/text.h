@@ -34,7 +34,6 @@ void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *bet
 void text_shape(struct text *t, const ckpt_tensor *x); /* "?" where there is none */
 void text_dtype(struct text *t, const ckpt_tensor *x);
 void text_value(struct text *t, const ckpt_value *v, size_t nodes);
-void text_elem(struct text *t, const ckpt_path_elem *e);
 void text_shell(struct text *t, const char *word); /* quoted where a shell needs it */
 /* text_operand - the same for a file name; one that begins with - gets ./ */
 void text_operand(struct text *t, const char *path);

@@ -250,7 +250,8 @@ static const uint8_t dtypes[] = {
     [30] = CKPT_DT_BF16,    [34] = CKPT_DT_TQ1_0,  [35] = CKPT_DT_TQ2_0,   [39] = CKPT_DT_MXFP4,
     [40] = CKPT_DT_NVFP4,   [41] = CKPT_DT_Q1_0,   [42] = CKPT_DT_Q2_0};
 
-ckpt_dtype gguf_dtype(uint32_t type)
+/* dtype_of - the dtype of a TYPE of ggml; CKPT_DT_NONE: there is no such type. */
+static ckpt_dtype dtype_of(uint32_t type)
 {
     return type < sizeof dtypes ? (ckpt_dtype)dtypes[type] : CKPT_DT_NONE;
 }
@@ -295,7 +296,7 @@ static bool fill_up(const struct gguf *g, uint64_t *n)
 static ckpt_status place_tensor(struct walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements,
                                 uint64_t at)
 {
-    const struct dtype_info *d = dtype_info(t->dtype = gguf_dtype(type));
+    const struct dtype_info *d = dtype_info(t->dtype = dtype_of(type));
     uint64_t next, row = t->ndim ? t->dims[0] : 1;
     if (t->dtype == CKPT_DT_NONE)
         return gguf_fail(w, at, "a tensor of {type %" PRIu32 "}; {=a type of ggml} was expected", type);

@@ -81,9 +81,7 @@ struct gguf {
 ckpt_status gguf_read(struct gguf *g, ckpt_error *err);
 /* gguf_check_end - after gguf_read: do the data end where the file does, as ggml demands? */
 ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err);
-/* gguf_dtype - the dtype of a type of ggml; CKPT_DT_NONE: there is no such type. */
-ckpt_dtype gguf_dtype(uint32_t type);
-/* gguf_type_of - the reverse; false: ggml has no such type. */
+/* gguf_type_of - *TYPE: what ggml calls DTYPE; false: it has no such type. */
 bool gguf_type_of(ckpt_dtype dtype, uint32_t *type);
 /* gguf_value_bytes - the size of a value of TYPE that is neither a string nor an array. */
 uint64_t gguf_value_bytes(uint32_t type);

@@ -97,7 +97,9 @@ static bool add_wraps(pickle_writer *w, size_t at)
     return true;
 }
 
-uint32_t emit_add_put_site(pickle_writer *w, size_t at, bool end)
+/* add_put_site - adds a site for the value now on top of the stack, and returns its number: AT is the opcode
+ * of a text or global, or the END of any other value. */
+static uint32_t add_put_site(pickle_writer *w, size_t at, bool end)
 {
     if (w->nput_sites == w->cap_put_sites) {
         size_t cap = w->cap_put_sites ? w->cap_put_sites * 2 : 256;
@@ -140,7 +142,7 @@ static void emit_get(pickle_writer *w, uint32_t site)
 
 void emit_node_put_site(pickle_writer *w, const ckpt_value *v)
 {
-    if (!map_set_num(w->nodes, map_ptr(v), emit_add_put_site(w, w->out->len, true)))
+    if (!map_set_num(w->nodes, map_ptr(v), add_put_site(w, w->out->len, true)))
         emit_fail_memory(w);
 }
 
@@ -153,7 +155,7 @@ bool emit_get_if_known(pickle_writer *w, const ckpt_value *v)
 }
 
 /* emit_known_content - writes GET for the value whose content is KEY. If there is none, the caller must
- * write one next, and call emit_add_put_site with its opcode. */
+ * write one next, and call add_put_site with its opcode. */
 static bool emit_known_content(pickle_writer *w, map *m, ckpt_str key)
 {
     uint32_t site = MAP_NONE;
@@ -298,7 +300,7 @@ void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s)
     if (emit_known_content(w, m, s) || !emit_text_header(w, op, s.len))
         return;
     buf_str(w->out, s);
-    (void)emit_add_put_site(w, at, false);
+    (void)add_put_site(w, at, false);
 }
 
 void pickle_put_text(pickle_writer *w, ckpt_str s) { emit_text(w, PICKLE_BINUNICODE, s); }
@@ -339,7 +341,7 @@ static void emit_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool lit
         size_t at = w->out->len;
         pickle_put_op(w, PICKLE_GLOBAL);
         buf_str(w->out, buf_view(&w->name));
-        (void)emit_add_put_site(w, at, false);
+        (void)add_put_site(w, at, false);
     }
 }
 
@@ -417,7 +419,7 @@ static void share_text(pickle_writer *w, size_t head, size_t begin)
     if (site != MAP_NONE) {
         w->out->len = head;
         emit_get(w, site);
-    } else if (!map_put(w->texts, text, emit_add_put_site(w, head, false), NULL)) {
+    } else if (!map_put(w->texts, text, add_put_site(w, head, false), NULL)) {
         emit_fail_memory(w);
     }
 }

@@ -45,9 +45,6 @@ bool emit_init(pickle_writer *w);
 void emit_free(pickle_writer *w);
 /* emit_fail_memory - latches the failure: out of memory. */
 void emit_fail_memory(pickle_writer *w);
-/* emit_add_put_site - adds a site for the value now on top of the stack, and returns its number: AT is the
- * opcode of a text or global, or the END of any other value. */
-uint32_t emit_add_put_site(pickle_writer *w, size_t at, bool end);
 /* emit_node_put_site - adds a site after the value V, which was just written. */
 void emit_node_put_site(pickle_writer *w, const ckpt_value *v);
 /* emit_get_if_known - if V was written before, writes a GET for it and returns true. */

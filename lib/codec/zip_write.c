@@ -247,8 +247,6 @@ ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, c
     return zip_writer_put(w, bytes.ptr, bytes.len, err);
 }
 
-uint32_t zip_writer_crc(const zip_writer *w) { return w->member.crc; }
-
 /* write_reserved_headers - writes the central headers of reserved members, in chunks. */
 static ckpt_status write_reserved_headers(zip_writer *w, zip_get_reserved *get_reserved, const void *user,
                                           ckpt_error *err)

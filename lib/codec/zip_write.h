@@ -37,8 +37,6 @@ ckpt_status zip_reserved_put_header(const zip_writer *w, const struct zip_reserv
 ckpt_status zip_writer_put(zip_writer *w, const void *bytes, size_t n, ckpt_error *err);
 /* zip_writer_member - writes a member from its BYTES. */
 ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, ckpt_error *err);
-/* zip_writer_crc - CRC-32 of the last complete member. */
-uint32_t zip_writer_crc(const zip_writer *w);
 /* zip_writer_finish - writes directory, zip64 end record, locator and end record. GET_RESERVED returns the
  * reserved members for the directory; NULL if there are none. W must still be freed. */
 ckpt_status zip_writer_finish(zip_writer *w, zip_get_reserved *get_reserved, const void *user,

@@ -341,13 +341,6 @@ const struct signature *recognize_folder(const char *path)
     return NULL;
 }
 
-const struct signature *recognize_joblib(void)
-{
-    const struct signature *s = table;
-    while (s->kind != SIGN_JOBLIB)
-        s++;
-    return s;
-}
 
 ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err)
 {

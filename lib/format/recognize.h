@@ -57,8 +57,6 @@ bool recognize_json(const struct probe *p);
 bool recognize_zlib(const struct probe *p);
 /* recognize_refuse - the error for S, which is no checkpoint. */
 ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err);
-/* recognize_joblib - the row of joblib dumps, for callers that find it out later. */
-const struct signature *recognize_joblib(void);
 /* recognize_fill - sets P from SRC; PATH is for messages. */
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err);
 

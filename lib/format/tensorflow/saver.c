@@ -490,7 +490,8 @@ static bool has_meta(const struct sstable *t)
     return has;
 }
 
-bool tf_is_saver_table(source *src)
+/* is_saver_table - is the table SRC of the first format? False also where it cannot be read. */
+static bool is_saver_table(source *src)
 {
     struct sstable t;
     bool fits = src->size < UINT64_MAX >> 8;
@@ -501,7 +502,7 @@ bool tf_is_saver_table(source *src)
     return is;
 }
 
-static bool probe(const struct probe *p) { return !p->directory && tf_is_saver_table(p->src); }
+static bool probe(const struct probe *p) { return !p->directory && is_saver_table(p->src); }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {

@@ -71,7 +71,4 @@ typedef ckpt_status tf_name_variable(void *user, ckpt_str key, ckpt_str variable
 /* tf_read_object_graph - calls NAME with USER for each variable of the TrackableObjectGraph C. */
 ckpt_status tf_read_object_graph(cursor c, tf_name_variable *name, void *user, ckpt_error *err);
 
-/* tf_is_saver_table - is the table SRC of the first format? False also where it cannot be read. */
-bool tf_is_saver_table(source *src);
-
 #endif

@@ -631,7 +631,9 @@ static void close_open_nodes(struct torch_walk *w)
     free(w->ancestors);
 }
 
-size_t torch_expected_storages(const ckpt_file *f)
+/* expected_storages - an estimate of the number of storages in F, and so of tensors: most pickles have one
+ * tensor per storage. */
+static size_t expected_storages(const ckpt_file *f)
 {
     size_t max = 0;
     for (size_t i = 0; i < f->npickles; i++)
@@ -644,8 +646,8 @@ ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_stora
 {
     struct torch_walk w = {.g = {.f = f, .st = storages, .err = err}};
     struct pending_node top = {.v = root, .part_of = CKPT_NO_TENSOR};
-    table_expect(&f->table, torch_expected_storages(f));
-    expect_pending(&w, torch_expected_storages(f));
+    table_expect(&f->table, expected_storages(f));
+    expect_pending(&w, expected_storages(f));
     ckpt_status st = push_pending(&w, &top);
     if (st == CKPT_OK)
         st = run_walk(&w);

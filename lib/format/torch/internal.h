@@ -62,9 +62,6 @@ ckpt_status torch_describe_numpy(struct graph *g, const ckpt_value *v, struct te
 ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
                           uint64_t *numel, uint64_t *view_offset);
 bool torch_is_storage(const ckpt_value *v);
-/* torch_expected_storages - an estimate of the number of storages, and so of tensors: most pickles have one
- * tensor per storage. */
-size_t torch_expected_storages(const ckpt_file *f);
 
 /* value_bytes - opens the bytes of V as a source: BYTES, BYTEARRAY, Python 2 str, and what Python 3 makes
  * of bytes in protocol <= 2 (_codecs.encode of latin-1 text). *OUT is NULL if V is not bytes. */

@@ -82,8 +82,6 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
 /* name_matches - is NAME like GLOB, of one of our tables, in which only `*` has a meaning? Each name is held
  * against all of them, for which ckpt_glob_match takes four times as long as all else. */
 bool name_matches(const char *glob, ckpt_str name);
-/* mem_refuse - keeps the first reason why activations cannot be counted. */
-void mem_refuse(ckpt_mem *m, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* mem_note - adds a line to LIST, escaped. */
 void mem_note(ckpt_mem *m, struct mem_notes *list, const char *fmt, ...) CKPT_PRINTF(3, 4);
 

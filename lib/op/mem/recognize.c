@@ -8,7 +8,9 @@
 
 #define TIE_KEY "tie_word_embeddings"
 
-void mem_refuse(ckpt_mem *m, const char *fmt, ...)
+/* refuse - keeps the first reason why activations of M cannot be counted. */
+CKPT_PRINTF(2, 3)
+static void refuse(ckpt_mem *m, const char *fmt, ...)
 {
     char text[512];
     va_list args;
@@ -172,7 +174,7 @@ static bool take_tensors(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
                 t->block = numbers[1];
             }
         if (!t->rule) {
-            mem_refuse(m, "%.*s is no tensor of %s", STR_ARG(t->name), f->title);
+            refuse(m, "%.*s is no tensor of %s", STR_ARG(t->name), f->title);
             return false;
         }
         t->buffer = t->buffer || t->rule->kind == BUFFER;
@@ -198,9 +200,9 @@ static bool is_in_blocks(const struct mem_tensor_rule *r) { return strchr(r->nam
 static bool refuse_count(ckpt_mem *m, const struct mem_tensor_rule *r, size_t n, size_t all)
 {
     if (n || all != 1)
-        mem_refuse(m, "%s is there %zu times, not %zu", r->name, n, all);
+        refuse(m, "%s is there %zu times, not %zu", r->name, n, all);
     else
-        mem_refuse(m, "%s is missing", r->name);
+        refuse(m, "%s is missing", r->name);
     return false;
 }
 
@@ -214,7 +216,7 @@ static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
             count_rule(m, r, &blocks);
     m->nblocks = blocks;
     if (blocks > BLOCKS_MAX) {
-        mem_refuse(m, "%u blocks, at most %u are counted", blocks, BLOCKS_MAX);
+        refuse(m, "%u blocks, at most %u are counted", blocks, BLOCKS_MAX);
         return false;
     }
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
@@ -266,8 +268,8 @@ static bool take_shapes(ckpt_mem *m, const struct mem_family *f)
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
         for (size_t i = 0; i < m->ntensors; i++)
             if (m->tensors[i].rule == r && !take_shape(&m->dims, &m->tensors[i])) {
-                mem_refuse(m, "%.*s does not have the shape that %s gives it (%s)",
-                           STR_ARG(m->tensors[i].name), f->title, r->shape);
+                refuse(m, "%.*s does not have the shape that %s gives it (%s)",
+                       STR_ARG(m->tensors[i].name), f->title, r->shape);
                 return false;
             }
     return true;
@@ -326,8 +328,8 @@ static ckpt_status take_size(ckpt_mem *m, const struct mem_config_rule *r, const
     if (e->type != CONFIG_NUMBER || !str_uint(e->text, &n) || !n || n > UINT32_MAX)
         return refuse_entry(m, e, "a whole number from 1 on", err);
     if (letter_known(&m->dims, r->letter) && letter_get(&m->dims, r->letter) != n)
-        mem_refuse(m, "%s: %.*s is %llu, the tensors have %llu", m->config.path, STR_ARG(e->key),
-                   (unsigned long long)n, (unsigned long long)letter_get(&m->dims, r->letter));
+        refuse(m, "%s: %.*s is %llu, the tensors have %llu", m->config.path, STR_ARG(e->key),
+               (unsigned long long)n, (unsigned long long)letter_get(&m->dims, r->letter));
     else
         letter_set(&m->dims, r->letter, n);
     return CKPT_OK;
@@ -342,7 +344,7 @@ static void take_activation(ckpt_mem *m, const struct mem_family *f, const struc
             m->bits |= r->bits;
             return;
         }
-    mem_refuse(m, "%.*s %.*s is not in the table of %s", STR_ARG(e->key), STR_ARG(e->text), f->title);
+    refuse(m, "%.*s %.*s is not in the table of %s", STR_ARG(e->key), STR_ARG(e->text), f->title);
 }
 
 /* take_probability - sets ON where the probability E is above 0, else the next bit, which is its opposite. */
@@ -381,7 +383,7 @@ static ckpt_status take_entry(ckpt_mem *m, const struct mem_config_rule *r, cons
     case CONFIG_BIT: return take_bit(m, r, e, err);
     case CONFIG_NONE:
         if (e->type != CONFIG_FALSE && !config_is_zero(e))
-            mem_refuse(m, "%.*s is not in the table of %s", STR_ARG(e->key), m->family->title);
+            refuse(m, "%.*s is not in the table of %s", STR_ARG(e->key), m->family->title);
         break;
     default: /* CONFIG_WINDOW: it matters when a sequence is known */
         if (e->type != CONFIG_NUMBER || !str_uint(e->text, &window))
@@ -404,7 +406,7 @@ static void refuse_config(ckpt_mem *m)
         const struct mem_config_entry *e = config_get(&m->config, none[i].keys);
         if (e && e->type != CONFIG_FALSE && !config_is_zero(e) &&
             !(e->type == CONFIG_NUMBER && str_is(e->text, "1")))
-            mem_refuse(m, "config.json describes %s (%.*s)", none[i].why, STR_ARG(e->key));
+            refuse(m, "config.json describes %s (%.*s)", none[i].why, STR_ARG(e->key));
     }
 }
 
@@ -427,8 +429,8 @@ static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
     if (tie && tie->type != CONFIG_TRUE && tie->type != CONFIG_FALSE)
         return refuse_entry(m, tie, "true or false", err);
     if (type && !(type->type == CONFIG_TEXT && word_is(m->family->types, type->text))) {
-        mem_refuse(m, "config.json is of model_type %.*s, the names are those of %s", STR_ARG(type->text),
-                   m->family->title);
+        refuse(m, "config.json is of model_type %.*s, the names are those of %s", STR_ARG(type->text),
+               m->family->title);
         return CKPT_OK;
     }
     for (const struct mem_config_rule *r = m->family->config; r && r->keys; r++) {
@@ -488,12 +490,12 @@ static void close_sizes(ckpt_mem *m)
         letter_set(l, 'k', letter_get(l, 'K') / d);
     uint64_t a = letter_get(l, 'a'), k = letter_get(l, 'k');
     if (!k || a % k)
-        mem_refuse(m, "%llu heads cannot share the keys and values of %llu", (unsigned long long)a,
-                   (unsigned long long)k);
+        refuse(m, "%llu heads cannot share the keys and values of %llu", (unsigned long long)a,
+               (unsigned long long)k);
     if (size_mul(letter_get(l, 'a'), d) != letter_get(l, 'A') ||
         size_mul(letter_get(l, 'k'), d) != letter_get(l, 'K'))
-        mem_refuse(m, "heads of %llu do not make queries of %llu and keys of %llu", (unsigned long long)d,
-                   (unsigned long long)letter_get(l, 'A'), (unsigned long long)letter_get(l, 'K'));
+        refuse(m, "heads of %llu do not make queries of %llu and keys of %llu", (unsigned long long)d,
+               (unsigned long long)letter_get(l, 'A'), (unsigned long long)letter_get(l, 'K'));
 }
 
 /* ---- */
@@ -527,7 +529,7 @@ static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
                             r->why);
             if (strstr(r->glob, "lora") && !adapter)
                 adapter = &m->tensors[i];
-            mem_refuse(m, "%.*s: %s", STR_ARG(m->tensors[i].name), r->why);
+            refuse(m, "%.*s: %s", STR_ARG(m->tensors[i].name), r->why);
         }
     }
     if (adapter && adapters * 2 > m->ntensors && !adapts_tensor(m, adapter->name))
@@ -555,7 +557,7 @@ static ckpt_status take_family(ckpt_mem *m, const struct mem_family *f, ckpt_err
     find_tie(m);
     close_bits(m);
     if (!f->tied && (m->bits & TIED))
-        mem_refuse(m, "there is no weight of the head of %s", f->title);
+        refuse(m, "there is no weight of the head of %s", f->title);
     if (!f->convolutions)
         close_sizes(m);
     return CKPT_OK;
@@ -568,7 +570,7 @@ ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err)
     for (size_t i = 0; (f = mem_family_at(i)) != NULL && !m->family; i++)
         CKPT_TRY(take_family(m, f, err));
     if (!m->family)
-        mem_refuse(m, "the names are those of no family that this version knows");
+        refuse(m, "the names are those of no family that this version knows");
     return CKPT_OK;
 }
 
