@@ -65,7 +65,10 @@ static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct
     if (!(one->in.file = arena_str(f->a, location)).ptr)
         return fail_memory(r->err);
     ckpt_str like = str_after_last(str_c(f->path), '/');
-    CKPT_TRY(rank_file_add(f, like.ptr, location, &one->file, r->err));
+    ckpt_status st = rank_file_add(f, like.ptr, location, &one->file, r->err);
+    if (st == CKPT_ENOTFOUND)
+        fail_hint(r->err, "the model has values in other files: put them next to it");
+    CKPT_TRY(st);
     if (!map_put(r->file_of, location, (uint32_t)r->nfiles, NULL))
         return fail_memory(r->err);
     grown[r->nfiles++] = one;
