@@ -186,7 +186,7 @@ ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err
 {
     CKPT_REQUIRE(err, p);
     const struct format *f = format ? format_by_name(format) : NULL;
-    ckpt_status st = sanitize_plan(p, f && f->flat, err);
+    ckpt_status st = sanitize_plan(p, f && f->flat, f ? f->holds : NULL, err);
     fail_file(st == CKPT_OK ? NULL : err, p->file->path);
     return st;
 }

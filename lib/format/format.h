@@ -52,6 +52,8 @@ struct format {
     /* write - NULL: read-only. */
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
     bool flat; /* tensors by name and texts only; no graph */
+    /* holds - of a flat format: has it the element type of T, which safetensors lacks? NULL: it has none. */
+    bool (*holds)(const ckpt_tensor *t);
     /* in_place - the patches that give the file the names of the plan; their bytes live as long as the
      * file. NULL: it must be rewritten. */
     ckpt_status (*in_place)(ckpt_plan *p, struct patches *out, ckpt_error *err);

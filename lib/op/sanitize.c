@@ -667,11 +667,11 @@ static void free_sanitize(struct sanitize *s)
     free(s->frames);
 }
 
-ckpt_status sanitize_plan(ckpt_plan *p, bool only_tensors, ckpt_error *err)
+ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error *err)
 {
     struct sanitize s = {.p = p, .err = err, .plain = {.file = p->file}};
-    if (only_tensors)
-        return sanitize_flat(p, err);
+    if (flat)
+        return sanitize_flat(p, holds, err);
     p->approve = approve_output;
     if (!p->root) /* names and tensors, nothing else */
         return CKPT_OK;

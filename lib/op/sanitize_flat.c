@@ -3,10 +3,10 @@
 #include "core/dtype.h"
 #include "op/sanitize.h"
 
-static bool is_flat_tensor(const ckpt_tensor *t)
+static bool is_flat_tensor(const ckpt_tensor *t, has_dtype *holds)
 {
     return (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY) && t->has_data && t->has_shape &&
-           dtype_info((ckpt_dtype)t->dtype)->safetensors;
+           (dtype_info((ckpt_dtype)t->dtype)->safetensors || (holds && holds(t)));
 }
 
 static ckpt_status leave_out(ckpt_plan *p, const struct plan_entry *e, const ckpt_tensor *t, ckpt_error *err)
@@ -25,7 +25,7 @@ static ckpt_status leave_out(ckpt_plan *p, const struct plan_entry *e, const ckp
     return plan_note_sanitized(p, one, err);
 }
 
-ckpt_status sanitize_flat(ckpt_plan *p, ckpt_error *err)
+ckpt_status sanitize_flat(ckpt_plan *p, has_dtype *holds, ckpt_error *err)
 {
     CKPT_TRY(plan_update_entries(p, err));
     for (size_t i = 0; i < p->nentries; i++) {
@@ -33,7 +33,7 @@ ckpt_status sanitize_flat(ckpt_plan *p, ckpt_error *err)
         const ckpt_tensor *t = &p->file->table.rows[e->row].t;
         if (t->part_of != CKPT_NO_TENSOR)
             p->keep[e->row] = p->keep[t->part_of];
-        else if (!is_flat_tensor(t))
+        else if (!is_flat_tensor(t, holds))
             CKPT_TRY(leave_out(p, e, t, err));
     }
     p->entries_stale = true;

@@ -110,6 +110,7 @@ const struct format format_npy = {.name = "npy",
                                   .title = "numpy array",
                                   .suffixes = ".npy",
                                   .flat = true,
+                                  .holds = numpy_holds,
                                   .probe = probe,
                                   .read = read,
                                   .write = npy_write};

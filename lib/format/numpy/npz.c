@@ -166,6 +166,7 @@ const struct format format_npz = {.name = "npz",
                                   .title = "numpy archive",
                                   .suffixes = ".npz",
                                   .flat = true,
+                                  .holds = numpy_holds,
                                   .probe = probe,
                                   .read = read,
                                   .write = npz_write};

@@ -43,12 +43,9 @@ static uint64_t get_header_offset(const struct flat_writer *w, size_t i)
 
 /* ---------------------------------------------------------------------- headers */
 
-/* put_descr - numpy's code of X as it is written. False: it has none. */
-static bool put_descr(const struct flat_writer *w, const struct flat_item *x, buf *b)
+/* put_descr - numpy's code of the dtype NAME as it is written. False: it has none. */
+static bool put_descr(ckpt_str name, buf *b)
 {
-    const ckpt_tensor *t = flat_tensor(w, x);
-    ckpt_str name = str_c(t->dtype == CKPT_DT_NP ? ckpt_tensor_dtype_name(t)
-                                                 : ckpt_dtype_name(plan_dtype(w->p, x->row)));
     struct numpy_dtype d;
     if (str_starts(name, STR_LIT("datetime64")) || str_starts(name, STR_LIT("timedelta64"))) {
         bool date = name.ptr[0] == 'd';
@@ -67,6 +64,23 @@ static bool put_descr(const struct flat_writer *w, const struct flat_item *x, bu
     return true;
 }
 
+bool numpy_holds(const ckpt_tensor *t)
+{
+    buf b;
+    buf_init(&b, 65535);
+    bool holds = put_descr(str_c(ckpt_tensor_dtype_name(t)), &b);
+    buf_free(&b);
+    return holds;
+}
+
+/* dtype_of - the name of the dtype in which X is written. */
+static ckpt_str dtype_of(const struct flat_writer *w, const struct flat_item *x)
+{
+    const ckpt_tensor *t = flat_tensor(w, x);
+    return str_c(t->dtype == CKPT_DT_NP ? ckpt_tensor_dtype_name(t)
+                                        : ckpt_dtype_name(plan_dtype(w->p, x->row)));
+}
+
 /* put_header - writes the header of X, to its last byte. False: numpy has no such dtype. */
 static bool put_header(const struct flat_writer *w, const struct flat_item *x, buf *b)
 {
@@ -74,7 +88,7 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
     char first[GROWTH + 1] = "";
     size_t start = b->len;
     buf_put(b, "\x93NUMPY\1\0\0\0{'descr': '", 21);
-    if (!put_descr(w, x, b))
+    if (!put_descr(dtype_of(w, x), b))
         return false;
     buf_text(b, "', 'fortran_order': False, 'shape': (");
     for (uint32_t k = 0; k < t->ndim; k++)
@@ -150,7 +164,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
     if (x->name.len > LONGEST_KEY)
         return "has a name longer than a member's";
     buf_init(&b, 65535);
-    bool has = put_descr(w, x, &b);
+    bool has = put_descr(dtype_of(w, x), &b);
     buf_free(&b);
     return has ? NULL : "has a type that numpy lacks";
 }
