@@ -7,6 +7,7 @@
              that load a half of each tensor
   renamed    what add and strip write
 """
+import io
 import os
 import pathlib
 import random
@@ -81,11 +82,22 @@ class Ckpt:
         return x
 
 
+def loaded(x):
+    """X with what Megatron wrote by torch.save into an item loaded."""
+    if isinstance(x, dict):
+        return {k: loaded(v) for k, v in x.items()}
+    return torch.load(io.BytesIO(x.getvalue()), weights_only=False) if isinstance(x, io.BytesIO) else x
+
+
 def by_torch(ckpt, folder):
+    """With the values that Lightning and Megatron put into a file of their own beside."""
     out = ckpt.path(".pt")
     dcp_to_torch_save(folder, out)
-    x = torch.load(out, weights_only=False)
+    x = loaded(torch.load(out, weights_only=False))
     os.remove(out)
+    for beside in ("meta.pt", "common.pt"):
+        if os.path.exists(os.path.join(folder, beside)):
+            x |= torch.load(os.path.join(folder, beside), weights_only=False)
     return x
 
 
