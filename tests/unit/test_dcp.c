@@ -239,6 +239,42 @@ static void values_must_be_pickles(void)
     }
 }
 
+/* begin_stream - a folder whose value v is an io.BytesIO of the N bytes at BYTES. */
+static void begin_stream(const char *bytes, size_t n)
+{
+    char text[1024];
+    buf stream;
+    buf_init(&stream, 1 << 20);
+    buf_text(&stream, "new _io.BytesIO()!(b'");
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&stream, "\\%02x", (unsigned char)bytes[i]);
+    buf_text(&stream, "',0,None)");
+    buf_byte(&stream, 0);
+    struct made item = made_zip((const char *)stream.data);
+    snprintf(text, sizeof text, ALL(BYTES("v"), "", STORED("v", "None", "b.distcp", "0", "%zu")), item.size);
+    begin(text);
+    put_file("b.distcp", item.bytes, item.size, 1);
+    made_close(&item);
+    buf_free(&stream);
+}
+
+static void streams_of_torch_are_what_is_in_them(void)
+{
+    ckpt_file *f;
+    struct made inner = made_zip("[" IN_ITEM "]");
+    begin_stream(inner.bytes, inner.size);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, NULL), CKPT_OK);
+    numbers_are(f, "v.0", "1 2 3 4 ");
+    ckpt_close(f);
+    end();
+    begin_stream(inner.bytes, inner.size - 1); /* cut off: the object stays what it is */
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), 0);
+    ckpt_close(f);
+    end();
+    made_close(&inner);
+}
+
 static void links_may_not_leave_the_folder(void)
 {
     ckpt_file *f;
@@ -400,6 +436,7 @@ void suite_dcp(void)
     UNIT(items_must_be_in_their_files);
     UNIT(items_must_be_what_they_are_for);
     UNIT(values_must_be_pickles);
+    UNIT(streams_of_torch_are_what_is_in_them);
     UNIT(links_may_not_leave_the_folder);
     UNIT(metadata_of_all_ranks_count);
     UNIT(checksums_of_items_count);
