@@ -13,7 +13,7 @@
 
 /* What formats may look at to recognize a file. */
 struct probe {
-    const char *path; /* for messages only */
+    const char *path; /* for messages, and where the bytes alone say too little */
     bool directory;
     bool salvage;          /* it may be truncated or damaged */
     const ckpt_str *names; /* of the files in a directory, in the order that people expect */

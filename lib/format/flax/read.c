@@ -577,13 +577,19 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 static bool begins_text(unsigned b) { return (b >= 0xa0 && b <= 0xbf) || (b >= 0xd9 && b <= 0xdb); }
 static bool begins_extension(unsigned b) { return (b >= 0xc7 && b <= 0xc9) || (b >= 0xd4 && b <= 0xd8); }
 
-/* probe - a map whose first key is a text or a small number, an array of flax, a list that begins with one.
- * A single byte is no such thing: it may as well be what is left of a pickle, a zip or JSON. */
+/* is_byte_of_flax - is it a single byte, an empty map or a small number, in a file that is called .msgpack? By
+ * another name it may as well be what is left of a pickle, a zip or JSON. */
+static bool is_byte_of_flax(const struct probe *p)
+{
+    return p->size == 1 && str_ends(str_c(p->path), STR_LIT(".msgpack")) && p->head[0] <= 0x80;
+}
+
+/* probe - a map whose first key is a text or a small number, an array of flax, a list that begins with one. */
 static bool probe(const struct probe *p)
 {
     const unsigned char *h = p->head;
     if (p->directory || p->nhead < 2)
-        return false;
+        return !p->directory && is_byte_of_flax(p);
     unsigned skip = h[0] == 0xde || h[0] == 0xdc ? 3 : h[0] == 0xdf || h[0] == 0xdd ? 5 : 1;
     unsigned next = p->nhead > skip ? h[skip] : 0;
     bool is_map = (h[0] > 0x80 && h[0] <= 0x8f) || h[0] == 0xde || h[0] == 0xdf;
