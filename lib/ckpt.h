@@ -182,6 +182,7 @@ typedef struct {
     const char *parallel;  /* no limit: a JSON file of how tensor-parallel ranks divide tensors, used while a
                               file is opened, see ckpt-formats(7); NULL: by the rules that are known */
     int32_t names;         /* no limit either: ckpt_names */
+    uint32_t reserved;
 } ckpt_limits;
 
 /* ----------------------------------------------------------------- dtypes */

@@ -306,8 +306,3 @@ uint32_t crc_combine(enum crc_kind kind, uint32_t first, uint32_t second, uint64
     uint32_t poly = kind == CRC_32 ? POLY_32 : POLY_32C;
     return first ? multiply_mod_poly(poly, power_of_bytes(poly, second_size), first) ^ second : second;
 }
-
-uint32_t crc32_combine(uint32_t first, uint32_t second, uint64_t second_size)
-{
-    return crc_combine(CRC_32, first, second, second_size);
-}

@@ -373,7 +373,7 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
     struct storage *s = get_item_storage(p, &r.item);
     for (size_t k = 0; k < n; k++) {
         const struct copy_result *chunk = chunks[k].out;
-        r.done.crc = crc32_combine(r.done.crc, chunk->crc, chunk->nbytes);
+        r.done.crc = crc_combine(CRC_32, r.done.crc, chunk->crc, chunk->nbytes);
         r.done.nbytes += chunk->nbytes; /* bounded: the writer laid out all of them */
         r.done.tally.overflowed += chunk->tally.overflowed;
     }

@@ -253,7 +253,7 @@ static void join_sums(struct item_source *s, struct item_sum *sum)
         const struct item_sum *first = before ? x : sum, *second = before ? sum : x;
         uint64_t n = second->to - second->from; /* bounded: it was read */
         *sum = (struct item_sum){sum->item, first->from, second->to,
-                                 crc32_combine(first->crc, second->crc, n)};
+                                 crc_combine(CRC_32, first->crc, second->crc, n)};
         s->sum[k] = s->sum[--s->nsums];
         k = 0;
     }

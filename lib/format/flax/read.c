@@ -577,14 +577,15 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 static bool begins_text(unsigned b) { return (b >= 0xa0 && b <= 0xbf) || (b >= 0xd9 && b <= 0xdb); }
 static bool begins_extension(unsigned b) { return (b >= 0xc7 && b <= 0xc9) || (b >= 0xd4 && b <= 0xd8); }
 
-/* is_byte_of_flax - is it a single byte, an empty map or a small number, in a file that is called .msgpack? By
- * another name it may as well be what is left of a pickle, a zip or JSON. */
+/* is_byte_of_flax - is it a single byte, an empty map or a small number, in a file that is called .msgpack?
+ * By another name it may as well be what is left of a pickle, a zip or JSON. */
 static bool is_byte_of_flax(const struct probe *p)
 {
     return p->size == 1 && str_ends(str_c(p->path), STR_LIT(".msgpack")) && p->head[0] <= 0x80;
 }
 
-/* probe - a map whose first key is a text or a small number, an array of flax, a list that begins with one. */
+/* probe - a map whose first key is a text or a small number, an array of flax, a list that begins with
+ * one. */
 static bool probe(const struct probe *p)
 {
     const unsigned char *h = p->head;

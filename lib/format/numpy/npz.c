@@ -56,7 +56,7 @@ static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit
 {
     uint32_t of_header = 0;
     CKPT_TRY(source_crc(member, 0, t->at, CRC_32, &of_header, err));
-    *crc = crc32_combine(of_header, 0, t->nbytes) ^ e->crc;
+    *crc = crc_combine(CRC_32, of_header, 0, t->nbytes) ^ e->crc;
     t->crc = crc;
     return CKPT_OK;
 }

@@ -140,7 +140,7 @@ static ckpt_status put_start(const struct flat_writer *w, size_t i, uint32_t crc
     (void)put_header(w, x, &npy);
     if (buf_ok(&npy) && is_archive(w)) {
         ckpt_str header = buf_view(&npy), name = get_member_name(w, x);
-        uint32_t all = crc32_combine(crc32_update(0, header.ptr, header.len), crc, nbytes);
+        uint32_t all = crc_combine(CRC_32, crc32_update(0, header.ptr, header.len), crc, nbytes);
         *h = member_header(get_header_offset(w, i), header.len + nbytes, all); /* bounded: place_item() */
         if (name.ptr)
             zip_put_local(b, h, name, 0);
