@@ -175,8 +175,11 @@ static ckpt_status fail_libarchive(const struct unpack_input *in, ckpt_error *er
     const char *why = in->f.archive_error_string(in->a);
     if (in->f.archive_errno(in->a) == ENOMEM)
         return fail_memory(err);
-    return fail(err, in->f.archive_errno(in->a) == EILSEQ ? CKPT_EFORMAT : CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                "%s", why ? why : "libarchive cannot read it");
+    if (!why)
+        why = "libarchive cannot read it";
+    return in->f.archive_errno(in->a) == EILSEQ
+               ? fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "broken {=compressed data}: {%s}", why)
+               : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s", why);
 }
 
 /* spool_entry - appends all bytes of the current entry to TO; after a failure those before it. */
@@ -283,7 +286,8 @@ ckpt_status unpack_zstd(source *src, spool *to, ckpt_error *err)
     CKPT_TRY(open_input(src, &in, err));
     ckpt_status st = unpack_frames(in, to, err);
     if (st == CKPT_EUNSUPPORTED && in->f.archive_errno(in->a) == DECODER_FAILED)
-        st = fail(err, CKPT_EFORMAT, source_pos(src, 0), "{%s}", in->f.archive_error_string(in->a));
+        st = fail(err, CKPT_EFORMAT, source_pos(src, 0), "broken {=zstd data}: {%s}",
+                  in->f.archive_error_string(in->a));
     close_input(in);
     return st;
 }
