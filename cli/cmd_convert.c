@@ -21,6 +21,7 @@ static const struct opt options[] = {
      "files of at most SIZE (5GB, 2GiB) and an index"},
     {0, "architecture", "NAME", OPT_TEXT, &writing.architecture,
      "general.architecture of a GGUF, where IN has none"},
+    {0, "compress", NULL, OPT_FLAG, &writing.compress, "deflate the members of a .npz"},
     {0, "shards", "N", OPT_COUNT, &writing.shards, "N files in the folder of --to=dcp"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"},
     WRITE_OPTIONS,

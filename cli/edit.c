@@ -123,6 +123,7 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
         .max_shard = writing.max_shard,
         .shards = writing.shards,
         .architecture = writing.architecture,
+        .compress = writing.compress,
         .progress = progress_step,
         .threads = ui_jobs(),
     };

@@ -8,7 +8,7 @@
 
 struct writing {
     const char *output, *to, *root, *architecture;
-    bool force, strict, dry_run, check, no_sync, ignore_crc, in_place, follow_links;
+    bool force, strict, dry_run, check, no_sync, ignore_crc, in_place, follow_links, compress;
     int ties;
     uint64_t max_shard, shards;
     struct list keep, drop;

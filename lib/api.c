@@ -241,6 +241,9 @@ static ckpt_status write_to(ckpt_plan *p, struct write_job *job, const ckpt_writ
     if (o.max_shard && !job->path)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a set of shards is written to a path");
     CKPT_TRY(format_target(p, job->path, o.format, &f, err));
+    if (o.compress && !f->compresses)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "{%s} is not written compressed, only {=npz} is",
+                    f->name);
     job->opts = &o;
     job->result = &result;
     CKPT_TRY(write_plan(p, f, job, err));

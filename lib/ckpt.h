@@ -839,6 +839,8 @@ typedef struct {
     void *user;
     uint64_t shards; /* files of a distributed checkpoint; 0: one, or those of the input */
     const char *architecture; /* GGUF: general.architecture; NULL: that of the input, which must have one */
+    uint32_t compress; /* npz: deflate its members */
+    uint32_t reserved;
 } ckpt_write_options;
 
 typedef struct {

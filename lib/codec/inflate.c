@@ -1,6 +1,6 @@
-/* inflate.c - DEFLATE (RFC 1951) by zlib: raw, or wrapped as zlib (RFC 1950) or gzip (RFC 1952). No
- * other file includes zlib's header. Members of torch archives are read by zip_inflate.c; this file
- * reads data that is not listed in a central directory, also of damaged archives. */
+/* inflate.c - DEFLATE (RFC 1951) by zlib: raw, or wrapped as zlib (RFC 1950) or gzip (RFC 1952), which is
+ * inflated alone. No other file includes zlib's header. Members of torch archives are read by zip_inflate.c;
+ * this file reads data that is not listed in a central directory, also of damaged archives. */
 #include "codec/inflate.h"
 
 #include <pthread.h>
@@ -52,10 +52,10 @@ static ckpt_status inflate_step(struct inflate_state *w, unsigned char *out, siz
         return fail(err, CKPT_ETRUNCATED, source_pos(w->src, w->end),
                     "the deflated bytes {end too early}, before {=their last block}");
     if (code != Z_OK && code != Z_STREAM_END)
-        return code == Z_MEM_ERROR ? fail_memory(err)
-                                   : fail(err, CKPT_EFORMAT, source_pos(w->src, w->pos - w->z.avail_in),
-                                          "broken {=deflated bytes}: {%s}",
-                                          w->z.msg ? w->z.msg : "a dictionary is needed");
+        return code == Z_MEM_ERROR
+                   ? fail_memory(err)
+                   : fail(err, CKPT_EFORMAT, source_pos(w->src, w->pos - w->z.avail_in),
+                          "broken {=deflated bytes}: {%s}", w->z.msg ? w->z.msg : "a dictionary is needed");
     return CKPT_OK;
 }
 
@@ -210,4 +210,49 @@ ckpt_status inflate_source(source *src, uint64_t off, uint64_t n, uint64_t size,
     u->n = n;
     *out = &u->s;
     return CKPT_OK;
+}
+
+/* ---------------------------------------------------------------------- writing */
+
+struct deflate_state {
+    z_stream z;
+    sink *out;
+    unsigned char in[BLOCK], block[BLOCK];
+};
+
+/* deflate_block - the N bytes in IN; LAST: the stream ends with them. */
+static ckpt_status deflate_block(struct deflate_state *w, size_t n, bool last, ckpt_error *err)
+{
+    w->z.next_in = w->in;
+    w->z.avail_in = (uInt)n;
+    do {
+        w->z.next_out = w->block;
+        w->z.avail_out = BLOCK;
+        (void)deflate(&w->z, last ? Z_FINISH : Z_NO_FLUSH); /* cannot fail: the state is valid */
+        CKPT_TRY(sink_write(w->out, w->block, BLOCK - w->z.avail_out, err)); /* bounded: what was left */
+    } while (w->z.avail_out == 0);
+    return CKPT_OK;
+}
+
+ckpt_status deflate_written(sink *from, uint64_t at, uint64_t n, sink *out, ckpt_error *err)
+{
+    struct deflate_state *w = calloc(1, sizeof *w);
+    if (!w || deflateInit2(&w->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        free(w);
+        return fail_memory(err);
+    }
+    w->out = out;
+    ckpt_status st = CKPT_OK;
+    for (bool last = false; st == CKPT_OK && !last;) {
+        size_t part = n < BLOCK ? (size_t)n : BLOCK;
+        st = sink_read(from, at, w->in, part, err);
+        at += part; /* bounded: inside of what was written */
+        n -= part;
+        last = n == 0;
+        if (st == CKPT_OK)
+            st = deflate_block(w, part, last, err);
+    }
+    (void)deflateEnd(&w->z);
+    free(w);
+    return st;
 }

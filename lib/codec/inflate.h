@@ -1,7 +1,8 @@
-/* inflate.h - inflates DEFLATE data, with or without a wrapper. */
+/* inflate.h - inflates DEFLATE data, with or without a wrapper, and makes it. */
 #ifndef CODEC_INFLATE_H
 #define CODEC_INFLATE_H
 
+#include "io/sink.h"
 #include "io/spool.h"
 
 enum inflate_kind { INFLATE_RAW, INFLATE_ZLIB, INFLATE_GZIP };
@@ -20,5 +21,7 @@ ckpt_status inflate_measure(source *src, uint64_t off, uint64_t n, uint64_t *use
  * Reading forward is one pass; reading backward starts again. */
 ckpt_status inflate_source(source *src, uint64_t off, uint64_t n, uint64_t size, source **out,
                            ckpt_error *err);
+/* deflate_written - appends N bytes of FROM from AT on, which were written to it, to OUT as raw DEFLATE. */
+ckpt_status deflate_written(sink *from, uint64_t at, uint64_t n, sink *out, ckpt_error *err);
 
 #endif

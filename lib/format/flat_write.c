@@ -266,7 +266,8 @@ static ckpt_status record_casts(const struct flat_writer *w, ckpt_error *err)
 
 static ckpt_status put_output(struct flat_writer *w, sink *out, ckpt_error *err)
 {
-    CKPT_TRY(sink_reserve(out, w->size, err));
+    if (!w->rules->size_unknown)
+        CKPT_TRY(sink_reserve(out, w->size, err));
     CKPT_TRY(w->rules->put_contents(w, out, err));
     CKPT_TRY(record_casts(w, err));
     return w->job->has_index ? CKPT_OK : file_unchanged(w->p->file, err); /* the set is checked once */

@@ -33,6 +33,7 @@ struct flat_rules {
     const char *float_dtype; /* that floats it lacks may be cast to; NULL: it lacks none */
     bool records_ties;       /* a tensor is written once, and its other names are recorded */
     bool needs_crcs;
+    bool size_unknown; /* before put_contents, which sets w->size: no room is reserved */
     /* find_unfit_reason - why X cannot be written, "has a …"; NULL: it can. Views and tensors without bytes
      * were refused before. */
     const char *(*find_unfit_reason)(const struct flat_writer *w, const struct flat_item *x);

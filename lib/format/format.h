@@ -51,6 +51,7 @@ struct format {
     ckpt_status (*read)(ckpt_file *f, ckpt_error *err); /* ERR is never NULL */
     /* write - NULL: read-only. */
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
+    bool compresses; /* write honours `compress` of its options */
     bool flat; /* tensors by name and texts only; no graph */
     /* holds - of a flat format: has it the element type of T, which safetensors lacks? NULL: it has none. */
     bool (*holds)(const ckpt_tensor *t);

@@ -165,6 +165,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 const struct format format_npz = {.name = "npz",
                                   .title = "numpy archive",
                                   .suffixes = ".npz",
+                                  .compresses = true,
                                   .flat = true,
                                   .holds = numpy_holds,
                                   .probe = probe,

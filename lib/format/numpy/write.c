@@ -5,6 +5,9 @@
  *          size, then up to a multiple of 64; the elements by rows, little-endian
  *   .npz   a stored zip member KEY.npy for each tensor, in the order of the plan; dated 1980-01-01
  *
+ * To be compressed, an archive is written as above and each member of it deflated into the output, as
+ * numpy.savez_compressed has them.
+ *
  * A tensor without a name is arr_0, as numpy.savez calls it. Of tensors that share storage each is written.
  *
  * Refused: dtypes that numpy lacks, tensors without bytes of their own, two of one name; in a .npy more than
@@ -15,6 +18,7 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 #include "base/text.h"
+#include "codec/inflate.h"
 #include "codec/zip_header.h"
 #include "format/flat_write.h"
 #include "format/numpy/numpy.h"
@@ -230,6 +234,15 @@ static void put_end(const struct flat_writer *w, uint64_t size, buf *b)
     buf_put(b, nothing, sizeof nothing);
 }
 
+/* put_entry - the entry of the directory for NAME, whose local header is H. */
+static void put_entry(buf *directory, struct zip_header *h, ckpt_str name)
+{
+    h->signature = ZIP_CENTRAL;
+    h->attributes = 0x01800000; /* a file that its owner reads and writes */
+    h->made_by = 0x0314;
+    zip_put_central(directory, h, name);
+}
+
 /* put_headers_of - writes the headers of item I, whose CRC is known now; its entry goes to the end of
  * DIRECTORY. */
 static ckpt_status put_headers_of(const struct flat_writer *w, size_t i, buf *directory, sink *out,
@@ -245,14 +258,17 @@ static ckpt_status put_headers_of(const struct flat_writer *w, size_t i, buf *di
     CKPT_TRY(st);
     if (!is_archive(w))
         return CKPT_OK;
-    h.signature = ZIP_CENTRAL;
-    h.attributes = 0x01800000; /* a file that its owner reads and writes */
-    h.made_by = 0x0314;
     ckpt_str name = get_member_name(w, &w->items[i]);
     if (!name.ptr)
         return fail_memory(err);
-    zip_put_central(directory, &h, name);
+    put_entry(directory, &h, name);
     return CKPT_OK;
+}
+
+static ckpt_status put_directory(const struct flat_writer *w, buf *directory, sink *out, ckpt_error *err)
+{
+    put_end(w, directory->len, directory);
+    return buf_ok(directory) ? sink_write(out, directory->data, directory->len, err) : fail_memory(err);
 }
 
 /* put_contents - the elements first: the headers before them have their CRC. */
@@ -265,23 +281,84 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
     ckpt_status st = CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
         st = put_headers_of(w, i, &directory, out, err);
-    if (st == CKPT_OK && is_archive(w)) {
-        put_end(w, directory.len, &directory);
-        st = buf_ok(&directory) ? sink_write(out, directory.data, directory.len, err) : fail_memory(err);
-    }
+    if (st == CKPT_OK && is_archive(w))
+        st = put_directory(w, &directory, out, err);
     buf_free(&directory);
+    return st;
+}
+
+/* ------------------------------------------------------------------- compression */
+
+/* deflate_member - item I, which is in STORED, to the end of OUT; its entry to the end of DIRECTORY. The size
+ * of its header must be known before that of what follows: it has room for all of a zip64 field. */
+static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *stored, sink *out,
+                                  buf *directory, ckpt_error *err)
+{
+    const struct zip_header widest = {.csize = UINT32_MAX, .usize = UINT32_MAX};
+    struct zip_header h = {0};
+    ckpt_str name = get_member_name(w, &w->items[i]);
+    uint64_t at = sink_tell(out), from = get_header_offset(w, i);
+    buf b;
+    buf_init(&b, SIZE_MAX / 2);
+    ckpt_status st = name.ptr ? put_start(w, i, w->crcs[i], &b, &h, err) : fail_memory(err);
+    size_t room = ZIP_LOCAL_SIZE + name.len + zip64_length(&widest) + ZIP_PAD_FIELD; /* bounded: in memory */
+    from += ZIP_LOCAL_SIZE + name.len + zip64_length(&h) + ZIP_PAD_FIELD;            /* bounded: as written */
+    if (st == CKPT_OK)
+        st = sink_skip(out, room, err);
+    if (st == CKPT_OK)
+        st = deflate_written(stored, from, h.usize, out, err);
+    h.method = ZIP_DEFLATED;
+    h.csize = sink_tell(out) - at - room; /* bounded: after it */
+    h.offset = at;
+    b.len = 0;
+    zip_put_local(&b, &h, name,
+                  (uint16_t)(zip64_length(&widest) -
+                             zip64_length(&(struct zip_header){.csize = h.csize, .usize = h.usize})));
+    if (st == CKPT_OK)
+        st = buf_ok(&b) ? sink_patch(out, at, b.data, b.len, err) : fail_memory(err);
+    buf_free(&b);
+    put_entry(directory, &h, name);
+    return st;
+}
+
+/* put_deflated - the archive as it would be, from STORED. */
+static ckpt_status put_deflated(struct flat_writer *w, sink *stored, sink *out, ckpt_error *err)
+{
+    buf directory;
+    ckpt_status st = CKPT_OK;
+    buf_init(&directory, SIZE_MAX / 2);
+    for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
+        st = deflate_member(w, i, stored, out, &directory, err);
+    w->nbytes = sink_tell(out);
+    if (st == CKPT_OK)
+        st = put_directory(w, &directory, out, err);
+    w->size = sink_tell(out);
+    buf_free(&directory);
+    return st;
+}
+
+static ckpt_status put_compressed(struct flat_writer *w, sink *out, ckpt_error *err)
+{
+    const struct sink_options unsynced = {.no_sync = true};
+    sink *stored;
+    CKPT_TRY(sink_file("-", &unsynced, &stored, err)); /* a file without a name, as it is not committed */
+    ckpt_status st = put_contents(w, stored, err);
+    if (st == CKPT_OK)
+        st = put_deflated(w, stored, out, err);
+    sink_abort(stored);
     return st;
 }
 
 static ckpt_status write_numpy(ckpt_plan *p, const struct write_job *job, bool archive, ckpt_error *err)
 {
-    static const struct flat_rules rules = {.holder = "numpy",
-                                            .holds = "numpy's files hold arrays only",
-                                            .float_dtype = "float32",
-                                            .needs_crcs = true,
-                                            .find_unfit_reason = find_unfit_reason,
-                                            .lay_out = lay_out,
-                                            .put_contents = put_contents};
+    const struct flat_rules rules = {.holder = "numpy",
+                                     .holds = "numpy's files hold arrays only",
+                                     .float_dtype = "float32",
+                                     .needs_crcs = true,
+                                     .size_unknown = job->opts->compress,
+                                     .find_unfit_reason = find_unfit_reason,
+                                     .lay_out = lay_out,
+                                     .put_contents = job->opts->compress ? put_compressed : put_contents};
     struct numpy_output o = {.archive = archive};
     struct flat_writer w = {.p = p, .job = job, .rules = &rules, .user = &o};
     return flat_write(&w, err);
