@@ -1,7 +1,7 @@
 #!/bin/sh
 # rewrite.sh - what is written holds the very tensors, and values where it can, of what was read: every checkpoint of
 # the corpus, sets of shards and small tensors out of order among them, as a torch archive, as safetensors, as
-# GGUF and as shards, by one thread and four.
+# GGUF, as Flax's .msgpack and as shards, by one thread and four.
 # What a target refuses (exit 2) is counted aside; a difference is a failure. TensorFlow's object graph is not written.
 set -u
 each=${EACH:-1} # file is taken
@@ -57,6 +57,15 @@ one()
     same "$tmp/o.safetensors" "$tmp/o.gguf"
 }
 
+# one_flax IN - as Flax's .msgpack, again and to the byte
+one_flax()
+{
+    as "$tmp/o.msgpack" "$1" -j4 || return
+    same "$1" "$tmp/o.msgpack" --tensors-only
+    as "$tmp/p.msgpack" "$tmp/o.msgpack" -j1 && cmp -s "$tmp/o.msgpack" "$tmp/p.msgpack" && return
+    bad "$1: its .msgpack is not written again to the byte"
+}
+
 # one_gguf IN - as GGUF, in parts, and put together
 one_gguf()
 {
@@ -74,7 +83,9 @@ one_gguf()
 find tests/corpus tests/data -type f -size -2000k ! -name '*.pack' ! -path '*truth*' | sort |
     awk -v n="$each" 'NR % n == 0' >"$tmp/list"
 while read -r file; do
-    "$CKPT" ls -q "$file" >/dev/null 2>&1 && one "$file"
+    "$CKPT" ls -q "$file" >/dev/null 2>&1 || continue
+    one "$file"
+    one_flax "$file"
     case $file in *.gguf) one_gguf "$file" ;; esac
 done <"$tmp/list"
 [ "$passed" -gt $((1000 / each)) ] || bad "only $passed comparisons"

@@ -88,9 +88,7 @@ bool plan_takes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf)
     return !p->tensors_alone && leaf->npath > p->root_depth && plan_below_root(p, leaf->path, leaf->npath);
 }
 
-/* edited_path - ROW's path below the root with the edits in OUT, which has room
- * for all of it or is NULL; *CHANGED tells whether any edit applied. False: dropped. */
-static bool edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed)
+bool plan_edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed)
 {
     *changed = p->root_depth != 0;
     for (uint32_t k = p->root_depth; k < row->t.npath; k++) {
@@ -107,11 +105,12 @@ static bool edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_ele
     return true;
 }
 
-/* is_kept - is row I an entry? *PATH and *CHANGED are as by edited_path. */
+/* is_kept - is row I an entry? *PATH and *CHANGED are as by plan_edited_path. */
 static bool is_kept(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
 {
     const struct row *row = &p->file->table.rows[i];
-    return p->keep[i] && plan_below_root(p, row->t.path, row->t.npath) && edited_path(p, row, path, changed);
+    return p->keep[i] && plan_below_root(p, row->t.path, row->t.npath) &&
+           plan_edited_path(p, row, path, changed);
 }
 
 static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckpt_error *err)

@@ -117,6 +117,9 @@ const struct edit *plan_edit_find(const ckpt_plan *p, const ckpt_value *node);
 bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
 /* plan_takes_leaf - is LEAF below it, and not left out with it? */
 bool plan_takes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);
+/* plan_edited_path - ROW's path below the root with the edits in OUT, which has room for all of it or is
+ * NULL; *CHANGED: did any edit apply? False: the row is dropped. */
+bool plan_edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed);
 /* plan_update_entries - brings p->entries up to date. */
 ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
 /* plan_count - the number of entries, without listing them: allocates nothing, so that a report after

@@ -201,8 +201,10 @@ static ckpt_status choose_items(struct flat_writer *w, ckpt_error *err)
         st = collect_items(w, drop, err);
     free(drop);
     CKPT_TRY(st);
-    CKPT_TRY(check_collisions(w, err));
-    CKPT_TRY(drop_leaves(w, err));
+    if (!w->rules->keeps_values || !w->rules->keeps_values(w)) {
+        CKPT_TRY(check_collisions(w, err));
+        CKPT_TRY(drop_leaves(w, err));
+    }
     return check_not_empty(w, err);
 }
 

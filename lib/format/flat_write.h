@@ -1,4 +1,4 @@
-/* flat_write.h - writing a plan as tensors by name, for formats that hold nothing else: which tensors are
+/* flat_write.h - writing a plan as tensors by name, for formats that hold little else: which tensors are
  * written and which are refused, the copying of their bytes, the report. The format adds its headers. */
 #ifndef FORMAT_FLAT_WRITE_H
 #define FORMAT_FLAT_WRITE_H
@@ -34,6 +34,9 @@ struct flat_rules {
     bool records_ties;       /* a tensor is written once, and its other names are recorded */
     bool needs_crcs;
     bool size_unknown; /* before put_contents, which sets w->size: no room is reserved */
+    /* keeps_values - has the format a place for the values of the input that are no tensors, and for equal
+     * names at different paths? NULL: it has none. */
+    bool (*keeps_values)(const struct flat_writer *w);
     /* find_unfit_reason - why X cannot be written, "has a …"; NULL: it can. Views and tensors without bytes
      * were refused before. */
     const char *(*find_unfit_reason)(const struct flat_writer *w, const struct flat_item *x);

@@ -18,7 +18,7 @@
 
 static struct {
     char folder[200];
-    char in[256], out_pt[256], out_st[256], index[256], one[256], edited[256], journal[280];
+    char in[256], out_pt[256], out_st[256], out_flax[256], index[256], one[256], edited[256], journal[280];
     int in_fd;
     pid_t maker;    /* who takes the folder away again */
     uint64_t inode; /* of the edited file */
@@ -61,6 +61,7 @@ static void clean_up(void)
     static const char *const names[] = {"in",
                                         "out.pt",
                                         "out.safetensors",
+                                        "out.msgpack",
                                         "a.safetensors",
                                         "b.safetensors",
                                         "edited",
@@ -86,6 +87,7 @@ void flows_begin(void)
     name_file(here.in, sizeof here.in, "in");
     name_file(here.out_pt, sizeof here.out_pt, "out.pt");
     name_file(here.out_st, sizeof here.out_st, "out.safetensors");
+    name_file(here.out_flax, sizeof here.out_flax, "out.msgpack");
     name_file(here.index, sizeof here.index, "model.safetensors.index.json");
     name_file(here.one, sizeof here.one, "a.safetensors");
     name_file(here.edited, sizeof here.edited, "edited");
@@ -160,7 +162,7 @@ static ckpt_file *written(ckpt_plan *p, const char *path)
     return back;
 }
 
-/* flow_as - written as either format, cast to DTYPE (NONE: as it is), and read back. */
+/* flow_as - written as each of some formats, cast to DTYPE (NONE: as it is), and read back. */
 static void flow_as(const uint8_t *data, size_t size, ckpt_dtype dtype)
 {
     ckpt_file *f = NULL, *back;
@@ -172,8 +174,9 @@ static void flow_as(const uint8_t *data, size_t size, ckpt_dtype dtype)
     if (st == CKPT_OK && dtype)
         st = ckpt_plan_cast(p, NULL, dtype, &err);
     reason(st, &err);
-    for (int to = 0; st == CKPT_OK && to < 2; to++)
-        if ((back = written(p, to ? here.out_st : here.out_pt))) {
+    const char *const outputs[] = {here.out_pt, here.out_st, here.out_flax};
+    for (size_t to = 0; st == CKPT_OK && to < sizeof outputs / sizeof *outputs; to++)
+        if ((back = written(p, outputs[to]))) {
             if (!dtype)
                 same_tensors(f, back);
             ckpt_close(back);

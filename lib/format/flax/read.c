@@ -12,7 +12,7 @@
  * Refused: what MessagePack refuses, bytes after the value, keys that are no scalars or come twice, text
  * that is not UTF-8, arrays of other dtypes than flax reads, of fewer or more bytes than they take, chunks
  * that are missing or of different dtypes, a key that is nearly that of arrays in chunks, texts and numbers
- * as keys of one mapping, more than DEPTH_MAX containers in each other.
+ * as keys of one mapping, more than FLAX_DEPTH containers in each other.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -24,24 +24,21 @@
 #include "core/check.h"
 #include "core/numpy.h"
 #include "core/pieces.h"
-#include "format/format.h"
+#include "format/flax/flax.h"
 #include "format/torch/graph.h"
 #include "io/window.h"
 
-#define DEPTH_MAX  1000u /* flax itself fails somewhere above 600 */
-#define DIMENSIONS 64u
+#define DIMENSIONS NPY_DIMENSIONS
 #define DTYPE_NAME 64u
 #define CHUNKS_MAX 65536u
 #define HEAD_MAX   128u /* of an array: shape and dtype, where an extension is searched for one */
-#define CHUNK_MARK "__msgpack_chunked_array__"
-
-enum { EXT_TIMESTAMP = -1, EXT_ARRAY = 1, EXT_COMPLEX = 2, EXT_SCALAR = 3 };
 
 /* An array as it was found; a node of type TENSOR has its index as offset. */
 struct flax_array {
     ckpt_dtype dtype;
     const char *name; /* of a dtype that only numpy has */
     uint8_t swap;
+    bool scalar; /* of numpy */
     uint32_t ndim;
     uint64_t *shape;
     uint64_t at, nbytes; /* of its elements, in the file */
@@ -119,6 +116,12 @@ static ckpt_status visit_array(void *user, const struct msgpack_value *v, ckpt_e
     return p->has_bytes ? CKPT_OK : payload_fail(p, v, "no bytes");
 }
 
+bool flax_is_scalar(const ckpt_file *f, const ckpt_value *v)
+{
+    const struct flax_array *arrays = f->container;
+    return arrays[v->offset].scalar;
+}
+
 /* find_dtype - NAME as flax reads it: by numpy's name or code, or by that of ml_dtypes. */
 static bool find_dtype(arena *a, ckpt_str name, struct flax_array *x, uint64_t *width)
 {
@@ -147,17 +150,23 @@ static bool find_dtype(arena *a, ckpt_str name, struct flax_array *x, uint64_t *
     return true;
 }
 
-/* check_size - the shape of P times WIDTH is as many bytes as there are; numpy allows no more than 2^63 even
- * where one size is 0. */
+bool flax_size(const uint64_t *shape, uint32_t ndim, uint64_t width, uint64_t *nbytes)
+{
+    uint64_t all = width;
+    bool fits = true, empty = false;
+    for (uint32_t i = 0; i < ndim; i++) {
+        fits = fits && (shape[i] == 0 || checked_mul(all, shape[i], &all)) && all <= INT64_MAX;
+        empty = empty || shape[i] == 0;
+    }
+    *nbytes = empty ? 0 : all;
+    return fits;
+}
+
+/* check_size - the shape of P times WIDTH is as many bytes as there are. */
 static ckpt_status check_size(struct payload *p, uint64_t width)
 {
-    uint64_t all = width, need = width;
-    bool fits = true;
-    for (uint64_t i = 0; i < p->dims; i++) {
-        fits = fits && (p->shape[i] == 0 || checked_mul(all, p->shape[i], &all)) && all <= INT64_MAX;
-        need = p->shape[i] ? need : 0;
-    }
-    need = need ? all : 0;
+    uint64_t need;
+    bool fits = flax_size(p->shape, (uint32_t)p->dims, width, &need);
     if (fits && need == p->nbytes)
         return CKPT_OK;
     return fail(p->err, CKPT_EFORMAT, source_pos(p->src, p->at),
@@ -192,6 +201,7 @@ static ckpt_status read_array(struct flax_reading *r, const struct msgpack_value
         st = check_size(&p, width);
     source_unref(p.src);
     CKPT_TRY(st);
+    x.scalar = v->type == FLAX_SCALAR;
     x.ndim = (uint32_t)p.dims;
     x.shape = arena_array(r->f->a, x.ndim, sizeof *x.shape);
     x.at = v->data + p.at; /* bounded: inside of V */
@@ -291,11 +301,11 @@ static bool holds_array(ckpt_str bytes)
 
 static ckpt_status read_extension(struct flax_reading *r, const struct msgpack_value *v, ckpt_value **out)
 {
-    if (v->type == EXT_ARRAY || v->type == EXT_SCALAR)
+    if (v->type == FLAX_ARRAY || v->type == FLAX_SCALAR)
         return read_array(r, v, out);
-    if (v->type == EXT_COMPLEX)
+    if (v->type == FLAX_COMPLEX)
         return read_complex(r, v, out);
-    if (v->type == EXT_TIMESTAMP && v->n != 4 && v->n != 8 && v->n != 12)
+    if (v->type == FLAX_TIMESTAMP && v->n != 4 && v->n != 8 && v->n != 12)
         return fail(r->err, CKPT_EFORMAT, v->at, "a timestamp of {%llu bytes}; {=4, 8 or 12} are allowed",
                     (unsigned long long)v->n);
     ckpt_value *pair[2] = {value_int(r->f->a, v->type), NULL};
@@ -401,6 +411,7 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
         chunk[0]->type != CKPT_V_TENSOR)
         return fail(r->err, CKPT_EFORMAT, dict->offset, "an array in chunks with {no} {=shape and chunks}");
     struct flax_array x = r->arrays[chunk[0]->offset];
+    x.scalar = false;
     uint64_t width = x.dtype == CKPT_DT_NP ? 0 : dtype_info(x.dtype)->block_bytes;
     x.ndim = ndim;
     x.shape = arena_array(r->f->a, ndim, sizeof *x.shape);
@@ -432,8 +443,8 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
 static ckpt_status push(struct flax_reading *r, const struct msgpack_value *v)
 {
     bool is_map = v->kind == MSGPACK_MAP;
-    if (r->depth == DEPTH_MAX)
-        return fail(r->err, CKPT_ELIMIT, v->at, "{more} than {=%u} containers in each other", DEPTH_MAX);
+    if (r->depth == FLAX_DEPTH)
+        return fail(r->err, CKPT_ELIMIT, v->at, "{more} than {=%u} containers in each other", FLAX_DEPTH);
     struct frame *grown = arena_grow(r->f->a, r->stack, r->depth, &r->cap_stack, r->depth + 1, sizeof *grown);
     if (!grown)
         return fail_memory(r->err);
@@ -450,9 +461,9 @@ static ckpt_status push(struct flax_reading *r, const struct msgpack_value *v)
 static bool is_damaged_mark(ckpt_str key)
 {
     size_t same = 0;
-    for (size_t i = 0; key.len == strlen(CHUNK_MARK) && i < key.len; i++)
-        same += key.ptr[i] == CHUNK_MARK[i];
-    return same > strlen(CHUNK_MARK) / 2 && same < strlen(CHUNK_MARK);
+    for (size_t i = 0; key.len == strlen(FLAX_CHUNKED) && i < key.len; i++)
+        same += key.ptr[i] == FLAX_CHUNKED[i];
+    return same > strlen(FLAX_CHUNKED) / 2 && same < strlen(FLAX_CHUNKED);
 }
 
 static ckpt_status take_key(struct flax_reading *r, struct frame *top, ckpt_value *key, uint64_t at)
@@ -470,7 +481,7 @@ static ckpt_status take_key(struct flax_reading *r, struct frame *top, ckpt_valu
                     "a mapping with keys of {text and of numbers}; {=one kind} is allowed");
     if (is_text && is_damaged_mark(text))
         return fail(r->err, CKPT_EFORMAT, at, "the key {\"%.*s\"} is nearly {=\"%s\"}", STR_ARG(text),
-                    CHUNK_MARK);
+                    FLAX_CHUNKED);
     if (is_text && !map_put(top->keys, text, 0, &before))
         return fail_memory(r->err);
     if (before != MAP_NONE)
@@ -501,7 +512,7 @@ static ckpt_status place(struct flax_reading *r, ckpt_value *node, uint64_t at)
         node = top->node;
         map_free(top->keys);
         r->depth--;
-        if (is_map && value_get(node, CHUNK_MARK))
+        if (is_map && value_get(node, FLAX_CHUNKED))
             CKPT_TRY(join_chunks(r, node, &node));
     }
     r->root = node;
@@ -565,6 +576,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (status == CKPT_OK)
         status = add_storages(&r);
     if (status == CKPT_OK) {
+        format_set_container(f, r.arrays, NULL);
         f->root = r.root;
         f->producer = STR_LIT("flax");
         status = torch_graph(f, r.root, &st, err);
@@ -577,28 +589,34 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 static bool begins_text(unsigned b) { return (b >= 0xa0 && b <= 0xbf) || (b >= 0xd9 && b <= 0xdb); }
 static bool begins_extension(unsigned b) { return (b >= 0xc7 && b <= 0xc9) || (b >= 0xd4 && b <= 0xd8); }
 
-/* is_byte_of_flax - is it a single byte, an empty map or a small number, in a file that is called .msgpack?
- * By another name it may as well be what is left of a pickle, a zip or JSON. */
-static bool is_byte_of_flax(const struct probe *p)
+/* is_byte_of_flax - is H a single byte, an empty map or a small number, in a file that is called .msgpack? By
+ * another name it may as well be what is left of a pickle, a zip or JSON. */
+static bool is_byte_of_flax(const char *path, const unsigned char *h, size_t n)
 {
-    return p->size == 1 && str_ends(str_c(p->path), STR_LIT(".msgpack")) && p->head[0] <= 0x80;
+    return n == 1 && h[0] <= 0x80 && str_ends(str_c(path), STR_LIT(".msgpack"));
 }
 
-/* probe - a map whose first key is a text or a small number, an array of flax, a list that begins with
- * one. */
-static bool probe(const struct probe *p)
+bool flax_is_recognized(const char *path, const unsigned char *h, size_t n)
 {
-    const unsigned char *h = p->head;
-    if (p->directory || p->nhead < 2)
-        return !p->directory && is_byte_of_flax(p);
+    if (n < 2)
+        return is_byte_of_flax(path, h, n);
     unsigned skip = h[0] == 0xde || h[0] == 0xdc ? 3 : h[0] == 0xdf || h[0] == 0xdd ? 5 : 1;
-    unsigned next = p->nhead > skip ? h[skip] : 0;
+    unsigned next = n > skip ? h[skip] : 0;
     bool is_map = (h[0] > 0x80 && h[0] <= 0x8f) || h[0] == 0xde || h[0] == 0xdf;
     bool is_list = (h[0] > 0x90 && h[0] <= 0x9f) || h[0] == 0xdc || h[0] == 0xdd;
-    bool number = p->nhead > skip && (next <= 0x7f || next == 0xca || next == 0xcb);
+    bool number = n > skip && (next <= 0x7f || next == 0xca || next == 0xcb);
     return (is_map && (begins_text(next) || number)) || (is_list && begins_extension(next)) ||
            begins_extension(h[0]);
 }
 
-const struct format format_flax = {
-    .name = "flax", .title = "Flax msgpack", .suffixes = ".msgpack", .probe = probe, .read = read};
+static bool probe(const struct probe *p)
+{
+    return !p->directory && flax_is_recognized(p->path, p->head, p->nhead);
+}
+
+const struct format format_flax = {.name = "flax",
+                                   .title = "Flax msgpack",
+                                   .suffixes = ".msgpack",
+                                   .probe = probe,
+                                   .read = read,
+                                   .write = flax_write};

@@ -1,0 +1,94 @@
+/* msgpack_put.c - the first bytes of values of MessagePack, in the shortest form, as Python's msgpack packs
+ * them. The forms are those of msgpack.c. */
+#include <string.h>
+
+#include "codec/msgpack.h"
+
+/* put_number - N in WIDTH bytes, the most significant one first. */
+static void put_number(buf *b, uint64_t n, unsigned width)
+{
+    while (width--)
+        buf_byte(b, (unsigned char)(n >> 8 * width)); /* bounded: below 8 bytes */
+}
+
+/* put_form - FIRST and N in 1 byte, FIRST + 1 and N in 2, or FIRST + 2 and N in 4. */
+static void put_form(buf *b, unsigned first, uint64_t n)
+{
+    unsigned form = n <= UINT8_MAX ? 0 : n <= UINT16_MAX ? 1 : 2;
+    if (n > UINT32_MAX)
+        b->failed = true;
+    buf_byte(b, (unsigned char)(first + form));
+    put_number(b, n, 1u << form);
+}
+
+/* put_count - a container of N: FIX with N in it, up to 15, or WIDE, whose N has 2 bytes, or the next one. */
+static void put_count(buf *b, unsigned fix, unsigned wide, uint32_t n)
+{
+    bool large = n > UINT16_MAX;
+    if (n <= 15)
+        buf_byte(b, (unsigned char)(fix | n));
+    else
+        buf_byte(b, (unsigned char)(wide + large));
+    if (n > 15)
+        put_number(b, n, large ? 4 : 2);
+}
+
+void msgpack_put_map(buf *b, uint32_t n) { put_count(b, 0x80, 0xde, n); }
+void msgpack_put_array(buf *b, uint32_t n) { put_count(b, 0x90, 0xdc, n); }
+
+void msgpack_put_text(buf *b, ckpt_str s)
+{
+    if (s.len <= 31)
+        buf_byte(b, (unsigned char)(0xa0 | s.len));
+    else
+        put_form(b, 0xd9, s.len);
+    buf_str(b, s);
+}
+
+void msgpack_put_bytes(buf *b, uint64_t n) { put_form(b, 0xc4, n); }
+
+void msgpack_put_ext(buf *b, int type, uint64_t n)
+{
+    static const uint8_t fixed[] = {1, 2, 4, 8, 16};
+    const uint8_t *fix = n <= 16 ? memchr(fixed, (int)n, sizeof fixed) : NULL;
+    if (fix)
+        buf_byte(b, (unsigned char)(0xd4 + (fix - fixed)));
+    else
+        put_form(b, 0xc7, n);
+    buf_byte(b, (unsigned char)type);
+}
+
+void msgpack_put_uint(buf *b, uint64_t n)
+{
+    if (n <= 0x7f) {
+        buf_byte(b, (unsigned char)n);
+    } else if (n <= UINT32_MAX) {
+        put_form(b, 0xcc, n);
+    } else {
+        buf_byte(b, 0xcf);
+        put_number(b, n, 8);
+    }
+}
+
+void msgpack_put_int(buf *b, int64_t n)
+{
+    unsigned form = n >= INT8_MIN ? 0 : n >= INT16_MIN ? 1 : n >= INT32_MIN ? 2 : 3;
+    if (n >= 0) {
+        msgpack_put_uint(b, (uint64_t)n);
+        return;
+    }
+    if (n < -32)
+        buf_byte(b, (unsigned char)(0xd0 + form));
+    put_number(b, (uint64_t)n, 1u << form);
+}
+
+void msgpack_put_float(buf *b, double d)
+{
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    buf_byte(b, 0xcb);
+    put_number(b, bits, 8);
+}
+
+void msgpack_put_nil(buf *b) { buf_byte(b, 0xc0); }
+void msgpack_put_bool(buf *b, bool on) { buf_byte(b, on ? 0xc3 : 0xc2); }
