@@ -1,17 +1,24 @@
 #!/bin/sh
-# oracle/run.sh [--sample] - runs gguf_files.py with the first Python that has gguf, and oracle.py with the first that
-# has torch and safetensors: ORACLE_PYTHON, the one that `make oracle-env` made, python3. Says so when there is none.
+# oracle/run.sh [--sample] - runs gguf_files.py with the first Python that has gguf, flax_files.py with the first that
+# has msgpack, and oracle.py with the first that has torch and safetensors: ORACLE_PYTHON, the one that
+# `make oracle-env` made, python3. Says so when there is none.
 set -u
 B=${B:-build}
-gguf=
-for python in "${ORACLE_PYTHON:-}" "$B/oracle-env/bin/python" python3; do
-    if [ -n "$python" ] && "$python" -c 'import gguf' >/dev/null 2>&1; then
-        gguf=yes
-        PYTHONDONTWRITEBYTECODE=1 "$python" tests/oracle/gguf_files.py "$B/ckpt" tests/corpus || exit 1
-        break
-    fi
-done
-[ "$gguf" ] || echo 'oracle-gguf skipped: no Python with gguf (make oracle-env, or ORACLE_PYTHON=…)'
+
+# files_of NAME MODULE - runs NAME_files.py with the first Python that has MODULE
+files_of()
+{
+    for python in "${ORACLE_PYTHON:-}" "$B/oracle-env/bin/python" python3; do
+        if [ -n "$python" ] && "$python" -c "import $2" >/dev/null 2>&1; then
+            PYTHONDONTWRITEBYTECODE=1 "$python" "tests/oracle/$1_files.py" "$B/ckpt" tests/corpus
+            return
+        fi
+    done
+    echo "oracle-$1 skipped: no Python with $2 (make oracle-env, or ORACLE_PYTHON=…)"
+}
+
+files_of gguf gguf || exit 1
+files_of flax msgpack || exit 1
 for python in "${ORACLE_PYTHON:-}" "$B/oracle-env/bin/python" python3; do
     [ -n "$python" ] || continue
     if "$python" -c 'import torch, safetensors.torch' >/dev/null 2>&1; then
