@@ -22,7 +22,10 @@ same()
 {
     in=$1 out=$2
     shift 2
-    case $in in *.index) set -- -g '!_CHECKPOINTABLE_OBJECT_GRAPH' "$@" ;; esac
+    case $in in
+    */header_only.index) ;; # has no tensor
+    *.index) set -- -g '!_CHECKPOINTABLE_OBJECT_GRAPH' "$@" ;;
+    esac
     if "$CKPT" diff -q --equal-nan "$@" "$in" "$out" 2>"$tmp/said"; then
         passed=$((passed + 1))
     else
