@@ -210,12 +210,12 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
 
 void opt_help(const struct opt *o, struct text *to)
 {
-    static const char placeholder[] = "{formats}";
-    const char *at = strstr(o->help, placeholder);
+    static const char list[] = "{formats}";
+    const char *at = strstr(o->help, list);
     text_bytes(to, o->help, at ? (size_t)(at - o->help) : strlen(o->help));
     if (at) {
         text_formats(to, ", ", " or ");
-        text_add(to, at + strlen(placeholder));
+        text_add(to, at + strlen(list));
     }
 }
 

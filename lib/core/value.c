@@ -222,3 +222,17 @@ ckpt_value *value_state(const ckpt_value *v)
     const struct value_more *more = c ? value_more_of(v) : &value_nothing;
     return more->nstates ? more->states[more->nstates - 1] : NULL;
 }
+
+map *value_index_keys(const ckpt_value *dict)
+{
+    uint32_t n;
+    ckpt_str key;
+    const value_pair *pairs = value_pairs(dict, &n);
+    map *m = map_new(n);
+    for (uint32_t i = 0; m && i < n; i++)
+        if (value_text(pairs[i].key, &key) && !map_put(m, key, i, NULL)) {
+            map_free(m);
+            m = NULL;
+        }
+    return m;
+}

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/map.h"
 #include "io/source.h"
 
 enum value_call_kind { CALL_REDUCE, CALL_NEWOBJ, CALL_NEWOBJ_EX, CALL_OBJ, CALL_INST };
@@ -158,5 +159,7 @@ static inline bool value_integer(const ckpt_value *v, int64_t *out)
 const ckpt_value *value_source_class(const ckpt_value *pid);
 /* value_state - the last BUILD operand of a CALL, or NULL. */
 ckpt_value *value_state(const ckpt_value *v);
+/* value_index_keys - the number of the pair of each text key of DICT; NULL: no memory. */
+map *value_index_keys(const ckpt_value *dict);
 
 #endif

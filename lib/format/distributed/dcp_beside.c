@@ -15,21 +15,6 @@
 
 #define COMMON "common_state/shard_0_1" /* of shape (1,), at (0,) */
 
-/* index_keys - the texts among the keys of the dict ROOT; NULL: no memory. */
-static map *index_keys(const ckpt_value *root)
-{
-    ckpt_str key;
-    uint32_t n;
-    const value_pair *pairs = value_pairs(root, &n);
-    map *keys = map_new(n);
-    for (uint32_t i = 0; keys && i < n; i++)
-        if (value_text(pairs[i].key, &key) && !map_put(keys, key, 0, NULL)) {
-            map_free(keys);
-            return NULL;
-        }
-    return keys;
-}
-
 /* put_values - the pairs of VALUES, which the file NAME holds, become pairs of F's root. */
 static ckpt_status put_values(ckpt_file *f, const char *name, const ckpt_value *values, map *keys,
                               ckpt_error *err)
@@ -75,7 +60,7 @@ static ckpt_status read_file(ckpt_file *f, const char *like, const char *name, c
     if (!part) /* its faults were reported */
         return CKPT_OK;
     CKPT_TRY(graft_adopt(f, part, &values, err));
-    map *keys = index_keys(f->root);
+    map *keys = value_index_keys(f->root);
     ckpt_status st = keys ? put_values(f, name, values, keys, err) : fail_memory(err);
     map_free(keys);
     return st == CKPT_OK ? take_facts(f, values, err) : st;

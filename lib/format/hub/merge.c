@@ -138,7 +138,8 @@ static uint64_t count_shards(const char *path)
 void shards_notice_incomplete(ckpt_plan *p, const char *output)
 {
     uint64_t of = p->file->src ? count_shards(p->file->path) : 0;
-    if (of > 1 && !count_shards(output) && !str_ends(str_c(p->file->path), STR_LIT(".gguf"))) /* it said so */
+    bool has_notice = str_ends(str_c(p->file->path), STR_LIT(".gguf")); /* of its reader */
+    if (of > 1 && !has_notice && !count_shards(output))
         plan_notice(p, "one of %llu shards, not the whole model; the folder or its index stands for all",
                     (unsigned long long)of);
 }

@@ -147,21 +147,6 @@ static ckpt_value *take_entry(ckpt_value *dict, const char *key)
     return v;
 }
 
-/* index_keys - the number of each text key of DICT; NULL: no memory. */
-static map *index_keys(const ckpt_value *dict)
-{
-    uint32_t n;
-    ckpt_str key;
-    const value_pair *pairs = value_pairs(dict, &n);
-    map *m = map_new(n);
-    for (uint32_t i = 0; m && i < n; i++)
-        if (value_text(pairs[i].key, &key) && !map_put(m, key, i, NULL)) {
-            map_free(m);
-            m = NULL;
-        }
-    return m;
-}
-
 struct state_dict {
     struct paddle_pickle *p;
     ckpt_value *root;
@@ -263,7 +248,7 @@ static ckpt_status read_state_dict(struct paddle_pickle *p, ckpt_value *root, so
 {
     const ckpt_value *names = take_entry(root, NAMES), *big = take_entry(root, BIG);
     struct state_dict d = {
-        .p = p, .root = root, .keys = index_keys(root), .n = value_count(root), .src = src, .err = err};
+        .p = p, .root = root, .keys = value_index_keys(root), .n = value_count(root), .src = src, .err = err};
     if (!d.keys)
         return fail_memory(err);
     name_tensors(&d, names);
