@@ -27,6 +27,7 @@
 #define NO_DIM UINT32_MAX
 
 #define BAND_COLUMNS 128u
+#define BAND         65536u /* a larger buffer is mapped anew for each read */
 #define NARROW       256u   /* bytes of a row of a column */
 #define TILE         32768u /* bytes that stay in the first cache */
 
@@ -135,7 +136,7 @@ struct column {
 
 /* Columns of a box. */
 struct band {
-    unsigned char *bytes; /* BLOCK of them; NULL: none was needed */
+    unsigned char *bytes; /* BAND of them; NULL: none was needed */
     size_t used, n;
     struct column column[BAND_COLUMNS];
 };
@@ -150,7 +151,7 @@ static bool is_narrow(const struct gather *g)
     bool contiguous = g->ndim == 1 || (g->dim[0].stride == 1 && g->dim[0].out == 1);
     uint64_t row = g->ndim == 2 ? g->dim[0].n : 1;
     return contiguous && rows->stride == row && rows->out > row && row * g->width <= NARROW &&
-           rows->n <= BLOCK / (row * g->width);
+           rows->n <= BAND / (row * g->width);
 }
 
 /* rows_before - how many rows of C begin before END of the output. */
@@ -238,10 +239,10 @@ static ckpt_status add_column(struct band *b, const struct gather *g, uint64_t t
                               uint64_t n, ckpt_error *err)
 {
     const struct gather_dim *rows = &g->dim[g->ndim - 1];
-    size_t size = (size_t)(rows->n * rows->stride * g->width); /* bounded: by BLOCK */
-    if (!b->bytes && !(b->bytes = malloc(BLOCK)))
+    size_t size = (size_t)(rows->n * rows->stride * g->width); /* bounded: by BAND */
+    if (!b->bytes && !(b->bytes = malloc(BAND)))
         return fail_memory(err);
-    if (b->n == BAND_COLUMNS || size > BLOCK - b->used)
+    if (b->n == BAND_COLUMNS || size > BAND - b->used)
         flush_band(b, out, n);
     b->column[b->n++] = (struct column){.in = b->bytes + b->used,
                                         .row = (uint32_t)rows->stride,

@@ -221,7 +221,7 @@ listing()
     tensors=20000 row 'ls, 20000 tensors .safetensors' - - "$ckpt" ls "$many.safetensors"
     tensors=144384 row 'ls, 100 MB safetensors header, one text' '1000 ms' "cat $long.text.safetensors" \
         "$ckpt" ls "$long.text.safetensors"
-    tensors=144384 row 'ls, 100 MB safetensors header, 893000 tensors' '1500 ms' "cat $long.safetensors" \
+    tensors=893000 row 'ls, 100 MB safetensors header, 893000 tensors' '1500 ms' "cat $long.safetensors" \
         "$ckpt" ls "$long.safetensors"
     tensors=1000 row 'ls, 100 GB .pt (sparse)' '10 ms' - "$ckpt" ls "$huge.pt"
     tensors=1000 row 'ls, 100 GB .safetensors (sparse)' '10 ms' - "$ckpt" ls "$huge.safetensors"
