@@ -258,6 +258,8 @@ static long input_apart(const uint8_t *data, size_t size, const char *pack, size
             printf("%s, %s %zu: call %ld failed: %s %d\n", pack, sets ? "scene" : "input at", at, *next,
                    WIFSIGNALED(status) ? "signal" : "exit",
                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        if (*next == LONG_MAX) /* it died after the last call, as one that leaks does */
+            return deaths;
     }
 }
 

@@ -393,10 +393,12 @@ static ckpt_status add_pieces(struct flax_reading *r, struct flax_array *x, ckpt
         total += c->nbytes / width; /* bounded: in the file */
     }
     const struct pieces p = {.shape = &total, .ndim = 1, .width = (uint32_t)width, .piece = piece, .n = n};
-    CKPT_TRY(pieces_source(a, &p, &s.src, &s.off, r->err));
     s.s.nbytes = x->nbytes;
     s.s.key = arena_printf(a, "chunks-%zu", r->n);
-    return s.s.key.ptr ? file_storage_add(r->f, &s, &x->storage, r->err) : fail_memory(r->err);
+    if (!s.s.key.ptr)
+        return fail_memory(r->err);
+    CKPT_TRY(pieces_source(a, &p, &s.src, &s.off, r->err));
+    return file_storage_add(r->f, &s, &x->storage, r->err);
 }
 
 /* join_chunks - DICT, which is marked as an array in chunks, as *OUT. */
@@ -538,11 +540,11 @@ static ckpt_status add_storages(struct flax_reading *r)
         struct storage s = {.dtype = x->dtype, .swap = x->swap > 1 ? x->swap : 0, .off = x->at};
         if (x->storage != CKPT_NO_STORAGE)
             continue;
-        s.src = source_ref(r->f->src);
         s.s.nbytes = x->nbytes;
         s.s.key = arena_printf(r->f->a, "%zu", i);
         if (!s.s.key.ptr)
             return fail_memory(r->err);
+        s.src = source_ref(r->f->src);
         CKPT_TRY(file_storage_add(r->f, &s, &x->storage, r->err));
     }
     return CKPT_OK;
