@@ -240,6 +240,7 @@ static long input_apart(const uint8_t *data, size_t size, const char *pack, size
     long deaths = 0, *next = &turn[1].at;
     for (*next = 0;;) {
         int status = 0;
+        const long before = *next;
         fflush(stdout);
         pid_t pid = fork();
         if (pid == 0 && sets && !sets_scene(pack, at))
@@ -258,7 +259,7 @@ static long input_apart(const uint8_t *data, size_t size, const char *pack, size
             printf("%s, %s %zu: call %ld failed: %s %d\n", pack, sets ? "scene" : "input at", at, *next,
                    WIFSIGNALED(status) ? "signal" : "exit",
                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        if (*next == LONG_MAX) /* it died after the last call, as one that leaks does */
+        if (*next == before || *next == LONG_MAX) /* it died before the first call, or after the last one */
             return deaths;
     }
 }

@@ -196,8 +196,8 @@ static ckpt_status rewrite_index(struct replaced *r, ckpt_error *err)
 /* get_first_name - the first name of a second one; other names are unchanged. */
 static ckpt_str get_first_name(ckpt_str name)
 {
-    if (str_starts(name, STR_LIT(".")) && str_ends(name, STR_LIT(OLD_SUFFIX)))
-        name = str_of(name.ptr + 1, name.len - sizeof OLD_SUFFIX); /* bounded: it begins and ends so */
+    if (name.len > sizeof OLD_SUFFIX && name.ptr[0] == '.' && str_ends(name, STR_LIT(OLD_SUFFIX)))
+        name = str_of(name.ptr + 1, name.len - sizeof OLD_SUFFIX); /* bounded: longer */
     return name;
 }
 
