@@ -1,6 +1,6 @@
-/* inflate.c - DEFLATE (RFC 1951) by zlib: raw, or wrapped as zlib (RFC 1950) or gzip (RFC 1952), which is
- * inflated alone. No other file includes zlib's header. Members of torch archives are read by zip_inflate.c;
- * this file reads data that is not listed in a central directory, also of damaged archives. */
+/* inflate.c - DEFLATE (RFC 1951) by zlib: it is inflated raw, or wrapped as zlib (RFC 1950) or gzip (RFC
+ * 1952), and written raw. No other file includes zlib's header. Members of torch archives are read by
+ * zip_inflate.c; this file reads data that is not listed in a central directory, also of damaged archives. */
 #include "codec/inflate.h"
 
 #include <pthread.h>
@@ -220,7 +220,7 @@ struct deflate_state {
     unsigned char in[BLOCK], block[BLOCK];
 };
 
-/* deflate_block - the N bytes in IN; LAST: the stream ends with them. */
+/* deflate_block - deflates the N bytes of W->in to the output; LAST: the stream ends with them. */
 static ckpt_status deflate_block(struct deflate_state *w, size_t n, bool last, ckpt_error *err)
 {
     w->z.next_in = w->in;

@@ -27,7 +27,7 @@
 #define NO_DIM UINT32_MAX
 
 #define BAND_COLUMNS 128u
-#define BAND         65536u /* a larger buffer is mapped anew for each read */
+#define BAND         65536u /* malloc may map a larger buffer anew for each read */
 #define NARROW       256u   /* bytes of a row of a column */
 #define TILE         32768u /* bytes that stay in the first cache */
 

@@ -28,7 +28,6 @@
 #include "format/torch/graph.h"
 #include "io/window.h"
 
-#define DIMENSIONS NPY_DIMENSIONS
 #define DTYPE_NAME 64u
 #define CHUNKS_MAX 65536u
 #define HEAD_MAX   128u /* of an array: shape and dtype, where an extension is searched for one */
@@ -71,7 +70,7 @@ struct payload {
     source *src;
     unsigned seen; /* values before this one */
     uint64_t dims, count;
-    uint64_t shape[DIMENSIONS];
+    uint64_t shape[NPY_DIMENSIONS];
     char name[DTYPE_NAME];
     size_t nname;
     uint64_t at, nbytes;
@@ -95,7 +94,8 @@ static ckpt_status visit_array(void *user, const struct msgpack_value *v, ckpt_e
         return v->kind == MSGPACK_ARRAY && v->count == 3 ? CKPT_OK : payload_fail(p, v, "no list of three");
     if (i == 1) {
         p->dims = v->count;
-        return v->kind == MSGPACK_ARRAY && v->count <= DIMENSIONS ? CKPT_OK : payload_fail(p, v, "no shape");
+        return v->kind == MSGPACK_ARRAY && v->count <= NPY_DIMENSIONS ? CKPT_OK
+                                                                      : payload_fail(p, v, "no shape");
     }
     if (p->count < p->dims) {
         p->shape[p->count++] = v->bits;
@@ -206,7 +206,7 @@ static ckpt_status read_array(struct flax_reading *r, const struct msgpack_value
     x.shape = arena_array(r->f->a, x.ndim, sizeof *x.shape);
     x.at = v->data + p.at; /* bounded: inside of V */
     x.nbytes = p.nbytes;
-    if (x.shape) /* bounded: no more than DIMENSIONS */
+    if (x.shape) /* bounded: no more than NPY_DIMENSIONS */
         memcpy(x.shape, p.shape, x.ndim * sizeof *x.shape);
     *out = x.shape ? add_array(r, &x) : NULL;
     return *out ? CKPT_OK : fail_memory(r->err);
@@ -408,7 +408,7 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
     uint32_t ndim, n;
     uint64_t need, have = 0;
     int64_t one;
-    if (!list_by_number(r->f->a, value_get(dict, "shape"), &size, &ndim) || ndim > DIMENSIONS ||
+    if (!list_by_number(r->f->a, value_get(dict, "shape"), &size, &ndim) || ndim > NPY_DIMENSIONS ||
         !list_by_number(r->f->a, value_get(dict, "chunks"), &chunk, &n) || n == 0 ||
         chunk[0]->type != CKPT_V_TENSOR)
         return fail(r->err, CKPT_EFORMAT, dict->offset, "an array in chunks with {no} {=shape and chunks}");

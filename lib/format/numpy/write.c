@@ -289,8 +289,8 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
 
 /* ------------------------------------------------------------------- compression */
 
-/* deflate_member - item I, which is in STORED, to the end of OUT; its entry to the end of DIRECTORY. The size
- * of its header must be known before that of what follows: it has room for all of a zip64 field. */
+/* deflate_member - appends item I to OUT, deflated from the archive STORED, and its entry to DIRECTORY. Its
+ * header is written last, when the deflated size is known: room is kept for one with a whole zip64 field. */
 static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *stored, sink *out,
                                   buf *directory, ckpt_error *err)
 {
@@ -321,7 +321,7 @@ static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *s
     return st;
 }
 
-/* put_deflated - the archive as it would be, from STORED. */
+/* put_deflated - writes the archive STORED, which is not compressed, to OUT with its members deflated. */
 static ckpt_status put_deflated(struct flat_writer *w, sink *stored, sink *out, ckpt_error *err)
 {
     buf directory;
@@ -337,6 +337,7 @@ static ckpt_status put_deflated(struct flat_writer *w, sink *stored, sink *out, 
     return st;
 }
 
+/* put_compressed - writes the archive to a temporary file first, and from there to OUT. */
 static ckpt_status put_compressed(struct flat_writer *w, sink *out, ckpt_error *err)
 {
     const struct sink_options unsynced = {.no_sync = true};

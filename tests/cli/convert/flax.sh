@@ -1,7 +1,7 @@
 # Flax's .msgpack is written: the bytes of flax's own files, names and values in a copy, other formats as maps of maps.
 F=corpus/flax
 for f in "$F"/*.msgpack "$F"/legacy_ckpt/checkpoint_7; do
-    ckpt convert -q --to flax "$f" o.msgpack -f 2>/dev/null || continue
+    ckpt convert -q --to flax "$f" o.msgpack -f 2>/dev/null || { echo "${f##*/} refused"; continue; }
     cmp -s "$f" o.msgpack || echo "${f##*/} differs"
 done
 # chunks are put together
