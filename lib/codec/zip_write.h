@@ -8,12 +8,13 @@
 
 typedef struct zip_writer zip_writer;
 
-ckpt_status zip_writer_new(sink *out, const char *top, uint32_t align, zip_writer **w, ckpt_error *err);
-/* zip_writer_begin - starts member TOP/NAME of exactly SIZE bytes. */
-ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckpt_error *err);
+#define ZIP_NAME 64u /* the size of a name, and of TOP */
+
+/* zip_writer_new - an archive of the folder TOP, which lives as long as *W. */
+ckpt_status zip_writer_new(sink *out, const char *top, zip_writer **w, ckpt_error *err);
 /* A reserved member: the caller writes its header and payload. */
 struct zip_reserved {
-    char name[32]; /* without TOP */
+    char name[ZIP_NAME]; /* without TOP */
     uint64_t size;
     uint64_t source_offset; /* offset of its payload in the input file; CKPT_NO_OFFSET: none */
     uint64_t header, data;  /* offsets in the sink; set by zip_writer_reserve */
@@ -27,15 +28,11 @@ typedef void zip_get_reserved(const void *user, size_t i, struct zip_reserved *m
  * payload has the same offset within a page as source_offset, so that it can be cloned; the layout does not
  * depend on whether it is. Reserved members are consecutive in the archive; the writer only counts them. */
 ckpt_status zip_writer_reserve(zip_writer *w, struct zip_reserved *member, ckpt_error *err);
-/* zip_reserved_locate - computes DATA of a reserved member whose HEADER is known. Several threads may call
- * it, and zip_reserved_put_header. */
-bool zip_reserved_locate(const zip_writer *w, struct zip_reserved *member);
-/* zip_reserved_put_header - appends its local header, up to the payload, with CRC 0. */
+/* zip_reserved_put_header - appends the local header of a reserved member, up to the payload, with CRC 0.
+ * Several threads may call it. */
 ckpt_status zip_reserved_put_header(const zip_writer *w, const struct zip_reserved *member, buf *out,
                                     ckpt_error *err);
-/* zip_writer_put - writes payload bytes and updates the CRC. */
-ckpt_status zip_writer_put(zip_writer *w, const void *bytes, size_t n, ckpt_error *err);
-/* zip_writer_member - writes a member from its BYTES. */
+/* zip_writer_member - writes member TOP/NAME. */
 ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, ckpt_error *err);
 /* zip_writer_finish - writes directory, zip64 end record, locator and end record. GET_RESERVED returns the
  * reserved members for the directory; NULL if there are none. W must still be freed. */
@@ -49,7 +46,7 @@ struct zip_layout {
 };
 
 /* zip_layout_member - adds a member whose name without TOP has NAME bytes. False: beyond 2^64. */
-bool zip_layout_member(struct zip_layout *l, const char *top, uint32_t align, size_t name, uint64_t size,
+bool zip_layout_member(struct zip_layout *l, const char *top, size_t name, uint64_t size,
                        uint64_t source_offset);
 /* zip_layout_size - the size of the whole archive. */
 bool zip_layout_size(const struct zip_layout *l, uint64_t *total);

@@ -267,7 +267,7 @@ struct made made_archive(const struct record *r, size_t n, const ckpt_limits *li
     sink *out;
     zip_writer *w;
     CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 24, NULL, &out, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", 64, &w, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", &w, NULL), CKPT_OK);
     for (size_t i = 0; i < n; i++)
         CU_ASSERT_EQUAL(zip_writer_member(w, r[i].name, str_of(r[i].bytes, r[i].size), NULL), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_finish(w, NULL, NULL, NULL), CKPT_OK);

@@ -50,7 +50,7 @@ static char *pack(const char *top, const struct record *r, size_t n, size_t *siz
     sink *out;
     zip_writer *w;
     CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 20, NULL, &out, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, top, 64, &w, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, top, &w, NULL), CKPT_OK);
     for (size_t i = 0; i < n; i++)
         if (r[i].name)
             CU_ASSERT_EQUAL(zip_writer_member(w, r[i].name, str_of(r[i].bytes, r[i].size), NULL), CKPT_OK);

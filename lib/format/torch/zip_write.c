@@ -21,7 +21,6 @@
 #include "format/torch/zip.h"
 
 #define TOP        "archive"
-#define PAYLOAD_ALIGN 64u
 #define MAX_PICKLE (SIZE_MAX / 2)
 
 /* --------------------------------------------------------------------- bytes */
@@ -127,16 +126,16 @@ static void free_archive_copy(struct archive_copy *g)
 static ckpt_status compute_archive_size(const struct torch_writer *w, uint64_t *total, ckpt_error *err)
 {
     struct zip_layout l = {0};
-    bool ok = zip_layout_member(&l, TOP, PAYLOAD_ALIGN, 8, w->pickle.len, CKPT_NO_OFFSET) &&
-              zip_layout_member(&l, TOP, PAYLOAD_ALIGN, 9, 6, CKPT_NO_OFFSET);
+    bool ok = zip_layout_member(&l, TOP, 8, w->pickle.len, CKPT_NO_OFFSET) &&
+              zip_layout_member(&l, TOP, 9, 6, CKPT_NO_OFFSET);
     for (size_t i = 0; ok && i < w->n; i++) {
         char name[32];
         int len = snprintf(name, sizeof name, "data/%zu", i);
         const struct storage *s = w->items[i];
-        ok = zip_layout_member(&l, TOP, PAYLOAD_ALIGN, (size_t)len, torch_zip_storage_size(w, s),
+        ok = zip_layout_member(&l, TOP, (size_t)len, torch_zip_storage_size(w, s),
                                get_source_offset(w, s));
     }
-    ok = ok && zip_layout_member(&l, TOP, PAYLOAD_ALIGN, 7, 2, CKPT_NO_OFFSET) && zip_layout_size(&l, total);
+    ok = ok && zip_layout_member(&l, TOP, 7, 2, CKPT_NO_OFFSET) && zip_layout_size(&l, total);
     return ok ? CKPT_OK : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an archive of more than 2^64 bytes");
 }
 
@@ -202,7 +201,7 @@ static ckpt_status verify_archive(struct archive_copy *g, sink *out, uint64_t si
 static ckpt_status write_archive(struct archive_copy *g, sink *out, uint64_t size, ckpt_error *err)
 {
     CKPT_TRY(sink_reserve(out, size, err));
-    CKPT_TRY(zip_writer_new(out, TOP, PAYLOAD_ALIGN, &g->zw, err));
+    CKPT_TRY(zip_writer_new(out, TOP, &g->zw, err));
     ckpt_status st = write_members(g, out, err);
     zip_writer_free(g->zw);
     CKPT_TRY(st);
