@@ -78,8 +78,8 @@ bool scan_record(struct scan *s, ckpt_scan_record *r)
     return !s->cancelled;
 }
 
-static bool report_finding(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
-                           const struct error_words *words)
+static ckpt_status report_finding(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
+                                  const struct error_words *words)
 {
     bool placed = at.src && at.offset != CKPT_NO_OFFSET;
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING,
@@ -92,11 +92,11 @@ static bool report_finding(struct scan *s, enum scan_rule rule, ckpt_str where, 
                           .text = str_c(words->what),
                           .found = str_c(words->found),
                           .allowed = str_c(words->allowed)};
-    return scan_record(s, &r);
+    return scan_record(s, &r) ? CKPT_OK : CKPT_ECANCELLED;
 }
 
-bool scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src, uint64_t offset,
-                const char *fmt, ...)
+ckpt_status scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src,
+                       uint64_t offset, const char *fmt, ...)
 {
     char what[1024], found[96] = "", allowed[96] = "";
     const struct error_words words = {what, found, allowed, sizeof what, sizeof found};
@@ -107,8 +107,8 @@ bool scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const sourc
     return report_finding(s, rule, where, (struct scan_place){src, offset}, &words);
 }
 
-bool scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
-                      ckpt_error *e)
+ckpt_status scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
+                             ckpt_error *e)
 {
     char what[1024];
     (void)snprintf(what, sizeof what, "%s%s%s", e->where, e->where[0] ? ": " : "", e->what);

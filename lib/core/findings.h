@@ -54,17 +54,15 @@ const ckpt_scan_rule *scan_rule(enum scan_rule rule);
  * its rule. False: stop. */
 bool scan_record(struct scan *s, ckpt_scan_record *record);
 /* scan_found - reports a finding at OFFSET of SRC (may be NULL). Braces in FMT enclose what is found and what
- * is expected, as in fail(). False: stop. */
-bool scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src, uint64_t offset,
-                const char *fmt, ...) CKPT_PRINTF(6, 7);
-/* cancelled_unless - what the functions above return, as a status. */
-static inline ckpt_status cancelled_unless(bool go_on) { return go_on ? CKPT_OK : CKPT_ECANCELLED; }
+ * is expected, as in fail(). CKPT_ECANCELLED: stop. */
+ckpt_status scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src,
+                       uint64_t offset, const char *fmt, ...) CKPT_PRINTF(6, 7);
 struct scan_place {
     const source *src; /* may be NULL */
     uint64_t offset;   /* in it, or CKPT_NO_OFFSET */
 };
 /* scan_found_error - reports E as a finding. */
-bool scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
-                      ckpt_error *e);
+ckpt_status scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
+                             ckpt_error *e);
 
 #endif

@@ -214,9 +214,8 @@ ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, cons
     }
     if (st == CKPT_OK && p.all_accounted)
         *accounted += src->size; /* bounded: once */
-    bool go = st != CKPT_OK
-                  ? scan_found(x->s, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_FMT002 : SCAN_ARC002,
-                               where, src, 0, "%s data: %s", kind, why.what)
-                  : scan_found(x->s, SCAN_ARC001, where, src, 0, "%s data, unpacked and scanned", kind);
-    return cancelled_unless(go);
+    if (st == CKPT_OK)
+        return scan_found(x->s, SCAN_ARC001, where, src, 0, "%s data, unpacked and scanned", kind);
+    return scan_found(x->s, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_FMT002 : SCAN_ARC002, where,
+                      src, 0, "%s data: %s", kind, why.what);
 }

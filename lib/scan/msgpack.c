@@ -50,9 +50,9 @@ static ckpt_status visit_value(void *user, const struct msgpack_value *v, ckpt_e
     }
     if (v->kind == MSGPACK_EXT && v->type != -1 && !m->has_unknown_extension) {
         m->has_unknown_extension = true;
-        if (!scan_found(m->x->s, SCAN_FMT003, m->where, m->src, v->data - 1, /* bounded: its type is there */
-                        "an extension of {type %" PRId8 "}, which only its program can read", v->type))
-            return CKPT_ECANCELLED;
+        CKPT_TRY(scan_found(m->x->s, SCAN_FMT003, m->where, m->src,
+                            v->data - 1, /* bounded: its type is there */
+                            "an extension of {type %" PRId8 "}, which only its program can read", v->type));
     }
     bool bytes = v->kind == MSGPACK_EXT || v->kind == MSGPACK_TEXT || v->kind == MSGPACK_BYTES;
     return bytes ? scan_msgpack_value(m, v, err) : CKPT_OK;

@@ -17,17 +17,15 @@ static ckpt_status scan_elements(struct scanner *x, source *src, ckpt_str where,
     scan_count_bytes(src, &x->s->result->in_tensors, size < left ? size : left);
     if (size >= left) {
         *accounted += src->size; /* bounded: once */
-        return size == left
-                   ? CKPT_OK
-                   : cancelled_unless(scan_found(
-                         x->s, SCAN_FMT002, where, src, a->data,
-                         "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}", size, left));
+        return size == left ? CKPT_OK
+                            : scan_found(x->s, SCAN_FMT002, where, src, a->data,
+                                         "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}",
+                                         size, left);
     }
     uint64_t end = a->data + size; /* bounded: less than left */
     *accounted += end;             /* bounded: once */
-    if (!scan_found(x->s, SCAN_FMT002, where, src, end, "{%" PRIu64 " bytes} follow {=the elements}",
-                    src->size - end))
-        return CKPT_ECANCELLED;
+    CKPT_TRY(scan_found(x->s, SCAN_FMT002, where, src, end, "{%" PRIu64 " bytes} follow {=the elements}",
+                        src->size - end));
     return x->depth < x->s->opts->max_depth ? scan_stray_bytes(x, src, where, end, src->size, err) : CKPT_OK;
 }
 
@@ -39,8 +37,7 @@ ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *a
     x->format = x->depth ? x->format : "npy";
     ckpt_status st = npy_read(src, x->a, &a, &why);
     if (st == CKPT_EFORMAT)
-        return cancelled_unless(
-            scan_found_error(x->s, SCAN_FMT002, where, (struct scan_place){src, 8}, &why));
+        return scan_found_error(x->s, SCAN_FMT002, where, (struct scan_place){src, 8}, &why);
     if (st != CKPT_OK) {
         *err = why;
         return st;

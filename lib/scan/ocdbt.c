@@ -17,8 +17,7 @@ ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t 
         at += n;      /* bounded: in the source */
     *accounted += at; /* bounded: once */
     if (check_is_fault(st))
-        return cancelled_unless(
-            scan_found_error(x->s, SCAN_FMT002, where, (struct scan_place){src, why.offset}, &why));
+        return scan_found_error(x->s, SCAN_FMT002, where, (struct scan_place){src, why.offset}, &why);
     if (st != CKPT_OK)
         *err = why;
     return st;

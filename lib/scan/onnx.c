@@ -21,9 +21,9 @@ static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_er
     v->values += t->bytes; /* bounded: each is in the file */
     if (!t->is_external || !scan_leaves_folder(t->location))
         return CKPT_OK;
-    return cancelled_unless(scan_found(v->x->s, SCAN_EXT001, v->where, v->src, t->external_at,
-                                       "a tensor's values are in \"%.*s\", outside of the model's folder",
-                                       STR_ARG(t->location)));
+    return scan_found(v->x->s, SCAN_EXT001, v->where, v->src, t->external_at,
+                      "a tensor's values are in \"%.*s\", outside of the model's folder",
+                      STR_ARG(t->location));
 }
 
 static ckpt_status visit_node(void *user, ckpt_str domain, ckpt_str op_type, uint64_t at, ckpt_error *err)
@@ -33,8 +33,8 @@ static ckpt_status visit_node(void *user, ckpt_str domain, ckpt_str op_type, uin
     (void)err;
     for (size_t i = 0; i < sizeof python / sizeof *python; i++)
         if (domain.len && str_is(op_type, python[i]))
-            return cancelled_unless(scan_found(v->x->s, SCAN_SRC003, v->where, v->src, at,
-                                               "the operation %s calls Python", python[i]));
+            return scan_found(v->x->s, SCAN_SRC003, v->where, v->src, at, "the operation %s calls Python",
+                              python[i]);
     return CKPT_OK;
 }
 

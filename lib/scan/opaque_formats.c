@@ -55,7 +55,7 @@ static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, siz
 
 /* check_keras_class - reports the class after "class_name" (at AT; its end is AFTER) if that class holds
  * code. */
-static bool check_keras_class(struct search *s, uint64_t at, uint64_t after)
+static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t after)
 {
     static const char *const code[] = {"\"Lambda\"", "\"__lambda__\"", "\"TorchModuleWrapper\""};
     char text[64];
@@ -68,7 +68,7 @@ static bool check_keras_class(struct search *s, uint64_t at, uint64_t after)
             return scan_found(s->x->s, SCAN_SRC002, s->where, s->src, at,
                               "the class %s of a Keras model, which carries code", code[i]);
         }
-    return true;
+    return CKPT_OK;
 }
 
 bool scan_leaves_folder(ckpt_str path)
@@ -84,28 +84,28 @@ bool scan_leaves_folder(ckpt_str path)
 
 /* check_external_location - reports a path that leaves the model's folder. At AFTER, after the key
  * "location", are its length in one or two bytes and the path. */
-static bool check_external_location(struct search *s, uint64_t at, uint64_t after)
+static ckpt_status check_external_location(struct search *s, uint64_t at, uint64_t after)
 {
     char text[LOCATION_MAX + 2];
     ckpt_str t = read_bytes_at(s, after, text, sizeof text);
     if (t.len < 2)
-        return true;
+        return CKPT_OK;
     size_t n = (unsigned char)t.ptr[0] & 0x7f, width = (unsigned char)t.ptr[0] & 0x80 ? 2 : 1;
     n += width == 2 ? (size_t)(unsigned char)t.ptr[1] << 7 : 0; /* bounded: 15 bits */
     t = str_skip(t, width);
     t.len = n < t.len ? n : t.len;
     if (!scan_leaves_folder(t))
-        return true;
+        return CKPT_OK;
     s->found++;
     return scan_found(s->x->s, SCAN_EXT001, s->where, s->src, at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder", STR_ARG(t));
 }
 
-static bool report_match(struct search *s, const struct pattern *p, uint64_t at)
+static ckpt_status report_match(struct search *s, const struct pattern *p, uint64_t at)
 {
     uint64_t after = at + strlen(p->bytes); /* bounded: the pattern is in the source */
     if (s->found >= FINDINGS_MAX)
-        return true;
+        return CKPT_OK;
     if (p->kind == KERAS_CLASS)
         return check_keras_class(s, at, after);
     if (p->kind == EXTERNAL)
@@ -119,25 +119,25 @@ static ckpt_status search_patterns(struct search *s, const struct pattern *patte
                                    ckpt_error *err)
 {
     reader r;
-    bool go = true;
+    ckpt_status st = CKPT_OK;
     CKPT_TRY(reader_init(&r, s->src, 0, s->src->size, err));
-    while (go && reader_left(&r)) {
+    while (st == CKPT_OK && reader_left(&r)) {
         size_t all = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
         size_t step = all == reader_left(&r) ? all : all - PATTERN_MAX; /* bounded: a whole window */
         const unsigned char *w = reader_peek(&r, all), *p;
-        for (size_t i = 0; w && go && i < n; i++)
-            for (size_t from = 0; go && from < step; from = (size_t)(p - w) + 1) {
+        for (size_t i = 0; w && st == CKPT_OK && i < n; i++)
+            for (size_t from = 0; st == CKPT_OK && from < step; from = (size_t)(p - w) + 1) {
                 p = memmem(w + from, all - from, patterns[i].bytes, strlen(patterns[i].bytes));
                 if (!p || (size_t)(p - w) >= step)
                     break;
-                go = report_match(s, &patterns[i],
+                st = report_match(s, &patterns[i],
                                   r.pos + (uint64_t)(p - w)); /* bounded: inside the window */
             }
         if (!w || !reader_skip(&r, step))
             break;
     }
     reader_free(&r);
-    return r.status != CKPT_OK ? r.status : cancelled_unless(go);
+    return r.status != CKPT_OK ? r.status : st;
 }
 
 ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool hdf5, ckpt_error *err)

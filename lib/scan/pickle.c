@@ -48,7 +48,7 @@ static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pic
     if (why->status == CKPT_EIO || why->status == CKPT_ENOMEM || why->status == CKPT_ECANCELLED)
         return why->status;
     enum scan_rule rule = why->status == CKPT_ELIMIT ? SCAN_PKL013 : SCAN_PKL006;
-    return cancelled_unless(scan_found(x->s, rule, p->where, p->src, end->next, "%s", why->what));
+    return scan_found(x->s, rule, p->where, p->src, end->next, "%s", why->what);
 }
 
 /* follow_twice - follows P as one kind of loader reads it: to judge it, then, if needed, to report. */
@@ -153,20 +153,20 @@ static ckpt_status open_payload(struct pickle_scan *f, const struct scan_pickle 
     if (!where.ptr)
         return fail_memory(err);
     if (x->depth >= x->s->opts->max_depth)
-        return scan_found(x->s, SCAN_ARC002, where, p->src, v->start, "is nested too deep to be opened")
-                   ? CKPT_OK
-                   : CKPT_ECANCELLED;
+        return scan_found(x->s, SCAN_ARC002, where, p->src, v->start, "is nested too deep to be opened");
     CKPT_TRY(open_payload_source(x->s, p->src, v, &bytes, err));
     if (!bytes || (v->pickle && !scan_is_pickle(x, bytes, 0, bytes->size, false))) {
         source_unref(bytes);
         return CKPT_OK;
     }
     /* base64 text is scanned without decoding, too: "UEsDB" is also SHORT_BINSTRING */
-    bool go = !looks_encoded(x->s, bytes) ||
-              scan_found(x->s, SCAN_PKL011, p->where, p->src, v->start,
-                         "text that looks like a pickle or archive in base64 or hexadecimal digits");
+    ckpt_status st = CKPT_OK;
+    if (looks_encoded(x->s, bytes))
+        st = scan_found(x->s, SCAN_PKL011, p->where, p->src, v->start,
+                        "text that looks like a pickle or archive in base64 or hexadecimal digits");
     x->depth++;
-    ckpt_status st = go ? scan_bytes(x, bytes, where, SCAN_VALUE, &accounted, err) : CKPT_ECANCELLED;
+    if (st == CKPT_OK)
+        st = scan_bytes(x, bytes, where, SCAN_VALUE, &accounted, err);
     x->depth--;
     source_unref(bytes);
     return st;
@@ -176,10 +176,9 @@ static ckpt_status open_payloads(struct pickle_scan *f, const struct scan_pickle
 {
     for (size_t i = 0; i < f->npayloads; i++)
         CKPT_TRY(open_payload(f, p, &f->payloads[i], err));
-    if (f->too_many_payloads && !scan_found(f->x->s, SCAN_PKL013, p->where, NULL, CKPT_NO_OFFSET,
-                                            "too many values begin like files to look into all"))
-        return CKPT_ECANCELLED;
-    return CKPT_OK;
+    return !f->too_many_payloads ? CKPT_OK
+                                 : scan_found(f->x->s, SCAN_PKL013, p->where, NULL, CKPT_NO_OFFSET,
+                                              "too many values begin like files to look into all");
 }
 
 /* ------------------------------------------------------- is it a pickle? */
@@ -244,10 +243,9 @@ static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *f, struct scan_pic
     bool acts = t.calls || t.runs_code || (t.imports && !t.odd_name);
     if (array != UINT64_MAX && !acts)
         return CKPT_OK;
-    if (array != UINT64_MAX &&
-        !scan_found(x->s, SCAN_FMT004, p->where, p->src, array,
-                    "what joblib.load takes for an array, pickle.load takes for opcodes"))
-        return CKPT_ECANCELLED;
+    if (array != UINT64_MAX)
+        CKPT_TRY(scan_found(x->s, SCAN_FMT004, p->where, p->src, array,
+                            "what joblib.load takes for an array, pickle.load takes for opcodes"));
     p->joblib_arrays_as_opcodes = true;
     return follow_twice(f, p, &end, err);
 }
@@ -366,9 +364,8 @@ static ckpt_status scan_after_last(struct scanner *x, source *src, ckpt_str wher
                                    ckpt_error *err)
 {
     uint64_t n = src->size - pos;
-    if (!scan_found(x->s, SCAN_PKL010, where, src, pos, "{%" PRIu64 " byte%s} after {=STOP}", n,
-                    n == 1 ? "" : "s"))
-        return CKPT_ECANCELLED;
+    CKPT_TRY(scan_found(x->s, SCAN_PKL010, where, src, pos, "{%" PRIu64 " byte%s} after {=STOP}", n,
+                        n == 1 ? "" : "s"));
     return x->depth < x->s->opts->max_depth ? scan_stray_bytes(x, src, where, pos, src->size, err) : CKPT_OK;
 }
 

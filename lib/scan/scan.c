@@ -41,8 +41,8 @@ void scan_count_bytes(const source *src, uint64_t *count, uint64_t n)
         *count = UINT64_MAX;
 }
 
-bool scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
-                        const uint8_t *sum)
+ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
+                               const uint8_t *sum)
 {
     ckpt_scan_record r = {.what = CKPT_SCAN_MEMBER,
                           .where = where,
@@ -53,7 +53,7 @@ bool scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, str
                           .bytes = at.size,
                           .sha256 = sum,
                           .readers = readers};
-    return scan_record(x->s, &r);
+    return scan_record(x->s, &r) ? CKPT_OK : CKPT_ECANCELLED;
 }
 
 ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, unsigned readers, uint8_t *kept,
@@ -66,7 +66,7 @@ ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, uns
     if (kept)
         memcpy(kept, sum, sizeof sum);
     struct scan_extent at = {source_pos(src, 0), src->size};
-    return cancelled_unless(scan_report_member(x, where, readers, at, sum));
+    return scan_report_member(x, where, readers, at, sum);
 }
 
 /* end_of_storages - the end of the storage that ends last in F. */
@@ -86,8 +86,7 @@ ckpt_status scan_report_reader(struct scanner *x, struct scan_place at, ckpt_str
 {
     ckpt_status st = why->status;
     if (st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_EUNSUPPORTED)
-        return cancelled_unless(
-            scan_found_error(x->s, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT002, where, at, why));
+        return scan_found_error(x->s, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT002, where, at, why);
     *err = *why;
     return st;
 }
@@ -117,9 +116,8 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
     uint64_t base = source_pos(src, 0);
     bool has_offset = base != CKPT_NO_OFFSET && why.offset != CKPT_NO_OFFSET && why.offset >= base &&
                       why.offset - base <= src->size; /* bounded: not before */
-    return cancelled_unless(
-        scan_found_error(x->s, SCAN_FMT002, where,
-                         (struct scan_place){src, has_offset ? why.offset - base : CKPT_NO_OFFSET}, &why));
+    return scan_found_error(x->s, SCAN_FMT002, where,
+                            (struct scan_place){src, has_offset ? why.offset - base : CKPT_NO_OFFSET}, &why);
 }
 
 /* ------------------------------------------------------------ what it may be */
@@ -219,17 +217,16 @@ static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
     if (!all_read)
         CKPT_TRY(scan_byte_patterns(x, p->src, where, is_hdf5, err));
     if (s)
-        return cancelled_unless(
-            scan_found(x->s, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, p->src, 0,
-                       "%s: %s looked into", s->what,
-                       all_read ? "nothing but its attributes was" : "no part of it was"));
+        return scan_found(x->s, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, p->src, 0,
+                          "%s: %s looked into", s->what,
+                          all_read ? "nothing but its attributes was" : "no part of it was");
     const struct format *format = x->depth == 0 ? format_of(p) : NULL;
     if (format)
-        return cancelled_unless(scan_found(x->s, SCAN_FMT003, where, p->src, 0,
-                                           "%s: no part of it was looked into", format->title));
-    return cancelled_unless(scan_found(x->s, SCAN_FMT001, where, p->src, 0,
-                                       "not {=a recognized checkpoint format}; it begins with {%s}",
-                                       text_bytes_found(p->head, p->nhead, found)));
+        return scan_found(x->s, SCAN_FMT003, where, p->src, 0, "%s: no part of it was looked into",
+                          format->title);
+    return scan_found(x->s, SCAN_FMT001, where, p->src, 0,
+                      "not {=a recognized checkpoint format}; it begins with {%s}",
+                      text_bytes_found(p->head, p->nhead, found));
 }
 
 typedef ckpt_status scan_function(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
@@ -269,7 +266,7 @@ static ckpt_status scan_as_pickle_too(struct scanner *x, const struct probe *p, 
     if (!recognize_legacy(p) && !scan_is_pickle(x, src, 0, src->size, false))
         return CKPT_OK;
     const char *format = x->format; /* restored below */
-    CKPT_TRY(cancelled_unless(scan_found(x->s, SCAN_FMT004, where, src, 0, "polyglot: also a valid pickle")));
+    CKPT_TRY(scan_found(x->s, SCAN_FMT004, where, src, 0, "polyglot: also a valid pickle"));
     ckpt_status st = scan_pickles(x, src, where, &accounted, err);
     x->format = format;
     return st;
@@ -300,10 +297,12 @@ static const char *compression_of_storage(struct scanner *x, const struct probe 
 
 /* report_failed_trial - reports a text file that is named like a pickle and begins like one: users will load
  * it, and another loader may run on where this parser fails. */
-static bool report_failed_trial(struct scanner *x, source *src, ckpt_str where, const struct scan_trial *t)
+static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str where,
+                                       const struct scan_trial *t)
 {
-    return !x->pickle_name || t->opcodes < 2 ||
-           scan_found(x->s, SCAN_PKL013, where, src, t->failed_at,
+    if (!x->pickle_name || t->opcodes < 2)
+        return CKPT_OK;
+    return scan_found(x->s, SCAN_PKL013, where, src, t->failed_at,
                       "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
 }
 
@@ -333,7 +332,7 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
     if (kind)
         return scan_compressed(x, src, where, kind, accounted, err);
     if (is_text_source(x->s, src)) {
-        CKPT_TRY(cancelled_unless(report_failed_trial(x, src, where, &trial)));
+        CKPT_TRY(report_failed_trial(x, src, where, &trial));
         x->format = x->depth || x->format ? x->format : "text";
         return scan_text(x, src, where, accounted, err);
     }
@@ -349,8 +348,7 @@ static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, 
 {
     struct probe p = {.size = 0};
     if (src->size == 0)
-        return role == SCAN_FILE ? cancelled_unless(scan_found(x->s, SCAN_FMT001, where, NULL, CKPT_NO_OFFSET,
-                                                               "an empty file"))
+        return role == SCAN_FILE ? scan_found(x->s, SCAN_FMT001, where, NULL, CKPT_NO_OFFSET, "an empty file")
                                  : CKPT_OK;
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
     scan_function *container = find_container_scanner(&p, recognize(&p), role);
@@ -421,13 +419,12 @@ ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_erro
     uint64_t accounted = 0;
     s->opcodes_left = opcode_budget(src->size);
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &accounted, err) : fail_memory(err);
-    if (st == CKPT_OK && !scan_check_suffix(&x))
-        st = CKPT_ECANCELLED;
+    if (st == CKPT_OK)
+        st = scan_check_suffix(&x);
     if (st == CKPT_OK && s->gave_up && !s->result->found[CKPT_SCAN_INCOMPLETE])
-        st = cancelled_unless(
-            scan_found(s, SCAN_PKL013, str_of("", 0), NULL, CKPT_NO_OFFSET,
-                       "bytes that may be a pickle take more opcodes or memory to follow than a file of its "
-                       "size may take"));
+        st = scan_found(s, SCAN_PKL013, str_of("", 0), NULL, CKPT_NO_OFFSET,
+                        "bytes that may be a pickle take more opcodes or memory to follow than a file of its "
+                        "size may take");
     if (s->cancelled)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
     s->result->format = x.format;

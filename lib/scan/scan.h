@@ -100,8 +100,8 @@ bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, bool he
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);
 /* scan_is_pickle_name - does PATH have a suffix that is usual for pickles? */
 bool scan_is_pickle_name(ckpt_str path);
-/* scan_check_suffix - compares the suffix of the file with its content. False: stop. */
-bool scan_check_suffix(struct scanner *x);
+/* scan_check_suffix - compares the suffix of the file with its content. */
+ckpt_status scan_check_suffix(struct scanner *x);
 /* scan_count_bytes - adds N bytes of SRC to *COUNT, a counter of the result, if they are stored in the file
  * uncompressed. */
 void scan_count_bytes(const source *src, uint64_t *count, uint64_t n);
@@ -109,9 +109,9 @@ void scan_count_bytes(const source *src, uint64_t *count, uint64_t n);
  * if it is not NULL. */
 ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, unsigned readers, uint8_t *kept,
                              ckpt_error *err);
-/* scan_report_member - reports a member at AT whose sha256 is known. False: stop. */
-bool scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
-                        const uint8_t *sum);
+/* scan_report_member - reports a member at AT whose sha256 is known. */
+ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
+                               const uint8_t *sum);
 /* scan_join_names - "OUTER!NAME" in the arena; .ptr NULL: out of memory. */
 ckpt_str scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name);
 /* scan_stray_bytes - scans [FROM, TO) of SRC, which belongs to nothing in it and may be a file of its own

@@ -33,13 +33,11 @@ ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_
     if (st == CKPT_OK) {
         *accounted += src->size - t.outside; /* bounded: once */
         return !t.outside ? CKPT_OK
-                          : cancelled_unless(scan_found(x->s, SCAN_FMT002, where, src, 0,
-                                                        "{%" PRIu64 " bytes} of the table are in {=no block}",
-                                                        t.outside));
+                          : scan_found(x->s, SCAN_FMT002, where, src, 0,
+                                       "{%" PRIu64 " bytes} of the table are in {=no block}", t.outside);
     }
     if (st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM || st == CKPT_EUNSUPPORTED)
-        return cancelled_unless(
-            scan_found_error(x->s, SCAN_FMT002, where, (struct scan_place){src, why.offset}, &why));
+        return scan_found_error(x->s, SCAN_FMT002, where, (struct scan_place){src, why.offset}, &why);
     *err = why;
     return st;
 }

@@ -31,7 +31,7 @@ bool scan_is_pickle_name(ckpt_str path)
     return false;
 }
 
-bool scan_check_suffix(struct scanner *x)
+ckpt_status scan_check_suffix(struct scanner *x)
 {
 #define TORCH "torch-zip torch-legacy torch-tar pickle joblib zip torchscript torch-package torch-export"
     static const struct {
@@ -72,5 +72,5 @@ bool scan_check_suffix(struct scanner *x)
         return scan_found(x->s, hides_pickle ? SCAN_FMT005 : SCAN_FMT006, str_of("", 0), NULL, CKPT_NO_OFFSET,
                           "the name ends in {=%s}, the content is {%s}", known[i].suffix, x->format);
     }
-    return true;
+    return CKPT_OK;
 }

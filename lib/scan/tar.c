@@ -75,9 +75,7 @@ static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool tensor,
         return CKPT_OK;
     }
     return scan_found(m->x->s, SCAN_FMT002, m->where, m->src, m->pos < m->src->size ? m->pos : m->src->size,
-                      "no tensors of torch 0.1 from here on")
-               ? CKPT_OK
-               : CKPT_ECANCELLED;
+                      "no tensors of torch 0.1 from here on");
 }
 
 static ckpt_status scan_torch_member(struct scanner *x, source *part, ckpt_str where, bool tensor,
@@ -101,13 +99,9 @@ static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str oute
         return fail_memory(err);
     if (e->type == '1' || e->type == '2')
         return scan_found(x->s, SCAN_ARC003, where, src, e->data,
-                          "a link; whoever unpacks it may write elsewhere")
-                   ? CKPT_OK
-                   : CKPT_ECANCELLED;
+                          "a link; whoever unpacks it may write elsewhere");
     if (e->type != '0' && e->type != '7' && e->size)
-        return scan_found(x->s, SCAN_ARC002, where, src, e->data, "a member of type '%c'", e->type)
-                   ? CKPT_OK
-                   : CKPT_ECANCELLED;
+        return scan_found(x->s, SCAN_ARC002, where, src, e->data, "a member of type '%c'", e->type);
     if (e->size == 0)
         return CKPT_OK;
     CKPT_TRY(source_slice(src, e->data, e->size, &part, err));
@@ -144,9 +138,8 @@ static ckpt_status check_padding(struct scanner *x, source *src, ckpt_str where,
     if (from >= to)
         return CKPT_OK;
     from += i; /* bounded: inside the chunk */
-    if (!scan_found(x->s, SCAN_FMT002, where, src, from,
-                    "bytes that belong to no member, where a tar has zeros"))
-        return CKPT_ECANCELLED;
+    CKPT_TRY(scan_found(x->s, SCAN_FMT002, where, src, from,
+                        "bytes that belong to no member, where a tar has zeros"));
     return scan_stray_bytes(x, src, where, from, to, err);
 }
 
@@ -166,18 +159,14 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *a
     ckpt_error why;
     x->format = x->depth ? x->format : "tar";
     if (x->depth >= x->s->opts->max_depth)
-        return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep")
-                   ? CKPT_OK
-                   : CKPT_ECANCELLED;
+        return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep");
     ckpt_status st = tar_list(src, x->a, &list, &n, &why);
     if (scan_note_system_failure(x->s, st, &why)) {
         *err = why;
         return st;
     }
     if (st != CKPT_OK)
-        return scan_found(x->s, SCAN_FMT002, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what)
-                   ? CKPT_OK
-                   : CKPT_ECANCELLED;
+        return scan_found(x->s, SCAN_FMT002, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
     bool torch = has_member(list, n, "storages") && has_member(list, n, "tensors") &&
                  has_member(list, n, "pickle");
     uint64_t end = 0, block;

@@ -50,20 +50,20 @@ static bool is_function_with_effects(const struct open_object *o)
 static ckpt_status judge_object(struct scanner *x, const struct open_object *o, source *src, ckpt_str where,
                                 size_t at)
 {
-    bool go = true;
-    if (str_is(o->class_name, "Lambda"))
-        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a Lambda layer, which carries bytecode");
-    else if (str_is(o->class_name, "__lambda__"))
-        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a lambda function, which is bytecode");
-    else if (str_is(o->class_name, "TorchModuleWrapper"))
-        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a torch module, which is a pickle in base64");
-    else if (is_function_with_effects(o))
-        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a function of %.*s, which may reach outside",
-                        STR_ARG(o->module));
-    else if (o->class_name.len && !is_keras_module(o->module))
-        go = scan_found(x->s, SCAN_SRC002, where, src, at, "the class %.*s of the module %.*s",
-                        STR_ARG(o->class_name), STR_ARG(o->module));
-    return cancelled_unless(go);
+    const char *what = str_is(o->class_name, "Lambda")       ? "a Lambda layer, which carries bytecode"
+                       : str_is(o->class_name, "__lambda__") ? "a lambda function, which is bytecode"
+                       : str_is(o->class_name, "TorchModuleWrapper")
+                           ? "a torch module, which is a pickle in base64"
+                           : NULL;
+    if (what)
+        return scan_found(x->s, SCAN_SRC002, where, src, at, "%s", what);
+    if (is_function_with_effects(o))
+        return scan_found(x->s, SCAN_SRC002, where, src, at, "a function of %.*s, which may reach outside",
+                          STR_ARG(o->module));
+    if (o->class_name.len && !is_keras_module(o->module))
+        return scan_found(x->s, SCAN_SRC002, where, src, at, "the class %.*s of the module %.*s",
+                          STR_ARG(o->class_name), STR_ARG(o->module));
+    return CKPT_OK;
 }
 
 /* take_string - TEXT is a value in O, under its last key. */
@@ -133,9 +133,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     }
     if (src->size > JSON_MAX)
         return scan_found(x->s, SCAN_ARC002, where, src, 0,
-                          "JSON of {%" PRIu64 " bytes}; up to {=64 MiB} are read", src->size)
-                   ? CKPT_OK
-                   : CKPT_ECANCELLED;
+                          "JSON of {%" PRIu64 " bytes}; up to {=64 MiB} are read", src->size);
     size_t n = (size_t)src->size;
     char *text = malloc(n);
     struct open_object *open = calloc(JSON_DEPTH + 2, sizeof *open);
@@ -149,8 +147,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
         if (st == CKPT_OK && scan_note_system_failure(x->s, why.status, &why))
             st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
         else if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* invalid JSON is merely text */
-            st = scan_found(x->s, SCAN_ARC002, where, src, why.offset, "%s", why.what) ? CKPT_OK
-                                                                                       : CKPT_ECANCELLED;
+            st = scan_found(x->s, SCAN_ARC002, where, src, why.offset, "%s", why.what);
         else
             *accounted += n; /* bounded: once */
     }

@@ -77,8 +77,8 @@ static enum scan_role role_of(const struct zip_scan *r, ckpt_str name)
 }
 
 /* check_torch_layout - reports what torch's writer never does: members outside of its folder, compressed
- * storages. False: stop. */
-static bool check_torch_layout(struct zip_scan *r)
+ * storages. */
+static ckpt_status check_torch_layout(struct zip_scan *r, ckpt_error *err)
 {
     const struct zip_view *first = r->z.views;
     size_t n = str_find(first->name, STR_LIT("/"), 0);
@@ -86,22 +86,21 @@ static bool check_torch_layout(struct zip_scan *r)
         const struct zip_view *v = &r->z.views[i];
         ckpt_str where = scan_join_names(r->x, r->where, v->name);
         if (!where.ptr)
-            return !scan_note_system_failure(r->x->s, CKPT_ENOMEM, NULL);
+            return fail_memory(err);
         if (!v->listed)
             continue;
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
             r->has_flaw = true;
-            if (!scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
-                            "is outside of {=the folder \"%.*s\"}, where torch has all", (int)n,
-                            first->name.ptr))
-                return false;
+            CKPT_TRY(scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
+                                "is outside of {=the folder \"%.*s\"}, where torch has all", (int)n,
+                                first->name.ptr));
         }
-        if (v->method && role_of(r, v->name) == SCAN_STORAGE &&
-            !scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
-                        "a storage compressed by {method %u}; torch reads them {=as they are}", v->method))
-            return false;
+        if (v->method && role_of(r, v->name) == SCAN_STORAGE)
+            CKPT_TRY(scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
+                                "a storage compressed by {method %u}; torch reads them {=as they are}",
+                                v->method));
     }
-    return true;
+    return CKPT_OK;
 }
 
 static void report_zip_flaw(void *user, const struct zip_flaw *f)
@@ -159,21 +158,21 @@ static ckpt_status inflate_member(struct zip_scan *r, const struct zip_view *v, 
         *err = why;
         return st;
     }
-    bool go = true;
+    ckpt_status found = CKPT_OK;
     if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
-        go = scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at,
-                        "unpacks to {more} than {=%" PRIu64 " bytes} in all", all);
+        found = scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at,
+                           "unpacks to {more} than {=%" PRIu64 " bytes} in all", all);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
-        go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
-                        "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
+        found = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
+                           "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
-        go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at, "%s", why.what);
+        found = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at, "%s", why.what);
     else if (st == CKPT_OK && spool_size(to) != v->usize)
-        go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
-                        "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(to),
-                        v->usize);
+        found = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
+                           "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(to),
+                           v->usize);
     *out = spool_source(to);
-    return cancelled_unless(go);
+    return found;
 }
 
 static ckpt_status check_crc(struct zip_scan *r, const struct zip_view *v, source *src, ckpt_str where,
@@ -184,13 +183,12 @@ static ckpt_status check_crc(struct zip_scan *r, const struct zip_view *v, sourc
     if (st != CKPT_OK || crc == v->crc)
         return st;
     return scan_found(r->x->s, SCAN_ZIP002, where, r->z.src, v->from,
-                      "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc, v->crc)
-               ? CKPT_OK
-               : CKPT_ECANCELLED;
+                      "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc,
+                      v->crc);
 }
 
 /* report_unsupported - reports that V is encrypted, or compressed by a method that is not supported. */
-static bool report_unsupported(struct zip_scan *r, const struct zip_view *v, ckpt_str where)
+static ckpt_status report_unsupported(struct zip_scan *r, const struct zip_view *v, ckpt_str where)
 {
     return v->flags & ZIP_FLAGS_ENCRYPTED
                ? scan_found(r->x->s, SCAN_ARC002, where, r->z.src, v->at,
@@ -267,16 +265,15 @@ static ckpt_status scan_with_libarchive(struct zip_scan *r, const struct zip_vie
         *err = why;
         return st;
     }
-    bool go = true;
     if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && v->usize <= left))
-        go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at, "method %u: %s", v->method, why.what);
-    else if (st != CKPT_OK)
-        go = scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by {method %u}: %s",
-                        v->method, why.what);
-    else if (p.got != v->usize)
-        go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
-                        "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.got, v->usize);
-    return cancelled_unless(go);
+        return scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at, "method %u: %s", v->method, why.what);
+    if (st != CKPT_OK)
+        return scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by {method %u}: %s",
+                          v->method, why.what);
+    if (p.got != v->usize)
+        return scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
+                          "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.got, v->usize);
+    return CKPT_OK;
 }
 
 /* open_member - opens and scans the member V, if its bytes can be read. */
@@ -293,21 +290,20 @@ static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckp
         (v->method == METHOD_BZIP2 || v->method == ZIP_LZMA || v->method == METHOD_ZSTD))
         return scan_with_libarchive(r, v, where, err);
     if (v->method != ZIP_STORED && v->method != ZIP_DEFLATED)
-        return cancelled_unless(report_unsupported(r, v, where));
+        return report_unsupported(r, v, where);
     ckpt_status st = v->method == ZIP_STORED ? source_slice(r->z.src, v->data, v->csize, &src, err) : CKPT_OK;
     bool is_pickle = st == CKPT_OK && src && v->flags & ZIP_FLAGS_OPAQUE &&
                      scan_is_pickle(r->x, src, 0, src->size, true);
     if (st == CKPT_OK && v->flags & ZIP_FLAGS_OPAQUE) {
-        bool go = is_pickle
-                      ? scan_found(
-                            r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
-                            "is said to be encrypted or a patch ({flags 0x%04x}), and is a plain pickle",
-                            v->flags)
-                      : report_unsupported(r, v, where);
+        st = is_pickle
+                 ? scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
+                              "is said to be encrypted or a patch ({flags 0x%04x}), and is a plain pickle",
+                              v->flags)
+                 : report_unsupported(r, v, where);
         r->has_flaw = true;
-        if (!go || !is_pickle) {
+        if (st != CKPT_OK || !is_pickle) {
             source_unref(src);
-            return cancelled_unless(go);
+            return st;
         }
     }
     if (st == CKPT_OK && !src)
@@ -321,8 +317,8 @@ static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckp
 /* ------------------------------------------------------------------ archive */
 
 /* report_code_members - reports members with one of SUFFIXES (words), which are WHAT and run when they are
- * loaded. False: stop. */
-static bool report_code_members(struct zip_scan *r, const char *suffixes, const char *what)
+ * loaded. */
+static ckpt_status report_code_members(struct zip_scan *r, const char *suffixes, const char *what)
 {
     size_t n = 0;
     ckpt_str first = str_of("", 0);
@@ -334,9 +330,10 @@ static bool report_code_members(struct zip_scan *r, const char *suffixes, const 
         if (ends && n++ == 0)
             first = r->z.views[i].name;
     }
-    return n == 0 ||
-           scan_found(r->x->s, SCAN_SRC001, r->where, NULL, CKPT_NO_OFFSET,
-                      "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what, STR_ARG(first));
+    return n == 0 ? CKPT_OK
+                  : scan_found(r->x->s, SCAN_SRC001, r->where, NULL, CKPT_NO_OFFSET,
+                               "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what,
+                               STR_ARG(first));
 }
 
 /* Where the bytes of a view are, and all that decides how they are scanned. */
@@ -414,16 +411,16 @@ static ckpt_status report_shared_member(struct zip_scan *r, const struct zip_vie
     if (!where.ptr)
         return fail_memory(err);
     x->s->result->members++;
-    bool go = scan_found(x->s, SCAN_ZIP005, where, r->z.src, v->from,
-                         "has the bytes of %.*s (header at 0x%" PRIx64 "), and is scanned as that",
-                         first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr, first->from);
-    if (go && v->crc && first->crc && v->crc != first->crc)
-        go = scan_found(x->s, SCAN_ZIP002, where, r->z.src, v->from,
-                        "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
-                        first->crc);
-    if (go && r->sums)
-        go = scan_report_member(x, where, member_readers(v), member_extent(r, v), member_sum(r, first));
-    return cancelled_unless(go);
+    CKPT_TRY(scan_found(x->s, SCAN_ZIP005, where, r->z.src, v->from,
+                        "has the bytes of %.*s (header at 0x%" PRIx64 "), and is scanned as that",
+                        first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr, first->from));
+    if (v->crc && first->crc && v->crc != first->crc)
+        CKPT_TRY(scan_found(x->s, SCAN_ZIP002, where, r->z.src, v->from,
+                            "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
+                            first->crc));
+    return !r->sums
+               ? CKPT_OK
+               : scan_report_member(x, where, member_readers(v), member_extent(r, v), member_sum(r, first));
 }
 
 /* is_over_budget - were so many bytes of members scanned, compared with the bytes there are, that members or
@@ -446,9 +443,7 @@ static ckpt_status scan_members(struct zip_scan *r, uint64_t size, uint64_t *acc
         r->member_accounted = false;
         if (is_over_budget(r->x))
             return scan_found(r->x->s, SCAN_ARC002, r->where, r->z.src, v->at,
-                              "its members overlap; %zu of %zu were scanned", i, r->z.n)
-                       ? CKPT_OK
-                       : CKPT_ECANCELLED;
+                              "its members overlap; %zu of %zu were scanned", i, r->z.n);
         if (first == i || !v->reachable || v->csize == 0)
             CKPT_TRY(open_member(r, v, err));
         else
@@ -539,9 +534,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     r->max_unpacked = scan_max_unpacked(x, src->size);
     x->format = x->depth || guest ? x->format : "zip";
     if (x->depth >= x->s->opts->max_depth)
-        return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep")
-                   ? CKPT_OK
-                   : CKPT_ECANCELLED;
+        return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep");
     uint64_t accounted_here = 0;
     size_t index = 0;
     CKPT_TRY(note_opened(x, src, &index, err));
@@ -551,13 +544,13 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
         st = scan_members(r, src->size, &accounted_here, err);
     if (st == CKPT_OK)
         st = scan_strays(r, guest, err);
-    if (st == CKPT_OK && r->by_torch && !check_torch_layout(r))
-        st = CKPT_ECANCELLED;
+    if (st == CKPT_OK && r->by_torch)
+        st = check_torch_layout(r, err);
+    if (st == CKPT_OK)
+        st = report_code_members(r, ".py", "program text");
     /* AOTInductor puts a shared library into a .pt2 next to the weights, which torch loads to run it */
-    if (st == CKPT_OK &&
-        !(report_code_members(r, ".py", "program text") &&
-          report_code_members(r, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code")))
-        st = CKPT_ECANCELLED;
+    if (st == CKPT_OK)
+        st = report_code_members(r, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code");
     *accounted += accounted_here; /* bounded: concatenated archives do not overlap */
     note_scanned(&x->opened[index], &r->z);
     return st == CKPT_OK && !r->has_flaw && !guest ? scan_check_format(x, src, where, NULL, NULL, err) : st;
@@ -665,10 +658,9 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *a
     if (r.n == 0 && end == src->size)
         return scan_archive(x, src, where, false, accounted, err);
     const char *rest = end < src->size ? ", then a safetensors file" : "";
-    if (r.n ? !scan_found(x->s, SCAN_ZIP003, where, src, 0, "%zu archives one after the other%s", r.n + 1,
-                          rest)
-            : !scan_found(x->s, SCAN_ZIP003, where, src, 0, "an archive%s", rest))
-        return CKPT_ECANCELLED;
+    CKPT_TRY(r.n ? scan_found(x->s, SCAN_ZIP003, where, src, 0, "%zu archives one after the other%s", r.n + 1,
+                              rest)
+                 : scan_found(x->s, SCAN_ZIP003, where, src, 0, "an archive%s", rest));
     for (size_t i = r.n; i-- > 0; from = r.starts[i])
         CKPT_TRY(scan_concatenated(x, src, where, from, r.starts[i], accounted, err));
     CKPT_TRY(scan_concatenated(x, src, where, from, end, accounted, err));
@@ -688,14 +680,11 @@ ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, 
         return CKPT_OK;
     if (seen && !seen->is_stray)
         return scan_found(
-                   x->s, SCAN_ZIP004, where, src, c.at,
-                   "the archive that ends here is a member, and scanned as that; readers of zip open it "
-                   "instead of the file")
-                   ? CKPT_OK
-                   : CKPT_ECANCELLED;
-    if (!scan_found(x->s, SCAN_FMT004, where, src, c.at,
-                    "polyglot: also a zip archive, which readers of zip open by this end record"))
-        return CKPT_ECANCELLED;
+            x->s, SCAN_ZIP004, where, src, c.at,
+            "the archive that ends here is a member, and scanned as that; readers of zip open it "
+            "instead of the file");
+    CKPT_TRY(scan_found(x->s, SCAN_FMT004, where, src, c.at,
+                        "polyglot: also a zip archive, which readers of zip open by this end record"));
     if (seen)
         return CKPT_OK;
     ckpt_str inside = scan_join_names(x, where, arena_printf(x->a, "archive@0x%" PRIx64, c.at));
