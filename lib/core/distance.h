@@ -29,8 +29,6 @@ struct distance_kernels {
 extern const struct distance_kernels distance_scalar;
 /* distance_best - the fastest kernels that this CPU can run. */
 const struct distance_kernels *distance_best(void);
-/* distance_simd - vector kernels number I, slowest first; NULL: there are no more. */
-const struct distance_kernels *distance_simd(unsigned i);
 /* distance_direct - the kernel for stored elements of DT, or NULL. */
 distance_kernel *distance_direct(const struct distance_kernels *k, ckpt_dtype dt);
 

@@ -47,8 +47,6 @@ struct moments_kernels {
 extern const struct moments_kernels moments_scalar;
 /* moments_best - the fastest kernels that this CPU can run. */
 const struct moments_kernels *moments_best(void);
-/* moments_simd - vector kernels number I, slowest first; NULL: there are no more. */
-const struct moments_kernels *moments_simd(unsigned i);
 /* moments_add_by - like moments_add, with the kernels K. */
 void moments_add_by(const struct moments_kernels *k, struct moments *m, ckpt_dtype dt, const unsigned char *p,
                     size_t n);

@@ -1,11 +1,12 @@
-/* simd.h - helpers of the x86-64 kernels; empty elsewhere. SSE2 is always there; AVX2 with float16
- * conversions only where simd_avx() is true. */
+/* simd.h - helpers of the x86-64 kernels; empty elsewhere. They use AVX2 with its float16 conversions, which
+ * is there only where simd_avx() is true. */
 #ifndef CORE_SIMD_H
 #define CORE_SIMD_H
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#include <stdbool.h>
+
+#include "core/dtype.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define AVX    __attribute__((target("avx2,f16c")))
@@ -17,6 +18,18 @@ AVX INLINE __m256 avx_load_bf16(const unsigned char *p)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sse_load(p)), 16));
 }
+
+/* avx_load_floats - eight elements of DT, which is float32, float16 or bfloat16, as floats. */
+AVX INLINE __m256 avx_load_floats(ckpt_dtype dt, const unsigned char *p)
+{
+    switch (dt) {
+    case CKPT_DT_F16: return _mm256_cvtph_ps(sse_load(p));
+    case CKPT_DT_BF16: return avx_load_bf16(p);
+    default: return _mm256_loadu_ps((const void *)p);
+    }
+}
+
+AVX INLINE __m256d avx_load_doubles(const unsigned char *p) { return _mm256_loadu_pd((const void *)p); }
 
 /* max_of - the largest of N numbers, none of them NaN. */
 INLINE double max_of(const double *x, unsigned n)
