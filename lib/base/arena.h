@@ -26,6 +26,10 @@ void *arena_array(arena *a, uint64_t count, size_t size);
  * are in use. Returns OLD when it is large enough; otherwise the array moves (pointers into it become
  * invalid, elements after USED are not zeroed) and *CAP is updated. NULL: out of memory. */
 void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size);
+/* arena_append - room for one element of SIZE bytes more at the end of an array of *N elements, which grows
+ * as by arena_grow; LIST is the address of the pointer to it. Where A is NULL, it is to be freed by free().
+ * Returns the element, which *N counts already; NULL: out of memory. */
+void *arena_append(arena *a, void *list, size_t *n, size_t *cap, size_t size);
 /* arena_shrink - keeps only the first N bytes of the allocation AT; the memory of the others is returned to
  * the system when AT is large. */
 void arena_shrink(arena *a, void *at, size_t n);

@@ -133,28 +133,22 @@ ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_err
 
 ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err)
 {
-    struct check_record *grown = arena_grow(c->a, c->records, c->nrecords, &c->cap_records, c->nrecords + 1,
-                                            sizeof *grown);
-    if (!grown) {
+    struct check_record *at = arena_append(c->a, &c->records, &c->nrecords, &c->cap_records, sizeof *at);
+    if (at)
+        *at = *r;
+    else
         source_unref(r->src);
-        return fail_memory(err);
-    }
-    c->records = grown;
-    grown[c->nrecords++] = *r;
-    return CKPT_OK;
+    return at ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err)
 {
-    source **grown = arena_grow(c->a, c->watched, c->nwatched, &c->cap_watched, c->nwatched + 1,
-                                sizeof *grown);
-    if (!grown) {
+    source **at = arena_append(c->a, &c->watched, &c->nwatched, &c->cap_watched, sizeof *at);
+    if (at)
+        *at = src;
+    else
         source_unref(src);
-        return fail_memory(err);
-    }
-    c->watched = grown;
-    grown[c->nwatched++] = src;
-    return CKPT_OK;
+    return at ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status check_unchanged(const struct check *c, ckpt_error *err)
@@ -166,14 +160,12 @@ ckpt_status check_unchanged(const struct check *c, ckpt_error *err)
 
 ckpt_status check_keep_object(struct check *c, void *kept, ckpt_error *err)
 {
-    void **grown = arena_grow(c->a, c->kept, c->nkept, &c->cap_kept, c->nkept + 1, sizeof *grown);
-    if (!grown) {
+    void **at = arena_append(c->a, &c->kept, &c->nkept, &c->cap_kept, sizeof *at);
+    if (at)
+        *at = kept;
+    else
         c->drop(kept);
-        return fail_memory(err);
-    }
-    c->kept = grown;
-    grown[c->nkept++] = kept;
-    return CKPT_OK;
+    return at ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err)

@@ -197,12 +197,12 @@ ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, cons
     if (f->nleaves >= f->limits.max_tensors)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
                     (unsigned long long)f->limits.max_tensors);
-    ckpt_leaf *grown = arena_grow(f->a, f->leaves, f->nleaves, &f->cap_leaves, f->nleaves + 1, sizeof *grown);
-    ckpt_str name = grown ? path_join(f->a, path, n) : str_of(NULL, 0);
-    if (!name.ptr)
+    ckpt_str name = path_join(f->a, path, n);
+    ckpt_leaf *leaf = name.ptr ? arena_append(f->a, &f->leaves, &f->nleaves, &f->cap_leaves, sizeof *leaf)
+                               : NULL;
+    if (!leaf)
         return fail_memory(err);
-    f->leaves = grown;
-    grown[f->nleaves++] = (ckpt_leaf){.name = name, .path = path, .npath = n, .value = v};
+    *leaf = (ckpt_leaf){.name = name, .path = path, .npath = n, .value = v};
     return CKPT_OK;
 }
 
@@ -231,17 +231,15 @@ bool file_names_literal(const ckpt_file *f)
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record)
 {
     struct pickle_facts *p = ARENA_NEW(f->a, struct pickle_facts);
-    struct pickle_facts **grown =
-        p ? arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles, f->npickles + 1, sizeof *grown) : NULL;
-    if (!grown)
+    struct pickle_facts **at = p ? arena_append(f->a, &f->pickles, &f->npickles, &f->cap_pickles, sizeof *at)
+                                 : NULL;
+    if (!at)
         return NULL;
     p->record = record;
     p->protocol = -1;
     for (int i = 0; i < 256; i++)
         p->first_use[i] = UINT64_MAX;
-    f->pickles = grown;
-    grown[f->npickles++] = p;
-    return p;
+    return *at = p;
 }
 
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v)
@@ -254,13 +252,11 @@ const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v)
 
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
 {
-    ckpt_value **grown = arena_grow(f->a, f->replaced, f->nreplaced, &f->cap_replaced, f->nreplaced + 1,
-                                    sizeof *grown);
-    if (!grown || !map_set_num(f->replace, map_ptr(v), (uint32_t)f->nreplaced))
+    ckpt_value **at = arena_append(f->a, &f->replaced, &f->nreplaced, &f->cap_replaced, sizeof *at);
+    if (!at)
         return false;
-    f->replaced = grown;
-    grown[f->nreplaced++] = by;
-    return true;
+    *at = by;
+    return map_set_num(f->replace, map_ptr(v), (uint32_t)(at - f->replaced));
 }
 
 static ckpt_str key_of(const void *user, uint32_t i)

@@ -57,17 +57,10 @@ static bool add_unseen(void *user, const ckpt_value *v)
         return false;
     if (old != MAP_NONE)
         return true;
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? r->cap * 2 : 256;
-        const ckpt_value **grown = cap <= SIZE_MAX / sizeof *grown ? realloc(r->waiting, cap * sizeof *grown)
-                                                                   : NULL;
-        if (!grown)
-            return false;
-        r->waiting = grown;
-        r->cap = cap;
-    }
-    r->waiting[r->n++] = v;
-    return true;
+    const ckpt_value **at = arena_append(NULL, &r->waiting, &r->n, &r->cap, sizeof *at);
+    if (at)
+        *at = v;
+    return at != NULL;
 }
 
 bool graph_visit_add(struct graph_visit *r, const ckpt_value *v) { return add_unseen(r, v); }

@@ -341,11 +341,10 @@ ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *
         was->to = one->to;
         return CKPT_OK;
     }
-    ckpt_rename *grown = arena_grow(p->a, p->noted, p->nnoted, &p->cap_noted, p->nnoted + 1, sizeof *grown);
-    if (!grown)
+    ckpt_rename *noted = arena_append(p->a, &p->noted, &p->nnoted, &p->cap_noted, sizeof *noted);
+    if (!noted)
         return fail_memory(err);
-    p->noted = grown;
-    grown[p->nnoted++] = *one;
+    *noted = *one;
     return CKPT_OK;
 }
 
@@ -447,20 +446,17 @@ ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *w
     char type[128] = "tensor";
     if (leaf->value)
         ckpt_value_type_name(leaf->value, type, sizeof type);
-    ckpt_dropped *grown = arena_grow(p->a, p->dropped, p->ndropped, &p->cap_dropped, p->ndropped + 1,
-                                     sizeof *grown);
-    if (!grown)
+    const ckpt_dropped one = {.name = arena_str(p->a, leaf->name),
+                              .path = path_copy(p->a, leaf->path, leaf->npath),
+                              .npath = leaf->npath,
+                              .type = arena_str(p->a, str_c(type)),
+                              .why = arena_str(p->a, str_c(why))};
+    ckpt_dropped *d = one.name.ptr && one.path && one.type.ptr && one.why.ptr
+                          ? arena_append(p->a, &p->dropped, &p->ndropped, &p->cap_dropped, sizeof *d)
+                          : NULL;
+    if (!d)
         return fail_memory(err);
-    p->dropped = grown;
-    ckpt_dropped *d = &grown[p->ndropped];
-    *d = (ckpt_dropped){.name = arena_str(p->a, leaf->name),
-                        .path = path_copy(p->a, leaf->path, leaf->npath),
-                        .npath = leaf->npath,
-                        .type = arena_str(p->a, str_c(type)),
-                        .why = arena_str(p->a, str_c(why))};
-    if (!d->name.ptr || !d->path || !d->type.ptr || !d->why.ptr)
-        return fail_memory(err);
-    p->ndropped++;
+    *d = one;
     return CKPT_OK;
 }
 
@@ -484,28 +480,26 @@ ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err)
 
 ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err)
 {
-    ckpt_alias *grown = arena_grow(p->a, p->aliases, p->naliases, &p->cap_aliases, p->naliases + 1,
-                                   sizeof *grown);
-    if (!grown)
+    const ckpt_alias one = {.name = arena_str(p->a, name), .of = arena_str(p->a, of)};
+    ckpt_alias *at = one.name.ptr && one.of.ptr
+                         ? arena_append(p->a, &p->aliases, &p->naliases, &p->cap_aliases, sizeof *at)
+                         : NULL;
+    if (!at)
         return fail_memory(err);
-    p->aliases = grown;
-    ckpt_alias *al = &grown[p->naliases];
-    *al = (ckpt_alias){.name = arena_str(p->a, name), .of = arena_str(p->a, of)};
-    if (!al->name.ptr || !al->of.ptr)
-        return fail_memory(err);
-    p->naliases++;
+    *at = one;
     return CKPT_OK;
 }
 
 ckpt_status plan_note_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err)
 {
-    ckpt_sanitized *grown = arena_grow(p->a, p->sanitized, p->nsanitized, &p->cap_sanitized,
-                                       p->nsanitized + 1, sizeof *grown);
     one.type = one.type.ptr ? arena_str(p->a, one.type) : one.type;
-    if (!grown || !one.name.ptr || !one.type.ptr || !one.callable.ptr)
+    ckpt_sanitized *at = one.name.ptr && one.type.ptr && one.callable.ptr
+                             ? arena_append(p->a, &p->sanitized, &p->nsanitized, &p->cap_sanitized,
+                                            sizeof *at)
+                             : NULL;
+    if (!at)
         return fail_memory(err);
-    p->sanitized = grown;
-    grown[p->nsanitized++] = one;
+    *at = one;
     return CKPT_OK;
 }
 
@@ -517,13 +511,12 @@ const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *p, size_t i)
 
 ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err)
 {
-    const char **grown = arena_grow(p->a, p->outputs, p->noutputs, &p->cap_outputs, p->noutputs + 1,
-                                    sizeof *grown);
-    ckpt_str copy = grown ? arena_str(p->a, str_c(path)) : str_of(NULL, 0);
-    if (!copy.ptr)
+    ckpt_str copy = arena_str(p->a, str_c(path));
+    const char **at = copy.ptr ? arena_append(p->a, &p->outputs, &p->noutputs, &p->cap_outputs, sizeof *at)
+                               : NULL;
+    if (!at)
         return fail_memory(err);
-    p->outputs = grown;
-    grown[p->noutputs++] = copy.ptr;
+    *at = copy.ptr;
     return CKPT_OK;
 }
 
@@ -553,16 +546,15 @@ bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
 ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t elements, uint64_t overflowed,
                            ckpt_error *err)
 {
-    ckpt_cast *grown = arena_grow(p->a, p->casts, p->ncasts, &p->cap_casts, p->ncasts + 1, sizeof *grown);
-    if (!grown)
+    ckpt_cast *at = arena_append(p->a, &p->casts, &p->ncasts, &p->cap_casts, sizeof *at);
+    if (!at)
         return fail_memory(err);
-    p->casts = grown;
-    grown[p->ncasts++] = (ckpt_cast){.name = name,
-                                     .from = p->file->table.rows[row].t.dtype,
-                                     .to = (uint16_t)plan_dtype(p, row),
-                                     .elements = elements,
-                                     .overflowed = overflowed,
-                                     .became = convert_overflow_name(plan_dtype(p, row))};
+    *at = (ckpt_cast){.name = name,
+                      .from = p->file->table.rows[row].t.dtype,
+                      .to = (uint16_t)plan_dtype(p, row),
+                      .elements = elements,
+                      .overflowed = overflowed,
+                      .became = convert_overflow_name(plan_dtype(p, row))};
     return CKPT_OK;
 }
 

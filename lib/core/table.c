@@ -55,15 +55,13 @@ void table_expect(struct table *t, size_t n)
 
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err)
 {
-    struct storage *grown = arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + 1,
-                                       sizeof *grown);
-    if (!grown) {
+    struct storage *at = arena_append(t->a, &t->storages, &t->nstorages, &t->cap_storages, sizeof *at);
+    if (!at) {
         source_unref(s->src);
         return fail_memory(err);
     }
-    t->storages = grown;
-    *index = (uint32_t)t->nstorages;
-    grown[t->nstorages++] = *s;
+    *index = (uint32_t)(at - t->storages);
+    *at = *s;
     return CKPT_OK;
 }
 

@@ -91,15 +91,10 @@ static ckpt_status add_container(struct containers *w, const ckpt_value *v, uint
         return fail_memory(err);
     if (old != MAP_NONE)
         return CKPT_OK;
-    if (w->n == w->cap) {
-        size_t cap = w->cap ? w->cap * 2 : 64;
-        struct container *grown = cap < NO_CONTAINER ? realloc(w->list, cap * sizeof *grown) : NULL;
-        if (!grown)
-            return fail_memory(err);
-        w->list = grown;
-        w->cap = cap;
-    }
-    struct container *p = &w->list[w->n++];
+    struct container *p = w->n < NO_CONTAINER ? arena_append(NULL, &w->list, &w->n, &w->cap, sizeof *p)
+                                              : NULL;
+    if (!p)
+        return fail_memory(err);
     *p = (struct container){.node = v, .parent = parent, .elem = *elem};
     if (parent != NO_CONTAINER) {
         const struct container *up = &w->list[parent];

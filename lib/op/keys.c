@@ -32,33 +32,15 @@ ckpt_str concat_texts(arena *a, ckpt_str x, ckpt_str y)
 
 /* ---- gathering */
 
-static ckpt_status add_slot(struct slot **slots, size_t *n, size_t *cap, const struct slot *s,
-                            ckpt_error *err)
-{
-    if (*n == *cap) {
-        size_t larger = *cap ? *cap * 2 : 64;
-        struct slot *grown = larger <= SIZE_MAX / sizeof *grown ? realloc(*slots, larger * sizeof *grown)
-                                                                : NULL;
-        if (!grown)
-            return fail_memory(err);
-        *slots = grown;
-        *cap = larger;
-    }
-    (*slots)[(*n)++] = *s;
-    return CKPT_OK;
-}
-
 /* add_domain - *OUT: the number of the new domain CONTAINER. */
 static ckpt_status add_domain(struct renaming *b, const ckpt_value *container, uint32_t *out, ckpt_error *err)
 {
     arena *a = b->n->p->a;
-    const ckpt_value **grown = arena_grow(a, b->domains, b->ndomains, &b->cap_domains, b->ndomains + 1,
-                                          sizeof *grown);
-    if (!grown || b->ndomains >= UINT32_MAX)
+    *out = (uint32_t)b->ndomains; /* bounded: as many are in the graph */
+    const ckpt_value **at = arena_append(a, &b->domains, &b->ndomains, &b->cap_domains, sizeof *at);
+    if (!at)
         return fail_memory(err);
-    *out = (uint32_t)b->ndomains;
-    b->domains = grown;
-    grown[b->ndomains++] = container;
+    *at = container;
     return CKPT_OK;
 }
 
@@ -132,7 +114,10 @@ static ckpt_status gather_entries(struct renaming *b, const ckpt_value *containe
         s.domain = domain;
         s.index = i;
         s.has_no_tensor = !holds_tensors(&b->w, e.val);
-        CKPT_TRY(add_slot(slots, count, cap, &s, err));
+        struct slot *at = arena_append(NULL, slots, count, cap, sizeof *at);
+        if (!at)
+            return fail_memory(err);
+        *at = s;
     }
     return CKPT_OK;
 }
@@ -219,15 +204,9 @@ static ckpt_status gather_group(struct renaming *b, uint32_t at, ckpt_error *err
     const struct container *p = &b->w.list[at];
     if (!p->optimizer && (!p->mapping || !b->weights.role[at]))
         return CKPT_OK;
-    if (b->ngroups == b->cap_groups) {
-        size_t cap = b->cap_groups ? b->cap_groups * 2 : 8;
-        struct group *grown = realloc(b->groups, cap * sizeof *grown);
-        if (!grown)
-            return fail_memory(err);
-        b->groups = grown;
-        b->cap_groups = cap;
-    }
-    struct group *g = &b->groups[b->ngroups++];
+    struct group *g = arena_append(NULL, &b->groups, &b->ngroups, &b->cap_groups, sizeof *g);
+    if (!g)
+        return fail_memory(err);
     *g = (struct group){.where = container_name(&b->w, at),
                         .container = at,
                         .node = p->node,

@@ -37,15 +37,10 @@ static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *k
         m->list[old].ambiguous |= !*known;
         return CKPT_OK;
     }
-    if (m->n == m->cap) {
-        size_t cap = m->cap ? m->cap * 2 : 64;
-        struct move *grown = cap < MAP_NONE ? realloc(m->list, cap * sizeof *grown) : NULL;
-        if (!grown)
-            return fail_memory(err);
-        m->list = grown;
-        m->cap = cap;
-    }
-    m->list[m->n++] = (struct move){.from = from, .to = to};
+    struct move *at = m->n < MAP_NONE ? arena_append(NULL, &m->list, &m->n, &m->cap, sizeof *at) : NULL;
+    if (!at)
+        return fail_memory(err);
+    *at = (struct move){.from = from, .to = to};
     return CKPT_OK;
 }
 

@@ -110,28 +110,15 @@ static bool is_plain_node(const ckpt_file *f, const ckpt_value *v)
 
 /* ----------------------------------------------------------- everything below */
 
-static bool grow_list(void *list, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap)
-        return true;
-    size_t more = *cap ? *cap * 2 : 256;
-    void **at = list, *grown = more <= SIZE_MAX / size ? realloc(*at, more * size) : NULL;
-    if (!grown)
-        return false;
-    *at = grown;
-    *cap = more;
-    return true;
-}
-
 static bool push_node(void *user, const ckpt_value *v)
 {
     struct plain_checker *p = user;
     if (!v || (v->type < CKPT_V_STR8 && v->type != CKPT_V_BIGINT))
         return true;
-    if (!grow_list(&p->waiting, p->n, &p->cap, sizeof *p->waiting))
-        return false;
-    p->waiting[p->n++] = (struct plain_step){v, false};
-    return true;
+    struct plain_step *at = arena_append(NULL, &p->waiting, &p->n, &p->cap, sizeof *at);
+    if (at)
+        *at = (struct plain_step){v, false};
+    return at != NULL;
 }
 
 static enum verdict known_verdict(const struct plain_checker *p, const ckpt_value *v)
@@ -143,9 +130,10 @@ static enum verdict known_verdict(const struct plain_checker *p, const ckpt_valu
 /* assume_good - V is good unless a node below it turns out to be bad. */
 static bool assume_good(struct plain_checker *p, const ckpt_value *v)
 {
-    if (!grow_list(&p->visited, p->nvisited, &p->cap_visited, sizeof *p->visited))
+    const ckpt_value **at = arena_append(NULL, &p->visited, &p->nvisited, &p->cap_visited, sizeof *at);
+    if (!at)
         return false;
-    p->visited[p->nvisited++] = v;
+    *at = v;
     return map_set_num(p->known, map_ptr(v), GOOD);
 }
 

@@ -212,12 +212,10 @@ static ckpt_status begin_map_group(struct naming *n, const struct group *g, ckpt
     x->where = g->where;
     if (!n->dry_run || map_get_num(x->mappings, map_ptr(g->node)) != MAP_NONE)
         return CKPT_OK;
-    ckpt_str *grown = arena_grow(n->p->a, x->wheres, x->nwheres, &x->cap_wheres, x->nwheres + 1,
-                                 sizeof *grown);
-    if (!grown || !map_put_num(x->mappings, map_ptr(g->node), (uint32_t)x->nwheres, NULL))
+    ckpt_str *at = arena_append(n->p->a, &x->wheres, &x->nwheres, &x->cap_wheres, sizeof *at);
+    if (!at || !map_put_num(x->mappings, map_ptr(g->node), (uint32_t)(at - x->wheres), NULL))
         return fail_memory(err);
-    x->wheres = grown;
-    grown[x->nwheres++] = g->where;
+    *at = g->where;
     return CKPT_OK;
 }
 
@@ -428,10 +426,10 @@ static ckpt_status read_pairs(json_scan *j, arena *a, ckpt_pair **pairs, size_t 
         e = json_next(j);
         if (e != JSON_STRING)
             break;
-        *pairs = arena_grow(a, *pairs, *n, &cap, *n + 1, sizeof **pairs);
-        if (!*pairs)
+        ckpt_pair *pair = arena_append(a, pairs, n, &cap, sizeof *pair);
+        if (!pair)
             return fail_memory(err);
-        (*pairs)[(*n)++] = (ckpt_pair){.key = key, .text = j->str};
+        *pair = (ckpt_pair){.key = key, .text = j->str};
     }
     if (e != JSON_OBJECT_END)
         return e == JSON_ERROR ? err->status : json_fail(j, "each value of a rename map has to be a string");

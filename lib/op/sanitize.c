@@ -124,12 +124,11 @@ static ckpt_status report_lost(struct sanitize *s, const struct rewrite *c, cons
 
 static ckpt_status remember_result(struct sanitize *s, const ckpt_value *v, ckpt_value *made)
 {
-    ckpt_value **grown = arena_grow(s->p->a, s->results, s->nresults, &s->cap_results, s->nresults + 1,
-                                    sizeof *grown);
-    if (!grown || s->nresults >= MAP_NONE || !map_set_num(s->done, map_ptr(v), (uint32_t)s->nresults))
+    uint32_t index = (uint32_t)s->nresults;
+    ckpt_value **at = arena_append(s->p->a, &s->results, &s->nresults, &s->cap_results, sizeof *at);
+    if (!at || index >= MAP_NONE || !map_set_num(s->done, map_ptr(v), index))
         return fail_memory(s->err);
-    s->results = grown;
-    grown[s->nresults++] = made;
+    *at = made;
     return CKPT_OK;
 }
 
@@ -139,21 +138,6 @@ static ckpt_value *new_node(struct sanitize *s, ckpt_value_type type, const ckpt
     if (v)
         v->flags = from->flags & VALUE_SHARED;
     return v;
-}
-
-static ckpt_status push_conversion(struct sanitize *s, const struct frame *f)
-{
-    if (s->nframes == s->cap_frames) {
-        size_t cap = s->cap_frames ? s->cap_frames * 2 : 64;
-        struct frame *grown = cap <= SIZE_MAX / sizeof *grown ? realloc(s->frames, cap * sizeof *grown)
-                                                              : NULL;
-        if (!grown)
-            return fail_memory(s->err);
-        s->frames = grown;
-        s->cap_frames = cap;
-    }
-    s->frames[s->nframes++] = *f;
-    return CKPT_OK;
 }
 
 /* push_container - C becomes MADE; the entries of frame F are converted next and go to OUT. */
@@ -169,7 +153,11 @@ static ckpt_status push_container(struct sanitize *s, struct rewrite *c, ckpt_va
     if (c->elem)
         f.elem = *c->elem;
     CKPT_TRY(remember_result(s, c->v, made));
-    return push_conversion(s, &f);
+    struct frame *at = arena_append(NULL, &s->frames, &s->nframes, &s->cap_frames, sizeof *at);
+    if (!at)
+        return fail_memory(s->err);
+    *at = f;
+    return CKPT_OK;
 }
 
 static ckpt_status push_container_as(struct sanitize *s, struct rewrite *c, ckpt_value_type type)

@@ -202,16 +202,10 @@ static ckpt_status node_number(struct value_equal *e, const ckpt_value *v, uint3
     *out = map_get_num(e->numbers, map_ptr(v));
     if (*out != MAP_NONE)
         return CKPT_OK;
-    if (e->nparents == e->cap_parents) {
-        size_t cap = e->cap_parents ? e->cap_parents * 2 : 64;
-        uint32_t *grown = realloc(e->parent, cap * sizeof *grown); /* bounded: by the nodes in memory */
-        if (!grown)
-            return fail_memory(err);
-        e->parent = grown;
-        e->cap_parents = cap;
-    }
-    *out = (uint32_t)e->nparents;
-    e->parent[e->nparents++] = *out;
+    uint32_t *at = arena_append(NULL, &e->parent, &e->nparents, &e->cap_parents, sizeof *at);
+    if (!at)
+        return fail_memory(err);
+    *out = *at = (uint32_t)(at - e->parent);
     return map_put_num(e->numbers, map_ptr(v), *out, NULL) ? CKPT_OK : fail_memory(err);
 }
 
@@ -241,15 +235,10 @@ static ckpt_status unite_classes(struct value_equal *e, const ckpt_value *a, con
 static ckpt_status push_nodes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
                               ckpt_error *err)
 {
-    if (e->n == e->cap) {
-        size_t cap = e->cap ? e->cap * 2 : 64;
-        struct node_pair *grown = realloc(e->waiting, cap * sizeof *grown); /* bounded: as in number_of */
-        if (!grown)
-            return fail_memory(err);
-        e->waiting = grown;
-        e->cap = cap;
-    }
-    e->waiting[e->n++] = (struct node_pair){a, b};
+    struct node_pair *at = arena_append(NULL, &e->waiting, &e->n, &e->cap, sizeof *at);
+    if (!at)
+        return fail_memory(err);
+    *at = (struct node_pair){a, b};
     return CKPT_OK;
 }
 

@@ -1,5 +1,6 @@
 /* The arena: aligned, zeroed, never beyond its ceiling. */
 #include <stdalign.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base/arena.h"
@@ -213,6 +214,31 @@ static void can_be_made_to_fail(void)
     arena_free(a);
 }
 
+/* Of an arena and, without one, of malloc. */
+static void appends_one_by_one(void)
+{
+    for (int heap = 0; heap < 2; heap++) {
+        arena *a = heap ? NULL : arena_new(1u << 20);
+        uint32_t *list = NULL, *at, wrong = 0;
+        size_t n = 0, cap = 0;
+        for (uint32_t i = 0; i < 1000 && (at = arena_append(a, &list, &n, &cap, sizeof *at)); i++)
+            *at = i;
+        CU_ASSERT_EQUAL_FATAL(n, 1000);
+        for (uint32_t i = 0; i < 1000; i++)
+            wrong += list[i] != i;
+        CU_ASSERT_EQUAL(wrong, 0);
+        if (heap)
+            free(list);
+        arena_free(a);
+    }
+    arena *small = arena_new(32);
+    unsigned char(*list)[40] = NULL;
+    size_t n = 0, cap = 0;
+    CU_ASSERT_PTR_NULL(arena_append(small, &list, &n, &cap, sizeof *list));
+    CU_ASSERT_EQUAL(n, 0);
+    arena_free(small);
+}
+
 void suite_arena(void)
 {
     UNIT(hands_out_zeroed_aligned_room);
@@ -220,6 +246,7 @@ void suite_arena(void)
     UNIT(ceiling_is_exact);
     UNIT(refuses_products_that_overflow);
     UNIT(grows_arrays);
+    UNIT(appends_one_by_one);
     UNIT(goes_on_in_mapped_chunks);
     UNIT(gives_back_its_own_mappings_alone);
     UNIT(grows_up_to_the_ceiling_itself);
