@@ -154,9 +154,7 @@ const ckpt_leaf *ckpt_leaf_at(const ckpt_file *f, size_t i)
 ckpt_status ckpt_file_locate(ckpt_file *f, ckpt_error *err)
 {
     CKPT_REQUIRE(err, f);
-    ckpt_status st = table_locate(&f->table, err);
-    fail_file(st == CKPT_OK ? NULL : err, f->path);
-    return st;
+    return fail_name_file(table_locate(&f->table, err), f->path, err);
 }
 
 void ckpt_file_ignore_crc(ckpt_file *f, bool ignore)
@@ -186,9 +184,7 @@ ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err
 {
     CKPT_REQUIRE(err, p);
     const struct format *f = format ? format_by_name(format) : NULL;
-    ckpt_status st = sanitize_plan(p, f && f->flat, f ? f->holds : NULL, err);
-    fail_file(st == CKPT_OK ? NULL : err, p->file->path);
-    return st;
+    return fail_name_file(sanitize_plan(p, f && f->flat, f ? f->holds : NULL, err), p->file->path, err);
 }
 
 static ckpt_status write_one(ckpt_plan *p, const struct format *f, const struct write_job *job,
@@ -225,8 +221,7 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
         st = write_one(p, f, job, err);
     if (st != CKPT_OK)
         st = file_settled(p->file, st, err);
-    fail_file(st == CKPT_OK ? NULL : err, p->file->path);
-    return st;
+    return fail_name_file(st, p->file->path, err);
 }
 
 /* write_to - P with the options GIVEN to where JOB has it go. OUT, cleared already, may be NULL. */
@@ -306,9 +301,7 @@ ckpt_status ckpt_table_json(const ckpt_file *file, const ckpt_table_json_options
     CKPT_TRY(sized_take(opts, &x.o, sizeof x.o, err));
     CKPT_REQUIRE(err, x.o.rows || !x.o.nrows);
     x.format = file->format->name;
-    ckpt_status st = table_json(&x, text, len, err);
-    fail_file(st == CKPT_OK ? NULL : err, file->path);
-    return st;
+    return fail_name_file(table_json(&x, text, len, err), file->path, err);
 }
 
 /* written_format - the format NAME, which may be NULL, if it can be written; else NULL. */
@@ -388,6 +381,5 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     sized_give(result, &found, sizeof found);
     file_free(f);
     check_free(&c);
-    fail_file(st == CKPT_OK ? NULL : err, path);
-    return st;
+    return fail_name_file(st, path, err);
 }

@@ -208,6 +208,12 @@ void fail_file(ckpt_error *err, const char *path)
         text_fit(str_c(path), err->file, sizeof err->file);
 }
 
+ckpt_status fail_name_file(ckpt_status st, const char *path, ckpt_error *err)
+{
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    return st;
+}
+
 const char *ckpt_error_text(const ckpt_error *err, char *out, size_t cap)
 {
     char byte[40] = "";

@@ -57,6 +57,8 @@ void fail_hint(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void fail_replace_hint(ckpt_error *err, const char *hint);
 /* fail_file - sets the path, unless one is set already. */
 void fail_file(ckpt_error *err, const char *path);
+/* fail_name_file - the same where ST is an error, which it returns. */
+ckpt_status fail_name_file(ckpt_status st, const char *path, ckpt_error *err);
 
 /* STR_ARG - a ckpt_str as arguments of "%.*s"; cut at 200 bytes, enough for any message. */
 #define STR_ARG(s) str_arg_length((s).len), (s).ptr

@@ -128,8 +128,8 @@ ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err)
 {
     ckpt_status st = f->src ? source_file_changed(f->src, err) : CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < f->nparts; i++)
-        if (f->parts[i]->src && (st = source_file_changed(f->parts[i]->src, err)) != CKPT_OK)
-            fail_file(err, f->parts[i]->path);
+        if (f->parts[i]->src)
+            st = fail_name_file(source_file_changed(f->parts[i]->src, err), f->parts[i]->path, err);
     return st;
 }
 

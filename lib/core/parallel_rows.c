@@ -306,11 +306,9 @@ static ckpt_status compare_side_crc(const struct parallel_item *x, const struct 
     struct stream_options o = tensor_stream_options(f);
     if (!st->has_crc || st->crc_checked)
         return CKPT_OK;
-    ckpt_status status = storage_compare_crc(
-        st, parallel_combine_crc(storage_crc_kind(st), x, chunks, n, side), &o, err);
-    if (status != CKPT_OK)
-        fail_file(err, f->path);
-    return status;
+    return fail_name_file(
+        storage_compare_crc(st, parallel_combine_crc(storage_crc_kind(st), x, chunks, n, side), &o, err),
+        f->path, err);
 }
 
 ckpt_status parallel_check_crc(const struct parallel_item *x, const struct parallel_chunk *chunks, size_t n,

@@ -425,9 +425,7 @@ ckpt_status journal_recover(const char *path, const struct journal_options *o, c
             st = recover_locked(&e, o, what, err);
     }
     close_file(&e);
-    if (st != CKPT_OK)
-        fail_file(err, path);
-    return st;
+    return fail_name_file(st, path, err);
 }
 
 /* is_locked_by_editor - does another process hold the lock of the file? */
@@ -537,10 +535,8 @@ ckpt_status journal_check(const char *path, struct journal_note *note, ckpt_erro
     if (note)
         note->text[0] = '\0';
     ckpt_status s = open_for_check(&e, path) ? check_open(&e, note, err) : CKPT_OK;
-    if (s != CKPT_OK)
-        fail_file(err, path);
     close_file(&e);
-    return s;
+    return fail_name_file(s, path, err);
 }
 
 ckpt_status journal_open(const char *path, struct journal_note *note, source **out, ckpt_error *err)
@@ -561,9 +557,7 @@ ckpt_status journal_check_after_read(const char *path, source *s, ckpt_error *er
     close_file(&e);
     if (!now)
         return source_file_written(s, err);
-    (void)fail_being_edited(err);
-    fail_file(err, path);
-    return CKPT_ECHANGED;
+    return fail_name_file(fail_being_edited(err), path, err);
 }
 
 void journal_forget(int dir, const char *base)
@@ -729,7 +723,5 @@ ckpt_status journal_apply(const char *path, const struct patches *p, const struc
     if (st == CKPT_OK)
         st = apply_open(&e, p, o, err);
     close_file(&e);
-    if (st != CKPT_OK)
-        fail_file(err, path);
-    return st;
+    return fail_name_file(st, path, err);
 }

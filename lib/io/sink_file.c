@@ -51,8 +51,7 @@ static ckpt_status hint_free_space(const struct file_sink *f, uint64_t need, ckp
     if ((errno == ENOSPC || errno == EDQUOT) && fstatvfs(f->fd, &v) == 0 &&
         checked_mul(v.f_bavail, v.f_frsize, &left) && left < need)
         fail_hint(err, "%" PRIu64 " bytes are free there, %" PRIu64 " are needed", left, need);
-    fail_file(err, f->path);
-    return st;
+    return fail_name_file(st, f->path, err);
 }
 
 static ckpt_status fail_write(struct file_sink *f, const char *doing, ckpt_error *err)
@@ -353,8 +352,7 @@ static ckpt_status file_commit(sink *s, ckpt_error *err)
     }
     if (st == CKPT_OK && f->target)
         st = move_into_place(f, &placed, err);
-    if (st != CKPT_OK)
-        fail_file(err, f->path);
+    (void)fail_name_file(st, f->path, err);
     file_abort(s);
     return st;
 }
@@ -366,9 +364,7 @@ ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *
     while (st == CKPT_OK && b->first) {
         struct file_sink *f = file_of(b->first);
         bool there = false;
-        st = move_into_place(f, &there, err);
-        if (st != CKPT_OK)
-            fail_file(err, f->path);
+        st = fail_name_file(move_into_place(f, &there, err), f->path, err);
         *placed += there;
         b->first = f->next ? &f->next->s : NULL;
         file_abort(&f->s);
@@ -555,11 +551,8 @@ ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **
 {
     struct file_sink *f = new_sink(path, opts);
     const char *name = strcmp(path, "-") == 0 ? "standard output" : path;
-    if (f)
-        return return_sink(f, name, open_target(f, err), out, err);
-    (void)fail_memory(err);
-    fail_file(err, name);
-    return CKPT_ENOMEM;
+    return f ? return_sink(f, name, open_target(f, err), out, err)
+             : fail_name_file(fail_memory(err), name, err);
 }
 
 /* check_target - open_regular without creating the file, for one that need not be there. */
@@ -585,8 +578,7 @@ ckpt_status sink_file_check(const char *path, bool force, ckpt_error *err)
         return CKPT_OK;
     ckpt_status st = check_target(&f, err);
     free(f.target);
-    fail_file(st == CKPT_OK ? NULL : err, path);
-    return st;
+    return fail_name_file(st, path, err);
 }
 
 ckpt_status sink_fd(int fd, const struct sink_options *opts, sink **out, ckpt_error *err)

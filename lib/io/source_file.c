@@ -85,8 +85,7 @@ static ckpt_status borrow_fd(struct file_source *f, int *fd, ckpt_error *err)
         how = "removed";
     } else if (*fd < 0 || fstat(*fd, &now) != 0) {
         atomic_store(&f->read_errno, errno);
-        st = fail_errno(err, CKPT_NO_OFFSET, "cannot open again");
-        fail_file(err, f->path);
+        st = fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot open again"), f->path, err);
     } else {
         how = compare_parked(f, &now);
     }
@@ -133,9 +132,7 @@ static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_
         st = fail_shrank(f, fd, off + got, err);
     }
     return_fd(f, fd);
-    if (st != CKPT_OK)
-        fail_file(err, f->path);
-    return st == CKPT_OK && f->watch ? source_watch_read(f->watch, n, err) : st;
+    return st == CKPT_OK && f->watch ? source_watch_read(f->watch, n, err) : fail_name_file(st, f->path, err);
 }
 
 static void file_close(source *s)
@@ -191,9 +188,7 @@ static ckpt_status file_map(source *s, uint64_t off, const unsigned char **out, 
     ckpt_status st = mapped ? CKPT_OK : map_whole(f, &mapped, err);
     if (st == CKPT_OK)
         *out = (const unsigned char *)mapped + off;
-    else
-        fail_file(err, f->path);
-    return st;
+    return fail_name_file(st, f->path, err);
 }
 
 static void file_watch(source *s, struct source_watch *w) { ((struct file_source *)s)->watch = w; }
@@ -326,9 +321,7 @@ void source_file_park(source *s)
 
 static ckpt_status fail_stat(const struct file_source *f, ckpt_error *err)
 {
-    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
-    fail_file(err, f->path);
-    return st;
+    return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot stat"), f->path, err);
 }
 
 bool source_file_named(const source *s)
@@ -377,9 +370,8 @@ ckpt_status source_file_changed(source *s, ckpt_error *err)
         atomic_store(&f->changed, how);
     if (!how && atomic_load(&f->read_errno)) {
         errno = atomic_load(&f->read_errno);
-        ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "a part of it could not be read");
-        fail_file(err, f->path);
-        return st;
+        return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "a part of it could not be read"), f->path,
+                              err);
     }
     return how ? fail_changed(f, how, err) : CKPT_OK;
 }

@@ -261,7 +261,6 @@ ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckp
     CKPT_TRY(glob ? cast_matching(p, glob, dtype, &any, err) : cast_weights(p, dtype, err));
     if (any)
         return CKPT_OK;
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches \"%s\"", glob);
-    fail_file(err, p->file->path);
-    return CKPT_ENOTFOUND;
+    return fail_name_file(fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches \"%s\"", glob),
+                          p->file->path, err);
 }

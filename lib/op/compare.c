@@ -69,9 +69,7 @@ static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row,
         st = stream_open_range(&file->table, row, chunk->first, chunk->count, &s->s, err);
     else
         st = stream_open(&file->table, row, &o, &s->s, err);
-    if (st != CKPT_OK)
-        fail_file(err, file->path);
-    return st;
+    return fail_name_file(st, file->path, err);
 }
 
 static void side_close(struct side *s)
@@ -90,10 +88,7 @@ static ckpt_status side_fill(struct side *s, size_t *n, uint64_t *bytes, ckpt_er
         st = stream_next(s->s, s->buf, STREAM_CHUNK, &s->len, err);
         *bytes += s->len;
     }
-    if (st != CKPT_OK) {
-        fail_file(err, s->file->path);
-        return st;
-    }
+    CKPT_TRY(fail_name_file(st, s->file->path, err));
     *n = (s->len - s->pos) / s->block_bytes * s->block_elems;
     return CKPT_OK;
 }
@@ -312,10 +307,7 @@ static void update_crcs(struct side *a, struct side *b, size_t n, bool equal)
 
 static ckpt_status side_check_crc(struct side *s, ckpt_error *err)
 {
-    ckpt_status st = stream_set_crc(s->s, s->crc, err);
-    if (st != CKPT_OK)
-        fail_file(err, s->file->path);
-    return st;
+    return fail_name_file(stream_set_crc(s->s, s->crc, err), s->file->path, err);
 }
 
 static ckpt_status compare_streams(struct totals *t, struct side *a, struct side *b,

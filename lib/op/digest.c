@@ -316,9 +316,7 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
             st = source_file_changed(src, err);
         source_unref(src);
     }
-    if (st != CKPT_OK)
-        fail_file(err, path);
-    return st;
+    return fail_name_file(st, path, err);
 }
 
 ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how,
@@ -342,9 +340,7 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
         st = hash_end(&h, hash_source(&h, file->src, file->data_offset, &w, err), out, err);
     if (st == CKPT_OK)
         st = file_unchanged(file, err);
-    if (st != CKPT_OK)
-        fail_file(err, file->path);
-    return st;
+    return fail_name_file(st, file->path, err);
 }
 
 #define SOURCE_CHUNK 65536u

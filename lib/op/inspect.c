@@ -413,7 +413,5 @@ ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
         st = weights_only_verdict(file, file->inspected, &info.weights_only, &info.weights_only_why, err);
     sum_rows(file, &info);
     sized_give(out, &info, sizeof info);
-    if (st != CKPT_OK)
-        fail_file(err, file->path);
-    return st;
+    return fail_name_file(st, file->path, err);
 }

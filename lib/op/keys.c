@@ -547,7 +547,5 @@ ckpt_status keys_rename(struct naming *n, ckpt_error *err)
     free(b.groups);
     map_free(b.metas);
     containers_free(&b.w);
-    if (st != CKPT_OK)
-        fail_file(err, n->p->file->path);
-    return st;
+    return fail_name_file(st, n->p->file->path, err);
 }

@@ -128,10 +128,9 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
     free(m.entries);
     if (st == CKPT_OK && !buf_ok(&b))
         st = fail_memory(err);
-    if (st == CKPT_OK) {
-        st = sink_file_bytes(c->opts->write_manifest, &o, buf_view(&b), err);
-        fail_file(st == CKPT_OK ? NULL : err, c->opts->write_manifest);
-    }
+    if (st == CKPT_OK)
+        st = fail_name_file(sink_file_bytes(c->opts->write_manifest, &o, buf_view(&b), err),
+                            c->opts->write_manifest, err);
     buf_free(&b);
     return st;
 }

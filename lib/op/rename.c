@@ -459,9 +459,6 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
         st = read_pairs(&j, plan->a, &pairs, &n, err);
     }
     source_unref(src);
-    if (st != CKPT_OK) {
-        fail_file(err, path);
-        return st;
-    }
+    CKPT_TRY(fail_name_file(st, path, err));
     return rename_pairs(plan, pairs, n, err);
 }

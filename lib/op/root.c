@@ -90,8 +90,7 @@ static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *alone
         st = wanted->ptr ? CKPT_OK : fail_memory(err);
     }
     containers_free(&w);
-    fail_file(st == CKPT_OK ? NULL : err, f->path);
-    return st;
+    return fail_name_file(st, f->path, err);
 }
 
 ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_error *err)

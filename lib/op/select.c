@@ -202,9 +202,7 @@ ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
     if (st == CKPT_OK)
         st = strcmp(path, "auto") == 0 ? set_auto_root(plan, &w, err) : set_named_root(plan, &w, path, err);
     containers_free(&w);
-    if (st != CKPT_OK)
-        fail_file(err, plan->file->path);
-    return st;
+    return fail_name_file(st, plan->file->path, err);
 }
 
 /* ---- keep, drop */
