@@ -3,7 +3,7 @@
 static int run_add(int n, char **operand);
 
 static const struct opt options[] = {
-    EDIT_OPTIONS, UI_EXPANDED, UI_READING, UI_JOBS, UI_JSON, UI_QUIET, {0},
+    EDIT_OPTIONS, UI_WORK, UI_QUIET, {0},
 };
 
 const struct cmd cmd_add = {

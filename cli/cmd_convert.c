@@ -11,7 +11,7 @@ static struct list casts;
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
     TO_OPTION,
-    {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
+    ROOT_OPTION,
     SELECT_OPTIONS,
     {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &casts,
      "write floats, or what matches, as f32, bf16, …; repeatable, the last one wins"},
@@ -25,10 +25,7 @@ static const struct opt options[] = {
     {0, "shards", "N", OPT_COUNT, &writing.shards, "N files in the folder of --to=dcp"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"},
     WRITE_OPTIONS,
-    UI_EXPANDED,
-    UI_READING,
-    UI_JOBS,
-    UI_JSON,
+    UI_WORK,
     UI_QUIET,
     {0},
 };

@@ -33,10 +33,7 @@ static const struct opt options[] = {
     {0, "md", NULL, OPT_FLAG, &markdown, "a Markdown table, for a pull request's comment"},
     {0, "git", NULL, OPT_FLAG, &git, "act as git's external diff: seven arguments, always exit 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in a file"},
-    UI_EXPANDED,
-    UI_READING,
-    UI_JOBS,
-    UI_JSON,
+    UI_WORK,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing; the exit code is the answer"},
     {0},
 };

@@ -14,10 +14,7 @@ static const struct opt options[] = {
     {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf count as problems"},
     FILES_RECURSIVE,
     FILES_NAMES,
-    UI_EXPANDED,
-    UI_READING,
-    UI_JOBS,
-    UI_JSON,
+    UI_WORK,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about healthy files"},
     {0},
 };

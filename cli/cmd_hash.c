@@ -29,10 +29,7 @@ static const struct opt options[] = {
      "check the digest in the file's name; exit 1 if it is wrong"},
     FILES_RECURSIVE,
     FILES_NAMES,
-    UI_EXPANDED,
-    UI_READING,
-    UI_JOBS,
-    UI_JSON,
+    UI_WORK,
     UI_QUIET,
     {0},
 };

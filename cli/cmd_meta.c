@@ -9,14 +9,12 @@ static struct list unset;
 
 static const struct opt options[] = {
     {'u', "unset", "KEY", OPT_LIST, &unset, "remove KEY; repeatable"},
-    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
+    OUTPUT_OPTION,
     {'i', "in-place", NULL, OPT_FLAG, &writing.in_place, "change the metadata of FILE itself"},
     {0, "follow-links", NULL, OPT_FLAG, &writing.follow_links, "with --in-place: edit a linked file too"},
     {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 if something would change"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if a KEY to remove is not there"},
-    {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"},
-    {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything except write"},
-    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait until the data is on the disk"},
+    OVERWRITE_OPTIONS,
     UI_JSON,
     UI_QUIET,
     {0},

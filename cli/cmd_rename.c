@@ -9,10 +9,7 @@ static const struct opt options[] = {
     {'s', "sub", "REGEX=>REPL", OPT_LIST, &rules, "replace every match; \\1 to \\9 in REPL; repeatable"},
     {'m', "map", "JSON", OPT_TEXT, &map, "file with an object {\"old\": \"new\", …}"},
     EDIT_OPTIONS,
-    UI_EXPANDED,
-    UI_READING,
-    UI_JOBS,
-    UI_JSON,
+    UI_WORK,
     UI_QUIET,
     {0},
 };

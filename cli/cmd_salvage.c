@@ -6,14 +6,11 @@
 static int run_salvage(int n, char **operand);
 
 static const struct opt options[] = {
-    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
+    OUTPUT_OPTION,
     TO_OPTION,
-    {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
-    {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"},
-    {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything except write"},
-    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait until the data is on the disk"},
-    UI_EXPANDED,
-    UI_READING,
+    ROOT_OPTION,
+    OVERWRITE_OPTIONS,
+    UI_INPUT,
     UI_JSON,
     UI_QUIET,
     {0},

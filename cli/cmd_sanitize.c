@@ -5,13 +5,12 @@
 static int run_sanitize(int n, char **operand);
 
 static const struct opt options[] = {
-    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
+    OUTPUT_OPTION,
     TO_OPTION,
-    {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
+    ROOT_OPTION,
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything would be left out"},
     WRITE_OPTIONS,
-    UI_EXPANDED,
-    UI_READING,
+    UI_INPUT,
     UI_JSON,
     UI_QUIET,
     {0},

@@ -24,10 +24,7 @@ static const struct opt options[] = {
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in the file"},
     FILES_RECURSIVE,
     FILES_NAMES,
-    UI_EXPANDED,
-    UI_READING,
-    UI_JOBS,
-    UI_JSON,
+    UI_WORK,
     UI_QUIET,
     {0},
 };

@@ -10,10 +10,7 @@ static const struct opt options[] = {
     {'a', "auto", NULL, OPT_FLAG, &automatic, "remove what only a wrapper can have added; takes no PREFIX"},
     {0, "anywhere", NULL, OPT_FLAG, &anywhere, "remove PREFIX after any dot, not only at the start"},
     EDIT_OPTIONS,
-    UI_EXPANDED,
-    UI_READING,
-    UI_JOBS,
-    UI_JSON,
+    UI_WORK,
     UI_QUIET,
     {0},
 };

@@ -23,10 +23,7 @@ static const struct opt options[] = {
     UI_IGNORE_CASE,
     {0, "root", "PATH", OPT_TEXT, &root, "only what is below PATH, without it; auto: the weights"},
     FILES_RECURSIVE,
-    UI_EXPANDED,
-    UI_READING,
-    UI_JOBS,
-    UI_JSON,
+    UI_WORK,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about intact files"},
     {0},
 };

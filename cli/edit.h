@@ -16,14 +16,22 @@ struct writing {
 extern struct writing writing;
 
 /* clang-format off */
-#define WRITE_OPTIONS \
+#define OVERWRITE_OPTIONS \
     {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"}, \
     {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything except write"}, \
-    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait until the data is on the disk"}, \
+    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait until the data is on the disk"}
+
+#define WRITE_OPTIONS \
+    OVERWRITE_OPTIONS, \
     {0, "ignore-crc", NULL, OPT_FLAG, &writing.ignore_crc, "go on despite wrong checksums in the input"}
 
 #define TO_OPTION \
     {0, "to", "FORMAT", OPT_TEXT, &writing.to, "{formats}, whatever OUT is called"}
+
+#define ROOT_OPTION \
+    {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"}
+
+#define OUTPUT_OPTION {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"}
 
 #define SELECT_OPTIONS \
     {0, "keep", "GLOB", OPT_LIST, &writing.keep, "only tensors that match; repeatable"}, \
@@ -31,11 +39,11 @@ extern struct writing writing;
 
 #define EDIT_OPTIONS \
     SELECT_OPTIONS, \
-    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"}, \
+    OUTPUT_OPTION, \
     {'i', "in-place", NULL, OPT_FLAG, &writing.in_place, "change the names in FILE itself"}, \
     {0, "follow-links", NULL, OPT_FLAG, &writing.follow_links, "with --in-place: edit a linked file too"}, \
     TO_OPTION, \
-    {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"}, \
+    ROOT_OPTION, \
     {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 if something would change"}, \
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if nothing changes or something is left out"}, \
     WRITE_OPTIONS

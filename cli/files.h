@@ -11,15 +11,13 @@ struct files_options {
 };
 extern struct files_options files;
 
-#define FILES_RECURSIVE                                                                                      \
-    {                                                                                                        \
-        'r', "recursive", NULL, OPT_FLAG, &files.recursive, "every checkpoint below a folder"                \
-    }
-#define FILES_NAMES                                                                                          \
-    {'H', "with-filename", NULL, OPT_FLAG, &files.with_filename, "begin each line with the file's name"},    \
-    {                                                                                                        \
-        0, "no-filename", NULL, OPT_FLAG, &files.no_filename, "… never, not even with several files"       \
-    }
+/* clang-format off */
+#define FILES_RECURSIVE \
+    {'r', "recursive", NULL, OPT_FLAG, &files.recursive, "every checkpoint below a folder"}
+#define FILES_NAMES \
+    {'H', "with-filename", NULL, OPT_FLAG, &files.with_filename, "begin each line with the file's name"}, \
+    {0, "no-filename", NULL, OPT_FLAG, &files.no_filename, "… never, not even with several files"}
+/* clang-format on */
 
 /* How the lines about several files are kept apart on a terminal. */
 enum files_layout {

@@ -21,38 +21,28 @@ struct ui {
 };
 extern struct ui ui;
 
-#define UI_JOBS                                                                                              \
-    {                                                                                                        \
-        'j', "jobs", "N", OPT_COUNT, &ui.jobs, "use N threads; the result is the same for any N"             \
-    }
-#define UI_EXPANDED                                                                                          \
-    {                                                                                                        \
-        0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded,                                        \
-            "let expanded views show SIZE bytes at most (64MiB or 8 x file)"                                 \
-    }
-/* What is read of formats that leave a choice. */
-#define UI_READING                                                                                           \
-    {0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, "rules of how tensor-parallel ranks divide"},     \
-    {                                                                                                        \
-        0, "names", "stored|object|variable", OPT_CHOICE, &ui.limits.names,                                  \
-            "which names a tf.train.Checkpoint has"                                                          \
-    }
-#define UI_ROOT                                                                                              \
-    {                                                                                                        \
-        0, "root", "PATH", OPT_TEXT, &ui.root, "only what is below PATH, without it; auto: the weights"      \
-    }
-#define UI_JSON                                                                                              \
-    {                                                                                                        \
-        0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"                               \
-    }
-#define UI_IGNORE_CASE                                                                                       \
-    {                                                                                                        \
-        'i', "ignore-case", NULL, OPT_FLAG, &ui.ignore_case, "let globs match upper and lower case alike"    \
-    }
-#define UI_QUIET                                                                                             \
-    {                                                                                                        \
-        'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still shown"                        \
-    }
+/* clang-format off */
+/* What is read of a file, where that leaves a choice. */
+#define UI_READING \
+    {0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, "rules of how tensor-parallel ranks divide"}, \
+    {0, "names", "stored|object|variable", OPT_CHOICE, &ui.limits.names, \
+     "which names a tf.train.Checkpoint has"}
+#define UI_INPUT \
+    {0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded, \
+     "let expanded views show SIZE bytes at most (64MiB or 8 x file)"}, \
+    UI_READING
+#define UI_JSON {0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"}
+/* Of commands that read all of a file. */
+#define UI_WORK \
+    UI_INPUT, \
+    {'j', "jobs", "N", OPT_COUNT, &ui.jobs, "use N threads; the result is the same for any N"}, \
+    UI_JSON
+#define UI_ROOT \
+    {0, "root", "PATH", OPT_TEXT, &ui.root, "only what is below PATH, without it; auto: the weights"}
+#define UI_IGNORE_CASE \
+    {'i', "ignore-case", NULL, OPT_FLAG, &ui.ignore_case, "let globs match upper and lower case alike"}
+#define UI_QUIET {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still shown"}
+/* clang-format on */
 
 void ui_init(void);
 unsigned ui_jobs(void);  /* ui.jobs as the library takes it */
