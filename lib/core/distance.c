@@ -82,28 +82,16 @@ double norms_cosine(const struct norms *s)
     return c > 1 ? 1 : c < -1 ? -1 : c;
 }
 
-static void scalar_doubles(const unsigned char *a, const unsigned char *b, size_t n,
-                           const struct tolerance *t, struct distance *out)
+void distance_scalar(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
+                     const struct tolerance *t, struct distance *out)
 {
     double x[64], y[64];
+    (void)dt;
     *out = (struct distance){0};
     for (size_t i = 0; i < n; i += 64, a += sizeof x, b += sizeof y) {
         size_t k = n - i < 64 ? n - i : 64;
         memcpy(x, a, k * sizeof *x);
         memcpy(y, b, k * sizeof *y);
         distance_add(out, x, y, k, t);
-    }
-}
-
-const struct distance_kernels distance_scalar = {.name = "plain", .doubles = scalar_doubles};
-
-distance_kernel *distance_direct(const struct distance_kernels *k, ckpt_dtype dt)
-{
-    switch (dt) {
-    case CKPT_DT_F64: return k->f64;
-    case CKPT_DT_F32: return k->f32;
-    case CKPT_DT_F16: return k->f16;
-    case CKPT_DT_BF16: return k->bf16;
-    default: return NULL;
     }
 }

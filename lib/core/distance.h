@@ -16,21 +16,15 @@ struct distance {
     uint64_t differing;      /* pairs that differ by more than abs + rel * |b| */
 };
 
-typedef void distance_kernel(const unsigned char *a, const unsigned char *b, size_t n,
+/* distance_kernel - the totals of N pairs at A and B, which need not be aligned: native doubles as DT F64, or
+ * stored elements of a DT that dtype_has_kernels. */
+typedef void distance_kernel(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
                              const struct tolerance *t, struct distance *out);
 
-/* Kernels for numbers at any address: native doubles, or stored elements of one dtype (NULL: decode them
- * first). */
-struct distance_kernels {
-    const char *name;
-    distance_kernel *doubles, *f64, *f32, *f16, *bf16;
-};
-
-extern const struct distance_kernels distance_scalar;
-/* distance_best - the fastest kernels that this CPU can run. */
-const struct distance_kernels *distance_best(void);
-/* distance_direct - the kernel for stored elements of DT, or NULL. */
-distance_kernel *distance_direct(const struct distance_kernels *k, ckpt_dtype dt);
+/* distance_scalar - for native doubles alone, whatever DT is. */
+distance_kernel distance_scalar;
+/* distance_best - the fastest kernel that this CPU can run. */
+distance_kernel *distance_best(void);
 
 /* distance_add - adds N more pairs, the first in lane 0. */
 void distance_add(struct distance *d, const double *a, const double *b, size_t n, const struct tolerance *t);

@@ -16,20 +16,20 @@ static void add_tail(ckpt_dtype dt, const unsigned char *a, const unsigned char 
     distance_add(out, x, y, n, t);
 }
 
-struct avx {
+struct avx_totals {
     __m256d sum[2], max_abs, max_rel, abs, rel;
     __m256i differing;
 };
 
-AVX INLINE struct avx avx_begin(const struct tolerance *t)
+AVX INLINE struct avx_totals avx_begin(const struct tolerance *t)
 {
     __m256d zero = _mm256_setzero_pd();
-    return (struct avx){{zero, zero}, zero, zero, _mm256_set1_pd(t->abs), _mm256_set1_pd(t->rel),
-                        _mm256_setzero_si256()};
+    return (struct avx_totals){
+        {zero, zero}, zero, zero, _mm256_set1_pd(t->abs), _mm256_set1_pd(t->rel), _mm256_setzero_si256()};
 }
 
 /* avx_add_4 - four pairs, in lanes 4 I to 4 I + 3. */
-AVX INLINE void avx_add_4(struct avx *s, unsigned i, __m256d a, __m256d b)
+AVX INLINE void avx_add_4(struct avx_totals *s, unsigned i, __m256d a, __m256d b)
 {
     const __m256d sign = _mm256_set1_pd(-0.0);
     __m256d apart = _mm256_andnot_pd(sign, _mm256_sub_pd(a, b)), base = _mm256_andnot_pd(sign, b);
@@ -42,14 +42,14 @@ AVX INLINE void avx_add_4(struct avx *s, unsigned i, __m256d a, __m256d b)
     s->differing = _mm256_sub_epi64(s->differing, _mm256_castpd_si256(differs));
 }
 
-AVX INLINE void avx_add_8(struct avx *s, __m256 a, __m256 b)
+AVX INLINE void avx_add_8(struct avx_totals *s, __m256 a, __m256 b)
 {
     __m128 a_high = _mm256_extractf128_ps(a, 1), b_high = _mm256_extractf128_ps(b, 1);
     avx_add_4(s, 0, _mm256_cvtps_pd(_mm256_castps256_ps128(a)), _mm256_cvtps_pd(_mm256_castps256_ps128(b)));
     avx_add_4(s, 1, _mm256_cvtps_pd(a_high), _mm256_cvtps_pd(b_high));
 }
 
-AVX INLINE void avx_end(const struct avx *s, struct distance *out)
+AVX INLINE void avx_end(const struct avx_totals *s, struct distance *out)
 {
     double x[4];
     uint64_t n[4];
@@ -63,10 +63,10 @@ AVX INLINE void avx_end(const struct avx *s, struct distance *out)
     out->differing = n[0] + n[1] + n[2] + n[3];
 }
 
-AVX static void avx_f64(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,
-                        struct distance *out)
+AVX INLINE void add_doubles(const unsigned char *a, const unsigned char *b, size_t n,
+                            const struct tolerance *t, struct distance *out)
 {
-    struct avx s = avx_begin(t);
+    struct avx_totals s = avx_begin(t);
     for (; n >= 8; n -= 8, a += 64, b += 64)
         for (unsigned i = 0; i < 2; i++)
             avx_add_4(&s, i, avx_load_doubles(a + (size_t)32 * i), avx_load_doubles(b + (size_t)32 * i));
@@ -78,37 +78,28 @@ AVX static void avx_f64(const unsigned char *a, const unsigned char *b, size_t n
 AVX INLINE void add_floats(ckpt_dtype dt, size_t width, const unsigned char *a, const unsigned char *b,
                            size_t n, const struct tolerance *t, struct distance *out)
 {
-    struct avx s = avx_begin(t);
+    struct avx_totals s = avx_begin(t);
     for (; n >= 8; n -= 8, a += 8 * width, b += 8 * width)
         avx_add_8(&s, avx_load_floats(dt, a), avx_load_floats(dt, b));
     avx_end(&s, out);
     add_tail(dt, a, b, n, t, out);
 }
 
-AVX static void avx_f32(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,
-                        struct distance *out)
+AVX static void avx(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
+                    const struct tolerance *t, struct distance *out)
 {
-    add_floats(CKPT_DT_F32, 4, a, b, n, t, out);
+    switch (dt) {
+    case CKPT_DT_F64: add_doubles(a, b, n, t, out); break;
+    case CKPT_DT_F32: add_floats(CKPT_DT_F32, 4, a, b, n, t, out); break;
+    case CKPT_DT_F16: add_floats(CKPT_DT_F16, 2, a, b, n, t, out); break;
+    default: add_floats(CKPT_DT_BF16, 2, a, b, n, t, out);
+    }
 }
 
-AVX static void avx_f16(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,
-                        struct distance *out)
-{
-    add_floats(CKPT_DT_F16, 2, a, b, n, t, out);
-}
-
-AVX static void avx_bf16(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,
-                         struct distance *out)
-{
-    add_floats(CKPT_DT_BF16, 2, a, b, n, t, out);
-}
-
-static const struct distance_kernels avx = {"AVX2", avx_f64, avx_f64, avx_f32, avx_f16, avx_bf16};
-
-const struct distance_kernels *distance_best(void) { return simd_avx() ? &avx : &distance_scalar; }
+distance_kernel *distance_best(void) { return simd_avx() ? avx : distance_scalar; }
 
 #else
 
-const struct distance_kernels *distance_best(void) { return &distance_scalar; }
+distance_kernel *distance_best(void) { return distance_scalar; }
 
 #endif

@@ -28,4 +28,7 @@ ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedS
  * size. */
 bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out);
 
+/* dtype_has_kernels - do distance_kernel and moments_kernel read stored elements of DT? */
+static inline bool dtype_has_kernels(ckpt_dtype dt) { return dt >= CKPT_DT_F64 && dt <= CKPT_DT_BF16; }
+
 #endif

@@ -74,9 +74,10 @@ void moment_sums_add(struct moment_sums *s, const double *x, size_t n, double sh
     }
 }
 
-static void scalar_doubles(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
+void moments_scalar(ckpt_dtype dt, const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     double x[64];
+    (void)dt;
     *out = (struct moment_sums){.min = (double)INFINITY, .max = -(double)INFINITY};
     for (size_t i = 0; i < n; i += 64, p += sizeof x) {
         size_t k = n - i < 64 ? n - i : 64;
@@ -84,8 +85,6 @@ static void scalar_doubles(const unsigned char *p, size_t n, double shift, struc
         moment_sums_add(out, x, k, shift);
     }
 }
-
-const struct moments_kernels moments_scalar = {.name = "plain", .doubles = scalar_doubles};
 
 static double add_lanes(const double *l)
 {
@@ -158,16 +157,14 @@ static void add_block_slow(struct moments *b, const double *x, size_t n)
     b->squares = ldexp(small.squares, 2 * HUGE_SHIFT);
 }
 
-/* add_block_fast - adds a block by MOMENTS_KERNEL; false: a number is not finite, or too large. */
-static bool add_block_fast(struct moments *b,
-                           void (*moments_kernel)(const unsigned char *, size_t, double,
-                                                  struct moment_sums *),
-                           const unsigned char *p, size_t n, double first)
+/* add_block_fast - adds a block by KERNEL; false: a number is not finite, or too large. */
+static bool add_block_fast(struct moments *b, moments_kernel *kernel, ckpt_dtype dt, const unsigned char *p,
+                           size_t n, double first)
 {
     struct moment_sums s;
     if (!isfinite(first))
         return false;
-    moments_kernel(p, n, first, &s);
+    kernel(dt, p, n, first, &s);
     double square = add_lanes(s.square);
     if (!isfinite(square))
         return false;
@@ -209,33 +206,20 @@ void moments_merge(struct moments *m, const struct moments *b)
 
 /* ------------------------------------------------------------------- choosing */
 
-typedef void moments_kernel(const unsigned char *p, size_t n, double shift, struct moment_sums *out);
-
-static moments_kernel *kernel_for(const struct moments_kernels *k, ckpt_dtype dt)
-{
-    switch (dt) {
-    case CKPT_DT_F64: return k->f64;
-    case CKPT_DT_F32: return k->f32;
-    case CKPT_DT_F16: return k->f16;
-    case CKPT_DT_BF16: return k->bf16;
-    default: return NULL;
-    }
-}
-
-void moments_add_by(const struct moments_kernels *k, struct moments *m, ckpt_dtype dt, const unsigned char *p,
+void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, const unsigned char *p,
                     size_t n)
 {
     const struct dtype_info *d = dtype_info(dt);
-    moments_kernel *run = kernel_for(k, dt);
+    bool direct = kernel != moments_scalar && dtype_has_kernels(dt);
     double x[MOMENTS_BLOCK];
     size_t lanes = number_is_complex(dt) ? 1 : number_lanes(dt), step = lanes ? MOMENTS_BLOCK / lanes : 0;
     for (size_t i = 0; step && i < n; i += step) {
         size_t count = n - i < step ? n - i : step;
         const unsigned char *at = p + i / d->block_elems * d->block_bytes;
         struct moments b = {0};
-        size_t got = run ? moments_decode(dt, at, 1, x) : moments_decode(dt, at, count, x);
-        bool done = run ? add_block_fast(&b, run, at, count, x[0])
-                        : add_block_fast(&b, k->doubles, (const unsigned char *)x, got, x[0]);
+        size_t got = moments_decode(dt, at, direct ? 1 : count, x);
+        bool done = direct ? add_block_fast(&b, kernel, dt, at, count, x[0])
+                           : add_block_fast(&b, kernel, CKPT_DT_F64, (const unsigned char *)x, got, x[0]);
         if (!done)
             add_block_slow(&b, x, moments_decode(dt, at, count, x));
         moments_merge(m, &b);

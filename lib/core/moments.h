@@ -33,22 +33,17 @@ struct moment_sums {
     uint64_t zeros;
 };
 
-/* Kernels for N numbers at any address: native doubles, or stored elements of one dtype (NULL: decode
- * them first). */
-struct moments_kernels {
-    const char *name;
-    void (*doubles)(const unsigned char *p, size_t n, double shift, struct moment_sums *out);
-    void (*f64)(const unsigned char *p, size_t n, double shift, struct moment_sums *out);
-    void (*f32)(const unsigned char *p, size_t n, double shift, struct moment_sums *out);
-    void (*f16)(const unsigned char *p, size_t n, double shift, struct moment_sums *out);
-    void (*bf16)(const unsigned char *p, size_t n, double shift, struct moment_sums *out);
-};
+/* moments_kernel - the totals of N numbers at P, which need not be aligned: native doubles as DT F64, or
+ * stored elements of a DT that dtype_has_kernels. */
+typedef void moments_kernel(ckpt_dtype dt, const unsigned char *p, size_t n, double shift,
+                            struct moment_sums *out);
 
-extern const struct moments_kernels moments_scalar;
-/* moments_best - the fastest kernels that this CPU can run. */
-const struct moments_kernels *moments_best(void);
-/* moments_add_by - like moments_add, with the kernels K. */
-void moments_add_by(const struct moments_kernels *k, struct moments *m, ckpt_dtype dt, const unsigned char *p,
+/* moments_scalar - for native doubles alone, whatever DT is. */
+moments_kernel moments_scalar;
+/* moments_best - the fastest kernel that this CPU can run. */
+moments_kernel *moments_best(void);
+/* moments_add_by - like moments_add, with KERNEL. */
+void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, const unsigned char *p,
                     size_t n);
 /* moment_sums_add - adds N more doubles, the first in lane 0. */
 void moment_sums_add(struct moment_sums *s, const double *x, size_t n, double shift);

@@ -24,24 +24,24 @@ static double get_least(const double *x, unsigned n)
     return least;
 }
 
-struct avx {
+struct avx_sums {
     __m256d sum[2], square[2], shift;
 };
 
-AVX INLINE struct avx avx_begin(double shift)
+AVX INLINE struct avx_sums avx_begin(double shift)
 {
     __m256d zero = _mm256_setzero_pd();
-    return (struct avx){{zero, zero}, {zero, zero}, _mm256_set1_pd(shift)};
+    return (struct avx_sums){{zero, zero}, {zero, zero}, _mm256_set1_pd(shift)};
 }
 
-AVX INLINE void avx_add_4(struct avx *a, unsigned i, __m256d x)
+AVX INLINE void avx_add_4(struct avx_sums *a, unsigned i, __m256d x)
 {
     __m256d d = _mm256_sub_pd(x, a->shift);
     a->sum[i] = _mm256_add_pd(a->sum[i], d);
     a->square[i] = _mm256_add_pd(a->square[i], _mm256_mul_pd(d, d));
 }
 
-AVX INLINE void avx_end(const struct avx *a, __m256d min, __m256d max, struct moment_sums *out)
+AVX INLINE void avx_end(const struct avx_sums *a, __m256d min, __m256d max, struct moment_sums *out)
 {
     double low[4], high[4];
     for (unsigned i = 0; i < 2; i++) {
@@ -54,9 +54,9 @@ AVX INLINE void avx_end(const struct avx *a, __m256d min, __m256d max, struct mo
     out->max = max_of(high, 4);
 }
 
-AVX static void avx_f64(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
+AVX INLINE void add_doubles(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
-    struct avx a = avx_begin(shift);
+    struct avx_sums a = avx_begin(shift);
     __m256d min = _mm256_set1_pd((double)INFINITY), max = _mm256_set1_pd(-(double)INFINITY);
     __m256i zeros = _mm256_setzero_si256();
     for (; n >= 8; n -= 8, p += 64) {
@@ -77,7 +77,7 @@ AVX static void avx_f64(const unsigned char *p, size_t n, double shift, struct m
 }
 
 struct avx_floats {
-    struct avx a;
+    struct avx_sums a;
     __m256 min, max;
     __m256i zeros;
 };
@@ -123,27 +123,20 @@ AVX INLINE void add_floats(ckpt_dtype dt, size_t width, const unsigned char *p, 
     add_tail(dt, p, n, shift, out);
 }
 
-AVX static void avx_f32(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
+AVX static void avx(ckpt_dtype dt, const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
-    add_floats(CKPT_DT_F32, 4, p, n, shift, out);
+    switch (dt) {
+    case CKPT_DT_F64: add_doubles(p, n, shift, out); break;
+    case CKPT_DT_F32: add_floats(CKPT_DT_F32, 4, p, n, shift, out); break;
+    case CKPT_DT_F16: add_floats(CKPT_DT_F16, 2, p, n, shift, out); break;
+    default: add_floats(CKPT_DT_BF16, 2, p, n, shift, out);
+    }
 }
 
-AVX static void avx_f16(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
-{
-    add_floats(CKPT_DT_F16, 2, p, n, shift, out);
-}
-
-AVX static void avx_bf16(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
-{
-    add_floats(CKPT_DT_BF16, 2, p, n, shift, out);
-}
-
-static const struct moments_kernels avx = {"AVX2", avx_f64, avx_f64, avx_f32, avx_f16, avx_bf16};
-
-const struct moments_kernels *moments_best(void) { return simd_avx() ? &avx : &moments_scalar; }
+moments_kernel *moments_best(void) { return simd_avx() ? avx : moments_scalar; }
 
 #else
 
-const struct moments_kernels *moments_best(void) { return &moments_scalar; }
+moments_kernel *moments_best(void) { return moments_scalar; }
 
 #endif

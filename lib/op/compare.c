@@ -200,9 +200,10 @@ static bool is_same_element(size_t width, const unsigned char *pa, const unsigne
 }
 
 /* try_kernel - compares by KERNEL; false: a number or a distance is not finite, so that it does not apply. */
-static bool try_kernel(struct totals *t, distance_kernel *kernel, const void *pa, const void *pb, size_t n)
+static bool try_kernel(struct totals *t, distance_kernel *kernel, ckpt_dtype dt, const void *pa,
+                       const void *pb, size_t n)
 {
-    kernel(pa, pb, n, &t->tolerance, &t->d);
+    kernel(dt, pa, pb, n, &t->tolerance, &t->d);
     if (isfinite(distance_sum(&t->d)))
         return true;
     t->d = (struct distance){0};
@@ -244,10 +245,10 @@ static void add_norms(struct totals *t, struct side *a, struct side *b, const un
 static void compare_batch(struct totals *t, struct side *a, struct side *b, const unsigned char *pa,
                           const unsigned char *pb, size_t n)
 {
-    const struct distance_kernels *k = distance_best();
+    distance_kernel *k = distance_best();
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
-    distance_kernel *direct = a->dtype == b->dtype ? distance_direct(k, a->dtype) : NULL;
-    if (direct && try_kernel(t, direct, pa, pb, n))
+    bool direct = a->dtype == b->dtype && k != distance_scalar && dtype_has_kernels(a->dtype);
+    if (direct && try_kernel(t, k, a->dtype, pa, pb, n))
         return;
     if (a->dtype == b->dtype && number_is_wide(a->dtype)) {
         compare_int64s(t, a->dtype, pa, pb, n);
@@ -257,7 +258,7 @@ static void compare_batch(struct totals *t, struct side *a, struct side *b, cons
     decode_side(b, pb, n, complex);
     if (number_lanes(a->dtype) == 2 && !complex)
         compare_float4s(t, a->num, b->num, n);
-    else if (complex || direct || !try_kernel(t, k->doubles, a->num, b->num, n))
+    else if (complex || direct || !try_kernel(t, k, CKPT_DT_F64, a->num, b->num, n))
         compare_decoded(t, a, b, pa, pb, n);
 }
 

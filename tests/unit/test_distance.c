@@ -19,26 +19,25 @@ static bool same(const struct distance *a, const struct distance *b)
     return finite == (isfinite(distance_sum(b)) != 0) && (!finite || memcmp(a, b, sizeof *a) == 0);
 }
 
-static bool same_as_plain(const struct distance_kernels *k, ckpt_dtype dt, const unsigned char *a,
-                          const unsigned char *b, size_t n)
+static bool same_as_plain(distance_kernel *k, ckpt_dtype dt, const unsigned char *a, const unsigned char *b,
+                          size_t n)
 {
     double x[MOST], y[MOST];
     struct distance want, got;
-    distance_kernel *kernel = distance_direct(k, dt);
     number_decode(dt, a, n, x);
     number_decode(dt, b, n, y);
-    distance_scalar.doubles((const void *)x, (const void *)y, n, tolerance, &want);
-    k->doubles((const void *)x, (const void *)y, n, tolerance, &got);
+    distance_scalar(CKPT_DT_F64, (const void *)x, (const void *)y, n, tolerance, &want);
+    k(CKPT_DT_F64, (const void *)x, (const void *)y, n, tolerance, &got);
     bool good = same(&want, &got);
-    if (kernel) {
-        kernel(a, b, n, tolerance, &got);
+    if (k != distance_scalar && dtype_has_kernels(dt)) {
+        k(dt, a, b, n, tolerance, &got);
         good = good && same(&want, &got);
     }
     return good;
 }
 
 /* What this CPU has; it is not asked for each pattern. */
-static const struct distance_kernels *best;
+static distance_kernel *best;
 
 static bool all_same(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n)
 {
@@ -110,7 +109,7 @@ static void is_right(void)
         rel = fmax(rel, fabs(a[i] - b[i]) / fabs(b[i]));
         differing += fabs(a[i] - b[i]) > t.abs + t.rel * fabs(b[i]);
     }
-    distance_scalar.doubles((const void *)a, (const void *)b, MOST, &t, &d);
+    distance_scalar(CKPT_DT_F64, (const void *)a, (const void *)b, MOST, &t, &d);
     CU_ASSERT(fabsl(distance_sum(&d) - sum) < 1e-12L * sum);
     CU_ASSERT_EQUAL(d.max_abs, most);
     CU_ASSERT_EQUAL(d.max_rel, rel);
@@ -123,7 +122,7 @@ static void tells_what_is_not_finite(void)
 {
     const double bad[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1},
                              {1, NAN},      {NAN, NAN},     {0x1p1023, -0x1p1023}};
-    const struct distance_kernels *k[2] = {&distance_scalar, distance_best()};
+    distance_kernel *const k[2] = {distance_scalar, distance_best()};
     double a[21] = {0}, b[21] = {0};
     for (size_t which = 0; which < 2; which++)
         for (size_t j = 0; j < sizeof bad / sizeof *bad; j++)
@@ -131,7 +130,7 @@ static void tells_what_is_not_finite(void)
                 struct distance d;
                 a[i] = bad[j][0];
                 b[i] = bad[j][1];
-                k[which]->doubles((const void *)a, (const void *)b, 21, tolerances, &d);
+                k[which](CKPT_DT_F64, (const void *)a, (const void *)b, 21, tolerances, &d);
                 CU_ASSERT(!isfinite(distance_sum(&d)));
                 a[i] = b[i] = 0;
             }

@@ -8,10 +8,10 @@
 #include "noise.h"
 #include "unit.h"
 
-static bool same_as_plain(const struct moments_kernels *k, ckpt_dtype dt, const unsigned char *p, size_t n)
+static bool same_as_plain(moments_kernel *k, ckpt_dtype dt, const unsigned char *p, size_t n)
 {
     struct moments a = {0}, b = {0};
-    moments_add_by(&moments_scalar, &a, dt, p, n);
+    moments_add_by(moments_scalar, &a, dt, p, n);
     moments_add_by(k, &b, dt, p, n);
     return memcmp(&a, &b, sizeof a) == 0;
 }
