@@ -28,7 +28,7 @@
 #include "format/distributed/nested.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
-#include "format/orbax/arrays.h"
+#include "format/zarr/arrays.h"
 
 #define STEP_METADATA "_CHECKPOINT_METADATA"
 #define ITEM_METADATA "_METADATA"
@@ -40,7 +40,7 @@
 struct orbax {
     ckpt_file *f;
     ckpt_error *err;
-    struct orbax_arrays arrays;
+    struct zarr_arrays arrays;
     struct nested tree;
     ckpt_str item;  /* whose tree is read; empty: it is the checkpoint */
     bool no_memory; /* a file could not be looked for */
@@ -48,7 +48,7 @@ struct orbax {
     struct store store;
     map *texts; /* name of a text -> number in TEXT; NULL: not read yet */
     const value_pair *text;
-    enum orbax_missing missing;
+    enum zarr_missing missing;
 };
 
 /* -------------------------------------------------------------------------- folders */
@@ -173,12 +173,12 @@ static ckpt_status read_value(struct orbax *o, ckpt_str name, ckpt_str type, ckp
         }
     if (str_is(type, "string"))
         return read_text(o, name, node);
-    const struct orbax_source from = {&o->store, arena_printf(o->f->a, "%.*s/", (int)name.len, name.ptr),
-                                      name, o->missing};
+    const struct zarr_source from = {&o->store, arena_printf(o->f->a, "%.*s/", (int)name.len, name.ptr), name,
+                                     o->missing};
     if (!from.prefix.ptr)
         return fail_memory(o->err);
-    return str_is(type, "scalar") ? orbax_scalar_read(&o->arrays, &from, node)
-                                  : orbax_array_add(&o->arrays, &from, node);
+    return str_is(type, "scalar") ? zarr_scalar_read(&o->arrays, &from, node)
+                                  : zarr_array_add(&o->arrays, &from, node);
 }
 
 /* ----------------------------------------------------------------------------- tree */
@@ -389,7 +389,7 @@ static ckpt_status read_all(struct orbax *o)
     if (!root && !(root = value_new(o->f->a, CKPT_V_DICT, 0)))
         return fail_memory(o->err);
     o->f->producer = STR_LIT("orbax");
-    return orbax_arrays_graph(&o->arrays, root);
+    return zarr_arrays_graph(&o->arrays, root);
 }
 
 static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
@@ -397,11 +397,11 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     struct orbax o = {.f = f, .err = err};
     f->folder = f->path;
     CKPT_TRY(check_finished(f, err));
-    ckpt_status st = orbax_arrays_begin(&o.arrays, f, err);
+    ckpt_status st = zarr_arrays_begin(&o.arrays, f, err);
     if (st == CKPT_OK)
         st = nested_begin(&o.tree, f->a, 0) ? read_all(&o) : fail_memory(err);
     nested_end(&o.tree);
-    orbax_arrays_end(&o.arrays);
+    zarr_arrays_end(&o.arrays);
     return st;
 }
 

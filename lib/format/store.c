@@ -1,6 +1,6 @@
 /* store.c - see store.h. Files are opened when a value of theirs is wanted, and stay inside of the folder
  * (distributed/rank_files). Links to folders are not followed. */
-#include "format/orbax/store.h"
+#include "format/store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,19 +1,19 @@
 /*
- * bare.c - folders that hold one array of Zarr (codec/zarr.c), as TensorStore and zarr-python write them, and
+ * read.c - folders that hold one array of Zarr (codec/zarr.c), as TensorStore and zarr-python write them, and
  * databases of OCDBT (codec/ocdbt.c) of whatever content: a tensor of bytes for each key.
  */
 #include "codec/zarr.h"
 #include "format/folder.h"
-#include "format/orbax/arrays.h"
+#include "format/zarr/arrays.h"
 
 static bool probe_zarr(const struct probe *p) { return probe_has(p, ZARR_V2) || probe_has(p, ZARR_V3); }
 static bool probe_ocdbt(const struct probe *p) { return probe_has(p, OCDBT_MANIFEST); }
 
-static ckpt_status add_keys(struct orbax_arrays *x, struct store *s, ckpt_value *dict)
+static ckpt_status add_keys(struct zarr_arrays *x, struct store *s, ckpt_value *dict)
 {
     for (size_t i = 0; i < s->db.n; i++) {
         ckpt_value *node, *key = value_str(x->f->a, s->db.entry[i].key);
-        CKPT_TRY(orbax_bytes_add(x, s, i, &node));
+        CKPT_TRY(zarr_bytes_add(x, s, i, &node));
         if (!key || !value_put(x->f->a, dict, key, node))
             return fail_memory(x->err);
     }
@@ -23,21 +23,21 @@ static ckpt_status add_keys(struct orbax_arrays *x, struct store *s, ckpt_value 
 /* read_bare - F is the array in its folder, or the database. */
 static ckpt_status read_bare(ckpt_file *f, bool is_ocdbt, ckpt_error *err)
 {
-    struct orbax_arrays x;
+    struct zarr_arrays x;
     struct store s = {.f = f, .err = err, .folder = {"", 0}};
-    const struct orbax_source all = {&s, {"", 0}, {"", 0}, MISSING_FILL};
+    const struct zarr_source all = {&s, {"", 0}, {"", 0}, MISSING_FILL};
     ckpt_value *root = value_new(f->a, CKPT_V_DICT, 0);
     f->folder = f->path;
     s.like = is_ocdbt ? OCDBT_MANIFEST : probe_has(f->probe, ZARR_V2) ? ZARR_V2 : ZARR_V3;
-    ckpt_status st = orbax_arrays_begin(&x, f, err);
+    ckpt_status st = zarr_arrays_begin(&x, f, err);
     if (st == CKPT_OK)
         st = root ? store_open(&s, is_ocdbt) : fail_memory(err);
     if (st == CKPT_OK)
-        st = is_ocdbt ? add_keys(&x, &s, root) : orbax_array_add(&x, &all, &root);
+        st = is_ocdbt ? add_keys(&x, &s, root) : zarr_array_add(&x, &all, &root);
     if (st == CKPT_OK)
-        st = orbax_arrays_graph(&x, root);
+        st = zarr_arrays_graph(&x, root);
     store_close(&s);
-    orbax_arrays_end(&x);
+    zarr_arrays_end(&x);
     return st;
 }
 

@@ -1,7 +1,7 @@
 /* store.h - the keys and values that Zarr's arrays are made of: the files of a folder, or what an OCDBT has.
  * */
-#ifndef FORMAT_ORBAX_STORE_H
-#define FORMAT_ORBAX_STORE_H
+#ifndef FORMAT_STORE_H
+#define FORMAT_STORE_H
 
 #include "codec/ocdbt.h"
 #include "core/file.h"

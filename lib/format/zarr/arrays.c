@@ -3,7 +3,7 @@
  * the keys in the store, not by the shape, so that an array that claims more than there is costs nothing. A
  * chunk that is compressed is decoded when it is read; the index of a shard is read when the file is opened.
  */
-#include "format/orbax/arrays.h"
+#include "format/zarr/arrays.h"
 
 #include <inttypes.h>
 
@@ -19,8 +19,8 @@
 
 /* An array on its way to be a source. */
 struct assembly {
-    struct orbax_arrays *x;
-    const struct orbax_source *from;
+    struct zarr_arrays *x;
+    const struct zarr_source *from;
     struct zarr_array z;
     arena *a; /* until then */
     uint64_t *stride;
@@ -32,14 +32,13 @@ struct assembly {
     source *decoded;
 };
 
-ckpt_status orbax_arrays_begin(struct orbax_arrays *x, ckpt_file *f, ckpt_error *err)
+ckpt_status zarr_arrays_begin(struct zarr_arrays *x, ckpt_file *f, ckpt_error *err)
 {
-    *x = (struct orbax_arrays){
-        .f = f, .err = err, .cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE)};
+    *x = (struct zarr_arrays){.f = f, .err = err, .cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE)};
     return x->cache ? CKPT_OK : fail_memory(err);
 }
 
-void orbax_arrays_end(struct orbax_arrays *x) { block_cache_unref(x->cache); }
+void zarr_arrays_end(struct zarr_arrays *x) { block_cache_unref(x->cache); }
 
 /* ------------------------------------------------------------------------- metadata */
 
@@ -231,7 +230,7 @@ static ckpt_status make_source(struct assembly *y, source **out, uint64_t *at)
 {
     static const unsigned char zero[sizeof y->z.fill];
     static const struct piece none;
-    enum orbax_missing missing = y->from->missing;
+    enum zarr_missing missing = y->from->missing;
     CKPT_TRY(add_entries(y));
     CKPT_TRY(check_claims(y));
     if (y->z.encoding.n && y->n)
@@ -247,7 +246,7 @@ static ckpt_status make_source(struct assembly *y, source **out, uint64_t *at)
 }
 
 /* assemble - Y becomes the array FROM, and *OUT its elements from byte *AT on, with a reference. */
-static ckpt_status assemble(struct orbax_arrays *x, const struct orbax_source *from, struct assembly *y,
+static ckpt_status assemble(struct zarr_arrays *x, const struct zarr_source *from, struct assembly *y,
                             source **out, uint64_t *at)
 {
     *y = (struct assembly){.x = x, .from = from, .a = arena_new(UINT64_MAX)};
@@ -264,15 +263,15 @@ static ckpt_status assemble(struct orbax_arrays *x, const struct orbax_source *f
 /* --------------------------------------------------------------------------- tensors */
 
 /* add_tensor - *NODE: a new tensor, *T. */
-static ckpt_status add_tensor(struct orbax_arrays *x, ckpt_value **node, struct orbax_tensor **t)
+static ckpt_status add_tensor(struct zarr_arrays *x, ckpt_value **node, struct zarr_tensor **t)
 {
-    struct orbax_tensor *grown = arena_grow(x->f->a, x->tensor, x->n, &x->cap, x->n + 1, sizeof *grown);
+    struct zarr_tensor *grown = arena_grow(x->f->a, x->tensor, x->n, &x->cap, x->n + 1, sizeof *grown);
     *node = value_new(x->f->a, CKPT_V_TENSOR, x->n);
     if (!grown || !*node)
         return fail_memory(x->err);
     x->tensor = grown;
     *t = &grown[x->n++];
-    **t = (struct orbax_tensor){.storage = CKPT_NO_STORAGE};
+    **t = (struct zarr_tensor){.storage = CKPT_NO_STORAGE};
     return CKPT_OK;
 }
 
@@ -282,10 +281,10 @@ static uint8_t unit_of(const struct zarr_array *z)
     return z->encoding.big_endian ? dtype_info(z->dtype)->swap_bytes : 0;
 }
 
-ckpt_status orbax_array_add(struct orbax_arrays *x, const struct orbax_source *from, ckpt_value **node)
+ckpt_status zarr_array_add(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node)
 {
     struct assembly y;
-    struct orbax_tensor *t;
+    struct zarr_tensor *t;
     struct storage s = {.s.key = from->name};
     CKPT_TRY(add_tensor(x, node, &t));
     ckpt_status st = assemble(x, from, &y, &s.src, &s.off);
@@ -301,9 +300,9 @@ ckpt_status orbax_array_add(struct orbax_arrays *x, const struct orbax_source *f
     return rank_storage_fault(x->f, from->name, t->dtype, st, &t->storage, x->err);
 }
 
-ckpt_status orbax_bytes_add(struct orbax_arrays *x, struct store *s, size_t i, ckpt_value **node)
+ckpt_status zarr_bytes_add(struct zarr_arrays *x, struct store *s, size_t i, ckpt_value **node)
 {
-    struct orbax_tensor *t;
+    struct zarr_tensor *t;
     struct storage one = {.s.key = s->db.entry[i].key, .dtype = CKPT_DT_U8};
     CKPT_TRY(add_tensor(x, node, &t));
     ckpt_status st = store_bytes(s, i, &one.src, &one.off, &one.s.nbytes);
@@ -311,7 +310,7 @@ ckpt_status orbax_bytes_add(struct orbax_arrays *x, struct store *s, size_t i, c
     if (!shape)
         return fail_memory(x->err);
     *shape = one.s.nbytes;
-    *t = (struct orbax_tensor){CKPT_DT_U8, 1, shape, CKPT_NO_STORAGE};
+    *t = (struct zarr_tensor){CKPT_DT_U8, 1, shape, CKPT_NO_STORAGE};
     if (st == CKPT_OK)
         st = table_storage(&x->f->table, &one, &t->storage, x->err);
     return rank_storage_fault(x->f, one.s.key, CKPT_DT_U8, st, &t->storage, x->err);
@@ -343,7 +342,7 @@ static bool is_number(const struct zarr_array *z)
     return z->ndim == 0 && dtype_info(z->dtype)->klass != 'c' && z->dtype != CKPT_DT_U64;
 }
 
-ckpt_status orbax_scalar_read(struct orbax_arrays *x, const struct orbax_source *from, ckpt_value **node)
+ckpt_status zarr_scalar_read(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node)
 {
     struct assembly y;
     source *src = NULL;
@@ -355,7 +354,7 @@ ckpt_status orbax_scalar_read(struct orbax_arrays *x, const struct orbax_source 
         st = source_read(src, at, element, y.z.width, x->err);
     source_unref(src);
     if (st == CKPT_OK && !number)
-        return orbax_array_add(x, from, node);
+        return zarr_array_add(x, from, node);
     if (st == CKPT_OK) {
         if (unit_of(&y.z))
             swap_bytes(element, y.z.width, unit_of(&y.z));
@@ -375,10 +374,10 @@ ckpt_status orbax_scalar_read(struct orbax_arrays *x, const struct orbax_source 
 /* describe - for torch_graph: the row of the tensor V. */
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
-    const struct orbax_arrays *x = user;
+    const struct zarr_arrays *x = user;
     if (v->type != CKPT_V_TENSOR || v->offset >= x->n)
         return false;
-    const struct orbax_tensor *t = &x->tensor[v->offset];
+    const struct zarr_tensor *t = &x->tensor[v->offset];
     row->t.dtype = (uint16_t)t->dtype;
     row->t.ndim = t->ndim;
     row->t.shape = t->shape;
@@ -388,7 +387,7 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
     return true;
 }
 
-ckpt_status orbax_arrays_graph(struct orbax_arrays *x, ckpt_value *root)
+ckpt_status zarr_arrays_graph(struct zarr_arrays *x, ckpt_value *root)
 {
     const struct torch_storages st = {.user = x, .object = describe};
     x->f->root = root;
