@@ -97,8 +97,7 @@ static ckpt_status set_storage_bytes(const struct kit *k, const struct kit_tenso
                     "{%llu bytes}, its dtype and shape take {=%llu}", (unsigned long long)n,
                     (unsigned long long)need);
     if (!range_within(x->at, n, x->src->size))
-        return fail(k->err, CKPT_ETRUNCATED,
-                    source_pos(x->src, x->at < x->src->size ? x->at : x->src->size),
+        return fail(k->err, CKPT_ETRUNCATED, source_pos(x->src, x->at < x->src->size ? x->at : x->src->size),
                     "needs {=%llu bytes}, the file has {%llu} there", (unsigned long long)n,
                     (unsigned long long)(x->at < x->src->size ? x->src->size - x->at : 0));
     s->src = source_ref(x->src);
@@ -313,4 +312,16 @@ ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *x)
     row.t.has_data = row.t.storage != CKPT_NO_STORAGE && k->f->table.storages[row.t.storage].src;
     CKPT_TRY(file_add_row(k->f, &row, &v->row, k->err));
     return add_to_mapping(k, x->name, v);
+}
+
+ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st)
+{
+    fail_add_place(k->err, t->entry, t->name);
+    if (k->f->salvage && check_is_fault(st)) {
+        ckpt_error why = *k->err;
+        why.where[0] = 0; /* the row has its name */
+        t->lost = &why;
+        st = kit_add_tensor(k, t);
+    }
+    return file_report_fault(k->f, st, k->err);
 }

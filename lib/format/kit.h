@@ -72,6 +72,9 @@ ckpt_status kit_end(struct kit *k, ckpt_status st);
  * a view exceeds its storage, or if the name exists. If the file is being checked, that is reported and the
  * row has no data; if it is being salvaged, the tensor is lost. */
 ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *t);
+/* kit_add_faulty - for T, which could not be added because of the fault ST, that of K's error, which gets the
+ * name of T: reports it where the file is checked, adds T as lost where it is salvaged, else returns ST. */
+ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st);
 /* kit_add_value - adds V, which is no tensor, as the value of KEY; the items of a list are values of their
  * own, as in a pickle. */
 ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v);

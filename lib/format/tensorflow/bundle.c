@@ -3,14 +3,13 @@
  * tf.train.Checkpoint and SavedModel write (tensorflow/core/util/tensor_bundle,
  * core/protobuf/tensor_bundle.proto).
  *
- *   PREFIX.index               a table (codec/sstable.h) of protobuf messages by name; the empty name is
- *   first:
+ *   PREFIX.index               a table (codec/sstable.h) of protobuf messages by name, the empty one first:
  *     BundleHeaderProto        1 num_shards, 2 endianness (1: big), 3 version {1 producer, 2 min_consumer}
  *     BundleEntryProto         1 dtype, 2 shape, 3 shard_id, 4 offset, 5 size, 6 masked CRC-32C, 7 slices
  *   PREFIX.data-00000-of-00001 the bytes of the tensors, row-major, one file for each shard
  *
  * A partitioned tensor has slices in place of bytes; each slice is an entry of its own, whose key
- * (messages.c) begins with a zero byte. Names are those of the file: "scope/kernel", or
+ * (codec/tensorflow.c) begins with a zero byte. Names are those of the file: "scope/kernel", or
  * "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE" of tf.train.Checkpoint, unless others of ckpt_names are wanted.
  *
  * Refused: entries whose size is not that of dtype and shape, bytes that their shard has not, slices that
@@ -416,30 +415,35 @@ static ckpt_status add_sliced(struct bundle *b, const struct entry *e, struct ki
     return st;
 }
 
-static ckpt_status add_tensor(struct bundle *b, const struct entry *e)
+ckpt_status tf_describe(const ckpt_file *f, const struct tf_dtype *type, const struct tf_shape *shape,
+                        struct kit_tensor *t, ckpt_error *err)
 {
-    struct kit_tensor t = {.name = e->name, .entry = e->at};
-    CKPT_TRY(tf_describe(e->type, &e->shape, &t, b->err));
-    CKPT_TRY(tf_check_writable(b->f, e->type, b->err));
-    if (e->type->width && e->nslices)
-        return add_sliced(b, e, &t);
-    if (e->type->width)
-        return add_numbers(b, e, &t);
-    if (e->type->number == TF_STRING && !e->nslices)
-        return add_strings(b, e, &t);
-    t.t.note = e->nslices ? STR_LIT("in slices, which TensorFlow does not read either") : STR_LIT("not read");
-    return kit_add_tensor(&b->k, &t);
+    t->t.dtype = (uint16_t)type->dtype;
+    t->t.dtype_name = type->dtype == CKPT_DT_NP ? type->name : NULL;
+    t->t.ndim = shape->ndim;
+    t->t.shape = shape->size;
+    t->swap_bytes = type->swap;
+    t->width = type->width;
+    if (!checked_mul(shape->elements, type->width, &t->t.nbytes))
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a tensor of {more} than {=2^64 bytes}");
+    if (!f->salvage || type->dtype != CKPT_DT_NP)
+        return CKPT_OK;
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "of the dtype {%s}, which {=no file} that is written can hold", type->name);
 }
 
-/* add_lost - E is a row without data, because of the fault in B->err. */
-static ckpt_status add_lost(struct bundle *b, const struct entry *e)
+static ckpt_status add_tensor(struct bundle *b, const struct entry *e, struct kit_tensor *t)
 {
-    struct kit_tensor t = {.name = e->name, .entry = e->at};
-    ckpt_error why = *b->err;
-    why.where[0] = 0; /* its name, which is that of the row */
-    CKPT_TRY(tf_describe(e->type, &e->shape, &t, b->err));
-    t.lost = &why;
-    return kit_add_tensor(&b->k, &t);
+    CKPT_TRY(tf_describe(b->f, e->type, &e->shape, t, b->err));
+    if (e->type->width && e->nslices)
+        return add_sliced(b, e, t);
+    if (e->type->width)
+        return add_numbers(b, e, t);
+    if (e->type->number == TF_STRING && !e->nslices)
+        return add_strings(b, e, t);
+    t->t.note = e->nslices ? STR_LIT("in slices, which TensorFlow does not read either")
+                           : STR_LIT("not read");
+    return kit_add_tensor(&b->k, t);
 }
 
 static bool is_slice(ckpt_str key) { return key.len && key.ptr[0] == 0; }
@@ -564,15 +568,11 @@ static ckpt_status add_tensors(struct bundle *b)
         if (is_slice(b->entry[i].key))
             continue;
         uint32_t row = (uint32_t)b->f->table.nrows;
-        ckpt_status st = add_tensor(b, &b->entry[i]);
+        struct kit_tensor t = {.name = b->entry[i].name, .entry = b->entry[i].at};
+        ckpt_status st = add_tensor(b, &b->entry[i], &t);
         if (st == CKPT_OK && str_is(b->entry[i].key, OBJECT_GRAPH))
             b->f->object_graph = row;
-        if (st == CKPT_OK)
-            continue;
-        fail_add_place(b->err, b->entry[i].at, b->entry[i].name);
-        if (b->f->salvage && check_is_fault(st))
-            st = add_lost(b, &b->entry[i]);
-        CKPT_TRY(file_report_fault(b->f, st, b->err));
+        CKPT_TRY(st == CKPT_OK ? st : kit_add_faulty(&b->k, &t, st));
     }
     return CKPT_OK;
 }

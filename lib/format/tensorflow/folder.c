@@ -5,8 +5,8 @@
  *
  *   saved_model.pb   and variables/variables.index
  *   checkpoint       protobuf as text: model_checkpoint_path: "PREFIX", and of all that were kept, in the
- *   order of time,
- *                    all_model_checkpoint_paths and all_model_checkpoint_timestamps (seconds since 1970)
+ *                    order of time, all_model_checkpoint_paths and all_model_checkpoint_timestamps (seconds
+ *                    since 1970)
  *   *.index          one of them, without either
  *
  * Paths are relative to the folder. Of an absolute one, which was right where it was written, the last name

@@ -3,13 +3,14 @@
  * write_version=V1 (tensorflow/core/util/saved_tensor_slice.proto, tensor_slice_writer.cc).
  *
  *   A table (codec/sstable.h) of SavedTensorSlices {1 meta, 2 data}:
- *     ""         meta: SavedTensorSliceMeta {1 tensor: SavedSliceMeta {1 name, 2 shape, 3 type, 4 slice}, 2
- *     versions} other keys as of slices (messages.c); data: SavedSlice {1 name, 2 slice, 3 data: TensorProto}
+ *     ""          meta: SavedTensorSliceMeta {1 tensor: SavedSliceMeta {1 name, 2 shape, 3 type, 4 slice},
+ *                 2 versions}
+ *     other keys  as of slices (codec/tensorflow.c); data: SavedSlice {1 name, 2 slice, 3 data: TensorProto}
  *
- * TensorProto has the values alone, in the field for its type (dtypes.def), as packed numbers: floats as they
- * are, integers as varints, half-precision numbers by their bits, complex ones as pairs. Shards,
- * NAME-00000-of-00003 and so on, are such tables each, with the slices that each has; the first stands for
- * all of them.
+ * TensorProto has the values alone, in the field for its type (codec/tensorflow.def), as packed numbers:
+ * floats as they are, integers as varints, half-precision numbers by their bits, complex ones as pairs.
+ * Shards, NAME-00000-of-00003 and so on, are such tables each, with the slices that each has; the first
+ * stands for all of them.
  *
  * The values are decoded when they are read, a slice at a time; strings at once. Refused: values that are
  * more or fewer than the slice has elements, or beyond its type; slices that overlap or do not cover their
@@ -380,21 +381,10 @@ static ckpt_status add_tensors(struct saver *s)
     for (size_t i = 0; i < s->n; i++) {
         struct saved_tensor *x = &s->tensor[i];
         struct kit_tensor t = {.name = x->name, .entry = x->at};
-        ckpt_status st = tf_describe(x->type, &x->shape, &t, s->err);
-        if (st == CKPT_OK)
-            st = tf_check_writable(s->f, x->type, s->err);
+        ckpt_status st = tf_describe(s->f, x->type, &x->shape, &t, s->err);
         if (st == CKPT_OK)
             st = x->type->number == TF_STRING ? add_strings(s, x, &t) : add_numbers(s, x, &t);
-        if (st == CKPT_OK)
-            continue;
-        fail_add_place(s->err, x->at, x->name);
-        if (s->f->salvage && check_is_fault(st)) {
-            ckpt_error why = *s->err;
-            why.where[0] = 0; /* its name, which is that of the row */
-            t.lost = &why;
-            st = kit_add_tensor(&s->k, &t);
-        }
-        CKPT_TRY(file_report_fault(s->f, st, s->err));
+        CKPT_TRY(st == CKPT_OK ? st : kit_add_faulty(&s->k, &t, st));
     }
     return CKPT_OK;
 }

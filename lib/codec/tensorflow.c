@@ -1,10 +1,15 @@
 /*
- * messages.c - shapes, slices and element types, as both formats have them (tensorflow/core/framework:
- * types.proto, tensor_shape.proto, tensor_slice.proto; core/lib/strings/ordered_code.cc,
- * core/util/saved_tensor_slice_util.cc).
+ * tensorflow.c - shapes, slices and element types, as both formats of checkpoints have them
+ * (tensorflow/core/framework: types.proto, tensor_shape.proto, tensor_slice.proto;
+ * core/lib/strings/ordered_code.cc, core/util/saved_tensor_slice_util.cc), and the graph of objects
+ * (core/protobuf/trackable_object_graph.proto).
  *
  *   TensorShapeProto   2 dim {1 size}, 3 unknown_rank
  *   TensorSliceProto   1 extent {1 start, 2 length}, one for each dimension; without a length: all of it
+ *
+ *   TrackableObjectGraph  1 nodes
+ *   TrackableObject       2 attributes
+ *   SerializedTensor      2 full_name "dense/kernel", 3 checkpoint_key
  *
  * The key of a slice is in OrderedCode, whose bytes sort as the values do: the number 0, the name, the rank,
  * and for each dimension start and length as signed numbers, 0 and -1 where it is all of it.
@@ -12,15 +17,16 @@
  *   text     its bytes, 00 as 00 FF and FF as FF 00, then 00 01
  *   signed   one byte 80 ^ v for -64 to 63; above, each further byte is announced by one more bit at the top
  */
+#include "codec/tensorflow.h"
+
 #include <inttypes.h>
 
 #include "base/checked.h"
 #include "codec/protobuf.h"
-#include "format/tensorflow/tensorflow.h"
 
 static const struct tf_dtype dtypes[] = {
 #define TF(number, name, dtype, width, swap, field) {number, name, CKPT_DT_##dtype, width, swap, field},
-#include "format/tensorflow/dtypes.def"
+#include "codec/tensorflow.def"
 #undef TF
 };
 
@@ -100,28 +106,6 @@ ckpt_status tf_read_shape(arena *a, cursor c, struct tf_shape *s, ckpt_error *er
         fits = fits && checked_mul(s->elements, s->size[i], &s->elements);
     s->elements = empty ? 0 : s->elements;
     return fits ? CKPT_OK : fail(err, CKPT_EFORMAT, c.pos, "a shape of {more} than {=2^64 elements}");
-}
-
-ckpt_status tf_describe(const struct tf_dtype *type, const struct tf_shape *shape, struct kit_tensor *t,
-                        ckpt_error *err)
-{
-    t->t.dtype = (uint16_t)type->dtype;
-    t->t.dtype_name = type->dtype == CKPT_DT_NP ? type->name : NULL;
-    t->t.ndim = shape->ndim;
-    t->t.shape = shape->size;
-    t->swap_bytes = type->swap;
-    t->width = type->width;
-    return checked_mul(shape->elements, type->width, &t->t.nbytes)
-               ? CKPT_OK
-               : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a tensor of {more} than {=2^64 bytes}");
-}
-
-ckpt_status tf_check_writable(const ckpt_file *f, const struct tf_dtype *type, ckpt_error *err)
-{
-    if (!f->salvage || type->dtype != CKPT_DT_NP)
-        return CKPT_OK;
-    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                "of the dtype {%s}, which {=no file} that is written can hold", type->name);
 }
 
 /* ------------------------------------------------------------------------- slices */
@@ -221,4 +205,46 @@ void tf_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_t nd
         else
             put_signed(key, s->size[i]);
     }
+}
+
+/* ----------------------------------------------------------- the graph of objects */
+
+struct naming {
+    tf_name_variable *name;
+    void *user;
+    ckpt_error *err;
+};
+
+static ckpt_status read_attribute(const struct naming *n, cursor c)
+{
+    struct proto_field f;
+    ckpt_str variable = {NULL, 0}, key = {NULL, 0};
+    while (proto_next(&c, &f)) {
+        if (proto_is(&f, 2, PROTO_BYTES))
+            variable = proto_text(&f);
+        else if (proto_is(&f, 3, PROTO_BYTES))
+            key = proto_text(&f);
+    }
+    if (c.bad)
+        return fail_message(n->err, c.pos, "attribute of the object graph");
+    return variable.len && key.len ? n->name(n->user, key, variable, n->err) : CKPT_OK;
+}
+
+static ckpt_status read_node(const struct naming *n, cursor c)
+{
+    struct proto_field f;
+    while (proto_next(&c, &f))
+        if (proto_is(&f, 2, PROTO_BYTES))
+            CKPT_TRY(read_attribute(n, f.bytes));
+    return c.bad ? fail_message(n->err, c.pos, "object of the object graph") : CKPT_OK;
+}
+
+ckpt_status tf_read_object_graph(cursor c, tf_name_variable *name, void *user, ckpt_error *err)
+{
+    const struct naming n = {name, user, err};
+    struct proto_field f;
+    while (proto_next(&c, &f))
+        if (proto_is(&f, 1, PROTO_BYTES))
+            CKPT_TRY(read_node(&n, f.bytes));
+    return c.bad ? fail_message(err, c.pos, "object graph") : CKPT_OK;
 }

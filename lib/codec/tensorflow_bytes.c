@@ -1,7 +1,7 @@
 /*
- * sources.c - the bytes of entries whose checksum is not that of a whole storage: slices of partitioned
- * tensors, and strings (tensorflow/core/util/tensor_bundle/tensor_bundle.cc, WriteStringTensor). The checksum
- * is compared once, before the first byte is handed out.
+ * tensorflow_bytes.c - the bytes of entries whose checksum is not that of a whole storage: slices of
+ * partitioned tensors, and strings (tensorflow/core/util/tensor_bundle/tensor_bundle.cc, WriteStringTensor).
+ * The checksum is compared once, before the first byte is handed out.
  *
  * Strings are stored as
  *   …   the length of each, a varint
@@ -17,7 +17,7 @@
 #include "base/crc32.h"
 #include "base/store.h"
 #include "codec/sstable.h"
-#include "format/tensorflow/tensorflow.h"
+#include "codec/tensorflow.h"
 #include "io/reader.h"
 
 struct checked_source {
