@@ -182,21 +182,6 @@ static ckpt_status read_array(struct walk *w, struct gguf_pair *p)
     return CKPT_OK;
 }
 
-/* peek_alignment - the value that comes next, of general.alignment. */
-static ckpt_status peek_alignment(struct walk *w, uint32_t type)
-{
-    uint64_t at = w->r.pos;
-    const unsigned char *b = type == GGUF_U32 ? reader_peek(&w->r, 4) : NULL;
-    if (type != GGUF_U32)
-        return gguf_fail(w, at, "general.alignment has {type %" PRIu32 "}; it is {=a 32-bit number}", type);
-    if (!b)
-        return fail_truncated(w, "general.alignment");
-    uint32_t n = load_u32le(b);
-    w->g->alignment = n = w->g->big_endian ? __builtin_bswap32(n) : n;
-    bool power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
-    return power ? CKPT_OK : gguf_fail(w, at, "an alignment of {%" PRIu32 "} is no {=power of two}", n);
-}
-
 /* take_bytes - the P->nvalue bytes of a text or number. */
 static ckpt_status take_bytes(struct walk *w, struct gguf_pair *p)
 {
@@ -214,6 +199,26 @@ static ckpt_status read_value(struct walk *w, struct gguf_pair *p)
     return w->r.status ? fail_truncated(w, "a text") : take_bytes(w, p);
 }
 
+uint64_t gguf_pair_number(const struct gguf_pair *p, bool big_endian)
+{
+    bool is_whole = p->bytes && width[p->type] && p->type != GGUF_F32 && p->type != GGUF_F64;
+    uint64_t n = is_whole ? width[p->type] : 0, v = 0;
+    for (uint64_t i = 0; i < n; i++)
+        v = v << 8 | p->bytes[big_endian ? i : n - 1 - i];
+    return v;
+}
+
+static ckpt_status take_alignment(struct walk *w, const struct gguf_pair *p)
+{
+    uint64_t n = gguf_pair_number(p, w->g->big_endian);
+    if (p->type != GGUF_U32)
+        return gguf_fail(w, p->value, "general.alignment has {type %" PRIu32 "}; it is {=a 32-bit number}",
+                         p->type);
+    w->g->alignment = n;
+    bool power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
+    return power ? CKPT_OK : gguf_fail(w, p->value, "an alignment of {%" PRIu64 "} is no {=power of two}", n);
+}
+
 static ckpt_status read_pair(struct walk *w)
 {
     struct gguf_pair p = {.count = 1, .at = w->r.pos};
@@ -229,9 +234,9 @@ static ckpt_status read_pair(struct walk *w)
     if (p.type >= sizeof width)
         return gguf_fail(w, at, "a value of {type %" PRIu32 "}; {=0 to %zu} are known", p.type,
                          sizeof width - 1);
-    if (str_is(p.key, "general.alignment"))
-        CKPT_TRY(peek_alignment(w, p.type));
     CKPT_TRY(read_value(w, &p));
+    if (str_is(p.key, "general.alignment"))
+        CKPT_TRY(take_alignment(w, &p));
     p.end = w->r.pos;
     return w->g->pair ? w->g->pair(w->g->user, &p, w->err) : CKPT_OK;
 }
@@ -283,13 +288,10 @@ static ckpt_status read_shape(struct walk *w, struct gguf_tensor *t, uint64_t *e
     return w->r.status ? fail_truncated(w, "a tensor's shape") : CKPT_OK;
 }
 
-/* fill_up - *N to the next multiple of the alignment. */
-static bool fill_up(const struct gguf *g, uint64_t *n)
+bool gguf_fill_up(uint64_t *n, uint64_t alignment)
 {
-    if (!checked_add(*n, g->alignment - 1, n)) /* bounded: at least 1 */
-        return false;
-    *n -= *n % g->alignment;
-    return true;
+    uint64_t past = *n % alignment;
+    return !past || checked_add(*n, alignment - past, n);
 }
 
 /* place_tensor - T, of ELEMENTS, is of a type that there is, and its data follow those before. */
@@ -307,7 +309,7 @@ static ckpt_status place_tensor(struct walk *w, struct gguf_tensor *t, uint32_t 
                          "a tensor at {%" PRIu64 "} of the data; those before it end at {=%" PRIu64 "}",
                          t->offset, w->sum);
     if (!dtype_bytes(t->dtype, elements, &t->nbytes) || !checked_add(w->sum, t->nbytes, &next) ||
-        !fill_up(w->g, &next))
+        !gguf_fill_up(&next, w->g->alignment))
         return gguf_fail(w, at, "a tensor of {%" PRIu64 "} elements has more than {=2^64 bytes}", elements);
     w->sum = next;
     return CKPT_OK;
@@ -338,7 +340,7 @@ static ckpt_status read_tensor(struct walk *w)
 static ckpt_status check_padding(struct walk *w)
 {
     uint64_t at = w->r.pos, end = at;
-    if (!fill_up(w->g, &end) || end > w->g->src->size)
+    if (!gguf_fill_up(&end, w->g->alignment) || end > w->g->src->size)
         end = w->g->src->size;
     if (w->g->ntensors == 0 && end < w->g->src->size)
         return gguf_fail(w, end, "{%" PRIu64 " bytes} after a header without tensors; {=none} were expected",
@@ -360,7 +362,7 @@ static ckpt_status find_data(struct walk *w)
     g->data = g->header_end = w->r.pos;
     CKPT_TRY(check_padding(w));
     if (g->ntensors)
-        (void)fill_up(g, &g->data); /* bounded: an alignment has 32 bits, a file 63 */
+        (void)gguf_fill_up(&g->data, g->alignment); /* bounded: an alignment has 32 bits, a file 63 */
     return checked_add(g->data, w->sum, &g->end)
                ? CKPT_OK
                : gguf_fail(w, w->r.pos, "the tensors have {more} than {=2^64 bytes}");
@@ -372,7 +374,7 @@ ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err)
     uint64_t sum = g->end - g->data, filled = g->end; /* bounded: by find_data() */
     if (sum && g->end > g->src->size)
         return gguf_fail(&w, g->data, "the tensors need {=%" PRIu64 " bytes}, the file {ends} before", sum);
-    if (!fill_up(g, &filled) || filled >= g->src->size)
+    if (!gguf_fill_up(&filled, g->alignment) || filled >= g->src->size)
         return CKPT_OK;
     return gguf_fail(&w, g->end, "{%" PRIu64 " bytes} follow {=the last tensor}", g->src->size - g->end);
 }

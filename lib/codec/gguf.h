@@ -1,9 +1,11 @@
-/* gguf.h - the pairs and tensors of a GGUF file, in the order in which they stand. */
+/* gguf.h - the pairs and tensors of a GGUF file, in the order in which they stand: read, and written. */
 #ifndef CODEC_GGUF_H
 #define CODEC_GGUF_H
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "core/dtype.h"
+#include "core/value.h"
 #include "io/source.h"
 
 #define GGUF_DIMENSIONS 8u     /* that are read; ggml has 4 */
@@ -85,5 +87,32 @@ ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err);
 bool gguf_type_of(ckpt_dtype dtype, uint32_t *type);
 /* gguf_value_bytes - the size of a value of TYPE that is neither a string nor an array. */
 uint64_t gguf_value_bytes(uint32_t type);
+/* gguf_pair_number - the whole number that P is, whose bytes are there, without its sign; 0: it is none. */
+uint64_t gguf_pair_number(const struct gguf_pair *p, bool big_endian);
+/* gguf_value - P of G, in its callback, as *TEXT, and as *TYPED, a value of its type; both are one where the
+ * text is abbreviated. They are in A. */
+ckpt_status gguf_value(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **text,
+                       ckpt_value **typed, ckpt_error *err);
+
+/* A file that was read, as far as the pairs and tensors of another one are made of it. */
+struct gguf_file {
+    struct gguf header;
+    struct gguf_pair *pairs; /* in their order; .bytes is NULL where the value is in the file */
+    size_t n, cap;
+};
+
+/* gguf_pair_put - appends P, of K, to OUT as version 3 has it, little-endian. */
+ckpt_status gguf_pair_put(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err);
+/* gguf_pair_make - *OUT is KEY with the value that TEXT is for TYPE, and ELEMENT if that is an array, in A;
+ * its .bytes are all of the value as gguf_pair_put appends it. CKPT_EUSAGE: TEXT is no such value. */
+ckpt_status gguf_pair_make(arena *a, ckpt_str key, uint32_t type, uint32_t element, ckpt_str text,
+                           struct gguf_pair *out, ckpt_error *err);
+/* gguf_take_type - cuts ":TYPE", or ":[TYPE]" of an array, off *KEY (general.quantization_version:u32), for
+ * gguf_pair_make; without one it is a text. */
+void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element);
+/* gguf_fill_up - *N to the next multiple of ALIGNMENT; false: there is none. */
+bool gguf_fill_up(uint64_t *n, uint64_t alignment);
+/* gguf_put_tensor - appends the entry of T as NAME of DTYPE, which ggml has, with its data at BEGIN. */
+void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin);
 
 #endif

@@ -182,6 +182,14 @@ ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err)
     return file_report_fault_as(f, rule_of_status(st), st, err);
 }
 
+ckpt_status file_lose(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err)
+{
+    if (!f->salvage || !check_is_fault(st))
+        return file_report_fault(f, st, err);
+    file_notice(f, "%.*s: %s; it is lost", STR_ARG(what), err->what);
+    return CKPT_OK;
+}
+
 /* storage_offset - the file offset of storage I, which an archive locates on demand. */
 static uint64_t storage_offset(const ckpt_file *f, uint32_t i)
 {

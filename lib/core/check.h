@@ -73,6 +73,9 @@ ckpt_status check_keep_object(struct check *c, void *kept, ckpt_error *err);
 ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_report_fault_as - the same, under RULE instead of the one for the status. */
 ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err);
+/* file_lose - file_report_fault; where F is salvaged, a fault is a notice that WHAT, a part of F, is lost,
+ * and CKPT_OK. */
+ckpt_status file_lose(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
 /* file_add_row - table_row; when F is being checked, a row that exceeds its storage is reported and
  * added without data. */
 ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err);

@@ -47,7 +47,7 @@ ckpt_str sink_mem_view(const sink *s);
 /* sink_reserve - reserves SIZE bytes, so that a full disk is noticed now. */
 ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err);
 ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err);
-/* sink_skip - the next N bytes are written by sink_patch. */
+/* sink_skip - the next N bytes are zeros until sink_patch writes them; the last of all must be written. */
 ckpt_status sink_skip(sink *s, uint64_t n, ckpt_error *err);
 /* sink_patch - overwrites bytes already written or skipped. Several threads may patch
  * different bytes at a time, while no other call uses S. */

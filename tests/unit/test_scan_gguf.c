@@ -84,7 +84,7 @@ static void lies_are_told_where_they_are(void)
 static void alignments_are_powers_of_two(void)
 {
     FINDING(scan(TEXT(ALIGNED("\x0a", N8("\x20")))), 1, "FMT002", 53, "general.alignment has type 10");
-    FINDING(scan(TEXT(ALIGNED("\x04", "12"))), 1, "FMT002", 53, "the file ends inside general.alignment");
+    FINDING(scan(TEXT(ALIGNED("\x04", "12"))), 1, "FMT002", 53, "the file ends inside a value");
     FINDING(scan(TEXT(ALIGNED("\x04", N4("\0")))), 1, "FMT002", 53, "an alignment of 0 is no power of two");
     FINDING(scan(TEXT(ALIGNED("\x04", N4("\x30")))), 1, "FMT002", 53, "an alignment of 48 is no power");
 }

@@ -12,10 +12,10 @@
 /* begin_header - the pairs of EDITED, after how many they are, in B. */
 static ckpt_status begin_header(const struct gguf_file *edited, buf *b, ckpt_error *err)
 {
-    if (edited->big_endian || edited->version == 1)
+    if (edited->header.big_endian || edited->header.version == 1)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "a file {%s}; those that are edited in place are {=little-endian, of version 2 or 3}",
-                    edited->big_endian ? "is big-endian" : "of version 1");
+                    edited->header.big_endian ? "is big-endian" : "of version 1");
     buf_u64le(b, edited->n);
     for (size_t i = 0; i < edited->n; i++)
         CKPT_TRY(gguf_pair_put(edited, &edited->pairs[i], b, err));
@@ -25,13 +25,14 @@ static ckpt_status begin_header(const struct gguf_file *edited, buf *b, ckpt_err
 /* end_header - fills B up to the data of the file K was made of. */
 static ckpt_status end_header(const struct gguf_file *k, buf *b, ckpt_error *err)
 {
-    uint64_t end = STAYS + (uint64_t)b->len, room = k->data - STAYS, filled = end;
-    bool fits = (!k->ntensors || gguf_fill_up(&filled, k->alignment)) && filled == k->data;
+    uint64_t end = STAYS + (uint64_t)b->len, room = k->header.data - STAYS, filled = end;
+    bool fits = (!k->header.ntensors || gguf_fill_up(&filled, k->header.alignment)) &&
+                filled == k->header.data;
     if (buf_ok(b) && !fits)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "the new header has %" PRIu64 " bytes, the old one %" PRIu64
                     ": all data would have to move",
-                    end, k->header_end);
+                    end, k->header.header_end);
     while (buf_ok(b) && b->len < room)
         buf_byte(b, 0);
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
@@ -45,7 +46,8 @@ bool gguf_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const s
     const struct gguf_file *k = was->container;
     (void)now;
     return undo->n == 1 && undo->at[0].at == STAYS && undo->new_size == undo->old_size &&
-           undo->at[0].bytes.len == k->data - STAYS && (!is || table_same_places(&was->table, &is->table));
+           undo->at[0].bytes.len == k->header.data - STAYS &&
+           (!is || table_same_places(&was->table, &is->table));
 }
 
 static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *k, buf *b, ckpt_error *err)
@@ -56,7 +58,7 @@ static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *k, bu
         const ckpt_tensor *x = &t->rows[e->row].t;
         CKPT_TRY(gguf_check_name(e->name, x, true, err));
         /* bounded: the reader found each storage after the header */
-        gguf_put_tensor(b, e->name, x, (ckpt_dtype)x->dtype, t->storages[x->storage].off - k->data);
+        gguf_put_tensor(b, e->name, x, (ckpt_dtype)x->dtype, t->storages[x->storage].off - k->header.data);
     }
     return CKPT_OK;
 }
@@ -84,31 +86,6 @@ ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
 
 /* ------------------------------------------------------------------------ pairs */
 
-/* Types as they stand after a new key: general.quantization_version:u32=2. */
-static const char *const type_names[] = {"u8",   "i8",  "u16",   "i16", "u32", "i32", "f32",
-                                         "bool", "str", "array", "u64", "i64", "f64"};
-
-/* take_type - cuts ":TYPE", or ":[TYPE]" of an array, off *KEY; without one it is a text. */
-static void take_type(ckpt_str *key, uint32_t *type, uint32_t *element)
-{
-    size_t colon = key->len;
-    *type = str_is(*key, "general.alignment") ? GGUF_U32 : GGUF_STRING;
-    while (colon > 0 && key->ptr[colon - 1] != ':')
-        colon--;
-    if (colon < 2)
-        return;
-    ckpt_str name = str_skip(*key, colon);
-    bool list = name.len > 2 && name.ptr[0] == '[' && name.ptr[name.len - 1] == ']';
-    if (list)
-        name = str_of(name.ptr + 1, name.len - 2);
-    for (uint32_t i = 0; i < sizeof type_names / sizeof *type_names; i++)
-        if (i != GGUF_ARRAY && str_is(name, type_names[i])) {
-            *type = list ? GGUF_ARRAY : i;
-            *element = i;
-            key->len = colon - 1;
-        }
-}
-
 static const struct gguf_pair *find_pair(const struct gguf_file *k, ckpt_str key)
 {
     for (size_t i = 0; i < k->n; i++)
@@ -125,7 +102,7 @@ static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf
     uint32_t type = was ? was->type : GGUF_STRING, element = was ? was->element : 0;
     CKPT_TRY(metadata_check_text(x, err));
     if (!was)
-        take_type(&key, &type, &element);
+        gguf_take_type(&key, &type, &element);
     if (key.len == 0 || key.len > GGUF_KEY_MAX)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a key of {%zu bytes}; {=1 to %u} are allowed", key.len,
                     GGUF_KEY_MAX);
@@ -157,14 +134,11 @@ static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *x, size_t *next, str
 static ckpt_status take_alignment(struct gguf_file *edited, ckpt_error *err)
 {
     const struct gguf_pair *p = find_pair(edited, STR_LIT("general.alignment"));
-    uint64_t n = 0;
     if (!p)
-        edited->alignment = 32;
+        edited->header.alignment = 32;
     if (!p || !p->bytes)
         return CKPT_OK;
-    for (uint64_t i = p->nvalue; i-- > 0 && p->type == GGUF_U32;)
-        n = n << 8 | p->bytes[i];
-    edited->alignment = n;
+    uint64_t n = edited->header.alignment = p->type == GGUF_U32 ? gguf_pair_number(p, false) : 0;
     bool power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
     return power ? CKPT_OK
                  : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
@@ -190,10 +164,10 @@ static ckpt_status make_header(const struct gguf_file *was, const struct gguf_fi
                                ckpt_error *err)
 {
     uint64_t from = was->n ? was->pairs[was->n - 1].end : 24,
-             n = was->header_end - from; /* bounded: in this order */
+             n = was->header.header_end - from; /* bounded: in this order */
     CKPT_TRY(begin_header(edited, b, err));
     unsigned char *entries = buf_extend(b, (size_t)n);
-    CKPT_TRY(entries ? source_read(was->src, from, entries, (size_t)n, err) : fail_memory(err));
+    CKPT_TRY(entries ? source_read(was->header.src, from, entries, (size_t)n, err) : fail_memory(err));
     return end_header(edited, b, err);
 }
 
@@ -213,7 +187,7 @@ static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error
     job->length = result.bytes;
     for (size_t i = 0; st == CKPT_OK && i < f->table.nrows; i++) {
         uint64_t n = f->table.rows[i].t.nbytes;
-        (void)gguf_fill_up(&n, k->alignment); /* bounded: it was written, as is the next */
+        (void)gguf_fill_up(&n, k->header.alignment); /* bounded: it was written, as is the next */
         job->length -= n;
     }
     return st;
@@ -226,9 +200,10 @@ ckpt_status gguf_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_err
     buf_init(&job->header, SIZE_MAX / 2);
     if (!job->path) {
         job->at = STAYS;
-        CKPT_TRY(edited.alignment == was->alignment ? make_header(was, &edited, &job->header, err)
-                                                    : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                                                           "another alignment: all data would have to move"));
+        CKPT_TRY(edited.header.alignment == was->header.alignment
+                     ? make_header(was, &edited, &job->header, err)
+                     : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                            "another alignment: all data would have to move"));
         job->length = STAYS + job->header.len; /* bounded: in memory */
         return CKPT_OK;
     }

@@ -12,16 +12,14 @@
  * and can be read is a notice.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "core/check.h"
 #include "format/distributed/rank_files.h"
 #include "format/gguf/gguf.h"
+#include "format/shard_name.h"
 
-#define PARTS_MAX   10000u
-#define SUFFIX_SIZE 22u /* of "-00001-of-00003.gguf", with its NUL */
+#define PARTS_MAX 10000u
 
 static bool probe(const struct probe *p) { return p->nhead >= 4 && memcmp(p->head, "GGUF", 4) == 0; }
 
@@ -45,12 +43,23 @@ static void take_split(struct gguf_reading *r, const struct gguf_pair *p)
                    : str_is(p->key, "split.count")         ? &r->parts
                    : str_is(p->key, "split.tensors.count") ? &r->total
                                                            : NULL;
-    uint64_t n = p->bytes ? gguf_value_bytes(p->type) : 0, v = 0;
-    if (!to || !n || p->type == GGUF_F32 || p->type == GGUF_F64)
-        return;
-    for (uint64_t i = 0; i < n; i++)
-        v = v << 8 | p->bytes[r->g.big_endian ? i : n - 1 - i];
-    *to = v;
+    if (to)
+        *to = gguf_pair_number(p, r->g.big_endian);
+}
+
+/* add_value - P as metadata. */
+static ckpt_status add_value(struct gguf_reading *r, const struct gguf_pair *p, ckpt_error *err)
+{
+    ckpt_file *f = r->f;
+    ckpt_value *text, *typed, *key = value_str(f->a, p->key);
+    CKPT_TRY(gguf_value(&r->g, p, f->a, &text, &typed, err));
+    if (!f->metadata) {
+        f->metadata = value_new(f->a, CKPT_V_DICT, 0);
+        f->metadata_values = value_new(f->a, CKPT_V_DICT, 0);
+    }
+    bool ok = key && f->metadata && value_put(f->a, f->metadata, key, text) && f->metadata_values &&
+              value_put(f->a, f->metadata_values, key, typed);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status take_pair(void *user, const struct gguf_pair *p, ckpt_error *err)
@@ -66,7 +75,7 @@ static ckpt_status take_pair(void *user, const struct gguf_pair *p, ckpt_error *
     k->pairs = grown;
     grown[k->n] = *p;
     grown[k->n++].bytes = NULL;
-    return gguf_add_value(r->f, &r->g, p, err);
+    return add_value(r, p, err);
 }
 
 static ckpt_status take_tensor(void *user, const struct gguf_tensor *t, ckpt_error *err)
@@ -132,25 +141,6 @@ static ckpt_status read_file(struct kit *k, struct gguf_reading *r, source *src)
 
 /* ------------------------------------------------------------------------- the set */
 
-static bool part_suffix(char out[SUFFIX_SIZE], uint64_t number, uint64_t parts)
-{
-    int n = snprintf(out, SUFFIX_SIZE, "-%05u-of-%05u.gguf", (unsigned)number, (unsigned)parts);
-    return n > 0 && (unsigned)n < SUFFIX_SIZE;
-}
-
-/* part_name - the name of part NUMBER, counted from 1, of the set whose first is F; .ptr NULL: F is not
- * named as such, or no memory. */
-static ckpt_str part_name(ckpt_file *f, uint64_t number, uint64_t parts)
-{
-    char first[SUFFIX_SIZE], suffix[SUFFIX_SIZE];
-    const char *slash = strrchr(f->path, '/');
-    ckpt_str name = str_c(slash ? slash + 1 : f->path);
-    if (!part_suffix(first, 1, parts) || !part_suffix(suffix, number, parts) || !str_ends(name, str_c(first)))
-        return str_of(NULL, 0);
-    name.len -= strlen(first); /* bounded: it ends so */
-    return arena_printf(f->a, "%.*s%s", STR_ARG(name), suffix);
-}
-
 static ckpt_status check_part(const struct gguf_reading *first, const struct gguf_reading *r, uint64_t number,
                               ckpt_error *err)
 {
@@ -165,15 +155,13 @@ static ckpt_status check_part(const struct gguf_reading *first, const struct ggu
     return CKPT_EFORMAT;
 }
 
-/* read_part - part NUMBER of the set, counted from 1; adds the number of its tensors to *TENSORS. */
-static ckpt_status read_part(struct kit *k, const struct gguf_reading *first, uint64_t number,
+/* read_part - the file NAME, part NUMBER of the set, counted from 1; adds the number of its tensors to
+ * *TENSORS. */
+static ckpt_status read_part(struct kit *k, const struct gguf_reading *first, uint64_t number, ckpt_str name,
                              uint64_t *tensors)
 {
     struct gguf_reading r = {.f = k->f, .later = true};
     ckpt_file *part;
-    ckpt_str name = part_name(k->f, number, first->parts);
-    if (!name.ptr)
-        return fail_memory(k->err);
     ckpt_status st = rank_file_add(k->f, name.ptr, name, &part, k->err);
     if (st != CKPT_OK) {
         fail_hint(k->err, "the model has %" PRIu64 " parts: put all of them next to the first", first->parts);
@@ -187,25 +175,16 @@ static ckpt_status read_part(struct kit *k, const struct gguf_reading *first, ui
     return st;
 }
 
-/* give_up_part - ST of a part: reported where the file is checked, a loss where it is salvaged. */
-static ckpt_status give_up_part(struct kit *k, ckpt_status st)
-{
-    if (st != CKPT_OK && k->f->salvage && (check_is_fault(st) || st == CKPT_EIO || st == CKPT_ENOTFOUND)) {
-        file_notice(k->f, "%s%s%s; its tensors are lost", k->err->file, k->err->file[0] ? ": " : "",
-                    k->err->what);
-        return CKPT_OK;
-    }
-    return file_report_fault(k->f, st, k->err);
-}
-
 static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
 {
     uint64_t tensors = first->n;
     ckpt_file *f = k->f;
+    struct shard_name name;
     if (first->parts > PARTS_MAX)
         return fail(k->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                     "split.count is {%" PRIu64 "}; at most {=%u} are read", first->parts, PARTS_MAX);
-    if (!part_name(f, 1, first->parts).ptr) {
+    if (!shard_name_parse(str_after_last(str_c(f->path), '/'), &name) || name.number != 1 ||
+        name.count != first->parts || !str_is(name.ext, ".gguf")) {
         file_notice(f,
                     "part 1 of %" PRIu64 " of a split model, but not called ...-00001-of-%05" PRIu64
                     ".gguf: the other parts were not looked for",
@@ -214,8 +193,12 @@ static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
     }
     if (!rank_file_set_folder(f))
         return fail_memory(k->err);
-    for (uint64_t i = 2; i <= first->parts; i++)
-        CKPT_TRY(give_up_part(k, read_part(k, first, i, &tensors)));
+    for (uint64_t i = 2; i <= first->parts; i++) {
+        ckpt_str part = shard_name_make(f->a, &name, i);
+        ckpt_status st = part.ptr ? read_part(k, first, i, part, &tensors) : fail_memory(k->err);
+        bool unreadable = f->salvage && (st == CKPT_EIO || st == CKPT_ENOTFOUND);
+        CKPT_TRY(file_lose(f, unreadable ? CKPT_ETRUNCATED : st, part, k->err));
+    }
     if (tensors == first->total || f->salvage || f->check)
         return CKPT_OK;
     return fail(k->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
@@ -226,14 +209,8 @@ static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
 static ckpt_status read_set(struct kit *k, struct gguf_file *keep)
 {
     struct gguf_reading r = {.f = k->f, .keep = keep};
-    ckpt_status st = read_file(k, &r, k->f->src);
-    keep->big_endian = r.g.big_endian;
-    keep->version = r.g.version;
-    keep->alignment = r.g.alignment;
-    keep->ntensors = r.g.ntensors;
-    keep->header_end = r.g.header_end;
-    keep->data = r.g.data;
-    CKPT_TRY(st);
+    CKPT_TRY(read_file(k, &r, k->f->src));
+    keep->header = r.g;
     if (r.parts > 1 && r.number == 0)
         return read_parts(k, &r);
     if (r.parts > 1)
@@ -248,7 +225,6 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct gguf_file *keep = arena_array(f->a, 1, sizeof *keep);
     if (!keep)
         return fail_memory(err);
-    keep->src = f->src;
     format_set_container(f, keep, NULL);
     CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
     ckpt_status st = kit_end(&k, read_set(&k, keep));

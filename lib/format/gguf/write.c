@@ -103,7 +103,7 @@ static void add_own(struct flat_writer *w)
         if (w->p->cast && str_is(x->key, "general.file_type"))
             plan_notice(w->p, "general.file_type is still that of the input; `ckpt meta` changes it");
     }
-    if (o->from->big_endian)
+    if (o->from->header.big_endian)
         plan_notice(w->p, "the input is big-endian, the output is little-endian");
 }
 
@@ -156,19 +156,6 @@ static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------------ layout */
 
-void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin)
-{
-    uint32_t type = 0;
-    (void)gguf_type_of(dtype, &type);
-    buf_u64le(b, name.len);
-    buf_str(b, name);
-    buf_u32le(b, t->ndim);
-    for (uint32_t i = t->ndim; i-- > 0;)
-        buf_u64le(b, t->shape[i]);
-    buf_u32le(b, type);
-    buf_u64le(b, begin);
-}
-
 static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
 {
     struct gguf_output *o = w->user;
@@ -184,17 +171,11 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
-bool gguf_fill_up(uint64_t *n, uint64_t alignment)
-{
-    uint64_t past = *n % alignment;
-    return !past || checked_add(*n, alignment - past, n);
-}
-
 static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
 {
     struct gguf_output *o = w->user;
     bool has_pairs = o->from && !w->job->part.number;
-    uint64_t alignment = has_pairs ? o->from->alignment : ALIGNMENT;
+    uint64_t alignment = has_pairs ? o->from->header.alignment : ALIGNMENT;
     for (size_t i = 0; i < w->n; i++) {
         CKPT_TRY(gguf_check_name(w->items[i].name, flat_tensor(w, &w->items[i]), o->from != NULL, err));
         CKPT_TRY(flat_place(w, &w->items[i], alignment, err));
@@ -209,30 +190,6 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------------- bytes */
 
-/* put_zeros - those from FROM up to END of OUT, which were skipped. */
-static ckpt_status put_zeros(sink *out, uint64_t from, uint64_t end, ckpt_error *err)
-{
-    static const unsigned char zeros[4096];
-    while (from < end) {
-        size_t n = end - from < sizeof zeros ? (size_t)(end - from) : sizeof zeros;
-        CKPT_TRY(sink_patch(out, from, zeros, n, err));
-        from += n; /* bounded: up to END */
-    }
-    return CKPT_OK;
-}
-
-/* put_padding - what is between header and tensors, and after each of them. */
-static ckpt_status put_padding(const struct flat_writer *w, uint64_t header, sink *out, ckpt_error *err)
-{
-    uint64_t end = header;
-    for (size_t i = 0; i < w->n; i++) {
-        uint64_t begin = w->data_start + w->items[i].begin; /* bounded: lay_out added up both */
-        CKPT_TRY(put_zeros(out, end, begin, err));
-        end = begin + flat_nbytes(w, &w->items[i]); /* bounded: as above */
-    }
-    return put_zeros(out, end, w->size, err);
-}
-
 static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
 {
     struct gguf_output *o = w->user;
@@ -240,7 +197,9 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
     CKPT_TRY(sink_write(out, o->header.data, o->header.len, err));
     buf_free(&o->header);
     CKPT_TRY(sink_skip(out, w->size - header, err)); /* bounded: lay_out added it up */
-    CKPT_TRY(put_padding(w, header, out, err));
+    if (w->size >
+        header) /* what stays of the zeros that were skipped is padding; the last may end the file */
+        CKPT_TRY(sink_patch(out, w->size - 1, "", 1, err));
     return flat_copy(w, out, err);
 }
 

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "core/check.h"
 #include "format/hub/shards.h"
+#include "format/shard_name.h"
 #include "format/ties.h"
 
 char *shards_join_path(ckpt_str folder, ckpt_str name)
@@ -111,28 +112,11 @@ void shards_notice_old_index(ckpt_plan *p, const char *path)
                 path[n] ? shell_word(str_c(path + n), "", "", suffix) : "");
 }
 
-bool shards_is_number(ckpt_str text, uint64_t *of)
-{
-    ckpt_str digits = STR_LIT("-00000-of-00000");
-    for (size_t i = 0; i < digits.len && text.len == digits.len; i++) {
-        char c = text.ptr[i];
-        if (digits.ptr[i] == '0' ? c < '0' || c > '9' : c != digits.ptr[i])
-            return false;
-    }
-    return text.len == digits.len && str_uint(str_skip(text, digits.len - 5), of); /* bounded: as long */
-}
-
 /* count_shards - of how many shards a file called PATH is one; 0: it is not called one. */
 static uint64_t count_shards(const char *path)
 {
-    const size_t digits = strlen("-00000-of-00000");
-    ckpt_str name = str_after_last(str_c(path), '/');
-    size_t suffix = str_after_last(name, '.').len;
-    size_t n = suffix < name.len ? name.len - suffix - 1 : name.len; /* bounded: the suffix is its end */
-    uint64_t of = 0;
-    if (n < digits || !shards_is_number(str_of(name.ptr + n - digits, digits), &of)) /* bounded: longer */
-        return 0;
-    return of;
+    struct shard_name s;
+    return shard_name_parse(str_after_last(str_c(path), '/'), &s) ? s.count : 0;
 }
 
 void shards_notice_incomplete(ckpt_plan *p, const char *output)

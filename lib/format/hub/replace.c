@@ -30,6 +30,7 @@
 #include "base/map.h"
 #include "codec/json_scan.h"
 #include "format/hub/shards.h"
+#include "format/shard_name.h"
 #include "io/sink.h"
 #include "io/source.h"
 
@@ -204,10 +205,8 @@ static ckpt_str get_first_name(ckpt_str name)
 /* is_shard_name - is NAME that of a shard in a set with this stem? */
 static bool is_shard_name(const struct replaced *r, ckpt_str name)
 {
-    uint64_t of;
-    ckpt_str rest = str_skip(name, r->stem.len);
-    return str_starts(name, r->stem) && str_ends(rest, r->ext) &&
-           shards_is_number(str_of(rest.ptr, rest.len - r->ext.len), &of); /* bounded: its end */
+    struct shard_name s;
+    return shard_name_parse(name, &s) && str_eq(s.stem, r->stem) && str_eq(s.ext, r->ext);
 }
 
 /* list_old_shards - reduces the names to those of files that must be removed at the end. */

@@ -78,8 +78,6 @@ ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool alone
 /* shards_notice_old_index - adds a notice to P if the index of a set is next to the single file written to
  * PATH. */
 void shards_notice_old_index(ckpt_plan *p, const char *path);
-/* shards_is_number - is TEXT like -00001-of-00003? *OF: the last number. */
-bool shards_is_number(ckpt_str text, uint64_t *of);
 /* shards_notice_incomplete - adds a notice to P if its file is one shard of several by its name, and OUTPUT
  * is not called one. */
 void shards_notice_incomplete(ckpt_plan *p, const char *output);

@@ -395,13 +395,8 @@ static ckpt_status take_dataset(void *user, const struct hdf5_dataset *found, ck
 static ckpt_status take_fault(void *user, ckpt_str path, ckpt_status st, ckpt_error *err)
 {
     struct reading *r = user;
-    ckpt_file *f = r->k->f;
     (void)path;
-    if (f->salvage && check_is_fault(st)) {
-        file_notice(f, "%s: %s; it is lost", err->where, err->what);
-        return CKPT_OK;
-    }
-    return file_report_fault(f, st, err);
+    return file_lose(r->k->f, st, str_c(err->where), err);
 }
 
 static ckpt_status read_objects(struct reading *r, source *src)

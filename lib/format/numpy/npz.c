@@ -128,7 +128,6 @@ static ckpt_status open_member(zip *z, size_t i, source **out, ckpt_error *err)
 static ckpt_status read_members(struct kit *k, zip *z)
 {
     size_t others = 0;
-    const ckpt_file *f = k->f;
     for (size_t i = 0; i < z->n; i++) {
         source *member = NULL;
         ckpt_status st = open_member(z, i, &member, k->err);
@@ -138,11 +137,7 @@ static ckpt_status read_members(struct kit *k, zip *z)
         if (st == CKPT_OK)
             continue;
         fail_add_place(k->err, z->entries[i].header, z->entries[i].name);
-        if (f->salvage && check_is_fault(st)) {
-            file_notice(k->f, "%s: %s; it is lost", k->err->where, k->err->what);
-            continue;
-        }
-        CKPT_TRY(file_report_fault(k->f, st, k->err));
+        CKPT_TRY(file_lose(k->f, st, z->entries[i].name, k->err));
     }
     if (others)
         file_notice(k->f, "%zu member%s no array%s: left out", others, others == 1 ? " is" : "s are",

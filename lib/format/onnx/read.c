@@ -282,20 +282,11 @@ static ckpt_status add_stored(struct onnx_reading *r, const struct onnx_tensor *
     return st;
 }
 
-/* leave_out - a tensor that cannot be listed, because of ST. */
-static ckpt_status leave_out(struct onnx_reading *r, ckpt_status st, ckpt_error *err)
-{
-    if (r->f->salvage && check_is_fault(st)) {
-        file_notice(r->f, "%s: %s; it is lost", err->where, err->what);
-        return CKPT_OK;
-    }
-    return file_report_fault(r->f, st, err);
-}
-
 static ckpt_status take_fault(void *user, ckpt_status st, ckpt_error *err)
 {
     struct onnx_reading *r = user;
-    return r->elsewhere && check_is_fault(st) ? CKPT_OK /* reported the first time */ : leave_out(r, st, err);
+    return r->elsewhere && check_is_fault(st) ? CKPT_OK /* reported the first time */
+                                              : file_lose(r->f, st, str_c(err->where), err);
 }
 
 static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_error *err)
@@ -313,7 +304,7 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
     ckpt_status st = count_elements(r, t, &n, &raw);
     if (st != CKPT_OK) {
         fail_add_place(err, CKPT_NO_OFFSET, x.name);
-        return leave_out(r, st, err);
+        return file_lose(r->f, st, str_c((err)->where), err);
     }
     CKPT_TRY(note_of(r, t, &x.t.note));
     x.t.dtype = (uint16_t)t->type->dtype;

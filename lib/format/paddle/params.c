@@ -280,17 +280,6 @@ static ckpt_status read_variable(struct params *p, struct kit *k, ckpt_str name)
     return kit_add_tensor(k, &t);
 }
 
-/* pass_over - the fault ST of the parameter NAME: reported where the folder is checked, a notice where it is
- * salvaged, else an error. */
-static ckpt_status pass_over(struct params *p, ckpt_str name, ckpt_status st)
-{
-    fail_add_place(p->err, 0, name);
-    if (!p->f->salvage || !check_is_fault(st))
-        return file_report_fault(p->f, st, p->err);
-    file_notice(p->f, "%.*s: %s; it is lost", STR_ARG(name), p->err->what);
-    return CKPT_OK;
-}
-
 static ckpt_status read_variables(struct params *p)
 {
     struct kit k;
@@ -298,8 +287,10 @@ static ckpt_status read_variables(struct params *p)
     CKPT_TRY(kit_begin(&k, p->f, value_new(p->f->a, CKPT_V_DICT, 0), p->err));
     for (size_t i = 0; st == CKPT_OK && i < p->names.n; i++) {
         st = read_variable(p, &k, p->names.name[i]);
-        if (st != CKPT_OK)
-            st = pass_over(p, p->names.name[i], st);
+        if (st == CKPT_OK)
+            continue;
+        fail_add_place(p->err, 0, p->names.name[i]);
+        st = file_lose(p->f, st, p->names.name[i], p->err);
     }
     return kit_end(&k, st);
 }

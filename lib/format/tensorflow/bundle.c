@@ -25,6 +25,7 @@
 #include "codec/sstable.h"
 #include "core/check.h"
 #include "format/distributed/rank_files.h"
+#include "format/shard_name.h"
 #include "format/tensorflow/tensorflow.h"
 
 #define OBJECT_GRAPH     "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -150,11 +151,7 @@ static ckpt_status add_entry(struct bundle *b, ckpt_str key, cursor value)
     ckpt_status st = read_entry(b, key, value, &e);
     if (st != CKPT_OK) {
         fail_where(b->err, "%.*s", STR_ARG(key));
-        if (b->f->salvage && check_is_fault(st)) {
-            file_notice(b->f, "%s: %s; it is lost", b->err->where, b->err->what);
-            return CKPT_OK;
-        }
-        return file_report_fault(b->f, st, b->err);
+        return file_lose(b->f, st, key, b->err);
     }
     struct entry *grown = arena_grow(b->f->a, b->entry, b->n, &b->cap, b->n + 1, sizeof *grown);
     if (!grown)
@@ -193,11 +190,10 @@ static void find_shards(struct bundle *b)
     char *folder = strndup(b->f->path, (size_t)(b->base.ptr - b->f->path)); /* bounded: in the path */
     DIR *dir = folder ? opendir(folder[0] ? folder : ".") : NULL;
     for (struct dirent *e; dir && (e = readdir(dir));) {
-        ckpt_str name = str_c(e->d_name), of = STR_LIT("-of-");
-        size_t at = str_find(name, of, 0);
-        if (name.len > b->base.len && str_starts(name, b->base) && at != SIZE_MAX &&
-            str_starts(str_skip(name, b->base.len), STR_LIT(".data-")))
-            (void)str_uint(str_skip(name, at + of.len), &b->nshards); /* bounded: found there */
+        struct shard_name s;
+        if (shard_name_parse(str_c(e->d_name), &s) && str_starts(s.stem, b->base) &&
+            str_is(str_skip(s.stem, b->base.len), ".data"))
+            b->nshards = s.count;
     }
     if (dir)
         (void)closedir(dir);

@@ -24,6 +24,7 @@
 #include "codec/sstable.h"
 #include "core/check.h"
 #include "format/distributed/rank_files.h"
+#include "format/shard_name.h"
 #include "format/tensorflow/tensorflow.h"
 #include "io/block_cache.h"
 
@@ -391,20 +392,6 @@ static ckpt_status add_tensors(struct saver *s)
 
 /* --------------------------------------------------------------------------- shards */
 
-/* is_shard_name - does NAME end in -00000-of-00003? Then *N is how many there are, and *STEM the length
- * before. The first number may be question marks. */
-static bool is_shard_name(ckpt_str name, uint64_t *number, uint64_t *n, size_t *stem)
-{
-    if (name.len < 15)
-        return false;
-    ckpt_str tail = str_skip(name, name.len - 15); /* bounded: as long */
-    ckpt_str first = str_of(tail.ptr + 1, 5), last = str_of(tail.ptr + 10, 5);
-    *stem = name.len - 15;
-    *number = 0;
-    return tail.ptr[0] == '-' && str_eq(str_of(tail.ptr + 6, 4), STR_LIT("-of-")) && str_uint(last, n) &&
-           (str_is(first, "?????") || str_uint(first, number));
-}
-
 /* read_table - the tensors of the table SRC. */
 static ckpt_status read_table(struct saver *s, source *src)
 {
@@ -416,47 +403,44 @@ static ckpt_status read_table(struct saver *s, source *src)
                       : fail(s->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a table of {no} {=entries}");
 }
 
-/* read_shards - the tables of shards 1 to N - 1. */
-static ckpt_status read_shards(struct saver *s, ckpt_str name, size_t stem, uint64_t n)
+/* read_shard - the table NAME of those whose first is FIRST. */
+static ckpt_status read_shard(struct saver *s, ckpt_str first, ckpt_str name)
 {
-    for (uint64_t i = 1; i < n; i++) {
-        ckpt_file *part = NULL;
-        ckpt_str first = arena_printf(s->f->a, "%.*s-00000-of-%05" PRIu64, (int)stem, name.ptr, n);
-        ckpt_str shard = arena_printf(s->f->a, "%.*s-%05" PRIu64 "-of-%05" PRIu64, (int)stem, name.ptr, i, n);
-        if (!first.ptr || !shard.ptr)
-            return fail_memory(s->err);
-        ckpt_status st = rank_file_add(s->f, first.ptr, shard, &part, s->err);
-        if (st == CKPT_OK && !(st = read_table(s, part->src)))
-            continue;
-        fail_file(s->err, part ? part->path : shard.ptr);
-        if (s->f->salvage && check_is_fault(st == CKPT_ENOTFOUND ? CKPT_ETRUNCATED : st)) {
-            file_notice(s->f, "%s: %s; what it holds is lost", shard.ptr, s->err->what);
-            continue;
-        }
-        if (st == CKPT_ENOTFOUND && !s->f->check)
-            return st;
-        CKPT_TRY(st == CKPT_ENOTFOUND
-                     ? file_report_fault_as(s->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, s->err)
-                     : file_report_fault(s->f, st, s->err));
+    ckpt_file *part = NULL;
+    ckpt_status st = rank_file_add(s->f, first.ptr, name, &part, s->err);
+    if (st == CKPT_OK && !(st = read_table(s, part->src)))
+        return CKPT_OK;
+    fail_file(s->err, part ? part->path : name.ptr);
+    if (st == CKPT_ENOTFOUND && s->f->check)
+        return file_report_fault_as(s->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, s->err);
+    return file_lose(s->f, st == CKPT_ENOTFOUND && s->f->salvage ? CKPT_ETRUNCATED : st, name, s->err);
+}
+
+/* read_shards - the tables of all but the first. */
+static ckpt_status read_shards(struct saver *s, const struct shard_name *name)
+{
+    ckpt_str first = shard_name_make(s->f->a, name, 0);
+    for (uint64_t i = 1; i < name->count; i++) {
+        ckpt_str shard = shard_name_make(s->f->a, name, i);
+        CKPT_TRY(first.ptr && shard.ptr ? read_shard(s, first, shard) : fail_memory(s->err));
     }
     return CKPT_OK;
 }
 
 static ckpt_status read_all(struct saver *s)
 {
-    uint64_t n = 1, number = 0;
-    size_t stem = 0;
-    ckpt_str name = str_after_last(str_c(s->f->path), '/');
+    struct shard_name name;
+    bool is_shard = shard_name_parse(str_after_last(str_c(s->f->path), '/'), &name) && !name.ext.len;
     s->names = map_new(64);
     s->cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
     if (!s->names || !s->cache || !rank_file_set_folder(s->f))
         return fail_memory(s->err);
     CKPT_TRY(read_table(s, s->f->src));
-    if (is_shard_name(name, &number, &n, &stem) && number == 0)
-        CKPT_TRY(read_shards(s, name, stem, n));
-    else if (n > 1)
-        file_notice(s->f, "one of %" PRIu64 " shards; %.*s-00000-of-%05" PRIu64 " stands for all of them", n,
-                    (int)stem, name.ptr, n);
+    if (is_shard && name.number == 0)
+        CKPT_TRY(read_shards(s, &name));
+    else if (is_shard && name.count > 1)
+        file_notice(s->f, "one of %" PRIu64 " shards; %.*s-00000-of-%05" PRIu64 " stands for all of them",
+                    name.count, STR_ARG(name.stem), name.count);
     CKPT_TRY(kit_begin(&s->k, s->f, value_new(s->f->a, CKPT_V_DICT, 0), s->err));
     return kit_end(&s->k, add_tensors(s));
 }

@@ -1,6 +1,6 @@
 /*
- * values.c - the key-value pairs of GGUF as metadata: each as a value of its type, and as a text, which is
- * what `ckpt meta` edits and other formats hold.
+ * gguf_value.c - the key-value pairs of GGUF: each as a value of its type, and as a text, which is what
+ * `ckpt meta` edits and other formats hold.
  *
  * Arrays of at most SHOWN_ELEMENTS and SHOWN_BYTES are lists. Longer ones, such as the vocabulary of a
  * tokenizer, and arrays of arrays are abbreviated to a text that no writer takes for the value: ["<unk>",
@@ -8,11 +8,10 @@
  */
 #include <inttypes.h>
 
-#include "base/buf.h"
 #include "base/cursor.h"
+#include "codec/gguf.h"
 #include "codec/json_scan.h"
 #include "core/repr.h"
-#include "format/gguf/gguf.h"
 
 #define SHOWN_ELEMENTS 64u
 #define SHOWN_BYTES    4096u
@@ -119,79 +118,63 @@ static bool read_elements(struct array_walk *w, const struct gguf_pair *p, uint6
     return true;
 }
 
-/* read_array - the array P as *OUT, and as TEXT. *WHOLE: all of it is there; else *OUT is not set. */
-static ckpt_status read_array(ckpt_file *f, const struct gguf *g, const struct gguf_pair *p, ckpt_value **out,
-                              buf *text, bool *whole, ckpt_error *err)
+/* read_array - the array P as *OUT, unless it is abbreviated, and as TEXT. */
+static ckpt_status read_array(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **out,
+                              buf *text, ckpt_error *err)
 {
     unsigned char bytes[SHOWN_BYTES];
-    struct array_walk w = {.g = g, .a = f->a};
+    struct array_walk w = {.g = g, .a = a};
     size_t n = p->nvalue < sizeof bytes ? (size_t)p->nvalue : sizeof bytes;
-    ckpt_value *list = value_new(f->a, CKPT_V_LIST, p->value);
+    ckpt_value *list = value_new(a, CKPT_V_LIST, p->value);
     if (!list)
         return fail_memory(err);
     CKPT_TRY(source_read(g->src, p->value, bytes, n, err));
     w.c = cursor_of(bytes, n, p->value);
-    *whole = p->count <= SHOWN_ELEMENTS && p->nvalue <= sizeof bytes && p->element != GGUF_ARRAY;
-    uint64_t shown = p->element == GGUF_ARRAY ? 0 : *whole ? p->count : FIRST_ELEMENTS;
+    bool whole = p->count <= SHOWN_ELEMENTS && p->nvalue <= sizeof bytes && p->element != GGUF_ARRAY;
+    uint64_t shown = p->element == GGUF_ARRAY ? 0 : whole ? p->count : FIRST_ELEMENTS;
     buf_byte(text, '[');
-    if (!read_elements(&w, p, shown < p->count ? shown : p->count, list, text) && *whole)
+    if (!read_elements(&w, p, shown < p->count ? shown : p->count, list, text) && whole)
         return fail_memory(err);
-    if (*whole)
+    if (whole)
         buf_byte(text, ']');
     else
         buf_printf(text, "%s...] of %" PRIu64, shown ? ", " : "", p->count);
-    *out = list;
+    *out = whole ? list : NULL;
     return CKPT_OK;
 }
 
-/* read_scalar - the text or number P as *OUT, and as TEXT. *WHOLE is as above. */
-static ckpt_status read_scalar(ckpt_file *f, const struct gguf *g, const struct gguf_pair *p,
-                               ckpt_value **out, buf *text, bool *whole, ckpt_error *err)
+/* read_scalar - the text or number P as *OUT, unless it is abbreviated, and as TEXT. */
+static ckpt_status read_scalar(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **out,
+                               buf *text, ckpt_error *err)
 {
-    *whole = p->bytes != NULL;
     if (!p->bytes) {
         buf_printf(text, "%" PRIu64 " bytes of text", p->nvalue);
         return CKPT_OK;
     }
     if (p->type == GGUF_STRING) {
+        ckpt_str copy = arena_str(a, str_of((const char *)p->bytes, (size_t)p->nvalue));
         buf_put(text, p->bytes, (size_t)p->nvalue);
-        ckpt_str copy = arena_str(f->a, buf_view(text));
-        *out = copy.ptr ? value_str(f->a, copy) : NULL;
+        *out = copy.ptr ? value_str(a, copy) : NULL;
     } else {
-        *out = number_value(f->a, p->type, load_number(p->bytes, p->nvalue, g->big_endian), text);
+        *out = number_value(a, p->type, load_number(p->bytes, p->nvalue, g->big_endian), text);
     }
     return *out ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status put_value(ckpt_file *f, ckpt_str key, ckpt_str text, ckpt_value *typed, ckpt_error *err)
+ckpt_status gguf_value(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **text,
+                       ckpt_value **typed, ckpt_error *err)
 {
-    ckpt_str copy = arena_str(f->a, text);
-    ckpt_value *k = value_str(f->a, key), *v = copy.ptr ? value_str(f->a, copy) : NULL;
-    if (!k || !v)
-        return fail_memory(err);
-    if (!typed)
-        v->flags |= VALUE_ABBREVIATED;
-    return value_put(f->a, f->metadata, k, v) && value_put(f->a, f->metadata_values, k, typed ? typed : v)
-               ? CKPT_OK
-               : fail_memory(err);
-}
-
-ckpt_status gguf_add_value(ckpt_file *f, const struct gguf *g, const struct gguf_pair *p, ckpt_error *err)
-{
-    ckpt_value *typed = NULL;
-    bool whole;
-    buf text;
-    if (!f->metadata)
-        f->metadata = value_new(f->a, CKPT_V_DICT, 0);
-    if (!f->metadata_values)
-        f->metadata_values = value_new(f->a, CKPT_V_DICT, 0);
-    if (!f->metadata || !f->metadata_values)
-        return fail_memory(err);
-    buf_init(&text, 8 * GGUF_TEXT_MAX);
-    ckpt_status st = (p->type == GGUF_ARRAY ? read_array : read_scalar)(f, g, p, &typed, &text, &whole, err);
-    if (st == CKPT_OK)
-        st = buf_ok(&text) ? put_value(f, p->key, buf_view(&text), whole ? typed : NULL, err)
-                           : fail_memory(err);
-    buf_free(&text);
-    return st;
+    buf b;
+    *typed = NULL;
+    buf_init(&b, 8 * GGUF_TEXT_MAX);
+    ckpt_status st = (p->type == GGUF_ARRAY ? read_array : read_scalar)(g, p, a, typed, &b, err);
+    ckpt_str copy = buf_ok(&b) ? arena_str(a, buf_view(&b)) : str_of(NULL, 0);
+    *text = copy.ptr ? value_str(a, copy) : NULL;
+    buf_free(&b);
+    if (st != CKPT_OK || !*text)
+        return st != CKPT_OK ? st : fail_memory(err);
+    if (!*typed)
+        (*text)->flags |= VALUE_ABBREVIATED;
+    *typed = *typed ? *typed : *text;
+    return CKPT_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * pairs.c - key-value pairs of GGUF as they are written: in version 3, little-endian. Those of a file
- * are copied, value by value where it is big-endian or of version 1; new ones are made of the texts that
- * values.c shows.
+ * gguf_put.c - key-value pairs of GGUF and the entries of its tensors as they are written: in version 3,
+ * little-endian. Pairs of a file are copied, value by value where it is big-endian or of version 1; new ones
+ * are made of the texts that gguf_value.c shows.
  *
  * A text is for a number its digits, for a bool true or false, for an array a list in JSON.
  */
@@ -9,7 +9,7 @@
 
 #include "codec/json_scan.h"
 #include "codec/pickle_text.h"
-#include "format/gguf/gguf.h"
+#include "codec/gguf.h"
 #include "io/reader.h"
 
 #define COPY_CHUNK 65536u
@@ -28,7 +28,7 @@ static uint64_t copy_number(struct pair_copy *c, size_t n)
     const unsigned char *b = reader_take(&c->r, n);
     uint64_t v = 0;
     for (size_t i = 0; b && i < n; i++)
-        v = v << 8 | b[c->k->big_endian ? i : n - 1 - i];
+        v = v << 8 | b[c->k->header.big_endian ? i : n - 1 - i];
     for (size_t i = 0; b && i < n; i++)
         buf_byte(c->out, (unsigned char)(v >> 8 * i));
     return v;
@@ -37,7 +37,7 @@ static uint64_t copy_number(struct pair_copy *c, size_t n)
 /* copy_size - a length or count, of 4 bytes in version 1, of 8 in what is written. */
 static uint64_t copy_size(struct pair_copy *c)
 {
-    bool old = c->k->version == 1;
+    bool old = c->k->header.version == 1;
     uint64_t n = copy_number(c, old ? 4 : 8);
     if (old)
         buf_u32le(c->out, 0);
@@ -90,11 +90,11 @@ static ckpt_status copy_pair(const struct gguf_file *k, const struct gguf_pair *
 {
     struct pair_copy c = {.k = k, .out = out};
     bool text = p->type == GGUF_STRING, array = p->type == GGUF_ARRAY,
-         as_is = k->version > 1 && !k->big_endian;
-    uint64_t length = k->version == 1 ? 4 : 8;
+         as_is = k->header.version > 1 && !k->header.big_endian;
+    uint64_t length = k->header.version == 1 ? 4 : 8;
     /* bounded: gguf_read passed the length of a text, of an array its type, too */
     uint64_t from = p->end - p->nvalue - (text ? length : array ? 4 + length : 0);
-    CKPT_TRY(reader_init(&c.r, k->src, from, p->end, err));
+    CKPT_TRY(reader_init(&c.r, k->header.src, from, p->end, err));
     if (as_is)
         copy_bytes(&c, p->end - from);
     else
@@ -117,27 +117,47 @@ ckpt_status gguf_pair_put(const struct gguf_file *k, const struct gguf_pair *p, 
 
 /* ------------------------------------------------------------------ values of texts */
 
-/* What numbers of a type are, in errors, and the largest of them; of signed ones the smallest is -most -
- * 1. */
+/* The name of a type, what its numbers are, in errors, and the largest of them; of signed ones the smallest
+ * is -most - 1. */
 static const struct {
-    const char *are;
+    const char *name, *are;
     uint64_t most;
     bool is_signed;
 } kinds[] = {
-    [GGUF_U8] = {"a number from 0 to 255", UINT8_MAX, false},
-    [GGUF_I8] = {"a number from -128 to 127", INT8_MAX, true},
-    [GGUF_U16] = {"a number from 0 to 65535", UINT16_MAX, false},
-    [GGUF_I16] = {"a number from -32768 to 32767", INT16_MAX, true},
-    [GGUF_U32] = {"a number from 0 to 4294967295", UINT32_MAX, false},
-    [GGUF_I32] = {"a number from -2147483648 to 2147483647", INT32_MAX, true},
-    [GGUF_F32] = {"a number", 0, true},
-    [GGUF_BOOL] = {"true or false", 0, false},
-    [GGUF_STRING] = {"a text", 0, false},
-    [GGUF_ARRAY] = {"a list in JSON", 0, false},
-    [GGUF_U64] = {"a number from 0 to 2^64 - 1", UINT64_MAX, false},
-    [GGUF_I64] = {"a number from -2^63 to 2^63 - 1", INT64_MAX, true},
-    [GGUF_F64] = {"a number", 0, true},
+    [GGUF_U8] = {"u8", "a number from 0 to 255", UINT8_MAX, false},
+    [GGUF_I8] = {"i8", "a number from -128 to 127", INT8_MAX, true},
+    [GGUF_U16] = {"u16", "a number from 0 to 65535", UINT16_MAX, false},
+    [GGUF_I16] = {"i16", "a number from -32768 to 32767", INT16_MAX, true},
+    [GGUF_U32] = {"u32", "a number from 0 to 4294967295", UINT32_MAX, false},
+    [GGUF_I32] = {"i32", "a number from -2147483648 to 2147483647", INT32_MAX, true},
+    [GGUF_F32] = {"f32", "a number", 0, true},
+    [GGUF_BOOL] = {"bool", "true or false", 0, false},
+    [GGUF_STRING] = {"str", "a text", 0, false},
+    [GGUF_ARRAY] = {"array", "a list in JSON", 0, false},
+    [GGUF_U64] = {"u64", "a number from 0 to 2^64 - 1", UINT64_MAX, false},
+    [GGUF_I64] = {"i64", "a number from -2^63 to 2^63 - 1", INT64_MAX, true},
+    [GGUF_F64] = {"f64", "a number", 0, true},
 };
+
+void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element)
+{
+    size_t colon = key->len;
+    *type = str_is(*key, "general.alignment") ? GGUF_U32 : GGUF_STRING;
+    while (colon > 0 && key->ptr[colon - 1] != ':')
+        colon--;
+    if (colon < 2)
+        return;
+    ckpt_str name = str_skip(*key, colon);
+    bool list = name.len > 2 && name.ptr[0] == '[' && name.ptr[name.len - 1] == ']';
+    if (list)
+        name = str_of(name.ptr + 1, name.len - 2);
+    for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (i != GGUF_ARRAY && str_is(name, kinds[i].name)) {
+            *type = list ? GGUF_ARRAY : i;
+            *element = i;
+            key->len = colon - 1;
+        }
+}
 
 static void put_bits(buf *out, uint64_t bits, uint64_t n)
 {
@@ -236,4 +256,19 @@ ckpt_status gguf_pair_make(arena *a, ckpt_str key, uint32_t type, uint32_t eleme
         st = fail_memory(err);
     buf_free(&b);
     return st;
+}
+
+/* ------------------------------------------------------------------------ tensors */
+
+void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin)
+{
+    uint32_t type = 0;
+    (void)gguf_type_of(dtype, &type);
+    buf_u64le(b, name.len);
+    buf_str(b, name);
+    buf_u32le(b, t->ndim);
+    for (uint32_t i = t->ndim; i-- > 0;)
+        buf_u64le(b, t->shape[i]);
+    buf_u32le(b, type);
+    buf_u64le(b, begin);
 }

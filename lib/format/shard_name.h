@@ -1,0 +1,17 @@
+/* shard_name.h - names of files of which each has a part: STEM-00001-of-00003EXT. */
+#ifndef FORMAT_SHARD_NAME_H
+#define FORMAT_SHARD_NAME_H
+
+#include "base/arena.h"
+
+struct shard_name {
+    ckpt_str stem, ext; /* EXT begins with a dot, or is empty */
+    uint64_t number, count;
+};
+
+/* shard_name_parse - is NAME such a name? Question marks in place of its number are 0. */
+bool shard_name_parse(ckpt_str name, struct shard_name *out);
+/* shard_name_make - the name that S has with NUMBER, in A; .ptr NULL: no memory. */
+ckpt_str shard_name_make(arena *a, const struct shard_name *s, uint64_t number);
+
+#endif
