@@ -290,11 +290,10 @@ static ckpt_status add_pending(struct walk *w, struct pending x)
                     MAX_DEPTH);
     if (w->n >= MAX_OBJECTS)
         return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u objects}", MAX_OBJECTS);
-    struct pending *grown = arena_grow(w->h->a, w->pending, w->n, &w->cap, w->n + 1, sizeof *grown);
-    if (!grown)
+    struct pending *added = arena_append(w->h->a, &w->pending, &w->n, &w->cap, sizeof *added);
+    if (!added)
         return fail_memory(w->h->err);
-    w->pending = grown;
-    grown[w->n++] = x;
+    *added = x;
     return CKPT_OK;
 }
 
@@ -323,12 +322,10 @@ static ckpt_status add_links(struct walk *w, const struct pending *x, const stru
 
 static ckpt_status note_visited(struct walk *w, const struct pending *x, bool is_group)
 {
-    struct visited *grown = arena_grow(w->h->a, w->visited, w->nvisited, &w->cap_visited, w->nvisited + 1,
-                                       sizeof *grown);
-    if (!grown || !map_put_num(w->numbers, x->addr, (uint32_t)w->nvisited, NULL))
+    struct visited *added = arena_append(w->h->a, &w->visited, &w->nvisited, &w->cap_visited, sizeof *added);
+    if (!added || !map_put_num(w->numbers, x->addr, (uint32_t)(added - w->visited), NULL))
         return fail_memory(w->h->err);
-    w->visited = grown;
-    grown[w->nvisited++] = (struct visited){x->path, is_group};
+    *added = (struct visited){x->path, is_group};
     return CKPT_OK;
 }
 

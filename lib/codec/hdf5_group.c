@@ -35,12 +35,10 @@ static ckpt_status add_link(struct hdf5 *h, struct hdf5_links *list, struct hdf5
     CKPT_TRY(check_name(h, link.name, pos));
     if (list->n == MAX_LINKS)
         return fail(h->err, CKPT_ELIMIT, pos, "a group of {more} than {=%u links}", MAX_LINKS);
-    struct hdf5_link *grown = arena_grow(h->scratch, list->at, list->n, &list->cap, list->n + 1,
-                                         sizeof *grown);
-    if (!grown)
+    struct hdf5_link *added = arena_append(h->scratch, &list->at, &list->n, &list->cap, sizeof *added);
+    if (!added)
         return fail_memory(h->err);
-    list->at = grown;
-    grown[list->n++] = link;
+    *added = link;
     return CKPT_OK;
 }
 

@@ -117,12 +117,10 @@ static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor
 /* keep_block - remembers C, the block at ADDR, so that it is read only once. */
 static ckpt_status keep_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, cursor c)
 {
-    cursor *grown = arena_grow(h->scratch, p->block, p->nblocks, &p->cap_blocks, p->nblocks + 1,
-                               sizeof *grown);
-    if (!grown || !map_put_num(h->blocks, addr, (uint32_t)p->nblocks, NULL))
+    cursor *added = arena_append(h->scratch, &p->block, &p->nblocks, &p->cap_blocks, sizeof *added);
+    if (!added || !map_put_num(h->blocks, addr, (uint32_t)(added - p->block), NULL))
         return fail_memory(h->err);
-    p->block = grown;
-    grown[p->nblocks++] = c;
+    *added = c;
     return CKPT_OK;
 }
 
@@ -432,12 +430,11 @@ static ckpt_status find_collection(struct hdf5 *h, uint64_t addr, struct hdf5_co
         return CKPT_OK;
     }
     CKPT_TRY(load_collection(h, addr, out));
-    struct hdf5_collection **grown = arena_grow(h->heaps, h->collection, h->ncollections, &h->cap_collections,
-                                                h->ncollections + 1, sizeof *grown);
-    if (!grown || !map_put_num(h->collections, addr, (uint32_t)h->ncollections, NULL))
+    struct hdf5_collection **added = arena_append(h->heaps, &h->collection, &h->ncollections,
+                                                  &h->cap_collections, sizeof *added);
+    if (!added || !map_put_num(h->collections, addr, (uint32_t)(added - h->collection), NULL))
         return fail_memory(h->err);
-    h->collection = grown;
-    grown[h->ncollections++] = *out;
+    *added = *out;
     return CKPT_OK;
 }
 

@@ -354,11 +354,10 @@ static ckpt_status add_entry(const struct ocdbt_record *r, const struct ocdbt_en
     if (o->n && str_compare(o->entry[o->n - 1].key, e->key) >= 0)
         return fail(r->err, CKPT_EFORMAT, r->pos, "the keys {do not ascend} at \"%.*s\", as {=they must}",
                     STR_ARG(e->key));
-    struct ocdbt_entry *grown = arena_grow(o->a, o->entry, o->n, &o->cap, o->n + 1, sizeof *grown);
-    if (!grown)
+    struct ocdbt_entry *added = arena_append(o->a, &o->entry, &o->n, &o->cap, sizeof *added);
+    if (!added)
         return fail_memory(r->err);
-    o->entry = grown;
-    grown[o->n++] = *e;
+    *added = *e;
     return CKPT_OK;
 }
 

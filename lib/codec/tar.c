@@ -145,13 +145,12 @@ static ckpt_str read_name(struct tar_walk *w, const unsigned char *b)
 
 static ckpt_status add_entry(struct tar_walk *w, const unsigned char *b, uint64_t data, uint64_t size)
 {
-    struct tar_entry *grown = arena_grow(w->a, w->list, w->n, &w->cap, w->n + 1, sizeof *grown);
+    struct tar_entry *added = arena_append(w->a, &w->list, &w->n, &w->cap, sizeof *added);
     ckpt_str name = w->name.ptr ? w->name : read_name(w, b);
-    if (!grown || !name.ptr)
+    if (!added || !name.ptr)
         return fail_memory(w->err);
     char type = (char)b[156];
-    w->list = grown;
-    grown[w->n++] = (struct tar_entry){name, data, size, type ? type : '0'};
+    *added = (struct tar_entry){name, data, size, type ? type : '0'};
     w->name = str_of(NULL, 0);
     w->has_size = false;
     return CKPT_OK;

@@ -63,12 +63,11 @@ static void report_bytes(struct zip_audit *z, ckpt_str name, uint64_t at, const 
 
 static struct zip_view *add_view(struct zip_audit *z)
 {
-    struct zip_view *grown = arena_grow(z->a, z->views, z->n, &z->cap, z->n + 1, sizeof *grown);
-    if (!grown)
+    struct zip_view *added = arena_append(z->a, &z->views, &z->n, &z->cap, sizeof *added);
+    if (!added)
         return NULL;
-    z->views = grown;
-    grown[z->n] = (struct zip_view){0};
-    return &grown[z->n++];
+    *added = (struct zip_view){0};
+    return added;
 }
 
 /* fill_view - sets V from a header H whose extra fields are EXTRA; sizes and offset by the first zip64

@@ -57,12 +57,11 @@ static ckpt_status add_signature(struct salvage *w, uint64_t at, bool is_header)
 {
     if (w->nsignatures >= MAX_SIGNATURES)
         return fail(w->err, CKPT_ELIMIT, at, "more than %u records", MAX_SIGNATURES);
-    struct signature *grown = arena_grow(w->a, w->signatures, w->nsignatures, &w->cap_signatures,
-                                         w->nsignatures + 1, sizeof *grown);
-    if (!grown)
+    struct signature *added = arena_append(w->a, &w->signatures, &w->nsignatures, &w->cap_signatures,
+                                           sizeof *added);
+    if (!added)
         return fail_memory(w->err);
-    w->signatures = grown;
-    grown[w->nsignatures++] = (struct signature){at, is_header};
+    *added = (struct signature){at, is_header};
     return CKPT_OK;
 }
 
@@ -265,11 +264,10 @@ static ckpt_status add_found(struct salvage *w, const struct zip_entry *e)
     if (w->nested)
         return CKPT_OK;
     w->end_unknown = w->end_unknown || (e->fault && e->limit == e->data);
-    struct zip_entry *grown = arena_grow(w->a, w->found, w->n, &w->cap, w->n + 1, sizeof *grown);
-    if (!grown || !map_put(w->names, e->name, (uint32_t)w->n, NULL))
+    struct zip_entry *added = arena_append(w->a, &w->found, &w->n, &w->cap, sizeof *added);
+    if (!added || !map_put(w->names, e->name, (uint32_t)(added - w->found), NULL))
         return fail_memory(w->err);
-    w->found = grown;
-    grown[w->n++] = *e;
+    *added = *e;
     return CKPT_OK;
 }
 

@@ -242,6 +242,18 @@ struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record)
     return *at = p;
 }
 
+ckpt_status file_take_pickles(ckpt_file *f, const ckpt_file *from, ckpt_error *err)
+{
+    for (size_t i = 0; i < from->npickles; i++) {
+        struct pickle_facts **added = arena_append(f->a, &f->pickles, &f->npickles, &f->cap_pickles,
+                                                   sizeof *added);
+        if (!added)
+            return fail_memory(err);
+        *added = from->pickles[i];
+    }
+    return CKPT_OK;
+}
+
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v)
 {
     if (!f->nreplaced)

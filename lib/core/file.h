@@ -128,6 +128,8 @@ void file_notice_v(ckpt_file *f, const char *fmt, va_list args) CKPT_PRINTF(2, 0
 ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
                       ckpt_error *err);
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */
+/* file_take_pickles - adds the facts of the pickles of FROM, which lives as long as F. */
+ckpt_status file_take_pickles(ckpt_file *f, const ckpt_file *from, ckpt_error *err);
 /* file_names_literal - does a pickle of F have a name that would be another one below its protocol? */
 bool file_names_literal(const ckpt_file *f);
 /* file_replacement - the node to write instead of V; V itself mostly. */

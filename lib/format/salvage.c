@@ -34,11 +34,9 @@ static void spread_losses(ckpt_file *f)
 static ckpt_status add_lost(ckpt_file *f, size_t row, ckpt_error *err)
 {
     const struct storage *s = get_storage(f, row);
-    ckpt_lost *grown = arena_grow(f->a, f->lost, f->nlost, &f->cap_lost, f->nlost + 1, sizeof *grown);
-    if (!grown)
+    ckpt_lost *l = arena_append(f->a, &f->lost, &f->nlost, &f->cap_lost, sizeof *l);
+    if (!l)
         return fail_memory(err);
-    f->lost = grown;
-    ckpt_lost *l = &grown[f->nlost++];
     *l = (ckpt_lost){
         .row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
     if (s && storage_lost(s))

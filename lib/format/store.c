@@ -121,11 +121,10 @@ static ckpt_status add_folder(struct store *s, struct folder_walk *w, ckpt_str n
         depth += name.ptr[i] == '/';
     if (depth > MAX_DEPTH)
         return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "folders in folders, {more} than {=%u}", MAX_DEPTH);
-    ckpt_str *grown = arena_grow(s->f->a, w->name, w->n, &w->cap, w->n + 1, sizeof *grown);
-    if (!grown)
+    ckpt_str *added = arena_append(s->f->a, &w->name, &w->n, &w->cap, sizeof *added);
+    if (!added)
         return fail_memory(s->err);
-    w->name = grown;
-    grown[w->n++] = name;
+    *added = name;
     return CKPT_OK;
 }
 

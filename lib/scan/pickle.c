@@ -29,13 +29,12 @@ static bool take_step(void *user, const struct trace_step *s)
     struct pickle_scan *f = user;
     struct scan *to = f->x->s;
     if (s->what == TRACE_STEP_PAYLOAD && !f->reporting) {
-        struct trace_payload *grown = arena_grow(f->x->a, f->payloads, f->npayloads, &f->cap_payloads,
-                                                 f->npayloads + 1, sizeof *grown);
-        f->too_many_payloads = f->too_many_payloads || !grown;
-        if (f->too_many_payloads)
+        struct trace_payload *added = arena_append(f->x->a, &f->payloads, &f->npayloads, &f->cap_payloads,
+                                                   sizeof *added);
+        f->too_many_payloads |= !added;
+        if (!added)
             return arena_full(f->x->a) || !scan_note_system_failure(to, CKPT_ENOMEM, NULL);
-        f->payloads = grown;
-        grown[f->npayloads++] = *s->payload;
+        *added = *s->payload;
     }
     return to->step(to->judge, s);
 }

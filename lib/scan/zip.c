@@ -465,14 +465,12 @@ static ckpt_status note_opened(struct scanner *x, source *src, size_t *index, ck
     uint64_t off;
     const source *root = source_root(src, &off);
     CKPT_TRY(zip_find_directory_candidates(src, &c, err));
-    struct opened_zip *grown = arena_grow(x->a, x->opened, x->nopened, &x->cap_opened, x->nopened + 1,
-                                          sizeof *grown);
-    if (!grown)
+    struct opened_zip *added = arena_append(x->a, &x->opened, &x->nopened, &x->cap_opened, sizeof *added);
+    if (!added)
         return fail_memory(err);
-    x->opened = grown;
-    *index = x->nopened++;
+    *index = (size_t)(added - x->opened);
     /* bounded: a slice is inside its root */
-    grown[*index] = (struct opened_zip){root, c.n ? off + c.at : UINT64_MAX, UINT64_MAX, x->in_stray_bytes};
+    *added = (struct opened_zip){root, c.n ? off + c.at : UINT64_MAX, UINT64_MAX, x->in_stray_bytes};
     return CKPT_OK;
 }
 
@@ -570,11 +568,10 @@ static ckpt_status find_concatenated(struct scanner *x, source *src, uint64_t en
     while (zip_find_concatenated(src, end, &start)) {
         if (start == 0)
             return CKPT_OK;
-        uint64_t *grown = arena_grow(x->a, r->starts, r->n, &r->cap, r->n + 1, sizeof *grown);
-        if (!grown)
+        uint64_t *added = arena_append(x->a, &r->starts, &r->n, &r->cap, sizeof *added);
+        if (!added)
             return fail_memory(err);
-        r->starts = grown;
-        r->starts[r->n++] = end = start;
+        *added = end = start;
     }
     r->n = 0;
     return CKPT_OK;

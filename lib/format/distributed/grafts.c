@@ -41,14 +41,7 @@ ckpt_status graft_adopt(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_e
             ((ckpt_value *)(uintptr_t)part->table.rows[i].t.value)->row = CKPT_NO_TENSOR;
     if (part->table.nstorages)
         CKPT_TRY(rename_storages(f, part, find_part(f, part), err));
-    for (size_t i = 0; i < part->npickles; i++) {
-        struct pickle_facts **grown = arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles,
-                                                 f->npickles + 1, sizeof *grown);
-        if (!grown)
-            return fail_memory(err);
-        f->pickles = grown;
-        grown[f->npickles++] = part->pickles[i];
-    }
+    CKPT_TRY(file_take_pickles(f, part, err));
     *root = (ckpt_value *)(uintptr_t)file_replacement(part, part->root);
     return CKPT_OK;
 }

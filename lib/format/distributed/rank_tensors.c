@@ -107,11 +107,10 @@ ckpt_status rank_tensors_add(struct rank_tensors *r, ckpt_str name, const uint64
     CKPT_TRY(is_new(r, x, b->offset, b->size ? b->size : t->shape, &new));
     if (!new)
         return CKPT_OK;
-    struct piece *grown = arena_grow(r->f->a, x->piece, x->n, &x->cap, x->n + 1, sizeof *grown);
-    if (!grown)
+    struct piece *added = arena_append(r->f->a, &x->piece, &x->n, &x->cap, sizeof *added);
+    if (!added)
         return fail_memory(r->err);
-    x->piece = grown;
-    return locate(r, b, t, s, &grown[x->n++]);
+    return locate(r, b, t, s, added);
 }
 
 /* reach - the smallest shape that all boxes of X are in. */

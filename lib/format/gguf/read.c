@@ -69,23 +69,21 @@ static ckpt_status take_pair(void *user, const struct gguf_pair *p, ckpt_error *
     take_split(r, p);
     if (r->later)
         return CKPT_OK;
-    struct gguf_pair *grown = arena_grow(r->f->a, k->pairs, k->n, &k->cap, k->n + 1, sizeof *grown);
-    if (!grown)
+    struct gguf_pair *added = arena_append(r->f->a, &k->pairs, &k->n, &k->cap, sizeof *added);
+    if (!added)
         return fail_memory(err);
-    k->pairs = grown;
-    grown[k->n] = *p;
-    grown[k->n++].bytes = NULL;
+    *added = *p;
+    added->bytes = NULL;
     return add_value(r, p, err);
 }
 
 static ckpt_status take_tensor(void *user, const struct gguf_tensor *t, ckpt_error *err)
 {
     struct gguf_reading *r = user;
-    struct gguf_tensor *grown = arena_grow(r->f->a, r->tensors, r->n, &r->cap, r->n + 1, sizeof *grown);
-    if (!grown)
+    struct gguf_tensor *added = arena_append(r->f->a, &r->tensors, &r->n, &r->cap, sizeof *added);
+    if (!added)
         return fail_memory(err);
-    r->tensors = grown;
-    grown[r->n++] = *t;
+    *added = *t;
     return CKPT_OK;
 }
 

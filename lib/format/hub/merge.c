@@ -492,20 +492,22 @@ static ckpt_status report_extra(const struct index *x, const struct shard *s, ck
 static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key, bool listed)
 {
     uint32_t before;
-    struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
-    if (!grown || !map_put(x->keys, key, (uint32_t)x->n, &before))
+    if (!map_put(x->keys, key, (uint32_t)x->n, &before))
         return fail_memory(x->err);
-    x->weights = grown;
     if (before != MAP_NONE) {
-        (void)fail(x->err, CKPT_EFORMAT, grown[before].at == CKPT_NO_OFFSET ? s->at : grown[before].at,
+        const struct weight *w = &x->weights[before];
+        (void)fail(x->err, CKPT_EFORMAT, w->at == CKPT_NO_OFFSET ? s->at : w->at,
                    "\"%.*s\" is in {two shards}, %.*s and %.*s, {=one} is allowed", STR_ARG(key),
-                   STR_ARG(x->shards[grown[before].shard].name), STR_ARG(s->name));
+                   STR_ARG(x->shards[w->shard].name), STR_ARG(s->name));
         x->lost = true;
         return file_report_fault_as(x->f, CHECK_DUPLICATE, CKPT_EFORMAT, x->err);
     }
     if (!listed)
         CKPT_TRY(report_extra(x, s, key));
-    grown[x->n++] = (struct weight){.key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards)};
+    struct weight *added = arena_append(x->f->a, &x->weights, &x->n, &x->cap, sizeof *added);
+    if (!added)
+        return fail_memory(x->err);
+    *added = (struct weight){.key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards)};
     return add_pair(x, s, k);
 }
 
@@ -620,15 +622,7 @@ static ckpt_status add_facts(struct index *x, const struct shard *s)
         f->torch_load_why = part->torch_load_why;
     for (size_t i = 0; i < part->notices.n; i++)
         file_notice(f, "%.*s: %s", STR_ARG(s->name), part->notices.text[i]);
-    for (size_t i = 0; i < part->npickles; i++) {
-        struct pickle_facts **grown = arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles,
-                                                 f->npickles + 1, sizeof *grown);
-        if (!grown)
-            return fail_memory(x->err);
-        f->pickles = grown;
-        grown[f->npickles++] = part->pickles[i];
-    }
-    return CKPT_OK;
+    return file_take_pickles(f, part, x->err);
 }
 
 /* records_tie - is PAIR of F's metadata one of its ties? */

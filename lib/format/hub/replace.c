@@ -91,11 +91,10 @@ static ckpt_status add_shard_name(struct replaced *r, map *named, ckpt_str name,
         return fail_memory(err);
     if (before != MAP_NONE)
         return CKPT_OK;
-    ckpt_str *grown = arena_grow(r->a, r->names, r->nnames, &r->cap_names, r->nnames + 1, sizeof *grown);
-    if (!grown)
+    ckpt_str *added = arena_append(r->a, &r->names, &r->nnames, &r->cap_names, sizeof *added);
+    if (!added)
         return fail_memory(err);
-    r->names = grown;
-    grown[r->nnames++] = name;
+    *added = name;
     return CKPT_OK;
 }
 

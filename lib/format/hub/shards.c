@@ -175,25 +175,22 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
         return CKPT_OK;
     if (x->nshards == MAX_SHARDS)
         return fail(x->err, CKPT_ELIMIT, x->j.at, "{more} than {=%u shards}", MAX_SHARDS);
-    struct shard *grown = arena_grow(x->f->a, x->shards, x->nshards, &x->cap_shards, x->nshards + 1,
-                                     sizeof *grown);
-    if (!grown)
+    struct shard *added = arena_append(x->f->a, &x->shards, &x->nshards, &x->cap_shards, sizeof *added);
+    if (!added)
         return fail_memory(x->err);
-    x->shards = grown;
-    *out = (uint32_t)x->nshards;
-    grown[x->nshards++] = (struct shard){.name = name, .at = x->j.at};
+    *out = (uint32_t)(added - x->shards);
+    *added = (struct shard){.name = name, .at = x->j.at};
     return CKPT_OK;
 }
 
 /* add_listed - KEY is in the file that the current event names. */
 static ckpt_status add_listed(struct index *x, ckpt_str key, uint64_t at, bool is_group)
 {
-    struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
-    if (!grown)
+    struct weight *added = arena_append(x->f->a, &x->weights, &x->n, &x->cap, sizeof *added);
+    if (!added)
         return fail_memory(x->err);
-    x->weights = grown;
-    grown[x->n] = (struct weight){.key = key, .at = at, .is_group = is_group};
-    return find_shard(x, x->j.str, &grown[x->n++].shard);
+    *added = (struct weight){.key = key, .at = at, .is_group = is_group};
+    return find_shard(x, x->j.str, &added->shard);
 }
 
 /* read_group - the list of files of the group KEY, which begins with a '/'. */

@@ -37,12 +37,10 @@ struct reading {
 
 static ckpt_status keep_value(struct reading *r, ckpt_str name, ckpt_value *v)
 {
-    struct value *grown = arena_grow(r->k->f->a, r->values, r->nvalues, &r->cap_values, r->nvalues + 1,
-                                     sizeof *grown);
-    if (!grown || !name.ptr || !v)
+    struct value *added = arena_append(r->k->f->a, &r->values, &r->nvalues, &r->cap_values, sizeof *added);
+    if (!added || !name.ptr || !v)
         return fail_memory(r->k->err);
-    r->values = grown;
-    grown[r->nvalues++] = (struct value){name, v};
+    *added = (struct value){name, v};
     return CKPT_OK;
 }
 

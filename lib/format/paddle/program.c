@@ -18,11 +18,10 @@ struct program {
 
 static ckpt_status add_name(struct program *p, ckpt_str name)
 {
-    ckpt_str *grown = arena_grow(p->a, p->out->name, p->out->n, &p->out->cap, p->out->n + 1, sizeof *grown);
-    if (!grown)
+    ckpt_str *added = arena_append(p->a, &p->out->name, &p->out->n, &p->out->cap, sizeof *added);
+    if (!added)
         return fail_memory(p->err);
-    p->out->name = grown;
-    grown[p->out->n++] = name;
+    *added = name;
     return CKPT_OK;
 }
 

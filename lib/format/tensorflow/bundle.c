@@ -153,11 +153,10 @@ static ckpt_status add_entry(struct bundle *b, ckpt_str key, cursor value)
         fail_where(b->err, "%.*s", STR_ARG(key));
         return file_lose(b->f, st, key, b->err);
     }
-    struct entry *grown = arena_grow(b->f->a, b->entry, b->n, &b->cap, b->n + 1, sizeof *grown);
-    if (!grown)
+    struct entry *added = arena_append(b->f->a, &b->entry, &b->n, &b->cap, sizeof *added);
+    if (!added)
         return fail_memory(b->err);
-    b->entry = grown;
-    grown[b->n++] = e;
+    *added = e;
     return CKPT_OK;
 }
 

@@ -239,12 +239,11 @@ static ckpt_status find_tensor(struct saver *s, ckpt_str name, struct saved_tens
         *out = &s->tensor[at];
         return CKPT_OK;
     }
-    struct saved_tensor *grown = arena_grow(s->f->a, s->tensor, s->n, &s->cap, s->n + 1, sizeof *grown);
+    struct saved_tensor *added = arena_append(s->f->a, &s->tensor, &s->n, &s->cap, sizeof *added);
     ckpt_str kept = arena_str(s->f->a, name);
-    if (!grown || !kept.ptr || !map_put(s->names, kept, (uint32_t)s->n, NULL))
+    if (!added || !kept.ptr || !map_put(s->names, kept, (uint32_t)(added - s->tensor), NULL))
         return fail_memory(s->err);
-    s->tensor = grown;
-    *out = &grown[s->n++];
+    *out = added;
     **out = (struct saved_tensor){.name = kept};
     return CKPT_OK;
 }

@@ -228,13 +228,12 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
 
 static ckpt_status keep_pickle_source(struct torch_archive *ta, source *s, ckpt_error *err)
 {
-    source **grown = arena_grow(ta->f->a, ta->kept, ta->nkept, &ta->cap_kept, ta->nkept + 1, sizeof *grown);
-    if (!grown) {
+    source **added = arena_append(ta->f->a, &ta->kept, &ta->nkept, &ta->cap_kept, sizeof *added);
+    if (!added) {
         source_unref(s);
         return fail_memory(err);
     }
-    ta->kept = grown;
-    grown[ta->nkept++] = s;
+    *added = s;
     return CKPT_OK;
 }
 

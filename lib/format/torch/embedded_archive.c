@@ -78,14 +78,7 @@ static ckpt_status add_leaves_and_facts(const struct embedding *g)
             return fail_memory(g->err);
         CKPT_TRY(file_leaf(f, path, part->leaves[i].npath + g->nprefix, part->leaves[i].value, g->err));
     }
-    for (size_t i = 0; i < part->npickles; i++) {
-        struct pickle_facts **grown = arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles,
-                                                 f->npickles + 1, sizeof *grown);
-        if (!grown)
-            return fail_memory(g->err);
-        f->pickles = grown;
-        grown[f->npickles++] = part->pickles[i];
-    }
+    CKPT_TRY(file_take_pickles(f, part, g->err));
     for (size_t i = 0; i < part->notices.n; i++)
         file_notice(f, "%s", part->notices.text[i]);
     return checked_add(f->unaccounted, part->unaccounted, &f->unaccounted) ? CKPT_OK : fail_memory(g->err);

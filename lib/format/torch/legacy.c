@@ -64,11 +64,10 @@ static ckpt_status add_pid(struct legacy *l, struct torch_pid *pid)
     if (map_get(l->keys, pid->key) != MAP_NONE)
         return CKPT_OK;
     CKPT_TRY(torch_pid_keep(l->f->a, pid, l->err));
-    struct legacy_storage *grown = arena_grow(l->f->a, l->storages, l->n, &l->cap, l->n + 1, sizeof *grown);
-    if (!grown || !map_put(l->keys, pid->key, (uint32_t)l->n, &old))
+    struct legacy_storage *added = arena_append(l->f->a, &l->storages, &l->n, &l->cap, sizeof *added);
+    if (!added || !map_put(l->keys, pid->key, (uint32_t)(added - l->storages), &old))
         return fail_memory(l->err);
-    l->storages = grown;
-    grown[l->n++] = (struct legacy_storage){.pid = *pid};
+    *added = (struct legacy_storage){.pid = *pid};
     return CKPT_OK;
 }
 

@@ -71,13 +71,12 @@ static ckpt_dtype dtype_of(uint64_t number)
 static ckpt_status push(struct mobile *m, uint32_t value, const struct pending *in, ckpt_str last)
 {
     arena *a = m->b.a;
-    struct pending *grown = arena_grow(a, m->stack, m->n, &m->cap, m->n + 1, sizeof *grown);
+    struct pending *added = arena_append(a, &m->stack, &m->n, &m->cap, sizeof *added);
     ckpt_str name = arena_printf(a, "%.*s%s%.*s", (int)in->name.len, in->name.ptr, in->name.len ? "." : "",
                                  (int)last.len, last.ptr); /* bounded: texts have 2^20 bytes */
-    if (!grown || !name.ptr)
+    if (!added || !name.ptr)
         return fail_memory(m->b.err);
-    m->stack = grown;
-    grown[m->n++] = (struct pending){value, in->depth + 1, name}; /* bounded: by max_depth */
+    *added = (struct pending){value, in->depth + 1, name}; /* bounded: by max_depth */
     return CKPT_OK;
 }
 

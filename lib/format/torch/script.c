@@ -177,14 +177,13 @@ static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct s
         *out = s->classes[at];
         return CKPT_OK;
     }
-    struct script_class *grown = arena_grow(s->f->a, s->classes, s->nclasses, &s->cap_classes,
-                                            s->nclasses + 1, sizeof *grown);
-    if (!grown || !map_put(s->class_of, name, (uint32_t)s->nclasses, &old))
+    struct script_class *added = arena_append(s->f->a, &s->classes, &s->nclasses, &s->cap_classes,
+                                              sizeof *added);
+    if (!added || !map_put(s->class_of, name, (uint32_t)(added - s->classes), &old))
         return fail_memory(s->err);
-    s->classes = grown;
-    grown[s->nclasses] = (struct script_class){.module = true};
-    CKPT_TRY(read_class(s, klass, &grown[s->nclasses]));
-    *out = grown[s->nclasses++];
+    *added = (struct script_class){.module = true};
+    CKPT_TRY(read_class(s, klass, added));
+    *out = *added;
     if (!out->known)
         file_notice(s->f, "the archive does not define class %.*s; every tensor in it is listed",
                     STR_ARG(name));
@@ -238,13 +237,11 @@ static ckpt_status get_detached(struct script *s, ckpt_value *v, ckpt_value **ou
         *out = s->copies[i];
         return CKPT_OK;
     }
-    ckpt_value **grown = arena_grow(s->f->a, s->copies, s->ncopies, &s->cap_copies, s->ncopies + 1,
-                                    sizeof *grown);
-    *out = grown ? make_detached(s, v) : NULL;
-    if (!*out || !map_set_num(s->copy_of, map_ptr(v), (uint32_t)s->ncopies))
+    ckpt_value **added = arena_append(s->f->a, &s->copies, &s->ncopies, &s->cap_copies, sizeof *added);
+    *out = added ? make_detached(s, v) : NULL;
+    if (!*out || !map_set_num(s->copy_of, map_ptr(v), (uint32_t)(added - s->copies)))
         return fail_memory(s->err);
-    s->copies = grown;
-    grown[s->ncopies++] = *out;
+    *added = *out;
     return CKPT_OK;
 }
 

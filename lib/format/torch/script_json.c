@@ -95,31 +95,24 @@ static ckpt_status expect_event(struct model *m, enum json_event e, const char *
 
 static ckpt_status add_module(struct model *m, uint32_t parent, uint32_t *out)
 {
-    struct module *grown = arena_grow(m->a, m->modules, m->nmodules, &m->cap_modules, m->nmodules + 1,
-                                      sizeof *grown);
-    if (!grown)
+    struct module *added = arena_append(m->a, &m->modules, &m->nmodules, &m->cap_modules, sizeof *added);
+    if (!added)
         return fail_memory(m->err);
-    m->modules = grown;
-    grown[m->nmodules] = (struct module){
-        .prefix = {"", 0}, .parent = parent, .first = MAP_NONE, .last = MAP_NONE};
-    *out = (uint32_t)m->nmodules++;
+    *added = (struct module){.prefix = {"", 0}, .parent = parent, .first = MAP_NONE, .last = MAP_NONE};
+    *out = (uint32_t)(added - m->modules);
     return CKPT_OK;
 }
 
 static ckpt_status add_parameter(struct model *m, uint32_t module, const struct parameter *p)
 {
-    struct parameter *grown = arena_grow(m->a, m->parameters, m->nparameters, &m->cap_parameters,
-                                         m->nparameters + 1, sizeof *grown);
-    uint32_t at = (uint32_t)m->nparameters;
-    if (!grown)
+    struct parameter *added = arena_append(m->a, &m->parameters, &m->nparameters, &m->cap_parameters,
+                                           sizeof *added);
+    if (!added)
         return fail_memory(m->err);
-    m->parameters = grown;
-    grown[m->nparameters++] = *p;
+    *added = *p;
     struct module *to = &m->modules[module];
-    if (to->last == MAP_NONE)
-        to->first = at;
-    else
-        grown[to->last].next = at;
+    uint32_t at = (uint32_t)(added - m->parameters);
+    *(to->last == MAP_NONE ? &to->first : &m->parameters[to->last].next) = at;
     to->last = at;
     return CKPT_OK;
 }
@@ -296,12 +289,10 @@ static ckpt_status read_tensor(struct model *m)
     if (!x.nstride)
         x.t.stride = NULL;
     x.t.ndim = x.ndim;
-    struct tensor *grown = arena_grow(m->a, m->tensors, m->ntensors, &m->cap_tensors, m->ntensors + 1,
-                                      sizeof *grown);
-    if (!grown)
+    struct tensor *added = arena_append(m->a, &m->tensors, &m->ntensors, &m->cap_tensors, sizeof *added);
+    if (!added)
         return fail_memory(m->err);
-    m->tensors = grown;
-    grown[m->ntensors++] = x;
+    *added = x;
     return CKPT_OK;
 }
 

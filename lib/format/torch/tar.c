@@ -96,16 +96,13 @@ static bool get_key_number(const ckpt_value *v, int64_t *out)
 static ckpt_status add_object(struct tar_file *t, int64_t key, const struct tar_object *o)
 {
     uint32_t old;
-    struct tar_object *grown = arena_grow(t->f->a, t->objects, t->n, &t->cap, t->n + 1, sizeof *grown);
-    if (!grown)
+    struct tar_object *added = arena_append(t->f->a, &t->objects, &t->n, &t->cap, sizeof *added);
+    if (!added || !map_put_num(t->keys, (uint64_t)key, (uint32_t)(added - t->objects), &old))
         return fail_memory(t->err);
-    t->objects = grown;
-    if (!map_put_num(t->keys, (uint64_t)key, (uint32_t)t->n, &old))
-        return fail_memory(t->err);
+    *added = *o;
     if (old != MAP_NONE)
         return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "key %lld comes {twice}, {=once} is allowed",
                     (long long)key);
-    grown[t->n++] = *o;
     return CKPT_OK;
 }
 

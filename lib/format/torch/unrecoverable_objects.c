@@ -45,7 +45,7 @@ struct lost_search {
 static bool add_node(void *user, const ckpt_value *v)
 {
     struct lost_search *x = user;
-    uint32_t i, edge = MAP_NONE;
+    uint32_t i;
     if (!v || (!value_is_sequence(v) && v->type != CKPT_V_DICT && v->type != CKPT_V_CALL &&
                v->type != CKPT_V_PERSID))
         return true;
@@ -53,22 +53,19 @@ static bool add_node(void *user, const ckpt_value *v)
     if (x->n >= MAP_NONE || x->nedges >= MAP_NONE || !map_put_num(x->number, map_ptr(v), (uint32_t)x->n, &i))
         return false;
     if (i == MAP_NONE) {
-        struct node *nodes = arena_grow(x->a, x->nodes, x->n, &x->cap, x->n + 1, sizeof *nodes);
-        if (!nodes)
+        struct node *added = arena_append(x->a, &x->nodes, &x->n, &x->cap, sizeof *added);
+        if (!added)
             return false;
-        x->nodes = nodes;
-        i = (uint32_t)x->n++;
-        nodes[i] = (struct node){.v = v, .edges = MAP_NONE, .why = MAP_NONE};
+        i = (uint32_t)(added - x->nodes);
+        *added = (struct node){.v = v, .edges = MAP_NONE, .why = MAP_NONE};
     }
     if (x->parent == MAP_NONE)
         return true;
-    struct edge *edges = arena_grow(x->a, x->edges, x->nedges, &x->cap_edges, x->nedges + 1, sizeof *edges);
-    if (!edges)
+    struct edge *edge = arena_append(x->a, &x->edges, &x->nedges, &x->cap_edges, sizeof *edge);
+    if (!edge)
         return false;
-    x->edges = edges;
-    edge = (uint32_t)x->nedges++;
-    edges[edge] = (struct edge){x->parent, x->nodes[i].edges};
-    x->nodes[i].edges = edge;
+    *edge = (struct edge){x->parent, x->nodes[i].edges};
+    x->nodes[i].edges = (uint32_t)(edge - x->edges);
     return true;
 }
 
@@ -193,12 +190,10 @@ static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
 
 static ckpt_status add_place(struct lost_search *x, uint32_t node, uint32_t up, uint32_t depth, struct step s)
 {
-    struct place *grown = arena_grow(x->a, x->places, x->nplaces, &x->cap_places, x->nplaces + 1,
-                                     sizeof *grown);
-    if (!grown || x->nplaces >= MAP_NONE)
+    struct place *added = arena_append(x->a, &x->places, &x->nplaces, &x->cap_places, sizeof *added);
+    if (!added || x->nplaces > MAP_NONE)
         return fail_memory(x->err);
-    x->places = grown;
-    grown[x->nplaces++] = (struct place){node, up, depth, s};
+    *added = (struct place){node, up, depth, s};
     x->nodes[node].entered = true;
     return CKPT_OK;
 }

@@ -23,12 +23,11 @@
 static ckpt_status map_node_storage(struct torch_writer *w, const ckpt_value *node, struct storage *s,
                                     bool cast, ckpt_error *err)
 {
-    struct torch_node_storage *grown = arena_grow(w->p->a, w->found, w->nfound, &w->cap_found, w->nfound + 1,
-                                                  sizeof *grown);
-    if (!grown || !map_set_num(w->storage_of, map_ptr(node), (uint32_t)w->nfound))
+    struct torch_node_storage *added = arena_append(w->p->a, &w->found, &w->nfound, &w->cap_found,
+                                                    sizeof *added);
+    if (!added || !map_set_num(w->storage_of, map_ptr(node), (uint32_t)(added - w->found)))
         return fail_memory(err);
-    w->found = grown;
-    grown[w->nfound++] = (struct torch_node_storage){s, cast};
+    *added = (struct torch_node_storage){s, cast};
     return CKPT_OK;
 }
 
@@ -114,11 +113,10 @@ static ckpt_status assign_number(struct torch_writer *w, struct storage *s, uint
     *out = s->number ? s->number - 1 : (uint32_t)w->n;
     if (s->number)
         return CKPT_OK;
-    struct storage **grown = arena_grow(w->p->a, w->items, w->n, &w->cap, w->n + 1, sizeof *grown);
-    if (!grown)
+    struct storage **added = arena_append(w->p->a, &w->items, &w->n, &w->cap, sizeof *added);
+    if (!added)
         return fail_memory(err);
-    w->items = grown;
-    grown[w->n++] = s;
+    *added = s;
     s->number = (uint32_t)w->n;
     return checked_add(w->total, s->s.nbytes, &w->total)
                ? CKPT_OK
@@ -141,15 +139,14 @@ static struct torch_mask *get_mask(struct torch_writer *w, const ckpt_value *nod
     uint32_t i = map_get_num(w->left_out, map_ptr(node));
     if (i != MAP_NONE)
         return &w->masks[i];
-    struct torch_mask *grown = arena_grow(w->p->a, w->masks, w->nmasks, &w->cap_masks, w->nmasks + 1,
-                                          sizeof *grown);
-    struct torch_mask mask = {.n = count_entries(node)};
-    mask.out = grown ? arena_array(w->p->a, mask.n, sizeof *mask.out) : NULL;
-    if (!mask.out || !map_set_num(w->left_out, map_ptr(node), (uint32_t)w->nmasks))
+    uint32_t n = count_entries(node);
+    bool *out = arena_array(w->p->a, n, sizeof *out);
+    if (!out || !map_set_num(w->left_out, map_ptr(node), (uint32_t)w->nmasks))
         return NULL;
-    w->masks = grown;
-    grown[w->nmasks] = mask;
-    return &grown[w->nmasks++];
+    struct torch_mask *added = arena_append(w->p->a, &w->masks, &w->nmasks, &w->cap_masks, sizeof *added);
+    if (added)
+        *added = (struct torch_mask){out, n};
+    return added;
 }
 
 static const struct step *get_last_step(const struct row *r)
@@ -640,12 +637,10 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
 static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *v, const ckpt_value *by,
                                       ckpt_error *err)
 {
-    const ckpt_value **grown = arena_grow(w->p->a, w->news, w->nnews, &w->cap_news, w->nnews + 1,
-                                          sizeof *grown);
-    if (!grown || !map_set_num(w->rewritten, map_ptr(v), (uint32_t)w->nnews))
+    const ckpt_value **added = arena_append(w->p->a, &w->news, &w->nnews, &w->cap_news, sizeof *added);
+    if (!added || !map_set_num(w->rewritten, map_ptr(v), (uint32_t)(added - w->news)))
         return fail_memory(err);
-    w->news = grown;
-    grown[w->nnews++] = by;
+    *added = by;
     return CKPT_OK;
 }
 
