@@ -4,11 +4,10 @@
 
 #include "base/cursor.h"
 #include "base/text.h"
-#include "codec/zip_header.h"
+#include "codec/zip_salvage.h"
 #include "doctor/doctor.h"
 #include "format/recognize.h"
 #include "format/safetensors/safetensors.h"
-#include "io/reader.h"
 
 static const ckpt_fix salvage = {.action = CKPT_FIX_SALVAGE}, convert = {.action = CKPT_FIX_CONVERT};
 
@@ -60,88 +59,39 @@ ckpt_status doctor_compressed(struct doctor *d, ckpt_error *err)
 
 /* ----------------------------------------------------------------- truncated */
 
-/* match_descriptor - the length of the data descriptor at B (ZIP_DESCRIPTOR_MAX bytes) if it is that of
- * LENGTH compressed bytes, else 0. One with 32-bit sizes has to be followed by a header. */
-static unsigned match_descriptor(const unsigned char *b, uint64_t length)
+/* is_cut_off - was the end of E not found in a file of SIZE bytes? */
+static bool is_cut_off(const struct zip_entry *e, uint64_t size)
 {
-    struct zip_descriptor d;
-    if (zip_parse_descriptor(b, ZIP_DESCRIPTOR_MAX, ZIP_SIGNED, &d) && d.csize == length && /* bounded: 16 */
-        (load_u32le(b + d.length) == ZIP_LOCAL || load_u32le(b + d.length) == ZIP_CENTRAL))
-        return d.length;
-    bool is_zip64 = zip_parse_descriptor(b, ZIP_DESCRIPTOR_MAX, ZIP_SIGNED | ZIP_WIDE, &d);
-    return is_zip64 && d.csize == length ? d.length : 0;
+    return (e->crc_unknown && e->limit == size) || (e->fault && e->limit == e->data);
 }
 
-/* find_descriptor_end - *OUT: the end of the first data descriptor whose compressed size is the number of
- * bytes from DATA up to it; 0: none. */
-static ckpt_status find_descriptor_end(source *src, uint64_t data, uint64_t *out, ckpt_error *err)
+/* report_end_of_records - reports which record of Z, found by local headers, is cut off, or the last one. */
+static ckpt_status report_end_of_records(struct doctor *d, const struct diagnosis *v, const zip *z,
+                                         ckpt_error *err)
 {
-    reader r;
-    uint64_t end = 0;
-    *out = 0;
-    if (data >= src->size)
-        return CKPT_OK;
-    CKPT_TRY(reader_init(&r, src, data, src->size, err));
-    while (!end && reader_left(&r) >= ZIP_DESCRIPTOR_MAX) {
-        size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
-        const unsigned char *p = reader_peek(&r, n);
-        if (!p)
-            break;
-        /* bounded: i + ZIP_DESCRIPTOR_MAX <= n, inside the source */
-        for (size_t i = 0; !end && i + ZIP_DESCRIPTOR_MAX <= n; i++)
-            if (p[i] == 'P' && match_descriptor(p + i, r.pos + i - data))
-                end = r.pos + i + match_descriptor(p + i, r.pos + i - data);
-        (void)reader_skip(&r, n - (ZIP_DESCRIPTOR_MAX - 1));
-    }
-    reader_free(&r);
-    *out = end;
-    return CKPT_OK;
+    size_t i = 0;
+    while (i < z->n && !is_cut_off(&z->entries[i], z->src->size))
+        i++;
+    const struct zip_entry *e = &z->entries[i < z->n ? i : z->n - 1]; /* bounded: there is one */
+    if (i < z->n)
+        return doctor_report(
+            d, v, err, "cut off inside record %.*s, which begins at byte %llu; the %zu before it are intact",
+            STR_ARG(e->name), (unsigned long long)e->header, i);
+    return doctor_report(d, v, err, "cut off at byte %llu, after its last intact record, number %zu (%.*s)",
+                         (unsigned long long)z->src->size, z->n, STR_ARG(e->name));
 }
 
-/* skip_record - moves *AT from a local header to the end of its record; 0: the record is cut off. NAME (CAP
- * bytes) becomes its name. */
-static ckpt_status skip_record(source *src, uint64_t *at, char *name, size_t cap, ckpt_error *err)
-{
-    struct zip_header h;
-    uint64_t data, end = 0;
-    uint64_t from = *at;
-    *at = 0;
-    if (src->size - from < ZIP_LOCAL_SIZE) /* bounded: FROM is inside the source */
-        return CKPT_OK;
-    CKPT_TRY(zip_read_local(src, from, &h, err));
-    size_t n = h.name_len < cap - 1 ? h.name_len : cap - 1;
-    /* bounded: the header was just read there */
-    if (source_read(src, from + ZIP_LOCAL_SIZE, name, n, NULL) != CKPT_OK)
-        n = 0;
-    name[n] = 0;
-    data = from + zip_local_length(&h); /* bounded: as above, and two lengths of 16 bits */
-    if (h.flags & ZIP_FLAG_DESCRIPTOR)
-        CKPT_TRY(find_descriptor_end(src, data, &end, err));
-    else
-        end = data + h.csize; /* bounded: as above, and 32 bits */
-    *at = end <= src->size ? end : 0;
-    return CKPT_OK;
-}
-
-/* report_truncated_zip - reports how many records of the archive are intact, and which one is cut off. */
 static ckpt_status report_truncated_zip(struct doctor *d, const struct diagnosis *v, ckpt_error *err)
 {
-    source *src = d->src;
-    char name[256] = "";
-    uint64_t at = 0, begin = 0;
-    unsigned long long intact = 0;
-    while (zip_has_signature(src, at, ZIP_LOCAL)) {
-        begin = at;
-        CKPT_TRY(skip_record(src, &at, name, sizeof name, err));
-        if (!at)
-            return doctor_report(
-                d, v, err,
-                "cut off inside record %s, which begins at byte %llu; the %llu before it are intact", name,
-                (unsigned long long)begin, intact);
-        intact++;
-    }
-    return doctor_report(d, v, err, "cut off at byte %llu, after its last intact record, number %llu (%s)",
-                         (unsigned long long)src->size, intact, name);
+    zip *z = NULL;
+    arena *a = arena_new(UINT64_MAX);
+    ckpt_status st = a ? zip_salvage(d->src, a, &z, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = z->n ? report_end_of_records(d, v, z, err)
+                  : doctor_report_error(d, v, &d->symptoms[CHECK_TRUNCATED].first, err);
+    zip_close(z);
+    arena_free(a);
+    return st;
 }
 
 static ckpt_status report_truncated(struct doctor *d, ckpt_error *err)

@@ -111,7 +111,7 @@ static void sizes_behind_records(void)
              "inside record b, which begins at byte 59; the 1 before it are intact"),
         CASE(RECORD("a") "AAAA" NARROW "PK\1\2 and so on to the end",
              "after its last intact record, number 1 (a)"),
-        CASE(RECORD("a") "AAAA" NARROW "what is none of it", "inside record a, which begins at byte 0"),
+        CASE(RECORD("a") "AAAA" NARROW "what is none of it", "after its last intact record, number 1 (a)"),
         CASE(RECORD("a") "AAAAPK\7\10crc1\5\0\0\0\4\0\0\0" RECORD("b"), "inside record a"),
     };
     begin();
