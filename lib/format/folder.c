@@ -224,66 +224,34 @@ source *probe_open(const struct probe *p, const char *name)
 
 /* ------------------------------------------------------------------------- hint */
 
-struct names {
-    char (*at)[256];
-    size_t n, cap;
-};
-
-/* add_name - if memory runs out, the list is shorter. */
-static void add_name(struct names *list, const char *name)
-{
-    if (list->n == list->cap) {
-        size_t cap = list->cap ? list->cap * 2 : 32;
-        char(*grown)[256] = cap <= 1u << 16 ? realloc(list->at, cap * sizeof *grown) : NULL;
-        if (!grown)
-            return;
-        list->at = grown;
-        list->cap = cap;
-    }
-    memcpy(list->at[list->n++], name, strlen(name) + 1); /* bounded: its length was checked */
-}
-
-static int compare_names(const void *a, const void *b) { return ckpt_natural_compare(str_c(a), str_c(b)); }
-
 bool folder_is_checkpoint(ckpt_str name)
 {
     return has_checkpoint_suffix(name) || is_index_name(name) || is_step(name);
 }
 
-static void list_names(const char *path, bool (*match)(ckpt_str name), struct names *out)
-{
-    DIR *dir = opendir(path);
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (strlen(e->d_name) < sizeof *out->at && match(str_c(e->d_name)))
-            add_name(out, e->d_name);
-    if (dir)
-        (void)closedir(dir);
-    if (out->n)
-        qsort(out->at, out->n, sizeof *out->at, compare_names);
-}
-
 void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err)
 {
-    struct names list = {0};
-    char text[sizeof err->hint - 40], word[SHELL_WORD_MAX], joined[4096];
-    size_t used = 0, shown = 0;
-    list_names(path, match, &list);
-    for (; shown < list.n; shown++) {
-        size_t n = strlen(path);
-        int made = snprintf(joined, sizeof joined, "%s%s%s", path, n && path[n - 1] == '/' ? "" : "/",
-                            list.at[shown]);
-        const char *name = (size_t)made < sizeof joined ? shell_path(joined, word) : "FILE";
+    ckpt_str *list = NULL;
+    char text[sizeof err->hint - 40], word[SHELL_WORD_MAX];
+    size_t n = 0, used = 0, shown = 0;
+    arena *a = arena_new(UINT64_C(1) << 26);
+    if (a) /* if memory runs out, the list is shorter */
+        (void)folder_list(a, path, match, &list, &n, NULL);
+    for (; shown < n; shown++) {
+        char *joined = shards_join_path(str_c(path), list[shown]);
+        const char *name = joined ? shell_path(joined, word) : "FILE";
+        free(joined);
         if (used + strlen(name) + 3 > sizeof text)
             break;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", shown ? ", " : "", name);
     }
-    if (!list.n)
+    if (!n)
         fail_hint(err, "name a file in it, or a folder with an *.index.json or one model.safetensors");
-    else if (shown < list.n)
-        fail_hint(err, "name one: %s and %zu more", text, list.n - shown);
+    else if (shown < n)
+        fail_hint(err, "name one: %s and %zu more", text, n - shown);
     else
-        fail_hint(err, "name %s%s", list.n > 1 ? "one: " : "", text);
-    free(list.at);
+        fail_hint(err, "name %s%s", n > 1 ? "one: " : "", text);
+    arena_free(a);
 }
 
 void folder_fail_ambiguous(const char *path, unsigned n, bool (*match)(ckpt_str name), ckpt_error *err)
