@@ -17,7 +17,7 @@ const struct cmd cmd_info = {
     "info", "FILE…", "what a checkpoint is: weights, wrappers, optimizer, dtypes",
     options, 1, ANY_NUMBER, run_info, NULL};
 
-enum { LABEL = 13, MANY_VALUES = 8, DTYPES = CKPT_DT_Q2_0 + 1 };
+enum { LABEL = 13, MANY_VALUES = 8, VALUE_WIDTH = 80, DTYPES = CKPT_DT_Q2_0 + 1 };
 
 struct facts {
     ckpt_file *f;
@@ -345,6 +345,19 @@ static enum interest interest_of(const ckpt_leaf *leaf)
     return found;
 }
 
+/* add_value - V, or how it begins where it is long; `ckpt show` prints all of it. */
+static void add_value(struct text *out, const ckpt_value *v)
+{
+    size_t begin = out->len, end = begin + VALUE_WIDTH;
+    text_value(out, v, 6);
+    if (out->len <= end)
+        return;
+    while (end > begin && (out->ptr[end] & 0xc0) == 0x80) /* inside of a UTF-8 sequence */
+        end--;
+    text_cut(out, end);
+    text_add(out, "...");
+}
+
 static void add_leaves(const struct facts *x, struct value_list *s, uint32_t level, enum interest interest)
 {
     const ckpt_leaf *leaf;
@@ -357,7 +370,7 @@ static void add_leaves(const struct facts *x, struct value_list *s, uint32_t lev
             continue;
         text_name(s->out, leaf->name);
         text_add(s->out, " = ");
-        text_value(s->out, leaf->value, 6);
+        add_value(s->out, leaf->value);
     }
 }
 
@@ -391,7 +404,7 @@ static void print_info_metadata(const struct facts *x, struct text *out)
             continue;
         text_name(out, pair.path[1].str);
         text_add(out, " = ");
-        text_value(out, pair.value, 6);
+        add_value(out, pair.value);
     }
     if (s.more)
         text_addf(out, " and %zu more: ckpt meta", s.more);

@@ -57,12 +57,14 @@ void text_free(struct text *t)
     *t = (struct text){0};
 }
 
-void text_clear(struct text *t)
+void text_cut(struct text *t, size_t len)
 {
-    t->len = 0;
+    t->len = len;
     if (t->ptr)
-        t->ptr[0] = '\0';
+        t->ptr[len] = '\0';
 }
+
+void text_clear(struct text *t) { text_cut(t, 0); }
 
 static void grow_text(struct text *t, size_t more)
 {

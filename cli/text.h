@@ -19,6 +19,7 @@ void mem_keep(void);
 void mem_return(void);
 void text_free(struct text *t);
 void text_clear(struct text *t);
+void text_cut(struct text *t, size_t len); /* to the first LEN bytes, which it has */
 void text_bytes(struct text *t, const char *p, size_t n);
 void text_byte(struct text *t, char c);
 void text_gap(struct text *t, size_t at, size_t n); /* N blanks at AT, at most the end */
