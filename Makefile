@@ -138,14 +138,14 @@ $(B)/tests/bench/dequantize: BENCH_LIBS = $(LIB_LIBS) -pthread
 
 $(B)/tests/fuzz/open $(B)/tests/fuzz/scan $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
 # The readers one by one see the internals. With clang's libFuzzer in place of main.c: FUZZER=-fsanitize=fuzzer.
-FUZZ_PARTS = $(B)/obj/tests/fuzz/parts.o $(B)/obj/tests/fuzz/flows.o
+FUZZ_PARTS = $(patsubst %,$(B)/obj/tests/%.o,fuzz/parts fuzz/flows fail/folder)
 $(B)/tests/fuzz/parts: $(FUZZ_PARTS) $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/fuzz/main.o)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(FUZZER) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(LIB_LIBS) -pthread
 PUB_OBJ += $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/threats/attacks.o \
     $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/in_turn.o \
-    $(B)/obj/tests/fail/sets.o $(B)/obj/tests/fail/folder.o $(B)/obj/tests/schema.o
+    $(B)/obj/tests/fail/sets.o $(B)/obj/tests/schema.o
 
 -include $(DEPS)
 
@@ -189,7 +189,7 @@ $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 TURNS     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow arena_str arena_printf buf_ok \
     scan_source map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read \
     fd_pread fsync link linkat lstat mkdir open realpath rename renameat renameat2 stat unlink unlinkat)
-$(B)/tests/fail/in_turn: $(patsubst %,$(B)/obj/tests/fail/%.o,in_turn oom sets folder) $(FUZZ_PARTS) $(LIB_OBJ)
+$(B)/tests/fail/in_turn: $(patsubst %,$(B)/obj/tests/fail/%.o,in_turn oom sets) $(FUZZ_PARTS) $(LIB_OBJ)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(OOM_WRAP) $(TURNS) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(LIB_LIBS) -pthread

@@ -39,16 +39,19 @@ static inline unsigned exercise_need_not(ckpt_status status)
     case CKPT_EUNSUPPORTED:
         return EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE | EXERCISE_NO_HINT | EXERCISE_NO_VALUE;
     case CKPT_ENOTFOUND: return EXERCISE_NO_OFFSET;
+    case CKPT_EUSAGE: /* a folder of several */
+        return EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE | EXERCISE_NO_VALUE;
     case CKPT_ELIMIT: return EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE | EXERCISE_NO_HINT;
     default: return EXERCISE_NO_HINT;
     }
 }
 
 /* exercise_refusal - why SIZE bytes were not opened as NAME: the file, where in it and in what part, what was
- * found and what is allowed, what to do. */
+ * found and what is allowed, what to do. SIZE_MAX: NAME is a folder. */
 static inline void exercise_refusal(const ckpt_error *err, const char *name, size_t size)
 {
-    unsigned need_not = exercise_need_not(err->status);
+    unsigned of_folder = size == SIZE_MAX ? EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE : 0;
+    unsigned need_not = exercise_need_not(err->status) | of_folder;
     char line[1600];
     const char *lacks = strcmp(err->file, name) != 0 ? "its file"
                         : err->offset == CKPT_NO_OFFSET && !(need_not & EXERCISE_NO_OFFSET) ? "an offset"
@@ -60,8 +63,8 @@ static inline void exercise_refusal(const ckpt_error *err, const char *name, siz
                             : NULL;
     if (!lacks || err->status == CKPT_ENOMEM || err->status == CKPT_EIO) /* the bytes are not to blame */
         return;
-    snprintf(line, sizeof line, "an error without %s: %s: %s: %s", lacks, ckpt_status_name(err->status),
-             err->where, err->what);
+    snprintf(line, sizeof line, "an error without %s: %s: %s: %s: %s", lacks, ckpt_status_name(err->status),
+             err->file, err->where, err->what);
     exercise_broken(line);
 }
 

@@ -131,11 +131,22 @@ ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_err
     return check_report(c, rule_of_status(e->status), file, e, err);
 }
 
+/* copy_path - PATH in the arena of C; records of one file share it. NULL: no memory. */
+static const char *copy_path(struct check *c, const char *path)
+{
+    const char *last = c->nrecords ? c->records[c->nrecords - 1].path : NULL;
+    return last && strcmp(last, path) == 0 ? last : arena_str(c->a, str_c(path)).ptr;
+}
+
 ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err)
 {
-    struct check_record *at = arena_append(c->a, &c->records, &c->nrecords, &c->cap_records, sizeof *at);
+    struct check_record copy = *r, *at = NULL;
+    copy.name = arena_str(c->a, r->name);
+    copy.path = copy_path(c, r->path);
+    if (copy.name.ptr && copy.path)
+        at = arena_append(c->a, &c->records, &c->nrecords, &c->cap_records, sizeof *at);
     if (at)
-        *at = *r;
+        *at = copy;
     else
         source_unref(r->src);
     return at ? CKPT_OK : fail_memory(err);

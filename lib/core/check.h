@@ -58,7 +58,8 @@ ckpt_status check_report(struct check *c, enum check_rule rule, const char *file
 ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err);
 /* check_report_finding - reports F, whose error is complete but for the hint that check_set_hint has set. */
 ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err);
-/* check_add_record - adds R to the records to be read; takes over R's source. */
+/* check_add_record - adds R, with copies of its texts, to the records to be read: the file that it was found
+ * in may be refused, and freed, before that. Takes over R's source. */
 ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err);
 /* check_watch_source - takes over SRC, a file that is being checked. */
 ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err);

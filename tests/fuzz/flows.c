@@ -8,9 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../fail/folder.h"
+#include "../zipcrc.h"
 #include "base/crc32.h"
-#include "format/format.h"
 #include "codec/pickle_write.h"
+#include "codec/tar.h"
+#include "format/distributed/rank_files.h"
+#include "format/format.h"
 #include "io/journal.h"
 #include "op/weights_only.h"
 
@@ -18,7 +22,8 @@
 
 static struct {
     char folder[200];
-    char in[256], out_pt[256], out_st[256], out_flax[256], index[256], one[256], edited[256], journal[280];
+    char in[256], out_pt[256], out_st[256], out_flax[256], out_dcp[256], ranks[256];
+    char index[256], one[256], edited[256], journal[280];
     int in_fd;
     pid_t maker;    /* who takes the folder away again */
     uint64_t inode; /* of the edited file */
@@ -55,6 +60,15 @@ static void name_file(char *out, size_t cap, const char *name)
         die("FUZZ_FOLDER");
 }
 
+/* remove_folder - false: it cannot be removed. */
+static bool remove_folder(const char *path)
+{
+    if (access(path, F_OK) != 0)
+        return true;
+    folder_empty(path);
+    return rmdir(path) == 0;
+}
+
 static void clean_up(void)
 {
     char path[256];
@@ -69,6 +83,8 @@ static void clean_up(void)
     if (getpid() != here.maker)
         return;
     ckpt_close(here.file);
+    (void)remove_folder(here.ranks);
+    (void)remove_folder(here.out_dcp);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         name_file(path, sizeof path, names[i]);
         unlink(path);
@@ -88,6 +104,8 @@ void flows_begin(void)
     name_file(here.out_pt, sizeof here.out_pt, "out.pt");
     name_file(here.out_st, sizeof here.out_st, "out.safetensors");
     name_file(here.out_flax, sizeof here.out_flax, "out.msgpack");
+    name_file(here.out_dcp, sizeof here.out_dcp, "out.dcp");
+    name_file(here.ranks, sizeof here.ranks, "ranks");
     name_file(here.index, sizeof here.index, "model.safetensors.index.json");
     name_file(here.one, sizeof here.one, "a.safetensors");
     name_file(here.edited, sizeof here.edited, "edited");
@@ -162,26 +180,33 @@ static ckpt_file *written(ckpt_plan *p, const char *path)
     return back;
 }
 
-/* flow_as - written as each of some formats, cast to DTYPE (NONE: as it is), and read back. */
-static void flow_as(const uint8_t *data, size_t size, ckpt_dtype dtype)
+/* write_each - F, cast to DTYPE (NONE: as it is), is written to each of OUTPUTS, which NULL ends, and read
+ * back. */
+static void write_each(ckpt_file *f, ckpt_dtype dtype, const char *const *outputs)
 {
-    ckpt_file *f = NULL, *back;
+    ckpt_file *back;
     ckpt_plan *p = NULL;
     ckpt_error err = {0};
-    if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
-        return;
     ckpt_status st = ckpt_plan_new(f, &p, &err);
     if (st == CKPT_OK && dtype)
         st = ckpt_plan_cast(p, NULL, dtype, &err);
     reason(st, &err);
-    const char *const outputs[] = {here.out_pt, here.out_st, here.out_flax};
-    for (size_t to = 0; st == CKPT_OK && to < sizeof outputs / sizeof *outputs; to++)
-        if ((back = written(p, outputs[to]))) {
+    for (; st == CKPT_OK && *outputs; outputs++)
+        if ((back = written(p, *outputs))) {
             if (!dtype)
                 same_tensors(f, back);
             ckpt_close(back);
         }
     ckpt_plan_free(p);
+}
+
+static void flow_as(const uint8_t *data, size_t size, ckpt_dtype dtype)
+{
+    const char *const outputs[] = {here.out_pt, here.out_st, here.out_flax, NULL};
+    ckpt_file *f = NULL;
+    if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
+        return;
+    write_each(f, dtype, outputs);
     ckpt_close(f);
 }
 
@@ -323,6 +348,93 @@ void flow_doctor(const uint8_t *data, size_t size)
     ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     given(data, size);
     reason(ckpt_doctor(here.in, &o, diagnosis, NULL, &r, &err), &err);
+}
+
+/* --------------------------------------------------------------- many ranks */
+
+/* make_folders - the folders that lead to PATH. */
+static void make_folders(char *path)
+{
+    for (char *at = path + strlen(here.ranks) + 1; (at = strchr(at, '/')); at++) {
+        *at = 0;
+        (void)mkdir(path, 0700);
+        *at = '/';
+    }
+}
+
+/* unpack_file - the file T of the tar DATA, the checksums of its members put right. */
+static void unpack_file(const uint8_t *data, const struct tar_entry *t)
+{
+    char path[512];
+    int n = snprintf(path, sizeof path, "%s/%.*s", here.ranks, STR_ARG(t->name));
+    uint8_t *copy = malloc(t->size + 1);
+    if (copy && t->type == '0' && !rank_file_leaves(t->name) && (size_t)n < sizeof path) {
+        memcpy(copy, data + t->data, t->size);
+        (void)zipcrc_fix(copy, t->size);
+        make_folders(path);
+        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        if (fd >= 0) /* else two of its names contradict each other */
+            (void)(write(fd, copy, t->size) | close(fd));
+    }
+    free(copy);
+}
+
+/* unpack - the folder here.ranks becomes what the tar DATA has in it. */
+static bool unpack(const uint8_t *data, size_t size)
+{
+    arena *a = arena_new(1 << 20);
+    source *src = source_mem(data, size, 0);
+    struct tar_entry *member;
+    size_t n = 0;
+    bool made = a && src && remove_folder(here.ranks) && mkdir(here.ranks, 0700) == 0 &&
+                tar_salvage(src, a, &member, &n, NULL) == CKPT_OK;
+    for (size_t i = 0; made && i < n && i < 64; i++)
+        unpack_file(data, &member[i]);
+    source_unref(src);
+    arena_free(a);
+    return made;
+}
+
+/* refusal - why the folder here.ranks was not opened: it, or a file in it, and there an offset or a part. */
+static void refusal(const ckpt_error *err)
+{
+    struct stat st;
+    bool placed = stat(err->file, &st) == 0 && S_ISREG(st.st_mode) &&
+                  (err->offset != CKPT_NO_OFFSET || !err->where[0]);
+    if (strncmp(err->file, here.ranks, strlen(here.ranks)) != 0) {
+        fprintf(stderr, "%s: %s\n", err->file, err->what);
+        exercise_broken("an error of a folder names a file that is not in it");
+    }
+    exercise_refusal(err, err->file, placed ? (size_t)st.st_size : SIZE_MAX);
+}
+
+/* flow_ranks - a tar of the files that many ranks wrote: opened as one checkpoint, written, salvaged and
+ * verified. */
+void flow_ranks(const uint8_t *data, size_t size)
+{
+    const char *const outputs[] = {here.out_pt, here.out_st, here.out_dcp, NULL};
+    ckpt_error err = {0};
+    ckpt_verify_options o = {.struct_size = sizeof o, .how = &one_thread};
+    ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
+    ckpt_file *f = NULL;
+    if (!unpack(data, size))
+        return;
+    ckpt_status st = ckpt_open(here.ranks, NULL, &f, &err);
+    reason(st, &err);
+    if (st == CKPT_OK) {
+        exercise(f);
+        write_each(f, CKPT_DT_NONE, outputs);
+        ckpt_close(f);
+    } else {
+        refusal(&err);
+    }
+    st = ckpt_salvage(here.ranks, NULL, &f, &err);
+    reason(st, &err);
+    if (st == CKPT_OK) {
+        exercise(f);
+        ckpt_close(f);
+    }
+    reason(ckpt_verify(here.ranks, &o, finding, NULL, &r, &err), &err);
 }
 
 /* ----------------------------------------------------- files beside the file */

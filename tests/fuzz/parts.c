@@ -630,6 +630,7 @@ static const struct {
     {"paddle_pickle", paddle_pickle},
     {"pickle", pickle},
     {"pickle_back", pickle_back},
+    {"ranks", flow_ranks},
     {"round", flow_round},
     {"salvage", salvage},
     {"sanitize", flow_sanitize},

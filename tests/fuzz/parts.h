@@ -20,6 +20,7 @@ void flow_journal(const uint8_t *data, size_t size);
 void flow_mem(const uint8_t *data, size_t size);
 void flow_manifest(const uint8_t *data, size_t size);
 void flow_map(const uint8_t *data, size_t size);
+void flow_ranks(const uint8_t *data, size_t size);
 void flow_round(const uint8_t *data, size_t size);
 void flow_sanitize(const uint8_t *data, size_t size);
 void flow_verify(const uint8_t *data, size_t size);

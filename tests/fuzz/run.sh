@@ -16,10 +16,28 @@ corpus=tests/fuzz/corpus
 # the last ones are short.
 targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 round 9 pickle_back 8 names 8
          safetensors 8 zip 8 json 7 salvage 8 packed 8 hdf5 7 in_place 6 sanitize 6 scan_tar 6 scan_gguf 6
-         torch_tar 6 torch_mobile 4 dcp 6 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4
+         torch_tar 6 torch_mobile 4 dcp 6 ranks 8 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4
          foreign 3 text 4 journal 4 zip_patch 4 sstable 5 tf_bundle 5 mxnet 3 onnx 4 npy 4 npz 4 gguf 5 flax 5
          snappy 2 ocdbt 4 zarr 4 paddle 3 paddle_pickle 4 scan_msgpack 4 mem 4 cast 4 number 3 tar 2 zip_write 2'
 targets=$(echo $targets)
+
+# rank_tars - a tar of each folder of the corpus that several ranks wrote, and of files of ranks without a folder
+rank_tars()
+{
+    mkdir -p "$work/ranks.tars"
+    for folder in tests/corpus/deepspeed/* tests/corpus/deepspeed/bad/* tests/corpus/deepspeed/emulated/* \
+        tests/corpus/megatron/* tests/corpus/trainers/* tests/corpus/torch/*/dist/dcp_* \
+        tests/corpus/torch/dist*/dcp_*; do
+        case $folder in */bad | */emulated) continue ;; esac
+        tar -C "$folder" --format=ustar -b 1 -cf "$work/ranks.tars/$(echo "$folder" | tr / -)" .
+    done
+    for first in tests/corpus/torch/*/dist/*_rank0.pt tests/corpus/torch/dist*/*_rank0.pt; do
+        stem=${first##*/}
+        tar -C "${first%/*}" --format=ustar -b 1 -cf "$work/ranks.tars/$(echo "$first" | tr / -)" "$stem" \
+            "${stem%0.pt}1.pt"
+    done
+    find "$work/ranks.tars" -type f -size -128
+}
 
 # packs TARGET - where its first inputs are: its own, and those of which it knows the format
 packs()
@@ -31,6 +49,7 @@ packs()
     npy) find tests/corpus/numpy -name '*.npy' -size -3k ;;
     npz) find tests/corpus/numpy -name '*.npz' -size -3k ;;
     paddle_pickle) find tests/corpus/paddle -name '*.pd[po]*' -size -8k ;;
+    ranks) rank_tars ;;
     snappy | sstable) echo tests/corpus/tensorflow/v1/*.ckpt tests/corpus/tensorflow/bad/*.ckpt ;;
     tf_bundle) echo tests/corpus/tensorflow/*/*.index ;;
     zip_write) echo "$corpus/text.pack" ;;
@@ -55,12 +74,15 @@ by_ours()
     FUZZ_TARGET=$1 "$B/asan/tests/fuzz/$program" -t "$2" -s "${FUZZ_SEED:-1}" -o "$found" $seeds
 }
 
+# longest TARGET - bytes that an input of libFuzzer has at most
+longest() { [ "$1" = ranks ] && echo 65536 || echo 2048; }
+
 by_libfuzzer()
 {
     mkdir -p "$B/fuzz/corpus/$1" "$work/$1"
     # shellcheck disable=SC2046
     "$B/asan/tests/fuzz/parts" -u "$work/$1" $(packs "$1") &&
-        FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -max_total_time="$2" -max_len=2048 -len_control=100 \
+        FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -max_total_time="$2" -max_len="$(longest "$1")" -len_control=100 \
             -entropic=0 -timeout=20 -rss_limit_mb=1024 -dict=tests/fuzz/ckpt.dict \
             -artifact_prefix="$found/$1-" -print_final_stats=1 -verbosity=0 "$B/fuzz/corpus/$1" "$work/$1"
 }
@@ -120,7 +142,7 @@ keep()
     "$B/asan/tests/fuzz/parts" -u "$work/$1/old" $(packs "$1") || return
     [ ! -f "$corpus/$1.pack" ] || "$B/asan/tests/fuzz/parts" -u "$work/$1/pack" "$corpus/$1.pack"
     cp -r "$work/$1/old" "$work/$1/all"
-    FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -merge=1 -max_len=2048 -verbosity=0 "$work/$1/all" \
+    FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -merge=1 -max_len="$(longest "$1")" -verbosity=0 "$work/$1/all" \
         "$B/fuzz/corpus/$1" >"$work/$1.log" 2>&1 || return
     for f in "$work/$1/all"/*; do
         [ -f "$work/$1/old/${f##*/}" ] || echo "$(wc -c <"$f") $f"

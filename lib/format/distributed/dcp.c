@@ -16,6 +16,7 @@
  * overlap, exceed the tensor or leave a part of it out, a box without an item, transformations that are not
  * known. Boxes that are there twice are replicas, of which any counts. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -50,8 +51,9 @@ struct dcp_stored {
     const uint64_t *offset; /* NULL: of a value */
     uint64_t at, length;
     uint32_t ndim, file;
-    uint32_t order : 30;
-    uint32_t zstd : 1, used : 1;
+    uint32_t order : 31;
+    uint32_t zstd : 1;
+    uint32_t used; /* one more than the number of the last item that it became; 0: of none */
 };
 
 /* A name of the checkpoint. */
@@ -78,9 +80,10 @@ struct dcp_data {
 struct dcp {
     ckpt_file *f; /* first: grafts.h */
     ckpt_error *err;
-    const char *like; /* the first file with metadata */
-    struct dcp_metadata *meta;
+    const char *like;          /* the first file with metadata */
+    struct dcp_metadata *meta; /* each is the part of its number */
     size_t nmeta;
+    const ckpt_file *in; /* the part whose metadata are being read */
     struct dcp_entry *entry;
     size_t n, cap;
     struct dcp_box *box;
@@ -153,6 +156,7 @@ static ckpt_status read_one(struct dcp *d, ckpt_str name)
             st = fail(d->err, CKPT_EFORMAT, 0,
                       "a pickle that makes {no} {=torch.distributed.checkpoint.metadata.Metadata}");
     }
+    fail_add_place(st == CKPT_OK ? NULL : d->err, 0, STR_LIT("pickle"));
     if (st != CKPT_OK && f->salvage)
         fail_hint(d->err, "without its metadata nothing of the checkpoint has a name");
     fail_file(st == CKPT_OK ? NULL : d->err, part->path);
@@ -193,11 +197,16 @@ static ckpt_status read_metadata(struct dcp *d)
     return CKPT_OK;
 }
 
-static ckpt_status bad_entry(struct dcp *d, ckpt_str name, const char *what)
+/* bad_entry - the metadata that are being read have for NAME what FMT is about. */
+CKPT_PRINTF(3, 4) static ckpt_status bad_entry(struct dcp *d, ckpt_str name, const char *fmt, ...)
 {
-    (void)fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%s", what);
+    va_list args;
+    va_start(args, fmt);
+    (void)fail_v(d->err, CKPT_EFORMAT, 0, fmt, args);
+    va_end(args);
     fail_where(d->err, "%.*s", STR_ARG(name));
     fail_hint(d->err, "the metadata are damaged, or of a kind that no release of torch writes");
+    fail_file(d->err, d->in->path);
     return CKPT_EFORMAT;
 }
 
@@ -225,11 +234,12 @@ static ckpt_status take_shape(struct dcp *d, struct dcp_entry *e, const struct d
     dcp_word properties = dcp_field(m, w, DCP_TENSOR, TENSOR_PROPERTIES);
     ckpt_dtype dtype = dcp_dtype(dcp_field(m, properties, DCP_PROPERTIES, PROPERTIES_DTYPE));
     if (!shape || !dtype)
-        return bad_entry(d, e->kind.name, "a tensor without a size or an element type that is known");
+        return bad_entry(d, e->kind.name, "a tensor with {no} {=%s}",
+                         shape ? "element type of torch's" : "size of positive integers");
     bool same = e->shape && e->kind.dtype == dtype && e->kind.ndim == ndim &&
                 same_sizes(e->shape, shape, ndim);
     if (e->shape && !same)
-        return bad_entry(d, e->kind.name, "a tensor whose size or element type differs between ranks");
+        return bad_entry(d, e->kind.name, "{another size or element type} than {=that of the other ranks}");
     if (dtype_info(dtype)->block_elems != 1) {
         (void)fail(d->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read",
                    dtype_info(dtype)->name);
@@ -249,9 +259,9 @@ static ckpt_status take_entry(struct dcp *d, const struct dcp_metadata *m, dcp_w
     uint32_t i;
     size_t nchunks;
     if (!dcp_text(m, key, &name))
-        return bad_entry(d, STR_LIT("state_dict_metadata"), "a key that is no text");
+        return bad_entry(d, STR_LIT("state_dict_metadata"), "a key that is {no} {=text}");
     if (dcp_is(m, w, DCP_OLD) || !(dcp_is(m, w, DCP_TENSOR) || dcp_is(m, w, DCP_BYTES)))
-        return bad_entry(d, name, "neither the metadata of a tensor nor those of a value");
+        return bad_entry(d, name, "{neither} {=the metadata of a tensor nor those of a value}");
     if (!map_put(d->names, name, (uint32_t)d->n, &i))
         return fail_memory(d->err);
     if (i == MAP_NONE) {
@@ -262,7 +272,7 @@ static ckpt_status take_entry(struct dcp *d, const struct dcp_metadata *m, dcp_w
         grown[d->n++] = (struct dcp_entry){.kind.name = name, .storage = CKPT_NO_STORAGE};
         i = (uint32_t)d->n - 1; /* bounded: a map has fewer */
     } else if (dcp_is(m, w, DCP_TENSOR) != (d->entry[i].shape != NULL)) {
-        return bad_entry(d, name, "a tensor for one rank and another value for the next");
+        return bad_entry(d, name, "{a tensor} for one rank and {=another value} for the next");
     }
     if (dcp_is(m, w, DCP_BYTES))
         return CKPT_OK;
@@ -278,6 +288,7 @@ static ckpt_status each_pair(struct dcp *d, unsigned field,
     for (size_t k = 0; k < d->nmeta; k++) {
         size_t n;
         const struct dcp_metadata *m = &d->meta[k];
+        d->in = d->f->parts[k];
         const dcp_word *item = dcp_items(m, dcp_field(m, m->root, DCP_METADATA, field), &n);
         for (size_t i = 0; i + 1 < n; i += 2)
             CKPT_TRY(go(d, m, item[i], item[i + 1]));
@@ -311,8 +322,9 @@ static ckpt_status take_boxes(struct dcp *d, const struct dcp_metadata *m, dcp_w
         box->offset = dcp_sizes(m, dcp_field(m, chunk[i], DCP_CHUNK, CHUNK_OFFSETS), &a);
         box->size = dcp_sizes(m, dcp_field(m, chunk[i], DCP_CHUNK, CHUNK_SIZES), &b);
         if (!box->offset || !box->size || a != e->kind.ndim || b != e->kind.ndim)
-            return bad_entry(d, name,
-                             "a chunk without offsets and sizes of as many dimensions as the tensor");
+            return bad_entry(
+                d, name, "a chunk that has {no} {=offsets and sizes of %u dimension%s}, as the tensor has",
+                e->kind.ndim, e->kind.ndim == 1 ? "" : "s");
     }
     return CKPT_OK;
 }
@@ -394,14 +406,14 @@ static ckpt_status take_stored(struct dcp *d, const struct dcp_metadata *m, dcp_
     if (!e)
         return CKPT_OK;
     struct dcp_stored *s = &d->stored[e->stored + e->nstored];
-    s->order = (uint32_t)e->nstored & 0x3fffffff; /* bounded: fewer are in memory */
+    s->order = (uint32_t)e->nstored & 0x7fffffff; /* bounded: fewer are in memory */
     e->nstored++;
     s->offset = dcp_sizes(m, dcp_field(m, key, DCP_INDEX, INDEX_OFFSET), &s->ndim);
     if (!dcp_text(m, dcp_field(m, w, DCP_STORED, STORED_PATH), &path) ||
         !dcp_int(dcp_field(m, w, DCP_STORED, STORED_OFFSET), &s->at) ||
         !dcp_int(dcp_field(m, w, DCP_STORED, STORED_LENGTH), &s->length) ||
         (e->shape && (!s->offset || s->ndim != e->kind.ndim)))
-        return bad_entry(d, e->kind.name, "an item without a file, an offset and a length");
+        return bad_entry(d, e->kind.name, "an item that has {no} {=file, offset and length}");
     ckpt_status st = is_zstd(d, m, dcp_field(m, w, DCP_STORED, STORED_TRANSFORMS), &zstd);
     s->zstd = zstd;
     if (st == CKPT_OK)
@@ -461,7 +473,7 @@ static struct dcp_stored *find_stored(const struct dcp *d, const struct dcp_entr
 {
     struct dcp_stored *list = d->stored + e->stored, key = {.offset = offset, .ndim = e->kind.ndim};
     size_t low = 0, high = e->nstored;
-    key.order = 0x3fffffff;
+    key.order = 0x7fffffff;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (by_box(&list[mid], &key) <= 0)
@@ -505,16 +517,17 @@ static const char *name_box(const struct dcp_entry *e, const struct dcp_box *box
 static ckpt_status check_range(struct dcp *d, const struct dcp_stored *s, uint64_t need)
 {
     const struct dcp_data *in = &d->data[s->file];
+    uint64_t size = in->part ? in->part->src->size : 0;
     ckpt_status st = CKPT_OK;
     if (!in->part)
-        return fail(d->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the file %.*s, where it is, is missing",
+        return fail(d->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=the file %.*s}, where it is, is {missing}",
                     STR_ARG(in->name));
     if (d->blobs && s->offset)
         return CKPT_OK;
-    if (!range_within(s->at, s->length, in->part->src->size))
-        st = fail(d->err, CKPT_ETRUNCATED, s->at,
-                  "an item of {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", s->length,
-                  s->at < in->part->src->size ? in->part->src->size - s->at : 0);
+    if (!range_within(s->at, s->length, size))
+        st = fail(d->err, CKPT_ETRUNCATED, s->at < size ? s->at : size,
+                  "an item of {=%" PRIu64 " bytes} at byte %" PRIu64 ", the file has {%" PRIu64 "} there",
+                  s->length, s->at, s->at < size ? size - s->at : 0);
     else if (!s->zstd && s->length < need)
         st = fail(d->err, CKPT_EFORMAT, s->at, "an item of {%" PRIu64 " bytes}, its box takes {=%" PRIu64 "}",
                   s->length, need);
@@ -531,12 +544,9 @@ static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const stru
         return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "box %s has {no} {=item}", name_box(e, box, text));
     if (!box_bytes(e, box, &need) || d->total > UINT64_MAX / 2 - need)
         return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "boxes of {more} than {=2^63 bytes}");
-    if (s->used) /* by a box that begins there, too: by the same one, or it overlaps */
-        for (size_t i = e->items; i < d->nitems; i++)
-            if (same_sizes(d->item_offset[i], box->offset, e->kind.ndim) &&
-                same_sizes(d->item[i].size, box->size, e->kind.ndim))
-                return CKPT_OK;
-    s->used = 1;
+    if (s->used && same_sizes(d->item[s->used - 1].size, box->size, e->kind.ndim))
+        return CKPT_OK;                /* a replica: a box of another size overlaps */
+    s->used = (uint32_t)d->nitems + 1; /* bounded: metadata have fewer than 2^31 words */
     CKPT_TRY(check_range(d, s, need));
     struct dcp_item *it = &d->item[d->nitems];
     const uint64_t *last = d->nitems > e->items ? it[-1].size : NULL; /* boxes are mostly alike */
@@ -664,7 +674,8 @@ static ckpt_status find_in_blob(struct dcp *d, const struct dcp_entry *e, const 
     if (!in->blob) {
         CKPT_TRY(range_within(it->at, 0, in->part->src->size)
                      ? source_slice(in->part->src, it->at, in->part->src->size - it->at, &src, d->err)
-                     : fail(d->err, CKPT_ETRUNCATED, it->at, "it begins {beyond} {=the end of the file}"));
+                     : fail(d->err, CKPT_ETRUNCATED, in->part->src->size,
+                            "it begins {at byte %" PRIu64 "}, beyond {=the end of the file}", it->at));
         CKPT_TRY(format_open_part(d->f, in->part->path, src, &in->blob, d->err));
         if (!in->blob)
             return CKPT_EFORMAT;
@@ -775,6 +786,7 @@ static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
         st = dcp_unpack(&src, d->f->limits.max_header, d->err);
     if (st == CKPT_OK)
         st = format_open_part(d->f, in->path, src, &part, d->err);
+    fail_add_place(st == CKPT_OK ? NULL : d->err, s->at, e->kind.name);
     fail_file(st == CKPT_OK ? NULL : d->err, in->path);
     CKPT_TRY(st);
     if (!part) { /* reported */

@@ -17,6 +17,7 @@
 #include "format/distributed/dcp_metadata.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "base/cursor.h"
@@ -67,16 +68,17 @@ struct dcp_machine {
     uint64_t room;     /* bytes that may still be taken */
 };
 
-static bool fail_op(struct dcp_machine *m, ckpt_status status, const char *what)
+CKPT_PRINTF(3, 4) static bool fail_op(struct dcp_machine *m, ckpt_status status, const char *fmt, ...)
 {
     const struct pickle_op *op = pickle_op(m->op);
-    m->r.status = fail(m->err, status, source_pos(m->r.src, m->at), "%s", what);
+    va_list args;
+    va_start(args, fmt);
+    m->r.status = fail_v(m->err, status, source_pos(m->r.src, m->at), fmt, args);
+    va_end(args);
     if (op)
         fail_prefix(m->err, op->name);
     return false;
 }
-
-static bool fail_form(struct dcp_machine *m, const char *what) { return fail_op(m, CKPT_EFORMAT, what); }
 
 static bool no_memory(struct dcp_machine *m)
 {
@@ -97,7 +99,8 @@ static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size
     want = want > twice ? want : twice;
     want = want < 64 ? 64 : want;
     if (want > MOST_ROOM || (want - *cap) * size > m->room) { /* bounded: by MOST_ROOM */
-        fail_op(m, CKPT_ELIMIT, "goes beyond the memory that metadata may take");
+        fail_op(m, CKPT_ELIMIT,
+                "goes {beyond the memory} that metadata may take ({=%" PRIu64 " bytes} are left)", m->room);
         fail_hint(m->err, "a program that trusts this file can raise max_metadata, see libckpt(3)");
         return false;
     }
@@ -136,7 +139,10 @@ static bool push(struct dcp_machine *m, dcp_word w)
 
 static bool need(struct dcp_machine *m, size_t n)
 {
-    return m->top - m->fence >= n || fail_form(m, "takes more values than the stack has above the last MARK");
+    return m->top - m->fence >= n ||
+           fail_op(m, CKPT_EFORMAT,
+                   "takes {=%zu value%s} from the stack, which has {%zu} above the last MARK", n,
+                   n == 1 ? "" : "s", m->top - m->fence);
 }
 
 static bool push_mark(struct dcp_machine *m)
@@ -150,7 +156,7 @@ static bool push_mark(struct dcp_machine *m)
 static bool pop_mark(struct dcp_machine *m, size_t *from)
 {
     if (!m->nmarks)
-        return fail_form(m, "goes back to a MARK, and there is none");
+        return fail_op(m, CKPT_EFORMAT, "goes back to {=a MARK}, and there is {none}");
     *from = m->marks[--m->nmarks];
     m->fence = m->nmarks ? m->marks[m->nmarks - 1] : 0;
     return true;
@@ -174,7 +180,8 @@ static bool put_memo(struct dcp_machine *m, uint64_t index)
 static bool get_memo(struct dcp_machine *m, uint64_t index)
 {
     if (index >= m->nmemo || m->memo[index] == DCP_NOTHING)
-        return fail_form(m, "reads a memo entry that was never put");
+        return fail_op(m, CKPT_EFORMAT,
+                       "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
     return push(m, m->memo[index]);
 }
 
@@ -261,7 +268,7 @@ static bool push_text(struct dcp_machine *m, uint64_t n)
         return false;
     ckpt_str s = str_of((const char *)b, (size_t)n);
     if (!utf8_check(s, true, NULL))
-        return fail_form(m, "has text that is not UTF-8");
+        return fail_op(m, CKPT_EFORMAT, "has text that is {not} {=UTF-8}");
     return keep_text(m, s, &index) && push(m, word_of(DCP_TEXT, index));
 }
 
@@ -348,7 +355,7 @@ static bool make_room(struct dcp_machine *m, struct dcp_holder *h, size_t more)
         return true;
     cap = cap > want ? cap : want;
     if (cap > MOST_ROOM)
-        return fail_op(m, CKPT_ELIMIT, "makes a container of more than 2^30 items");
+        return fail_op(m, CKPT_ELIMIT, "makes a container of {more} than {=2^31 items}");
     if (cap == FEW && at)
         m->free_state = (size_t)m->out->word[at];
     else if (!add_words(m, cap, &at))
@@ -365,13 +372,15 @@ static bool add_above(struct dcp_machine *m, size_t from, enum dcp_type type)
 {
     size_t n = m->top - from;
     if (from == m->fence)
-        return fail_form(m, "has nothing on the stack that it could add to");
+        return fail_op(m, CKPT_EFORMAT, "adds to {nothing}: there is no {=value on the stack} below");
     dcp_word to = m->stack[from - 1];
     m->top = from;
     if (dcp_type(to) == DCP_OTHER || n == 0)
         return true;
     if (dcp_type(to) != type || (type == DCP_DICT && n % 2))
-        return fail_form(m, "adds to a value that cannot have items, or a key without a value");
+        return fail_op(m, CKPT_EFORMAT,
+                       "{cannot add} %zu item%s to the value on the stack, which is no {=%s}", n,
+                       n == 1 ? "" : "s", type == DCP_DICT ? "dict for pairs" : "list");
     struct dcp_holder *h = &m->out->holder[dcp_value(to)];
     if (h->cap == TAKEN)
         return fail_op(m, CKPT_EUNSUPPORTED, "changes the state of an object that has it already");
@@ -449,7 +458,8 @@ static bool push_stack_global(struct dcp_machine *m)
     if (!need(m, 2))
         return false;
     if (!dcp_text(m->out, m->stack[m->top - 2], &module) || !dcp_text(m->out, m->stack[m->top - 1], &name))
-        return fail_form(m, "must have the texts of a module and a name");
+        return fail_op(m, CKPT_EFORMAT,
+                       "has {another value} in place of {=the texts of a module and a name}");
     m->top -= 2;
     return push(m, class_named(module, name));
 }
@@ -665,7 +675,7 @@ static void run(struct dcp_machine *m)
         const unsigned char *op = m->r.pos < m->r.end ? reader_take(&m->r, 1) : NULL;
         m->op = op ? *op : 0;
         if (!op && ok(m))
-            fail_op(m, CKPT_ETRUNCATED, "the pickle ends without STOP");
+            fail_op(m, CKPT_ETRUNCATED, "the pickle ends {without} {=STOP}");
         if (!op)
             return;
         if (m->op == PICKLE_STOP && need(m, 1))

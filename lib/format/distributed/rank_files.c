@@ -121,10 +121,12 @@ ckpt_status rank_file_word(ckpt_file *f, const struct rank_word *word, ckpt_str 
         source_unref(src);
     }
     ckpt_str found = st == CKPT_OK ? trim(str_of(text, n)) : str_of("", 0);
-    if (st == CKPT_OK && !(found.len && (!word->accept || word->accept(found))))
+    if (st == CKPT_OK && !(found.len && (!word->accept || word->accept(found)))) {
         st = fail(err, CKPT_EFORMAT, 0, "{no} {=%s}", word->what);
-    else if (st == CKPT_OK && !(*out = arena_str(f->a, found)).ptr)
+        fail_where(err, "text");
+    } else if (st == CKPT_OK && !(*out = arena_str(f->a, found)).ptr) {
         st = fail_memory(err);
+    }
     fail_file(st == CKPT_OK ? NULL : err, path ? path : "");
     free(path);
     return st;

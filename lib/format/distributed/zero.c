@@ -62,9 +62,10 @@ struct zero {
 
 /* ------------------------------------------------------------------------- ranks */
 
-static ckpt_status bad_file(struct zero *z, const ckpt_file *part, const char *what)
+static ckpt_status fail_partitions(struct zero *z, const ckpt_file *part, const char *keys)
 {
-    (void)fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%s", what);
+    (void)fail(z->x->err, CKPT_EFORMAT, 0, "{no} {=%s} of partitions", keys);
+    fail_where(z->x->err, "optimizer_state_dict");
     fail_file(z->x->err, part->path);
     return CKPT_EFORMAT;
 }
@@ -133,8 +134,7 @@ static ckpt_status take_state(struct zero *z, struct zero_rank *r)
     r->state = ds_get(r->optim->root, "optimizer_state_dict");
     if (r->state && ds_get(r->state, z->flats))
         return CKPT_OK;
-    CKPT_TRY(file_report_fault(
-        z->x->f, bad_file(z, r->optim, "no partitions of ZeRO as those of the first file"), z->x->err));
+    CKPT_TRY(file_report_fault(z->x->f, fail_partitions(z, r->optim, z->flats), z->x->err));
     r->optim = NULL;
     return CKPT_OK;
 }
@@ -183,7 +183,7 @@ static ckpt_status read_first(struct zero *z)
     z->flats = third ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
     x->stage = third ? 3 : 2;
     if (!ds_get(state, z->flats))
-        return bad_file(z, part, "neither fp32_flat_groups nor single_partition_of_fp32_groups is in it");
+        return fail_partitions(z, part, "fp32_flat_groups or single_partition_of_fp32_groups");
     if (ds_get(state, "ds_zero_partition_groups")) {
         (void)fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                    "partitions {by experts} cannot be put together");
