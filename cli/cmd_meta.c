@@ -282,22 +282,6 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
     return writing.check && c->changed ? NO : YES;
 }
 
-static int check_options(const char *input)
-{
-    if (writing.in_place && writing.output)
-        return usage_error("meta", "--in-place changes FILE itself, -o writes another; choose one");
-    if (writing.in_place && strcmp(input, "-") == 0)
-        return usage_error("meta", "standard input cannot be edited in place; give -o OUT");
-    if (writing.follow_links && !writing.in_place)
-        return usage_error("meta", "--follow-links needs --in-place");
-    if (writing.output && !*writing.output)
-        return usage_error("meta", "the name of the output is empty");
-    if (!writing.output && !writing.in_place && !writing.check && !writing.dry_run)
-        return usage_error("meta", "no output: give -o OUT or --in-place; "
-                                   "--check and --dry-run write nothing");
-    return YES;
-}
-
 static int run_meta(int n, char **operand)
 {
     struct changes c = {0};
@@ -305,7 +289,7 @@ static int run_meta(int n, char **operand)
     bool edits = n > 1 || unset.n;
     int status = check_pairs(n - 1, operand + 1);
     if (status == YES && edits)
-        status = check_options(operand[0]);
+        status = edit_check_options("meta", operand[0]);
     if (!edits && (writing.output || writing.in_place || writing.check))
         status = usage_error("meta", "nothing to change: give KEY=VALUE or --unset KEY");
     if (status != YES || (writing.in_place && !edit_recover(operand[0], &what)))

@@ -276,10 +276,10 @@ static int check_in_place(const char *cmd, const char *input)
         return usage_error(cmd, "--in-place changes names and nothing else; %s goes with -o OUT", more);
     if (strcmp(input, "-") == 0)
         return usage_error(cmd, "standard input cannot be edited in place; give -o OUT");
-    return -1;
+    return YES;
 }
 
-static int check_options(const char *cmd, const char *input)
+int edit_check_options(const char *cmd, const char *input)
 {
     if (writing.in_place)
         return check_in_place(cmd, input);
@@ -290,7 +290,7 @@ static int check_options(const char *cmd, const char *input)
     if (!writing.output && !writing.check && !writing.dry_run)
         return usage_error(cmd,
                            "no output given: use -o OUT or --in-place; --check and --dry-run write nothing");
-    return -1;
+    return YES;
 }
 
 static const ckpt_write_options *in_place_options(void)
@@ -380,8 +380,8 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
     ckpt_file *f;
     ckpt_plan *p;
     ckpt_error err;
-    int status = check_options(cmd, input);
-    if (status >= 0)
+    int status = edit_check_options(cmd, input);
+    if (status != YES)
         return status;
     if (prefix && access(prefix, F_OK) == 0 && access(input, F_OK) != 0)
         return usage_error(cmd, "PREFIX comes first, then FILE");

@@ -53,6 +53,8 @@ extern struct writing writing;
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
 /* edit_select - applies --keep and --drop. */
 ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
+/* edit_check_options - what CMD may not be given together, and where it writes; YES or a usage error. */
+int edit_check_options(const char *cmd, const char *input);
 /* edit_run - for CMD (strip, add, rename): APPLY edits the plan. PREFIX is for
  * the report, NULL if it differs by name. */
 int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
