@@ -88,6 +88,15 @@ static void add_totals(struct text *out, const struct totals *sum)
     text_size(out, sum->bytes);
 }
 
+/* add_place - NAME and a gap, if it has one. */
+static void add_place(struct text *out, ckpt_str name)
+{
+    if (!name.len)
+        return;
+    text_name(out, name);
+    text_add(out, "   ");
+}
+
 static void print_title(const struct facts *x, struct text *out)
 {
     text_clear(out);
@@ -150,10 +159,7 @@ static void print_weights(const struct facts *x, struct text *out)
 {
     if (x->info.has_weights) {
         begin_label(out, "weights");
-        if (x->info.weights_root.len) {
-            text_name(out, x->info.weights_root);
-            text_add(out, "   ");
-        }
+        add_place(out, x->info.weights_root);
         add_totals(out, &x->weights);
         line_put(out);
     }
@@ -173,10 +179,7 @@ static void print_more_weights(const struct facts *x, struct text *out)
         if (is_main(x, w))
             continue;
         begin_label(out, w->averaged ? "averaged" : "");
-        if (w->name.len) {
-            text_name(out, w->name);
-            text_add(out, "   ");
-        }
+        add_place(out, w->name);
         add_totals(out, &(struct totals){w->tensors, w->elements, w->bytes});
         line_put(out);
     }
@@ -209,23 +212,29 @@ static void print_fix(const struct facts *x, const ckpt_wrapper *w, bool *auto_p
     text_fixed(out, ckpt_file_path(x->f), suffix_of(x));
 }
 
+/* add_prefix - PREFIX, which N tensors of ALL have, those of the mapping WHERE if it has a name. */
+static void add_prefix(struct text *out, ckpt_str prefix, uint64_t n, uint64_t all, ckpt_str where)
+{
+    text_name(out, prefix);
+    text_add(out, n == all ? "   on all " : "   on ");
+    text_count(out, n);
+    if (n != all) {
+        text_add(out, " of ");
+        text_count(out, all);
+    }
+    if (where.len) {
+        text_add(out, " of ");
+        text_name(out, where);
+    }
+}
+
 static void print_wrappers(const struct facts *x, struct text *out)
 {
     bool auto_printed = false;
     for (size_t i = 0; i < x->info.nwrappers; i++) {
         const ckpt_wrapper *w = ckpt_wrapper_at(x->f, i);
         begin_label(out, i ? "" : "prefix");
-        text_name(out, w->prefix);
-        text_add(out, w->tensors == w->of ? "   on all " : "   on ");
-        text_count(out, w->tensors);
-        if (w->tensors != w->of) {
-            text_add(out, " of ");
-            text_count(out, w->of);
-        }
-        if (w->where.len) {
-            text_add(out, " of ");
-            text_name(out, w->where);
-        }
+        add_prefix(out, w->prefix, w->tensors, w->of, w->where);
         print_fix(x, w, &auto_printed, out);
         line_put(out);
     }
@@ -260,17 +269,7 @@ static void print_prefixes(const struct facts *x, struct text *out)
             continue;
         begin_label(out, first ? "prefix" : "");
         first = false;
-        text_name(out, w->prefix);
-        text_add(out, w->prefixed == w->tensors ? "   on all " : "   on ");
-        text_count(out, w->prefixed);
-        if (w->prefixed != w->tensors) {
-            text_add(out, " of ");
-            text_count(out, w->tensors);
-        }
-        if (w->name.len) {
-            text_add(out, " of ");
-            text_name(out, w->name);
-        }
+        add_prefix(out, w->prefix, w->prefixed, w->tensors, w->name);
         print_prefix_command(x, w, out);
         line_put(out);
     }
@@ -281,10 +280,7 @@ static void print_optimizer(const struct facts *x, struct text *out)
     if (!x->info.optimizer.len)
         return;
     begin_label(out, "optimizer");
-    if (x->info.optimizer_path.len) {
-        text_name(out, x->info.optimizer_path);
-        text_add(out, "   ");
-    }
+    add_place(out, x->info.optimizer_path);
     text_name(out, x->info.optimizer);
     line_put(out);
 }

@@ -262,23 +262,34 @@ static ckpt_str added_prefix(ckpt_str a, ckpt_str b, bool *in_b)
                                                                        : (ckpt_str){"", 0};
 }
 
-/* lone_prefix - the prefix that all renamed tensors, at least two, have on one side only. */
-static ckpt_str lone_prefix(const struct report *r, bool *in_b)
+/* next_event - the next event of kind WHAT from *I on; *I moves past it. NULL: there is none. */
+static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what what, size_t *i)
+{
+    while (*i < r->n)
+        if (r->events[(*i)++].what == what)
+            return &r->events[*i - 1];
+    return NULL;
+}
+
+/* lone_prefix - the prefix that all renamed tensors, at least two, have on one side only; if ONLY, that of
+ * the names that one file alone has, which are in natural order, and a common prefix does not change that. */
+static ckpt_str lone_prefix(const struct report *r, bool only, bool *in_b)
 {
     ckpt_str prefix = {"", 0};
-    for (size_t i = 0; i < r->n; i++) {
-        bool b;
-        const ckpt_diff_event *e = &r->events[i];
-        if (e->what != CKPT_DIFF_RENAMED)
-            continue;
-        ckpt_str p = added_prefix(e->name, e->other, &b);
-        if (!p.len || (prefix.len && (b != *in_b || p.len != prefix.len || !starts_with(p, prefix))))
+    const ckpt_diff_event *a, *b = NULL;
+    bool side;
+    if (only ? r->totals.only_a != r->totals.only_b || r->totals.only_a < 2 : r->totals.renamed < 2)
+        return prefix;
+    for (size_t i = 0, j = 0; (a = next_event(r, only ? CKPT_DIFF_ONLY_A : CKPT_DIFF_RENAMED, &i));) {
+        if (only && !(b = next_event(r, CKPT_DIFF_ONLY_B, &j)))
+            break;
+        ckpt_str p = added_prefix(a->name, only ? b->name : a->other, &side);
+        if (!p.len || (prefix.len && (side != *in_b || p.len != prefix.len || !starts_with(p, prefix))))
             return (ckpt_str){"", 0};
         prefix = p;
-        *in_b = b;
+        *in_b = side;
     }
-    bool usual = r->totals.renamed > 1 && !memchr(prefix.ptr, '\0', prefix.len);
-    return usual ? prefix : (ckpt_str){"", 0};
+    return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
 }
 
 /* option_for - the option that removes PREFIX: --root if SIDE has other tensors, too, which it leaves out.
@@ -289,36 +300,6 @@ static const char *option_for(const ckpt_file *side, ckpt_str prefix)
     for (uint32_t i = 0; i < n; i++)
         with += starts_with(ckpt_tensor_name(side, i), prefix);
     return with == 0 ? NULL : with < n ? "--root" : "--ignore-prefix";
-}
-
-/* next_event - the next event of kind WHAT from *I on; *I moves past it. NULL: there is none. */
-static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what what, size_t *i)
-{
-    while (*i < r->n)
-        if (r->events[(*i)++].what == what)
-            return &r->events[*i - 1];
-    return NULL;
-}
-
-/* common_prefix - the prefix by which all names that only the first file has differ from those that only
- * the second has, if there are at least two. Both are in natural order, which a common prefix does not
- * change. */
-static ckpt_str common_prefix(const struct report *r)
-{
-    ckpt_str prefix = {"", 0};
-    const ckpt_diff_event *a, *b;
-    size_t i = 0, j = 0;
-    bool in_b = false, before = false;
-    if (r->totals.only_a != r->totals.only_b || r->totals.only_a < 2)
-        return prefix;
-    while ((a = next_event(r, CKPT_DIFF_ONLY_A, &i)) && (b = next_event(r, CKPT_DIFF_ONLY_B, &j))) {
-        ckpt_str p = added_prefix(a->name, b->name, &in_b);
-        if (!p.len || (prefix.len && (in_b != before || p.len != prefix.len || !starts_with(p, prefix))))
-            return (ckpt_str){"", 0};
-        prefix = p;
-        before = in_b;
-    }
-    return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
 }
 
 /* print_ignore_hint - hints at the option that removes PREFIX. */
@@ -336,12 +317,12 @@ static void print_ignore_hint(ckpt_str prefix)
 void report_hint(const struct report *r)
 {
     bool in_b = false;
-    ckpt_str prefix = lone_prefix(r, &in_b);
+    ckpt_str prefix = lone_prefix(r, false, &in_b);
     const char *option = prefix.len ? option_for(in_b ? r->b : r->a, prefix) : NULL;
     const char *names[2] = {r->name_a, r->name_b};
     /* renamed tensors are found by their bytes; without those, compare the names */
     if (!prefix.len)
-        prefix = common_prefix(r);
+        prefix = lone_prefix(r, true, &in_b);
     if (!prefix.len)
         return;
     if (!option) {
@@ -495,7 +476,7 @@ static void names_json(json *j, const char *key, const struct report *r, ckpt_di
 static void prefix_json(json *j, const struct report *r)
 {
     bool in_b = false;
-    ckpt_str prefix = lone_prefix(r, &in_b);
+    ckpt_str prefix = lone_prefix(r, false, &in_b);
     if (!prefix.len) {
         json_null(j, "renamed_prefix");
         return;

@@ -66,16 +66,22 @@ static void add_sha256sum_line(struct text *to, const char *hex, const char *pat
     text_free(&name);
 }
 
-/* print_digest - "HEX  NAME" or its JSON, OF being what the digest is over. */
+/* digest_json - the document of PATH, OF being what the digest is over. */
+static json *digest_json(const char *path, const char *of, const char *hex)
+{
+    json *j = json_schema("ckpt.hash.v1");
+    json_text(j, "file", path);
+    json_text(j, "algorithm", "sha256");
+    json_text(j, "of", of);
+    json_text(j, "digest", hex);
+    return j;
+}
+
+/* print_digest - "HEX  NAME" or its JSON. */
 static void print_digest(const char *path, const char *of, const char *hex)
 {
     if (ui.json) {
-        json *j = json_schema("ckpt.hash.v1");
-        json_text(j, "file", path);
-        json_text(j, "algorithm", "sha256");
-        json_text(j, "of", of);
-        json_text(j, "digest", hex);
-        json_line(j, stdout);
+        json_line(digest_json(path, of, hex), stdout);
         return;
     }
     struct text line = {0};
@@ -147,11 +153,7 @@ int hash_in_name(const char *path)
                                     "torch.hub would not find the digest in a name made from this one");
     }
     if (status == YES && ui.json) {
-        json *j = json_schema("ckpt.hash.v1");
-        json_text(j, "file", path);
-        json_text(j, "algorithm", "sha256");
-        json_text(j, "of", "file");
-        json_text(j, "digest", hex.ptr);
+        json *j = digest_json(path, "file", hex.ptr);
         json_text(j, "hub_name", name.ptr);
         json_line(j, stdout);
     } else if (status == YES) {
@@ -177,11 +179,7 @@ int hash_check_name(const char *path)
         return status;
     bool same = n <= hex.len && memcmp(digits, hex.ptr, n) == 0;
     if (ui.json) {
-        json *j = json_schema("ckpt.hash.v1");
-        json_text(j, "file", path);
-        json_text(j, "algorithm", "sha256");
-        json_text(j, "of", "file");
-        json_text(j, "digest", hex.ptr);
+        json *j = digest_json(path, "file", hex.ptr);
         json_str(j, "name_digits", (ckpt_str){digits, n});
         json_bool(j, "matches", same);
         json_line(j, stdout);
