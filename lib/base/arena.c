@@ -272,12 +272,10 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
     return at;
 }
 
-/* grow_heap - arena_grow for an array from malloc that is to have one element more. */
-static void *grow_heap(void *old, size_t n, size_t *cap, size_t size)
+/* grow_heap - arena_grow for a full array from malloc. */
+static void *grow_heap(void *old, size_t *cap, size_t size)
 {
     size_t more = *cap ? *cap * 2 : 64; /* bounded: by memory */
-    if (n < *cap)
-        return old;
     void *at = more <= SIZE_MAX / size ? realloc(old, more * size) : NULL;
     *cap = at ? more : *cap;
     return at;
@@ -287,10 +285,12 @@ void *arena_append(arena *a, void *list, size_t *n, size_t *cap, size_t size)
 {
     char *at;
     memcpy(&at, list, sizeof at);
-    at = a ? arena_grow(a, at, *n, cap, *n + 1, size) : grow_heap(at, *n, cap, size);
-    if (!at)
-        return NULL;
-    memcpy(list, &at, sizeof at);
+    if (!at || *n == *cap) {
+        at = a ? arena_grow(a, at, *n, cap, *n + 1, size) : grow_heap(at, cap, size);
+        if (!at)
+            return NULL;
+        memcpy(list, &at, sizeof at);
+    }
     return at + (*n)++ * size; /* bounded: it is in memory */
 }
 
