@@ -139,10 +139,10 @@ static ckpt_status fail_iteration(struct megatron *m, ckpt_str name)
     CKPT_TRY(folder_list(m->f->a, m->f->folder, is_iteration, &list, &n, m->err));
     (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                TRACKER " names {=%.*s}, and there is {no such folder}", STR_ARG(name));
-    fail_hint(m->err,
-              n ? "name the folder of an iteration that is there: %.*s"
-                : "that save was deleted, or not copied%.*s",
-              n ? (int)list[n - 1].len : 0, n ? list[n - 1].ptr : "");
+    if (n)
+        fail_hint(m->err, "name the folder of an iteration that is there: %.*s", STR_ARG(list[n - 1]));
+    else
+        fail_hint(m->err, "that save was deleted, or not copied");
     return CKPT_ENOTFOUND;
 }
 

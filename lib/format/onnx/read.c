@@ -304,7 +304,7 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
     ckpt_status st = count_elements(r, t, &n, &raw);
     if (st != CKPT_OK) {
         fail_add_place(err, CKPT_NO_OFFSET, x.name);
-        return file_lose(r->f, st, str_c((err)->where), err);
+        return file_lose(r->f, st, str_c(err->where), err);
     }
     CKPT_TRY(note_of(r, t, &x.t.note));
     x.t.dtype = (uint16_t)t->type->dtype;
