@@ -310,10 +310,10 @@ check-oracle:
 	+@$(SUB) all $(B)/tests/oracle/create
 	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/oracle/run.sh
 
-## oracle-env: a virtual environment with torch, safetensors, numpy, transformers, gguf, msgpack and h5py under build/
+## oracle-env: a virtual environment under build/ with torch and the other libraries that write what we read
 oracle-env: setup-oracle
 	python3 -m venv $(B)/oracle-env
-	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers gguf msgpack h5py
+	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers gguf msgpack h5py flax
 
 # ------------------------------------------------------------------- install
 

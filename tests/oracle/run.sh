@@ -1,7 +1,7 @@
 #!/bin/sh
-# oracle/run.sh [--sample] - runs gguf_files.py with the first Python that has gguf, flax_files.py with the first that
-# has msgpack, and oracle.py with the first that has torch and safetensors: ORACLE_PYTHON, the one that
-# `make oracle-env` made, python3. Says so when there is none.
+# oracle/run.sh [--sample] - runs each check with the first Python that has what it needs: gguf_files.py gguf,
+# flax_files.py msgpack, array_files.py numpy and safetensors, oracle.py torch and safetensors. Tried are
+# ORACLE_PYTHON, the one that `make oracle-env` made, python3. Says so when there is none.
 set -u
 B=${B:-build}
 
@@ -19,6 +19,7 @@ files_of()
 
 files_of gguf gguf || exit 1
 files_of flax msgpack || exit 1
+files_of array safetensors.numpy || exit 1
 for python in "${ORACLE_PYTHON:-}" "$B/oracle-env/bin/python" python3; do
     [ -n "$python" ] || continue
     if "$python" -c 'import torch, safetensors.torch' >/dev/null 2>&1; then
