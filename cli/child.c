@@ -24,15 +24,15 @@ static sigset_t mask;             /* before the fork */
 static volatile sig_atomic_t pid; /* the child's; 0: there is none */
 static volatile sig_atomic_t got; /* the signal that was passed on */
 
-static void pass_on(int sig)
+static void pass_signal_on(int sig)
 {
     got = sig;
     if (pid)
         (void)kill((pid_t)pid, sig);
 }
 
-/* die_with - the kernel ends this process when PARENT ends. */
-static void die_with(pid_t parent)
+/* end_with_parent - the kernel ends this process when PARENT ends. */
+static void end_with_parent(pid_t parent)
 {
 #ifdef __linux__
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() != parent)
@@ -42,9 +42,9 @@ static void die_with(pid_t parent)
 #endif
 }
 
-/* default_ends - what main handles ends the child without a handler: that would raise the signal anew,
+/* reset_end_signals - what main handles ends the child without a handler: that would raise the signal anew,
  * which a process in the sandbox may not, and it would go on. */
-static void default_ends(void)
+static void reset_end_signals(void)
 {
     static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
     struct sigaction act;
@@ -53,10 +53,11 @@ static void default_ends(void)
             (void)signal(all[i], SIG_DFL);
 }
 
-/* pass_ends - signals that end a process and are not ignored go to the child; the old handlers are kept. */
-static void pass_ends(void)
+/* pass_end_signals - signals that end a process and are not ignored go to the child; the old handlers are
+ * kept. */
+static void pass_end_signals(void)
 {
-    struct sigaction act = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    struct sigaction act = {.sa_handler = pass_signal_on, .sa_flags = SA_RESTART};
     sigemptyset(&act.sa_mask);
     for (size_t i = 0; i < NENDS; i++)
         if (sigaction(ends[i], NULL, &before[i]) == 0 && before[i].sa_handler != SIG_IGN)
@@ -75,10 +76,10 @@ pid_t child_start(void)
     got = 0;
     pid = child > 0 ? child : 0;
     if (child == 0) {
-        die_with(parent);
-        default_ends();
+        end_with_parent(parent);
+        reset_end_signals();
     } else if (child > 0)
-        pass_ends();
+        pass_end_signals();
     int failed = errno;
     (void)sigprocmask(SIG_SETMASK, &mask, NULL);
     errno = failed;

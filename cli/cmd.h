@@ -2,7 +2,7 @@
  * main, help and completion. cmd_hash.c is one that reports on files.
  *
  *   files.h  runs a function for each operand, with -r for each checkpoint in a folder
- *   out.h    common options (UI_JSON, UI_QUIET …), open_input, errors, notices, tables, rows in order
+ *   out.h    common options (UI_JSON_OPTION …), open_input, errors, notices, tables, rows in order
  *   text.h   lines of text; names from files are escaped
  *   json.h   JSON objects, printed as a line or row by row
  *   edit.h   writes what a plan changes, for commands with an output */
@@ -13,8 +13,8 @@
 #include "opt.h"
 #include "out.h"
 
-/* Exit codes. NO only ever means "the answer is no". */
-enum { YES = 0, NO = 1, TROUBLE = 2 };
+/* Exit codes. EXIT_NO: the command worked, and its answer is no (files differ, a finding). */
+enum { EXIT_OK = 0, EXIT_NO = 1, EXIT_TROUBLE = 2 };
 
 #define ANY_NUMBER INT_MAX
 

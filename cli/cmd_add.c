@@ -3,7 +3,10 @@
 static int run_add(int n, char **operand);
 
 static const struct opt options[] = {
-    EDIT_OPTIONS, UI_WORK, UI_QUIET, {0},
+    EDIT_OPTIONS,
+    UI_WORK_OPTIONS,
+    UI_QUIET_OPTION,
+    {0},
 };
 
 const struct cmd cmd_add = {

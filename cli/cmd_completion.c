@@ -356,5 +356,5 @@ static int run_completion(int n, char **operand)
         print_fish();
     else
         return usage_error("completion", "unknown shell (expected bash, zsh or fish)");
-    return YES;
+    return EXIT_OK;
 }

@@ -25,8 +25,8 @@ static const struct opt options[] = {
     {0, "shards", "N", OPT_COUNT, &writing.shards, "N files in the folder of --to=dcp"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"},
     WRITE_OPTIONS,
-    UI_WORK,
-    UI_QUIET,
+    UI_WORK_OPTIONS,
+    UI_QUIET_OPTION,
     {0},
 };
 
@@ -133,9 +133,9 @@ static bool is_output_folder(void)
     return writing.output[n - 1] == '/' || (stat(writing.output, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* length_without - the length of NAME (N bytes) without the suffix END, in upper or lower case, unless
+/* length_without_suffix - the length of NAME (N bytes) without the suffix END, in upper or lower case, unless
  * nothing would be left. */
-static size_t length_without(const char *name, size_t n, const char *end)
+static size_t length_without_suffix(const char *name, size_t n, const char *end)
 {
     size_t len = strlen(end);
     return n > len && strncasecmp(name + n - len, end, len) == 0 ? n - len : n;
@@ -144,11 +144,11 @@ static size_t length_without(const char *name, size_t n, const char *end)
 /* stem_length - the length of NAME without a suffix that selects a format. */
 static size_t stem_length(const char *name, size_t n)
 {
-    size_t tar = length_without(name, n, ".tar");
+    size_t tar = length_without_suffix(name, n, ".tar");
     const char *dot = strrchr(name, '.');
     if (!ckpt_write_format(name) || !dot || dot == name)
         return n;
-    return tar < n ? length_without(name, tar, ".pth") : (size_t)(dot - name);
+    return tar < n ? length_without_suffix(name, tar, ".pth") : (size_t)(dot - name);
 }
 
 /* output_suffix - the suffix of what F becomes: that of --to, of the name that it has, or of its own
@@ -174,7 +174,7 @@ static void make_output_name(const ckpt_file *f, const char *input, struct text 
     size_t from = n;
     while (from && input[from - 1] != '/')
         from--;
-    n = length_without(input + from, n - from, ".index.json");
+    n = length_without_suffix(input + from, n - from, ".index.json");
     text_bytes(&name, input + from, n);
     if (strcmp(name.ptr, "-") == 0 || strcmp(name.ptr, ".") == 0 || strcmp(name.ptr, "..") == 0) {
         text_clear(&name);
@@ -216,7 +216,7 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
     ckpt_error err;
     FILE *to = report_stream(writing.output);
     /* A flat format or an index holds one state dict: the weights, unless --root selects another. */
-    const char *format = edit_format(f, writing.output);
+    const char *format = edit_output_format(f, writing.output);
     ckpt_status s = CKPT_OK;
     if (!writing.root && (writing.max_shard || ckpt_write_format_is_flat(format)))
         s = ckpt_plan_root(p, "auto", &err);
@@ -229,12 +229,12 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
         return report_error(&err, input);
     }
     int status = edit_write(p, input, writing.output, &r);
-    if (status == YES && !ui.json) /* the answer has them */
+    if (status == EXIT_OK && !ui.json) /* the answer has them */
         print_overflows(p, input);
-    if (status == YES && ui.json)
+    if (status == EXIT_OK && ui.json)
         print_convert_json(p, &r, input, to);
-    else if (status == YES && !ui.quiet)
-        edit_wrote(&r, writing.output, to);
+    else if (status == EXIT_OK && !ui.quiet)
+        edit_print_written(&r, writing.output, to);
     return status;
 }
 
@@ -258,9 +258,9 @@ static int run_convert(int n, char **operand)
         return usage_error("convert",
                            "--shards is for --to=dcp; --max-shard-size SIZE divides other formats");
     if (!check_casts())
-        return TROUBLE;
+        return EXIT_TROUBLE;
     if (!edit_plan(operand[0], writing.root, &f, &p))
-        return TROUBLE;
+        return EXIT_TROUBLE;
     struct text path = {0};
     if (is_output_folder()) {
         make_output_name(f, operand[0], &path);

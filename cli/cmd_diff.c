@@ -33,7 +33,7 @@ static const struct opt options[] = {
     {0, "md", NULL, OPT_FLAG, &markdown, "a Markdown table, for a pull request's comment"},
     {0, "git", NULL, OPT_FLAG, &git, "act as git's external diff: seven arguments, always exit 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in a file"},
-    UI_WORK,
+    UI_WORK_OPTIONS,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing; the exit code is the answer"},
     {0},
 };
@@ -110,9 +110,9 @@ static int print_report(const struct report *r)
     else if (!ui.quiet)
         report_text(r);
     if (!ui.json && !ui.quiet)
-        report_hint(r);
+        report_prefix_hint(r);
     notice_not_compared(r);
-    return report_equal(r) ? YES : NO;
+    return report_is_equal(r) ? EXIT_OK : EXIT_NO;
 }
 
 static void close_report(struct report *r, void (*close_side)(ckpt_file *f))
@@ -128,7 +128,7 @@ static int diff_files(const char *a, const char *b)
     opener *open_side = keys_only ? ckpt_open_names : ckpt_open;
     struct report r = {.name_a = a, .name_b = b};
     ckpt_error err;
-    int status = TROUBLE;
+    int status = EXIT_TROUBLE;
     r.a = open_input_by(open_side, a, ignore_crc);
     r.b = r.a ? open_input_by(open_side, b, ignore_crc) : NULL;
     if (r.b)
@@ -199,7 +199,7 @@ static int git_diff(int n, char **operand)
     if (n == 1) {
         printf("* Unmerged path %s\n", name.ptr);
         text_free(&name);
-        return YES;
+        return EXIT_OK;
     }
     printf("ckpt diff %s\n", name.ptr);
     text_free(&name);
@@ -209,7 +209,7 @@ static int git_diff(int n, char **operand)
         git_diff_one(operand[1], "deleted file");
     else
         git_diff_both(operand[1], operand[4]);
-    return YES;
+    return EXIT_OK;
 }
 
 static int run_diff(int n, char **operand)

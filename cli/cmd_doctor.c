@@ -12,9 +12,9 @@ static bool quick, finite;
 static const struct opt options[] = {
     {0, "quick", NULL, OPT_FLAG, &quick, "do not read the data; damage to it goes unseen"},
     {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf count as problems"},
-    FILES_RECURSIVE,
-    FILES_NAMES,
-    UI_WORK,
+    FILES_RECURSIVE_OPTION,
+    FILES_NAME_OPTIONS,
+    UI_WORK_OPTIONS,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about healthy files"},
     {0},
 };
@@ -91,7 +91,7 @@ static void add_input(struct text *to, const struct job *j)
 static void add_output(struct text *to, const struct job *j, const struct advice *a, const char *suffix)
 {
     bool convert = a->fix.action == CKPT_FIX_CONVERT;
-    text_fixed(to, j->path, !suffix && convert && !ckpt_write_format(j->path) ? ".pt" : suffix);
+    text_fixed_name(to, j->path, !suffix && convert && !ckpt_write_format(j->path) ? ".pt" : suffix);
 }
 
 /* Which names a command has; inside of a pipe it has none. */
@@ -244,8 +244,8 @@ static int diagnose_file(const char *path)
     progress_begin("examining");
     ckpt_status st = ckpt_doctor(path, &o, collect_diagnosis, &j, &r, &err);
     progress_end();
-    int status = st != CKPT_OK ? report_error(&err, path) : r.problems ? NO : YES;
-    if (status == TROUBLE)
+    int status = st != CKPT_OK ? report_error(&err, path) : r.problems ? EXIT_NO : EXIT_OK;
+    if (status == EXIT_TROUBLE)
         json_free(j.head);
     else if (ui.json)
         print_doctor_json(&j, &r);

@@ -16,8 +16,8 @@ static struct list globs;
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
-    UI_IGNORE_CASE,
-    UI_ROOT,
+    UI_CASE_OPTION,
+    UI_ROOT_OPTION,
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "XXH3-128 instead of SHA-256: faster, no proof against forgery"},
     {0, "cast", "DTYPE", OPT_TEXT, &cast, "floats and ggml's blocks as DTYPE: as of a converted file"},
     {'t', "total", NULL, OPT_FLAG, &total, "only the digest of the whole"},
@@ -27,10 +27,10 @@ static const struct opt options[] = {
     {0, "hub-name", NULL, OPT_FLAG, &hub_name, "the name for torch.hub, digest included: net-0676ba61.pth"},
     {0, "check-name", NULL, OPT_FLAG, &check_name,
      "check the digest in the file's name; exit 1 if it is wrong"},
-    FILES_RECURSIVE,
-    FILES_NAMES,
-    UI_WORK,
-    UI_QUIET,
+    FILES_RECURSIVE_OPTION,
+    FILES_NAME_OPTIONS,
+    UI_WORK_OPTIONS,
+    UI_QUIET_OPTION,
     {0},
 };
 
@@ -123,11 +123,11 @@ static int hash_file(const char *path)
     size_t n;
     j.f = open_input(path, ignore_crc);
     if (!j.f)
-        return TROUBLE;
-    if (globs.n && !rows_match(j.f, globs.at, globs.n)) {
+        return EXIT_TROUBLE;
+    if (globs.n && !any_row_matches(j.f, globs.at, globs.n)) {
         notice_no_match(j.f, globs.at, globs.n);
         close_input(j.f);
-        return NO;
+        return EXIT_NO;
     }
     ckpt_file_ignore_case(j.f, ui.ignore_case);
     if (globs.n && ckpt_file_narrow(j.f, NULL, globs.at, globs.n, &err) != CKPT_OK) {
@@ -139,8 +139,8 @@ static int hash_file(const char *path)
         return report_error(&err, path);
     }
     j.digests = mem_new(ckpt_tensor_count(j.f), CKPT_DIGEST_MAX);
-    int status = digest_all(&j, &err) == CKPT_OK ? YES : report_error(&err, path);
-    if (status == YES) {
+    int status = digest_all(&j, &err) == CKPT_OK ? EXIT_OK : report_error(&err, path);
+    if (status == EXIT_OK) {
         uint32_t *rows = rows_sorted(j.f, NULL, 0, false, &n);
         if (ui.json)
             print_hash_json(&j, rows, n);

@@ -16,7 +16,7 @@ const struct cmd cmd_help = {
     "help", "[COMMAND|formats|json]", "show the manual of a command", options, 0, 1, run_help, NULL};
 
 /* Does man(1) know PAGE? Asked without a shell. */
-static bool has_page(const char *section, const char *page)
+static bool man_has_page(const char *section, const char *page)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -33,8 +33,8 @@ static bool has_page(const char *section, const char *page)
     return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* own_folder - where this program is, with a slash at the end; false: that cannot be found out. */
-static bool own_folder(struct text *to)
+/* add_program_folder - where this program is, with a slash at the end; false: that cannot be found out. */
+static bool add_program_folder(struct text *to)
 {
     char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -48,8 +48,8 @@ static bool own_folder(struct text *to)
     return true;
 }
 
-/* find_page - the man page next to the program, installed or in the source tree. */
-static bool find_page(struct text *to, const char *section, const char *page)
+/* find_page_file - the man page next to the program, installed or in the source tree. */
+static bool find_page_file(struct text *to, const char *section, const char *page)
 {
     static const struct {
         const char *folder, *suffix;
@@ -60,7 +60,7 @@ static bool find_page(struct text *to, const char *section, const char *page)
                   {"../man/", "", false}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         text_clear(to);
-        if (!own_folder(to))
+        if (!add_program_folder(to))
             return false;
         text_addf(to, "%s%s%s%s.%s%s", places[i].folder, places[i].by_section ? section : "",
                   places[i].by_section ? "/" : "", page, section, places[i].suffix);
@@ -70,14 +70,14 @@ static bool find_page(struct text *to, const char *section, const char *page)
     return false;
 }
 
-/* show_page - by what there is to show it with; returns where there is nothing, with the PATH of the
+/* exec_page_viewer - by what there is to show it with; returns where there is nothing, with the PATH of the
  * page or none. */
-static void show_page(const char *section, const char *page, struct text *path)
+static void exec_page_viewer(const char *section, const char *page, struct text *path)
 {
     fflush(stdout);
-    if (has_page(section, page))
+    if (man_has_page(section, page))
         execlp("man", "man", section, page, (char *)NULL);
-    if (!find_page(path, section, page)) {
+    if (!find_page_file(path, section, page)) {
         text_clear(path);
         return;
     }
@@ -86,11 +86,11 @@ static void show_page(const char *section, const char *page, struct text *path)
     execlp("nroff", "nroff", "-mandoc", path->ptr, (char *)NULL);
 }
 
-static int find_topic(const char *word)
+static int show_topic(const char *word)
 {
     struct text path = {0}, page = {0};
     text_addf(&page, "ckpt-%s", word);
-    show_page("7", page.ptr, &path);
+    exec_page_viewer("7", page.ptr, &path);
     int status = path.len
                      ? report_failure(CKPT_ENOTFOUND, NULL, path.ptr,
                                       "there is no man, mandoc or nroff to show %s(7) with", page.ptr)
@@ -107,18 +107,18 @@ static int run_help(int n, char **operand)
     char page[64];
     if (n == 0) {
         cmd_overview(stdout);
-        return YES;
+        return EXIT_OK;
     }
     if (strcmp(operand[0], "formats") == 0 || strcmp(operand[0], "json") == 0)
-        return find_topic(operand[0]);
+        return show_topic(operand[0]);
     const struct cmd *cmd = cmd_find(operand[0]);
     if (!cmd)
-        return guess_command(1, operand);
+        return report_unknown_command(1, operand);
     snprintf(page, sizeof page, "ckpt-%s", cmd->name);
-    show_page("1", page, &path);
+    exec_page_viewer("1", page, &path);
     opt_usage(cmd, stdout); /* without the page, the short form */
     if (path.len)
         print_notice(path.ptr, "the page; there is no man, mandoc or nroff to show it with");
     text_free(&path);
-    return YES;
+    return EXIT_OK;
 }

@@ -10,7 +10,7 @@
 static int run_info(int n, char **operand);
 
 static const struct opt options[] = {
-    FILES_RECURSIVE, FILES_NAMES, UI_READING, UI_JSON, UI_QUIET, {0},
+    FILES_RECURSIVE_OPTION, FILES_NAME_OPTIONS, UI_READER_OPTIONS, UI_JSON_OPTION, UI_QUIET_OPTION, {0},
 };
 
 const struct cmd cmd_info = {
@@ -37,15 +37,16 @@ static bool is_below(ckpt_str name, ckpt_str root)
     return name.len > root.len && memcmp(name.ptr, root.ptr, root.len) == 0 && name.ptr[root.len] == '.';
 }
 
-/* is_main - is mapping W the weights, or a network inside them? Not an averaged copy. */
-static bool is_main(const struct facts *x, const ckpt_weights *w)
+/* is_main_weights - is mapping W the weights, or a network inside them? Not an averaged copy. */
+static bool is_main_weights(const struct facts *x, const ckpt_weights *w)
 {
     return x->info.has_weights && !w->averaged &&
            (is_below(w->name, x->info.weights_root) || is_same_name(w->name, x->info.weights_root));
 }
 
-/* is_other - is NAME below the optimizer's state or an averaged copy, which can be next to the weights? */
-static bool is_other(const struct facts *x, ckpt_str name)
+/* is_below_other_weights - is NAME below the optimizer's state or an averaged copy, which can be next to the
+ * weights? */
+static bool is_below_other_weights(const struct facts *x, ckpt_str name)
 {
     bool other = x->info.optimizer_path.len && is_below(name, x->info.optimizer_path);
     for (size_t i = 0; i < x->info.nweights && !other; i++) {
@@ -62,7 +63,8 @@ static void count_tensors(struct facts *x)
         totals_add(&x->all, t);
         if (t->dtype < DTYPES)
             totals_add(&x->by_dtype[t->dtype], t);
-        if (x->info.has_weights && is_below(t->name, x->info.weights_root) && !is_other(x, t->name))
+        if (x->info.has_weights && is_below(t->name, x->info.weights_root) &&
+            !is_below_other_weights(x, t->name))
             totals_add(&x->weights, t);
     }
 }
@@ -88,8 +90,8 @@ static void add_totals(struct text *out, const struct totals *sum)
     text_size(out, sum->bytes);
 }
 
-/* add_place - NAME and a gap, if it has one. */
-static void add_place(struct text *out, ckpt_str name)
+/* add_name_and_gap - NAME and a gap, if it has one. */
+static void add_name_and_gap(struct text *out, ckpt_str name)
 {
     if (!name.len)
         return;
@@ -121,8 +123,8 @@ struct way {
     uint64_t n;
 };
 
-/* ways_of - the known ones of R into OUT, which has room for all; returns how many. */
-static size_t ways_of(const ckpt_ranks *r, struct way out[3])
+/* parallel_axes - the known ones of R into OUT, which has room for all; returns how many. */
+static size_t parallel_axes(const ckpt_ranks *r, struct way out[3])
 {
     const struct way all[3] = {{"data", "data_parallel", r->data_parallel},
                                {"tensor", "tensor_parallel", r->tensor_parallel},
@@ -138,7 +140,7 @@ static void print_ranks(const struct facts *x, struct text *out)
 {
     const ckpt_ranks *r = x->info.ranks;
     struct way way[3];
-    size_t n = r ? ways_of(r, way) : 0;
+    size_t n = r ? parallel_axes(r, way) : 0;
     if (r && r->ranks) {
         begin_label(out, "ranks");
         text_count(out, r->ranks);
@@ -159,7 +161,7 @@ static void print_weights(const struct facts *x, struct text *out)
 {
     if (x->info.has_weights) {
         begin_label(out, "weights");
-        add_place(out, x->info.weights_root);
+        add_name_and_gap(out, x->info.weights_root);
         add_totals(out, &x->weights);
         line_put(out);
     }
@@ -176,10 +178,10 @@ static void print_more_weights(const struct facts *x, struct text *out)
 {
     for (size_t i = 0; i < x->info.nweights; i++) {
         const ckpt_weights *w = ckpt_weights_at(x->f, i);
-        if (is_main(x, w))
+        if (is_main_weights(x, w))
             continue;
         begin_label(out, w->averaged ? "averaged" : "");
-        add_place(out, w->name);
+        add_name_and_gap(out, w->name);
         add_totals(out, &(struct totals){w->tensors, w->elements, w->bytes});
         line_put(out);
     }
@@ -209,7 +211,7 @@ static void print_fix(const struct facts *x, const ckpt_wrapper *w, bool *auto_p
     }
     text_operand(out, ckpt_file_path(x->f));
     text_add(out, " -o ");
-    text_fixed(out, ckpt_file_path(x->f), suffix_of(x));
+    text_fixed_name(out, ckpt_file_path(x->f), suffix_of(x));
 }
 
 /* add_prefix - PREFIX, which N tensors of ALL have, those of the mapping WHERE if it has a name. */
@@ -256,7 +258,7 @@ static void print_prefix_command(const struct facts *x, const ckpt_weights *w, s
     text_add(out, " ");
     text_operand(out, ckpt_file_path(x->f));
     text_add(out, copy ? " " : " -o ");
-    text_fixed(out, ckpt_file_path(x->f), suffix_of(x));
+    text_fixed_name(out, ckpt_file_path(x->f), suffix_of(x));
     text_free(&word);
 }
 
@@ -280,7 +282,7 @@ static void print_optimizer(const struct facts *x, struct text *out)
     if (!x->info.optimizer.len)
         return;
     begin_label(out, "optimizer");
-    add_place(out, x->info.optimizer_path);
+    add_name_and_gap(out, x->info.optimizer_path);
     text_name(out, x->info.optimizer);
     line_put(out);
 }
@@ -309,7 +311,7 @@ struct value_list {
     size_t shown, more;
 };
 
-static bool room_for_one(struct value_list *s)
+static bool begin_list_item(struct value_list *s)
 {
     if (s->shown == MANY_VALUES) {
         s->more++;
@@ -362,7 +364,7 @@ static void add_leaves(const struct facts *x, struct value_list *s, uint32_t lev
             continue;
         if (x->info.optimizer_path.len && is_below(leaf->name, x->info.optimizer_path))
             continue;
-        if (!room_for_one(s))
+        if (!begin_list_item(s))
             continue;
         text_name(s->out, leaf->name);
         text_add(s->out, " = ");
@@ -378,7 +380,7 @@ static void print_info_values(const struct facts *x, struct text *out)
     add_leaves(x, &s, 1, OTHER);
     for (uint32_t i = 0; i < ckpt_tensor_count(x->f); i++) {
         text_clear(&one);
-        if (add_scalar(x, i, &one) && room_for_one(&s))
+        if (add_scalar(x, i, &one) && begin_list_item(&s))
             text_add(out, one.ptr);
     }
     text_free(&one);
@@ -396,7 +398,7 @@ static void print_info_metadata(const struct facts *x, struct text *out)
     ckpt_leaf pair;
     begin_label(out, "metadata");
     for (size_t i = 0; metadata_next(x->f, &i, &pair);) {
-        if (!room_for_one(&s))
+        if (!begin_list_item(&s))
             continue;
         text_name(out, pair.path[1].str);
         text_add(out, " = ");
@@ -433,7 +435,7 @@ static void print_dtypes(const struct facts *x, struct text *out)
         line_put(out);
 }
 
-static void print_rest(const struct facts *x, struct text *out)
+static void print_info_remarks(const struct facts *x, struct text *out)
 {
     if (x->info.aliases) {
         begin_label(out, "ties");
@@ -476,7 +478,7 @@ static void print_info_text(const struct facts *x)
     print_info_values(x, &out);
     print_info_metadata(x, &out);
     print_dtypes(x, &out);
-    print_rest(x, &out);
+    print_info_remarks(x, &out);
     text_free(&out);
 }
 
@@ -567,7 +569,7 @@ static void ranks_json(json *j, const ckpt_ranks *r)
     json *one = json_add_object(j, "ranks");
     if (r->ranks)
         json_u64(one, "count", r->ranks);
-    for (size_t i = 0, n = ways_of(r, way); i < n; i++)
+    for (size_t i = 0, n = parallel_axes(r, way); i < n; i++)
         json_u64(one, way[i].key, way[i].n);
     if (r->has_step)
         json_u64(one, "step", r->step);
@@ -608,13 +610,13 @@ static void print_info_json(const struct facts *x)
     json_line(j, stdout);
 }
 
-static int inform_about(const char *path)
+static int print_info(const char *path)
 {
     struct facts x = {.f = open_input(path, false), .info = CKPT_INIT(ckpt_info)};
     ckpt_error err;
-    int status = YES;
+    int status = EXIT_OK;
     if (!x.f)
-        return TROUBLE;
+        return EXIT_TROUBLE;
     if (ckpt_inspect(x.f, &x.info, &err) != CKPT_OK) {
         status = report_error(&err, path);
     } else {
@@ -628,4 +630,4 @@ static int inform_about(const char *path)
     return status;
 }
 
-static int run_info(int n, char **operand) { return files_each(n, operand, FILES_BLOCKS, inform_about); }
+static int run_info(int n, char **operand) { return files_each(n, operand, FILES_BLOCKS, print_info); }

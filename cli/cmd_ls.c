@@ -17,8 +17,8 @@ static int order; /* of enum row_order */
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
-    UI_IGNORE_CASE,
-    UI_ROOT,
+    UI_CASE_OPTION,
+    UI_ROOT_OPTION,
     {'l', "long", NULL, OPT_FLAG, &wide, "also show storage, offset, stride, ties, location"},
     {0, "tree", NULL, OPT_FLAG, &as_tree, "names as a tree"},
     {0, "depth", "N", OPT_COUNT, &depth, "sum up what is deeper than N levels"},
@@ -29,11 +29,11 @@ static const struct opt options[] = {
     {0, "text", NULL, OPT_FLAG, &as_text,
      "names, dtypes, shapes, digests for git's textconv; always exits 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "with --text: go on despite wrong checksums"},
-    FILES_RECURSIVE,
-    FILES_NAMES,
-    UI_INPUT,
-    UI_JSON,
-    UI_QUIET,
+    FILES_RECURSIVE_OPTION,
+    FILES_NAME_OPTIONS,
+    UI_INPUT_OPTIONS,
+    UI_JSON_OPTION,
+    UI_QUIET_OPTION,
     {0},
 };
 
@@ -42,7 +42,7 @@ const struct cmd cmd_ls = {"ls",   "FILE…", "list the tensors of checkpoints",
 
 /* -------------------------------------------------------------------- text */
 
-static void add_strides(struct text *out, const ckpt_tensor *t, const char *between)
+static void add_stride_list(struct text *out, const ckpt_tensor *t, const char *between)
 {
     uint64_t *s = mem_new(t->ndim, sizeof *s), step = 1;
     for (uint32_t i = t->ndim; i-- > 0;) {
@@ -93,7 +93,7 @@ static void long_cells(struct table *w, const ckpt_file *f, const ckpt_tensor *t
         text_uint(&w->text, t->storage_offset);
     table_cell(w);
     if (t->has_shape && stored)
-        add_strides(&w->text, t, ", ");
+        add_stride_list(&w->text, t, ", ");
     table_cell(w);
     add_tie_cell(&w->text, f, t);
     table_cell(w);
@@ -174,7 +174,7 @@ static void print_ls_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
             text_uint(&out, t->storage_offset);
             text_byte(&out, '\t');
             if (t->has_shape && stored)
-                add_strides(&out, t, ",");
+                add_stride_list(&out, t, ",");
             text_add(&out, "\t");
             if (t->alias_of != CKPT_NO_TENSOR)
                 text_name(&out, ckpt_tensor_name(f, t->alias_of));
@@ -360,7 +360,7 @@ static int list_file(const char *path)
     ckpt_error err;
     size_t n;
     if (!f)
-        return TROUBLE;
+        return EXIT_TROUBLE;
     if (ui.json && ckpt_file_locate(f, &err) != CKPT_OK) { /* the table has no file offsets */
         close_input(f);
         return report_error(&err, path);
@@ -386,7 +386,7 @@ static int list_file(const char *path)
         notice_no_match(f, globs.at, globs.n);
     free(rows);
     close_input(f);
-    return found || !globs.n ? YES : NO;
+    return found || !globs.n ? EXIT_OK : EXIT_NO;
 }
 
 static int check_ls_options(void)
@@ -400,16 +400,16 @@ static int check_ls_options(void)
                            "--tree is in the order of names; --depth N --order=size puts the largest first");
     if (depth && order == ORDER_FILE)
         return usage_error("ls", "--depth goes by name, or with --order=size");
-    return YES;
+    return EXIT_OK;
 }
 
 static int run_ls(int n, char **operand)
 {
     int status = check_ls_options();
-    if (status != YES)
+    if (status != EXIT_OK)
         return status;
-    mem_keep();
+    mem_keep_freed();
     for (int i = 0; as_text && i < n; i++)
         print_textconv(operand[i]);
-    return as_text ? YES : files_each(n, operand, as_tsv ? FILES_COLUMN : FILES_HEADING, list_file);
+    return as_text ? EXIT_OK : files_each(n, operand, as_tsv ? FILES_COLUMN : FILES_HEADING, list_file);
 }

@@ -36,9 +36,9 @@ static const struct opt options[] = {
     {0, "table", NULL, OPT_FLAG, &as_table, "totals by batch and by what is checkpointed"},
     {0, "code", NULL, OPT_FLAG, &as_code, "the plan as lines of Python"},
     {0, "config", "FILE", OPT_TEXT, &config, "config.json of the network; '' none (that next to the file)"},
-    UI_ROOT,
-    UI_JSON,
-    UI_QUIET,
+    UI_ROOT_OPTION,
+    UI_JSON_OPTION,
+    UI_QUIET_OPTION,
     {0},
 };
 
@@ -48,8 +48,8 @@ const struct cmd cmd_mem = {
 
 #define RESERVE ((uint64_t)1 << 30) /* of --fits, for what is no tensor; and a tenth */
 
-/* limit_of - the most that tensors may take for --fits. */
-static uint64_t limit_of(void) { return fits > RESERVE ? (fits - RESERVE) / 11 * 10 : 1; }
+/* tensor_limit - the most that tensors may take for --fits. */
+static uint64_t tensor_limit(void) { return fits > RESERVE ? (fits - RESERVE) / 11 * 10 : 1; }
 
 struct job {
     const char *path;
@@ -178,7 +178,7 @@ static bool find_config(const char *path, struct text *out)
     return access(out->ptr, R_OK) == 0;
 }
 
-/* open_network - the network at j->path; the exit status, YES to go on. */
+/* open_network - the network at j->path; the exit status, EXIT_OK to go on. */
 static int open_network(struct job *j)
 {
     struct text beside = {0};
@@ -194,12 +194,12 @@ static int open_network(struct job *j)
         j->f = open_input(j->path, false);
         if (!j->f) {
             text_free(&beside);
-            return TROUBLE;
+            return EXIT_TROUBLE;
         }
     }
     ckpt_status st = ckpt_mem_new(j->f, &o, &j->m, &err);
     text_free(&beside);
-    return st == CKPT_OK ? YES : report_error(&err, j->path);
+    return st == CKPT_OK ? EXIT_OK : report_error(&err, j->path);
 }
 
 /* --------------------------------------------------------------------- text */
@@ -386,8 +386,8 @@ static void print_fit(const struct job *j)
 
 /* --------------------------------------------------------------------- code */
 
-/* every_segment_is_one - has each recomputed segment one block? */
-static bool every_segment_is_one(const ckpt_mem_result *r)
+/* has_only_single_blocks - has each recomputed segment one block? */
+static bool has_only_single_blocks(const ckpt_mem_result *r)
 {
     for (size_t i = 0; i < r->nsegments; i++)
         if (r->segment[i].recomputed && r->segment[i].blocks > 1)
@@ -440,7 +440,7 @@ static void print_code(const struct job *j)
         puts(j->plan.setup);
     if (!count_recomputed(&j->plan))
         puts("# nothing has to be checkpointed");
-    else if (every_segment_is_one(&j->plan))
+    else if (has_only_single_blocks(&j->plan))
         print_wrapped_blocks(j);
     else
         print_joined_blocks(j);
@@ -558,7 +558,7 @@ static int table_total(const struct job *j, uint64_t n, size_t i, uint64_t *tota
     ckpt_status st = run.checkpoint == CKPT_MEM_PLAN ? ckpt_mem_plan(j->m, &run, 0, &r, &err)
                                                      : ckpt_mem_estimate(j->m, &run, &r, &err);
     *total = r.total.bytes;
-    return st == CKPT_OK ? YES : report_error(&err, j->path);
+    return st == CKPT_OK ? EXIT_OK : report_error(&err, j->path);
 }
 
 #define ROWS_MAX 32 /* a batch is no more than UINT32_MAX */
@@ -596,7 +596,7 @@ static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
         for (size_t k = 0; k < NCOLUMNS; k++) {
             text_size(&w.text, totals[i][k]);
             if (fits)
-                text_add(&w.text, totals[i][k] <= limit_of() ? " +" : " -");
+                text_add(&w.text, totals[i][k] <= tensor_limit() ? " +" : " -");
             table_cell(&w);
         }
     }
@@ -604,7 +604,7 @@ static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
     table_free(&w);
 }
 
-/* print_table - --table; NO: --fits is given, and not even one sample fits. */
+/* print_table - --table; EXIT_NO: --fits is given, and not even one sample fits. */
 static int print_table(struct job *j)
 {
     uint64_t totals[ROWS_MAX][NCOLUMNS], most = batch > 64 ? batch : 64;
@@ -612,14 +612,14 @@ static int print_table(struct job *j)
     for (; most >> rows; rows++)
         for (size_t k = 0; k < NCOLUMNS; k++) {
             int status = table_total(j, (uint64_t)1 << rows, k, &totals[rows][k]);
-            if (status != YES)
+            if (status != EXIT_OK)
                 return status;
         }
     if (ui.json)
         print_table_json(j, totals, rows);
     else
         print_table_text(totals, rows);
-    return fits && totals[0][NCOLUMNS - 1] > limit_of() ? NO : YES;
+    return fits && totals[0][NCOLUMNS - 1] > tensor_limit() ? EXIT_NO : EXIT_OK;
 }
 
 /* ---------------------------------------------------------------------- run */
@@ -630,46 +630,46 @@ static int make_plan(struct job *j)
     ckpt_error err;
     ckpt_mem_run run = j->run;
     j->plan.struct_size = sizeof j->plan;
-    ckpt_status st = ckpt_mem_plan(j->m, &run, fits ? limit_of() : 0, &j->plan, &err);
+    ckpt_status st = ckpt_mem_plan(j->m, &run, fits ? tensor_limit() : 0, &j->plan, &err);
     j->plan_fits = st == CKPT_OK;
     if (st != CKPT_OK && st != CKPT_ENOTFOUND)
         return report_error(&err, j->path);
     j->has_plan = true;
-    return YES;
+    return EXIT_OK;
 }
 
-/* find_largest - the largest batch that fits with any plan. */
-static int find_largest(struct job *j)
+/* find_largest_batch - the largest batch that fits with any plan. */
+static int find_largest_batch(struct job *j)
 {
     ckpt_error err;
     ckpt_mem_run run = j->run;
     run.checkpoint = CKPT_MEM_PLAN;
-    if (ckpt_mem_largest_batch(j->m, &run, limit_of(), &j->largest, &err) != CKPT_OK)
+    if (ckpt_mem_largest_batch(j->m, &run, tensor_limit(), &j->largest, &err) != CKPT_OK)
         return report_error(&err, j->path);
-    return YES;
+    return EXIT_OK;
 }
 
 static int estimate(struct job *j)
 {
     ckpt_error err;
-    int status = YES;
+    int status = EXIT_OK;
     if (batch && fits) {
         status = make_plan(j);
-        if (status == YES && !j->plan_fits)
-            status = find_largest(j);
+        if (status == EXIT_OK && !j->plan_fits)
+            status = find_largest_batch(j);
     }
     j->r.struct_size = sizeof j->r;
-    if (status == YES && ckpt_mem_estimate(j->m, &j->run, &j->r, &err) != CKPT_OK)
+    if (status == EXIT_OK && ckpt_mem_estimate(j->m, &j->run, &j->r, &err) != CKPT_OK)
         return report_error(&err, j->path);
     snprintf(j->place, sizeof j->place, "%s", j->r.peak_place ? j->r.peak_place : "");
     j->r.peak_place = j->place;
-    return status == YES && batch ? make_plan(j) : status;
+    return status == EXIT_OK && batch ? make_plan(j) : status;
 }
 
 static int report(struct job *j)
 {
     int status = as_table ? print_table(j) : estimate(j);
-    if (status != YES || as_table)
+    if (status != EXIT_OK || as_table)
         return status;
     if (as_code) {
         print_code(j);
@@ -684,14 +684,14 @@ static int report(struct job *j)
             print_fit(j);
         print_notes(j);
     }
-    return fits && !j->plan_fits ? NO : YES;
+    return fits && !j->plan_fits ? EXIT_NO : EXIT_OK;
 }
 
 static int list_optimizers(void)
 {
     for (size_t i = 0; ckpt_mem_optimizer_at(i); i++)
         puts(ckpt_mem_optimizer_at(i));
-    return YES;
+    return EXIT_OK;
 }
 
 static int run_mem(int n, char **operand)
@@ -705,7 +705,7 @@ static int run_mem(int n, char **operand)
     if (status >= 0)
         return status;
     status = open_network(&j);
-    if (status == YES)
+    if (status == EXIT_OK)
         status = report(&j);
     ckpt_mem_free(j.m);
     close_input(j.f);

@@ -15,8 +15,8 @@ static const struct opt options[] = {
     {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 if something would change"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if a KEY to remove is not there"},
     OVERWRITE_OPTIONS,
-    UI_JSON,
-    UI_QUIET,
+    UI_JSON_OPTION,
+    UI_QUIET_OPTION,
     {0},
 };
 
@@ -74,7 +74,7 @@ static int check_pairs(int n, char **operand)
             return usage_error("meta", "'%s' is not KEY=VALUE; all keys are printed where none is given",
                                operand[i]);
     }
-    return YES;
+    return EXIT_OK;
 }
 
 /* set_all - sets what N operands are, each with its '='. */
@@ -93,7 +93,7 @@ static int set_all(struct changes *c, int n, char **operand)
         x->named = true;
         x->to = str_of(eq + 1);
     }
-    return YES;
+    return EXIT_OK;
 }
 
 static int unset_all(const char *input, struct changes *c)
@@ -112,7 +112,7 @@ static int unset_all(const char *input, struct changes *c)
     }
     for (size_t i = 0; i < c->n; i++)
         c->changed += !is_same_value(c->at[i].from, c->at[i].to);
-    return YES;
+    return EXIT_OK;
 }
 
 /* -------------------------------------------------------------- the report */
@@ -279,7 +279,7 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
                                                                                 : writing.output;
     if (ui.json || !ui.quiet)
         print_metadata(f, input, c, wrote);
-    return writing.check && c->changed ? NO : YES;
+    return writing.check && c->changed ? EXIT_NO : EXIT_OK;
 }
 
 static int run_meta(int n, char **operand)
@@ -288,26 +288,26 @@ static int run_meta(int n, char **operand)
     ckpt_recovered what;
     bool edits = n > 1 || unset.n;
     int status = check_pairs(n - 1, operand + 1);
-    if (status == YES && edits)
+    if (status == EXIT_OK && edits)
         status = edit_check_options("meta", operand[0]);
     if (!edits && (writing.output || writing.in_place || writing.check))
         status = usage_error("meta", "nothing to change: give KEY=VALUE or --unset KEY");
-    if (status != YES || (writing.in_place && !edit_recover(operand[0], &what)))
-        return TROUBLE;
+    if (status != EXIT_OK || (writing.in_place && !edit_recover(operand[0], &what)))
+        return EXIT_TROUBLE;
     ckpt_file *f = open_input(operand[0], false);
     if (!f)
-        return TROUBLE;
+        return EXIT_TROUBLE;
     read_metadata(f, &c, (size_t)n);
     status = set_all(&c, n - 1, operand + 1);
-    if (status == YES)
+    if (status == EXIT_OK)
         status = unset_all(operand[0], &c);
-    if (status == YES && edits)
+    if (status == EXIT_OK && edits)
         status = write_changes(f, operand[0], &c);
-    else if (status == YES)
+    else if (status == EXIT_OK)
         print_metadata(f, operand[0], &c, NULL);
     const char *format = ckpt_file_format(f);
     bool may_have = strcmp(format, "safetensors") == 0 || strcmp(format, "gguf") == 0;
-    if (status == YES && !edits && !c.n && !may_have)
+    if (status == EXIT_OK && !edits && !c.n && !may_have)
         print_notice(operand[0], "a %s has no metadata; safetensors and GGUF have", ckpt_file_title(f));
     free(c.at);
     close_input(f);

@@ -9,8 +9,8 @@ static const struct opt options[] = {
     {'s', "sub", "REGEX=>REPL", OPT_LIST, &rules, "replace every match; \\1 to \\9 in REPL; repeatable"},
     {'m', "map", "JSON", OPT_TEXT, &map, "file with an object {\"old\": \"new\", …}"},
     EDIT_OPTIONS,
-    UI_WORK,
-    UI_QUIET,
+    UI_WORK_OPTIONS,
+    UI_QUIET_OPTION,
     {0},
 };
 

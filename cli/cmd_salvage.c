@@ -6,14 +6,8 @@
 static int run_salvage(int n, char **operand);
 
 static const struct opt options[] = {
-    OUTPUT_OPTION,
-    TO_OPTION,
-    ROOT_OPTION,
-    OVERWRITE_OPTIONS,
-    UI_INPUT,
-    UI_JSON,
-    UI_QUIET,
-    {0},
+    OUTPUT_OPTION,    TO_OPTION,      ROOT_OPTION,     OVERWRITE_OPTIONS,
+    UI_INPUT_OPTIONS, UI_JSON_OPTION, UI_QUIET_OPTION, {0},
 };
 
 const struct cmd cmd_salvage = {
@@ -70,20 +64,20 @@ static int write_intact(ckpt_file *f, ckpt_plan *p, const char *input)
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     FILE *to = report_stream(writing.output);
     int status = edit_write(p, input, writing.output, &r);
-    if (status != YES)
+    if (status != EXIT_OK)
         return status;
     if (ui.json)
         print_salvage_json(f, p, &r, input, to);
     else if (!ui.quiet)
-        edit_wrote(&r, writing.output, to);
-    return ckpt_lost_count(f) ? NO : YES;
+        edit_print_written(&r, writing.output, to);
+    return ckpt_lost_count(f) ? EXIT_NO : EXIT_OK;
 }
 
 static int salvage_file(ckpt_file *f, const char *input)
 {
     ckpt_plan *p = NULL;
     ckpt_error err;
-    const char *format = edit_format(f, writing.output), *root = writing.root;
+    const char *format = edit_output_format(f, writing.output), *root = writing.root;
     if (!root && ckpt_write_format_is_flat(format))
         root = "auto";
     ckpt_status s = ckpt_plan_new(f, &p, &err);

@@ -10,9 +10,9 @@ static const struct opt options[] = {
     ROOT_OPTION,
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything would be left out"},
     WRITE_OPTIONS,
-    UI_INPUT,
-    UI_JSON,
-    UI_QUIET,
+    UI_INPUT_OPTIONS,
+    UI_JSON_OPTION,
+    UI_QUIET_OPTION,
     {0},
 };
 
@@ -106,7 +106,7 @@ static void print_sanitize_json(const ckpt_plan *p, const ckpt_write_result *r, 
 /* prepare_plan - a flat format holds one mapping of tensors: the weights, unless --root selects another. */
 static ckpt_status prepare_plan(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
 {
-    const char *format = edit_format(f, writing.output);
+    const char *format = edit_output_format(f, writing.output);
     ckpt_status s = CKPT_OK;
     if (!writing.root && ckpt_write_format_is_flat(format))
         s = ckpt_plan_root(p, "auto", err);
@@ -123,19 +123,19 @@ static int sanitize_file(ckpt_file *f, ckpt_plan *p, const char *input)
         return report_error(&err, input);
     }
     int status = edit_write(p, input, writing.output, &r);
-    if (status != YES) {
+    if (status != EXIT_OK) {
         if (!ui.json && (writing.strict || !ckpt_plan_tensor_count(p)))
             print_changes(p, input, true);
         return status;
     }
     if (ui.json) {
         print_sanitize_json(p, &r, input, to);
-        return YES;
+        return EXIT_OK;
     }
     print_changes(p, input, writing.dry_run);
     if (!ui.quiet)
-        edit_wrote(&r, writing.output, to);
-    return YES;
+        edit_print_written(&r, writing.output, to);
+    return EXIT_OK;
 }
 
 static int run_sanitize(int n, char **operand)
@@ -146,7 +146,7 @@ static int run_sanitize(int n, char **operand)
     if (!writing.output || !*writing.output)
         return usage_error("sanitize", "no output given: use -o OUT");
     if (!edit_plan(operand[0], writing.root, &f, &p))
-        return TROUBLE;
+        return EXIT_TROUBLE;
     int status = sanitize_file(f, p, operand[0]);
     ckpt_plan_free(p);
     close_input(f);

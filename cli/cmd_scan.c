@@ -33,8 +33,8 @@ static const struct opt options[] = {
     {0, "sha256", NULL, OPT_FLAG, &scan_sha256,
      "with --json: SHA-256 of each file and member; reads every byte"},
     {0, "sarif", NULL, OPT_FLAG, &sarif, "print SARIF 2.1.0, one document for all files"},
-    FILES_NAMES,
-    UI_JSON,
+    FILES_NAME_OPTIONS,
+    UI_JSON_OPTION,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about files that are fine"},
     {0},
 };
@@ -69,9 +69,9 @@ static int exit_code_of(const ckpt_scan_result *r, ckpt_status st)
     counts += fail_on > 0 ? r->found[CKPT_SCAN_WARNING] : 0;
     counts += fail_on > 1 ? r->found[CKPT_SCAN_NOTE] : 0;
     if (counts && st != CKPT_ENOMEM)
-        return NO;
-    return finished && !r->found[CKPT_SCAN_INCOMPLETE] && r->accounted == r->bytes && r->bytes ? YES
-                                                                                               : TROUBLE;
+        return EXIT_NO;
+    return finished && !r->found[CKPT_SCAN_INCOMPLETE] && r->accounted == r->bytes && r->bytes ? EXIT_OK
+                                                                                               : EXIT_TROUBLE;
 }
 
 static int pass_record(void *user, const ckpt_scan_record *r)
@@ -84,7 +84,7 @@ static int pass_record(void *user, const ckpt_scan_record *r)
 #define PER_SECOND (16u << 20)
 #define NO_SANDBOX "this system has no seccomp, which --sandbox needs"
 
-static int lock_in(void *user)
+static int enter_sandbox(void *user)
 {
     (void)user;
     if (sandbox_enter() || sandbox == SANDBOX_AUTO)
@@ -98,7 +98,7 @@ static int scan_one(const struct scan_report *report, const char *path, bool loc
     ckpt_scan_options opts = {.struct_size = sizeof opts,
                               .all_calls = all || report->calls,
                               .sha256 = scan_sha256,
-                              .opened = locked ? lock_in : NULL};
+                              .opened = locked ? enter_sandbox : NULL};
     ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
     ckpt_error err;
     report->begin(path);
@@ -133,12 +133,12 @@ static int report_dead_child(const struct scan_report *report, const char *path,
     else
         snprintf(err.what, sizeof err.what, "its scan ended without a report");
     report->begin(path);
-    report->file(path, &nothing, &err, TROUBLE);
+    report->file(path, &nothing, &err, EXIT_TROUBLE);
     return report_error(&err, path);
 }
 
-/* spool_open - a temporary file without a name, for the report of one file. */
-static int spool_open(void)
+/* open_spool - a temporary file without a name, for the report of one file. */
+static int open_spool(void)
 {
     const char *dir = getenv("TMPDIR");
     int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -146,8 +146,8 @@ static int spool_open(void)
     return f ? fileno(f) : fd;
 }
 
-/* spool_pass - prints what the child wrote, now that it is complete. */
-static void spool_pass(int spool)
+/* print_spool - prints what the child wrote, now that it is complete. */
+static void print_spool(int spool)
 {
     char block[16384];
     off_t end = lseek(spool, 0, SEEK_END);
@@ -176,27 +176,27 @@ static void scan_in_child(const struct job *j, const char *path)
     struct child_result *result = j->child;
     result->seconds = child_limit(seconds_for(path));
     if (j->spool >= 0 && dup2(j->spool, STDOUT_FILENO) < 0)
-        _exit(TROUBLE);
+        _exit(EXIT_TROUBLE);
     result->code = scan_one(j->report, path, true, &result->verdict);
-    result->rows = json_rows(false);
+    result->rows = json_has_rows(false);
     errno = 0;
     if (j->spool < 0)
-        result->full = finish_output(YES) != YES;
+        result->full = finish_output(EXIT_OK) != EXIT_OK;
     else if (fflush(stdout) || ferror(stdout))
         result->unwritten = errno ? errno : EIO;
     result->done = !result->unwritten;
     _exit(0);
 }
 
-/* scan_apart - scans PATH in a process of its own, which opens the file and then gives up its rights. Half a
- * record would make a JSON document unreadable, so such a report is printed once it is complete. */
-static int scan_apart(const struct job *j, const char *path)
+/* scan_in_sandbox - scans PATH in a process of its own, which opens the file and then gives up its rights.
+ * Half a record would make a JSON document unreadable, so such a report is printed once it is complete. */
+static int scan_in_sandbox(const struct job *j, const char *path)
 {
     struct child_result *result = j->child;
     int status;
-    *result = (struct child_result){.code = TROUBLE, .verdict = SCAN_INCOMPLETE};
-    if (finish_output(YES) != YES) /* the child would report it as its own error */
-        exit(TROUBLE);
+    *result = (struct child_result){.code = EXIT_TROUBLE, .verdict = SCAN_INCOMPLETE};
+    if (finish_output(EXIT_OK) != EXIT_OK) /* the child would report it as its own error */
+        exit(EXIT_TROUBLE);
     if (j->spool >= 0 && (ftruncate(j->spool, 0) || lseek(j->spool, 0, SEEK_SET)))
         return report_failure(CKPT_EIO, path, "--sandbox=off scans without",
                               "cannot make room for its report: %s", strerror(errno));
@@ -208,12 +208,12 @@ static int scan_apart(const struct job *j, const char *path)
         scan_in_child(j, path);
     status = child_wait(child);
     if (result->full)
-        _exit(TROUBLE);
+        _exit(EXIT_TROUBLE);
     if (!result->done)
         return report_dead_child(j->report, path, result, status);
     if (j->spool >= 0)
-        spool_pass(j->spool);
-    (void)json_rows(result->rows);
+        print_spool(j->spool);
+    (void)json_has_rows(result->rows);
     return result->code;
 }
 
@@ -224,7 +224,7 @@ static void scan_path(void *user, const char *path)
     struct text name = {0};
     files_name_lines(path, FILES_LINES, j->several, &name);
     if (j->child) {
-        code = scan_apart(j, path);
+        code = scan_in_sandbox(j, path);
         verdict = j->child->done ? j->child->verdict : verdict;
     } else {
         code = scan_one(j->report, path, false, &verdict);
@@ -232,8 +232,8 @@ static void scan_path(void *user, const char *path)
     files_unname_lines(&name);
     j->files++;
     j->of[verdict >= 0 && verdict < SCAN_VERDICTS ? verdict : SCAN_INCOMPLETE]++;
-    j->no = j->no || code == NO;
-    j->unsure = j->unsure || code == TROUBLE;
+    j->no = j->no || code == EXIT_NO;
+    j->unsure = j->unsure || code == EXIT_TROUBLE;
 }
 
 /* map_shared_result - memory shared with the children, for their results; NULL: scan in this process. */
@@ -252,12 +252,12 @@ static struct child_result *map_shared_result(void)
 static bool prepare_sandbox(struct job *j)
 {
     j->child = map_shared_result();
-    j->spool = j->child && j->report != &scan_text ? spool_open() : -1;
+    j->spool = j->child && j->report != &scan_text ? open_spool() : -1;
     if (!j->child || j->report == &scan_text || j->spool >= 0)
         return true;
     if (sandbox != SANDBOX_AUTO)
         return report_failure(CKPT_EIO, NULL, "set TMPDIR to a writable folder",
-                              "no temporary file for the reports: %s", strerror(errno)) == YES;
+                              "no temporary file for the reports: %s", strerror(errno)) == EXIT_OK;
     j->child = NULL;
     return true;
 }
@@ -274,12 +274,13 @@ static int run_scan(int n, char **operand)
     if (scan_sha256 && !ui.json)
         return usage_error("scan", "--sha256 needs --json");
     if (sandbox == SANDBOX_TEST)
-        return sandbox_enter() && sandbox_try() ? YES
-                                                : report_failure(CKPT_EUNSUPPORTED, NULL, NULL, NO_SANDBOX);
+        return sandbox_enter() && sandbox_self_test()
+                   ? EXIT_OK
+                   : report_failure(CKPT_EUNSUPPORTED, NULL, NULL, NO_SANDBOX);
     if (all)
-        scan_every_call();
+        scan_show_all_calls();
     if (!prepare_sandbox(&j))
-        return TROUBLE;
+        return EXIT_TROUBLE;
     if (j.report->start)
         j.report->start();
     for (int i = 0; i < n; i++) {
@@ -289,7 +290,7 @@ static int run_scan(int n, char **operand)
         unread += w.unread;
     }
     bool whole = !j.unsure && !unread && j.files;
-    int code = j.no ? NO : whole ? YES : TROUBLE;
+    int code = j.no ? EXIT_NO : whole ? EXIT_OK : EXIT_TROUBLE;
     if (j.report->finish)
         j.report->finish(code, whole);
     if (j.report == &scan_text && !ui.quiet)

@@ -15,13 +15,13 @@ static struct list globs;
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "show all whose names match; '!GLOB' excludes; repeatable"},
-    UI_IGNORE_CASE,
-    UI_ROOT,
+    UI_CASE_OPTION,
+    UI_ROOT_OPTION,
     {0, "full", NULL, OPT_FLAG, &full, "all elements, not only the edges of a large tensor"},
     {0, "exact", NULL, OPT_FLAG, &exact, "enough digits to tell any two numbers apart, not four decimals"},
-    UI_READING,
-    UI_JSON,
-    UI_QUIET,
+    UI_READER_OPTIONS,
+    UI_JSON_OPTION,
+    UI_QUIET_OPTION,
     {0},
 };
 
@@ -90,7 +90,7 @@ static int show_components(const ckpt_file *f, uint32_t row)
         puts(out.ptr);
     }
     text_free(&out);
-    return YES;
+    return EXIT_OK;
 }
 
 static void tensor_head(const ckpt_file *f, const ckpt_tensor *t, const struct slice *s)
@@ -122,7 +122,7 @@ static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
         if (!ui.json)
             return show_components(f, row);
         tensor_head(f, t, NULL);
-        return YES;
+        return EXIT_OK;
     }
     if (!number_bytes((ckpt_dtype)t->dtype)) {
         if (!ui.json)
@@ -141,7 +141,7 @@ static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
     if (ui.json)
         puts("}");
     slice_free(&s);
-    return status == CKPT_OK ? YES : report_error(&err, path);
+    return status == CKPT_OK ? EXIT_OK : report_error(&err, path);
 }
 
 /* ------------------------------------------------------------------- values */
@@ -185,7 +185,7 @@ static void print_items(const ckpt_file *f, const ckpt_value *v)
     for (size_t i = 0; ckpt_value_item(v, i, &key, &val); i++) {
         table_row(&w, PLAIN);
         if (key)
-            key_text(&w.text, key);
+            text_key(&w.text, key);
         else
             text_addf(&w.text, "%zu", i);
         table_cell(&w);
@@ -272,7 +272,7 @@ static int show_node(const ckpt_file *f, const char *name, const ckpt_value *v)
         puts(out.ptr ? out.ptr : "");
         text_free(&out);
     }
-    return YES;
+    return EXIT_OK;
 }
 
 /* LIST[3] or LIST[1:4]: items of a sequence by Python's rules. */
@@ -283,13 +283,13 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
     struct slice s;
     char why[128];
     const ckpt_value *key, *val;
-    int status = YES;
+    int status = EXIT_OK;
     if (type != CKPT_V_LIST && type != CKPT_V_TUPLE)
         return report_failure(CKPT_EUSAGE, ckpt_file_path(f), NULL,
                               "only a tensor, a list or a tuple can be sliced");
     if (!slice_parse(slice, &n, 1, &s, why, sizeof why))
         return report_failure(CKPT_EUSAGE, ckpt_file_path(f), NULL, "%s", why);
-    for (uint64_t i = 0; i < s.axes[0].count && status == YES; i++) {
+    for (uint64_t i = 0; i < s.axes[0].count && status == EXIT_OK; i++) {
         uint64_t at = s.axes[0].start + i * (uint64_t)s.axes[0].step;
         if (!ckpt_value_item(v, (size_t)at, &key, &val))
             break;
@@ -305,7 +305,7 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
 static int fail_not_found(const ckpt_file *f, const char *path)
 {
     struct text shown = {0}, hint = {0};
-    ckpt_str near = find_guess(f, path);
+    ckpt_str near = find_similar_name(f, path);
     text_name(&shown, str_of(path));
     if (near.ptr) {
         text_add(&hint, "did you mean ");
@@ -364,7 +364,7 @@ static void show_match(struct matches *m, ckpt_str name, const struct found *at)
     text_clear(&t);
     text_bytes(&t, name.ptr, name.len);
     int status = show_found(m->f, t.ptr, at, m->slice);
-    m->status = status == YES ? m->status : status;
+    m->status = status == EXIT_OK ? m->status : status;
     text_free(&t);
 }
 
@@ -390,12 +390,12 @@ static int show_pattern(ckpt_file *f, char *path)
 {
     const char *glob = path;
     struct text asked = {0};
-    struct matches m = {.f = f, .globs = &glob, .nglobs = 1, .status = YES};
+    struct matches m = {.f = f, .globs = &glob, .nglobs = 1, .status = EXIT_OK};
     text_add(&asked, path);
     if (!show_matches(&m) && (!(m.slice = take_slice(path)) || !show_matches(&m))) {
         glob = asked.ptr;
         notice_no_match(f, &glob, 1);
-        m.status = NO;
+        m.status = EXIT_NO;
     }
     text_free(&asked);
     return m.status;
@@ -403,11 +403,11 @@ static int show_pattern(ckpt_file *f, char *path)
 
 static int show_globs(ckpt_file *f)
 {
-    struct matches m = {.f = f, .globs = globs.at, .nglobs = globs.n, .status = YES};
+    struct matches m = {.f = f, .globs = globs.at, .nglobs = globs.n, .status = EXIT_OK};
     if (show_matches(&m))
         return m.status;
     notice_no_match(f, globs.at, globs.n);
-    return NO;
+    return EXIT_NO;
 }
 
 /* row_below - the name of ROW after PREFIX and a dot; empty: it does not begin with them, or is a
@@ -480,7 +480,7 @@ static int show_names(const ckpt_file *f)
     }
     free(rows);
     text_free(&out);
-    return YES;
+    return EXIT_OK;
 }
 
 static int show_path(ckpt_file *f, ckpt_str root, char *path)
@@ -489,7 +489,7 @@ static int show_path(ckpt_file *f, ckpt_str root, char *path)
     char *slice = NULL, *end = path + strlen(path);
     bool hit = find_path(f, root, str_of(path), &at);
     if (!hit && show_below(f, path))
-        return YES;
+        return EXIT_OK;
     if (!hit && (ui.ignore_case || strpbrk(path, "*?")))
         return show_pattern(f, path);
     if (!hit && (slice = take_slice(path))) {
@@ -542,7 +542,7 @@ static int run_show(int n, char **operand)
         return usage_error("show", "choose a path or --glob; --root selects where to look");
     ckpt_file *f = open_narrowed(operand[0], &root);
     if (!f)
-        return TROUBLE;
+        return EXIT_TROUBLE;
     int status = globs.n ? show_globs(f) : n > 1 ? show_path(f, root, operand[1]) : show_top(f, root);
     close_input(f);
     return status;

@@ -17,15 +17,15 @@ static bool as_tsv, ignore_crc;
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
-    UI_IGNORE_CASE,
-    UI_ROOT,
+    UI_CASE_OPTION,
+    UI_ROOT_OPTION,
     {0, "fail-on", "nan,inf", OPT_TEXT, &fail_on, "exit with 1 if there are any"},
     {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated, exact numbers"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in the file"},
-    FILES_RECURSIVE,
-    FILES_NAMES,
-    UI_WORK,
-    UI_QUIET,
+    FILES_RECURSIVE_OPTION,
+    FILES_NAME_OPTIONS,
+    UI_WORK_OPTIONS,
+    UI_QUIET_OPTION,
     {0},
 };
 
@@ -290,8 +290,8 @@ struct sums {
     double min, max, squares; /* of floating-point tensors */
 };
 
-/* sum_up - totals of all rows; aliases of the same bytes count once. */
-static struct sums sum_up(const struct job *j)
+/* sum_stats - totals of all rows; aliases of the same bytes count once. */
+static struct sums sum_stats(const struct job *j)
 {
     struct sums sum = {.min = (double)INFINITY, .max = -(double)INFINITY};
     bool *seen = mem_new(ckpt_tensor_count(j->f), sizeof *seen);
@@ -321,7 +321,7 @@ static struct sums sum_up(const struct job *j)
 static void print_stat_totals(const struct job *j)
 {
     struct text out = {0}, found = {0};
-    struct sums sum = sum_up(j);
+    struct sums sum = sum_stats(j);
     text_noun(&out, sum.all.tensors, "tensor", "tensors");
     text_add(&out, " · ");
     text_noun(&out, sum.all.elements, "element", "elements");
@@ -388,7 +388,7 @@ static json *stat_row_json(const ckpt_tensor *t, const ckpt_stats *s)
 static void print_stat_json(const struct job *j)
 {
     json *head = json_schema("ckpt.stat.v1"), *tail = json_object();
-    struct sums sum = sum_up(j);
+    struct sums sum = sum_stats(j);
     json_text(head, "file", ckpt_file_path(j->f));
     json_text(head, "format", ckpt_file_format(j->f));
     json_begin(head, "tensors", stdout);
@@ -412,7 +412,7 @@ static void print_stat_json(const struct job *j)
 
 /* ----------------------------------------------------------------------- run */
 
-/* check_fail_on - the exit status by --fail-on; NO after a notice of the first tensor. */
+/* check_fail_on - the exit status by --fail-on; EXIT_NO after a notice of the first tensor. */
 static int check_fail_on(const struct job *j, const char *path)
 {
     ckpt_str first = {0};
@@ -424,14 +424,14 @@ static int check_fail_on(const struct job *j, const char *path)
             first = ckpt_tensor_name(j->f, j->rows[i]);
     }
     if (!bad)
-        return YES;
+        return EXIT_OK;
     struct text t = {0};
     text_noun(&t, bad, "tensor has ", "tensors have ");
     text_addf(&t, "%s, the first is ", !fail_on_inf ? "NaN" : !fail_on_nan ? "Inf" : "NaN or Inf");
     text_name(&t, first);
     print_notice(path, "%s", t.ptr);
     text_free(&t);
-    return NO;
+    return EXIT_NO;
 }
 
 static void print_stats(const struct job *j)
@@ -452,7 +452,7 @@ static int compute_and_print(struct job *j, const char *path)
     ckpt_error err;
     if (!j->n && globs.n) {
         notice_no_match(j->f, globs.at, globs.n);
-        return NO;
+        return EXIT_NO;
     }
     j->stats = mem_new(j->n + 1, sizeof *j->stats);
     j->stats->struct_size = sizeof *j->stats;
@@ -469,7 +469,7 @@ static int stat_file(const char *path)
 {
     struct job j = {.f = open_input(path, ignore_crc)};
     if (!j.f)
-        return TROUBLE;
+        return EXIT_TROUBLE;
     j.rows = rows_sorted(j.f, globs.at, globs.n, false, &j.n);
     int status = compute_and_print(&j, path);
     free(j.stats);

@@ -10,8 +10,8 @@ static const struct opt options[] = {
     {'a', "auto", NULL, OPT_FLAG, &automatic, "remove what only a wrapper can have added; takes no PREFIX"},
     {0, "anywhere", NULL, OPT_FLAG, &anywhere, "remove PREFIX after any dot, not only at the start"},
     EDIT_OPTIONS,
-    UI_WORK,
-    UI_QUIET,
+    UI_WORK_OPTIONS,
+    UI_QUIET_OPTION,
     {0},
 };
 

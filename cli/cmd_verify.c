@@ -20,10 +20,10 @@ static const struct opt options[] = {
     {'f', "force", NULL, OPT_FLAG, &force, "… over an existing file"},
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "… with XXH3-128 instead of SHA-256"},
     {'g', "glob", "GLOB", OPT_LIST, &globs, "check only the data of tensors that match; '!GLOB' excludes"},
-    UI_IGNORE_CASE,
+    UI_CASE_OPTION,
     {0, "root", "PATH", OPT_TEXT, &root, "only what is below PATH, without it; auto: the weights"},
-    FILES_RECURSIVE,
-    UI_WORK,
+    FILES_RECURSIVE_OPTION,
+    UI_WORK_OPTIONS,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about intact files"},
     {0},
 };
@@ -121,7 +121,7 @@ static int report_unchecked(const char *path, const ckpt_error *err)
     if (err->status == CKPT_ENOTFOUND && globs.n && strcmp(path, "-") != 0 &&
         ckpt_open(path, &ui.limits, &f, &again) == CKPT_OK) {
         bool narrowed = !root || ckpt_file_narrow(f, root, NULL, 0, &again) == CKPT_OK;
-        if (narrowed && !rows_match(f, globs.at, globs.n))
+        if (narrowed && !any_row_matches(f, globs.at, globs.n))
             text_no_match(&t, f, globs.at, globs.n);
     }
     ckpt_close(f);
@@ -176,7 +176,7 @@ static int verify_file(const char *path)
         fprintf(stderr, "hint: %s\n", j.hint.ptr);
     }
     text_free(&j.hint);
-    return r.findings ? NO : YES;
+    return r.findings ? EXIT_NO : EXIT_OK;
 }
 
 /* is_read_once - is NAME standard input or a pipe? */

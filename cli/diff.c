@@ -8,7 +8,7 @@
 #include "number.h"
 
 /* For each row of B the event that found its bytes under another name in A. */
-static const ckpt_diff_event **renamed_to(const struct report *r)
+static const ckpt_diff_event **index_renames(const struct report *r)
 {
     const ckpt_diff_event **by = mem_new(ckpt_tensor_count(r->b), sizeof *by);
     for (size_t i = 0; i < r->n; i++) {
@@ -65,18 +65,21 @@ static bool is_bare(const struct report *r, const ckpt_diff_event *e)
     return strcmp(ckpt_file_format(e->what == CKPT_DIFF_ONLY_B ? r->b : r->a), "names") == 0;
 }
 
-static void dtype_of(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a, const ckpt_tensor *b)
+static void add_dtype_change(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a,
+                             const ckpt_tensor *b)
 {
     add_both(out, a, b, e->dtype_differs, text_dtype);
 }
 
-static void shape_of(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a, const ckpt_tensor *b)
+static void add_shape_change(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a,
+                             const ckpt_tensor *b)
 {
     add_both(out, a, b, e->shape_differs, text_shape);
 }
 
-/* add_parameters - for quantised tensors with the same integers, whose notes differ; false: they do not. */
-static bool add_parameters(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b)
+/* add_quantizer_difference - for quantised tensors with the same integers, whose notes differ; false: they do
+ * not. */
+static bool add_quantizer_difference(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b)
 {
     if (!a || !b || a->kind != CKPT_QUANTIZED ||
         (a->note.len == b->note.len && memcmp(a->note.ptr, b->note.ptr, a->note.len) == 0))
@@ -96,12 +99,12 @@ static void add_diff_remark(struct text *out, const ckpt_diff_event *e, const ck
         text_name(out, renamed[e->b]->name);
         text_add(out, ": renamed?");
     } else if ((e->within_tolerance || e->values_differ) &&
-               !(e->differing == 0 && add_parameters(out, a, b))) {
+               !(e->differing == 0 && add_quantizer_difference(out, a, b))) {
         add_value_difference(out, e);
     }
 }
 
-static void count_of(struct text *out, const char *before, uint64_t n, const char *side)
+static void add_event_count(struct text *out, const char *before, uint64_t n, const char *side)
 {
     if (!n)
         return;
@@ -115,19 +118,19 @@ static const char *totals_text(const struct report *r, struct text *out)
     const ckpt_diff_totals *t = &r->totals;
     const ckpt_diff_value_totals *v = &r->value_totals;
     text_addf(out, "%llu same", (unsigned long long)t->same);
-    count_of(out, "changed", t->changed, NULL);
-    count_of(out, "only in ", t->only_a, r->name_a);
-    count_of(out, "only in ", t->only_b, r->name_b);
+    add_event_count(out, "changed", t->changed, NULL);
+    add_event_count(out, "only in ", t->only_a, r->name_a);
+    add_event_count(out, "only in ", t->only_b, r->name_b);
     if (!v->compared)
         return out->ptr;
     text_addf(out, "; values: %llu same", (unsigned long long)v->same);
-    count_of(out, "changed", v->changed, NULL);
-    count_of(out, "only in ", v->only_a, r->name_a);
-    count_of(out, "only in ", v->only_b, r->name_b);
+    add_event_count(out, "changed", v->changed, NULL);
+    add_event_count(out, "only in ", v->only_a, r->name_a);
+    add_event_count(out, "only in ", v->only_b, r->name_b);
     return out->ptr;
 }
 
-bool report_equal(const struct report *r)
+bool report_is_equal(const struct report *r)
 {
     const ckpt_diff_totals *t = &r->totals;
     const ckpt_diff_value_totals *v = &r->value_totals;
@@ -204,7 +207,7 @@ static enum style style_of(const ckpt_diff_event *e)
 
 void report_text(const struct report *r)
 {
-    const ckpt_diff_event **renamed = renamed_to(r);
+    const ckpt_diff_event **renamed = index_renames(r);
     struct table w = {.columns = 4};
     struct text total = {0};
     table_row(&w, PLAIN); /* the header that is not printed */
@@ -222,10 +225,10 @@ void report_text(const struct report *r)
         text_name(&w.text, e->name);
         table_cell(&w);
         if (!is_bare(r, e))
-            dtype_of(&w.text, e, a, b);
+            add_dtype_change(&w.text, e, a, b);
         table_cell(&w);
         if (!is_bare(r, e))
-            shape_of(&w.text, e, a, b);
+            add_shape_change(&w.text, e, a, b);
         table_cell(&w);
         add_diff_remark(&w.text, e, a, b, renamed);
         table_cell(&w);
@@ -252,8 +255,8 @@ static bool starts_with(ckpt_str name, ckpt_str start)
     return name.len >= start.len && memcmp(name.ptr, start.ptr, start.len) == 0;
 }
 
-/* added_prefix - the prefix that the longer of A and B has in addition; empty: they differ in another way. */
-static ckpt_str added_prefix(ckpt_str a, ckpt_str b, bool *in_b)
+/* extra_prefix - the prefix that the longer of A and B has in addition; empty: they differ in another way. */
+static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
 {
     *in_b = b.len > a.len;
     ckpt_str longer = *in_b ? b : a, shorter = *in_b ? a : b;
@@ -271,9 +274,10 @@ static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what 
     return NULL;
 }
 
-/* lone_prefix - the prefix that all renamed tensors, at least two, have on one side only; if ONLY, that of
- * the names that one file alone has, which are in natural order, and a common prefix does not change that. */
-static ckpt_str lone_prefix(const struct report *r, bool only, bool *in_b)
+/* find_one_sided_prefix - the prefix that all renamed tensors, at least two, have on one side only; if ONLY,
+ * that of the names that one file alone has, which are in natural order, and a common prefix does not change
+ * that. */
+static ckpt_str find_one_sided_prefix(const struct report *r, bool only, bool *in_b)
 {
     ckpt_str prefix = {"", 0};
     const ckpt_diff_event *a, *b = NULL;
@@ -283,7 +287,7 @@ static ckpt_str lone_prefix(const struct report *r, bool only, bool *in_b)
     for (size_t i = 0, j = 0; (a = next_event(r, only ? CKPT_DIFF_ONLY_A : CKPT_DIFF_RENAMED, &i));) {
         if (only && !(b = next_event(r, CKPT_DIFF_ONLY_B, &j)))
             break;
-        ckpt_str p = added_prefix(a->name, only ? b->name : a->other, &side);
+        ckpt_str p = extra_prefix(a->name, only ? b->name : a->other, &side);
         if (!p.len || (prefix.len && (side != *in_b || p.len != prefix.len || !starts_with(p, prefix))))
             return (ckpt_str){"", 0};
         prefix = p;
@@ -292,9 +296,9 @@ static ckpt_str lone_prefix(const struct report *r, bool only, bool *in_b)
     return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
 }
 
-/* option_for - the option that removes PREFIX: --root if SIDE has other tensors, too, which it leaves out.
+/* prefix_option - the option that removes PREFIX: --root if SIDE has other tensors, too, which it leaves out.
  * NULL: no full name begins with PREFIX, as if a root was given. */
-static const char *option_for(const ckpt_file *side, ckpt_str prefix)
+static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
 {
     uint32_t n = ckpt_tensor_count(side), with = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -314,15 +318,15 @@ static void print_ignore_hint(ckpt_str prefix)
     text_free(&hint);
 }
 
-void report_hint(const struct report *r)
+void report_prefix_hint(const struct report *r)
 {
     bool in_b = false;
-    ckpt_str prefix = lone_prefix(r, false, &in_b);
-    const char *option = prefix.len ? option_for(in_b ? r->b : r->a, prefix) : NULL;
+    ckpt_str prefix = find_one_sided_prefix(r, false, &in_b);
+    const char *option = prefix.len ? prefix_option(in_b ? r->b : r->a, prefix) : NULL;
     const char *names[2] = {r->name_a, r->name_b};
     /* renamed tensors are found by their bytes; without those, compare the names */
     if (!prefix.len)
-        prefix = lone_prefix(r, true, &in_b);
+        prefix = find_one_sided_prefix(r, true, &in_b);
     if (!prefix.len)
         return;
     if (!option) {
@@ -345,7 +349,7 @@ void report_hint(const struct report *r)
 /* ---------------------------------------------------------------- Markdown */
 
 /* A bar would end the cell even in code, a backtick the code. */
-void text_code(struct text *out, ckpt_str s)
+void text_markdown_code(struct text *out, ckpt_str s)
 {
     text_add(out, "`");
     for (size_t i = 0; i < s.len; i++) {
@@ -361,7 +365,7 @@ static void add_code(struct text *out, ckpt_str name)
 {
     struct text t = {0};
     text_name(&t, name);
-    text_code(out, (ckpt_str){t.ptr, t.len});
+    text_markdown_code(out, (ckpt_str){t.ptr, t.len});
     text_free(&t);
 }
 
@@ -389,7 +393,7 @@ static void markdown_change(struct text *out, const struct report *r, const ckpt
 
 void report_markdown(const struct report *r)
 {
-    const ckpt_diff_event **renamed = renamed_to(r);
+    const ckpt_diff_event **renamed = index_renames(r);
     struct text out = {0}, total = {0};
     size_t rows = 0;
     for (size_t i = 0; i < r->n; i++) {
@@ -406,10 +410,10 @@ void report_markdown(const struct report *r)
         add_code(&out, e->name);
         text_add(&out, " | ");
         if (!is_bare(r, e))
-            dtype_of(&out, e, a, b);
+            add_dtype_change(&out, e, a, b);
         text_add(&out, " | ");
         if (!is_bare(r, e))
-            shape_of(&out, e, a, b);
+            add_shape_change(&out, e, a, b);
         text_add(&out, " | ");
         markdown_change(&out, r, e, renamed);
         printf("%s |\n", out.ptr);
@@ -476,7 +480,7 @@ static void names_json(json *j, const char *key, const struct report *r, ckpt_di
 static void prefix_json(json *j, const struct report *r)
 {
     bool in_b = false;
-    ckpt_str prefix = lone_prefix(r, false, &in_b);
+    ckpt_str prefix = find_one_sided_prefix(r, false, &in_b);
     if (!prefix.len) {
         json_null(j, "renamed_prefix");
         return;
@@ -491,7 +495,7 @@ void report_json(const struct report *r)
     json *j = json_schema("ckpt.diff.v1"), *list;
     json_text(j, "a", r->name_a);
     json_text(j, "b", r->name_b);
-    json_bool(j, "equal", report_equal(r));
+    json_bool(j, "equal", report_is_equal(r));
     names_json(j, "only_a", r, CKPT_DIFF_ONLY_A);
     names_json(j, "only_b", r, CKPT_DIFF_ONLY_B);
     list = json_add_array(j, "changed");

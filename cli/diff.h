@@ -23,13 +23,13 @@ enum diff_order { BY_NAME, BY_REL_L2, BY_MAX_ABS };
 void report_sort(struct report *r, enum diff_order order);
 /* report_cut - keeps only the first MOST of the tensors that changed. */
 void report_cut(struct report *r, uint64_t most);
-/* report_equal - nothing differs. */
-bool report_equal(const struct report *r);
+/* report_is_equal - nothing differs. */
+bool report_is_equal(const struct report *r);
 
 void report_text(const struct report *r);
 void report_markdown(const struct report *r);
-/* report_hint - how to compare names that differ by a prefix alone, to standard error. */
-void report_hint(const struct report *r);
+/* report_prefix_hint - how to compare names that differ by a prefix alone, to standard error. */
+void report_prefix_hint(const struct report *r);
 void report_json(const struct report *r);
 
 /* The same of the values alone; as JSON, the object or null. */
@@ -37,7 +37,7 @@ void values_text(const struct report *r);
 void values_markdown(const struct report *r);
 void values_json(const struct report *r, FILE *to);
 
-/* text_code - a cell of code in a Markdown table: S, which is harmless already. */
-void text_code(struct text *out, ckpt_str s);
+/* text_markdown_code - a cell of code in a Markdown table: S, which is harmless already. */
+void text_markdown_code(struct text *out, ckpt_str s);
 
 #endif

@@ -17,9 +17,9 @@ static enum style value_style(const ckpt_diff_value *e)
     return e->what == CKPT_DIFF_ONLY_A ? RED : e->what == CKPT_DIFF_ONLY_B ? GREEN : YELLOW;
 }
 
-/* key_differs - the last key on the ways to both sides of E that is an int in one file and a text in the
- * other: *KEY is the element of A. */
-static bool key_differs(const ckpt_diff_value *e, const ckpt_path_elem **key)
+/* find_key_of_other_type - the last key on the ways to both sides of E that is an int in one file and a text
+ * in the other: *KEY is the element of A. */
+static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_elem **key)
 {
     uint32_t i = e->a->npath, k = e->b->npath;
     while (i && k && e->a->path[i - 1].is_int == e->b->path[k - 1].is_int) {
@@ -45,7 +45,7 @@ static void add_both_values(const ckpt_diff_value *e, struct text *a, struct tex
     if (!one_type) {
         text_addf(a, " (%s)", type_a);
         text_addf(b, " (%s)", type_b);
-    } else if (key_differs(e, &key)) {
+    } else if (find_key_of_other_type(e, &key)) {
         text_addf(a, " (below a key that is %s)", key->is_int ? "an int" : "a str");
         text_addf(b, " (below a key that is %s)", key->is_int ? "a str" : "an int");
     } else {
@@ -87,7 +87,7 @@ static void add_markdown_cell(struct text *out, const struct text *t)
 {
     text_add(out, " | ");
     if (t->len)
-        text_code(out, (ckpt_str){t->ptr, t->len});
+        text_markdown_code(out, (ckpt_str){t->ptr, t->len});
 }
 
 void values_markdown(const struct report *r)
@@ -101,7 +101,7 @@ void values_markdown(const struct report *r)
         if (!i) {
             text_add(&out, "| | value | ");
             text_name(&name, str_of(r->name_a));
-            text_code(&out, (ckpt_str){name.ptr, name.len});
+            text_markdown_code(&out, (ckpt_str){name.ptr, name.len});
             text_clear(&name);
             text_name(&name, str_of(r->name_b));
             add_markdown_cell(&out, &name);
@@ -145,7 +145,7 @@ static json *value_diff_json(const ckpt_diff_value *e)
         json *b;
         typed_json(json_add_object(one, "a"), e->a);
         typed_json(b = json_add_object(one, "b"), e->b);
-        if (key_differs(e, &key))
+        if (find_key_of_other_type(e, &key))
             json_path(b, "path", e->b->path, e->b->npath);
     }
     return one;

@@ -14,7 +14,7 @@ bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p
 {
     ckpt_error err;
     if (!writing.in_place)
-        mem_return(); /* each step of rewriting needs much memory and frees it */
+        mem_return_freed(); /* each step of rewriting needs much memory and frees it */
     *p = NULL;
     *f = open_input(input, writing.ignore_crc);
     if (!*f)
@@ -40,7 +40,7 @@ ckpt_status edit_select(ckpt_plan *p, ckpt_error *err)
     return s;
 }
 
-const char *edit_format(const ckpt_file *f, const char *path)
+const char *edit_output_format(const ckpt_file *f, const char *path)
 {
     const char *name = ckpt_write_format(writing.to ? writing.to : path ? path : "");
     return name ? name : ckpt_file_format(f);
@@ -78,7 +78,7 @@ static void print_dropped(const ckpt_plan *p, const char *input, const ckpt_writ
 static int fail_format(const char *name)
 {
     struct text t = {0}, formats = {0};
-    const char *meant = guess_value("to", name);
+    const char *meant = guess_option_value("to", name);
     text_name(&t, str_of(name));
     text_formats(&formats, ", ", " or ");
     if (meant)
@@ -88,11 +88,11 @@ static int fail_format(const char *name)
                     formats.ptr);
     text_free(&t);
     text_free(&formats);
-    return TROUBLE;
+    return EXIT_TROUBLE;
 }
 
-/* names_compressed - is PATH called like a file that is compressed as a whole? */
-static bool names_compressed(const char *path)
+/* is_compressed_name - is PATH called like a file that is compressed as a whole? */
+static bool is_compressed_name(const char *path)
 {
     static const char *const suffixes[] = {".gz", ".bz2", ".xz", ".zst", ".lz4"};
     const char *dot = strrchr(path, '.');
@@ -105,7 +105,7 @@ static bool names_compressed(const char *path)
 int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_result *r)
 {
     ckpt_error err;
-    if (!writing.to && names_compressed(path))
+    if (!writing.to && is_compressed_name(path))
         return report_failure(CKPT_EUNSUPPORTED, path,
                               "leave out the suffix, and compress the file afterwards",
                               "compressed files are read, not written");
@@ -137,10 +137,10 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
         return report_error(&err, input);
     if (!ui.json) /* the answer lists them */
         print_dropped(p, input, r);
-    return YES;
+    return EXIT_OK;
 }
 
-void edit_wrote(const ckpt_write_result *r, const char *path, FILE *to)
+void edit_print_written(const ckpt_write_result *r, const char *path, FILE *to)
 {
     struct text out = {0};
     if (writing.dry_run)
@@ -276,7 +276,7 @@ static int check_in_place(const char *cmd, const char *input)
         return usage_error(cmd, "--in-place changes names and nothing else; %s goes with -o OUT", more);
     if (strcmp(input, "-") == 0)
         return usage_error(cmd, "standard input cannot be edited in place; give -o OUT");
-    return YES;
+    return EXIT_OK;
 }
 
 int edit_check_options(const char *cmd, const char *input)
@@ -290,7 +290,7 @@ int edit_check_options(const char *cmd, const char *input)
     if (!writing.output && !writing.check && !writing.dry_run)
         return usage_error(cmd,
                            "no output given: use -o OUT or --in-place; --check and --dry-run write nothing");
-    return YES;
+    return EXIT_OK;
 }
 
 static const ckpt_write_options *in_place_options(void)
@@ -322,8 +322,9 @@ bool edit_recover(const char *input, ckpt_recovered *what)
     return true;
 }
 
-/* fail_maybe_done - the edit that was completed may be this one, and a prefix should not be added twice. */
-static int fail_maybe_done(const char *input)
+/* fail_edit_completed - the edit that was completed may be this one, and a prefix should not be added twice.
+ * */
+static int fail_edit_completed(const char *input)
 {
     return report_failure(CKPT_ECHANGED, input, "if this is another edit, run the command again",
                           "the interrupted edit was kept, and may have been this one");
@@ -339,7 +340,7 @@ static int edit_in_place(ckpt_plan *p, const char *input, const char *prefix)
         return report_error(&err, input);
     print_edit_report(p, input, prefix, &r);
     if (ui.json || ui.quiet || !r.bytes)
-        return YES;
+        return EXIT_OK;
     struct text out = {0};
     text_add(&out, writing.dry_run ? "would change " : "");
     text_name(&out, str_of(input));
@@ -350,7 +351,7 @@ static int edit_in_place(ckpt_plan *p, const char *input, const char *prefix)
     text_add(&out, " of metadata in place");
     printf("%s\n", out.ptr);
     text_free(&out);
-    return YES;
+    return EXIT_OK;
 }
 
 static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const char *prefix)
@@ -361,17 +362,17 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
     if (!writing.output || writing.check) {
         print_plan_notices(p, input);
         print_edit_report(p, input, prefix, NULL);
-        return YES;
+        return EXIT_OK;
     }
     int status = edit_write(p, input, writing.output, &r);
-    if (status != YES)
+    if (status != EXIT_OK)
         return status;
     if (!writing.to && !ckpt_write_format(writing.output) && strcmp(r.format, ckpt_file_format(f)) != 0)
         print_notice(input, "a %s is not written; the output is %s", ckpt_file_title(f), r.format);
     print_edit_report(p, input, prefix, &r);
     if (!ui.json && !ui.quiet)
-        edit_wrote(&r, writing.output, report_stream(writing.output));
-    return YES;
+        edit_print_written(&r, writing.output, report_stream(writing.output));
+    return EXIT_OK;
 }
 
 int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
@@ -381,15 +382,15 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
     ckpt_plan *p;
     ckpt_error err;
     int status = edit_check_options(cmd, input);
-    if (status != YES)
+    if (status != EXIT_OK)
         return status;
     if (prefix && access(prefix, F_OK) == 0 && access(input, F_OK) != 0)
         return usage_error(cmd, "PREFIX comes first, then FILE");
     ckpt_recovered what = CKPT_RECOVERED_NOTHING;
     if (writing.in_place && !edit_recover(input, &what))
-        return TROUBLE;
+        return EXIT_TROUBLE;
     if (!edit_plan(input, writing.root, &f, &p))
-        return TROUBLE;
+        return EXIT_TROUBLE;
     ckpt_status s = edit_select(p, &err);
     if (s == CKPT_OK)
         s = apply(p, &err);
@@ -404,12 +405,12 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
         print_plan_notices(p, input);
         status = report_failure(CKPT_ENOTFOUND, input, NULL, "--strict: no name changes; nothing written");
     } else if (what == CKPT_RECOVERED_NEW && changes && !writing.check && !writing.dry_run) {
-        status = fail_maybe_done(input);
+        status = fail_edit_completed(input);
     } else {
         status = write_output(f, p, input, prefix); /* even if unchanged: scripts continue with the output */
     }
-    if (status == YES && writing.check && changes)
-        status = NO;
+    if (status == EXIT_OK && writing.check && changes)
+        status = EXIT_NO;
     ckpt_plan_free(p);
     close_input(f);
     return status;

@@ -53,7 +53,7 @@ extern struct writing writing;
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
 /* edit_select - applies --keep and --drop. */
 ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
-/* edit_check_options - what CMD may not be given together, and where it writes; YES or a usage error. */
+/* edit_check_options - what CMD may not be given together, and where it writes; EXIT_OK or a usage error. */
 int edit_check_options(const char *cmd, const char *input);
 /* edit_run - for CMD (strip, add, rename): APPLY edits the plan. PREFIX is for
  * the report, NULL if it differs by name. */
@@ -62,7 +62,7 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
 /* edit_recover - completes or undoes an interrupted edit of INPUT in place; false: the error was printed. */
 bool edit_recover(const char *input, ckpt_recovered *what);
 /* edit_write - writes P to PATH, reports what was dropped, aliased or noticed; *R has its struct_size.
- * Returns YES or TROUBLE. */
+ * Returns EXIT_OK or EXIT_TROUBLE. */
 int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_result *r);
 /* edit_report - {"schema": …, "input", "output": [], "dry_run", "format", "total", "bytes"}; no format
  * and what follows it where nothing was written (R NULL). */
@@ -73,9 +73,9 @@ void edit_losses_json(const ckpt_plan *p, json *to);
 void edit_dropped_json(const ckpt_plan *p, json *list);
 /* edit_aliases_json - the ties alone. */
 void edit_aliases_json(const ckpt_plan *p, json *to);
-/* edit_wrote - "OUT   195.6 MiB in 0.12 s" on TO. */
-void edit_wrote(const ckpt_write_result *r, const char *path, FILE *to);
-/* edit_format - the format that will be written to PATH; NULL: as the library chooses. */
-const char *edit_format(const ckpt_file *f, const char *path);
+/* edit_print_written - "OUT   195.6 MiB in 0.12 s" on TO. */
+void edit_print_written(const ckpt_write_result *r, const char *path, FILE *to);
+/* edit_output_format - the format that will be written to PATH; NULL: as the library chooses. */
+const char *edit_output_format(const ckpt_file *f, const char *path);
 
 #endif

@@ -63,8 +63,8 @@ static void report_file(struct reports *r, const char *path)
 /* has_checkpoint_suffix - has NAME a suffix of checkpoints? */
 static bool has_checkpoint_suffix(const char *name)
 {
-    static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".pt2", ".ptl",
-                                           ".h5", ".hdf5", ".keras", ".gguf"};
+    static const char *const suffixes[] = {".pt",  ".pth", ".bin",  ".ckpt",  ".safetensors", ".pt2",
+                                           ".ptl", ".h5",  ".hdf5", ".keras", ".gguf"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
         if (strcasecmp(dot, suffixes[i]) == 0)
@@ -120,7 +120,7 @@ static void report_below(struct reports *r, const char *path)
     walk_folder(&w, path);
     print_skipped(&w, path);
     if (w.unread)
-        r->status = TROUBLE;
+        r->status = EXIT_TROUBLE;
     if (r->skipped)
         print_notice(path, "%llu file%s no checkpoint%s", (unsigned long long)r->skipped,
                      r->skipped == 1 ? " is" : "s are", r->skipped == 1 ? "" : "s");
@@ -145,7 +145,7 @@ static bool has_checkpoints(const char *path)
 static void report_operand(struct reports *r, const char *path)
 {
     int before = r->status;
-    r->status = YES;
+    r->status = EXIT_OK;
     ui.trouble = CKPT_OK;
     report_file(r, path);
     if ((ui.trouble == CKPT_EUSAGE || ui.trouble == CKPT_EUNKNOWN) && has_checkpoints(path))

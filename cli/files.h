@@ -12,9 +12,9 @@ struct files_options {
 extern struct files_options files;
 
 /* clang-format off */
-#define FILES_RECURSIVE \
+#define FILES_RECURSIVE_OPTION \
     {'r', "recursive", NULL, OPT_FLAG, &files.recursive, "every checkpoint below a folder"}
-#define FILES_NAMES \
+#define FILES_NAME_OPTIONS \
     {'H', "with-filename", NULL, OPT_FLAG, &files.with_filename, "begin each line with the file's name"}, \
     {0, "no-filename", NULL, OPT_FLAG, &files.no_filename, "… never, not even with several files"}
 /* clang-format on */

@@ -14,7 +14,7 @@ struct search {
     struct found *out;
 };
 
-void key_text(struct text *t, const ckpt_value *key)
+void text_key(struct text *t, const ckpt_value *key)
 {
     ckpt_value_type type = ckpt_value_get_type(key);
     if (type == CKPT_V_STR || type == CKPT_V_STR8)
@@ -103,7 +103,7 @@ bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *o
 }
 
 /* The end of NAME that has as many words as there are DOTS and one. */
-static const char *last_words(ckpt_str name, size_t dots)
+static const char *last_components(ckpt_str name, size_t dots)
 {
     size_t i = name.len;
     for (; i > 0; i--)
@@ -125,7 +125,7 @@ static void consider_name(struct nearest_name *best, ckpt_str full)
 {
     if (memchr(full.ptr, 0, full.len))
         return;
-    const char *tail = last_words(full, best->dots);
+    const char *tail = last_components(full, best->dots);
     int d = strcmp(best->typed, tail) == 0 ? 0 : guess_distance(best->typed, tail);
     if (d < 0 || d >= best->distance)
         return;
@@ -133,7 +133,7 @@ static void consider_name(struct nearest_name *best, ckpt_str full)
     best->name = full;
 }
 
-ckpt_str find_guess(const ckpt_file *f, const char *name)
+ckpt_str find_similar_name(const ckpt_file *f, const char *name)
 {
     struct nearest_name best = {.typed = name, .distance = INT_MAX};
     const ckpt_leaf *leaf;
@@ -165,7 +165,7 @@ static bool contains_word(ckpt_str name, ckpt_str word)
     return false;
 }
 
-bool rows_match(const ckpt_file *f, const char *const *globs, size_t nglobs)
+bool any_row_matches(const ckpt_file *f, const char *const *globs, size_t nglobs)
 {
     for (uint32_t row = 0; row < ckpt_tensor_count(f); row++)
         if (globs_pass(ckpt_tensor_name(f, row), globs, nglobs))
@@ -247,7 +247,7 @@ static void add_nearest(struct text *to, const ckpt_file *f, const char *glob)
     }
     if (found) {
         text_addf(&pattern, "*%.*s*", (int)word.len, word.ptr);
-        bool other_case = !rows_match(f, (const char *const *)&pattern.ptr, 1);
+        bool other_case = !any_row_matches(f, (const char *const *)&pattern.ptr, 1);
         text_add(to, other_case ? "; did you mean -i -g " : "; did you mean -g ");
         text_shell(to, pattern.ptr);
         text_addf(to, " (%s)?", names.ptr);
@@ -262,7 +262,7 @@ void text_no_match(struct text *to, const ckpt_file *f, const char *const *globs
     bool excludes = false;
     for (size_t i = 0; i < nglobs; i++) {
         excludes = excludes || globs[i][0] == '!';
-        if (!failed && globs[i][0] != '!' && !rows_match(f, &globs[i], 1))
+        if (!failed && globs[i][0] != '!' && !any_row_matches(f, &globs[i], 1))
             failed = globs[i];
     }
     if (failed) {

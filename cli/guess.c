@@ -44,8 +44,8 @@ struct nearest {
     bool any;
 };
 
-/* is_nearer - WORD becomes the nearest; of equals the first stays. */
-static bool is_nearer(struct nearest *best, const char *word)
+/* replace_if_nearer - WORD becomes the nearest; of equals the first stays. */
+static bool replace_if_nearer(struct nearest *best, const char *word)
 {
     int d = guess_distance(best->typed, word);
     if (d < 0 || (best->any && d >= best->distance))
@@ -66,8 +66,9 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* takes_word - is the first operand, WORD, more likely the value that COMMAND has a place for than a file? */
-static bool takes_word(const char *command, const char *word)
+/* first_operand_is_word - is the first operand, WORD, more likely the value that COMMAND has a place for than
+ * a file? */
+static bool first_operand_is_word(const char *command, const char *word)
 {
     return strpbrk(command, "'=") && access(word, F_OK) != 0;
 }
@@ -76,7 +77,7 @@ static bool takes_word(const char *command, const char *word)
 static void add_operands(struct text *to, const char *command, int argc, char **argv,
                          const char *placeholders)
 {
-    bool any = argc > 1 && !strchr(placeholders, '-') && !takes_word(command, argv[1]);
+    bool any = argc > 1 && !strchr(placeholders, '-') && !first_operand_is_word(command, argv[1]);
     for (int i = 1; i < argc; i++)
         any = any && argv[i][0] != '-';
     if (!any)
@@ -87,19 +88,19 @@ static void add_operands(struct text *to, const char *command, int argc, char **
     }
 }
 
-/* command_answer - the command line that ARGV[0] was probably meant to begin, and the command in it;
+/* suggest_command_line - the command line that ARGV[0] was probably meant to begin, and the command in it;
  * NULL: nothing is near. */
-static const char *command_answer(struct text *to, int argc, char **argv)
+static const char *suggest_command_line(struct text *to, int argc, char **argv)
 {
     struct nearest best = {.typed = argv[0]};
     const char *command = NULL, *operands = NULL;
     for (size_t i = 0; cmd_list[i]; i++)
-        if (is_nearer(&best, cmd_list[i]->name)) {
+        if (replace_if_nearer(&best, cmd_list[i]->name)) {
             command = cmd_list[i]->name;
             operands = "--help";
         }
     for (size_t i = 0; i < COUNT(command_guesses); i++)
-        if (is_nearer(&best, command_guesses[i].typed)) {
+        if (replace_if_nearer(&best, command_guesses[i].typed)) {
             command = command_guesses[i].command;
             operands = command_guesses[i].operands;
         }
@@ -110,19 +111,20 @@ static const char *command_answer(struct text *to, int argc, char **argv)
     return command;
 }
 
-int guess_command(int argc, char **argv)
+int report_unknown_command(int argc, char **argv)
 {
     struct text answer = {0};
     char shown[128];
     int status;
     ckpt_text_escape(str_of(argv[0]), shown, sizeof shown);
-    const char *meant = command_answer(&answer, argc, argv);
+    const char *meant = suggest_command_line(&answer, argc, argv);
     if (meant) {
-        status = usage_answer(answer.ptr, "unknown command '%s'; did you mean `ckpt %s`?", shown, meant);
+        status = usage_error_suggest(answer.ptr, "unknown command '%s'; did you mean `ckpt %s`?", shown,
+                                     meant);
     } else if (access(argv[0], F_OK) == 0) {
         text_add(&answer, "ckpt info ");
         text_operand(&answer, argv[0]);
-        status = usage_answer(answer.ptr, "'%s' is a file, not a command", shown);
+        status = usage_error_suggest(answer.ptr, "'%s' is a file, not a command", shown);
     } else {
         status = usage_error(NULL, "unknown command '%s'", shown);
     }
@@ -139,8 +141,8 @@ static const struct {
 #include "guesses.def"
 };
 
-/* is_for - is CMD one of COMMANDS? */
-static bool is_for(const char *commands, const struct cmd *cmd)
+/* is_command_listed - is CMD one of COMMANDS? */
+static bool is_command_listed(const char *commands, const struct cmd *cmd)
 {
     char word[32];
     for (size_t i = 0; opt_choice(commands, i, word, sizeof word); i++)
@@ -163,7 +165,7 @@ static bool has_option(const struct cmd *cmd, const char *answer)
     return false;
 }
 
-int guess_option(const struct cmd *cmd, const char *word)
+int report_unknown_option(const struct cmd *cmd, const char *word)
 {
     size_t n = strcspn(word, "=");
     char name[64], shown[256];
@@ -172,13 +174,13 @@ int guess_option(const struct cmd *cmd, const char *word)
     struct nearest best = {.typed = name};
     const char *meant = NULL, *answer = NULL;
     for (const struct opt *o = cmd->opts; o->help; o++)
-        if (o->name && is_nearer(&best, o->name))
+        if (o->name && replace_if_nearer(&best, o->name))
             meant = o->name;
-    if (is_nearer(&best, "help"))
+    if (replace_if_nearer(&best, "help"))
         meant = "help";
     for (size_t i = 0; i < COUNT(option_guesses); i++)
-        if (is_for(option_guesses[i].commands, cmd) && has_option(cmd, option_guesses[i].answer) &&
-            is_nearer(&best, option_guesses[i].typed))
+        if (is_command_listed(option_guesses[i].commands, cmd) && has_option(cmd, option_guesses[i].answer) &&
+            replace_if_nearer(&best, option_guesses[i].typed))
             answer = option_guesses[i].answer;
     if (answer)
         return usage_error(cmd->name, "unknown option '--%s'; use %s", shown, answer);
@@ -196,13 +198,14 @@ static const struct {
 #include "guesses.def"
 };
 
-const char *guess_value(const char *option, const char *value)
+const char *guess_option_value(const char *option, const char *value)
 {
     struct nearest best = {.typed = *value == '.' ? value + 1 : value};
     const char *meant = NULL;
     for (size_t i = 0; option && i < COUNT(value_guesses); i++)
         if (strcmp(value_guesses[i].option, option) == 0 &&
-            (is_nearer(&best, value_guesses[i].value) || is_nearer(&best, value_guesses[i].typed)))
+            (replace_if_nearer(&best, value_guesses[i].value) ||
+             replace_if_nearer(&best, value_guesses[i].typed)))
             meant = value_guesses[i].value;
     return meant;
 }

@@ -43,7 +43,7 @@ static int sha256_of(const char *path, struct text *hex)
     if (st != CKPT_OK)
         return report_error(&err, path);
     text_hex(hex, out, SHA256_BYTES);
-    return YES;
+    return EXIT_OK;
 }
 
 /* add_sha256sum_line - as sha256sum prints it: where the name has a backslash or an end of line, they
@@ -57,7 +57,7 @@ static void add_sha256sum_line(struct text *to, const char *hex, const char *pat
         else
             text_byte(&name, *p);
     }
-    bool shows = !ui.tty || text_shows(name.ptr);
+    bool shows = !ui.tty || text_is_printable(name.ptr);
     text_addf(to, "%s%s  ", shows && strlen(path) != name.len ? "\\" : "", hex);
     if (shows)
         text_add(to, name.ptr);
@@ -99,7 +99,7 @@ int hash_of_file(const char *path)
 {
     struct text hex = {0};
     int status = sha256_of(path, &hex);
-    if (status == YES)
+    if (status == EXIT_OK)
         print_digest(path, "file", hex.ptr);
     text_free(&hex);
     return status;
@@ -112,12 +112,12 @@ int hash_of_payload(const char *path)
     ckpt_work how = {.struct_size = sizeof how, .threads = 1, .progress = progress_step};
     ckpt_file *f = open_input(path, false);
     if (!f)
-        return TROUBLE;
+        return EXIT_TROUBLE;
     progress_begin("hashing");
     ckpt_status st = ckpt_digest_payload(f, CKPT_SHA256, &how, out, &err);
     progress_end();
-    int status = st == CKPT_OK ? YES : report_error(&err, path);
-    if (status == YES) {
+    int status = st == CKPT_OK ? EXIT_OK : report_error(&err, path);
+    if (status == EXIT_OK) {
         struct text hex = {0};
         text_hex(&hex, out, SHA256_BYTES);
         print_digest(path, "payload", hex.ptr);
@@ -145,18 +145,18 @@ int hash_in_name(const char *path)
     struct text hex = {0}, name = {0}, shown = {0};
     size_t n;
     int status = sha256_of(path, &hex);
-    if (status == YES) {
+    if (status == EXIT_OK) {
         add_hub_name(&name, path, hex.ptr);
         const char *found = find_name_digits(name.ptr, &n);
         if (!found || n != HUB_DIGITS || memcmp(found, hex.ptr, n) != 0)
             status = report_failure(CKPT_EUSAGE, path, "name it like net.pth first",
                                     "torch.hub would not find the digest in a name made from this one");
     }
-    if (status == YES && ui.json) {
+    if (status == EXIT_OK && ui.json) {
         json *j = digest_json(path, "file", hex.ptr);
         json_text(j, "hub_name", name.ptr);
         json_line(j, stdout);
-    } else if (status == YES) {
+    } else if (status == EXIT_OK) {
         text_name(&shown, str_of(name.ptr));
         printf("%s\n", shown.ptr);
     }
@@ -175,7 +175,7 @@ int hash_check_name(const char *path)
         return report_failure(CKPT_EUSAGE, path, "ckpt hash --hub-name prints a name that has them",
                               "the name has no digits of a digest, as net-0676ba61.pth has");
     int status = sha256_of(path, &hex);
-    if (status == TROUBLE)
+    if (status == EXIT_TROUBLE)
         return status;
     bool same = n <= hex.len && memcmp(digits, hex.ptr, n) == 0;
     if (ui.json) {
@@ -193,5 +193,5 @@ int hash_check_name(const char *path)
         text_free(&shown);
     }
     text_free(&hex);
-    return same ? YES : NO;
+    return same ? EXIT_OK : EXIT_NO;
 }

@@ -52,7 +52,7 @@ static bool add_quoted(struct text *out, ckpt_str s)
     return exact;
 }
 
-static void put_hex(json *to, const char *key, ckpt_str s)
+static void add_hex_twin(json *to, const char *key, ckpt_str s)
 {
     struct text twin = {0}, hex = {0};
     text_addf(&twin, "%s_hex", key);
@@ -72,7 +72,7 @@ void json_str(json *to, const char *key, ckpt_str s)
     bool exact = add_quoted(&t, s);
     add_item(to, key, cJSON_CreateRaw(t.ptr));
     if (!exact && key)
-        put_hex(to, key, s);
+        add_hex_twin(to, key, s);
 }
 
 void json_text(json *to, const char *key, const char *s) { json_str(to, key, str_of(s)); }
@@ -146,7 +146,7 @@ void json_path(json *to, const char *key, const ckpt_path_elem *path, uint32_t n
     json_raw(to, key, t.ptr);
 }
 
-static void put_shown(json *to, const char *key, const ckpt_value *v)
+static void add_as_text(json *to, const char *key, const ckpt_value *v)
 {
     struct text t = {0};
     text_value(&t, v, 10000);
@@ -158,7 +158,7 @@ static void put_shown(json *to, const char *key, const ckpt_value *v)
 }
 
 /* Text too long to be in memory seems empty; how it is shown reveals it. */
-static bool left_in_file(const ckpt_value *v)
+static bool is_left_in_file(const ckpt_value *v)
 {
     char shown[8];
     return ckpt_value_str(v).len == 0 && ckpt_value_text(v, 1, shown, sizeof shown) > 2;
@@ -173,12 +173,12 @@ void json_value(json *to, const char *key, const ckpt_value *v)
     case CKPT_V_FLOAT: json_real(to, key, ckpt_value_float(v)); break;
     case CKPT_V_STR:
     case CKPT_V_STR8:
-        if (left_in_file(v))
-            put_shown(to, key, v);
+        if (is_left_in_file(v))
+            add_as_text(to, key, v);
         else
             json_str(to, key, ckpt_value_str(v));
         break;
-    default: put_shown(to, key, v);
+    default: add_as_text(to, key, v);
     }
 }
 
@@ -291,7 +291,7 @@ void json_row_text(const char *row, size_t n, FILE *to)
     fwrite(row, 1, n, to);
 }
 
-bool json_rows(bool set)
+bool json_has_rows(bool set)
 {
     first_row = first_row && !set;
     return !first_row;

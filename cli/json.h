@@ -56,8 +56,8 @@ void json_row(json *row, FILE *to);
 void json_row_text(const char *row, size_t n, FILE *to); /* one that is text already */
 /* json_list - `"KEY":[` anywhere; json_row, and the caller prints "]". */
 void json_list(const char *key, FILE *to);
-/* json_rows - was a row printed since json_begin? SET: another process printed one. */
-bool json_rows(bool set);
+/* json_has_rows - was a row printed since json_begin? SET: another process printed one. */
+bool json_has_rows(bool set);
 void json_end(json *tail, FILE *to); /* TAIL may be NULL */
 /* json_open - head's members and `"KEY":`; the caller prints the value and "}". */
 void json_open(json *head, const char *key, FILE *to);

@@ -42,8 +42,8 @@ void cmd_overview(FILE *to)
           to);
 }
 
-/* on_end - ends the process as the signal would have, after removing unfinished files. */
-static void on_end(int sig)
+/* handle_end_signal - ends the process as the signal would have, after removing unfinished files. */
+static void handle_end_signal(int sig)
 {
     static const char words[] = "ckpt: interrupted; no unfinished file is left\n";
     ckpt_emergency_cleanup();
@@ -54,7 +54,7 @@ static void on_end(int sig)
     raise(sig);
 }
 
-static void on_usr1(int sig)
+static void handle_usr1(int sig)
 {
     (void)sig;
     progress_request();
@@ -68,7 +68,7 @@ static void set_handler(int sig, void (*handler)(int))
         sigaction(sig, &old, NULL); /* ignored by nohup or by the parent */
 }
 
-static bool wants_json(int argc, char **argv)
+static bool has_json_option(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--json") == 0)
@@ -81,18 +81,18 @@ static int run_command(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word) {
         cmd_overview(stderr);
-        return TROUBLE;
+        return EXIT_TROUBLE;
     }
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         cmd_overview(stdout);
-        return YES;
+        return EXIT_OK;
     }
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
         printf("ckpt %s\n", ckpt_version());
-        return YES;
+        return EXIT_OK;
     }
     if (strcmp(word, "-v") == 0)
-        return usage_answer("ckpt --version", "unknown option '-v'");
+        return usage_error_suggest("ckpt --version", "unknown option '-v'");
     if (word[0] == '-') {
         char shown[128];
         ckpt_text_escape(str_of(word), shown, sizeof shown);
@@ -100,7 +100,7 @@ static int run_command(int argc, char **argv)
     }
     const struct cmd *cmd = cmd_find(word);
     if (!cmd)
-        return guess_command(argc - 1, argv + 1);
+        return report_unknown_command(argc - 1, argv + 1);
     int n, code = opt_parse(cmd, argc - 2, argv + 2, &n);
     return code >= 0 ? code : cmd->run(n, argv + 2);
 }
@@ -136,12 +136,12 @@ int main(int argc, char **argv)
      * /etc/localtime per entry; we never show a time. */
     setenv("TZ", "UTC0", 0);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        set_handler(ends[i], on_end);
-    set_handler(SIGUSR1, on_usr1);
+        set_handler(ends[i], handle_end_signal);
+    set_handler(SIGUSR1, handle_usr1);
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails with EFBIG, which is reported */
     raise_open_limit();
     ui_init();
-    ui.json = wants_json(argc, argv);
+    ui.json = has_json_option(argc, argv);
     if (!held)
         return report_failure(CKPT_EIO, NULL, NULL,
                               "a standard stream is closed, and /dev/null cannot be opened");

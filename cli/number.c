@@ -9,11 +9,11 @@
 /* How the bytes of each dtype are decoded: NUM_REAL by its bits of exponent and mantissa; FLAVOUR: the
  * meaning of the largest exponents. */
 enum flavour {
-    IEEE, /* all-ones exponent: infinity and NaN */
-    FN,   /* finite: only all ones is NaN */
-    FNUZ, /* finite, one zero: minus zero's place is NaN */
+    IEEE,   /* all-ones exponent: infinity and NaN */
+    FN,     /* finite: only all ones is NaN */
+    FNUZ,   /* finite, one zero: minus zero's place is NaN */
     FINITE, /* neither infinity nor NaN */
-    SCALE /* no sign, no mantissa: a power of two; 255 is NaN */
+    SCALE   /* no sign, no mantissa: a power of two; 255 is NaN */
 };
 
 struct layout {
@@ -81,15 +81,15 @@ static const struct layout *layout_of(ckpt_dtype dtype)
     return &layouts[(size_t)dtype < sizeof layouts / sizeof *layouts ? dtype : CKPT_DT_NONE];
 }
 
-ckpt_dtype number_shown_as(ckpt_dtype dtype) { return dtype >= CKPT_DT_Q4_0 ? CKPT_DT_F32 : dtype; }
+ckpt_dtype number_shown_dtype(ckpt_dtype dtype) { return dtype >= CKPT_DT_Q4_0 ? CKPT_DT_F32 : dtype; }
 
 size_t number_bytes(ckpt_dtype dtype)
 {
-    const struct layout *l = layout_of(number_shown_as(dtype));
+    const struct layout *l = layout_of(number_shown_dtype(dtype));
     return l->kind == NUM_COMPLEX ? 2u * l->nbytes : l->nbytes;
 }
 
-bool number_packed(ckpt_dtype dtype) { return ckpt_dtype_bits(number_shown_as(dtype)) % 8 != 0; }
+bool number_is_packed(ckpt_dtype dtype) { return ckpt_dtype_bits(number_shown_dtype(dtype)) % 8 != 0; }
 
 static uint64_t load_le(const uint8_t *p, unsigned n)
 {

@@ -15,13 +15,14 @@ struct number {
     unsigned nbytes; /* NUM_BITS: that many bytes of u, for hexadecimal */
 };
 
-/* number_shown_as - the dtype that elements of DTYPE are read as, to be shown: float32 for ggml's blocks. */
-ckpt_dtype number_shown_as(ckpt_dtype dtype);
+/* number_shown_dtype - the dtype that elements of DTYPE are read as, to be shown: float32 for ggml's blocks.
+ * */
+ckpt_dtype number_shown_dtype(ckpt_dtype dtype);
 /* number_bytes - bytes of one element as ckpt_tensor_read delivers it; packed
  * types come as bytes. 0: not known (numpy strings and records). */
 size_t number_bytes(ckpt_dtype dtype);
-/* number_packed - more than one element per byte: shown byte by byte. */
-bool number_packed(ckpt_dtype dtype);
+/* number_is_packed - more than one element per byte: shown byte by byte. */
+bool number_is_packed(ckpt_dtype dtype);
 struct number number_decode(ckpt_dtype dtype, const uint8_t *p);
 
 #define NUMBER_TEXT 96

@@ -98,7 +98,7 @@ static int bad_value(const struct cmd *cmd, const struct opt *o, const char *val
                            : o->type == OPT_REAL  ? "a number that is not negative"
                                                   : o->arg;
     char dash[2] = {o->letter, 0}, shown[128];
-    const char *meant = o->type == OPT_CHOICE ? guess_value(o->name, value) : NULL;
+    const char *meant = o->type == OPT_CHOICE ? guess_option_value(o->name, value) : NULL;
     ckpt_text_escape(str_of(value), shown, sizeof shown);
     if (meant)
         return usage_error(cmd->name, "--%s '%s': did you mean --%s=%s?", o->name, shown, o->name, meant);
@@ -133,10 +133,10 @@ static int long_option(const struct cmd *cmd, int argc, char **argv, int *at)
     const char *word = argv[*at] + 2, *eq = strchr(word, '=');
     const struct opt *o = find_long(cmd, word);
     if (!o)
-        return guess_option(cmd, word);
+        return report_unknown_option(cmd, word);
     if (o == &help_opt) {
         opt_usage(cmd, stdout);
-        return YES;
+        return EXIT_OK;
     }
     if (!o->arg && eq)
         return usage_error(cmd->name, "--%s takes no value", o->name);
@@ -158,7 +158,7 @@ static int short_options(const struct cmd *cmd, int argc, char **argv, int *at)
         }
         if (o == &help_opt) {
             opt_usage(cmd, stdout);
-            return YES;
+            return EXIT_OK;
         }
         if (!o->arg) {
             set_option(o, NULL);

@@ -64,8 +64,8 @@ FILE *report_stream(const char *output)
         return stdout;
     if (strcmp(output, "-") == 0)
         return stderr;
-    bool same = fstat(STDOUT_FILENO, &out) == 0 && stat(output, &named) == 0 &&
-                out.st_dev == named.st_dev && out.st_ino == named.st_ino;
+    bool same = fstat(STDOUT_FILENO, &out) == 0 && stat(output, &named) == 0 && out.st_dev == named.st_dev &&
+                out.st_ino == named.st_ino;
     return same && !S_ISCHR(out.st_mode) ? stderr : stdout; /* not of /dev/null, which keeps neither */
 }
 
@@ -109,11 +109,11 @@ static int print_usage_error(const char *hint, const char *words)
 {
     if (ui.json) {
         print_error_json("usage", NULL, NULL, words, hint);
-        return TROUBLE;
+        return EXIT_TROUBLE;
     }
     print_message(words);
     fprintf(stderr, "hint: %s\n", hint);
-    return TROUBLE;
+    return EXIT_TROUBLE;
 }
 
 int usage_error(const char *cmd, const char *fmt, ...)
@@ -127,7 +127,7 @@ int usage_error(const char *cmd, const char *fmt, ...)
     return print_usage_error(hint, words);
 }
 
-int usage_answer(const char *answer, const char *fmt, ...)
+int usage_error_suggest(const char *answer, const char *fmt, ...)
 {
     char words[1024];
     va_list ap;
@@ -148,12 +148,12 @@ int report_error(const ckpt_error *err, const char *path)
         (void)guess_file(path, shown.hint, sizeof shown.hint);
     if (ui.json) {
         print_error_json(ckpt_status_name(err->status), shown.file, err, err->what, shown.hint);
-        return TROUBLE;
+        return EXIT_TROUBLE;
     }
     print_message(ckpt_error_text(&shown, line, sizeof line));
     if (shown.hint[0])
         fprintf(stderr, "hint: %s\n", shown.hint);
-    return TROUBLE;
+    return EXIT_TROUBLE;
 }
 
 int report_failure(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
@@ -259,7 +259,7 @@ int finish_output(int status)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     if (errno == EPIPE) /* the reader of the pipe stopped, which is not an error */
-        return ui.pipe_may_close ? status : TROUBLE;
+        return ui.pipe_may_close ? status : EXIT_TROUBLE;
     return report_failure(CKPT_EIO, NULL, NULL, "standard output: %s", strerror(errno ? errno : EIO));
 }
 
@@ -279,7 +279,7 @@ static size_t wrap_text(struct table *t, size_t from, size_t width)
         from += text_fits(t->text.ptr + from, t->text.len - from, width);
         if (from == t->text.len)
             return 0;
-        text_gap(&t->text, from, 1);
+        text_insert_blanks(&t->text, from, 1);
         t->text.ptr[from++] = '\n';
     }
     return left;
@@ -294,11 +294,11 @@ static void align_cell(struct table *t, unsigned c)
         return;
     n = c ? count_columns(t, t->text.ptr + from, t->text.len - from) : wrap_text(t, from, width);
     if (right)
-        text_gap(&t->text, from, width - n);
+        text_insert_blanks(&t->text, from, width - n);
     if (any)
         t->end = t->text.len;
     if (c + 1 < t->columns)
-        text_gap(&t->text, t->text.len, right ? 2 : width - n + 2);
+        text_insert_blanks(&t->text, t->text.len, right ? 2 : width - n + 2);
 }
 
 /* end_line - ends the line after its last cell that is not empty. Many lines are written at a time. */
@@ -330,8 +330,8 @@ static void begin_line(struct table *t, enum style style)
 /* is_fancy - has T fewer columns than bytes? */
 static bool is_fancy(const struct text *t) { return t->len && text_columns(t->ptr, t->len) != t->len; }
 
-/* forget_row - removes a row that was measured. */
-static void forget_row(struct table *t)
+/* remove_measured_row - removes a row that was measured. */
+static void remove_measured_row(struct table *t)
 {
     t->fancy = t->fancy || is_fancy(&t->text);
     text_clear(&t->text);
@@ -342,7 +342,7 @@ void table_row(struct table *t, enum style style)
     if (t->pass == TABLE_PRINTS)
         begin_line(t, style);
     else if (t->pass == TABLE_MEASURES)
-        forget_row(t);
+        remove_measured_row(t);
     else if ((t->nrows & (t->nrows - 1)) == 0)
         t->styles = mem_grow(t->styles, t->nrows ? t->nrows * 2 : 1, sizeof *t->styles);
     if (t->pass == TABLE_COLLECTS)

@@ -23,25 +23,25 @@ extern struct ui ui;
 
 /* clang-format off */
 /* What is read of a file, where that leaves a choice. */
-#define UI_READING \
+#define UI_READER_OPTIONS \
     {0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, "rules of how tensor-parallel ranks divide"}, \
     {0, "names", "stored|object|variable", OPT_CHOICE, &ui.limits.names, \
      "which names a tf.train.Checkpoint has"}
-#define UI_INPUT \
+#define UI_INPUT_OPTIONS \
     {0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded, \
      "let expanded views show SIZE bytes at most (64MiB or 8 x file)"}, \
-    UI_READING
-#define UI_JSON {0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"}
+    UI_READER_OPTIONS
+#define UI_JSON_OPTION {0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"}
 /* Of commands that read all of a file. */
-#define UI_WORK \
-    UI_INPUT, \
+#define UI_WORK_OPTIONS \
+    UI_INPUT_OPTIONS, \
     {'j', "jobs", "N", OPT_COUNT, &ui.jobs, "use N threads; the result is the same for any N"}, \
-    UI_JSON
-#define UI_ROOT \
+    UI_JSON_OPTION
+#define UI_ROOT_OPTION \
     {0, "root", "PATH", OPT_TEXT, &ui.root, "only what is below PATH, without it; auto: the weights"}
-#define UI_IGNORE_CASE \
+#define UI_CASE_OPTION \
     {'i', "ignore-case", NULL, OPT_FLAG, &ui.ignore_case, "let globs match upper and lower case alike"}
-#define UI_QUIET {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still shown"}
+#define UI_QUIET_OPTION {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still shown"}
 /* clang-format on */
 
 void ui_init(void);
@@ -58,11 +58,11 @@ const char *style_off(enum style s);
 FILE *report_stream(const char *output);
 /* line_put - prints LINE to stdout, with ui.prefix. */
 void line_put(const struct text *line);
-/* usage_error - prints "ckpt: …" and a hint to the help of CMD. Returns TROUBLE. */
+/* usage_error - prints "ckpt: …" and a hint to the help of CMD. Returns EXIT_TROUBLE. */
 int usage_error(const char *cmd, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* usage_answer - the same with the hint ANSWER, the command line that was probably meant. */
-int usage_answer(const char *answer, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* report_error - prints ERR, with PATH if it has no file name. Returns TROUBLE. */
+/* usage_error_suggest - the same with the hint ANSWER, the command line that was probably meant. */
+int usage_error_suggest(const char *answer, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* report_error - prints ERR, with PATH if it has no file name. Returns EXIT_TROUBLE. */
 int report_error(const ckpt_error *err, const char *path);
 /* report_failure - the same for an error that the command itself found. */
 int report_failure(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
@@ -80,7 +80,7 @@ typedef ckpt_status opener(const char *path, const ckpt_limits *limits, ckpt_fil
 ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc);
 /* close_input - prints notices that reading added, and closes F (may be NULL). */
 void close_input(ckpt_file *f);
-/* finish_output - flushes stdout; returns STATUS, or TROUBLE after printing the error. */
+/* finish_output - flushes stdout; returns STATUS, or EXIT_TROUBLE after printing the error. */
 int finish_output(int status);
 
 /* A table whose columns line up. Cells are added row by row; the last column is

@@ -39,7 +39,7 @@ struct preview_walk {
 const uint64_t *preview_shape(const ckpt_tensor *t, uint32_t *ndim)
 {
     static uint64_t bytes;
-    if (!number_packed((ckpt_dtype)t->dtype)) {
+    if (!number_is_packed((ckpt_dtype)t->dtype)) {
         *ndim = t->ndim;
         return t->shape;
     }
@@ -101,7 +101,7 @@ static bool advance_axis(struct preview_walk *w, uint32_t axis)
 
 /* ------------------------------------------------------------------- looks */
 
-static void survey_real(struct number_format *k, double d)
+static void note_magnitude(struct number_format *k, double d)
 {
     double m = fabs(d);
     if (!isfinite(d))
@@ -150,7 +150,7 @@ static void format_number(const struct number_format *k, const struct number *x,
 }
 
 /* One pass over what will be shown; WIDTHS: the look is decided, find its width. */
-static ckpt_status survey_elements(struct preview_walk *w, bool widths)
+static ckpt_status scan_shown_elements(struct preview_walk *w, bool widths)
 {
     char text[NUMBER_TEXT];
     struct number x;
@@ -166,8 +166,8 @@ static ckpt_status survey_elements(struct preview_walk *w, bool widths)
                 format_number(&w->format, &x, text);
                 w->format.width = strlen(text) > w->format.width ? strlen(text) : w->format.width;
             } else if (x.kind == NUM_REAL || x.kind == NUM_COMPLEX) {
-                survey_real(&w->format, x.re);
-                survey_real(&w->format, x.im);
+                note_magnitude(&w->format, x.re);
+                note_magnitude(&w->format, x.im);
             }
         }
         for (axis = w->ndim; axis-- > 0;)
@@ -218,30 +218,30 @@ static void print_indexes(const struct preview_walk *w, const uint32_t *shown, u
 
 static ckpt_status print_all(struct preview_walk *w, const uint32_t *shown, uint32_t nshown)
 {
-    bool fresh = nshown > 2, gap_told = false;
+    bool index_due = nshown > 2, gap_printed = false;
     uint32_t last = nshown ? shown[nshown - 1] : UINT32_MAX;
     for (;;) {
         bool gap = false;
         for (uint32_t i = 0; i + 1 < nshown; i++)
             gap = gap || is_at_gap(w, shown[i]);
         if (gap) {
-            if (!gap_told)
+            if (!gap_printed)
                 puts("  …");
         } else {
-            if (fresh)
+            if (index_due)
                 print_indexes(w, shown, nshown);
             ckpt_status s = print_line(w, last);
             if (s != CKPT_OK)
                 return s;
         }
-        gap_told = gap;
+        gap_printed = gap;
         uint32_t i = nshown ? nshown - 1 : 0;
         while (i-- > 0)
             if (advance_axis(w, shown[i]))
                 break;
         if (i == UINT32_MAX)
             return CKPT_OK;
-        fresh = nshown > 2 && i + 2 < nshown;
+        index_due = nshown > 2 && i + 2 < nshown;
     }
 }
 
@@ -251,11 +251,11 @@ static bool begin_preview(struct preview_walk *w, const struct preview *p, bool 
     uint32_t ndim;
     const uint64_t *shape = preview_shape(t, &ndim);
     *w = (struct preview_walk){.p = p,
-                               .dtype = number_shown_as((ckpt_dtype)t->dtype),
-                               .converted = number_shown_as((ckpt_dtype)t->dtype) != t->dtype,
+                               .dtype = number_shown_dtype((ckpt_dtype)t->dtype),
+                               .converted = number_shown_dtype((ckpt_dtype)t->dtype) != t->dtype,
                                .size = number_bytes((ckpt_dtype)t->dtype),
                                .ndim = ndim,
-                               .total = number_packed((ckpt_dtype)t->dtype) ? t->nbytes : t->elements,
+                               .total = number_is_packed((ckpt_dtype)t->dtype) ? t->nbytes : t->elements,
                                .err = err};
     w->format.all_whole = true;
     w->stride = mem_new(ndim, sizeof *w->stride);
@@ -291,10 +291,10 @@ ckpt_status preview_text(const struct preview *p, ckpt_error *err)
         for (uint32_t i = 0; i < w.ndim; i++)
             if (!p->slice->axes[i].dropped)
                 shown[n++] = i;
-        s = survey_elements(&w, false);
+        s = scan_shown_elements(&w, false);
         choose_form(&w.format, p->exact);
         if (s == CKPT_OK)
-            s = survey_elements(&w, true);
+            s = scan_shown_elements(&w, true);
         if (s == CKPT_OK)
             s = print_all(&w, shown, n);
         free(shown);

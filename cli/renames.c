@@ -19,7 +19,7 @@ struct change {
 };
 
 /* How much of A and B is equal at the start, ending after a dot. */
-static size_t same_head(ckpt_str a, ckpt_str b)
+static size_t shared_start_length(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, keep = 0;
     for (size_t i = 0; i < n && a.ptr[i] == b.ptr[i]; i++)
@@ -37,9 +37,9 @@ static bool is_number(ckpt_str name, size_t from)
     return i > from && (i == name.len || name.ptr[i] == '.');
 }
 
-/* before_number - HEAD bytes of both names are equal: returns HEAD without its last component, unless that is
- * a number, since the number after it means nothing alone (mlp.0 → mlp.fc1). */
-static size_t before_number(ckpt_str name, size_t head)
+/* head_before_number - HEAD bytes of both names are equal: returns HEAD without its last component, unless
+ * that is a number, since the number after it means nothing alone (mlp.0 → mlp.fc1). */
+static size_t head_before_number(ckpt_str name, size_t head)
 {
     size_t from = head ? head - 1 : 0;
     while (from && name.ptr[from - 1] != '.')
@@ -50,7 +50,7 @@ static size_t before_number(ckpt_str name, size_t head)
 static bool is_boundary(ckpt_str s, size_t at) { return at == 0 || s.ptr[at - 1] == '.'; }
 
 /* How much is equal at the end, starting after a dot (or at the start) of both. */
-static size_t same_tail(ckpt_str a, ckpt_str b)
+static size_t shared_end_length(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, keep = 0;
     for (size_t i = 1; i <= n && a.ptr[a.len - i] == b.ptr[b.len - i]; i++)
@@ -59,7 +59,7 @@ static size_t same_tail(ckpt_str a, ckpt_str b)
     return keep;
 }
 
-static ckpt_str without_dot(ckpt_str s, bool *dot)
+static ckpt_str cut_trailing_dot(ckpt_str s, bool *dot)
 {
     if (!s.len || s.ptr[s.len - 1] != '.')
         return s;
@@ -67,23 +67,23 @@ static ckpt_str without_dot(ckpt_str s, bool *dot)
     return (ckpt_str){s.ptr, s.len - 1};
 }
 
-static struct change change_of(const ckpt_rename *r, size_t index)
+static struct change make_change(const ckpt_rename *r, size_t index)
 {
     ckpt_str a = r->from, b = r->to;
     /* Tail first: "module.module.x" -> "module.x" takes a module. away at the front. */
-    size_t tail = same_tail(a, b);
+    size_t tail = shared_end_length(a, b);
     a.len -= tail;
     b.len -= tail;
-    size_t head = same_head(a, b);
+    size_t head = shared_start_length(a, b);
     if (a.len > head && b.len > head && (is_number(a, head) || is_number(b, head)))
-        head = before_number(a, head);
+        head = head_before_number(a, head);
     struct change c = {.tensors = !r->metadata && !r->value && !r->component,
                        .metadata = r->metadata,
                        .values = r->value,
                        .mapping = r->mapping,
                        .first = index};
-    c.from = without_dot((ckpt_str){a.ptr + head, a.len - head}, &c.dot);
-    c.to = without_dot((ckpt_str){b.ptr + head, b.len - head}, &c.dot);
+    c.from = cut_trailing_dot((ckpt_str){a.ptr + head, a.len - head}, &c.dot);
+    c.to = cut_trailing_dot((ckpt_str){b.ptr + head, b.len - head}, &c.dot);
     return c;
 }
 
@@ -195,7 +195,7 @@ static struct change *gather_changes(const ckpt_plan *p, size_t *n)
         const ckpt_rename *r = ckpt_plan_rename_at(p, i);
         if (!r)
             mem_fail();
-        struct change one = change_of(r, i), *last = *n ? &c[*n - 1] : NULL;
+        struct change one = make_change(r, i), *last = *n ? &c[*n - 1] : NULL;
         if (last && add_if_same(last, &one))
             continue;
         if (*n == cap) {

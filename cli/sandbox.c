@@ -30,9 +30,9 @@
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, field))
 /* The low half of an argument: both machines are little-endian. */
 #define LOAD_ARG(i)    LOAD(args[i])
-#define GIVE(what)     BPF_STMT(BPF_RET | BPF_K, what)
-#define REFUSE         GIVE(SECCOMP_RET_ERRNO | EPERM)
-#define ALLOW(name)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), GIVE(SECCOMP_RET_ALLOW)
+#define RET(what)      BPF_STMT(BPF_RET | BPF_K, what)
+#define REFUSE         RET(SECCOMP_RET_ERRNO | EPERM)
+#define ALLOW(name)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), RET(SECCOMP_RET_ALLOW)
 #define ONLY_IF(name)  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 4)
 #define HAS_NONE(bits) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0)
 #define HAS_ALL(bits)                                                                                        \
@@ -40,7 +40,7 @@
 /* A temporary file without a name, where argument FLAGS of NAME asks for one. */
 #define ONLY_TEMPORARY(name, flags)                                                                          \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 5), LOAD_ARG(flags), HAS_ALL(O_TMPFILE),              \
-        GIVE(SECCOMP_RET_ALLOW), REFUSE
+        RET(SECCOMP_RET_ALLOW), REFUSE
 
 bool sandbox_enter(void)
 {
@@ -83,12 +83,12 @@ bool sandbox_enter(void)
         ONLY_IF(mmap),
         LOAD_ARG(2),
         HAS_NONE(PROT_EXEC),
-        GIVE(SECCOMP_RET_ALLOW),
+        RET(SECCOMP_RET_ALLOW),
         REFUSE,
         ONLY_IF(mprotect),
         LOAD_ARG(2),
         HAS_NONE(PROT_EXEC),
-        GIVE(SECCOMP_RET_ALLOW),
+        RET(SECCOMP_RET_ALLOW),
         REFUSE,
         ONLY_TEMPORARY(openat, 2),
 #ifdef __x86_64__ /* musl's open() there */
@@ -108,7 +108,7 @@ static bool check_refused(const char *what, long result)
     return yes;
 }
 
-bool sandbox_try(void)
+bool sandbox_self_test(void)
 {
     char *none[] = {NULL};
     void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -127,6 +127,6 @@ bool sandbox_try(void)
 #else
 
 bool sandbox_enter(void) { return false; }
-bool sandbox_try(void) { return false; }
+bool sandbox_self_test(void) { return false; }
 
 #endif

@@ -8,7 +8,7 @@
  * connect, to run a program, to make memory executable. It cannot be undone. False: there is no such
  * thing here. */
 bool sandbox_enter(void);
-/* sandbox_try - tries what must not work and prints what came of it: true when all was refused. */
-bool sandbox_try(void);
+/* sandbox_self_test - tries what must not work and prints what came of it: true when all was refused. */
+bool sandbox_self_test(void);
 
 #endif

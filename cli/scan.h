@@ -32,7 +32,7 @@ const char *scan_verdict_name(int verdict);
  * what to do about those that are not fine. */
 void scan_print_summary(const uint64_t files[SCAN_VERDICTS]);
 extern bool scan_sha256; /* --sha256 */
-/* scan_every_call - makes the text report print allow-listed calls, too. */
-void scan_every_call(void);
+/* scan_show_all_calls - makes the text report print allow-listed calls, too. */
+void scan_show_all_calls(void);
 
 #endif

@@ -47,9 +47,9 @@ static void set_malloc_limits(int nbytes, int at_end)
 #endif
 }
 
-void mem_keep(void) { set_malloc_limits(4 << 20, 16 << 20); }
+void mem_keep_freed(void) { set_malloc_limits(4 << 20, 16 << 20); }
 
-void mem_return(void) { set_malloc_limits(128 << 10, 128 << 10); }
+void mem_return_freed(void) { set_malloc_limits(128 << 10, 128 << 10); }
 
 void text_free(struct text *t)
 {
@@ -97,7 +97,7 @@ void text_byte(struct text *t, char c)
     t->ptr[t->len] = '\0';
 }
 
-void text_gap(struct text *t, size_t at, size_t n)
+void text_insert_blanks(struct text *t, size_t at, size_t n)
 {
     reserve(t, n);
     if (at < t->len)
@@ -267,7 +267,7 @@ void text_dtype(struct text *t, const ckpt_tensor *x)
         text_add(t, name);
 }
 
-bool text_shows(const char *word)
+bool text_is_printable(const char *word)
 {
     char shown[512];
     for (const char *p = word; *p;) {
@@ -305,7 +305,7 @@ void text_shell(struct text *t, const char *word)
         text_add(t, word);
         return;
     }
-    if (!text_shows(word)) {
+    if (!text_is_printable(word)) {
         shell_bytes(t, word);
         return;
     }
@@ -359,7 +359,7 @@ static bool is_taken(const char *name)
     return lstat(name, &st) == 0;
 }
 
-void text_fixed(struct text *to, const char *path, const char *suffix)
+void text_fixed_name(struct text *to, const char *path, const char *suffix)
 {
     struct text name = {0}, out = {0};
     without_packing_suffix(&name, path);

@@ -10,19 +10,19 @@ struct text {
     size_t len, cap;
 };
 
-_Noreturn void mem_fail(void);                     /* out of memory: exit 2 */
+_Noreturn void mem_fail(void);                  /* out of memory: exit 2 */
 void *mem_new(size_t n, size_t size);           /* zeroed */
 void *mem_grow(void *p, size_t n, size_t size); /* realloc to n * size */
-/* mem_keep - freed memory is kept and reused, since a page from the kernel costs as much as a row of a
- * listing. mem_return - freed memory is returned to the kernel as soon as possible. */
-void mem_keep(void);
-void mem_return(void);
+/* mem_keep_freed - freed memory is kept and reused, since a page from the kernel costs as much as a row of a
+ * listing. mem_return_freed - freed memory is returned to the kernel as soon as possible. */
+void mem_keep_freed(void);
+void mem_return_freed(void);
 void text_free(struct text *t);
 void text_clear(struct text *t);
 void text_cut(struct text *t, size_t len); /* to the first LEN bytes, which it has */
 void text_bytes(struct text *t, const char *p, size_t n);
 void text_byte(struct text *t, char c);
-void text_gap(struct text *t, size_t at, size_t n); /* N blanks at AT, at most the end */
+void text_insert_blanks(struct text *t, size_t at, size_t n); /* N blanks at AT, at most the end */
 void text_add(struct text *t, const char *s);
 void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* text_name - bytes from a file, escaped. */
@@ -40,10 +40,10 @@ void text_shell(struct text *t, const char *word); /* quoted where a shell needs
 void text_operand(struct text *t, const char *path);
 /* text_formats - the names of the formats that can be written, BETWEEN them and LAST before the last one. */
 void text_formats(struct text *t, const char *between, const char *last);
-/* text_fixed - "fixed.pth" for "dir/model.pth", or the first of "fixed-2.pth", … that is free; SUFFIX
+/* text_fixed_name - "fixed.pth" for "dir/model.pth", or the first of "fixed-2.pth", … that is free; SUFFIX
  * instead of PATH's own where it is not NULL. */
-void text_fixed(struct text *t, const char *path, const char *suffix);
-bool text_shows(const char *word); /* may it be printed as it is? */
+void text_fixed_name(struct text *t, const char *path, const char *suffix);
+bool text_is_printable(const char *word); /* may it be printed as it is? */
 void text_hex(struct text *t, const uint8_t *p, size_t n);
 /* text_columns - how many columns of a terminal N bytes of UTF-8 take. */
 size_t text_columns(const char *p, size_t n);

@@ -14,7 +14,7 @@ struct tree {
     uint32_t *rows;
     size_t n;
     uint64_t depth;
-    uint8_t *shared; /* by row: how many nodes on the way to it lead to the one before it, too */
+    uint8_t *shared;      /* by row: how many nodes on the way to it lead to the one before it, too */
     struct group *groups; /* of tree_groups */
     size_t ngroups;
 };
