@@ -185,17 +185,31 @@ uint64_t torch_part_ranks(const ckpt_file *f, uint32_t row)
     return n;
 }
 
+/* zero_ranks - returns over how many ranks DeepSpeed's ZeRO divided the parameters of which F, by its name a
+ * file of one rank, has a share; 0 if F is no such file. */
+static uint64_t zero_ranks(const ckpt_file *f)
+{
+    if (!f->root || str_find(str_after_last(str_c(f->path), '/'), STR_LIT("zero_pp_rank_"), 0) == SIZE_MAX)
+        return 0;
+    const ckpt_value *n = value_get(f->root, "dp_world_size"),
+                     *state = value_get(f->root, "optimizer_state_dict");
+    if (!n && state)
+        n = value_get(state, "partition_count");
+    if (n && value_is_sequence(n))
+        n = value_item(n, 0);
+    return n && n->type == CKPT_V_INT && n->u.i > 0 ? (uint64_t)n->u.i : 0;
+}
+
 void torch_note_ranks(ckpt_file *f)
 {
-    for (uint32_t i = 0; i < f->table.nrows; i++) {
+    uint64_t n = zero_ranks(f);
+    for (uint32_t i = 0; n < 2 && i < f->table.nrows; i++) {
         uint16_t kind = f->table.rows[i].t.kind;
-        uint64_t n = kind == CKPT_SHARDED || kind == CKPT_DTENSOR ? torch_part_ranks(f, i) : 0;
-        if (n < 2)
-            continue;
+        n = kind == CKPT_SHARDED || kind == CKPT_DTENSOR ? torch_part_ranks(f, i) : 0;
+    }
+    if (n > 1)
         file_notice(f,
                     "tensors are cut over %llu ranks, and this file has the parts of one; a folder with the "
                     "files of all is read as one checkpoint",
                     (unsigned long long)n);
-        return;
-    }
 }

@@ -31,6 +31,10 @@ cp out/global_step2/mp_rank_00_model_states.pt out/global_step2/mp_rank_01_model
 ckpt ls out
 mv out/global_step2/mp_rank_01_model_states.pt out/global_step2/zero_pp_rank_2_mp_rank_00_optim_states.pt
 ckpt ls out
+# A file of one rank alone: what it has, and that it is a share.
+for f in zero3_bf16/global_step2/zero_pp_rank_0_mp_rank_00_model_states.pt zero2_bf16/global_step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt zero2_bf16/global_step2/mp_rank_00_model_states.pt; do
+    ckpt ls $D/$f | tail -n 1
+done
 # A pipeline, experts and universal checkpoints, put together by hand as DeepSpeed lays them out.
 for d in pipeline experts universal_zero2_bf16 universal_zero3_bf16; do
     echo "== $d"
