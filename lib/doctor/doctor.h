@@ -21,7 +21,7 @@ struct doctor {
     int (*report)(void *user, const ckpt_diagnosis *d);
     void *user;
     ckpt_doctor_result *result;
-    bool salvage_tried; /* salvage_error is the outcome */
+    bool salvage_tried; /* salvage was rehearsed, with the outcome salvage_error */
     ckpt_error salvage_error;
     bool cancelled;
 };
@@ -29,8 +29,8 @@ struct doctor {
 /* A diagnosis without its text. */
 struct diagnosis {
     const char *id;
-    ckpt_fix fix;     /* action 0: there is none */
-    const char *hint; /* if no fix helps; may be NULL */
+    ckpt_fix fix;     /* its action is 0: there is none */
+    const char *hint; /* what to do if there is no fix, or NULL */
     bool is_note;     /* not a problem, only worth knowing */
 };
 
@@ -45,8 +45,9 @@ void doctor_drop_file(const struct doctor *d, ckpt_error *e);
 
 /* doctor_foreign - reports that the file is not a checkpoint, for the reason E. */
 ckpt_status doctor_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err);
-/* doctor_was_unpacked - is the checkpoint what a compressed file unpacks to? torch.load does not do that. */
+/* doctor_was_unpacked - was the checkpoint unpacked from a compressed file? torch.load does not unpack. */
 bool doctor_was_unpacked(const struct doctor *d);
+/* doctor_compressed - reports that the file is compressed. */
 ckpt_status doctor_compressed(struct doctor *d, ckpt_error *err);
 /* doctor_damage - reports what verifying found. */
 ckpt_status doctor_damage(struct doctor *d, ckpt_error *err);

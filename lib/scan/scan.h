@@ -7,13 +7,14 @@
 #include "format/format.h"
 
 enum scan_role {
-    SCAN_FILE,    /* what the caller named */
-    SCAN_MEMBER,  /* of an archive */
-    SCAN_STORAGE, /* where an archive of torch keeps the numbers of a tensor */
+    SCAN_FILE,    /* the file that the caller named */
+    SCAN_MEMBER,  /* a member of an archive */
+    SCAN_STORAGE, /* a record data/<key> of a torch archive: the numbers of a tensor */
     SCAN_VALUE    /* a text or bytes value of a pickle */
 };
 
-/* A zip archive, identified by what readers of zip go by; offsets in ROOT, see source_root. */
+/* A zip archive that was found, so that it is scanned only once. Readers find an archive by its end record
+ * and directory; the offsets of both are in ROOT, see source_root. */
 struct opened_zip {
     const source *root;
     uint64_t end_record, directory; /* UINT64_MAX: still being scanned, or there is none */
@@ -22,27 +23,27 @@ struct opened_zip {
 
 /* Where the bytes of a member are. */
 struct scan_extent {
-    uint64_t offset, size; /* in the file; CKPT_NO_OFFSET: it is compressed */
+    uint64_t offset, size; /* in the file; offset CKPT_NO_OFFSET: the member is compressed */
 };
 
 struct scanner {
     struct scan *s;
     arena *a;          /* names, archives */
-    const char *path;  /* of the file, for messages of format's readers */
-    uint32_t depth;    /* archives and values around the current bytes */
+    const char *path;  /* of the file, for messages of the formats' readers */
+    uint32_t depth;    /* how many archives and values the current bytes are nested in */
     uint64_t unpacked; /* bytes decompressed so far */
     uint64_t file_size;
-    uint64_t member_bytes;     /* of all members of zip archives scanned so far */
+    uint64_t member_bytes;     /* the sizes of all members of zip archives scanned so far, added up */
     const char *format;        /* of the file; NULL: not recognized yet */
     struct opened_zip *opened; /* archives in sources that are still being scanned */
     size_t nopened, cap_opened;
     bool in_stray_bytes; /* the current bytes belong to nothing in the file around them */
-    bool pickle_name;    /* the current file or member is named as pickles are */
+    bool pickle_name;    /* the current file or member has a suffix of pickles, as ".pkl" */
 };
 
-/* Each of these takes SRC apart, reports what it finds at WHERE, and adds to *ACCOUNTED how many of its bytes
- * have a known purpose. A status other than CKPT_OK means that scanning itself failed (memory, disk,
- * cancelled); it is not a finding. */
+/* Each of these functions takes SRC apart, reports what it finds at WHERE, and adds to *ACCOUNTED how many of
+ * the bytes have a known purpose. A status other than CKPT_OK means that scanning itself failed (memory,
+ * disk, cancelled); it is not a finding. */
 ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
                        uint64_t *accounted, ckpt_error *err);
 ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
@@ -56,10 +57,10 @@ ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t 
 ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
-/* scan_msgpack - *IS: SRC is MessagePack from the first byte to the last. */
+/* scan_msgpack - sets *IS if SRC is MessagePack from the first byte to the last. */
 ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *accounted,
                          ckpt_error *err);
-/* scan_hdf5 - scans the attributes of SRC, HDF5; *ALL_READ: there is nothing in it that cannot be read. */
+/* scan_hdf5 - scans the attributes of SRC, an HDF5 file; sets *ALL_READ if all of its objects were read. */
 ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err);
 /* scan_leaves_folder - does PATH lead out of the folder of the file that holds it? */
 bool scan_leaves_folder(ckpt_str path);
@@ -71,62 +72,63 @@ ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, cons
                             uint64_t *accounted, ckpt_error *err);
 /* scan_is_compressed - does SRC decompress as KIND, to its last byte? */
 bool scan_is_compressed(struct scanner *x, source *src, const char *kind);
-/* scan_max_unpacked - how many bytes SIZE compressed ones may still unpack to. */
+/* scan_max_unpacked - returns how many bytes SIZE compressed bytes may still unpack to. */
 uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size);
-/* scan_is_zlib - does SRC, whose first two bytes may be a zlib header, unpack to anything, or if it is TEXT,
- * to a pickle? */
+/* scan_is_zlib - is SRC, whose first two bytes may be a zlib header, zlib data? If TEXT, SRC could be text as
+ * well: then it must unpack to a pickle. */
 bool scan_is_zlib(struct scanner *x, source *src, bool text);
 /* scan_one_pickle - scans the pickle at *POS as each kind of loader reads it, and moves *POS past its end.
- * *STOPPED: it ended with STOP. */
+ * Sets *STOPPED if it ended with STOP. */
 ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
                             ckpt_error *err);
 ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
-/* scan_archive_at_end - readers of zip go by the record at the end of a file: scans the archive that they
- * would open in SRC, which is scanned as something else. */
+/* scan_archive_at_end - scans the zip archive, if any, that readers of zip would open in SRC because they
+ * search for an end record at the end. The caller scans SRC as something else. */
 ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);
 
-/* How far bytes could be followed as a pickle that were not taken for one. */
+/* How many opcodes of bytes that are not a pickle could be followed, and why the next could not. */
 struct scan_trial {
-    uint64_t opcodes; /* that were followed */
-    uint64_t failed_at;
+    uint64_t opcodes;
+    uint64_t failed_at; /* offset */
     ckpt_error why;
 };
 
-/* scan_try_pickle - as scan_is_pickle, to the end of SRC; if false, *TRIAL is how far the first pickle went,
- * or 0 opcodes if it reached STOP. */
+/* scan_try_pickle - returns scan_is_pickle to the end of SRC. If that is false, sets *TRIAL for the first
+ * pickle; its opcodes are 0 if it reached STOP. */
 bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, bool head, struct scan_trial *trial);
-/* scan_is_pickle - do the bytes from POS on run as a pickle, and not merely by chance? If HEAD, PROTO and a
- * protocol number are enough, which would be too little where numbers are stored. */
+/* scan_is_pickle - do the bytes from POS on run as a pickle, and not merely by chance? With HEAD, PROTO and a
+ * protocol number are enough; without, for bytes that may be numbers, they are not. */
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);
-/* scan_is_pickle_name - does PATH have a suffix that is usual for pickles? */
+/* scan_is_pickle_name - does PATH end in a suffix of pickles, such as ".pkl"? */
 bool scan_is_pickle_name(ckpt_str path);
 /* scan_check_suffix - compares the suffix of the file with its content. */
 ckpt_status scan_check_suffix(struct scanner *x);
 /* scan_count_bytes - adds N bytes of SRC to *COUNT, a counter of the result, if they are stored in the file
  * uncompressed. */
 void scan_count_bytes(const source *src, uint64_t *count, uint64_t n);
-/* scan_hash_member - reports the member SRC with its sha256, if those are asked for, and copies that to KEPT
- * if it is not NULL. */
+/* scan_hash_member - reports the member SRC with its sha256, if the caller of ckpt_scan wants members, and
+ * copies the sha256 to KEPT unless that is NULL. */
 ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, unsigned readers, uint8_t *kept,
                              ckpt_error *err);
-/* scan_report_member - reports a member at AT whose sha256 is known. */
+/* scan_report_member - reports a member at AT whose sha256 SUM is known. */
 ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
                                const uint8_t *sum);
-/* scan_join_names - "OUTER!NAME" in the arena; .ptr NULL: out of memory. */
+/* scan_join_names - returns "OUTER!NAME" in the arena; .ptr NULL: out of memory. */
 ckpt_str scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name);
-/* scan_stray_bytes - scans [FROM, TO) of SRC, which belongs to nothing in it and may be a file of its own
- * that some readers open instead. */
+/* scan_stray_bytes - scans the bytes [FROM, TO) of SRC, which belong to nothing in it. They may be a file
+ * that some readers open instead of SRC. */
 ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uint64_t from, uint64_t to,
                              ckpt_error *err);
-/* scan_report_reader - WHY the reader of a format failed, at AT: a finding, unless scanning itself failed. */
+/* scan_report_reader - reports WHY, the error of a format's reader, as a finding at AT. If WHY is a failure
+ * of scanning itself (memory, disk), returns it instead. */
 ckpt_status scan_report_reader(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
                                ckpt_error *err);
-/* scan_check_format - opens SRC with the reader of FORMAT (NULL: any); its error is a finding. *END (may be
- * NULL) becomes the end of the last storage, at least 1, and is unchanged after an error. */
+/* scan_check_format - opens SRC with the reader of FORMAT (NULL: any) and reports its error as a finding.
+ * Else sets *END, unless END is NULL, to the end of the last storage, at least 1. */
 ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,
                               uint64_t *end, ckpt_error *err);
 
-/* scan_source - ckpt_scan of SRC, whose name is PATH. */
+/* scan_source - does what ckpt_scan does, for SRC, whose name is PATH. */
 ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_error *err);
 
 #endif

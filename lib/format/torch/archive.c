@@ -6,10 +6,9 @@
  *   <top>/tensors/<key>     the same, torch 1.4
  *   <top>/byteorder         "little" or "big"; absent before 2.1: little
  *
- * Refused: a storage without a record, two records of one name (readers disagree on
- * which one counts), an unknown byte order. Of a record that is longer than its
- * persistent id states, only the stated bytes are used, as torch did up to 2.9; one
- * that is shorter is refused by the caller.
+ * Refused: a storage without a record, two records of one name (readers disagree on which one counts), an
+ * unknown byte order. If a record is longer than its persistent id states, only the stated bytes are used, as
+ * torch did up to 2.9. The caller refuses a record that is shorter.
  */
 #include "format/torch/archive.h"
 
@@ -20,7 +19,7 @@
 #include "core/check.h"
 #include "core/dtype.h"
 
-
+/* get_parent_folder - returns the start of NAME up to its last '/', or an empty text. */
 static ckpt_str get_parent_folder(ckpt_str name)
 {
     while (name.len && name.ptr[name.len - 1] != '/')
@@ -69,7 +68,7 @@ static void archive_free(void *user)
     free(ta);
 }
 
-/* has_no_storage_crcs - is the CRC of all storages 0? Then none was computed
+/* has_no_storage_crcs - are the CRCs of all storages 0? Then torch computed none
  * (torch.serialization.set_crc32_options). */
 static bool has_no_storage_crcs(const struct torch_archive *ta)
 {
@@ -211,7 +210,7 @@ ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *e
 
 /* ------------------------------------------------------------------ pickles */
 
-/* check_crc - a pickle is read completely, so its checksum must match. */
+/* check_crc - compares the bytes of S with the CRC-32 of its entry E. */
 static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s, ckpt_error *err)
 {
     uint32_t crc = 0;
@@ -245,7 +244,7 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
     if (!facts)
         return fail_memory(err);
     ckpt_status st = check_crc(ta->z, e, s, err);
-    if (st == CKPT_ECHECKSUM && ta->f->check) /* else the caller adds the place */
+    if (st == CKPT_ECHECKSUM && ta->f->check) /* then it is only reported; else the caller adds the name */
         fail_where(err, "%.*s", STR_ARG(e->name));
     CKPT_TRY(file_report_fault(ta->f, st, err));
     CKPT_TRY(pickle_read(ta->f->a, s, 0, s->size, facts, root, &next, err));
@@ -255,8 +254,8 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
     return CKPT_OK;
 }
 
-/* check_inflation - the memory for parsing depends on the length of the pickle. A long one compresses
- * 50-fold if nothing in it is memoized; more than 200-fold is an attempt to fill memory. */
+/* check_inflation - refuses a pickle of more than 16 MiB that is compressed over 200-fold, because parsing
+ * takes memory in proportion to its length. A real pickle in which nothing is memoized reaches 50-fold. */
 static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
     if (e->usize <= (16u << 20) || e->usize / 200 <= e->csize)
@@ -302,7 +301,8 @@ void torch_archive_add_context(const struct torch_archive *ta, size_t i, ckpt_er
 
 /* ----------------------------------------------------------------- storages */
 
-/* get_stated_bytes - what the persistent id says; packed quantised classes count bytes. */
+/* get_stated_bytes - sets *OUT to the bytes of PID's elements; classes of packed quantized elements count
+ * bytes. False: more than 2^64. */
 static bool get_stated_bytes(const struct torch_pid *pid, uint64_t *out)
 {
     if (dtype_info(pid->dtype)->block_elems == 1)
@@ -325,7 +325,7 @@ static ckpt_status handle_missing_record(struct torch_archive *ta, const struct 
         s->src = source_mem("", 0, CKPT_NO_OFFSET);
         return s->src ? CKPT_OK : fail_memory(err);
     }
-    /* The offset is that of the directory, in which it is missing. */
+    /* A missing record has no offset: the error has that of the directory. */
     (void)fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),
                "{=the record of a storage of %llu elements} is {missing}", (unsigned long long)pid->numel);
     fail_where(err, "%.*s", STR_ARG(buf_view(&ta->name)));
@@ -357,16 +357,17 @@ static ckpt_status use_record(struct torch_archive *ta, const struct torch_pid *
     return CKPT_OK;
 }
 
-/* skip_prefix - removes WORD from the front of *S; false: it does not begin so. */
+/* skip_prefix - removes WORD from the start of *S; false: *S does not begin with it. */
 static bool skip_prefix(ckpt_str *s, ckpt_str word)
 {
-    bool there = str_starts(*s, word);
-    if (there)
+    bool found = str_starts(*s, word);
+    if (found)
         *s = str_skip(*s, word.len);
-    return there;
+    return found;
 }
 
-/* is_next_entry - does the entry after the last one hold storage KEY, as it usually does? */
+/* is_next_entry - is the entry after the last storage that of storage KEY? Usually it is, because torch
+ * writes storages in the order of the pickle. */
 static bool is_next_entry(const struct torch_archive *ta, ckpt_str key)
 {
     if (ta->next >= ta->z->n)
@@ -421,7 +422,7 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
 struct torch_storages torch_archive_get_storages(struct torch_archive *ta)
 {
     struct torch_storages st = {.user = ta, .find = find_storage, .big_endian = ta->big_endian};
-    if (ta->nkept == 1) { /* with several, a node does not show its pickle */
+    if (ta->nkept == 1) { /* with several, it is not known which of them a node is from */
         st.stream = ta->kept[0];
         st.packed_at = source_pos(ta->z->src, ta->pickle->data);
         st.part = ta->pickle->name;
@@ -434,7 +435,7 @@ static ckpt_status resolve_storages(ckpt_file *f, ckpt_error *err)
     struct torch_archive *ta = f->container;
     struct torch_storages st = torch_archive_get_storages(ta);
     CKPT_TRY(torch_add_unreferenced_storages(f, &st, err));
-    zip_free_names(ta->z); /* memory for the writer */
+    zip_free_names(ta->z); /* so that the writer has that memory */
     return CKPT_OK;
 }
 

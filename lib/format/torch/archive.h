@@ -12,51 +12,52 @@ struct torch_archive {
     ckpt_file *f;
     zip *z;
     ckpt_str top;        /* "archive/", the prefix of every record; may be empty */
-    const char *storage; /* the record of storage KEY is: top, this, KEY … */
-    const char *suffix;  /* … and this */
+    const char *storage; /* "data/": the record of the storage "0" is <top>data/0<suffix> */
+    const char *suffix;
     bool big_endian;
     bool crc_none; /* no storage record has a CRC-32 */
-    bool *used;    /* by entry: a storage was read from it */
-    size_t next;   /* entry after the storage found last, probably the next one */
+    bool *used;    /* [i]: a storage was read from entry i */
+    size_t next;   /* entry after the storage found last, probably that of the next storage */
     buf name;      /* name of the record looked up last */
-    source **kept; /* pickles that nodes refer to by spans */
+    source **kept; /* the pickles that were read: spans of nodes refer to them */
     size_t nkept, cap_kept;
-    const struct zip_entry *pickle; /* the last of them */
+    const struct zip_entry *pickle; /* the pickle read last */
 };
 
-/* torch_archive_find_top - finds the folder whose data.pkl is the checkpoint: that of the first entry,
- * which torch uses, else the only one. False: there is none; *AMBIGUOUS: there are several. */
+/* torch_archive_find_top - finds the folder whose data.pkl is the checkpoint: the folder of the first entry,
+ * which torch uses, else the only folder that has a data.pkl. Returns false if none has. Sets *AMBIGUOUS if
+ * several have and none of them is that of the first entry. */
 bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous);
-/* torch_archive_new - uses the zip that F's probe opened, and is owned by F. TOP must live as long as the
- * zip. */
+/* torch_archive_new - makes an archive of the zip that F's probe opened. F frees it. TOP must live as long as
+ * the zip. */
 ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive **out, ckpt_error *err);
-/* torch_archive_find - index of record NAME (without top), ignoring case, or -1. */
+/* torch_archive_find - returns the entry of record NAME (without top), or -1. Case is ignored. */
 int64_t torch_archive_find(struct torch_archive *ta, const char *name);
-/* torch_archive_require - the same for a record that must exist: CKPT_ETRUNCATED if it is missing. */
+/* torch_archive_require - sets *I to the entry of record NAME; CKPT_ETRUNCATED if it is missing. */
 ckpt_status torch_archive_require(struct torch_archive *ta, const char *name, size_t *i, ckpt_error *err);
 /* torch_archive_note_refusal - records WHY torch.load refuses this file; the first reason counts. */
 void torch_archive_note_refusal(struct torch_archive *ta, ckpt_str why);
 bool torch_archive_has(struct torch_archive *ta, const char *name);
-/* torch_archive_open_record - opens entry I, unless another has the same name. */
+/* torch_archive_open_record - opens entry I; refuses it if a second entry has the same name. */
 ckpt_status torch_archive_open_record(struct torch_archive *ta, size_t i, source **out, ckpt_error *err);
-/* torch_archive_payload_offset - file offset of the bytes of entry I, which was read; CKPT_NO_OFFSET: they
- * are compressed. */
+/* torch_archive_payload_offset - returns the file offset of the bytes of entry I, which was read;
+ * CKPT_NO_OFFSET if they are compressed. */
 uint64_t torch_archive_payload_offset(const struct torch_archive *ta, size_t i);
 /* torch_archive_add_context - adds the name of entry I to the error, and its offset if there is none. */
 void torch_archive_add_context(const struct torch_archive *ta, size_t i, ckpt_error *err);
-/* torch_archive_read_text - reads a record of at most MAX bytes; .ptr is NULL if there is none, or it is
- * longer. */
+/* torch_archive_read_text - reads record NAME; sets OUT->ptr to NULL if it is missing or has more than MAX
+ * bytes. */
 ckpt_status torch_archive_read_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out,
                                     ckpt_error *err);
-/* torch_archive_read_byteorder - reads the record of that name, if any. */
+/* torch_archive_read_byteorder - sets big_endian from the record "byteorder", if there is one. */
 ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *err);
-/* torch_archive_run_pickle - reads the pickle in entry I. */
+/* torch_archive_run_pickle - reads the pickle in entry I and sets *ROOT to its value. */
 ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_value **root, ckpt_error *err);
-/* torch_archive_add_tensor - kit_add_tensor for NAME, described by T (dtype, shape, stride …), in record
- * RECORD (without top), all of which is its storage. */
+/* torch_archive_add_tensor - adds the tensor NAME, which T describes (dtype, shape, stride …). Its storage
+ * is all of the record RECORD (without top). */
 ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ckpt_str name,
                                      const char *record, const ckpt_tensor *t);
-/* torch_archive_get_storages - how torch_graph finds storages in this archive. */
+/* torch_archive_get_storages - returns the callbacks by which torch_graph finds storages in this archive. */
 struct torch_storages torch_archive_get_storages(struct torch_archive *ta);
 /* torch_archive_count_unused - counts the bytes of storage records that were not used, and sets
  * ckpt_file.resolve for those that only opaque objects use. */

@@ -1,7 +1,7 @@
 /*
- * embedded_archive.c - torch.export has torch.save archives as records. Each is read as a file of its own,
- * because it has its own storage keys, and its rows are then added below the path of the record. Only
- * torch.save archives are opened, which contain no others: there is no nesting.
+ * embedded_archive.c - opens the torch.save archives that torch.export keeps as records. Each is read as a
+ * file of its own, because it has its own storage keys. Then its rows are added to the outer file, below the
+ * path of the record. A torch.save archive holds no further archives, so nothing nests.
  */
 #include "format/torch/embedded_archive.h"
 
@@ -11,10 +11,10 @@
 
 struct embedding {
     ckpt_file *f, *embedded;
-    const ckpt_path_elem *prefix;
+    const ckpt_path_elem *prefix; /* of the record */
     const struct step *steps;
-    uint32_t nprefix; /* elements of both */
-    uint32_t row0, storage0;
+    uint32_t nprefix;        /* elements of prefix and of steps */
+    uint32_t row0, storage0; /* rows and storages that F had before */
     ckpt_error *err;
 };
 
@@ -84,8 +84,8 @@ static ckpt_status add_leaves_and_facts(const struct embedding *g)
     return checked_add(f->unaccounted, part->unaccounted, &f->unaccounted) ? CKPT_OK : fail_memory(g->err);
 }
 
-/* add_contents - adds storages, rows, leaves and notices of the embedded file, which keeps its nodes
- * alive. */
+/* add_contents - adds storages, rows, leaves and notices of the embedded file to the outer one. Their nodes
+ * stay in the embedded file. */
 static ckpt_status add_contents(struct embedding *g)
 {
     g->row0 = (uint32_t)g->f->table.nrows;

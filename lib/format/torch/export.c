@@ -18,8 +18,8 @@
  * "requires_grad", "device"}}; with use_pickle the record is a torch.save archive.
  * Source: torch/export/pt2_archive/_package.py, torch/_export/serde/schema.py.
  *
- * Listed are the state dict and the constants, below these two names; the graph (models/model.json) is
- * not read, and no compiled code is loaded.
+ * The state dict and the constants are listed, below these two names. The graph (models/model.json) is not
+ * read, and no compiled code is loaded.
  */
 #include "codec/json_scan.h"
 #include "format/torch/embedded_archive.h"
@@ -79,13 +79,14 @@ static ckpt_status expect_event(struct section *s, enum json_event want, const c
     return e == want ? CKPT_OK : json_unexpected(&s->j, e, what, must);
 }
 
-/* check_object_end - E is the event after the last pair: the end of the object, or an error. */
+/* check_object_end - returns CKPT_OK if E, the event after the last pair, ends the object, else the error of
+ * the scanner. */
 static ckpt_status check_object_end(struct section *s, enum json_event e)
 {
     return e == JSON_OBJECT_END ? CKPT_OK : s->err->status;
 }
 
-/* The codes of torch/_export/serde/schema.py, ScalarType. */
+/* get_dtype_by_code - returns the dtype of a ScalarType of torch/_export/serde/schema.py. */
 static ckpt_dtype get_dtype_by_code(uint64_t code)
 {
     static const uint8_t types[] = {
@@ -99,7 +100,7 @@ static ckpt_dtype get_dtype_by_code(uint64_t code)
     return code < sizeof types ? (ckpt_dtype)types[code] : CKPT_DT_NONE;
 }
 
-/* read_int - reads {"as_int": n}; stored tensors have no symbolic sizes. */
+/* read_int - reads n or {"as_int": n}. A symbolic size is refused: stored tensors have none. */
 static ckpt_status read_int(struct section *s, enum json_event e, uint64_t *out)
 {
     bool found = false;
@@ -253,7 +254,7 @@ static ckpt_status read_config(struct section *s)
 
 /* ----------------------------------------------------------------- sections */
 
-/* find_config - the entry of "data/weights/model_weights_config.json"; -1: none. */
+/* find_config - returns the entry of "data/weights/model_weights_config.json", or -1. */
 static int64_t find_config(const struct section *s)
 {
     for (size_t i = 0; i < s->ta->z->n; i++) {

@@ -11,8 +11,9 @@
  *   set                                a leaf
  *   tensor                             a row; its Python attributes are walked
  *
- * The work list is explicit and a node that is being walked has VALUE_OPEN, so that neither depth nor
- * cycles in the file use the stack. A container with two paths is listed under both.
+ * The walk keeps its own list of pending nodes, so that deep files do not use the stack. A node has the flag
+ * VALUE_OPEN while its children are visited, so that cycles end. A container with two paths is listed under
+ * both.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,14 +26,14 @@
 
 struct pending_node {
     const ckpt_value *v;
-    const char *name; /* name of a composite's component, or NULL: */
-    struct step step; /* … where it is in its container, which gives its path element */
-    uint32_t depth;   /* path length including that */
-    uint32_t part_of;
-    bool keyed;        /* step is an index of pairs, not items */
-    bool leaving;      /* all children of V are done */
-    bool tensors_only; /* an attribute of torch's own objects: list no leaves */
-    bool is_component; /* of a composite: a list of numbers is a tensor */
+    const char *name;  /* the last path element of a composite's component; NULL: STEP gives it */
+    struct step step;  /* the position of V in its container */
+    uint32_t depth;    /* length of the path of V */
+    uint32_t part_of;  /* the row of the composite that V belongs to, or CKPT_NO_TENSOR */
+    bool keyed;        /* step.index counts pairs, not items */
+    bool leaving;      /* all children of V were visited */
+    bool tensors_only; /* an attribute of torch's own objects: leaves in it are not listed */
+    bool is_component; /* of a composite, where a list of numbers is a tensor */
 };
 
 struct torch_walk {
@@ -41,7 +42,7 @@ struct torch_walk {
     size_t n, cap;
     ckpt_path_elem *path;
     struct step *steps;
-    const ckpt_value **ancestors; /* by depth: the nodes from the root to the current one */
+    const ckpt_value **ancestors; /* [d]: the node at depth d on the way from the root to the current node */
     uint32_t cap_path;
     size_t first; /* index of the first child of the current node in pending */
 };
@@ -107,7 +108,7 @@ ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *w
 #define FIRST_PENDING 64u
 #define MAX_PENDING   65536u
 
-/* expect_pending - allocates the list for N nodes, so that it need not grow. Only a hint. */
+/* expect_pending - allocates the list for about N nodes. If that fails, the list grows later. */
 static void expect_pending(struct torch_walk *w, size_t n)
 {
     w->cap = FIRST_PENDING + (n < MAX_PENDING ? n : MAX_PENDING);
@@ -130,7 +131,7 @@ static ckpt_status push_pending(struct torch_walk *w, const struct pending_node 
     return CKPT_OK;
 }
 
-/* push_child - adds P to the nodes to visit, after the children added before. */
+/* push_child - appends P to the nodes to visit; refuses more than the limit on tensors. */
 static ckpt_status push_child(struct torch_walk *w, const struct pending_node *p)
 {
     if (w->n >= w->g.f->limits.max_tensors)
@@ -141,8 +142,8 @@ static ckpt_status push_child(struct torch_walk *w, const struct pending_node *p
 
 static bool has_children(const struct torch_walk *w) { return w->n > w->first; }
 
-/* open_node - marks P as open until its children are done. The list is processed from its end, so the
- * children are reversed, and the end of P is before them. */
+/* open_node - sets VALUE_OPEN of P, which is cleared after its children were visited. Nodes are taken from
+ * the end of the list, so the children are reversed and the entry that closes P is before them. */
 static ckpt_status open_node(struct torch_walk *w, const struct pending_node *p)
 {
     struct pending_node leave = *p;
@@ -157,7 +158,7 @@ static ckpt_status open_node(struct torch_walk *w, const struct pending_node *p)
     return CKPT_OK;
 }
 
-/* make_path_element - sets OUT to the last path element of P. */
+/* make_path_element - sets *OUT to the last path element of P. */
 static ckpt_status make_path_element(struct torch_walk *w, const struct pending_node *p, ckpt_path_elem *out)
 {
     uint32_t n;
@@ -248,7 +249,7 @@ static ckpt_status add_row(struct torch_walk *w, const struct pending_node *p, s
     return CKPT_OK;
 }
 
-/* push_state - the attributes that STATE sets; a state that is no mapping is one child. */
+/* push_state - pushes the attributes that STATE sets. A state that is not a dict is one child. */
 static ckpt_status push_state(struct torch_walk *w, const struct pending_node *p, const ckpt_value *state)
 {
     struct pending_node c = {.v = state,
@@ -268,7 +269,7 @@ static bool state_holds_components(uint32_t kind)
     return kind == CKPT_WRAPPER || kind == CKPT_DTENSOR || kind == CKPT_SHARDED || kind == CKPT_NESTED_JAGGED;
 }
 
-/* push_tensor_attributes - the attributes that Python code set on the tensor P, or on one that it wraps. */
+/* push_tensor_attributes - pushes the attributes that Python code set on tensor P and on those it wraps. */
 static ckpt_status push_tensor_attributes(struct torch_walk *w, const struct pending_node *p)
 {
     const ckpt_value *state, *v = p->v;
@@ -312,7 +313,7 @@ static bool is_mapping(const ckpt_value *v)
                  value_calls(v, "collections", "OrderedDict", 0));
 }
 
-/* A module is known by its attributes: every nn.Module since 0.1 has these. */
+/* is_module - has V the attributes that every nn.Module has since torch 0.1? */
 static bool is_module(const ckpt_value *v)
 {
     return v->type == CKPT_V_CALL && is_mapping(object_attr(v, "_parameters")) &&
@@ -332,7 +333,7 @@ static bool set_contains(const ckpt_value *set, ckpt_str name)
 
 static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v);
 
-/* get_module_dict - the pairs of attribute ATTR of a module. */
+/* get_module_dict - sets *PAIRS and *N to the entries of the dict that is attribute ATTR of MODULE. */
 static ckpt_status get_module_dict(struct torch_walk *w, const ckpt_value *module, const char *attr,
                                    const value_pair **pairs, uint32_t *n)
 {
@@ -371,7 +372,7 @@ struct submodule {
     uint32_t depth;
 };
 
-/* Puts MODULE's children on the list, last first. */
+/* push_submodules - appends the submodules of OF to the list, last first. */
 static ckpt_status push_submodules(struct torch_walk *w, struct submodule of, struct submodule **list,
                                    size_t *n, size_t *cap)
 {
@@ -399,7 +400,7 @@ static ckpt_status push_submodules(struct torch_walk *w, struct submodule of, st
     return CKPT_OK;
 }
 
-/* make_state_dict - the OrderedDict that MODULE.state_dict() would return. */
+/* make_state_dict - sets *OUT to the OrderedDict that MODULE.state_dict() would return. */
 static ckpt_status make_state_dict(struct torch_walk *w, const ckpt_value *module, ckpt_value **out)
 {
     struct submodule *list = NULL;
@@ -440,10 +441,10 @@ bool graph_hides_attributes(const ckpt_value *klass)
     return false;
 }
 
-/* Attributes that BUILD sets: a dict, or the pair (dict | None, slots). The
- * _metadata of a state dict is about its keys, not an entry. */
-static ckpt_status push_attributes_of(struct torch_walk *w, const struct pending_node *p,
-                                      const ckpt_value *dict, bool quiet)
+/* push_attribute_dict - pushes the entries of DICT, attributes of P, except _metadata, which describes the
+ * keys of a state dict. */
+static ckpt_status push_attribute_dict(struct torch_walk *w, const struct pending_node *p,
+                                       const ckpt_value *dict, bool quiet)
 {
     uint32_t n;
     ckpt_str key;
@@ -455,6 +456,7 @@ static ckpt_status push_attributes_of(struct torch_walk *w, const struct pending
     return CKPT_OK;
 }
 
+/* push_attributes - pushes the attributes that BUILD sets: a dict, or a pair (dict or None, slots). */
 static ckpt_status push_attributes(struct torch_walk *w, const struct pending_node *p)
 {
     const ckpt_value *state = value_state(p->v);
@@ -462,24 +464,18 @@ static ckpt_status push_attributes(struct torch_walk *w, const struct pending_no
     if (!state)
         return CKPT_OK;
     if (state->type != CKPT_V_TUPLE)
-        return push_attributes_of(w, p, state, quiet);
+        return push_attribute_dict(w, p, state, quiet);
     for (uint32_t i = 0; i < value_count(state) && i < 2; i++)
-        CKPT_TRY(push_attributes_of(w, p, value_item(state, i), quiet));
+        CKPT_TRY(push_attribute_dict(w, p, value_item(state, i), quiet));
     return CKPT_OK;
 }
 
-/* has_pairs_to_move - does move_pairs_to_call have anything to do? */
-static bool has_pairs_to_move(const ckpt_value *v)
-{
-    return view_pairs_given(v) && !value_more_of(v)->npairs;
-}
-
-/* move_pairs_to_call - moves the pairs in the arguments of an OrderedDict to the call, where every other
- * mapping has them. */
+/* move_pairs_to_call - if V is a call OrderedDict([(key, value), …]), makes these pairs entries of the node
+ * V, as those of every other mapping are. */
 static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v)
 {
     const ckpt_value *given = view_pairs_given(v);
-    if (!has_pairs_to_move(v))
+    if (!given || value_more_of(v)->npairs)
         return CKPT_OK;
     for (uint32_t i = 0; i < value_count(given); i++) {
         ckpt_value *kv = value_item(given, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
@@ -631,7 +627,7 @@ static void close_open_nodes(struct torch_walk *w)
     free(w->ancestors);
 }
 
-/* expected_storages - an estimate of the number of storages in F, and so of tensors: most pickles have one
+/* expected_storages - estimates the number of storages in F, and so of tensors, because most pickles have one
  * tensor per storage. */
 static size_t expected_storages(const ckpt_file *f)
 {

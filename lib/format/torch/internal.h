@@ -1,5 +1,5 @@
-/* internal.h - what torch/graph.c, torch/persistent_id.c, torch/rebuild.c and torch/numpy.c share; private
- * to them, to unrecoverable_objects.c and to paddle/pickle.c. */
+/* internal.h - what torch/graph.c, persistent_id.c, rebuild.c, numpy.c and unrecoverable_objects.c share with
+ * paddle/pickle.c. Private to them. */
 #ifndef FORMAT_TORCH_INTERNAL_H
 #define FORMAT_TORCH_INTERNAL_H
 
@@ -9,16 +9,16 @@ struct graph {
     ckpt_file *f;
     const struct torch_storages *st;
     ckpt_error *err;
-    const ckpt_value *last_global; /* the constructor looked up last … */
-    const struct rebuild *last_rebuild;
+    const ckpt_value *last_global;      /* the constructor looked up last … */
+    const struct rebuild *last_rebuild; /* … and its line of rebuild.def */
     struct sizes {
         const ckpt_value *v;
-        const uint64_t *at;
-    } sizes[64];    /* cache of tuples of integers: pickles share their nodes */
-    unsigned depth; /* nesting of constructors */
+        const uint64_t *at; /* its integers */
+    } sizes[64];            /* tuples read recently: tensors of one shape often share the tuple */
+    unsigned depth;         /* how deep calls of constructors are nested at the current node */
 };
 
-/* A component of a composite tensor; becomes a row of its own. */
+/* A component of a composite tensor, such as the scales of a quantized one. It becomes a row of its own. */
 struct component {
     const char *name;
     const ckpt_value *value;
@@ -26,7 +26,7 @@ struct component {
 
 #define MAX_COMPONENTS 5
 
-/* What torch_describe found a node to be. */
+/* The tensor that a node stands for. */
 struct tensor_description {
     bool is_tensor;
     struct row row; /* without path and steps */
@@ -41,51 +41,53 @@ struct rebuild {
     ckpt_status (*build)(struct graph *g, const ckpt_value *call, struct tensor_description *m);
 };
 
-/* torch_describe - is V a tensor, and which? Does not descend into components. */
+/* torch_describe - fills *M if V is a tensor; M->is_tensor is false if it is not. Components are only listed
+ * in *M, not described. */
 ckpt_status torch_describe(struct graph *g, const ckpt_value *v, struct tensor_description *m);
-/* torch_wrapped_tensor - the tensor that V, a tensor, wraps, or NULL. *STATE has the Python attributes of
- * V; NULL: none. */
+/* torch_wrapped_tensor - returns the tensor that the tensor V wraps, or NULL. Sets *STATE to the Python
+ * attributes of V; NULL: it has none. */
 const ckpt_value *torch_wrapped_tensor(struct graph *g, const ckpt_value *v, const ckpt_value **state);
-/* torch_parameter_data - the value of V in state_dict(): the tensor in a Parameter, else V itself. */
+/* torch_parameter_data - returns what state_dict() has for V: the tensor in a Parameter, else V itself. */
 ckpt_value *torch_parameter_data(ckpt_value *v);
-/* torch_describe_numbers - a list of numbers as a 1-D tensor: what scales and zero points were before torch
- * 1.5. Leaves *M alone if V is not one. */
+/* torch_describe_numbers - fills *M if V is a list of numbers, as a 1-D tensor: before torch 1.5, scales and
+ * zero points were lists. Else *M stays as it is. */
 ckpt_status torch_describe_numbers(struct graph *g, const ckpt_value *v, struct tensor_description *m);
-/* torch_add_memory_storage - adds a storage of BYTES, which must be in the arena. */
+/* torch_add_memory_storage - adds a storage of BYTES, which must be in the arena, and sets *INDEX to it. */
 ckpt_status torch_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel,
                                      uint32_t *index);
-/* torch_describe_numpy - the same for numpy arrays and scalars. */
+/* torch_describe_numpy - fills *M if V is a numpy array or scalar. */
 ckpt_status torch_describe_numpy(struct graph *g, const ckpt_value *v, struct tensor_description *m);
 
-/* torch_storage - the storage of node V: its index in the table, dtype of its class and numel; VIEW_OFFSET
- * is that of a legacy view. CKPT_EFORMAT if V is no storage. */
+/* torch_storage - finds the storage that node V names: its index in the table, the dtype of its class and
+ * its numel. *VIEW_OFFSET is that of a legacy view, else 0. CKPT_EFORMAT if V is no storage. */
 ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
                           uint64_t *numel, uint64_t *view_offset);
 bool torch_is_storage(const ckpt_value *v);
 
-/* value_bytes - opens the bytes of V as a source: BYTES, BYTEARRAY, Python 2 str, and what Python 3 makes
- * of bytes in protocol <= 2 (_codecs.encode of latin-1 text). *OUT is NULL if V is not bytes. */
+/* value_bytes - opens the bytes of V as a source: BYTES, BYTEARRAY, Python 2 str, or _codecs.encode of
+ * latin-1 text, as Python 3 writes bytes in protocol <= 2. Sets *OUT to NULL if V is not bytes. */
 ckpt_status value_bytes(struct graph *g, const ckpt_value *v, source **out);
 
-/* torch_read_sizes - reads a tuple (or list, or torch.Size) of integers >= 0 as an array in the arena. */
+/* torch_read_sizes - reads V, a tuple, list or torch.Size of integers >= 0, to an array in the arena. WHAT
+ * is its name in errors. */
 ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
                              const uint64_t **out);
 
-/* object_attr - attribute NAME of an object, from the dict, or either half of the (dict, slots) pair, that
- * BUILD set; NULL: none. */
+/* object_attr - returns attribute NAME of the object V, or NULL. BUILD set its attributes by a dict or by a
+ * pair (dict, slots), of which both are searched. */
 const ckpt_value *object_attr(const ckpt_value *v, const char *name);
-/* value_class - the class of which a CALL makes an instance, or NULL. */
+/* value_class - returns the class of which the CALL V makes an instance, or NULL. */
 const ckpt_value *value_class(const ckpt_value *v);
 
-/* graph_hides_attributes - is KLASS one of Python or torch itself, whose attributes (hooks, configuration)
- * are not listed? */
+/* graph_hides_attributes - is KLASS a class of Python or torch itself, whose attributes (hooks,
+ * configuration) are not listed? */
 bool graph_hides_attributes(const ckpt_value *klass);
 
-/* graph_offset - the file offset of the opcode that made node V. */
+/* graph_offset - returns the file offset of the opcode that made node V. */
 uint64_t graph_offset(const struct graph *g, const ckpt_value *v);
-/* graph_fail - reports CKPT_EFORMAT at node V. */
+/* graph_fail - fails with CKPT_EFORMAT at node V. */
 ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...) CKPT_PRINTF(3, 4);
-/* graph_fail_expected - the same, with the message "MUST {=THESE}, found {FOUND}" (NULL: nothing). */
+/* graph_fail_expected - fails at V with the message "MUST {=THESE}, found {FOUND}"; FOUND NULL: "nothing". */
 ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char *must, const char *these,
                                 const ckpt_value *found);
 

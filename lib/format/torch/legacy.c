@@ -31,8 +31,8 @@
 
 struct legacy_storage {
     uint64_t off, nbytes;
-    bool present;
-    struct torch_pid pid; /* the first persistent id of it */
+    bool present;         /* its bytes were found in the stream */
+    struct torch_pid pid; /* the first persistent id that names it */
 };
 
 struct legacy {
@@ -41,8 +41,8 @@ struct legacy {
     struct pickle_facts *facts; /* of the main pickle */
     bool embedded;              /* the stream is inside a pickle of the file: it has no facts of its own */
     ckpt_value *root;
-    map *keys;
-    zip *archive_inside; /* from the probe; must be closed */
+    map *keys;           /* key -> index into storages */
+    zip *archive_inside; /* the zip that the probe found in the stream, or NULL; closed with the file */
     struct legacy_storage *storages;
     size_t n, cap;
     ckpt_error *err;
@@ -102,7 +102,8 @@ static ckpt_status compute_storage_size(struct legacy *l, struct legacy_storage 
     return CKPT_OK;
 }
 
-/* locate_storage - KEY of the list: reads its count at *POS and skips its bytes. */
+/* locate_storage - finds the bytes of storage KEY, whose count of elements is at *POS, and moves *POS past
+ * them. */
 static ckpt_status locate_storage(struct legacy *l, const ckpt_value *key, uint64_t *pos)
 {
     ckpt_str text;
@@ -145,7 +146,7 @@ static ckpt_status locate_storages(struct legacy *l, const ckpt_value *keys, uin
     for (uint32_t i = 0; i < value_count(keys); i++) {
         ckpt_status st = locate_storage(l, value_item(keys, i), &pos);
         if (st == CKPT_ETRUNCATED && l->f->salvage)
-            return CKPT_OK; /* nothing follows; a use of it is reported */
+            return CKPT_OK; /* nothing follows; tensors that use a missing storage are reported as lost */
         CKPT_TRY(file_report_fault(l->f, st, l->err));
         if (st != CKPT_OK) /* storages after it cannot be located */
             return CKPT_OK;
@@ -160,8 +161,8 @@ static ckpt_status locate_storages(struct legacy *l, const ckpt_value *keys, uin
 
 /* ------------------------------------------------------------------ stream */
 
-/* read_one_pickle - reads one of the five pickles; torch.load runs all of them, so the file has facts of
- * each. MAIN: they are l->facts. */
+/* read_one_pickle - reads one of the five pickles. Its facts are added to the file, because torch.load runs
+ * all of them; if MAIN, l->facts is set to them. WHAT names it in errors. */
 static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool main, uint64_t *pos,
                                    ckpt_value **out)
 {

@@ -55,7 +55,7 @@ struct mobile {
 
 static bool probe(const struct probe *p) { return p->nhead >= 8 && memcmp(p->head + 4, "PTMF", 4) == 0; }
 
-/* dtype_of - the dtype by the number that c10/core/ScalarType.h gives a type. */
+/* dtype_of - returns the dtype of a type NUMBER of c10/core/ScalarType.h. */
 static ckpt_dtype dtype_of(uint64_t number)
 {
     static const uint8_t types[] = {
@@ -80,7 +80,7 @@ static ckpt_status push(struct mobile *m, uint32_t value, const struct pending *
     return CKPT_OK;
 }
 
-/* read_sizes - a vector of i32 that are not negative, in the arena. */
+/* read_sizes - reads the vector V of i32, which must not be negative, to an array in the arena. */
 static ckpt_status read_sizes(struct mobile *m, const struct flatbuffer_vector *v, uint64_t **out)
 {
     *out = arena_array(m->b.a, v->count, sizeof **out);
@@ -97,7 +97,7 @@ static ckpt_status read_sizes(struct mobile *m, const struct flatbuffer_vector *
     return CKPT_OK;
 }
 
-/* find_storage - where the bytes of storage I are. */
+/* find_storage - sets source, range and key of T to those of storage I. */
 static ckpt_status find_storage(struct mobile *m, uint64_t i, struct kit_tensor *t)
 {
     struct flatbuffer_table table;
@@ -145,7 +145,7 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
     return kit_add_tensor(m->k, &t);
 }
 
-/* push_items - pushes the items of a list or tuple, by their numbers. */
+/* push_items - pushes the items of a list or tuple, named by their indexes. */
 static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t, const struct pending *p)
 {
     struct flatbuffer_vector items;
@@ -161,7 +161,8 @@ static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t
     return CKPT_OK;
 }
 
-/* read_key - value VALUE, a text or an integer, as text; empty: it is neither. */
+/* read_key - sets *OUT to the text of value VALUE, a text or an integer; to an empty text if it is
+ * neither. */
 static ckpt_status read_key(struct mobile *m, uint32_t value, ckpt_str *out)
 {
     struct flatbuffer_table t;
@@ -197,7 +198,7 @@ static ckpt_status push_pairs(struct mobile *m, const struct flatbuffer_table *t
     return CKPT_OK;
 }
 
-/* push_attributes - pushes the attributes of an object, or the state that its __getstate__ gave. */
+/* push_attributes - pushes the attributes of an object and the state that its __getstate__ returned. */
 static ckpt_status push_attributes(struct mobile *m, const struct flatbuffer_table *t,
                                    const struct pending *p)
 {
@@ -248,8 +249,8 @@ static ckpt_status visit(struct mobile *m, const struct pending *p)
     return type == IVALUE_DICT ? push_pairs(m, &t, p) : push_items(m, &t, p);
 }
 
-/* visit_all - every value below STATE. One that contains itself, or very many that share theirs, would be
- * visited without end: no more visits than the file has bytes. */
+/* visit_all - visits every value below STATE. Visits are limited to the number of bytes in the file, because
+ * values may contain themselves or share their contents many times over. */
 static ckpt_status visit_all(struct mobile *m, uint32_t state)
 {
     const ckpt_file *f = m->k->f;

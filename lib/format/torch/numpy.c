@@ -1,6 +1,6 @@
 /*
- * numpy.c - numpy arrays and scalars inside pickles; in many files they
- * are the weights. As numpy's __reduce__ writes them:
+ * numpy.c - reads numpy arrays and scalars inside pickles, as numpy's __reduce__ writes them. In many files
+ * they are the weights:
  *
  *   _reconstruct(ndarray, (0,), b'b')  BUILD (1, shape, dtype, fortran_order, bytes | list)
  *   _frombuffer(bytes, dtype, shape, 'C'|'F')          protocol 5
@@ -16,7 +16,7 @@
 #include "format/kit.h"
 #include "format/torch/internal.h"
 
-/* add_array_storage - the array's bytes as a storage of its own. */
+/* add_array_storage - adds the bytes DATA of array V as a storage of its own, and sets T->storage to it. */
 static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data,
                                      const struct numpy_dtype *d, ckpt_tensor *t)
 {
@@ -41,7 +41,8 @@ static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const
     return CKPT_OK;
 }
 
-/* share_array_storage - arrays reached by two ways share their storage. */
+/* share_array_storage - sets T->storage to the storage of array V, which is added the first time that V is
+ * reached. */
 static ckpt_status share_array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data,
                                        const struct numpy_dtype *d, ckpt_tensor *t)
 {
@@ -56,7 +57,7 @@ static ckpt_status share_array_storage(struct graph *g, const ckpt_value *v, con
     return map_set_num(f->node_storages, map_ptr(v), t->storage) ? CKPT_OK : fail_memory(g->err);
 }
 
-/* fields_of - the fields of the record DTYPE, as text; .ptr NULL: no memory. */
+/* fields_of - returns the fields of the record DTYPE as text; .ptr NULL: out of memory. */
 static ckpt_str fields_of(struct graph *g, const ckpt_value *dtype)
 {
     char text[512];
@@ -91,7 +92,7 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const st
         return CKPT_OK;
     if (d.record && !(t->note = fields_of(g, made->dtype)).ptr)
         return fail_memory(g->err);
-    /* Without elements no stride is ever taken, and those of the other sizes may fit nowhere. */
+    /* An array without elements needs no strides, and theirs could exceed 64 bits. */
     if (t->elements && !(t->stride = kit_strides(g->f->a, sizes, t->ndim, made->fortran)))
         return fail_memory(g->err);
     return share_array_storage(g, v, made->data, &d, t);
@@ -109,7 +110,7 @@ static ckpt_status open_memory(struct graph *g, ckpt_str bytes, source **out)
     return *out ? CKPT_OK : fail_memory(g->err);
 }
 
-/* open_latin1 - text whose code points are bytes. */
+/* open_latin1 - opens the text V, whose code points are bytes, as a source of these bytes. */
 static ckpt_status open_latin1(struct graph *g, const ckpt_value *v, source **out)
 {
     if (v->flags & VALUE_SPAN) {

@@ -1,5 +1,5 @@
 /*
- * package.c - torch.package: pickles with the source of their classes.
+ * package.c - reads the archives of torch.package: pickles with the source of their classes.
  *
  *   <top>/.data/version          "6\n"
  *   <top>/.data/extern_modules   names of modules it does not carry
@@ -13,14 +13,14 @@
  */
 #include "format/torch/archive.h"
 
-/* find_package_top - the folder that has .data/extern_modules. */
+/* find_package_top - sets *TOP to the folder that has .data/extern_modules; false: there is none. */
 static bool find_package_top(const zip *z, ckpt_str *top)
 {
     for (size_t i = 0; i < z->n; i++) {
         ckpt_str name = z->entries[i].name;
         const ckpt_str modules = STR_LIT("/.data/extern_modules");
         if (str_ends(name, modules) && str_find(name, STR_LIT("/"), 0) == name.len - modules.len) {
-            *top = str_of(name.ptr, name.len - modules.len + 1); /* bounded: it ends so */
+            *top = str_of(name.ptr, name.len - modules.len + 1); /* bounded: it ends in MODULES */
             return true;
         }
     }

@@ -10,8 +10,8 @@
  * numel counts elements of the class' dtype, bytes for UntypedStorage. Source:
  * torch/serialization.py, persistent_id of _save and _legacy_save.
  *
- * Plain pickles have no persistent ids: a storage is a call of
- * torch.storage._load_from_bytes with a whole legacy stream as its argument.
+ * Pickles without a container have no persistent ids: a storage is a call of torch.storage._load_from_bytes
+ * whose argument is a complete legacy stream.
  */
 #include <stdio.h>
 
@@ -31,7 +31,7 @@ static bool get_uint(const ckpt_value *v, uint64_t *out)
     return true;
 }
 
-/* parse_key - keys are text, but torch.package writes ints. */
+/* parse_key - sets the key of OUT to V: a text, or an int as torch.package writes it. */
 static bool parse_key(const ckpt_value *v, struct torch_pid *out)
 {
     int64_t i;
@@ -50,7 +50,8 @@ ckpt_status torch_pid_keep(arena *a, struct torch_pid *pid, ckpt_error *err)
     return pid->key.ptr ? CKPT_OK : fail_memory(err);
 }
 
-/* parse_view - the view_key is not used. */
+/* parse_view - sets the view of OUT from V, None or (view_key, offset, view_numel). The view_key is
+ * unused. */
 static bool parse_view(const ckpt_value *v, struct torch_pid *out)
 {
     if (!v || v->type == CKPT_V_NONE)
@@ -76,7 +77,7 @@ static bool parse_tuple(const ckpt_value *t, struct torch_pid *out)
     return true;
 }
 
-/* parse_quoted - the next quoted text in S from *AT on. */
+/* parse_quoted - sets *OUT to the next text in quotes in S from *AT on, and *AT to the end of it. */
 static bool parse_quoted(ckpt_str s, size_t *at, ckpt_str *out)
 {
     size_t a = str_find(s, STR_LIT("'"), *at);
@@ -88,7 +89,7 @@ static bool parse_quoted(ckpt_str s, size_t *at, ckpt_str *out)
     return true;
 }
 
-/* parse_decimal - the number at the start of S, after a comma. */
+/* parse_decimal - sets *OUT to the number at the start of S, after commas and spaces. */
 static bool parse_decimal(ckpt_str s, uint64_t *out)
 {
     size_t n = 0;
@@ -141,7 +142,7 @@ static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, c
 {
     uint64_t need = numel;
     const struct dtype_info *d = dtype_info(dtype);
-    /* Packed quantised storages count bytes, not elements (QUInt4x2Storage). */
+    /* Storages of packed quantized elements (QUInt4x2Storage) count bytes, not elements. */
     if (d->block_elems == 1 && !dtype_bytes(dtype, numel, &need))
         return graph_fail(g, v, "storage \"%.*s\" of {%llu elements} does not fit {=64 bits}",
                           STR_ARG(s->s.key), (unsigned long long)numel);
@@ -155,14 +156,14 @@ static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, c
     return CKPT_ETRUNCATED;
 }
 
-/* In a big-endian archive torch swaps typed storages by their class; for untyped ones the dtype of the
- * tensor decides (torch/rebuild.c). */
+/* add_storage_by_key - adds the storage that PID names to the table. In a big-endian archive the class of a
+ * typed storage gives the width to swap; that of an untyped one comes from its tensor, see rebuild.c. */
 static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
                                       uint32_t *index)
 {
     struct storage s = {0};
     s.s.key = pid->key;
-    if (utf8_check(pid->location, false, NULL)) /* else it is no device, and could not be written as text */
+    if (utf8_check(pid->location, false, NULL)) /* else it is not a device, and cannot be written as text */
         s.s.location = pid->location;
     s.dtype = pid->dtype;
     s.numel = pid->numel;
@@ -214,7 +215,8 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
                                                                                : fail_memory(g->err);
 }
 
-/* A storage that is a legacy stream inside a bytes object. */
+/* get_storage_in_bytes - sets *INDEX to the storage of V, a call of _load_from_bytes, and adds it the first
+ * time that V is reached. */
 static ckpt_status get_storage_in_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
 {
     ckpt_file *f = g->f;
@@ -265,8 +267,8 @@ ckpt_status torch_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype
 
 /* ------------------------------------------------------- unreferenced storages */
 
-/* No row refers to them: only an object of an unknown class holds them. A writer keeps such objects as they
- * are, and so needs their bytes. */
+/* add_unreferenced_storage - adds the storage that V names unless it is in the table. Then no row refers to
+ * it: only an object of an unknown class has it, and a writer that copies this object needs its bytes. */
 static ckpt_status add_unreferenced_storage(struct graph *g, const ckpt_value *v)
 {
     struct torch_pid pid;

@@ -1,18 +1,18 @@
 /*
- * pickle.c - reads plain pickles of tensors or numpy arrays: `pickle.dump(state_dict)`, detectron2's .pkl,
- * scikit-learn-like dumps, what paddle.save writes. No container, no persistent ids: a storage is a call of
- * torch.storage._load_from_bytes on a whole legacy stream. torch.load refuses these files; pickle.load
- * would run them.
+ * pickle.c - reads files that are one pickle of tensors or numpy arrays: `pickle.dump(state_dict)`,
+ * detectron2's .pkl, dumps of scikit-learn and joblib, what paddle.save writes. They have no container and no
+ * persistent ids: a storage is a call of torch.storage._load_from_bytes with a complete legacy stream.
+ * torch.load refuses these files; pickle.load would run them.
  *
- * Protocols 2-5 begin with 80 02..05. Protocols 0 and 1 have no signature, so those are accepted only if
- * the whole file parses as one pickle.
+ * Protocols 2-5 begin with 80 02..05. Protocols 0 and 1 have no signature, so a file of these is accepted
+ * only if all of it parses as one pickle.
  */
 #include "codec/pickle_read.h"
 #include "format/paddle/paddle.h"
 #include "format/recognize.h"
 #include "format/torch/graph.h"
 
-/* may_hold_tensors - a single number or text has no tensors. */
+/* may_hold_tensors - is ROOT a container or object, and not a single number or text? */
 static bool may_hold_tensors(const ckpt_value *root)
 {
     return root->type == CKPT_V_DICT || root->type == CKPT_V_LIST || root->type == CKPT_V_TUPLE ||
@@ -57,8 +57,8 @@ static ckpt_status fail_no_storage(void *user, const struct torch_pid *pid, stru
     return CKPT_EFORMAT;
 }
 
-/* fail_headless_stream - reports a first pickle without tensors that is followed by more bytes: a torch
- * stream with a damaged magic number. */
+/* fail_headless_stream - fails because the file begins with a pickle of a single value and more bytes follow:
+ * it may be a legacy stream of torch whose magic number is damaged. */
 static ckpt_status fail_headless_stream(ckpt_file *f, uint64_t next, ckpt_error *err)
 {
     char type[64];

@@ -1,11 +1,11 @@
 /* placements.c - see placements.h.
  *
- * A DTensor has its placements (Shard(dim), Replicate … for each dimension of the mesh of ranks), the mesh
- * and where in it the rank is. A dimension of SIZE cut for N ranks has pieces of ceil(SIZE / N), the last
- * ones shorter or empty (torch.chunk). Of two cuts of one dimension the first in the mesh is made first;
- * _StridedShard, which FSDP2 over tensor parallelism has, after all others. A ShardedTensor lists the offsets
- * of its shards. Sources: torch/distributed/tensor/_utils.py,
- * torch/distributed/_shard/sharded_tensor/metadata.py. */
+ * A DTensor has the mesh of ranks, the coordinates of its rank in the mesh, and for each dimension of the
+ * mesh a placement: Shard(dim), Replicate … A dimension of SIZE that is sharded over N ranks has shards of
+ * ceil(SIZE / N), the last ones shorter or empty (torch.chunk). If two dimensions of the mesh shard the same
+ * dimension of the tensor, the first does so first. _StridedShard, which FSDP2 over tensor parallelism
+ * writes, applies after all others. A ShardedTensor lists the offsets of its shards. Sources:
+ * torch/distributed/tensor/_utils.py, torch/distributed/_shard/sharded_tensor/metadata.py. */
 #include "format/torch/placements.h"
 
 #include "base/checked.h"
@@ -15,11 +15,11 @@
 
 /* A rank in its mesh. */
 struct mesh {
-    uint32_t n;
+    uint32_t n; /* dimensions */
     uint64_t shape[MESH_DIMS], at[MESH_DIMS];
 };
 
-/* state_of - what __setstate__ of the subclass gets; V may be a parameter around it. */
+/* state_of - returns what __setstate__ of the tensor subclass V gets. V may be a Parameter around it. */
 static const ckpt_value *state_of(const ckpt_value *v)
 {
     for (int i = 0; i < 4 && v && !str_starts(value_name(value_class(v)), STR_LIT("_rebuild_from_type")); i++)
@@ -36,7 +36,7 @@ static bool take_size(const ckpt_value *v, uint64_t *out)
     return true;
 }
 
-/* axis_size - the size of one axis of a _MeshLayout, whose shape is an integer or a tuple of them. */
+/* axis_size - sets *OUT to the size of one axis of a _MeshLayout: its shape, or the product of a tuple. */
 static bool axis_size(const ckpt_value *axis, uint64_t *out)
 {
     const ckpt_value *shape = object_attr(axis, "shape");
@@ -50,7 +50,7 @@ static bool axis_size(const ckpt_value *axis, uint64_t *out)
     return shape != NULL;
 }
 
-/* read_mesh - reads the mesh of the DTensorSpec SPEC; false: it is none that is known. */
+/* read_mesh - reads the mesh of the DTensorSpec SPEC; false: it has no mesh of a known form. */
 static bool read_mesh(const ckpt_value *spec, struct mesh *m)
 {
     const ckpt_value *mesh = object_attr(spec, "mesh"), *at = object_attr(mesh, "_coordinate_on_dim"),
@@ -69,8 +69,8 @@ static bool read_mesh(const ckpt_value *spec, struct mesh *m)
     return true;
 }
 
-/* cut - [*OFFSET, +*SIZE) becomes part AT of the N that it is cut into. */
-static void cut(uint64_t n, uint64_t at, uint64_t *offset, uint64_t *size)
+/* take_shard - narrows the range [*OFFSET, +*SIZE) to shard AT of the N shards that it is divided into. */
+static void take_shard(uint64_t n, uint64_t at, uint64_t *offset, uint64_t *size)
 {
     uint64_t each = *size / n + (*size % n != 0);
     uint64_t start = each && at > *size / each ? *size : at * each; /* bounded: at most SIZE and one more */
@@ -79,10 +79,11 @@ static void cut(uint64_t n, uint64_t at, uint64_t *offset, uint64_t *size)
     *size = *size - start < each ? *size - start : each;
 }
 
-/* place - narrows OFFSET and SIZE to what placement P, in dimension I of the mesh M, leaves to the rank,
- * if it is STRIDED as asked; false: P is not a placement that is read. */
-static bool place(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *m, uint32_t i, bool strided,
-                  uint64_t *offset, uint64_t *size)
+/* apply_placement - narrows OFFSET and SIZE to what placement P, that of dimension I of the mesh M, leaves to
+ * the rank. Does nothing unless P is a _StridedShard if STRIDED, or a Shard if not. False: P is neither these
+ * nor Replicate. */
+static bool apply_placement(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *m, uint32_t i,
+                            bool strided, uint64_t *offset, uint64_t *size)
 {
     ckpt_str name = value_name(value_class(p));
     bool is_strided = str_is(name, "_StridedShard");
@@ -95,11 +96,11 @@ static bool place(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *
     if (dim < 0 || dim >= (int64_t)t->ndim)
         return false;
     if (is_strided == strided)
-        cut(m->shape[i], m->at[i], &offset[dim], &size[dim]);
+        take_shard(m->shape[i], m->at[i], &offset[dim], &size[dim]);
     return true;
 }
 
-static ckpt_status refuse(const ckpt_value *p, ckpt_error *err)
+static ckpt_status refuse_placement(const ckpt_value *p, ckpt_error *err)
 {
     ckpt_str name = value_name(value_class(p));
     if (str_find(name, STR_LIT("Partial"), 0) != SIZE_MAX)
@@ -109,8 +110,9 @@ static ckpt_status refuse(const ckpt_value *p, ckpt_error *err)
                 STR_ARG(name));
 }
 
-static ckpt_status dtensor_offset(const ckpt_value *spec, const ckpt_tensor *t, uint64_t *offset,
-                                  uint64_t *size, ckpt_error *err)
+/* get_dtensor_range - sets OFFSET and SIZE to the range of T that the rank of SPEC holds. */
+static ckpt_status get_dtensor_range(const ckpt_value *spec, const ckpt_tensor *t, uint64_t *offset,
+                                     uint64_t *size, ckpt_error *err)
 {
     struct mesh m;
     const ckpt_value *list = object_attr(spec, "placements");
@@ -120,15 +122,15 @@ static ckpt_status dtensor_offset(const ckpt_value *spec, const ckpt_tensor *t, 
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str name = value_name(value_class(value_item(list, i)));
         if (str_find(name, STR_LIT("Partial"), 0) != SIZE_MAX)
-            return refuse(value_item(list, i), err);
+            return refuse_placement(value_item(list, i), err);
     }
     if (!read_mesh(spec, &m) || n != m.n)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "{no mesh} that has {=the place of its rank}: it cannot be put together");
     for (int strided = 0; strided < 2; strided++)
         for (uint32_t i = 0; i < n; i++)
-            if (!place(t, value_item(list, i), &m, i, strided != 0, offset, size))
-                return refuse(value_item(list, i), err);
+            if (!apply_placement(t, value_item(list, i), &m, i, strided != 0, offset, size))
+                return refuse_placement(value_item(list, i), err);
     return CKPT_OK;
 }
 
@@ -151,7 +153,7 @@ ckpt_status torch_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32
     uint64_t *size = at + t->ndim; /* bounded: of 2 ndim */
     *offset = at;
     if (t->kind == CKPT_DTENSOR)
-        CKPT_TRY(dtensor_offset(object_attr(state, "_spec"), t, at, size, err));
+        CKPT_TRY(get_dtensor_range(object_attr(state, "_spec"), t, at, size, err));
     const ckpt_value *meta = object_attr(value_item(value_item(state, 0), component), "metadata");
     bool known = t->kind == CKPT_DTENSOR || (take_sizes(object_attr(meta, "shard_offsets"), t->ndim, at) &&
                                              take_sizes(object_attr(meta, "shard_sizes"), t->ndim, size));
@@ -163,7 +165,7 @@ ckpt_status torch_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32
                        "a part that is {not of the size} that {=its place among the ranks} gives it");
 }
 
-/* count_shards - the shards that a ShardedTensor has in all: one for each rank. */
+/* count_shards - returns the number of shards of a ShardedTensor, one for each rank. */
 static uint64_t count_shards(const ckpt_value *state)
 {
     const ckpt_value *list = object_attr(value_item(state, 1), "shards_metadata");

@@ -1,6 +1,6 @@
 /*
- * rebuild.c - reads the constructor calls that make tensors as descriptions of them. The argument tuples,
- * by torch/_utils.py:
+ * rebuild.c - turns the calls by which pickles make tensors into descriptions of these tensors. The arguments
+ * of the calls, by torch/_utils.py:
  *
  *   _rebuild_tensor      (storage, offset, size, stride)
  *   _rebuild_tensor_v2   (storage, offset, size, stride, requires_grad, hooks[, metadata])
@@ -15,7 +15,8 @@
  *   _rebuild_wrapper_subclass (class, dtype, size, stride, offset, layout, device, requires_grad):
  *                          no bytes of its own; its tensors are in the state
  *
- * metadata is {'conj': True} and/or {'neg': True}: the stored bytes are without them.
+ * metadata is {'conj': True} and/or {'neg': True}: the tensor is the conjugate or negative of the stored
+ * bytes.
  */
 #include "base/store.h"
 #include "core/dtype.h"
@@ -46,7 +47,7 @@ ckpt_value *torch_parameter_data(ckpt_value *v)
     return v;
 }
 
-/* Reads offset, size and stride from argument FIRST on. */
+/* read_view - reads offset, size and stride of T from argument FIRST of CALL on. */
 static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t first, ckpt_tensor *t)
 {
     uint32_t nstride;
@@ -72,14 +73,14 @@ static bool is_true(const ckpt_value *v) { return v && v->type == CKPT_V_BOOL &&
 
 static void read_metadata(const ckpt_value *meta, ckpt_tensor *t)
 {
-    if (!meta) /* usual */
+    if (!meta) /* as usual */
         return;
     t->conj = is_true(value_get(meta, "conj"));
     t->neg = is_true(value_get(meta, "neg"));
 }
 
-/* set_untyped_swap - torch never swaps an untyped storage of a big-endian archive, and so misreads it; here
- * the dtype of its first tensor gives the width. */
+/* set_untyped_swap - sets the width by which the untyped storage S of a big-endian archive is swapped, from
+ * the DTYPE of its first tensor. torch never swaps such a storage, and so misreads it. */
 static ckpt_status set_untyped_swap(struct graph *g, const ckpt_value *call, struct storage *s,
                                     ckpt_dtype dtype)
 {
@@ -97,8 +98,8 @@ static ckpt_status set_untyped_swap(struct graph *g, const ckpt_value *call, str
     return CKPT_OK;
 }
 
-/* read_strided - the view in arguments 0..3, in elements of DTYPE or, if that is NONE, of the storage
- * class. */
+/* read_strided - fills *M from arguments 0..3 of CALL: storage, offset, size, stride. The dtype is DTYPE or,
+ * if that is CKPT_DT_NONE, that of the storage class. */
 static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dtype dtype,
                                 struct tensor_description *m)
 {
@@ -139,7 +140,7 @@ static ckpt_dtype get_dtype_value(const ckpt_value *v)
     return str_is(value_module(v), "torch") ? dtype_by_name(value_name(v)) : CKPT_DT_NONE;
 }
 
-static const char *write_value_text(const ckpt_value *v, char *out, size_t cap)
+static const char *show(const ckpt_value *v, char *out, size_t cap)
 {
     value_show(v, 4, out, cap);
     return out;
@@ -151,7 +152,7 @@ static ckpt_status read_tensor_v3(struct graph *g, const ckpt_value *call, struc
     ckpt_dtype dtype = get_dtype_value(value_arg(call, 6));
     if (dtype == CKPT_DT_NONE)
         return graph_fail(g, call, "the dtype is {%s}, it must be {=one of torch's}",
-                          write_value_text(value_arg(call, 6), is, sizeof is));
+                          show(value_arg(call, 6), is, sizeof is));
     m->row.t.requires_grad = is_true(value_arg(call, 4));
     read_metadata(value_arg(call, 7), &m->row.t);
     return read_strided(g, call, dtype, m);
@@ -169,8 +170,8 @@ static ckpt_status read_parameter(struct graph *g, const ckpt_value *call, struc
     return CKPT_OK;
 }
 
-/* Parameters and Variables of torch 0.1-0.3: (data,) as arguments, or a state
- * tuple that begins with the data. */
+/* read_old_parameter - reads a Parameter or Variable of torch 0.1-0.3: its arguments are (data,), or its
+ * state is a tuple that begins with the data. */
 static ckpt_status read_old_parameter(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     const ckpt_value *data = value_arg(call, 0);
@@ -206,7 +207,7 @@ static ckpt_status read_qtensor(struct graph *g, const ckpt_value *call, struct 
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 
-/* Eight little-endian bytes of a number, whatever the host. */
+/* store_number - stores the float or int V as eight little-endian bytes; false: V has the other type. */
 static bool store_number(const ckpt_value *v, bool as_float, unsigned char out[8])
 {
     uint64_t bits;
@@ -292,7 +293,7 @@ static ckpt_kind get_layout_kind(const ckpt_value *layout)
     return CKPT_OPAQUE;
 }
 
-/* take_component_dtype - the dtype of a composite is that of its component V. */
+/* take_component_dtype - sets dtype and location of the composite *M to those of its component V. */
 static ckpt_status take_component_dtype(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
     struct tensor_description part = {0};
@@ -309,7 +310,7 @@ static ckpt_status read_sparse_tensor(struct graph *g, const ckpt_value *call, s
     char is[80], type[64];
     if (data->type != CKPT_V_TUPLE || kind == CKPT_OPAQUE)
         return graph_fail(g, call, "layout {%s with a %s}, it must be {=a sparse one with a tuple}",
-                          write_value_text(value_arg(call, 0), is, sizeof is),
+                          show(value_arg(call, 0), is, sizeof is),
                           ckpt_value_type_name(data, type, sizeof type));
     m->is_tensor = true;
     m->row.t.has_shape = 1;
@@ -367,12 +368,12 @@ static ckpt_status read_uninitialized(struct graph *g, const ckpt_value *call, s
     (void)g;
     m->is_tensor = true;
     m->row.t.kind = CKPT_UNINITIALIZED;
-    m->row.t.dtype = CKPT_DT_F32; /* the default of torch */
+    m->row.t.dtype = CKPT_DT_F32; /* torch's default, because none is stored */
     m->row.t.requires_grad = is_true(value_arg(call, 0));
     return CKPT_OK;
 }
 
-/* XLA and other devices: the data are numpy bytes inside the pickle. */
+/* read_from_numpy - reads a tensor of XLA or another device, whose data are a numpy array in the pickle. */
 static ckpt_status read_from_numpy(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     CKPT_TRY(torch_describe_numpy(g, value_arg(call, 0), m));
@@ -391,7 +392,7 @@ static ckpt_status read_from_cpu(struct graph *g, const ckpt_value *call, struct
     return CKPT_OK;
 }
 
-/* read_wrapper - the logical dtype and shape; read_from_type adds the components. */
+/* read_wrapper - reads the dtype and shape of a wrapper subclass; read_from_type adds its components. */
 static ckpt_status read_wrapper(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     const uint64_t *shape;
@@ -406,7 +407,7 @@ static ckpt_status read_wrapper(struct graph *g, const ckpt_value *call, struct 
     return CKPT_OK;
 }
 
-/* "[8, 4]" of the shape, for notes. */
+/* make_shape_text - returns the shape of T as "[8, 4]"; .ptr NULL: out of memory. */
 static ckpt_str make_shape_text(arena *a, const ckpt_tensor *t)
 {
     ckpt_str s = STR_LIT("[");
@@ -415,7 +416,7 @@ static ckpt_str make_shape_text(arena *a, const ckpt_tensor *t)
     return s.ptr ? arena_printf(a, "%.*s]", (int)s.len, s.ptr) : s;
 }
 
-/* "Shard(0)", "Replicate" … of a DTensorSpec. */
+/* make_placements_text - returns ", Shard(0), Replicate" for a DTensorSpec; .ptr NULL: out of memory. */
 static ckpt_str make_placements_text(arena *a, const ckpt_value *spec)
 {
     const ckpt_value *list = object_attr(spec, "placements");
@@ -443,12 +444,13 @@ static ckpt_status describe_dtensor(struct graph *g, const ckpt_value *state, st
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 
-/* ([Shard], ShardedTensorMetadata, ProcessGroupState, spec, …) */
+/* describe_sharded - reads the STATE of a ShardedTensor:
+ * ([Shard], ShardedTensorMetadata, ProcessGroupState, spec, …). */
 static ckpt_status describe_sharded(struct graph *g, const ckpt_value *state, struct tensor_description *m)
 {
     const uint64_t *shape;
-    const ckpt_value *meta_ = value_item(state, 1), *size = object_attr(meta_, "size");
-    const ckpt_value *props = object_attr(meta_, "tensor_properties"), *dtype = object_attr(props, "dtype");
+    const ckpt_value *meta = value_item(state, 1), *size = object_attr(meta, "size");
+    const ckpt_value *props = object_attr(meta, "tensor_properties"), *dtype = object_attr(props, "dtype");
     m->row.t.kind = CKPT_SHARDED;
     m->components[m->ncomponents++] = (struct component){"local_shards", value_item(state, 0)};
     if (!dtype) /* newer: BUILD with a tuple that begins with the dtype */
@@ -467,7 +469,7 @@ static ckpt_status describe_sharded(struct graph *g, const ckpt_value *state, st
 
 static const struct rebuild *find_rebuild(struct graph *g, const ckpt_value *global);
 
-/* add_wrapper_components - for an unknown wrapper subclass: all tensors in its state. */
+/* add_wrapper_components - adds all tensors in the STATE of an unknown wrapper subclass as components. */
 static ckpt_status add_wrapper_components(struct graph *g, const ckpt_value *state,
                                           struct tensor_description *m)
 {
@@ -510,7 +512,7 @@ static bool is_builtin_class(const ckpt_value *klass)
 static ckpt_status read_from_type(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     const ckpt_value *func = value_arg(call, 0), *klass = value_arg(call, 1), *args = value_arg(call, 2);
-    /* The inner call is not in the file: its node is made here, for reading only. */
+    /* The file has the function and arguments of the inner call, but no node for the call itself. */
     ckpt_value *inner = func->type == CKPT_V_GLOBAL
                             ? value_call(g->f->a, CALL_REDUCE, (ckpt_value *)(uintptr_t)func,
                                          (ckpt_value *)(uintptr_t)args, call->offset)
@@ -528,7 +530,7 @@ static ckpt_status read_from_type(struct graph *g, const ckpt_value *call, struc
     if (!is_builtin_class(klass) && klass->type == CKPT_V_GLOBAL)
         m->row.t.klass = arena_printf(g->f->a, "%.*s.%.*s", STR_ARG(value_module(klass)),
                                       STR_ARG(value_name(klass)));
-    /* The components of a wrapper; ShardedTensor was none in old versions. */
+    /* In old versions of torch, ShardedTensor is not a wrapper subclass. */
     if (m->row.t.kind == CKPT_WRAPPER || str_is(value_name(klass), "ShardedTensor"))
         return add_subclass_components(g, klass, value_arg(call, 3), m);
     return CKPT_OK;
@@ -540,8 +542,8 @@ static const struct rebuild rebuilds[] = {
 #undef REBUILD
 };
 
-/* find_rebuild - the constructor GLOBAL; the last one is cached, because all tensors of a state dict share
- * one memoized global. */
+/* find_rebuild - returns the line of rebuild.def for GLOBAL, or NULL. The last result is cached, because all
+ * tensors of a state dict share one memoized global. */
 static const struct rebuild *find_rebuild(struct graph *g, const ckpt_value *global)
 {
     if (g->last_global == global)
@@ -573,7 +575,8 @@ const ckpt_value *torch_wrapped_tensor(struct graph *g, const ckpt_value *v, con
     return func && func->type == CKPT_V_CALL ? func : NULL;
 }
 
-/* Tensor.__setstate__ of 0.1-0.3: (storage, offset, size, stride). */
+/* read_set_state - reads a tensor of torch 0.1-0.3 from the argument of Tensor.__setstate__:
+ * (storage, offset, size, stride). */
 static ckpt_status read_set_state(struct graph *g, const ckpt_value *v, const ckpt_value *klass,
                                   struct tensor_description *m)
 {
@@ -597,7 +600,7 @@ static ckpt_status describe_storage(struct graph *g, const ckpt_value *v, struct
     CKPT_TRY(torch_storage(g, v, &t->storage, &dtype, &shape[0], &t->storage_offset));
     const struct storage *s = &g->f->table.storages[t->storage];
     if (dtype_info(dtype)->block_elems > 1)
-        dtype = CKPT_DT_U8; /* packed quantised storages count bytes */
+        dtype = CKPT_DT_U8; /* storages of packed quantized elements count bytes */
     t->dtype = (uint16_t)dtype;
     t->kind = CKPT_STORAGE;
     t->ndim = 1;
@@ -625,8 +628,8 @@ static ckpt_status describe_call(struct graph *g, const ckpt_value *v, struct te
     return m->is_tensor ? CKPT_OK : torch_describe_numpy(g, v, m);
 }
 
-/* Constructors may be nested (a Parameter of a subclass of a view); a deeper chain is made to exhaust the
- * stack. */
+/* Constructors nest a few levels deep in real files (a Parameter of a subclass of a view). The limit keeps
+ * hostile files from exhausting the stack. */
 #define MAX_CONSTRUCTOR_DEPTH 16
 
 ckpt_status torch_describe(struct graph *g, const ckpt_value *v, struct tensor_description *m)

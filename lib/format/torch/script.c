@@ -14,11 +14,10 @@
  * attributes are parameters and buffers:
  *   __parameters__ = ["weight", "bias", ]
  *   __buffers__ = ["running_mean", ]          from 1.6 on
- * state_dict() is, per module, the parameters, the buffers, then the submodules,
- * each in the order of the attributes. Without __buffers__ every other tensor
- * counts as one: torch.jit.load of a file of 1.4 leaves BatchNorm's statistics
- * out, which the file has. Source: torch/csrc/jit/serialization/export_module.cpp,
- * import.cpp, python_print.cpp.
+ * state_dict() has, for each module, its parameters, its buffers, then its submodules, each in the order of
+ * the attributes. In a class without __buffers__ every tensor that is no parameter counts as a buffer here,
+ * so that the BatchNorm statistics in files of 1.4 are listed, which torch.jit.load leaves out. Source:
+ * torch/csrc/jit/serialization/export_module.cpp, import.cpp, python_print.cpp.
  *
  * Only these two lines of the code are read; it is never run.
  */
@@ -30,7 +29,8 @@
 
 /* One class of the code. */
 struct script_class {
-    bool known, module;
+    bool known;  /* the archive has its code */
+    bool module; /* derived from Module, or unknown */
     bool has_buffers;
     ckpt_str parameters, buffers; /* the text between the brackets */
 };
@@ -38,13 +38,13 @@ struct script_class {
 struct script {
     struct torch_archive *ta;
     ckpt_file *f;
-    map *class_of; /* "module.name" -> classes */
+    map *class_of; /* "module.name" -> index into classes */
     struct script_class *classes;
     size_t nclasses, cap_classes;
-    map *copy_of; /* tensor node -> copies */
+    map *copy_of; /* tensor node -> index into copies */
     ckpt_value **copies;
     size_t ncopies, cap_copies;
-    ckpt_value *dict;
+    ckpt_value *dict; /* the state dict */
     ckpt_error *err;
 };
 
@@ -71,7 +71,7 @@ static bool has_entry(const zip *z, ckpt_str top, const char *name)
     return false;
 }
 
-/* A checkpoint may hold a record called constants.pkl, but no code. */
+/* probe_script - a checkpoint may hold a record called constants.pkl, but only TorchScript also has code. */
 static bool probe_script(const struct probe *p)
 {
     ckpt_str top;
@@ -86,7 +86,7 @@ static bool probe_script(const struct probe *p)
 
 /* ------------------------------------------------------------------- classes */
 
-/* load_code - loads the text of the file that defines the classes of MODULE. */
+/* load_code - loads the Python source of MODULE; OUT->ptr is NULL if the archive has none. */
 static ckpt_status load_code(struct script *s, ckpt_str module, ckpt_str *out)
 {
     buf name;
@@ -104,7 +104,7 @@ static ckpt_status load_code(struct script *s, ckpt_str module, ckpt_str *out)
     return st;
 }
 
-/* find_class_body - the lines of CODE from "class NAME" up to the next class. */
+/* find_class_body - sets *BODY to the text of CODE from NAME in "class NAME" up to the next class. */
 static bool find_class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
 {
     for (size_t at = 0; (at = str_find(code, STR_LIT("class "), at)) != SIZE_MAX; at++) {
@@ -120,7 +120,8 @@ static bool find_class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
     return false;
 }
 
-/* find_list - the text in the brackets of the line KEY = […]. */
+/* find_list - sets *OUT to the text in brackets of the line that begins with KEY, such as "__buffers__ =
+ * [". */
 static bool find_list(ckpt_str body, ckpt_str key, ckpt_str *out)
 {
     size_t at = str_find(body, key, 0);
@@ -135,7 +136,7 @@ static bool find_list(ckpt_str body, ckpt_str key, ckpt_str *out)
     return true;
 }
 
-/* list_contains - is NAME one of "a", "b" in LIST? */
+/* list_contains - is NAME one of the quoted names in LIST, which is like "a", "b"? */
 static bool list_contains(ckpt_str list, ckpt_str name)
 {
     for (size_t at = 0; (at = str_find(list, STR_LIT("\""), at)) != SIZE_MAX;) {
@@ -200,7 +201,7 @@ static bool is_tensor(const ckpt_value *v)
            value_calls(v, "torch._utils", "_rebuild_sparse_tensor", 2);
 }
 
-/* get_offset - the file offset of the opcode that made V. */
+/* get_offset - returns the file offset of the opcode that made V. */
 static uint64_t get_offset(const struct script *s, const ckpt_value *v)
 {
     struct torch_storages st = torch_archive_get_storages(s->ta);
@@ -213,7 +214,8 @@ static bool is_object(const ckpt_value *v)
            value_state(v) && value_state(v)->type == CKPT_V_DICT;
 }
 
-/* make_detached - a copy of the tensor without requires_grad, as in state_dict(). */
+/* make_detached - returns a copy of tensor V without requires_grad, as state_dict() has it; NULL: out of
+ * memory. */
 static ckpt_value *make_detached(struct script *s, ckpt_value *v)
 {
     ckpt_value *items[9];
@@ -249,9 +251,9 @@ static ckpt_status add_entry(struct script *s, ckpt_str prefix, ckpt_str name, c
 {
     arena *a = s->f->a;
     ckpt_str full = arena_printf(a, "%.*s%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
-    ckpt_value *key = full.ptr ? value_str(a, full) : NULL, *plain;
-    CKPT_TRY(get_detached(s, v, &plain));
-    return key && value_put(a, s->dict, key, plain) ? CKPT_OK : fail_memory(s->err);
+    ckpt_value *key = full.ptr ? value_str(a, full) : NULL, *detached;
+    CKPT_TRY(get_detached(s, v, &detached));
+    return key && value_put(a, s->dict, key, detached) ? CKPT_OK : fail_memory(s->err);
 }
 
 /* add_module_tensors - adds the parameters, then the buffers of one module. */
@@ -333,8 +335,8 @@ static ckpt_status add_constant_leaf(struct script *s, uint32_t i, const ckpt_va
     return file_leaf(s->f, path, 2, v, s->err);
 }
 
-/* add_constants - adds the tensor constants of the code as leaves. Freezing a module makes constants of all
- * its weights, without names; they are not in state_dict(). */
+/* add_constants - adds the tensor constants of the code as leaves. Freezing a module turns all its weights
+ * into constants without names, which are not in state_dict(). */
 static ckpt_status add_constants(struct script *s)
 {
     ckpt_value *root;
@@ -385,7 +387,7 @@ static ckpt_status read_module(struct script *s, const ckpt_value *root)
     CKPT_TRY(torch_graph(f, s->dict, &st, s->err));
     CKPT_TRY(add_constants(s));
     torch_archive_count_unused(s->ta);
-    f->resolve = NULL; /* only the state dict is ever written */
+    f->resolve = NULL; /* writers only write the state dict, whose storages were all found */
     return CKPT_OK;
 }
 

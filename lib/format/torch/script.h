@@ -4,8 +4,9 @@
 
 #include "format/format.h"
 
-/* script_json_top - the folder with model.json and tensors, if Z is one of those. */
+/* script_json_top - is Z such an archive? Sets *TOP to the folder of its model.json. */
 bool script_json_top(const zip *z, ckpt_str *top);
+/* script_json_read - fills F from the archive of its probe, whose folder is TOP. */
 ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err);
 
 #endif

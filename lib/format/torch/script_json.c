@@ -1,5 +1,5 @@
 /*
- * script_json.c - TorchScript of torch 1.0 to 1.3.
+ * script_json.c - reads TorchScript of torch 1.0 to 1.3.
  *
  *   <top>/model.json    {"mainModule": {"submodules": [{"name", "parameters":
  *                       [{"name", "tensorId": "0", "isBuffer"}], "submodules"}]},
@@ -7,8 +7,8 @@
  *                       "dataType": "FLOAT", "data": {"key": "tensors/0"}}]}
  *   <top>/tensors/<n>   one storage each
  *
- * It is protobuf's JSON: 64-bit numbers are text and empty lists are left out,
- * so a tensor without dims has no dimension. Source: torch 1.0,
+ * The JSON is that of protobuf: 64-bit numbers are text and empty lists are left out, so a tensor without
+ * "dims" is a scalar. Source: torch 1.0,
  * torch/csrc/jit/export.cpp and caffe2/proto/torch.proto.
  */
 #include "core/check.h"
@@ -20,13 +20,13 @@
 struct parameter {
     ckpt_str name;
     uint64_t tensor;
-    uint32_t next; /* of the same module; MAP_NONE: last */
+    uint32_t next; /* index of the next parameter of the same module; MAP_NONE: none */
 };
 
 struct module {
     ckpt_str prefix; /* "fc." */
     uint32_t parent;
-    uint32_t first, last; /* parameters */
+    uint32_t first, last; /* indexes of its parameters */
 };
 
 struct tensor {
@@ -55,7 +55,7 @@ bool script_json_top(const zip *z, ckpt_str *top)
         const ckpt_str model = STR_LIT("/model.json");
         if (!str_ends(name, model) || str_find(name, STR_LIT("/"), 0) != name.len - model.len)
             continue;
-        *top = str_of(name.ptr, name.len - model.len + 1); /* bounded: it ends so */
+        *top = str_of(name.ptr, name.len - model.len + 1); /* bounded: it ends in MODEL */
         for (size_t k = 0; k < z->n; k++)
             if (str_starts(z->entries[k].name, *top) &&
                 str_starts(str_skip(z->entries[k].name, top->len), STR_LIT("tensors/")))
@@ -64,8 +64,8 @@ bool script_json_top(const zip *z, ckpt_str *top)
     return false;
 }
 
-/* report_fault - returns ST, unless the file is being checked and ST is a fault: then it is reported, and
- * reading continues. */
+/* report_fault - reports ST and returns CKPT_OK if the file is being checked and ST is a fault; else returns
+ * ST. */
 static ckpt_status report_fault(struct model *m, ckpt_status st)
 {
     if (m->ta->f->check && check_is_fault(st))
@@ -73,7 +73,7 @@ static ckpt_status report_fault(struct model *m, ckpt_status st)
     return file_report_fault(m->ta->f, st, m->err);
 }
 
-/* read_int - the integer of event E: a number, or text, as protobuf's JSON writes 64 bits. */
+/* read_int - sets *OUT to the integer of event E: a number, or a text, as protobuf's JSON writes 64 bits. */
 static bool read_int(const json_scan *j, enum json_event e, uint64_t *out)
 {
     return (e == JSON_NUMBER || e == JSON_STRING) && json_uint(j, out);
@@ -84,7 +84,6 @@ static ckpt_status skip_value(struct model *m)
     return json_skip(&m->j, json_next(&m->j)) ? CKPT_OK : m->err->status;
 }
 
-/* expect_event - the next event must be E. */
 static ckpt_status expect_event(struct model *m, enum json_event e, const char *what, const char *must)
 {
     enum json_event got = json_next(&m->j);
@@ -144,8 +143,8 @@ static ckpt_status read_parameters(struct model *m, uint32_t module)
     return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a parameter", "an object");
 }
 
-/* read_module_key - one pair of a module. Its name may come after its submodules, so prefixes are joined
- * later. */
+/* read_module_key - reads one pair of a module. Prefixes are joined at the end, because the name of a module
+ * may follow its submodules. */
 static ckpt_status read_module_key(struct model *m, uint32_t module)
 {
     ckpt_str key = m->j.str;
@@ -160,8 +159,8 @@ static ckpt_status read_module_key(struct model *m, uint32_t module)
     return CKPT_OK;
 }
 
-/* read_modules - reads mainModule and all below it, without recursion: an object begins a module, the only
- * lists are those of submodules. */
+/* read_modules - reads mainModule and all modules in it, without recursion: an object begins a module, and
+ * the end of an array is that of a list of submodules. */
 static ckpt_status read_modules(struct model *m)
 {
     uint32_t at;
@@ -283,8 +282,8 @@ static ckpt_status read_tensor(struct model *m)
         CKPT_TRY(report_fault(m, json_fail(&m->j,
                                            "tensor %zu {lacks} {=its data, its type or some of its strides}",
                                            m->ntensors)));
-        (void)json_resync(&m->j);  /* the text is intact */
-        x.record.ptr = NULL;       /* the others keep their numbers */
+        (void)json_resync(&m->j); /* its JSON was valid */
+        x.record.ptr = NULL;      /* it is added without data, so that the others keep their numbers */
     }
     if (!x.nstride)
         x.t.stride = NULL;
@@ -330,7 +329,7 @@ static ckpt_status add_parameter_tensor(struct model *m, const struct module *mo
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is {tensor %llu} of {=%zu}",
                     STR_ARG(p->name), (unsigned long long)p->tensor, m->ntensors);
     const struct tensor *t = &m->tensors[p->tensor];
-    if (!t->record.ptr) /* reported */
+    if (!t->record.ptr) /* read_tensor reported it */
         return CKPT_OK;
     ckpt_str record = arena_str(m->a, t->record);
     if (!name.ptr || !record.ptr)

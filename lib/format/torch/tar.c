@@ -1,5 +1,5 @@
 /*
- * tar.c - the tar archives of torch 0.1.1 to 0.1.9. Members, in any order:
+ * tar.c - reads the tar archives of torch 0.1.1 to 0.1.9. Members, in any order:
  *
  *   storages  pickle n; n x { pickle (key, location, class); i64 elements; bytes };
  *             pickle [(view key, root key, offset, elements), …]
@@ -9,9 +9,8 @@
  *             int or its decimal text
  *   sys_info  ignored
  *
- * Everything little-endian. Of a file that is cut or damaged the storages up to there are whole; there
- * are no checksums. Source: torch/serialization.py, legacy_load inside
- * _legacy_load.
+ * Numbers are little-endian. There are no checksums: if a file is cut or damaged, the storages before that
+ * place are intact. Source: torch/serialization.py, legacy_load inside _legacy_load.
  */
 #include <stdio.h>
 
@@ -26,9 +25,9 @@
 #include "io/reader.h"
 
 struct tar_object {
-    bool tensor;
+    bool tensor;      /* else a storage or a view of one */
     uint32_t storage; /* index in the table */
-    uint64_t offset;  /* elements */
+    uint64_t offset;  /* of its first element in that storage */
     uint64_t numel;   /* of a storage or view */
     struct row row;   /* of a tensor */
 };
@@ -38,15 +37,15 @@ struct tar_file {
     map *keys; /* number -> index into objects */
     struct tar_object *objects;
     size_t n, cap;
-    bool lost; /* of a file that is being checked or salvaged: not all of it was understood … */
-    bool no_memory; /* while rows were made */
-    bool has_lost_storage;
-    uint32_t lost_storage; /* salvage: the storage that stands for tensors without a description */
+    bool lost;             /* a fault was reported or skipped: some objects may be missing */
+    bool no_memory;        /* describe_object ran out of memory */
+    bool has_lost_storage; /* lost_storage is set */
+    uint32_t lost_storage; /* salvage: the storage of all tensors that the archive does not describe */
     ckpt_error *err;
 };
 
-/* report_fault - returns ST, unless it is a fault in a file that is being checked or salvaged: then it is
- * reported, or only recorded in t->lost, and reading continues. */
+/* report_fault - returns ST unless it is a fault in a file that is being checked or salvaged. Such a fault is
+ * reported when checking; when salvaging, t->lost is set. Both return CKPT_OK, so that reading continues. */
 static ckpt_status report_fault(struct tar_file *t, ckpt_status st)
 {
     t->lost |= (t->f->check || t->f->salvage) && check_is_fault(st);
@@ -81,6 +80,7 @@ static bool probe_tar(const struct probe *p)
     return mine;
 }
 
+/* get_key_number - sets *OUT to the key V, an int or its decimal text. */
 static bool get_key_number(const ckpt_value *v, int64_t *out)
 {
     ckpt_str s;
@@ -118,7 +118,7 @@ static ckpt_status read_next_pickle(struct tar_file *t, source *s, uint64_t *pos
     return pickle_read(t->f->a, s, *pos, s->size, NULL, out, pos, t->err);
 }
 
-/* fail_entry_format - reports V with the message "MUST {=THESE}". */
+/* fail_entry_format - fails with the message "MUST {=THESE}, found {V}". */
 static ckpt_status fail_entry_format(struct tar_file *t, source *s, const ckpt_value *v, const char *must,
                                      const char *these)
 {
@@ -127,7 +127,7 @@ static ckpt_status fail_entry_format(struct tar_file *t, source *s, const ckpt_v
     return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "%s {=%s}, found {%s}", must, these, text);
 }
 
-/* The count that a member begins with. */
+/* read_count - sets *N to the count that a member begins with. */
 static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint64_t *n)
 {
     ckpt_value *v;
@@ -189,7 +189,7 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     return add_object(t, key, &o);
 }
 
-/* (view key, root key, offset, elements) */
+/* read_storage_view - adds the view V, (view key, root key, offset, elements). */
 static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_value *v)
 {
     int64_t key, offset, numel;
@@ -219,7 +219,7 @@ static ckpt_status read_storages(struct tar_file *t, source *s)
     return CKPT_OK;
 }
 
-/* N signed 64-bit numbers >= 0 from R into the arena. */
+/* read_dims - reads N signed 64-bit numbers >= 0 to an array in the arena. */
 static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const uint64_t **out)
 {
     if (r->status == CKPT_OK && n > reader_left(r) / 8)
@@ -258,7 +258,8 @@ static ckpt_status read_geometry(struct tar_file *t, source *s, uint64_t *pos, s
     return st;
 }
 
-/* add_missing_storage - adds the storage of tensor V, whose key is unknown, as lost. */
+/* add_missing_storage - adds the storage that V, the entry (key, storage key, class) of a tensor, names as
+ * lost. */
 static ckpt_status add_missing_storage(struct tar_file *t, const ckpt_value *v)
 {
     char name[64];
@@ -315,7 +316,7 @@ static ckpt_status read_tensors(struct tar_file *t, source *s)
     return CKPT_OK;
 }
 
-/* add_lost_storage - adds a storage that is lost because of WHY as *INDEX. */
+/* add_lost_storage - adds a storage that is lost for the reason WHY, and sets *INDEX to it. */
 static void add_lost_storage(struct tar_file *t, const char *why, uint64_t at, uint32_t *index)
 {
     struct storage_more lost = {.lost = why, .lost_at = at};
@@ -323,7 +324,7 @@ static void add_lost_storage(struct tar_file *t, const char *why, uint64_t at, u
     t->no_memory |= table_add_lost(&t->f->table, lost, index, t->err) != CKPT_OK;
 }
 
-/* describe_lost_object - sets ROW for a tensor or storage that is lost, with its description. */
+/* describe_lost_object - when salvaging, sets ROW for a key V whose description is lost. */
 static bool describe_lost_object(struct tar_file *t, const ckpt_value *v, struct row *row)
 {
     int64_t key;
@@ -337,8 +338,8 @@ static bool describe_lost_object(struct tar_file *t, const ckpt_value *v, struct
     return true;
 }
 
-/* check_storage_reach - when salvaging: a ROW that exceeds its storage, because one of the sizes is
- * damaged, is lost. */
+/* check_storage_reach - when salvaging, makes ROW lost if it exceeds its storage because a size is
+ * damaged. */
 static void check_storage_reach(struct tar_file *t, struct row *row)
 {
     uint64_t end, need;
@@ -427,7 +428,7 @@ static ckpt_status read_object(struct tar_file *t, source *s)
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
-    if (!t->lost) /* else they may be those of lost ones */
+    if (!t->lost) /* else they may name what is lost */
         CKPT_TRY(check_persistent_ids(t, facts, s));
     CKPT_TRY(torch_graph(t->f, t->f->root, &st, t->err));
     return t->no_memory ? fail_memory(t->err) : CKPT_OK;

@@ -1,10 +1,10 @@
 /*
- * unrecoverable_objects.c - finds objects that are no tensors, and hold a lost storage: a generator, a
- * device mesh, an object of an unknown class. They cannot be written without its bytes, so the smallest
- * entry that contains one is dropped: a pair of a mapping, an item, an attribute. It becomes a lost row.
+ * unrecoverable_objects.c - finds objects that are no tensors and hold a lost storage: a generator, a device
+ * mesh, an object of an unknown class. They cannot be written without its bytes. So the smallest entry that
+ * contains such an object is dropped (a pair of a mapping, an item, an attribute) and becomes a lost row.
  *
- * The nodes from which a lost storage is reachable are found by the reversed edges of the graph. Then only
- * these are entered from the root, as in torch/graph.c.
+ * First the reversed edges of the graph are followed from each lost storage, to find all nodes that reach
+ * one. Then the graph is walked from the root as in torch/graph.c, through these nodes only.
  */
 #include <stdlib.h>
 
@@ -17,12 +17,12 @@ struct edge {
 
 struct node {
     const ckpt_value *v;
-    uint32_t edges; /* the first edge to a parent */
+    uint32_t edges; /* index of the first edge to a parent, or MAP_NONE */
     uint32_t why;   /* a lost storage reachable from it, or MAP_NONE */
     bool entered;
 };
 
-/* A container that is entered: its path is that of place UP and STEP. */
+/* A container that is walked. Its path is the path of place UP, and STEP. */
 struct place {
     uint32_t node, up, depth;
     struct step step;
@@ -36,7 +36,7 @@ struct lost_search {
     struct edge *edges;
     struct place *places;
     size_t n, cap, nedges, cap_edges, nplaces, cap_places;
-    uint32_t parent; /* of the node that is added, or MAP_NONE */
+    uint32_t parent; /* of the nodes that add_node adds, or MAP_NONE */
     ckpt_error *err;
 };
 
@@ -69,7 +69,7 @@ static bool add_node(void *user, const ckpt_value *v)
     return true;
 }
 
-/* find_lost_storage - the storage of persistent id V, if it is lost; else MAP_NONE. */
+/* find_lost_storage - returns the storage that persistent id V names if it is lost; else MAP_NONE. */
 static uint32_t find_lost_storage(const ckpt_file *f, const ckpt_value *v)
 {
     struct torch_pid pid;
@@ -133,7 +133,7 @@ static ckpt_status make_path_element(struct lost_search *x, struct step s, ckpt_
     return CKPT_OK;
 }
 
-/* add_lost_row - adds a lost row for entry S of place UP; storage WHY is the reason. */
+/* add_lost_row - adds a lost row for V, which is entry S of place UP, because storage WHY is lost. */
 static ckpt_status add_lost_row(struct lost_search *x, uint32_t up, struct step s, const ckpt_value *v,
                                 uint32_t why)
 {
@@ -169,8 +169,8 @@ static bool has_argument_items(const ckpt_value *v)
            (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST);
 }
 
-/* can_drop_entries - is V a container whose entries can be dropped, and is nothing lost reachable
- * otherwise? */
+/* can_drop_entries - is V a container that could be written if some of its entries were dropped? Not if the
+ * class or the arguments of a call reach a lost storage. */
 static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
 {
     if (v->type == CKPT_V_DICT || v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE)
@@ -179,7 +179,7 @@ static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
         (reaches_lost(x, v->u.call.args) && !has_argument_items(v)))
         return false;
     const struct value_more *m = value_more_of(v);
-    if (reaches_lost(x, m->kwargs) || (m->npairs && m->nitems)) /* no class of Python has both */
+    if (reaches_lost(x, m->kwargs) || (m->npairs && m->nitems)) /* no class of Python has pairs and items */
         return false;
     for (uint32_t i = 0; i < m->nstates; i++)
         if (reaches_lost(x, m->states[i]) &&
@@ -228,8 +228,7 @@ static ckpt_status visit_entries(struct lost_search *x, uint32_t up, const ckpt_
     return CKPT_OK;
 }
 
-/* visit_place - visits the entries of place P, including those of its attributes and arguments, which share
- * its path. */
+/* visit_place - visits the entries of place P, and those of its arguments and attributes. */
 static ckpt_status visit_place(struct lost_search *x, uint32_t p)
 {
     const ckpt_value *v = x->nodes[x->places[p].node].v;
@@ -250,7 +249,7 @@ static ckpt_status find_objects(struct lost_search *x)
     CKPT_TRY(find_lost_nodes(x));
     uint32_t root = get_node_number(x, x->f->root);
     if (root == MAP_NONE || x->nodes[root].why == MAP_NONE || !can_drop_entries(x, x->nodes[root].v))
-        return CKPT_OK; /* it cannot be written, which the writer reports */
+        return CKPT_OK; /* all is intact, or the writer will report that the root cannot be written */
     CKPT_TRY(add_place(x, root, MAP_NONE, 0, (struct step){NULL, 0}));
     for (uint32_t p = 0; p < x->nplaces; p++)
         CKPT_TRY(visit_place(x, p));

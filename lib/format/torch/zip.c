@@ -12,10 +12,9 @@
  * <top> is the name of the file when it was saved, or "archive". Source:
  * torch/serialization.py _save, caffe2/serialize/inline_container.cc.
  *
- * torch.load is stricter about the layout than about the contents: all records must be
- * in the folder of the first one, and the version must be 1 to 10. Archives that were unpacked
- * and packed again often violate this, with the checkpoint intact: they are read, and the reason
- * why torch.load refuses them is recorded for `info`.
+ * torch.load requires that all records are in the folder of the first one, and that the version is 1 to 10.
+ * Archives that were unpacked and packed again often violate this although the checkpoint is intact. They are
+ * read here, and `info` shows why torch.load refuses them.
  */
 #include "format/torch/zip.h"
 
@@ -29,9 +28,9 @@ static bool probe_zip(const struct probe *p)
     return p->z && torch_archive_find_top(p->z, &top, &ambiguous);
 }
 
-/* ------------------------------------------------- what torch.load would say */
+/* ------------------------------------------------- what torch.load refuses */
 
-/* check_version - torch refuses a version that is not 1 to 10. */
+/* check_version - notes that torch refuses the archive if its version is not 1 to 10. */
 static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
 {
     ckpt_str s;
@@ -53,9 +52,10 @@ static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
     return CKPT_OK;
 }
 
-#define TORCH_END_SEARCH 65536u /* miniz searches no further back for the end record */
+#define TORCH_END_SEARCH 65536u /* torch's miniz searches so many last bytes for the end record */
 
-/* check_top_folder - torch needs all records in one folder, that of the first entry. */
+/* check_top_folder - notes that torch refuses the archive if a record is outside of the folder of the first
+ * entry, or if the archive begins or ends elsewhere than torch expects. */
 static void check_top_folder(struct torch_archive *ta)
 {
     if (ta->z->shift)
@@ -85,13 +85,15 @@ static void check_top_folder(struct torch_archive *ta)
 
 /* ------------------------------------------------------------------ producer */
 
+/* key_is_pointer - are storages named by their addresses in memory, which have many digits? */
 static bool key_is_pointer(const struct torch_archive *ta)
 {
     const ckpt_file *f = ta->f;
     return f->table.nstorages && f->table.storages[0].s.key.len >= 8;
 }
 
-/* guess_producer - the torch version, by the records; unknown if torch did not write the archive. */
+/* guess_producer - sets the producer to the versions of torch that write these records; leaves it unset if
+ * torch did not write the archive. */
 static void guess_producer(struct torch_archive *ta, const struct zip_entry *pickle)
 {
     ckpt_str *out = &ta->f->producer;

@@ -1,4 +1,4 @@
-/* zip.h - what the files of the torch zip format share. */
+/* zip.h - what the files torch/zip*.c share: the state of writing a plan into a torch.save archive. */
 #ifndef FORMAT_TORCH_ZIP_H
 #define FORMAT_TORCH_ZIP_H
 
@@ -8,14 +8,14 @@
 
 /* The entries of one container that are left out. */
 struct torch_mask {
-    bool *out;
+    bool *out; /* [i]: entry i is not written */
     uint32_t n;
 };
 
 /* The cast of a storage. */
 struct torch_cast {
     ckpt_dtype from, to;            /* to 0: unchanged */
-    const struct plan_entry *first; /* the first tensor on it */
+    const struct plan_entry *first; /* the first tensor that views it */
     uint64_t nbytes;                /* as written */
 };
 
@@ -30,49 +30,48 @@ struct torch_writer {
     ckpt_plan *p;
     const struct write_job *job;
     const ckpt_write_options *opts; /* of JOB */
-    map *storage_of;                /* node -> index into found, if its key is not enough */
+    map *storage_of;                /* node -> index into found; only nodes whose storage no key names */
     struct torch_node_storage *found;
     size_t nfound, cap_found;
-    struct storage **items; /* the storages by their numbers in the archive */
+    struct storage **items; /* [k]: what the record data/k holds */
     size_t n, cap;
-    map *rewritten; /* node -> index into news */
+    map *rewritten; /* node -> index into news: what is written instead of it */
     const ckpt_value **news;
     size_t nnews, cap_news;
     map *left_out; /* container -> index into masks */
     struct torch_mask *masks;
     size_t nmasks, cap_masks;
-    struct torch_cast *casts;   /* by storage of the file's table; NULL: none */
+    struct torch_cast *casts;   /* [i]: the cast of storage i of the file's table; NULL: no storage is cast */
     map *cast_of;               /* storage -> index into casts */
-    bool failed;                /* out of memory where no error can be returned */
-    const ckpt_value *no_tuple; /* a persistent id of no storage, in the place of the arguments of a call */
+    bool failed;                /* out of memory in a callback that cannot return an error */
+    const ckpt_value *no_tuple; /* given as the arguments of a call; names no storage */
     buf pickle;
     uint64_t total; /* bytes of the storages */
 };
 
 extern const struct format format_torch_zip;
 
-/* torch_zip_write - torch/zip_write.c: the format's write. */
+/* The format's write, in_place and undoes (format/format.h), in zip_write.c, zip_in_place.c, zip_undoes.c. */
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
-/* torch_zip_in_place - torch/zip_in_place.c: the format's in_place. */
 ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
-/* torch_zip_undoes - torch/zip_undoes.c: the format's undoes. */
 bool torch_zip_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
-/* torch_zip_plan_casts - torch/zip_cast.c: fills casts. */
+/* torch_zip_plan_casts - fills w->casts (zip_cast.c). */
 ckpt_status torch_zip_plan_casts(struct torch_writer *w, ckpt_error *err);
+/* torch_find_cast - returns the cast of storage S; NULL: it is not cast. */
 const struct torch_cast *torch_find_cast(const struct torch_writer *w, const struct storage *s);
-/* torch_zip_storage_size - the size of S as it is written. */
+/* torch_zip_storage_size - returns the number of bytes that S has when it is written. */
 uint64_t torch_zip_storage_size(const struct torch_writer *w, const struct storage *s);
-/* torch_zip_report_casts - for the report, once the items are written; TALLIES: by item. */
+/* torch_zip_report_casts - reports the casts after the items were written; TALLIES has one for each item. */
 ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,
                                    ckpt_error *err);
-/* torch_has_storage_class - does torch.load know the storage class of this dtype? The C++ writer derives
- * others from the name of the dtype. */
+/* torch_has_storage_class - is there a class of torch for storages of DT? The C++ writer makes up names of
+ * classes that torch does not have. */
 bool torch_has_storage_class(ckpt_dtype dt);
-/* torch_drop_metadata - drops the metadata of a safetensors header or an index, for which a torch file has no
- * place. "format" is not needed there, and ties become shared storages: neither counts as lost. */
+/* torch_drop_metadata - drops the metadata of a safetensors header or an index from P, because a torch file
+ * cannot hold them. "format" is not needed in one, and ties become shared storages: neither counts as
+ * lost. */
 ckpt_status torch_drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err);
-/* torch_zip_pickle - torch/zip_pickle.c: fills pickle, and items with the
- * storages that it names. */
+/* torch_zip_pickle - fills w->pickle, and w->items with the storages that it names (zip_pickle.c). */
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * zip_cast.c - decides which storages of an archive are cast to another dtype.
  *
- * Tensors that share a storage continue to share it: the storage is cast once, so all tensors on it must
- * agree on both dtypes. The pickles of merged shards refer to the storages of their own tables, which are
- * found by the position of their bytes.
+ * Tensors that share a storage continue to share it: the storage is cast once, so all its tensors must have
+ * the same dtype before and after. If shards are merged, each of their pickles refers to the storages of its
+ * own table; those are matched with the storages of the merged file by the position of their bytes.
  */
 #include "base/text.h"
 #include "core/convert.h"
@@ -64,7 +64,8 @@ static ckpt_status begin_cast(struct torch_writer *w, const struct plan_entry *e
                 STR_ARG(e->name), ckpt_dtype_name(c->to), (unsigned long long)s->s.nbytes);
 }
 
-/* report_uncast_arrays - a numpy array is written unchanged, inside the pickle. */
+/* report_uncast_arrays - reports the N numpy arrays, of which FIRST is one, that a cast was asked for. They
+ * are written unchanged, because their bytes are inside the pickle. */
 static ckpt_status report_uncast_arrays(struct torch_writer *w, const struct plan_entry *first, size_t n,
                                         ckpt_error *err)
 {
@@ -79,7 +80,8 @@ static ckpt_status report_uncast_arrays(struct torch_writer *w, const struct pla
     return CKPT_OK;
 }
 
-/* loses_grad - torch reads a one-byte float only if it requires no gradient; see make_cast_call(). */
+/* loses_grad - must the cast of E clear requires_grad? torch cannot read a one-byte float that has it; see
+ * make_cast_call(). */
 static bool loses_grad(const struct torch_writer *w, const struct plan_entry *e)
 {
     const ckpt_tensor *t = get_tensor(w, e);
@@ -124,7 +126,7 @@ static ckpt_status cast_entries(struct torch_writer *w, const struct plan_entry 
     return report_uncast_arrays(w, array, arrays, err);
 }
 
-/* map_shard_casts - maps the storages in the table of a shard to their casts. */
+/* map_shard_casts - maps the storages in the table PART of a shard to the casts in AT. */
 static ckpt_status map_shard_casts(struct torch_writer *w, const struct table *part, const map *at,
                                    ckpt_error *err)
 {
@@ -192,7 +194,7 @@ static uint64_t count_storage_elements(const struct storage *s, ckpt_dtype dtype
 {
     const struct dtype_info *d = dtype_info(dtype);
     return s->s.nbytes / d->block_bytes *
-           d->block_elems; /* bounded: in memory as floats, they were laid out */
+           d->block_elems; /* bounded: begin_cast computed the larger size of the cast */
 }
 
 ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,

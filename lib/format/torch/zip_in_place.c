@@ -3,13 +3,13 @@
  *
  * The pickle is written again from its graph, with the same storage keys:
  *
- *   if it is no longer than the old one, it replaces it: unused PUTs fill it up, and no
- *   size, offset or other record changes;
- *   if it is longer, the old record is renamed to <top>/data.old, in its own
- *   header too, and a new <top>/data.pkl and the directory follow the storages.
+ *   If it is no longer than the old one, it replaces it. Unused PUTs fill it up, so that no size, offset or
+ *   other record changes.
+ *   If it is longer, the old record is renamed to <top>/data.old, in its local header too, and a new
+ *   <top>/data.pkl and the directory follow the storages.
  *
- * Refused: graphs that the writer has to change (whole modules, embedded checkpoints), deflated
- * pickles, archives with unreferenced bytes.
+ * Refused: graphs that the writer has to change (whole modules, embedded checkpoints), deflated pickles,
+ * archives with unreferenced bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "format/torch/archive.h"
 #include "format/torch/zip.h"
 
-/* edit_entry - the entry hook of the pickle writer: applies the edits of the plan USER. */
+/* edit_entry - the hook `entry` of the pickle writer: applies the edits of the plan USER. */
 static bool edit_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct edit *e = plan_edit_find(user, v);
@@ -34,7 +34,7 @@ static ckpt_status refuse_in_place(ckpt_error *err, const char *why)
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s; it cannot be edited in place", why);
 }
 
-/* check_editable - fails unless writing the graph again is all that is needed. */
+/* check_editable - fails unless the edit changes nothing but the pickle E of F. */
 static ckpt_status check_editable(const ckpt_file *f, const struct zip_entry *e, ckpt_error *err)
 {
     if (f->nreplaced)
@@ -48,7 +48,7 @@ static ckpt_status check_editable(const ckpt_file *f, const struct zip_entry *e,
     return CKPT_OK;
 }
 
-/* choose_old_name - a name for the old pickle: data.old, or an unused one of the same length. */
+/* choose_old_name - sets *OUT to an unused name for the old pickle: data.old, data.o01 … */
 static ckpt_status choose_old_name(const zip *z, ckpt_str name, ckpt_str *out, ckpt_error *err)
 {
     for (unsigned k = 0; k < 100; k++) {

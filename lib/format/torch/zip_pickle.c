@@ -18,7 +18,7 @@
 #include "format/torch/graph.h"
 #include "format/torch/zip.h"
 
-/* ------------------------------------------------------- which storage it is */
+/* -------------------------------------------------- from nodes to storages */
 
 static ckpt_status map_node_storage(struct torch_writer *w, const ckpt_value *node, struct storage *s,
                                     bool cast, ckpt_error *err)
@@ -31,8 +31,8 @@ static ckpt_status map_node_storage(struct torch_writer *w, const ckpt_value *no
     return CKPT_OK;
 }
 
-/* is_found_by_key - does the key of node V alone identify its storage in F? Not if F has shards: each has
- * keys of its own. */
+/* is_found_by_key - does the key of node V alone identify its storage in F? Not if F has shards, because the
+ * same key names a different storage in each. */
 static bool is_found_by_key(const ckpt_file *f, const ckpt_value *v)
 {
     ckpt_str key;
@@ -56,7 +56,7 @@ static struct storage *find_node_storage(const struct torch_writer *w, const ckp
     return is_found_by_key(w->p->file, node) ? find_storage_by_key(w->p->file, node) : NULL;
 }
 
-/* make_cast_node - a new node for the cast of storage S; NULL: no memory. */
+/* make_cast_node - returns a new node for the cast of storage S; NULL: out of memory. */
 static ckpt_value *make_cast_node(struct torch_writer *w, struct storage *s, uint64_t offset)
 {
     ckpt_value *v = value_new(w->p->a, CKPT_V_PERSID, offset);
@@ -107,7 +107,7 @@ static ckpt_status map_all_storages(struct torch_writer *w, ckpt_file *f, ckpt_e
     return CKPT_OK;
 }
 
-/* assign_number - the number of storage S in the archive, assigned on first use. */
+/* assign_number - sets *OUT to the number of storage S in the archive, which it gets on its first use. */
 static ckpt_status assign_number(struct torch_writer *w, struct storage *s, uint32_t *out, ckpt_error *err)
 {
     *out = s->number ? s->number - 1 : (uint32_t)w->n;
@@ -133,7 +133,7 @@ static uint32_t count_entries(const ckpt_value *v)
     return m->npairs > m->nitems ? m->npairs : m->nitems;
 }
 
-/* get_mask - the mask of container NODE, which is added if there is none; NULL: no memory. */
+/* get_mask - returns the mask of container NODE, and adds it if there is none; NULL: out of memory. */
 static struct torch_mask *get_mask(struct torch_writer *w, const ckpt_value *node)
 {
     uint32_t i = map_get_num(w->left_out, map_ptr(node));
@@ -149,13 +149,14 @@ static struct torch_mask *get_mask(struct torch_writer *w, const ckpt_value *nod
     return added;
 }
 
+/* get_last_step - returns the step that leads to R; NULL: R is the root or a component. */
 static const struct step *get_last_step(const struct row *r)
 {
     const struct step *s = r->steps && r->t.npath ? &r->steps[r->t.npath - 1] : NULL;
     return s && s->node && r->t.part_of == CKPT_NO_TENSOR ? s : NULL;
 }
 
-/* is_replaced_by_none - is ROW lost, and replaced by None because it is no entry of a mapping? */
+/* is_replaced_by_none - is ROW lost, and written as None because it is not the value of a key? */
 static bool is_replaced_by_none(const ckpt_file *f, const struct row *row)
 {
     uint32_t pairs = 0;
@@ -165,12 +166,12 @@ static bool is_replaced_by_none(const ckpt_file *f, const struct row *row)
     return f->lost_row && !pairs && row->t.value && file_replacement(f, row->t.value)->type == CKPT_V_NONE;
 }
 
-/* mask_dropped_entries - masks the entries of rows that are not kept, unless a row that is kept has the
- * same entry. */
+/* mask_dropped_entries - masks the entries of rows that are not kept, unless the same entry also leads to a
+ * row that is kept. */
 static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
-    size_t stay = 0;
+    size_t shared = 0;
     CKPT_TRY(plan_update_entries(p, err));
     for (int kept = 0; kept < 2; kept++)
         for (size_t i = 0; i < (kept ? p->nentries : p->file->table.nrows); i++) {
@@ -182,14 +183,15 @@ static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
             struct torch_mask *mask = get_mask(w, s->node);
             if (!mask)
                 return fail_memory(err);
-            stay += kept && s->index < mask->n && mask->out[s->index];
+            shared += kept && s->index < mask->n && mask->out[s->index];
             if (s->index < mask->n)
                 mask->out[s->index] = !kept;
         }
-    plan_note_shared(p, stay);
+    plan_note_shared(p, shared);
     return CKPT_OK;
 }
 
+/* keep_entry - the hook `entry`: leaves out masked entries and applies the edits of the plan. */
 static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct torch_writer *w = user;
@@ -229,15 +231,16 @@ bool torch_has_storage_class(ckpt_dtype dt)
     }
 }
 
-/* put_storage - writes the persistent id of S, as elements of DTYPE; MODULE and KLASS are its class, empty:
- * that of the dtype. */
+/* put_storage - writes the persistent id of S, as elements of DTYPE. MODULE and KLASS name its class; if they
+ * are empty, it is the class of DTYPE. */
 static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct storage *s, ckpt_dtype dtype,
                                ckpt_str module, ckpt_str klass, ckpt_error *err)
 {
     char key[16];
     uint32_t n;
     const struct dtype_info *d = dtype_info(dtype);
-    uint64_t item = d->block_elems == 1 && d->block_bytes ? d->block_bytes : 1; /* packed ones count bytes */
+    /* the numel of packed quantized elements counts bytes */
+    uint64_t item = d->block_elems == 1 && d->block_bytes ? d->block_bytes : 1;
     CKPT_TRY(assign_number(w, s, &n, err));
     uint64_t nbytes = torch_zip_storage_size(w, s);
     bool untyped = str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage") ||
@@ -273,7 +276,7 @@ static ckpt_status put_shape(pickle_writer *pw, const ckpt_tensor *t, ckpt_error
     for (uint32_t k = t->ndim; k-- > 0;) {
         stride[k] = t->stride ? t->stride[k] : run;
         if (t->shape[k] && !checked_mul(run, t->shape[k], &run))
-            run = 0; /* only where another size is 0: then no stride matters */
+            run = 0; /* another size is 0, so no stride matters */
     }
     pickle_put_op(pw, PICKLE_MARK);
     for (uint32_t k = 0; k < t->ndim; k++)
@@ -287,6 +290,7 @@ static ckpt_status put_shape(pickle_writer *pw, const ckpt_tensor *t, ckpt_error
     return CKPT_OK;
 }
 
+/* put_view_bits - writes the metadata argument {'conj': True, 'neg': True} if T has one of these bits. */
 static void put_view_bits(pickle_writer *pw, const ckpt_tensor *t)
 {
     if (!t->conj && !t->neg)
@@ -316,7 +320,7 @@ static ckpt_status refuse_cast(const struct torch_writer *w, const struct storag
     return CKPT_ELOSSY;
 }
 
-/* put_tensor - writes a row as a call of _rebuild_tensor_v2, or _v3 for dtypes without a storage class. */
+/* put_tensor - writes T as a call of _rebuild_tensor_v2, or of _v3 if its dtype has no storage class. */
 static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const ckpt_tensor *t,
                               ckpt_error *err)
 {
@@ -354,7 +358,8 @@ static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const c
     return CKPT_OK;
 }
 
-/* torch uses int64_t; a safetensors header may have larger sizes if another one is 0. */
+/* sizes_fit - do the sizes and strides of T fit torch's int64_t? In a safetensors header a size may be larger
+ * if another size is 0. */
 static bool sizes_fit(const ckpt_tensor *t)
 {
     for (uint32_t k = 0; k < t->ndim; k++)
@@ -363,13 +368,13 @@ static bool sizes_fit(const ckpt_tensor *t)
     return true;
 }
 
-/* torch_has - has torch the dtype DT? Those after CKPT_DT_NP are of other frameworks. */
-static bool torch_has(ckpt_dtype dt)
+/* torch_has_dtype - is DT a dtype of torch? Those after CKPT_DT_NP are of other frameworks. */
+static bool torch_has_dtype(ckpt_dtype dt)
 {
     return dt < CKPT_DT_NP && dt != CKPT_DT_F6_E2M3 && dt != CKPT_DT_F6_E3M2;
 }
 
-static ckpt_dtype written_dtype(const struct torch_writer *w, const ckpt_tensor *t)
+static ckpt_dtype get_written_dtype(const struct torch_writer *w, const ckpt_tensor *t)
 {
     const struct torch_cast *c = torch_find_cast(w, &w->p->file->table.storages[t->storage]);
     return c ? c->to : (ckpt_dtype)t->dtype;
@@ -383,7 +388,7 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
         lacks = "is not a plain tensor";
     else if (!t->has_data || !t->has_shape)
         lacks = "has no bytes";
-    else if (!torch_has(written_dtype(w, t)))
+    else if (!torch_has_dtype(get_written_dtype(w, t)))
         lacks = "has a type that torch lacks";
     else if (!sizes_fit(t))
         lacks = "has a size beyond 2^63";
@@ -404,9 +409,9 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
     return CKPT_ELOSSY;
 }
 
-/* put_class - writes the class of a legacy module id (class, file, source), of which torch uses nothing
- * else. */
-static bool put_class(pickle_writer *pw, const ckpt_value *pid)
+/* put_source_class - if PID is a legacy id ('module', class, file, source), writes the class, which is all
+ * that torch uses of it. */
+static bool put_source_class(pickle_writer *pw, const ckpt_value *pid)
 {
     const ckpt_value *class = value_source_class(pid);
     if (class)
@@ -437,6 +442,7 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
     return put_storage(w, pw, s, pid.dtype, value_module(value_item(v->u.pid, 1)), pid.klass, err);
 }
 
+/* write_leaf - the hook `leaf`: writes V, a storage, a row that is not a call, or a class with its source. */
 static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt_error *err)
 {
     struct torch_writer *w = user;
@@ -446,17 +452,17 @@ static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v
     if (v->row < w->p->file->table.nrows &&
         (v->flags & VALUE_ROW || w->p->file->table.rows[v->row].t.value == v))
         return put_row(w, pw, v->row, err);
-    if (v->type == CKPT_V_PERSID && put_class(pw, v->u.pid))
+    if (v->type == CKPT_V_PERSID && put_source_class(pw, v->u.pid))
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, v->offset,
                 "a persistent id that names no storage of the file cannot be written");
 }
 
-/* ------------------------------------------------------------ calls rewritten */
+/* ------------------------------------------------------------ rewriting calls */
 
-/* The arguments of a call that rebuilds a tensor over one storage. */
+/* A call of a function such as _rebuild_tensor_v2, whose first argument is a storage. */
 struct rebuilt {
-    const char *name; /* the function to call; NULL: unchanged */
+    const char *name; /* the function to call instead; NULL: the same */
     ckpt_value *args[9];
     uint32_t n;
 };
@@ -476,7 +482,7 @@ static ckpt_value *make_bool(struct torch_writer *w, bool b)
     return v;
 }
 
-/* make_meta_call - R becomes a meta tensor, for a storage without bytes. */
+/* make_meta_call - turns R into a call that makes a meta tensor, because its storage has no bytes. */
 static void make_meta_call(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
 {
     ckpt_value *grad = r->n > 4 ? r->args[4] : make_bool(w, false);
@@ -495,7 +501,7 @@ static void make_v3_call(struct torch_writer *w, struct rebuilt *r, ckpt_dtype d
     r->name = "_rebuild_tensor_v3";
 }
 
-/* shift_view - adds BY, the offset of a legacy view, to the storage offset. */
+/* shift_view - adds BY, the offset of a legacy view, to the storage offset; false: R stays unchanged. */
 static bool shift_view(struct torch_writer *w, struct rebuilt *r, uint64_t by)
 {
     int64_t off;
@@ -508,9 +514,9 @@ static bool shift_view(struct torch_writer *w, struct rebuilt *r, uint64_t by)
     return true;
 }
 
-/* make_cast_call - R, a call of v2 or (V3) v3 for the storage of NODE, becomes one for its cast.
- * _rebuild_tensor_v3 fails with requires_grad (torch 2.15: it sets a leaf); a parameter has it in its own
- * call. */
+/* make_cast_call - turns R, a call of _rebuild_tensor_v2 or (if V3) _v3 for the storage of NODE, into a call
+ * for the cast of this storage. requires_grad is cleared for _rebuild_tensor_v3, which fails with it (torch
+ * 2.15); a parameter has requires_grad in the call around it. */
 static void make_cast_call(struct torch_writer *w, struct rebuilt *r, const ckpt_value *node, bool v3)
 {
     struct storage *s = find_node_storage(w, node);
@@ -529,7 +535,7 @@ static void make_cast_call(struct torch_writer *w, struct rebuilt *r, const ckpt
     }
 }
 
-/* rewrite_rebuild - rewrites R, a call of NAME for the storage NODE; false: unchanged. */
+/* rewrite_rebuild - rewrites R, a call of NAME for the storage NODE; false: R stays unchanged. */
 static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *node, struct rebuilt *r)
 {
     struct storage *s = find_node_storage(w, node);
@@ -541,7 +547,7 @@ static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_va
     bool v2 = str_is(name, "_rebuild_tensor_v2") || str_is(name, "_rebuild_tensor");
     if (node->type == CKPT_V_PERSID)
         (void)torch_pid_parse(node, &pid);
-    else if (!cast) /* a stream in a bytes object */
+    else if (!cast) /* NODE is a call of _load_from_bytes */
         return false;
     bool changed = pid.has_view && pid.view_offset && shift_view(w, r, pid.view_offset);
     ckpt_dtype dtype = v3 && r->n > 6 ? dtype_by_name(value_name(r->args[6])) : pid.dtype;
@@ -556,6 +562,7 @@ static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_va
     return true;
 }
 
+/* rebuilds_over_storage - is CALLABLE a function whose first argument is a storage? */
 static bool rebuilds_over_storage(const ckpt_value *callable)
 {
     ckpt_str name = value_name(callable);
@@ -591,7 +598,7 @@ static bool is_rebuild_from_type(const ckpt_value *v)
            value_calls(v, "torch.tensor", "_rebuild_from_type", 4);
 }
 
-/* rewrite_inner_call - rewrites the inner call of V. */
+/* rewrite_inner_call - rewrites func(*args) in the call V of _rebuild_from_type_v2. */
 static ckpt_status rewrite_inner_call(struct torch_writer *w, const ckpt_value *v, ckpt_value **args,
                                       ckpt_error *err)
 {
@@ -604,7 +611,7 @@ static ckpt_status rewrite_inner_call(struct torch_writer *w, const ckpt_value *
     return *args ? CKPT_OK : fail_memory(err);
 }
 
-/* rewrite_call - the node to write for CALL V, usually V itself. */
+/* rewrite_call - sets *OUT to the node to write for CALL V, usually V itself. */
 static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, const ckpt_value **out,
                                 ckpt_error *err)
 {
@@ -644,8 +651,9 @@ static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *
     return CKPT_OK;
 }
 
-/* get_state_dict - the replacement of V in the file or in its shard, or V. */
-static const ckpt_value *get_state_dict(const ckpt_file *f, const ckpt_value *v)
+/* find_replacement - returns what replaces V in F or in one of its shards, as a state dict a module; else
+ * V. */
+static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *v)
 {
     const ckpt_value *by = file_replacement(f, v);
     for (size_t i = 0; by == v && i < f->nparts; i++)
@@ -653,7 +661,8 @@ static const ckpt_value *get_state_dict(const ckpt_file *f, const ckpt_value *v)
     return by;
 }
 
-/* check_arguments - put_class writes a class, which cannot be the arguments of a call. */
+/* check_arguments - sets w->no_tuple if an argument list of CALL is a persistent id that names no storage:
+ * put_source_class would write a class, which is not a list of arguments. */
 static void check_arguments(struct torch_writer *w, const ckpt_value *call)
 {
     const ckpt_value *given[2] = {call->u.call.args, value_more_of(call)->kwargs};
@@ -662,12 +671,12 @@ static void check_arguments(struct torch_writer *w, const ckpt_value *call)
             w->no_tuple = given[i];
 }
 
-/* replace_node - the replace hook; rewritten nodes are remembered, because a shared node must be replaced
- * by the same one. */
+/* replace_node - the hook `replace`. It records rewritten nodes, because a shared node must be replaced by
+ * the same node each time. */
 static const ckpt_value *replace_node(void *user, const ckpt_value *v)
 {
     struct torch_writer *w = user;
-    const ckpt_value *out, *by = get_state_dict(w->p->file, v);
+    const ckpt_value *out, *by = find_replacement(w->p->file, v);
     if (by != v && by->type != CKPT_V_NONE)
         plan_note_module(w->p);
     uint32_t i = w->nnews ? map_get_num(w->rewritten, map_ptr(by)) : MAP_NONE;
@@ -698,7 +707,7 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
     for (size_t i = 0; i < w->n; i++)
         w->items[i]->number = 0;
     if (st == CKPT_OK && w->no_tuple)
-        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* which pickle it is in is not known here */
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* of the file's pickles, any may have it */
                     "a persistent id in the place of the arguments of a call cannot be written");
     return st == CKPT_OK && w->failed ? fail_memory(err) : st;
 }

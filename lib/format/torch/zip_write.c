@@ -6,11 +6,11 @@
  *                        unless the input holds more
  *   archive/byteorder    "little"
  *   archive/data/<n>     storages 0, 1, 2 … in the order in which the pickle
- *                        first names them, each once and whole
+ *                        first names them, all bytes of each
  *   archive/version      "3\n"
  *
- * No .format_version and no .storage_alignment: with them torch >= 2.7 computes the offsets of storages
- * for a layout with data descriptors, which this is not.
+ * There is no .format_version and no .storage_alignment, because with them torch >= 2.7 computes the offsets
+ * of storages for a layout with data descriptors, and this archive has none.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,13 +28,14 @@
 struct archive_copy {
     struct torch_writer *w;
     zip_writer *zw;                /* NULL: nothing is written */
-    uint64_t *headers;             /* by item: offset in the archive … */
-    uint32_t *header_sizes;        /* … and up to where the payload begins */
-    uint32_t *crcs;                /* likewise, of what is written */
-    struct convert_tally *tallies; /* likewise; NULL where nothing is cast */
+    uint64_t *headers;             /* [i]: offset of the local header of item i … */
+    uint32_t *header_sizes;        /* … and its size, up to the payload */
+    uint32_t *crcs;                /* [i]: CRC-32 of the written payload of item i */
+    struct convert_tally *tallies; /* [i]: of the cast of item i; NULL: nothing is cast */
 };
 
-/* get_source_offset - file offset of the payload of S in the input, if it is written unchanged. */
+/* get_source_offset - returns the file offset of the payload of S in the input; CKPT_NO_OFFSET if it cannot
+ * be cloned, because it is small or written with other bytes. */
 static uint64_t get_source_offset(const struct torch_writer *w, const struct storage *s)
 {
     bool same = s->src && !s->swap && s->s.nbytes >= SINK_CLONE_LEAST && !torch_find_cast(w, s);
@@ -43,7 +44,7 @@ static uint64_t get_source_offset(const struct torch_writer *w, const struct sto
     return source_pos(s->src, s->off);
 }
 
-/* describe_member - describes item NUMBER as a member of the archive. */
+/* describe_member - sets *SPOT to what is known of item NUMBER as a member of the archive. */
 static void describe_member(const void *user, size_t number, struct zip_reserved *spot)
 {
     const struct archive_copy *g = user;
@@ -94,7 +95,7 @@ static ckpt_status reserve_items(struct archive_copy *g, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* copy_storages - copies all storages to OUT, or, if the zw of G is NULL, only reads them. */
+/* copy_storages - copies all storages to OUT; if OUT is NULL, only reads them. */
 static ckpt_status copy_storages(struct archive_copy *g, sink *out, ckpt_error *err)
 {
     const struct torch_writer *w = g->w;
@@ -122,7 +123,7 @@ static void free_archive_copy(struct archive_copy *g)
     free(g->tallies);
 }
 
-/* compute_archive_size - the size of the output, from names and sizes alone. */
+/* compute_archive_size - sets *TOTAL to the size of the output, from names and sizes alone. */
 static ckpt_status compute_archive_size(const struct torch_writer *w, uint64_t *total, ckpt_error *err)
 {
     struct zip_layout l = {0};
@@ -132,8 +133,7 @@ static ckpt_status compute_archive_size(const struct torch_writer *w, uint64_t *
         char name[32];
         int len = snprintf(name, sizeof name, "data/%zu", i);
         const struct storage *s = w->items[i];
-        ok = zip_layout_member(&l, TOP, (size_t)len, torch_zip_storage_size(w, s),
-                               get_source_offset(w, s));
+        ok = zip_layout_member(&l, TOP, (size_t)len, torch_zip_storage_size(w, s), get_source_offset(w, s));
     }
     ok = ok && zip_layout_member(&l, TOP, 7, 2, CKPT_NO_OFFSET) && zip_layout_size(&l, total);
     return ok ? CKPT_OK : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an archive of more than 2^64 bytes");
@@ -186,7 +186,7 @@ static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e,
                        spot.name);
 }
 
-/* verify_archive - our own reader must find every member in the output. */
+/* verify_archive - reads the directory of OUT and fails unless it has exactly the members of G. */
 static ckpt_status verify_archive(struct archive_copy *g, sink *out, uint64_t size, ckpt_error *err)
 {
     struct written_source back = {.s = {.ops = &written_ops, .size = size, .base = 0, .refs = 1}, .out = out};
@@ -209,7 +209,8 @@ static ckpt_status write_archive(struct archive_copy *g, sink *out, uint64_t siz
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the archive has %llu bytes instead of %llu",
                     (unsigned long long)sink_tell(out), (unsigned long long)size);
     CKPT_TRY(verify_archive(g, out, size, err));
-    return g->w->job->has_index ? CKPT_OK : file_unchanged(g->w->p->file, err); /* the set is checked once */
+    /* of a set of shards, the caller checks the input once, at the end */
+    return g->w->job->has_index ? CKPT_OK : file_unchanged(g->w->p->file, err);
 }
 
 static ckpt_status write_file(struct archive_copy *g, uint64_t size, ckpt_error *err)
@@ -227,7 +228,7 @@ static ckpt_status write_output(struct torch_writer *w, uint64_t size, ckpt_erro
     return st;
 }
 
-/* check_not_empty - a checkpoint may have no tensors, but must not lose all it had. */
+/* check_not_empty - fails if no tensors remain of an input that had some. */
 static ckpt_status check_not_empty(const ckpt_plan *p, size_t tensors, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
@@ -281,8 +282,8 @@ ckpt_status torch_drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
     return CKPT_ELOSSY;
 }
 
-/* forget_nodes - frees what only the pickle needed, before the items are copied. */
-static void forget_nodes(struct torch_writer *w)
+/* free_node_maps - frees the maps of nodes, which only torch_zip_pickle uses, before the items are copied. */
+static void free_node_maps(struct torch_writer *w)
 {
     map_free(w->storage_of);
     map_free(w->rewritten);
@@ -308,7 +309,7 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     arena_trim(p->a);
     if (st == CKPT_OK)
         st = torch_zip_pickle(&w, err);
-    forget_nodes(&w);
+    free_node_maps(&w);
     if (st == CKPT_OK)
         st = approve_pickle(&w, err);
     if (st == CKPT_OK)
