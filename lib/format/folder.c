@@ -63,13 +63,18 @@ static bool consider_single(struct folder *d, ckpt_str name, size_t *best)
     return false;
 }
 
-static bool has_checkpoint_suffix(ckpt_str name)
+static bool has_suffix(ckpt_str name, const char *const *suffixes, size_t n)
 {
-    static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt", ".safetensors"};
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+    for (size_t i = 0; i < n; i++)
         if (str_ends(name, str_c(suffixes[i])))
             return true;
     return false;
+}
+
+static bool has_checkpoint_suffix(ckpt_str name)
+{
+    static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt", ".safetensors"};
+    return has_suffix(name, suffixes, sizeof suffixes / sizeof *suffixes);
 }
 
 bool folder_is_companion(ckpt_str name)
@@ -226,7 +231,10 @@ source *probe_open(const struct probe *p, const char *name)
 
 bool folder_is_checkpoint(ckpt_str name)
 {
-    return has_checkpoint_suffix(name) || is_index_name(name) || is_step(name);
+    static const char *const others[] = {".gguf", ".h5",   ".index",  ".keras",     ".msgpack",  ".npy",
+                                         ".npz",  ".onnx", ".params", ".pdiparams", ".pdparams", ".ptl"};
+    return has_checkpoint_suffix(name) || is_index_name(name) || is_step(name) ||
+           has_suffix(name, others, sizeof others / sizeof *others);
 }
 
 void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err)

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "format/folder.h"
 #include "format/recognize.h"
+#include "format/shard_name.h"
 
 static ckpt_str get_head(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
 
@@ -61,10 +62,9 @@ static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
     if (saved)
         return refuse_as(err, "zipped TensorFlow SavedModel");
     if (id) {
-        (void)fail(
-            err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
-            "torch archive of {%zu records} without {=data.pkl}: from a torch.save that failed",
-            p->z->n);
+        (void)fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
+                   "torch archive of {%zu records} without {=data.pkl}: from a torch.save that failed",
+                   p->z->n);
         fail_where(err, "zip directory");
         fail_hint(err, "the tensors were never written; look for an earlier checkpoint");
         return CKPT_ETRUNCATED;
@@ -95,12 +95,28 @@ static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
+/* hint_index - hints at NAME.index if PATH is called NAME.data-00000-of-00001, as TensorFlow's data are. */
+static bool hint_index(const char *path, ckpt_error *err)
+{
+    struct shard_name s;
+    char word[SHELL_WORD_MAX], index[4096];
+    ckpt_str name = str_after_last(str_c(path), '/'), data = STR_LIT(".data");
+    if (!shard_name_parse(name, &s) || !str_ends(s.stem, data))
+        return false;
+    size_t n = strlen(path) - name.len + s.stem.len - data.len; /* bounded: STEM is a part of PATH */
+    if ((size_t)snprintf(index, sizeof index, "%.*s.index", (int)n, path) >= sizeof index)
+        return false;
+    fail_hint(err, "TensorFlow reads its data by their index: name %s", shell_path(index, word));
+    return true;
+}
+
 static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
 {
     char found[TEXT_BYTES_SIZE];
     (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a recognized checkpoint format}; it begins with {%s}",
                text_bytes_found(p->head, p->nhead, found));
-    fail_hint(err, "`man ckpt-formats` lists what is read");
+    if (!hint_index(p->path, err))
+        fail_hint(err, "`man ckpt-formats` lists what is read");
     return CKPT_EUNKNOWN;
 }
 

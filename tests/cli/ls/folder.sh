@@ -20,3 +20,4 @@ ckpt ls model
 mkdir set; ckpt convert -q --max-shard-size 1KB --root state_dict data/train.pt set/model.safetensors >/dev/null
 ckpt ls set 2>&1 | wc -l
 cp d/a.pt set/other.pt; ckpt info set 2>&1 | head -n 1
+mkdir lone; cp corpus/flax/params.msgpack lone; ckpt ls lone 2>&1 || :

@@ -36,4 +36,5 @@ for f in shard_9 header_future size_big offset_past dim_neg dim_huge dtype_bad v
     unknown_rank dup_key header_missing index_flip index_footer_only header_shards2; do
     ckpt ls $t/bad/$f.index
 done
+ckpt ls $t/bad/shard_9.data-00000-of-00001
 ckpt ls $t/v2/run/model.ckpt-0000002
