@@ -1,5 +1,5 @@
 /* store.c - see store.h. Files are opened when a value of theirs is wanted, and stay inside of the folder
- * (distributed/rank_files). Links to folders are not followed. */
+ * (distributed/part_files). Links to folders are not followed. */
 #include "format/store.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "base/checked.h"
 #include "core/check.h"
-#include "format/distributed/rank_files.h"
+#include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
 
@@ -22,7 +22,7 @@ static ckpt_status add_part(struct store *s, ckpt_str name, ckpt_file **part)
     ckpt_str path = arena_printf(s->f->a, "%s%.*s", s->folder.ptr, (int)name.len, name.ptr);
     if (!path.ptr)
         return fail_memory(s->err);
-    return rank_file_add(s->f, s->like, path, part, s->err);
+    return part_file_add(s->f, s->trusted, path, part, s->err);
 }
 
 /* open_file - for OCDBT; a file that is missing is a part of the database that is. */

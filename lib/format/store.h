@@ -10,14 +10,14 @@
 
 struct store {
     ckpt_file *f;
-    ckpt_error *err;  /* for all calls with this store */
-    ckpt_str folder;  /* in that of F: empty, or with '/' at its end */
-    const char *like; /* a file of F: where it is a link to, others may be; or NULL */
-    struct ocdbt db;  /* its entries and files, also where it is a folder */
+    ckpt_error *err;     /* for all calls with this store */
+    ckpt_str folder;     /* in that of F: empty, or with '/' at its end */
+    const char *trusted; /* a file of F: where it is a link to, others may be; or NULL */
+    struct ocdbt db;     /* its entries and files, also where it is a folder */
     struct ocdbt_files files;
 };
 
-/* store_open - S, of which f, err, folder and like are set, has the files of the folder and of those in it;
+/* store_open - S, of which f, err, folder and trusted are set, has the files of the folder and of those in it;
  * if IS_OCDBT, what the database there has. */
 ckpt_status store_open(struct store *s, bool is_ocdbt);
 void store_close(struct store *s);

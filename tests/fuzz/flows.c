@@ -13,7 +13,7 @@
 #include "base/crc32.h"
 #include "codec/pickle_write.h"
 #include "codec/tar.h"
-#include "format/distributed/rank_files.h"
+#include "format/distributed/part_files.h"
 #include "format/format.h"
 #include "io/journal.h"
 #include "op/weights_only.h"
@@ -368,7 +368,7 @@ static void unpack_file(const uint8_t *data, const struct tar_entry *t)
     char path[512];
     int n = snprintf(path, sizeof path, "%s/%.*s", here.ranks, STR_ARG(t->name));
     uint8_t *copy = malloc(t->size + 1);
-    if (copy && t->type == '0' && !rank_file_leaves(t->name) && (size_t)n < sizeof path) {
+    if (copy && t->type == '0' && !path_leaves_folder(t->name) && (size_t)n < sizeof path) {
         memcpy(copy, data + t->data, t->size);
         (void)zipcrc_fix(copy, t->size);
         make_folders(path);

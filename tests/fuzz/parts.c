@@ -219,7 +219,7 @@ static void dcp(const uint8_t *data, size_t size)
         size_t n;
         ckpt_str text;
         uint32_t ndim;
-        const dcp_word *item = dcp_items(&m, dcp_field(&m, m.root, DCP_METADATA, i), &n);
+        const dcp_word *item = dcp_elements(&m, dcp_field(&m, m.root, DCP_METADATA, i), &n);
         for (size_t k = 0; k < n; k++)
             if (dcp_text(&m, item[k], &text) && !utf8_check(text, true, NULL))
                 exercise_broken("a name is not UTF-8");

@@ -5,7 +5,7 @@
  *   __R_N.distcp      items of rank R, one after the other: of each box of a tensor, and of each other
  *                     value, a complete torch.save archive, or one zstd frame of it; or values, and then
  *                     one safetensors file of all tensors of the rank
- *   meta.pt, common.pt     values of a trainer: dcp_beside.c
+ *   meta.pt, common.pt     values of a trainer: dcp_extra_values.c
  *
  * Sources: torch/distributed/checkpoint/filesystem.py, default_planner.py, _nested_dict.py.
  *
@@ -26,14 +26,14 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "core/pieces.h"
-#include "format/distributed/dcp_beside.h"
+#include "format/distributed/dcp_extra_values.h"
 #include "format/distributed/dcp_items.h"
 #include "format/distributed/dcp_metadata.h"
 #include "format/distributed/dcp_write.h"
-#include "format/distributed/grafts.h"
+#include "format/distributed/part_graph.h"
 #include "format/distributed/nested.h"
-#include "format/distributed/rank_files.h"
-#include "format/distributed/rank_tensors.h"
+#include "format/distributed/part_files.h"
+#include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
 #include "format/torch/graph.h"
 #include "format/torch/zip.h"
@@ -42,12 +42,12 @@
 #define NO_FILE   UINT32_MAX
 #define MAX_FILES 1000000u
 
-struct dcp_box {
+struct dcp_chunk {
     const uint64_t *offset, *size;
 };
 
 /* An item of the storage data, on its way to be found by its box. */
-struct dcp_stored {
+struct dcp_storage_info {
     const uint64_t *offset; /* NULL: of a value */
     uint64_t at, length;
     uint32_t ndim, file;
@@ -58,44 +58,44 @@ struct dcp_stored {
 
 /* A name of the checkpoint. */
 struct dcp_entry {
-    struct dcp_kind kind;
+    struct dcp_tensor_info tensor;
     const uint64_t *shape; /* NULL: a value */
     const struct dcp_metadata *path_of;
     dcp_word path;
-    size_t boxes, nboxes, stored, nstored; /* in the lists of all */
-    size_t items, nitems;
+    size_t first_chunk, nchunks, first_info, ninfos; /* in the lists of all */
+    size_t first_item, nitems;
     ckpt_value *value;
     uint32_t storage;
-    bool gone; /* a value that could not be had, which was reported */
+    bool failed; /* a value that could not be had, which was reported */
 };
 
 /* A file with items. */
 struct dcp_data {
     ckpt_str name;
-    ckpt_file *part; /* NULL: missing */
-    ckpt_file *blob; /* its safetensors file, or NULL */
-    uint64_t blob_at;
+    ckpt_file *part;        /* NULL: missing */
+    ckpt_file *safetensors; /* its safetensors file, or NULL */
+    uint64_t safetensors_offset;
 };
 
 struct dcp {
-    ckpt_file *f; /* first: grafts.h */
+    ckpt_file *f; /* first: part_graph.h */
     ckpt_error *err;
-    const char *like;          /* the first file with metadata */
+    const char *trusted;       /* the first file with metadata */
     struct dcp_metadata *meta; /* each is the part of its number */
     size_t nmeta;
-    const ckpt_file *in; /* the part whose metadata are being read */
+    const ckpt_file *meta_file; /* the part whose metadata are being read */
     struct dcp_entry *entry;
     size_t n, cap;
-    struct dcp_box *box;
-    struct dcp_stored *stored;
+    struct dcp_chunk *chunk;
+    struct dcp_storage_info *infos;
     struct dcp_data *data;
     size_t ndata, cap_data;
     map *names, *files;
     struct dcp_item *item;
     const uint64_t **item_offset; /* by item: of its box */
-    size_t nitems, nboxes;
+    size_t nitems, nchunks;
     uint64_t total;
-    bool blobs; /* items of tensors are safetensors files */
+    bool in_safetensors; /* items of tensors are safetensors files */
     source *items;
 };
 
@@ -114,12 +114,12 @@ static bool is_rank_metadata(ckpt_str name)
 
 static bool is_metadata(ckpt_str name) { return str_is(name, METADATA); }
 
-static bool is_left_over(ckpt_str name) { return str_ends(name, STR_LIT(METADATA ".tmp")); }
+static bool is_unfinished_metadata(ckpt_str name) { return str_ends(name, STR_LIT(METADATA ".tmp")); }
 
-static bool is_of_dcp(ckpt_str name) { return is_data(name) || is_rank_metadata(name); }
+static bool is_data_or_rank_metadata(ckpt_str name) { return is_data(name) || is_rank_metadata(name); }
 
-/* is_of_torch - does .metadata begin as torch writes it? Other programs have files of that name. */
-static bool is_of_torch(const struct probe *p)
+/* has_torch_metadata - does .metadata begin as torch writes it? Other programs have files of that name. */
+static bool has_torch_metadata(const struct probe *p)
 {
     char head[256];
     source *src = probe_open(p, METADATA);
@@ -133,7 +133,7 @@ static bool is_of_torch(const struct probe *p)
 static bool probe(const struct probe *p)
 {
     struct folder d;
-    if (is_of_torch(p) || probe_matches(p, is_of_dcp))
+    if (has_torch_metadata(p) || probe_matches(p, is_data_or_rank_metadata))
         return true;
     folder_scan(p->names, p->nnames, &d);
     return probe_has(p, METADATA) && !d.nindex && !d.nsingle;
@@ -141,18 +141,18 @@ static bool probe(const struct probe *p)
 
 /* ----------------------------------------------------------------------- metadata */
 
-static ckpt_status read_one(struct dcp *d, ckpt_str name)
+static ckpt_status read_metadata_file(struct dcp *d, ckpt_str name)
 {
     ckpt_file *part, *f = d->f;
     uint64_t most = f->limits.max_metadata;
-    CKPT_TRY(rank_file_add(f, d->like, name, &part, d->err));
+    CKPT_TRY(part_file_add(f, d->trusted, name, &part, d->err));
     file_budget(f, part->src->size);
     if (!most && !(checked_mul(part->src->size, 24, &most) && checked_add(most, (uint64_t)64 << 20, &most)))
         most = UINT64_MAX;
     ckpt_status st = dcp_metadata_read(f->a, part->src, most, &d->meta[d->nmeta], d->err);
     if (st == CKPT_OK) {
         d->nmeta++;
-        if (!dcp_is(&d->meta[d->nmeta - 1], d->meta[d->nmeta - 1].root, DCP_METADATA))
+        if (!dcp_is_instance(&d->meta[d->nmeta - 1], d->meta[d->nmeta - 1].root, DCP_METADATA))
             st = fail(d->err, CKPT_EFORMAT, 0,
                       "a pickle that makes {no} {=torch.distributed.checkpoint.metadata.Metadata}");
     }
@@ -163,11 +163,11 @@ static ckpt_status read_one(struct dcp *d, ckpt_str name)
     return st;
 }
 
-static ckpt_status no_metadata(const struct dcp *d)
+static ckpt_status fail_no_metadata(const struct dcp *d)
 {
     ckpt_str *list;
     size_t n = 0;
-    CKPT_TRY(folder_list(d->f->a, d->f->folder, is_left_over, &list, &n, d->err));
+    CKPT_TRY(folder_list(d->f->a, d->f->folder, is_unfinished_metadata, &list, &n, d->err));
     (void)fail(d->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                "items of a distributed checkpoint, and {no} {=.metadata}");
     fail_hint(d->err,
@@ -187,18 +187,18 @@ static ckpt_status read_metadata(struct dcp *d)
     if (!n)
         CKPT_TRY(folder_list(f->a, f->folder, is_rank_metadata, &list, &n, d->err));
     if (!n)
-        return no_metadata(d);
-    d->like = list[0].ptr;
+        return fail_no_metadata(d);
+    d->trusted = list[0].ptr;
     d->meta = arena_array(f->a, n, sizeof *d->meta);
     if (!d->meta)
         return fail_memory(d->err);
     for (size_t i = 0; i < n; i++)
-        CKPT_TRY(read_one(d, list[i]));
+        CKPT_TRY(read_metadata_file(d, list[i]));
     return CKPT_OK;
 }
 
-/* bad_entry - the metadata that are being read have for NAME what FMT is about. */
-CKPT_PRINTF(3, 4) static ckpt_status bad_entry(struct dcp *d, ckpt_str name, const char *fmt, ...)
+/* fail_entry - the metadata that are being read have for NAME what FMT is about. */
+CKPT_PRINTF(3, 4) static ckpt_status fail_entry(struct dcp *d, ckpt_str name, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -206,7 +206,7 @@ CKPT_PRINTF(3, 4) static ckpt_status bad_entry(struct dcp *d, ckpt_str name, con
     va_end(args);
     fail_where(d->err, "%.*s", STR_ARG(name));
     fail_hint(d->err, "the metadata are damaged, or of a kind that no release of torch writes");
-    fail_file(d->err, d->in->path);
+    fail_file(d->err, d->meta_file->path);
     return CKPT_EFORMAT;
 }
 
@@ -226,42 +226,44 @@ static const uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
     return copy;
 }
 
-/* take_shape - dtype and sizes of E out of W, its TensorStorageMetadata, or the same as before. */
-static ckpt_status take_shape(struct dcp *d, struct dcp_entry *e, const struct dcp_metadata *m, dcp_word w)
+/* read_shape - dtype and sizes of E out of W, its TensorStorageMetadata, or the same as before. */
+static ckpt_status read_shape(struct dcp *d, struct dcp_entry *e, const struct dcp_metadata *m, dcp_word w)
 {
     uint32_t ndim = 0;
     const uint64_t *shape = dcp_sizes(m, dcp_field(m, w, DCP_TENSOR, TENSOR_SIZE), &ndim);
     dcp_word properties = dcp_field(m, w, DCP_TENSOR, TENSOR_PROPERTIES);
     ckpt_dtype dtype = dcp_dtype(dcp_field(m, properties, DCP_PROPERTIES, PROPERTIES_DTYPE));
     if (!shape || !dtype)
-        return bad_entry(d, e->kind.name, "a tensor with {no} {=%s}",
-                         shape ? "element type of torch's" : "size of positive integers");
-    bool same = e->shape && e->kind.dtype == dtype && e->kind.ndim == ndim &&
+        return fail_entry(d, e->tensor.name, "a tensor with {no} {=%s}",
+                          shape ? "element type of torch's" : "size of positive integers");
+    bool same = e->shape && e->tensor.dtype == dtype && e->tensor.ndim == ndim &&
                 same_sizes(e->shape, shape, ndim);
     if (e->shape && !same)
-        return bad_entry(d, e->kind.name, "{another size or element type} than {=that of the other ranks}");
+        return fail_entry(d, e->tensor.name,
+                          "{another size or element type} than {=that of the other ranks}");
     if (dtype_info(dtype)->block_elems != 1) {
         (void)fail(d->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read",
                    dtype_info(dtype)->name);
-        fail_where(d->err, "%.*s", STR_ARG(e->kind.name));
+        fail_where(d->err, "%.*s", STR_ARG(e->tensor.name));
         return CKPT_EUNSUPPORTED;
     }
-    e->kind.dtype = dtype;
-    e->kind.ndim = ndim;
-    e->kind.width = dtype_info(dtype)->block_bytes;
+    e->tensor.dtype = dtype;
+    e->tensor.ndim = ndim;
+    e->tensor.width = dtype_info(dtype)->block_bytes;
     e->shape = copy_sizes(d->f->a, shape, ndim);
     return e->shape ? CKPT_OK : fail_memory(d->err);
 }
 
-static ckpt_status take_entry(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
+static ckpt_status read_entry(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
 {
     ckpt_str name;
     uint32_t i;
     size_t nchunks;
     if (!dcp_text(m, key, &name))
-        return bad_entry(d, STR_LIT("state_dict_metadata"), "a key that is {no} {=text}");
-    if (dcp_is(m, w, DCP_OLD) || !(dcp_is(m, w, DCP_TENSOR) || dcp_is(m, w, DCP_BYTES)))
-        return bad_entry(d, name, "{neither} {=the metadata of a tensor nor those of a value}");
+        return fail_entry(d, STR_LIT("state_dict_metadata"), "a key that is {no} {=text}");
+    if (dcp_is_instance(m, w, DCP_SHARDED_TENSOR) ||
+        !(dcp_is_instance(m, w, DCP_TENSOR) || dcp_is_instance(m, w, DCP_BYTES)))
+        return fail_entry(d, name, "{neither} {=the metadata of a tensor nor those of a value}");
     if (!map_put(d->names, name, (uint32_t)d->n, &i))
         return fail_memory(d->err);
     if (i == MAP_NONE) {
@@ -269,34 +271,35 @@ static ckpt_status take_entry(struct dcp *d, const struct dcp_metadata *m, dcp_w
         if (!grown)
             return fail_memory(d->err);
         d->entry = grown;
-        grown[d->n++] = (struct dcp_entry){.kind.name = name, .storage = CKPT_NO_STORAGE};
+        grown[d->n++] = (struct dcp_entry){.tensor.name = name, .storage = CKPT_NO_STORAGE};
         i = (uint32_t)d->n - 1; /* bounded: a map has fewer */
-    } else if (dcp_is(m, w, DCP_TENSOR) != (d->entry[i].shape != NULL)) {
-        return bad_entry(d, name, "{a tensor} for one rank and {=another value} for the next");
+    } else if (dcp_is_instance(m, w, DCP_TENSOR) != (d->entry[i].shape != NULL)) {
+        return fail_entry(d, name, "{a tensor} for one rank and {=another value} for the next");
     }
-    if (dcp_is(m, w, DCP_BYTES))
+    if (dcp_is_instance(m, w, DCP_BYTES))
         return CKPT_OK;
-    (void)dcp_items(m, dcp_field(m, w, DCP_TENSOR, TENSOR_CHUNKS), &nchunks);
-    d->entry[i].nboxes += nchunks; /* bounded: they are in memory */
-    return take_shape(d, &d->entry[i], m, w);
+    (void)dcp_elements(m, dcp_field(m, w, DCP_TENSOR, TENSOR_CHUNKS), &nchunks);
+    d->entry[i].nchunks += nchunks; /* bounded: they are in memory */
+    return read_shape(d, &d->entry[i], m, w);
 }
 
-/* each_pair - GO for keys and values of a dict of the metadata. */
-static ckpt_status each_pair(struct dcp *d, unsigned field,
-                             ckpt_status (*go)(struct dcp *, const struct dcp_metadata *, dcp_word, dcp_word))
+/* for_each_pair - GO for keys and values of a dict of the metadata. */
+static ckpt_status for_each_pair(struct dcp *d, unsigned field,
+                                 ckpt_status (*go)(struct dcp *, const struct dcp_metadata *, dcp_word,
+                                                   dcp_word))
 {
     for (size_t k = 0; k < d->nmeta; k++) {
         size_t n;
         const struct dcp_metadata *m = &d->meta[k];
-        d->in = d->f->parts[k];
-        const dcp_word *item = dcp_items(m, dcp_field(m, m->root, DCP_METADATA, field), &n);
+        d->meta_file = d->f->parts[k];
+        const dcp_word *item = dcp_elements(m, dcp_field(m, m->root, DCP_METADATA, field), &n);
         for (size_t i = 0; i + 1 < n; i += 2)
             CKPT_TRY(go(d, m, item[i], item[i + 1]));
     }
     return CKPT_OK;
 }
 
-static ckpt_status take_path(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
+static ckpt_status read_path(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
 {
     ckpt_str name;
     uint32_t i = dcp_text(m, key, &name) ? map_get(d->names, name) : MAP_NONE;
@@ -307,31 +310,31 @@ static ckpt_status take_path(struct dcp *d, const struct dcp_metadata *m, dcp_wo
     return CKPT_OK;
 }
 
-/* take_boxes - takes the boxes of the tensor KEY. */
-static ckpt_status take_boxes(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
+/* read_chunks - takes the boxes of the tensor KEY. */
+static ckpt_status read_chunks(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
 {
     ckpt_str name;
     uint32_t a, b;
     size_t n;
-    const dcp_word *chunk = dcp_items(m, dcp_field(m, w, DCP_TENSOR, TENSOR_CHUNKS), &n);
+    const dcp_word *list = dcp_elements(m, dcp_field(m, w, DCP_TENSOR, TENSOR_CHUNKS), &n);
     if (!n || !dcp_text(m, key, &name))
         return CKPT_OK;
     struct dcp_entry *e = &d->entry[map_get(d->names, name)];
     for (size_t i = 0; i < n; i++) {
-        struct dcp_box *box = &d->box[e->boxes + e->nboxes++]; /* bounded: they were counted */
-        box->offset = dcp_sizes(m, dcp_field(m, chunk[i], DCP_CHUNK, CHUNK_OFFSETS), &a);
-        box->size = dcp_sizes(m, dcp_field(m, chunk[i], DCP_CHUNK, CHUNK_SIZES), &b);
-        if (!box->offset || !box->size || a != e->kind.ndim || b != e->kind.ndim)
-            return bad_entry(
+        struct dcp_chunk *chunk = &d->chunk[e->first_chunk + e->nchunks++]; /* bounded: they were counted */
+        chunk->offset = dcp_sizes(m, dcp_field(m, list[i], DCP_CHUNK, CHUNK_OFFSETS), &a);
+        chunk->size = dcp_sizes(m, dcp_field(m, list[i], DCP_CHUNK, CHUNK_SIZES), &b);
+        if (!chunk->offset || !chunk->size || a != e->tensor.ndim || b != e->tensor.ndim)
+            return fail_entry(
                 d, name, "a chunk that has {no} {=offsets and sizes of %u dimension%s}, as the tensor has",
-                e->kind.ndim, e->kind.ndim == 1 ? "" : "s");
+                e->tensor.ndim, e->tensor.ndim == 1 ? "" : "s");
     }
     return CKPT_OK;
 }
 
 /* -------------------------------------------------------------------- files of items */
 
-static ckpt_status tell_missing(struct dcp *d, ckpt_str name)
+static ckpt_status fail_missing(struct dcp *d, ckpt_str name)
 {
     (void)fail(d->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{=the file %.*s} is {missing}", STR_ARG(name));
     fail_hint(d->err,
@@ -351,10 +354,10 @@ static ckpt_status find_file(struct dcp *d, ckpt_str name, uint32_t *out)
         return CKPT_OK;
     if (d->ndata == MAX_FILES)
         return fail(d->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u files}", MAX_FILES);
-    ckpt_status st = rank_file_add(d->f, d->like, name, &data.part, d->err);
+    ckpt_status st = part_file_add(d->f, d->trusted, name, &data.part, d->err);
     if (st == CKPT_ENOTFOUND) {
         data.part = NULL;
-        st = tell_missing(d, name);
+        st = fail_missing(d, name);
     }
     CKPT_TRY(st);
     struct dcp_data *grown = arena_grow(d->f->a, d->data, d->ndata, &d->cap_data, d->ndata + 1,
@@ -372,7 +375,7 @@ static ckpt_status is_zstd(struct dcp *d, const struct dcp_metadata *m, dcp_word
 {
     size_t n;
     ckpt_str name = {"", 0};
-    const dcp_word *item = dcp_items(m, transforms, &n);
+    const dcp_word *item = dcp_elements(m, transforms, &n);
     *yes = n == 1 && dcp_text(m, item[0], &name) && str_is(name, "stream.zstd/1");
     if (*yes || !n)
         return CKPT_OK;
@@ -389,61 +392,61 @@ static struct dcp_entry *entry_of(const struct dcp *d, const struct dcp_metadata
     return i == MAP_NONE ? NULL : &d->entry[i];
 }
 
-static ckpt_status count_stored(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
+static ckpt_status count_storage_info(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
 {
     struct dcp_entry *e = entry_of(d, m, key);
     (void)w;
     if (e)
-        e->nstored++;
+        e->ninfos++;
     return CKPT_OK;
 }
 
-static ckpt_status take_stored(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
+static ckpt_status read_storage_info(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
 {
     ckpt_str path;
     bool zstd;
     struct dcp_entry *e = entry_of(d, m, key);
     if (!e)
         return CKPT_OK;
-    struct dcp_stored *s = &d->stored[e->stored + e->nstored];
-    s->order = (uint32_t)e->nstored & 0x7fffffff; /* bounded: fewer are in memory */
-    e->nstored++;
+    struct dcp_storage_info *s = &d->infos[e->first_info + e->ninfos];
+    s->order = (uint32_t)e->ninfos & 0x7fffffff; /* bounded: fewer are in memory */
+    e->ninfos++;
     s->offset = dcp_sizes(m, dcp_field(m, key, DCP_INDEX, INDEX_OFFSET), &s->ndim);
     if (!dcp_text(m, dcp_field(m, w, DCP_STORED, STORED_PATH), &path) ||
         !dcp_int(dcp_field(m, w, DCP_STORED, STORED_OFFSET), &s->at) ||
         !dcp_int(dcp_field(m, w, DCP_STORED, STORED_LENGTH), &s->length) ||
-        (e->shape && (!s->offset || s->ndim != e->kind.ndim)))
-        return bad_entry(d, e->kind.name, "an item that has {no} {=file, offset and length}");
+        (e->shape && (!s->offset || s->ndim != e->tensor.ndim)))
+        return fail_entry(d, e->tensor.name, "an item that has {no} {=file, offset and length}");
     ckpt_status st = is_zstd(d, m, dcp_field(m, w, DCP_STORED, STORED_TRANSFORMS), &zstd);
     s->zstd = zstd;
     if (st == CKPT_OK)
         st = find_file(d, path, &s->file);
     if (st != CKPT_OK)
-        fail_where(d->err, "%.*s", STR_ARG(e->kind.name));
+        fail_where(d->err, "%.*s", STR_ARG(e->tensor.name));
     return st;
 }
 
-/* read_lists - what the metadata have, by name. */
-static ckpt_status read_lists(struct dcp *d)
+/* read_entries - what the metadata have, by name. */
+static ckpt_status read_entries(struct dcp *d)
 {
-    size_t nstored = 0;
-    CKPT_TRY(each_pair(d, METADATA_TENSORS, take_entry));
-    CKPT_TRY(each_pair(d, METADATA_PATHS, take_path));
-    CKPT_TRY(each_pair(d, METADATA_STORED, count_stored));
+    size_t ninfos = 0;
+    CKPT_TRY(for_each_pair(d, METADATA_TENSORS, read_entry));
+    CKPT_TRY(for_each_pair(d, METADATA_PATHS, read_path));
+    CKPT_TRY(for_each_pair(d, METADATA_STORED, count_storage_info));
     for (size_t i = 0; i < d->n; i++) { /* bounded: all of them are in memory */
         struct dcp_entry *e = &d->entry[i];
-        e->boxes = d->nboxes;
-        e->stored = nstored;
-        d->nboxes += e->nboxes;
-        nstored += e->nstored;
-        e->nboxes = e->nstored = 0;
+        e->first_chunk = d->nchunks;
+        e->first_info = ninfos;
+        d->nchunks += e->nchunks;
+        ninfos += e->ninfos;
+        e->nchunks = e->ninfos = 0;
     }
-    d->box = calloc(d->nboxes + 1, sizeof *d->box);
-    d->stored = calloc(nstored + 1, sizeof *d->stored);
-    if (!d->box || !d->stored)
+    d->chunk = calloc(d->nchunks + 1, sizeof *d->chunk);
+    d->infos = calloc(ninfos + 1, sizeof *d->infos);
+    if (!d->chunk || !d->infos)
         return fail_memory(d->err);
-    CKPT_TRY(each_pair(d, METADATA_TENSORS, take_boxes));
-    return each_pair(d, METADATA_STORED, take_stored);
+    CKPT_TRY(for_each_pair(d, METADATA_TENSORS, read_chunks));
+    return for_each_pair(d, METADATA_STORED, read_storage_info);
 }
 
 /* -------------------------------------------------------------------------- items */
@@ -452,60 +455,62 @@ static ckpt_status read_lists(struct dcp *d)
  * if E could be marked lost or the fault was reported, else ST. */
 static ckpt_status accept_failure(struct dcp *d, struct dcp_entry *e, ckpt_status st)
 {
-    e->gone = e->gone || st != CKPT_OK;
+    e->failed = e->failed || st != CKPT_OK;
     if (e->shape || !d->f->salvage || !check_is_fault(st))
-        return rank_storage_fault(d->f, e->kind.name, e->kind.dtype, st, &e->storage, d->err);
-    file_notice(d->f, "\"%.*s\", which is no tensor, is lost: %s", STR_ARG(e->kind.name), d->err->what);
+        return sharded_storage_accept_fault(d->f, e->tensor.name, e->tensor.dtype, st, &e->storage, d->err);
+    file_notice(d->f, "\"%.*s\", which is no tensor, is lost: %s", STR_ARG(e->tensor.name), d->err->what);
     return CKPT_OK;
 }
 
-static int by_box(const void *a, const void *b)
+static int compare_offsets(const void *a, const void *b)
 {
-    const struct dcp_stored *x = a, *y = b;
+    const struct dcp_storage_info *x = a, *y = b;
     for (uint32_t k = 0; k < x->ndim && k < y->ndim; k++)
         if (x->offset[k] != y->offset[k])
             return x->offset[k] < y->offset[k] ? -1 : 1;
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* find_stored - the last of E's items whose box begins at OFFSET, or NULL. */
-static struct dcp_stored *find_stored(const struct dcp *d, const struct dcp_entry *e, const uint64_t *offset)
+/* find_storage_info - the last of E's items whose box begins at OFFSET, or NULL. */
+static struct dcp_storage_info *find_storage_info(const struct dcp *d, const struct dcp_entry *e,
+                                                  const uint64_t *offset)
 {
-    struct dcp_stored *list = d->stored + e->stored, key = {.offset = offset, .ndim = e->kind.ndim};
-    size_t low = 0, high = e->nstored;
+    struct dcp_storage_info *list = d->infos + e->first_info,
+                            key = {.offset = offset, .ndim = e->tensor.ndim};
+    size_t low = 0, high = e->ninfos;
     key.order = 0x7fffffff;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (by_box(&list[mid], &key) <= 0)
+        if (compare_offsets(&list[mid], &key) <= 0)
             low = mid + 1;
         else
             high = mid;
     }
-    return low && same_sizes(list[low - 1].offset, offset, e->kind.ndim) ? &list[low - 1] : NULL;
+    return low && same_sizes(list[low - 1].offset, offset, e->tensor.ndim) ? &list[low - 1] : NULL;
 }
 
-/* box_bytes - false: more than 64 bits have. */
-static bool box_bytes(const struct dcp_entry *e, const struct dcp_box *box, uint64_t *out)
+/* count_chunk_bytes - false: more than 64 bits have. */
+static bool count_chunk_bytes(const struct dcp_entry *e, const struct dcp_chunk *chunk, uint64_t *out)
 {
-    *out = e->kind.width;
-    for (uint32_t k = 0; k < e->kind.ndim; k++)
-        if (box->size[k] == 0)
+    *out = e->tensor.width;
+    for (uint32_t k = 0; k < e->tensor.ndim; k++)
+        if (chunk->size[k] == 0)
             *out = 0;
-    for (uint32_t k = 0; k < e->kind.ndim && *out; k++)
-        if (!checked_mul(*out, box->size[k], out))
+    for (uint32_t k = 0; k < e->tensor.ndim && *out; k++)
+        if (!checked_mul(*out, chunk->size[k], out))
             return false;
     return true;
 }
 
-/* name_box - "[2:4, 0:8]" in TEXT. */
-static const char *name_box(const struct dcp_entry *e, const struct dcp_box *box, char text[256])
+/* format_chunk - "[2:4, 0:8]" in TEXT. */
+static const char *format_chunk(const struct dcp_entry *e, const struct dcp_chunk *chunk, char text[256])
 {
     buf b;
     buf_init(&b, 1u << 16);
-    for (uint32_t k = 0; k < e->kind.ndim; k++) {
+    for (uint32_t k = 0; k < e->tensor.ndim; k++) {
         uint64_t end = UINT64_MAX;
-        (void)checked_add(box->offset[k], box->size[k], &end);
-        buf_printf(&b, "%s%" PRIu64 ":%" PRIu64, k ? ", " : "", box->offset[k], end);
+        (void)checked_add(chunk->offset[k], chunk->size[k], &end);
+        buf_printf(&b, "%s%" PRIu64 ":%" PRIu64, k ? ", " : "", chunk->offset[k], end);
     }
     ckpt_str s = buf_view(&b);
     (void)snprintf(text, 256, "[%.*s]", STR_ARG(s));
@@ -514,7 +519,7 @@ static const char *name_box(const struct dcp_entry *e, const struct dcp_box *box
 }
 
 /* check_range - is item S, of at least NEED bytes, in its file? */
-static ckpt_status check_range(struct dcp *d, const struct dcp_stored *s, uint64_t need)
+static ckpt_status check_range(struct dcp *d, const struct dcp_storage_info *s, uint64_t need)
 {
     const struct dcp_data *in = &d->data[s->file];
     uint64_t size = in->part ? in->part->src->size : 0;
@@ -522,7 +527,7 @@ static ckpt_status check_range(struct dcp *d, const struct dcp_stored *s, uint64
     if (!in->part)
         return fail(d->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=the file %.*s}, where it is, is {missing}",
                     STR_ARG(in->name));
-    if (d->blobs && s->offset)
+    if (d->in_safetensors && s->offset)
         return CKPT_OK;
     if (!range_within(s->at, s->length, size))
         st = fail(d->err, CKPT_ETRUNCATED, s->at < size ? s->at : size,
@@ -535,30 +540,31 @@ static ckpt_status check_range(struct dcp *d, const struct dcp_stored *s, uint64
     return st;
 }
 
-static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const struct dcp_box *box)
+static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const struct dcp_chunk *chunk)
 {
     char text[256];
     uint64_t need;
-    struct dcp_stored *s = find_stored(d, e, box->offset);
+    struct dcp_storage_info *s = find_storage_info(d, e, chunk->offset);
     if (!s)
-        return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "box %s has {no} {=item}", name_box(e, box, text));
-    if (!box_bytes(e, box, &need) || d->total > UINT64_MAX / 2 - need)
+        return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "box %s has {no} {=item}",
+                    format_chunk(e, chunk, text));
+    if (!count_chunk_bytes(e, chunk, &need) || d->total > UINT64_MAX / 2 - need)
         return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "boxes of {more} than {=2^63 bytes}");
-    if (s->used && same_sizes(d->item[s->used - 1].size, box->size, e->kind.ndim))
+    if (s->used && same_sizes(d->item[s->used - 1].size, chunk->size, e->tensor.ndim))
         return CKPT_OK;                /* a replica: a box of another size overlaps */
     s->used = (uint32_t)d->nitems + 1; /* bounded: metadata have fewer than 2^31 words */
     CKPT_TRY(check_range(d, s, need));
     struct dcp_item *it = &d->item[d->nitems];
-    const uint64_t *last = d->nitems > e->items ? it[-1].size : NULL; /* boxes are mostly alike */
-    bool alike = last && same_sizes(last, box->size, e->kind.ndim);
-    *it = (struct dcp_item){.at = s->at,
+    const uint64_t *last = d->nitems > e->first_item ? it[-1].size : NULL; /* boxes are mostly alike */
+    bool alike = last && same_sizes(last, chunk->size, e->tensor.ndim);
+    *it = (struct dcp_item){.file_offset = s->at,
                             .length = s->length,
-                            .start = d->total,
-                            .size = alike ? last : copy_sizes(d->f->a, box->size, e->kind.ndim),
+                            .source_offset = d->total,
+                            .size = alike ? last : copy_sizes(d->f->a, chunk->size, e->tensor.ndim),
                             .file = s->file,
-                            .kind = (uint32_t)(e - d->entry) & 0x7fffffff, /* bounded: a map has fewer */
+                            .tensor = (uint32_t)(e - d->entry) & 0x7fffffff, /* bounded: a map has fewer */
                             .zstd = s->zstd};
-    d->item_offset[d->nitems++] = box->offset;
+    d->item_offset[d->nitems++] = chunk->offset;
     d->total += need; /* bounded: just compared */
     return it->size ? CKPT_OK : fail_memory(d->err);
 }
@@ -566,23 +572,23 @@ static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const stru
 /* add_items - the items of E, in the order of its boxes. */
 static ckpt_status add_items(struct dcp *d, struct dcp_entry *e)
 {
-    e->items = d->nitems;
+    e->first_item = d->nitems;
     uint64_t total = d->total;
-    if (e->nstored)
-        qsort(d->stored + e->stored, e->nstored, sizeof *d->stored, by_box);
+    if (e->ninfos)
+        qsort(d->infos + e->first_info, e->ninfos, sizeof *d->infos, compare_offsets);
     ckpt_status st = CKPT_OK;
-    for (size_t i = 0; st == CKPT_OK && i < e->nboxes; i++)
-        st = add_item(d, e, &d->box[e->boxes + i]);
+    for (size_t i = 0; st == CKPT_OK && i < e->nchunks; i++)
+        st = add_item(d, e, &d->chunk[e->first_chunk + i]);
     if (st != CKPT_OK) {
-        d->nitems = e->items;
+        d->nitems = e->first_item;
         d->total = total;
     }
-    e->nitems = d->nitems - e->items;
+    e->nitems = d->nitems - e->first_item;
     return accept_failure(d, e, st);
 }
 
-/* looks_like_blob - does a safetensors file begin where item S is? */
-static bool looks_like_blob(const struct dcp *d, const struct dcp_stored *s)
+/* looks_like_safetensors - does a safetensors file begin where item S is? */
+static bool looks_like_safetensors(const struct dcp *d, const struct dcp_storage_info *s)
 {
     unsigned char head[9];
     const ckpt_file *in = d->data[s->file].part;
@@ -590,12 +596,12 @@ static bool looks_like_blob(const struct dcp *d, const struct dcp_stored *s)
            head[8] == '{' && range_within(8, load_u64le(head), in->src->size);
 }
 
-/* find_blobs - were tensors saved as safetensors? The first item of a tensor shows it. */
-static void find_blobs(struct dcp *d)
+/* detect_safetensors - were tensors saved as safetensors? The first item of a tensor shows it. */
+static void detect_safetensors(struct dcp *d)
 {
     for (size_t i = 0; i < d->n; i++)
-        if (d->entry[i].shape && d->entry[i].nstored) {
-            d->blobs = looks_like_blob(d, &d->stored[d->entry[i].stored]);
+        if (d->entry[i].shape && d->entry[i].ninfos) {
+            d->in_safetensors = looks_like_safetensors(d, &d->infos[d->entry[i].first_info]);
             return;
         }
 }
@@ -603,10 +609,10 @@ static void find_blobs(struct dcp *d)
 /* Where an item is, to see whether two are over each other. */
 struct dcp_range {
     uint64_t at, end;
-    uint32_t file, kind;
+    uint32_t file, tensor;
 };
 
-static int by_place(const void *a, const void *b)
+static int compare_ranges(const void *a, const void *b)
 {
     const struct dcp_range *x = a, *y = b;
     if (x->file != y->file)
@@ -614,25 +620,25 @@ static int by_place(const void *a, const void *b)
     return x->at != y->at ? (x->at < y->at ? -1 : 1) : (x->end > y->end) - (x->end < y->end);
 }
 
-/* check_apart - of items that intersect one would be part of the other, which no writer does: the same one
+/* check_overlaps - of items that intersect one would be part of the other, which no writer does: the same one
  * named twice may be. */
-static ckpt_status check_apart(struct dcp *d)
+static ckpt_status check_overlaps(struct dcp *d)
 {
     struct dcp_range *r = calloc(d->nitems + 1, sizeof *r);
     ckpt_status st = r ? CKPT_OK : fail_memory(d->err);
     for (size_t i = 0; r && i < d->nitems; i++) /* bounded: the end is in the file */
-        r[i] = (struct dcp_range){d->item[i].at, d->item[i].at + d->item[i].length, d->item[i].file,
-                                  d->item[i].kind};
+        r[i] = (struct dcp_range){d->item[i].file_offset, d->item[i].file_offset + d->item[i].length,
+                                  d->item[i].file, d->item[i].tensor};
     if (r && d->nitems)
-        qsort(r, d->nitems, sizeof *r, by_place);
+        qsort(r, d->nitems, sizeof *r, compare_ranges);
     for (size_t i = 1; st == CKPT_OK && i < d->nitems; i++) {
         const struct dcp_range *a = &r[i - 1], *b = &r[i];
         if (a->file != b->file || b->at >= a->end || (a->at == b->at && a->end == b->end))
             continue;
         (void)fail(d->err, CKPT_EFORMAT, b->at,
                    "an item that {overlaps} that of \"%.*s\", which ends {=at %" PRIu64 "}",
-                   STR_ARG(d->entry[a->kind].kind.name), a->end);
-        fail_where(d->err, "%.*s", STR_ARG(d->entry[b->kind].kind.name));
+                   STR_ARG(d->entry[a->tensor].tensor.name), a->end);
+        fail_where(d->err, "%.*s", STR_ARG(d->entry[b->tensor].tensor.name));
         fail_file(d->err, d->data[b->file].part->path);
         st = file_report_fault(d->f, CKPT_EFORMAT, d->err);
     }
@@ -643,54 +649,57 @@ static ckpt_status check_apart(struct dcp *d)
 static ckpt_status make_items(struct dcp *d)
 {
     ckpt_file *f = d->f;
-    d->item = arena_array(f->a, d->nboxes, sizeof *d->item);
-    d->item_offset = calloc(d->nboxes + 1, sizeof *d->item_offset);
-    struct dcp_kind *kind = arena_array(f->a, d->n, sizeof *kind);
-    if (!d->item || !d->item_offset || !kind)
+    d->item = arena_array(f->a, d->nchunks, sizeof *d->item);
+    d->item_offset = calloc(d->nchunks + 1, sizeof *d->item_offset);
+    struct dcp_tensor_info *tensors = arena_array(f->a, d->n, sizeof *tensors);
+    if (!d->item || !d->item_offset || !tensors)
         return fail_memory(d->err);
     for (size_t i = 0; i < d->n; i++) {
-        kind[i] = d->entry[i].kind;
+        tensors[i] = d->entry[i].tensor;
         if (d->entry[i].shape)
             CKPT_TRY(add_items(d, &d->entry[i]));
     }
-    if (!d->blobs)
-        CKPT_TRY(check_apart(d));
+    if (!d->in_safetensors)
+        CKPT_TRY(check_overlaps(d));
     ckpt_file **files = arena_array(f->a, d->ndata, sizeof(ckpt_file *));
     for (size_t i = 0; files && i < d->ndata; i++)
         files[i] = d->data[i].part;
-    struct dcp_items x = {d->item, d->nitems, kind, files, d->total, f};
+    struct dcp_items x = {d->item, d->nitems, tensors, files, d->total, f};
     d->items = files ? dcp_items_source(&x) : NULL;
     return d->items ? CKPT_OK : fail_memory(d->err);
 }
 
 /* ------------------------------------------------------------------------ tensors */
 
-/* find_in_blob - sets *P to the bytes of the tensor E in the safetensors file of its item IT. */
-static ckpt_status find_in_blob(struct dcp *d, const struct dcp_entry *e, const struct dcp_item *it,
-                                struct piece *p)
+/* find_in_safetensors - sets *P to the bytes of the tensor E in the safetensors file of its item IT. */
+static ckpt_status find_in_safetensors(struct dcp *d, const struct dcp_entry *e, const struct dcp_item *it,
+                                       struct piece *p)
 {
     struct dcp_data *in = &d->data[it->file];
     source *src;
-    if (!in->blob) {
-        CKPT_TRY(range_within(it->at, 0, in->part->src->size)
-                     ? source_slice(in->part->src, it->at, in->part->src->size - it->at, &src, d->err)
+    if (!in->safetensors) {
+        CKPT_TRY(range_within(it->file_offset, 0, in->part->src->size)
+                     ? source_slice(in->part->src, it->file_offset, in->part->src->size - it->file_offset,
+                                    &src, d->err)
                      : fail(d->err, CKPT_ETRUNCATED, in->part->src->size,
-                            "it begins {at byte %" PRIu64 "}, beyond {=the end of the file}", it->at));
-        CKPT_TRY(format_open_part(d->f, in->part->path, src, &in->blob, d->err));
-        if (!in->blob)
+                            "it begins {at byte %" PRIu64 "}, beyond {=the end of the file}",
+                            it->file_offset));
+        CKPT_TRY(format_open_part(d->f, in->part->path, src, &in->safetensors, d->err));
+        if (!in->safetensors)
             return CKPT_EFORMAT;
-        CKPT_TRY(rank_file_keep(d->f, in->blob, d->err));
-        in->blob_at = it->at;
+        CKPT_TRY(part_file_keep(d->f, in->safetensors, d->err));
+        in->safetensors_offset = it->file_offset;
     }
-    uint32_t row = in->blob_at == it->at ? file_find(in->blob, e->kind.name) : CKPT_NO_TENSOR;
-    const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &in->blob->table.rows[row].t;
-    bool same = t && t->has_data && t->dtype == e->kind.dtype && t->ndim == e->kind.ndim;
+    uint32_t row = in->safetensors_offset == it->file_offset ? file_find(in->safetensors, e->tensor.name)
+                                                             : CKPT_NO_TENSOR;
+    const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &in->safetensors->table.rows[row].t;
+    bool same = t && t->has_data && t->dtype == e->tensor.dtype && t->ndim == e->tensor.ndim;
     for (uint32_t k = 0; same && k < t->ndim; k++)
         same = t->shape[k] == it->size[k];
     if (!same)
-        return fail(d->err, CKPT_EFORMAT, it->at,
+        return fail(d->err, CKPT_EFORMAT, it->file_offset,
                     "the safetensors file of its rank has {no such box} of {=that shape}");
-    const struct storage *s = &in->blob->table.storages[t->storage];
+    const struct storage *s = &in->safetensors->table.storages[t->storage];
     p->src = s->src;
     p->at = s->off;
     return CKPT_OK;
@@ -702,7 +711,7 @@ static ckpt_status check_items(struct dcp *d, const struct dcp_entry *e, bool *s
     *sums = true;
     for (size_t i = 0; i < e->nitems; i++) {
         struct check_record r;
-        size_t at = e->items + i; /* bounded: its items are in the list */
+        size_t at = e->first_item + i; /* bounded: its items are in the list */
         CKPT_TRY(dcp_items_check(d->items, at, d->f->check == NULL, &r, d->err));
         *sums = *sums && r.path;
         if (r.src)
@@ -713,13 +722,14 @@ static ckpt_status check_items(struct dcp *d, const struct dcp_entry *e, bool *s
 
 static ckpt_status fill_pieces(struct dcp *d, const struct dcp_entry *e, struct piece *p)
 {
-    const struct dcp_item *item = d->item + e->items;    /* bounded: its items are in the list */
-    const uint64_t **offset = d->item_offset + e->items; /* bounded */
+    const struct dcp_item *item = d->item + e->first_item;    /* bounded: its items are in the list */
+    const uint64_t **offset = d->item_offset + e->first_item; /* bounded */
     for (size_t i = 0; i < e->nitems; i++) {
         const struct dcp_item *it = item + i;
-        p[i] = (struct piece){.offset = offset[i], .size = it->size, .src = d->items, .at = it->start};
-        if (d->blobs)
-            CKPT_TRY(find_in_blob(d, e, it, &p[i]));
+        p[i] = (struct piece){
+            .offset = offset[i], .size = it->size, .src = d->items, .at = it->source_offset};
+        if (d->in_safetensors)
+            CKPT_TRY(find_in_safetensors(d, e, it, &p[i]));
     }
     return CKPT_OK;
 }
@@ -730,12 +740,12 @@ static ckpt_status add_tensor(struct dcp *d, struct dcp_entry *e)
     bool sums = false;
     struct piece *p = calloc(e->nitems + 1, sizeof *p);
     struct pieces all = {
-        .shape = e->shape, .ndim = e->kind.ndim, .width = e->kind.width, .piece = p, .n = e->nitems};
+        .shape = e->shape, .ndim = e->tensor.ndim, .width = e->tensor.width, .piece = p, .n = e->nitems};
     ckpt_status st = p ? fill_pieces(d, e, p) : fail_memory(d->err);
-    if (st == CKPT_OK && !d->blobs && (d->f->check || d->f->salvage))
+    if (st == CKPT_OK && !d->in_safetensors && (d->f->check || d->f->salvage))
         st = check_items(d, e, &sums);
     if (st == CKPT_OK)
-        st = rank_storage_add(d->f, e->kind.name, e->kind.dtype, &all, sums, &e->storage, d->err);
+        st = sharded_storage_add(d->f, e->tensor.name, e->tensor.dtype, &all, sums, &e->storage, d->err);
     free(p);
     return st;
 }
@@ -743,16 +753,16 @@ static ckpt_status add_tensor(struct dcp *d, struct dcp_entry *e)
 static ckpt_status add_tensors(struct dcp *d)
 {
     for (size_t i = 0; i < d->n; i++)
-        if (d->entry[i].shape && !d->entry[i].gone)
+        if (d->entry[i].shape && !d->entry[i].failed)
             CKPT_TRY(accept_failure(d, &d->entry[i], add_tensor(d, &d->entry[i])));
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------------- values */
 
-/* open_stream - *PART, which holds an io.BytesIO, becomes what torch.save wrote into that, as the objects of
+/* open_bytesio - *PART, which holds an io.BytesIO, becomes what torch.save wrote into that, as the objects of
  * Megatron-LM are kept; any other stays what it is. */
-static ckpt_status open_stream(struct dcp *d, ckpt_file **part)
+static ckpt_status open_bytesio(struct dcp *d, ckpt_file **part)
 {
     ckpt_file *inner;
     source *bytes;
@@ -769,12 +779,12 @@ static ckpt_status open_stream(struct dcp *d, ckpt_file **part)
     if (st != CKPT_OK)
         return st == CKPT_ENOMEM ? st : CKPT_OK;
     *part = inner;
-    return rank_file_keep(d->f, inner, d->err);
+    return part_file_keep(d->f, inner, d->err);
 }
 
 static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
 {
-    const struct dcp_stored *s = e->nstored ? &d->stored[e->stored] : NULL;
+    const struct dcp_storage_info *s = e->ninfos ? &d->infos[e->first_info] : NULL;
     source *src;
     ckpt_file *part;
     if (!s)
@@ -783,41 +793,41 @@ static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
     const ckpt_file *in = d->data[s->file].part;
     ckpt_status st = source_slice(in->src, s->at, s->length, &src, d->err);
     if (st == CKPT_OK && s->zstd)
-        st = dcp_unpack(&src, d->f->limits.max_header, d->err);
+        st = dcp_unpack_zstd(&src, d->f->limits.max_header, d->err);
     if (st == CKPT_OK)
         st = format_open_part(d->f, in->path, src, &part, d->err);
-    fail_add_place(st == CKPT_OK ? NULL : d->err, s->at, e->kind.name);
+    fail_add_place(st == CKPT_OK ? NULL : d->err, s->at, e->tensor.name);
     fail_file(st == CKPT_OK ? NULL : d->err, in->path);
     CKPT_TRY(st);
     if (!part) { /* reported */
-        e->gone = true;
+        e->failed = true;
         return CKPT_OK;
     }
-    CKPT_TRY(rank_file_keep(d->f, part, d->err));
-    st = open_stream(d, &part);
+    CKPT_TRY(part_file_keep(d->f, part, d->err));
+    st = open_bytesio(d, &part);
     if (st == CKPT_OK)
-        st = rank_file_check(part, d->err);
+        st = part_file_check_pickle(part, d->err);
     if (st == CKPT_OK && !part->root)
         st = fail(d->err, CKPT_EFORMAT, s->at, "a value that {cannot} be read as {=a pickle}");
     fail_file(st == CKPT_OK ? NULL : d->err, in->path);
     CKPT_TRY(st);
-    return graft_adopt(d->f, part, &e->value, d->err);
+    return part_graph_take(d->f, part, &e->value, d->err);
 }
 
 /* ------------------------------------------------------------------------- graph */
 
-/* path_of - where the planner had E; its name alone where that is not known. */
-static ckpt_status path_of(const struct dcp *d, const struct dcp_entry *e, ckpt_path_elem **out, uint32_t *n)
+/* get_path - where the planner had E; its name alone where that is not known. */
+static ckpt_status get_path(const struct dcp *d, const struct dcp_entry *e, ckpt_path_elem **out, uint32_t *n)
 {
     uint32_t nsizes = 0;
     size_t nitems = 0;
-    const dcp_word *item = e->path_of ? dcp_items(e->path_of, e->path, &nitems) : NULL;
+    const dcp_word *item = e->path_of ? dcp_elements(e->path_of, e->path, &nitems) : NULL;
     const uint64_t *sizes = e->path_of ? dcp_sizes(e->path_of, e->path, &nsizes) : NULL;
     *n = nitems && nitems <= d->f->limits.max_depth ? (uint32_t)nitems : nsizes ? nsizes : 1;
     ckpt_path_elem *path = *out = arena_array(d->f->a, *n, sizeof *path);
     if (!path)
         return fail_memory(d->err);
-    path[0].str = e->kind.name;
+    path[0].str = e->tensor.name;
     for (uint32_t k = 0; k < *n && (nitems || nsizes); k++) {
         uint64_t num = sizes ? sizes[k] : 0;
         path[k].is_int = sizes || dcp_int(item[k], &num);
@@ -839,7 +849,7 @@ static ckpt_status put_entry(struct dcp *d, struct nested *t, size_t i)
         return fail_memory(d->err);
     if (!e->value)
         return CKPT_OK;
-    CKPT_TRY(path_of(d, e, &path, &n));
+    CKPT_TRY(get_path(d, e, &path, &n));
     return nested_put(t, path, n, e->value, d->err);
 }
 
@@ -850,7 +860,7 @@ static ckpt_status make_graph(struct dcp *d)
     for (size_t i = 0; st == CKPT_OK && i < d->n; i++) {
         st = put_entry(d, &t, i);
         if (st != CKPT_OK)
-            fail_where(d->err, "%.*s", STR_ARG(d->entry[i].kind.name));
+            fail_where(d->err, "%.*s", STR_ARG(d->entry[i].tensor.name));
         st = file_report_fault(d->f, st, d->err);
     }
     if (st == CKPT_OK)
@@ -867,8 +877,8 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
         return false;
     const struct dcp_entry *e = &d->entry[v->offset];
     const struct storage *s = e->storage == CKPT_NO_STORAGE ? NULL : &d->f->table.storages[e->storage];
-    row->t.dtype = (uint16_t)e->kind.dtype;
-    row->t.ndim = e->kind.ndim;
+    row->t.dtype = (uint16_t)e->tensor.dtype;
+    row->t.ndim = e->tensor.ndim;
     row->t.shape = e->shape;
     row->t.has_shape = true;
     row->t.storage = e->storage;
@@ -880,8 +890,8 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 
 static bool is_unnamed(const struct dcp *d, ckpt_str name) { return map_get(d->files, name) == MAP_NONE; }
 
-/* note_others - files of the folder that the metadata do not name. */
-static ckpt_status note_others(struct dcp *d)
+/* note_unnamed_files - files of the folder that the metadata do not name. */
+static ckpt_status note_unnamed_files(struct dcp *d)
 {
     ckpt_file *f = d->f;
     ckpt_str *list;
@@ -895,7 +905,7 @@ static ckpt_status note_others(struct dcp *d)
     if (others)
         file_notice(f, "the metadata name nothing in %.*s%s; an earlier save by more ranks leaves such",
                     STR_ARG(list[first]), others > 1 ? " and other .distcp files" : "");
-    CKPT_TRY(folder_list(f->a, f->folder, is_left_over, &list, &n, d->err));
+    CKPT_TRY(folder_list(f->a, f->folder, is_unfinished_metadata, &list, &n, d->err));
     if (n)
         file_notice(f, "%.*s is of a later save that did not finish, which may have replaced items",
                     STR_ARG(list[0]));
@@ -923,10 +933,10 @@ static ckpt_status count_ranks(struct dcp *d)
 static ckpt_status read_all(struct dcp *d)
 {
     ckpt_file *f = d->f;
-    struct torch_storages st = {.user = d, .find = graft_find_storage, .object = describe};
+    struct torch_storages st = {.user = d, .find = part_graph_find_storage, .object = describe};
     CKPT_TRY(read_metadata(d));
-    CKPT_TRY(read_lists(d));
-    find_blobs(d);
+    CKPT_TRY(read_entries(d));
+    detect_safetensors(d);
     CKPT_TRY(make_items(d));
     CKPT_TRY(add_tensors(d));
     for (size_t i = 0; i < d->n; i++)
@@ -934,11 +944,11 @@ static ckpt_status read_all(struct dcp *d)
             CKPT_TRY(accept_failure(d, &d->entry[i], read_value(d, &d->entry[i])));
     CKPT_TRY(make_graph(d));
     f->producer = STR_LIT("torch.distributed.checkpoint");
-    CKPT_TRY(dcp_read_beside(f, d->like, d->err));
+    CKPT_TRY(dcp_read_extra_values(f, d->trusted, d->err));
     CKPT_TRY(torch_graph(f, f->root, &st, d->err));
-    f->resolve = graft_resolve;
+    f->resolve = part_graph_add_unreferenced;
     CKPT_TRY(count_ranks(d));
-    return note_others(d);
+    return note_unnamed_files(d);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
@@ -950,8 +960,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     source_unref(d.items);
     map_free(d.names);
     map_free(d.files);
-    free(d.box);
-    free(d.stored);
+    free(d.chunk);
+    free(d.infos);
     free(d.item_offset);
     return st;
 }

@@ -30,8 +30,8 @@ struct flat_frame {
 struct flat_walk {
     struct dcp_flat *f;
     struct flat_frame *frame;
-    ckpt_path_elem *path, *from; /* to the children of each frame */
-    uint32_t depth, most;
+    ckpt_path_elem *path, *input_path; /* to the children of each frame */
+    uint32_t depth, max_depth;
     uint32_t from_root; /* elements of FROM before the first frame's */
     map *names;
     ckpt_error *err;
@@ -174,14 +174,14 @@ static ckpt_status add_leaf(struct flat_walk *w, const ckpt_value *v)
 {
     struct dcp_flat *f = w->f;
     bool ok = true;
-    uint32_t old, nfrom = w->from_root + w->depth; /* bounded: by the limit of depth */
+    uint32_t old, ninput_path = w->from_root + w->depth; /* bounded: by the limit of depth */
     struct dcp_leaf l = {.path = path_copy(f->p->a, w->path, w->depth),
                          .npath = w->depth,
-                         .from = path_copy(f->p->a, w->from, nfrom),
-                         .nfrom = nfrom,
+                         .input_path = path_copy(f->p->a, w->input_path, ninput_path),
+                         .ninput_path = ninput_path,
                          .node = v,
                          .row = v->row};
-    if (!l.path || !l.from || !(l.name = path_join(f->p->a, l.path, l.npath)).ptr)
+    if (!l.path || !l.input_path || !(l.name = path_join(f->p->a, l.path, l.npath)).ptr)
         return fail_memory(w->err);
     if (l.row != CKPT_NO_TENSOR && !f->p->keep[l.row])
         return CKPT_OK;
@@ -205,7 +205,7 @@ static ckpt_status add_leaf(struct flat_walk *w, const ckpt_value *v)
 /* set_key - the key of C as the last element of both paths. */
 static ckpt_status set_key(struct flat_walk *w, const struct flat_child *c)
 {
-    ckpt_path_elem *to = &w->path[w->depth - 1], *from = &w->from[w->from_root + w->depth - 1];
+    ckpt_path_elem *to = &w->path[w->depth - 1], *from = &w->input_path[w->from_root + w->depth - 1];
     int64_t number = 0;
     ckpt_str text;
     arena *a = w->f->p->a;
@@ -219,15 +219,15 @@ static ckpt_status set_key(struct flat_walk *w, const struct flat_child *c)
         text = number ? STR_LIT("True") : STR_LIT("False");
     else if (!is_text)
         text = arena_printf(a, "%" PRId64, number);
-    w->f->numbers = w->f->numbers || !is_text;
+    w->f->int_keys = w->f->int_keys || !is_text;
     *to = (ckpt_path_elem){.str = c->renamed.ptr ? c->renamed : text};
     return to->str.ptr ? CKPT_OK : fail_memory(w->err);
 }
 
 static ckpt_status push_container(struct flat_walk *w, const ckpt_value *v)
 {
-    if (w->depth == w->most)
-        return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "containers nest {deeper} than {=%u}", w->most);
+    if (w->depth == w->max_depth)
+        return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "containers nest {deeper} than {=%u}", w->max_depth);
     const struct edit *e = plan_edit_find(w->f->p, v);
     const ckpt_value *class = view_class(v);
     if (class && !str_is(value_module(class), "collections"))
@@ -246,7 +246,7 @@ static ckpt_status visit_child(struct flat_walk *w, const struct flat_child *c)
     const ckpt_value *v = get_replacement(f->p->file, c->val);
     if (c->renamed.ptr && !c->key && !(v = value_str(f->p->a, c->renamed)))
         return fail_memory(w->err);
-    bool whole = f->is_whole && f->is_whole(f->user, w->from, w->from_root + w->depth);
+    bool whole = f->is_single_value && f->is_single_value(f->user, w->input_path, w->from_root + w->depth);
     struct flat_child first;
     bool apart = !whole && !is_tensor(v) &&
                  ((is_mapping(v) && get_child(f->p, v, NULL, 0, &first)) ||
@@ -274,7 +274,7 @@ static ckpt_status step(struct flat_walk *w)
         CKPT_TRY(set_key(w, &c));
     } else { /* items that stay close up, as in other formats */
         w->path[w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = at->kept};
-        w->from[w->from_root + w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = i};
+        w->input_path[w->from_root + w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = i};
     }
     at->kept++;
     return visit_child(w, &c);
@@ -299,21 +299,22 @@ static ckpt_status walk(struct flat_walk *w)
 ckpt_status dcp_flatten(struct dcp_flat *f, ckpt_error *err)
 {
     const ckpt_plan *p = f->p;
-    struct flat_walk w = {.f = f, .most = p->file->limits.max_depth, .from_root = p->root_depth, .err = err};
+    struct flat_walk w = {
+        .f = f, .max_depth = p->file->limits.max_depth, .from_root = p->root_depth, .err = err};
     size_t room;
-    if (!checked_size((uint64_t)w.most + 1 + p->root_depth, &room)) /* bounded: both have 32 bits */
+    if (!checked_size((uint64_t)w.max_depth + 1 + p->root_depth, &room)) /* bounded: both have 32 bits */
         return fail_memory(err);
     w.frame = calloc(room, sizeof *w.frame);
     w.path = calloc(room, sizeof *w.path);
-    w.from = calloc(room, sizeof *w.from);
+    w.input_path = calloc(room, sizeof *w.input_path);
     w.names = map_new(p->file->table.nrows);
-    bool ok = w.frame && w.path && w.from && w.names;
+    bool ok = w.frame && w.path && w.input_path && w.names;
     if (ok && p->root_depth)
-        memcpy(w.from, p->root_path, p->root_depth * sizeof *w.from);
+        memcpy(w.input_path, p->root_path, p->root_depth * sizeof *w.input_path);
     ckpt_status st = ok ? walk(&w) : fail_memory(err);
     free(w.frame);
     free(w.path);
-    free(w.from);
+    free(w.input_path);
     map_free(w.names);
     return st;
 }

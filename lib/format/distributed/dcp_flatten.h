@@ -11,8 +11,8 @@ struct dcp_leaf {
     ckpt_str name;
     const ckpt_path_elem *path; /* texts are keys, numbers items of lists: planner_data */
     uint32_t npath;
-    const ckpt_path_elem *from; /* its path in the input */
-    uint32_t nfrom;
+    const ckpt_path_elem *input_path; /* its path in the input */
+    uint32_t ninput_path;
     const ckpt_value *node; /* replacements applied */
     uint32_t row;           /* of a plain tensor; CKPT_NO_TENSOR: a value … */
     bool holds_tensors;     /* … that has tensors in it */
@@ -22,11 +22,11 @@ struct dcp_flat {
     ckpt_plan *p;
     struct dcp_leaf *leaf;
     size_t n, cap;
-    /* is_whole - is the container at PATH one value, though it could be flattened? NULL: none is. */
-    bool (*is_whole)(const void *user, const ckpt_path_elem *path, uint32_t n);
+    /* is_single_value - is the container at PATH one value, though it could be flattened? NULL: none is. */
+    bool (*is_single_value)(const void *user, const ckpt_path_elem *path, uint32_t n);
     const void *user;
     size_t nedited; /* containers with edits that were flattened */
-    bool numbers;   /* keys that are numbers became texts */
+    bool int_keys;  /* keys that are numbers became texts */
 };
 
 /* dcp_flatten - fills the leaves, in the order of the graph: mappings and lists with tensors or mappings in

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "format/distributed/rank_files.h"
+#include "format/distributed/part_files.h"
 #include "format/folder.h"
 
 static ckpt_status fail_path(const struct dcp_folder *d, ckpt_error *err)
@@ -23,7 +23,7 @@ static bool is_of_dcp(ckpt_str name)
            str_ends(name, STR_LIT(".metadata.tmp"));
 }
 
-static bool is_of_another(ckpt_str name)
+static bool is_other_file(ckpt_str name)
 {
     return !str_is(name, ".") && !str_is(name, "..") && !is_of_dcp(name);
 }
@@ -41,7 +41,7 @@ static ckpt_status check_replaceable(const struct dcp_folder *d, const char *pat
         fail_hint(err, "use -f to replace it");
         return fail_path(d, err);
     }
-    CKPT_TRY(folder_list(d->a, path, is_of_another, &list, &others, err));
+    CKPT_TRY(folder_list(d->a, path, is_other_file, &list, &others, err));
     if (!others)
         return CKPT_OK;
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
@@ -69,7 +69,7 @@ static ckpt_status check_target(const struct dcp_folder *d, const char *path, ck
     return fail_path(d, err);
 }
 
-static ckpt_str without_slashes(ckpt_str path)
+static ckpt_str strip_slashes(ckpt_str path)
 {
     while (path.len > 1 && path.ptr[path.len - 1] == '/')
         path.len--;
@@ -90,8 +90,8 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct 
     free(real);
     if (!path.ptr)
         return fail_memory(err);
-    path = without_slashes(path);
-    d->given = without_slashes(str_c(job->path));
+    path = strip_slashes(path);
+    d->given = strip_slashes(str_c(job->path));
     size_t cut = path.len;
     while (cut && path.ptr[cut - 1] != '/')
         cut--;
@@ -131,7 +131,7 @@ static void name_final_file(const struct dcp_folder *d, ckpt_error *err)
     fail_file(err, path);
 }
 
-static ckpt_status place(struct dcp_folder *d, ckpt_error *err)
+static ckpt_status give_name(struct dcp_folder *d, ckpt_error *err)
 {
     const ckpt_write_options *o = d->job->opts;
     if (temp_folder_place(&d->temp, d->base.ptr, o->force != 0, !o->no_sync))
@@ -151,7 +151,7 @@ ckpt_status dcp_folder_end(struct dcp_folder *d, ckpt_status st, ckpt_error *err
         return st;
     ckpt_str old = arena_printf(d->a, "%s%s", d->parent.ptr, temp_folder_name(&d->temp));
     if (st == CKPT_OK)
-        st = place(d, err);
+        st = give_name(d, err);
     else
         name_final_file(d, err);
     if (!temp_folder_close(&d->temp) && st == CKPT_OK)

@@ -8,8 +8,8 @@
  * torch/distributed/checkpoint/hf_storage.py. Refused: a rank or a file of a rank that is missing, boxes that
  * overlap or leave a part of a tensor out. */
 #include "codec/json_scan.h"
-#include "format/distributed/rank_files.h"
-#include "format/distributed/rank_tensors.h"
+#include "format/distributed/part_files.h"
+#include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
 #include "format/torch/graph.h"
 
@@ -86,8 +86,8 @@ static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *off
     while ((e = json_next(j)) == JSON_NUMBER) {
         uint64_t v;
         if (!json_uint(j, &v) || (t && n == t->ndim))
-            return json_fail(
-                j, "\"saved_offsets\" with {other or more numbers} than {=one for each dimension}");
+            return json_fail(j,
+                             "\"saved_offsets\" with {other or more numbers} than {=one for each dimension}");
         if (t)
             offset[n] = v;
         n++;
@@ -130,7 +130,7 @@ static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, con
 }
 
 /* add_part - the boxes that PART has. */
-static ckpt_status add_part(struct rank_tensors *r, ckpt_file *part)
+static ckpt_status add_part(struct sharded_tensors *r, ckpt_file *part)
 {
     ckpt_file *f = r->f;
     ckpt_str text;
@@ -150,13 +150,13 @@ static ckpt_status add_part(struct rank_tensors *r, ckpt_file *part)
         const ckpt_tensor *t = &part->table.rows[i].t;
         if (!offset[i] && !(offset[i] = arena_array(f->a, t->ndim, sizeof **offset)))
             return fail_memory(r->err);
-        const struct rank_box box = {.part = part, .row = i, .offset = offset[i]};
-        CKPT_TRY(rank_tensors_add(r, t->name, NULL, &box));
+        const struct tensor_shard shard = {.part = part, .row = i, .offset = offset[i]};
+        CKPT_TRY(sharded_tensors_add(r, t->name, NULL, &shard));
     }
     return CKPT_OK;
 }
 
-static ckpt_status read_shards(struct rank_tensors *r)
+static ckpt_status read_shards(struct sharded_tensors *r)
 {
     ckpt_file *f = r->f, *part;
     ckpt_str *list;
@@ -164,7 +164,7 @@ static ckpt_status read_shards(struct rank_tensors *r)
     CKPT_TRY(folder_list(f->a, f->folder, is_shard, &list, &n, r->err));
     CKPT_TRY(check_complete(f, list, n, r->err));
     for (size_t i = 0; i < n; i++) {
-        CKPT_TRY(rank_file_part(f, list[0].ptr, list[i], &part, r->err));
+        CKPT_TRY(part_file_read(f, list[0].ptr, list[i], &part, r->err));
         ckpt_status st = part ? add_part(r, part) : CKPT_OK;
         fail_file(st == CKPT_OK ? NULL : r->err, part ? part->path : "");
         CKPT_TRY(st);
@@ -177,7 +177,7 @@ static ckpt_status read_shards(struct rank_tensors *r)
 }
 
 /* make_root - a dict of all tensors by name. */
-static ckpt_status make_root(struct rank_tensors *r)
+static ckpt_status make_root(struct sharded_tensors *r)
 {
     ckpt_file *f = r->f;
     f->root = value_new(f->a, CKPT_V_DICT, 0);
@@ -191,27 +191,27 @@ static ckpt_status make_root(struct rank_tensors *r)
 
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
-    return rank_tensors_describe(user, v, row);
+    return sharded_tensors_describe(user, v, row);
 }
 
-static ckpt_status read_all(struct rank_tensors *r)
+static ckpt_status read_all(struct sharded_tensors *r)
 {
     struct torch_storages st = {.user = r, .object = describe};
     CKPT_TRY(read_shards(r));
-    CKPT_TRY(rank_tensors_store(r));
+    CKPT_TRY(sharded_tensors_store(r));
     CKPT_TRY(make_root(r));
     return torch_graph(r->f, r->f->root, &st, r->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    struct rank_tensors r;
-    ckpt_status st = rank_tensors_begin(&r, f, err);
+    struct sharded_tensors r;
+    ckpt_status st = sharded_tensors_begin(&r, f, err);
     f->flat = true;
     if (st == CKPT_OK)
         st = read_all(&r);
     f->producer = STR_LIT("torch.distributed.checkpoint");
-    rank_tensors_end(&r);
+    sharded_tensors_end(&r);
     return st;
 }
 

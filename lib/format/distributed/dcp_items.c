@@ -2,7 +2,7 @@
  *
  * What torch writes is in its file as it is: of such an item one number is kept, and reads of it are reads
  * of the file. An archive that is a zstd frame, is deflated, has strides of its own or bits to resolve is
- * kept open, OPENED of them at a time, and read under the lock. */
+ * kept open, MAX_OPEN of them at a time, and read under the lock. */
 #include "format/distributed/dcp_items.h"
 
 #include <inttypes.h>
@@ -17,14 +17,14 @@
 #include "core/stream.h"
 #include "format/torch/zip.h"
 
-#define OPENED  16u
-#define ODD     UINT64_MAX          /* place: it does not lie in the file as it is */
-#define AROUND  ((uint64_t)1 << 20) /* bytes that an archive may have besides its tensor */
-#define SUMS    256u                /* of columns there are many at a time */
-#define NO_ITEM SIZE_MAX
+#define MAX_OPEN     16u
+#define INDIRECT     UINT64_MAX          /* place: it does not lie in the file as it is */
+#define MAX_OVERHEAD ((uint64_t)1 << 20) /* bytes that an archive may have besides its tensor */
+#define MAX_RANGES   256u                /* of columns there are many at a time */
+#define NO_ITEM      SIZE_MAX
 
 /* Bytes of an item that were read, one after the other. */
-struct item_sum {
+struct read_range {
     size_t item;
     uint64_t from, to;
     uint32_t crc;
@@ -33,19 +33,20 @@ struct item_sum {
 struct item_source {
     source s;
     struct dcp_items x;
-    pthread_mutex_t lock; /* opened, turn */
+    pthread_mutex_t lock; /* opened, next_slot */
     struct {
         size_t item;
         ckpt_file *file;
-    } opened[OPENED];
-    unsigned turn;
-    struct item_sum sum[SUMS]; /* of items that were read in part, by whatever thread; under the lock */
-    unsigned nsums, sum_turn;
+    } opened[MAX_OPEN];
+    unsigned next_slot;
+    struct read_range
+        range[MAX_RANGES]; /* of items that were read in part, by whatever thread; under the lock */
+    unsigned nranges, next_range;
 };
 
 static uint64_t item_end(const struct dcp_items *x, size_t i)
 {
-    return i + 1 < x->n ? x->item[i + 1].start : x->total;
+    return i + 1 < x->n ? x->item[i + 1].source_offset : x->total;
 }
 
 /* find_item - the last that begins at OFF or before: those after it that are empty begin there, too. */
@@ -54,7 +55,7 @@ static size_t find_item(const struct dcp_items *x, uint64_t off)
     size_t low = 0, high = x->n;
     while (high - low > 1) {
         size_t mid = low + (high - low) / 2;
-        if (x->item[mid].start <= off)
+        if (x->item[mid].source_offset <= off)
             low = mid;
         else
             high = mid;
@@ -64,7 +65,7 @@ static size_t find_item(const struct dcp_items *x, uint64_t off)
 
 /* ------------------------------------------------------------------------ opening */
 
-ckpt_status dcp_unpack(source **src, uint64_t most, ckpt_error *err)
+ckpt_status dcp_unpack_zstd(source **src, uint64_t most, ckpt_error *err)
 {
     spool *to = spool_new(most);
     ckpt_status st = to ? unpack_zstd(*src, to, err) : fail_memory(err);
@@ -79,30 +80,31 @@ ckpt_status dcp_unpack(source **src, uint64_t most, ckpt_error *err)
     return st;
 }
 
-/* unpacked_most - the bytes that item I, a frame, can unpack to. */
-static uint64_t unpacked_most(const struct dcp_items *x, size_t i)
+/* max_unpacked - the bytes that item I, a frame, can unpack to. */
+static uint64_t max_unpacked(const struct dcp_items *x, size_t i)
 {
     uint64_t most = UINT64_MAX;
-    (void)checked_add(item_end(x, i) - x->item[i].start, AROUND, &most); /* bounded: starts rise */
+    (void)checked_add(item_end(x, i) - x->item[i].source_offset, MAX_OVERHEAD,
+                      &most); /* bounded: starts rise */
     return most;
 }
 
-/* check_box - is row 0 of F, the item, the box that it should be? */
-static ckpt_status check_box(const struct dcp_items *x, const struct dcp_item *it, const ckpt_file *f,
-                             ckpt_error *err)
+/* check_chunk - is row 0 of F, the item, the box that it should be? */
+static ckpt_status check_chunk(const struct dcp_items *x, const struct dcp_item *it, const ckpt_file *f,
+                               ckpt_error *err)
 {
-    const struct dcp_kind *k = &x->kind[it->kind];
+    const struct dcp_tensor_info *k = &x->tensor[it->tensor];
     const ckpt_tensor *t = f->table.nrows ? &f->table.rows[0].t : NULL;
     if (!t || t->npath || !t->has_data || t->kind != CKPT_DENSE)
-        return fail(err, CKPT_EFORMAT, it->at, "an item that is {no} {=tensor}");
+        return fail(err, CKPT_EFORMAT, it->file_offset, "an item that is {no} {=tensor}");
     if (t->dtype != k->dtype)
-        return fail(err, CKPT_EFORMAT, it->at, "an item of {%s}, the .metadata say {=%s}",
+        return fail(err, CKPT_EFORMAT, it->file_offset, "an item of {%s}, the .metadata say {=%s}",
                     dtype_info((ckpt_dtype)t->dtype)->name, dtype_info(k->dtype)->name);
     bool same = t->ndim == k->ndim;
     for (uint32_t d = 0; same && d < k->ndim; d++)
         same = t->shape[d] == it->size[d];
     return same ? CKPT_OK
-                : fail(err, CKPT_EFORMAT, it->at,
+                : fail(err, CKPT_EFORMAT, it->file_offset,
                        "an item of {another shape} than {=the box} that the .metadata have for it");
 }
 
@@ -112,20 +114,20 @@ static ckpt_status open_item(const struct dcp_items *x, size_t i, ckpt_file **ou
     const struct dcp_item *it = &x->item[i];
     const ckpt_file *in = x->file[it->file];
     source *src;
-    ckpt_status st = source_slice(in->src, it->at, it->length, &src, err);
+    ckpt_status st = source_slice(in->src, it->file_offset, it->length, &src, err);
     if (st == CKPT_OK && it->zstd)
-        st = dcp_unpack(&src, unpacked_most(x, i), err);
+        st = dcp_unpack_zstd(&src, max_unpacked(x, i), err);
     if (st == CKPT_OK)
         st = format_open(
             &(struct opening){
-                .path = in->path, .src = src, .limits = &x->of->limits, .only = &format_torch_zip},
+                .path = in->path, .src = src, .limits = &x->limits_of->limits, .only = &format_torch_zip},
             out, err);
-    if (st == CKPT_OK && (st = check_box(x, it, *out, err)) != CKPT_OK)
+    if (st == CKPT_OK && (st = check_chunk(x, it, *out, err)) != CKPT_OK)
         file_free(*out);
     if (st == CKPT_OK)
         return CKPT_OK;
-    fail_add_place(err, it->at, str_of("", 0));
-    fail_where(err, "%.*s", STR_ARG(x->kind[it->kind].name));
+    fail_add_place(err, it->file_offset, str_of("", 0));
+    fail_where(err, "%.*s", STR_ARG(x->tensor[it->tensor].name));
     fail_file(err, in->path);
     return st;
 }
@@ -142,8 +144,8 @@ static bool is_row_major(const ckpt_tensor *t)
     return true;
 }
 
-/* find_place - where the bytes of F, the item IT, are in its file; ODD: not as they are wanted. */
-static uint64_t find_place(const struct dcp_item *it, const ckpt_file *f)
+/* find_data - where the bytes of F, the item IT, are in its file; INDIRECT: not as they are wanted. */
+static uint64_t find_data(const struct dcp_item *it, const ckpt_file *f)
 {
     const ckpt_tensor *t = &f->table.rows[0].t;
     const struct storage *s = &f->table.storages[t->storage];
@@ -152,15 +154,15 @@ static uint64_t find_place(const struct dcp_item *it, const ckpt_file *f)
         source_locate(s->src, NULL) != CKPT_OK ||
         !dtype_bytes((ckpt_dtype)t->dtype, t->storage_offset, &skip) || !checked_add(s->off, skip, &skip) ||
         (at = source_pos(s->src, skip)) == CKPT_NO_OFFSET)
-        return ODD;
-    return at < ODD - 1 ? at + 1 : ODD; /* bounded: just compared */
+        return INDIRECT;
+    return at < INDIRECT - 1 ? at + 1 : INDIRECT; /* bounded: just compared */
 }
 
 /* ------------------------------------------------------------------------ reading */
 
 static ckpt_file *find_opened(const struct item_source *s, size_t i)
 {
-    for (unsigned k = 0; k < OPENED; k++)
+    for (unsigned k = 0; k < MAX_OPEN; k++)
         if (s->opened[k].item == i)
             return s->opened[k].file;
     return NULL;
@@ -169,7 +171,7 @@ static ckpt_file *find_opened(const struct item_source *s, size_t i)
 /* keep_opened - F, item I, in the place of the one kept longest. */
 static void keep_opened(struct item_source *s, size_t i, ckpt_file *f)
 {
-    unsigned k = s->turn++ % OPENED;
+    unsigned k = s->next_slot++ % MAX_OPEN;
     file_free(s->opened[k].file);
     s->opened[k].item = i;
     s->opened[k].file = f;
@@ -198,20 +200,20 @@ static ckpt_status read_elements(ckpt_file *f, uint32_t width, uint64_t off, uns
     return CKPT_OK;
 }
 
-/* read_odd - the same of item I; the lock is held. */
-static ckpt_status read_odd(struct item_source *s, size_t i, uint64_t off, void *out, size_t n,
-                            ckpt_error *err)
+/* read_indirect - the same of item I; the lock is held. */
+static ckpt_status read_indirect(struct item_source *s, size_t i, uint64_t off, void *out, size_t n,
+                                 ckpt_error *err)
 {
     ckpt_file *f = find_opened(s, i);
     if (!f) {
         CKPT_TRY(open_item(&s->x, i, &f, err));
         keep_opened(s, i, f);
     }
-    return read_elements(f, s->x.kind[s->x.item[i].kind].width, off, out, n, err);
+    return read_elements(f, s->x.tensor[s->x.item[i].tensor].width, off, out, n, err);
 }
 
-/* take_crc - takes the CRC of F, the item IT, if it is that of its bytes and of nothing else. */
-static void take_crc(struct dcp_item *it, const ckpt_file *f)
+/* copy_crc - takes the CRC of F, the item IT, if it is that of its bytes and of nothing else. */
+static void copy_crc(struct dcp_item *it, const ckpt_file *f)
 {
     const ckpt_tensor *t = &f->table.rows[0].t;
     const struct storage *s = &f->table.storages[t->storage];
@@ -219,77 +221,78 @@ static void take_crc(struct dcp_item *it, const ckpt_file *f)
     it->crc = s->crc;
 }
 
-/* find_item_place - reads the archive of item I, should nobody have yet. */
-static ckpt_status find_item_place(struct item_source *s, size_t i, uint64_t *place, ckpt_error *err)
+/* locate_item - reads the archive of item I, should nobody have yet. */
+static ckpt_status locate_item(struct item_source *s, size_t i, uint64_t *place, ckpt_error *err)
 {
     ckpt_file *f;
     struct dcp_item *it = &s->x.item[i];
-    *place = atomic_load_explicit(&it->place, memory_order_acquire);
+    *place = atomic_load_explicit(&it->data_position, memory_order_acquire);
     if (*place)
         return CKPT_OK;
     pthread_mutex_lock(&s->lock); /* references to the file are counted by one thread at a time */
     ckpt_status st = open_item(&s->x, i, &f, err);
     if (st == CKPT_OK) {
-        *place = find_place(it, f);
-        if (*place != ODD)
-            take_crc(it, f);
+        *place = find_data(it, f);
+        if (*place != INDIRECT)
+            copy_crc(it, f);
         file_free(f);
-        atomic_store_explicit(&it->place, *place, memory_order_release);
+        atomic_store_explicit(&it->data_position, *place, memory_order_release);
     }
     pthread_mutex_unlock(&s->lock);
     return st;
 }
 
-/* join_sums - SUM with what was read before and after it, which is forgotten. */
-static void join_sums(struct item_source *s, struct item_sum *sum)
+/* join_ranges - SUM with what was read before and after it, which is forgotten. */
+static void join_ranges(struct item_source *s, struct read_range *range)
 {
-    for (unsigned k = 0; k < s->nsums;) {
-        const struct item_sum *x = &s->sum[k];
-        bool before = x->item == sum->item && x->to == sum->from;
-        if (!before && !(x->item == sum->item && x->from == sum->to)) {
+    for (unsigned k = 0; k < s->nranges;) {
+        const struct read_range *x = &s->range[k];
+        bool before = x->item == range->item && x->to == range->from;
+        if (!before && !(x->item == range->item && x->from == range->to)) {
             k++;
             continue;
         }
-        const struct item_sum *first = before ? x : sum, *second = before ? sum : x;
+        const struct read_range *first = before ? x : range, *second = before ? range : x;
         uint64_t n = second->to - second->from; /* bounded: it was read */
-        *sum = (struct item_sum){sum->item, first->from, second->to,
-                                 crc_combine(CRC_32, first->crc, second->crc, n)};
-        s->sum[k] = s->sum[--s->nsums];
+        *range = (struct read_range){range->item, first->from, second->to,
+                                     crc_combine(CRC_32, first->crc, second->crc, n)};
+        s->range[k] = s->range[--s->nranges];
         k = 0;
     }
 }
 
-/* keep_sum - for when what is next to it was read; without room, the one kept longest goes: that item is not
+/* keep_range - for when what is next to it was read; without room, the one kept longest goes: that item is not
  * checked. */
-static void keep_sum(struct item_source *s, const struct item_sum *sum)
+static void keep_range(struct item_source *s, const struct read_range *range)
 {
-    unsigned k = s->nsums < SUMS ? s->nsums++ : s->sum_turn++ % SUMS;
-    s->sum[k] = *sum;
+    unsigned k = s->nranges < MAX_RANGES ? s->nranges++ : s->next_range++ % MAX_RANGES;
+    s->range[k] = *range;
 }
 
-/* add_sum - N bytes at OFF of item I were read: once all of them were, in whatever order, they must have its
+/* add_range - N bytes at OFF of item I were read: once all of them were, in whatever order, they must have its
  * checksum. */
-static ckpt_status add_sum(struct item_source *s, size_t i, uint64_t off, const void *bytes, size_t n,
-                           ckpt_error *err)
+static ckpt_status add_range(struct item_source *s, size_t i, uint64_t off, const void *bytes, size_t n,
+                             ckpt_error *err)
 {
     struct dcp_item *it = &s->x.item[i];
-    if (!it->has_crc || atomic_load(&it->summed) || s->x.of->ignore_crc)
+    if (!it->has_crc || atomic_load(&it->crc_checked) || s->x.limits_of->ignore_crc)
         return CKPT_OK;
-    struct item_sum sum = {i, off, off + n, crc32_update(0, bytes, n)}; /* bounded: inside of the item */
+    struct read_range range = {i, off, off + n, crc32_update(0, bytes, n)}; /* bounded: inside of the item */
     pthread_mutex_lock(&s->lock);
-    join_sums(s, &sum);
-    bool all = sum.from == 0 && sum.to == item_end(&s->x, i) - it->start; /* bounded: starts rise */
+    join_ranges(s, &range);
+    bool all = range.from == 0 &&
+               range.to == item_end(&s->x, i) - it->source_offset; /* bounded: starts rise */
     if (all)
-        atomic_store(&it->summed, sum.crc == it->crc);
+        atomic_store(&it->crc_checked, range.crc == it->crc);
     else
-        keep_sum(s, &sum);
+        keep_range(s, &range);
     pthread_mutex_unlock(&s->lock);
-    if (!all || sum.crc == it->crc)
+    if (!all || range.crc == it->crc)
         return CKPT_OK;
-    (void)fail(err, CKPT_ECHECKSUM, it->at, "the CRC-32 of an item is {%08x}, its directory says {=%08x}",
-               sum.crc, it->crc);
+    (void)fail(err, CKPT_ECHECKSUM, it->file_offset,
+               "the CRC-32 of an item is {%08x}, its directory says {=%08x}", range.crc, it->crc);
     fail_hint(err, "the file is damaged; fetch it again, or go on with --ignore-crc");
-    fail_where(err, "%.*s", STR_ARG(s->x.kind[it->kind].name));
+    fail_where(err, "%.*s", STR_ARG(s->x.tensor[it->tensor].name));
     fail_file(err, s->x.file[it->file]->path);
     return CKPT_ECHECKSUM;
 }
@@ -299,14 +302,14 @@ static ckpt_status read_item(struct item_source *s, size_t i, uint64_t off, void
 {
     uint64_t place;
     const ckpt_file *in = s->x.file[s->x.item[i].file];
-    CKPT_TRY(find_item_place(s, i, &place, err));
-    if (place != ODD) {
-        ckpt_status st = source_read(in->src, place - 1 + off, out, n, err); /* bounded: below ODD */
+    CKPT_TRY(locate_item(s, i, &place, err));
+    if (place != INDIRECT) {
+        ckpt_status st = source_read(in->src, place - 1 + off, out, n, err); /* bounded: below INDIRECT */
         fail_file(st == CKPT_OK ? NULL : err, in->path);
-        return st == CKPT_OK ? add_sum(s, i, off, out, n, err) : st;
+        return st == CKPT_OK ? add_range(s, i, off, out, n, err) : st;
     }
     pthread_mutex_lock(&s->lock);
-    ckpt_status st = read_odd(s, i, off, out, n, err);
+    ckpt_status st = read_indirect(s, i, off, out, n, err);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -319,7 +322,7 @@ static ckpt_status items_read(source *src, uint64_t off, void *to, size_t n, ckp
         uint64_t left = item_end(&s->x, i) - off;
         size_t some = left < n ? (size_t)left : n;
         if (some)
-            CKPT_TRY(read_item(s, i, off - s->x.item[i].start, out, some, err));
+            CKPT_TRY(read_item(s, i, off - s->x.item[i].source_offset, out, some, err));
         out += some;
         off += some; /* bounded: inside of the source */
         n -= some;
@@ -330,7 +333,7 @@ static ckpt_status items_read(source *src, uint64_t off, void *to, size_t n, ckp
 static void items_close(source *src)
 {
     struct item_source *s = (struct item_source *)src;
-    for (unsigned k = 0; k < OPENED; k++)
+    for (unsigned k = 0; k < MAX_OPEN; k++)
         file_free(s->opened[k].file);
     pthread_mutex_destroy(&s->lock);
     free(s);
@@ -347,40 +350,40 @@ source *dcp_items_source(const struct dcp_items *x)
     }
     s->s = (source){.ops = &items_ops, .size = x->total, .base = CKPT_NO_OFFSET, .refs = 1};
     s->x = *x;
-    for (unsigned k = 0; k < OPENED; k++)
+    for (unsigned k = 0; k < MAX_OPEN; k++)
         s->opened[k].item = NO_ITEM;
     return &s->s;
 }
 
 /* ----------------------------------------------------------------------- checking */
 
-/* check_sum - reads the tensor of F, the item I. */
-static ckpt_status check_sum(const struct dcp_items *x, size_t i, ckpt_file *f, ckpt_error *err)
+/* check_crc - reads the tensor of F, the item I. */
+static ckpt_status check_crc(const struct dcp_items *x, size_t i, ckpt_file *f, ckpt_error *err)
 {
     const struct dcp_item *it = &x->item[i];
     struct stream_options o = {.ignore_crc = false};
     ckpt_status st = storage_check_crc(&f->table, f->table.rows[0].t.storage, &o, err);
     if (st == CKPT_OK)
         return CKPT_OK;
-    fail_add_place(err, it->at, str_of("", 0));
-    fail_where(err, "%.*s", STR_ARG(x->kind[it->kind].name));
+    fail_add_place(err, it->file_offset, str_of("", 0));
+    fail_where(err, "%.*s", STR_ARG(x->tensor[it->tensor].name));
     fail_file(err, x->file[it->file]->path);
     return st;
 }
 
-/* take_record - where the tensor of F, the item I, is in its file; *OUT has no src where it is not. */
-static ckpt_status take_record(const struct dcp_items *x, size_t i, ckpt_file *f, struct check_record *out,
+/* fill_record - where the tensor of F, the item I, is in its file; *OUT has no src where it is not. */
+static ckpt_status fill_record(const struct dcp_items *x, size_t i, ckpt_file *f, struct check_record *out,
                                ckpt_error *err)
 {
     const ckpt_file *in = x->file[x->item[i].file];
     const struct storage *s = &f->table.storages[f->table.rows[0].t.storage];
     CKPT_TRY(source_locate(s->src, err));
-    *out = (struct check_record){.name = x->kind[x->item[i].kind].name,
+    *out = (struct check_record){.name = x->tensor[x->item[i].tensor].name,
                                  .path = in->path,
                                  .file_offset = source_pos(s->src, s->off),
                                  .crc = s->crc};
     if (x->item[i].zstd || out->file_offset == CKPT_NO_OFFSET)
-        return check_sum(x, i, f, err);
+        return check_crc(x, i, f, err);
     return source_slice(in->src, out->file_offset, s->s.nbytes, &out->src, err); /* F is closed soon */
 }
 
@@ -390,11 +393,11 @@ ckpt_status dcp_items_check(source *src, size_t i, bool read, struct check_recor
     ckpt_file *f;
     *record = (struct check_record){.src = NULL};
     CKPT_TRY(open_item(&s->x, i, &f, err));
-    atomic_store_explicit(&s->x.item[i].place, find_place(&s->x.item[i], f), memory_order_release);
+    atomic_store_explicit(&s->x.item[i].data_position, find_data(&s->x.item[i], f), memory_order_release);
     bool sum = f->table.storages[f->table.rows[0].t.storage].has_crc;
     ckpt_status st = !sum   ? CKPT_OK
-                     : read ? check_sum(&s->x, i, f, err)
-                            : take_record(&s->x, i, f, record, err);
+                     : read ? check_crc(&s->x, i, f, err)
+                            : fill_record(&s->x, i, f, record, err);
     record->path = sum ? s->x.file[s->x.item[i].file]->path : NULL;
     file_free(f);
     return st;

@@ -26,13 +26,13 @@
 #include "core/dtype.h"
 #include "io/reader.h"
 
-#define SLOTS     65536u /* a power of two: recently seen texts and sizes */
-#define FEW       8u     /* words of the first dict: states are that small */
-#define LONGEST   65536u /* text that is kept */
-#define MOST_INT  ((int64_t)1 << 58)
-#define MOST_ROOM ((uint64_t)1 << 31) /* words, memo entries … */
-#define TAKEN     UINT32_MAX
-#define DTYPE0    64u /* a class word of this number or above is a dtype */
+#define SLOTS       65536u /* a power of two: recently seen texts and sizes */
+#define SMALL_DICT  8u     /* words of the first dict: states are that small */
+#define MAX_TEXT    65536u /* text that is kept */
+#define MAX_INT     ((int64_t)1 << 58)
+#define MAX_COUNT   ((uint64_t)1 << 31) /* words, memo entries … */
+#define CONSUMED    UINT32_MAX
+#define FIRST_DTYPE 64u /* a class word of this number or above is a dtype */
 
 static const struct {
     const char *name;
@@ -48,7 +48,7 @@ static const struct {
     [DCP_STORED] = {"_StorageInfo",
                     STORED_FIELDS,
                     {"relative_path", "offset", "length", "transform_descriptors"}},
-    [DCP_OLD] = {"ShardedTensorStorageMetadata", 0, {NULL}},
+    [DCP_SHARDED_TENSOR] = {"ShardedTensorStorageMetadata", 0, {NULL}},
 };
 
 struct dcp_machine {
@@ -61,11 +61,11 @@ struct dcp_machine {
     dcp_word *stack, *memo;
     size_t *marks;
     size_t top, cap, nmemo, cap_memo, nmarks, cap_marks;
-    size_t fence;      /* items below it are under the last MARK */
-    size_t free_state; /* words of a dict that was taken apart, linked; 0: none */
-    uint32_t *texts;   /* SLOTS: one more than a text, 0: none */
-    dcp_word *sizes;   /* SLOTS */
-    uint64_t room;     /* bytes that may still be taken */
+    size_t mark_top;      /* items below it are under the last MARK */
+    size_t free_words;    /* words of a dict that was taken apart, linked; 0: none */
+    uint32_t *texts;      /* SLOTS: one more than a text, 0: none */
+    dcp_word *sizes;      /* SLOTS */
+    uint64_t memory_left; /* bytes that may still be taken */
 };
 
 CKPT_PRINTF(3, 4) static bool fail_op(struct dcp_machine *m, ckpt_status status, const char *fmt, ...)
@@ -94,23 +94,24 @@ static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size
     void *old;
     if (more <= *cap - n)
         return true;
-    uint64_t want = (uint64_t)n + more, twice = *cap < MOST_ROOM / 2 ? *cap * 2 : MOST_ROOM,
+    uint64_t want = (uint64_t)n + more, twice = *cap < MAX_COUNT / 2 ? *cap * 2 : MAX_COUNT,
              bytes; /* bounded */
     want = want > twice ? want : twice;
     want = want < 64 ? 64 : want;
-    if (want > MOST_ROOM || (want - *cap) * size > m->room) { /* bounded: by MOST_ROOM */
+    if (want > MAX_COUNT || (want - *cap) * size > m->memory_left) { /* bounded: by MAX_COUNT */
         fail_op(m, CKPT_ELIMIT,
-                "goes {beyond the memory} that metadata may take ({=%" PRIu64 " bytes} are left)", m->room);
+                "goes {beyond the memory} that metadata may take ({=%" PRIu64 " bytes} are left)",
+                m->memory_left);
         fail_hint(m->err, "a program that trusts this file can raise max_metadata, see libckpt(3)");
         return false;
     }
-    bytes = want * size; /* bounded: by MOST_ROOM */
+    bytes = want * size; /* bounded: by MAX_COUNT */
     memcpy(&old, array, sizeof old);
     void *at = bytes <= SIZE_MAX ? realloc(old, (size_t)bytes) : NULL; /* bounded: just compared */
     if (!at)
         return no_memory(m);
     memcpy(array, &at, sizeof at);
-    m->room -= (want - *cap) * size; /* bounded: just compared */
+    m->memory_left -= (want - *cap) * size; /* bounded: just compared */
     *cap = (size_t)want;
     return true;
 }
@@ -127,7 +128,7 @@ static bool add_words(struct dcp_machine *m, size_t n, size_t *at)
     return true;
 }
 
-static dcp_word word_of(enum dcp_type type, uint64_t value) { return value << 4 | type; }
+static dcp_word make_word(enum dcp_type type, uint64_t value) { return value << 4 | type; }
 
 static bool push(struct dcp_machine *m, dcp_word w)
 {
@@ -137,19 +138,19 @@ static bool push(struct dcp_machine *m, dcp_word w)
     return true;
 }
 
-static bool need(struct dcp_machine *m, size_t n)
+static bool need_values(struct dcp_machine *m, size_t n)
 {
-    return m->top - m->fence >= n ||
+    return m->top - m->mark_top >= n ||
            fail_op(m, CKPT_EFORMAT,
                    "takes {=%zu value%s} from the stack, which has {%zu} above the last MARK", n,
-                   n == 1 ? "" : "s", m->top - m->fence);
+                   n == 1 ? "" : "s", m->top - m->mark_top);
 }
 
 static bool push_mark(struct dcp_machine *m)
 {
     if (!grow(m, &m->marks, m->nmarks, &m->cap_marks, 1, sizeof *m->marks))
         return false;
-    m->marks[m->nmarks++] = m->fence = m->top;
+    m->marks[m->nmarks++] = m->mark_top = m->top;
     return true;
 }
 
@@ -158,13 +159,13 @@ static bool pop_mark(struct dcp_machine *m, size_t *from)
     if (!m->nmarks)
         return fail_op(m, CKPT_EFORMAT, "goes back to {=a MARK}, and there is {none}");
     *from = m->marks[--m->nmarks];
-    m->fence = m->nmarks ? m->marks[m->nmarks - 1] : 0;
+    m->mark_top = m->nmarks ? m->marks[m->nmarks - 1] : 0;
     return true;
 }
 
 static bool put_memo(struct dcp_machine *m, uint64_t index)
 {
-    if (!need(m, 1))
+    if (!need_values(m, 1))
         return false;
     if (index > 2 * (uint64_t)m->nmemo + 1024)
         return fail_op(m, CKPT_EUNSUPPORTED, "leaves a gap in the memo that no pickler leaves");
@@ -189,7 +190,7 @@ static bool get_memo(struct dcp_machine *m, uint64_t index)
 
 static bool push_int(struct dcp_machine *m, int64_t i)
 {
-    bool fits = i >= -MOST_INT && i <= MOST_INT;
+    bool fits = i >= -MAX_INT && i <= MAX_INT;
     return push(m, fits ? (dcp_word)((uint64_t)i << 4 | DCP_INT) : DCP_OTHER); /* bounded: the sign stays */
 }
 
@@ -253,7 +254,7 @@ static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
     o->text[o->ntexts] = arena_str(m->a, s);
     if (!o->text[o->ntexts].ptr)
         return no_memory(m);
-    *index = (uint32_t)o->ntexts++; /* bounded: by MOST_ROOM */
+    *index = (uint32_t)o->ntexts++; /* bounded: by MAX_COUNT */
     *slot = *index + 1;
     return true;
 }
@@ -261,7 +262,7 @@ static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
 static bool push_text(struct dcp_machine *m, uint64_t n)
 {
     uint32_t index;
-    if (n > LONGEST)
+    if (n > MAX_TEXT)
         return reader_skip(&m->r, n) && push(m, DCP_OTHER);
     const unsigned char *b = reader_take(&m->r, (size_t)n);
     if (!b)
@@ -269,7 +270,7 @@ static bool push_text(struct dcp_machine *m, uint64_t n)
     ckpt_str s = str_of((const char *)b, (size_t)n);
     if (!utf8_check(s, true, NULL))
         return fail_op(m, CKPT_EFORMAT, "has text that is {not} {=UTF-8}");
-    return keep_text(m, s, &index) && push(m, word_of(DCP_TEXT, index));
+    return keep_text(m, s, &index) && push(m, make_word(DCP_TEXT, index));
 }
 
 static bool skip_bytes(struct dcp_machine *m, uint64_t n)
@@ -311,7 +312,7 @@ static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
     for (size_t k = 0; k < n; k++)
         m->out->word[at + 1 + k] = sizes ? /* bounded: added */ dcp_value(m->stack[first + k])
                                          : m->stack[first + k];
-    *out = word_of(sizes ? DCP_SIZES : DCP_TUPLE, at);
+    *out = make_word(sizes ? DCP_SIZES : DCP_TUPLE, at);
     if (slot)
         *slot = *out;
     return true;
@@ -320,7 +321,7 @@ static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
 static bool push_tuple(struct dcp_machine *m, size_t n)
 {
     dcp_word tuple;
-    if (!need(m, n) || !make_tuple(m, n, &tuple))
+    if (!need_values(m, n) || !make_tuple(m, n, &tuple))
         return false;
     m->top -= n;
     return push(m, tuple);
@@ -338,26 +339,27 @@ static bool push_tuple_above_mark(struct dcp_machine *m)
     return push(m, tuple);
 }
 
-static bool push_holder(struct dcp_machine *m, enum dcp_type type)
+static bool push_container(struct dcp_machine *m, enum dcp_type type)
 {
     struct dcp_metadata *o = m->out;
-    if (!grow(m, &o->holder, o->nholders, &o->cap_holders, 1, sizeof *o->holder))
+    if (!grow(m, &o->container, o->ncontainers, &o->cap_containers, 1, sizeof *o->container))
         return false;
-    o->holder[o->nholders] = (struct dcp_holder){0, 0, 0};
-    return push(m, word_of(type, o->nholders++));
+    o->container[o->ncontainers] = (struct dcp_container){0, 0, 0};
+    return push(m, make_word(type, o->ncontainers++));
 }
 
-/* make_room - H has room for MORE words. */
-static bool make_room(struct dcp_machine *m, struct dcp_holder *h, size_t more)
+/* reserve_words - H has room for MORE words. */
+static bool reserve_words(struct dcp_machine *m, struct dcp_container *h, size_t more)
 {
-    size_t want = (size_t)h->n + more, at = m->free_state, cap = h->cap < 32 ? FEW : (size_t)h->cap * 2;
+    size_t want = (size_t)h->n + more, at = m->free_words,
+           cap = h->cap < 32 ? SMALL_DICT : (size_t)h->cap * 2;
     if (want <= h->cap)
         return true;
     cap = cap > want ? cap : want;
-    if (cap > MOST_ROOM)
+    if (cap > MAX_COUNT)
         return fail_op(m, CKPT_ELIMIT, "makes a container of {more} than {=2^31 items}");
-    if (cap == FEW && at)
-        m->free_state = (size_t)m->out->word[at];
+    if (cap == SMALL_DICT && at)
+        m->free_words = (size_t)m->out->word[at];
     else if (!add_words(m, cap, &at))
         return false;
     if (h->n)
@@ -367,11 +369,11 @@ static bool make_room(struct dcp_machine *m, struct dcp_holder *h, size_t more)
     return true;
 }
 
-/* add_above - the items from stack index FROM on, to the list or dict below them. */
-static bool add_above(struct dcp_machine *m, size_t from, enum dcp_type type)
+/* append_above - the items from stack index FROM on, to the list or dict below them. */
+static bool append_above(struct dcp_machine *m, size_t from, enum dcp_type type)
 {
     size_t n = m->top - from;
-    if (from == m->fence)
+    if (from == m->mark_top)
         return fail_op(m, CKPT_EFORMAT, "adds to {nothing}: there is no {=value on the stack} below");
     dcp_word to = m->stack[from - 1];
     m->top = from;
@@ -381,30 +383,30 @@ static bool add_above(struct dcp_machine *m, size_t from, enum dcp_type type)
         return fail_op(m, CKPT_EFORMAT,
                        "{cannot add} %zu item%s to the value on the stack, which is no {=%s}", n,
                        n == 1 ? "" : "s", type == DCP_DICT ? "dict for pairs" : "list");
-    struct dcp_holder *h = &m->out->holder[dcp_value(to)];
-    if (h->cap == TAKEN)
+    struct dcp_container *h = &m->out->container[dcp_value(to)];
+    if (h->cap == CONSUMED)
         return fail_op(m, CKPT_EUNSUPPORTED, "changes the state of an object that has it already");
-    if (!make_room(m, h, n))
+    if (!reserve_words(m, h, n))
         return false;
     memcpy(m->out->word + h->at + h->n, m->stack + from, n * sizeof(dcp_word)); /* bounded: there is room */
-    h->n += (uint32_t)n;                                                        /* bounded: make_room */
+    h->n += (uint32_t)n;                                                        /* bounded: reserve_words */
     return true;
 }
 
-static bool add_above_mark(struct dcp_machine *m, enum dcp_type type)
+static bool append_above_mark(struct dcp_machine *m, enum dcp_type type)
 {
     size_t from = 0;
-    return pop_mark(m, &from) && add_above(m, from, type);
+    return pop_mark(m, &from) && append_above(m, from, type);
 }
 
-/* hold_above_mark - LIST and DICT. */
-static bool hold_above_mark(struct dcp_machine *m, enum dcp_type type)
+/* make_container - LIST and DICT. */
+static bool make_container(struct dcp_machine *m, enum dcp_type type)
 {
     size_t from = 0, n;
     if (!pop_mark(m, &from))
         return false;
     n = m->top - from;
-    if (!push_holder(m, type))
+    if (!push_container(m, type))
         return false;
     dcp_word held = m->stack[--m->top];
     if (!push(m, held)) /* room for one more, … */
@@ -412,9 +414,9 @@ static bool hold_above_mark(struct dcp_machine *m, enum dcp_type type)
     memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack); /* bounded: … needed here */
     m->stack[from] = held;
     m->top = from + 1 + n;
-    size_t fence = m->fence;
-    bool ok = add_above(m, from + 1, type);
-    m->fence = fence;
+    size_t mark_top = m->mark_top;
+    bool ok = append_above(m, from + 1, type);
+    m->mark_top = mark_top;
     return ok;
 }
 
@@ -430,18 +432,18 @@ static bool drop_above_mark(struct dcp_machine *m, bool value)
 
 /* ------------------------------------------------------------------------ objects */
 
-static dcp_word class_named(ckpt_str module, ckpt_str name)
+static dcp_word find_class(ckpt_str module, ckpt_str name)
 {
     if (str_is(module, "torch")) {
         ckpt_dtype dt = dtype_by_name(name);
-        return str_is(name, "Size") ? word_of(DCP_CLASS, DCP_SIZE)
-               : dt                 ? word_of(DCP_CLASS, DTYPE0 + dt)
+        return str_is(name, "Size") ? make_word(DCP_CLASS, DCP_SIZE)
+               : dt                 ? make_word(DCP_CLASS, FIRST_DTYPE + dt)
                                     : DCP_OTHER;
     }
     for (unsigned i = 0; i < DCP_CLASSES; i++)
         if (classes[i].name && str_starts(module, STR_LIT("torch.distributed.")) &&
             str_is(name, classes[i].name))
-            return word_of(DCP_CLASS, i);
+            return make_word(DCP_CLASS, i);
     return DCP_OTHER;
 }
 
@@ -449,19 +451,19 @@ static bool push_global(struct dcp_machine *m)
 {
     char module[256], name[256];
     ckpt_str a, b;
-    return read_line(m, module, &a) && read_line(m, name, &b) && push(m, class_named(a, b));
+    return read_line(m, module, &a) && read_line(m, name, &b) && push(m, find_class(a, b));
 }
 
 static bool push_stack_global(struct dcp_machine *m)
 {
     ckpt_str module, name;
-    if (!need(m, 2))
+    if (!need_values(m, 2))
         return false;
     if (!dcp_text(m->out, m->stack[m->top - 2], &module) || !dcp_text(m->out, m->stack[m->top - 1], &name))
         return fail_op(m, CKPT_EFORMAT,
                        "has {another value} in place of {=the texts of a module and a name}");
     m->top -= 2;
-    return push(m, class_named(module, name));
+    return push(m, find_class(module, name));
 }
 
 static enum dcp_class class_of(dcp_word w)
@@ -477,21 +479,21 @@ static bool make_object(struct dcp_machine *m, enum dcp_class class)
         return push(m, DCP_OTHER);
     if (classes[class].fields && !add_words(m, classes[class].fields, &at))
         return false;
-    return push(m, word_of(DCP_OBJECT, (uint64_t)at << 4 | class)); /* bounded: by MOST_ROOM */
+    return push(m, make_word(DCP_OBJECT, (uint64_t)at << 4 | class)); /* bounded: by MAX_COUNT */
 }
 
 /* first_item - the first item of a tuple, list or tuple of sizes with one item. */
 static dcp_word first_item(const struct dcp_metadata *m, dcp_word w)
 {
     size_t n;
-    const dcp_word *item = dcp_items(m, w, &n);
+    const dcp_word *item = dcp_elements(m, w, &n);
     return item && n ? item[0] : DCP_NOTHING;
 }
 
-/* call - NEWOBJ, NEWOBJ_EX and REDUCE with ARGS: of torch.Size its sizes, of a class an object. */
-static bool call(struct dcp_machine *m, size_t nargs)
+/* run_call - NEWOBJ, NEWOBJ_EX and REDUCE with ARGS: of torch.Size its sizes, of a class an object. */
+static bool run_call(struct dcp_machine *m, size_t nargs)
 {
-    if (!need(m, nargs + 1))
+    if (!need_values(m, nargs + 1))
         return false;
     dcp_word of = m->stack[m->top - nargs - 1], args = m->stack[m->top - nargs];
     enum dcp_class class = class_of(of);
@@ -500,36 +502,36 @@ static bool call(struct dcp_machine *m, size_t nargs)
         return make_object(m, class);
     dcp_word sizes = first_item(m->out, args);
     size_t n;
-    const dcp_word *item = dcp_items(m->out, sizes, &n);
+    const dcp_word *item = dcp_elements(m->out, sizes, &n);
     if (dcp_type(sizes) != DCP_LIST)
         return push(m, dcp_type(sizes) == DCP_SIZES ? sizes : DCP_OTHER);
     for (size_t i = 0; i < n; i++) { /* torch.Size([2, 3]) */
         if (!push(m, item[i]))
             return false;
-        item = dcp_items(m->out, sizes, &n);
+        item = dcp_elements(m->out, sizes, &n);
     }
-    size_t fence = m->fence;
-    m->fence = m->top - n;
+    size_t mark_top = m->mark_top;
+    m->mark_top = m->top - n;
     bool ok = push_tuple(m, n);
-    m->fence = fence;
+    m->mark_top = mark_top;
     return ok;
 }
 
-/* release - the words of the state H, which was taken apart, can be used again. */
-static void release(struct dcp_machine *m, struct dcp_holder *h)
+/* free_state - the words of the state H, which was taken apart, can be used again. */
+static void free_state(struct dcp_machine *m, struct dcp_container *h)
 {
-    if (h->cap == FEW) {
-        m->out->word[h->at] = m->free_state;
-        m->free_state = h->at;
+    if (h->cap == SMALL_DICT) {
+        m->out->word[h->at] = m->free_words;
+        m->free_words = h->at;
     }
-    *h = (struct dcp_holder){0, 0, TAKEN};
+    *h = (struct dcp_container){0, 0, CONSUMED};
 }
 
 /* set_fields - sets the fields of the object TO of CLASS from the dict H. */
-static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, struct dcp_holder *h)
+static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, struct dcp_container *h)
 {
     ckpt_str key;
-    if (h->cap == TAKEN)
+    if (h->cap == CONSUMED)
         return fail_op(m, CKPT_EUNSUPPORTED, "uses the state of another object");
     for (size_t i = 0; i + 1 < h->n; i += 2) {
         const dcp_word *pair = m->out->word + h->at + i; /* bounded: the dict has so many */
@@ -538,14 +540,14 @@ static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, s
             if (str_is(key, classes[class].field[k]))
                 m->out->word[to + k] = pair[1];
     }
-    release(m, h);
+    free_state(m, h);
     return true;
 }
 
-static bool build(struct dcp_machine *m)
+static bool run_build(struct dcp_machine *m)
 {
     size_t n;
-    if (!need(m, 2))
+    if (!need_values(m, 2))
         return false;
     dcp_word state = m->stack[--m->top], to = m->stack[m->top - 1];
     if (dcp_type(to) != DCP_OBJECT)
@@ -553,8 +555,8 @@ static bool build(struct dcp_machine *m)
     enum dcp_class class = (enum dcp_class)(dcp_value(to) & 15);
     size_t at = (size_t)(dcp_value(to) >> 4); /* bounded: as many are in memory */
     if (dcp_type(state) == DCP_DICT)
-        return set_fields(m, class, at, &m->out->holder[dcp_value(state)]);
-    const dcp_word *item = dcp_items(m->out, state, &n);
+        return set_fields(m, class, at, &m->out->container[dcp_value(state)]);
+    const dcp_word *item = dcp_elements(m->out, state, &n);
     if (class == DCP_PROPERTIES && item && n)
         m->out->word[at + PROPERTIES_DTYPE] = item[0]; /* bounded: the object has that field */
     return true;
@@ -571,14 +573,14 @@ static uint64_t take_number(struct dcp_machine *m, size_t width)
     return n;
 }
 
-static bool ok(const struct dcp_machine *m) { return m->r.status == CKPT_OK; }
+static bool is_ok(const struct dcp_machine *m) { return m->r.status == CKPT_OK; }
 
 static bool pop(struct dcp_machine *m)
 {
     size_t from = 0;
-    if (m->nmarks && m->fence == m->top)
+    if (m->nmarks && m->mark_top == m->top)
         return pop_mark(m, &from);
-    if (!need(m, 1))
+    if (!need_values(m, 1))
         return false;
     m->top--;
     return true;
@@ -591,13 +593,13 @@ static bool run_scalar(struct dcp_machine *m)
     case PICKLE_NONE:
     case PICKLE_NEWTRUE:
     case PICKLE_NEWFALSE: return push(m, DCP_OTHER);
-    case PICKLE_BININT: n = take_number(m, 4); return ok(m) && push_int(m, (int32_t)(uint32_t)n);
+    case PICKLE_BININT: n = take_number(m, 4); return is_ok(m) && push_int(m, (int32_t)(uint32_t)n);
     case PICKLE_BININT1:
     case PICKLE_BININT2:
         n = take_number(m, m->op == PICKLE_BININT1 ? 1 : 2);
-        return ok(m) && push_int(m, (int64_t)n);
+        return is_ok(m) && push_int(m, (int64_t)n);
     case PICKLE_LONG1:
-    case PICKLE_LONG4: n = take_number(m, m->op == PICKLE_LONG1 ? 1 : 4); return ok(m) && push_long(m, n);
+    case PICKLE_LONG4: n = take_number(m, m->op == PICKLE_LONG1 ? 1 : 4); return is_ok(m) && push_long(m, n);
     case PICKLE_INT:
     case PICKLE_LONG: return push_int_line(m);
     case PICKLE_BINFLOAT: return skip_bytes(m, 8);
@@ -605,7 +607,7 @@ static bool run_scalar(struct dcp_machine *m)
     case PICKLE_BINUNICODE:
     case PICKLE_BINUNICODE8:
         n = take_number(m, m->op == PICKLE_SHORT_BINUNICODE ? 1 : m->op == PICKLE_BINUNICODE ? 4 : 8);
-        return ok(m) && push_text(m, n);
+        return is_ok(m) && push_text(m, n);
     case PICKLE_SHORT_BINBYTES:
     case PICKLE_SHORT_BINSTRING:
     case PICKLE_BINBYTES:
@@ -615,7 +617,7 @@ static bool run_scalar(struct dcp_machine *m)
         n = take_number(m, m->op == PICKLE_SHORT_BINBYTES || m->op == PICKLE_SHORT_BINSTRING ? 1
                            : m->op == PICKLE_BINBYTES || m->op == PICKLE_BINSTRING           ? 4
                                                                                              : 8);
-        return ok(m) && skip_bytes(m, n);
+        return is_ok(m) && skip_bytes(m, n);
     default:
         return fail_op(m, CKPT_EUNSUPPORTED, "is no opcode of the .metadata of a distributed checkpoint");
     }
@@ -627,43 +629,43 @@ static bool run_op(struct dcp_machine *m)
     switch (m->op) {
     case PICKLE_PROTO:
         n = take_number(m, 1);
-        return ok(m) && (n <= 5 || fail_op(m, CKPT_EUNSUPPORTED, "has a protocol above 5"));
+        return is_ok(m) && (n <= 5 || fail_op(m, CKPT_EUNSUPPORTED, "has a protocol above 5"));
     case PICKLE_FRAME: return reader_skip(&m->r, 8);
     case PICKLE_MARK: return push_mark(m);
     case PICKLE_POP: return pop(m);
     case PICKLE_POP_MARK: return drop_above_mark(m, false);
-    case PICKLE_DUP: return need(m, 1) && push(m, m->stack[m->top - 1]);
+    case PICKLE_DUP: return need_values(m, 1) && push(m, m->stack[m->top - 1]);
     case PICKLE_MEMOIZE: return put_memo(m, m->nmemo);
     case PICKLE_BINPUT:
     case PICKLE_LONG_BINPUT:
         n = take_number(m, m->op == PICKLE_BINPUT ? 1 : 4);
-        return ok(m) && put_memo(m, n);
+        return is_ok(m) && put_memo(m, n);
     case PICKLE_BINGET:
     case PICKLE_LONG_BINGET:
         n = take_number(m, m->op == PICKLE_BINGET ? 1 : 4);
-        return ok(m) && get_memo(m, n);
+        return is_ok(m) && get_memo(m, n);
     case PICKLE_EMPTY_TUPLE: return push_tuple(m, 0);
     case PICKLE_TUPLE1: return push_tuple(m, 1);
     case PICKLE_TUPLE2: return push_tuple(m, 2);
     case PICKLE_TUPLE3: return push_tuple(m, 3);
     case PICKLE_TUPLE: return push_tuple_above_mark(m);
-    case PICKLE_EMPTY_LIST: return push_holder(m, DCP_LIST);
-    case PICKLE_EMPTY_DICT: return push_holder(m, DCP_DICT);
-    case PICKLE_LIST: return hold_above_mark(m, DCP_LIST);
-    case PICKLE_DICT: return hold_above_mark(m, DCP_DICT);
+    case PICKLE_EMPTY_LIST: return push_container(m, DCP_LIST);
+    case PICKLE_EMPTY_DICT: return push_container(m, DCP_DICT);
+    case PICKLE_LIST: return make_container(m, DCP_LIST);
+    case PICKLE_DICT: return make_container(m, DCP_DICT);
     case PICKLE_EMPTY_SET: return push(m, DCP_OTHER);
     case PICKLE_FROZENSET: return drop_above_mark(m, true);
     case PICKLE_ADDITEMS: return drop_above_mark(m, false);
-    case PICKLE_APPEND: return need(m, 1) && add_above(m, m->top - 1, DCP_LIST);
-    case PICKLE_APPENDS: return add_above_mark(m, DCP_LIST);
-    case PICKLE_SETITEM: return need(m, 2) && add_above(m, m->top - 2, DCP_DICT);
-    case PICKLE_SETITEMS: return add_above_mark(m, DCP_DICT);
+    case PICKLE_APPEND: return need_values(m, 1) && append_above(m, m->top - 1, DCP_LIST);
+    case PICKLE_APPENDS: return append_above_mark(m, DCP_LIST);
+    case PICKLE_SETITEM: return need_values(m, 2) && append_above(m, m->top - 2, DCP_DICT);
+    case PICKLE_SETITEMS: return append_above_mark(m, DCP_DICT);
     case PICKLE_GLOBAL: return push_global(m);
     case PICKLE_STACK_GLOBAL: return push_stack_global(m);
     case PICKLE_REDUCE:
-    case PICKLE_NEWOBJ: return call(m, 1);
-    case PICKLE_NEWOBJ_EX: return call(m, 2);
-    case PICKLE_BUILD: return build(m);
+    case PICKLE_NEWOBJ: return run_call(m, 1);
+    case PICKLE_NEWOBJ_EX: return run_call(m, 2);
+    case PICKLE_BUILD: return run_build(m);
     default: return run_scalar(m);
     }
 }
@@ -674,11 +676,11 @@ static void run(struct dcp_machine *m)
         m->at = m->r.pos;
         const unsigned char *op = m->r.pos < m->r.end ? reader_take(&m->r, 1) : NULL;
         m->op = op ? *op : 0;
-        if (!op && ok(m))
+        if (!op && is_ok(m))
             fail_op(m, CKPT_ETRUNCATED, "the pickle ends {without} {=STOP}");
         if (!op)
             return;
-        if (m->op == PICKLE_STOP && need(m, 1))
+        if (m->op == PICKLE_STOP && need_values(m, 1))
             m->out->root = m->stack[m->top - 1];
         if (m->op == PICKLE_STOP || !run_op(m))
             return;
@@ -687,7 +689,7 @@ static void run(struct dcp_machine *m)
 
 ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_metadata *out, ckpt_error *err)
 {
-    struct dcp_machine m = {.out = out, .a = a, .err = err, .room = max};
+    struct dcp_machine m = {.out = out, .a = a, .err = err, .memory_left = max};
     *out = (struct dcp_metadata){0};
     m.texts = calloc(SLOTS, sizeof *m.texts);
     m.sizes = calloc(SLOTS, sizeof *m.sizes);
@@ -712,7 +714,7 @@ ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_me
 void dcp_metadata_free(struct dcp_metadata *m)
 {
     free(m->word);
-    free(m->holder);
+    free(m->container);
     free(m->text);
     *m = (struct dcp_metadata){0};
 }
@@ -735,7 +737,7 @@ const uint64_t *dcp_sizes(const struct dcp_metadata *m, dcp_word w, uint32_t *n)
     return m->word + dcp_value(w) + 1;
 }
 
-const dcp_word *dcp_items(const struct dcp_metadata *m, dcp_word w, size_t *n)
+const dcp_word *dcp_elements(const struct dcp_metadata *m, dcp_word w, size_t *n)
 {
     *n = 0;
     if (dcp_type(w) == DCP_TUPLE) {
@@ -744,11 +746,11 @@ const dcp_word *dcp_items(const struct dcp_metadata *m, dcp_word w, size_t *n)
     }
     if (dcp_type(w) != DCP_LIST && dcp_type(w) != DCP_DICT)
         return NULL;
-    *n = m->holder[dcp_value(w)].n;
-    return m->word + m->holder[dcp_value(w)].at;
+    *n = m->container[dcp_value(w)].n;
+    return m->word + m->container[dcp_value(w)].at;
 }
 
-bool dcp_is(const struct dcp_metadata *m, dcp_word w, enum dcp_class class)
+bool dcp_is_instance(const struct dcp_metadata *m, dcp_word w, enum dcp_class class)
 {
     (void)m;
     return dcp_type(w) == DCP_OBJECT && (dcp_value(w) & 15) == class;
@@ -756,11 +758,11 @@ bool dcp_is(const struct dcp_metadata *m, dcp_word w, enum dcp_class class)
 
 dcp_word dcp_field(const struct dcp_metadata *m, dcp_word w, enum dcp_class class, unsigned field)
 {
-    return dcp_is(m, w, class) ? m->word[(dcp_value(w) >> 4) + field] : DCP_NOTHING;
+    return dcp_is_instance(m, w, class) ? m->word[(dcp_value(w) >> 4) + field] : DCP_NOTHING;
 }
 
 ckpt_dtype dcp_dtype(dcp_word w)
 {
-    return dcp_type(w) == DCP_CLASS && dcp_value(w) > DTYPE0 ? (ckpt_dtype)(dcp_value(w) - DTYPE0)
-                                                             : CKPT_DT_NONE;
+    return dcp_type(w) == DCP_CLASS && dcp_value(w) > FIRST_DTYPE ? (ckpt_dtype)(dcp_value(w) - FIRST_DTYPE)
+                                                                  : CKPT_DT_NONE;
 }

@@ -26,15 +26,15 @@ enum dcp_type {
 /* Classes of torch.distributed, by the fields that are kept of them. */
 enum dcp_class {
     DCP_CLASS_OTHER,
-    DCP_SIZE,       /* torch.Size */
-    DCP_METADATA,   /* state_dict_metadata, planner_data, storage_data */
-    DCP_TENSOR,     /* properties, size, chunks */
-    DCP_BYTES,      /* BytesStorageMetadata */
-    DCP_PROPERTIES, /* dtype */
-    DCP_CHUNK,      /* offsets, sizes */
-    DCP_INDEX,      /* fqn, offset */
-    DCP_STORED,     /* relative_path, offset, length, transform_descriptors */
-    DCP_OLD,        /* of torch 1.12, which had one file for each tensor and no chunks */
+    DCP_SIZE,           /* torch.Size */
+    DCP_METADATA,       /* state_dict_metadata, planner_data, storage_data */
+    DCP_TENSOR,         /* properties, size, chunks */
+    DCP_BYTES,          /* BytesStorageMetadata */
+    DCP_PROPERTIES,     /* dtype */
+    DCP_CHUNK,          /* offsets, sizes */
+    DCP_INDEX,          /* fqn, offset */
+    DCP_STORED,         /* relative_path, offset, length, transform_descriptors */
+    DCP_SHARDED_TENSOR, /* of torch 1.12, which had one file for each tensor and no chunks */
     DCP_CLASSES
 };
 
@@ -46,16 +46,16 @@ enum { CHUNK_OFFSETS, CHUNK_SIZES, CHUNK_FIELDS };
 enum { INDEX_FQN, INDEX_OFFSET, INDEX_FIELDS };
 enum { STORED_PATH, STORED_OFFSET, STORED_LENGTH, STORED_TRANSFORMS, STORED_FIELDS };
 
-struct dcp_holder {  /* a list or dict */
-    size_t at;       /* its first word */
-    uint32_t n, cap; /* words; a pair takes two */
+struct dcp_container { /* a list or dict */
+    size_t at;         /* its first word */
+    uint32_t n, cap;   /* words; a pair takes two */
 };
 
 struct dcp_metadata {
     dcp_word *word;
     size_t nwords, cap_words;
-    struct dcp_holder *holder;
-    size_t nholders, cap_holders;
+    struct dcp_container *container;
+    size_t ncontainers, cap_containers;
     ckpt_str *text; /* the characters are in the arena */
     size_t ntexts, cap_texts;
     dcp_word root;
@@ -78,8 +78,8 @@ bool dcp_text(const struct dcp_metadata *m, dcp_word w, ckpt_str *out);
 const uint64_t *dcp_sizes(const struct dcp_metadata *m, dcp_word w, uint32_t *n);
 /* dcp_items - the items of a list, tuple or dict (keys and values in turn), which lie in memory as long as
  * M does; a tuple of integers has none. */
-const dcp_word *dcp_items(const struct dcp_metadata *m, dcp_word w, size_t *n);
-bool dcp_is(const struct dcp_metadata *m, dcp_word w, enum dcp_class class);
+const dcp_word *dcp_elements(const struct dcp_metadata *m, dcp_word w, size_t *n);
+bool dcp_is_instance(const struct dcp_metadata *m, dcp_word w, enum dcp_class class);
 /* dcp_field - DCP_NOTHING: W is no object of CLASS, or that field was not set. */
 dcp_word dcp_field(const struct dcp_metadata *m, dcp_word w, enum dcp_class class, unsigned field);
 /* dcp_dtype - the element type that W, a class, is; CKPT_DT_NONE: it is none. */

@@ -15,7 +15,7 @@
 
 struct metadata_pickle {
     const struct dcp_flat *f;
-    const struct dcp_place *places;
+    const struct dcp_item_range *ranges;
 };
 
 void dcp_file_name(uint32_t file, char name[32]) { (void)snprintf(name, 32, "__0_%" PRIu32 ".distcp", file); }
@@ -151,12 +151,12 @@ static void put_index(pickle_writer *w, const ckpt_plan *p, const struct dcp_lea
     end_object(w);
 }
 
-static void put_places(pickle_writer *w, const struct metadata_pickle *x)
+static void put_storage_data(pickle_writer *w, const struct metadata_pickle *x)
 {
     char name[32];
     begin_dict(w);
     for (size_t i = 0; i < x->f->n; i++) {
-        const struct dcp_place *at = &x->places[i];
+        const struct dcp_item_range *at = &x->ranges[i];
         put_index(w, x->f->p, &x->f->leaf[i]);
         begin_object(w, FILESYSTEM, STR_LIT("_StorageInfo"));
         dcp_file_name(at->file, name);
@@ -182,15 +182,15 @@ static ckpt_status put_metadata(void *user, pickle_writer *w, const ckpt_value *
     pickle_put_text(w, STR_LIT("planner_data"));
     put_paths(w, user);
     pickle_put_text(w, STR_LIT("storage_data"));
-    put_places(w, user);
+    put_storage_data(w, user);
     end_object(w);
     return CKPT_OK;
 }
 
-ckpt_status dcp_metadata_write(const struct dcp_flat *f, const struct dcp_place *places, buf *out,
+ckpt_status dcp_metadata_write(const struct dcp_flat *f, const struct dcp_item_range *ranges, buf *out,
                                ckpt_error *err)
 {
-    struct metadata_pickle x = {f, places};
+    struct metadata_pickle x = {f, ranges};
     const struct pickle_hooks hooks = {.user = &x, .leaf = put_metadata};
     const ckpt_value all = {.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR};
     return pickle_write(&all, &hooks, out, err);

@@ -6,7 +6,7 @@
 #include "format/distributed/dcp_flatten.h"
 
 /* Where the one item of a leaf is. */
-struct dcp_place {
+struct dcp_item_range {
     uint32_t file;
     uint64_t at, length;
 };
@@ -15,7 +15,7 @@ struct dcp_place {
 void dcp_file_name(uint32_t file, char name[32]);
 /* dcp_metadata_write - the leaves of F, each in one piece at the place of the same number, as a pickle of
  * torch's Metadata in OUT. */
-ckpt_status dcp_metadata_write(const struct dcp_flat *f, const struct dcp_place *places, buf *out,
+ckpt_status dcp_metadata_write(const struct dcp_flat *f, const struct dcp_item_range *ranges, buf *out,
                                ckpt_error *err);
 
 #endif

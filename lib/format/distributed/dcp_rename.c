@@ -71,7 +71,7 @@ static bool spell_path(buf *b, const ckpt_path_elem *path, uint32_t n)
     return buf_ok(b);
 }
 
-/* is_name - dcp_flat.is_whole: what is one name of the input is not taken apart. */
+/* is_name - dcp_flat.is_single_value: what is one name of the input is not taken apart. */
 static bool is_name(const void *user, const ckpt_path_elem *path, uint32_t n)
 {
     struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* whose buffer is used */
@@ -118,7 +118,7 @@ static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
         CKPT_TRY(add_name(r, i, same));
     if (!*same)
         return CKPT_OK;
-    r->flat = (struct dcp_flat){.p = r->p, .is_whole = is_name, .user = r};
+    r->flat = (struct dcp_flat){.p = r->p, .is_single_value = is_name, .user = r};
     CKPT_TRY(dcp_flatten(&r->flat, r->err));
     r->leaf_of = arena_array(r->m->a, r->nnames, sizeof *r->leaf_of);
     if (!r->leaf_of)
@@ -126,8 +126,9 @@ static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
     *same = r->flat.n == r->nnames && r->flat.nedited == r->p->nedits;
     for (size_t i = 0; *same && i < r->flat.n; i++) {
         const struct dcp_leaf *l = &r->flat.leaf[i];
-        uint32_t at = spell_path(&r->spelled, l->from, l->nfrom) ? map_get(r->by_path, buf_view(&r->spelled))
-                                                                 : MAP_NONE;
+        uint32_t at = spell_path(&r->spelled, l->input_path, l->ninput_path)
+                          ? map_get(r->by_path, buf_view(&r->spelled))
+                          : MAP_NONE;
         *same = at != MAP_NONE && !r->leaf_of[at];
         if (*same)
             r->leaf_of[at] = (uint32_t)i + 1; /* bounded: as many as names */

@@ -26,9 +26,9 @@ struct dcp_writer {
     const struct write_job *job;
     struct dcp_folder folder;
     struct dcp_flat flat;
-    struct dcp_place *places; /* by leaf */
-    uint64_t *starts;         /* by leaf: bytes of the archive before those of the tensor */
-    size_t *tensors;          /* leaves that are tensors */
+    struct dcp_item_range *ranges; /* by leaf */
+    uint64_t *starts;              /* by leaf: bytes of the archive before those of the tensor */
+    size_t *tensors;               /* leaves that are tensors */
     size_t ntensors;
     uint32_t nfiles;               /* without those of one value */
     uint32_t *crcs;                /* by tensor */
@@ -41,10 +41,10 @@ struct dcp_writer {
 
 static bool is_value(const struct dcp_leaf *l) { return l->row == CKPT_NO_TENSOR && !l->holds_tensors; }
 
-/* place_leaf - the next place in FILE, of LENGTH bytes; *END is where it ends. */
-static bool place_leaf(struct dcp_place *at, uint32_t file, uint64_t length, uint64_t *end)
+/* assign_range - the next place in FILE, of LENGTH bytes; *END is where it ends. */
+static bool assign_range(struct dcp_item_range *at, uint32_t file, uint64_t length, uint64_t *end)
 {
-    *at = (struct dcp_place){.file = file, .at = *end, .length = length};
+    *at = (struct dcp_item_range){.file = file, .at = *end, .length = length};
     return checked_add(*end, length, end) && *end <= INT64_MAX;
 }
 
@@ -53,14 +53,14 @@ static ckpt_status fail_size(ckpt_error *err)
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a file of {more} than {=2^63 bytes}");
 }
 
-static ckpt_status place_values(struct dcp_writer *w, uint64_t *end, ckpt_error *err)
+static ckpt_status lay_out_values(struct dcp_writer *w, uint64_t *end, ckpt_error *err)
 {
     struct dcp_archive x;
     for (size_t i = 0; i < w->flat.n; i++) {
         if (!is_value(&w->flat.leaf[i]))
             continue;
         CKPT_TRY(dcp_archive_value(&x, w->p, w->flat.leaf[i].node, err));
-        bool ok = place_leaf(&w->places[i], 0, x.start.len, end);
+        bool ok = assign_range(&w->ranges[i], 0, x.start.len, end);
         dcp_archive_free(&x);
         if (!ok)
             return fail_size(err);
@@ -68,9 +68,9 @@ static ckpt_status place_values(struct dcp_writer *w, uint64_t *end, ckpt_error 
     return CKPT_OK;
 }
 
-/* place_tensors - distributes the tensors over nfiles files of about as many bytes; END: where the values
+/* lay_out_tensors - distributes the tensors over nfiles files of about as many bytes; END: where the values
  * of the first one end. */
-static ckpt_status place_tensors(struct dcp_writer *w, uint64_t end, ckpt_error *err)
+static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_error *err)
 {
     struct dcp_archive x;
     uint64_t before = 0, nbytes, share = w->total / w->nfiles + 1; /* bounded: below 2^64 */
@@ -85,7 +85,7 @@ static ckpt_status place_tensors(struct dcp_writer *w, uint64_t end, ckpt_error 
         CKPT_TRY(dcp_archive_tensor(&x, w->p, row, 0, err));
         w->starts[i] = x.start.len;
         (void)plan_nbytes(w->p, row, &nbytes); /* bounded: the archive was laid out */
-        bool ok = place_leaf(&w->places[i], file, x.start.len + nbytes + x.end.len, &end);
+        bool ok = assign_range(&w->ranges[i], file, x.start.len + nbytes + x.end.len, &end);
         dcp_archive_free(&x);
         if (!ok)
             return fail_size(err);
@@ -97,12 +97,12 @@ static ckpt_status place_tensors(struct dcp_writer *w, uint64_t end, ckpt_error 
 
 static ckpt_status count_tensors(struct dcp_writer *w, ckpt_error *err)
 {
-    w->places = calloc(w->flat.n + 1, sizeof *w->places);
+    w->ranges = calloc(w->flat.n + 1, sizeof *w->ranges);
     w->starts = calloc(w->flat.n + 1, sizeof *w->starts);
     w->tensors = calloc(w->flat.n + 1, sizeof *w->tensors);
     w->crcs = calloc(w->flat.n + 1, sizeof *w->crcs);
     w->tallies = w->p->cast ? calloc(w->flat.n + 1, sizeof *w->tallies) : NULL;
-    if (!w->places || !w->starts || !w->tensors || !w->crcs || (w->p->cast && !w->tallies))
+    if (!w->ranges || !w->starts || !w->tensors || !w->crcs || (w->p->cast && !w->tallies))
         return fail_memory(err);
     for (size_t i = 0; i < w->flat.n; i++) {
         uint64_t nbytes;
@@ -124,8 +124,8 @@ static ckpt_status lay_out(struct dcp_writer *w, ckpt_error *err)
         return plan_fail_no_tensors(err);
     files = files < w->ntensors ? files : w->ntensors; /* none is empty */
     w->nfiles = files < 1 ? 1 : files < MAX_FILES ? (uint32_t)files : MAX_FILES;
-    CKPT_TRY(place_values(w, &end, err));
-    return place_tensors(w, end, err);
+    CKPT_TRY(lay_out_values(w, &end, err));
+    return lay_out_tensors(w, end, err);
 }
 
 /* ------------------------------------------------------------------------- files */
@@ -152,7 +152,7 @@ static struct copy_item get_copy_item(const void *user, size_t t)
     return (struct copy_item){.row = l->row,
                               .from = (ckpt_dtype)w->p->file->table.rows[l->row].t.dtype,
                               .to = plan_dtype(w->p, l->row),
-                              .offset = w->places[i].at + w->starts[i], /* bounded: placed */
+                              .offset = w->ranges[i].at + w->starts[i], /* bounded: placed */
                               .name = l->name};
 }
 
@@ -189,7 +189,7 @@ static ckpt_status put_archives(const struct dcp_file_copy *c, size_t n, sink *o
     struct dcp_archive x;
     for (size_t t = c->first; t < c->first + n; t++) {
         size_t i = w->tensors[t];
-        const struct dcp_place *at = &w->places[i];
+        const struct dcp_item_range *at = &w->ranges[i];
         unsigned char crc[4];
         CKPT_TRY(dcp_archive_tensor(&x, w->p, w->flat.leaf[i].row, w->crcs[t], err));
         store_u32le(crc, w->crcs[t]);
@@ -224,11 +224,11 @@ static uint64_t get_end(const struct dcp_file_copy *c, size_t n, uint32_t file)
     uint64_t end = 0;
     for (size_t i = 0; !file && !n && i < w->flat.n; i++)
         if (is_value(&w->flat.leaf[i]))
-            end = w->places[i].at + w->places[i].length; /* bounded: placed */
+            end = w->ranges[i].at + w->ranges[i].length; /* bounded: placed */
     if (!n)
         return end;
-    const struct dcp_place *last = &w->places[w->tensors[c->first + n - 1]]; /* bounded: there are N */
-    return last->at + last->length;                                          /* bounded: placed */
+    const struct dcp_item_range *last = &w->ranges[w->tensors[c->first + n - 1]]; /* bounded: there are N */
+    return last->at + last->length;                                               /* bounded: placed */
 }
 
 static ckpt_status write_contents(struct dcp_file_copy *c, size_t n, uint32_t file, sink *out,
@@ -250,7 +250,7 @@ static ckpt_status write_file(struct dcp_writer *w, uint32_t file, size_t *first
     char name[32];
     sink *out;
     size_t n = 0;
-    while (*first + n < w->ntensors && w->places[w->tensors[*first + n]].file == file)
+    while (*first + n < w->ntensors && w->ranges[w->tensors[*first + n]].file == file)
         n++;
     *first += n;
     w->nbytes += get_end(&c, n, file); /* bounded: as files, they would fill a disk */
@@ -282,8 +282,8 @@ static ckpt_status write_composite(struct dcp_writer *w, size_t i, uint32_t file
                             .has_index = true};
     opts.progress = NULL;
     p->root = l->node;
-    p->root_path = l->from;
-    p->root_depth = l->nfrom;
+    p->root_path = l->input_path;
+    p->root_depth = l->ninput_path;
     p->entries_stale = true;
     ckpt_status st = job.path ? torch_zip_write(p, &job, err) : fail_memory(err);
     p->root = root;
@@ -291,7 +291,7 @@ static ckpt_status write_composite(struct dcp_writer *w, size_t i, uint32_t file
     p->root_depth = depth;
     p->entries_stale = true;
     p->noutputs = outputs;
-    w->places[i] = (struct dcp_place){.file = file, .length = result.bytes};
+    w->ranges[i] = (struct dcp_item_range){.file = file, .length = result.bytes};
     w->nbytes += result.bytes; /* bounded: they were written */
     return st;
 }
@@ -315,7 +315,7 @@ static ckpt_status write_metadata(struct dcp_writer *w, ckpt_error *err)
     struct sink_options so = plan_sink_options(w->p, w->job->opts);
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = dcp_metadata_write(&w->flat, w->places, &b, err);
+    ckpt_status st = dcp_metadata_write(&w->flat, w->ranges, &b, err);
     const char *path = w->job->opts->dry_run ? NULL : dcp_folder_path(&w->folder, ".metadata", false);
     if (st == CKPT_OK && !w->job->opts->dry_run)
         st = path ? sink_file_bytes(path, &so, buf_view(&b), err) : fail_memory(err);
@@ -381,7 +381,7 @@ static void note_ties(struct dcp_writer *w)
     if (shared)
         plan_notice(w->p, "%zu name%s of shared tensors written again: a distributed checkpoint has no ties",
                     shared, shared == 1 ? "" : "s");
-    if (w->flat.numbers)
+    if (w->flat.int_keys)
         plan_notice(w->p,
                     "keys that are numbers become texts in a distributed checkpoint, as torch writes them");
 }
@@ -413,7 +413,7 @@ ckpt_status dcp_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err
     ckpt_status st = job->layout_only ? CKPT_OK : dcp_write_renamed(p, &w.folder, &done, err);
     if (st == CKPT_OK && !done)
         st = write_anew(&w, err);
-    free(w.places);
+    free(w.ranges);
     free(w.starts);
     free(w.tensors);
     free(w.crcs);

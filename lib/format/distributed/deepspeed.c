@@ -20,7 +20,7 @@
 #include "base/checked.h"
 #include "core/check.h"
 #include "format/distributed/deepspeed.h"
-#include "format/distributed/grafts.h"
+#include "format/distributed/part_graph.h"
 
 static bool probe(const struct probe *p) { return ds_is_folder(p); }
 
@@ -31,7 +31,7 @@ static ckpt_status put_entry(struct deepspeed *x, ckpt_str key, ckpt_value *v, b
 {
     uint32_t before;
     ckpt_value *k = value_str(x->f->a, key);
-    if (!k || !map_put(x->placed, key, 0, &before))
+    if (!k || !map_put(x->root_keys, key, 0, &before))
         return fail_memory(x->err);
     if (yes)
         *yes = before == MAP_NONE;
@@ -40,15 +40,15 @@ static ckpt_status put_entry(struct deepspeed *x, ckpt_str key, ckpt_value *v, b
     return value_put(x->f->a, x->root, k, v) ? CKPT_OK : fail_memory(x->err);
 }
 
-/* weight_of - the tensor of the parameter NAME; NULL: it was not put together. */
-static const struct ds_tensor *weight_of(const struct deepspeed *x, ckpt_str name)
+/* find_parameter - the tensor of the parameter NAME; NULL: it was not put together. */
+static const struct ds_tensor *find_parameter(const struct deepspeed *x, ckpt_str name)
 {
     uint32_t i = map_get(x->weights, name);
     return i == MAP_NONE ? NULL : &x->tensor[i];
 }
 
-/* kept_name - the name of the parameter that NAME is tied to; NAME itself where it is tied to none. */
-static ckpt_str kept_name(const struct deepspeed *x, ckpt_str name)
+/* resolve_shared_name - the name of the parameter that NAME is tied to; NAME itself where it is tied to none. */
+static ckpt_str resolve_shared_name(const struct deepspeed *x, ckpt_str name)
 {
     ckpt_str kept;
     const ckpt_value *shared = x->model ? ds_get(x->model->root, "shared_params") : NULL;
@@ -102,10 +102,10 @@ static ckpt_status fail_not_in_partitions(struct deepspeed *x, const ckpt_file *
 static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt_str name, ckpt_value *v,
                                 ckpt_value **out)
 {
-    const ckpt_tensor *t = ds_row(part, v);
-    const struct ds_tensor *w = weight_of(x, name);
+    const ckpt_tensor *t = ds_find_row(part, v);
+    const struct ds_tensor *w = find_parameter(x, name);
     *out = v;
-    w = w ? w : weight_of(x, kept_name(x, name));
+    w = w ? w : find_parameter(x, resolve_shared_name(x, name));
     if (w) {
         *out = w->node;
         bool must = x->stage < 3 &&
@@ -116,7 +116,7 @@ static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt
         return CKPT_OK;
     bool buffer = map_get(x->buffers, name) != MAP_NONE;
     if (buffer)
-        CKPT_TRY(ds_widen(x, part, v, name, out));
+        CKPT_TRY(ds_add_as_float32(x, part, v, name, out));
     *out = *out ? *out : v;
     if (!buffer && x->stage == 3 && t->elements == 0) {
         *out = NULL;
@@ -148,19 +148,19 @@ static ckpt_status put_module(struct deepspeed *x, const ckpt_file *part, const 
     return CKPT_OK;
 }
 
-/* put_rest - the parameters that no module had, and names that are tied to them. */
-static ckpt_status put_rest(struct deepspeed *x)
+/* put_remaining_parameters - the parameters that no module had, and names that are tied to them. */
+static ckpt_status put_remaining_parameters(struct deepspeed *x)
 {
     uint32_t n = 0;
     ckpt_str alias, kept;
     const ckpt_value *shared = ds_get(x->model->root, "shared_params");
     for (size_t i = 0; i < x->ntensors; i++)
-        if (weight_of(x, x->tensor[i].name) == &x->tensor[i])
+        if (find_parameter(x, x->tensor[i].name) == &x->tensor[i])
             CKPT_TRY(put_entry(x, x->tensor[i].name, x->tensor[i].node, NULL));
     const value_pair *pairs = shared ? value_pairs(shared, &n) : NULL;
     for (uint32_t i = 0; i < n; i++) {
         const struct ds_tensor *w = value_text(pairs[i].key, &alias) && value_text(pairs[i].val, &kept)
-                                        ? weight_of(x, kept)
+                                        ? find_parameter(x, kept)
                                         : NULL;
         if (w)
             CKPT_TRY(put_entry(x, alias, w->node, NULL));
@@ -168,8 +168,8 @@ static ckpt_status put_rest(struct deepspeed *x)
     return CKPT_OK;
 }
 
-/* is_used - is what the model file has under KEY of no use but to find the parameters? */
-static bool is_used(ckpt_str key)
+/* is_internal_key - is what the model file has under KEY of no use but to find the parameters? */
+static bool is_internal_key(ckpt_str key)
 {
     static const char *const names[] = {
         "module",       "buffer_names", "param_shapes", "frozen_param_shapes", "frozen_param_fragments",
@@ -188,7 +188,7 @@ static ckpt_status put_others(struct deepspeed *x)
     bool new;
     const value_pair *pairs = value_pairs(x->model->root, &n);
     for (uint32_t i = 0; i < n; i++) {
-        if (!value_text(pairs[i].key, &key) || is_used(key))
+        if (!value_text(pairs[i].key, &key) || is_internal_key(key))
             continue;
         if (str_is(key, "optimizer") && pairs[i].val->type == CKPT_V_NONE)
             continue;
@@ -215,11 +215,11 @@ static ckpt_status put_optimizer(struct deepspeed *x)
 
 /* ------------------------------------------------------------------------- files */
 
-/* adopt - moves the nodes and storages of PART to the file that is read. */
-static ckpt_status adopt(struct deepspeed *x, ckpt_file *part)
+/* take_graph - moves the nodes and storages of PART to the file that is read. */
+static ckpt_status take_graph(struct deepspeed *x, ckpt_file *part)
 {
     ckpt_value *root;
-    return graft_adopt(x->f, part, &root, x->err);
+    return part_graph_take(x->f, part, &root, x->err);
 }
 
 /* put_files - the state dicts of layers or experts. */
@@ -231,13 +231,13 @@ static ckpt_status put_files(struct deepspeed *x, enum ds_kind kind)
         const struct ds_file *f = &x->save.file[i];
         if (f->kind != kind)
             continue;
-        CKPT_TRY(ds_open(x, f->name, &part));
+        CKPT_TRY(ds_open_file(x, f->name, &part));
         if (!part)
             continue;
         if (kind == DS_LAYER)
             (void)snprintf(prefix, sizeof prefix, "%llu.", (unsigned long long)f->layer);
         CKPT_TRY(put_module(x, part, part->root, prefix));
-        CKPT_TRY(adopt(x, part));
+        CKPT_TRY(take_graph(x, part));
     }
     return CKPT_OK;
 }
@@ -278,28 +278,29 @@ static ckpt_status refuse_tensor_parallel(struct deepspeed *x)
     return CKPT_EUNSUPPORTED;
 }
 
-/* check_plain - MODEL, without files of an optimizer, must be of a save without ZeRO. */
-static ckpt_status check_plain(struct deepspeed *x, const ckpt_file *model)
+/* check_without_zero - MODEL, without files of an optimizer, must be of a save without ZeRO. */
+static ckpt_status check_without_zero(struct deepspeed *x, const ckpt_file *model)
 {
     if (!ds_get(model->root, "param_shapes"))
         return CKPT_OK;
-    CKPT_TRY(ds_missing(x, "the *_optim_states.pt of each rank, which has the weights of ZeRO in 32 bits,"));
+    CKPT_TRY(
+        ds_fail_missing(x, "the *_optim_states.pt of each rank, which has the weights of ZeRO in 32 bits,"));
     if (x->f->salvage)
         file_notice(x->f,
                     "without files of the optimizer the weights are those of the model, in its precision");
     return CKPT_OK;
 }
 
-/* read_plain - the model file of rank MP of a save without ZeRO. */
-static ckpt_status read_plain(struct deepspeed *x, uint64_t mp)
+/* read_without_zero - the model file of rank MP of a save without ZeRO. */
+static ckpt_status read_without_zero(struct deepspeed *x, uint64_t mp)
 {
     for (size_t i = 0; i < x->save.n; i++) {
         const struct ds_file *f = &x->save.file[i];
         if (f->kind != DS_MODEL || f->mp != mp || x->model)
             continue;
-        CKPT_TRY(ds_open(x, f->name, &x->model));
+        CKPT_TRY(ds_open_file(x, f->name, &x->model));
         if (x->model)
-            CKPT_TRY(check_plain(x, x->model));
+            CKPT_TRY(check_without_zero(x, x->model));
     }
     return CKPT_OK;
 }
@@ -313,10 +314,10 @@ static ckpt_status read_ranks(struct deepspeed *x)
     for (x->stages = 0; has_model_rank(x, DS_MODEL, mp) || has_model_rank(x, DS_OPTIM, mp); mp++)
         x->stages++;
     for (mp = 0; mp < x->stages; mp++)
-        CKPT_TRY(has_model_rank(x, DS_OPTIM, mp) ? ds_read_zero(x, mp) : read_plain(x, mp));
+        CKPT_TRY(has_model_rank(x, DS_OPTIM, mp) ? ds_read_zero(x, mp) : read_without_zero(x, mp));
     if (x->model)
         return CKPT_OK;
-    CKPT_TRY(ds_missing(x, "the file of a model, *_model_states.pt,"));
+    CKPT_TRY(ds_fail_missing(x, "the file of a model, *_model_states.pt,"));
     return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                 "{no} file of {=a model} can be read: nothing has a name");
 }
@@ -348,11 +349,11 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
     return true;
 }
 
-static ckpt_status name_producer(struct deepspeed *x)
+static ckpt_status set_producer(struct deepspeed *x)
 {
     ckpt_str version = STR_LIT("");
     (void)value_text(ds_get(x->model->root, "ds_version"), &version);
-    int64_t stage = x->stage == 3 ? 3 : x->named_stage;
+    int64_t stage = x->stage == 3 ? 3 : x->stored_stage;
     ckpt_str named = arena_printf(x->f->a, "DeepSpeed%s%.*s", version.len ? " " : "", STR_ARG(version));
     if (named.ptr && x->save.universal)
         named = arena_printf(x->f->a, "%s, universal", named.ptr);
@@ -362,8 +363,8 @@ static ckpt_status name_producer(struct deepspeed *x)
     return x->f->producer.ptr ? CKPT_OK : fail_memory(x->err);
 }
 
-/* number_of - the number NAME of the first model file; 0: it has none. */
-static uint64_t number_of(const struct deepspeed *x, const char *name)
+/* get_model_number - the number NAME of the first model file; 0: it has none. */
+static uint64_t get_model_number(const struct deepspeed *x, const char *name)
 {
     int64_t n;
     return value_integer(ds_get(x->model->root, name), &n) && n > 0 ? (uint64_t)n : 0;
@@ -373,48 +374,48 @@ static uint64_t number_of(const struct deepspeed *x, const char *name)
 static void count_ranks(struct deepspeed *x)
 {
     ckpt_ranks *r = &x->f->ranks;
-    r->data_parallel = x->ranks ? x->ranks : number_of(x, "dp_world_size");
+    r->data_parallel = x->ranks ? x->ranks : get_model_number(x, "dp_world_size");
     r->pipeline_parallel = x->stages > 1 ? x->stages : 0;
-    r->tensor_parallel = x->stages > 1 ? 0 : number_of(x, "mp_world_size");
+    r->tensor_parallel = x->stages > 1 ? 0 : get_model_number(x, "mp_world_size");
     r->has_step = value_integer(ds_get(x->model->root, "global_steps"), &(int64_t){0});
-    r->step = number_of(x, "global_steps");
+    r->step = get_model_number(x, "global_steps");
     if (!checked_mul(r->data_parallel, x->stages > 1 ? x->stages : 1, &r->ranks))
         r->ranks = 0;
 }
 
 static ckpt_status read_all(struct deepspeed *x)
 {
-    struct torch_storages st = {.user = x, .find = graft_find_storage, .object = describe};
+    struct torch_storages st = {.user = x, .find = part_graph_find_storage, .object = describe};
     CKPT_TRY(ds_find_save(x->f, &x->save, x->err));
     CKPT_TRY(refuse_tensor_parallel(x));
     CKPT_TRY(read_ranks(x));
-    CKPT_TRY(name_producer(x));
+    CKPT_TRY(set_producer(x));
     count_ranks(x);
     CKPT_TRY(index_buffers(x));
     CKPT_TRY(put_module(x, x->model, ds_get(x->model->root, "module"), ""));
     CKPT_TRY(put_files(x, DS_EXPERT));
     CKPT_TRY(put_files(x, DS_LAYER));
-    CKPT_TRY(put_rest(x));
+    CKPT_TRY(put_remaining_parameters(x));
     CKPT_TRY(put_optimizer(x));
     CKPT_TRY(put_others(x));
-    CKPT_TRY(adopt(x, x->model));
+    CKPT_TRY(take_graph(x, x->model));
     note_experts(x);
     x->f->root = x->root;
-    x->f->resolve = graft_resolve;
+    x->f->resolve = part_graph_add_unreferenced;
     return torch_graph(x->f, x->root, &st, x->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct deepspeed x = {
-        .f = f, .err = err, .weights = map_new(64), .placed = map_new(64), .buffers = map_new(64)};
+        .f = f, .err = err, .weights = map_new(64), .root_keys = map_new(64), .buffers = map_new(64)};
     x.root = value_new(f->a, CKPT_V_DICT, 0);
     x.state = value_new(f->a, CKPT_V_DICT, 0);
     x.groups = value_new(f->a, CKPT_V_LIST, 0);
-    bool ok = x.weights && x.placed && x.buffers && x.root && x.state && x.groups;
+    bool ok = x.weights && x.root_keys && x.buffers && x.root && x.state && x.groups;
     ckpt_status st = ok ? read_all(&x) : fail_memory(err);
     map_free(x.weights);
-    map_free(x.placed);
+    map_free(x.root_keys);
     map_free(x.buffers);
     free(x.piece);
     free(x.bounds);

@@ -7,8 +7,8 @@
 #include "core/dtype.h"
 #include "core/view.h"
 #include "format/distributed/deepspeed.h"
-#include "format/distributed/rank_files.h"
-#include "format/distributed/rank_tensors.h"
+#include "format/distributed/part_files.h"
+#include "format/distributed/sharded_tensors.h"
 
 #define MAX_DIMS 64u
 
@@ -18,7 +18,7 @@ ckpt_value *ds_get(const ckpt_value *mapping, const char *name)
     return v && v->type == CKPT_V_NONE ? NULL : v;
 }
 
-ckpt_value *ds_numbered(const ckpt_value *v, uint64_t i)
+ckpt_value *ds_get_numbered(const ckpt_value *v, uint64_t i)
 {
     uint32_t n = 0;
     int64_t key;
@@ -29,12 +29,12 @@ ckpt_value *ds_numbered(const ckpt_value *v, uint64_t i)
     return v && i <= UINT32_MAX ? value_item(v, (uint32_t)i) : NULL;
 }
 
-const ckpt_tensor *ds_row(const ckpt_file *part, const ckpt_value *v)
+const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v)
 {
     return v && v->row < part->table.nrows ? &part->table.rows[v->row].t : NULL;
 }
 
-bool ds_shape(struct deepspeed *x, const ckpt_value *v, struct ds_tensor *t, uint64_t *elements)
+bool ds_read_shape(struct deepspeed *x, const ckpt_value *v, struct ds_tensor *t, uint64_t *elements)
 {
     struct view sizes = view_of(v);
     const ckpt_value *key, *one;
@@ -56,7 +56,7 @@ bool ds_shape(struct deepspeed *x, const ckpt_value *v, struct ds_tensor *t, uin
 
 /* ------------------------------------------------------------------------- files */
 
-ckpt_status ds_missing(struct deepspeed *x, const char *what)
+ckpt_status ds_fail_missing(struct deepspeed *x, const char *what)
 {
     (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{=%s} is {missing}", what);
     fail_hint(x->err, "put the files of all ranks into the folder; `ckpt salvage` writes what the others "
@@ -67,10 +67,10 @@ ckpt_status ds_missing(struct deepspeed *x, const char *what)
                        : CKPT_ENOTFOUND;
 }
 
-ckpt_status ds_open(struct deepspeed *x, ckpt_str name, ckpt_file **out)
+ckpt_status ds_open_file(struct deepspeed *x, ckpt_str name, ckpt_file **out)
 {
     *out = NULL;
-    ckpt_status st = rank_file_pickle(x->f, x->save.like, name, out, x->err);
+    ckpt_status st = part_file_read_pickle(x->f, x->save.trusted, name, out, x->err);
     if (st == CKPT_OK && *out && !(*out)->root) {
         st = fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=file that torch.save wrote}");
         fail_file(x->err, (*out)->path);
@@ -98,12 +98,12 @@ static ckpt_status check_flat(struct deepspeed *x, const ckpt_file *part, const 
     return CKPT_EUNSUPPORTED;
 }
 
-static ckpt_status add_run(struct deepspeed *x, struct ds_stream *s, struct ds_run run)
+static ckpt_status add_run(struct deepspeed *x, struct ds_flat *s, struct ds_partition run)
 {
-    struct ds_run *grown = arena_grow(x->f->a, s->run, s->n, &s->cap, s->n + 1, sizeof *grown);
+    struct ds_partition *grown = arena_grow(x->f->a, s->partition, s->n, &s->cap, s->n + 1, sizeof *grown);
     if (!grown)
         return fail_memory(x->err);
-    s->run = grown;
+    s->partition = grown;
     run.start = s->total;
     if (!checked_add(s->total, run.n, &s->total))
         return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "partitions of {more} than {=2^64 elements}");
@@ -111,14 +111,14 @@ static ckpt_status add_run(struct deepspeed *x, struct ds_stream *s, struct ds_r
     return CKPT_OK;
 }
 
-ckpt_status ds_stream_add(struct deepspeed *x, struct ds_stream *s, const ckpt_file *part,
-                          const ckpt_value *v, uint64_t n)
+ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file *part, const ckpt_value *v,
+                        uint64_t n)
 {
-    const ckpt_tensor *t = part ? ds_row(part, v) : NULL;
+    const ckpt_tensor *t = part ? ds_find_row(part, v) : NULL;
     if (!part)
-        return add_run(x, s, (struct ds_run){.n = n});
+        return add_run(x, s, (struct ds_partition){.n = n});
     if (t && !t->has_data && (x->f->salvage || x->f->check)) /* its bytes are not all there */
-        return add_run(x, s, (struct ds_run){.part = part, .row = v->row, .n = t->elements});
+        return add_run(x, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
     if (!t) {
         (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} for {=each group of parameters}");
         fail_file(x->err, part->path);
@@ -133,20 +133,20 @@ ckpt_status ds_stream_add(struct deepspeed *x, struct ds_stream *s, const ckpt_f
         return CKPT_EFORMAT;
     }
     s->dtype = (ckpt_dtype)t->dtype;
-    return add_run(x, s, (struct ds_run){.part = part, .row = v->row, .n = t->elements});
+    return add_run(x, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
 }
 
 /* ------------------------------------------------------------------------ pieces */
 
 /* add_piece - adds elements [FROM, FROM + N) of RUN as a piece, at element AT of the tensor. */
-static ckpt_status add_piece(struct deepspeed *x, const struct ds_run *run, uint64_t from, uint64_t n,
+static ckpt_status add_piece(struct deepspeed *x, const struct ds_partition *run, uint64_t from, uint64_t n,
                              uint64_t at)
 {
     const ckpt_tensor *t = &run->part->table.rows[run->row].t;
     const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &run->part->table.storages[t->storage];
     uint64_t first, skip;
     if (!s || !s->src) {
-        x->gone = true;
+        x->missing_data = true;
         return CKPT_OK;
     }
     if (x->npieces == x->cap_pieces) {
@@ -162,7 +162,7 @@ static ckpt_status add_piece(struct deepspeed *x, const struct ds_run *run, uint
     if (!checked_add(t->storage_offset, from, &first) || !dtype_bytes((ckpt_dtype)t->dtype, first, &skip) ||
         !checked_add(s->off, skip, &skip))
         return fail(x->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
-    x->unsummed |= !s->has_crc;
+    x->no_crc |= !s->has_crc;
     x->bounds[2 * x->npieces] = at;
     x->bounds[2 * x->npieces + 1] = n;
     x->piece[x->npieces++] = (struct piece){.src = s->src, .at = skip};
@@ -170,30 +170,30 @@ static ckpt_status add_piece(struct deepspeed *x, const struct ds_run *run, uint
 }
 
 /* find_run - the run of S with element AT, which it has. */
-static const struct ds_run *find_run(const struct ds_stream *s, uint64_t at)
+static const struct ds_partition *find_run(const struct ds_flat *s, uint64_t at)
 {
     size_t low = 0, high = s->n;
     while (high - low > 1) {
         size_t mid = low + (high - low) / 2;
-        if (s->run[mid].start <= at)
+        if (s->partition[mid].start <= at)
             low = mid;
         else
             high = mid;
     }
-    return &s->run[low];
+    return &s->partition[low];
 }
 
-ckpt_status ds_take(struct deepspeed *x, const struct ds_stream *s, uint64_t from, uint64_t n, uint64_t at)
+ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t from, uint64_t n, uint64_t at)
 {
     if (!range_within(from, n, s->total))
         return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "needs {=elements %llu to %llu} of its partitions, which have {%llu}",
                     (unsigned long long)from, (unsigned long long)from + n, (unsigned long long)s->total);
-    for (const struct ds_run *run = n ? find_run(s, from) : NULL; n; run++) {
+    for (const struct ds_partition *run = n ? find_run(s, from) : NULL; n; run++) {
         uint64_t skip = from - run->start;
         uint64_t here = run->n - skip < n ? run->n - skip : n; /* bounded: FROM is in RUN, or at its end */
         if (!run->part && here)
-            x->gone = true;
+            x->missing_data = true;
         else if (here)
             CKPT_TRY(add_piece(x, run, skip, here, at));
         from += here; /* bounded: in the stream */
@@ -211,7 +211,7 @@ static ckpt_status store_tensor(struct deepspeed *x, struct ds_tensor *t, ckpt_s
     for (uint32_t k = 0; k < t->ndim; k++)
         if (!checked_mul(all, t->shape[k], &all))
             return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shape of {more} than {=2^64 elements}");
-    if (x->gone)
+    if (x->missing_data)
         return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                     "a part of it is {in a file} that is missing or {=cannot be read}");
     for (size_t i = 0; i < x->npieces; i++) { /* only now: the array may have moved */
@@ -223,10 +223,10 @@ static ckpt_status store_tensor(struct deepspeed *x, struct ds_tensor *t, ckpt_s
                        .width = dtype_info(t->dtype)->block_bytes,
                        .piece = x->piece,
                        .n = x->npieces};
-    return rank_storage_add(x->f, key, t->dtype, &p, !x->unsummed, &t->storage, x->err);
+    return sharded_storage_add(x->f, key, t->dtype, &p, !x->no_crc, &t->storage, x->err);
 }
 
-ckpt_status ds_finish(struct deepspeed *x, const struct ds_tensor *t, ckpt_str key, ckpt_value **node)
+ckpt_status ds_end_tensor(struct deepspeed *x, const struct ds_tensor *t, ckpt_str key, ckpt_value **node)
 {
     struct ds_tensor *grown = arena_grow(x->f->a, x->tensor, x->ntensors, &x->cap_tensors, x->ntensors + 1,
                                          sizeof *grown);
@@ -236,21 +236,22 @@ ckpt_status ds_finish(struct deepspeed *x, const struct ds_tensor *t, ckpt_str k
     struct ds_tensor *to = &grown[x->ntensors];
     *to = *t;
     to->storage = CKPT_NO_STORAGE;
-    ckpt_status st = rank_storage_fault(x->f, key, t->dtype, store_tensor(x, to, key), &to->storage, x->err);
+    ckpt_status st = sharded_storage_accept_fault(x->f, key, t->dtype, store_tensor(x, to, key), &to->storage,
+                                                  x->err);
     x->npieces = 0;
-    x->gone = false;
-    x->unsummed = false;
+    x->missing_data = false;
+    x->no_crc = false;
     CKPT_TRY(st);
     *node = to->node = value_new(x->f->a, CKPT_V_TENSOR, x->ntensors++);
     return *node ? CKPT_OK : fail_memory(x->err);
 }
 
-ckpt_status ds_weight(struct deepspeed *x, const struct ds_tensor *t)
+ckpt_status ds_end_parameter(struct deepspeed *x, const struct ds_tensor *t)
 {
     ckpt_value *node;
     uint32_t at = (uint32_t)x->ntensors; /* bounded: a table has fewer rows */
     uint32_t before;
-    CKPT_TRY(ds_finish(x, t, t->name, &node));
+    CKPT_TRY(ds_end_tensor(x, t, t->name, &node));
     if (!map_put(x->weights, t->name, at, &before))
         return fail_memory(x->err);
     if (before == MAP_NONE)
@@ -273,18 +274,18 @@ static bool is_contiguous(const ckpt_file *part, const ckpt_tensor *t)
     return plain && (t->storage == CKPT_NO_STORAGE || part->table.storages[t->storage].swap <= 1);
 }
 
-ckpt_status ds_copy_row(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
+ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                         ckpt_value **node)
 {
-    const ckpt_tensor *t = ds_row(part, v);
+    const ckpt_tensor *t = ds_find_row(part, v);
     bool lost = t && t->has_shape && !t->has_data && (x->f->salvage || x->f->check);
     *node = NULL;
     if (!lost && !is_contiguous(part, t))
         return CKPT_OK;
     struct ds_tensor copy = {.name = key, .dtype = (ckpt_dtype)t->dtype, .ndim = t->ndim, .shape = t->shape};
     if (t->elements)
-        CKPT_TRY(add_piece(x, &(struct ds_run){.part = part, .row = v->row}, 0, t->elements, 0));
-    return ds_finish(x, &copy, key, node); /* add_piece has seen to it that it is lost */
+        CKPT_TRY(add_piece(x, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
+    return ds_end_tensor(x, &copy, key, node); /* add_piece has seen to it that it is lost */
 }
 
 /* ------------------------------------------------------------------------ float32 */
@@ -339,10 +340,10 @@ static source *widen_source(source *from, uint64_t at, ckpt_dtype dtype, uint64_
     return &w->s;
 }
 
-ckpt_status ds_widen(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
-                     ckpt_value **node)
+ckpt_status ds_add_as_float32(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
+                              ckpt_value **node)
 {
-    const ckpt_tensor *t = ds_row(part, v);
+    const ckpt_tensor *t = ds_find_row(part, v);
     const struct storage *s = t && t->storage != CKPT_NO_STORAGE ? &part->table.storages[t->storage] : NULL;
     uint64_t size;
     *node = NULL;
@@ -353,7 +354,7 @@ ckpt_status ds_widen(struct deepspeed *x, const ckpt_file *part, const ckpt_valu
     if (!dtype_bytes(CKPT_DT_F32, t->elements, &size))
         return fail(x->err, CKPT_EFORMAT, t->file_offset, "as float32 it has {more} than {=2^64 bytes}");
     if (t->elements)
-        CKPT_TRY(add_piece(x, &(struct ds_run){.part = part, .row = v->row}, 0, t->elements, 0));
+        CKPT_TRY(add_piece(x, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
     if (x->npieces) {
         struct piece *p = &x->piece[0];
         p->src = widen_source(p->src, p->at, (ckpt_dtype)t->dtype, size);
@@ -362,7 +363,7 @@ ckpt_status ds_widen(struct deepspeed *x, const ckpt_file *part, const ckpt_valu
             return fail_memory(x->err);
     }
     source *made = x->npieces ? x->piece[0].src : NULL;
-    ckpt_status st = ds_finish(x, &wide, key, node);
+    ckpt_status st = ds_end_tensor(x, &wide, key, node);
     source_unref(made); /* the storage has a reference */
     return st;
 }

@@ -13,7 +13,7 @@
 
 #include "core/check.h"
 #include "format/distributed/deepspeed.h"
-#include "format/distributed/rank_files.h"
+#include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
 
@@ -91,7 +91,7 @@ static ckpt_status set_shape(struct universal *u, ckpt_str name)
     uint64_t elements;
     if (i == MAP_NONE || t->ndim != 1)
         return CKPT_OK;
-    if (!ds_shape(x, u->shape[i]->val, &like, &elements) || elements != t->shape[0]) {
+    if (!ds_read_shape(x, u->shape[i]->val, &like, &elements) || elements != t->shape[0]) {
         (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                    "{%llu elements}; param_shapes has {=another number} for it",
                    (unsigned long long)t->shape[0]);
@@ -105,15 +105,15 @@ static ckpt_status set_shape(struct universal *u, ckpt_str name)
 
 /* --------------------------------------------------------------------- parameters */
 
-static ckpt_status no_tensor(struct universal *u, const ckpt_file *part)
+static ckpt_status fail_no_tensor(struct universal *u, const ckpt_file *part)
 {
     (void)fail(u->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=plain tensor} is in the file");
     fail_file(u->x->err, part->path);
     return file_report_fault(u->x->f, CKPT_EFORMAT, u->x->err);
 }
 
-/* content - what PART was saved for. */
-static ckpt_value *content(const ckpt_file *part)
+/* get_param - what PART was saved for. */
+static ckpt_value *get_param(const ckpt_file *part)
 {
     ckpt_value *v = ds_get(part->root, "param");
     return v ? v : part->root;
@@ -124,9 +124,9 @@ static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_s
 {
     ckpt_value *node;
     uint32_t at = (uint32_t)u->x->ntensors; /* bounded: a table has fewer rows */
-    CKPT_TRY(ds_copy_row(u->x, part, content(part), name, &node));
+    CKPT_TRY(ds_add_copy(u->x, part, get_param(part), name, &node));
     if (!node)
-        return no_tensor(u, part);
+        return fail_no_tensor(u, part);
     if (!map_put(u->x->weights, name, at, NULL))
         return fail_memory(u->x->err);
     return set_shape(u, name);
@@ -137,7 +137,7 @@ static ckpt_status add_state(struct universal *u, const ckpt_file *part, ckpt_st
                              ckpt_value *state)
 {
     arena *a = u->x->f->a;
-    ckpt_value *v = content(part), *node = NULL, *k = value_str(a, key);
+    ckpt_value *v = get_param(part), *node = NULL, *k = value_str(a, key);
     ckpt_str full = arena_printf(a, "optimizer.state.%.*s.%.*s", (int)name.len, name.ptr, (int)key.len,
                                  key.ptr);
     if (!k || !full.ptr)
@@ -145,16 +145,16 @@ static ckpt_status add_state(struct universal *u, const ckpt_file *part, ckpt_st
     if (v->type == CKPT_V_INT || v->type == CKPT_V_FLOAT)
         node = v;
     else
-        CKPT_TRY(ds_copy_row(u->x, part, v, full, &node));
+        CKPT_TRY(ds_add_copy(u->x, part, v, full, &node));
     if (!node)
-        return no_tensor(u, part);
+        return fail_no_tensor(u, part);
     if (node != v)
         CKPT_TRY(set_shape(u, name));
     return value_put(a, state, k, node) ? CKPT_OK : fail_memory(u->x->err);
 }
 
-/* is_copied - is NAME a frozen parameter, or tied to another one? */
-static bool is_copied(const struct universal *u, ckpt_str name)
+/* is_frozen_or_tied - is NAME a frozen parameter, or tied to another one? */
+static bool is_frozen_or_tied(const struct universal *u, ckpt_str name)
 {
     ckpt_str kept;
     const ckpt_value *root = u->x->model->root;
@@ -174,7 +174,7 @@ static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
     for (size_t i = 0; i < n; i++) {
         ckpt_str file = path_in(u, path, files[i]);
         ckpt_str key = arena_str(x->f->a, str_of(files[i].ptr, files[i].len - strlen(SUFFIX)));
-        CKPT_TRY(file.ptr && key.ptr ? ds_open(x, file, &part) : fail_memory(x->err));
+        CKPT_TRY(file.ptr && key.ptr ? ds_open_file(x, file, &part) : fail_memory(x->err));
         if (part)
             CKPT_TRY(str_is(key, "fp32") ? add_weight(u, part, name) : add_state(u, part, name, key, state));
     }
@@ -192,7 +192,7 @@ static ckpt_status add_params(struct universal *u)
         ckpt_str path = path_in(u, zero, names[i]);
         if (!path.ptr)
             return fail_memory(u->x->err);
-        if (!is_file(names[i]) && !is_copied(u, names[i]))
+        if (!is_file(names[i]) && !is_frozen_or_tied(u, names[i]))
             CKPT_TRY(add_param(u, path, names[i]));
     }
     return CKPT_OK;
@@ -207,7 +207,7 @@ static ckpt_status check_params(struct universal *u)
         if (!value_text(u->shape[i]->key, &name) || map_get(u->x->weights, name) != MAP_NONE)
             continue;
         (void)snprintf(what, sizeof what, "zero/%.*s/fp32.pt", STR_ARG(name));
-        CKPT_TRY(ds_missing(u->x, what));
+        CKPT_TRY(ds_fail_missing(u->x, what));
     }
     return CKPT_OK;
 }
@@ -224,8 +224,8 @@ static ckpt_status add_groups(struct universal *u, const ckpt_value *shapes)
         if (!str_is(names[i], "optimizer_state.pt"))
             continue;
         ckpt_str path = path_in(u, zero, names[i]);
-        CKPT_TRY(path.ptr ? ds_open(x, path, &part) : fail_memory(x->err));
-        return part ? ds_name_groups(x, shapes, ds_get(part->root, "param_groups")) : CKPT_OK;
+        CKPT_TRY(path.ptr ? ds_open_file(x, path, &part) : fail_memory(x->err));
+        return part ? ds_add_param_groups(x, shapes, ds_get(part->root, "param_groups")) : CKPT_OK;
     }
     return CKPT_OK;
 }
@@ -237,7 +237,7 @@ static ckpt_status open_model(struct deepspeed *x)
     for (size_t i = 0; i < x->save.n && !x->model; i++)
         if (x->save.file[i].kind == DS_MODEL) {
             x->stage = x->save.file[i].ranked ? 3 : 2;
-            CKPT_TRY(ds_open(x, x->save.file[i].name, &x->model));
+            CKPT_TRY(ds_open_file(x, x->save.file[i].name, &x->model));
         }
     return x->model ? CKPT_OK
                     : fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,

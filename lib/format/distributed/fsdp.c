@@ -8,17 +8,17 @@
  * A folder of such files is one checkpoint: its graph is that of rank 0, with complete tensors in the place
  * of those that are cut. Refused: a rank that is missing, Partial tensors, LOCAL_STATE_DICT, whose flat
  * parameters can be cut apart by the model alone. */
-#include "format/distributed/grafts.h"
-#include "format/distributed/rank_files.h"
-#include "format/distributed/rank_tensors.h"
+#include "format/distributed/part_graph.h"
+#include "format/distributed/part_files.h"
+#include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
 #include "format/torch/graph.h"
 #include "format/torch/placements.h"
 
 struct fsdp {
-    ckpt_file *f; /* first: grafts.h */
+    ckpt_file *f; /* first: part_graph.h */
     ckpt_error *err;
-    struct rank_tensors r;
+    struct sharded_tensors r;
     ckpt_file *first; /* of rank 0 */
 };
 
@@ -115,8 +115,8 @@ static ckpt_status add_row(struct fsdp *x, const ckpt_file *part, uint32_t row)
         if (st != CKPT_OK)
             fail_where(x->err, "%.*s", STR_ARG(t->name));
         CKPT_TRY(st);
-        const struct rank_box box = {.part = part, .row = i, .offset = offset};
-        CKPT_TRY(rank_tensors_add(&x->r, t->name, t->shape, &box));
+        const struct tensor_shard shard = {.part = part, .row = i, .offset = offset};
+        CKPT_TRY(sharded_tensors_add(&x->r, t->name, t->shape, &shard));
         if (t->kind == CKPT_DTENSOR)
             break; /* what follows belongs to its mesh */
     }
@@ -156,14 +156,14 @@ static void become_tensors(struct fsdp *x)
 
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
-    return rank_tensors_describe(&((const struct fsdp *)user)->r, v, row);
+    return sharded_tensors_describe(&((const struct fsdp *)user)->r, v, row);
 }
 
 static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         ckpt_file *part;
-        CKPT_TRY(rank_file_pickle(x->f, list[0].ptr, list[i], &part, x->err));
+        CKPT_TRY(part_file_read_pickle(x->f, list[0].ptr, list[i], &part, x->err));
         if (!part)
             continue;
         if (!x->first && n > 1 && !has_cut(part)) {
@@ -189,14 +189,14 @@ static ckpt_status read_all(struct fsdp *x)
     ckpt_file *f = x->f;
     ckpt_str *list;
     size_t n;
-    struct torch_storages st = {.user = x, .find = graft_find_storage, .object = describe};
+    struct torch_storages st = {.user = x, .find = part_graph_find_storage, .object = describe};
     CKPT_TRY(folder_list(f->a, f->folder, has_stem, &list, &n, x->err));
     CKPT_TRY(open_ranks(x, list, n));
-    CKPT_TRY(rank_tensors_store(&x->r));
+    CKPT_TRY(sharded_tensors_store(&x->r));
     become_tensors(x);
-    CKPT_TRY(graft_adopt(f, x->first, &f->root, x->err));
-    f->resolve = graft_resolve;
-    rank_file_step(f, "global_step_");
+    CKPT_TRY(part_graph_take(f, x->first, &f->root, x->err));
+    f->resolve = part_graph_add_unreferenced;
+    part_file_set_step(f, "global_step_");
     f->producer = trainer_of(list[0]) ? str_c(trainer_of(list[0])) : x->first->producer;
     f->ranks.ranks = f->nparts;
     return torch_graph(f, f->root, &st, x->err);
@@ -205,10 +205,10 @@ static ckpt_status read_all(struct fsdp *x)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct fsdp x = {.f = f, .err = err};
-    ckpt_status st = rank_tensors_begin(&x.r, f, err);
+    ckpt_status st = sharded_tensors_begin(&x.r, f, err);
     if (st == CKPT_OK)
         st = read_all(&x);
-    rank_tensors_end(&x.r);
+    sharded_tensors_end(&x.r);
     return st;
 }
 

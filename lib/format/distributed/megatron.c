@@ -23,11 +23,11 @@
 
 #include "base/checked.h"
 #include "core/check.h"
-#include "format/distributed/grafts.h"
+#include "format/distributed/part_graph.h"
 #include "format/distributed/megatron_rules.h"
 #include "format/distributed/nested.h"
-#include "format/distributed/rank_files.h"
-#include "format/distributed/rank_tensors.h"
+#include "format/distributed/part_files.h"
+#include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
 
@@ -38,8 +38,8 @@
 /* A folder of a rank. */
 struct megatron_rank {
     uint64_t tensor, stage;
-    ckpt_file *part; /* NULL: its faults were reported */
-    bool adopted;    /* its graph is a part of the file's */
+    ckpt_file *part;  /* NULL: its faults were reported */
+    bool graph_taken; /* its graph is a part of the file's */
 };
 
 /* The layers below a prefix such as "decoder.layers.". */
@@ -48,9 +48,9 @@ struct layer_stack {
 };
 
 struct megatron {
-    ckpt_file *f; /* first: grafts.h */
+    ckpt_file *f; /* first: part_graph.h */
     ckpt_error *err;
-    struct rank_tensors r;
+    struct sharded_tensors r;
     struct nested tree;
     struct megatron_rules rules;
     struct megatron_rank *rank; /* by stage, then by tensor-parallel rank */
@@ -61,10 +61,10 @@ struct megatron {
     map *stacks;                     /* prefix -> stack */
     struct layer_stack *stack;
     size_t nstacks, cap_stacks;
-    map *owner;       /* name of a tensor -> the stage that it is of, of all chunks */
-    ckpt_str unknown; /* tensors that no rule fits, as many as can be shown */
-    uint64_t nunknown, nlisted;
-    bool staged; /* the folders have numbers of stages */
+    map *stage_of;      /* name of a tensor -> the stage that it is of, of all chunks */
+    ckpt_str unmatched; /* tensors that no rule fits, as many as can be shown */
+    uint64_t nunmatched, nlisted;
+    bool has_stages; /* the folders have numbers of stages */
 };
 
 /* ------------------------------------------------------------------------ folders */
@@ -107,11 +107,11 @@ static bool is_iteration(ckpt_str name)
     ckpt_str rest = str_skip(name, 5); /* bounded: the length of "iter_" */
     return str_is(name, "release") || (str_starts(name, STR_LIT("iter_")) && str_uint(rest, &n));
 }
-static bool is_step_of_verl(ckpt_str name) { return str_starts(name, STR_LIT("global_step_")); }
+static bool is_verl_step(ckpt_str name) { return str_starts(name, STR_LIT("global_step_")); }
 
 static bool probe(const struct probe *p)
 {
-    return probe_matches(p, is_rank) || (probe_has(p, TRACKER) && !probe_matches(p, is_step_of_verl)) ||
+    return probe_matches(p, is_rank) || (probe_has(p, TRACKER) && !probe_matches(p, is_verl_step)) ||
            (probe_has(p, METADATA) && probe_has(p, "metadata.json"));
 }
 
@@ -125,8 +125,8 @@ static bool is_tracked(ckpt_str word)
 static ckpt_status read_tracker(struct megatron *m, ckpt_str *out)
 {
     uint64_t number;
-    const struct rank_word word = {TRACKER, "number or \"release\"", is_tracked};
-    CKPT_TRY(rank_file_word(m->f, &word, out, m->err));
+    const struct tracker_file tracker = {TRACKER, "number or \"release\"", is_tracked};
+    CKPT_TRY(tracker_file_read(m->f, &tracker, out, m->err));
     if (str_uint(*out, &number))
         *out = arena_printf(m->f->a, "iter_%07" PRIu64, number);
     return out->ptr ? CKPT_OK : fail_memory(m->err);
@@ -202,8 +202,8 @@ static void read_arguments(struct megatron *m, const ckpt_file *part)
 
 /* -------------------------------------------------------------------------- names */
 
-/* chunk_of - *CHUNK: the chunk of the model that the tensor at PATH is in; false: it is in none. */
-static bool chunk_of(const ckpt_path_elem *path, uint32_t n, uint64_t *chunk)
+/* parse_chunk - *CHUNK: the chunk of the model that the tensor at PATH is in; false: it is in none. */
+static bool parse_chunk(const ckpt_path_elem *path, uint32_t n, uint64_t *chunk)
 {
     *chunk = 0;
     if (n < 2 || path[0].is_int || !str_starts(path[0].str, STR_LIT("model")))
@@ -276,15 +276,16 @@ static void end_stage(struct megatron *m)
 }
 
 /* A tensor or value of a rank, under the name that it has in the model. */
-struct named {
+struct model_name {
     ckpt_path_elem *path;
     uint32_t n;
     ckpt_str name;
 };
 
-static ckpt_status name_it(struct megatron *m, const ckpt_path_elem *path, uint32_t n, struct named *out)
+static ckpt_status make_name(struct megatron *m, const ckpt_path_elem *path, uint32_t n,
+                             struct model_name *out)
 {
-    out->path = path_copy(m->f->a, path + 1, n - 1); /* bounded: chunk_of */
+    out->path = path_copy(m->f->a, path + 1, n - 1); /* bounded: parse_chunk */
     out->n = n - 1;
     if (!out->path)
         return fail_memory(m->err);
@@ -296,8 +297,8 @@ static ckpt_status name_it(struct megatron *m, const ckpt_path_elem *path, uint3
 
 /* ------------------------------------------------------------------------ tensors */
 
-/* next_layer - NAME, of a first layer that may be gated, as that of the weight after it; empty: none. */
-static ckpt_str next_layer(arena *a, ckpt_str name)
+/* name_next_layer - NAME, of a first layer that may be gated, as that of the weight after it; empty: none. */
+static ckpt_str name_next_layer(arena *a, ckpt_str name)
 {
     static const char *const pair[][2] = {{"linear_fc1.", "linear_fc2."},
                                           {"dense_h_to_4h.", "dense_4h_to_h."}};
@@ -317,7 +318,7 @@ static ckpt_str next_layer(arena *a, ckpt_str name)
 static ckpt_status count_gated(struct megatron *m, const ckpt_file *part, const ckpt_tensor *t,
                                uint32_t *parts)
 {
-    ckpt_str name = next_layer(m->f->a, t->name);
+    ckpt_str name = name_next_layer(m->f->a, t->name);
     uint32_t row = name.len ? file_find((ckpt_file *)(uintptr_t)part, name) : CKPT_NO_TENSOR;
     const ckpt_tensor *next = row == CKPT_NO_TENSOR ? NULL : &part->table.rows[row].t;
     uint64_t takes = next && next->ndim == 2 ? next->shape[1] : 0;
@@ -333,29 +334,29 @@ static ckpt_status count_gated(struct megatron *m, const ckpt_file *part, const 
     return CKPT_OK;
 }
 
-/* list_unknown - adds T, called NAME, to those that no rule fits. */
-static ckpt_status list_unknown(struct megatron *m, ckpt_str name, const ckpt_tensor *t)
+/* list_unmatched - adds T, called NAME, to those that no rule fits. */
+static ckpt_status list_unmatched(struct megatron *m, ckpt_str name, const ckpt_tensor *t)
 {
     char shape[128] = "";
     size_t n = 0;
     for (uint32_t k = 0; k < t->ndim && n + 24 < sizeof shape; k++) /* bounded: a number has 22 */
         n += (size_t)snprintf(shape + n, sizeof shape - n, k ? ", %" PRIu64 : "%" PRIu64, t->shape[k]);
-    if (m->nunknown++ && m->unknown.len + name.len + n > 250) /* bounded: both are in memory */
+    if (m->nunmatched++ && m->unmatched.len + name.len + n > 250) /* bounded: both are in memory */
         return CKPT_OK;
     m->nlisted++;
-    m->unknown = arena_printf(m->f->a, "%.*s%s%.*s [%s]", (int)m->unknown.len, m->unknown.ptr,
-                              m->unknown.len ? ", " : "", STR_ARG(name), shape); /* bounded: by 250 */
-    return m->unknown.ptr ? CKPT_OK : fail_memory(m->err);
+    m->unmatched = arena_printf(m->f->a, "%.*s%s%.*s [%s]", (int)m->unmatched.len, m->unmatched.ptr,
+                                m->unmatched.len ? ", " : "", STR_ARG(name), shape); /* bounded: by 250 */
+    return m->unmatched.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
-static ckpt_status fail_unknown(struct megatron *m)
+static ckpt_status fail_unmatched(struct megatron *m)
 {
-    if (!m->nunknown)
+    if (!m->nunmatched)
         return CKPT_OK;
     (void)fail(m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                "no rule for how %" PRIu64 " ranks divide {%" PRIu64 " tensor%s} of each: %.*s%s", m->tensor,
-               m->nunknown, m->nunknown == 1 ? "" : "s", (int)m->unknown.len, m->unknown.ptr,
-               m->nunknown > m->nlisted ? ", …" : ""); /* bounded: by 250 */
+               m->nunmatched, m->nunmatched == 1 ? "" : "s", (int)m->unmatched.len, m->unmatched.ptr,
+               m->nunmatched > m->nlisted ? ", …" : ""); /* bounded: by 250 */
     fail_hint(m->err, "--parallel FILE.json with {\"GLOB\": 0} for what is cut along dimension 0, null for "
                       "copies; `ckpt ls` of a rank's file lists its parts");
     return CKPT_EUNSUPPORTED;
@@ -375,7 +376,7 @@ static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt
     *out = (struct division){.cut = rule && rule->how != MEGATRON_COPIED, .parts = 1};
     *known = rule || m->tensor == 1;
     if (!out->cut)
-        return *known ? CKPT_OK : list_unknown(m, name, t);
+        return *known ? CKPT_OK : list_unmatched(m, name, t);
     out->dim = rule->dim;
     out->parts = rule->how == MEGATRON_FUSED && m->version >= 1 ? 1 : rule->parts;
     if (rule->how == MEGATRON_GATED)
@@ -411,14 +412,14 @@ static ckpt_status add_parts(struct megatron *m, const struct megatron_rank *ran
             from[d->dim] = at;
             offset[d->dim] = at * m->tensor + rank->tensor * size[d->dim]; /* bounded: in the shape */
         }
-        const struct rank_box box = {rank->part, row, offset, from, size};
-        CKPT_TRY(rank_tensors_add(&m->r, name, shape, &box));
+        const struct tensor_shard shard = {rank->part, row, offset, from, size};
+        CKPT_TRY(sharded_tensors_add(&m->r, name, shape, &shard));
     }
     return CKPT_OK;
 }
 
-/* is_copy - is NAME the embedding once more, in another stage than the first? */
-static bool is_copy(const struct megatron *m, ckpt_str name, uint32_t stage)
+/* is_tied_embedding - is NAME the embedding once more, in another stage than the first? */
+static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t stage)
 {
     if (m->stages == 1 || stage == 0)
         return false;
@@ -430,10 +431,10 @@ static bool is_copy(const struct megatron *m, ckpt_str name, uint32_t stage)
 }
 
 /* claim_name - the tensor X is of STAGE, and has a place in the tree when it is met first. */
-static ckpt_status claim_name(struct megatron *m, const struct named *x, uint32_t stage)
+static ckpt_status claim_name(struct megatron *m, const struct model_name *x, uint32_t stage)
 {
     uint32_t before;
-    if (!map_put(m->owner, x->name, stage, &before))
+    if (!map_put(m->stage_of, x->name, stage, &before))
         return fail_memory(m->err);
     if (before == stage)
         return CKPT_OK;
@@ -444,8 +445,8 @@ static ckpt_status claim_name(struct megatron *m, const struct named *x, uint32_
     return v ? nested_put(&m->tree, x->path, x->n, v, m->err) : fail_memory(m->err);
 }
 
-/* is_state - the state of a module that each rank has for itself, as Transformer Engine keeps it. */
-static bool is_state(ckpt_str name) { return str_ends(name, STR_LIT("_extra_state")); }
+/* is_extra_state - the state of a module that each rank has for itself, as Transformer Engine keeps it. */
+static bool is_extra_state(ckpt_str name) { return str_ends(name, STR_LIT("_extra_state")); }
 
 /* add_tensor - row ROW of RANK, of the chunk CHUNK of the model. */
 static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
@@ -453,20 +454,20 @@ static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *ra
 {
     const ckpt_tensor *t = &rank->part->table.rows[row].t;
     uint32_t stage = (uint32_t)(chunk * m->stages + rank->stage); /* bounded: 10^5 squared, or refused */
-    struct named x = {0};
+    struct model_name x = {0};
     struct division d;
     bool known = false;
-    CKPT_TRY(name_it(m, t->path, t->npath, &x));
-    if (is_copy(m, x.name, stage) || (is_state(x.name) && rank->tensor))
+    CKPT_TRY(make_name(m, t->path, t->npath, &x));
+    if (is_tied_embedding(m, x.name, stage) || (is_extra_state(x.name) && rank->tensor))
         return CKPT_OK;
     if (t->kind != CKPT_DENSE)
         return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
                     "{%s}, where {=dense tensors} can be put together", ckpt_kind_name((ckpt_kind)t->kind));
-    if (is_state(x.name))
+    if (is_extra_state(x.name))
         d = (struct division){.parts = 1};
     else
         CKPT_TRY(find_division(m, rank->part, x.name, t, &d, &known));
-    if (!known && !is_state(x.name))
+    if (!known && !is_extra_state(x.name))
         return CKPT_OK;
     CKPT_TRY(claim_name(m, &x, stage));
     return add_parts(m, rank, row, x.name, &d);
@@ -478,7 +479,7 @@ static ckpt_status add_tensors(struct megatron *m, const struct megatron_rank *r
     for (uint32_t i = 0; i < rank->part->table.nrows; i++) {
         const ckpt_tensor *t = &rank->part->table.rows[i].t;
         uint64_t of;
-        if (t->part_of != CKPT_NO_TENSOR || !chunk_of(t->path, t->npath, &of) || of != chunk)
+        if (t->part_of != CKPT_NO_TENSOR || !parse_chunk(t->path, t->npath, &of) || of != chunk)
             continue;
         ckpt_status st = add_tensor(m, rank, i, chunk);
         if (st != CKPT_OK && !m->err->where[0])
@@ -496,13 +497,13 @@ static ckpt_status add_values(struct megatron *m, struct megatron_rank *rank, ui
         const ckpt_leaf *leaf = &rank->part->leaves[i];
         ckpt_value *root;
         uint64_t of;
-        struct named x;
-        if (!chunk_of(leaf->path, leaf->npath, &of) || of != chunk)
+        struct model_name x;
+        if (!parse_chunk(leaf->path, leaf->npath, &of) || of != chunk)
             continue;
-        if (!rank->adopted)
-            CKPT_TRY(graft_adopt(m->f, rank->part, &root, m->err));
-        rank->adopted = true;
-        CKPT_TRY(name_it(m, leaf->path, leaf->npath, &x));
+        if (!rank->graph_taken)
+            CKPT_TRY(part_graph_take(m->f, rank->part, &root, m->err));
+        rank->graph_taken = true;
+        CKPT_TRY(make_name(m, leaf->path, leaf->npath, &x));
         CKPT_TRY(nested_put(&m->tree, x.path, x.n, (ckpt_value *)(uintptr_t)leaf->value, m->err));
     }
     return CKPT_OK;
@@ -511,7 +512,7 @@ static ckpt_status add_values(struct megatron *m, struct megatron_rank *rank, ui
 /* ---------------------------------------------------------------------- all ranks */
 
 /* open_rank - RANK, whose folder is NAME; LIKE is the file of the first one. */
-static ckpt_status open_rank(struct megatron *m, ckpt_str name, ckpt_str *like, struct megatron_rank *rank)
+static ckpt_status open_rank(struct megatron *m, ckpt_str name, ckpt_str *trusted, struct megatron_rank *rank)
 {
     static const char *const files[] = {"model_optim_rng.pt", "model_rng.pt"};
     ckpt_status st = CKPT_ENOTFOUND;
@@ -520,14 +521,14 @@ static ckpt_status open_rank(struct megatron *m, ckpt_str name, ckpt_str *like, 
         if (!path.ptr)
             return fail_memory(m->err);
         *m->err = (ckpt_error){.offset = CKPT_NO_OFFSET};
-        st = rank_file_pickle(m->f, like->len ? like->ptr : path.ptr, path, &rank->part, m->err);
-        if (st == CKPT_OK && !like->len)
-            *like = path;
+        st = part_file_read_pickle(m->f, trusted->len ? trusted->ptr : path.ptr, path, &rank->part, m->err);
+        if (st == CKPT_OK && !trusted->len)
+            *trusted = path;
     }
     return st;
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_ranks(const void *a, const void *b)
 {
     const struct megatron_rank *x = a, *y = b;
     if (x->stage != y->stage)
@@ -565,8 +566,8 @@ static ckpt_status check_grid(struct megatron *m)
                           : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{two folders} of {=one rank}");
 }
 
-/* rows_of_embedding - the rows of the part that RANK has; 0: it has none. */
-static uint64_t rows_of_embedding(const struct megatron_rank *rank)
+/* count_embedding_rows - the rows of the part that RANK has; 0: it has none. */
+static uint64_t count_embedding_rows(const struct megatron_rank *rank)
 {
     for (uint32_t i = 0; i < rank->part->table.nrows; i++) {
         const ckpt_tensor *t = &rank->part->table.rows[i].t;
@@ -581,7 +582,7 @@ static uint64_t rows_of_embedding(const struct megatron_rank *rank)
  * has. M->tensor becomes that number where a rank is missing. */
 static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_rank *first)
 {
-    uint64_t all, rows = rows_of_embedding(first), asked = m->tensor;
+    uint64_t all, rows = count_embedding_rows(first), asked = m->tensor;
     bool has_asked = find_arg(m, "tensor_model_parallel_size", &asked);
     bool by_rows = rows && find_arg(m, "padded_vocab_size", &all);
     if (by_rows ? rows * m->tensor == all : asked == m->tensor) { /* wraps: they differ then */
@@ -612,13 +613,13 @@ static ckpt_status check_layers(struct megatron *m)
     uint64_t all, found = 0, stages = m->stages;
     for (size_t i = 0; i < m->nstacks; i++)
         found = m->stack[i].next > found ? m->stack[i].next : found;
-    if (m->staged && find_arg(m, "num_layers", &all) && found != all) {
+    if (m->has_stages && find_arg(m, "num_layers", &all) && found != all) {
         (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                    "{%" PRIu64 " layers} in %" PRIu64 " stage%s; args has {=num_layers %" PRIu64 "}", found,
                    m->stages, m->stages == 1 ? "" : "s", all);
         return fail_missing(m, CKPT_ENOTFOUND);
     }
-    if (m->staged && find_arg(m, "pipeline_model_parallel_size", &stages) && stages != m->stages)
+    if (m->has_stages && find_arg(m, "pipeline_model_parallel_size", &stages) && stages != m->stages)
         file_notice(m->f,
                     "args has pipeline_model_parallel_size %" PRIu64 ", and there are %" PRIu64 " stages",
                     stages, m->stages);
@@ -634,7 +635,7 @@ static ckpt_status find_ranks(struct megatron *m, const ckpt_str *list, size_t n
     for (size_t i = 0; i < n; i++) {
         uint64_t number[3] = {0, 0, 0};
         unsigned parts = parse_rank(list[i], number);
-        m->staged = m->staged || parts > 1;
+        m->has_stages = m->has_stages || parts > 1;
         if (parts == 3)
             return fail(
                 m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -651,20 +652,20 @@ static ckpt_status find_ranks(struct megatron *m, const ckpt_str *list, size_t n
 
 static ckpt_status open_ranks(struct megatron *m, const ckpt_str *list, size_t n)
 {
-    ckpt_str like = {"", 0};
+    ckpt_str trusted = {"", 0};
     for (size_t i = 0; i < n; i++) {
         uint64_t number[3] = {0, 0, 0};
         struct megatron_rank *rank = &m->rank[m->nranks];
         (void)parse_rank(list[i], number);
         *rank = (struct megatron_rank){.tensor = number[0], .stage = number[1]};
-        ckpt_status st = open_rank(m, list[i], &like, rank);
+        ckpt_status st = open_rank(m, list[i], &trusted, rank);
         if (st == CKPT_ENOTFOUND && (m->f->salvage || m->f->check))
             CKPT_TRY(fail_missing(m, st));
         else
             CKPT_TRY(st);
         m->nranks += rank->part != NULL;
     }
-    qsort(m->rank, m->nranks, sizeof *m->rank, by_place);
+    qsort(m->rank, m->nranks, sizeof *m->rank, compare_ranks);
     return m->nranks ? CKPT_OK
                      : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=a rank} can be read");
 }
@@ -677,7 +678,7 @@ static ckpt_status count_chunks(struct megatron *m)
     for (size_t i = 0; i < m->nranks; i++)
         for (uint32_t k = 0; k < m->rank[i].part->table.nrows; k++) {
             const ckpt_tensor *t = &m->rank[i].part->table.rows[k].t;
-            if (chunk_of(t->path, t->npath, &chunk) && chunk >= m->chunks)
+            if (parse_chunk(t->path, t->npath, &chunk) && chunk >= m->chunks)
                 m->chunks = chunk + 1; /* bounded: MAX_RANKS */
         }
     return m->chunks ? CKPT_OK : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} below {=\"model\"}");
@@ -712,12 +713,12 @@ static ckpt_status add_all(struct megatron *m)
             if (i + 1 == m->nranks)
                 end_stage(m);
         }
-    CKPT_TRY(fail_unknown(m));
+    CKPT_TRY(fail_unmatched(m));
     return check_layers(m);
 }
 
-/* note_left_out - a notice of what the first rank has besides the model. */
-static void note_left_out(struct megatron *m)
+/* note_omitted_optimizer - a notice of what the first rank has besides the model. */
+static void note_omitted_optimizer(struct megatron *m)
 {
     uint32_t n;
     bool optimizer = false;
@@ -732,7 +733,7 @@ static void note_left_out(struct megatron *m)
 
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
-    return rank_tensors_describe(&((const struct megatron *)user)->r, v, row);
+    return sharded_tensors_describe(&((const struct megatron *)user)->r, v, row);
 }
 
 static ckpt_status read_ranks(struct megatron *m)
@@ -740,7 +741,7 @@ static ckpt_status read_ranks(struct megatron *m)
     ckpt_file *f = m->f;
     ckpt_str *list;
     size_t n;
-    struct torch_storages st = {.user = m, .find = graft_find_storage, .object = describe};
+    struct torch_storages st = {.user = m, .find = part_graph_find_storage, .object = describe};
     CKPT_TRY(folder_list(f->a, f->folder, is_rank, &list, &n, m->err));
     if (!n)
         return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{no} folder {=mp_rank_00} of a rank");
@@ -751,10 +752,10 @@ static ckpt_status read_ranks(struct megatron *m)
     CKPT_TRY(check_tensor_ranks(m, &m->rank[0]));
     CKPT_TRY(count_chunks(m));
     CKPT_TRY(add_all(m));
-    CKPT_TRY(rank_tensors_store(&m->r));
-    note_left_out(m);
+    CKPT_TRY(sharded_tensors_store(&m->r));
+    note_omitted_optimizer(m);
     f->root = nested_root(&m->tree);
-    f->resolve = graft_resolve;
+    f->resolve = part_graph_add_unreferenced;
     f->ranks.ranks = m->nranks;
     f->ranks.tensor_parallel = m->tensor;
     f->ranks.pipeline_parallel = m->stages;
@@ -778,7 +779,7 @@ static ckpt_status read_all(struct megatron *m)
     ckpt_str *list;
     size_t n;
     CKPT_TRY(enter_iteration(m));
-    rank_file_step(f, "iter_");
+    part_file_set_step(f, "iter_");
     CKPT_TRY(folder_list(f->a, f->folder, is_dcp, &list, &n, m->err));
     if (n)
         return read_dcp(m);
@@ -790,16 +791,17 @@ static ckpt_status read_all(struct megatron *m)
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    struct megatron m = {.f = f, .err = err, .stacks = map_new(16), .owner = map_new(64), .unknown = {"", 0}};
-    ckpt_status st = rank_tensors_begin(&m.r, f, err);
-    if (st == CKPT_OK && (!m.stacks || !m.owner || !nested_begin(&m.tree, f->a, f->limits.max_tensors)))
+    struct megatron m = {
+        .f = f, .err = err, .stacks = map_new(16), .stage_of = map_new(64), .unmatched = {"", 0}};
+    ckpt_status st = sharded_tensors_begin(&m.r, f, err);
+    if (st == CKPT_OK && (!m.stacks || !m.stage_of || !nested_begin(&m.tree, f->a, f->limits.max_tensors)))
         st = fail_memory(err);
     if (st == CKPT_OK)
         st = read_all(&m);
-    rank_tensors_end(&m.r);
+    sharded_tensors_end(&m.r);
     nested_end(&m.tree);
     map_free(m.stacks);
-    map_free(m.owner);
+    map_free(m.stage_of);
     return st;
 }
 

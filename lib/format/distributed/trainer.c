@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "core/file.h"
-#include "format/distributed/rank_files.h"
+#include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
 
@@ -19,9 +19,9 @@
 #define MAX_DEPTH 4 /* a step, a model in it, and what that is kept in, are three */
 
 /* Where a trainer has a model: in the folder NAME, which has a file INSIDE; both may have a `*`. */
-static const struct place {
+static const struct model_folder {
     const char *name, *inside, *trainer;
-} places[] = {
+} model_folders[] = {
     {"pytorch_model_fsdp_*", ".metadata", "Accelerate"},
     {"actor", "model_world_size_*", "verl"},
     {"actor", "dist_ckpt", "verl"},
@@ -30,28 +30,28 @@ static const struct place {
     {"dist_ckpt", ".metadata", "verl"},
 };
 
-/* place_of - the place that NAME in the folder PATH is; NULL: none. */
-static const struct place *place_of(const char *path, ckpt_str name, bool *no_memory)
+/* find_model_folder - the place that NAME in the folder PATH is; NULL: none. */
+static const struct model_folder *find_model_folder(const char *path, ckpt_str name, bool *no_memory)
 {
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (!ckpt_glob_match(str_c(places[i].name), name))
+    for (size_t i = 0; i < sizeof model_folders / sizeof *model_folders; i++) {
+        if (!ckpt_glob_match(str_c(model_folders[i].name), name))
             continue;
         char *inner = shards_join_path(str_c(path), name);
-        bool has = inner && folder_has(inner, places[i].inside);
+        bool has = inner && folder_has(inner, model_folders[i].inside);
         *no_memory = *no_memory || !inner;
         free(inner);
         if (has)
-            return &places[i];
+            return &model_folders[i];
     }
     return NULL;
 }
 
 static bool is_step(ckpt_str name) { return str_starts(name, STR_LIT(STEP)); }
 
-static bool is_place(ckpt_str name)
+static bool is_model_folder(ckpt_str name)
 {
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (ckpt_glob_match(str_c(places[i].name), name))
+    for (size_t i = 0; i < sizeof model_folders / sizeof *model_folders; i++)
+        if (ckpt_glob_match(str_c(model_folders[i].name), name))
             return true;
     return false;
 }
@@ -62,7 +62,7 @@ static bool probe(const struct probe *p)
 {
     bool found = p->directory && tracks_steps(p);
     for (size_t i = 0; p->directory && !found && i < p->nnames; i++)
-        found = place_of(p->path, p->names[i], p->no_memory) != NULL;
+        found = find_model_folder(p->path, p->names[i], p->no_memory) != NULL;
     return found;
 }
 
@@ -70,7 +70,7 @@ static bool probe(const struct probe *p)
 static ckpt_status enter(ckpt_file *f, ckpt_str name, ckpt_error *err)
 {
     char *path;
-    ckpt_status st = rank_file_find(f->folder, NULL, name, &path, err);
+    ckpt_status st = part_file_path(f->folder, NULL, name, &path, err);
     const char *kept = st == CKPT_OK ? arena_str(f->a, str_c(path)).ptr : NULL;
     free(path);
     CKPT_TRY(st);
@@ -90,8 +90,8 @@ static bool is_number(ckpt_str word)
 static ckpt_status enter_step(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str number;
-    const struct rank_word word = {TRACKER, "number of a step", is_number};
-    CKPT_TRY(rank_file_word(f, &word, &number, err));
+    const struct tracker_file tracker = {TRACKER, "number of a step", is_number};
+    CKPT_TRY(tracker_file_read(f, &tracker, &number, err));
     ckpt_str name = arena_printf(f->a, STEP "%.*s", STR_ARG(number));
     const char *outer = f->folder;
     CKPT_TRY(name.ptr ? enter(f, name, err) : fail_memory(err));
@@ -104,26 +104,26 @@ static ckpt_status enter_step(ckpt_file *f, ckpt_error *err)
     return CKPT_ENOTFOUND;
 }
 
-/* enter_model - f->folder becomes the folder of the model in it, which is at *PLACE; NULL: it has none. */
-static ckpt_status enter_model(ckpt_file *f, const struct place **place, ckpt_error *err)
+/* enter_model - f->folder becomes the folder of the model in it, which is at *FOUND_AS; NULL: it has none. */
+static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_as, ckpt_error *err)
 {
     ckpt_str *list, found = {"", 0};
     size_t n;
     unsigned count = 0;
     bool no_memory = false;
-    CKPT_TRY(folder_list(f->a, f->folder, is_place, &list, &n, err));
-    *place = NULL;
+    CKPT_TRY(folder_list(f->a, f->folder, is_model_folder, &list, &n, err));
+    *found_as = NULL;
     for (size_t i = 0; i < n; i++) {
-        const struct place *at = place_of(f->folder, list[i], &no_memory);
+        const struct model_folder *at = find_model_folder(f->folder, list[i], &no_memory);
         count += at != NULL; /* bounded: by the names in memory */
         found = at ? list[i] : found;
-        *place = at ? at : *place;
+        *found_as = at ? at : *found_as;
     }
     if (no_memory)
         return fail_memory(err);
     if (count < 2)
         return count ? enter(f, found, err) : CKPT_OK;
-    folder_fail_ambiguous(f->folder, count, is_place, err);
+    folder_fail_ambiguous(f->folder, count, is_model_folder, err);
     return CKPT_EUSAGE;
 }
 
@@ -152,19 +152,19 @@ static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     const char *trainer = "verl"; /* whose tracker it is */
-    const struct place *place;
+    const struct model_folder *found_as;
     ckpt_status st = tracks_steps(f->probe) ? enter_step(f, err) : CKPT_OK;
     for (unsigned depth = 0; st == CKPT_OK && depth < MAX_DEPTH; depth++) {
-        st = enter_model(f, &place, err);
-        if (st != CKPT_OK || !place)
+        st = enter_model(f, &found_as, err);
+        if (st != CKPT_OK || !found_as)
             break;
-        trainer = place->trainer;
+        trainer = found_as->trainer;
     }
     if (st == CKPT_OK)
         st = read_model(f, err);
     fail_file(st == CKPT_OK ? NULL : err, f->folder);
     CKPT_TRY(st);
-    rank_file_step(f, STEP);
+    part_file_set_step(f, STEP);
     f->producer = str_c(trainer);
     return CKPT_OK;
 }

@@ -38,8 +38,8 @@ struct zero_rank {
 /* A parameter of the groups that are being put together. */
 struct zero_param {
     struct ds_tensor t;
-    uint64_t n, at; /* elements; first of them in the stream */
-    bool tied;      /* an earlier stage of the pipeline has it, too */
+    uint64_t n, offset; /* elements; first of them in the stream */
+    bool tied;          /* an earlier stage of the pipeline has it, too */
     ckpt_value *state;
 };
 
@@ -48,16 +48,16 @@ struct zero {
     uint64_t mp;
     struct zero_rank *rank;
     size_t nranks;
-    size_t given;             /* the first rank that is there */
+    size_t first_present;     /* the first rank that is there */
     const ckpt_value *shapes; /* param_shapes */
     uint32_t ngroups;
-    const char *flats; /* the key of the partitions */
+    const char *flat_key; /* the key of the partitions */
     struct zero_param *param;
     size_t nparams;
-    struct ds_stream *stream;  /* ZeRO 3: one for each rank; else one */
-    struct ds_stream *weights; /* those of the parameters */
+    struct ds_flat *stream;  /* ZeRO 3: one for each rank; else one */
+    struct ds_flat *weights; /* those of the parameters */
     size_t nstreams;
-    bool left_out; /* states that cannot be cut */
+    bool has_omitted; /* states that cannot be cut */
 };
 
 /* ------------------------------------------------------------------------- ranks */
@@ -123,18 +123,18 @@ static ckpt_status open_kind(struct zero *z, enum ds_kind kind)
         *(kind == DS_MODEL ? &r->has_model : &r->has_optim) = true;
         if (*to)
             continue; /* to find out how many there are, one was opened */
-        CKPT_TRY(ds_open(x, f->name, to));
+        CKPT_TRY(ds_open_file(x, f->name, to));
     }
     return CKPT_OK;
 }
 
-/* take_state - the state that the optimizer file of R has. */
-static ckpt_status take_state(struct zero *z, struct zero_rank *r)
+/* find_state - the state that the optimizer file of R has. */
+static ckpt_status find_state(struct zero *z, struct zero_rank *r)
 {
     r->state = ds_get(r->optim->root, "optimizer_state_dict");
-    if (r->state && ds_get(r->state, z->flats))
+    if (r->state && ds_get(r->state, z->flat_key))
         return CKPT_OK;
-    CKPT_TRY(file_report_fault(z->x->f, fail_partitions(z, r->optim, z->flats), z->x->err));
+    CKPT_TRY(file_report_fault(z->x->f, fail_partitions(z, r->optim, z->flat_key), z->x->err));
     r->optim = NULL;
     return CKPT_OK;
 }
@@ -146,18 +146,18 @@ static ckpt_status check_ranks(struct zero *z)
     for (size_t i = 0; i < z->nranks; i++) {
         struct zero_rank *r = &z->rank[i];
         if (r->optim)
-            CKPT_TRY(take_state(z, r));
+            CKPT_TRY(find_state(z, r));
         bool model = r->has_model || (i > 0 && z->x->stage < 3);
         if (r->has_optim && model)
             continue;
         (void)snprintf(what, sizeof what, "the %s file of rank %zu of %zu",
                        r->has_optim ? "model" : "optimizer", i, z->nranks);
-        CKPT_TRY(ds_missing(z->x, what));
+        CKPT_TRY(ds_fail_missing(z->x, what));
     }
-    z->given = 0;
-    while (z->given < z->nranks && !z->rank[z->given].optim)
-        z->given++;
-    return z->given < z->nranks
+    z->first_present = 0;
+    while (z->first_present < z->nranks && !z->rank[z->first_present].optim)
+        z->first_present++;
+    return z->first_present < z->nranks
                ? CKPT_OK
                : fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
 }
@@ -170,19 +170,19 @@ static ckpt_status read_first(struct zero *z)
     uint64_t dp = 0;
     for (size_t i = 0; i < x->save.n && !part; i++)
         if (x->save.file[i].kind == DS_OPTIM && x->save.file[i].mp == z->mp) {
-            CKPT_TRY(ds_open(x, x->save.file[i].name, &part));
+            CKPT_TRY(ds_open_file(x, x->save.file[i].name, &part));
             dp = x->save.file[i].dp;
         }
     if (!part)
         return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
     const ckpt_value *state = ds_get(part->root, "optimizer_state_dict");
     const ckpt_value *named = ds_get(state, "zero_stage");
-    if (!value_integer(named && named->type == CKPT_V_CALL ? value_arg(named, 0) : named, &x->named_stage))
-        x->named_stage = 0;
+    if (!value_integer(named && named->type == CKPT_V_CALL ? value_arg(named, 0) : named, &x->stored_stage))
+        x->stored_stage = 0;
     bool third = ds_get(state, "fp32_flat_groups") != NULL;
-    z->flats = third ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
+    z->flat_key = third ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
     x->stage = third ? 3 : 2;
-    if (!ds_get(state, z->flats))
+    if (!ds_get(state, z->flat_key))
         return fail_partitions(z, part, "fp32_flat_groups or single_partition_of_fp32_groups");
     if (ds_get(state, "ds_zero_partition_groups")) {
         (void)fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -220,8 +220,8 @@ static ckpt_status open_ranks(struct zero *z)
 
 /* -------------------------------------------------------------------- parameters */
 
-/* shapes_of - the parameters of group I; where all are in one mapping, of the only one. */
-static const ckpt_value *shapes_of(const struct zero *z, uint32_t i)
+/* get_shapes - the parameters of group I; where all are in one mapping, of the only one. */
+static const ckpt_value *get_shapes(const struct zero *z, uint32_t i)
 {
     return value_is_sequence(z->shapes) ? value_item(z->shapes, i) : i == 0 ? z->shapes : NULL;
 }
@@ -230,7 +230,7 @@ static ckpt_status add_param(struct zero *z, const value_pair *pair)
 {
     struct zero_param *p = &z->param[z->nparams];
     struct deepspeed *x = z->x;
-    if (!value_text(pair->key, &p->t.name) || !ds_shape(x, pair->val, &p->t, &p->n)) {
+    if (!value_text(pair->key, &p->t.name) || !ds_read_shape(x, pair->val, &p->t, &p->n)) {
         (void)fail(x->err, CKPT_EFORMAT, pair->val->offset, "param_shapes has {no} {=name with a shape}");
         return CKPT_EFORMAT;
     }
@@ -240,10 +240,10 @@ static ckpt_status add_param(struct zero *z, const value_pair *pair)
     return p->state ? CKPT_OK : fail_memory(x->err);
 }
 
-/* pairs_of - names and shapes of group G. */
-static const value_pair *pairs_of(const struct zero *z, uint32_t g, uint32_t *n)
+/* get_shape_pairs - names and shapes of group G. */
+static const value_pair *get_shape_pairs(const struct zero *z, uint32_t g, uint32_t *n)
 {
-    const ckpt_value *shapes = shapes_of(z, g);
+    const ckpt_value *shapes = get_shapes(z, g);
     *n = 0;
     return shapes ? value_pairs(shapes, n) : NULL;
 }
@@ -254,7 +254,7 @@ static ckpt_status list_params(struct zero *z, uint32_t from, uint32_t end)
     size_t count = 0;
     uint32_t n;
     for (uint32_t g = from; g < end; g++) {
-        (void)pairs_of(z, g, &n);
+        (void)get_shape_pairs(z, g, &n);
         count += n; /* bounded: they are in memory */
     }
     z->nparams = 0;
@@ -262,27 +262,27 @@ static ckpt_status list_params(struct zero *z, uint32_t from, uint32_t end)
     if (!z->param)
         return fail_memory(z->x->err);
     for (uint32_t g = from; g < end; g++) {
-        const value_pair *pairs = pairs_of(z, g, &n);
+        const value_pair *pairs = get_shape_pairs(z, g, &n);
         for (uint32_t i = 0; i < n; i++)
             CKPT_TRY(add_param(z, &pairs[i]));
     }
     return CKPT_OK;
 }
 
-/* share_of - the elements of a parameter of N elements that each rank has in ZeRO 3. */
-static uint64_t share_of(const struct zero *z, uint64_t n)
+/* count_share - the elements of a parameter of N elements that each rank has in ZeRO 3. */
+static uint64_t count_share(const struct zero *z, uint64_t n)
 {
     return n / z->nranks + (n % z->nranks != 0); /* bounded: at most N */
 }
 
-/* place_params - where each of them is in the stream; *END: where the last one ends. */
-static ckpt_status place_params(struct zero *z, uint64_t *end)
+/* set_offsets - where each of them is in the stream; *END: where the last one ends. */
+static ckpt_status set_offsets(struct zero *z, uint64_t *end)
 {
     *end = 0;
     for (size_t i = 0; i < z->nparams; i++) {
         struct zero_param *p = &z->param[i];
-        p->at = *end;
-        if (!checked_add(*end, z->x->stage == 3 ? share_of(z, p->n) : p->n, end))
+        p->offset = *end;
+        if (!checked_add(*end, z->x->stage == 3 ? count_share(z, p->n) : p->n, end))
             return fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "parameters of {more} than {=2^64 elements}");
     }
@@ -291,23 +291,24 @@ static ckpt_status place_params(struct zero *z, uint64_t *end)
 
 /* ----------------------------------------------------------------------- streams */
 
-/* flat_of - what rank R has for group G: of the state KEY, or for NULL of the parameters. */
-static const ckpt_value *flat_of(const struct zero *z, const struct zero_rank *r, uint32_t g, const char *key)
+/* get_partition - what rank R has for group G: of the state KEY, or for NULL of the parameters. */
+static const ckpt_value *get_partition(const struct zero *z, const struct zero_rank *r, uint32_t g,
+                                       const char *key)
 {
     const ckpt_value *base;
     if (!key)
-        return ds_numbered(ds_get(r->state, z->flats), g);
+        return ds_get_numbered(ds_get(r->state, z->flat_key), g);
     base = ds_get(r->state, z->x->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
-    return ds_get(ds_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), g), key);
+    return ds_get(ds_get_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), g), key);
 }
 
-/* missing_length - the elements that group G of a missing rank had: those of another rank, but the last one's
+/* guess_length - the elements that group G of a missing rank had: those of another rank, but the last one's
  * may be fewer. Where that is not known, so many that nothing of a later rank is at a wrong place. */
-static uint64_t missing_length(const struct zero *z, uint32_t g, const char *key)
+static uint64_t guess_length(const struct zero *z, uint32_t g, const char *key)
 {
     for (size_t i = 0; i < z->nranks; i++) {
         const struct zero_rank *r = &z->rank[i];
-        const ckpt_tensor *t = r->optim ? ds_row(r->optim, flat_of(z, r, g, key)) : NULL;
+        const ckpt_tensor *t = r->optim ? ds_find_row(r->optim, get_partition(z, r, g, key)) : NULL;
         if (t && (i + 1 < z->nranks || z->x->stage == 3))
             return t->elements;
     }
@@ -317,9 +318,9 @@ static uint64_t missing_length(const struct zero *z, uint32_t g, const char *key
 static ckpt_status add_flat(struct zero *z, size_t rank, uint32_t g, const char *key)
 {
     const struct zero_rank *r = &z->rank[rank];
-    struct ds_stream *s = &z->stream[z->nstreams > 1 ? rank : 0];
-    uint64_t n = r->optim ? 0 : missing_length(z, g, key);
-    return ds_stream_add(z->x, s, r->optim, r->optim ? flat_of(z, r, g, key) : NULL, n);
+    struct ds_flat *s = &z->stream[z->nstreams > 1 ? rank : 0];
+    uint64_t n = r->optim ? 0 : guess_length(z, g, key);
+    return ds_flat_add(z->x, s, r->optim, r->optim ? get_partition(z, r, g, key) : NULL, n);
 }
 
 /* fill_streams - fills the streams of KEY for the N groups from FROM on. */
@@ -345,10 +346,10 @@ static ckpt_status check_starts(struct zero *z)
 {
     bool same = true;
     for (size_t i = 0; same && i < z->nstreams; i++) {
-        const struct ds_stream *a = &z->weights[i], *b = &z->stream[i];
+        const struct ds_flat *a = &z->weights[i], *b = &z->stream[i];
         same = a->n == b->n;
         for (size_t k = 0; same && k < a->n; k++)
-            same = a->run[k].start == b->run[k].start;
+            same = a->partition[k].start == b->partition[k].start;
     }
     return same ? CKPT_OK
                 : fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
@@ -371,29 +372,29 @@ static ckpt_status check_end(struct zero *z, uint64_t end)
                        total, end);
 }
 
-/* take_param - P out of the streams. */
-static ckpt_status take_param(struct zero *z, const struct zero_param *p)
+/* add_slices - P out of the streams. */
+static ckpt_status add_slices(struct zero *z, const struct zero_param *p)
 {
     struct deepspeed *x = z->x;
-    uint64_t share = share_of(z, p->n);
+    uint64_t share = count_share(z, p->n);
     if (x->stage < 3)
-        return ds_take(x, z->stream, p->at, p->n, 0);
+        return ds_add_slice(x, z->stream, p->offset, p->n, 0);
     for (size_t i = 0; i < z->nranks && share; i++) {
         uint64_t from = i * share; /* bounded: below the elements and one share */
         if (from >= p->n)
             break;
-        CKPT_TRY(ds_take(x, &z->stream[i], p->at, p->n - from < share ? p->n - from : share, from));
+        CKPT_TRY(ds_add_slice(x, &z->stream[i], p->offset, p->n - from < share ? p->n - from : share, from));
     }
     return CKPT_OK;
 }
 
-/* cut_param - takes P, and sets its dtype to that of the streams. */
-static ckpt_status cut_param(struct zero *z, struct zero_param *p)
+/* assemble_param - takes P, and sets its dtype to that of the streams. */
+static ckpt_status assemble_param(struct zero *z, struct zero_param *p)
 {
     p->t.dtype = z->stream[0].dtype;
     for (size_t i = 1; i < z->nstreams && !p->t.dtype; i++)
         p->t.dtype = z->stream[i].dtype;
-    ckpt_status st = take_param(z, p);
+    ckpt_status st = add_slices(z, p);
     if (st != CKPT_OK)
         fail_where(z->x->err, "%.*s", STR_ARG(p->t.name));
     return st;
@@ -406,8 +407,8 @@ static ckpt_status put_weights(struct zero *z)
     for (size_t i = 0; i < z->nparams; i++) {
         if (z->param[i].tied)
             continue;
-        CKPT_TRY(cut_param(z, &z->param[i]));
-        CKPT_TRY(ds_weight(z->x, &z->param[i].t));
+        CKPT_TRY(assemble_param(z, &z->param[i]));
+        CKPT_TRY(ds_end_parameter(z->x, &z->param[i].t));
     }
     return CKPT_OK;
 }
@@ -439,14 +440,14 @@ static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckp
     for (size_t i = 0; i < z->nparams; i++) {
         struct zero_param *p = &z->param[i];
         ckpt_str name = name_state(z, p, key);
-        CKPT_TRY(name.ptr ? cut_param(z, p) : fail_memory(z->x->err));
-        CKPT_TRY(ds_finish(z->x, &p->t, name, &node));
+        CKPT_TRY(name.ptr ? assemble_param(z, p) : fail_memory(z->x->err));
+        CKPT_TRY(ds_end_tensor(z->x, &p->t, name, &node));
         CKPT_TRY(put_state(z, p, key, node));
     }
     return CKPT_OK;
 }
 
-static bool is_plain(const ckpt_value *v)
+static bool is_scalar(const ckpt_value *v)
 {
     return v->type == CKPT_V_INT || v->type == CKPT_V_BIGINT || v->type == CKPT_V_FLOAT ||
            v->type == CKPT_V_BOOL || v->type == CKPT_V_STR || v->type == CKPT_V_NONE;
@@ -457,22 +458,23 @@ static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
 {
     for (size_t i = 0; i < z->nparams; i++) {
         struct zero_param *p = &z->param[i];
-        ckpt_value *node = is_plain(v) ? v : NULL;
+        ckpt_value *node = is_scalar(v) ? v : NULL;
         ckpt_str name = name_state(z, p, key);
         if (!node && name.ptr)
-            CKPT_TRY(ds_copy_row(z->x, z->rank[z->given].optim, v, name, &node));
+            CKPT_TRY(ds_add_copy(z->x, z->rank[z->first_present].optim, v, name, &node));
         if (node)
             CKPT_TRY(put_state(z, p, key, node));
-        z->left_out |= !node;
+        z->has_omitted |= !node;
     }
     return CKPT_OK;
 }
 
-/* is_cut - has the state V, called KEY, for group G an element for each of its parameters' elements? */
-static bool is_cut(const struct zero *z, ckpt_str key, const ckpt_value *v, uint32_t g)
+/* is_partitioned - has the state V, called KEY, for group G an element for each of its parameters' elements? */
+static bool is_partitioned(const struct zero *z, ckpt_str key, const ckpt_value *v, uint32_t g)
 {
-    const struct zero_rank *r = &z->rank[z->given];
-    const ckpt_tensor *t = ds_row(r->optim, v), *like = ds_row(r->optim, flat_of(z, r, g, NULL));
+    const struct zero_rank *r = &z->rank[z->first_present];
+    const ckpt_tensor *t = ds_find_row(r->optim, v),
+                      *like = ds_find_row(r->optim, get_partition(z, r, g, NULL));
     return t && like && t->ndim == 1 && t->has_shape && !str_is(key, "step") &&
            (t->elements == like->elements || (z->x->stage < 3 && t->elements > like->elements));
 }
@@ -482,22 +484,22 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
 {
     uint32_t npairs = 0;
     ckpt_str key;
-    const struct zero_rank *r = &z->rank[z->given];
+    const struct zero_rank *r = &z->rank[z->first_present];
     const ckpt_value *base = ds_get(r->state,
                                     z->x->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
-    const ckpt_value *first = ds_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), from);
+    const ckpt_value *first = ds_get_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), from);
     const value_pair *pairs = first ? value_pairs(first, &npairs) : NULL;
     for (uint32_t i = 0; pairs && i < npairs; i++) {
         ckpt_value *v = pairs[i].val;
-        const ckpt_tensor *t = ds_row(r->optim, v);
+        const ckpt_tensor *t = ds_find_row(r->optim, v);
         if (!value_text(pairs[i].key, &key))
             continue;
-        if (is_cut(z, key, v, from))
+        if (is_partitioned(z, key, v, from))
             CKPT_TRY(put_flat_state(z, from, n, key));
         else if (!t || t->ndim == 0 || t->elements <= 1)
             CKPT_TRY(put_common_state(z, key, v));
         else
-            z->left_out = true;
+            z->has_omitted = true;
     }
     for (size_t i = 0; i < z->nparams; i++) {
         if (z->param[i].tied || !z->param[i].state->u.dict.n)
@@ -514,7 +516,7 @@ static ckpt_status read_groups(struct zero *z, uint32_t from, uint32_t n)
 {
     uint64_t end;
     CKPT_TRY(z->x->stage == 3 ? list_params(z, 0, z->ngroups) : list_params(z, from, from + n));
-    CKPT_TRY(place_params(z, &end));
+    CKPT_TRY(set_offsets(z, &end));
     CKPT_TRY(fill_streams(z, from, n, NULL));
     CKPT_TRY(check_end(z, end));
     z->weights = z->stream;
@@ -522,11 +524,11 @@ static ckpt_status read_groups(struct zero *z, uint32_t from, uint32_t n)
     return put_states(z, from, n);
 }
 
-/* is_of_all - is group G cut over all ranks? Those of experts are cut over the ranks with the same ones. */
-static bool is_of_all(const struct zero *z, uint32_t g)
+/* is_over_all_ranks - is group G cut over all ranks? Those of experts are cut over the ranks with the same ones. */
+static bool is_over_all_ranks(const struct zero *z, uint32_t g)
 {
     int64_t n;
-    const ckpt_value *count = ds_get(z->rank[z->given].state, "partition_count");
+    const ckpt_value *count = ds_get(z->rank[z->first_present].state, "partition_count");
     const ckpt_value *one = value_is_sequence(count) ? value_item(count, g) : NULL;
     return !one || !value_integer(one, &n) || n <= 0 || (uint64_t)n == z->nranks;
 }
@@ -534,7 +536,7 @@ static bool is_of_all(const struct zero *z, uint32_t g)
 static ckpt_status read_all_groups(struct zero *z)
 {
     struct deepspeed *x = z->x;
-    const ckpt_value *flats = ds_get(z->rank[z->given].state, z->flats);
+    const ckpt_value *flats = ds_get(z->rank[z->first_present].state, z->flat_key);
     uint32_t n = value_count(flats);
     z->ngroups = value_is_sequence(z->shapes) ? value_count(z->shapes) : 1;
     if (!value_is_sequence(flats) || !z->shapes || (x->stage < 3 && n != z->ngroups))
@@ -543,7 +545,7 @@ static ckpt_status read_all_groups(struct zero *z)
     if (x->stage == 3) /* groups of flats are cut where memory was, not where parameters end */
         return read_groups(z, 0, n);
     for (uint32_t g = 0; g < z->ngroups; g++) {
-        if (is_of_all(z, g))
+        if (is_over_all_ranks(z, g))
             CKPT_TRY(read_groups(z, g, 1));
         else
             file_notice(x->f,
@@ -556,8 +558,8 @@ static ckpt_status read_all_groups(struct zero *z)
 
 /* ------------------------------------------------------------------------ frozen */
 
-/* fragment_of - what R has of the frozen parameter NAME, number I where all ranks have them in one order. */
-static const ckpt_value *fragment_of(const struct zero_rank *r, uint32_t i, ckpt_str name)
+/* get_fragment - what R has of the frozen parameter NAME, number I where all ranks have them in one order. */
+static const ckpt_value *get_fragment(const struct zero_rank *r, uint32_t i, ckpt_str name)
 {
     uint32_t n;
     ckpt_str key;
@@ -572,21 +574,21 @@ static const ckpt_value *fragment_of(const struct zero_rank *r, uint32_t i, ckpt
 static ckpt_status read_frozen(struct zero *z, const value_pair *pair, uint32_t i)
 {
     struct deepspeed *x = z->x;
-    struct zero_param p = {.at = 0};
-    if (!value_text(pair->key, &p.t.name) || !ds_shape(x, pair->val, &p.t, &p.n))
+    struct zero_param p = {.offset = 0};
+    if (!value_text(pair->key, &p.t.name) || !ds_read_shape(x, pair->val, &p.t, &p.n))
         return fail(x->err, CKPT_EFORMAT, pair->val->offset,
                     "frozen_param_shapes has {no} {=name with a shape}");
     for (size_t k = 0; k < z->nranks; k++) {
         const struct zero_rank *r = &z->rank[k];
-        z->stream[k] = (struct ds_stream){.n = 0};
-        ckpt_status st = ds_stream_add(x, &z->stream[k], r->model,
-                                       r->model ? fragment_of(r, i, p.t.name) : NULL, share_of(z, p.n));
+        z->stream[k] = (struct ds_flat){.n = 0};
+        ckpt_status st = ds_flat_add(x, &z->stream[k], r->model,
+                                     r->model ? get_fragment(r, i, p.t.name) : NULL, count_share(z, p.n));
         if (st != CKPT_OK)
             fail_where(x->err, "%.*s", STR_ARG(p.t.name));
         CKPT_TRY(st);
     }
-    CKPT_TRY(cut_param(z, &p));
-    return ds_weight(x, &p.t);
+    CKPT_TRY(assemble_param(z, &p));
+    return ds_end_parameter(x, &p.t);
 }
 
 static ckpt_status read_all_frozen(struct zero *z, const ckpt_file *model)
@@ -610,7 +612,7 @@ static ckpt_status add_names(struct zero *z, uint32_t g, ckpt_value *list)
 {
     uint32_t n;
     ckpt_str name;
-    const value_pair *pairs = pairs_of(z, g, &n);
+    const value_pair *pairs = get_shape_pairs(z, g, &n);
     for (uint32_t i = 0; i < n; i++) {
         ckpt_value *v = value_text(pairs[i].key, &name) ? value_str(z->x->f->a, name) : NULL;
         if (!v || !value_append(z->x->f->a, list, v))
@@ -619,11 +621,11 @@ static ckpt_status add_names(struct zero *z, uint32_t g, ckpt_value *list)
     return CKPT_OK;
 }
 
-static bool is_plain_list(const ckpt_value *v)
+static bool is_scalar_list(const ckpt_value *v)
 {
     bool plain = value_is_sequence(v);
     for (uint32_t i = 0; plain && i < value_count(v); i++)
-        plain = is_plain(value_item(v, i));
+        plain = is_scalar(value_item(v, i));
     return plain;
 }
 
@@ -637,7 +639,7 @@ static ckpt_status name_group(struct zero *z, const ckpt_value *group, uint32_t 
     const ckpt_value *params = ds_get(group, "params");
     ckpt_value *list = value_new(a, CKPT_V_LIST, 0), *key = value_str(a, STR_LIT("params"));
     for (uint32_t k = 0; k < n; k++) {
-        if (pairs[k].val == params || !(is_plain(pairs[k].val) || is_plain_list(pairs[k].val)))
+        if (pairs[k].val == params || !(is_scalar(pairs[k].val) || is_scalar_list(pairs[k].val)))
             continue;
         if (!value_put(a, to, pairs[k].key, pairs[k].val))
             return fail_memory(z->x->err);
@@ -652,7 +654,7 @@ static ckpt_status name_group(struct zero *z, const ckpt_value *group, uint32_t 
     return CKPT_OK;
 }
 
-ckpt_status ds_name_groups(struct deepspeed *x, const ckpt_value *shapes, const ckpt_value *groups)
+ckpt_status ds_add_param_groups(struct deepspeed *x, const ckpt_value *shapes, const ckpt_value *groups)
 {
     struct zero z = {.x = x, .shapes = shapes};
     z.ngroups = value_is_sequence(shapes) ? value_count(shapes) : shapes != NULL;
@@ -682,12 +684,12 @@ ckpt_status ds_read_zero(struct deepspeed *x, uint64_t mp)
     CKPT_TRY(read_all_groups(&z));
     if (x->stage == 3)
         CKPT_TRY(read_all_frozen(&z, model));
-    if (z.left_out)
+    if (z.has_omitted)
         file_notice(x->f, "some states of the optimizer are no tensors of its parameters' shapes, and left "
                           "out");
-    const ckpt_value *base = ds_get(z.rank[z.given].state,
+    const ckpt_value *base = ds_get(z.rank[z.first_present].state,
                                     x->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
-    return ds_name_groups(x, z.shapes, value_is_sequence(base) ? NULL : ds_get(base, "param_groups"));
+    return ds_add_param_groups(x, z.shapes, value_is_sequence(base) ? NULL : ds_get(base, "param_groups"));
 }
 
 ckpt_status ds_read_frozen(struct deepspeed *x)

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "core/check.h"
-#include "format/distributed/rank_files.h"
+#include "format/distributed/part_files.h"
 #include "format/gguf/gguf.h"
 #include "format/shard_name.h"
 
@@ -160,7 +160,7 @@ static ckpt_status read_part(struct kit *k, const struct gguf_reading *first, ui
 {
     struct gguf_reading r = {.f = k->f, .later = true};
     ckpt_file *part;
-    ckpt_status st = rank_file_add(k->f, name.ptr, name, &part, k->err);
+    ckpt_status st = part_file_add(k->f, name.ptr, name, &part, k->err);
     if (st != CKPT_OK) {
         fail_hint(k->err, "the model has %" PRIu64 " parts: put all of them next to the first", first->parts);
         return st;
@@ -189,7 +189,7 @@ static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
                     first->parts, first->parts);
         return CKPT_OK;
     }
-    if (!rank_file_set_folder(f))
+    if (!part_file_set_folder(f))
         return fail_memory(k->err);
     for (uint64_t i = 2; i <= first->parts; i++) {
         ckpt_str part = shard_name_make(f->a, &name, i);

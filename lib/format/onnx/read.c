@@ -20,7 +20,7 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "core/check.h"
-#include "format/distributed/rank_files.h"
+#include "format/distributed/part_files.h"
 #include "format/kit.h"
 #include "format/onnx/onnx.h"
 #include "format/recognize.h"
@@ -65,7 +65,7 @@ static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct
     if (!(one->in.file = arena_str(f->a, location)).ptr)
         return fail_memory(r->err);
     ckpt_str like = str_after_last(str_c(f->path), '/');
-    ckpt_status st = rank_file_add(f, like.ptr, location, &one->file, r->err);
+    ckpt_status st = part_file_add(f, like.ptr, location, &one->file, r->err);
     if (st == CKPT_ENOTFOUND)
         fail_hint(r->err, "the model has values in other files: put them next to it");
     CKPT_TRY(st);
@@ -424,7 +424,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct onnx_reading r = {.f = f, .err = err, .file_of = map_new(16)};
     file_budget(f, f->src->size);
-    if (!r.file_of || !rank_file_set_folder(f)) {
+    if (!r.file_of || !part_file_set_folder(f)) {
         map_free(r.file_of);
         return fail_memory(err);
     }

@@ -300,9 +300,9 @@ static ckpt_status read_item(struct orbax *o, ckpt_str folder)
 {
     bool is_json = o->is_part && !has_file(o->f->folder, folder, ITEM_METADATA, &o->no_memory);
     o->store = (struct store){.f = o->f, .err = o->err, .folder = folder};
-    o->store.like = arena_printf(o->f->a, "%s%s", folder.ptr, is_json ? JSON_ITEM : ITEM_METADATA).ptr;
+    o->store.trusted = arena_printf(o->f->a, "%s%s", folder.ptr, is_json ? JSON_ITEM : ITEM_METADATA).ptr;
     o->texts = NULL;
-    if (!o->store.like)
+    if (!o->store.trusted)
         return fail_memory(o->err);
     ckpt_status st = is_json ? read_json_item(o) : read_arrays(o);
     store_close(&o->store);

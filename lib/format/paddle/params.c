@@ -25,7 +25,7 @@
 #include "codec/protobuf.h"
 #include "core/check.h"
 #include "core/dtype.h"
-#include "format/distributed/rank_files.h"
+#include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
 #include "format/kit.h"
@@ -247,7 +247,7 @@ static bool probe_folder(const struct probe *p) { return p->directory && probe_h
 /* open_variable - the file of the parameter NAME. */
 static ckpt_status open_variable(struct params *p, ckpt_str name, ckpt_file **out)
 {
-    ckpt_status st = rank_file_add(p->f, MODEL_NAME, name, out, p->err);
+    ckpt_status st = part_file_add(p->f, MODEL_NAME, name, out, p->err);
     if (st != CKPT_ENOTFOUND)
         return st;
     (void)fail(p->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{no file} of {=the parameter} that __model__ names");
@@ -303,7 +303,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
         return shards_become_file(f, str_c(f->path), STR_LIT(PARAMS_NAME), err);
     f->folder = f->path;
     f->producer = STR_LIT("paddle");
-    CKPT_TRY(rank_file_add(f, MODEL_NAME, STR_LIT(MODEL_NAME), &model, err));
+    CKPT_TRY(part_file_add(f, MODEL_NAME, STR_LIT(MODEL_NAME), &model, err));
     ckpt_status st = paddle_program_read(f, model->src, &p.names, err);
     if (st != CKPT_OK) {
         fail_file(err, model->path);

@@ -24,7 +24,7 @@
 #include "codec/protobuf.h"
 #include "codec/sstable.h"
 #include "core/check.h"
-#include "format/distributed/rank_files.h"
+#include "format/distributed/part_files.h"
 #include "format/shard_name.h"
 #include "format/tensorflow/tensorflow.h"
 
@@ -224,7 +224,7 @@ static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *s
     if (!like.ptr || !s->in.file.ptr)
         return fail_memory(b->err);
     s->path = s->in.file.ptr;
-    ckpt_status st = rank_file_add(f, like.ptr, s->in.file, &part, b->err);
+    ckpt_status st = part_file_add(f, like.ptr, s->in.file, &part, b->err);
     if (st == CKPT_OK) {
         s->src = part->src;
         s->path = part->path;
@@ -237,7 +237,7 @@ static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *s
     if (!f->salvage)
         return f->check ? file_report_fault_as(f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, b->err) : st;
     return file_new(s->in.file.ptr, source_mem("", 0, CKPT_NO_OFFSET), &f->limits, &part, b->err) == CKPT_OK
-               ? (s->src = part->src, rank_file_keep(f, part, b->err))
+               ? (s->src = part->src, part_file_keep(f, part, b->err))
                : fail_memory(b->err);
 }
 
@@ -588,7 +588,7 @@ static ckpt_status read_bundle(struct bundle *b)
 {
     b->shard_of = map_new(16);
     b->slice_of = map_new(16);
-    if (!b->shard_of || !b->slice_of || !rank_file_set_folder(b->f))
+    if (!b->shard_of || !b->slice_of || !part_file_set_folder(b->f))
         return fail_memory(b->err);
     CKPT_TRY(read_table(b));
     CKPT_TRY(kit_begin(&b->k, b->f, value_new(b->f->a, CKPT_V_DICT, 0), b->err));

@@ -23,7 +23,7 @@
 #include "codec/protobuf.h"
 #include "codec/sstable.h"
 #include "core/check.h"
-#include "format/distributed/rank_files.h"
+#include "format/distributed/part_files.h"
 #include "format/shard_name.h"
 #include "format/tensorflow/tensorflow.h"
 #include "io/block_cache.h"
@@ -406,7 +406,7 @@ static ckpt_status read_table(struct saver *s, source *src)
 static ckpt_status read_shard(struct saver *s, ckpt_str first, ckpt_str name)
 {
     ckpt_file *part = NULL;
-    ckpt_status st = rank_file_add(s->f, first.ptr, name, &part, s->err);
+    ckpt_status st = part_file_add(s->f, first.ptr, name, &part, s->err);
     if (st == CKPT_OK && !(st = read_table(s, part->src)))
         return CKPT_OK;
     fail_file(s->err, part ? part->path : name.ptr);
@@ -432,7 +432,7 @@ static ckpt_status read_all(struct saver *s)
     bool is_shard = shard_name_parse(str_after_last(str_c(s->f->path), '/'), &name) && !name.ext.len;
     s->names = map_new(64);
     s->cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
-    if (!s->names || !s->cache || !rank_file_set_folder(s->f))
+    if (!s->names || !s->cache || !part_file_set_folder(s->f))
         return fail_memory(s->err);
     CKPT_TRY(read_table(s, s->f->src));
     if (is_shard && name.number == 0)

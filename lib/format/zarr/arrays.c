@@ -14,7 +14,7 @@
 #include "core/elements.h"
 #include "core/number.h"
 #include "core/pieces.h"
-#include "format/distributed/rank_tensors.h"
+#include "format/distributed/sharded_tensors.h"
 #include "format/torch/graph.h"
 
 /* An array on its way to be a source. */
@@ -297,7 +297,7 @@ ckpt_status zarr_array_add(struct zarr_arrays *x, const struct zarr_source *from
     s.has_crcs = s.checks_itself = zarr_checks(&y.z.encoding);
     if (st == CKPT_OK)
         st = table_storage(&x->f->table, &s, &t->storage, x->err);
-    return rank_storage_fault(x->f, from->name, t->dtype, st, &t->storage, x->err);
+    return sharded_storage_accept_fault(x->f, from->name, t->dtype, st, &t->storage, x->err);
 }
 
 ckpt_status zarr_bytes_add(struct zarr_arrays *x, struct store *s, size_t i, ckpt_value **node)
@@ -313,7 +313,7 @@ ckpt_status zarr_bytes_add(struct zarr_arrays *x, struct store *s, size_t i, ckp
     *t = (struct zarr_tensor){CKPT_DT_U8, 1, shape, CKPT_NO_STORAGE};
     if (st == CKPT_OK)
         st = table_storage(&x->f->table, &one, &t->storage, x->err);
-    return rank_storage_fault(x->f, one.s.key, CKPT_DT_U8, st, &t->storage, x->err);
+    return sharded_storage_accept_fault(x->f, one.s.key, CKPT_DT_U8, st, &t->storage, x->err);
 }
 
 /* ---------------------------------------------------------------------------- values */

@@ -28,7 +28,7 @@ static ckpt_status read_bare(ckpt_file *f, bool is_ocdbt, ckpt_error *err)
     const struct zarr_source all = {&s, {"", 0}, {"", 0}, MISSING_FILL};
     ckpt_value *root = value_new(f->a, CKPT_V_DICT, 0);
     f->folder = f->path;
-    s.like = is_ocdbt ? OCDBT_MANIFEST : probe_has(f->probe, ZARR_V2) ? ZARR_V2 : ZARR_V3;
+    s.trusted = is_ocdbt ? OCDBT_MANIFEST : probe_has(f->probe, ZARR_V2) ? ZARR_V2 : ZARR_V3;
     ckpt_status st = zarr_arrays_begin(&x, f, err);
     if (st == CKPT_OK)
         st = root ? store_open(&s, is_ocdbt) : fail_memory(err);

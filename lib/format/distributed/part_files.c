@@ -1,5 +1,5 @@
-/* rank_files.c - see rank_files.h. */
-#include "format/distributed/rank_files.h"
+/* part_files.c - see part_files.h. */
+#include "format/distributed/part_files.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 /* ---------------------------------------------------------------- inside of the folder */
 
-bool rank_file_set_folder(ckpt_file *f)
+bool part_file_set_folder(ckpt_file *f)
 {
     const char *slash = strrchr(f->path, '/');
     size_t n = slash ? (size_t)(slash - f->path) : 0; /* of "/" itself: 1 */
@@ -23,7 +23,7 @@ bool rank_file_set_folder(ckpt_file *f)
     return folder.ptr != NULL;
 }
 
-bool rank_file_leaves(ckpt_str name)
+bool path_leaves_folder(ckpt_str name)
 {
     size_t from = 0;
     if (!name.len || name.ptr[0] == '/' || memchr(name.ptr, 0, name.len))
@@ -44,19 +44,20 @@ static bool is_below(const char *real, const char *folder)
     return strncmp(real, folder, n) == 0 && (real[n] == '/' || (n && folder[n - 1] == '/'));
 }
 
-/* next_to - are A and B files of one folder? */
-static bool next_to(const char *a, const char *b)
+/* is_in_same_folder - are A and B files of one folder? */
+static bool is_in_same_folder(const char *a, const char *b)
 {
     const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
     return x && y && x - a == y - b && strncmp(a, b, (size_t)(x - a)) == 0;
 }
 
-static bool stays_inside(const char *in, const char *like, const char *path)
+static bool is_inside_or_trusted(const char *in, const char *trusted, const char *path)
 {
     char *folder = realpath(in, NULL), *real = realpath(path, NULL);
-    char *other = like ? shards_join_path(str_c(in), str_c(like)) : NULL;
+    char *other = trusted ? shards_join_path(str_c(in), str_c(trusted)) : NULL;
     char *of_other = other ? realpath(other, NULL) : NULL;
-    bool inside = folder && real && (is_below(real, folder) || (of_other && next_to(real, of_other)));
+    bool inside = folder && real &&
+                  (is_below(real, folder) || (of_other && is_in_same_folder(real, of_other)));
     free(folder);
     free(real);
     free(other);
@@ -73,17 +74,17 @@ static ckpt_status open_regular(const char *path, source **out, ckpt_error *err)
     return source_file_open(path, out, err);
 }
 
-ckpt_status rank_file_find(const char *in, const char *like, ckpt_str name, char **path, ckpt_error *err)
+ckpt_status part_file_path(const char *in, const char *trusted, ckpt_str name, char **path, ckpt_error *err)
 {
     *path = NULL;
-    if (rank_file_leaves(name)) {
+    if (path_leaves_folder(name)) {
         (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "names {a file outside of} {=the folder}: \"%.*s\"",
                    STR_ARG(name));
         return CKPT_EFORMAT;
     }
     if (!(*path = shards_join_path(str_c(in), name)))
         return fail_memory(err);
-    if (access(*path, F_OK) != 0 || stays_inside(in, like, *path))
+    if (access(*path, F_OK) != 0 || is_inside_or_trusted(in, trusted, *path))
         return CKPT_OK;
     (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a link to {a file outside of} {=the folder}");
     fail_hint(err, "if you trust it, copy the folder with `cp -rL`");
@@ -91,10 +92,10 @@ ckpt_status rank_file_find(const char *in, const char *like, ckpt_str name, char
     return CKPT_EFORMAT;
 }
 
-ckpt_status rank_file_open(const char *in, const char *like, ckpt_str name, source **out, char **path,
+ckpt_status part_file_open(const char *in, const char *trusted, ckpt_str name, source **out, char **path,
                            ckpt_error *err)
 {
-    CKPT_TRY(rank_file_find(in, like, name, path, err));
+    CKPT_TRY(part_file_path(in, trusted, name, path, err));
     ckpt_status st = open_regular(*path, out, err);
     fail_file(st == CKPT_OK ? NULL : err, *path);
     return st;
@@ -110,19 +111,20 @@ static ckpt_str trim(ckpt_str s)
     return s;
 }
 
-ckpt_status rank_file_word(ckpt_file *f, const struct rank_word *word, ckpt_str *out, ckpt_error *err)
+ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, ckpt_str *out,
+                              ckpt_error *err)
 {
-    char text[RANK_WORD_MAX], *path;
+    char text[TRACKER_FILE_MAX], *path;
     source *src;
-    ckpt_status st = rank_file_open(f->folder, word->file, str_c(word->file), &src, &path, err);
+    ckpt_status st = part_file_open(f->folder, tracker->name, str_c(tracker->name), &src, &path, err);
     size_t n = st == CKPT_OK && src->size <= sizeof text ? (size_t)src->size : 0;
     if (st == CKPT_OK) {
         st = source_read(src, 0, text, n, err);
         source_unref(src);
     }
     ckpt_str found = st == CKPT_OK ? trim(str_of(text, n)) : str_of("", 0);
-    if (st == CKPT_OK && !(found.len && (!word->accept || word->accept(found)))) {
-        st = fail(err, CKPT_EFORMAT, 0, "{no} {=%s}", word->what);
+    if (st == CKPT_OK && !(found.len && (!tracker->accept || tracker->accept(found)))) {
+        st = fail(err, CKPT_EFORMAT, 0, "{no} {=%s}", tracker->expected);
         fail_where(err, "text");
     } else if (st == CKPT_OK && !(*out = arena_str(f->a, found)).ptr) {
         st = fail_memory(err);
@@ -132,7 +134,7 @@ ckpt_status rank_file_word(ckpt_file *f, const struct rank_word *word, ckpt_str 
     return st;
 }
 
-void rank_file_step(ckpt_file *f, const char *prefix)
+void part_file_set_step(ckpt_file *f, const char *prefix)
 {
     for (ckpt_str rest = str_c(f->folder); rest.len;) {
         size_t n = str_find(rest, STR_LIT("/"), 0);
@@ -143,7 +145,7 @@ void rank_file_step(ckpt_file *f, const char *prefix)
     }
 }
 
-ckpt_status rank_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
+ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
 {
     ckpt_file **grown = arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown);
     if (!grown || !file_index_names(part)) {
@@ -157,11 +159,11 @@ ckpt_status rank_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
     return CKPT_OK;
 }
 
-ckpt_status rank_file_add(ckpt_file *f, const char *like, ckpt_str name, ckpt_file **out, ckpt_error *err)
+ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out, ckpt_error *err)
 {
     char *path;
     source *src;
-    ckpt_status st = rank_file_open(f->folder, like, name, &src, &path, err);
+    ckpt_status st = part_file_open(f->folder, trusted, name, &src, &path, err);
     if (st == CKPT_OK && f->check && (st = check_watch_source(f->check, source_ref(src), err)) != CKPT_OK)
         source_unref(src);
     if (st == CKPT_OK)
@@ -172,15 +174,15 @@ ckpt_status rank_file_add(ckpt_file *f, const char *like, ckpt_str name, ckpt_fi
         file_free(*out);
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "files of more than 2^64 bytes");
     }
-    return rank_file_keep(f, *out, err);
+    return part_file_keep(f, *out, err);
 }
 
-ckpt_status rank_file_part(ckpt_file *f, const char *like, ckpt_str name, ckpt_file **out, ckpt_error *err)
+ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out, ckpt_error *err)
 {
     char *path;
     source *src;
     struct journal_note note; /* a file of this kind may have been edited in place */
-    ckpt_status st = rank_file_find(f->folder, like, name, &path, err);
+    ckpt_status st = part_file_path(f->folder, trusted, name, &path, err);
     if (st == CKPT_OK)
         st = shards_open(f, path, &note, &src, err);
     if (st == CKPT_OK) {
@@ -193,10 +195,10 @@ ckpt_status rank_file_part(ckpt_file *f, const char *like, ckpt_str name, ckpt_f
     }
     fail_file(st == CKPT_OK ? NULL : err, path ? path : "");
     free(path);
-    return st == CKPT_OK && *out ? rank_file_keep(f, *out, err) : st;
+    return st == CKPT_OK && *out ? part_file_keep(f, *out, err) : st;
 }
 
-ckpt_status rank_file_check(const ckpt_file *part, ckpt_error *err)
+ckpt_status part_file_check_pickle(const ckpt_file *part, ckpt_error *err)
 {
     for (size_t i = 0; i < part->table.nrows; i++)
         if (part->table.rows[i].t.value && part->table.rows[i].t.value->type == CKPT_V_TENSOR)
@@ -205,10 +207,11 @@ ckpt_status rank_file_check(const ckpt_file *part, ckpt_error *err)
     return CKPT_OK;
 }
 
-ckpt_status rank_file_pickle(ckpt_file *f, const char *like, ckpt_str name, ckpt_file **out, ckpt_error *err)
+ckpt_status part_file_read_pickle(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out,
+                                  ckpt_error *err)
 {
-    CKPT_TRY(rank_file_part(f, like, name, out, err));
-    ckpt_status st = *out ? rank_file_check(*out, err) : CKPT_OK;
+    CKPT_TRY(part_file_read(f, trusted, name, out, err));
+    ckpt_status st = *out ? part_file_check_pickle(*out, err) : CKPT_OK;
     fail_file(st == CKPT_OK ? NULL : err, *out ? (*out)->path : "");
     return st;
 }

@@ -1,5 +1,5 @@
-/* grafts.c - see grafts.h. */
-#include "format/distributed/grafts.h"
+/* part_graph.c - see part_graph.h. */
+#include "format/distributed/part_graph.h"
 
 /* rename_storages - renames the storages in the pickles of PART, number I of F: the keys of each file are
  * its own. */
@@ -31,7 +31,7 @@ static size_t find_part(const ckpt_file *f, const ckpt_file *part)
     return i;
 }
 
-ckpt_status graft_adopt(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err)
+ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err)
 {
     if (part->resolve) /* by its own keys, once */
         CKPT_TRY(part->resolve(part, err));
@@ -46,7 +46,8 @@ ckpt_status graft_adopt(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_e
     return CKPT_OK;
 }
 
-ckpt_status graft_find_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
+                                    ckpt_error *err)
 {
     ckpt_file *f = *(ckpt_file **)user;
     size_t slash = str_find(pid->key, STR_LIT("/"), 0);
@@ -68,8 +69,8 @@ ckpt_status graft_find_storage(void *user, const struct torch_pid *pid, struct s
     return CKPT_OK;
 }
 
-ckpt_status graft_resolve(ckpt_file *f, ckpt_error *err)
+ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err)
 {
-    struct torch_storages st = {.user = &f, .find = graft_find_storage};
+    struct torch_storages st = {.user = &f, .find = part_graph_find_storage};
     return torch_add_unreferenced_storages(f, &st, err);
 }

@@ -1,42 +1,42 @@
-/* rank_tensors.c - see rank_tensors.h. */
-#include "format/distributed/rank_tensors.h"
+/* sharded_tensors.c - see sharded_tensors.h. */
+#include "format/distributed/sharded_tensors.h"
 
 #include "base/checked.h"
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/kit.h"
 
-ckpt_status rank_tensors_begin(struct rank_tensors *r, ckpt_file *f, ckpt_error *err)
+ckpt_status sharded_tensors_begin(struct sharded_tensors *r, ckpt_file *f, ckpt_error *err)
 {
-    *r = (struct rank_tensors){.f = f, .err = err, .names = map_new(64), .boxes = map_new(64)};
-    return r->names && r->boxes ? CKPT_OK : fail_memory(err);
+    *r = (struct sharded_tensors){.f = f, .err = err, .names = map_new(64), .shards = map_new(64)};
+    return r->names && r->shards ? CKPT_OK : fail_memory(err);
 }
 
-void rank_tensors_end(struct rank_tensors *r)
+void sharded_tensors_end(struct sharded_tensors *r)
 {
     map_free(r->names);
-    map_free(r->boxes);
+    map_free(r->shards);
 }
 
-static ckpt_status find_tensor(struct rank_tensors *r, ckpt_str name, const ckpt_tensor *t,
-                               const uint64_t *shape, struct rank_tensor **out)
+static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const ckpt_tensor *t,
+                               const uint64_t *shape, struct sharded_tensor **out)
 {
     uint32_t i;
     if (!map_put(r->names, name, (uint32_t)r->n, &i))
         return fail_memory(r->err);
     if (i == MAP_NONE) {
-        struct rank_tensor *grown = arena_grow(r->f->a, r->tensor, r->n, &r->cap, r->n + 1, sizeof *grown);
+        struct sharded_tensor *grown = arena_grow(r->f->a, r->tensor, r->n, &r->cap, r->n + 1, sizeof *grown);
         if (!grown)
             return fail_memory(r->err);
         r->tensor = grown;
-        grown[r->n] = (struct rank_tensor){.name = name,
-                                           .dtype = (ckpt_dtype)t->dtype,
-                                           .ndim = t->ndim,
-                                           .shape = shape,
-                                           .storage = CKPT_NO_STORAGE};
+        grown[r->n] = (struct sharded_tensor){.name = name,
+                                              .dtype = (ckpt_dtype)t->dtype,
+                                              .ndim = t->ndim,
+                                              .shape = shape,
+                                              .storage = CKPT_NO_STORAGE};
         i = (uint32_t)r->n++; /* bounded: a map has fewer */
     }
-    struct rank_tensor *x = *out = &r->tensor[i];
+    struct sharded_tensor *x = *out = &r->tensor[i];
     bool same = x->dtype == t->dtype && x->ndim == t->ndim && !x->shape == !shape;
     for (uint32_t k = 0; same && shape && k < t->ndim; k++)
         same = shape[k] == x->shape[k];
@@ -50,7 +50,7 @@ static ckpt_status find_tensor(struct rank_tensors *r, ckpt_str name, const ckpt
 }
 
 /* is_new - no box like this one of tensor X was added yet. */
-static ckpt_status is_new(struct rank_tensors *r, const struct rank_tensor *x, const uint64_t *offset,
+static ckpt_status is_new(struct sharded_tensors *r, const struct sharded_tensor *x, const uint64_t *offset,
                           const uint64_t *size, bool *yes)
 {
     uint32_t before;
@@ -63,37 +63,37 @@ static ckpt_status is_new(struct rank_tensors *r, const struct rank_tensor *x, c
         memcpy(key + 1, offset, half);
         memcpy(key + 1 + x->ndim, size, half); /* bounded: of 2 ndim + 1 */
     }
-    if (!map_put(r->boxes, str_of((const char *)key, 2 * half + sizeof *key), 0, &before))
+    if (!map_put(r->shards, str_of((const char *)key, 2 * half + sizeof *key), 0, &before))
         return fail_memory(r->err);
     *yes = before == MAP_NONE;
     return CKPT_OK;
 }
 
-/* locate - where P, the box B of the row T, is in the storage S. */
-static ckpt_status locate(struct rank_tensors *r, const struct rank_box *b, const ckpt_tensor *t,
-                          const struct storage *s, struct piece *p)
+/* locate_shard - where P, the box B of the row T, is in the storage S. */
+static ckpt_status locate_shard(struct sharded_tensors *r, const struct tensor_shard *shard,
+                                const ckpt_tensor *t, const struct storage *s, struct piece *p)
 {
     uint64_t skip = t->storage_offset, step = 0;
-    *p = (struct piece){.offset = b->offset, .size = t->shape, .stride = t->stride, .src = s->src};
-    if (b->from) {
-        p->size = b->size;
+    *p = (struct piece){.offset = shard->offset, .size = t->shape, .stride = t->stride, .src = s->src};
+    if (shard->from) {
+        p->size = shard->size;
         p->stride = t->stride ? t->stride : kit_strides(r->f->a, t->shape, t->ndim, false);
         if (!p->stride)
             return fail_memory(r->err);
     }
     bool fits = true;
-    for (uint32_t k = 0; fits && b->from && k < t->ndim; k++)
-        fits = checked_mul(b->from[k], p->stride[k], &step) && checked_add(skip, step, &skip);
+    for (uint32_t k = 0; fits && shard->from && k < t->ndim; k++)
+        fits = checked_mul(shard->from[k], p->stride[k], &step) && checked_add(skip, step, &skip);
     fits = fits && dtype_bytes((ckpt_dtype)t->dtype, skip, &skip) && checked_add(s->off, skip, &p->at);
     return fits ? CKPT_OK : fail(r->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
 }
 
-ckpt_status rank_tensors_add(struct rank_tensors *r, ckpt_str name, const uint64_t *shape,
-                             const struct rank_box *b)
+ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const uint64_t *shape,
+                                const struct tensor_shard *shard)
 {
-    const ckpt_tensor *t = &b->part->table.rows[b->row].t;
-    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &b->part->table.storages[t->storage];
-    struct rank_tensor *x = NULL;
+    const ckpt_tensor *t = &shard->part->table.rows[shard->row].t;
+    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &shard->part->table.storages[t->storage];
+    struct sharded_tensor *x = NULL;
     bool new = false;
     CKPT_TRY(find_tensor(r, name, t, shape, &x));
     if (!s || !s->src) /* a hole of the tensor */
@@ -104,17 +104,17 @@ ckpt_status rank_tensors_add(struct rank_tensors *r, ckpt_str name, const uint64
         fail_where(r->err, "%.*s", STR_ARG(name));
         return CKPT_EUNSUPPORTED;
     }
-    CKPT_TRY(is_new(r, x, b->offset, b->size ? b->size : t->shape, &new));
+    CKPT_TRY(is_new(r, x, shard->offset, shard->size ? shard->size : t->shape, &new));
     if (!new)
         return CKPT_OK;
     struct piece *added = arena_append(r->f->a, &x->piece, &x->n, &x->cap, sizeof *added);
     if (!added)
         return fail_memory(r->err);
-    return locate(r, b, t, s, added);
+    return locate_shard(r, shard, t, s, added);
 }
 
-/* reach - the smallest shape that all boxes of X are in. */
-static ckpt_status reach(struct rank_tensors *r, struct rank_tensor *x)
+/* compute_shape - the smallest shape that all boxes of X are in. */
+static ckpt_status compute_shape(struct sharded_tensors *r, struct sharded_tensor *x)
 {
     uint64_t *shape = arena_array(r->f->a, x->ndim, sizeof *shape);
     if (!shape)
@@ -132,8 +132,8 @@ static ckpt_status reach(struct rank_tensors *r, struct rank_tensor *x)
 
 /* ----------------------------------------------------------------------- storages */
 
-ckpt_status rank_storage_add(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, const struct pieces *p,
-                             bool has_crcs, uint32_t *storage, ckpt_error *err)
+ckpt_status sharded_storage_add(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, const struct pieces *p,
+                                bool has_crcs, uint32_t *storage, ckpt_error *err)
 {
     struct storage s = {.s.key = name, .dtype = dtype, .has_crcs = has_crcs};
     CKPT_TRY(pieces_source(f->a, p, &s.src, &s.off, err));
@@ -145,8 +145,8 @@ ckpt_status rank_storage_add(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, cons
     return table_storage(&f->table, &s, storage, err);
 }
 
-ckpt_status rank_storage_fault(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, ckpt_status st,
-                               uint32_t *storage, ckpt_error *err)
+ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, ckpt_status st,
+                                         uint32_t *storage, ckpt_error *err)
 {
     struct storage s = {.s.key = name, .dtype = dtype};
     if (st == CKPT_OK)
@@ -160,10 +160,10 @@ ckpt_status rank_storage_fault(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, ck
     return table_storage(&f->table, &s, storage, err);
 }
 
-static ckpt_status store(struct rank_tensors *r, struct rank_tensor *x)
+static ckpt_status add_storage(struct sharded_tensors *r, struct sharded_tensor *x)
 {
     if (!x->shape)
-        CKPT_TRY(reach(r, x));
+        CKPT_TRY(compute_shape(r, x));
     struct pieces p = {.shape = x->shape,
                        .ndim = x->ndim,
                        .width = dtype_info(x->dtype)->block_bytes,
@@ -172,23 +172,24 @@ static ckpt_status store(struct rank_tensors *r, struct rank_tensor *x)
     if (dtype_info(x->dtype)->block_elems != 1)
         return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read",
                     dtype_info(x->dtype)->name);
-    return rank_storage_add(r->f, x->name, x->dtype, &p, false, &x->storage, r->err);
+    return sharded_storage_add(r->f, x->name, x->dtype, &p, false, &x->storage, r->err);
 }
 
-ckpt_status rank_tensors_store(struct rank_tensors *r)
+ckpt_status sharded_tensors_store(struct sharded_tensors *r)
 {
     for (size_t i = 0; i < r->n; i++) {
-        struct rank_tensor *x = &r->tensor[i];
-        CKPT_TRY(rank_storage_fault(r->f, x->name, x->dtype, store(r, x), &x->storage, r->err));
+        struct sharded_tensor *x = &r->tensor[i];
+        CKPT_TRY(
+            sharded_storage_accept_fault(r->f, x->name, x->dtype, add_storage(r, x), &x->storage, r->err));
     }
     return CKPT_OK;
 }
 
-bool rank_tensors_describe(const struct rank_tensors *r, const ckpt_value *v, struct row *row)
+bool sharded_tensors_describe(const struct sharded_tensors *r, const ckpt_value *v, struct row *row)
 {
     if (v->type != CKPT_V_TENSOR || v->offset >= r->n)
         return false;
-    const struct rank_tensor *x = &r->tensor[v->offset];
+    const struct sharded_tensor *x = &r->tensor[v->offset];
     row->t.dtype = (uint16_t)x->dtype;
     row->t.ndim = x->ndim;
     row->t.shape = x->shape;

@@ -1,4 +1,4 @@
-/* dcp_beside.c - see dcp_beside.h.
+/* dcp_extra_values.c - see dcp_extra_values.h.
  *
  *   meta.pt      Lightning: all of a checkpoint but `model` and `optimizer_N`, which are distributed
  *   common.pt    Megatron-LM's torch_dist: args, iteration, param_groups, what is no tensor of a rank;
@@ -6,11 +6,11 @@
  *
  * Both are dicts saved by torch.save. Lightning itself joins them with the rest the same way
  * (fabric/utilities/load.py), as Megatron-LM does (core/dist_checkpointing/serialization.py). */
-#include "format/distributed/dcp_beside.h"
+#include "format/distributed/dcp_extra_values.h"
 
 #include "core/check.h"
-#include "format/distributed/grafts.h"
-#include "format/distributed/rank_files.h"
+#include "format/distributed/part_graph.h"
+#include "format/distributed/part_files.h"
 #include "format/folder.h"
 
 #define COMMON "common_state/shard_0_1" /* of shape (1,), at (0,) */
@@ -52,25 +52,25 @@ static ckpt_status take_facts(ckpt_file *f, const ckpt_value *values, ckpt_error
     return f->producer.ptr ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status read_file(ckpt_file *f, const char *like, const char *name, ckpt_error *err)
+static ckpt_status read_file(ckpt_file *f, const char *trusted, const char *name, ckpt_error *err)
 {
     ckpt_file *part;
     ckpt_value *values;
-    CKPT_TRY(rank_file_pickle(f, like, str_c(name), &part, err));
+    CKPT_TRY(part_file_read_pickle(f, trusted, str_c(name), &part, err));
     if (!part) /* its faults were reported */
         return CKPT_OK;
-    CKPT_TRY(graft_adopt(f, part, &values, err));
+    CKPT_TRY(part_graph_take(f, part, &values, err));
     map *keys = value_index_keys(f->root);
     ckpt_status st = keys ? put_values(f, name, values, keys, err) : fail_memory(err);
     map_free(keys);
     return st == CKPT_OK ? take_facts(f, values, err) : st;
 }
 
-ckpt_status dcp_read_beside(ckpt_file *f, const char *like, ckpt_error *err)
+ckpt_status dcp_read_extra_values(ckpt_file *f, const char *trusted, ckpt_error *err)
 {
     static const char *const names[] = {"meta.pt", "common.pt"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        ckpt_status st = folder_has(f->folder, names[i]) ? read_file(f, like, names[i], err) : CKPT_OK;
+        ckpt_status st = folder_has(f->folder, names[i]) ? read_file(f, trusted, names[i], err) : CKPT_OK;
         if (st != CKPT_OK && !(f->salvage && check_is_fault(st)))
             return st;
         if (st != CKPT_OK)
