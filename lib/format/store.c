@@ -1,4 +1,4 @@
-/* store.c - see store.h. Files are opened when a value of theirs is wanted, and stay inside of the folder
+/* store.c - see store.h. A file is opened when a value in it is read, and must be inside of the folder
  * (distributed/part_files). Links to folders are not followed. */
 #include "format/store.h"
 
@@ -16,7 +16,7 @@
 
 /* ------------------------------------------------------------------------- files */
 
-/* add_part - *PART: the file NAME, closed with that of S. */
+/* add_part - opens the file NAME of the folder as a part of s->f. */
 static ckpt_status add_part(struct store *s, ckpt_str name, ckpt_file **part)
 {
     ckpt_str path = arena_printf(s->f->a, "%s%.*s", s->folder.ptr, (int)name.len, name.ptr);
@@ -25,7 +25,7 @@ static ckpt_status add_part(struct store *s, ckpt_str name, ckpt_file **part)
     return part_file_add(s->f, s->trusted, path, part, s->err);
 }
 
-/* open_file - for OCDBT; a file that is missing is a part of the database that is. */
+/* open_file - the `open` of ocdbt_files. A missing file makes the database truncated. */
 static ckpt_status open_file(void *user, struct ocdbt_file *f, ckpt_error *err)
 {
     struct store *s = user;
@@ -63,7 +63,7 @@ static bool is_numbered(ckpt_str name)
     return is;
 }
 
-/* list - *NAME: those that MATCH (NULL: all) in the folder BELOW that of S. */
+/* list - lists the names that MATCH (NULL: all) in the folder BELOW the folder of S. */
 static ckpt_status list(struct store *s, ckpt_str below, bool (*match)(ckpt_str name), ckpt_str **name,
                         size_t *n)
 {
@@ -77,7 +77,7 @@ static ckpt_status list(struct store *s, ckpt_str below, bool (*match)(ckpt_str 
     return st;
 }
 
-/* newest_manifest - they have as many digits each, so that the greatest comes last by name. */
+/* newest_manifest - sets *NEWEST to the last name: all have the same number of digits. */
 static ckpt_status newest_manifest(void *user, ckpt_str *newest, ckpt_error *err)
 {
     struct store *s = user;
@@ -92,7 +92,7 @@ static ckpt_status newest_manifest(void *user, ckpt_str *newest, ckpt_error *err
 
 /* ------------------------------------------------------------------------- folders */
 
-/* add_entry - the file NAME of the folder is an entry. */
+/* add_entry - adds the file NAME as an entry. */
 static bool add_entry(struct store *s, ckpt_str name)
 {
     struct ocdbt *db = &s->db;
@@ -108,7 +108,7 @@ static bool add_entry(struct store *s, ckpt_str name)
     return true;
 }
 
-/* Folders that are still to be listed, each below that of the store. */
+/* Folders that are still to be listed, relative to the folder of the store. */
 struct folder_walk {
     ckpt_str *name;
     size_t n, cap;
@@ -128,7 +128,7 @@ static ckpt_status add_folder(struct store *s, struct folder_walk *w, ckpt_str n
     return CKPT_OK;
 }
 
-/* add_name - what NAME of the folder FROM is: an entry, or a folder to be listed. */
+/* add_name - adds NAME of the folder FROM as an entry, or to W if it is a folder. */
 static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str from, ckpt_str name)
 {
     struct stat is;
@@ -159,7 +159,7 @@ static ckpt_status list_folder(struct store *s, struct folder_walk *w, ckpt_str 
     return CKPT_OK;
 }
 
-static int by_key(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b)
 {
     return str_compare(((const struct ocdbt_entry *)a)->key, ((const struct ocdbt_entry *)b)->key);
 }
@@ -171,7 +171,7 @@ static ckpt_status open_folder(struct store *s)
     while (w.n)
         CKPT_TRY(list_folder(s, &w, w.name[--w.n]));
     if (s->db.n)
-        qsort(s->db.entry, s->db.n, sizeof *s->db.entry, by_key);
+        qsort(s->db.entry, s->db.n, sizeof *s->db.entry, compare_keys);
     return CKPT_OK;
 }
 
@@ -230,7 +230,7 @@ const char *store_file(const struct store *s, size_t i)
     return e->bytes ? NULL : s->db.file[e->file].shown;
 }
 
-/* copy_text - *TEXT: N bytes at AT of SRC. */
+/* copy_text - reads N bytes at AT of SRC to *TEXT. */
 static ckpt_status copy_text(struct store *s, source *src, uint64_t at, uint64_t n, ckpt_str *text)
 {
     if (n > s->f->limits.max_header)

@@ -1,36 +1,37 @@
-/* store.h - the keys and values that Zarr's arrays are made of: the files of a folder, or what an OCDBT has.
- * */
+/* store.h - a key-value store, as Zarr uses one: the files of a folder by path, or the entries of an OCDBT
+ * database. */
 #ifndef FORMAT_STORE_H
 #define FORMAT_STORE_H
 
 #include "codec/ocdbt.h"
 #include "core/file.h"
 
-#define STORE_WHOLE UINT64_MAX /* the length of an entry that is a file */
+#define STORE_WHOLE UINT64_MAX /* the length of an entry whose value is a complete file */
 
 struct store {
     ckpt_file *f;
     ckpt_error *err;     /* for all calls with this store */
-    ckpt_str folder;     /* in that of F: empty, or with '/' at its end */
-    const char *trusted; /* a file of F: where it is a link to, others may be; or NULL */
-    struct ocdbt db;     /* its entries and files, also where it is a folder */
+    ckpt_str folder;     /* within f->folder: empty, or with '/' at its end */
+    const char *trusted; /* as for part_file_path */
+    struct ocdbt db;     /* the entries, sorted by key; of a folder, too */
     struct ocdbt_files files;
 };
 
-/* store_open - S, of which f, err, folder and trusted are set, has the files of the folder and of those in it;
- * if IS_OCDBT, what the database there has. */
+/* store_open - lists the files in and below the folder or, if IS_OCDBT, reads the database there. The caller
+ * sets f, err, folder and trusted of S. */
 ckpt_status store_open(struct store *s, bool is_ocdbt);
 void store_close(struct store *s);
-/* store_find - the first entry whose key is not less than KEY. */
+/* store_find - returns the index of the first entry whose key is not less than KEY. */
 size_t store_find(const struct store *s, ckpt_str key);
-/* store_bytes - *SRC, a reference: what has the value of entry I, *N bytes at *AT. */
+/* store_bytes - finds the value of entry I: *N bytes at *AT of *SRC, to which the caller gets a reference. */
 ckpt_status store_bytes(struct store *s, size_t i, source **src, uint64_t *at, uint64_t *n);
-/* store_file - the path of the file that has the value of entry I, for errors, after store_bytes; NULL: a
- * node of the database has it. */
+/* store_file - returns the path of the file with the value of entry I, for errors, after store_bytes. NULL:
+ * the value is in a node of the database. */
 const char *store_file(const struct store *s, size_t i);
-/* store_text - *TEXT: the value of entry I, in the arena of the file; refuses more than max_header. */
+/* store_text - reads the value of entry I to *TEXT, in the arena of the file. Refuses more bytes than
+ * max_header. */
 ckpt_status store_text(struct store *s, size_t i, ckpt_str *text);
-/* store_read_file - *TEXT: all of the file NAME of the folder, the same. CKPT_ENOTFOUND: there is none. */
+/* store_read_file - does the same for the file NAME of the folder. CKPT_ENOTFOUND: there is no such file. */
 ckpt_status store_read_file(struct store *s, ckpt_str name, ckpt_str *text);
 
 #endif

@@ -147,7 +147,7 @@ static void names_are_those_of_the_planner(void)
         CKPT_EFORMAT, "w", "item 999999999 of a list");
 }
 
-static void boxes_must_be_the_tensor(void)
+static void chunks_must_be_the_tensor(void)
 {
     is_refused(ALL(TENSOR("w", "12,", CHUNK("0,", "4,") "," CHUNK("8,", "4,")), "",
                    ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "8,", "a.distcp", 1)),
@@ -164,10 +164,10 @@ static void boxes_must_be_the_tensor(void)
     is_refused(ALL(TENSOR("w", "4,4", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)), CKPT_EFORMAT,
                "w", "no offsets and sizes of 2 dimensions");
     is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("v", "0,", "a.distcp", 0)), CKPT_EFORMAT,
-               "w", "box [0:4] has no item");
+               "w", "chunk [0:4] has no item");
     is_refused(ALL(TENSOR("w", "288230376151711744,", CHUNK("0,", "288230376151711744,")), "",
                    ITEM("w", "0,", "a.distcp", 0)),
-               CKPT_EFORMAT, "w", "its box takes");
+               CKPT_EFORMAT, "w", "its chunk takes");
     is_refused(ALL(TENSOR("w", "288230376151711744,288230376151711744",
                           CHUNK("0,0", "288230376151711744,288230376151711744")),
                    "", ITEM("w", "0,0", "a.distcp", 0)),
@@ -432,7 +432,7 @@ void suite_dcp(void)
 {
     UNIT(pieces_are_put_together);
     UNIT(names_are_those_of_the_planner);
-    UNIT(boxes_must_be_the_tensor);
+    UNIT(chunks_must_be_the_tensor);
     UNIT(items_must_be_in_their_files);
     UNIT(items_must_be_what_they_are_for);
     UNIT(values_must_be_pickles);

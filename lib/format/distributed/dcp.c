@@ -1,20 +1,21 @@
 /* dcp.c - torch's distributed checkpoints: a folder that many ranks wrote.
  *
- *   .metadata         which boxes each tensor is cut into, and where they are (dcp_metadata.c); or
- *   __R.metadata      the same for each rank, where the save was without collectives: all of them count
- *   __R_N.distcp      items of rank R, one after the other: of each box of a tensor, and of each other
- *                     value, a complete torch.save archive, or one zstd frame of it; or values, and then
- *                     one safetensors file of all tensors of the rank
- *   meta.pt, common.pt     values of a trainer: dcp_extra_values.c
+ *   .metadata         the chunks that each tensor is cut into, and where they are (dcp_metadata.c); or
+ *   __R.metadata      the same of rank R alone, if the save used no collectives: all of them are read
+ *   __R_N.distcp      items of rank R, one after the other. An item is a torch.save archive of one chunk of a
+ *                     tensor or of one value, or a zstd frame of that archive. Or: archives of values, then
+ *                     one safetensors file with all tensors of the rank
+ *   meta.pt, common.pt     values of a trainer (dcp_extra_values.c)
  *
  * Sources: torch/distributed/checkpoint/filesystem.py, default_planner.py, _nested_dict.py.
  *
- * Nothing of the tensors is read but sizes of files: dcp_items.c does when their bytes are wanted. Values are
- * read, as files of their own, and become part of the graph.
+ * Values are read at once, each like a file of its own, and join the graph. The archives of tensors are
+ * opened by dcp_items.c when their bytes are read; until then only the sizes of the .distcp files are
+ * checked.
  *
- * Refused: files outside of the folder, items beyond the end of their file or over each other, boxes that
- * overlap, exceed the tensor or leave a part of it out, a box without an item, transformations that are not
- * known. Boxes that are there twice are replicas, of which any counts. */
+ * Refused: files outside of the folder, items that overlap or end after their file, chunks that overlap,
+ * exceed the tensor or leave a gap in it, a chunk without an item, unknown transformations. Chunks with the
+ * same offsets and sizes are replicas: one of them is read. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,44 +47,44 @@ struct dcp_chunk {
     const uint64_t *offset, *size;
 };
 
-/* An item of the storage data, on its way to be found by its box. */
+/* An entry of storage_data: the file, offset and length of an item. */
 struct dcp_storage_info {
-    const uint64_t *offset; /* NULL: of a value */
+    const uint64_t *offset; /* of the chunk in its tensor; NULL: a value */
     uint64_t at, length;
     uint32_t ndim, file;
-    uint32_t order : 31;
+    uint32_t order : 31; /* of the entries of one name: of the same chunk the last one counts */
     uint32_t zstd : 1;
-    uint32_t used; /* one more than the number of the last item that it became; 0: of none */
+    uint32_t used; /* 1 + index of the dcp_item that was made of it; 0: none yet */
 };
 
-/* A name of the checkpoint. */
+/* A name (fqn) of the checkpoint, which is a tensor or another value. */
 struct dcp_entry {
     struct dcp_tensor_info tensor;
-    const uint64_t *shape; /* NULL: a value */
-    const struct dcp_metadata *path_of;
-    dcp_word path;
-    size_t first_chunk, nchunks, first_info, ninfos; /* in the lists of all */
-    size_t first_item, nitems;
+    const uint64_t *shape;                           /* NULL: a value */
+    const struct dcp_metadata *path_of;              /* the metadata that PATH is in; NULL: no path */
+    dcp_word path;                                   /* in planner_data */
+    size_t first_chunk, nchunks, first_info, ninfos; /* in dcp.chunk and dcp.infos */
+    size_t first_item, nitems;                       /* in dcp.item */
     ckpt_value *value;
     uint32_t storage;
-    bool failed; /* a value that could not be had, which was reported */
+    bool failed; /* it cannot be read, which was reported */
 };
 
-/* A file with items. */
+/* A .distcp file. */
 struct dcp_data {
     ckpt_str name;
     ckpt_file *part;        /* NULL: missing */
-    ckpt_file *safetensors; /* its safetensors file, or NULL */
+    ckpt_file *safetensors; /* the safetensors file in it, or NULL */
     uint64_t safetensors_offset;
 };
 
 struct dcp {
-    ckpt_file *f; /* first: part_graph.h */
+    ckpt_file *f; /* first member: part_graph_find_storage */
     ckpt_error *err;
-    const char *trusted;       /* the first file with metadata */
-    struct dcp_metadata *meta; /* each is the part of its number */
+    const char *trusted;       /* the first metadata file */
+    struct dcp_metadata *meta; /* meta[I] was read from f->parts[I] */
     size_t nmeta;
-    const ckpt_file *meta_file; /* the part whose metadata are being read */
+    const ckpt_file *meta_file; /* the metadata file that is being read */
     struct dcp_entry *entry;
     size_t n, cap;
     struct dcp_chunk *chunk;
@@ -92,18 +93,18 @@ struct dcp {
     size_t ndata, cap_data;
     map *names, *files;
     struct dcp_item *item;
-    const uint64_t **item_offset; /* by item: of its box */
+    const uint64_t **item_offset; /* by item: offset of its chunk in the tensor */
     size_t nitems, nchunks;
     uint64_t total;
-    bool in_safetensors; /* items of tensors are safetensors files */
-    source *items;
+    bool in_safetensors; /* the tensors of a rank are one safetensors file */
+    source *items;       /* dcp_items_source */
 };
 
 /* ------------------------------------------------------------------------ folders */
 
 static bool is_data(ckpt_str name) { return str_ends(name, STR_LIT(".distcp")); }
 
-/* is_rank_metadata - "__12.metadata". */
+/* is_rank_metadata - returns true for names such as "__12.metadata". */
 static bool is_rank_metadata(ckpt_str name)
 {
     uint64_t rank;
@@ -118,7 +119,8 @@ static bool is_unfinished_metadata(ckpt_str name) { return str_ends(name, STR_LI
 
 static bool is_data_or_rank_metadata(ckpt_str name) { return is_data(name) || is_rank_metadata(name); }
 
-/* has_torch_metadata - does .metadata begin as torch writes it? Other programs have files of that name. */
+/* has_torch_metadata - returns true if .metadata names torch in its first bytes. Other programs use that file
+ * name, too. */
 static bool has_torch_metadata(const struct probe *p)
 {
     char head[256];
@@ -177,7 +179,7 @@ static ckpt_status fail_no_metadata(const struct dcp *d)
     return CKPT_ENOTFOUND;
 }
 
-/* read_metadata - .metadata, else that of each rank. */
+/* read_metadata - reads .metadata or, without it, the metadata of each rank. */
 static ckpt_status read_metadata(struct dcp *d)
 {
     ckpt_file *f = d->f;
@@ -197,7 +199,7 @@ static ckpt_status read_metadata(struct dcp *d)
     return CKPT_OK;
 }
 
-/* fail_entry - the metadata that are being read have for NAME what FMT is about. */
+/* fail_entry - fails with FMT about the entry NAME of the metadata file that is being read. */
 CKPT_PRINTF(3, 4) static ckpt_status fail_entry(struct dcp *d, ckpt_str name, const char *fmt, ...)
 {
     va_list args;
@@ -226,7 +228,8 @@ static const uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
     return copy;
 }
 
-/* read_shape - dtype and sizes of E out of W, its TensorStorageMetadata, or the same as before. */
+/* read_shape - sets dtype and shape of E from W, a TensorStorageMetadata. Where several ranks have metadata
+ * of E, they must agree. */
 static ckpt_status read_shape(struct dcp *d, struct dcp_entry *e, const struct dcp_metadata *m, dcp_word w)
 {
     uint32_t ndim = 0;
@@ -254,6 +257,7 @@ static ckpt_status read_shape(struct dcp *d, struct dcp_entry *e, const struct d
     return e->shape ? CKPT_OK : fail_memory(d->err);
 }
 
+/* read_entry - adds the name KEY, whose metadata are W, and counts its chunks. */
 static ckpt_status read_entry(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
 {
     ckpt_str name;
@@ -283,7 +287,7 @@ static ckpt_status read_entry(struct dcp *d, const struct dcp_metadata *m, dcp_w
     return read_shape(d, &d->entry[i], m, w);
 }
 
-/* for_each_pair - GO for keys and values of a dict of the metadata. */
+/* for_each_pair - calls GO for each key and value of the dict FIELD in all metadata. */
 static ckpt_status for_each_pair(struct dcp *d, unsigned field,
                                  ckpt_status (*go)(struct dcp *, const struct dcp_metadata *, dcp_word,
                                                    dcp_word))
@@ -310,7 +314,7 @@ static ckpt_status read_path(struct dcp *d, const struct dcp_metadata *m, dcp_wo
     return CKPT_OK;
 }
 
-/* read_chunks - takes the boxes of the tensor KEY. */
+/* read_chunks - appends the chunks of the tensor KEY, whose metadata are W. */
 static ckpt_status read_chunks(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
 {
     ckpt_str name;
@@ -370,7 +374,8 @@ static ckpt_status find_file(struct dcp *d, ckpt_str name, uint32_t *out)
     return CKPT_OK;
 }
 
-/* is_zstd - is TRANSFORMS the one transformation that is known? None is none. */
+/* is_zstd - sets *YES if TRANSFORMS is the only transformation that is known; leaves it false if there is
+ * none. */
 static ckpt_status is_zstd(struct dcp *d, const struct dcp_metadata *m, dcp_word transforms, bool *yes)
 {
     size_t n;
@@ -383,8 +388,8 @@ static ckpt_status is_zstd(struct dcp *d, const struct dcp_metadata *m, dcp_word
                 "items that were transformed {by \"%.*s\"}; {=stream.zstd/1} is known", STR_ARG(name));
 }
 
-/* entry_of - the entry of the MetadataIndex KEY; NULL: none has its name. */
-static struct dcp_entry *entry_of(const struct dcp *d, const struct dcp_metadata *m, dcp_word key)
+/* find_entry - returns the entry with the name of KEY, a MetadataIndex, or NULL. */
+static struct dcp_entry *find_entry(const struct dcp *d, const struct dcp_metadata *m, dcp_word key)
 {
     ckpt_str name;
     uint32_t i = dcp_text(m, dcp_field(m, key, DCP_INDEX, INDEX_FQN), &name) ? map_get(d->names, name)
@@ -394,7 +399,7 @@ static struct dcp_entry *entry_of(const struct dcp *d, const struct dcp_metadata
 
 static ckpt_status count_storage_info(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
 {
-    struct dcp_entry *e = entry_of(d, m, key);
+    struct dcp_entry *e = find_entry(d, m, key);
     (void)w;
     if (e)
         e->ninfos++;
@@ -405,7 +410,7 @@ static ckpt_status read_storage_info(struct dcp *d, const struct dcp_metadata *m
 {
     ckpt_str path;
     bool zstd;
-    struct dcp_entry *e = entry_of(d, m, key);
+    struct dcp_entry *e = find_entry(d, m, key);
     if (!e)
         return CKPT_OK;
     struct dcp_storage_info *s = &d->infos[e->first_info + e->ninfos];
@@ -426,7 +431,7 @@ static ckpt_status read_storage_info(struct dcp *d, const struct dcp_metadata *m
     return st;
 }
 
-/* read_entries - what the metadata have, by name. */
+/* read_entries - fills entry, chunk and infos from all metadata: counts first, then stores. */
 static ckpt_status read_entries(struct dcp *d)
 {
     size_t ninfos = 0;
@@ -451,8 +456,8 @@ static ckpt_status read_entries(struct dcp *d)
 
 /* -------------------------------------------------------------------------- items */
 
-/* accept_failure - returns CKPT_OK where ST is no error; where E failed, for the reason in d->err: CKPT_OK
- * if E could be marked lost or the fault was reported, else ST. */
+/* accept_failure - handles ST, the outcome of reading E. Returns CKPT_OK if ST is CKPT_OK, if the fault is
+ * reported, or if salvage can go on without E; otherwise ST. */
 static ckpt_status accept_failure(struct dcp *d, struct dcp_entry *e, ckpt_status st)
 {
     e->failed = e->failed || st != CKPT_OK;
@@ -471,7 +476,7 @@ static int compare_offsets(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* find_storage_info - the last of E's items whose box begins at OFFSET, or NULL. */
+/* find_storage_info - returns the last entry of E whose chunk begins at OFFSET, or NULL. */
 static struct dcp_storage_info *find_storage_info(const struct dcp *d, const struct dcp_entry *e,
                                                   const uint64_t *offset)
 {
@@ -489,7 +494,7 @@ static struct dcp_storage_info *find_storage_info(const struct dcp *d, const str
     return low && same_sizes(list[low - 1].offset, offset, e->tensor.ndim) ? &list[low - 1] : NULL;
 }
 
-/* count_chunk_bytes - false: more than 64 bits have. */
+/* count_chunk_bytes - sets *OUT to the bytes of CHUNK of E. False: the product overflows. */
 static bool count_chunk_bytes(const struct dcp_entry *e, const struct dcp_chunk *chunk, uint64_t *out)
 {
     *out = e->tensor.width;
@@ -502,7 +507,7 @@ static bool count_chunk_bytes(const struct dcp_entry *e, const struct dcp_chunk 
     return true;
 }
 
-/* format_chunk - "[2:4, 0:8]" in TEXT. */
+/* format_chunk - writes CHUNK to TEXT as a Python slice, "[2:4, 0:8]", and returns TEXT. */
 static const char *format_chunk(const struct dcp_entry *e, const struct dcp_chunk *chunk, char text[256])
 {
     buf b;
@@ -518,7 +523,7 @@ static const char *format_chunk(const struct dcp_entry *e, const struct dcp_chun
     return text;
 }
 
-/* check_range - is item S, of at least NEED bytes, in its file? */
+/* check_range - checks that the item S is inside of its file and has at least NEED bytes. */
 static ckpt_status check_range(struct dcp *d, const struct dcp_storage_info *s, uint64_t need)
 {
     const struct dcp_data *in = &d->data[s->file];
@@ -534,8 +539,8 @@ static ckpt_status check_range(struct dcp *d, const struct dcp_storage_info *s, 
                   "an item of {=%" PRIu64 " bytes} at byte %" PRIu64 ", the file has {%" PRIu64 "} there",
                   s->length, s->at, s->at < size ? size - s->at : 0);
     else if (!s->zstd && s->length < need)
-        st = fail(d->err, CKPT_EFORMAT, s->at, "an item of {%" PRIu64 " bytes}, its box takes {=%" PRIu64 "}",
-                  s->length, need);
+        st = fail(d->err, CKPT_EFORMAT, s->at,
+                  "an item of {%" PRIu64 " bytes}, its chunk takes {=%" PRIu64 "}", s->length, need);
     fail_file(st == CKPT_OK ? NULL : d->err, in->part->path);
     return st;
 }
@@ -546,16 +551,17 @@ static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const stru
     uint64_t need;
     struct dcp_storage_info *s = find_storage_info(d, e, chunk->offset);
     if (!s)
-        return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "box %s has {no} {=item}",
+        return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "chunk %s has {no} {=item}",
                     format_chunk(e, chunk, text));
     if (!count_chunk_bytes(e, chunk, &need) || d->total > UINT64_MAX / 2 - need)
-        return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "boxes of {more} than {=2^63 bytes}");
+        return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "chunks of {more} than {=2^63 bytes}");
     if (s->used && same_sizes(d->item[s->used - 1].size, chunk->size, e->tensor.ndim))
-        return CKPT_OK;                /* a replica: a box of another size overlaps */
+        return CKPT_OK;                /* a replica; a chunk of a different size would overlap */
     s->used = (uint32_t)d->nitems + 1; /* bounded: metadata have fewer than 2^31 words */
     CKPT_TRY(check_range(d, s, need));
     struct dcp_item *it = &d->item[d->nitems];
-    const uint64_t *last = d->nitems > e->first_item ? it[-1].size : NULL; /* boxes are mostly alike */
+    const uint64_t *last = d->nitems > e->first_item ? it[-1].size
+                                                     : NULL; /* most chunks of a tensor have the same size */
     bool alike = last && same_sizes(last, chunk->size, e->tensor.ndim);
     *it = (struct dcp_item){.file_offset = s->at,
                             .length = s->length,
@@ -569,7 +575,7 @@ static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const stru
     return it->size ? CKPT_OK : fail_memory(d->err);
 }
 
-/* add_items - the items of E, in the order of its boxes. */
+/* add_items - adds an item for each chunk of E, or none if one of them fails. */
 static ckpt_status add_items(struct dcp *d, struct dcp_entry *e)
 {
     e->first_item = d->nitems;
@@ -587,7 +593,7 @@ static ckpt_status add_items(struct dcp *d, struct dcp_entry *e)
     return accept_failure(d, e, st);
 }
 
-/* looks_like_safetensors - does a safetensors file begin where item S is? */
+/* looks_like_safetensors - returns true if a safetensors file begins at the offset of S. */
 static bool looks_like_safetensors(const struct dcp *d, const struct dcp_storage_info *s)
 {
     unsigned char head[9];
@@ -596,7 +602,7 @@ static bool looks_like_safetensors(const struct dcp *d, const struct dcp_storage
            head[8] == '{' && range_within(8, load_u64le(head), in->src->size);
 }
 
-/* detect_safetensors - were tensors saved as safetensors? The first item of a tensor shows it. */
+/* detect_safetensors - sets in_safetensors by the first item of the first tensor. */
 static void detect_safetensors(struct dcp *d)
 {
     for (size_t i = 0; i < d->n; i++)
@@ -606,7 +612,7 @@ static void detect_safetensors(struct dcp *d)
         }
 }
 
-/* Where an item is, to see whether two are over each other. */
+/* The bytes of an item in its file. */
 struct dcp_range {
     uint64_t at, end;
     uint32_t file, tensor;
@@ -620,8 +626,8 @@ static int compare_ranges(const void *a, const void *b)
     return x->at != y->at ? (x->at < y->at ? -1 : 1) : (x->end > y->end) - (x->end < y->end);
 }
 
-/* check_overlaps - of items that intersect one would be part of the other, which no writer does: the same one
- * named twice may be. */
+/* check_overlaps - reports items that overlap in their file, except items with the same range: several names
+ * may refer to one item. */
 static ckpt_status check_overlaps(struct dcp *d)
 {
     struct dcp_range *r = calloc(d->nitems + 1, sizeof *r);
@@ -671,7 +677,7 @@ static ckpt_status make_items(struct dcp *d)
 
 /* ------------------------------------------------------------------------ tensors */
 
-/* find_in_safetensors - sets *P to the bytes of the tensor E in the safetensors file of its item IT. */
+/* find_in_safetensors - sets *P to the bytes of the chunk IT of E in the safetensors file of its rank. */
 static ckpt_status find_in_safetensors(struct dcp *d, const struct dcp_entry *e, const struct dcp_item *it,
                                        struct piece *p)
 {
@@ -698,20 +704,20 @@ static ckpt_status find_in_safetensors(struct dcp *d, const struct dcp_entry *e,
         same = t->shape[k] == it->size[k];
     if (!same)
         return fail(d->err, CKPT_EFORMAT, it->file_offset,
-                    "the safetensors file of its rank has {no such box} of {=that shape}");
+                    "the safetensors file of its rank has {no such chunk} of {=that shape}");
     const struct storage *s = &in->safetensors->table.storages[t->storage];
     p->src = s->src;
     p->at = s->off;
     return CKPT_OK;
 }
 
-/* check_items - reads the archives of E, where the file is checked or salvaged. *SUMS: all have checksums. */
+/* check_items - opens all archives of E, for `verify` and salvage. *SUMS: all of them have checksums. */
 static ckpt_status check_items(struct dcp *d, const struct dcp_entry *e, bool *sums)
 {
     *sums = true;
     for (size_t i = 0; i < e->nitems; i++) {
         struct check_record r;
-        size_t at = e->first_item + i; /* bounded: its items are in the list */
+        size_t at = e->first_item + i; /* bounded: an item of E */
         CKPT_TRY(dcp_items_check(d->items, at, d->f->check == NULL, &r, d->err));
         *sums = *sums && r.path;
         if (r.src)
@@ -722,7 +728,7 @@ static ckpt_status check_items(struct dcp *d, const struct dcp_entry *e, bool *s
 
 static ckpt_status fill_pieces(struct dcp *d, const struct dcp_entry *e, struct piece *p)
 {
-    const struct dcp_item *item = d->item + e->first_item;    /* bounded: its items are in the list */
+    const struct dcp_item *item = d->item + e->first_item;    /* bounded: an item of E */
     const uint64_t **offset = d->item_offset + e->first_item; /* bounded */
     for (size_t i = 0; i < e->nitems; i++) {
         const struct dcp_item *it = item + i;
@@ -760,8 +766,8 @@ static ckpt_status add_tensors(struct dcp *d)
 
 /* ------------------------------------------------------------------------- values */
 
-/* open_bytesio - *PART, which holds an io.BytesIO, becomes what torch.save wrote into that, as the objects of
- * Megatron-LM are kept; any other stays what it is. */
+/* open_bytesio - if *PART holds an io.BytesIO that torch.save wrote into, as Megatron-LM keeps objects,
+ * replaces *PART by that archive. */
 static ckpt_status open_bytesio(struct dcp *d, ckpt_file **part)
 {
     ckpt_file *inner;
@@ -816,7 +822,7 @@ static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
 
 /* ------------------------------------------------------------------------- graph */
 
-/* get_path - where the planner had E; its name alone where that is not known. */
+/* get_path - sets *OUT to the path of E in planner_data, or to its name alone if there is none. */
 static ckpt_status get_path(const struct dcp *d, const struct dcp_entry *e, ckpt_path_elem **out, uint32_t *n)
 {
     uint32_t nsizes = 0;
@@ -839,7 +845,7 @@ static ckpt_status get_path(const struct dcp *d, const struct dcp_entry *e, ckpt
     return CKPT_OK;
 }
 
-/* put_entry - adds entry I at the path it had. */
+/* put_entry - adds entry I to the graph at its path. */
 static ckpt_status put_entry(struct dcp *d, struct nested *t, size_t i)
 {
     struct dcp_entry *e = &d->entry[i];
@@ -869,7 +875,7 @@ static ckpt_status make_graph(struct dcp *d)
     return st;
 }
 
-/* describe - for torch_graph: the row of the tensor V. */
+/* describe - fills ROW for the tensor node V, whose offset is the index of its entry. */
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
     const struct dcp *d = user;
@@ -890,7 +896,8 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 
 static bool is_unnamed(const struct dcp *d, ckpt_str name) { return map_get(d->files, name) == MAP_NONE; }
 
-/* note_unnamed_files - files of the folder that the metadata do not name. */
+/* note_unnamed_files - adds a notice if the folder has .distcp files that the metadata do not name, or the
+ * metadata of an unfinished save. */
 static ckpt_status note_unnamed_files(struct dcp *d)
 {
     ckpt_file *f = d->f;
@@ -912,7 +919,7 @@ static ckpt_status note_unnamed_files(struct dcp *d)
     return CKPT_OK;
 }
 
-/* count_ranks - the number of ranks that the files have items of: "__3_0.distcp" is of rank 3. */
+/* count_ranks - counts the ranks by the names of their files: "__3_0.distcp" is of rank 3. */
 static ckpt_status count_ranks(struct dcp *d)
 {
     map *seen = map_new(64);

@@ -261,16 +261,16 @@ static void join_ranges(struct item_source *s, struct read_range *range)
     }
 }
 
-/* keep_range - for when what is next to it was read; without room, the one kept longest goes: that item is not
- * checked. */
+/* keep_range - for when what is next to it was read; without room, the one kept longest goes: that item is
+ * not checked. */
 static void keep_range(struct item_source *s, const struct read_range *range)
 {
     unsigned k = s->nranges < MAX_RANGES ? s->nranges++ : s->next_range++ % MAX_RANGES;
     s->range[k] = *range;
 }
 
-/* add_range - N bytes at OFF of item I were read: once all of them were, in whatever order, they must have its
- * checksum. */
+/* add_range - N bytes at OFF of item I were read: once all of them were, in whatever order, they must have
+ * its checksum. */
 static ckpt_status add_range(struct item_source *s, size_t i, uint64_t off, const void *bytes, size_t n,
                              ckpt_error *err)
 {

@@ -1,44 +1,44 @@
-/* dcp_metadata.h - the .metadata of a distributed checkpoint of torch, in as few bytes as it can be kept in:
- * a checkpoint of thousands of ranks names a million chunks, which a graph of nodes would hold in gigabytes.
- * */
+/* dcp_metadata.h - reads the .metadata of a distributed checkpoint of torch into little memory: a checkpoint
+ * of thousands of ranks lists a million chunks, which a graph of ckpt_value nodes would hold in gigabytes. */
 #ifndef FORMAT_DISTRIBUTED_DCP_METADATA_H
 #define FORMAT_DISTRIBUTED_DCP_METADATA_H
 
 #include "base/arena.h"
 #include "io/source.h"
 
-/* A value of the pickle: its type in the lowest four bits, above them what it is. */
+/* A value of the pickle: its dcp_type in the lowest four bits; above them an integer, or an index into the
+ * arrays of dcp_metadata. */
 typedef uint64_t dcp_word;
 
 enum dcp_type {
-    DCP_NOTHING, /* there is none */
-    DCP_OTHER,   /* what nobody asks for: None, bools, floats, objects of other classes */
+    DCP_NOTHING, /* no value */
+    DCP_OTHER,   /* a value that is not kept: None, bool, float, an object of a class not listed below */
     DCP_INT,
     DCP_TEXT,
     DCP_CLASS,
     DCP_SIZES, /* a tuple of integers >= 0 */
-    DCP_TUPLE, /* another one */
+    DCP_TUPLE, /* any other tuple */
     DCP_LIST,
     DCP_DICT,
-    DCP_OBJECT /* of a class below */
+    DCP_OBJECT /* of a dcp_class */
 };
 
-/* Classes of torch.distributed, by the fields that are kept of them. */
+/* Classes of torch.distributed, with the fields that are kept. */
 enum dcp_class {
     DCP_CLASS_OTHER,
     DCP_SIZE,           /* torch.Size */
-    DCP_METADATA,       /* state_dict_metadata, planner_data, storage_data */
-    DCP_TENSOR,         /* properties, size, chunks */
+    DCP_METADATA,       /* Metadata: state_dict_metadata, planner_data, storage_data */
+    DCP_TENSOR,         /* TensorStorageMetadata: properties, size, chunks */
     DCP_BYTES,          /* BytesStorageMetadata */
-    DCP_PROPERTIES,     /* dtype */
-    DCP_CHUNK,          /* offsets, sizes */
-    DCP_INDEX,          /* fqn, offset */
-    DCP_STORED,         /* relative_path, offset, length, transform_descriptors */
-    DCP_SHARDED_TENSOR, /* of torch 1.12, which had one file for each tensor and no chunks */
+    DCP_PROPERTIES,     /* TensorProperties: dtype */
+    DCP_CHUNK,          /* ChunkStorageMetadata: offsets, sizes */
+    DCP_INDEX,          /* MetadataIndex: fqn, offset */
+    DCP_STORED,         /* _StorageInfo: relative_path, offset, length, transform_descriptors */
+    DCP_SHARDED_TENSOR, /* ShardedTensorStorageMetadata of torch 1.12, which is not read */
     DCP_CLASSES
 };
 
-/* Fields by their place in an object of the class. */
+/* Indices of the fields in an object. */
 enum { METADATA_TENSORS, METADATA_PATHS, METADATA_STORED, METADATA_FIELDS };
 enum { TENSOR_PROPERTIES, TENSOR_SIZE, TENSOR_CHUNKS, TENSOR_FIELDS };
 enum { PROPERTIES_DTYPE, PROPERTIES_FIELDS };
@@ -46,9 +46,10 @@ enum { CHUNK_OFFSETS, CHUNK_SIZES, CHUNK_FIELDS };
 enum { INDEX_FQN, INDEX_OFFSET, INDEX_FIELDS };
 enum { STORED_PATH, STORED_OFFSET, STORED_LENGTH, STORED_TRANSFORMS, STORED_FIELDS };
 
-struct dcp_container { /* a list or dict */
-    size_t at;         /* its first word */
-    uint32_t n, cap;   /* words; a pair takes two */
+/* A list or dict. */
+struct dcp_container {
+    size_t at;       /* index of its first word */
+    uint32_t n, cap; /* in words: a pair of a dict takes two, key and value */
 };
 
 struct dcp_metadata {
@@ -61,28 +62,31 @@ struct dcp_metadata {
     dcp_word root;
 };
 
-/* dcp_metadata_read - all of SRC, texts in A; *OUT is to be freed. MAX: bytes of memory that it may take. */
+/* dcp_metadata_read - reads SRC into *OUT, which the caller frees, and its texts into A. Takes at most MAX
+ * bytes of memory. */
 ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_metadata *out, ckpt_error *err);
 void dcp_metadata_free(struct dcp_metadata *m);
 
 static inline enum dcp_type dcp_type(dcp_word w) { return (enum dcp_type)(w & 15); }
 static inline uint64_t dcp_value(dcp_word w) { return w >> 4; }
-/* dcp_int - an integer >= 0; false: W is none. */
+/* dcp_int - sets *OUT to the integer W. False: W is not an integer >= 0. */
 static inline bool dcp_int(dcp_word w, uint64_t *out)
 {
     *out = dcp_value(w);
     return dcp_type(w) == DCP_INT && (int64_t)w >= 0;
 }
+/* dcp_text - sets *OUT to the text W. False: W is not text. */
 bool dcp_text(const struct dcp_metadata *m, dcp_word w, ckpt_str *out);
-/* dcp_sizes - the integers of a tuple of such; NULL: W is none. */
+/* dcp_sizes - returns the N integers of W. NULL: W is not DCP_SIZES. */
 const uint64_t *dcp_sizes(const struct dcp_metadata *m, dcp_word w, uint32_t *n);
-/* dcp_items - the items of a list, tuple or dict (keys and values in turn), which lie in memory as long as
- * M does; a tuple of integers has none. */
+/* dcp_elements - returns the N items of the list or tuple W, or keys and values of a dict in turn; NULL and 0
+ * for other values, DCP_SIZES included. They are valid until M is freed. */
 const dcp_word *dcp_elements(const struct dcp_metadata *m, dcp_word w, size_t *n);
+/* dcp_is_instance - returns true if W is an object of CLASS. */
 bool dcp_is_instance(const struct dcp_metadata *m, dcp_word w, enum dcp_class class);
-/* dcp_field - DCP_NOTHING: W is no object of CLASS, or that field was not set. */
+/* dcp_field - returns FIELD of the object W; DCP_NOTHING if W is not of CLASS or the field was not set. */
 dcp_word dcp_field(const struct dcp_metadata *m, dcp_word w, enum dcp_class class, unsigned field);
-/* dcp_dtype - the element type that W, a class, is; CKPT_DT_NONE: it is none. */
+/* dcp_dtype - returns the dtype that W stands for, such as torch.float32; CKPT_DT_NONE if W is not one. */
 ckpt_dtype dcp_dtype(dcp_word w);
 
 #endif

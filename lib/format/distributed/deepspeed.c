@@ -47,7 +47,8 @@ static const struct ds_tensor *find_parameter(const struct deepspeed *x, ckpt_st
     return i == MAP_NONE ? NULL : &x->tensor[i];
 }
 
-/* resolve_shared_name - the name of the parameter that NAME is tied to; NAME itself where it is tied to none. */
+/* resolve_shared_name - the name of the parameter that NAME is tied to; NAME itself where it is tied to
+ * none. */
 static ckpt_str resolve_shared_name(const struct deepspeed *x, ckpt_str name)
 {
     ckpt_str kept;

@@ -1,4 +1,4 @@
-/* deepspeed.h - what the files that read DeepSpeed's folders share. */
+/* deepspeed.h - declarations for the files that read the checkpoints of DeepSpeed. */
 #ifndef FORMAT_DISTRIBUTED_DEEPSPEED_H
 #define FORMAT_DISTRIBUTED_DEEPSPEED_H
 
@@ -21,27 +21,27 @@ enum ds_kind {
 struct ds_file {
     ckpt_str name; /* from the folder on: "global_step2/mp_rank_00_model_states.pt" */
     enum ds_kind kind;
-    bool ranked; /* a model file of one rank of ZeRO 3 */
-    uint64_t dp, mp, layer, expert;
+    bool ranked; /* the name begins with zero_pp_rank_D: the file is of one data-parallel rank */
+    uint64_t dp, mp, layer, expert; /* numbers in the name: D, M, N and E */
 };
 
-/* A save: the folder that `latest` names, or that itself. */
+/* A save: the folder that `latest` names, or the given folder itself. */
 struct ds_save {
-    ckpt_str tag;         /* empty: the folder itself */
-    const char *trusted;  /* a file of the folder that is read in any case: part_file_open */
-    struct ds_file *file; /* in the order that people expect */
+    ckpt_str tag;         /* name of the folder, such as "global_step2"; empty: the given folder */
+    const char *trusted;  /* as for part_file_path */
+    struct ds_file *file; /* in natural order: layer_2 before layer_10 */
     size_t n;
     bool universal; /* it has a folder `zero` with a folder for each parameter */
 };
 
-/* ds_is_folder - is P a folder of saves, or a save? */
+/* ds_is_folder - returns true if P is a save or a folder of saves. */
 bool ds_is_folder(const struct probe *p);
-/* ds_find_save - what is in the folder of F; its texts are in F's arena. */
+/* ds_find_save - lists the files of the last save in the folder of F. Allocates from F's arena. */
 ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err);
 
-/* ---- tensors that are put together (deepspeed_tensors.c) */
+/* ---- tensors that are assembled from partitions (deepspeed_tensors.c) */
 
-/* A tensor in pieces, or a value with the names of one. */
+/* A tensor that was assembled, with the node that stands for it in the graph. */
 struct ds_tensor {
     ckpt_str name;
     ckpt_dtype dtype;
@@ -51,14 +51,15 @@ struct ds_tensor {
     ckpt_value *node;
 };
 
-/* Elements of a tensor of a file, one after the other. */
+/* One partition of a flat tensor: a 1-d tensor in the file of one rank. */
 struct ds_partition {
     const ckpt_file *part; /* NULL: the file is missing */
     uint32_t row;
-    uint64_t start, n; /* of the stream */
+    uint64_t start, n; /* elements: of the flat tensor before it, and of its own */
 };
 
-/* A flat tensor whose parts are in several files. */
+/* A flat tensor, cut over the files of the ranks: ZeRO keeps the parameters of a group one after the other in
+ * it. */
 struct ds_flat {
     struct ds_partition *partition;
     size_t n, cap;
@@ -67,70 +68,76 @@ struct ds_flat {
 };
 
 struct deepspeed {
-    ckpt_file *f; /* first: part_graph.h */
+    ckpt_file *f; /* first member: part_graph_find_storage */
     ckpt_error *err;
     struct ds_save save;
     struct ds_tensor *tensor;
     size_t ntensors, cap_tensors;
-    struct piece *piece; /* of the tensor that is being put together */
+    struct piece *piece; /* of the tensor that is being assembled */
     size_t npieces, cap_pieces;
-    uint64_t *bounds;           /* of those: an offset and a size each */
-    bool missing_data, no_crc;  /* one of them is missing, has no checksum */
-    map *weights;               /* name -> number of its tensor */
-    ckpt_value *state, *groups; /* of the optimizer: by name; or NULL */
-    ckpt_file *model;           /* the first file with a state of the model */
-    ckpt_value *root;           /* of the checkpoint */
-    map *root_keys;             /* its keys */
-    map *buffers;               /* names of the model's buffers */
-    size_t ranks;               /* data-parallel */
-    size_t stages;              /* of the pipeline */
-    unsigned stage;             /* of ZeRO, by the layout: 2 stands for 1, too */
-    int64_t stored_stage;       /* as the files have it; 0: they do not */
+    uint64_t *bounds;           /* two for each piece: its offset and size in elements */
+    bool missing_data, no_crc;  /* a piece is missing; a piece has no checksum */
+    map *weights;               /* parameter name -> index into tensor */
+    ckpt_value *state, *groups; /* of the optimizer: dict by parameter name; param_groups */
+    ckpt_file *model;           /* the first model file that could be read */
+    ckpt_value *root;           /* of the graph that is being made */
+    map *root_keys;
+    map *buffers;         /* names of the model's buffers */
+    size_t ranks;         /* data-parallel */
+    size_t stages;        /* of the pipeline */
+    unsigned stage;       /* of ZeRO, by the layout of the files: 2 for stage 1, too */
+    int64_t stored_stage; /* zero_stage in the files; 0: not there */
 };
 
+/* ds_get - returns the value of the key NAME; NULL if it is missing or None. */
 ckpt_value *ds_get(const ckpt_value *mapping, const char *name);
-/* ds_get_numbered - item I of a list, or the value of the number I in a mapping; or NULL. */
+/* ds_get_numbered - returns item I of a list, or the value of the key I of a mapping; NULL: none. */
 ckpt_value *ds_get_numbered(const ckpt_value *v, uint64_t i);
-/* ds_find_row - the row of PART that is the tensor V, or NULL. */
+/* ds_find_row - returns the row of PART whose node is V, or NULL. */
 const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v);
-/* ds_read_shape - the torch.Size V as dimensions and shape of T, and how many ELEMENTS that are; false: it is
- * none. */
+/* ds_read_shape - sets ndim and shape of T from V, a torch.Size, and *ELEMENTS to their product. False: V is
+ * not a torch.Size. */
 bool ds_read_shape(struct deepspeed *x, const ckpt_value *v, struct ds_tensor *t, uint64_t *elements);
-/* ds_open_file - the file NAME as a part; *OUT is NULL where it is missing or damaged, and that was reported. */
+/* ds_open_file - reads the file NAME as a part. Sets *OUT to NULL if it is missing or damaged and that was
+ * reported. */
 ckpt_status ds_open_file(struct deepspeed *x, ckpt_str name, ckpt_file **out);
-/* ds_fail_missing - WHAT is missing: an error, unless the file is checked or salvaged. */
+/* ds_fail_missing - fails because WHAT is missing. In `verify` reports that and goes on; in salvage goes
+ * on. */
 ckpt_status ds_fail_missing(struct deepspeed *x, const char *what);
 
-/* ds_flat_add - the flat tensor V of PART goes on the stream S; of a file that is missing N elements. */
+/* ds_flat_add - appends the 1-d tensor V of PART to S as its next partition; if PART is NULL, because the
+ * file is missing, a gap of N elements. */
 ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file *part, const ckpt_value *v,
                         uint64_t n);
-/* ds_add_slice - elements [FROM, FROM + N) of S are the next N of the tensor that is being put together, which
- * begin there at element AT. */
+/* ds_add_slice - adds elements [FROM, FROM + N) of S to the tensor that is being assembled, at its element
+ * AT. */
 ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t from, uint64_t n,
                          uint64_t at);
-/* ds_end_tensor - the tensor T of what was taken, and a node for it. KEY names its storage. */
+/* ds_end_tensor - makes the tensor T of the slices that were added, with a storage KEY, and sets *NODE to a
+ * node for it. */
 ckpt_status ds_end_tensor(struct deepspeed *x, const struct ds_tensor *t, ckpt_str key, ckpt_value **node);
-/* ds_end_parameter - the tensor T of what was taken becomes a parameter. */
+/* ds_end_parameter - does ds_end_tensor for the parameter T. */
 ckpt_status ds_end_parameter(struct deepspeed *x, const struct ds_tensor *t);
-/* ds_add_copy - the tensor V of PART by itself, with a node and a storage of its own; NULL: it is none, or
- * not one that can stand for itself. */
+/* ds_add_copy - makes a tensor of the tensor V of PART, which becomes its only slice. Sets *NODE to NULL if V
+ * is not a contiguous dense tensor. */
 ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                         ckpt_value **node);
-
-/* ds_add_as_float32 - the tensor V of PART, of 16-bit floats, as one of float32; NULL: it is none. */
+/* ds_add_as_float32 - does the same for a tensor of 16-bit floats, which is read as float32. Sets *NODE to
+ * NULL if V is not such a tensor. */
 ckpt_status ds_add_as_float32(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                               ckpt_value **node);
 
-/* ---- what is in them */
+/* ---- the contents of a save */
 
-/* ds_read_zero - the partitions of model-parallel rank MP (zero.c). */
+/* ds_read_zero - reads the partitions of model-parallel rank MP (zero.c). */
 ckpt_status ds_read_zero(struct deepspeed *x, uint64_t mp);
-/* ds_read_frozen - the frozen parameters of ZeRO 3, which are cut over the model files. */
+/* ds_read_frozen - reads the frozen parameters of ZeRO 3, which are cut over the model files. */
 ckpt_status ds_read_frozen(struct deepspeed *x);
-/* ds_add_param_groups - GROUPS, the param_groups of an optimizer, with the names of SHAPES (param_shapes) in place
- * of numbers; without GROUPS those of SHAPES. */
+/* ds_add_param_groups - appends the param_groups GROUPS of an optimizer to x->groups, with parameter names of
+ * SHAPES (param_shapes) in place of numbers. If GROUPS is NULL, makes one group for each item of SHAPES. */
 ckpt_status ds_add_param_groups(struct deepspeed *x, const ckpt_value *shapes, const ckpt_value *groups);
-/* ds_read_universal - the folders of all parameters (deepspeed_universal.c). */
+/* ds_read_universal - reads a universal checkpoint, which has a folder for each parameter
+ * (deepspeed_universal.c). */
 ckpt_status ds_read_universal(struct deepspeed *x);
 
 #endif

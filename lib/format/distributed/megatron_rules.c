@@ -30,7 +30,7 @@ const struct megatron_rule *megatron_rules_find(const struct megatron_rules *r, 
     return NULL;
 }
 
-/* read_number - the event E as a number from LEAST to MOST. */
+/* read_number - sets *OUT to the number of event E, which must be LEAST to MOST. */
 static ckpt_status read_number(json_scan *j, enum json_event e, uint32_t least, uint32_t most, uint32_t *out)
 {
     uint64_t n = 0;
@@ -42,7 +42,7 @@ static ckpt_status read_number(json_scan *j, enum json_event e, uint32_t least, 
     return CKPT_OK;
 }
 
-/* read_rule - the value of a glob. */
+/* read_rule - reads the value of a glob into RULE, which is COPIED so far. */
 static ckpt_status read_rule(json_scan *j, struct megatron_rule *rule)
 {
     enum json_event e = json_next(j);

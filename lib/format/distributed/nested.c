@@ -18,7 +18,7 @@ void nested_end(struct nested *t)
     buf_free(&t->spelled);
 }
 
-/* spell - adds E to the path spelled so far. */
+/* spell - appends E to t->spelled. */
 static void spell(struct nested *t, const ckpt_path_elem *e)
 {
     if (e->is_int)
@@ -34,7 +34,7 @@ static ckpt_value *key_of(arena *a, const ckpt_path_elem *e)
     return e->is_int ? value_int(a, (int64_t)e->num) : value_str(a, e->str);
 }
 
-/* put_item - V as item I of LIST, None for those before it that nobody put yet. */
+/* put_item - sets item I of LIST to V; items before it that are still missing become None. */
 static bool put_item(arena *a, ckpt_value *list, uint64_t i, ckpt_value *v)
 {
     if (i < value_count(list)) {
@@ -49,6 +49,7 @@ static bool put_item(arena *a, ckpt_value *list, uint64_t i, ckpt_value *v)
     return value_append(a, list, v);
 }
 
+/* put_into - sets entry E of the container at node PARENT to V. */
 static ckpt_status put_into(struct nested *t, size_t parent, const ckpt_path_elem *e, ckpt_value *v,
                             ckpt_error *err)
 {
@@ -65,7 +66,7 @@ static ckpt_status put_into(struct nested *t, size_t parent, const ckpt_path_ele
     return put ? CKPT_OK : fail_memory(err);
 }
 
-/* add_node - adds a node for V (NULL: a value that has nothing below it) at the path that is spelled. */
+/* add_node - adds a node for V, a container or NULL for a value, at the path t->spelled. */
 static ckpt_status add_node(struct nested *t, ckpt_value *v, size_t *index, ckpt_error *err)
 {
     struct nested_node *grown = arena_grow(t->a, t->node, t->n, &t->cap, t->n + 1, sizeof *grown);

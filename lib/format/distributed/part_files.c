@@ -12,7 +12,7 @@
 #include "core/check.h"
 #include "format/hub/shards.h"
 
-/* ---------------------------------------------------------------- inside of the folder */
+/* ------------------------------------------------------------------------------- paths */
 
 bool part_file_set_folder(ckpt_file *f)
 {
@@ -37,35 +37,36 @@ bool path_leaves_folder(ckpt_str name)
     return false;
 }
 
-/* is_below - is the file REAL in FOLDER or a folder in it? Both are without links. */
+/* is_below - returns true if REAL is in FOLDER or in a folder below it. Both paths are without links. */
 static bool is_below(const char *real, const char *folder)
 {
     size_t n = strlen(folder);
     return strncmp(real, folder, n) == 0 && (real[n] == '/' || (n && folder[n - 1] == '/'));
 }
 
-/* is_in_same_folder - are A and B files of one folder? */
+/* is_in_same_folder - returns true if A and B differ in their last component alone. */
 static bool is_in_same_folder(const char *a, const char *b)
 {
     const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
     return x && y && x - a == y - b && strncmp(a, b, (size_t)(x - a)) == 0;
 }
 
+/* is_inside_or_trusted - returns true if PATH, links followed, is below the folder IN or next to TRUSTED. */
 static bool is_inside_or_trusted(const char *in, const char *trusted, const char *path)
 {
     char *folder = realpath(in, NULL), *real = realpath(path, NULL);
     char *other = trusted ? shards_join_path(str_c(in), str_c(trusted)) : NULL;
-    char *of_other = other ? realpath(other, NULL) : NULL;
+    char *real_other = other ? realpath(other, NULL) : NULL;
     bool inside = folder && real &&
-                  (is_below(real, folder) || (of_other && is_in_same_folder(real, of_other)));
+                  (is_below(real, folder) || (real_other && is_in_same_folder(real, real_other)));
     free(folder);
     free(real);
     free(other);
-    free(of_other);
+    free(real_other);
     return inside;
 }
 
-/* open_regular - never a pipe, which would be waited for. */
+/* open_regular - opens a regular file. Opening a pipe could wait forever. */
 static ckpt_status open_regular(const char *path, source **out, ckpt_error *err)
 {
     struct stat is;
@@ -101,7 +102,7 @@ ckpt_status part_file_open(const char *in, const char *trusted, ckpt_str name, s
     return st;
 }
 
-/* trim - S without spaces and line ends around it. */
+/* trim - returns S without white space around it. */
 static ckpt_str trim(ckpt_str s)
 {
     while (s.len && (unsigned char)s.ptr[0] <= ' ')
@@ -181,7 +182,7 @@ ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckp
 {
     char *path;
     source *src;
-    struct journal_note note; /* a file of this kind may have been edited in place */
+    struct journal_note note; /* the file may have been edited in place */
     ckpt_status st = part_file_path(f->folder, trusted, name, &path, err);
     if (st == CKPT_OK)
         st = shards_open(f, path, &note, &src, err);

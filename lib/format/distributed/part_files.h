@@ -1,47 +1,55 @@
-/* part_files.h - the files of a folder that many ranks wrote, as parts of one checkpoint: found by name,
- * kept inside of the folder, read however few files may be open. */
+/* part_files.h - opens the other files of a checkpoint that has several, such as one file for each rank or
+ * the data files of an ONNX model. They are named in the checkpoint, so no name and no link may lead out of
+ * its folder. Each becomes a part: an entry of f->parts, closed with the checkpoint F. */
 #ifndef FORMAT_DISTRIBUTED_PART_FILES_H
 #define FORMAT_DISTRIBUTED_PART_FILES_H
 
 #include "format/format.h"
 
-/* part_file_set_folder - other files of F, a file itself, are in its folder. False: no memory. */
+/* part_file_set_folder - sets f->folder to the folder of F, which is a file itself. False: no memory. */
 bool part_file_set_folder(ckpt_file *f);
-/* path_leaves_folder - is NAME absolute, or has it ".." among its components? */
+/* path_leaves_folder - returns true if NAME is empty, absolute or has ".." or a zero byte in it. */
 bool path_leaves_folder(ckpt_str name);
-/* part_file_path - *PATH, to be freed, becomes the file NAME of the folder IN, which need not be there;
- * refuses what part_file_open does. */
+/* part_file_path - sets *PATH, which the caller frees, to the path of NAME in the folder IN; the file need
+ * not exist. Refuses a NAME that leaves the folder, and a link that does, unless it leads to the folder that
+ * TRUSTED leads to. TRUSTED is a file of IN that is read in any case, or NULL: caches that are addressed by
+ * content keep links in IN and all files in a different folder. */
 ckpt_status part_file_path(const char *in, const char *trusted, ckpt_str name, char **path, ckpt_error *err);
-/* part_file_open - the file NAME of the folder IN; *PATH is to be freed, also where it is an error. Refuses
- * names that lead out of the folder, and links that do, unless LIKE, a file of the folder that is read in
- * any case, is a link to where NAME leads: content-addressed caches keep all files of a folder in another
- * one. */
+/* part_file_open - opens that file as *OUT. The caller frees *PATH even on failure. */
 ckpt_status part_file_open(const char *in, const char *trusted, ckpt_str name, source **out, char **path,
                            ckpt_error *err);
-/* A small file of one word, which names a folder: the last save of a trainer. */
+
+/* A small text file that names the last save: DeepSpeed's `latest`, Megatron's
+ * latest_checkpointed_iteration.txt. */
 struct tracker_file {
-    const char *name, *expected;    /* WHAT it must hold, for the error */
-    bool (*accept)(ckpt_str found); /* NULL: any word */
+    const char *name;
+    const char *expected;             /* what the file must hold, for the error */
+    bool (*accept)(ckpt_str content); /* NULL: any text that is not empty */
 };
 #define TRACKER_FILE_MAX 4096u
-/* tracker_file_read - *OUT, in F's arena, is what the file WORD of f->folder holds, without spaces around it. */
+/* tracker_file_read - sets *OUT to the content of the file in f->folder, without white space around it. The
+ * text is in F's arena. */
 ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, ckpt_str *out,
                               ckpt_error *err);
-/* part_file_set_step - the step of F is the number after PREFIX in the last name in f->folder that has one. */
+/* part_file_set_step - sets the training step of F to the number after PREFIX in the path f->folder, such as
+ * 100 for "iter_" in "out/iter_0000100". The last such component counts. */
 void part_file_set_step(ckpt_file *f, const char *prefix);
-/* part_file_keep - PART, opened from one of the files of F, is closed with F; parks its source beyond those
- * that can stay open, and makes the index that file_find uses. Without memory PART is freed. */
+
+/* part_file_keep - appends PART to f->parts and indexes its names for file_find. Frees PART if there is no
+ * memory. */
 ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err);
-/* part_file_read - the file NAME of f->folder as a checkpoint, opened as F is; *OUT is NULL where its faults
- * were reported. */
+/* part_file_read - reads the file NAME of f->folder as a checkpoint and makes it a part. Sets *OUT to NULL if
+ * its faults were reported instead. */
 ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out,
                            ckpt_error *err);
-/* part_file_check_pickle - refuses PART if its tensors are no values of a pickle: part_graph_take takes no others. */
+/* part_file_check_pickle - refuses PART if its tensors are not in a pickle, because part_graph_take needs
+ * one. */
 ckpt_status part_file_check_pickle(const ckpt_file *part, ckpt_error *err);
-/* part_file_read_pickle - part_file_read of a file that part_file_check_pickle accepts. */
+/* part_file_read_pickle - does part_file_read and then part_file_check_pickle. */
 ckpt_status part_file_read_pickle(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out,
                                   ckpt_error *err);
-/* part_file_add - the bytes of that file, as a part that has no format of its own. */
+/* part_file_add - makes the file NAME of f->folder a part without reading it as a checkpoint: the caller uses
+ * its bytes. */
 ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out, ckpt_error *err);
 
 #endif

@@ -1,8 +1,7 @@
 /* part_graph.c - see part_graph.h. */
 #include "format/distributed/part_graph.h"
 
-/* rename_storages - renames the storages in the pickles of PART, number I of F: the keys of each file are
- * its own. */
+/* rename_storages - puts "I/" in front of the storage keys in the pickles of PART, part I of F. */
 static ckpt_status rename_storages(ckpt_file *f, const ckpt_file *part, size_t i, ckpt_error *err)
 {
     for (size_t k = 0; k < part->npickles; k++)
@@ -22,7 +21,7 @@ static ckpt_status rename_storages(ckpt_file *f, const ckpt_file *part, size_t i
     return CKPT_OK;
 }
 
-/* find_part - the number of PART; F has it. */
+/* find_part - returns the index of PART in f->parts, where it must be. */
 static size_t find_part(const ckpt_file *f, const ckpt_file *part)
 {
     size_t i = 0;
@@ -33,7 +32,7 @@ static size_t find_part(const ckpt_file *f, const ckpt_file *part)
 
 ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err)
 {
-    if (part->resolve) /* by its own keys, once */
+    if (part->resolve) /* while the keys are still those of its file */
         CKPT_TRY(part->resolve(part, err));
     part->resolve = NULL;
     for (size_t i = 0; i < part->table.nrows; i++)

@@ -1,16 +1,20 @@
-/* part_graph.h - the graph of one file as a part of that of another, which is made of many. */
+/* part_graph.h - lets a checkpoint that is put together from many files use the value graphs of these files.
+ * Where each rank has saved a pickle, the graph of the checkpoint is made of nodes of theirs. */
 #ifndef FORMAT_DISTRIBUTED_PART_GRAPH_H
 #define FORMAT_DISTRIBUTED_PART_GRAPH_H
 
 #include "format/torch/graph.h"
 
-/* part_graph_take - *ROOT is the graph of PART, one of the parts of F, which torch_graph can walk as F's: its
- * rows are forgotten, its storages have the number of PART in front of their keys, its pickles are F's. */
+/* part_graph_take - moves the pickles of PART, one of f->parts, to F and sets *ROOT to the root of its graph.
+ * The nodes of its tensors lose their rows in the table of PART: torch_graph(F) adds rows to the table of F.
+ * Each storage key gets the number of PART in front ("0" becomes "3/0"), because every file counts its
+ * storages from 0. */
 ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err);
-/* part_graph_find_storage - for torch_graph: a storage of such a part. USER begins with a pointer to the file. */
+/* part_graph_find_storage - the `find` of torch_storages: sets *S to the storage that PID names by such a
+ * key. USER points to a struct whose first member is the ckpt_file pointer. */
 ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
                                     ckpt_error *err);
-/* part_graph_add_unreferenced - for F's resolve: the storages that only objects of unknown classes have. */
+/* part_graph_add_unreferenced - for f->resolve: adds the storages that only opaque objects refer to. */
 ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err);
 
 #endif

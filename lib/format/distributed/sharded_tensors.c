@@ -18,6 +18,7 @@ void sharded_tensors_end(struct sharded_tensors *r)
     map_free(r->shards);
 }
 
+/* find_tensor - sets *OUT to the tensor NAME, which is added if it is new. T and SHAPE must match it. */
 static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const ckpt_tensor *t,
                                const uint64_t *shape, struct sharded_tensor **out)
 {
@@ -49,12 +50,12 @@ static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const c
     return CKPT_EFORMAT;
 }
 
-/* is_new - no box like this one of tensor X was added yet. */
-static ckpt_status is_new(struct sharded_tensors *r, const struct sharded_tensor *x, const uint64_t *offset,
-                          const uint64_t *size, bool *yes)
+/* note_shard - records the shard of X at OFFSET with SIZE; *IS_NEW: it is not a replica of an earlier one. */
+static ckpt_status note_shard(struct sharded_tensors *r, const struct sharded_tensor *x,
+                              const uint64_t *offset, const uint64_t *size, bool *is_new)
 {
     uint32_t before;
-    size_t half = x->ndim * sizeof *offset; /* bounded: as many are in memory */
+    size_t half = x->ndim * sizeof *offset; /* bounded: OFFSET is an array in memory */
     uint64_t *key = arena_array(r->f->a, 2 * (uint64_t)x->ndim + 1, sizeof *key);
     if (!key)
         return fail_memory(r->err);
@@ -65,11 +66,11 @@ static ckpt_status is_new(struct sharded_tensors *r, const struct sharded_tensor
     }
     if (!map_put(r->shards, str_of((const char *)key, 2 * half + sizeof *key), 0, &before))
         return fail_memory(r->err);
-    *yes = before == MAP_NONE;
+    *is_new = before == MAP_NONE;
     return CKPT_OK;
 }
 
-/* locate_shard - where P, the box B of the row T, is in the storage S. */
+/* locate_shard - sets *P to SHARD, a block of the row T, in the storage S of that row. */
 static ckpt_status locate_shard(struct sharded_tensors *r, const struct tensor_shard *shard,
                                 const ckpt_tensor *t, const struct storage *s, struct piece *p)
 {
@@ -96,7 +97,7 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const 
     struct sharded_tensor *x = NULL;
     bool new = false;
     CKPT_TRY(find_tensor(r, name, t, shape, &x));
-    if (!s || !s->src) /* a hole of the tensor */
+    if (!s || !s->src) /* its bytes are missing: pieces_source reports the gap */
         return CKPT_OK;
     if (t->conj || t->neg || s->swap > 1) {
         (void)fail(r->err, CKPT_EUNSUPPORTED, t->file_offset,
@@ -104,7 +105,7 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const 
         fail_where(r->err, "%.*s", STR_ARG(name));
         return CKPT_EUNSUPPORTED;
     }
-    CKPT_TRY(is_new(r, x, shard->offset, shard->size ? shard->size : t->shape, &new));
+    CKPT_TRY(note_shard(r, x, shard->offset, shard->size ? shard->size : t->shape, &new));
     if (!new)
         return CKPT_OK;
     struct piece *added = arena_append(r->f->a, &x->piece, &x->n, &x->cap, sizeof *added);
@@ -113,7 +114,7 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const 
     return locate_shard(r, shard, t, s, added);
 }
 
-/* compute_shape - the smallest shape that all boxes of X are in. */
+/* compute_shape - sets the shape of X to the smallest one that contains all of its shards. */
 static ckpt_status compute_shape(struct sharded_tensors *r, struct sharded_tensor *x)
 {
     uint64_t *shape = arena_array(r->f->a, x->ndim, sizeof *shape);

@@ -1,5 +1,6 @@
-/* sharded_tensors.h - tensors of which each file of many has a box, put together by name: whatever wrote the
- * files says which box, and the whole is a tensor in pieces like any other. */
+/* sharded_tensors.h - puts together tensors that are cut over the files of many ranks. Each file has shards:
+ * rectangular blocks of a tensor, such as rows 512 to 1023 of an embedding. The reader of a format adds the
+ * shards of all files by name; each tensor then becomes one storage whose bytes are read from its shards. */
 #ifndef FORMAT_DISTRIBUTED_SHARDED_TENSORS_H
 #define FORMAT_DISTRIBUTED_SHARDED_TENSORS_H
 
@@ -7,52 +8,56 @@
 #include "core/file.h"
 #include "core/pieces.h"
 
-/* A tensor of which some boxes are known. */
+/* A tensor with the shards that were added so far. */
 struct sharded_tensor {
     ckpt_str name;
     ckpt_dtype dtype;
     uint32_t ndim;
-    const uint64_t *shape; /* NULL: as far as its boxes reach */
-    struct piece *piece;   /* each of another box */
+    const uint64_t *shape; /* NULL: unknown until all shards are added */
+    struct piece *piece;   /* its shards, without replicas */
     size_t n, cap;
-    uint32_t storage; /* of the whole; sharded_tensors_store */
+    uint32_t storage; /* of the complete tensor; set by sharded_tensors_store */
 };
 
 struct sharded_tensors {
     ckpt_file *f;
     ckpt_error *err;
-    map *names, *shards;
-    struct sharded_tensor *tensor; /* in the order of their first boxes */
+    map *names;                    /* name -> index into tensor */
+    map *shards;                   /* tensor, offset and size of each shard; finds replicas */
+    struct sharded_tensor *tensor; /* in the order of their first shards */
     size_t n, cap;
+};
+
+/* One shard of a tensor: a row of the table of PART, or a block of that row. */
+struct tensor_shard {
+    const ckpt_file *part;
+    uint32_t row;
+    const uint64_t *offset;      /* of the shard in the complete tensor, by dimension */
+    const uint64_t *from, *size; /* of the block in the row; NULL: the shard is the whole row */
 };
 
 ckpt_status sharded_tensors_begin(struct sharded_tensors *r, ckpt_file *f, ckpt_error *err);
 void sharded_tensors_end(struct sharded_tensors *r);
-/* A box of a tensor: row ROW of PART, one of the files, or what is in it from FROM on and has SIZE. */
-struct tensor_shard {
-    const ckpt_file *part;
-    uint32_t row;
-    const uint64_t *offset;      /* in the tensor */
-    const uint64_t *from, *size; /* in the row; NULL: all of it */
-};
-/* sharded_tensors_add - BOX is one of the tensor NAME, which has SHAPE (NULL: it is not known). A box that is
- * there already is a replica, and left alone. Refuses a row of another element type or number of dimensions
- * than before, or another SHAPE. What BOX points to lives as long as the file; FROM and SIZE are in the
- * row. */
+/* sharded_tensors_add - adds SHARD to the tensor NAME, which has SHAPE (NULL: unknown). A shard with the same
+ * offset and size as an earlier one is a replica and is ignored. Refuses a shard whose dtype, number of
+ * dimensions or SHAPE differs from that of earlier ones. The arrays of SHARD must live as long as the file,
+ * and its block must be inside of the row. */
 ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const uint64_t *shape,
                                 const struct tensor_shard *shard);
-/* sharded_tensors_store - each tensor gets a storage in the table of the file. What is wrong with the pieces of
- * one is the error, is reported where the file is checked, and makes it lost where it is salvaged. */
+/* sharded_tensors_store - adds a storage for each tensor to the table of the file; a fault of one is handled
+ * by sharded_storage_accept_fault. */
 ckpt_status sharded_tensors_store(struct sharded_tensors *r);
-/* sharded_tensors_describe - for torch_graph: ROW of the tensor node V, whose offset is the number of its
- * tensor. */
+/* sharded_tensors_describe - for the `object` of torch_storages: fills ROW from the tensor whose index is the
+ * offset of the node V. Returns false if V is not such a node. */
 bool sharded_tensors_describe(const struct sharded_tensors *r, const ckpt_value *v, struct row *row);
 
-/* sharded_storage_add - the tensor NAME in the pieces P as a storage of F; it has checksums of its pieces where
- * HAS_CRCS. */
+/* sharded_storage_add - adds a storage NAME to the table of F, whose bytes are those of the pieces P, and
+ * sets *STORAGE to it. HAS_CRCS: every piece has a checksum. */
 ckpt_status sharded_storage_add(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, const struct pieces *p,
                                 bool has_crcs, uint32_t *storage, ckpt_error *err);
-/* sharded_storage_accept_fault - ST, with ERR, is what came of that: returned, reported, or a storage that is lost. */
+/* sharded_storage_accept_fault - handles ST and ERR, the outcome of making the storage NAME. Returns CKPT_OK
+ * if ST is CKPT_OK, if `verify` reports the fault, or if salvage can go on: then *STORAGE is a storage
+ * without bytes. Otherwise returns ST. */
 ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, ckpt_status st,
                                          uint32_t *storage, ckpt_error *err);
 

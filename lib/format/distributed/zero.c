@@ -469,7 +469,8 @@ static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
     return CKPT_OK;
 }
 
-/* is_partitioned - has the state V, called KEY, for group G an element for each of its parameters' elements? */
+/* is_partitioned - has the state V, called KEY, for group G an element for each of its parameters'
+ * elements? */
 static bool is_partitioned(const struct zero *z, ckpt_str key, const ckpt_value *v, uint32_t g)
 {
     const struct zero_rank *r = &z->rank[z->first_present];
@@ -524,7 +525,8 @@ static ckpt_status read_groups(struct zero *z, uint32_t from, uint32_t n)
     return put_states(z, from, n);
 }
 
-/* is_over_all_ranks - is group G cut over all ranks? Those of experts are cut over the ranks with the same ones. */
+/* is_over_all_ranks - is group G cut over all ranks? Those of experts are cut over the ranks with the same
+ * ones. */
 static bool is_over_all_ranks(const struct zero *z, uint32_t g)
 {
     int64_t n;
