@@ -1,6 +1,5 @@
 /* child.c - runs a piece of work in a child process that never outlives this one. Signals that end a process
- * are blocked from before the fork until the handlers of the parent are set, so that none is lost in
- * between. */
+ * are blocked before the fork, until the handlers of the parent are set, so that none is lost. */
 #include "child.h"
 
 #include <errno.h>
@@ -20,9 +19,9 @@ static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
 #define NENDS (sizeof ends / sizeof *ends)
 
 static struct sigaction before[NENDS];
-static sigset_t mask;             /* before the fork */
-static volatile sig_atomic_t pid; /* the child's; 0: there is none */
-static volatile sig_atomic_t got; /* the signal that was passed on */
+static sigset_t mask;             /* signals that were blocked before the fork */
+static volatile sig_atomic_t pid; /* of the child; 0: there is none */
+static volatile sig_atomic_t got; /* the last signal passed on to the child, or 0 */
 
 static void pass_signal_on(int sig)
 {
@@ -31,19 +30,19 @@ static void pass_signal_on(int sig)
         (void)kill((pid_t)pid, sig);
 }
 
-/* end_with_parent - the kernel ends this process when PARENT ends. */
+/* end_with_parent - makes the kernel end this process when PARENT ends. */
 static void end_with_parent(pid_t parent)
 {
 #ifdef __linux__
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() != parent)
-        _exit(EXIT_FAILURE); /* it ended before it could be said */
+        _exit(EXIT_FAILURE); /* PARENT ended before prctl() */
 #else
     (void)parent;
 #endif
 }
 
-/* reset_end_signals - what main handles ends the child without a handler: that would raise the signal anew,
- * which a process in the sandbox may not, and it would go on. */
+/* reset_end_signals - makes signals that main handles end the child by default. A handler would raise the
+ * signal anew, which the sandbox forbids, so that the child would go on. */
 static void reset_end_signals(void)
 {
     static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
@@ -53,8 +52,8 @@ static void reset_end_signals(void)
             (void)signal(all[i], SIG_DFL);
 }
 
-/* pass_end_signals - signals that end a process and are not ignored go to the child; the old handlers are
- * kept. */
+/* pass_end_signals - passes signals that end a process, and are not ignored, on to the child; keeps the old
+ * handlers. */
 static void pass_end_signals(void)
 {
     struct sigaction act = {.sa_handler = pass_signal_on, .sa_flags = SA_RESTART};
@@ -106,7 +105,7 @@ unsigned long child_limit(unsigned long seconds)
         return seconds;
     if (l.rlim_cur != RLIM_INFINITY && l.rlim_cur <= seconds)
         return (unsigned long)l.rlim_cur;
-    l.rlim_cur = seconds; /* the hard limit stays: it ends by SIGKILL, which does not show why */
+    l.rlim_cur = seconds; /* reaching it means SIGKILL, which does not show why */
     (void)setrlimit(RLIMIT_CPU, &l);
     return seconds;
 }

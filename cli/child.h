@@ -1,18 +1,17 @@
-/* child.h - a process of our own that does one piece of work, and never outlives this one. */
+/* child.h - runs a piece of work in a child process, which never outlives this process. */
 #ifndef CLI_CHILD_H
 #define CLI_CHILD_H
 
 #include <sys/types.h>
 
-/* child_start - forks. In the child, which gets 0, signals do what they do by default; where this process
- * ends without a chance to pass one on (SIGKILL), Linux ends the child. Next after -1 is errno, after a pid
- * child_wait. */
+/* child_start - forks and returns what fork() returns; after a pid, the caller calls child_wait. The child
+ * handles signals by default. If this process is killed by SIGKILL, Linux ends the child. */
 pid_t child_start(void);
-/* child_wait - how CHILD ended, as waitpid has it. SIGINT, SIGTERM and SIGHUP end the child first, then this
- * process. */
+/* child_wait - waits for CHILD and returns its status as waitpid() does. Meanwhile SIGINT, SIGTERM and SIGHUP
+ * end the child first, then this process. */
 int child_wait(pid_t child);
-/* child_limit - the calling child may take SECONDS of processor time, or what it may take already, if that is
- * less, which is returned; then SIGXCPU ends it. */
+/* child_limit - limits the processor time of the calling process to SECONDS, after which SIGXCPU ends it.
+ * Returns the limit, which is lower if there was a lower one before. */
 unsigned long child_limit(unsigned long seconds);
 
 #endif

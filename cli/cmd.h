@@ -1,11 +1,11 @@
-/* cmd.h - what a subcommand is. cmd_<name>.c opens with its struct cmd; a line in cmds.def makes it known to
- * main, help and completion. cmd_hash.c is one that reports on files.
+/* cmd.h - the description of a subcommand. cmd_<name>.c opens with its struct cmd; main, help and completion
+ * take it from its line in cmds.def. cmd_hash.c is an example.
  *
  *   files.h  runs a function for each operand, with -r for each checkpoint in a folder
  *   out.h    common options (UI_JSON_OPTION …), open_input, errors, notices, tables, rows in order
  *   text.h   lines of text; names from files are escaped
  *   json.h   JSON objects, printed as a line or row by row
- *   edit.h   writes what a plan changes, for commands with an output */
+ *   edit.h   opens a file, plans changes and writes the output */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
@@ -23,20 +23,20 @@ struct cmd {
     const char *operands; /* "FILE…" as the usage line shows them */
     const char *about;    /* one line, no full stop */
     const struct opt *opts;
-    int min, max; /* operands; may be checked further by run */
+    int min, max; /* how many operands; run() may check more */
     int (*run)(int n, char **operand);
-    const char *words; /* operands that are words, not files: "bash|zsh|fish", or NULL */
+    const char *words; /* the words that may be operands, "bash|zsh|fish"; NULL: operands are files */
 };
 
 #define CMD(name) extern const struct cmd cmd_##name;
 #include "cmds.def"
 #undef CMD
 
-/* cmd_list - all commands; ends with NULL. */
+/* cmd_list - all commands, then NULL. */
 extern const struct cmd *const cmd_list[];
-/* cmd_find - by exact name, or NULL. */
+/* cmd_find - returns the command called NAME, or NULL. */
 const struct cmd *cmd_find(const char *name);
-/* cmd_overview - what `ckpt --help` prints. */
+/* cmd_overview - prints the text of `ckpt --help`. */
 void cmd_overview(FILE *to);
 
 #endif

@@ -12,8 +12,8 @@ const struct cmd cmd_completion = {
     "completion",   "bash|zsh|fish", "print completion rules for a shell", options, 1, 1,
     run_completion, "bash|zsh|fish"};
 
-/* print_quoted - prints S for use inside single quotes; characters of ALSO, special in zsh, get a
- * backslash. */
+/* print_quoted - prints S for use inside single quotes, with a backslash before the characters of ALSO, which
+ * are special in zsh. */
 static void print_quoted(const char *s, const char *also)
 {
     for (; *s; s++) {
@@ -26,7 +26,7 @@ static void print_quoted(const char *s, const char *also)
     }
 }
 
-/* print_words - prints the words of LIST; where that is NULL, the formats that can be written. */
+/* print_words - prints the words of LIST, or the formats that can be written if LIST is NULL. */
 static void print_words(const char *list, const char *between)
 {
     char word[32];
@@ -39,16 +39,16 @@ static void print_words(const char *list, const char *between)
         printf("%s%s", i ? between : "", word);
 }
 
-/* What is proposed for an argument. */
+/* What the shell proposes for an argument. */
 enum argument_kind {
     ANYTHING, /* nothing is proposed */
-    WORDS,    /* those of a list; without one, formats */
+    WORDS,    /* the words of a list, or the formats */
     A_FILE,
-    NAMES, /* of tensors and values in the files on the command line */
-    ROOTS, /* the containers that such names go through */
+    NAMES, /* names of tensors and values in the files on the command line */
+    ROOTS, /* the containers in the paths of such names */
 };
 
-/* The placeholders of the option tables; a choice lists its words itself. */
+/* The placeholders in the tables of options; for OPT_CHOICE, the words are in the table. */
 static const struct {
     const char *arg;
     enum argument_kind kind;
@@ -67,7 +67,7 @@ static const struct {
     {"P", WORDS, "module.|_orig_mod.|model."},
 };
 
-/* argument_kind - what can be the argument of O; *LIST: the words. */
+/* argument_kind - returns what can be the argument of O; *LIST: the words. */
 static enum argument_kind argument_kind(const struct opt *o, const char **list)
 {
     *list = o->arg;
@@ -87,7 +87,7 @@ static void print_command_names(const char *between)
         printf("%s%s", i ? between : "", cmd_list[i]->name);
 }
 
-/* print_operand_words - prints what can be an operand of CMD that is not a file. */
+/* print_operand_words - prints the words that can be operands of CMD. */
 static void print_operand_words(const struct cmd *cmd, const char *between)
 {
     if (cmd->words) {
@@ -98,15 +98,15 @@ static void print_operand_words(const struct cmd *cmd, const char *between)
     printf("%sformats%sjson", between, between);
 }
 
-/* "a.b.c" goes through "a" and "a.b"; each is printed once. */
+/* Prints the containers "a" and "a.b" for "a.b.c", each once. */
 #define ROOTS_AWK                                                                                            \
     "awk -F. '{ p = \"\"; for (i = 1; i < NF; i++) "                                                         \
     "{ p = p (i > 1 ? \".\" : \"\") $i; if (!s[p]++) print p } }'"
 
 /* -------------------------------------------------------------------- bash */
 
-/* Names come from untrusted files, and compgen -W would run commands in them: they are compared as
- * text, and readline quotes what it inserts (-o filenames). */
+/* compgen -W would run commands in names, which come from untrusted files. So they are compared as text, and
+ * readline quotes what it inserts (-o filenames). */
 static const char bash_functions[] =
     "# bash completion of ckpt: eval \"$(ckpt completion bash)\"\n"
     "_ckpt_lines() # each line of standard input that begins with $1\n{\n"

@@ -33,7 +33,7 @@ static const struct opt options[] = {
 const struct cmd cmd_convert = {"convert",   "IN OUT", "write a checkpoint in another format", options, 1, 2,
                                 run_convert, NULL};
 
-/* cast_type - the dtype in "GLOB=DTYPE" or "DTYPE". */
+/* cast_type - returns the dtype in TEXT, "GLOB=DTYPE" or "DTYPE". */
 static ckpt_dtype cast_type(const char *text)
 {
     const char *equals = strrchr(text, '=');
@@ -115,15 +115,15 @@ static void print_convert_json(const ckpt_plan *p, const ckpt_write_result *r, c
     json_line(j, to);
 }
 
-/* writes_folder - does --to or the suffix of OUT select a format that is a folder of its own? */
+/* writes_folder - returns true if --to or the suffix of OUT selects a format that is a folder. */
 static bool writes_folder(void)
 {
     const char *format = ckpt_write_format(writing.to ? writing.to : writing.output);
     return format && strcmp(format, "torch-dcp") == 0;
 }
 
-/* is_output_folder - is OUT a folder in which one file gets the name of the input? Not for shards, which have
- * names of their own. */
+/* is_output_folder - returns true if OUT is a folder for a file with the name of the input. Shards have names
+ * of their own. */
 static bool is_output_folder(void)
 {
     struct stat st;
@@ -133,15 +133,15 @@ static bool is_output_folder(void)
     return writing.output[n - 1] == '/' || (stat(writing.output, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* length_without_suffix - the length of NAME (N bytes) without the suffix END, in upper or lower case, unless
- * nothing would be left. */
+/* length_without_suffix - returns the length of NAME (N bytes) without the suffix END, in upper or lower
+ * case; N if nothing would be left. */
 static size_t length_without_suffix(const char *name, size_t n, const char *end)
 {
     size_t len = strlen(end);
     return n > len && strncasecmp(name + n - len, end, len) == 0 ? n - len : n;
 }
 
-/* stem_length - the length of NAME without a suffix that selects a format. */
+/* stem_length - returns the length of NAME without a suffix that selects a format. */
 static size_t stem_length(const char *name, size_t n)
 {
     size_t tar = length_without_suffix(name, n, ".tar");
@@ -151,19 +151,18 @@ static size_t stem_length(const char *name, size_t n)
     return tar < n ? length_without_suffix(name, tar, ".pth") : (size_t)(dot - name);
 }
 
-/* output_suffix - the suffix of what F becomes: that of --to, of the name that it has, or of its own
- * format. */
+/* output_suffix - returns the suffix for the output: of the format by --to, by NAME, or of F. */
 static const char *output_suffix(const ckpt_file *f, const char *name)
 {
     const char *format = ckpt_write_format(writing.to ? writing.to : name);
     if (!format)
         format = ckpt_write_format(ckpt_file_format(f));
     if (ckpt_write_format_is_flat(format))
-        return ckpt_write_format_suffixes(format); /* of a flat format there is one */
+        return ckpt_write_format_suffixes(format); /* flat formats have exactly one */
     return !format && strcmp(ckpt_file_format(f), "hf-shards") == 0 ? ".safetensors" : ".pt";
 }
 
-/* make_output_name - OUT: the path of a file in the folder, with the name of INPUT and the suffix of the
+/* make_output_name - sets OUT to the path in the output folder: the name of INPUT with the suffix of the
  * format. */
 static void make_output_name(const ckpt_file *f, const char *input, struct text *out)
 {
@@ -191,8 +190,8 @@ static void make_output_name(const ckpt_file *f, const char *input, struct text 
     text_free(&name);
 }
 
-/* is_format_known - do --to or the suffix of OUT select a format? Otherwise the output might be a .onnx that
- * is not ONNX. */
+/* is_format_known - returns true if --to or the suffix of OUT selects a format. Otherwise the output might be
+ * a .onnx that is not ONNX. */
 static bool is_format_known(void)
 {
     return writing.to || is_output_folder() || writing.max_shard || strcmp(writing.output, "-") == 0 ||
@@ -229,7 +228,7 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
         return report_error(&err, input);
     }
     int status = edit_write(p, input, writing.output, &r);
-    if (status == EXIT_OK && !ui.json) /* the answer has them */
+    if (status == EXIT_OK && !ui.json) /* the JSON report has them */
         print_overflows(p, input);
     if (status == EXIT_OK && ui.json)
         print_convert_json(p, &r, input, to);

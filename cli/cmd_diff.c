@@ -88,7 +88,8 @@ static ckpt_status compare_files(struct report *r, ckpt_error *err)
     return s;
 }
 
-/* What one side alone has is not compared: to say "same" of it would be too much. */
+/* notice_not_compared - prints a notice of tensors that only one side has: they were not compared, so "same"
+ * would be wrong. */
 static void notice_not_compared(const struct report *r)
 {
     const ckpt_diff_value_totals *v = &r->value_totals;
@@ -148,7 +149,7 @@ static ckpt_file *git_open(const char *path, const char *side)
         ckpt_file_ignore_crc(f, ignore_crc);
         return f;
     }
-    err.file[0] = '\0'; /* git's temporary name is of no use */
+    err.file[0] = '\0'; /* the user does not know git's temporary name */
     printf("%s: ckpt cannot read this: %s\n", side, ckpt_error_text(&err, line, sizeof line));
     return NULL;
 }
@@ -185,13 +186,13 @@ static void git_diff_both(const char *old, const char *new)
     close_report(&r, ckpt_close);
 }
 
-/* path old-file old-hex old-mode new-file new-hex new-mode [new-path note];
- * one argument: the path is not merged. A nonzero exit would end git's diff. */
+/* git_diff - runs as git's external diff: path old-file old-hex old-mode new-file new-hex new-mode [new-path
+ * note]; a path alone is unmerged. Always returns 0, because git stops at a nonzero exit code. */
 static int git_diff(int n, char **operand)
 {
     struct text name = {0};
     ui.pipe_may_close = true;
-    signal(SIGPIPE, SIG_IGN); /* a pager may quit; git would die if its driver was ended by a signal */
+    signal(SIGPIPE, SIG_IGN); /* if a pager quits, git would die of a driver that a signal ended */
     if (n != 1 && n < 7)
         return usage_error("diff",
                            "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", n);

@@ -23,17 +23,16 @@ const struct cmd cmd_doctor = {
     "doctor", "FILE…", "why a file does not load, and the command that fixes it",
     options, 1, ANY_NUMBER, run_doctor, NULL};
 
-/* Commands of ckpt, in the order in which they can be piped into each other. The last one replaces the one
- * before it, which it includes. */
+/* Commands of ckpt, in the order in which they can be joined by pipes. CONVERT_ROOT includes and replaces
+ * CONVERT. */
 enum step { SALVAGE, STRIP, SANITIZE, CONVERT, CONVERT_ROOT, NSTEPS };
 
-/* The command line of each fix, with placeholders FILE, OUT, … for names. The first row that matches is
- * used. */
+/* The command line of each fix, with placeholders FILE, OUT, … for names. The first fitting row is used. */
 static const struct command {
     uint32_t action;
-    const char *packing;       /* NULL: whatever it is */
-    bool with_root, as_format; /* has the fix these, and no others? */
-    enum step step;            /* NSTEPS: none */
+    const char *packing;       /* NULL: any */
+    bool with_root, as_format; /* whether the fix has a root, a format */
+    enum step step;            /* NSTEPS: cannot be joined */
     const char *words;
 } commands[] = {
     {CKPT_FIX_SALVAGE, NULL, false, false, SALVAGE, "ckpt salvage FILE -o OUT"},
@@ -42,7 +41,7 @@ static const struct command {
     {CKPT_FIX_CONVERT, NULL, false, false, CONVERT, "ckpt convert FILE OUT"},
     {CKPT_FIX_CONVERT, NULL, true, false, CONVERT_ROOT, "ckpt convert --root ROOT FILE OUT"},
     {CKPT_FIX_CONVERT, NULL, false, true, NSTEPS, "ckpt convert --to FORMAT FILE OUT"},
-    /* -f: an answer of the server does not become the file */
+    /* -f: an error page of the server is not saved as the file */
     {CKPT_FIX_DOWNLOAD, NULL, false, false, NSTEPS, "curl -fL -o FILE URL"},
     {CKPT_FIX_LFS_PULL, NULL, false, false, NSTEPS, "git lfs pull --include FILE"},
     {CKPT_FIX_UNPACK, "7-Zip", false, false, NSTEPS, "7z x FILE"},
@@ -59,8 +58,8 @@ struct advice {
 
 struct job {
     const char *path;
-    struct advice wanted[NSTEPS]; /* by some diagnosis; .command NULL: by none */
-    const char *suffix;           /* of the output of the last of them */
+    struct advice wanted[NSTEPS]; /* the fixes of all diagnoses; .command NULL: not needed */
+    const char *suffix;           /* suffix of the last output */
     struct text problems, notes;
     json *list; /* array of the result, or NULL */
     json *head;
@@ -87,14 +86,14 @@ static void add_input(struct text *to, const struct job *j)
         text_operand(to, j->path);
 }
 
-/* add_output - a file name that is not in use; for convert, with a suffix that selects a format. */
+/* add_output - adds a file name that does not exist; for convert, with a suffix that selects a format. */
 static void add_output(struct text *to, const struct job *j, const struct advice *a, const char *suffix)
 {
     bool convert = a->fix.action == CKPT_FIX_CONVERT;
     text_fixed_name(to, j->path, !suffix && convert && !ckpt_write_format(j->path) ? ".pt" : suffix);
 }
 
-/* Which names a command has; inside of a pipe it has none. */
+/* Which file names a command line has; within a pipe it has none. */
 struct names {
     bool input, output;
     const char *suffix; /* of the output */
@@ -128,7 +127,7 @@ static void add_fix_command(struct text *to, const struct job *j, const ckpt_dia
     add_command(to, j, &a, (struct names){true, true, d->fix->suffix});
 }
 
-/* record_step - records the command of D for add_all_fixes(). */
+/* record_step - records the fix of D for add_all_fixes(). */
 static void record_step(struct job *j, const ckpt_diagnosis *d)
 {
     struct advice a = find_advice(d->fix);
@@ -138,7 +137,7 @@ static void record_step(struct job *j, const ckpt_diagnosis *d)
     j->suffix = a.fix.suffix;
 }
 
-/* add_all_fixes - adds one command line that applies all fixes; false: there are fewer than two. */
+/* add_all_fixes - adds one command line that applies all fixes; false if there are fewer than two. */
 static bool add_all_fixes(struct text *to, const struct job *j)
 {
     size_t n = 0, done = 0;

@@ -85,7 +85,7 @@ static void hex_json(json *to, const uint8_t *digest, size_t n)
     text_free(&hex);
 }
 
-/* tensor_as_hashed - row I as it is hashed. */
+/* tensor_as_hashed - returns row I with the dtype in which it is hashed. */
 static ckpt_tensor tensor_as_hashed(const struct job *j, uint32_t i)
 {
     ckpt_tensor t = tensor_at(j->f, i);

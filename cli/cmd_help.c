@@ -15,7 +15,7 @@ static const struct opt options[] = {
 const struct cmd cmd_help = {
     "help", "[COMMAND|formats|json]", "show the manual of a command", options, 0, 1, run_help, NULL};
 
-/* Does man(1) know PAGE? Asked without a shell. */
+/* man_has_page - returns true if man(1) finds PAGE. No shell is involved. */
 static bool man_has_page(const char *section, const char *page)
 {
     pid_t pid = fork();
@@ -33,7 +33,8 @@ static bool man_has_page(const char *section, const char *page)
     return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* add_program_folder - where this program is, with a slash at the end; false: that cannot be found out. */
+/* add_program_folder - adds the folder of this program, with a slash at the end; false if it cannot be found
+ * out. */
 static bool add_program_folder(struct text *to)
 {
     char path[4096];
@@ -48,7 +49,8 @@ static bool add_program_folder(struct text *to)
     return true;
 }
 
-/* find_page_file - the man page next to the program, installed or in the source tree. */
+/* find_page_file - sets TO to the file of PAGE next to the program, installed or in the source tree; false if
+ * there is none. */
 static bool find_page_file(struct text *to, const char *section, const char *page)
 {
     static const struct {
@@ -70,8 +72,8 @@ static bool find_page_file(struct text *to, const char *section, const char *pag
     return false;
 }
 
-/* exec_page_viewer - by what there is to show it with; returns where there is nothing, with the PATH of the
- * page or none. */
+/* exec_page_viewer - replaces this process by a program that shows PAGE. Returns only if it finds none, or no
+ * page; PATH is then the file of the page, or empty. */
 static void exec_page_viewer(const char *section, const char *page, struct text *path)
 {
     fflush(stdout);
@@ -118,7 +120,7 @@ static int run_help(int n, char **operand)
     exec_page_viewer("1", page, &path);
     opt_usage(cmd, stdout); /* without the page, the short form */
     if (path.len)
-        print_notice(path.ptr, "the page; there is no man, mandoc or nroff to show it with");
+        print_notice(path.ptr, "there is no man, mandoc or nroff to show this page with");
     text_free(&path);
     return EXIT_OK;
 }

@@ -37,15 +37,15 @@ static bool is_below(ckpt_str name, ckpt_str root)
     return name.len > root.len && memcmp(name.ptr, root.ptr, root.len) == 0 && name.ptr[root.len] == '.';
 }
 
-/* is_main_weights - is mapping W the weights, or a network inside them? Not an averaged copy. */
+/* is_main_weights - returns true if W is the weights, or a network inside them, and not an averaged copy. */
 static bool is_main_weights(const struct facts *x, const ckpt_weights *w)
 {
     return x->info.has_weights && !w->averaged &&
            (is_below(w->name, x->info.weights_root) || is_same_name(w->name, x->info.weights_root));
 }
 
-/* is_below_other_weights - is NAME below the optimizer's state or an averaged copy, which can be next to the
- * weights? */
+/* is_below_other_weights - returns true if NAME is below the optimizer's state or an averaged copy, either of
+ * which may be below the weights. */
 static bool is_below_other_weights(const struct facts *x, ckpt_str name)
 {
     bool other = x->info.optimizer_path.len && is_below(name, x->info.optimizer_path);
@@ -90,7 +90,7 @@ static void add_totals(struct text *out, const struct totals *sum)
     text_size(out, sum->bytes);
 }
 
-/* add_name_and_gap - NAME and a gap, if it has one. */
+/* add_name_and_gap - adds NAME and three blanks, or nothing if NAME is empty. */
 static void add_name_and_gap(struct text *out, ckpt_str name)
 {
     if (!name.len)
@@ -117,13 +117,13 @@ static void print_title(const struct facts *x, struct text *out)
     line_put(out);
 }
 
-/* The ways to be parallel that are known of a folder. */
+/* A kind of parallelism, and over how many ranks a folder was written with it. */
 struct way {
     const char *name, *key;
     uint64_t n;
 };
 
-/* parallel_axes - the known ones of R into OUT, which has room for all; returns how many. */
+/* parallel_axes - fills OUT with the kinds of parallelism that R names, and returns how many. */
 static size_t parallel_axes(const ckpt_ranks *r, struct way out[3])
 {
     const struct way all[3] = {{"data", "data_parallel", r->data_parallel},
@@ -172,8 +172,7 @@ static void print_weights(const struct facts *x, struct text *out)
     }
 }
 
-/* print_more_weights - averaged copies and other networks, to which strip, add and casts of the weights also
- * apply. */
+/* print_more_weights - prints averaged copies and other networks, which strip, add and --cast also change. */
 static void print_more_weights(const struct facts *x, struct text *out)
 {
     for (size_t i = 0; i < x->info.nweights; i++) {
@@ -187,7 +186,8 @@ static void print_more_weights(const struct facts *x, struct text *out)
     }
 }
 
-/* suffix_of - the suffix of a single file with the content of X; NULL: that of X. */
+/* suffix_of - returns the suffix of a file with all shards of X in it; NULL: X is one file and keeps its
+ * suffix. */
 static const char *suffix_of(const struct facts *x)
 {
     if (strcmp(ckpt_file_format(x->f), "hf-shards") != 0)
@@ -195,7 +195,8 @@ static const char *suffix_of(const struct facts *x)
     return x->info.weights_only >= 0 ? ".pt" : ".safetensors";
 }
 
-/* print_fix - one --auto removes all certain prefixes; the others may be the real name of a submodule. */
+/* print_fix - adds the command that removes the prefix of W. Prefixes that are certain are removed by one
+ * --auto; others may be the real name of a submodule. */
 static void print_fix(const struct facts *x, const ckpt_wrapper *w, bool *auto_printed, struct text *out)
 {
     if (w->certain && *auto_printed)
@@ -214,7 +215,8 @@ static void print_fix(const struct facts *x, const ckpt_wrapper *w, bool *auto_p
     text_fixed_name(out, ckpt_file_path(x->f), suffix_of(x));
 }
 
-/* add_prefix - PREFIX, which N tensors of ALL have, those of the mapping WHERE if it has a name. */
+/* add_prefix - adds PREFIX, which N of ALL tensors have, and WHERE, the name of their mapping, if it has
+ * one. */
 static void add_prefix(struct text *out, ckpt_str prefix, uint64_t n, uint64_t all, ckpt_str where)
 {
     text_name(out, prefix);
@@ -242,8 +244,8 @@ static void print_wrappers(const struct facts *x, struct text *out)
     }
 }
 
-/* print_prefix_command - prints the command that removes the prefix of W or, if only an averaged copy has it,
- * that selects the copy. */
+/* print_prefix_command - adds the command that removes the prefix of W or, if it belongs to an averaged copy
+ * alone, selects the copy. */
 static void print_prefix_command(const struct facts *x, const ckpt_weights *w, struct text *out)
 {
     bool copy = w->prefixed < w->tensors - w->tensors / 4;
@@ -287,8 +289,8 @@ static void print_optimizer(const struct facts *x, struct text *out)
     line_put(out);
 }
 
-/* add_scalar - row ROW, if it is a numpy scalar near the top, as which training scripts save their best
- * score. */
+/* add_scalar - adds row ROW if it is a numpy scalar near the top, as training scripts save their best score.
+ * False: it is not. */
 static bool add_scalar(const struct facts *x, uint32_t row, struct text *out)
 {
     const ckpt_tensor it = tensor_at(x->f, row), *t = &it;
@@ -305,7 +307,7 @@ static bool add_scalar(const struct facts *x, uint32_t row, struct text *out)
     return true;
 }
 
-/* A line of values: the first ones are shown, the others counted. */
+/* A line of values: the first are shown, the others counted. */
 struct value_list {
     struct text *out;
     size_t shown, more;
@@ -321,8 +323,7 @@ static bool begin_list_item(struct value_list *s)
     return true;
 }
 
-/* How interesting a value is: people look for hyper-parameters first, and for the state of a scheduler
- * last. */
+/* How interesting a value is: hyper-parameters come first, the state of schedulers and the like last. */
 enum interest { HYPER_PARAMETER, OTHER, INTERNAL };
 
 static enum interest interest_of(const ckpt_leaf *leaf)
@@ -343,14 +344,14 @@ static enum interest interest_of(const ckpt_leaf *leaf)
     return found;
 }
 
-/* add_value - V, or how it begins where it is long; `ckpt show` prints all of it. */
+/* add_value - adds V, cut if it is long; `ckpt show` prints all of it. */
 static void add_value(struct text *out, const ckpt_value *v)
 {
     size_t begin = out->len, end = begin + VALUE_WIDTH;
     text_value(out, v, 6);
     if (out->len <= end)
         return;
-    while (end > begin && (out->ptr[end] & 0xc0) == 0x80) /* inside of a UTF-8 sequence */
+    while (end > begin && (out->ptr[end] & 0xc0) == 0x80) /* within a UTF-8 sequence */
         end--;
     text_cut(out, end);
     text_add(out, "...");
@@ -439,19 +440,19 @@ static void print_info_remarks(const struct facts *x, struct text *out)
 {
     if (x->info.aliases) {
         begin_label(out, "ties");
-        text_noun(out, x->info.aliases, "name shows", "names show");
-        text_add(out, " the bytes of an earlier one");
+        text_noun(out, x->info.aliases, "name shares", "names share");
+        text_add(out, " the bytes of another tensor");
         line_put(out);
     }
     if (x->info.unreferenced) {
         begin_label(out, "unused");
         text_size(out, x->info.unreferenced);
-        text_add(out, " that no tensor shows");
+        text_add(out, " that no tensor uses");
         line_put(out);
     }
     if (x->info.executes_code) {
         begin_label(out, "code");
-        text_add(out, "carries code that loading runs; ckpt reads it as data");
+        text_add(out, "loading the file runs code in it; ckpt does not run it");
         line_put(out);
     }
     if (x->info.weights_only >= 0) {
@@ -499,7 +500,8 @@ static void wrappers_json(json *j, const struct facts *x)
     }
 }
 
-/* All mappings that are weights, averaged ones too, with the prefix that their keys share. */
+/* mappings_json - adds all mappings that are weights, averaged ones too, with the prefix that their keys
+ * share. */
 static void mappings_json(json *j, const struct facts *x)
 {
     json *list = json_add_array(j, "mappings");

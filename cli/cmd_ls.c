@@ -13,7 +13,7 @@ static int run_ls(int n, char **operand);
 static struct list globs;
 static bool wide, as_tree, as_tsv, values, as_text, ignore_crc;
 static uint64_t depth;
-static int order; /* of enum row_order */
+static int order; /* an enum row_order */
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
@@ -308,7 +308,8 @@ static void text_row(ckpt_file *f, uint32_t row)
     text_free(&out);
 }
 
-/* git gives up on a textconv that fails: whatever is wrong becomes the text. */
+/* print_textconv - prints PATH as text. Errors become part of the text, because git gives up if a textconv
+ * fails. */
 static void print_textconv(const char *path)
 {
     char line[1400];
@@ -319,7 +320,7 @@ static void print_textconv(const char *path)
     if (s == CKPT_OK && ui.root && (s = ckpt_file_narrow(f, ui.root, NULL, 0, &err)) != CKPT_OK)
         ckpt_close(f);
     if (s != CKPT_OK) {
-        err.file[0] = '\0'; /* git passes a temporary name, another one each time */
+        err.file[0] = '\0'; /* git passes a temporary name that changes each time */
         printf("ckpt cannot read this: %s\n", ckpt_error_text(&err, line, sizeof line));
         return;
     }
@@ -336,8 +337,8 @@ static void print_textconv(const char *path)
 
 /* --------------------------------------------------------------------- run */
 
-/* Two tensors of one joined name, {"a": {"b": …}, "a.b": …}: only their paths
- * differ. In natural order they are neighbours. */
+/* notice_same_names - prints a notice if two tensors have the same joined name, as in {"a": {"b": …},
+ * "a.b": …}. In natural order they are neighbours. */
 static void notice_same_names(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
 {
     ckpt_str a, b = {0};
@@ -361,7 +362,7 @@ static int list_file(const char *path)
     size_t n;
     if (!f)
         return EXIT_TROUBLE;
-    if (ui.json && ckpt_file_locate(f, &err) != CKPT_OK) { /* the table has no file offsets */
+    if (ui.json && ckpt_file_locate(f, &err) != CKPT_OK) { /* only JSON has file offsets */
         close_input(f);
         return report_error(&err, path);
     }

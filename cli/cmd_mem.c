@@ -46,9 +46,9 @@ const struct cmd cmd_mem = {
     "mem",   "FILE", "memory that training takes, and what to checkpoint so that it fits", options, 0, 1,
     run_mem, NULL};
 
-#define RESERVE ((uint64_t)1 << 30) /* of --fits, for what is no tensor; and a tenth */
+#define RESERVE ((uint64_t)1 << 30) /* --fits leaves this much, and a tenth, for what is not a tensor */
 
-/* tensor_limit - the most that tensors may take for --fits. */
+/* tensor_limit - returns the most that tensors may take for --fits. */
 static uint64_t tensor_limit(void) { return fits > RESERVE ? (fits - RESERVE) / 11 * 10 : 1; }
 
 struct job {
@@ -56,22 +56,22 @@ struct job {
     ckpt_file *f; /* NULL: a config alone */
     ckpt_mem *m;
     ckpt_mem_run run;
-    ckpt_mem_result r, plan; /* as asked for; with the plan */
+    ckpt_mem_result r, plan; /* for the options as they are; with the plan */
     bool has_plan, plan_fits;
-    uint64_t largest; /* batch that fits, where no plan does */
-    char place[128];  /* of the peak of r, which the plan's call frees */
+    uint64_t largest; /* the largest batch that fits, if this one fits with no plan */
+    char place[128];  /* copy of r.peak_place, which ckpt_mem_plan() frees */
 };
 
 /* ------------------------------------------------------------------ options */
 
-/* parse_number - the number from 1 to UINT32_MAX at S, or 0; *END: what follows it. */
+/* parse_number - returns the number from 1 to UINT32_MAX at S, or 0; *END is set to what follows it. */
 static uint32_t parse_number(const char *s, char **end)
 {
     unsigned long long n = strtoull(s, end, 10);
     return *s >= '1' && *s <= '9' && n <= UINT32_MAX ? (uint32_t)n : 0;
 }
 
-/* parse_image - "224x224", or "224" for a square. */
+/* parse_image - parses --image, "224x224" or "224" for a square; false if it is neither. */
 static bool parse_image(ckpt_mem_run *run)
 {
     char *end;
@@ -81,7 +81,7 @@ static bool parse_image(ckpt_mem_run *run)
     return !*end && run->height && run->width;
 }
 
-/* parse_checkpoint - --checkpoint; false: it is none of its words. */
+/* parse_checkpoint - parses --checkpoint; false if it is none of its words. */
 static bool parse_checkpoint(ckpt_mem_run *run)
 {
     static const char *const words[] = {
@@ -113,13 +113,13 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* is_config - is PATH a config.json, not a checkpoint? */
+/* is_config - returns true if PATH is a config.json, not a checkpoint. */
 static bool is_config(const char *path)
 {
     return ends_with(path, ".json") && !ends_with(path, ".index.json");
 }
 
-/* parse_run - the run by the options, for PATH; -1, or the exit status after an error. */
+/* parse_run - fills RUN from the options, for PATH. Returns -1, or the exit code after an error. */
 static int parse_run(const char *path, ckpt_mem_run *run)
 {
     *run = (ckpt_mem_run){.struct_size = sizeof *run, .optimizer = optimizer, .batch = batch, .seq = seq};
@@ -166,7 +166,8 @@ static int parse_run(const char *path, ckpt_mem_run *run)
 
 /* ------------------------------------------------------------------- inputs */
 
-/* find_config - the config.json in the folder that PATH is, or next to it, into OUT; false: there is none. */
+/* find_config - sets OUT to the config.json in the folder PATH, or next to the file PATH; false if there is
+ * none. */
 static bool find_config(const char *path, struct text *out)
 {
     const char *slash = strrchr(path, '/');
@@ -178,7 +179,7 @@ static bool find_config(const char *path, struct text *out)
     return access(out->ptr, R_OK) == 0;
 }
 
-/* open_network - the network at j->path; the exit status, EXIT_OK to go on. */
+/* open_network - reads the network at j->path. Returns EXIT_OK, or the exit code after an error. */
 static int open_network(struct job *j)
 {
     struct text beside = {0};
@@ -211,7 +212,7 @@ static void add_bar(struct text *t, uint64_t part, uint64_t all)
         text_add(t, "#");
 }
 
-/* amount_row - a line of the table: LABEL, size, how sure it is, a bar or WHERE. */
+/* amount_row - adds a row to the table: LABEL, size, exact or estimate, then WHERE or a bar. */
 static void amount_row(struct table *w, const char *label, const ckpt_mem_amount *a, uint64_t all,
                        const char *where)
 {
@@ -279,7 +280,7 @@ static void print_heading(const struct job *j)
     text_free(&t);
 }
 
-/* segment_name - "transformer.h[0]" or "transformer.h[0] … transformer.h[3]". */
+/* segment_name - adds "transformer.h[0]" or "transformer.h[0] … transformer.h[3]". */
 static void segment_name(struct text *t, const ckpt_mem *m, const ckpt_mem_segment *s)
 {
     text_add(t, ckpt_mem_block_name(m, s->first));
@@ -295,7 +296,7 @@ static uint32_t count_recomputed(const ckpt_mem_result *r)
     return n;
 }
 
-/* print_segments - a line for each run of segments that have as many blocks. */
+/* print_segments - prints a line for each run of segments with equally many blocks. */
 static void print_segments(const struct job *j)
 {
     struct text t = {0};
@@ -386,7 +387,7 @@ static void print_fit(const struct job *j)
 
 /* --------------------------------------------------------------------- code */
 
-/* has_only_single_blocks - has each recomputed segment one block? */
+/* has_only_single_blocks - returns true if each recomputed segment is one block. */
 static bool has_only_single_blocks(const ckpt_mem_result *r)
 {
     for (size_t i = 0; i < r->nsegments; i++)
@@ -536,7 +537,7 @@ static void print_json(const struct job *j)
 
 /* -------------------------------------------------------------------- table */
 
-/* What the columns of --table are. */
+/* The columns of --table. */
 static const struct {
     const char *name;
     uint32_t checkpoint;
@@ -547,7 +548,7 @@ static const struct {
                {"plan", CKPT_MEM_PLAN}};
 #define NCOLUMNS (sizeof columns / sizeof *columns)
 
-/* table_total - the total of a batch in column I; the exit status. */
+/* table_total - sets *TOTAL to the memory for batch N in column I. Returns the exit code. */
 static int table_total(const struct job *j, uint64_t n, size_t i, uint64_t *total)
 {
     ckpt_error err;
@@ -561,7 +562,7 @@ static int table_total(const struct job *j, uint64_t n, size_t i, uint64_t *tota
     return st == CKPT_OK ? EXIT_OK : report_error(&err, j->path);
 }
 
-#define ROWS_MAX 32 /* a batch is no more than UINT32_MAX */
+#define ROWS_MAX 32 /* each doubles the batch, which is at most UINT32_MAX */
 
 static void print_table_json(const struct job *j, uint64_t totals[][NCOLUMNS], size_t rows)
 {
@@ -604,7 +605,7 @@ static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
     table_free(&w);
 }
 
-/* print_table - --table; EXIT_NO: --fits is given, and not even one sample fits. */
+/* print_table - prints --table. Returns EXIT_NO if --fits is given and not even one sample fits. */
 static int print_table(struct job *j)
 {
     uint64_t totals[ROWS_MAX][NCOLUMNS], most = batch > 64 ? batch : 64;
@@ -624,7 +625,7 @@ static int print_table(struct job *j)
 
 /* ---------------------------------------------------------------------- run */
 
-/* make_plan - the plan, and where none fits the largest batch; the exit status. */
+/* make_plan - finds the plan for j->run, and whether it fits. Returns the exit code. */
 static int make_plan(struct job *j)
 {
     ckpt_error err;
@@ -638,7 +639,7 @@ static int make_plan(struct job *j)
     return EXIT_OK;
 }
 
-/* find_largest_batch - the largest batch that fits with any plan. */
+/* find_largest_batch - sets j->largest to the largest batch that fits with some plan. */
 static int find_largest_batch(struct job *j)
 {
     ckpt_error err;

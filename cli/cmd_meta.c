@@ -29,14 +29,14 @@ const struct cmd cmd_meta = {"meta",
                              run_meta,
                              NULL};
 
-/* A key and what becomes of it. */
+/* A key, and its value before and after; FROM.ptr or TO.ptr is NULL if there is none. */
 struct change {
     ckpt_str key, from, to;
-    bool tie;   /* KEY is a second name of the tensor FROM */
-    bool named; /* on the command line */
+    bool tie;   /* KEY names a tie of the tensor FROM */
+    bool named; /* the command line names KEY */
 };
 
-/* All keys, those of the file first. */
+/* All keys: those of the file, then new ones. */
 struct changes {
     struct change *at;
     size_t n, changed;
@@ -77,7 +77,7 @@ static int check_pairs(int n, char **operand)
     return EXIT_OK;
 }
 
-/* set_all - sets what N operands are, each with its '='. */
+/* set_all - sets the keys of N operands, "KEY=VALUE" each. */
 static int set_all(struct changes *c, int n, char **operand)
 {
     for (int i = 0; i < n; i++) {
@@ -167,7 +167,7 @@ static void list_json(const struct changes *c, json *j)
             json *one = json_add_object(list, NULL);
             json_str(one, "key", c->at[i].key);
             json_str(one, "value", c->at[i].to);
-            if (is_same_value(c->at[i].from, c->at[i].to)) /* else the output shows it */
+            if (is_same_value(c->at[i].from, c->at[i].to)) /* a changed value is in the list of changes */
                 json_bool(one, "tie", c->at[i].tie);
         }
 }
@@ -184,7 +184,7 @@ static void changes_json(const struct changes *c, json *j)
         }
 }
 
-/* print_metadata - what there is, or (WROTE not NULL) what changes and where it went. */
+/* print_metadata - prints all pairs or, if WROTE is not NULL, the changes and the file that was written. */
 static void print_metadata(const ckpt_file *f, const char *input, const struct changes *c, const char *wrote)
 {
     if (!ui.json) {
@@ -211,7 +211,7 @@ static void print_metadata(const ckpt_file *f, const char *input, const struct c
 
 /* ---------------------------------------------------------------- the write */
 
-/* is_own_tensor - has F a tensor called NAME, and not as a second name in the metadata? */
+/* is_own_tensor - returns true if F has a tensor called NAME that is not a tie recorded in the metadata. */
 static bool is_own_tensor(const ckpt_file *f, const struct changes *c, ckpt_str name)
 {
     bool second = false;
@@ -220,7 +220,7 @@ static bool is_own_tensor(const ckpt_file *f, const struct changes *c, ckpt_str 
     return !second && ckpt_tensor_find(f, name) != CKPT_NO_TENSOR;
 }
 
-/* makes_tie - is KEY a second name of a tensor from now on? */
+/* makes_tie - returns true if X adds a tie for a tensor of F. */
 static bool makes_tie(const ckpt_file *f, const struct changes *c, const struct change *x)
 {
     return x->to.ptr && !is_same_value(x->key, str_of("format")) &&
@@ -244,7 +244,7 @@ static void notice_ties(const ckpt_file *f, const char *input, const struct chan
         text_add(&t, tie ? "\" becomes a second name of the tensor \"" : "\" was a second name of \"");
         text_name(&t, tie ? x->to : x->from);
         text_add(&t, tie         ? "\""
-                     : x->to.ptr ? "\"; it is what the new text says"
+                     : x->to.ptr ? "\"; its value is changed"
                                  : "\"; the file no longer has it");
         print_notice(input, "%s", t.ptr);
     }

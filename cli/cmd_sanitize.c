@@ -103,7 +103,8 @@ static void print_sanitize_json(const ckpt_plan *p, const ckpt_write_result *r, 
 
 /* -------------------------------------------------------------------- write */
 
-/* prepare_plan - a flat format holds one mapping of tensors: the weights, unless --root selects another. */
+/* prepare_plan - narrows P to the weights if the output is flat, since a flat format holds one mapping of
+ * tensors; to --root if it is given. */
 static ckpt_status prepare_plan(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
 {
     const char *format = edit_output_format(f, writing.output);

@@ -19,10 +19,10 @@
 static int run_scan(int n, char **operand);
 
 static bool all, sarif;
-static int fail_on = 1; /* of the words below */
+static int fail_on = 1; /* index of the words below */
 
 enum { SANDBOX_AUTO, SANDBOX_ON, SANDBOX_OFF, SANDBOX_TEST };
-static int sandbox; /* one of these */
+static int sandbox; /* an enum value above */
 
 static const struct opt options[] = {
     {'a', "all", NULL, OPT_FLAG, &all, "also show calls to names on the harmless lists"},
@@ -46,9 +46,9 @@ const struct cmd cmd_scan = {"scan",   "FILE|DIR…", "what loading a file would
 struct child_result {
     int code;
     int verdict;
-    int unwritten;         /* errno: the spool did not take its report */
-    unsigned long seconds; /* of processor time that it was given */
-    bool rows, done, full; /* full: its output could not be written, which it reported */
+    int unwritten;         /* errno if the report could not be written to the spool */
+    unsigned long seconds; /* limit of its processor time */
+    bool rows, done, full; /* full: the child printed that its output cannot be written */
 };
 
 struct job {
@@ -57,11 +57,11 @@ struct job {
     bool several; /* may there be more than one file? */
     bool no, unsure;
     struct child_result *child; /* NULL: no sandbox */
-    int spool;                  /* reports of JSON wait here until they are whole; -1: none */
+    int spool;                  /* keeps a JSON report until it is complete; -1: no spool */
 };
 
-/* exit_code_of - 1: there is a finding; 2: there is none, but not everything was scanned, or memory ran out,
- * so that findings may be wrong; 0: the file is fine. */
+/* exit_code_of - returns EXIT_NO if there is a finding; EXIT_TROUBLE if there is none, but not everything was
+ * scanned, or if memory ran out, so that findings may be wrong; else EXIT_OK. */
 static int exit_code_of(const ckpt_scan_result *r, ckpt_status st)
 {
     bool finished = st == CKPT_OK;
@@ -80,7 +80,7 @@ static int pass_record(void *user, const ckpt_scan_record *r)
     return 0;
 }
 
-#define SECONDS    600u /* of processor time for a file, and one more for each so many bytes: */
+#define SECONDS    600u /* processor time for a file, plus 1 for each PER_SECOND bytes */
 #define PER_SECOND (16u << 20)
 #define NO_SANDBOX "this system has no seccomp, which --sandbox needs"
 
@@ -111,8 +111,8 @@ static int scan_one(const struct scan_report *report, const char *path, bool loc
     return code;
 }
 
-/* report_dead_child - reports that the process that scanned PATH was ended, because of the file or from
- * outside, or could not write its report. */
+/* report_dead_child - reports that the process that scanned PATH was ended, by the file or from outside, or
+ * could not write its report. */
 static int report_dead_child(const struct scan_report *report, const char *path,
                              const struct child_result *result, int status)
 {
@@ -137,7 +137,7 @@ static int report_dead_child(const struct scan_report *report, const char *path,
     return report_error(&err, path);
 }
 
-/* open_spool - a temporary file without a name, for the report of one file. */
+/* open_spool - opens a temporary file without a name for the report of one file; -1: it cannot. */
 static int open_spool(void)
 {
     const char *dir = getenv("TMPDIR");
@@ -146,7 +146,7 @@ static int open_spool(void)
     return f ? fileno(f) : fd;
 }
 
-/* print_spool - prints what the child wrote, now that it is complete. */
+/* print_spool - prints the report in SPOOL, which is complete now. */
 static void print_spool(int spool)
 {
     char block[16384];
@@ -162,7 +162,7 @@ static void print_spool(int spool)
     }
 }
 
-/* seconds_for - the processor time that scanning PATH may take: more than any file needs that was not made to
+/* seconds_for - returns the limit of processor time for PATH: more than any file needs that was not made to
  * exceed it. */
 static unsigned long seconds_for(const char *path)
 {
@@ -188,14 +188,14 @@ static void scan_in_child(const struct job *j, const char *path)
     _exit(0);
 }
 
-/* scan_in_sandbox - scans PATH in a process of its own, which opens the file and then gives up its rights.
- * Half a record would make a JSON document unreadable, so such a report is printed once it is complete. */
+/* scan_in_sandbox - scans PATH in a child process, which opens the file and then gives up its rights. A JSON
+ * report is printed when it is complete, because half a record would make the document invalid. */
 static int scan_in_sandbox(const struct job *j, const char *path)
 {
     struct child_result *result = j->child;
     int status;
     *result = (struct child_result){.code = EXIT_TROUBLE, .verdict = SCAN_INCOMPLETE};
-    if (finish_output(EXIT_OK) != EXIT_OK) /* the child would report it as its own error */
+    if (finish_output(EXIT_OK) != EXIT_OK) /* or the child would print the same error */
         exit(EXIT_TROUBLE);
     if (j->spool >= 0 && (ftruncate(j->spool, 0) || lseek(j->spool, 0, SEEK_SET)))
         return report_failure(CKPT_EIO, path, "--sandbox=off scans without",
@@ -236,7 +236,8 @@ static void scan_path(void *user, const char *path)
     j->unsure = j->unsure || code == EXIT_TROUBLE;
 }
 
-/* map_shared_result - memory shared with the children, for their results; NULL: scan in this process. */
+/* map_shared_result - maps memory shared with the children, for their results; NULL: it failed, scan in this
+ * process. */
 static struct child_result *map_shared_result(void)
 {
     void *at = sandbox == SANDBOX_OFF ? MAP_FAILED
@@ -247,8 +248,8 @@ static struct child_result *map_shared_result(void)
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* prepare_sandbox - prepares to scan in child processes, if that is asked for and works. False: the error was
- * printed. */
+/* prepare_sandbox - prepares to scan in child processes, if --sandbox asks for it and it works. False: the
+ * error was printed. */
 static bool prepare_sandbox(struct job *j)
 {
     j->child = map_shared_result();

@@ -70,7 +70,7 @@ static void print_description(const ckpt_tensor *t, const struct slice *s)
     text_free(&out);
 }
 
-/* show_components - a composite has no numbers of its own: lists its components. */
+/* show_components - lists the components of the composite ROW, which has no numbers of its own. */
 static int show_components(const ckpt_file *f, uint32_t row)
 {
     const ckpt_tensor whole = tensor_at(f, row);
@@ -172,7 +172,7 @@ static void item_cells(struct table *w, const ckpt_file *f, const ckpt_value *v)
 static void items_begin(struct table *w)
 {
     *w = (struct table){.columns = 3};
-    table_row(w, PLAIN); /* the header that is not printed */
+    table_row(w, PLAIN); /* table_print leaves out the first row */
     for (int i = 0; i < 3; i++)
         table_cell(w);
 }
@@ -275,7 +275,7 @@ static int show_node(const ckpt_file *f, const char *name, const ckpt_value *v)
     return EXIT_OK;
 }
 
-/* LIST[3] or LIST[1:4]: items of a sequence by Python's rules. */
+/* show_sliced - shows items of the sequence V for "[3]" or "[1:4]", by Python's rules. */
 static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, const char *slice)
 {
     ckpt_value_type type = ckpt_value_get_type(v);
@@ -323,7 +323,7 @@ static int fail_not_found(const ckpt_file *f, const char *path)
     return status;
 }
 
-/* take_slice - removes "[slice]" from the end of PATH and returns the slice; NULL: there is none. */
+/* take_slice - cuts "[slice]" off the end of PATH and returns the slice, or NULL. */
 static char *take_slice(char *path)
 {
     size_t n = strlen(path);
@@ -342,7 +342,7 @@ static int show_found(ckpt_file *f, const char *name, const struct found *at, co
     return slice ? show_sliced(f, name, at->value, slice) : show_node(f, name, at->value);
 }
 
-/* What is shown because its name matches, one after the other. */
+/* The tensors and values whose names match globs, shown one after the other. */
 struct matches {
     ckpt_file *f;
     const char *const *globs;
@@ -368,7 +368,7 @@ static void show_match(struct matches *m, ckpt_str name, const struct found *at)
     text_free(&t);
 }
 
-/* show_matches - every tensor and value whose name passes M's globs; false: there is none. */
+/* show_matches - shows every tensor and value whose name passes M's globs; false if there is none. */
 static bool show_matches(struct matches *m)
 {
     size_t n;
@@ -385,7 +385,7 @@ static bool show_matches(struct matches *m)
     return m->shown != 0;
 }
 
-/* show_pattern - shows what matches the pattern PATH, or PATH without a slice at its end. */
+/* show_pattern - shows what matches the pattern PATH, or PATH without the slice at its end. */
 static int show_pattern(ckpt_file *f, char *path)
 {
     const char *glob = path;
@@ -410,8 +410,8 @@ static int show_globs(ckpt_file *f)
     return EXIT_NO;
 }
 
-/* row_below - the name of ROW after PREFIX and a dot; empty: it does not begin with them, or is a
- * component. */
+/* row_below - returns what follows PREFIX and a dot in the name of ROW; empty if the name begins otherwise,
+ * or ROW is a component. */
 static ckpt_str row_below(const ckpt_file *f, uint32_t row, const char *prefix)
 {
     const ckpt_tensor t = tensor_at(f, row);
@@ -452,8 +452,8 @@ static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *
     table_free(&w);
 }
 
-/* show_below - shows the tensors whose names continue after PREFIX, which is not a container; false: there is
- * none. */
+/* show_below - shows the tensors whose names begin with PREFIX and a dot, where PREFIX is not a container;
+ * false if there is none. */
 static bool show_below(const ckpt_file *f, const char *prefix)
 {
     size_t n, kept = 0;
@@ -467,7 +467,7 @@ static bool show_below(const ckpt_file *f, const char *prefix)
     return kept != 0;
 }
 
-/* show_names - lists the tensors, of a file without a graph or if --root is a common prefix of names. */
+/* show_names - lists the tensors, of a file without a graph or with a common prefix of names as --root. */
 static int show_names(const ckpt_file *f)
 {
     struct text out = {0};
@@ -494,7 +494,7 @@ static int show_path(ckpt_file *f, ckpt_str root, char *path)
         return show_pattern(f, path);
     if (!hit && (slice = take_slice(path))) {
         hit = find_path(f, root, str_of(path), &at);
-        if (!hit) /* restore the path for the error */
+        if (!hit) /* the error shows the path with its slice */
             path[strlen(path)] = '[', end[-1] = ']';
     }
     return hit ? show_found(f, path, &at, slice) : fail_not_found(f, path);
@@ -513,7 +513,8 @@ static int show_top(ckpt_file *f, ckpt_str root)
 
 /* ---------------------------------------------------------------------- run */
 
-/* open_narrowed - opens PATH, narrowed to --root; *ROOT: that as a path. NULL: the error was printed. */
+/* open_narrowed - opens PATH, narrowed to --root, and sets *ROOT to that root as a path. NULL: the error was
+ * printed. */
 static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
 {
     const char *asked = ui.root;

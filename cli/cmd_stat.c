@@ -39,7 +39,7 @@ struct job {
     ckpt_file *f;
     uint32_t *rows;
     size_t n;
-    ckpt_stats *stats; /* of each of rows */
+    ckpt_stats *stats; /* of each row */
 };
 
 static bool has_float_dtype(const ckpt_tensor *t)
@@ -52,7 +52,7 @@ static uint64_t count_numbers(const ckpt_stats *s) { return s->finite + s->nan +
 
 /* ----------------------------------------------------------------- histogram */
 
-/* has_blocks - does the locale of the terminal have block characters? */
+/* has_blocks - returns true if the locale of the terminal has block characters. */
 static bool has_blocks(void)
 {
     const char *said = "";
@@ -87,7 +87,7 @@ static void add_histogram(struct text *out, const ckpt_stats *s, bool fine)
 
 /* ---------------------------------------------------------------------- text */
 
-/* Minimum or maximum: integers as they are, others EXACT or in four digits. */
+/* add_extreme - adds the minimum or maximum: integers as they are, others in four digits unless EXACT. */
 static void add_extreme(struct text *out, const ckpt_tensor *t, const ckpt_stats *s, bool max, bool exact)
 {
     double x = max ? s->max : s->min;
@@ -105,7 +105,7 @@ static void add_extreme(struct text *out, const ckpt_tensor *t, const ckpt_stats
         text_addf(out, "%.4g", x);
 }
 
-/* add_share - "3.1%" or "0"; 0 and 100% only if it is exactly that. */
+/* add_share - adds PART of ALL as "3.1%" or "0"; as 0 or 100% only if it is exactly that. */
 static void add_share(struct text *out, uint64_t part, uint64_t all)
 {
     double percent = all ? 100 * (double)part / (double)all : 0;
@@ -123,9 +123,9 @@ enum { NAME, DTYPE, MIN, MAX, MEAN, STD, NORM, ZEROS, NAN_COUNT, INF_COUNT, HIST
 
 static const char *const titles[COLUMNS] = {"NAME", "DTYPE", "MIN", "MAX", "MEAN",     "STD",
                                             "NORM", "ZEROS", "NAN", "INF", "HISTOGRAM"};
-/* Columns that are left out on a narrow terminal, the first one first. */
+/* Columns that are left out on a narrow terminal, NORM first. */
 static const unsigned dispensable[] = {NORM, HISTOGRAM, ZEROS, DTYPE, MEAN};
-static unsigned left_out; /* how many of them do not fit */
+static unsigned left_out; /* how many of them are left out */
 
 static bool is_shown(unsigned column)
 {
@@ -135,7 +135,7 @@ static bool is_shown(unsigned column)
     return true;
 }
 
-/* end_cell - ends the cell that was added, or removes it if its column is not shown. */
+/* end_cell - ends the cell whose text was added, or removes that text if COLUMN is not shown. */
 static void end_cell(struct table *w, unsigned column)
 {
     if (is_shown(column))
@@ -216,7 +216,7 @@ static void fill_table(struct table *w, const struct job *j)
     }
 }
 
-/* fits_terminal - does W fit if names are wrapped to half of the width? */
+/* fits_terminal - returns true if W fits the terminal when names are wrapped to half of its width. */
 static bool fits_terminal(const struct table *w)
 {
     size_t all = w->width[0] < ui.width / 2 ? w->width[0] : ui.width / 2;
@@ -290,7 +290,7 @@ struct sums {
     double min, max, squares; /* of floating-point tensors */
 };
 
-/* sum_stats - totals of all rows; aliases of the same bytes count once. */
+/* sum_stats - returns the totals of all rows; aliases of the same bytes count once. */
 static struct sums sum_stats(const struct job *j)
 {
     struct sums sum = {.min = (double)INFINITY, .max = -(double)INFINITY};
@@ -412,7 +412,8 @@ static void print_stat_json(const struct job *j)
 
 /* ----------------------------------------------------------------------- run */
 
-/* check_fail_on - the exit status by --fail-on; EXIT_NO after a notice of the first tensor. */
+/* check_fail_on - checks the rows by --fail-on. Returns EXIT_NO after a notice of the first tensor that
+ * fails, else EXIT_OK. */
 static int check_fail_on(const struct job *j, const char *path)
 {
     ckpt_str first = {0};
@@ -478,7 +479,7 @@ static int stat_file(const char *path)
     return status;
 }
 
-/* parse_fail_on - parses the words of --fail-on; false: one is unknown. */
+/* parse_fail_on - parses the words of --fail-on; false if one is unknown. */
 static bool parse_fail_on(void)
 {
     for (const char *at = fail_on; at;) {

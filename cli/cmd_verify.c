@@ -36,7 +36,7 @@ struct job {
     const char *path;
     json *findings; /* array of the result, or NULL */
     json *head;
-    struct text hint; /* of the first finding that has one */
+    struct text hint; /* hint of the first finding that has one */
 };
 
 static void finding_json(const struct job *j, const ckpt_finding *f)
@@ -111,8 +111,8 @@ static void print_summary(const struct job *j, const ckpt_verify_result *r)
     text_free(&t);
 }
 
-/* report_unchecked - reports the error of a file that could not be checked; if no tensor matches the globs,
- * with the nearest names. */
+/* report_unchecked - prints the error ERR of a file that could not be checked; with the nearest names if no
+ * tensor matches the globs. */
 static int report_unchecked(const char *path, const ckpt_error *err)
 {
     struct text t = {0};
@@ -179,7 +179,7 @@ static int verify_file(const char *path)
     return r.findings ? EXIT_NO : EXIT_OK;
 }
 
-/* is_read_once - is NAME standard input or a pipe? */
+/* is_read_once - returns true if NAME is standard input or a pipe. */
 static bool is_read_once(const char *name)
 {
     struct stat st;

@@ -7,7 +7,7 @@
 #include "json.h"
 #include "number.h"
 
-/* For each row of B the event that found its bytes under another name in A. */
+/* index_renames - returns, for each row of the second file, the event of a rename to it, or NULL. */
 static const ckpt_diff_event **index_renames(const struct report *r)
 {
     const ckpt_diff_event **by = mem_new(ckpt_tensor_count(r->b), sizeof *by);
@@ -59,7 +59,7 @@ static void add_both(struct text *out, const ckpt_tensor *a, const ckpt_tensor *
     }
 }
 
-/* is_bare - is E from a list of names, without dtype and shape? */
+/* is_bare - returns true if E comes from a list of names, without dtype and shape. */
 static bool is_bare(const struct report *r, const ckpt_diff_event *e)
 {
     return strcmp(ckpt_file_format(e->what == CKPT_DIFF_ONLY_B ? r->b : r->a), "names") == 0;
@@ -77,8 +77,8 @@ static void add_shape_change(struct text *out, const ckpt_diff_event *e, const c
     add_both(out, a, b, e->shape_differs, text_shape);
 }
 
-/* add_quantizer_difference - for quantised tensors with the same integers, whose notes differ; false: they do
- * not. */
+/* add_quantizer_difference - adds the notes of A and B, quantized tensors with the same integers but
+ * different scales; false if they are not. */
 static bool add_quantizer_difference(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b)
 {
     if (!a || !b || a->kind != CKPT_QUANTIZED ||
@@ -90,7 +90,7 @@ static bool add_quantizer_difference(struct text *out, const ckpt_tensor *a, con
     return true;
 }
 
-/* add_diff_remark - what differs besides name, dtype and shape. */
+/* add_diff_remark - adds what differs besides name, dtype and shape. */
 static void add_diff_remark(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a,
                             const ckpt_tensor *b, const ckpt_diff_event *const *renamed)
 {
@@ -142,12 +142,12 @@ bool report_is_equal(const struct report *r)
 static double change_size(const ckpt_diff_event *e, enum diff_order order)
 {
     double x = order == BY_REL_L2 ? e->rel_l2 : e->max_abs;
-    return !e->compared || isnan(x) ? HUGE_VAL : x; /* what cannot be measured is not small */
+    return !e->compared || isnan(x) ? HUGE_VAL : x; /* a change that cannot be measured counts as large */
 }
 
 struct sorted {
     ckpt_diff_event e;
-    double size; /* below 0: did not change */
+    double size; /* of the change; below 0: none */
     size_t place;
 };
 
@@ -255,7 +255,8 @@ static bool starts_with(ckpt_str name, ckpt_str start)
     return name.len >= start.len && memcmp(name.ptr, start.ptr, start.len) == 0;
 }
 
-/* extra_prefix - the prefix that the longer of A and B has in addition; empty: they differ in another way. */
+/* extra_prefix - returns the prefix that the longer of A and B has in addition; empty if they differ in
+ * another way. */
 static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
 {
     *in_b = b.len > a.len;
@@ -265,7 +266,7 @@ static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
                                                                        : (ckpt_str){"", 0};
 }
 
-/* next_event - the next event of kind WHAT from *I on; *I moves past it. NULL: there is none. */
+/* next_event - returns the next event of kind WHAT from index *I on, and moves *I past it; NULL: none. */
 static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what what, size_t *i)
 {
     while (*i < r->n)
@@ -274,9 +275,9 @@ static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what 
     return NULL;
 }
 
-/* find_one_sided_prefix - the prefix that all renamed tensors, at least two, have on one side only; if ONLY,
- * that of the names that one file alone has, which are in natural order, and a common prefix does not change
- * that. */
+/* find_one_sided_prefix - returns the prefix that only one side has: in all renamed tensors, at least two; if
+ * ONLY, in the names of tensors that only one file has. Those are in natural order, which a common prefix
+ * does not change. */
 static ckpt_str find_one_sided_prefix(const struct report *r, bool only, bool *in_b)
 {
     ckpt_str prefix = {"", 0};
@@ -296,8 +297,8 @@ static ckpt_str find_one_sided_prefix(const struct report *r, bool only, bool *i
     return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
 }
 
-/* prefix_option - the option that removes PREFIX: --root if SIDE has other tensors, too, which it leaves out.
- * NULL: no full name begins with PREFIX, as if a root was given. */
+/* prefix_option - returns the option of diff that removes PREFIX from SIDE: --root if it has other tensors,
+ * which are then left out. NULL: no full name begins with PREFIX, because a root was given. */
 static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
 {
     uint32_t n = ckpt_tensor_count(side), with = 0;
@@ -306,7 +307,7 @@ static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
     return with == 0 ? NULL : with < n ? "--root" : "--ignore-prefix";
 }
 
-/* print_ignore_hint - hints at the option that removes PREFIX. */
+/* print_ignore_hint - prints a hint at --ignore-prefix PREFIX. */
 static void print_ignore_hint(ckpt_str prefix)
 {
     struct text word = {0}, hint = {0};
@@ -324,7 +325,7 @@ void report_prefix_hint(const struct report *r)
     ckpt_str prefix = find_one_sided_prefix(r, false, &in_b);
     const char *option = prefix.len ? prefix_option(in_b ? r->b : r->a, prefix) : NULL;
     const char *names[2] = {r->name_a, r->name_b};
-    /* renamed tensors are found by their bytes; without those, compare the names */
+    /* without renamed tensors, which are found by their bytes, compare the names */
     if (!prefix.len)
         prefix = find_one_sided_prefix(r, true, &in_b);
     if (!prefix.len)
@@ -334,7 +335,8 @@ void report_prefix_hint(const struct report *r)
         return;
     }
     struct text said = {0}, word = {0};
-    text_bytes(&word, prefix.ptr, prefix.len - (option[2] == 'r')); /* a root does not end in a dot */
+    text_bytes(&word, prefix.ptr,
+               prefix.len - (option[2] == 'r')); /* --root takes the path without its last dot */
     text_addf(&said, "hint: the renamed ones differ by a prefix alone: ckpt diff %s=", option);
     text_shell(&said, word.ptr);
     for (int i = 0; i < 2; i++) {
@@ -348,7 +350,7 @@ void report_prefix_hint(const struct report *r)
 
 /* ---------------------------------------------------------------- Markdown */
 
-/* A bar would end the cell even in code, a backtick the code. */
+/* text_markdown_code - escapes bars, which would end the cell even in code; a backtick would end the code. */
 void text_markdown_code(struct text *out, ckpt_str s)
 {
     text_add(out, "`");

@@ -7,23 +7,23 @@
 struct report {
     ckpt_file *a, *b;
     const char *name_a, *name_b;
-    ckpt_diff_event *events; /* all but what is plainly the same, in the order they came */
+    ckpt_diff_event *events; /* all but tensors that are the same */
     size_t n, cap;
     ckpt_diff_totals totals;
-    ckpt_diff_value *values; /* all but the same ones */
+    ckpt_diff_value *values; /* all but values that are the same */
     size_t nvalues, cap_values;
     ckpt_diff_value_totals value_totals;
-    bool norms;      /* show them in text */
-    size_t left_out; /* tensors that changed, and are not among the events */
+    bool norms;      /* the text has columns of norms */
+    size_t left_out; /* how many changed tensors report_cut removed */
 };
 
-/* What the events are sorted by: the names, or the largest first. */
+/* The order of events: by name, or the largest change first. */
 enum diff_order { BY_NAME, BY_REL_L2, BY_MAX_ABS };
-/* report_sort - what changed comes first, unless it stays in the order of names. */
+/* report_sort - sorts the events of R; unless ORDER is BY_NAME, changed tensors come first. */
 void report_sort(struct report *r, enum diff_order order);
-/* report_cut - keeps only the first MOST of the tensors that changed. */
+/* report_cut - removes all changed tensors but the first MOST. */
 void report_cut(struct report *r, uint64_t most);
-/* report_is_equal - nothing differs. */
+/* report_is_equal - returns true if nothing differs. */
 bool report_is_equal(const struct report *r);
 
 void report_text(const struct report *r);
@@ -32,12 +32,12 @@ void report_markdown(const struct report *r);
 void report_prefix_hint(const struct report *r);
 void report_json(const struct report *r);
 
-/* The same of the values alone; as JSON, the object or null. */
+/* Print only the values that are not tensors; values_json prints an object, or null. */
 void values_text(const struct report *r);
 void values_markdown(const struct report *r);
 void values_json(const struct report *r, FILE *to);
 
-/* text_markdown_code - a cell of code in a Markdown table: S, which is harmless already. */
+/* text_markdown_code - adds S, which is escaped already, as code in a cell of a Markdown table. */
 void text_markdown_code(struct text *out, ckpt_str s);
 
 #endif

@@ -1,11 +1,15 @@
-/* diff_values.c - the values of a comparison: one line, one row of Markdown or one object each. */
+/* diff_values.c - prints the compared values that are not tensors: as lines, rows of Markdown or JSON
+ * objects. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "diff.h"
 #include "json.h"
 
-enum { NODES = 100, CLASS_NODES = 8 }; /* of a value that are shown; of a container whose type differs */
+enum {
+    NODES = 100,
+    CLASS_NODES = 8
+}; /* how many nodes of a value are shown; of a container whose type differs */
 
 static const char *value_sign(const ckpt_diff_value *e)
 {
@@ -17,8 +21,8 @@ static enum style value_style(const ckpt_diff_value *e)
     return e->what == CKPT_DIFF_ONLY_A ? RED : e->what == CKPT_DIFF_ONLY_B ? GREEN : YELLOW;
 }
 
-/* find_key_of_other_type - the last key on the ways to both sides of E that is an int in one file and a text
- * in the other: *KEY is the element of A. */
+/* find_key_of_other_type - finds the last key in E's paths that is an int in one file and a text in the
+ * other; *KEY is that of A. False: there is none. */
 static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_elem **key)
 {
     uint32_t i = e->a->npath, k = e->b->npath;
@@ -30,7 +34,7 @@ static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_ele
     return *key != NULL;
 }
 
-/* The values of E as A and B hold them; where they look the same, with what differs. */
+/* add_both_values - adds both values of E; if they look the same, with what differs. */
 static void add_both_values(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     char type_a[256], type_b[256];

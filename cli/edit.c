@@ -91,7 +91,7 @@ static int fail_format(const char *name)
     return EXIT_TROUBLE;
 }
 
-/* is_compressed_name - is PATH called like a file that is compressed as a whole? */
+/* is_compressed_name - returns true if PATH has the suffix of a compressed file. */
 static bool is_compressed_name(const char *path)
 {
     static const char *const suffixes[] = {".gz", ".bz2", ".xz", ".zst", ".lz4"};
@@ -135,7 +135,7 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
     print_plan_notices(p, input);
     if (s != CKPT_OK)
         return report_error(&err, input);
-    if (!ui.json) /* the answer lists them */
+    if (!ui.json) /* the JSON report lists them */
         print_dropped(p, input, r);
     return EXIT_OK;
 }
@@ -253,7 +253,7 @@ static void print_edit_json(const ckpt_plan *p, const char *input, const ckpt_wr
     json_line(j, report_stream(writing.output));
 }
 
-/* print_edit_report - R is NULL if nothing was to be written. */
+/* print_edit_report - prints what P changes; R is NULL if nothing was to be written. */
 static void print_edit_report(const ckpt_plan *p, const char *input, const char *prefix,
                               const ckpt_write_result *r)
 {
@@ -322,8 +322,8 @@ bool edit_recover(const char *input, ckpt_recovered *what)
     return true;
 }
 
-/* fail_edit_completed - the edit that was completed may be this one, and a prefix should not be added twice.
- * */
+/* fail_edit_completed - refuses a second edit: the interrupted edit that was completed may be this one, and a
+ * prefix should not be added twice. */
 static int fail_edit_completed(const char *input)
 {
     return report_failure(CKPT_ECHANGED, input, "if this is another edit, run the command again",
@@ -407,7 +407,8 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
     } else if (what == CKPT_RECOVERED_NEW && changes && !writing.check && !writing.dry_run) {
         status = fail_edit_completed(input);
     } else {
-        status = write_output(f, p, input, prefix); /* even if unchanged: scripts continue with the output */
+        status = write_output(f, p, input,
+                              prefix); /* even if nothing changes, because scripts continue with the output */
     }
     if (status == EXIT_OK && writing.check && changes)
         status = EXIT_NO;

@@ -1,11 +1,11 @@
-/* edit.h - what strip, add, rename and convert have in common: open, plan,
- * write, report. */
+/* edit.h - what strip, add, rename and convert have in common: open, plan, write, report. */
 #ifndef CLI_EDIT_H
 #define CLI_EDIT_H
 
 #include "cmd.h"
 #include "json.h"
 
+/* The values of the options below. */
 struct writing {
     const char *output, *to, *root, *architecture;
     bool force, strict, dry_run, check, no_sync, ignore_crc, in_place, follow_links, compress;
@@ -49,33 +49,37 @@ extern struct writing writing;
     WRITE_OPTIONS
 /* clang-format on */
 
-/* edit_plan - opens INPUT and makes a plan with --root applied; false: the error was printed. */
+/* edit_plan - opens INPUT and makes a plan for the part of it at ROOT (NULL: all). Returns false after
+ * printing the error. */
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
-/* edit_select - applies --keep and --drop. */
+/* edit_select - applies --keep and --drop to P. */
 ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
-/* edit_check_options - what CMD may not be given together, and where it writes; EXIT_OK or a usage error. */
+/* edit_check_options - checks which options of CMD are given together, and that there is an output. Returns
+ * EXIT_OK, or prints a usage error. */
 int edit_check_options(const char *cmd, const char *input);
-/* edit_run - for CMD (strip, add, rename): APPLY edits the plan. PREFIX is for
- * the report, NULL if it differs by name. */
+/* edit_run - runs CMD (strip, add or rename) on INPUT: APPLY edits the plan. PREFIX is named in the report;
+ * NULL if the names change in different ways. Returns the exit code. */
 int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
              const char *prefix);
-/* edit_recover - completes or undoes an interrupted edit of INPUT in place; false: the error was printed. */
+/* edit_recover - completes or undoes an edit of INPUT in place that was interrupted, and sets *WHAT to what
+ * it did. Returns false after printing the error. */
 bool edit_recover(const char *input, ckpt_recovered *what);
-/* edit_write - writes P to PATH, reports what was dropped, aliased or noticed; *R has its struct_size.
- * Returns EXIT_OK or EXIT_TROUBLE. */
+/* edit_write - writes P to PATH and reports what was dropped, aliased or noticed. The caller sets
+ * r->struct_size. Returns EXIT_OK or EXIT_TROUBLE. */
 int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_result *r);
-/* edit_report - {"schema": …, "input", "output": [], "dry_run", "format", "total", "bytes"}; no format
- * and what follows it where nothing was written (R NULL). */
+/* edit_report - makes {"schema": …, "input", "output": [], "dry_run", "format", "total", "bytes"}; without
+ * "format" and what follows it if nothing was written (R NULL). */
 json *edit_report(const char *schema, const char *input, const ckpt_write_result *r);
-/* edit_losses_json - what the output does not have: dropped values, second names of ties. */
+/* edit_losses_json - adds to TO what the output does not have: dropped values, and ties. */
 void edit_losses_json(const ckpt_plan *p, json *to);
-/* edit_dropped_json - the dropped values alone, into LIST. */
+/* edit_dropped_json - adds the dropped values to LIST. */
 void edit_dropped_json(const ckpt_plan *p, json *list);
-/* edit_aliases_json - the ties alone. */
+/* edit_aliases_json - adds the ties to TO, as "aliases". */
 void edit_aliases_json(const ckpt_plan *p, json *to);
-/* edit_print_written - "OUT   195.6 MiB in 0.12 s" on TO. */
+/* edit_print_written - prints "OUT 195.6 MiB in 0.12 s" on TO. */
 void edit_print_written(const ckpt_write_result *r, const char *path, FILE *to);
-/* edit_output_format - the format that will be written to PATH; NULL: as the library chooses. */
+/* edit_output_format - returns the name of the format that PATH gets: by --to, by the suffix of PATH, or that
+ * of F. */
 const char *edit_output_format(const ckpt_file *f, const char *path);
 
 #endif

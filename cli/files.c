@@ -9,7 +9,7 @@
 
 struct files_options files;
 
-/* What the reports of one command share. */
+/* The state of a run over all files of a command. */
 struct reports {
     int (*each)(const char *path);
     enum files_layout layout;
@@ -60,7 +60,7 @@ static void report_file(struct reports *r, const char *path)
     files_unname_lines(&name);
 }
 
-/* has_checkpoint_suffix - has NAME a suffix of checkpoints? */
+/* has_checkpoint_suffix - returns true if NAME has a suffix of checkpoints. */
 static bool has_checkpoint_suffix(const char *name)
 {
     static const char *const suffixes[] = {".pt",  ".pth", ".bin",  ".ckpt",  ".safetensors", ".pt2",
@@ -72,8 +72,8 @@ static bool has_checkpoint_suffix(const char *name)
     return false;
 }
 
-/* is_checkpoint - is PATH one, by its content or suffix: an error page under the name of a checkpoint is to
- * be reported, not skipped. */
+/* is_checkpoint - returns true if PATH is a checkpoint by its content or suffix. By its suffix, because an
+ * error page that was saved as model.pt is to be reported, not skipped. */
 static bool is_checkpoint(const char *path)
 {
     ckpt_error err;
@@ -95,8 +95,8 @@ static void visit_file(void *user, const char *path)
         r->skipped++;
 }
 
-/* visit_folder - a folder that many ranks wrote is one checkpoint, whose files are none; any other is gone
- * through. */
+/* visit_folder - reports on the folder PATH and returns true if many ranks wrote it as one checkpoint;
+ * otherwise its files are visited. */
 static bool visit_folder(void *user, const char *path)
 {
     ckpt_error err;
@@ -128,7 +128,7 @@ static void report_below(struct reports *r, const char *path)
         r->status = report_failure(CKPT_ENOTFOUND, path, NULL, "no checkpoint in this folder");
 }
 
-/* has_checkpoints - has anything in the folder PATH a suffix of checkpoints? */
+/* has_checkpoints - returns true if the name of any file in the folder PATH has a suffix of checkpoints. */
 static bool has_checkpoints(const char *path)
 {
     DIR *dir = is_folder(path) ? opendir(path) : NULL;
@@ -140,8 +140,8 @@ static bool has_checkpoints(const char *path)
     return found;
 }
 
-/* report_operand - reports on PATH. If it is a folder with checkpoints but not one itself, a notice names
- * -r. */
+/* report_operand - reports on PATH. If it is a folder with checkpoints, but not a checkpoint itself, prints a
+ * notice of -r. */
 static void report_operand(struct reports *r, const char *path)
 {
     int before = r->status;

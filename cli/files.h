@@ -1,11 +1,11 @@
-/* files.h - the files that a command reports on, one after the other: folders with -r, headings on
- * a terminal, and the file's name on each line where several files are piped, as grep has it. */
+/* files.h - runs a command on each of its files: -r for folders, headings on a terminal, and the file's name
+ * on each line of a pipe with several files, as in grep. */
 #ifndef CLI_FILES_H
 #define CLI_FILES_H
 
 #include "cmd.h"
 
-/* What the options below set. */
+/* The values of the options below. */
 struct files_options {
     bool recursive, with_filename, no_filename;
 };
@@ -19,20 +19,21 @@ extern struct files_options files;
     {0, "no-filename", NULL, OPT_FLAG, &files.no_filename, "… never, not even with several files"}
 /* clang-format on */
 
-/* How the lines about several files are kept apart on a terminal. */
+/* How the output about several files is separated on a terminal. */
 enum files_layout {
-    FILES_HEADING, /* "NAME:" above those of each file */
-    FILES_BLOCKS,  /* an empty line between them: the first line about a file names it */
-    FILES_LINES,   /* nothing: lines name the file where they have to */
-    FILES_COLUMN   /* a first column with the name, a tab after it */
+    FILES_HEADING, /* by a line "NAME:" above each file */
+    FILES_BLOCKS,  /* by an empty line: the first line about a file names it */
+    FILES_LINES,   /* not at all: lines name the file if necessary */
+    FILES_COLUMN   /* by a first column with the name, then a tab */
 };
 
-/* files_each - passes each of the N operands, or with -r each checkpoint below them, to EACH, which
- * returns an exit status. Returns the highest of them, 2 where -r finds nothing. */
+/* files_each - calls EACH with each of the N operands, or with -r with each checkpoint below them. Returns
+ * the highest exit code that EACH returned; EXIT_TROUBLE if -r finds nothing. */
 int files_each(int n, char **operand, enum files_layout layout, int (*each)(const char *path));
 
-/* files_name_lines - each line about PATH, which may be one of SEVERAL, begins with its name from now on,
- * where the options and LAYOUT have it so. NAME, empty, holds that until files_unname_lines() ends it. */
+/* files_name_lines - makes each line that line_put prints begin with PATH, if the options and LAYOUT ask for
+ * it; SEVERAL: there may be other files. NAME is empty and holds the text until files_unname_lines() ends it.
+ * */
 void files_name_lines(const char *path, enum files_layout layout, bool several, struct text *name);
 void files_unname_lines(struct text *name);
 

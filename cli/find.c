@@ -6,7 +6,7 @@
 #include "metadata.h"
 #include "out.h"
 
-/* The search is bounded: in a hostile graph a name can be split in very many ways. */
+/* Limits of the search, because in a hostile graph a name can be split in very many ways. */
 enum { MAX_DEPTH = 256, MAX_STEPS = 5000000 };
 
 struct search {
@@ -23,7 +23,7 @@ void text_key(struct text *t, const ckpt_value *key)
         text_value(t, key, 20);
 }
 
-/* key_bytes - KEY, or index I of a sequence if KEY is NULL, as it is written in a path. */
+/* key_bytes - returns KEY, or index I of a sequence if KEY is NULL, as it is written in a path. */
 static ckpt_str key_bytes(struct text *t, const ckpt_value *key, size_t i)
 {
     if (key && ckpt_value_get_type(key) <= CKPT_V_STR8) {
@@ -66,7 +66,7 @@ static bool find_below(struct search *s, const ckpt_value *v, ckpt_str rest, uns
     return hit;
 }
 
-/* find_node - NAME in the graph of F, or below ROOT in it. */
+/* find_node - finds NAME in the graph of F, below ROOT. */
 static bool find_node(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *out)
 {
     struct search s = {0, out};
@@ -82,7 +82,7 @@ static bool find_node(const ckpt_file *f, ckpt_str root, ckpt_str name, struct f
 
 bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *out)
 {
-    (void)ckpt_file_root(f); /* first: rows have no nodes before */
+    (void)ckpt_file_root(f); /* reads the graph; before, rows have no nodes */
     uint32_t row = ckpt_tensor_find(f, name);
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     if (ckpt_tensor_at(f, row, &t)) {
@@ -102,7 +102,7 @@ bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *o
     return out->value != NULL;
 }
 
-/* The end of NAME that has as many words as there are DOTS and one. */
+/* last_components - returns the last DOTS + 1 components of NAME. */
 static const char *last_components(ckpt_str name, size_t dots)
 {
     size_t i = name.len;
@@ -115,12 +115,12 @@ static const char *last_components(ckpt_str name, size_t dots)
 /* The nearest full name so far. */
 struct nearest_name {
     const char *typed;
-    size_t dots; /* in it */
+    size_t dots; /* in typed */
     int distance;
     ckpt_str name;
 };
 
-/* consider_name - FULL is nearer if its end is. */
+/* consider_name - makes FULL the nearest name if its last components are nearer. */
 static void consider_name(struct nearest_name *best, ckpt_str full)
 {
     if (memchr(full.ptr, 0, full.len))
@@ -146,13 +146,13 @@ ckpt_str find_similar_name(const ckpt_file *f, const char *name)
     return best.name;
 }
 
-/* ------------------------------------------------------------- globs that match nothing */
+/* ------------------------------------------------- globs that match nothing */
 
 enum { NEAR_SHOWN = 3, NEAR_ROWS = 20000 };
 
 static char lower_letter(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-/* contains_word - is WORD somewhere in NAME, letters of either case alike? */
+/* contains_word - returns true if WORD is in NAME, upper and lower case being alike. */
 static bool contains_word(ckpt_str name, ckpt_str word)
 {
     for (size_t at = 0; word.len && at + word.len <= name.len; at++) {
@@ -173,7 +173,7 @@ bool any_row_matches(const ckpt_file *f, const char *const *globs, size_t nglobs
     return false;
 }
 
-/* longest_word - the longest run of GLOB without wildcards, dots at its ends aside. */
+/* longest_word - returns the longest run of GLOB without wildcards, and without dots at its ends. */
 static ckpt_str longest_word(const char *glob)
 {
     ckpt_str best = {glob, 0};
@@ -190,7 +190,7 @@ static ckpt_str longest_word(const char *glob)
     return best;
 }
 
-/* nearest_component - the component of any name that is nearest to WORD, or empty. */
+/* nearest_component - returns the component of any tensor's name that is nearest to WORD, or empty. */
 static ckpt_str nearest_component(const ckpt_file *f, ckpt_str word)
 {
     ckpt_str best = {0};
@@ -215,7 +215,7 @@ static ckpt_str nearest_component(const ckpt_file *f, ckpt_str word)
     return best;
 }
 
-/* add_names - the first names that contain WORD, and how many more there are; false: none. */
+/* add_names - adds the first names that contain WORD, and how many more there are; false: there is none. */
 static bool add_names(struct text *to, const ckpt_file *f, ckpt_str word)
 {
     size_t n = 0, more = 0;
@@ -235,7 +235,7 @@ static bool add_names(struct text *to, const ckpt_file *f, ckpt_str word)
     return n != 0;
 }
 
-/* add_nearest - the pattern that GLOB was perhaps meant to be, and what it finds. */
+/* add_nearest - adds the pattern that was probably meant by GLOB, and the names that it matches. */
 static void add_nearest(struct text *to, const ckpt_file *f, const char *glob)
 {
     struct text names = {0}, pattern = {0};

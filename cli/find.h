@@ -1,4 +1,4 @@
-/* find.h - "state_dict.fc.weight" to the value it means. */
+/* find.h - finds the tensor or value that "state_dict.fc.weight" names. */
 #ifndef CLI_FIND_H
 #define CLI_FIND_H
 
@@ -6,23 +6,24 @@
 
 struct found {
     uint32_t row;            /* CKPT_NO_TENSOR: not a tensor */
-    const ckpt_value *value; /* may be NULL for a tensor */
+    const ckpt_value *value; /* may be NULL if row is a tensor */
 };
 
-/* find_path - what NAME (keys joined with '.') is in F. Tensors first, then the
- * graph: keys may hold dots themselves. Then the metadata. ROOT: what F was narrowed to, or empty. */
+/* find_path - finds NAME (keys joined with '.') in F: among its tensors, then in its graph, where keys may
+ * hold dots themselves, then in its metadata. ROOT: the root that F was narrowed to, or empty. False: not
+ * found. */
 bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *out);
-/* find_similar_name - the tensor, or else the value, whose name ends in NAME or is nearest to it, or empty.
- * */
+/* find_similar_name - returns the name of the tensor, or else the value, that ends in NAME or is nearest to
+ * it; empty if there is none. */
 ckpt_str find_similar_name(const ckpt_file *f, const char *name);
-/* notice_no_match - a notice that no tensor of F passes the globs, with the first such glob and the nearest
- * names. */
+/* notice_no_match - prints a notice that no tensor of F passes the globs, with the first glob that matches
+ * nothing and the nearest names. */
 void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs);
-/* text_no_match - the same as a text. */
+/* text_no_match - adds the text of that notice to TO. */
 void text_no_match(struct text *to, const ckpt_file *f, const char *const *globs, size_t nglobs);
-/* any_row_matches - does any tensor of F pass the globs? */
+/* any_row_matches - returns true if any tensor of F passes the globs. */
 bool any_row_matches(const ckpt_file *f, const char *const *globs, size_t nglobs);
-/* text_key - a mapping's key as paths spell it. */
+/* text_key - adds KEY, the key of a mapping, as it is written in a path. */
 void text_key(struct text *t, const ckpt_value *key);
 
 #endif

@@ -39,7 +39,7 @@ static void free_names(struct names *list)
     free(list->at);
 }
 
-/* list_folder - the names in PATH, sorted. */
+/* list_folder - adds the paths in the folder PATH to OUT, sorted; false if it cannot be opened. */
 static bool list_folder(const char *path, struct names *out)
 {
     DIR *d = opendir(path);
@@ -66,7 +66,7 @@ static void visit_folder(struct folder_walk *w, const char *path, struct names *
     }
     for (size_t i = 0; i < here.n; i++) {
         if (lstat(here.at[i], &st) != 0 || S_ISREG(st.st_mode))
-            w->file(w->user, here.at[i]); /* a file that is gone is reported there */
+            w->file(w->user, here.at[i]); /* file() reports one that is gone */
         else if (S_ISDIR(st.st_mode))
             add_path(&below, "", here.at[i]);
         else

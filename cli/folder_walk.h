@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 struct folder_walk {
-    uint64_t links, others; /* skipped: symbolic links; sockets, pipes and devices */
-    uint64_t unread;        /* folders that could not be opened, which was reported */
+    uint64_t links, others; /* how many were skipped: symbolic links; sockets, pipes and devices */
+    uint64_t unread;        /* folders that could not be opened; an error was printed for each */
     void (*file)(void *user, const char *path);
-    /* folder - is the folder PATH taken as it is, and nothing below it visited? NULL: none is. */
+    /* folder - returns true if the files below PATH are not to be visited. NULL: visit all. */
     bool (*folder)(void *user, const char *path);
     void *user;
 };

@@ -7,8 +7,8 @@
 
 /* ------------------------------------------------------------------ distance */
 
-/* Damerau-Levenshtein distance of two short words (adjacent letters swapped
- * count once), over three rows. */
+/* guess_distance - computes the Damerau-Levenshtein distance (swapped neighbours count once) in three
+ * rows. */
 int guess_distance(const char *typed, const char *meant)
 {
     enum { MAX = 40 };
@@ -33,7 +33,7 @@ int guess_distance(const char *typed, const char *meant)
     }
     int limit = m <= 2 ? 0 : m <= 4 ? 1 : 2;
     if (n >= 2 && m >= 2 && (n < m || n == m + 1) && strncmp(typed, meant, n < m ? n : m) == 0)
-        return 1; /* an abbreviation, or a letter too many */
+        return 1; /* one is the beginning of the other */
     return row[n % 3][m] <= limit ? row[n % 3][m] : -1;
 }
 
@@ -44,7 +44,8 @@ struct nearest {
     bool any;
 };
 
-/* replace_if_nearer - WORD becomes the nearest; of equals the first stays. */
+/* replace_if_nearer - makes WORD the nearest if it is nearer than the nearest so far; returns whether it
+ * is. */
 static bool replace_if_nearer(struct nearest *best, const char *word)
 {
     int d = guess_distance(best->typed, word);
@@ -66,14 +67,13 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* first_operand_is_word - is the first operand, WORD, more likely the value that COMMAND has a place for than
- * a file? */
+/* first_operand_is_word - returns true if WORD is more likely a word that COMMAND takes than a file. */
 static bool first_operand_is_word(const char *command, const char *word)
 {
     return strpbrk(command, "'=") && access(word, F_OK) != 0;
 }
 
-/* add_operands - adds COMMAND's operands that were given, or PLACEHOLDERS if they are not what it takes. */
+/* add_operands - adds the operands that were given to COMMAND, or PLACEHOLDERS if it does not take them. */
 static void add_operands(struct text *to, const char *command, int argc, char **argv,
                          const char *placeholders)
 {
@@ -88,8 +88,8 @@ static void add_operands(struct text *to, const char *command, int argc, char **
     }
 }
 
-/* suggest_command_line - the command line that ARGV[0] was probably meant to begin, and the command in it;
- * NULL: nothing is near. */
+/* suggest_command_line - sets TO to the command line that was probably meant by ARGV, and returns its
+ * command; NULL: none is near. */
 static const char *suggest_command_line(struct text *to, int argc, char **argv)
 {
     struct nearest best = {.typed = argv[0]};
@@ -141,7 +141,7 @@ static const struct {
 #include "guesses.def"
 };
 
-/* is_command_listed - is CMD one of COMMANDS? */
+/* is_command_listed - returns true if CMD is one of COMMANDS. */
 static bool is_command_listed(const char *commands, const struct cmd *cmd)
 {
     char word[32];
@@ -151,7 +151,7 @@ static bool is_command_listed(const char *commands, const struct cmd *cmd)
     return strcmp(commands, "*") == 0;
 }
 
-/* has_option - is ANSWER a command line, or an option that CMD has? */
+/* has_option - returns true if ANSWER is a command line, or an option of CMD. */
 static bool has_option(const struct cmd *cmd, const char *answer)
 {
     if (answer[0] != '-')
@@ -212,9 +212,9 @@ const char *guess_option_value(const char *option, const char *value)
 
 /* --------------------------------------------------------------------- files */
 
-#define MAX_FILES 10000u /* names of a folder that are looked at */
+#define MAX_FILES 10000u /* of a folder, more are not compared */
 
-/* file_distance - guess_distance of two file names; one suffix on both makes them no more alike. */
+/* file_distance - returns guess_distance of two file names; the same suffix does not make them nearer. */
 static int file_distance(const char *typed, const char *name)
 {
     char stem_typed[64], stem_name[64];
@@ -227,7 +227,8 @@ static int file_distance(const char *typed, const char *name)
     return guess_distance(stem_typed, stem_name);
 }
 
-/* find_nearest_file - the name in FOLDER that is nearest to TYPED into NAME; of several, the first. */
+/* find_nearest_file - sets NAME to the file in FOLDER that is nearest to TYPED, the first of several; false:
+ * none. */
 static bool find_nearest_file(const char *folder, const char *typed, char name[NAME_MAX + 1])
 {
     int best = -1;

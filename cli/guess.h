@@ -1,21 +1,21 @@
-/* guess.h - guesses what was meant by a mistyped command, option or file name, or by a word of another
- * tool. */
+/* guess.h - suggests a command, option or file name for one that was mistyped or comes from another tool. */
 #ifndef CLI_GUESS_H
 #define CLI_GUESS_H
 
 #include "cmd.h"
 
-/* guess_distance - how far TYPED is from MEANT, if it may be a typing error for it; -1: it is not. */
+/* guess_distance - returns the edit distance of TYPED and MEANT, or -1 if TYPED is too far to be a typing
+ * error. */
 int guess_distance(const char *typed, const char *meant);
 /* report_unknown_command - reports that ARGV[0] is not a command, with the command line that was probably
  * meant. Returns EXIT_TROUBLE. */
 int report_unknown_command(int argc, char **argv);
 /* report_unknown_option - reports that CMD does not have the option --WORD. Returns EXIT_TROUBLE. */
 int report_unknown_option(const struct cmd *cmd, const char *word);
-/* guess_file - HINT: the file in the folder of PATH, which does not exist, that was probably meant; false:
- * there is none. In a large folder only the first names are examined. */
+/* guess_file - finds the file that was probably meant by PATH, which does not exist, and writes a hint that
+ * names it. False: there is none. In a large folder only the first names are compared. */
 bool guess_file(const char *path, char *hint, size_t cap);
-/* guess_option_value - what --OPTION=VALUE was probably meant to say, or NULL. */
+/* guess_option_value - returns the value of --OPTION that was probably meant by VALUE, or NULL. */
 const char *guess_option_value(const char *option, const char *value);
 
 #endif

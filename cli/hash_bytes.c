@@ -21,7 +21,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* find_name_digits - the *N digits that torch.hub would find in the name of PATH; NULL: none. */
+/* find_name_digits - returns the *N digits that torch.hub would find in the name of PATH, or NULL. */
 static const char *find_name_digits(const char *path, size_t *n)
 {
     for (const char *at = strchr(base_name(path), '-'); at; at = strchr(at + 1, '-')) {
@@ -46,8 +46,8 @@ static int sha256_of(const char *path, struct text *hex)
     return EXIT_OK;
 }
 
-/* add_sha256sum_line - as sha256sum prints it: where the name has a backslash or an end of line, they
- * are escaped and a backslash begins the line. A terminal gets no byte that acts on it. */
+/* add_sha256sum_line - adds a line as sha256sum prints it: a backslash or line break in the name is escaped,
+ * and the line begins with a backslash. Control characters are escaped on a terminal. */
 static void add_sha256sum_line(struct text *to, const char *hex, const char *path)
 {
     struct text name = {0};
@@ -66,7 +66,7 @@ static void add_sha256sum_line(struct text *to, const char *hex, const char *pat
     text_free(&name);
 }
 
-/* digest_json - the document of PATH, OF being what the digest is over. */
+/* digest_json - returns the JSON document of PATH; OF names what HEX is the digest of. */
 static json *digest_json(const char *path, const char *of, const char *hex)
 {
     json *j = json_schema("ckpt.hash.v1");
@@ -77,7 +77,7 @@ static json *digest_json(const char *path, const char *of, const char *hex)
     return j;
 }
 
-/* print_digest - "HEX  NAME" or its JSON. */
+/* print_digest - prints "HEX NAME" or its JSON. */
 static void print_digest(const char *path, const char *of, const char *hex)
 {
     if (ui.json) {
@@ -127,8 +127,8 @@ int hash_of_payload(const char *path)
     return status;
 }
 
-/* add_hub_name - PATH with the first digits of HEX in its name: instead of those that it has (if they are
- * enough), else before the last '.'. */
+/* add_hub_name - adds PATH with the first digits of HEX in its name: in place of digits that it has, if they
+ * are enough, or before the last '.'. */
 static void add_hub_name(struct text *to, const char *path, const char *hex)
 {
     size_t n;

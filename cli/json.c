@@ -1,5 +1,5 @@
-/* json.c - JSON output, and the only file that uses cJSON. Numbers and text go in as raw JSON of our own
- * making: cJSON holds numbers as double and cuts text at NUL. */
+/* json.c - JSON output; the only file that uses cJSON. Numbers and text are added as raw JSON made here,
+ * because cJSON stores numbers as double and cuts text at NUL. */
 #include "json.h"
 
 #include <cjson/cJSON.h>
@@ -37,7 +37,7 @@ void json_free(json *j) { cJSON_Delete((cJSON *)j); }
 
 /* -------------------------------------------------------------------- text */
 
-/* add_quoted - S as a JSON string; false: bytes that are not UTF-8 were replaced. */
+/* add_quoted - adds S as a JSON string; returns false if bytes that are not UTF-8 were replaced. */
 static bool add_quoted(struct text *out, ckpt_str s)
 {
     static char *quoted;
@@ -157,7 +157,8 @@ static void add_as_text(json *to, const char *key, const ckpt_value *v)
     text_free(&t);
 }
 
-/* Text too long to be in memory seems empty; how it is shown reveals it. */
+/* is_left_in_file - returns true if V is text too long for memory: ckpt_value_str() is empty, but its printed
+ * form is not. */
 static bool is_left_in_file(const ckpt_value *v)
 {
     char shown[8];
@@ -225,7 +226,7 @@ void json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements,
 
 /* ---------------------------------------------------------------- printing */
 
-/* J printed without its last SKIP_END and first SKIP_START characters; frees it. */
+/* print_item - prints J without its first SKIP_START and last SKIP_END characters, and frees it. */
 static void print_item(json *j, size_t skip_start, size_t skip_end, FILE *to)
 {
     char *text = cJSON_PrintBuffered((cJSON *)j, 512, 0);

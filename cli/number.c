@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How the bytes of each dtype are decoded: NUM_REAL by its bits of exponent and mantissa; FLAVOUR: the
- * meaning of the largest exponents. */
+/* What the largest exponents of a floating-point format mean. */
 enum flavour {
     IEEE,   /* all-ones exponent: infinity and NaN */
-    FN,     /* finite: only all ones is NaN */
-    FNUZ,   /* finite, one zero: minus zero's place is NaN */
+    FN,     /* no infinity; all ones is NaN */
+    FNUZ,   /* no infinity; the bits of minus zero are NaN */
     FINITE, /* neither infinity nor NaN */
     SCALE   /* no sign, no mantissa: a power of two; 255 is NaN */
 };
@@ -56,12 +55,12 @@ static const struct layout layouts[] = {
     [CKPT_DT_BITS2X4] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_BITS4X2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_F4] = {.kind = NUM_BITS, .nbytes = 1},
-    /* Packed across bytes: shown byte by byte. */
+    /* Elements across bytes: shown byte by byte. */
     [CKPT_DT_F6_E2M3] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_F6_E3M2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_QU4X2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_QU2X4] = {.kind = NUM_BITS, .nbytes = 1},
-    /* In a byte each; of integers the mantissa has all bits. */
+    /* One element a byte; the mantissa of integers is all their bits. */
     [CKPT_DT_I4] = {.kind = NUM_INT, .nbytes = 1, .mantissa = 4},
     [CKPT_DT_U4] = {.kind = NUM_UINT, .nbytes = 1, .mantissa = 4},
     [CKPT_DT_I2] = {.kind = NUM_INT, .nbytes = 1, .mantissa = 2},
@@ -150,7 +149,8 @@ static bool parses_back(const char *text, double d, bool single)
     return single ? strtof(text, NULL) == (float)d : strtod(text, NULL) == d;
 }
 
-/* As many digits as it takes, without an exponent where a person would write none. */
+/* format_shortest - writes D with as few digits as read back equal, and without an exponent where a person
+ * would write none. */
 static void format_shortest(double d, bool single, char out[NUMBER_TEXT])
 {
     int digits = 0;

@@ -1,4 +1,4 @@
-/* number.h - decodes the bytes of an element into a number, and prints numbers. */
+/* number.h - decodes the bytes of an element into a number, and formats numbers. */
 #ifndef CLI_NUMBER_H
 #define CLI_NUMBER_H
 
@@ -8,31 +8,30 @@ enum number_kind { NUM_REAL, NUM_INT, NUM_UINT, NUM_BOOL, NUM_COMPLEX, NUM_BITS 
 
 struct number {
     enum number_kind kind;
-    bool single; /* it fits a float: fewer digits are enough */
+    bool single; /* re and im are exact as floats, which need fewer digits */
     double re, im;
     int64_t i;
     uint64_t u;
-    unsigned nbytes; /* NUM_BITS: that many bytes of u, for hexadecimal */
+    unsigned nbytes; /* NUM_BITS: how many bytes of u to show in hexadecimal */
 };
 
-/* number_shown_dtype - the dtype that elements of DTYPE are read as, to be shown: float32 for ggml's blocks.
- * */
+/* number_shown_dtype - returns the dtype in which elements of DTYPE are shown: float32 for ggml's blocks,
+ * else DTYPE. */
 ckpt_dtype number_shown_dtype(ckpt_dtype dtype);
-/* number_bytes - bytes of one element as ckpt_tensor_read delivers it; packed
- * types come as bytes. 0: not known (numpy strings and records). */
+/* number_bytes - returns the size of an element as ckpt_tensor_read delivers it; packed types come as bytes.
+ * 0: not known (numpy strings and records). */
 size_t number_bytes(ckpt_dtype dtype);
-/* number_is_packed - more than one element per byte: shown byte by byte. */
+/* number_is_packed - returns true if a byte holds more than one element, so that bytes are shown. */
 bool number_is_packed(ckpt_dtype dtype);
 struct number number_decode(ckpt_dtype dtype, const uint8_t *p);
 
 #define NUMBER_TEXT 96
-/* number_text - the shortest text that reads back as the same number ("0.1",
- * "-inf", "True", "(1-2j)", "0x1f"). Returns OUT. */
+/* number_text - writes the shortest text that reads back as X ("0.1", "-inf", "True", "(1-2j)", "0x1f").
+ * Returns OUT. */
 const char *number_text(const struct number *x, char out[NUMBER_TEXT]);
-/* number_json - the same as JSON: NaN and infinities are strings, complex
- * numbers [re, im]. */
+/* number_json - writes X as JSON: NaN and infinities as strings, complex numbers as [re, im]. */
 const char *number_json(const struct number *x, char out[NUMBER_TEXT]);
-/* real_text - shortest round trip of D, as a float when SINGLE. */
+/* real_text, real_json - write the shortest text that reads back as D, or as (float)D if SINGLE. */
 const char *real_text(double d, bool single, char out[NUMBER_TEXT]);
 const char *real_json(double d, bool single, char out[NUMBER_TEXT]);
 

@@ -22,7 +22,7 @@ bool opt_choice(const char *words, size_t i, char *out, size_t cap)
     return true;
 }
 
-/* parse_size - reads a size as split(1) does: K and KiB are 1024, kB and KB 1000. */
+/* parse_size - parses a size as split(1) does: K and KiB are 1024, kB and KB 1000. */
 static bool parse_size(const char *s, uint64_t *out)
 {
     static const char units[] = "KMGTP";
@@ -127,7 +127,7 @@ static const struct opt *find_letter(const struct cmd *cmd, char c)
     return NULL;
 }
 
-/* One "--word[=value]"; *AT is its place in argv and moves over a value. */
+/* long_option - parses "--word[=value]" at argv[*AT], and moves *AT past a value in the next argument. */
 static int long_option(const struct cmd *cmd, int argc, char **argv, int *at)
 {
     const char *word = argv[*at] + 2, *eq = strchr(word, '=');
@@ -146,7 +146,7 @@ static int long_option(const struct cmd *cmd, int argc, char **argv, int *at)
     return set_option(o, value) ? -1 : bad_value(cmd, o, value);
 }
 
-/* A cluster "-ql" or "-oFILE" or "-o" FILE. */
+/* short_options - parses "-ql", "-oFILE" or "-o" FILE at argv[*AT]. */
 static int short_options(const struct cmd *cmd, int argc, char **argv, int *at)
 {
     for (const char *p = argv[*at] + 1; *p; p++) {
@@ -172,8 +172,8 @@ static int short_options(const struct cmd *cmd, int argc, char **argv, int *at)
     return -1;
 }
 
-/* fail_too_many - WORD is an operand that CMD does not take: of a command that writes, its output
- * probably. */
+/* fail_too_many - reports WORD, an operand too many for CMD; for a command that writes, it is probably the
+ * output. */
 static int fail_too_many(const struct cmd *cmd, const char *word)
 {
     char shown[256];

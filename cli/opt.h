@@ -1,6 +1,5 @@
-/* opt.h - one table of options per command; parsing, usage, help and shell
- * completion all come from it. GNU order: options may follow operands, "--"
- * ends them, "-" is an operand. */
+/* opt.h - the table of options of a command, from which parsing, usage, help and shell completion are made.
+ * As in GNU's tools, options may follow operands, "--" ends the options, and "-" is an operand. */
 #ifndef CLI_OPT_H
 #define CLI_OPT_H
 
@@ -20,7 +19,7 @@ enum opt_type {
     OPT_COUNT,  /* uint64_t, decimal */
     OPT_SIZE,   /* uint64_t, bytes: 5GB, 512MiB */
     OPT_REAL,   /* double, finite and >= 0 */
-    OPT_CHOICE, /* int: index into arg, words split by | */
+    OPT_CHOICE, /* int: the index of the word in arg, whose words are separated by | */
 };
 
 struct list {
@@ -34,17 +33,16 @@ struct opt {
     const char *arg;  /* what the help calls the argument; NULL: a flag */
     enum opt_type type;
     void *to;
-    const char *help; /* in it {formats} is those that can be written */
+    const char *help; /* {formats} stands for the names of the formats that can be written */
 };
 
-/* opt_parse - sorts ARGV (without the command's name) into options and
- * operands; operands end up at the front of ARGV and *N counts them. Returns
- * -1 to go on, else the exit code: help or an error was printed. */
+/* opt_parse - parses the options of CMD in ARGV, which begins after the command's name, and moves the
+ * operands to the front of ARGV; *N counts them. Returns -1, or an exit code if help or an error was printed.
+ * */
 int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n);
-/* opt_usage - "usage: ckpt ls [options] FILE…" and the table. */
+/* opt_usage - prints "usage: ckpt ls [options] FILE…" and the options. */
 void opt_usage(const struct cmd *cmd, FILE *to);
-/* opt_help - adds the help of O to TO. */
 void opt_help(const struct opt *o, struct text *to);
-/* opt_choice - the I-th word of "a|b|c" into OUT; false past the last. */
+/* opt_choice - copies word I of "a|b|c" to OUT; false if there are fewer words. */
 bool opt_choice(const char *words, size_t i, char *out, size_t cap);
 #endif

@@ -14,7 +14,7 @@
 #include "json.h"
 #include "progress.h"
 
-#define LINES_AT_ONCE 4096u /* bytes of a table that go out together */
+#define LINES_AT_ONCE 4096u /* bytes of a table that are written at once */
 
 struct ui ui = {.prefix = "", .limits = CKPT_INIT(ckpt_limits)};
 
@@ -66,7 +66,7 @@ FILE *report_stream(const char *output)
         return stderr;
     bool same = fstat(STDOUT_FILENO, &out) == 0 && stat(output, &named) == 0 && out.st_dev == named.st_dev &&
                 out.st_ino == named.st_ino;
-    return same && !S_ISCHR(out.st_mode) ? stderr : stdout; /* not of /dev/null, which keeps neither */
+    return same && !S_ISCHR(out.st_mode) ? stderr : stdout; /* a device such as /dev/null may be both */
 }
 
 void line_put(const struct text *line)
@@ -77,7 +77,7 @@ void line_put(const struct text *line)
     putchar('\n');
 }
 
-/* print_message - prints "ckpt: MESSAGE", with "ckpt:" in bold on a terminal with colours. */
+/* print_message - prints "ckpt: WORDS" on standard error, with "ckpt:" in bold on a terminal with colours. */
 static void print_message(const char *words)
 {
     progress_wipe();
@@ -196,7 +196,7 @@ void print_notice(const char *path, const char *fmt, ...)
     text_free(&t);
 }
 
-/* Reading adds notices, so those that were printed at the opening are counted. */
+/* The open inputs, and how many of their notices were printed: reading a file adds notices. */
 static struct {
     const ckpt_file *file;
     size_t nprinted;
@@ -258,7 +258,7 @@ int finish_output(int status)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    if (errno == EPIPE) /* the reader of the pipe stopped, which is not an error */
+    if (errno == EPIPE) /* the reader of the pipe has ended, which is not an error */
         return ui.pipe_may_close ? status : EXIT_TROUBLE;
     return report_failure(CKPT_EIO, NULL, NULL, "standard output: %s", strerror(errno ? errno : EIO));
 }
@@ -270,8 +270,8 @@ static size_t count_columns(const struct table *t, const char *p, size_t n)
     return t->fancy ? text_columns(p, n) : n;
 }
 
-/* wrap_text - breaks the text from FROM on into lines of WIDTH columns; returns the columns of the last
- * one. */
+/* wrap_text - breaks the text from offset FROM on into lines of WIDTH columns; returns the columns of the
+ * last line. */
 static size_t wrap_text(struct table *t, size_t from, size_t width)
 {
     size_t left;
@@ -285,7 +285,7 @@ static size_t wrap_text(struct table *t, size_t from, size_t width)
     return left;
 }
 
-/* align_cell - pads the text added to the line since the last cell to the width of column C. */
+/* align_cell - pads the text that was added to the line since the last cell to the width of column C. */
 static void align_cell(struct table *t, unsigned c)
 {
     size_t from = t->begun, width = t->width[c], n;
@@ -301,7 +301,7 @@ static void align_cell(struct table *t, unsigned c)
         text_insert_blanks(&t->text, t->text.len, right ? 2 : width - n + 2);
 }
 
-/* end_line - ends the line after its last cell that is not empty. Many lines are written at a time. */
+/* end_line - ends the line after its last cell that is not empty, and writes the lines if they are many. */
 static void end_line(struct table *t)
 {
     t->text.len = t->end;
@@ -327,10 +327,10 @@ static void begin_line(struct table *t, enum style style)
     t->end = t->text.len;
 }
 
-/* is_fancy - has T fewer columns than bytes? */
+/* is_fancy - returns true if T has fewer columns than bytes. */
 static bool is_fancy(const struct text *t) { return t->len && text_columns(t->ptr, t->len) != t->len; }
 
-/* remove_measured_row - removes a row that was measured. */
+/* remove_measured_row - removes the text of a row that was measured. */
 static void remove_measured_row(struct table *t)
 {
     t->fancy = t->fancy || is_fancy(&t->text);
@@ -352,7 +352,7 @@ void table_row(struct table *t, enum style style)
     t->begun = t->text.len;
 }
 
-/* widen_column - *WIDTH becomes at least the columns of a cell of N bytes at P. */
+/* widen_column - raises *WIDTH to at least the columns of a cell of N bytes at P. */
 static void widen_column(size_t *width, const char *p, size_t n)
 {
     size_t wide = n > *width ? text_columns(p, n) : 0;
@@ -380,7 +380,7 @@ void table_cell(struct table *t)
     t->begun = t->text.len;
 }
 
-/* begin_lines - all widths are known: from now on, rows are printed. */
+/* begin_lines - begins to print rows; all widths are known. */
 static void begin_lines(struct table *t, FILE *to, bool header)
 {
     size_t rest = text_columns(ui.prefix, strlen(ui.prefix));
@@ -466,7 +466,7 @@ bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs)
     return hit || !any;
 }
 
-/* A row and its name, which is kept since looking it up again costs as much as comparing. */
+/* A row and its name, because looking the name up again costs as much as comparing. */
 struct named_row {
     ckpt_str name;
     uint32_t row;
@@ -489,7 +489,7 @@ static bool in_order(const struct sorting *s, struct named_row a, struct named_r
     return c ? c < 0 : a.row < b.row;
 }
 
-/* find_position - the number of the N sorted ROWS that come before X. */
+/* find_position - returns how many of the N sorted ROWS come before X. */
 static size_t find_position(const struct sorting *s, const uint32_t *rows, size_t n, struct named_row x)
 {
     size_t low = 0;
@@ -503,8 +503,8 @@ static size_t find_position(const struct sorting *s, const uint32_t *rows, size_
     return low;
 }
 
-/* merge_sort - names are usually almost in order: a merge sort that skips rows already in place needs a fifth
- * of the comparisons of qsort. */
+/* merge_sort - sorts ROWS. Names are usually almost in order: this merge sort skips rows that are in place,
+ * and compares a fifth as often as qsort. */
 static void merge_sort(const struct sorting *s, uint32_t *rows, size_t n)
 {
     size_t half = n / 2, i = 0, j = half;
@@ -517,7 +517,7 @@ static void merge_sort(const struct sorting *s, uint32_t *rows, size_t n)
         return;
     size_t out = find_position(s, rows, half, b), moved = half - out;
     memcpy(s->tmp, rows + out, moved * sizeof *rows);
-    struct named_row a = name_row(s->f, s->tmp[0]); /* at least one comes after B */
+    struct named_row a = name_row(s->f, s->tmp[0]); /* at least one row comes after B */
     while (i < moved) {
         if (j == n || in_order(s, a, b)) {
             rows[out++] = a.row;
@@ -538,7 +538,7 @@ void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt
 
 struct row_size {
     uint64_t bytes;
-    size_t rank; /* in natural order */
+    size_t rank; /* position in natural order */
     uint32_t row;
 };
 
@@ -550,7 +550,7 @@ static int compare_row_sizes(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* sort_by_size - sorts rows that are in natural order by size, largest first; equal sizes remain in that
+/* sort_by_size - sorts ROWS, which are in natural order, by size, largest first; equal sizes stay in that
  * order. */
 static void sort_by_size(const ckpt_file *f, uint32_t *rows, size_t n)
 {

@@ -8,21 +8,21 @@
 
 struct ui {
     bool json, quiet;
-    ckpt_status trouble;     /* the last that was reported */
-    const char *prefix;      /* of each line about a file: its name, escaped, or "" */
-    bool ignore_case;        /* of ASCII letters, where names are matched with globs */
+    ckpt_status trouble;     /* status of the last error that was printed */
+    const char *prefix;      /* what each line about a file begins with: its escaped name, or "" */
+    bool ignore_case;        /* globs match ASCII letters of either case */
     uint64_t jobs;           /* threads; 0: the library decides */
-    const char *root;        /* that open_input narrows its file to, or NULL */
-    ckpt_limits limits;      /* of the inputs; 0: the library's */
-    bool tty, color;         /* stdout */
-    bool err_tty, err_color; /* stderr */
+    const char *root;        /* --root of the inputs, or NULL */
+    ckpt_limits limits;      /* for opening the inputs; 0: the library's */
+    bool tty, color;         /* of stdout */
+    bool err_tty, err_color; /* of stderr */
     bool pipe_may_close;     /* a closed pipe on stdout is not an error */
-    unsigned width;          /* of the terminal; UINT_MAX where lines are never wrapped */
+    unsigned width;          /* columns of the terminal; UINT_MAX: lines are never wrapped */
 };
 extern struct ui ui;
 
 /* clang-format off */
-/* What is read of a file, where that leaves a choice. */
+/* For commands that open checkpoints of parallel ranks or of TensorFlow, which leave a choice of names. */
 #define UI_READER_OPTIONS \
     {0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, "rules of how tensor-parallel ranks divide"}, \
     {0, "names", "stored|object|variable", OPT_CHOICE, &ui.limits.names, \
@@ -32,7 +32,7 @@ extern struct ui ui;
      "let expanded views show SIZE bytes at most (64MiB or 8 x file)"}, \
     UI_READER_OPTIONS
 #define UI_JSON_OPTION {0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"}
-/* Of commands that read all of a file. */
+/* For commands that read the data of all tensors. */
 #define UI_WORK_OPTIONS \
     UI_INPUT_OPTIONS, \
     {'j', "jobs", "N", OPT_COUNT, &ui.jobs, "use N threads; the result is the same for any N"}, \
@@ -45,26 +45,27 @@ extern struct ui ui;
 /* clang-format on */
 
 void ui_init(void);
-unsigned ui_jobs(void);  /* ui.jobs as the library takes it */
-ckpt_work ui_work(void); /* … with the progress on the terminal */
+unsigned ui_jobs(void);  /* ui.jobs, at most UINT_MAX */
+ckpt_work ui_work(void); /* for functions of the library: ui.jobs, and progress on the terminal */
 
-/* The style of text on a terminal with colours. */
+/* Styles of text on a terminal with colours. */
 enum style { PLAIN, BOLD, DIM, RED, GREEN, YELLOW };
 const char *style_on(enum style s); /* "" without colours */
 const char *style_off(enum style s);
 
-/* report_stream - where a command that writes OUTPUT (NULL: nothing) reports: on standard error if OUTPUT is
- * standard output, called "-", /dev/stdout or as the pipe or file that it is. */
+/* report_stream - returns the stream for the report of a command that writes OUTPUT (NULL: nothing): stderr
+ * if OUTPUT is standard output, by the name "-", /dev/stdout or that of the same pipe or file; else stdout.
+ * */
 FILE *report_stream(const char *output);
-/* line_put - prints LINE to stdout, with ui.prefix. */
+/* line_put - prints ui.prefix and LINE to stdout. */
 void line_put(const struct text *line);
-/* usage_error - prints "ckpt: …" and a hint to the help of CMD. Returns EXIT_TROUBLE. */
+/* usage_error - prints "ckpt: …" and a hint at the help of CMD. Returns EXIT_TROUBLE. */
 int usage_error(const char *cmd, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* usage_error_suggest - the same with the hint ANSWER, the command line that was probably meant. */
+/* usage_error_suggest - prints "ckpt: …" and as a hint ANSWER, the command line that was probably meant. */
 int usage_error_suggest(const char *answer, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* report_error - prints ERR, with PATH if it has no file name. Returns EXIT_TROUBLE. */
 int report_error(const ckpt_error *err, const char *path);
-/* report_failure - the same for an error that the command itself found. */
+/* report_failure - prints an error that the command itself found. Returns EXIT_TROUBLE. */
 int report_failure(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
     CKPT_PRINTF(4, 5);
 /* print_notice - "ckpt: PATH: …" on stderr, unless --quiet; with --json as JSON. Callers escape text that
@@ -72,52 +73,53 @@ int report_failure(ckpt_status status, const char *path, const char *hint, const
 void print_notice(const char *path, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void print_plan_notices(const ckpt_plan *p, const char *path);
 
-/* open_input - ckpt_open that prints errors and notices. NULL: there was an error. At most two files may be
- * open at a time. */
+/* open_input - opens PATH as ckpt_open does, applies --root, and prints errors and notices. Returns NULL
+ * after an error. At most two files may be open at a time. */
 ckpt_file *open_input(const char *path, bool ignore_crc);
 typedef ckpt_status opener(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
-/* open_input_by - the same with OPEN_PATH instead of ckpt_open. */
+/* open_input_by - opens PATH in the same way by OPEN_PATH instead of ckpt_open. */
 ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc);
-/* close_input - prints notices that reading added, and closes F (may be NULL). */
+/* close_input - prints the notices that reading F added, and closes F (may be NULL). */
 void close_input(ckpt_file *f);
 /* finish_output - flushes stdout; returns STATUS, or EXIT_TROUBLE after printing the error. */
 int finish_output(int status);
 
-/* A table whose columns line up. Cells are added row by row; the last column is
- * never padded, and the first is wrapped on a terminal when it is too wide. */
+/* A table with aligned columns. Cells are added row by row; the last column is not padded, and the first is
+ * wrapped on a terminal if it is too wide. */
 #define TABLE_COLUMNS 12
 struct table {
-    struct text text; /* of all cells, one after the other; of lines while they are printed */
+    struct text text; /* all cells, one after the other; while printing, the lines */
     size_t begun;     /* where the text of the next cell begins */
     enum { TABLE_COLLECTS, TABLE_MEASURES, TABLE_PRINTS } pass;
-    unsigned columns, column; /* the second: of the next cell */
+    unsigned columns, column; /* how many; that of the next cell */
     size_t nrows;
     bool right[TABLE_COLUMNS];   /* right-aligned, for numbers */
-    size_t width[TABLE_COLUMNS]; /* of the widest cell so far */
+    size_t width[TABLE_COLUMNS]; /* columns of the widest cell so far */
     bool fancy;                  /* a row has fewer columns than bytes */
-    /* what is collected: */
-    uint32_t *bytes;    /* of each cell */
+    /* used by TABLE_COLLECTS: */
+    uint32_t *bytes;    /* size of each cell */
     enum style *styles; /* of each row */
     size_t ncells, cap;
-    /* while it is printed: */
+    /* used by TABLE_PRINTS: */
     FILE *to;
     bool header;
     enum style line_style; /* of the current line */
-    size_t end;            /* end of its last cell that is not empty */
+    size_t end;            /* where its last cell that is not empty ends */
 };
 void table_row(struct table *t, enum style style);
 void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
 void table_print(struct table *t, FILE *to, bool header);
-/* table_flow - a table of very many rows: ROWS adds them twice, once for the widths and
- * once to print them, and nothing is collected. */
+/* table_flow - prints a table of very many rows without keeping them: calls ROWS, which adds all rows, twice,
+ * to measure the columns and to print. */
 void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user, FILE *to,
                 bool header);
 void table_free(struct table *t);
 
-/* rows_sort - sorts N ROWS of F by name with COMPARE, equal names by their order in the file. */
+/* rows_sort - sorts N ROWS of F by name with COMPARE; equal names stay in the order of the file. */
 void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt_str a, ckpt_str b));
-enum row_order { ORDER_NATURAL, ORDER_FILE, ORDER_SIZE }; /* the last: largest first */
-/* rows_sorted - the *N rows of F whose names pass the globs ('!GLOB' excludes), in ORDER. */
+enum row_order { ORDER_NATURAL, ORDER_FILE, ORDER_SIZE }; /* ORDER_SIZE: the largest first */
+/* rows_sorted - returns the *N rows of F whose names pass the globs ('!GLOB' excludes), sorted by ORDER. The
+ * caller frees them. */
 uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
                       size_t *n);
 bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs);
@@ -126,7 +128,7 @@ struct totals {
     uint64_t tensors, elements, bytes;
 };
 void totals_add(struct totals *sum, const ckpt_tensor *t);
-/* tensor_at - ckpt_tensor_at of a row that exists. */
+/* tensor_at - returns the tensor of ROW, which exists. */
 ckpt_tensor tensor_at(const ckpt_file *f, uint32_t row);
 
 #endif

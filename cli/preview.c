@@ -8,28 +8,28 @@
 #include "number.h"
 #include "out.h"
 
-/* A page, not a book: of more than LIMIT elements the last two dimensions show
- * EDGE at both ends, those before them one. */
+/* Of more than LIMIT elements, the last two dimensions show EDGE at both ends, the others one. Elements are
+ * read in blocks of WINDOW. */
 enum { LIMIT = 200, EDGE = 3, WINDOW = 4096 };
 
-/* How all numbers of one preview are written, so that their points line up. */
+/* The format of all numbers of one preview, so that their decimal points line up. */
 struct number_format {
     enum { DECIMAL, WHOLE, SCIENTIFIC, EXACT } form;
     bool all_whole;
-    double least, most; /* of the finite nonzero magnitudes */
+    double least, most; /* smallest and largest finite magnitude, zeros aside */
     size_t width;
 };
 
 struct preview_walk {
     const struct preview *p;
-    ckpt_dtype dtype; /* as it is read */
-    bool converted;   /* from another */
+    ckpt_dtype dtype; /* of the elements as they are read */
+    bool converted;   /* not the dtype of the tensor */
     size_t size;      /* bytes of an element */
     uint64_t total;   /* elements of the tensor */
-    uint32_t ndim;    /* of the slice's axes */
-    uint64_t *stride; /* elements, row-major */
-    uint64_t *at;     /* current place along each axis, in units of its step */
-    uint64_t *edge;   /* axes shown at their edges only: how much of each; 0: all */
+    uint32_t ndim;    /* axes of the slice */
+    uint64_t *stride; /* of each axis, in elements */
+    uint64_t *at;     /* current index along each axis, in steps of the slice */
+    uint64_t *edge;   /* how many indexes each axis shows at both ends; 0: all */
     uint8_t *window;
     uint64_t first, count; /* elements in the window */
     struct number_format format;
@@ -55,7 +55,8 @@ static ckpt_status read_window(const struct preview_walk *w)
                         : ckpt_tensor_read(p->f, p->row, w->first, w->count, w->window, w->err);
 }
 
-/* Blocks of WINDOW elements at multiples of it: rows read back and forth hit the same block. */
+/* read_element - reads element INDEX. Blocks begin at multiples of WINDOW, so that reading back and forth
+ * hits the same block. */
 static ckpt_status read_element(struct preview_walk *w, uint64_t index, struct number *out)
 {
     if (index < w->first || index - w->first >= w->count) {
@@ -88,7 +89,7 @@ static bool is_at_gap(const struct preview_walk *w, uint32_t axis)
     return w->edge[axis] && w->at[axis] == w->edge[axis];
 }
 
-/* The next place along AXIS; false at its end. */
+/* advance_axis - moves to the next index along AXIS; at the end, back to 0 and returns false. */
 static bool advance_axis(struct preview_walk *w, uint32_t axis)
 {
     uint64_t n = w->p->slice->axes[axis].count;
@@ -99,7 +100,7 @@ static bool advance_axis(struct preview_walk *w, uint32_t axis)
     return false;
 }
 
-/* ------------------------------------------------------------------- looks */
+/* ----------------------------------------------------------------- formats */
 
 static void note_magnitude(struct number_format *k, double d)
 {
@@ -149,7 +150,8 @@ static void format_number(const struct number_format *k, const struct number *x,
     }
 }
 
-/* One pass over what will be shown; WIDTHS: the look is decided, find its width. */
+/* scan_shown_elements - visits all elements to be shown: measures their magnitudes or, if WIDTHS, their
+ * texts. */
 static ckpt_status scan_shown_elements(struct preview_walk *w, bool widths)
 {
     char text[NUMBER_TEXT];
@@ -180,7 +182,7 @@ static ckpt_status scan_shown_elements(struct preview_walk *w, bool widths)
 
 /* ---------------------------------------------------------------- printing */
 
-/* The innermost axis as one line, wrapped on a terminal. */
+/* print_line - prints the elements along AXIS, the innermost, as a line, wrapped on a terminal. */
 static ckpt_status print_line(struct preview_walk *w, uint32_t axis)
 {
     char text[NUMBER_TEXT];
@@ -207,7 +209,7 @@ static ckpt_status print_line(struct preview_walk *w, uint32_t axis)
     return CKPT_OK;
 }
 
-/* "[1, 0, :, :]" over each matrix of a tensor with more than two dimensions. */
+/* print_indexes - prints "[1, 0, :, :]" above each matrix of a tensor with more than two dimensions. */
 static void print_indexes(const struct preview_walk *w, const uint32_t *shown, uint32_t nshown)
 {
     putchar('[');

@@ -7,18 +7,17 @@
 
 enum { SHOWN = 20 };
 
-/* A change without what stays the same around it, cut at dots. _metadata names
- * modules: "module" becomes "" where a tensor's "module." does, so the last dot
- * is kept apart. */
+/* A change without the parts around it that stay the same, cut at dots. Keys of _metadata are names of
+ * modules: if "module.x" becomes "x" in tensors, "module" becomes "" there. So a last dot is kept apart. */
 struct change {
     ckpt_str from, to;
     bool dot;
     uint32_t mapping;
     uint64_t tensors, metadata, values;
-    size_t first; /* index of its first rename: order of the report */
+    size_t first; /* index of its first rename, which gives the order of the report */
 };
 
-/* How much of A and B is equal at the start, ending after a dot. */
+/* shared_start_length - returns how many bytes at the start of A and B are equal, up to a dot. */
 static size_t shared_start_length(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, keep = 0;
@@ -28,7 +27,7 @@ static size_t shared_start_length(ckpt_str a, ckpt_str b)
     return keep;
 }
 
-/* is_number - is the component of NAME at FROM one? */
+/* is_number - returns true if the component of NAME at FROM is a number. */
 static bool is_number(ckpt_str name, size_t from)
 {
     size_t i = from;
@@ -37,8 +36,8 @@ static bool is_number(ckpt_str name, size_t from)
     return i > from && (i == name.len || name.ptr[i] == '.');
 }
 
-/* head_before_number - HEAD bytes of both names are equal: returns HEAD without its last component, unless
- * that is a number, since the number after it means nothing alone (mlp.0 → mlp.fc1). */
+/* head_before_number - returns HEAD, the bytes that both names begin with, without the last component before
+ * a number, since a number means nothing alone (mlp.0 → mlp.fc1). */
 static size_t head_before_number(ckpt_str name, size_t head)
 {
     size_t from = head ? head - 1 : 0;
@@ -49,7 +48,8 @@ static size_t head_before_number(ckpt_str name, size_t head)
 
 static bool is_boundary(ckpt_str s, size_t at) { return at == 0 || s.ptr[at - 1] == '.'; }
 
-/* How much is equal at the end, starting after a dot (or at the start) of both. */
+/* shared_end_length - returns how many bytes at the end of A and B are equal, from the start or after a
+ * dot. */
 static size_t shared_end_length(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, keep = 0;
@@ -70,7 +70,7 @@ static ckpt_str cut_trailing_dot(ckpt_str s, bool *dot)
 static struct change make_change(const ckpt_rename *r, size_t index)
 {
     ckpt_str a = r->from, b = r->to;
-    /* Tail first: "module.module.x" -> "module.x" takes a module. away at the front. */
+    /* The end first, so that "module.module.x" -> "module.x" removes "module." at the front. */
     size_t tail = shared_end_length(a, b);
     a.len -= tail;
     b.len -= tail;
@@ -101,7 +101,7 @@ static bool is_same_text(ckpt_str a, ckpt_str b)
     return a.len == b.len && (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
-/* add_if_same - adds C to INTO if it is the same change in the same mapping; false: it is not. */
+/* add_if_same - adds C to INTO if it is the same change in the same mapping; else returns false. */
 static bool add_if_same(struct change *into, const struct change *c)
 {
     if (into->mapping != c->mapping || !is_same_text(into->from, c->from) || !is_same_text(into->to, c->to))
@@ -119,7 +119,7 @@ static int compare_first(const void *x, const void *y)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Sorts and merges equal changes; returns how many are left. */
+/* merge_changes - sorts N changes and merges equal ones; returns how many are left. */
 static size_t merge_changes(struct change *c, size_t n)
 {
     size_t kept = 0;
@@ -140,7 +140,7 @@ static void add_count(struct text *out, const char **gap, uint64_t n, const char
     *gap = ", ";
 }
 
-/* add_counts - "14 of 14 tensors in state_dict, 6 _metadata entries"; M may be NULL. */
+/* add_counts - adds "14 of 14 tensors in state_dict, 6 _metadata entries"; M may be NULL. */
 static void add_counts(struct text *out, const struct change *c, const ckpt_mapping *m)
 {
     const char *gap = "";
@@ -185,7 +185,7 @@ static void print_rename(const struct change *c, const char *prefix, const ckpt_
     text_free(&out);
 }
 
-/* gather_changes - the *N changes of P; consecutive equal ones, as most are, become one. */
+/* gather_changes - returns the *N changes of P; consecutive equal ones, which most are, become one. */
 static struct change *gather_changes(const ckpt_plan *p, size_t *n)
 {
     struct change *c = NULL;
@@ -207,7 +207,7 @@ static struct change *gather_changes(const ckpt_plan *p, size_t *n)
     return c;
 }
 
-/* print_mappings - one line for each that changed: PREFIX is all there is to say. */
+/* print_mappings - prints a line for each mapping in which PREFIX, the only change, was removed or added. */
 static void print_mappings(const ckpt_plan *p, const char *prefix, FILE *to)
 {
     const ckpt_mapping *m;

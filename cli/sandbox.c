@@ -1,7 +1,6 @@
-/* sandbox.c - seccomp (Linux, kernel/seccomp.c; seccomp(2)): a program of the kernel's that sees the number
- * and the arguments of each system call. What is allowed is listed; everything else is EPERM, and
- * for another architecture's numbers, too. The one kind of open() that is let through makes
- * a temporary file without a name (O_TMPFILE), for what archives unpack to. */
+/* sandbox.c - the sandbox by seccomp(2) of Linux: a filter program in the kernel checks the number and the
+ * arguments of each system call. All but the listed ones fail with EPERM, those of other architectures too.
+ * open() may only make a temporary file without a name (O_TMPFILE), into which archives are unpacked. */
 #include "sandbox.h"
 
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
@@ -37,7 +36,7 @@
 #define HAS_NONE(bits) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0)
 #define HAS_ALL(bits)                                                                                        \
     BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, bits, 0, 1)
-/* A temporary file without a name, where argument FLAGS of NAME asks for one. */
+/* Allows NAME if argument FLAGS asks for a temporary file without a name. */
 #define ONLY_TEMPORARY(name, flags)                                                                          \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 5), LOAD_ARG(flags), HAS_ALL(O_TMPFILE),              \
         RET(SECCOMP_RET_ALLOW), REFUSE
@@ -79,7 +78,7 @@ bool sandbox_enter(void)
         ALLOW(sigaltstack),
         ALLOW(exit),
         ALLOW(exit_group),
-        /* Memory, but none that can be run. */
+        /* Memory that is not executable. */
         ONLY_IF(mmap),
         LOAD_ARG(2),
         HAS_NONE(PROT_EXEC),

@@ -1,6 +1,5 @@
-/* sarif.c - findings as SARIF 2.1.0 (OASIS), for code scanning services. The rules are
- * those of the library; a result has a region if its bytes are
- * in the file uncompressed. */
+/* sarif.c - prints findings as SARIF 2.1.0 (OASIS), for code scanning services. A result has a region if its
+ * bytes are in the file uncompressed. */
 #include "json.h"
 #include "scan.h"
 
@@ -20,7 +19,7 @@ static void add_rules(json *driver)
     }
 }
 
-/* uri_of - PATH as a relative or absolute URI reference: all but unreserved characters and '/' as %XX. */
+/* uri_of - adds PATH as a URI reference, all but unreserved characters and '/' as %XX. */
 static void uri_of(struct text *t, const char *path)
 {
     for (const char *c = path; *c; c++) {
@@ -95,7 +94,7 @@ static void sarif_record(const ckpt_scan_record *r)
     text_free(&words);
 }
 
-/* sarif_file - one that could not be scanned is a result too: no result reads as clean. */
+/* sarif_file - adds a result if PATH could not be scanned, because a file without results reads as clean. */
 static void sarif_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
 {
     if (!err && (code != 2 || r->found[CKPT_SCAN_INCOMPLETE]))

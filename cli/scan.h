@@ -1,38 +1,38 @@
-/* scan.h - the three reports of `ckpt scan`: as text, JSON and SARIF. The functions of each are called at the
- * beginning of a file, for its records and at its end. */
+/* scan.h - the three reports of `ckpt scan`: text, JSON and SARIF. */
 #ifndef CLI_SCAN_H
 #define CLI_SCAN_H
 
 #include "text.h"
 
 struct scan_report {
-    void (*start)(void); /* may be NULL */
-    void (*begin)(const char *path);
-    void (*record)(const ckpt_scan_record *r);
-    /* file - what came of it; CODE is its exit code, ERR NULL or why it could not be scanned. */
+    void (*start)(void);                       /* called before the first file; may be NULL */
+    void (*begin)(const char *path);           /* called before each file */
+    void (*record)(const ckpt_scan_record *r); /* called for each record of the file */
+    /* file - is called after each file; CODE is its exit code, ERR the reason why it could not be scanned, or
+     * NULL. */
     void (*file)(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code);
-    /* finish - may be NULL; CODE is what the program exits with, WHOLE: every file was scanned to its end. */
+    /* finish - is called after the last file, or is NULL; CODE is the exit code of the program, WHOLE: every
+     * file was scanned to its end. */
     void (*finish)(int code, bool whole);
-    bool calls; /* it needs every call, not only findings */
+    bool calls; /* the report has every call, not only findings */
 };
 
 extern const struct scan_report scan_text, scan_json, scan_sarif;
 
-/* scan_callable - "os.system" as Python 3 imports it, harmless to a terminal; "" when
- * there is none. */
+/* scan_callable - sets T to what R calls, "os.system", by its Python 3 name and escaped; "" if R has none. */
 void scan_callable(struct text *t, const ckpt_scan_record *r);
-/* scan_message - the sentence of a finding. */
+/* scan_message - adds the sentence that describes the finding R. */
 void scan_message(struct text *t, const ckpt_scan_record *r);
-/* scan_verdict - the verdict of a whole file: a ckpt_scan_verdict, or what follows where its pickles alone
- * are fine. */
+/* scan_verdict - returns the verdict of a file: a ckpt_scan_verdict of its pickles, or one of these two if
+ * only something else in the file is wrong. */
 enum { SCAN_STRUCTURE = CKPT_SCAN_KNOWN_EXEC + 1, SCAN_INCOMPLETE, SCAN_VERDICTS };
 int scan_verdict(const ckpt_scan_result *r, int code);
 const char *scan_verdict_name(int verdict);
-/* scan_print_summary - prints the summary of a run with so many FILES of each verdict: their number, and
- * what to do about those that are not fine. */
+/* scan_print_summary - prints how many FILES have each verdict, and what to do about those that are not fine.
+ * */
 void scan_print_summary(const uint64_t files[SCAN_VERDICTS]);
-extern bool scan_sha256; /* --sha256 */
-/* scan_show_all_calls - makes the text report print allow-listed calls, too. */
+extern bool scan_sha256; /* the option --sha256 */
+/* scan_show_all_calls - makes the text report include calls that are on the lists of harmless names. */
 void scan_show_all_calls(void);
 
 #endif

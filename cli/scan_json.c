@@ -14,7 +14,7 @@ static void scan_json_begin(const char *path)
     json_begin(head, "records", stdout);
 }
 
-/* text_argument - adds S, cut to the length in the text report; false: it was cut. */
+/* text_argument - adds S, cut to the length of the text report; false if it was cut. */
 static bool text_argument(json *list, ckpt_str s)
 {
     bool whole = s.len <= 1000;
@@ -119,7 +119,7 @@ static void scan_json_record(const ckpt_scan_record *r)
     json_row(row, stdout);
 }
 
-/* add_accounting - the purpose of the bytes that are stored in the file uncompressed. */
+/* add_accounting - adds how many bytes of the file are used for what, if they are stored uncompressed. */
 static void add_accounting(json *to, const ckpt_scan_result *r)
 {
     json *by = json_add_object(to, "accounted_by");
@@ -129,8 +129,7 @@ static void add_accounting(json *to, const ckpt_scan_result *r)
         uint64_t n;
     } kind[] = {{"pickles", r->in_pickles}, {"tensors", r->in_tensors}, {"text", r->in_text}};
     for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
-        uint64_t n = kind[i].n < left ? kind[i].n
-                                      : left; /* the same bytes may have been read as two things */
+        uint64_t n = kind[i].n < left ? kind[i].n : left; /* the same bytes may count twice */
         json_u64(by, kind[i].key, n);
         left -= n;
     }

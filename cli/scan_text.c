@@ -1,4 +1,4 @@
-/* scan_text.c - prints the findings of `ckpt scan` as lines: equal ones once, with a count. */
+/* scan_text.c - prints the findings of `ckpt scan` as lines; equal findings once, with a count. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,8 @@ struct finding {
 
 static struct finding *found; /* of the current file */
 static size_t nfound;
-static uint64_t more;         /* beyond MAX_LINES */
-static uint32_t slots[SLOTS]; /* number in found + 1, by the hash of its key */
+static uint64_t more;         /* findings beyond MAX_LINES */
+static uint32_t slots[SLOTS]; /* hash table: index in found + 1, by key; 0: empty */
 static bool show_all_calls;
 
 void scan_show_all_calls(void) { show_all_calls = true; }
@@ -31,7 +31,7 @@ void scan_callable(struct text *t, const ckpt_scan_record *r)
     text_name(t, r->new_name);
 }
 
-/* add_arguments - "('ls', 1)". */
+/* add_arguments - adds the arguments of the call, "('ls', 1)". */
 static void add_arguments(struct text *t, const ckpt_scan_record *r)
 {
     const ckpt_value *key, *arg;
@@ -71,7 +71,7 @@ static void free_findings(void)
     memset(slots, 0, sizeof slots);
 }
 
-/* find_same - the finding with this KEY, or NULL; *SLOT is where it belongs. */
+/* find_same - returns the finding with this KEY, or NULL; *SLOT is its place in the hash table. */
 static struct finding *find_same(const char *key, uint32_t **slot)
 {
     uint32_t h = 2166136261u;

@@ -17,7 +17,7 @@ static void skip_blanks(struct slice_parser *s)
         s->at++;
 }
 
-/* parse_number - an optional signed number; *GIVEN: there was one. */
+/* parse_number - parses an optional signed number; *GIVEN: there is one. False if it is too large. */
 static bool parse_number(struct slice_parser *s, int64_t *out, bool *given)
 {
     skip_blanks(s);
@@ -33,7 +33,7 @@ static bool parse_number(struct slice_parser *s, int64_t *out, bool *given)
     return !errno || (snprintf(s->why, s->cap, "a number in the slice is too large"), false);
 }
 
-/* Python's slice.indices(): bounds clamped to what the step can reach. */
+/* clamp_bound - clamps a bound to the N items as Python's slice.indices() does; ABSENT if it is not given. */
 static int64_t clamp_bound(int64_t v, bool given, int64_t absent, int64_t n, int64_t step)
 {
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;

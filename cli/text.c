@@ -34,8 +34,8 @@ void *mem_grow(void *p, size_t n, size_t size)
     return q;
 }
 
-/* set_malloc_limits - freed memory is returned to the kernel only if it is at the end of the heap or was
- * mapped because of its size. By default, glibc soon keeps it, fragmented. */
+/* set_malloc_limits - makes glibc return freed memory to the kernel if a block has NBYTES, or AT_END bytes
+ * are free at the end of the heap. By default, glibc raises these limits and keeps fragmented memory. */
 static void set_malloc_limits(int nbytes, int at_end)
 {
 #ifdef __GLIBC__
@@ -150,7 +150,7 @@ void text_value(struct text *t, const ckpt_value *v, size_t nodes)
 
 #define UINT_DIGITS 20
 
-/* put_uint - N's digits at OUT, which has room for UINT_DIGITS; returns where they end. */
+/* put_uint - writes the digits of N to OUT, at most UINT_DIGITS; returns where they end. */
 static char *put_uint(char *out, uint64_t n)
 {
     size_t digits = 1;
@@ -161,7 +161,7 @@ static char *put_uint(char *out, uint64_t n)
     return out + digits;
 }
 
-/* set_end - the text now ends at END, after bytes that were written past its old end. */
+/* set_end - makes the text end at END, after bytes that were written past its old end. */
 static void set_end(struct text *t, const char *end)
 {
     t->len = (size_t)(end - t->ptr);
@@ -174,8 +174,8 @@ void text_uint(struct text *t, uint64_t n)
     set_end(t, put_uint(t->ptr + t->len, n));
 }
 
-/* put_tenths - V >= 0, below 2^53, whose fraction has no more than 60 bits, as printf's %.1f has it: to the
- * nearest tenth, a tie to the even one. printf takes ten times as long, and a listing has very many sizes. */
+/* put_tenths - writes V like printf's %.1f: to the nearest tenth, a tie to the even one. V is from 0 to 2^53
+ * with at most 60 bits of fraction. printf takes ten times as long, and a listing has very many sizes. */
 static char *put_tenths(char *out, double v)
 {
     const uint64_t one = UINT64_C(1) << 60;
@@ -283,7 +283,8 @@ bool text_is_printable(const char *word)
     return true;
 }
 
-/* What cannot be shown as it is, in the quotes of bash, zsh and ksh that know of bytes. */
+/* shell_bytes - adds WORD in the quotes $'…' of bash, zsh and ksh, with bytes that cannot be printed as
+ * \NNN. */
 static void shell_bytes(struct text *t, const char *word)
 {
     text_add(t, "$'");
@@ -291,7 +292,8 @@ static void shell_bytes(struct text *t, const char *word)
         if (*p == '\'' || *p == '\\')
             text_addf(t, "\\%c", *p);
         else if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
-            text_addf(t, "\\%03o", (unsigned)(unsigned char)*p); /* \x takes more digits in some */
+            text_addf(t, "\\%03o",
+                      (unsigned)(unsigned char)*p); /* some shells take more than two digits after \x */
         else
             text_bytes(t, p, 1);
     }
@@ -336,7 +338,7 @@ void text_formats(struct text *t, const char *between, const char *last)
     }
 }
 
-/* without_packing_suffix - PATH without the suffix of a compressed file, if it has one. */
+/* without_packing_suffix - sets TO to PATH without the suffix of a compressed file, if it has one. */
 static void without_packing_suffix(struct text *to, const char *path)
 {
     static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2", ".lz4", ".7z", ".rar"};
@@ -384,7 +386,7 @@ void text_hex(struct text *t, const uint8_t *p, size_t n)
         text_addf(t, "%02x", p[i]);
 }
 
-/* Code points that take two columns: East Asian wide and the emoji planes. */
+/* is_wide - returns true if C takes two columns: East Asian wide characters and emoji. */
 static bool is_wide(uint32_t c)
 {
     static const uint32_t range[][2] = {
@@ -400,7 +402,8 @@ static bool is_wide(uint32_t c)
     return false;
 }
 
-/* The text is UTF-8 already: whatever came from a file went through text_name. */
+/* one_char - returns the length of the character at P, and its columns. P is UTF-8, since text_name escapes
+ * all else. */
 static size_t one_char(const char *p, size_t n, size_t *columns)
 {
     unsigned char c = (unsigned char)*p;

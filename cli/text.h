@@ -1,31 +1,32 @@
-/* text.h - text that grows, and how numbers and names look in it. Memory that
- * runs out ends the program with exit code 2. */
+/* text.h - text that grows, and functions that add numbers and names to it. If memory runs out, the program
+ * ends with exit code 2. */
 #ifndef CLI_TEXT_H
 #define CLI_TEXT_H
 
 #include "ckpt.h"
 
 struct text {
-    char *ptr; /* NUL-terminated once anything was added */
+    char *ptr; /* NULL until something is added, then NUL-terminated */
     size_t len, cap;
 };
 
-_Noreturn void mem_fail(void);                  /* out of memory: exit 2 */
+_Noreturn void mem_fail(void);                  /* prints "out of memory" and exits with 2 */
 void *mem_new(size_t n, size_t size);           /* zeroed */
 void *mem_grow(void *p, size_t n, size_t size); /* realloc to n * size */
-/* mem_keep_freed - freed memory is kept and reused, since a page from the kernel costs as much as a row of a
- * listing. mem_return_freed - freed memory is returned to the kernel as soon as possible. */
+/* mem_keep_freed - makes malloc keep freed memory, because a page from the kernel costs as much as a row of a
+ * listing. mem_return_freed makes it return freed memory to the kernel as soon as possible. */
 void mem_keep_freed(void);
 void mem_return_freed(void);
 void text_free(struct text *t);
 void text_clear(struct text *t);
-void text_cut(struct text *t, size_t len); /* to the first LEN bytes, which it has */
+void text_cut(struct text *t, size_t len); /* keeps the first LEN bytes */
+/* The functions below add to T. */
 void text_bytes(struct text *t, const char *p, size_t n);
 void text_byte(struct text *t, char c);
-void text_insert_blanks(struct text *t, size_t at, size_t n); /* N blanks at AT, at most the end */
+void text_insert_blanks(struct text *t, size_t at, size_t n); /* inserts N blanks at offset AT */
 void text_add(struct text *t, const char *s);
 void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* text_name - bytes from a file, escaped. */
+/* text_name - adds S, bytes of a file, escaped. */
 void text_name(struct text *t, ckpt_str s);
 void text_uint(struct text *t, uint64_t n);                                    /* 1234 */
 void text_size(struct text *t, uint64_t nbytes);                               /* 97.7 MiB */
@@ -35,19 +36,20 @@ void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *bet
 void text_shape(struct text *t, const ckpt_tensor *x); /* "?" where there is none */
 void text_dtype(struct text *t, const ckpt_tensor *x);
 void text_value(struct text *t, const ckpt_value *v, size_t nodes);
-void text_shell(struct text *t, const char *word); /* quoted where a shell needs it */
-/* text_operand - the same for a file name; one that begins with - gets ./ */
+void text_shell(struct text *t, const char *word); /* quoted if a shell needs it */
+/* text_operand - adds a file name as text_shell does; "./" before one that begins with "-". */
 void text_operand(struct text *t, const char *path);
-/* text_formats - the names of the formats that can be written, BETWEEN them and LAST before the last one. */
+/* text_formats - adds the names of the formats that can be written, separated by BETWEEN, the last two by
+ * LAST. */
 void text_formats(struct text *t, const char *between, const char *last);
-/* text_fixed_name - "fixed.pth" for "dir/model.pth", or the first of "fixed-2.pth", … that is free; SUFFIX
- * instead of PATH's own where it is not NULL. */
+/* text_fixed_name - adds "fixed.pth" for "dir/model.pth", or the first of "fixed-2.pth", … that does not
+ * exist. SUFFIX, if not NULL, replaces that of PATH. */
 void text_fixed_name(struct text *t, const char *path, const char *suffix);
-bool text_is_printable(const char *word); /* may it be printed as it is? */
+bool text_is_printable(const char *word); /* true if it needs no escapes */
 void text_hex(struct text *t, const uint8_t *p, size_t n);
-/* text_columns - how many columns of a terminal N bytes of UTF-8 take. */
+/* text_columns - returns how many columns of a terminal N bytes of UTF-8 take. */
 size_t text_columns(const char *p, size_t n);
-/* text_fits - how many bytes of P fit into WIDTH columns; at least one character. */
+/* text_fits - returns how many bytes of P fit into WIDTH columns; at least one character. */
 size_t text_fits(const char *p, size_t n, size_t width);
 ckpt_str str_of(const char *s);
 

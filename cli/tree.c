@@ -1,12 +1,12 @@
-/* tree.c - prints names as a tree without building one: rows sorted by the components of their names are in
- * the order of the tree, and for each a byte is enough: the number of nodes that it shares with the row
- * before it. */
+/* tree.c - prints names as a tree without building one. Rows are sorted by the components of their names,
+ * which is the order of the tree; then one byte a row is enough: how many nodes it shares with the row before
+ * it. */
 #include "tree.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Components of a name beyond this depth are not split: a name may have a million dots. */
+/* Deeper components of a name are not split: a name may have a million dots. */
 #define TREE_DEPTH 64
 
 struct tree {
@@ -14,25 +14,25 @@ struct tree {
     uint32_t *rows;
     size_t n;
     uint64_t depth;
-    uint8_t *shared;      /* by row: how many nodes on the way to it lead to the one before it, too */
-    struct group *groups; /* of tree_groups */
+    uint8_t *shared;      /* by row: how many nodes of its path the row before it has, too */
+    struct group *groups; /* used by tree_groups */
     size_t ngroups;
 };
 
-/* Visits the nodes, parents before children. Of the current node: */
+/* Visits the nodes, parents before children. The fields describe the current node. */
 struct tree_walk {
     const struct tree *tree;
     ckpt_str word;             /* its component of the name */
     size_t name_len;           /* length of its full name */
     unsigned level;            /* its depth; children of the root: 1 */
-    size_t first, end;         /* the rows that are it or below it */
-    bool leaf;                 /* the first of these rows is the node itself */
-    bool more[TREE_DEPTH + 1]; /* by level: does a sibling follow? */
+    size_t first, end;         /* its rows: itself and all below it */
+    bool leaf;                 /* the first of these rows is a tensor of this name */
+    bool more[TREE_DEPTH + 1]; /* by level: a sibling follows */
     size_t next;               /* where the next component begins, or SIZE_MAX */
 };
 
-/* The component of NAME at AT and where the next begins; SIZE_MAX: none. The
- * last level takes the rest, dots and all. */
+/* split_component - returns the component of NAME at AT, and where the next begins in *NEXT; SIZE_MAX: none.
+ * At the last level, all that is left is one component. */
 static ckpt_str split_component(ckpt_str name, size_t at, unsigned level, size_t *next)
 {
     const char *dot = level < TREE_DEPTH ? memchr(name.ptr + at, '.', name.len - at) : NULL;
@@ -41,8 +41,8 @@ static ckpt_str split_component(ckpt_str name, size_t at, unsigned level, size_t
     return (ckpt_str){name.ptr + at, end - at};
 }
 
-/* compare_components - natural order component by component, so that the rows below a node follow each
- * other. */
+/* compare_components - compares P and Q in natural order component by component, so that the rows below a
+ * node are consecutive. */
 static int compare_components(ckpt_str p, ckpt_str q)
 {
     size_t i = 0, j = 0;
@@ -59,8 +59,8 @@ static int compare_components(ckpt_str p, ckpt_str q)
     }
 }
 
-/* shared_nodes - how many nodes the row NAME shares with the row BEFORE it. A tensor is a node of its own
- * even if both have the same name. */
+/* shared_nodes - returns how many nodes the row NAME shares with the row BEFORE it. Two tensors of the same
+ * name are two nodes. */
 static uint8_t shared_nodes(ckpt_str before, ckpt_str name)
 {
     size_t at = 0;
@@ -78,7 +78,7 @@ static uint8_t shared_nodes(ckpt_str before, ckpt_str name)
 
 static ckpt_str name_of(const struct tree *t, size_t i) { return ckpt_tensor_name(t->f, t->rows[i]); }
 
-/* next_node - false: there are no more. */
+/* next_node - moves to the next node; false: there is none. */
 static bool next_node(struct tree_walk *w)
 {
     const struct tree *t = w->tree;
@@ -102,7 +102,7 @@ static bool next_node(struct tree_walk *w)
 
 static bool has_child(const struct tree_walk *w) { return !w->leaf || w->end > w->first + 1; }
 
-/* "│  └─ " */
+/* add_branches - adds the lines before a name, "│ └─ ". */
 static void add_branches(const struct tree_walk *w, struct text *out)
 {
     for (unsigned level = 1; level < w->level; level++)
@@ -153,7 +153,7 @@ static void branch_rows(struct table *w, const void *user)
 {
     const struct tree *t = user;
     struct tree_walk at = {.tree = t};
-    table_row(w, PLAIN); /* in place of a header, which is left out */
+    table_row(w, PLAIN); /* tree_print leaves out the first row */
     add_blank_cells(w, 4);
     while (next_node(&at)) {
         bool cut = t->depth && at.level == t->depth && has_child(&at);
@@ -178,10 +178,10 @@ static void branch_rows(struct table *w, const void *user)
 struct group {
     size_t first, end, name_len;
     uint64_t bytes;
-    bool folded; /* there is more below it */
+    bool folded; /* it has nodes below it */
 };
 
-/* compare_sizes - the larger group comes first; of one size, in the order of the tree. */
+/* compare_sizes - orders the larger group first; equal groups as in the tree. */
 static int compare_sizes(const void *a, const void *b)
 {
     const struct group *p = a, *q = b;
@@ -190,11 +190,11 @@ static int compare_sizes(const void *a, const void *b)
     return p->first < q->first ? -1 : p->first > q->first;
 }
 
-/* find_groups - the groups of T, sorted by size if LARGEST_FIRST. */
+/* find_groups - finds the groups of T; sorts them by size if LARGEST_FIRST. */
 static void find_groups(struct tree *t, bool largest_first)
 {
     struct tree_walk at = {.tree = t};
-    t->groups = mem_new(t->n, sizeof *t->groups); /* bounded: each has a row of its own */
+    t->groups = mem_new(t->n, sizeof *t->groups); /* bounded: each group has at least one row */
     while (next_node(&at)) {
         bool whole = at.level == t->depth;
         if (at.level > t->depth || (!whole && !at.leaf))
@@ -229,7 +229,7 @@ static void group_rows(struct table *w, const void *user)
     }
 }
 
-/* sort_tree - brings the rows of T into the order of the tree, and fills in what they share. */
+/* sort_tree - sorts the rows of T into the order of the tree, and computes t->shared. */
 static void sort_tree(struct tree *t)
 {
     t->shared = mem_new(t->n, sizeof *t->shared);
