@@ -1,6 +1,6 @@
-/* inflate.c - DEFLATE (RFC 1951) by zlib: it is inflated raw, or wrapped as zlib (RFC 1950) or gzip (RFC
- * 1952), and written raw. No other file includes zlib's header. Members of torch archives are read by
- * zip_inflate.c; this file reads data that is not listed in a central directory, also of damaged archives. */
+/* inflate.c - see inflate.h. Uses zlib, whose header no other file includes. DEFLATE is RFC 1951, zlib RFC
+ * 1950, gzip RFC 1952. Members of zip archives are inflated by zip_inflate.c; this file is for data that no
+ * central directory lists, such as those of damaged archives. */
 #include "codec/inflate.h"
 
 #include <pthread.h>
@@ -26,7 +26,7 @@ static ckpt_status read_input(struct inflate_state *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* has_next_member - does another gzip member follow the one that just ended? */
+/* has_next_member - does a gzip member follow the one that just ended? */
 static bool has_next_member(struct inflate_state *w, enum inflate_kind kind)
 {
     unsigned char magic[2];
@@ -35,7 +35,8 @@ static bool has_next_member(struct inflate_state *w, enum inflate_kind kind)
            magic[0] == 0x1f && magic[1] == 0x8b;
 }
 
-/* inflate_step - inflates up to N bytes to OUT, *GOT of them; *END: the stream ends there. */
+/* inflate_step - inflates at most N bytes to OUT and sets *GOT to their number; sets *END if the stream ends
+ * after them. */
 static ckpt_status inflate_step(struct inflate_state *w, unsigned char *out, size_t n, size_t *got, bool *end,
                                 ckpt_error *err)
 {
@@ -133,9 +134,9 @@ typedef struct {
     source s;
     source *src;
     uint64_t off, n;
-    pthread_mutex_t lock;    /* of what follows */
+    pthread_mutex_t lock;    /* of w and at */
     struct inflate_state *w; /* NULL: nothing was read yet, or everything */
-    uint64_t at;             /* bytes inflated by W */
+    uint64_t at;             /* bytes inflated by w */
 } inflate_reader;
 
 static ckpt_status inflate_exactly(inflate_reader *u, unsigned char *out, size_t n, ckpt_error *err)
@@ -155,7 +156,7 @@ static ckpt_status inflate_exactly(inflate_reader *u, unsigned char *out, size_t
     return CKPT_OK;
 }
 
-/* inflate_range - inflated_read, under the lock. */
+/* inflate_range - reads N bytes at OFF; the caller has locked U. */
 static ckpt_status inflate_range(inflate_reader *u, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
@@ -220,7 +221,7 @@ struct deflate_state {
     unsigned char in[BLOCK], block[BLOCK];
 };
 
-/* deflate_block - deflates the N bytes of W->in to the output; LAST: the stream ends with them. */
+/* deflate_block - deflates the N bytes of W->in to the output; if LAST, ends the stream. */
 static ckpt_status deflate_block(struct deflate_state *w, size_t n, bool last, ckpt_error *err)
 {
     w->z.next_in = w->in;

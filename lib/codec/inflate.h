@@ -1,4 +1,4 @@
-/* inflate.h - inflates DEFLATE data, with or without a wrapper, and makes it. */
+/* inflate.h - inflates DEFLATE data, raw or wrapped as zlib or gzip, and writes raw DEFLATE. */
 #ifndef CODEC_INFLATE_H
 #define CODEC_INFLATE_H
 
@@ -7,21 +7,23 @@
 
 enum inflate_kind { INFLATE_RAW, INFLATE_ZLIB, INFLATE_GZIP };
 
-/* inflate_into - inflates the N bytes at OFF of SRC to the spool TO; *USED is how many of them were
- * needed. Consecutive gzip members are one stream. CKPT_EFORMAT: damaged, CKPT_ETRUNCATED: it ends
- * early, CKPT_ELIMIT: TO is full; the bytes before the failure are in TO. */
+/* inflate_into - inflates the N bytes at OFF of SRC to the spool TO, and sets *USED to how many of them were
+ * needed. Consecutive gzip members are one stream. CKPT_EFORMAT: damaged; CKPT_ETRUNCATED: the stream does
+ * not end; CKPT_ELIMIT: TO is full. TO keeps the bytes before a failure. */
 ckpt_status inflate_into(source *src, uint64_t off, uint64_t n, enum inflate_kind kind, spool *to,
                          uint64_t *used, ckpt_error *err);
 
-/* inflate_measure - inflates the N bytes of raw DEFLATE at OFF of SRC without keeping the result: *SIZE
- * bytes with the CRC-32 *CRC, from *USED bytes. Fails like inflate_into. */
+/* inflate_measure - inflates the N bytes of raw DEFLATE at OFF of SRC without keeping the result. Sets *USED
+ * to how many of them were needed, *SIZE and *CRC to size and CRC-32 of the result. Fails like
+ * inflate_into. */
 ckpt_status inflate_measure(source *src, uint64_t off, uint64_t n, uint64_t *used, uint64_t *size,
                             uint32_t *crc, ckpt_error *err);
-/* inflate_source - a source of the SIZE bytes that the N bytes of raw DEFLATE at OFF of SRC inflate to.
- * Reading forward is one pass; reading backward starts again. */
+/* inflate_source - sets *OUT to a source of the SIZE bytes that the N bytes of raw DEFLATE at OFF of SRC
+ * inflate to. Reading forward is one pass; reading backward starts again. */
 ckpt_status inflate_source(source *src, uint64_t off, uint64_t n, uint64_t size, source **out,
                            ckpt_error *err);
-/* deflate_written - appends N bytes of FROM from AT on, which were written to it, to OUT as raw DEFLATE. */
+/* deflate_written - reads back the N bytes that were written to FROM at AT, and appends them to OUT as raw
+ * DEFLATE. */
 ckpt_status deflate_written(sink *from, uint64_t at, uint64_t n, sink *out, ckpt_error *err);
 
 #endif

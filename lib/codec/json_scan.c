@@ -1,4 +1,4 @@
-/* json_scan.c - RFC 8259 as a state machine that returns one event at a time.
+/* json_scan.c - see json_scan.h. A state machine that returns one event at a time.
  *
  * Refused, because readers disagree about it and a header must have one meaning: a byte order mark, raw
  * control characters, bytes that are not UTF-8, escapes of half a surrogate pair, leading zeros, fractions
@@ -29,7 +29,8 @@ static uint64_t file_offset_of(const json_scan *j, size_t pos)
     return j->base != CKPT_NO_OFFSET && checked_add(j->base, pos, &sum) ? sum : CKPT_NO_OFFSET;
 }
 
-/* fail_syntax - fails because of the byte at POS, or the end of the text there. */
+/* fail_syntax - fails because of the byte at POS, or because the text ends there. ALLOWED is what could be
+ * there. */
 static enum json_event fail_syntax(json_scan *j, size_t pos, const char *allowed)
 {
     j->state = FAILED;
@@ -66,9 +67,9 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...)
 ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must)
 {
     static const char *const found[] = {
-        [JSON_END] = "the end",     [JSON_OBJECT] = "an object", [JSON_OBJECT_END] = "'}'",
-        [JSON_ARRAY] = "an array",  [JSON_ARRAY_END] = "']'",    [JSON_TRUE] = "true",
-        [JSON_FALSE] = "false",     [JSON_NULL] = "null"};
+        [JSON_END] = "the end",    [JSON_OBJECT] = "an object", [JSON_OBJECT_END] = "'}'",
+        [JSON_ARRAY] = "an array", [JSON_ARRAY_END] = "']'",    [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false",    [JSON_NULL] = "null"};
     if (e == JSON_ERROR)
         return j->err->status;
     if (e == JSON_NUMBER)
@@ -89,9 +90,10 @@ bool json_resync(json_scan *j)
 
 /* ---------------------------------------------------------------- strings */
 
-/* is_plain_ascii8 - are all eight bytes ASCII that needs no escape in a string? Each term sets the high
- * bit of a byte that does; a borrow can set too many, and then the bytes are checked one by one. */
-static inline bool is_plain_ascii8(const unsigned char *p)
+/* is_unescaped8 - are the eight bytes at P ASCII characters that need no escape in a string? Each term sets
+ * the high bit of a byte that is none. A borrow may set it for a byte too many: then the caller checks one
+ * byte at a time. */
+static inline bool is_unescaped8(const unsigned char *p)
 {
     const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
     uint64_t x, quote, slash;
@@ -109,7 +111,8 @@ static int parse_hex_digit(unsigned char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* parse_hex4 - the value of the four digits at POS, all before END; -1: they are not. */
+/* parse_hex4 - returns the value of the four hexadecimal digits at POS, before END; -1: there are not
+ * four. */
 static int parse_hex4(const json_scan *j, size_t pos, size_t end)
 {
     int v = 0;
@@ -124,7 +127,8 @@ static int parse_hex4(const json_scan *j, size_t pos, size_t end)
     return v;
 }
 
-/* parse_unicode_escape - the code point of the \u escape whose digits begin at *POS, or UTF8_BAD. */
+/* parse_unicode_escape - returns the code point of the \u escape whose digits begin at *POS, or UTF8_BAD, and
+ * moves *POS past it. */
 static uint32_t parse_unicode_escape(const json_scan *j, size_t *pos, size_t end)
 {
     int hi = parse_hex4(j, *pos, end);
@@ -157,8 +161,7 @@ static char decode_short_escape(unsigned char c)
     }
 }
 
-/* unescape_string - decodes the string in [POS, END), which has a backslash, to the arena: decoding
- * never lengthens it. */
+/* unescape_string - decodes the string in [POS, END) to the arena. A decoded string is never longer. */
 static bool unescape_string(json_scan *j, size_t pos, size_t end)
 {
     char *out = arena_alloc(j->a, end - pos);
@@ -174,15 +177,15 @@ static bool unescape_string(json_scan *j, size_t pos, size_t end)
         size_t start = pos; /* scan_string found a byte after every backslash */
         c = j->text[pos++];
         uint32_t cp = c == 'u' ? parse_unicode_escape(j, &pos, end) : 0;
-        char plain = c == 'u' ? 0 : decode_short_escape(c);
-        if (c == 'u' ? cp == UTF8_BAD : plain == 0)
+        char one = c == 'u' ? 0 : decode_short_escape(c);
+        if (c == 'u' ? cp == UTF8_BAD : one == 0)
             return fail_syntax(j, start,
                                c == 'u' ? "\\u and four digits, surrogates in pairs" : "one of \"\\/bfnrtu"),
                    false;
         if (c == 'u')
             n += utf8_put(cp, out + n);
         else
-            out[n++] = plain;
+            out[n++] = one;
     }
     j->str = str_of(out, n);
     return true;
@@ -199,14 +202,14 @@ static bool check_utf8(json_scan *j, size_t from, size_t end)
     return true;
 }
 
-/* scan_string - the string whose opening quote is at j->pos. */
+/* scan_string - reads the string whose opening quote is at j->pos to j->str. */
 static bool scan_string(json_scan *j)
 {
     size_t pos = j->pos + 1, start = pos;
     bool escaped = false;
     unsigned char any = 0;
     for (;;) {
-        while (j->len - pos >= 8 && is_plain_ascii8(j->text + pos))
+        while (j->len - pos >= 8 && is_unescaped8(j->text + pos))
             pos += 8;
         if (pos >= j->len)
             return fail_syntax(j, pos, "the end of a string"), false;
@@ -342,8 +345,8 @@ static enum json_event scan_key(json_scan *j)
     return JSON_KEY;
 }
 
-/* next_after_value - after a value: a comma leads to the next one; an end of the container or document
- * is the event *E. False: continue in the state that was set. */
+/* next_after_value - reads what follows a value. After a comma, returns false: the caller reads on in the
+ * state that was set. Else sets *E to the end of the container or document, or to an error. */
 static bool next_after_value(json_scan *j, enum json_event *e)
 {
     bool object = j->depth && j->stack[j->depth - 1] == 'o';

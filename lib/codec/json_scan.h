@@ -9,7 +9,7 @@
 
 enum json_event {
     JSON_ERROR,
-    JSON_END, /* JSON_END: the document is complete and only white space follows */
+    JSON_END, /* the document is complete and only white space follows */
     JSON_OBJECT,
     JSON_OBJECT_END,
     JSON_ARRAY,
@@ -27,13 +27,13 @@ enum json_event {
 typedef struct {
     const unsigned char *text;
     size_t len, pos;
-    uint64_t base;   /* absolute offset of text[0], for errors */
-    arena *a;        /* for strings with escapes, which are decoded; the others stay in text */
-    uint8_t stack[JSON_DEPTH]; /* 'o' or 'a' */
+    uint64_t base;             /* absolute offset of text[0], for errors */
+    arena *a;                  /* for strings with escapes, which are decoded; the others stay in text */
+    uint8_t stack[JSON_DEPTH]; /* the open objects ('o') and arrays ('a') */
     unsigned depth;
     uint8_t state;
-    uint8_t before; /* state before json_fail */
-    bool complained;
+    uint8_t before;  /* state before json_fail */
+    bool complained; /* json_fail was called, and json_resync may continue */
     ckpt_str str;    /* of KEY and STRING: unescaped, may contain NUL; of NUMBER: its text */
     size_t at;       /* offset of the event's first byte in text */
     ckpt_error *err;
@@ -41,15 +41,14 @@ typedef struct {
 
 /* json_init - starts to scan TEXT, which must live as long as the strings of the events. */
 void json_init(json_scan *j, ckpt_str text, uint64_t base, arena *a, ckpt_error *err);
-/* json_next - the next event; after JSON_ERROR (err is set) always JSON_ERROR. */
+/* json_next - returns the next event; after JSON_ERROR (err is set) always JSON_ERROR. */
 enum json_event json_next(json_scan *j);
-/* json_skip - skips to the end of the object or array that E began; nothing for other events. False: the
- * JSON is invalid. */
+/* json_skip - if E began an object or array, skips to its end. False: the JSON is invalid. */
 bool json_skip(json_scan *j, enum json_event e);
 /* json_fail - fails with a message about the current event. */
 ckpt_status json_fail(json_scan *j, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* json_unexpected - fails because event E is not what WHAT ("a size") MUST be ("a number"); the message
- * includes what was found. After JSON_ERROR: the status of that error. */
+/* json_unexpected - fails with "WHAT must be MUST, found …": WHAT ("a size") is at event E, which is not
+ * MUST ("a number"). After JSON_ERROR: returns the status of that error. */
 ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must);
 /* json_resync - continues after the event that json_fail was called for. False: the JSON itself is
  * invalid. */
@@ -60,7 +59,7 @@ static inline bool json_space(unsigned char c) { return c == ' ' || c == '\t' ||
 /* json_quote - appends S as a JSON string, escaped as by Rust's serde_json and Python's
  * ensure_ascii=False: \" \\ \b \f \n \r \t, \u00xx for other control characters. */
 void json_quote(buf *out, ckpt_str s);
-/* json_quote_ascii - the same as json.dumps does: ASCII only, UTF-16 escapes. */
+/* json_quote_ascii - appends S as json.dumps does by default: ASCII only, with UTF-16 escapes. */
 void json_quote_ascii(buf *b, ckpt_str s);
 
 #endif

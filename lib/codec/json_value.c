@@ -6,12 +6,13 @@
 struct json_builder {
     json_scan j;
     arena *a;
-    ckpt_value *open[JSON_DEPTH]; /* the containers around the next value */
-    ckpt_value *key[JSON_DEPTH];  /* of each that is a dict */
+    ckpt_value *open[JSON_DEPTH]; /* the containers around the next value, the innermost last */
+    ckpt_value *key[JSON_DEPTH];  /* [i]: the key in open[i] whose value is next, if that is a dict */
     uint32_t depth;
 };
 
-/* make_number - the node of the number that was scanned: an integer where it has no fraction and exponent. */
+/* make_number - returns the number that was scanned as a node: an integer if it has neither fraction nor
+ * exponent. NULL: out of memory. */
 static ckpt_value *make_number(const struct json_builder *b)
 {
     ckpt_str s = b->j.str;
@@ -31,7 +32,7 @@ static ckpt_value *make_number(const struct json_builder *b)
     return v;
 }
 
-/* make_node - the node that event E begins or is; NULL: no memory. */
+/* make_node - returns the node of event E, which begins a container or is a value; NULL: out of memory. */
 static ckpt_value *make_node(struct json_builder *b, enum json_event e)
 {
     ckpt_value *v = NULL;
@@ -50,8 +51,8 @@ static ckpt_value *make_node(struct json_builder *b, enum json_event e)
     return v;
 }
 
-/* place - V in the innermost container that is open. */
-static bool place(struct json_builder *b, ckpt_value *v)
+/* add_to_container - adds V to the innermost open container, if any. False: out of memory. */
+static bool add_to_container(struct json_builder *b, ckpt_value *v)
 {
     ckpt_value *in = b->depth ? b->open[b->depth - 1] : NULL;
     if (!in)
@@ -71,7 +72,7 @@ ckpt_status json_value(ckpt_str text, uint64_t base, arena *a, ckpt_value **out,
             continue;
         }
         ckpt_value *v = e == JSON_KEY ? value_str(a, b.j.str) : make_node(&b, e);
-        if (!v || (e != JSON_KEY && !place(&b, v)))
+        if (!v || (e != JSON_KEY && !add_to_container(&b, v)))
             return fail_memory(err);
         if (e == JSON_KEY) {
             b.key[b.depth - 1] = v;

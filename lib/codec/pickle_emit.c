@@ -12,19 +12,19 @@
 static size_t get_site_offset(const pickle_writer *w, size_t site)
 {
     size_t k = 0;
-    while (k < w->nwraps && w->wraps[k] <= site) /* usually there are none */
+    while (k < w->nwraps && w->wraps[k] <= site) /* none unless the pickle has more than 2 GiB */
         k++;
     return k << 31 | w->put_sites[site].low; /* bounded: it was an offset */
 }
 
-/* take_two_lines - the first two lines of S, with their line breaks. */
+/* take_two_lines - returns the first two lines of S, with their line breaks. */
 static ckpt_str take_two_lines(ckpt_str s)
 {
     size_t first = str_find(s, STR_LIT("\n"), 0);
     return str_of(s.ptr, str_find(s, STR_LIT("\n"), first + 1) + 1); /* bounded: emit_name wrote both */
 }
 
-/* get_site_content - the text or global at SITE, as it is in the output. */
+/* get_site_content - returns the text or global at SITE, as it is in the output. */
 static ckpt_str get_site_content(const void *user, uint32_t site)
 {
     const pickle_writer *w = user;
@@ -37,7 +37,7 @@ static ckpt_str get_site_content(const void *user, uint32_t site)
     }
 }
 
-/* get_site_end - the end of the value at SITE. */
+/* get_site_end - returns the offset after the value at SITE. */
 static size_t get_site_end(const pickle_writer *w, uint32_t site)
 {
     if (w->put_sites[site].end)
@@ -84,7 +84,7 @@ void pickle_put_op(pickle_writer *w, enum pickle_opcode op) { buf_byte(w->out, (
 
 /* ------------------------------------------------------------------- memo */
 
-/* add_wraps - records that the offset AT of the next site has passed a multiple of 2^31. */
+/* add_wraps - records each multiple of 2^31 that is at or before AT, the offset of the next site. */
 static bool add_wraps(pickle_writer *w, size_t at)
 {
     while (w->nwraps < at >> 31) {
@@ -97,8 +97,8 @@ static bool add_wraps(pickle_writer *w, size_t at)
     return true;
 }
 
-/* add_put_site - adds a site for the value now on top of the stack, and returns its number: AT is the opcode
- * of a text or global, or the END of any other value. */
+/* add_put_site - adds a put site for the value just written, and returns its number. AT is the end of the
+ * value if END, else the offset of the opcode of a text or global. */
 static uint32_t add_put_site(pickle_writer *w, size_t at, bool end)
 {
     if (w->nput_sites == w->cap_put_sites) {
@@ -119,7 +119,7 @@ static uint32_t add_put_site(pickle_writer *w, size_t at, bool end)
     return (uint32_t)w->nput_sites++;
 }
 
-/* emit_get - writes GET for the value at SITE, which thereby gets a memo index. */
+/* emit_get - writes GET for the value at SITE, and gives SITE a memo index if it has none. */
 static void emit_get(pickle_writer *w, uint32_t site)
 {
     if (w->status != CKPT_OK)
@@ -154,13 +154,13 @@ bool emit_get_if_known(pickle_writer *w, const ckpt_value *v)
     return site != MAP_NONE;
 }
 
-/* emit_known_content - writes GET for the value whose content is KEY. If there is none, the caller must
- * write one next, and call add_put_site with its opcode. */
+/* emit_known_content - if the text or global KEY was written before, writes GET for it and returns true. Else
+ * the caller must write it next and call add_put_site. */
 static bool emit_known_content(pickle_writer *w, map *m, ckpt_str key)
 {
     uint32_t site = MAP_NONE;
     if (w->status != CKPT_OK || !buf_ok(w->out))
-        return true; /* the output may not have what the sites refer to */
+        return true; /* the output may be incomplete, so sites cannot be compared with it */
     if (!map_put(m, key, (uint32_t)w->nput_sites, &site))
         emit_fail_memory(w);
     if (site != MAP_NONE)
@@ -168,6 +168,7 @@ static bool emit_known_content(pickle_writer *w, map *m, ckpt_str key)
     return site != MAP_NONE;
 }
 
+/* get_put_size - returns the size of PUT for a memo INDEX; 0 if that is MAP_NONE. */
 static size_t get_put_size(uint32_t index) { return index == MAP_NONE ? 0 : index < 256 ? 2 : 5; }
 
 static void store_put(unsigned char *at, uint32_t index)
@@ -193,7 +194,7 @@ void emit_finish(pickle_writer *w)
     }
     if (!buf_ok(w->out))
         return;
-    /* From the end: the bytes after a site move once, by the size of all PUTs before them. */
+    /* From the end, so that the bytes after a site move only once, by the size of all PUTs before them. */
     for (size_t i = w->nput_sites; more && i-- > 0;) {
         uint32_t index = map_get_num(w->memo, i);
         size_t n = get_put_size(index);
@@ -305,8 +306,8 @@ void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s)
 
 void pickle_put_text(pickle_writer *w, ckpt_str s) { emit_text(w, PICKLE_BINUNICODE, s); }
 
-/* translate_name - MODULE and NAME become those of the protocol that is written. LITERAL: they are those of
- * protocol 3. */
+/* translate_name - translates MODULE and NAME to the names of the protocol that is written. LITERAL: they are
+ * names of Python 3, as protocols from 3 on have them. */
 static void translate_name(pickle_writer *w, ckpt_str *module, ckpt_str *name, bool literal)
 {
     ckpt_str to_module = *module, to_name = *name;
@@ -320,6 +321,7 @@ static void translate_name(pickle_writer *w, ckpt_str *module, ckpt_str *name, b
     *name = to_name;
 }
 
+/* emit_name - writes GLOBAL MODULE NAME, or a GET if it was written before. */
 static void emit_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool literal)
 {
     translate_name(w, &module, &name, literal);
@@ -352,8 +354,8 @@ void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name)
 
 void pickle_put_name(pickle_writer *w, const ckpt_value *global) { emit_global(w, global); }
 
-/* Protocol 2 cannot look up dotted names: A.B.C is written as getattr(getattr(A, 'B'), 'C'), as CPython
- * does. */
+/* Protocol 2 cannot look up dotted names: A.B.C is written as getattr(getattr(A, 'B'), 'C'), as by
+ * CPython. */
 void emit_global(pickle_writer *w, const ckpt_value *v)
 {
     ckpt_str module = value_module(v), name = value_name(v);
@@ -407,8 +409,8 @@ static void emit_latin1_chars(pickle_writer *w, const unsigned char *at, size_t 
     }
 }
 
-/* share_text - replaces the text just written, with its opcode at HEAD and its content from BEGIN on, by a
- * GET if an equal one was written before. */
+/* share_text - replaces the text just written, whose opcode is at HEAD and whose content begins at BEGIN, by
+ * a GET if an equal text was written before. */
 static void share_text(pickle_writer *w, size_t head, size_t begin)
 {
     if (w->status != CKPT_OK || !buf_ok(w->out))
@@ -424,7 +426,7 @@ static void share_text(pickle_writer *w, size_t head, size_t begin)
     }
 }
 
-/* emit_latin1_text - writes the bytes of V as text of the code points U+0000..U+00FF. */
+/* emit_latin1_text - writes the bytes of V as a text of code points U+0000..U+00FF. */
 static void emit_latin1_text(pickle_writer *w, const ckpt_value *v)
 {
     unsigned char chunk[CHUNK];
@@ -455,8 +457,8 @@ static void emit_latin1_text(pickle_writer *w, const ckpt_value *v)
         share_text(w, head, begin);
 }
 
-/* Also for empty ones: CPython would write builtins.bytes, which torch's weights_only unpickler does not
- * know. */
+/* For empty bytes CPython writes builtins.bytes, which torch's weights_only unpickler refuses: here they are
+ * written like any others. */
 void emit_bytes(pickle_writer *w, const ckpt_value *v)
 {
     bool array = v->type == CKPT_V_BYTEARRAY, empty = !(v->flags & VALUE_SPAN) && v->u.str.len == 0;

@@ -1,9 +1,9 @@
 /* pickle_emit.h - writes the scalars, strings, names and memo opcodes of a pickle. Private to pickle_emit.c
  * and pickle_write.c.
  *
- * A PUT is needed only if a GET follows, which is not known when the value is written. So each offset where
- * a PUT might go is recorded as a "put site", a GET marks the site as used, and the PUTs of used sites are
- * inserted at the end. */
+ * A PUT is needed only if a GET follows, which is not known when the value is written. So the offset after
+ * each value is recorded as a "put site". A GET gives its site a memo index, and at the end a PUT is inserted
+ * at each site that has one. */
 #ifndef CODEC_PICKLE_EMIT_H
 #define CODEC_PICKLE_EMIT_H
 
@@ -11,12 +11,12 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"
 
-/* Where a PUT may be inserted: the low 31 bits of an offset in the output. It is the end of the value, or the
- * opcode of a text or global, whose end can be computed from it. Offsets only grow. It is small, because
- * there is one for each text. */
+/* Where a PUT may be inserted: after the value that ends at an offset in the output, or whose opcode is there
+ * (a text or global, whose end is computed). Only the low 31 bits of the offset are kept, to save memory:
+ * there is a site for each text. Offsets only grow. */
 struct put_site {
     uint32_t low : 31;
-    uint32_t end : 1;
+    uint32_t end : 1; /* the offset is the end of the value */
 };
 
 struct pickle_writer {
@@ -27,12 +27,12 @@ struct pickle_writer {
     size_t *wraps; /* [k]: the first site at k + 1 times 2^31 or beyond */
     size_t nwraps;
     uint32_t nmemo;
-    map *memo;            /* put site that is used -> memo index */
-    map *nodes;           /* node -> put site */
-    map *texts, *bytes;   /* content of STR, of STR8 -> put site */
-    map *globals;         /* module, newline, name -> put site */
-    map *begun_incomplete; /* node begun again before its items were complete -> how often */
-    buf name;             /* scratch */
+    map *memo;             /* put site -> memo index, if a GET uses it */
+    map *nodes;            /* node -> put site */
+    map *texts, *bytes;    /* content of STR, of STR8 -> put site */
+    map *globals;          /* module, newline, name -> put site */
+    map *begun_incomplete; /* node that contains itself -> how often it was begun before it was complete */
+    buf name;              /* the global being written: module, newline, name, newline */
     struct pickle_frame *frames; /* pickle_write.c */
     size_t nframes, cap_frames;
     bool widen;         /* write the next one-byte int in two bytes */
@@ -43,19 +43,19 @@ struct pickle_writer {
 
 bool emit_init(pickle_writer *w);
 void emit_free(pickle_writer *w);
-/* emit_fail_memory - latches the failure: out of memory. */
+/* emit_fail_memory - sets the status to CKPT_ENOMEM, unless it is an error already. */
 void emit_fail_memory(pickle_writer *w);
-/* emit_node_put_site - adds a site after the value V, which was just written. */
+/* emit_node_put_site - adds a put site after the value V, which was just written. */
 void emit_node_put_site(pickle_writer *w, const ckpt_value *v);
 /* emit_get_if_known - if V was written before, writes a GET for it and returns true. */
 bool emit_get_if_known(pickle_writer *w, const ckpt_value *v);
-/* emit_text - OP is BINUNICODE or BINSTRING. */
+/* emit_text - writes S by OP, BINUNICODE or BINSTRING, or a GET if an equal text was written before. */
 void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s);
 /* emit_global - writes the global V. */
 void emit_global(pickle_writer *w, const ckpt_value *v);
 void emit_float(pickle_writer *w, double f);
 void emit_bigint(pickle_writer *w, ckpt_str twos_complement);
-/* emit_span - writes text that is not in memory: it is copied from the input file. */
+/* emit_span - writes the text S, which is copied from the input file. */
 void emit_span(pickle_writer *w, enum pickle_opcode op, const struct value_span *s);
 /* emit_bytes - writes BYTES or BYTEARRAY V as Python 3 does in protocol 2. */
 void emit_bytes(pickle_writer *w, const ckpt_value *v);

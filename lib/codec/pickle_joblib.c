@@ -1,17 +1,17 @@
 /*
- * pickle_joblib.c - an array in a pickle of joblib.dump (joblib/numpy_pickle.py): after the BUILD of a
- * NumpyArrayWrapper with subclass, shape, order, dtype, allow_mmap and, since 1.2, for padding
+ * pickle_joblib.c - reads an array in a pickle of joblib.dump (joblib/numpy_pickle.py). It follows the BUILD
+ * of a NumpyArrayWrapper, whose state has subclass, shape, order, dtype, allow_mmap and, since joblib 1.2,
  * numpy_array_alignment_bytes:
  *
  *   1     since 1.2: how many bytes of padding follow, and these
- *   …     the elements, in the order of `order`; of objects, instead of all that, a pickle of the array
- *   …     the rest of the pickle
+ *   …     the elements, in the order of `order`; of objects, instead of both, a pickle of the array
+ *   …     the rest of the outer pickle
  *
- * The wrapper becomes what joblib.load puts in its place: the node that a pickle of the array makes. So
- * readers and writers of pickles meet no array but numpy's.
+ * The node of the wrapper becomes that of the array as numpy pickles it, so that the rest of the program
+ * knows no other form.
  *
- * Refused: other subclasses than ndarray, memmap and matrix, a frame that goes on in the array, elements that
- * are missing, pickles of objects that are no array.
+ * Refused: other subclasses than ndarray, memmap and matrix, a frame that does not end before the array,
+ * missing elements, a pickle of objects that makes no array.
  */
 #include "codec/pickle_joblib.h"
 
@@ -33,7 +33,7 @@ static bool is_array_class(const ckpt_value *v)
            value_is_global(v, "numpy", "matrix") || value_is_global(v, "numpy.matrixlib.defmatrix", "matrix");
 }
 
-/* count_bytes - the size of all elements of SHAPE; false: that is no shape. */
+/* count_bytes - sets *OUT to the bytes of all elements of SHAPE; false: SHAPE is no shape, or too large. */
 static bool count_bytes(const ckpt_value *shape, const struct numpy_dtype *d, uint64_t *out)
 {
     int64_t n;
@@ -46,7 +46,7 @@ static bool count_bytes(const ckpt_value *shape, const struct numpy_dtype *d, ui
     return true;
 }
 
-/* take_elements - the N bytes that are next, as a BYTES left in the file. */
+/* take_elements - skips the next N bytes and returns them as a BYTES node, a span of the file; or NULL. */
 static ckpt_value *take_elements(struct machine *m, uint64_t n)
 {
     ckpt_value *v = value_new(m->a, CKPT_V_BYTES, machine_offset(m));
@@ -61,9 +61,9 @@ static ckpt_value *take_elements(struct machine *m, uint64_t n)
     return machine_skip(m, n) ? v : NULL;
 }
 
-/* become_array - V, the wrapper, as numpy pickles an array: _reconstruct(ndarray, (0,), b'b'), built with the
- * version, SHAPE, DTYPE, FORTRAN order and DATA. */
-static bool become_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapper, ckpt_value *data)
+/* make_array - turns V into an array of the shape, dtype and order in the state WRAPPER, as numpy pickles it:
+ * _reconstruct(ndarray, (0,), b'b') with BUILD (1, shape, dtype, fortran_order, DATA). */
+static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapper, ckpt_value *data)
 {
     arena *a = m->a;
     ckpt_str order;
@@ -87,7 +87,8 @@ static bool become_array(struct machine *m, ckpt_value *v, const ckpt_value *wra
     return (v->u.call.args && more->states[0]) || machine_fail_memory(m);
 }
 
-/* take_objects - V becomes the array that the pickle which is next makes: joblib reads it by pickle.load. */
+/* take_objects - reads the next bytes as a pickle, as joblib does by pickle.load, and turns V into its
+ * array. */
 static bool take_objects(struct machine *m, ckpt_value *v)
 {
     ckpt_value *root;
@@ -102,7 +103,7 @@ static bool take_objects(struct machine *m, ckpt_value *v)
     return machine_skip(m, next - from); /* bounded: the pickle was read from there */
 }
 
-/* skip_padding - a byte that counts how many follow. */
+/* skip_padding - skips a byte, and as many bytes after it as its value. */
 static bool skip_padding(struct machine *m)
 {
     const unsigned char *n = machine_take(m, 1);
@@ -134,5 +135,5 @@ bool joblib_take_array(struct machine *m, ckpt_value *v)
     if (padded && padded->type != CKPT_V_NONE && !skip_padding(m))
         return false;
     ckpt_value *data = take_elements(m, bytes);
-    return data && become_array(m, v, state, data);
+    return data && make_array(m, v, state, data);
 }

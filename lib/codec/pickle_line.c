@@ -13,7 +13,8 @@ static int parse_hex_digit(unsigned char c)
     return c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
-/* decode_escape - the character C after a backslash. */
+/* decode_escape - decodes C, the character after a backslash. Returns the number of bytes in OUT; 0 if more
+ * characters of the escape follow. */
 static int decode_escape(struct pickle_line *l, unsigned char c, unsigned char out[2])
 {
     static const char names[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
@@ -65,7 +66,7 @@ int pickle_line_bytes(struct pickle_line *l, unsigned char c, unsigned char out[
     return c == '\\' ? n : n + 1;
 }
 
-/* decode_into - decodes the N bytes at B to the spool TO; *GOOD: they encode bytes. */
+/* decode_into - decodes the N bytes at B to the spool TO; sets *GOOD to false if they do not encode bytes. */
 static ckpt_status decode_into(struct pickle_line *l, const unsigned char *b, size_t n, spool *to, bool *good,
                                ckpt_error *err)
 {

@@ -11,14 +11,14 @@ struct pickle_line {
     bool unicode;         /* the line of a UNICODE opcode, else of STRING */
     unsigned char state;  /* position within an escape */
     unsigned char digits; /* digits still missing */
-    uint32_t value;       /* of the digits so far */
+    uint32_t value;       /* of the digits read so far */
 };
 
 /* pickle_line_bytes - decodes the next byte C of the line: writes up to two bytes to OUT and returns
- * their number. -1: not latin1, or malformed. */
+ * their number; -1: not latin1, or malformed. */
 int pickle_line_bytes(struct pickle_line *l, unsigned char c, unsigned char out[2]);
-/* pickle_line_spool - decodes the line V of SRC to the source *OUT, which is NULL if the line does not
- * encode bytes. */
+/* pickle_line_spool - sets *OUT to a source of the bytes that the line V of SRC encodes; NULL: it encodes
+ * none. */
 ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source **out, ckpt_error *err);
 
 #endif

@@ -1,6 +1,5 @@
-/* pickle_machine.c - see pickle_machine.h. What grows while a pickle is read and is not needed
- * afterwards (stack, marks, memo) is allocated with malloc; above 64 MiB it grows only in proportion to
- * the bytes read so far. */
+/* pickle_machine.c - see pickle_machine.h. Stack, marks and memo are allocated with malloc, because they are
+ * not needed once the pickle was read; above 64 MiB they grow only in proportion to the bytes read so far. */
 #include "codec/pickle_machine.h"
 
 #include <inttypes.h>
@@ -15,12 +14,12 @@
 #define FIRST_WINDOW 4096u
 #define FIRST_SLAB   1024u
 #define LAST_SLAB    16384u
-#define FREE_SCRATCH ((uint64_t)64 << 20)
-#define BYTES_A_PUT  16u /* of a pickle, about */
+#define FREE_SCRATCH ((uint64_t)64 << 20) /* an array of stack, marks or memo may always have so many bytes */
+#define BYTES_A_PUT  16u                  /* a pickle has about one PUT for so many bytes */
 #define BYTES_A_CALL 64u
 #define FEW          4u
 #define MAX_LIKELY   ((size_t)1 << 19)
-#define DENSE_MEMO   1024u /* below this, or below twice the puts so far, an index uses the array */
+#define DENSE_MEMO   1024u /* below this, or below twice the PUTs so far, indexes are in the array */
 
 bool machine_fail(struct machine *m, ckpt_status status, const char *fmt, ...)
 {
@@ -107,7 +106,6 @@ void *machine_alloc_slow(struct machine *m, size_t n)
     return NULL;
 }
 
-/* machine_alloc_text - room for N characters and a NUL. */
 char *machine_alloc_text(struct machine *m, size_t n)
 {
     size_t size = n + 1;
@@ -150,8 +148,8 @@ bool machine_grow(struct machine *m, void *array, size_t *cap, size_t size)
     return true;
 }
 
-/* estimate_count - an upper estimate of how many things of EACH bytes follow. Memory that is not touched
- * costs nothing, but an array that grows is copied. */
+/* estimate_count - returns how many items of EACH bytes could still follow in the pickle. A list is allocated
+ * for so many at once, because one that grows is copied, while unused memory costs nothing. */
 static size_t estimate_count(const struct machine *m, unsigned each)
 {
     uint64_t n = machine_bytes_left(m) / each + FEW;
@@ -188,11 +186,11 @@ static ckpt_value *memo_find(const struct machine *m, uint64_t index)
     return far == MAP_NONE ? NULL : m->far[far];
 }
 
-/* memo_extend - extends the array to INDEX, unless that would leave it mostly empty. */
+/* memo_extend - extends the array up to INDEX, unless most of it would be empty. */
 static bool memo_extend(struct machine *m, uint64_t index)
 {
-    uint64_t worth = m->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO : 2 * m->memo_count;
-    if (index >= worth)
+    uint64_t dense = m->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO : 2 * m->memo_count;
+    if (index >= dense)
         return true;
     if (!m->memo) {
         size_t n = estimate_count(m, BYTES_A_PUT);
@@ -338,8 +336,9 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
     return machine_add_fact(m, &f->globals, &f->nglobals, &f->cap_globals, v) ? v : NULL;
 }
 
-/* tuple_slot - the slot for a tuple of these N items; NULL: not a short tuple of integers. */
-static ckpt_value **tuple_slot(struct machine *m, ckpt_value *const *items, size_t n)
+/* get_tuple_slot - returns the slot of m->sizes for a tuple of these N items; NULL: not a short tuple of
+ * integers. */
+static ckpt_value **get_tuple_slot(struct machine *m, ckpt_value *const *items, size_t n)
 {
     uint64_t hash = n;
     if (n > 4)
@@ -364,7 +363,7 @@ ckpt_value *machine_tuple(struct machine *m, size_t n)
         machine_fail(m, CKPT_ELIMIT, "makes a tuple {of more} than {=%" PRIu32 " items}", UINT32_MAX);
         return NULL;
     }
-    ckpt_value **slot = tuple_slot(m, from, n);
+    ckpt_value **slot = get_tuple_slot(m, from, n);
     if (slot && *slot && (*slot)->u.seq.n == n && memcmp((*slot)->u.seq.items, from, n * sizeof *from) == 0)
         return *slot;
     v = machine_new_node_sized(m, CKPT_V_TUPLE, n * sizeof *from);

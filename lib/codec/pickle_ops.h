@@ -31,7 +31,7 @@ struct pickle_op {
     uint8_t argument; /* enum pickle_argument */
 };
 
-/* pickle_op - the description of the opcode CODE; NULL: there is no such opcode. */
+/* pickle_op - returns the description of the opcode CODE; NULL: there is none. */
 const struct pickle_op *pickle_op(uint8_t code);
 
 #endif

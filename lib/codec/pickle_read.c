@@ -1,5 +1,5 @@
-/* pickle_read.c - a pickle is a program for a machine with a stack, marks on it and a memo. This runs it and
- * creates a node where CPython would create an object.
+/* pickle_read.c - see pickle_read.h. A pickle is a program for a machine with a stack, marks on it and a
+ * memo. This file runs it and creates a node where CPython would create an object.
  *
  *   OFFSET  SIZE  DESCRIPTION
  *   0       2     PROTO and its number, from protocol 2 on
@@ -9,8 +9,8 @@
  * Follows CPython's Modules/_pickle.c (no opcode reaches below the last mark, POP removes a mark, MEMOIZE
  * counts entries, PUT may replace one), and Lib/pickle.py where that is stricter: an argument that crosses
  * the end of its FRAME is refused, and so is a FRAME inside another.
- * Refused: lengths beyond the end, negative lengths, text that is not UTF-8, names that are not from
- * protocol 3 on, operands of a type that the opcode cannot have, memo entries that were never put.
+ * Refused: lengths beyond the end, negative lengths, text that is not UTF-8 (and from protocol 3 on, names
+ * that are not), operands of a type that the opcode cannot have, memo entries that were never put.
  * Not supported: EXT1/2/4 (numbers in a registry that is not in the file) and the out-of-band buffers of
  * protocol 5. */
 #include "codec/pickle_read.h"
@@ -27,7 +27,7 @@
 
 #define fail_op(m, ...) machine_fail(m, CKPT_EFORMAT, __VA_ARGS__)
 
-static const char *kind_name(const ckpt_value *v)
+static const char *get_kind_name(const ckpt_value *v)
 {
     static const char *const names[] = {
         [CKPT_V_NONE] = "None",
@@ -53,7 +53,7 @@ static const char *kind_name(const ckpt_value *v)
 
 /* ---------------------------------------------------------------- objects */
 
-/* read_global - module and name of GLOBAL and INST, as a node. */
+/* read_global - returns the node of the module and name that follow GLOBAL or INST; NULL: failed. */
 static ckpt_value *read_global(struct machine *m)
 {
     char copy[MACHINE_NAME];
@@ -74,7 +74,7 @@ static bool op_stack_global(struct machine *m)
     ckpt_str both[2];
     if (!value_text(module, &both[0]) || !value_text(name, &both[1]))
         return fail_op(m, "must have {=the texts of a module and a name}, found {%s and %s}",
-                       kind_name(module), kind_name(name));
+                       get_kind_name(module), get_kind_name(name));
     if (both[0].len > MACHINE_NAME || both[1].len > MACHINE_NAME)
         return fail_op(m, "has a name of {more} than {=%u bytes}", MACHINE_NAME);
     m->top -= 2;
@@ -86,7 +86,7 @@ static bool check_callable(struct machine *m, const ckpt_value *v)
     if (v->type == CKPT_V_GLOBAL || v->type == CKPT_V_CALL || v->type == CKPT_V_PERSID)
         return true;
     return fail_op(m, "calls {%s} made at byte 0x%" PRIx64 "; {=a class, function or object} belongs there",
-                   kind_name(v), v->offset);
+                   get_kind_name(v), v->offset);
 }
 
 static bool check_arguments(struct machine *m, const ckpt_value *v)
@@ -94,7 +94,7 @@ static bool check_arguments(struct machine *m, const ckpt_value *v)
     if (v->type == CKPT_V_TUPLE || v->type == CKPT_V_CALL || v->type == CKPT_V_PERSID)
         return true;
     return fail_op(m, "has {%s} for arguments, made at byte 0x%" PRIx64 "; {=a tuple} belongs there",
-                   kind_name(v), v->offset);
+                   get_kind_name(v), v->offset);
 }
 
 static bool op_call(struct machine *m, enum value_call_kind how)
@@ -108,7 +108,7 @@ static bool op_call(struct machine *m, enum value_call_kind how)
     return machine_push(m, machine_call(m, how, callable, args));
 }
 
-/* get_more - the value_more of CALL, writable. */
+/* get_more - returns the value_more of CALL, which is allocated if needed, for writing; NULL: failed. */
 static struct value_more *get_more(struct machine *m, ckpt_value *call)
 {
     struct value_more *more = value_more(m->a, call);
@@ -127,7 +127,7 @@ static bool op_newobj_ex(struct machine *m)
     if (kwargs->type != CKPT_V_DICT && kwargs->type != CKPT_V_CALL && kwargs->type != CKPT_V_PERSID)
         return fail_op(m,
                        "has {%s} for keyword arguments, made at byte 0x%" PRIx64 "; {=a dict} belongs there",
-                       kind_name(kwargs), kwargs->offset);
+                       get_kind_name(kwargs), kwargs->offset);
     m->top -= 3;
     ckpt_value *v = machine_call(m, CALL_NEWOBJ_EX, klass, args);
     struct value_more *more = v ? get_more(m, v) : NULL;
@@ -201,7 +201,7 @@ static bool op_tuple(struct machine *m, size_t n)
     return machine_push(m, v);
 }
 
-/* collect_sequence - LIST, TUPLE, FROZENSET: all items above the mark. */
+/* collect_sequence - runs LIST, TUPLE or FROZENSET: pushes a sequence of all items above the mark. */
 static bool collect_sequence(struct machine *m, ckpt_value_type type)
 {
     size_t from;
@@ -241,7 +241,7 @@ static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *from,
     return true;
 }
 
-/* set_items - adds the stack items from FROM on, keys and values, to the mapping below them. */
+/* set_items - adds the keys and values on the stack from FROM on to the mapping below them. */
 static bool set_items(struct machine *m, size_t from)
 {
     size_t n = m->top - from;
@@ -255,7 +255,7 @@ static bool set_items(struct machine *m, size_t from)
         return true;
     if (v->type != CKPT_V_DICT && v->type != CKPT_V_CALL)
         return fail_op(m, "sets items of {%s} made at byte 0x%" PRIx64 "; {=a dict or object} belongs there",
-                       kind_name(v), v->offset);
+                       get_kind_name(v), v->offset);
     return add_pairs(m, v, m->stack + from, n / 2) && machine_add_mutation(m, v);
 }
 
@@ -271,7 +271,7 @@ static bool add_items(struct machine *m, size_t from)
         return true;
     if (!call && v->type != (set ? CKPT_V_SET : CKPT_V_LIST))
         return fail_op(m, "adds to {%s} made at byte 0x%" PRIx64 "; {=a %s or an object} belongs there",
-                       kind_name(v), v->offset, set ? "set" : "list");
+                       get_kind_name(v), v->offset, set ? "set" : "list");
     struct value_more *c = call ? get_more(m, v) : NULL;
     if (call && !c)
         return false;
@@ -415,7 +415,7 @@ static bool fail_refused(struct machine *m)
     return fail_op(m, "{%s} is not {=a pickle opcode}", text_bytes_found(&op, 1, found));
 }
 
-/* run_op - one opcode other than STOP. */
+/* run_op - runs an opcode other than STOP. */
 static bool run_op(struct machine *m)
 {
     const unsigned char *b;
@@ -487,7 +487,7 @@ static bool run_op(struct machine *m)
     }
 }
 
-/* refill_window - reads more bytes when the window is empty. */
+/* refill_window - reads more bytes into the empty window; fails at the end of the pickle. */
 static bool refill_window(struct machine *m)
 {
     if (m->at < m->r.end)

@@ -1,5 +1,5 @@
-/* pickle_scalars.c - the opcodes that push a constant: they read their argument and do not use the stack
- * otherwise. */
+/* pickle_scalars.c - runs the opcodes that push a constant. They read their argument from the stream and pop
+ * nothing from the stack. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -50,7 +50,7 @@ bool push_binfloat(struct machine *m)
     return push_float(m, f);
 }
 
-/* push_integer - the integer in N bytes of little-endian two's complement. */
+/* push_integer - pushes the integer in the N bytes at AT, little-endian two's complement. */
 static bool push_integer(struct machine *m, const unsigned char *at, size_t n)
 {
     n = integer_trim(at, n);
@@ -70,7 +70,8 @@ static bool fail_negative(struct machine *m, int32_t n)
     return fail_op(m, "has a length of {%" PRId32 "}; it must be {=0 or more}", n);
 }
 
-/* push_huge_integer - an integer of N bytes, too long for the window: copied, then trimmed. */
+/* push_huge_integer - pushes an integer whose N bytes do not fit the window: they are copied, then
+ * trimmed. */
 static bool push_huge_integer(struct machine *m, uint32_t n)
 {
     if (n > machine_bytes_left(m))
@@ -196,7 +197,7 @@ static bool fail_line(struct machine *m, bool too_long)
     return false;
 }
 
-/* push_long_line - a line that is not completely in the window: collected first. */
+/* push_long_line - pushes the text of a line that is not completely in the window: it is copied first. */
 static bool push_long_line(struct machine *m)
 {
     buf b;
@@ -231,8 +232,8 @@ bool push_text_line(struct machine *m)
 
 /* ---------------------------------------------------------- text and bytes */
 
-/* count_incomplete - the number of bytes at the end of AT that begin a character which continues after
- * them. */
+/* count_incomplete - returns how many of the last of N bytes are the beginning of a UTF-8 character that
+ * continues after them. */
 static size_t count_incomplete(const unsigned char *at, size_t n)
 {
     for (size_t k = 1; k <= 3 && k <= n; k++) {
@@ -289,9 +290,9 @@ static bool push_span(struct machine *m, ckpt_value_type type, uint64_t n)
     return count_characters(m, n, &s->count) && machine_push(m, v);
 }
 
-/* word_slot - the slot for a recent text equal to S; NULL: too long. Every tensor has "storage" and
- * "cpu", and only some writers memoize them. */
-static ckpt_value **word_slot(struct machine *m, ckpt_str s)
+/* get_word_slot - returns the slot of m->words for the text S; NULL: too long. Every tensor has the texts
+ * "storage" and "cpu", which not all writers memoize. */
+static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
 {
     if (s.len == 0 || s.len > LONGEST_WORD)
         return NULL;
@@ -300,8 +301,8 @@ static ckpt_value **word_slot(struct machine *m, ckpt_str s)
     return &m->words[hash % MACHINE_WORDS];
 }
 
-/* is_memoized - does a PUT follow? A writer that memoizes uses GET for the same object, so an equal text
- * is another object. */
+/* is_memoized - does a PUT follow? Then the writer would have used GET for an object that it wrote before, so
+ * an equal text is a different object and must not share its node. */
 static bool is_memoized(const struct machine *m)
 {
     return m->p < m->lim && (*m->p == PICKLE_BINPUT || *m->p == PICKLE_LONG_BINPUT);
@@ -315,7 +316,7 @@ static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
     if (!b)
         return false;
     ckpt_str s = str_of((const char *)b, (size_t)n);
-    ckpt_value *v, **slot = is_memoized(m) ? NULL : word_slot(m, s), *met = slot ? *slot : NULL;
+    ckpt_value *v, **slot = is_memoized(m) ? NULL : get_word_slot(m, s), *met = slot ? *slot : NULL;
     if (met && met->type == type && str_eq(met->u.str, s)) {
         met->flags |= VALUE_SHARED;
         return machine_push(m, met);

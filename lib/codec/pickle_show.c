@@ -1,5 +1,5 @@
-/* pickle_show.c - see pickle_show.h. A constant of a trace is the offset of its opcode; this reads its
- * argument (pickle_ops.def has the kind of argument of each opcode). */
+/* pickle_show.c - see pickle_show.h. A trace keeps only the offset and opcode of a constant; this file reads
+ * the argument of the opcode (pickle_ops.def has its kind). */
 #include "codec/pickle_show.h"
 
 #include "base/cursor.h"
@@ -8,15 +8,15 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"
 
-#define SHOWN_TEXT  1005u /* one character more than value_leaf.c shows, so that it marks the cut */
+#define SHOWN_TEXT  1005u /* one character more than value_leaf.c shows, so that it adds "…" */
 #define SHOWN_DEPTH 6u
-#define LONGEST     8192u
+#define LONGEST     8192u /* bytes of an argument that are read */
 
-/* The argument of an opcode, as far as it is read. */
+/* The argument of an opcode. */
 struct show_argument {
     unsigned char bytes[LONGEST];
-    size_t n;
-    uint64_t whole; /* its size in bytes */
+    size_t n;       /* bytes that were read … */
+    uint64_t whole; /* … of so many */
     ckpt_status status;
     ckpt_error *err;
 };
@@ -35,7 +35,8 @@ static void fetch_bytes(source *src, uint64_t off, uint64_t n, struct show_argum
         out->n = 0;
 }
 
-static size_t argument_width(uint8_t argument)
+/* get_argument_width - returns the bytes of ARGUMENT, or of its length if it has one. */
+static size_t get_argument_width(uint8_t argument)
 {
     switch (argument) {
     case PICKLE_ARG_U1:
@@ -65,7 +66,7 @@ static void read_argument(source *src, trace_ref ref, struct show_argument *out,
         out->whole = out->n;
         return;
     }
-    size_t width = argument_width(kind);
+    size_t width = get_argument_width(kind);
     fetch_bytes(src, at, width, out);
     if (out->n < width || kind < PICKLE_ARG_B1)
         return;
@@ -82,8 +83,7 @@ static bool is_text(uint8_t op)
            op == PICKLE_SHORT_BINSTRING;
 }
 
-/* decode_line - decodes the two text forms of protocol 0 in place: the result is at most twice as long
- * as the line. */
+/* decode_line - decodes the line of UNICODE or STRING in place. The result is at most twice as long. */
 static void decode_line(uint8_t op, struct show_argument *arg)
 {
     static const size_t most = LONGEST / 2;
@@ -268,7 +268,7 @@ static ckpt_value *show_call(struct show_state *s, const struct trace_node *n, u
     return callable && args ? value_call(s->a, CALL_REDUCE, callable, args, 0) : NULL;
 }
 
-/* show_node - recurses at most SHOWN_DEPTH times. */
+/* show_node - returns REF as a node; recurses at most SHOWN_DEPTH times. NULL: out of memory, or s->err. */
 static ckpt_value *show_node(struct show_state *s, trace_ref ref, unsigned depth)
 {
     const struct trace_node *n = trace_node(ref);

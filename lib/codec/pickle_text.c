@@ -1,5 +1,5 @@
-/* pickle_text.c - see pickle_text.h. What CPython's own unpicklers disagree about (octal 010, more
- * digits than int() accepts) is refused. */
+/* pickle_text.c - see pickle_text.h. Refuses numbers about which CPython's own unpicklers disagree: octal
+ * 010, and more digits than int() accepts. */
 #include "codec/pickle_text.h"
 
 #include <locale.h>
@@ -37,10 +37,9 @@ static bool are_digits(ckpt_str s, unsigned base)
     return s.len > 0;
 }
 
-/* The components of a number; base 10, 16, 8 or 2 (then BITS is 4, 3 or 1). */
 struct text_number {
     bool negative;
-    unsigned base, bits;
+    unsigned base, bits; /* base 10; or 16, 8, 2, whose digits have 4, 3, 1 bits */
     ckpt_str digits;
 };
 
@@ -50,8 +49,8 @@ static bool split_number(ckpt_str line, struct text_number *n)
     *n = (struct text_number){.negative = s.len && s.ptr[0] == '-', .base = 10};
     if (s.len && (s.ptr[0] == '-' || s.ptr[0] == '+'))
         s = str_skip(s, 1);
-    char mark = s.len > 2 && s.ptr[0] == '0' ? (char)(s.ptr[1] | 0x20) : 0;
-    n->bits = mark == 'x' ? 4 : mark == 'o' ? 3 : mark == 'b' ? 1 : 0;
+    char letter = s.len > 2 && s.ptr[0] == '0' ? (char)(s.ptr[1] | 0x20) : 0;
+    n->bits = letter == 'x' ? 4 : letter == 'o' ? 3 : letter == 'b' ? 1 : 0;
     if (n->bits) {
         n->base = 1u << n->bits;
         s = str_skip(s, 2);
@@ -81,7 +80,7 @@ bool pickle_text_int(ckpt_str line, int64_t *out)
     return true;
 }
 
-/* parse_decimal - writes the value of DIGITS to OUT, little-endian, unsigned; returns the number of
+/* parse_decimal - writes the value of decimal DIGITS to OUT, little-endian, unsigned; returns the number of
  * bytes. */
 static size_t parse_decimal(ckpt_str digits, unsigned char *out)
 {
@@ -103,7 +102,7 @@ static size_t parse_decimal(ckpt_str digits, unsigned char *out)
     return used * 4;
 }
 
-/* parse_binary - the same for digits of BITS bits each. */
+/* parse_binary - writes the value of DIGITS, each of BITS bits, to OUT, as parse_decimal does. */
 static size_t parse_binary(ckpt_str digits, unsigned bits, unsigned char *out)
 {
     size_t at = 0, n = digits.len * bits / 8 + 1; /* bounded: digits are in a line, bits <= 4 */
@@ -146,7 +145,7 @@ int64_t integer_small(const unsigned char *at, size_t n)
     return (int64_t)v;
 }
 
-/* is_decimal_float - the syntax of float(): no hexadecimal, which strtod accepts. */
+/* is_decimal_float - is S a number as Python's float() accepts it? Not hexadecimal, which strtod accepts. */
 static bool is_decimal_float(ckpt_str s)
 {
     size_t i = 0, digits = 0;
@@ -182,22 +181,22 @@ bool pickle_text_float(ckpt_str line, double *out)
                 equals_any_case(bare, "nan");
     if (!word && !is_decimal_float(bare))
         return false;
-    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     char *z = malloc(s.len + 1); /* bounded: a line in memory */
-    bool ok = z && plain != (locale_t)0;
+    bool ok = z && c_locale != (locale_t)0;
     if (ok) {
         memcpy(z, s.ptr, s.len);
         z[s.len] = 0;
-        *out = strtod_l(z, NULL, plain);
+        *out = strtod_l(z, NULL, c_locale);
     }
     free(z);
-    if (plain != (locale_t)0)
-        freelocale(plain);
+    if (c_locale != (locale_t)0)
+        freelocale(c_locale);
     return ok;
 }
 
-/* decode_escape - the byte for the escape at S[*POS], after its backslash; moves *POS after it. -1: the
- * backslash is literal; -2: malformed. */
+/* decode_escape - returns the byte that the escape at S[*POS], after its backslash, stands for, and moves
+ * *POS past it. -1: the backslash is literal; -2: malformed. */
 static int decode_escape(ckpt_str s, size_t *pos)
 {
     static const char names[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
@@ -240,7 +239,7 @@ size_t pickle_text_string(ckpt_str line, char *out)
     return n;
 }
 
-/* decode_unicode_escape - the code point after \u (4 digits) or \U (8), or UTF8_BAD. */
+/* decode_unicode_escape - returns the code point of the \u (4 digits) or \U (8) at S[*POS], or UTF8_BAD. */
 static uint32_t decode_unicode_escape(ckpt_str s, size_t *pos)
 {
     size_t n = s.ptr[*pos] == 'u' ? 4 : 8;
@@ -268,7 +267,8 @@ size_t pickle_text_unicode(ckpt_str line, char *out)
                 cp = decode_unicode_escape(line, &pos);
                 if (cp == UTF8_BAD)
                     return PICKLE_TEXT_BAD;
-            } else if (line.ptr[pos] == '\\') { /* a pair stands for both and hides a following u */
+            } else if (line.ptr[pos] ==
+                       '\\') { /* "\\\\" stands for itself, so a u after it begins no escape */
                 if (out)
                     out[n] = '\\';
                 n++;

@@ -6,23 +6,24 @@
 
 #define PICKLE_TEXT_BAD SIZE_MAX
 
-/* pickle_text_int - an integer as Python's int(line, 0) reads it. False: not one, or it does not fit. */
+/* pickle_text_int - parses an integer as Python's int(line, 0) does. False: not one, or it does not fit. */
 bool pickle_text_int(ckpt_str line, int64_t *out);
-/* pickle_text_bigint - an integer of any size, as little-endian two's complement in OUT, which has room
- * for line.len / 2 + 16 bytes. Returns the number of bytes, trimmed, or PICKLE_TEXT_BAD: not an integer,
- * or more digits than Python accepts. */
+/* pickle_text_bigint - parses an integer of any size to little-endian two's complement in OUT, which must
+ * have room for line.len / 2 + 16 bytes. Returns the number of bytes, trimmed, or PICKLE_TEXT_BAD: not an
+ * integer, or more digits than Python accepts. */
 size_t pickle_text_bigint(ckpt_str line, unsigned char *out);
-/* integer_trim - the number of bytes, at least 1, that the little-endian two's complement integer in the
- * N > 0 bytes at AT needs. */
+/* integer_trim - returns how many of the N > 0 bytes at AT, a little-endian two's complement integer, are
+ * needed; at least 1. */
 size_t integer_trim(const unsigned char *at, size_t n);
-/* integer_small - the value of such an integer of N <= 8 bytes. */
+/* integer_small - returns the value of the N <= 8 bytes at AT, a little-endian two's complement integer. */
 int64_t integer_small(const unsigned char *at, size_t n);
-/* pickle_text_float - a number as Python's float(line) reads it, in any locale. */
+/* pickle_text_float - parses a number as Python's float(line) does, in any locale. */
 bool pickle_text_float(ckpt_str line, double *out);
-/* pickle_text_string - the bytes that a Python 2 repr ('…' or "…" with escapes) encodes, in OUT (may be
- * NULL). Returns their number or PICKLE_TEXT_BAD. */
+/* pickle_text_string - decodes a Python 2 repr ('…' or "…" with escapes) to the bytes that it encodes, in
+ * OUT (may be NULL). Returns their number or PICKLE_TEXT_BAD. */
 size_t pickle_text_string(ckpt_str line, char *out);
-/* pickle_text_unicode - the same for the raw-unicode-escape codec, as UTF-8 (each surrogate by itself). */
+/* pickle_text_unicode - decodes a line of the raw-unicode-escape codec to UTF-8 (each surrogate by itself) in
+ * OUT (may be NULL). Returns the number of bytes or PICKLE_TEXT_BAD. */
 size_t pickle_text_unicode(ckpt_str line, char *out);
 
 #endif

@@ -1,20 +1,19 @@
-/* pickle_trace.c - what loading a pickle would do. pickle_read.c builds a value graph and is as strict as the
- * strictest loader; this builds nothing and is as lenient as the most lenient one, so that no loader gets
- * further: text is not decoded, numbers are not parsed, names are not translated. A constant is only its
- * offset in the file, so three million of them cost nothing.
+/* pickle_trace.c - see pickle_trace.h. pickle_read.c builds a value graph and is as strict as the strictest
+ * loader; this file builds none and is as lenient as the most lenient loader, so that no loader gets further:
+ * text is not decoded, numbers are not parsed, names are not translated. Of a constant only its offset in the
+ * file is kept, so millions of them take no memory.
  *
- * Loaders disagree about FRAME (CPython issues 128853, 154848):
- *   flat     pickletools and loads() ignore it
- *   framed   the C unpickler before 3.13.15 and 3.14.7, reading from an object without
- *            peek(), has the frame in its buffer: a number, text or line that
- *            exceeds it is read from after the frame, and the remaining bytes
- *            of the buffer are lost. Counted bytes are joined from both.
- *   strict   pickle.py, and the C unpickler since: an error
- * Flat and framed can both be followed here, and a difference between them is reported.
+ * Loaders disagree about arguments that cross the end of a FRAME (CPython issues 128853, 154848):
+ *   flat     pickletools and loads() ignore frames
+ *   framed   the C unpickler before 3.13.15 and 3.14.7, reading from an object without peek(), has the
+ *            frame in its buffer. A number, text or line that exceeds the buffer is read from after the
+ *            frame, and the rest of the buffer is lost. Of bytes with a length, both parts are joined.
+ *   strict   pickle.py, and the C unpickler since, fail
+ * This file follows frames either flat or framed, and reports if the two would differ.
  *
- * Otherwise follows Modules/_pickle.c: no opcode reaches below the last mark, POP removes a mark, MEMOIZE
- * counts entries, STOP drops the items below its result. An operand whose type the file does not determine
- * (the result of a call, an extension code) may be anything, and is accepted. */
+ * Otherwise it follows Modules/_pickle.c: no opcode reaches below the last mark, POP removes a mark, MEMOIZE
+ * counts entries, STOP drops the items below its result. An operand whose type is not known from the file
+ * (the result of a call, an extension code) is accepted by every opcode. */
 #include "codec/pickle_trace.h"
 
 #include <inttypes.h>
@@ -48,7 +47,8 @@ static const bool is_opcode[256] = {
 
 /* ------------------------------------------------------------------ values */
 
-static const trace_ref *items_from(const struct tracer *t, size_t from)
+/* get_items - returns the stack items from FROM on; NULL: there are none. */
+static const trace_ref *get_items(const struct tracer *t, size_t from)
 {
     return t->top > from ? t->stack + from : NULL; /* bounded: inside the stack */
 }
@@ -56,7 +56,7 @@ static const trace_ref *items_from(const struct tracer *t, size_t from)
 /* move_to_node - moves the stack items from FROM on to V. */
 static bool move_to_node(struct tracer *t, struct trace_node *v, size_t from)
 {
-    const trace_ref *items = items_from(t, from);
+    const trace_ref *items = get_items(t, from);
     return v && node_report_held(t, items, t->top - from) && node_add(t, v, items, t->top - from, KEEP_ITEMS);
 }
 
@@ -70,6 +70,7 @@ static bool collect_items(struct tracer *t, enum trace_kind kind, size_t from)
     return tracer_push(t, node_ref(v));
 }
 
+/* op_above_mark - replaces the items above the last mark by one node that contains them. */
 static bool op_above_mark(struct tracer *t, enum trace_kind kind)
 {
     size_t from;
@@ -130,7 +131,7 @@ static trace_ref find_global(struct tracer *t, ckpt_str module, ckpt_str name)
     return g ? report_import(t, g) : 0;
 }
 
-/* read_global - module and name of GLOBAL and INST. */
+/* read_global - returns the class or function whose module and name follow GLOBAL or INST; 0: failed. */
 static trace_ref read_global(struct tracer *t)
 {
     char module[LONGEST_NAME], name[LONGEST_NAME];
@@ -147,7 +148,7 @@ static trace_ref read_global(struct tracer *t)
     return find_global(t, str_of(module, m), str_of(name, n));
 }
 
-/* could_be_any - can a value of this kind be any object when the pickle is loaded? */
+/* could_be_any - can R be an object of any type when the pickle is loaded? */
 static bool could_be_any(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
@@ -155,7 +156,7 @@ static bool could_be_any(trace_ref r)
                  n->kind == TRACE_OPAQUE);
 }
 
-static const char *kind_name(trace_ref r)
+static const char *get_kind_name(trace_ref r)
 {
     static const char *const names[] = {
         "a class or function", "an object", "a persistent object", "a tuple", "a list", "a dict", "a set",
@@ -165,8 +166,8 @@ static const char *kind_name(trace_ref r)
     return n ? names[n->kind] : op ? op->name : "a constant";
 }
 
-/* read_text - the text of the constant R. False: not a text, or it cannot be read, which is in the
- * tracer. */
+/* read_text - reads the text of the constant R. False: it is not a text, or cannot be read; then the status
+ * of the tracer is set. */
 static bool read_text(struct tracer *t, trace_ref r, char out[LONGEST_NAME], size_t *n)
 {
     ckpt_status st = show_text(t->r.src, r, out, LONGEST_NAME, n, t->err);
@@ -198,8 +199,8 @@ static bool op_stack_global(struct tracer *t)
         return tracer_push(t, report_import(t, met));
     if (!read_text(t, m, module, &nm) || !read_text(t, n, name, &nn))
         return t->status == CKPT_OK &&
-               fail_op(t, "takes {=the texts of a module and a name}, found {%s and %s}", kind_name(m),
-                       kind_name(n));
+               fail_op(t, "takes {=the texts of a module and a name}, found {%s and %s}", get_kind_name(m),
+                       get_kind_name(n));
     trace_ref r = find_global(t, str_of(module, nm), str_of(name, nn));
     t->by_refs[slot] = (struct trace_global *)(uintptr_t)trace_global(r);
     t->name_refs[slot][0] = m;
@@ -219,8 +220,8 @@ static bool push_call(struct tracer *t, trace_ref callable, trace_ref args, trac
     return tracer_report(t, &s) && tracer_push(t, node_ref(v));
 }
 
-/* can_be_arguments - does a loader call with R? C unpicklers need a tuple; pickle.py, which joblib uses,
- * unpacks any iterable. */
+/* can_be_arguments - does a loader accept R as the arguments of a call? C unpicklers need a tuple; pickle.py,
+ * which joblib uses, unpacks any iterable. */
 static bool can_be_arguments(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
@@ -236,9 +237,10 @@ static bool op_reduce(struct tracer *t)
         return false;
     trace_ref callable = t->stack[t->top - 2], args = t->stack[t->top - 1];
     if (!could_be_any(callable))
-        return fail_op(t, "calls {%s}; {=a class, function or object} belongs there", kind_name(callable));
+        return fail_op(t, "calls {%s}; {=a class, function or object} belongs there",
+                       get_kind_name(callable));
     if (!can_be_arguments(args))
-        return fail_op(t, "has {%s} for arguments; {=a tuple} belongs there", kind_name(args));
+        return fail_op(t, "has {%s} for arguments; {=a tuple} belongs there", get_kind_name(args));
     t->top -= 2;
     return push_call(t, callable, args, 0);
 }
@@ -250,15 +252,15 @@ static bool op_newobj_ex(struct tracer *t)
     trace_ref callable = t->stack[t->top - 3], args = t->stack[t->top - 2], kwargs = t->stack[t->top - 1];
     const struct trace_node *k = trace_node(kwargs);
     if (!could_be_any(callable))
-        return fail_op(t, "calls {%s}; {=a class} belongs there", kind_name(callable));
+        return fail_op(t, "calls {%s}; {=a class} belongs there", get_kind_name(callable));
     if (!can_be_arguments(args) || !(could_be_any(kwargs) || (k && k->kind == TRACE_DICT)))
         return fail_op(t, "has {%s and %s} for arguments; {=a tuple and a dict} belong there",
-                       kind_name(args), kind_name(kwargs));
+                       get_kind_name(args), get_kind_name(kwargs));
     t->top -= 3;
     return push_call(t, callable, args, kwargs);
 }
 
-/* op_obj - OBJ and INST: the items above the mark are the arguments. */
+/* op_obj - runs OBJ and INST: the items above the mark are the arguments, after the class in OBJ. */
 static bool op_obj(struct tracer *t, trace_ref klass)
 {
     size_t from;
@@ -269,7 +271,7 @@ static bool op_obj(struct tracer *t, trace_ref klass)
     if (t->op == PICKLE_OBJ) {
         klass = t->stack[from];
         if (!could_be_any(klass))
-            return fail_op(t, "calls {%s}; {=a class} belongs there", kind_name(klass));
+            return fail_op(t, "calls {%s}; {=a class} belongs there", get_kind_name(klass));
         from++;
     }
     struct trace_node *args = node_new(t, TRACE_TUPLE);
@@ -307,7 +309,7 @@ static bool report_change(struct tracer *t, trace_ref target, trace_ref with)
     return tracer_report(t, &s);
 }
 
-/* add_state - keeps the first states of an object that a call created. */
+/* add_state - adds STATE to TARGET if a call created it, which keeps the first states. */
 static bool add_state(struct tracer *t, trace_ref target, trace_ref state)
 {
     const trace_ref none = 0;
@@ -328,11 +330,12 @@ static bool op_build(struct tracer *t)
            joblib_skip_array(t, target, state);
 }
 
-/* is_bytearray - a bytearray has append(), extend() and item assignment, which is all that loaders use. */
+/* is_bytearray - is R a bytearray? APPEND and SETITEM accept it, because loaders call append(), extend() and
+ * item assignment, which a bytearray has. */
 static bool is_bytearray(trace_ref r) { return !trace_node(r) && trace_opcode(r) == PICKLE_BYTEARRAY8; }
 
-/* add_to_container - adds the items from FROM on to the object below them: a list or bytearray (APPEND,
- * APPENDS), a dict or one of those (SETITEM, SETITEMS) or a set (ADDITEMS). */
+/* add_to_container - adds the stack items from FROM on to the object below them: a list or bytearray for
+ * APPEND and APPENDS, these or a dict for SETITEM and SETITEMS, a set for ADDITEMS. */
 static bool add_to_container(struct tracer *t, size_t from)
 {
     if (from == t->fence)
@@ -351,7 +354,7 @@ static bool add_to_container(struct tracer *t, size_t from)
         return t->op != PICKLE_APPENDS || !could_be_any(target) || report_change(t, target, 0);
     bool array = t->op != PICKLE_ADDITEMS && is_bytearray(target);
     if (!array && !could_be_any(target) && !fits)
-        return fail_op(t, "adds to {%s}; {=a %s} belongs there", kind_name(target),
+        return fail_op(t, "adds to {%s}; {=a %s} belongs there", get_kind_name(target),
                        pairs                      ? "dict"
                        : t->op == PICKLE_ADDITEMS ? "set"
                                                   : "list");
@@ -371,14 +374,14 @@ static bool add_above_mark(struct tracer *t)
 
 /* ---------------------------------------------------------------- constants */
 
-/* push_constant - the offset of the opcode leads to its argument, unless the argument was read
- * elsewhere. */
+/* push_constant - pushes the constant of the current opcode. If its argument was not read from right after
+ * the opcode, it cannot be read again, so an opaque value is pushed. */
 static bool push_constant(struct tracer *t)
 {
     return t->jumped ? push_opaque(t) : tracer_push(t, tracer_constant(t));
 }
 
-/* op_counted - text or bytes after a length of WIDTH bytes. */
+/* op_counted - pushes text or bytes that follow a length of WIDTH bytes. */
 static bool op_counted(struct tracer *t, size_t width, bool is_signed)
 {
     const unsigned char *b = tracer_take(t, width);
@@ -394,7 +397,7 @@ static bool op_counted(struct tracer *t, size_t width, bool is_signed)
     return tracer_skip(t, n, bytes) && push_constant(t);
 }
 
-/* op_constant - an opcode that pushes a constant: its argument is skipped. */
+/* op_constant - runs an opcode that pushes a constant, by skipping its argument. */
 static bool op_constant(struct tracer *t)
 {
     switch (argument_of[t->op]) {
@@ -506,7 +509,7 @@ static bool fail_unknown_opcode(struct tracer *t)
     return fail_op(t, "{%s} is not {=a pickle opcode}", text_bytes_found(&op, 1, found));
 }
 
-/* run_op - one opcode other than STOP. */
+/* run_op - runs an opcode other than STOP. */
 static bool run_op(struct tracer *t)
 {
     switch (t->op) {
@@ -558,7 +561,7 @@ static bool run_op(struct tracer *t)
     }
 }
 
-/* report_crossing - flat: reports that the opcode that just ran exceeds its frame, if it does. */
+/* report_crossing - ends the frame; if the opcode that just ran began in it, reports that it exceeds it. */
 static bool report_crossing(struct tracer *t)
 {
     bool inside = t->at < t->buffer;

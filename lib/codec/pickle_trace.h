@@ -6,18 +6,18 @@
 #include "core/trace.h"
 
 struct trace_options {
-    bool framed;         /* follow FRAME as CPython's C unpickler reads from a file, see pickle_trace.c */
+    bool framed;         /* treat FRAME as CPython's C unpickler does for a file, see pickle_trace.c */
     bool plain;          /* as pickle.load: do not skip joblib's arrays */
     bool payloads;       /* report TRACE_STEP_PAYLOAD */
-    uint64_t calls;      /* calls reported before: numbers continue from there */
-    uint64_t *left;      /* opcodes that may still be followed in total; NULL: any number */
+    uint64_t calls;      /* the number of the last call that an earlier trace reported */
+    uint64_t *left;      /* opcodes that may still be followed in all traces together; NULL: any number */
     uint64_t max_memory; /* in bytes; 0: 16 times the pickle, at least 64 MiB */
     bool (*step)(void *user, const struct trace_step *step); /* false: stop */
     void *user;
 };
 
-/* pickle_trace - follows the pickle that begins at POS of SRC. OUT is filled in however the trace ends,
- * and steps reported before a failure are valid. CKPT_ECANCELLED: a step returned false. */
+/* pickle_trace - follows the pickle that begins at POS of SRC. Fills in OUT even after a failure; the steps
+ * that were reported before it are valid. CKPT_ECANCELLED: a step returned false. */
 ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct trace_options *opts,
                          struct trace_end *out, ckpt_error *err);
 

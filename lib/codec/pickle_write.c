@@ -1,19 +1,18 @@
-/* pickle_write.c - writes a value graph as a pickle of protocol 2, or 3 with the opcodes of 2.
+/* pickle_write.c - see pickle_write.h.
  *
  *   OFFSET  SIZE  DESCRIPTION
  *   0       2     PROTO 2, or 3
- *   2       1+    opcodes that torch/_weights_only_unpickler.py knows; others only
- *                 for what has no such form (old-style instances, ints of more than
- *                 255 bytes, long Python 2 strings, tuples that contain themselves)
+ *   2       1+    opcodes of torch/_weights_only_unpickler.py; others only for values that these cannot make
+ *                 (old-style instances, ints of more than 255 bytes, long Python 2 strings, tuples that
+ *                 contain themselves)
  *   …       1     STOP
  *
- * The graph is written with an explicit stack, since it may be as deep as a file
- * makes it. A list, dict or object is in the memo before its first item is written,
- * so that it may contain itself. A tuple cannot be: if, after its last item, it was
- * already completed inside itself, that copy is used and this one dropped, as
- * CPython's pickler does (Lib/pickle.py, save_tuple and save_reduce). The same goes
- * for sets, which later protocols put into the memo first: inside one, every value
- * gets a put site.
+ * The nodes that are being written are on a stack of frames, because a hostile file may nest them deeper than
+ * the C stack allows. A list, dict or object is put into the memo before its items are written, so that it
+ * may contain itself. A tuple exists only after its items. If it contains itself, it is written a second time
+ * among its own items; once the outer one has all its items, these are popped, and a GET of the inner one
+ * takes their place, as CPython's pickler does (Lib/pickle.py, save_tuple and save_reduce). The same is done
+ * for sets: every value inside a shared set gets a put site.
  */
 #include "codec/pickle_write.h"
 
@@ -25,23 +24,26 @@
 
 #define BATCH       1000u /* items between a MARK and its APPENDS or SETITEMS, as in CPython */
 #define MAX_NESTING (1u << 20)
-#define MAX_ENTERED 64u /* a tuple inside itself inside itself … */
+#define MAX_ENTERED 64u /* how often a tuple may be written inside itself */
 
+/* A node that is being written. Its entries are written in runs: of items, or of pairs. */
 struct pickle_frame {
     const ckpt_value *v;
-    const ckpt_value *container; /* the node whose entries are written: V, or the arguments of OBJ */
-    uint8_t phase;
-    bool shared;
-    bool pairs, batched;      /* the current run of entries: of pairs; with APPEND(S), SETITEM(S) */
-    bool asked;               /* the entry hook is asked */
-    bool open, single, value; /* MARK was written; one item without it; the value of cur is next */
-    uint32_t at, end, cur, count;
-    ckpt_str text; /* replaces entry `at`, or .ptr NULL */
+    const ckpt_value *container; /* the node whose entries are written: v, or the arguments of OBJ */
+    uint8_t phase;               /* 0 at first; of a CALL, one of the enum below */
+    bool shared;                 /* several nodes refer to v, so it needs a put site */
+    bool pairs, batched;         /* the run is of pairs; its entries are added by APPEND(S), SETITEM(S) */
+    bool asked;                  /* call the entry hook for each entry of the run */
+    bool open, single;           /* a MARK was written for the batch; or its only entry needs none */
+    bool value;                  /* the value of pair cur is next */
+    uint32_t at, end;            /* the next entry of the run, and its end */
+    uint32_t cur, count;         /* the current entry, and how many were written */
+    ckpt_str text;               /* replaces entry at, or .ptr NULL */
 };
 
 /* ------------------------------------------------------------------- runs */
 
-/* find_next_entry - moves `at` to the next entry that is kept. */
+/* find_next_entry - moves `at` to the next entry that the entry hook does not leave out. */
 static void find_next_entry(pickle_writer *w, struct pickle_frame *f)
 {
     for (; f->at < f->end; f->at++) {
@@ -75,7 +77,7 @@ static value_pair get_pair(const ckpt_value *v, uint32_t i)
     return v->type == CKPT_V_CALL ? value_more_of(v)->pairs[i] : v->u.dict.pairs[i];
 }
 
-/* put_replacement - writes TEXT instead of V, as STR8 if V is one, else as STR. */
+/* put_replacement - writes TEXT instead of V: as a Python 2 str if V is one, else as a text. */
 static void put_replacement(pickle_writer *w, const ckpt_value *v, ckpt_str text)
 {
     emit_text(w, v->type == CKPT_V_STR8 ? PICKLE_BINSTRING : PICKLE_BINUNICODE, text);
@@ -103,7 +105,7 @@ static void begin_batch(pickle_writer *w, struct pickle_frame *f)
         pickle_put_op(w, PICKLE_MARK);
 }
 
-/* get_next_of_run - the node to write next; NULL: the end of the run. */
+/* get_next_of_run - returns the node to write next; NULL: the run has ended. */
 static const ckpt_value *get_next_of_run(pickle_writer *w, struct pickle_frame *f)
 {
     if (f->value) {
@@ -140,8 +142,8 @@ static ckpt_status fail_lossy(const ckpt_value *v, ckpt_error *err, const char *
                 (unsigned long long)v->offset, why);
 }
 
-/* replace_by_memo - if the value, which contains itself, was completed while its operands were written:
- * drops the N operands on the stack, or all above the MARK, and writes a GET for it. */
+/* replace_by_memo - if the value of F contains itself and was completed while its operands were written, pops
+ * the N operands, or if MARK all above the MARK, writes a GET for the value, and returns true. */
 static bool replace_by_memo(pickle_writer *w, const struct pickle_frame *f, uint32_t n, bool mark)
 {
     if (!f->shared || map_get_num(w->nodes, map_ptr(f->v)) == MAP_NONE)
@@ -186,7 +188,7 @@ static const ckpt_value *step_tuple(pickle_writer *w, struct pickle_frame *f)
     return NULL;
 }
 
-/* SET, FROZENSET: a call over a list, as protocol 2 has no opcode for them. */
+/* step_set - writes a set or frozenset as a call set([…]), because protocol 2 has no opcode for them. */
 static const ckpt_value *step_set(pickle_writer *w, struct pickle_frame *f)
 {
     if (f->phase == 0) {
@@ -216,7 +218,7 @@ static const ckpt_value *step_persid(pickle_writer *w, struct pickle_frame *f)
     return NULL;
 }
 
-/* The steps of a CALL. */
+/* The phases of a CALL. */
 enum {
     CALL_BEGIN,
     CALL_ARGS,
@@ -233,8 +235,8 @@ enum {
 
 static bool is_old_style(const ckpt_value *v) { return v->call == CALL_OBJ || v->call == CALL_INST; }
 
-/* emit_call - all operands of a CALL are on the stack: writes its opcode. True: it was already made while
- * its arguments were written, and needs nothing more. */
+/* emit_call - writes the opcode of a CALL, whose operands were all written. True: the object was completed
+ * while its operands were written, and needs nothing more. */
 static bool emit_call(pickle_writer *w, struct pickle_frame *f)
 {
     bool ex = f->v->call == CALL_NEWOBJ_EX;
@@ -250,19 +252,20 @@ static bool emit_call(pickle_writer *w, struct pickle_frame *f)
     return false;
 }
 
-/* count_items_before_build, count_pairs_before_build - how many were added before the first BUILD. */
+/* count_items_before_build - returns how many items were added before the first BUILD. */
 static uint32_t count_items_before_build(const struct value_more *m)
 {
     return m->nstates == 0 || m->build_items > m->nitems ? m->nitems : m->build_items;
 }
 
+/* count_pairs_before_build - returns how many pairs were added before the first BUILD. */
 static uint32_t count_pairs_before_build(const struct value_more *m)
 {
     uint32_t pairs = m->nstates == 0 ? m->npairs : m->build_items - count_items_before_build(m);
     return pairs > m->npairs ? m->npairs : pairs;
 }
 
-/* get_next_operand - the next operand to push before the object is made; NULL: all are on the stack. */
+/* get_next_operand - returns the next operand of the call; NULL: all were written. */
 static const ckpt_value *get_next_operand(pickle_writer *w, struct pickle_frame *f)
 {
     const struct value_call *c = &f->v->u.call;
@@ -288,7 +291,7 @@ static const ckpt_value *get_next_operand(pickle_writer *w, struct pickle_frame 
     }
 }
 
-/* begin_call_phase - begins phase P, one of those after CALL_MAKE. */
+/* begin_call_phase - begins phase P, which is one after CALL_MAKE. */
 static void begin_call_phase(pickle_writer *w, struct pickle_frame *f, uint8_t p)
 {
     const struct value_more *m = value_more_of(f->v);
@@ -345,7 +348,7 @@ static const ckpt_value *step_frame(pickle_writer *w, struct pickle_frame *f)
 
 /* ------------------------------------------------------------------- walk */
 
-/* check_call - refuses orders of changes that the graph does not record. */
+/* check_call - refuses V if its items, pairs and BUILDs came in an order that the graph does not record. */
 static ckpt_status check_call(const ckpt_value *v, ckpt_error *err)
 {
     const struct value_more *m = value_more_of(v);
@@ -360,9 +363,10 @@ static ckpt_status check_call(const ckpt_value *v, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* Only a shared value can contain itself. One that is not in the memo before its items is begun again
- * inside itself, until all lists, dicts and objects in the cycle are in the memo. */
-static ckpt_status count_entry(pickle_writer *w, const ckpt_value *v, ckpt_error *err)
+/* count_begun - counts how often V was begun, and refuses more than MAX_ENTERED times. A value that contains
+ * itself, and is not in the memo before its items, is begun again inside itself until all lists, dicts and
+ * objects in the cycle are in the memo. */
+static ckpt_status count_begun(pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     uint32_t n = map_get_num(w->begun_incomplete, map_ptr(v));
     n = n == MAP_NONE ? 1 : n + 1;
@@ -378,7 +382,7 @@ static ckpt_status push_frame(pickle_writer *w, const ckpt_value *v, bool shared
     if (v->type == CKPT_V_CALL)
         CKPT_TRY(check_call(v, err));
     if (shared && v->type != CKPT_V_LIST && v->type != CKPT_V_DICT)
-        CKPT_TRY(count_entry(w, v, err));
+        CKPT_TRY(count_begun(w, v, err));
     if (w->nframes == w->cap_frames) {
         size_t cap = w->cap_frames ? w->cap_frames * 2 : 64;
         if (cap > MAX_NESTING)
@@ -400,7 +404,7 @@ static void pop_frame(pickle_writer *w)
     w->nsets -= f->shared && f->v->type == CKPT_V_SET;
 }
 
-/* put_atom - writes a value without children; false: V has some, or needs a put site. */
+/* put_atom - writes V if it has no children and needs no put site; else returns false. */
 static bool put_atom(pickle_writer *w, const ckpt_value *v)
 {
     bool span = v->flags & VALUE_SPAN;
@@ -432,7 +436,8 @@ static void put_leaf(pickle_writer *w, const ckpt_value *v)
         w->status = st;
 }
 
-/* put_span_or_leaf - writes a value without a frame, but whose identity may matter. */
+/* put_span_or_leaf - writes V if it needs no frame; else returns false. If V is shared, the caller adds a put
+ * site. */
 static bool put_span_or_leaf(pickle_writer *w, const ckpt_value *v)
 {
     if (v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY)
@@ -446,7 +451,7 @@ static bool put_span_or_leaf(pickle_writer *w, const ckpt_value *v)
     return true;
 }
 
-/* begin_value - writes V, or pushes the frame that will. */
+/* begin_value - writes V, or pushes a frame for it. */
 static ckpt_status begin_value(pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     bool shared = v->flags & VALUE_SHARED;
@@ -489,10 +494,11 @@ static ckpt_status write_all(pickle_writer *w, const ckpt_value *root, ckpt_erro
     return fail_memory(err);
 }
 
-/* A remainder of less than 10 bytes takes at most as many PUTs of two bytes. */
+/* PUTs of two bytes that fill_with_puts writes at most: it fills less than 10 bytes with them. */
 #define SHORT_PUTS 4u
 
-/* write_pickle - memo indices begin at *MEMO, which is then the first after them. */
+/* write_pickle - writes ROOT with memo indices from *MEMO on, and sets *MEMO to the first unused one. WIDEN:
+ * write the first small int in one byte more. */
 static ckpt_status write_pickle(const ckpt_value *root, const struct pickle_hooks *hooks, uint32_t *memo,
                                 bool widen, buf *out, ckpt_error *err)
 {
@@ -511,9 +517,9 @@ ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hook
     return write_pickle(root, hooks, &memo, false, out, err);
 }
 
-/* fill_with_puts - fills the last N bytes of a pickle, at AT, with PUTs and STOP. Each has an index of its
- * own, as pickletools wants: SHORT_PUTS that the pickle left free, then those from MEMO on. False: no number
- * of PUTs has that size. */
+/* fill_with_puts - fills the last N bytes of a pickle, at AT, with PUTs and STOP. Each PUT has its own index,
+ * as pickletools requires: short ones the indices below SHORT_PUTS, which the pickle leaves free, long ones
+ * those from MEMO on. False: no number of PUTs has that size. */
 static bool fill_with_puts(unsigned char *at, size_t n, uint32_t memo)
 {
     size_t left = n - 1; /* bounded: N includes STOP */
@@ -541,7 +547,7 @@ ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hook
     *fits = false;
     CKPT_TRY(write_pickle(root, hooks, &memo, false, out, err));
     if (out->len <= size && (size - out->len == 1 || size - out->len == 3)) {
-        buf_free(out); /* no PUT fits: write one int, if there is one, a byte longer */
+        buf_free(out); /* no PUTs have this size: write one int, if there is one, in one byte more */
         memo = SHORT_PUTS;
         CKPT_TRY(write_pickle(root, hooks, &memo, true, out, err));
     }

@@ -1,5 +1,5 @@
-/* pickle_write.h - writes a value graph as a pickle of protocol 2 (3 where names need it), with the opcodes
- * that torch's weights_only unpickler accepts; identity is kept by the memo. */
+/* pickle_write.h - writes a value graph as a pickle of protocol 2 (3 if names need it), with the opcodes that
+ * torch's weights_only unpickler accepts. Shared nodes stay shared, by the memo. */
 #ifndef CODEC_PICKLE_WRITE_H
 #define CODEC_PICKLE_WRITE_H
 
@@ -12,26 +12,25 @@ typedef struct pickle_writer pickle_writer;
 /* Callbacks into the owner of the graph while it is written. Any may be NULL. */
 struct pickle_hooks {
     void *user;
-    /* replace - the node to write instead of V (usually V itself). */
+    /* replace - returns the node to write instead of V (usually V itself). */
     const ckpt_value *(*replace)(void *user, const ckpt_value *v);
-    /* entry - entry I of container V: false leaves it out; *TEXT (preset to
-     * .ptr NULL; it must outlive the writing) replaces the key of a pair, or the
-     * item of a sequence. Entries of a CALL are its pairs, if it has any, else
-     * its items. */
+    /* entry - returns false to leave out entry I of container V; may set *TEXT, whose .ptr is NULL before, to
+     * replace the key of a pair, or the item of a sequence. *TEXT must live until the pickle is written.
+     * Entries of a CALL are its pairs, if it has any, else its items. */
     bool (*entry)(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text);
-    /* literal - protocol 2 would translate a name of the graph that is VALUE_LITERAL to another: protocol 3
-     * is written, which translates none. The opcodes are the same. */
+    /* literal - write protocol 3, which does not translate names: the graph has a VALUE_LITERAL name that
+     * loaders of protocol 2 would translate to a Python 3 name. The opcodes are the same. */
     bool literal;
-    /* leaf - V is PERSID or TENSOR: writes it by the calls below. */
+    /* leaf - writes V, a PERSID or TENSOR, by the calls below. */
     ckpt_status (*leaf)(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err);
 };
 
-/* pickle_write - appends PROTO 2 (or 3) .. STOP for ROOT to OUT. CKPT_ELOSSY for what that protocol cannot
- * hold. */
+/* pickle_write - appends PROTO 2 (or 3) .. STOP for ROOT to OUT. CKPT_ELOSSY: the protocol cannot hold a
+ * value of the graph. */
 ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out, ckpt_error *err);
 
-/* pickle_write_filled - the same in exactly SIZE bytes: PUTs that nothing reads fill the rest
- * before STOP. If that is impossible, *FITS is false and OUT has another size. OUT must be empty. */
+/* pickle_write_filled - writes ROOT to the empty OUT in exactly SIZE bytes: PUTs that no GET uses come before
+ * STOP. If that is impossible, sets *FITS to false, and OUT has a different size. */
 ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hooks *hooks, size_t size,
                                 buf *out, bool *fits, ckpt_error *err);
 

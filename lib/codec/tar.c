@@ -1,5 +1,5 @@
 /*
- * tar.c - members of an uncompressed tar (POSIX.1-1988 ustar, GNU, POSIX.1-2001 pax).
+ * tar.c - lists the members of an uncompressed tar (POSIX.1-1988 ustar, GNU, POSIX.1-2001 pax).
  *
  * Blocks of 512 bytes; a header, then its payload, padded with zeros:
  *   0   100  name           124 12  size, octal, or big-endian after a first byte >= 80
@@ -49,7 +49,7 @@ static ckpt_str read_text(const unsigned char *b, size_t n)
     return str_of((const char *)b, end ? (size_t)(end - b) : n);
 }
 
-/* parse_number - an octal or base-256 field. False: neither, or negative. */
+/* parse_number - parses an octal or base-256 field of N bytes. False: neither, or negative. */
 static bool parse_number(const unsigned char *b, size_t n, uint64_t *out)
 {
     uint64_t v = 0;
@@ -71,9 +71,9 @@ static bool parse_number(const unsigned char *b, size_t n, uint64_t *out)
     return i == n || b[i] == 0 || b[i] == ' ';
 }
 
-/* is_checksum_right - the sum of all bytes, those of the checksum counted as blanks; old writers added
- * signed characters. *SUM is the unsigned sum. */
-static bool is_checksum_right(const unsigned char *b, uint32_t *is)
+/* is_checksum_right - is the checksum of the header B the sum of its bytes, with those of the checksum as
+ * blanks? Old writers added signed characters. Sets *TOTAL to the unsigned sum. */
+static bool is_checksum_right(const unsigned char *b, uint32_t *total)
 {
     uint64_t stated;
     uint32_t sum = 0, high = 0;
@@ -82,12 +82,12 @@ static bool is_checksum_right(const unsigned char *b, uint32_t *is)
         sum += c;
         high += c >> 7;
     }
-    *is = sum;
+    *total = sum;
     return parse_number(b + 148, 8, &stated) &&
            (stated == sum || (int64_t)stated == (int64_t)sum - 256 * (int64_t)high);
 }
 
-/* read_pax - "LENGTH key=value\n" records, of which path and size are used. False: malformed. */
+/* read_pax - reads path and size from TEXT, records of the form "LENGTH key=value\n". False: malformed. */
 static bool read_pax(struct tar_walk *w, ckpt_str text)
 {
     while (text.len) {
@@ -116,7 +116,7 @@ static bool read_pax(struct tar_walk *w, ckpt_str text)
     return true;
 }
 
-/* read_extension - the payload of a record of type 'L' or 'x', which applies to the next member. */
+/* read_extension - reads the payload of a record of type 'L' or 'x', which is about the next member. */
 static ckpt_status read_extension(struct tar_walk *w, char type, uint64_t data, uint64_t size)
 {
     if (size > LONG_MAX_BYTES)
@@ -156,7 +156,7 @@ static ckpt_status add_entry(struct tar_walk *w, const unsigned char *b, uint64_
     return CKPT_OK;
 }
 
-/* skip_sparse_map - moves *DATA after the blocks that continue a GNU sparse header. */
+/* skip_sparse_map - moves *DATA past the blocks that continue the GNU sparse header B. */
 static ckpt_status skip_sparse_map(struct tar_walk *w, const unsigned char *b, uint64_t *data)
 {
     unsigned char block[BLOCK];
@@ -169,7 +169,7 @@ static ckpt_status skip_sparse_map(struct tar_walk *w, const unsigned char *b, u
     return CKPT_OK;
 }
 
-/* add_damaged - adds a member with a damaged header under its name, up to the next valid header. */
+/* add_damaged - adds a member whose header B is damaged; its payload extends to the next valid header. */
 static ckpt_status add_damaged(struct tar_walk *w, const unsigned char *b)
 {
     unsigned char block[BLOCK];

@@ -1,15 +1,10 @@
 /*
- * trace_joblib.c - an array in a pickle of joblib.dump (joblib/numpy_pickle.py):
- * joblib.numpy_pickle.NumpyArrayWrapper NEWOBJ, then BUILD of a dict with subclass, shape, order, dtype,
- * allow_mmap and, since 1.2, numpy_array_alignment_bytes; then
+ * trace_joblib.c - see trace_joblib.h. The layout of an array in a pickle of joblib.dump is in
+ * pickle_joblib.c.
  *
- *   1     since 1.2: how many bytes of padding follow, and these
- *   …     the elements; for a dtype of objects, instead of padding and elements, a pickle of the array
- *   …     the rest of the pickle
- *
- * pickle.load does not skip these bytes but runs them as opcodes: which one is right depends on the reader.
- * The dtype (core/trace_dtype.c) determines the bytes of an element and whether it has objects. A wrapper
- * that is spelled in another way than joblib's might be read in another way, and is not skipped.
+ * joblib.load skips the bytes of an array, pickle.load runs them as opcodes: both must be followed. The dtype
+ * (core/trace_dtype.c) determines the bytes of an element and whether it has objects. A wrapper that is not
+ * written exactly as joblib writes it might be read differently, and is not skipped.
  */
 #include "codec/trace_joblib.h"
 
@@ -19,9 +14,9 @@
 #include "core/trace_dtype.h"
 
 enum joblib {
-    JOBLIB_NONE,    /* not joblib's wrapper, or the tracer failed, which is in it */
+    JOBLIB_NONE,    /* not joblib's wrapper, or the tracer failed and has set its status */
     JOBLIB_NUMBERS, /* the bytes of an array follow */
-    JOBLIB_OBJECTS, /* another pickle follows */
+    JOBLIB_OBJECTS, /* a pickle of the array follows */
     JOBLIB_UNCLEAR  /* the number of bytes that follow is not certain */
 };
 
@@ -37,7 +32,8 @@ static const struct trace_node *as_tuple(trace_ref r)
     return n && n->kind == TRACE_TUPLE && n->n == n->kept ? n : NULL;
 }
 
-/* read_integer - the constant R. False: not an integer, or it cannot be read, which is in the tracer. */
+/* read_integer - reads the constant R. False: not an integer, or it cannot be read; then the status of the
+ * tracer is set. */
 static bool read_integer(struct tracer *t, trace_ref r, int64_t *out)
 {
     if (trace_node(r))
@@ -69,8 +65,8 @@ static enum joblib classify_dtype(struct tracer *t, trace_ref r, uint64_t *size)
         t->status = arena_full(t->a) ? CKPT_ELIMIT : st;
         return JOBLIB_UNCLEAR;
     }
-    bool plain = n && n->n == 4 && !d.odd && !d.subarray; /* callable, arguments, no keywords, one state */
-    if (!plain || d.holds == HOLDS_UNKNOWN || (d.holds == HOLDS_NUMBERS && d.size == UINT64_MAX))
+    bool usual = n && n->n == 4 && !d.odd && !d.subarray; /* callable, arguments, no keywords, one state */
+    if (!usual || d.holds == HOLDS_UNKNOWN || (d.holds == HOLDS_NUMBERS && d.size == UINT64_MAX))
         return JOBLIB_UNCLEAR;
     return d.holds == HOLDS_OBJECTS ? JOBLIB_OBJECTS : JOBLIB_NUMBERS;
 }
@@ -86,7 +82,8 @@ static bool read_shape(struct tracer *t, trace_ref r, uint64_t *count)
     return n != NULL;
 }
 
-/* read_wrapper - what follows the BUILD of TARGET with STATE. */
+/* read_wrapper - returns what follows the BUILD of TARGET with STATE, and sets *BYTES to the size of the
+ * elements and *PADDED if padding comes before them. */
 static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref state, uint64_t *bytes,
                                 bool *padded)
 {
@@ -121,7 +118,7 @@ static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref st
     return shaped && subclass && checked_mul(count, size, bytes) ? kind : JOBLIB_UNCLEAR;
 }
 
-/* follow_objects - follows the pickle of an array of objects, which joblib reads by pickle.load. */
+/* follow_objects - follows the pickle of an array of objects as pickle.load, by which joblib reads it. */
 static bool follow_objects(struct tracer *t)
 {
     struct trace_options o = *t->o;
@@ -139,8 +136,8 @@ static bool follow_objects(struct tracer *t)
     return t->status == CKPT_OK;
 }
 
-/* report_bytes - reports the bytes from here on as a payload: a reader that takes the array for one of
- * objects runs them as a pickle. */
+/* report_bytes - reports the bytes from here on as a payload, because a reader that takes the array for one
+ * of objects runs them as a pickle. */
 static bool report_bytes(struct tracer *t)
 {
     struct trace_payload v = {
@@ -173,8 +170,8 @@ bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
         t->out->array = tracer_offset(t);
     uint64_t from = tracer_offset(t);
     const unsigned char *pad = padded ? tracer_take(t, 1) : NULL;
-    bool there = (!padded || (pad && tracer_skip(t, *pad, true))) && report_bytes(t) &&
-                 tracer_skip(t, bytes, true);
+    bool skipped = (!padded || (pad && tracer_skip(t, *pad, true))) && report_bytes(t) &&
+                   tracer_skip(t, bytes, true);
     t->out->array_bytes += tracer_offset(t) - from; /* bounded: it only moves forward */
-    return there;
+    return skipped;
 }

@@ -5,8 +5,8 @@
 
 #include "codec/tracer.h"
 
-/* joblib_skip_array - skips what joblib.load reads after the BUILD of TARGET with STATE: nothing, the
- * bytes of an array, or a pickle of objects, which is followed. */
+/* joblib_skip_array - after BUILD of TARGET with STATE, skips the bytes that joblib.load reads as an array.
+ * If they are a pickle of objects, follows it. */
 bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state);
 
 #endif

@@ -1,11 +1,11 @@
-/* trace_node.c - see trace_node.h. A node that is not shared has one reference, from the stack or
- * another node: it is released with that, and its items with it. Globals are kept, as tables of recently
- * seen ones refer to them. */
+/* trace_node.c - see trace_node.h. A node that is not shared has one reference, from the stack or from a node
+ * that contains it. When that goes away, the node and its items are released. Globals are never released,
+ * because the tables of recently seen ones refer to them. */
 #include "codec/trace_node.h"
 
 #include "base/checked.h"
 
-/* as_unshared - the node R if R is its only reference, or NULL. */
+/* as_unshared - returns the node R if R is its only reference, else NULL. */
 static struct trace_node *as_unshared(trace_ref r)
 {
     struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(r);
@@ -30,8 +30,8 @@ struct trace_node *node_new(struct tracer *t, enum trace_kind kind)
     return n;
 }
 
-/* size_class - the least class for N <= 256 items; an array of a class has 2^class items. */
-static unsigned size_class(size_t n)
+/* get_size_class - returns the least C for which 2^C >= N <= 256. */
+static unsigned get_size_class(size_t n)
 {
     unsigned c = 0;
     while ((size_t)1 << c < n)
@@ -59,10 +59,10 @@ static void free_items(struct tracer *t, trace_ref *items, unsigned c)
     t->spare_items[c] = items;
 }
 
-/* reserve_items - room for WANT items in V, no fewer than it has. */
+/* reserve_items - makes room for WANT items in V, which has no more. */
 static bool reserve_items(struct tracer *t, struct trace_node *v, size_t want)
 {
-    unsigned c = size_class(want);
+    unsigned c = get_size_class(want);
     if (want <= v->cap)
         return true;
     trace_ref *grown = new_items(t, c);
@@ -70,7 +70,7 @@ static bool reserve_items(struct tracer *t, struct trace_node *v, size_t want)
         return false;
     if (v->cap) {
         memcpy(grown, v->items, v->kept * sizeof *grown); /* bounded: kept < want */
-        free_items(t, v->items, size_class(v->cap));
+        free_items(t, v->items, get_size_class(v->cap));
     }
     v->items = grown;
     v->cap = (uint16_t)(1u << c);
@@ -101,7 +101,7 @@ bool node_report_held(struct tracer *t, const trace_ref *from, size_t n)
     return true;
 }
 
-/* node_release - the nodes to be released are linked by their counts, which are not used any more. */
+/* The nodes that are still to be released are linked by their field n, which is no longer needed. */
 void node_release(struct tracer *t, trace_ref r)
 {
     struct trace_node *v = as_unshared(r), *item, *rest;
@@ -115,7 +115,7 @@ void node_release(struct tracer *t, trace_ref r)
                 rest = item;
             }
         if (v->cap)
-            free_items(t, v->items, size_class(v->cap));
+            free_items(t, v->items, get_size_class(v->cap));
         v->n = (uintptr_t)t->spare_nodes;
         t->spare_nodes = v;
     }

@@ -1,7 +1,6 @@
-/* trace_payload.c - see trace_payload.h. A value is reported if it begins like a file that a program
- * would open, plain or in base64 as pickles of protocol 2 to 5 begin there; or if its first byte can
- * begin a pickle without a protocol and a newline or STACK_GLOBAL follows, which every pickle that
- * imports has. */
+/* trace_payload.c - see trace_payload.h. A value is reported if it begins like a pickle of protocol 2 to 5 or
+ * a compressed file or program, as it is, in base64 or in hexadecimal; or if its first byte can begin a
+ * pickle of protocol 0 or 1 and a newline or STACK_GLOBAL follows, because every import has one of them. */
 #include "codec/trace_payload.h"
 
 #include "codec/pickle_line.h"
@@ -38,7 +37,8 @@ static bool has_magic(const unsigned char *b, size_t n)
     return b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' && b[2] <= 'X'; /* 80, 2 to 5 */
 }
 
-/* kinds_by_first_byte - can a file (1) or a pickle (2), whose stack and memo are empty, begin with B? */
+/* kinds_by_first_byte - can a file (bit 1) or a pickle (bit 2) begin with B? A pickle cannot begin with an
+ * opcode that needs items on the stack or in the memo. */
 static unsigned kinds_by_first_byte(unsigned char b)
 {
     enum { A_FILE = 1, A_PICKLE = 2 };
@@ -51,7 +51,8 @@ static unsigned kinds_by_first_byte(unsigned char b)
     return first[b];
 }
 
-/* report_if_payload - reports V if it is one; RUNS: what a pickle needs may follow its head. */
+/* report_if_payload - reports V if it begins like a file, or like a pickle and RUNS: it has a byte that every
+ * import needs. */
 static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool runs)
 {
     unsigned kinds = v->nhead ? kinds_by_first_byte(v->head[0]) : 0;
@@ -61,6 +62,7 @@ static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool ru
     return !(file || (kinds & 2 && runs)) || tracer_report(t, &s);
 }
 
+/* may_run - has B a newline or STACK_GLOBAL, as every import has? */
 static bool may_run(const unsigned char *b, size_t n) { return memchr(b, '\n', n) || memchr(b, 0x93, n); }
 
 /* decode_latin1_head - sets the head of V from UTF-8 text whose first N bytes are at B. */
@@ -96,8 +98,8 @@ bool payload_report_counted(struct tracer *t, uint64_t n)
     return report_if_payload(t, &v, may_run(t->p, look));
 }
 
-/* decode_line_head - sets the head of V from the line whose first N bytes are at B; does it have what a
- * pickle needs? */
+/* decode_line_head - sets the head of V from the line whose first N bytes are at B. Returns may_run of the
+ * decoded bytes; false if they cannot be decoded. */
 static bool decode_line_head(struct trace_payload *v, const unsigned char *b, size_t n)
 {
     struct pickle_line l = {.unicode = v->as == TRACE_AS_UNICODE};

@@ -1,5 +1,5 @@
-/* tracer.c - see tracer.h. What grows while a pickle is followed (stack, marks, memo) is allocated with
- * malloc, up to the memory limit of the trace. */
+/* tracer.c - see tracer.h. Stack, marks and memo are allocated with malloc, up to the memory limit of the
+ * trace. */
 #include "codec/tracer.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
 
-#define DENSE_MEMO 1024u /* below this, or below twice the puts so far, an index uses the array */
+#define DENSE_MEMO 1024u /* below this, or below twice the number of PUTs so far, indexes are in the array */
 
 #define fail_op(t, ...) tracer_fail(t, CKPT_EFORMAT, __VA_ARGS__)
 
@@ -130,15 +130,15 @@ bool tracer_skip(struct tracer *t, uint64_t n, bool bytes)
     return true;
 }
 
-/* tracer_text - the bytes of a line, as far as they fit. */
+/* The bytes of a line: those that fit, or, if it grows, all. */
 struct tracer_text {
     char *at;
     size_t n, cap;
-    bool grows; /* all of it is kept: AT is from malloc */
+    bool grows; /* at is from malloc */
 };
 
-/* line_append - appends the next N bytes of the window. */
-static bool line_append(struct tracer *t, struct tracer_text *l, size_t n)
+/* append_to_line - appends the next N bytes of the window to L. */
+static bool append_to_line(struct tracer *t, struct tracer_text *l, size_t n)
 {
     while (l->grows && l->cap - l->n < n)
         if (!tracer_grow(t, &l->at, &l->cap, 1))
@@ -150,7 +150,8 @@ static bool line_append(struct tracer *t, struct tracer_text *l, size_t n)
     return true;
 }
 
-/* read_to_newline - skips to after the next newline before END, or to END; *N: the bytes before it. */
+/* read_to_newline - reads to L up to the next newline, which is skipped, or up to END. Sets *N to the number
+ * of bytes before, and *FOUND if there was a newline. */
 static bool read_to_newline(struct tracer *t, uint64_t end, struct tracer_text *l, uint64_t *n, bool *found)
 {
     *n = l->n = 0;
@@ -163,7 +164,7 @@ static bool read_to_newline(struct tracer *t, uint64_t end, struct tracer_text *
         have = have < room ? have : (size_t)room;
         const unsigned char *nl = memchr(t->p, '\n', have);
         size_t part = nl ? (size_t)(nl - t->p) : have;
-        if (!line_append(t, l, part))
+        if (!append_to_line(t, l, part))
             return false;
         t->p += part;
         *n += part; /* bounded: no more than the source has */
@@ -173,8 +174,8 @@ static bool read_to_newline(struct tracer *t, uint64_t end, struct tracer_text *
     return true;
 }
 
-/* read_line - reads the next line to L. pickle.py accepts a line cut by the end of the source and drops
- * its last byte as if it were the newline; C unpicklers refuse it. */
+/* read_line - reads the next line to L. If the source ends before a newline, pickle.py drops the last byte as
+ * if it were the newline; C unpicklers refuse the line. */
 static bool read_line(struct tracer *t, struct tracer_text *l)
 {
     uint64_t n;
@@ -295,8 +296,9 @@ bool tracer_get(struct tracer *t, uint64_t index)
              : fail_op(t, "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
 }
 
-/* parse_index - *OUT: the digits of a memo index without leading zeros, as Python's int() reads it up to
- * a NUL, where it ends for the C unpickler. False: not a number. Works in place. */
+/* parse_index - sets *OUT to the digits, without leading zeros, of the memo index that Python's int() reads
+ * in S up to a NUL, where the C unpickler ends it. The digits are moved to AT, the start of S. False: not a
+ * number. */
 static bool parse_index(ckpt_str s, char *at, ckpt_str *out)
 {
     static const char blank[] = " \t\n\v\f\r";
@@ -327,9 +329,9 @@ static bool parse_index(ckpt_str s, char *at, ckpt_str *out)
     return digit;
 }
 
-/* index_of_digits - the memo index DIGITS; those >= 2^63, which pickle.py accepts, are numbered as they
- * appear. MAY_ADD: number unknown ones too. */
-static bool index_of_digits(struct tracer *t, ckpt_str digits, bool may_add, uint64_t *out)
+/* get_index - sets *OUT to the memo index DIGITS. Indexes >= 2^63, which pickle.py accepts, get the numbers
+ * from 2^63 on in the order of their first PUT. MAY_ADD: this is a PUT. */
+static bool get_index(struct tracer *t, ckpt_str digits, bool may_add, uint64_t *out)
 {
     const uint64_t first = (uint64_t)1 << 63;
     bool fits = true;
@@ -366,6 +368,6 @@ bool tracer_memo_line(struct tracer *t)
     if (!parse_index(text, l.at, &digits))
         return fail_op(t, "has {'%.*s'} where {=the number of a memo entry} belongs",
                        text.len > 64 ? 64 : (int)text.len, text.ptr);
-    return index_of_digits(t, digits, t->op == PICKLE_PUT, &index) &&
+    return get_index(t, digits, t->op == PICKLE_PUT, &index) &&
            (t->op == PICKLE_GET ? tracer_get(t, index) : tracer_put(t, index));
 }

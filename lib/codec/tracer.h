@@ -1,6 +1,6 @@
-/* tracer.h - what pickle_trace.c has besides opcodes: the window over the stream and its frames, lines,
- * the stack with its marks, the memo. Private to the files that follow a pickle. Every bool is false
- * after a failure, which is in the tracer's status and error. */
+/* tracer.h - the state of a trace: the window over the stream and its frames, the stack with its marks, the
+ * memo. Private to the files that follow a pickle. Functions that return false or NULL have set the tracer's
+ * status and error. */
 #ifndef CODEC_TRACER_H
 #define CODEC_TRACER_H
 
@@ -24,8 +24,8 @@ struct tracer {
     size_t memo_len, memo_cap, nfar, cap_far;
     uint64_t memo_count;
     map *sparse;     /* index -> position in far */
-    map *huge;       /* digits of an index >= 2^63 -> number of such indexes before */
-    uint64_t buffer; /* framed: end of the loader's buffer; flat: end of the frame, UINT64_MAX: in none */
+    map *huge;       /* digits of an index >= 2^63 -> how many such indexes came before it */
+    uint64_t buffer; /* framed: end of the loader's buffer; else end of the frame, UINT64_MAX: in none */
     uint64_t at;     /* offset of the current opcode */
     uint64_t start;
     uint8_t op, protocol;
@@ -54,26 +54,28 @@ bool tracer_grow(struct tracer *t, void *array, size_t *cap, size_t size);
 bool tracer_fill(struct tracer *t, size_t n);
 /* tracer_seek - moves forward to POS, which is not after the end. */
 void tracer_seek(struct tracer *t, uint64_t pos);
-/* tracer_cross - framed: prepares to read N bytes; those that the buffer lacks are read after it. */
+/* tracer_cross - when framed, prepares to read N bytes: if the buffer has fewer, moves to the end of the
+ * buffer, where the loader would read all N. */
 bool tracer_cross(struct tracer *t, uint64_t n);
-/* tracer_skip - skips N bytes of text; BYTES: a loader reads them at once, wherever they are. */
+/* tracer_skip - skips N bytes of text or, if BYTES, of an argument that loaders read even across the end of a
+ * frame. */
 bool tracer_skip(struct tracer *t, uint64_t n, bool bytes);
-/* tracer_line - reads a line. COPY (LONGEST_NAME bytes; may be NULL, as NCOPY) gets it without its
- * newline, cut after the last character that fits. */
+/* tracer_line - reads a line. Copies it without its newline to COPY, which has LONGEST_NAME bytes, cut after
+ * the last character that fits, and sets *NCOPY to its length. Both may be NULL. */
 bool tracer_line(struct tracer *t, char *copy, size_t *ncopy);
 bool tracer_push_mark(struct tracer *t);
-/* tracer_pop_mark - removes the last mark; *FROM is the stack index of the item after it. */
+/* tracer_pop_mark - removes the last mark, and sets *FROM to the stack index of the first item above it. */
 bool tracer_pop_mark(struct tracer *t, size_t *from);
 bool tracer_put(struct tracer *t, uint64_t index);
 bool tracer_get(struct tracer *t, uint64_t index);
-/* tracer_memo_line - GET and PUT, whose index is a line. */
+/* tracer_memo_line - runs GET or PUT, whose index is a line. */
 bool tracer_memo_line(struct tracer *t);
-/* tracer_report - reports S, of which the caller sets what, subject, with, number and payload.
- * tracer_report_number: a step without a subject. */
+/* tracer_report - reports S, in which the caller has set what, subject, with, number and payload. */
 bool tracer_report(struct tracer *t, struct trace_step *s);
+/* tracer_report_number - reports a step that has a number and no subject. */
 bool tracer_report_number(struct tracer *t, enum trace_what what, uint64_t number);
 
-/* tracer_share - R has a reference besides its place on the stack. */
+/* tracer_share - sets that R has a reference besides that of the stack. */
 static inline void tracer_share(trace_ref r)
 {
     struct trace_node *n = (struct trace_node *)(uintptr_t)trace_node(r);
@@ -85,7 +87,7 @@ static inline uint64_t tracer_offset(const struct tracer *t)
     return t->lim_pos - (uint64_t)(t->lim - t->p);
 }
 static inline uint64_t tracer_bytes_left(const struct tracer *t) { return t->r.end - tracer_offset(t); }
-/* tracer_take - the next N <= READER_WINDOW bytes, valid until the next call, or NULL. */
+/* tracer_take - returns the next N <= READER_WINDOW bytes, valid until the next call, or NULL. */
 static inline const unsigned char *tracer_take(struct tracer *t, size_t n)
 {
     if (t->o->framed && !tracer_cross(t, n))
@@ -106,7 +108,7 @@ static inline bool tracer_push(struct tracer *t, trace_ref r)
     t->stack[t->top++] = r;
     return true;
 }
-/* tracer_constant - the constant that the current opcode pushes. */
+/* tracer_constant - returns the reference to the constant that the current opcode pushes. */
 static inline trace_ref tracer_constant(const struct tracer *t)
 {
     return t->at << 9 | (uint64_t)t->op << 1; /* bounded: no file has 2^55 bytes */

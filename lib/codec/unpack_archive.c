@@ -1,8 +1,8 @@
-/* unpack_archive.c - bzip2, xz, lzma, zstd, lz4 and 7-Zip, by libarchive, whose headers no other file
- * includes and which a build may lack (make LIBARCHIVE=). It is loaded when it is needed: linking it and
- * the dozen libraries that it needs would double the start-up time of every command. Only decoders
- * inside the library are enabled: for others it would start a program. No name from an archive is ever
- * used as a path. */
+/* unpack_archive.c - unpacks bzip2, xz, lzma, zstd, lz4 and 7-Zip by libarchive, whose headers no other file
+ * includes and which a build may lack (make LIBARCHIVE=). The library is loaded when it is needed, because
+ * linking it and the dozen libraries that it needs would double the start-up time of every command. Only
+ * decoders inside the library are enabled: for others it would start a program. No name from an archive is
+ * ever used as a path. */
 #include "codec/unpack_archive.h"
 
 #ifdef HAVE_LIBARCHIVE
@@ -17,7 +17,7 @@
 #include "base/cursor.h"
 
 #define BLOCK          65536u
-#define DECODER_FAILED (-1) /* ARCHIVE_ERRNO_MISC, which no public header has */
+#define DECODER_FAILED (-1) /* libarchive's ARCHIVE_ERRNO_MISC, which its public headers lack */
 
 #define FUNCTIONS                                                                                            \
     X(archive_bzlib_version)                                                                                 \
@@ -118,7 +118,7 @@ static la_int64_t seek_callback(struct archive *a, void *user, la_int64_t off, i
     return (la_int64_t)to;
 }
 
-/* set_callbacks - IN reads its source. */
+/* set_callbacks - makes libarchive read the source of IN. */
 static void set_callbacks(struct unpack_input *in)
 {
     (void)in->f.archive_read_set_read_callback(in->a, read_callback);
@@ -126,7 +126,7 @@ static void set_callbacks(struct unpack_input *in)
     (void)in->f.archive_read_set_callback_data(in->a, in);
 }
 
-/* support_all - IN recognizes all that unpack_archive unpacks. */
+/* support_all - enables in IN every filter and format that unpack_archive unpacks. */
 static void support_all(struct unpack_input *in)
 {
     struct archive *a = in->a;
@@ -145,7 +145,7 @@ static void support_all(struct unpack_input *in)
     (void)in->f.archive_read_support_format_raw(a);
 }
 
-/* open_input - *OUT reads SRC by libarchive; to be given to close_input. */
+/* open_input - sets *OUT to an input by which libarchive reads SRC; the caller closes it by close_input. */
 static ckpt_status open_input(source *src, struct unpack_input **out, ckpt_error *err)
 {
     struct unpack_input *in = calloc(1, sizeof *in);
@@ -182,7 +182,7 @@ static ckpt_status fail_libarchive(const struct unpack_input *in, ckpt_error *er
                : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s", why);
 }
 
-/* spool_entry - appends all bytes of the current entry to TO; after a failure those before it. */
+/* spool_entry - appends all bytes of the current entry to TO, which keeps those before a failure. */
 static ckpt_status spool_entry(const struct unpack_input *in, spool *to, ckpt_error *err)
 {
     unsigned char *block = malloc(BLOCK);
@@ -196,7 +196,7 @@ static ckpt_status spool_entry(const struct unpack_input *in, spool *to, ckpt_er
     return st;
 }
 
-/* unpack_entry - *OUT: all bytes of the current entry; after a failure those before it. */
+/* unpack_entry - sets *OUT to all bytes of the current entry, or, after a failure, to those before it. */
 static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u, source **out,
                                 ckpt_error *err)
 {
@@ -209,8 +209,8 @@ static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u,
     return st;
 }
 
-/* is_unfiltered - is no filter known for these bytes? Format "raw" accepts anything and would return
- * them unchanged. */
+/* is_unfiltered - did libarchive recognize no filter? Then its format "raw" would return the bytes
+ * unchanged. */
 static bool is_unfiltered(const struct unpack_input *in)
 {
     return in->f.archive_format(in->a) == ARCHIVE_FORMAT_RAW &&
@@ -259,8 +259,8 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
     return st;
 }
 
-/* unpack_frames - unpack_zstd by IN, which has its source. The filter is set, not recognized: what comes out
- * may begin like compressed data. */
+/* unpack_frames - decompresses the zstd frames of IN to TO. The filter is set, not recognized, because
+ * libarchive would also undo a second compression. */
 static ckpt_status unpack_frames(struct unpack_input *in, spool *to, ckpt_error *err)
 {
     struct archive_entry *e;

@@ -1,15 +1,14 @@
 /*
- * zip_audit.c - see zip_audit.h. The layout of an archive is in zip_header.h. What is
- * compared, and why it matters:
- *   name, method, flags, CRC, sizes of directory and local header: readers that
- *     use one or the other read different bytes (CVE-2025-1944, -1945)
- *   entries in the directory and members in the file: a member that is not in the
- *     directory is read by streaming readers; a second end record is another archive
- *   extents: members that overlap, bytes that belong to no member
- *   names: duplicates, also but for case or slashes; absolute, "..", drives; a second name in an
+ * zip_audit.c - see zip_audit.h. The layout of an archive is in zip_header.h. Reported are:
+ *   name, method, flags, CRC or sizes that differ between directory and local header: readers that use one
+ *     or the other read different bytes (CVE-2025-1944, -1945)
+ *   members that are not in the directory, which streaming readers read; a second end record, by which some
+ *     readers find a different archive
+ *   members that overlap, bytes that belong to no member
+ *   names: duplicates, also if only case or slashes differ; absolute paths, "..", drives; a second name in an
  *     extra field (0x7075), which some readers prefer; invalid UTF-8 despite the flag
- *   extra fields: truncated ones, zip64 values for sizes that fit 32 bits
- *   the data descriptor (flag 8), the times, comments, in which bytes can hide
+ *   extra fields that are truncated, zip64 values for sizes that fit 32 bits
+ *   data descriptors and times that differ, comments, in which bytes can hide
  * Local headers of torch have 0 for CRC and sizes, with or without flag 8: a 0 is not compared.
  */
 #include "codec/zip_audit.h"
@@ -25,9 +24,9 @@
 #include "codec/zip_header.h"
 #include "io/reader.h"
 
-#define MAX_SEARCH  (64u << 20) /* bytes between members that are searched for unlisted ones */
+#define MAX_SEARCH   (64u << 20) /* bytes between members that are searched for unlisted ones */
 #define UNIX_SYMLINK 0xAu        /* file type in the high bits of the external attributes */
-#define MAX_ENTRIES 10000000u
+#define MAX_ENTRIES  10000000u
 
 /* ---------------------------------------------------------------- reporting */
 
@@ -38,7 +37,7 @@ static void report_difference(struct zip_audit *z, const struct zip_view *v, con
     z->flaw(z->user, &f);
 }
 
-/* report_bits - the same for two values that are shown in base 16. */
+/* report_bits - reports a difference as report_difference does, but shows the values in base 16. */
 static void report_bits(struct zip_audit *z, const struct zip_view *v, const char *what, uint64_t local,
                         uint64_t central)
 {
@@ -52,7 +51,8 @@ static void report_flaw(struct zip_audit *z, ckpt_str name, uint64_t at, const c
     z->flaw(z->user, &f);
 }
 
-/* report_bytes - reports N bytes at FROM, whose content is unknown, at AT. */
+/* report_bytes - reports the flaw TEXT at AT: the N bytes at FROM have no known purpose, and will be
+ * scanned. */
 static void report_bytes(struct zip_audit *z, ckpt_str name, uint64_t at, const char *text, uint64_t from,
                          uint64_t n)
 {
@@ -70,8 +70,8 @@ static struct zip_view *add_view(struct zip_audit *z)
     return added;
 }
 
-/* fill_view - sets V from a header H whose extra fields are EXTRA; sizes and offset by the first zip64
- * field. Returns how many bytes of that field are not needed. */
+/* fill_view - sets V from the header H, whose extra fields are EXTRA. Returns how many bytes of the first
+ * zip64 field were not needed. */
 static size_t fill_view(struct zip_view *v, struct zip_header h, cursor extra)
 {
     size_t unused = 0;
@@ -86,7 +86,7 @@ static size_t fill_view(struct zip_view *v, struct zip_header h, cursor extra)
     return unused;
 }
 
-/* check_extra - extra fields must follow each other up to the last byte, and none may be another name. */
+/* check_extra - reports extra fields that do not fill EXTRA exactly, and a field with a second name. */
 static void check_extra(struct zip_audit *z, ckpt_str name, uint64_t at, cursor extra)
 {
     while (extra.left >= 4) {
@@ -131,8 +131,8 @@ static const char *find_name_fault(ckpt_str name)
     return NULL;
 }
 
-/* fold_name - the name in lower case, with forward slashes: some file systems do not distinguish such
- * names. */
+/* fold_name - returns NAME in lower case and with forward slashes, because some file systems do not
+ * distinguish such names; .ptr NULL: out of memory. */
 static ckpt_str fold_name(arena *a, ckpt_str name)
 {
     ckpt_str copy = arena_str(a, name);
@@ -149,11 +149,11 @@ static bool check_names(struct zip_audit *z)
     for (size_t i = 0; ok && i < z->n && z->views[i].listed; i++) {
         const struct zip_view *v = &z->views[i];
         uint32_t old = MAP_NONE;
-        const char *odd = z->any_name ? NULL : find_name_fault(v->name);
-        ckpt_str plain = z->any_name ? v->name : fold_name(z->a, v->name);
-        ok = plain.ptr && map_put(seen, plain, (uint32_t)i, &old);
-        if (odd)
-            report_flaw(z, v->name, v->from, odd, 0);
+        const char *fault = z->any_name ? NULL : find_name_fault(v->name);
+        ckpt_str folded = z->any_name ? v->name : fold_name(z->a, v->name);
+        ok = folded.ptr && map_put(seen, folded, (uint32_t)i, &old);
+        if (fault)
+            report_flaw(z, v->name, v->from, fault, 0);
         if (ok && old != MAP_NONE)
             report_flaw(z, v->name, v->from,
                         str_eq(z->views[old].name, v->name)
@@ -202,7 +202,7 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
     return reader_skip(r, h.comment_len) ? CKPT_OK : r->status;
 }
 
-/* read_entries - the directory from FROM to TO. */
+/* read_entries - adds the entries of the directory from FROM to TO, whose offsets are SHIFT too small. */
 static ckpt_status read_entries(struct zip_audit *z, uint64_t from, uint64_t to, uint64_t shift,
                                 ckpt_error *err)
 {
@@ -248,7 +248,8 @@ static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end
     return CKPT_OK;
 }
 
-/* find_other_ends - reports other end records in the tail that lead to a directory. */
+/* find_other_ends - reports end records other than END, near the end of the file, that lead to a
+ * directory. */
 static ckpt_status find_other_ends(struct zip_audit *z, const struct zip_end *end, ckpt_error *err)
 {
     size_t n = z->src->size < ZIP_END_REACH ? (size_t)z->src->size : ZIP_END_REACH;
@@ -295,17 +296,17 @@ struct local_header {
     unsigned char bytes[2 * ZIP_MAX_NAME]; /* its name, its extra fields */
 };
 
-static ckpt_str local_name(const struct local_header *l)
+static ckpt_str get_local_name(const struct local_header *l)
 {
     return str_of((const char *)l->bytes, l->h.name_len);
 }
 
-static cursor local_extra(const struct local_header *l)
+static cursor get_local_extra(const struct local_header *l)
 {
     return cursor_of(l->bytes + l->h.name_len, l->h.extra_len, 0); /* bounded: two numbers of 16 bits */
 }
 
-/* read_local - reads the one at AT into L; false: there is none. */
+/* read_local - reads the local header at AT into L; false: there is none. */
 static bool read_local(struct zip_audit *z, uint64_t at, struct local_header *l)
 {
     if (zip_read_local(z->src, at, &l->h, NULL) != CKPT_OK || l->h.signature != ZIP_LOCAL)
@@ -315,12 +316,13 @@ static bool read_local(struct zip_audit *z, uint64_t at, struct local_header *l)
     return source_read(z->src, at + ZIP_LOCAL_SIZE, l->bytes, more, NULL) == CKPT_OK;
 }
 
-/* compare_headers - compares V, from the central header, with LOCAL, from the local one. False: no memory. */
+/* compare_headers - reports where V, from the central header, and LOCAL, from the local header L, differ.
+ * False: out of memory. */
 static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const struct local_header *l,
                             const struct zip_view *local)
 {
-    check_extra(z, v->name, v->at, local_extra(l));
-    if (!str_eq(local_name(l), v->name)) {
+    check_extra(z, v->name, v->at, get_local_extra(l));
+    if (!str_eq(get_local_name(l), v->name)) {
         ckpt_str other = arena_printf(z->a, "is called \"%.*s\" by its local header",
                                       l->h.name_len > 200 ? 200 : (int)l->h.name_len, (const char *)l->bytes);
         if (!other.ptr)
@@ -344,8 +346,8 @@ static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const
     return true;
 }
 
-/* add_local_view - adds LOCAL as a view of its own, if readers that use it instead of V read other bytes.
- * False: no memory. */
+/* add_local_view - adds LOCAL as a view if a reader that uses it instead of V reads other bytes. False: out
+ * of memory. */
 static bool add_local_view(struct zip_audit *z, struct zip_view *v, struct zip_view local)
 {
     bool sized = local.csize && local.csize != UINT32_MAX && !(local.flags & ZIP_FLAG_DESCRIPTOR);
@@ -365,7 +367,8 @@ static bool add_local_view(struct zip_audit *z, struct zip_view *v, struct zip_v
     return at != NULL;
 }
 
-/* locate_payload - finds the payload of V by the lengths in its local header, as every reader does. */
+/* locate_payload - finds the payload of V by the lengths in its local header, as every reader does, and
+ * compares the headers. False: out of memory. */
 static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local_header *l)
 {
     struct zip_view local = {0};
@@ -373,7 +376,7 @@ static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local
         report_flaw(z, v->name, v->from, "has no local header where the directory says", v->at);
         return true;
     }
-    (void)fill_view(&local, l->h, local_extra(l));
+    (void)fill_view(&local, l->h, get_local_extra(l));
     v->data = v->at + zip_local_length(&l->h); /* bounded: read just now */
     v->reachable = range_within(v->data, v->csize, z->src->size);
     if (!compare_headers(z, v, l, &local))
@@ -393,18 +396,18 @@ static int compare_offsets(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at ? 1 : x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* add_unlisted - adds a view of the member whose local header L was read at AT; *NEXT is the end of its
- * payload, which extends to END if the header has no size. */
+/* add_unlisted - adds a view of the member whose local header L was read at AT, and sets *NEXT to the end of
+ * its payload, which extends to END if the header has no size. False: out of memory. */
 static bool add_unlisted(struct zip_audit *z, uint64_t at, const struct local_header *l, uint64_t end,
                          uint64_t *next)
 {
     struct zip_view *v = add_view(z);
-    ckpt_str name = arena_str(z->a, local_name(l));
+    ckpt_str name = arena_str(z->a, get_local_name(l));
     if (!v || !name.ptr)
         return false;
     z->first = at < z->first ? at : z->first;
     *v = (struct zip_view){.at = at, .from = at, .name = name};
-    (void)fill_view(v, l->h, local_extra(l));
+    (void)fill_view(v, l->h, get_local_extra(l));
     v->data = at + zip_local_length(&l->h); /* bounded: read just now */
     if (v->csize == 0 && v->data < end)
         v->csize = end - v->data; /* the sizes are after the payload: take all bytes up to END */
@@ -414,8 +417,8 @@ static bool add_unlisted(struct zip_audit *z, uint64_t at, const struct local_he
     return true;
 }
 
-/* find_unlisted_headers - adds the members whose local headers are in [FROM, END), but not in the
- * directory. */
+/* find_unlisted_headers - adds the members whose local headers are in [FROM, END), and sets *FOUND if there
+ * are any. The directory lists none of these. */
 static ckpt_status find_unlisted_headers(struct zip_audit *z, uint64_t from, uint64_t end,
                                          struct local_header *l, bool *found, ckpt_error *err)
 {
@@ -449,8 +452,8 @@ static ckpt_status find_unlisted_headers(struct zip_audit *z, uint64_t from, uin
     return st;
 }
 
-/* check_descriptor - the length of the descriptor after the payload of V, in any form; 0: none matches the
- * directory. */
+/* check_descriptor - returns the length of the data descriptor after the payload of V, in any form. If none
+ * matches the directory, reports that and returns 0. */
 static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
 {
     static const unsigned forms[] = {ZIP_WIDE, 0, ZIP_SIGNED | ZIP_WIDE, ZIP_SIGNED};
@@ -479,6 +482,7 @@ static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
     return 0;
 }
 
+/* check_gap - reports the bytes [FROM, TO) between the member BEFORE (NULL: none) and the next. */
 static ckpt_status check_gap(struct zip_audit *z, const struct zip_view *before, uint64_t from, uint64_t to,
                              struct local_header *l, ckpt_error *err)
 {
@@ -533,8 +537,8 @@ static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct
     return st;
 }
 
-/* read_candidate_directories - reads the directories that lenient readers accept, if there is no valid
- * one. *LAST: where the last of them begins, *STOP: where all have ended. */
+/* read_candidate_directories - reads the directories that lenient readers accept. Sets *LAST to the offset of
+ * the last one, and *STOP to the end of all. */
 static ckpt_status read_candidate_directories(struct zip_audit *z, struct local_header *l, uint64_t *last,
                                               uint64_t *stop, ckpt_error *err)
 {
@@ -552,8 +556,8 @@ static ckpt_status read_candidate_directories(struct zip_audit *z, struct local_
     return CKPT_OK;
 }
 
-/* audit_without_directory - without a valid end record: reports that, and adds the members of directories
- * that lenient readers accept, and those that only have local headers. */
+/* audit_without_directory - reports WHY there is no valid end record, and adds the members of directories
+ * that lenient readers accept, and members that only have local headers. */
 static ckpt_status audit_without_directory(struct zip_audit *z, const ckpt_error *why, ckpt_error *err)
 {
     bool found;
@@ -596,8 +600,9 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
         st = check_extents(z, z->directory, l, err);
     uint64_t comment = end.end - end.at - ZIP_END_SIZE; /* bounded: the record was read there */
     if (st == CKPT_OK && comment)
-        report_bytes(z, str_of("", 0), end.at, "the archive has a comment, in which bytes can hide:",
-                     end.end - comment, comment); /* bounded: as above */
+        report_bytes(z, str_of("", 0), end.at,
+                     "the archive has a comment, in which bytes can hide:", end.end - comment,
+                     comment); /* bounded: as above */
     if (st == CKPT_OK && end.end < z->src->size)
         report_flaw(z, str_of("", 0), end.end, "bytes after the archive:", z->src->size - end.end);
     free(l);

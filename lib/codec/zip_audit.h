@@ -1,6 +1,6 @@
-/* zip_audit.h - lists the members of an archive as any reader might see them: by the directory, by the
- * local headers, and those that neither refers to. zip_layout.c refuses an archive that contradicts itself;
- * here each contradiction is reported and reading continues. */
+/* zip_audit.h - lists the members of an archive as any reader might see them: by the directory, by the local
+ * headers, and headers that the directory does not list. zip_layout.c refuses an archive that contradicts
+ * itself; here each contradiction is reported and reading continues. */
 #ifndef CODEC_ZIP_AUDIT_H
 #define CODEC_ZIP_AUDIT_H
 
@@ -17,7 +17,7 @@ struct zip_view {
     uint16_t method, flags;
     bool listed;    /* in the directory */
     bool reachable; /* its payload is within the file */
-    bool disputed;  /* another view of the same local header reads other bytes */
+    bool disputed;  /* a second view of the same local header has other bytes as its payload */
 };
 
 /* A contradiction between two headers, or between readers. */
@@ -28,7 +28,7 @@ struct zip_flaw {
     uint64_t value, other_value;
     const char *text; /* the message, instead of the values, or NULL */
     uint64_t from, n; /* bytes that belong to no member, to be scanned; n 0: none */
-    bool bits;        /* the values are shown in base 16 */
+    bool bits;        /* show the values in base 16 */
 };
 
 struct zip_audit {
@@ -36,15 +36,15 @@ struct zip_audit {
     arena *a;
     void (*flaw)(void *user, const struct zip_flaw *f);
     void *user;
-    bool any_name; /* names are keys and no paths, as in .npz: none is odd, and only equal ones are one */
+    bool any_name;          /* names are keys and not paths, as in .npz: only equal names are a flaw */
     struct zip_view *views; /* in directory order, then those not in the directory */
     size_t n, cap;
     uint64_t first, directory, end; /* first member; directory; first byte after the end record */
     uint64_t record;                /* the end record; 0: none */
 };
 
-/* zip_audit - fills in the views, and calls flaw for each contradiction. CKPT_OK even if the archive is
- * unusable: then there are flaws, and the members that could be found. */
+/* zip_audit - fills in the views, and calls flaw for each contradiction. Returns CKPT_OK even if the archive
+ * is unusable: then the views are the members that could be found. */
 ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err);
 
 #endif

@@ -4,10 +4,10 @@
  * End of central directory, zip64 end of central directory and its locator are laid out in zip_header.h;
  * torch writes all three, however small the file.
  *
- * Readers disagree when the numbers do not fit the position of the record: miniz uses the offset, Python
- * the size. Here both must lead to the same directory. There may be bytes before the archive (all offsets
- * are too small by the same amount) and after it, but they must not begin like an archive: then that one is
- * truncated.
+ * If the size and offset of the directory do not fit the position of the record, readers disagree: miniz uses
+ * the offset, Python the size. Here both must lead to the same directory. There may be bytes before the
+ * archive (then all offsets are too small by the same amount) and after it. If the bytes before it begin like
+ * an archive, the archive found is one inside a truncated archive, and is refused.
  */
 #include "codec/zip_end.h"
 
@@ -16,9 +16,9 @@
 #include "base/checked.h"
 #include "codec/zip_header.h"
 
-#define MAX_COMMENT_REACH (ZIP_MAX_NAME + ZIP_END_SIZE) /* the longest comment */
-#define MAX_JUNK_REACH    (1u << 20)              /* for an archive with junk after it */
-#define MAX_TRIES         16                      /* signatures that may be accidental */
+#define MAX_COMMENT_REACH (ZIP_MAX_NAME + ZIP_END_SIZE) /* an end record with the longest comment */
+#define MAX_JUNK_REACH    (1u << 20)                    /* bytes searched if junk follows the archive */
+#define MAX_TRIES         16                            /* signatures examined, which may be accidental */
 
 /* The last bytes of the file. */
 struct tail {
@@ -49,7 +49,8 @@ static bool has_signature(const struct tail *t, uint64_t off, uint32_t signature
     return read_tail_bytes(t, off, b, 4) && load_u32le(b) == signature;
 }
 
-/* read_end_record - the end of central directory at OFF. False: no such record, also in the next two. */
+/* read_end_record - parses the end of central directory at OFF, whatever its signature. False: too few
+ * bytes. */
 static bool read_end_record(const struct tail *t, uint64_t off, struct zip_end_record *r)
 {
     unsigned char b[ZIP_END_SIZE];
@@ -66,7 +67,8 @@ static bool read_zip64_end(const struct tail *t, uint64_t off, struct zip_end_re
     return read && r->signature == ZIP64_END;
 }
 
-/* read_locator - the zip64 locator that ends where the end record at END begins. */
+/* read_locator - reads the zip64 locator that ends where the end record at END begins. False: there is
+ * none. */
 static bool read_locator(const struct tail *t, uint64_t end, struct zip64_locator *l)
 {
     unsigned char b[ZIP64_LOCATOR_SIZE];
@@ -191,8 +193,9 @@ static ckpt_status load_tail(struct tail *t, uint64_t reach, ckpt_error *err)
     return source_read(t->src, t->start, bytes, n, err);
 }
 
-/* search_end_record - searches the tail backwards for a valid end record; *SEEN: there was a signature. The
- * error of a record that ends the file is returned, unless it is in the comment of another. */
+/* search_end_record - searches the tail backwards for a valid end record; sets *SEEN if there was a
+ * signature. If the last record is not valid but ends where the file ends, returns its error, unless the
+ * comment of a valid record contains it. CKPT_EUNKNOWN: there is no record. */
 static ckpt_status search_end_record(const struct tail *t, bool *seen, struct zip_end *e, ckpt_error *err)
 {
     ckpt_status first = CKPT_EUNKNOWN;
@@ -215,7 +218,7 @@ static ckpt_status search_end_record(const struct tail *t, bool *seen, struct zi
     return first;
 }
 
-/* find_last_signature - the last position in the tail with this signature. */
+/* find_last_signature - sets *AT to the offset of the last SIGNATURE in the tail; false: there is none. */
 static bool find_last_signature(const struct tail *t, uint32_t signature, uint64_t *at)
 {
     for (size_t i = t->n < 4 ? 0 : t->n - 4 + 1; i-- > 0;)
@@ -228,7 +231,8 @@ static bool find_last_signature(const struct tail *t, uint32_t signature, uint64
     return false;
 }
 
-/* fail_no_end_record - reports that there is no end record, and how much is missing, if the tail shows it. */
+/* fail_no_end_record - fails because there is no end record; adds how much is missing, if the tail shows
+ * that. */
 static ckpt_status fail_no_end_record(const struct tail *t, ckpt_error *err)
 {
     uint64_t at, size = t->src->size, want = 0;
@@ -275,15 +279,16 @@ ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err)
 
 /* ------------------------------------------------------------- lenient readers */
 
-/* add_candidate - the directory of SIZE bytes at AT, which the record has at OFFSET. */
+/* add_candidate - adds the directory of SIZE bytes at AT, if it is one. The record states that it is at
+ * OFFSET. */
 static void add_candidate(const struct tail *t, struct zip_directory_candidates *c, uint64_t at,
                           uint64_t size, uint64_t offset)
 {
     uint64_t stop;
-    bool is = has_signature(t, at, ZIP_CENTRAL);
-    for (size_t i = 0; is && i < c->n; i++)
-        is = c->by[i].directory != at;
-    if (!is || c->n == ZIP_MAX_CANDIDATES)
+    bool is_new = has_signature(t, at, ZIP_CENTRAL);
+    for (size_t i = 0; is_new && i < c->n; i++)
+        is_new = c->by[i].directory != at;
+    if (!is_new || c->n == ZIP_MAX_CANDIDATES)
         return;
     if (!checked_add(at, size, &stop) || stop > t->src->size)
         stop = t->src->size;
@@ -292,23 +297,24 @@ static void add_candidate(const struct tail *t, struct zip_directory_candidates 
     c->by[c->n++].shift = at - offset; /* bounded: modulo 2^64 */
 }
 
-/* add_candidates_of - adds a directory at OFFSET, and the one of SIZE bytes that ends at STOP. */
-static void add_candidates_of(const struct tail *t, struct zip_directory_candidates *c, uint64_t offset,
-                              uint64_t size, uint64_t stop)
+/* add_both_candidates - adds the directory at OFFSET, and the one of SIZE bytes that ends at STOP. */
+static void add_both_candidates(const struct tail *t, struct zip_directory_candidates *c, uint64_t offset,
+                                uint64_t size, uint64_t stop)
 {
     add_candidate(t, c, offset, size, offset);
     if (size <= stop)
         add_candidate(t, c, stop - size, size, offset);
 }
 
-/* add_zip64_candidates - the same for the zip64 record at AT. */
+/* add_zip64_candidates - adds the directories to which the zip64 record at AT leads, if there is one. */
 static void add_zip64_candidates(const struct tail *t, struct zip_directory_candidates *c, uint64_t at)
 {
     struct zip_end_record r;
     if (read_zip64_end(t, at, &r))
-        add_candidates_of(t, c, r.offset, r.size, at);
+        add_both_candidates(t, c, r.offset, r.size, at);
 }
 
+/* add_all_candidates - sets C to the directories to which the end record at AT may lead. */
 static void add_all_candidates(const struct tail *t, struct zip_directory_candidates *c, uint64_t at)
 {
     struct zip_end_record r;
@@ -316,7 +322,7 @@ static void add_all_candidates(const struct tail *t, struct zip_directory_candid
     *c = (struct zip_directory_candidates){.at = at};
     if (!read_end_record(t, at, &r))
         return;
-    add_candidates_of(t, c, r.offset, r.size, at);
+    add_both_candidates(t, c, r.offset, r.size, at);
     if (!read_locator(t, at, &l))
         return;
     add_zip64_candidates(t, c, l.offset);

@@ -1,11 +1,12 @@
 /* zip_header.c - see zip_header.h, which has the layouts. */
 #include "codec/zip_header.h"
 
-#define FULL16      0xFFFFu
-#define FULL32      0xFFFFFFFFu
-#define PAD_FIELD   0x4246u /* "FB", as torch has it */
+#define FULL16    0xFFFFu
+#define FULL32    0xFFFFFFFFu
+#define PAD_FIELD 0x4246u /* "FB", the id that torch uses */
 
-/* parse_common - from the version needed to the length of the extra fields, which both headers have. */
+/* parse_common - parses the fields that both headers have, from the version needed to the length of the extra
+ * fields. */
 static struct zip_header parse_common(const unsigned char *b, uint32_t signature)
 {
     return (struct zip_header){.signature = signature,
@@ -80,7 +81,7 @@ uint16_t zip64_length(const struct zip_header *h)
     return (uint16_t)(n ? 4 + 8 * n : 0);
 }
 
-/* put_common - what parse_common reads; EXTRA bytes of extra fields follow the name. */
+/* put_common - writes what parse_common parses. EXTRA is the number of bytes in the extra fields. */
 static void put_common(buf *b, const struct zip_header *h, size_t name_len, uint32_t extra)
 {
     buf_u16le(b, zip64_length(h) ? ZIP_VERSION_ZIP64 : ZIP_VERSION);

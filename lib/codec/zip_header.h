@@ -64,11 +64,11 @@
 #define ZIP_CENTRAL_CRC    16u
 #define ZIP_STORED         0u
 #define ZIP_DEFLATED       8u
-#define ZIP_MAX_NAME       65535u /* also of extra fields and comment: their lengths have 16 bits */
-#define ZIP_VERSION        10u    /* version needed and made by … */
-#define ZIP_VERSION_ZIP64  45u    /* … with zip64 fields */
-#define ZIP64_END_LEAD     12u    /* bytes of the zip64 end record that its size field does not count */
-#define ZIP_DISK_IN_ZIP64  0xFFFFu
+#define ZIP_MAX_NAME       65535u  /* also of extra fields and comment: their lengths have 16 bits */
+#define ZIP_VERSION        10u     /* version needed and made by … */
+#define ZIP_VERSION_ZIP64  45u     /* … with zip64 fields */
+#define ZIP64_END_LEAD     12u     /* bytes of the zip64 end record that its size field does not count */
+#define ZIP_DISK_IN_ZIP64  0xFFFFu /* the number of the disk is in the zip64 field */
 #define ZIP_FIELD_ZIP64    0x0001u
 #define ZIP_FIELD_UNICODE  0x7075u     /* Info-ZIP Unicode Path (4.6.9): another name */
 #define ZIP_1980           0x00210000u /* 1980-01-01 00:00, the first MS-DOS date */
@@ -91,10 +91,10 @@ struct zip_header {
     uint32_t attributes; /* the external ones */
 };
 
-/* zip_parse_local, zip_parse_central - parses the fixed fields, whatever the signature. */
+/* zip_parse_local, zip_parse_central - parse the fixed fields; the caller checks the signature. */
 struct zip_header zip_parse_local(const unsigned char bytes[ZIP_LOCAL_SIZE]);
 struct zip_header zip_parse_central(const unsigned char bytes[ZIP_CENTRAL_SIZE]);
-/* zip_local_length, zip_central_length - the size of the header with its variable fields, below 2^18. */
+/* zip_local_length, zip_central_length - return the size of H with its variable fields, below 2^18. */
 static inline uint32_t zip_local_length(const struct zip_header *h)
 {
     return ZIP_LOCAL_SIZE + h->name_len + h->extra_len;
@@ -103,26 +103,26 @@ static inline uint32_t zip_central_length(const struct zip_header *h)
 {
     return ZIP_CENTRAL_SIZE + h->name_len + h->extra_len + h->comment_len;
 }
-/* zip_read_local - zip_parse_local of the bytes of SRC at AT. */
+/* zip_read_local - reads the bytes of SRC at AT as a local header; the caller checks its signature. */
 ckpt_status zip_read_local(source *src, uint64_t at, struct zip_header *h, ckpt_error *err);
-/* zip_has_signature - are the four bytes at AT of SRC, if it has them, this one? */
+/* zip_has_signature - has SRC the bytes of SIGNATURE at AT? */
 bool zip_has_signature(source *src, uint64_t at, uint32_t signature);
 
-/* zip64_resolve - replaces sizes and offset of H that are FFFFFFFF by those of the first zip64 field in
- * EXTRA, if there is one, or by 0 if it lacks them. False: it lacks some, or a field before it is
- * truncated. *UNUSED, unless NULL: how many of its bytes were not needed. */
+/* zip64_resolve - replaces the sizes and offset of H that are FFFFFFFF by those of the first zip64 field in
+ * EXTRA, if there is one; those that the field lacks become 0. Sets *UNUSED, unless it is NULL, to the number
+ * of bytes in the field that were not needed. False: the field lacks a number, or EXTRA is truncated. */
 bool zip64_resolve(struct zip_header *h, cursor extra, size_t *unused);
-/* zip64_length - the size of the zip64 field that H needs; 0: none. */
+/* zip64_length - returns the size of the zip64 field that H needs; 0: none. */
 uint16_t zip64_length(const struct zip_header *h);
 
-/* zip_put_local - writes H for a member called NAME, with a zip64 field if a size needs one and a last
- * extra field with PAD bytes of padding. Computes the lengths and the version needed. */
-#define ZIP_PAD_FIELD 4u /* the id and length of the filling field */
+/* zip_put_local - writes H for a member called NAME, with a zip64 field if a size needs one, and as its last
+ * extra field PAD bytes of padding. Computes the lengths and the version needed. */
+#define ZIP_PAD_FIELD 4u /* bytes of id and length of the extra field of padding */
 void zip_put_local(buf *b, const struct zip_header *h, ckpt_str name, uint16_t pad);
-/* zip_put_central - the same, without padding or comment. */
+/* zip_put_central - writes H as a central header, without padding or comment. */
 void zip_put_central(buf *b, const struct zip_header *h, ckpt_str name);
 
-/* The forms of a data descriptor: with a signature, with 64-bit sizes. */
+/* The forms of a data descriptor, as bits: it begins with a signature; its sizes have 64 bits. */
 enum { ZIP_SIGNED = 1, ZIP_WIDE = 2 };
 
 struct zip_descriptor {
@@ -133,18 +133,18 @@ struct zip_descriptor {
 
 #define ZIP_DESCRIPTOR_MAX 24u
 
-/* zip_parse_descriptor - parses the N bytes as a descriptor of this FORM. False: too few, or another
- * signature. */
+/* zip_parse_descriptor - parses the N bytes as a descriptor of this FORM. False: too few bytes, or they lack
+ * the signature. */
 bool zip_parse_descriptor(const unsigned char *bytes, size_t n, unsigned form, struct zip_descriptor *d);
-/* zip_put_descriptor - writes one with a signature and 32-bit sizes. */
+/* zip_put_descriptor - writes a descriptor with a signature and 32-bit sizes. */
 void zip_put_descriptor(buf *b, uint32_t crc, uint32_t csize, uint32_t usize);
 
 /* An end of central directory, or the zip64 one. */
 struct zip_end_record {
     uint32_t signature, disk, directory_disk;
     uint64_t disk_entries, entries, size, offset;
-    uint64_t follows;     /* zip64 */
-    uint16_t comment_len; /* not zip64 */
+    uint64_t follows;     /* zip64 only: bytes that follow this field */
+    uint16_t comment_len; /* not in zip64 */
 };
 
 struct zip64_locator {
@@ -155,8 +155,8 @@ struct zip64_locator {
 struct zip_end_record zip_parse_end(const unsigned char bytes[ZIP_END_SIZE]);
 struct zip_end_record zip64_parse_end(const unsigned char bytes[ZIP64_END_SIZE]);
 struct zip64_locator zip64_parse_locator(const unsigned char bytes[ZIP64_LOCATOR_SIZE]);
-/* zip_put_ends - writes the zip64 end record, which is at AT, its locator and the end record, with entries,
- * size and offset of R. */
+/* zip_put_ends - writes the zip64 end record, its locator and the end record, with entries, size and offset
+ * of R. AT is the offset that the zip64 end record has in the archive. */
 #define ZIP_ENDS_SIZE (ZIP64_END_SIZE + ZIP64_LOCATOR_SIZE + ZIP_END_SIZE)
 void zip_put_ends(buf *b, const struct zip_end_record *r, uint64_t at);
 

@@ -1,9 +1,10 @@
 /*
  * zip_inflate.c - inflates deflated members of an archive by libzip, whose header no other file includes.
  *
- * libzip reads our source by callbacks, and is used for nothing but inflating: name and size of the entry
- * must be those that we found in the directory. No byte beyond that size is returned, and a stream that is
- * shorter or longer is refused. Its CRC check is ignored: torch may record no CRC, so the caller compares.
+ * libzip reads our source by callbacks and only inflates: the name and size that it finds for an entry must
+ * be those that zip_layout.c found. No byte beyond that size is returned, and a stream that is shorter or
+ * longer is refused. libzip's check of the CRC is ignored, because torch may record none; the caller checks
+ * it.
  */
 #include "codec/zip_inflate.h"
 
@@ -15,11 +16,11 @@
 #define SKIP_CHUNK (64u * 1024u)
 
 struct inflater {
-    pthread_mutex_t lock; /* of all that follows, and of what its members have inflated */
+    pthread_mutex_t lock; /* of all fields below, and of those of its members */
     zip_t *archive;
     source *src;
-    uint64_t pos;      /* libzip's read position */
-    zip_error_t error; /* of the callback */
+    uint64_t pos;          /* libzip's read position */
+    zip_error_t error;     /* of the callback */
     ckpt_error read_error; /* of the source, if a read of it failed */
     unsigned char *kept;
     size_t kept_index; /* member in KEPT; SIZE_MAX: none */
@@ -84,9 +85,9 @@ static zip_int64_t handle_libzip_command(void *user, void *data, zip_uint64_t le
     }
 }
 
-/* return_own_error - the cause of libzip's error CODE if it is not the bytes: a read that failed, or no
- * memory; else CKPT_OK. */
-static ckpt_status return_own_error(inflater *f, int code, ckpt_error *err)
+/* get_cause - if libzip's error CODE comes from a read that failed, or from a lack of memory, sets ERR to
+ * that and returns its status; else CKPT_OK: the bytes are malformed. */
+static ckpt_status get_cause(inflater *f, int code, ckpt_error *err)
 {
     ckpt_status st = f->read_error.status;
     if (st == CKPT_OK)
@@ -109,7 +110,7 @@ static ckpt_status open_archive(inflater *f, ckpt_error *err)
         if (!f->archive)
             zip_source_free(src);
     }
-    ckpt_status st = f->archive ? CKPT_OK : return_own_error(f, zip_error_code_zip(&e), err);
+    ckpt_status st = f->archive ? CKPT_OK : get_cause(f, zip_error_code_zip(&e), err);
     if (!f->archive && st == CKPT_OK)
         st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip finds no {=sound archive}, {'%s'}",
                   zip_error_strerror(&e));
@@ -166,7 +167,7 @@ static void stop_inflating(struct inflated_member *m)
 
 static ckpt_status fail_deflated(struct inflated_member *m, const char *what, ckpt_error *err)
 {
-    ckpt_status st = return_own_error(m->f, zip_error_code_zip(zip_file_get_error(m->open)), err);
+    ckpt_status st = get_cause(m->f, zip_error_code_zip(zip_file_get_error(m->open)), err);
     if (st == CKPT_OK)
         st = fail(err, CKPT_EFORMAT, m->data_pos, "its deflated bytes {%s} (after %llu of {=%llu bytes})",
                   what, (unsigned long long)m->inflated, (unsigned long long)m->s.size);
@@ -174,7 +175,7 @@ static ckpt_status fail_deflated(struct inflated_member *m, const char *what, ck
     return st;
 }
 
-/* check_stream_end - all bytes are inflated: checks that the stream ends here. */
+/* check_stream_end - fails unless the stream ends here, after all bytes were inflated. */
 static ckpt_status check_stream_end(struct inflated_member *m, ckpt_error *err)
 {
     unsigned char one;
@@ -210,12 +211,12 @@ static ckpt_status start_inflating(struct inflated_member *m, ckpt_error *err)
     m->open = zip_fopen_index(m->f->archive, m->index, 0);
     if (m->open)
         return CKPT_OK;
-    CKPT_TRY(return_own_error(m->f, zip_error_code_zip(zip_get_error(m->f->archive)), err));
+    CKPT_TRY(get_cause(m->f, zip_error_code_zip(zip_get_error(m->f->archive)), err));
     return fail(err, CKPT_EFORMAT, m->data_pos, "libzip finds no {=sound member}, {'%s'}",
                 zip_strerror(m->f->archive));
 }
 
-/* inflate_up_to - continues or restarts the stream so that byte OFF is next. */
+/* inflate_up_to - continues or restarts the stream, so that the byte at OFF is next. */
 static ckpt_status inflate_up_to(struct inflated_member *m, uint64_t off, ckpt_error *err)
 {
     if (!m->open || off < m->inflated)
@@ -229,7 +230,7 @@ static ckpt_status inflate_up_to(struct inflated_member *m, uint64_t off, ckpt_e
     return st;
 }
 
-/* cache_member - inflates all of a small member into the cache of the archive, which has one. */
+/* cache_member - inflates all of a small member into the cache of the inflater, which holds one member. */
 static ckpt_status cache_member(struct inflated_member *m, ckpt_error *err)
 {
     inflater *f = m->f;
@@ -244,7 +245,7 @@ static ckpt_status cache_member(struct inflated_member *m, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* read_member - inflated_read, under the lock. */
+/* read_member - reads N bytes at OFF; the caller has locked the inflater. */
 static ckpt_status read_member(struct inflated_member *m, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     if (m->s.size <= MAX_CACHED) {

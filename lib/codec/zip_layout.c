@@ -3,11 +3,11 @@
  * headers is in zip_header.h.
  *
  * torch (its copy of miniz) leaves CRC and sizes 0 in local headers, sets bit 3 of the flags, writes dates
- * of 0, and beyond 4 GiB a zip64 field that does not follow the APPNOTE: sizes are taken from the central
- * header, and local ones are only compared with it if they are given.
+ * of 0, and beyond 4 GiB a zip64 field that does not follow the APPNOTE. So sizes are taken from the central
+ * header; those in the local header are compared with it only if they are not 0.
  *
  * Refused: entries that reach beyond the file or overlap (also two entries for one payload), local headers
- * with another name or method than the directory has (CVE-2025-1944), stored members with two sizes.
+ * whose name or method differs from the directory (CVE-2025-1944), stored members whose two sizes differ.
  */
 #include "codec/zip.h"
 
@@ -22,11 +22,11 @@
 #include "codec/zip_inflate.h"
 #include "io/reader.h"
 
-#define WINDOW       (256u * 1024u)
+#define WINDOW            (256u * 1024u)
 #define MAX_HEADER_GAP    4096u /* local headers closer than this are read through the window */
-#define ALIGNMENT_EXTRA       128u  /* at most what torch writes after a name to align the payload */
-#define ENTRIES_PER_ARENA 1024u /* zip_visit_entries keeps so many names in memory */
-#define DEFLATE_MAX       1032u /* the most bytes that one deflated byte can give */
+#define ALIGNMENT_EXTRA   128u  /* torch writes no more after a name to align the payload */
+#define ENTRIES_PER_ARENA 1024u /* names that zip_visit_entries keeps in memory at a time */
+#define DEFLATE_MAX       1032u /* one deflated byte inflates to at most so many bytes */
 
 struct zip_window {
     uint64_t pos;
@@ -38,22 +38,22 @@ static uint64_t to_file_offset(const zip *z, uint64_t off) { return source_pos(z
 
 /* ------------------------------------------------------------- directory */
 
-/* name_entry - adds the name of E to the error. */
-static ckpt_status name_entry(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
+/* fail_name_entry - adds the name of E to the error ST, which it returns. */
+static ckpt_status fail_name_entry(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
 {
     fail_where(err, "%.*s", STR_ARG(e->name));
     fail_add_place(err, CKPT_NO_OFFSET, STR_LIT("an entry without a name"));
     return st;
 }
 
-/* fail_entry - reports that FIELD of E is N; MUST is what it has to be. */
+/* fail_entry - fails with the message "FIELD {N}, must be {=MUST}" about E. */
 static ckpt_status fail_entry(const zip *z, uint64_t at, const struct zip_entry *e, const char *field,
                               uint64_t n, const char *must, ckpt_error *err)
 {
-    return name_entry(e,
-                      fail(err, CKPT_EFORMAT, to_file_offset(z, at), "%s {%llu}, must be {=%s}", field,
-                           (unsigned long long)n, must),
-                      err);
+    return fail_name_entry(e,
+                           fail(err, CKPT_EFORMAT, to_file_offset(z, at), "%s {%llu}, must be {=%s}", field,
+                                (unsigned long long)n, must),
+                           err);
 }
 
 static ckpt_status fail_short_directory(const zip *z, uint64_t at, uint64_t need, uint64_t left,
@@ -64,7 +64,7 @@ static ckpt_status fail_short_directory(const zip *z, uint64_t at, uint64_t need
                 (unsigned long long)left);
 }
 
-/* read_entry - reads the central header at R with its name, and checks what can be checked without other
+/* read_entry - reads the next central header of R to E, and checks what can be checked without other
  * headers. */
 static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error *err)
 {
@@ -101,23 +101,24 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     if (!checked_add(h.offset, z->shift, &e->header))
         return fail_entry(z, at, e, "its offset is", h.offset, "below 2^64 from the file's beginning", err);
     if (e->method == ZIP_STORED && e->csize != e->usize && !(e->flags & ZIP_FLAG_ENCRYPTED))
-        return name_entry(e,
-                          fail(err, CKPT_EFORMAT, to_file_offset(z, at),
-                               "stored uncompressed, but its sizes are {=%llu} and {%llu}",
-                               (unsigned long long)e->csize, (unsigned long long)e->usize),
-                          err);
+        return fail_name_entry(e,
+                               fail(err, CKPT_EFORMAT, to_file_offset(z, at),
+                                    "stored uncompressed, but its sizes are {=%llu} and {%llu}",
+                                    (unsigned long long)e->csize, (unsigned long long)e->usize),
+                               err);
     if (e->method == ZIP_DEFLATED && e->usize / DEFLATE_MAX > e->csize)
-        return name_entry(e,
-                          fail(err, CKPT_EFORMAT, to_file_offset(z, at),
-                               "%llu deflated bytes cannot inflate to {%llu bytes}, only to {=%u each}",
-                               (unsigned long long)e->csize, (unsigned long long)e->usize, DEFLATE_MAX),
-                          err);
+        return fail_name_entry(e,
+                               fail(err, CKPT_EFORMAT, to_file_offset(z, at),
+                                    "%llu deflated bytes cannot inflate to {%llu bytes}, only to {=%u each}",
+                                    (unsigned long long)e->csize, (unsigned long long)e->usize, DEFLATE_MAX),
+                               err);
     return CKPT_OK;
 }
 
 static ckpt_str get_entry_name(const void *user, uint32_t i) { return ((const zip *)user)->entries[i].name; }
 
-/* fail_uncounted_entries - readers that use the count see other entries than those that use the size. */
+/* fail_uncounted_entries - fails because bytes are left after the entries that the end record counts: readers
+ * that go by the size of the directory see more entries. */
 static ckpt_status fail_uncounted_entries(const zip *z, const reader *r, ckpt_error *err)
 {
     (void)fail(err, CKPT_EFORMAT, to_file_offset(z, z->directory),
@@ -185,7 +186,7 @@ static ckpt_status sort_entries(zip *z, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* find_central_header - the file offset of the central header of entry I. */
+/* find_central_header - returns the file offset of the central header of entry I. */
 static uint64_t find_central_header(const zip *z, size_t i)
 {
     uint64_t at = z->directory;
@@ -197,8 +198,8 @@ static uint64_t find_central_header(const zip *z, size_t i)
     return to_file_offset(z, at);
 }
 
-/* check_extents - each entry must end before the next one, with the shortest local header;
- * zip_locate_payload checks again with the real one. */
+/* check_extents - fails if an entry reaches into the next one even if its local header has no extra fields.
+ * zip_locate_payload checks this again by the local header. */
 static ckpt_status check_extents(zip *z, ckpt_error *err)
 {
     CKPT_TRY(sort_entries(z, err));
@@ -346,17 +347,17 @@ void zip_free_names(zip *z)
     z->names = NULL;
 }
 
-static void lowercase_ascii(char *p, size_t n)
+static void make_lowercase(char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (p[i] >= 'A' && p[i] <= 'Z')
             p[i] = (char)(p[i] - 'A' + 'a');
 }
 
-#define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
+#define EACH(byte) ((uint64_t)(byte)*0x0101010101010101u)
 
-/* has_capital - tests eight bytes at a time: sets the high bit of each byte whose low seven bits are 'A' to
- * 'Z' and whose high bit was 0. */
+/* has_capital - has S a letter from 'A' to 'Z'? Tests eight bytes at a time: the expression sets the high bit
+ * of each byte that is one. */
 static bool has_capital(ckpt_str s)
 {
     size_t i = 0;
@@ -383,7 +384,7 @@ ckpt_status zip_index_case_folded(zip *z, ckpt_error *err)
         folded = arena_str(z->a, name);
         if (!folded.ptr)
             return fail_memory(err);
-        lowercase_ascii((char *)(uintptr_t)folded.ptr, folded.len); /* our own copy */
+        make_lowercase((char *)(uintptr_t)folded.ptr, folded.len); /* our own copy */
         if (!map_put(z->folded, folded, (uint32_t)i, NULL))
             return fail_memory(err);
     }
@@ -395,23 +396,23 @@ int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name)
 {
     if (folder.len > z->longest || name.len > z->longest - folder.len)
         return -1;
-    ckpt_str whole = str_of(z->lookup_name, folder.len + name.len); /* bounded: by the longest name */
+    ckpt_str path = str_of(z->lookup_name, folder.len + name.len); /* bounded: by the longest name */
     if (folder.len)
         memcpy(z->lookup_name, folder.ptr, folder.len);
     memcpy(z->lookup_name + folder.len, name.ptr, name.len); /* bounded: likewise */
-    int64_t exact = zip_find(z, whole);
+    int64_t exact = zip_find(z, path);
     if (exact >= 0)
         return exact;
-    lowercase_ascii(z->lookup_name, whole.len);
-    int64_t lower = zip_find(z, whole);
-    uint32_t i = map_get(z->folded, whole);
+    make_lowercase(z->lookup_name, path.len);
+    int64_t lower = zip_find(z, path);
+    uint32_t i = map_get(z->folded, path);
     return lower >= 0 ? lower : i == MAP_NONE ? -1 : (int64_t)i;
 }
 
 /* ------------------------------------------------------------ local headers */
 
-/* read_window - *OUT has at least N <= WINDOW bytes at OFF; fails if the file ends before. MORE: fills the
- * window, for the next headers. */
+/* read_window - sets *OUT to at least N <= WINDOW bytes at OFF; fails if the file ends before. MORE: fills
+ * the window, because the next headers are near. */
 static ckpt_status read_window(zip *z, uint64_t off, size_t n, bool more, const unsigned char **out,
                                ckpt_error *err)
 {
@@ -439,14 +440,15 @@ static ckpt_status read_window(zip *z, uint64_t off, size_t n, bool more, const 
 static ckpt_status fail_header_differs(const zip *z, const struct zip_entry *e, const char *what,
                                        uint64_t local, uint64_t central, ckpt_error *err)
 {
-    return name_entry(e,
-                      fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
-                           "%s is {%llu} in its local header, {=%llu} in the directory", what,
-                           (unsigned long long)local, (unsigned long long)central),
-                      err);
+    return fail_name_entry(e,
+                           fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
+                                "%s is {%llu} in its local header, {=%llu} in the directory", what,
+                                (unsigned long long)local, (unsigned long long)central),
+                           err);
 }
 
-/* check_sizes - compares CRC and sizes of the local header, if it has them, with those in the directory. */
+/* check_sizes - fails if the local header H has CRC and sizes, and they differ from those in the
+ * directory. */
 static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_header h, cursor extra,
                                ckpt_error *err)
 {
@@ -461,6 +463,7 @@ static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_hea
     return h.usize == e->usize ? CKPT_OK : fail_header_differs(z, e, "the size", h.usize, e->usize, err);
 }
 
+/* check_local - reads the local header of E, compares it with the directory, and sets e->data. */
 static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
 {
     const unsigned char *b;
@@ -471,36 +474,36 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     uint64_t end;
     char found[TEXT_BYTES_SIZE];
     if (h.signature != ZIP_LOCAL)
-        return name_entry(e,
-                          fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
-                               "found {%s}, a local header begins with {=50 4b 03 04}",
-                               text_bytes_found(b, 4, found)),
-                          err);
+        return fail_name_entry(e,
+                               fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
+                                    "found {%s}, a local header begins with {=50 4b 03 04}",
+                                    text_bytes_found(b, 4, found)),
+                               err);
     if (h.method != e->method)
         return fail_header_differs(z, e, "the method", h.method, e->method, err);
     if ((h.flags ^ e->flags) & ZIP_FLAG_ENCRYPTED)
-        return name_entry(e,
-                          fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
-                               "flags {0x%04x} in its local header, {=0x%04x} in the directory: is it "
-                               "encrypted?",
-                               h.flags, e->flags),
-                          err);
+        return fail_name_entry(e,
+                               fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
+                                    "flags {0x%04x} in its local header, {=0x%04x} in the directory: is it "
+                                    "encrypted?",
+                                    h.flags, e->flags),
+                               err);
     if (h.name_len != e->name.len ||
         (h.name_len && memcmp(b + ZIP_LOCAL_SIZE, e->name.ptr, h.name_len) != 0)) {
         size_t shown = h.name_len < e->name.len ? h.name_len : e->name.len;
         (void)fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
                    "its local header calls it {\"%.*s\"}, the directory {=\"%.*s\"}; readers would disagree",
                    (int)(shown > 200 ? 200 : shown), (const char *)b + ZIP_LOCAL_SIZE, STR_ARG(e->name));
-        return name_entry(e, CKPT_EFORMAT, err);
+        return fail_name_entry(e, CKPT_EFORMAT, err);
     }
     uint64_t data = e->header + zip_local_length(&h);
     if (!checked_add(data, e->csize, &end) || end > e->limit)
-        return name_entry(e,
-                          fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
-                               "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
-                               (unsigned long long)e->csize, (unsigned long long)data,
-                               (unsigned long long)e->limit),
-                          err);
+        return fail_name_entry(e,
+                               fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
+                                    "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
+                                    (unsigned long long)e->csize, (unsigned long long)data,
+                                    (unsigned long long)e->limit),
+                               err);
     CKPT_TRY(read_window(z, e->header, zip_local_length(&h), near, &b, err));
     CKPT_TRY(check_sizes(z, e, h, cursor_of(b + ZIP_LOCAL_SIZE + h.name_len, h.extra_len, 0), err));
     e->data = data;
@@ -508,7 +511,7 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* locate_entry - zip_locate_payload, under the lock. */
+/* locate_entry - locates the payload of E; the caller has locked Z. */
 static ckpt_status locate_entry(zip *z, struct zip_entry *e, ckpt_error *err)
 {
     return e->data_known ? CKPT_OK : check_local(z, e, err);
@@ -562,7 +565,7 @@ static ckpt_status member_locate(source *s, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* It is in the arena, because there may be very many of them. */
+/* member_close - frees nothing: sources of members are in the arena, because there may be very many. */
 static void member_close(source *s) { (void)s; }
 
 static void member_sequential(source *s)
@@ -598,7 +601,7 @@ static const struct source_ops member_ops = {.read_at = member_read,
                                              .extent = member_extent,
                                              .map = member_map};
 
-static const char *method_name(uint16_t method)
+static const char *get_method_name(uint16_t method)
 {
     switch (method) {
     case 9: return "deflate64";
@@ -613,10 +616,10 @@ static const char *method_name(uint16_t method)
 
 static ckpt_status fail_fault(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
-    return name_entry(e, fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->header), "%s", e->fault), err);
+    return fail_name_entry(e, fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->header), "%s", e->fault), err);
 }
 
-/* check_readable - fails unless the bytes of this entry can be read here. */
+/* check_readable - fails if E has a fault, or is encrypted or compressed in a way that is not supported. */
 static ckpt_status check_readable(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
     if (e->fault)
@@ -631,7 +634,7 @@ static ckpt_status check_readable(const zip *z, const struct zip_entry *e, ckpt_
              !(z->other_methods && inflater_has_method(e->method)))
         (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header),
                    "it is compressed by {method %u (%s)}; {=stored and deflate} are read", e->method,
-                   method_name(e->method));
+                   get_method_name(e->method));
     else
         return CKPT_OK;
     fail_where(err, "%.*s", STR_ARG(e->name));
@@ -639,8 +642,8 @@ static ckpt_status check_readable(const zip *z, const struct zip_entry *e, ckpt_
     return CKPT_EUNSUPPORTED;
 }
 
-/* open_deflated - a deflated entry as a source. libzip finds the payload by the local header, so that is
- * compared with the directory first. */
+/* open_deflated - opens the compressed entry I as a source. The local header is checked first, because libzip
+ * finds the payload by it. */
 static ckpt_status open_deflated(zip *z, size_t i, source **out, ckpt_error *err)
 {
     const struct zip_entry *e = &z->entries[i];
@@ -663,11 +666,8 @@ ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
     member_source *m = ARENA_NEW(z->a, member_source);
     if (!m)
         return fail_memory(err);
-    m->s = (source){.ops = &member_ops,
-                    .size = e->usize,
-                    .base = CKPT_NO_OFFSET,
-                    .refs = 1,
-                    .serial = z->src->serial};
+    m->s = (source){
+        .ops = &member_ops, .size = e->usize, .base = CKPT_NO_OFFSET, .refs = 1, .serial = z->src->serial};
     if (e->data_known)
         m->s.base = source_pos(z->src, e->data);
     m->z = z;
@@ -709,7 +709,7 @@ ckpt_status zip_load_member(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_
         source_unref(s);
     } else
         return st;
-    if (st != CKPT_OK && err && !err->where[0]) /* errors of its headers have the name already */
-        return name_entry(e, st, err);
+    if (st != CKPT_OK && err && !err->where[0]) /* errors about its headers have the name already */
+        return fail_name_entry(e, st, err);
     return st;
 }

@@ -1,11 +1,11 @@
 /*
- * zip_lzma.c - LZMA in a zip archive (APPNOTE.TXT, 5.8.8):
+ * zip_lzma.c - see zip_lzma.h. The data of such a member (APPNOTE.TXT, 5.8.8):
  *   0  2  version of the SDK      2  2  size of the properties: 5
  *   4  5  properties: one byte, and the size of the dictionary
- *   9  …  the stream; bit 1 of the flags: an end marker is in it
+ *   9  …  the stream, with an end marker if bit 1 of the flags is set
  *
- * libarchive reads the .lzma of the SDK: the same properties, 8 bytes for the unpacked size (all ones: there
- * is an end marker), the same stream. So a member is given to it in that form.
+ * libarchive reads the .lzma files of the SDK, so the data are converted to one: the same properties, 8 bytes
+ * for the unpacked size (all ones: there is an end marker), the same stream.
  */
 #include "codec/zip_lzma.h"
 
@@ -47,7 +47,7 @@ ckpt_status zip_lzma_file(const struct zip_lzma *m, source **out, ckpt_error *er
     return st;
 }
 
-/* check_properties - fails if the size that M has for its properties is not that of LZMA's. */
+/* check_properties - fails unless the properties of M have 5 bytes. */
 static ckpt_status check_properties(const struct zip_lzma *m, ckpt_error *err)
 {
     unsigned char size[2];

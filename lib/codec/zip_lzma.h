@@ -1,22 +1,22 @@
-/* zip_lzma.h - members of an archive that are compressed by LZMA, which libzip may not have. */
+/* zip_lzma.h - unpacks members that are compressed by LZMA, for builds of libzip that cannot. */
 #ifndef CODEC_ZIP_LZMA_H
 #define CODEC_ZIP_LZMA_H
 
 #include "codec/zip.h"
 
-#define ZIP_LZMA 14u /* its method */
+#define ZIP_LZMA 14u /* the compression method in the headers */
 
-/* Where the data of such a member are, and what its header has about them. */
+/* Where the data of a member are, and what its header states about them. */
 struct zip_lzma {
     source *src;
     uint64_t data, csize, usize;
     uint16_t flags;
 };
 
-/* zip_lzma_file - *OUT: the data of M as a file .lzma, which unpack_archive unpacks. */
+/* zip_lzma_file - sets *OUT to the data of M in the form of a .lzma file, which unpack_archive unpacks. */
 ckpt_status zip_lzma_file(const struct zip_lzma *m, source **out, ckpt_error *err);
-/* zip_lzma_member - entry I of Z, which has that method, unpacked into *OUT. CKPT_EUNSUPPORTED: encrypted, or
- * without libarchive. */
+/* zip_lzma_member - unpacks entry I of Z, whose method is ZIP_LZMA, into *OUT. CKPT_EUNSUPPORTED: it is
+ * encrypted, or libarchive is not installed. */
 ckpt_status zip_lzma_member(zip *z, size_t i, source **out, ckpt_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * zip_patch.c - see zip_patch.h. The patches change, of the layout in zip_header.h: name and, if it is
- * given, CRC-32 in the local header; the payload; the CRC-32 in the data descriptor; CRC-32 and name in the
- * central header. New end records follow a longer directory.
+ * zip_patch.c - see zip_patch.h. The patches change these fields of the layout in zip_header.h: the name, and
+ * the CRC-32 if it is not 0, in the local header; the payload; the CRC-32 in the data descriptor; name and
+ * CRC-32 in the central header. After a longer directory, new end records are written.
  *
  * Refused: junk before or after the archive, comments, anything between directory and end records, a
  * descriptor that contradicts the directory.
@@ -17,7 +17,7 @@
 #include "io/reader.h"
 
 #define PAYLOAD_ALIGN 64u
-#define MAX_END (1u << 30)
+#define MAX_END       (1u << 30)
 
 /* The size of the directory, and the offset of the central header of one entry in it. */
 struct directory {
@@ -30,7 +30,7 @@ static ckpt_status refuse_in_place(ckpt_error *err, uint64_t at, const char *why
     return fail(err, CKPT_EUNSUPPORTED, at, "%s; it is not edited in place", why);
 }
 
-/* measure_directory - skips all central headers of Z at R; D is set for entry I. */
+/* measure_directory - reads all central headers of Z from R, and sets D for entry I. */
 static void measure_directory(const zip *z, reader *r, size_t i, struct directory *d)
 {
     for (size_t k = 0; k < z->n && r->status == CKPT_OK; k++) {
@@ -77,7 +77,7 @@ static ckpt_status find_central(zip *z, size_t i, struct directory *d, ckpt_erro
                  : refuse_in_place(err, z->directory, "more than the end records after the directory");
 }
 
-/* read_directory - its N bytes, to be freed. */
+/* read_directory - reads the N bytes of the directory to *OUT, which the caller frees. */
 static ckpt_status read_directory(zip *z, size_t n, unsigned char **out, ckpt_error *err)
 {
     *out = malloc(n + 1); /* bounded: by MAX_END */
@@ -93,8 +93,7 @@ static ckpt_status add_patch(struct patches *out, uint64_t at, ckpt_str bytes, c
 {
     if (!bytes.ptr)
         return fail_memory(err);
-    return patches_add(out, at, bytes) ? CKPT_OK
-                                       : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "too many patches");
+    return patches_add(out, at, bytes) ? CKPT_OK : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "too many patches");
 }
 
 static ckpt_str make_u32le(arena *a, uint32_t v)
@@ -104,7 +103,7 @@ static ckpt_str make_u32le(arena *a, uint32_t v)
     return arena_str(a, str_of((const char *)b, 4));
 }
 
-/* find_descriptor_crc - *AT is the offset of the CRC-32 after the payload of E. */
+/* find_descriptor_crc - sets *AT to the offset of the CRC-32 in the data descriptor of E. */
 static ckpt_status find_descriptor_crc(zip *z, const struct zip_entry *e, uint64_t *at, ckpt_error *err)
 {
     unsigned char b[8];
@@ -146,7 +145,7 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
 
 /* ------------------------------------------------------------------- undoing */
 
-/* load_payload - the payload of entry I. */
+/* load_payload - returns the payload of entry I; .ptr NULL: it is not intact. */
 static ckpt_str load_payload(zip *z, size_t i)
 {
     ckpt_str bytes = {0};
@@ -171,20 +170,21 @@ static bool local_headers_match(zip *z)
     return all;
 }
 
-/* undoes_append - does UNDO restore the name of entry I, whose last three letters had changed, and all
- * bytes from the directory on? */
+/* undoes_append - does UNDO restore the name of entry I, of which only the last three letters differ in NOW,
+ * and all bytes from the directory on? */
 static bool undoes_append(zip *z, size_t i, source *now, const struct patches *undo)
 {
     const struct zip_entry *e = &z->entries[i];
     struct directory d = {0};
     const struct patch *name = &undo->at[0], *end = &undo->at[1];
-    char there[65536];
+    char current[65536];
     size_t stem = e->name.len > 3 ? e->name.len - 3 : 0;
     /* bounded: the header was read; a name has 16 bits of length */
     return undo->n == 2 && undo->old_size > undo->new_size && find_central(z, i, &d, NULL) == CKPT_OK &&
            name->at == e->header + ZIP_LOCAL_SIZE && str_eq(name->bytes, e->name) &&
            end->at == z->directory && end->bytes.len == undo->new_size - z->directory &&
-           source_read(now, name->at, there, stem, NULL) == CKPT_OK && memcmp(there, e->name.ptr, stem) == 0;
+           source_read(now, name->at, current, stem, NULL) == CKPT_OK &&
+           memcmp(current, e->name.ptr, stem) == 0;
 }
 
 bool zip_patch_undoes(zip *z, size_t i, source *now, const struct patches *undo)
@@ -208,8 +208,8 @@ bool zip_patch_is_consistent(zip *z, size_t i)
 
 /* ---------------------------------------------------------------- appending */
 
-/* append_member - appends to B the local header H, which will be at z->directory, the payload, and a
- * descriptor if H has one. */
+/* append_member - appends to B the local header H, which will be at z->directory, the payload BYTES, and a
+ * data descriptor if the flags of H require one. */
 static void append_member(const zip *z, struct zip_header h, ckpt_str name, ckpt_str bytes, buf *b)
 {
     /* bounded: by the file's size */

@@ -1,20 +1,18 @@
 /*
- * zip_salvage.c - reads an archive whose directory is missing or wrong by its local headers.
+ * zip_salvage.c - see zip_salvage.h. The layout of local headers and data descriptors is in zip_header.h;
+ * torch sets bit 3 of the flags, and its local headers have 0 for CRC-32 and both sizes.
  *
- * The layout of local headers and data descriptors is in zip_header.h; torch sets bit 3 of the flags, and the
- * header has 0 for CRC-32 and both sizes.
+ * Without a valid directory, the file is searched for the signatures of local headers and descriptors. A
+ * record ends at the first descriptor that states exactly the size from its payload up to there; any other
+ * signature may be bytes of a payload and is ignored. The last record of a truncated file has no descriptor
+ * and extends to the end of the file; the caller knows how many bytes it needs, and checks that there are
+ * enough. Source: caffe2/serialize/inline_container.cc, miniz, APPNOTE.TXT.
  *
- * The file is searched once for the signatures of both. A record ends at a descriptor that states exactly
- * the distance from its payload; other signatures may be bytes of a payload, and do not count. The last
- * record of a truncated file has no descriptor: it extends to the end of the file, and the caller, who knows
- * how many bytes it needs, checks whether they are there. Source: caffe2/serialize/inline_container.cc,
- * miniz, APPNOTE.TXT.
- *
- * A record whose local header is damaged, but which is in a valid directory, ends where the next one begins,
- * with or without a descriptor between them: its checksum decides, or, if there is none, a descriptor that
- * states its size. A record that is not in a valid directory was deleted, or is inside a payload, and is
- * ignored, unless the directory has another name for the same header offset: then one of the names is
- * damaged.
+ * With a valid directory, a record whose local header is damaged is located backwards from the next record,
+ * with a descriptor between them or without: the position is right if the checksum matches, or, if there is
+ * no checksum, if a descriptor states its size. A local header that the directory does not list belongs to a
+ * deleted record or is inside a payload, and is ignored. If the directory lists it under a different name,
+ * one of the two names is damaged.
  *
  * Refused: a checksum that does not match, a size that exceeds the file, an archive inside a payload whose
  * end is unknown, two intact records of one name that differ.
@@ -26,11 +24,11 @@
 #include "base/crc32.h"
 #include "codec/inflate.h"
 
-#define CHUNK     (256u * 1024u)
+#define CHUNK          (256u * 1024u)
 #define MAX_SIGNATURES (1u << 24)
 #define MAX_LOOKAHEAD  4096u /* signatures inside one payload that are examined */
 
-/* The offset of a signature: there may be a local header or a data descriptor. */
+/* A signature, which may begin a local header or a data descriptor. */
 struct signature {
     uint64_t at;
     bool is_header;
@@ -46,12 +44,12 @@ struct salvage {
     unsigned char *chunk;
     map *names;            /* name -> the first record found */
     uint64_t bytes_wasted; /* bytes read of records that are not intact */
-    bool end_unknown;      /* the end of the last record is unknown: what follows may be inside it … */
-    bool nested;           /* … and is, because a name is repeated */
+    bool end_unknown;      /* the end of the last record is unknown: the next ones may be inside it */
+    bool nested;           /* they are inside it, because a name came again */
     ckpt_error *err;
 };
 
-/* -------------------------------------------------------------------- marks */
+/* --------------------------------------------------------------- signatures */
 
 static ckpt_status add_signature(struct salvage *w, uint64_t at, bool is_header)
 {
@@ -65,7 +63,7 @@ static ckpt_status add_signature(struct salvage *w, uint64_t at, bool is_header)
     return CKPT_OK;
 }
 
-/* find_signatures_in_chunk - adds those that begin in the first N - 3 bytes of the chunk, which is at POS. */
+/* find_signatures_in_chunk - adds the signatures in the N bytes of the chunk, which is at POS in the file. */
 static ckpt_status find_signatures_in_chunk(struct salvage *w, uint64_t pos, size_t n)
 {
     const unsigned char *p = w->chunk, *end = p + n;
@@ -95,7 +93,7 @@ static ckpt_status find_signatures(struct salvage *w)
 
 /* ------------------------------------------------------------------ records */
 
-/* compute_range_crc - the CRC-32 of the N bytes at AT, which are in the file. */
+/* compute_range_crc - sets *CRC to the CRC-32 of the N bytes at AT, which must be in the file. */
 static ckpt_status compute_range_crc(struct salvage *w, uint64_t at, uint64_t n, uint32_t *crc)
 {
     *crc = 0;
@@ -109,8 +107,8 @@ static ckpt_status compute_range_crc(struct salvage *w, uint64_t at, uint64_t n,
     return CKPT_OK;
 }
 
-/* compute_member_crc - the CRC-32 of the bytes at AT, inflated if E is deflated. *FITS: their number is
- * that of E; if its end is unknown, E gets the sizes found. */
+/* compute_member_crc - sets *CRC to the CRC-32 of the payload of E at AT, inflated if E is deflated, and
+ * *FITS if it has the sizes of E. If the end of E is unknown, sets the sizes of E. */
 static ckpt_status compute_member_crc(struct salvage *w, struct zip_entry *e, uint64_t at, uint32_t *crc,
                                       bool *fits)
 {
@@ -128,8 +126,8 @@ static ckpt_status compute_member_crc(struct salvage *w, struct zip_entry *e, ui
     return st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? CKPT_OK : st;
 }
 
-/* read_descriptor_of_size - does the descriptor at AT, in the file, state SIZE compressed bytes? Then sets
- * CRC and sizes of E. */
+/* read_descriptor_of_size - if the descriptor at AT states SIZE compressed bytes, sets CRC and sizes of E and
+ * returns true. AT must be in the file. */
 static bool read_descriptor_of_size(struct salvage *w, uint64_t at, uint64_t size, struct zip_entry *e)
 {
     unsigned char b[ZIP_DESCRIPTOR_MAX];
@@ -146,7 +144,8 @@ static bool read_descriptor_of_size(struct salvage *w, uint64_t at, uint64_t siz
     return true;
 }
 
-/* find_end_by_descriptor - finds the end of the record whose header is at signature I. */
+/* find_end_by_descriptor - sets sizes and limit of E, whose header is at signature I, by the first descriptor
+ * that fits. Without one, E extends to the end of the file, or has a fault if more headers follow. */
 static void find_end_by_descriptor(struct salvage *w, size_t i, struct zip_entry *e)
 {
     bool headers = false;
@@ -169,8 +168,8 @@ static void find_end_by_descriptor(struct salvage *w, size_t i, struct zip_entry
     }
 }
 
-/* overlaps_next_header - is there another header before AT, the end of the one at signature I? Then that is
- * damaged. */
+/* overlaps_next_header - does a second header begin before AT, the end of the header at signature I? Then the
+ * header at I is damaged. */
 static bool overlaps_next_header(const struct salvage *w, size_t i, uint64_t at)
 {
     while (++i < w->nsignatures && w->signatures[i].at < at)
@@ -179,8 +178,8 @@ static bool overlaps_next_header(const struct salvage *w, size_t i, uint64_t at)
     return false;
 }
 
-/* read_header - reads the record at signature I into E; *IS: there is one. *LATER: a descriptor has its
- * sizes. */
+/* read_header - reads the local header at signature I into E, and sets *IS if it is one. Sets *LATER if its
+ * sizes are in a data descriptor. */
 static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e, bool *is, bool *later)
 {
     struct zip_header h;
@@ -219,18 +218,19 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
     return CKPT_OK;
 }
 
-/* has_header_after - does another record, or the directory, begin where E ends by its size? */
+/* has_header_after - does a local or a central header begin where E ends by its size? */
 static bool has_header_after(const struct salvage *w, const struct zip_entry *e)
 {
     return zip_has_signature(w->src, e->limit, ZIP_LOCAL) || zip_has_signature(w->src, e->limit, ZIP_CENTRAL);
 }
 
-/* check_record - checks CRC and sizes of E. LATER: a descriptor has its sizes. */
+/* check_record - compares the payload of E with its CRC and sizes, and sets the fault of E. LATER: its sizes
+ * are in a data descriptor. */
 static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool later)
 {
     uint32_t crc;
-    bool fits, open = e->crc_unknown;
-    if (e->fault || (open && e->method == ZIP_STORED))
+    bool fits, endless = e->crc_unknown;
+    if (e->fault || (endless && e->method == ZIP_STORED))
         return CKPT_OK;
     if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
         e->fault = "it is compressed by a method that is not known here";
@@ -245,9 +245,9 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool lat
                                              : "it is stored, yet its two sizes differ";
     else if (crc != e->crc && e->crc)
         e->fault = "its bytes do not have the checksum that is recorded";
-    e->crc_unknown = open || crc != e->crc;
+    e->crc_unknown = endless || crc != e->crc;
     if (!e->fault && !e->crc_unknown && crc)
-        e->flags = 0; /* the CRC matches: it is not encrypted, whatever the flags are */
+        e->flags = 0; /* the CRC matches, so it is not encrypted, even if a damaged flag indicates that */
     if (e->fault) {
         w->bytes_wasted += e->csize; /* bounded: check_record stops adding beyond 64 times the file size */
         if (!later && !has_header_after(w, e))
@@ -256,7 +256,7 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool lat
     return CKPT_OK;
 }
 
-/* add_found - adds E, unless it is inside an earlier record. */
+/* add_found - adds E to the records found, unless it is inside an earlier record. */
 static ckpt_status add_found(struct salvage *w, const struct zip_entry *e)
 {
     uint32_t before = map_get(w->names, e->name);
@@ -293,7 +293,7 @@ static ckpt_status find_records(struct salvage *w)
 
 /* ------------------------------------------------------------------ archive */
 
-/* is_same_record - are two records of one name intact, with the same bytes? */
+/* is_same_record - are the records A and B intact, with the same bytes? */
 static bool is_same_record(const struct zip_entry *a, const struct zip_entry *b)
 {
     return !a->fault && !b->fault && !a->crc_unknown && !b->crc_unknown && a->crc == b->crc &&
@@ -329,15 +329,15 @@ static ckpt_status build_archive(struct salvage *w, zip **out)
     return CKPT_OK;
 }
 
-/* find_described_payload - *DATA is where the payload of E begins, if a descriptor with its size is right
- * before the next record. */
+/* find_described_payload - if a descriptor with the size of E is right before the next record, sets *DATA to
+ * the offset of the payload before it and returns true. */
 static bool find_described_payload(struct salvage *w, const struct zip_entry *e, uint64_t *data)
 {
     static const unsigned lengths[] = {16, 24};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         struct zip_entry stated;
         uint64_t least = ZIP_LOCAL_SIZE + e->name.len + lengths[i]; /* bounded: a name has 16 bits */
-        uint64_t room = e->limit - e->header;              /* bounded: zip_open saw room for it */
+        uint64_t room = e->limit - e->header;                       /* bounded: zip_open saw room for it */
         if (room < least || room - least < e->csize)
             continue;
         uint64_t at = e->limit - lengths[i]; /* bounded: by the line above, as is the next */
@@ -348,8 +348,8 @@ static bool find_described_payload(struct salvage *w, const struct zip_entry *e,
     return false;
 }
 
-/* check_member - reads entry I of a valid directory; *INTACT: its bytes are. Without a checksum,
- * its descriptor must be right after it. */
+/* check_member - reads entry I of a valid directory, and sets *INTACT if its checksum matches, or, if there
+ * is none, if its descriptor follows its payload. */
 static ckpt_status check_member(struct salvage *w, zip *z, size_t i, bool *intact)
 {
     const struct zip_entry *e = &z->entries[i];
@@ -366,8 +366,8 @@ static ckpt_status check_member(struct salvage *w, zip *z, size_t i, bool *intac
     return CKPT_OK;
 }
 
-/* locate_by_next_record - locates the payload of E, one of whose headers is damaged, from where the next
- * record begins. HERE (or NULL) is its local header. */
+/* locate_by_next_record - locates the payload of E, one of whose headers is damaged, backwards from the next
+ * record. HERE is what was read from its local header, or NULL. */
 static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct zip_entry *e,
                                          const struct zip_entry *here)
 {
@@ -405,10 +405,10 @@ static ckpt_str get_folder(ckpt_str name)
     return str_of(name.ptr, slash == SIZE_MAX ? 0 : slash);
 }
 
-/* find_record_at - the record whose header is at AT, or NULL. */
+/* find_record_at - returns the record whose header is at AT, or NULL. */
 static const struct zip_entry *find_record_at(const struct salvage *w, uint64_t at)
 {
-    size_t lo = 0, hi = w->n; /* they are in file order */
+    size_t lo = 0, hi = w->n; /* records are in file order */
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         if (w->found[mid].header < at)
@@ -419,8 +419,8 @@ static const struct zip_entry *find_record_at(const struct salvage *w, uint64_t 
     return lo < w->n && w->found[lo].header == at ? &w->found[lo] : NULL;
 }
 
-/* find_replacement - the record to use for E of the directory: HERE (or NULL), which is at its offset, or
- * one of its name with the same checksum. NULL: no intact one. */
+/* find_replacement - returns an intact record to use for the directory entry E: HERE, the record at its
+ * offset, or a record of its name with the same checksum; NULL: there is none. */
 static const struct zip_entry *find_replacement(const struct salvage *w, const struct zip_entry *e,
                                                 const struct zip_entry *here)
 {
@@ -434,8 +434,9 @@ static const struct zip_entry *find_replacement(const struct salvage *w, const s
                : NULL;
 }
 
-/* repair_entry - repairs entry I of the directory from the records. If the headers have two names, the one
- * in the folder of the other entries counts, unless another entry has it; *ALIAS gets the other one. */
+/* repair_entry - repairs entry I of the directory from the records. If directory and local header have
+ * different names, the entry keeps the name that is in the folder of the other entries and that no other
+ * entry has; *ALIAS becomes a copy with the second name. */
 static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_entry *alias)
 {
     struct zip_entry *e = &z->entries[i];
@@ -457,7 +458,7 @@ static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_
     return CKPT_OK;
 }
 
-/* index_names - indexes the names that the entries have now. */
+/* index_names - makes the index of names again, because repairs changed some. */
 static ckpt_status index_names(struct salvage *w, zip *z)
 {
     map_free(z->names);
@@ -473,7 +474,7 @@ static ckpt_status index_names(struct salvage *w, zip *z)
     return z->names ? CKPT_OK : fail_memory(w->err);
 }
 
-/* add_aliases - adds the other names of repaired entries, unless another entry has them. */
+/* add_aliases - adds the N aliases of repaired entries, except those whose name an entry has already. */
 static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry *aliases, size_t n)
 {
     CKPT_TRY(index_names(w, z));
@@ -493,7 +494,8 @@ static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry
     return CKPT_OK;
 }
 
-/* drop_lone_crc - if only one entry has a checksum, that field is damaged. */
+/* drop_lone_crc - removes the checksum of an entry if it is the only one: no checksums were computed, and
+ * this field is damaged. */
 static void drop_lone_crc(zip *z)
 {
     size_t with = 0, without = 0, at = 0;

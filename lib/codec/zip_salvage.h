@@ -4,9 +4,9 @@
 
 #include "codec/zip.h"
 
-/* zip_salvage - like zip_open, for any archive that has a local header: by its directory if that is valid,
- * else by the local headers. Every record is read and its checksum compared; one that is not intact has a
- * fault, with which zip_open_member refuses it. */
+/* zip_salvage - opens an archive like zip_open, by its directory if that is valid, else by its local headers.
+ * Reads every record and compares its checksum. Sets the fault of each record that is not intact;
+ * zip_open_member fails with this fault. */
 ckpt_status zip_salvage(source *src, arena *a, zip **out, ckpt_error *err);
 
 #endif

@@ -1,15 +1,13 @@
 /*
- * zip_write.c - writes a stored zip64 archive from front to back.
- *
- * A member, aligned as by torch's PyTorchStreamWriter (readers that map the file
- * rely on it), but with sizes and CRC where the APPNOTE has them:
+ * zip_write.c - see zip_write.h. A member is aligned as by torch's PyTorchStreamWriter, because readers that
+ * map the file rely on it, but has its sizes and CRC in the local header:
  *   local header: flags 0, stored, 1980-01-01 00:00:00, CRC-32, sizes
  *   name
  *   zip64 extra field: the sizes, if they do not fit 32 bits
  *   extra field 4246 "FB": as many 'Z' as align the payload
  *   payload
- * After the members: directory, zip64 end record and locator (always, as torch writes
- * them), end record. The same members always give the same bytes.
+ * After the members come directory, zip64 end record and locator (always, as torch writes them), end record.
+ * The same members always give the same bytes.
  */
 #include "codec/zip_write.h"
 
@@ -26,9 +24,9 @@
 struct zip_writer {
     sink *out;
     ckpt_str top;
-    buf headers;                   /* on their way out */
-    buf directory;                 /* central headers, without those of reserved members … */
-    size_t nreserved, reserved_at; /* … how many those are, and their offset in it */
+    buf headers;                   /* headers to be written next */
+    buf directory;                 /* central headers of all but the reserved members */
+    size_t nreserved, reserved_at; /* number of reserved members; offset of their headers in directory */
     uint64_t members;
 };
 
@@ -42,7 +40,7 @@ static struct zip_header make_header(const struct zip_reserved *s)
                                .offset = s->header};
 }
 
-/* get_fixed_length - the size of the local header of S without name and padding. */
+/* get_fixed_length - returns the size of the local header of S without name and padding. */
 static uint64_t get_fixed_length(const struct zip_reserved *s)
 {
     struct zip_header h = make_header(s);
@@ -50,7 +48,7 @@ static uint64_t get_fixed_length(const struct zip_reserved *s)
     return ZIP_LOCAL_SIZE + ZIP_PAD_FIELD + zip64_length(&h);
 }
 
-/* place_payload - computes s->data for a name of NAME bytes. False: beyond 2^64. */
+/* place_payload - sets s->data, for a name of NAME bytes, to an aligned offset. False: beyond 2^64. */
 static bool place_payload(struct zip_reserved *s, size_t name)
 {
     bool clone = s->size >= SINK_CLONE_LEAST && s->source_offset != CKPT_NO_OFFSET &&
@@ -99,7 +97,7 @@ void zip_writer_free(zip_writer *w)
     free(w);
 }
 
-/* make_full_name - "TOP/NAME" in ROOM. */
+/* make_full_name - returns "TOP/NAME" of S in ROOM. */
 static ckpt_str make_full_name(const zip_writer *w, const struct zip_reserved *s, char room[2 * ZIP_NAME])
 {
     size_t n = strlen(s->name);
@@ -127,13 +125,13 @@ static void append_central(const zip_writer *w, const struct zip_reserved *s, bu
     zip_put_central(b, &h, make_full_name(w, s, room));
 }
 
-/* locate_payload - computes DATA of MEMBER, whose HEADER is known. */
+/* locate_payload - sets member->data by member->header and its name. False: beyond 2^64. */
 static bool locate_payload(const zip_writer *w, struct zip_reserved *member)
 {
     return place_payload(member, w->top.len + 1 + strlen(member->name)); /* bounded: both are short */
 }
 
-/* place_next - places MEMBER, called NAME, after all that was written. */
+/* place_next - sets header and data of MEMBER, called NAME, so that it follows what was written. */
 static ckpt_status place_next(zip_writer *w, struct zip_reserved *member, const char *name, ckpt_error *err)
 {
     member->header = sink_tell(w->out);
@@ -165,9 +163,8 @@ ckpt_status zip_reserved_put_header(const zip_writer *w, const struct zip_reserv
 
 ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, ckpt_error *err)
 {
-    struct zip_reserved member = {.size = bytes.len,
-                                  .source_offset = CKPT_NO_OFFSET,
-                                  .crc = crc32_update(0, bytes.ptr, bytes.len)};
+    struct zip_reserved member = {
+        .size = bytes.len, .source_offset = CKPT_NO_OFFSET, .crc = crc32_update(0, bytes.ptr, bytes.len)};
     memcpy(member.name, name, strnlen(name, sizeof member.name - 1)); /* bounded: the last one stays NUL */
     CKPT_TRY(place_next(w, &member, name, err));
     w->headers.len = 0;
@@ -214,8 +211,8 @@ ckpt_status zip_writer_finish(zip_writer *w, zip_get_reserved *get_reserved, con
     CKPT_TRY(write_directory(w, get_reserved, user, err));
     uint64_t end = sink_tell(w->out);
     w->headers.len = 0;
-    zip_put_ends(&w->headers,
-                 &(struct zip_end_record){.entries = w->members, .size = end - at, .offset = at}, end);
+    zip_put_ends(&w->headers, &(struct zip_end_record){.entries = w->members, .size = end - at, .offset = at},
+                 end);
     if (!buf_ok(&w->headers))
         return fail_memory(err);
     return sink_write(w->out, w->headers.data, w->headers.len, err);
