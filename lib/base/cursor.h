@@ -49,12 +49,19 @@ static inline uint64_t load_u64le(const unsigned char *b)
 {
     return (uint64_t)load_u32le(b) | (uint64_t)load_u32le(b + 4) << 32;
 }
-static inline uint64_t load_u64be(const unsigned char *b)
+/* load_number - returns the unsigned number that N bytes are, 8 at most. */
+static inline uint64_t load_number(const unsigned char *b, size_t n, bool big_endian)
 {
     uint64_t v = 0;
-    for (int i = 0; i < 8; i++)
-        v = v << 8 | b[i];
+    for (size_t i = 0; i < n; i++)
+        v = v << 8 | b[big_endian ? i : n - 1 - i];
     return v;
+}
+/* extend_sign - returns the number that N bytes are, 1 to 8, which were loaded as an unsigned one. */
+static inline int64_t extend_sign(uint64_t bits, size_t n)
+{
+    uint64_t sign = UINT64_C(1) << (8 * n - 1); /* bounded: 1 to 8 bytes */
+    return (int64_t)((bits ^ sign) - sign);     /* bounded: modulo 2^64, as meant */
 }
 static inline uint16_t cursor_u16(cursor *c)
 {

@@ -202,10 +202,7 @@ static ckpt_status read_value(struct walk *w, struct gguf_pair *p)
 uint64_t gguf_pair_number(const struct gguf_pair *p, bool big_endian)
 {
     bool is_whole = p->bytes && width[p->type] && p->type != GGUF_F32 && p->type != GGUF_F64;
-    uint64_t n = is_whole ? width[p->type] : 0, v = 0;
-    for (uint64_t i = 0; i < n; i++)
-        v = v << 8 | p->bytes[big_endian ? i : n - 1 - i];
-    return v;
+    return is_whole ? load_number(p->bytes, width[p->type], big_endian) : 0;
 }
 
 static ckpt_status take_alignment(struct walk *w, const struct gguf_pair *p)

@@ -7,6 +7,8 @@
  */
 #include <inttypes.h>
 
+#include "base/cursor.h"
+#include "base/store.h"
 #include "codec/json_scan.h"
 #include "codec/pickle_text.h"
 #include "codec/gguf.h"
@@ -22,15 +24,19 @@ struct pair_copy {
     buf *out;
 };
 
+/* put_bits - appends the least significant N bytes of BITS, little-endian. */
+static void put_bits(buf *out, uint64_t bits, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        buf_byte(out, (unsigned char)(bits >> 8 * i));
+}
+
 /* copy_number - the next N bytes as one number, which is returned. */
 static uint64_t copy_number(struct pair_copy *c, size_t n)
 {
     const unsigned char *b = reader_take(&c->r, n);
-    uint64_t v = 0;
-    for (size_t i = 0; b && i < n; i++)
-        v = v << 8 | b[c->k->header.big_endian ? i : n - 1 - i];
-    for (size_t i = 0; b && i < n; i++)
-        buf_byte(c->out, (unsigned char)(v >> 8 * i));
+    uint64_t v = b ? load_number(b, n, c->k->header.big_endian) : 0;
+    put_bits(c->out, v, b ? n : 0);
     return v;
 }
 
@@ -159,12 +165,6 @@ void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element)
         }
 }
 
-static void put_bits(buf *out, uint64_t bits, uint64_t n)
-{
-    for (uint64_t i = 0; i < n; i++)
-        buf_byte(out, (unsigned char)(bits >> 8 * i));
-}
-
 static bool put_float(buf *out, uint32_t type, ckpt_str text)
 {
     double d;
@@ -233,8 +233,8 @@ static bool put_array(arena *a, buf *out, uint32_t type, ckpt_str text)
     for (enum json_event e; (e = json_next(&j)) != JSON_ARRAY_END; n++)
         if (e == JSON_ERROR || e == JSON_END || !put_element(out, type, &j, e))
             return false;
-    for (unsigned i = 0; buf_ok(out) && i < 8; i++)
-        out->data[at + i] = (unsigned char)(n >> 8 * i); /* bounded: eight were put there */
+    if (buf_ok(out))
+        store_u64le(out->data + at, n); /* bounded: eight bytes were put there */
     return json_next(&j) == JSON_END;
 }
 

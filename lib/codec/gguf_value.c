@@ -9,8 +9,10 @@
 #include <inttypes.h>
 
 #include "base/cursor.h"
+#include "base/store.h"
 #include "codec/gguf.h"
 #include "codec/json_scan.h"
+#include "core/number.h"
 #include "core/repr.h"
 
 #define SHOWN_ELEMENTS 64u
@@ -24,64 +26,30 @@ struct array_walk {
     arena *a;
 };
 
-static uint64_t load_number(const unsigned char *p, uint64_t n, bool big_endian)
-{
-    uint64_t v = 0;
-    for (uint64_t i = 0; i < n; i++)
-        v = v << 8 | p[big_endian ? i : n - 1 - i];
-    return v;
-}
-
-static int64_t extend_sign(uint64_t bits, uint64_t bytes)
-{
-    uint64_t sign = UINT64_C(1) << (8 * bytes - 1); /* bounded: 1 to 8 bytes */
-    uint64_t v = (bits ^ sign) - sign;              /* bounded: modulo 2^64, as meant */
-    int64_t i;
-    memcpy(&i, &v, sizeof i);
-    return i;
-}
-
-static double float_value(uint64_t bits, bool single)
-{
-    float f;
-    double d;
-    uint32_t low = (uint32_t)bits;
-    memcpy(&f, &low, sizeof f);
-    memcpy(&d, &bits, sizeof d);
-    return single ? (double)f : d;
-}
-
-/* number_value - BITS of TYPE as a node, and as a text at the end of TEXT. */
+/* number_value - returns BITS of TYPE as a node, and appends them to TEXT as a text. */
 static ckpt_value *number_value(arena *a, uint32_t type, uint64_t bits, buf *text)
 {
-    bool wide = type == GGUF_U64 && bits > INT64_MAX;
-    ckpt_value_type kind = type == GGUF_BOOL                      ? CKPT_V_BOOL
-                           : type == GGUF_F32 || type == GGUF_F64 ? CKPT_V_FLOAT
-                           : wide                                 ? CKPT_V_BIGINT
-                                                                  : CKPT_V_INT;
-    ckpt_value *v = value_new(a, kind, 0);
-    char number[REPR_FLOAT], le[9] = {0};
-    if (!v)
-        return NULL;
-    for (int i = 0; i < 8; i++)
-        le[i] = (char)(unsigned char)(bits >> 8 * i);
-    if (kind == CKPT_V_BOOL) {
-        v->u.b = bits != 0;
+    bool is_single = type == GGUF_F32;
+    char number[REPR_FLOAT];
+    unsigned char le[8];
+    double d;
+    if (type == GGUF_BOOL) {
         buf_text(text, bits ? "true" : "false");
-    } else if (kind == CKPT_V_FLOAT) {
-        v->u.f = float_value(bits, type == GGUF_F32);
-        size_t n = repr_float(v->u.f, type == GGUF_F32 ? REPR_SINGLE : REPR_DOUBLE, number);
-        buf_put(text, number, n);
-    } else if (wide) {
-        v->u.str = arena_str(a, str_of(le, sizeof le));
-        buf_printf(text, "%" PRIu64, bits);
-        return v->u.str.ptr ? v : NULL;
-    } else {
-        bool is_signed = type == GGUF_I8 || type == GGUF_I16 || type == GGUF_I32 || type == GGUF_I64;
-        v->u.i = is_signed ? extend_sign(bits, gguf_value_bytes(type)) : (int64_t)bits;
-        buf_printf(text, "%" PRId64, v->u.i);
+        return value_bool(a, bits != 0);
     }
-    return v;
+    if (is_single || type == GGUF_F64) {
+        store_u64le(le, bits);
+        number_decode(is_single ? CKPT_DT_F32 : CKPT_DT_F64, le, 1, &d);
+        buf_put(text, number, repr_float(d, is_single ? REPR_SINGLE : REPR_DOUBLE, number));
+        return value_float(a, d);
+    }
+    if (type == GGUF_I8 || type == GGUF_I16 || type == GGUF_I32 || type == GGUF_I64) {
+        int64_t i = extend_sign(bits, (size_t)gguf_value_bytes(type));
+        buf_printf(text, "%" PRId64, i);
+        return value_int(a, i);
+    }
+    buf_printf(text, "%" PRIu64, bits);
+    return value_uint(a, bits);
 }
 
 /* next_element - the next one of TYPE, quoted in TEXT if it is one; NULL: it is not all there, or no

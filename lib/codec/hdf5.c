@@ -97,10 +97,7 @@ ckpt_status hdf5_short(struct hdf5 *h, const cursor *c, const char *what)
 uint64_t hdf5_number(cursor *c, uint32_t width)
 {
     const unsigned char *b = cursor_take(c, width);
-    uint64_t n = 0;
-    for (uint32_t i = width; b && i-- > 0;)
-        n = n << 8 | b[i];
-    return n;
+    return b ? load_number(b, width, false) : 0;
 }
 
 static uint32_t rotate(uint32_t n, unsigned bits) { return n << bits | n >> (32 - bits); }

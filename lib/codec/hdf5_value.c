@@ -8,6 +8,7 @@
  */
 #include "base/buf.h"
 #include "base/checked.h"
+#include "base/store.h"
 #include "codec/hdf5_internal.h"
 #include "core/dtype.h"
 #include "core/number.h"
@@ -104,43 +105,12 @@ static ckpt_value *make_bytes(struct hdf5 *h, const unsigned char *b, size_t n)
     return copy.ptr ? v : NULL;
 }
 
-static ckpt_value *make_float(struct hdf5 *h, double f)
-{
-    ckpt_value *v = value_new(h->a, CKPT_V_FLOAT, 0);
-    if (v)
-        v->u.f = f;
-    return v;
-}
-
-/* load_number - the little-endian bits of WIDTH bytes at B, which may be the other way round. */
-static uint64_t load_number(const unsigned char *b, uint32_t width, bool big_endian)
-{
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < width; i++)
-        n = n << 8 | b[big_endian ? i : width - 1 - i];
-    return n;
-}
-
 static ckpt_value *make_integer(struct hdf5 *h, const struct hdf5_type *t, uint64_t bits)
 {
-    unsigned unused = 64 - 8 * t->size; /* bounded: 8 bytes at most */
     bool is_signed = dtype_info(t->dtype)->klass == 'i';
-    int64_t n = is_signed ? (int64_t)(bits << unused) >> unused : (int64_t)bits;
-    if (!is_signed && bits > INT64_MAX) { /* 9 bytes of two's complement */
-        unsigned char b[9] = {0};
-        for (unsigned i = 0; i < 8; i++)
-            b[i] = (unsigned char)(bits >> 8 * i);
-        ckpt_value *v = make_bytes(h, b, sizeof b);
-        if (v)
-            v->type = CKPT_V_BIGINT;
-        return v;
-    }
-    ckpt_value *v = value_int(h->a, n);
-    if (v && t->dtype == CKPT_DT_BOOL) {
-        v->type = CKPT_V_BOOL;
-        v->u.b = n != 0;
-    }
-    return v;
+    if (t->dtype == CKPT_DT_BOOL)
+        return value_bool(h->a, bits != 0);
+    return is_signed ? value_int(h->a, extend_sign(bits, t->size)) : value_uint(h->a, bits);
 }
 
 /* make_number - the element at B. */
@@ -152,10 +122,9 @@ static ckpt_value *make_number(struct hdf5 *h, const struct hdf5_type *t, const 
     if (dtype_info(t->dtype)->klass != 'f')
         return make_integer(h, t, bits);
     bits <<= t->is_short_float ? 16 : 0;
-    for (unsigned i = 0; i < 8; i++)
-        in_order[i] = (unsigned char)(bits >> 8 * i);
+    store_u64le(in_order, bits);
     number_decode(t->dtype, in_order, 1, &f);
-    return make_float(h, f);
+    return value_float(h->a, f);
 }
 
 /* read_element - the next element of C; NULL and h->err: it is faulty. */

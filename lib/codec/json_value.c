@@ -42,10 +42,8 @@ static ckpt_value *make_node(struct json_builder *b, enum json_event e)
     case JSON_STRING: v = value_str(b->a, b->j.str); break;
     case JSON_NUMBER: v = make_number(b); break;
     case JSON_NULL: v = value_new(b->a, CKPT_V_NONE, 0); break;
-    default: v = value_new(b->a, CKPT_V_BOOL, 0); break;
+    default: v = value_bool(b->a, e == JSON_TRUE); break;
     }
-    if (v && e == JSON_TRUE)
-        v->u.b = true;
     if (v)
         v->offset = b->j.base + b->j.at; /* bounded: in memory */
     return v;

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 
+#include "base/cursor.h"
 #include "io/reader.h"
 
 struct walk {
@@ -35,16 +36,7 @@ static const struct {
 static uint64_t read_number(reader *r, size_t width)
 {
     const unsigned char *b = reader_take(r, width);
-    uint64_t n = 0;
-    for (size_t i = 0; b && i < width; i++)
-        n = n << 8 | b[i];
-    return n;
-}
-
-static uint64_t sign_extend(uint64_t bits, unsigned width)
-{
-    uint64_t sign = UINT64_C(1) << (8 * width - 1); /* bounded: 1 to 8 bytes */
-    return (bits ^ sign) - sign;                    /* bounded: modulo 2^64, as meant */
+    return b ? load_number(b, width, true) : 0;
 }
 
 /* read_small - what a first byte B below c0 or from e0 on says by itself; its number or length. */
@@ -55,7 +47,7 @@ static uint64_t read_small(struct msgpack_value *v, unsigned b)
               : b <= 0x9f ? MSGPACK_ARRAY
               : b <= 0xbf ? MSGPACK_TEXT
                           : MSGPACK_INT;
-    return b <= 0x7f ? b : b <= 0x9f ? b & 15 : b <= 0xbf ? b & 31 : sign_extend(b, 1);
+    return b <= 0x7f ? b : b <= 0x9f ? b & 15 : b <= 0xbf ? b & 31 : (uint64_t)extend_sign(b, 1);
 }
 
 /* read_head - the first byte of V and the number or length after it. */
@@ -71,7 +63,7 @@ static uint64_t read_head(struct walk *w, struct msgpack_value *v)
     if (v->kind == MSGPACK_EXT && !v->width)
         return UINT64_C(1) << (b - 0xd4);
     uint64_t n = v->width ? read_number(&w->r, v->width) : 0;
-    return v->kind == MSGPACK_INT ? sign_extend(n, v->width) : n;
+    return v->kind == MSGPACK_INT ? (uint64_t)extend_sign(n, v->width) : n;
 }
 
 static ckpt_status msgpack_fail(struct walk *w, const struct msgpack_value *v)

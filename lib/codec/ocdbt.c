@@ -85,11 +85,6 @@ static ckpt_status fail_record(const struct ocdbt_record *r, const char *what, c
 
 /* ------------------------------------------------------------------------ records */
 
-static uint32_t magic_of(const unsigned char *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
 static ckpt_status fail_crc(ckpt_error *err, uint64_t pos, uint32_t crc, uint32_t stored)
 {
     return fail(err, CKPT_ECHECKSUM, pos,
@@ -99,7 +94,7 @@ static ckpt_status fail_crc(ckpt_error *err, uint64_t pos, uint32_t crc, uint32_
 /* check_record - are the N bytes at P, a record, of KIND and as they were written? */
 static ckpt_status check_record(const struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n)
 {
-    uint32_t magic = magic_of(p);
+    uint32_t magic = (uint32_t)load_number(p, 4, true);
     if (magic != kind)
         return fail(r->err, CKPT_EFORMAT, r->pos, "begins with {%08" PRIx32 "}, not {=%08" PRIx32 "}", magic,
                     kind);
@@ -191,7 +186,7 @@ bool ocdbt_has_magic(source *src)
     unsigned char head[4];
     if (src->size < sizeof head || source_read(src, 0, head, sizeof head, NULL) != CKPT_OK)
         return false;
-    uint32_t magic = magic_of(head);
+    uint32_t magic = (uint32_t)load_number(head, 4, true);
     return magic == MANIFEST || magic == NODE || magic == VERSIONS;
 }
 
@@ -201,7 +196,7 @@ ckpt_status ocdbt_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err)
     uint32_t crc = 0;
     uint64_t left = src->size - at; /* bounded: AT is in it */
     CKPT_TRY(source_read(src, at, head, left < HEAD ? (size_t)left : HEAD, err));
-    uint32_t magic = magic_of(head);
+    uint32_t magic = (uint32_t)load_number(head, 4, true);
     *n = load_u64le(head + 4);
     if ((magic != MANIFEST && magic != NODE && magic != VERSIONS) || *n < HEAD + CHECKSUM || *n > left)
         return fail(err, CKPT_EFORMAT, source_pos(src, at), "{%" PRIu64 " bytes} that are in {=no record}",

@@ -44,7 +44,7 @@ bool push_binfloat(struct machine *m)
     const unsigned char *b = machine_take(m, 8);
     if (!b)
         return false;
-    uint64_t bits = load_u64be(b);
+    uint64_t bits = load_number(b, 8, true);
     double f;
     memcpy(&f, &bits, sizeof f);
     return push_float(m, f);

@@ -210,7 +210,7 @@ static ckpt_value *show_constant(source *src, trace_ref ref, arena *a, ckpt_erro
     case PICKLE_LONG:
     case PICKLE_FLOAT: return parse_number_line(a, ref, &arg);
     case PICKLE_BINFLOAT:
-        bits = load_u64be(arg.bytes);
+        bits = load_number(arg.bytes, 8, true);
         memcpy(&f, &bits, sizeof f);
         return new_float(a, ref, f);
     default: return new_text(a, ref, &arg);

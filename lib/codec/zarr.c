@@ -550,8 +550,8 @@ static ckpt_status read_parts(const struct zarr_array *z, const unsigned char *p
                               uint64_t n, struct zarr_part *part, ckpt_error *err)
 {
     for (uint64_t i = 0; i < z->parts; i++, p += PART) { /* bounded: they are in memory */
-        part[i].at = z->index_big_endian ? load_u64be(p) : load_u64le(p);
-        part[i].n = z->index_big_endian ? load_u64be(p + 8) : load_u64le(p + 8);
+        part[i].at = load_number(p, 8, z->index_big_endian);
+        part[i].n = load_number(p + 8, 8, z->index_big_endian);
         bool missing = part[i].at == UINT64_MAX && part[i].n == UINT64_MAX;
         if (!missing && !range_within(part[i].at, part[i].n, n))
             return fail(err, CKPT_ETRUNCATED, source_pos(src, at),

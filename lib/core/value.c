@@ -2,6 +2,7 @@
  * a hostile file can put any node anywhere. */
 #include "core/value.h"
 
+#include "base/store.h"
 #include "base/utf8.h"
 
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset)
@@ -15,20 +16,45 @@ ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset)
     return v;
 }
 
+/* make_like - returns a node of the type and value of LIKE. */
+static ckpt_value *make_like(arena *a, ckpt_value like)
+{
+    ckpt_value *v = value_new(a, (ckpt_value_type)like.type, 0);
+    if (v)
+        v->u = like.u;
+    return v;
+}
+
 ckpt_value *value_str(arena *a, ckpt_str s)
 {
-    ckpt_value *v = value_new(a, utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8, 0);
-    if (v)
-        v->u.str = s;
-    return v;
+    uint8_t type = utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8;
+    return make_like(a, (ckpt_value){.type = type, .u.str = s});
 }
 
 ckpt_value *value_int(arena *a, int64_t i)
 {
-    ckpt_value *v = value_new(a, CKPT_V_INT, 0);
-    if (v)
-        v->u.i = i;
-    return v;
+    return make_like(a, (ckpt_value){.type = CKPT_V_INT, .u.i = i});
+}
+
+ckpt_value *value_uint(arena *a, uint64_t u)
+{
+    if (u <= INT64_MAX)
+        return value_int(a, (int64_t)u);
+    unsigned char *le = arena_alloc(a, 9); /* the last byte is the sign */
+    if (!le)
+        return NULL;
+    store_u64le(le, u);
+    return make_like(a, (ckpt_value){.type = CKPT_V_BIGINT, .u.str = str_of((const char *)le, 9)});
+}
+
+ckpt_value *value_float(arena *a, double f)
+{
+    return make_like(a, (ckpt_value){.type = CKPT_V_FLOAT, .u.f = f});
+}
+
+ckpt_value *value_bool(arena *a, bool b)
+{
+    return make_like(a, (ckpt_value){.type = CKPT_V_BOOL, .u.b = b});
 }
 
 ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset)

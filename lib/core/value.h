@@ -87,6 +87,9 @@ ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset);
  * 2 may be. */
 ckpt_value *value_str(arena *a, ckpt_str s);
 ckpt_value *value_int(arena *a, int64_t i);
+ckpt_value *value_uint(arena *a, uint64_t u); /* a BIGINT above INT64_MAX */
+ckpt_value *value_float(arena *a, double f);
+ckpt_value *value_bool(arena *a, bool b);
 ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset);
 ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items);
 ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args,

@@ -193,41 +193,10 @@ void plain_checker_free(struct plain_checker *p)
 
 /* ------------------------------------------------------------- plain values */
 
-static ckpt_value *make_float(arena *a, double x)
-{
-    ckpt_value *v = value_new(a, CKPT_V_FLOAT, 0);
-    if (v)
-        v->u.f = x;
-    return v;
-}
-
-static ckpt_value *make_bool(arena *a, bool b)
-{
-    ckpt_value *v = value_new(a, CKPT_V_BOOL, 0);
-    if (v)
-        v->u.b = b;
-    return v;
-}
-
-/* make_unsigned - an int; above INT64_MAX nine bytes, so that the sign bit is 0. */
-static ckpt_value *make_unsigned(arena *a, uint64_t u)
-{
-    if (u <= INT64_MAX)
-        return value_int(a, (int64_t)u);
-    ckpt_value *v = value_new(a, CKPT_V_BIGINT, 0);
-    char *bytes = v ? arena_alloc(a, 9) : NULL;
-    if (!bytes)
-        return NULL;
-    for (int i = 0; i < 9; i++, u >>= 8)
-        bytes[i] = (char)(unsigned char)u;
-    v->u.str = str_of(bytes, 9);
-    return v;
-}
-
 static ckpt_value *make_complex(arena *a, const double x[2])
 {
     ckpt_value *name = value_global(a, STR_LIT("__builtin__"), STR_LIT("complex"), 0);
-    ckpt_value *halves[2] = {make_float(a, x[0]), make_float(a, x[1])};
+    ckpt_value *halves[2] = {value_float(a, x[0]), value_float(a, x[1])};
     ckpt_value *args = halves[0] && halves[1] ? value_tuple(a, 2, halves) : NULL;
     return name && args ? value_call(a, CALL_REDUCE, name, args, 0) : NULL;
 }
@@ -237,12 +206,12 @@ static ckpt_value *make_number(arena *a, ckpt_dtype dt, const unsigned char *byt
     double x[2] = {0, 0};
     number_decode(dt, bytes, 1, x);
     switch (dt) {
-    case CKPT_DT_BOOL: return make_bool(a, bytes[0] != 0);
+    case CKPT_DT_BOOL: return value_bool(a, bytes[0] != 0);
     case CKPT_DT_I64: return value_int(a, (int64_t)load_u64le(bytes));
-    case CKPT_DT_U64: return make_unsigned(a, load_u64le(bytes));
+    case CKPT_DT_U64: return value_uint(a, load_u64le(bytes));
     case CKPT_DT_F16:
     case CKPT_DT_F32:
-    case CKPT_DT_F64: return make_float(a, x[0]);
+    case CKPT_DT_F64: return value_float(a, x[0]);
     case CKPT_DT_C64:
     case CKPT_DT_C128: return make_complex(a, x);
     default: return value_int(a, (int64_t)x[0]); /* integers of at most 32 bits */

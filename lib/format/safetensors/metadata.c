@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/cursor.h"
+#include "base/store.h"
 #include "codec/json_scan.h"
 #include "core/copy_pool.h"
 #include "core/plan.h"
@@ -144,8 +145,7 @@ static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, const c
     uint64_t old, size;
     CKPT_TRY(source_read(f->src, 0, length, sizeof length, err));
     old = 8 + load_u64le(length); /* bounded: make_header found it in the file */
-    for (size_t i = 0; i < sizeof length; i++)
-        length[i] = (unsigned char)((uint64_t)header->len >> 8 * i);
+    store_u64le(length, header->len);
     CKPT_TRY(checked_add(8 + (uint64_t)header->len, f->src->size - old, &size)
                  ? sink_reserve(out, size, err)
                  : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));

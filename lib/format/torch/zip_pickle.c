@@ -474,18 +474,10 @@ static ckpt_value *make_dtype_name(struct torch_writer *w, ckpt_dtype dt)
     return value_global(w->p->a, STR_LIT("torch"), str_c(dtype_info(dt)->name), 0);
 }
 
-static ckpt_value *make_bool(struct torch_writer *w, bool b)
-{
-    ckpt_value *v = value_new(w->p->a, CKPT_V_BOOL, 0);
-    if (v)
-        v->u.b = b;
-    return v;
-}
-
 /* make_meta_call - turns R into a call that makes a meta tensor, because its storage has no bytes. */
 static void make_meta_call(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
 {
-    ckpt_value *grad = r->n > 4 ? r->args[4] : make_bool(w, false);
+    ckpt_value *grad = r->n > 4 ? r->args[4] : value_bool(w->p->a, false);
     *r = (struct rebuilt){
         "_rebuild_meta_tensor_no_storage", {make_dtype_name(w, dtype), r->args[2], r->args[3], grad}, 4};
 }
@@ -493,7 +485,7 @@ static void make_meta_call(struct torch_writer *w, struct rebuilt *r, ckpt_dtype
 static void make_v3_call(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
 {
     ckpt_value *metadata = r->n > 6 ? r->args[6] : NULL;
-    r->args[4] = r->n > 4 ? r->args[4] : make_bool(w, false);
+    r->args[4] = r->n > 4 ? r->args[4] : value_bool(w->p->a, false);
     r->args[5] = r->n > 5 ? r->args[5] : make_ordered_dict(w);
     r->args[6] = make_dtype_name(w, dtype);
     r->args[7] = metadata;
@@ -523,7 +515,7 @@ static void make_cast_call(struct torch_writer *w, struct rebuilt *r, const ckpt
     ckpt_dtype to = torch_find_cast(w, s)->to;
     r->args[0] = make_cast_node(w, s, node->offset);
     if (!torch_has_storage_class(to) && r->n > 4)
-        r->args[4] = make_bool(w, false);
+        r->args[4] = value_bool(w->p->a, false);
     if (v3 && torch_has_storage_class(to)) {
         r->args[6] = r->args[7];
         r->n = r->n > 7 ? 7 : 6;

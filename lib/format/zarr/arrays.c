@@ -322,18 +322,14 @@ ckpt_status zarr_bytes_add(struct zarr_arrays *x, struct store *s, size_t i, ckp
 static ckpt_value *make_number(arena *a, const struct zarr_array *z, const unsigned char *p)
 {
     const struct dtype_info *d = dtype_info(z->dtype);
-    ckpt_value *v;
+    double number;
     if (d->klass == 'f') {
-        if ((v = value_new(a, CKPT_V_FLOAT, 0)))
-            number_decode(z->dtype, p, 1, &v->u.f);
-        return v;
+        number_decode(z->dtype, p, 1, &number);
+        return value_float(a, number);
     }
-    v = value_int(a, integer_small(p, (size_t)d->block_bytes + (d->klass != 'i'))); /* bounded: below 9 */
-    if (v && d->klass == 'b') {
-        v->type = CKPT_V_BOOL;
-        v->u.b = *p != 0;
-    }
-    return v;
+    if (d->klass == 'b')
+        return value_bool(a, *p != 0);
+    return value_int(a, integer_small(p, (size_t)d->block_bytes + (d->klass != 'i'))); /* bounded: below 9 */
 }
 
 /* is_number - can the element of Z be a value of the graph? */
