@@ -32,10 +32,10 @@
 #include "format/distributed/dcp_metadata.h"
 #include "format/distributed/dcp_write.h"
 #include "format/distributed/part_graph.h"
-#include "format/distributed/nested.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
+#include "format/nested.h"
 #include "format/torch/graph.h"
 #include "format/torch/zip.h"
 

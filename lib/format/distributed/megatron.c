@@ -25,11 +25,11 @@
 #include "core/check.h"
 #include "format/distributed/part_graph.h"
 #include "format/distributed/megatron_rules.h"
-#include "format/distributed/nested.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
+#include "format/nested.h"
 
 #define TRACKER   "latest_checkpointed_iteration.txt"
 #define METADATA  ".metadata" /* of a Distributed Checkpoint */

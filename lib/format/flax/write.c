@@ -1,29 +1,28 @@
 /*
- * write.c - a plan as Flax's .msgpack, as flax.serialization.msgpack_serialize writes it: maps of maps, and
- * in them an extension for each array (read.c). Numbers, lengths and counts have their shortest form.
+ * write.c - writes a plan as Flax's .msgpack, as flax.serialization.msgpack_serialize does: maps of maps, and
+ * in them an extension for each array (codec/flax.c). Numbers, lengths and counts have their shortest form.
  *
- * Of a .msgpack everything is written again in its order, with the edits of the plan; values that are no
- * tensors stay. Of any other input the tensors are: a path of several elements makes nested maps, whose keys
- * are texts as flax's to_state_dict makes them; a name that is one element stays one key, dots in it or not.
- * Without a name the only tensor is the array itself.
+ * Of a .msgpack, everything is written again in its order, with the edits of the plan; values that are no
+ * tensors stay. Of any other input, only the tensors are written: a path of several elements makes nested
+ * maps, whose keys are texts as Flax's to_state_dict makes them; a name that is one element stays one key,
+ * even with dots in it. The only tensor of an input without names is written as the array alone.
  *
- * Everything but the elements is made in memory first, with cuts where elements go.
+ * Everything but the elements is first made in memory.
  *
- * Refused: dtypes that flax cannot read, arrays above 2^30 bytes, which flax cuts into chunks, names that are
- * a tensor and a map of others, text among keys that are numbers, more than FLAX_DEPTH containers in each
- * other, and what would not be recognized, such as an empty map that is not called .msgpack.
+ * Refused: a dtype that Flax cannot read; an array of more than 2^30 bytes, which Flax would write in chunks;
+ * a name that would be both a tensor and a map; text among keys that are numbers; more than FLAX_DEPTH
+ * containers in each other; what would not be recognized when read, such as an empty map in a file that is
+ * not called .msgpack.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/map.h"
-#include "codec/msgpack.h"
-#include "core/numpy.h"
 #include "format/flat_write.h"
 #include "format/flax/flax.h"
+#include "format/nested.h"
 
-#define LARGEST       (UINT64_C(1) << 30) /* of flax's arrays that are no chunks */
+#define LARGEST       (UINT64_C(1) << 30) /* bytes of an array that Flax does not write in chunks */
 #define LARGEST_WIDTH 32u                 /* of an element: complex256 */
 
 struct flax_frame {
@@ -33,12 +32,11 @@ struct flax_frame {
 };
 
 struct flax_output {
-    bool keeps_graph;  /* the graph of the input is written; else a tree of the items' paths */
+    bool keeps_graph;  /* the graph of the input is written; else a tree made of the paths of the items */
     uint32_t *item_of; /* by row; MAP_NONE: it is not written */
     const ckpt_value *root;
     buf text;      /* all of the output but elements */
-    size_t *cuts;  /* by item in the order of the output: what of TEXT is before its elements */
-    size_t *order; /* the items in that order */
+    size_t *order; /* the items as they are in the output */
     size_t n;
     struct flax_frame stack[FLAX_DEPTH];
     uint32_t depth;
@@ -46,22 +44,9 @@ struct flax_output {
 
 /* ------------------------------------------------------------------------ tensors */
 
-/* get_dtype_name - the dtype in which X is written; NULL: flax has no such dtype. */
-static const char *get_dtype_name(const struct flat_writer *w, const struct flat_item *x)
+static const char *find_dtype(const struct flat_writer *w, const struct flat_item *x)
 {
-    struct numpy_dtype d;
-    const ckpt_tensor *t = flat_tensor(w, x);
-    ckpt_dtype dtype = plan_dtype(w->p, x->row);
-    const struct dtype_info *known = dtype_info(dtype);
-    if (dtype != CKPT_DT_NP) {
-        bool is_half_complex = dtype == CKPT_DT_C32 || dtype == CKPT_DT_BC32;
-        bool has = known->block_elems == 1 && strchr("fiubc", known->klass) && !is_half_complex;
-        return has ? known->name : NULL;
-    }
-    const char *name = ckpt_tensor_dtype_name(t);
-    bool is_date = str_starts(str_c(name), STR_LIT("datetime64[")) ||
-                   str_starts(str_c(name), STR_LIT("timedelta64["));
-    return is_date || (numpy_dtype_parse(str_c(name), &d) && strchr("fiubc", d.kind)) ? name : NULL;
+    return flax_dtype_name(flat_tensor(w, x), plan_dtype(w->p, x->row));
 }
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
@@ -70,141 +55,80 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
     const ckpt_tensor *t = flat_tensor(w, x);
     if (t->ndim > NPY_DIMENSIONS)
         return "has more dimensions than numpy allows";
-    if (!get_dtype_name(w, x))
+    if (!find_dtype(w, x))
         return "has a type that flax lacks";
     if (!flax_size(t->shape, t->ndim, LARGEST_WIDTH, &nbytes))
         return "has a larger size than numpy allows";
     return plan_nbytes(w->p, x->row, &nbytes) && nbytes <= LARGEST ? NULL : "has more than 2^30 bytes";
 }
 
-/* put_array - item I, V in the graph, up to its elements. */
-static ckpt_status put_array(struct flat_writer *w, const ckpt_value *v, uint32_t i, ckpt_error *err)
-{
-    struct flax_output *o = w->user;
-    struct flat_item *x = &w->items[i];
-    const ckpt_tensor *t = flat_tensor(w, x);
-    uint64_t nbytes = flat_nbytes(w, x);
-    buf head;
-    buf_init(&head, SIZE_MAX / 2);
-    msgpack_put_array(&head, 3);
-    msgpack_put_array(&head, t->ndim);
-    for (uint32_t k = 0; k < t->ndim; k++)
-        msgpack_put_uint(&head, t->shape[k]);
-    msgpack_put_text(&head, str_c(get_dtype_name(w, x)));
-    msgpack_put_bytes(&head, nbytes);
-    bool is_scalar = o->keeps_graph && flax_is_scalar(w->p->file, v);
-    msgpack_put_ext(&o->text, is_scalar ? FLAX_SCALAR : FLAX_ARRAY,
-                    head.len + nbytes); /* bounded: by LARGEST */
-    buf_str(&o->text, buf_view(&head));
-    bool ok = buf_ok(&head) && buf_ok(&o->text);
-    buf_free(&head);
-    if (!ok)
-        return fail_memory(err);
-    CKPT_TRY(flat_place(w, x, 1, err));
-    o->cuts[o->n] = o->text.len;
-    o->order[o->n++] = i;
-    return checked_add(x->begin, o->text.len, &x->begin) ? CKPT_OK : flat_fail_size(err);
-}
-
-/* --------------------------------------------------------------------- the tree */
-
-/* A tree of the paths of all items. */
-struct flax_tree {
-    arena *a;
-    map *children; /* number of the parent and text of the key -> number */
-    ckpt_value **nodes;
-    size_t n, cap;
-    buf key;
-    ckpt_error *err;
-};
-
-static ckpt_status add_node(struct flax_tree *t, ckpt_value_type type, uint32_t row)
-{
-    ckpt_value **grown = arena_grow(t->a, t->nodes, t->n, &t->cap, t->n + 1, sizeof(ckpt_value *));
-    ckpt_value *v = value_new(t->a, type, 0);
-    if (!grown || !v)
-        return fail_memory(t->err);
-    v->row = row;
-    t->nodes = grown;
-    grown[t->n++] = v;
-    return CKPT_OK;
-}
-
-/* add_child - *AT, a map of T, becomes its child of the name E: a new one if there is none. ROW: it is that
- * tensor; CKPT_NO_TENSOR: a map. */
-static ckpt_status add_child(struct flax_tree *t, uint32_t *at, const ckpt_path_elem *e, uint32_t row)
-{
-    bool is_map = row == CKPT_NO_TENSOR;
-    uint32_t old;
-    t->key.len = 0;
-    buf_u32le(&t->key, *at);
-    if (e->is_int)
-        buf_printf(&t->key, "%lld", (long long)e->num);
-    else
-        buf_str(&t->key, e->str);
-    ckpt_str key = arena_str(t->a, buf_view(&t->key)), name = str_skip(key, 4);
-    if (!buf_ok(&t->key) || !key.ptr || !map_put(t->children, key, (uint32_t)t->n, &old))
-        return fail_memory(t->err);
-    if (old != MAP_NONE && (!is_map || t->nodes[old]->type != CKPT_V_DICT))
-        return fail(t->err, CKPT_EEXIST, CKPT_NO_OFFSET,
-                    "\"%.*s\" would be {a tensor and a map}, where {=one of them} is possible",
-                    STR_ARG(name));
-    if (old == MAP_NONE) {
-        ckpt_value *parent = t->nodes[*at], *text = value_str(t->a, name);
-        old = (uint32_t)t->n;
-        CKPT_TRY(add_node(t, is_map ? CKPT_V_DICT : CKPT_V_TENSOR, row));
-        if (!text || !value_put(t->a, parent, text, t->nodes[old]))
-            return fail_memory(t->err);
-    }
-    *at = old;
-    return CKPT_OK;
-}
-
-static ckpt_status add_path(struct flax_tree *t, const ckpt_path_elem *path, uint32_t n, uint32_t row)
-{
-    uint32_t at = 0;
-    if (t->n == 0)
-        CKPT_TRY(add_node(t, n ? CKPT_V_DICT : CKPT_V_TENSOR, n ? CKPT_NO_TENSOR : row));
-    for (uint32_t k = 0; k < n; k++)
-        CKPT_TRY(add_child(t, &at, &path[k], k + 1 < n ? CKPT_NO_TENSOR : row));
-    return CKPT_OK;
-}
-
-/* make_tree - sets the root of W to a tree of maps and tensors. An item without a path is the only one:
- * another would have its name, which is empty. */
-static ckpt_status make_tree(struct flat_writer *w, ckpt_error *err)
-{
-    struct flax_output *o = w->user;
-    struct flax_tree t = {.a = w->p->a, .children = map_new(w->n), .err = err};
-    size_t room = 0, cap = 0;
-    ckpt_path_elem *path = NULL;
-    bool changed;
-    buf_init(&t.key, SIZE_MAX / 2);
-    ckpt_status st = t.children ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK && w->n == 0)
-        st = add_node(&t, CKPT_V_DICT, CKPT_NO_TENSOR);
-    for (size_t i = 0; st == CKPT_OK && i < w->n; i++) {
-        const struct row *row = &w->p->file->table.rows[w->items[i].row];
-        uint32_t n = row->t.npath - w->p->root_depth; /* bounded: an entry is below the root */
-        path = arena_grow(w->p->a, path, room, &cap, n + 1, sizeof *path);
-        room = cap;
-        if (!path)
-            st = fail_memory(err);
-        else if (plan_edited_path(w->p, row, path, &changed))
-            st = add_path(&t, path, n, w->items[i].row);
-    }
-    map_free(t.children);
-    buf_free(&t.key);
-    o->root = st == CKPT_OK ? t.nodes[0] : NULL;
-    return st;
-}
-
-/* ------------------------------------------------------------------------- walk */
-
 static uint32_t find_item(const struct flax_output *o, const ckpt_value *v)
 {
     return v->type == CKPT_V_TENSOR ? o->item_of[v->row] : MAP_NONE;
 }
+
+/* put_array - appends the array of V, a tensor, up to its elements. */
+static ckpt_status put_array(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
+{
+    struct flax_output *o = w->user;
+    uint32_t i = find_item(o, v);
+    struct flat_item *x = &w->items[i];
+    bool is_scalar = o->keeps_graph && flax_is_scalar(w->p->file, v);
+    flax_put_array(&o->text, flat_tensor(w, x), find_dtype(w, x), flat_nbytes(w, x), is_scalar);
+    CKPT_TRY(flat_place(w, x, 1, err));
+    o->order[o->n++] = i;
+    return checked_add(x->begin, o->text.len, &x->begin) ? CKPT_OK : flat_fail_size(err);
+}
+
+/* ----------------------------------------------------------------------- the tree */
+
+/* add_item - adds X at its path in T, whose keys are texts. An item without a path is the root, and the only
+ * item: a second one would have the same name, which is empty. */
+static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struct flat_item *x,
+                            ckpt_error *err)
+{
+    struct flax_output *o = w->user;
+    const struct row *row = &w->p->file->table.rows[x->row];
+    uint32_t n = row->t.npath - w->p->root_depth; /* bounded: an entry is below the root */
+    ckpt_path_elem *path = arena_array(t->a, n, sizeof *path);
+    ckpt_value *v = value_new(t->a, CKPT_V_TENSOR, 0);
+    bool changed;
+    if (!path || !v)
+        return fail_memory(err);
+    (void)plan_edited_path(w->p, row, path, &changed);
+    v->row = x->row;
+    for (uint32_t k = 0; k < n; k++)
+        if (path[k].is_int) {
+            path[k] = (ckpt_path_elem){.str = arena_printf(t->a, "%lld", (long long)path[k].num)};
+            if (!path[k].str.ptr)
+                return fail_memory(err);
+        }
+    if (n == 0)
+        o->root = v;
+    ckpt_status st = n ? nested_put(t, path, n, v, err) : CKPT_OK;
+    return st != CKPT_EFORMAT
+               ? st
+               : fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                      "\"%.*s\" would be {above or below another tensor}; a name is {=a map or "
+                      "a tensor}",
+                      STR_ARG(x->name));
+}
+
+/* make_tree - makes the root of W, maps of tensors, out of the paths of the items. */
+static ckpt_status make_tree(struct flat_writer *w, ckpt_error *err)
+{
+    struct flax_output *o = w->user;
+    struct nested t;
+    ckpt_status st = nested_begin(&t, w->p->a, 0) ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
+        st = add_item(w, &t, &w->items[i], err);
+    if (st == CKPT_OK && !o->root)
+        o->root = nested_root(&t);
+    nested_end(&t);
+    return st;
+}
+
+/* ------------------------------------------------------------------------- walk */
 
 /* is_left_out - is entry I of the container F, V, not written? */
 static bool is_left_out(const struct flax_output *o, const struct flax_frame *f, uint32_t i,
@@ -254,54 +178,15 @@ static ckpt_status enter_container(struct flat_writer *w, const ckpt_value *v, c
     return CKPT_OK;
 }
 
-/* put_complex - a call of complex() with its two parts. */
-static void put_complex(const ckpt_value *v, buf *b)
-{
-    msgpack_put_ext(b, FLAX_COMPLEX, 19); /* an array, two numbers of 9 bytes */
-    msgpack_put_array(b, 2);
-    msgpack_put_float(b, value_arg(v, 0)->u.f);
-    msgpack_put_float(b, value_arg(v, 1)->u.f);
-}
-
-/* put_extension - a pair of the type of an extension and its bytes. */
-static void put_extension(const ckpt_value *v, buf *b)
-{
-    ckpt_str bytes = value_item(v, 1)->u.str;
-    msgpack_put_ext(b, (int)value_item(v, 0)->u.i, bytes.len);
-    buf_str(b, bytes);
-}
-
-/* put_large_uint - the least significant 8 bytes of V, a number above 2^63 - 1. */
-static void put_large_uint(const ckpt_value *v, buf *b)
-{
-    uint64_t n = 0;
-    for (size_t i = 8; i-- > 0;)
-        n = n << 8 | (unsigned char)v->u.str.ptr[i];
-    msgpack_put_uint(b, n);
-}
-
-/* put_value - V, as read.c or make_tree made it; enters a container. */
+/* put_value - appends V; of a container, the beginning. */
 static ckpt_status put_value(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     struct flax_output *o = w->user;
-    buf *b = &o->text;
-    switch (v->type) {
-    case CKPT_V_DICT:
-    case CKPT_V_LIST: return enter_container(w, v, err);
-    case CKPT_V_TENSOR: return put_array(w, v, find_item(o, v), err);
-    case CKPT_V_STR: msgpack_put_text(b, v->u.str); break;
-    case CKPT_V_BYTES:
-        msgpack_put_bytes(b, v->u.str.len);
-        buf_str(b, v->u.str);
-        break;
-    case CKPT_V_BOOL: msgpack_put_bool(b, v->u.b); break;
-    case CKPT_V_INT: msgpack_put_int(b, v->u.i); break;
-    case CKPT_V_BIGINT: put_large_uint(v, b); break;
-    case CKPT_V_FLOAT: msgpack_put_float(b, v->u.f); break;
-    case CKPT_V_CALL: put_complex(v, b); break;
-    case CKPT_V_TUPLE: put_extension(v, b); break;
-    default: msgpack_put_nil(b); break;
-    }
+    if (v->type == CKPT_V_DICT || v->type == CKPT_V_LIST)
+        return enter_container(w, v, err);
+    if (v->type == CKPT_V_TENSOR)
+        return put_array(w, v, err);
+    flax_put_value(&o->text, v);
     return CKPT_OK;
 }
 
@@ -339,9 +224,8 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     struct flax_output *o = w->user;
     size_t nrows = w->p->file->table.nrows;
     o->item_of = arena_array(w->p->a, nrows, sizeof *o->item_of);
-    o->cuts = arena_array(w->p->a, w->n, sizeof *o->cuts);
     o->order = arena_array(w->p->a, w->n, sizeof *o->order);
-    if (!o->item_of || !o->cuts || !o->order)
+    if (!o->item_of || !o->order)
         return fail_memory(err);
     for (size_t i = 0; i < nrows; i++)
         o->item_of[i] = MAP_NONE;
@@ -365,14 +249,17 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
 static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
 {
     const struct flax_output *o = w->user;
-    size_t at = 0;
+    uint64_t elements = 0; /* bytes of elements that are skipped so far */
+    size_t at = 0;         /* bytes of TEXT that are written so far */
     for (size_t i = 0; i < o->n; i++) {
-        CKPT_TRY(sink_write(out, o->text.data + at, o->cuts[i] - at, err)); /* bounded: cuts ascend */
-        CKPT_TRY(sink_skip(out, flat_nbytes(w, &w->items[o->order[i]]), err));
-        at = o->cuts[i];
+        const struct flat_item *x = &w->items[o->order[i]];
+        size_t end = (size_t)(x->begin - elements);                  /* bounded: put_array added up both */
+        CKPT_TRY(sink_write(out, o->text.data + at, end - at, err)); /* bounded: ends ascend */
+        CKPT_TRY(sink_skip(out, flat_nbytes(w, x), err));
+        elements += flat_nbytes(w, x); /* bounded: by put_array */
+        at = end;
     }
-    if (at < o->text.len)
-        CKPT_TRY(sink_write(out, o->text.data + at, o->text.len - at, err)); /* bounded: checked */
+    CKPT_TRY(sink_write(out, o->text.data + at, o->text.len - at, err)); /* bounded: in TEXT */
     return flat_copy(w, out, err);
 }
 

@@ -25,9 +25,9 @@
 #include "base/text.h"
 #include "codec/json_value.h"
 #include "core/check.h"
-#include "format/distributed/nested.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
+#include "format/nested.h"
 #include "format/zarr/arrays.h"
 
 #define STEP_METADATA "_CHECKPOINT_METADATA"
@@ -246,7 +246,7 @@ static ckpt_status read_tree(struct orbax *o, const ckpt_value *meta)
     if (!tree || tree->type != CKPT_V_DICT)
         return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=tree_metadata}");
     o->missing = all && all->type == CKPT_V_BOOL && all->u.b ? MISSING_FAULT : MISSING_ZERO;
-    o->tree.most = n;
+    o->tree.max_items = n;
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str key = {"", 0};
         ckpt_status st = read_entry(o, pairs[i].val);

@@ -1,0 +1,348 @@
+/*
+ * flax.c - the extensions by which flax/serialization.py adds arrays to MessagePack:
+ *   1, 3   an array, a NumPy scalar: [shape, name of the dtype, elements in row-major order]
+ *   2      a complex number: [real, imaginary]
+ * Flax returns an extension of any other type as it is.
+ *
+ * Refused: an array of a dtype that Flax cannot read, or with more or fewer bytes than dtype and shape take;
+ * text that is not UTF-8; a timestamp of a length that MessagePack does not have; an extension of another
+ * type that holds an array.
+ */
+#include "codec/flax.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "base/store.h"
+#include "base/utf8.h"
+#include "core/number.h"
+
+#define DTYPE_NAME 64u
+#define HEAD_MAX   128u /* bytes of shape and dtype, after which holds_array expects the elements */
+
+/* ------------------------------------------------------------------------- dtypes */
+
+/* parse_dtype - finds the dtype that Flax reads by NAME: one of NumPy, by its name or code, or of ml_dtypes.
+ * *DTYPE is CKPT_DT_NP if torch lacks it or if NAME is a code; then *D is what NumPy makes of it. */
+static bool parse_dtype(ckpt_str name, ckpt_dtype *dtype, struct numpy_dtype *d)
+{
+    const struct dtype_info *known = dtype_info(*dtype = dtype_by_name(name));
+    *d = (struct numpy_dtype){.bytes = known->block_bytes};
+    if (*dtype != CKPT_DT_NONE && known->block_elems == 1 && strchr("fiubc", known->klass))
+        return true;
+    *dtype = CKPT_DT_NP;
+    if (str_starts(name, STR_LIT("datetime64[")) || str_starts(name, STR_LIT("timedelta64["))) {
+        *d = (struct numpy_dtype){.kind = 'M', .bytes = 8};
+        return true;
+    }
+    return numpy_dtype_parse(name, d) && strchr("fiubc", d->kind);
+}
+
+const char *flax_dtype_name(const ckpt_tensor *t, ckpt_dtype dtype)
+{
+    struct numpy_dtype d;
+    ckpt_dtype parsed;
+    const char *name = dtype == CKPT_DT_NP ? ckpt_tensor_dtype_name(t) : dtype_info(dtype)->name;
+    bool is_half_complex = dtype == CKPT_DT_C32 || dtype == CKPT_DT_BC32;
+    return !is_half_complex && parse_dtype(str_c(name), &parsed, &d) ? name : NULL;
+}
+
+bool flax_size(const uint64_t *shape, uint32_t ndim, uint64_t width, uint64_t *nbytes)
+{
+    uint64_t all = width;
+    bool fits = true, empty = false;
+    for (uint32_t i = 0; i < ndim; i++) {
+        fits = fits && (shape[i] == 0 || checked_mul(all, shape[i], &all)) && all <= INT64_MAX;
+        empty = empty || shape[i] == 0;
+    }
+    *nbytes = empty ? 0 : all;
+    return fits;
+}
+
+/* ------------------------------------------------------------------------- arrays */
+
+/* The values in an extension: two lists, as many sizes as there may be, a dtype, bytes. */
+struct payload {
+    source *src;
+    struct msgpack_value v[NPY_DIMENSIONS + 4];
+    size_t n; /* may be more than there is room for in V */
+};
+
+static ckpt_status collect_value(void *user, const struct msgpack_value *v, ckpt_error *err)
+{
+    struct payload *p = user;
+    (void)err;
+    if (p->n < sizeof p->v / sizeof *p->v)
+        p->v[p->n] = *v;
+    p->n++; /* bounded: a value has a byte */
+    return CKPT_OK;
+}
+
+/* open_payload - reads the values in the extension V. The caller drops the reference to P->src, which may be
+ * NULL. */
+static ckpt_status open_payload(struct flax_input *in, const struct msgpack_value *v, struct payload *p)
+{
+    *p = (struct payload){0};
+    CKPT_TRY(source_slice(in->f->src, v->data, v->n, &p->src, in->err));
+    return msgpack_read(p->src, collect_value, p, in->err);
+}
+
+static bool is_size(const struct msgpack_value *v)
+{
+    return v->kind == MSGPACK_UINT || (v->kind == MSGPACK_INT && v->bits <= INT64_MAX);
+}
+
+static ckpt_status fail_payload(struct flax_input *in, const struct payload *p, size_t i, const char *what)
+{
+    return fail(in->err, CKPT_EFORMAT, source_pos(p->src, p->v[i].at),
+                "{%s}, where {=[shape, dtype, bytes]} is", what);
+}
+
+/* check_payload - fails unless the values of P are [shape, dtype, bytes]. */
+static ckpt_status check_payload(struct flax_input *in, const struct payload *p)
+{
+    const struct msgpack_value *v = p->v;
+    if (v[0].kind != MSGPACK_ARRAY || v[0].count != 3)
+        return fail_payload(in, p, 0, "no list of three");
+    if (v[1].kind != MSGPACK_ARRAY || v[1].count > NPY_DIMENSIONS)
+        return fail_payload(in, p, 1, "no shape");
+    size_t i = 2, dtype = 2 + (size_t)v[1].count; /* bounded: no more than NPY_DIMENSIONS */
+    for (; i < dtype; i++)
+        if (!is_size(&v[i]))
+            return fail_payload(in, p, i, "no size");
+    if ((v[i].kind != MSGPACK_TEXT && v[i].kind != MSGPACK_BYTES) || !v[i].n || v[i].n > DTYPE_NAME)
+        return fail_payload(in, p, i, "no dtype");
+    return v[i + 1].kind == MSGPACK_BYTES ? CKPT_OK : fail_payload(in, p, i + 1, "no bytes");
+}
+
+/* set_dtype - sets the dtype of X to the one called NAME, and *WIDTH to the bytes of an element. */
+static ckpt_status set_dtype(struct flax_input *in, const struct msgpack_value *v, ckpt_str name,
+                             struct flax_array *x, uint64_t *width)
+{
+    struct numpy_dtype d;
+    if (!parse_dtype(name, &x->dtype, &d))
+        return fail(in->err, CKPT_EFORMAT, v->at,
+                    "an array of {\"%.*s\"}; {=a dtype that flax reads} was expected", STR_ARG(name));
+    *width = d.bytes;
+    if (x->dtype != CKPT_DT_NP)
+        return CKPT_OK;
+    bool is_date = d.kind == 'M';
+    x->swap = d.big_endian && numpy_swap_bytes(&d) > 1 ? numpy_swap_bytes(&d) : 0;
+    x->dtype = is_date ? CKPT_DT_NONE : numpy_torch_dtype(&d);
+    if (x->dtype != CKPT_DT_NONE)
+        return CKPT_OK;
+    x->dtype = CKPT_DT_NP;
+    x->name = is_date ? arena_str(in->f->a, name).ptr : numpy_dtype_text(in->f->a, &d);
+    return x->name ? CKPT_OK : fail_memory(in->err);
+}
+
+/* take_array - sets *X to the array that P, the payload of V, is. */
+static ckpt_status take_array(struct flax_input *in, const struct msgpack_value *v, const struct payload *p,
+                              struct flax_array *x)
+{
+    char name[DTYPE_NAME];
+    uint64_t width = 0, need;
+    CKPT_TRY(check_payload(in, p));
+    x->ndim = (uint32_t)p->v[1].count;
+    const struct msgpack_value *dtype = &p->v[2 + x->ndim]; /* bounded: by NPY_DIMENSIONS */
+    const struct msgpack_value *bytes = dtype + 1;
+    x->is_scalar = v->type == FLAX_SCALAR;
+    x->at = v->data + bytes->data; /* bounded: inside of V */
+    x->nbytes = bytes->n;
+    if (!(x->shape = arena_array(in->f->a, x->ndim, sizeof *x->shape)))
+        return fail_memory(in->err);
+    for (uint32_t i = 0; i < x->ndim; i++)
+        x->shape[i] = p->v[2 + i].bits;
+    CKPT_TRY(source_read(p->src, dtype->data, name, (size_t)dtype->n, in->err));
+    CKPT_TRY(set_dtype(in, v, str_of(name, (size_t)dtype->n), x, &width));
+    bool fits = flax_size(x->shape, x->ndim, width, &need);
+    if (fits && need == x->nbytes)
+        return CKPT_OK;
+    return fail(in->err, CKPT_EFORMAT, source_pos(p->src, bytes->data),
+                "an array of {%" PRIu64 " bytes}; its dtype and shape take {=%s%" PRIu64 "}", x->nbytes,
+                fits ? "" : "more than ", need);
+}
+
+ckpt_status flax_read_array(struct flax_input *in, const struct msgpack_value *v, struct flax_array *out)
+{
+    struct payload p;
+    *out = (struct flax_array){0};
+    ckpt_status st = open_payload(in, v, &p);
+    if (st == CKPT_OK)
+        st = take_array(in, v, &p, out);
+    source_unref(p.src);
+    return st;
+}
+
+void flax_put_array(buf *b, const ckpt_tensor *t, const char *dtype, uint64_t nbytes, bool is_scalar)
+{
+    buf head;
+    buf_init(&head, SIZE_MAX / 2);
+    msgpack_put_array(&head, 3);
+    msgpack_put_array(&head, t->ndim);
+    for (uint32_t k = 0; k < t->ndim; k++)
+        msgpack_put_uint(&head, t->shape[k]);
+    msgpack_put_text(&head, str_c(dtype));
+    msgpack_put_bytes(&head, nbytes);
+    b->failed = b->failed || !buf_ok(&head);
+    msgpack_put_ext(b, is_scalar ? FLAX_SCALAR : FLAX_ARRAY, head.len + nbytes); /* bounded: by 32 bits */
+    buf_str(b, buf_view(&head));
+    buf_free(&head);
+}
+
+/* ------------------------------------------------------------------------- values */
+
+static bool is_number(const struct msgpack_value *v)
+{
+    return v->kind == MSGPACK_FLOAT || v->kind == MSGPACK_UINT || v->kind == MSGPACK_INT;
+}
+
+/* make_float - returns V, a number, as a node of type FLOAT. */
+static ckpt_value *make_float(arena *a, const struct msgpack_value *v)
+{
+    unsigned char le[8];
+    double d = v->kind == MSGPACK_UINT ? (double)v->bits : (double)(int64_t)v->bits;
+    store_u64le(le, v->bits);
+    if (v->kind == MSGPACK_FLOAT)
+        number_decode(v->width == 4 ? CKPT_DT_F32 : CKPT_DT_F64, le, 1, &d);
+    return value_float(a, d);
+}
+
+static ckpt_status read_complex(struct flax_input *in, const struct msgpack_value *v, ckpt_value **out)
+{
+    arena *a = in->f->a;
+    struct payload p;
+    ckpt_status st = open_payload(in, v, &p);
+    if (st == CKPT_OK &&
+        (p.v[0].kind != MSGPACK_ARRAY || p.v[0].count != 2 || !is_number(&p.v[1]) || !is_number(&p.v[2])))
+        st = fail(in->err, CKPT_EFORMAT, v->at, "{no complex number}, where {=[real, imaginary]} is");
+    source_unref(p.src);
+    CKPT_TRY(st);
+    ckpt_value *parts[2] = {make_float(a, &p.v[1]), make_float(a, &p.v[2])};
+    ckpt_value *args = parts[0] && parts[1] ? value_tuple(a, 2, parts) : NULL;
+    ckpt_value *complex = value_global(a, STR_LIT("builtins"), STR_LIT("complex"), v->at);
+    *out = args && complex ? value_call(a, CALL_REDUCE, complex, args, v->at) : NULL;
+    return *out ? CKPT_OK : fail_memory(in->err);
+}
+
+/* read_bytes - *OUT is a node of TYPE with the bytes of V. */
+static ckpt_status read_bytes(struct flax_input *in, const struct msgpack_value *v, ckpt_value_type type,
+                              ckpt_value **out)
+{
+    ckpt_file *f = in->f;
+    if (v->n > f->limits.max_header)
+        return fail(in->err, CKPT_ELIMIT, source_pos(f->src, v->at),
+                    "a value of {%" PRIu64 " bytes}; the limit is {=%" PRIu64 "}", v->n,
+                    f->limits.max_header);
+    char *bytes = arena_alloc(f->a, (size_t)v->n + 1); /* bounded: by max_header */
+    if (!bytes)
+        return fail_memory(in->err);
+    CKPT_TRY(window_read(&in->window, f->src, v->data, bytes, (size_t)v->n, in->err));
+    bytes[v->n] = 0;
+    ckpt_str s = str_of(bytes, (size_t)v->n);
+    if (type == CKPT_V_STR && !utf8_check(s, false, NULL))
+        return fail(in->err, CKPT_EFORMAT, source_pos(f->src, v->data), "a text that is {not} {=UTF-8}");
+    *out = type == CKPT_V_STR ? value_str(f->a, s) : value_new(f->a, type, v->at);
+    if (*out && type != CKPT_V_STR)
+        (*out)->u.str = s;
+    return *out ? CKPT_OK : fail_memory(in->err);
+}
+
+/* holds_array - do BYTES, of an extension of another type, end as those of an array, with elements whose
+ * length is that of what follows it? Then the type is damaged. */
+static bool holds_array(ckpt_str bytes)
+{
+    const unsigned char *b = (const unsigned char *)bytes.ptr;
+    for (size_t i = 0; i < bytes.len && i < HEAD_MAX; i++) {
+        size_t width = b[i] >= 0xc4 && b[i] <= 0xc6 ? (size_t)1 << (b[i] - 0xc4) : 0, n = 0;
+        if (!width || bytes.len - i - 1 < width)
+            continue;
+        for (size_t k = 1; k <= width; k++)
+            n = n << 8 | b[i + k];
+        if (n == bytes.len - i - 1 - width)
+            return true;
+    }
+    return false;
+}
+
+static ckpt_status read_extension(struct flax_input *in, const struct msgpack_value *v, ckpt_value **out)
+{
+    if (v->type == FLAX_COMPLEX)
+        return read_complex(in, v, out);
+    if (v->type == FLAX_TIMESTAMP && v->n != 4 && v->n != 8 && v->n != 12)
+        return fail(in->err, CKPT_EFORMAT, v->at, "a timestamp of {%llu bytes}; {=4, 8 or 12} are allowed",
+                    (unsigned long long)v->n);
+    ckpt_value *pair[2] = {value_int(in->f->a, v->type), NULL};
+    CKPT_TRY(read_bytes(in, v, CKPT_V_BYTES, &pair[1]));
+    if (holds_array(pair[1]->u.str))
+        return fail(in->err, CKPT_EFORMAT, v->at,
+                    "an extension of {type %d} that holds an array; those are of {=type 1 or 3}", v->type);
+    *out = pair[0] ? value_tuple(in->f->a, 2, pair) : NULL;
+    return *out ? CKPT_OK : fail_memory(in->err);
+}
+
+ckpt_status flax_read_value(struct flax_input *in, const struct msgpack_value *v, ckpt_value **out)
+{
+    arena *a = in->f->a;
+    switch (v->kind) {
+    case MSGPACK_TEXT: return read_bytes(in, v, CKPT_V_STR, out);
+    case MSGPACK_BYTES: return read_bytes(in, v, CKPT_V_BYTES, out);
+    case MSGPACK_EXT: return read_extension(in, v, out);
+    case MSGPACK_NIL: *out = value_new(a, CKPT_V_NONE, v->at); break;
+    case MSGPACK_BOOL: *out = value_bool(a, v->bits != 0); break;
+    case MSGPACK_FLOAT: *out = make_float(a, v); break;
+    case MSGPACK_INT: *out = value_int(a, (int64_t)v->bits); break;
+    default: *out = value_uint(a, v->bits); break;
+    }
+    return *out ? CKPT_OK : fail_memory(in->err);
+}
+
+static void put_complex(buf *b, const ckpt_value *v)
+{
+    msgpack_put_ext(b, FLAX_COMPLEX, 19); /* a list, two numbers of 9 bytes */
+    msgpack_put_array(b, 2);
+    msgpack_put_float(b, value_arg(v, 0)->u.f);
+    msgpack_put_float(b, value_arg(v, 1)->u.f);
+}
+
+void flax_put_value(buf *b, const ckpt_value *v)
+{
+    ckpt_str s = v->type == CKPT_V_TUPLE ? value_item(v, 1)->u.str : v->u.str;
+    switch (v->type) {
+    case CKPT_V_STR: msgpack_put_text(b, s); break;
+    case CKPT_V_BYTES:
+        msgpack_put_bytes(b, s.len);
+        buf_str(b, s);
+        break;
+    case CKPT_V_TUPLE:
+        msgpack_put_ext(b, (int)value_item(v, 0)->u.i, s.len);
+        buf_str(b, s);
+        break;
+    case CKPT_V_BOOL: msgpack_put_bool(b, v->u.b); break;
+    case CKPT_V_INT: msgpack_put_int(b, v->u.i); break;
+    case CKPT_V_BIGINT: msgpack_put_uint(b, load_u64le((const unsigned char *)s.ptr)); break;
+    case CKPT_V_FLOAT: msgpack_put_float(b, v->u.f); break;
+    case CKPT_V_CALL: put_complex(b, v); break;
+    default: msgpack_put_nil(b); break;
+    }
+}
+
+/* -------------------------------------------------------------------- recognition */
+
+static bool begins_text(unsigned b) { return (b >= 0xa0 && b <= 0xbf) || (b >= 0xd9 && b <= 0xdb); }
+static bool begins_extension(unsigned b) { return (b >= 0xc7 && b <= 0xc9) || (b >= 0xd4 && b <= 0xd8); }
+
+bool flax_is_recognized(const char *path, const unsigned char *h, size_t n)
+{
+    if (n < 2) /* by another name, it may as well be what is left of a pickle, a zip or JSON */
+        return n == 1 && h[0] <= 0x80 && str_ends(str_c(path), STR_LIT(".msgpack"));
+    unsigned skip = h[0] == 0xde || h[0] == 0xdc ? 3 : h[0] == 0xdf || h[0] == 0xdd ? 5 : 1;
+    unsigned next = n > skip ? h[skip] : 0;
+    bool is_map = (h[0] > 0x80 && h[0] <= 0x8f) || h[0] == 0xde || h[0] == 0xdf;
+    bool is_list = (h[0] > 0x90 && h[0] <= 0x9f) || h[0] == 0xdc || h[0] == 0xdd;
+    bool number = n > skip && (next <= 0x7f || next == 0xca || next == 0xcb);
+    return (is_map && (begins_text(next) || number)) || (is_list && begins_extension(next)) ||
+           begins_extension(h[0]);
+}

@@ -1,0 +1,98 @@
+/* nested.c - see nested.h. */
+#include "format/nested.h"
+
+/* add_node - adds a node, V or NULL, under the key of T. */
+static bool add_node(struct nested *t, ckpt_value *v)
+{
+    ckpt_str key = arena_str(t->a, buf_view(&t->key));
+    if (!buf_ok(&t->key) || !key.ptr || !map_put(t->index, key, (uint32_t)t->n, NULL))
+        return false;
+    ckpt_value **added = arena_append(t->a, &t->nodes, &t->n, &t->cap, sizeof(ckpt_value *));
+    if (added)
+        *added = v;
+    return added;
+}
+
+bool nested_begin(struct nested *t, arena *a, uint64_t max_items)
+{
+    *t = (struct nested){.a = a, .max_items = max_items, .index = map_new(64)};
+    buf_init(&t->key, SIZE_MAX / 2);
+    ckpt_value *root = value_new(a, CKPT_V_DICT, 0);
+    return t->index && root && add_node(t, root);
+}
+
+void nested_end(struct nested *t)
+{
+    map_free(t->index);
+    buf_free(&t->key);
+}
+
+/* set_key - sets the key of T to that of element E in container AT. */
+static void set_key(struct nested *t, uint32_t at, const ckpt_path_elem *e)
+{
+    t->key.len = 0;
+    buf_u32le(&t->key, at);
+    buf_byte(&t->key, e->is_int ? 'i' : 's');
+    if (e->is_int)
+        buf_printf(&t->key, "%lld", (long long)e->num);
+    else
+        buf_str(&t->key, e->str);
+}
+
+/* put_item - makes V item I of LIST; the items before it that nobody has put yet are None. */
+static bool put_item(arena *a, ckpt_value *list, uint64_t i, ckpt_value *v)
+{
+    if (i < value_count(list)) {
+        list->u.seq.items[i] = v;
+        return true;
+    }
+    while (value_count(list) < i) {
+        ckpt_value *none = value_new(a, CKPT_V_NONE, 0);
+        if (!none || !value_append(a, list, none))
+            return false;
+    }
+    return value_append(a, list, v);
+}
+
+static ckpt_status put_into(struct nested *t, ckpt_value *in, const ckpt_path_elem *e, ckpt_value *v,
+                            ckpt_error *err)
+{
+    bool is_list = in->type == CKPT_V_LIST;
+    if (is_list && !e->is_int)
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "its path has {a name} where {=the number of an item} was");
+    if (is_list && (e->num < 0 || (uint64_t)e->num >= t->max_items))
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "its path has item {%lld} of a list; {=fewer than %llu} are there", (long long)e->num,
+                    (unsigned long long)t->max_items);
+    ckpt_value *key = is_list ? NULL : e->is_int ? value_int(t->a, (int64_t)e->num) : value_str(t->a, e->str);
+    bool put = is_list ? put_item(t->a, in, (uint64_t)e->num, v) : key && value_put(t->a, in, key, v);
+    return put ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status nested_put(struct nested *t, const ckpt_path_elem *path, uint32_t n, ckpt_value *v,
+                       ckpt_error *err)
+{
+    uint32_t at = 0;
+    bool is_free = n > 0;
+    for (uint32_t k = 0; is_free && k < n; k++) {
+        bool last = k + 1 == n;
+        set_key(t, at, &path[k]);
+        uint32_t known = map_get(t->index, buf_view(&t->key));
+        if (known == MAP_NONE) {
+            ckpt_value *made = last ? v : value_new(t->a, path[k + 1].is_int ? CKPT_V_LIST : CKPT_V_DICT, 0);
+            if (!made)
+                return fail_memory(err);
+            CKPT_TRY(put_into(t, t->nodes[at], &path[k], made, err));
+            known = (uint32_t)t->n;
+            if (!add_node(t, last ? NULL : made))
+                return fail_memory(err);
+        } else {
+            is_free = !last && t->nodes[known];
+        }
+        at = known;
+    }
+    return is_free ? CKPT_OK
+                   : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                          "its path leads {to or through a value} of {=another name}");
+}
