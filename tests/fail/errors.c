@@ -4,15 +4,18 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
-const int *errors_of(const struct trace_call *c)
+const int *errors_of_call(const struct trace_call *c)
 {
-    static const int reading[] = {EIO, EINTR, -2, 0, -1}, writing[] = {ENOSPC, EIO, EDQUOT, EINTR, -2, -1},
-                     range[] = {EIO, ENOSPC, EDQUOT, EXDEV, EINVAL, EINTR, -2, -1},
-                     syncing[] = {EIO, ENOSPC, EDQUOT, -1}, naming[] = {EIO, ENOSPC, EDQUOT, EACCES, -1},
-                     sizing[] = {EIO, ENOSPC, EDQUOT, EFBIG, -1},
-                     reserving[] = {ENOSPC, EDQUOT, EIO, EINTR, EOPNOTSUPP, -1},
-                     opening[] = {EACCES, EMFILE, EIO, ENOSPC, -1}, other[] = {EIO, EPERM, -1},
-                     memory[] = {ENOMEM, -1}, none[] = {-1};
+    static const int reading[] = {EIO, EINTR, ERRORS_SHORT, ERRORS_EOF, ERRORS_END},
+                     writing[] = {ENOSPC, EIO, EDQUOT, EINTR, ERRORS_SHORT, ERRORS_END},
+                     range[] = {EIO, ENOSPC, EDQUOT, EXDEV, EINVAL, EINTR, ERRORS_SHORT, ERRORS_END},
+                     syncing[] = {EIO, ENOSPC, EDQUOT, ERRORS_END},
+                     naming[] = {EIO, ENOSPC, EDQUOT, EACCES, ERRORS_END},
+                     sizing[] = {EIO, ENOSPC, EDQUOT, EFBIG, ERRORS_END},
+                     reserving[] = {ENOSPC, EDQUOT, EIO, EINTR, EOPNOTSUPP, ERRORS_END},
+                     opening[] = {EACCES, EMFILE, EIO, ENOSPC, ERRORS_END},
+                     other[] = {EIO, EPERM, ERRORS_END}, memory[] = {ENOMEM, ERRORS_END},
+                     none[] = {ERRORS_END};
     switch (c->nr) {
     case SYS_read:
     case SYS_pread64: return reading;
@@ -50,13 +53,13 @@ const int *errors_of(const struct trace_call *c)
     }
 }
 
-bool errors_looks(const struct trace_call *c)
+bool errors_uses_input(const struct trace_call *c)
 {
     return c->nr == SYS_pread64 || c->nr == SYS_read || c->nr == SYS_copy_file_range || c->nr == SYS_mmap ||
            c->nr == SYS_newfstatat || c->nr == SYS_fstat || c->nr == SYS_fallocate || c->nr == SYS_fsync;
 }
 
-bool errors_attributes(const struct trace_call *c)
+bool errors_loses_attributes(const struct trace_call *c)
 {
     switch (c->nr) {
     case SYS_fchown:

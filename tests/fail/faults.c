@@ -1,17 +1,17 @@
 /*
- * faults.c - faults [-j N] [-k KIND] [-e EACH] CKPT SEED: every command that writes (and some that only
- * read; -e: each EACH-th), with
- *   kill     SIGKILL before each of its system calls; for edits in place then power cuts: some of the
- *            sectors on the disk, and the journal there again though all was done
- *   error    each call that can fail made to fail in each way that it can, or to transfer half
- *   full     a disk that is full, over quota or broken from one of its writes on
- *   meddle   the input cut, emptied, changed or replaced under its hands before each look at it
+ * faults.c - faults [-j WORKERS] [-k KINDS] [-e N] CKPT SEED: runs each command of faults.def (-e: every
+ * N-th) again and again, each time with one fault:
+ *   kill     SIGKILL before one of its system calls. Edits in place also get power cuts: only some sectors
+ *            of the edit reached the disk, and the removal of the journal did not
+ *   error    one system call fails with one of its errors, or transfers half of its bytes
+ *   full     all writes from one on fail: the disk is full, over quota or broken
+ *   modify   the input is truncated, emptied, extended, changed or replaced before one call that reads it
  *
- * What must hold: the folder is exactly as it was or exactly as it should become, owner, mode and
- * extended attributes included; exit 0 (1 of a salvage) means the second; exit 2 comes with a line
- * "ckpt: ..."; nothing else lies about; no signal. After a SIGKILL a temporary or a journal may stay,
- * and the next run must make all of it good; of a set of shards, a reader must find the old or the new
- * one whole before that.
+ * Afterwards the folder must be exactly as before or exactly as after a run without faults, with owner,
+ * mode and extended attributes. Exit 0 (1 of a salvage) means the latter; exit 2 comes with a line
+ * "ckpt: ..."; no other file is left; no signal ends the command. After a SIGKILL a temporary file or a
+ * journal may stay: the next run must then complete or undo the edit, and of a set of shards a reader
+ * must find the complete old or the complete new set even before that run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,19 +32,19 @@
 #include "oom.h"
 #include "trace.h"
 
-#define WORDS    24
-#define PRINTED  65536
-#define COMPLAIN 50 /* lines for each command and kind */
+#define WORDS       24
+#define PRINTED     65536
+#define REPORTS_MAX 50 /* failures printed for each command and kind */
 
-enum { KILL = 1, ERROR = 2, FULL = 4, MEDDLE = 8, ALL = 15, MEMORY = 16 };
+enum { KILL = 1, ERROR = 2, FULL = 4, MODIFY = 8, ALL = 15, MEMORY = 16 };
 enum {
-    IN_PLACE = 1,  /* a journal may stay, and a reader must not take what it guards */
-    NAMED = 2,     /* no O_TMPFILE */
-    MANY = 4,      /* a set of shards: read whole, by its index or as the one file instead, at any time */
-    READS = 8,     /* writes nothing */
-    TALKS = 16,    /* of interest for its memory only */
-    NO_LINKS = 64, /* hard links are refused: of a set, the index goes while it is replaced */
-    LOSES = 32,    /* exits 1 when all goes well: its input is damaged */
+    IN_PLACE = 1,   /* edits f; a journal may stay, and until then readers must refuse a half edited f */
+    NO_TMPFILE = 2, /* no O_TMPFILE */
+    SHARDS = 4, /* writes a set of shards: a complete set, or the one file it replaces, can always be read */
+    READ_ONLY = 8,    /* writes nothing */
+    MEMORY_ONLY = 16, /* run with failing allocations only */
+    NO_LINKS = 64,    /* hard links are refused: a set has no index while it is replaced */
+    EXITS_1 = 32,     /* exits 1 without any fault: its input is damaged */
 };
 
 struct job {
@@ -67,19 +67,21 @@ static struct shared {
 static const char *ckpt, *seed;
 static int kinds = ALL;
 static long first_allocation = 1, step = 1;
-static size_t each = 1; /* job is tried */
+static size_t every_nth = 1; /* which jobs run */
 
 /* One command under test, in one worker. */
-struct bench {
+struct fixture {
     const struct job *job;
     char dir[64];
     char *argv[WORDS], words[512];
-    int out, err, done; /* DONE: what it exits with when nothing goes wrong */
-    char printed[PRINTED], expect[PRINTED];
-    char before[PRINTED], after[PRINTED]; /* what a reader says of a set; empty: there is none */
-    struct folder old, new, now;
-    struct trace t;
-    int complaints;
+    int out, err;          /* receive its standard output and error */
+    char printed[PRINTED]; /* the output that was last read from them */
+    int expected_exit;     /* without faults, as expected_output */
+    char expected_output[PRINTED];
+    char set_before[PRINTED], set_after[PRINTED]; /* `ckpt hash` of the set of shards; empty: there is none */
+    struct folder old, new, now; /* before the command, after it without faults, after the last run */
+    struct trace trace;
+    int reported;
 };
 
 static void die(const char *what)
@@ -88,7 +90,7 @@ static void die(const char *what)
     exit(2);
 }
 
-/* ---------------------------------------------------------------- the bench */
+/* -------------------------------------------------------------- the fixture */
 
 static char *next_word(char **rest)
 {
@@ -99,20 +101,20 @@ static char *next_word(char **rest)
     return *w ? w : NULL;
 }
 
-static void split(struct bench *b, const char *command)
+static void split_command(struct fixture *fx, const char *command)
 {
     size_t n = 0;
-    snprintf(b->words, sizeof b->words, "%s", command);
-    b->argv[n++] = (char *)(size_t)ckpt;
-    for (char *rest = b->words, *w; (w = next_word(&rest)) && n + 1 < WORDS;)
-        b->argv[n++] = w;
-    b->argv[n] = NULL;
+    snprintf(fx->words, sizeof fx->words, "%s", command);
+    fx->argv[n++] = (char *)(size_t)ckpt;
+    for (char *rest = fx->words, *w; (w = next_word(&rest)) && n + 1 < WORDS;)
+        fx->argv[n++] = w;
+    fx->argv[n] = NULL;
 }
 
-static void rewind_output(struct bench *b)
+static void rewind_output(struct fixture *fx)
 {
-    if (ftruncate(b->out, 0) != 0 || ftruncate(b->err, 0) != 0 || lseek(b->out, 0, SEEK_SET) != 0 ||
-        lseek(b->err, 0, SEEK_SET) != 0)
+    if (ftruncate(fx->out, 0) != 0 || ftruncate(fx->err, 0) != 0 || lseek(fx->out, 0, SEEK_SET) != 0 ||
+        lseek(fx->err, 0, SEEK_SET) != 0)
         die("output");
 }
 
@@ -122,30 +124,30 @@ static void read_output(int fd, char text[PRINTED])
     text[n > 0 ? n : 0] = '\0';
 }
 
-/* read_set - what a reader says of the set in the folder, or of the one file in its place, to TEXT;
- * its exit status. ONE_FIRST: which of them it looks for first. */
-static int read_set(struct bench *b, bool one_first, char text[PRINTED])
+/* read_set - writes the output of `ckpt hash` for the set in the folder, or for the one file in its place,
+ * to TEXT and returns the exit status. ONE_FIRST: prefers the one file where both exist. */
+static int read_set(struct fixture *fx, bool one_first, char text[PRINTED])
 {
-    static char hash[] = "hash", set[] = "out.safetensors.index.json", one[] = "out.safetensors";
-    char *names[] = {one_first ? one : set, one_first ? set : one}, path[512];
-    snprintf(path, sizeof path, "%s/%s", b->dir, names[0]);
-    char *argv[] = {b->argv[0], hash, names[access(path, F_OK) != 0], NULL};
-    rewind_output(b);
-    int code = trace_not(b->dir, b->out, b->err, argv);
-    read_output(b->out, text);
+    static char hash[] = "hash", set_register[] = "out.safetensors.index.json", one[] = "out.safetensors";
+    char *names[] = {one_first ? one : set_register, one_first ? set_register : one}, path[512];
+    snprintf(path, sizeof path, "%s/%s", fx->dir, names[0]);
+    char *argv[] = {fx->argv[0], hash, names[access(path, F_OK) != 0], NULL};
+    rewind_output(fx);
+    int code = trace_run_untraced(fx->dir, fx->out, fx->err, argv);
+    read_output(fx->out, text);
     char *name = strstr(text, one);
-    if (name) /* which of them it was tells nothing */
+    if (name) /* cuts off the file's name, so that outputs for the set and for the file compare equal */
         *name = '\0';
     return code;
 }
 
-/* set_attributes - the outputs get a mode, an owner and an attribute that no new file has. */
-static void set_attributes(const struct bench *b)
+/* set_output_attributes - gives existing outputs a mode, an owner and an attribute that no new file has. */
+static void set_output_attributes(const struct fixture *fx)
 {
     char names[256], path[512];
-    snprintf(names, sizeof names, "%s", b->job->dest);
+    snprintf(names, sizeof names, "%s", fx->job->dest);
     for (char *rest = names, *w; (w = next_word(&rest));) {
-        snprintf(path, sizeof path, "%s/%s", b->dir, w);
+        snprintf(path, sizeof path, "%s/%s", fx->dir, w);
         if (access(path, F_OK) != 0)
             continue;
         if (geteuid() == 0 && chown(path, 1234, 1235) != 0)
@@ -156,25 +158,25 @@ static void set_attributes(const struct bench *b)
     }
 }
 
-static void bench_free(struct bench *b)
+static void fixture_free(struct fixture *fx)
 {
-    folder_empty(b->dir);
-    rmdir(b->dir);
-    folder_free(&b->old);
-    folder_free(&b->new);
-    folder_free(&b->now);
-    free(b->t.calls);
-    close(b->out);
-    close(b->err);
+    folder_empty(fx->dir);
+    rmdir(fx->dir);
+    folder_free(&fx->old);
+    folder_free(&fx->new);
+    folder_free(&fx->now);
+    free(fx->trace.calls);
+    close(fx->out);
+    close(fx->err);
 }
 
-static void complain(struct bench *b, const char *about, ...)
+static void report_failure(struct fixture *fx, const char *about, ...)
 {
     va_list ap;
     atomic_fetch_add(&shared->failed, 1);
-    if (b->complaints++ >= COMPLAIN)
+    if (fx->reported++ >= REPORTS_MAX)
         return;
-    printf("%s: ", b->job->what);
+    printf("%s: ", fx->job->what);
     va_start(ap, about);
     vprintf(about, ap);
     va_end(ap);
@@ -182,73 +184,77 @@ static void complain(struct bench *b, const char *about, ...)
     fflush(stdout);
 }
 
-/* bench_make - the folder before, and after the command when nothing goes wrong. */
-static bool bench_make(struct bench *b, const struct job *job)
+/* fixture_make - sets up the folder for JOB and runs its command without faults, to record the folder before
+ * and after; false when that failed, which is reported. */
+static bool fixture_make(struct fixture *fx, const struct job *job)
 {
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    *b = (struct bench){.job = job};
-    snprintf(b->dir, sizeof b->dir, "%s/ckpt-faults-XXXXXX", base);
-    if (!mkdtemp(b->dir))
-        die(b->dir);
-    b->out = memfd_create("out", MFD_CLOEXEC);
-    b->err = memfd_create("err", MFD_CLOEXEC);
+    *fx = (struct fixture){.job = job};
+    snprintf(fx->dir, sizeof fx->dir, "%s/ckpt-faults-XXXXXX", base);
+    if (!mkdtemp(fx->dir))
+        die(fx->dir);
+    fx->out = memfd_create("out", MFD_CLOEXEC);
+    fx->err = memfd_create("err", MFD_CLOEXEC);
     static char shell[] = "sh", from_string[] = "-ec";
     char *sh[] = {shell, from_string, (char *)(size_t)job->setup, NULL};
-    if (trace_not(b->dir, b->out, b->err, sh) != 0) {
-        read_output(b->err, b->printed);
-        complain(b, "cannot be set up: %s", b->printed);
+    if (trace_run_untraced(fx->dir, fx->out, fx->err, sh) != 0) {
+        read_output(fx->err, fx->printed);
+        report_failure(fx, "cannot be set up: %s", fx->printed);
         return false;
     }
-    set_attributes(b);
-    split(b, job->command);
-    folder_take(&b->old, b->dir);
-    (void)read_set(b, true, b->before);
-    rewind_output(b);
-    b->t = (struct trace){.what = TRACE_ONLY,
-                          .no_unnamed = (job->flags & NAMED) != 0,
-                          .no_links = (job->flags & NO_LINKS) != 0};
+    set_output_attributes(fx);
+    split_command(fx, job->command);
+    folder_read(&fx->old, fx->dir);
+    (void)read_set(fx, true, fx->set_before);
+    rewind_output(fx);
+    fx->trace = (struct trace){.what = TRACE_LIST,
+                               .no_tmpfile = (job->flags & NO_TMPFILE) != 0,
+                               .no_links = (job->flags & NO_LINKS) != 0};
     if (kinds == MEMORY) /* LeakSanitizer cannot be traced */
-        b->t.code = trace_not(b->dir, b->out, b->err, b->argv);
-    else if (!trace_run(b->argv, b->dir, b->out, b->err, &b->t))
+        fx->trace.code = trace_run_untraced(fx->dir, fx->out, fx->err, fx->argv);
+    else if (!trace_run(fx->argv, fx->dir, fx->out, fx->err, &fx->trace))
         die("trace");
-    read_output(b->out, b->expect);
-    read_output(b->err, b->printed);
-    folder_take(&b->new, b->dir);
-    (void)read_set(b, true, b->after);
-    b->done = b->t.code;
-    int most = (job->flags & LOSES) || strncmp(job->command, "scan", 4) == 0;
-    if (b->done < 0 || b->done > most ||
-        ((job->flags & READS) == 0 && folder_same(&b->old, &b->new, false) && !*b->expect)) {
-        complain(b, "cannot be done at all (exit %d): %s", b->t.code, b->printed);
+    read_output(fx->out, fx->expected_output);
+    read_output(fx->err, fx->printed);
+    folder_read(&fx->new, fx->dir);
+    (void)read_set(fx, true, fx->set_after);
+    fx->expected_exit = fx->trace.code;
+    int most = (job->flags & EXITS_1) || strncmp(job->command, "scan", 4) == 0;
+    if (fx->expected_exit < 0 || fx->expected_exit > most ||
+        ((job->flags & READ_ONLY) == 0 && folder_same(&fx->old, &fx->new, false) && !*fx->expected_output)) {
+        report_failure(fx, "fails without a fault (exit %d): %s", fx->trace.code, fx->printed);
         return false;
     }
-    for (size_t i = 0; i < b->new.n; i++) {
-        const struct folder_file *was = folder_find(&b->old, b->new.file[i].name);
+    for (size_t i = 0; i < fx->new.n; i++) {
+        const struct folder_file *was = folder_find(&fx->old, fx->new.file[i].name);
         if (was &&
-            (was->st.st_mode != b->new.file[i].st.st_mode || was->st.st_uid != b->new.file[i].st.st_uid ||
-             was->st.st_gid != b->new.file[i].st.st_gid || strcmp(was->xattr, b->new.file[i].xattr) != 0))
-            complain(b, "%s lost its mode, owner or attribute", was->name);
+            (was->st.st_mode != fx->new.file[i].st.st_mode || was->st.st_uid != fx->new.file[i].st.st_uid ||
+             was->st.st_gid != fx->new.file[i].st.st_gid || strcmp(was->xattr, fx->new.file[i].xattr) != 0))
+            report_failure(fx, "%s lost its mode, owner or attribute", was->name);
     }
     return true;
 }
 
 /* --------------------------------------------------------------- what must hold */
 
-static bool is_leftover(const struct bench *b, const char *name)
+static bool is_leftover(const struct fixture *fx, const char *name)
 {
     size_t n = strlen(name);
-    if ((b->job->flags & IN_PLACE) && n > 10 && strcmp(name + n - 10, ".ckpt-undo") == 0)
+    if ((fx->job->flags & IN_PLACE) && n > 10 && strcmp(name + n - 10, ".ckpt-undo") == 0)
         return true;
     return name[0] == '.' && strstr(name, ".ckpt-") != NULL;
 }
 
-/* each_whole - every file is an old or a new one, and none of the old is gone. */
-static const char *each_whole(struct bench *b, bool leftovers, bool attributes)
+/* The checks return NULL, or what is wrong. */
+
+/* check_each_file - checks that each file now in the folder equals the old or the new one of its name, and
+ * that no file of both is missing. */
+static const char *check_each_file(struct fixture *fx, bool leftovers, bool attributes)
 {
-    for (size_t i = 0; i < b->now.n; i++) {
-        const struct folder_file *f = &b->now.file[i], *was = folder_find(&b->old, f->name),
-                                 *will = folder_find(&b->new, f->name);
-        if (leftovers && is_leftover(b, f->name))
+    for (size_t i = 0; i < fx->now.n; i++) {
+        const struct folder_file *f = &fx->now.file[i], *was = folder_find(&fx->old, f->name),
+                                 *will = folder_find(&fx->new, f->name);
+        if (leftovers && is_leftover(fx, f->name))
             continue;
         if (!was && !will)
             return "leaves a file";
@@ -256,343 +262,351 @@ static const char *each_whole(struct bench *b, bool leftovers, bool attributes)
             !(will && folder_same_file(f, will, attributes)))
             return "leaves a file that is neither old nor new";
     }
-    for (size_t i = 0; i < b->old.n; i++)
-        if (!folder_find(&b->now, b->old.file[i].name) && folder_find(&b->new, b->old.file[i].name) &&
-            !((b->job->flags & NO_LINKS) && strstr(b->old.file[i].name, ".index.json")))
+    for (size_t i = 0; i < fx->old.n; i++)
+        if (!folder_find(&fx->now, fx->old.file[i].name) && folder_find(&fx->new, fx->old.file[i].name) &&
+            !((fx->job->flags & NO_LINKS) && strstr(fx->old.file[i].name, ".index.json")))
             return "removes a file";
     return NULL;
 }
 
-static void set_leftovers_aside(struct bench *b)
+static void drop_leftovers(struct fixture *fx)
 {
     size_t n = 0;
-    for (size_t i = 0; i < b->now.n; i++) {
-        if (is_leftover(b, b->now.file[i].name))
-            free(b->now.file[i].bytes);
+    for (size_t i = 0; i < fx->now.n; i++) {
+        if (is_leftover(fx, fx->now.file[i].name))
+            free(fx->now.file[i].bytes);
         else
-            b->now.file[n++] = b->now.file[i];
+            fx->now.file[n++] = fx->now.file[i];
     }
-    b->now.n = n;
+    fx->now.n = n;
 }
 
-/* set_readable - a set that was being replaced is the old one or the new one to a reader, and where
- * there was none, or no links, there may be none. */
-static const char *set_readable(struct bench *b)
+/* check_set_readable - checks that a reader finds the complete old or the complete new set. It may find none
+ * if there was none, or if hard links are refused. */
+static const char *check_set_readable(struct fixture *fx)
 {
     for (int one_first = 0; one_first < 2; one_first++) {
-        int code = read_set(b, one_first, b->printed);
-        if (code == 2 && (!*b->before || (b->job->flags & NO_LINKS)))
+        int code = read_set(fx, one_first, fx->printed);
+        if (code == 2 && (!*fx->set_before || (fx->job->flags & NO_LINKS)))
             continue;
         if (code != 0)
             return "leaves no set";
-        if (strcmp(b->printed, b->before) != 0 && strcmp(b->printed, b->after) != 0)
+        if (strcmp(fx->printed, fx->set_before) != 0 && strcmp(fx->printed, fx->set_after) != 0)
             return "leaves a set of old and new shards";
     }
     return NULL;
 }
 
-static const char *old_or_new(struct bench *b, bool leftovers, bool attributes)
+static const char *check_old_or_new(struct fixture *fx, bool leftovers, bool attributes)
 {
-    const char *wrong = each_whole(b, leftovers, attributes);
+    const char *wrong = check_each_file(fx, leftovers, attributes);
     if (wrong)
         return wrong;
     if (leftovers)
-        set_leftovers_aside(b);
-    if (folder_same(&b->now, &b->old, attributes) || folder_same(&b->now, &b->new, attributes))
+        drop_leftovers(fx);
+    if (folder_same(&fx->now, &fx->old, attributes) || folder_same(&fx->now, &fx->new, attributes))
         return NULL;
-    return b->job->flags & NO_LINKS ? set_readable(b) : "leaves something old and something new";
+    return fx->job->flags & NO_LINKS ? check_set_readable(fx) : "leaves a mixture of old and new files";
 }
 
-static const char *make_good(struct bench *b)
+/* check_recovery - checks that the next run of the command completes or repeats what a killed one began. */
+static const char *check_recovery(struct fixture *fx)
 {
     static char look[] = "ls", file[] = "f", quiet[] = "-q", force[] = "-f";
-    char *ls[] = {b->argv[0], look, file, quiet, NULL};
-    rewind_output(b);
-    if (b->job->flags & IN_PLACE) {
-        const struct folder_file *f = folder_find(&b->now, "f");
-        bool whole = f && (folder_same_file(f, folder_find(&b->old, "f"), false) ||
-                           folder_same_file(f, folder_find(&b->new, "f"), false));
-        if (!whole && trace_not(b->dir, b->out, b->err, ls) == 0)
-            return "a reader took a half changed file";
+    char *ls[] = {fx->argv[0], look, file, quiet, NULL};
+    rewind_output(fx);
+    if (fx->job->flags & IN_PLACE) {
+        const struct folder_file *f = folder_find(&fx->now, "f");
+        bool whole = f && (folder_same_file(f, folder_find(&fx->old, "f"), false) ||
+                           folder_same_file(f, folder_find(&fx->new, "f"), false));
+        if (!whole && trace_run_untraced(fx->dir, fx->out, fx->err, ls) == 0)
+            return "a reader accepts a half edited file";
     }
-    size_t files = b->now.n; /* a journal beside it says that there is something to do */
-    set_leftovers_aside(b);
-    if (b->now.n == files && folder_same(&b->now, &b->new, true))
+    size_t files = fx->now.n; /* with the journal, which would mean that there is something to recover */
+    drop_leftovers(fx);
+    if (fx->now.n == files && folder_same(&fx->now, &fx->new, true))
         return NULL;
     size_t n = 0;
-    while (b->argv[n])
+    while (fx->argv[n])
         n++;
-    b->argv[n] = b->job->flags & MANY ? force : NULL; /* some of a new set may be there */
-    int code = trace_not(b->dir, b->out, b->err, b->argv);
-    b->argv[n] = NULL;
-    folder_take(&b->now, b->dir);
-    read_output(b->err, b->printed);
-    if (code == 2 && strstr(b->printed, "may have been this one") && folder_same(&b->now, &b->new, true))
-        return NULL; /* all was done when it was killed */
-    if (code != b->done)
+    fx->argv[n] = fx->job->flags & SHARDS ? force : NULL; /* parts of the new set may exist */
+    int code = trace_run_untraced(fx->dir, fx->out, fx->err, fx->argv);
+    fx->argv[n] = NULL;
+    folder_read(&fx->now, fx->dir);
+    read_output(fx->err, fx->printed);
+    if (code == 2 && strstr(fx->printed, "may have been this one") && folder_same(&fx->now, &fx->new, true))
+        return NULL; /* the edit was complete when it was killed */
+    if (code != fx->expected_exit)
         return "the next run fails";
-    /* Without links the index may have gone before: the new one is then as new files are. */
-    return folder_same(&b->now, &b->new, (b->job->flags & NO_LINKS) == 0)
+    /* Without hard links the old index may be gone: the new one then has the attributes of any new file. */
+    return folder_same(&fx->now, &fx->new, (fx->job->flags & NO_LINKS) == 0)
                ? NULL
-               : "the next run does not make it good";
+               : "the next run does not recover the file";
 }
 
-static bool has_message(struct bench *b)
+static bool has_message(struct fixture *fx)
 {
-    read_output(b->err, b->printed);
-    if (*b->job->command == 's' && b->job->command[1] == 'c') {
-        read_output(b->out, b->printed);
-        if (strstr(b->printed, "INCOMPLETE"))
+    read_output(fx->err, fx->printed);
+    if (*fx->job->command == 's' && fx->job->command[1] == 'c') {
+        read_output(fx->out, fx->printed);
+        if (strstr(fx->printed, "INCOMPLETE"))
             return true;
     }
-    read_output(b->err, b->printed);
-    return strncmp(b->printed, "ckpt: ", 6) == 0 || strstr(b->printed, "\nckpt: ") ||
-           strstr(b->printed, "\"ckpt.error.v1\"");
+    read_output(fx->err, fx->printed);
+    return strncmp(fx->printed, "ckpt: ", 6) == 0 || strstr(fx->printed, "\nckpt: ") ||
+           strstr(fx->printed, "\"ckpt.error.v1\"");
 }
 
-/* finds - what a scan found is worth more than that it did not get to its end, which it says, too. Not so
- * where memory is lacking. */
-static bool finds(const struct bench *b)
+/* is_scan_with_findings - returns whether a scan exited with 1, for findings: they take precedence over a
+ * failure to read on, except for lack of memory. */
+static bool is_scan_with_findings(const struct fixture *fx)
 {
-    return b->t.code == 1 && kinds != MEMORY && strncmp(b->job->command, "scan", 4) == 0;
+    return fx->trace.code == 1 && kinds != MEMORY && strncmp(fx->job->command, "scan", 4) == 0;
 }
 
-/* judge - after a run that was not killed. */
-static const char *judge(struct bench *b, bool lasting)
+/* check_result - checks the exit status, the messages and the folder after a run that was not killed.
+ * LASTING: the fault did not end, so that an edit in place may need the next run to recover. */
+static const char *check_result(struct fixture *fx, bool lasting)
 {
-    bool attributes = !(b->t.at < b->t.n && errors_attributes(&b->t.calls[b->t.at]));
-    folder_take(&b->now, b->dir);
-    if (b->t.signal)
+    bool attributes = !(fx->trace.at < fx->trace.n &&
+                        errors_loses_attributes(&fx->trace.calls[fx->trace.at]));
+    folder_read(&fx->now, fx->dir);
+    if (fx->trace.signal)
         return "dies of a signal";
-    if (b->t.code == b->done) {
-        read_output(b->out, b->printed);
-        if (strcmp(b->printed, b->expect) != 0)
-            return "prints something else and says that all is done";
-        return folder_same(&b->now, &b->new, attributes) ? NULL : "says that all is done, and it is not";
+    if (fx->trace.code == fx->expected_exit) {
+        read_output(fx->out, fx->printed);
+        if (strcmp(fx->printed, fx->expected_output) != 0)
+            return "exits as if complete but prints something else";
+        return folder_same(&fx->now, &fx->new, attributes) ? NULL : "exits as if complete but is not";
     }
-    if (b->t.code != 2 && !finds(b))
-        return "exits with another code";
-    if (!has_message(b))
-        return "says nothing";
-    if (lasting && (b->job->flags & IN_PLACE)) {
-        const char *wrong = make_good(b);
-        return wrong;
-    }
-    return old_or_new(b, false, attributes);
+    if (fx->trace.code != 2 && !is_scan_with_findings(fx))
+        return "exits with a different code";
+    if (!has_message(fx))
+        return "prints no message";
+    if (lasting && (fx->job->flags & IN_PLACE))
+        return check_recovery(fx);
+    return check_old_or_new(fx, false, attributes);
 }
 
-static void run(struct bench *b)
+static void run_traced(struct fixture *fx)
 {
-    folder_put(&b->old, b->dir);
-    rewind_output(b);
-    if (!trace_run(b->argv, b->dir, b->out, b->err, &b->t))
+    folder_restore(&fx->old, fx->dir);
+    rewind_output(fx);
+    if (!trace_run(fx->argv, fx->dir, fx->out, fx->err, &fx->trace))
         die("trace");
 }
 
-static void count(int kind) { atomic_fetch_add(&shared->cases[kind], 1); }
+static void count_case(int kind) { atomic_fetch_add(&shared->cases[kind], 1); }
 
 /* -------------------------------------------------------------------- kinds */
 
-/* power_cut - the folder holds f and its journal as of just before the journal went. */
-static const char *power_cut(struct bench *b, const struct folder_file *journal, unsigned torn)
+/* check_power_cut - restores JOURNAL, replaces random sectors of f by those after the edit (TORN is the seed,
+ * 0: all of them) and checks that the next run completes or undoes the edit and reports which. */
+static const char *check_power_cut(struct fixture *fx, const struct folder_file *journal, unsigned torn)
 {
     static char strip[] = "strip", place[] = "-i", none[] = "no.such.";
     static char file[] = "f";
-    char *recover[] = {b->argv[0], strip, place, none, file, NULL}, path[512], undo[512];
-    const struct folder_file *old = folder_find(&b->old, "f"), *new = folder_find(&b->new, "f"), *f;
-    snprintf(path, sizeof path, "%s/f", b->dir);
-    snprintf(undo, sizeof undo, "%s/%s", b->dir, journal->name);
+    char *recover[] = {fx->argv[0], strip, place, none, file, NULL}, path[512], undo[512];
+    const struct folder_file *old = folder_find(&fx->old, "f"), *new = folder_find(&fx->new, "f"), *f;
+    snprintf(path, sizeof path, "%s/f", fx->dir);
+    snprintf(undo, sizeof undo, "%s/%s", fx->dir, journal->name);
     folder_write(undo, journal->bytes, journal->size);
     folder_tear(path, old, new, torn);
-    rewind_output(b);
-    int code = trace_not(b->dir, b->out, b->err, recover);
-    folder_take(&b->now, b->dir);
-    read_output(b->err, b->printed);
+    rewind_output(fx);
+    int code = trace_run_untraced(fx->dir, fx->out, fx->err, recover);
+    folder_read(&fx->now, fx->dir);
+    read_output(fx->err, fx->printed);
     if (code != 0)
         return "the next run fails";
-    if (b->now.n != b->old.n || !(f = folder_find(&b->now, "f")))
+    if (fx->now.n != fx->old.n || !(f = folder_find(&fx->now, "f")))
         return "the journal stays";
     if (folder_same_file(f, new, true))
-        return strstr(b->printed, "was complete, and is kept") ? NULL : "says nothing of the edit that stays";
+        return strstr(fx->printed, "was complete, and is kept") ? NULL : "does not report the edit it kept";
     if (torn == 0)
-        return "an edit is undone that had been done";
+        return "a complete edit is undone";
     if (!folder_same_file(f, old, true))
-        return "the next run does not make it good";
-    return strstr(b->printed, "edit was undone") ? NULL : "says nothing of what it undid";
+        return "the next run does not recover the file";
+    return strstr(fx->printed, "edit was undone") ? NULL : "does not report the edit it undid";
 }
 
-/* each_power_cut - after a kill before call AT, which is the one that removes the journal. */
-static void each_power_cut(struct bench *b, size_t at)
+/* check_power_cuts - kills the command before call AT, which removes the journal, and checks 300 power cuts
+ * from there. */
+static void check_power_cuts(struct fixture *fx, size_t at)
 {
     struct folder then = {.n = 0};
     const char *wrong = NULL;
-    b->t.at = at;
-    run(b);
-    folder_take(&then, b->dir);
+    fx->trace.at = at;
+    run_traced(fx);
+    folder_read(&then, fx->dir);
     const struct folder_file *journal = folder_find(&then, "f.ckpt-undo");
-    for (unsigned torn = 0; journal && torn < 300; torn++, count(0))
-        if ((wrong = power_cut(b, journal, torn)))
-            complain(b, "power cut %u: %s; %.300s", torn, wrong, b->printed);
+    for (unsigned torn = 0; journal && torn < 300; torn++, count_case(0))
+        if ((wrong = check_power_cut(fx, journal, torn)))
+            report_failure(fx, "power cut %u: %s; %.300s", torn, wrong, fx->printed);
     if (!journal)
-        complain(b, "no journal when it was killed before call %zu", at);
+        report_failure(fx, "no journal when it was killed before call %zu", at);
     folder_free(&then);
 }
 
-static void each_kill(struct bench *b)
+static void kill_at_each_call(struct fixture *fx)
 {
-    size_t removes = 0;
-    b->t.what = TRACE_KILL;
-    b->complaints = 0;
-    for (b->t.at = 0;; b->t.at++) {
-        run(b);
-        folder_take(&b->now, b->dir);
+    size_t removal = 0;
+    fx->trace.what = TRACE_KILL;
+    fx->reported = 0;
+    for (fx->trace.at = 0;; fx->trace.at++) {
+        run_traced(fx);
+        folder_read(&fx->now, fx->dir);
         const char *wrong = NULL;
-        if (b->t.signal != SIGKILL)
+        if (fx->trace.signal != SIGKILL)
             break;
-        if (b->job->flags & MANY)
-            wrong = set_readable(b);
-        else if (!(b->job->flags & IN_PLACE))
-            wrong = old_or_new(b, true, true);
-        folder_take(&b->now, b->dir);
-        if (!wrong && !(b->job->flags & READS))
-            wrong = make_good(b);
-        count(0);
+        if (fx->job->flags & SHARDS)
+            wrong = check_set_readable(fx);
+        else if (!(fx->job->flags & IN_PLACE))
+            wrong = check_old_or_new(fx, true, true);
+        folder_read(&fx->now, fx->dir);
+        if (!wrong && !(fx->job->flags & READ_ONLY))
+            wrong = check_recovery(fx);
+        count_case(0);
         if (wrong)
-            complain(b, "killed before call %zu (number %lu): %s", b->t.at, b->t.calls[b->t.at].nr, wrong);
-        if (b->t.calls[b->t.at].nr == SYS_unlinkat)
-            removes = b->t.at;
+            report_failure(fx, "killed before call %zu (number %lu): %s", fx->trace.at,
+                           fx->trace.calls[fx->trace.at].nr, wrong);
+        if (fx->trace.calls[fx->trace.at].nr == SYS_unlinkat)
+            removal = fx->trace.at;
     }
-    if (b->job->flags & IN_PLACE)
-        each_power_cut(b, removes);
+    if (fx->job->flags & IN_PLACE)
+        check_power_cuts(fx, removal);
 }
 
-static void one_error(struct bench *b, size_t at, int error)
+static void fail_call(struct fixture *fx, size_t at, int error)
 {
-    b->t.what = error == -2 ? TRACE_SHORT : TRACE_ERROR;
-    b->t.at = at;
-    b->t.error = error;
-    run(b);
-    const char *wrong = judge(b, false);
-    count(1);
+    fx->trace.what = error == ERRORS_SHORT ? TRACE_SHORT : TRACE_ERROR;
+    fx->trace.at = at;
+    fx->trace.error = error;
+    run_traced(fx);
+    const char *wrong = check_result(fx, false);
+    count_case(1);
     if (wrong) {
-        read_output(b->err, b->printed);
-        complain(b, "call %zu (number %lu of %lx) %s: exit %d, %s; %.200s", at,
-                 at < b->t.n ? b->t.calls[at].nr : 0, at < b->t.n ? b->t.calls[at].arg[0] : 0,
-                 error == -2 ? "does half"
-                 : error     ? strerror(error)
-                             : "at the end",
-                 b->t.code, wrong, b->printed);
+        read_output(fx->err, fx->printed);
+        report_failure(fx, "call %zu (number %lu of %lx) %s: exit %d, %s; %.200s", at,
+                       at < fx->trace.n ? fx->trace.calls[at].nr : 0,
+                       at < fx->trace.n ? fx->trace.calls[at].arg[0] : 0,
+                       error == ERRORS_SHORT ? "transfers half"
+                       : error               ? strerror(error)
+                                             : "returns 0",
+                       fx->trace.code, wrong, fx->printed);
     }
 }
 
-/* list_calls - what the command does when all is well: a copy, as every run writes its own. */
-static struct trace_call *list_calls(struct bench *b, size_t *n)
+/* copy_calls - runs the command without faults and returns a copy of the list of its calls, because each run
+ * overwrites that list. The caller frees it. */
+static struct trace_call *copy_calls(struct fixture *fx, size_t *n)
 {
-    b->t.what = TRACE_ONLY;
-    run(b);
-    struct trace_call *calls = malloc((b->t.n + 1) * sizeof *calls);
+    fx->trace.what = TRACE_LIST;
+    run_traced(fx);
+    struct trace_call *calls = malloc((fx->trace.n + 1) * sizeof *calls);
     if (!calls)
         die("memory");
-    memcpy(calls, b->t.calls, b->t.n * sizeof *calls);
-    *n = b->t.n;
+    memcpy(calls, fx->trace.calls, fx->trace.n * sizeof *calls);
+    *n = fx->trace.n;
     return calls;
 }
 
-static void each_error(struct bench *b)
+static void fail_each_call(struct fixture *fx)
 {
     size_t n;
-    struct trace_call *calls = list_calls(b, &n);
-    b->complaints = 0;
+    struct trace_call *calls = copy_calls(fx, &n);
+    fx->reported = 0;
     for (size_t i = 0; i < n; i++)
-        for (const int *e = errors_of(&calls[i]); *e != -1; e++)
-            one_error(b, i, *e);
+        for (const int *e = errors_of_call(&calls[i]); *e != ERRORS_END; e++)
+            fail_call(fx, i, *e);
     free(calls);
 }
 
-static void each_full(struct bench *b)
+static void fill_disk_at_each_write(struct fixture *fx)
 {
     static const int errors[] = {ENOSPC, EDQUOT, EIO};
     size_t n;
-    struct trace_call *calls = list_calls(b, &n);
-    b->complaints = 0;
+    struct trace_call *calls = copy_calls(fx, &n);
+    fx->reported = 0;
     for (size_t i = 0; i < n; i++) {
-        const int *e = errors_of(&calls[i]);
+        const int *e = errors_of_call(&calls[i]);
         for (size_t k = 0; *e == ENOSPC && k < 3; k++) {
-            b->t.what = TRACE_FULL;
-            b->t.at = i;
-            b->t.error = errors[k];
-            run(b);
-            const char *wrong = judge(b, true);
-            count(2);
+            fx->trace.what = TRACE_FULL;
+            fx->trace.at = i;
+            fx->trace.error = errors[k];
+            run_traced(fx);
+            const char *wrong = check_result(fx, true);
+            count_case(2);
             if (wrong)
-                complain(b, "from call %zu on %s: %s", i, strerror(errors[k]), wrong);
+                report_failure(fx, "from call %zu on %s: %s", i, strerror(errors[k]), wrong);
         }
     }
     free(calls);
 }
 
-/* after_meddling - the input is whatever we made it; the rest is old, or new of the input as it was. */
-static const char *after_meddling(struct bench *b, const char *input)
+/* check_after_modification - checks that each file except INPUT, which the test itself modified, is the old
+ * one or the one written from the unmodified input. */
+static const char *check_after_modification(struct fixture *fx, const char *input)
 {
-    folder_take(&b->now, b->dir);
-    if (b->t.signal)
+    folder_read(&fx->now, fx->dir);
+    if (fx->trace.signal)
         return "dies of a signal";
-    if (b->t.code != b->done && b->t.code != 2 && !finds(b))
-        return "exits with another code";
-    if (b->t.code != b->done && !has_message(b))
-        return "says nothing";
-    for (size_t i = 0; i < b->now.n; i++) {
-        const struct folder_file *f = &b->now.file[i], *will = folder_find(&b->new, f->name),
-                                 *was = folder_find(&b->old, f->name);
+    if (fx->trace.code != fx->expected_exit && fx->trace.code != 2 && !is_scan_with_findings(fx))
+        return "exits with a different code";
+    if (fx->trace.code != fx->expected_exit && !has_message(fx))
+        return "prints no message";
+    for (size_t i = 0; i < fx->now.n; i++) {
+        const struct folder_file *f = &fx->now.file[i], *will = folder_find(&fx->new, f->name),
+                                 *was = folder_find(&fx->old, f->name);
         if (strcmp(f->name, input) == 0)
             continue;
         if (!was && !will)
             return "leaves a file";
         if (will && folder_same_file(f, will, true))
             continue;
-        if (b->t.code == b->done || !was || !folder_same_file(f, was, true))
-            return "leaves a file made of what was and what came";
+        if (fx->trace.code == fx->expected_exit || !was || !folder_same_file(f, was, true))
+            return "leaves a mixture of old and modified input";
     }
-    read_output(b->out, b->printed);
-    if (b->t.code == b->done && strcmp(b->printed, b->expect) != 0)
-        return "prints something else and says that all is done";
+    read_output(fx->out, fx->printed);
+    if (fx->trace.code == fx->expected_exit && strcmp(fx->printed, fx->expected_output) != 0)
+        return "exits as if complete but prints something else";
     return NULL;
 }
 
-static void each_meddling(struct bench *b)
+static void modify_before_each_read(struct fixture *fx)
 {
-    static const char *const ways[] = {"cut", "emptied", "grown", "changed", "replaced"};
-    struct folder_meddling m = {.how = 0};
+    static const char *const ways[] = {"truncated", "emptied", "extended", "inverted", "replaced"};
+    struct folder_modification m = {.how = 0};
     size_t n, first = 0;
-    m.was = folder_find(&b->old, "in");
+    m.was = folder_find(&fx->old, "in");
     if (!m.was || S_ISDIR(m.was->st.st_mode))
         return;
-    struct trace_call *calls = list_calls(b, &n);
-    while (first < n && calls[first].nr != SYS_pread64) /* it is open by then */
+    struct trace_call *calls = copy_calls(fx, &n);
+    while (first < n && calls[first].nr != SYS_pread64) /* from there on it is open */
         first++;
-    snprintf(m.path, sizeof m.path, "%s/in", b->dir);
-    b->complaints = 0;
-    b->t.meddle = folder_meddle;
-    b->t.user = &m;
+    snprintf(m.path, sizeof m.path, "%s/in", fx->dir);
+    fx->reported = 0;
+    fx->trace.callback = folder_modify;
+    fx->trace.user = &m;
     for (size_t i = first; i < n; i++) {
-        if (!errors_looks(&calls[i]))
+        if (!errors_uses_input(&calls[i]))
             continue;
-        for (m.how = 0; m.how < MEDDLE_WAYS; m.how++) {
-            b->t.what = TRACE_MEDDLE;
-            b->t.at = i;
-            run(b);
-            const char *wrong = after_meddling(b, "in");
-            count(3);
+        for (m.how = 0; m.how < MODIFY_WAYS; m.how++) {
+            fx->trace.what = TRACE_CALLBACK;
+            fx->trace.at = i;
+            run_traced(fx);
+            const char *wrong = check_after_modification(fx, "in");
+            count_case(3);
             if (wrong)
-                complain(b, "input %s before call %zu (number %lu) of %zu: exit %d, %s", ways[m.how], i,
-                         calls[i].nr, n, b->t.code, wrong);
+                report_failure(fx, "input %s before call %zu (number %lu) of %zu: exit %d, %s", ways[m.how],
+                               i, calls[i].nr, n, fx->trace.code, wrong);
         }
     }
     free(calls);
 }
 
-/* each_allocation - CKPT is the one of oom.c. Each allocation fails alone, then with all after it. */
-static void each_allocation(struct bench *b)
+/* fail_each_allocation - runs the command, in a CKPT linked with oom.c, with each allocation failing: alone,
+ * then with all after it. */
+static void fail_each_allocation(struct fixture *fx)
 {
     char number[16];
     int fd = memfd_create("oom", 0);
@@ -602,24 +616,24 @@ static void each_allocation(struct bench *b)
     snprintf(number, sizeof number, "%d", fd);
     if (o == MAP_FAILED || setenv(OOM_VARIABLE, number, 1) != 0)
         die("memory");
-    b->complaints = 0;
+    fx->reported = 0;
     for (o->lasting = 0; o->lasting < 2; o->lasting++) {
-        for (o->at = first_allocation; o->at == first_allocation || atomic_load(&o->count) >= o->at - step;
-             o->at += step) {
+        for (o->at = first_allocation;
+             o->at == first_allocation || atomic_load(&o->count) >= o->at - step; o->at += step) {
             atomic_store(&o->count, 0);
-            folder_put(&b->old, b->dir);
-            rewind_output(b);
-            b->t.code = trace_not(b->dir, b->out, b->err, b->argv);
-            b->t.signal = b->t.code < 0;
-            const char *wrong = judge(b, false);
-            count(4);
-            read_output(b->err, b->printed);
-            if (!wrong && b->t.code == 2 && *b->printed && !strstr(b->printed, "memory") &&
-                !strstr(b->printed, "allocate"))
-                wrong = "gives another reason";
+            folder_restore(&fx->old, fx->dir);
+            rewind_output(fx);
+            fx->trace.code = trace_run_untraced(fx->dir, fx->out, fx->err, fx->argv);
+            fx->trace.signal = fx->trace.code < 0;
+            const char *wrong = check_result(fx, false);
+            count_case(4);
+            read_output(fx->err, fx->printed);
+            if (!wrong && fx->trace.code == 2 && *fx->printed && !strstr(fx->printed, "memory") &&
+                !strstr(fx->printed, "allocate"))
+                wrong = "does not give memory as the reason";
             if (wrong)
-                complain(b, "allocation %ld%s: exit %d, %s; %.600s", o->at,
-                         o->lasting ? " and all after it" : "", b->t.code, wrong, b->printed);
+                report_failure(fx, "allocation %ld%s: exit %d, %s; %.600s", o->at,
+                               o->lasting ? " and all after it" : "", fx->trace.code, wrong, fx->printed);
         }
     }
     unsetenv(OOM_VARIABLE);
@@ -630,26 +644,26 @@ static void each_allocation(struct bench *b)
 /* --------------------------------------------------------------------- main */
 
 static const struct {
-    int bit, skip; /* SKIP: flags of those for which it tells nothing new */
-    void (*each)(struct bench *b);
-} kind[] = {{KILL, TALKS | READS, each_kill},
-            {ERROR, TALKS, each_error},
-            {FULL, TALKS, each_full},
-            {MEDDLE, TALKS | NAMED | IN_PLACE, each_meddling},
-            {MEMORY, NAMED, each_allocation}};
+    int bit, skip; /* jobs with a flag of `skip` are left out */
+    void (*run)(struct fixture *fx);
+} kind[] = {{KILL, MEMORY_ONLY | READ_ONLY, kill_at_each_call},
+            {ERROR, MEMORY_ONLY, fail_each_call},
+            {FULL, MEMORY_ONLY, fill_disk_at_each_write},
+            {MODIFY, MEMORY_ONLY | NO_TMPFILE | IN_PLACE, modify_before_each_read},
+            {MEMORY, NO_TMPFILE, fail_each_allocation}};
 #define NKINDS (sizeof kind / sizeof *kind)
 
 static void work(void)
 {
-    static struct bench b;
+    static struct fixture fx;
     for (size_t i; (i = atomic_fetch_add(&shared->next, 1)) < NJOBS;) {
-        if (i % each != 0)
+        if (i % every_nth != 0)
             continue;
-        if (bench_make(&b, &jobs[i]))
+        if (fixture_make(&fx, &jobs[i]))
             for (size_t k = 0; k < NKINDS; k++)
                 if ((kinds & kind[k].bit) && !(jobs[i].flags & kind[k].skip))
-                    kind[k].each(&b);
-        bench_free(&b);
+                    kind[k].run(&fx);
+        fixture_free(&fx);
     }
     exit(0);
 }
@@ -665,16 +679,16 @@ int main(int argc, char **argv)
         else if (opt == 's')
             step = strtol(optarg, NULL, 10);
         else if (opt == 'e' && strtol(optarg, NULL, 10) > 0)
-            each = (size_t)strtol(optarg, NULL, 10);
+            every_nth = (size_t)strtol(optarg, NULL, 10);
         else
             return 2;
     }
     if (argc - optind != 2) {
-        fprintf(stderr, "usage: faults [-j N] [-k KINDS] [-e EACH] CKPT SEED\n");
+        fprintf(stderr, "usage: faults [-j WORKERS] [-k KINDS] [-e N] CKPT SEED\n");
         return 2;
     }
-    if (!trace_can()) {
-        puts("faults skipped: this machine lets nobody trace, or is no x86-64");
+    if (!trace_is_allowed()) {
+        puts("faults skipped: ptrace is not permitted here, or this is not x86-64");
         puts("faults: 0 passed, 0 failed, 1 skipped");
         return 0;
     }
@@ -691,7 +705,7 @@ int main(int argc, char **argv)
     while (wait(&status) > 0)
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             atomic_fetch_add(&shared->failed, 1);
-    size_t njobs = (NJOBS + each - 1) / each;
+    size_t njobs = (NJOBS + every_nth - 1) / every_nth;
     long all = 0;
     for (int k = 0; k < 5; k++)
         all += atomic_load(&shared->cases[k]);

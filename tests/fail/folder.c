@@ -31,7 +31,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct folder_file *)a)->name, ((const struct folder_file *)b)->name);
 }
 
-static void take_bytes(int dir, struct folder_file *f)
+static void read_content(int dir, struct folder_file *f)
 {
     if (S_ISDIR(f->st.st_mode)) {
         if (!(f->bytes = calloc(1, 1)))
@@ -57,8 +57,8 @@ static void take_bytes(int dir, struct folder_file *f)
 
 static bool is_dots(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
 
-/* take_one - the file or folder NAME below the folder ROOT. */
-static struct folder_file *take_one(struct folder *f, int root, const char *name)
+/* add_entry - adds the file or folder NAME below the folder ROOT. */
+static struct folder_file *add_entry(struct folder *f, int root, const char *name)
 {
     struct folder_file *one = &f->file[f->n];
     if (f->n == FOLDER_FILES_MAX)
@@ -67,13 +67,13 @@ static struct folder_file *take_one(struct folder *f, int root, const char *name
     snprintf(one->name, sizeof one->name, "%.127s", name);
     if (fstatat(root, one->name, &one->st, AT_SYMLINK_NOFOLLOW) != 0)
         die(one->name);
-    take_bytes(root, one);
+    read_content(root, one);
     f->n++;
     return one;
 }
 
-/* take_folder - adds what is in the folder IN ("" or "NAME/") below ROOT. */
-static void take_folder(struct folder *f, int root, const char *in)
+/* add_folder - adds all entries of the folder IN ("" or "NAME/") below ROOT. */
+static void add_folder(struct folder *f, int root, const char *in)
 {
     int fd = openat(root, *in ? in : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -82,23 +82,23 @@ static void take_folder(struct folder *f, int root, const char *in)
     for (struct dirent *e; (e = readdir(d));) {
         char name[512];
         snprintf(name, sizeof name, "%s%s", in, e->d_name);
-        if (is_dots(e->d_name) || !S_ISDIR(take_one(f, root, name)->st.st_mode))
+        if (is_dots(e->d_name) || !S_ISDIR(add_entry(f, root, name)->st.st_mode))
             continue;
         if (*in)
             die("folders in folders");
         snprintf(name, sizeof name, "%s/", e->d_name);
-        take_folder(f, root, name);
+        add_folder(f, root, name);
     }
     closedir(d);
 }
 
-void folder_take(struct folder *f, const char *path)
+void folder_read(struct folder *f, const char *path)
 {
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         die(path);
     folder_free(f);
-    take_folder(f, root, "");
+    add_folder(f, root, "");
     close(root);
     qsort(f->file, f->n, sizeof *f->file, by_name);
 }
@@ -122,7 +122,7 @@ void folder_empty(const char *path)
     closedir(d);
 }
 
-static void put_file(const struct folder_file *f, int dir)
+static void create_entry(const struct folder_file *f, int dir)
 {
     if (S_ISDIR(f->st.st_mode)) {
         if (mkdirat(dir, f->name, f->st.st_mode & 07777) != 0)
@@ -148,14 +148,14 @@ static void put_file(const struct folder_file *f, int dir)
     close(fd);
 }
 
-void folder_put(const struct folder *f, const char *path)
+void folder_restore(const struct folder *f, const char *path)
 {
     folder_empty(path);
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         die(path);
     for (size_t i = 0; i < f->n; i++)
-        put_file(&f->file[i], dir);
+        create_entry(&f->file[i], dir);
     close(dir);
 }
 
@@ -196,7 +196,7 @@ void folder_tear(const char *path, const struct folder_file *old, const struct f
                  unsigned seed)
 {
     char sector[512];
-    unsigned r = seed, threshold = seed % 7 + 1; /* few new ones, or many */
+    unsigned r = seed, threshold = seed % 7 + 1; /* of 8 sectors, how many are new */
     size_t size = old->size + (seed % 3 ? (new->size - old->size) / (seed % 3) : 0);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
@@ -218,9 +218,9 @@ void folder_tear(const char *path, const struct folder_file *old, const struct f
     close(fd);
 }
 
-void folder_meddle(void *meddling)
+void folder_modify(void *modification)
 {
-    const struct folder_meddling *m = meddling;
+    const struct folder_modification *m = modification;
     const struct folder_file *was = m->was;
     static const char *const other = "another file altogether";
     char beside[600], *bytes;
@@ -228,10 +228,10 @@ void folder_meddle(void *meddling)
     if (fd < 0)
         die(m->path);
     switch (m->how) {
-    case MEDDLE_CUT: (void)!ftruncate(fd, (off_t)was->size / 2); break;
-    case MEDDLE_EMPTY: (void)!ftruncate(fd, 0); break;
-    case MEDDLE_GROW: (void)!pwrite(fd, other, 20, (off_t)was->size); break;
-    case MEDDLE_CHANGE:
+    case MODIFY_TRUNCATE: (void)!ftruncate(fd, (off_t)was->size / 2); break;
+    case MODIFY_EMPTY: (void)!ftruncate(fd, 0); break;
+    case MODIFY_APPEND: (void)!pwrite(fd, other, 20, (off_t)was->size); break;
+    case MODIFY_INVERT:
         if (!(bytes = malloc(was->size)))
             die("memory");
         for (size_t i = 0; i < was->size; i++)

@@ -1,5 +1,4 @@
-/* folder.h - a folder of small files, and of folders of such, as it is at one time: kept in memory, compared,
- * put back. */
+/* folder.h - a snapshot, in memory, of a folder of small files and of folders of small files. */
 #ifndef FAIL_FOLDER_H
 #define FAIL_FOLDER_H
 
@@ -12,7 +11,7 @@
 struct folder_file {
     char name[128];
     struct stat st;
-    char *bytes; /* a link's: where it leads */
+    char *bytes; /* the content; of a symbolic link its target */
     size_t size;
     char xattr[32]; /* the value of user.ckpt-test */
 };
@@ -23,28 +22,30 @@ struct folder {
 };
 
 void folder_free(struct folder *f);
-/* folder_take - of PATH, by name; ends the program where it cannot. */
-void folder_take(struct folder *f, const char *path);
+/* folder_read - reads the folder PATH into F, sorted by name, and frees what F held. Like all functions here,
+ * it ends the program on an error. */
+void folder_read(struct folder *f, const char *path);
 void folder_empty(const char *path);
-/* folder_put - PATH becomes what F is, owners and attributes included. */
-void folder_put(const struct folder *f, const char *path);
+/* folder_restore - makes the folder PATH equal to F, with owners and attributes. */
+void folder_restore(const struct folder *f, const char *path);
 const struct folder_file *folder_find(const struct folder *f, const char *name);
-/* folder_same_file - ATTRIBUTES: mode, owner and extended attribute, too. */
+/* folder_same_file - returns whether name, type and content are equal, with ATTRIBUTES also mode, owner and
+ * extended attribute. */
 bool folder_same_file(const struct folder_file *a, const struct folder_file *b, bool attributes);
 bool folder_same(const struct folder *a, const struct folder *b, bool attributes);
-/* folder_tear - PATH stays the file that it is and becomes what a power cut may leave of OLD while
- * NEW is written: some sectors of each, and of a new size some part; SEED 0: all of NEW. */
+/* folder_tear - writes to the existing file PATH what a power cut may leave when NEW was being written over
+ * OLD: random sectors of each, chosen by SEED, and part of a new size. SEED 0 writes all of NEW. */
 void folder_tear(const char *path, const struct folder_file *old, const struct folder_file *new,
                  unsigned seed);
-/* folder_meddle - PATH, which is as WAS, changed in one of these ways. */
-enum { MEDDLE_CUT, MEDDLE_EMPTY, MEDDLE_GROW, MEDDLE_CHANGE, MEDDLE_REPLACE, MEDDLE_WAYS };
-struct folder_meddling {
+/* folder_modify - modifies the file `path`, whose content is that of `was`, in one of these ways. */
+enum { MODIFY_TRUNCATE, MODIFY_EMPTY, MODIFY_APPEND, MODIFY_INVERT, MODIFY_REPLACE, MODIFY_WAYS };
+struct folder_modification {
     char path[512];
     int how;
     const struct folder_file *was;
 };
-void folder_meddle(void *meddling);
-/* folder_write - a plain file of these bytes. */
+void folder_modify(void *modification);
+/* folder_write - creates or overwrites the regular file PATH. */
 void folder_write(const char *path, const void *bytes, size_t n);
 
 #endif

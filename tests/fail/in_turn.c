@@ -69,21 +69,21 @@ bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value);
 bool __wrap_buf_ok(const buf *b);
 ckpt_status __wrap_scan_source(const char *path, source *src, struct scan *s, ckpt_error *err);
 
-void *__wrap_arena_alloc(arena *a, size_t n) { return oom_fails() ? NULL : __real_arena_alloc(a, n); }
+void *__wrap_arena_alloc(arena *a, size_t n) { return oom_should_fail() ? NULL : __real_arena_alloc(a, n); }
 
 void *__wrap_arena_array(arena *a, uint64_t count, size_t size)
 {
-    return oom_fails() ? NULL : __real_arena_array(a, count, size);
+    return oom_should_fail() ? NULL : __real_arena_array(a, count, size);
 }
 
 void *__wrap_arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size)
 {
-    return oom_fails() ? NULL : __real_arena_grow(a, old, used, cap, want, size);
+    return oom_should_fail() ? NULL : __real_arena_grow(a, old, used, cap, want, size);
 }
 
 ckpt_str __wrap_arena_str(arena *a, ckpt_str s)
 {
-    return oom_fails() ? (ckpt_str){0} : __real_arena_str(a, s);
+    return oom_should_fail() ? (ckpt_str){0} : __real_arena_str(a, s);
 }
 
 ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...)
@@ -101,7 +101,7 @@ ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...)
 /* Files that fail to be read remember it: of sets, their reads fail and not what is above them. */
 ckpt_status __wrap_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    return !sets && oom_fails() ? fail(err, CKPT_EIO, source_pos(s, off), "a read that fails on request")
+    return !sets && oom_should_fail() ? fail(err, CKPT_EIO, source_pos(s, off), "a read that fails on request")
                                 : __real_source_read(s, off, out, n, err);
 }
 
@@ -112,38 +112,38 @@ static ckpt_status refuse(ckpt_error *err)
 
 ckpt_status __wrap_sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 {
-    return oom_fails() ? refuse(err) : __real_sink_write(s, bytes, n, err);
+    return oom_should_fail() ? refuse(err) : __real_sink_write(s, bytes, n, err);
 }
 
 ckpt_status __wrap_sink_skip(sink *s, uint64_t n, ckpt_error *err)
 {
-    return oom_fails() ? refuse(err) : __real_sink_skip(s, n, err);
+    return oom_should_fail() ? refuse(err) : __real_sink_skip(s, n, err);
 }
 
 ckpt_status __wrap_sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
 {
-    return oom_fails() ? refuse(err) : __real_sink_patch(s, off, bytes, n, err);
+    return oom_should_fail() ? refuse(err) : __real_sink_patch(s, off, bytes, n, err);
 }
 
 bool __wrap_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old)
 {
-    return !oom_fails() && __real_map_put(m, key, value, old);
+    return !oom_should_fail() && __real_map_put(m, key, value, old);
 }
 
 bool __wrap_map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old)
 {
-    return !oom_fails() && __real_map_put_num(m, key, value, old);
+    return !oom_should_fail() && __real_map_put_num(m, key, value, old);
 }
 
 bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value)
 {
-    return !oom_fails() && __real_map_set_num(m, key, value);
+    return !oom_should_fail() && __real_map_set_num(m, key, value);
 }
 
 /* What failed stays so. */
 bool __wrap_buf_ok(const buf *b)
 {
-    if (oom_fails())
+    if (oom_should_fail())
         ((buf *)(uintptr_t)b)->failed = ((buf *)(uintptr_t)b)->no_memory = true;
     return __real_buf_ok(b);
 }
@@ -152,7 +152,7 @@ static int count_record(void *user, const ckpt_scan_record *r)
 {
     (void)user;
     (void)r;
-    return oom_fails();
+    return oom_should_fail();
 }
 
 /* Who asked has heard enough: that ends a scan as a failure does. */
@@ -195,9 +195,9 @@ static void once(const uint8_t *data, size_t size, long at)
 {
     alarm(CASE_SECONDS);
     if (sets) {
-        oom_use(NULL, NULL);
+        oom_set(NULL, NULL);
         sets_ready();
-        oom_use(turn, ways ? new_way : NULL);
+        oom_set(turn, ways ? new_way : NULL);
     }
     atomic_store(&turn->count, 0);
     atomic_store(&failed, false);
@@ -212,7 +212,7 @@ static void once(const uint8_t *data, size_t size, long at)
     if (ways)
         turn[1].at = atomic_load(&failed) ? turn->at : LONG_MAX;
     if (sets) {
-        oom_use(NULL, NULL);
+        oom_set(NULL, NULL);
         sets_check();
     }
     turn->at = 0;
@@ -320,7 +320,7 @@ int main(int argc, char **argv)
     if (sets)
         sets_begin();
     else
-        oom_use(turn, by_way ? new_way : NULL);
+        oom_set(turn, by_way ? new_way : NULL);
     if (!everything && !sets)
         LLVMFuzzerInitialize(&argc, &argv);
     for (int i = optind; i < argc; i++)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# in_turn.sh PROGRAM UNIT [EACH [FILES]] - in_turn.c over all kept inputs of the fuzzer, call by call; and, each way to
-# a call once, over every EACH-th (1) of what the unit tests scan and make and of one of every kind of content, and of
-# every FILES-th (1) file of the corpus; and over sets of shards, of one at each call.
+# in_turn.sh PROGRAM UNIT [EACH [FILES]] - runs in_turn.c over all kept inputs of the fuzzer, with each call failing;
+# over every EACH-th (1) input of the unit tests and file of $kinds, and every FILES-th (1) file of the corpus, with
+# each call failing once per stack of callers (-w); and over sets of shards, one of them with each call failing.
 set -u
 program=$1 unit=$2 each=${3:-1} files=${4:-1}
 packs=tests/fuzz/corpus

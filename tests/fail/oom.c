@@ -1,6 +1,6 @@
-/* oom.c - linked into a ckpt whose allocations fail on request. Built plainly it takes the place of the
- * C library's own functions, for what is linked into it; under ASan, which does that already, it stands
- * before them by --wrap. Not so for libraries that are loaded: without memory libarchive ends the program. */
+/* oom.c - linked into a ckpt whose allocations fail on request. It replaces malloc and its kin of the C
+ * library; under ASan, which does that itself, the linker's --wrap redirects the calls instead. Libraries
+ * loaded at run time allocate without failing, because libarchive ends the program when memory is lacking. */
 #include "oom.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 static struct oom *oom;
-static bool (*asked)(void);
+static bool (*decides)(void);
 
 __attribute__((constructor)) static void oom_begin(void)
 {
@@ -19,28 +19,28 @@ __attribute__((constructor)) static void oom_begin(void)
     oom = at == MAP_FAILED ? NULL : at;
 }
 
-void oom_use(struct oom *o, bool (*ask)(void))
+void oom_set(struct oom *o, bool (*ask)(void))
 {
     oom = o;
-    asked = ask;
+    decides = ask;
 }
 
-static bool fails_at(long n)
+static bool is_failing(long n)
 {
-    if (!asked)
+    if (!decides)
         return n == oom->at || (oom->lasting && oom->at && n > oom->at);
-    if (!oom->at || n < oom->at || !asked())
+    if (!oom->at || n < oom->at || !decides())
         return false;
     oom->at = n;
     return true;
 }
 
-bool oom_fails(void)
+bool oom_should_fail(void)
 {
     if (!oom)
         return false;
     long n = atomic_fetch_add(&oom->count, 1) + 1;
-    if (!fails_at(n))
+    if (!is_failing(n))
         return false;
     errno = ENOMEM;
     return true;
@@ -62,7 +62,7 @@ void *__real_aligned_alloc(size_t, size_t);
 char *__real_strdup(const char *);
 char *__wrap_strdup(const char *);
 
-char *__wrap_strdup(const char *s) { return oom_fails() ? NULL : __real_strdup(s); }
+char *__wrap_strdup(const char *s) { return oom_should_fail() ? NULL : __real_strdup(s); }
 
 #endif
 
@@ -74,17 +74,17 @@ void *OURS(calloc)(size_t, size_t);
 void *OURS(realloc)(void *, size_t);
 void *OURS(aligned_alloc)(size_t, size_t);
 
-void *OURS(malloc)(size_t n) { return oom_fails() ? NULL : REAL(malloc)(n); }
+void *OURS(malloc)(size_t n) { return oom_should_fail() ? NULL : REAL(malloc)(n); }
 
-void *OURS(calloc)(size_t n, size_t size) { return oom_fails() ? NULL : REAL(calloc)(n, size); }
+void *OURS(calloc)(size_t n, size_t size) { return oom_should_fail() ? NULL : REAL(calloc)(n, size); }
 
-void *OURS(realloc)(void *p, size_t n) { return oom_fails() ? NULL : REAL(realloc)(p, n); }
+void *OURS(realloc)(void *p, size_t n) { return oom_should_fail() ? NULL : REAL(realloc)(p, n); }
 
 void *OURS(aligned_alloc)(size_t align, size_t n)
 {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
-    return oom_fails() ? NULL : __libc_memalign(align, n);
+    return oom_should_fail() ? NULL : __libc_memalign(align, n);
 #else
-    return oom_fails() ? NULL : __real_aligned_alloc(align, n);
+    return oom_should_fail() ? NULL : __real_aligned_alloc(align, n);
 #endif
 }

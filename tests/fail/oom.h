@@ -1,21 +1,22 @@
-/* oom.h - what faults and the ckpt whose allocations it makes fail have in common: a page of memory. */
+/* oom.h - the memory that faults shares with the ckpt in which it makes allocations fail. */
 #ifndef FAIL_OOM_H
 #define FAIL_OOM_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define OOM_VARIABLE "CKPT_TEST_OOM" /* the number of its descriptor */
+#define OOM_VARIABLE "CKPT_TEST_OOM" /* the environment variable with the descriptor of that memory */
 
 struct oom {
     _Atomic long count; /* of allocations so far */
-    long at;            /* the one that fails, from 1 */
-    long lasting;       /* so do all after it */
+    long at;            /* the number of the one that fails, from 1; 0: none */
+    long lasting;       /* all after it fail, too */
 };
 
-/* oom_use - O decides from now on, in this program; where ASK is not NULL, it does, of each call from O->at
- * on, until one fails. oom_fails - counts a call; is it one that fails? */
-void oom_use(struct oom *o, bool (*ask)(void));
-bool oom_fails(void);
+/* oom_set - makes oom_should_fail() go by O in this program, NULL: never fail. If ASK is not NULL, the first
+ * call from O->at on for which ASK returns true fails instead.
+ * oom_should_fail - counts a call and returns whether it must fail. */
+void oom_set(struct oom *o, bool (*ask)(void));
+bool oom_should_fail(void);
 
 #endif

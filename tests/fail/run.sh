@@ -1,7 +1,7 @@
 #!/bin/sh
-# run.sh - what a full disk, a broken one, a SIGKILL or a changed input does to all that writes (faults.c).
+# run.sh - tests every command that writes with a full or broken disk, a SIGKILL and a modified input (faults.c).
 set -u
-each=${EACH:-1} # job is tried; of more than 1, without ASan and in_turn
+each=${EACH:-1} # runs each EACH-th job; above 1, without ASan and in_turn
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
 seed=tests/corpus/torch/t215/dp_state_dict.pt
@@ -10,7 +10,7 @@ trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 passed=0 failed=0 skipped=0
 
-# count FILE NAME - adds what the last line "NAME: … passed, … failed" of FILE says; to say nothing is to fail
+# count FILE NAME - prints FILE and adds up its last line "NAME: … passed, … failed"; without it, counts a failure
 count()
 {
     said=$(sed -n "s/^$2: \([0-9]*\) passed, \([0-9]*\) failed.*/\1 \2/p" "$1" | tail -n 1)
@@ -23,7 +23,7 @@ count()
 ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "$*"; }
 
-# full WHAT COMMAND… - fails, says so, and nothing new lies in the folder
+# full WHAT COMMAND… - checks that ckpt COMMAND… fails with the message for a full disk
 full()
 {
     what=$1
@@ -72,7 +72,7 @@ fi
 
 "$B/tests/fail/faults" -e "$each" "$CKPT" $seed >"$work/said"
 count "$work/said" faults
-# Allocations: each in the plain program, every eleventh (OOM_STEP) under ASan, which looks for leaks, too.
+# Each allocation fails once in the normal build, every eleventh (OOM_STEP) under ASan, which also finds leaks.
 for oom in "-s 1 $B/tests/fail/ckpt-oom" "-s ${OOM_STEP:-11} $B/asan/tests/fail/ckpt-oom"; do
     [ -x "${oom##* }" ] || continue
     case $each:$oom in 1:* | *" $B/tests/"*) ;; *) continue ;; esac
@@ -81,7 +81,7 @@ for oom in "-s 1 $B/tests/fail/ckpt-oom" "-s ${OOM_STEP:-11} $B/asan/tests/fail/
         "$B/tests/fail/faults" -e "$each" -k 16 $oom $seed >"$work/said"
     count "$work/said" faults
 done
-# Every call of a reader that can fail; fewer under ASan, where the process that each costs is slow to begin.
+# Each call of a reader that can fail; fewer under ASan, where starting the process that each needs is slow.
 for some in "$B/tests/fail/in_turn $B/unit 2 24" "$B/asan/tests/fail/in_turn $B/unit 24 24"; do
     [ -x "${some%% *}" ] && [ "$each" = 1 ] || continue
     # shellcheck disable=SC2086

@@ -131,7 +131,7 @@ char *__wrap_realpath(const char *path, char *out);
 
 static bool fails(void)
 {
-    bool yes = here.armed && oom_fails();
+    bool yes = here.armed && oom_should_fail();
     if (yes)
         errno = EIO;
     return yes;
@@ -226,7 +226,7 @@ static int stops(void *user, uint64_t done, uint64_t total)
     (void)user;
     (void)done;
     (void)total;
-    return oom_fails();
+    return oom_should_fail();
 }
 
 static ckpt_status write_as(ckpt_file *file, const char *to, uint64_t max, unsigned how, size_t *files)
@@ -391,7 +391,7 @@ static void take(struct folder *f)
 {
     folder_free(f);
     if (access(here.folder, F_OK) == 0)
-        folder_take(f, here.folder);
+        folder_read(f, here.folder);
 }
 
 /* ends - is END that of NAME? */
@@ -460,7 +460,7 @@ bool sets_scene(const char *path, size_t k)
     if (set) {
         take(&here.was);
         folder_free(&here.was);
-        folder_take(&here.was, path);
+        folder_read(&here.was, path);
         snprintf(here.in, sizeof here.in, "%s", here.folder);
     } else if (here.scene.before >= READ) {
         if (write_as(here.file, here.out, here.max, 0, NULL) != CKPT_OK)
@@ -485,7 +485,7 @@ void sets_ready(void)
 {
     if (mkdir(here.folder, 0700) != 0 && errno != EEXIST)
         die(here.folder);
-    folder_put(&here.was, here.folder);
+    folder_restore(&here.was, here.folder);
     if (here.scene.before == ABSENT && rmdir(here.folder) != 0)
         die(here.folder);
     if (here.scene.before < READ)
@@ -496,7 +496,7 @@ static int hears(void *user, const ckpt_finding *f)
 {
     (void)user;
     exercise_error(f->error->status, f->error);
-    return oom_fails();
+    return oom_should_fail();
 }
 
 /* verify_set - whatever fails, what is said of a set that could be gone over is the same. */

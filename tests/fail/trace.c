@@ -1,5 +1,5 @@
-/* trace.c - see trace.h. A call is stopped twice: before, where its number can be made one that does
- * not exist, and behind, where what it returns can be replaced. Only the first thread is followed. */
+/* trace.c - see trace.h. ptrace stops each call twice: on entry, where its number can be replaced by one that
+ * does not exist, and on exit, where its result can be replaced. Only the first thread is traced. */
 #include "trace.h"
 
 #include <errno.h>
@@ -18,12 +18,12 @@
 
 #define REG(name) offsetof(struct user_regs_struct, name)
 
-static bool set(pid_t pid, size_t reg, unsigned long to)
+static bool set_register(pid_t pid, size_t reg, unsigned long to)
 {
     return ptrace(PTRACE_POKEUSER, pid, reg, to) == 0;
 }
 
-static struct trace_call call_now(pid_t pid)
+static struct trace_call read_call(pid_t pid)
 {
     struct user_regs_struct r = {0};
     ptrace(PTRACE_GETREGS, pid, NULL, &r);
@@ -32,31 +32,31 @@ static struct trace_call call_now(pid_t pid)
                                 (unsigned long)r.r10, (unsigned long)r.r8, (unsigned long)r.r9}};
 }
 
-static bool forbid(pid_t pid) { return set(pid, REG(orig_rax), (unsigned long)-1); }
+static bool skip_call(pid_t pid) { return set_register(pid, REG(orig_rax), (unsigned long)-1); }
 
-static bool returns(pid_t pid, long value) { return set(pid, REG(rax), (unsigned long)value); }
+static bool set_result(pid_t pid, long value) { return set_register(pid, REG(rax), (unsigned long)value); }
 
-static bool halve(pid_t pid, const struct trace_call *c)
+static bool halve_length(pid_t pid, const struct trace_call *c)
 {
     bool range = c->nr == SYS_copy_file_range;
-    return set(pid, range ? REG(r8) : REG(rdx), (c->arg[range ? 4 : 2] + 1) / 2);
+    return set_register(pid, range ? REG(r8) : REG(rdx), (c->arg[range ? 4 : 2] + 1) / 2);
 }
 
-#else /* only killing needs no registers, and only the order of calls is then known */
+#else /* without registers calls can only be counted, and the process killed */
 
-static struct trace_call call_now(pid_t pid)
+static struct trace_call read_call(pid_t pid)
 {
     (void)pid;
     return (struct trace_call){0};
 }
 
-static bool forbid(pid_t pid) { return pid < 0; }
-static bool returns(pid_t pid, long value) { return pid < 0 && value; }
-static bool halve(pid_t pid, const struct trace_call *c) { return pid < 0 && c; }
+static bool skip_call(pid_t pid) { return pid < 0; }
+static bool set_result(pid_t pid, long value) { return pid < 0 && value; }
+static bool halve_length(pid_t pid, const struct trace_call *c) { return pid < 0 && c; }
 
 #endif
 
-static bool keep(struct trace *t, struct trace_call c)
+static bool append_call(struct trace *t, struct trace_call c)
 {
     if (t->n == t->cap) {
         t->cap = t->cap ? t->cap * 2 : 512;
@@ -68,7 +68,7 @@ static bool keep(struct trace *t, struct trace_call c)
     return true;
 }
 
-static bool writes(const struct trace_call *c)
+static bool writes_file(const struct trace_call *c)
 {
     switch (c->nr) {
     case SYS_write: return c->arg[0] > 2;
@@ -81,34 +81,35 @@ static bool writes(const struct trace_call *c)
     }
 }
 
-/* before - the child stands before a call. *FAIL: what it is to be told, 1 for nothing. */
-static bool before(pid_t pid, struct trace *t, long *fail)
+/* on_entry - applies the fault, if any, to the call that the child is entering. *FAIL: the result to set when
+ * the call exits, 1: its own. Returns false on an error. */
+static bool on_entry(pid_t pid, struct trace *t, long *fail)
 {
-    struct trace_call c = call_now(pid);
+    struct trace_call c = read_call(pid);
     *fail = 1;
     if (t->n == 0 && c.nr != SYS_rt_sigaction)
-        return true; /* the loader */
-    if (!keep(t, c))
+        return true; /* still the dynamic loader */
+    if (!append_call(t, c))
         return false;
     size_t at = t->n - 1;
-    if (t->no_unnamed && c.nr == SYS_openat && (c.arg[2] & O_TMPFILE) == O_TMPFILE)
+    if (t->no_tmpfile && c.nr == SYS_openat && (c.arg[2] & O_TMPFILE) == O_TMPFILE)
         *fail = -EOPNOTSUPP;
     if (t->no_links && c.nr == SYS_linkat)
         *fail = -EPERM;
-    if (t->what == TRACE_FULL && at >= t->at && writes(&c))
+    if (t->what == TRACE_FULL && at >= t->at && writes_file(&c))
         *fail = -t->error;
     if (t->what == TRACE_ERROR && at == t->at)
         *fail = -t->error;
     if (t->what == TRACE_KILL && at == t->at)
         return kill(pid, SIGKILL) == 0;
-    if (t->what == TRACE_MEDDLE && at == t->at)
-        t->meddle(t->user);
+    if (t->what == TRACE_CALLBACK && at == t->at)
+        t->callback(t->user);
     if (t->what == TRACE_SHORT && at == t->at)
-        return halve(pid, &c);
-    return *fail == 1 || forbid(pid);
+        return halve_length(pid, &c);
+    return *fail == 1 || skip_call(pid);
 }
 
-static bool go_on(pid_t pid, int sig, int *status)
+static bool continue_until_stop(pid_t pid, int sig, int *status)
 {
     return ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(long)sig) == 0 && waitpid(pid, status, 0) == pid;
 }
@@ -121,7 +122,7 @@ static bool follow(pid_t pid, struct trace *t)
     if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status) ||
         ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)) != 0)
         return false;
-    for (int sig = 0; go_on(pid, sig, &status);) {
+    for (int sig = 0; continue_until_stop(pid, sig, &status);) {
         if (WIFEXITED(status) || WIFSIGNALED(status)) {
             t->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
             t->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -133,10 +134,10 @@ static bool follow(pid_t pid, struct trace *t)
             continue;
         }
         inside = !inside;
-        if (inside ? !before(pid, t, &fail) : fail != 1 && !returns(pid, fail))
+        if (inside ? !on_entry(pid, t, &fail) : fail != 1 && !set_result(pid, fail))
             break;
     }
-    /* A child that was killed is gone between two looks. */
+    /* The child was killed between two stops. */
     if (waitpid(pid, &status, WNOHANG) == pid && WIFSIGNALED(status)) {
         t->signal = WTERMSIG(status);
         return true;
@@ -165,7 +166,7 @@ bool trace_run(char *const argv[], const char *dir, int out, int err, struct tra
     return follow(pid, t);
 }
 
-int trace_not(const char *dir, int out, int err, char *const argv[])
+int trace_run_untraced(const char *dir, int out, int err, char *const argv[])
 {
     int status = 0;
     pid_t pid = fork();
@@ -180,11 +181,11 @@ int trace_not(const char *dir, int out, int err, char *const argv[])
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-bool trace_can(void)
+bool trace_is_allowed(void)
 {
 #ifdef __x86_64__
     char *argv[] = {"/bin/sh", "-c", "trap : 1; read x <.; exit 7", NULL};
-    struct trace t = {.what = TRACE_ONLY};
+    struct trace t = {.what = TRACE_LIST};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     bool can = null >= 0 && trace_run(argv, "/", null, null, &t) && t.n > 0;
     if (null >= 0)

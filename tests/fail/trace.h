@@ -1,5 +1,5 @@
-/* trace.h - runs a command with one of its system calls made to fail, to transfer less, or never to
- * be carried out. */
+/* trace.h - runs a command under ptrace and makes one of its system calls fail or transfer less, or kills the
+ * command before that call. */
 #ifndef FAIL_TRACE_H
 #define FAIL_TRACE_H
 
@@ -7,12 +7,12 @@
 #include <stddef.h>
 
 enum trace_do {
-    TRACE_ONLY,   /* lists the calls */
-    TRACE_KILL,   /* SIGKILL before call number AT */
-    TRACE_ERROR,  /* call AT fails with ERROR and does nothing; 0: it is told 0, the end of a file */
-    TRACE_FULL,   /* so do, from there on, all that write to a file */
-    TRACE_SHORT,  /* call AT transfers half */
-    TRACE_MEDDLE, /* MEDDLE is called before call AT */
+    TRACE_LIST,  /* only lists the calls */
+    TRACE_KILL,  /* sends SIGKILL before call number `at` */
+    TRACE_ERROR, /* call `at` does nothing and fails with errno `error`; 0: it returns 0, as at end of file */
+    TRACE_FULL,  /* so do all calls that write to a file, from call `at` on */
+    TRACE_SHORT, /* call `at` transfers half of its bytes */
+    TRACE_CALLBACK, /* calls `callback` before call `at` */
 };
 
 struct trace_call {
@@ -23,23 +23,23 @@ struct trace {
     enum trace_do what;
     size_t at;
     int error;
-    bool no_unnamed; /* O_TMPFILE is refused, always */
-    bool no_links;   /* so are hard links */
-    void (*meddle)(void *user);
+    bool no_tmpfile; /* O_TMPFILE always fails */
+    bool no_links;   /* so do hard links */
+    void (*callback)(void *user);
     void *user;
-    /* What came of it. Calls are counted from the first rt_sigaction on: that is main(). */
+    /* The outcome. Calls are counted from the first rt_sigaction on, which main() makes. */
     struct trace_call *calls;
     size_t n, cap;
-    int code;   /* exit status, -1 when it was not one */
-    int signal; /* that ended it */
+    int code;   /* exit status; -1: a signal ended it */
+    int signal; /* which ended it, or 0 */
 };
 
-/* trace_can - does this machine let us trace, and change calls? */
-bool trace_can(void);
+/* trace_is_allowed - returns whether this machine permits tracing and changing calls. */
+bool trace_is_allowed(void);
 
-/* trace_run - ARGV in folder DIR, its output to OUT and ERR; false: the tracing itself failed. */
+/* trace_run - runs ARGV in folder DIR with its output to OUT and ERR; false: the tracing itself failed. */
 bool trace_run(char *const argv[], const char *dir, int out, int err, struct trace *t);
-/* trace_not - the same, left alone; its exit status, -1: a signal ended it. */
-int trace_not(const char *dir, int out, int err, char *const argv[]);
+/* trace_run_untraced - runs the same without tracing; returns the exit status, -1: a signal ended it. */
+int trace_run_untraced(const char *dir, int out, int err, char *const argv[]);
 
 #endif
