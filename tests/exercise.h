@@ -1,5 +1,5 @@
-/* exercise.h - asks an open file everything a caller can ask, and checks what must hold for any bytes:
- * a failure has a reason, a stream delivers exactly what the row promised. */
+/* exercise.h - calls every reading function of ckpt.h on an open file and aborts where something fails that
+ * must hold for any input: each error has a reason, a stream has exactly as many bytes as its row. */
 #ifndef EXERCISE_H
 #define EXERCISE_H
 
@@ -10,48 +10,48 @@
 
 #include "tensor.h"
 
-#define EXERCISE_STREAM 65536u /* rows up to this many bytes are read */
-#define EXERCISE_ROWS   256u   /* and so many rows of a file */
+#define EXERCISE_STREAM 65536u /* larger tensors are not read */
+#define EXERCISE_ROWS   256u   /* rows read of each file */
 
-static inline void exercise_broken(const char *what)
+static inline void exercise_abort(const char *what)
 {
-    fprintf(stderr, "broken promise: %s\n", what);
+    fprintf(stderr, "check failed: %s\n", what);
     abort();
 }
 
-static inline void exercise_error(ckpt_status status, const ckpt_error *err)
+static inline void exercise_check_error(ckpt_status status, const ckpt_error *err)
 {
     char line[1400];
     if (status != err->status)
-        exercise_broken("the status returned is not the one in ckpt_error");
+        exercise_abort("the status returned is not the one in ckpt_error");
     if (!err->what[0])
-        exercise_broken("a refusal without a reason");
+        exercise_abort("an error without a reason");
     if (strlen(ckpt_error_text(err, line, sizeof line)) == 0 || !ckpt_status_name(status)[0])
-        exercise_broken("an error without text");
+        exercise_abort("an error without text");
 }
 
-/* What an error need not say: where in a file that is another thing altogether, or lacks another file. */
+/* The fields of an error that may be empty, because there is no place in the file that is at fault. */
 enum { EXERCISE_NO_OFFSET = 1, EXERCISE_NO_WHERE = 2, EXERCISE_NO_HINT = 4, EXERCISE_NO_VALUE = 8 };
-static inline unsigned exercise_need_not(ckpt_status status)
+static inline unsigned exercise_optional_fields(ckpt_status status)
 {
     switch (status) {
     case CKPT_EUNKNOWN: return EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE | EXERCISE_NO_VALUE;
     case CKPT_EUNSUPPORTED:
         return EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE | EXERCISE_NO_HINT | EXERCISE_NO_VALUE;
     case CKPT_ENOTFOUND: return EXERCISE_NO_OFFSET;
-    case CKPT_EUSAGE: /* a folder of several */
+    case CKPT_EUSAGE: /* the folder holds several checkpoints */
         return EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE | EXERCISE_NO_VALUE;
     case CKPT_ELIMIT: return EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE | EXERCISE_NO_HINT;
     default: return EXERCISE_NO_HINT;
     }
 }
 
-/* exercise_refusal - why SIZE bytes were not opened as NAME: the file, where in it and in what part, what was
- * found and what is allowed, what to do. SIZE_MAX: NAME is a folder. */
-static inline void exercise_refusal(const ckpt_error *err, const char *name, size_t size)
+/* exercise_check_refusal - aborts unless ERR, for the file NAME of SIZE bytes that could not be opened, has
+ * an offset, the part of the file, the values found and allowed, and a hint. SIZE_MAX: NAME is a folder. */
+static inline void exercise_check_refusal(const ckpt_error *err, const char *name, size_t size)
 {
     unsigned of_folder = size == SIZE_MAX ? EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE : 0;
-    unsigned need_not = exercise_need_not(err->status) | of_folder;
+    unsigned need_not = exercise_optional_fields(err->status) | of_folder;
     char line[1600];
     const char *lacks = strcmp(err->file, name) != 0 ? "its file"
                         : err->offset == CKPT_NO_OFFSET && !(need_not & EXERCISE_NO_OFFSET) ? "an offset"
@@ -61,14 +61,14 @@ static inline void exercise_refusal(const ckpt_error *err, const char *name, siz
                         : (!err->found[0] || !err->allowed[0]) && !(need_not & EXERCISE_NO_VALUE)
                             ? "what was found and what is allowed"
                             : NULL;
-    if (!lacks || err->status == CKPT_ENOMEM || err->status == CKPT_EIO) /* the bytes are not to blame */
+    if (!lacks || err->status == CKPT_ENOMEM || err->status == CKPT_EIO) /* not errors of the content */
         return;
     snprintf(line, sizeof line, "an error without %s: %s: %s: %s: %s", lacks, ckpt_status_name(err->status),
              err->file, err->where, err->what);
-    exercise_broken(line);
+    exercise_abort(line);
 }
 
-static inline int exercise_count(void *user, const void *bytes, size_t n)
+static inline int exercise_count_bytes(void *user, const void *bytes, size_t n)
 {
     volatile unsigned char last = n ? ((const unsigned char *)bytes)[n - 1] : 0;
     (void)last;
@@ -76,7 +76,7 @@ static inline int exercise_count(void *user, const void *bytes, size_t n)
     return 0;
 }
 
-static inline void exercise_row(ckpt_file *file, uint32_t i)
+static inline void exercise_read_row(ckpt_file *file, uint32_t i)
 {
     const ckpt_tensor it = tensor_at(file, i), *t = &it;
     ckpt_error err = {0};
@@ -84,23 +84,23 @@ static inline void exercise_row(ckpt_file *file, uint32_t i)
     uint64_t got = 0, product = 1;
     ckpt_text_escape(t->name, text, sizeof text);
     if (strlen(t->name.ptr) > t->name.len)
-        exercise_broken("a name is not terminated");
+        exercise_abort("a name is not terminated");
     for (uint32_t d = 0; t->has_shape && d < t->ndim; d++)
         product *= t->shape[d];
     if (t->has_shape && product != t->elements)
-        exercise_broken("elements is not the product of the shape");
+        exercise_abort("elements is not the product of the shape");
     if (t->storage != CKPT_NO_STORAGE && t->storage >= ckpt_storage_count(file))
-        exercise_broken("a row names a storage that is not there");
+        exercise_abort("a row refers to a storage that does not exist");
     if (!t->has_data || t->nbytes > EXERCISE_STREAM)
         return;
-    ckpt_status status = ckpt_tensor_stream(file, i, exercise_count, &got, &err);
+    ckpt_status status = ckpt_tensor_stream(file, i, exercise_count_bytes, &got, &err);
     if (status != CKPT_OK)
-        exercise_error(status, &err);
+        exercise_check_error(status, &err);
     else if (got != t->nbytes)
-        exercise_broken("a stream delivered another number of bytes than the row has");
+        exercise_abort("a stream has more or fewer bytes than its row");
 }
 
-static inline void exercise_values(ckpt_file *file)
+static inline void exercise_show_values(ckpt_file *file)
 {
     char text[512];
     for (size_t i = 0; i < ckpt_leaf_count(file) && i < EXERCISE_ROWS; i++) {
@@ -112,10 +112,10 @@ static inline void exercise_values(ckpt_file *file)
         ckpt_value_text(ckpt_file_root(file), 100, text, sizeof text);
     for (size_t i = 0; ckpt_notice_at(file, i); i++)
         if (!ckpt_notice_at(file, i)[0])
-            exercise_broken("an empty notice");
+            exercise_abort("an empty notice");
 }
 
-static inline void exercise_plan(ckpt_file *file, const char *target)
+static inline void exercise_dry_run(ckpt_file *file, const char *target)
 {
     ckpt_plan *plan = NULL;
     ckpt_error err = {0};
@@ -127,35 +127,35 @@ static inline void exercise_plan(ckpt_file *file, const char *target)
     if (status == CKPT_OK)
         status = ckpt_plan_write(plan, target, &opts, &res, &err);
     if (status != CKPT_OK)
-        exercise_error(status, &err);
+        exercise_check_error(status, &err);
     ckpt_plan_free(plan);
 }
 
-static inline void exercise(ckpt_file *file)
+static inline void exercise_file(ckpt_file *file)
 {
     ckpt_info info = CKPT_INIT(ckpt_info);
     ckpt_error err = {0};
     ckpt_status status = ckpt_inspect(file, &info, &err);
     if (status != CKPT_OK)
-        exercise_error(status, &err);
+        exercise_check_error(status, &err);
     for (uint32_t i = 0; i < ckpt_tensor_count(file) && i < EXERCISE_ROWS; i++)
-        exercise_row(file, i);
-    exercise_values(file);
-    exercise_plan(file, "/nonexistent/out.pt");
-    exercise_plan(file, "/nonexistent/out.safetensors");
+        exercise_read_row(file, i);
+    exercise_show_values(file);
+    exercise_dry_run(file, "/nonexistent/out.pt");
+    exercise_dry_run(file, "/nonexistent/out.safetensors");
 }
 
-/* exercise_memory - the same over bytes; the status of opening them. */
+/* exercise_memory - opens bytes in memory and exercises the file; returns the status of opening it. */
 static inline ckpt_status exercise_memory(const void *data, size_t size, const char *name)
 {
     ckpt_file *file = NULL;
     ckpt_error err = {0};
     ckpt_status status = ckpt_open_memory(data, size, name, NULL, &file, &err);
     if (status != CKPT_OK) {
-        exercise_error(status, &err);
-        exercise_refusal(&err, name, size);
+        exercise_check_error(status, &err);
+        exercise_check_refusal(&err, name, size);
     } else {
-        exercise(file);
+        exercise_file(file);
     }
     ckpt_close(file);
     return status;

@@ -183,7 +183,7 @@ static enum outcome compare(const ckpt_file *was, const ckpt_file *file, const s
         return is;
     outcome_explain(was, file, how, sizeof how);
     snprintf(line, sizeof line, "%s: %s", cur->cut ? "cut, but another table" : "too much is changed", how);
-    exercise_broken(line);
+    exercise_abort(line);
     return is;
 }
 
@@ -191,10 +191,10 @@ static void opened(ckpt_file *file, const struct current *cur)
 {
     ckpt_error err = {0};
     enum outcome is = whole.file ? compare(whole.file, file, cur) : OUTCOME_SAME;
-    exercise(file);
+    exercise_file(file);
     ckpt_status status = ckpt_file_locate(file, &err);
     if (status != CKPT_OK)
-        exercise_error(status, &err);
+        exercise_check_error(status, &err);
     else if (whole.located && is == OUTCOME_SAME)
         is = compare(whole.located, file, cur);
     if (whole.file)
@@ -207,8 +207,8 @@ static ckpt_status open_bytes(const unsigned char *data, size_t size, const stru
     ckpt_error err = {0};
     ckpt_status status = ckpt_open_memory(data, size, "case", NULL, &file, &err);
     if (status != CKPT_OK) {
-        exercise_error(status, &err);
-        exercise_refusal(&err, "case", size);
+        exercise_check_error(status, &err);
+        exercise_check_refusal(&err, "case", size);
         atomic_fetch_add(&shared->valued, err.found[0] && err.allowed[0]);
     } else {
         opened(file, cur);
@@ -232,7 +232,7 @@ static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_cr
     size_t before = heap_in_use();
     ckpt_status status = open_bytes(copy, size, cur);
     if (heap_in_use() > before)
-        exercise_broken("memory is still held after ckpt_close");
+        exercise_abort("memory is still held after ckpt_close");
     atomic_fetch_add(&shared->cases, 1);
     atomic_fetch_add(&shared->opened, status == CKPT_OK);
     free(copy);
@@ -425,10 +425,10 @@ static void open_path(struct current *cur, const char *path)
     alarm_in(CASE_SECONDS * 3);
     ckpt_status status = ckpt_open(path, NULL, &file, &err);
     if (status == CKPT_OK) {
-        exercise(file);
+        exercise_file(file);
         atomic_fetch_add(&shared->opened, 1);
     } else {
-        exercise_error(status, &err);
+        exercise_check_error(status, &err);
     }
     ckpt_close(file);
     atomic_fetch_add(&shared->cases, 1);

@@ -7,7 +7,8 @@
 /* ERRORS_SHORT: transfers half of its bytes; ERRORS_EOF: reads 0 bytes, as at the end of a file. */
 enum { ERRORS_EOF = 0, ERRORS_END = -1, ERRORS_SHORT = -2 };
 
-/* errors_of_call - returns the errno values with which C may fail, with the values above, up to ERRORS_END. */
+/* errors_of_call - returns the errno values with which C may fail, with the values above, up to
+ * ERRORS_END. */
 const int *errors_of_call(const struct trace_call *c);
 /* errors_uses_input - returns whether C reads the input or its size, or writes what was read of it. */
 bool errors_uses_input(const struct trace_call *c);

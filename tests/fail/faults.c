@@ -618,8 +618,8 @@ static void fail_each_allocation(struct fixture *fx)
         die("memory");
     fx->reported = 0;
     for (o->lasting = 0; o->lasting < 2; o->lasting++) {
-        for (o->at = first_allocation;
-             o->at == first_allocation || atomic_load(&o->count) >= o->at - step; o->at += step) {
+        for (o->at = first_allocation; o->at == first_allocation || atomic_load(&o->count) >= o->at - step;
+             o->at += step) {
             atomic_store(&o->count, 0);
             folder_restore(&fx->old, fx->dir);
             rewind_output(fx);

@@ -1,13 +1,13 @@
 /*
- * in_turn.c - linked with the fuzz targets of parts.c: for every input, each call that can fail fails in turn
- * while a reader works on it in memory: allocations of all libraries, what arenas, buffers and maps take,
- * reads of sources, writes to sinks; and a scan is stopped at each record that it reports.
- * Whatever failed, there is a refusal with a reason or an answer: no crash, no hang, and under ASan no leak.
+ * in_turn.c - linked with the fuzz targets of parts.c: reads each input in memory again and again, and each
+ * time one call fails, the first, the second and so on: an allocation of any library, of an arena, buffer or
+ * map, a read of a source, a write to a sink; and a scan is stopped at each record that it reports. The
+ * reader must then return an error with a reason or a result: no crash, no hang, and under ASan no leak.
  *
- *   FUZZ_TARGET=NAME in_turn [-m BYTES] FILE|PACK…      inputs of at most BYTES (20000)
- *   in_turn -e [-m BYTES] FILE|PACK…              by ckpt.h: opened, asked everything, planned anew
- *   in_turn -s FILE|FOLDER…                       written as sets of shards, and read: the scenes of sets.c
- * -w: a call fails only where none failed that was reached in the same way, by the same callers.
+ *   FUZZ_TARGET=NAME in_turn [-m BYTES] FILE|PACK…  inputs of at most BYTES (20000)
+ *   in_turn -e [-m BYTES] FILE|PACK…                by ckpt.h: the calls of exercise.h
+ *   in_turn -s FILE|FOLDER…                         written and read as sets of shards: see sets.c
+ * -w: a call fails only if no call with the same stack of callers has failed before.
  */
 #include <execinfo.h>
 #include <limits.h>
@@ -32,13 +32,15 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-static struct oom *turn; /* shared with the parent, which reports what died */
-static size_t most = 20000;
-static bool everything, sets;
+/* Shared with the parent, which reports crashes. [0]: the calls of this run; [1]: runs so far, and the last
+ * `at`. */
+static struct oom *shared;
+static size_t input_max = 20000;
+static bool by_api, sets;
 
-#define WAYS (1u << 21) /* more than there are: at most a quarter is taken */
-static _Atomic uint64_t *ways; /* that failed, hashed; NULL: without -w */
-static _Thread_local bool asking;
+#define STACKS_MAX (1u << 21)           /* at most a quarter is used */
+static _Atomic uint64_t *failed_stacks; /* hashes of the stacks of calls that failed; NULL: without -w */
+static _Thread_local bool hashing;
 static _Atomic bool failed;
 
 void *__real_arena_alloc(arena *a, size_t n);
@@ -98,31 +100,33 @@ ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...)
     return __wrap_arena_str(a, (ckpt_str){text, (size_t)n});
 }
 
-/* Files that fail to be read remember it: of sets, their reads fail and not what is above them. */
+/* Does not fail for sets: there fd_pread() fails below, because a file remembers that it could not be
+ * read. */
 ckpt_status __wrap_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    return !sets && oom_should_fail() ? fail(err, CKPT_EIO, source_pos(s, off), "a read that fails on request")
-                                : __real_source_read(s, off, out, n, err);
+    return !sets && oom_should_fail()
+               ? fail(err, CKPT_EIO, source_pos(s, off), "a read that fails on request")
+               : __real_source_read(s, off, out, n, err);
 }
 
-static ckpt_status refuse(ckpt_error *err)
+static ckpt_status fail_write(ckpt_error *err)
 {
     return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "a write that fails on request");
 }
 
 ckpt_status __wrap_sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 {
-    return oom_should_fail() ? refuse(err) : __real_sink_write(s, bytes, n, err);
+    return oom_should_fail() ? fail_write(err) : __real_sink_write(s, bytes, n, err);
 }
 
 ckpt_status __wrap_sink_skip(sink *s, uint64_t n, ckpt_error *err)
 {
-    return oom_should_fail() ? refuse(err) : __real_sink_skip(s, n, err);
+    return oom_should_fail() ? fail_write(err) : __real_sink_skip(s, n, err);
 }
 
 ckpt_status __wrap_sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
 {
-    return oom_should_fail() ? refuse(err) : __real_sink_patch(s, off, bytes, n, err);
+    return oom_should_fail() ? fail_write(err) : __real_sink_patch(s, off, bytes, n, err);
 }
 
 bool __wrap_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old)
@@ -140,7 +144,7 @@ bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value)
     return !oom_should_fail() && __real_map_set_num(m, key, value);
 }
 
-/* What failed stays so. */
+/* A buffer that failed stays failed. */
 bool __wrap_buf_ok(const buf *b)
 {
     if (oom_should_fail())
@@ -148,22 +152,22 @@ bool __wrap_buf_ok(const buf *b)
     return __real_buf_ok(b);
 }
 
-static int count_record(void *user, const ckpt_scan_record *r)
+static int stop_at_record(void *user, const ckpt_scan_record *r)
 {
     (void)user;
     (void)r;
     return oom_should_fail();
 }
 
-/* Who asked has heard enough: that ends a scan as a failure does. */
+/* The caller may end a scan at any record, which counts as a failing call here. */
 ckpt_status __wrap_scan_source(const char *path, source *src, struct scan *s, ckpt_error *err)
 {
-    s->report = count_record;
+    s->report = stop_at_record;
     return __real_scan_source(path, src, s, err);
 }
 
-/* way - a hash of all callers of this call. */
-static uint64_t way(void)
+/* hash_callers - returns a hash of the stack of callers. */
+static uint64_t hash_callers(void)
 {
     void *at[64];
     uint64_t h = 1469598103934665603u;
@@ -173,17 +177,18 @@ static uint64_t way(void)
     return h | 1;
 }
 
-/* new_way - is this call reached in a way in which none failed? From now on, one has. */
-static bool new_way(void)
+/* is_new_stack - returns whether no call with this stack of callers has failed yet, and records the stack. At
+ * most one call of each run gets true. */
+static bool is_new_stack(void)
 {
-    if (asking || atomic_load(&failed))
+    if (hashing || atomic_load(&failed))
         return false;
-    asking = true;
-    uint64_t h = way();
-    asking = false;
-    for (size_t i = h % WAYS, tries = 0; tries < WAYS / 4; i = (i + 1) % WAYS, tries++) {
+    hashing = true;
+    uint64_t h = hash_callers();
+    hashing = false;
+    for (size_t i = h % STACKS_MAX, tries = 0; tries < STACKS_MAX / 4; i = (i + 1) % STACKS_MAX, tries++) {
         uint64_t was = 0;
-        if (atomic_compare_exchange_strong(&ways[i], &was, h))
+        if (atomic_compare_exchange_strong(&failed_stacks[i], &was, h))
             return !atomic_exchange(&failed, true);
         if (was == h)
             return false;
@@ -191,72 +196,74 @@ static bool new_way(void)
     return false;
 }
 
-static void once(const uint8_t *data, size_t size, long at)
+static void run_once(const uint8_t *data, size_t size, long at)
 {
     alarm(CASE_SECONDS);
     if (sets) {
         oom_set(NULL, NULL);
-        sets_ready();
-        oom_set(turn, ways ? new_way : NULL);
+        sets_restore();
+        oom_set(shared, failed_stacks ? is_new_stack : NULL);
     }
-    atomic_store(&turn->count, 0);
+    atomic_store(&shared->count, 0);
     atomic_store(&failed, false);
-    atomic_fetch_add(&turn[1].count, 1);
-    turn->at = at;
+    atomic_fetch_add(&shared[1].count, 1);
+    shared->at = at;
     if (sets)
         sets_run();
-    else if (everything)
+    else if (by_api)
         (void)exercise_memory(data, size, "in turn");
     else
         (void)LLVMFuzzerTestOneInput(data, size);
-    if (ways)
-        turn[1].at = atomic_load(&failed) ? turn->at : LONG_MAX;
+    if (failed_stacks)
+        shared[1].at = atomic_load(&failed) ? shared->at : LONG_MAX;
     if (sets) {
         oom_set(NULL, NULL);
         sets_check();
     }
-    turn->at = 0;
+    shared->at = 0;
 }
 
-/* input - goes on where the process before ended: turn[1] outlives it. */
-static void input(const uint8_t *data, size_t size)
+/* run_input - runs the input with each call failing, from the one after shared[1].at on, where a previous
+ * process may have ended; then ends this process. */
+static void run_input(const uint8_t *data, size_t size)
 {
-    long *next = &turn[1].at;
-    uint8_t *copy = malloc(size ? size : 1); /* one byte too far is seen */
+    long *next = &shared[1].at;
+    uint8_t *copy = malloc(size ? size : 1); /* so that ASan sees a read beyond the end */
     if (!copy)
         exit(2);
     if (size)
         memcpy(copy, data, size);
     do {
-        once(copy, size, ++*next);
-    } while (atomic_load(&turn->count) >= *next);
+        run_once(copy, size, ++*next);
+    } while (atomic_load(&shared->count) >= *next);
     free(copy);
     exit(0);
 }
 
-/* input_apart - in processes of its own: where one dies, another goes on. Number of deaths. */
-static long input_apart(const uint8_t *data, size_t size, const char *pack, size_t at)
+/* run_in_children - runs the input in a child process, and after a crash the remaining calls in the next
+ * child; returns the number of crashes. */
+static long run_in_children(const uint8_t *data, size_t size, const char *pack, size_t at)
 {
-    long deaths = 0, *next = &turn[1].at;
+    long deaths = 0, *next = &shared[1].at;
     for (*next = 0;;) {
         int status = 0;
         const long before = *next;
         fflush(stdout);
         pid_t pid = fork();
-        if (pid == 0 && sets && !sets_scene(pack, at))
+        if (pid == 0 && sets && !sets_set_up(pack, at))
             exit(0);
         if (pid == 0)
-            input(data, size);
+            run_input(data, size);
         if (pid < 0 || waitpid(pid, &status, 0) != pid ||
-            (sets && WIFEXITED(status) && WEXITSTATUS(status) == 2)) /* no scene could be set up */
+            (sets && WIFEXITED(status) && WEXITSTATUS(status) == 2)) /* no scenario could be set up */
             exit(2);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
             return deaths;
-        if (turn->at > *next)
-            *next = turn->at;
-        turn->at = 0;
+        if (shared->at > *next)
+            *next = shared->at;
+        shared->at = 0;
         if (deaths++ < 3)
-            printf("%s, %s %zu: call %ld failed: %s %d\n", pack, sets ? "scene" : "input at", at, *next,
+            printf("%s, %s %zu: call %ld failed: %s %d\n", pack, sets ? "scenario" : "input at", at, *next,
                    WIFSIGNALED(status) ? "signal" : "exit",
                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
         if (*next == before || *next == LONG_MAX) /* it died before the first call, or after the last one */
@@ -264,7 +271,7 @@ static long input_apart(const uint8_t *data, size_t size, const char *pack, size
     }
 }
 
-static void file(const char *path, long *deaths)
+static void run_file(const char *path, long *deaths)
 {
     static uint8_t data[1 << 20];
     const char *dot = strrchr(path, '.');
@@ -281,13 +288,13 @@ static void file(const char *path, long *deaths)
             n = data[at] | (size_t)data[at + 1] << 8 | (size_t)data[at + 2] << 16;
             at += 4;
         }
-        if (n > most || n > size - at)
+        if (n > input_max || n > size - at)
             continue;
-        *deaths += input_apart(data + at, n, path, at);
+        *deaths += run_in_children(data + at, n, path, at);
     }
 }
 
-static void *share(size_t n)
+static void *map_shared(size_t n)
 {
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
@@ -298,37 +305,37 @@ static void *share(size_t n)
 int main(int argc, char **argv)
 {
     long deaths = 0, cases;
-    bool by_way = false;
+    bool once_per_stack = false;
     int opt;
     while ((opt = getopt(argc, argv, "em:sw")) != -1) {
         if (opt == 'e')
-            everything = true;
+            by_api = true;
         else if (opt == 'm')
-            most = strtoul(optarg, NULL, 10);
+            input_max = strtoul(optarg, NULL, 10);
         else if (opt == 's')
             sets = true;
         else if (opt == 'w')
-            by_way = true;
+            once_per_stack = true;
         else
             return 2;
     }
-    turn = share(2 * sizeof *turn);
-    if (by_way) {
-        ways = share(WAYS * sizeof *ways);
-        (void)way(); /* which loads a library, once */
+    shared = map_shared(2 * sizeof *shared);
+    if (once_per_stack) {
+        failed_stacks = map_shared(STACKS_MAX * sizeof *failed_stacks);
+        (void)hash_callers(); /* the first call loads a library */
     }
     if (sets)
         sets_begin();
     else
-        oom_set(turn, by_way ? new_way : NULL);
-    if (!everything && !sets)
+        oom_set(shared, once_per_stack ? is_new_stack : NULL);
+    if (!by_api && !sets)
         LLVMFuzzerInitialize(&argc, &argv);
     for (int i = optind; i < argc; i++)
-        for (size_t k = 0; sets && k < sets_scenes(); k++)
-            deaths += input_apart(NULL, 0, argv[i], k);
+        for (size_t k = 0; sets && k < sets_count(); k++)
+            deaths += run_in_children(NULL, 0, argv[i], k);
     for (int i = optind; !sets && i < argc; i++)
-        file(argv[i], &deaths);
-    cases = atomic_load(&turn[1].count);
+        run_file(argv[i], &deaths);
+    cases = atomic_load(&shared[1].count);
     printf("in turn: %ld passed, %ld failed\n", cases - deaths, deaths);
     return deaths != 0;
 }

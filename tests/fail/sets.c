@@ -1,7 +1,7 @@
 /*
- * sets.c - see sets.h. System calls fail here, too, where in_turn lets them. Afterwards the folder holds
- * what it held before or all that is new, byte for byte; where no name could be removed, or the files have
- * no second names, at least no index whose shards are another's.
+ * sets.c - see sets.h. System calls are wrapped and fail, too, when oom_should_fail() returns true.
+ * Afterwards the folder must hold the old files or all new ones, byte for byte. If no name could be removed,
+ * or hard links are refused, there must at least be no index next to shards of the other set.
  */
 #include "sets.h"
 
@@ -18,79 +18,98 @@
 #include "folder.h"
 #include "oom.h"
 
-enum before { NOTHING, ABSENT, SAME, OTHER, ONE, BETWEEN, LOST, BEHIND, BROKEN, LINKED, ITSELF,
-              /* From here on the set is read. */ READ, LACKING, RENAMED, FEW };
+/* What the folder holds at first. */
+enum before {
+    EMPTY,
+    ABSENT, /* it does not exist */
+    THREE_SHARDS,
+    TWO_SHARDS,
+    ONE_FILE,
+    /* THREE_SHARDS after a run that was killed while it replaced them: */
+    KILLED_EARLY,        /* before it wrote the new index */
+    KILLED_NO_OLD_INDEX, /* the same, and the backup of the old index is missing */
+    KILLED_LATE,         /* after it wrote the new index */
+    BAD_INDEX,           /* THREE_SHARDS with a malformed index */
+    LINKED_INDEX,        /* THREE_SHARDS, the index is a symbolic link */
+    INPUT_ITSELF,        /* the input is the file that is replaced */
+    /* A set of the new tensors, which is then read: */
+    READ,
+    READ_LACKING, /* a shard is missing */
+    READ_RENAMED, /* the index has a tensor under a wrong name */
+    READ_FEW      /* with few file descriptors */
+};
 enum how {
     FORCE = 1,
-    NO_LINKS = 2,
+    NO_LINKS = 2, /* link() is refused */
     STRICT = 4,
     REFUSE_TIES = 8,
     COPY_TIES = 16,
     SYNC = 32,
-    TO_FILE = 64,
-    ODD = 128,
-    ODDITIES = 3 * ODD,
-    NO_FOLDER_SYNC = 512,
-    UNLISTED = 1024
+    TO_FILE = 64,      /* the output is named as a file, not as a folder */
+    BAD_INDEX_1 = 128, /* 1 to 3 times this: which malformed index; 0: one cut off */
+    BAD_INDEX_MASK = 3 * BAD_INDEX_1,
+    NO_FOLDER_SYNC = 512, /* folders refuse fsync() */
+    NO_FOLDER_OPEN = 1024 /* and open() */
 };
 
-static const struct scene {
+static const struct scenario {
     enum before before;
-    unsigned how, shards; /* 1: all fits into one; 0: no set is asked for */
-} scenes[] = {
-    {NOTHING, SYNC, 3},
+    unsigned how, shards; /* how many are written; 1: all tensors fit into one; 0: without a maximum size */
+} scenarios[] = {
+    {EMPTY, SYNC, 3},
     {ABSENT, 0, 3},
     {ABSENT, 0, 1},
-    {NOTHING, STRICT, 3},
-    {NOTHING, REFUSE_TIES | TO_FILE, 3},
-    {NOTHING, COPY_TIES | TO_FILE, 3},
-    {SAME, 0, 3},
-    {SAME, FORCE | SYNC, 3},
-    {SAME, FORCE | NO_LINKS, 3},
-    {SAME, FORCE | TO_FILE, 1},
-    {SAME, FORCE | NO_LINKS, 1},
-    {SAME, FORCE | TO_FILE, 0},
-    {OTHER, FORCE, 3},
-    {ONE, 0, 3},
-    {ONE, FORCE | SYNC, 3},
-    {ONE, FORCE | SYNC | NO_FOLDER_SYNC, 3},
-    {ONE, FORCE | SYNC | UNLISTED, 3},
-    {SAME, FORCE | SYNC | UNLISTED, 1},
-    {BETWEEN, FORCE, 3},
-    {BETWEEN, FORCE | NO_LINKS, 3},
-    {BETWEEN, FORCE, 1},
-    {LOST, FORCE, 3},
-    {BEHIND, FORCE, 3},
-    {BROKEN, FORCE, 3},
-    {BROKEN, FORCE | 1 * ODD, 3},
-    {BROKEN, FORCE | 2 * ODD, 3},
-    {BROKEN, FORCE | 3 * ODD, 3},
-    {LINKED, FORCE, 3},
-    {LINKED, FORCE | NO_LINKS, 1},
-    {ITSELF, FORCE, 3},
-    {ITSELF, 0, 3},
+    {EMPTY, STRICT, 3},
+    {EMPTY, REFUSE_TIES | TO_FILE, 3},
+    {EMPTY, COPY_TIES | TO_FILE, 3},
+    {THREE_SHARDS, 0, 3},
+    {THREE_SHARDS, FORCE | SYNC, 3},
+    {THREE_SHARDS, FORCE | NO_LINKS, 3},
+    {THREE_SHARDS, FORCE | TO_FILE, 1},
+    {THREE_SHARDS, FORCE | NO_LINKS, 1},
+    {THREE_SHARDS, FORCE | TO_FILE, 0},
+    {TWO_SHARDS, FORCE, 3},
+    {ONE_FILE, 0, 3},
+    {ONE_FILE, FORCE | SYNC, 3},
+    {ONE_FILE, FORCE | SYNC | NO_FOLDER_SYNC, 3},
+    {ONE_FILE, FORCE | SYNC | NO_FOLDER_OPEN, 3},
+    {THREE_SHARDS, FORCE | SYNC | NO_FOLDER_OPEN, 1},
+    {KILLED_EARLY, FORCE, 3},
+    {KILLED_EARLY, FORCE | NO_LINKS, 3},
+    {KILLED_EARLY, FORCE, 1},
+    {KILLED_NO_OLD_INDEX, FORCE, 3},
+    {KILLED_LATE, FORCE, 3},
+    {BAD_INDEX, FORCE, 3},
+    {BAD_INDEX, FORCE | 1 * BAD_INDEX_1, 3},
+    {BAD_INDEX, FORCE | 2 * BAD_INDEX_1, 3},
+    {BAD_INDEX, FORCE | 3 * BAD_INDEX_1, 3},
+    {LINKED_INDEX, FORCE, 3},
+    {LINKED_INDEX, FORCE | NO_LINKS, 1},
+    {INPUT_ITSELF, FORCE, 3},
+    {INPUT_ITSELF, 0, 3},
     {READ, 0, 3},
-    {LACKING, 0, 3},
-    {RENAMED, 0, 3},
-    {FEW, 0, 7},
+    {READ_LACKING, 0, 3},
+    {READ_RENAMED, 0, 3},
+    {READ_FEW, 0, 7},
 };
-#define FEW_FILES 20 /* five of seven shards stay open */
-#define NSCENES (sizeof scenes / sizeof *scenes)
+#define DESCRIPTORS 20 /* of READ_FEW: enough for five of seven shards */
+#define NSCENARIOS  (sizeof scenarios / sizeof *scenarios)
 
 static struct {
     char root[64], folder[80], in[PATH_MAX], out[160], index[160];
     const char *format, *stem, *ext;
-    struct scene scene;
+    struct scenario scenario;
     size_t number;
     uint64_t max;
-    bool armed, kept; /* calls may fail; one that removes a name did */
-    pid_t maker;
-    struct folder was, new, now;
+    bool failing;        /* calls fail when oom_should_fail() returns true */
+    bool removal_failed; /* one of them would have removed or renamed a file */
+    pid_t owner;
+    struct folder before, after, now; /* `after` a run in which no call fails */
     ckpt_file *file;
     ckpt_status status;
-    uint64_t findings; /* of what is read, when nothing fails */
-    bool known;        /* and they were counted */
-} here;
+    uint64_t expected_findings; /* of verify, which each later run must give, too */
+    bool findings_known;
+} test;
 
 static void die(const char *what)
 {
@@ -129,35 +148,35 @@ int __wrap_unlink(const char *path);
 int __wrap_unlinkat(int dir, const char *path, int flags);
 char *__wrap_realpath(const char *path, char *out);
 
-static bool fails(void)
+static bool should_fail(void)
 {
-    bool yes = here.armed && oom_should_fail();
+    bool yes = test.failing && oom_should_fail();
     if (yes)
         errno = EIO;
     return yes;
 }
 
-static bool stays(void)
+static bool removal_should_fail(void)
 {
-    bool yes = fails();
-    here.kept |= yes;
+    bool yes = should_fail();
+    test.removal_failed |= yes;
     return yes;
 }
 
 bool __wrap_fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
 {
-    return !fails() && __real_fd_pread(fd, out, n, off, got);
+    return !should_fail() && __real_fd_pread(fd, out, n, off, got);
 }
 
-/* Nothing here outlives the machine: where calls fail, no disk is waited for. */
+/* Does not wait for the disk when calls fail, because nothing here has to survive a crash of the machine. */
 int __wrap_fsync(int fd)
 {
     struct stat st;
-    if (!here.armed)
+    if (!test.failing)
         return __real_fsync(fd);
-    if (!(here.scene.how & NO_FOLDER_SYNC) || fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
-        return -fails();
-    errno = here.number % 2 ? EROFS : EINVAL;
+    if (!(test.scenario.how & NO_FOLDER_SYNC) || fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
+        return -should_fail();
+    errno = test.number % 2 ? EROFS : EINVAL;
     return -1;
 }
 
@@ -167,61 +186,67 @@ int __wrap_open(const char *path, int flags, ...)
     va_start(args, flags);
     mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
     va_end(args);
-    if (here.armed && here.scene.how & UNLISTED && flags & O_DIRECTORY && !(flags & O_PATH)) {
+    if (test.failing && test.scenario.how & NO_FOLDER_OPEN && flags & O_DIRECTORY && !(flags & O_PATH)) {
         errno = EACCES;
         return -1;
     }
-    return fails() ? -1 : __real_open(path, flags, mode);
+    return should_fail() ? -1 : __real_open(path, flags, mode);
 }
 
-int __wrap_link(const char *from, const char *to) { return fails() ? -1 : __real_link(from, to); }
+int __wrap_link(const char *from, const char *to) { return should_fail() ? -1 : __real_link(from, to); }
 
 int __wrap_linkat(int a, const char *from, int b, const char *to, int flags)
 {
-    if (here.armed && here.scene.how & NO_LINKS && a == AT_FDCWD && b == AT_FDCWD) {
+    if (test.failing && test.scenario.how & NO_LINKS && a == AT_FDCWD && b == AT_FDCWD) {
         static const int why[] = {EPERM, EOPNOTSUPP, ENOSYS, EMLINK, EXDEV, ENAMETOOLONG, EINVAL};
-        errno = why[here.number % (sizeof why / sizeof *why)];
+        errno = why[test.number % (sizeof why / sizeof *why)];
         return -1;
     }
-    return fails() ? -1 : __real_linkat(a, from, b, to, flags);
+    return should_fail() ? -1 : __real_linkat(a, from, b, to, flags);
 }
 
-int __wrap_lstat(const char *path, struct stat *st) { return fails() ? -1 : __real_lstat(path, st); }
+int __wrap_lstat(const char *path, struct stat *st) { return should_fail() ? -1 : __real_lstat(path, st); }
 
-int __wrap_stat(const char *path, struct stat *st) { return fails() ? -1 : __real_stat(path, st); }
+int __wrap_stat(const char *path, struct stat *st) { return should_fail() ? -1 : __real_stat(path, st); }
 
-int __wrap_mkdir(const char *path, mode_t mode) { return fails() ? -1 : __real_mkdir(path, mode); }
+int __wrap_mkdir(const char *path, mode_t mode) { return should_fail() ? -1 : __real_mkdir(path, mode); }
 
-int __wrap_rename(const char *from, const char *to) { return stays() ? -1 : __real_rename(from, to); }
+int __wrap_rename(const char *from, const char *to)
+{
+    return removal_should_fail() ? -1 : __real_rename(from, to);
+}
 
 int __wrap_renameat(int a, const char *from, int b, const char *to)
 {
-    return fails() ? -1 : __real_renameat(a, from, b, to);
+    return should_fail() ? -1 : __real_renameat(a, from, b, to);
 }
 
 int __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 {
-    return fails() ? -1 : __real_renameat2(a, from, b, to, flags);
+    return should_fail() ? -1 : __real_renameat2(a, from, b, to, flags);
 }
 
-int __wrap_unlink(const char *path) { return stays() ? -1 : __real_unlink(path); }
+int __wrap_unlink(const char *path) { return removal_should_fail() ? -1 : __real_unlink(path); }
 
 int __wrap_unlinkat(int dir, const char *path, int flags)
 {
-    return stays() ? -1 : __real_unlinkat(dir, path, flags);
+    return removal_should_fail() ? -1 : __real_unlinkat(dir, path, flags);
 }
 
-char *__wrap_realpath(const char *path, char *out) { return fails() ? NULL : __real_realpath(path, out); }
+char *__wrap_realpath(const char *path, char *out)
+{
+    return should_fail() ? NULL : __real_realpath(path, out);
+}
 
-/* ---------------------------------------------------------------- what was there */
+/* ------------------------------------------------------------ the folder before */
 
 static void name_in(char out[160], const char *name)
 {
-    if (snprintf(out, 160, "%s/%s", here.folder, name) >= 160)
+    if (snprintf(out, 160, "%s/%s", test.folder, name) >= 160)
         die(name);
 }
 
-static int stops(void *user, uint64_t done, uint64_t total)
+static int progress_should_stop(void *user, uint64_t done, uint64_t total)
 {
     (void)user;
     (void)done;
@@ -229,13 +254,13 @@ static int stops(void *user, uint64_t done, uint64_t total)
     return oom_should_fail();
 }
 
-static ckpt_status write_as(ckpt_file *file, const char *to, uint64_t max, unsigned how, size_t *files)
+static ckpt_status write_set(ckpt_file *file, const char *to, uint64_t max, unsigned how, size_t *files)
 {
     ckpt_plan *plan = NULL;
     ckpt_error err = {0};
     ckpt_write_result res = CKPT_INIT(ckpt_write_result);
     ckpt_write_options opts = {.struct_size = sizeof opts,
-                               .format = here.format,
+                               .format = test.format,
                                .force = how & FORCE,
                                .strict = how & STRICT,
                                .dry_run = files != NULL,
@@ -244,21 +269,21 @@ static ckpt_status write_as(ckpt_file *file, const char *to, uint64_t max, unsig
                                        : how & REFUSE_TIES ? CKPT_TIES_ERROR
                                                            : CKPT_TIES_DROP,
                                .max_shard = max,
-                               .progress = stops,
+                               .progress = progress_should_stop,
                                .threads = 1};
     ckpt_status st = ckpt_plan_new(file, &plan, &err);
     if (st == CKPT_OK)
         st = ckpt_plan_write(plan, to, &opts, &res, &err);
     if (st != CKPT_OK)
-        exercise_error(st, &err);
+        exercise_check_error(st, &err);
     if (files)
         *files = res.noutputs;
     ckpt_plan_free(plan);
     return st;
 }
 
-/* put_old - three tensors as a set of so many files, or as one. */
-static void put_old(uint64_t max)
+/* write_old_set - writes three tensors of 8 bytes as a set of shards of at most MAX bytes. */
+static void write_old_set(uint64_t max)
 {
     static const char header[] = "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
                                  "\"y\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]},"
@@ -268,52 +293,52 @@ static void put_old(uint64_t max)
     all[0] = (char)(sizeof header - 1);
     memcpy(all + 8, header, sizeof header - 1);
     if (ckpt_open_memory(all, sizeof all, "old", NULL, &old, NULL) != CKPT_OK ||
-        write_as(old, here.folder, max, FORCE, NULL) != CKPT_OK)
+        write_set(old, test.folder, max, FORCE, NULL) != CKPT_OK)
         die("an older set");
     ckpt_close(old);
 }
 
-/* shard_name - of the older set's K-th, and its second name. */
+/* shard_name - sets NAME to that of the K-th shard of the old set, and SECOND to that of its backup link. */
 static void shard_name(unsigned k, char name[160], char second[160])
 {
     char base[64];
-    snprintf(base, sizeof base, "%s-0000%u-of-00003%s", here.stem, k, here.ext);
+    snprintf(base, sizeof base, "%s-0000%u-of-00003%s", test.stem, k, test.ext);
     name_in(name, base);
-    snprintf(second, 160, "%s/.%s.ckpt-old", here.folder, base);
+    snprintf(second, 160, "%s/.%s.ckpt-old", test.folder, base);
 }
 
-/* put_index - of the older set at PATH; SECOND: by second names. */
-static void put_index(const char *path, bool second, size_t cut)
+/* write_old_index - writes the index of the old set to PATH, without its last CUT bytes; SECOND: with the
+ * names of the backup links. */
+static void write_old_index(const char *path, bool second, size_t cut)
 {
     char text[1024];
     int n = snprintf(text, sizeof text, "{\"metadata\": {\"total_size\": 24}, \"weight_map\": {");
     for (unsigned k = 1; k <= 3; k++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s\"%c\": \"%s%s-0000%u-of-00003%s%s\"",
-                      k > 1 ? ", " : "", "xyz"[k - 1], second ? "." : "", here.stem, k, here.ext,
+                      k > 1 ? ", " : "", "xyz"[k - 1], second ? "." : "", test.stem, k, test.ext,
                       second ? ".ckpt-old" : "");
     n += snprintf(text + n, sizeof text - (size_t)n, "}}");
     folder_write(path, text, (size_t)n - cut);
 }
 
-/* put_killed - what a run leaves that was killed while it replaced the set, before or BEHIND the new index;
- * LOST: without the second name of the old one. */
-static void put_killed(enum before what)
+/* leave_killed_run - makes the folder as a run leaves it that is killed while it replaces the set. */
+static void leave_killed_run(enum before what)
 {
-    bool behind = what == BEHIND;
+    bool late = what == KILLED_LATE;
     char name[160], second[160];
     for (unsigned k = 1; k <= 3; k++) {
         shard_name(k, name, second);
-        if (!behind && (rename(name, second) != 0 || (k == 2 && symlink("nowhere", name) != 0)))
+        if (!late && (rename(name, second) != 0 || (k == 2 && symlink("nowhere", name) != 0)))
             die(name);
     }
-    snprintf(second, sizeof second, "%s/.%s%s.index.json.ckpt-old", here.folder, here.stem, here.ext);
-    if (what != LOST)
-        put_index(second, false, 0);
-    if (!behind)
-        put_index(here.index, true, 0);
+    snprintf(second, sizeof second, "%s/.%s%s.index.json.ckpt-old", test.folder, test.stem, test.ext);
+    if (what != KILLED_NO_OLD_INDEX)
+        write_old_index(second, false, 0);
+    if (!late)
+        write_old_index(test.index, true, 0);
 }
 
-static void put_before(void)
+static void prepare_folder(void)
 {
     static const char *const odd[] = {
         "{\"metadata\": [1, 2}", "{\"weight_map\": 3}",
@@ -323,24 +348,26 @@ static void put_before(void)
         " \"f\": \".hidden\","
         " \"g\": \"pytorch_model-000:1-of-00003.bin\", \"h\": \"model-1.safetensors\","
         " \"i\": \"model-00001-of-00003.safetensors\"}}"};
-    enum before what = here.scene.before;
+    enum before what = test.scenario.before;
     char name[160];
-    folder_empty(here.folder);
-    if (what == SAME || what == BETWEEN || what == LOST || what == BEHIND || what == BROKEN || what == LINKED)
-        put_old(8);
-    else if (what == OTHER)
-        put_old(16);
-    else if (what == ONE)
-        put_old(1000);
-    if (what == BETWEEN || what == LOST || what == BEHIND)
-        put_killed(what);
-    else if (what == BROKEN && !(here.scene.how & ODDITIES))
-        put_index(here.index, false, 20);
-    else if (what == BROKEN)
-        folder_write(here.index, odd[here.scene.how / ODD - 1], strlen(odd[here.scene.how / ODD - 1]));
-    else if (what == LINKED) {
+    folder_empty(test.folder);
+    if (what == THREE_SHARDS || what == KILLED_EARLY || what == KILLED_NO_OLD_INDEX || what == KILLED_LATE ||
+        what == BAD_INDEX || what == LINKED_INDEX)
+        write_old_set(8);
+    else if (what == TWO_SHARDS)
+        write_old_set(16);
+    else if (what == ONE_FILE)
+        write_old_set(1000);
+    if (what == KILLED_EARLY || what == KILLED_NO_OLD_INDEX || what == KILLED_LATE)
+        leave_killed_run(what);
+    else if (what == BAD_INDEX && !(test.scenario.how & BAD_INDEX_MASK))
+        write_old_index(test.index, false, 20);
+    else if (what == BAD_INDEX)
+        folder_write(test.index, odd[test.scenario.how / BAD_INDEX_1 - 1],
+                     strlen(odd[test.scenario.how / BAD_INDEX_1 - 1]));
+    else if (what == LINKED_INDEX) {
         name_in(name, "elsewhere.json");
-        if (rename(here.index, name) != 0 || symlink("elsewhere.json", here.index) != 0)
+        if (rename(test.index, name) != 0 || symlink("elsewhere.json", test.index) != 0)
             die(name);
     }
 }
@@ -349,75 +376,74 @@ static void put_before(void)
 
 static void clean_up(void)
 {
-    if (getpid() != here.maker)
+    if (getpid() != test.owner)
         return;
-    if (access(here.folder, F_OK) == 0)
-        folder_empty(here.folder);
-    rmdir(here.folder);
-    rmdir(here.root);
+    if (access(test.folder, F_OK) == 0)
+        folder_empty(test.folder);
+    rmdir(test.folder);
+    rmdir(test.root);
 }
 
 void sets_begin(void)
 {
-    snprintf(here.root, sizeof here.root, "%s/ckpt-sets-XXXXXX",
+    snprintf(test.root, sizeof test.root, "%s/ckpt-sets-XXXXXX",
              access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
-    if (!mkdtemp(here.root))
-        die(here.root);
-    snprintf(here.folder, sizeof here.folder, "%s/set", here.root);
-    here.maker = getpid();
+    if (!mkdtemp(test.root))
+        die(test.root);
+    snprintf(test.folder, sizeof test.folder, "%s/set", test.root);
+    test.owner = getpid();
     atexit(clean_up);
 }
 
 static void open_input(const char *path)
 {
-    ckpt_close(here.file);
-    here.file = NULL;
-    if (ckpt_open(path, NULL, &here.file, NULL) != CKPT_OK)
+    ckpt_close(test.file);
+    test.file = NULL;
+    if (ckpt_open(path, NULL, &test.file, NULL) != CKPT_OK)
         die(path);
 }
 
-/* choose - the least limit with which there are at most so many shards. */
-static void choose(void)
+/* choose_max_shard - finds a maximum shard size that gives at most the shards of the scenario. */
+static void choose_max_shard(void)
 {
     size_t files = 0;
-    here.max = here.scene.shards > 1 ? 4 : here.scene.shards ? UINT64_C(1) << 40 : 0;
-    if (here.scene.shards > 1)
-        while (here.max < 1u << 20 && write_as(here.file, here.out, here.max, FORCE, &files) == CKPT_OK &&
-               files > here.scene.shards + 1)
-            here.max += here.max / 2;
+    test.max = test.scenario.shards > 1 ? 4 : test.scenario.shards ? UINT64_C(1) << 40 : 0;
+    if (test.scenario.shards > 1)
+        while (test.max < 1u << 20 && write_set(test.file, test.out, test.max, FORCE, &files) == CKPT_OK &&
+               files > test.scenario.shards + 1)
+            test.max += test.max / 2;
 }
 
-static void take(struct folder *f)
+static void read_folder(struct folder *f)
 {
     folder_free(f);
-    if (access(here.folder, F_OK) == 0)
-        folder_read(f, here.folder);
+    if (access(test.folder, F_OK) == 0)
+        folder_read(f, test.folder);
 }
 
-/* ends - is END that of NAME? */
-static bool ends(const char *name, const char *end)
+static bool ends_with(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* spoil - the set that is to be read lacks a shard, or its index calls a tensor by another name, or it stays
- * as it is; false: it is one file. */
-static bool spoil(struct folder *f)
+/* damage_set - removes a shard of the set in F, or renames a tensor in its index, as the scenario requires;
+ * false: F holds no set. */
+static bool damage_set(struct folder *f)
 {
     size_t json = 0, other = 0;
-    while (json < f->n && !ends(f->file[json].name, ".json"))
+    while (json < f->n && !ends_with(f->file[json].name, ".json"))
         json++;
-    while (other < f->n && ends(f->file[other].name, ".json"))
+    while (other < f->n && ends_with(f->file[other].name, ".json"))
         other++;
     if (json == f->n || other == f->n)
         return false;
-    if (here.scene.before == LACKING) {
+    if (test.scenario.before == READ_LACKING) {
         free(f->file[other].bytes);
         memmove(&f->file[other], &f->file[other + 1], (--f->n - other) * sizeof *f->file);
         return true;
     }
-    if (here.scene.before != RENAMED)
+    if (test.scenario.before != READ_RENAMED)
         return true;
     char *text = f->file[json].bytes, *end = text + f->file[json].size;
     char *map = memmem(text, (size_t)(end - text), "\"weight_map\"", 12);
@@ -428,91 +454,92 @@ static bool spoil(struct folder *f)
     return true;
 }
 
-size_t sets_scenes(void) { return 2 * NSCENES; }
+size_t sets_count(void) { return 2 * NSCENARIOS; }
 
-bool sets_scene(const char *path, size_t k)
+bool sets_set_up(const char *path, size_t k)
 {
     struct stat st;
     bool set = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    if (set && scenes[k / 2].before < READ)
+    if (set && scenarios[k / 2].before < READ)
         return false;
-    here.scene = scenes[k / 2];
-    here.number = k;
-    here.format = k % 2 ? "torch-zip" : "safetensors";
-    here.stem = k % 2 ? "pytorch_model" : "model";
-    here.ext = k % 2 ? ".bin" : ".safetensors";
-    snprintf(here.in, sizeof here.in, "%s", path);
-    if (mkdir(here.folder, 0700) != 0 && errno != EEXIST)
-        die(here.folder);
+    test.scenario = scenarios[k / 2];
+    test.number = k;
+    test.format = k % 2 ? "torch-zip" : "safetensors";
+    test.stem = k % 2 ? "pytorch_model" : "model";
+    test.ext = k % 2 ? ".bin" : ".safetensors";
+    snprintf(test.in, sizeof test.in, "%s", path);
+    if (mkdir(test.folder, 0700) != 0 && errno != EEXIST)
+        die(test.folder);
     char base[64];
-    snprintf(base, sizeof base, "%s%s", here.stem, here.ext);
-    name_in(here.out, here.scene.how & TO_FILE ? base : "");
-    snprintf(base, sizeof base, "%s%s.index.json", here.stem, here.ext);
-    name_in(here.index, base);
-    put_before();
+    snprintf(base, sizeof base, "%s%s", test.stem, test.ext);
+    name_in(test.out, test.scenario.how & TO_FILE ? base : "");
+    snprintf(base, sizeof base, "%s%s.index.json", test.stem, test.ext);
+    name_in(test.index, base);
+    prepare_folder();
     open_input(path);
-    if (here.scene.before == ITSELF) {
-        snprintf(here.in, sizeof here.in, "%s/%s%s", here.folder, here.stem, here.ext);
-        if (write_as(here.file, here.in, 0, 0, NULL) != CKPT_OK)
+    if (test.scenario.before == INPUT_ITSELF) {
+        snprintf(test.in, sizeof test.in, "%s/%s%s", test.folder, test.stem, test.ext);
+        if (write_set(test.file, test.in, 0, 0, NULL) != CKPT_OK)
             return false;
     }
-    choose();
+    choose_max_shard();
     if (set) {
-        take(&here.was);
-        folder_free(&here.was);
-        folder_read(&here.was, path);
-        snprintf(here.in, sizeof here.in, "%s", here.folder);
-    } else if (here.scene.before >= READ) {
-        if (write_as(here.file, here.out, here.max, 0, NULL) != CKPT_OK)
+        read_folder(&test.before);
+        folder_free(&test.before);
+        folder_read(&test.before, path);
+        snprintf(test.in, sizeof test.in, "%s", test.folder);
+    } else if (test.scenario.before >= READ) {
+        if (write_set(test.file, test.out, test.max, 0, NULL) != CKPT_OK)
             return false;
-        snprintf(here.in, sizeof here.in, "%s", here.folder);
-        take(&here.was);
+        snprintf(test.in, sizeof test.in, "%s", test.folder);
+        read_folder(&test.before);
     } else {
-        take(&here.was);
+        read_folder(&test.before);
     }
-    if (here.scene.before > READ && !spoil(&here.was))
+    if (test.scenario.before > READ && !damage_set(&test.before))
         return false;
-    here.known = false;
-    sets_ready();
+    test.findings_known = false;
+    sets_restore();
     sets_run();
-    if (here.status == CKPT_EIO && (here.scene.how & (NO_FOLDER_SYNC | UNLISTED) || here.scene.before == FEW))
-        die("nothing failed, but the scene did");
-    take(&here.new);
+    if (test.status == CKPT_EIO &&
+        (test.scenario.how & (NO_FOLDER_SYNC | NO_FOLDER_OPEN) || test.scenario.before == READ_FEW))
+        die("the scenario fails without a failing call");
+    read_folder(&test.after);
     return true;
 }
 
-void sets_ready(void)
+void sets_restore(void)
 {
-    if (mkdir(here.folder, 0700) != 0 && errno != EEXIST)
-        die(here.folder);
-    folder_restore(&here.was, here.folder);
-    if (here.scene.before == ABSENT && rmdir(here.folder) != 0)
-        die(here.folder);
-    if (here.scene.before < READ)
-        open_input(here.in);
+    if (mkdir(test.folder, 0700) != 0 && errno != EEXIST)
+        die(test.folder);
+    folder_restore(&test.before, test.folder);
+    if (test.scenario.before == ABSENT && rmdir(test.folder) != 0)
+        die(test.folder);
+    if (test.scenario.before < READ)
+        open_input(test.in);
 }
 
-static int hears(void *user, const ckpt_finding *f)
+static int on_finding(void *user, const ckpt_finding *f)
 {
     (void)user;
-    exercise_error(f->error->status, f->error);
+    exercise_check_error(f->error->status, f->error);
     return oom_should_fail();
 }
 
-/* verify_set - whatever fails, what is said of a set that could be gone over is the same. */
+/* verify_set - runs verify and checks that it has the same findings each time that it succeeds. */
 static void verify_set(void)
 {
     ckpt_error err = {0};
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
-    ckpt_status st = ckpt_verify(here.in, NULL, hears, NULL, &r, &err);
+    ckpt_status st = ckpt_verify(test.in, NULL, on_finding, NULL, &r, &err);
     if (st != CKPT_OK)
-        exercise_error(st, &err);
-    else if (here.known && r.findings != here.findings)
-        exercise_broken("another number of findings");
-    else if (!r.findings && (here.scene.before == LACKING || here.scene.before == RENAMED))
-        exercise_broken("nothing is wrong with what was spoilt");
-    here.known |= st == CKPT_OK;
-    here.findings = st == CKPT_OK ? r.findings : here.findings;
+        exercise_check_error(st, &err);
+    else if (test.findings_known && r.findings != test.expected_findings)
+        exercise_abort("the number of findings has changed");
+    else if (!r.findings && (test.scenario.before == READ_LACKING || test.scenario.before == READ_RENAMED))
+        exercise_abort("no finding in a damaged set");
+    test.findings_known |= st == CKPT_OK;
+    test.expected_findings = st == CKPT_OK ? r.findings : test.expected_findings;
 }
 
 static void read_set(void)
@@ -521,21 +548,21 @@ static void read_set(void)
     ckpt_error err = {0};
     char one[160];
     verify_set();
-    here.status = ckpt_open(here.in, NULL, &file, &err);
-    if (here.status != CKPT_OK) {
-        exercise_error(here.status, &err);
+    test.status = ckpt_open(test.in, NULL, &file, &err);
+    if (test.status != CKPT_OK) {
+        exercise_check_error(test.status, &err);
         return;
     }
-    exercise(file);
+    exercise_file(file);
     name_in(one, "again.pt");
-    here.format = NULL;
-    here.status = write_as(file, one, here.max, 0, NULL);
-    if (here.status == CKPT_OK)
-        here.status = write_as(file, here.folder, 0, FORCE, NULL);
+    test.format = NULL;
+    test.status = write_set(file, one, test.max, 0, NULL);
+    if (test.status == CKPT_OK)
+        test.status = write_set(file, test.folder, 0, FORCE, NULL);
     ckpt_close(file);
 }
 
-/* limit_files - so many descriptors there may be; 0: as many as before. */
+/* limit_files - limits the open files to N; 0 restores the limit before. */
 static void limit_files(rlim_t n)
 {
     static struct rlimit was;
@@ -548,21 +575,20 @@ static void limit_files(rlim_t n)
 
 void sets_run(void)
 {
-    bool few = here.scene.before == FEW;
-    here.kept = false;
+    bool few = test.scenario.before == READ_FEW;
+    test.removal_failed = false;
     if (few)
-        limit_files(FEW_FILES);
-    here.armed = true;
-    if (here.scene.before >= READ)
+        limit_files(DESCRIPTORS);
+    test.failing = true;
+    if (test.scenario.before >= READ)
         read_set();
     else
-        here.status = write_as(here.file, here.out, here.max, here.scene.how, NULL);
-    here.armed = false;
+        test.status = write_set(test.file, test.out, test.max, test.scenario.how, NULL);
+    test.failing = false;
     if (few)
         limit_files(0);
 }
 
-/* print_state - prints what is in the folder, for whoever debugs a failure. */
 static void print_state(const struct folder *f, const char *what)
 {
     fprintf(stderr, "%s:", what);
@@ -571,69 +597,72 @@ static void print_state(const struct folder *f, const char *what)
     fputc('\n', stderr);
 }
 
-static void broken(const char *what)
+static void report_and_abort(const char *what)
 {
-    print_state(&here.was, "before");
-    print_state(&here.new, "new");
-    print_state(&here.now, "now");
-    exercise_broken(what);
+    print_state(&test.before, "before");
+    print_state(&test.after, "new");
+    print_state(&test.now, "now");
+    exercise_abort(what);
 }
 
-/* holds - all that F has is there. */
-static bool holds(const struct folder *f)
+/* contains_all - returns whether the folder now holds every file of F. */
+static bool contains_all(const struct folder *f)
 {
     for (size_t i = 0; i < f->n; i++) {
-        const struct folder_file *there = folder_find(&here.now, f->file[i].name);
+        const struct folder_file *there = folder_find(&test.now, f->file[i].name);
         if (!there || !folder_same_file(there, &f->file[i], false))
             return false;
     }
     return true;
 }
 
-/* has_index - is the index there that F has? */
-static bool has_index(const struct folder *f)
+/* has_index_of - returns whether the folder now holds the index of F. */
+static bool has_index_of(const struct folder *f)
 {
-    const char *name = here.scene.before == LINKED ? "elsewhere.json" : strrchr(here.index, '/') + 1;
-    const struct folder_file *index = folder_find(f, name), *now = folder_find(&here.now, name);
+    const char *name = test.scenario.before == LINKED_INDEX ? "elsewhere.json" : strrchr(test.index, '/') + 1;
+    const struct folder_file *index = folder_find(f, name), *now = folder_find(&test.now, name);
     return index && now && folder_same_file(index, now, false);
 }
 
-/* whole - the set there can be read: names of tensors tell the shards of one from those of the other. */
-static bool whole(void)
+/* is_readable - returns whether the set can be opened. Shards of the old and the new set do not open
+ * together, because their tensors have different names. */
+static bool is_readable(void)
 {
     ckpt_file *file = NULL;
-    bool yes = ckpt_open(here.folder, NULL, &file, NULL) == CKPT_OK;
+    bool yes = ckpt_open(test.folder, NULL, &file, NULL) == CKPT_OK;
     ckpt_close(file);
     return yes;
 }
 
-/* torn - an index is there, of the old or of the new set, but not what belongs to it. What a run left that
- * was killed belongs to none, and may go. */
-static bool torn(void)
+/* is_mixed_set - returns whether the folder holds the old or the new index without the shards of that set.
+ * Files that a killed run left belong to neither and may be gone. */
+static bool is_mixed_set(void)
 {
-    bool old = has_index(&here.was), new = has_index(&here.new);
-    return (old || new) && !(old && holds(&here.was)) && !(new && holds(&here.new)) && !whole();
+    bool old = has_index_of(&test.before), new = has_index_of(&test.after);
+    return (old || new) && !(old && contains_all(&test.before)) && !(new &&contains_all(&test.after)) &&
+           !is_readable();
 }
 
 void sets_check(void)
 {
     bool old, done;
-    take(&here.now);
-    old = here.scene.before >= READ ? holds(&here.was) : folder_same(&here.now, &here.was, false);
-    done = folder_same(&here.now, &here.new, false);
-    if (here.kept || here.scene.how & NO_LINKS || here.scene.before == LINKED) {
-        if (torn())
-            broken("an index whose shards are another's");
-    } else if (here.scene.before >= READ) {
+    read_folder(&test.now);
+    old = test.scenario.before >= READ ? contains_all(&test.before)
+                                       : folder_same(&test.now, &test.before, false);
+    done = folder_same(&test.now, &test.after, false);
+    if (test.removal_failed || test.scenario.how & NO_LINKS || test.scenario.before == LINKED_INDEX) {
+        if (is_mixed_set())
+            report_and_abort("an index with shards of the other set");
+    } else if (test.scenario.before >= READ) {
         if (!old)
-            broken("reading changed what is there");
-    } else if (here.status == CKPT_OK) {
+            report_and_abort("reading changed the folder");
+    } else if (test.status == CKPT_OK) {
         if (!done)
-            broken("said to be done, but the folder is another");
-    } else if (here.scene.before >= BETWEEN && here.scene.before <= BEHIND) {
-        if (!whole())
-            broken("neither set can be read");
-    } else if (!old && !done && here.scene.before != BROKEN) { /* what that does not name belongs to no set */
-        broken("the folder is neither as before nor as afterwards");
+            report_and_abort("reported as complete, but the folder is not");
+    } else if (test.scenario.before >= KILLED_EARLY && test.scenario.before <= KILLED_LATE) {
+        if (!is_readable())
+            report_and_abort("neither set can be read");
+    } else if (!old && !done && test.scenario.before != BAD_INDEX) { /* its shards belong to no set */
+        report_and_abort("the folder is neither as before nor as after");
     }
 }

@@ -1,17 +1,21 @@
-/* sets.h - scenes for in_turn: sets of shards written over what a folder may hold, and read from it. */
+/* sets.h - scenarios for in_turn: sets of shards, written to a folder that may hold others, and read from
+ * it. */
 #ifndef FAIL_SETS_H
 #define FAIL_SETS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* sets_begin - a folder of its own, which goes when the program ends. sets_scene - the K-th of sets_scenes()
- * with the checkpoint or the set at PATH is set up; false: it is none for that. sets_ready - the folder as it
- * is before it. sets_run - the calls, of which one may fail; sets_check - what is there now. */
+/* sets_begin - makes a temporary folder, removed when the program ends.
+ * sets_set_up - sets up the K-th of sets_count() scenarios with the checkpoint or the set at PATH; false: the
+ * scenario does not apply to it.
+ * sets_restore - restores the folder as the scenario begins. sets_run - makes the calls, one of which may
+ * fail.
+ * sets_check - aborts unless the folder is then in a state that the scenario permits. */
 void sets_begin(void);
-size_t sets_scenes(void);
-bool sets_scene(const char *path, size_t k);
-void sets_ready(void);
+size_t sets_count(void);
+bool sets_set_up(const char *path, size_t k);
+void sets_restore(void);
 void sets_run(void);
 void sets_check(void);
 

@@ -153,7 +153,7 @@ static void same_tensors(ckpt_file *file, ckpt_file *back)
         if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, ckpt_tensor_name(back, i)) != i)
             continue;
         if (digest(back, i, a) && digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
-            exercise_broken("a tensor was written with other bytes");
+            exercise_abort("a tensor was written with other bytes");
     }
 }
 
@@ -173,10 +173,10 @@ static ckpt_file *written(ckpt_plan *p, const char *path)
         return NULL;
     if (st != CKPT_OK) {
         fprintf(stderr, "%d %s: %s\n", (int)err.status, err.where, err.what);
-        exercise_broken("what we wrote we do not read");
+        exercise_abort("what we wrote we do not read");
     }
     if (res.tensors > ckpt_tensor_count(back))
-        exercise_broken("tensors were lost on the way");
+        exercise_abort("tensors were lost on the way");
     return back;
 }
 
@@ -232,7 +232,7 @@ void flow_sanitize(const uint8_t *data, size_t size)
         st = weights_only_verdict(back, back->a, &verdict, &why, &err);
         reason(st, &err);
         if (st == CKPT_OK && verdict != 1)
-            exercise_broken("weights_only refuses what was sanitized");
+            exercise_abort("weights_only refuses what was sanitized");
         ckpt_close(back);
     }
     ckpt_plan_free(p);
@@ -297,15 +297,15 @@ void flow_in_place(const uint8_t *data, size_t size)
         for (size_t i = 0; st == CKPT_OK && i < list.n; i++)
             if ((i && list.at[i].at < list.at[i - 1].at + list.at[i - 1].bytes.len) ||
                 list.at[i].at > list.new_size || list.at[i].bytes.len > list.new_size - list.at[i].at)
-                exercise_broken("patches overlap, or lie beyond the file");
+                exercise_abort("patches overlap, or lie beyond the file");
         source *patched = st == CKPT_OK ? source_patched(f->src, &list) : NULL;
         const struct opening o = {.path = "fuzz", .src = patched, .only = f->format};
         if (patched && (st = format_open(&o, &after, &err)) == CKPT_OK)
             for (uint32_t i = 0; i < ckpt_tensor_count(after) && i < 64; i++)
-                exercise_row(after, i);
+                exercise_read_row(after, i);
         reason(st, &err);
         if (st == CKPT_OK && after && reads_as(p, after) && !writes_as(p, after))
-            exercise_broken("an edit in place that reads back is another graph");
+            exercise_abort("an edit in place that reads back is another graph");
     }
     ckpt_close(st == CKPT_OK ? after : NULL);
     ckpt_plan_free(p);
@@ -318,7 +318,7 @@ static int finding(void *user, const ckpt_finding *f)
 {
     (void)user;
     if (!f->id || !ckpt_finding_text(f->id))
-        exercise_broken("a finding without an id of the list");
+        exercise_abort("a finding without an id of the list");
     return 0;
 }
 
@@ -337,7 +337,7 @@ static int diagnosis(void *user, const ckpt_diagnosis *d)
 {
     (void)user;
     if (!d->id || !d->text || !d->text[0])
-        exercise_broken("a diagnosis without words");
+        exercise_abort("a diagnosis without words");
     return 0;
 }
 
@@ -403,9 +403,9 @@ static void refusal(const ckpt_error *err)
                   (err->offset != CKPT_NO_OFFSET || !err->where[0]);
     if (strncmp(err->file, here.ranks, strlen(here.ranks)) != 0) {
         fprintf(stderr, "%s: %s\n", err->file, err->what);
-        exercise_broken("an error of a folder names a file that is not in it");
+        exercise_abort("an error of a folder names a file that is not in it");
     }
-    exercise_refusal(err, err->file, placed ? (size_t)st.st_size : SIZE_MAX);
+    exercise_check_refusal(err, err->file, placed ? (size_t)st.st_size : SIZE_MAX);
 }
 
 /* flow_ranks - a tar of the files that many ranks wrote: opened as one checkpoint, written, salvaged and
@@ -422,7 +422,7 @@ void flow_ranks(const uint8_t *data, size_t size)
     ckpt_status st = ckpt_open(here.ranks, NULL, &f, &err);
     reason(st, &err);
     if (st == CKPT_OK) {
-        exercise(f);
+        exercise_file(f);
         write_each(f, CKPT_DT_NONE, outputs);
         ckpt_close(f);
     } else {
@@ -431,7 +431,7 @@ void flow_ranks(const uint8_t *data, size_t size)
     st = ckpt_salvage(here.ranks, NULL, &f, &err);
     reason(st, &err);
     if (st == CKPT_OK) {
-        exercise(f);
+        exercise_file(f);
         ckpt_close(f);
     }
     reason(ckpt_verify(here.ranks, &o, finding, NULL, &r, &err), &err);
@@ -449,7 +449,7 @@ void flow_index(const uint8_t *data, size_t size)
     if (st != CKPT_OK)
         return;
     for (uint32_t i = 0; i < ckpt_tensor_count(f) && i < 64; i++)
-        exercise_row(f, i);
+        exercise_read_row(f, i);
     ckpt_close(f);
 }
 
@@ -479,7 +479,7 @@ void flow_map(const uint8_t *data, size_t size)
     for (size_t i = 0; st == CKPT_OK && i < ckpt_plan_rename_count(p); i++) {
         const ckpt_rename *r = ckpt_plan_rename_at(p, i); /* NULL: no memory */
         if (r && !same(r->from, "a") && !same(r->from, "b.weight"))
-            exercise_broken("a name was changed that no tensor has");
+            exercise_abort("a name was changed that no tensor has");
     }
     ckpt_plan_free(p);
 }
@@ -524,9 +524,9 @@ void flow_journal(const uint8_t *data, size_t size)
     bool same = n == EDITED && st.st_size == EDITED && memcmp(now, here.was, EDITED) == 0;
     bool undone = what == CKPT_RECOVERED_OLD;
     if (!same && !undone)
-        exercise_broken("a file was changed by a journal that does not fit it");
+        exercise_abort("a file was changed by a journal that does not fit it");
     if (undone && (uint64_t)st.st_size != get_le(all + 24))
-        exercise_broken("an edit is undone, the size is not");
+        exercise_abort("an edit is undone, the size is not");
     if (!same && (ftruncate(fd, 0) != 0 || pwrite(fd, here.was, EDITED, 0) != EDITED))
         die(here.edited);
     close(fd);

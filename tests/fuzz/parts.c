@@ -36,7 +36,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max) __attribute__((w
 void reason(ckpt_status st, const ckpt_error *err)
 {
     if (st != CKPT_OK)
-        exercise_error(st, err);
+        exercise_check_error(st, err);
 }
 
 /* memory - NULL where none is left, as when it fails on request (in_turn.c). */
@@ -52,9 +52,9 @@ static void text(const uint8_t *data, size_t size)
     ckpt_text_escape(str_of((const char *)data, size), shown, sizeof shown);
     for (const char *p = shown; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            exercise_broken("a control character is shown");
+            exercise_abort("a control character is shown");
     if (!utf8_check(str_of(shown, strlen(shown)), false, NULL))
-        exercise_broken("what is shown is not UTF-8");
+        exercise_abort("what is shown is not UTF-8");
     if (size)
         (void)ckpt_glob_match(str_of((const char *)data + 1, data[0] % size),
                               str_of((const char *)data + 1 + data[0] % size, size - 1 - data[0] % size));
@@ -71,10 +71,10 @@ static void number(const uint8_t *data, size_t size)
         memcpy(&y, data + at, sizeof y);
         (void)repr_float(x, REPR_DOUBLE, out);
         if (x == x && strtod(out, NULL) != x)
-            exercise_broken("a double is written as another one");
+            exercise_abort("a double is written as another one");
         (void)repr_float((double)y, REPR_SINGLE, out);
         if (y == y && strtof(out, NULL) != y)
-            exercise_broken("a float is written as another one");
+            exercise_abort("a float is written as another one");
     }
     (void)repr_big(str_of((const char *)data, size < 256 ? size : 256), big);
 }
@@ -91,9 +91,9 @@ static void json(const uint8_t *data, size_t size)
     json_init(&j, str_of((const char *)data, size), 0, a, &err);
     while ((e = json_next(&j)) != JSON_END && e != JSON_ERROR)
         if (++events > size + 1 || j.at > size)
-            exercise_broken("more events than bytes");
+            exercise_abort("more events than bytes");
     if (e == JSON_ERROR)
-        exercise_error(err.status, &err);
+        exercise_check_error(err.status, &err);
     arena_free(a);
 }
 
@@ -108,7 +108,7 @@ static ckpt_value *read_pickle(arena *a, source *src, ckpt_error *err)
     ckpt_status st = pickle_read(a, src, 0, src->size, NULL, &root, &next, err);
     reason(st, err);
     if (st == CKPT_OK && (!root || next > src->size))
-        exercise_broken("a pickle without a root, or beyond its end");
+        exercise_abort("a pickle without a root, or beyond its end");
     return st == CKPT_OK ? root : NULL;
 }
 
@@ -144,11 +144,11 @@ static void pickle_back(const uint8_t *data, size_t size)
         again = memory(once.data, once.len);
         root = read_pickle(a, again, &err);
         if (!root && again && !lacking(&err))
-            exercise_broken("what was written is no pickle");
+            exercise_abort("what was written is no pickle");
         st = root ? pickle_write(root, NULL, &twice, &err) : CKPT_ENOMEM;
         if (st == CKPT_OK ? twice.len != once.len || memcmp(twice.data, once.data, once.len) != 0
                           : root && !lacking(&err))
-            exercise_broken("a pickle changes when it is written again");
+            exercise_abort("a pickle changes when it is written again");
     }
     source_unref(again);
     buf_free(&once);
@@ -162,7 +162,7 @@ static bool step(void *user, const struct trace_step *s)
     arena *a = user;
     ckpt_error err = {0};
     if (s->subject && arena_used(a) < MEMORY / 2 && !s->t->value(s->t, s->subject, a, 16, &err))
-        exercise_error(err.status, &err);
+        exercise_check_error(err.status, &err);
     return true;
 }
 
@@ -177,7 +177,7 @@ static void trace(const uint8_t *data, size_t size)
         ckpt_status st = a && src ? pickle_trace(src, 0, size, &o, &end, &err) : fail_memory(&err);
         reason(st, &err);
         if (a && src && (end.next > size || end.opcodes > size))
-            exercise_broken("a trace goes beyond the bytes");
+            exercise_abort("a trace goes beyond the bytes");
         arena_free(a);
     }
     source_unref(src);
@@ -196,7 +196,7 @@ static void zip_file(const uint8_t *data, size_t size)
     for (size_t i = 0; st == CKPT_OK && i < z->n && i < 32; i++) {
         ckpt_str bytes;
         if (zip_find(z, z->entries[i].name) < 0)
-            exercise_broken("a member cannot be found by its name");
+            exercise_abort("a member cannot be found by its name");
         reason(zip_locate_payload(z, i, &err), &err);
         reason(zip_load_member(z, i, 1 << 16, &bytes, &err), &err);
     }
@@ -222,7 +222,7 @@ static void dcp(const uint8_t *data, size_t size)
         const dcp_word *item = dcp_elements(&m, dcp_field(&m, m.root, DCP_METADATA, i), &n);
         for (size_t k = 0; k < n; k++)
             if (dcp_text(&m, item[k], &text) && !utf8_check(text, true, NULL))
-                exercise_broken("a name is not UTF-8");
+                exercise_abort("a name is not UTF-8");
             else
                 (void)dcp_sizes(&m, item[k], &ndim);
     }
@@ -243,7 +243,7 @@ static void tar_file(const uint8_t *data, size_t size)
     reason(st, &err);
     for (size_t i = 0; st == CKPT_OK && i < n; i++)
         if (entries[i].data > size || entries[i].size > size - entries[i].data)
-            exercise_broken("a member of a tar reaches beyond the file");
+            exercise_abort("a member of a tar reaches beyond the file");
     source_unref(src);
     arena_free(a);
 }
@@ -269,7 +269,7 @@ static void salvage(const uint8_t *data, size_t size)
         st = format_open(&o, &f, &err);
         reason(st, &err);
         for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f) && i < 64; i++)
-            exercise_row(f, i);
+            exercise_read_row(f, i);
         file_free(st == CKPT_OK ? f : NULL);
     }
     source_unref(src);
@@ -346,7 +346,7 @@ static void zip_written(const uint8_t *data, size_t size)
         if (st == CKPT_OK)
             st = zip_load_member(z, 0, MEMORY, &got, &err);
         if (st == CKPT_OK ? z->n != 3 || !str_eq(got, str_of((const char *)data, size)) : !lacking(&err))
-            exercise_broken("an archive was written that does not hold what it was given");
+            exercise_abort("an archive was written that does not hold what it was given");
         zip_close(z);
     }
     source_unref(src);
@@ -411,7 +411,7 @@ static void ocdbt(const uint8_t *data, size_t size)
         reason(ocdbt_read(&o, manifest, &err), &err);
         for (size_t i = 1; i < o.n; i++)
             if (str_compare(o.entry[i - 1].key, o.entry[i].key) >= 0)
-                exercise_broken("keys that do not ascend");
+                exercise_abort("keys that do not ascend");
         ocdbt_free(&o);
     }
     source_unref(file);
@@ -452,7 +452,7 @@ static void zarr(const uint8_t *data, size_t size)
         if (zarr_chunk_of(&z, str_of((const char *)data + after, size - after), at))
             for (uint32_t k = 0; k < z.ndim; k++)
                 if (at[k] >= z.shape[k])
-                    exercise_broken("a chunk outside of its array");
+                    exercise_abort("a chunk outside of its array");
         decode_chunk(&z, src, a);
     }
     source_unref(src);
@@ -473,7 +473,7 @@ static void format_at(const char *path, const uint8_t *data, size_t size, const 
     ckpt_status st = format_open(&o, &f, &err);
     reason(st, &err);
     for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f) && i < 64; i++)
-        exercise_row(f, i);
+        exercise_read_row(f, i);
     if (st == CKPT_OK)
         file_free(f);
 }
@@ -519,7 +519,7 @@ static void foreign(const uint8_t *data, size_t size)
     p.nhead = size < sizeof p.head ? size : sizeof p.head;
     memcpy(p.head, data, p.nhead);
     if (p.src)
-        exercise_error(foreign_refuse(&p, &err), &err);
+        exercise_check_error(foreign_refuse(&p, &err), &err);
     source_unref(p.src);
 }
 
@@ -546,7 +546,7 @@ static void scan(const uint8_t *data, size_t size)
     else
         reason(st, &err);
     if (result.accounted > result.bytes)
-        exercise_broken("more bytes are accounted for than there are");
+        exercise_abort("more bytes are accounted for than there are");
     judge_free(judge);
     source_unref(src);
 }
@@ -599,7 +599,7 @@ static void names(const uint8_t *data, size_t size)
     for (size_t i = added; st == CKPT_OK && i < ckpt_plan_rename_count(p) && i < added + 32; i++) {
         const ckpt_rename *r = ckpt_plan_rename_at(p, i);
         if (r && !r->metadata && !undone(p, added, r))
-            exercise_broken("a prefix added and taken off again leaves another name");
+            exercise_abort("a prefix added and taken off again leaves another name");
     }
     ckpt_plan_free(p);
     ckpt_close(f);
