@@ -1,5 +1,5 @@
-/* damage.c - diagnoses for `ckpt doctor`: what a file is that is not a checkpoint, where a truncated one
- * ends, and what else verifying found. */
+/* damage.c - diagnoses for `ckpt doctor`: what a file is if it is not a checkpoint, where a truncated file
+ * ends, and the other findings of verifying. */
 #include <stdio.h>
 
 #include "base/cursor.h"
@@ -21,8 +21,8 @@ static const struct signature *recognize_file(const struct doctor *d)
     return recognize_fill(&p, d->path, d->src, NULL) == CKPT_OK ? recognize(&p) : NULL;
 }
 
-/* diagnosis_id - the id of the diagnosis for a file with this signature (may be NULL). */
-static const char *diagnosis_id(const struct signature *s)
+/* get_diagnosis_id - returns the id of the diagnosis for a file with the signature S, which may be NULL. */
+static const char *get_diagnosis_id(const struct signature *s)
 {
     if (s && (s->kind == SIGN_COMPRESSED || s->kind == SIGN_ZLIB))
         return "compressed";
@@ -32,7 +32,7 @@ static const char *diagnosis_id(const struct signature *s)
 ckpt_status doctor_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err)
 {
     const struct signature *s = recognize_file(d);
-    struct diagnosis v = {.id = diagnosis_id(s)};
+    struct diagnosis v = {.id = get_diagnosis_id(s)};
     if (!d->src && !s) { /* no file could be opened: that is an error, not a diagnosis */
         *err = *e;
         return err->status;
@@ -65,7 +65,8 @@ static bool is_cut_off(const struct zip_entry *e, uint64_t size)
     return (e->crc_unknown && e->limit == size) || (e->fault && e->limit == e->data);
 }
 
-/* report_end_of_records - reports which record of Z, found by local headers, is cut off, or the last one. */
+/* report_end_of_records - reports which record of Z, found by local headers, is cut off, or after which
+ * record the file ends. */
 static ckpt_status report_end_of_records(struct doctor *d, const struct diagnosis *v, const zip *z,
                                          ckpt_error *err)
 {
@@ -110,8 +111,9 @@ static ckpt_status report_truncated(struct doctor *d, ckpt_error *err)
 
 /* ------------------------------------------------------ headers of safetensors */
 
-/* oversized_header - the length of the header if it is longer than safetensors allows, else 0. */
-static uint64_t oversized_header(const struct doctor *d)
+/* find_oversized_header - returns the length of the header if it is longer than safetensors allows, else
+ * 0. */
+static uint64_t find_oversized_header(const struct doctor *d)
 {
     struct probe p = {.size = 0};
     if (!d->src || recognize_fill(&p, "", d->src, NULL) != CKPT_OK || !recognize_safetensors(&p))
@@ -120,7 +122,7 @@ static uint64_t oversized_header(const struct doctor *d)
     return length > SAFETENSORS_MAX_HEADER ? length : 0;
 }
 
-/* report_header - reports a header that is too long, and nothing else. */
+/* report_header - reports a header of LENGTH bytes, which is too long. */
 static ckpt_status report_header(struct doctor *d, uint64_t length, ckpt_error *err)
 {
     const struct diagnosis v = {.id = "header-too-large"};
@@ -144,14 +146,14 @@ static bool has_record(const struct check *c, const char *end)
     return false;
 }
 
-/* is_failed_save - has the archive only the records that torch.save writes last? */
+/* is_failed_save - has the archive the last record of torch.save, but not the first? */
 static bool is_failed_save(const struct doctor *d)
 {
     return !d->f && has_record(&d->check, "/.data/serialization_id") && !has_record(&d->check, "/data.pkl");
 }
 
-/* report_rule - reports the first finding of RULE, and how many there are. No command restores values that
- * are NaN or infinite: their hint is the command that lists them. */
+/* report_rule - reports the first finding of RULE, and how many there are. The hint for values that are NaN
+ * or infinite is the command that lists them, because none restores them. */
 static ckpt_status report_rule(struct doctor *d, enum check_rule rule, const char *id, ckpt_fix fix,
                                ckpt_error *err)
 {
@@ -199,7 +201,7 @@ static ckpt_status report_rules(struct doctor *d, ckpt_error *err)
 
 ckpt_status doctor_damage(struct doctor *d, ckpt_error *err)
 {
-    uint64_t header = d->symptoms[CHECK_MALFORMED].n ? oversized_header(d) : 0;
+    uint64_t header = d->symptoms[CHECK_MALFORMED].n ? find_oversized_header(d) : 0;
     const ckpt_error *truncation = d->symptoms[CHECK_TRUNCATED].n ? &d->symptoms[CHECK_TRUNCATED].first
                                                                   : NULL;
     if (header)

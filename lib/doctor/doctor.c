@@ -1,5 +1,5 @@
-/* doctor.c - `ckpt doctor`: verifies a file, diagnoses what is wrong with it, and tries each fix before it is
- * advised. */
+/* doctor.c - `ckpt doctor`: verifies a file, diagnoses what is wrong with it, and tries each fix before it
+ * advises it. */
 #include "doctor/doctor.h"
 
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 /* ---------------------------------------------------------------- trying fixes */
 
-/* plan_fix - would FIX succeed? Plans F as FIX would write it to PATH, up to the layout of the output. */
+/* plan_fix - plans F as FIX would write it to PATH, up to the layout of the output; fails where FIX would. */
 static ckpt_status plan_fix(ckpt_file *f, const ckpt_fix *fix, const char *path, ckpt_error *err)
 {
     static const ckpt_write_options defaults;
@@ -50,7 +50,8 @@ static ckpt_status try_salvage(const struct doctor *d, const ckpt_fix *fix, ckpt
     return st;
 }
 
-/* try_fix - does all that FIX would, except for writing; WHY is the error that stops it. */
+/* try_fix - does all that FIX would, except for writing, and sets *WHY to the error that stops it. Fails if
+ * memory or disk fails. */
 static ckpt_status try_fix(struct doctor *d, const ckpt_fix *fix, ckpt_error *why, ckpt_error *err)
 {
     if (fix->action == CKPT_FIX_SALVAGE) {
@@ -103,9 +104,9 @@ void doctor_drop_file(const struct doctor *d, ckpt_error *e)
         e->file[0] = 0;
 }
 
-/* suffix_of_one_file - the suffix of a single file with all that was read from a folder or from several
- * shards; NULL: it was one file. */
-static const char *suffix_of_one_file(const struct doctor *d)
+/* get_merged_suffix - returns the suffix of a single file with the contents of the folder or shards that were
+ * read; NULL: one file was read. */
+static const char *get_merged_suffix(const struct doctor *d)
 {
     const ckpt_file *f = d->f;
     if (!f || (f->format != format_by_name("hf-shards") && strcmp(f->path, d->path) == 0))
@@ -119,7 +120,7 @@ static ckpt_status report_diagnosis(struct doctor *d, const struct diagnosis *v,
     ckpt_error why = {.status = CKPT_OK};
     ckpt_fix fix = v->fix;
     if (!fix.suffix)
-        fix.suffix = suffix_of_one_file(d);
+        fix.suffix = get_merged_suffix(d);
     ckpt_diagnosis x = {
         .id = v->id, .text = text, .problem = !v->is_note, .fix = fix.action ? &fix : NULL, .hint = hint};
     CKPT_TRY(drop_useless_fix(d, &x, &why, err));
@@ -152,7 +153,7 @@ ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *v, con
 
 /* ---------------------------------------------------------------- ckpt_doctor */
 
-/* count_finding - check.report: counts findings by rule and keeps the first of each. */
+/* count_finding - is the callback of verifying: counts findings by rule and keeps the first of each. */
 static int count_finding(void *user, const ckpt_finding *f)
 {
     struct doctor *d = user;
@@ -171,9 +172,9 @@ static bool is_no_checkpoint(ckpt_status st)
 static ckpt_status report_outcome(struct doctor *d, ckpt_status st, ckpt_error *err)
 {
     ckpt_error e = *err;
-    CKPT_TRY(check_unchanged(&d->check, err)); /* otherwise, the findings mean nothing */
+    CKPT_TRY(check_unchanged(&d->check, err)); /* of a file that changed, the findings mean nothing */
     if (is_no_checkpoint(st) &&
-        !(d->f && st == CKPT_ELIMIT)) /* if F was opened, the limit is about one view */
+        !(d->f && st == CKPT_ELIMIT)) /* if the file was opened, the limit is about one of its views */
         return doctor_foreign(d, &e, err);
     if (st == CKPT_ECHANGED) /* the files are unchanged, so it is an unfinished edit in place */
         return doctor_report_error(d, &(struct diagnosis){.id = "interrupted-edit"}, &e, err);

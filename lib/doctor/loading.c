@@ -1,5 +1,5 @@
-/* loading.c - diagnoses for `ckpt doctor`: what torch.load, load_state_dict and loaders that go by the file's
- * suffix refuse in an intact file. */
+/* loading.c - diagnoses for `ckpt doctor`: why torch.load, load_state_dict or a loader that goes by the
+ * suffix refuses an intact file. */
 #include "codec/zip_header.h"
 #include "core/python2.h"
 #include "doctor/doctor.h"
@@ -9,8 +9,8 @@
 
 static const ckpt_fix sanitize = {.action = CKPT_FIX_SANITIZE}, convert = {.action = CKPT_FIX_CONVERT};
 
-/* find_import - the module, and in *NAME the name, of the first import whose module begins with PREFIX;
- * empty: none. */
+/* find_import - returns the module of the first import whose module begins with PREFIX, and sets *NAME to its
+ * name; empty: none. */
 static ckpt_str find_import(const ckpt_file *f, const char *prefix, ckpt_str *name)
 {
     for (size_t i = 0; i < f->npickles; i++)
@@ -30,7 +30,8 @@ static ckpt_status check_numpy(struct doctor *d, ckpt_error *err)
     ckpt_str name, module = find_import(d->f, "numpy._core", &name);
     if (module.len)
         return doctor_report(
-            d, &v, err, "saved with numpy 2: numpy 1 fails with No module named 'numpy._core' (imported: "
+            d, &v, err,
+            "saved with numpy 2: numpy 1 fails with No module named 'numpy._core' (imported: "
             "%.*s.%.*s)",
             STR_ARG(module), STR_ARG(name));
     module = find_import(d->f, "numpy.core", &name);
@@ -54,7 +55,7 @@ static bool has_only_allowed_imports(const ckpt_file *f)
     return true;
 }
 
-/* check_folder - torch.load reads files alone. */
+/* check_folder - reports a folder of torch.distributed.checkpoint, which torch.load does not read. */
 static ckpt_status check_folder(struct doctor *d, ckpt_error *err)
 {
     const struct diagnosis v = {
@@ -117,15 +118,15 @@ static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
 
 /* --------------------------------------------------- offsets that torch computes */
 
-/* storage_key - the number that is the name of the record R in data/; false: it is not such a record. */
-static bool storage_key(const struct check_record *r, uint64_t *key)
+/* get_storage_key - sets *KEY to the number of the storage that the record R is; false: R is no storage. */
+static bool get_storage_key(const struct check_record *r, uint64_t *key)
 {
     size_t at = str_find(r->name, STR_LIT("/data/"), 0);
     return at != SIZE_MAX &&
            str_uint(str_skip(r->name, at + strlen("/data/")), key); /* bounded: found there */
 }
 
-/* read_storage_alignment - the number in the record .storage_alignment; 0: there is none. */
+/* read_storage_alignment - returns the number in the record .storage_alignment; 0: there is none. */
 static uint64_t read_storage_alignment(const struct check *c)
 {
     char text[16] = "";
@@ -138,10 +139,10 @@ static uint64_t read_storage_alignment(const struct check *c)
     return 0;
 }
 
-/* predict_offset - the offset at which torch expects the next storage (getRecordOffsetNoRead of
- * caffe2/serialize/inline_container.cc): after the end of the previous one come its data descriptor, a local
- * header, a name of NAME_LEN bytes and an extra field that aligns the data. 0: unknown, since beyond 4 GiB
- * the rules differ. */
+/* predict_offset - returns the offset at which torch expects the next storage (getRecordOffsetNoRead of
+ * caffe2/serialize/inline_container.cc): after END, the end of the previous one, come its data descriptor, a
+ * local header, a name of NAME_LEN bytes and an extra field that aligns the data to ALIGN. 0: unknown,
+ * because the rules differ beyond 4 GiB. */
 static uint64_t predict_offset(uint64_t end, uint64_t name_len, uint64_t align)
 {
     if (end > UINT32_MAX)
@@ -150,8 +151,9 @@ static uint64_t predict_offset(uint64_t end, uint64_t name_len, uint64_t align)
     return at % align ? at + align - at % align : at;
 }
 
-/* check_offsets - reports an archive that was repacked and still has .format_version, which promises that
- * storages are in the order of their numbers and aligned as torch writes them. */
+/* check_offsets - reports an archive that was repacked and still has .format_version. Because of that record,
+ * torch computes the offsets of storages, as if they were in the order of their numbers and aligned by
+ * torch. */
 static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
 {
     const struct check *c = &d->check;
@@ -164,10 +166,10 @@ static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
         return CKPT_OK;
     for (size_t i = 0; i < c->nrecords; i++) {
         const struct check_record *r = &c->records[i];
-        if (!storage_key(r, &key))
+        if (!get_storage_key(r, &key))
             continue;
         if (key != next++ || r->file_offset == CKPT_NO_OFFSET || r->src->size == 0)
-            return CKPT_OK; /* torch does not compute these */
+            return CKPT_OK; /* torch does not compute offsets in such archives */
         uint64_t expected = end ? predict_offset(end, r->name.len, align) : r->file_offset;
         if (expected && expected != r->file_offset)
             return doctor_report(d, &v, err,

@@ -8,7 +8,7 @@
 #include "op/rename.h"
 
 #define MAX_PATTERN 1000u  /* bytes of an expression */
-#define MAX_REPEATS 4096u  /* product of its {m,n}: each multiplies the automaton */
+#define MAX_REPEATS 4096u  /* largest product of its bounds {m,n}: each multiplies the automaton */
 #define MAX_SUBJECT 65536u /* bytes of a key, old or new */
 #define GROUPS      10
 
@@ -18,7 +18,7 @@ struct expression {
     buf out;
     char *subject; /* the key, NUL-terminated */
     bool no_memory;
-    struct prefixes seen; /* of all keys */
+    struct prefixes seen; /* the first components of all keys, for a hint */
 };
 
 /* check_repeats - is the product of all bounds {m,n} of PATTERN at most MAX_REPEATS? */
@@ -57,7 +57,8 @@ static ckpt_status check_replacement(const char *repl, size_t groups, ckpt_error
     return CKPT_OK;
 }
 
-/* regcomp_error - the error CODE of regcomp() in words. Those of regerror() differ between C libraries. */
+/* regcomp_error - returns the text of the error CODE of regcomp(). That of regerror() differs between C
+ * libraries. */
 static const char *regcomp_error(int code)
 {
     static const struct {

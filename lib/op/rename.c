@@ -13,7 +13,7 @@
 struct prefixing {
     ckpt_str prefix;
     bool anywhere;
-    struct prefixes seen; /* of all keys */
+    struct prefixes seen; /* the first components of all keys, for a hint */
 };
 
 static ckpt_status check_prefix(const char *prefix, ckpt_error *err)

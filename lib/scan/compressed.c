@@ -98,8 +98,8 @@ static ckpt_status scan_deflated(struct compressed_data *p, source *src, enum in
     return scanned != CKPT_OK ? scanned : st;
 }
 
-/* read_7zip_end - the end of a 7-Zip archive by its signature header (32 bytes; offset and size of the end
- * header at 12 and 20). */
+/* read_7zip_end - returns the end of a 7-Zip archive, by its signature header (32 bytes; offset and size of
+ * the end header at 12 and 20). */
 static uint64_t read_7zip_end(struct scan *s, source *src)
 {
     unsigned char head[SEVENZIP_HEADER];
@@ -136,7 +136,7 @@ static bool skip_lz4_user_frame(reader *r)
     return reader_skip(r, n);
 }
 
-/* find_lz4_end - *END: the end of the last frame of SRC, which libarchive does not report. */
+/* find_lz4_end - sets *END to the end of the last frame of SRC, which libarchive does not report. */
 static ckpt_status find_lz4_end(source *src, uint64_t *end, ckpt_error *err)
 {
     reader r;

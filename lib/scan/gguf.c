@@ -1,6 +1,7 @@
 /*
- * gguf.c - scans GGUF, as codec/gguf reads it. Nothing in it runs by itself; but a chat template is a Jinja
- * program, which rendering it runs (CVE-2024-34359), and a name can hold terminal control characters.
+ * gguf.c - scans GGUF, as codec/gguf reads it. Nothing in it runs when it is loaded; but its chat template is
+ * a Jinja program, which runs when a chat is rendered (CVE-2024-34359), and a name can hold control
+ * characters for the terminal.
  */
 #include "codec/gguf.h"
 

@@ -1,9 +1,9 @@
 /*
- * hdf5.c - HDF5 (codec/hdf5.h): Keras keeps the description of a model in an attribute of the root, as JSON.
- * Each attribute is read as the loader has it, whatever it is called and however its JSON is spelled, and
- * scanned as text is. Links to files outside of the folder are reported: a loader follows those.
+ * hdf5.c - scans HDF5 (codec/hdf5.h). Keras keeps the description of a model in an attribute of the root, as
+ * JSON: every attribute that may be JSON is scanned as text, whatever its name. Links to files outside of the
+ * folder are reported, because loaders follow them.
  *
- * Where anything cannot be read, the bytes of the file are searched instead (opaque_formats.c).
+ * If anything cannot be read, the caller searches the bytes of the file instead (opaque_formats.c).
  */
 #include "codec/hdf5.h"
 #include "scan/scan.h"
@@ -22,7 +22,7 @@ static bool may_be_json(ckpt_str text)
     return text.len && (text.ptr[0] == '{' || text.ptr[0] == '[');
 }
 
-/* scan_attribute - VALUE of the attribute NAME of the object at PATH. */
+/* scan_attribute - scans VALUE, the attribute NAME of the object at PATH; WHY: it cannot be read, or NULL. */
 static ckpt_status scan_attribute(void *user, ckpt_str path, ckpt_str name, ckpt_value *value,
                                   const char *why, ckpt_error *err)
 {

@@ -1,15 +1,15 @@
 /*
  * judge.c - judges the imports and calls of a pickle for `ckpt scan`.
  *
- * A name is harmless only if it is listed as harmless: a checkpoint needs few names (typically fewer than
- * fifteen), while there are millions of callables, and a single one that resolves names gives access to all.
- * The lists are torch's own (op/weights_only.def) and ours (op/known_names.def), compared as exact pairs of
- * module and name. A name with a dot is on neither, since from protocol 4 on it is resolved attribute by
- * attribute.
+ * A name is harmless only if it is listed as harmless. A checkpoint needs few names (typically fewer than
+ * fifteen), while there are millions of callables, and one that resolves names gives access to all others.
+ * The lists are torch's (op/weights_only.def) and ckpt's (op/known_names.def), of exact pairs of module and
+ * name. Neither has a name with a dot, because loaders resolve those attribute by attribute from protocol 4
+ * on.
  *
- * For some listed names the arguments matter, too: _codecs.encode looks its second argument up among modules,
- * _rebuild_from_type_v2 calls its first. Other arguments of listed names can do no harm by themselves; the
- * calls that made them have been judged.
+ * For some listed names the arguments matter, too: _codecs.encode imports the codec that its second argument
+ * names, _rebuild_from_type_v2 calls its first argument. Arguments of other listed names can do no harm: if
+ * they were made by calls, these calls were judged.
  */
 #include "scan/judge.h"
 
@@ -27,7 +27,7 @@
 #define NAMES_MEMORY    ((uint64_t)16 << 20)
 #define ARGS_MEMORY     ((uint64_t)1 << 20)
 #define ARGS_NODES      64u
-#define RESULTS_MAX     ((uint64_t)1 << 20) /* calls whose result is tracked: is it used? */
+#define RESULTS_MAX     ((uint64_t)1 << 20) /* calls of which is recorded whether the result is used */
 #define REPORTED_MEMO   1u
 #define REPORTED_LEFT   2u
 #define REPORTED_PERSID 4u
@@ -40,11 +40,11 @@ struct judge {
     bool needs_report;     /* the first pass found something to report */
     unsigned reported;     /* REPORTED_… of this pickle, each reported once */
     arena *names;
-    map *called, *imported; /* names on no list: that are called; that were reported as imported */
+    map *called, *imported; /* names on no list that are called; that were reported as imported */
     map *payloads;          /* constants that are scanned as files of their own */
     struct numpy_judge numpy;
-    map *results; /* numbers of calls, by the trace_ref of the result */
-    map *dropped; /* numbers of calls whose result is popped unused */
+    map *results; /* trace_ref of a result -> number of its call */
+    map *dropped; /* the numbers of calls whose result is popped unused */
 };
 
 /* -------------------------------------------------------------------- names */
@@ -53,8 +53,8 @@ struct full_name {
     ckpt_str module, name;
 };
 
-/* python3_full_name - module and name of G as Python 3 imports them. */
-static struct full_name python3_full_name(const struct trace_global *g)
+/* get_python3_name - returns module and name of G as Python 3 imports them. */
+static struct full_name get_python3_name(const struct trace_global *g)
 {
     if (g->verdict >= 0 && g->python3[0].ptr)
         return (struct full_name){g->python3[0], g->python3[1]};
@@ -66,17 +66,17 @@ static struct full_name python3_full_name(const struct trace_global *g)
 
 static ckpt_scan_verdict judge_name(const struct trace_global *g)
 {
-    struct full_name p = python3_full_name(g);
+    struct full_name p = get_python3_name(g);
     return g->literal ? name_verdict(p.module, p.name) : CKPT_SCAN_UNRESOLVED;
 }
 
-/* cached_verdict - judge_name of G, computed once. */
-static ckpt_scan_verdict cached_verdict(const struct trace_global *g)
+/* get_verdict - returns judge_name of G, which is computed once and kept in G. */
+static ckpt_scan_verdict get_verdict(const struct trace_global *g)
 {
     struct trace_global *cache =
-        (struct trace_global *)(uintptr_t)g; /* trace leaves this field to the judge */
+        (struct trace_global *)(uintptr_t)g; /* its verdict is only used by the judge */
     if (cache->verdict < 0) {
-        struct full_name p = python3_full_name(g);
+        struct full_name p = get_python3_name(g);
         cache->verdict = (int32_t)judge_name(g);
         cache->python3[0] = p.module;
         cache->python3[1] = p.name;
@@ -84,7 +84,8 @@ static ckpt_scan_verdict cached_verdict(const struct trace_global *g)
     return (ckpt_scan_verdict)cache->verdict;
 }
 
-static const ckpt_scan_rule *rule_for(ckpt_scan_verdict v)
+/* get_rule - returns the rule that a name of verdict V breaks; NULL: none. */
+static const ckpt_scan_rule *get_rule(ckpt_scan_verdict v)
 {
     switch (v) {
     case CKPT_SCAN_UNKNOWN_CALLABLE: return scan_rule(SCAN_PKL001);
@@ -94,8 +95,8 @@ static const ckpt_scan_rule *rule_for(ckpt_scan_verdict v)
     }
 }
 
-/* make_name_key - "module\nname" in the arena. .ptr NULL: the arena is full, which at worst repeats a line of
- * the report, or out of memory, which is kept. */
+/* make_name_key - returns "module\nname" of G in the arena. .ptr NULL: the arena is full, which at worst
+ * repeats a line of the report; or out of memory, which is noted for the end of the scan. */
 static ckpt_str make_name_key(struct judge *j, const struct trace_global *g)
 {
     ckpt_str key = arena_printf(j->names, "%.*s\n%.*s", (int)g->module.len, g->module.ptr, (int)g->name.len,
@@ -105,7 +106,7 @@ static ckpt_str make_name_key(struct judge *j, const struct trace_global *g)
     return key;
 }
 
-/* was_seen - is G in M? Adds it. */
+/* was_seen - is G in M? Adds it if not. */
 static bool was_seen(struct judge *j, map *m, const struct trace_global *g)
 {
     uint32_t old = MAP_NONE;
@@ -117,15 +118,17 @@ static bool was_seen(struct judge *j, map *m, const struct trace_global *g)
 
 /* ------------------------------------------------------------------- calls */
 
-static trace_ref tuple_item(trace_ref tuple, uint32_t i)
+/* get_tuple_item - returns item I of TUPLE; 0: it is no tuple, or has no such item. */
+static trace_ref get_tuple_item(trace_ref tuple, uint32_t i)
 {
     const struct trace_node *n = trace_node(tuple);
     return n && n->kind == TRACE_TUPLE && i < n->kept ? n->items[i] : 0;
 }
 
-/* value_of_ref - R as nodes in A. NULL: R is 0, or memory or disk failed, which is kept. */
-static ckpt_value *value_of_ref(struct scan *to, const struct trace_step *s, trace_ref r, arena *a,
-                                size_t nodes)
+/* read_value - returns R as at most NODES nodes in A. NULL: R is 0, or memory or disk failed, which is noted
+ * for the end of the scan. */
+static ckpt_value *read_value(struct scan *to, const struct trace_step *s, trace_ref r, arena *a,
+                              size_t nodes)
 {
     ckpt_error why;
     ckpt_value *v = a && r ? s->t->value(s->t, r, a, nodes, &why) : NULL;
@@ -134,13 +137,13 @@ static ckpt_value *value_of_ref(struct scan *to, const struct trace_step *s, tra
     return v;
 }
 
-/* text_is - is R the constant EXPECTED? */
-static bool text_is(struct scan *to, const struct trace_step *s, trace_ref r, const char *expected)
+/* is_text - is R a constant with the text EXPECTED? */
+static bool is_text(struct scan *to, const struct trace_step *s, trace_ref r, const char *expected)
 {
     if (!r || trace_node(r))
         return false;
     arena *a = arena_new(ARGS_MEMORY);
-    ckpt_value *v = value_of_ref(to, s, r, a, 1);
+    ckpt_value *v = read_value(to, s, r, a, 1);
     ckpt_str text;
     bool same = v && value_text(v, &text) && str_is(text, expected);
     arena_free(a);
@@ -152,53 +155,55 @@ static bool loads_bytes(const struct trace_global *g)
     return str_is(g->module, "torch.storage") && str_is(g->name, "_load_from_bytes");
 }
 
-/* is_scanned_payload - is R a constant that is scanned as a file of its own, as it is or encoded by
- * _codecs.encode? */
+/* is_scanned_payload - is R a constant that is scanned as a file, as it is or decoded by _codecs.encode? */
 static bool is_scanned_payload(const struct judge *j, trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
     if (n && n->kind == TRACE_CALL && n->kept > 1) {
         const struct trace_global *g = trace_global(n->items[0]);
-        r = g && str_is(g->module, "_codecs") && str_is(g->name, "encode") ? tuple_item(n->items[1], 0) : 0;
+        r = g && str_is(g->module, "_codecs") && str_is(g->name, "encode") ? get_tuple_item(n->items[1], 0)
+                                                                           : 0;
     }
     return r && map_get_num(j->payloads, r) != MAP_NONE;
 }
 
-/* find_unusual_arguments - what is unusual about the arguments ARGS of G, which is allow-listed; NULL:
+/* find_unusual_arguments - returns what is unusual about ARGS, the arguments of the allow-listed G; NULL:
  * nothing. */
 static const char *find_unusual_arguments(struct scan *to, const struct trace_step *s,
                                           const struct trace_global *g, trace_ref args)
 {
     const struct trace_node *n = trace_node(args);
-    struct full_name p = python3_full_name(g);
+    struct full_name p = get_python3_name(g);
     if (!n || (n->kind >= TRACE_LIST && n->kind <= TRACE_FROZENSET))
         return "its arguments are no tuple; pickle.py takes them, and joblib loads by it";
     if (n->kind != TRACE_TUPLE)
         return "its arguments are computed while loading";
-    if (str_is(p.module, "_codecs") && n->n > 1 && !text_is(to, s, tuple_item(args, 1), "latin1") &&
-        !text_is(to, s, tuple_item(args, 1), "latin-1"))
+    if (str_is(p.module, "_codecs") && n->n > 1 && !is_text(to, s, get_tuple_item(args, 1), "latin1") &&
+        !is_text(to, s, get_tuple_item(args, 1), "latin-1"))
         return "only the latin1 codec is used by pickles";
     return NULL;
 }
 
-#define NESTED_MAX 16u /* calls of _rebuild_from_type_v2 by itself; torch writes one */
+#define NESTED_MAX 16u /* calls of _rebuild_from_type_v2 within each other; torch nests none */
 
-/* check_call_arguments - as find_unusual_arguments, also for what _rebuild_from_type_v2 calls in turn. */
+/* check_call_arguments - returns what is unusual about ARGS, also in the call that _rebuild_from_type_v2
+ * makes of its first argument; NULL: nothing. */
 static const char *check_call_arguments(struct scan *to, const struct trace_step *s,
                                         const struct trace_global *g, trace_ref args)
 {
     const char *why = find_unusual_arguments(to, s, g, args);
     for (unsigned i = 0; !why && str_is(g->name, "_rebuild_from_type_v2"); i++) {
-        g = trace_global(tuple_item(args, 0));
-        if (!g || cached_verdict(g) != CKPT_SCAN_ALLOW_LISTED || i == NESTED_MAX)
+        g = trace_global(get_tuple_item(args, 0));
+        if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED || i == NESTED_MAX)
             return "it calls its first argument, which is on no list";
-        args = tuple_item(args, 2);
+        args = get_tuple_item(args, 2);
         why = find_unusual_arguments(to, s, g, args);
     }
     return why;
 }
 
-/* describe_step - fills in names, arguments and whether torch's weights_only would accept the step. */
+/* describe_step - fills R with the place, names and arguments of the step, and whether torch's weights_only
+ * would accept it. */
 static void describe_step(const struct judge *j, const struct trace_step *s, const struct trace_global *g,
                           trace_ref args, arena *a, ckpt_scan_record *r)
 {
@@ -211,7 +216,7 @@ static void describe_step(const struct judge *j, const struct trace_step *s, con
     r->plain = j->p.joblib_arrays_as_opcodes;
     r->weights_only = 0;
     if (g) {
-        struct full_name p = python3_full_name(g);
+        struct full_name p = get_python3_name(g);
         r->module = g->module;
         r->name = g->name;
         r->new_module = p.module;
@@ -219,7 +224,7 @@ static void describe_step(const struct judge *j, const struct trace_step *s, con
         bool accepted_opcode = s->opcode == 'R' || s->opcode == 0x81 || s->opcode == 'c';
         r->weights_only = accepted_opcode && g->literal && weights_only_allows(g->module, g->name);
     }
-    r->args = value_of_ref(j->s, s, args, a, ARGS_NODES);
+    r->args = read_value(j->s, s, args, a, ARGS_NODES);
 }
 
 static bool report_call(struct judge *j, const struct trace_step *s, const struct trace_global *g,
@@ -239,23 +244,23 @@ static bool report_call(struct judge *j, const struct trace_step *s, const struc
     return go;
 }
 
-/* find_called_name - the name of what is called: a global, or the class in a persistent id of torch's legacy
- * format, ('module', class, file, source). NULL: neither. */
+/* find_called_name - returns the global that CALLABLE is, or the class in a persistent id of torch's legacy
+ * format, ('module', class, file, source); NULL: neither. */
 static const struct trace_global *find_called_name(struct scan *to, const struct trace_step *s,
                                                    trace_ref callable)
 {
     const struct trace_node *n = trace_node(callable);
     trace_ref id = n && n->kind == TRACE_PERSID && n->kept ? n->items[0] : 0;
-    return id && text_is(to, s, tuple_item(id, 0), "module") ? trace_global(tuple_item(id, 1))
-                                                             : trace_global(callable);
+    return id && is_text(to, s, get_tuple_item(id, 0), "module") ? trace_global(get_tuple_item(id, 1))
+                                                                 : trace_global(callable);
 }
 
-/* check_numpy_call - *WHY: what is dangerous about the numpy array that the call of G makes; NULL: nothing.
- * False: memory or disk failed. */
+/* check_numpy_call - sets *WHY to what is dangerous about the numpy array that the call of G makes; NULL:
+ * nothing. False: memory or disk failed. */
 static bool check_numpy_call(struct judge *j, const struct trace_step *s, const struct trace_global *g,
                              const char **why)
 {
-    struct full_name p = python3_full_name(g);
+    struct full_name p = get_python3_name(g);
     ckpt_status st = numpy_call(&j->numpy, s, p.module, p.name, why);
     return st == CKPT_OK || !scan_note_system_failure(j->s, st, &j->numpy.err);
 }
@@ -265,12 +270,12 @@ static bool judge_call(struct judge *j, const struct trace_step *s)
     const struct trace_node *c = trace_node(s->subject);
     const struct trace_global *g = find_called_name(j->s, s, c->items[0]);
     trace_ref args = c->kept > 1 ? c->items[1] : 0;
-    ckpt_scan_verdict v = g ? cached_verdict(g) : CKPT_SCAN_UNRESOLVED;
+    ckpt_scan_verdict v = g ? get_verdict(g) : CKPT_SCAN_UNRESOLVED;
     /* torch.storage._load_from_bytes loads a stream that is in this file and is judged as well. */
-    if (g && loads_bytes(g) && is_scanned_payload(j, tuple_item(args, 0)))
+    if (g && loads_bytes(g) && is_scanned_payload(j, get_tuple_item(args, 0)))
         v = CKPT_SCAN_ALLOW_LISTED;
     const char *why = g ? NULL : "calls what another call returned, or what is not in the file";
-    const ckpt_scan_rule *rule = rule_for(v);
+    const ckpt_scan_rule *rule = get_rule(v);
     if (v == CKPT_SCAN_ALLOW_LISTED && (why = check_call_arguments(j->s, s, g, args)) != NULL)
         rule = scan_rule(SCAN_PKL005);
     else if (v == CKPT_SCAN_ALLOW_LISTED && !check_numpy_call(j, s, g, &why))
@@ -295,19 +300,19 @@ static bool judge_call(struct judge *j, const struct trace_step *s)
 static bool judge_import(struct judge *j, const struct trace_step *s)
 {
     const struct trace_global *g = trace_global(s->subject);
-    ckpt_scan_verdict v = cached_verdict(g);
+    ckpt_scan_verdict v = get_verdict(g);
     if (v > j->s->result->verdict && v == CKPT_SCAN_ALLOW_LISTED)
         j->s->result->verdict = v;
     if (v == CKPT_SCAN_ALLOW_LISTED || loads_bytes(g))
-        return true; /* uses of the latter are reported by judge_call() and judge_stored_global() */
+        return true; /* judge_call() and judge_stored_global() report uses of _load_from_bytes */
     if (!j->reporting) {
         j->needs_report = true;
         return true;
     }
     ckpt_str key = make_name_key(j, g);
     if ((key.ptr && map_get(j->called, key) != MAP_NONE) || was_seen(j, j->imported, g))
-        return true; /* the call is reported instead, or the import was */
-    ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = rule_for(v), .verdict = v};
+        return true; /* the call will be reported, or the import was */
+    ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = get_rule(v), .verdict = v};
     describe_step(j, s, g, 0, NULL, &r);
     r.text = g->literal ? STR_LIT("imported, and not called here")
                         : STR_LIT("module and name are computed while loading");
@@ -335,7 +340,7 @@ static bool report_step(struct judge *j, const struct trace_step *s, enum scan_r
     return go;
 }
 
-/* judge_stored_global - reports a function that loads bytes and is stored in a value: a user of the
+/* judge_stored_global - reports a function that loads bytes and is stored in a value, because a user of the
  * value may call it with any bytes. */
 static bool judge_stored_global(struct judge *j, const struct trace_step *s)
 {
@@ -344,7 +349,7 @@ static bool judge_stored_global(struct judge *j, const struct trace_step *s)
                                           "kept in a value, from where it may be called with any bytes");
 }
 
-/* report_once - report_step, unless FLAG is set in j->reported. */
+/* report_once - reports a finding at the step S unless FLAG is set in j->reported, and sets FLAG. */
 static bool report_once(struct judge *j, const struct trace_step *s, unsigned flag, enum scan_rule rule,
                         const char *text)
 {
@@ -354,8 +359,9 @@ static bool report_once(struct judge *j, const struct trace_step *s, unsigned fl
     return report_step(j, s, rule, NULL, 0, text);
 }
 
-/* judge_change - judges BUILD, APPEND … on what is not a builtin container. The result of an allow-listed
- * call may be filled as picklers do; an imported object belongs to the loading program. */
+/* judge_change - judges BUILD, APPEND … of an object that is not a builtin container. The result of an
+ * allow-listed call may be changed in the ways in which picklers do; an imported object, which belongs to the
+ * loading program, may not be changed. */
 static bool judge_change(struct judge *j, const struct trace_step *s)
 {
     const struct trace_node *n = trace_node(s->subject);
@@ -370,9 +376,9 @@ static bool judge_change(struct judge *j, const struct trace_step *s)
         n->n > 3) /* more than callable, arguments and keywords: no pickler changes an object after BUILD */
         return report_step(j, s, SCAN_PKL003, g, s->with,
                            "changes it once more after BUILD: that may call what its state holds");
-    if (!g || cached_verdict(g) != CKPT_SCAN_ALLOW_LISTED)
+    if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED)
         return true; /* the call is a finding */
-    struct full_name p = python3_full_name(g);
+    struct full_name p = get_python3_name(g);
     const char *why = object_change(s, n, p.module, p.name), *odd;
     ckpt_status st = numpy_change(&j->numpy, s, p.module, p.name, &odd);
     if (st != CKPT_OK)
@@ -382,12 +388,13 @@ static bool judge_change(struct judge *j, const struct trace_step *s)
             report_step(j, s, SCAN_PKL014, g, s->with, odd)); /* reported once */
 }
 
-/* is_torch_id - is the constant R a persistent id of torch? Of torch 0.1, a number or digits; in protocol 0,
- * whose ids are one line of text, the repr of ('storage', …). True if it cannot be read, which is kept. */
+/* is_torch_id - is the constant R a persistent id of torch? torch 0.1 writes a number or digits; in protocol
+ * 0 an id is a line of text, the repr of ('storage', …). True also if R cannot be read, which is noted for
+ * the end of the scan. */
 static bool is_torch_id(struct scan *to, const struct trace_step *s, trace_ref r)
 {
     arena *a = arena_new(ARGS_MEMORY);
-    ckpt_value *v = value_of_ref(to, s, r, a, 1);
+    ckpt_value *v = read_value(to, s, r, a, 1);
     bool text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES);
     bool number = !v || v->type == CKPT_V_INT || v->type == CKPT_V_BIGINT || (text && v->u.str.len > 0);
     for (size_t i = 0; text && i < v->u.str.len; i++)
@@ -398,21 +405,21 @@ static bool is_torch_id(struct scan *to, const struct trace_step *s, trace_ref r
     return number;
 }
 
-/* judge_persid - reports a persistent id unless torch writes such: ('storage', …), ('module', …), a
- * number. */
+/* judge_persid - reports a persistent id that torch does not write: it writes ('storage', …), ('module',
+ * …) or a number. */
 static bool judge_persid(struct judge *j, const struct trace_step *s)
 {
     const struct trace_node *n = trace_node(s->subject);
-    trace_ref first = tuple_item(s->subject, 0);
+    trace_ref first = get_tuple_item(s->subject, 0);
     if ((!n && is_torch_id(j->s, s, s->subject)) || (n && n->kind == TRACE_TUPLE && n->n == 0))
         return true;
-    if (first && (text_is(j->s, s, first, "storage") || text_is(j->s, s, first, "module")))
+    if (first && (is_text(j->s, s, first, "storage") || is_text(j->s, s, first, "module")))
         return true;
     return report_once(j, s, REPORTED_PERSID, SCAN_PKL012, "a persistent id that is no (\"storage\", …)");
 }
 
-/* note_dropped - the result of a call is popped unused: noted in the first pass, for report_call() in the
- * second. */
+/* note_dropped - records in the first pass that the result of a call is popped unused, for report_call() in
+ * the second. */
 static bool note_dropped(struct judge *j, const struct trace_step *s)
 {
     uint32_t number = j->reporting ? MAP_NONE : map_get_num(j->results, s->subject);

@@ -8,13 +8,13 @@
  *   scalar(dtype, bytes)
  *   _frombuffer(bytes, dtype, shape, order)
  *
- * Each of the last three treats bytes as pointers to objects if the dtype has objects and its flags do not.
+ * The last three take bytes for pointers to objects if the dtype has objects but its flags deny it.
  */
 #include "scan/judge_numpy.h"
 
 #define DTYPE_MEMORY ((uint64_t)1 << 20)
 
-/* read_array_dtype - *OUT: the dtype R with the STATE that BUILD is about to give it (0: none). */
+/* read_array_dtype - sets *OUT to the dtype R, with the STATE that BUILD is about to give it (0: none). */
 static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_step *s, trace_ref r,
                                     trace_ref state, struct trace_dtype *out)
 {
@@ -44,8 +44,8 @@ static bool is_multiarray(ckpt_str module)
            str_is(module, "numpy.multiarray");
 }
 
-/* check_bytes - *WHY: what is dangerous about making an array or scalar of dtype R from DATA. An inconsistent
- * dtype was reported when it was made. */
+/* check_bytes - sets *WHY to what is dangerous about making an array or scalar of dtype R from DATA, if
+ * anything. An inconsistent dtype is not reported again. */
 static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *s, trace_ref r, trace_ref data,
                                const char **why)
 {

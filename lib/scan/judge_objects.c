@@ -1,10 +1,8 @@
 /*
- * judge_objects.c - which opcodes may change the objects that allow-listed callables make.
- *
- * BUILD calls __setstate__, APPEND and APPENDS call append and extend, ADDITEMS calls add, each looked up in
- * the object: if its attributes come from the file (by BUILD or as arguments), so does the function that is
- * called. Picklers give an object its items first and its state last, once, and items only to a type that has
- * items.
+ * judge_objects.c - see judge_objects.h. BUILD calls __setstate__, APPEND and APPENDS call append and extend,
+ * ADDITEMS calls add. Loaders look these methods up in the object: if the file sets its attributes (by BUILD
+ * or as arguments), it can choose the function that is called. Picklers write the items of an object before
+ * its state, the state once, and items only for a type that has items.
  */
 #include "scan/judge_objects.h"
 
@@ -12,7 +10,7 @@
 
 #define ADDITEMS "\x90"
 
-/* The OPCODES, besides one BUILD, that may change what a call of MODULE.NAME made. */
+/* The opcodes, besides one BUILD, that may change the result of a call. */
 static const struct {
     const char *module, *name, *opcodes;
 } fillable[] = {

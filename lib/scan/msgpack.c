@@ -3,8 +3,8 @@
  * extensions of type 1 (array), 2 (complex number) and 3 (numpy scalar). Nothing in it runs: flax makes only
  * arrays of numbers.
  *
- * MessagePack has no magic number. Bytes are taken for it if they begin with a map whose first key is a text
- * and end exactly with the last value of that map.
+ * MessagePack has no magic number. Bytes are recognized as it if they begin with a map whose first key is a
+ * text, and end with the last value of that map.
  */
 #include "codec/msgpack.h"
 
@@ -22,7 +22,7 @@ struct msgpack_visit {
     bool has_unknown_extension;
 };
 
-/* scan_msgpack_value - scans the bytes of V, which may be a file of their own. */
+/* scan_msgpack_value - scans the bytes of V, which may be a file. */
 static ckpt_status scan_msgpack_value(struct msgpack_visit *m, const struct msgpack_value *v, ckpt_error *err)
 {
     struct scanner *x = m->x;
@@ -87,7 +87,7 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
     x->format = x->depth ? x->format : "msgpack";
     st = msgpack_read(src, visit_value, &m, err);
     if (st != CKPT_OK &&
-        st != CKPT_EFORMAT) /* only if it changed since the first pass, which ckpt_scan reports */
+        st != CKPT_EFORMAT) /* EFORMAT: the file changed since the first pass, which ckpt_scan reports */
         return st;
     scan_count_bytes(src, &x->s->result->in_tensors, m.array_bytes);
     if (!m.has_unknown_extension)

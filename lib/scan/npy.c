@@ -1,7 +1,8 @@
 /*
- * npy.c - scans numpy's .npy, as codec/npy reads it. The header is a Python expression in which the dtype of
- * objects, 'O', can be spelled in many ways. So only a simple header is trusted, and its elements have to
- * fill the file; after any other, the data are followed as a pickle if they run as one.
+ * npy.c - scans numpy's .npy, as codec/npy reads it. The data are a pickle if the dtype is that of objects,
+ * 'O', which can be written in many ways in the header, a Python expression. So only a simple header is
+ * trusted, and its elements must fill the file; after any other header, the data are scanned as a pickle if
+ * they run as one.
  */
 #include "codec/npy.h"
 

@@ -1,7 +1,7 @@
 /*
- * ocdbt.c - scans the files of OCDBT (codec/ocdbt.c) that are records from the first byte on: manifests, and
- * nodes with the values in them. Nothing in them runs: they are names and numbers. Bytes that are in no
- * record, such as values that are too large for a node, are reported.
+ * ocdbt.c - scans files of OCDBT (codec/ocdbt.c) that begin with a record: manifests, and nodes with the
+ * values in them. They hold names and numbers, and nothing that runs. Bytes outside of records are reported,
+ * such as values that are too large for a node.
  */
 #include "codec/ocdbt.h"
 #include "core/check.h"

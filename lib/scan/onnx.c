@@ -1,7 +1,7 @@
 /*
- * onnx.c - scans ONNX, as codec/onnx reads it. Nothing in it runs by itself; but operators of ONNX Runtime
- * call Python, and a tensor's values can be in any file: an absolute path or ".." leads to one of the user's
- * (CVE-2022-25882, CVE-2024-27318).
+ * onnx.c - scans ONNX, as codec/onnx reads it. Nothing in it runs when it is loaded; but some operators of
+ * ONNX Runtime call Python, and the values of a tensor can be in a separate file: by an absolute path or ".."
+ * in any file of the user (CVE-2022-25882, CVE-2024-27318).
  */
 #include "codec/onnx.h"
 

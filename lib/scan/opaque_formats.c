@@ -1,11 +1,10 @@
 /*
- * opaque_formats.c - searches formats that `ckpt scan` does not take apart for features that make them
- * dangerous. Such files stay INCOMPLETE; what is found is reported with its offset:
+ * opaque_formats.c - searches files that `ckpt scan` does not take apart for the bytes of dangerous features,
+ * and reports each with its offset. The files stay INCOMPLETE:
  *   HDF5     Keras keeps the description of a model in an attribute, as JSON in one piece: a Lambda layer
  *            holds bytecode, and .h5 is loaded without safe mode (CVE-2025-9905)
- *   ONNX     that codec/onnx cannot read: a tensor's "location" (onnx.proto, TensorProto.external_data, a
- *            pair of key and value) names the file of its values; an absolute path or ".." leads to any
- *            file of the user (CVE-2022-25882, CVE-2024-27318)
+ *   ONNX     (only if codec/onnx cannot read it) a tensor's "location" (onnx.proto,
+ *            TensorProto.external_data, a pair of key and value) names the file of its values; see onnx.c
  *   SavedModel of TensorFlow: operations (node_def.proto, field 2 of a node) that read or write files or
  *            call Python
  * ONNX and SavedModel are protobuf without a magic number: both begin with the version, field 1.
@@ -45,7 +44,7 @@ struct search {
     unsigned found;
 };
 
-/* read_bytes_at - up to N bytes from AT on. */
+/* read_bytes_at - reads at most N bytes from AT on to TO, and returns them. */
 static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, size_t n)
 {
     uint64_t left = at < s->src->size ? s->src->size - at : 0;
@@ -53,8 +52,8 @@ static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, siz
     return str_of(to, scan_read(s->x->s, s->src, at, to, n) ? n : 0);
 }
 
-/* check_keras_class - reports the class after "class_name" (at AT; its end is AFTER) if that class holds
- * code. */
+/* check_keras_class - reports the class that follows the key "class_name", which is at AT and ends at AFTER,
+ * if it is a class that holds code. */
 static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t after)
 {
     static const char *const code[] = {"\"Lambda\"", "\"__lambda__\"", "\"TorchModuleWrapper\""};
@@ -82,8 +81,8 @@ bool scan_leaves_folder(ckpt_str path)
     return false;
 }
 
-/* check_external_location - reports a path that leaves the model's folder. At AFTER, after the key
- * "location", are its length in one or two bytes and the path. */
+/* check_external_location - reports a path that leads out of the model's folder. The key "location" is at AT;
+ * at AFTER follow the length of the path in one or two bytes, and the path. */
 static ckpt_status check_external_location(struct search *s, uint64_t at, uint64_t after)
 {
     char text[LOCATION_MAX + 2];

@@ -1,7 +1,7 @@
 /*
- * pickle.c - scans streams of pickles. Each pickle is followed twice: first to see how it ends and whether
- * there is anything to report, then to report it, so that the report of a call can say that it runs before a
- * later error.
+ * pickle.c - scans streams of pickles. Each pickle is followed twice: first to find how it ends and whether
+ * there is anything to report, then to report, so that the report of a call can include where a later error
+ * would stop the loader.
  *
  * A file may hold several pickles, one after the other; a loader that is called again reads the next one.
  * Bytes after the last one are reported.
@@ -39,8 +39,8 @@ static bool take_step(void *user, const struct trace_step *s)
     return to->step(to->judge, s);
 }
 
-/* report_broken_pickle - reports why a pickle could not be followed further; failures of the system are
- * returned. */
+/* report_broken_pickle - reports WHY a pickle could not be followed further; returns failures of the system
+ * instead. */
 static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pickle *p,
                                         const struct trace_end *end, const ckpt_error *why)
 {
@@ -50,7 +50,8 @@ static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pic
     return scan_found(x->s, rule, p->where, p->src, end->next, "%s", why->what);
 }
 
-/* follow_twice - follows P as one kind of loader reads it: to judge it, then, if needed, to report. */
+/* follow_twice - follows P as one kind of loader reads it, to judge it, and, if there is anything to report,
+ * a second time. */
 static ckpt_status follow_twice(struct pickle_scan *f, const struct scan_pickle *p, struct trace_end *end,
                                 ckpt_error *err)
 {
@@ -88,8 +89,8 @@ static ckpt_status follow_twice(struct pickle_scan *f, const struct scan_pickle 
     return st;
 }
 
-/* count_latin1 - how many characters the N bytes of UTF-8 at START are. False: not all of them are up to
- * U+00FF. */
+/* count_latin1 - sets *COUNT to the number of characters in the N bytes of UTF-8 at START. False: one is
+ * above U+00FF. */
 static bool count_latin1(struct scan *s, source *src, uint64_t start, uint64_t n, uint64_t *count)
 {
     reader r;
@@ -114,7 +115,8 @@ static bool count_latin1(struct scan *s, source *src, uint64_t start, uint64_t n
     return ok && lead == 0;
 }
 
-/* open_payload_source - *OUT: the decoded bytes of payload V; NULL if it is text beyond U+00FF. */
+/* open_payload_source - sets *OUT to the decoded bytes of payload V; NULL: a text with a character above
+ * U+00FF. */
 static ckpt_status open_payload_source(struct scan *s, source *src, const struct trace_payload *v,
                                        source **out, ckpt_error *err)
 {
@@ -129,7 +131,7 @@ static ckpt_status open_payload_source(struct scan *s, source *src, const struct
                : CKPT_OK;
 }
 
-/* looks_encoded - does the text BYTES begin as a pickle, zip or gzip does in base64 or hexadecimal? */
+/* looks_encoded - does the text BYTES begin like a pickle, zip or gzip in base64 or hexadecimal? */
 static bool looks_encoded(struct scan *s, source *bytes)
 {
     static const char *const record[] = {"8002", "8003", "8004", "8005", "UEsDB", "H4sI"};
@@ -182,9 +184,10 @@ static ckpt_status open_payloads(struct pickle_scan *f, const struct scan_pickle
 
 /* ------------------------------------------------------- is it a pickle? */
 
+/* What bytes would do that are followed as a pickle on trial. */
 struct trial {
     const struct scan *s;
-    uint64_t from; /* offset of the first opcode that counts */
+    uint64_t from; /* opcodes before this offset do not count */
     uint64_t imports, calls;
     bool runs_code; /* imports a name that is known to run code */
     bool odd_name;  /* imports a name that is not an identifier: rare in pickles, common in prose */
@@ -201,14 +204,14 @@ static bool is_odd_name(ckpt_str name)
     return name.len == 0;
 }
 
-/* is_impossible_name - no Python imports such a name: these bytes are no pickle. */
+/* is_impossible_name - has G a name that no Python can import? Then the bytes are no pickle. */
 static bool is_impossible_name(const struct trace_global *g)
 {
     return g->module.len == 0 || !utf8_check(g->module, false, NULL) || !utf8_check(g->name, false, NULL);
 }
 
-/* try_step - counts what the pickle does. An odd name alone does not end the trial: Python imports files of
- * any name, and modules such as torch.ops have attributes of any name. */
+/* try_step - counts what the pickle does, and ends the trial at an impossible name. An odd name does not end
+ * it, because Python imports files of any name, and modules such as torch.ops have attributes of any name. */
 static bool try_step(void *user, const struct trace_step *s)
 {
     struct trial *t = user;
@@ -227,8 +230,8 @@ static bool try_step(void *user, const struct trace_step *s)
 
 /* -------------------------------------------------------------- one pickle */
 
-/* scan_arrays_as_opcodes - pickle.load runs the bytes of joblib's arrays (the first at ARRAY) as opcodes: if
- * they act as such, scans P that way, too. */
+/* scan_arrays_as_opcodes - scans P a second time as pickle.load reads it, which runs the bytes of joblib's
+ * arrays (the first at ARRAY) as opcodes, if these opcodes import or call anything. */
 static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *f, struct scan_pickle *p, uint64_t array,
                                           ckpt_error *err)
 {
@@ -286,8 +289,8 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
     return open_payloads(f, &p, err);
 }
 
-/* runs_as_pickle - is there a pickle at POS, and not by chance? One that calls or imports is; the FIRST of a
- * stream also if it ends where it should. */
+/* runs_as_pickle - is there a pickle at POS that is not one by chance: that calls something, imports a name
+ * known to run code or, if it is the FIRST of a stream, ends where the stream ends? */
 static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool first,
                            struct trace_end *e, ckpt_error *why)
 {
@@ -313,8 +316,8 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
     return (t.imports && !t.odd_name) || e->next == end || last == '\n';
 }
 
-/* find_acting_pickle - follows the pickles from *POS on until one runs_as_pickle, where *POS is set. After
- * PICKLES_MAX the next one is assumed to. */
+/* find_acting_pickle - follows the pickles from *POS on, and moves *POS to the first for which runs_as_pickle
+ * is true; false: there is none. The one after PICKLES_MAX is assumed to be one. */
 static bool find_acting_pickle(const struct scanner *x, source *src, uint64_t *pos, uint64_t end,
                                struct scan_trial *trial)
 {
@@ -386,7 +389,8 @@ ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_
     return stopped && pos < src->size ? scan_after_last(x, src, where, pos, err) : CKPT_OK;
 }
 
-/* scan_legacy - five pickles, then the storages (torch/serialization.py, _legacy_save). */
+/* scan_legacy - scans a legacy stream: five pickles, then the storages (torch/serialization.py,
+ * _legacy_save). */
 ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
     uint64_t pos = 0, end = 0;

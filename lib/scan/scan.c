@@ -2,8 +2,8 @@
  * scan.c - `ckpt scan`: recognizes bytes by their content alone and passes them to the scanner of their
  * format.
  *
- * Names and suffixes decide nothing: a pickle called model.txt is loaded just as well. What is not recognized
- * is INCOMPLETE, not clean; only the folders in which torch stores tensor data may hold any bytes.
+ * Names and suffixes do not matter, because a pickle called model.txt is loaded all the same. A file that is
+ * not recognized is INCOMPLETE, not clean; only storages of torch may hold any bytes.
  */
 #include "scan/scan.h"
 
@@ -69,8 +69,8 @@ ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, uns
     return scan_report_member(x, where, readers, at, sum);
 }
 
-/* end_of_storages - the end of the storage that ends last in F. */
-static uint64_t end_of_storages(const ckpt_file *f)
+/* find_storages_end - returns the end of the storage that ends last in F. */
+static uint64_t find_storages_end(const ckpt_file *f)
 {
     uint64_t last = 0;
     for (size_t i = 0; i < f->table.nstorages; i++) {
@@ -101,7 +101,7 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
     ckpt_status st = format_open(&o, &f, &why);
     if (st == CKPT_OK) {
         if (end)
-            *end = end_of_storages(f) | !f->table.nstorages;
+            *end = find_storages_end(f) | !f->table.nstorages;
         if (!x->format || x->depth == 0)
             x->format = f->format->name;
         file_free(f);
@@ -120,7 +120,7 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
                             (struct scan_place){src, has_offset ? why.offset - base : CKPT_NO_OFFSET}, &why);
 }
 
-/* ------------------------------------------------------------ what it may be */
+/* ------------------------------------------------------------ recognition */
 
 /* is_text_source - is all of SRC UTF-8 without unusual control characters? */
 static bool is_text_source(struct scan *s, source *src)
@@ -150,6 +150,7 @@ static bool is_text_source(struct scan *s, source *src)
     return ok;
 }
 
+/* account_for_all - adds all bytes of SRC to *ACCOUNTED, and sets the format of the file if it is unknown. */
 static ckpt_status account_for_all(struct scanner *x, source *src, const char *format, uint64_t *accounted)
 {
     *accounted += src->size; /* bounded: counted once */
@@ -158,8 +159,8 @@ static ckpt_status account_for_all(struct scanner *x, source *src, const char *f
     return CKPT_OK;
 }
 
-/* read_data_end - *END: the largest data_offsets of a safetensors header of up to 16 MiB, as an offset in
- * SRC; 0 if the header cannot be read or the data fill the file. */
+/* read_data_end - sets *END to the offset in SRC of the end of the data, by the largest data_offsets of a
+ * safetensors header of up to 16 MiB; 0: the header cannot be read, or the data fill the file. */
 static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, ckpt_error *err)
 {
     unsigned char head[8];
@@ -206,7 +207,8 @@ static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str whe
                                                    : CKPT_OK;
 }
 
-/* report_unrecognized - reports what P is, if S (may be NULL) names it, and that none of it was scanned. */
+/* report_unrecognized - reports that P was not scanned, or only its attributes, and what it is, if S (may be
+ * NULL) or a format recognizes it. */
 static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p, const struct signature *s,
                                        ckpt_str where, ckpt_error *err)
 {
@@ -232,8 +234,8 @@ static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
 typedef ckpt_status scan_function(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
                                   ckpt_error *err);
 
-/* find_container_scanner - the function that scans P, if its first bytes leave no doubt about its format;
- * NULL: they do. */
+/* find_container_scanner - returns the function that scans P; NULL: its first or last bytes do not show its
+ * format for certain. */
 static scan_function *find_container_scanner(const struct probe *p, const struct signature *s,
                                              enum scan_role role)
 {
@@ -254,10 +256,10 @@ static scan_function *find_container_scanner(const struct probe *p, const struct
     }
 }
 
-/* scan_as_pickle_too - scans a container as a pickle, if it can be loaded as one: the length of a header, a
- * name in a tar or a number in GGUF can be opcodes. Nothing is reported if the pickle ends or fails before
- * its first call. Not needed for a zip archive: "PK" begins with the opcode PERSID, which pickle.load
- * refuses, and bytes before or between its members are scanned by themselves. */
+/* scan_as_pickle_too - scans the container P as a pickle if it can be loaded as one, because the length of a
+ * header, a name in a tar or a number in GGUF can be opcodes. Reports nothing if the pickle ends or fails
+ * before its first call. A zip archive needs no such scan: "PK" begins with the opcode PERSID, which
+ * pickle.load refuses, and bytes before or between its members are scanned on their own. */
 static ckpt_status scan_as_pickle_too(struct scanner *x, const struct probe *p, ckpt_str where,
                                       ckpt_error *err)
 {
@@ -265,18 +267,18 @@ static ckpt_status scan_as_pickle_too(struct scanner *x, const struct probe *p, 
     uint64_t accounted = 0;
     if (!recognize_legacy(p) && !scan_is_pickle(x, src, 0, src->size, false))
         return CKPT_OK;
-    const char *format = x->format; /* restored below */
+    const char *format = x->format; /* scan_pickles may change it */
     CKPT_TRY(scan_found(x->s, SCAN_FMT004, where, src, 0, "polyglot: also a valid pickle"));
     ckpt_status st = scan_pickles(x, src, where, &accounted, err);
     x->format = format;
     return st;
 }
 
-/* compression_of - the kind of compression of P by its signature S or, where it may begin with a zlib header,
- * by inflating it; NULL: none. Text may begin with the same two letters: it is zlib data only if a pickle
- * comes out. */
-static const char *compression_of(struct scanner *x, const struct probe *p, const struct signature *s,
-                                  enum scan_role role)
+/* find_compression - returns the kind of compression of P, by its signature S or, if it may begin with a zlib
+ * header, by inflating it; NULL: none. A text may begin with the two bytes of such a header: it is zlib data
+ * only if it inflates to a pickle. */
+static const char *find_compression(struct scanner *x, const struct probe *p, const struct signature *s,
+                                    enum scan_role role)
 {
     bool lzma = s && s->kind == SIGN_COMPRESSED && strcmp(s->id, "lzma") == 0;
     if (s && s->kind == SIGN_COMPRESSED && !(lzma && role == SCAN_VALUE))
@@ -287,16 +289,17 @@ static const char *compression_of(struct scanner *x, const struct probe *p, cons
                                                                                                 : NULL;
 }
 
-/* compression_of_storage - as compression_of for tensor data, which may begin like compressed data by chance:
- * all of it has to decompress. */
-static const char *compression_of_storage(struct scanner *x, const struct probe *p, const struct signature *s)
+/* find_storage_compression - returns the kind of compression of P, a storage; NULL: none. Numbers may begin
+ * like compressed data by chance, so all of P must decompress. */
+static const char *find_storage_compression(struct scanner *x, const struct probe *p,
+                                            const struct signature *s)
 {
     const char *compression = s && s->kind == SIGN_COMPRESSED ? s->id : recognize_zlib(p) ? "zlib" : NULL;
     return compression && scan_is_compressed(x, p->src, compression) ? compression : NULL;
 }
 
-/* report_failed_trial - reports a text file that is named like a pickle and begins like one: users will load
- * it, and another loader may run on where this parser fails. */
+/* report_failed_trial - reports a text file that has the suffix of a pickle and begins like one: users will
+ * load it, and a loader may run on after the opcode at which ckpt fails. */
 static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str where,
                                        const struct scan_trial *t)
 {
@@ -306,7 +309,8 @@ static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str 
                       "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
 }
 
-/* scan_by_trial - scans P where its first bytes do not settle what it is. */
+/* scan_by_trial - scans P, whose format its first bytes do not show for certain, as the first of several
+ * formats as which it can be read. */
 static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_str where,
                                  enum scan_role role, uint64_t *accounted, ckpt_error *err)
 {
@@ -322,13 +326,13 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
         return scan_pickles(x, src, where, accounted, err);
     }
     if (role == SCAN_STORAGE) {
-        const char *compression = compression_of_storage(x, p, s);
+        const char *compression = find_storage_compression(x, p, s);
         if (compression)
             return scan_compressed(x, src, where, compression, accounted, err);
         scan_count_bytes(src, &x->s->result->in_tensors, src->size);
         return account_for_all(x, src, NULL, accounted);
     }
-    const char *kind = compression_of(x, p, s, role);
+    const char *kind = find_compression(x, p, s, role);
     if (kind)
         return scan_compressed(x, src, where, kind, accounted, err);
     if (is_text_source(x->s, src)) {
@@ -367,11 +371,11 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
     uint64_t off;
     size_t opened = x->nopened;
     bool outer = x->pickle_name, unpacked = str_is(str_after_last(where, '!'), "contents");
-    if (role != SCAN_FILE && !(role == SCAN_MEMBER && unpacked)) /* which has the name of its container */
+    if (role != SCAN_FILE && !(role == SCAN_MEMBER && unpacked)) /* unpacked data have their file's name */
         x->pickle_name = role == SCAN_MEMBER && scan_is_pickle_name(where);
     ckpt_status st = scan_content(x, src, where, role, accounted, err);
     x->pickle_name = outer;
-    if (source_root(src, &off) == src) /* no other source shares its bytes */
+    if (source_root(src, &off) == src) /* SRC is no slice: later sources are not inside its archives */
         x->nopened = opened;
     return st;
 }
@@ -387,7 +391,7 @@ ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uin
     if (!where.ptr)
         return fail_memory(err);
     bool outer_stray = x->in_stray_bytes;
-    const char *format = x->format; /* restored below: it is that of the file */
+    const char *format = x->format; /* scan_bytes may change it to that of the stray bytes */
     ckpt_status st = source_slice(src, from, to - from, &part, err);
     x->depth++;
     x->in_stray_bytes = true;
@@ -400,10 +404,10 @@ ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uin
     return st;
 }
 
-/* opcode_budget - how many opcodes may be followed in a file of SIZE bytes. A pickle has at most one per byte
- * and is followed a few times; the constant is for what archives unpack to and for bytes that are tried in
- * several places. */
-static uint64_t opcode_budget(uint64_t size)
+/* get_opcode_budget - returns how many opcodes may be followed in a file of SIZE bytes. A pickle has at most
+ * one for each byte, and is followed a few times; the constant allows for what archives unpack to, and for
+ * bytes that are tried as pickles from several offsets. */
+static uint64_t get_opcode_budget(uint64_t size)
 {
     uint64_t n;
     return checked_mul(size, 16, &n) && checked_add(n, (uint64_t)64 << 20, &n) ? n : UINT64_MAX;
@@ -417,7 +421,7 @@ ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_erro
                         .a = arena_new((uint64_t)256 << 20),
                         .pickle_name = scan_is_pickle_name(str_c(path))};
     uint64_t accounted = 0;
-    s->opcodes_left = opcode_budget(src->size);
+    s->opcodes_left = get_opcode_budget(src->size);
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &accounted, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = scan_check_suffix(&x);
@@ -463,7 +467,7 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
         st = digest_source(src, found.sha256, err);
     if (st == CKPT_OK)
         st = source_file_changed(src, err);
-    if (st == CKPT_OK && unfinished_edit != CKPT_OK) { /* the findings hold for the file as it is now */
+    if (st == CKPT_OK && unfinished_edit != CKPT_OK) { /* the findings are about the file as it is now */
         st = unfinished_edit;
         *err = edit_error;
     }

@@ -1,6 +1,6 @@
 /*
- * sstable.c - scans tables of TensorFlow, as codec/sstable reads them. Nothing in them runs: they are names
- * and numbers. Bytes that no block has are reported.
+ * sstable.c - scans tables of TensorFlow, as codec/sstable reads them. They hold names and numbers, and
+ * nothing that runs. Bytes outside of blocks are reported.
  */
 #include "codec/sstable.h"
 

@@ -1,6 +1,6 @@
 /*
- * tar.c - scans the members of a tar. Those of torch 0.1 (see format/torch/tar.c) are pickles with numbers
- * between them, which are skipped by the lengths that the pickles give.
+ * tar.c - scans the members of a tar. In an archive of torch 0.1 (layout in format/torch/tar.c), "storages"
+ * and "tensors" are pickles with numbers between them, whose lengths are in the pickles.
  */
 #include "base/checked.h"
 #include "base/cursor.h"
@@ -18,7 +18,7 @@ struct torch_member {
     ckpt_error *err;
 };
 
-/* scan_next_pickle - scans the pickle at m->pos. *V is its value, NULL if it cannot be read. */
+/* scan_next_pickle - scans the pickle at m->pos, and sets *V to its value; NULL: it cannot be read. */
 static ckpt_status scan_next_pickle(struct torch_member *m, ckpt_value **v)
 {
     uint64_t at = m->pos, next;
@@ -38,8 +38,8 @@ static bool skip_member_bytes(struct torch_member *m, uint64_t n)
     return checked_add(m->pos, n, &m->pos) && m->pos <= m->src->size;
 }
 
-/* skip_numbers - skips what follows the pickle V of a storage or a TENSOR: a count and the elements, or the
- * number of dimensions, sizes, strides and offset. False: it is not there. */
+/* skip_numbers - skips what follows the pickle V of a storage (a count and the elements) or a TENSOR (the
+ * number of dimensions, sizes, strides and offset). False: it is not complete. */
 static bool skip_numbers(struct torch_member *m, const ckpt_value *v, bool tensor)
 {
     unsigned char head[8];

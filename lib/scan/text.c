@@ -1,6 +1,6 @@
 /*
- * text.c - scans text, which is data with one exception: Keras describes a model in JSON (config.json of a
- * .keras archive) by objects of {"module", "class_name", "config"}. Its loader imports the module and calls
+ * text.c - scans text. Text is only data, with one exception: Keras describes a model in JSON (config.json of
+ * a .keras archive) by objects of {"module", "class_name", "config"}. Its loader imports the module and calls
  * the class (keras/src/saving/serialization_lib.py, CVE-2025-1550, -8747, -9906); a "Lambda" layer holds
  * marshalled bytecode, a "TorchModuleWrapper" a pickled torch module (CVE-2025-49655), and some functions of
  * Keras itself fetch, load or unpack files (keras.utils.get_file, -8747).
@@ -66,7 +66,7 @@ static ckpt_status judge_object(struct scanner *x, const struct open_object *o, 
     return CKPT_OK;
 }
 
-/* take_string - TEXT is a value in O, under its last key. */
+/* take_string - sets module or class_name of O to TEXT, the value of its last key, if that is the key. */
 static void take_string(struct open_object *o, ckpt_str text)
 {
     if (o->in_module)

@@ -18,8 +18,8 @@
 
 #define STORAGE_PREFIX 65536u /* bytes of a deflated storage that are unpacked, to recognize a file in it */
 
-/* Members may overlap. At most OVERLAP_MIN bytes of members are scanned, plus OVERLAP_FACTOR times the bytes
- * of the file and of what was unpacked from it. (Each of up to 4 archives around a member reads it once.) */
+/* Members may overlap, so the scanned bytes of members are limited: to OVERLAP_MIN, plus OVERLAP_FACTOR times
+ * the bytes of the file and of what was unpacked from it. (A member inside 4 archives is read 4 times.) */
 #define OVERLAP_FACTOR 16u
 #define OVERLAP_MIN    ((uint64_t)64 << 20)
 
@@ -39,12 +39,12 @@ struct zip_scan {
     struct zip_audit z;
     ckpt_str where;
     bool by_torch;                   /* written by torch */
-    bool has_flaw;                   /* and that was reported */
+    bool has_flaw;                   /* a flaw of the archive was reported */
     bool member_accounted;           /* each byte of the current member has a known purpose */
     uint64_t unpacked, max_unpacked; /* bytes that deflated members unpacked to, and may unpack to */
-    uint32_t *first; /* by view: the first view of the same bytes, which is scanned; usually itself */
-    bool *accounted; /* by view: member_accounted */
-    uint8_t *sums;   /* by view, CKPT_DIGEST_MAX bytes each; NULL: not asked for */
+    uint32_t *first; /* [i]: the first view of the bytes of view i, which is scanned; usually i */
+    bool *accounted; /* [i]: member_accounted of view i */
+    uint8_t *sums;   /* the sha256 of each view, CKPT_DIGEST_MAX bytes each; NULL: not asked for */
 };
 
 /* is_in_folder - is NAME in FOLDER, which ends in '/', at any depth? */
@@ -68,16 +68,16 @@ static bool is_written_by_torch(const struct zip_audit *z)
     return false;
 }
 
-/* role_of - torch has folders for storages, with nothing else in them. */
-static enum scan_role role_of(const struct zip_scan *r, ckpt_str name)
+/* get_role - returns SCAN_STORAGE for a member in a folder in which torch only writes storages. */
+static enum scan_role get_role(const struct zip_scan *r, ckpt_str name)
 {
     bool storage = is_in_folder(name, "data/") || is_in_folder(name, "tensors/") ||
                    is_in_folder(name, "constants/") || str_ends(name, STR_LIT(".storage"));
     return storage && r->by_torch ? SCAN_STORAGE : SCAN_MEMBER;
 }
 
-/* check_torch_layout - reports what torch's writer never does: members outside of its folder, compressed
- * storages. */
+/* check_torch_layout - reports members outside of the folder of the first one, and compressed storages,
+ * neither of which torch writes. */
 static ckpt_status check_torch_layout(struct zip_scan *r, ckpt_error *err)
 {
     const struct zip_view *first = r->z.views;
@@ -95,7 +95,7 @@ static ckpt_status check_torch_layout(struct zip_scan *r, ckpt_error *err)
                                 "is outside of {=the folder \"%.*s\"}, where torch has all", (int)n,
                                 first->name.ptr));
         }
-        if (v->method && role_of(r, v->name) == SCAN_STORAGE)
+        if (v->method && get_role(r, v->name) == SCAN_STORAGE)
             CKPT_TRY(scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
                                 "a storage compressed by {method %u}; torch reads them {=as they are}",
                                 v->method));
@@ -134,8 +134,8 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
 
 /* ------------------------------------------------------------------ members */
 
-/* inflate_member - *OUT: the bytes of the deflated member V; reports it if they are not v->usize or not
- * valid. */
+/* inflate_member - sets *OUT to the bytes of the deflated member V, and reports if they are damaged or not
+ * v->usize bytes. */
 static ckpt_status inflate_member(struct zip_scan *r, const struct zip_view *v, ckpt_str where,
                                   enum scan_role role, source **out, ckpt_error *err)
 {
@@ -197,14 +197,14 @@ static ckpt_status report_unsupported(struct zip_scan *r, const struct zip_view 
                             v->method);
 }
 
-/* member_sum - where the sha256 of V is stored; NULL: not asked for. */
-static uint8_t *member_sum(const struct zip_scan *r, const struct zip_view *v)
+/* get_sum - returns the bytes for the sha256 of V; NULL: not asked for. */
+static uint8_t *get_sum(const struct zip_scan *r, const struct zip_view *v)
 {
     return r->sums ? r->sums + (size_t)(v - r->z.views) * CKPT_DIGEST_MAX : NULL;
 }
 
-/* member_readers - which kinds of readers find V, as CKPT_SCAN_BY_… bits. */
-static unsigned member_readers(const struct zip_view *v)
+/* get_readers - returns which kinds of readers find V, as CKPT_SCAN_BY_… bits. */
+static unsigned get_readers(const struct zip_view *v)
 {
     return (v->listed ? CKPT_SCAN_BY_DIRECTORY : 0u) | (!v->listed || !v->disputed ? CKPT_SCAN_BY_LOCAL : 0u);
 }
@@ -213,12 +213,12 @@ static ckpt_status scan_member_bytes(struct zip_scan *r, const struct zip_view *
                                      ckpt_str where, ckpt_error *err)
 {
     struct scanner *x = r->x;
-    enum scan_role role = role_of(r, v->name);
+    enum scan_role role = get_role(r, v->name);
     uint64_t accounted = 0;
     x->s->result->members++;
     if (!checked_add(x->member_bytes, src->size, &x->member_bytes))
         x->member_bytes = UINT64_MAX;
-    CKPT_TRY(scan_hash_member(x, src, where, member_readers(v), member_sum(r, v), err));
+    CKPT_TRY(scan_hash_member(x, src, where, get_readers(v), get_sum(r, v), err));
     if (role != SCAN_STORAGE && v->crc)
         CKPT_TRY(check_crc(r, v, src, where, err));
     x->depth++;
@@ -245,7 +245,7 @@ static ckpt_status scan_unpacked_bytes(void *user, ckpt_str name, source *bytes,
     return scan_member_bytes(p->r, p->v, bytes, p->where, err);
 }
 
-/* scan_with_libarchive - a member compressed by bzip2, LZMA or zstd. */
+/* scan_with_libarchive - unpacks and scans V, which is compressed by bzip2, LZMA or zstd. */
 static ckpt_status scan_with_libarchive(struct zip_scan *r, const struct zip_view *v, ckpt_str where,
                                         ckpt_error *err)
 {
@@ -307,7 +307,7 @@ static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckp
         }
     }
     if (st == CKPT_OK && !src)
-        st = inflate_member(r, v, where, role_of(r, v->name), &src, err);
+        st = inflate_member(r, v, where, get_role(r, v->name), &src, err);
     if (st == CKPT_OK)
         st = scan_member_bytes(r, v, src, where, err);
     source_unref(src);
@@ -316,8 +316,8 @@ static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckp
 
 /* ------------------------------------------------------------------ archive */
 
-/* report_code_members - reports members with one of SUFFIXES (words), which are WHAT and run when they are
- * loaded. */
+/* report_code_members - reports how many members end in one of SUFFIXES, a list of words, because they are
+ * WHAT, which runs when it is loaded. */
 static ckpt_status report_code_members(struct zip_scan *r, const char *suffixes, const char *what)
 {
     size_t n = 0;
@@ -336,7 +336,7 @@ static ckpt_status report_code_members(struct zip_scan *r, const char *suffixes,
                                STR_ARG(first));
 }
 
-/* Where the bytes of a view are, and all that decides how they are scanned. */
+/* Where the bytes of a view are, and everything on which their scan depends. */
 struct view_bytes {
     uint64_t data, csize, usize;
     uint32_t index; /* of the view */
@@ -366,7 +366,7 @@ static bool is_same_extent(struct view_bytes x, const struct view_bytes *y)
     return compare_view_bytes(&x, y) == 0;
 }
 
-/* find_shared_bytes - fills in r->first: views of the same bytes are scanned once. */
+/* find_shared_bytes - fills in r->first, by which views of the same bytes are scanned once. */
 static ckpt_status find_shared_bytes(struct zip_scan *r, ckpt_error *err)
 {
     struct view_bytes *e = calloc(r->z.n + 1, sizeof *e); /* bounded: as many as there are views */
@@ -386,7 +386,7 @@ static ckpt_status find_shared_bytes(struct zip_scan *r, ckpt_error *err)
                                    (uint32_t)i,
                                    v->method,
                                    v->flags,
-                                   (uint8_t)role_of(r, v->name),
+                                   (uint8_t)get_role(r, v->name),
                                    scan_is_pickle_name(v->name)};
     }
     qsort(e, r->z.n, sizeof *e, compare_view_bytes);
@@ -396,13 +396,13 @@ static ckpt_status find_shared_bytes(struct zip_scan *r, ckpt_error *err)
     return CKPT_OK;
 }
 
-static struct scan_extent member_extent(const struct zip_scan *r, const struct zip_view *v)
+static struct scan_extent get_extent(const struct zip_scan *r, const struct zip_view *v)
 {
     return v->method ? (struct scan_extent){CKPT_NO_OFFSET, v->usize}
                      : (struct scan_extent){source_pos(r->z.src, v->data), v->csize};
 }
 
-/* report_shared_member - V has the bytes of FIRST, which were scanned already. */
+/* report_shared_member - reports that V has the bytes of FIRST, which were scanned already. */
 static ckpt_status report_shared_member(struct zip_scan *r, const struct zip_view *v,
                                         const struct zip_view *first, ckpt_error *err)
 {
@@ -418,21 +418,19 @@ static ckpt_status report_shared_member(struct zip_scan *r, const struct zip_vie
         CKPT_TRY(scan_found(x->s, SCAN_ZIP002, where, r->z.src, v->from,
                             "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
                             first->crc));
-    return !r->sums
-               ? CKPT_OK
-               : scan_report_member(x, where, member_readers(v), member_extent(r, v), member_sum(r, first));
+    return !r->sums ? CKPT_OK
+                    : scan_report_member(x, where, get_readers(v), get_extent(r, v), get_sum(r, first));
 }
 
-/* is_over_budget - were so many bytes of members scanned, compared with the bytes there are, that members or
- * archives must overlap many times? */
+/* is_over_budget - were more bytes of members scanned than OVERLAP_MIN and OVERLAP_FACTOR allow? */
 static bool is_over_budget(const struct scanner *x)
 {
-    uint64_t there = x->file_size / 2 + x->unpacked / 2; /* bounded: halves */
-    return x->member_bytes > OVERLAP_MIN && (x->member_bytes - OVERLAP_MIN) / OVERLAP_FACTOR / 2 > there;
+    uint64_t half = x->file_size / 2 + x->unpacked / 2; /* bounded: halves */
+    return x->member_bytes > OVERLAP_MIN && (x->member_bytes - OVERLAP_MIN) / OVERLAP_FACTOR / 2 > half;
 }
 
-/* scan_members - scans all members. *ACCOUNTED: SIZE bytes of the archive less those without a known
- * purpose. */
+/* scan_members - scans all members, and sets *ACCOUNTED to the SIZE bytes of the archive less those without a
+ * known purpose. */
 static ckpt_status scan_members(struct zip_scan *r, uint64_t size, uint64_t *accounted, ckpt_error *err)
 {
     *accounted = size;
@@ -456,9 +454,8 @@ static ckpt_status scan_members(struct zip_scan *r, uint64_t size, uint64_t *acc
     return CKPT_OK;
 }
 
-/* note_opened - adds SRC, which is about to be scanned as an archive, to x->opened; *INDEX is its place
- * there. What is inside of it up to its end record, such as a member without a size, is not an archive of its
- * own. */
+/* note_opened - adds SRC, which is about to be scanned as an archive, to x->opened, and sets *INDEX to its
+ * index there, so that a member that extends to the end record of SRC is not taken for a second archive. */
 static ckpt_status note_opened(struct scanner *x, source *src, size_t *index, ckpt_error *err)
 {
     struct zip_directory_candidates c;
@@ -474,8 +471,8 @@ static ckpt_status note_opened(struct scanner *x, source *src, size_t *index, ck
     return CKPT_OK;
 }
 
-/* note_scanned - Z was scanned: readers that find its end record from a source around it open nothing
- * else. */
+/* note_scanned - sets O to the archive Z, which was scanned, so that its end record is not taken for that of
+ * a second archive when it is found from a source around Z. */
 static void note_scanned(struct opened_zip *o, const struct zip_audit *z)
 {
     uint64_t off;
@@ -484,7 +481,7 @@ static void note_scanned(struct opened_zip *o, const struct zip_audit *z)
     o->directory = off + z->directory;
 }
 
-/* find_opened - the archive that the end record C of SRC belongs to, if it was scanned already or is being
+/* find_opened - returns the archive that the end record C of SRC belongs to, if it was scanned or is being
  * scanned; NULL: neither. */
 static const struct opened_zip *find_opened(const struct scanner *x, const source *src,
                                             const struct zip_directory_candidates *c)
@@ -554,8 +551,8 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     return st == CKPT_OK && !r->has_flaw && !guest ? scan_check_format(x, src, where, NULL, NULL, err) : st;
 }
 
-/* Concatenated archives that fill a source up to its end or to a safetensors file: where all but the first
- * begin, the last one first. .n 0: it is a single archive. */
+/* The offsets at which concatenated archives begin, without that of the first, in reverse order. They fill a
+ * source up to its end or to a safetensors file. .n 0: it is a single archive. */
 struct concatenated {
     uint64_t *starts;
     size_t n, cap;
@@ -577,8 +574,8 @@ static ckpt_status find_concatenated(struct scanner *x, source *src, uint64_t en
     return CKPT_OK;
 }
 
-/* find_end_record - *END becomes where the next end record without a comment ends, of those from *END on;
- * SRC's size: there is none. */
+/* find_end_record - moves *END to the end of the next end record without a comment that begins at *END or
+ * later; to the size of SRC if there is none. */
 static ckpt_status find_end_record(source *src, uint64_t *end, ckpt_error *err)
 {
     reader r;
@@ -610,8 +607,8 @@ static bool is_safetensors_from(source *src, uint64_t at)
     return is;
 }
 
-/* find_safetensors - *AT is where a safetensors file begins after archives that follow each other from the
- * first byte of SRC on, as in a .distcp file whose tensors are saved so; SRC's size: there is none. */
+/* find_safetensors - sets *AT to the offset of a safetensors file that follows archives, which are
+ * concatenated from the first byte of SRC on, as in a .distcp file; to the size of SRC if there is none. */
 static ckpt_status find_safetensors(source *src, uint64_t *at, ckpt_error *err)
 {
     uint64_t end = 0, done = 0, start;
