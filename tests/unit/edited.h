@@ -11,12 +11,12 @@
 #include "io/journal.h"
 #include "unit.h"
 
-#define SIZE    2000u
-#define GROWN   2500u
+#define SIZE  2000u
+#define GROWN 2500u
 
 static char dir[64], path[96], undo[128];
 static char before[GROWN + 1], changed[GROWN + 1]; /* zeros behind the end of what was */
-static const struct journal_options plain = {.no_sync = true};
+static const struct journal_options unsynced = {.no_sync = true};
 
 static void put_file(const char *at, const void *bytes, size_t n)
 {
@@ -27,7 +27,7 @@ static void put_file(const char *at, const void *bytes, size_t n)
     fclose(f);
 }
 
-static bool holds(const char *at, const void *bytes, size_t n)
+static bool file_is(const char *at, const void *bytes, size_t n)
 {
     char got[SIZE * 2];
     FILE *f = fopen(at, "rb");
@@ -37,9 +37,9 @@ static bool holds(const char *at, const void *bytes, size_t n)
     return m == n && memcmp(got, bytes, n) == 0;
 }
 
-static bool there(const char *at) { return access(at, F_OK) == 0; }
+static bool file_exists(const char *at) { return access(at, F_OK) == 0; }
 
-static void begin(void)
+static void begin_edit(void)
 {
     snprintf(dir, sizeof dir, "/tmp/ckpt-journal-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
@@ -52,14 +52,14 @@ static void begin(void)
     put_file(path, before, SIZE);
 }
 
-static void end(void)
+static void end_edit(void)
 {
     unlink(undo);
     unlink(path);
     CU_ASSERT_EQUAL(rmdir(dir), 0); /* nothing else was left */
 }
 
-static struct patches edit(void)
+static struct patches edit_patches(void)
 {
     struct patches p = {.old_size = SIZE, .new_size = SIZE};
     CU_ASSERT(patches_add(&p, 100, str_of(changed + 100, 1300)));

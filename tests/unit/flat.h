@@ -18,7 +18,7 @@ void flat_close(void);
 ckpt_file *corpus_open(const char *below);
 
 /* JSON with its quotes, written with apostrophes to stay legible. */
-static inline const char *q(const char *text)
+static inline const char *quoted(const char *text)
 {
     static char out[2][1024];
     static int turn;

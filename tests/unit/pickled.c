@@ -7,7 +7,7 @@
 
 #include "codec/zip_write.h"
 
-size_t pickled_mark;
+size_t caret_offset;
 
 struct compiler {
     buf *out;
@@ -159,10 +159,10 @@ static void put(struct compiler *c)
         buf_byte(c->out, '(');
     bool many = strchr("([{", *c->at);
     if (mark)
-        pickled_mark = c->out->len - c->begin;
+        caret_offset = c->out->len - c->begin;
     put_first(c);
     if (mark && many) /* the opcode that closes it */
-        pickled_mark = c->out->len - 1 - c->begin;
+        caret_offset = c->out->len - 1 - c->begin;
     if (old) {
         needs(c, "(");
         while (!takes(c, ")")) {
@@ -178,13 +178,13 @@ static void put(struct compiler *c)
             at = c->out->len - c->begin;
             buf_byte(c->out, make ? 0x81 : 'R');
             if (mark)
-                pickled_mark = at;
+                caret_offset = at;
         } else if (takes(c, "|")) {
             put(c);
             at = c->out->len - c->begin;
             buf_byte(c->out, 'R');
             if (mark)
-                pickled_mark = at;
+                caret_offset = at;
         } else if (takes(c, "!")) {
             put_first(c);
             buf_byte(c->out, 'b');
@@ -199,14 +199,14 @@ static void put(struct compiler *c)
     if (!pid)
         return;
     if (mark)
-        pickled_mark = c->out->len - c->begin;
+        caret_offset = c->out->len - c->begin;
     buf_byte(c->out, 'Q');
 }
 
-void pickled(buf *b, const char *text)
+void put_pickle(buf *b, const char *text)
 {
     struct compiler c = {b, b->len, text};
-    pickled_mark = 0;
+    caret_offset = 0;
     buf_text(b, "\x80\x02");
     put(&c);
     needs(&c, "");
@@ -229,9 +229,9 @@ static void keep(const void *bytes, size_t n)
     CU_ASSERT_FATAL(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
 }
 
-struct made made_bytes(const void *bytes, size_t n, const ckpt_limits *limits)
+struct test_file open_bytes(const void *bytes, size_t n, const ckpt_limits *limits)
 {
-    struct made m = {.bytes = malloc(n + 1), .size = n};
+    struct test_file m = {.bytes = malloc(n + 1), .size = n};
     if (!m.bytes)
         abort();
     memcpy(m.bytes, bytes, n);
@@ -243,7 +243,7 @@ struct made made_bytes(const void *bytes, size_t n, const ckpt_limits *limits)
     return m;
 }
 
-void made_again(struct made *m, const char *from, const char *to)
+void replace_in_file(struct test_file *m, const char *from, const char *to)
 {
     size_t n = strlen(from);
     ckpt_close(m->f);
@@ -251,18 +251,18 @@ void made_again(struct made *m, const char *from, const char *to)
     for (size_t at = 0; at + n <= m->size; at++)
         if (memcmp(m->bytes + at, from, n) == 0)
             memcpy(m->bytes + at, to, n);
-    struct made now = made_bytes(m->bytes, m->size, NULL);
-    made_close(m);
+    struct test_file now = open_bytes(m->bytes, m->size, NULL);
+    close_file(m);
     *m = now;
 }
 
-void made_close(struct made *m)
+void close_file(struct test_file *m)
 {
     ckpt_close(m->f);
     free(m->bytes);
 }
 
-struct made made_archive(const struct record *r, size_t n, const ckpt_limits *limits)
+struct test_file make_archive(const struct record *r, size_t n, const ckpt_limits *limits)
 {
     sink *out;
     zip_writer *w;
@@ -273,52 +273,52 @@ struct made made_archive(const struct record *r, size_t n, const ckpt_limits *li
     CU_ASSERT_EQUAL(zip_writer_finish(w, NULL, NULL, NULL), CKPT_OK);
     zip_writer_free(w);
     ckpt_str view = sink_mem_view(out);
-    struct made m = made_bytes(view.ptr, view.len, limits);
+    struct test_file m = open_bytes(view.ptr, view.len, limits);
     sink_abort(out);
     return m;
 }
 
-struct made made_zip_of(const char *text, bool big_endian, const ckpt_limits *limits)
+struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt_limits *limits)
 {
     float four[] = {1, 2, 3, 4};
     const char *data = (const char *)four;
     buf b;
     unit_host(four, 4, 4);
     buf_init(&b, 1 << 20);
-    pickled(&b, text);
+    put_pickle(&b, text);
     struct record r[] = {{"data.pkl", (char *)b.data, b.len},
                          {"byteorder", big_endian ? "big" : "little", big_endian ? 3 : 6},
                          {"data/0", data, 16},
                          {"data/1", data, 16},
                          {"data/2", data, 16},
                          {"version", "3\n", 2}};
-    struct made m = made_archive(r, sizeof r / sizeof *r, limits);
+    struct test_file m = make_archive(r, sizeof r / sizeof *r, limits);
     buf_free(&b);
     return m;
 }
 
-struct made made_zip(const char *text) { return made_zip_of(text, false, NULL); }
+struct test_file make_torch_zip(const char *text) { return make_torch_zip_of(text, false, NULL); }
 
-struct made made_legacy(const char *text, const char *keys, const void *behind, size_t n)
+struct test_file make_torch_legacy(const char *text, const char *keys, const void *behind, size_t n)
 {
     buf b;
     buf_init(&b, 1 << 20);
     buf_put(&b, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.", 21);
-    pickled(&b, "{'protocol_version':1001,'little_endian':True}");
-    pickled(&b, text);
-    pickled(&b, keys);
+    put_pickle(&b, "{'protocol_version':1001,'little_endian':True}");
+    put_pickle(&b, text);
+    put_pickle(&b, keys);
     buf_put(&b, behind, n);
-    struct made m = made_bytes(b.data, b.len, NULL);
+    struct test_file m = open_bytes(b.data, b.len, NULL);
     buf_free(&b);
     return m;
 }
 
-struct made made_pickle(const char *text)
+struct test_file make_pickle(const char *text)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    pickled(&b, text);
-    struct made m = made_bytes(b.data, b.len, NULL);
+    put_pickle(&b, text);
+    struct test_file m = open_bytes(b.data, b.len, NULL);
     buf_free(&b);
     return m;
 }
@@ -345,14 +345,14 @@ static void row_text(buf *b, const ckpt_tensor *t)
     buf_text(b, ";");
 }
 
-static void print_error(const struct made *m)
+static void print_error(const struct test_file *m)
 {
     char line[1600];
     if (!m->f)
         printf("  refused: %s\n", ckpt_error_text(&m->err, line, sizeof line));
 }
 
-void rows_are(struct made *m, const char *want)
+void check_rows(struct test_file *m, const char *want)
 {
     buf b;
     print_error(m);
@@ -372,7 +372,7 @@ void rows_are(struct made *m, const char *want)
     buf_free(&b);
 }
 
-void numbers_are(ckpt_file *f, const char *name, const char *want)
+void check_numbers(ckpt_file *f, const char *name, const char *want)
 {
     float at[16];
     char text[256] = "";
@@ -390,43 +390,43 @@ void numbers_are(ckpt_file *f, const char *name, const char *want)
         printf("\n    %s: %s, must be %s: %s\n", name, text, want, err.what);
 }
 
-void opens_as(const char *text, const char *want)
+void check_opens(const char *text, const char *want)
 {
-    struct made m = made_zip(text);
-    rows_are(&m, want);
-    made_close(&m);
+    struct test_file m = make_torch_zip(text);
+    check_rows(&m, want);
+    close_file(&m);
 }
 
-void fails_as(const char *text, ckpt_status want, const char *says)
+void check_refused(const char *text, ckpt_status want, const char *words)
 {
-    struct made m = made_zip(text);
-    const bool as_said = m.status == want && strstr(m.err.what, says) && m.err.offset == 64 + pickled_mark;
+    struct test_file m = make_torch_zip(text);
+    const bool as_said = m.status == want && strstr(m.err.what, words) && m.err.offset == 64 + caret_offset;
     CU_ASSERT(as_said);
     if (!as_said) {
-        printf("  of %s\n  at %zu: ", text, 64 + pickled_mark);
+        printf("  of %s\n  at %zu: ", text, 64 + caret_offset);
         print_error(&m);
         if (m.f)
-            rows_are(&m, says);
+            check_rows(&m, words);
     }
-    made_close(&m);
+    close_file(&m);
 }
 
-void breaks_off(const char *whole, size_t size,
-                struct made (*make)(const char *text, const ckpt_limits *limits))
+void check_every_cut(const char *whole, size_t size,
+                     struct test_file (*make)(const char *text, const ckpt_limits *limits))
 {
     char *part = malloc(size);
     CU_ASSERT_PTR_NOT_NULL_FATAL(part);
     for (size_t n = 1; n + 1 < size; n++) {
         memcpy(part, whole, size);
         part[n] = 0;
-        struct made m = make(part, NULL);
+        struct test_file m = make(part, NULL);
         CU_ASSERT(m.status == CKPT_ETRUNCATED && m.err.where[0] && m.err.offset < m.size);
-        made_close(&m);
+        close_file(&m);
         memcpy(part, whole, size);
         part[n] = '!';
         m = make(part, NULL);
         CU_ASSERT(m.status == CKPT_OK || m.status == CKPT_EFORMAT || m.status == CKPT_ETRUNCATED);
-        made_close(&m);
+        close_file(&m);
     }
     free(part);
 }

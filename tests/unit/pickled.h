@@ -14,10 +14,10 @@
  *   x+[a,b] x+{k:v} what is put into x       x!state       BUILD
  *   @pid            a persistent id          #3=x, #3      kept in the memo, taken from it;
  *                                            #3~[]+[#3] before it is filled
- *   ^x              where x is made is pickled_mark, counted from where B was before
+ *   ^x              where x is made is caret_offset, counted from where B was before
  */
-void pickled(buf *b, const char *text);
-extern size_t pickled_mark;
+void put_pickle(buf *b, const char *text);
+extern size_t caret_offset;
 
 #define STORAGE(class, key, numel) "@('storage',torch." class "Storage,'" key "','cpu'," #numel ")"
 #define FLOATS                     STORAGE("Float", "0", 4) /* of every file made here: 1 2 3 4 */
@@ -27,7 +27,7 @@ extern size_t pickled_mark;
 #define W V2(FLOATS, 0, "(4,)", "(1,)")
 
 /* A file that was made and opened. */
-struct made {
+struct test_file {
     ckpt_file *f; /* NULL: refused */
     char *bytes;
     size_t size;
@@ -40,31 +40,31 @@ struct record {
     size_t size;
 };
 
-/* made_archive - N records below archive/, opened. Close with made_close. */
-struct made made_archive(const struct record *r, size_t n, const ckpt_limits *limits);
-/* made_again - M opened once more, with TO in place of each FROM of the same length in its bytes. */
-void made_again(struct made *m, const char *from, const char *to);
-/* made_zip - torch.save's: data.pkl is TEXT pickled, data/0 has 16 bytes, and so have data/1, data/2. */
-struct made made_zip(const char *text);
-struct made made_zip_of(const char *text, bool big_endian, const ckpt_limits *limits);
-/* made_legacy - torch's older stream: the pickle of TEXT, of KEYS, and the N bytes behind them. */
-struct made made_legacy(const char *text, const char *keys, const void *behind, size_t n);
-/* made_pickle - TEXT pickled and nothing else. */
-struct made made_pickle(const char *text);
-/* made_bytes - a copy of those bytes, opened. */
-struct made made_bytes(const void *bytes, size_t n, const ckpt_limits *limits);
-void made_close(struct made *m);
+/* make_archive - N records below archive/, opened. Close with close_file. */
+struct test_file make_archive(const struct record *r, size_t n, const ckpt_limits *limits);
+/* replace_in_file - M opened once more, with TO in place of each FROM of the same length in its bytes. */
+void replace_in_file(struct test_file *m, const char *from, const char *to);
+/* make_torch_zip - torch.save's: data.pkl is TEXT pickled, data/0 has 16 bytes, and so have data/1, data/2. */
+struct test_file make_torch_zip(const char *text);
+struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt_limits *limits);
+/* make_torch_legacy - torch's older stream: the pickle of TEXT, of KEYS, and the N bytes behind them. */
+struct test_file make_torch_legacy(const char *text, const char *keys, const void *behind, size_t n);
+/* make_pickle - TEXT pickled and nothing else. */
+struct test_file make_pickle(const char *text);
+/* open_bytes - a copy of those bytes, opened. */
+struct test_file open_bytes(const void *bytes, size_t n, const ckpt_limits *limits);
+void close_file(struct test_file *m);
 
-/* rows_are - the tensors of M, each "name kind dtype[shape]@storage+offset parameter grad conj neg note;". */
-void rows_are(struct made *m, const char *want);
-/* numbers_are - those of F's tensor NAME, at most 16 of them, as float32: "1 2.5 ". */
-void numbers_are(ckpt_file *f, const char *name, const char *want);
-/* opens_as, fails_as - the same of made_zip(TEXT), closed again; where an error is: what ^ marks in TEXT. */
-void opens_as(const char *text, const char *want);
-void fails_as(const char *text, ckpt_status want, const char *says);
-/* breaks_off - wherever the SIZE bytes of WHOLE, a text that MAKE takes, break off or become other text
+/* check_rows - the tensors of M, each "name kind dtype[shape]@storage+offset parameter grad conj neg note;". */
+void check_rows(struct test_file *m, const char *want);
+/* check_numbers - those of F's tensor NAME, at most 16 of them, as float32: "1 2.5 ". */
+void check_numbers(ckpt_file *f, const char *name, const char *want);
+/* check_opens, check_refused - the same of make_torch_zip(TEXT), closed again; where an error is: what ^ marks in TEXT. */
+void check_opens(const char *text, const char *want);
+void check_refused(const char *text, ckpt_status want, const char *words);
+/* check_every_cut - wherever the SIZE bytes of WHOLE, a text that MAKE takes, break off or become other text
  * than JSON, that is said, or the file is read. */
-void breaks_off(const char *whole, size_t size,
-                struct made (*make)(const char *text, const ckpt_limits *limits));
+void check_every_cut(const char *whole, size_t size,
+                     struct test_file (*make)(const char *text, const ckpt_limits *limits));
 
 #endif

@@ -137,9 +137,9 @@ static void writes_what_convert_writes(void)
     copies_alike(f);
     ckpt_close(f);
     ckpt_free(bytes);
-    copies_alike(flat_open(q("{'__metadata__':{'format':'pt','author':'me'},'w':['F32',[2],[0,8]],"
-                             "'none':['F16',[3,0],[8,8]],'one':['BF16',[],[8,10]],"
-                             "'f':['BOOL',[1,1,2],[10,12]],'u':['U8',[0],[12,12]]}"),
+    copies_alike(flat_open(quoted("{'__metadata__':{'format':'pt','author':'me'},'w':['F32',[2],[0,8]],"
+                                  "'none':['F16',[3,0],[8,8]],'one':['BF16',[],[8,10]],"
+                                  "'f':['BOOL',[1,1,2],[10,12]],'u':['U8',[0],[12,12]]}"),
                            "abcdefghij\1\0", 12));
     flat_close();
 }
@@ -148,8 +148,8 @@ static void writes_what_convert_writes(void)
 static void ties_are_written_as_convert_writes_them(void)
 {
     void *bytes;
-    ckpt_file *f = flat_open(q("{'__metadata__':{'tied':'w'},'v':['U8',[1],[8,9]],'w':['F32',[2],[0,8]]}"),
-                             "abcdefghi", 9);
+    ckpt_file *f = flat_open(
+        quoted("{'__metadata__':{'tied':'w'},'v':['U8',[1],[8,9]],'w':['F32',[2],[0,8]]}"), "abcdefghi", 9);
     ckpt_file *g = reopened(f, "torch-zip", &bytes);
     ckpt_file *copy = copy_of(g);
     same_bytes(f, copy, "torch-zip");

@@ -16,8 +16,8 @@
     "\"c\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[16,24]}}"
 
 /* 1 -2; 65520 and 1 + 2^-11; 1 and 2; 1.5; 0 */
-static const unsigned char data[24] = {1,    0,    0xfe, 0xff, 0x00, 0xf0, 0x7f, 0x47, 0x00, 0x10, 0x80, 0x3f,
-                                       0x7f, 0x80, 0x00, 0x3e};
+static const unsigned char data[24] = {1,    0,    0xfe, 0xff, 0x00, 0xf0, 0x7f, 0x47,
+                                       0x00, 0x10, 0x80, 0x3f, 0x7f, 0x80, 0x00, 0x3e};
 
 static char dir[64];
 
@@ -226,7 +226,7 @@ static void cast_leaves(const char *content, size_t n, const char *const *casts,
     char stay[512] = "";
     size_t len = 0;
     bool heard = !notice;
-    struct made m = made_zip(content);
+    struct test_file m = make_torch_zip(content);
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
     ckpt_plan *p = plan_of(m.f);
     for (size_t i = 0; i < n; i++)
@@ -246,14 +246,15 @@ static void cast_leaves(const char *content, size_t n, const char *const *casts,
         heard |= notice && strstr(p->notices.text[i], notice);
     CU_ASSERT(heard && (notice || p->notices.n == 0));
     ckpt_plan_free(p);
-    made_close(&m);
+    close_file(&m);
     remove_folder();
 }
 
 static void weights_and_averaged_copies_alone(void)
 {
-    static const char all[] = "{'model':{'w':" T("0") "},'ema':{'w':" T("0") "},'optimizer':{'state':{0:"
-                              "{'step':" S("2") ",'exp_avg':" T("1") "}},'param_groups':[{'params':[0]}]}}";
+    static const char all[] = "{'model':{'w':" T("0") "},'ema':{'w':" T(
+        "0") "},'optimizer':{'state':{0:"
+             "{'step':" S("2") ",'exp_avg':" T("1") "}},'param_groups':[{'params':[0]}]}}";
     static const char *const none[] = {NULL}, *const two[] = {NULL, "optimizer"},
                              *const step[] = {"*", "optimizer.state.0.step"};
     cast_leaves(all, 1, none, "optimizer.state.0.step,optimizer.state.0.exp_avg",
@@ -262,7 +263,7 @@ static void weights_and_averaged_copies_alone(void)
     cast_leaves(all, 1, step, "optimizer.state.0.step", "1 step counter was not cast");
     cast_leaves(all, 2, step, "", "1 step counter was not cast"); /* of the first; the second names it */
     cast_leaves("{'model':{'w':" T("0") "},'loss':" T("1") ",'last':{'x':" T("2") "},'optimizer':{'state':{},"
-                "'param_groups':[]}}",
+                                                                                  "'param_groups':[]}}",
                 1, none, "loss,last.x",
                 "left 2 tensors outside the weights as they are: --cast loss=float16 --cast last=float16");
     cast_leaves("{'w':" T("0") ",'b':" T("1") "}", 1, none, "", NULL);

@@ -61,8 +61,8 @@ static void ties_go_to_the_even_tenth(void)
         uint64_t n;
         const char *text;
     } is[] = {
-        {0, "0 B"}, {1023, "1023 B"}, {1024, "1.0 KiB"}, {1280, "1.2 KiB"}, {1792, "1.8 KiB"},
-        {1048524, "1023.9 KiB"}, {1048525, "1.0 MiB"}, {UINT64_MAX, "16.0 EiB"},
+        {0, "0 B"},        {1023, "1023 B"},        {1024, "1.0 KiB"},    {1280, "1.2 KiB"},
+        {1792, "1.8 KiB"}, {1048524, "1023.9 KiB"}, {1048525, "1.0 MiB"}, {UINT64_MAX, "16.0 EiB"},
     };
     struct text t = {0};
     for (size_t i = 0; i < sizeof is / sizeof *is; i++) {

@@ -31,13 +31,13 @@ static ckpt_status has_changed(void *user, ckpt_error *err)
 
 static void looks_again_when_locked(void)
 {
-    begin();
-    struct patches p = edit();
+    begin_edit();
+    struct patches p = edit_patches();
     struct journal_options o = {.no_sync = true, .judge = {.unchanged = has_changed}};
     CU_ASSERT_EQUAL(journal_apply(path, &p, &o, NULL), CKPT_ECHANGED);
-    CU_ASSERT(holds(path, before, SIZE));
-    CU_ASSERT(!there(undo));
-    end();
+    CU_ASSERT(file_is(path, before, SIZE));
+    CU_ASSERT(!file_exists(undo));
+    end_edit();
 }
 
 static void replace_file(void)
@@ -63,14 +63,14 @@ static void replaced_while_edited(void)
     struct journal_options late = {.no_sync = true, .judge = {.unchanged = replaced_now}};
     for (int after = 0; after < 2; after++) {
         ckpt_error err;
-        begin();
-        struct patches p = edit();
+        begin_edit();
+        struct patches p = edit_patches();
         before_lock = after ? NULL : replace_file;
-        CU_ASSERT_EQUAL(journal_apply(path, &p, after ? &late : &plain, &err), CKPT_ECHANGED);
+        CU_ASSERT_EQUAL(journal_apply(path, &p, after ? &late : &unsynced, &err), CKPT_ECHANGED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "another program replaced the file"));
-        CU_ASSERT(holds(path, changed, GROWN));
-        CU_ASSERT(!there(undo));
-        end();
+        CU_ASSERT(file_is(path, changed, GROWN));
+        CU_ASSERT(!file_exists(undo));
+        end_edit();
     }
 }
 
@@ -78,16 +78,16 @@ static void replaced_while_edited(void)
 static void edits_show(void)
 {
     source *s;
-    begin();
-    struct patches p = edit();
+    begin_edit();
+    struct patches p = edit_patches();
     for (int i = 0; i < 20; i++) {
         CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(journal_check_after_read(path, s, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(journal_apply(path, &p, &plain, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(journal_check_after_read(path, s, NULL), CKPT_ECHANGED);
         source_unref(s);
     }
-    end();
+    end_edit();
 }
 
 #define ROW(name, from, to) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" from "," to "]}"
@@ -125,12 +125,12 @@ static void read_while(const char *edit, bool locked)
 /* A reader that meets an edit does not call the file damaged, and does not show half of each. */
 static void readers_see_edits(void)
 {
-    begin();
+    begin_edit();
     read_while("c", false);
     read_while("c\":", false);
     read_while("c", true);
     read_while("c\":", true);
-    end();
+    end_edit();
 }
 
 #define META(key, name) "{\"__metadata__\":{\"" key "\":\"1\"}," ROW(name, "0", "4") "}"
@@ -150,7 +150,7 @@ static void metadata_of_another_header(void)
     const ckpt_pair pair = {str_of("k", 1), str_of("2", 1)};
     const ckpt_write_options o = {.struct_size = sizeof o, .no_sync = true};
     ckpt_file *f;
-    begin();
+    begin_edit();
     for (int late = 0; late < 2; late++) {
         put_file(path, plain_header, sizeof plain_header - 1);
         CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, NULL), CKPT_OK);
@@ -159,8 +159,8 @@ static void metadata_of_another_header(void)
                         late ? CKPT_ECHANGED : CKPT_OK);
         ckpt_close(f);
     }
-    CU_ASSERT(holds(path, renamed_header, sizeof renamed_header - 1));
-    end();
+    CU_ASSERT(file_is(path, renamed_header, sizeof renamed_header - 1));
+    end_edit();
 }
 
 static int nothing_told(void *user, const ckpt_finding *f)
@@ -179,7 +179,7 @@ static void verify_sees_edits(void)
     struct check c;
     ckpt_error fault, err;
     source *s;
-    begin();
+    begin_edit();
     (void)fail(&fault, CKPT_ECHECKSUM, 0, "its CRC-32 is another");
     CU_ASSERT_EQUAL_FATAL(check_init(&c, &o, &r, NULL), CKPT_OK);
     c.report = nothing_told;
@@ -190,7 +190,7 @@ static void verify_sees_edits(void)
     CU_ASSERT_EQUAL(check_report(&c, CHECK_CHECKSUM, path, &fault, &err), CKPT_ECHANGED);
     CU_ASSERT_EQUAL(r.findings, 0);
     check_free(&c);
-    end();
+    end_edit();
 }
 
 void suite_concurrent(void)

@@ -10,7 +10,7 @@
 #include "core/number.h"
 #include "unit.h"
 
-static const ckpt_dtype targets[] = {CKPT_DT_F16,    CKPT_DT_BF16,       CKPT_DT_F8_E4M3,
+static const ckpt_dtype targets[] = {CKPT_DT_F16,     CKPT_DT_BF16,        CKPT_DT_F8_E4M3,
                                      CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E5M2FNUZ};
 enum { TARGETS = sizeof targets / sizeof *targets, SOME = 1 << 16 };
 
@@ -180,7 +180,7 @@ static void doubles(void)
 /* Values of every small type survive float32 and float64. */
 static void widening(void)
 {
-    static const ckpt_dtype from[] = {CKPT_DT_F16,    CKPT_DT_BF16,       CKPT_DT_F8_E4M3,
+    static const ckpt_dtype from[] = {CKPT_DT_F16,     CKPT_DT_BF16,        CKPT_DT_F8_E4M3,
                                       CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E5M2FNUZ,
                                       CKPT_DT_F8_E8M0, CKPT_DT_I8,          CKPT_DT_U8,
                                       CKPT_DT_I16,     CKPT_DT_U16};

@@ -14,7 +14,7 @@
 #include "unit.h"
 
 #define LARGE (PARALLEL_CHUNK_BYTES / 4 + 3001u) /* floats of one tensor: two parts */
-#define SMALL 1500u                    /* tensors of 3 to 4000 floats besides */
+#define SMALL 1500u                              /* tensors of 3 to 4000 floats besides */
 
 static const unsigned threads[] = {1, 2, 4, 7};
 
@@ -221,8 +221,7 @@ static ckpt_status put_header(const void *user, size_t i, buf *out, ckpt_error *
     return CKPT_OK;
 }
 
-static bool is_item(const struct layout *l, uint32_t i, const unsigned char *written,
-                    uint32_t copied_crc)
+static bool is_item(const struct layout *l, uint32_t i, const unsigned char *written, uint32_t copied_crc)
 {
     const ckpt_tensor *t = &l->f->table.rows[i].t;
     const struct copy_item *x = &l->items[i];

@@ -58,7 +58,7 @@ static void put_metadata(const char *name, const char *text, size_t length)
         else
             buf_byte(&all, (unsigned char)*text);
     buf_byte(&all, 0);
-    pickled(&b, (const char *)all.data);
+    put_pickle(&b, (const char *)all.data);
     put_file(name, b.data, b.len, 1);
     buf_free(&b);
     buf_free(&all);
@@ -69,13 +69,13 @@ static void put_metadata(const char *name, const char *text, size_t length)
 /* begin - a folder with the file a of four items and the file b of two, and TEXT for metadata. */
 static void begin(const char *text)
 {
-    struct made item = made_zip(IN_ITEM);
+    struct test_file item = make_torch_zip(IN_ITEM);
     snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
     put_file("a.distcp", item.bytes, item.size, 4);
     put_file("b.distcp", item.bytes, item.size, 2);
     put_metadata(".metadata", text, item.size);
-    made_close(&item);
+    close_file(&item);
 }
 
 static void end(void)
@@ -97,22 +97,22 @@ static void reads_as(const char *text, const char *name, const char *want)
     if (st != CKPT_OK)
         printf("\n    %s: %s\n", err.where, err.what);
     else
-        numbers_are(f, name, want);
+        check_numbers(f, name, want);
     ckpt_close(f);
     end();
 }
 
-static void is_refused(const char *text, ckpt_status want, const char *where, const char *says)
+static void is_refused(const char *text, ckpt_status want, const char *where, const char *words)
 {
     ckpt_file *f;
     ckpt_error err = {0};
     begin(text);
     ckpt_status st = ckpt_open(dir, NULL, &f, &err);
     CU_ASSERT_EQUAL(st, want);
-    bool right = st == want && strstr(err.what, says) && strcmp(err.where, where) == 0;
+    bool right = st == want && strstr(err.what, words) && strcmp(err.where, where) == 0;
     CU_ASSERT(right);
     if (!right)
-        printf("\n    %d %s: %s; must be %d %s: %s\n", st, err.where, err.what, want, where, says);
+        printf("\n    %d %s: %s; must be %d %s: %s\n", st, err.where, err.what, want, where, words);
     ckpt_close(f);
     end();
 }
@@ -196,7 +196,7 @@ static void items_must_be_in_their_files(void)
 static void items_must_be_what_they_are_for(void)
 {
     static const struct {
-        const char *text, *says;
+        const char *text, *words;
     } bad[] = {
         {ALL(TENSOR("w", "2,2", CHUNK("0,0", "2,2")), "", ITEM("w", "0,0", "a.distcp", 0)), "another shape"},
         {ALL(TENSOR_OF("torch.int32", "w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
@@ -210,7 +210,7 @@ static void items_must_be_what_they_are_for(void)
         begin(bad[i].text);
         CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
         CU_ASSERT_NOT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err), CKPT_OK);
-        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, bad[i].says));
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, bad[i].words));
         CU_ASSERT_PTR_NOT_NULL(strstr(err.file, "a.distcp"));
         ckpt_close(f);
         end();
@@ -250,21 +250,21 @@ static void begin_stream(const char *bytes, size_t n)
         buf_printf(&stream, "\\%02x", (unsigned char)bytes[i]);
     buf_text(&stream, "',0,None)");
     buf_byte(&stream, 0);
-    struct made item = made_zip((const char *)stream.data);
+    struct test_file item = make_torch_zip((const char *)stream.data);
     snprintf(text, sizeof text, ALL(BYTES("v"), "", STORED("v", "None", "b.distcp", "0", "%zu")), item.size);
     begin(text);
     put_file("b.distcp", item.bytes, item.size, 1);
-    made_close(&item);
+    close_file(&item);
     buf_free(&stream);
 }
 
 static void streams_of_torch_are_what_is_in_them(void)
 {
     ckpt_file *f;
-    struct made inner = made_zip("[" IN_ITEM "]");
+    struct test_file inner = make_torch_zip("[" IN_ITEM "]");
     begin_stream(inner.bytes, inner.size);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, NULL), CKPT_OK);
-    numbers_are(f, "v.0", "1 2 3 4 ");
+    check_numbers(f, "v.0", "1 2 3 4 ");
     ckpt_close(f);
     end();
     begin_stream(inner.bytes, inner.size - 1); /* cut off: the object stays what it is */
@@ -272,7 +272,7 @@ static void streams_of_torch_are_what_is_in_them(void)
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 0);
     ckpt_close(f);
     end();
-    made_close(&inner);
+    close_file(&inner);
 }
 
 static void links_may_not_leave_the_folder(void)
@@ -289,7 +289,7 @@ static void links_may_not_leave_the_folder(void)
     CU_ASSERT_EQUAL(unlink(link), 0);
     CU_ASSERT_EQUAL(symlink("a.distcp", link), 0);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
-    numbers_are(f, "w", "1 2 3 4 ");
+    check_numbers(f, "w", "1 2 3 4 ");
     ckpt_close(f);
     end();
 }
@@ -298,7 +298,7 @@ static void metadata_of_all_ranks_count(void)
 {
     ckpt_file *f;
     ckpt_error err = {0};
-    struct made item = made_zip(IN_ITEM);
+    struct test_file item = make_torch_zip(IN_ITEM);
     begin("{}");
     drop_file(".metadata");
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_ENOTFOUND);
@@ -308,14 +308,14 @@ static void metadata_of_all_ranks_count(void)
     put_metadata("__1.metadata",
                  ALL(TENSOR("w", "8,", CHUNK("4,", "4,")), "", ITEM("w", "4,", "b.distcp", 0)), item.size);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
-    numbers_are(f, "w", "1 2 3 4 1 2 3 4 ");
+    check_numbers(f, "w", "1 2 3 4 1 2 3 4 ");
     ckpt_close(f);
     put_metadata("__1.metadata",
                  ALL(TENSOR("w", "9,", CHUNK("4,", "4,")), "", ITEM("w", "4,", "b.distcp", 0)), item.size);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "that of the other ranks"));
     end();
-    made_close(&item);
+    close_file(&item);
 }
 
 /* A tensor in two pieces, of which the second is damaged: who reads all of it hears of that, verify names it,
@@ -326,7 +326,7 @@ static void checksums_of_items_count(void)
     float first[4];
     ckpt_file *f;
     ckpt_error err = {0};
-    struct made item = made_zip(IN_ITEM);
+    struct test_file item = make_torch_zip(IN_ITEM);
     begin(ALL(TENSOR("w", "8,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
               ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)));
     for (size_t i = 0; i + 16 < item.size; i++)
@@ -345,7 +345,7 @@ static void checksums_of_items_count(void)
     CU_ASSERT_EQUAL(ckpt_lost_count(f), 1);
     ckpt_close(f);
     end();
-    made_close(&item);
+    close_file(&item);
 }
 
 /* However a .metadata breaks off or one of its bytes changes, it is refused with a reason or read. */
@@ -379,7 +379,7 @@ static void damaged_metadata_are_refused(void)
  * same. */
 static void writes_as(const char *pickle, const char *why)
 {
-    struct made in = made_zip(pickle);
+    struct test_file in = make_torch_zip(pickle);
     ckpt_file *f, *back = NULL;
     ckpt_plan *p = NULL;
     ckpt_error err;
@@ -406,7 +406,7 @@ static void writes_as(const char *pickle, const char *why)
     }
     ckpt_plan_free(p);
     ckpt_close(f);
-    made_close(&in);
+    close_file(&in);
     drop_file("out/.metadata");
     for (int i = 0; i < 4; i++) {
         snprintf(out, sizeof out, "out/__0_%d.distcp", i);

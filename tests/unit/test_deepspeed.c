@@ -53,9 +53,9 @@ static void end(void)
 
 static void put_made(const char *name, const char *text)
 {
-    struct made m = made_zip(text);
+    struct test_file m = make_torch_zip(text);
     put_file(name, m.bytes, m.size);
-    made_close(&m);
+    close_file(&m);
 }
 
 /* put_save - a model file and two ranks of partitions; of ZeRO 3 where the model file is one of each rank. */
@@ -73,7 +73,7 @@ static void put_save(bool third, const char *model, const char *optim)
 }
 
 /* refused - opening the save fails with STATUS, and SAYS is in the message. */
-static void refused(bool third, const char *model, const char *optim, ckpt_status status, const char *says)
+static void refused(bool third, const char *model, const char *optim, ckpt_status status, const char *words)
 {
     ckpt_file *f = NULL;
     ckpt_error err = {0};
@@ -83,9 +83,9 @@ static void refused(bool third, const char *model, const char *optim, ckpt_statu
     ckpt_status st = ckpt_open(dir, NULL, &f, &err);
     ckpt_error_text(&err, line, sizeof line);
     CU_ASSERT_EQUAL(st, status);
-    CU_ASSERT_PTR_NOT_NULL(strstr(line, says));
-    if (st != status || !strstr(line, says))
-        printf("\n    %s, must say: %s\n", line, says);
+    CU_ASSERT_PTR_NOT_NULL(strstr(line, words));
+    if (st != status || !strstr(line, words))
+        printf("\n    %s, must say: %s\n", line, words);
     ckpt_close(f);
     end();
 }
@@ -98,7 +98,7 @@ static void merges_to(const char *model, const char *optim, const char *name, co
     begin();
     put_save(false, model, optim);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
-    numbers_are(f, name, want);
+    check_numbers(f, name, want);
     ckpt_close(f);
     end();
 }
@@ -116,7 +116,7 @@ static void wrong_numbers_are_refused(void)
 {
     const char *ok = TWO("[2]", FLAT, "");
     static const struct {
-        const char *shapes, *says;
+        const char *shapes, *words;
     } shapes[] = {
         {"{'a':" SIZE("9,") "}", "the partitions have 8 elements, the parameters take 9"},
         {"{'a':" SIZE("2,") "}", "the partitions have 8 elements, the parameters take 2"},
@@ -132,7 +132,7 @@ static void wrong_numbers_are_refused(void)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         char model[600];
         snprintf(model, sizeof model, MODEL("", "%s", ""), shapes[i].shapes);
-        refused(false, model, ok, CKPT_EFORMAT, shapes[i].says);
+        refused(false, model, ok, CKPT_EFORMAT, shapes[i].words);
     }
     const char *model = MODEL("", "{'a':" SIZE("8,") "}", "");
     refused(false, model, TWO("[3]", FLAT, ""), CKPT_ENOTFOUND,

@@ -289,8 +289,8 @@ static void long_tensors_differ(void)
             rel = fmax(rel, apart / fabs(d[i]));
     }
     for (int cast = 0; cast < 2; cast++) {
-        const ckpt_diff_event *e =
-            cast ? pair("F32", a, 4 * N, "F64", d, 8 * N, N, NULL) : floats(a, b, N, NULL);
+        const ckpt_diff_event *e = cast ? pair("F32", a, 4 * N, "F64", d, 8 * N, N, NULL)
+                                        : floats(a, b, N, NULL);
         CU_ASSERT(e->differing == differing && e->max_abs == most && e->max_rel == rel);
         CU_ASSERT(fabs(e->mean_abs - sum / N) < 1e-12 * sum / N);
     }

@@ -16,29 +16,29 @@ static int record_value_event(void *user, const ckpt_diff_value *e)
     return 0;
 }
 
-static ckpt_status compared(struct made *a, struct made *b, const ckpt_diff_options *o)
+static ckpt_status compared(struct test_file *a, struct test_file *b, const ckpt_diff_options *o)
 {
     ckpt_status st = CKPT_EUNKNOWN;
     said[0] = '\0';
     CU_ASSERT_PTR_NOT_NULL_FATAL(a->f);
     CU_ASSERT_PTR_NOT_NULL_FATAL(b->f);
     st = ckpt_diff_values(a->f, b->f, o, record_value_event, NULL, &totals, NULL);
-    made_close(a);
-    made_close(b);
+    close_file(a);
+    close_file(b);
     return st;
 }
 
 /* differ - what of pickle A and pickle B is not the same; "": nothing, and something was compared. */
 static void differ(const char *a, const char *b, const char *want)
 {
-    struct made in_a = made_pickle(a), in_b = made_pickle(b);
+    struct test_file in_a = make_pickle(a), in_b = make_pickle(b);
     CU_ASSERT_EQUAL(compared(&in_a, &in_b, NULL), CKPT_OK);
     bool good = strcmp(said, want) == 0 && totals.compared;
     CU_ASSERT(good);
     if (!good)
         printf("  %s\n  %s\n    %s, not %s\n", a, b, said, want);
-    in_a = made_pickle(a);
-    in_b = made_pickle(a);
+    in_a = make_pickle(a);
+    in_b = make_pickle(a);
     CU_ASSERT(compared(&in_a, &in_b, NULL) == CKPT_OK && !said[0]);
 }
 
@@ -74,7 +74,7 @@ static void long_integers(void)
     static const char longer[] = "\x80\2}X\1\0\0\0v\x8a\x09\xf9\xff\xff\xff\xff\xff\xff\xff\xffs.";
     const char *other[] = {"{'v':-7}", "{'v':249}"};
     for (int i = 0; i < 2; i++) {
-        struct made a = made_bytes(longer, sizeof longer - 1, NULL), b = made_pickle(other[i]);
+        struct test_file a = open_bytes(longer, sizeof longer - 1, NULL), b = make_pickle(other[i]);
         CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
         CU_ASSERT(totals.same + totals.changed == 1 && totals.changed == (uint64_t)i);
     }
@@ -111,7 +111,7 @@ static void keys_by_type(void)
     same("{'m':{1:5,'2':6}}", "{'m':{'2':6,1:5}}");
     differ("{'m':[5]}", "{'m':{'0':5}}", "~m;");
     ckpt_diff_options o = {.struct_size = sizeof o, .root_a = "a.b", .root_b = "b"};
-    struct made a = made_pickle("{'a':{'b':{1:5}}}"), b = made_pickle("{'b':{'1':5}}");
+    struct test_file a = make_pickle("{'a':{'b':{1:5}}}"), b = make_pickle("{'b':{'1':5}}");
     CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(said, "~1;");
 }
@@ -140,19 +140,19 @@ static void types_of_containers(void)
     differ("{'v':[5]}", "{'v':{0:5}}", "~v;");
     differ("{'v-1':1,'v':(1,2),'v-2':2}", "{'v-1':1,'v':[1,2],'v-2':3}", "~v-2;~v;");
     same("{'v':collections.OrderedDict()+{'a':1}}", "{'v':collections.OrderedDict([['a',1]])}");
-    struct made a = made_zip("{'e':1,'l':(" W ",),'d':{'w':" W "}}"),
-                b = made_zip("{'e':1,'l':[" W "],'d':collections.OrderedDict()+{'w':" W "}}");
+    struct test_file a = make_torch_zip("{'e':1,'l':(" W ",),'d':{'w':" W "}}"),
+                     b = make_torch_zip("{'e':1,'l':[" W "],'d':collections.OrderedDict()+{'w':" W "}}");
     CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
     CU_ASSERT(!said[0] && totals.compared);
     ckpt_diff_options o = {.struct_size = sizeof o, .root_a = "a", .root_b = "b.b"};
-    a = made_pickle("{'a':[(1,)]}");
-    b = made_pickle("{'b':{'b':((1,),)}}");
+    a = make_pickle("{'a':[(1,)]}");
+    b = make_pickle("{'b':{'b':((1,),)}}");
     CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(said, "~;");
     const char *globs[] = {"v.*"};
     o = (ckpt_diff_options){.struct_size = sizeof o, .globs = globs, .nglobs = 1};
-    a = made_pickle("{'v':[(1,)]}");
-    b = made_pickle("{'v':([1],)}");
+    a = make_pickle("{'v':[(1,)]}");
+    b = make_pickle("{'v':([1],)}");
     CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(said, "~v.0;");
 }
@@ -186,7 +186,7 @@ static void put_size(buf *b, uint32_t n)
 }
 
 /* long_bytes - the pickle of {'v': LONG bytes, of which LAST is the last}, as protocol 3 or 2 has them. */
-static struct made long_bytes(bool latin1, unsigned char last)
+static struct test_file long_bytes(bool latin1, unsigned char last)
 {
     buf b;
     buf_init(&b, 1u << 20);
@@ -202,7 +202,7 @@ static struct made long_bytes(bool latin1, unsigned char last)
         buf_byte(&b, c);
     }
     buf_str(&b, latin1 ? STR_LIT("U\006latin1\206Rs.") : STR_LIT("s."));
-    struct made m = made_bytes(b.data, b.len, NULL);
+    struct test_file m = open_bytes(b.data, b.len, NULL);
     buf_free(&b);
     return m;
 }
@@ -210,7 +210,7 @@ static struct made long_bytes(bool latin1, unsigned char last)
 static void long_bytes_of_any_protocol(void)
 {
     for (int i = 0; i < 8; i++) {
-        struct made a = long_bytes(i & 1, 0x81), b = long_bytes((i & 2) != 0, i & 4 ? 0x82 : 0x81);
+        struct test_file a = long_bytes(i & 1, 0x81), b = long_bytes((i & 2) != 0, i & 4 ? 0x82 : 0x81);
         CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
         CU_ASSERT_STRING_EQUAL(said, i & 4 ? "~v;" : "");
     }
@@ -226,7 +226,7 @@ static void classes_with_source(void)
 /* An empty root holds nothing that could be missing on the other side; flat formats hold no values at all. */
 static void empty_roots(void)
 {
-    struct made a = made_bytes("\2\0\0\0\0\0\0\0{}", 10, NULL), b = made_pickle("{'x':1}");
+    struct test_file a = open_bytes("\2\0\0\0\0\0\0\0{}", 10, NULL), b = make_pickle("{'x':1}");
     CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
     CU_ASSERT(!totals.compared && totals.in_a == 0 && totals.in_b == 1 && !said[0]);
     differ("{}", "{'x':1}", "+x;");
@@ -261,9 +261,9 @@ static void loops_and_shared_nodes(void)
 /* Tensors are rows of their own; a name that is a tensor here and a value there is both. */
 static void tensors_are_no_values(void)
 {
-    struct made a = made_zip("{'w':" W ",'epoch':1,'o':m.C(" W ")}"),
-                b = made_zip(
-                    "{'w':2,'epoch':1,'o':m.C(" V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") ")}");
+    struct test_file a = make_torch_zip("{'w':" W ",'epoch':1,'o':m.C(" W ")}"),
+                     b = make_torch_zip(
+                         "{'w':2,'epoch':1,'o':m.C(" V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") ")}");
     CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(said, "+w;");
 }
@@ -271,15 +271,15 @@ static void tensors_are_no_values(void)
 /* A container whose tensors are gone is no value of its own; one that nobody else has is. */
 static void emptied_containers(void)
 {
-    struct made a = made_zip("{'o':{0:{'m':" W "},1:{}},'o-1':3,'x':1}"),
-                b = made_zip("{'o':{0:{},1:{},2:{}},'o-1':3,'x':{}}");
+    struct test_file a = make_torch_zip("{'o':{0:{'m':" W "},1:{}},'o-1':3,'x':1}"),
+                     b = make_torch_zip("{'o':{0:{},1:{},2:{}},'o-1':3,'x':{}}");
     CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(said, "+o.2;~x;");
 }
 
 static void one_side_without_values(void)
 {
-    struct made a = made_zip("{'w':" W "}"), b = made_zip("{'w':" W ",'epoch':1}");
+    struct test_file a = make_torch_zip("{'w':" W "}"), b = make_torch_zip("{'w':" W ",'epoch':1}");
     CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
     CU_ASSERT(!totals.compared && totals.in_a == 0 && totals.in_b == 1 && !said[0]);
 }
@@ -288,14 +288,14 @@ static void roots_prefixes_and_globs(void)
 {
     const char *globs[] = {"*r", "!mo*"};
     ckpt_diff_options o = {.struct_size = sizeof o, .root_a = "opt.g", .root_b = "g"};
-    struct made a = made_pickle("{'opt':{'g':[{'lr':1,'momentum':2}],'x':1},'y':1}"),
-                b = made_pickle("{'g':[{'lr':2,'momentum':2}]}");
+    struct test_file a = make_pickle("{'opt':{'g':[{'lr':1,'momentum':2}],'x':1},'y':1}"),
+                     b = make_pickle("{'g':[{'lr':2,'momentum':2}]}");
     CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(said, "~0.lr;");
     o = (ckpt_diff_options){
         .struct_size = sizeof(ckpt_diff_options), .ignore_prefix = "a.", .globs = globs, .nglobs = 2};
-    a = made_pickle("{'a':{'lr':1,'momentur':1,'x':1}}");
-    b = made_pickle("{'lr':2,'momentur':2,'x':2}");
+    a = make_pickle("{'a':{'lr':1,'momentur':1,'x':1}}");
+    b = make_pickle("{'lr':2,'momentur':2,'x':2}");
     CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
     CU_ASSERT(strcmp(said, "~lr;") == 0 && totals.same == 0 && totals.changed == 1);
 }
@@ -331,19 +331,19 @@ static void arrays_without_numbers(void)
     ckpt_diff_totals t = CKPT_INIT(ckpt_diff_totals);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
-            struct made a = made_pickle(files[i]), b = made_pickle(files[k]);
+            struct test_file a = make_pickle(files[i]), b = make_pickle(files[k]);
             CU_ASSERT_PTR_NOT_NULL_FATAL(a.f);
             CU_ASSERT_PTR_NOT_NULL_FATAL(b.f);
             CU_ASSERT_EQUAL(ckpt_diff(a.f, b.f, NULL, NULL, NULL, &t, NULL), CKPT_OK);
             CU_ASSERT(t.same + t.changed == 1 && t.same == (i == k || (i < 2 && k < 2)));
-            made_close(&a);
-            made_close(&b);
+            close_file(&a);
+            close_file(&b);
         }
-    struct made a = made_pickle(SCALAR(TEXT_TYPE, "b'a\\00\\00\\00'")),
-                b = made_pickle(SCALAR(TEXT_TYPE, "b'b\\00\\00\\00'"));
+    struct test_file a = make_pickle(SCALAR(TEXT_TYPE, "b'a\\00\\00\\00'")),
+                     b = make_pickle(SCALAR(TEXT_TYPE, "b'b\\00\\00\\00'"));
     CU_ASSERT(ckpt_diff(a.f, b.f, NULL, NULL, NULL, &t, NULL) == CKPT_OK && t.changed == 1);
-    made_close(&a);
-    made_close(&b);
+    close_file(&a);
+    close_file(&b);
 }
 
 static int stop(void *user, const ckpt_diff_value *e)
@@ -355,11 +355,11 @@ static int stop(void *user, const ckpt_diff_value *e)
 
 static void the_caller_can_stop(void)
 {
-    struct made a = made_pickle("{'a':1}"), b = made_pickle("{'a':2}");
+    struct test_file a = make_pickle("{'a':1}"), b = make_pickle("{'a':2}");
     CU_ASSERT_EQUAL(ckpt_diff_values(a.f, b.f, NULL, stop, NULL, NULL, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(ckpt_diff_values(a.f, b.f, NULL, NULL, NULL, NULL, NULL), CKPT_OK);
-    made_close(&a);
-    made_close(&b);
+    close_file(&a);
+    close_file(&b);
 }
 
 void suite_diff_values(void)

@@ -96,14 +96,14 @@ static void sizes_behind_records(void)
 #define RECORD(name) "PK\3\4\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0" name
 #define NARROW       "PK\7\10crc1\4\0\0\0\4\0\0\0"
 #define WIDE         "PK\7\10crc1\4\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0"
-#define CASE(bytes, says)                                                                                    \
+#define CASE(bytes, words)                                                                                   \
     {                                                                                                        \
-        bytes, sizeof(bytes) - 1, says                                                                       \
+        bytes, sizeof(bytes) - 1, words                                                                      \
     }
     static const struct {
         const char *bytes;
         size_t n;
-        const char *says;
+        const char *words;
     } cases[] = {
         CASE(RECORD("a") "AAAA" NARROW RECORD("b") "BB and no more of it, that is",
              "inside record b, which begins at byte 51; the 1 before it are intact"),
@@ -121,8 +121,8 @@ static void sizes_behind_records(void)
         put(cases[i].bytes, cases[i].n);
         CU_ASSERT_EQUAL(ask(&h, &r), CKPT_OK);
         CU_ASSERT_STRING_EQUAL(h.id, "truncated");
-        CU_ASSERT_PTR_NOT_NULL(strstr(h.text, cases[i].says));
-        if (!strstr(h.text, cases[i].says))
+        CU_ASSERT_PTR_NOT_NULL(strstr(h.text, cases[i].words));
+        if (!strstr(h.text, cases[i].words))
             printf("\n    %zu: %s", i, h.text);
     }
     (void)unlink(path);

@@ -88,7 +88,7 @@ static void archives_are_named_by_their_members(void)
     static const struct {
         const char *members[2];
         ckpt_status status;
-        const char *says;
+        const char *words;
     } cases[] = {
         {{NULL, NULL}, CKPT_EUNKNOWN, "zip archive of 0 members"},
         {{"a.npy", "b.npy"}, CKPT_EUNSUPPORTED, "numpy archive"},
@@ -104,7 +104,7 @@ static void archives_are_named_by_their_members(void)
             entries[z.n++].name = str_c(cases[i].members[k]);
         source *src = source_mem("PK", 2, 0);
         struct probe p = {.path = "file", .size = 2, .src = src, .z = &z};
-        named(&p, cases[i].status, cases[i].says, "", __LINE__);
+        named(&p, cases[i].status, cases[i].words, "", __LINE__);
         source_unref(src);
     }
     struct probe p = {.path = "file", .size = 2, .zip_err = {.status = CKPT_EFORMAT, .what = "no directory"}};
@@ -114,7 +114,7 @@ static void archives_are_named_by_their_members(void)
 static void directories_are_named_by_their_files(void)
 {
     static const struct {
-        const char *file, *says;
+        const char *file, *words;
     } known[] = {
         {"coremldata.bin", "compiled Core ML model"},
         {"shard-1.bin", "folder with 1 checkpoint: it is not clear"},
@@ -131,7 +131,7 @@ static void directories_are_named_by_their_files(void)
         p.names = &name;
         p.nnames = 1;
         ckpt_status want = i < 1 ? CKPT_EUNSUPPORTED : i == 1 ? CKPT_EUSAGE : CKPT_EUNKNOWN;
-        named(&p, want, known[i].says, "", __LINE__);
+        named(&p, want, known[i].words, "", __LINE__);
         unlink(file);
     }
     rmdir(folder);

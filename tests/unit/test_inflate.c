@@ -133,8 +133,8 @@ static void is_a_source_too(void)
 {
     enum { BLOCKS = 4, EACH = 50000 };
     static unsigned char all[BLOCKS * EACH], got[BLOCKS * EACH];
-    static const uint64_t reads[][2] = {{0, 10}, {10, 70000}, {190000, 10000}, {199999, 1}, {5, 5},
-                                        {100000, 100000}, {0, sizeof all}, {150000, 1}};
+    static const uint64_t reads[][2] = {{0, 10}, {10, 70000},      {190000, 10000}, {199999, 1},
+                                        {5, 5},  {100000, 100000}, {0, sizeof all}, {150000, 1}};
     buf b;
     buf_init(&b, 1 << 20);
     buf_text(&b, "before");

@@ -61,20 +61,20 @@ static void seal(buf *b)
 
 static void changes_all(void)
 {
-    begin();
-    struct patches p = edit();
+    begin_edit();
+    struct patches p = edit_patches();
     p.new_size = SIZE + 3;
     CU_ASSERT(patches_add(&p, SIZE, str_of("end", 3)));
     CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){.dry_run = true}, NULL), CKPT_OK);
-    CU_ASSERT(holds(path, before, SIZE));
+    CU_ASSERT(file_is(path, before, SIZE));
     CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){0}, NULL), CKPT_OK);
     char want[SIZE + 3];
     memcpy(want, changed, SIZE);
     memcpy(want + SIZE, "end", 3);
-    CU_ASSERT(holds(path, want, sizeof want));
-    CU_ASSERT(!there(undo));
-    CU_ASSERT_EQUAL(journal_apply(path, &p, &plain, NULL), CKPT_ECHANGED); /* not that size any more */
-    end();
+    CU_ASSERT(file_is(path, want, sizeof want));
+    CU_ASSERT(!file_exists(undo));
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED); /* not that size any more */
+    end_edit();
 }
 
 /* put_torn - the file with those sectors new that WHICH has a bit for, and N bytes long. */
@@ -90,8 +90,8 @@ static ckpt_recovered recovered(const buf *b)
 {
     ckpt_recovered what;
     put_file(undo, b->data, b->len);
-    CU_ASSERT_EQUAL(journal_recover(path, &plain, &what, NULL), CKPT_OK);
-    CU_ASSERT(!there(undo));
+    CU_ASSERT_EQUAL(journal_recover(path, &unsynced, &what, NULL), CKPT_OK);
+    CU_ASSERT(!file_exists(undo));
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     return what;
 }
@@ -101,7 +101,7 @@ static void any_sectors(void)
 {
     static const size_t sizes[] = {SIZE, 2047, 2048, 2049, GROWN - 1, GROWN};
     buf b;
-    begin();
+    begin_edit();
     journal(&b);
     for (unsigned which = 0; which < 1u << SECTORS; which++) {
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
@@ -111,32 +111,32 @@ static void any_sectors(void)
             put_file(undo, b.data, b.len);
             CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), all || none ? CKPT_OK : CKPT_ECHANGED);
             CU_ASSERT_EQUAL(recovered(&b), all ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD);
-            CU_ASSERT(all ? holds(path, changed, GROWN) : holds(path, before, SIZE));
+            CU_ASSERT(all ? file_is(path, changed, GROWN) : file_is(path, before, SIZE));
         }
     }
     buf_free(&b);
-    end();
+    end_edit();
 }
 
 /* The journal of an edit that was done is there again: nothing is undone. */
 static void comes_back(void)
 {
     buf b;
-    begin();
+    begin_edit();
     journal(&b);
-    struct patches p = edit();
+    struct patches p = edit_patches();
     p.new_size = GROWN;
     p.at[1].bytes.len = GROWN - SIZE + 10;
     CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){0}, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_NEW);
-    CU_ASSERT(holds(path, changed, GROWN));
+    CU_ASSERT(file_is(path, changed, GROWN));
     put_file(undo, b.data, b.len);
     p = (struct patches){.old_size = GROWN, .new_size = GROWN};
     CU_ASSERT(patches_add(&p, 0, str_of("x", 1)));
-    CU_ASSERT_EQUAL(journal_apply(path, &p, &plain, NULL), CKPT_ECHANGED); /* first, it is looked at */
-    CU_ASSERT(holds(path, changed, GROWN));
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED); /* first, it is looked at */
+    CU_ASSERT(file_is(path, changed, GROWN));
     buf_free(&b);
-    end();
+    end_edit();
 }
 
 /* A sector whose old and new bytes have one CRC-32, and that never got to the disk. */
@@ -144,7 +144,7 @@ static void same_sums(void)
 {
     static const unsigned char generator[] = {0x41, 0x06, 0x71, 0xDB, 0x01};
     buf b;
-    begin();
+    begin_edit();
     memcpy(changed + 512, before + 512, 512);
     for (size_t i = 0; i < sizeof generator; i++)
         changed[600 + i] = (char)(before[600 + i] ^ generator[i]);
@@ -152,12 +152,12 @@ static void same_sums(void)
     journal(&b);
     put_torn(0x1D, GROWN);
     CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_OLD);
-    CU_ASSERT(holds(path, before, SIZE));
+    CU_ASSERT(file_is(path, before, SIZE));
     put_torn(0x1F, GROWN);
     CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_NEW);
-    CU_ASSERT(holds(path, changed, GROWN));
+    CU_ASSERT(file_is(path, changed, GROWN));
     buf_free(&b);
-    end();
+    end_edit();
 }
 
 /* refused_to - a journal that is not applied: both files stay as they are, and READERS do not read. */
@@ -174,8 +174,8 @@ static void refused_to(const void *bytes, size_t size, const char *now, size_t n
         CU_ASSERT_NOT_EQUAL(err.hint[0], '\0');
         CU_ASSERT_EQUAL(what, CKPT_RECOVERED_NOTHING);
     }
-    CU_ASSERT(holds(path, now, n));
-    CU_ASSERT(holds(undo, bytes, size));
+    CU_ASSERT(file_is(path, now, n));
+    CU_ASSERT(file_is(undo, bytes, size));
 }
 
 static void refused(const buf *b, const char *now, size_t n)
@@ -188,7 +188,7 @@ static void keeps_damaged_ones(void)
 {
     char now[SIZE];
     buf b;
-    begin();
+    begin_edit();
     journal(&b);
     memcpy(now, before, SIZE);
     memcpy(now, changed, 512);
@@ -201,24 +201,24 @@ static void keeps_damaged_ones(void)
         b.data[i] ^= 0x10;
     }
     CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_OLD);
-    CU_ASSERT(holds(path, before, SIZE));
+    CU_ASSERT(file_is(path, before, SIZE));
     buf_free(&b);
-    end();
+    end_edit();
 }
 
 /* What has a journal's name and is none belongs to somebody: readers read, nobody removes it. */
 static void keeps_what_is_none(void)
 {
     static char notes[] = "my notes, which are as long as the head of a journal is, or longer";
-    begin();
-    struct patches p = edit();
+    begin_edit();
+    struct patches p = edit_patches();
     for (size_t n = 1; n < sizeof notes; n += 9) {
         refused_to(notes, n, before, SIZE, CKPT_OK);
-        CU_ASSERT_EQUAL(journal_apply(path, &p, &plain, NULL), CKPT_ECHANGED);
-        CU_ASSERT(holds(path, before, SIZE));
-        CU_ASSERT(holds(undo, notes, n));
+        CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED);
+        CU_ASSERT(file_is(path, before, SIZE));
+        CU_ASSERT(file_is(undo, notes, n));
     }
-    end();
+    end_edit();
 }
 
 /* dry - only says what would be done. */
@@ -234,14 +234,14 @@ static void dry(const buf *b, ckpt_recovered want)
     struct journal_options o = {.no_sync = true, .dry_run = true};
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(what, want);
-    CU_ASSERT(holds(path, was, n));
-    CU_ASSERT(holds(undo, b->data, b->len));
+    CU_ASSERT(file_is(path, was, n));
+    CU_ASSERT(file_is(undo, b->data, b->len));
 }
 
 static void dry_run_writes_nothing(void)
 {
     buf b;
-    begin();
+    begin_edit();
     journal(&b);
     dry(&b, CKPT_RECOVERED_OLD);
     put_torn(0x5, 2047);
@@ -251,16 +251,16 @@ static void dry_run_writes_nothing(void)
     struct patches p = {.old_size = GROWN, .new_size = GROWN};
     CU_ASSERT(patches_add(&p, 0, str_of("x", 1)));
     CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){.dry_run = true}, NULL), CKPT_OK);
-    CU_ASSERT(holds(undo, b.data, b.len));
+    CU_ASSERT(file_is(undo, b.data, b.len));
     buf_free(&b);
-    end();
+    end_edit();
 }
 
 static void leaves_others_files(void)
 {
     char now[SIZE];
     buf b;
-    begin();
+    begin_edit();
     journal(&b);
     memcpy(now, changed, SIZE);
     now[700] ^= 1; /* neither old nor new */
@@ -279,7 +279,7 @@ static void leaves_others_files(void)
     seal(&b);
     refused(&b, before, SIZE);
     buf_free(&b);
-    end();
+    end_edit();
 }
 
 /* A file of that name with another inode: whole or not ours. One that was copied half way stops readers,
@@ -288,7 +288,7 @@ static void another_inode(void)
 {
     char now[SIZE];
     buf b;
-    begin();
+    begin_edit();
     journal(&b);
     b.data[16] ^= 1;
     seal(&b);
@@ -306,12 +306,12 @@ static void another_inode(void)
     refused_to(b.data, b.len, before, SIZE - 1, CKPT_OK);
     put_torn(0, SIZE);
     CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_OLD);
-    CU_ASSERT(holds(path, before, SIZE));
+    CU_ASSERT(file_is(path, before, SIZE));
     put_torn(0x1F, GROWN);
     CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_NEW);
-    CU_ASSERT(holds(path, changed, GROWN));
+    CU_ASSERT(file_is(path, changed, GROWN));
     buf_free(&b);
-    end();
+    end_edit();
 }
 
 /* replace - PATH, which has the journal N bytes long at BYTES, by a whole-file write. */
@@ -323,10 +323,10 @@ static void replace(const void *bytes, size_t n, bool goes)
     put_file(undo, bytes, n);
     CU_ASSERT_EQUAL_FATAL(sink_file(path, &o, &s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_write(s, "new", 3, NULL), CKPT_OK);
-    CU_ASSERT(holds(undo, bytes, n)); /* not before the new file is there */
+    CU_ASSERT(file_is(undo, bytes, n)); /* not before the new file is there */
     CU_ASSERT_EQUAL(sink_commit(s, NULL), CKPT_OK);
-    CU_ASSERT(holds(path, "new", 3));
-    CU_ASSERT_EQUAL(there(undo), !goes);
+    CU_ASSERT(file_is(path, "new", 3));
+    CU_ASSERT_EQUAL(file_exists(undo), !goes);
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     /* A crash in between left it: readers read. */
     put_file(undo, bytes, n);
@@ -338,21 +338,21 @@ static void replace(const void *bytes, size_t n, bool goes)
 static void goes_with_its_file(void)
 {
     buf b;
-    begin();
+    begin_edit();
     journal(&b);
     CU_ASSERT(b.len > 60);
     replace(b.data, b.len, true);
     replace(b.data, 59, true);
     replace("notes", 5, false);
     buf_free(&b);
-    end();
+    end_edit();
 }
 
 /* Nobody reads what an editor has in its hands, old as it may look. */
 static void readers_wait(void)
 {
     buf b;
-    begin();
+    begin_edit();
     journal(&b);
     put_file(undo, b.data, b.len);
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
@@ -361,15 +361,15 @@ static void readers_wait(void)
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_ECHANGED);
     close(fd);
     buf_free(&b);
-    end();
+    end_edit();
 }
 
 static void failure_undoes(void)
 {
     struct rlimit was, small;
     ckpt_error err;
-    begin();
-    struct patches p = edit();
+    begin_edit();
+    struct patches p = edit_patches();
     p.new_size = SIZE + 4000;
     static char more[4000];
     CU_ASSERT(patches_add(&p, SIZE, str_of(more, sizeof more)));
@@ -378,14 +378,14 @@ static void failure_undoes(void)
     small.rlim_cur = SIZE + 1000;
     void (*old)(int) = signal(SIGXFSZ, SIG_IGN);
     CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_FSIZE, &small), 0);
-    ckpt_status st = journal_apply(path, &p, &plain, &err);
+    ckpt_status st = journal_apply(path, &p, &unsynced, &err);
     setrlimit(RLIMIT_FSIZE, &was);
     signal(SIGXFSZ, old);
     CU_ASSERT_EQUAL(st, CKPT_EIO);
     CU_ASSERT_STRING_EQUAL(err.hint, "the file is as it was");
-    CU_ASSERT(holds(path, before, SIZE));
-    CU_ASSERT(!there(undo));
-    end();
+    CU_ASSERT(file_is(path, before, SIZE));
+    CU_ASSERT(!file_exists(undo));
+    end_edit();
 }
 
 static void links_and_locks(void)
@@ -393,25 +393,25 @@ static void links_and_locks(void)
     char other[128];
     struct patches p;
     struct journal_options follow = {.no_sync = true, .follow_links = true};
-    begin();
-    p = edit();
+    begin_edit();
+    p = edit_patches();
     snprintf(other, sizeof other, "%s/other", dir);
     for (int hard = 0; hard < 2; hard++) {
         put_file(path, before, SIZE);
         CU_ASSERT_EQUAL_FATAL(hard ? link(path, other) : symlink(path, other), 0);
-        CU_ASSERT_EQUAL(journal_apply(other, &p, &plain, NULL), CKPT_EUSAGE);
-        CU_ASSERT(holds(path, before, SIZE));
+        CU_ASSERT_EQUAL(journal_apply(other, &p, &unsynced, NULL), CKPT_EUSAGE);
+        CU_ASSERT(file_is(path, before, SIZE));
         CU_ASSERT_EQUAL(journal_apply(other, &p, &follow, NULL), CKPT_OK);
-        CU_ASSERT(holds(path, changed, SIZE));
+        CU_ASSERT(file_is(path, changed, SIZE));
         unlink(other);
     }
     put_file(path, before, SIZE);
     int fd = open(path, O_RDONLY);
     CU_ASSERT_EQUAL(flock(fd, LOCK_EX | LOCK_NB), 0);
-    CU_ASSERT_EQUAL(journal_apply(path, &p, &plain, NULL), CKPT_ECHANGED);
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED);
     close(fd);
-    CU_ASSERT(holds(path, before, SIZE));
-    end();
+    CU_ASSERT(file_is(path, before, SIZE));
+    end_edit();
 }
 
 /* ----------------------------------------------------------------- trust */
@@ -424,7 +424,7 @@ static void distrusted(const char *why)
     ckpt_error err;
     CU_ASSERT_EQUAL(journal_check(path, &note, NULL), CKPT_OK);
     CU_ASSERT_PTR_NOT_NULL(strstr(note.text, why));
-    CU_ASSERT_EQUAL(journal_recover(path, &plain, &what, &err), CKPT_ECHANGED);
+    CU_ASSERT_EQUAL(journal_recover(path, &unsynced, &what, &err), CKPT_ECHANGED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, why));
     CU_ASSERT_PTR_NULL(strstr(err.hint, "ckpt "));
     struct sink_options o = {.force = true};
@@ -440,7 +440,7 @@ static void trusts_only_our_own(void)
 {
     char other[128];
     buf b;
-    begin();
+    begin_edit();
     journal(&b);
     put_torn(0x5, SIZE);
     put_file(undo, b.data, b.len);
@@ -469,7 +469,7 @@ static void trusts_only_our_own(void)
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     unlink(undo);
     buf_free(&b);
-    end();
+    end_edit();
 }
 
 /* pieces - a journal of N pieces, of which AT and LENGTH are those; nothing differs. */
@@ -521,15 +521,15 @@ static void refuses_false_pieces(void)
     ckpt_error err;
     ckpt_recovered what;
     buf b;
-    begin();
+    begin_edit();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pieces(&b, cases[i].old_size, cases[i].new_size, cases[i].n, cases[i].at);
         refused(&b, before, SIZE);
-        CU_ASSERT_EQUAL(journal_recover(path, &plain, &what, &err), CKPT_ECHANGED);
+        CU_ASSERT_EQUAL(journal_recover(path, &unsynced, &what, &err), CKPT_ECHANGED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "does not hold"));
         buf_free(&b);
     }
-    end();
+    end_edit();
 }
 
 /* What a judge was asked. */
@@ -562,7 +562,7 @@ static void asks_before_it_undoes(void)
     ckpt_error err;
     char now[GROWN];
     buf b;
-    begin();
+    begin_edit();
     journal(&b);
     put_torn(0x5, 2048);
     put_file(undo, b.data, b.len);
@@ -572,11 +572,11 @@ static void asks_before_it_undoes(void)
     CU_ASSERT_EQUAL(journal_check(path, &note, &err), CKPT_ECHANGED);
     CU_ASSERT_PTR_NULL(strstr(err.hint, "ckpt ")); /* no command is named */
     CU_ASSERT_EQUAL(a.n, 2);
-    CU_ASSERT(holds(path, now, 2048));
+    CU_ASSERT(file_is(path, now, 2048));
     CU_ASSERT_EQUAL(memcmp(a.restored, before, SIZE), 0);
     a.answer = true;
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
-    CU_ASSERT(holds(path, before, SIZE));
+    CU_ASSERT(file_is(path, before, SIZE));
     a.n = 0; /* where no byte changes, nothing is asked */
     put_file(undo, b.data, b.len);
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
@@ -585,7 +585,7 @@ static void asks_before_it_undoes(void)
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
     CU_ASSERT_EQUAL(a.n, 0);
     buf_free(&b);
-    end();
+    end_edit();
 }
 
 void suite_journal(void)

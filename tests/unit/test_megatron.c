@@ -28,13 +28,13 @@ static void put_rank(int tensor, int stage, const char *text)
     char folder[128], path[160];
     name_rank(folder, tensor, stage);
     snprintf(path, sizeof path, "%s/model_optim_rng.pt", folder);
-    struct made m = made_zip(text);
+    struct test_file m = make_torch_zip(text);
     CU_ASSERT_EQUAL(mkdir(folder, 0700), 0);
     FILE *f = fopen(path, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     CU_ASSERT_EQUAL(fwrite(m.bytes, 1, m.size, f), m.size);
     fclose(f);
-    made_close(&m);
+    close_file(&m);
 }
 
 static void begin(void)

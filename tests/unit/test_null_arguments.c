@@ -159,8 +159,7 @@ static int take(void *user, const void *bytes, size_t n)
     CALL(plan_write_memory, &memory, ckpt_plan_write_memory(NULL, NULL, &memory, &memory_n, NULL, err))      \
     CALL(plan_write_memory_bytes, &written,                                                                  \
          ckpt_plan_write_memory(given.p, NULL, NULL, &memory_n, &written, err))                              \
-    CALL(plan_write_memory_n, &memory,                                                                       \
-         ckpt_plan_write_memory(given.p, NULL, &memory, NULL, NULL, err))                                    \
+    CALL(plan_write_memory_n, &memory, ckpt_plan_write_memory(given.p, NULL, &memory, NULL, NULL, err))      \
     CALL(plan_write_memory_wild, &memory,                                                                    \
          ckpt_plan_write_memory(given.p, &wild_ties, &memory, &memory_n, NULL, err))                         \
     CALL(plan_write_in_place, &written, ckpt_plan_write_in_place(NULL, NULL, &written, err))                 \
@@ -230,9 +229,11 @@ static int64_t never_read(void *user, uint64_t offset, void *buf, size_t n)
 }
 static const ckpt_callbacks callbacks = {.struct_size = sizeof callbacks, .read_at = never_read},
                             no_callbacks = {.struct_size = sizeof no_callbacks};
-static const ckpt_open_options
-    open_both = {.struct_size = sizeof open_both, .data = "", .callbacks = &callbacks},
-    open_names_of_salvage = {.struct_size = sizeof open_both, .salvage = 1, .names = 1};
+static const ckpt_open_options open_both = {.struct_size = sizeof open_both,
+                                            .data = "",
+                                            .callbacks = &callbacks},
+                               open_names_of_salvage = {
+                                   .struct_size = sizeof open_both, .salvage = 1, .names = 1};
 static const uint32_t row = 0, wild_row = WILD;
 static const ckpt_table_json_options no_rows = {.struct_size = sizeof no_rows, .nrows = 1},
                                      wild_rows = {

@@ -25,10 +25,7 @@ static float *numbers(void)
     return x;
 }
 
-static ckpt_file *file_of(const float *x)
-{
-    return flat_numbers("w", "F32", N, x, (size_t)4 * N);
-}
+static ckpt_file *file_of(const float *x) { return flat_numbers("w", "F32", N, x, (size_t)4 * N); }
 
 static void statistics(void)
 {

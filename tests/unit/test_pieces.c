@@ -598,7 +598,7 @@ static ckpt_file *matrices(const float *values)
              "'large':{'dtype':'F32','shape':[%u,%u],'data_offsets':[%llu,%llu]}}",
              (unsigned long long)small, ROWS, COLUMNS, (unsigned long long)small,
              (unsigned long long)(small + large));
-    return flat_open(q(header), values, (size_t)(small + large));
+    return flat_open(quoted(header), values, (size_t)(small + large));
 }
 
 static int any_change(void *user, const ckpt_diff_event *e)

@@ -39,15 +39,37 @@ static void names_mean_what_they_meant(void)
         size_t nin, nwant;
     } cases[] = {
 #define CASE(in, want) {in, want, sizeof in - 1, sizeof want - 1}
-        CASE("\x80\x03" "ccommands\nT\n.", "\x80\x03" "ccommands\nT\n."),
-        CASE("\x80\x03" "cQueue\nQueue\n.", "\x80\x03" "cQueue\nQueue\n."),
-        CASE("\x80\x02" "ccommands\nT\n.", "\x80\x03" "csubprocess\nT\n."),
-        CASE("\x80\x02" "cUserDict\nUserDict\n.", "\x80\x03" "ccollections\nUserDict\n."),
-        CASE("\x80\x02" "c__builtin__\nxrange\n.", "\x80\x03" "cbuiltins\nrange\n."),
-        CASE("\x80\x03" "crepr\nRepr\n.", "\x80\x03" "crepr\nRepr\n."),
-        CASE("\x80\x04\x8f.", "\x80\x03" "cbuiltins\nset\n]\x85R."),
-        CASE("\x80\x04\x8c\x01m\x8c\x03" "A.B\x93.",
-             "\x80\x03" "cbuiltins\ngetattr\ncm\nA\nX\x01\x00\x00\x00" "B\x86R."),
+        CASE("\x80\x03"
+             "ccommands\nT\n.",
+             "\x80\x03"
+             "ccommands\nT\n."),
+        CASE("\x80\x03"
+             "cQueue\nQueue\n.",
+             "\x80\x03"
+             "cQueue\nQueue\n."),
+        CASE("\x80\x02"
+             "ccommands\nT\n.",
+             "\x80\x03"
+             "csubprocess\nT\n."),
+        CASE("\x80\x02"
+             "cUserDict\nUserDict\n.",
+             "\x80\x03"
+             "ccollections\nUserDict\n."),
+        CASE("\x80\x02"
+             "c__builtin__\nxrange\n.",
+             "\x80\x03"
+             "cbuiltins\nrange\n."),
+        CASE("\x80\x03"
+             "crepr\nRepr\n.",
+             "\x80\x03"
+             "crepr\nRepr\n."),
+        CASE("\x80\x04\x8f.", "\x80\x03"
+                              "cbuiltins\nset\n]\x85R."),
+        CASE("\x80\x04\x8c\x01m\x8c\x03"
+             "A.B\x93.",
+             "\x80\x03"
+             "cbuiltins\ngetattr\ncm\nA\nX\x01\x00\x00\x00"
+             "B\x86R."),
 #undef CASE
     };
     static const struct pickle_hooks literal = {.literal = true};

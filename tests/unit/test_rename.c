@@ -496,7 +496,7 @@ static const char *first_notice(const ckpt_plan *p)
 /* adds_to - what `add x.` makes of the file TEXT: its names, and the report. */
 static void adds_to(const char *content, const char *root, const char *want, const char *report)
 {
-    struct made m = made_zip(content);
+    struct test_file m = make_torch_zip(content);
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
     ckpt_plan *p = plan_of(m.f);
     uint64_t rows = 0;
@@ -509,7 +509,7 @@ static void adds_to(const char *content, const char *root, const char *want, con
         rows += !ckpt_plan_rename_at(p, i)->metadata && !ckpt_plan_rename_at(p, i)->value;
     CU_ASSERT(rows <= ckpt_plan_tensor_count(p));
     ckpt_plan_free(p);
-    made_close(&m);
+    close_file(&m);
 }
 
 static void values_of_state_dicts_stay(void)
@@ -543,7 +543,7 @@ static void a_root_is_renamed_whatever_it_is(void)
 static void maps_to(const char *content, const char *root, const ckpt_pair *pairs, size_t n, const char *want)
 {
     ckpt_error err;
-    struct made m = made_zip(content);
+    struct test_file m = make_torch_zip(content);
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
     ckpt_plan *p = plan_of(m.f);
     if (root)
@@ -554,7 +554,7 @@ static void maps_to(const char *content, const char *root, const ckpt_pair *pair
     if (st != CKPT_OK && !strstr(err.what, want))
         CU_ASSERT_STRING_EQUAL(err.what, want);
     ckpt_plan_free(p);
-    made_close(&m);
+    close_file(&m);
 }
 #define MAPS_TO(content, root, want, ...)                                                                    \
     maps_to(content, root, (ckpt_pair[]){__VA_ARGS__},                                                       \

@@ -78,12 +78,12 @@ static void agrees_with_the_reference_on_every_vector(void)
     FILE *f = fopen(unit_corpus("vectors/safetensors/RESULTS-rust-24b0b28.txt"), "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     while (fgets(line, sizeof line, f)) {
-        char *gap = strchr(line, ' '), *says = gap ? gap + strspn(gap, " ") : NULL;
-        if (!says)
+        char *gap = strchr(line, ' '), *words = gap ? gap + strspn(gap, " ") : NULL;
+        if (!words)
             continue;
         *gap = 0;
-        bool yes = strncmp(says, "ACCEPT", 6) == 0;
-        tensors = yes ? strtoul(says + 6, NULL, 10) : 0;
+        bool yes = strncmp(words, "ACCEPT", 6) == 0;
+        tensors = yes ? strtoul(words + 6, NULL, 10) : 0;
         ckpt_file *c = NULL;
         snprintf(path, sizeof path, "vectors/safetensors/%s", line);
         ckpt_status st = ckpt_open(unit_corpus(path), NULL, &c, &err);
@@ -102,37 +102,39 @@ static void agrees_with_the_reference_on_every_vector(void)
 
 static void names_each_fault(void)
 {
-    REFUSED(q("{'h.3':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}"), 12, CKPT_ETRUNCATED,
+    REFUSED(quoted("{'h.3':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}"), 12, CKPT_ETRUNCATED,
             "tensor \"h.3\" needs bytes 0..16 of the data, the file has 12");
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "the header describes "));
     CU_ASSERT_EQUAL(err.offset, 9);
-    REFUSED(q("{'a':{'dtype':'U8','shape':[4],'data_offsets':[0,4]},"
-              "'b':{'dtype':'U8','shape':[2],'data_offsets':[3,5]}}"),
+    REFUSED(quoted("{'a':{'dtype':'U8','shape':[4],'data_offsets':[0,4]},"
+                   "'b':{'dtype':'U8','shape':[2],'data_offsets':[3,5]}}"),
             5, CKPT_EFORMAT, "tensor \"b\" begins at byte 3 of the data, but \"a\" ends at byte 4");
-    REFUSED(q("{'b':{'dtype':'U8','shape':[2],'data_offsets':[3,5]}}"), 5, CKPT_EFORMAT,
+    REFUSED(quoted("{'b':{'dtype':'U8','shape':[2],'data_offsets':[3,5]}}"), 5, CKPT_EFORMAT,
             "bytes 0..3 belong to no tensor");
-    REFUSED(q("{'b':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}"), 5, CKPT_EFORMAT,
+    REFUSED(quoted("{'b':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}"), 5, CKPT_EFORMAT,
             "3 unreferenced bytes after the last tensor");
-    REFUSED(q("{'b':{'dtype':'F32','shape':[2],'data_offsets':[0,5]}}"), 5, CKPT_EFORMAT,
+    REFUSED(quoted("{'b':{'dtype':'F32','shape':[2],'data_offsets':[0,5]}}"), 5, CKPT_EFORMAT,
             "needs 8 bytes for its shape");
-    REFUSED(q("{'b':{'dtype':'F128','shape':[2],'data_offsets':[0,5]}}"), 5, CKPT_EFORMAT, "dtype \"F128\"");
-    REFUSED(q("{'b':{'dtype':'U8','shape':[2.0],'data_offsets':[0,2]}}"), 2, CKPT_EFORMAT, "size of 2.0");
-    REFUSED(q("{'b':{'dtype':'U8','data_offsets':[0,2]}}"), 2, CKPT_EFORMAT, "no field \"shape\"");
-    REFUSED(q("{'b':{'dtype':'U8','dtype':'U8','data_offsets':[0,2]}}"), 2, CKPT_EFORMAT,
+    REFUSED(quoted("{'b':{'dtype':'F128','shape':[2],'data_offsets':[0,5]}}"), 5, CKPT_EFORMAT,
+            "dtype \"F128\"");
+    REFUSED(quoted("{'b':{'dtype':'U8','shape':[2.0],'data_offsets':[0,2]}}"), 2, CKPT_EFORMAT,
+            "size of 2.0");
+    REFUSED(quoted("{'b':{'dtype':'U8','data_offsets':[0,2]}}"), 2, CKPT_EFORMAT, "no field \"shape\"");
+    REFUSED(quoted("{'b':{'dtype':'U8','dtype':'U8','data_offsets':[0,2]}}"), 2, CKPT_EFORMAT,
             "two fields \"dtype\"");
-    REFUSED(q("{'b':{'dtype':'U8','shape':[18446744073709551615,2,0],'data_offsets':[0,0]}}"), 0,
+    REFUSED(quoted("{'b':{'dtype':'U8','shape':[18446744073709551615,2,0],'data_offsets':[0,0]}}"), 0,
             CKPT_EFORMAT, "2^64 bits");
-    REFUSED(q("{'b':{'dtype':'F4','shape':[2,3],'data_offsets':[0,3]}}"), 3, CKPT_EUNSUPPORTED,
+    REFUSED(quoted("{'b':{'dtype':'F4','shape':[2,3],'data_offsets':[0,3]}}"), 3, CKPT_EUNSUPPORTED,
             "splits a byte");
-    REFUSED(q("{'b':7}"), 0, CKPT_EFORMAT, "an object with dtype");
-    REFUSED(q("{'__metadata__':{'a':1}}"), 0, CKPT_EFORMAT, "__metadata__");
+    REFUSED(quoted("{'b':7}"), 0, CKPT_EFORMAT, "an object with dtype");
+    REFUSED(quoted("{'__metadata__':{'a':1}}"), 0, CKPT_EFORMAT, "__metadata__");
 }
 
 static void a_header_cut_off_is_truncated_not_unknown(void)
 {
     unsigned char bytes[256];
     ckpt_file *f;
-    size_t n = make(bytes, q("{'a':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}"), 16);
+    size_t n = make(bytes, quoted("{'a':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}"), 16);
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n - 30, "cut", NULL, &f, &err), CKPT_ETRUNCATED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "stopped early"));
 }
@@ -151,8 +153,8 @@ static void survives_every_cut_and_every_flip(void)
     unsigned char bytes[512];
     size_t n = make(
         bytes,
-        q("{'__metadata__':{'f':'p\\u0074'},'a':{'dtype':'F32','shape':[2,1],'data_offsets':[2,10]},"
-          "'b':['U8',[2],[0,2]]}"),
+        quoted("{'__metadata__':{'f':'p\\u0074'},'a':{'dtype':'F32','shape':[2,1],'data_offsets':[2,10]},"
+               "'b':['U8',[2],[0,2]]}"),
         10);
     ckpt_file *f = NULL;
     for (size_t cut = 0; cut <= n; cut++) {
@@ -177,8 +179,8 @@ static void survives_every_cut_and_every_flip(void)
 static void rows_stand_in_the_order_of_their_data(void)
 {
     ckpt_file *f = flat_open(
-        q("{'z':{'dtype':'U8','shape':[1],'data_offsets':[4,5]},'m.x':{'dtype':'F32','shape':[],"
-          "'data_offsets':[0,4]},'__metadata__':{'format':'np'}}"),
+        quoted("{'z':{'dtype':'U8','shape':[1],'data_offsets':[4,5]},'m.x':{'dtype':'F32','shape':[],"
+               "'data_offsets':[0,4]},'__metadata__':{'format':'np'}}"),
         "\1\2\3\4\5", 5);
     const ckpt_tensor it = tensor_at(f, 0), *t = &it;
     unsigned char byte = 0;
@@ -200,7 +202,7 @@ static void rows_stand_in_the_order_of_their_data(void)
 static void only_scalars_have_shapes(void)
 {
     ckpt_file *f = NULL;
-    ckpt_status st = open_made(q("{'a':{'dtype':'F32','shape':[],'data_offsets':[0,4]}}"), 4, &f);
+    ckpt_status st = open_made(quoted("{'a':{'dtype':'F32','shape':[],'data_offsets':[0,4]}}"), 4, &f);
     CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     CU_ASSERT(ckpt_tensor_at(f, 0, &t) && t.has_shape && t.ndim == 0 && t.shape && t.elements == 1);
@@ -209,9 +211,10 @@ static void only_scalars_have_shapes(void)
 
 static void the_last_of_two_entries_counts_and_a_notice_says_so(void)
 {
-    ckpt_file *f = flat_open(q("{'a':{'dtype':'U8','shape':[9],'data_offsets':[0,9]},'b':['U8',[1],[2,3]],"
-                               "'\\u0061':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}"),
-                             "\1\2\3", 3);
+    ckpt_file *f = flat_open(
+        quoted("{'a':{'dtype':'U8','shape':[9],'data_offsets':[0,9]},'b':['U8',[1],[2,3]],"
+               "'\\u0061':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}"),
+        "\1\2\3", 3);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
     CU_ASSERT_EQUAL(tensor_at(f, 0).elements, 2);
     CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_notice_at(f, 0));
@@ -223,7 +226,7 @@ static void limits_hold(void)
 {
     ckpt_file *f;
     unsigned char bytes[512];
-    size_t n = make(bytes, q("{'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), 2);
+    size_t n = make(bytes, quoted("{'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), 2);
     ckpt_limits few = {.struct_size = sizeof few, .max_tensors = 1},
                 small = {.struct_size = sizeof small, .max_header = 16};
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "x", &few, &f, &err), CKPT_ELIMIT);
@@ -347,15 +350,15 @@ static void official_files_come_out_byte_for_byte(void)
 static void orders_by_dtype_then_name_and_pads(void)
 {
     ckpt_file *f = flat_open(
-        q(" {'b':['BOOL',[1],[0,1]],'a':['BOOL',[1],[1,2]],'h':['F16',[1],[2,4]],'l':['I64',[1],[4,12]],"
-          "'q':['BF16',[0],[12,12]]}\n"),
+        quoted(" {'b':['BOOL',[1],[0,1]],'a':['BOOL',[1],[1,2]],'h':['F16',[1],[2,4]],'l':['I64',[1],[4,12]],"
+               "'q':['BF16',[0],[12,12]]}\n"),
         "\1\0hHllllllll", 12);
     writes(f,
-           q("{'l':{'dtype':'I64','shape':[1],'data_offsets':[0,8]},"
-             "'q':{'dtype':'BF16','shape':[0],'data_offsets':[8,8]},"
-             "'h':{'dtype':'F16','shape':[1],'data_offsets':[8,10]},"
-             "'a':{'dtype':'BOOL','shape':[1],'data_offsets':[10,11]},"
-             "'b':{'dtype':'BOOL','shape':[1],'data_offsets':[11,12]}}"),
+           quoted("{'l':{'dtype':'I64','shape':[1],'data_offsets':[0,8]},"
+                  "'q':{'dtype':'BF16','shape':[0],'data_offsets':[8,8]},"
+                  "'h':{'dtype':'F16','shape':[1],'data_offsets':[8,10]},"
+                  "'a':{'dtype':'BOOL','shape':[1],'data_offsets':[10,11]},"
+                  "'b':{'dtype':'BOOL','shape':[1],'data_offsets':[11,12]}}"),
            "llllllllhH\0\1", 12);
     flat_close();
 }
@@ -373,11 +376,11 @@ static void format_goes_behind_other_metadata_which_keep_their_order(void)
 
 static void packed_and_odd_types_keep_their_shape(void)
 {
-    ckpt_file *f = flat_open(q("{'a':['F4',[1,4],[0,2]],'b':['F6_E2M3',[4],[2,5]]}"), "12345", 5);
+    ckpt_file *f = flat_open(quoted("{'a':['F4',[1,4],[0,2]],'b':['F6_E2M3',[4],[2,5]]}"), "12345", 5);
     CU_ASSERT_EQUAL(tensor_at(f, 0).shape[1], 2);
     writes(f,
-           q("{'b':{'dtype':'F6_E2M3','shape':[4],'data_offsets':[0,3]},"
-             "'a':{'dtype':'F4','shape':[1,4],'data_offsets':[3,5]}}"),
+           quoted("{'b':{'dtype':'F6_E2M3','shape':[4],'data_offsets':[0,3]},"
+                  "'a':{'dtype':'F4','shape':[1,4],'data_offsets':[3,5]}}"),
            "34512", 5);
     flat_close();
 }
@@ -409,7 +412,7 @@ static void ties_are_dropped_copied_or_refused(void)
     CU_ASSERT_EQUAL(r.tensors, 6);
     CU_ASSERT_EQUAL_FATAL(r.naliases, 1);
     CU_ASSERT(str_is(ckpt_plan_alias_at(plan, 0)->name, "b") && str_is(ckpt_plan_alias_at(plan, 0)->of, "a"));
-    CU_ASSERT(n > 60 && memcmp(bytes + 8, q("{'__metadata__':{'b':'a','format':'pt'},'a':"), 43) == 0);
+    CU_ASSERT(n > 60 && memcmp(bytes + 8, quoted("{'__metadata__':{'b':'a','format':'pt'},'a':"), 43) == 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_plan_notice_at(plan, 0));
     CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_plan_notice_at(plan, 0), "unlike it"));
     free(bytes);
@@ -455,10 +458,10 @@ static void records_of_ties_follow_their_tensors(void)
     ckpt_plan *plan = with_records();
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL(ckpt_plan_strip(plan, "m.", false, &err), CKPT_OK);
-    is_written(plan, q("{'__metadata__':{'format':'pt','head':'emb','note':'m.nothing'},"));
+    is_written(plan, quoted("{'__metadata__':{'format':'pt','head':'emb','note':'m.nothing'},"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(plan), 2);
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(plan, "^emb=>embed", &err), CKPT_OK);
-    is_written(plan, q("{'__metadata__':{'format':'pt','head':'embed','note':'m.nothing'},"));
+    is_written(plan, quoted("{'__metadata__':{'format':'pt','head':'embed','note':'m.nothing'},"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(plan, "^head=>embed", &err), CKPT_EEXIST);
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(plan, "^head=>note", &err), CKPT_OK);
     CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r), CKPT_EEXIST);
@@ -466,10 +469,10 @@ static void records_of_ties_follow_their_tensors(void)
     ckpt_plan_free(plan);
     plan = with_records();
     CU_ASSERT_EQUAL(ckpt_plan_drop(plan, "m.emb", &err), CKPT_OK);
-    is_written(plan, q("{'__metadata__':{'format':'pt','note':'m.nothing'},"
-                       "'m.head':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},'pt':"));
+    is_written(plan, quoted("{'__metadata__':{'format':'pt','note':'m.nothing'},"
+                            "'m.head':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},'pt':"));
     CU_ASSERT_EQUAL(ckpt_plan_drop(plan, "m.head", &err), CKPT_OK);
-    is_written(plan, q("{'__metadata__':{'format':'pt','note':'m.nothing'},'pt':"));
+    is_written(plan, quoted("{'__metadata__':{'format':'pt','note':'m.nothing'},'pt':"));
     CU_ASSERT_EQUAL(
         try_write(plan, (ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .dry_run = true}, &r),
         CKPT_OK);
@@ -511,9 +514,9 @@ static void a_header_is_rewritten_in_its_own_room(void)
         size_t room;
         ckpt_status st = edited_header(header, prefix[i], got, sizeof got, &room);
         snprintf(want, sizeof want,
-                 q("{'__metadata__':{'%sc':'%sa','note':'m.'},"
-                   "'%sa':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},"
-                   "'%sb':{'dtype':'U8','shape':[1],'data_offsets':[1,2]}}"),
+                 quoted("{'__metadata__':{'%sc':'%sa','note':'m.'},"
+                        "'%sa':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},"
+                        "'%sb':{'dtype':'U8','shape':[1],'data_offsets':[1,2]}}"),
                  prefix[i], prefix[i], prefix[i], prefix[i]);
         CU_ASSERT_EQUAL(st, strlen(want) > room ? CKPT_EUNSUPPORTED : CKPT_OK);
         CU_ASSERT_EQUAL(st == CKPT_OK, i < 3);
@@ -627,7 +630,7 @@ static void names_are_held_to_the_format(void)
     for (size_t i = 0; i < 3; i++) {
         ckpt_plan *plan;
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-        ckpt_file *f = flat_open(q("{'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), "ab", 2);
+        ckpt_file *f = flat_open(quoted("{'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), "ab", 2);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
         struct edit *e = plan_edit(plan, f->root, 2);
         CU_ASSERT_PTR_NOT_NULL_FATAL(e);

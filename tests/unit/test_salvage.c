@@ -320,7 +320,7 @@ static void what_cannot_be_named(void)
 #define LOST STORAGE("Float", "1", 4)
 
 /* hurt - M's record data/1 has another byte than its checksum knows. */
-static void hurt(struct made *m)
+static void hurt(struct test_file *m)
 {
     zip *z = NULL;
     source *src = source_mem(m->bytes, m->size, 0);
@@ -338,7 +338,7 @@ static void hurt(struct made *m)
  * written holds the values KEPT and the tensors of ROWS. */
 static void saves(const char *text, const char *lost, const char *rows, const char *kept)
 {
-    struct made m = made_zip(text), back;
+    struct test_file m = make_torch_zip(text), back;
     char path[] = "/tmp/ckpt-unit-XXXXXX";
     buf got;
     ckpt_error err = {0};
@@ -366,10 +366,10 @@ static void saves(const char *text, const char *lost, const char *rows, const ch
     CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
     ckpt_plan_free(p);
     ckpt_close(f);
-    made_close(&m);
-    back = (struct made){.f = NULL};
+    close_file(&m);
+    back = (struct test_file){.f = NULL};
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &back.f, &err), CKPT_OK);
-    rows_are(&back, rows);
+    check_rows(&back, rows);
     got.len = 0;
     for (size_t i = 0; ckpt_leaf_at(back.f, i); i++) {
         char value[200];

@@ -41,13 +41,13 @@ static bool here(size_t i) { return !all[i].foreign || unpack_archive_ready(); }
 
 static void each_is_unpacked(void)
 {
-    char says[64];
+    char words[64];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!here(i))
             continue;
-        snprintf(says, sizeof says, "%s data, unpacked and scanned", all[i].kind);
+        snprintf(words, sizeof words, "%s data, unpacked and scanned", all[i].kind);
         struct scanned s = scan(all[i].bytes);
-        FINDING(s, 1, "ARC001", 0, says);
+        FINDING(s, 1, "ARC001", 0, words);
         CU_ASSERT_STRING_EQUAL(s.result.format, all[i].kind);
         CU_ASSERT(s.result.accounted == s.result.bytes && s.result.members == 1);
     }

@@ -62,7 +62,7 @@ static void auto_finds_the_weights(void)
  * VALUES others where it is read. */
 static void auto_takes(const char *text, const char *want, size_t values)
 {
-    struct made m = made_zip(text);
+    struct test_file m = make_torch_zip(text);
     char read[256] = "";
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
     ckpt_plan *p = plan_of(m.f);
@@ -75,7 +75,7 @@ static void auto_takes(const char *text, const char *want, size_t values)
                  STR_ARG(ckpt_tensor_name(m.f, i)));
     CU_ASSERT_STRING_EQUAL(read, want);
     CU_ASSERT_EQUAL(ckpt_leaf_count(m.f), values);
-    made_close(&m);
+    close_file(&m);
 }
 
 /* An optimizer among the weights is not taken; one next to several networks is, with everything. */
@@ -120,7 +120,7 @@ static void means(const char *graph, const char *root, const char *want)
 {
     char text[256] = "";
     size_t len = 0;
-    struct made m = made_zip(graph);
+    struct test_file m = make_torch_zip(graph);
     ckpt_plan *p = plan_of(m.f);
     CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), want);
@@ -132,7 +132,7 @@ static void means(const char *graph, const char *root, const char *want)
                                 name.ptr);
     }
     CU_ASSERT_STRING_EQUAL(text, want);
-    made_close(&m);
+    close_file(&m);
 }
 
 /* A name may be containers and a common prefix: one of them is meant, the same one everywhere. */

@@ -209,7 +209,7 @@ static void an_odd_shard_is_refused_with_its_place(void)
     static const struct {
         const char *content;
         ckpt_status status;
-        const char *says;
+        const char *words;
     } odd[] = {
         {"{'b':" W ",'c':" W ",'b':" W "}", CKPT_EFORMAT,
          "shard 2.bin has two entries \"b\", one is allowed"},
@@ -222,10 +222,10 @@ static void an_odd_shard_is_refused_with_its_place(void)
     new_dir();
     spill_flat("1.safetensors", A_HEADER, 2);
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        struct made m = made_zip(odd[i].content);
+        struct test_file m = make_torch_zip(odd[i].content);
         spill("2.bin", m.bytes, m.size);
-        made_close(&m);
-        REFUSED(index, odd[i].status, odd[i].says);
+        close_file(&m);
+        REFUSED(index, odd[i].status, odd[i].words);
         CU_ASSERT_EQUAL(err.offset, (uint64_t)(strstr(index, at[i]) - index));
         CU_ASSERT(err.found[0] && err.allowed[0]);
     }

@@ -12,7 +12,7 @@ static size_t made_of(char *at, const char *header, size_t size)
     size_t n = strlen(header);
     memset(at, 0, 8 + n + size);
     at[0] = (char)n;
-    memcpy(at + 8, q(header), n);
+    memcpy(at + 8, quoted(header), n);
     return 8 + n + size;
 }
 
@@ -29,7 +29,7 @@ static void ties_are(const char *metadata, const char *want)
     char header[512], got[256] = "";
     snprintf(header, sizeof header,
              "{'__metadata__':%s,'f':['U8',[1],[1,2]],'e':['U8',[1],[0,1]],'z':['F32',[0],[2,2]]}", metadata);
-    ckpt_file *f = flat_open(q(header), "ab", 2);
+    ckpt_file *f = flat_open(quoted(header), "ab", 2);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
         const ckpt_tensor t = tensor_at(f, i);
         size_t n = strlen(got);
@@ -45,11 +45,11 @@ static void ties_are(const char *metadata, const char *want)
 static void recorded_ties_are_rows(void)
 {
     ties_are("{'g':'e','format':'e','a':'f','h':'e'}", " e f z g=e a=f h=e");
-    ties_are("{'y':'z'}", " e f z y=z");                    /* no bytes that could be shared */
-    ties_are("{'b':'c','c':'e'}", " e f z c=e");            /* a name that is only recorded is no tensor */
+    ties_are("{'y':'z'}", " e f z y=z");         /* no bytes that could be shared */
+    ties_are("{'b':'c','c':'e'}", " e f z c=e"); /* a name that is only recorded is no tensor */
     ties_are("{'c':'e','b':'c'}", " e f z c=e");
     ties_are("{'f':'e','e':'e','__metadata__':'e'}", " e f z");
-    ties_are("{'g':'none','g':'e'}", " e f z g=e");         /* the last of a key counts */
+    ties_are("{'g':'none','g':'e'}", " e f z g=e"); /* the last of a key counts */
     ties_are("{'':'e'}", " e f z =e");
     ties_are("null", " e f z");
 }
@@ -78,8 +78,7 @@ static void copies_of_ties_are_limited(void)
         CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n, "f", &limits, &f, &err), CKPT_OK);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
         CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_DROP), CKPT_OK);
-        CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_COPY),
-                        most == 800 ? CKPT_OK : CKPT_ELIMIT);
+        CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_COPY), most == 800 ? CKPT_OK : CKPT_ELIMIT);
         ckpt_plan_free(plan);
         ckpt_close(f);
     }
@@ -90,8 +89,8 @@ static void copies_of_ties_are_limited(void)
 static void texts_that_become_ties_are_named(void)
 {
     ckpt_plan *plan = NULL;
-    ckpt_file *f = flat_open(q("{'__metadata__':{'a':'b'},'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), "ab",
-                             2);
+    ckpt_file *f = flat_open(quoted("{'__metadata__':{'a':'b'},'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"),
+                             "ab", 2);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
     CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_DROP), CKPT_OK);
     CU_ASSERT_PTR_NULL(ckpt_plan_notice_at(plan, 0));

@@ -9,14 +9,14 @@
 #define PACKED  "\x80\x02K\5."
 #define PID(id) "torch._utils._rebuild_tensor_v2(@" id ",0,(2,),(1,),False," OD ")"
 
-static void fails(struct made m, ckpt_status want, const char *where, const char *says)
+static void fails(struct test_file m, ckpt_status want, const char *where, const char *words)
 {
     CU_ASSERT_EQUAL(m.status, want);
     CU_ASSERT_STRING_EQUAL(m.err.where, where);
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, says));
-    if (!strstr(m.err.what, says))
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
+    if (!strstr(m.err.what, words))
         printf("  said: %s: %s\n", m.err.where, m.err.what);
-    made_close(&m);
+    close_file(&m);
 }
 
 static void names_that_come_twice(void)
@@ -26,49 +26,49 @@ static void names_that_come_twice(void)
                                           {"byteorde2", "little", 6},
                                           {"version", "3\n", 2}};
     static const struct record pickle[] = {{"data.pkl", PACKED, 5}, {"data.pk2", PACKED, 5}};
-    struct made m = made_archive(order, 4, NULL);
-    made_again(&m, "archive/byteorde2", "archive/byteorder");
+    struct test_file m = make_archive(order, 4, NULL);
+    replace_in_file(&m, "archive/byteorde2", "archive/byteorder");
     fails(m, CKPT_EFORMAT, "archive/byteorder", "2 records have this name, 1 may");
-    m = made_archive(pickle, 2, NULL);
-    made_again(&m, "archive/data.pk2", "archive/data.pkl");
+    m = make_archive(pickle, 2, NULL);
+    replace_in_file(&m, "archive/data.pk2", "archive/data.pkl");
     fails(m, CKPT_EFORMAT, "archive/data.pkl", "2 records have this name, 1 may");
 }
 
 static void byte_orders_may_end_in_blanks(void)
 {
     struct record r[] = {{"data.pkl", PACKED, 5}, {"byteorder", "little \r\n", 9}, {"version", "3\n", 2}};
-    struct made m = made_archive(r, 3, NULL);
-    rows_are(&m, "");
-    made_close(&m);
+    struct test_file m = make_archive(r, 3, NULL);
+    check_rows(&m, "");
+    close_file(&m);
     r[1] = (struct record){"byteorder", "  ", 2};
-    fails(made_archive(r, 3, NULL), CKPT_EFORMAT, "archive/byteorder", "neither little nor big");
+    fails(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/byteorder", "neither little nor big");
 }
 
 static void several_checkpoints(void)
 {
     static const struct record r[] = {
         {"readme", "", 0}, {"a/data.pkl", PACKED, 5}, {"b/data.pkl", PACKED, 5}};
-    fails(made_archive(r, 3, NULL), CKPT_EFORMAT, "archive/readme",
+    fails(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/readme",
           "several folders of the archive hold a \"data.pkl\"");
-    struct made m = made_archive(r, 2, NULL);
-    rows_are(&m, "");
-    made_close(&m);
+    struct test_file m = make_archive(r, 2, NULL);
+    check_rows(&m, "");
+    close_file(&m);
 }
 
 /* package - a torch.package of two pickles. */
-static struct made package(const char *a, const char *b)
+static struct test_file package(const char *a, const char *b)
 {
     static const float four[] = {1, 2, 3, 4};
     const char *data = (const char *)four;
     buf pa, pb;
     buf_init(&pa, 1 << 16);
     buf_init(&pb, 1 << 16);
-    pickled(&pb, b);
-    pickled(&pa, a);
+    put_pickle(&pb, b);
+    put_pickle(&pa, a);
     const struct record r[] = {
         {".data/extern_modules", "", 0},      {".data/0.storage", data, 16},        {".data/not.pkl", "", 0},
         {"m/a.pkl", (char *)pa.data, pa.len}, {"m/b.pkl", (char *)pb.data, pb.len}, {"m/c.py", "", 0}};
-    struct made m = made_archive(r, 6, NULL);
+    struct test_file m = make_archive(r, 6, NULL);
     buf_free(&pa);
     buf_free(&pb);
     return m;
@@ -78,14 +78,14 @@ static void packages(void)
 {
     static const struct record empty[] = {{".data/extern_modules", "", 0}, {"m/c.py", "", 0}};
     static const char w[] = PID("('storage',torch.FloatStorage,0,'cpu',4)");
-    struct made m = package(w, w);
-    rows_are(&m, "m/a.pkl dense float32[2]@0+0;m/b.pkl dense float32[2]@0+0;");
-    made_close(&m);
+    struct test_file m = package(w, w);
+    check_rows(&m, "m/a.pkl dense float32[2]@0+0;m/b.pkl dense float32[2]@0+0;");
+    close_file(&m);
     fails(package(w, PID("('storage',torch.FloatStorage,1,'cpu',4)")), CKPT_ETRUNCATED,
           "archive/.data/1.storage", "the record of a storage of 4 elements is missing");
-    m = made_archive(empty, 2, NULL);
-    rows_are(&m, "");
-    made_close(&m);
+    m = make_archive(empty, 2, NULL);
+    check_rows(&m, "");
+    close_file(&m);
 }
 
 /* ------------------------------------------------------------------ streams */
@@ -94,33 +94,33 @@ static void lists_of_storages_that_lie(void)
 {
     static const char w[] = PID("('storage',torch.FloatStorage,'0','cpu',2)");
     static const char two[] = "\2\0\0\0\0\0\0\0abcdefgh\2\0\0\0\0\0\0\0abcdefgh";
-    fails(made_legacy(w, "[5]", two, 32), CKPT_EFORMAT, "storages",
+    fails(make_torch_legacy(w, "[5]", two, 32), CKPT_EFORMAT, "storages",
           "the list of storages must name those of the main pickle, found 5");
-    fails(made_legacy(w, "['1']", two, 32), CKPT_EFORMAT, "storages", "found '1'");
-    fails(made_legacy(w, "['0','0']", two, 32), CKPT_EFORMAT, "storages", "storage \"0\" comes twice");
-    fails(made_legacy(w, "'0'", two, 32), CKPT_EFORMAT, "storages", "it must be the list of storage keys");
-    fails(made_legacy(PID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"), "['0']",
-                      "\0\0\0\0\0\0\0\x40", 8),
+    fails(make_torch_legacy(w, "['1']", two, 32), CKPT_EFORMAT, "storages", "found '1'");
+    fails(make_torch_legacy(w, "['0','0']", two, 32), CKPT_EFORMAT, "storages", "storage \"0\" comes twice");
+    fails(make_torch_legacy(w, "'0'", two, 32), CKPT_EFORMAT, "storages",
+          "it must be the list of storage keys");
+    fails(make_torch_legacy(PID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"), "['0']",
+                            "\0\0\0\0\0\0\0\x40", 8),
           CKPT_EFORMAT, "storages", "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
-    struct made m = made_legacy(
+    struct test_file m = make_torch_legacy(
         "[" PID("('storage',torch.FloatStorage,7,'cpu',2)") ",@('module',my.Net,'f','s')]", "['7']", two, 16);
-    rows_are(&m, "0 dense float32[2]@0+0;");
-    made_close(&m);
+    check_rows(&m, "0 dense float32[2]@0+0;");
+    close_file(&m);
 }
 
 /* What is left of a damaged record byteorder is its length. */
 static void a_damaged_byteorder_is_known_by_its_length(void)
 {
     for (int big = 0; big < 2; big++) {
-        struct made m = made_zip_of("{'w':" W "}", big, NULL);
+        struct test_file m = make_torch_zip_of("{'w':" W "}", big, NULL);
         const char *word = big ? "big" : "little";
         for (size_t at = 0; at + 9 < m.size; at++)
             if (memcmp(m.bytes + at, word, strlen(word)) == 0)
                 m.bytes[at] = '?';
         ckpt_file *f = NULL;
         ckpt_error err;
-        const struct opening o = {
-            .path = "made", .src = source_mem(m.bytes, m.size, 0), .how = OPEN_SALVAGE};
+        const struct opening o = {.path = "made", .src = source_mem(m.bytes, m.size, 0), .how = OPEN_SALVAGE};
         CU_ASSERT_EQUAL_FATAL(format_open(&o, &f, &err), CKPT_OK);
         float v[4] = {0};
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, v, &err), CKPT_OK);
@@ -131,7 +131,7 @@ static void a_damaged_byteorder_is_known_by_its_length(void)
             told |= strstr(f->notices.text[i], "byteorder is damaged") && strstr(f->notices.text[i], word);
         CU_ASSERT(told);
         file_free(f);
-        made_close(&m);
+        close_file(&m);
     }
 }
 

@@ -6,45 +6,45 @@
 #define CONFIG "data/weights/model_weights_config.json"
 #define INT(n) "{\"as_int\":" #n "}"
 #define META                                                                                                 \
-    "{\"dtype\":7,\"sizes\":[" INT(4) "],\"strides\":[" INT(1) "]," \
-    "\"storage_offset\":" INT(                  \
-        0) ",\"requires_grad\":true,\"device\":{\"type\":\"cpu\",\"index\":null},\"layout\":7}"
+    "{\"dtype\":7,\"sizes\":[" INT(4) "],\"strides\":[" INT(                                                 \
+        1) "],"                                                                                              \
+           "\"storage_offset\":" INT(                                                                        \
+               0) ",\"requires_grad\":true,\"device\":{\"type\":\"cpu\",\"index\":null},\"layout\":7}"
 #define WEIGHT(name, meta)                                                                                   \
-    "\"" name "\":{\"path_name\":\"weight_0\",\"is_param\":true,\"use_pickle\":false," \
-    "\"tensor_meta\":" meta  \
-    "}"
+    "\"" name "\":{\"path_name\":\"weight_0\",\"is_param\":true,\"use_pickle\":false,"                       \
+    "\"tensor_meta\":" meta "}"
 #define CONFIGURED(weights) "{\"config\":{" weights "}}"
 
 static const char data[16];
 
-static struct made exported(const char *config, const ckpt_limits *limits)
+static struct test_file exported(const char *config, const ckpt_limits *limits)
 {
     const struct record r[] = {{"archive_format", "pt2", 3},
                                {"byteorder", "little", 6},
                                {"data/weights/weight_0", data, 16},
                                {CONFIG, config, strlen(config)}};
-    return made_archive(r, 4, limits);
+    return make_archive(r, 4, limits);
 }
 
 static void opens(const char *config, const char *want)
 {
-    struct made m = exported(config, NULL);
-    rows_are(&m, want);
+    struct test_file m = exported(config, NULL);
+    check_rows(&m, want);
     if (m.f)
         CU_ASSERT_STRING_EQUAL(ckpt_file_format(m.f), "torch-export");
-    made_close(&m);
+    close_file(&m);
 }
 
-static void fails(const char *config, ckpt_status want, const char *says)
+static void fails(const char *config, ckpt_status want, const char *words)
 {
-    struct made m = exported(config, NULL);
+    struct test_file m = exported(config, NULL);
     CU_ASSERT_EQUAL(m.status, want);
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, says));
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, CONFIG));
     CU_ASSERT(m.err.offset < m.size);
-    if (m.status != want || !strstr(m.err.what, says) || !strstr(m.err.where, CONFIG))
+    if (m.status != want || !strstr(m.err.what, words) || !strstr(m.err.where, CONFIG))
         printf("  of %s\n  said: %s: %s: %s\n", config, ckpt_status_name(m.status), m.err.where, m.err.what);
-    made_close(&m);
+    close_file(&m);
 }
 
 static void configs_describe_weights(void)
@@ -110,10 +110,9 @@ static void what_a_description_must_hold(void)
 static void text_that_breaks_off(void)
 {
     static const char whole[] = "{\"a\":[1],\"config\":{" WEIGHT(
-        "w",
-        "{\"dtype\":7,\"sizes\":[{\"as_int\":4,\"x\":{}}],\"strides\":[1],\"device\":{\"type\":\"cpu\","
-        "\"y\":[]},\"z\":[0]}") "}}";
-    breaks_off(whole, sizeof whole, exported);
+        "w", "{\"dtype\":7,\"sizes\":[{\"as_int\":4,\"x\":{}}],\"strides\":[1],\"device\":{\"type\":\"cpu\","
+             "\"y\":[]},\"z\":[0]}") "}}";
+    check_every_cut(whole, sizeof whole, exported);
     fails(CONFIGURED(WEIGHT("w", META)) "x", CKPT_EFORMAT, "");
 }
 
@@ -121,9 +120,8 @@ static void text_that_breaks_off(void)
 
 static void records_that_are_archives(void)
 {
-    struct made in = made_zip(
-        "{'w':#1=" W
-        ",'t':#1,'s':@('storage',torch.FloatStorage,'9','meta',4),"
+    struct test_file in = make_torch_zip(
+        "{'w':#1=" W ",'t':#1,'s':@('storage',torch.FloatStorage,'9','meta',4),"
         "'m':torch._utils._rebuild_meta_tensor_no_storage(torch.float16,(2,),(1,),True),"
         "'n':torch._utils._rebuild_nested_tensor(" W "," W "," W "," W "),'v':5}");
     static const char config[] = CONFIGURED("\"a\":{\"path_name\":\"weight_0\",\"use_pickle\":true}");
@@ -132,26 +130,25 @@ static void records_that_are_archives(void)
                          {"data/weights/weight_0", in.bytes, in.size},
                          {CONFIG, config, sizeof config - 1},
                          {"data/constants/model.pt", in.bytes, in.size}};
-    struct made m = made_archive(r, 5, NULL);
-    rows_are(
-        &m,
-        "state_dict.a.w dense float32[4]@0+0;state_dict.a.t dense float32[4]@0+0;"
-        "state_dict.a.s storage float32[4]@1+0;state_dict.a.m meta float16[2] grad;"
-        "state_dict.a.n nested float32;"
-        "state_dict.a.n.buffer dense float32[4]@0+0;state_dict.a.n.sizes dense float32[4]@0+0;"
-        "state_dict.a.n.strides dense float32[4]@0+0;state_dict.a.n.offsets dense float32[4]@0+0;"
-        "constants.w dense float32[4]@2+0;constants.t dense float32[4]@2+0;"
-        "constants.s storage float32[4]@3+0;constants.m meta float16[2] grad;constants.n nested float32;"
-        "constants.n.buffer dense float32[4]@2+0;constants.n.sizes dense float32[4]@2+0;"
-        "constants.n.strides dense float32[4]@2+0;constants.n.offsets dense float32[4]@2+0;");
+    struct test_file m = make_archive(r, 5, NULL);
+    check_rows(
+        &m, "state_dict.a.w dense float32[4]@0+0;state_dict.a.t dense float32[4]@0+0;"
+            "state_dict.a.s storage float32[4]@1+0;state_dict.a.m meta float16[2] grad;"
+            "state_dict.a.n nested float32;"
+            "state_dict.a.n.buffer dense float32[4]@0+0;state_dict.a.n.sizes dense float32[4]@0+0;"
+            "state_dict.a.n.strides dense float32[4]@0+0;state_dict.a.n.offsets dense float32[4]@0+0;"
+            "constants.w dense float32[4]@2+0;constants.t dense float32[4]@2+0;"
+            "constants.s storage float32[4]@3+0;constants.m meta float16[2] grad;constants.n nested float32;"
+            "constants.n.buffer dense float32[4]@2+0;constants.n.sizes dense float32[4]@2+0;"
+            "constants.n.strides dense float32[4]@2+0;constants.n.offsets dense float32[4]@2+0;");
     CU_ASSERT_EQUAL(m.f ? ckpt_leaf_count(m.f) : 0, 2);
-    made_close(&m);
+    close_file(&m);
     in.bytes[80] ^= 1; /* in its data.pkl */
-    m = made_archive(r, 5, NULL);
+    m = make_archive(r, 5, NULL);
     CU_ASSERT_EQUAL(m.status, CKPT_ECHECKSUM);
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, "archive/data/weights/weight_0"));
-    made_close(&m);
-    made_close(&in);
+    close_file(&m);
+    close_file(&in);
 }
 
 /* What lies beside the folder is none of its records. */
@@ -162,28 +159,28 @@ static void other_folders(void)
                                {"besides/" CONFIG, "[]", 2},
                                {"data/weights/weight_0", data, 16},
                                {CONFIG, config, sizeof config - 1}};
-    struct made m = made_archive(r, 4, NULL);
-    made_again(&m, "archive/besides", "besides/archive");
-    rows_are(&m, "state_dict.w dense float32[4]@0+0 parameter grad;");
-    made_close(&m);
+    struct test_file m = make_archive(r, 4, NULL);
+    replace_in_file(&m, "archive/besides", "besides/archive");
+    check_rows(&m, "state_dict.w dense float32[4]@0+0 parameter grad;");
+    close_file(&m);
 }
 
 static void archives_without_weights(void)
 {
     const struct record r[] = {
         {"archive_format", "pt2", 3}, {"models/model.json", "{}", 2}, {"code.py", "", 0}};
-    struct made m = made_archive(r, 3, NULL);
+    struct test_file m = make_archive(r, 3, NULL);
     CU_ASSERT_EQUAL(m.status, CKPT_EUNSUPPORTED);
     CU_ASSERT_STRING_EQUAL(m.err.what, "a torch.export archive without weights in it");
-    made_close(&m);
-    m = made_archive(r, 1, NULL);
+    close_file(&m);
+    m = make_archive(r, 1, NULL);
     CU_ASSERT_EQUAL(m.status, CKPT_EUNKNOWN);
-    made_close(&m);
+    close_file(&m);
     const struct record old = {"0123456789abcdef", "", 0};
-    m = made_archive(&old, 1, NULL);
-    made_again(&m, "archive/0123456789abcdef", "serialized_state_dict.pt"); /* and no program */
+    m = make_archive(&old, 1, NULL);
+    replace_in_file(&m, "archive/0123456789abcdef", "serialized_state_dict.pt"); /* and no program */
     CU_ASSERT_EQUAL(m.status, CKPT_EUNKNOWN);
-    made_close(&m);
+    close_file(&m);
 }
 
 static void little_memory_is_told(void)
@@ -191,10 +188,10 @@ static void little_memory_is_told(void)
     ckpt_status st = CKPT_ENOMEM;
     for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64};
          st != CKPT_OK && l.max_metadata < 100000; l.max_metadata += 16) {
-        struct made m = exported(CONFIGURED(WEIGHT("w", META)), &l);
+        struct test_file m = exported(CONFIGURED(WEIGHT("w", META)), &l);
         st = m.status;
         CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ELIMIT);
-        made_close(&m);
+        close_file(&m);
     }
     CU_ASSERT_EQUAL(st, CKPT_OK);
 }

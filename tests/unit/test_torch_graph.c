@@ -6,60 +6,60 @@
 #define OD "collections.OrderedDict()"
 #define W0 " dense float32[4]@0+0;"
 
-static void limited(const char *text, const ckpt_limits *limits, ckpt_status want, const char *says)
+static void limited(const char *text, const ckpt_limits *limits, ckpt_status want, const char *words)
 {
-    struct made m = made_zip_of(text, false, limits);
+    struct test_file m = make_torch_zip_of(text, false, limits);
     CU_ASSERT_EQUAL(m.status, want);
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, says));
-    if (!strstr(m.err.what, says))
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
+    if (!strstr(m.err.what, words))
         printf("  said: %s: %s\n", m.err.where, m.err.what);
-    made_close(&m);
+    close_file(&m);
 }
 
 /* -------------------------------------------------------------- containers */
 
 static void containers_are_entered(void)
 {
-    opens_as("[" W ",(" W ",{1:" W "})]",
-             "0 dense float32[4]@0+0;1.0 dense float32[4]@0+0;1.1.1 dense float32[4]@0+0;");
-    opens_as("collections.OrderedDict([['w'," W "],('v'," W ")])", "w" W0 "v" W0);
-    opens_as("collections.OrderedDict([['w'," W "]])+{'v':" W "}", "v" W0); /* as Python: see below */
-    opens_as("collections.Counter({'w':" W "})", "w" W0);
-    opens_as("collections.Counter([" W "])", "");
-    opens_as("new my.Pair(1," W ")", "1" W0);
-    opens_as("obj my.Pair(1," W ")", "1" W0);
-    opens_as("my.Pair(1," W ")", "");
-    opens_as("my.List()+[" W "]", "0" W0);
-    opens_as("my.call|@('module',1)", "");
-    opens_as("copyreg._reconstructor(my.Pair,builtins.tuple,(" W ",2))", "0" W0);
-    opens_as("copyreg._reconstructor(my.Pair,builtins.object,None)", "");
+    check_opens("[" W ",(" W ",{1:" W "})]",
+                "0 dense float32[4]@0+0;1.0 dense float32[4]@0+0;1.1.1 dense float32[4]@0+0;");
+    check_opens("collections.OrderedDict([['w'," W "],('v'," W ")])", "w" W0 "v" W0);
+    check_opens("collections.OrderedDict([['w'," W "]])+{'v':" W "}", "v" W0); /* as Python: see below */
+    check_opens("collections.Counter({'w':" W "})", "w" W0);
+    check_opens("collections.Counter([" W "])", "");
+    check_opens("new my.Pair(1," W ")", "1" W0);
+    check_opens("obj my.Pair(1," W ")", "1" W0);
+    check_opens("my.Pair(1," W ")", "");
+    check_opens("my.List()+[" W "]", "0" W0);
+    check_opens("my.call|@('module',1)", "");
+    check_opens("copyreg._reconstructor(my.Pair,builtins.tuple,(" W ",2))", "0" W0);
+    check_opens("copyreg._reconstructor(my.Pair,builtins.object,None)", "");
 }
 
 static void attributes_are_entered(void)
 {
-    opens_as("my.Thing()!{'w':" W ",1:" W ",'_metadata':" W "}", "w" W0 "1" W0);
-    opens_as("my.Thing()!(None,{'w':" W "})", "w" W0);
-    opens_as("my.Thing()!({'w':" W "},{'v':" W "},{'never':" W "})", "w" W0 "v" W0);
-    opens_as("my.Thing()!5", "");
-    opens_as("torch.Thing()!{'w':" W "}", "w" W0);
-    opens_as("my.Shard()!{'tensor':" W ",'other':1}", " dense float32[4]@0+0;");
-    opens_as("my.Shard()!{'w':" W "}", "w" W0);
+    check_opens("my.Thing()!{'w':" W ",1:" W ",'_metadata':" W "}", "w" W0 "1" W0);
+    check_opens("my.Thing()!(None,{'w':" W "})", "w" W0);
+    check_opens("my.Thing()!({'w':" W "},{'v':" W "},{'never':" W "})", "w" W0 "v" W0);
+    check_opens("my.Thing()!5", "");
+    check_opens("torch.Thing()!{'w':" W "}", "w" W0);
+    check_opens("my.Shard()!{'tensor':" W ",'other':1}", " dense float32[4]@0+0;");
+    check_opens("my.Shard()!{'w':" W "}", "w" W0);
 }
 
 static void a_pair_that_is_none_is_refused(void)
 {
-    fails_as("^collections.OrderedDict([1])", CKPT_EFORMAT,
-             "item 0 of what an OrderedDict is made of must be a pair");
-    fails_as("^collections.OrderedDict([('a',1),('b',)])", CKPT_EFORMAT, "item 1 of what");
+    check_refused("^collections.OrderedDict([1])", CKPT_EFORMAT,
+                  "item 0 of what an OrderedDict is made of must be a pair");
+    check_refused("^collections.OrderedDict([('a',1),('b',)])", CKPT_EFORMAT, "item 1 of what");
 }
 
 static void loops_end(void)
 {
-    opens_as("#1~[]+[" W ",{'again':#1}]", "0" W0);
-    struct made m = made_pickle("#1~[]+[#1]");
-    rows_are(&m, "");
+    check_opens("#1~[]+[" W ",{'again':#1}]", "0" W0);
+    struct test_file m = make_pickle("#1~[]+[#1]");
+    check_rows(&m, "");
     CU_ASSERT_EQUAL(ckpt_leaf_count(m.f), 1);
-    made_close(&m);
+    close_file(&m);
 }
 
 /* ------------------------------------------------------------------ modules */
@@ -69,51 +69,55 @@ static void loops_end(void)
 
 static void modules_are_their_state_dicts(void)
 {
-    opens_as(MODULE("{'w':" PARAMETER(W) ",'none':None,3:" W "}", "{'b':" W "}", "{}", ""), "w" W0 "b" W0);
-    opens_as(MODULE(OD "+{'w':" W "}", OD,
-                    "collections.OrderedDict([['sub'," MODULE("{'x':" W "}", "{}", "{}", "") "]])", ""),
-             "w" W0 "sub.x" W0);
-    opens_as("torch._utils._rebuild_parameter_with_state(" W ",True," OD ",{})",
-             " dense float32[4]@0+0 parameter grad;");
-    opens_as(MODULE("{'w':torch._utils._rebuild_parameter_with_state(" W ",True," OD ","
-        "{})}", "{}", "{}", ""),
-             "w" W0);
+    check_opens(MODULE("{'w':" PARAMETER(W) ",'none':None,3:" W "}", "{'b':" W "}", "{}", ""), "w" W0 "b" W0);
+    check_opens(MODULE(OD "+{'w':" W "}", OD,
+                       "collections.OrderedDict([['sub'," MODULE("{'x':" W "}", "{}", "{}", "") "]])", ""),
+                "w" W0 "sub.x" W0);
+    check_opens("torch._utils._rebuild_parameter_with_state(" W ",True," OD ",{})",
+                " dense float32[4]@0+0 parameter grad;");
+    check_opens(MODULE("{'w':torch._utils._rebuild_parameter_with_state(" W ",True," OD ","
+                       "{})}",
+                       "{}", "{}", ""),
+                "w" W0);
     /* state_dict() unwraps as often as torch wraps; what is wrapped deeper stays a Parameter */
-    opens_as(MODULE("{'w':" PARAMETER(PARAMETER(PARAMETER(PARAMETER(PARAMETER(W))))) "}", "{}", "{}", ""),
-             "w dense float32[4]@0+0 parameter grad;");
-    opens_as(MODULE("{}", "{}", "{4:" MODULE("{'x':" W "}", "{}", "{}", "") ",'n':None,"
-        "'o':my.Thing()}", ""),
-             "");
+    check_opens(MODULE("{'w':" PARAMETER(PARAMETER(PARAMETER(PARAMETER(PARAMETER(W))))) "}", "{}", "{}", ""),
+                "w dense float32[4]@0+0 parameter grad;");
+    check_opens(MODULE("{}", "{}",
+                       "{4:" MODULE("{'x':" W "}", "{}", "{}", "") ",'n':None,"
+                                                                   "'o':my.Thing()}",
+                       ""),
+                "");
 }
 
 static void modules_keep_some_buffers_to_themselves(void)
 {
-    opens_as(
+    check_opens(
         MODULE("{}", "{'a':" W ",'b':" W "}", "{}", ",'_non_persistent_buffers_set':builtins.set(['b'])"),
         "a" W0);
-    opens_as(MODULE("{}", "{'a':" W ",'b':" W "}", "{}", ",'_non_persistent_buffers_set':['b',7]"), "a" W0);
-    opens_as(MODULE("{}", "{'a':" W "}", "{}", ",'_non_persistent_buffers_set':builtins.set()"), "a" W0);
+    check_opens(MODULE("{}", "{'a':" W ",'b':" W "}", "{}", ",'_non_persistent_buffers_set':['b',7]"),
+                "a" W0);
+    check_opens(MODULE("{}", "{'a':" W "}", "{}", ",'_non_persistent_buffers_set':builtins.set()"), "a" W0);
 }
 
 static void what_lacks_a_dict_is_no_module(void)
 {
-    opens_as("my.Net()!{'_parameters':1,'_buffers':{},'_modules':{'w':" W "}}", "_modules.w" W0);
-    opens_as("my.Net()!{'_parameters':{'w':" W "},'_modules':{}}", "_parameters.w" W0);
-    opens_as("my.Net()!{'_parameters':{'w':" W "},'_buffers':{}}", "_parameters.w" W0);
-    opens_as("my.Net()!{'_parameters':{'w':" W "},'_buffers':{},'_modules':my.Odd()}", "_parameters.w" W0);
+    check_opens("my.Net()!{'_parameters':1,'_buffers':{},'_modules':{'w':" W "}}", "_modules.w" W0);
+    check_opens("my.Net()!{'_parameters':{'w':" W "},'_modules':{}}", "_parameters.w" W0);
+    check_opens("my.Net()!{'_parameters':{'w':" W "},'_buffers':{}}", "_parameters.w" W0);
+    check_opens("my.Net()!{'_parameters':{'w':" W "},'_buffers':{},'_modules':my.Odd()}", "_parameters.w" W0);
 }
 
 static void a_module_in_two_places_is_listed_in_both(void)
 {
-    opens_as("{'a':#1=" MODULE("{'w':" W "}", "{}", "{}", "") ",'b':#1}", "a.w" W0 "b.w" W0);
+    check_opens("{'a':#1=" MODULE("{'w':" W "}", "{}", "{}", "") ",'b':#1}", "a.w" W0 "b.w" W0);
 }
 
 static void modules_with_odd_pairs_are_refused(void)
 {
-    static const char says[] = "item 0 of what an OrderedDict is made of must be a pair";
-    fails_as(MODULE("^collections.OrderedDict([1])", "{}", "{}", ""), CKPT_EFORMAT, says);
-    fails_as(MODULE("{}", "^collections.OrderedDict([1])", "{}", ""), CKPT_EFORMAT, says);
-    fails_as(MODULE("{}", "{}", "^collections.OrderedDict([1])", ""), CKPT_EFORMAT, says);
+    static const char words[] = "item 0 of what an OrderedDict is made of must be a pair";
+    check_refused(MODULE("^collections.OrderedDict([1])", "{}", "{}", ""), CKPT_EFORMAT, words);
+    check_refused(MODULE("{}", "^collections.OrderedDict([1])", "{}", ""), CKPT_EFORMAT, words);
+    check_refused(MODULE("{}", "{}", "^collections.OrderedDict([1])", ""), CKPT_EFORMAT, words);
 }
 
 /* ------------------------------------------------------------------- limits */
@@ -163,13 +167,13 @@ static void little_memory_is_told(void)
     unsigned tries = 0;
     for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64}; st != CKPT_OK && tries < 4000;
          l.max_metadata += 16, tries++) {
-        struct made m = made_zip_of(text, false, &l);
+        struct test_file m = make_torch_zip_of(text, false, &l);
         st = m.status;
         if (st == CKPT_OK)
             CU_ASSERT_EQUAL(ckpt_tensor_count(m.f), 8);
         if (st != CKPT_OK)
             CU_ASSERT(st == CKPT_ENOMEM || st == CKPT_ELIMIT);
-        made_close(&m);
+        close_file(&m);
     }
     CU_ASSERT_EQUAL(st, CKPT_OK);
 }
@@ -178,14 +182,15 @@ static void little_memory_is_told(void)
 
 static void sizes_are_tuples_of_integers(void)
 {
-    opens_as(V2(FLOATS, 0, "[2,2]", "torch.Size((2,1))"), " dense float32[2,2]@0+0;");
-    fails_as(V2(FLOATS, 0, "^torch.Size()", "(1,)"), CKPT_EFORMAT,
-             "size is a torch.Size, it must be a tuple");
-    fails_as(V2(FLOATS, 0, "(4,)", "^'one'"), CKPT_EFORMAT,
-             "stride is a str, it must be a tuple of integers");
-    fails_as(V2(FLOATS, 0, "^(-4,)", "(1,)"), CKPT_EFORMAT, "size[0] is -4, it must be an integer >= 0");
-    fails_as(V2(FLOATS, 0, "(4,)", "^(1.5,)"), CKPT_EFORMAT, "stride[0] is 1.5,"
-        " it must be an integer >= 0");
+    check_opens(V2(FLOATS, 0, "[2,2]", "torch.Size((2,1))"), " dense float32[2,2]@0+0;");
+    check_refused(V2(FLOATS, 0, "^torch.Size()", "(1,)"), CKPT_EFORMAT,
+                  "size is a torch.Size, it must be a tuple");
+    check_refused(V2(FLOATS, 0, "(4,)", "^'one'"), CKPT_EFORMAT,
+                  "stride is a str, it must be a tuple of integers");
+    check_refused(V2(FLOATS, 0, "^(-4,)", "(1,)"), CKPT_EFORMAT, "size[0] is -4, it must be an integer >= 0");
+    check_refused(V2(FLOATS, 0, "(4,)", "^(1.5,)"), CKPT_EFORMAT,
+                  "stride[0] is 1.5,"
+                  " it must be an integer >= 0");
 }
 
 void suite_torch_graph(void)

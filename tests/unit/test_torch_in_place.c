@@ -9,7 +9,7 @@
 #include "pickled.h"
 
 struct edited {
-    struct made m;
+    struct test_file m;
     ckpt_plan *p;
     struct patches list;
     ckpt_status st;
@@ -17,7 +17,7 @@ struct edited {
 };
 
 /* plan - of M, its keys without what begins with FROM, then below TO. */
-static struct edited plan(struct made m, const char *from, const char *to)
+static struct edited plan(struct test_file m, const char *from, const char *to)
 {
     struct edited e = {.m = m};
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
@@ -44,17 +44,17 @@ static struct edit *edit_of(struct edited *e, const ckpt_value *node, uint32_t n
 static void edited_close(struct edited *e)
 {
     ckpt_plan_free(e->p);
-    made_close(&e->m);
+    close_file(&e->m);
 }
 
 /* patched - the file of E with its patches, opened. */
-static struct made patched(struct edited *e)
+static struct test_file patched(struct edited *e)
 {
     char bytes[65536];
     source *after = source_patched(e->m.f->src, &e->list);
     CU_ASSERT_FATAL(after && after->size <= sizeof bytes);
     CU_ASSERT_EQUAL(source_read(after, 0, bytes, (size_t)after->size, NULL), CKPT_OK);
-    struct made now = made_bytes(bytes, (size_t)after->size, NULL);
+    struct test_file now = open_bytes(bytes, (size_t)after->size, NULL);
     source_unref(after);
     return now;
 }
@@ -65,9 +65,9 @@ static void is_edited(struct edited *e, const char *want, bool grown)
     edit(e);
     CU_ASSERT_EQUAL_FATAL(e->st, CKPT_OK);
     CU_ASSERT_EQUAL(e->list.new_size > e->list.old_size, grown);
-    struct made now = patched(e);
-    rows_are(&now, want);
-    made_close(&now);
+    struct test_file now = patched(e);
+    check_rows(&now, want);
+    close_file(&now);
     edited_close(e);
 }
 
@@ -84,30 +84,30 @@ static void refuses(struct edited *e, const char *why)
 
 static void shorter_names_take_the_place_of_the_old_ones(void)
 {
-    struct edited e = plan(made_zip("{'m.w':" W ",'m.v':" W "}"), "m.", NULL);
+    struct edited e = plan(make_torch_zip("{'m.w':" W ",'m.v':" W "}"), "m.", NULL);
     is_edited(&e, "w" F4 "v" F4, false);
-    e = plan(made_zip("collections.OrderedDict()+{'m.w':" W ",'m.b':[" W ",{3:" W "}]}"), "m.", NULL);
+    e = plan(make_torch_zip("collections.OrderedDict()+{'m.w':" W ",'m.b':[" W ",{3:" W "}]}"), "m.", NULL);
     is_edited(&e, "w" F4 "b.0" F4 "b.1.3" F4, false);
-    e = plan(made_zip("{'m.w':" W "}"), "m.", "mm"); /* as long */
+    e = plan(make_torch_zip("{'m.w':" W "}"), "m.", "mm"); /* as long */
     is_edited(&e, "mmw" F4, false);
 }
 
 static void longer_ones_go_behind_the_storages(void)
 {
-    struct edited e = plan(made_zip("{'w':" W "}"), NULL, LONG);
+    struct edited e = plan(make_torch_zip("{'w':" W "}"), NULL, LONG);
     is_edited(&e, LONG "w" F4, true);
 }
 
 /* A key that is a value, too; a pair that goes; a key that was a number. */
 static void an_edit_changes_its_own_entries_alone(void)
 {
-    struct edited e = plan(made_zip("{#1='m.w':" W ",'k':#1}"), NULL, NULL);
+    struct edited e = plan(make_torch_zip("{#1='m.w':" W ",'k':#1}"), NULL, NULL);
     edit_of(&e, e.m.f->root, 2)->names[0] = STR_LIT("w");
     is_edited(&e, "w" F4, false);
-    e = plan(made_zip("{'w':" W ",'gone':" W "}"), NULL, NULL);
+    e = plan(make_torch_zip("{'w':" W ",'gone':" W "}"), NULL, NULL);
     edit_of(&e, e.m.f->root, 2)->dropped[1] = true;
     is_edited(&e, "w" F4, false);
-    e = plan(made_zip("{1:" W "}"), NULL, NULL);
+    e = plan(make_torch_zip("{1:" W "}"), NULL, NULL);
     edit_of(&e, e.m.f->root, 1)->names[0] = STR_LIT("one"); /* of a number */
     is_edited(&e, "one" F4, false);
 }
@@ -119,7 +119,7 @@ static void texts_of_lists_are_names_too(void)
                                        "{'w':" W ",'l':my.List()+['m.w','m.x']}"};
     for (size_t i = 0; i < 2; i++)
         for (uint32_t n = 2; n < 4; n++) {
-            struct edited e = plan(made_zip(made[i]), NULL, NULL);
+            struct edited e = plan(make_torch_zip(made[i]), NULL, NULL);
             edit_of(&e, value_get(e.m.f->root, "l"), n)->names[n - 1] = STR_LIT("z");
             is_edited(&e, "w" F4, false);
         }
@@ -133,7 +133,7 @@ static void metadata_is(struct edited *e, const char *want)
     edit(e);
     CU_ASSERT_EQUAL_FATAL(e->st, CKPT_OK);
     CU_ASSERT_EQUAL(e->list.new_size, e->list.old_size);
-    struct made now = patched(e);
+    struct test_file now = patched(e);
     CU_ASSERT_PTR_NOT_NULL_FATAL(now.f);
     const value_pair *pairs = value_pairs(value_get(value_state(now.f->root), "_metadata"), &n);
     for (uint32_t i = 0; i < n; i++) {
@@ -145,8 +145,8 @@ static void metadata_is(struct edited *e, const char *want)
         snprintf(got + at, sizeof got - at, "%.*s=%d,", STR_ARG(key), (int)version);
     }
     CU_ASSERT_STRING_EQUAL(got, want);
-    rows_are(&now, "w" F4 "b" F4);
-    made_close(&now);
+    check_rows(&now, "w" F4 "b" F4);
+    close_file(&now);
     edited_close(e);
 }
 
@@ -179,14 +179,14 @@ static void of_two_entries_that_become_one_the_last_stays(void)
         {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>"), "=1,"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct edited e = plan(made_zip(rows[i].from), "module.", NULL);
+        struct edited e = plan(make_torch_zip(rows[i].from), "module.", NULL);
         metadata_is(&e, rows[i].want);
     }
 }
 
 static void what_the_ordinary_writer_changes_is_refused(void)
 {
-    struct edited e = plan(made_zip("{'m.w':" W "}"), "m.", NULL);
+    struct edited e = plan(make_torch_zip("{'m.w':" W "}"), "m.", NULL);
     ckpt_file *f = e.m.f;
     struct torch_archive *ta = f->container;
     struct zip_entry *x = &ta->z->entries[torch_archive_find(ta, "data.pkl")];
@@ -224,7 +224,7 @@ static void old_pickles_are_put_aside(void)
     struct record r[103];
     buf b;
     buf_init(&b, 1 << 16);
-    pickled(&b, "{'w':" W "}");
+    put_pickle(&b, "{'w':" W "}");
     r[0] = (struct record){"data.pkl", (char *)b.data, b.len};
     r[1] = (struct record){"data/0", (const char *)four, 16};
     for (unsigned k = 0; k < 100; k++) {
@@ -232,7 +232,7 @@ static void old_pickles_are_put_aside(void)
         r[2 + k] = (struct record){names[k], "old", 3};
     }
     for (size_t n = 0; n <= 100; n += 25) {
-        struct edited e = plan(made_archive(r, n + 2, NULL), NULL, LONG);
+        struct edited e = plan(make_archive(r, n + 2, NULL), NULL, LONG);
         edit(&e);
         CU_ASSERT_EQUAL(e.st, n < 100 ? CKPT_OK : CKPT_EUNSUPPORTED);
         if (n < 100) {

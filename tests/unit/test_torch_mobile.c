@@ -20,65 +20,65 @@ static void begin(void)
 }
 
 /* says - with BYTE at AT, the sample is refused with WANT; empty: it is read. */
-static void says(size_t at, int byte, const char *want)
+static void words(size_t at, int byte, const char *want)
 {
     begin();
     sample[at] = (char)byte;
-    struct made m = made_bytes(sample, size, NULL);
+    struct test_file m = open_bytes(sample, size, NULL);
     bool right = want[0] ? !m.f && strstr(m.err.what, want) : m.f != NULL;
     CU_ASSERT(right);
     if (!right)
         printf("\n    %zx: \"%s\", must be \"%s\"\n", at, m.f ? "" : m.err.what, want);
-    made_close(&m);
+    close_file(&m);
 }
 
 static void a_module_is_its_tensors(void)
 {
     begin();
-    struct made m = made_bytes(sample, size, NULL);
-    rows_are(&m,
-             "0.weight dense float32[2,2]@0+0 parameter grad;0.bias dense float32[2]@1+0 parameter grad;");
-    made_close(&m);
+    struct test_file m = open_bytes(sample, size, NULL);
+    check_rows(&m,
+               "0.weight dense float32[2,2]@0+0 parameter grad;0.bias dense float32[2]@1+0 parameter grad;");
+    close_file(&m);
 }
 
 static void offsets_stay_in_the_file(void)
 {
-    says(0x1, 0xff, "an offset of 65340 that leaves the file");
-    says(0x3c, 0xff, "a table whose list of fields is outside of the file");
-    says(0x22, 0x08, "field 3 at 16 of a table of 8 bytes");
-    says(0x50, 0xff, "1634493184 elements of 4 bytes; the file ends at 2656");
-    says(0x3c, 0x3c, "a list of fields of");
+    words(0x1, 0xff, "an offset of 65340 that leaves the file");
+    words(0x3c, 0xff, "a table whose list of fields is outside of the file");
+    words(0x22, 0x08, "field 3 at 16 of a table of 8 bytes");
+    words(0x50, 0xff, "1634493184 elements of 4 bytes; the file ends at 2656");
+    words(0x3c, 0x3c, "a list of fields of");
 }
 
 static void values_are_in_their_lists(void)
 {
-    says(0x4c, 0, "a module without a state");
-    says(0x4c, 9, "number 9 of a list of 9");
-    says(0x614, 8, "number 20 of a list of 2");
-    says(0x504, 8, "an object of 4 attributes; its class has 3");
-    says(0x532, 8, "number 112 of a list of 2");
+    words(0x4c, 0, "a module without a state");
+    words(0x4c, 9, "number 9 of a list of 9");
+    words(0x614, 8, "number 20 of a list of 2");
+    words(0x504, 8, "an object of 4 attributes; its class has 3");
+    words(0x532, 8, "number 112 of a list of 2");
 }
 
 static void tensors_fit_their_storages(void)
 {
-    says(0xac, 8, "the view reaches byte 16 of storage \"0\", which has 8");
-    says(0x616, 8, "a tensor of scalar type 20 cannot be read");
-    says(0x5d0, 0x90, "a quantized tensor of scalar type 6");
-    says(0x637, 0xff, "a size or stride of -16777214; 0 to 2^31 are possible");
-    says(0x628, 0x94, "2 strides from element 0 on, for 1 sizes");
+    words(0xac, 8, "the view reaches byte 16 of storage \"0\", which has 8");
+    words(0x616, 8, "a tensor of scalar type 20 cannot be read");
+    words(0x5d0, 0x90, "a quantized tensor of scalar type 6");
+    words(0x637, 0xff, "a size or stride of -16777214; 0 to 2^31 are possible");
+    words(0x628, 0x94, "2 strides from element 0 on, for 1 sizes");
 }
 
-static void what_contains_itself(void) { says(0x50c, 8, "values in each other without end"); }
+static void what_contains_itself(void) { words(0x50c, 8, "values in each other without end"); }
 
 /* Cut at any length, it is refused with a reason or has fewer bytes than its tensors. */
 static void truncated_ones_are_refused(void)
 {
     begin();
     for (size_t n = 0; n < size; n++) {
-        struct made m = made_bytes(sample, n, NULL);
+        struct test_file m = open_bytes(sample, n, NULL);
         CU_ASSERT(m.f || m.err.what[0]);
         CU_ASSERT(!m.f || n > 0xa5c);
-        made_close(&m);
+        close_file(&m);
     }
 }
 

@@ -11,37 +11,37 @@
 
 static void arrays(void)
 {
-    opens_as(ARRAY("(2,1)", F4, "False", EIGHT), " ndarray float32[2,1]@0+0;");
-    opens_as("numpy._core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(2,)," F4 ",True," EIGHT ")",
-             " ndarray float32[2]@0+0;");
-    opens_as("{'a':#1=" ARRAY("(2,)", F4, "None", EIGHT) ",'b':#1}",
-             "a ndarray float32[2]@0+0;b ndarray float32[2]@0+0;");
-    opens_as("numpy._core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),'F')", " ndarray float32[1,2]@0+0;");
-    opens_as("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),'C')", " ndarray float32[1,2]@0+0;");
-    opens_as("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),None)", " ndarray float32[1,2]@0+0;");
-    opens_as("numpy.core.multiarray.scalar(" DTYPE("f8", "<") "," EIGHT ")", " ndarray float64[]@0+0;");
-    opens_as(ARRAY("(1,)", DTYPE("U2", "<"), "False", EIGHT), " ndarray U2[1]@0+0;");
+    check_opens(ARRAY("(2,1)", F4, "False", EIGHT), " ndarray float32[2,1]@0+0;");
+    check_opens("numpy._core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(2,)," F4 ",True," EIGHT ")",
+                " ndarray float32[2]@0+0;");
+    check_opens("{'a':#1=" ARRAY("(2,)", F4, "None", EIGHT) ",'b':#1}",
+                "a ndarray float32[2]@0+0;b ndarray float32[2]@0+0;");
+    check_opens("numpy._core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),'F')", " ndarray float32[1,2]@0+0;");
+    check_opens("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),'C')", " ndarray float32[1,2]@0+0;");
+    check_opens("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),None)", " ndarray float32[1,2]@0+0;");
+    check_opens("numpy.core.multiarray.scalar(" DTYPE("f8", "<") "," EIGHT ")", " ndarray float64[]@0+0;");
+    check_opens(ARRAY("(1,)", DTYPE("U2", "<"), "False", EIGHT), " ndarray U2[1]@0+0;");
 }
 
 static void what_is_no_array(void)
 {
-    opens_as(NEW, "");
-    opens_as(NEW "!5", "");
-    opens_as(NEW "!(1,(2,)," F4 ",False)", "");
-    opens_as("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(2,))", "");
-    opens_as("numpy.core.multiarray.scalar(" F4 ")", "");
+    check_opens(NEW, "");
+    check_opens(NEW "!5", "");
+    check_opens(NEW "!(1,(2,)," F4 ",False)", "");
+    check_opens("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(2,))", "");
+    check_opens("numpy.core.multiarray.scalar(" F4 ")", "");
 }
 
 static void columns_first(void)
 {
     float v[4];
-    struct made m = made_zip(
+    struct test_file m = make_torch_zip(
         ARRAY("(2,2)", F4, "True", "b'\\00\\00\\80\\3f\\00\\00\\00\\40\\00\\00\\40\\40\\00\\00\\80\\40'"));
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 4, v, NULL), CKPT_OK);
     unit_host(v, 4, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 3 && v[2] == 2 && v[3] == 4);
-    made_close(&m);
+    close_file(&m);
 }
 
 #define FOUR_BIG "b'\\00\\00\\00a\\00\\00\\00b\\00\\00\\00c\\00\\00\\00d'"
@@ -50,54 +50,56 @@ static void columns_first(void)
 static void text_is_read_like_numbers(void)
 {
     char s[6], v[16];
-    struct made m = made_zip("[" ARRAY("(2,)", DTYPE("U2", ">"), "False", FOUR_BIG) ","
-                             ARRAY("(2,1,1)", DTYPE("S3", "|"), "True", "b'abcdef'") ","
-                             ARRAY("(2,2)", DTYPE("S1", "|"), "True", "b'abcd'") "]");
-    rows_are(&m, "0 ndarray U2[2]@0+0;1 ndarray S3[2,1,1]@1+0;2 ndarray S1[2,2]@2+0;");
+    struct test_file m = make_torch_zip("[" ARRAY("(2,)", DTYPE("U2", ">"), "False", FOUR_BIG) "," ARRAY(
+        "(2,1,1)", DTYPE("S3", "|"), "True", "b'abcdef'") "," ARRAY("(2,2)", DTYPE("S1", "|"), "True",
+                                                                    "b'abcd'") "]");
+    check_rows(&m, "0 ndarray U2[2]@0+0;1 ndarray S3[2,1,1]@1+0;2 ndarray S1[2,2]@2+0;");
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 4, v, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(v, "a\0\0\0b\0\0\0c\0\0\0d\0\0\0", 16), 0);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 1, 0, 6, s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(s, "abcdef", 6), 0);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 2, 0, 4, s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(s, "acbd", 4), 0);
-    made_close(&m);
+    close_file(&m);
 }
 
 static void big_endian_arrays_are_swapped(void)
 {
     float v[2];
-    struct made m = made_zip(
+    struct test_file m = make_torch_zip(
         "[" ARRAY("(2,)", DTYPE("f4", ">"), "False", "b'\\3f\\80\\00\\00\\40\\00\\00\\00'") "," ARRAY(
             "(8,)", DTYPE("i1", ">"), "False", EIGHT) "]");
-    rows_are(&m, "0 ndarray float32[2]@0+0;1 ndarray int8[8]@1+0;");
+    check_rows(&m, "0 ndarray float32[2]@0+0;1 ndarray int8[8]@1+0;");
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
     unit_host(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 1, 2, 2, v, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(v, "\x80\x3f", 2), 0);
-    made_close(&m);
+    close_file(&m);
 }
 
 /* The sizes of an array without elements need not fit anywhere: numpy itself writes such. It was refused
  * for want of memory. */
 static void empty_arrays_may_have_any_other_sizes(void)
 {
-    opens_as(ARRAY("(0,4611686018427387904,4611686018427387904)", F4, "False", "b''"),
-             " ndarray float32[0,4611686018427387904,4611686018427387904]@0+0;");
-    opens_as(ARRAY("(0,3)", F4, "True", "b''"), " ndarray float32[0,3]@0+0;");
+    check_opens(ARRAY("(0,4611686018427387904,4611686018427387904)", F4, "False", "b''"),
+                " ndarray float32[0,4611686018427387904,4611686018427387904]@0+0;");
+    check_opens(ARRAY("(0,3)", F4, "True", "b''"), " ndarray float32[0,3]@0+0;");
 }
 
 static void lies_about_the_bytes(void)
 {
-    fails_as("^" ARRAY("(2,)", "7", "False", EIGHT), CKPT_EFORMAT, "a numpy array's dtype is not understood");
-    fails_as(ARRAY("^7", F4, "False", EIGHT), CKPT_EFORMAT, "shape is a int, it must be a tuple of integers");
-    fails_as("^" ARRAY("(2,)", F4, "False", "[1,2]"), CKPT_EFORMAT, "a numpy array's data are bytes");
-    fails_as("^" ARRAY("(3,)", F4, "False", EIGHT), CKPT_EFORMAT,
-             "a numpy array of 3 elements of float32 has 8 bytes");
-    fails_as("^" ARRAY("(4611686018427387904,)", F4, "False", EIGHT), CKPT_EFORMAT,
-             "the size of a numpy array does not fit 64 bits");
-    fails_as("^" ARRAY("(4611686018427387904,4)", F4, "False", EIGHT), CKPT_EFORMAT,
-             "the product of a numpy array's sizes does not fit 64 bits");
+    check_refused("^" ARRAY("(2,)", "7", "False", EIGHT), CKPT_EFORMAT,
+                  "a numpy array's dtype is not understood");
+    check_refused(ARRAY("^7", F4, "False", EIGHT), CKPT_EFORMAT,
+                  "shape is a int, it must be a tuple of integers");
+    check_refused("^" ARRAY("(2,)", F4, "False", "[1,2]"), CKPT_EFORMAT, "a numpy array's data are bytes");
+    check_refused("^" ARRAY("(3,)", F4, "False", EIGHT), CKPT_EFORMAT,
+                  "a numpy array of 3 elements of float32 has 8 bytes");
+    check_refused("^" ARRAY("(4611686018427387904,)", F4, "False", EIGHT), CKPT_EFORMAT,
+                  "the size of a numpy array does not fit 64 bits");
+    check_refused("^" ARRAY("(4611686018427387904,4)", F4, "False", EIGHT), CKPT_EFORMAT,
+                  "the product of a numpy array's sizes does not fit 64 bits");
 }
 
 /* Protocol 2 has no bytes: Python 3 writes what makes them. */
@@ -113,21 +115,21 @@ static void bytes_in_other_forms(void)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         float v[2] = {0};
         snprintf(text, sizeof text, ARRAY("(2,)", F4, "False", "%s"), forms[i]);
-        struct made m = made_zip(text);
-        rows_are(&m, " ndarray float32[2]@0+0;");
+        struct test_file m = make_torch_zip(text);
+        check_rows(&m, " ndarray float32[2]@0+0;");
         CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
         unit_host(v, 2, 4);
         CU_ASSERT(v[0] == 1 && v[1] == 2);
-        made_close(&m);
+        close_file(&m);
     }
-    opens_as(ARRAY("(0,)", F4, "False", "builtins.bytes()"), " ndarray float32[0]@0+0;");
-    fails_as("^" ARRAY("(2,)", F4, "False",
-                       "builtins.bytes(builtins.bytes(builtins.bytes(builtins.bytes(" EIGHT "))))"),
-             CKPT_EFORMAT, "a numpy array's data are bytes");
-    fails_as("^" ARRAY("(2,)", F4, "False", "_codecs.encode(5,'latin1')"), CKPT_EFORMAT,
-             "a numpy array's data are bytes");
-    fails_as(ARRAY("(2,)", F4, "False", "_codecs.encode(^'\\c4\\80','latin1')"), CKPT_EFORMAT,
-             "latin-1 text with a code point above U+00FF");
+    check_opens(ARRAY("(0,)", F4, "False", "builtins.bytes()"), " ndarray float32[0]@0+0;");
+    check_refused("^" ARRAY("(2,)", F4, "False",
+                            "builtins.bytes(builtins.bytes(builtins.bytes(builtins.bytes(" EIGHT "))))"),
+                  CKPT_EFORMAT, "a numpy array's data are bytes");
+    check_refused("^" ARRAY("(2,)", F4, "False", "_codecs.encode(5,'latin1')"), CKPT_EFORMAT,
+                  "a numpy array's data are bytes");
+    check_refused(ARRAY("(2,)", F4, "False", "_codecs.encode(^'\\c4\\80','latin1')"), CKPT_EFORMAT,
+                  "latin-1 text with a code point above U+00FF");
 }
 
 void suite_torch_numpy(void)

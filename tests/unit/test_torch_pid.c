@@ -11,64 +11,64 @@ static const char must_stand[] = "in the place of ('storage', class, key, locati
 
 static void tuples(void)
 {
-    opens_as(PID("('storage',torch.FloatStorage,0,'cpu',4)"), " dense float32[2]@0+0;");
-    opens_as(PID("('storage',torch.FloatStorage,'0',None,4)"), " dense float32[2]@0+0;");
-    opens_as(PID("('storage',torch.FloatStorage,'0','cpu',4,None)"), " dense float32[2]@0+0;");
-    opens_as(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,3))"), " dense float32[2]@0+1;");
-    fails_as("torch._utils._rebuild_tensor(^5,0,(),())", CKPT_EFORMAT, must_stand);
-    fails_as(PID("('storage',torch.FloatStorage,'0','cpu')"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("['storage',torch.FloatStorage,'0','cpu',4]"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("(1,torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("('module',torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("('storage','FloatStorage','0','cpu',4)"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("('storage',torch.FloatStorage,0.5,'cpu',4)"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("('storage',torch.FloatStorage,'0','cpu',-4)"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("('storage',torch.FloatStorage,'0','cpu','4')"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',-1,3))"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1))"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,4))"), CKPT_EFORMAT,
-             "storage view [1, +4) of 4 elements");
-    fails_as(PID("('storage',torch.OddStorage,'0','cpu',4)"), CKPT_EFORMAT,
-             "storage class \"OddStorage\" is none of torch's");
-    fails_as(PID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"), CKPT_EFORMAT,
-             "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
+    check_opens(PID("('storage',torch.FloatStorage,0,'cpu',4)"), " dense float32[2]@0+0;");
+    check_opens(PID("('storage',torch.FloatStorage,'0',None,4)"), " dense float32[2]@0+0;");
+    check_opens(PID("('storage',torch.FloatStorage,'0','cpu',4,None)"), " dense float32[2]@0+0;");
+    check_opens(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,3))"), " dense float32[2]@0+1;");
+    check_refused("torch._utils._rebuild_tensor(^5,0,(),())", CKPT_EFORMAT, must_stand);
+    check_refused(PID("('storage',torch.FloatStorage,'0','cpu')"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("['storage',torch.FloatStorage,'0','cpu',4]"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("(1,torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("('module',torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("('storage','FloatStorage','0','cpu',4)"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("('storage',torch.FloatStorage,0.5,'cpu',4)"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',-4)"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("('storage',torch.FloatStorage,'0','cpu','4')"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',-1,3))"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1))"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,4))"), CKPT_EFORMAT,
+                  "storage view [1, +4) of 4 elements");
+    check_refused(PID("('storage',torch.OddStorage,'0','cpu',4)"), CKPT_EFORMAT,
+                  "storage class \"OddStorage\" is none of torch's");
+    check_refused(PID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"), CKPT_EFORMAT,
+                  "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
 }
 
 /* Protocol 0 has only text for them. */
 
 static void texts(void)
 {
-    opens_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4)'"),
-             " dense float32[2]@0+0;");
-    opens_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4'"),
-             " dense float32[2]@0+0;");
-    fails_as(PID("'(\\27module\\27)'"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("'(\\27storage\\27, <class \\27'"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage'"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>'"), CKPT_EFORMAT, must_stand);
-    fails_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, cpu'"), CKPT_EFORMAT,
-             must_stand);
-    fails_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27'"),
-             CKPT_EFORMAT, must_stand);
-    fails_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, x)'"),
-             CKPT_EFORMAT, must_stand);
+    check_opens(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4)'"),
+                " dense float32[2]@0+0;");
+    check_opens(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4'"),
+                " dense float32[2]@0+0;");
+    check_refused(PID("'(\\27module\\27)'"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("'(\\27storage\\27, <class \\27'"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage'"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>'"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, cpu'"), CKPT_EFORMAT,
+                  must_stand);
+    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27'"),
+                  CKPT_EFORMAT, must_stand);
+    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, x)'"),
+                  CKPT_EFORMAT, must_stand);
 }
 
 static void objects_that_are_no_storage(void)
 {
-    opens_as("[@('module',my.Net,'net.py','source'),@5,@(1,2),@'text']", "");
+    check_opens("[@('module',my.Net,'net.py','source'),@5,@(1,2),@'text']", "");
 }
 
 /* What a location cannot be is left out: it could not be written as text. */
 static void locations_are_text(void)
 {
-    struct made m = made_legacy(OVER("@('storage',torch.FloatStorage,'0',s'\\ff',4)"), "['0']",
-                                "\4\0\0\0\0\0\0\0abcdefghijklmnop", 24);
-    rows_are(&m, " dense float32[2]@0+0;");
+    struct test_file m = make_torch_legacy(OVER("@('storage',torch.FloatStorage,'0',s'\\ff',4)"), "['0']",
+                                           "\4\0\0\0\0\0\0\0abcdefghijklmnop", 24);
+    check_rows(&m, " dense float32[2]@0+0;");
     ckpt_storage storage = CKPT_INIT(ckpt_storage);
     CU_ASSERT_FATAL(ckpt_storage_at(m.f, 0, &storage));
     CU_ASSERT_EQUAL(storage.location.len, 0);
-    made_close(&m);
+    close_file(&m);
 }
 
 /* ------------------------------------------------------- streams in a pickle */
@@ -84,19 +84,19 @@ static void locations_are_text(void)
 
 static void pickle_is(const char *text, const char *want)
 {
-    struct made m = made_pickle(text);
-    rows_are(&m, want);
-    made_close(&m);
+    struct test_file m = make_pickle(text);
+    check_rows(&m, want);
+    close_file(&m);
 }
 
-static void pickle_fails(const char *text, ckpt_status want, const char *says)
+static void pickle_fails(const char *text, ckpt_status want, const char *words)
 {
-    struct made m = made_pickle(text);
+    struct test_file m = make_pickle(text);
     CU_ASSERT_EQUAL(m.status, want);
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, says));
-    if (!strstr(m.err.what, says))
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
+    if (!strstr(m.err.what, words))
         printf("  said: %s: %s\n", m.err.where, m.err.what);
-    made_close(&m);
+    close_file(&m);
 }
 
 static void storages_are_streams_in_bytes(void)
@@ -105,12 +105,12 @@ static void storages_are_streams_in_bytes(void)
     pickle_is("[" OVER(WHOLE) "]", "0 dense float32[2]@0+0;");
     pickle_is("[#1=" WHOLE "," OVER("#1") "," OVER(WHOLE) "]",
               "0 storage float32[2]@0+0;1 dense float32[2]@0+0;2 dense float32[2]@1+0;");
-    struct made m = made_pickle("[" OVER(WHOLE) "]");
+    struct test_file m = make_pickle("[" OVER(WHOLE) "]");
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
     unit_host(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
-    made_close(&m);
+    close_file(&m);
 }
 
 static void streams_in_bytes_that_lie(void)

@@ -69,45 +69,45 @@ static ckpt_status write_one(ckpt_file *f, const char *path, struct how how, con
 }
 
 /* rewritten - M, which is closed, as it is when written HOW; M.f NULL: refused. */
-static struct made rewritten(struct made *m, struct how how, const char *notice)
+static struct test_file rewritten(struct test_file *m, struct how how, const char *notice)
 {
     char path[] = "/tmp/ckpt-unit-XXXXXX";
     static char bytes[65536];
-    struct made back = {.f = NULL};
+    struct test_file back = {.f = NULL};
     int fd = mkstemp(path);
     CU_ASSERT_FATAL(fd >= 0 && m->f);
     close(fd);
     back.status = write_one(m->f, path, how, notice, &back.err);
     FILE *f = back.status == CKPT_OK ? fopen(path, "rb") : NULL;
     if (f) {
-        back = made_bytes(bytes, fread(bytes, 1, sizeof bytes, f), NULL);
+        back = open_bytes(bytes, fread(bytes, 1, sizeof bytes, f), NULL);
         (void)fclose(f);
     }
     unlink(path);
-    made_close(m);
+    close_file(m);
     return back;
 }
 
 static void becomes(const char *text, struct how how, const char *want, const char *notice)
 {
-    struct made m = made_zip(text), back = rewritten(&m, how, notice);
-    rows_are(&back, want);
-    made_close(&back);
+    struct test_file m = make_torch_zip(text), back = rewritten(&m, how, notice);
+    check_rows(&back, want);
+    close_file(&back);
 }
 
-static void refused_as(const char *text, struct how how, ckpt_status status, const char *says)
+static void refused_as(const char *text, struct how how, ckpt_status status, const char *words)
 {
-    struct made m = made_zip(text), back = rewritten(&m, how, NULL);
+    struct test_file m = make_torch_zip(text), back = rewritten(&m, how, NULL);
     CU_ASSERT_EQUAL(back.status, status);
-    CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, says));
-    if (!strstr(back.err.what, says))
+    CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, words));
+    if (!strstr(back.err.what, words))
         printf("  of %s\n  said: %s\n", text, back.err.what);
-    made_close(&back);
+    close_file(&back);
 }
 
-static void refused(const char *text, struct how how, const char *says)
+static void refused(const char *text, struct how how, const char *words)
 {
-    refused_as(text, how, CKPT_ELOSSY, says);
+    refused_as(text, how, CKPT_ELOSSY, words);
 }
 
 static const struct how half = {.to = CKPT_DT_F16}, as_it_is = {0}, eighth = {.to = CKPT_DT_F8_E5M2},
@@ -261,8 +261,8 @@ static void odd_calls_and_ids_are_refused_or_kept(void)
             as_it_is, "w dense float32[4]@0+0;", NULL);
     becomes("{'p':torch._utils._rebuild_parameter(" TYPED(STORAGE("Float", "1", 4), "{}") ",True," OD ")}",
             safe, "p dense float32[2]@0+0 parameter grad;", NULL);
-    becomes("{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,(" UNTYPED(15)
-            ",0,(2,),(1,),False," OD ",torch.float32),{'a':1})}",
+    becomes("{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,(" UNTYPED(
+                15) ",0,(2,),(1,),False," OD ",torch.float32),{'a':1})}",
             safe, "w dense float32[2]@0+0;", NULL);
 }
 
@@ -315,16 +315,16 @@ static void large(const char *path, float *numbers)
 {
     buf b;
     buf_init(&b, 1 << 16);
-    pickled(&b, "{'w':" V2(STORAGE("Float", "0", 600000), 0, "(600000,)", "(1,)") "}");
+    put_pickle(&b, "{'w':" V2(STORAGE("Float", "0", 600000), 0, "(600000,)", "(1,)") "}");
     for (size_t i = 0; i < MANY; i++)
         numbers[i] = (float)i;
     struct record r[] = {{"data.pkl", (char *)b.data, b.len},
                          {"data/0", (char *)numbers, MANY * sizeof *numbers},
                          {"version", "3\n", 2}};
-    struct made m = made_archive(r, 3, NULL);
+    struct test_file m = make_archive(r, 3, NULL);
     FILE *f = fopen(path, "wb");
     CU_ASSERT_FATAL(f && fwrite(m.bytes, 1, m.size, f) == m.size && fclose(f) == 0);
-    made_close(&m);
+    close_file(&m);
     buf_free(&b);
 }
 
@@ -372,13 +372,14 @@ static void blocks_are_shared_where_they_can_be(void)
 static void shared_bytes_are_told(void)
 {
     static const struct how flat = {.flat = true}, error = {.flat = true, .ties = CKPT_TIES_ERROR};
-    becomes(OVERLAP, flat, "a dense float32[3]@0+0;b dense float32[2]@1+0;e dense float32[0]@2+0;"
-                           "o dense float32[4]@3+0;",
+    becomes(OVERLAP, flat,
+            "a dense float32[3]@0+0;b dense float32[2]@1+0;e dense float32[0]@2+0;"
+            "o dense float32[4]@3+0;",
             "\"b\" shares bytes with \"a\", unlike it; each is written in full (1 of 4)");
     refused(OVERLAP, error, "share bytes");
     refused("{'a':" W ",'b':" W "}", error, "are one tensor");
-    becomes("{'e':" W ",'format':" W "}", flat,
-            "e dense float32[4]@0+0;format dense float32[4]@1+0;", NULL); /* a name that cannot be recorded */
+    becomes("{'e':" W ",'format':" W "}", flat, "e dense float32[4]@0+0;format dense float32[4]@1+0;",
+            NULL); /* a name that cannot be recorded */
     becomes("{'w':" W ",'v':" W "}", flat, "v dense float32[4]@0+0;w dense float32[4]@0+0;", NULL);
     refused("{'e':" W ",'format':" W "}", error, "are one tensor");
     refused_as("{'a':[" W "],'a.0':" W "}", flat, CKPT_EEXIST,
@@ -388,10 +389,10 @@ static void shared_bytes_are_told(void)
 static void packed_values_need_a_dimension(void)
 {
     refused("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(),(),False," OD
-            ",torch.float4_e2m1fn_x2)}",
+                                                                ",torch.float4_e2m1fn_x2)}",
             (struct how){.flat = true}, "has no dimension to count its packed values in");
     becomes("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(2,),(1,),False," OD
-            ",torch.float4_e2m1fn_x2)}",
+                                                                ",torch.float4_e2m1fn_x2)}",
             (struct how){.flat = true}, "w dense float4_e2m1fn_x2[2]@0+0;", NULL);
 }
 
@@ -399,12 +400,12 @@ static void packed_values_need_a_dimension(void)
 
 #define VIEWED(offset) "@('storage',torch.FloatStorage,'0','cpu',4,('v'," #offset ",2))"
 
-static struct made legacy(const char *text)
+static struct test_file legacy(const char *text)
 {
     static const float four[] = {1, 2, 3, 4};
     unsigned char behind[24] = {4};
     memcpy(behind + 8, four, 16);
-    return made_legacy(text, "['0']", behind, sizeof behind);
+    return make_torch_legacy(text, "['0']", behind, sizeof behind);
 }
 
 #define OVER_VIEW(by, offset) "torch._utils._rebuild_tensor(" VIEWED(by) "," offset ",(1,),(1,))"
@@ -412,28 +413,28 @@ static struct made legacy(const char *text)
 static void views_of_old_become_offsets(void)
 {
     float v[2];
-    struct made m = legacy(
+    struct test_file m = legacy(
         "{'a':" OVER_VIEW(1, "1") ",'b':" V2(VIEWED(2), 0, "(2,)", "(1,)") ",'q':my.Opaque(" OVER_VIEW(
             1, "'x'") "," OVER_VIEW(1, "-1") "," OVER_VIEW(1, "9223372036854775807") ")}");
-    struct made back = rewritten(&m, as_it_is, NULL);
-    rows_are(&back, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
+    struct test_file back = rewritten(&m, as_it_is, NULL);
+    check_rows(&back, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(back.f, 1, 0, 2, v, NULL), CKPT_OK);
     CU_ASSERT(v[0] == 3 && v[1] == 4);
-    made_close(&back);
+    close_file(&back);
     m = legacy("{'a':" OVER_VIEW(1, "1") "}");
     back = rewritten(&m, half, NULL);
-    rows_are(&back, "a dense float16[1]@0+2;");
-    made_close(&back);
+    check_rows(&back, "a dense float16[1]@0+2;");
+    close_file(&back);
 }
 
 /* Nothing but an object of an unknown class holds the storage: it used to be refused as none. */
 static void storages_without_rows_of_a_legacy_stream_are_written(void)
 {
-    struct made m = legacy("{'g':my.Opaque(" W ")}"), back = rewritten(&m, as_it_is, NULL);
+    struct test_file m = legacy("{'g':my.Opaque(" W ")}"), back = rewritten(&m, as_it_is, NULL);
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
-    rows_are(&back, "");
-    made_close(&back);
+    check_rows(&back, "");
+    close_file(&back);
 }
 
 #define WITH_TENSOR                                                                                          \
@@ -443,10 +444,10 @@ static void storages_without_rows_of_a_legacy_stream_are_written(void)
 static void attributes_that_are_tensors_are_written(void)
 {
     static const char want[] = "q dense float32[2]@0+0;q.t dense float32[4]@0+0;";
-    struct made m = legacy(WITH_TENSOR), back = rewritten(&m, as_it_is, NULL);
-    rows_are(&back, want);
+    struct test_file m = legacy(WITH_TENSOR), back = rewritten(&m, as_it_is, NULL);
+    check_rows(&back, want);
     CU_ASSERT_EQUAL(back.f ? ckpt_leaf_count(back.f) : 0, 1);
-    made_close(&back);
+    close_file(&back);
     becomes(WITH_TENSOR, as_it_is, want, NULL);
     becomes(WITH_TENSOR, safe, want, NULL);
     becomes(WITH_TENSOR, (struct how){.drop = "q.t"}, "q dense float32[2]@0+0;", NULL);
@@ -468,8 +469,8 @@ static void streams_in_bytes_become_records(void)
 {
     static const char text[] = "{'a':" OVER("#1=" WHOLE) ",'b':" OVER("#1") ",'c':" OVER(WHOLE) ",'s':#1}";
     float v[2];
-    struct made m = made_pickle(text), back = rewritten(&m, as_it_is, NULL);
-    rows_are(
+    struct test_file m = make_pickle(text), back = rewritten(&m, as_it_is, NULL);
+    check_rows(
         &back,
         "a dense float32[2]@0+0;b dense float32[2]@0+0;c dense float32[2]@1+0;s storage float32[2]@0+0;");
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
@@ -479,51 +480,52 @@ static void streams_in_bytes_become_records(void)
     CU_ASSERT_EQUAL(ckpt_tensor_read(back.f, 2, 0, 2, v, NULL), CKPT_OK);
     unit_host(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
-    made_close(&back);
-    m = made_pickle("{'a':" OVER(WHOLE) ",'b':torch._utils._rebuild_tensor(" WHOLE ",0,(2,),(1,))}");
+    close_file(&back);
+    m = make_pickle("{'a':" OVER(WHOLE) ",'b':torch._utils._rebuild_tensor(" WHOLE ",0,(2,),(1,))}");
     back = rewritten(&m, half, NULL);
-    rows_are(&back, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
-    made_close(&back);
-    m = made_pickle("{'a':#1=" WHOLE ",'b':" OVER("#1") "}");
+    check_rows(&back, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
+    close_file(&back);
+    m = make_pickle("{'a':#1=" WHOLE ",'b':" OVER("#1") "}");
     back = rewritten(&m, half, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
-    made_close(&back);
+    close_file(&back);
 }
 
 /* ------------------------------------------------------ tensors of other files */
 
-static struct made flat(const char *header, size_t size)
+static struct test_file flat(const char *header, size_t size)
 {
     char bytes[4096] = {0};
     size_t n = strlen(header);
     bytes[0] = (char)n;
     bytes[1] = (char)(n >> 8);
     memcpy(bytes + 8, header, n);
-    return made_bytes(bytes, 8 + n + size, NULL);
+    return open_bytes(bytes, 8 + n + size, NULL);
 }
 
 static void safetensors_become_torch(void)
 {
-    struct made m = flat("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-                         "\"e\":{\"dtype\":\"F8_E8M0\",\"shape\":[2],\"data_offsets\":[8,10]},"
-                         "\"z\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4611686018427387904],"
-                         "\"data_offsets\":[10,10]}}",
-                         10);
-    struct made back = rewritten(&m, as_it_is, NULL);
-    rows_are(&back, "w dense float32[2]@0+0;e dense float8_e8m0fnu[2]@1+0;"
-                    "z dense float32[0,4611686018427387904,4611686018427387904]@2+0;");
-    made_close(&back);
+    struct test_file m = flat(
+        "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+        "\"e\":{\"dtype\":\"F8_E8M0\",\"shape\":[2],\"data_offsets\":[8,10]},"
+        "\"z\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4611686018427387904],"
+        "\"data_offsets\":[10,10]}}",
+        10);
+    struct test_file back = rewritten(&m, as_it_is, NULL);
+    check_rows(&back, "w dense float32[2]@0+0;e dense float8_e8m0fnu[2]@1+0;"
+                      "z dense float32[0,4611686018427387904,4611686018427387904]@2+0;");
+    close_file(&back);
     m = flat("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3);
     back = rewritten(&m, as_it_is, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a type that torch lacks;"
                                                  " a torch file cannot hold it"));
-    made_close(&back);
+    close_file(&back);
     m = flat("{\"z\":{\"dtype\":\"F32\",\"shape\":[0,9223372036854775808],\"data_offsets\":[0,0]}}", 0);
     back = rewritten(&m, as_it_is, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a size beyond 2^63"));
-    made_close(&back);
+    close_file(&back);
 }
 
 /* -------------------------------------------------------- archives within */
@@ -534,18 +536,18 @@ static void parts_are_cast_too(void)
         "{\"config\":{\"a\":{\"path_name\":\"weight_0\",\"use_pickle\":true},"
         "\"b\":{\"path_name\":\"weight_1\",\"tensor_meta\":{\"dtype\":7,\"sizes\":[4],\"strides\":[1]}}}}";
     static const char data[16];
-    struct made in = made_zip("{'w':" W ",'v':" V2(FLOATS, 1, "(2,)", "(1,)") ",'l':" V2(
+    struct test_file in = make_torch_zip("{'w':" W ",'v':" V2(FLOATS, 1, "(2,)", "(1,)") ",'l':" V2(
         STORAGE("Long", "1", 2), 0, "(2,)", "(1,)") "}");
     struct record r[] = {{"archive_format", "pt2", 3},
                          {"models/model.json", "{}", 2},
                          {"data/weights/weight_0", in.bytes, in.size},
                          {"data/weights/weight_1", data, 16},
                          {"data/weights/model_weights_config.json", config, sizeof config - 1}};
-    struct made m = made_archive(r, 5, NULL), back = rewritten(&m, half, NULL);
-    rows_are(&back, "state_dict.a.w dense float16[4]@0+0;state_dict.a.v dense float16[2]@0+1;"
-                    "state_dict.a.l dense int64[2]@1+0;state_dict.b dense float16[4]@2+0;");
-    made_close(&back);
-    made_close(&in);
+    struct test_file m = make_archive(r, 5, NULL), back = rewritten(&m, half, NULL);
+    check_rows(&back, "state_dict.a.w dense float16[4]@0+0;state_dict.a.v dense float16[2]@0+1;"
+                      "state_dict.a.l dense int64[2]@1+0;state_dict.b dense float16[4]@2+0;");
+    close_file(&back);
+    close_file(&in);
 }
 
 #define TWO_NAMES "{'m':#1={'v':" W ",'w':" W "},'s':#1}"

@@ -8,24 +8,24 @@ static const char data[16];
 /* ------------------------------------------------------------- torch >= 1.4 */
 
 #define NET(attributes) "new __torch__.Net()!{" attributes "}"
-#define CODE \
-    "class Netz(Module):\n  __parameters__ = [\"x\"]\nclass Net(Module):\n  __parameters__ = [\"w\"," \
-    " ]\n" \
+#define CODE                                                                                                 \
+    "class Netz(Module):\n  __parameters__ = [\"x\"]\nclass Net(Module):\n  __parameters__ = [\"w\","        \
+    " ]\n"                                                                                                   \
     "  __buffers__ = [\"b\", ]\n  def forward(self): pass\n"
 
-static struct made scripted(const char *text, const char *code, const char *constants,
-                            const ckpt_limits *limits)
+static struct test_file scripted(const char *text, const char *code, const char *constants,
+                                 const ckpt_limits *limits)
 {
     buf b, c;
     buf_init(&b, 1 << 16);
     buf_init(&c, 1 << 16);
-    pickled(&c, constants);
-    pickled(&b, text);
+    put_pickle(&c, constants);
+    put_pickle(&b, text);
     const struct record r[] = {{"data.pkl", (char *)b.data, b.len},
                                {"code/__torch__.py", code, strlen(code)},
                                {"constants.pkl", (char *)c.data, c.len},
                                {"data/0", data, 16}};
-    struct made m = made_archive(r, 4, limits);
+    struct test_file m = make_archive(r, 4, limits);
     buf_free(&b);
     buf_free(&c);
     return m;
@@ -33,11 +33,11 @@ static struct made scripted(const char *text, const char *code, const char *cons
 
 static void opens(const char *text, const char *code, const char *want)
 {
-    struct made m = scripted(text, code, "()", NULL);
-    rows_are(&m, want);
+    struct test_file m = scripted(text, code, "()", NULL);
+    check_rows(&m, want);
     if (m.f)
         CU_ASSERT_STRING_EQUAL(ckpt_file_format(m.f), "torchscript");
-    made_close(&m);
+    close_file(&m);
 }
 
 static void code_tells_parameters_and_buffers(void)
@@ -62,11 +62,10 @@ static void code_tells_parameters_and_buffers(void)
 
 static void kinds_of_tensors(void)
 {
-    opens(
-        NET("'w':torch._utils._rebuild_tensor_v3(@('storage',torch.storage.UntypedStorage,'0','cpu',16),"
-            "0,(2,),(1,),"
-            "False,collections.OrderedDict(),torch.int64)"),
-        CODE, "w dense int64[2]@0+0;");
+    opens(NET("'w':torch._utils._rebuild_tensor_v3(@('storage',torch.storage.UntypedStorage,'0','cpu',16),"
+              "0,(2,),(1,),"
+              "False,collections.OrderedDict(),torch.int64)"),
+          CODE, "w dense int64[2]@0+0;");
     opens(NET("'w':torch._utils._rebuild_qtensor(" STORAGE("QInt8", "0",
                                                            4) ",0,(4,),(1,),(torch.per_tensor_affine,"
                                                               "0.5,3),False,collections.OrderedDict())"),
@@ -90,33 +89,33 @@ static void modules_within(void)
           CODE, "w dense float32[4]@0+0;sub.w dense float32[4]@0+0;sub.deep.b dense float32[4]@0+0;");
 }
 
-static void fails(const char *text, const ckpt_limits *limits, ckpt_status want, const char *says)
+static void fails(const char *text, const ckpt_limits *limits, ckpt_status want, const char *words)
 {
-    struct made m = scripted(text, CODE, "()", limits);
+    struct test_file m = scripted(text, CODE, "()", limits);
     CU_ASSERT_EQUAL(m.status, want);
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, says));
-    if (!strstr(m.err.what, says))
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
+    if (!strstr(m.err.what, words))
         printf("  said: %s: %s\n", m.err.where, m.err.what);
     if (want == CKPT_EFORMAT)
-        CU_ASSERT_EQUAL(m.err.offset, 64 + pickled_mark);
-    made_close(&m);
+        CU_ASSERT_EQUAL(m.err.offset, 64 + caret_offset);
+    close_file(&m);
 }
 
 static void limits_and_roots(void)
 {
-    struct made m = scripted("[1]", CODE, "()", NULL);
+    struct test_file m = scripted("[1]", CODE, "()", NULL);
     CU_ASSERT_EQUAL(m.status, CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(m.err.what, "the root of a TorchScript archive must be a module,"
-        " this is a list");
+                                       " this is a list");
     CU_ASSERT_STRING_EQUAL(m.err.where, "archive/data.pkl");
     CU_ASSERT_EQUAL(m.err.offset, 64 + 6);
-    made_close(&m);
+    close_file(&m);
     fails(NET("'a':" NET("'b':" NET(""))), &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_depth = 2},
           CKPT_ELIMIT, "modules nested deeper than 2");
     m = scripted(NET("'a':" NET("'b':^" NET(""))), CODE, "()",
                  &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_depth = 2});
-    CU_ASSERT_EQUAL(m.err.offset, 64 + pickled_mark);
-    made_close(&m);
+    CU_ASSERT_EQUAL(m.err.offset, 64 + caret_offset);
+    close_file(&m);
     fails(NET("'a':" NET("") ",'b':" NET("") ","
                                              "'c':" NET("")),
           &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 2}, CKPT_ELIMIT,
@@ -128,76 +127,72 @@ static void limits_and_roots(void)
 
 static void constants_are_told(void)
 {
-    struct made m = scripted(NET("'w':" W), CODE, "(1," W ",torch.jit._pickle.build_tensor_from_id(0))",
-                             NULL);
-    rows_are(&m, "w dense float32[4]@0+0;");
+    struct test_file m = scripted(NET("'w':" W), CODE, "(1," W ",torch.jit._pickle.build_tensor_from_id(0))",
+                                  NULL);
+    check_rows(&m, "w dense float32[4]@0+0;");
     CU_ASSERT_EQUAL(ckpt_leaf_count(m.f), 2);
     CU_ASSERT_STRING_EQUAL(ckpt_notice_at(m.f, ckpt_notice_at(m.f, 1) ? 1 : 0),
                            "2 tensors are constants in the code, outside of the state dict");
-    made_close(&m);
+    close_file(&m);
     m = scripted(NET(""), CODE, "[" W "]", NULL);
-    rows_are(&m, "");
+    check_rows(&m, "");
     CU_ASSERT_PTR_NOT_NULL(
         strstr(ckpt_notice_at(m.f, ckpt_notice_at(m.f, 1) ? 1 : 0), "a frozen module: its weights are 1"));
-    made_close(&m);
+    close_file(&m);
     m = scripted(NET("'w':" W), CODE, "{'not':'a list'}", NULL);
-    rows_are(&m, "w dense float32[4]@0+0;");
-    made_close(&m);
+    check_rows(&m, "w dense float32[4]@0+0;");
+    close_file(&m);
 }
 
 /* ------------------------------------------------------ torch 1.0 to 1.3 */
 
-#define TENSOR(more) \
-    "{\"dims\":[\"4\"],\"strides\":[\"1\"],\"offset\":\"0\",\"dataType\":\"FLOAT\"," \
-    "\"data\":{\"key\":\"tensors/0\"}" more \
-    "}"
+#define TENSOR(more)                                                                                         \
+    "{\"dims\":[\"4\"],\"strides\":[\"1\"],\"offset\":\"0\",\"dataType\":\"FLOAT\","                         \
+    "\"data\":{\"key\":\"tensors/0\"}" more "}"
 #define PARAM(name, id) "{\"name\":\"" name "\",\"tensorId\":" id ",\"isBuffer\":false}"
-#define MODEL(modules, tensors) \
+#define MODEL(modules, tensors)                                                                              \
     "{\"protoVersion\":\"2\",\"mainModule\":" modules ",\"tensors\":[" tensors "]}"
 
-static struct made described(const char *json, const ckpt_limits *limits)
+static struct test_file described(const char *json, const ckpt_limits *limits)
 {
     const struct record r[] = {
         {"model.json", json, strlen(json)}, {"tensors/0", data, 16}, {"code/model.py", "", 0}};
-    return made_archive(r, 3, limits);
+    return make_archive(r, 3, limits);
 }
 
 static void reads(const char *json, const char *want)
 {
-    struct made m = described(json, NULL);
-    rows_are(&m, want);
-    made_close(&m);
+    struct test_file m = described(json, NULL);
+    check_rows(&m, want);
+    close_file(&m);
 }
 
-static void refuses(const char *json, ckpt_status want, const char *says)
+static void refuses(const char *json, ckpt_status want, const char *words)
 {
-    struct made m = described(json, NULL);
+    struct test_file m = described(json, NULL);
     CU_ASSERT_EQUAL(m.status, want);
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, says));
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, "archive/model.json"));
     CU_ASSERT(m.err.offset < m.size);
-    if (m.status != want || !strstr(m.err.what, says) || !strstr(m.err.where, "archive/model.json"))
+    if (m.status != want || !strstr(m.err.what, words) || !strstr(m.err.where, "archive/model.json"))
         printf("  of %s\n  said: %s: %s: %s\n", json, ckpt_status_name(m.status), m.err.where, m.err.what);
-    made_close(&m);
+    close_file(&m);
 }
 
 static void models_of_json(void)
 {
-    reads(
-        MODEL("{\"name\":\"main\",\"parameters\":[" PARAM("w", "\"0\"") ","
-            "" PARAM("v", "0") "]}", TENSOR("")),
-        "w dense float32[4]@0+0;v dense float32[4]@0+0;");
+    reads(MODEL("{\"name\":\"main\",\"parameters\":[" PARAM("w", "\"0\"") ","
+                                                                          "" PARAM("v", "0") "]}",
+                TENSOR("")),
+          "w dense float32[4]@0+0;v dense float32[4]@0+0;");
     reads(MODEL("{\"submodules\":[{\"parameters\":[" PARAM(
                     "w", "\"0\"") "],\"submodules\":[],\"name\":\"fc\",\"x\":[1]}]}",
                 TENSOR(",\"device\":\"cpu\",\"more\":{}")),
           "fc.w dense float32[4]@0+0;");
-    reads(
-        MODEL(
-            "{\"parameters\":[" PARAM("w", "\"1\"") "]}",
-            TENSOR(
-                "") ",{\"dataType\":\"BFLOAT16\",\"device\":7,\"data\":{\"size\":\"2\","
-                "\"key\":\"tensors/0\"}}"),
-        "w dense bfloat16[]@0+0;");
+    reads(MODEL("{\"parameters\":[" PARAM("w", "\"1\"") "]}",
+                TENSOR("") ",{\"dataType\":\"BFLOAT16\",\"device\":7,\"data\":{\"size\":\"2\","
+                           "\"key\":\"tensors/0\"}}"),
+          "w dense bfloat16[]@0+0;");
     reads(MODEL("{\"parameters\":[{\"name\":7,\"tensorId\":0}]}", TENSOR("")), " dense float32[4]@0+0;");
     reads("{\"tensors\":[],\"mainModule\":{}}", "");
     reads("{\"mainModule\":{},\"mainModule\":{\"parameters\":7}}", "");
@@ -229,7 +224,8 @@ static void what_models_must_hold(void)
     refuses(MODEL("{}", "{}"), CKPT_EFORMAT, "tensor 0 lacks its data, its type or some of its strides");
     refuses(MODEL("{}", "{\"data\":{\"key\":7},\"dataType\":\"FLOAT\"}"), CKPT_EFORMAT, "tensor 0 lacks");
     refuses(MODEL("{}", "{\"data\":{\"key\":\"tensors/0\"},"
-        "\"dataType\":7}"), CKPT_EFORMAT, "tensor 0 lacks");
+                        "\"dataType\":7}"),
+            CKPT_EFORMAT, "tensor 0 lacks");
     refuses(MODEL("{}", "{\"data\":{\"key\":\"tensors/0\"},\"dataType\":\"FLOAT\",\"strides\":[1]}"),
             CKPT_EFORMAT, "tensor 0 lacks");
     refuses(MODEL("{\"parameters\":[" PARAM("w", "0") "]}",
@@ -241,19 +237,18 @@ static void text_that_breaks_off(void)
 {
     static const char whole[] = MODEL(
         "{\"x\":[0],\"parameters\":[" PARAM("w", "\"0\"") "],\"submodules\":[{\"name\":\"a\"}]}",
-        TENSOR(
-            ",\"device\":\"cpu\",\"more\":[1]") ",{\"dataType\":\"BOOL\",\"data\":{\"size\":[1],"
-            "\"key\":\"tensors/0\"}}");
-    breaks_off(whole, sizeof whole, described);
+        TENSOR(",\"device\":\"cpu\",\"more\":[1]") ",{\"dataType\":\"BOOL\",\"data\":{\"size\":[1],"
+                                                   "\"key\":\"tensors/0\"}}");
+    check_every_cut(whole, sizeof whole, described);
     refuses(MODEL("{}", "") "x", CKPT_EFORMAT, "");
 }
 
 static void a_model_without_tensors_is_none(void)
 {
     const struct record r[] = {{"model.json", "{}", 2}, {"code/model.py", "", 0}};
-    struct made m = made_archive(r, 2, NULL);
+    struct test_file m = make_archive(r, 2, NULL);
     CU_ASSERT_EQUAL(m.status, CKPT_EUNKNOWN);
-    made_close(&m);
+    close_file(&m);
 }
 
 void suite_torch_script(void)

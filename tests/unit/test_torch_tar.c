@@ -62,12 +62,12 @@ static void storages_and_views_are_rows_too(void)
     ckpt_close(file);
 }
 
-static void refused(int at, ckpt_str is, ckpt_status want, const char *says, int line)
+static void refused(int at, ckpt_str is, ckpt_status want, const char *words, int line)
 {
     ckpt_file *file;
     ckpt_error err = {0};
     ckpt_status got = open_with(at, is, &file, &err);
-    bool right = got == want && strstr(err.what, says) &&
+    bool right = got == want && strstr(err.what, words) &&
                  strncmp(err.where, torch01_names[at], strlen(torch01_names[at])) == 0 &&
                  err.offset != CKPT_NO_OFFSET;
     if (!right)
@@ -76,7 +76,7 @@ static void refused(int at, ckpt_str is, ckpt_status want, const char *says, int
     CU_ASSERT(right);
     ckpt_close(file);
 }
-#define REFUSED(at, bytes, want, says) refused(at, TEXT(bytes), want, says, __LINE__)
+#define REFUSED(at, bytes, want, words) refused(at, TEXT(bytes), want, words, __LINE__)
 
 static void storages_that_lie_are_refused(void)
 {
@@ -98,14 +98,14 @@ static void storages_that_lie_are_refused(void)
 
 static void views_that_lie_are_refused(void)
 {
-    static const char says[] = "a storage view must be (key, root, offset, elements)";
-    REFUSED(0, STORED "\x80\x02](NK\x07K\x01K\x02ta.", CKPT_EFORMAT, says);
-    REFUSED(0, STORED "\x80\x02](K\x09K\x06K\x01K\x02ta.", CKPT_EFORMAT, says);
-    REFUSED(0, STORED "\x80\x02](K\x09K\x07NK\x02ta.", CKPT_EFORMAT, says);
-    REFUSED(0, STORED "\x80\x02](K\x09K\x07K\x01Nta.", CKPT_EFORMAT, says);
-    REFUSED(0, STORED "\x80\x02](K\x09K\x07J\xff\xff\xff\xffK\x02ta.", CKPT_EFORMAT, says);
-    REFUSED(0, STORED "\x80\x02](K\x09K\x07K\x01J\xff\xff\xff\xffta.", CKPT_EFORMAT, says);
-    REFUSED(0, STORED "\x80\x02](K\x09K\x07K\x01K\x04ta.", CKPT_EFORMAT, says);
+    static const char words[] = "a storage view must be (key, root, offset, elements)";
+    REFUSED(0, STORED "\x80\x02](NK\x07K\x01K\x02ta.", CKPT_EFORMAT, words);
+    REFUSED(0, STORED "\x80\x02](K\x09K\x06K\x01K\x02ta.", CKPT_EFORMAT, words);
+    REFUSED(0, STORED "\x80\x02](K\x09K\x07NK\x02ta.", CKPT_EFORMAT, words);
+    REFUSED(0, STORED "\x80\x02](K\x09K\x07K\x01Nta.", CKPT_EFORMAT, words);
+    REFUSED(0, STORED "\x80\x02](K\x09K\x07J\xff\xff\xff\xffK\x02ta.", CKPT_EFORMAT, words);
+    REFUSED(0, STORED "\x80\x02](K\x09K\x07K\x01J\xff\xff\xff\xffta.", CKPT_EFORMAT, words);
+    REFUSED(0, STORED "\x80\x02](K\x09K\x07K\x01K\x04ta.", CKPT_EFORMAT, words);
     REFUSED(0, STORED "\x80\x02](K\x07K\x07K\x01K\x02ta.", CKPT_EFORMAT, "key 7 comes twice");
 }
 

@@ -109,12 +109,12 @@ static ckpt_status open_with(const struct record *change, size_t n, ckpt_error *
     return st;
 }
 
-static void refused(const struct record *change, ckpt_status want, const char *says)
+static void refused(const struct record *change, ckpt_status want, const char *words)
 {
     ckpt_error err = {0};
     CU_ASSERT_EQUAL(open_with(change, 1, &err), want);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, says));
-    if (!strstr(err.what, says))
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, words));
+    if (!strstr(err.what, words))
         printf("  said: %s: %s\n", err.where, err.what);
 }
 

@@ -560,9 +560,10 @@ static void survives_want_of_memory(void)
     X(plain_values)                                                                                          \
     X(floats_are_the_shortest_that_read_back)                                                                \
     X(big_integers_are_exact)                                                                                \
-    X(containers) X(everything_that_is_a_mapping) X(everything_that_has_attributes)                          \
-        X(everything_that_is_a_sequence) X(other_objects) X(numpy_scalars_are_numbers) X(abbreviates)        \
-            X(loops_end) X(depth_and_sharing_are_bounded) X(answers_for_every_node) X(reads_what_was_made)   \
+    X(containers)                                                                                            \
+    X(everything_that_is_a_mapping) X(everything_that_has_attributes) X(everything_that_is_a_sequence)       \
+        X(other_objects) X(numpy_scalars_are_numbers) X(abbreviates) X(loops_end)                            \
+            X(depth_and_sharing_are_bounded) X(answers_for_every_node) X(reads_what_was_made)                \
                 X(survives_want_of_memory)
 
 /* Each test in an arena of its own. */

@@ -30,10 +30,10 @@ static void check_text(const char *got, const char *want, const char *of)
 
 static void weights_are(const char *text, const char *want)
 {
-    struct made m = made_zip(text);
+    struct test_file m = make_torch_zip(text);
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
     check_text(weights_reason(m.f), want, text);
-    made_close(&m);
+    close_file(&m);
 }
 
 static void corpus_is(const char *file, const char *want)
@@ -58,7 +58,7 @@ static void in_files_of_real_trainers(void)
     corpus_is("torch/t26/generator.pt", "");
 }
 
-#define S V2(FLOATS, 0, "()", "()") /* no dimension */
+#define S   V2(FLOATS, 0, "()", "()") /* no dimension */
 #define NET "{'fc.weight':" W ",'fc.bias':" W "}"
 #define OPT "{'state':{0:{'step':" S ",'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
@@ -68,7 +68,8 @@ static void flat_next_to_other_values(void)
     weights_are("{'w':" W ",'b':" W "}", ":2");
     weights_are("{'w':" W ",'epoch':1,'lr':1.5,'args':None,'best':2.5,'optimizer':" OPT "}", ":1");
     weights_are("{'fc.weight':" W ",'fc.bias':" W ",'epoch':1,'lr':1.5,'a':1,'metrics':{'loss':" S ",'acc':" S
-                "},'optimizer':" OPT "}", ":2");
+                "},'optimizer':" OPT "}",
+                ":2");
     weights_are("{'fc.weight':" W ",'_extra_state':{'a':" W ",'b':" W "}}", ":1");
     weights_are("{'fc.weight':" W ",'fc._extra_state':{'a.b':" W "},'ema._extra_state':{'a.b':" W "}}", ":1");
 }

@@ -90,7 +90,7 @@ static void memory_has_the_bytes_of_a_file(void)
 static void the_format_is_that_of_the_input(void)
 {
     ckpt_write_options o = as(NULL);
-    ckpt_plan *p = plan_of(flat_open(q(TWO), "abcde", 5));
+    ckpt_plan *p = plan_of(flat_open(quoted(TWO), "abcde", 5));
     void *bytes;
     size_t n;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_OK);
@@ -109,7 +109,7 @@ static void the_format_is_that_of_the_input(void)
 static void a_dry_run_makes_no_bytes(void)
 {
     ckpt_write_options o = as("torch-zip");
-    ckpt_plan *p = plan_of(flat_open(q(TWO), "abcde", 5));
+    ckpt_plan *p = plan_of(flat_open(quoted(TWO), "abcde", 5));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     void *bytes = &o;
     size_t n = 9, real;
@@ -127,7 +127,7 @@ static void a_dry_run_makes_no_bytes(void)
 static void a_descriptor_keeps_its_place(void)
 {
     const ckpt_write_options o = as("safetensors");
-    ckpt_plan *p = plan_of(flat_open(q(TWO), "abcde", 5));
+    ckpt_plan *p = plan_of(flat_open(quoted(TWO), "abcde", 5));
     unsigned char got[1024];
     size_t want;
     unsigned char *expected = written(p, "safetensors", &want);
@@ -154,7 +154,7 @@ static int cancel(void *user, uint64_t written_bytes, uint64_t total)
 static void a_failure_leaves_the_descriptor_alone(void)
 {
     ckpt_write_options o = as("torch-zip");
-    ckpt_plan *p = plan_of(flat_open(q(TWO), "abcde", 5));
+    ckpt_plan *p = plan_of(flat_open(quoted(TWO), "abcde", 5));
     int fd = make_file(), full = open("/dev/full", O_WRONLY), reading = open("/dev/null", O_RDONLY);
     o.progress = cancel;
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, fd, &o, NULL, &err), CKPT_ECANCELLED);
@@ -200,7 +200,7 @@ static void a_socket_without_room_is_waited_for(void)
     snprintf(header, sizeof header, "{'a':['U8',[%d],[0,%d]]}", N, N);
     for (size_t i = 0; i < N; i++)
         data[i] = (unsigned char)(i * 7);
-    ckpt_plan *p = plan_of(flat_open(q(header), data, N));
+    ckpt_plan *p = plan_of(flat_open(quoted(header), data, N));
     size_t want;
     unsigned char *expected = written(p, "safetensors", &want);
     CU_ASSERT_FATAL(t.at && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);

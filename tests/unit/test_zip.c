@@ -143,12 +143,12 @@ static ckpt_status verdict_of(const struct lie *l, int n, int size, ckpt_error *
     return st;
 }
 
-static void refused(const struct lie *l, ckpt_status want, const char *says)
+static void refused(const struct lie *l, ckpt_status want, const char *words)
 {
     ckpt_error err = {0};
     CU_ASSERT_EQUAL(verdict_of(l, 0, 0, &err), want);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, says));
-    if (!strstr(err.what, says))
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, words));
+    if (!strstr(err.what, words))
         printf("  said: %s: %s\n", err.where, err.what);
 }
 
@@ -175,8 +175,7 @@ static void refuses_members_that_lie(void)
     refused(&(struct lie){.name = "a/s", .method = 8, .usize = 40000}, CKPT_EFORMAT,
             "cannot inflate to 40011 bytes");
     refused(&(struct lie){.name = "a/s", .bad_local_crc = true}, CKPT_EFORMAT, "CRC-32 is");
-    refused(&(struct lie){.name = "a/s", .flags = 0, .local_flags = 1}, CKPT_EFORMAT,
-            "is it encrypted?");
+    refused(&(struct lie){.name = "a/s", .flags = 0, .local_flags = 1}, CKPT_EFORMAT, "is it encrypted?");
 }
 
 static void refuses_what_it_cannot_read(void)
@@ -389,7 +388,7 @@ static void inflates_forward_and_back(void)
 }
 
 /* resized - the first member of that archive, said to be BY bytes larger. */
-static void resized(int by, const char *says)
+static void resized(int by, const char *words)
 {
     size_t size;
     ckpt_str text;
@@ -403,7 +402,7 @@ static void resized(int by, const char *says)
     o = open_bytes(bytes, size);
     CU_ASSERT_EQUAL_FATAL(o.st, CKPT_OK);
     CU_ASSERT_EQUAL(zip_load_member(o.z, 0, 1 << 20, &text, &o.err), CKPT_EFORMAT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, says));
+    CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, words));
     close_opened(&o);
     free(bytes);
 }

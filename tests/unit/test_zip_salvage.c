@@ -203,9 +203,12 @@ static void keeps_the_last_one_open(void)
 static void takes_none_of_two_that_differ(void)
 {
     static const struct record r[] = {
-        {.name = "equal", .payload = "same"},    {.name = "equal", .payload = "same", .flags = LATER},
-        {.name = "twice", .payload = "early"},   {.name = "twice", .payload = "later"},
-        {.name = "bad", .payload = "bad", .crc_off = 1}, {.name = "bad", .payload = "good"},
+        {.name = "equal", .payload = "same"},
+        {.name = "equal", .payload = "same", .flags = LATER},
+        {.name = "twice", .payload = "early"},
+        {.name = "twice", .payload = "later"},
+        {.name = "bad", .payload = "bad", .crc_off = 1},
+        {.name = "bad", .payload = "good"},
         {.name = "unsummed", .payload = "one", .crc_none = true},
         {.name = "unsummed", .payload = "one", .crc_none = true},
         {.name = "last", .payload = "x"},
