@@ -1,5 +1,4 @@
-/* Checkpoints from scratch: written as ckpt writes the same tensors from a file, and refused where no format
- * could hold them. */
+/* ckpt_builder: built files are written like opened ones; values that no format holds are refused. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 
 static ckpt_error err;
 
-static ckpt_builder *builder(void)
+static ckpt_builder *new_builder(void)
 {
     ckpt_builder *b = NULL;
     CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("scratch", &b, &err), CKPT_OK);
@@ -28,7 +27,7 @@ static ckpt_file *finish(ckpt_builder *b)
     return f;
 }
 
-/* add - a tensor of DTYPE with NDIM sizes over the N bytes DATA. */
+/* add - adds a tensor of DTYPE and SHAPE over the N bytes of DATA. */
 static ckpt_status add(ckpt_builder *b, const char *name, ckpt_dtype dtype, uint32_t ndim,
                        const uint64_t *shape, const void *data, size_t n)
 {
@@ -37,7 +36,7 @@ static ckpt_status add(ckpt_builder *b, const char *name, ckpt_dtype dtype, uint
     return ckpt_builder_add_tensor(b, name, &t, &err);
 }
 
-/* add_bytes - N bytes DATA as a tensor of uint8. */
+/* add_bytes - adds the N bytes of DATA as a tensor of uint8. */
 static ckpt_status add_bytes(ckpt_builder *b, const char *name, const void *data, size_t n)
 {
     const uint64_t shape[] = {n};
@@ -51,7 +50,7 @@ static ckpt_plan *plan_of(ckpt_file *f)
     return p;
 }
 
-static ckpt_status write_as(ckpt_file *f, const char *format, void **bytes, size_t *n)
+static ckpt_status write_to_memory(ckpt_file *f, const char *format, void **bytes, size_t *n)
 {
     const ckpt_write_options o = {.struct_size = sizeof o, .format = format};
     ckpt_plan *p = plan_of(f);
@@ -60,12 +59,12 @@ static ckpt_status write_as(ckpt_file *f, const char *format, void **bytes, size
     return st;
 }
 
-/* The file that F is as FORMAT; *BYTES are to be freed after it. */
-static ckpt_file *reopened(ckpt_file *f, const char *format, void **bytes)
+/* Writes F as FORMAT and opens the result. The caller closes it, then frees BYTES. */
+static ckpt_file *reopen(ckpt_file *f, const char *format, void **bytes)
 {
     ckpt_file *g = NULL;
     size_t n;
-    CU_ASSERT_EQUAL_FATAL(write_as(f, format, bytes, &n), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(write_to_memory(f, format, bytes, &n), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(*bytes, n, "reopened", NULL, &g, &err), CKPT_OK);
     return g;
 }
@@ -81,7 +80,7 @@ static void free_buffers(void)
         free(buffers[--nbuffers]);
 }
 
-static void copy_row(ckpt_builder *b, ckpt_file *f, uint32_t i)
+static void add_copy(ckpt_builder *b, ckpt_file *f, uint32_t i)
 {
     const ckpt_tensor t = tensor_at(f, i);
     if (t.alias_of != CKPT_NO_TENSOR) {
@@ -97,63 +96,63 @@ static void copy_row(ckpt_builder *b, ckpt_file *f, uint32_t i)
                     CKPT_OK);
 }
 
-/* The tensors and metadata of F, from scratch. */
-static ckpt_file *copy_of(ckpt_file *f)
+/* Builds a file with the tensors and metadata of F. */
+static ckpt_file *build_copy(ckpt_file *f)
 {
-    ckpt_builder *b = builder();
+    ckpt_builder *b = new_builder();
     ckpt_pair pair;
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
-        copy_row(b, f, i);
+        add_copy(b, f, i);
     for (size_t i = 0; ckpt_metadata_at(f, i, &pair); i++)
         if (!ckpt_metadata_is_tie(f, i))
             CU_ASSERT_EQUAL(ckpt_builder_add_metadata(b, pair.key.ptr, pair.text.ptr, &err), CKPT_OK);
     return finish(b);
 }
 
-static void same_bytes(ckpt_file *f, ckpt_file *g, const char *format)
+static void check_same_bytes(ckpt_file *f, ckpt_file *g, const char *format)
 {
     void *one = NULL, *two = NULL;
     size_t n = 0, m = 1;
-    CU_ASSERT_EQUAL(write_as(f, format, &one, &n), CKPT_OK);
-    CU_ASSERT_EQUAL(write_as(g, format, &two, &m), CKPT_OK);
+    CU_ASSERT_EQUAL(write_to_memory(f, format, &one, &n), CKPT_OK);
+    CU_ASSERT_EQUAL(write_to_memory(g, format, &two, &m), CKPT_OK);
     CU_ASSERT(n == m && memcmp(one, two, n) == 0);
     ckpt_free(one);
     ckpt_free(two);
 }
 
-static void copies_alike(ckpt_file *f)
+static void check_copy(ckpt_file *f)
 {
-    ckpt_file *g = copy_of(f);
-    same_bytes(f, g, "torch-zip");
-    same_bytes(f, g, "safetensors");
+    ckpt_file *g = build_copy(f);
+    check_same_bytes(f, g, "torch-zip");
+    check_same_bytes(f, g, "safetensors");
     ckpt_close(g);
     free_buffers();
 }
 
-static void writes_what_convert_writes(void)
+static void a_copy_is_written_as_convert_writes_the_original(void)
 {
     void *bytes;
-    ckpt_file *f = reopened(corpus_open("torch/t26/dp_state_dict.pt"), "safetensors", &bytes);
-    copies_alike(f);
+    ckpt_file *f = reopen(corpus_open("torch/t26/dp_state_dict.pt"), "safetensors", &bytes);
+    check_copy(f);
     ckpt_close(f);
     ckpt_free(bytes);
-    copies_alike(flat_open(quoted("{'__metadata__':{'format':'pt','author':'me'},'w':['F32',[2],[0,8]],"
-                                  "'none':['F16',[3,0],[8,8]],'one':['BF16',[],[8,10]],"
-                                  "'f':['BOOL',[1,1,2],[10,12]],'u':['U8',[0],[12,12]]}"),
-                           "abcdefghij\1\0", 12));
+    check_copy(flat_open(quoted("{'__metadata__':{'format':'pt','author':'me'},'w':['F32',[2],[0,8]],"
+                                "'none':['F16',[3,0],[8,8]],'one':['BF16',[],[8,10]],"
+                                "'f':['BOOL',[1,1,2],[10,12]],'u':['U8',[0],[12,12]]}"),
+                         "abcdefghij\1\0", 12));
     flat_close();
 }
 
-/* Which of its names a tied tensor keeps does not depend on where the tie is from. */
+/* Ties are written the same way whether they come from a torch file or from safetensors metadata. */
 static void ties_are_written_as_convert_writes_them(void)
 {
     void *bytes;
     ckpt_file *f = flat_open(
         quoted("{'__metadata__':{'tied':'w'},'v':['U8',[1],[8,9]],'w':['F32',[2],[0,8]]}"), "abcdefghi", 9);
-    ckpt_file *g = reopened(f, "torch-zip", &bytes);
-    ckpt_file *copy = copy_of(g);
-    same_bytes(f, copy, "torch-zip");
-    same_bytes(g, copy, "safetensors");
+    ckpt_file *g = reopen(f, "torch-zip", &bytes);
+    ckpt_file *copy = build_copy(g);
+    check_same_bytes(f, copy, "torch-zip");
+    check_same_bytes(g, copy, "safetensors");
     ckpt_close(copy);
     free_buffers();
     ckpt_close(g);
@@ -161,8 +160,7 @@ static void ties_are_written_as_convert_writes_them(void)
     flat_close();
 }
 
-/* Each dtype that safetensors or torch's storages have is written, and read back. */
-static void each_dtype_comes_back(void)
+static void each_dtype_is_written_and_read_back(void)
 {
     static const unsigned char data[64];
     for (int dt = CKPT_DT_F64; dt < CKPT_DT_NP; dt++) {
@@ -171,7 +169,7 @@ static void each_dtype_comes_back(void)
         bool quantized = dt >= CKPT_DT_QI8 && dt <= CKPT_DT_QU2X4,
              f6 = dt == CKPT_DT_F6_E2M3 || dt == CKPT_DT_F6_E3M2;
         void *bytes;
-        ckpt_builder *b = builder();
+        ckpt_builder *b = new_builder();
         ckpt_status st = add(b, "t", (ckpt_dtype)dt, 2, shape, data, n);
         if (quantized || dt == CKPT_DT_BC32) {
             CU_ASSERT_EQUAL(st, CKPT_EUSAGE);
@@ -179,7 +177,7 @@ static void each_dtype_comes_back(void)
             continue;
         }
         CU_ASSERT_EQUAL(st, CKPT_OK);
-        ckpt_file *f = finish(b), *g = reopened(f, f6 ? "safetensors" : "torch-zip", &bytes);
+        ckpt_file *f = finish(b), *g = reopen(f, f6 ? "safetensors" : "torch-zip", &bytes);
         CU_ASSERT(tensor_at(g, 0).dtype == dt && tensor_at(g, 0).nbytes == n && tensor_at(g, 0).ndim == 2);
         ckpt_close(g);
         ckpt_close(f);
@@ -189,14 +187,14 @@ static void each_dtype_comes_back(void)
 
 /* ---------------------------------------------------------------------- the result */
 
-#define ONE 0, 0, 0x80, 0x3f /* 1.0 as a tensor holds it, on any host */
+#define ONE 0, 0, 0x80, 0x3f /* 1.0 as a little-endian float */
 static const unsigned char ones[] = {ONE, ONE, ONE, ONE, ONE, ONE};
 
-/* A model with a tie, and what trainers keep next to it. */
-static ckpt_file *training(void)
+/* A model with a tie, and other values of a training checkpoint. */
+static ckpt_file *build_training_checkpoint(void)
 {
     const uint64_t shape[] = {2, 3};
-    ckpt_builder *b = builder();
+    ckpt_builder *b = new_builder();
     CU_ASSERT_EQUAL(ckpt_builder_begin_dict(b, "model", &err), CKPT_OK);
     CU_ASSERT_EQUAL(add(b, "head.weight", CKPT_DT_F32, 2, shape, ones, sizeof ones), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_builder_add_tie(b, "emb.weight", "model.head.weight", &err), CKPT_OK);
@@ -213,7 +211,7 @@ static ckpt_file *training(void)
     return finish(b);
 }
 
-/* leaves - the values of F as "name=text". */
+/* leaves - returns the values of F as "name=text", separated by spaces. */
 static const char *leaves(const ckpt_file *f)
 {
     static char out[512];
@@ -227,11 +225,11 @@ static const char *leaves(const ckpt_file *f)
     return out;
 }
 
-static void values_and_ties_are_in_a_torch_file(void)
+static void torch_files_hold_values_and_ties(void)
 {
     static const char want[] = "hyper.lr=0.1 hyper.name='adam' hyper.empty={} epoch=-3 done=True best=None";
     void *bytes;
-    ckpt_file *f = training(), *g = reopened(f, "torch-zip", &bytes);
+    ckpt_file *f = build_training_checkpoint(), *g = reopen(f, "torch-zip", &bytes);
     CU_ASSERT_STRING_EQUAL(leaves(f), want);
     CU_ASSERT_STRING_EQUAL(leaves(g), want);
     CU_ASSERT(ckpt_tensor_count(g) == 2 && ckpt_storage_count(g) == 1);
@@ -243,15 +241,15 @@ static void values_and_ties_are_in_a_torch_file(void)
     ckpt_free(bytes);
 }
 
-static void safetensors_leave_values_out(void)
+static void safetensors_files_leave_values_out(void)
 {
     const ckpt_write_options o = {.struct_size = sizeof o, .format = "safetensors"};
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    ckpt_file *f = training();
+    ckpt_file *f = build_training_checkpoint();
     ckpt_plan *p = plan_of(f);
     void *bytes;
     size_t n;
-    ckpt_close(f); /* the plan keeps it */
+    ckpt_close(f); /* the plan still refers to it */
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, &r, &err), CKPT_OK);
     CU_ASSERT(r.ndropped == 6 && r.naliases == 1 && r.tensors == 2);
     CU_ASSERT_STRING_EQUAL(ckpt_plan_alias_at(p, 0)->name.ptr, "model.head.weight");
@@ -259,7 +257,7 @@ static void safetensors_leave_values_out(void)
     ckpt_plan_free(p);
 }
 
-static void everything_works_on_it(void)
+static void other_functions_accept_a_built_file(void)
 {
     ckpt_info info = CKPT_INIT(ckpt_info);
     ckpt_diff_totals totals = CKPT_INIT(ckpt_diff_totals);
@@ -267,7 +265,7 @@ static void everything_works_on_it(void)
     const uint32_t row = 0;
     uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX];
     void *bytes;
-    ckpt_file *f = training(), *g = reopened(f, "torch-zip", &bytes);
+    ckpt_file *f = build_training_checkpoint(), *g = reopen(f, "torch-zip", &bytes);
     CU_ASSERT_EQUAL(ckpt_diff(f, g, NULL, NULL, NULL, &totals, &err), CKPT_OK);
     CU_ASSERT(totals.same == 2 && totals.changed + totals.only_a + totals.only_b == 0);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_SHA256, a, &err), CKPT_OK);
@@ -287,9 +285,9 @@ static void everything_works_on_it(void)
     ckpt_free(bytes);
 }
 
-static void plans_edit_it(void)
+static void plans_edit_a_built_file(void)
 {
-    ckpt_file *f = training();
+    ckpt_file *f = build_training_checkpoint();
     ckpt_plan *p = plan_of(f);
     void *bytes;
     size_t n;
@@ -298,7 +296,8 @@ static void plans_edit_it(void)
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "net.", &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write_in_place(p, NULL, NULL, &err), CKPT_EUNSUPPORTED);
-    CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_EUSAGE); /* as what? */
+    CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err),
+                    CKPT_EUSAGE); /* no format is given */
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_OK);
     ckpt_plan_free(p);
     ckpt_close(f);
@@ -315,7 +314,7 @@ static void a_set_of_shards_is_written(void)
     char dir[] = "/tmp/unit-builder-XXXXXX", path[64];
     const ckpt_write_options o = {.struct_size = sizeof o, .max_shard = 1000, .no_sync = 1};
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    ckpt_builder *b = builder();
+    ckpt_builder *b = new_builder();
     CU_ASSERT_FATAL(mkdtemp(dir) != NULL);
     for (char name[] = "a"; *name < 'd'; ++*name)
         CU_ASSERT_EQUAL(add_bytes(b, name, data, 1000), CKPT_OK);
@@ -334,14 +333,14 @@ static void a_set_of_shards_is_written(void)
     ckpt_close(f);
 }
 
-static void it_may_be_empty(void)
+static void a_built_file_may_be_empty(void)
 {
     void *bytes;
-    ckpt_file *f = finish(builder()), *g = reopened(f, "safetensors", &bytes);
+    ckpt_file *f = finish(new_builder()), *g = reopen(f, "safetensors", &bytes);
     CU_ASSERT(ckpt_tensor_count(g) == 0 && ckpt_metadata_count(g) == 1);
     ckpt_close(g);
     ckpt_free(bytes);
-    g = reopened(f, "torch-zip", &bytes);
+    g = reopen(f, "torch-zip", &bytes);
     CU_ASSERT(ckpt_tensor_count(g) == 0);
     ckpt_close(g);
     ckpt_close(f);
@@ -350,10 +349,10 @@ static void it_may_be_empty(void)
 
 /* ----------------------------------------------------------------------- callbacks */
 
-/* Numbers that are made when they are wanted. */
+/* The user data of callbacks that compute their bytes. */
 struct numbers {
-    uint64_t fail_at; /* … from where on they cannot be had */
-    int closed;
+    uint64_t fail_at; /* reads beyond this offset fail */
+    int closed;       /* calls of close */
 };
 
 static int64_t make_numbers(void *user, uint64_t offset, void *buf, size_t n)
@@ -377,29 +376,29 @@ static ckpt_status add_numbers(ckpt_builder *b, struct numbers *x, uint64_t n, u
     return ckpt_builder_add_tensor(b, "numbers", &t, &err);
 }
 
-static void callbacks_give_the_bytes(void)
+static void bytes_may_come_from_callbacks(void)
 {
     enum { N = 700000 };
     static unsigned char data[N];
     struct numbers x = {.fail_at = UINT64_MAX};
     (void)make_numbers(&x, 0, data, N);
-    ckpt_builder *b = builder(), *c = builder();
+    ckpt_builder *b = new_builder(), *c = new_builder();
     CU_ASSERT_EQUAL(add_numbers(b, &x, N, N), CKPT_OK);
     CU_ASSERT_EQUAL(add_bytes(c, "numbers", data, N), CKPT_OK);
     ckpt_file *f = finish(b), *g = finish(c);
-    same_bytes(f, g, "torch-zip");
-    same_bytes(f, g, "safetensors");
+    check_same_bytes(f, g, "torch-zip");
+    check_same_bytes(f, g, "safetensors");
     CU_ASSERT_EQUAL(x.closed, 0);
     ckpt_close(f);
     ckpt_close(g);
     CU_ASSERT_EQUAL(x.closed, 1);
 }
 
-static void a_callback_that_fails_writes_nothing(void)
+static void a_failing_callback_leaves_no_file(void)
 {
     char path[] = "/tmp/unit-builder-XXXXXX";
     struct numbers x = {.fail_at = 300000};
-    ckpt_builder *b = builder();
+    ckpt_builder *b = new_builder();
     CU_ASSERT_EQUAL(add_numbers(b, &x, 600000, 600000), CKPT_OK);
     ckpt_file *f = finish(b);
     ckpt_plan *p = plan_of(f);
@@ -412,23 +411,23 @@ static void a_callback_that_fails_writes_nothing(void)
     ckpt_close(f);
 }
 
-static void callbacks_are_closed_once_or_not_at_all(void)
+static void callbacks_are_closed_once_if_they_were_accepted(void)
 {
     struct numbers x = {.fail_at = UINT64_MAX};
-    ckpt_builder *b = builder();
+    ckpt_builder *b = new_builder();
     CU_ASSERT_EQUAL(add_numbers(b, &x, 5, 6), CKPT_EUSAGE);
     ckpt_builder_free(b);
     CU_ASSERT_EQUAL(x.closed, 0);
-    b = builder();
+    b = new_builder();
     CU_ASSERT_EQUAL(add_numbers(b, &x, 5, 5), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_builder_add_tie(b, "again", "numbers", &err), CKPT_OK);
     ckpt_builder_free(b);
     CU_ASSERT_EQUAL(x.closed, 1);
 }
 
-/* ----------------------------------------------------------------- what is refused */
+/* ------------------------------------------------------------------------ refusals */
 
-static ckpt_status add_wrong(ckpt_builder *b, int how)
+static ckpt_status add_invalid(ckpt_builder *b, int number)
 {
     static const uint64_t huge[] = {UINT64_C(1) << 40, UINT64_C(1) << 40}, two[] = {2}, three[] = {3},
                           most[] = {UINT64_MAX / 2};
@@ -441,7 +440,7 @@ static ckpt_status add_wrong(ckpt_builder *b, int how)
                                       .nbytes = 2,
                                       .callbacks = &from},
                               sizeless = {.dtype = CKPT_DT_U8};
-    switch (how) {
+    switch (number) {
     case 0: return add(b, "t", CKPT_DT_F32, 2, huge, "", 1);
     case 1: return add(b, "t", CKPT_DT_U8, 1, two, "abc", 3);
     case 2: return add(b, "t", CKPT_DT_U8, 1, two, NULL, 2);
@@ -450,7 +449,8 @@ static ckpt_status add_wrong(ckpt_builder *b, int how)
     case 5: return add(b, "t", CKPT_DT_NP, 1, two, "ab", 2);
     case 6: return add(b, "t", CKPT_DT_NONE, 1, two, "ab", 2);
     case 7: return add(b, "t", (ckpt_dtype)1234, 1, two, "ab", 2);
-    case 8: return add(b, "t", CKPT_DT_F6_E2M3, 1, three, "ab", 2); /* 18 bits */
+    case 8:
+        return add(b, "t", CKPT_DT_F6_E2M3, 1, three, "ab", 2); /* 3 elements of 6 bits do not fill bytes */
     case 9: return add(b, "t", CKPT_DT_U8, 1, NULL, "ab", 2);
     case 10: return ckpt_builder_add_tensor(b, "t", &both, &err);
     case 11: return ckpt_builder_add_tensor(b, "t", &sizeless, &err);
@@ -463,51 +463,51 @@ static ckpt_status add_wrong(ckpt_builder *b, int how)
     }
 }
 
-static void what_no_format_holds_is_refused(void)
+static void values_that_no_format_holds_are_refused(void)
 {
     ckpt_file *f;
-    int how = 0;
-    for (;; how++) {
-        ckpt_builder *b = builder();
-        ckpt_status st = add_wrong(b, how);
+    int number = 0;
+    for (;; number++) {
+        ckpt_builder *b = new_builder();
+        ckpt_status st = add_invalid(b, number);
         if (st == CKPT_OK) {
             ckpt_builder_free(b);
             break;
         }
         if (st != CKPT_EUSAGE)
-            fprintf(stderr, "case %d: %s\n", how, ckpt_status_name(st));
+            fprintf(stderr, "case %d: %s\n", number, ckpt_status_name(st));
         CU_ASSERT_EQUAL(st, CKPT_EUSAGE);
         CU_ASSERT(err.what[0] && strcmp(err.file, "scratch") == 0);
         CU_ASSERT_EQUAL(ckpt_builder_finish(b, &f, NULL), CKPT_EUSAGE);
         CU_ASSERT_PTR_NULL(f);
     }
-    CU_ASSERT_EQUAL(how, 17);
+    CU_ASSERT_EQUAL(number, 17);
 }
 
-static void names_are_there_once(void)
+static void duplicate_names_are_refused(void)
 {
-    for (int how = 0; how < 5; how++) {
-        ckpt_builder *b = builder();
+    for (int number = 0; number < 5; number++) {
+        ckpt_builder *b = new_builder();
         CU_ASSERT_EQUAL(add_bytes(b, "t", "ab", 2), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_builder_begin_dict(b, "d", &err), CKPT_OK);
-        CU_ASSERT_EQUAL(add_bytes(b, "t", "ab", 2), CKPT_OK); /* another dict */
+        CU_ASSERT_EQUAL(add_bytes(b, "t", "ab", 2), CKPT_OK); /* in a different dict */
         CU_ASSERT_EQUAL(ckpt_builder_end_dict(b, &err), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_builder_add_metadata(b, "t", "", &err), CKPT_OK);
-        ckpt_status st = how == 0   ? add_bytes(b, "t", "ab", 2)
-                         : how == 1 ? ckpt_builder_add_none(b, "t", &err)
-                         : how == 2 ? ckpt_builder_add_tie(b, "d", "d.t", &err)
-                         : how == 3 ? ckpt_builder_begin_dict(b, "d", &err)
-                                    : ckpt_builder_add_metadata(b, "t", "", &err);
+        ckpt_status st = number == 0   ? add_bytes(b, "t", "ab", 2)
+                         : number == 1 ? ckpt_builder_add_none(b, "t", &err)
+                         : number == 2 ? ckpt_builder_add_tie(b, "d", "d.t", &err)
+                         : number == 3 ? ckpt_builder_begin_dict(b, "d", &err)
+                                       : ckpt_builder_add_metadata(b, "t", "", &err);
         CU_ASSERT_EQUAL(st, CKPT_EEXIST);
-        CU_ASSERT(strstr(err.what, how == 2 || how == 3 ? "\"d\"" : "\"t\"") != NULL);
+        CU_ASSERT(strstr(err.what, number == 2 || number == 3 ? "\"d\"" : "\"t\"") != NULL);
         ckpt_builder_free(b);
     }
 }
 
-/* What comes after the first failure gets the same error. */
+/* Each call after a failure returns the first error. */
 static void the_first_failure_stays(void)
 {
-    ckpt_builder *b = builder();
+    ckpt_builder *b = new_builder();
     ckpt_file *f;
     CU_ASSERT_EQUAL(ckpt_builder_add_tie(b, "t", "nobody", &err), CKPT_ENOTFOUND);
     CU_ASSERT_EQUAL(add_bytes(b, "t", "ab", 2), CKPT_ENOTFOUND);
@@ -520,16 +520,16 @@ static void the_first_failure_stays(void)
     CU_ASSERT(!f && strstr(err.what, "\"nobody\"") != NULL);
 }
 
-static void dicts_end_and_are_not_too_deep(void)
+static void open_dicts_and_deep_dicts_are_refused(void)
 {
-    ckpt_builder *b = builder();
+    ckpt_builder *b = new_builder();
     ckpt_file *f;
     ckpt_status st = CKPT_OK;
     int depth = 0;
     CU_ASSERT_EQUAL(ckpt_builder_begin_dict(b, "d", &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_builder_finish(b, &f, &err), CKPT_EUSAGE);
     CU_ASSERT_PTR_NULL(f);
-    for (b = builder(); st == CKPT_OK && depth < 2000; depth++)
+    for (b = new_builder(); st == CKPT_OK && depth < 2000; depth++)
         st = ckpt_builder_begin_dict(b, "d", &err);
     CU_ASSERT(st == CKPT_ELIMIT && depth == 1000);
     ckpt_builder_free(b);
@@ -537,20 +537,20 @@ static void dicts_end_and_are_not_too_deep(void)
 
 void suite_builder(void)
 {
-    UNIT(writes_what_convert_writes);
+    UNIT(a_copy_is_written_as_convert_writes_the_original);
     UNIT(ties_are_written_as_convert_writes_them);
-    UNIT(each_dtype_comes_back);
-    UNIT(values_and_ties_are_in_a_torch_file);
-    UNIT(safetensors_leave_values_out);
-    UNIT(everything_works_on_it);
-    UNIT(plans_edit_it);
+    UNIT(each_dtype_is_written_and_read_back);
+    UNIT(torch_files_hold_values_and_ties);
+    UNIT(safetensors_files_leave_values_out);
+    UNIT(other_functions_accept_a_built_file);
+    UNIT(plans_edit_a_built_file);
     UNIT(a_set_of_shards_is_written);
-    UNIT(it_may_be_empty);
-    UNIT(callbacks_give_the_bytes);
-    UNIT(a_callback_that_fails_writes_nothing);
-    UNIT(callbacks_are_closed_once_or_not_at_all);
-    UNIT(what_no_format_holds_is_refused);
-    UNIT(names_are_there_once);
+    UNIT(a_built_file_may_be_empty);
+    UNIT(bytes_may_come_from_callbacks);
+    UNIT(a_failing_callback_leaves_no_file);
+    UNIT(callbacks_are_closed_once_if_they_were_accepted);
+    UNIT(values_that_no_format_holds_are_refused);
+    UNIT(duplicate_names_are_refused);
     UNIT(the_first_failure_stays);
-    UNIT(dicts_end_and_are_not_too_deep);
+    UNIT(open_dicts_and_deep_dicts_are_refused);
 }

@@ -1,5 +1,5 @@
-/* Every function of ckpt.h with NULL for each argument that has to be given, and with enumerators that do not
- * exist: CKPT_EUSAGE, or an empty value, and what it was to fill is empty. */
+/* Every function of ckpt.h with NULL for each required argument, and with enumerators that do not exist: it
+ * returns CKPT_EUSAGE or an empty value, and clears its result. */
 #include <stdio.h>
 
 #include "flat.h"
@@ -8,7 +8,7 @@
 #define ONE  "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
 #define WILD 12345
 
-/* What the calls are made with. */
+/* Valid arguments of the calls. */
 static struct given {
     ckpt_file *f;
     ckpt_plan *p;
@@ -17,18 +17,18 @@ static struct given {
     ckpt_error err;
 } given;
 
-/* fresh - a builder that nothing was added to: the first failure of one stays. */
-static ckpt_builder *fresh(void)
+/* new_builder - returns a new empty builder, because a builder keeps its first failure. */
+static ckpt_builder *new_builder(void)
 {
     ckpt_builder_free(given.b);
     CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("b", &given.b, NULL), CKPT_OK);
     return given.b;
 }
 
-/* taken - one that the call frees. */
-static ckpt_builder *taken(void)
+/* new_owned_builder - returns a new builder that the call frees. */
+static ckpt_builder *new_owned_builder(void)
 {
-    ckpt_builder *b = fresh();
+    ckpt_builder *b = new_builder();
     given.b = NULL;
     return b;
 }
@@ -40,7 +40,7 @@ static int take(void *user, const void *bytes, size_t n)
     return n > 3;
 }
 
-/* CALL(name, result, call): CALL is refused, and RESULT is empty then. */
+/* CALL(name, result, call): CALL returns CKPT_EUSAGE and clears RESULT. */
 #define REFUSED                                                                                              \
     CALL(open, &f, ckpt_open(NULL, NULL, &f, err))                                                           \
     CALL(open_out, NULL, ckpt_open("/", NULL, NULL, err))                                                    \
@@ -103,31 +103,31 @@ static int take(void *user, const void *bytes, size_t n)
     CALL(builder_new, &builder, ckpt_builder_new(NULL, &builder, err))                                       \
     CALL(builder_new_out, NULL, ckpt_builder_new("b", NULL, err))                                            \
     CALL(builder_tensor, NULL, ckpt_builder_add_tensor(NULL, "t", &of_nothing, err))                         \
-    CALL(builder_tensor_key, NULL, ckpt_builder_add_tensor(fresh(), NULL, &of_nothing, err))                 \
-    CALL(builder_tensor_tensor, NULL, ckpt_builder_add_tensor(fresh(), "t", NULL, err))                      \
-    CALL(builder_tensor_wild, NULL, ckpt_builder_add_tensor(fresh(), "t", &of_nothing, err))                 \
+    CALL(builder_tensor_key, NULL, ckpt_builder_add_tensor(new_builder(), NULL, &of_nothing, err))           \
+    CALL(builder_tensor_tensor, NULL, ckpt_builder_add_tensor(new_builder(), "t", NULL, err))                \
+    CALL(builder_tensor_wild, NULL, ckpt_builder_add_tensor(new_builder(), "t", &of_nothing, err))           \
     CALL(builder_tie, NULL, ckpt_builder_add_tie(NULL, "t", "u", err))                                       \
-    CALL(builder_tie_key, NULL, ckpt_builder_add_tie(fresh(), NULL, "u", err))                               \
-    CALL(builder_tie_of, NULL, ckpt_builder_add_tie(fresh(), "t", NULL, err))                                \
+    CALL(builder_tie_key, NULL, ckpt_builder_add_tie(new_builder(), NULL, "u", err))                         \
+    CALL(builder_tie_of, NULL, ckpt_builder_add_tie(new_builder(), "t", NULL, err))                          \
     CALL(builder_none, NULL, ckpt_builder_add_none(NULL, "t", err))                                          \
-    CALL(builder_none_key, NULL, ckpt_builder_add_none(fresh(), NULL, err))                                  \
+    CALL(builder_none_key, NULL, ckpt_builder_add_none(new_builder(), NULL, err))                            \
     CALL(builder_bool, NULL, ckpt_builder_add_bool(NULL, "t", true, err))                                    \
-    CALL(builder_bool_key, NULL, ckpt_builder_add_bool(fresh(), NULL, true, err))                            \
+    CALL(builder_bool_key, NULL, ckpt_builder_add_bool(new_builder(), NULL, true, err))                      \
     CALL(builder_int, NULL, ckpt_builder_add_int(NULL, "t", 1, err))                                         \
-    CALL(builder_int_key, NULL, ckpt_builder_add_int(fresh(), NULL, 1, err))                                 \
+    CALL(builder_int_key, NULL, ckpt_builder_add_int(new_builder(), NULL, 1, err))                           \
     CALL(builder_float, NULL, ckpt_builder_add_float(NULL, "t", 1, err))                                     \
-    CALL(builder_float_key, NULL, ckpt_builder_add_float(fresh(), NULL, 1, err))                             \
+    CALL(builder_float_key, NULL, ckpt_builder_add_float(new_builder(), NULL, 1, err))                       \
     CALL(builder_text, NULL, ckpt_builder_add_text(NULL, "t", "", err))                                      \
-    CALL(builder_text_key, NULL, ckpt_builder_add_text(fresh(), NULL, "", err))                              \
-    CALL(builder_text_text, NULL, ckpt_builder_add_text(fresh(), "t", NULL, err))                            \
+    CALL(builder_text_key, NULL, ckpt_builder_add_text(new_builder(), NULL, "", err))                        \
+    CALL(builder_text_text, NULL, ckpt_builder_add_text(new_builder(), "t", NULL, err))                      \
     CALL(builder_begin, NULL, ckpt_builder_begin_dict(NULL, "t", err))                                       \
-    CALL(builder_begin_key, NULL, ckpt_builder_begin_dict(fresh(), NULL, err))                               \
+    CALL(builder_begin_key, NULL, ckpt_builder_begin_dict(new_builder(), NULL, err))                         \
     CALL(builder_end, NULL, ckpt_builder_end_dict(NULL, err))                                                \
     CALL(builder_metadata, NULL, ckpt_builder_add_metadata(NULL, "k", "", err))                              \
-    CALL(builder_metadata_key, NULL, ckpt_builder_add_metadata(fresh(), NULL, "", err))                      \
-    CALL(builder_metadata_text, NULL, ckpt_builder_add_metadata(fresh(), "k", NULL, err))                    \
+    CALL(builder_metadata_key, NULL, ckpt_builder_add_metadata(new_builder(), NULL, "", err))                \
+    CALL(builder_metadata_text, NULL, ckpt_builder_add_metadata(new_builder(), "k", NULL, err))              \
     CALL(builder_finish, &f, ckpt_builder_finish(NULL, &f, err))                                             \
-    CALL(builder_finish_out, NULL, ckpt_builder_finish(taken(), NULL, err))                                  \
+    CALL(builder_finish_out, NULL, ckpt_builder_finish(new_owned_builder(), NULL, err))                      \
     CALL(plan_new, &p, ckpt_plan_new(NULL, &p, err))                                                         \
     CALL(plan_new_out, NULL, ckpt_plan_new(given.f, NULL, err))                                              \
     CALL(plan_root, NULL, ckpt_plan_root(NULL, "auto", err))                                                 \
@@ -195,7 +195,7 @@ static int take(void *user, const void *bytes, size_t n)
     CALL(doctor, &healed, ckpt_doctor(NULL, NULL, NULL, NULL, &healed, err))                                 \
     CALL(doctor_out, NULL, ckpt_doctor("/dev/null", NULL, NULL, NULL, NULL, err))
 
-/* Results and options of the calls above. What is filled begins as 0xff, but for struct_size. */
+/* Results and options of the calls above. fill_results() sets the results before each call. */
 static ckpt_file *f;
 static ckpt_plan *p;
 static ckpt_builder *builder;
@@ -285,7 +285,7 @@ static struct result {
 };
 #define NRESULTS (sizeof results / sizeof *results)
 
-static void dirty_results(void)
+static void fill_results(void)
 {
     for (size_t i = 0; i < NRESULTS; i++) {
         uint32_t size = (uint32_t)results[i].size;
@@ -295,7 +295,7 @@ static void dirty_results(void)
     }
 }
 
-/* result_is - is each byte of R, but struct_size, FILL? */
+/* result_is - whether each byte of R, except struct_size, is FILL. */
 static bool result_is(const struct result *r, unsigned char fill)
 {
     const unsigned char *at = r->at;
@@ -305,7 +305,7 @@ static bool result_is(const struct result *r, unsigned char fill)
     return i == r->size;
 }
 
-/* check_results - the one that CALL was to fill is empty, and no other one was touched. */
+/* check_results - CALL must have cleared its own result and left all others alone. */
 static void check_results(const struct refused *call)
 {
     for (size_t i = 0; i < NRESULTS; i++) {
@@ -332,11 +332,11 @@ static void end(void)
     flat_close();
 }
 
-static void calls_are_refused(void)
+static void null_arguments_are_refused(void)
 {
     begin();
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        dirty_results();
+        fill_results();
         given.err.status = CKPT_OK;
         ckpt_status st = refused[i].call(&given.err);
         if (st != CKPT_EUSAGE)
@@ -352,7 +352,7 @@ static void calls_are_refused(void)
 
 static bool is_empty(ckpt_str s) { return s.len == 0; }
 
-static void getters_of_no_file(void)
+static void getters_accept_a_null_file(void)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     ckpt_storage s = CKPT_INIT(ckpt_storage);
@@ -375,7 +375,7 @@ static void getters_of_no_file(void)
     ckpt_close(NULL);
 }
 
-static void getters_without_a_result(void)
+static void getters_accept_a_null_result(void)
 {
     begin();
     CU_ASSERT(!ckpt_tensor_at(given.f, 0, NULL) && !ckpt_storage_at(given.f, 0, NULL));
@@ -385,7 +385,7 @@ static void getters_without_a_result(void)
     end();
 }
 
-static void getters_of_no_plan(void)
+static void getters_accept_a_null_plan(void)
 {
     CU_ASSERT(ckpt_plan_tensor_count(NULL) == 0 && ckpt_plan_rename_count(NULL) == 0);
     CU_ASSERT(ckpt_plan_mapping_count(NULL) == 0 && ckpt_plan_sanitized_count(NULL) == 0);
@@ -397,7 +397,7 @@ static void getters_of_no_plan(void)
     ckpt_builder_free(NULL);
 }
 
-static void getters_of_no_value(void)
+static void getters_accept_a_null_value(void)
 {
     const ckpt_value *key = NULL, *val = NULL;
     char text[16] = "";
@@ -411,7 +411,7 @@ static void getters_of_no_value(void)
     CU_ASSERT(ckpt_value_tensor(NULL) == CKPT_NO_TENSOR && ckpt_value_offset(NULL) == 0);
 }
 
-static void texts_of_nothing(void)
+static void text_functions_accept_null(void)
 {
     const ckpt_str none = {NULL, 0}, a = {"a", 1};
     size_t at = 0, past = 1;
@@ -431,7 +431,7 @@ static void texts_of_nothing(void)
     CU_ASSERT(!ckpt_write_format_is_flat(NULL));
 }
 
-static void names_of_wild_enumerators(void)
+static void unknown_enumerators_have_no_names(void)
 {
     for (int wild = -1; wild <= WILD; wild += WILD + 1) {
         CU_ASSERT_STRING_EQUAL(ckpt_status_name((ckpt_status)wild), "unknown-status");
@@ -445,11 +445,11 @@ static void names_of_wild_enumerators(void)
 
 void suite_null_arguments(void)
 {
-    UNIT(calls_are_refused);
-    UNIT(getters_of_no_file);
-    UNIT(getters_without_a_result);
-    UNIT(getters_of_no_plan);
-    UNIT(getters_of_no_value);
-    UNIT(texts_of_nothing);
-    UNIT(names_of_wild_enumerators);
+    UNIT(null_arguments_are_refused);
+    UNIT(getters_accept_a_null_file);
+    UNIT(getters_accept_a_null_result);
+    UNIT(getters_accept_a_null_plan);
+    UNIT(getters_accept_a_null_value);
+    UNIT(text_functions_accept_null);
+    UNIT(unknown_enumerators_have_no_names);
 }

@@ -1,4 +1,4 @@
-/* The pickle machine: every opcode, every refusal, damage at every byte. */
+/* Tests codec/pickle_read.c: every opcode, every refusal, and damage at every byte. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -13,12 +13,12 @@
 struct program {
     const char *bytes;
     size_t n;
-    const char *graph; /* what it makes; NULL: see status and what */
+    const char *graph; /* the result as graph_text() prints it; NULL: an error */
     ckpt_status status;
     const char *what; /* part of the message */
 };
 
-/* What each opcode makes, between them all that are not refused. */
+/* These use every opcode that is not refused. */
 static const struct program valid[] = {
     {BYTES("N."), "N", 0, 0},
     {BYTES("\x80\x02\x88."), "T", 0, 0},
@@ -44,7 +44,7 @@ static const struct program valid[] = {
     {BYTES("F-inf\n."), "-inf", 0, 0},
     {BYTES("G\x3f\xf8\x00\x00\x00\x00\x00\x00."), "1.5", 0, 0},
     {BYTES("S'a\\'\\x41\\n\\101\\q'\n."), "s'a'A\nA\\q'", 0, 0},
-    {BYTES("S'\\1012\\7b\\608'\n."), "s'A2\ab08'", 0, 0}, /* of at most three octal digits */
+    {BYTES("S'\\1012\\7b\\608'\n."), "s'A2\ab08'", 0, 0}, /* \ooo takes at most three digits */
     {BYTES("S\"\"  \n."), "s''", 0, 0},
     {BYTES("T\x02\x00\x00\x00\xff!."), "s'\xff!'", 0, 0},
     {BYTES("U\x02hi."), "s'hi'", 0, 0},
@@ -74,7 +74,7 @@ static const struct program valid[] = {
     {BYTES("}."), "{}", 0, 0},
     {BYTES("(K\x01Nd."), "{1:N}", 0, 0},
     {BYTES("}K\x01Ns."), "{1:N}", 0, 0},
-    {BYTES("}(K\x01NK\x01Tu."), NULL, CKPT_ETRUNCATED, "BINSTRING"}, /* T is no value */
+    {BYTES("}(K\x01NK\x01Tu."), NULL, CKPT_ETRUNCATED, "BINSTRING"}, /* T is BINSTRING, not a value */
     {BYTES("}(K\x01NK\x01\x88u."), "{1:N,1:T}", 0, 0},
     {BYTES("}(u."), "{}", 0, 0},
     {BYTES("\x8f(K\x01K\x02\x90."), "set(1,2)", 0, 0},
@@ -98,7 +98,7 @@ static const struct program valid[] = {
     {BYTES("K\x01NK\x02"
            "00."),
      "1", 0, 0},
-    {BYTES("K\x01(0."), "1", 0, 0}, /* POP takes a mark */
+    {BYTES("K\x01(0."), "1", 0, 0}, /* POP removes a MARK */
     {BYTES("K\x01(K\x02K\x03"
            "1."),
      "1", 0, 0},                         /* POP_MARK */
@@ -117,18 +117,18 @@ static const struct program valid[] = {
      "([],N)", 0, 0},
     {BYTES("]q\x01N\x94"
            "0h\x01."),
-     "N", 0, 0}, /* MEMOIZE counts entries: the second is 1 */
+     "N", 0, 0}, /* MEMOIZE stores at the number of entries, here 1 */
     {BYTES("]q\x01q\x01N\x94"
            "0h\x01."),
-     "N", 0, 0}, /* … and counts none twice */
+     "N", 0, 0}, /* an entry that is put twice counts once */
     {BYTES("]q\x01"
            "0}q\x01"
            "0h\x01."),
-     "{}", 0, 0}, /* PUT may replace */
+     "{}", 0, 0}, /* PUT may replace an entry */
     {BYTES("]q\x00h\x00"
            "a."),
      "[^]", 0, 0},
-    {BYTES("NK\x01."), "1", 0, 0}, /* what lies below is dropped */
+    {BYTES("NK\x01."), "1", 0, 0}, /* STOP ignores the values below */
     {BYTES("\x80\x04\x95\x03\x00\x00\x00\x00\x00\x00\x00K\x01."), "1", 0, 0},
     {BYTES("\x95\x02\x00\x00\x00\x00\x00\x00\x00K\x01\x95\x01\x00\x00\x00\x00\x00\x00\x00."), "1", 0, 0},
 };
@@ -141,7 +141,7 @@ static bool error_contains(const struct graph *g, const char *what)
     return found;
 }
 
-static void check(const struct program *p)
+static void check_program(const struct program *p)
 {
     struct graph g;
     graph_read(&g, p->bytes, p->n);
@@ -159,13 +159,13 @@ static void check(const struct program *p)
     graph_free(&g);
 }
 
-static void every_opcode_makes_its_node(void)
+static void every_opcode_creates_its_node(void)
 {
     bool met[256] = {false};
     unsigned known = 0;
     for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) {
         struct graph g;
-        check(&valid[i]);
+        check_program(&valid[i]);
         graph_read(&g, valid[i].bytes, valid[i].n);
         for (unsigned op = 0; op < 256; op++)
             met[op] |= g.facts.first_use[op] != UINT64_MAX;
@@ -278,14 +278,14 @@ static const struct program refused[] = {
      "FRAME begins inside the one before, which ends"},
 };
 
-static void what_is_wrong_is_named(void)
+static void malformed_pickles_are_refused(void)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        check(&refused[i]);
+        check_program(&refused[i]);
 }
 
-/* sample - an argument that the opcode takes. */
-static size_t sample(const struct pickle_op *o, unsigned char *out)
+/* put_argument - writes a valid argument of opcode OP to OUT; returns its size. */
+static size_t put_argument(const struct pickle_op *op, unsigned char *out)
 {
     static const struct {
         const char *bytes;
@@ -305,33 +305,33 @@ static size_t sample(const struct pickle_op *o, unsigned char *out)
         [PICKLE_ARG_B8] = {BYTES("\x01\x00\x00\x00\x00\x00\x00\x00z")},
         [PICKLE_ARG_BI4] = {BYTES("\x01\x00\x00\x00z")},
     };
-    memcpy(out, of[o->argument].bytes, of[o->argument].n);
-    return of[o->argument].n;
+    memcpy(out, of[op->argument].bytes, of[op->argument].n);
+    return of[op->argument].n;
 }
 
-/* Opcodes that take something from the stack or the memo, and need no MARK. */
+/* Opcodes that take something from the stack or the memo: without a MARK, and down to the last MARK. */
 static const char takers[] = "02QRabsh\x81\x85\x86\x87\x92\x93\x94pqrjg";
-static const char unmarkers[] = "1telduoi\x90\x91";
+static const char mark_takers[] = "1telduoi\x90\x91";
 
-static void an_empty_stack_is_underflow(void)
+static void an_empty_stack_is_reported_as_underflow(void)
 {
     for (unsigned op = 1; op < 256; op++) {
         const struct pickle_op *o = pickle_op((uint8_t)op);
-        bool taker = strchr(takers, (char)op) != NULL, unmarker = strchr(unmarkers, (char)op) != NULL;
-        if (!o || (!taker && !unmarker))
+        bool taker = strchr(takers, (char)op) != NULL, mark_taker = strchr(mark_takers, (char)op) != NULL;
+        if (!o || (!taker && !mark_taker))
             continue;
         unsigned char bytes[64] = {(unsigned char)op};
-        size_t n = 1 + sample(o, bytes + 1);
+        size_t n = 1 + put_argument(o, bytes + 1);
         bytes[n++] = '.';
         struct graph g;
         graph_read(&g, bytes, n);
         CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
         CU_ASSERT_EQUAL(g.err.offset, 1000);
         CU_ASSERT(strncmp(g.err.what, o->name, strlen(o->name)) == 0);
-        if (unmarker)
+        if (mark_taker)
             CU_ASSERT(error_contains(&g, "MARK, and none is among the 0 values on the stack"));
         graph_free(&g);
-        /* Nothing reaches below a mark either. */
+        /* No opcode may take values below a MARK. */
         if (!taker || op == '0' || strchr("hgj", (char)op))
             continue;
         memmove(bytes + 5, bytes, n);
@@ -357,7 +357,7 @@ static void every_prefix_is_refused(void)
         }
 }
 
-static void no_flipped_byte_does_harm(void)
+static void every_flip_is_read_safely(void)
 {
     for (size_t i = 0; i < sizeof valid / sizeof *valid; i++)
         for (size_t at = 0; at < valid[i].n; at++)
@@ -372,7 +372,7 @@ static void no_flipped_byte_does_harm(void)
             }
 }
 
-static void want_of_memory_is_told(void)
+static void failing_allocations_are_reported(void)
 {
     static const char all[] = "(]q\x00(K\x01G\x3f\xf8\x00\x00\x00\x00\x00\x00"
                               "X\x02\x00\x00\x00hie"
@@ -387,7 +387,7 @@ static void want_of_memory_is_told(void)
         if (done)
             break;
     }
-    CU_ASSERT(n > 6); /* nodes, text, four lists of facts */
+    CU_ASSERT(n > 6); /* for nodes, text and four lists of facts */
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
     graph_read_limited(&g, BYTES("(((((]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]t."), 1024, 0);
     CU_ASSERT_EQUAL(g.status, CKPT_ELIMIT);
@@ -397,19 +397,19 @@ static void want_of_memory_is_told(void)
 
 /* ------------------------------------------------------- sizes and windows */
 
-static void put(buf *b, const char *bytes, size_t n, size_t times)
+static void put_repeated(buf *b, const char *bytes, size_t n, size_t times)
 {
     while (times--)
         buf_put(b, bytes, n);
 }
 
-/* text_of - BINUNICODE of SHIFT times 'a', then TIMES times UNIT. */
-static void text_of(buf *b, size_t shift, const char *unit, size_t times)
+/* put_text - appends BINUNICODE with SHIFT times 'a', then TIMES times UNIT. */
+static void put_text(buf *b, size_t shift, const char *unit, size_t times)
 {
     buf_byte(b, 'X');
     buf_u32le(b, (uint32_t)(shift + strlen(unit) * times));
-    put(b, "a", 1, shift);
-    put(b, unit, strlen(unit), times);
+    put_repeated(b, "a", 1, shift);
+    put_repeated(b, unit, strlen(unit), times);
 }
 
 static void large_text_stays_in_the_file(void)
@@ -418,7 +418,7 @@ static void large_text_stays_in_the_file(void)
         struct graph g;
         buf b;
         buf_init(&b, SIZE_MAX);
-        text_of(&b, shift, "\xf0\x9f\x98\x80", 70000);
+        put_text(&b, shift, "\xf0\x9f\x98\x80", 70000);
         buf_byte(&b, '.');
         graph_read(&g, b.data, b.len);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
@@ -448,7 +448,7 @@ static void bytes_are_copied_up_to_the_window(void)
         buf_init(&b, SIZE_MAX);
         buf_byte(&b, 'B');
         buf_u32le(&b, (uint32_t)n);
-        put(&b, "\xff", 1, n);
+        put_repeated(&b, "\xff", 1, n);
         buf_text(&b, "K\x05\x86.");
         graph_read(&g, b.data, b.len);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
@@ -456,14 +456,14 @@ static void bytes_are_copied_up_to_the_window(void)
         CU_ASSERT_EQUAL((v->flags & VALUE_SPAN) != 0, n > 65536);
         CU_ASSERT_EQUAL(v->flags & VALUE_SPAN ? v->u.span->count : v->u.str.len, n);
         graph_free(&g);
-        graph_read(&g, b.data, n); /* the data end too early */
+        graph_read(&g, b.data, n); /* the data are truncated */
         CU_ASSERT_EQUAL(g.status, CKPT_ETRUNCATED);
         graph_free(&g);
         buf_free(&b);
     }
 }
 
-static void opcodes_cross_windows(void)
+static void opcodes_may_cross_windows(void)
 {
     struct graph g;
     buf b;
@@ -489,34 +489,34 @@ static void opcodes_cross_windows(void)
     buf_free(&b);
 }
 
-static void lines_have_limits(void)
+static void long_lines_are_refused(void)
 {
     struct graph g;
     buf b;
     buf_init(&b, SIZE_MAX);
     buf_byte(&b, 'c');
-    put(&b, "m", 1, 4097);
+    put_repeated(&b, "m", 1, 4097);
     buf_text(&b, "\nn\n.");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
     CU_ASSERT(error_contains(&g, "GLOBAL has a line of more than 4096 bytes"));
     graph_free(&g);
-    b.data[1] = 'c'; /* one less fits */
+    b.data[1] = 'c'; /* one byte less fits */
     graph_read(&g, b.data + 1, b.len - 1);
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
     graph_free(&g);
     buf_free(&b);
     buf_init(&b, SIZE_MAX);
     buf_byte(&b, 'L');
-    put(&b, "7", 1, 65536);
+    put_repeated(&b, "7", 1, 65536);
     buf_text(&b, "\n.");
     graph_read(&g, b.data, b.len);
     CU_ASSERT(error_contains(&g, "LONG has a line of more than 65535 bytes"));
     graph_free(&g);
     buf_free(&b);
-    buf_init(&b, SIZE_MAX); /* but text of protocol 0 may be a whole array */
+    buf_init(&b, SIZE_MAX); /* UNICODE has no limit: protocol 0 stores an array in it */
     buf_text(&b, "V");
-    put(&b, "\\u0041\xe9", 7, 100000);
+    put_repeated(&b, "\\u0041\xe9", 7, 100000);
     buf_text(&b, "\n.");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
@@ -526,7 +526,7 @@ static void lines_have_limits(void)
     buf_free(&b);
 }
 
-static void integers_of_any_size(void)
+static void reads_integers_of_any_size(void)
 {
     unsigned char out[4400];
     struct graph g;
@@ -542,17 +542,17 @@ static void integers_of_any_size(void)
     memset(digits, '9', sizeof digits);
     CU_ASSERT_EQUAL(pickle_text_bigint(str_of(digits, 4300), out), 1786);
     CU_ASSERT_EQUAL(pickle_text_bigint(str_of(digits, 4301), out), PICKLE_TEXT_BAD);
-    buf_init(&b, SIZE_MAX); /* LONG4 beyond a window */
+    buf_init(&b, SIZE_MAX); /* a LONG4 larger than a window */
     buf_text(&b, "\x8b");
     buf_u32le(&b, 100001);
-    put(&b, "\x80", 1, 100000);
+    put_repeated(&b, "\x80", 1, 100000);
     buf_text(&b, "\x7f.");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
     CU_ASSERT_EQUAL(g.root->type, CKPT_V_BIGINT);
     CU_ASSERT_EQUAL(g.root->u.str.len, 100001);
     graph_free(&g);
-    b.data[b.len - 2] = 0xff; /* sign bytes only: it shrinks */
+    b.data[b.len - 2] = 0xff; /* only sign bytes: becomes a small int */
     memset(b.data + 5, 0xff, 100000);
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
@@ -563,13 +563,13 @@ static void integers_of_any_size(void)
 
 /* ------------------------------------------------------------------ memory */
 
-static void doubling_stays_small(void)
+static void nested_shared_lists_stay_small(void)
 {
     struct graph g;
     buf b;
     buf_init(&b, SIZE_MAX);
     buf_text(&b, "]");
-    put(&b, "2\x86", 2, 5000); /* 2^5000 lists, if it were a tree */
+    put_repeated(&b, "2\x86", 2, 5000); /* as a tree: 2^5000 lists */
     buf_text(&b, ".");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
@@ -601,12 +601,12 @@ static void sparse_memo_stays_small(void)
     buf_free(&b);
 }
 
-static void facts_are_in_order(void)
+static void facts_are_collected_in_order(void)
 {
     static const char p[] = "\x80\x04]K\x01"
                             "acm\nA\n)R(K\x01K\x02ucm\nB.C\n)\x81}b\x86Q0N0h";
     struct graph g;
-    graph_read(&g, p, sizeof p - 1); /* broken at its end: facts of what ran are there */
+    graph_read(&g, p, sizeof p - 1); /* truncated, but its facts are kept */
     CU_ASSERT_EQUAL(g.status, CKPT_ETRUNCATED);
     CU_ASSERT_EQUAL(g.facts.protocol, 4);
     CU_ASSERT_EQUAL_FATAL(g.facts.nglobals, 2);
@@ -614,7 +614,7 @@ static void facts_are_in_order(void)
     CU_ASSERT_EQUAL(g.facts.globals[1]->flags, VALUE_DOTTED | VALUE_LITERAL);
     CU_ASSERT_EQUAL_FATAL(g.facts.ncalls, 2);
     CU_ASSERT_EQUAL(g.facts.calls[1]->call, CALL_NEWOBJ);
-    CU_ASSERT_EQUAL_FATAL(g.facts.nmutations, 2); /* not that of the plain list */
+    CU_ASSERT_EQUAL_FATAL(g.facts.nmutations, 2); /* that of the list is not counted */
     CU_ASSERT_EQUAL(g.facts.mutations[0].opcode, PICKLE_SETITEMS);
     CU_ASSERT_EQUAL(g.facts.mutations[0].target, g.facts.calls[0]);
     CU_ASSERT_EQUAL(g.facts.mutations[1].opcode, PICKLE_BUILD);
@@ -626,11 +626,11 @@ static void facts_are_in_order(void)
     graph_free(&g);
     graph_read(&g, BYTES("\x80\x02"
                          "cm\nB.C\n."));
-    CU_ASSERT_EQUAL(g.root->flags, 0); /* protocol 2 looks up no dots */
+    CU_ASSERT_EQUAL(g.root->flags, 0); /* before protocol 4, a dot is part of the name */
     graph_free(&g);
     graph_read(&g, BYTES("cm\nn\n)R](K\x01"
                          "eN\x86"
-                         "b.")); /* the order of a rewrite */
+                         "b.")); /* BUILD before the items */
     CU_ASSERT_EQUAL(value_more_of(g.root)->build_items, 0);
     graph_free(&g);
     graph_read(&g, BYTES("]Nb."));
@@ -639,7 +639,7 @@ static void facts_are_in_order(void)
     graph_free(&g);
 }
 
-static void repeated_names_are_one_node(void)
+static void equal_names_share_one_node(void)
 {
     struct graph g;
     graph_read(&g, BYTES("(cm\nn\ncm\nn\nU\x01mU\x01mX\x01\x00\x00\x00mcm\na.b\n\x80\x04"
@@ -648,13 +648,13 @@ static void repeated_names_are_one_node(void)
     ckpt_value **v = g.root->u.seq.items;
     CU_ASSERT_EQUAL_FATAL(g.root->u.seq.n, 7);
     CU_ASSERT(v[0] == v[1] && v[2] == v[3]);
-    CU_ASSERT(v[3] != v[4]); /* Python 2 text is another type */
-    CU_ASSERT(v[5] != v[6]); /* and protocol 4 means another thing by a dot */
+    CU_ASSERT(v[3] != v[4]); /* a Python 2 str is a different type */
+    CU_ASSERT(v[5] != v[6]); /* protocol 4 looks up a.b as an attribute */
     CU_ASSERT_EQUAL(g.facts.nglobals, 3);
     graph_free(&g);
 }
 
-static void a_pickle_ends_where_it_stops(void)
+static void a_pickle_ends_at_its_stop(void)
 {
     static const char two[] = "K\x01.K\x02.";
     source *s = source_mem(two, sizeof two - 1, 0);
@@ -667,27 +667,27 @@ static void a_pickle_ends_where_it_stops(void)
     CU_ASSERT_EQUAL(pickle_read(a, s, next, s->size, NULL, &v, &next, &err), CKPT_OK);
     CU_ASSERT(next == 6 && v->u.i == 2 && v->offset == 3);
     CU_ASSERT_EQUAL(pickle_read(a, s, 0, 2, NULL, &v, &next, &err),
-                    CKPT_ETRUNCATED); /* END counts, not the size */
+                    CKPT_ETRUNCATED); /* the limit is END, not the size */
     arena_free(a);
     source_unref(s);
 }
 
 void suite_pickle_read(void)
 {
-    UNIT(every_opcode_makes_its_node);
-    UNIT(what_is_wrong_is_named);
-    UNIT(an_empty_stack_is_underflow);
+    UNIT(every_opcode_creates_its_node);
+    UNIT(malformed_pickles_are_refused);
+    UNIT(an_empty_stack_is_reported_as_underflow);
     UNIT(every_prefix_is_refused);
-    UNIT(no_flipped_byte_does_harm);
-    UNIT(want_of_memory_is_told);
+    UNIT(every_flip_is_read_safely);
+    UNIT(failing_allocations_are_reported);
     UNIT(large_text_stays_in_the_file);
     UNIT(bytes_are_copied_up_to_the_window);
-    UNIT(opcodes_cross_windows);
-    UNIT(lines_have_limits);
-    UNIT(integers_of_any_size);
-    UNIT(doubling_stays_small);
+    UNIT(opcodes_may_cross_windows);
+    UNIT(long_lines_are_refused);
+    UNIT(reads_integers_of_any_size);
+    UNIT(nested_shared_lists_stay_small);
     UNIT(sparse_memo_stays_small);
-    UNIT(facts_are_in_order);
-    UNIT(repeated_names_are_one_node);
-    UNIT(a_pickle_ends_where_it_stops);
+    UNIT(facts_are_collected_in_order);
+    UNIT(equal_names_share_one_node);
+    UNIT(a_pickle_ends_at_its_stop);
 }

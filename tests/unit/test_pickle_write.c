@@ -1,4 +1,4 @@
-/* Pickles written: the bytes themselves, and the graphs they read back as. */
+/* Tests codec/pickle_write.c: the bytes it writes, and the graphs that are read from them. */
 #include <stdlib.h>
 
 #include "base/cursor.h"
@@ -13,7 +13,7 @@
 static const struct {
     const char *in;
     size_t nin;
-    const char *out; /* behind PROTO 2 */
+    const char *out; /* what is written after PROTO 2 */
     size_t nout;
 } exact[] = {
     {BYTES("N."), BYTES("N.")},
@@ -44,13 +44,13 @@ static const struct {
     {BYTES("(K\x01Nd."), BYTES("}K\x01Ns.")},
     {BYTES("}K\x01NsK\x02Ns."), BYTES("}(K\x01NK\x02Nu.")},
     {BYTES("(K\x01K\x02Q\x85t."), BYTES("K\x01K\x02Q\x85\x86.")},
-    /* the memo: what repeats, and nothing else */
+    /* only what repeats is put into the memo */
     {BYTES("]q\x00q\x05."), BYTES("].")},
     {BYTES("]q\x07h\x07\x86."), BYTES("]q\x00h\x00\x86.")},
     {BYTES("(\x8c\x01z\x8c\x01zU\x01zU\x01zt."), BYTES("(X\x01\x00\x00\x00zq\x00h\x00U\x01zq\x01h\x01t.")},
     {BYTES("cm\nn\ncm\nn\n\x86."), BYTES("cm\nn\nq\x00h\x00\x86.")},
     {BYTES("K\x01\x85q\x00h\x00h\x00\x87."), BYTES("K\x01\x85q\x00h\x00h\x00\x87.")},
-    /* calls, in the order of their changes */
+    /* calls, with items and BUILD in the order of the file */
     {BYTES("cm\nn\n)R."), BYTES("cm\nn\n)R.")},
     {BYTES("cm\nn\nK\x01\x85\x81}b."), BYTES("cm\nn\nK\x01\x85\x81}b.")},
     {BYTES("cm\nn\n)R}b(K\x01Nu."), BYTES("cm\nn\n)R}bK\x01Ns.")},
@@ -59,7 +59,7 @@ static const struct {
     {BYTES("cm\nn\n)}\x92."), BYTES("ccopyreg\n__newobj_ex__\ncm\nn\n)}\x87R.")},
     {BYTES("(K\x01im\nn\n."), BYTES("(cm\nn\nK\x01o.")},
     {BYTES("(cm\nn\no."), BYTES("(cm\nn\no.")},
-    /* what protocol 2 has no opcode for */
+    /* types that protocol 2 has no opcode for */
     {BYTES("C\x02z\xff."),
      BYTES("c_codecs\nencode\nX\x03\x00\x00\x00z\xc3\xbfX\x06\x00\x00\x00latin1\x86R.")},
     {BYTES("C\x00."), BYTES("c_codecs\nencode\nX\x00\x00\x00\x00X\x06\x00\x00\x00latin1\x86R.")},
@@ -87,7 +87,7 @@ static const struct {
     {BYTES("\x80\x02"
            "cm\n\xff.\xff\n."),
      BYTES("cm\n\xff.\xff\n.")},
-    /* what contains itself */
+    /* values that contain themselves */
     {BYTES("]q\x00h\x00"
            "a."),
      BYTES("]q\x00h\x00"
@@ -105,9 +105,9 @@ static const struct {
            "a\x85Rq\x02sba00h\x02.")},
 };
 
-/* written - the graph of ROOT as a pickle, in OUT; empty after a failure, which is in ERR. */
-static ckpt_status written(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out,
-                           ckpt_error *err)
+/* write_graph - pickles the graph of ROOT to OUT, which the caller frees, even after a failure. */
+static ckpt_status write_graph(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out,
+                               ckpt_error *err)
 {
     buf_init(out, SIZE_MAX);
     ckpt_status st = pickle_write(root, hooks, out, err);
@@ -134,7 +134,7 @@ static void check_bytes(const buf *out, const void *want, size_t n)
     CU_ASSERT(same);
 }
 
-static void these_bytes_and_no_others(void)
+static void writes_exactly_these_bytes(void)
 {
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
         struct graph g, again;
@@ -142,11 +142,11 @@ static void these_bytes_and_no_others(void)
         buf out, twice;
         graph_read(&g, exact[i].in, exact[i].nin);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
-        CU_ASSERT_EQUAL(written(g.root, NULL, &out, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
         check_bytes(&out, exact[i].out, exact[i].nout);
-        graph_read(&again, out.data, out.len); /* and a fixed point, once protocol 2 has it */
+        graph_read(&again, out.data, out.len); /* what was written is read and written again */
         CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
-        CU_ASSERT_EQUAL(written(again.root, NULL, &twice, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(write_graph(again.root, NULL, &twice, &err), CKPT_OK);
         graph_free(&again);
         graph_read(&again, twice.data, twice.len);
         CU_ASSERT_EQUAL(again.status, CKPT_OK);
@@ -157,7 +157,7 @@ static void these_bytes_and_no_others(void)
     }
 }
 
-static void what_cannot_be_written_is_refused(void)
+static void graphs_that_protocol_2_cannot_hold_are_refused(void)
 {
     static const struct {
         const char *in;
@@ -175,7 +175,7 @@ static void what_cannot_be_written_is_refused(void)
         {BYTES("cm\nn\n)RN\x61NNs}bN\x61."), "both before and after its BUILD"},
         {BYTES("\x80\x04\x8c\x01m\x8c\x02.n\x93."), "nothing is left of it"},
         {BYTES("\x8c\x03m\nm\x8c\x01n\x93."), "a newline is in it"},
-        /* a set of an object whose argument is the set */
+        /* a set with an object whose argument is the set */
         {BYTES("\x8fq\x00(cm\nn\nh\x00\x85R\x90."), "contains itself in a way"},
     };
     for (size_t i = 0; i < sizeof lossy / sizeof *lossy; i++) {
@@ -184,14 +184,14 @@ static void what_cannot_be_written_is_refused(void)
         buf out;
         graph_read(&g, lossy[i].in, lossy[i].n);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
-        CU_ASSERT_EQUAL(written(g.root, NULL, &out, &err), CKPT_ELOSSY);
+        CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_ELOSSY);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, lossy[i].what));
         buf_free(&out);
         graph_free(&g);
     }
 }
 
-static void batches_are_of_a_thousand(void)
+static void items_are_appended_in_batches_of_a_thousand(void)
 {
     for (unsigned n = 999; n <= 2001; n += 501) {
         struct graph g;
@@ -204,7 +204,7 @@ static void batches_are_of_a_thousand(void)
             buf_text(&in, "N");
         buf_text(&in, "e.");
         graph_read(&g, in.data, in.len);
-        CU_ASSERT_EQUAL(written(g.root, NULL, &out, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
         for (size_t i = 2; i < out.len; i++) {
             marks += out.data[i] == 'e';
             singles += out.data[i] == 'a';
@@ -249,7 +249,7 @@ static ckpt_status leaf(void *user, pickle_writer *w, const ckpt_value *v, ckpt_
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "no such storage");
     pickle_put_op(w, PICKLE_MARK);
     pickle_put_text(w, str_c(key));
-    memset(key, 'x', sizeof key); /* the text need not outlive the call */
+    memset(key, 'x', sizeof key); /* pickle_put_text() must have copied it */
     pickle_put_text(w, STR_LIT("k"));
     pickle_put_global(w, STR_LIT("m"), STR_LIT("n"));
     pickle_put_bool(w, true);
@@ -259,9 +259,10 @@ static ckpt_status leaf(void *user, pickle_writer *w, const ckpt_value *v, ckpt_
     return CKPT_OK;
 }
 
-/* edited - what the pickle IN becomes when entry DROP of its root goes and entry
- * RENAME is called z. */
-static void edited(const char *in, size_t n, uint32_t drop, uint32_t rename, const char *want, size_t nwant)
+/* check_edit - the pickle IN must become WANT when entry DROP of its root is dropped and entry RENAME is
+ * renamed to z. */
+static void check_edit(const char *in, size_t n, uint32_t drop, uint32_t rename, const char *want,
+                       size_t nwant)
 {
     struct graph g;
     ckpt_error err;
@@ -270,7 +271,7 @@ static void edited(const char *in, size_t n, uint32_t drop, uint32_t rename, con
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
     struct edits e = {.container = g.root, .drop = drop, .rename = rename, .name = "z"};
     struct pickle_hooks hooks = {.user = &e, .replace = replace, .entry = entry, .leaf = leaf};
-    CU_ASSERT_EQUAL(written(g.root, &hooks, &out, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_OK);
     check_bytes(&out, want, nwant);
     buf_free(&out);
     graph_free(&g);
@@ -279,42 +280,43 @@ static void edited(const char *in, size_t n, uint32_t drop, uint32_t rename, con
 static void hooks_edit_every_container(void)
 {
     uint32_t none = UINT32_MAX;
-    edited(BYTES("}(\x8c\x01gK\x01K\x02K\x03u."), none, 0, BYTES("}(X\x01\x00\x00\x00zK\x01K\x02K\x03u."));
-    edited(BYTES("}(U\x01gK\x01K\x02K\x03u."), 1, 0, BYTES("}U\x01zK\x01s.")); /* Python 2 text stays that */
-    edited(BYTES("}(K\x01NK\x02Nu."), 0, 9, BYTES("}K\x02Ns."));
-    edited(BYTES("}K\x01Ns."), 0, 9, BYTES("}."));
-    edited(BYTES("](K\x01K\x02K\x03"
-                 "e."),
-           1, 0,
-           BYTES("](X\x01\x00\x00\x00zK\x03"
-                 "e."));
-    edited(BYTES("K\x01K\x02\x86."), 1, 0, BYTES("X\x01\x00\x00\x00z\x85."));
-    edited(BYTES("K\x01\x85."), 0, 9, BYTES(")."));
-    edited(BYTES("(K\x01K\x02K\x03K\x04t."), 3, 0, BYTES("(X\x01\x00\x00\x00zK\x02K\x03t."));
-    edited(BYTES("\x8f(K\x01K\x02\x90."), 0, 1, BYTES("c__builtin__\nset\n]X\x01\x00\x00\x00za\x85R."));
-    edited(BYTES("cm\nn\n)R(K\x01K\x02K\x03K\x04u."), 0, 1, BYTES("cm\nn\n)RX\x01\x00\x00\x00zK\x04s."));
-    edited(BYTES("cm\nn\n)R(K\x01K\x02"
-                 "e."),
-           0, 1,
-           BYTES("cm\nn\n)RX\x01\x00\x00\x00z"
-                 "a."));
-    /* of an object with pairs, the pairs are the entries, its items are not */
-    edited(BYTES("cm\nn\n)R(K\x01K\x02"
-                 "eK\x03K\x04s."),
-           0, 1,
-           BYTES("cm\nn\n)R(K\x01K\x02"
-                 "e."));
-    /* a value that another place shares comes out there, whole, when one goes */
-    edited(BYTES("}(K\x01]q\x00(K\x05K\x06"
-                 "eK\x02h\x00u."),
-           0, 9,
-           BYTES("}K\x02](K\x05K\x06"
-                 "es."));
+    check_edit(BYTES("}(\x8c\x01gK\x01K\x02K\x03u."), none, 0,
+               BYTES("}(X\x01\x00\x00\x00zK\x01K\x02K\x03u."));
+    check_edit(BYTES("}(U\x01gK\x01K\x02K\x03u."), 1, 0, BYTES("}U\x01zK\x01s.")); /* stays a Python 2 str */
+    check_edit(BYTES("}(K\x01NK\x02Nu."), 0, 9, BYTES("}K\x02Ns."));
+    check_edit(BYTES("}K\x01Ns."), 0, 9, BYTES("}."));
+    check_edit(BYTES("](K\x01K\x02K\x03"
+                     "e."),
+               1, 0,
+               BYTES("](X\x01\x00\x00\x00zK\x03"
+                     "e."));
+    check_edit(BYTES("K\x01K\x02\x86."), 1, 0, BYTES("X\x01\x00\x00\x00z\x85."));
+    check_edit(BYTES("K\x01\x85."), 0, 9, BYTES(")."));
+    check_edit(BYTES("(K\x01K\x02K\x03K\x04t."), 3, 0, BYTES("(X\x01\x00\x00\x00zK\x02K\x03t."));
+    check_edit(BYTES("\x8f(K\x01K\x02\x90."), 0, 1, BYTES("c__builtin__\nset\n]X\x01\x00\x00\x00za\x85R."));
+    check_edit(BYTES("cm\nn\n)R(K\x01K\x02K\x03K\x04u."), 0, 1, BYTES("cm\nn\n)RX\x01\x00\x00\x00zK\x04s."));
+    check_edit(BYTES("cm\nn\n)R(K\x01K\x02"
+                     "e."),
+               0, 1,
+               BYTES("cm\nn\n)RX\x01\x00\x00\x00z"
+                     "a."));
+    /* the entries of an object with pairs are its pairs, not its items */
+    check_edit(BYTES("cm\nn\n)R(K\x01K\x02"
+                     "eK\x03K\x04s."),
+               0, 1,
+               BYTES("cm\nn\n)R(K\x01K\x02"
+                     "e."));
+    /* a shared value is written in full at its second use when the first is dropped */
+    check_edit(BYTES("}(K\x01]q\x00(K\x05K\x06"
+                     "eK\x02h\x00u."),
+               0, 9,
+               BYTES("}K\x02](K\x05K\x06"
+                     "es."));
 }
 
-static void leaves_are_the_owners(void)
+static void persistent_ids_are_written_by_the_leaf_hook(void)
 {
-    edited(
+    check_edit(
         BYTES("K\x01Qq\x00h\x00K\x02Q\x87."), 9, 9,
         BYTES("(X\x01\x00\x00\x00kq\x00h\x00"
               "cm\nn\nq\x02\x88\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00tQq\x01h\x01(h\x00h\x00h\x02\x88"
@@ -325,11 +327,11 @@ static void leaves_are_the_owners(void)
     struct edits e = {.drop = 9};
     struct pickle_hooks hooks = {.user = &e, .leaf = leaf};
     graph_read(&g, BYTES("]NQa."));
-    CU_ASSERT_EQUAL(written(g.root, &hooks, &out, &err), CKPT_ELOSSY);
+    CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_ELOSSY);
     CU_ASSERT_STRING_EQUAL(err.what, "no such storage");
     buf_free(&out);
     ckpt_value *tensor = value_new(g.a, CKPT_V_TENSOR, 0);
-    CU_ASSERT_EQUAL(written(tensor, NULL, &out, &err), CKPT_ELOSSY);
+    CU_ASSERT_EQUAL(write_graph(tensor, NULL, &out, &err), CKPT_ELOSSY);
     buf_free(&out);
     graph_free(&g);
 }
@@ -342,7 +344,7 @@ static void replacements_keep_identity(void)
     graph_read(&g, BYTES("cm\nn\n)Rq\x00h\x00\x86."));
     struct edits e = {.instead_of = g.root->u.seq.items[0], .instead = value_ordered_dict(g.a)};
     struct pickle_hooks hooks = {.user = &e, .replace = replace};
-    CU_ASSERT_EQUAL(written(g.root, &hooks, &out, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_OK);
     check_bytes(&out, BYTES("ccollections\nOrderedDict\n)Rq\x00h\x00\x86."));
     buf_free(&out);
     graph_free(&g);
@@ -365,7 +367,7 @@ static void large_text_is_streamed(void)
         buf_put(&in, "q\0h\0\x86.", 6);
         graph_read(&g, in.data, in.len);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
-        CU_ASSERT_EQUAL(written(g.root, NULL, &out, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
         graph_read(&again, out.data, out.len);
         CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
         const ckpt_value *v = again.root->u.seq.items[0];
@@ -400,7 +402,7 @@ static void depth_is_bounded(void)
         buf_byte(&in, '.');
         graph_read(&g, in.data, in.len);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
-        ckpt_status st = written(g.root, NULL, &out, &err);
+        ckpt_status st = write_graph(g.root, NULL, &out, &err);
         CU_ASSERT_EQUAL(st, depth > 1 << 20 ? CKPT_ELIMIT : CKPT_OK);
         if (st == CKPT_OK)
             check_bytes(&out, in.data, in.len);
@@ -410,8 +412,8 @@ static void depth_is_bounded(void)
     }
 }
 
-/* A tuple of N lists each of which holds it: as nested as N, and N times as long. */
-static ckpt_status knot(unsigned n, size_t *size)
+/* Writes a tuple of N lists that each contain it: nested N deep, and the size grows with N * N. */
+static ckpt_status write_cyclic_tuple(unsigned n, size_t *size)
 {
     struct graph g;
     ckpt_error err;
@@ -434,7 +436,7 @@ static ckpt_status knot(unsigned n, size_t *size)
     buf_text(&in, ".");
     graph_read(&g, in.data, in.len);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
-    ckpt_status st = written(g.root, NULL, &out, &err);
+    ckpt_status st = write_graph(g.root, NULL, &out, &err);
     if (st == CKPT_OK) {
         struct graph again;
         graph_read(&again, out.data, out.len);
@@ -451,16 +453,16 @@ static ckpt_status knot(unsigned n, size_t *size)
     return st;
 }
 
-static void knots_cannot_blow_up(void)
+static void cyclic_tuples_are_limited_in_size(void)
 {
     size_t size;
-    CU_ASSERT_EQUAL(knot(1, &size), CKPT_OK);
-    CU_ASSERT_EQUAL(knot(40, &size), CKPT_OK);
-    CU_ASSERT_EQUAL(knot(20000, &size), CKPT_ELOSSY);
+    CU_ASSERT_EQUAL(write_cyclic_tuple(1, &size), CKPT_OK);
+    CU_ASSERT_EQUAL(write_cyclic_tuple(40, &size), CKPT_OK);
+    CU_ASSERT_EQUAL(write_cyclic_tuple(20000, &size), CKPT_ELOSSY);
     CU_ASSERT(size < 10000000);
 }
 
-static void doubling_stays_small(void)
+static void nested_shared_lists_stay_small(void)
 {
     struct graph g;
     ckpt_error err;
@@ -471,7 +473,7 @@ static void doubling_stays_small(void)
         buf_text(&in, "2\x86");
     buf_text(&in, ".");
     graph_read(&g, in.data, in.len);
-    CU_ASSERT_EQUAL(written(g.root, NULL, &out, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
     CU_ASSERT(out.len < 300 * 12);
     buf_free(&in);
     buf_free(&out);
@@ -480,16 +482,16 @@ static void doubling_stays_small(void)
 
 /* ------------------------------------------------------------------ corpus */
 
-/* Pairs of nodes that must be the same, and what was paired already. */
+/* A comparison of two graphs. */
 struct pairing {
-    const ckpt_value **waiting;
+    const ckpt_value **waiting; /* pairs of nodes to compare */
     size_t n, cap;
-    map *met; /* node of A -> its number; node of B likewise */
+    map *visited; /* numbers of the nodes that were compared, of either graph */
     uint32_t count;
     bool same;
 };
 
-static void pair_up(struct pairing *p, const ckpt_value *a, const ckpt_value *b)
+static void add_pair(struct pairing *p, const ckpt_value *a, const ckpt_value *b)
 {
     if (p->n + 2 > p->cap) {
         p->cap = p->cap ? p->cap * 2 : 64;
@@ -506,15 +508,15 @@ static void pair_items(struct pairing *p, ckpt_value *const *a, uint32_t na, ckp
 {
     p->same = p->same && na == nb;
     for (uint32_t i = 0; p->same && i < na; i++)
-        pair_up(p, a[i], b[i]);
+        add_pair(p, a[i], b[i]);
 }
 
 static void pair_pairs(struct pairing *p, const value_pair *a, uint32_t na, const value_pair *b, uint32_t nb)
 {
     p->same = p->same && na == nb;
     for (uint32_t i = 0; p->same && i < na; i++) {
-        pair_up(p, a[i].key, b[i].key);
-        pair_up(p, a[i].val, b[i].val);
+        add_pair(p, a[i].key, b[i].key);
+        add_pair(p, a[i].val, b[i].val);
     }
 }
 
@@ -523,8 +525,8 @@ static void pair_calls(struct pairing *p, const ckpt_value *a, const ckpt_value 
     const struct value_more *x = value_more_of(a), *y = value_more_of(b);
     p->same = p->same && a->call == b->call && !x->kwargs && !y->kwargs;
     p->same = p->same && (x->nstates == 0 || x->build_items == y->build_items);
-    pair_up(p, a->u.call.callable, b->u.call.callable);
-    pair_up(p, a->u.call.args, b->u.call.args);
+    add_pair(p, a->u.call.callable, b->u.call.callable);
+    add_pair(p, a->u.call.args, b->u.call.args);
     pair_items(p, x->states, x->nstates, y->states, y->nstates);
     pair_items(p, x->items, x->nitems, y->items, y->nitems);
     pair_pairs(p, x->pairs, x->npairs, y->pairs, y->npairs);
@@ -555,52 +557,53 @@ static void pair_nodes(struct pairing *p, const ckpt_value *a, const ckpt_value 
     case CKPT_V_TUPLE: pair_items(p, a->u.seq.items, a->u.seq.n, b->u.seq.items, b->u.seq.n); break;
     case CKPT_V_DICT: pair_pairs(p, a->u.dict.pairs, a->u.dict.n, b->u.dict.pairs, b->u.dict.n); break;
     case CKPT_V_CALL: pair_calls(p, a, b); break;
-    case CKPT_V_PERSID: pair_up(p, a->u.pid, b->u.pid); break;
+    case CKPT_V_PERSID: add_pair(p, a->u.pid, b->u.pid); break;
     default: p->same = false;
     }
 }
 
-/* identical - the same values, the same objects shared. Protocol 2 on both sides. */
+/* identical - whether two graphs read from protocol 2 have the same values and share the same objects. */
 static bool identical(const ckpt_value *a, const ckpt_value *b)
 {
-    struct pairing p = {.met = map_new(1024), .same = true};
-    pair_up(&p, a, b);
+    struct pairing p = {.visited = map_new(1024), .same = true};
+    add_pair(&p, a, b);
     while (p.same && p.n) {
         b = p.waiting[--p.n];
         a = p.waiting[--p.n];
-        bool atom = a->type < CKPT_V_LIST || a->type == CKPT_V_GLOBAL ||
-                    (a->type == CKPT_V_TUPLE && a->u.seq.n == 0);
-        uint32_t x = map_get_num(p.met, map_ptr(a)), y = map_get_num(p.met, map_ptr(b));
-        p.same = a->type == b->type && (atom || x == y);
-        if (!p.same || (!atom && x != MAP_NONE))
+        bool is_scalar = a->type < CKPT_V_LIST || a->type == CKPT_V_GLOBAL ||
+                         (a->type == CKPT_V_TUPLE && a->u.seq.n == 0);
+        uint32_t x = map_get_num(p.visited, map_ptr(a)), y = map_get_num(p.visited, map_ptr(b));
+        p.same = a->type == b->type && (is_scalar || x == y);
+        if (!p.same || (!is_scalar && x != MAP_NONE))
             continue;
-        if (!atom && (!map_set_num(p.met, map_ptr(a), p.count) || !map_set_num(p.met, map_ptr(b), p.count++)))
+        if (!is_scalar &&
+            (!map_set_num(p.visited, map_ptr(a), p.count) || !map_set_num(p.visited, map_ptr(b), p.count++)))
             abort();
         pair_nodes(&p, a, b);
     }
-    map_free(p.met);
+    map_free(p.visited);
     free(p.waiting);
     return p.same;
 }
 
-/* puts_are_distinct - no index of the memo is written twice, as pickletools wants. */
+/* puts_are_distinct - whether no memo entry is written twice, which pickletools would refuse. */
 static bool puts_are_distinct(const unsigned char *b, size_t n)
 {
     bool put[512] = {false}, distinct = true;
     for (size_t i = 0; distinct && i < n;) {
-        bool wide = b[i] == 'r';
-        if (wide || b[i] == 'q') {
-            uint32_t index = wide ? load_u32le(b + i + 1) : b[i + 1];
+        bool is_long = b[i] == 'r';
+        if (is_long || b[i] == 'q') {
+            uint32_t index = is_long ? load_u32le(b + i + 1) : b[i + 1];
             distinct = index < 512 && !put[index];
             put[index % 512] = true;
         }
-        i += wide || strchr("jJ", b[i]) ? 5 : b[i] == 'M' ? 3 : strchr("\x80qhK", b[i]) ? 2 : 1;
+        i += is_long || strchr("jJ", b[i]) ? 5 : b[i] == 'M' ? 3 : strchr("\x80qhK", b[i]) ? 2 : 1;
     }
     return distinct;
 }
 
-/* Of D bytes too many 1 and 3 cannot be filled, unless an int can be written longer. */
-static void filled_to_any_size_that_can_be(void)
+/* Only if the pickle has a small int, which can be written longer, can 1 or 3 bytes be filled. */
+static void pickles_are_filled_to_a_given_size(void)
 {
     static const struct {
         const char *in;
@@ -611,16 +614,16 @@ static void filled_to_any_size_that_can_be(void)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct graph g;
         ckpt_error err;
-        buf plain;
+        buf unfilled;
         graph_read(&g, cases[k].in, cases[k].n);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
-        CU_ASSERT_EQUAL(written(g.root, NULL, &plain, &err), CKPT_OK);
-        for (size_t size = plain.len - 1; size < plain.len + 40; size++) {
-            bool fits, odd = size - plain.len == 1 || size - plain.len == 3;
+        CU_ASSERT_EQUAL(write_graph(g.root, NULL, &unfilled, &err), CKPT_OK);
+        for (size_t size = unfilled.len - 1; size < unfilled.len + 40; size++) {
+            bool fits, odd = size - unfilled.len == 1 || size - unfilled.len == 3;
             buf out;
             buf_init(&out, SIZE_MAX);
             CU_ASSERT_EQUAL(pickle_write_filled(g.root, NULL, size, &out, &fits, &err), CKPT_OK);
-            CU_ASSERT_EQUAL(fits, size >= plain.len && (!odd || cases[k].small_int));
+            CU_ASSERT_EQUAL(fits, size >= unfilled.len && (!odd || cases[k].small_int));
             if (fits) {
                 struct graph again;
                 graph_read(&again, out.data, out.len);
@@ -633,15 +636,14 @@ static void filled_to_any_size_that_can_be(void)
             }
             buf_free(&out);
         }
-        buf_free(&plain);
+        buf_free(&unfilled);
         graph_free(&g);
     }
 }
 
-/* Opcodes that torch's weights_only unpickler knows, BINSTRING, which Python 2 files
- * need, and LONG4, which ints of more than 255 bytes need. */
-static const char known[] = "\x8b\x80.(t\x85\x86\x87)]}N\x88\x89JKM\x8aGXUcR\x81"
-                            "baesuQhjqrT";
+/* Opcodes of torch's weights_only unpickler, BINSTRING for Python 2 files, and LONG4 for large ints. */
+static const char allowed_opcodes[] = "\x8b\x80.(t\x85\x86\x87)]}N\x88\x89JKM\x8aGXUcR\x81"
+                                      "baesuQhjqrT";
 static unsigned pickles, differ;
 
 static void check_pickle(const char *name, ckpt_str bytes)
@@ -651,13 +653,13 @@ static void check_pickle(const char *name, ckpt_str bytes)
     buf out, twice;
     graph_read(&g, bytes.ptr, bytes.len);
     bool old = g.facts.protocol == 2 && g.status == CKPT_OK;
-    if (old && written(g.root, NULL, &out, &err) == CKPT_OK) {
+    if (old && write_graph(g.root, NULL, &out, &err) == CKPT_OK) {
         graph_read(&again, out.data, out.len);
         CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
         for (unsigned op = 0; op < 256; op++)
-            CU_ASSERT(again.facts.first_use[op] == UINT64_MAX || (op && strchr(known, (char)op)));
+            CU_ASSERT(again.facts.first_use[op] == UINT64_MAX || (op && strchr(allowed_opcodes, (char)op)));
         bool same = identical(g.root, again.root) && out.len <= bytes.len;
-        CU_ASSERT_EQUAL(written(again.root, NULL, &twice, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(write_graph(again.root, NULL, &twice, &err), CKPT_OK);
         same = same && out.len == twice.len && memcmp(out.data, twice.data, out.len) == 0;
         pickles++;
         differ += !same;
@@ -674,7 +676,7 @@ static void check_pickle(const char *name, ckpt_str bytes)
     graph_free(&g);
 }
 
-static void every_pickle_of_the_corpus_comes_back(void)
+static void pickles_of_the_corpus_are_written_back(void)
 {
     pickles = differ = 0;
     graph_corpus(check_pickle);
@@ -684,16 +686,16 @@ static void every_pickle_of_the_corpus_comes_back(void)
 
 void suite_pickle_write(void)
 {
-    UNIT(these_bytes_and_no_others);
-    UNIT(what_cannot_be_written_is_refused);
-    UNIT(batches_are_of_a_thousand);
+    UNIT(writes_exactly_these_bytes);
+    UNIT(graphs_that_protocol_2_cannot_hold_are_refused);
+    UNIT(items_are_appended_in_batches_of_a_thousand);
     UNIT(hooks_edit_every_container);
-    UNIT(leaves_are_the_owners);
+    UNIT(persistent_ids_are_written_by_the_leaf_hook);
     UNIT(replacements_keep_identity);
     UNIT(large_text_is_streamed);
     UNIT(depth_is_bounded);
-    UNIT(knots_cannot_blow_up);
-    UNIT(doubling_stays_small);
-    UNIT(filled_to_any_size_that_can_be);
-    UNIT(every_pickle_of_the_corpus_comes_back);
+    UNIT(cyclic_tuples_are_limited_in_size);
+    UNIT(nested_shared_lists_stay_small);
+    UNIT(pickles_are_filled_to_a_given_size);
+    UNIT(pickles_of_the_corpus_are_written_back);
 }

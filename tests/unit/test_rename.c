@@ -1,5 +1,4 @@
-/* Prefix work and renames: on real state dicts of many wrappers, and on graphs
- * made by hand for what the corpus lacks. */
+/* strip, add and rename: on state dicts of many wrappers, and on value graphs for what the corpus lacks. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,7 +16,7 @@ static ckpt_plan *plan_of(ckpt_file *f)
     return p;
 }
 
-/* The names a plan would write, parts left out, with commas. */
+/* Returns the names that P would write, without components, separated by commas. */
 static const char *names(ckpt_plan *p)
 {
     static char text[8192];
@@ -31,8 +30,8 @@ static const char *names(ckpt_plan *p)
     return text;
 }
 
-/* The renames of _metadata as "from>to", with commas. */
-static const char *moves(const ckpt_plan *p)
+/* Returns the renames of _metadata as "from>to", separated by commas. */
+static const char *metadata_renames(const ckpt_plan *p)
 {
     static char text[8192];
     size_t len = 0;
@@ -46,22 +45,22 @@ static const char *moves(const ckpt_plan *p)
     return text;
 }
 
-static int count_notices_with(const ckpt_plan *p, const char *part)
+static bool has_notice(const ckpt_plan *p, const char *part)
 {
     for (size_t i = 0; i < p->notices.n; i++)
         if (strstr(p->notices.text[i], part))
-            return 1;
-    return 0;
+            return true;
+    return false;
 }
 
-static void done(ckpt_plan *p)
+static void close_plan(ckpt_plan *p)
 {
     ckpt_plan_free(p);
     flat_close();
 }
 
-/* Names of a flat file whose keys are N one-byte tensors. */
-static ckpt_file *keys(size_t n, const char *const *key)
+/* Opens a safetensors file of N tensors of one byte, named KEY[0] and so on. */
+static ckpt_file *open_keys(size_t n, const char *const *key)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -76,11 +75,12 @@ static ckpt_file *keys(size_t n, const char *const *key)
     buf_free(&b);
     return f;
 }
-#define KEYS(...) keys(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *[]){__VA_ARGS__})
+#define KEYS(...)                                                                                            \
+    open_keys(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *[]){__VA_ARGS__})
 
-/* ---- the text of it */
+/* ---- prefixes */
 
-static ckpt_str strip1(arena *a, const char *s, const char *prefix, bool anywhere)
+static ckpt_str strip_prefix(arena *a, const char *s, const char *prefix, bool anywhere)
 {
     return prefix_strip(a, str_c(s), str_c(prefix), anywhere);
 }
@@ -88,14 +88,14 @@ static ckpt_str strip1(arena *a, const char *s, const char *prefix, bool anywher
 static void prefixes_are_found_at_boundaries(void)
 {
     arena *a = arena_new(1 << 20);
-    CU_ASSERT(str_is(strip1(a, "module.fc.w", "module.", false), "fc.w"));
-    CU_ASSERT(str_is(strip1(a, "a.module.w", "module.", false), "a.module.w"));
-    CU_ASSERT(str_is(strip1(a, "a.module.w", "module.", true), "a.w"));
-    CU_ASSERT(str_is(strip1(a, "amodule.w", "module.", true), "amodule.w"));
-    CU_ASSERT(str_is(strip1(a, "module.module.w", "module.", true), "w"));
-    CU_ASSERT(str_is(strip1(a, "a.a.b.b.x", "a.b.", true), "x")); /* closes up, goes too */
-    CU_ASSERT(str_is(strip1(a, "x_w.y.x_v", "x_", true), "w.y.v"));
-    CU_ASSERT(str_is(strip1(a, "a.module", "module.", true), "a.module"));
+    CU_ASSERT(str_is(strip_prefix(a, "module.fc.w", "module.", false), "fc.w"));
+    CU_ASSERT(str_is(strip_prefix(a, "a.module.w", "module.", false), "a.module.w"));
+    CU_ASSERT(str_is(strip_prefix(a, "a.module.w", "module.", true), "a.w"));
+    CU_ASSERT(str_is(strip_prefix(a, "amodule.w", "module.", true), "amodule.w"));
+    CU_ASSERT(str_is(strip_prefix(a, "module.module.w", "module.", true), "w"));
+    CU_ASSERT(str_is(strip_prefix(a, "a.a.b.b.x", "a.b.", true), "x")); /* the inner a.b. goes first */
+    CU_ASSERT(str_is(strip_prefix(a, "x_w.y.x_v", "x_", true), "w.y.v"));
+    CU_ASSERT(str_is(strip_prefix(a, "a.module", "module.", true), "a.module"));
     CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("f._orig_mod.0._fsdp_wrapped_module._fpw_module.w")),
                      "f.0.w"));
     CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("my_orig_mod.w")), "my_orig_mod.w"));
@@ -105,8 +105,7 @@ static void prefixes_are_found_at_boundaries(void)
     arena_free(a);
 }
 
-/* A long run of one component costs time in proportion. */
-static void long_names_are_no_trouble(void)
+static void stripping_takes_linear_time(void)
 {
     size_t n = 1 << 20;
     char *s = malloc(2 * n);
@@ -120,25 +119,25 @@ static void long_names_are_no_trouble(void)
 
 /* ---- strip */
 
-static void strip_like_torch(void)
+static void strips_names_and_metadata(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
                                      "bn.num_batches_tracked,fc.weight,fc.bias");
-    CU_ASSERT_STRING_EQUAL(moves(p), "module>,module.conv>conv,module.bn>bn,module.fc>fc");
+    CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module>,module.conv>conv,module.bn>bn,module.fc>fc");
     CU_ASSERT_EQUAL(p->notices.n, 0);
-    /* "" of the wrapper gives way to the wrapped module's entry */
+    /* the wrapper's entry "" is replaced by that of the wrapped module */
     size_t dropped = 0;
     for (size_t i = 0; i < p->nedits; i++)
         for (uint32_t k = 0; k < p->edits[i].n; k++)
             dropped += p->edits[i].dropped[k];
     CU_ASSERT_EQUAL(dropped, 1);
-    /* again: nothing to do, and it says so */
+    /* the second time, nothing is renamed, with a notice */
     size_t before = ckpt_plan_rename_count(p);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
-    CU_ASSERT(ckpt_plan_rename_count(p) == before && count_notices_with(p, "no key begins with \"module.\""));
-    done(p);
+    CU_ASSERT(ckpt_plan_rename_count(p) == before && has_notice(p, "no key begins with \"module.\""));
+    close_plan(p);
 }
 
 static void strip_and_add_undo_each_other(void)
@@ -148,33 +147,33 @@ static void strip_and_add_undo_each_other(void)
     snprintf(before, sizeof before, "%s", names(p));
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "module.", NULL), CKPT_OK);
     CU_ASSERT(strncmp(names(p), "module.conv.weight,module.conv.bias,", 36) == 0);
-    CU_ASSERT_STRING_EQUAL(moves(p), ">module,conv>module.conv,bn>module.bn,fc>module.fc");
+    CU_ASSERT_STRING_EQUAL(metadata_renames(p), ">module,conv>module.conv,bn>module.bn,fc>module.fc");
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), before);
-    done(p);
+    close_plan(p);
 }
 
-static void keys_without_it_stay(void)
+static void keys_without_the_prefix_stay(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t215/prefix_mixed.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "fc1.weight,fc1.bias,fc2.weight,fc2.bias,extra.weight");
-    done(p);
+    close_plan(p);
 }
 
-static void anywhere_reaches_inner_wrappers(void)
+static void anywhere_strips_inner_wrappers(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t26/midkey_dataparallel.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), 0);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", true, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "features.0.weight,features.0.bias,classifier.weight,classifier.bias");
-    CU_ASSERT(strstr(moves(p), "features.module>features") &&
-              strstr(moves(p), "features.module.0>features.0"));
-    done(p);
+    CU_ASSERT(strstr(metadata_renames(p), "features.module>features") &&
+              strstr(metadata_renames(p), "features.module.0>features.0"));
+    close_plan(p);
 }
 
-static void collisions_change_nothing(void)
+static void collisions_are_refused(void)
 {
     ckpt_error err;
     ckpt_plan *p = plan_of(corpus_open("torch/t215/prefix_collision.pt"));
@@ -182,79 +181,80 @@ static void collisions_change_nothing(void)
     CU_ASSERT(strstr(err.what, "\"module.w\"") && strstr(err.what, "\"w\""));
     CU_ASSERT_STRING_EQUAL(names(p), "module.w,w");
     CU_ASSERT(ckpt_plan_rename_count(p) == 0 && p->nedits == 0);
-    done(p);
+    close_plan(p);
     p = plan_of(KEYS("a.x", "b.x"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^[ab]=>c", &err), CKPT_EEXIST);
     CU_ASSERT(strstr(err.what, "\"a.x\"") && strstr(err.what, "\"b.x\"") && strstr(err.what, "\"c.x\""));
-    done(p);
+    close_plan(p);
 }
 
-static void a_prefix_without_its_dot_is_a_component(void)
+static void a_prefix_may_be_given_without_its_dot(void)
 {
     ckpt_plan *p = plan_of(KEYS("module.w", "module.b", "modules.w"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module", false, NULL), CKPT_OK);
     CU_ASSERT(strstr(ckpt_plan_notice_at(p, 0), "\"module.\"") != NULL);
     CU_ASSERT_STRING_EQUAL(names(p), "w,b,modules.w");
-    done(p);
+    close_plan(p);
 }
 
 static void meaningless_prefixes_are_refused(void)
 {
     ckpt_plan *p = plan_of(KEYS("module.w", "module.b"));
-    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.w", false, NULL), CKPT_EUSAGE); /* no name left */
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.w", false, NULL), CKPT_EUSAGE); /* the name would be empty */
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "", false, NULL), CKPT_EUSAGE);
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "\xff.", NULL), CKPT_EUSAGE);
     CU_ASSERT_STRING_EQUAL(names(p), "module.w,module.b");
-    done(p);
+    close_plan(p);
 }
 
 /* ---- strip --auto */
 
-static void automatically(const char *file, const char *want, const char *notice)
+static void check_auto(const char *file, const char *want, const char *notice)
 {
     ckpt_plan *p = plan_of(corpus_open(file));
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), want);
-    CU_ASSERT(notice ? count_notices_with(p, notice) : p->notices.n == 0);
+    CU_ASSERT(notice ? has_notice(p, notice) : p->notices.n == 0);
     size_t count = ckpt_plan_rename_count(p);
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK); /* idempotent */
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), count);
-    done(p);
+    close_plan(p);
 }
 
-static void auto_takes_what_is_certain(void)
+static void auto_strips_prefixes_of_known_wrappers(void)
 {
-    automatically("torch/t215/dp_twice.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
-    automatically("torch/t215/compiled_in_dp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
-    automatically("torch/t215/dist/compiled_of_ddp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
-    automatically("torch/t26/swa.pt",
-                  "n_averaged,conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
-                  "bn.num_batches_tracked,fc.weight,fc.bias",
-                  "n_averaged");
-    automatically("torch/t215/act_ckpt_named_parameters.pt",
-                  "state_dict.fc1.weight,state_dict.fc1.bias,state_dict.fc2.weight,state_dict.fc2.bias,"
-                  "named.fc1.weight,named.fc1.bias,named.fc2.weight,named.fc2.bias",
-                  NULL);
+    check_auto("torch/t215/dp_twice.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
+    check_auto("torch/t215/compiled_in_dp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
+    check_auto("torch/t215/dist/compiled_of_ddp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
+    check_auto("torch/t26/swa.pt",
+               "n_averaged,conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
+               "bn.num_batches_tracked,fc.weight,fc.bias",
+               "n_averaged");
+    check_auto("torch/t215/act_ckpt_named_parameters.pt",
+               "state_dict.fc1.weight,state_dict.fc1.bias,state_dict.fc2.weight,state_dict.fc2.bias,"
+               "named.fc1.weight,named.fc1.bias,named.fc2.weight,named.fc2.bias",
+               NULL);
 }
 
-static void auto_leaves_what_is_not(void)
+static void auto_leaves_ambiguous_prefixes(void)
 {
-    automatically("torch/t215/module_is_a_real_name.pt", "net.module.weight,net.module.bias",
-                  "ckpt strip --anywhere module.");
-    automatically("torch/t26/midkey_dataparallel.pt",
-                  "features.module.0.weight,features.module.0.bias,classifier.weight,classifier.bias",
-                  "2 keys still contain");
-    automatically("torch/t215/prefix_mixed.pt",
-                  "module.fc1.weight,module.fc1.bias,module.fc2.weight,module.fc2.bias,extra.weight",
-                  "4 keys still contain");
+    check_auto("torch/t215/module_is_a_real_name.pt", "net.module.weight,net.module.bias",
+               "ckpt strip --anywhere module.");
+    check_auto("torch/t26/midkey_dataparallel.pt",
+               "features.module.0.weight,features.module.0.bias,classifier.weight,classifier.bias",
+               "2 keys still contain");
+    check_auto("torch/t215/prefix_mixed.pt",
+               "module.fc1.weight,module.fc1.bias,module.fc2.weight,module.fc2.bias,extra.weight",
+               "4 keys still contain");
 }
 
-static void auto_fixes_metadata_of_all_wrappers(void)
+static void auto_renames_metadata_of_all_wrappers(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t215/compiled_in_dp.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
-    CU_ASSERT(strstr(moves(p), "module._orig_mod>,") && strstr(moves(p), "module._orig_mod.fc1>fc1"));
-    done(p);
+    CU_ASSERT(strstr(metadata_renames(p), "module._orig_mod>,") &&
+              strstr(metadata_renames(p), "module._orig_mod.fc1>fc1"));
+    close_plan(p);
 }
 
 /* ---- rename */
@@ -269,17 +269,17 @@ static void regex_replaces_every_match(void)
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "[a-z]=><\\0>", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "<b><l><k>0.<w>,<b><l><k>10.<w>,<h><e><a><d>.<b>");
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "zzz=>y", NULL), CKPT_OK);
-    CU_ASSERT(count_notices_with(p, "no key matches \"zzz\""));
-    done(p);
+    CU_ASSERT(has_notice(p, "no key matches \"zzz\""));
+    close_plan(p);
     p = plan_of(KEYS("abc"));
-    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "x*=>-", NULL), CKPT_OK); /* empty matches move on */
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "x*=>-", NULL), CKPT_OK); /* empty matches, too */
     CU_ASSERT_STRING_EQUAL(names(p), "-a-b-c-");
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^(-)a=>\\1\\\\", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "-\\-b-c-");
-    done(p);
+    close_plan(p);
 }
 
-static void bad_rules_are_refused(void)
+static void malformed_rules_are_refused(void)
 {
     static const char *const rules[] = {"no arrow", "=>x",   "(=>x",    "a=>\\1",
                                         "a=>\\q",   "a=>\\", "a=>\xff", "(a{1,200}){1,200}=>b",
@@ -296,23 +296,23 @@ static void bad_rules_are_refused(void)
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, big, NULL), CKPT_EUSAGE);
     free(big);
     CU_ASSERT_STRING_EQUAL(names(p), "wü");
-    done(p);
+    close_plan(p);
 }
 
-static void metadata_follows_its_keys(void)
+static void metadata_are_renamed_with_their_keys(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^module\\.=>", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(moves(p), "module>,module.conv>conv,module.bn>bn,module.fc>fc");
-    done(p);
+    CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module>,module.conv>conv,module.bn>bn,module.fc>fc");
+    close_plan(p);
     p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "\\.bn\\.=>.norm.", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(moves(p), "module.bn>module.norm");
-    done(p);
+    CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module.bn>module.norm");
+    close_plan(p);
     p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "weight$=>w", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(moves(p), "");
-    done(p);
+    CU_ASSERT_STRING_EQUAL(metadata_renames(p), "");
+    close_plan(p);
 }
 
 #define PAIR(from, to) ((ckpt_pair){STR_LIT(from), STR_LIT(to)})
@@ -327,20 +327,20 @@ static void pairs_rename_by_key_or_full_name(void)
     pairs[1].key = STR_LIT("nobody");
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 2, &err), CKPT_ENOTFOUND);
     CU_ASSERT(strstr(err.what, "\"nobody\"") != NULL);
-    CU_ASSERT_STRING_EQUAL(names(p), "b,a,c"); /* and "a" was not renamed either */
+    CU_ASSERT_STRING_EQUAL(names(p), "b,a,c"); /* "a" was not renamed */
     pairs[1].key = pairs[0].key;
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 2, NULL), CKPT_EUSAGE);
     pairs[0] = PAIR("c", "a");
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 1, NULL), CKPT_EEXIST);
     CU_ASSERT_STRING_EQUAL(names(p), "b,a,c");
-    done(p);
+    close_plan(p);
     p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
     pairs[0] = PAIR("model_state_dict.fc.bias", "model_state_dict.head.bias");
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 1, NULL), CKPT_OK);
     CU_ASSERT(strstr(names(p), "model_state_dict.fc.weight,model_state_dict.head.bias,optimizer") != NULL);
     pairs[0] = PAIR("model_state_dict.fc.weight", "elsewhere");
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 1, NULL), CKPT_EUSAGE);
-    done(p);
+    close_plan(p);
 }
 
 static void pairs_are_copied_and_checked(void)
@@ -356,16 +356,16 @@ static void pairs_are_copied_and_checked(void)
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, &no_text, 1, NULL), CKPT_EUSAGE);
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, NULL, 0, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "x,b,c");
-    done(p);
+    close_plan(p);
 }
 
-/* ---- graphs made by hand */
+/* ---- value graphs */
 
-static ckpt_value *text(arena *a, const char *s) { return value_str(a, str_c(s)); }
-static ckpt_value *dict(arena *a) { return value_new(a, CKPT_V_DICT, 0); }
-static ckpt_value *tensor(arena *a) { return value_new(a, CKPT_V_TENSOR, 0); }
+static ckpt_value *new_text(arena *a, const char *s) { return value_str(a, str_c(s)); }
+static ckpt_value *new_dict(arena *a) { return value_new(a, CKPT_V_DICT, 0); }
+static ckpt_value *new_tensor(arena *a) { return value_new(a, CKPT_V_TENSOR, 0); }
 
-static ckpt_file *by_hand(ckpt_value *(*make)(arena *a))
+static ckpt_file *open_graph(ckpt_value *(*make)(arena *a))
 {
     ckpt_file *f = NULL;
     CU_ASSERT_EQUAL(file_new("hand.pt", NULL, NULL, &f, NULL), CKPT_OK);
@@ -373,98 +373,99 @@ static ckpt_file *by_hand(ckpt_value *(*make)(arena *a))
     return f;
 }
 
-/* An optimizer whose state and groups go by name, beside a state dict that two
- * keys share. */
+/* An optimizer whose state and param_groups use names, next to a state dict with two keys. */
 static ckpt_value *named_optimizer(arena *a)
 {
-    ckpt_value *root = dict(a), *opt = dict(a), *state = dict(a), *one = dict(a),
+    ckpt_value *root = new_dict(a), *opt = new_dict(a), *state = new_dict(a), *one = new_dict(a),
                *groups = value_new(a, CKPT_V_LIST, 0);
-    ckpt_value *group = dict(a), *params = value_new(a, CKPT_V_LIST, 0), *model = dict(a);
-    value_put(a, model, text(a, "module.w"), tensor(a));
-    value_put(a, root, text(a, "model"), model);
-    value_put(a, root, text(a, "again"), model);
-    value_put(a, one, text(a, "exp_avg"), tensor(a));
-    value_put(a, state, text(a, "module.w"), one);
-    value_append(a, params, text(a, "module.w"));
-    value_put(a, group, text(a, "params"), params);
+    ckpt_value *group = new_dict(a), *params = value_new(a, CKPT_V_LIST, 0), *model = new_dict(a);
+    value_put(a, model, new_text(a, "module.w"), new_tensor(a));
+    value_put(a, root, new_text(a, "model"), model);
+    value_put(a, root, new_text(a, "again"), model);
+    value_put(a, one, new_text(a, "exp_avg"), new_tensor(a));
+    value_put(a, state, new_text(a, "module.w"), one);
+    value_append(a, params, new_text(a, "module.w"));
+    value_put(a, group, new_text(a, "params"), params);
     value_append(a, groups, group);
-    value_put(a, opt, text(a, "state"), state);
-    value_put(a, opt, text(a, "param_groups"), groups);
-    value_put(a, root, text(a, "optim"), opt);
-    value_put(a, root, text(a, "self"), root); /* a loop */
+    value_put(a, opt, new_text(a, "state"), state);
+    value_put(a, opt, new_text(a, "param_groups"), groups);
+    value_put(a, root, new_text(a, "optim"), opt);
+    value_put(a, root, new_text(a, "self"), root); /* contains itself */
     return root;
 }
 
-static void optimizers_by_name_follow(void)
+static void names_in_optimizers_are_renamed(void)
 {
-    ckpt_file *f = by_hand(named_optimizer);
+    ckpt_file *f = open_graph(named_optimizer);
     ckpt_plan *p = plan_of(f);
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(p->nedits, 3); /* the shared dict once, state, params */
+    CU_ASSERT_EQUAL(p->nedits, 3); /* of the shared dict, state and params */
     for (size_t i = 0; i < p->nedits; i++)
         CU_ASSERT(p->edits[i].n == 1 && str_is(p->edits[i].names[0], "w"));
     CU_ASSERT_FATAL(ckpt_plan_rename_count(p) == 1);
-    CU_ASSERT(ckpt_plan_rename_at(p, 0)->value != 0); /* the name in the list: no row */
+    CU_ASSERT(ckpt_plan_rename_at(p, 0)->value != 0); /* a name in params, not a tensor */
     CU_ASSERT_STRING_EQUAL(ckpt_plan_rename_at(p, 0)->from.ptr, "optim.module.w");
     CU_ASSERT_STRING_EQUAL(ckpt_plan_rename_at(p, 0)->to.ptr, "optim.w");
     ckpt_plan_free(p);
     file_free(f);
 }
 
-/* Python 2: str keys, OrderedDict as a list of pairs in _metadata. */
-static ckpt_value *python2(arena *a)
+/* As Python 2 writes it: str keys, and the OrderedDict in _metadata is made of a list of pairs. */
+static ckpt_value *python2_state_dict(arena *a)
 {
-    ckpt_value *root = value_ordered_dict(a), *key = text(a, "module.w"),
+    ckpt_value *root = value_ordered_dict(a), *key = new_text(a, "module.w"),
                *list = value_new(a, CKPT_V_LIST, 0);
-    ckpt_value *klass = value_global(a, STR_LIT("collections"), STR_LIT("OrderedDict"), 0), *state = dict(a);
+    ckpt_value *klass = value_global(a, STR_LIT("collections"), STR_LIT("OrderedDict"), 0),
+               *state = new_dict(a);
     key->type = CKPT_V_STR8;
     for (int i = 0; i < 2; i++) {
         ckpt_value *pair = value_new(a, CKPT_V_LIST, 0);
-        value_append(a, pair, text(a, i ? "module" : ""));
-        value_append(a, pair, dict(a));
+        value_append(a, pair, new_text(a, i ? "module" : ""));
+        value_append(a, pair, new_dict(a));
         value_append(a, list, pair);
     }
-    value_put(a, root, key, tensor(a));
-    value_put(a, state, text(a, "_metadata"), value_call(a, CALL_REDUCE, klass, value_tuple(a, 1, &list), 0));
+    value_put(a, root, key, new_tensor(a));
+    value_put(a, state, new_text(a, "_metadata"),
+              value_call(a, CALL_REDUCE, klass, value_tuple(a, 1, &list), 0));
     value_build(a, root, state);
     return root;
 }
 
-static void python2_metadata_too(void)
+static void python2_metadata_are_renamed(void)
 {
-    ckpt_file *f = by_hand(python2);
+    ckpt_file *f = open_graph(python2_state_dict);
     ckpt_plan *p = plan_of(f);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(moves(p), "module>");
-    size_t whole = 0; /* the wrapper's pair is left out, not half of it */
+    CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module>");
+    size_t dropped_pairs = 0; /* pairs that are dropped with key and value */
     for (size_t i = 0; i < p->nedits; i++)
-        whole += p->edits[i].n == 2 && p->edits[i].dropped[0] &&
-                 value_item(p->edits[i].node, 0)->type == CKPT_V_LIST;
-    CU_ASSERT_EQUAL(whole, 1);
+        dropped_pairs += p->edits[i].n == 2 && p->edits[i].dropped[0] &&
+                         value_item(p->edits[i].node, 0)->type == CKPT_V_LIST;
+    CU_ASSERT_EQUAL(dropped_pairs, 1);
     CU_ASSERT(p->nedits == 3 && str_is(p->edits[0].names[0], "w"));
     ckpt_plan_free(p);
     file_free(f);
 }
 
-/* Keys that are no text, or the same text as str and bytes, stay and count. */
-static ckpt_value *odd_keys(arena *a)
+/* Keys that are ints, duplicates, and the same text as str and bytes. */
+static ckpt_value *unusual_keys(arena *a)
 {
-    ckpt_value *root = dict(a), *old = text(a, "w");
+    ckpt_value *root = new_dict(a), *old = new_text(a, "w");
     old->type = CKPT_V_STR8;
-    value_put(a, root, text(a, "module.w"), tensor(a));
-    value_put(a, root, value_int(a, 7), tensor(a));
-    value_put(a, root, old, tensor(a));
-    value_put(a, root, text(a, "twice"), tensor(a));
-    value_put(a, root, text(a, "twice"), tensor(a));
+    value_put(a, root, new_text(a, "module.w"), new_tensor(a));
+    value_put(a, root, value_int(a, 7), new_tensor(a));
+    value_put(a, root, old, new_tensor(a));
+    value_put(a, root, new_text(a, "twice"), new_tensor(a));
+    value_put(a, root, new_text(a, "twice"), new_tensor(a));
     return root;
 }
 
-static void odd_keys_are_kept(void)
+static void unusual_keys_are_kept(void)
 {
-    ckpt_file *f = by_hand(odd_keys);
+    ckpt_file *f = open_graph(unusual_keys);
     ckpt_plan *p = plan_of(f);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_EEXIST);
-    CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK); /* "twice" twice is the file's own doing */
+    CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK); /* the file itself has "twice" twice */
     size_t renamed = 0;
     for (uint32_t i = 0; i < p->edits[0].n; i++)
         renamed += p->edits[0].names[i].ptr != NULL;
@@ -473,13 +474,13 @@ static void odd_keys_are_kept(void)
     file_free(f);
 }
 
-/* ---- what is renamed, and what is not */
+/* ---- state dicts and other values */
 
 #define S   V2(FLOATS, 0, "()", "()")
 #define OPT "{'state':{0:{'step':" S ",'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
-/* first_notice - "renamed of tensors+metadata+values name" of each mapping, with semicolons. */
-static const char *first_notice(const ckpt_plan *p)
+/* mappings_text - returns "renamed of tensors+metadata+values name;" for each mapping of P. */
+static const char *mappings_text(const ckpt_plan *p)
 {
     static char line[1024];
     size_t len = 0;
@@ -493,8 +494,8 @@ static const char *first_notice(const ckpt_plan *p)
     return line;
 }
 
-/* adds_to - what `add x.` makes of the file TEXT: its names, and the report. */
-static void adds_to(const char *content, const char *root, const char *want, const char *report)
+/* check_add - `add x.` on the file CONTENT: it has the names WANT then, and REPORT in mappings_text(). */
+static void check_add(const char *content, const char *root, const char *want, const char *report)
 {
     struct test_file m = make_torch_zip(content);
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
@@ -504,7 +505,7 @@ static void adds_to(const char *content, const char *root, const char *want, con
         CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), want);
-    CU_ASSERT_STRING_EQUAL(first_notice(p), report);
+    CU_ASSERT_STRING_EQUAL(mappings_text(p), report);
     for (size_t i = 0; i < ckpt_plan_rename_count(p); i++)
         rows += !ckpt_plan_rename_at(p, i)->metadata && !ckpt_plan_rename_at(p, i)->value;
     CU_ASSERT(rows <= ckpt_plan_tensor_count(p));
@@ -512,35 +513,36 @@ static void adds_to(const char *content, const char *root, const char *want, con
     close_file(&m);
 }
 
-static void values_of_state_dicts_stay(void)
+static void only_state_dicts_are_renamed(void)
 {
-    adds_to("{'a.w':" W ",'b.w':" W ",'_extra_state':{'s':" W ",'t':" W "}}", NULL,
-            "x.a.w,x.b.w,x._extra_state.s,x._extra_state.t", "2 of 2+0+0 ");
-    adds_to("{'fc.weight':" W ",'optimizer':" OPT ",'epoch':3,'lr':1.5,'args':None}", NULL,
-            "x.fc.weight,optimizer.state.0.step,optimizer.state.0.exp_avg",
-            "1 of 1+0+0 ;0 of 2+0+0 optimizer");
-    adds_to("{'state_dict':{'fc.weight':" W ",'fc._extra_state':None},'metrics':{'loss':" S ",'acc':" S "},"
-            "'scaler':{'scale':" W ",'growth':" W "},'hyper_parameters':{'mean':" W "}}",
-            NULL,
-            "state_dict.x.fc.weight,metrics.loss,metrics.acc,scaler.scale,scaler.growth,"
-            "hyper_parameters.mean",
-            "1 of 1+0+1 state_dict");
-    adds_to("{'model':{'w':" W "},'ema':{'module':{'w':" W "}},'metrics':{'w':" W "}}", NULL,
-            "model.x.w,ema.module.x.w,metrics.w", "1 of 1+0+0 model;1 of 1+0+0 ema.module");
-    adds_to("{'netG':{'a.w':" W "},'netD':{'w':" W "},'opts':[" OPT "]}", NULL,
-            "netG.x.a.w,netD.x.w,opts.0.state.0.step,opts.0.state.0.exp_avg",
-            "1 of 1+0+0 netG;1 of 1+0+0 netD;0 of 2+0+0 opts.0");
+    check_add("{'a.w':" W ",'b.w':" W ",'_extra_state':{'s':" W ",'t':" W "}}", NULL,
+              "x.a.w,x.b.w,x._extra_state.s,x._extra_state.t", "2 of 2+0+0 ");
+    check_add("{'fc.weight':" W ",'optimizer':" OPT ",'epoch':3,'lr':1.5,'args':None}", NULL,
+              "x.fc.weight,optimizer.state.0.step,optimizer.state.0.exp_avg",
+              "1 of 1+0+0 ;0 of 2+0+0 optimizer");
+    check_add("{'state_dict':{'fc.weight':" W ",'fc._extra_state':None},'metrics':{'loss':" S ",'acc':" S "},"
+              "'scaler':{'scale':" W ",'growth':" W "},'hyper_parameters':{'mean':" W "}}",
+              NULL,
+              "state_dict.x.fc.weight,metrics.loss,metrics.acc,scaler.scale,scaler.growth,"
+              "hyper_parameters.mean",
+              "1 of 1+0+1 state_dict");
+    check_add("{'model':{'w':" W "},'ema':{'module':{'w':" W "}},'metrics':{'w':" W "}}", NULL,
+              "model.x.w,ema.module.x.w,metrics.w", "1 of 1+0+0 model;1 of 1+0+0 ema.module");
+    check_add("{'netG':{'a.w':" W "},'netD':{'w':" W "},'opts':[" OPT "]}", NULL,
+              "netG.x.a.w,netD.x.w,opts.0.state.0.step,opts.0.state.0.exp_avg",
+              "1 of 1+0+0 netG;1 of 1+0+0 netD;0 of 2+0+0 opts.0");
 }
 
-static void a_root_is_renamed_whatever_it_is(void)
+static void the_root_is_always_renamed(void)
 {
     static const char content[] = "{'model':{'w':" W "},'metrics':{'loss':" S ",'acc':" S "}}";
-    adds_to(content, "metrics", "x.loss,x.acc", "2 of 2+0+0 ");
-    adds_to(content, "model", "x.w", "1 of 1+0+0 ");
+    check_add(content, "metrics", "x.loss,x.acc", "2 of 2+0+0 ");
+    check_add(content, "model", "x.w", "1 of 1+0+0 ");
 }
 
-/* maps_to - the names that the file CONTENT has after N PAIRS, or part of the error. */
-static void maps_to(const char *content, const char *root, const ckpt_pair *pairs, size_t n, const char *want)
+/* check_pairs - renames the N PAIRS in the file CONTENT: WANT are the names then, or part of the error. */
+static void check_pairs(const char *content, const char *root, const ckpt_pair *pairs, size_t n,
+                        const char *want)
 {
     ckpt_error err;
     struct test_file m = make_torch_zip(content);
@@ -556,53 +558,52 @@ static void maps_to(const char *content, const char *root, const ckpt_pair *pair
     ckpt_plan_free(p);
     close_file(&m);
 }
-#define MAPS_TO(content, root, want, ...)                                                                    \
-    maps_to(content, root, (ckpt_pair[]){__VA_ARGS__},                                                       \
-            sizeof((ckpt_pair[]){__VA_ARGS__}) / sizeof(ckpt_pair), want)
+#define CHECK_PAIRS(content, root, want, ...)                                                                \
+    check_pairs(content, root, (ckpt_pair[]){__VA_ARGS__},                                                   \
+                sizeof((ckpt_pair[]){__VA_ARGS__}) / sizeof(ckpt_pair), want)
 
-/* A mapping that is shared has several names, and each of them finds its keys. */
-static void pairs_know_all_names_of_a_mapping(void)
+static void pairs_may_use_any_name_of_a_shared_mapping(void)
 {
     static const char shared[] = "{'a':#1={'x':" W ",'y':" W "},'b':#1}",
                       outer[] = "{'a':#1={'state_dict':{'x':" W "}},'b':#1,'c':{'d.e':#1}}",
                       literal[] = "{'model':#1={'x':" W ",'b.x':" W "},'b':#1}";
-    MAPS_TO(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("a.x", "a.z"));
-    MAPS_TO(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("b.x", "b.z"));
-    MAPS_TO(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("a.x", "a.z"), PAIR("b.x", "b.z"));
-    MAPS_TO(shared, NULL, "a.y,a.x,b.y,b.x", PAIR("b.y", "b.x"), PAIR("a.x", "a.y"));
-    MAPS_TO(shared, NULL, "are one key of a shared mapping", PAIR("a.x", "a.z"), PAIR("b.x", "b.w"));
-    MAPS_TO(shared, NULL, "\"b.x\" would leave its mapping: the new name must begin with \"b.\"",
-            PAIR("b.x", "a.z"));
-    MAPS_TO(shared, NULL, "no key is called \"b.z\"", PAIR("b.z", "b.w"));
-    MAPS_TO(outer, NULL, "a.state_dict.z,b.state_dict.z,c.d.e.state_dict.z",
-            PAIR("c.d.e.state_dict.x", "c.d.e.state_dict.z"));
-    MAPS_TO("{'top':{'a':#1={'x':" W "},'b':#1}}", "top", "a.z,b.z", PAIR("b.x", "b.z"));
-    MAPS_TO(literal, NULL, "model.x,model.z,b.x,b.z", PAIR("b.x", "z"));
+    CHECK_PAIRS(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("a.x", "a.z"));
+    CHECK_PAIRS(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("b.x", "b.z"));
+    CHECK_PAIRS(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("a.x", "a.z"), PAIR("b.x", "b.z"));
+    CHECK_PAIRS(shared, NULL, "a.y,a.x,b.y,b.x", PAIR("b.y", "b.x"), PAIR("a.x", "a.y"));
+    CHECK_PAIRS(shared, NULL, "are one key of a shared mapping", PAIR("a.x", "a.z"), PAIR("b.x", "b.w"));
+    CHECK_PAIRS(shared, NULL, "\"b.x\" would leave its mapping: the new name must begin with \"b.\"",
+                PAIR("b.x", "a.z"));
+    CHECK_PAIRS(shared, NULL, "no key is called \"b.z\"", PAIR("b.z", "b.w"));
+    CHECK_PAIRS(outer, NULL, "a.state_dict.z,b.state_dict.z,c.d.e.state_dict.z",
+                PAIR("c.d.e.state_dict.x", "c.d.e.state_dict.z"));
+    CHECK_PAIRS("{'top':{'a':#1={'x':" W "},'b':#1}}", "top", "a.z,b.z", PAIR("b.x", "b.z"));
+    CHECK_PAIRS(literal, NULL, "model.x,model.z,b.x,b.z", PAIR("b.x", "z"));
 }
 
 void suite_rename(void)
 {
     UNIT(prefixes_are_found_at_boundaries);
-    UNIT(long_names_are_no_trouble);
-    UNIT(strip_like_torch);
+    UNIT(stripping_takes_linear_time);
+    UNIT(strips_names_and_metadata);
     UNIT(strip_and_add_undo_each_other);
-    UNIT(keys_without_it_stay);
-    UNIT(anywhere_reaches_inner_wrappers);
-    UNIT(collisions_change_nothing);
-    UNIT(a_prefix_without_its_dot_is_a_component);
+    UNIT(keys_without_the_prefix_stay);
+    UNIT(anywhere_strips_inner_wrappers);
+    UNIT(collisions_are_refused);
+    UNIT(a_prefix_may_be_given_without_its_dot);
     UNIT(meaningless_prefixes_are_refused);
-    UNIT(auto_takes_what_is_certain);
-    UNIT(auto_leaves_what_is_not);
-    UNIT(auto_fixes_metadata_of_all_wrappers);
+    UNIT(auto_strips_prefixes_of_known_wrappers);
+    UNIT(auto_leaves_ambiguous_prefixes);
+    UNIT(auto_renames_metadata_of_all_wrappers);
     UNIT(regex_replaces_every_match);
-    UNIT(bad_rules_are_refused);
-    UNIT(metadata_follows_its_keys);
+    UNIT(malformed_rules_are_refused);
+    UNIT(metadata_are_renamed_with_their_keys);
     UNIT(pairs_rename_by_key_or_full_name);
     UNIT(pairs_are_copied_and_checked);
-    UNIT(pairs_know_all_names_of_a_mapping);
-    UNIT(optimizers_by_name_follow);
-    UNIT(python2_metadata_too);
-    UNIT(odd_keys_are_kept);
-    UNIT(values_of_state_dicts_stay);
-    UNIT(a_root_is_renamed_whatever_it_is);
+    UNIT(pairs_may_use_any_name_of_a_shared_mapping);
+    UNIT(names_in_optimizers_are_renamed);
+    UNIT(python2_metadata_are_renamed);
+    UNIT(unusual_keys_are_kept);
+    UNIT(only_state_dicts_are_renamed);
+    UNIT(the_root_is_always_renamed);
 }

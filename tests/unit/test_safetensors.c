@@ -1,6 +1,5 @@
-/* safetensors: what the reference reader takes is taken, what it refuses is
- * refused for a reason that names the fault; what we write is what the
- * official writer wrote. */
+/* safetensors: the reader accepts and refuses the same files as the reference reader; the writer writes
+ * the same bytes as the official writer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -16,7 +15,7 @@
 static ckpt_error err;
 static char dir[64], out_path[128];
 
-static const char *new_output(void)
+static const char *new_output_path(void)
 {
     snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
@@ -24,13 +23,13 @@ static const char *new_output(void)
     return out_path;
 }
 
-static void drop_output(void)
+static void remove_output(void)
 {
     (void)unlink(out_path);
-    CU_ASSERT_EQUAL(rmdir(dir), 0); /* and nothing else was left in it */
+    CU_ASSERT_EQUAL(rmdir(dir), 0); /* fails if other files were left in it */
 }
 
-static char *slurp(const char *path, size_t *n)
+static char *read_file(const char *path, size_t *n)
 {
     FILE *f = fopen(path, "rb");
     *n = 0;
@@ -42,8 +41,8 @@ static char *slurp(const char *path, size_t *n)
     return text;
 }
 
-/* A file of HEADER and SIZE zero bytes, as bytes. */
-static size_t make(unsigned char *at, const char *header, size_t size)
+/* put_safetensors - writes a file of HEADER and SIZE zero bytes to AT; returns its size. */
+static size_t put_safetensors(unsigned char *at, const char *header, size_t size)
 {
     size_t n = strlen(header);
     memset(at, 0, 8 + n + size);
@@ -53,24 +52,24 @@ static size_t make(unsigned char *at, const char *header, size_t size)
     return 8 + n + size;
 }
 
-static ckpt_status open_made(const char *header, size_t size, ckpt_file **f)
+static ckpt_status open_header(const char *header, size_t size, ckpt_file **f)
 {
     static unsigned char bytes[8192];
-    size_t n = make(bytes, header, size);
+    size_t n = put_safetensors(bytes, header, size);
     return ckpt_open_memory(bytes, n, "made.safetensors", NULL, f, &err);
 }
 
 #define REFUSED(header, size, code, words)                                                                   \
     do {                                                                                                     \
         ckpt_file *no;                                                                                       \
-        CU_ASSERT_EQUAL(open_made(header, size, &no), code);                                                 \
+        CU_ASSERT_EQUAL(open_header(header, size, &no), code);                                               \
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, words));                                                     \
     } while (0)
 
 /* ---------------------------------------------------------------- reading */
 
-/* RESULTS: "name.st   ACCEPT 1" or "name.st   REJECT why", of the Rust reader. */
-static void agrees_with_the_reference_on_every_vector(void)
+/* A line of RESULTS is "name.st   ACCEPT <tensors>" or "name.st   REJECT <reason>", from the Rust reader. */
+static void agrees_with_the_reference_reader(void)
 {
     char line[1024], path[2048];
     int accepted = 0, refused = 0;
@@ -130,16 +129,16 @@ static void names_each_fault(void)
     REFUSED(quoted("{'__metadata__':{'a':1}}"), 0, CKPT_EFORMAT, "__metadata__");
 }
 
-static void a_header_cut_off_is_truncated_not_unknown(void)
+static void a_cut_header_is_reported_as_truncated(void)
 {
     unsigned char bytes[256];
     ckpt_file *f;
-    size_t n = make(bytes, quoted("{'a':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}"), 16);
+    size_t n = put_safetensors(bytes, quoted("{'a':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}"), 16);
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n - 30, "cut", NULL, &f, &err), CKPT_ETRUNCATED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "stopped early"));
 }
 
-static void a_pointer_of_lfs_is_none_of_ours(void)
+static void a_git_lfs_pointer_is_reported(void)
 {
     static const char text[] = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n";
     ckpt_file *f;
@@ -148,10 +147,10 @@ static void a_pointer_of_lfs_is_none_of_ours(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "LFS"));
 }
 
-static void survives_every_cut_and_every_flip(void)
+static void reads_every_cut_and_flip_safely(void)
 {
     unsigned char bytes[512];
-    size_t n = make(
+    size_t n = put_safetensors(
         bytes,
         quoted("{'__metadata__':{'f':'p\\u0074'},'a':{'dtype':'F32','shape':[2,1],'data_offsets':[2,10]},"
                "'b':['U8',[2],[0,2]]}"),
@@ -176,7 +175,7 @@ static void survives_every_cut_and_every_flip(void)
         }
 }
 
-static void rows_stand_in_the_order_of_their_data(void)
+static void tensors_are_listed_in_the_order_of_their_data(void)
 {
     ckpt_file *f = flat_open(
         quoted("{'z':{'dtype':'U8','shape':[1],'data_offsets':[4,5]},'m.x':{'dtype':'F32','shape':[],"
@@ -198,18 +197,17 @@ static void rows_stand_in_the_order_of_their_data(void)
     flat_close();
 }
 
-/* No sizes at all are a shape, too, not the lack of one. */
-static void only_scalars_have_shapes(void)
+static void a_scalar_has_an_empty_shape(void)
 {
     ckpt_file *f = NULL;
-    ckpt_status st = open_made(quoted("{'a':{'dtype':'F32','shape':[],'data_offsets':[0,4]}}"), 4, &f);
+    ckpt_status st = open_header(quoted("{'a':{'dtype':'F32','shape':[],'data_offsets':[0,4]}}"), 4, &f);
     CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     CU_ASSERT(ckpt_tensor_at(f, 0, &t) && t.has_shape && t.ndim == 0 && t.shape && t.elements == 1);
     ckpt_close(f);
 }
 
-static void the_last_of_two_entries_counts_and_a_notice_says_so(void)
+static void the_last_of_two_entries_is_read_with_a_notice(void)
 {
     ckpt_file *f = flat_open(
         quoted("{'a':{'dtype':'U8','shape':[9],'data_offsets':[0,9]},'b':['U8',[1],[2,3]],"
@@ -222,18 +220,18 @@ static void the_last_of_two_entries_counts_and_a_notice_says_so(void)
     flat_close();
 }
 
-static void limits_hold(void)
+static void limits_are_enforced(void)
 {
     ckpt_file *f;
     unsigned char bytes[512];
-    size_t n = make(bytes, quoted("{'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), 2);
+    size_t n = put_safetensors(bytes, quoted("{'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), 2);
     ckpt_limits few = {.struct_size = sizeof few, .max_tensors = 1},
                 small = {.struct_size = sizeof small, .max_header = 16};
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "x", &few, &f, &err), CKPT_ELIMIT);
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "x", &small, &f, &err), CKPT_ELIMIT);
 }
 
-static void lists_twenty_thousand_in_milliseconds(void)
+static void opens_twenty_thousand_tensors_in_milliseconds(void)
 {
     enum { N = 20000 };
     size_t cap = N * 128, n = 8;
@@ -251,7 +249,7 @@ static void lists_twenty_thousand_in_milliseconds(void)
     memset(bytes + n, 0, N);
     ckpt_file *f = NULL;
     double best = 1;
-    for (int k = 0; k < 5; k++) { /* the best of five: other work shares the machine */
+    for (int k = 0; k < 5; k++) { /* the best of five, because other work shares the machine */
         ckpt_close(f);
         clock_t start = clock();
         CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n + N, "many", NULL, &f, &err), CKPT_OK);
@@ -261,30 +259,30 @@ static void lists_twenty_thousand_in_milliseconds(void)
     printf(" [%.1f ms, %llu bytes a tensor] ", best * 1000, (unsigned long long)(arena_used(f->a) / N));
     CU_ASSERT(arena_used(f->a) / N <= 1024);
     CU_ASSERT(!unit_timed() ||
-              best <= 0.025); /* about 10 on a quiet machine, and half of that is memory being mapped */
+              best <= 0.025); /* about 10 ms on an idle machine, half of it for page faults */
     ckpt_close(f);
     free(bytes);
 }
 
 /* ---------------------------------------------------------------- writing */
 
-/* write_as - FILE as safetensors; its bytes (to be freed) and RESULT of PLAN. */
-static char *write_as(ckpt_plan *plan, const ckpt_write_options *opts, ckpt_write_result *result, size_t *n)
+/* write_plan - writes PLAN as safetensors; returns the N bytes of the file, which the caller frees. */
+static char *write_plan(ckpt_plan *plan, const ckpt_write_options *opts, ckpt_write_result *result, size_t *n)
 {
     ckpt_write_options o = opts ? *opts : (ckpt_write_options)CKPT_INIT(ckpt_write_options);
     o.format = "safetensors";
     o.no_sync = true;
-    ckpt_status st = ckpt_plan_write(plan, new_output(), &o, result, &err);
+    ckpt_status st = ckpt_plan_write(plan, new_output_path(), &o, result, &err);
     if (st != CKPT_OK)
         printf(" [%s] ", err.what);
     CU_ASSERT_EQUAL(st, CKPT_OK);
-    char *bytes = slurp(out_path, n);
-    drop_output();
+    char *bytes = read_file(out_path, n);
+    remove_output();
     return bytes;
 }
 
-/* FILE comes out as HEADER, padded, over DATA. */
-static void writes(ckpt_file *f, const char *header, const char *data, size_t size)
+/* check_written - F must be written as HEADER, padded, and SIZE bytes of DATA. */
+static void check_written(ckpt_file *f, const char *header, const char *data, size_t size)
 {
     ckpt_plan *plan;
     ckpt_write_result result = CKPT_INIT(ckpt_write_result);
@@ -292,7 +290,7 @@ static void writes(ckpt_file *f, const char *header, const char *data, size_t si
     size_t n, len = (strlen(header) + 7) / 8 * 8;
     snprintf(want, sizeof want, "%-*s", (int)len, header);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
-    char *bytes = write_as(plan, NULL, &result, &n);
+    char *bytes = write_plan(plan, NULL, &result, &n);
     CU_ASSERT_EQUAL(n, 8 + len + size);
     CU_ASSERT_EQUAL(result.bytes, n);
     if (bytes && n == 8 + len + size) {
@@ -304,7 +302,7 @@ static void writes(ckpt_file *f, const char *header, const char *data, size_t si
     ckpt_plan_free(plan);
 }
 
-static void same_bytes(const char *below)
+static void check_reproduced(const char *below)
 {
     ckpt_file *f;
     ckpt_plan *plan;
@@ -314,7 +312,7 @@ static void same_bytes(const char *below)
     snprintf(path, sizeof path, "%s", unit_corpus(below));
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
-    char *theirs = slurp(path, &n), *ours = write_as(plan, NULL, &result, &m);
+    char *theirs = read_file(path, &n), *ours = write_plan(plan, NULL, &result, &m);
     bool same = n == m && n && memcmp(theirs, ours, n) == 0;
     if (!same)
         printf(" [%s differs] ", below);
@@ -325,7 +323,7 @@ static void same_bytes(const char *below)
     ckpt_close(f);
 }
 
-static void official_files_come_out_byte_for_byte(void)
+static void official_files_are_reproduced_byte_for_byte(void)
 {
     static const char *const names[] = {
         "eco/accelerate_state/model.safetensors",
@@ -341,47 +339,47 @@ static void official_files_come_out_byte_for_byte(void)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char below[256];
         snprintf(below, sizeof below, "torch/t215/%s", names[i]);
-        same_bytes(below);
+        check_reproduced(below);
     }
-    same_bytes("vectors/safetensors/ren0.st");
-    same_bytes("vectors/safetensors/zero.st");
+    check_reproduced("vectors/safetensors/ren0.st");
+    check_reproduced("vectors/safetensors/zero.st");
 }
 
-static void orders_by_dtype_then_name_and_pads(void)
+static void sorts_by_dtype_then_name_and_pads_the_header(void)
 {
     ckpt_file *f = flat_open(
         quoted(" {'b':['BOOL',[1],[0,1]],'a':['BOOL',[1],[1,2]],'h':['F16',[1],[2,4]],'l':['I64',[1],[4,12]],"
                "'q':['BF16',[0],[12,12]]}\n"),
         "\1\0hHllllllll", 12);
-    writes(f,
-           quoted("{'l':{'dtype':'I64','shape':[1],'data_offsets':[0,8]},"
-                  "'q':{'dtype':'BF16','shape':[0],'data_offsets':[8,8]},"
-                  "'h':{'dtype':'F16','shape':[1],'data_offsets':[8,10]},"
-                  "'a':{'dtype':'BOOL','shape':[1],'data_offsets':[10,11]},"
-                  "'b':{'dtype':'BOOL','shape':[1],'data_offsets':[11,12]}}"),
-           "llllllllhH\0\1", 12);
+    check_written(f,
+                  quoted("{'l':{'dtype':'I64','shape':[1],'data_offsets':[0,8]},"
+                         "'q':{'dtype':'BF16','shape':[0],'data_offsets':[8,8]},"
+                         "'h':{'dtype':'F16','shape':[1],'data_offsets':[8,10]},"
+                         "'a':{'dtype':'BOOL','shape':[1],'data_offsets':[10,11]},"
+                         "'b':{'dtype':'BOOL','shape':[1],'data_offsets':[11,12]}}"),
+                  "llllllllhH\0\1", 12);
     flat_close();
 }
 
-static void format_goes_behind_other_metadata_which_keep_their_order(void)
+static void format_is_added_after_the_other_metadata(void)
 {
     ckpt_file *f = flat_open(
         "{\"__metadata__\":{\"zz\":\"\\u0001\",\"aa\":\"\\\"\"},\"t\":[\"U8\",[1],[0,1]]}", "t", 1);
-    writes(f,
-           "{\"__metadata__\":{\"zz\":\"\\u0001\",\"aa\":\"\\\"\",\"format\":\"pt\"},"
-           "\"t\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
-           "t", 1);
+    check_written(f,
+                  "{\"__metadata__\":{\"zz\":\"\\u0001\",\"aa\":\"\\\"\",\"format\":\"pt\"},"
+                  "\"t\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+                  "t", 1);
     flat_close();
 }
 
-static void packed_and_odd_types_keep_their_shape(void)
+static void packed_types_keep_their_shape(void)
 {
     ckpt_file *f = flat_open(quoted("{'a':['F4',[1,4],[0,2]],'b':['F6_E2M3',[4],[2,5]]}"), "12345", 5);
     CU_ASSERT_EQUAL(tensor_at(f, 0).shape[1], 2);
-    writes(f,
-           quoted("{'b':{'dtype':'F6_E2M3','shape':[4],'data_offsets':[0,3]},"
-                  "'a':{'dtype':'F4','shape':[1,4],'data_offsets':[3,5]}}"),
-           "34512", 5);
+    check_written(f,
+                  quoted("{'b':{'dtype':'F6_E2M3','shape':[4],'data_offsets':[0,3]},"
+                         "'a':{'dtype':'F4','shape':[1,4],'data_offsets':[3,5]}}"),
+                  "34512", 5);
     flat_close();
 }
 
@@ -396,19 +394,19 @@ static ckpt_status try_write(ckpt_plan *plan, ckpt_write_options o, ckpt_write_r
 {
     o.format = "safetensors";
     o.no_sync = true;
-    ckpt_status st = ckpt_plan_write(plan, new_output(), &o, result, &err);
+    ckpt_status st = ckpt_plan_write(plan, new_output_path(), &o, result, &err);
     CU_ASSERT_EQUAL(access(out_path, F_OK) == 0, st == CKPT_OK && !o.dry_run);
-    drop_output();
+    remove_output();
     return st;
 }
 
-/* tied.pt: a and b are one tensor; c, d, e, f other views of its bytes. */
+/* In tied.pt, a and b are one tensor; c, d, e and f are other views of its bytes. */
 static void ties_are_dropped_copied_or_refused(void)
 {
     ckpt_plan *plan = plan_of("torch/t215/tied.pt");
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     size_t n;
-    char *bytes = write_as(plan, NULL, &r, &n);
+    char *bytes = write_plan(plan, NULL, &r, &n);
     CU_ASSERT_EQUAL(r.tensors, 6);
     CU_ASSERT_EQUAL_FATAL(r.naliases, 1);
     CU_ASSERT(str_is(ckpt_plan_alias_at(plan, 0)->name, "b") && str_is(ckpt_plan_alias_at(plan, 0)->of, "a"));
@@ -432,8 +430,8 @@ static void ties_are_dropped_copied_or_refused(void)
     flat_close();
 }
 
-/* A file with ties in its metadata, and `format` and a text that only look like some. */
-static ckpt_plan *with_records(void)
+/* Plans a file whose metadata record the tie m.head -> m.emb; `format` and `note` only look like ties. */
+static ckpt_plan *plan_with_recorded_tie(void)
 {
     ckpt_plan *plan = NULL;
     ckpt_file *f = flat_open("{\"__metadata__\":{\"format\":\"pt\",\"m.head\":\"m.emb\","
@@ -444,35 +442,36 @@ static ckpt_plan *with_records(void)
     return plan;
 }
 
-static void is_written(ckpt_plan *plan, const char *metadata)
+static void check_metadata_written(ckpt_plan *plan, const char *metadata)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     size_t n, len = strlen(metadata);
-    char *bytes = write_as(plan, NULL, &r, &n);
+    char *bytes = write_plan(plan, NULL, &r, &n);
     CU_ASSERT(n > 8 + len && memcmp(bytes + 8, metadata, len) == 0);
     free(bytes);
 }
 
-static void records_of_ties_follow_their_tensors(void)
+static void recorded_ties_follow_renames_and_drops(void)
 {
-    ckpt_plan *plan = with_records();
+    ckpt_plan *plan = plan_with_recorded_tie();
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL(ckpt_plan_strip(plan, "m.", false, &err), CKPT_OK);
-    is_written(plan, quoted("{'__metadata__':{'format':'pt','head':'emb','note':'m.nothing'},"));
+    check_metadata_written(plan, quoted("{'__metadata__':{'format':'pt','head':'emb','note':'m.nothing'},"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(plan), 2);
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(plan, "^emb=>embed", &err), CKPT_OK);
-    is_written(plan, quoted("{'__metadata__':{'format':'pt','head':'embed','note':'m.nothing'},"));
+    check_metadata_written(plan,
+                           quoted("{'__metadata__':{'format':'pt','head':'embed','note':'m.nothing'},"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(plan, "^head=>embed", &err), CKPT_EEXIST);
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(plan, "^head=>note", &err), CKPT_OK);
     CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r), CKPT_EEXIST);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "the metadata have \"note\" already"));
     ckpt_plan_free(plan);
-    plan = with_records();
+    plan = plan_with_recorded_tie();
     CU_ASSERT_EQUAL(ckpt_plan_drop(plan, "m.emb", &err), CKPT_OK);
-    is_written(plan, quoted("{'__metadata__':{'format':'pt','note':'m.nothing'},"
-                            "'m.head':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},'pt':"));
+    check_metadata_written(plan, quoted("{'__metadata__':{'format':'pt','note':'m.nothing'},"
+                                        "'m.head':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},'pt':"));
     CU_ASSERT_EQUAL(ckpt_plan_drop(plan, "m.head", &err), CKPT_OK);
-    is_written(plan, quoted("{'__metadata__':{'format':'pt','note':'m.nothing'},'pt':"));
+    check_metadata_written(plan, quoted("{'__metadata__':{'format':'pt','note':'m.nothing'},'pt':"));
     CU_ASSERT_EQUAL(
         try_write(plan, (ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .dry_run = true}, &r),
         CKPT_OK);
@@ -480,8 +479,9 @@ static void records_of_ties_follow_their_tensors(void)
     flat_close();
 }
 
-/* The header that --in-place would write for a file of HEADER, whose m. becomes PREFIX. */
-static ckpt_status edited_header(const char *header, const char *prefix, char *out, size_t cap, size_t *room)
+/* edit_header - the prefix m. of the names in HEADER becomes PREFIX, in place: the new header goes to OUT,
+ * the size of the old one to ROOM. */
+static ckpt_status edit_header(const char *header, const char *prefix, char *out, size_t cap, size_t *room)
 {
     ckpt_file *f = flat_open(header, "ab", 2);
     ckpt_plan *plan = NULL;
@@ -502,8 +502,8 @@ static ckpt_status edited_header(const char *header, const char *prefix, char *o
     return st;
 }
 
-/* New names in the room of the old header: shorter ones, as long ones, one byte too many. */
-static void a_header_is_rewritten_in_its_own_room(void)
+/* The new names are shorter than the old ones, as long, and one byte too long. */
+static void a_header_is_rewritten_within_its_old_size(void)
 {
     static const char header[] = "{\"__metadata__\":{\"m.c\":\"m.a\",\"note\":\"m.\"},"
                                  "\"m.a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
@@ -512,7 +512,7 @@ static void a_header_is_rewritten_in_its_own_room(void)
     for (size_t i = 0; i < 4; i++) {
         char got[512] = "", want[512];
         size_t room;
-        ckpt_status st = edited_header(header, prefix[i], got, sizeof got, &room);
+        ckpt_status st = edit_header(header, prefix[i], got, sizeof got, &room);
         snprintf(want, sizeof want,
                  quoted("{'__metadata__':{'%sc':'%sa','note':'m.'},"
                         "'%sa':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},"
@@ -526,7 +526,7 @@ static void a_header_is_rewritten_in_its_own_room(void)
     }
 }
 
-static void the_output_head_gives_way(void)
+static void of_two_tied_names_lm_head_is_dropped(void)
 {
     ckpt_plan *plan = plan_of("torch/t215/tied_embedding.pt");
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
@@ -545,9 +545,9 @@ static void views_are_written_in_their_own_shape(void)
     ckpt_plan *plan = plan_of("torch/t215/expanded.pt");
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     size_t n;
-    char *bytes = write_as(plan, NULL, &r, &n);
+    char *bytes = write_plan(plan, NULL, &r, &n);
     CU_ASSERT_EQUAL(r.bytes, n);
-    CU_ASSERT(n == 224); /* 48 + 16 bytes of data: neither 4 nor 12 of storage */
+    CU_ASSERT(n == 224); /* the data have 48 + 16 bytes, their storages only 12 + 4 */
     float first, last;
     memcpy(&first, bytes + n - 64, 4);
     memcpy(&last, bytes + n - 64 + 44, 4);
@@ -557,7 +557,7 @@ static void views_are_written_in_their_own_shape(void)
     flat_close();
 }
 
-static void what_cannot_be_held_is_refused_by_name(void)
+static void tensors_that_safetensors_cannot_hold_are_refused(void)
 {
     static const struct {
         const char *file, *words;
@@ -586,7 +586,7 @@ static void what_cannot_be_held_is_refused_by_name(void)
     flat_close();
 }
 
-static void parts_of_what_is_left_out_are_never_written_alone(void)
+static void components_of_a_dropped_tensor_are_not_written(void)
 {
     ckpt_plan *plan = plan_of("torch/t215/sparse_coo.pt");
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
@@ -597,7 +597,7 @@ static void parts_of_what_is_left_out_are_never_written_alone(void)
     flat_close();
 }
 
-static void values_are_listed_or_refused(void)
+static void values_that_are_not_tensors_are_listed_or_refused(void)
 {
     ckpt_plan *plan = plan_of("torch/t215/keys_nonstring.pt");
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
@@ -615,8 +615,8 @@ static void values_are_listed_or_refused(void)
     flat_close();
 }
 
-/* Renaming refuses most of this before; the writer must not rely on it. */
-static void names_are_held_to_the_format(void)
+/* Renaming refuses most of these names, but the writer must not rely on it. */
+static void names_that_safetensors_cannot_hold_are_refused(void)
 {
     static const struct {
         const char *name;
@@ -643,14 +643,14 @@ static void names_are_held_to_the_format(void)
     }
 }
 
-static int stop(void *user, uint64_t done, uint64_t total)
+static int stop_at_once(void *user, uint64_t done, uint64_t total)
 {
     uint64_t *seen = user;
     *seen = total;
     return done > 0;
 }
 
-static void writes_whole_or_not_at_all(void)
+static void writes_completely_or_not_at_all(void)
 {
     ckpt_plan *plan = plan_of("torch/t215/eco/hf_bert/model.safetensors");
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
@@ -659,47 +659,47 @@ static void writes_whole_or_not_at_all(void)
         try_write(plan, (ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .dry_run = true}, &r),
         CKPT_OK);
     CU_ASSERT(r.tensors > 0 && r.bytes == ckpt_file_bytes(plan->file));
-    CU_ASSERT_EQUAL(
-        try_write(
-            plan,
-            (ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .progress = stop, .user = &total},
-            &r),
-        CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(try_write(plan,
+                              (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                   .progress = stop_at_once,
+                                                   .user = &total},
+                              &r),
+                    CKPT_ECANCELLED);
     CU_ASSERT(total > 0 && total < ckpt_file_bytes(plan->file) && r.tensors == 0 && r.bytes == 0);
     ckpt_write_options o = {.struct_size = sizeof o, .format = "safetensors", .no_sync = true};
-    CU_ASSERT_EQUAL(ckpt_plan_write(plan, new_output(), &o, &r, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_write(plan, new_output_path(), &o, &r, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(plan, out_path, &o, &r, &err), CKPT_EEXIST);
     o.force = true;
     CU_ASSERT_EQUAL(ckpt_plan_write(plan, out_path, &o, &r, &err), CKPT_OK);
-    drop_output();
+    remove_output();
     ckpt_plan_free(plan);
     flat_close();
 }
 
 void suite_safetensors(void)
 {
-    UNIT(agrees_with_the_reference_on_every_vector);
+    UNIT(agrees_with_the_reference_reader);
     UNIT(names_each_fault);
-    UNIT(a_header_cut_off_is_truncated_not_unknown);
-    UNIT(a_pointer_of_lfs_is_none_of_ours);
-    UNIT(survives_every_cut_and_every_flip);
-    UNIT(rows_stand_in_the_order_of_their_data);
-    UNIT(only_scalars_have_shapes);
-    UNIT(the_last_of_two_entries_counts_and_a_notice_says_so);
-    UNIT(limits_hold);
-    UNIT(lists_twenty_thousand_in_milliseconds);
-    UNIT(official_files_come_out_byte_for_byte);
-    UNIT(orders_by_dtype_then_name_and_pads);
-    UNIT(format_goes_behind_other_metadata_which_keep_their_order);
-    UNIT(packed_and_odd_types_keep_their_shape);
+    UNIT(a_cut_header_is_reported_as_truncated);
+    UNIT(a_git_lfs_pointer_is_reported);
+    UNIT(reads_every_cut_and_flip_safely);
+    UNIT(tensors_are_listed_in_the_order_of_their_data);
+    UNIT(a_scalar_has_an_empty_shape);
+    UNIT(the_last_of_two_entries_is_read_with_a_notice);
+    UNIT(limits_are_enforced);
+    UNIT(opens_twenty_thousand_tensors_in_milliseconds);
+    UNIT(official_files_are_reproduced_byte_for_byte);
+    UNIT(sorts_by_dtype_then_name_and_pads_the_header);
+    UNIT(format_is_added_after_the_other_metadata);
+    UNIT(packed_types_keep_their_shape);
     UNIT(ties_are_dropped_copied_or_refused);
-    UNIT(records_of_ties_follow_their_tensors);
-    UNIT(a_header_is_rewritten_in_its_own_room);
-    UNIT(the_output_head_gives_way);
+    UNIT(recorded_ties_follow_renames_and_drops);
+    UNIT(a_header_is_rewritten_within_its_old_size);
+    UNIT(of_two_tied_names_lm_head_is_dropped);
     UNIT(views_are_written_in_their_own_shape);
-    UNIT(what_cannot_be_held_is_refused_by_name);
-    UNIT(parts_of_what_is_left_out_are_never_written_alone);
-    UNIT(values_are_listed_or_refused);
-    UNIT(names_are_held_to_the_format);
-    UNIT(writes_whole_or_not_at_all);
+    UNIT(tensors_that_safetensors_cannot_hold_are_refused);
+    UNIT(components_of_a_dropped_tensor_are_not_written);
+    UNIT(values_that_are_not_tensors_are_listed_or_refused);
+    UNIT(names_that_safetensors_cannot_hold_are_refused);
+    UNIT(writes_completely_or_not_at_all);
 }

@@ -1,5 +1,5 @@
-/* Sharded checkpoints: sets of the Hub's own library come out of ours byte for
- * byte, and an index that lies is refused. */
+/* Sharded checkpoints: sets are written byte for byte as huggingface_hub writes them, and an index that
+ * does not match its shards is refused. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +30,7 @@ static const char *in_dir(const char *name)
     return path[turn];
 }
 
-/* How many files the directory holds, "." and ".." apart. */
-static int files_in(const char *path)
+static int count_files(const char *path)
 {
     int n = 0;
     DIR *d = opendir(path);
@@ -58,13 +57,13 @@ static void empty_dir(const char *path)
         closedir(d);
 }
 
-static void drop_dir(void)
+static void remove_dir(void)
 {
     empty_dir(dir);
     CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
-static size_t slurp(const char *path, char *text, size_t cap)
+static size_t read_file(const char *path, char *text, size_t cap)
 {
     FILE *f = fopen(path, "rb");
     size_t n = f ? fread(text, 1, cap, f) : 0;
@@ -76,13 +75,13 @@ static size_t slurp(const char *path, char *text, size_t cap)
 static bool same_file(const char *a, const char *b)
 {
     static char one[1 << 16], two[1 << 16];
-    size_t n = slurp(a, one, sizeof one), m = slurp(b, two, sizeof two);
+    size_t n = read_file(a, one, sizeof one), m = read_file(b, two, sizeof two);
     if (n == 0 || n != m || memcmp(one, two, n) != 0)
         printf(" [%s and %s differ] ", a, b);
     return n && n == m && memcmp(one, two, n) == 0;
 }
 
-static void spill(const char *name, const void *bytes, size_t n)
+static void write_file(const char *name, const void *bytes, size_t n)
 {
     FILE *f = fopen(in_dir(name), "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
@@ -90,8 +89,8 @@ static void spill(const char *name, const void *bytes, size_t n)
     fclose(f);
 }
 
-/* A safetensors file NAME: one header, SIZE zero bytes of data. */
-static void spill_flat(const char *name, const char *header, size_t size)
+/* write_safetensors - writes the file NAME: HEADER, then SIZE zero bytes of data. */
+static void write_safetensors(const char *name, const char *header, size_t size)
 {
     static unsigned char bytes[1 << 12];
     size_t n = strlen(header);
@@ -99,23 +98,23 @@ static void spill_flat(const char *name, const char *header, size_t size)
     bytes[0] = (unsigned char)n;
     bytes[1] = (unsigned char)(n >> 8);
     memcpy(bytes + 8, header, n);
-    spill(name, bytes, 8 + n + size);
+    write_file(name, bytes, 8 + n + size);
 }
 
 static ckpt_status open_index(const char *index, ckpt_file **f)
 {
-    spill("model.safetensors.index.json", index, strlen(index));
+    write_file("model.safetensors.index.json", index, strlen(index));
     return ckpt_open(in_dir("model.safetensors.index.json"), NULL, f, &err);
 }
 
 #define A_HEADER "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}"
 #define B_HEADER "{\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
 
-static void two_shards(void)
+static void write_two_shards(void)
 {
     new_dir();
-    spill_flat("1.safetensors", A_HEADER, 2);
-    spill_flat("2.safetensors", B_HEADER, 3);
+    write_safetensors("1.safetensors", A_HEADER, 2);
+    write_safetensors("2.safetensors", B_HEADER, 3);
 }
 
 #define REFUSED(index, code, words)                                                                          \
@@ -129,10 +128,10 @@ static void two_shards(void)
 
 /* ---------------------------------------------------------------- reading */
 
-static void shards_are_one_file_in_the_order_of_the_map(void)
+static void tensors_come_in_the_order_of_the_weight_map(void)
 {
     ckpt_file *f;
-    two_shards();
+    write_two_shards();
     CU_ASSERT_EQUAL_FATAL(open_index("{\"weight_map\":{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"},"
                                      "\"metadata\":{\"total_size\":5}}",
                                      &f),
@@ -145,15 +144,15 @@ static void shards_are_one_file_in_the_order_of_the_map(void)
     CU_ASSERT_PTR_NULL(ckpt_notice_at(f, 0));
     CU_ASSERT(ckpt_file_bytes(f) > 100);
     ckpt_close(f);
-    drop_dir();
+    remove_dir();
 }
 
-static void an_index_that_lies_is_refused(void)
+static void an_inconsistent_index_is_refused(void)
 {
-    two_shards();
+    write_two_shards();
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_ENOTFOUND,
             "shard 3.safetensors is missing (1 of 2 are)");
-    CU_ASSERT_EQUAL(err.offset, 39); /* where the index names it */
+    CU_ASSERT_EQUAL(err.offset, 39); /* of the name in the index */
     REFUSED("{\"weight_map\":{\"a\":\"2.safetensors\",\"b\":\"2.safetensors\"}}", CKPT_EFORMAT,
             "\"a\" is in 2.safetensors, which does not have it");
     CU_ASSERT_EQUAL(err.offset, 15);
@@ -169,10 +168,10 @@ static void an_index_that_lies_is_refused(void)
     REFUSED("{\"weight_map\":{\"a\":1}}", CKPT_EFORMAT, "must be the name of a file");
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\"}", CKPT_ETRUNCATED, "ends");
     REFUSED("{\"weight_map\":{\"a\":\"model.safetensors.index.json\"}}", CKPT_EFORMAT, "an index itself");
-    drop_dir();
+    remove_dir();
 }
 
-/* A pipe would be waited for without end; both by an index and by a name that a folder is known by. */
+/* Opening a pipe would block forever, whether an index names it or the folder is searched for known names. */
 static void a_shard_is_a_regular_file(void)
 {
     ckpt_file *f = NULL;
@@ -182,29 +181,29 @@ static void a_shard_is_a_regular_file(void)
     empty_dir(dir);
     CU_ASSERT_EQUAL(mkfifo(in_dir("model.safetensors"), 0600), 0);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
-    drop_dir();
+    remove_dir();
 }
 
 static void one_tensor_in_two_shards_is_refused(void)
 {
-    two_shards();
-    spill_flat("2.safetensors", A_HEADER, 2);
-    spill_flat("3.safetensors", B_HEADER, 3);
+    write_two_shards();
+    write_safetensors("2.safetensors", A_HEADER, 2);
+    write_safetensors("3.safetensors", B_HEADER, 3);
     ckpt_file *f;
     CU_ASSERT_EQUAL_FATAL(
         open_index(
             "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"},\"x\":[\"2.safetensors\"]}",
             &f),
         CKPT_OK);
-    ckpt_close(f); /* a shard that no map names is nobody's */
-    spill_flat("3.safetensors", "{\"b\":[\"U8\",[1],[0,1]],\"a\":[\"U8\",[1],[1,2]]}", 2);
+    ckpt_close(f); /* a shard that is not in weight_map is ignored */
+    write_safetensors("3.safetensors", "{\"b\":[\"U8\",[1],[0,1]],\"a\":[\"U8\",[1],[1,2]]}", 2);
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_EFORMAT,
             "\"a\" is in two shards, 1.safetensors and 3.safetensors");
-    drop_dir();
+    remove_dir();
 }
 
-/* Where the index names the shard is where to look. */
-static void an_odd_shard_is_refused_with_its_place(void)
+/* The offset of the error is that of the shard's name in the index. */
+static void a_malformed_shard_is_refused_with_its_offset_in_the_index(void)
 {
     static const struct {
         const char *content;
@@ -220,23 +219,23 @@ static void an_odd_shard_is_refused_with_its_place(void)
     static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.bin\"}}";
     static const char *const at[] = {"\"2.bin", "\"2.bin", "\"a\"", "\"b\""};
     new_dir();
-    spill_flat("1.safetensors", A_HEADER, 2);
+    write_safetensors("1.safetensors", A_HEADER, 2);
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         struct test_file m = make_torch_zip(odd[i].content);
-        spill("2.bin", m.bytes, m.size);
+        write_file("2.bin", m.bytes, m.size);
         close_file(&m);
         REFUSED(index, odd[i].status, odd[i].words);
         CU_ASSERT_EQUAL(err.offset, (uint64_t)(strstr(index, at[i]) - index));
         CU_ASSERT(err.found[0] && err.allowed[0]);
     }
-    drop_dir();
+    remove_dir();
 }
 
-static void what_the_index_leaves_out_is_read_with_a_notice(void)
+static void tensors_missing_from_the_index_are_read_with_a_notice(void)
 {
     ckpt_file *f;
-    two_shards();
-    spill_flat("1.safetensors", "{\"a\":[\"U8\",[1],[0,1]],\"more\":[\"U8\",[1],[1,2]]}", 2);
+    write_two_shards();
+    write_safetensors("1.safetensors", "{\"a\":[\"U8\",[1],[0,1]],\"more\":[\"U8\",[1],[1,2]]}", 2);
     CU_ASSERT_EQUAL_FATAL(open_index("{\"metadata\":{\"total_size\":77},"
                                      "\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.safetensors\"}}",
                                      &f),
@@ -247,14 +246,14 @@ static void what_the_index_leaves_out_is_read_with_a_notice(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 0), "\"more\""));
     CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 1), "total_size 77, its tensors have 5 bytes"));
     ckpt_close(f);
-    drop_dir();
+    remove_dir();
 }
 
-static void a_tie_that_a_converter_dropped_is_a_row(void)
+static void a_tie_recorded_in_the_metadata_is_listed(void)
 {
     ckpt_file *f;
-    two_shards();
-    spill_flat("1.safetensors", "{\"__metadata__\":{\"tied\":\"a\"},\"a\":[\"U8\",[2],[0,2]]}", 2);
+    write_two_shards();
+    write_safetensors("1.safetensors", "{\"__metadata__\":{\"tied\":\"a\"},\"a\":[\"U8\",[2],[0,2]]}", 2);
     CU_ASSERT_EQUAL_FATAL(
         open_index(
             "{\"weight_map\":{\"a\":\"1.safetensors\",\"tied\":\"1.safetensors\",\"b\":\"2.safetensors\"}}",
@@ -264,7 +263,7 @@ static void a_tie_that_a_converter_dropped_is_a_row(void)
     CU_ASSERT_EQUAL(tensor_at(f, 2).alias_of, 0);
     CU_ASSERT_PTR_NULL(ckpt_notice_at(f, 0));
     ckpt_close(f);
-    drop_dir();
+    remove_dir();
 }
 
 static void torch_shards_keep_their_ties(void)
@@ -275,31 +274,31 @@ static void torch_shards_keep_their_ties(void)
     CU_ASSERT(tied != CKPT_NO_TENSOR && tensor_at(f, tied).alias_of == weight);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
         CU_ASSERT_EQUAL(ckpt_value_tensor(tensor_at(f, i).value),
-                        i == tied ? weight : i); /* one object twice */
+                        i == tied ? weight : i); /* both names share one tensor object */
     CU_ASSERT(f->for_torch_load);
     flat_close();
 }
 
-static void a_folder_is_what_is_in_it(void)
+static void a_folder_is_read_by_the_files_in_it(void)
 {
     ckpt_file *f;
     new_dir();
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EUNKNOWN);
-    spill_flat("model.safetensors", A_HEADER, 2);
+    write_safetensors("model.safetensors", A_HEADER, 2);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(ckpt_file_format(f), "safetensors");
     CU_ASSERT_PTR_NULL(ckpt_notice_at(f, 0));
     ckpt_close(f);
-    spill_flat("pytorch_model.bin", B_HEADER, 3);
+    write_safetensors("pytorch_model.bin", B_HEADER, 3);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(ckpt_tensor_name(f, 0).ptr, "a");
     CU_ASSERT_PTR_NOT_NULL(ckpt_notice_at(f, 0));
     ckpt_close(f);
-    drop_dir();
+    remove_dir();
 }
 
-/* transformers: model.safetensors, its index, pytorch_model.bin, its index. */
-static void a_folder_of_copies_is_what_transformers_loads(void)
+/* transformers tries model.safetensors, its index, pytorch_model.bin and its index, in this order. */
+static void a_folder_with_several_copies_opens_the_one_that_transformers_loads(void)
 {
     static const struct {
         const char *name, *header, *first;
@@ -311,36 +310,36 @@ static void a_folder_of_copies_is_what_transformers_loads(void)
                   "{\"weight_map\":{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"}}", "b", 0},
                  {"model.safetensors", A_HEADER, "a", 2}};
     ckpt_file *f;
-    two_shards();
+    write_two_shards();
     for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
         if (added[i].size)
-            spill_flat(added[i].name, added[i].header, added[i].size);
+            write_safetensors(added[i].name, added[i].header, added[i].size);
         else
-            spill(added[i].name, added[i].header, strlen(added[i].header));
+            write_file(added[i].name, added[i].header, strlen(added[i].header));
         CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
         CU_ASSERT_STRING_EQUAL(ckpt_tensor_name(f, 0).ptr, added[i].first);
         CU_ASSERT((ckpt_notice_at(f, 0) != NULL) == (i > 0));
         ckpt_close(f);
     }
-    drop_dir();
+    remove_dir();
 }
 
-static void two_indexes_of_one_kind_are_no_answer(void)
+static void two_safetensors_indexes_are_refused_as_ambiguous(void)
 {
     static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\"}}";
     ckpt_file *f;
-    two_shards();
-    spill("model.safetensors.index.json", index, sizeof index - 1);
+    write_two_shards();
+    write_file("model.safetensors.index.json", index, sizeof index - 1);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
     ckpt_close(f);
-    spill("model.safetensors.index.fp16.json", index, sizeof index - 1);
+    write_file("model.safetensors.index.fp16.json", index, sizeof index - 1);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EUSAGE);
-    drop_dir();
+    remove_dir();
 }
 
 /* ---------------------------------------------------------------- writing */
 
-static ckpt_status cut(ckpt_file *f, const char *path, ckpt_write_options o, ckpt_write_result *r)
+static ckpt_status write_set(ckpt_file *f, const char *path, ckpt_write_options o, ckpt_write_result *r)
 {
     ckpt_plan *plan;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
@@ -353,20 +352,20 @@ static ckpt_status cut(ckpt_file *f, const char *path, ckpt_write_options o, ckp
     return st;
 }
 
-static void sets_of_the_hub_come_out_byte_for_byte(void)
+static void sets_of_huggingface_hub_are_reproduced_byte_for_byte(void)
 {
     static const char *const safe[] = {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
                                        "model-00003-of-00003.safetensors", "model.safetensors.index.json"};
     char theirs[1024];
-    for (int bin = 0; bin < 2; bin++) { /* from shards, and from .bin with its ties to resolve */
+    for (int bin = 0; bin < 2; bin++) { /* the .bin set has ties */
         new_dir();
         ckpt_file *f = corpus_open(bin ? "torch/t215/eco/hub_bin_sharded"
                                        : "torch/t215/eco/hub_safetensors_sharded");
-        CU_ASSERT_EQUAL(cut(f, in_dir("set"),
-                            (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
-                                                 .format = "safetensors",
-                                                 .max_shard = 100},
-                            NULL),
+        CU_ASSERT_EQUAL(write_set(f, in_dir("set"),
+                                  (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                       .format = "safetensors",
+                                                       .max_shard = 100},
+                                  NULL),
                         CKPT_OK);
         for (int i = 0; i < 4; i++) {
             char ours[64];
@@ -374,41 +373,41 @@ static void sets_of_the_hub_come_out_byte_for_byte(void)
             snprintf(ours, sizeof ours, "set/%s", safe[i]);
             CU_ASSERT(same_file(in_dir(ours), unit_corpus(theirs)));
         }
-        CU_ASSERT_EQUAL(files_in(in_dir("set")), 4);
+        CU_ASSERT_EQUAL(count_files(in_dir("set")), 4);
         if (bin) {
-            CU_ASSERT_EQUAL(cut(f, in_dir("bin"),
-                                (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
-                                                     .format = "torch-zip",
-                                                     .max_shard = 100},
-                                NULL),
+            CU_ASSERT_EQUAL(write_set(f, in_dir("bin"),
+                                      (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                           .format = "torch-zip",
+                                                           .max_shard = 100},
+                                      NULL),
                             CKPT_OK);
             CU_ASSERT(same_file(in_dir("bin/pytorch_model.bin.index.json"),
                                 unit_corpus("torch/t215/eco/hub_bin_sharded/pytorch_model.bin.index.json")));
-            CU_ASSERT_EQUAL(files_in(in_dir("bin")), 4);
+            CU_ASSERT_EQUAL(count_files(in_dir("bin")), 4);
         }
         flat_close();
-        drop_dir();
+        remove_dir();
     }
 }
 
-static void torch_shards_read_back_whole(void)
+static void torch_shards_are_read_back(void)
 {
     ckpt_file *f = corpus_open("torch/t215/tied.pt"), *back;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     new_dir();
-    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("m.bin"),
-                              (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
-                                                   .format = "torch-zip",
-                                                   .max_shard = 1},
-                              &r),
+    CU_ASSERT_EQUAL_FATAL(write_set(f, in_dir("m.bin"),
+                                    (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                         .format = "torch-zip",
+                                                         .max_shard = 1},
+                                    &r),
                           CKPT_OK);
-    CU_ASSERT_EQUAL(r.noutputs, 1); /* all of it is one storage */
+    CU_ASSERT_EQUAL(r.noutputs, 1); /* all tensors share one storage */
     f = corpus_open("torch/t215/state_dict.pt");
-    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("n.bin"),
-                              (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
-                                                   .format = "torch-zip",
-                                                   .max_shard = 1},
-                              &r),
+    CU_ASSERT_EQUAL_FATAL(write_set(f, in_dir("n.bin"),
+                                    (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                         .format = "torch-zip",
+                                                         .max_shard = 1},
+                                    &r),
                           CKPT_OK);
     CU_ASSERT_EQUAL(r.noutputs, ckpt_tensor_count(f) + 1);
     CU_ASSERT_EQUAL(r.tensors, ckpt_tensor_count(f));
@@ -423,14 +422,16 @@ static void torch_shards_read_back_whole(void)
         CU_ASSERT(memcmp(one, two, (size_t)a->nbytes) == 0);
     }
     CU_ASSERT_PTR_NULL(ckpt_notice_at(back, 0));
-    CU_ASSERT_EQUAL(cut(back, in_dir("whole.bin"), (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),
-                    CKPT_OK); /* as one again */
+    CU_ASSERT_EQUAL(
+        write_set(back, in_dir("whole.bin"), (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),
+        CKPT_OK); /* merges the shards */
     ckpt_close(back);
     flat_close();
-    drop_dir();
+    remove_dir();
 }
 
-/* same_set - is the set at INDEX what F is, tensor by tensor, to the byte? */
+/* same_set - whether the tensors of the set at INDEX hold the bytes of F's. WANT other than CKPT_OK: one
+ * shard is removed first, and reading its tensor fails with WANT. */
 static bool same_set(ckpt_file *f, const char *index, ckpt_status want)
 {
     ckpt_file *back = NULL;
@@ -452,8 +453,8 @@ static bool same_set(ckpt_file *f, const char *index, ckpt_status want)
     return same;
 }
 
-/* Where few files may be open at a time, most of a set are opened for each read. */
-static void a_set_of_more_shards_than_may_be_open_is_read(void)
+/* With a low RLIMIT_NOFILE, most shards are opened again for each read. */
+static void a_set_with_more_shards_than_open_files_are_allowed_is_read(void)
 {
     static const char *const format[] = {"safetensors", "torch-zip"};
     static const char *const suffix[] = {"safetensors", "bin"};
@@ -468,11 +469,11 @@ static void a_set_of_more_shards_than_may_be_open_is_read(void)
         snprintf(name, sizeof name, "n.%s", suffix[i]);
         snprintf(index, sizeof index, "%s.index.json", name);
         CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &few), 0);
-        CU_ASSERT_EQUAL_FATAL(cut(f, in_dir(name),
-                                  (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
-                                                       .format = format[i],
-                                                       .max_shard = 1},
-                                  &r),
+        CU_ASSERT_EQUAL_FATAL(write_set(f, in_dir(name),
+                                        (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                             .format = format[i],
+                                                             .max_shard = 1},
+                                        &r),
                               CKPT_OK);
         CU_ASSERT(r.noutputs == ckpt_tensor_count(f) + 1 && r.noutputs == 26);
         CU_ASSERT(same_set(f, in_dir(index), CKPT_OK));
@@ -481,12 +482,13 @@ static void a_set_of_more_shards_than_may_be_open_is_read(void)
         }
         CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &was), 0);
         flat_close();
-        drop_dir();
+        remove_dir();
     }
 }
 
-/* NAMES of the shards that tensors of SIZES go to, by huggingface_hub's rule. */
-static void cuts(const char *sizes, uint64_t max, const char *want)
+/* check_split - writes tensors of SIZES, one digit each, with shards of at most MAX bytes; the number of
+ * the shard of each tensor must be WANT. */
+static void check_split(const char *sizes, uint64_t max, const char *want)
 {
     char header[1024], data[256] = {0}, got[64] = "";
     size_t n = 1, at = 0, count = strlen(sizes);
@@ -501,8 +503,8 @@ static void cuts(const char *sizes, uint64_t max, const char *want)
     ckpt_file *f = flat_open(header, data, at), *back;
     new_dir();
     CU_ASSERT_EQUAL_FATAL(
-        cut(f, in_dir("x.safetensors"),
-            (ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .max_shard = max}, NULL),
+        write_set(f, in_dir("x.safetensors"),
+                  (ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .max_shard = max}, NULL),
         CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(in_dir("x.safetensors.index.json"), NULL, &back, &err), CKPT_OK);
     for (size_t i = 0; i < count; i++) {
@@ -518,85 +520,85 @@ static void cuts(const char *sizes, uint64_t max, const char *want)
     CU_ASSERT_STRING_EQUAL(got, want);
     ckpt_close(back);
     flat_close();
-    drop_dir();
+    remove_dir();
 }
 
-static void cuts_greedily_in_the_order_of_keys(void)
+static void splits_as_huggingface_hub_does(void)
 {
-    cuts("662622", 8, "122334");
-    cuts("333", 3, "123");
-    cuts("2922", 5, "2123"); /* the large one's shard is closed first */
-    cuts("192", 5, "212");
+    check_split("662622", 8, "122334");
+    check_split("333", 3, "123");
+    check_split("2922", 5, "2123"); /* the tensor larger than MAX gets a shard at once */
+    check_split("192", 5, "212");
 }
 
-static void one_shard_needs_no_number(void)
+static void a_single_shard_has_no_number(void)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_file *f = corpus_open("torch/t215/tied_embedding.pt");
     new_dir();
-    CU_ASSERT_EQUAL(cut(f, in_dir("set"),
-                        (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
-                                             .format = "safetensors",
-                                             .max_shard = 1000},
-                        &r),
+    CU_ASSERT_EQUAL(write_set(f, in_dir("set"),
+                              (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                   .format = "safetensors",
+                                                   .max_shard = 1000},
+                              &r),
                     CKPT_OK);
     CU_ASSERT(r.noutputs == 1 && r.naliases == 1);
     CU_ASSERT_EQUAL(access(in_dir("set/model.safetensors"), F_OK), 0);
-    CU_ASSERT_EQUAL(files_in(in_dir("set")), 1);
+    CU_ASSERT_EQUAL(count_files(in_dir("set")), 1);
     flat_close();
-    drop_dir();
+    remove_dir();
 }
 
-static void a_set_is_whole_or_absent(void)
+static void a_set_is_written_completely_or_not_at_all(void)
 {
     ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
     new_dir();
-    spill("model-00003-of-00003.safetensors", "old", 3);
+    write_file("model-00003-of-00003.safetensors", "old", 3);
     ckpt_write_options o = {.struct_size = sizeof o, .format = "safetensors", .max_shard = 100};
-    CU_ASSERT_EQUAL(cut(f, dir, o, NULL), CKPT_EEXIST);
-    CU_ASSERT_EQUAL(files_in(dir), 1);
+    CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_EEXIST);
+    CU_ASSERT_EQUAL(count_files(dir), 1);
     o.force = true;
-    CU_ASSERT_EQUAL(cut(f, dir, o, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(files_in(dir), 4);
-    CU_ASSERT_EQUAL(cut(f, "-", o, NULL), CKPT_EUSAGE);
+    CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(count_files(dir), 4);
+    CU_ASSERT_EQUAL(write_set(f, "-", o, NULL), CKPT_EUSAGE);
     o.dry_run = true;
-    CU_ASSERT_EQUAL(cut(f, in_dir("dry"), o, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(write_set(f, in_dir("dry"), o, NULL), CKPT_OK);
     CU_ASSERT_NOT_EQUAL(access(in_dir("dry"), F_OK), 0);
     flat_close();
-    f = corpus_open("torch/t215/dtype_complex128.pt"); /* refused by the writer of its shard */
+    f = corpus_open("torch/t215/dtype_complex128.pt"); /* safetensors has no complex128 */
     o.dry_run = false;
-    CU_ASSERT_EQUAL(cut(f, in_dir("none"), o, NULL), CKPT_ELOSSY);
+    CU_ASSERT_EQUAL(write_set(f, in_dir("none"), o, NULL), CKPT_ELOSSY);
     CU_ASSERT_NOT_EQUAL(access(in_dir("none"), F_OK), 0);
     flat_close();
-    drop_dir();
+    remove_dir();
 }
 
-/* A set goes out shard by shard: over its own input it would destroy both when it is stopped. */
+/* Shards are written one by one, so an interrupted write over the input would destroy both sets. */
 static void a_set_never_replaces_its_input(void)
 {
     ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded"), *own;
     new_dir();
     ckpt_write_options o = {
         .struct_size = sizeof o, .format = "safetensors", .max_shard = 100, .force = true};
-    CU_ASSERT_EQUAL(cut(f, dir, o, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &own, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(cut(own, dir, o, NULL), CKPT_EUSAGE);
+    CU_ASSERT_EQUAL(write_set(own, dir, o, NULL), CKPT_EUSAGE);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "part of the input"));
     ckpt_close(own);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &own, &err), CKPT_OK);
     ckpt_close(own);
     flat_close();
-    drop_dir();
+    remove_dir();
 }
 
-static int stop_late(void *user, uint64_t done, uint64_t total)
+static int stop_in_second_shard(void *user, uint64_t done, uint64_t total)
 {
     uint64_t *seen = user;
     *seen = total;
-    return done > 100; /* in the second shard */
+    return done > 100;
 }
 
-static void a_set_that_is_stopped_leaves_nothing(void)
+static void a_stopped_write_leaves_no_shards(void)
 {
     uint64_t total = 0;
     ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
@@ -604,22 +606,22 @@ static void a_set_that_is_stopped_leaves_nothing(void)
     ckpt_write_options o = {.struct_size = sizeof o,
                             .format = "safetensors",
                             .max_shard = 100,
-                            .progress = stop_late,
+                            .progress = stop_in_second_shard,
                             .user = &total};
-    CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, NULL), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(write_set(f, in_dir("set"), o, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(total, 204);
-    CU_ASSERT_EQUAL(files_in(dir), 0);
-    /* Over an older set: it stays as it is, for none of the new one is placed before all of it is whole. */
-    spill("model.safetensors.index.json", "{}", 2);
+    CU_ASSERT_EQUAL(count_files(dir), 0);
+    /* An older set stays as it is, because no shard is renamed into place before all are complete. */
+    write_file("model.safetensors.index.json", "{}", 2);
     o.force = true;
-    CU_ASSERT_EQUAL(cut(f, dir, o, NULL), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(access(in_dir("model.safetensors.index.json"), F_OK), 0);
-    CU_ASSERT_EQUAL(files_in(dir), 1);
+    CU_ASSERT_EQUAL(count_files(dir), 1);
     flat_close();
-    drop_dir();
+    remove_dir();
 }
 
-static void what_is_no_tensor_leaves_a_torch_set_with_a_notice(void)
+static void torch_shards_hold_only_tensors(void)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_file *f = corpus_open("torch/t215/plain_dict.pt");
@@ -627,14 +629,14 @@ static void what_is_no_tensor_leaves_a_torch_set_with_a_notice(void)
     new_dir();
     ckpt_write_options o = {.struct_size = sizeof o, .format = "torch-zip", .max_shard = 1, .strict = true};
     if (mixed)
-        CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, &r), CKPT_ELOSSY);
+        CU_ASSERT_EQUAL(write_set(f, in_dir("set"), o, &r), CKPT_ELOSSY);
     f = corpus_open("torch/t215/keys_nonstring.pt");
     o.strict = false;
-    CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, &r), CKPT_ELOSSY); /* its tensor lies below a number */
+    CU_ASSERT_EQUAL(write_set(f, in_dir("set"), o, &r), CKPT_ELOSSY); /* a key is an int */
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "text"));
-    CU_ASSERT_EQUAL(files_in(dir), 0);
+    CU_ASSERT_EQUAL(count_files(dir), 0);
     flat_close();
-    drop_dir();
+    remove_dir();
 }
 
 static void a_torch_set_is_one_mapping(void)
@@ -645,7 +647,7 @@ static void a_torch_set_is_one_mapping(void)
     ckpt_write_options o = {
         .struct_size = sizeof o, .format = "torch-zip", .max_shard = 100, .no_sync = true};
     new_dir();
-    CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, &r), CKPT_ELOSSY);
+    CU_ASSERT_EQUAL(write_set(f, in_dir("set"), o, &r), CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "deeper"));
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "--root"));
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
@@ -654,32 +656,32 @@ static void a_torch_set_is_one_mapping(void)
     CU_ASSERT_EQUAL(r.tensors, 9);
     ckpt_plan_free(plan);
     flat_close();
-    drop_dir();
+    remove_dir();
 }
 
-static void survives_every_flip_and_cut_of_an_index(void)
+static void reads_every_flip_and_cut_of_an_index_safely(void)
 {
     static const char text[] = "{\"metadata\":{\"total_size\":5,\"t\":\"a\"},"
                                "\"weight_map\":{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"}}";
     char bytes[sizeof text];
     ckpt_file *f;
-    two_shards();
+    write_two_shards();
     for (size_t i = 0; i < sizeof text - 1; i++)
         for (unsigned bit = 0; bit < 8; bit++) {
             memcpy(bytes, text, sizeof text);
             bytes[i] = (char)(bytes[i] ^ (int)(1u << bit));
-            spill("i.json", bytes, sizeof text - 1);
+            write_file("i.json", bytes, sizeof text - 1);
             if (ckpt_open(in_dir("i.json"), NULL, &f, &err) == CKPT_OK)
                 ckpt_close(f);
         }
     for (size_t n = 0; n < sizeof text - 1; n++) {
-        spill("i.json", text, n);
+        write_file("i.json", text, n);
         CU_ASSERT_NOT_EQUAL(ckpt_open(in_dir("i.json"), NULL, &f, &err), CKPT_OK);
     }
-    drop_dir();
+    remove_dir();
 }
 
-static void the_plan_is_as_it_was(void)
+static void writing_shards_does_not_change_the_plan(void)
 {
     ckpt_plan *plan;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
@@ -695,7 +697,7 @@ static void the_plan_is_as_it_was(void)
         CU_ASSERT_EQUAL(ckpt_plan_tensor_count(plan), 5);
         CU_ASSERT_EQUAL(r.tensors, 5);
         CU_ASSERT_EQUAL(r.naliases, i ? 0 : 1);
-        drop_dir();
+        remove_dir();
     }
     ckpt_plan_free(plan);
     flat_close();
@@ -703,27 +705,27 @@ static void the_plan_is_as_it_was(void)
 
 void suite_shards(void)
 {
-    UNIT(shards_are_one_file_in_the_order_of_the_map);
-    UNIT(an_index_that_lies_is_refused);
+    UNIT(tensors_come_in_the_order_of_the_weight_map);
+    UNIT(an_inconsistent_index_is_refused);
     UNIT(a_shard_is_a_regular_file);
     UNIT(one_tensor_in_two_shards_is_refused);
-    UNIT(an_odd_shard_is_refused_with_its_place);
-    UNIT(what_the_index_leaves_out_is_read_with_a_notice);
-    UNIT(a_tie_that_a_converter_dropped_is_a_row);
+    UNIT(a_malformed_shard_is_refused_with_its_offset_in_the_index);
+    UNIT(tensors_missing_from_the_index_are_read_with_a_notice);
+    UNIT(a_tie_recorded_in_the_metadata_is_listed);
     UNIT(torch_shards_keep_their_ties);
-    UNIT(a_folder_is_what_is_in_it);
-    UNIT(a_folder_of_copies_is_what_transformers_loads);
-    UNIT(two_indexes_of_one_kind_are_no_answer);
-    UNIT(sets_of_the_hub_come_out_byte_for_byte);
-    UNIT(torch_shards_read_back_whole);
-    UNIT(a_set_of_more_shards_than_may_be_open_is_read);
-    UNIT(cuts_greedily_in_the_order_of_keys);
-    UNIT(one_shard_needs_no_number);
-    UNIT(a_set_is_whole_or_absent);
+    UNIT(a_folder_is_read_by_the_files_in_it);
+    UNIT(a_folder_with_several_copies_opens_the_one_that_transformers_loads);
+    UNIT(two_safetensors_indexes_are_refused_as_ambiguous);
+    UNIT(sets_of_huggingface_hub_are_reproduced_byte_for_byte);
+    UNIT(torch_shards_are_read_back);
+    UNIT(a_set_with_more_shards_than_open_files_are_allowed_is_read);
+    UNIT(splits_as_huggingface_hub_does);
+    UNIT(a_single_shard_has_no_number);
+    UNIT(a_set_is_written_completely_or_not_at_all);
     UNIT(a_set_never_replaces_its_input);
-    UNIT(a_set_that_is_stopped_leaves_nothing);
-    UNIT(what_is_no_tensor_leaves_a_torch_set_with_a_notice);
+    UNIT(a_stopped_write_leaves_no_shards);
+    UNIT(torch_shards_hold_only_tensors);
     UNIT(a_torch_set_is_one_mapping);
-    UNIT(survives_every_flip_and_cut_of_an_index);
-    UNIT(the_plan_is_as_it_was);
+    UNIT(reads_every_flip_and_cut_of_an_index_safely);
+    UNIT(writing_shards_does_not_change_the_plan);
 }

@@ -1,4 +1,4 @@
-/* A torch file written anew, its tensors cast: which storages change, and what is refused. */
+/* Rewriting torch files, with and without casts: which storages change, and what is refused. */
 #include <errno.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -23,53 +23,53 @@
     "True)!(3,"                                                                                              \
     "'<',None,None,None,-1,-1,0),False,b'\\00\\00\\80\\3f\\00\\00\\00\\40')"
 
-struct how {
-    ckpt_dtype to; /* NONE: no cast */
+struct rewrite {
+    ckpt_dtype to; /* the cast; CKPT_DT_NONE: none */
     const char *glob, *root, *drop;
     bool strict, sanitize, stop;
-    bool flat; /* safetensors */
+    bool safetensors; /* instead of torch's zip format */
     ckpt_ties ties;
 };
 
-static int stopped(void *user, uint64_t done, uint64_t total)
+static int stop_at_once(void *user, uint64_t done, uint64_t total)
 {
     (void)user;
     return done <= total;
 }
 
-static ckpt_status write_one(ckpt_file *f, const char *path, struct how how, const char *notice,
-                             ckpt_error *err)
+static ckpt_status write_plan(ckpt_file *f, const char *path, struct rewrite opts, const char *notice,
+                              ckpt_error *err)
 {
     ckpt_plan *p = NULL;
     ckpt_write_options o = {.struct_size = sizeof o,
-                            .format = how.flat ? "safetensors" : "torch-zip",
+                            .format = opts.safetensors ? "safetensors" : "torch-zip",
                             .force = true,
                             .no_sync = true,
                             .threads = 1,
-                            .strict = how.strict,
-                            .ties = how.ties,
-                            .progress = how.stop ? stopped : NULL};
+                            .strict = opts.strict,
+                            .ties = opts.ties,
+                            .progress = opts.stop ? stop_at_once : NULL};
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    bool told = !notice;
+    bool found = !notice;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, err), CKPT_OK);
-    if (how.root)
-        CU_ASSERT_EQUAL(ckpt_plan_root(p, how.root, err), CKPT_OK);
-    if (how.drop)
-        CU_ASSERT_EQUAL(ckpt_plan_drop(p, how.drop, err), CKPT_OK);
-    if (how.sanitize)
+    if (opts.root)
+        CU_ASSERT_EQUAL(ckpt_plan_root(p, opts.root, err), CKPT_OK);
+    if (opts.drop)
+        CU_ASSERT_EQUAL(ckpt_plan_drop(p, opts.drop, err), CKPT_OK);
+    if (opts.sanitize)
         CU_ASSERT_EQUAL(ckpt_plan_sanitize(p, "torch-zip", err), CKPT_OK);
-    if (how.to)
-        CU_ASSERT_EQUAL(ckpt_plan_cast(p, how.glob, how.to, err), CKPT_OK);
+    if (opts.to)
+        CU_ASSERT_EQUAL(ckpt_plan_cast(p, opts.glob, opts.to, err), CKPT_OK);
     ckpt_status st = ckpt_plan_write(p, path, &o, &r, err);
     for (size_t i = 0; ckpt_plan_notice_at(p, i); i++)
-        told |= notice && strstr(ckpt_plan_notice_at(p, i), notice);
-    CU_ASSERT(told);
+        found |= notice && strstr(ckpt_plan_notice_at(p, i), notice);
+    CU_ASSERT(found);
     ckpt_plan_free(p);
     return st;
 }
 
-/* rewritten - M, which is closed, as it is when written HOW; M.f NULL: refused. */
-static struct test_file rewritten(struct test_file *m, struct how how, const char *notice)
+/* rewrite_file - writes M by OPTS, with NOTICE, closes it, and opens the output; f is NULL when refused. */
+static struct test_file rewrite_file(struct test_file *m, struct rewrite opts, const char *notice)
 {
     char path[] = "/tmp/ckpt-unit-XXXXXX";
     static char bytes[65536];
@@ -77,7 +77,7 @@ static struct test_file rewritten(struct test_file *m, struct how how, const cha
     int fd = mkstemp(path);
     CU_ASSERT_FATAL(fd >= 0 && m->f);
     close(fd);
-    back.status = write_one(m->f, path, how, notice, &back.err);
+    back.status = write_plan(m->f, path, opts, notice, &back.err);
     FILE *f = back.status == CKPT_OK ? fopen(path, "rb") : NULL;
     if (f) {
         back = open_bytes(bytes, fread(bytes, 1, sizeof bytes, f), NULL);
@@ -88,16 +88,16 @@ static struct test_file rewritten(struct test_file *m, struct how how, const cha
     return back;
 }
 
-static void becomes(const char *text, struct how how, const char *want, const char *notice)
+static void check_rewrite(const char *text, struct rewrite opts, const char *want, const char *notice)
 {
-    struct test_file m = make_torch_zip(text), back = rewritten(&m, how, notice);
+    struct test_file m = make_torch_zip(text), back = rewrite_file(&m, opts, notice);
     check_rows(&back, want);
     close_file(&back);
 }
 
-static void refused_as(const char *text, struct how how, ckpt_status status, const char *words)
+static void check_status(const char *text, struct rewrite opts, ckpt_status status, const char *words)
 {
-    struct test_file m = make_torch_zip(text), back = rewritten(&m, how, NULL);
+    struct test_file m = make_torch_zip(text), back = rewrite_file(&m, opts, NULL);
     CU_ASSERT_EQUAL(back.status, status);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, words));
     if (!strstr(back.err.what, words))
@@ -105,185 +105,196 @@ static void refused_as(const char *text, struct how how, ckpt_status status, con
     close_file(&back);
 }
 
-static void refused(const char *text, struct how how, const char *words)
+static void check_lossy(const char *text, struct rewrite opts, const char *words)
 {
-    refused_as(text, how, CKPT_ELOSSY, words);
+    check_status(text, opts, CKPT_ELOSSY, words);
 }
 
-static const struct how half = {.to = CKPT_DT_F16}, as_it_is = {0}, eighth = {.to = CKPT_DT_F8_E5M2},
-                        strict_half = {.to = CKPT_DT_F16, .strict = true},
-                        strict_eighth = {.to = CKPT_DT_F8_E5M2, .strict = true}, safe = {.sanitize = true};
+static const struct rewrite half = {.to = CKPT_DT_F16}, as_it_is = {0}, eighth = {.to = CKPT_DT_F8_E5M2},
+                            strict_half = {.to = CKPT_DT_F16, .strict = true},
+                            strict_eighth = {.to = CKPT_DT_F8_E5M2, .strict = true},
+                            safe = {.sanitize = true};
 
 /* -------------------------------------------------------------------- casts */
 
-static void storages_are_cast_whole(void)
+static void all_views_of_a_storage_are_cast_together(void)
 {
-    becomes("{'a':" W ",'b':" V2(FLOATS, 1, "(2,)", "(1,)") "}", half,
-            "a dense float16[4]@0+0;b dense float16[2]@0+1;", NULL);
-    becomes("{'a':" W ",'b':" V2(STORAGE("Long", "1", 2), 0, "(2,)", "(1,)") "}", half,
-            "a dense float16[4]@0+0;b dense int64[2]@1+0;", NULL);
-    becomes("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", eighth,
-            "a dense float8_e5m2[4]@0+0;", NULL);
-    becomes("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", half, "a dense float16[4]@0+0;",
-            NULL);
-    becomes("{'a':" V3(UNTYPED(16), "torch.float32") "}", half, "a dense float16[2]@0+0;", NULL);
-    becomes("{'a':" V3META(UNTYPED(16), "torch.float32", "{'neg':True}") "}", half,
-            "a dense float16[2]@0+0 neg;", NULL);
-    becomes("{'a':" V3(UNTYPED(16), "torch.float32") "}", eighth, "a dense float8_e5m2[2]@0+0;", NULL);
-    becomes("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", half, "a dense float16[2]@0+0 neg;", NULL);
+    check_rewrite("{'a':" W ",'b':" V2(FLOATS, 1, "(2,)", "(1,)") "}", half,
+                  "a dense float16[4]@0+0;b dense float16[2]@0+1;", NULL);
+    check_rewrite("{'a':" W ",'b':" V2(STORAGE("Long", "1", 2), 0, "(2,)", "(1,)") "}", half,
+                  "a dense float16[4]@0+0;b dense int64[2]@1+0;", NULL);
+    check_rewrite("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", eighth,
+                  "a dense float8_e5m2[4]@0+0;", NULL);
+    check_rewrite("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", half,
+                  "a dense float16[4]@0+0;", NULL);
+    check_rewrite("{'a':" V3(UNTYPED(16), "torch.float32") "}", half, "a dense float16[2]@0+0;", NULL);
+    check_rewrite("{'a':" V3META(UNTYPED(16), "torch.float32", "{'neg':True}") "}", half,
+                  "a dense float16[2]@0+0 neg;", NULL);
+    check_rewrite("{'a':" V3(UNTYPED(16), "torch.float32") "}", eighth, "a dense float8_e5m2[2]@0+0;", NULL);
+    check_rewrite("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", half, "a dense float16[2]@0+0 neg;",
+                  NULL);
 }
 
 static void views_that_disagree_are_refused(void)
 {
     static const char two[] = "{'a':" W ",'b':" V2(FLOATS, 1, "(2,)", "(1,)") "}";
-    refused(two, (struct how){.to = CKPT_DT_F16, .glob = "a"}, "\"");
-    refused(two, (struct how){.to = CKPT_DT_F16, .glob = "b"}, "\"");
-    refused("{'a':" V3(UNTYPED(16), "torch.float32") ",'b':" V3(UNTYPED(16), "torch.float64") "}", half,
-            "\"");
-    refused("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", eighth,
-            "\"a\" is a negated view, which torch does not support for");
-    refused("{'a':" V3(UNTYPED(15), "torch.float32") "}", half,
-            "\"a\" cannot become float16: its storage has 15 bytes");
-    refused("{'a':" W ",'s':" FLOATS "}", half, "");
+    check_lossy(two, (struct rewrite){.to = CKPT_DT_F16, .glob = "a"}, "\"");
+    check_lossy(two, (struct rewrite){.to = CKPT_DT_F16, .glob = "b"}, "\"");
+    check_lossy("{'a':" V3(UNTYPED(16), "torch.float32") ",'b':" V3(UNTYPED(16), "torch.float64") "}", half,
+                "\"");
+    check_lossy("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", eighth,
+                "\"a\" is a negated view, which torch does not support for");
+    check_lossy("{'a':" V3(UNTYPED(15), "torch.float32") "}", half,
+                "\"a\" cannot become float16: its storage has 15 bytes");
+    check_lossy("{'a':" W ",'s':" FLOATS "}", half, "");
 }
 
-static void arrays_stay_as_they_are(void)
+static void numpy_arrays_are_not_cast(void)
 {
-    becomes("{'w':" W ",'n':" NUMPY ",'m':" NUMPY "}", half,
-            "w dense float16[4]@0+0;n ndarray float32[2]@1+0;m ndarray float32[2]@2+0;",
-            "\"n\" stays float32: it is an array of numpy (2 of them)");
-    refused("{'w':" W ",'n':" NUMPY "}", strict_half, "\"n\" is an array of numpy, which stays float32");
+    check_rewrite("{'w':" W ",'n':" NUMPY ",'m':" NUMPY "}", half,
+                  "w dense float16[4]@0+0;n ndarray float32[2]@1+0;m ndarray float32[2]@2+0;",
+                  "\"n\" stays float32: it is an array of numpy (2 of them)");
+    check_lossy("{'w':" W ",'n':" NUMPY "}", strict_half, "\"n\" is an array of numpy, which stays float32");
 }
 
-static void gradients_of_narrow_floats_go(void)
+static void float8_tensors_lose_requires_grad(void)
 {
     static const char grad[] = "{'a':" V2META(FLOATS, "True", "{}") ",'b':" V2META(STORAGE("Float", "1", 4),
                                                                                    "True", "{}") "}";
-    becomes(grad, eighth, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;",
-            "\"a\" no longer requires a gradient: torch cannot read it as float8_e5m2 then (2 of them)");
-    becomes(grad, half, "a dense float16[2]@0+0 grad;b dense float16[2]@1+0 grad;", NULL);
-    refused(grad, strict_eighth, "\"a\" requires a gradient, with which torch cannot read it as");
-    becomes("{'a':torch._utils._rebuild_parameter(" V2META(FLOATS, "True", "{}") ",True," OD ")}", eighth,
-            "a dense float8_e5m2[2]@0+0 parameter grad;", NULL);
+    check_rewrite(
+        grad, eighth, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;",
+        "\"a\" no longer requires a gradient: torch cannot read it as float8_e5m2 then (2 of them)");
+    check_rewrite(grad, half, "a dense float16[2]@0+0 grad;b dense float16[2]@1+0 grad;", NULL);
+    check_lossy(grad, strict_eighth, "\"a\" requires a gradient, with which torch cannot read it as");
+    check_rewrite("{'a':torch._utils._rebuild_parameter(" V2META(FLOATS, "True", "{}") ",True," OD ")}",
+                  eighth, "a dense float8_e5m2[2]@0+0 parameter grad;", NULL);
 }
 
-static void what_has_no_bytes_stays_so(void)
+static void meta_tensors_stay_without_bytes(void)
 {
-    becomes("{'w':" W ",'m':torch._utils._rebuild_meta_tensor_no_storage(torch.float32,(2,),(1,),True)}",
-            half, "w dense float16[4]@0+0;m meta float32[2] grad;", NULL);
-    becomes("{'w':" W ",'m':" V2(
-                "@('storage',torch.FloatStorage,'7','meta',4)", 0, "(4,)",
-                "(1,)") ",'n':torch._utils._rebuild_tensor(@('storage',torch.FloatStorage,'7','meta',4),0,"
-                        "(4,),(1,))}",
-            as_it_is, "w dense float32[4]@0+0;m meta float32[4];n meta float32[4];", NULL);
+    check_rewrite("{'w':" W
+                  ",'m':torch._utils._rebuild_meta_tensor_no_storage(torch.float32,(2,),(1,),True)}",
+                  half, "w dense float16[4]@0+0;m meta float32[2] grad;", NULL);
+    check_rewrite(
+        "{'w':" W
+        ",'m':" V2("@('storage',torch.FloatStorage,'7','meta',4)", 0, "(4,)",
+                   "(1,)") ",'n':torch._utils._rebuild_tensor(@('storage',torch.FloatStorage,'7','meta',4),0,"
+                           "(4,),(1,))}",
+        as_it_is, "w dense float32[4]@0+0;m meta float32[4];n meta float32[4];", NULL);
 }
 
 /* ------------------------------------------------------------------- as is */
 
-static void storage_classes_that_torch_lacks(void)
+static void storages_of_classes_that_torch_lacks_become_typed_tensors(void)
 {
-    becomes("{'a':" V2(STORAGE("Float8_e5m2", "0", 16), 0, "(2,)",
-                       "(1,)") ",'b':torch._utils._rebuild_tensor(" STORAGE("Float8_e5m2", "1",
-                                                                            16) ",0,(2,),(1,))}",
-            as_it_is, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;", NULL);
-    becomes("{'a':" V2META(STORAGE("Float8_e5m2", "0", 16), "False", "{'neg':True}") "}", as_it_is,
-            "a dense float8_e5m2[2]@0+0 neg;", NULL);
-    becomes("{'a':" FLOATS
-            ",'b':@('storage',torch.QUInt4x2Storage,'1','cpu',16),'c':@('storage',torch._UntypedStorage,"
-            "'2',"
-            "'',16)}",
-            as_it_is, "a storage float32[4]@0+0;b storage uint8[16]@1+0;c storage uint8[16]@2+0;", NULL);
+    check_rewrite("{'a':" V2(STORAGE("Float8_e5m2", "0", 16), 0, "(2,)",
+                             "(1,)") ",'b':torch._utils._rebuild_tensor(" STORAGE("Float8_e5m2", "1",
+                                                                                  16) ",0,(2,),(1,))}",
+                  as_it_is, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;", NULL);
+    check_rewrite("{'a':" V2META(STORAGE("Float8_e5m2", "0", 16), "False", "{'neg':True}") "}", as_it_is,
+                  "a dense float8_e5m2[2]@0+0 neg;", NULL);
+    check_rewrite(
+        "{'a':" FLOATS
+        ",'b':@('storage',torch.QUInt4x2Storage,'1','cpu',16),'c':@('storage',torch._UntypedStorage,"
+        "'2',"
+        "'',16)}",
+        as_it_is, "a storage float32[4]@0+0;b storage uint8[16]@1+0;c storage uint8[16]@2+0;", NULL);
 }
 
-static void objects_keep_what_they_hold(void)
+static void objects_keep_the_tensors_they_hold(void)
 {
-    becomes("{'w':" W ",'o':my.Thing(" STORAGE(
-                "Float", "1", 4) ",[@('module',my.Net,'net.py','x'),@(my.Net,'x')])!{'v':" W "}}",
-            as_it_is, "w dense float32[4]@0+0;o.v dense float32[4]@0+0;", NULL);
-    becomes("{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOATS
-            ",0,(4,),(1,),False," OD "),{'a':1})!{'b':2}}",
-            half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
-    becomes("{'w':torch._tensor._rebuild_from_type(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOATS
-            ",0,(4,),(1,),False," OD "),{'a':1})!{'b':2}}",
-            half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
-    becomes("{'w':torch.tensor._rebuild_from_type(torch._utils._rebuild_tensor,my.Tensor,(" FLOATS
-            ",0,(4,),(1,)),{})}",
-            half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
-    refused("{'w':" W ",'o':@5}", as_it_is,
-            "a persistent id that names no storage of the file cannot be written");
-    refused("{'w':" W ",'o':@'text'}", as_it_is, "a persistent id that names no storage");
-    refused("{'w':" W ",'o':my.Thing(@('storage',torch.FloatStorage,'7','meta',4))}", as_it_is,
-            "storage \"7\" is on the meta device, outside of a tensor");
-    refused("{'w':" W ",'o':my.Thing(" FLOATS ")}", half, "");
-    refused("{'w':" W ",'o':my.Thing|@('module',my.Net,'net.py','x')}", as_it_is,
-            "a persistent id in the place of the arguments of a call");
-    becomes("{'w':" W ",'o':my.Thing|" FLOATS "}", as_it_is, "w dense float32[4]@0+0;", NULL);
-    becomes("{'w':" W ",'o':my.Thing(torch._utils._rebuild_tensor(),torch._utils._rebuild_tensor_v2(" FLOATS
-            ",1,2,3,4,5,6,7,8),torch._utils._rebuild_tensor_v2(" FLOATS "))}",
-            as_it_is, "w dense float32[4]@0+0;", NULL);
+    check_rewrite("{'w':" W ",'o':my.Thing(" STORAGE(
+                      "Float", "1", 4) ",[@('module',my.Net,'net.py','x'),@(my.Net,'x')])!{'v':" W "}}",
+                  as_it_is, "w dense float32[4]@0+0;o.v dense float32[4]@0+0;", NULL);
+    check_rewrite(
+        "{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOATS
+        ",0,(4,),(1,),False," OD "),{'a':1})!{'b':2}}",
+        half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
+    check_rewrite("{'w':torch._tensor._rebuild_from_type(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOATS
+                  ",0,(4,),(1,),False," OD "),{'a':1})!{'b':2}}",
+                  half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
+    check_rewrite("{'w':torch.tensor._rebuild_from_type(torch._utils._rebuild_tensor,my.Tensor,(" FLOATS
+                  ",0,(4,),(1,)),{})}",
+                  half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
+    check_lossy("{'w':" W ",'o':@5}", as_it_is,
+                "a persistent id that names no storage of the file cannot be written");
+    check_lossy("{'w':" W ",'o':@'text'}", as_it_is, "a persistent id that names no storage");
+    check_lossy("{'w':" W ",'o':my.Thing(@('storage',torch.FloatStorage,'7','meta',4))}", as_it_is,
+                "storage \"7\" is on the meta device, outside of a tensor");
+    check_lossy("{'w':" W ",'o':my.Thing(" FLOATS ")}", half, "");
+    check_lossy("{'w':" W ",'o':my.Thing|@('module',my.Net,'net.py','x')}", as_it_is,
+                "a persistent id in the place of the arguments of a call");
+    check_rewrite("{'w':" W ",'o':my.Thing|" FLOATS "}", as_it_is, "w dense float32[4]@0+0;", NULL);
+    check_rewrite("{'w':" W
+                  ",'o':my.Thing(torch._utils._rebuild_tensor(),torch._utils._rebuild_tensor_v2(" FLOATS
+                  ",1,2,3,4,5,6,7,8),torch._utils._rebuild_tensor_v2(" FLOATS "))}",
+                  as_it_is, "w dense float32[4]@0+0;", NULL);
 }
 
 #define TYPED(storage, meta)                                                                                 \
     "torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" storage                \
     ",0,(2,),(1,),True," OD "," meta "),{'a':1})"
 
-/* Objects give way to the tensors that they are, with their bits. */
-static void plain_tensors_keep_their_bits(void)
+/* --sanitize replaces a tensor subclass by a builtin tensor. */
+static void sanitized_tensors_keep_conj_and_neg(void)
 {
-    becomes("{'w':" TYPED(FLOATS, "{'neg':True}") ",'p':" TYPED(FLOATS, "{}") "}", safe,
-            "w dense float32[2]@0+0 grad neg;p dense float32[2]@0+0 grad;", NULL);
-    becomes("{'w':" TYPED(STORAGE("ComplexFloat", "0", 2), "{'conj':True,'neg':True}") ",'c':" TYPED(
-                STORAGE("ComplexFloat", "1", 2), "{'conj':True}") "}",
-            safe, "w dense complex64[2]@0+0 grad conj neg;c dense complex64[2]@1+0 grad conj;", NULL);
-    becomes("{'w':" TYPED(STORAGE("Float8_e5m2", "0", 16), "{'neg':True}") "}", safe,
-            "w dense float8_e5m2[2]@0+0 grad neg;", NULL);
-    becomes("{'n':" NUMPY ",'w':" W "}", safe, "n dense float32[2]@0+0;w dense float32[4]@1+0;", NULL);
-    becomes("{'w':" TYPED(FLOATS, "{'neg':True}") "}", (struct how){.to = CKPT_DT_F16, .sanitize = true},
-            "w dense float16[2]@0+0 grad neg;", NULL);
+    check_rewrite("{'w':" TYPED(FLOATS, "{'neg':True}") ",'p':" TYPED(FLOATS, "{}") "}", safe,
+                  "w dense float32[2]@0+0 grad neg;p dense float32[2]@0+0 grad;", NULL);
+    check_rewrite("{'w':" TYPED(STORAGE("ComplexFloat", "0", 2), "{'conj':True,'neg':True}") ",'c':" TYPED(
+                      STORAGE("ComplexFloat", "1", 2), "{'conj':True}") "}",
+                  safe, "w dense complex64[2]@0+0 grad conj neg;c dense complex64[2]@1+0 grad conj;", NULL);
+    check_rewrite("{'w':" TYPED(STORAGE("Float8_e5m2", "0", 16), "{'neg':True}") "}", safe,
+                  "w dense float8_e5m2[2]@0+0 grad neg;", NULL);
+    check_rewrite("{'n':" NUMPY ",'w':" W "}", safe, "n dense float32[2]@0+0;w dense float32[4]@1+0;", NULL);
+    check_rewrite("{'w':" TYPED(FLOATS, "{'neg':True}") "}",
+                  (struct rewrite){.to = CKPT_DT_F16, .sanitize = true}, "w dense float16[2]@0+0 grad neg;",
+                  NULL);
 }
 
-static void entries_go_with_their_tensors(void)
+static void dropped_tensors_take_their_entries_with_them(void)
 {
-    becomes("{'a':" W ",'b':[1," W "],'o':my.List()+[" W ",2],'d':my.Dict()+{'x':" W "}+[1]}",
-            (struct how){.drop = "*.?"}, "a dense float32[4]@0+0;", NULL);
-    becomes("{'a':#1=[" W "],'b':#1,'c':" V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") "}",
-            (struct how){.drop = "a.0"},
-            "a.0 dense float32[4]@0+0;b.0 dense float32[4]@0+0;c dense float32[4]@1+0;", NULL);
+    check_rewrite("{'a':" W ",'b':[1," W "],'o':my.List()+[" W ",2],'d':my.Dict()+{'x':" W "}+[1]}",
+                  (struct rewrite){.drop = "*.?"}, "a dense float32[4]@0+0;", NULL);
+    check_rewrite("{'a':#1=[" W "],'b':#1,'c':" V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") "}",
+                  (struct rewrite){.drop = "a.0"},
+                  "a.0 dense float32[4]@0+0;b.0 dense float32[4]@0+0;c dense float32[4]@1+0;", NULL);
 }
 
-static void odd_calls_and_ids_are_refused_or_kept(void)
+static void malformed_calls_are_kept_and_unknown_persistent_ids_refused(void)
 {
-    refused("{'w':" W ",'o':@('other',my.Net)}", as_it_is, "a persistent id that names no storage");
-    refused("{'w':" W ",'o':@('module',5,'x','y')}", as_it_is, "a persistent id that names no storage");
-    becomes("{'w':" W ",'o':my.Thing(torch._utils._rebuild_tensor_v2|my.f(),"
-            "torch._utils._rebuild_tensor_v2(1,2,3,4,5,6,7,8,9),torch._utils._other(1),"
-            "torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(2,),(1,),False," OD "))}",
-            as_it_is, "w dense float32[4]@0+0;", NULL);
-    becomes("{'p':torch._utils._rebuild_parameter(" TYPED(STORAGE("Float", "1", 4), "{}") ",True," OD ")}",
-            safe, "p dense float32[2]@0+0 parameter grad;", NULL);
-    becomes("{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,(" UNTYPED(
-                15) ",0,(2,),(1,),False," OD ",torch.float32),{'a':1})}",
-            safe, "w dense float32[2]@0+0;", NULL);
+    check_lossy("{'w':" W ",'o':@('other',my.Net)}", as_it_is, "a persistent id that names no storage");
+    check_lossy("{'w':" W ",'o':@('module',5,'x','y')}", as_it_is, "a persistent id that names no storage");
+    check_rewrite("{'w':" W ",'o':my.Thing(torch._utils._rebuild_tensor_v2|my.f(),"
+                  "torch._utils._rebuild_tensor_v2(1,2,3,4,5,6,7,8,9),torch._utils._other(1),"
+                  "torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(2,),(1,),False," OD "))}",
+                  as_it_is, "w dense float32[4]@0+0;", NULL);
+    check_rewrite("{'p':torch._utils._rebuild_parameter(" TYPED(STORAGE("Float", "1", 4), "{}") ",True," OD
+                                                                                                ")}",
+                  safe, "p dense float32[2]@0+0 parameter grad;", NULL);
+    check_rewrite(
+        "{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,(" UNTYPED(
+            15) ",0,(2,),(1,),False," OD ",torch.float32),{'a':1})}",
+        safe, "w dense float32[2]@0+0;", NULL);
 }
 
 static void writing_stops_on_request(void)
 {
-    refused_as("{'w':" W "}", (struct how){.stop = true}, CKPT_ECANCELLED, "stopped on request");
-    refused_as("{'w':" W "}", (struct how){.stop = true, .flat = true}, CKPT_ECANCELLED,
-               "stopped on request");
+    check_status("{'w':" W "}", (struct rewrite){.stop = true}, CKPT_ECANCELLED, "stopped on request");
+    check_status("{'w':" W "}", (struct rewrite){.stop = true, .safetensors = true}, CKPT_ECANCELLED,
+                 "stopped on request");
 }
 
 /* ------------------------------------------------------------ shared blocks */
 
-/* Most file systems share no blocks; this one stands for one that does. */
+/* Stands in for a file system that can clone ranges, because most cannot. */
 CKPT_API int __wrap_ioctl(int fd, unsigned request, struct file_clone_range *r); /* ld exports it */
-static bool clones;
+static bool can_clone;
 static uint64_t cloned;
 
 int __wrap_ioctl(int fd, unsigned request, struct file_clone_range *r)
 {
     errno = EOPNOTSUPP;
-    if (!clones || request != (unsigned)FICLONERANGE)
+    if (!can_clone || request != (unsigned)FICLONERANGE)
         return -1;
     size_t n = (size_t)r->src_length;
     char *bytes = malloc(n);
@@ -295,7 +306,7 @@ int __wrap_ioctl(int fd, unsigned request, struct file_clone_range *r)
     return ok ? 0 : -1;
 }
 
-static int stopped_late(void *user, uint64_t done, uint64_t total)
+static int stop_after_one_page(void *user, uint64_t done, uint64_t total)
 {
     (void)user;
     return done > SINK_PAGE && done <= total;
@@ -303,15 +314,15 @@ static int stopped_late(void *user, uint64_t done, uint64_t total)
 
 #define MANY 600000
 
-static ckpt_file *opened(const char *path)
+static ckpt_file *open_path(const char *path)
 {
     ckpt_file *f = NULL;
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, NULL), CKPT_OK);
     return f;
 }
 
-/* large - an archive of one tensor of MANY numbers, at PATH. */
-static void large(const char *path, float *numbers)
+/* write_large_archive - writes one tensor of MANY numbers to PATH and to NUMBERS. */
+static void write_large_archive(const char *path, float *numbers)
 {
     buf b;
     buf_init(&b, 1 << 16);
@@ -328,7 +339,7 @@ static void large(const char *path, float *numbers)
     buf_free(&b);
 }
 
-static void blocks_are_shared_where_they_can_be(void)
+static void unchanged_storages_are_cloned(void)
 {
     char in[] = "/tmp/ckpt-unit-XXXXXX", out[] = "/tmp/ckpt-unit-XXXXXX";
     float *numbers = calloc(2 * MANY, sizeof *numbers), *back = numbers + MANY;
@@ -337,22 +348,22 @@ static void blocks_are_shared_where_they_can_be(void)
     ckpt_error err;
     int fds[] = {mkstemp(in), mkstemp(out)};
     CU_ASSERT_FATAL(numbers && fds[0] >= 0 && fds[1] >= 0);
-    large(in, numbers);
-    ckpt_file *f = opened(in);
+    write_large_archive(in, numbers);
+    ckpt_file *f = open_path(in);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "m.", &err), CKPT_OK);
     ckpt_write_options o = {
         .struct_size = sizeof o, .format = "torch-zip", .force = true, .no_sync = true, .threads = 1};
-    clones = true;
+    can_clone = true;
     CU_ASSERT_EQUAL(ckpt_plan_write(p, out, &o, &r, &err), CKPT_OK);
     CU_ASSERT(cloned > 2000000 && cloned <= MANY * sizeof *numbers);
-    ckpt_file *g = opened(out);
+    ckpt_file *g = open_path(out);
     CU_ASSERT_EQUAL(ckpt_tensor_read(g, 0, 0, MANY, back, &err), CKPT_OK);
     CU_ASSERT(memcmp(numbers, back, MANY * sizeof *numbers) == 0);
     ckpt_close(g);
-    o.progress = stopped_late;
+    o.progress = stop_after_one_page;
     CU_ASSERT_EQUAL(ckpt_plan_write(p, out, &o, &r, &err), CKPT_ECANCELLED);
-    clones = false;
+    can_clone = false;
     ckpt_plan_free(p);
     ckpt_close(f);
     for (int i = 0; i < 2; i++)
@@ -369,69 +380,72 @@ static void blocks_are_shared_where_they_can_be(void)
     "{'b':" V2(FLOATS, 2, "(2,)", "(1,)") ",'o':" V2(OTHER, 0, "(4,)", "(1,)") ",'a':" V2(                   \
         FLOATS, 0, "(3,)", "(1,)") ",'e':" V2(FLOATS, 1, "(0,)", "(1,)") "}"
 
-static void shared_bytes_are_told(void)
+static void shared_bytes_are_reported(void)
 {
-    static const struct how flat = {.flat = true}, error = {.flat = true, .ties = CKPT_TIES_ERROR};
-    becomes(OVERLAP, flat,
-            "a dense float32[3]@0+0;b dense float32[2]@1+0;e dense float32[0]@2+0;"
-            "o dense float32[4]@3+0;",
-            "\"b\" shares bytes with \"a\", unlike it; each is written in full (1 of 4)");
-    refused(OVERLAP, error, "share bytes");
-    refused("{'a':" W ",'b':" W "}", error, "are one tensor");
-    becomes("{'e':" W ",'format':" W "}", flat, "e dense float32[4]@0+0;format dense float32[4]@1+0;",
-            NULL); /* a name that cannot be recorded */
-    becomes("{'w':" W ",'v':" W "}", flat, "v dense float32[4]@0+0;w dense float32[4]@0+0;", NULL);
-    refused("{'e':" W ",'format':" W "}", error, "are one tensor");
-    refused_as("{'a':[" W "],'a.0':" W "}", flat, CKPT_EEXIST,
-               "two tensors would both be called \"a.0\": [\"a\"][0] and [\"a.0\"]");
+    static const struct rewrite to_flat = {.safetensors = true},
+                                error = {.safetensors = true, .ties = CKPT_TIES_ERROR};
+    check_rewrite(OVERLAP, to_flat,
+                  "a dense float32[3]@0+0;b dense float32[2]@1+0;e dense float32[0]@2+0;"
+                  "o dense float32[4]@3+0;",
+                  "\"b\" shares bytes with \"a\", unlike it; each is written in full (1 of 4)");
+    check_lossy(OVERLAP, error, "share bytes");
+    check_lossy("{'a':" W ",'b':" W "}", error, "are one tensor");
+    check_rewrite("{'e':" W ",'format':" W "}", to_flat,
+                  "e dense float32[4]@0+0;format dense float32[4]@1+0;",
+                  NULL); /* "format" is reserved in the metadata */
+    check_rewrite("{'w':" W ",'v':" W "}", to_flat, "v dense float32[4]@0+0;w dense float32[4]@0+0;", NULL);
+    check_lossy("{'e':" W ",'format':" W "}", error, "are one tensor");
+    check_status("{'a':[" W "],'a.0':" W "}", to_flat, CKPT_EEXIST,
+                 "two tensors would both be called \"a.0\": [\"a\"][0] and [\"a.0\"]");
 }
 
 static void packed_values_need_a_dimension(void)
 {
-    refused("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(),(),False," OD
-                                                                ",torch.float4_e2m1fn_x2)}",
-            (struct how){.flat = true}, "has no dimension to count its packed values in");
-    becomes("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(2,),(1,),False," OD
-                                                                ",torch.float4_e2m1fn_x2)}",
-            (struct how){.flat = true}, "w dense float4_e2m1fn_x2[2]@0+0;", NULL);
+    check_lossy("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(),(),False," OD
+                                                                    ",torch.float4_e2m1fn_x2)}",
+                (struct rewrite){.safetensors = true}, "has no dimension to count its packed values in");
+    check_rewrite("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(2,),(1,),False," OD
+                                                                      ",torch.float4_e2m1fn_x2)}",
+                  (struct rewrite){.safetensors = true}, "w dense float4_e2m1fn_x2[2]@0+0;", NULL);
 }
 
 /* ------------------------------------------------------- views, and streams in bytes */
 
 #define VIEWED(offset) "@('storage',torch.FloatStorage,'0','cpu',4,('v'," #offset ",2))"
 
-static struct test_file legacy(const char *text)
+static struct test_file make_legacy_floats(const char *text)
 {
     static const float four[] = {1, 2, 3, 4};
-    unsigned char behind[24] = {4};
-    memcpy(behind + 8, four, 16);
-    return make_torch_legacy(text, "['0']", behind, sizeof behind);
+    unsigned char storage[24] = {4};
+    memcpy(storage + 8, four, 16);
+    return make_torch_legacy(text, "['0']", storage, sizeof storage);
 }
 
 #define OVER_VIEW(by, offset) "torch._utils._rebuild_tensor(" VIEWED(by) "," offset ",(1,),(1,))"
 
-static void views_of_old_become_offsets(void)
+static void storage_views_become_offsets(void)
 {
     float v[2];
-    struct test_file m = legacy(
+    struct test_file m = make_legacy_floats(
         "{'a':" OVER_VIEW(1, "1") ",'b':" V2(VIEWED(2), 0, "(2,)", "(1,)") ",'q':my.Opaque(" OVER_VIEW(
             1, "'x'") "," OVER_VIEW(1, "-1") "," OVER_VIEW(1, "9223372036854775807") ")}");
-    struct test_file back = rewritten(&m, as_it_is, NULL);
+    struct test_file back = rewrite_file(&m, as_it_is, NULL);
     check_rows(&back, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(back.f, 1, 0, 2, v, NULL), CKPT_OK);
     CU_ASSERT(v[0] == 3 && v[1] == 4);
     close_file(&back);
-    m = legacy("{'a':" OVER_VIEW(1, "1") "}");
-    back = rewritten(&m, half, NULL);
+    m = make_legacy_floats("{'a':" OVER_VIEW(1, "1") "}");
+    back = rewrite_file(&m, half, NULL);
     check_rows(&back, "a dense float16[1]@0+2;");
     close_file(&back);
 }
 
-/* Nothing but an object of an unknown class holds the storage: it used to be refused as none. */
-static void storages_without_rows_of_a_legacy_stream_are_written(void)
+/* Only an object of an unknown class refers to the storage. */
+static void storages_without_tensors_of_a_legacy_stream_are_written(void)
 {
-    struct test_file m = legacy("{'g':my.Opaque(" W ")}"), back = rewritten(&m, as_it_is, NULL);
+    struct test_file m = make_legacy_floats("{'g':my.Opaque(" W ")}"),
+                     back = rewrite_file(&m, as_it_is, NULL);
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
     check_rows(&back, "");
     close_file(&back);
@@ -444,16 +458,17 @@ static void storages_without_rows_of_a_legacy_stream_are_written(void)
 static void attributes_that_are_tensors_are_written(void)
 {
     static const char want[] = "q dense float32[2]@0+0;q.t dense float32[4]@0+0;";
-    struct test_file m = legacy(WITH_TENSOR), back = rewritten(&m, as_it_is, NULL);
+    struct test_file m = make_legacy_floats(WITH_TENSOR), back = rewrite_file(&m, as_it_is, NULL);
     check_rows(&back, want);
     CU_ASSERT_EQUAL(back.f ? ckpt_leaf_count(back.f) : 0, 1);
     close_file(&back);
-    becomes(WITH_TENSOR, as_it_is, want, NULL);
-    becomes(WITH_TENSOR, safe, want, NULL);
-    becomes(WITH_TENSOR, (struct how){.drop = "q.t"}, "q dense float32[2]@0+0;", NULL);
-    becomes(WITH_TENSOR, (struct how){.flat = true}, "q dense float32[2]@0+0;q.t dense float32[4]@1+0;",
-            NULL);
-    refused(WITH_TENSOR, (struct how){.flat = true, .strict = true}, "\"q.n\" (int) is not a tensor");
+    check_rewrite(WITH_TENSOR, as_it_is, want, NULL);
+    check_rewrite(WITH_TENSOR, safe, want, NULL);
+    check_rewrite(WITH_TENSOR, (struct rewrite){.drop = "q.t"}, "q dense float32[2]@0+0;", NULL);
+    check_rewrite(WITH_TENSOR, (struct rewrite){.safetensors = true},
+                  "q dense float32[2]@0+0;q.t dense float32[4]@1+0;", NULL);
+    check_lossy(WITH_TENSOR, (struct rewrite){.safetensors = true, .strict = true},
+                "\"q.n\" (int) is not a tensor");
 }
 
 #define MAGIC "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
@@ -464,12 +479,12 @@ static void attributes_that_are_tensors_are_written(void)
     "\\00\\00\\80\\3f\\00\\00\\00\\40')"
 #define OVER(storage) "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),False," OD ")"
 
-/* They used to stay bytes inside the pickle, which weights_only refuses to load. */
-static void streams_in_bytes_become_records(void)
+/* torch.load with weights_only refuses _load_from_bytes. */
+static void storages_pickled_as_bytes_become_records(void)
 {
     static const char text[] = "{'a':" OVER("#1=" WHOLE) ",'b':" OVER("#1") ",'c':" OVER(WHOLE) ",'s':#1}";
     float v[2];
-    struct test_file m = make_pickle(text), back = rewritten(&m, as_it_is, NULL);
+    struct test_file m = make_pickle(text), back = rewrite_file(&m, as_it_is, NULL);
     check_rows(
         &back,
         "a dense float32[2]@0+0;b dense float32[2]@0+0;c dense float32[2]@1+0;s storage float32[2]@0+0;");
@@ -482,18 +497,18 @@ static void streams_in_bytes_become_records(void)
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     close_file(&back);
     m = make_pickle("{'a':" OVER(WHOLE) ",'b':torch._utils._rebuild_tensor(" WHOLE ",0,(2,),(1,))}");
-    back = rewritten(&m, half, NULL);
+    back = rewrite_file(&m, half, NULL);
     check_rows(&back, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
     close_file(&back);
     m = make_pickle("{'a':#1=" WHOLE ",'b':" OVER("#1") "}");
-    back = rewritten(&m, half, NULL);
+    back = rewrite_file(&m, half, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     close_file(&back);
 }
 
 /* ------------------------------------------------------ tensors of other files */
 
-static struct test_file flat(const char *header, size_t size)
+static struct test_file make_safetensors(const char *header, size_t size)
 {
     char bytes[4096] = {0};
     size_t n = strlen(header);
@@ -503,26 +518,27 @@ static struct test_file flat(const char *header, size_t size)
     return open_bytes(bytes, 8 + n + size, NULL);
 }
 
-static void safetensors_become_torch(void)
+static void safetensors_files_are_written_as_torch(void)
 {
-    struct test_file m = flat(
+    struct test_file m = make_safetensors(
         "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
         "\"e\":{\"dtype\":\"F8_E8M0\",\"shape\":[2],\"data_offsets\":[8,10]},"
         "\"z\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4611686018427387904],"
         "\"data_offsets\":[10,10]}}",
         10);
-    struct test_file back = rewritten(&m, as_it_is, NULL);
+    struct test_file back = rewrite_file(&m, as_it_is, NULL);
     check_rows(&back, "w dense float32[2]@0+0;e dense float8_e8m0fnu[2]@1+0;"
                       "z dense float32[0,4611686018427387904,4611686018427387904]@2+0;");
     close_file(&back);
-    m = flat("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3);
-    back = rewritten(&m, as_it_is, NULL);
+    m = make_safetensors("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3);
+    back = rewrite_file(&m, as_it_is, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a type that torch lacks;"
                                                  " a torch file cannot hold it"));
     close_file(&back);
-    m = flat("{\"z\":{\"dtype\":\"F32\",\"shape\":[0,9223372036854775808],\"data_offsets\":[0,0]}}", 0);
-    back = rewritten(&m, as_it_is, NULL);
+    m = make_safetensors(
+        "{\"z\":{\"dtype\":\"F32\",\"shape\":[0,9223372036854775808],\"data_offsets\":[0,0]}}", 0);
+    back = rewrite_file(&m, as_it_is, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a size beyond 2^63"));
     close_file(&back);
@@ -530,7 +546,7 @@ static void safetensors_become_torch(void)
 
 /* -------------------------------------------------------- archives within */
 
-static void parts_are_cast_too(void)
+static void embedded_archives_are_cast_too(void)
 {
     static const char config[] =
         "{\"config\":{\"a\":{\"path_name\":\"weight_0\",\"use_pickle\":true},"
@@ -543,7 +559,7 @@ static void parts_are_cast_too(void)
                          {"data/weights/weight_0", in.bytes, in.size},
                          {"data/weights/weight_1", data, 16},
                          {"data/weights/model_weights_config.json", config, sizeof config - 1}};
-    struct test_file m = make_archive(r, 5, NULL), back = rewritten(&m, half, NULL);
+    struct test_file m = make_archive(r, 5, NULL), back = rewrite_file(&m, half, NULL);
     check_rows(&back, "state_dict.a.w dense float16[4]@0+0;state_dict.a.v dense float16[2]@0+1;"
                       "state_dict.a.l dense int64[2]@1+0;state_dict.b dense float16[4]@2+0;");
     close_file(&back);
@@ -552,41 +568,42 @@ static void parts_are_cast_too(void)
 
 #define TWO_NAMES "{'m':#1={'v':" W ",'w':" W "},'s':#1}"
 
-/* One dict under two names: what is left out under one stays for the other, and the report says so; what is
- * outside of the root counts for nothing. */
-static void mappings_with_two_names(void)
+/* A dict is reachable by two names: an entry dropped by one of them stays because of the other, with a
+ * notice. Names outside of the root do not count. */
+static void entries_of_a_dict_with_two_names(void)
 {
-    becomes(TWO_NAMES, (struct how){.root = "m", .drop = "w"}, "v dense float32[4]@0+0;", NULL);
-    becomes(TWO_NAMES, (struct how){.root = "m", .drop = "v"}, "w dense float32[4]@0+0;", NULL);
-    becomes(TWO_NAMES, (struct how){.drop = "m.w"},
-            "m.v dense float32[4]@0+0;m.w dense float32[4]@0+0;s.v dense float32[4]@0+0;s.w dense "
-            "float32[4]@0+0;",
-            "1 tensor that was to be left out stays");
-    becomes("{'m':{'s':#1={'v':{'x':" W "}}},'n':{'s':#1},'w':" W "}", (struct how){.drop = "m.s.*"},
-            "w dense float32[4]@0+0;", "1 tensor goes too, such as \"n.s.v.x\"");
+    check_rewrite(TWO_NAMES, (struct rewrite){.root = "m", .drop = "w"}, "v dense float32[4]@0+0;", NULL);
+    check_rewrite(TWO_NAMES, (struct rewrite){.root = "m", .drop = "v"}, "w dense float32[4]@0+0;", NULL);
+    check_rewrite(TWO_NAMES, (struct rewrite){.drop = "m.w"},
+                  "m.v dense float32[4]@0+0;m.w dense float32[4]@0+0;s.v dense float32[4]@0+0;s.w dense "
+                  "float32[4]@0+0;",
+                  "1 tensor that was to be left out stays");
+    check_rewrite("{'m':{'s':#1={'v':{'x':" W "}}},'n':{'s':#1},'w':" W "}",
+                  (struct rewrite){.drop = "m.s.*"}, "w dense float32[4]@0+0;",
+                  "1 tensor goes too, such as \"n.s.v.x\"");
 }
 
 void suite_torch_rewrite(void)
 {
-    UNIT(mappings_with_two_names);
-    UNIT(storages_are_cast_whole);
+    UNIT(entries_of_a_dict_with_two_names);
+    UNIT(all_views_of_a_storage_are_cast_together);
     UNIT(views_that_disagree_are_refused);
-    UNIT(arrays_stay_as_they_are);
-    UNIT(gradients_of_narrow_floats_go);
-    UNIT(what_has_no_bytes_stays_so);
-    UNIT(storage_classes_that_torch_lacks);
-    UNIT(objects_keep_what_they_hold);
-    UNIT(plain_tensors_keep_their_bits);
-    UNIT(odd_calls_and_ids_are_refused_or_kept);
+    UNIT(numpy_arrays_are_not_cast);
+    UNIT(float8_tensors_lose_requires_grad);
+    UNIT(meta_tensors_stay_without_bytes);
+    UNIT(storages_of_classes_that_torch_lacks_become_typed_tensors);
+    UNIT(objects_keep_the_tensors_they_hold);
+    UNIT(sanitized_tensors_keep_conj_and_neg);
+    UNIT(malformed_calls_are_kept_and_unknown_persistent_ids_refused);
     UNIT(writing_stops_on_request);
-    UNIT(blocks_are_shared_where_they_can_be);
-    UNIT(shared_bytes_are_told);
+    UNIT(unchanged_storages_are_cloned);
+    UNIT(shared_bytes_are_reported);
     UNIT(packed_values_need_a_dimension);
-    UNIT(entries_go_with_their_tensors);
-    UNIT(views_of_old_become_offsets);
-    UNIT(storages_without_rows_of_a_legacy_stream_are_written);
+    UNIT(dropped_tensors_take_their_entries_with_them);
+    UNIT(storage_views_become_offsets);
+    UNIT(storages_without_tensors_of_a_legacy_stream_are_written);
     UNIT(attributes_that_are_tensors_are_written);
-    UNIT(streams_in_bytes_become_records);
-    UNIT(safetensors_become_torch);
-    UNIT(parts_are_cast_too);
+    UNIT(storages_pickled_as_bytes_become_records);
+    UNIT(safetensors_files_are_written_as_torch);
+    UNIT(embedded_archives_are_cast_too);
 }

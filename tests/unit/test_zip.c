@@ -1,4 +1,4 @@
-/* Archives: what torch writes opens; what lies is refused by name. */
+/* Reading zip archives: those of torch open; inconsistent headers are refused with the name of the member. */
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -6,37 +6,37 @@
 #include "codec/zip.h"
 #include "unit.h"
 
-/* ------------------------------------------------- archives made to measure */
+/* ------------------------------------------------------------- test archives */
 
-struct made {
+struct archive {
     buf bytes, directory;
     unsigned n;
 };
 
-/* One member: what its local header says, and what the directory says of it. */
-struct lie {
+/* A member, whose local header and central header may disagree. */
+struct member {
     const char *name, *local_name;
-    uint16_t method, local_method, flags, local_flags; /* local ones: 0 says the same */
-    int csize, usize;                                  /* added to the true sizes in the directory */
-    int offset;                                        /* added to the true offset */
+    uint16_t method, local_method, flags, local_flags; /* local ones of 0: the same as central */
+    int csize, usize;                                  /* added to the true sizes in the central header */
+    int offset;                                        /* added to the true offset of the local header */
     bool no_crc, bad_local_crc;
 };
 
-static void made_init(struct made *m)
+static void archive_init(struct archive *m)
 {
     buf_init(&m->bytes, 1 << 24);
     buf_init(&m->directory, 1 << 24);
     m->n = 0;
 }
 
-static void made_free(struct made *m)
+static void archive_free(struct archive *m)
 {
     buf_free(&m->bytes);
     buf_free(&m->directory);
 }
 
-static void put_common(buf *b, const struct lie *l, uint16_t flags, uint32_t crc, uint32_t csize,
-                       uint32_t usize, const char *name)
+static void put_header_fields(buf *b, const struct member *l, uint16_t flags, uint32_t crc, uint32_t csize,
+                              uint32_t usize, const char *name)
 {
     buf_u16le(b, 20);
     buf_u16le(b, flags);
@@ -49,22 +49,22 @@ static void put_common(buf *b, const struct lie *l, uint16_t flags, uint32_t crc
     buf_u16le(b, 0);
 }
 
-static void add(struct made *m, const struct lie *l, const char *payload)
+static void add_member(struct archive *m, const struct member *l, const char *payload)
 {
     uint32_t size = (uint32_t)strlen(payload), at = (uint32_t)m->bytes.len;
     uint32_t crc = l->no_crc ? 0 : crc32_update(0, payload, size);
     const char *local = l->local_name ? l->local_name : l->name;
     buf_u32le(&m->bytes, 0x04034B50);
-    put_common(&m->bytes, l, l->local_flags ? l->local_flags : l->flags, l->bad_local_crc ? crc ^ 1 : crc,
-               size, size, local);
+    put_header_fields(&m->bytes, l, l->local_flags ? l->local_flags : l->flags,
+                      l->bad_local_crc ? crc ^ 1 : crc, size, size, local);
     buf_text(&m->bytes, local);
     buf_text(&m->bytes, payload);
     if (l->local_method)
         m->bytes.data[at + 8] = (unsigned char)l->local_method;
     buf_u32le(&m->directory, 0x02014B50);
     buf_u16le(&m->directory, 20);
-    put_common(&m->directory, l, l->flags, crc, size + (uint32_t)l->csize, size + (uint32_t)l->usize,
-               l->name);
+    put_header_fields(&m->directory, l, l->flags, crc, size + (uint32_t)l->csize, size + (uint32_t)l->usize,
+                      l->name);
     for (int i = 0; i < 10; i++)
         buf_byte(&m->directory, 0);
     buf_u32le(&m->directory, at + (uint32_t)l->offset);
@@ -72,8 +72,8 @@ static void add(struct made *m, const struct lie *l, const char *payload)
     m->n++;
 }
 
-/* finish - directory and end record; N and SIZE may be made to lie. */
-static void finish(struct made *m, int n, int size)
+/* finish - appends the directory and the end record, with N added to its entries and SIZE to its size. */
+static void finish(struct archive *m, int n, int size)
 {
     uint32_t at = (uint32_t)m->bytes.len;
     buf_put(&m->bytes, m->directory.data, m->directory.len);
@@ -113,9 +113,9 @@ static void close_opened(struct opened *o)
     unit_guard_free(o->bytes, o->size);
 }
 
-static struct opened open_made(struct made *m) { return open_bytes(m->bytes.data, m->bytes.len); }
+static struct opened open_archive(struct archive *m) { return open_bytes(m->bytes.data, m->bytes.len); }
 
-/* load_all - reads every member; the first failure. */
+/* load_all - reads every member; returns the first failure. */
 static ckpt_status load_all(struct opened *o)
 {
     ckpt_str text;
@@ -127,26 +127,26 @@ static ckpt_status load_all(struct opened *o)
     return CKPT_OK;
 }
 
-static ckpt_status verdict_of(const struct lie *l, int n, int size, ckpt_error *err)
+static ckpt_status open_with_member(const struct member *l, int n, int size, ckpt_error *err)
 {
-    struct made m;
-    made_init(&m);
-    add(&m, &(struct lie){.name = "a/first"}, "one");
-    add(&m, l, "two two two");
-    add(&m, &(struct lie){.name = "a/third"}, "three");
+    struct archive m;
+    archive_init(&m);
+    add_member(&m, &(struct member){.name = "a/first"}, "one");
+    add_member(&m, l, "two two two");
+    add_member(&m, &(struct member){.name = "a/third"}, "three");
     finish(&m, n, size);
-    struct opened o = open_made(&m);
+    struct opened o = open_archive(&m);
     ckpt_status st = o.st == CKPT_OK ? load_all(&o) : o.st;
     *err = o.err;
     close_opened(&o);
-    made_free(&m);
+    archive_free(&m);
     return st;
 }
 
-static void refused(const struct lie *l, ckpt_status want, const char *words)
+static void check_refused(const struct member *l, ckpt_status want, const char *words)
 {
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(verdict_of(l, 0, 0, &err), want);
+    CU_ASSERT_EQUAL(open_with_member(l, 0, 0, &err), want);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, words));
     if (!strstr(err.what, words))
         printf("  said: %s: %s\n", err.where, err.what);
@@ -154,85 +154,89 @@ static void refused(const struct lie *l, ckpt_status want, const char *words)
 
 /* ---------------------------------------------------------------------- tests */
 
-static void reads_what_is_sound(void)
+static void reads_a_consistent_archive(void)
 {
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(verdict_of(&(struct lie){.name = "a/second"}, 0, 0, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(open_with_member(&(struct member){.name = "a/second"}, 0, 0, &err), CKPT_OK);
 }
 
-static void refuses_members_that_lie(void)
+static void refuses_inconsistent_headers(void)
 {
-    refused(&(struct lie){.name = "a/s", .local_name = "a/t"}, CKPT_EFORMAT, "local header calls it");
-    refused(&(struct lie){.name = "a/s", .local_name = "a/longer"}, CKPT_EFORMAT, "local header calls it");
-    refused(&(struct lie){.name = "a/s", .local_method = 8}, CKPT_EFORMAT, "the method is 8");
-    refused(&(struct lie){.name = "a/s", .usize = 1}, CKPT_EFORMAT, "its sizes are 11 and 12");
-    refused(&(struct lie){.name = "a/s", .usize = 5, .csize = 5}, CKPT_EFORMAT, "overlap");
-    refused(&(struct lie){.name = "a/s", .usize = -1, .csize = -1}, CKPT_EFORMAT,
-            "size is 11 in its local header");
-    refused(&(struct lie){.name = "a/s", .usize = 0x7fffffff, .csize = 0x7fffffff}, CKPT_EFORMAT, "overlap");
-    refused(&(struct lie){.name = "a/s", .offset = 0x7fffffff}, CKPT_EFORMAT, "do not fit between");
-    refused(&(struct lie){.name = "a/s", .offset = -1}, CKPT_EFORMAT, "overlap");
-    refused(&(struct lie){.name = "a/s", .method = 8, .usize = 40000}, CKPT_EFORMAT,
-            "cannot inflate to 40011 bytes");
-    refused(&(struct lie){.name = "a/s", .bad_local_crc = true}, CKPT_EFORMAT, "CRC-32 is");
-    refused(&(struct lie){.name = "a/s", .flags = 0, .local_flags = 1}, CKPT_EFORMAT, "is it encrypted?");
+    check_refused(&(struct member){.name = "a/s", .local_name = "a/t"}, CKPT_EFORMAT,
+                  "local header calls it");
+    check_refused(&(struct member){.name = "a/s", .local_name = "a/longer"}, CKPT_EFORMAT,
+                  "local header calls it");
+    check_refused(&(struct member){.name = "a/s", .local_method = 8}, CKPT_EFORMAT, "the method is 8");
+    check_refused(&(struct member){.name = "a/s", .usize = 1}, CKPT_EFORMAT, "its sizes are 11 and 12");
+    check_refused(&(struct member){.name = "a/s", .usize = 5, .csize = 5}, CKPT_EFORMAT, "overlap");
+    check_refused(&(struct member){.name = "a/s", .usize = -1, .csize = -1}, CKPT_EFORMAT,
+                  "size is 11 in its local header");
+    check_refused(&(struct member){.name = "a/s", .usize = 0x7fffffff, .csize = 0x7fffffff}, CKPT_EFORMAT,
+                  "overlap");
+    check_refused(&(struct member){.name = "a/s", .offset = 0x7fffffff}, CKPT_EFORMAT, "do not fit between");
+    check_refused(&(struct member){.name = "a/s", .offset = -1}, CKPT_EFORMAT, "overlap");
+    check_refused(&(struct member){.name = "a/s", .method = 8, .usize = 40000}, CKPT_EFORMAT,
+                  "cannot inflate to 40011 bytes");
+    check_refused(&(struct member){.name = "a/s", .bad_local_crc = true}, CKPT_EFORMAT, "CRC-32 is");
+    check_refused(&(struct member){.name = "a/s", .flags = 0, .local_flags = 1}, CKPT_EFORMAT,
+                  "is it encrypted?");
 }
 
-static void refuses_what_it_cannot_read(void)
+static void refuses_unsupported_and_damaged_members(void)
 {
-    refused(&(struct lie){.name = "a/s", .flags = 1}, CKPT_EUNSUPPORTED, "encrypted");
-    refused(&(struct lie){.name = "a/s", .flags = 0x20}, CKPT_EUNSUPPORTED, "patch");
-    refused(&(struct lie){.name = "a/s", .method = 14}, CKPT_EUNSUPPORTED, "LZMA");
-    refused(&(struct lie){.name = "a/s", .method = 8}, CKPT_EFORMAT, "deflated bytes");
-    refused(&(struct lie){.name = "a/s", .no_crc = true}, CKPT_ECHECKSUM, "CRC-32");
+    check_refused(&(struct member){.name = "a/s", .flags = 1}, CKPT_EUNSUPPORTED, "encrypted");
+    check_refused(&(struct member){.name = "a/s", .flags = 0x20}, CKPT_EUNSUPPORTED, "patch");
+    check_refused(&(struct member){.name = "a/s", .method = 14}, CKPT_EUNSUPPORTED, "LZMA");
+    check_refused(&(struct member){.name = "a/s", .method = 8}, CKPT_EFORMAT, "deflated bytes");
+    check_refused(&(struct member){.name = "a/s", .no_crc = true}, CKPT_ECHECKSUM, "CRC-32");
 }
 
-static void refuses_directories_that_lie(void)
+static void refuses_wrong_counts_and_sizes_of_the_directory(void)
 {
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(verdict_of(&(struct lie){.name = "a/s"}, 1, 0, &err), CKPT_EFORMAT);
-    CU_ASSERT_EQUAL(verdict_of(&(struct lie){.name = "a/s"}, 1000, 0, &err), CKPT_EFORMAT);
-    CU_ASSERT_EQUAL(verdict_of(&(struct lie){.name = "a/s"}, 0, 1, &err), CKPT_EFORMAT);
-    CU_ASSERT_EQUAL(verdict_of(&(struct lie){.name = "a/s"}, 0, -46, &err), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(open_with_member(&(struct member){.name = "a/s"}, 1, 0, &err), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(open_with_member(&(struct member){.name = "a/s"}, 1000, 0, &err), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(open_with_member(&(struct member){.name = "a/s"}, 0, 1, &err), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(open_with_member(&(struct member){.name = "a/s"}, 0, -46, &err), CKPT_EFORMAT);
 }
 
-static void refuses_entries_behind_those_counted(void)
+static void refuses_more_entries_than_counted(void)
 {
-    struct made m;
-    made_init(&m);
-    add(&m, &(struct lie){.name = "a/x"}, "1");
-    add(&m, &(struct lie){.name = "a/y"}, "2");
+    struct archive m;
+    archive_init(&m);
+    add_member(&m, &(struct member){.name = "a/x"}, "1");
+    add_member(&m, &(struct member){.name = "a/y"}, "2");
     finish(&m, -1, 0);
-    struct opened o = open_made(&m);
+    struct opened o = open_archive(&m);
     CU_ASSERT_EQUAL(o.st, CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "49 more bytes after the entries that are counted, 1"));
     close_opened(&o);
-    made_free(&m);
+    archive_free(&m);
 }
 
 static void two_entries_for_one_payload_overlap(void)
 {
-    struct made m;
-    made_init(&m);
-    add(&m, &(struct lie){.name = "a/x"}, "payload");
-    add(&m, &(struct lie){.name = "a/x", .offset = -(30 + 3 + 7)}, "payload");
+    struct archive m;
+    archive_init(&m);
+    add_member(&m, &(struct member){.name = "a/x"}, "payload");
+    add_member(&m, &(struct member){.name = "a/x", .offset = -(30 + 3 + 7)}, "payload");
     finish(&m, 0, 0);
-    struct opened o = open_made(&m);
+    struct opened o = open_archive(&m);
     CU_ASSERT_EQUAL(o.st, CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "overlap"));
     close_opened(&o);
-    made_free(&m);
+    archive_free(&m);
 }
 
-static void names_twice_are_marked(void)
+static void duplicate_names_are_flagged(void)
 {
-    struct made m;
-    made_init(&m);
-    add(&m, &(struct lie){.name = "a/x"}, "1");
-    add(&m, &(struct lie){.name = "a/y"}, "2");
-    add(&m, &(struct lie){.name = "a/x"}, "3");
+    struct archive m;
+    archive_init(&m);
+    add_member(&m, &(struct member){.name = "a/x"}, "1");
+    add_member(&m, &(struct member){.name = "a/y"}, "2");
+    add_member(&m, &(struct member){.name = "a/x"}, "3");
     finish(&m, 0, 0);
-    struct opened o = open_made(&m);
+    struct opened o = open_archive(&m);
     CU_ASSERT_EQUAL_FATAL(o.st, CKPT_OK);
     CU_ASSERT(o.z->entries[0].duplicate && !o.z->entries[1].duplicate && o.z->entries[2].duplicate);
     CU_ASSERT_EQUAL(zip_find(o.z, STR_LIT("a/x")), 0);
@@ -247,15 +251,15 @@ static void names_twice_are_marked(void)
     CU_ASSERT_EQUAL(zip_find_case_folded(o.z, STR_LIT("a/y"), STR_LIT("y")), -1);
     CU_ASSERT_EQUAL(zip_find_case_folded(o.z, STR_LIT("a/yyy"), STR_LIT("")), -1);
     close_opened(&o);
-    made_free(&m);
+    archive_free(&m);
 }
 
-static void junk_around_it_shows(void)
+static void finds_an_archive_between_other_bytes(void)
 {
-    struct made m;
+    struct archive m;
     buf b;
-    made_init(&m);
-    add(&m, &(struct lie){.name = "a/x"}, "inside");
+    archive_init(&m);
+    add_member(&m, &(struct member){.name = "a/x"}, "inside");
     finish(&m, 0, 0);
     buf_init(&b, 1 << 20);
     buf_text(&b, "JUNKJUNK");
@@ -268,38 +272,38 @@ static void junk_around_it_shows(void)
     CU_ASSERT_EQUAL(o.z->end, 8 + m.bytes.len);
     CU_ASSERT_EQUAL(load_all(&o), CKPT_OK);
     close_opened(&o);
-    /* The same behind the start of an archive is not junk: the outer one is cut. */
+    /* If the bytes before it begin as an archive, the outer archive is truncated. */
     memcpy(b.data, "PK\3\4", 4);
     o = open_bytes(b.data, b.len);
     CU_ASSERT_EQUAL(o.st, CKPT_ETRUNCATED);
     close_opened(&o);
     buf_free(&b);
-    made_free(&m);
+    archive_free(&m);
 }
 
-/* The size of the directory and its offset may each lead to one. */
+/* The offset in the end record leads to one directory, the size to a different one. */
 static void refuses_two_directories(void)
 {
-    struct made m;
-    made_init(&m);
-    add(&m, &(struct lie){.name = "a/x"}, "inside");
+    struct archive m;
+    archive_init(&m);
+    add_member(&m, &(struct member){.name = "a/x"}, "inside");
     size_t at = m.bytes.len;
     buf_put(&m.bytes, m.directory.data, m.directory.len);
     finish(&m, 0, 0);
-    m.bytes.data[m.bytes.len - 6] = (unsigned char)at; /* the offset: of the first copy */
-    struct opened o = open_made(&m);
+    m.bytes.data[m.bytes.len - 6] = (unsigned char)at; /* the offset of the first copy */
+    struct opened o = open_archive(&m);
     CU_ASSERT_EQUAL(o.st, CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "two directories"));
     close_opened(&o);
-    made_free(&m);
+    archive_free(&m);
 }
 
-static void every_cut_and_every_flip(void)
+static void reads_every_cut_and_flip_safely(void)
 {
-    struct made m;
-    made_init(&m);
-    add(&m, &(struct lie){.name = "a/x"}, "inside");
-    add(&m, &(struct lie){.name = "a/y", .flags = 8}, "");
+    struct archive m;
+    archive_init(&m);
+    add_member(&m, &(struct member){.name = "a/x"}, "inside");
+    add_member(&m, &(struct member){.name = "a/y", .flags = 8}, "");
     finish(&m, 0, 0);
     for (size_t n = 0; n < m.bytes.len; n++) {
         struct opened o = open_bytes(m.bytes.data, n);
@@ -309,16 +313,16 @@ static void every_cut_and_every_flip(void)
     for (size_t i = 0; i < m.bytes.len; i++)
         for (int bit = 0; bit < 8; bit++) {
             m.bytes.data[i] ^= (unsigned char)(1 << bit);
-            struct opened o = open_made(&m);
+            struct opened o = open_archive(&m);
             if (o.st == CKPT_OK)
                 (void)load_all(&o);
             close_opened(&o);
             m.bytes.data[i] ^= (unsigned char)(1 << bit);
         }
-    made_free(&m);
+    archive_free(&m);
 }
 
-static unsigned char *slurp(const char *path, size_t *size)
+static unsigned char *read_file(const char *path, size_t *size)
 {
     FILE *f = fopen(path, "rb");
     unsigned char *bytes = malloc(1 << 20);
@@ -337,7 +341,7 @@ static void reads_torch_archives(void)
         char below[128];
         size_t size;
         snprintf(below, sizeof below, "torch/exp/%s.pt", files[k]);
-        unsigned char *bytes = slurp(unit_corpus(below), &size);
+        unsigned char *bytes = read_file(unit_corpus(below), &size);
         struct opened o = open_bytes(bytes, size);
         CU_ASSERT_EQUAL_FATAL(o.st, CKPT_OK);
         CU_ASSERT_EQUAL(load_all(&o), CKPT_OK);
@@ -352,10 +356,10 @@ static void reads_torch_archives(void)
     }
 }
 
-static void offsets_come_when_asked_for(void)
+static void payloads_are_located_on_request(void)
 {
     size_t size;
-    unsigned char *bytes = slurp(unit_corpus("torch/exp/40_miniz_full.pt"), &size);
+    unsigned char *bytes = read_file(unit_corpus("torch/exp/40_miniz_full.pt"), &size);
     struct opened o = open_bytes(bytes, size);
     source *s;
     CU_ASSERT_EQUAL_FATAL(o.st, CKPT_OK);
@@ -368,10 +372,10 @@ static void offsets_come_when_asked_for(void)
     free(bytes);
 }
 
-static void inflates_forward_and_back(void)
+static void inflates_in_any_order(void)
 {
     size_t size;
-    unsigned char *bytes = slurp(unit_corpus("torch/exp/06_deflate_all.pt"), &size);
+    unsigned char *bytes = read_file(unit_corpus("torch/exp/06_deflate_all.pt"), &size);
     struct opened o = open_bytes(bytes, size);
     source *s;
     unsigned char whole[4096], one;
@@ -387,12 +391,12 @@ static void inflates_forward_and_back(void)
     free(bytes);
 }
 
-/* resized - the first member of that archive, said to be BY bytes larger. */
-static void resized(int by, const char *words)
+/* check_wrong_size - the headers give the first member BY bytes too many: refused with WORDS. */
+static void check_wrong_size(int by, const char *words)
 {
     size_t size;
     ckpt_str text;
-    unsigned char *bytes = slurp(unit_corpus("torch/exp/06_deflate_all.pt"), &size);
+    unsigned char *bytes = read_file(unit_corpus("torch/exp/06_deflate_all.pt"), &size);
     struct opened o = open_bytes(bytes, size);
     CU_ASSERT_EQUAL_FATAL(o.st, CKPT_OK);
     uint64_t local = o.z->entries[0].header, central = o.z->directory;
@@ -407,26 +411,26 @@ static void resized(int by, const char *words)
     free(bytes);
 }
 
-static void inflates_what_was_said_and_no_more(void)
+static void refuses_a_wrong_uncompressed_size(void)
 {
-    resized(-1, "more than the directory says");
-    resized(1, "end too early");
+    check_wrong_size(-1, "more than the directory says");
+    check_wrong_size(1, "end too early");
 }
 
 void suite_zip(void)
 {
-    UNIT(reads_what_is_sound);
-    UNIT(refuses_members_that_lie);
-    UNIT(refuses_what_it_cannot_read);
-    UNIT(refuses_directories_that_lie);
-    UNIT(refuses_entries_behind_those_counted);
+    UNIT(reads_a_consistent_archive);
+    UNIT(refuses_inconsistent_headers);
+    UNIT(refuses_unsupported_and_damaged_members);
+    UNIT(refuses_wrong_counts_and_sizes_of_the_directory);
+    UNIT(refuses_more_entries_than_counted);
     UNIT(two_entries_for_one_payload_overlap);
-    UNIT(names_twice_are_marked);
-    UNIT(junk_around_it_shows);
+    UNIT(duplicate_names_are_flagged);
+    UNIT(finds_an_archive_between_other_bytes);
     UNIT(refuses_two_directories);
-    UNIT(every_cut_and_every_flip);
+    UNIT(reads_every_cut_and_flip_safely);
     UNIT(reads_torch_archives);
-    UNIT(offsets_come_when_asked_for);
-    UNIT(inflates_forward_and_back);
-    UNIT(inflates_what_was_said_and_no_more);
+    UNIT(payloads_are_located_on_request);
+    UNIT(inflates_in_any_order);
+    UNIT(refuses_a_wrong_uncompressed_size);
 }
