@@ -1,5 +1,5 @@
-/* edited.h - a file that is edited in place, in a folder of its own. A test begins with begin() and ends
- * with end(), which finds that nothing was left. */
+/* edited.h - a file to edit in place, in a folder of its own. A test calls begin_edit() first and end_edit()
+ * last. */
 #ifndef EDITED_H
 #define EDITED_H
 
@@ -15,7 +15,7 @@
 #define GROWN 2500u
 
 static char dir[64], path[96], undo[128];
-static char before[GROWN + 1], changed[GROWN + 1]; /* zeros behind the end of what was */
+static char before[GROWN + 1], changed[GROWN + 1]; /* after SIZE bytes, BEFORE is zero */
 static const struct journal_options unsynced = {.no_sync = true};
 
 static void put_file(const char *at, const void *bytes, size_t n)
@@ -56,7 +56,7 @@ static void end_edit(void)
 {
     unlink(undo);
     unlink(path);
-    CU_ASSERT_EQUAL(rmdir(dir), 0); /* nothing else was left */
+    CU_ASSERT_EQUAL(rmdir(dir), 0); /* fails if other files were left */
 }
 
 static struct patches edit_patches(void)

@@ -7,13 +7,13 @@
 #include "core/file.h"
 #include "unit.h"
 
-#define MANY 8
+#define MAX_FILES 8
 
-static ckpt_file *files[MANY];
-static unsigned char *bytes[MANY];
+static ckpt_file *files[MAX_FILES];
+static unsigned char *bytes[MAX_FILES];
 static size_t n;
 
-static ckpt_file *keep(ckpt_file *f, ckpt_status st, const ckpt_error *err)
+static ckpt_file *register_file(ckpt_file *f, ckpt_status st, const ckpt_error *err)
 {
     char text[1024];
     if (st != CKPT_OK)
@@ -28,7 +28,7 @@ ckpt_file *flat_open(const char *header, const void *data, size_t size)
     size_t len = strlen(header);
     ckpt_file *f = NULL;
     ckpt_error err;
-    if (n == MANY)
+    if (n == MAX_FILES)
         abort();
     unsigned char *at = bytes[n] = calloc(1, 8 + len + size);
     store_u64le(at, len);
@@ -36,7 +36,7 @@ ckpt_file *flat_open(const char *header, const void *data, size_t size)
     if (size)
         memcpy(at + 8 + len, data, size);
     ckpt_status st = ckpt_open_memory(at, 8 + len + size, "memory", NULL, &f, &err);
-    return keep(f, st, &err);
+    return register_file(f, st, &err);
 }
 
 ckpt_file *flat_numbers(const char *name, const char *dtype, size_t elements, const void *data, size_t size)
@@ -61,11 +61,11 @@ ckpt_file *corpus_open(const char *below)
 {
     ckpt_file *f = NULL;
     ckpt_error err;
-    if (n == MANY)
+    if (n == MAX_FILES)
         abort();
     bytes[n] = NULL;
     ckpt_status st = ckpt_open(unit_corpus(below), NULL, &f, &err);
-    return keep(f, st, &err);
+    return register_file(f, st, &err);
 }
 
 void flat_close(void)

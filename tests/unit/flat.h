@@ -1,4 +1,4 @@
-/* flat.h - small checkpoints made in memory, for suites of lib/op. */
+/* flat.h - small safetensors files in memory. */
 #ifndef UNIT_FLAT_H
 #define UNIT_FLAT_H
 
@@ -7,17 +7,18 @@
 
 #include "ckpt.h"
 
-/* flat_open - a safetensors file with this HEADER (JSON) over SIZE bytes of
- * DATA, opened; NULL and a failed assertion when it is refused. At most eight
- * are open at a time; flat_close() closes all. */
+/* flat_open - opens a safetensors file of the JSON HEADER and SIZE bytes of DATA;
+ * NULL and a failed assertion when it is refused. At most eight files are open
+ * at a time. flat_close() closes all. */
 ckpt_file *flat_open(const char *header, const void *data, size_t size);
-/* flat_numbers - a file of one tensor NAME of N numbers of DTYPE, which DATA holds in the host's order. */
+/* flat_numbers - opens a file of one tensor NAME of N numbers of DTYPE; DATA holds them in host byte
+ * order. */
 ckpt_file *flat_numbers(const char *name, const char *dtype, size_t n, const void *data, size_t size);
 void flat_close(void);
-/* corpus_open - a corpus file; closed by flat_close() too. */
+/* corpus_open - opens a file of the test corpus, which flat_close() closes, too. */
 ckpt_file *corpus_open(const char *below);
 
-/* JSON with its quotes, written with apostrophes to stay legible. */
+/* Returns TEXT with each apostrophe replaced by a quotation mark, so that JSON stays legible in C. */
 static inline const char *quoted(const char *text)
 {
     static char out[2][1024];

@@ -1,11 +1,11 @@
-/* graph.h - value graphs as text, and read from bytes in a test. */
+/* graph.h - reads pickles from memory, and prints value graphs as text. */
 #ifndef GRAPH_H
 #define GRAPH_H
 
 #include "base/buf.h"
 #include "codec/pickle_read.h"
 
-/* One pickle that was read from memory that ends at an unmapped page. */
+/* A pickle that was read from memory that ends at an unmapped page. */
 struct graph {
     arena *a;
     source *src;
@@ -18,18 +18,18 @@ struct graph {
     ckpt_error err;
 };
 
-/* graph_read, graph_read_limited - never fail themselves; see status. MAX bounds the arena, FAIL_AT is
- * the allocation that fails (0: none). Free with graph_free. */
+/* graph_read, graph_read_limited - read a pickle into G, which the caller frees with graph_free; the result
+ * is in G's status. MAX limits the arena; FAIL_AT is the number of the allocation that fails (0: none). */
 void graph_read_limited(struct graph *g, const void *bytes, size_t size, uint64_t max, uint64_t fail_at);
 void graph_read(struct graph *g, const void *bytes, size_t size);
 void graph_free(struct graph *g);
-/* graph_corpus - EACH gets every pickle in torch's archives of the corpus, by the name of its archive. */
+/* graph_corpus - calls EACH with every pickle in the torch archives of the corpus. */
 void graph_corpus(void (*each)(const char *name, ckpt_str bytes));
-/* graph_text - V as text in a static buffer:
+/* graph_text - returns V as text in a static buffer:
  *   'N' 'T' 'F' 12 1.5 0x.. (big, hexadecimal bytes) 'str' s'py2' b'bytes' a'bytearray'
  *   [list] (tuple) {k:v} set(..) frozenset(..) <module name> @pid
- *   'R' 'N' 'X' 'O' 'I': how a call was made, then callable, arguments, +[items] +{pairs} !state
- *   ~type:bytes:count for what was left in the file, ^ for a node inside itself */
+ *   a call: 'R' 'N' 'X' 'O' 'I' for its opcode, then callable, arguments, +[items] +{pairs} !state
+ *   ~type:bytes:count for text that was left in the file, ^ for a node inside itself */
 const char *graph_text(const ckpt_value *v);
 
 #endif

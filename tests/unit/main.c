@@ -74,7 +74,8 @@ bool unit_timed(void)
     return false;
 #else
     const char *preload = getenv("LD_PRELOAD");
-    return !getenv("UNIT_UNTIMED") && (!preload || !strstr(preload, "vgpreload")); /* set: an emulator */
+    return !getenv("UNIT_UNTIMED") &&
+           (!preload || !strstr(preload, "vgpreload")); /* UNIT_UNTIMED: under an emulator */
 #endif
 }
 
@@ -86,7 +87,7 @@ const char *unit_corpus(const char *below)
     return path;
 }
 
-static int wanted(const char *name, int argc, char **argv)
+static int is_selected(const char *name, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], name) == 0)
@@ -99,7 +100,7 @@ int main(int argc, char **argv)
     if (CU_initialize_registry() != CUE_SUCCESS)
         return 2;
     for (size_t i = 0; suites[i].name; i++) {
-        if (!wanted(suites[i].name, argc, argv))
+        if (!is_selected(suites[i].name, argc, argv))
             continue;
         current = CU_add_suite(suites[i].name, NULL, NULL);
         suites[i].add();

@@ -1,4 +1,4 @@
-/* noise.h - bits without a pattern, the same in each run, and elements made of them. */
+/* noise.h - pseudo-random bits, the same in each run, and elements made of them. */
 #ifndef UNIT_NOISE_H
 #define UNIT_NOISE_H
 
@@ -7,10 +7,10 @@
 #include "ckpt.h"
 
 #define NOISE_DTYPES 4
-extern const ckpt_dtype noise_dtypes[NOISE_DTYPES]; /* the types that have kernels */
+extern const ckpt_dtype noise_dtypes[NOISE_DTYPES]; /* the dtypes with vector kernels */
 
 uint64_t noise(void);
-/* noise_fill - N elements of any bits, or (TAME) of moderate size. */
+/* noise_fill - fills P with N elements of random bits or, if TAME, of moderate size. */
 void noise_fill(ckpt_dtype dt, unsigned char *p, size_t n, bool tame);
 
 #endif

@@ -1,4 +1,4 @@
-/* pickled.c - see pickled.h. Recursion is fine here: tests nest little. */
+/* pickled.c - see pickled.h. It recurses, because the pickles of tests are not deep. */
 #include "pickled.h"
 
 #include <ctype.h>
@@ -15,10 +15,10 @@ struct compiler {
     const char *at;
 };
 
-static void put(struct compiler *c);
-static void put_first(struct compiler *c);
+static void put_value(struct compiler *c);
+static void put_operand(struct compiler *c);
 
-static bool takes(struct compiler *c, const char *word)
+static bool accept(struct compiler *c, const char *word)
 {
     size_t n = strlen(word);
     while (*c->at == ' ')
@@ -29,9 +29,9 @@ static bool takes(struct compiler *c, const char *word)
     return true;
 }
 
-static void needs(struct compiler *c, const char *word)
+static void expect(struct compiler *c, const char *word)
 {
-    if (takes(c, word))
+    if (accept(c, word))
         return;
     fprintf(stderr, "pickled: no %s at: %.40s\n", word, c->at);
     abort();
@@ -58,29 +58,29 @@ static void put_text(struct compiler *c, char op, size_t width)
     buf_put(c->out, text, n);
 }
 
-/* put_items - up to CLOSE, between a mark and OP. */
+/* put_items - writes MARK, the items up to CLOSE, and OP. */
 static void put_items(struct compiler *c, const char *close, char op)
 {
     buf_byte(c->out, '(');
-    while (!takes(c, close)) {
-        put(c);
-        if (takes(c, ":"))
-            put(c);
-        (void)takes(c, ",");
+    while (!accept(c, close)) {
+        put_value(c);
+        if (accept(c, ":"))
+            put_value(c);
+        (void)accept(c, ",");
     }
     buf_byte(c->out, (unsigned char)op);
 }
 
-/* put_dict - up to '>': an empty dict, then what is in it, by SETITEM if it is one pair. */
+/* put_dict - writes an empty dict and its pairs up to '>', by SETITEM if there is only one. */
 static void put_dict(struct compiler *c)
 {
     size_t at = c->out->len + 1, n = 0;
     buf_text(c->out, "}(");
-    for (; !takes(c, ">"); n++) {
-        put(c);
-        needs(c, ":");
-        put(c);
-        (void)takes(c, ",");
+    for (; !accept(c, ">"); n++) {
+        put_value(c);
+        expect(c, ":");
+        put_value(c);
+        (void)accept(c, ",");
     }
     if (n == 1) /* no MARK */
         memmove(c->out->data + at, c->out->data + at + 1, --c->out->len - at);
@@ -111,40 +111,40 @@ static void put_name(struct compiler *c)
 static void put_memo(struct compiler *c)
 {
     unsigned char slot = (unsigned char)strtoul(c->at, (char **)(uintptr_t)&c->at, 10);
-    bool whole = takes(c, "="), early = takes(c, "~");
+    bool whole = accept(c, "="), early = accept(c, "~");
     if (whole)
-        put(c);
+        put_value(c);
     else if (early)
-        put_first(c);
+        put_operand(c);
     buf_byte(c->out, whole || early ? 'q' : 'h');
     buf_byte(c->out, slot);
 }
 
-static void put_first(struct compiler *c)
+static void put_operand(struct compiler *c)
 {
-    if (takes(c, "None"))
+    if (accept(c, "None"))
         buf_byte(c->out, 'N');
-    else if (takes(c, "True"))
+    else if (accept(c, "True"))
         buf_byte(c->out, 0x88);
-    else if (takes(c, "False"))
+    else if (accept(c, "False"))
         buf_byte(c->out, 0x89);
-    else if (takes(c, "s'"))
+    else if (accept(c, "s'"))
         put_text(c, 'U', 1);
-    else if (takes(c, "b'"))
+    else if (accept(c, "b'"))
         put_text(c, 'B', 4);
-    else if (takes(c, "'"))
+    else if (accept(c, "'"))
         put_text(c, 'X', 4);
-    else if (takes(c, "["))
+    else if (accept(c, "["))
         put_items(c, "]", 'l');
-    else if (takes(c, "("))
+    else if (accept(c, "("))
         put_items(c, ")", 't');
-    else if (takes(c, "{"))
+    else if (accept(c, "{"))
         put_items(c, "}", 'd');
-    else if (takes(c, "<"))
+    else if (accept(c, "<"))
         put_dict(c);
-    else if (takes(c, "%"))
+    else if (accept(c, "%"))
         buf_printf(c->out, "K%c", (char)strtoul(c->at, (char **)(uintptr_t)&c->at, 10));
-    else if (takes(c, "#"))
+    else if (accept(c, "#"))
         put_memo(c);
     else if (isdigit((unsigned char)*c->at) || *c->at == '-')
         put_number(c);
@@ -152,45 +152,45 @@ static void put_first(struct compiler *c)
         put_name(c);
 }
 
-static void put(struct compiler *c)
+static void put_value(struct compiler *c)
 {
-    bool mark = takes(c, "^"), pid = takes(c, "@"), make = takes(c, "new "), old = takes(c, "obj ");
-    if (old)
+    bool caret = accept(c, "^"), pid = accept(c, "@"), newobj = accept(c, "new "), obj = accept(c, "obj ");
+    if (obj)
         buf_byte(c->out, '(');
-    bool many = strchr("([{", *c->at);
-    if (mark)
+    bool in_brackets = strchr("([{", *c->at);
+    if (caret)
         caret_offset = c->out->len - c->begin;
-    put_first(c);
-    if (mark && many) /* the opcode that closes it */
+    put_operand(c);
+    if (caret && in_brackets) /* the offset of the closing opcode */
         caret_offset = c->out->len - 1 - c->begin;
-    if (old) {
-        needs(c, "(");
-        while (!takes(c, ")")) {
-            put(c);
-            (void)takes(c, ",");
+    if (obj) {
+        expect(c, "(");
+        while (!accept(c, ")")) {
+            put_value(c);
+            (void)accept(c, ",");
         }
         buf_byte(c->out, 'o');
     }
-    for (;; make = false) {
+    for (;; newobj = false) {
         size_t at = c->out->len - c->begin;
-        if (takes(c, "(")) {
+        if (accept(c, "(")) {
             put_items(c, ")", 't');
             at = c->out->len - c->begin;
-            buf_byte(c->out, make ? 0x81 : 'R');
-            if (mark)
+            buf_byte(c->out, newobj ? 0x81 : 'R');
+            if (caret)
                 caret_offset = at;
-        } else if (takes(c, "|")) {
-            put(c);
+        } else if (accept(c, "|")) {
+            put_value(c);
             at = c->out->len - c->begin;
             buf_byte(c->out, 'R');
-            if (mark)
+            if (caret)
                 caret_offset = at;
-        } else if (takes(c, "!")) {
-            put_first(c);
+        } else if (accept(c, "!")) {
+            put_operand(c);
             buf_byte(c->out, 'b');
-        } else if (takes(c, "+[")) {
+        } else if (accept(c, "+[")) {
             put_items(c, "]", 'e');
-        } else if (takes(c, "+{")) {
+        } else if (accept(c, "+{")) {
             put_items(c, "}", 'u');
         } else {
             break;
@@ -198,7 +198,7 @@ static void put(struct compiler *c)
     }
     if (!pid)
         return;
-    if (mark)
+    if (caret)
         caret_offset = c->out->len - c->begin;
     buf_byte(c->out, 'Q');
 }
@@ -208,10 +208,10 @@ void put_pickle(buf *b, const char *text)
     struct compiler c = {b, b->len, text};
     caret_offset = 0;
     buf_text(b, "\x80\x02");
-    put(&c);
-    needs(&c, "");
+    put_value(&c);
+    expect(&c, "");
     if (*c.at) {
-        fprintf(stderr, "pickled: what is this: %.40s\n", c.at);
+        fprintf(stderr, "pickled: syntax error at: %.40s\n", c.at);
         abort();
     }
     buf_byte(b, '.');
@@ -219,7 +219,7 @@ void put_pickle(buf *b, const char *text)
 
 /* -------------------------------------------------------------------- files */
 
-/* keep - for tests/fail/in_turn.sh. */
+/* keep - writes the N bytes to the folder KEEP_MADE, for tests/fail/in_turn.sh. */
 static void keep(const void *bytes, size_t n)
 {
     static unsigned number;
@@ -299,7 +299,7 @@ struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt
 
 struct test_file make_torch_zip(const char *text) { return make_torch_zip_of(text, false, NULL); }
 
-struct test_file make_torch_legacy(const char *text, const char *keys, const void *behind, size_t n)
+struct test_file make_torch_legacy(const char *text, const char *keys, const void *storages, size_t n)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -307,7 +307,7 @@ struct test_file make_torch_legacy(const char *text, const char *keys, const voi
     put_pickle(&b, "{'protocol_version':1001,'little_endian':True}");
     put_pickle(&b, text);
     put_pickle(&b, keys);
-    buf_put(&b, behind, n);
+    buf_put(&b, storages, n);
     struct test_file m = open_bytes(b.data, b.len, NULL);
     buf_free(&b);
     return m;
@@ -400,9 +400,10 @@ void check_opens(const char *text, const char *want)
 void check_refused(const char *text, ckpt_status want, const char *words)
 {
     struct test_file m = make_torch_zip(text);
-    const bool as_said = m.status == want && strstr(m.err.what, words) && m.err.offset == 64 + caret_offset;
-    CU_ASSERT(as_said);
-    if (!as_said) {
+    const bool as_expected = m.status == want && strstr(m.err.what, words) &&
+                             m.err.offset == 64 + caret_offset;
+    CU_ASSERT(as_expected);
+    if (!as_expected) {
         printf("  of %s\n  at %zu: ", text, 64 + caret_offset);
         print_error(&m);
         if (m.f)
@@ -412,19 +413,19 @@ void check_refused(const char *text, ckpt_status want, const char *words)
 }
 
 void check_every_cut(const char *whole, size_t size,
-                     struct test_file (*make)(const char *text, const ckpt_limits *limits))
+                     struct test_file (*newobj)(const char *text, const ckpt_limits *limits))
 {
     char *part = malloc(size);
     CU_ASSERT_PTR_NOT_NULL_FATAL(part);
     for (size_t n = 1; n + 1 < size; n++) {
         memcpy(part, whole, size);
         part[n] = 0;
-        struct test_file m = make(part, NULL);
+        struct test_file m = newobj(part, NULL);
         CU_ASSERT(m.status == CKPT_ETRUNCATED && m.err.where[0] && m.err.offset < m.size);
         close_file(&m);
         memcpy(part, whole, size);
         part[n] = '!';
-        m = make(part, NULL);
+        m = newobj(part, NULL);
         CU_ASSERT(m.status == CKPT_OK || m.status == CKPT_EFORMAT || m.status == CKPT_ETRUNCATED);
         close_file(&m);
     }

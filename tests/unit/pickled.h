@@ -1,69 +1,73 @@
-/* pickled.h - pickles written as text, the files around them, and the tensors in those as text again. */
+/* pickled.h - small torch files made from pickles that are written as text, and checks of their tensors. */
 #ifndef PICKLED_H
 #define PICKLED_H
 
 #include "base/buf.h"
 #include "unit.h"
 
-/* pickled - appends the pickle of TEXT:
+/* put_pickle - appends to B the pickle of TEXT:
  *   None True False 12 -3 1.5 'text' s'Python 2' b'bytes' [a,b] (a,b) {k:v}; in a text \ and two
  *                   hexadecimal digits
  *   %12 <k:v>       a number and a dict as torch.save writes them
  *   module.name     a global       f(a,b)   a call         new C(a,b)   NEWOBJ    obj C(a,b)   OBJ
  *   f|x             a call of f with arguments that are no tuple
- *   x+[a,b] x+{k:v} what is put into x       x!state       BUILD
- *   @pid            a persistent id          #3=x, #3      kept in the memo, taken from it;
- *                                            #3~[]+[#3] before it is filled
- *   ^x              where x is made is caret_offset, counted from where B was before
+ *   x+[a,b] x+{k:v} items added to x         x!state       BUILD
+ *   @pid            a persistent id          #3=x, #3      x put into the memo, and read from it;
+ *                                            #3~[]+[#3] put before it is filled
+ *   ^x              sets caret_offset to the offset of x in this pickle
  */
 void put_pickle(buf *b, const char *text);
 extern size_t caret_offset;
 
 #define STORAGE(class, key, numel) "@('storage',torch." class "Storage,'" key "','cpu'," #numel ")"
-#define FLOATS                     STORAGE("Float", "0", 4) /* of every file made here: 1 2 3 4 */
+#define FLOATS                     STORAGE("Float", "0", 4) /* storage data/0, which holds 1 2 3 4 */
 #define V2(storage, offset, size, stride)                                                                    \
     "torch._utils._rebuild_tensor_v2(" storage "," #offset "," size "," stride                               \
     ",False,collections.OrderedDict())"
 #define W V2(FLOATS, 0, "(4,)", "(1,)")
 
-/* A file that was made and opened. */
+/* A file in memory. */
 struct test_file {
-    ckpt_file *f; /* NULL: refused */
+    ckpt_file *f; /* NULL when it was refused with STATUS */
     char *bytes;
     size_t size;
     ckpt_status status;
     ckpt_error err;
 };
 
+/* A member of a torch.save archive. */
 struct record {
     const char *name, *bytes;
     size_t size;
 };
 
-/* make_archive - N records below archive/, opened. Close with close_file. */
+/* make_archive - opens an archive of the N records R below archive/. Each file is closed by close_file. */
 struct test_file make_archive(const struct record *r, size_t n, const ckpt_limits *limits);
-/* replace_in_file - M opened once more, with TO in place of each FROM of the same length in its bytes. */
+/* replace_in_file - replaces each FROM in the bytes of M by TO, of the same length, and opens M again. */
 void replace_in_file(struct test_file *m, const char *from, const char *to);
-/* make_torch_zip - torch.save's: data.pkl is TEXT pickled, data/0 has 16 bytes, and so have data/1, data/2. */
+/* make_torch_zip - opens a file as torch.save writes it: the pickle TEXT, and three storages of 16 bytes. */
 struct test_file make_torch_zip(const char *text);
 struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt_limits *limits);
-/* make_torch_legacy - torch's older stream: the pickle of TEXT, of KEYS, and the N bytes behind them. */
-struct test_file make_torch_legacy(const char *text, const char *keys, const void *behind, size_t n);
-/* make_pickle - TEXT pickled and nothing else. */
+/* make_torch_legacy - opens a file in torch's legacy format: pickles of TEXT and KEYS, then N bytes
+ * STORAGES. */
+struct test_file make_torch_legacy(const char *text, const char *keys, const void *storages, size_t n);
+/* make_pickle - opens a file that is the pickle of TEXT. */
 struct test_file make_pickle(const char *text);
-/* open_bytes - a copy of those bytes, opened. */
+/* open_bytes - opens a copy of the N bytes. */
 struct test_file open_bytes(const void *bytes, size_t n, const ckpt_limits *limits);
 void close_file(struct test_file *m);
 
-/* check_rows - the tensors of M, each "name kind dtype[shape]@storage+offset parameter grad conj neg note;". */
+/* check_rows - M must have the tensors WANT, "name kind dtype[shape]@storage+offset flags <class> (note);"
+ * each. */
 void check_rows(struct test_file *m, const char *want);
-/* check_numbers - those of F's tensor NAME, at most 16 of them, as float32: "1 2.5 ". */
+/* check_numbers - the tensor NAME of F, of at most 16 float32 numbers, must hold WANT: "1 2.5 ". */
 void check_numbers(ckpt_file *f, const char *name, const char *want);
-/* check_opens, check_refused - the same of make_torch_zip(TEXT), closed again; where an error is: what ^ marks in TEXT. */
+/* check_opens - make_torch_zip(TEXT) must open with the tensors WANT. check_refused - it must be refused
+ * with the status WANT and a message that contains WORDS, at the offset of ^ in TEXT. */
 void check_opens(const char *text, const char *want);
 void check_refused(const char *text, ckpt_status want, const char *words);
-/* check_every_cut - wherever the SIZE bytes of WHOLE, a text that MAKE takes, break off or become other text
- * than JSON, that is said, or the file is read. */
+/* check_every_cut - a file that MAKE makes of the JSON in WHOLE, of SIZE bytes, must be refused as truncated
+ * when the JSON is cut at any byte, and read or refused when any of its bytes is changed. */
 void check_every_cut(const char *whole, size_t size,
                      struct test_file (*make)(const char *text, const ckpt_limits *limits));
 

@@ -1,8 +1,7 @@
-/* sample_7z.h - a 7-Zip archive. */
 #ifndef UNIT_SAMPLE_7Z_H
 #define UNIT_SAMPLE_7Z_H
 
-/* A 7-Zip by libarchive's writer, stored: "folder/a" (the first), "b" (the second), the folder "folder". */
+/* A 7-Zip archive by libarchive, uncompressed: "folder/a" ("the first"), "b" ("the second"), and "folder". */
 static const unsigned char sample_7z[] =
     "\x37\x7a\xbc\xaf\x27\x1c\x00\x03\x92\x51\x61\x64\x13\x00\x00\x00\x00\x00\x00\x00\x62\x00\x00\x00\x00\x00"
     "\x00\x00\x4f\x85\xfe\xe2"

@@ -1,4 +1,4 @@
-/* scanned.c - ckpt_scan takes a path: the bytes are put where one is. */
+/* scanned.c - writes the bytes to a temporary file, because ckpt_scan takes a path. */
 #include "scanned.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static int record_finding(void *user, const ckpt_scan_record *r)
     return ++s->findings == s->stop_at;
 }
 
-static void keep(ckpt_str bytes)
+static void keep_copy(ckpt_str bytes)
 {
     static unsigned n;
     char path[1024];
@@ -47,7 +47,7 @@ struct scanned scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_sca
     s.status = ckpt_scan(path, opts, record_finding, &s, &s.result, &s.err);
     CU_ASSERT(s.status == CKPT_OK || (s.err.status == s.status && s.err.what[0]));
     unlink(path);
-    keep(bytes);
+    keep_copy(bytes);
     return s;
 }
 
@@ -59,11 +59,11 @@ struct scanned scan_buffer(const void *data, size_t size, size_t stop_at)
 bool scan_has_finding(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text,
                       int line)
 {
-    bool there = false;
+    bool found = false;
     for (size_t i = 0; i < s->findings && i < SCANNED_MAX; i++)
-        there = there ||
+        found = found ||
                 (strcmp(s->all[i].id, id) == 0 && s->all[i].offset == offset && strstr(s->all[i].text, text));
-    if (s->status == CKPT_OK && s->findings == n && there)
+    if (s->status == CKPT_OK && s->findings == n && found)
         return true;
     printf("\n    line %d: %s %s: %zu findings", line, ckpt_status_name(s->status), s->err.what, s->findings);
     for (size_t i = 0; i < s->findings && i < SCANNED_MAX; i++)

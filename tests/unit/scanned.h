@@ -1,4 +1,4 @@
-/* scanned.h - scans bytes with ckpt_scan and records its findings. */
+/* scanned.h - scans bytes with ckpt_scan and records the findings. */
 #ifndef SCANNED_H
 #define SCANNED_H
 
@@ -16,24 +16,24 @@ struct scanned {
     ckpt_status status;
     ckpt_error err;
     ckpt_scan_result result;
-    size_t findings, records; /* of both kinds; those of members with a checksum in MEMBERS */
-    size_t members;
+    size_t findings, records; /* RECORDS counts findings and members */
+    size_t members;           /* members that have a checksum */
     struct scanned_finding {
         char id[8], where[64], text[256];
         uint64_t offset;
-    } first, all[SCANNED_MAX]; /* findings */
-    size_t stop_at;            /* number of the finding at which report() stops the scan; 0: none */
+    } first, all[SCANNED_MAX];
+    size_t stop_at; /* the number of findings after which the scan is stopped; 0: none */
 };
 
-/* scan_buffer - SIZE bytes at DATA as a file; STOP_AT as in the struct. With KEEP_SCANNED in the environment
- * a copy of them stays in that folder. scan_buffer_as - a file whose name ends in SUFFIX, by OPTS; either
- * NULL. */
+/* scan_buffer - scans a file of the SIZE bytes at DATA; STOP_AT as in the struct. If KEEP_SCANNED is set, a
+ * copy of the file is kept in that folder. scan_buffer_as - scans a file whose name ends in SUFFIX, with the
+ * options OPTS; either may be NULL. */
 struct scanned scan_buffer(const void *data, size_t size, size_t stop_at);
 struct scanned scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
                               size_t stop_at);
 
-/* scan_has_finding - S has N findings, one of them ID at OFFSET, in words that hold TEXT; else they are
- * printed. */
+/* scan_has_finding - whether S has N findings, one of them ID at OFFSET with TEXT in its message; prints
+ * them if not. */
 bool scan_has_finding(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text,
                       int line);
 #define FINDING(s, n, id, offset, text)                                                                      \

@@ -27,7 +27,8 @@ void table_begin(struct table_maker *t)
 
 void table_add(struct table_maker *t, ckpt_str key, ckpt_str value) { put_entry(&t->block, key, value); }
 
-/* put_block - BYTES of TYPE, and their CRC; HANDLE is where. */
+/* put_block - appends the block BYTES of compression TYPE with its CRC to FILE, and its offset and size to
+ * HANDLE. */
 static void put_block(buf *file, ckpt_str bytes, unsigned char type, buf *handle)
 {
     size_t at = file->len;

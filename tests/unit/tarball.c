@@ -1,4 +1,4 @@
-/* tarball.c - members as ustar has them. */
+/* tarball.c - writes the ustar format. */
 #include "tarball.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* Buffers: what goes in comes out, and the first failure latches. */
+/* Buffers: they keep what is appended, and fail for good after the first failure. */
 #include "base/buf.h"
 #include "unit.h"
 
-static void keeps_what_is_put(void)
+static void keeps_what_is_appended(void)
 {
     buf b;
     buf_init(&b, 1000);
@@ -38,7 +38,7 @@ static void formats_any_length(void)
     buf_free(&b);
 }
 
-static void stops_at_its_maximum_for_good(void)
+static void fails_for_good_beyond_its_maximum(void)
 {
     buf b;
     buf_init(&b, 5);
@@ -74,7 +74,7 @@ static void grows_in_few_steps_to_exactly_its_maximum(void)
     buf_free(&b);
 }
 
-static void room_is_filled_by_its_owner(void)
+static void extended_room_is_filled_by_the_caller(void)
 {
     buf b;
     buf_init(&b, 300);
@@ -92,9 +92,9 @@ static void room_is_filled_by_its_owner(void)
 
 void suite_buf(void)
 {
-    UNIT(room_is_filled_by_its_owner);
-    UNIT(keeps_what_is_put);
+    UNIT(extended_room_is_filled_by_the_caller);
+    UNIT(keeps_what_is_appended);
     UNIT(formats_any_length);
-    UNIT(stops_at_its_maximum_for_good);
+    UNIT(fails_for_good_beyond_its_maximum);
     UNIT(grows_in_few_steps_to_exactly_its_maximum);
 }

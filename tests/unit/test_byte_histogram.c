@@ -1,4 +1,4 @@
-/* The statistics of a byte histogram equal those of adding up the elements one by one. */
+/* A byte histogram must give the same statistics as adding up the elements one by one. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #include "core/number.h"
 #include "unit.h"
 
-static size_t only(const void *user, double x)
+static size_t constant_bin(const void *user, double x)
 {
     (void)x;
     return *(const size_t *)user;
@@ -15,7 +15,7 @@ static size_t only(const void *user, double x)
 
 static bool close_to(double a, double b, double scale) { return fabs(a - b) <= 1e-12 * scale; }
 
-static void same(ckpt_dtype dt, const unsigned char *p, size_t n)
+static void check_same_statistics(ckpt_dtype dt, const unsigned char *p, size_t n)
 {
     struct byte_histogram h = {{0}};
     struct moments want = {0};
@@ -32,35 +32,34 @@ static void same(ckpt_dtype dt, const unsigned char *p, size_t n)
     CU_ASSERT(close_to(m.mean, want.mean, sqrt(mean_square)));
     CU_ASSERT(close_to(m.squares, want.squares, want.squares));
     CU_ASSERT(close_to(m.m2, want.m2, want.squares));
-    byte_histogram_fill_bins(&h, dt, bins, only, &bin);
+    byte_histogram_fill_bins(&h, dt, bins, constant_bin, &bin);
     CU_ASSERT(bins[3] == m.finite && bins[0] == 0);
 }
 
-static void every_small_type(void)
+static void every_supported_dtype(void)
 {
-    unsigned taken = 0;
+    unsigned supported = 0;
     for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
         if (!byte_histogram_supports(dt))
             continue;
-        taken++;
+        supported++;
         unsigned char all[768];
         for (unsigned i = 0; i < sizeof all; i++)
             all[i] = (unsigned char)(i * 37 + i / 256);
         size_t per = dtype_info(dt)->block_elems, width = dtype_info(dt)->block_bytes;
         for (size_t n = 0; n * width <= sizeof all; n++) {
             unsigned char *at = unit_guard(all, n * width);
-            same(dt, at, n * per);
+            check_same_statistics(dt, at, n * per);
             unit_guard_free(at, n * width);
         }
     }
-    /* fp8, f4 and f6: 8; int8, uint8, bool, three quantised bytes, two packed, four of bits; in a byte
-     * each: 12 */
-    CU_ASSERT_EQUAL(taken, 8 + 3 + 2 + 2 + 4 + 12);
+    /* fp8, f4 and f6; int8, uint8 and bool; two quantised and two packed types; bit types; ggml types */
+    CU_ASSERT_EQUAL(supported, 8 + 3 + 2 + 2 + 4 + 12);
     CU_ASSERT(!byte_histogram_supports(CKPT_DT_F16) && !byte_histogram_supports(CKPT_DT_NP) &&
               !byte_histogram_supports(CKPT_DT_QI32));
 }
 
-static void of_one_value(void)
+static void all_elements_equal(void)
 {
     unsigned char p[1000];
     struct byte_histogram h = {{0}};
@@ -72,6 +71,6 @@ static void of_one_value(void)
 
 void suite_byte_histogram(void)
 {
-    UNIT(every_small_type);
-    UNIT(of_one_value);
+    UNIT(every_supported_dtype);
+    UNIT(all_elements_equal);
 }

@@ -1,6 +1,5 @@
-/* Blocks of ggml as numbers: vector code gives the bits of the scalar code, and what is decoded one block
- * at a time is what is decoded at once. The numbers themselves are those of gguf-py:
- * tests/corpus/truth/gguf.jsonl. */
+/* Dequantizing blocks of ggml: vector and scalar code must give the same bits, one block at a time and all
+ * at once. tests/corpus/truth/gguf.jsonl compares them with gguf-py. */
 #include <stdlib.h>
 
 #include "core/convert.h"
@@ -19,7 +18,7 @@ static void fill(unsigned char *p, size_t n)
     }
 }
 
-static void all_ways_give_the_same_bits(void)
+static void vector_and_scalar_code_agree(void)
 {
     unsigned supported = 0;
     unsigned char in[BLOCKS * 300];
@@ -52,12 +51,11 @@ static void all_ways_give_the_same_bits(void)
     free(b);
 }
 
-/* q8_0: a float16 and 32 signed bytes; q4_0: a float16, then the low nibbles of 16 bytes, then the high
- * ones. */
-static void numbers_by_hand(void)
+/* q8_0 is a float16 scale and 32 signed bytes; q4_0 a float16 scale and 16 bytes of low and high nibbles. */
+static void decodes_known_blocks(void)
 {
     double x[64];
-    unsigned char q8[34] = {0x00, 0x38, 1, 0xff, 0x80}; /* 0.5 */
+    unsigned char q8[34] = {0x00, 0x38, 1, 0xff, 0x80}; /* scale 0.5 */
     number_decode(CKPT_DT_Q8_0, q8, 32, x);
     CU_ASSERT(x[0] == 0.5 && x[1] == -0.5 && x[2] == -64 && x[3] == 0);
     unsigned char q4[18] = {0x00, 0x40, 0x8f, 0x08}; /* 2 */
@@ -70,6 +68,6 @@ static void numbers_by_hand(void)
 
 void suite_dequantize(void)
 {
-    UNIT(all_ways_give_the_same_bits);
-    UNIT(numbers_by_hand);
+    UNIT(vector_and_scalar_code_agree);
+    UNIT(decodes_known_blocks);
 }

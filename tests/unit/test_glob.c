@@ -1,10 +1,10 @@
-/* Patterns. */
+/* Tests ckpt_glob_match(). */
 #include <time.h>
 
 #include "base/str.h"
 #include "unit.h"
 
-static bool match(const char *glob, const char *name)
+static bool matches(const char *glob, const char *name)
 {
     size_t g = strlen(glob), n = strlen(name);
     unsigned char *a = unit_guard(glob, g), *b = unit_guard(name, n);
@@ -14,10 +14,10 @@ static bool match(const char *glob, const char *name)
     return yes;
 }
 
-#define YES(glob, name) CU_ASSERT(match(glob, name))
-#define NO(glob, name)  CU_ASSERT(!match(glob, name))
+#define YES(glob, name) CU_ASSERT(matches(glob, name))
+#define NO(glob, name)  CU_ASSERT(!matches(glob, name))
 
-static void stars_and_marks(void)
+static void stars_and_question_marks(void)
 {
     YES("", "");
     NO("", "a");
@@ -38,7 +38,7 @@ static void stars_and_marks(void)
     NO("*?", "");
 }
 
-static void marks_take_a_character_not_a_byte(void)
+static void question_marks_match_a_character_not_a_byte(void)
 {
     YES("?", "\xc3\xa4");
     YES("?", "\xf0\x9f\x98\x80");
@@ -51,7 +51,7 @@ static void marks_take_a_character_not_a_byte(void)
     NO("*\xa4", "\xc3\xa4");
 }
 
-static void sets(void)
+static void bracket_sets(void)
 {
     YES("[abc]", "b");
     NO("[abc]", "d");
@@ -73,7 +73,7 @@ static void sets(void)
     NO("[b-a]", "a");
 }
 
-static void an_open_set_is_a_bracket(void)
+static void an_unclosed_set_is_a_literal_bracket(void)
 {
     YES("[", "[");
     YES("a[b", "a[b");
@@ -83,7 +83,7 @@ static void an_open_set_is_a_bracket(void)
     YES("*[", "x[");
 }
 
-static void backslash_quotes(void)
+static void backslash_escapes(void)
 {
     YES("\\*", "*");
     NO("\\*", "a");
@@ -92,13 +92,13 @@ static void backslash_quotes(void)
     YES("a\\", "a\\");
 }
 
-static void holds_nul(void)
+static void names_may_hold_nul(void)
 {
     CU_ASSERT(ckpt_glob_match(STR_LIT("a?b"), STR_LIT("a\0b")));
     CU_ASSERT(!ckpt_glob_match(STR_LIT("a"), STR_LIT("a\0")));
 }
 
-static void many_stars_take_no_time(void)
+static void many_stars_take_little_time(void)
 {
     static char glob[400], name[4000];
     for (size_t i = 0; i < sizeof glob; i += 2)
@@ -112,11 +112,11 @@ static void many_stars_take_no_time(void)
 
 void suite_glob(void)
 {
-    UNIT(stars_and_marks);
-    UNIT(marks_take_a_character_not_a_byte);
-    UNIT(sets);
-    UNIT(an_open_set_is_a_bracket);
-    UNIT(backslash_quotes);
-    UNIT(holds_nul);
-    UNIT(many_stars_take_no_time);
+    UNIT(stars_and_question_marks);
+    UNIT(question_marks_match_a_character_not_a_byte);
+    UNIT(bracket_sets);
+    UNIT(an_unclosed_set_is_a_literal_bracket);
+    UNIT(backslash_escapes);
+    UNIT(names_may_hold_nul);
+    UNIT(many_stars_take_little_time);
 }

@@ -1,5 +1,5 @@
-/* Edits in place: a journal is applied to the file it was made for and to no other,
- * and what is damaged is neither applied nor removed. Journals are laid out here by hand. */
+/* The journal of edits in place: it restores the file that it was written for and no other, and a damaged
+ * journal is neither applied nor removed. The tests write their own journals. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,15 +17,16 @@
 
 #define SECTORS 5u
 
-/* block - the sum of the new bytes FROM to TO, in one sector of the file. */
-static void block(buf *b, size_t from, size_t to)
+/* put_sum - appends the checksum of the new bytes FROM to TO, which are in one sector of the file. */
+static void put_sum(buf *b, size_t from, size_t to)
 {
     uint32_t sum = crc32_update(0, changed + from, to - from) & 0x7FFFFFFF;
     buf_u32le(b, sum | (memcmp(changed + from, before + from, to - from) ? 0x80000000u : 0));
 }
 
-/* journal - as the comment of io/journal.c has it: bytes 100 to 1400, the last ten, and 500 more. */
-static void journal(buf *b)
+/* put_journal - a journal as io/journal.c describes it, of an edit of bytes 100 to 1400 and the last ten,
+ * which appends 500. */
+static void put_journal(buf *b)
 {
     struct stat st;
     CU_ASSERT_EQUAL_FATAL(stat(path, &st), 0);
@@ -40,26 +41,26 @@ static void journal(buf *b)
     buf_u64le(b, 100);
     buf_u64le(b, 1300);
     buf_put(b, before + 100, 1300);
-    block(b, 100, 512);
-    block(b, 512, 1024);
-    block(b, 1024, 1400);
+    put_sum(b, 100, 512);
+    put_sum(b, 512, 1024);
+    put_sum(b, 1024, 1400);
     buf_u64le(b, SIZE - 10);
     buf_u64le(b, GROWN - SIZE + 10);
     buf_put(b, before + SIZE - 10, 10);
-    block(b, SIZE - 10, SIZE);
-    block(b, SIZE, 2048);
-    block(b, 2048, GROWN);
+    put_sum(b, SIZE - 10, SIZE);
+    put_sum(b, SIZE, 2048);
+    put_sum(b, 2048, GROWN);
     buf_u32le(b, crc32_update(0, b->data, b->len));
 }
 
-/* seal - B with a checksum that holds. */
+/* seal - replaces the checksum of B by the correct one. */
 static void seal(buf *b)
 {
     b->len -= 4;
     buf_u32le(b, crc32_update(0, b->data, b->len));
 }
 
-static void changes_all(void)
+static void an_edit_is_applied(void)
 {
     begin_edit();
     struct patches p = edit_patches();
@@ -73,11 +74,12 @@ static void changes_all(void)
     memcpy(want + SIZE, "end", 3);
     CU_ASSERT(file_is(path, want, sizeof want));
     CU_ASSERT(!file_exists(undo));
-    CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED); /* not that size any more */
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL),
+                    CKPT_ECHANGED); /* the size is no longer old_size */
     end_edit();
 }
 
-/* put_torn - the file with those sectors new that WHICH has a bit for, and N bytes long. */
+/* put_torn - writes the file with N bytes, new ones in the sectors that are set in the bits of WHICH. */
 static void put_torn(unsigned which, size_t n)
 {
     char now[GROWN];
@@ -86,7 +88,7 @@ static void put_torn(unsigned which, size_t n)
     put_file(path, now, n);
 }
 
-static ckpt_recovered recovered(const buf *b)
+static ckpt_recovered recover(const buf *b)
 {
     ckpt_recovered what;
     put_file(undo, b->data, b->len);
@@ -96,13 +98,13 @@ static ckpt_recovered recovered(const buf *b)
     return what;
 }
 
-/* Any of the sectors may be on the disk after a power cut, and the size before, after or in between. */
-static void any_sectors(void)
+/* After a power cut, any of the sectors and any size between the old and the new may be on the disk. */
+static void recovers_from_any_torn_write(void)
 {
     static const size_t sizes[] = {SIZE, 2047, 2048, 2049, GROWN - 1, GROWN};
     buf b;
     begin_edit();
-    journal(&b);
+    put_journal(&b);
     for (unsigned which = 0; which < 1u << SECTORS; which++) {
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             size_t n = sizes[k];
@@ -110,7 +112,7 @@ static void any_sectors(void)
             put_torn(which, n);
             put_file(undo, b.data, b.len);
             CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), all || none ? CKPT_OK : CKPT_ECHANGED);
-            CU_ASSERT_EQUAL(recovered(&b), all ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD);
+            CU_ASSERT_EQUAL(recover(&b), all ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD);
             CU_ASSERT(all ? file_is(path, changed, GROWN) : file_is(path, before, SIZE));
         }
     }
@@ -118,29 +120,28 @@ static void any_sectors(void)
     end_edit();
 }
 
-/* The journal of an edit that was done is there again: nothing is undone. */
-static void comes_back(void)
+static void the_journal_of_a_complete_edit_undoes_nothing(void)
 {
     buf b;
     begin_edit();
-    journal(&b);
+    put_journal(&b);
     struct patches p = edit_patches();
     p.new_size = GROWN;
     p.at[1].bytes.len = GROWN - SIZE + 10;
     CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){0}, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_NEW);
+    CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_NEW);
     CU_ASSERT(file_is(path, changed, GROWN));
     put_file(undo, b.data, b.len);
     p = (struct patches){.old_size = GROWN, .new_size = GROWN};
     CU_ASSERT(patches_add(&p, 0, str_of("x", 1)));
-    CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED); /* first, it is looked at */
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED); /* because a journal is there */
     CU_ASSERT(file_is(path, changed, GROWN));
     buf_free(&b);
     end_edit();
 }
 
-/* A sector whose old and new bytes have one CRC-32, and that never got to the disk. */
-static void same_sums(void)
+/* A sector whose old and new bytes have the same CRC-32 may not have been written. */
+static void recovers_sectors_of_equal_checksums(void)
 {
     static const unsigned char generator[] = {0x41, 0x06, 0x71, 0xDB, 0x01};
     buf b;
@@ -149,19 +150,20 @@ static void same_sums(void)
     for (size_t i = 0; i < sizeof generator; i++)
         changed[600 + i] = (char)(before[600 + i] ^ generator[i]);
     CU_ASSERT_EQUAL(crc32_update(0, before + 512, 512), crc32_update(0, changed + 512, 512));
-    journal(&b);
+    put_journal(&b);
     put_torn(0x1D, GROWN);
-    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_OLD);
+    CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_OLD);
     CU_ASSERT(file_is(path, before, SIZE));
     put_torn(0x1F, GROWN);
-    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_NEW);
+    CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_NEW);
     CU_ASSERT(file_is(path, changed, GROWN));
     buf_free(&b);
     end_edit();
 }
 
-/* refused_to - a journal that is not applied: both files stay as they are, and READERS do not read. */
-static void refused_to(const void *bytes, size_t size, const char *now, size_t n, ckpt_status readers)
+/* check_ignored - the journal at BYTES is not applied, both files stay as they are, and readers get
+ * READERS. */
+static void check_ignored(const void *bytes, size_t size, const char *now, size_t n, ckpt_status readers)
 {
     ckpt_recovered what = CKPT_RECOVERED_OLD;
     ckpt_error err;
@@ -178,42 +180,42 @@ static void refused_to(const void *bytes, size_t size, const char *now, size_t n
     CU_ASSERT(file_is(undo, bytes, size));
 }
 
-static void refused(const buf *b, const char *now, size_t n)
+static void check_blocking(const buf *b, const char *now, size_t n)
 {
-    refused_to(b->data, b->len, now, n, CKPT_ECHANGED);
+    check_ignored(b->data, b->len, now, n, CKPT_ECHANGED);
 }
 
-/* A journal that lost its end, or has a wrong byte, may belong to a half changed file. */
-static void keeps_damaged_ones(void)
+/* A damaged journal is kept, because the file may be half changed. */
+static void damaged_journals_are_kept(void)
 {
     char now[SIZE];
     buf b;
     begin_edit();
-    journal(&b);
+    put_journal(&b);
     memcpy(now, before, SIZE);
     memcpy(now, changed, 512);
     put_file(path, now, SIZE);
     for (size_t n = 0; n < b.len; n += n < 64 || n + 20 > b.len ? 1 : 37)
-        refused_to(b.data, n, now, SIZE, CKPT_ECHANGED);
+        check_ignored(b.data, n, now, SIZE, CKPT_ECHANGED);
     for (size_t i = 0; i < b.len; i += i < 64 || i + 20 > b.len ? 1 : 41) {
         b.data[i] ^= 0x10;
-        refused(&b, now, SIZE);
+        check_blocking(&b, now, SIZE);
         b.data[i] ^= 0x10;
     }
-    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_OLD);
+    CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_OLD);
     CU_ASSERT(file_is(path, before, SIZE));
     buf_free(&b);
     end_edit();
 }
 
-/* What has a journal's name and is none belongs to somebody: readers read, nobody removes it. */
-static void keeps_what_is_none(void)
+/* A file with the name of a journal that is not a journal is ignored by readers and never removed. */
+static void other_files_with_the_name_of_a_journal_are_kept(void)
 {
     static char notes[] = "my notes, which are as long as the head of a journal is, or longer";
     begin_edit();
     struct patches p = edit_patches();
     for (size_t n = 1; n < sizeof notes; n += 9) {
-        refused_to(notes, n, before, SIZE, CKPT_OK);
+        check_ignored(notes, n, before, SIZE, CKPT_OK);
         CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED);
         CU_ASSERT(file_is(path, before, SIZE));
         CU_ASSERT(file_is(undo, notes, n));
@@ -221,8 +223,8 @@ static void keeps_what_is_none(void)
     end_edit();
 }
 
-/* dry - only says what would be done. */
-static void dry(const buf *b, ckpt_recovered want)
+/* check_dry_run - recovery with dry_run reports WANT and changes no file. */
+static void check_dry_run(const buf *b, ckpt_recovered want)
 {
     ckpt_recovered what;
     char was[GROWN];
@@ -242,12 +244,12 @@ static void dry_run_writes_nothing(void)
 {
     buf b;
     begin_edit();
-    journal(&b);
-    dry(&b, CKPT_RECOVERED_OLD);
+    put_journal(&b);
+    check_dry_run(&b, CKPT_RECOVERED_OLD);
     put_torn(0x5, 2047);
-    dry(&b, CKPT_RECOVERED_OLD);
+    check_dry_run(&b, CKPT_RECOVERED_OLD);
     put_torn(0x1F, GROWN);
-    dry(&b, CKPT_RECOVERED_NEW);
+    check_dry_run(&b, CKPT_RECOVERED_NEW);
     struct patches p = {.old_size = GROWN, .new_size = GROWN};
     CU_ASSERT(patches_add(&p, 0, str_of("x", 1)));
     CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){.dry_run = true}, NULL), CKPT_OK);
@@ -256,66 +258,67 @@ static void dry_run_writes_nothing(void)
     end_edit();
 }
 
-static void leaves_others_files(void)
+static void journals_that_do_not_match_are_kept(void)
 {
     char now[SIZE];
     buf b;
     begin_edit();
-    journal(&b);
+    put_journal(&b);
     memcpy(now, changed, SIZE);
     now[700] ^= 1; /* neither old nor new */
     put_file(path, now, SIZE);
-    refused(&b, now, SIZE);
+    check_blocking(&b, now, SIZE);
     put_file(path, before, SIZE - 1);
-    refused(&b, before, SIZE - 1);
+    check_blocking(&b, before, SIZE - 1);
     put_file(path, before, GROWN + 1);
-    refused(&b, before, GROWN + 1);
+    check_blocking(&b, before, GROWN + 1);
     put_file(path, before, SIZE);
-    b.data[8] = 2; /* another version */
+    b.data[8] = 2; /* the version */
     seal(&b);
-    refused(&b, before, SIZE);
+    check_blocking(&b, before, SIZE);
     b.data[8] = 1;
-    b.data[12] = 3; /* fewer pieces than it says */
+    b.data[12] = 3; /* the number of pieces */
     seal(&b);
-    refused(&b, before, SIZE);
+    check_blocking(&b, before, SIZE);
     buf_free(&b);
     end_edit();
 }
 
-/* A file of that name with another inode: whole or not ours. One that was copied half way stops readers,
- * one that was put in the place of the edited one does not. */
-static void another_inode(void)
+/* A copy of the file has a different inode: a half changed copy blocks readers, an unrelated file does
+ * not. */
+static void journals_of_a_different_inode(void)
 {
     char now[SIZE];
     buf b;
     begin_edit();
-    journal(&b);
+    put_journal(&b);
     b.data[16] ^= 1;
     seal(&b);
     memcpy(now, before, SIZE);
     memcpy(now, changed, 512);
     put_file(path, now, SIZE);
-    refused(&b, now, SIZE);
+    check_blocking(&b, now, SIZE);
     now[700] ^= 1;
     put_file(path, now, SIZE);
     struct journal_note note;
     CU_ASSERT_EQUAL(journal_check(path, &note, NULL), CKPT_OK);
     CU_ASSERT_PTR_NOT_NULL(strstr(note.text, "another file"));
-    refused_to(b.data, b.len, now, SIZE, CKPT_OK);
+    check_ignored(b.data, b.len, now, SIZE, CKPT_OK);
     put_file(path, before, SIZE - 1);
-    refused_to(b.data, b.len, before, SIZE - 1, CKPT_OK);
+    check_ignored(b.data, b.len, before, SIZE - 1, CKPT_OK);
     put_torn(0, SIZE);
-    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_OLD);
+    CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_OLD);
     CU_ASSERT(file_is(path, before, SIZE));
     put_torn(0x1F, GROWN);
-    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_NEW);
+    CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_NEW);
     CU_ASSERT(file_is(path, changed, GROWN));
     buf_free(&b);
     end_edit();
 }
 
-/* replace - PATH, which has the journal N bytes long at BYTES, by a whole-file write. */
-static void replace(const void *bytes, size_t n, bool goes)
+/* replace_file - writes a new file over the path, which has the journal of N bytes at BYTES. REMOVED: the
+ * journal is removed with the old file. */
+static void replace_file(const void *bytes, size_t n, bool removed)
 {
     struct sink_options o = {.force = true};
     sink *s;
@@ -323,37 +326,35 @@ static void replace(const void *bytes, size_t n, bool goes)
     put_file(undo, bytes, n);
     CU_ASSERT_EQUAL_FATAL(sink_file(path, &o, &s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_write(s, "new", 3, NULL), CKPT_OK);
-    CU_ASSERT(file_is(undo, bytes, n)); /* not before the new file is there */
+    CU_ASSERT(file_is(undo, bytes, n)); /* until the new file is in place */
     CU_ASSERT_EQUAL(sink_commit(s, NULL), CKPT_OK);
     CU_ASSERT(file_is(path, "new", 3));
-    CU_ASSERT_EQUAL(file_exists(undo), !goes);
+    CU_ASSERT_EQUAL(file_exists(undo), !removed);
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
-    /* A crash in between left it: readers read. */
+    /* A journal left by a crash in between does not block readers. */
     put_file(undo, bytes, n);
     CU_ASSERT(journal_check(path, NULL, NULL) == CKPT_OK || n < 60);
     unlink(undo);
 }
 
-/* A journal goes with the file it is of, whole or damaged; what is none stays. */
-static void goes_with_its_file(void)
+static void a_journal_is_removed_with_its_file(void)
 {
     buf b;
     begin_edit();
-    journal(&b);
+    put_journal(&b);
     CU_ASSERT(b.len > 60);
-    replace(b.data, b.len, true);
-    replace(b.data, 59, true);
-    replace("notes", 5, false);
+    replace_file(b.data, b.len, true);
+    replace_file(b.data, 59, true);
+    replace_file("notes", 5, false);
     buf_free(&b);
     end_edit();
 }
 
-/* Nobody reads what an editor has in its hands, old as it may look. */
-static void readers_wait(void)
+static void readers_refuse_a_file_that_is_being_edited(void)
 {
     buf b;
     begin_edit();
-    journal(&b);
+    put_journal(&b);
     put_file(undo, b.data, b.len);
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     int fd = open(path, O_RDONLY);
@@ -364,7 +365,7 @@ static void readers_wait(void)
     end_edit();
 }
 
-static void failure_undoes(void)
+static void a_failed_edit_is_undone(void)
 {
     struct rlimit was, small;
     ckpt_error err;
@@ -388,7 +389,7 @@ static void failure_undoes(void)
     end_edit();
 }
 
-static void links_and_locks(void)
+static void linked_and_locked_files_are_not_edited(void)
 {
     char other[128];
     struct patches p;
@@ -416,8 +417,8 @@ static void links_and_locks(void)
 
 /* ----------------------------------------------------------------- trust */
 
-/* distrusted - the journal that is there is reported, and nothing is done with it. */
-static void distrusted(const char *why)
+/* check_distrusted - the journal is reported because of WHY, and neither applied nor removed. */
+static void check_distrusted(const char *why)
 {
     struct journal_note note;
     ckpt_recovered what;
@@ -431,49 +432,49 @@ static void distrusted(const char *why)
     sink *s;
     CU_ASSERT_EQUAL_FATAL(sink_file(path, &o, &s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_commit(s, NULL), CKPT_OK);
-    CU_ASSERT(access(undo, F_OK) == 0); /* somebody else's: it does not go with the file either */
+    CU_ASSERT(access(undo, F_OK) == 0); /* not removed with the file */
     put_torn(0x5, SIZE);
 }
 
-/* A journal that anybody may have written: the file is half changed, and stays so. */
-static void trusts_only_our_own(void)
+/* A journal that a different user could have written is not applied, even to a half changed file. */
+static void journals_of_other_users_are_not_applied(void)
 {
     char other[128];
     buf b;
     begin_edit();
-    journal(&b);
+    put_journal(&b);
     put_torn(0x5, SIZE);
     put_file(undo, b.data, b.len);
     snprintf(other, sizeof other, "%s/other", dir);
     chmod(undo, 0620);
-    distrusted("others may write");
+    check_distrusted("others may write");
     chmod(undo, 0602);
-    distrusted("others may write");
+    check_distrusted("others may write");
     chmod(undo, 0600);
     CU_ASSERT_EQUAL(link(undo, other), 0);
-    distrusted("hard links");
+    check_distrusted("hard links");
     unlink(undo);
     CU_ASSERT_EQUAL(symlink(other, undo), 0);
-    distrusted("symbolic link");
+    check_distrusted("symbolic link");
     unlink(undo);
     unlink(other);
     if (geteuid() == 0) {
         put_file(undo, b.data, b.len);
         CU_ASSERT_EQUAL(chown(undo, 12345, (gid_t)-1), 0);
-        distrusted("another user");
-        CU_ASSERT_EQUAL(chown(path, 12345, (gid_t)-1), 0); /* its owner may write to it anyway */
+        check_distrusted("another user");
+        CU_ASSERT_EQUAL(chown(path, 12345, (gid_t)-1), 0); /* of the same owner as the journal */
         CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_ECHANGED);
         unlink(undo);
     }
-    CU_ASSERT_EQUAL(mkfifo(undo, 0600), 0); /* and nobody waits for it */
+    CU_ASSERT_EQUAL(mkfifo(undo, 0600), 0); /* a reader must not block on it */
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     unlink(undo);
     buf_free(&b);
     end_edit();
 }
 
-/* pieces - a journal of N pieces, of which AT and LENGTH are those; nothing differs. */
-static void pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, const uint64_t (*at)[2])
+/* put_pieces - appends a journal of N pieces, each with the offset and length in AT, that change nothing. */
+static void put_pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, const uint64_t (*at)[2])
 {
     struct stat st;
     CU_ASSERT_EQUAL_FATAL(stat(path, &st), 0);
@@ -499,8 +500,8 @@ static void pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, const
     seal(b);
 }
 
-/* What no edit leaves: the pieces do not account for the change of size, or for nothing. */
-static void refuses_false_pieces(void)
+/* No edit writes these: pieces overlap, are empty, or do not match the change of size. */
+static void inconsistent_pieces_are_refused(void)
 {
     static const struct {
         uint64_t old_size, new_size;
@@ -523,8 +524,8 @@ static void refuses_false_pieces(void)
     buf b;
     begin_edit();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        pieces(&b, cases[i].old_size, cases[i].new_size, cases[i].n, cases[i].at);
-        refused(&b, before, SIZE);
+        put_pieces(&b, cases[i].old_size, cases[i].new_size, cases[i].n, cases[i].at);
+        check_blocking(&b, before, SIZE);
         CU_ASSERT_EQUAL(journal_recover(path, &unsynced, &what, &err), CKPT_ECHANGED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "does not hold"));
         buf_free(&b);
@@ -532,17 +533,17 @@ static void refuses_false_pieces(void)
     end_edit();
 }
 
-/* What a judge was asked. */
-struct asked {
+/* The answer of a judge, and what it was asked. */
+struct judgement {
     bool answer;
     unsigned n;
     char restored[GROWN];
 };
 
-static ckpt_status holds_it(void *user, source *now, source *after, const struct patches *p, bool *held,
-                            ckpt_error *err)
+static ckpt_status judge(void *user, source *now, source *after, const struct patches *p, bool *held,
+                         ckpt_error *err)
 {
-    struct asked *a = user;
+    struct judgement *a = user;
     a->n++;
     *held = a->answer;
     CU_ASSERT_EQUAL(p->n, 2);
@@ -552,18 +553,18 @@ static ckpt_status holds_it(void *user, source *now, source *after, const struct
     return source_read(after, 0, a->restored, SIZE, err);
 }
 
-/* Nothing is put back that could not have been there. */
-static void asks_before_it_undoes(void)
+/* The judge decides whether the bytes to restore can be those of the file. */
+static void the_judge_is_asked_before_an_edit_is_undone(void)
 {
-    struct asked a = {.answer = false};
-    struct journal_options o = {.no_sync = true, .judge = {.user = &a, .holds = holds_it}};
+    struct judgement a = {.answer = false};
+    struct journal_options o = {.no_sync = true, .judge = {.user = &a, .holds = judge}};
     struct journal_note note = {.judge = o.judge};
     ckpt_recovered what;
     ckpt_error err;
     char now[GROWN];
     buf b;
     begin_edit();
-    journal(&b);
+    put_journal(&b);
     put_torn(0x5, 2048);
     put_file(undo, b.data, b.len);
     for (size_t i = 0; i < 2048; i++)
@@ -577,7 +578,7 @@ static void asks_before_it_undoes(void)
     a.answer = true;
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
     CU_ASSERT(file_is(path, before, SIZE));
-    a.n = 0; /* where no byte changes, nothing is asked */
+    a.n = 0; /* not asked when no byte changes */
     put_file(undo, b.data, b.len);
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
     put_torn(0x1F, GROWN);
@@ -590,20 +591,20 @@ static void asks_before_it_undoes(void)
 
 void suite_journal(void)
 {
-    UNIT(trusts_only_our_own);
-    UNIT(refuses_false_pieces);
-    UNIT(asks_before_it_undoes);
-    UNIT(changes_all);
-    UNIT(any_sectors);
-    UNIT(comes_back);
-    UNIT(same_sums);
-    UNIT(keeps_damaged_ones);
-    UNIT(keeps_what_is_none);
+    UNIT(journals_of_other_users_are_not_applied);
+    UNIT(inconsistent_pieces_are_refused);
+    UNIT(the_judge_is_asked_before_an_edit_is_undone);
+    UNIT(an_edit_is_applied);
+    UNIT(recovers_from_any_torn_write);
+    UNIT(the_journal_of_a_complete_edit_undoes_nothing);
+    UNIT(recovers_sectors_of_equal_checksums);
+    UNIT(damaged_journals_are_kept);
+    UNIT(other_files_with_the_name_of_a_journal_are_kept);
     UNIT(dry_run_writes_nothing);
-    UNIT(leaves_others_files);
-    UNIT(another_inode);
-    UNIT(goes_with_its_file);
-    UNIT(readers_wait);
-    UNIT(failure_undoes);
-    UNIT(links_and_locks);
+    UNIT(journals_that_do_not_match_are_kept);
+    UNIT(journals_of_a_different_inode);
+    UNIT(a_journal_is_removed_with_its_file);
+    UNIT(readers_refuse_a_file_that_is_being_edited);
+    UNIT(a_failed_edit_is_undone);
+    UNIT(linked_and_locked_files_are_not_edited);
 }

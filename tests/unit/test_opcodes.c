@@ -1,17 +1,17 @@
-/* Every opcode followed by codec/pickle_trace: as it should be, with too little on the stack, with too
- * little in the stream, with operands of the wrong type. Each case runs behind a call of os.system,
- * which must be told whatever comes later, and says exactly what else is told and where it breaks off. */
+/* codec/pickle_trace on every opcode: valid, with too few values on the stack, truncated, and with operands
+ * of the wrong type. Each case follows a call of os.system, which must always be reported, and lists the
+ * other steps to be reported and where the trace stops. */
 #include <stdio.h>
 
 #include "codec/pickle_ops.h"
 #include "codec/pickle_trace.h"
 #include "unit.h"
 
-#define FIRST      "cos\nsystem\n)R0"
-#define FIRST_TOLD "Ios.system Cos.system D "
-#define GLOBAL     "ca\nb\n"
-#define TEXT       "X\1\0\0\0t"
-#define MOST       12
+#define FIRST       "cos\nsystem\n)R0"
+#define FIRST_STEPS "Ios.system Cos.system D "
+#define GLOBAL      "ca\nb\n"
+#define TEXT        "X\1\0\0\0t"
+#define MAX_CASES   12
 
 struct bytes {
     const char *at;
@@ -25,23 +25,24 @@ struct bytes {
 struct row {
     unsigned char code;
     struct bytes setup, argument,
-        rest;           /* what it needs on the stack, what follows it, what ends the pickle */
-    size_t needs;       /* values it takes; MARKED: all above a mark, and those below */
-    const char *before; /* told by the setup */
-    const char *told;   /* told by it */
-    struct bytes wrong[MOST], lenient[MOST]; /* setups with which it breaks off, or goes on as told */
+        rest;           /* opcodes that fill the stack; the argument of the opcode; the end of the pickle */
+    size_t needs;       /* values that the opcode takes; MARKED: all above the last MARK */
+    const char *before; /* steps of the setup */
+    const char *steps;  /* steps of the opcode */
+    struct bytes wrong[MAX_CASES], lenient[MAX_CASES]; /* other setups that stop the trace, or do not */
 };
 
 enum { MARKED = 100 };
 
-/* Targets that take no items, and things that cannot be called. */
+/* NO_CALLABLE - setups with a value that cannot be called. NO_ARGUMENTS - with arguments that are no
+ * tuple. */
 #define NO_CALLABLE(args)                                                                                    \
     BYTES("N" args), BYTES("K\1" args), BYTES(TEXT args), BYTES(")" args), BYTES("]" args), BYTES("}" args), \
         BYTES("\x8f" args), BYTES("\x88" args)
 #define NO_ARGUMENTS(callable, more)                                                                         \
     BYTES(callable "N" more), BYTES(callable "K\1" more), BYTES(callable "\x88" more),                       \
         BYTES(callable "I1\n" more), BYTES(callable "\x8a\1\5" more)
-/* no tuples, and yet pickle.py calls with what it finds in them */
+/* SPREAD - setups with arguments that are no tuple, but that pickle.py iterates over. */
 #define SPREAD(callable, more)                                                                               \
     BYTES(callable TEXT more), BYTES(callable "S'a'\n" more), BYTES(callable "C\1a" more),                   \
         BYTES(callable "]" more), BYTES(callable "}" more), BYTES(callable "\x8f" more),                     \
@@ -264,10 +265,10 @@ static const struct row rows[] = {
 
 /* -------------------------------------------------------------------- cases */
 
-struct told {
+struct steps {
     char text[512];
     size_t n;
-    uint64_t call; /* offset of the last one */
+    uint64_t call; /* offset of the last call */
 };
 
 static const struct trace_global *callable(const struct trace_step *s)
@@ -276,16 +277,16 @@ static const struct trace_global *callable(const struct trace_step *s)
     return trace_global(c->kind == TRACE_CALL ? c->items[0] : s->subject);
 }
 
-static bool take(void *user, const struct trace_step *s)
+static bool add_step(void *user, const struct trace_step *s)
 {
     static const char letters[] = {
         [TRACE_STEP_CHANGE] = 'W', [TRACE_STEP_PERSID] = 'P',  [TRACE_STEP_EXTENSION] = 'X',
         [TRACE_STEP_BUFFER] = 'B', [TRACE_STEP_MEMO] = 'M',    [TRACE_STEP_FRAME] = 'F',
         [TRACE_STEP_LEFT] = 'L',   [TRACE_STEP_PAYLOAD] = 'Y', [TRACE_STEP_DROP] = 'D'};
-    struct told *t = user;
+    struct steps *t = user;
     size_t room = sizeof t->text - t->n;
     int n;
-    if (s->what == TRACE_STEP_STORED) /* test_tracer.c has them */
+    if (s->what == TRACE_STEP_STORED) /* tested in test_tracer.c */
         return true;
     if (s->what == TRACE_STEP_IMPORT || s->what == TRACE_STEP_CALL) {
         const struct trace_global *g = callable(s);
@@ -304,14 +305,14 @@ static bool take(void *user, const struct trace_step *s)
 
 static unsigned cases;
 
-/* follow - FIRST and then the N bytes: must tell FIRST_TOLD, BEFORE and TOLD, and nothing else; BREAKS:
- * where it breaks off, or SIZE_MAX: it comes to its STOP. */
-static void follow(const unsigned char *bytes, size_t n, const char *before, const char *told, size_t breaks,
-                   size_t call)
+/* check_trace - tracing the N bytes must report FIRST_STEPS, BEFORE and STEPS, with the last call at CALL,
+ * and stop at the offset BREAKS, or, if that is SIZE_MAX, at the STOP of the pickle. */
+static void check_trace(const unsigned char *bytes, size_t n, const char *before, const char *steps,
+                        size_t breaks, size_t call)
 {
     char want[512], what[96];
-    struct told t = {.n = 0};
-    struct trace_options o = {.step = take, .user = &t};
+    struct steps t = {.n = 0};
+    struct trace_options o = {.step = add_step, .user = &t};
     struct trace_end end;
     source *src;
     ckpt_error err;
@@ -320,7 +321,7 @@ static void follow(const unsigned char *bytes, size_t n, const char *before, con
     src = source_mem(guarded, n, 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(src);
     ckpt_status st = pickle_trace(src, 0, n, &o, &end, &err);
-    snprintf(want, sizeof want, "%s%s%s", FIRST_TOLD, before, told);
+    snprintf(want, sizeof want, "%s%s%s", FIRST_STEPS, before, steps);
     uint64_t next = breaks == SIZE_MAX ? n : breaks;
     bool good = (st == CKPT_OK) == (breaks == SIZE_MAX) && end.stopped == (breaks == SIZE_MAX) &&
                 end.next == next && strcmp(t.text, want) == 0 && (call == SIZE_MAX || t.call == call);
@@ -328,7 +329,7 @@ static void follow(const unsigned char *bytes, size_t n, const char *before, con
         size_t at = 0;
         for (size_t i = sizeof FIRST - 1; i < n && at + 3 < sizeof what; i++)
             at += (size_t)snprintf(what + at, sizeof what - at, "%02x ", bytes[i]);
-        printf("\n    %s: told \"%s\", not \"%s\"; at %d of %d, not %d: %s", what, t.text, want,
+        printf("\n    %s: steps \"%s\", not \"%s\"; at %d of %d, not %d: %s", what, t.text, want,
                (int)end.next, (int)n, (int)next, st == CKPT_OK ? "stopped" : err.what);
     }
     CU_ASSERT(good);
@@ -347,7 +348,7 @@ static void put(struct stream *s, const void *bytes, size_t n)
     s->n += n;
 }
 
-/* begin - FIRST and SETUP. */
+/* begin - returns a stream of FIRST and SETUP. */
 static struct stream begin(const struct bytes *setup)
 {
     struct stream s = {.n = 0};
@@ -356,8 +357,8 @@ static struct stream begin(const struct bytes *setup)
     return s;
 }
 
-/* imports - what SETUP itself tells, which holds at most one GLOBAL. */
-static const char *imports(const struct bytes *setup)
+/* setup_steps - returns the steps of SETUP, which holds at most one GLOBAL. */
+static const char *setup_steps(const struct bytes *setup)
 {
     for (size_t i = 0; i + 5 <= setup->n; i++)
         if (memcmp(setup->at + i, GLOBAL, 5) == 0)
@@ -365,24 +366,24 @@ static const char *imports(const struct bytes *setup)
     return "";
 }
 
-static void fine(const struct row *r, const struct bytes *setup)
+static void check_valid(const struct row *r, const struct bytes *setup)
 {
     struct stream s = begin(setup);
     size_t at = s.n;
     put(&s, &r->code, 1);
     put(&s, r->argument.at, r->argument.n);
-    bool calls = strchr(r->told, 'C') != NULL;
-    if (r->code != '.' && r->code != 0x95) /* no STOP follows: the same is told, then it breaks off */
-        follow(s.bytes, s.n, imports(setup), r->told, s.n, calls ? at : SIZE_MAX);
+    bool calls = strchr(r->steps, 'C') != NULL;
+    if (r->code != '.' && r->code != 0x95) /* without STOP, the steps are the same */
+        check_trace(s.bytes, s.n, setup_steps(setup), r->steps, s.n, calls ? at : SIZE_MAX);
     put(&s, r->rest.at, r->rest.n);
     bool left = r->code == '1' && setup->n == 2 && setup->at[1] == '(';
-    char told[64];
-    snprintf(told, sizeof told, "%s%s", r->told, left ? "L " : "");
-    follow(s.bytes, s.n, imports(setup), told, SIZE_MAX, calls ? at : SIZE_MAX);
+    char steps[64];
+    snprintf(steps, sizeof steps, "%s%s", r->steps, left ? "L " : "");
+    check_trace(s.bytes, s.n, setup_steps(setup), steps, SIZE_MAX, calls ? at : SIZE_MAX);
 }
 
-/* broken - SETUP, the opcode, and CUT bytes of its argument: it breaks off at the opcode. */
-static void broken(const struct row *r, const struct bytes *setup, size_t cut, const char *told)
+/* check_stops - the trace of SETUP, the opcode and CUT bytes of its argument must stop at the opcode. */
+static void check_stops(const struct row *r, const struct bytes *setup, size_t cut, const char *steps)
 {
     struct stream s = begin(setup);
     size_t at = s.n;
@@ -390,73 +391,72 @@ static void broken(const struct row *r, const struct bytes *setup, size_t cut, c
     put(&s, r->argument.at, cut);
     if (cut == r->argument.n)
         put(&s, "NN.", 3);
-    follow(s.bytes, s.n, imports(setup), told, at, SIZE_MAX);
+    check_trace(s.bytes, s.n, setup_steps(setup), steps, at, SIZE_MAX);
 }
 
-static void valid(void)
+static void valid_opcodes(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        fine(&rows[i], &rows[i].setup);
-        for (size_t l = 0; l < MOST && rows[i].lenient[l].at; l++)
-            fine(&rows[i], &rows[i].lenient[l]);
+        check_valid(&rows[i], &rows[i].setup);
+        for (size_t l = 0; l < MAX_CASES && rows[i].lenient[l].at; l++)
+            check_valid(&rows[i], &rows[i].lenient[l]);
     }
 }
 
-static void underflow(void)
+static void stack_underflow(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
         const struct bytes none = BYTES(""), three = BYTES("NNN"), fenced = BYTES("NNN(");
-        /* INST reads its names, and imports, before it looks for the mark */
-        const char *told = r->code == 'i' ? "Ia.b " : "";
+        /* INST imports its class before it looks for the MARK */
+        const char *steps = r->code == 'i' ? "Ia.b " : "";
         if (r->needs == MARKED) {
-            broken(r, &none, r->argument.n, told);
-            broken(r, &three, r->argument.n, told);
+            check_stops(r, &none, r->argument.n, steps);
+            check_stops(r, &three, r->argument.n, steps);
         } else {
             for (size_t n = 0; n < r->needs; n++) {
                 const struct bytes few = {"NNN", n}, below = {"NNN(NNN", 4 + n};
-                broken(r, &few, r->argument.n, "");
-                if (n || r->code != '0') /* POP takes the mark itself */
-                    broken(r, &below, r->argument.n, "");
+                check_stops(r, &few, r->argument.n, "");
+                if (n || r->code != '0') /* POP may remove the MARK */
+                    check_stops(r, &below, r->argument.n, "");
             }
             if (r->needs > 0 && r->code != '0')
-                broken(r, &fenced, r->argument.n, "");
+                check_stops(r, &fenced, r->argument.n, "");
         }
     }
 }
 
-static void wrong_type(void)
+static void operands_of_the_wrong_type(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (size_t w = 0; w < MOST && rows[i].wrong[w].at; w++)
-            broken(&rows[i], &rows[i].wrong[w], rows[i].argument.n, "");
+        for (size_t w = 0; w < MAX_CASES && rows[i].wrong[w].at; w++)
+            check_stops(&rows[i], &rows[i].wrong[w], rows[i].argument.n, "");
 }
 
-/* cut_line - pickle.py takes a line that the end of the file cuts, without its last byte. */
-static void cut_line(const struct row *r, size_t n)
+/* check_cut_line - a line cut by the end of the file is read without its last byte, as pickle.py does. */
+static void check_cut_line(const struct row *r, size_t n)
 {
-    const char *told = r->code == 'c' ? "Ia. " : r->code == 'i' ? "Ia. Ca. " : r->told;
+    const char *steps = r->code == 'c' ? "Ia. " : r->code == 'i' ? "Ia. Ca. " : r->steps;
     struct stream s = begin(&r->setup);
     put(&s, &r->code, 1);
     put(&s, r->argument.at, n);
-    follow(s.bytes, s.n, imports(&r->setup), told, s.n, SIZE_MAX);
+    check_trace(s.bytes, s.n, setup_steps(&r->setup), steps, s.n, SIZE_MAX);
 }
 
-static void cut_short(void)
+static void truncated_arguments(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t n = 0; n < rows[i].argument.n; n++) {
             uint8_t kind = pickle_op(rows[i].code)->argument;
-            bool index = rows[i].code == 'g' || rows[i].code == 'p'; /* one digit, which is dropped */
+            bool index = rows[i].code == 'g' || rows[i].code == 'p'; /* of one digit, the last byte */
             if ((kind == PICKLE_ARG_LINE && n > 0 && !index) || (kind == PICKLE_ARG_LINES && n > 1))
-                cut_line(&rows[i], n);
+                check_cut_line(&rows[i], n);
             else
-                broken(&rows[i], &rows[i].setup, n, "");
+                check_stops(&rows[i], &rows[i].setup, n, "");
         }
 }
 
-/* arguments that no loader takes */
-static void wrong_arguments(void)
+static void malformed_arguments(void)
 {
     static const struct bytes streams[] = {BYTES("gx\nN."),
                                            BYTES("g\nN."),
@@ -477,11 +477,11 @@ static void wrong_arguments(void)
         struct stream s = begin(&none);
         size_t at = s.n + (streams[i].at[0] == 'N');
         put(&s, streams[i].at, streams[i].n);
-        follow(s.bytes, s.n, "", "", at, SIZE_MAX);
+        check_trace(s.bytes, s.n, "", "", at, SIZE_MAX);
     }
 }
 
-static void no_opcodes(void)
+static void bytes_that_are_no_opcodes(void)
 {
     const struct bytes none = BYTES("");
     for (unsigned c = 0; c < 256; c++) {
@@ -491,12 +491,11 @@ static void no_opcodes(void)
             continue;
         put(&s, &byte, 1);
         put(&s, "N.", 2);
-        follow(s.bytes, s.n, "", "", sizeof FIRST - 1, SIZE_MAX);
+        check_trace(s.bytes, s.n, "", "", sizeof FIRST - 1, SIZE_MAX);
     }
 }
 
-/* all 68 have a row, and there are as many cases as were promised */
-static void nothing_is_left_out(void)
+static void every_opcode_is_tested(void)
 {
     unsigned ops = 0;
     bool has[256] = {false};
@@ -512,11 +511,11 @@ static void nothing_is_left_out(void)
 
 void suite_opcodes(void)
 {
-    UNIT(valid);
-    UNIT(underflow);
-    UNIT(wrong_type);
-    UNIT(cut_short);
-    UNIT(wrong_arguments);
-    UNIT(no_opcodes);
-    UNIT(nothing_is_left_out);
+    UNIT(valid_opcodes);
+    UNIT(stack_underflow);
+    UNIT(operands_of_the_wrong_type);
+    UNIT(truncated_arguments);
+    UNIT(malformed_arguments);
+    UNIT(bytes_that_are_no_opcodes);
+    UNIT(every_opcode_is_tested);
 }

@@ -1,5 +1,5 @@
-/* Salvage: files cut and changed everywhere. A tensor is lost exactly when the fault is
- * in its storage's bytes, and what is kept has the digest that it had. */
+/* Salvage of files that are cut or changed at any byte. A tensor must be lost exactly when its storage is
+ * damaged, and each other tensor must keep its digest. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,11 +10,12 @@
 #include "pickled.h"
 #include "unit.h"
 
-static ckpt_status salvage(const char *path, source *src, ckpt_file **out, ckpt_error *err)
+static ckpt_status salvage_source(const char *path, source *src, ckpt_file **out, ckpt_error *err)
 {
     return format_open(&(struct opening){.path = path, .src = src, .how = OPEN_SALVAGE}, out, err);
 }
 
+/* An undamaged file: its bytes, and the digests of its tensors. */
 struct original {
     ckpt_file *f;
     unsigned char *bytes;
@@ -22,7 +23,7 @@ struct original {
     uint8_t *digests;
 };
 
-static void load(struct original *o, const char *below)
+static void load_original(struct original *o, const char *below)
 {
     FILE *in = fopen(unit_corpus(below), "rb");
     o->f = corpus_open(below);
@@ -36,15 +37,15 @@ static void load(struct original *o, const char *below)
     CU_ASSERT_EQUAL(ckpt_digest_tensors(o->f, CKPT_XXH3, NULL, o->digests, NULL), CKPT_OK);
 }
 
-static void unload(struct original *o)
+static void free_original(struct original *o)
 {
     free(o->bytes);
     free(o->digests);
     flat_close();
 }
 
-/* kept_is_same - row ROW of F against the original's of that name. */
-static bool kept_is_same(const struct original *o, ckpt_file *f, uint32_t row)
+/* has_original_digest - whether tensor ROW of F has the digest of the tensor of its name in O. */
+static bool has_original_digest(const struct original *o, ckpt_file *f, uint32_t row)
 {
     uint8_t d[CKPT_DIGEST_MAX];
     uint32_t was = ckpt_tensor_find(o->f, ckpt_tensor_name(f, row));
@@ -52,8 +53,8 @@ static bool kept_is_same(const struct original *o, ckpt_file *f, uint32_t row)
            memcmp(d, o->digests + (size_t)was * CKPT_DIGEST_MAX, 16) == 0;
 }
 
-/* touched - are bytes from AT (CUT: on, else that one) in the storage of row ROW? */
-static bool touched(const struct original *o, uint32_t row, uint64_t at, bool cut)
+/* is_damaged - whether the byte AT (CUT: or a later one) is in the storage of tensor ROW. */
+static bool is_damaged(const struct original *o, uint32_t row, uint64_t at, bool cut)
 {
     const ckpt_tensor it = tensor_at(o->f, row), *t = &it;
     const ckpt_storage of = storage_at(o->f, t->storage), *s = &of;
@@ -61,12 +62,13 @@ static bool touched(const struct original *o, uint32_t row, uint64_t at, bool cu
     return t->has_data && s->nbytes && (cut ? end > at : at >= s->file_offset && at < end);
 }
 
-/* check - the fault at AT. The number of tensors lost, or -1: nothing could be had. */
-static int check(const struct original *o, size_t size, uint64_t at, bool cut)
+/* check_damage - salvages the first SIZE bytes of O, damaged or CUT at byte AT; returns the number of
+ * tensors lost, or -1 when salvage fails. */
+static int check_damage(const struct original *o, size_t size, uint64_t at, bool cut)
 {
     ckpt_file *f = NULL;
     unsigned char *guarded = unit_guard(o->bytes, size);
-    ckpt_status st = salvage("hurt.pt", source_mem(guarded, size, 0), &f, NULL);
+    ckpt_status st = salvage_source("hurt.pt", source_mem(guarded, size, 0), &f, NULL);
     if (st != CKPT_OK) {
         unit_guard_free(guarded, size);
         return -1;
@@ -74,13 +76,13 @@ static int check(const struct original *o, size_t size, uint64_t at, bool cut)
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(o->f));
     int lost = 0;
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        bool is = f->lost_row[i];
-        lost += is;
-        if (is != touched(o, i, at, cut)) {
+        bool is_lost = f->lost_row[i];
+        lost += is_lost;
+        if (is_lost != is_damaged(o, i, at, cut)) {
             printf("byte %llu: tensor %u\n", (unsigned long long)at, i);
-            CU_FAIL("lost, and not touched, or the other way round");
+            CU_FAIL("a tensor is lost but not damaged, or damaged but not lost");
         }
-        CU_ASSERT(is || !tensor_at(f, i).has_data || kept_is_same(o, f, i));
+        CU_ASSERT(is_lost || !tensor_at(f, i).has_data || has_original_digest(o, f, i));
     }
     CU_ASSERT_EQUAL((size_t)lost, ckpt_lost_count(f));
     ckpt_close(f);
@@ -88,7 +90,7 @@ static int check(const struct original *o, size_t size, uint64_t at, bool cut)
     return lost;
 }
 
-/* first_storage - nothing before it can be missed. */
+/* first_storage - returns the offset of the first storage. */
 static uint64_t first_storage(const struct original *o)
 {
     uint64_t first = UINT64_MAX;
@@ -98,37 +100,37 @@ static uint64_t first_storage(const struct original *o)
     return first;
 }
 
-static void cut_everywhere(const char *below, size_t step)
+static void check_every_length(const char *below, size_t step)
 {
     struct original o;
-    load(&o, below);
+    load_original(&o, below);
     uint64_t first = first_storage(&o);
     for (size_t n = 0; n <= o.size; n += n + 40 < first ? 37 : step)
-        CU_ASSERT(check(&o, n, n, true) >= 0 || n < first);
-    CU_ASSERT_EQUAL(check(&o, o.size, o.size, true), 0);
-    unload(&o);
+        CU_ASSERT(check_damage(&o, n, n, true) >= 0 || n < first);
+    CU_ASSERT_EQUAL(check_damage(&o, o.size, o.size, true), 0);
+    free_original(&o);
 }
 
-static void every_length(void)
+static void files_cut_at_every_length(void)
 {
-    cut_everywhere("torch/t26/state_dict.pt", 1);
-    cut_everywhere("torch/t215/list_of_state_dicts.pt", 3);
-    cut_everywhere("torch/t16/dp_state_dict.pt", 3);
-    cut_everywhere("torch/t26/state_dict_legacy.pt", 1);
-    cut_everywhere("torch/t10/state_dict.pt", 3);
-    cut_everywhere("torch/legexp/t_tar.pt", 1);
-    cut_everywhere("torch/legexp/t_tar_nosysinfo.pt", 1);
-    cut_everywhere("torch/legexp/t_tar_strid.pt", 1);
+    check_every_length("torch/t26/state_dict.pt", 1);
+    check_every_length("torch/t215/list_of_state_dicts.pt", 3);
+    check_every_length("torch/t16/dp_state_dict.pt", 3);
+    check_every_length("torch/t26/state_dict_legacy.pt", 1);
+    check_every_length("torch/t10/state_dict.pt", 3);
+    check_every_length("torch/legexp/t_tar.pt", 1);
+    check_every_length("torch/legexp/t_tar_nosysinfo.pt", 1);
+    check_every_length("torch/legexp/t_tar_strid.pt", 1);
 }
 
-/* Deflated records, cut everywhere: a tensor is there as soon as all of its bytes are. */
-static void every_length_of_deflated(void)
+/* A deflated tensor is kept when all of its compressed bytes are there. */
+static void deflated_files_cut_at_every_length(void)
 {
     static const char *const files[] = {"torch/exp/06_deflate_all.pt", "torch/exp/32_infozip_r.pt"};
     for (size_t i = 0; i < 2; i++) {
         struct original o;
         zip *z = NULL;
-        load(&o, files[i]);
+        load_original(&o, files[i]);
         source *src = source_mem(o.bytes, o.size, 0);
         arena *a = arena_new(1 << 24);
         CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
@@ -136,7 +138,7 @@ static void every_length_of_deflated(void)
         uint32_t most = 0;
         for (size_t n = 0; n <= o.size; n++) {
             ckpt_file *f = NULL;
-            if (salvage("hurt.pt", source_mem(o.bytes, n, 0), &f, NULL) != CKPT_OK) {
+            if (salvage_source("hurt.pt", source_mem(o.bytes, n, 0), &f, NULL) != CKPT_OK) {
                 CU_ASSERT_EQUAL(most, 0);
                 continue;
             }
@@ -146,7 +148,7 @@ static void every_length_of_deflated(void)
                 snprintf(name, sizeof name, "archive/data/%u", k);
                 const struct zip_entry *e = &z->entries[zip_find(z, str_c(name))];
                 CU_ASSERT_EQUAL(f->lost_row[k], e->data + e->csize > n);
-                CU_ASSERT(f->lost_row[k] || kept_is_same(&o, f, k));
+                CU_ASSERT(f->lost_row[k] || has_original_digest(&o, f, k));
                 most += !f->lost_row[k];
             }
             ckpt_close(f);
@@ -154,33 +156,32 @@ static void every_length_of_deflated(void)
         zip_close(z);
         source_unref(src);
         arena_free(a);
-        unload(&o);
+        free_original(&o);
     }
 }
 
-/* A byte of each storage changed: it is lost, nothing else; behind them, nothing is. */
-static void every_storage(void)
+static void a_changed_byte_loses_only_the_tensors_of_its_storage(void)
 {
     static const char *const files[] = {"torch/t26/state_dict.pt", "torch/t215/list_of_state_dicts.pt",
                                         "torch/t16/dp_state_dict.pt", "torch/t215/tied.pt"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct original o;
-        load(&o, files[i]);
+        load_original(&o, files[i]);
         for (size_t at = (size_t)first_storage(&o); at < o.size; at += 3) {
             bool inside = false;
             for (uint32_t k = 0; k < ckpt_tensor_count(o.f); k++)
-                inside = inside || touched(&o, k, at, false);
+                inside = inside || is_damaged(&o, k, at, false);
             o.bytes[at] ^= 0x10;
             if (inside)
-                CU_ASSERT(check(&o, o.size, at, false) > 0);
+                CU_ASSERT(check_damage(&o, o.size, at, false) > 0);
             o.bytes[at] ^= 0x10;
         }
-        unload(&o);
+        free_original(&o);
     }
 }
 
-/* A tensor made of tensors is lost with any of them, and takes them along; nothing else goes. */
-static void parts_are_lost_with_their_whole(void)
+/* A composite tensor and all of its components are lost with any of its components. */
+static void composite_tensors_are_lost_as_a_whole(void)
 {
     static const char *const files[] = {"torch/t26/sparse_coo.pt",
                                         "torch/t26/sparse_csr.pt",
@@ -191,29 +192,28 @@ static void parts_are_lost_with_their_whole(void)
                                         "torch/t26/meta.pt"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct original o;
-        load(&o, files[i]);
-        CU_ASSERT_EQUAL(check(&o, o.size, o.size, true), 0);
+        load_original(&o, files[i]);
+        CU_ASSERT_EQUAL(check_damage(&o, o.size, o.size, true), 0);
         for (size_t at = (size_t)first_storage(&o); at < o.size; at += 5) {
             ckpt_file *f = NULL;
             o.bytes[at] ^= 0x10;
-            CU_ASSERT_EQUAL(salvage("hurt.pt", source_mem(o.bytes, o.size, 0), &f, NULL), CKPT_OK);
+            CU_ASSERT_EQUAL(salvage_source("hurt.pt", source_mem(o.bytes, o.size, 0), &f, NULL), CKPT_OK);
             o.bytes[at] ^= 0x10;
             for (uint32_t k = 0; f && k < ckpt_tensor_count(f); k++) {
                 uint32_t of = tensor_at(f, k).part_of;
                 CU_ASSERT(of == CKPT_NO_TENSOR || f->lost_row[k] == f->lost_row[of]);
-                CU_ASSERT(f->lost_row[k] || !touched(&o, k, at, false));
+                CU_ASSERT(f->lost_row[k] || !is_damaged(&o, k, at, false));
             }
             ckpt_close(f);
         }
-        unload(&o);
+        free_original(&o);
     }
 }
 
-/* The directory is not needed: any byte of it may be wrong. */
-static void every_byte_of_the_directory(void)
+static void the_central_directory_is_not_needed(void)
 {
     struct original o;
-    load(&o, "torch/t26/state_dict.pt");
+    load_original(&o, "torch/t26/state_dict.pt");
     size_t at = o.size;
     while (at > 4 && memcmp(o.bytes + at - 4, "PK\1\2", 4) != 0)
         at--;
@@ -221,14 +221,14 @@ static void every_byte_of_the_directory(void)
         at--;
     for (at = at > 4 ? at : 0; at < o.size; at++) {
         o.bytes[at] ^= 0x10;
-        CU_ASSERT(check(&o, o.size, at, false) >= 0);
+        CU_ASSERT(check_damage(&o, o.size, at, false) >= 0);
         o.bytes[at] ^= 0x10;
     }
-    unload(&o);
+    free_original(&o);
 }
 
-/* needed - is byte AT in the payload of data.pkl or of a storage? */
-static bool needed(zip *z, uint64_t at)
+/* is_needed - whether byte AT is in the payload of data.pkl or of a storage. */
+static bool is_needed(zip *z, uint64_t at)
 {
     for (size_t i = 0; i < z->n; i++) {
         const struct zip_entry *e = &z->entries[i];
@@ -241,23 +241,23 @@ static bool needed(zip *z, uint64_t at)
     return false;
 }
 
-/* Nothing is lost, and nothing is other than it was, whatever byte is wrong of a header, a descriptor, the
- * padding, the directory, a record that no tensor needs. */
-static void any_other_byte(const char *below, size_t step)
+/* Changes each STEP-th byte that is not needed: of headers, descriptors, padding, the directory and other
+ * members. No tensor may be lost. */
+static void check_other_bytes(const char *below, size_t step)
 {
     static const unsigned char flips[] = {0x01, 0x10, 0x80, 0xff};
     struct original o;
     zip *z = NULL;
-    load(&o, below);
+    load_original(&o, below);
     source *src = source_mem(o.bytes, o.size, 0);
     arena *a = arena_new(1 << 24);
     CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
     zip_locate_all(z);
     for (size_t at = 0, turn = 0; at < o.size; at += step)
-        for (size_t i = 0; i < (step == 1 ? 4 : 1) && !needed(z, at); i++) {
+        for (size_t i = 0; i < (step == 1 ? 4 : 1) && !is_needed(z, at); i++) {
             unsigned char flip = flips[(turn++ + i) % 4];
             o.bytes[at] ^= flip;
-            int lost = check(&o, o.size, UINT64_MAX, false);
+            int lost = check_damage(&o, o.size, UINT64_MAX, false);
             if (lost)
                 printf("\n    %s: byte %zu ^ %02x: %d lost", below, at, flip, lost);
             CU_ASSERT_EQUAL(lost, 0);
@@ -266,61 +266,60 @@ static void any_other_byte(const char *below, size_t step)
     zip_close(z);
     source_unref(src);
     arena_free(a);
-    unload(&o);
+    free_original(&o);
 }
 
-static void every_other_byte(void)
+static void bytes_that_no_tensor_needs_lose_nothing(void)
 {
-    any_other_byte("torch/t26/state_dict.pt", 1);
-    any_other_byte("torch/t215/nocrc.pt", 1);
-    any_other_byte("torch/exp/43_no_crc.pt", 1);
-    any_other_byte("torch/exp/06_deflate_all.pt", 1);
-    any_other_byte("torch/exp/32_infozip_r.pt", 3);
-    any_other_byte("torch/exp/41_no_dd.pt", 3);
-    any_other_byte("torch/exp/44_no_eocd64.pt", 3);
-    any_other_byte("torch/t215/tied.pt", 5);
-    any_other_byte("torch/t16/dp_state_dict.pt", 11);
-    any_other_byte("torch/t10/torchscript_trace.pt", 11);
+    check_other_bytes("torch/t26/state_dict.pt", 1);
+    check_other_bytes("torch/t215/nocrc.pt", 1);
+    check_other_bytes("torch/exp/43_no_crc.pt", 1);
+    check_other_bytes("torch/exp/06_deflate_all.pt", 1);
+    check_other_bytes("torch/exp/32_infozip_r.pt", 3);
+    check_other_bytes("torch/exp/41_no_dd.pt", 3);
+    check_other_bytes("torch/exp/44_no_eocd64.pt", 3);
+    check_other_bytes("torch/t215/tied.pt", 5);
+    check_other_bytes("torch/t16/dp_state_dict.pt", 11);
+    check_other_bytes("torch/t10/torchscript_trace.pt", 11);
 }
 
-/* Headers of a tar: all but the name may be wrong. */
-static void headers_of_a_tar(void)
+static void tar_headers_need_only_their_name(void)
 {
     static const unsigned char flips[] = {0x01, 0x10, 0x80, 0xff};
     struct original o;
-    load(&o, "torch/legexp/t_tar.pt");
+    load_original(&o, "torch/legexp/t_tar.pt");
     for (size_t header = 512; header + 512 <= o.size; header += 512)
         for (size_t i = 100; i < 345 && memcmp(o.bytes + header + 257, "ustar", 5) == 0; i++)
             for (size_t k = 0; k < 4 && i != 156; k++) {
                 o.bytes[header + i] ^= flips[k];
-                int lost = check(&o, o.size, UINT64_MAX, false);
+                int lost = check_damage(&o, o.size, UINT64_MAX, false);
                 if (lost)
                     printf("\n    byte %zu ^ %02x: %d lost", header + i, flips[k], lost);
                 CU_ASSERT_EQUAL(lost, 0);
                 o.bytes[header + i] ^= flips[k];
             }
-    unload(&o);
+    free_original(&o);
 }
 
-static void what_cannot_be_named(void)
+static void a_damaged_pickle_is_refused(void)
 {
     struct original o;
     ckpt_file *f = NULL;
     ckpt_error err;
-    load(&o, "torch/t26/state_dict.pt");
+    load_original(&o, "torch/t26/state_dict.pt");
     o.bytes[300] ^= 1; /* in data.pkl */
-    CU_ASSERT_EQUAL(salvage("x.pt", source_mem(o.bytes, o.size, 0), &f, &err), CKPT_ECHECKSUM);
+    CU_ASSERT_EQUAL(salvage_source("x.pt", source_mem(o.bytes, o.size, 0), &f, &err), CKPT_ECHECKSUM);
     CU_ASSERT(strstr(err.where, "data.pkl") != NULL &&
               strstr(err.hint, "nothing can be named; 12 other") != NULL);
-    unload(&o);
+    free_original(&o);
 }
 
 /* ------------------------------------------------------------------ objects */
 
 #define LOST STORAGE("Float", "1", 4)
 
-/* hurt - M's record data/1 has another byte than its checksum knows. */
-static void hurt(struct test_file *m)
+/* damage_data_1 - changes a byte of the member data/1 of M, so that its CRC-32 does not match. */
+static void damage_data_1(struct test_file *m)
 {
     zip *z = NULL;
     source *src = source_mem(m->bytes, m->size, 0);
@@ -334,9 +333,9 @@ static void hurt(struct test_file *m)
     arena_free(a);
 }
 
-/* saves - of the pickle TEXT, of whose storages the second is lost, LOST names "a;b;" are lost, and what is
- * written holds the values KEPT and the tensors of ROWS. */
-static void saves(const char *text, const char *lost, const char *rows, const char *kept)
+/* check_salvaged - salvages the pickle TEXT after its second storage is damaged: the names LOST ("a;b;")
+ * must be lost, and the file that is written must hold the values KEPT and the tensors ROWS. */
+static void check_salvaged(const char *text, const char *lost, const char *rows, const char *kept)
 {
     struct test_file m = make_torch_zip(text), back;
     char path[] = "/tmp/ckpt-unit-XXXXXX";
@@ -349,8 +348,8 @@ static void saves(const char *text, const char *lost, const char *rows, const ch
     if (m.status != CKPT_OK)
         printf("\n    %s: %s", text, m.err.what);
     CU_ASSERT_FATAL(m.status == CKPT_OK && fd >= 0);
-    hurt(&m);
-    CU_ASSERT_EQUAL_FATAL(salvage("hurt.pt", source_mem(m.bytes, m.size, 0), &f, &err), CKPT_OK);
+    damage_data_1(&m);
+    CU_ASSERT_EQUAL_FATAL(salvage_source("hurt.pt", source_mem(m.bytes, m.size, 0), &f, &err), CKPT_OK);
     for (size_t i = 0; i < ckpt_lost_count(f); i++) {
         const ckpt_lost *l = ckpt_lost_at(f, i);
         buf_printf(&got, "%s;", ckpt_tensor_name(f, l->row).ptr);
@@ -387,32 +386,32 @@ static void saves(const char *text, const char *lost, const char *rows, const ch
 
 #define SAVED "w dense float32[4]@0+0;"
 
-/* What holds a lost storage and is no tensor goes, as small a part of the file as can go without it. */
-static void objects_that_hold_what_is_lost(void)
+/* Of an object that refers to a lost storage, as little as possible is lost. */
+static void objects_with_a_lost_storage(void)
 {
-    saves("{'w':" W ",'o':my.C(" LOST "),'n':5}", "o;", SAVED, "5;");
-    saves("{'w':" W ",'l':[1,my.C(" LOST "),2]}", "l.1;", SAVED, "1;None;2;");
-    saves("{'w':" W ",'t':(1,my.C((2,[" LOST "])))}", "t.1;", SAVED, "1;None;");
-    /* an attribute of an object whose attributes are looked at, all of one of torch's own */
-    saves("{'w':" W ",'o':new my.C()!{'a':1,'b':my.D(" LOST ")}}", "o.b;", SAVED, "C(a=1);1;");
-    saves("{'w':" W ",'o':new torch.C()!{'a':1,'b':my.D(" LOST ")}}", "o;", SAVED, "");
-    saves("{'w':" W ",'o':my.C()!(1,None," LOST ")}", "o;", SAVED, "");
-    /* one that is there twice, a loop; what holds nothing of it stays */
-    saves("{'w':" W ",'a':#1=my.C(" LOST "),'l':[#1]}", "a;l.0;", SAVED, "None;");
-    saves("{'w':" W ",'a':#1=my.C(" LOST "),'b':{'c':#1},'d':my.C(" FLOATS ")}", "a;b.c;", SAVED,
-          "{};C(<storage>);");
-    saves("{'w':" W ",'o':#1~my.C(" LOST ")!{'me':#1},'n':#2~my.C()!{'me':#2}}", "o;", SAVED,
-          "C(me=my.C);my.C;");
-    /* the tensor of the storage is lost too, and an object with that tensor, which is looked into or not */
-    saves("{'w':" W ",'v':#1=" V2(LOST, 0, "(4,)", "(1,)") ",'o':my.C(#1),'p':new my.C()!{'v':#1}}",
-          "v;p.v;o;", SAVED, "C();");
+    check_salvaged("{'w':" W ",'o':my.C(" LOST "),'n':5}", "o;", SAVED, "5;");
+    check_salvaged("{'w':" W ",'l':[1,my.C(" LOST "),2]}", "l.1;", SAVED, "1;None;2;");
+    check_salvaged("{'w':" W ",'t':(1,my.C((2,[" LOST "])))}", "t.1;", SAVED, "1;None;");
+    /* only the attribute of an unknown object, but all of an object of torch */
+    check_salvaged("{'w':" W ",'o':new my.C()!{'a':1,'b':my.D(" LOST ")}}", "o.b;", SAVED, "C(a=1);1;");
+    check_salvaged("{'w':" W ",'o':new torch.C()!{'a':1,'b':my.D(" LOST ")}}", "o;", SAVED, "");
+    check_salvaged("{'w':" W ",'o':my.C()!(1,None," LOST ")}", "o;", SAVED, "");
+    /* an object with two names, and one that contains itself */
+    check_salvaged("{'w':" W ",'a':#1=my.C(" LOST "),'l':[#1]}", "a;l.0;", SAVED, "None;");
+    check_salvaged("{'w':" W ",'a':#1=my.C(" LOST "),'b':{'c':#1},'d':my.C(" FLOATS ")}", "a;b.c;", SAVED,
+                   "{};C(<storage>);");
+    check_salvaged("{'w':" W ",'o':#1~my.C(" LOST ")!{'me':#1},'n':#2~my.C()!{'me':#2}}", "o;", SAVED,
+                   "C(me=my.C);my.C;");
+    /* a tensor of the storage, and objects that refer to the tensor */
+    check_salvaged("{'w':" W ",'v':#1=" V2(LOST, 0, "(4,)", "(1,)") ",'o':my.C(#1),'p':new my.C()!{'v':#1}}",
+                   "v;p.v;o;", SAVED, "C();");
 }
 
-/* ---------------------------------------------------------------------- sets */
+/* ---------------------------------------------------------------------- shards */
 
-static char folder[64]; /* links to the files of a set in the corpus */
+static char folder[64]; /* holds symbolic links to the shards in the corpus */
 
-static void link_to(const char *path)
+static void link_into_folder(const char *path)
 {
     char from[700], to[600];
     char *real = realpath(path, NULL);
@@ -422,8 +421,8 @@ static void link_to(const char *path)
     CU_ASSERT_EQUAL(symlink(from, to), 0);
 }
 
-/* first_bytes - SIZE of them, of the file FROM, are TO. */
-static void first_bytes(const char *from, const char *to, uint64_t size)
+/* copy_first_bytes - writes the first SIZE bytes of the file FROM to the file TO. */
+static void copy_first_bytes(const char *from, const char *to, uint64_t size)
 {
     FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
     CU_ASSERT_FATAL(in && out);
@@ -433,9 +432,9 @@ static void first_bytes(const char *from, const char *to, uint64_t size)
     fclose(out);
 }
 
-/* without - a set of which the shard PART of WHOLE has its first SIZE bytes, or (MISSING) is not there. Lost
- * is what lay behind them, and all of the shard where nothing in it has a name. */
-static void without(const struct original *whole, const ckpt_file *part, uint64_t size, bool missing)
+/* check_cut_shard - cuts the shard PART of WHOLE to SIZE bytes, or (MISSING) removes it, and salvages the
+ * set. Either all tensors of the shard are lost, or exactly those after SIZE. */
+static void check_cut_shard(const struct original *whole, const ckpt_file *part, uint64_t size, bool missing)
 {
     char path[600];
     ckpt_error err;
@@ -445,7 +444,7 @@ static void without(const struct original *whole, const ckpt_file *part, uint64_
     snprintf(path, sizeof path, "%s/%s", folder, name.ptr);
     CU_ASSERT_EQUAL(unlink(path), 0);
     if (!missing)
-        first_bytes(part->path, path, size);
+        copy_first_bytes(part->path, path, size);
     CU_ASSERT_EQUAL_FATAL(ckpt_salvage(folder, NULL, &f, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(whole->f));
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
@@ -455,7 +454,7 @@ static void without(const struct original *whole, const ckpt_file *part, uint64_
         bool here = str_eq(s.file, name);
         all = all && f->lost_row[i] == here;
         exact = exact && f->lost_row[i] == (here && s.nbytes && s.file_offset + s.nbytes > size);
-        CU_ASSERT(f->lost_row[i] || kept_is_same(whole, f, i));
+        CU_ASSERT(f->lost_row[i] || has_original_digest(whole, f, i));
     }
     for (size_t i = 0; i < ckpt_lost_count(f); i++)
         CU_ASSERT(str_eq(ckpt_lost_at(f, i)->shard, name) && ckpt_lost_at(f, i)->why.len);
@@ -464,10 +463,10 @@ static void without(const struct original *whole, const ckpt_file *part, uint64_
     CU_ASSERT(all || (exact && !missing));
     ckpt_close(f);
     (void)unlink(path);
-    link_to(part->path);
+    link_into_folder(part->path);
 }
 
-static void every_shard_of(const char *below, const char *index)
+static void check_every_shard(const char *below, const char *index)
 {
     char path[700];
     struct original o = {.f = corpus_open(below)};
@@ -477,13 +476,13 @@ static void every_shard_of(const char *below, const char *index)
     CU_ASSERT_EQUAL(ckpt_file_locate(o.f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_digest_tensors(o.f, CKPT_XXH3, NULL, o.digests, NULL), CKPT_OK);
     for (size_t k = 0; k < o.f->nparts; k++)
-        link_to(o.f->parts[k]->path);
+        link_into_folder(o.f->parts[k]->path);
     snprintf(path, sizeof path, "%s/%s", unit_corpus(below), index);
-    link_to(path);
+    link_into_folder(path);
     for (size_t k = 0; k < o.f->nparts; k++) {
-        without(&o, o.f->parts[k], 0, true);
+        check_cut_shard(&o, o.f->parts[k], 0, true);
         for (uint64_t n = 0; n <= o.f->parts[k]->nbytes; n += 97)
-            without(&o, o.f->parts[k], n, false);
+            check_cut_shard(&o, o.f->parts[k], n, false);
     }
     for (size_t k = 0; k <= o.f->nparts; k++) {
         const char *name = k < o.f->nparts ? strrchr(o.f->parts[k]->path, '/') + 1 : index;
@@ -491,26 +490,26 @@ static void every_shard_of(const char *below, const char *index)
         CU_ASSERT_EQUAL(unlink(path), 0);
     }
     CU_ASSERT_EQUAL(rmdir(folder), 0);
-    unload(&o);
+    free_original(&o);
 }
 
-static void sets_without_a_shard_or_a_part_of_one(void)
+static void sets_with_a_cut_or_missing_shard(void)
 {
-    every_shard_of("torch/t215/eco/hub_bin_sharded", "pytorch_model.bin.index.json");
-    every_shard_of("torch/t215/eco/hub_safetensors_sharded", "model.safetensors.index.json");
-    every_shard_of("torch/t215/eco/hf_gpt2_sharded", "model.safetensors.index.json");
+    check_every_shard("torch/t215/eco/hub_bin_sharded", "pytorch_model.bin.index.json");
+    check_every_shard("torch/t215/eco/hub_safetensors_sharded", "model.safetensors.index.json");
+    check_every_shard("torch/t215/eco/hf_gpt2_sharded", "model.safetensors.index.json");
 }
 
 void suite_salvage(void)
 {
-    UNIT(every_length);
-    UNIT(every_length_of_deflated);
-    UNIT(every_storage);
-    UNIT(parts_are_lost_with_their_whole);
-    UNIT(every_byte_of_the_directory);
-    UNIT(every_other_byte);
-    UNIT(headers_of_a_tar);
-    UNIT(what_cannot_be_named);
-    UNIT(objects_that_hold_what_is_lost);
-    UNIT(sets_without_a_shard_or_a_part_of_one);
+    UNIT(files_cut_at_every_length);
+    UNIT(deflated_files_cut_at_every_length);
+    UNIT(a_changed_byte_loses_only_the_tensors_of_its_storage);
+    UNIT(composite_tensors_are_lost_as_a_whole);
+    UNIT(the_central_directory_is_not_needed);
+    UNIT(bytes_that_no_tensor_needs_lose_nothing);
+    UNIT(tar_headers_need_only_their_name);
+    UNIT(a_damaged_pickle_is_refused);
+    UNIT(objects_with_a_lost_storage);
+    UNIT(sets_with_a_cut_or_missing_shard);
 }

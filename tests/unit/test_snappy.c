@@ -1,11 +1,11 @@
-/* Snappy: every kind of element, and every way to lie about sizes. */
+/* Snappy: every kind of element, and every kind of wrong size. */
 #include <stdlib.h>
 
 #include "codec/snappy.h"
 #include "unit.h"
 
-/* decodes - PACKED decodes to WANT; NULL: it is refused. */
-static void decodes(ckpt_str packed, const char *want)
+/* check_decode - PACKED must decode to WANT or, if that is NULL, be refused. */
+static void check_decode(ckpt_str packed, const char *want)
 {
     ckpt_error err;
     size_t size = 0;
@@ -22,34 +22,34 @@ static void decodes(ckpt_str packed, const char *want)
     unit_guard_free(at, packed.len);
 }
 
-static void elements(void)
+static void decodes_each_element(void)
 {
-    decodes(STR_LIT("\0"), "");
-    decodes(STR_LIT("\3\10abc"), "abc");
-    decodes(STR_LIT("\3\360\2abc"), "abc");            /* the length in one byte */
-    decodes(STR_LIT("\3\374\2\0\0\0abc"), "abc");      /* in four */
-    decodes(STR_LIT("\7\10abc\1\3"), "abcabca");       /* a copy that repeats itself */
-    decodes(STR_LIT("\6\10abc\12\3\0"), "abcabc");     /* with two bytes of offset */
-    decodes(STR_LIT("\6\10abc\13\3\0\0\0"), "abcabc"); /* with four */
-    decodes(STR_LIT("\14\0a\52\1\0"), "aaaaaaaaaaaa");
+    check_decode(STR_LIT("\0"), "");
+    check_decode(STR_LIT("\3\10abc"), "abc");
+    check_decode(STR_LIT("\3\360\2abc"), "abc");            /* a literal with one byte of length */
+    check_decode(STR_LIT("\3\374\2\0\0\0abc"), "abc");      /* with four bytes of length */
+    check_decode(STR_LIT("\7\10abc\1\3"), "abcabca");       /* a copy that repeats itself */
+    check_decode(STR_LIT("\6\10abc\12\3\0"), "abcabc");     /* a copy with two bytes of offset */
+    check_decode(STR_LIT("\6\10abc\13\3\0\0\0"), "abcabc"); /* with four bytes of offset */
+    check_decode(STR_LIT("\14\0a\52\1\0"), "aaaaaaaaaaaa");
 }
 
-static void refused(void)
+static void malformed_input_is_refused(void)
 {
-    decodes(STR_LIT(""), NULL);
-    decodes(STR_LIT("\3\10ab"), NULL);      /* a literal that is cut off */
-    decodes(STR_LIT("\2\10abc"), NULL);     /* more than announced */
-    decodes(STR_LIT("\4\10abc"), NULL);     /* fewer */
-    decodes(STR_LIT("\7\10abc\1\4"), NULL); /* from before the beginning */
-    decodes(STR_LIT("\7\10abc\1\0"), NULL); /* from nowhere */
-    decodes(STR_LIT("\7\10abc\1"), NULL);   /* a copy that is cut off */
-    decodes(STR_LIT("\3\374\377\377\377\377abc"), NULL);
-    decodes(STR_LIT("\377\377\377\377\17\10abc"), NULL);              /* 4 GiB from five bytes */
-    decodes(STR_LIT("\200\200\200\200\200\200\200\200\200\2"), NULL); /* a size beyond 64 bits */
+    check_decode(STR_LIT(""), NULL);
+    check_decode(STR_LIT("\3\10ab"), NULL);      /* a literal that is cut off */
+    check_decode(STR_LIT("\2\10abc"), NULL);     /* more than announced */
+    check_decode(STR_LIT("\4\10abc"), NULL);     /* less than announced */
+    check_decode(STR_LIT("\7\10abc\1\4"), NULL); /* a copy from before the output */
+    check_decode(STR_LIT("\7\10abc\1\0"), NULL); /* a copy with offset 0 */
+    check_decode(STR_LIT("\7\10abc\1"), NULL);   /* a copy that is cut off */
+    check_decode(STR_LIT("\3\374\377\377\377\377abc"), NULL);
+    check_decode(STR_LIT("\377\377\377\377\17\10abc"), NULL);              /* 4 GiB from five bytes */
+    check_decode(STR_LIT("\200\200\200\200\200\200\200\200\200\2"), NULL); /* a size beyond 64 bits */
 }
 
 void suite_snappy(void)
 {
-    UNIT(elements);
-    UNIT(refused);
+    UNIT(decodes_each_element);
+    UNIT(malformed_input_is_refused);
 }

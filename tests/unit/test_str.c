@@ -1,19 +1,23 @@
-/* Text that carries its length: parts of it, numbers in it. */
+/* Functions on ckpt_str. */
 #include "base/str.h"
 #include "unit.h"
 
-static bool last_is(const char *s, const char *want) { return str_is(str_after_last(str_c(s), '.'), want); }
-
-static void last_is_behind_the_last(void)
+static bool after_last_dot_is(const char *s, const char *want)
 {
-    CU_ASSERT(last_is("a.b.c", "c") && last_is("a.", "") && last_is(".", "") && last_is(".a", "a"));
-    CU_ASSERT(last_is("abc", "abc") && last_is("", ""));
+    return str_is(str_after_last(str_c(s), '.'), want);
+}
+
+static void finds_the_text_after_the_last_dot(void)
+{
+    CU_ASSERT(after_last_dot_is("a.b.c", "c") && after_last_dot_is("a.", "") && after_last_dot_is(".", "") &&
+              after_last_dot_is(".a", "a"));
+    CU_ASSERT(after_last_dot_is("abc", "abc") && after_last_dot_is("", ""));
     unsigned char *at = unit_guard("no dot", 6);
     CU_ASSERT(str_after_last(str_of((const char *)at, 6), '.').len == 6);
     unit_guard_free(at, 6);
 }
 
-static void numbers_are_digits_that_fit(void)
+static void parses_only_digits_that_fit_64_bits(void)
 {
     static const char *const bad[] = {
         "", "-1", "+1", " 1", "1 ", "1.0", "1e2", "0x1", "18446744073709551616"};
@@ -36,7 +40,7 @@ static void finds_text(void)
     CU_ASSERT_EQUAL(str_find(str_of(NULL, 0), STR_LIT("a"), 0), SIZE_MAX);
 }
 
-static void words_come_off_one_by_one(void)
+static void takes_words_one_by_one(void)
 {
     ckpt_str list = STR_LIT("one two");
     CU_ASSERT(str_is(str_take_word(&list), "one"));
@@ -45,7 +49,7 @@ static void words_come_off_one_by_one(void)
     CU_ASSERT_EQUAL(str_take_word(&list).len, 0);
 }
 
-static void suffixes_in_capitals(void)
+static void suffixes_match_in_any_case(void)
 {
     CU_ASSERT(str_ends_any_case(STR_LIT("m.PT"), STR_LIT(".pt")));
     CU_ASSERT(str_ends_any_case(STR_LIT("m.Pth.taR"), STR_LIT(".pth.tar")));
@@ -57,9 +61,9 @@ static void suffixes_in_capitals(void)
 
 void suite_str(void)
 {
-    UNIT(last_is_behind_the_last);
-    UNIT(numbers_are_digits_that_fit);
+    UNIT(finds_the_text_after_the_last_dot);
+    UNIT(parses_only_digits_that_fit_64_bits);
     UNIT(finds_text);
-    UNIT(words_come_off_one_by_one);
-    UNIT(suffixes_in_capitals);
+    UNIT(takes_words_one_by_one);
+    UNIT(suffixes_match_in_any_case);
 }

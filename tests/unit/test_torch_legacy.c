@@ -1,10 +1,10 @@
-/* torch's legacy stream: what lost its mark is no other file, and errors of its parts name them. */
+/* torch's legacy format: a damaged magic number is reported, and errors name the part of the file. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "unit.h"
 
-/* A corpus file with the byte at AT changed to IS, opened. */
+/* Opens a corpus file with the byte at AT changed to IS. */
 static ckpt_status open_changed(size_t at, unsigned char is, ckpt_error *err)
 {
     unsigned char bytes[4096];
@@ -20,7 +20,7 @@ static ckpt_status open_changed(size_t at, unsigned char is, ckpt_error *err)
     return status;
 }
 
-/* It used to be a plain pickle of one number, without tensors, and no error at all. */
+/* It would be a valid pickle of an int, without tensors. */
 static void a_stream_without_its_magic_number_is_refused(void)
 {
     ckpt_error err = {0};
@@ -34,7 +34,7 @@ static void a_stream_without_its_magic_number_is_refused(void)
     }
 }
 
-static void another_version_is_refused(void)
+static void other_versions_are_refused(void)
 {
     ckpt_error err = {0};
     CU_ASSERT_EQUAL(open_changed(18, 0xea, &err), CKPT_EFORMAT);
@@ -46,5 +46,5 @@ static void another_version_is_refused(void)
 void suite_torch_legacy(void)
 {
     UNIT(a_stream_without_its_magic_number_is_refused);
-    UNIT(another_version_is_refused);
+    UNIT(other_versions_are_refused);
 }

@@ -19,8 +19,8 @@ static void begin(void)
     fclose(f);
 }
 
-/* says - with BYTE at AT, the sample is refused with WANT; empty: it is read. */
-static void words(size_t at, int byte, const char *want)
+/* check_byte - with BYTE at AT, the sample must be refused with WANT or, if that is empty, be read. */
+static void check_byte(size_t at, int byte, const char *want)
 {
     begin();
     sample[at] = (char)byte;
@@ -43,32 +43,32 @@ static void a_module_is_its_tensors(void)
 
 static void offsets_stay_in_the_file(void)
 {
-    words(0x1, 0xff, "an offset of 65340 that leaves the file");
-    words(0x3c, 0xff, "a table whose list of fields is outside of the file");
-    words(0x22, 0x08, "field 3 at 16 of a table of 8 bytes");
-    words(0x50, 0xff, "1634493184 elements of 4 bytes; the file ends at 2656");
-    words(0x3c, 0x3c, "a list of fields of");
+    check_byte(0x1, 0xff, "an offset of 65340 that leaves the file");
+    check_byte(0x3c, 0xff, "a table whose list of fields is outside of the file");
+    check_byte(0x22, 0x08, "field 3 at 16 of a table of 8 bytes");
+    check_byte(0x50, 0xff, "1634493184 elements of 4 bytes; the file ends at 2656");
+    check_byte(0x3c, 0x3c, "a list of fields of");
 }
 
 static void values_are_in_their_lists(void)
 {
-    words(0x4c, 0, "a module without a state");
-    words(0x4c, 9, "number 9 of a list of 9");
-    words(0x614, 8, "number 20 of a list of 2");
-    words(0x504, 8, "an object of 4 attributes; its class has 3");
-    words(0x532, 8, "number 112 of a list of 2");
+    check_byte(0x4c, 0, "a module without a state");
+    check_byte(0x4c, 9, "number 9 of a list of 9");
+    check_byte(0x614, 8, "number 20 of a list of 2");
+    check_byte(0x504, 8, "an object of 4 attributes; its class has 3");
+    check_byte(0x532, 8, "number 112 of a list of 2");
 }
 
 static void tensors_fit_their_storages(void)
 {
-    words(0xac, 8, "the view reaches byte 16 of storage \"0\", which has 8");
-    words(0x616, 8, "a tensor of scalar type 20 cannot be read");
-    words(0x5d0, 0x90, "a quantized tensor of scalar type 6");
-    words(0x637, 0xff, "a size or stride of -16777214; 0 to 2^31 are possible");
-    words(0x628, 0x94, "2 strides from element 0 on, for 1 sizes");
+    check_byte(0xac, 8, "the view reaches byte 16 of storage \"0\", which has 8");
+    check_byte(0x616, 8, "a tensor of scalar type 20 cannot be read");
+    check_byte(0x5d0, 0x90, "a quantized tensor of scalar type 6");
+    check_byte(0x637, 0xff, "a size or stride of -16777214; 0 to 2^31 are possible");
+    check_byte(0x628, 0x94, "2 strides from element 0 on, for 1 sizes");
 }
 
-static void what_contains_itself(void) { words(0x50c, 8, "values in each other without end"); }
+static void what_contains_itself(void) { check_byte(0x50c, 8, "values in each other without end"); }
 
 /* Cut at any length, it is refused with a reason or has fewer bytes than its tensors. */
 static void truncated_ones_are_refused(void)

@@ -1,4 +1,4 @@
-/* Constructor calls that make tensors: each form that torch has ever written, and each of its lies. */
+/* Calls that rebuild tensors: each form that torch has ever written, and malformed ones. */
 #include <stdio.h>
 
 #include "pickled.h"
@@ -10,7 +10,7 @@
 #define V2META(storage, meta) "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),True," OD "," meta ")"
 #define V3(over, dtype)       "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," OD "," dtype ")"
 
-static void plain_tensors(void)
+static void dense_tensors(void)
 {
     check_opens("torch._utils._rebuild_tensor(" FLOATS ",1,(3,),(1,))", " dense float32[3]@0+1;");
     check_opens("torch._utils._rebuild_tensor_v2(" FLOATS ",0,(),(),1," OD ")", " dense float32[]@0+0;");
@@ -40,7 +40,7 @@ static void conj_and_neg_bits(void)
 
 /* ------------------------------------------------------------- big-endian */
 
-static void big(const char *text, const char *want, const char *notice)
+static void check_big_endian(const char *text, const char *want, const char *notice)
 {
     struct test_file m = make_torch_zip_of(text, true, NULL);
     check_rows(&m, want);
@@ -55,12 +55,12 @@ static void untyped_storages_are_swapped_by_their_first_tensor(void)
 {
     static const char notice[] = "big-endian untyped storage \"0\" is swapped by its tensor's dtype";
     unsigned char first[8];
-    big(V3(BYTES, "torch.float32"), " dense float32[2]@0+0;", notice);
-    big("[" V3(BYTES, "torch.float32") "," V3(BYTES, "torch.int32") "]",
-        "0 dense float32[2]@0+0;1 dense int32[2]@0+0;", notice);
-    big(V3(BYTES, "torch.uint8"), " dense uint8[2]@0+0;", NULL);
-    big(V2(STORAGE("Char", "0", 16), 0, "(2,)", "(1,)"), " dense int8[2]@0+0;", NULL);
-    /* data/0 begins with 1.0f as a little-endian machine has it, and is read as a big-endian one wrote it */
+    check_big_endian(V3(BYTES, "torch.float32"), " dense float32[2]@0+0;", notice);
+    check_big_endian("[" V3(BYTES, "torch.float32") "," V3(BYTES, "torch.int32") "]",
+                     "0 dense float32[2]@0+0;1 dense int32[2]@0+0;", notice);
+    check_big_endian(V3(BYTES, "torch.uint8"), " dense uint8[2]@0+0;", NULL);
+    check_big_endian(V2(STORAGE("Char", "0", 16), 0, "(2,)", "(1,)"), " dense int8[2]@0+0;", NULL);
+    /* data/0 holds little-endian floats, so their bytes come out swapped */
     struct test_file m = make_torch_zip_of(V3(BYTES, "torch.float32"), true, NULL);
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, first, NULL), CKPT_OK);
@@ -92,7 +92,7 @@ static void parameters(void)
                   CKPT_EFORMAT, "1 sizes but 0 strides");
 }
 
-static void parameters_of_old(void)
+static void parameters_of_old_versions(void)
 {
     check_opens("torch.nn.parameter.Parameter(" W ")", " dense float32[4]@0+0 parameter;");
     check_opens("torch.nn.parameter.Parameter()!(" W ",True,{})", " dense float32[4]@0+0 parameter;");
@@ -105,7 +105,7 @@ static void parameters_of_old(void)
                   "1 sizes but 0 strides");
 }
 
-static void tensors_that_set_their_state(void)
+static void tensors_built_from_a_state(void)
 {
     check_opens("torch.FloatTensor()!(" FLOATS ",0,(4,),(1,))", " dense float32[4]@0+0;");
     check_opens("torch.cuda.FloatTensor()!(" FLOATS ",2,(2,),(1,))", " dense float32[2]@0+2;");
@@ -129,7 +129,7 @@ static void bare_storages(void)
 #define QTENSOR(q)                                                                                           \
     "torch._utils._rebuild_qtensor(" STORAGE("QInt8", "0", 4) ",0,(4,),(1,)," q ",False," OD ")"
 
-static void quantised(void)
+static void quantised_tensors(void)
 {
     static const char words[] = "a quantizer must be (scheme, scale, zero_point) or";
     check_opens(QTENSOR("(torch.per_tensor_affine,0.5,3)"),
@@ -153,7 +153,7 @@ static void quantised(void)
 #define LAYOUT(name)         "torch.serialization._get_layout('torch." name "')"
 #define SPARSE(layout, data) "torch._utils._rebuild_sparse_tensor(" layout "," data ")"
 
-static void sparse(void)
+static void sparse_tensors(void)
 {
     check_opens(SPARSE(LAYOUT("sparse_coo"), "(" I "," W ",(9,),True)"),
                 " sparse_coo float32[9] (coalesced);indices dense int64[2]@1+0;values dense float32[4]@0+0;");
@@ -184,7 +184,7 @@ static void sparse(void)
                   "1 sizes but 0 strides");
 }
 
-static void nested(void)
+static void nested_tensors(void)
 {
     check_opens(
         "torch._utils._rebuild_nested_tensor(" W "," I "," I "," I ")",
@@ -196,7 +196,7 @@ static void nested(void)
     check_opens("torch.nested._internal.nested_tensor._rebuild_njt({})", " nested_jagged ;");
 }
 
-/* -------------------------------------------------- without bytes of torch's */
+/* -------------------------------------------------------- without a storage */
 
 static void tensors_without_bytes(void)
 {
@@ -240,7 +240,7 @@ static void tensors_of_other_devices(void)
               "(" class ",torch.float16,(8,4),(4,1),0,torch.strided,'cpu',True)", state)
 #define V2ARGS "(" FLOATS ",0,(4,),(1,),False," OD ")"
 
-static void subclasses(void)
+static void tensor_subclasses(void)
 {
     check_opens(FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS, "{'tag':1}"),
                 " dense float32[4]@0+0;");
@@ -259,8 +259,8 @@ static void subclasses(void)
                   "is given 0 arguments");
 }
 
-/* values_are - TEXT has the values WANT, "name=value;" each, and the tensors ROWS. */
-static void values_are(const char *text, const char *rows, const char *want)
+/* check_values - the pickle TEXT must have the values WANT, each "name=value;", and the tensors ROWS. */
+static void check_values(const char *text, const char *rows, const char *want)
 {
     struct test_file m = make_torch_zip(text);
     char got[512] = "", value[64];
@@ -275,29 +275,30 @@ static void values_are(const char *text, const char *rows, const char *want)
     close_file(&m);
 }
 
-/* What Python code set on a tensor is a value below it, or a tensor. */
+/* Attributes that Python code set on a tensor are listed below its name. */
 static void attributes_of_tensors(void)
 {
 #define SET(class, state) "{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", class, V2ARGS, state) "}"
 #define INNER             FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS, "{'in':1}")
-    values_are(SET("torch.Tensor", "{'tag':{'a':1,'b':[2]},'empty':{},'n':None,'t':" W "}"),
-               "q dense float32[4]@0+0;q.t dense float32[4]@0+0;",
-               "q.tag.a=1;q.tag.b.0=2;q.empty={};q.n=None;");
-    values_are(SET("my.Sub", "({'a':1},{'slot':2})"), "q dense float32[4]@0+0 <my.Sub>;", "q.a=1;q.slot=2;");
-    values_are(SET("my.Sub", "(None,{'slot':2})"), "q dense float32[4]@0+0 <my.Sub>;", "q.slot=2;");
-    values_are(SET("my.Sub", "5"), "q dense float32[4]@0+0 <my.Sub>;", "q.__setstate__=5;");
-    values_are("{'p':torch._utils._rebuild_parameter_with_state(" INNER ",True," OD ",{'dim':0})}",
-               "p dense float32[4]@0+0 parameter grad;", "p.dim=0;p.in=1;");
-    values_are("{'p':torch._utils._rebuild_parameter(" INNER ",True," OD ")}",
-               "p dense float32[4]@0+0 parameter grad;", "p.in=1;");
-    values_are("{'p':" FROM_TYPE("torch._utils._rebuild_parameter", "my.P", "(" INNER ",True," OD ")",
-                                 "{'out':2}") "}",
-               "p dense float32[4]@0+0 parameter grad <my.P>;", "p.out=2;p.in=1;");
-    values_are("{'q':#1=" INNER ",'r':#1}", "q dense float32[4]@0+0;r dense float32[4]@0+0;",
-               "q.in=1;r.in=1;");
+    check_values(SET("torch.Tensor", "{'tag':{'a':1,'b':[2]},'empty':{},'n':None,'t':" W "}"),
+                 "q dense float32[4]@0+0;q.t dense float32[4]@0+0;",
+                 "q.tag.a=1;q.tag.b.0=2;q.empty={};q.n=None;");
+    check_values(SET("my.Sub", "({'a':1},{'slot':2})"), "q dense float32[4]@0+0 <my.Sub>;",
+                 "q.a=1;q.slot=2;");
+    check_values(SET("my.Sub", "(None,{'slot':2})"), "q dense float32[4]@0+0 <my.Sub>;", "q.slot=2;");
+    check_values(SET("my.Sub", "5"), "q dense float32[4]@0+0 <my.Sub>;", "q.__setstate__=5;");
+    check_values("{'p':torch._utils._rebuild_parameter_with_state(" INNER ",True," OD ",{'dim':0})}",
+                 "p dense float32[4]@0+0 parameter grad;", "p.dim=0;p.in=1;");
+    check_values("{'p':torch._utils._rebuild_parameter(" INNER ",True," OD ")}",
+                 "p dense float32[4]@0+0 parameter grad;", "p.in=1;");
+    check_values("{'p':" FROM_TYPE("torch._utils._rebuild_parameter", "my.P", "(" INNER ",True," OD ")",
+                                   "{'out':2}") "}",
+                 "p dense float32[4]@0+0 parameter grad <my.P>;", "p.out=2;p.in=1;");
+    check_values("{'q':#1=" INNER ",'r':#1}", "q dense float32[4]@0+0;r dense float32[4]@0+0;",
+                 "q.in=1;r.in=1;");
 }
 
-/* The state of these is what they are made of. */
+/* The tensors in the state of a wrapper subclass are its components. */
 static void wrapper_subclasses(void)
 {
     check_opens(WRAPPED("my.Two", "{'a':" W ",'b':" W ",'c':1,'d':my.Odd(),5:" W ",'e':my.called()(1)}"),
@@ -367,7 +368,7 @@ static void sharded_tensors(void)
 #define P(t)  "torch._utils._rebuild_parameter(" t ",True," OD ")"
 #define P4(t) P(P(P(P(t))))
 
-static void constructors_nest_so_deep(void)
+static void constructors_nest_at_most_16_deep(void)
 {
     check_opens(P4(P4(P4(P(P(P(W)))))), " dense float32[4]@0+0 parameter grad;");
     check_refused(P4(P4(P4(P4("^" W)))), CKPT_EFORMAT, "tensor constructors nested deeper than 16");
@@ -375,23 +376,23 @@ static void constructors_nest_so_deep(void)
 
 void suite_torch_rebuild(void)
 {
-    UNIT(plain_tensors);
+    UNIT(dense_tensors);
     UNIT(conj_and_neg_bits);
     UNIT(untyped_storages_are_swapped_by_their_first_tensor);
     UNIT(an_untyped_storage_of_two_widths_is_refused);
     UNIT(parameters);
-    UNIT(parameters_of_old);
-    UNIT(tensors_that_set_their_state);
+    UNIT(parameters_of_old_versions);
+    UNIT(tensors_built_from_a_state);
     UNIT(bare_storages);
-    UNIT(quantised);
-    UNIT(sparse);
-    UNIT(nested);
+    UNIT(quantised_tensors);
+    UNIT(sparse_tensors);
+    UNIT(nested_tensors);
     UNIT(tensors_without_bytes);
     UNIT(tensors_of_other_devices);
-    UNIT(subclasses);
+    UNIT(tensor_subclasses);
     UNIT(attributes_of_tensors);
     UNIT(wrapper_subclasses);
     UNIT(dtensors);
     UNIT(sharded_tensors);
-    UNIT(constructors_nest_so_deep);
+    UNIT(constructors_nest_at_most_16_deep);
 }

@@ -566,8 +566,10 @@ static void failing_allocations_are_reported(void)
     X(sequences)                                                                                             \
     X(other_objects)                                                                                         \
     X(numpy_scalars_are_numbers)                                                                             \
-    X(long_values_are_abbreviated) X(cycles_end) X(depth_and_sharing_are_bounded)                            \
-        X(getters_accept_every_type) X(reads_constructed_values) X(failing_allocations_are_reported)
+    X(long_values_are_abbreviated)                                                                           \
+    X(cycles_end)                                                                                            \
+    X(depth_and_sharing_are_bounded)                                                                         \
+    X(getters_accept_every_type) X(reads_constructed_values) X(failing_allocations_are_reported)
 
 /* IN_ARENA - defines test_TEST, which runs TEST with a new arena A. */
 #define IN_ARENA(test)                                                                                       \

@@ -1,18 +1,17 @@
-/* torch01.h - archives of torch 0.1, byte by byte. */
+/* torch01.h - tar archives as torch 0.1 wrote them. */
 #ifndef UNIT_TORCH01_H
 #define UNIT_TORCH01_H
 
 #include "bytes.h"
 #include "tarball.h"
 
-/* What their members are made of. storages: how many; (key 7, "cpu", torch.FloatStorage); 4
- * elements; no views */
+/* The member "storages": their number; (key 7, "cpu", torch.FloatStorage); 4 elements; no views. */
 #define COUNT    "\x80\x02K\x01."
 #define STORAGE  "\x80\x02K\x07X\x03\0\0\0cpuctorch\nFloatStorage\n\x87."
 #define FOUR     "\x04\0\0\0\0\0\0\0"
 #define DATA     "0123456789abcdef"
 #define NO_VIEWS "\x80\x02]."
-/* tensors: how many; (key 8, storage 7, class); 2 sizes, strides, an offset */
+/* The member "tensors": their number; (key 8, storage 7, class); 2 sizes, strides, the offset. */
 #define TENSOR                                                                                               \
     "\x80\x02K\x08K\x07"                                                                                     \
     "ctorch\nFloatTensor\n\x87."
@@ -23,8 +22,8 @@
 #define START  "\0\0\0\0\0\0\0\0"
 #define OBJECT "\x80\x02}U\x01wK\x08Qs."
 
-/* torch01_put - an archive of MEMBERS under the names of torch01_names; one without .ptr is left out.
- * torch01_sound - such members: w, of 2 by 2 elements of DATA. */
+/* torch01_put - appends an archive of MEMBERS, named torch01_names, without those whose .ptr is NULL.
+ * torch01_sound - the members of a valid archive: the tensor w of 2 x 2 elements of DATA. */
 extern const char *const torch01_names[3];
 extern const ckpt_str torch01_sound[3];
 void torch01_put(buf *b, const ckpt_str members[3]);

@@ -1,4 +1,4 @@
-/* zipped.h - zip archives, byte by byte. */
+/* zipped.h - writes zip archives. */
 #ifndef ZIPPED_H
 #define ZIPPED_H
 
@@ -8,11 +8,11 @@ struct member {
     const char *name;
     ckpt_str bytes; /* as they are stored */
     unsigned method, flags;
-    uint32_t usize, crc; /* of a packed one */
-    bool shares;         /* the local header and bytes of the member before it */
+    uint32_t usize, crc; /* of a compressed member */
+    bool shares;         /* uses the local header and bytes of the previous member */
 };
 
-/* zip_put - appends an archive of N members to B, whose first BEFORE bytes are no part of it. */
+/* zip_put - appends an archive of N members to B. Its offsets count from byte BEFORE of B. */
 void zip_put(buf *b, const struct member *m, size_t n, size_t before);
 
 #endif
