@@ -18,7 +18,7 @@
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
 
-/* open_bytes - the source of O; with NAMES also as a text of tensor names. */
+/* open_bytes - opens the source of O; with NAMES also as a text of tensor names. */
 static ckpt_status open_bytes(const struct opening *o, bool names, ckpt_file **out, ckpt_error *err)
 {
     return names ? format_open_or_names(o, out, err) : format_open(o, out, err);
@@ -42,7 +42,7 @@ static ckpt_status open_callbacks(struct opening *o, const ckpt_open_options *op
     return settled;
 }
 
-/* open_with - ckpt_open_with, once OPTS were taken. */
+/* open_with - does what ckpt_open_with does, with OPTS checked. */
 static ckpt_status open_with(const char *path, const ckpt_open_options *opts, ckpt_file **out,
                              ckpt_error *err)
 {
@@ -202,7 +202,7 @@ static ckpt_status write_one(ckpt_plan *p, const struct format *f, const struct 
     return CKPT_OK;
 }
 
-/* write_plan - P as F to where JOB has it go. */
+/* write_plan - writes P in format F to the output of JOB. */
 static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct write_job *job,
                               ckpt_error *err)
 {
@@ -224,7 +224,7 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     return fail_name_file(st, p->file->path, err);
 }
 
-/* write_to - P with the options GIVEN to where JOB has it go. OUT, cleared already, may be NULL. */
+/* write_to - writes P by the options GIVEN to the output of JOB. OUT, cleared already, may be NULL. */
 static ckpt_status write_to(ckpt_plan *p, struct write_job *job, const ckpt_write_options *given,
                             ckpt_write_result *out, ckpt_error *err)
 {
@@ -304,7 +304,7 @@ ckpt_status ckpt_table_json(const ckpt_file *file, const ckpt_table_json_options
     return fail_name_file(table_json(&x, text, len, err), file->path, err);
 }
 
-/* written_format - the format NAME, which may be NULL, if it can be written; else NULL. */
+/* written_format - returns the format NAME, which may be NULL, if it can be written; else NULL. */
 static const struct format *written_format(const char *name)
 {
     const struct format *f = name ? format_by_name(name) : NULL;

@@ -131,8 +131,9 @@ static struct arena_chunk *new_chunk(size_t size)
     return c;
 }
 
-/* resize_chunk - C with BYTES in total, its header included. Shrinks in place; to grow, the pages may be
- * moved. NULL: C is unchanged. (An emulator's mremap moves even when it shrinks: no MREMAP_MAYMOVE there.) */
+/* resize_chunk - returns C with BYTES in total, its header included. Shrinks in place; to grow, the pages may
+ * be moved. NULL: C is unchanged. (An emulator's mremap moves even when it shrinks: no MREMAP_MAYMOVE
+ * there.) */
 static struct arena_chunk *resize_chunk(struct arena_chunk *c, size_t bytes)
 {
     if (!c->mapped)
@@ -144,9 +145,9 @@ static struct arena_chunk *resize_chunk(struct arena_chunk *c, size_t bytes)
     return moved;
 }
 
-/* add_chunk_for - a new chunk with room for N bytes: their own, or a shared one, which becomes the head if
- * it has more room left than the current head. A large allocation that may GROW gets its own chunk, so that
- * it can be moved as a whole. */
+/* add_chunk_for - returns a new chunk with room for N bytes: their own, or a shared one, which becomes the
+ * head if it has more room left than the current head. A large allocation that may GROW gets its own chunk,
+ * so that it can be moved as a whole. */
 static struct arena_chunk *add_chunk_for(arena *a, size_t n, bool grow)
 {
     const size_t header = sizeof(struct arena_chunk), huge = HUGE - header;
@@ -173,7 +174,7 @@ static void *refuse_allocation(arena *a)
     return NULL;
 }
 
-/* take_bytes - the next N bytes of C after PAD bytes of padding; C has room for both. */
+/* take_bytes - returns the next N bytes of C after PAD bytes of padding; C has room for both. */
 static void *take_bytes(arena *a, struct arena_chunk *c, size_t pad, size_t n)
 {
     uint64_t left = a->max - a->used;
@@ -193,7 +194,8 @@ static void *alloc_in_new_chunk(arena *a, size_t n, bool grow)
     return c ? take_bytes(a, c, 0, n) : NULL;
 }
 
-/* alloc_aligned - N bytes at a multiple of ALIGN, a power of two. GROW: arena_grow may enlarge them later. */
+/* alloc_aligned - returns N bytes at a multiple of ALIGN, a power of two. GROW: arena_grow may enlarge them
+ * later. */
 static void *alloc_aligned(arena *a, size_t n, size_t align, bool grow)
 {
     struct arena_chunk *c = a->head;
@@ -272,7 +274,7 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
     return at;
 }
 
-/* grow_heap - arena_grow for a full array from malloc. */
+/* grow_heap - grows a full array from malloc as arena_grow does. */
 static void *grow_heap(void *old, size_t *cap, size_t size)
 {
     size_t more = *cap ? *cap * 2 : 64; /* bounded: by memory */

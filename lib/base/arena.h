@@ -7,7 +7,7 @@
 
 typedef struct arena arena;
 
-/* arena_new - an empty arena that allocates at most MAX_BYTES in total. NULL: out of memory. */
+/* arena_new - returns an empty arena that allocates at most MAX_BYTES in total. NULL: out of memory. */
 arena *arena_new(uint64_t max_bytes);
 void arena_free(arena *a);
 /* arena_trim - returns to the system the unused memory after the last allocation of each chunk. Later
@@ -20,25 +20,26 @@ void arena_expect(arena *a, uint64_t count, size_t size);
 /* arena_alloc - N zeroed bytes aligned for any type (N 0 gives a valid pointer). NULL: out of memory, or
  * above the ceiling. */
 void *arena_alloc(arena *a, size_t n);
-/* arena_array - COUNT zeroed elements of SIZE bytes; the product is checked for overflow. */
+/* arena_array - returns COUNT zeroed elements of SIZE bytes; the product is checked for overflow. */
 void *arena_array(arena *a, uint64_t count, size_t size);
 /* arena_grow - makes room for at least WANT elements of SIZE bytes in the array OLD, of which USED of *CAP
  * are in use. Returns OLD when it is large enough; otherwise the array moves (pointers into it become
  * invalid, elements after USED are not zeroed) and *CAP is updated. NULL: out of memory. */
 void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size);
-/* arena_append - room for one element of SIZE bytes more at the end of an array of *N elements, which grows
- * as by arena_grow; LIST is the address of the pointer to it. Where A is NULL, it is to be freed by free().
- * Returns the element, which *N counts already; NULL: out of memory. */
+/* arena_append - adds an element of SIZE bytes to an array of *N elements, which grows as by arena_grow; LIST
+ * is the address of the pointer to it. If A is NULL, the caller frees the array by free(). Returns the
+ * element, which *N counts already; NULL: out of memory. */
 void *arena_append(arena *a, void *list, size_t *n, size_t *cap, size_t size);
 /* arena_shrink - keeps only the first N bytes of the allocation AT; the memory of the others is returned to
  * the system when AT is large. */
 void arena_shrink(arena *a, void *at, size_t n);
-/* arena_str - a NUL-terminated copy of S. .ptr is NULL: out of memory. */
+/* arena_str - returns a NUL-terminated copy of S. .ptr is NULL: out of memory. */
 ckpt_str arena_str(arena *a, ckpt_str s);
 /* arena_printf - formatted, NUL-terminated text. .ptr is NULL: out of memory. */
 ckpt_str arena_printf(arena *a, const char *fmt, ...) CKPT_PRINTF(2, 3);
 uint64_t arena_used(const arena *a);
-/* arena_full - was an allocation refused because of the ceiling rather than for lack of memory? */
+/* arena_full - returns true if an allocation was refused because of the ceiling rather than for lack of
+ * memory. */
 bool arena_full(const arena *a);
 /* arena_fail_at - for tests: the N-th allocation from now (1: the next) fails as if out of memory, those
  * after it succeed. 0: none. */

@@ -28,7 +28,7 @@ void buf_printf(buf *b, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void buf_u16le(buf *b, uint16_t v);
 void buf_u32le(buf *b, uint32_t v);
 void buf_u64le(buf *b, uint64_t v);
-/* buf_view - the content, valid until the next change. */
+/* buf_view - returns the content, valid until the next change. */
 ckpt_str buf_view(const buf *b);
 
 #endif

@@ -46,7 +46,7 @@ static const uint32_t castagnoli[8][256] = {
     TABLE(0x493C7D27, 0x9278FA4E, 0x211D826D, 0x423B04DA, 0x847609B4, 0x0D006599, 0x1A00CB32, 0x34019664),
 };
 
-/* update_by_tables - the CRC register (not yet inverted) after N bytes. */
+/* update_by_tables - returns the CRC register (not yet inverted) after N bytes. */
 static uint32_t update_by_tables(const uint32_t by[8][256], uint32_t r, const unsigned char *p, size_t n)
 {
     for (; n >= 8; p += 8, n -= 8) {
@@ -67,7 +67,7 @@ static uint32_t update_by_table(uint32_t r, const unsigned char *p, size_t n)
 #define POLY_32  0xEDB88320u
 #define POLY_32C 0x82F63B78u
 
-/* multiply_mod_poly - A * B modulo POLY; reflected, so bit 31 stands for 1. */
+/* multiply_mod_poly - returns A * B modulo POLY; reflected, so bit 31 stands for 1. */
 static uint32_t multiply_mod_poly(uint32_t poly, uint32_t a, uint32_t b)
 {
     uint32_t product = 0;
@@ -79,8 +79,8 @@ static uint32_t multiply_mod_poly(uint32_t poly, uint32_t a, uint32_t b)
     return product;
 }
 
-/* power_of_bytes - x^(8 * N) modulo POLY: appending N bytes multiplies the CRC of what is before them by it.
- * */
+/* power_of_bytes - returns x^(8 * N) modulo POLY: appending N bytes multiplies the CRC of the bytes before
+ * them by it. */
 static uint32_t power_of_bytes(uint32_t poly, uint64_t n)
 {
     uint32_t power = 0x80000000u, by = 0x00800000u; /* 1; x^8, x^16, x^32 ... */
@@ -102,15 +102,15 @@ CLMUL static inline __m128i load_128(const unsigned char *p)
     return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
-/* fold128 - X shifted by as many bits as K encodes, XORed with NEXT. */
+/* fold128 - returns X shifted by as many bits as K encodes, XORed with NEXT. */
 CLMUL static inline __m128i fold128(__m128i x, __m128i k, __m128i next)
 {
     __m128i low = _mm_clmulepi64_si128(x, k, 0x00), high = _mm_clmulepi64_si128(x, k, 0x11);
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-/* update_by_clmul - the register after N >= 64 bytes: four lanes of 128 bits, each folded by 512 bits at a
- * time, then folded into one, whose 16 bytes have the CRC of all bytes so far. */
+/* update_by_clmul - returns the register after N >= 64 bytes: four lanes of 128 bits, each folded by 512 bits
+ * at a time, then folded into one, whose 16 bytes have the CRC of all bytes so far. */
 CLMUL static uint32_t update_by_clmul(uint32_t r, const unsigned char *p, size_t n)
 {
     /* x^(512+32), x^(512-32), x^(128+32), x^(128-32) modulo the polynomial, reflected */
@@ -204,8 +204,8 @@ WIDE512 static uint32_t update_512(uint32_t r, const unsigned char *p, size_t n)
 
 SSE42 static uint64_t crc32c_8(uint64_t r, const unsigned char *p) { return _mm_crc32_u64(r, load_u64le(p)); }
 
-/* crc32c_by_sse42 - three independent runs of LANE bytes at a time, because the instruction takes three
- * cycles and one can begin in each. */
+/* crc32c_by_sse42 - computes three independent runs of LANE bytes at a time, because the instruction takes
+ * three cycles and one can begin in each. */
 SSE42 static uint32_t crc32c_by_sse42(uint32_t r, const unsigned char *p, size_t n)
 {
     enum { LANE = 16384 };

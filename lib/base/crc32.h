@@ -17,17 +17,17 @@ enum crc32_kernel {
     CRC32_KERNELS
 };
 
-/* crc32_with - crc32_update by kernel K; false: this CPU does not support K. */
+/* crc32_with - updates by kernel K as crc32_update does; false: this CPU does not support K. */
 bool crc32_with(enum crc32_kernel k, uint32_t *crc, const void *bytes, size_t n);
 
 enum crc_kind { CRC_32, CRC_32C };
-/* crc_update - crc32_update for either KIND. */
+/* crc_update - updates as crc32_update does, for either KIND. */
 uint32_t crc_update(enum crc_kind kind, uint32_t crc, const void *bytes, size_t n);
 /* crc_combine - the CRC of two concatenated pieces, from the CRC of each and the size of the second in
  * bytes. */
 uint32_t crc_combine(enum crc_kind kind, uint32_t first, uint32_t second, uint64_t second_size);
 const char *crc_name(enum crc_kind kind); /* "CRC-32", "CRC-32C" */
-/* crc32c_by_table - CRC-32C without special instructions; crc_update is tested against it. */
+/* crc32c_by_table - returns CRC-32C without special instructions; crc_update is tested against it. */
 uint32_t crc32c_by_table(uint32_t crc, const void *bytes, size_t n);
 
 #endif

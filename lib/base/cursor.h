@@ -17,8 +17,8 @@ static inline cursor cursor_of(const void *bytes, size_t n, uint64_t pos)
     static const unsigned char none;
     return (cursor){n ? (const unsigned char *)bytes : &none, n, pos, false};
 }
-/* cursor_take - the next N bytes, or NULL (and bad, and nothing left). Never
- * NULL for N 0 on a good cursor. */
+/* cursor_take - returns the next N bytes, or NULL (and bad, and nothing left). Never NULL for N 0 on a good
+ * cursor. */
 static inline const unsigned char *cursor_take(cursor *c, size_t n)
 {
     if (c->bad || n > c->left) {
@@ -78,8 +78,8 @@ static inline uint64_t cursor_u64(cursor *c)
     const unsigned char *b = cursor_take(c, 8);
     return b ? load_u64le(b) : 0;
 }
-/* cursor_varint - a number in groups of 7 bits, the least first, as protobuf, LevelDB and Snappy write it;
- * bad if it has more than 64 bits. */
+/* cursor_varint - returns a number in groups of 7 bits, the least first, as protobuf, LevelDB and Snappy
+ * write it; bad if it has more than 64 bits. */
 static inline uint64_t cursor_varint(cursor *c)
 {
     uint64_t v = 0;

@@ -42,7 +42,7 @@ static void clear_error(ckpt_error *err, ckpt_status status, uint64_t offset)
     err->file[0] = err->where[0] = err->what[0] = err->hint[0] = err->found[0] = err->allowed[0] = '\0';
 }
 
-/* formatted_length - the number of bytes that FMT makes, at most RAW_MAX - 1. */
+/* formatted_length - returns the number of bytes that FMT makes, at most RAW_MAX - 1. */
 CKPT_PRINTF(1, 0) static size_t formatted_length(const char *fmt, va_list args)
 {
     va_list again;

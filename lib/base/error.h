@@ -40,7 +40,7 @@ struct error_words {
     size_t nwhat, nmarked;
 };
 void error_words(const struct error_words *to, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
-/* fail_errno - like fail, with the current errno and its text after the formatted one; the status is
+/* fail_errno - fails like fail, with the current errno and its text after the formatted one; the status is
  * CKPT_EIO (ENOMEM: CKPT_ENOMEM, ENOENT: CKPT_ENOTFOUND). */
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) CKPT_PRINTF(3, 4);
 /* fail_memory - CKPT_ENOMEM with a fixed text. */
@@ -53,11 +53,11 @@ void fail_where(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void fail_add_place(ckpt_error *err, uint64_t offset, ckpt_str part);
 /* fail_hint - sets what the user can do next, unless a hint is set already. */
 void fail_hint(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* fail_replace_hint - sets HINT in place of one that is set. */
+/* fail_replace_hint - sets the hint even if there is one. */
 void fail_replace_hint(ckpt_error *err, const char *hint);
 /* fail_file - sets the path, unless one is set already. */
 void fail_file(ckpt_error *err, const char *path);
-/* fail_name_file - the same where ST is an error, which it returns. */
+/* fail_name_file - sets the path as fail_file does if ST is an error. Returns ST. */
 ckpt_status fail_name_file(ckpt_status st, const char *path, ckpt_error *err);
 
 /* STR_ARG - a ckpt_str as arguments of "%.*s"; cut at 200 bytes, enough for any message. */

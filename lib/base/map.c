@@ -64,7 +64,7 @@ INLINE void sip_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
-/* sip_finish - the hash; never 0, which means a free slot. */
+/* sip_finish - returns the hash; never 0, which means a free slot. */
 INLINE uint32_t sip_finish(uint64_t v[4], uint64_t last)
 {
     sip_word(v, last);
@@ -109,7 +109,7 @@ static struct map_slot *slot_at(const map *m, size_t i)
     return (struct map_slot *)(void *)(m->slots + i * m->slot_size); /* bounded: i < nslots */
 }
 
-/* new_slots - N free slots. Reading a fresh page maps the shared page of zeros and a later write maps
+/* new_slots - returns N free slots. Reading a fresh page maps the shared page of zeros and a later write maps
  * another: writing to each page at once saves one of the two faults. */
 static unsigned char *new_slots(size_t n, size_t size)
 {
@@ -170,7 +170,7 @@ static bool slot_has_key(const map *m, const struct map_slot *s, const char *ptr
     return s->key == key && (!ptr || memcmp(s->ptr, ptr, (size_t)key) == 0);
 }
 
-/* find_slot - the slot of a key, or the free slot where it belongs. */
+/* find_slot - returns the slot of a key, or the free slot where it belongs. */
 static struct map_slot *find_slot(const map *m, const char *ptr, uint64_t key, uint32_t hash)
 {
     for (size_t i = hash & (m->nslots - 1);; i = (i + 1) & (m->nslots - 1)) {
@@ -238,7 +238,7 @@ static bool put_key(map *m, const char *ptr, uint64_t key, uint32_t hash, uint32
     return true;
 }
 
-/* key_address - the bytes of KEY, never NULL: a NULL pointer means a number. */
+/* key_address - returns the bytes of KEY, never NULL: a NULL pointer means a number. */
 static const char *key_address(ckpt_str key) { return key.len ? key.ptr : ""; }
 
 uint32_t map_get(const map *m, ckpt_str key)

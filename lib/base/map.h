@@ -9,7 +9,7 @@
 
 typedef struct map map;
 
-/* map_new - an empty map with room for about EXPECTED keys. NULL: out of memory. */
+/* map_new - returns an empty map with room for about EXPECTED keys. NULL: out of memory. */
 map *map_new(size_t expected);
 /* map_new_index - a map of texts that does not store its keys and so takes a third of the memory:
  * TEXT_OF(USER, value) returns the key of any value that was put. */
@@ -17,13 +17,13 @@ map *map_new_index(size_t expected, ckpt_str (*text_of)(const void *user, uint32
 /* map_set_user - replaces the USER that is passed to TEXT_OF; M may be NULL. */
 void map_set_user(map *m, const void *user);
 void map_free(map *m);
-/* map_get - the number stored under KEY, or MAP_NONE. */
+/* map_get - returns the number stored under KEY, or MAP_NONE. */
 uint32_t map_get(const map *m, ckpt_str key);
 /* map_put - stores VALUE under KEY unless KEY is there already; KEY's bytes must outlive the map. *OLD (may
  * be NULL) is the value that was there, or MAP_NONE for a new key. False: out of memory. */
 bool map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
-/* map_get_num, map_put_num - the same for numbers; one map has either text or number keys. map_set_num
- * replaces the value of a known key. */
+/* map_get_num, map_put_num - do the same for numbers as keys; a map has either text or number keys.
+ * map_set_num replaces the value of a known key. */
 uint32_t map_get_num(const map *m, uint64_t key);
 bool map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old);
 bool map_set_num(map *m, uint64_t key, uint32_t value);

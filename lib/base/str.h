@@ -29,7 +29,8 @@ static inline ckpt_str str_skip(ckpt_str s, size_t n)
 {
     return n >= s.len ? (ckpt_str){"", 0} : (ckpt_str){s.ptr + n, s.len - n};
 }
-/* str_ends_any_case - like str_ends, but ignores the case of ASCII letters in S; SUFFIX is lower case. */
+/* str_ends_any_case - compares like str_ends, but ignores the case of ASCII letters in S; SUFFIX is lower
+ * case. */
 bool str_ends_any_case(ckpt_str s, ckpt_str suffix);
 /* str_compare - compares by bytes, like memcmp; a prefix comes first. */
 static inline int str_compare(ckpt_str a, ckpt_str b)
@@ -38,7 +39,7 @@ static inline int str_compare(ckpt_str a, ckpt_str b)
     int c = n ? memcmp(a.ptr, b.ptr, n) : 0;
     return c ? c : (a.len > b.len) - (a.len < b.len);
 }
-/* str_find - offset of NEEDLE in S at or after FROM, or SIZE_MAX. */
+/* str_find - returns the offset of NEEDLE in S at or after FROM, or SIZE_MAX. */
 size_t str_find(ckpt_str s, ckpt_str needle, size_t from);
 /* str_after_last - the text after the last C in S; S itself if it has no C. */
 ckpt_str str_after_last(ckpt_str s, char c);

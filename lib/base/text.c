@@ -31,7 +31,7 @@ static size_t put_code_point(uint32_t cp, char *out)
     return n;
 }
 
-/* escape_letter - the letter after the backslash for CP, or 0. */
+/* escape_letter - returns the letter after the backslash for CP, or 0. */
 static char escape_letter(uint32_t cp, enum text_style style)
 {
     if (cp == '\\')
@@ -88,7 +88,7 @@ static bool needs_escape(uint64_t x)
     return ((low | slash | quote | (x + EACH(1)) | x) & EACH(0x80)) != 0;
 }
 
-/* length_without_escapes - the number of bytes from POS on that no style escapes. */
+/* length_without_escapes - returns the number of bytes from POS on that no style escapes. */
 static size_t length_without_escapes(ckpt_str s, size_t pos)
 {
     size_t n = 0, left = s.len - pos;
@@ -130,7 +130,7 @@ size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
     return text_end(&sink);
 }
 
-/* put_json_escape - C as an escape of JSON. */
+/* put_json_escape - writes C as an escape of JSON. */
 static void put_json_escape(struct text_sink *sink, uint32_t c)
 {
     char out[16];
@@ -142,7 +142,7 @@ static void put_json_escape(struct text_sink *sink, uint32_t c)
     text_put(sink, out, (size_t)n);
 }
 
-/* json_run - how many bytes of S from POS on stand for themselves in a JSON string. */
+/* json_run - returns how many bytes of S from POS on stand for themselves in a JSON string. */
 static size_t json_run(ckpt_str s, size_t pos)
 {
     size_t n = pos;
@@ -219,7 +219,7 @@ void text_fit(ckpt_str s, char *out, size_t cap)
 
 static bool is_digit(ckpt_str s, size_t i) { return i < s.len && s.ptr[i] >= '0' && s.ptr[i] <= '9'; }
 
-/* read_number - the digits at S[*POS] without leading zeros; moves *POS after them. */
+/* read_number - returns the digits at S[*POS] without leading zeros; moves *POS after them. */
 static ckpt_str read_number(ckpt_str s, size_t *pos)
 {
     while (is_digit(s, *pos) && s.ptr[*pos] == '0')
@@ -230,7 +230,7 @@ static ckpt_str read_number(ckpt_str s, size_t *pos)
     return str_of(s.ptr + from, *pos - from);
 }
 
-/* common_prefix - the number of bytes that A and B have in common at the start. */
+/* common_prefix - returns the number of bytes that A and B have in common at the start. */
 static size_t common_prefix(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, i = 0;

@@ -50,13 +50,14 @@ const char *text_bytes_found(const void *p, size_t n, char out[TEXT_BYTES_SIZE])
 
 #define SHELL_WORD_MAX 160
 
-/* shell_word - S as one word of a command in a hint, quoted where a shell needs it. Returns OTHERWISE if S
- * contains a character of UNLESS, would have to be escaped to be shown, or is too long: such a word must
- * not be pasted. */
+/* shell_word - returns S as one word of a command in a hint, quoted if a shell needs it. Returns OTHERWISE if
+ * S must not be pasted: it contains a character of UNLESS, would have to be escaped to be shown, or is too
+ * long. */
 const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_WORD_MAX]);
-/* shell_path - the same for a file name, which never becomes an option; OTHERWISE is FILE. */
+/* shell_path - returns PATH in the same way, but never as an option; OTHERWISE is FILE. */
 const char *shell_path(const char *path, char out[SHELL_WORD_MAX]);
-/* shell_glob - the same for a tensor name where patterns are accepted; OTHERWISE is NAME. */
+/* shell_glob - returns NAME, a tensor's name, in the same way for an option that takes globs; the text NAME
+ * if it has wildcards. */
 const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX]);
 
 #endif

@@ -48,7 +48,7 @@ static bool are_eight_ascii(const char *p)
     return !(word & 0x8080808080808080u);
 }
 
-/* ascii_run - the number of ASCII bytes from POS on. */
+/* ascii_run - returns the number of ASCII bytes from POS on. */
 static size_t ascii_run(ckpt_str s, size_t pos)
 {
     size_t n = 0, left = s.len - pos;

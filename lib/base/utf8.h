@@ -6,13 +6,13 @@
 
 #define UTF8_BAD UINT32_MAX
 
-/* utf8_next - the code point at S[*POS]; moves *POS after it. Malformed, overlong or > U+10FFFF: UTF8_BAD,
- * and *POS moves by one byte. Surrogates (U+D800..DFFF) are UTF8_BAD unless SURROGATES. */
+/* utf8_next - returns the code point at S[*POS]; moves *POS after it. Malformed, overlong or > U+10FFFF:
+ * UTF8_BAD, and *POS moves by one byte. Surrogates (U+D800..DFFF) are UTF8_BAD unless SURROGATES. */
 uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates);
 /* utf8_check - is all of S UTF-8? *COUNT (may be NULL) gets the number of code points. */
 bool utf8_check(ckpt_str s, bool surrogates, uint64_t *count);
-/* utf8_complete_length - the length of S, N bytes of a longer text, without a last character that may be
- * incomplete: N, or at most three less. */
+/* utf8_complete_length - returns the length of S, N bytes of a longer text, without a last character that may
+ * be incomplete: N, or at most three less. */
 size_t utf8_complete_length(const char *s, size_t n);
 /* utf8_put - writes CP as UTF-8 (surrogates too) to OUT; returns 1..4. */
 size_t utf8_put(uint32_t cp, char out[4]);

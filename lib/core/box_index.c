@@ -96,7 +96,7 @@ bool box_search_next(struct box_search *s, size_t *i)
     }
 }
 
-/* visits_allowed - how many boxes a proof may look at. */
+/* visits_allowed - returns how many boxes a proof may look at. */
 static uint64_t visits_allowed(const struct box_index *x) { return (uint64_t)x->count[0] * VISITS + MORE; }
 
 enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b)
@@ -137,7 +137,8 @@ static enum box_finding push_region(struct regions *r, const uint64_t *box)
     return BOX_NONE;
 }
 
-/* push_rest - what COVER, which intersects REGION, leaves of it; REGION becomes what it covers. */
+/* push_rest - queues the parts of REGION outside of COVER, which intersects it; REGION becomes the part
+ * inside. */
 static enum box_finding push_rest(struct regions *r, uint64_t *region, const uint64_t *cover)
 {
     enum box_finding found = BOX_NONE;

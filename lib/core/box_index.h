@@ -31,18 +31,20 @@ static inline const uint64_t *box_at(const struct box_index *x, size_t i)
 {
     return x->box[0] + i * 2 * x->ndim; /* bounded: as many are in memory */
 }
-/* box_volume - the volume of BOX, which is below 2^64. */
+/* box_volume - returns the volume of BOX, which is below 2^64. */
 uint64_t box_volume(const uint64_t *box, uint32_t ndim);
-/* box_index_init - over N boxes of NDIM dimensions, none of them empty, at BOX, which outlives the index;
- * false: no memory. */
+/* box_index_init - builds the index over N boxes of NDIM dimensions at BOX, none of them empty. BOX outlives
+ * the index. False: no memory. */
 bool box_index_init(struct box_index *x, arena *a, uint32_t ndim, uint64_t *box, size_t n);
-/* box_search_begin - for all boxes that intersect BOX, which outlives the search. */
+/* box_search_begin - begins a search for all boxes that intersect BOX, which outlives the search. */
 void box_search_begin(struct box_search *s, const struct box_index *x, const uint64_t *box);
-/* box_search_next - *I is the number of the next one, in rising order; false: there are no more. */
+/* box_search_next - sets *I to the number of the next box found, in rising order; false: there are no
+ * more. */
 bool box_search_next(struct box_search *s, size_t *i);
-/* box_find_overlap - BOX_FOUND: boxes A < B intersect. BOX_TOO_IRREGULAR: to be sure takes too long. */
+/* box_find_overlap - looks for two boxes that intersect. BOX_FOUND: boxes A < B do. BOX_TOO_IRREGULAR: to be
+ * sure takes too long. */
 enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b);
-/* box_find_hole - BOX_FOUND: no box intersects HOLE, a box inside of WHOLE. */
+/* box_find_hole - looks for a box inside of WHOLE that no box intersects. BOX_FOUND: HOLE is one. */
 enum box_finding box_find_hole(const struct box_index *x, const uint64_t *whole, uint64_t *hole);
 
 #endif

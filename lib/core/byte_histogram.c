@@ -81,7 +81,8 @@ struct histogram_iterator {
     double x[4];
 };
 
-/* next_finite - *X: the next finite number that occurs. Returns how often; 0: there are no more. */
+/* next_finite - sets *X to the next finite number that occurs, and returns how often it does; 0: there are no
+ * more. */
 static uint64_t next_finite(struct histogram_iterator *e, const struct byte_histogram *h, ckpt_dtype dt,
                             double *x)
 {

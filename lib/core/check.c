@@ -64,7 +64,7 @@ bool check_is_fault(ckpt_status st)
     return st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM;
 }
 
-/* is_new - *YES: has no finding that is equal to E but for its contexts been reported yet? */
+/* is_new - sets *YES to true unless a finding equal to E, contexts aside, was reported before. */
 static ckpt_status is_new(struct check *c, const ckpt_error *e, bool *yes, ckpt_error *err)
 {
     uint32_t before;
@@ -131,7 +131,7 @@ ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_err
     return check_report(c, rule_of_status(e->status), file, e, err);
 }
 
-/* copy_path - PATH in the arena of C; records of one file share it. NULL: no memory. */
+/* copy_path - returns PATH in the arena of C; records of one file share it. NULL: no memory. */
 static const char *copy_path(struct check *c, const char *path)
 {
     const char *last = c->nrecords ? c->records[c->nrecords - 1].path : NULL;
@@ -201,7 +201,7 @@ ckpt_status file_lose(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *e
     return CKPT_OK;
 }
 
-/* storage_offset - the file offset of storage I, which an archive locates on demand. */
+/* storage_offset - returns the file offset of storage I, which an archive locates on demand. */
 static uint64_t storage_offset(const ckpt_file *f, uint32_t i)
 {
     const struct storage *s = i < f->table.nstorages ? &f->table.storages[i] : NULL;

@@ -40,11 +40,11 @@ struct check {
     const char *hint; /* of every finding, in place of its own; NULL: none */
 };
 
-/* check_init - a check with no finding yet; release it with check_free. RESULT is cleared. */
+/* check_init - makes C a check without findings, and clears RESULT. The caller calls check_free. */
 ckpt_status check_init(struct check *c, const ckpt_verify_options *opts, ckpt_verify_result *result,
                        ckpt_error *err);
 void check_free(struct check *c);
-/* check_set_hint - HINT becomes that of every finding from now on, unless it is empty. */
+/* check_set_hint - makes HINT, unless it is empty, the hint of every finding from now on. */
 ckpt_status check_set_hint(struct check *c, const char *hint, ckpt_error *err);
 /* check_rule_by_name - the rule whose id is ID; CHECK_MALFORMED if there is none. */
 enum check_rule check_rule_by_name(const char *id);
@@ -54,7 +54,7 @@ bool check_is_fault(ckpt_status st);
  * names). */
 ckpt_status check_report(struct check *c, enum check_rule rule, const char *file, const ckpt_error *e,
                          ckpt_error *err);
-/* check_report_fault - the same, under the rule for the status of E. */
+/* check_report_fault - reports a finding as check_report does, under the rule for the status of E. */
 ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err);
 /* check_report_finding - reports F, whose error is complete but for the hint that check_set_hint has set. */
 ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err);
@@ -74,8 +74,8 @@ ckpt_status check_keep_object(struct check *c, void *kept, ckpt_error *err);
 ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_report_fault_as - the same, under RULE instead of the one for the status. */
 ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err);
-/* file_lose - file_report_fault; where F is salvaged, a fault is a notice that WHAT, a part of F, is lost,
- * and CKPT_OK. */
+/* file_lose - returns file_report_fault(), unless F is salvaged and ST is a fault: then adds a notice that
+ * WHAT, a part of F, is lost, and returns CKPT_OK. */
 ckpt_status file_lose(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
 /* file_add_row - table_row; when F is being checked, a row that exceeds its storage is reported and
  * added without data. */

@@ -169,8 +169,8 @@ static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t low, 
 const struct convert_kernels convert_scalar = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
                                                bf16_to_f32, f64_to_f32,  count_in_range};
 
-/* f32_to_q8_0 - N floats, which are whole blocks. Where the scale of a block is NaN or infinite, or its
- * inverse is, its numbers are 0. Returns how many finite floats have a scale that is infinite. */
+/* f32_to_q8_0 - converts N floats, whole blocks, to q8_0. If the scale of a block or its inverse is NaN or
+ * infinite, its numbers become 0. Returns how many finite floats have an infinite scale. */
 static uint64_t f32_to_q8_0(const unsigned char *in, size_t n, unsigned char *out)
 {
     uint64_t overflowed = 0;
@@ -218,7 +218,8 @@ const char *convert_overflow_name(ckpt_dtype to)
     return !n || n->overflow_to == 0x7c ? "inf" : n->overflow_to == 0x80 ? "nan" : "448";
 }
 
-/* decode_small_float - a float of EXP bits biased by BIAS and MAN bits, without its special values. */
+/* decode_small_float - returns a float of EXP bits biased by BIAS and MAN bits, without its special
+ * values. */
 static uint32_t decode_small_float(uint32_t b, uint32_t exp, uint32_t man, int bias)
 {
     uint32_t m = b & ((1u << man) - 1u), e = b >> man & ((1u << exp) - 1u);
@@ -227,7 +228,7 @@ static uint32_t decode_small_float(uint32_t b, uint32_t exp, uint32_t man, int b
     return as_bits(v) | (b >> (exp + man) & 1u) << 31;
 }
 
-/* decode_ieee_float - an 8-bit float of EXP bits, of which all ones mean Inf and NaN. */
+/* decode_ieee_float - returns an 8-bit float of EXP bits, of which all ones mean Inf and NaN. */
 static uint32_t decode_ieee_float(uint32_t b, uint32_t exp)
 {
     uint32_t inf = ((1u << exp) - 1u) << (7 - exp), a = b & 0x7fu, sign = (b & 0x80u) << 24;
@@ -306,7 +307,7 @@ bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to
     return true;
 }
 
-/* load_integer - the element at IN, of more than one byte, as its low 64 bits; *IS_SIGNED is set. */
+/* load_integer - returns the element at IN, of more than one byte, as its low 64 bits; *IS_SIGNED is set. */
 static uint64_t load_integer(const struct conversion *c, const unsigned char *in, bool *is_signed)
 {
     *is_signed = dtype_info(c->from)->klass == 'i';
@@ -374,7 +375,7 @@ static void narrow_from_f32(const struct conversion *c, const unsigned char *in,
         t->overflowed += c->k->count_in_range(in, n, c->overflow_start, c->overflow_end);
 }
 
-/* count_overflowed_doubles - the number of finite doubles that became Inf as float32. */
+/* count_overflowed_doubles - returns the number of finite doubles that became Inf as float32. */
 static uint64_t count_overflowed_doubles(const struct conversion *c, const unsigned char *in, size_t n,
                                          const unsigned char *floats)
 {

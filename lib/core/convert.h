@@ -57,11 +57,11 @@ bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to
 void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t);
 /* convert_half - the bits of the float32 that a float16 is. */
 uint32_t convert_half(uint32_t half);
-/* convert_overflow_name - what a value above TO's largest becomes: "inf", "nan" or "448". */
+/* convert_overflow_name - returns what a value above TO's largest becomes: "inf", "nan" or "448". */
 const char *convert_overflow_name(ckpt_dtype to);
 
 extern const struct convert_kernels convert_scalar;
-/* convert_simd - the kernels for this CPU; convert_scalar where there are none. */
+/* convert_simd - returns the kernels for this CPU; convert_scalar where there are none. */
 const struct convert_kernels *convert_simd(void);
 
 #endif

@@ -14,7 +14,7 @@ AVX INLINE __m256i load_256(const unsigned char *p)
 }
 AVX INLINE void store_256(unsigned char *p, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
 
-/* select_lanes - YES where MASK is set, else NO. */
+/* select_lanes - returns YES where MASK is set, else NO. */
 AVX INLINE __m256i select_lanes(__m256i mask, __m256i yes, __m256i no)
 {
     return _mm256_blendv_epi8(no, yes, mask);
@@ -39,7 +39,7 @@ AVX INLINE __m256i bfloat16_lanes(__m256i f)
     return _mm256_srli_epi32(_mm256_add_epi32(f, up), 16);
 }
 
-/* bfloat16_or_nan - like bfloat16, for input that may contain NaN, which stays NaN. */
+/* bfloat16_or_nan - rounds as bfloat16_lanes does, and keeps NaN as NaN. */
 AVX INLINE __m256i bfloat16_or_nan(__m256i f)
 {
     __m256i nan = _mm256_cmpgt_epi32(_mm256_and_si256(f, _mm256_set1_epi32(ABS32)), _mm256_set1_epi32(INF32));

@@ -58,7 +58,7 @@ static struct copy_item get_item(const struct copy_pool *p, size_t i)
     return p->job->item(p->job->user, p->picked ? p->picked[i] : i);
 }
 
-/* get_item_storage - the storage that has the bytes of X; NULL: a row without bytes. */
+/* get_item_storage - returns the storage that has the bytes of X; NULL: a row without bytes. */
 static struct storage *get_item_storage(const struct copy_pool *p, const struct copy_item *x)
 {
     if (x->storage)
@@ -75,7 +75,7 @@ static struct parallel_item get_parallel_item(void *user, size_t i)
     return (struct parallel_item){.file = p->job->file, .row = x.row, .storage = x.storage};
 }
 
-/* converted_size - the size of N input bytes after conversion. */
+/* converted_size - returns the size of N input bytes after conversion. */
 static uint64_t converted_size(const struct copy_range *r, uint64_t n)
 {
     const struct conversion *c = r->conversion; /* bounded: the writer laid out all of them */
@@ -174,7 +174,7 @@ static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error 
     return CKPT_OK;
 }
 
-/* fail_wrong_size - R ends with N bytes more, too many or too few. */
+/* fail_wrong_size - fails because R has N bytes, too many or too few. */
 static ckpt_status fail_wrong_size(const struct copy_range *r, size_t n, ckpt_error *err)
 {
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
@@ -182,7 +182,7 @@ static ckpt_status fail_wrong_size(const struct copy_range *r, size_t n, ckpt_er
                 (unsigned long long)converted_size(r, r->end));
 }
 
-/* advance_range - N bytes of R have been copied. */
+/* advance_range - counts N bytes of R as copied. */
 static ckpt_status advance_range(struct copy_range *r, uint64_t n, ckpt_error *err)
 {
     r->pos += n; /* bounded: up to end, as are the next two */
@@ -237,7 +237,7 @@ static void share_blocks(const struct copy_range *r, uint64_t *from, uint64_t *e
     *end = *from + n;
 }
 
-/* compute_shared_crc - the CRC-32 of R up to END, whose blocks are shared. */
+/* compute_shared_crc - computes the CRC-32 of R up to END, whose blocks are shared. */
 static ckpt_status compute_shared_crc(struct copy_range *r, uint64_t end, ckpt_error *err)
 {
     const struct storage *s = r->item.storage;
@@ -252,7 +252,7 @@ static ckpt_status compute_shared_crc(struct copy_range *r, uint64_t end, ckpt_e
     return CKPT_OK;
 }
 
-/* copy_storage - copy_range for a storage; blocks that can be shared are not copied. */
+/* copy_storage - copies a storage as copy_range does, or shares its blocks if the file system can. */
 static ckpt_status copy_storage(struct copy_range *r, ckpt_error *err)
 {
     uint64_t end = r->end, shared_end;
@@ -388,7 +388,7 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
 
 /* -------------------------------------------------------------------- joined */
 
-/* pick_items - all items, or those that a rehearsal reads. */
+/* pick_items - picks all items or, for a rehearsal, those that it reads. */
 static ckpt_status pick_items(struct copy_pool *p, ckpt_error *err)
 {
     const struct copy_job *job = p->job;

@@ -33,7 +33,7 @@ INLINE float float_of(uint32_t bits)
 
 INLINE float half_at(const unsigned char *p) { return float_of(convert_half(load_u16le(p))); }
 INLINE float signed_byte(unsigned char b) { return (float)(int8_t)b; }
-/* bits_of - the bits of NUMBER from SHIFT on that MASK has. */
+/* bits_of - returns the bits of NUMBER from SHIFT on that MASK has. */
 INLINE unsigned bits_of(unsigned number, int shift, unsigned mask) { return number >> shift & mask; }
 
 /* ------------------------------------------------------------------- 32 elements */
@@ -61,7 +61,7 @@ INLINE void q8_0(const unsigned char *b, float *y)
         y[j] = signed_byte(b[2 + j]) * d;
 }
 
-/* table_nibbles - 2 * N elements of VALUES in the nibbles of N bytes at Q. */
+/* table_nibbles - looks up the 2 * N nibbles of the N bytes at Q in VALUES. */
 INLINE void table_nibbles(float d, const int8_t values[16], const unsigned char *q, int n, float *y)
 {
     for (int j = 0; j < n; j++) {
@@ -123,7 +123,7 @@ INLINE void q3_k(const unsigned char *b, float *y)
     }
 }
 
-/* k4_scale - scale and minimum J of the twelve bytes at S, 6 bits each. */
+/* k4_scale - extracts scale and minimum J, 6 bits each, from the twelve bytes at S. */
 INLINE void k4_scale(const unsigned char *s, int j, float *scale, float *least)
 {
     bool first = j < 4;
@@ -184,7 +184,7 @@ INLINE void iq4_xs(const unsigned char *b, float *y)
     }
 }
 
-/* run_of_trits - digit K of the N bytes at Q, which are fractions in base 3. */
+/* run_of_trits - extracts digit K of the N bytes at Q, which are fractions in base 3. */
 INLINE float *run_of_trits(float d, const unsigned char *q, int n, int k, float *y)
 {
     static const unsigned char powers[5] = {1, 3, 9, 27, 81};
@@ -218,8 +218,8 @@ INLINE void tq2_0(const unsigned char *b, float *y)
 
 /* ------------------------------------------------------------------------- grids */
 
-/* with_signs - the N numbers of VALUES that the digits (of BITS bits) of ENTRY select, times D; bit I of
- * SIGNS: number I is negative. */
+/* with_signs - writes D times the N numbers of VALUES that ENTRY selects by digits of BITS bits; a number I
+ * is negative if bit I of SIGNS is set. */
 INLINE void with_signs(float d, unsigned entry, unsigned bits, const unsigned char *values, int n,
                        unsigned signs, float *y)
 {
@@ -229,7 +229,7 @@ INLINE void with_signs(float d, unsigned entry, unsigned bits, const unsigned ch
     }
 }
 
-/* even_signs - seven bits of signs and an eighth that makes their number even. */
+/* even_signs - returns the seven bits of signs and an eighth that makes the number of set bits even. */
 INLINE unsigned even_signs(unsigned seven)
 {
     unsigned parity = seven ^ seven >> 4;
@@ -301,7 +301,7 @@ INLINE void iq3_s(const unsigned char *b, float *y)
     }
 }
 
-/* ternary - eight numbers from -1 to 1 of ENTRY, each moved by 1/8, down if MINUS, times D. */
+/* ternary - writes D times eight numbers from -1 to 1 of ENTRY, each raised by 1/8, or lowered if MINUS. */
 INLINE void ternary(float d, unsigned entry, bool minus, float *y)
 {
     for (unsigned i = 0; i < 8; i++)

@@ -41,7 +41,7 @@ void norms_add(struct norms *to, double *a, double *b, size_t n);
 double norms_distance(const struct norms *s);
 double norms_cosine(const struct norms *s);
 
-/* distance_sum - the sum of the lanes, always added up in the same order. */
+/* distance_sum - returns the sum of the lanes, always added up in the same order. */
 double distance_sum(const struct distance *d);
 
 #endif

@@ -6,7 +6,7 @@
 
 #if defined(__x86_64__)
 
-/* add_tail - the last N < 8 pairs, which fill no register. */
+/* add_tail - adds the last N < 8 pairs, which fill no register. */
 static void add_tail(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
                      const struct tolerance *t, struct distance *out)
 {
@@ -28,7 +28,7 @@ AVX INLINE struct avx_totals avx_begin(const struct tolerance *t)
         {zero, zero}, zero, zero, _mm256_set1_pd(t->abs), _mm256_set1_pd(t->rel), _mm256_setzero_si256()};
 }
 
-/* avx_add_4 - four pairs, in lanes 4 I to 4 I + 3. */
+/* avx_add_4 - adds four pairs, in lanes 4 I to 4 I + 3. */
 AVX INLINE void avx_add_4(struct avx_totals *s, unsigned i, __m256d a, __m256d b)
 {
     const __m256d sign = _mm256_set1_pd(-0.0);
@@ -74,7 +74,7 @@ AVX INLINE void add_doubles(const unsigned char *a, const unsigned char *b, size
     add_tail(CKPT_DT_F64, a, b, n, t, out);
 }
 
-/* add_floats - N pairs of elements of DT, each of WIDTH bytes. */
+/* add_floats - adds N pairs of elements of DT, each of WIDTH bytes. */
 AVX INLINE void add_floats(ckpt_dtype dt, size_t width, const unsigned char *a, const unsigned char *b,
                            size_t n, const struct tolerance *t, struct distance *out)
 {

@@ -24,8 +24,8 @@ const struct dtype_info *dtype_info(ckpt_dtype dt); /* NONE and out of range: a 
 ckpt_dtype dtype_by_name(ckpt_str name);        /* torch's name or alias ("long"); optional "torch." */
 ckpt_dtype dtype_by_safetensors(ckpt_str name); /* exact */
 ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedStorage": U8 */
-/* dtype_bytes - the size of ELEMS elements in bytes. False: overflow, an incomplete block, or no fixed
- * size. */
+/* dtype_bytes - computes the size of ELEMS elements in bytes. False: overflow, an incomplete block, or no
+ * fixed size. */
 bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out);
 
 /* dtype_has_kernels - do distance_kernel and moments_kernel read stored elements of DT? */

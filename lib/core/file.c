@@ -289,7 +289,7 @@ map *file_storage_keys(ckpt_file *f)
     return ok ? f->storage_keys : NULL;
 }
 
-/* comes_after - "10" after "9" after "8". */
+/* comes_after - returns true if KEY comes after OTHER as numbers do: "10" after "9". */
 static bool comes_after(ckpt_str key, ckpt_str other)
 {
     return key.len != other.len ? key.len > other.len : str_compare(key, other) > 0;

@@ -97,7 +97,7 @@ struct ckpt_file {
     size_t nwrappers;
 };
 
-/* file_new - an empty file reading SRC (taken over; may be NULL). */
+/* file_new - makes a file without rows that reads SRC (taken over; may be NULL). */
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
@@ -107,7 +107,7 @@ void file_become(ckpt_file *f, ckpt_file *one);
  * for plans: files that the library opens for itself are freed by file_free. */
 void file_hold(ckpt_file *f);
 void file_release(ckpt_file *f);
-/* file_or_empty - F, or for NULL a file without rows, storages, values and notices, for getters. */
+/* file_or_empty - returns F, or for NULL a file without rows, storages, values and notices, for getters. */
 const ckpt_file *file_or_empty(const ckpt_file *f);
 /* file_records_tie - is ROW a tie, which is only in the metadata? */
 static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
@@ -132,14 +132,14 @@ struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no mem
 ckpt_status file_take_pickles(ckpt_file *f, const ckpt_file *from, ckpt_error *err);
 /* file_names_literal - does a pickle of F have a name that would be another one below its protocol? */
 bool file_names_literal(const ckpt_file *f);
-/* file_replacement - the node to write instead of V; V itself mostly. */
+/* file_replacement - returns the node to write instead of V; V itself mostly. */
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
 /* file_storage_keys - storage_keys of all storages that there are; NULL: no memory. */
 map *file_storage_keys(ckpt_file *f);
 /* file_storage_find - *INDEX is the storage that file_storage_add added under KEY, or CKPT_NO_STORAGE. */
 ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err);
-/* file_storage_add - table_storage for one that is to be found by its key. */
+/* file_storage_add - adds a storage as table_storage does, and lets file_storage_find find it by its key. */
 ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err);
 /* file_bytes_storage - the storage of F's own table that V is, a call of torch.storage._load_from_bytes with
  * a whole stream for an argument; CKPT_NO_STORAGE: none. */
@@ -148,13 +148,13 @@ uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v);
 bool file_index_names(ckpt_file *f);
 /* file_find - row by joined name through the name index; without memory for that, f->names stays NULL. */
 uint32_t file_find(ckpt_file *f, ckpt_str name);
-/* file_limit_views - max_expanded of the table: that of the limits, or what its default is by F->nbytes. */
+/* file_limit_views - sets the table's max_expanded to the caller's limit, or to the default for F->nbytes. */
 void file_limit_views(ckpt_file *f);
-/* file_max_unpacked - what PACKED compressed bytes of F may unpack to: max_expanded of its limits, else a
- * GiB or a hundred times as many, whichever is more. */
+/* file_max_unpacked - returns how many bytes PACKED compressed bytes of F may unpack to: max_expanded of its
+ * limits, else 1 GiB or 100 times PACKED, whichever is more. */
 uint64_t file_max_unpacked(const ckpt_file *f, uint64_t packed);
-/* file_budget - parsing METADATA_BYTES of metadata, of which no more than max_header
- * count, may take 16 times that and 64 MiB, unless the caller set a limit of his own. */
+/* file_budget - limits the memory for parsing METADATA_BYTES of metadata to 16 times that and 64 MiB, unless
+ * the caller set a limit. Bytes beyond max_header do not count. */
 void file_budget(ckpt_file *f, uint64_t metadata_bytes);
 
 #endif

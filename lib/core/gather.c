@@ -120,8 +120,8 @@ static void copy_line(const unsigned char *in, size_t from, unsigned char *out, 
 #undef LINE
 }
 
-/* choose_line - the dimension for copy_line: the longest, or one that is contiguous on both sides and long
- * enough for memcpy. */
+/* choose_line - returns the dimension for copy_line: the longest, or one that is contiguous on both sides and
+ * long enough for memcpy. */
 static uint32_t choose_line(const struct gather_dim *dim, uint32_t ndim, size_t width)
 {
     uint32_t line = 0;

@@ -27,7 +27,7 @@ struct gather {
 bool gather_init(struct gather *g, const ckpt_tensor *t);
 /* gather_split - each element of G becomes N consecutive units; false: as for gather_init. */
 bool gather_split(struct gather *g, uint64_t n);
-/* gather_run - G becomes N units that follow each other in the storage. */
+/* gather_run - makes G a run of N units that are contiguous in the storage. */
 void gather_run(struct gather *g, uint64_t n);
 void gather_free(struct gather *g);
 /* gather_is_run - are the elements contiguous in the storage? */
@@ -35,7 +35,7 @@ bool gather_is_run(const struct gather *g);
 /* gather_period - the number of elements after which the output repeats, for a view that is expanded in its
  * outermost dimension; 0: it does not. */
 uint64_t gather_period(const struct gather *g);
-/* gather_block_size - the size in bytes that gather_read is best called with, at most. */
+/* gather_block_size - returns the size in bytes that gather_read is best called with, at most. */
 size_t gather_block_size(const struct gather *g);
 /* gather_read - reads COUNT elements from FIRST, which must exist, to OUT. */
 ckpt_status gather_read(struct gather *g, uint64_t first, uint64_t count, unsigned char *out,

@@ -9,7 +9,8 @@ struct glob_pattern {
     bool fold;
 };
 
-/* next_char - the character at S[*POS], or a number above all characters for a byte that is not UTF-8. */
+/* next_char - returns the character at S[*POS], or a number above all characters for a byte that is not
+ * UTF-8. */
 static uint32_t next_char(ckpt_str s, size_t *pos, bool fold)
 {
     size_t at = *pos;
@@ -19,7 +20,7 @@ static uint32_t next_char(ckpt_str s, size_t *pos, bool fold)
     return cp == UTF8_BAD ? 0x80000000u | (unsigned char)s.ptr[at] : cp;
 }
 
-/* next_pattern_char - the next character of the pattern, without its `\`. */
+/* next_pattern_char - returns the next character of the pattern, without its `\`. */
 static uint32_t next_pattern_char(struct glob_pattern g, size_t *pos)
 {
     if (g.s.ptr[*pos] == '\\' && *pos + 1 < g.s.len)

@@ -23,7 +23,8 @@
 
 /* ------------------------------------------------------------------ decoding */
 
-/* magnitude_of - |re + i im|, not by the library's hypot, whose last bit differs between systems. */
+/* magnitude_of - returns |re + i im|. The library's hypot is not used, because its last bit differs between
+ * systems. */
 static double magnitude_of(double re, double im)
 {
     re = fabs(re);
@@ -137,7 +138,8 @@ static double sum_scaled(const double *x, size_t n, double shift, double scale, 
     return add_lanes(squares);
 }
 
-/* add_block_slow - any numbers, including infinities, NaN, and squares above the largest double. */
+/* add_block_slow - adds a block of any numbers, including infinities, NaN, and squares above the largest
+ * double. */
 static void add_block_slow(struct moments *b, const double *x, size_t n)
 {
     double first = 0, sum;

@@ -42,7 +42,7 @@ typedef void moments_kernel(ckpt_dtype dt, const unsigned char *p, size_t n, dou
 moments_kernel moments_scalar;
 /* moments_best - the fastest kernel that this CPU can run. */
 moments_kernel *moments_best(void);
-/* moments_add_by - like moments_add, with KERNEL. */
+/* moments_add_by - adds numbers as moments_add does, by KERNEL. */
 void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, const unsigned char *p,
                     size_t n);
 /* moment_sums_add - adds N more doubles, the first in lane 0. */

@@ -8,7 +8,7 @@
 
 #if defined(__x86_64__)
 
-/* add_tail - the last N < 8 elements, which fill no register. */
+/* add_tail - adds the last N < 8 elements, which fill no register. */
 static void add_tail(ckpt_dtype dt, const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     double x[8];
@@ -112,7 +112,7 @@ AVX INLINE void avx_floats_end(const struct avx_floats *f, struct moment_sums *o
     avx_end(&f->a, _mm256_cvtps_pd(min), _mm256_cvtps_pd(max), out);
 }
 
-/* add_floats - N elements of DT, each of WIDTH bytes. */
+/* add_floats - adds N elements of DT, each of WIDTH bytes. */
 AVX INLINE void add_floats(ckpt_dtype dt, size_t width, const unsigned char *p, size_t n, double shift,
                            struct moment_sums *out)
 {

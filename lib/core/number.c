@@ -57,7 +57,8 @@ static double load_f16(const unsigned char *p)
     return sign ? -small : small;
 }
 
-/* decode_small_float - without the special values: a sign, EXP bits biased by BIAS, MAN bits. */
+/* decode_small_float - decodes a float with a sign, EXP bits biased by BIAS, and MAN bits, without special
+ * values. */
 static double decode_small_float(unsigned bits, unsigned exp, unsigned man, int bias)
 {
     unsigned mant = bits & ((1u << man) - 1), e = bits >> man & ((1u << exp) - 1);
@@ -123,7 +124,7 @@ static void decode_f8(double (*decode_one)(unsigned), const unsigned char *in, s
         out[i] = table[in[i]];
 }
 
-/* decode_f6 - four values of six bits in three bytes, low bits first. */
+/* decode_f6 - decodes four values of six bits in three bytes, low bits first. */
 static void decode_f6(unsigned exp, unsigned man, int bias, const unsigned char *in, size_t n, double *out)
 {
     for (size_t i = 0; i + 4 <= n; i += 4, in += 3) {
@@ -133,7 +134,7 @@ static void decode_f6(unsigned exp, unsigned man, int bias, const unsigned char 
     }
 }
 
-/* decode_packed - PER unsigned values in a byte, low bits first. */
+/* decode_packed - decodes PER unsigned values in a byte, low bits first. */
 static void decode_packed(unsigned per, const unsigned char *in, size_t n, double *out)
 {
     unsigned bits = 8 / per, mask = (1u << bits) - 1;
@@ -149,7 +150,7 @@ static void decode_f4(const unsigned char *in, size_t n, double *out)
     }
 }
 
-/* decode_blocks - N elements in blocks of ggml, one block at a time. */
+/* decode_blocks - decodes N elements in blocks of ggml, one block at a time. */
 static void decode_blocks(ckpt_dtype dt, const unsigned char *in, size_t n, double *out)
 {
     const struct dtype_info *d = dtype_info(dt);

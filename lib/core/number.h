@@ -4,7 +4,7 @@
 
 #include "core/dtype.h"
 
-/* number_lanes - the number of doubles for one element (as the shape counts it): usually 1, 2 for
+/* number_lanes - returns the number of doubles for one element (as the shape counts it): usually 1, 2 for
  * complex (re, im) and float4 pairs, 0 for what is not a number. */
 unsigned number_lanes(ckpt_dtype dt);
 bool number_is_complex(ckpt_dtype dt);

@@ -33,7 +33,7 @@ static const struct {
 
 /* ------------------------------------------------------------------ type codes */
 
-/* find_unit - the unit of dates that T is; NULL: none. */
+/* find_unit - returns the unit of dates that T is; NULL: none. */
 static const char *find_unit(ckpt_str t)
 {
     static const char *const units[] = {"Y",  "M",  "W",  "D",  "h",  "m", "s",
@@ -44,7 +44,7 @@ static const char *find_unit(ckpt_str t)
     return NULL;
 }
 
-/* take_number - the digits that T begins with; false: none, or too many. */
+/* take_number - takes the digits that T begins with; false: there are none, or too many. */
 static bool take_number(ckpt_str *t, uint32_t *n)
 {
     uint64_t v = 0;
@@ -56,7 +56,8 @@ static bool take_number(ckpt_str *t, uint32_t *n)
     return digits > 0 && v <= INT32_MAX;
 }
 
-/* parse_date - D is 'M' or 'm'; T follows the letter: a size of 8, a unit in brackets. */
+/* parse_date - parses a date or timedelta. D's kind is 'M' or 'm'; T follows that letter: a size of 8, a unit
+ * in brackets. */
 static bool parse_date(ckpt_str t, struct numpy_dtype *d)
 {
     uint32_t size = 8;
@@ -77,7 +78,7 @@ static bool parse_date(ckpt_str t, struct numpy_dtype *d)
     return d->unit != NULL;
 }
 
-/* has_size - are there such types of D's kind? */
+/* has_size - returns true if numpy has a type of D's kind and size. */
 static bool has_size(const struct numpy_dtype *d)
 {
     switch (d->kind) {
@@ -90,7 +91,7 @@ static bool has_size(const struct numpy_dtype *d)
     }
 }
 
-/* find_named - the row of a name such as "float32", or of a code of one letter; NTYPES: none. */
+/* find_named - returns the row of a name such as "float32", or of a code of one letter; NTYPES: none. */
 static size_t find_named(ckpt_str t)
 {
     size_t i = 0;
@@ -136,7 +137,7 @@ bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out)
 
 /* --------------------------------------------------------------------- pickles */
 
-/* find_extended - the type of ml_dtypes that V is the class of; NULL: none. */
+/* find_extended - returns the type of ml_dtypes that V is the class of; NULL: none. */
 static const char *find_extended(const ckpt_value *v)
 {
     static const char *const names[] = {"bfloat16",
@@ -163,8 +164,8 @@ static const char *find_extended(const ckpt_value *v)
     return NULL;
 }
 
-/* set_unit - sets the unit of a date, from the last item of its STATE: ({}, (b"ns", 25, 1, 1)). False: it
- * has another. */
+/* set_unit - sets the unit of a date from the last item of its STATE: ({}, (b"ns", 25, 1, 1)). False: it has
+ * a multiple of a unit. */
 static bool set_unit(struct numpy_dtype *d, const ckpt_value *state)
 {
     const ckpt_value *last = value_item(state, 8), *unit = value_item(last, 1);

@@ -20,8 +20,8 @@ bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out);
 /* numpy_dtype_parse - is CODE what numpy.dtype() takes for one type without fields, such as "<f4", "S3",
  * "M8[ns]", "float32", "f"? Then *OUT is set. */
 bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out);
-/* numpy_dtype_text - D as dtypes are printed: "float32", "S4", "U2" (characters), "datetime64[ns]", "struct";
- * lives as long as A. NULL: no memory. */
+/* numpy_dtype_text - returns D as dtypes are printed: "float32", "S4", "U2" (characters), "datetime64[ns]",
+ * "struct"; lives as long as A. NULL: no memory. */
 const char *numpy_dtype_text(arena *a, const struct numpy_dtype *d);
 /* numpy_swap_bytes - the width of the unit that byte order applies to; 1: it does not apply. */
 uint8_t numpy_swap_bytes(const struct numpy_dtype *d);
@@ -36,7 +36,7 @@ struct numpy_array {
 bool numpy_array_of(const ckpt_value *v, struct numpy_array *out);
 /* numpy_scalar_of - is V a numpy scalar? Its bytes are value_arg(v, 1). */
 bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out);
-/* numpy_name - "float64", "str_" …; "generic" for an unknown type. */
+/* numpy_name - returns "float64", "str_" …; "generic" for an unknown type. */
 const char *numpy_name(const struct numpy_dtype *d);
 /* numpy_torch_dtype - the torch dtype with the same elements, or CKPT_DT_NONE. */
 ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d);
@@ -47,8 +47,8 @@ ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d);
 size_t small_bytes(const ckpt_value *v, unsigned char *out, size_t cap);
 /* is_latin1 - does CODEC name latin1? */
 bool is_latin1(ckpt_str codec);
-/* latin1_text - the node of the text in a call of _codecs.encode(text, 'latin1'), which may be a span;
- * NULL: V is no such call. */
+/* latin1_text - returns the node of the text in a call of _codecs.encode(text, 'latin1'), which may be a
+ * span; NULL: V is no such call. */
 const ckpt_value *latin1_text(const ckpt_value *v);
 /* latin1_of - *TEXT: the same as text; false where it is not in memory. */
 bool latin1_of(const ckpt_value *v, ckpt_str *text);

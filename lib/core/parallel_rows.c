@@ -54,7 +54,7 @@ static uint32_t get_group_end(const struct parallel_state *t, uint32_t g)
 {
     return t->starts ? t->starts[g + 1] : g + 1;
 }
-/* get_group_item - the item at K of all groups. */
+/* get_group_item - returns the item at K of all groups. */
 static uint32_t get_group_item(const struct parallel_state *t, uint32_t k)
 {
     return t->order ? t->order[k] : k;
@@ -84,7 +84,7 @@ static uint32_t find_leader(uint32_t *parent, uint32_t i)
     return i;
 }
 
-/* join_group - item I reads ROW of F: joins it with the first item that reads the same storage. */
+/* join_group - joins item I, which reads ROW of F, with the first item that reads the same storage. */
 static void join_group(struct group_builder *j, uint32_t *owner, uint32_t i, const ckpt_file *f, uint32_t row)
 {
     uint32_t at = f->table.rows[row].t.storage;
@@ -181,7 +181,7 @@ static uint64_t get_chunk_elements(const struct parallel_item *x)
     return per_chunk && count_item_elements(x) > per_chunk && can_split(x) ? per_chunk : 0;
 }
 
-/* count_chunks - the number of chunks of group G; 1: it is not split. */
+/* count_chunks - returns the number of chunks of group G; 1: it is not split. */
 static uint64_t count_chunks(const struct parallel_state *t, uint32_t g)
 {
     if (!t->s->process_chunk || get_group_end(t, g) - get_group_begin(t, g) != 1)
@@ -213,7 +213,7 @@ static ckpt_status split_item(struct parallel_state *t, uint32_t group, uint32_t
     return CKPT_OK;
 }
 
-/* split_groups - a large item that is a group of its own becomes a task per chunk. */
+/* split_groups - splits each large item that is a group of its own into a task per chunk. */
 static ckpt_status split_groups(struct parallel_state *t, ckpt_error *err)
 {
     uint64_t tasks = 0;
@@ -237,7 +237,7 @@ static ckpt_status split_groups(struct parallel_state *t, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* find_task - task number I. */
+/* find_task - returns task I. */
 static struct task find_task(const struct parallel_state *t, size_t i)
 {
     size_t low = 0, high = t->nchunked;
@@ -263,7 +263,7 @@ static uint64_t get_chunk_bytes(const struct parallel_item *x, const struct para
     return p->count * width; /* bounded: twice PARALLEL_CHUNK_BYTES */
 }
 
-/* get_task_bytes - the bytes of task I. */
+/* get_task_bytes - returns the bytes of task I. */
 static uint64_t get_task_bytes(void *user, size_t i)
 {
     const struct parallel_state *t = user;
@@ -378,7 +378,8 @@ static bool can_read_parallel(ckpt_file *f)
     return true;
 }
 
-/* can_read_storages_parallel - the same for items that are storages of any file. */
+/* can_read_storages_parallel - returns true if the storages that T's items read can be read by several
+ * threads. */
 static bool can_read_storages_parallel(const struct parallel_state *t)
 {
     for (size_t i = 0; i < t->s->n; i++) {
@@ -447,7 +448,7 @@ static void free_chunks(struct chunked_item *c)
     c->chunks = NULL;
 }
 
-/* mark_item_done - item I is processed and can be reported. */
+/* mark_item_done - lets item I, which is processed, be reported. */
 static void mark_item_done(struct parallel_state *t, size_t i, const struct parallel_context *run)
 {
     if (t->ready)
@@ -456,7 +457,7 @@ static void mark_item_done(struct parallel_state *t, size_t i, const struct para
         report_or_cancel(t, run->pool);
 }
 
-/* run_chunk - and joins the chunks of the item, if this was the last one. */
+/* run_chunk - processes a chunk, and after the last chunk of an item joins them. */
 static ckpt_status run_chunk(struct parallel_state *t, const struct task *k, struct parallel_context *run,
                              ckpt_error *err)
 {
@@ -488,7 +489,7 @@ static ckpt_status run_task(void *user, struct pool *p, size_t number, unsigned 
     return CKPT_OK;
 }
 
-/* check_unchanged_files - ST, the result of reading, or an error if a file changed meanwhile. */
+/* check_unchanged_files - returns ST, the result of reading, or an error if a file changed meanwhile. */
 static ckpt_status check_unchanged_files(const struct parallel_state *t, ckpt_status st, ckpt_error *err)
 {
     const ckpt_file *file = NULL, *other = NULL;

@@ -53,7 +53,7 @@ struct parallel_job {
 ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err);
 /* parallel_chunk_elements - the number of elements of WIDTH bytes in a chunk. */
 static inline uint64_t parallel_chunk_elements(uint64_t width) { return PARALLEL_CHUNK_BYTES / width; }
-/* parallel_combine_crc - the CRC of KIND of all chunks of X; SIDE 1: of other. */
+/* parallel_combine_crc - returns the CRC of KIND of all chunks of X; SIDE 1: of other. */
 uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *x,
                               const struct parallel_chunk *chunks, size_t n, int side);
 /* parallel_check_crc - compares the CRC of all chunks of X with the recorded ones. Errors name the

@@ -59,8 +59,8 @@ struct assembled {
 
 /* ------------------------------------------------------------------------ reading */
 
-/* next_box - the largest box of the tensor that begins at byte FIRST and has at most COUNT bytes, which
- * follow each other; returns how many. */
+/* next_box - sets BOX to the largest box of the tensor that begins at byte FIRST and has at most COUNT
+ * contiguous bytes; returns how many. */
 static uint64_t next_box(const struct assembled *s, uint64_t first, uint64_t count, uint64_t *box)
 {
     uint32_t n = s->ndim, k = 0;
@@ -75,7 +75,7 @@ static uint64_t next_box(const struct assembled *s, uint64_t first, uint64_t cou
     return (box[n + k] - box[k]) * s->run[k];
 }
 
-/* add_dim - a dimension outside of those that G has, joined with the last one where it continues that. */
+/* add_dim - adds a dimension outside of those of G; joins it with the last one if it continues that. */
 static void add_dim(struct gather *g, uint64_t n, uint64_t stride, uint64_t out)
 {
     struct gather_dim *last = g->ndim ? &g->dim[g->ndim - 1] : NULL;
@@ -154,7 +154,7 @@ static bool is_narrow(const struct gather *g)
            rows->n <= BAND / (row * g->width);
 }
 
-/* rows_before - how many rows of C begin before END of the output. */
+/* rows_before - returns how many rows of C begin before END of the output. */
 static uint64_t rows_before(const struct column *c, uint64_t end)
 {
     uint64_t n = c->to < end ? (end - c->to - 1) / c->pitch + 1 : 0;
@@ -189,7 +189,7 @@ static bool are_neighbours(const struct column *c)
     return yes;
 }
 
-/* copy_eight - N rows of the columns from C on, which are neighbours. */
+/* copy_eight - copies N rows of eight neighbouring columns from C on. */
 static void copy_eight(struct column *c, uint64_t n, unsigned char *out)
 {
     const unsigned char *in = c->in;
@@ -217,7 +217,7 @@ static void copy_eight(struct column *c, uint64_t n, unsigned char *out)
         pass_rows(&c[k], n);
 }
 
-/* flush_band - all columns of B go to OUT, which has N bytes. */
+/* flush_band - writes all columns of B to OUT, which has N bytes. */
 static void flush_band(struct band *b, unsigned char *out, uint64_t n)
 {
     for (uint64_t end = TILE; b->n && end < n + TILE; end += TILE) {
@@ -275,7 +275,7 @@ static int latest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* copy_in_turn - copy_common for boxes that may overlap: the first piece is written last. */
+/* copy_in_turn - copies boxes that may overlap, so that the first piece is written last. */
 static ckpt_status copy_in_turn(const struct assembled *s, const uint64_t *box, struct gather *g,
                                 unsigned char *out, ckpt_error *err)
 {
@@ -300,7 +300,7 @@ static ckpt_status copy_in_turn(const struct assembled *s, const uint64_t *box, 
     return st;
 }
 
-/* copy_box - BOX, which has N bytes, to OUT. */
+/* copy_box - copies BOX, which has N bytes, to OUT. */
 static ckpt_status copy_box(const struct assembled *s, const uint64_t *box, struct reading *r,
                             unsigned char *out, uint64_t n, ckpt_error *err)
 {
@@ -385,7 +385,7 @@ struct assembly {
     uint32_t ngroups;
 };
 
-/* name_box - "[2:4, :]" in TEXT, of the box at OFFSET with SIZE; without OFFSET "[4, 8]". */
+/* name_box - writes "[2:4, :]" to TEXT for the box at OFFSET with SIZE; "[4, 8]" if OFFSET is NULL. */
 static const char *name_box(const struct pieces *p, const uint64_t *offset, const uint64_t *size,
                             char text[256])
 {
@@ -407,7 +407,7 @@ static const char *name_box(const struct pieces *p, const uint64_t *offset, cons
     return text;
 }
 
-/* name_piece - "piece 3 [2:4, :]". */
+/* name_piece - writes "piece 3 [2:4, :]". */
 static const char *name_piece(const struct assembly *x, size_t i, char text[300])
 {
     char box[256];
@@ -436,8 +436,8 @@ static ckpt_status measure_tensor(struct assembly *x)
                        "{the product of its %u sizes} does not fit {=64 bits}", p->ndim);
 }
 
-/* byte_strides - the strides in bytes of piece C, which is not empty, by dimension; false: beyond 64 bits.
- * *SPAN: bytes from its first element to the end of its last. */
+/* byte_strides - computes the strides of C, which is not empty, in bytes; *SPAN: bytes from its first element
+ * to the end of its last. False: more than 64 bits. */
 static bool byte_strides(const struct pieces *p, const struct piece *c, uint64_t *stride, uint64_t *span)
 {
     uint64_t run = p->width, reach, last = 0;
@@ -514,7 +514,8 @@ static int compare_boxes(const struct pieces *p, uint32_t a, uint32_t b)
     return by_offset ? by_offset : compare_sizes(p->piece[a].size, p->piece[b].size, p->ndim);
 }
 
-/* merge_runs - the sorted runs [FROM, MID) and [MID, END) of ORDER into OUT, equal ones in their order. */
+/* merge_runs - merges the sorted runs [FROM, MID) and [MID, END) of ORDER into OUT; equal items stay in their
+ * order. */
 static void merge_runs(const struct pieces *p, const uint32_t *order, size_t from, size_t mid, size_t end,
                        uint32_t *out)
 {
@@ -523,7 +524,8 @@ static void merge_runs(const struct pieces *p, const uint32_t *order, size_t fro
         out[k] = j == end || (i < mid && compare_boxes(p, order[i], order[j]) <= 0) ? order[i++] : order[j++];
 }
 
-/* sort_order - n log n whatever the order was; mostly the file has it already. */
+/* sort_order - sorts the boxes by merging, in n log n steps for any order. Mostly the order of the file is
+ * right. */
 static bool sort_order(struct assembly *x)
 {
     bool sorted = true;
@@ -583,7 +585,7 @@ static bool goes_on(const struct assembly *x, uint32_t k, const struct group *g)
     return yes;
 }
 
-/* group_dims - the fewest that the boxes need. Sizes of 1 are in none. */
+/* group_dims - groups the dimensions into as few as the boxes need, without those of size 1. */
 static void group_dims(struct assembly *x)
 {
     const struct pieces *p = x->p;
@@ -604,7 +606,7 @@ static void group_dims(struct assembly *x)
     x->group[x->ngroups++] = g;
 }
 
-/* box_of - C in groups. */
+/* box_of - converts the box of C to groups. */
 static void box_of(const struct assembly *x, const struct piece *c, uint64_t *box)
 {
     for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
@@ -624,7 +626,7 @@ static void strides_of(const struct assembly *x, const struct piece *c, uint64_t
     }
 }
 
-/* fill_index - the boxes in their order, and where the bytes of each are. */
+/* fill_index - fills the index with the boxes in their order, and where the bytes of each are. */
 static ckpt_status fill_index(struct assembly *x, struct assembled *s)
 {
     size_t n = x->n, dims = x->ngroups;
@@ -684,7 +686,7 @@ static bool cover_all(const struct assembly *x, const struct assembled *s)
     return sum == x->nbytes;
 }
 
-/* fail_hole - HOLE, in groups, is in no piece. */
+/* fail_hole - fails because no piece has HOLE, a box in groups. */
 static ckpt_status fail_hole(const struct assembly *x, const uint64_t *hole)
 {
     const struct pieces *p = x->p;
@@ -748,7 +750,8 @@ static uint32_t block_of(const struct assembled *s)
     return (uint32_t)(rows < s->s.size ? rows : s->s.size);
 }
 
-/* take_sources - S is complete; *OUT is it, or the one source that has the same bytes. */
+/* take_sources - takes a reference to each source of S, which is complete, and sets *OUT to it, or to the one
+ * source that has the same bytes. */
 static void take_sources(struct assembled *s, source **out, uint64_t *at)
 {
     bool same = s->index.count[0] == 1 && s->ndim == 1 && !s->stride && !s->fill;

@@ -1,5 +1,5 @@
-/* plan.c - a plan is the file's graph with edits laid over it; nothing of the
- * file is changed, so several plans may share one. */
+/* plan.c - a plan is the file's graph with edits laid over it. The file does not change, so several plans may
+ * share it. */
 #include "base/utf8.h"
 #include "core/plan.h"
 
@@ -105,7 +105,7 @@ bool plan_edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem 
     return true;
 }
 
-/* is_kept - is row I an entry? *PATH and *CHANGED are as by plan_edited_path. */
+/* is_kept - returns true if row I is written; PATH and CHANGED as in plan_edited_path. */
 static bool is_kept(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
 {
     const struct row *row = &p->file->table.rows[i];
@@ -127,7 +127,7 @@ static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckp
     return CKPT_OK;
 }
 
-/* path_room - room for the longest path of the file; NULL: no memory. */
+/* path_room - allocates room for the longest path of the file; NULL: no memory. */
 static ckpt_path_elem *path_room(const ckpt_plan *p)
 {
     size_t deepest = 1;
@@ -179,7 +179,8 @@ void plan_note_shared(ckpt_plan *p, size_t n)
                     n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "s" : "");
 }
 
-/* entry_of_row - the entry that each row became, UINT32_MAX: none. */
+/* entry_of_row - allocates an array with the entry that each row became, or UINT32_MAX if it is not
+ * written. */
 static uint32_t *entry_of_row(ckpt_plan *p)
 {
     uint32_t *of = calloc(p->file->table.nrows + 1, sizeof *of); /* bounded: rows are in memory */
@@ -190,7 +191,8 @@ static uint32_t *entry_of_row(ckpt_plan *p)
     return of;
 }
 
-/* follow_tie - a pair that records a tie by the names that both rows have now; false: one is left out. */
+/* follow_tie - gives X, a pair that records a tie, the names that both rows have now; false: one of them is
+ * left out. */
 static bool follow_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair *x)
 {
     uint32_t row = p->file->nties ? file_find(p->file, x->key) : CKPT_NO_TENSOR;
@@ -280,7 +282,7 @@ void plan_note_module(ckpt_plan *p)
     plan_notice(p, "a module is written as its state dict; its class and code are not");
 }
 
-/* plan_or_empty - P, or for NULL a plan without notices and reports. */
+/* plan_or_empty - returns P, or for NULL a plan without notices and reports. */
 static const ckpt_plan *plan_or_empty(const ckpt_plan *p)
 {
     static const ckpt_plan none = {0};
@@ -326,7 +328,7 @@ ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err)
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* noted_before - what was noted for the very thing that ONE is about; NULL: nothing. */
+/* noted_before - returns the rename that was noted for the same thing as ONE, or NULL. */
 static ckpt_rename *noted_before(const ckpt_plan *p, const ckpt_rename *one)
 {
     uint32_t i = map_get(p->noted_names, one->from);
@@ -350,7 +352,7 @@ ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *
 
 ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err)
 {
-    if (!p->root_depth) /* names are not shortened: the table has them */
+    if (!p->root_depth) /* the names in the table are complete */
         return CKPT_OK;
     CKPT_TRY(plan_update_entries(p, err));
     p->old_names = arena_array(p->a, p->file->table.nrows, sizeof *p->old_names);
@@ -366,7 +368,7 @@ static ckpt_str old_name(const ckpt_plan *p, uint32_t row)
     return p->old_names ? p->old_names[row] : p->file->table.rows[row].t.name;
 }
 
-/* count_row - entry E in the mapping it belongs to. */
+/* count_row - counts entry E in its mapping. */
 static void count_row(ckpt_plan *p, const struct plan_entry *e, bool renamed)
 {
     uint32_t m = p->mapping_of[e->row];
@@ -386,7 +388,7 @@ static void count_rows(ckpt_plan *p)
     }
 }
 
-/* make_renames - the list, of what plan_count_renames saw; false: no memory. */
+/* make_renames - makes the list of the renames that plan_count_renames counted; false: no memory. */
 static bool make_renames(ckpt_plan *p)
 {
     ckpt_rename *list = arena_array(p->a, p->nrenames, sizeof *list);
@@ -406,7 +408,7 @@ static bool make_renames(ckpt_plan *p)
         if (!str_eq(p->noted[i].from, p->noted[i].to))
             list[n++] = p->noted[i];
     p->renames = list;
-    p->nrenames = n; /* fewer, where a later renaming failed half-way */
+    p->nrenames = n; /* fewer if a later renaming failed halfway */
     return true;
 }
 
@@ -432,7 +434,7 @@ ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err)
     count_rows(p);
     for (size_t i = 0; i < p->nnoted; i++) {
         const ckpt_rename *one = &p->noted[i];
-        if (str_eq(one->from, one->to)) /* there and back */
+        if (str_eq(one->from, one->to)) /* renamed and renamed back */
             continue;
         p->mappings[one->mapping].metadata += one->metadata;
         p->mappings[one->mapping].values += one->value;

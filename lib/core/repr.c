@@ -41,8 +41,8 @@ static void increment_last_digit(char *text)
         ++*last;
 }
 
-/* find_shortest - for X finite and not negative. The locale may use any decimal point, so only digits
- * and the exponent are read. */
+/* find_shortest - finds the shortest digits for X, finite and not negative. Only digits and the exponent are
+ * read, because the locale may use any decimal point. */
 static struct repr_decimal find_shortest(double x, enum repr_width width)
 {
     char text[64];

@@ -13,13 +13,13 @@
 
 INLINE __m128i sse_load(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 
-/* avx_load_bf16 - eight bfloat16 as floats. */
+/* avx_load_bf16 - loads eight bfloat16 as floats. */
 AVX INLINE __m256 avx_load_bf16(const unsigned char *p)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sse_load(p)), 16));
 }
 
-/* avx_load_floats - eight elements of DT, which is float32, float16 or bfloat16, as floats. */
+/* avx_load_floats - loads eight elements of DT (float32, float16 or bfloat16) as floats. */
 AVX INLINE __m256 avx_load_floats(ckpt_dtype dt, const unsigned char *p)
 {
     switch (dt) {
@@ -31,7 +31,7 @@ AVX INLINE __m256 avx_load_floats(ckpt_dtype dt, const unsigned char *p)
 
 AVX INLINE __m256d avx_load_doubles(const unsigned char *p) { return _mm256_loadu_pd((const void *)p); }
 
-/* max_of - the largest of N numbers, none of them NaN. */
+/* max_of - returns the largest of N numbers, none of them NaN. */
 INLINE double max_of(const double *x, unsigned n)
 {
     double most = x[0];

@@ -49,7 +49,7 @@ static ckpt_status fail_outside_storage(const struct row_reader *l, ckpt_error *
                 STR_ARG(l->st->s.key));
 }
 
-/* open_run - a row whose elements are contiguous, packed types included. */
+/* open_run - opens a row whose elements are contiguous, packed types included. */
 static ckpt_status open_run(struct row_reader *l, const struct dtype_info *d, ckpt_error *err)
 {
     uint64_t off = 0;

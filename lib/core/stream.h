@@ -19,16 +19,16 @@ struct stream_options {
     struct window *window; /* the caller's window for the file; may be NULL */
 };
 
-/* stream_open - reads row ROW of T. If the storage has a CRC that is not checked yet, a row that covers
- * its storage checks it while it is read; for any other row the storage is read once before. */
+/* stream_open - opens row ROW of T. If its storage has an unchecked CRC, reading a row that covers the
+ * storage checks it; for other rows, the storage is read once before. */
 ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
                         ckpt_error *err);
-/* stream_open_range - reads elements [FIRST, FIRST + COUNT) of a row for which stream_is_run is true. An
+/* stream_open_range - opens elements [FIRST, FIRST + COUNT) of a row for which stream_is_run is true. An
  * unchecked CRC is left to the caller: stream_crc returns that of this range. */
 ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uint64_t count, stream **out,
                               ckpt_error *err);
-/* stream_is_run - can row ROW be read in ranges by several threads? Its elements must be contiguous, and
- * cover the storage if its CRC is not checked yet. */
+/* stream_is_run - returns true if several threads can read ranges of row ROW: its elements are contiguous
+ * and, if its CRC is not checked yet, cover the storage. */
 bool stream_is_run(struct table *t, uint32_t row);
 /* stream_crc - the CRC of the stored bytes that stream_next has read, if the storage has one to check. */
 uint32_t stream_crc(const stream *s);
@@ -36,9 +36,9 @@ uint32_t stream_crc(const stream *s);
  * STREAM_BLOCK_MAX, to OUT; *GOT is 0 at the end. */
 ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err);
 void stream_close(stream *s);
-/* stream_checks_crc - does S compute the CRC of its storage while reading, from bytes that it returns
- * unchanged? Then the caller, who may know it from equal bytes elsewhere, can call stream_defer_crc before
- * reading and stream_set_crc at the end instead. */
+/* stream_checks_crc - returns true if S computes the CRC of its storage while reading, from bytes that it
+ * returns unchanged. A caller that has the CRC of equal bytes can then call stream_defer_crc before reading
+ * and stream_set_crc at the end instead. */
 bool stream_checks_crc(const stream *s);
 void stream_defer_crc(stream *s);
 enum crc_kind stream_crc_kind(const stream *s); /* of the CRC that it computes, or would */
@@ -46,8 +46,8 @@ ckpt_status stream_set_crc(stream *s, uint32_t crc, ckpt_error *err); /* of a ra
 /* stream_read - reads COUNT elements from FIRST; checks no CRC. */
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err);
-/* stream_borrow - *OUT: the bytes of row ROW where they are stored, *N of them; CKPT_EUNSUPPORTED where only
- * a copy can be had. Computes no CRC. */
+/* stream_borrow - sets *OUT to the *N bytes of row ROW where they are stored; CKPT_EUNSUPPORTED if they must
+ * be copied. Computes no CRC. */
 ckpt_status stream_borrow(struct table *t, uint32_t row, const void **out, size_t *n, ckpt_error *err);
 /* storage_compare_crc - compares CRC, computed over all of ST, with the recorded one, if there is one. */
 ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *o,

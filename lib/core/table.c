@@ -412,8 +412,8 @@ static bool may_alias(const ckpt_tensor *v)
     return v->storage != CKPT_NO_STORAGE && v->has_data && v->elements;
 }
 
-/* shared_storages - which storages are looked at by more than one row: *SEEN is 2
- * for those, and *ANY tells whether there are such. */
+/* shared_storages - finds storages that more than one row uses: *SEEN is 2 for each, *ANY true if there is
+ * one. */
 static bool shared_storages(const struct table *t, uint8_t **seen, bool *any)
 {
     *seen = calloc(t->nstorages + 1, 1);

@@ -48,13 +48,13 @@ struct storage {
     bool keyed : 1;    /* file_storage_add */
 };
 
-/* storage_file - the name of the shard of S, or empty. */
+/* storage_file - returns the name of the shard of S, or empty. */
 static inline ckpt_str storage_file(const struct storage *s)
 {
     return s->more ? s->more->file : str_of("", 0);
 }
-/* storage_file_offset - the absolute offset of its first byte; CKPT_NO_OFFSET: it has no bytes, they are
- * encoded, or they were not located yet. */
+/* storage_file_offset - returns the absolute offset of S's first byte; CKPT_NO_OFFSET if it has no bytes, is
+ * encoded, or was not located yet. */
 static inline uint64_t storage_file_offset(const struct storage *s)
 {
     return s->src ? source_pos(s->src, s->off) : CKPT_NO_OFFSET;
@@ -63,7 +63,7 @@ static inline enum crc_kind storage_crc_kind(const struct storage *s)
 {
     return s->is_crc32c ? CRC_32C : CRC_32;
 }
-/* storage_lost - why S is lost, or NULL. */
+/* storage_lost - returns why S is lost, or NULL. */
 static inline const char *storage_lost(const struct storage *s) { return s->more ? s->more->lost : NULL; }
 
 struct table {
@@ -77,41 +77,41 @@ struct table {
     uint64_t max_expanded;
 };
 
-/* table_expect - a hint: about N rows and N storages will be added. Growing later leaves copies in the
+/* table_expect - prepares for about N rows and N storages. Without it, arrays that grow leave copies in the
  * arena. */
 void table_expect(struct table *t, size_t n);
-/* table_storage - adds a storage, takes over its source reference; *INDEX is its number. */
+/* table_storage - adds a storage and takes over its reference to the source; *INDEX is its number. */
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
-/* table_same_place - are A and B the same tensor, except for the name: the same view and dtype at the same
- * file offset? Needs table_locate. */
+/* table_same_place - returns true if A and B are the same tensor under two names: the same view and dtype at
+ * the same file offset. Call table_locate first. */
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b);
-/* table_same_places - the same for all rows of A and B, in their order. */
+/* table_same_places - returns true if that holds for all rows of A and B, in their order. */
 bool table_same_places(const struct table *a, const struct table *b);
-/* row_expands - does V have more bytes than its storage? */
+/* row_expands - returns true if V has more bytes than its storage. */
 bool row_expands(const struct table *t, const ckpt_tensor *v);
 /* table_add_lost - adds a lost storage, described by LOST, as *INDEX. */
 ckpt_status table_add_lost(struct table *t, struct storage_more lost, uint32_t *index, ckpt_error *err);
-/* table_lost - marks S as lost, because of the error WHY: it has no bytes. */
+/* table_lost - makes S lost, without bytes, because of the error WHY. */
 ckpt_status table_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err);
 /* table_row - adds a row. Sets name from the path, elements and nbytes from shape and dtype (overflow:
  * CKPT_EFORMAT), and file_offset. A row with has_data must be within its storage, which must be in the
  * table: the bytes up to element offset + sum((size - 1) * stride) must be in it. Shape, stride, path and
  * steps must be in the arena. *INDEX may be NULL. */
 ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);
-/* table_locate_sources - source_locate for all storages; no row or storage changes by it. */
+/* table_locate_sources - calls source_locate for all storages; no row or storage changes. */
 ckpt_status table_locate_sources(const struct table *t, ckpt_error *err);
 /* table_locate - sets file_offset where that takes a read of the file: the position of an archive's member
  * is only known from its local header. */
 ckpt_status table_locate(struct table *t, ckpt_error *err);
 /* table_finish - sets alias_of of every row. */
 ckpt_status table_finish(struct table *t, ckpt_error *err);
-/* table_show - row I as in the public interface; false: there is none. */
+/* table_show - copies row I to OUT; false: there is none. */
 bool table_show(const struct table *t, uint32_t i, ckpt_tensor *out);
 bool table_show_storage(const struct table *t, uint32_t i, ckpt_storage *out);
 ckpt_str table_name(const struct table *t, uint32_t i); /* empty: there is none */
 void table_close(struct table *t);                      /* drops the source references */
-/* path_elem - KEY of a mapping as a path element: texts and ints unchanged, any other key as text, which is
- * in A. */
+/* path_elem - converts KEY of a mapping to a path element: text and ints as they are, other keys as text in
+ * A. */
 ckpt_status path_elem(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);
 /* path_copy - a copy of the N elements in the arena; NULL only without memory. */
 ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n);
@@ -119,14 +119,14 @@ ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n);
 bool path_begins(const ckpt_path_elem *path, uint32_t n, const ckpt_path_elem *head, uint32_t nhead);
 /* path_elem_len - the length of E in a joined name. */
 size_t path_elem_len(const ckpt_path_elem *e);
-/* path_join - path joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
+/* path_join - returns PATH joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
 /* path_below - the path and steps of KEY, the next entry of MAPPING, whose own N path elements and steps
  * are PREFIX and STEPS: N + 1 of both, in the arena. False: no memory. */
 bool path_below(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix, const struct step *steps,
                 uint32_t n, ckpt_str key, ckpt_path_elem **path, struct step **to);
-/* tensor_bytes - the size of ELEMENTS elements of T's dtype in bytes; of CKPT_DT_NP by T's own nbytes and
- * elements. False: overflow, or no whole number of bytes. */
+/* tensor_bytes - computes the size of ELEMENTS elements of T's dtype in bytes; for CKPT_DT_NP from T's own
+ * nbytes and elements. False: overflow, or no whole number of bytes. */
 bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out);
 /* tensor_is_string - are T's elements texts of any length? Its bytes are for each of them the length, as 64
  * bits little-endian, and the text: one run, of which no part is a tensor. */

@@ -57,8 +57,8 @@ struct conversion_buffers {
     unsigned char in[CONVERTED_AT_ONCE * 8], out[CONVERTED_AT_ONCE * 8];
 };
 
-/* read_converted - COUNT elements from FIRST of row I, converted by C: block by block where it is stored
- * in blocks. */
+/* read_converted - reads COUNT elements of row I from FIRST on and converts them by C; blocks of ggml one by
+ * one. */
 static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct conversion *c, uint64_t first,
                                   uint64_t count, unsigned char *out, ckpt_error *err)
 {
@@ -119,7 +119,7 @@ ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, siz
     return tensor_failed(f, i, st, err);
 }
 
-/* pass_chunks - all that S has, which is NBYTES at most, goes to TAKE. */
+/* pass_chunks - passes all bytes of S, at most NBYTES, to TAKE. */
 static ckpt_status pass_chunks(stream *s, uint64_t nbytes,
                                int (*take)(void *user, const void *bytes, size_t n), void *user,
                                ckpt_error *err)

@@ -111,7 +111,7 @@ static inline const struct trace_global *trace_global(trace_ref r)
     const struct trace_node *n = trace_node(r);
     return n && n->kind == TRACE_GLOBAL ? (const struct trace_global *)n : NULL;
 }
-/* trace_opcode, trace_offset - of a constant: its opcode and the offset of that. */
+/* trace_opcode, trace_offset - return the opcode of a constant, and its offset. */
 static inline uint8_t trace_opcode(trace_ref r) { return (uint8_t)(r >> 1); }
 static inline uint64_t trace_offset(trace_ref r) { return r >> 9; }
 

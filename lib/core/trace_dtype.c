@@ -45,7 +45,7 @@ const struct trace_node *trace_calls(trace_ref r, const char *module, const char
     return g && g->literal && str_is(g->module, module) && str_is(g->name, name) ? n : NULL;
 }
 
-/* as_tuple - the node of R if R is a tuple all of whose items are kept, or NULL. */
+/* as_tuple - returns the node of R if R is a tuple all of whose items are kept, or NULL. */
 static const struct trace_node *as_tuple(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
@@ -74,7 +74,7 @@ static bool read_integer(struct dtype_check *l, trace_ref r, int64_t *out)
     return v && v->type == CKPT_V_INT && value_integer(v, out);
 }
 
-/* parse_type_code - "f8": a letter and a size. */
+/* parse_type_code - parses "f8", a letter and a size. */
 static bool parse_type_code(ckpt_str s, struct shallow_dtype *out)
 {
     if (!s.len || !s.ptr[0] || !strchr("biufcmMSUVO?", s.ptr[0]))
@@ -92,7 +92,7 @@ static bool parse_type_code(ckpt_str s, struct shallow_dtype *out)
     return true;
 }
 
-/* read_spelling - what the first argument of numpy.dtype describes. */
+/* read_spelling - reads the first argument of numpy.dtype. */
 static void read_spelling(struct dtype_check *l, trace_ref spelling, struct shallow_dtype *out)
 {
     ckpt_value *v = read_constant(l, spelling);
@@ -139,7 +139,7 @@ static void apply_state(struct dtype_check *l, trace_ref state, struct shallow_d
     }
 }
 
-/* read_dtype - the dtype R without its fields. */
+/* read_dtype - reads the dtype R without its fields. */
 static void read_dtype(struct dtype_check *l, trace_ref r, trace_ref state, struct shallow_dtype *out)
 {
     const struct trace_node *d = trace_calls(r, "numpy", "dtype");
@@ -174,7 +174,7 @@ static const char *check_field(struct dtype_check *l, const struct shallow_dtype
     return NULL;
 }
 
-/* check_fields - the same for all fields of S, and its own flags. */
+/* check_fields - checks all fields of S and its own flags. Returns the contradiction, or NULL. */
 static const char *check_fields(struct dtype_check *l, const struct shallow_dtype *s)
 {
     int64_t flags = 0, offset;

@@ -117,7 +117,7 @@ ckpt_value *value_ordered_dict(arena *a)
     return klass && args ? value_call(a, CALL_REDUCE, klass, args, 0) : NULL;
 }
 
-/* grow_by_one - the array AT of N elements with room for one more. NULL: out of memory. */
+/* grow_by_one - returns the array AT of N elements with room for one more. NULL: out of memory. */
 static void *grow_by_one(arena *a, void *at, uint32_t n, uint32_t *cap, size_t size)
 {
     size_t room = *cap;

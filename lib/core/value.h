@@ -81,10 +81,10 @@ static inline const struct value_more *value_more_of(const ckpt_value *call)
     return ((const struct value_object *)(const void *)call)->more;
 }
 
-/* value_new - a zeroed node of TYPE, which is not CALL, without a row. NULL: out of memory. */
+/* value_new - returns a zeroed node of TYPE, which is not CALL, without a row. NULL: out of memory. */
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset);
-/* value_str - a STR that refers to the bytes of S; a STR8 if S is not UTF-8, as names written by Python
- * 2 may be. */
+/* value_str - returns a STR that refers to the bytes of S, or a STR8 if S is not UTF-8, as names written by
+ * Python 2 may be. */
 ckpt_value *value_str(arena *a, ckpt_str s);
 ckpt_value *value_int(arena *a, int64_t i);
 ckpt_value *value_uint(arena *a, uint64_t u); /* a BIGINT above INT64_MAX */
@@ -98,7 +98,7 @@ ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable
 extern const struct value_more value_nothing;
 /* value_more - the value_more of CALL, allocated on first use. NULL: out of memory. */
 struct value_more *value_more(arena *a, ckpt_value *call);
-/* value_ordered_dict - an empty collections.OrderedDict. */
+/* value_ordered_dict - returns an empty collections.OrderedDict. */
 ckpt_value *value_ordered_dict(arena *a);
 bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item);
 bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *val);
@@ -113,20 +113,20 @@ static inline bool value_is_sequence(const ckpt_value *v)
 }
 ckpt_str value_module(const ckpt_value *v); /* of a GLOBAL, else empty */
 ckpt_str value_name(const ckpt_value *v);
-/* value_show - V in BUF for a message, as ckpt_value_text has it; its type where not even the beginning fits:
- * digits of a number are never cut off. */
+/* value_show - writes V to BUF for a message, as ckpt_value_text does. If not even its beginning fits, writes
+ * its type, because digits of a number are never cut off. */
 void value_show(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
 bool value_is_global(const ckpt_value *v, const char *module, const char *name);
 /* value_calls - is V a CALL of GLOBAL MODULE NAME with at least NARGS arguments? */
 bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs);
-/* value_item - item I of a sequence or CALL; NULL past the end. */
+/* value_item - returns item I of a sequence or CALL; NULL past the end. */
 static inline ckpt_value *value_item(const ckpt_value *v, uint32_t i)
 {
     if (value_is_sequence(v))
         return i < v->u.seq.n ? v->u.seq.items[i] : NULL;
     return v && v->type == CKPT_V_CALL && i < value_more_of(v)->nitems ? value_more_of(v)->items[i] : NULL;
 }
-/* value_arg - argument I of a CALL; NULL past the end. */
+/* value_arg - returns argument I of a CALL; NULL past the end. */
 static inline ckpt_value *value_arg(const ckpt_value *v, uint32_t i)
 {
     return v && v->type == CKPT_V_CALL ? value_item(v->u.call.args, i) : NULL;
@@ -136,12 +136,12 @@ static inline uint32_t value_nargs(const ckpt_value *v)
     return v && v->type == CKPT_V_CALL && value_is_sequence(v->u.call.args) ? v->u.call.args->u.seq.n : 0;
 }
 uint32_t value_count(const ckpt_value *v);               /* items of a sequence, pairs of a mapping */
-/* value_pairs - the pairs of a DICT, or those set on a CALL (OrderedDict); NULL and *N 0 for other
+/* value_pairs - returns the pairs of a DICT, or those set on a CALL (OrderedDict); NULL and *N 0 for other
  * nodes. */
 const value_pair *value_pairs(const ckpt_value *v, uint32_t *n);
-/* value_get - the last value under the text key NAME (STR or STR8), or NULL. */
+/* value_get - returns the last value under the text key NAME (STR or STR8), or NULL. */
 ckpt_value *value_get(const ckpt_value *mapping, const char *name);
-/* value_text - the text of a STR or STR8 in memory; false for other nodes. */
+/* value_text - sets *OUT to the text of a STR or STR8 in memory; false for other nodes. */
 static inline bool value_text(const ckpt_value *v, ckpt_str *out)
 {
     if (!v || (v->type != CKPT_V_STR && v->type != CKPT_V_STR8) || v->flags & VALUE_SPAN)
@@ -149,7 +149,7 @@ static inline bool value_text(const ckpt_value *v, ckpt_str *out)
     *out = v->u.str;
     return true;
 }
-/* value_integer - the value of an INT or BOOL; false for other nodes. */
+/* value_integer - sets *OUT to the value of an INT or BOOL; false for other nodes. */
 static inline bool value_integer(const ckpt_value *v, int64_t *out)
 {
     if (!v || (v->type != CKPT_V_INT && v->type != CKPT_V_BOOL))
@@ -157,12 +157,12 @@ static inline bool value_integer(const ckpt_value *v, int64_t *out)
     *out = v->type == CKPT_V_INT ? v->u.i : v->u.b;
     return true;
 }
-/* value_source_class - the class in PID, the id of a class that torch's legacy and tar formats keep
+/* value_source_class - returns the class in PID, the id of a class that torch's legacy and tar formats keep
  * together with its source: ('module', class, file, source) or (class, file, source). NULL: another id. */
 const ckpt_value *value_source_class(const ckpt_value *pid);
-/* value_state - the last BUILD operand of a CALL, or NULL. */
+/* value_state - returns the last BUILD operand of a CALL, or NULL. */
 ckpt_value *value_state(const ckpt_value *v);
-/* value_index_keys - the number of the pair of each text key of DICT; NULL: no memory. */
+/* value_index_keys - returns the number of the pair of each text key of DICT; NULL: no memory. */
 map *value_index_keys(const ckpt_value *dict);
 
 #endif

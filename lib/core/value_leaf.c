@@ -36,7 +36,7 @@ static void put_float(struct text_sink *out, double x, enum repr_width width)
     text_put(out, text, repr_float(x, width, text));
 }
 
-/* put_complex_part - Python omits ".0" in both parts of a complex number. */
+/* put_complex_part - writes a part of a complex number, without ".0" as in Python. */
 static void put_complex_part(struct text_sink *out, double x, enum repr_width width, bool sign)
 {
     char text[REPR_FLOAT];
@@ -93,7 +93,7 @@ static void put_big(struct text_sink *out, ckpt_str le)
     text_put_literal(out, " bytes>");
 }
 
-/* python3_name - the name of GLOBAL; Python 3 maps this Python 2 name (_compat_pickle.py). */
+/* python3_name - returns the name of GLOBAL; Python 3 maps this Python 2 name (_compat_pickle.py). */
 static ckpt_str python3_name(const ckpt_value *global)
 {
     return value_is_global(global, "__builtin__", "xrange") ? STR_LIT("range") : value_name(global);
@@ -124,7 +124,7 @@ void leaf_class(struct text_sink *out, const ckpt_value *v)
         text_put_literal(out, "object");
 }
 
-/* put_numpy_text - text of 4-byte characters, or bytes, without the NULs that pad the end. */
+/* put_numpy_text - writes text of 4-byte characters, or bytes, without the NULs that pad the end. */
 static void put_numpy_text(struct text_sink *out, const struct numpy_dtype *d, unsigned char *bytes)
 {
     char text[SCALAR_MAX];
@@ -222,7 +222,7 @@ static bool put_device(struct text_sink *out, const ckpt_value *v)
     return true;
 }
 
-/* put_member - getattr(CLASS, 'NAME'): a member of an enum, or a memory format if CLASS is the torch
+/* put_member - writes getattr(CLASS, 'NAME'): a member of an enum, or a memory format if CLASS is the torch
  * module. */
 static bool put_member(struct text_sink *out, const ckpt_value *v)
 {

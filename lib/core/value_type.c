@@ -27,7 +27,8 @@ static const struct {
     {"torch._utils", "_rebuild_parameter_with_state", "torch.nn.parameter.Parameter"},
 };
 
-/* int1..int7 and uint1..uint7 are dtypes that no tensor can have. */
+/* is_dtype - returns true if NAME is a dtype of tensors. int1..int7 and uint1..uint7 are dtypes that no
+ * tensor can have. */
 static bool is_dtype(ckpt_str name)
 {
     ckpt_str rest = str_skip(name, str_starts(name, STR_LIT("u")));
@@ -36,7 +37,7 @@ static bool is_dtype(ckpt_str name)
     return narrow || dtype_by_name(name) != CKPT_DT_NONE;
 }
 
-/* put_reference - the kind of object that Python has under the name of the global G. */
+/* put_reference - writes the kind of object that Python has under the name of the global G. */
 static void put_reference(struct text_sink *out, const ckpt_value *g)
 {
     bool torch = str_is(value_module(g), "torch");
@@ -52,7 +53,7 @@ static void put_reference(struct text_sink *out, const ckpt_value *g)
     }
 }
 
-/* put_class - the class K. getattr(CLASS, 'NAME') is a class nested in CLASS when it is called, else
+/* put_class - writes the class K. getattr(CLASS, 'NAME') is a class nested in CLASS if it is called, else
  * usually an enum member. */
 static void put_class(struct text_sink *out, const ckpt_value *k)
 {

@@ -76,7 +76,8 @@ static struct view view_mapping(const ckpt_value *v, enum view_kind kind)
     return view;
 }
 
-/* view_constructor_argument - the argument of a constructor that is known to copy it; LEAF for others. */
+/* view_constructor_argument - returns the argument of a constructor that is known to copy it; LEAF for
+ * others. */
 static struct view view_constructor_argument(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v), *arg = value_arg(v, is_reconstructor(v) ? 2 : 0);
@@ -97,7 +98,7 @@ static struct view view_constructor_argument(const ckpt_value *v)
     return (struct view){VIEW_LEAF, false, {{0}}, 0};
 }
 
-/* view_attributes - the attributes in STATE, the operand of the last BUILD: earlier ones are
+/* view_attributes - returns the attributes in STATE, the operand of the last BUILD: earlier ones are
  * overwritten. */
 static struct view view_attributes(const ckpt_value *state)
 {

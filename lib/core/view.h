@@ -27,15 +27,15 @@ struct view {
     size_t n; /* children */
 };
 
-/* view_of - the view of V, in constant time. */
+/* view_of - returns the view of V, in constant time. */
 struct view view_of(const ckpt_value *v);
 /* view_item - child I; *KEY is NULL in a sequence. False: past the end. */
 bool view_item(const struct view *view, size_t i, const ckpt_value **key, const ckpt_value **val);
-/* view_arguments - the arguments of a CALL as a sequence. */
+/* view_arguments - returns the arguments of a CALL as a sequence. */
 struct view view_arguments(const ckpt_value *v);
 
-/* view_pairs_given - the sequence of [key, value] that OrderedDict is called with, as Python 2 pickles
- * it (CPython 2.7, Lib/collections.py, OrderedDict.__reduce__), or NULL. */
+/* view_pairs_given - returns the sequence of [key, value] that OrderedDict is called with, as Python 2
+ * pickles it (CPython 2.7, Lib/collections.py, OrderedDict.__reduce__), or NULL. */
 const ckpt_value *view_pairs_given(const ckpt_value *v);
 /* view_class - the node that names the class of the object that the CALL V creates, usually a GLOBAL.
  * NULL: V is not a CALL. */

@@ -49,7 +49,7 @@ static void list_remove(struct cached_block *b)
     b->next->prev = b->prev;
 }
 
-/* list_add - B goes after AFTER: the head of a list or its last one. */
+/* list_add - inserts B after AFTER, which may be the head of a list. */
 static void list_add(struct cached_block *after, struct cached_block *b)
 {
     b->prev = after;
@@ -128,7 +128,7 @@ static bool reserve_in_file(block_cache *c, struct cached_block *b)
     return true;
 }
 
-/* move_to_file - B leaves memory; false: it could not be written. */
+/* move_to_file - moves B from memory to the file; false: it could not be written. */
 static bool move_to_file(block_cache *c, struct cached_block *b)
 {
     b->busy = true;
@@ -172,7 +172,7 @@ static ckpt_status no_file(ckpt_error *err)
     return st;
 }
 
-/* fill_block - B, which is busy and has its room, is made. */
+/* fill_block - decodes B, which is busy and has its room. */
 static ckpt_status fill_block(block_cache *c, struct cached_block *b, const struct block_filler *filler,
                               ckpt_error *err)
 {
@@ -210,7 +210,7 @@ static ckpt_status make_block(block_cache *c, struct cached_block **slot, uint64
     return st;
 }
 
-/* pin_block - *OUT is that of SLOT, made if need be. */
+/* pin_block - sets *OUT to the block of SLOT, which is made if needed, and pins it. */
 static ckpt_status pin_block(block_cache *c, struct cached_block **slot, uint64_t size,
                              const struct block_filler *filler, struct cached_block **out, ckpt_error *err)
 {
@@ -225,7 +225,7 @@ static ckpt_status pin_block(block_cache *c, struct cached_block **slot, uint64_
     return CKPT_OK;
 }
 
-/* unpin_block - after N bytes of it were read. */
+/* unpin_block - unpins a block after N bytes of it were read. */
 static void unpin_block(block_cache *c, struct cached_block *b, size_t n)
 {
     b->pins--;

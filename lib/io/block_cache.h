@@ -18,7 +18,7 @@ struct block_filler {
 #define BLOCKS_IN_MEMORY ((uint64_t)8 << 20)
 #define BLOCKS_IN_FILE   ((uint64_t)4 << 30)
 
-/* block_cache_new - a cache with one reference, for so many decoded bytes in memory and in a file, as
+/* block_cache_new - returns a cache with one reference, for so many decoded bytes in memory and in a file, as
  * BLOCKS_IN_MEMORY and BLOCKS_IN_FILE; NULL: no memory. No file is made before one is needed. */
 block_cache *block_cache_new(uint64_t in_memory, uint64_t in_file);
 void block_cache_ref(block_cache *c);
@@ -29,7 +29,7 @@ void block_cache_unref(block_cache *c); /* NULL is allowed */
 ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, uint64_t size,
                              const struct block_filler *filler, uint64_t off, void *out, size_t n,
                              ckpt_error *err);
-/* block_cache_drop - SLOT is not used any more. */
+/* block_cache_drop - frees the block of SLOT, which is not used any more. */
 void block_cache_drop(block_cache *c, struct cached_block **slot);
 
 /* ------------------------------------------------------------------------- a source of them */

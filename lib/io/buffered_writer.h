@@ -13,7 +13,7 @@ struct buffered_writer {
 };
 
 ckpt_status buffered_open(struct buffered_writer *w, sink *to, ckpt_error *err);
-/* buffered_seek - the next bytes go to offset POS. */
+/* buffered_seek - makes the next bytes go to offset POS. */
 ckpt_status buffered_seek(struct buffered_writer *w, uint64_t pos, ckpt_error *err);
 /* buffered_space - *SPACE has room for the next *ROOM >= 16 bytes; buffered_add counts those used. */
 ckpt_status buffered_space(struct buffered_writer *w, unsigned char **space, size_t *room, ckpt_error *err);

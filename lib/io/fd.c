@@ -44,7 +44,7 @@ bool fd_read(int fd, void *out, size_t n, size_t *got)
     return true;
 }
 
-/* wait_for_room - true: another write may get further. */
+/* wait_for_room - waits until FD can take more bytes; false: poll() failed. */
 static bool wait_for_room(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLOUT};

@@ -10,7 +10,7 @@
 /* FD_CHUNK - bytes moved at a time; larger blocks were measured slower. */
 #define FD_CHUNK ((size_t)256 * 1024)
 
-/* fd_pread - N bytes at OFF. *GOT < N with true: the file ends there; false: errno. */
+/* fd_pread - reads N bytes at OFF. True with *GOT < N: the file ends there; false: errno is set. */
 bool fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got);
 /* fd_read - up to N bytes from the stream; *GOT < N with true: it ended. */
 bool fd_read(int fd, void *out, size_t n, size_t *got);

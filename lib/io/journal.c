@@ -122,7 +122,7 @@ static ckpt_status check_links(const struct edited_file *e, const char *path, ck
     return CKPT_OK;
 }
 
-/* fail_being_edited - another process holds the lock of the file. */
+/* fail_being_edited - fails because another process holds the lock of the file. */
 static ckpt_status fail_being_edited(ckpt_error *err)
 {
     (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program is editing it");
@@ -140,7 +140,7 @@ static bool is_replaced(const struct edited_file *e)
     return now.st_dev != e->st.st_dev || now.st_ino != e->st.st_ino;
 }
 
-/* refuse_replaced - WHAT happened to the edit. */
+/* refuse_replaced - fails because of WHAT happened to the edit. */
 static ckpt_status refuse_replaced(const char *what, ckpt_error *err)
 {
     (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program replaced the file meanwhile; %s", what);
@@ -178,7 +178,8 @@ static ckpt_status open_file(struct edited_file *e, const char *path, const stru
 
 /* --------------------------------------------------------------- reading one */
 
-/* refuse_invalid - the old bytes in the journal of E are none that an edit of the file can have replaced. */
+/* refuse_invalid - fails because the old bytes in the journal of E are none that an edit of the file can have
+ * replaced. */
 static ckpt_status refuse_invalid(const struct edited_file *e, ckpt_error *err)
 {
     (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
@@ -213,7 +214,7 @@ static ckpt_status refuse_journal(const struct edited_file *e, const struct jour
     return CKPT_ECHANGED;
 }
 
-/* find_distrust - why a journal with the attributes ST does not count for E; NULL: it does. */
+/* find_distrust - returns why a journal with the attributes ST is not trusted for E; NULL: it is. */
 static const char *find_distrust(const struct edited_file *e, const struct stat *st)
 {
     if (st->st_uid != e->st.st_uid && st->st_uid != geteuid())
@@ -269,8 +270,8 @@ static ckpt_status load_journal(const struct edited_file *e, struct journal *j, 
 
 /* -------------------------------------------------------------- what there is */
 
-/* compare_piece - journal_compare_piece of P and the file of E. REWRITE: writes the same bytes once more,
- * so that they reach the disk. */
+/* compare_piece - compares P with the file of E by journal_compare_piece. REWRITE: writes the same bytes once
+ * more, so that they reach the disk. */
 static ckpt_status compare_piece(const struct edited_file *e, const struct piece *p, bool rewrite, bool *old,
                                  bool *new, bool *fits, ckpt_error *err)
 {
@@ -289,7 +290,7 @@ static ckpt_status compare_piece(const struct edited_file *e, const struct piece
     return st;
 }
 
-/* find_state - which bytes of J the file has. */
+/* find_state - finds out which bytes of J the file has. */
 static ckpt_status find_state(const struct edited_file *e, const struct journal *j, enum file_state *out,
                               ckpt_error *err)
 {
@@ -315,7 +316,7 @@ static ckpt_status refuse_foreign(const struct edited_file *e, enum file_state s
     return CKPT_ECHANGED;
 }
 
-/* remove_journal - once the edit is done, or undone. */
+/* remove_journal - removes the journal once the edit is done or undone. */
 static bool remove_journal(const struct edited_file *e, bool no_sync)
 {
     return unlinkat(e->dir, e->journal, 0) == 0 && (no_sync || fsync(e->dir) == 0);
@@ -336,7 +337,7 @@ static ckpt_status restore_old_bytes(const struct edited_file *e, const struct j
     return st;
 }
 
-/* finish_edit - the edit was done: writes to disk what may be in memory only, then removes the journal. */
+/* finish_edit - syncs the file of an edit that is complete, then removes the journal. */
 static ckpt_status finish_edit(const struct edited_file *e, const struct journal *j, bool no_sync,
                                ckpt_error *err)
 {
@@ -348,7 +349,7 @@ static ckpt_status finish_edit(const struct edited_file *e, const struct journal
     return fail_errno(err, CKPT_NO_OFFSET, "cannot finish the edit that was cut short");
 }
 
-/* make_undo_patches - the patches that restore the old bytes of J. */
+/* make_undo_patches - returns the patches that restore the old bytes of J. */
 static struct patches make_undo_patches(const struct journal *j)
 {
     struct patches p = {.old_size = j->new_size, .new_size = j->old_size};
@@ -394,7 +395,7 @@ static ckpt_status recover_file(const struct edited_file *e, const struct journa
     return CKPT_OK;
 }
 
-/* recover_locked - journal_recover for a file that is open and locked. */
+/* recover_locked - does what journal_recover does, for a file that is open and locked. */
 static ckpt_status recover_locked(const struct edited_file *e, const struct journal_options *o,
                                   ckpt_recovered *what, ckpt_error *err)
 {
@@ -434,7 +435,7 @@ static bool is_locked_by_editor(const struct edited_file *e)
     return e->fd >= 0 && flock(e->fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-/* fail_cut_short - E is half changed by an edit; JUDGED: and its journal can undo that. */
+/* fail_cut_short - fails because an edit left E half changed; JUDGED: its journal can undo that. */
 static ckpt_status fail_cut_short(const struct edited_file *e, bool judged, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
@@ -453,8 +454,8 @@ static ckpt_status fail_cut_short(const struct edited_file *e, bool judged, ckpt
     return CKPT_ECHANGED;
 }
 
-/* check_file_state - for readers: fails unless FILE, which has the journal J, is as before the edit or as
- * after it. */
+/* check_file_state - fails unless FILE, which has the journal J, is as before the edit or as after it; for
+ * readers. */
 static ckpt_status check_file_state(const struct edited_file *e, const struct journal *j,
                                     struct journal_note *note, enum file_state *state, ckpt_error *err)
 {
@@ -467,7 +468,7 @@ static ckpt_status check_file_state(const struct edited_file *e, const struct jo
                                : CKPT_OK;
 }
 
-/* note_journal - the notice for readers about a journal that does not count. */
+/* note_journal - adds a notice for readers of a journal that is not trusted. */
 static void note_journal(struct journal_note *note, const struct journal *j, enum file_state state,
                          const char *path)
 {
@@ -491,7 +492,7 @@ static bool is_same_journal(const struct edited_file *e, const struct journal *j
            st.st_mtim.tv_sec == j->st.st_mtim.tv_sec && st.st_mtim.tv_nsec == j->st.st_mtim.tv_nsec;
 }
 
-/* check_open - journal_check for E, which is open. */
+/* check_open - does what journal_check does, for E, which is open. */
 static ckpt_status check_open(const struct edited_file *e, struct journal_note *note, ckpt_error *err)
 {
     struct journal j;
@@ -650,7 +651,7 @@ static ckpt_status write_patches(const struct edited_file *e, const struct patch
     return CKPT_OK;
 }
 
-/* undo_edit - after a failed edit: restores FILE by its journal. */
+/* undo_edit - restores FILE by its journal after a failed edit. */
 static ckpt_status undo_edit(const struct edited_file *e, const struct journal_options *o)
 {
     struct journal j;

@@ -46,7 +46,7 @@ struct journal_note {
     char text[512];
 };
 
-/* patches_add - false: there are PATCHES_MAX already. */
+/* patches_add - adds a patch; false: there are PATCHES_MAX already. */
 bool patches_add(struct patches *p, uint64_t at, ckpt_str bytes);
 /* journal_apply - applies all patches to the file PATH, or none: the old bytes go to a journal next to it
  * first. CKPT_ECHANGED when it is not patches->old_size long. */

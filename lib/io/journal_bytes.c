@@ -37,7 +37,7 @@
 #define DIFFERS 0x80000000u
 #define WINDOW  65536u /* bytes read and written at a time; a multiple of SECTOR */
 
-/* get_segment_end - where the segment of P that begins at FROM ends. */
+/* get_segment_end - returns where the segment of P that begins at FROM ends. */
 static size_t get_segment_end(const struct piece *p, size_t from)
 {
     size_t end = from < p->nold ? p->nold : p->n;
@@ -70,8 +70,8 @@ static bool equals_old(const unsigned char *old, const unsigned char *now, size_
 
 /* ------------------------------------------------------------------- reading */
 
-/* parse_pieces - FREE is the end of the previous piece, COVERED the end of the bytes that are old or in a
- * piece. */
+/* parse_pieces - parses the pieces. FREE is the end of the previous piece, COVERED the end of the bytes that
+ * are old or in a piece. */
 static bool parse_pieces(struct journal *j, cursor c)
 {
     uint64_t free = 0, covered = j->old_size;
@@ -191,7 +191,7 @@ static unsigned char *make_sums(const struct piece *p, const unsigned char *byte
     return sums;
 }
 
-/* add_piece - the bytes that the file has at P, and the sums of the BYTES that replace them. */
+/* add_piece - adds the bytes that the file has at P, and the sums of the BYTES that replace them. */
 static ckpt_status add_piece(struct journal_writer *o, const struct piece *p, const unsigned char *bytes,
                              ckpt_error *err)
 {
@@ -212,8 +212,8 @@ static ckpt_status add_piece(struct journal_writer *o, const struct piece *p, co
     return CKPT_OK;
 }
 
-/* plan_pieces - OUT: the ranges of the file that the patches P change. Returns the length of the journal;
- * *MAX_SUMS is the largest number of sums in one piece. */
+/* plan_pieces - sets OUT to the ranges of the file that the patches P change. Returns the length of the
+ * journal; *MAX_SUMS is the largest number of sums in a piece. */
 static uint64_t plan_pieces(const struct patches *p, struct piece *out, uint64_t *max_sums)
 {
     uint64_t total = HEADER_SIZE +

@@ -55,7 +55,7 @@ static double get_weight(const struct pool_job *j, size_t i)
     return (double)(j->weight ? j->weight[i] : j->weigh(j->user, i));
 }
 
-/* assign_shares - each thread gets a run of consecutive tasks of about the same total weight. */
+/* assign_shares - gives each thread a run of consecutive tasks of about the same total weight. */
 static void assign_shares(struct pool *p)
 {
     const struct pool_job *j = p->job;
@@ -137,7 +137,8 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
-/* start_thread - all signals are blocked in the new thread: they are delivered to the caller's threads. */
+/* start_thread - starts a thread with all signals blocked, so that they are delivered to the caller's
+ * threads. */
 static bool start_thread(struct worker *w, pthread_t *thread)
 {
     sigset_t all, old;
@@ -169,8 +170,8 @@ static void wait_for_workers(struct pool *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* run_threads - the calling thread is worker 0; one that cannot be started leaves
- * its share to the others. */
+/* run_threads - runs all tasks; the calling thread is worker 0. A thread that cannot be started leaves its
+ * share to the others. */
 static void run_threads(struct pool *p)
 {
     pthread_t ids[MAX_THREADS];

@@ -20,8 +20,8 @@ struct pool_job {
     void *user;
 };
 
-/* pool_threads - how many threads to use when WANTED are asked for: 0 means as
- * many as there are processors, but at most 4: more did not read faster. */
+/* pool_threads - returns how many threads to use when WANTED are asked for: 0 means as many as there are
+ * processors, but at most 4: more did not read faster. */
 unsigned pool_threads(unsigned wanted);
 /* pool_run - runs all tasks. Each thread starts with consecutive tasks, so that files
  * are read in long runs, and then steals from the others. ERR is never NULL. */

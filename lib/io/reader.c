@@ -32,7 +32,7 @@ void reader_free(reader *r)
     r->win_len = 0;
 }
 
-/* in_window - number of bytes in the window from r->pos on. */
+/* in_window - returns the number of bytes in the window from r->pos on. */
 static size_t in_window(const reader *r)
 {
     uint64_t into = r->pos - r->win_pos;

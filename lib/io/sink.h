@@ -26,14 +26,15 @@ struct sink_options {
     struct sink_batch *batch; /* NULL: visible on commit; else regular targets wait there */
 };
 
-/* sink_file - "-" is standard output, spooled and copied on commit. The target
- * must not exist unless force; its mode, owner and xattrs carry over then, and
- * a symlink is followed to the file it names. */
+/* sink_file - opens PATH for writing; "-" is standard output, spooled and copied on commit. The target must
+ * not exist unless force; then its mode, owner and xattrs carry over, and a symlink is followed to the file
+ * it names. */
 ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **out, ckpt_error *err);
 /* sink_file_check - for a dry run: refuses what sink_file would, as far as that shows without creating a
  * file. */
 ckpt_status sink_file_check(const char *path, bool force, ckpt_error *err);
-/* sink_fd - the descriptor FD, from its position: spooled, and copied there on commit. FD stays open. */
+/* sink_fd - opens the descriptor FD for writing from its position: output is spooled, and copied there on
+ * commit. FD stays open. */
 ckpt_status sink_fd(int fd, const struct sink_options *opts, sink **out, ckpt_error *err);
 /* Bytes to be freed by free(). */
 struct sink_bytes {
@@ -47,7 +48,8 @@ ckpt_str sink_mem_view(const sink *s);
 /* sink_reserve - reserves SIZE bytes, so that a full disk is noticed now. */
 ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err);
 ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err);
-/* sink_skip - the next N bytes are zeros until sink_patch writes them; the last of all must be written. */
+/* sink_skip - skips N bytes, which are zeros until sink_patch writes them. The last bytes of the file must be
+ * written. */
 ckpt_status sink_skip(sink *s, uint64_t n, ckpt_error *err);
 /* sink_patch - overwrites bytes already written or skipped. Several threads may patch
  * different bytes at a time, while no other call uses S. */
@@ -78,7 +80,7 @@ ckpt_status sink_file_bytes(const char *path, const struct sink_options *opts, c
  * empties B. After a failure the first *PLACED are there and the others are gone. */
 ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *err);
 void sink_batch_abort(struct sink_batch *b);
-/* sink_hint_folder - if the folder DIR is not there, ERR's hint becomes the command that makes it. */
+/* sink_hint_folder - if the folder DIR does not exist, sets ERR's hint to the command that makes it. */
 void sink_hint_folder(ckpt_error *err, const char *dir);
 /* sink_emergency - async-signal-safe: unlinks every temporary now open. */
 void sink_emergency(void);

@@ -63,7 +63,7 @@ static ckpt_status fail_write(struct file_sink *f, const char *doing, ckpt_error
     return hint_free_space(f, f->reserved > f->s.len ? f->reserved : f->s.len, st, err);
 }
 
-/* has_free_space - for file systems that cannot reserve: is there enough room now? */
+/* has_free_space - returns true if there is enough room now, on file systems that cannot reserve it. */
 static bool has_free_space(int fd, uint64_t size)
 {
     struct statvfs v;
@@ -144,7 +144,7 @@ static ckpt_status file_write(sink *s, const void *bytes, size_t n, ckpt_error *
     return CKPT_OK;
 }
 
-/* count_in_file - how many of the N bytes at OFF have left BLOCK for the file. */
+/* count_in_file - returns how many of the N bytes at OFF have left BLOCK for the file. */
 static size_t count_in_file(const struct file_sink *f, uint64_t off, size_t n)
 {
     uint64_t there = off < f->flushed ? f->flushed - off : 0;
@@ -170,7 +170,8 @@ static ckpt_status file_patch(sink *s, uint64_t off, const void *bytes, size_t n
     return CKPT_OK;
 }
 
-/* file_clone - after the first failure no other clone is tried: the file systems will not change. */
+/* file_clone - clones a range. After the first failure no other clone is tried: the file systems will not
+ * change. */
 static bool file_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n)
 {
     struct file_sink *f = file_of(s);
@@ -296,7 +297,8 @@ static ckpt_status finish_regular(struct file_sink *f, ckpt_error *err)
     return finish_file(f, err);
 }
 
-/* move_into_place - *PLACED: the target is the new file, even if a later step fails. */
+/* move_into_place - moves the new file to its target. *PLACED: the target is the new file, even if a later
+ * step fails. */
 static ckpt_status move_into_place(struct file_sink *f, bool *placed, ckpt_error *err)
 {
     if (!temp_place(&f->temp, get_base_name(f->target), f->opts.force))
@@ -387,7 +389,7 @@ void sink_batch_abort(struct sink_batch *b)
 static const struct sink_ops file_ops = {file_reserve, file_write, file_skip, file_patch,
                                          file_read,    file_commit, file_abort, file_clone};
 
-/* read_link - the target of the symbolic link PATH, relative to the folder that PATH is relative to;
+/* read_link - returns the target of the symbolic link PATH, relative to the folder that PATH is relative to;
  * NULL: PATH is no link, or out of memory (errno ENOMEM). */
 static char *read_link(const char *path)
 {
@@ -405,7 +407,7 @@ static char *read_link(const char *path)
     return joined;
 }
 
-/* resolve_links - the file that PATH leads to, which need not exist. */
+/* resolve_links - returns the file that PATH leads to, which need not exist. */
 static char *resolve_links(const char *path, bool there)
 {
     if (there)
@@ -437,7 +439,7 @@ static ckpt_status open_stream(struct file_sink *f, ckpt_error *err)
     return st;
 }
 
-/* open_special - something that exists and is no regular file. */
+/* open_special - opens something that exists and is no regular file. */
 static ckpt_status open_special(struct file_sink *f, ckpt_error *err)
 {
     if (S_ISDIR(f->old.st_mode)) {
@@ -458,7 +460,7 @@ void sink_hint_folder(ckpt_error *err, const char *dir)
         fail_hint(err, "mkdir -p %s", shell_path(dir, word));
 }
 
-/* fail_create - no file can be created in the folder DIR, because of errno. */
+/* fail_create - fails because no file can be created in the folder DIR; errno is the reason. */
 static ckpt_status fail_create(const char *dir, ckpt_error *err)
 {
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot create a file in %s", dir);
@@ -494,7 +496,7 @@ static ckpt_status open_regular(struct file_sink *f, ckpt_error *err)
     return st;
 }
 
-/* find_old - what there is at the path of F. */
+/* find_old - finds out what exists at the path of F. */
 static ckpt_status find_old(struct file_sink *f, ckpt_error *err)
 {
     f->existed = stat(f->path, &f->old) == 0;
@@ -516,7 +518,7 @@ static ckpt_status open_target(struct file_sink *f, ckpt_error *err)
     return f->existed && !S_ISREG(f->old.st_mode) ? open_special(f, err) : open_regular(f, err);
 }
 
-/* new_sink - a sink called PATH without a target; NULL: no memory. */
+/* new_sink - makes a sink called PATH that has no target yet; NULL: no memory. */
 static struct file_sink *new_sink(const char *path, const struct sink_options *opts)
 {
     struct file_sink *f = calloc(1, sizeof *f);
@@ -534,7 +536,7 @@ static struct file_sink *new_sink(const char *path, const struct sink_options *o
     return NULL;
 }
 
-/* return_sink - *OUT is F, or F is freed where ST, the status of opening NAME, is an error. */
+/* return_sink - sets *OUT to F, or frees F if ST, the status of opening NAME, is an error. */
 static ckpt_status return_sink(struct file_sink *f, const char *name, ckpt_status st, sink **out,
                                ckpt_error *err)
 {
@@ -555,7 +557,7 @@ ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **
              : fail_name_file(fail_memory(err), name, err);
 }
 
-/* check_target - open_regular without creating the file, for one that need not be there. */
+/* check_target - checks as open_regular does, without creating the file. The target need not exist. */
 static ckpt_status check_target(struct file_sink *f, ckpt_error *err)
 {
     char *dir = NULL;

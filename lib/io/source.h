@@ -47,7 +47,7 @@ struct source {
     uint32_t block : 31; /* 0, or: reads of this many bytes at multiples of it are much cheaper */
 };
 
-/* source_read - N bytes at OFF; CKPT_ETRUNCATED when they are not all there. */
+/* source_read - reads N bytes at OFF; CKPT_ETRUNCATED if they are not all there. */
 ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
 /* source_crc - goes on with *CRC, a checksum of KIND, over the N bytes at OFF; 0 is the checksum of none. */
 ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, uint32_t *crc,
@@ -59,7 +59,7 @@ static inline ckpt_status source_locate(source *s, ckpt_error *err)
 {
     return s->ops->locate ? s->ops->locate(s, err) : CKPT_OK;
 }
-/* source_pos - absolute offset of OFF in the outermost file or CKPT_NO_OFFSET. */
+/* source_pos - returns the absolute offset of OFF in the outermost file, or CKPT_NO_OFFSET. */
 uint64_t source_pos(const source *s, uint64_t off);
 /* source_sequential - a hint: much will be read, front to back. */
 void source_sequential(source *s);
@@ -74,7 +74,7 @@ void source_watch(source *s, struct source_watch *w);
 /* source_watch_read - reports to W (may be NULL) that N more bytes were read; CKPT_ECANCELLED: it stops
  * the reading. */
 ckpt_status source_watch_read(struct source_watch *w, uint64_t n, ckpt_error *err);
-/* source_watch_add - N more bytes are going to be read; W may be NULL. */
+/* source_watch_add - adds N bytes that are going to be read to W, which may be NULL. */
 void source_watch_add(struct source_watch *w, uint64_t n);
 
 /* source_is_folder - is PATH a folder? "-" is not. */
@@ -94,8 +94,8 @@ bool source_file_named(const source *s);
 /* source_file_written - CKPT_ECHANGED if the file S, which is named, was written to since it was opened
  * (size, mtime). Another file at its path now does not count. */
 ckpt_status source_file_written(source *s, ckpt_error *err);
-/* source_mem - SIZE bytes at DATA, which must outlive the source; BASE as in
- * struct source. NULL: no memory. */
+/* source_mem - makes a source of SIZE bytes at DATA, which must outlive it; BASE as in struct source. NULL:
+ * no memory. */
 source *source_mem(const void *data, size_t size, uint64_t base);
 /* source_callbacks - bytes that a program reads itself. FROM is not closed before source_callbacks_opened. */
 ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err);
@@ -104,7 +104,7 @@ ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_erro
 ckpt_status source_callbacks_opened(source *s, ckpt_status st, bool salvage, ckpt_error *err);
 /* source_slice - [OFF, OFF+SIZE) of PARENT, which it keeps alive; fails unless the range is within. */
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err);
-/* source_root - the source that S is a slice of, or S itself; *OFF is where S begins in it. */
+/* source_root - returns the source that S is a slice of, or S itself; *OFF is where S begins in it. */
 const source *source_root(const source *s, uint64_t *off);
 /* source_patched - PARENT with the patches P applied; both must outlive it. */
 source *source_patched(source *parent, const struct patches *p);

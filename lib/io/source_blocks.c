@@ -67,7 +67,7 @@ static ckpt_status decode_block(void *user, spool *to, ckpt_error *err)
 
 /* ----------------------------------------------------------------------------- source */
 
-/* find_block - the one that has the decoded byte OFF, which exists. */
+/* find_block - returns the block that has the decoded byte OFF, which exists. */
 static size_t find_block(const struct blocks_source *s, uint64_t off)
 {
     size_t low = 0, high = s->n; /* it is in [low, high) */

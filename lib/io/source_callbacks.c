@@ -29,7 +29,7 @@ static ckpt_status read_failed(uint64_t at, int64_t got, ckpt_error *err)
     return CKPT_EIO;
 }
 
-/* read_some - 1 to N bytes at AT; *GOT of them. */
+/* read_some - reads 1 to N bytes at AT; *GOT of them. */
 static ckpt_status read_some(const struct callback_source *c, uint64_t at, void *out, size_t n, size_t *got,
                              ckpt_error *err)
 {

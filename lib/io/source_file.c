@@ -54,8 +54,9 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
 }
 
-/* compare_parked - how NOW differs from the file that was parked; NULL: it does not. The inode number of a
- * closed file may be used again, with the same size and, by utimensat, mtime, but not with the same ctime. */
+/* compare_parked - returns how NOW differs from the file that was parked; NULL: it does not. The inode number
+ * of a closed file may be used again, with the same size and, by utimensat, mtime, but not with the same
+ * ctime. */
 static const char *compare_parked(const struct file_source *f, const struct stat *now)
 {
     bool same = same_bytes(now, &f->opened) && same_time(&now->st_ctim, &f->opened.st_ctim);
@@ -71,8 +72,8 @@ static ckpt_status fail_changed(const struct file_source *f, const char *how, ck
     return CKPT_ECHANGED;
 }
 
-/* borrow_fd - *FD: for one read, until return_fd. A pipe may have replaced a parked file: opening does not
- * wait for it. */
+/* borrow_fd - opens *FD for one read, until return_fd. A pipe may have replaced a parked file, so opening
+ * does not wait for it. */
 static ckpt_status borrow_fd(struct file_source *f, int *fd, ckpt_error *err)
 {
     struct stat now;
@@ -161,7 +162,7 @@ static bool file_extent(source *s, uint64_t off, int *fd, uint64_t *at)
     return *fd >= 0;
 }
 
-/* map_whole - *OUT: all of F, which is not empty. Of two threads one unmaps again. */
+/* map_whole - maps all of F, which is not empty, at *OUT. If two threads do, one unmaps again. */
 static ckpt_status map_whole(struct file_source *f, void **out, ckpt_error *err)
 {
     size_t size;
@@ -340,7 +341,7 @@ ckpt_status source_file_written(source *s, ckpt_error *err)
     return same_bytes(&now, &f->opened) ? CKPT_OK : fail_changed(f, WRITTEN, err);
 }
 
-/* find_change - *HOW: what happened to the file, or NULL. An error: stat failed. */
+/* find_change - sets *HOW to what happened to the file, or NULL. An error: stat failed. */
 static ckpt_status find_change(const struct file_source *f, const char **how, ckpt_error *err)
 {
     struct stat now, there;

@@ -95,7 +95,7 @@ static ckpt_status decode_forward(struct latin1_source *l, unsigned char *out, u
     return CKPT_OK;
 }
 
-/* decode_range - latin1_read, under the lock. */
+/* decode_range - does what latin1_read does, under the lock. */
 static ckpt_status decode_range(struct latin1_source *l, uint64_t off, void *out, size_t n,
                                 ckpt_error *err)
 {

@@ -7,11 +7,11 @@
 
 typedef struct spool spool;
 
-/* spool_new - room for at most MAX bytes. NULL: no memory. */
+/* spool_new - makes a spool for at most MAX bytes. NULL: no memory. */
 spool *spool_new(uint64_t max);
 /* spool_new_in_memory - the same, never in a file. */
 spool *spool_new_in_memory(uint64_t max);
-/* spool_new_at - the same, from byte OFF of the open file FD on, which remains the caller's. */
+/* spool_new_at - makes a spool that begins at byte OFF of the open file FD, which remains the caller's. */
 spool *spool_new_at(int fd, uint64_t off, uint64_t max);
 /* spool_write - CKPT_ELIMIT when that would be more than the maximum; what fits is kept. */
 ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err);
@@ -22,8 +22,8 @@ uint64_t spool_size(const spool *s);
 bool spool_is_full(const spool *s);
 /* spool_source - everything written, as a source, which takes the spool over. */
 source *spool_source(spool *s);
-/* spool_move - what S, the source of a spool in memory, has goes to byte OFF of the open file FD, which
- * remains the caller's. False: it could not be written, and S is as it was. */
+/* spool_move - writes what S, the source of a spool in memory, has to byte OFF of the open file FD, which
+ * remains the caller's. False: it could not be written, and S is unchanged. */
 bool spool_move(source *s, int fd, uint64_t off);
 void spool_free(spool *s); /* NULL is allowed */
 

@@ -123,7 +123,7 @@ void temp_emergency(void)
     }
 }
 
-/* get_stem_len - how many bytes of BASE fit into the name of a temporary. */
+/* get_stem_len - computes how many bytes of BASE fit into the name of a temporary. */
 static int get_stem_len(const char *base)
 {
     size_t len = strlen(base), max = NAME_MAX - 1 - INFIX_LEN - RANDOM_LEN;
@@ -154,7 +154,7 @@ static void choose_name(struct temp_name *n, const char *base)
 
 static ckpt_str stem_of(const char *base) { return str_of(base, (size_t)get_stem_len(base)); }
 
-/* parse_temp_name - the stem in the name of a temporary; empty: NAME is not one. */
+/* parse_temp_name - returns the stem in the name of a temporary; empty: NAME is not one. */
 static ckpt_str parse_temp_name(const char *name)
 {
     size_t len = strlen(name), tail = INFIX_LEN + RANDOM_LEN;
@@ -441,7 +441,7 @@ bool temp_folder_open(struct temp_folder *t, const char *parent, const char *bas
 
 const char *temp_folder_name(const struct temp_folder *t) { return t->name->text; }
 
-/* sync_folder - false: errno. Some file systems cannot sync folders, and need not. */
+/* sync_folder - syncs the folder; false: errno. File systems that cannot sync folders need not. */
 static bool sync_folder(int fd) { return fsync(fd) == 0 || errno == EINVAL || errno == EROFS; }
 
 bool temp_folder_place(struct temp_folder *t, const char *base, bool replace, bool sync)

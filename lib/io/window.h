@@ -21,8 +21,8 @@ struct window {
     size_t block_len, block_room;
 };
 
-/* window_read - source_read, but a small piece shortly after the last one also reads those
- * around it; a source with a block size is read in whole blocks. Every source outlives W. */
+/* window_read - reads as source_read does, but a small piece shortly after the last one together with those
+ * around it, and a source with a block size in whole blocks. Every source outlives W. */
 ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
 void window_close(struct window *w);
 

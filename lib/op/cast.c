@@ -29,7 +29,7 @@ static bool is_float_dtype(ckpt_dtype dt)
  * name? */
 static bool has_no_wildcard(const char *glob) { return strpbrk(glob, "*?[\\") == NULL; }
 
-/* why_not_castable - the reason why T cannot become DTYPE; NULL: it can. */
+/* why_not_castable - returns the reason why T cannot become DTYPE; NULL: it can. */
 static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
 {
     struct conversion c;
@@ -45,8 +45,8 @@ static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
                : "has a last size that is no multiple of 32";
 }
 
-/* is_vector_for_blocks - ggml computes with norms and biases as floats: they become blocks only where they
- * are named. */
+/* is_vector_for_blocks - returns true if T is a norm or a bias that ggml computes with as floats; they become
+ * blocks only if they are named. */
 static bool is_vector_for_blocks(const ckpt_tensor *t, ckpt_dtype dtype)
 {
     return t->has_shape && t->ndim <= 1 && dtype_info(dtype)->klass == 'k';
@@ -139,7 +139,7 @@ static ckpt_status cast_named(ckpt_plan *p, const struct plan_entry *e, ckpt_dty
     return CKPT_OK;
 }
 
-/* cast_matching - *ANY: a tensor matched. */
+/* cast_matching - casts the tensors that match; *ANY: there was one. */
 static ckpt_status cast_matching(ckpt_plan *p, const char *glob, ckpt_dtype dtype, bool *any, ckpt_error *err)
 {
     struct skipped skipped = {0};
@@ -159,7 +159,8 @@ static ckpt_status cast_matching(ckpt_plan *p, const char *glob, ckpt_dtype dtyp
 
 /* ---- the weights */
 
-/* find_weight_rows - *ROWS by row: is it part of the weights, or does it share bytes with a row that is? */
+/* find_weight_rows - sets *ROWS, by row, to true for rows of the weights and for rows that share bytes with
+ * one. */
 static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
 {
     const struct table *t = &p->file->table;

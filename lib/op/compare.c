@@ -128,7 +128,7 @@ static void add_batch(struct totals *t)
     t->d = (struct distance){0};
 }
 
-/* compare_number - two elements whose bytes or dtypes differ. */
+/* compare_number - compares two elements whose bytes or dtypes differ. */
 static void compare_number(struct totals *t, size_t i, double a, double b)
 {
     if (a == b)
@@ -152,7 +152,7 @@ static void compare_complex(struct totals *t, size_t i, const double a[2], const
     add_difference(t, i, hypot(re, im), hypot(b[0], b[1]));
 }
 
-/* compare_int64 - 64-bit integers, which a double cannot hold: their difference is exact. */
+/* compare_int64 - compares 64-bit integers, which a double cannot hold; their difference is exact. */
 static void compare_int64(struct totals *t, size_t i, ckpt_dtype dt, const unsigned char *pa,
                           const unsigned char *pb)
 {
@@ -170,7 +170,7 @@ static void compare_int64s(struct totals *t, ckpt_dtype dt, const unsigned char 
         compare_int64(t, i, dt, pa + 8 * i, pb + 8 * i);
 }
 
-/* to_complex - N numbers become N pairs with imaginary part 0, in place. */
+/* to_complex - converts N numbers in place to N pairs with imaginary part 0. */
 static void to_complex(double *num, size_t n)
 {
     for (size_t i = n; i-- > 0;) {
@@ -231,7 +231,7 @@ static void decode_side(struct side *s, const unsigned char *p, size_t n, bool c
         to_complex(s->num, n);
 }
 
-/* add_norms - N <= BATCH elements, whether they differ or not. */
+/* add_norms - adds N <= BATCH elements to the norms, whether they differ or not. */
 static void add_norms(struct totals *t, struct side *a, struct side *b, const unsigned char *pa,
                       const unsigned char *pb, size_t n)
 {

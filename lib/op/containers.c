@@ -135,7 +135,7 @@ static ckpt_status add_items_of(struct containers *w, uint32_t at, ckpt_value *c
     return CKPT_OK;
 }
 
-/* add_attributes - the attributes of an object: from the dict that BUILD gave it, or from both halves of a
+/* add_attributes - adds the attributes of an object: from the dict of its BUILD, or from both halves of a
  * (dict, slots) pair. */
 static ckpt_status add_attributes(struct containers *w, uint32_t at, const ckpt_value *v, ckpt_error *err)
 {

@@ -53,22 +53,23 @@ struct entry {
 ckpt_status containers_find(struct containers *w, const ckpt_file *file, const ckpt_value *root, arena *a,
                             ckpt_error *err);
 void containers_free(struct containers *w);
-/* container_path - the *N path elements from the root to container I, in the arena; NULL: out of memory. */
+/* container_path - returns the *N path elements from the root to container I, in the arena; NULL: out of
+ * memory. */
 ckpt_path_elem *container_path(const struct containers *w, uint32_t i, uint32_t *n);
 ckpt_str container_name(const struct containers *w, uint32_t i); /* joined; .ptr NULL: out of memory */
 
-/* container_of_node - the index of V, or of its replacement; NO_CONTAINER: it is not a container. */
+/* container_of_node - returns the index of V, or of its replacement; NO_CONTAINER: it is not a container. */
 uint32_t container_of_node(const struct containers *w, const ckpt_value *v);
 /* is_tensor_node - is V, or its replacement, a tensor? */
 bool is_tensor_node(const struct containers *w, const ckpt_value *v);
 
-/* mapping_count, mapping_entry - the entries of a dict or of an object that behaves like one, including an
- * OrderedDict as Python 2 pickles it (a list of pairs). */
+/* mapping_count, mapping_entry - return the number of entries, and entry I, of a dict or of an object that
+ * behaves like a dict, including an OrderedDict as Python 2 pickles it (a list of pairs). */
 uint32_t mapping_count(const ckpt_value *v);
 bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e);
 const ckpt_value *mapping_get(const ckpt_value *v,
                               const char *name); /* the last value with that text key, or NULL */
-/* mapping_metadata - the _metadata of a state dict, or NULL. */
+/* mapping_metadata - returns the _metadata of a state dict, or NULL. */
 const ckpt_value *mapping_metadata(const ckpt_value *v);
 
 #endif

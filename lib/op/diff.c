@@ -332,7 +332,8 @@ static bool has_aliases(const ckpt_file *f)
     return false;
 }
 
-/* tie_key - the rows of P as one number, equal for pairs whose rows share their bytes on both sides. */
+/* tie_key - returns the rows of P as one number, equal for pairs whose rows share their bytes on both
+ * sides. */
 static uint64_t tie_key(const struct diff *d, const struct row_pair *p)
 {
     uint32_t a = row_a(d, p)->alias_of, b = row_b(d, p)->alias_of;
@@ -427,7 +428,7 @@ static bool is_root_missing(const struct diff_side *s)
     return s->wanted_root && *s->wanted_root && !s->root.name.len && strcmp(s->wanted_root, "auto") != 0;
 }
 
-/* fail_no_match - a mistyped glob must not make two files equal. */
+/* fail_no_match - fails because a glob matches nothing: a mistyped glob must not make two files equal. */
 static ckpt_status fail_no_match(const ckpt_diff_options *o, ckpt_error *err)
 {
     (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor that matches \"%s\"%s",

@@ -32,8 +32,8 @@ bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct 
 /* diff_has_name_below - does a name of N begin with NAME and a dot? If NAME is empty: is any name not
  * empty? */
 bool diff_has_name_below(const struct diff_names *n, ckpt_str name);
-/* diff_next_pair - the next name in order; *A or *B is NULL if only the other list has it. False: there are
- * no more. */
+/* diff_next_pair - returns the next name in order in *A and *B; one is NULL if only the other list has the
+ * name. False: there are no more. */
 bool diff_next_pair(struct diff_join *join, const struct diff_name **a, const struct diff_name **b);
 
 #endif

@@ -63,7 +63,8 @@ static const ckpt_value *container_node(const struct leaf_container *c)
     return c->leaf->containers[c->depth];
 }
 
-/* make_container_leaf - the container as a leaf, which lives as long as its file F; NULL: out of memory. */
+/* make_container_leaf - returns the container as a leaf, which lives as long as its file F; NULL: out of
+ * memory. */
 static const ckpt_leaf *make_container_leaf(ckpt_file *f, const struct leaf_container *c)
 {
     ckpt_leaf *leaf = ARENA_NEW(f->a, ckpt_leaf);
@@ -108,7 +109,8 @@ static ckpt_status compare_container(struct value_diff *d, ckpt_str name, const 
     return send_value_event(d, &e, err);
 }
 
-/* name_length_below - the length of what follows the container's name, and a dot, in the name of its leaf. */
+/* name_length_below - returns the length of what follows the container's name, and a dot, in the name of its
+ * leaf. */
 static size_t name_length_below(const struct leaf_container *c)
 {
     return c->leaf->name.len - c->name_len - (c->depth != 0);
@@ -173,7 +175,7 @@ static bool is_empty(const ckpt_value *v)
     return view.kind != VIEW_LEAF && !view.arguments && view.n == 0;
 }
 
-/* has_content_below - *OUT: does S have a tensor or value below NAME? */
+/* has_content_below - sets *OUT to true if S has a tensor or value below NAME. */
 static ckpt_status has_content_below(struct value_side *s, const ckpt_diff_options *o, ckpt_str name,
                                      bool *out, ckpt_error *err)
 {

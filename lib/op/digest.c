@@ -130,7 +130,7 @@ struct tensor_hash {
 
 #define CONVERTED_AT_ONCE 2048u /* elements; whole blocks of any dtype */
 
-/* hash_converted - N bytes of whole blocks, converted. */
+/* hash_converted - converts and hashes N bytes, whole blocks. */
 static void hash_converted(struct tensor_hash *t, const unsigned char *bytes, size_t n)
 {
     unsigned char out[CONVERTED_AT_ONCE * 8];

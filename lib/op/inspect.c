@@ -114,7 +114,7 @@ static ckpt_str last_key(const ckpt_tensor *t)
     return last && !last->is_int ? last->str : str_of("", 0);
 }
 
-/* first_component - the first component of KEY, with its dot; empty: KEY has no dot. */
+/* first_component - returns the first component of KEY, with its dot; empty: KEY has no dot. */
 static ckpt_str first_component(ckpt_str key)
 {
     size_t dot = str_find(key, STR_LIT("."), 0);
@@ -308,8 +308,8 @@ static int compare_spans(const void *x, const void *y)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* count_unreferenced - *OUT: bytes of storages that no row covers; bytes between the elements of a strided
- * row count as covered. */
+/* count_unreferenced - sets *OUT to the bytes of storages that no row covers. Bytes between the elements of a
+ * strided row count as covered. */
 static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_error *err)
 {
     const struct table *t = &f->table;

@@ -32,7 +32,7 @@ ckpt_str concat_texts(arena *a, ckpt_str x, ckpt_str y)
 
 /* ---- gathering */
 
-/* add_domain - *OUT: the number of the new domain CONTAINER. */
+/* add_domain - adds a domain for CONTAINER and sets *OUT to its number. */
 static ckpt_status add_domain(struct renaming *b, const ckpt_value *container, uint32_t *out, ckpt_error *err)
 {
     arena *a = b->n->p->a;
@@ -44,7 +44,7 @@ static ckpt_status add_domain(struct renaming *b, const ckpt_value *container, u
     return CKPT_OK;
 }
 
-/* container_entry - *E: entry I of CONTAINER, a mapping or a list of names; false: there is none. */
+/* container_entry - sets *E to entry I of CONTAINER, a mapping or a list of names; false: there is none. */
 static bool container_entry(const ckpt_value *container, uint32_t i, struct entry *e)
 {
     uint32_t n = container->type == CKPT_V_LIST ? container->u.seq.n : 0;
@@ -62,8 +62,8 @@ static bool is_left_out(const ckpt_plan *p, const struct edit_target *at)
     return e && at->index < e->n && e->dropped[at->index];
 }
 
-/* make_slot - *S: the key of ENTRY, by the name that earlier edits gave it; false: the key is not text, or
- * left out. */
+/* make_slot - sets *S to the key of ENTRY as earlier edits named it; false: the key is not text, or is left
+ * out. */
 static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot *s)
 {
     const struct edit *e = plan_edit_find(p, entry->name.node);
@@ -144,7 +144,7 @@ static bool holds_text(const ckpt_value *list)
     return false;
 }
 
-/* keep_numbers - the keys of `state` that are numbers stay, unless the parameter groups list names: a
+/* keep_numbers - keeps the keys of `state` that are numbers, unless the parameter groups list names: a
  * distributed checkpoint has the numbers of parameters as texts. */
 static void keep_numbers(struct group *g, const ckpt_value *groups)
 {
@@ -157,8 +157,8 @@ static void keep_numbers(struct group *g, const ckpt_value *groups)
         g->slots[i].keeps_name = g->slots[i].keeps_name || str_uint(g->slots[i].old_name, &number);
 }
 
-/* gather_optimizer - the names in optimizer state: text keys of `state`, and the lists of names in each
- * parameter group. */
+/* gather_optimizer - gathers the names in an optimizer's state: text keys of `state`, and the lists of names
+ * in each parameter group. */
 static ckpt_status gather_optimizer(struct renaming *b, struct group *g, const ckpt_value *opt,
                                     ckpt_error *err)
 {
@@ -173,7 +173,7 @@ static ckpt_status gather_optimizer(struct renaming *b, struct group *g, const c
     return CKPT_OK;
 }
 
-/* gather_weights - the keys of P; in a dict without _metadata, some may not name parameters. */
+/* gather_weights - gathers the keys of P; in a dict without _metadata, some may not name parameters. */
 static ckpt_status gather_weights(struct renaming *b, struct group *g, const struct container *p,
                                   ckpt_error *err)
 {
@@ -222,7 +222,7 @@ static ckpt_status gather_group(struct renaming *b, uint32_t at, ckpt_error *err
 
 /* ---- naming */
 
-/* name_module - *OUT: the new path of module PATH, which is what key() makes of PATH and a dot. */
+/* name_module - sets *OUT to the new path of module PATH, which is what key() makes of PATH and a dot. */
 static ckpt_status name_module(struct naming *n, ckpt_str path, ckpt_str *out, ckpt_error *err)
 {
     ckpt_str key = path, then;
@@ -269,7 +269,8 @@ static ckpt_status name_slots(struct naming *n, struct slot *slots, size_t count
 
 static bool is_renamed(const struct slot *s) { return !str_eq(s->old_name, s->new_name); }
 
-/* prefix_overlap - how many bytes of PREFIX ("b.c.d.") are the end of PATH and a dot ("a.b.c."); 0: none. */
+/* prefix_overlap - returns how many bytes of PREFIX ("b.c.d.") are the end of PATH and a dot ("a.b.c."); 0:
+ * none. */
 static size_t prefix_overlap(ckpt_str path, ckpt_str prefix)
 {
     for (size_t k = prefix.len; k-- > 1;) {
@@ -281,7 +282,7 @@ static size_t prefix_overlap(ckpt_str path, ckpt_str prefix)
     return 0;
 }
 
-/* index_modules - MODULES: each module that has a key, by the new names. */
+/* index_modules - fills MODULES with each module that has a key, by its new name. */
 static ckpt_status index_modules(const struct group *g, map *modules, ckpt_error *err)
 {
     for (size_t i = 0; i < g->n; i++) {
@@ -379,8 +380,9 @@ static ckpt_status check_group(const struct group *g, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* drop_overwritten - of _metadata entries with the same new path, the last renamed one is kept, as in torch's
- * consume_prefix_in_state_dict_if_present: the entry of the wrapped module replaces that of the wrapper. */
+/* drop_overwritten - drops all but the last renamed of the _metadata entries with the same new path, as
+ * torch's consume_prefix_in_state_dict_if_present does: the entry of the wrapped module replaces that of the
+ * wrapper. */
 static ckpt_status drop_overwritten(struct group *g, ckpt_error *err)
 {
     map *names = map_new(g->nmodule_paths);
@@ -402,8 +404,8 @@ static ckpt_status drop_overwritten(struct group *g, ckpt_error *err)
 
 /* ---- applying */
 
-/* full_name - *OUT: the joined name of KEY in G, NUL-terminated. If G is the root, WHOLE allows KEY itself,
- * which is a whole key and terminated. */
+/* full_name - sets *OUT to the joined name of KEY in G, NUL-terminated. If G is the root, WHOLE allows KEY
+ * itself, which is a whole key and terminated. */
 static ckpt_status full_name(const struct renaming *b, const struct group *g, ckpt_str key, bool whole,
                              ckpt_str *out, ckpt_error *err)
 {
@@ -453,8 +455,8 @@ static ckpt_status apply_renames(struct renaming *b, ckpt_error *err)
 
 /* ---- report */
 
-/* group_in_optimizer - the group of the optimizer that contains ROW; GROUPS: node -> group. UINT32_MAX:
- * none. */
+/* group_in_optimizer - returns the group of the optimizer that contains ROW; GROUPS: node -> group.
+ * UINT32_MAX: none. */
 static uint32_t group_in_optimizer(const map *groups, const struct row *row)
 {
     for (uint32_t k = 0; row->steps && k < row->t.npath; k++) {
@@ -488,7 +490,7 @@ static ckpt_status assign_rows(struct renaming *b, ckpt_error *err)
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* begin_report - on the first renaming of a plan: records its mappings and the old names of its rows. */
+/* begin_report - records, at the first renaming of a plan, its mappings and the old names of its rows. */
 static ckpt_status begin_report(struct renaming *b, ckpt_error *err)
 {
     ckpt_plan *p = b->n->p;

@@ -50,7 +50,7 @@ ckpt_status keys_rename(struct naming *n, ckpt_error *err);
 /* rename_module_paths - sets the new names of G's module paths by those of its keys: if a.b.w became x.b.w,
  * the module a.b becomes x.b and a becomes x, and so do modules below them that have no keys of their own. */
 ckpt_status rename_module_paths(arena *a, struct group *g, ckpt_error *err);
-/* concat_texts - X followed by Y, in A; .ptr NULL: out of memory. */
+/* concat_texts - returns X followed by Y, in A; .ptr NULL: out of memory. */
 ckpt_str concat_texts(arena *a, ckpt_str x, ckpt_str y);
 
 #endif

@@ -5,8 +5,8 @@
 #include "base/str.h"
 #include "ckpt.h"
 
-/* name_verdict - the verdict on importing MODULE.NAME, in the spelling of Python 3. A name with a dot is on
- * no list, since Python resolves it attribute by attribute. */
+/* name_verdict - returns the verdict on importing MODULE.NAME, in the spelling of Python 3. A name with a dot
+ * is on no list, since Python resolves it attribute by attribute. */
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name);
 /* names_sha256 - the SHA-256 of the allow-listed names, torch's and then ours, one "MODULE.NAME" a line:
  * reports with the same sum were made with the same lists. */

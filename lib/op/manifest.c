@@ -163,7 +163,7 @@ struct manifest_line {
     uint64_t at;
 };
 
-/* take_field - *OUT: the text of *REST before two blanks, which are removed with it; false: there is none. */
+/* take_field - takes the text before two blanks off *REST as *OUT, and the blanks; false: there are none. */
 static bool take_field(ckpt_str *rest, ckpt_str *out)
 {
     size_t n = str_find(*rest, STR_LIT("  "), 0);
@@ -184,7 +184,7 @@ static bool is_digest(ckpt_str s)
     return s.len == 64 || s.len == 2 * XXH3_BYTES;
 }
 
-/* next_line - *OUT: the next line that is not a comment; false: there is none, or *ST is an error. */
+/* next_line - sets *OUT to the next line that is not a comment; false: there is none, or *ST is an error. */
 static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckpt_status *st, ckpt_error *err)
 {
     while (*pos < text.len) {
@@ -211,8 +211,8 @@ static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckp
 
 static const char *display_path(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
-/* find_algorithm - *OUT: the algorithm, by the length of the first digest. A text without lines is a manifest
- * if it has the header. */
+/* find_algorithm - sets *OUT to the algorithm, by the length of the first digest. A text without lines is a
+ * manifest if it has the header. */
 static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error *err)
 {
     struct manifest_line l;
@@ -260,7 +260,7 @@ static ckpt_status report_mismatch(struct manifest *m, enum check_rule rule, ckp
     return check_report(m->c, rule, m->f->path, &e, m->err);
 }
 
-/* abbreviate_digest - the first 16 digits of DIGEST, or "-". */
+/* abbreviate_digest - returns the first 16 digits of DIGEST, or "-". */
 static ckpt_str abbreviate_digest(ckpt_str digest)
 {
     return str_of(digest.ptr, digest.len < 16 ? digest.len : 16);

@@ -127,7 +127,7 @@ static enum verdict known_verdict(const struct plain_checker *p, const ckpt_valu
     return k == MAP_NONE ? NOT_CHECKED : (enum verdict)k;
 }
 
-/* assume_good - V is good unless a node below it turns out to be bad. */
+/* assume_good - assumes that V is plain data until a node below it turns out not to be. */
 static bool assume_good(struct plain_checker *p, const ckpt_value *v)
 {
     const ckpt_value **at = arena_append(NULL, &p->visited, &p->nvisited, &p->cap_visited, sizeof *at);
@@ -218,7 +218,7 @@ static ckpt_value *make_number(arena *a, ckpt_dtype dt, const unsigned char *byt
     }
 }
 
-/* make_text - the text of N bytes in UTF-32; NULs at the end are padding. */
+/* make_text - returns the text of N bytes in UTF-32; NULs at the end are padding. */
 static ckpt_value *make_text(arena *a, const unsigned char *bytes, size_t n)
 {
     char text[SCALAR_MAX];

@@ -16,7 +16,7 @@ struct plain_checker {
     uint64_t work;
 };
 
-/* check_plain - *BAD: the first node at or below V that is not plain data; NULL: none. Plain data are
+/* check_plain - sets *BAD to the first node at or below V that is not plain data, or NULL. Plain data are
  * constants, lists, tuples, dicts, sets, and calls by which torch describes a tensor or a size. */
 ckpt_status check_plain(struct plain_checker *p, const ckpt_value *v, const ckpt_value **bad,
                         ckpt_error *err);

@@ -19,7 +19,7 @@ const struct wrapper_name wrapper_names[] = {
 };
 const size_t nwrapper_names = sizeof wrapper_names / sizeof *wrapper_names;
 
-/* component_length - the length of the component at FROM, with its dot. */
+/* component_length - returns the length of the component at FROM, with its dot. */
 static size_t component_length(ckpt_str s, size_t from)
 {
     const char *dot = from < s.len ? memchr(s.ptr + from, '.', s.len - from) : NULL;
@@ -52,7 +52,7 @@ static size_t strip_components(ckpt_str s, ckpt_str prefix, char *out)
     return len;
 }
 
-/* strip_partial - the same for a PREFIX that ends inside a component: removed where a component begins. */
+/* strip_partial - strips a PREFIX that ends inside a component, wherever a component begins with it. */
 static size_t strip_partial(ckpt_str s, ckpt_str prefix, char *out)
 {
     size_t len = 0;

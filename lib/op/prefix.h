@@ -13,8 +13,8 @@ struct wrapper_name {
 extern const struct wrapper_name wrapper_names[];
 extern const size_t nwrapper_names;
 
-/* prefix_strip - S without PREFIX at its start or, if ANYWHERE, at each component boundary until none is
- * left; S itself if it has none. .ptr NULL: out of memory. */
+/* prefix_strip - returns S without PREFIX at its start or, if ANYWHERE, at each component boundary until none
+ * is left; S itself if it has none. .ptr NULL: out of memory. */
 ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere);
 /* prefix_strip_certain - S without the certain wrapper names. */
 ckpt_str prefix_strip_certain(arena *a, ckpt_str s);

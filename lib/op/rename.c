@@ -115,7 +115,7 @@ struct auto_strip {
     ckpt_str example; /* the first of them */
 };
 
-/* strip_leading_modules - S without up to *MAX leading `module.`; *MAX becomes the number removed. */
+/* strip_leading_modules - returns S without up to *MAX leading `module.`; *MAX becomes the number removed. */
 static ckpt_str strip_leading_modules(ckpt_str s, unsigned *max)
 {
     unsigned found = 0;
@@ -219,7 +219,8 @@ static ckpt_status begin_map_group(struct naming *n, const struct group *g, ckpt
     return CKPT_OK;
 }
 
-/* fail_leaves_mapping - the new name of NAME does not begin with WHERE, its mapping and a dot. */
+/* fail_leaves_mapping - fails because the new name of NAME does not begin with WHERE, its mapping, and a
+ * dot. */
 static ckpt_status fail_leaves_mapping(ckpt_str name, ckpt_str where, ckpt_error *err)
 {
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
@@ -283,7 +284,7 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
     return CKPT_OK;
 }
 
-/* move_name - *NAME, which begins with the FIRST bytes of its mapping's other name, with WHERE for them. */
+/* move_name - replaces the first FIRST bytes of *NAME, the other name of its mapping, by WHERE. */
 static bool move_name(arena *a, ckpt_str where, size_t first, ckpt_str *name)
 {
     ckpt_str moved = concat_texts(a, where, str_skip(*name, first));
@@ -292,8 +293,8 @@ static bool move_name(arena *a, ckpt_str where, size_t first, ckpt_str *name)
     return moved.ptr != NULL;
 }
 
-/* use_first_name - if the old name of pair I is below another name of a mapping, both of its names become
- * those below the first. */
+/* use_first_name - if the old name of pair I is below another name of a mapping, moves both of its names
+ * below the first name. */
 static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *x, const map *others, uint32_t i,
                                   ckpt_error *err)
 {
@@ -322,7 +323,7 @@ static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *x, const map 
     return CKPT_OK;
 }
 
-/* use_first_names - for the pairs that named no key by the first name of its mapping. */
+/* use_first_names - calls use_first_name for the pairs that named no key. */
 static ckpt_status use_first_names(ckpt_plan *p, size_t n, struct rename_map *x, ckpt_error *err)
 {
     map *others = map_new(0);
@@ -334,7 +335,7 @@ static ckpt_status use_first_names(ckpt_plan *p, size_t n, struct rename_map *x,
     return st;
 }
 
-/* find_unused - the first of the N pairs that names no key, or N. */
+/* find_unused - returns the first of the N pairs that names no key, or N. */
 static size_t find_unused(const struct rename_map *x, size_t n)
 {
     size_t i = 0;
@@ -343,7 +344,7 @@ static size_t find_unused(const struct rename_map *x, size_t n)
     return i;
 }
 
-/* rename_by_map - GIVEN: the N pairs as the caller has them. */
+/* rename_by_map - renames by the N pairs; GIVEN are the same as the caller wrote them. */
 static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n, struct rename_map *x,
                                  ckpt_error *err)
 {
@@ -390,7 +391,7 @@ static ckpt_status rename_pairs(ckpt_plan *p, const ckpt_pair *pairs, size_t n, 
     return st;
 }
 
-/* copy_name - GIVEN by the caller as P keeps it. */
+/* copy_name - copies the text GIVEN by the caller into P. */
 static ckpt_status copy_name(ckpt_plan *p, ckpt_str given, ckpt_str *out, ckpt_error *err)
 {
     CKPT_REQUIRE(err, given.ptr || !given.len);
@@ -413,7 +414,7 @@ ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size
     return rename_pairs(plan, own, n, err);
 }
 
-/* read_pairs - {"old": "new", …} into PAIRS, which grows in A. ERR is set. */
+/* read_pairs - reads {"old": "new", …} into PAIRS, which grows in A. On failure, ERR is set. */
 static ckpt_status read_pairs(json_scan *j, arena *a, ckpt_pair **pairs, size_t *n, ckpt_error *err)
 {
     size_t cap = 0;

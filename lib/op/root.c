@@ -31,8 +31,8 @@ bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *pa
     return !r->name.len || (is_below_root(r->name, name) && path_begins(path, npath, r->path, r->depth));
 }
 
-/* count_containers - how many elements of PATH, which is below ROOT, are part of ROOT; *LEN: their joined
- * length. */
+/* count_containers - returns how many elements of PATH, which is below ROOT, are part of ROOT; *LEN: their
+ * joined length. */
 static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint32_t npath, size_t *len)
 {
     uint32_t depth = 0;
@@ -47,8 +47,8 @@ static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint
     return depth;
 }
 
-/* consider_split - if NAME, whose path is PATH, is below the root WANTED, this is a way to split WANTED.
- * True: it is better than *OUT, and replaces it. */
+/* consider_split - if NAME, whose path is PATH, is below the root WANTED, compares this way to split WANTED
+ * with *OUT. True: it is better, and is now *OUT. */
 static bool consider_split(struct root *out, ckpt_str wanted, ckpt_str name, const ckpt_path_elem *path,
                            uint32_t npath)
 {
@@ -76,7 +76,8 @@ static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
     }
 }
 
-/* find_weights_root - *WANTED: the name of the weights, empty for the top level; *ALONE as in struct root. */
+/* find_weights_root - sets *WANTED to the name of the weights, empty for the top level; *ALONE as in struct
+ * root. */
 static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *alone, ckpt_error *err)
 {
     struct containers w;
@@ -154,7 +155,7 @@ static bool shorten_to_root(const struct narrowing *x, ckpt_str *name, const ckp
     return true;
 }
 
-/* renumber_node - NODE, which is row I, becomes row TO, or CKPT_NO_TENSOR. */
+/* renumber_node - makes NODE, which is row I, row TO, or CKPT_NO_TENSOR. */
 static void renumber_node(const ckpt_value *node, size_t i, uint32_t to)
 {
     ckpt_value *v = (ckpt_value *)(uintptr_t)node;

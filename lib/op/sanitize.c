@@ -64,8 +64,8 @@ struct rewrite {
 
 /* ------------------------------------------------------------------- notes */
 
-/* locate_value - V as a leaf whose path is that of the frames and LAST (may be NULL). name.ptr NULL: out of
- * memory. */
+/* locate_value - returns V as a leaf whose path is that of the frames and LAST (may be NULL). name.ptr NULL:
+ * out of memory. */
 static ckpt_leaf locate_value(struct sanitize *s, const ckpt_path_elem *last, const ckpt_value *v)
 {
     size_t room = s->p->root_depth + s->nframes + 1, n = 0;
@@ -140,7 +140,7 @@ static ckpt_value *new_node(struct sanitize *s, ckpt_value_type type, const ckpt
     return v;
 }
 
-/* push_container - C becomes MADE; the entries of frame F are converted next and go to OUT. */
+/* push_container - makes C the container MADE; the entries of frame F are converted next and go to OUT. */
 static ckpt_status push_container(struct sanitize *s, struct rewrite *c, ckpt_value *made, ckpt_value *out,
                                   struct frame f)
 {
@@ -186,8 +186,8 @@ static bool has_components(const struct sanitize *s, uint32_t row)
     return row + 1 < t->nrows && t->rows[row + 1].t.part_of == row; /* bounded: row < nrows */
 }
 
-/* rebuild_tensor - a new description of the tensor of ROW, however it was made; a composite becomes a dict of
- * its components. */
+/* rebuild_tensor - makes a new description of the tensor of ROW, however it was made; a composite becomes a
+ * dict of its components. */
 static ckpt_status rebuild_tensor(struct sanitize *s, struct rewrite *c, uint32_t row)
 {
     const ckpt_tensor *t = row_tensor(s, row);
@@ -251,7 +251,7 @@ static ckpt_status report_attributes(struct sanitize *s, const struct rewrite *c
     return add_report(s, &leaf, NULL, "", true);
 }
 
-/* convert_mapping - an OrderedDict or Counter remains one, any other mapping becomes a dict. */
+/* convert_mapping - converts a mapping to a dict; an OrderedDict or Counter keeps its class. */
 static ckpt_status convert_mapping(struct sanitize *s, struct rewrite *c)
 {
     arena *a = s->p->a;
@@ -350,7 +350,7 @@ static ckpt_status convert_object(struct sanitize *s, struct rewrite *c)
 
 /* ------------------------------------------------------------------- values */
 
-/* convert_python2_str - a str of Python 2: text if it is UTF-8, else bytes. */
+/* convert_python2_str - converts a str of Python 2 to text if it is UTF-8, else to bytes. */
 static ckpt_status convert_python2_str(struct sanitize *s, struct rewrite *c)
 {
     const ckpt_value *v = c->v;
@@ -418,7 +418,7 @@ static ckpt_status convert_value(struct sanitize *s, struct rewrite *c)
     }
 }
 
-/* convert_key - *OUT: V converted to what can be the key of a dict or in a set; NULL: it cannot. */
+/* convert_key - sets *OUT to V as a key of a dict or an item of a set; NULL: it cannot be one. */
 static ckpt_status convert_key(struct sanitize *s, const ckpt_value *v, const ckpt_path_elem *elem,
                                ckpt_value **out)
 {

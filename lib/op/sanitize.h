@@ -13,7 +13,7 @@ ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error 
 /* sanitize_flat - leaves out of P what a format of dense tensors by name cannot hold; HOLDS may be NULL: no
  * type that safetensors lacks. */
 ckpt_status sanitize_flat(ckpt_plan *p, has_dtype *holds, ckpt_error *err);
-/* sanitize_strict - CKPT_ELOSSY if anything is left out of P. */
+/* sanitize_strict - returns CKPT_ELOSSY if anything is left out of P. */
 ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err);
 
 #endif

@@ -30,7 +30,8 @@ static ckpt_status set_root_container(ckpt_plan *p, const struct containers *w, 
     return path ? set_root(p, w, at, path, depth, err) : fail_memory(err);
 }
 
-/* drop_companions - of container AT, a state dict with an optimizer in it, only the tensors are taken. */
+/* drop_companions - leaves out everything but tensors of container AT, a state dict with an optimizer in
+ * it. */
 static ckpt_status drop_companions(ckpt_plan *p, const struct containers *w, uint32_t at, ckpt_error *err)
 {
     struct entry e;
@@ -70,7 +71,7 @@ static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *w, ckpt_
     return CKPT_OK;
 }
 
-/* fail_root_not_found - PATH is not a container; the hint lists some that are. */
+/* fail_root_not_found - fails because PATH is not a container; the hint lists some that are. */
 static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containers *w, const char *path,
                                        ckpt_error *err)
 {
@@ -153,7 +154,7 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
     return CKPT_OK;
 }
 
-/* find_root_container - the last container of R, or NO_CONTAINER. */
+/* find_root_container - returns the last container of R, or NO_CONTAINER. */
 static uint32_t find_root_container(const struct containers *w, const struct root *r)
 {
     uint32_t at = r->node ? container_of_node(w, r->node) : NO_CONTAINER;
@@ -215,8 +216,8 @@ bool glob_selects(const char *glob, ckpt_str name)
     return hit;
 }
 
-/* match_rows - HIT[row]: the name of the row's entry matches GLOB, or it is a component of a composite that
- * does. *ANY: there was one. */
+/* match_rows - sets HIT[row] if the name of the row's entry matches GLOB, or the row is a component of a
+ * composite whose name does. *ANY: there was one. */
 static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *hit, bool *any, ckpt_error *err)
 {
     CKPT_TRY(plan_update_entries(p, err));
@@ -241,7 +242,7 @@ static ckpt_status fail_no_tensor_matches(const ckpt_plan *p, const char *glob, 
     return CKPT_ENOTFOUND;
 }
 
-/* match_all_rows - as match_rows, also for rows that an earlier glob left out. */
+/* match_all_rows - matches like match_rows, also rows that an earlier glob left out. */
 static ckpt_status match_all_rows(ckpt_plan *p, const char *glob, bool *hit, bool *any, ckpt_error *err)
 {
     size_t n = p->file->table.nrows;

@@ -40,8 +40,8 @@ struct tally {
 
 /* ------------------------------------------------------------------- reading */
 
-/* sample_index - the index of the sampled element of stretch J, chosen by splitmix64 (Steele, Lea and Flood
- * 2014). */
+/* sample_index - returns the index of the sampled element of stretch J, chosen by splitmix64 (Steele, Lea and
+ * Flood 2014). */
 static uint64_t sample_index(const struct tally *t, uint64_t j)
 {
     uint64_t z = j * 0x9e3779b97f4a7c15u;
@@ -133,7 +133,7 @@ static void add_bytes(struct tally *t, const unsigned char *p, size_t n)
     }
 }
 
-/* add_blocks - N bytes of ggml's blocks, as the numbers that they mean. */
+/* add_blocks - adds N bytes of ggml's blocks as the numbers that they encode. */
 static void add_blocks(struct tally *t, const unsigned char *p, size_t n)
 {
     const struct dtype_info *d = dtype_info(t->blocks);
@@ -156,7 +156,8 @@ static int add_chunk(void *user, const void *bytes, size_t n)
 
 /* ------------------------------------------------------------------- summing */
 
-/* bin_of - the bin of X in ckpt_stats; computed with halves, so that no difference overflows a double. */
+/* bin_of - returns the bin of X in ckpt_stats; computed with halves, so that no difference overflows a
+ * double. */
 static size_t bin_of(const void *user, double x)
 {
     const ckpt_stats *s = user;
@@ -202,7 +203,7 @@ struct stat_job {
     ckpt_stats *out; /* that of an item by its tag */
 };
 
-/* new_tally - *OUT: a tally for COUNT elements of X from FIRST on. */
+/* new_tally - sets *OUT to a new tally for COUNT elements of X from FIRST on. */
 static ckpt_status new_tally(struct tally **out, const ckpt_tensor *x, uint64_t first, uint64_t count,
                              struct parallel_context *run, ckpt_error *err)
 {
@@ -313,8 +314,8 @@ static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parall
 
 static bool has_numbers(const ckpt_tensor *t) { return t->has_data && number_lanes((ckpt_dtype)t->dtype); }
 
-/* list_rows_to_read - ITEMS: the rows to read, aliases of the same bytes once. FIRST: by row, the index in
- * ROWS of the one that is read. */
+/* list_rows_to_read - fills ITEMS with the rows to read, aliases of the same bytes once, and FIRST, by row,
+ * with the index in ROWS of the one that is read. */
 static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t n,
                                      struct parallel_item *items, uint32_t *first, size_t *nitems,
                                      ckpt_error *err)

@@ -10,7 +10,7 @@
 
 /* --------------------------------------------------------------------- members */
 
-/* put_key - `"KEY":`, which SAFE needs no escapes; all but the first member of an object. */
+/* put_key - writes `"KEY":` before all but the first member of an object; KEY needs no escapes. */
 static void put_key(struct text_sink *s, const char *safe)
 {
     text_put_literal(s, ",\"");
@@ -55,7 +55,7 @@ static void put_hex(struct text_sink *s, const char *key, ckpt_str bytes)
     text_put_literal(s, "\"");
 }
 
-/* put_value - a text after its key, and its exact bytes where that is not UTF-8. */
+/* put_value - writes a text after its key, and its exact bytes if it is not UTF-8. */
 static void put_value(struct text_sink *s, const char *key, ckpt_str text)
 {
     if (!text_json(s, text))
@@ -133,7 +133,7 @@ static void put_if(struct text_sink *s, const char *key, ckpt_str text)
         put_str(s, key, text);
 }
 
-/* put_row - T, a row of F; STRIDE has room for ndim numbers. */
+/* put_row - writes T, a row of F; STRIDE has room for ndim numbers. */
 static void put_row(struct text_sink *s, const ckpt_file *f, const ckpt_tensor *t, uint64_t *stride)
 {
     text_put_literal(s, "{\"name\":");
@@ -238,7 +238,7 @@ static void put_tail(struct text_sink *s, const struct document *d)
     text_put_literal(s, "}}");
 }
 
-/* add_frame - what comes before the rows, or (END) after them. */
+/* add_frame - adds what comes before the rows or, if END, after them. */
 static bool add_frame(struct document *d, bool end)
 {
     struct text_sink s = {0};

@@ -10,7 +10,7 @@ struct table_json {
     ckpt_table_json_options o;
 };
 
-/* table_json - ckpt_table_json of ckpt.h, for options that were checked. */
+/* table_json - implements ckpt_table_json of ckpt.h, for options that were checked. */
 ckpt_status table_json(const struct table_json *x, char **text, size_t *len, ckpt_error *err);
 
 #endif

@@ -18,8 +18,8 @@
 
 enum form { NOTHING, TRUTH, INTEGER, REAL, TEXT, BYTES, BYTEARRAY, NAME, STORED, OBJECT };
 
-/* latin1_argument - the text argument of the call V, made by itself or, in Python 2, with a second argument
- * "latin1"; NULL: there is none. */
+/* latin1_argument - returns the text argument of the call V, made by itself or, in Python 2, with a second
+ * argument "latin1"; NULL: there is none. */
 static const ckpt_value *latin1_argument(const ckpt_value *v)
 {
     ckpt_str codec;
@@ -36,7 +36,7 @@ struct octets {
     bool latin1;              /* it is text, each code point of which is one byte */
 };
 
-/* called_octets - *OUT: the bytes that the call V makes; false: it makes something else. */
+/* called_octets - sets *OUT to the bytes that the call V makes; false: it makes something else. */
 static bool called_octets(const ckpt_value *v, struct octets *out)
 {
     const ckpt_value *made = v->u.call.callable, *arg = value_arg(v, 0);
@@ -79,7 +79,7 @@ static enum form form_of(const ckpt_value *v)
 
 /* ------------------------------------------------------------ single values */
 
-/* little_endian - the bytes of the int V without those that only repeat its sign. */
+/* little_endian - returns the bytes of the int V without those that only repeat its sign. */
 static ckpt_str little_endian(const ckpt_value *v, char small[8])
 {
     for (unsigned i = 0; v->type == CKPT_V_INT && i < 8; i++)
@@ -179,7 +179,7 @@ static ckpt_status compare_octets(const ckpt_value *a, const ckpt_value *b, bool
     return CKPT_OK;
 }
 
-/* module_of - the module of GLOBAL by its name in Python 3. */
+/* module_of - returns the module of GLOBAL by its name in Python 3. */
 static ckpt_str module_of(const ckpt_value *global)
 {
     ckpt_str module = value_module(global);
@@ -242,7 +242,7 @@ static ckpt_status push_nodes(struct value_equal *e, const ckpt_value *a, const 
     return CKPT_OK;
 }
 
-/* push_optional - push_pair, unless both are NULL; *SAME becomes false if only one is. */
+/* push_optional - pushes a pair unless both are NULL; *SAME becomes false if only one is. */
 static ckpt_status push_optional(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                                  ckpt_error *err)
 {
@@ -408,8 +408,8 @@ static ckpt_status compare_storages(struct value_equal *e, const ckpt_value *a, 
     return push_optional(e, value_item(in_a, 4), value_item(in_b, 4), same, err);
 }
 
-/* resolve_source_class - the class of a persistent id of the legacy format that has it with its source; else
- * V. */
+/* resolve_source_class - returns the class of a persistent id of the legacy format that has it with its
+ * source; else V. */
 static const ckpt_value *resolve_source_class(const ckpt_value *v)
 {
     const ckpt_value *class = v->type == CKPT_V_PERSID ? value_source_class(v->u.pid) : NULL;

@@ -221,14 +221,14 @@ static ckpt_status read_rows(struct verify_job *j)
 
 /* ------------------------------------------------------------------- records */
 
-/* location_key - the location of bytes, a file and an offset in it, as a key. */
+/* location_key - returns the location of bytes, a file and an offset in it, as a key. */
 static ckpt_str location_key(arena *a, ckpt_str folder, ckpt_str file, uint64_t at)
 {
     return arena_printf(a, "%llx %.*s%.*s", (unsigned long long)at, (int)folder.len, folder.ptr,
                         (int)file.len, file.ptr);
 }
 
-/* storage_location_key - the location of storage S by location_key(); *KNOWN false: it has none. */
+/* storage_location_key - returns the location of storage S by location_key(); *KNOWN false: it has none. */
 static ckpt_str storage_location_key(const struct verify_job *j, const struct storage *s, bool *known)
 {
     const char *slash = strrchr(j->f->path, '/');
@@ -280,7 +280,7 @@ static ckpt_status add_checked_storages(const struct verify_job *j, map *locatio
     return CKPT_OK;
 }
 
-/* list_unread_records - *OUT: the *N records that were not read as tensors. */
+/* list_unread_records - sets *OUT to the *N records that were not read as tensors. */
 static ckpt_status list_unread_records(const struct verify_job *j, struct check_record **out, size_t *n,
                                        ckpt_error *err)
 {

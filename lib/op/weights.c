@@ -92,7 +92,7 @@ static bool may_be_weights(const struct container *p)
     return p->below && !p->in_optimizer && !p->optimizer && !p->extra_state;
 }
 
-/* known_child - the child with the best known name, or NO_CONTAINER. */
+/* known_child - returns the child with the best known name, or NO_CONTAINER. */
 static uint32_t known_child(const struct containers *w, uint32_t at)
 {
     const struct container *up = &w->list[at];
@@ -109,8 +109,8 @@ static uint32_t known_child(const struct containers *w, uint32_t at)
     return best;
 }
 
-/* only_child - the only child with tensors, or NO_CONTAINER; averaged ones count only if there is no other,
- * metrics and the like come last. */
+/* only_child - returns the only child with tensors, or NO_CONTAINER; averaged ones count only if there is no
+ * other, metrics and the like come last. */
 static uint32_t only_child(const struct containers *w, uint32_t at)
 {
     const struct container *up = &w->list[at];
@@ -329,8 +329,8 @@ static uint32_t container_by_step(const map *by_node, const struct row *row)
     return at == MAP_NONE ? NO_CONTAINER : at;
 }
 
-/* container_by_name - for rows without steps, as of archives inside archives and rebuilt graphs: BY_NAME has
- * the containers by name. ROOT: the name of the node where they begin. */
+/* container_by_name - finds the container of a row without steps, as in nested archives and rebuilt graphs.
+ * BY_NAME has the containers by name; ROOT: the name of the node where they begin. */
 static uint32_t container_by_name(const map *by_name, const struct row *row, ckpt_str root)
 {
     ckpt_str name = row->t.name;

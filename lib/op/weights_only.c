@@ -54,7 +54,8 @@ static void CKPT_PRINTF(3, 4) report_violation(struct violation *b, uint64_t off
 
 /* ---- names */
 
-/* python3_module - the name in Python 3 of a module of Python 2, as far as allowed names are in it. */
+/* python3_module - returns the name in Python 3 of a module of Python 2, as far as allowed names are in
+ * it. */
 static ckpt_str python3_module(ckpt_str module)
 {
     if (str_is(module, "__builtin__"))
@@ -153,7 +154,7 @@ static void check_calls(const struct pickle_facts *p, struct violation *b)
     }
 }
 
-/* kind_made_by - the kind of object that V makes. */
+/* kind_made_by - returns the kind of object that V makes. */
 static enum made_kind kind_made_by(const ckpt_value *v)
 {
     if (v->type == CKPT_V_SET)
@@ -239,7 +240,7 @@ static void check_persids(const struct pickle_facts *p, struct violation *b)
 
 /* ---- text of Python 2 */
 
-/* check_texts - torch.load decodes Python 2 strings as UTF-8. */
+/* check_texts - checks that texts of Python 2 are UTF-8, as which torch.load decodes them. */
 static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct violation *b,
                                ckpt_error *err)
 {
