@@ -3,6 +3,7 @@
 #   run.sh          for `make check`: replays the kept inputs, mutates some for a while, with any compiler
 #   run.sh --long   for `make fuzz`: every target its share of FUZZ_SECONDS, as many at a time as there are
 #                   processors, by libFuzzer where $B/fuzz has it; a line of totals goes to the LEDGER
+#                   FUZZ_TARGETS='ranks 2 zarr 1' names the only targets to run, and their shares
 #   run.sh --keep   after it: what it found that reaches more code goes to the packs, the smallest first
 # An input that fails is kept in tests/fuzz/found (build/fuzz/found by `make check`) and shown again by
 #   FUZZ_TARGET=TARGET build/asan/tests/fuzz/parts FILE
@@ -19,7 +20,7 @@ targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 
          torch_tar 6 torch_mobile 4 dcp 6 ranks 8 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4
          foreign 3 text 4 journal 4 zip_patch 4 sstable 5 tf_bundle 5 mxnet 3 onnx 4 npy 4 npz 4 gguf 5 flax 5
          snappy 2 ocdbt 4 zarr 4 paddle 3 paddle_pickle 4 scan_msgpack 4 mem 4 cast 4 number 3 tar 2 zip_write 2'
-targets=$(echo $targets)
+targets=$(echo ${FUZZ_TARGETS:-$targets})
 
 # rank_tars - a tar of each folder of the corpus that several ranks wrote, and of files of ranks without a folder
 rank_tars()
