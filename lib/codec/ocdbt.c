@@ -216,11 +216,12 @@ ckpt_status ocdbt_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err)
 /* take_numbers - *OUT: a column of N numbers, in the arena. */
 static ckpt_status take_numbers(struct ocdbt_record *r, size_t n, uint64_t **out)
 {
-    *out = n <= r->c.left ? arena_array(r->o->a, n, sizeof **out) : NULL;
-    if (n > r->c.left)
-        return fail_record(r, "a column that is cut off", "a number for each entry");
+    bool fits = n <= r->c.left;
+    *out = fits ? arena_array(r->o->a, n, sizeof **out) : NULL;
     for (size_t i = 0; *out && i < n; i++)
         (*out)[i] = cursor_varint(&r->c);
+    if (!fits || r->c.bad)
+        return fail_record(r, "a column that is cut off", "a number for each entry");
     return *out ? CKPT_OK : fail_memory(r->err);
 }
 

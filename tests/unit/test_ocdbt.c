@@ -162,6 +162,10 @@ static void counts_that_do_not_fit(void)
     put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
     fails(&m, CKPT_EFORMAT, "more entries than fit");
     begin(&m);
+    put_node(&m, TEXT("\0\0\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f")); /* more than 64 bits */
+    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
+    fails(&m, CKPT_EFORMAT, "a column that is cut off");
+    begin(&m);
     put_node(&m, TEXT("\0\0\2\3\2\1k12\1\2\0\0ABC"));
     put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
     fails(&m, CKPT_EFORMAT, "a text that is cut off");
