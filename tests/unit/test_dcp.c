@@ -177,6 +177,56 @@ static void chunks_must_be_the_tensor(void)
         CKPT_EFORMAT, "w", "element type");
 }
 
+/* A list of 51 chunks is that of 41 tensors: more chunks than the metadata have values. */
+static void lists_of_chunks_are_not_shared(void)
+{
+#define FIVE(item) item "," item "," item "," item "," item ","
+#define TENS(n)    "'" n "0':#2,'" n "1':#2,'" n "2':#2,'" n "3':#2,'" n "4':#2,"
+    is_refused(ALL("'w':#2=new " META "TensorStorageMetadata()!{'properties':new " META
+                   "TensorProperties()!(torch.float32,None),'size':" SIZE("4,") ",'chunks':[#1=" CHUNK(
+                       "0,", "4,") "," FIVE("#1,#1,#1,#1,#1,#1,#1,#1,#1,#1") "#1]}," TENS("1") TENS("2")
+                       TENS("3") TENS("4"),
+                   "", ITEM("w", "0,", "a.distcp", 0)),
+               CKPT_EFORMAT, "11", "156 chunks up to this tensor, in metadata of");
+}
+
+/* The same chunk ten million times, which is two bytes each time: memory is limited by that of the file. */
+static void ten_million_chunks_are_refused(void)
+{
+    static const char here[] = "X\4\0\0\0here"; /* where they belong in the pickle */
+    ckpt_file *f;
+    ckpt_error err = {0};
+    char path[256], chunks[20000];
+    buf b;
+    buf_init(&b, 1 << 20);
+    put_pickle(&b, ALL(TENSOR("w", "4,", "#1=" CHUNK("0,", "4,") ",'here'"), "",
+                       STORED("w", SIZE("0,"), "a.distcp", "0", "100")));
+    size_t at = str_find(buf_view(&b), str_of(here, sizeof here - 1), 0), after = at + sizeof here - 1;
+    CU_ASSERT_FATAL(at != SIZE_MAX);
+    for (size_t i = 0; i < sizeof chunks; i += 2)
+        memcpy(chunks + i, "h\1", 2);
+    begin("{}");
+    snprintf(path, sizeof path, "%s/.metadata", dir);
+    FILE *out = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(out);
+    fwrite(b.data, 1, at, out);
+    for (int i = 0; i < 1000; i++)
+        fwrite(chunks, 1, sizeof chunks, out);
+    fwrite(b.data + after, 1, b.len - after, out);
+    CU_ASSERT_EQUAL(fclose(out), 0);
+    CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_ELIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "more memory than is allowed"));
+    buf_free(&b);
+    end();
+}
+
+static void dimensions_are_counted(void)
+{
+#define SIXTEEN "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
+    is_refused(ALL(TENSOR("w", SIXTEEN "," SIXTEEN "," SIXTEEN "," SIXTEEN, ""), "", ""), CKPT_EFORMAT, "w",
+               "64 dimensions; 63 are allowed");
+}
+
 static void items_must_be_in_their_files(void)
 {
     is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 2)), CKPT_ETRUNCATED,
@@ -433,6 +483,9 @@ void suite_dcp(void)
     UNIT(pieces_are_put_together);
     UNIT(names_are_those_of_the_planner);
     UNIT(chunks_must_be_the_tensor);
+    UNIT(lists_of_chunks_are_not_shared);
+    UNIT(ten_million_chunks_are_refused);
+    UNIT(dimensions_are_counted);
     UNIT(items_must_be_in_their_files);
     UNIT(items_must_be_what_they_are_for);
     UNIT(values_must_be_pickles);

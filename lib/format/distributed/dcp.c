@@ -24,6 +24,7 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "base/cursor.h"
+#include "core/box_index.h"
 #include "core/check.h"
 #include "core/dtype.h"
 #include "core/pieces.h"
@@ -42,6 +43,8 @@
 #define METADATA  ".metadata"
 #define NO_FILE   UINT32_MAX
 #define MAX_FILES 1000000u
+#define MAX_DIMS  (BOX_DIMS - 1u)     /* core/pieces.h keeps one for itself */
+#define MAX_HEAP  ((uint64_t)3 << 29) /* of metadata, unless max_metadata is given: about 7 million chunks */
 
 struct dcp_chunk {
     const uint64_t *offset, *size;
@@ -95,6 +98,7 @@ struct dcp {
     struct dcp_item *item;
     const uint64_t **item_offset; /* by item: offset of its chunk in the tensor */
     size_t nitems, nchunks;
+    size_t nwords; /* of all metadata: there are no more chunks */
     uint64_t total;
     bool in_safetensors; /* the tensors of a rank are one safetensors file */
     source *items;       /* dcp_items_source */
@@ -149,10 +153,12 @@ static ckpt_status read_metadata_file(struct dcp *d, ckpt_str name)
     uint64_t most = f->limits.max_metadata;
     CKPT_TRY(part_file_add(f, d->trusted, name, &part, d->err));
     file_budget(f, part->src->size);
-    if (!most && !(checked_mul(part->src->size, 24, &most) && checked_add(most, (uint64_t)64 << 20, &most)))
-        most = UINT64_MAX;
+    if (!most && !(checked_mul(part->src->size, 24, &most) && checked_add(most, (uint64_t)64 << 20, &most) &&
+                   most <= MAX_HEAP))
+        most = MAX_HEAP;
     ckpt_status st = dcp_metadata_read(f->a, part->src, most, &d->meta[d->nmeta], d->err);
     if (st == CKPT_OK) {
+        d->nwords += d->meta[d->nmeta].nwords; /* bounded: they are in memory */
         d->nmeta++;
         if (!dcp_is_instance(&d->meta[d->nmeta - 1], d->meta[d->nmeta - 1].root, DCP_METADATA))
             st = fail(d->err, CKPT_EFORMAT, 0,
@@ -239,6 +245,9 @@ static ckpt_status read_shape(struct dcp *d, struct dcp_entry *e, const struct d
     if (!shape || !dtype)
         return fail_entry(d, e->tensor.name, "a tensor with {no} {=%s}",
                           shape ? "element type of torch's" : "size of positive integers");
+    if (ndim > MAX_DIMS)
+        return fail_entry(d, e->tensor.name, "a tensor of {%u dimensions}; {=%u} are allowed", ndim,
+                          MAX_DIMS);
     bool same = e->shape && e->tensor.dtype == dtype && e->tensor.ndim == ndim &&
                 same_sizes(e->shape, shape, ndim);
     if (e->shape && !same)
@@ -283,7 +292,11 @@ static ckpt_status read_entry(struct dcp *d, const struct dcp_metadata *m, dcp_w
     if (dcp_is_instance(m, w, DCP_BYTES))
         return CKPT_OK;
     (void)dcp_elements(m, dcp_field(m, w, DCP_TENSOR, TENSOR_CHUNKS), &nchunks);
-    d->entry[i].nchunks += nchunks; /* bounded: they are in memory */
+    d->entry[i].nchunks += nchunks; /* bounded: nwords, of each list, are in memory; compared below */
+    d->nchunks += nchunks;          /* bounded: likewise */
+    if (d->nchunks > d->nwords)     /* a pickle can have one list, of many chunks, in many tensors */
+        return fail_entry(d, name, "{%zu chunks} up to this tensor, in metadata of {=%zu values}", d->nchunks,
+                          d->nwords);
     return read_shape(d, &d->entry[i], m, w);
 }
 
@@ -434,15 +447,15 @@ static ckpt_status read_storage_info(struct dcp *d, const struct dcp_metadata *m
 /* read_entries - fills entry, chunk and infos from all metadata: counts first, then stores. */
 static ckpt_status read_entries(struct dcp *d)
 {
-    size_t ninfos = 0;
+    size_t nchunks = 0, ninfos = 0;
     CKPT_TRY(for_each_pair(d, METADATA_TENSORS, read_entry));
     CKPT_TRY(for_each_pair(d, METADATA_PATHS, read_path));
     CKPT_TRY(for_each_pair(d, METADATA_STORED, count_storage_info));
     for (size_t i = 0; i < d->n; i++) { /* bounded: all of them are in memory */
         struct dcp_entry *e = &d->entry[i];
-        e->first_chunk = d->nchunks;
+        e->first_chunk = nchunks;
         e->first_info = ninfos;
-        d->nchunks += e->nchunks;
+        nchunks += e->nchunks;
         ninfos += e->ninfos;
         e->nchunks = e->ninfos = 0;
     }
@@ -456,10 +469,17 @@ static ckpt_status read_entries(struct dcp *d)
 
 /* -------------------------------------------------------------------------- items */
 
+/* name_metadata - makes .metadata, if it is the only one, the file of the error ST that names none yet. */
+static void name_metadata(struct dcp *d, ckpt_status st)
+{
+    fail_file(st != CKPT_OK && d->nmeta == 1 ? d->err : NULL, d->meta_file->path);
+}
+
 /* accept_failure - handles ST, the outcome of reading E. Returns CKPT_OK if ST is CKPT_OK, if the fault is
  * reported, or if salvage can go on without E; otherwise ST. */
 static ckpt_status accept_failure(struct dcp *d, struct dcp_entry *e, ckpt_status st)
 {
+    name_metadata(d, st);
     e->failed = e->failed || st != CKPT_OK;
     if (e->shape || !d->f->salvage || !check_is_fault(st))
         return sharded_storage_accept_fault(d->f, e->tensor.name, e->tensor.dtype, st, &e->storage, d->err);
@@ -867,6 +887,7 @@ static ckpt_status make_graph(struct dcp *d)
         st = put_entry(d, &t, i);
         if (st != CKPT_OK)
             fail_where(d->err, "%.*s", STR_ARG(d->entry[i].tensor.name));
+        name_metadata(d, st);
         st = file_report_fault(d->f, st, d->err);
     }
     if (st == CKPT_OK)
