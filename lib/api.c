@@ -130,7 +130,7 @@ bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)
     ckpt_tensor t;
     if (sized_check(out, NULL) != CKPT_OK)
         return false;
-    bool there = table_show(&file_or_empty(f)->table, i, &t);
+    bool there = table_copy_row(&file_or_empty(f)->table, i, &t);
     sized_give(out, &t, sizeof t);
     return there;
 }
@@ -141,7 +141,7 @@ bool ckpt_storage_at(const ckpt_file *f, uint32_t i, ckpt_storage *out)
     ckpt_storage s;
     if (sized_check(out, NULL) != CKPT_OK)
         return false;
-    bool there = table_show_storage(&file_or_empty(f)->table, i, &s);
+    bool there = table_copy_storage(&file_or_empty(f)->table, i, &s);
     sized_give(out, &s, sizeof s);
     return there;
 }
@@ -220,7 +220,7 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     else if (st == CKPT_OK)
         st = write_one(p, f, job, err);
     if (st != CKPT_OK)
-        st = file_settled(p->file, st, err);
+        st = file_status_after_read(p->file, st, err);
     return fail_name_file(st, p->file->path, err);
 }
 

@@ -211,7 +211,7 @@ static uint64_t storage_offset(const ckpt_file *f, uint32_t i)
 
 ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err)
 {
-    ckpt_status st = table_row(&f->table, r, index, err);
+    ckpt_status st = table_add_row(&f->table, r, index, err);
     if (st == CKPT_OK || !f->check || !check_is_fault(st))
         return st;
     struct row without_data = *r;
@@ -222,5 +222,5 @@ ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckp
     without_data.t.ndim = 0;
     without_data.t.stride = NULL;
     without_data.t.storage = CKPT_NO_STORAGE;
-    return table_row(&f->table, &without_data, index, err);
+    return table_add_row(&f->table, &without_data, index, err);
 }

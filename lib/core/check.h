@@ -77,7 +77,7 @@ ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status
 /* file_lose - returns file_report_fault(), unless F is salvaged and ST is a fault: then adds a notice that
  * WHAT, a part of F, is lost, and returns CKPT_OK. */
 ckpt_status file_lose(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
-/* file_add_row - table_row; when F is being checked, a row that exceeds its storage is reported and
+/* file_add_row - table_add_row; when F is being checked, a row that exceeds its storage is reported and
  * added without data. */
 ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err);
 

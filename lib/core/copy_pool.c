@@ -124,7 +124,7 @@ struct block {
 /* reserve_block - makes room for a read of K->n bytes. */
 static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ckpt_error *err)
 {
-    CKPT_TRY(buffered_space(&r->w->out, &k->out, &k->n, err));
+    CKPT_TRY(buffered_get_space(&r->w->out, &k->out, &k->n, err));
     k->in = k->out;
     if (!r->conversion)
         return CKPT_OK;

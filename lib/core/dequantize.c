@@ -123,8 +123,8 @@ INLINE void q3_k(const unsigned char *b, float *y)
     }
 }
 
-/* k4_scale - extracts scale and minimum J, 6 bits each, from the twelve bytes at S. */
-INLINE void k4_scale(const unsigned char *s, int j, float *scale, float *least)
+/* read_k4_scale - extracts scale and minimum J, 6 bits each, from the twelve bytes at S. */
+INLINE void read_k4_scale(const unsigned char *s, int j, float *scale, float *least)
 {
     bool first = j < 4;
     *scale = (float)(first ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4);
@@ -140,7 +140,7 @@ INLINE void q4_or_q5_k(const unsigned char *b, bool has_fifth, float *y)
     for (int i = 0; i < 4; i++, q += 32, y += 64) {
         float scale[2], least[2];
         for (int k = 0; k < 2; k++) {
-            k4_scale(b + 4, 2 * i + k, &scale[k], &least[k]);
+            read_k4_scale(b + 4, 2 * i + k, &scale[k], &least[k]);
             scale[k] = d * scale[k];
             least[k] = m * least[k];
         }
@@ -184,8 +184,8 @@ INLINE void iq4_xs(const unsigned char *b, float *y)
     }
 }
 
-/* run_of_trits - extracts digit K of the N bytes at Q, which are fractions in base 3. */
-INLINE float *run_of_trits(float d, const unsigned char *q, int n, int k, float *y)
+/* read_trits - extracts digit K of the N bytes at Q, which are fractions in base 3. */
+INLINE float *read_trits(float d, const unsigned char *q, int n, int k, float *y)
 {
     static const unsigned char powers[5] = {1, 3, 9, 27, 81};
     for (int l = 0; l < n; l++) {
@@ -200,11 +200,11 @@ INLINE void tq1_0(const unsigned char *b, float *y)
 {
     float d = half_at(b + 52);
     for (int k = 0; k < 5; k++)
-        y = run_of_trits(d, b, 32, k, y);
+        y = read_trits(d, b, 32, k, y);
     for (int k = 0; k < 5; k++)
-        y = run_of_trits(d, b + 32, 16, k, y);
+        y = read_trits(d, b + 32, 16, k, y);
     for (int k = 0; k < 4; k++)
-        y = run_of_trits(d, b + 48, 4, k, y);
+        y = read_trits(d, b + 48, 4, k, y);
 }
 
 /* pairs of bits [64], d */
@@ -218,10 +218,10 @@ INLINE void tq2_0(const unsigned char *b, float *y)
 
 /* ------------------------------------------------------------------------- grids */
 
-/* with_signs - writes D times the N numbers of VALUES that ENTRY selects by digits of BITS bits; a number I
- * is negative if bit I of SIGNS is set. */
-INLINE void with_signs(float d, unsigned entry, unsigned bits, const unsigned char *values, int n,
-                       unsigned signs, float *y)
+/* put_signed_numbers - writes D times the N numbers of VALUES that ENTRY selects by digits of BITS bits; a
+ * number I is negative if bit I of SIGNS is set. */
+INLINE void put_signed_numbers(float d, unsigned entry, unsigned bits, const unsigned char *values, int n,
+                               unsigned signs, float *y)
 {
     for (int i = 0; i < n; i++) {
         unsigned digit = entry >> (bits * (unsigned)i) & ((1u << bits) - 1);
@@ -229,8 +229,8 @@ INLINE void with_signs(float d, unsigned entry, unsigned bits, const unsigned ch
     }
 }
 
-/* even_signs - returns the seven bits of signs and an eighth that makes the number of set bits even. */
-INLINE unsigned even_signs(unsigned seven)
+/* complete_signs - returns the seven bits of signs and an eighth that makes the number of set bits even. */
+INLINE unsigned complete_signs(unsigned seven)
 {
     unsigned parity = seven ^ seven >> 4;
     parity ^= parity >> 2;
@@ -251,7 +251,8 @@ INLINE void iq2_xxs(const unsigned char *b, float *y)
         uint32_t more = load_u32le(q + 4);
         float scale = d * (0.5f + (float)(more >> 28)) * 0.25f;
         for (int k = 0; k < 4; k++, y += 8)
-            with_signs(scale, grid_iq2_xxs[q[k]], 2, grid2_values, 8, even_signs(more >> (7 * k) & 127), y);
+            put_signed_numbers(scale, grid_iq2_xxs[q[k]], 2, grid2_values, 8,
+                               complete_signs(more >> (7 * k) & 127), y);
     }
 }
 
@@ -262,7 +263,7 @@ INLINE void iq2_xs(const unsigned char *b, float *y)
     for (int i = 0; i < 32; i++, y += 8) {
         unsigned q = load_u16le(b + 2 + 2 * i), s = bits_of(b[66 + i / 4], i / 2 % 2 * 4, 15);
         float scale = d * (0.5f + (float)s) * 0.25f;
-        with_signs(scale, grid_iq2_xs[q & 511], 2, grid2_values, 8, even_signs(q >> 9), y);
+        put_signed_numbers(scale, grid_iq2_xs[q & 511], 2, grid2_values, 8, complete_signs(q >> 9), y);
     }
 }
 
@@ -273,7 +274,7 @@ INLINE void iq2_s(const unsigned char *b, float *y)
     for (int i = 0; i < 32; i++, y += 8) {
         unsigned q = b[2 + i] | bits_of(b[66 + i / 4], i % 4 * 2, 3) << 8;
         unsigned s = bits_of(b[74 + i / 4], i / 2 % 2 * 4, 15);
-        with_signs(d * (0.5f + (float)s) * 0.25f, grid_iq2_s[q], 2, grid2_values, 8, b[34 + i], y);
+        put_signed_numbers(d * (0.5f + (float)s) * 0.25f, grid_iq2_s[q], 2, grid2_values, 8, b[34 + i], y);
     }
 }
 
@@ -283,9 +284,9 @@ INLINE void iq3_xxs(const unsigned char *b, float *y)
     float d = half_at(b);
     for (int i = 0; i < 64; i++, y += 4) {
         uint32_t more = load_u32le(b + 66 + i / 8 * 4);
-        unsigned signs = even_signs(more >> (i / 2 % 4 * 7) & 127) >> (i % 2 * 4);
-        with_signs(d * (0.5f + (float)(more >> 28)) * 0.5f, grid_iq3_xxs[b[2 + i]], 3, grid3_xxs_values, 4,
-                   signs, y);
+        unsigned signs = complete_signs(more >> (i / 2 % 4 * 7) & 127) >> (i % 2 * 4);
+        put_signed_numbers(d * (0.5f + (float)(more >> 28)) * 0.5f, grid_iq3_xxs[b[2 + i]], 3,
+                           grid3_xxs_values, 4, signs, y);
     }
 }
 
@@ -297,12 +298,13 @@ INLINE void iq3_s(const unsigned char *b, float *y)
         unsigned q = b[2 + i] | bits_of(b[66 + i / 8], i % 8, 1) << 8;
         unsigned s = bits_of(b[106 + i / 16], i / 8 % 2 * 4, 15),
                  signs = bits_of(b[74 + i / 2], i % 2 * 4, 15);
-        with_signs(d * (float)(1 + 2 * s), grid_iq3_s[q], 3, grid3_s_values, 4, signs, y);
+        put_signed_numbers(d * (float)(1 + 2 * s), grid_iq3_s[q], 3, grid3_s_values, 4, signs, y);
     }
 }
 
-/* ternary - writes D times eight numbers from -1 to 1 of ENTRY, each raised by 1/8, or lowered if MINUS. */
-INLINE void ternary(float d, unsigned entry, bool minus, float *y)
+/* put_ternary - writes D times eight numbers from -1 to 1 of ENTRY, each raised by 1/8, or lowered if
+ * MINUS. */
+INLINE void put_ternary(float d, unsigned entry, bool minus, float *y)
 {
     for (unsigned i = 0; i < 8; i++)
         y[i] = d * ((float)((int)(entry >> (2 * i) & 3) - 1) + (minus ? -0.125f : 0.125f));
@@ -314,7 +316,7 @@ INLINE void iq1_s(const unsigned char *b, float *y)
     float d = half_at(b);
     for (int i = 0; i < 32; i++, y += 8) {
         unsigned h = load_u16le(b + 34 + i / 4 * 2), q = b[2 + i] | (h >> (i % 4 * 3) & 7) << 8;
-        ternary(d * (float)(2 * (h >> 12 & 7) + 1), grid_iq1[q], h >> 15, y);
+        put_ternary(d * (float)(2 * (h >> 12 & 7) + 1), grid_iq1[q], h >> 15, y);
     }
 }
 
@@ -329,7 +331,7 @@ INLINE void iq1_m(const unsigned char *b, float *y)
     for (int i = 0; i < 32; i++, y += 8) {
         unsigned h = bits_of(b[32 + i / 2], i % 2 * 4, 15), q = b[i] | (h & 7) << 8;
         unsigned scale = bits_of(load_u16le(b + 48 + i / 8 * 2), i / 2 % 4 * 3, 7);
-        ternary(d * (float)(2 * scale + 1), grid_iq1[q], h >> 3, y);
+        put_ternary(d * (float)(2 * scale + 1), grid_iq1[q], h >> 3, y);
     }
 }
 

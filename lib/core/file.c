@@ -92,7 +92,7 @@ const ckpt_file *file_or_empty(const ckpt_file *f)
     return f ? f : &none;
 }
 
-void file_become(ckpt_file *f, ckpt_file *one)
+void file_replace_by(ckpt_file *f, ckpt_file *one)
 {
     ckpt_file swap = *f;
     *f = *one;
@@ -133,7 +133,7 @@ ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err)
     return st;
 }
 
-ckpt_status file_settled(ckpt_file *f, ckpt_status st, ckpt_error *err)
+ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err)
 {
     ckpt_error own;
     if (st == CKPT_OK)
@@ -312,7 +312,7 @@ ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_
 ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err)
 {
     s->keyed = true;
-    CKPT_TRY(table_storage(&f->table, s, index, err));
+    CKPT_TRY(table_add_storage(&f->table, s, index, err));
     if (comes_after(s->s.key, f->last_key))
         f->last_key = s->s.key;
     return CKPT_OK;

@@ -101,8 +101,8 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
-/* file_become - F is what ONE, which it stands for, is; what F was is freed. */
-void file_become(ckpt_file *f, ckpt_file *one);
+/* file_replace_by - F is what ONE, which it stands for, is; what F was is freed. */
+void file_replace_by(ckpt_file *f, ckpt_file *one);
 /* file_hold, file_release - count the holders of F; the last file_release frees it. Only for ckpt_close and
  * for plans: files that the library opens for itself are freed by file_free. */
 void file_hold(ckpt_file *f);
@@ -118,9 +118,9 @@ static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
 ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_unchanged - source_file_changed for the file and all its shards. */
 ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err);
-/* file_settled - ST, which came of reading F later on; CKPT_ECHANGED where it is success or a verdict on
- * what F holds, and F was written to meanwhile. */
-ckpt_status file_settled(ckpt_file *f, ckpt_status st, ckpt_error *err);
+/* file_status_after_read - ST, which came of reading F later on; CKPT_ECHANGED where it is success or a
+ * verdict on what F holds, and F was written to meanwhile. */
+ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_notice - escapes; repeated text is kept once. */
 void file_notice(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void file_notice_v(ckpt_file *f, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
@@ -139,7 +139,8 @@ bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
 map *file_storage_keys(ckpt_file *f);
 /* file_storage_find - *INDEX is the storage that file_storage_add added under KEY, or CKPT_NO_STORAGE. */
 ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err);
-/* file_storage_add - adds a storage as table_storage does, and lets file_storage_find find it by its key. */
+/* file_storage_add - adds a storage as table_add_storage does, and lets file_storage_find find it by its
+ * key. */
 ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err);
 /* file_bytes_storage - the storage of F's own table that V is, a call of torch.storage._load_from_bytes with
  * a whole stream for an argument; CKPT_NO_STORAGE: none. */

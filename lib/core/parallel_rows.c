@@ -497,9 +497,9 @@ static ckpt_status check_unchanged_files(const struct parallel_state *t, ckpt_st
         return CKPT_OK;
     for (size_t i = 0; i < t->s->n; i++) {
         struct parallel_item x = get_item(t, i);
-        ckpt_status now = x.file != file ? file_settled(x.file, st, err) : st;
+        ckpt_status now = x.file != file ? file_status_after_read(x.file, st, err) : st;
         if (now == st && x.other && x.other != other)
-            now = file_settled(x.other, st, err);
+            now = file_status_after_read(x.other, st, err);
         if (now != st)
             return now;
         file = x.file;

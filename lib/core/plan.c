@@ -50,7 +50,7 @@ void ckpt_plan_free(ckpt_plan *p)
     free(p);
 }
 
-struct edit *plan_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n)
+struct edit *plan_get_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n)
 {
     uint32_t i = map_get_num(p->edit_of, map_ptr(node));
     p->entries_stale = true;
@@ -70,7 +70,7 @@ struct edit *plan_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n)
     return e;
 }
 
-const struct edit *plan_edit_find(const ckpt_plan *p, const ckpt_value *node)
+const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
 {
     if (!p->nedits || !node)
         return NULL;
@@ -83,16 +83,16 @@ bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n)
     return (n > p->root_depth || !p->root_depth) && path_begins(path, n, p->root_path, p->root_depth);
 }
 
-bool plan_takes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf)
+bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf)
 {
-    return !p->tensors_alone && leaf->npath > p->root_depth && plan_below_root(p, leaf->path, leaf->npath);
+    return !p->omits_values && leaf->npath > p->root_depth && plan_below_root(p, leaf->path, leaf->npath);
 }
 
-bool plan_edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed)
+bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed)
 {
     *changed = p->root_depth != 0;
     for (uint32_t k = p->root_depth; k < row->t.npath; k++) {
-        const struct edit *e = row->steps ? plan_edit_find(p, row->steps[k].node) : NULL;
+        const struct edit *e = row->steps ? plan_find_edit(p, row->steps[k].node) : NULL;
         uint32_t i = e ? row->steps[k].index : 0;
         bool edited = e && i < e->n;
         if (edited && e->dropped[i])
@@ -105,19 +105,19 @@ bool plan_edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem 
     return true;
 }
 
-/* is_kept - returns true if row I is written; PATH and CHANGED as in plan_edited_path. */
-static bool is_kept(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
+/* is_row_written - returns true if row I is written; PATH and CHANGED as in plan_edit_path. */
+static bool is_row_written(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
 {
     const struct row *row = &p->file->table.rows[i];
     return p->keep[i] && plan_below_root(p, row->t.path, row->t.npath) &&
-           plan_edited_path(p, row, path, changed);
+           plan_edit_path(p, row, path, changed);
 }
 
 static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckpt_error *err)
 {
     const struct row *row = &p->file->table.rows[i];
     bool changed;
-    if (!is_kept(p, i, path, &changed))
+    if (!is_row_written(p, i, path, &changed))
         return CKPT_OK;
     uint32_t n = row->t.npath - p->root_depth;
     ckpt_str name = !changed ? row->t.name : n == 1 && !path->is_int ? path->str : path_join(p->a, path, n);
@@ -127,8 +127,8 @@ static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckp
     return CKPT_OK;
 }
 
-/* path_room - allocates room for the longest path of the file; NULL: no memory. */
-static ckpt_path_elem *path_room(const ckpt_plan *p)
+/* alloc_longest_path - allocates room for the longest path of the file; NULL: no memory. */
+static ckpt_path_elem *alloc_longest_path(const ckpt_plan *p)
 {
     size_t deepest = 1;
     for (size_t i = 0; i < p->file->table.nrows; i++)
@@ -151,7 +151,7 @@ size_t plan_count(const ckpt_plan *p)
     if (!p->entries_stale)
         return p->nentries;
     for (size_t i = 0; i < p->file->table.nrows; i++)
-        n += is_kept(p, i, NULL, &changed);
+        n += is_row_written(p, i, NULL, &changed);
     return n;
 }
 
@@ -162,7 +162,7 @@ ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err)
     size_t nrows = p->file->table.nrows;
     if (!p->entries)
         p->entries = arena_array(p->a, nrows, sizeof *p->entries);
-    ckpt_path_elem *path = path_room(p);
+    ckpt_path_elem *path = alloc_longest_path(p);
     ckpt_status st = p->entries && path ? CKPT_OK : fail_memory(err);
     p->nentries = 0;
     for (size_t i = 0; st == CKPT_OK && i < nrows; i++)
@@ -179,9 +179,9 @@ void plan_note_shared(ckpt_plan *p, size_t n)
                     n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "s" : "");
 }
 
-/* entry_of_row - allocates an array with the entry that each row became, or UINT32_MAX if it is not
+/* index_entries_by_row - allocates an array with the entry that each row became, or UINT32_MAX if it is not
  * written. */
-static uint32_t *entry_of_row(ckpt_plan *p)
+static uint32_t *index_entries_by_row(ckpt_plan *p)
 {
     uint32_t *of = calloc(p->file->table.nrows + 1, sizeof *of); /* bounded: rows are in memory */
     for (size_t i = 0; of && i < p->file->table.nrows; i++)
@@ -220,7 +220,7 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
     const value_pair *pairs = p->file->metadata ? value_pairs(p->file->metadata, &count) : NULL;
     *n = 0;
     CKPT_TRY(plan_update_entries(p, err));
-    uint32_t *entry_of = p->file->nties ? entry_of_row(p) : NULL;
+    uint32_t *entry_of = p->file->nties ? index_entries_by_row(p) : NULL;
     struct plan_pair *list = arena_array(p->a, count, sizeof *list);
     bool ok = list && (!p->file->nties || (entry_of && file_index_names(p->file)));
     for (uint32_t i = 0; ok && i < count; i++) {
@@ -328,8 +328,8 @@ ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err)
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* noted_before - returns the rename that was noted for the same thing as ONE, or NULL. */
-static ckpt_rename *noted_before(const ckpt_plan *p, const ckpt_rename *one)
+/* find_noted_rename - returns the rename that was noted for the same thing as ONE, or NULL. */
+static ckpt_rename *find_noted_rename(const ckpt_plan *p, const ckpt_rename *one)
 {
     uint32_t i = map_get(p->noted_names, one->from);
     ckpt_rename *was = i == MAP_NONE ? NULL : &p->noted[i];
@@ -338,7 +338,7 @@ static ckpt_rename *noted_before(const ckpt_plan *p, const ckpt_rename *one)
 
 ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *err)
 {
-    ckpt_rename *was = noted_before(p, one);
+    ckpt_rename *was = find_noted_rename(p, one);
     if (was) {
         was->to = one->to;
         return CKPT_OK;
@@ -368,8 +368,8 @@ static ckpt_str old_name(const ckpt_plan *p, uint32_t row)
     return p->old_names ? p->old_names[row] : p->file->table.rows[row].t.name;
 }
 
-/* count_row - counts entry E in its mapping. */
-static void count_row(ckpt_plan *p, const struct plan_entry *e, bool renamed)
+/* count_in_mapping - counts entry E in its mapping. */
+static void count_in_mapping(ckpt_plan *p, const struct plan_entry *e, bool renamed)
 {
     uint32_t m = p->mapping_of[e->row];
     if (m == UINT32_MAX || p->file->table.rows[e->row].t.part_of != CKPT_NO_TENSOR)
@@ -383,7 +383,7 @@ static void count_rows(ckpt_plan *p)
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
         bool renamed = !str_eq(old_name(p, e->row), e->name);
-        count_row(p, e, renamed);
+        count_in_mapping(p, e, renamed);
         p->nrenames += renamed;
     }
 }
@@ -600,7 +600,7 @@ ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry 
 ckpt_status plan_save(ckpt_plan *p, struct plan_saved *s, ckpt_error *err)
 {
     size_t rows = p->file->table.nrows;
-    const struct edit *e = plan_edit_find(p, p->root);
+    const struct edit *e = plan_find_edit(p, p->root);
     s->n = e ? e->n : 0;
     s->keep = arena_array(p->a, rows, sizeof *s->keep);
     s->dropped = arena_array(p->a, s->n, sizeof *s->dropped);
@@ -614,7 +614,7 @@ ckpt_status plan_save(ckpt_plan *p, struct plan_saved *s, ckpt_error *err)
 
 void plan_restore(ckpt_plan *p, const struct plan_saved *s)
 {
-    const struct edit *e = plan_edit_find(p, p->root);
+    const struct edit *e = plan_find_edit(p, p->root);
     memcpy(p->keep, s->keep, p->file->table.nrows * sizeof *s->keep);
     for (uint32_t i = 0; e && i < e->n; i++)
         e->dropped[i] = i < s->n && s->dropped[i];

@@ -37,7 +37,7 @@ struct ckpt_plan {
     ckpt_str root_name;
     ckpt_str prefix;    /* the prefix that strip removed, if the user's lacked its dot */
     bool rooted;        /* --root was given */
-    bool tensors_alone; /* `--root auto` leaves out all values that are not tensors, with a report */
+    bool omits_values;  /* `--root auto` leaves out all values that are not tensors, with a report */
     map *edit_of; /* node -> index into edits */
     struct edit *edits;
     size_t nedits, cap_edits;
@@ -109,19 +109,19 @@ ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out
 bool plan_root_is_module(const ckpt_plan *p);
 /* plan_note_module - adds a notice that a module is written as its state dict. */
 void plan_note_module(ckpt_plan *p);
-/* plan_edit - returns the edit of NODE, which has N entries; adds an edit if there is none. NULL: no
+/* plan_get_edit - returns the edit of NODE, which has N entries; adds an edit if there is none. NULL: no
  * memory. */
-struct edit *plan_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n);
-/* plan_edit_find - returns the edit of NODE, or NULL. */
-const struct edit *plan_edit_find(const ckpt_plan *p, const ckpt_value *node);
+struct edit *plan_get_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n);
+/* plan_find_edit - returns the edit of NODE, or NULL. */
+const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node);
 /* plan_below_root - returns true if PATH is below the plan's root. */
 bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
-/* plan_takes_leaf - returns true if LEAF is written: it is below the root, and `--root auto` does not leave
- * it out. */
-bool plan_takes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);
-/* plan_edited_path - applies the edits to ROW's path below the root. OUT gets the new path and has room for
+/* plan_includes_leaf - returns true if LEAF is written: it is below the root, and `--root auto` does not
+ * leave it out. */
+bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);
+/* plan_edit_path - applies the edits to ROW's path below the root. OUT gets the new path and has room for
  * it, or is NULL; *CHANGED: an edit applied. False: the row is dropped. */
-bool plan_edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed);
+bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed);
 /* plan_update_entries - updates p->entries. */
 ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
 /* plan_count - returns the number of entries without listing them. It allocates nothing, so that a report

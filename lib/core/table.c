@@ -43,7 +43,7 @@ const char *ckpt_kind_name(ckpt_kind kind)
 
 #define MAX_EXPECTED 65536u /* a file may promise anything */
 
-void table_expect(struct table *t, size_t n)
+void table_reserve(struct table *t, size_t n)
 {
     n = n < MAX_EXPECTED ? n : MAX_EXPECTED;
     struct row *rows = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + n, sizeof *rows);
@@ -53,7 +53,7 @@ void table_expect(struct table *t, size_t n)
     t->storages = storages ? storages : t->storages;
 }
 
-ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err)
+ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err)
 {
     struct storage *at = arena_append(t->a, &t->storages, &t->nstorages, &t->cap_storages, sizeof *at);
     if (!at) {
@@ -65,7 +65,7 @@ ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *in
     return CKPT_OK;
 }
 
-bool table_show(const struct table *t, uint32_t i, ckpt_tensor *out)
+bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out)
 {
     if (i >= t->nrows)
         *out = (ckpt_tensor){0};
@@ -84,7 +84,7 @@ static void show_storage(const struct storage *s, ckpt_storage *out)
                           .has_crc = s->has_crc};
 }
 
-bool table_show_storage(const struct table *t, uint32_t i, ckpt_storage *out)
+bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out)
 {
     if (i >= t->nstorages)
         *out = (ckpt_storage){0};
@@ -324,10 +324,10 @@ ckpt_status table_add_lost(struct table *t, struct storage_more lost, uint32_t *
     if (!more)
         return fail_memory(err);
     *more = lost;
-    return table_storage(t, &none, index, err);
+    return table_add_storage(t, &none, index, err);
 }
 
-ckpt_status table_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err)
+ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err)
 {
     struct storage_more *more = ARENA_NEW(t->a, struct storage_more);
     ckpt_str text = arena_printf(t->a, "%s%s%s", why->where, why->where[0] ? ": " : "", why->what);
@@ -342,7 +342,7 @@ ckpt_status table_lost(struct table *t, struct storage *s, const ckpt_error *why
     return CKPT_OK;
 }
 
-ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err)
+ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err)
 {
     if (t->nrows >= t->max_rows)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu tensors}",

@@ -77,11 +77,11 @@ struct table {
     uint64_t max_expanded;
 };
 
-/* table_expect - prepares for about N rows and N storages. Without it, arrays that grow leave copies in the
+/* table_reserve - prepares for about N rows and N storages. Without it, arrays that grow leave copies in the
  * arena. */
-void table_expect(struct table *t, size_t n);
-/* table_storage - adds a storage and takes over its reference to the source; *INDEX is its number. */
-ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
+void table_reserve(struct table *t, size_t n);
+/* table_add_storage - adds a storage and takes over its reference to the source; *INDEX is its number. */
+ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
 /* table_same_place - returns true if A and B are the same tensor under two names: the same view and dtype at
  * the same file offset. Call table_locate first. */
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b);
@@ -91,13 +91,13 @@ bool table_same_places(const struct table *a, const struct table *b);
 bool row_expands(const struct table *t, const ckpt_tensor *v);
 /* table_add_lost - adds a lost storage, described by LOST, as *INDEX. */
 ckpt_status table_add_lost(struct table *t, struct storage_more lost, uint32_t *index, ckpt_error *err);
-/* table_lost - makes S lost, without bytes, because of the error WHY. */
-ckpt_status table_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err);
-/* table_row - adds a row. Sets name from the path, elements and nbytes from shape and dtype (overflow:
+/* table_set_lost - makes S lost, without bytes, because of the error WHY. */
+ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err);
+/* table_add_row - adds a row. Sets name from the path, elements and nbytes from shape and dtype (overflow:
  * CKPT_EFORMAT), and file_offset. A row with has_data must be within its storage, which must be in the
  * table: the bytes up to element offset + sum((size - 1) * stride) must be in it. Shape, stride, path and
  * steps must be in the arena. *INDEX may be NULL. */
-ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);
+ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);
 /* table_locate_sources - calls source_locate for all storages; no row or storage changes. */
 ckpt_status table_locate_sources(const struct table *t, ckpt_error *err);
 /* table_locate - sets file_offset where that takes a read of the file: the position of an archive's member
@@ -105,9 +105,9 @@ ckpt_status table_locate_sources(const struct table *t, ckpt_error *err);
 ckpt_status table_locate(struct table *t, ckpt_error *err);
 /* table_finish - sets alias_of of every row. */
 ckpt_status table_finish(struct table *t, ckpt_error *err);
-/* table_show - copies row I to OUT; false: there is none. */
-bool table_show(const struct table *t, uint32_t i, ckpt_tensor *out);
-bool table_show_storage(const struct table *t, uint32_t i, ckpt_storage *out);
+/* table_copy_row - copies row I to OUT; false: there is none. */
+bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out);
+bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out);
 ckpt_str table_name(const struct table *t, uint32_t i); /* empty: there is none */
 void table_close(struct table *t);                      /* drops the source references */
 /* path_elem - converts KEY of a mapping to a path element: text and ints as they are, other keys as text in
@@ -135,7 +135,7 @@ bool tensor_is_string(const ckpt_tensor *t);
  * which describes the fields of records. */
 bool tensor_same_dtype(const ckpt_tensor *a, const ckpt_tensor *b);
 /* row_end - the element of the storage after the last one of the view, 0 if it is empty; false: more than
- * 64 bits, which table_row refuses. */
+ * 64 bits, which table_add_row refuses. */
 bool row_end(const ckpt_tensor *t, uint64_t *end);
 
 #endif

@@ -46,7 +46,7 @@ ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t 
 {
     CKPT_REQUIRE(err, f && (out || !count));
     CKPT_TRY(check_has_data(f, i, err));
-    ckpt_status st = file_settled(f, stream_read(&f->table, i, first, count, out, err), err);
+    ckpt_status st = file_status_after_read(f, stream_read(&f->table, i, first, count, out, err), err);
     return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
 }
 
@@ -98,7 +98,7 @@ ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "elements {%llu and %llu more} of {=%llu}",
                   (unsigned long long)first, (unsigned long long)count, (unsigned long long)t->elements);
     else
-        st = file_settled(f, read_converted(f, i, &c, first, count, out, err), err);
+        st = file_status_after_read(f, read_converted(f, i, &c, first, count, out, err), err);
     return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
 }
 
@@ -109,7 +109,7 @@ ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, siz
     *n = 0;
     CKPT_REQUIRE(err, f);
     CKPT_TRY(check_has_data(f, i, err));
-    ckpt_status st = file_settled(f, stream_borrow(&f->table, i, bytes, n, err), err);
+    ckpt_status st = file_status_after_read(f, stream_borrow(&f->table, i, bytes, n, err), err);
     if (st == CKPT_OK)
         return st;
     *bytes = NULL;

@@ -35,7 +35,7 @@ static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err
     CKPT_TRY(format_open_part(f, f->path, unpacked, &one, err));
     if (!one) /* reported */
         return err->status;
-    file_become(f, one);
+    file_replace_by(f, one);
     f->torch_load_why = STR_LIT("it is compressed");
     return CKPT_OK;
 }

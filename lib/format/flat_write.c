@@ -167,7 +167,7 @@ static ckpt_status drop_leaves(const struct flat_writer *w, ckpt_error *err)
     size_t before = p->ndropped;
     for (size_t i = 0; i < p->file->nleaves; i++) {
         const ckpt_leaf *leaf = &p->file->leaves[i];
-        if (plan_takes_leaf(p, leaf))
+        if (plan_includes_leaf(p, leaf))
             CKPT_TRY(plan_note_dropped(p, leaf, "not a tensor", err));
     }
     if (p->ndropped == before || !w->job->opts->strict)

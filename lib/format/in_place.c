@@ -132,7 +132,7 @@ static ckpt_status edit_in_place(ckpt_plan *p, struct journal_options *o, struct
         st = p->file->format->in_place(p, list, err);
     if (st == CKPT_OK)
         st = check_result(p, list, err);
-    st = st == CKPT_OK ? st : file_settled(p->file, st, err);
+    st = st == CKPT_OK ? st : file_status_after_read(p->file, st, err);
     if (st != CKPT_OK) {
         if (st == CKPT_EUNSUPPORTED || st == CKPT_EUSAGE)
             fail_hint(err, "-o OUT writes a copy with the new names");

@@ -69,8 +69,8 @@ uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t n, bool column_m
 
 /* ------------------------------------------------------------------------- storages */
 
-/* count_bytes - the size of dtype and shape; false: not whole bytes, or more than 64 bits, which table_row
- * refuses. */
+/* count_bytes - the size of dtype and shape; false: not whole bytes, or more than 64 bits, which
+ * table_add_row refuses. */
 static bool count_bytes(const ckpt_tensor *t, uint64_t *out)
 {
     uint64_t elements = 1;
@@ -139,13 +139,13 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
     uint8_t unit = x->t.dtype == CKPT_DT_NP ? x->swap_bytes : d->swap_bytes;
     s.swap = x->big_endian && unit > 1 ? unit : 0;
     if (x->lost) {
-        CKPT_TRY(table_lost(&f->table, &s, x->lost, k->err));
+        CKPT_TRY(table_set_lost(&f->table, &s, x->lost, k->err));
         return file_storage_add(f, &s, index, k->err);
     }
     ckpt_status st = x->pieces ? set_storage_pieces(k, x, &s) : set_storage_bytes(k, x, &s);
     if (st != CKPT_OK && f->salvage && check_is_fault(st)) {
         ckpt_error why = *k->err;
-        st = table_lost(&f->table, &s, &why, k->err);
+        st = table_set_lost(&f->table, &s, &why, k->err);
     }
     CKPT_TRY(st);
     return file_storage_add(f, &s, index, k->err);

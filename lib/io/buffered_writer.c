@@ -46,7 +46,8 @@ ckpt_status buffered_seek(struct buffered_writer *w, uint64_t pos, ckpt_error *e
     return CKPT_OK;
 }
 
-ckpt_status buffered_space(struct buffered_writer *w, unsigned char **space, size_t *room, ckpt_error *err)
+ckpt_status buffered_get_space(struct buffered_writer *w, unsigned char **space, size_t *room,
+                               ckpt_error *err)
 {
     if (w->room - w->len < MIN_SPACE)
         CKPT_TRY(buffered_flush(w, err));
@@ -63,7 +64,7 @@ ckpt_status buffered_put(struct buffered_writer *w, const void *bytes, size_t n,
     while (n) {
         size_t room;
         unsigned char *to;
-        CKPT_TRY(buffered_space(w, &to, &room, err));
+        CKPT_TRY(buffered_get_space(w, &to, &room, err));
         room = room < n ? room : n;
         memcpy(to, p, room);
         buffered_add(w, room);

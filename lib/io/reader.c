@@ -32,8 +32,8 @@ void reader_free(reader *r)
     r->win_len = 0;
 }
 
-/* in_window - returns the number of bytes in the window from r->pos on. */
-static size_t in_window(const reader *r)
+/* count_in_window - returns the number of bytes in the window from r->pos on. */
+static size_t count_in_window(const reader *r)
 {
     uint64_t into = r->pos - r->win_pos;
     return r->pos >= r->win_pos && into < r->win_len ? r->win_len - (size_t)into : 0;
@@ -65,7 +65,7 @@ static size_t fill_size(const reader *r, size_t n)
 /* fill_window - reads the N bytes at r->pos, which must exist, into the window. */
 static bool fill_window(reader *r, size_t n)
 {
-    if (in_window(r) >= n)
+    if (count_in_window(r) >= n)
         return true;
     size_t size = fill_size(r, n);
     r->status = source_read(r->src, r->pos, r->win, size, r->err);

@@ -14,7 +14,7 @@ typedef struct sink sink;
 struct sink_batch {
     sink *first, *last;
     size_t n;                  /* files; each keeps two descriptors open */
-    struct temp_tidied tidied; /* the folder of all or most of them */
+    struct cleaned_folder cleaned_folder; /* the folder of all or most of them */
 };
 
 struct sink_options {

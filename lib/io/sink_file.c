@@ -489,15 +489,15 @@ static ckpt_status open_regular(struct file_sink *f, ckpt_error *err)
     ckpt_status st = find_target(f, &dir, err);
     /* Until it is finished, only the owner may read what replaces a file. */
     if (st == CKPT_OK && !temp_open(&f->temp, dir, get_base_name(f->target), f->existed ? 0600 : 0666,
-                                    f->opts.batch ? &f->opts.batch->tidied : NULL))
+                                    f->opts.batch ? &f->opts.batch->cleaned_folder : NULL))
         st = fail_create(dir, err);
     f->fd = f->temp.fd;
     free(dir);
     return st;
 }
 
-/* find_old - finds out what exists at the path of F. */
-static ckpt_status find_old(struct file_sink *f, ckpt_error *err)
+/* find_existing - finds out what exists at the path of F. */
+static ckpt_status find_existing(struct file_sink *f, ckpt_error *err)
 {
     f->existed = stat(f->path, &f->old) == 0;
     if (!f->existed && errno != ENOENT)
@@ -514,7 +514,7 @@ static ckpt_status open_target(struct file_sink *f, ckpt_error *err)
         f->keep_open = true;
         return open_stream(f, err);
     }
-    CKPT_TRY(find_old(f, err));
+    CKPT_TRY(find_existing(f, err));
     return f->existed && !S_ISREG(f->old.st_mode) ? open_special(f, err) : open_regular(f, err);
 }
 
@@ -561,7 +561,7 @@ ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **
 static ckpt_status check_target(struct file_sink *f, ckpt_error *err)
 {
     char *dir = NULL;
-    CKPT_TRY(find_old(f, err));
+    CKPT_TRY(find_existing(f, err));
     if (f->existed && S_ISDIR(f->old.st_mode))
         return open_special(f, err);
     if (f->existed && !S_ISREG(f->old.st_mode))

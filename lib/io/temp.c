@@ -123,8 +123,8 @@ void temp_emergency(void)
     }
 }
 
-/* get_stem_len - computes how many bytes of BASE fit into the name of a temporary. */
-static int get_stem_len(const char *base)
+/* compute_stem_len - computes how many bytes of BASE fit into the name of a temporary. */
+static int compute_stem_len(const char *base)
 {
     size_t len = strlen(base), max = NAME_MAX - 1 - INFIX_LEN - RANDOM_LEN;
     return (int)(len < max ? len : max);
@@ -149,10 +149,10 @@ static void choose_name(struct temp_name *n, const char *base)
 {
     char letters[RANDOM_LEN + 1];
     random_letters(letters);
-    snprintf(n->text, sizeof n->text, ".%.*s" INFIX "%s", get_stem_len(base), base, letters);
+    snprintf(n->text, sizeof n->text, ".%.*s" INFIX "%s", compute_stem_len(base), base, letters);
 }
 
-static ckpt_str stem_of(const char *base) { return str_of(base, (size_t)get_stem_len(base)); }
+static ckpt_str stem_of(const char *base) { return str_of(base, (size_t)compute_stem_len(base)); }
 
 /* parse_temp_name - returns the stem in the name of a temporary; empty: NAME is not one. */
 static ckpt_str parse_temp_name(const char *name)
@@ -207,7 +207,7 @@ static void remove_leftovers(int dir, ckpt_str stem, const map *stems)
     closedir(d);
 }
 
-void temp_tidy(struct temp_tidied *t, const char *dir, const char *const *paths, size_t n)
+void temp_clean_folder(struct cleaned_folder *t, const char *dir, const char *const *paths, size_t n)
 {
     struct stat is;
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -227,7 +227,7 @@ void temp_tidy(struct temp_tidied *t, const char *dir, const char *const *paths,
         close(fd);
 }
 
-static bool is_tidied(const struct temp_tidied *t, int dir)
+static bool is_cleaned(const struct cleaned_folder *t, int dir)
 {
     struct stat is;
     return t && t->done && fstat(dir, &is) == 0 && is.st_dev == t->dev && is.st_ino == t->ino;
@@ -286,7 +286,7 @@ static bool open_named(struct temp *t, const char *base, mode_t mode)
 }
 
 bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
-               const struct temp_tidied *tidied)
+               const struct cleaned_folder *cleaned_folder)
 {
     *t = (struct temp){-1, -1, NULL};
     t->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -294,7 +294,7 @@ bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
         t->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (t->dir < 0)
         return false;
-    if (!is_tidied(tidied, t->dir))
+    if (!is_cleaned(cleaned_folder, t->dir))
         remove_leftovers(t->dir, stem_of(base), NULL);
     t->fd = open_unnamed(t->dir, mode);
     if (t->fd >= 0) {

@@ -16,7 +16,7 @@ struct temp {
 };
 
 /* A folder from which leftovers were removed already. */
-struct temp_tidied {
+struct cleaned_folder {
     bool done;
     dev_t dev;
     ino_t ino;
@@ -26,10 +26,10 @@ struct temp_tidied {
  * Leftovers of crashed runs for the same target are removed, unless DIR is TIDIED,
  * which may be NULL. False: errno. */
 bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
-               const struct temp_tidied *tidied);
-/* temp_tidy - removes what crashed runs left in DIR for the targets PATHS, in one pass, before many
+               const struct cleaned_folder *cleaned_folder);
+/* temp_clean_folder - removes what crashed runs left in DIR for the targets PATHS, in one pass, before many
  * temp_open. If it fails, each temp_open does so for its own target. */
-void temp_tidy(struct temp_tidied *t, const char *dir, const char *const *paths, size_t n);
+void temp_clean_folder(struct cleaned_folder *t, const char *dir, const char *const *paths, size_t n);
 /* temp_place - gives it the name BASE atomically; an existing file makes that fail
  * with EEXIST unless REPLACE. False: errno, and BASE is unchanged. */
 bool temp_place(struct temp *t, const char *base, bool replace);

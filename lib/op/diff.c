@@ -332,9 +332,9 @@ static bool has_aliases(const ckpt_file *f)
     return false;
 }
 
-/* tie_key - returns the rows of P as one number, equal for pairs whose rows share their bytes on both
+/* make_tie_key - returns the rows of P as one number, equal for pairs whose rows share their bytes on both
  * sides. */
-static uint64_t tie_key(const struct diff *d, const struct row_pair *p)
+static uint64_t make_tie_key(const struct diff *d, const struct row_pair *p)
 {
     uint32_t a = row_a(d, p)->alias_of, b = row_b(d, p)->alias_of;
     return (uint64_t)(a == CKPT_NO_TENSOR ? p->a : a) << 32 | (b == CKPT_NO_TENSOR ? p->b : b);
@@ -354,7 +354,7 @@ static bool add_compare_items(struct diff *d, map *seen)
         uint32_t old = MAP_NONE;
         if (!is_comparable(d, p))
             continue;
-        if (seen && !map_put_num(seen, tie_key(d, p), (uint32_t)d->nitems, &old))
+        if (seen && !map_put_num(seen, make_tie_key(d, p), (uint32_t)d->nitems, &old))
             return false;
         p->item = old == MAP_NONE ? (uint32_t)d->nitems : old;
         if (old == MAP_NONE)

@@ -58,7 +58,7 @@ static bool container_entry(const ckpt_value *container, uint32_t i, struct entr
 
 static bool is_left_out(const ckpt_plan *p, const struct edit_target *at)
 {
-    const struct edit *e = plan_edit_find(p, at->node);
+    const struct edit *e = plan_find_edit(p, at->node);
     return e && at->index < e->n && e->dropped[at->index];
 }
 
@@ -66,7 +66,7 @@ static bool is_left_out(const ckpt_plan *p, const struct edit_target *at)
  * out. */
 static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot *s)
 {
-    const struct edit *e = plan_edit_find(p, entry->name.node);
+    const struct edit *e = plan_find_edit(p, entry->name.node);
     *s = (struct slot){0};
     if (!value_text(entry->key, &s->old_name) || is_left_out(p, &entry->name) ||
         is_left_out(p, &entry->whole))
@@ -424,7 +424,7 @@ static ckpt_status apply_rename(struct renaming *b, const struct group *g, const
     if ((!is_renamed(s) && !s->dropped) || !container_entry(b->domains[s->domain], s->index, &entry))
         return CKPT_OK;
     const struct edit_target *at = s->dropped ? &entry.whole : &entry.name;
-    struct edit *e = plan_edit(p, at->node, at->of);
+    struct edit *e = plan_get_edit(p, at->node, at->of);
     if (!e)
         return fail_memory(err);
     if (s->dropped) {

@@ -40,7 +40,7 @@ static ckpt_status drop_companions(ckpt_plan *p, const struct containers *w, uin
     for (uint32_t i = 0; i < mapping_count(mapping); i++) {
         if (!mapping_entry(mapping, i, &e) || is_tensor_node(w, e.val))
             continue;
-        struct edit *edit = plan_edit(p, e.whole.node, e.whole.of);
+        struct edit *edit = plan_get_edit(p, e.whole.node, e.whole.of);
         if (!edit)
             return fail_memory(err);
         edit->dropped[e.whole.index] = true;
@@ -48,7 +48,7 @@ static ckpt_status drop_companions(ckpt_plan *p, const struct containers *w, uin
     }
     plan_notice(p, "the optimizer%s next to the weights %s left out", n > 1 ? " and other values" : "",
                 n > 1 ? "are" : "is");
-    p->tensors_alone = true;
+    p->omits_values = true;
     p->entries_stale = true;
     return CKPT_OK;
 }
@@ -66,7 +66,7 @@ static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *w, ckpt_
         CKPT_TRY(drop_companions(p, w, found.container, err));
     if (p->root_name.len)
         plan_notice(p, "weights taken from \"%.*s\": %s", STR_ARG(p->root_name), found.why);
-    else if (!w->list[found.container].state_dict && !p->tensors_alone)
+    else if (!w->list[found.container].state_dict && !p->omits_values)
         plan_notice(p, "everything is taken: %s", found.why);
     return CKPT_OK;
 }
@@ -141,7 +141,7 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
         bool text = value_text(e.key, &key), below = text && is_below_root(prefix, key);
         bool same = modules && text && str_eq(key, prefix);
         const struct edit_target *at = below || same ? &e.name : &e.whole;
-        struct edit *edit = plan_edit(p, at->node, at->of);
+        struct edit *edit = plan_get_edit(p, at->node, at->of);
         if (!edit)
             return fail_memory(err);
         if (below)
@@ -290,7 +290,7 @@ struct dropping {
 
 static bool is_dropped(const ckpt_plan *p, const struct edit_target *at)
 {
-    const struct edit *e = plan_edit_find(p, at->node);
+    const struct edit *e = plan_find_edit(p, at->node);
     return e && at->index < e->n && e->dropped[at->index];
 }
 
@@ -311,7 +311,7 @@ static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entr
         return fail_memory(err);
     if (child == NO_CONTAINER ? !str_is(name, d->glob) : !glob_selects(d->glob, name))
         return CKPT_OK;
-    struct edit *edit = plan_edit(d->p, e->whole.node, e->whole.of);
+    struct edit *edit = plan_get_edit(d->p, e->whole.node, e->whole.of);
     if (!edit)
         return fail_memory(err);
     edit->dropped[e->whole.index] = d->any = true;

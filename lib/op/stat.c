@@ -156,9 +156,9 @@ static int add_chunk(void *user, const void *bytes, size_t n)
 
 /* ------------------------------------------------------------------- summing */
 
-/* bin_of - returns the bin of X in ckpt_stats; computed with halves, so that no difference overflows a
+/* find_bin - returns the bin of X in ckpt_stats; computed with halves, so that no difference overflows a
  * double. */
-static size_t bin_of(const void *user, double x)
+static size_t find_bin(const void *user, double x)
 {
     const ckpt_stats *s = user;
     double width = s->max / 2 - s->min / 2, at = width > 0 ? (x / 2 - s->min / 2) / width : 0;
@@ -169,10 +169,10 @@ static size_t bin_of(const void *user, double x)
 static void fill_bins(const struct tally *t, ckpt_stats *s)
 {
     if (t->small)
-        byte_histogram_fill_bins(&t->bytes, t->dtype, s->histogram, bin_of, s);
+        byte_histogram_fill_bins(&t->bytes, t->dtype, s->histogram, find_bin, s);
     for (size_t i = 0; i < t->nsample; i++)
         if (isfinite(t->sample[i]))
-            s->histogram[bin_of(s, t->sample[i])]++;
+            s->histogram[find_bin(s, t->sample[i])]++;
     for (size_t i = 0; i < CKPT_STAT_BINS; i++)
         s->sampled += s->histogram[i];
 }

@@ -36,8 +36,8 @@ struct octets {
     bool latin1;              /* it is text, each code point of which is one byte */
 };
 
-/* called_octets - sets *OUT to the bytes that the call V makes; false: it makes something else. */
-static bool called_octets(const ckpt_value *v, struct octets *out)
+/* read_called_bytes - sets *OUT to the bytes that the call V makes; false: it makes something else. */
+static bool read_called_bytes(const ckpt_value *v, struct octets *out)
 {
     const ckpt_value *made = v->u.call.callable, *arg = value_arg(v, 0);
     bool array = is_builtin(made, "bytearray"), untouched = value_more_of(v) == &value_nothing;
@@ -70,7 +70,7 @@ static enum form form_of(const ckpt_value *v)
     case CKPT_V_GLOBAL: return NAME;
     case CKPT_V_PERSID: return STORED;
     case CKPT_V_CALL:
-        if (!called_octets(v, &unused))
+        if (!read_called_bytes(v, &unused))
             return OBJECT;
         return is_builtin(v->u.call.callable, "bytearray") ? BYTEARRAY : BYTES;
     default: return OBJECT;
@@ -79,8 +79,8 @@ static enum form form_of(const ckpt_value *v)
 
 /* ------------------------------------------------------------ single values */
 
-/* little_endian - returns the bytes of the int V without those that only repeat its sign. */
-static ckpt_str little_endian(const ckpt_value *v, char small[8])
+/* trim_integer - returns the bytes of the int V without those that only repeat its sign. */
+static ckpt_str trim_integer(const ckpt_value *v, char small[8])
 {
     for (unsigned i = 0; v->type == CKPT_V_INT && i < 8; i++)
         small[i] = (char)((uint64_t)v->u.i >> (8 * i));
@@ -97,7 +97,7 @@ static ckpt_str little_endian(const ckpt_value *v, char small[8])
 static bool same_integer(const ckpt_value *a, const ckpt_value *b)
 {
     char in_a[8], in_b[8];
-    return str_eq(little_endian(a, in_a), little_endian(b, in_b));
+    return str_eq(trim_integer(a, in_a), trim_integer(b, in_b));
 }
 
 static bool same_real(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
@@ -115,7 +115,7 @@ static void octets_open(struct octet_reader *r, const ckpt_value *v)
 {
     *r = (struct octet_reader){.of = {v, false}};
     if (v->type == CKPT_V_CALL)
-        (void)called_octets(v, &r->of);
+        (void)read_called_bytes(v, &r->of);
     const ckpt_value *stored = r->of.stored;
     if (stored)
         r->size = stored->flags & VALUE_SPAN ? stored->u.span->nbytes : stored->u.str.len;
@@ -179,8 +179,8 @@ static ckpt_status compare_octets(const ckpt_value *a, const ckpt_value *b, bool
     return CKPT_OK;
 }
 
-/* module_of - returns the module of GLOBAL by its name in Python 3. */
-static ckpt_str module_of(const ckpt_value *global)
+/* find_python3_module - returns the module of GLOBAL by its name in Python 3. */
+static ckpt_str find_python3_module(const ckpt_value *global)
 {
     ckpt_str module = value_module(global);
     if (str_is(module, "__builtin__"))
@@ -190,7 +190,7 @@ static ckpt_str module_of(const ckpt_value *global)
 
 static bool is_same_global(const ckpt_value *a, const ckpt_value *b)
 {
-    return str_eq(module_of(a), module_of(b)) && str_eq(value_name(a), value_name(b));
+    return str_eq(find_python3_module(a), find_python3_module(b)) && str_eq(value_name(a), value_name(b));
 }
 
 /* ------------------------------------------------------------------ classes */

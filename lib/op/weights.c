@@ -92,8 +92,8 @@ static bool may_be_weights(const struct container *p)
     return p->below && !p->in_optimizer && !p->optimizer && !p->extra_state;
 }
 
-/* known_child - returns the child with the best known name, or NO_CONTAINER. */
-static uint32_t known_child(const struct containers *w, uint32_t at)
+/* find_known_child - returns the child with the best known name, or NO_CONTAINER. */
+static uint32_t find_known_child(const struct containers *w, uint32_t at)
 {
     const struct container *up = &w->list[at];
     uint32_t best = NO_CONTAINER;
@@ -109,9 +109,9 @@ static uint32_t known_child(const struct containers *w, uint32_t at)
     return best;
 }
 
-/* only_child - returns the only child with tensors, or NO_CONTAINER; averaged ones count only if there is no
- * other, metrics and the like come last. */
-static uint32_t only_child(const struct containers *w, uint32_t at)
+/* find_only_child - returns the only child with tensors, or NO_CONTAINER; averaged ones count only if there
+ * is no other, metrics and the like come last. */
+static uint32_t find_only_child(const struct containers *w, uint32_t at)
 {
     const struct container *up = &w->list[at];
     uint32_t last[3], n[3] = {0}; /* by kind: any other, averaged, with another name */
@@ -145,7 +145,7 @@ static bool has_weights_itself(const struct containers *w, uint32_t at)
         return true;
     /* a few arrays without names of parameters, next to a mapping with a name of weights, are not the
      * weights */
-    return (p->state_dict || p->arrays) && known_child(w, at) == NO_CONTAINER;
+    return (p->state_dict || p->arrays) && find_known_child(w, at) == NO_CONTAINER;
 }
 
 /* has_optimizer - is one of the entries of container AT an optimizer? */
@@ -188,11 +188,11 @@ static ckpt_status find_root(const struct containers *w, struct weights *out, ck
     bool known = false;
     uint32_t at = 0, next;
     while (!has_weights_itself(w, at)) {
-        if ((next = known_child(w, at)) != NO_CONTAINER) {
+        if ((next = find_known_child(w, at)) != NO_CONTAINER) {
             how = "a common name for weights";
             known = true;
-        } else if (!known && (next = only_child(w, at)) != NO_CONTAINER &&
-                   (w->list[next].state_dict || known_child(w, next) != NO_CONTAINER)) {
+        } else if (!known && (next = find_only_child(w, at)) != NO_CONTAINER &&
+                   (w->list[next].state_dict || find_known_child(w, next) != NO_CONTAINER)) {
             how = weights_averaged(&w->list[next].elem)
                       ? "averaged weights, the only tensors besides optimizer state"
                       : "the only mapping with tensors besides optimizer state";

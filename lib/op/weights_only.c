@@ -154,8 +154,8 @@ static void check_calls(const struct pickle_facts *p, struct violation *b)
     }
 }
 
-/* kind_made_by - returns the kind of object that V makes. */
-static enum made_kind kind_made_by(const ckpt_value *v)
+/* get_made_kind - returns the kind of object that V makes. */
+static enum made_kind get_made_kind(const ckpt_value *v)
 {
     if (v->type == CKPT_V_SET)
         return TYPE;
@@ -164,7 +164,7 @@ static enum made_kind kind_made_by(const ckpt_value *v)
 
 static bool may_change(const struct pickle_mutation *m)
 {
-    enum made_kind k = kind_made_by(m->target);
+    enum made_kind k = get_made_kind(m->target);
     if (m->opcode == 'b')
         return k > OTHER;
     if (m->opcode == 's' || m->opcode == 'u')

@@ -245,7 +245,7 @@ static bool reads_as(const ckpt_plan *p, ckpt_file *f)
     bool same = f->table.nrows == p->nentries && f->table.nstorages == p->file->table.nstorages;
     for (uint32_t i = 0; same && i < f->table.nrows; i++) {
         ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
-        same = table_show(&p->file->table, p->entries[i].row, &a) && table_show(&f->table, i, &b) &&
+        same = table_copy_row(&p->file->table, p->entries[i].row, &a) && table_copy_row(&f->table, i, &b) &&
                str_eq(b.name, p->entries[i].name) && a.dtype == b.dtype && a.kind == b.kind &&
                a.nbytes == b.nbytes && a.storage == b.storage && a.storage_offset == b.storage_offset;
     }
@@ -254,7 +254,7 @@ static bool reads_as(const ckpt_plan *p, ckpt_file *f)
 
 static bool entry_of(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
-    const struct edit *e = plan_edit_find(user, v);
+    const struct edit *e = plan_find_edit(user, v);
     if (!e || i >= e->n)
         return true;
     *text = e->names[i];

@@ -632,7 +632,7 @@ static void names_that_safetensors_cannot_hold_are_refused(void)
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
         ckpt_file *f = flat_open(quoted("{'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), "ab", 2);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
-        struct edit *e = plan_edit(plan, f->root, 2);
+        struct edit *e = plan_get_edit(plan, f->root, 2);
         CU_ASSERT_PTR_NOT_NULL_FATAL(e);
         e->names[0] = str_c(cases[i].name);
         CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),

@@ -48,7 +48,7 @@ static int test_linkat(int a, const char *from, int b, const char *to, int flags
 #define temp_place        named_place
 #define temp_close        named_close
 #define temp_emergency    named_emergency
-#define temp_tidy         named_tidy
+#define temp_clean_folder named_tidy
 #define temp_folder_open  named_folder_open
 #define temp_folder_name  named_folder_name
 #define temp_folder_place named_folder_place
@@ -208,7 +208,7 @@ static void leave(const char *base)
 /* A folder is looked through once for many targets, and another one for each. */
 static void one_look_serves_many_targets(void)
 {
-    struct temp_tidied tidied = {0};
+    struct cleaned_folder cleaned = {0};
     struct temp t;
     char paths[4][300], name[256], was[64];
     const char *list[] = {paths[0], paths[1], paths[2], paths[3]};
@@ -223,24 +223,24 @@ static void one_look_serves_many_targets(void)
     leave("3.out");
     leave(name);
     CU_ASSERT_EQUAL(entries(NULL), 4);
-    CU_ASSERT_FATAL(temp_open(&t, dir, "1.out", 0666, &tidied));
+    CU_ASSERT_FATAL(temp_open(&t, dir, "1.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(entries(NULL), 4);
-    temp_tidy(&tidied, dir, list, 4);
-    CU_ASSERT(tidied.done && entries(NULL) == 1);
+    temp_clean_folder(&cleaned, dir, list, 4);
+    CU_ASSERT(cleaned.done && entries(NULL) == 1);
     leave("0.out"); /* too late for this look */
-    CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &tidied));
+    CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(entries(NULL), 2);
     snprintf(was, sizeof was, "%s", dir);
     make_dir();
     leave("0.out");
-    CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &tidied));
+    CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(entries(NULL), 0);
     remove_dir();
-    temp_tidy(&tidied, dir, list, 4); /* where there is no folder */
-    CU_ASSERT(!tidied.done);
+    temp_clean_folder(&cleaned, dir, list, 4); /* where there is no folder */
+    CU_ASSERT(!cleaned.done);
     snprintf(dir, sizeof dir, "%s", was);
     remove_dir();
 }

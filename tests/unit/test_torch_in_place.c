@@ -36,7 +36,7 @@ static void edit(struct edited *e)
 
 static struct edit *edit_of(struct edited *e, const ckpt_value *node, uint32_t n)
 {
-    struct edit *one = plan_edit(e->p, node, n);
+    struct edit *one = plan_get_edit(e->p, node, n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(one);
     return one;
 }

@@ -105,7 +105,7 @@ static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v,
 
 static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
-    const struct edit *e = plan_edit_find(user, v);
+    const struct edit *e = plan_find_edit(user, v);
     if (!e || i >= e->n)
         return true;
     *text = e->names[i];

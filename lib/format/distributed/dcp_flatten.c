@@ -85,8 +85,8 @@ static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit
         const ckpt_value *pair = value_item(given, i);
         c->key = value_item(pair, 0);
         c->val = value_item(pair, 1);
-        apply_edit(plan_edit_find(p, given), i, c);
-        apply_edit(plan_edit_find(p, pair), 0, c);
+        apply_edit(plan_find_edit(p, given), i, c);
+        apply_edit(plan_find_edit(p, pair), 0, c);
         return c->key && c->val;
     } else {
         c->val = v->type == CKPT_V_LIST ? value_item(v, i) : NULL;
@@ -228,7 +228,7 @@ static ckpt_status push_container(struct flat_walk *w, const ckpt_value *v)
 {
     if (w->depth == w->max_depth)
         return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "containers nest {deeper} than {=%u}", w->max_depth);
-    const struct edit *e = plan_edit_find(w->f->p, v);
+    const struct edit *e = plan_find_edit(w->f->p, v);
     const ckpt_value *class = view_class(v);
     if (class && !str_is(value_module(class), "collections"))
         plan_notice(w->f->p, "a mapping of class %.*s.%.*s is a dict in a distributed checkpoint",

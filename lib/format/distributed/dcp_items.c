@@ -139,7 +139,7 @@ static bool is_row_major(const ckpt_tensor *t)
     for (uint32_t d = t->ndim; t->stride && d-- > 0;) {
         if (t->shape[d] > 1 && t->stride[d] != run)
             return false;
-        run *= t->shape[d]; /* bounded: table_row computed its bytes */
+        run *= t->shape[d]; /* bounded: table_add_row computed its bytes */
     }
     return true;
 }

@@ -143,7 +143,7 @@ ckpt_status sharded_storage_add(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, c
         s.s.nbytes = p->shape[k] ? s.s.nbytes : 0;
     for (uint32_t k = 0; k < p->ndim && s.s.nbytes; k++)
         s.s.nbytes *= p->shape[k]; /* bounded: pieces_source refuses more than 64 bits */
-    return table_storage(&f->table, &s, storage, err);
+    return table_add_storage(&f->table, &s, storage, err);
 }
 
 ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, ckpt_status st,
@@ -157,8 +157,8 @@ ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype
         fail_where(err, "%.*s", STR_ARG(name));
     if (!f->salvage || !check_is_fault(st))
         return file_report_fault(f, st, err);
-    CKPT_TRY(table_lost(&f->table, &s, &why, err));
-    return table_storage(&f->table, &s, storage, err);
+    CKPT_TRY(table_set_lost(&f->table, &s, &why, err));
+    return table_add_storage(&f->table, &s, storage, err);
 }
 
 static ckpt_status add_storage(struct sharded_tensors *r, struct sharded_tensor *x)

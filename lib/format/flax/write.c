@@ -95,7 +95,7 @@ static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struc
     bool changed;
     if (!path || !v)
         return fail_memory(err);
-    (void)plan_edited_path(w->p, row, path, &changed);
+    (void)plan_edit_path(w->p, row, path, &changed);
     v->row = x->row;
     for (uint32_t k = 0; k < n; k++)
         if (path[k].is_int) {
@@ -156,7 +156,7 @@ static ckpt_str get_new_name(const struct flax_frame *f, uint32_t i)
 static ckpt_status enter_container(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     struct flax_output *o = w->user;
-    struct flax_frame f = {.node = v, .edit = o->keeps_graph ? plan_edit_find(w->p, v) : NULL};
+    struct flax_frame f = {.node = v, .edit = o->keeps_graph ? plan_find_edit(w->p, v) : NULL};
     const ckpt_value *key, *entry;
     uint32_t n = 0, texts = 0;
     if (o->depth == FLAX_DEPTH)
@@ -281,7 +281,7 @@ ckpt_status flax_write(ckpt_plan *p, const struct write_job *job, ckpt_error *er
     struct flat_writer w = {.p = p, .job = job, .rules = &rules, .user = o};
     if (!o)
         return fail_memory(err);
-    o->keeps_graph = p->file->format == &format_flax && p->root && !p->tensors_alone;
+    o->keeps_graph = p->file->format == &format_flax && p->root && !p->omits_values;
     buf_init(&o->text, SIZE_MAX / 2);
     ckpt_status st = flat_write(&w, err);
     buf_free(&o->text);

@@ -348,7 +348,7 @@ static ckpt_status add_shard_storage(struct index *x, struct shard *s, uint32_t 
         copy.keyed = false; /* the key is of another pickle */
         if (copy.src)
             source_ref(copy.src);
-        CKPT_TRY(table_storage(&x->f->table, &copy, to, x->err));
+        CKPT_TRY(table_add_storage(&x->f->table, &copy, to, x->err));
     }
     *storage = *to;
     return CKPT_OK;
@@ -370,7 +370,7 @@ static ckpt_status add_shard_row(struct index *x, struct shard *s, uint32_t i, u
     if (r.t.part_of != CKPT_NO_TENSOR) /* rows of one pair keep their distances */
         r.t.part_of = (uint32_t)(t->nrows - (i - r.t.part_of));
     CKPT_TRY(add_shard_storage(x, s, &r.t.storage));
-    CKPT_TRY(table_row(t, &r, &at, x->err));
+    CKPT_TRY(table_add_row(t, &r, &at, x->err));
     s->nrows++;
     if (s->own_row[i])
         ((ckpt_value *)(uintptr_t)r.t.value)->row = at;
@@ -433,7 +433,7 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
     path->str = w->key;
     r.t.path = path;
     r.t.kind = CKPT_UNINITIALIZED;
-    return table_row(&f->table, &r, NULL, x->err);
+    return table_add_row(&f->table, &r, NULL, x->err);
 }
 
 static bool is_hdf5(const struct shard *s) { return strcmp(s->file->format->name, "hdf5") == 0; }

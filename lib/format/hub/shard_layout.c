@@ -83,7 +83,7 @@ static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys,
     const ckpt_plan *p = c->p;
     const ckpt_tensor *t = get_tensor(c, entry);
     const ckpt_path_elem *e = t->npath > p->root_depth ? &t->path[p->root_depth] : NULL;
-    const struct edit *edit = plan_edit_find(p, p->root);
+    const struct edit *edit = plan_find_edit(p, p->root);
     bool deep = t->npath - p->root_depth > 1 && t->part_of == CKPT_NO_TENSOR;
     *pair = !e || e->is_int || deep ? MAP_NONE : map_get(keys, e->str);
     if (*pair == MAP_NONE) {
@@ -121,7 +121,7 @@ static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, u
                               const uint32_t *unit_of, ckpt_error *err)
 {
     ckpt_plan *p = c->p;
-    struct edit *edit = plan_edit(p, p->root, n);
+    struct edit *edit = plan_get_edit(p, p->root, n);
     size_t before = p->ndropped;
     if (!edit)
         return fail_memory(err);

@@ -88,7 +88,7 @@ ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckp
     CKPT_TRY(st);
     if (!one) /* reported */
         return err->status;
-    file_become(f, one);
+    file_replace_by(f, one);
     return CKPT_OK;
 }
 

@@ -471,7 +471,7 @@ static ckpt_status write_set(struct set *s, size_t aliases, ckpt_error *err)
     CKPT_TRY(make_shard_metadata(s, &own, err));
     ckpt_status st = make_folder(s, err);
     if (st == CKPT_OK && !s->job->opts->dry_run)
-        temp_tidy(&s->batch.tidied, get_folder(s), s->paths, count_files(s));
+        temp_clean_folder(&s->batch.cleaned_folder, get_folder(s), s->paths, count_files(s));
     s->p->file->metadata = own;
     for (uint32_t k = 0; st == CKPT_OK && k < s->layout.nshards; k++) {
         if (s->batch.n == most)

@@ -332,7 +332,7 @@ static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *t, co
         return fail_memory(g->err);
     CKPT_TRY(pieces_source(g->f->a, &p, &s.src, &s.off, g->err));
     row->has_shape = row->has_data = true;
-    return table_storage(&g->f->table, &s, &row->storage, g->err);
+    return table_add_storage(&g->f->table, &s, &row->storage, g->err);
 }
 
 /* describe_slices - T, which is in slices, as one storage. */

@@ -29,7 +29,7 @@ static ckpt_status add_lost(ckpt_file *f, const struct header_entry *x, uint64_t
     (void)fail(&why, CKPT_ETRUNCATED, f->src->size,
                "it needs {=bytes %llu..%llu} of the data, the file has {%llu}", (unsigned long long)x->begin,
                (unsigned long long)x->end, (unsigned long long)data_size);
-    return table_lost(&f->table, s, &why, err);
+    return table_set_lost(&f->table, s, &why, err);
 }
 
 static ckpt_status add_storage(ckpt_file *f, const struct header_entry *x, uint32_t *index, ckpt_error *err)
@@ -44,7 +44,7 @@ static ckpt_status add_storage(ckpt_file *f, const struct header_entry *x, uint3
         s.off = f->data_offset + x->begin; /* bounded: inside the file */
         s.src = source_ref(f->src);
     }
-    return table_storage(&f->table, &s, index, err);
+    return table_add_storage(&f->table, &s, index, err);
 }
 
 static ckpt_status add_row(ckpt_file *f, const struct header_entry *x, struct row_nodes *to, ckpt_error *err)

@@ -558,7 +558,7 @@ static ckpt_status add_tensors(struct bundle *b)
 {
     CKPT_TRY(index_slices(b));
     CKPT_TRY(name_entries(b));
-    table_expect(&b->f->table, b->n);
+    table_reserve(&b->f->table, b->n);
     for (size_t i = 0; i < b->n; i++) {
         if (is_slice(b->entry[i].key))
             continue;

@@ -26,7 +26,7 @@ static ckpt_status add_storages(const struct embedding *g)
         if (s.src)
             (void)source_ref(s.src);
         s.keyed = false; /* the key is of another pickle */
-        CKPT_TRY(table_storage(&g->f->table, &s, &index, g->err));
+        CKPT_TRY(table_add_storage(&g->f->table, &s, &index, g->err));
     }
     return CKPT_OK;
 }

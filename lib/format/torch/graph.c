@@ -642,7 +642,7 @@ ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_stora
 {
     struct torch_walk w = {.g = {.f = f, .st = storages, .err = err}};
     struct pending_node top = {.v = root, .part_of = CKPT_NO_TENSOR};
-    table_expect(&f->table, expected_storages(f));
+    table_reserve(&f->table, expected_storages(f));
     expect_pending(&w, expected_storages(f));
     ckpt_status st = push_pending(&w, &top);
     if (st == CKPT_OK)

@@ -36,7 +36,7 @@ static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const
     s.s.nbytes = bytes->size;
     s.s.key = arena_printf(g->f->a, "numpy@%llu", (unsigned long long)v->offset);
     s.swap = d->big_endian && swap > 1 ? swap : 0;
-    CKPT_TRY(table_storage(&g->f->table, &s, &t->storage, g->err));
+    CKPT_TRY(table_add_storage(&g->f->table, &s, &t->storage, g->err));
     t->has_data = true;
     return CKPT_OK;
 }

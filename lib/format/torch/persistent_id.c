@@ -174,7 +174,7 @@ static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, cons
     if (st == CKPT_OK)
         st = file_report_fault(g->f, require_storage_bytes(g, v, &s, pid->dtype, pid->numel), g->err);
     if (st != CKPT_OK && g->f->salvage && st != CKPT_ENOMEM)
-        st = table_lost(&g->f->table, &s, g->err, g->err);
+        st = table_set_lost(&g->f->table, &s, g->err, g->err);
     if (st == CKPT_OK && g->st->big_endian && !str_is(pid->klass, "UntypedStorage") &&
         dtype_info(pid->dtype)->swap_bytes > 1)
         s.swap = dtype_info(pid->dtype)->swap_bytes;
@@ -210,7 +210,7 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     CKPT_TRY(st);
     s.s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)v->offset);
     s.pid = v;
-    CKPT_TRY(table_storage(&g->f->table, &s, index, g->err));
+    CKPT_TRY(table_add_storage(&g->f->table, &s, index, g->err));
     return s.s.key.ptr && map_set_num(g->f->node_storages, map_ptr(v), *index) ? CKPT_OK
                                                                                : fail_memory(g->err);
 }
@@ -262,7 +262,7 @@ ckpt_status torch_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype
                         .src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET),
                         .dtype = dtype,
                         .numel = numel};
-    return s.src ? table_storage(&g->f->table, &s, index, g->err) : fail_memory(g->err);
+    return s.src ? table_add_storage(&g->f->table, &s, index, g->err) : fail_memory(g->err);
 }
 
 /* ------------------------------------------------------- unreferenced storages */

@@ -150,8 +150,8 @@ static ckpt_status record_lost_storage(struct tar_file *t, int64_t key, struct s
     ckpt_error why = *t->err;
     s->off = 0;
     s->s.key = arena_printf(t->f->a, "%lld", (long long)key);
-    CKPT_TRY(table_lost(&t->f->table, s, &why, t->err));
-    CKPT_TRY(table_storage(&t->f->table, s, &o.storage, t->err));
+    CKPT_TRY(table_set_lost(&t->f->table, s, &why, t->err));
+    CKPT_TRY(table_add_storage(&t->f->table, s, &o.storage, t->err));
     CKPT_TRY(add_object(t, key, &o));
     *t->err = why;
     return st;
@@ -185,7 +185,7 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     st.src = source_ref(s);
     st.s.key = arena_printf(t->f->a, "%lld", (long long)key);
     o.numel = st.numel;
-    CKPT_TRY(table_storage(&t->f->table, &st, &o.storage, t->err));
+    CKPT_TRY(table_add_storage(&t->f->table, &st, &o.storage, t->err));
     return add_object(t, key, &o);
 }
 

@@ -157,7 +157,7 @@ static ckpt_status add_lost_row(struct lost_search *x, uint32_t up, struct step 
     r.t.dtype = CKPT_DT_NONE;
     r.t.part_of = CKPT_NO_TENSOR;
     r.t.storage = why;
-    return table_row(&x->f->table, &r, NULL, x->err);
+    return table_add_row(&x->f->table, &r, NULL, x->err);
 }
 
 /* ------------------------------------------------------------------- places */

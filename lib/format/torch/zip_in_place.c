@@ -22,7 +22,7 @@
 /* edit_entry - the hook `entry` of the pickle writer: applies the edits of the plan USER. */
 static bool edit_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
-    const struct edit *e = plan_edit_find(user, v);
+    const struct edit *e = plan_find_edit(user, v);
     if (!e || i >= e->n)
         return true;
     *text = e->names[i];

@@ -296,7 +296,7 @@ ckpt_status zarr_array_add(struct zarr_arrays *x, const struct zarr_source *from
     s.swap = unit_of(&y.z);
     s.has_crcs = s.checks_itself = zarr_checks(&y.z.encoding);
     if (st == CKPT_OK)
-        st = table_storage(&x->f->table, &s, &t->storage, x->err);
+        st = table_add_storage(&x->f->table, &s, &t->storage, x->err);
     return sharded_storage_accept_fault(x->f, from->name, t->dtype, st, &t->storage, x->err);
 }
 
@@ -312,7 +312,7 @@ ckpt_status zarr_bytes_add(struct zarr_arrays *x, struct store *s, size_t i, ckp
     *shape = one.s.nbytes;
     *t = (struct zarr_tensor){CKPT_DT_U8, 1, shape, CKPT_NO_STORAGE};
     if (st == CKPT_OK)
-        st = table_storage(&x->f->table, &one, &t->storage, x->err);
+        st = table_add_storage(&x->f->table, &one, &t->storage, x->err);
     return sharded_storage_accept_fault(x->f, one.s.key, CKPT_DT_U8, st, &t->storage, x->err);
 }
 
