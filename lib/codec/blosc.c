@@ -56,7 +56,8 @@ static ckpt_status fail_blosc(const struct blosc *b, const char *what)
 
 /* ----------------------------------------------------------------------------- LZ4 */
 
-/* lz4_length - NIBBLE, and what follows where it is 15; more than LZ4 can have where that is cut off. */
+/* lz4_length - returns NIBBLE, plus the bytes that follow if it is 15; more than LZ4 can have if they are cut
+ * off. */
 static size_t lz4_length(cursor *c, unsigned nibble)
 {
     size_t n = nibble;
@@ -176,7 +177,7 @@ static ckpt_status read_blocks(struct blosc *b, cursor starts, spool *to)
     return st;
 }
 
-ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t most, spool *to, ckpt_error *err)
+ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t max_size, spool *to, ckpt_error *err)
 {
     static const char *const names[] = {"blosclz", "LZ4", "Snappy", "zlib", "zstd"};
     struct blosc b = {.all = cursor_of(p, n, 0), .err = err};
@@ -190,10 +191,10 @@ ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t most, spool 
                           c.bad || stored != n ? "of another length than it stores" : "of another version");
     b.flags = head[2];
     b.element = head[3];
-    if (b.size > most || !b.element || (b.size && (!b.block || b.block > b.size)))
+    if (b.size > max_size || !b.element || (b.size && (!b.block || b.block > b.size)))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "a Blosc buffer of {%zu bytes in blocks of %zu}; {=%" PRIu64 " bytes} belong there",
-                    b.size, b.block, most);
+                    b.size, b.block, max_size);
     unsigned with = b.flags >> 5;
     bool is_read = with == WITH_LZ4 || with == WITH_ZLIB || with == WITH_ZSTD;
     if (!(b.flags & STORED) && (!is_read || b.flags & BITS))

@@ -1,12 +1,12 @@
-/* blosc.h - decompresses the buffers of Blosc 1, which Zarr's chunks are by default. */
+/* blosc.h - decompresses buffers of Blosc 1, the default compressor of Zarr 2. */
 #ifndef CODEC_BLOSC_H
 #define CODEC_BLOSC_H
 
 #include "io/spool.h"
 
-/* blosc_decode - appends to TO what the N bytes at P, one buffer, decompress to. Refuses more than MOST bytes
- * before memory is taken (CKPT_EFORMAT), and by name what is not read here: blosclz, Snappy, bits that are
- * shuffled (CKPT_EUNSUPPORTED). */
-ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t most, spool *to, ckpt_error *err);
+/* blosc_decode - decompresses the N bytes at P, one buffer, and appends the result to TO. Refuses more than
+ * MAX_SIZE bytes before it allocates (CKPT_EFORMAT), and what it does not support: blosclz, Snappy, bit
+ * shuffle (CKPT_EUNSUPPORTED). */
+ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t max_size, spool *to, ckpt_error *err);
 
 #endif

@@ -32,7 +32,7 @@ static ckpt_status read_u32(struct flatbuffer *b, uint64_t at, uint32_t *out)
     return st;
 }
 
-/* follow - *OUT is what the offset at AT refers to. */
+/* follow - sets *OUT to the offset that the number at AT refers to. */
 static ckpt_status follow(struct flatbuffer *b, uint64_t at, uint64_t *out)
 {
     uint32_t skip = 0;
@@ -53,9 +53,9 @@ ckpt_status flatbuffer_open(struct flatbuffer *b, uint64_t at, struct flatbuffer
         return fail(b->err, CKPT_EFORMAT, at, "a table whose list of fields is {outside} of {=the file}");
     CKPT_TRY(read_bytes(b, (uint64_t)names, sizes, sizeof sizes));
     uint32_t bytes = load_u16le(sizes);
-    *out = (struct flatbuffer_table){.at = at, .names = (uint64_t)names, .size = load_u16le(sizes + 2)};
+    *out = (struct flatbuffer_table){.at = at, .vtable = (uint64_t)names, .size = load_u16le(sizes + 2)};
     if (bytes < 4 || bytes % 2 || out->size < 4)
-        return fail(b->err, CKPT_EFORMAT, out->names, "a list of fields of {%u bytes} for a table of {=%u}",
+        return fail(b->err, CKPT_EFORMAT, out->vtable, "a list of fields of {%u bytes} for a table of {=%u}",
                     bytes, out->size);
     out->fields = (bytes - 4) / 2;
     return CKPT_OK;
@@ -68,7 +68,7 @@ ckpt_status flatbuffer_root(struct flatbuffer *b, struct flatbuffer_table *out)
     return flatbuffer_open(b, at, out);
 }
 
-/* find_field - *AT is where the WIDTH bytes of FIELD are; 0: it is absent. */
+/* find_field - sets *AT to the offset of FIELD, which has WIDTH bytes; 0: it is absent. */
 static ckpt_status find_field(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
                               uint32_t width, uint64_t *at)
 {
@@ -77,11 +77,11 @@ static ckpt_status find_field(struct flatbuffer *b, const struct flatbuffer_tabl
     if (field >= t->fields)
         return CKPT_OK;
     CKPT_TRY(
-        read_bytes(b, t->names + 4 + 2 * (uint64_t)field, bytes, sizeof bytes)); /* bounded: in the file */
+        read_bytes(b, t->vtable + 4 + 2 * (uint64_t)field, bytes, sizeof bytes)); /* bounded: in the file */
     uint32_t skip = load_u16le(bytes);
     if (skip && (skip < 4 || !range_within(skip, width, t->size)))
-        return fail(b->err, CKPT_EFORMAT, t->names, "field %u at {%u} of a table of {=%u bytes}", field, skip,
-                    t->size);
+        return fail(b->err, CKPT_EFORMAT, t->vtable, "field %u at {%u} of a table of {=%u bytes}", field,
+                    skip, t->size);
     *at = skip ? t->at + skip : 0; /* bounded: in the file */
     return CKPT_OK;
 }
@@ -130,7 +130,7 @@ ckpt_status flatbuffer_get_vector(struct flatbuffer *b, const struct flatbuffer_
     return at ? read_vector(b, at, width, out) : CKPT_OK;
 }
 
-/* find_item - where element I of V is. */
+/* find_item - finds the offset of element I of V. */
 static ckpt_status find_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
                              uint64_t *at)
 {

@@ -63,11 +63,11 @@ bool flax_size(const uint64_t *shape, uint32_t ndim, uint64_t width, uint64_t *n
 
 /* ------------------------------------------------------------------------- arrays */
 
-/* The values in an extension: two lists, as many sizes as there may be, a dtype, bytes. */
+/* The values in an extension: two lists, up to NPY_DIMENSIONS sizes, a dtype and bytes. */
 struct payload {
     source *src;
     struct msgpack_value v[NPY_DIMENSIONS + 4];
-    size_t n; /* may be more than there is room for in V */
+    size_t n; /* may be more than fit in V */
 };
 
 static ckpt_status collect_value(void *user, const struct msgpack_value *v, ckpt_error *err)
@@ -227,7 +227,7 @@ static ckpt_status read_complex(struct flax_input *in, const struct msgpack_valu
     return *out ? CKPT_OK : fail_memory(in->err);
 }
 
-/* read_bytes - *OUT is a node of TYPE with the bytes of V. */
+/* read_bytes - sets *OUT to a node of TYPE with the bytes of V. */
 static ckpt_status read_bytes(struct flax_input *in, const struct msgpack_value *v, ckpt_value_type type,
                               ckpt_value **out)
 {
@@ -250,8 +250,8 @@ static ckpt_status read_bytes(struct flax_input *in, const struct msgpack_value 
     return *out ? CKPT_OK : fail_memory(in->err);
 }
 
-/* holds_array - do BYTES, of an extension of another type, end as those of an array, with elements whose
- * length is that of what follows it? Then the type is damaged. */
+/* holds_array - do BYTES, of an extension of an unknown type, end as an array does, in a length and as many
+ * bytes? Then its type is damaged. */
 static bool holds_array(ckpt_str bytes)
 {
     const unsigned char *b = (const unsigned char *)bytes.ptr;

@@ -42,7 +42,7 @@ static uint64_t read_u64(struct walk *w)
     return w->g->big_endian ? __builtin_bswap64(v) : v;
 }
 
-/* read_size - a count, length or dimension. */
+/* read_size - reads a count, length or dimension. */
 static uint64_t read_size(struct walk *w) { return w->g->version == 1 ? read_u32(w) : read_u64(w); }
 
 CKPT_PRINTF(3, 4) static ckpt_status gguf_fail(struct walk *w, uint64_t at, const char *fmt, ...)
@@ -140,7 +140,8 @@ static ckpt_status read_array_head(struct walk *w, uint32_t *element, uint64_t *
     return CKPT_OK;
 }
 
-/* skip_elements - COUNT of TYPE, which is no array, BYTES long if they are no texts. */
+/* skip_elements - skips COUNT elements of TYPE, which is no array; if they are no texts, they have BYTES
+ * bytes. */
 static ckpt_status skip_elements(struct walk *w, uint32_t type, uint64_t count, uint64_t bytes)
 {
     for (uint64_t i = 0; type == GGUF_STRING && i < count; i++)
@@ -148,7 +149,7 @@ static ckpt_status skip_elements(struct walk *w, uint32_t type, uint64_t count, 
     return type == GGUF_STRING ? CKPT_OK : skip_bytes(w, bytes);
 }
 
-/* skip_arrays - COUNT arrays, and those in them. LEFT has how many are still to come on each level. */
+/* skip_arrays - skips COUNT arrays and the arrays in them. LEFT counts the elements to skip on each level. */
 static ckpt_status skip_arrays(struct walk *w, uint64_t count)
 {
     uint64_t left[GGUF_DEPTH] = {count}, n, bytes, at = w->r.pos;
@@ -240,7 +241,7 @@ static ckpt_status read_pair(struct walk *w)
 
 /* ----------------------------------------------------------------- tensors */
 
-/* By the number that ggml gives them. 4, 5, 31 to 33 and 36 to 38 are of the past. */
+/* Dtypes by the number that ggml gives them. 4, 5, 31 to 33 and 36 to 38 were removed from ggml. */
 static const uint8_t dtypes[] = {
     [0] = CKPT_DT_F32,      [1] = CKPT_DT_F16,     [2] = CKPT_DT_Q4_0,     [3] = CKPT_DT_Q4_1,
     [6] = CKPT_DT_Q5_0,     [7] = CKPT_DT_Q5_1,    [8] = CKPT_DT_Q8_0,     [9] = CKPT_DT_Q8_1,
@@ -291,7 +292,8 @@ bool gguf_fill_up(uint64_t *n, uint64_t alignment)
     return !past || checked_add(*n, alignment - past, n);
 }
 
-/* place_tensor - T, of ELEMENTS, is of a type that there is, and its data follow those before. */
+/* place_tensor - checks TYPE of T, which has ELEMENTS elements, and that its data follow the data before
+ * it. */
 static ckpt_status place_tensor(struct walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements,
                                 uint64_t at)
 {
@@ -331,9 +333,9 @@ static ckpt_status read_tensor(struct walk *w)
 
 /* -------------------------------------------------------------------- file */
 
-/* check_padding - what is between the header and the data is 0, as every writer has it: a count of tensors
- * that is too small leaves the description of a tensor there, and all data would be taken from other
- * places. */
+/* check_padding - fails unless the bytes between header and data are 0, as every writer leaves them. If the
+ * count of tensors is too small, a tensor info is there, and the data of all tensors would be read from wrong
+ * offsets. */
 static ckpt_status check_padding(struct walk *w)
 {
     uint64_t at = w->r.pos, end = at;
@@ -352,7 +354,7 @@ static ckpt_status check_padding(struct walk *w)
     return CKPT_OK;
 }
 
-/* find_data - where the data are. */
+/* find_data - finds where the data begin. */
 static ckpt_status find_data(struct walk *w)
 {
     struct gguf *g = w->g;

@@ -1,4 +1,4 @@
-/* gguf.h - the pairs and tensors of a GGUF file, in the order in which they stand: read, and written. */
+/* gguf.h - reads and writes the key-value pairs and tensor infos of GGUF files, in the order of the file. */
 #ifndef CODEC_GGUF_H
 #define CODEC_GGUF_H
 
@@ -9,13 +9,13 @@
 #include "io/source.h"
 
 #define GGUF_DIMENSIONS 8u     /* that are read; ggml has 4 */
-#define GGUF_TEXT_MAX   65536u /* bytes of a text that is passed on as such */
+#define GGUF_TEXT_MAX   65536u /* bytes of a text that gguf_pair.bytes may have */
 #define GGUF_KEY_MAX    65535u
-#define GGML_NAME_MAX   63u /* of ggml; longer names are cut or refused */
+#define GGML_NAME_MAX   63u /* bytes; ggml cuts or refuses longer names */
 #define GGML_DIMENSIONS 4u
-#define GGUF_DEPTH      16u /* of arrays in arrays, which ggml refuses */
+#define GGUF_DEPTH      16u /* of nested arrays, which ggml refuses */
 
-/* The types of values (gguf.h of ggml). */
+/* The types of values (enum gguf_type of ggml). */
 enum gguf_type {
     GGUF_U8,
     GGUF_I8,
@@ -32,18 +32,18 @@ enum gguf_type {
     GGUF_F64
 };
 
-/* A key and where its value is. */
+/* A key-value pair. */
 struct gguf_pair {
     ckpt_str key;
     uint32_t type;    /* enum gguf_type */
     uint32_t element; /* of an array: the type of its elements */
     uint64_t count;   /* of an array: its elements; else 1 */
-    uint64_t at;      /* offset of all of it: of the length of its key */
+    uint64_t at;      /* offset of the pair, which begins with the length of the key */
     uint64_t value;   /* offset: of a string, its length; of an array, its first element */
-    uint64_t nvalue;  /* bytes there, of a string those of its text alone */
-    uint64_t end;     /* offset after all of it */
-    /* The bytes of a value that is no array, in the order of the file, until the callback returns; NULL: a
-     * text of more than GGUF_TEXT_MAX bytes. */
+    uint64_t nvalue;  /* bytes of the value; of a string, of its text alone */
+    uint64_t end;     /* offset after the pair */
+    /* The bytes of a value that is no array, in the byte order of the file, valid until the callback returns.
+     * NULL: a text of more than GGUF_TEXT_MAX bytes. */
     const unsigned char *bytes;
 };
 
@@ -51,18 +51,18 @@ struct gguf_tensor {
     ckpt_str name;
     ckpt_dtype dtype;
     uint32_t ndim;
-    uint64_t dims[GGUF_DIMENSIONS]; /* innermost first, as they stand */
+    uint64_t dims[GGUF_DIMENSIONS]; /* innermost first, as in the file */
     uint64_t entry;                 /* offset of its name */
     uint64_t nbytes;
-    uint64_t offset; /* in the data: from gguf.data on, which is known when all are read */
+    uint64_t offset; /* from gguf.data, which is set after all tensor infos are read */
 };
 
 struct gguf {
     source *src;
-    arena *a;            /* keys and names */
+    arena *a;            /* for keys and names */
     uint64_t max_header; /* bytes before the data; 0: any number */
-    /* What is called for each; NULL: nothing. TEXT gets each key and name as soon as it is read, whatever
-     * becomes of the rest. */
+    /* Callbacks, each of which may be NULL. TEXT gets every key and name as soon as it is read, even if
+     * reading fails after it. */
     ckpt_status (*text)(void *user, ckpt_str text, uint64_t at, const char *what, ckpt_error *err);
     ckpt_status (*pair)(void *user, const struct gguf_pair *p, ckpt_error *err);
     ckpt_status (*tensor)(void *user, const struct gguf_tensor *t, ckpt_error *err);
@@ -71,48 +71,52 @@ struct gguf {
     uint32_t version;
     uint64_t npairs, ntensors, alignment;
     uint64_t header_end;
-    uint64_t data; /* where the data of the tensors begin … */
-    uint64_t end;  /* … and where they have to end, each filled up; maybe after the file */
-    uint64_t at;   /* where it fails, in SRC: also of one that is packed in another file */
-    ckpt_error
-        beyond; /* the first thing that ggml refuses and that is read all the same; status CKPT_OK: none */
+    uint64_t data; /* offset where the data of the tensors begin */
+    uint64_t end;  /* offset where they have to end, with padding; may be after the end of the file */
+    uint64_t at;   /* offset of an error in SRC, even if SRC is part of another file */
+    /* The first thing that ggml refuses although it can be read, and its offset; status CKPT_OK: none. */
+    ckpt_error beyond;
     uint64_t beyond_at;
 };
 
-/* gguf_read - reads all of G->src before the data. CKPT_EUNSUPPORTED: a version that is not read. */
+/* gguf_read - reads everything before the data of G->src. CKPT_EUNSUPPORTED: a version that is not
+ * supported. */
 ckpt_status gguf_read(struct gguf *g, ckpt_error *err);
-/* gguf_check_end - after gguf_read: do the data end where the file does, as ggml demands? */
+/* gguf_check_end - after gguf_read: fails unless the data end where the file ends, which ggml requires. */
 ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err);
-/* gguf_type_of - *TYPE: what ggml calls DTYPE; false: it has no such type. */
+/* gguf_type_of - sets *TYPE to the ggml type of DTYPE; false: ggml has no such type. */
 bool gguf_type_of(ckpt_dtype dtype, uint32_t *type);
-/* gguf_value_bytes - the size of a value of TYPE that is neither a string nor an array. */
+/* gguf_value_bytes - returns the size of a value of TYPE, which is neither string nor array. */
 uint64_t gguf_value_bytes(uint32_t type);
-/* gguf_pair_number - the whole number that P is, whose bytes are there, without its sign; 0: it is none. */
+/* gguf_pair_number - returns the integer in P->bytes, read as unsigned; 0: P is no integer. */
 uint64_t gguf_pair_number(const struct gguf_pair *p, bool big_endian);
-/* gguf_value - P of G, in its callback, as *TEXT, and as *TYPED, a value of its type; both are one where the
- * text is abbreviated. They are in A. */
+/* gguf_value - in a callback of G: sets *TEXT to the value of P as a text, and *TYPED to it as a value of its
+ * type, both in A. They are the same node if the text is abbreviated. */
 ckpt_status gguf_value(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **text,
                        ckpt_value **typed, ckpt_error *err);
 
-/* A file that was read, as far as the pairs and tensors of another one are made of it. */
+/* The pairs of a file, kept after reading so that edits and copies can write them again. */
 struct gguf_file {
     struct gguf header;
-    struct gguf_pair *pairs; /* in their order; .bytes is NULL where the value is in the file */
+    struct gguf_pair *pairs; /* in the order of the file; .bytes is NULL if the value is still there */
     size_t n, cap;
 };
 
-/* gguf_pair_put - appends P, of K, to OUT as version 3 has it, little-endian. */
+/* gguf_pair_put - appends P, a pair of K, to OUT as a version 3 file has it, little-endian. */
 ckpt_status gguf_pair_put(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err);
-/* gguf_pair_make - *OUT is KEY with the value that TEXT is for TYPE, and ELEMENT if that is an array, in A;
- * its .bytes are all of the value as gguf_pair_put appends it. CKPT_EUSAGE: TEXT is no such value. */
+/* gguf_pair_make - sets *OUT to a pair of KEY and the value of TYPE that TEXT spells, of an array with
+ * elements of type ELEMENT, in A. Its bytes are those that gguf_pair_put appends. CKPT_EUSAGE: TEXT is no
+ * such value. */
 ckpt_status gguf_pair_make(arena *a, ckpt_str key, uint32_t type, uint32_t element, ckpt_str text,
                            struct gguf_pair *out, ckpt_error *err);
-/* gguf_take_type - cuts ":TYPE", or ":[TYPE]" of an array, off *KEY (general.quantization_version:u32), for
- * gguf_pair_make; without one it is a text. */
+/* gguf_take_type - cuts a suffix ":TYPE", or ":[TYPE]" of an array, off *KEY
+ * (general.quantization_version:u32) and sets *TYPE and *ELEMENT to it; without a suffix, *TYPE is
+ * GGUF_STRING. */
 void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element);
-/* gguf_fill_up - *N to the next multiple of ALIGNMENT; false: there is none. */
+/* gguf_fill_up - rounds *N up to a multiple of ALIGNMENT; false: overflow. */
 bool gguf_fill_up(uint64_t *n, uint64_t alignment);
-/* gguf_put_tensor - appends the entry of T as NAME of DTYPE, which ggml has, with its data at BEGIN. */
+/* gguf_put_tensor - appends the tensor info of T under NAME with DTYPE, which ggml must have, and its data at
+ * BEGIN. */
 void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin);
 
 #endif

@@ -31,7 +31,7 @@ static void put_bits(buf *out, uint64_t bits, uint64_t n)
         buf_byte(out, (unsigned char)(bits >> 8 * i));
 }
 
-/* copy_number - the next N bytes as one number, which is returned. */
+/* copy_number - copies a number of N bytes, and returns it. */
 static uint64_t copy_number(struct pair_copy *c, size_t n)
 {
     const unsigned char *b = reader_take(&c->r, n);
@@ -40,7 +40,7 @@ static uint64_t copy_number(struct pair_copy *c, size_t n)
     return v;
 }
 
-/* copy_size - a length or count, of 4 bytes in version 1, of 8 in what is written. */
+/* copy_size - copies a length or count, of 4 bytes in version 1, and always of 8 bytes in the output. */
 static uint64_t copy_size(struct pair_copy *c)
 {
     bool old = c->k->header.version == 1;
@@ -69,7 +69,8 @@ static void copy_scalar(struct pair_copy *c, uint32_t type)
         (void)copy_number(c, (size_t)gguf_value_bytes(type));
 }
 
-/* copy_value - a value of TYPE, and all that is in it: LEFT has how many are still to come on each level. */
+/* copy_value - copies a value of TYPE and all that is in it. LEFT counts the elements to copy on each
+ * level. */
 static void copy_value(struct pair_copy *c, uint32_t type)
 {
     uint32_t types[GGUF_DEPTH + 1] = {type};
@@ -123,8 +124,8 @@ ckpt_status gguf_pair_put(const struct gguf_file *k, const struct gguf_pair *p, 
 
 /* ------------------------------------------------------------------ values of texts */
 
-/* The name of a type, what its numbers are, in errors, and the largest of them; of signed ones the smallest
- * is -most - 1. */
+/* Of each type its name, a phrase for errors, and the largest number; of a signed type, the smallest is -most
+ * - 1. */
 static const struct {
     const char *name, *are;
     uint64_t most;
@@ -190,7 +191,7 @@ static bool put_integer(buf *out, uint32_t type, ckpt_str text)
     return true;
 }
 
-/* put_scalar - TEXT as TYPE, which is no array; false: it is none. */
+/* put_scalar - appends TEXT as a value of TYPE, which is no array; false: TEXT is no such value. */
 static bool put_scalar(buf *out, uint32_t type, ckpt_str text)
 {
     bool yes = str_is(text, "true");
@@ -217,7 +218,7 @@ static bool put_element(buf *out, uint32_t type, json_scan *j, enum json_event e
     return (text || number) && put_scalar(out, type, j->str);
 }
 
-/* put_array - TEXT, a list in JSON, as an array of TYPE; false: it is none. */
+/* put_array - appends TEXT, a list in JSON, as an array of TYPE; false: TEXT is no such list. */
 static bool put_array(arena *a, buf *out, uint32_t type, ckpt_str text)
 {
     ckpt_error own;

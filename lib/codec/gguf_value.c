@@ -19,7 +19,7 @@
 #define SHOWN_BYTES    4096u
 #define FIRST_ELEMENTS 3u
 
-/* The bytes of an array, or as many as are shown. */
+/* The bytes of an array, or the first of them if it is too long to be shown. */
 struct array_walk {
     const struct gguf *g;
     cursor c;
@@ -52,8 +52,8 @@ static ckpt_value *number_value(arena *a, uint32_t type, uint64_t bits, buf *tex
     return value_uint(a, bits);
 }
 
-/* next_element - the next one of TYPE, quoted in TEXT if it is one; NULL: it is not all there, or no
- * memory. */
+/* next_element - returns the next element, of TYPE, and appends it to TEXT, quoted if it is a text. NULL: it
+ * is cut off, or no memory. */
 static ckpt_value *next_element(struct array_walk *w, uint32_t type, buf *text)
 {
     uint64_t n = type == GGUF_STRING ? w->g->version == 1 ? 4 : 8 : gguf_value_bytes(type);

@@ -12,13 +12,13 @@
  *   64  8  object header of the root             36  8  object header of the root
  *                                                44  4  checksum
  *
- * An object header (hdf5_object.c) has the links of a group (hdf5_group.c) or type, shape and place of a data
- * set (hdf5_type.c, hdf5_layout.c, hdf5_chunks.c). All of it is read by address, so a file could lead
- * anywhere and in circles: all structures together may have four times the bytes of the file, each object is
- * read by one path, and those still to be visited are a list.
+ * An object header (hdf5_object.c) has the links of a group (hdf5_group.c), or the type, shape and location
+ * of a data set (hdf5_type.c, hdf5_layout.c, hdf5_chunks.c). Because addresses in a hostile file can form loops,
+ * the structures that are read may have four times the bytes of the file in all, each group is visited under
+ * one path only, and objects to visit are kept on a stack rather than by recursion.
  *
- * Refused: a file that ends early or was not closed, other sizes of addresses, drivers, what is more than
- * MAX_DEPTH groups deep, and what each of the files above refuses.
+ * Refused: a file that is truncated or was not closed, addresses that have not 8 bytes, file drivers, more
+ * than MAX_DEPTH nested groups, and what the files above refuse.
  */
 #include "codec/hdf5.h"
 
@@ -55,7 +55,7 @@ ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *wha
     return st;
 }
 
-/* skip_head - the signature and version of KIND, which C begins with. */
+/* skip_head - checks and skips the signature and version of KIND, with which C begins. */
 static ckpt_status skip_head(struct hdf5 *h, const struct hdf5_kind *kind, cursor *c)
 {
     uint64_t addr = c->pos;
@@ -102,7 +102,7 @@ uint64_t hdf5_number(cursor *c, uint32_t width)
 
 static uint32_t rotate(uint32_t n, unsigned bits) { return n << bits | n >> (32 - bits); }
 
-/* mix - twelve bytes, added to X before, reach all of its bits. */
+/* mix - mixes X, so that each of its bits depends on the twelve bytes that were added to it before. */
 static void mix(uint32_t x[3])
 {
     static const unsigned bits[6] = {4, 6, 8, 16, 19, 4};
@@ -242,7 +242,7 @@ struct pending {
     uint32_t depth;
 };
 
-/* What an object was found to be. */
+/* An object that was visited. */
 struct visited {
     ckpt_str path;
     bool is_group;
@@ -250,9 +250,9 @@ struct visited {
 
 struct walk {
     struct hdf5 *h;
-    struct pending *pending; /* the next one comes last */
+    struct pending *pending; /* a stack */
     size_t n, cap;
-    map *numbers; /* address -> number of: */
+    map *numbers; /* address -> index into visited */
     struct visited *visited;
     size_t nvisited, cap_visited;
 };
@@ -263,7 +263,7 @@ static ckpt_status report_link(struct walk *w, ckpt_str path, const char *kind, 
     return v->link ? v->link(v->user, path, kind, target, w->h->err) : CKPT_OK;
 }
 
-/* make_path - NAME in the group at PARENT. */
+/* make_path - sets *OUT to the path of NAME in the group at PARENT. */
 static ckpt_status make_path(struct walk *w, ckpt_str parent, ckpt_str name, ckpt_str *out)
 {
     if (parent.len + name.len >= MAX_PATH) /* bounded: both are in memory */
@@ -294,7 +294,8 @@ static ckpt_status add_pending(struct walk *w, struct pending x)
     return CKPT_OK;
 }
 
-/* add_links - what is in the group X: hard links are visited later, in order, others are reported. */
+/* add_links - adds the hard links of group X to the objects to visit, in order, and reports its other
+ * links. */
 static ckpt_status add_links(struct walk *w, const struct pending *x, const struct hdf5_links *links)
 {
     static const char *const kinds[] = {
@@ -328,11 +329,11 @@ static ckpt_status note_visited(struct walk *w, const struct pending *x, bool is
 
 /* ------------------------------------------------------------------------- attributes */
 
-/* What else the attributes of an object are read for. */
+/* How the attributes of one object are read, and what they were found to have. */
 struct attributes {
     ckpt_str path;
-    bool report;      /* no: they were before, under another path */
-    bool is_bfloat16; /* there is dtype = "bfloat16" */
+    bool report;      /* false: they were reported before, under another path */
+    bool is_bfloat16; /* an attribute is dtype = "bfloat16" */
 };
 
 static ckpt_status read_attribute(struct hdf5 *h, cursor c, struct attributes *x)
@@ -356,7 +357,7 @@ static ckpt_status read_attribute(struct hdf5 *h, cursor c, struct attributes *x
                     : fail_memory(h->err);
 }
 
-/* Attributes in a fractal heap. */
+/* Attributes that are stored in a fractal heap ("dense"). */
 struct dense {
     struct hdf5_heap *heap;
     struct attributes *x;
@@ -390,7 +391,8 @@ static ckpt_status read_dense_attributes(struct hdf5 *h, cursor c, struct attrib
     return hdf5_visit_records(h, tree, &records);
 }
 
-/* translate - the offset of an error, an address that may be anywhere, becomes that in the whole file. */
+/* translate - changes the offset of the error from an address, which may be outside of the file, to an offset
+ * in the whole file. */
 static void translate(struct hdf5 *h)
 {
     uint64_t size = h->src->size;
@@ -399,7 +401,8 @@ static void translate(struct hdf5 *h)
     h->read_failed = false;
 }
 
-/* report_fault - ST came of the object or attributes at PATH. */
+/* report_fault - passes the error ST of the object or attributes at PATH to the visitor; returns ST if it is
+ * no fault. */
 static ckpt_status report_fault(struct hdf5 *h, ckpt_str path, ckpt_status st)
 {
     if (st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ECANCELLED)
@@ -420,7 +423,7 @@ static ckpt_status read_attributes(struct hdf5 *h, const struct hdf5_object *o, 
 
 /* --------------------------------------------------------------------------- data sets */
 
-/* keep_shape - the sizes of SPACE live as long as the arena. */
+/* keep_shape - copies the sizes of SPACE to D, in the arena. */
 static ckpt_status keep_shape(struct hdf5 *h, const struct hdf5_space *space, struct hdf5_dataset *d)
 {
     uint64_t *shape = arena_array(h->a, space->ndim, sizeof *shape);
@@ -436,7 +439,7 @@ static ckpt_status keep_shape(struct hdf5 *h, const struct hdf5_space *space, st
 
 static bool is_text(const struct hdf5_type *t) { return t->kind == HDF5_TEXT || t->kind == HDF5_FIXED_TEXT; }
 
-/* describe - sets D by its messages in O. */
+/* describe - sets D from the messages of its object O. */
 static ckpt_status describe(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d)
 {
     struct hdf5_space space;
@@ -489,7 +492,8 @@ static ckpt_status visit_group(struct walk *w, const struct pending *x, const st
     return add_links(w, x, &links);
 }
 
-/* visit_object - reads X, which was not visited as a group. */
+/* visit_object - reads X, unless it is a group that was visited before. FIRST: it is visited for the first
+ * time. */
 static ckpt_status visit_object(struct walk *w, const struct pending *x, bool first)
 {
     struct hdf5_object o;

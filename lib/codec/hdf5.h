@@ -1,5 +1,5 @@
-/* hdf5.h - HDF5, read: what a file has in its groups, each object with all that its bytes take to be read.
- * It is the part of HDF5 that Keras and h5py write; the rest is refused by name. No other file is opened. */
+/* hdf5.h - reads HDF5 files: visits their groups and data sets, and decodes chunks. Supports the part of HDF5
+ * that Keras and h5py write, and names in its errors what it does not support. Opens no other file. */
 #ifndef CODEC_HDF5_H
 #define CODEC_HDF5_H
 
@@ -23,7 +23,7 @@ struct hdf5_type {
     ckpt_dtype dtype;
     bool big_endian;
     bool is_short_float; /* dtype is FLOAT32, but each element has the two bytes of a bfloat16 */
-    bool space_padded;   /* of FIXED_TEXT; else NULs end it */
+    bool space_padded;   /* FIXED_TEXT is padded with spaces, not with NULs */
     uint32_t size;       /* bytes of an element as it is stored */
     ckpt_str what;       /* of RECORD: its fields; of OTHER: its name */
 };
@@ -36,56 +36,57 @@ struct hdf5_filter {
 };
 
 struct hdf5_chunk {
-    uint64_t at, stored;
+    uint64_t at, stored; /* its offset in src of the data set, and its size there */
     uint32_t skipped; /* bit I: filter I was not applied */
 };
 
 struct hdf5_dataset {
     ckpt_str path;   /* without the first '/' */
-    uint64_t header; /* address of its object header: data sets of one header are one */
-    source *src;     /* what AT and the chunks count in */
+    uint64_t header; /* address of its object header; paths with the same address are hard links */
+    source *src;     /* where its bytes are */
     struct hdf5_type type;
-    bool is_null; /* it has no elements and no shape */
+    bool is_null; /* a null dataspace: no elements and no shape */
     uint32_t ndim;
     const uint64_t *shape;
     const char *refused; /* why it cannot be read; NULL: it can */
-    bool is_elsewhere;   /* its elements are in other files: set where it is refused for that */
+    bool is_elsewhere;   /* it is refused because its elements are in other files */
     bool unwritten;      /* no bytes are stored: all elements are FILL */
-    const void *fill;    /* an element as it is stored */
-    uint64_t at, nbytes; /* if not chunked: its bytes */
-    ckpt_str texts;      /* of FIXED_TEXT and TEXT: length (64 bits, little-endian) and bytes of each */
+    const void *fill;    /* the fill value, as stored */
+    uint64_t at, nbytes; /* if not chunked: offset and size of its bytes */
+    ckpt_str texts;      /* FIXED_TEXT, TEXT: of each its length, 64 bits little-endian, and bytes */
     bool chunked;
     const uint64_t *chunk_shape;
     const struct hdf5_chunk *chunk;
-    const uint64_t *chunk_offset; /* NDIM for each chunk */
+    const uint64_t *chunk_offset; /* NDIM numbers for each chunk */
     size_t nchunks;
-    uint64_t chunk_bytes; /* decoded */
+    uint64_t chunk_bytes; /* size of a decoded chunk */
     uint32_t nfilters;
     struct hdf5_filter filter[HDF5_MAX_FILTERS]; /* in the order in which they were applied */
 };
 
-/* What hdf5_visit finds; all that is passed lives until the callback returns, but for what is in the arena:
- * paths, values, shapes and texts. Any of them may be NULL but fault. */
+/* The callbacks of hdf5_visit; any of them but fault may be NULL. Paths, values, shapes and texts are in the
+ * arena; everything else that is passed is valid until the callback returns. */
 struct hdf5_visitor {
     void *user;
     ckpt_status (*dataset)(void *user, const struct hdf5_dataset *d, ckpt_error *err);
-    /* VALUE is that of attribute NAME of the object at PATH ("" is the root); NULL: it cannot be read, and
-     * WHY not. */
+    /* VALUE is the value of attribute NAME of the object at PATH ("" is the root). NULL: it cannot be read,
+     * and WHY is the reason. */
     ckpt_status (*attribute)(void *user, ckpt_str path, ckpt_str name, ckpt_value *value, const char *why,
                              ckpt_error *err);
-    /* What is listed and not followed: soft and external links, groups that have another path. */
+    /* A link that is not followed: soft, external, or to a group that was visited under another path. */
     ckpt_status (*link)(void *user, ckpt_str path, const char *kind, ckpt_str target, ckpt_error *err);
-    /* The object at PATH is faulty: ST and ERR. CKPT_OK: go on without it. */
+    /* The object at PATH is faulty: ST and ERR are its error. Returns CKPT_OK to go on without the object. */
     ckpt_status (*fault)(void *user, ckpt_str path, ckpt_status st, ckpt_error *err);
 };
 
-/* hdf5_find - *BASE is where HDF5 begins in SRC: at byte 0, 512, 1024, 2048 …; CKPT_EFORMAT: nowhere. */
+/* hdf5_find - sets *BASE to the offset in SRC where HDF5 begins: 0, 512, 1024, 2048 …; CKPT_EFORMAT: it
+ * begins at none of them. */
 ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err);
-/* hdf5_visit - all objects of SRC in natural order of their paths, groups before what is in them, attributes
- * before data. Results are in A. */
+/* hdf5_visit - visits all objects of SRC in the natural order of their paths: a group before its members, the
+ * attributes of an object before its data. A is the arena for results. */
 ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt_error *err);
-/* hdf5_decode - undoes the N filters FILTER but those in SKIPPED: STORED, all bytes of a chunk that has at
- * most CHUNK_BYTES then, go to TO. */
+/* hdf5_decode - undoes the filters of D but those in SKIPPED, and appends the result to TO. STORED has all
+ * bytes of one chunk, which decodes to at most CHUNK_BYTES. */
 struct hdf5_decoding {
     const struct hdf5_filter *filter;
     uint32_t n, skipped;

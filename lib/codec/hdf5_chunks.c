@@ -1,5 +1,5 @@
 /*
- * hdf5_chunks.c - the chunks of a data set of HDF5, by one of its indexes.
+ * hdf5_chunks.c - finds the chunks of an HDF5 data set by its index, which is one of these:
  *
  *   B-tree 1       "TREE": type 1 (1), level 1, entries 2, siblings 8 + 8; a key, then for each entry its
  *                  address and another key. A key: stored size 4, filters skipped 4, offset in elements 8
@@ -12,7 +12,7 @@
  *                  page, a checksum and the pages, a checksum after each
  *   B-tree 2       records: address 8, (stored size, filters skipped 4,) offset in chunks 8 each
  *
- * As in groups, offsets must be in their order, so that who searches finds what we read.
+ * The offsets must be in order, as the names in hdf5_group.c, because libhdf5 searches the index.
  */
 #include <stdlib.h>
 
@@ -27,8 +27,8 @@ struct chunks {
     struct hdf5_chunk *chunk; /* in scratch memory */
     uint64_t *offset;
     size_t n, cap, cap_offsets;
-    uint64_t last[HDF5_MAX_RANK]; /* offset of the last one */
-    bool any;
+    uint64_t last[HDF5_MAX_RANK]; /* offset of the chunk that was read last */
+    bool any;                     /* a chunk was read */
     uint32_t size_width; /* of the stored size of a filtered chunk; 0: not filtered */
 };
 
@@ -40,7 +40,7 @@ static int compare_offsets(const uint64_t *a, const uint64_t *b, uint32_t n)
     return 0;
 }
 
-/* add_chunk - C, whose first element is at OFFSET; one beyond the data set is no part of it. */
+/* add_chunk - adds C, whose first element is at OFFSET, unless it is outside of the data set. */
 static ckpt_status add_chunk(struct chunks *x, const struct hdf5_chunk *c, const uint64_t *offset)
 {
     uint32_t rank = x->d->ndim;
@@ -75,9 +75,9 @@ static ckpt_status add_chunk(struct chunks *x, const struct hdf5_chunk *c, const
 /* ----------------------------------------------------------------------------- B-tree 1 */
 
 struct node {
-    cursor c; /* at the next key */
-    uint32_t level, left;
-    uint64_t bound[HDF5_MAX_RANK]; /* of an inner node: the offset in the key of the next child */
+    cursor c;                      /* at the next key */
+    uint32_t level, left;          /* left: children to read */
+    uint64_t bound[HDF5_MAX_RANK]; /* of an inner node: the offset in the key of the child that is read */
 };
 
 struct tree {
@@ -86,7 +86,7 @@ struct tree {
     uint32_t depth;
 };
 
-/* read_key - the next key of C: size and filters of a chunk, and its OFFSET. */
+/* read_key - reads the next key of C: stored size and skipped filters of a chunk to OUT, and its OFFSET. */
 static ckpt_status read_key(struct chunks *x, cursor *c, struct hdf5_chunk *out, uint64_t *offset)
 {
     bool regular = true;
@@ -122,7 +122,7 @@ static ckpt_status enter_node(struct tree *t, uint64_t addr, uint32_t level)
     return CKPT_OK;
 }
 
-/* next_child - goes on with the next child of the innermost node. */
+/* next_child - reads the next child of the innermost node, or leaves that node after its last child. */
 static ckpt_status next_child(struct tree *t)
 {
     struct node *n = &t->node[t->depth - 1];
@@ -162,13 +162,13 @@ static ckpt_status read_tree(struct chunks *x, uint64_t addr)
 
 /* ------------------------------------------------------------------------- the others */
 
-/* chunks_along - how many chunks D has in dimension I. */
+/* chunks_along - returns the number of chunks of D in dimension I. */
 static uint64_t chunks_along(const struct hdf5_dataset *d, uint32_t i)
 {
     return d->shape[i] / d->chunk_shape[i] + (d->shape[i] % d->chunk_shape[i] != 0); /* bounded: by shape */
 }
 
-/* count_grid - *N: the chunks that cover D; false: more than a file can have. */
+/* count_grid - sets *N to the number of chunks that cover D; false: more than MAX_CHUNKS. */
 static bool count_grid(const struct hdf5_dataset *d, uint64_t *n)
 {
     *n = 1;
@@ -178,7 +178,7 @@ static bool count_grid(const struct hdf5_dataset *d, uint64_t *n)
     return true;
 }
 
-/* grid_offset - the offset of chunk NUMBER in row-major order. */
+/* grid_offset - sets OFFSET to that of chunk NUMBER, counted in row-major order. */
 static void grid_offset(const struct hdf5_dataset *d, uint64_t number, uint64_t *offset)
 {
     for (uint32_t i = d->ndim; i-- > 0;) {
@@ -188,7 +188,8 @@ static void grid_offset(const struct hdf5_dataset *d, uint64_t number, uint64_t 
     }
 }
 
-/* add_numbered - adds C as the chunk NUMBER of the grid, unless C has no address: it is not stored. */
+/* add_numbered - adds C as chunk NUMBER of the grid, unless it has no address, which means that it is not
+ * stored. */
 static ckpt_status add_numbered(struct chunks *x, uint64_t number, const struct hdf5_chunk *c)
 {
     uint64_t offset[HDF5_MAX_RANK];
@@ -212,7 +213,7 @@ static ckpt_status read_implicit(struct chunks *x, uint64_t addr, uint64_t n)
     return CKPT_OK;
 }
 
-/* read_entry - the chunk that an entry of an array or record describes, except its offset. */
+/* read_entry - returns the chunk that an entry of an array or B-tree describes, without its offset. */
 static struct hdf5_chunk read_entry(const struct chunks *x, cursor *c)
 {
     struct hdf5_chunk chunk = {.at = cursor_u64(c), .stored = x->d->chunk_bytes};
@@ -234,13 +235,13 @@ static ckpt_status read_entries(struct chunks *x, cursor c, uint64_t first, uint
     return CKPT_OK;
 }
 
-/* A fixed array. */
+/* A fixed array of ENTRIES entries of ENTRY bytes, in pages of PAGE entries. */
 struct array {
-    uint64_t addr, entries, page; /* entries of a page */
+    uint64_t addr, entries, page;
     uint32_t entry;
 };
 
-/* compare_sum - compares the bytes of C with their checksum, the last four, which is cut off. */
+/* compare_sum - compares the bytes of C with the checksum in the last four of them, which it cuts off. */
 static ckpt_status compare_sum(struct chunks *x, cursor *c)
 {
     if (c->left < 4)
@@ -321,7 +322,7 @@ static ckpt_status read_record(struct hdf5 *h, void *user, cursor record)
     return add_chunk(x, &chunk, offset);
 }
 
-/* read_others - the chunks of an index that is no B-tree of the first version. */
+/* read_others - reads the chunks by an index that is no version 1 B-tree. */
 static ckpt_status read_others(struct chunks *x, const struct hdf5_index *index)
 {
     uint64_t n;

@@ -21,7 +21,7 @@
 #define BAND    65536u
 #define HISTORY 8192u /* how far back lzf copies from */
 
-/* The N first bytes of SRC are what was decoded so far. */
+/* What is decoded so far: the first N bytes of SRC. */
 struct input {
     source *src;
     uint64_t n;
@@ -44,7 +44,8 @@ static ckpt_status undo_deflate(const struct input *in, spool *to, ckpt_error *e
 
 /* --------------------------------------------------------------------------- shuffle */
 
-/* write_band - COUNT elements of UNIT bytes, whose bytes are COUNT apart in PLANES, to OUT and TO. */
+/* write_band - reorders COUNT elements of UNIT bytes, whose first bytes come first in PLANES, then their
+ * second bytes …, in OUT, and appends them to TO. */
 static ckpt_status write_band(const unsigned char *planes, size_t count, uint32_t unit, unsigned char *out,
                               spool *to, ckpt_error *err)
 {
@@ -67,8 +68,8 @@ static ckpt_status copy_range(const struct input *in, uint64_t at, uint64_t n, u
     return CKPT_OK;
 }
 
-/* unshuffle - PLANES has room for two times BAND bytes: for the bytes of one band as they are stored, and
- * in order. */
+/* unshuffle - undoes shuffle. PLANES has room for two bands of BAND bytes: one as it is stored, one
+ * reordered. */
 static ckpt_status unshuffle(const struct input *in, uint32_t unit, unsigned char *planes, spool *to,
                              ckpt_error *err)
 {
@@ -120,7 +121,7 @@ static void add_words(struct fletcher *f, const unsigned char *b, size_t n)
     }
 }
 
-/* fletcher_sum - folded once more, as the last sum may have more than 16 bits. */
+/* fletcher_sum - returns the checksum; folds the sums once more, because they may have more than 16 bits. */
 static uint32_t fletcher_sum(struct fletcher f)
 {
     f.low = (f.low & 0xffff) + (f.low >> 16);
@@ -153,7 +154,7 @@ static ckpt_status check_fletcher32(struct input *in, ckpt_error *err)
 
 /* ------------------------------------------------------------------------------- lzf */
 
-/* Output of lzf: what was written last, HISTORY bytes of it, and what is not written yet. */
+/* Output of lzf: the last HISTORY bytes that were written, and the bytes to be written next. */
 struct lzf {
     reader r;
     spool *to;
@@ -240,7 +241,7 @@ static ckpt_status undo_filter(const struct hdf5_filter *f, const struct input *
     }
 }
 
-/* replace_input - *IN becomes what F makes of it. */
+/* replace_input - replaces *IN by what undoing F makes of it. */
 static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, uint64_t most,
                                  ckpt_error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * hdf5_group.c - the links of a group of HDF5.
+ * hdf5_group.c - reads the links of an HDF5 group.
  *
  * A symbol table: a B-tree of names in a local heap.
  *   "TREE"  type 1 (0), level 1, entries 2, siblings 8 + 8; a key of 8 bytes, then for each entry its address
@@ -11,8 +11,8 @@
  *   1   1  flags: 3: width of the length, 4: order, 8: kind, 16: character set
  *   2      kind 1 (0 hard, 1 soft, 64 external), order 8, character set 1, length, name, and the target
  *
- * libhdf5 searches these trees where we read all of them: so that both find the same, names must be in their
- * order, keys must be those names, and hashes those of the names.
+ * libhdf5 searches these trees, but we read all of them. So that both find the same links, names must be in
+ * order, and keys and hashes must belong to the names.
  */
 #include <stdlib.h>
 
@@ -44,7 +44,7 @@ static ckpt_status add_link(struct hdf5 *h, struct hdf5_links *list, struct hdf5
 
 /* ---------------------------------------------------------------------- symbol tables */
 
-/* A node of the tree whose entries are being read. */
+/* A node of the B-tree. */
 struct node {
     cursor c; /* at the next key, or the next entry after it */
     uint32_t level, left;
@@ -85,9 +85,9 @@ static ckpt_status load_local_heap(struct symbols *s, uint64_t addr)
     return CKPT_OK;
 }
 
-/* check_no_names - is all of the heap of a group without links free, but for the empty name? A tree that lost
- * its entries has no other witness. Free blocks begin with the place of the next one (1: none) and their
- * size. */
+/* check_no_names - fails unless the heap of a group without links is free, except for the empty name: nothing
+ * else shows that a B-tree lost its entries. A free block begins with the offset of the next one (1: none)
+ * and its size. */
 static ckpt_status check_no_names(struct symbols *s)
 {
     uint64_t at = s->free_list, free_bytes = 0;
@@ -106,7 +106,7 @@ static ckpt_status check_no_names(struct symbols *s)
                       (unsigned long long)(s->heap.len - free_bytes), s->heap.len);
 }
 
-/* check_key - the next key of N must be the last name. */
+/* check_key - fails unless the next key of N is the last name that was read. */
 static ckpt_status check_key(struct symbols *s, struct node *n)
 {
     uint64_t at = cursor_u64(&n->c);
@@ -153,7 +153,7 @@ static ckpt_status read_symbols(struct symbols *s, uint64_t addr)
     return CKPT_OK;
 }
 
-/* enter_node - the node at ADDR, which must be of LEVEL unless that is UINT32_MAX. */
+/* enter_node - reads the node at ADDR, which must be of LEVEL unless LEVEL is UINT32_MAX. */
 static ckpt_status enter_node(struct symbols *s, uint64_t addr, uint32_t level)
 {
     cursor c;
@@ -170,8 +170,8 @@ static ckpt_status enter_node(struct symbols *s, uint64_t addr, uint32_t level)
     return check_key(s, &s->node[s->depth - 1]);
 }
 
-/* next_child - enters the next child of the innermost node, or reads its symbols; leaves a node without
- * more. */
+/* next_child - reads the next child of the innermost node: enters it, or reads its symbols. Leaves the node
+ * after its last child. */
 static ckpt_status next_child(struct symbols *s)
 {
     struct node *n = &s->node[s->depth - 1];
@@ -208,8 +208,8 @@ static ckpt_status read_symbol_table(struct hdf5 *h, cursor c, struct hdf5_links
 
 /* ---------------------------------------------------------------------- link messages */
 
-/* join_external - *TARGET of an external link, flags and two texts that end in NUL, becomes FILE:PATH; false:
- * no memory. */
+/* join_external - makes FILE:PATH of *TARGET, the value of an external link: flags and two texts that end in
+ * NUL. False: no memory. */
 static bool join_external(struct hdf5 *h, ckpt_str *target)
 {
     ckpt_str file = str_skip(*target, 1);
@@ -221,7 +221,7 @@ static bool join_external(struct hdf5 *h, ckpt_str *target)
     return target->ptr != NULL;
 }
 
-/* read_target - what LINK, of KIND, refers to. */
+/* read_target - reads what LINK, which is of KIND, refers to. */
 static ckpt_status read_target(struct hdf5 *h, cursor *c, unsigned kind, struct hdf5_link *link)
 {
     if (kind == 0) {
@@ -255,11 +255,11 @@ static ckpt_status read_link(struct hdf5 *h, cursor c, struct hdf5_links *out)
     return add_link(h, out, link, pos);
 }
 
-/* Links in a fractal heap. */
+/* Links that are stored in a fractal heap ("dense"). */
 struct dense {
     struct hdf5_heap *heap;
     struct hdf5_links *out;
-    uint32_t last; /* hash */
+    uint32_t last; /* hash of the last link */
 };
 
 static ckpt_status read_dense_link(struct hdf5 *h, void *user, cursor record)

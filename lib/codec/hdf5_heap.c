@@ -1,20 +1,20 @@
 /*
- * hdf5_heap.c - the heaps of HDF5 and the second version of its B-trees.
+ * hdf5_heap.c - reads the heaps of HDF5 and its version 2 B-trees.
  *
- * Fractal heap, whose objects are links and attributes: "FRHP", and blocks of a table of WIDTH columns. Row 0
- * and 1 have blocks of the starting size, each further row blocks of twice the size before. Blocks that are
- * larger than the largest direct one are tables again. An offset counts the bytes of all blocks of the table.
+ * Fractal heap, whose objects are links and attributes: "FRHP", and blocks in a table of WIDTH columns. Blocks
+ * in rows 0 and 1 have the starting size, in each further row twice the size of the row before. A block that
+ * is larger than the largest direct block is a table itself. Offsets count the bytes of all blocks in order.
  *   "FHIB"  version 1 (0), address of the heap 8, offset of the block, addresses 8 each, checksum 4
  *   "FHDB"  version 1 (0), address of the heap 8, offset of the block, (checksum 4), objects
  * B-tree: "BTHD" with the size of its nodes and records; "BTIN" and "BTLF": version 1 (0), type 1, records,
  * and of "BTIN" after them its children: address 8, number of records, (number of all below,) checksum 4.
  * Global heap, whose objects are texts: "GCOL", version 1 (1), 3 zeros, size 8; objects: index 2, references
- * 2, 4 zeros, size 8, bytes, padded to a multiple of 8. Index 0 is what is free.
+ * 2, 4 zeros, size 8, bytes, padded to a multiple of 8. Index 0 is free space.
  */
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
-#define MAX_HEAP_MEMORY ((uint64_t)32 << 20) /* of global heap collections: then all are forgotten */
+#define MAX_HEAP_MEMORY ((uint64_t)32 << 20) /* of global heap collections; beyond it, all are freed */
 #define MAX_TREE2_DEPTH 8u
 #define MAX_ROWS        64u
 
@@ -89,15 +89,15 @@ ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, stru
     return CKPT_OK;
 }
 
-/* A place in a table of blocks. */
+/* A block in a table. */
 struct place {
     uint64_t addr;
-    uint64_t size;  /* of the block … */
-    uint64_t begin; /* … and of all before it */
-    bool direct;
+    uint64_t size;  /* of the block */
+    uint64_t begin; /* size of all blocks before it */
+    bool direct;    /* it holds objects; else it is a table */
 };
 
-/* check_block - does the direct block of B, at ADDR, have the checksum that it records? */
+/* check_block - compares the checksum that the direct block B, at ADDR, records with that of its bytes. */
 static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor b, uint64_t addr)
 {
     uint32_t head = 13 + p->offset_width; /* bounded: 8 at most */
@@ -114,7 +114,7 @@ static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor
                              "a block of a heap has the checksum {%08x}, the file records {=%08x}", own, sum);
 }
 
-/* keep_block - remembers C, the block at ADDR, so that it is read only once. */
+/* keep_block - keeps C, the block at ADDR, so that it is read only once. */
 static ckpt_status keep_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, cursor c)
 {
     cursor *added = arena_append(h->scratch, &p->block, &p->nblocks, &p->cap_blocks, sizeof *added);
@@ -124,7 +124,7 @@ static ckpt_status keep_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr
     return CKPT_OK;
 }
 
-/* find_kept - was the block at ADDR read before, as one of SIZE bytes? */
+/* find_kept - was a block of SIZE bytes at ADDR read before? Then sets *OUT to it. */
 static bool find_kept(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t addr, uint64_t size,
                       cursor *out)
 {
@@ -134,7 +134,7 @@ static bool find_kept(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t 
     return known != MAP_NONE && out->left == size;
 }
 
-/* load_direct - the direct block of SIZE bytes at ADDR, from its first byte on. */
+/* load_direct - loads the direct block of SIZE bytes at ADDR; *OUT is at its first byte. */
 static ckpt_status load_direct(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, uint64_t size, cursor *out)
 {
     if (find_kept(h, p, addr, size, out))
@@ -148,7 +148,7 @@ static ckpt_status load_direct(struct hdf5 *h, struct hdf5_heap *p, uint64_t add
     return keep_block(h, p, addr, *out);
 }
 
-/* load_table - the entries of the table of N blocks at ADDR. */
+/* load_table - loads the table of N blocks at ADDR; *OUT is at its entries. */
 static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, uint64_t n, cursor *out)
 {
     static const struct hdf5_kind kind = {"FHIB", 0, "a table of a heap"};
@@ -163,7 +163,7 @@ static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr
     return keep_block(h, p, addr, *out);
 }
 
-/* find_in_table - the block of byte OFFSET in the table of ROWS rows. */
+/* find_in_table - sets *AT to the block that has byte OFFSET of the table *AT, which has ROWS rows. */
 static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct place *at, uint64_t offset,
                                  uint32_t rows)
 {
@@ -186,7 +186,8 @@ static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct pla
     return CKPT_OK;
 }
 
-/* find_block - the direct block of byte OFFSET, which becomes one of that block. */
+/* find_block - sets *AT to the direct block that has byte *OFFSET of the heap, and *OFFSET to the offset in
+ * that block. */
 static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *offset, struct place *at)
 {
     uint32_t rows = p->rows;
@@ -236,19 +237,19 @@ struct tree2 {
     struct hdf5 *h;
     const struct hdf5_records *r;
     uint32_t node_size, depth;
-    uint32_t count_width, total_width[MAX_TREE2_DEPTH + 1]; /* of a child's numbers; by its level */
-    uint64_t left;                                          /* records that must still come */
+    uint32_t count_width, total_width[MAX_TREE2_DEPTH + 1]; /* widths of a child's numbers */
+    uint64_t left;                                          /* records that are not read yet */
 };
 
-/* A node whose records and children are being visited. */
+/* A node of the tree. */
 struct node2 {
     cursor records, children;
     uint32_t level;
-    bool after_child; /* the next is a record */
+    bool after_child; /* a record comes next, not a child */
 };
 
-/* set_widths - how wide the numbers of a child are: as many bytes as the most records take, in a leaf and in
- * all that is below a node. */
+/* set_widths - computes how many bytes the numbers take that a node has for each child: enough for the most
+ * records that fit in a leaf, and in a whole subtree. False: a node cannot hold a record. */
 static bool set_widths(struct tree2 *t)
 {
     if (t->node_size < 10 + t->r->size) /* bounded: a record is small */
@@ -268,7 +269,7 @@ static bool set_widths(struct tree2 *t)
     return true;
 }
 
-/* load_node - the node at ADDR, of LEVEL, with N records. */
+/* load_node - loads the node at ADDR, which is at LEVEL and has N records. */
 static ckpt_status load_node(struct tree2 *t, uint64_t addr, uint32_t level, uint64_t n, struct node2 *out)
 {
     struct hdf5_kind kind = {level ? "BTIN" : "BTLF", 0, "a node of a B-tree"};
@@ -346,7 +347,7 @@ struct hdf5_collection {
     uint32_t n;
 };
 
-/* forget_heaps - all collections, when they take too much memory. */
+/* forget_heaps - frees all collections. */
 static ckpt_status forget_heaps(struct hdf5 *h)
 {
     arena_free(h->heaps);

@@ -1,4 +1,5 @@
-/* hdf5_internal.h - what the files of HDF5 share: structures read within a budget, object headers, heaps. */
+/* hdf5_internal.h - what the files of HDF5 share: reading structures within a budget, object headers,
+ * heaps. */
 #ifndef CODEC_HDF5_INTERNAL_H
 #define CODEC_HDF5_INTERNAL_H
 
@@ -7,31 +8,33 @@
 #include "codec/hdf5.h"
 #include "io/window.h"
 
-#define HDF5_NOWHERE   UINT64_MAX /* the address of what is not there */
+#define HDF5_NOWHERE   UINT64_MAX /* the address of a structure that does not exist */
 #define HDF5_MAX_DEPTH 16u        /* levels of a B-tree */
 
-/* A file that is being visited. Addresses count from the signature; so do the positions of all cursors. */
+/* A file that is being visited. Addresses count from the signature, and the cursors that read its structures
+ * use addresses as positions. */
 struct hdf5 {
     source *src; /* from the signature on */
     arena *a;
-    arena *scratch; /* of the current object */
-    arena *heaps;   /* global heap collections, by address: */
-    map *collections;
+    arena *scratch;   /* emptied before each object */
+    arena *heaps;     /* holds the global heap collections */
+    map *collections; /* address -> index into collection */
     struct hdf5_collection **collection;
     size_t ncollections, cap_collections;
     map *blocks; /* of the fractal heap that was opened last: address -> number */
     struct window window;
-    uint64_t budget;    /* bytes of structures that may be read yet */
-    uint64_t data_left; /* stored bytes that data sets may have yet: extents do not overlap */
+    uint64_t budget;    /* bytes of structures that may still be read */
+    uint64_t data_left; /* stored bytes that may still belong to data sets, because extents do not overlap */
     const struct hdf5_visitor *v;
     ckpt_error *err;  /* its offset is an address, unless … */
     bool read_failed; /* … a read of the source failed */
 };
 
-/* hdf5_load - N bytes at ADDR, a WHAT, into scratch memory; *C reads them. */
+/* hdf5_load - reads N bytes at ADDR into scratch memory, and sets *C to read them. Errors name the structure
+ * WHAT. */
 ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *what, cursor *c);
-/* hdf5_load_block - the same for a block that begins with the signature and version of KIND, which are
- * skipped. */
+/* hdf5_load_block - as hdf5_load, for a block that begins with the signature and version of KIND; *C is after
+ * them. */
 struct hdf5_kind {
     const char *signature; /* four bytes */
     uint8_t version;
@@ -39,14 +42,15 @@ struct hdf5_kind {
 };
 ckpt_status hdf5_load_block(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
                             cursor *c);
-/* hdf5_load_checked - the same for a structure that ends in a checksum, which is compared and cut off. */
+/* hdf5_load_checked - as hdf5_load_block, for a block that ends in a checksum, which is compared and cut
+ * off. */
 ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
                               cursor *c);
-/* hdf5_checksum - lookup3 by Bob Jenkins. */
+/* hdf5_checksum - computes lookup3 by Bob Jenkins. */
 uint32_t hdf5_checksum(const unsigned char *bytes, size_t n);
-/* hdf5_number - an unsigned little-endian number of WIDTH bytes, at most 8. */
+/* hdf5_number - reads an unsigned little-endian number of WIDTH bytes, at most 8. */
 uint64_t hdf5_number(cursor *c, uint32_t width);
-/* hdf5_short - the error for C, a WHAT that ended early. */
+/* hdf5_short - fails because the structure WHAT, which C reads, ends too early. */
 ckpt_status hdf5_short(struct hdf5 *h, const cursor *c, const char *what);
 
 /* ------------------------------------------------------------------- object headers */
@@ -66,7 +70,7 @@ struct hdf5_object {
     size_t nattributes, nlinks, cap_attributes, cap_links, nmessages;
 };
 
-/* hdf5_read_object - the messages of the header at ADDR, which are in scratch memory. */
+/* hdf5_read_object - reads the messages of the object header at ADDR into scratch memory. */
 ckpt_status hdf5_read_object(struct hdf5 *h, uint64_t addr, struct hdf5_object *o);
 
 struct hdf5_space {
@@ -77,7 +81,7 @@ struct hdf5_space {
 };
 
 ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out);
-/* hdf5_read_type - the datatype message M, which may be in another object. */
+/* hdf5_read_type - reads the datatype message M; if it is a shared message, from the object that has it. */
 ckpt_status hdf5_read_type(struct hdf5 *h, struct hdf5_message m, struct hdf5_type *out);
 
 /* ------------------------------------------------------------------ groups and heaps */
@@ -93,17 +97,17 @@ struct hdf5_links {
     size_t n, cap;
 };
 
-/* hdf5_read_links - all links of the group O, in natural order of their names. */
+/* hdf5_read_links - lists all links of the group O, in natural order of their names. */
 ckpt_status hdf5_read_links(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_links *out);
 
-/* A fractal heap: objects by their ids. One is open at a time. */
+/* A fractal heap: objects that are found by their ids. Only one heap is open at a time. */
 struct hdf5_heap;
 ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, struct hdf5_heap **out);
-/* hdf5_heap_object - *C reads the object of ID, which has as many bytes as hdf5_open_heap was given. */
+/* hdf5_heap_object - sets *C to read the object ID, which is as long as the id_size of hdf5_open_heap. */
 ckpt_status hdf5_heap_object(struct hdf5 *h, struct hdf5_heap *heap, const unsigned char *id, cursor *c);
 
-/* hdf5_visit_records - passes the records of the second version of a B-tree at ADDR, which must be of TYPE
- * and have SIZE bytes each, to EACH in their order. */
+/* hdf5_visit_records - calls EACH for the records of the version 2 B-tree at ADDR in their order. Refuses a
+ * tree of another type, or whose records have another size. */
 struct hdf5_records {
     uint8_t type;
     uint32_t size;
@@ -112,17 +116,19 @@ struct hdf5_records {
 };
 ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_records *r);
 
-/* hdf5_heap_text - *OUT: object INDEX of the global heap collection at ADDR, at most until the next call. */
+/* hdf5_heap_text - sets *OUT to object INDEX of the global heap collection at ADDR; it is valid until the
+ * next call. */
 ckpt_status hdf5_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, ckpt_str *out);
 
 /* ---------------------------------------------------------------------- values, data */
 
-/* hdf5_read_value - *OUT: the elements of TYPE in SPACE at C; NULL and *WHY: they cannot be values. */
+/* hdf5_read_value - sets *OUT to the elements of TYPE in SPACE, which C reads; if they cannot be values, to
+ * NULL, and *WHY to the reason. */
 ckpt_status hdf5_read_value(struct hdf5 *h, const struct hdf5_type *type, const struct hdf5_space *space,
                             cursor c, ckpt_value **out, const char **why);
-/* hdf5_read_texts - sets texts of D, whose elements are at AT of the file; too many are refused. */
+/* hdf5_read_texts - sets the texts of D, whose elements are at AT of the file. Refuses too many of them. */
 ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t elements);
-/* hdf5_read_attribute - name, type and value of the attribute message C. */
+/* hdf5_read_attribute - reads name, type and value of the attribute message C. */
 struct hdf5_attribute {
     ckpt_str name; /* in scratch memory */
     ckpt_value *value;
@@ -130,17 +136,17 @@ struct hdf5_attribute {
 };
 ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute *out);
 
-/* hdf5_read_layout - where the elements of D are, as its object O describes it. */
+/* hdf5_read_layout - finds out where the elements of D are, from the messages of its object O. */
 ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d);
 
-/* A chunked layout, on its way to the chunks. */
+/* The index of a chunked layout, by which its chunks are found. */
 struct hdf5_index {
     enum { HDF5_BTREE1, HDF5_SINGLE, HDF5_IMPLICIT, HDF5_FIXED_ARRAY, HDF5_BTREE2 } kind;
     uint64_t addr;
-    uint64_t single_size; /* of SINGLE, filtered */
+    uint64_t single_size; /* of SINGLE: size of the filtered chunk */
     uint32_t single_skipped;
 };
-/* hdf5_read_chunks - sets the chunks of D, whose shapes and filters are set. */
+/* hdf5_read_chunks - sets the chunks of D, whose shapes and filters are set, by the index X. */
 ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *x, struct hdf5_dataset *d);
 
 #endif

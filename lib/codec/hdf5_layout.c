@@ -140,7 +140,7 @@ static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, ui
     return CKPT_ELIMIT;
 }
 
-/* set_range - D is the N bytes at AT. */
+/* set_range - sets D to the N bytes at AT. */
 static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at, uint64_t n, uint64_t pos)
 {
     uint64_t declared;
@@ -237,7 +237,7 @@ static ckpt_status read_layout3(struct hdf5 *h, cursor c, struct hdf5_dataset *d
     return read_chunked(h, &x, d, pos);
 }
 
-/* read_layout4 - chunks by one of the newer indexes. */
+/* read_layout4 - reads a layout of version 4, in which chunks have one of the newer indexes. */
 static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
 {
     uint64_t pos = c.pos;

@@ -1,5 +1,5 @@
 /*
- * hdf5_object.c - object headers of HDF5: a list of messages, in one block or several.
+ * hdf5_object.c - reads object headers of HDF5: lists of messages, in one block or several.
  *
  *   version 1                                    version 2
  *   0   1  1                                     0   4  "OHDR"
@@ -12,8 +12,8 @@
  *
  * A message of type 16 is the address and size of another block ("OCHK" and a checksum in version 2).
  *
- * Refused: two messages of one kind, shared messages other than datatypes, messages that must be understood,
- * more blocks or messages than any file has.
+ * Refused: two messages of one type, shared messages other than datatypes, unknown messages with flags
+ * that require a reader to know them, more than MAX_BLOCKS blocks or MAX_MESSAGES messages.
  */
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
@@ -77,7 +77,7 @@ static struct hdf5_message *find_place(struct hdf5_object *o, uint32_t type)
     }
 }
 
-/* append_body - C to the list *LIST of *N. */
+/* append_body - appends C to *LIST, which has *N cursors. */
 static ckpt_status append_body(struct hdf5 *h, cursor c, cursor **list, size_t *n, size_t *cap)
 {
     cursor *grown = arena_grow(h->scratch, *list, *n, cap, *n + 1, sizeof *grown);
@@ -155,7 +155,7 @@ static ckpt_status read_messages(struct header *x, cursor *c)
 
 static const struct hdf5_kind first_block = {"OHDR", 2, "an object header"};
 
-/* load_block - the messages of the block at ADDR. */
+/* load_block - loads the block at ADDR, and sets *C to its messages. */
 static ckpt_status load_block(struct header *x, uint64_t addr, uint64_t size, cursor *c)
 {
     static const char what[] = "a block of an object header";

@@ -1,5 +1,5 @@
 /*
- * hdf5_type.c - datatypes of HDF5: numbers, texts, opaque bytes, records.
+ * hdf5_type.c - reads datatypes of HDF5: numbers, texts, opaque bytes, records.
  *
  *   0   1  class, and 16 times the version (1 to 3)
  *   1   3  flags of the class
@@ -13,7 +13,7 @@
  *          vlen       datatype of the elements
  *          array      dimensions, datatype of the elements
  *
- * Datatypes inside of others are read with a stack, not by recursion.
+ * Nested datatypes are read with a stack, not by recursion.
  *
  * Refused by name: integers with padding, floats other than those of dtype.def and the long double of x86-64,
  * times, bit fields, references, complex numbers of HDF5 2; sequences that are no texts.
@@ -42,17 +42,17 @@ enum class {
     CLASS_ARRAY
 };
 
-/* The first eight bytes. */
+/* The first eight bytes of a datatype. */
 struct head {
     uint8_t class, version;
     uint8_t flags[3];
     uint32_t size;
 };
 
-/* A datatype that has others: how many are still to come, and what follows them. */
+/* A datatype with datatypes in it. */
 struct nest {
     struct head head;
-    uint32_t left, members;
+    uint32_t left, members; /* datatypes in it: still to be read, and in all */
 };
 
 /* A member of a record, which may be one half of a complex number. */
@@ -67,9 +67,9 @@ struct typing {
     cursor *c;
     struct nest nest[MAX_NESTED];
     uint32_t depth;
-    struct hdf5_type last;   /* the one that was read last */
+    struct hdf5_type last;   /* the datatype that was read last */
     struct member halves[2]; /* the first two members of the outermost record */
-    bool has_pointers;       /* inside of a record are texts, sequences or references */
+    bool has_pointers;       /* a record has texts, sequences or references in it */
     bool is_bool;
     buf text;
 };
@@ -115,10 +115,10 @@ static void read_integer(struct typing *t, const struct head *x)
         set_number(t, x->flags[0] & 8 ? is_signed[i] : is_unsigned[i]);
 }
 
-/* Floats by their layout. */
+/* The layouts of floats. */
 static const struct float_layout {
     uint32_t size, precision, exponent_at, exponent, mantissa, bias;
-    uint8_t norm; /* 2: the first bit of the mantissa is implied; 0: it is there */
+    uint8_t norm; /* 2: the first bit of the mantissa is implied; 0: it is stored */
     ckpt_dtype dtype;
 } layouts[] = {
     {2, 16, 10, 5, 10, 15, 2, CKPT_DT_F16},     {2, 16, 7, 8, 7, 127, 2, CKPT_DT_BF16},
@@ -146,7 +146,7 @@ static void read_float(struct typing *t, const struct head *x)
         if (l->dtype == CKPT_DT_NP)
             t->last.kind = t->last.big_endian ? HDF5_OTHER : HDF5_LONGDOUBLE;
     }
-    /* h5py has no bfloat16 of its own: it reads one as float32 */
+    /* h5py has no bfloat16, and reads one as float32 */
     t->last.is_short_float = t->last.kind == HDF5_NUMBER && t->last.dtype == CKPT_DT_BF16;
     if (t->last.is_short_float)
         t->last.dtype = CKPT_DT_F32;
@@ -160,7 +160,7 @@ static void read_string(struct typing *t, const struct head *x)
     t->last.space_padded = (x->flags[0] & 15) == 2;
 }
 
-/* read_simple - a datatype without others in it. */
+/* read_simple - reads a datatype that has no others in it. */
 static void read_simple(struct typing *t, const struct head *x)
 {
     switch (x->class) {
@@ -195,7 +195,8 @@ static const char *text_of_type(const struct hdf5_type *x, char room[24])
     }
 }
 
-/* read_name - a name that ends in NUL, padded to eight bytes before version 3. */
+/* read_name - returns a name that ends in NUL, and skips its padding to eight bytes, which versions before 3
+ * have. */
 static ckpt_str read_name(struct typing *t, uint8_t version)
 {
     const unsigned char *start = t->c->p, *end = memchr(start, 0, t->c->left);
@@ -204,7 +205,7 @@ static ckpt_str read_name(struct typing *t, uint8_t version)
     return str_of((const char *)start, n);
 }
 
-/* begin_member - name and offset of the next member of the record X. */
+/* begin_member - reads name and offset of the next member of the record X. */
 static void begin_member(struct typing *t, const struct nest *x)
 {
     ckpt_str name = read_name(t, x->head.version);
@@ -234,7 +235,7 @@ static ckpt_status push(struct typing *t, const struct head *x, uint32_t members
     return CKPT_OK;
 }
 
-/* begin_nested - X, whose datatypes come next. */
+/* begin_nested - begins X, whose nested datatypes come next. */
 static ckpt_status begin_nested(struct typing *t, const struct head *x)
 {
     uint32_t members = 1, rank;
@@ -251,7 +252,8 @@ static ckpt_status begin_nested(struct typing *t, const struct head *x)
     return push(t, x, members);
 }
 
-/* end_enum - the names and numbers of X; false and true make a bool. */
+/* end_enum - reads the names and numbers of the enum X, which is a bool if they are FALSE = 0 and TRUE =
+ * 1. */
 static void end_enum(struct typing *t, const struct head *x)
 {
     uint32_t n = x->flags[0] | (uint32_t)x->flags[1] << 8;
@@ -303,7 +305,7 @@ static void end_nested(struct typing *t, const struct head *x)
     t->last.size = x->size;
 }
 
-/* read_next - the next datatype: all of it, or its beginning. */
+/* read_next - reads the next datatype, or the beginning of one that has others in it. */
 static ckpt_status read_next(struct typing *t)
 {
     struct head x;
@@ -324,7 +326,7 @@ static ckpt_status read_next(struct typing *t)
     return CKPT_OK;
 }
 
-/* end_member - what was read last is a member of a record. */
+/* end_member - if the datatype that was read last is that of a member of a record, adds it to the record. */
 static void end_member(struct typing *t)
 {
     char room[24];
@@ -373,7 +375,7 @@ static ckpt_status read_type(struct hdf5 *h, cursor c, struct hdf5_type *out)
     return st;
 }
 
-/* find_shared - *M becomes the datatype that it refers to: that of another object. */
+/* find_shared - replaces *M, a reference to the datatype of another object, by that datatype. */
 static ckpt_status find_shared(struct hdf5 *h, struct hdf5_message *m)
 {
     struct hdf5_object other;

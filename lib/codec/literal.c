@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 
-/* A bracket that is open. */
+/* A bracket that is not closed yet. */
 struct bracket {
     ckpt_value *container; /* DICT or LIST; the items of a tuple are in a LIST until it ends */
     ckpt_value *key;       /* of a DICT, whose value comes next */
@@ -76,7 +76,7 @@ static int digit_of(char c)
     return c >= '0' && c <= '9' ? c - '0' : small >= 'a' && small <= 'f' ? small - 'a' + 10 : 99;
 }
 
-/* take_digits - at least LEAST and at most MOST digits of BASE; -1: fewer. */
+/* take_digits - reads LEAST to MOST digits of BASE; -1: there are fewer. */
 static int64_t take_digits(struct literal *l, int base, size_t least, size_t most)
 {
     int64_t v = 0;
@@ -88,7 +88,8 @@ static int64_t take_digits(struct literal *l, int base, size_t least, size_t mos
     return n < least ? -1 : v;
 }
 
-/* take_escape - what follows a backslash, as a code point; -1: it stays a backslash, -2: malformed. */
+/* take_escape - reads what follows a backslash, and returns its code point; -1: the backslash stands for
+ * itself, -2: malformed. */
 static int64_t take_escape(struct literal *l)
 {
     static const char letters[] = "\\'\"abfnrtv", values[] = "\\'\"\a\b\f\n\r\t\v";
@@ -112,8 +113,8 @@ static int64_t take_escape(struct literal *l)
     return v < 0 || v > 0x10ffff || surrogate ? -2 : v;
 }
 
-/* take_quoted - one text between quotes, added to the *N bytes at OUT, which have room for it: an escape is
- * longer than what it stands for. */
+/* take_quoted - appends one quoted text to the *N bytes at OUT. They have room for it, because an escape is
+ * longer than the character it stands for. */
 static ckpt_status take_quoted(struct literal *l, char *out, size_t *n)
 {
     char quote = l->left.ptr[0];
@@ -250,7 +251,7 @@ static ckpt_status close_bracket(struct literal *l, ckpt_value **out)
     return *out ? CKPT_OK : fail_memory(l->err);
 }
 
-/* put - V is the next key, value or item of the innermost bracket. */
+/* put - adds V to the innermost bracket, as key, value or item. */
 static ckpt_status put(struct literal *l, ckpt_value *v)
 {
     struct bracket *b = &l->open[l->depth - 1];
@@ -271,8 +272,8 @@ static bool at_end(const struct literal *l)
     return b && !b->key && begins_with(l, b->end) && (b->has_comma || value_count(b->container) == 0);
 }
 
-/* place - *V belongs into the innermost bracket, which may end with it and belong into the next. *DONE: *V is
- * the whole literal. */
+/* place - adds *V to the innermost bracket; if that bracket ends, *V becomes the bracket, and is added to the
+ * next one. *DONE: *V is the whole literal. */
 static ckpt_status place(struct literal *l, ckpt_value **v, bool *done)
 {
     while (l->depth) {

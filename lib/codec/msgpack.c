@@ -20,7 +20,7 @@ struct walk {
     ckpt_error *err;
 };
 
-/* What follows a first byte from c0 on: a number or length of WIDTH bytes. */
+/* The kinds of the first bytes from c0 to df, and the bytes of the number or length after them. */
 static const struct {
     uint8_t kind, width;
 } forms[] = {
@@ -39,7 +39,8 @@ static uint64_t read_number(reader *r, size_t width)
     return b ? load_number(b, width, true) : 0;
 }
 
-/* read_small - what a first byte B below c0 or from e0 on says by itself; its number or length. */
+/* read_small - sets the kind of V by its first byte B, which is below c0 or from e0 on, and returns the
+ * number or length in it. */
 static uint64_t read_small(struct msgpack_value *v, unsigned b)
 {
     v->kind = b <= 0x7f   ? MSGPACK_UINT
@@ -50,7 +51,7 @@ static uint64_t read_small(struct msgpack_value *v, unsigned b)
     return b <= 0x7f ? b : b <= 0x9f ? b & 15 : b <= 0xbf ? b & 31 : (uint64_t)extend_sign(b, 1);
 }
 
-/* read_head - the first byte of V and the number or length after it. */
+/* read_head - reads the first byte of V, and returns the number or length in it or after it. */
 static uint64_t read_head(struct walk *w, struct msgpack_value *v)
 {
     unsigned b = (unsigned)read_number(&w->r, 1);

@@ -1,4 +1,4 @@
-/* msgpack.h - the values of MessagePack, one after the other. */
+/* msgpack.h - reads and writes the values of MessagePack one after the other. */
 #ifndef CODEC_MSGPACK_H
 #define CODEC_MSGPACK_H
 
@@ -6,7 +6,7 @@
 #include "io/source.h"
 
 enum msgpack_kind {
-    MSGPACK_NONE, /* no value begins so */
+    MSGPACK_NONE, /* the byte c1, with which no value begins */
     MSGPACK_NIL,
     MSGPACK_BOOL,
     MSGPACK_UINT,
@@ -21,23 +21,26 @@ enum msgpack_kind {
 
 struct msgpack_value {
     enum msgpack_kind kind;
-    uint8_t width; /* of a number: its bytes, 0: it is in the first one */
-    int8_t type;   /* of EXT; flax: 1 an array, 2 a complex number, 3 a scalar of numpy */
-    uint64_t at;   /* its first byte */
+    uint8_t width; /* of a number: how many bytes it takes after the first byte of the value */
+    int8_t type;   /* of EXT */
+    uint64_t at;   /* offset of its first byte */
     uint64_t bits; /* of a number: INT in two's complement of 64 bits, FLOAT as it is stored */
-    uint64_t count;
-    uint64_t data, n; /* of TEXT, BYTES and EXT: where their bytes are */
+    uint64_t count;   /* of ARRAY and MAP */
+    uint64_t data, n; /* of TEXT, BYTES and EXT: offset and number of their bytes */
 };
 
 typedef ckpt_status msgpack_visit(void *user, const struct msgpack_value *v, ckpt_error *err);
-/* msgpack_read - SRC is one value, to its last byte, and what that holds: each is passed to VISIT (may be
- * NULL), a container before what is in it. What VISIT returns other than CKPT_OK ends it. */
+/* msgpack_read - reads SRC, which must be exactly one value, and calls VISIT (may be NULL) for that value
+ * and all in it, a container before its contents. Stops if VISIT returns anything but CKPT_OK, and returns
+ * that. */
 ckpt_status msgpack_read(source *src, msgpack_visit *visit, void *user, ckpt_error *err);
 
-/* msgpack_put_map, msgpack_put_array - the beginning of one of N pairs or items, which follow. */
+/* msgpack_put_map, msgpack_put_array - append the head of a map of N pairs or an array of N items, which the
+ * caller appends after it. */
 void msgpack_put_map(buf *b, uint32_t n);
 void msgpack_put_array(buf *b, uint32_t n);
-/* msgpack_put_bytes, msgpack_put_ext - what comes before N bytes. B fails for more than 2^32 - 1. */
+/* msgpack_put_bytes, msgpack_put_ext - append the head of N bytes, which the caller appends after it. B fails
+ * for more than 2^32 - 1. */
 void msgpack_put_bytes(buf *b, uint64_t n);
 void msgpack_put_ext(buf *b, int type, uint64_t n);
 void msgpack_put_text(buf *b, ckpt_str s);

@@ -4,14 +4,15 @@
 
 #include "codec/msgpack.h"
 
-/* put_number - N in WIDTH bytes, the most significant one first. */
+/* put_number - appends N in WIDTH bytes, big-endian. */
 static void put_number(buf *b, uint64_t n, unsigned width)
 {
     while (width--)
         buf_byte(b, (unsigned char)(n >> 8 * width)); /* bounded: below 8 bytes */
 }
 
-/* put_form - FIRST and N in 1 byte, FIRST + 1 and N in 2, or FIRST + 2 and N in 4. */
+/* put_form - appends N with the shortest head: FIRST and 1 byte, FIRST + 1 and 2 bytes, or FIRST + 2 and 4
+ * bytes. */
 static void put_form(buf *b, unsigned first, uint64_t n)
 {
     unsigned form = n <= UINT8_MAX ? 0 : n <= UINT16_MAX ? 1 : 2;
@@ -21,7 +22,8 @@ static void put_form(buf *b, unsigned first, uint64_t n)
     put_number(b, n, 1u << form);
 }
 
-/* put_count - a container of N: FIX with N in it, up to 15, or WIDE, whose N has 2 bytes, or the next one. */
+/* put_count - appends the head of a container of N: up to 15, FIX with N in it; else WIDE and 2 bytes, or
+ * WIDE + 1 and 4. */
 static void put_count(buf *b, unsigned fix, unsigned wide, uint32_t n)
 {
     bool large = n > UINT16_MAX;

@@ -59,7 +59,8 @@ static bool take_type(ckpt_str *t, uint64_t *size)
     return !wide || checked_mul(*size, 4, size);
 }
 
-/* take_shape - up to the bracket; of the bytes of one element in X->nbytes it makes those of all. */
+/* take_shape - reads the shape, up to its bracket, and multiplies X->nbytes, the size of an element, by
+ * it. */
 static bool take_shape(ckpt_str *t, struct npy *x)
 {
     uint64_t n;
@@ -156,7 +157,7 @@ static ckpt_status read_text(source *src, uint64_t offset, arena *a, ckpt_str *t
     return CKPT_OK;
 }
 
-/* A list of fields that is being added up. */
+/* A list of fields whose sizes are being added up. */
 struct fields {
     const ckpt_value *list;
     uint32_t next;
@@ -184,7 +185,7 @@ static bool is_field_name(const ckpt_value *v)
     return value_text(titled ? value_item(v, 1) : v, &name);
 }
 
-/* add_type - TIMES elements of the simple type CODE to those of X. */
+/* add_type - adds TIMES elements of the simple type CODE to X. */
 static bool add_type(ckpt_str code, uint64_t times, struct npy_array *x)
 {
     struct numpy_dtype d;
@@ -282,7 +283,8 @@ static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint
     return CKPT_OK;
 }
 
-/* has_keys - exactly the three that a header has? One may come twice: the last counts, as in Python. */
+/* has_keys - does HEADER have the three keys of a header, and no others? If a key comes twice, the last
+ * counts, as in Python. */
 static bool has_keys(const ckpt_value *header)
 {
     static const char *const names[] = {"descr", "fortran_order", "shape"};

@@ -56,19 +56,19 @@ struct ocdbt_place {
     uint64_t at, n;
 };
 
-/* A subtree that is to be read. */
+/* A subtree that is not read yet. */
 struct ocdbt_child {
     ckpt_str prefix; /* of all its keys, which they leave out */
     struct ocdbt_place place;
 };
 
-/* The children of a node, on the way down. */
+/* The children of a node on the path from the root. */
 struct ocdbt_level {
     struct ocdbt_child *child;
     size_t n, next;
 };
 
-/* A node or manifest while it is read. */
+/* A node or manifest that is being read. */
 struct ocdbt_record {
     struct ocdbt *o;
     cursor c;
@@ -91,7 +91,7 @@ static ckpt_status fail_crc(ckpt_error *err, uint64_t pos, uint32_t crc, uint32_
                 "a record has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}", crc, stored);
 }
 
-/* check_record - are the N bytes at P, a record, of KIND and as they were written? */
+/* check_record - fails unless the N bytes at P are a record of KIND, with its length and checksum. */
 static ckpt_status check_record(const struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n)
 {
     uint32_t magic = (uint32_t)load_number(p, 4, true);
@@ -139,7 +139,7 @@ static ckpt_status unpack_content(struct ocdbt_record *r, const unsigned char *p
     return st;
 }
 
-/* open_bytes - R is the record of KIND that is all N bytes at P, which are at AT of SRC. */
+/* open_bytes - sets R up to read the record of KIND that the N bytes at P are, which come from AT of SRC. */
 static ckpt_status open_bytes(struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n,
                               source *src, uint64_t at)
 {
@@ -156,7 +156,7 @@ static ckpt_status open_bytes(struct ocdbt_record *r, uint32_t kind, const unsig
                : take_content(r, src, at + (n - CHECKSUM - c.left), c.left); /* bounded: in the record */
 }
 
-/* read_record - R is the record of KIND that is N bytes at AT of SRC. */
+/* read_record - sets R up to read the record of KIND in the N bytes at AT of SRC. */
 static ckpt_status read_record(struct ocdbt_record *r, uint32_t kind, source *src, uint64_t at, uint64_t n)
 {
     r->pos = source_pos(src, at);
@@ -213,7 +213,7 @@ ckpt_status ocdbt_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err)
 
 /* ------------------------------------------------------------------------- columns */
 
-/* take_numbers - *OUT: a column of N numbers, in the arena. */
+/* take_numbers - sets *OUT to a column of N numbers, in the arena. */
 static ckpt_status take_numbers(struct ocdbt_record *r, size_t n, uint64_t **out)
 {
     bool fits = n <= r->c.left;
@@ -225,7 +225,7 @@ static ckpt_status take_numbers(struct ocdbt_record *r, size_t n, uint64_t **out
     return *out ? CKPT_OK : fail_memory(r->err);
 }
 
-/* take_count - a number of entries, of which each takes a byte at least. */
+/* take_count - reads the number of entries, and refuses more than there are bytes. */
 static ckpt_status take_count(struct ocdbt_record *r, size_t *n)
 {
     uint64_t count = cursor_varint(&r->c);
@@ -234,8 +234,9 @@ static ckpt_status take_count(struct ocdbt_record *r, size_t *n)
                                            : fail_record(r, "more entries than fit", "their number");
 }
 
-/* take_texts - *OUT: N texts, with PREFIX before each. *MORE (may be NULL): a column that is between their
- * lengths and what they do not share. */
+/* take_texts - sets *OUT to N texts, with PREFIX before each. In R are two columns, the bytes that each text
+ * shares with the one before and those it does not share; then, unless MORE is NULL, a column that *MORE is
+ * set to; then the bytes. */
 static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix, ckpt_str **out,
                               uint64_t **more)
 {
@@ -264,7 +265,7 @@ static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix,
 
 /* ------------------------------------------------------------------------- files */
 
-/* add_file - *INDEX: the file PATH, of which the first BASE bytes are its base. */
+/* add_file - sets *INDEX to the number of the file PATH, whose base is its first BASE bytes. */
 static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t base, uint32_t *index)
 {
     struct ocdbt *o = r->o;
@@ -282,7 +283,7 @@ static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t 
     return CKPT_OK;
 }
 
-/* take_files - the files that R, a record whose own file has the base OUTER, names. */
+/* take_files - reads the list of files that R refers to. OUTER is the base of the file that has R. */
 static ckpt_status take_files(struct ocdbt_record *r, ckpt_str outer)
 {
     ckpt_str *path = NULL;
@@ -309,7 +310,7 @@ ckpt_status ocdbt_file(struct ocdbt *o, uint32_t file, source **out, ckpt_error 
     return CKPT_OK;
 }
 
-/* take_places - *OUT: N places. */
+/* take_places - sets *OUT to N places: columns of files, offsets and lengths. */
 static ckpt_status take_places(struct ocdbt_record *r, size_t n, struct ocdbt_place **out)
 {
     uint64_t *file, *at, *length;
@@ -325,7 +326,7 @@ static ckpt_status take_places(struct ocdbt_record *r, size_t n, struct ocdbt_pl
     return p ? CKPT_OK : fail_memory(r->err);
 }
 
-/* skip_statistics - three columns of N numbers: keys, and bytes of nodes and values. */
+/* skip_statistics - skips three columns of N numbers: how many keys, and bytes of nodes and of values. */
 static void skip_statistics(struct ocdbt_record *r, size_t n)
 {
     for (size_t i = 0; i < n && !r->c.bad; i++)
@@ -333,7 +334,7 @@ static void skip_statistics(struct ocdbt_record *r, size_t n)
             (void)cursor_varint(&r->c);
 }
 
-/* check_end - was all of R read, and no more? */
+/* check_end - fails unless R was read to its end, and not beyond. */
 static ckpt_status check_end(const struct ocdbt_record *r)
 {
     return !r->c.bad && !r->c.left ? CKPT_OK
@@ -343,7 +344,7 @@ static ckpt_status check_end(const struct ocdbt_record *r)
 
 /* --------------------------------------------------------------------------- tree */
 
-/* add_entry - the next entry of the database. */
+/* add_entry - adds E, whose key must be greater than the last one. */
 static ckpt_status add_entry(const struct ocdbt_record *r, const struct ocdbt_entry *e)
 {
     struct ocdbt *o = r->o;
@@ -357,7 +358,7 @@ static ckpt_status add_entry(const struct ocdbt_record *r, const struct ocdbt_en
     return CKPT_OK;
 }
 
-/* take_leaf - adds the N entries of R, with KEY each. */
+/* take_leaf - adds the N entries of the leaf R, whose keys are KEY. */
 static ckpt_status take_leaf(struct ocdbt_record *r, const ckpt_str *key, size_t n)
 {
     uint64_t *length, *file, *at;
@@ -387,7 +388,8 @@ static ckpt_status take_leaf(struct ocdbt_record *r, const ckpt_str *key, size_t
     return check_end(r);
 }
 
-/* take_children - L: the children of R, with the first COMMON bytes of KEY each. */
+/* take_children - sets the children of L to those in R. The keys in child I begin with the first COMMON[I]
+ * bytes of KEY[I] after its PREFIX bytes. */
 static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *key, const uint64_t *common,
                                  size_t prefix, struct ocdbt_level *l)
 {
@@ -405,7 +407,7 @@ static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *key, co
     return l->child ? CKPT_OK : fail_memory(r->err);
 }
 
-/* read_node - reads the node at C, which is HEIGHT above the leaves: its entries are added, or L has its
+/* read_node - reads the node C, which is HEIGHT above the leaves: adds its entries, or sets L to its
  * children. */
 static ckpt_status read_node(struct ocdbt *o, const struct ocdbt_child *c, unsigned height,
                              struct ocdbt_level *l, ckpt_error *err)
@@ -430,7 +432,7 @@ static ckpt_status read_node(struct ocdbt *o, const struct ocdbt_child *c, unsig
     return height ? take_children(&r, key, common, c->prefix.len, l) : take_leaf(&r, key, l->n);
 }
 
-/* read_tree - all entries below ROOT, which is HEIGHT above the leaves. */
+/* read_tree - adds all entries below ROOT, which is HEIGHT above the leaves. */
 static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned height, ckpt_error *err)
 {
     struct ocdbt_level level[257] = {{.child = root, .n = 1}};
@@ -457,7 +459,7 @@ static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned
 
 /* ------------------------------------------------------------------------ manifest */
 
-/* take_config - the configuration at the beginning of R; *NUMBERED: its state is in other manifests. */
+/* take_config - reads the configuration with which R begins. *NUMBERED: other manifests have the versions. */
 static ckpt_status take_config(struct ocdbt_record *r, bool *numbered)
 {
     (void)cursor_take(&r->c, 16);
@@ -474,7 +476,7 @@ static ckpt_status take_config(struct ocdbt_record *r, bool *numbered)
     return CKPT_OK;
 }
 
-/* take_versions - the newest version in R: ROOT, *HEIGHT above the leaves. */
+/* take_versions - sets ROOT and *HEIGHT, its height above the leaves, to the newest version in R. */
 static ckpt_status take_versions(struct ocdbt_record *r, struct ocdbt_child *root, unsigned *height)
 {
     uint64_t *generation, *number;
@@ -498,7 +500,8 @@ static ckpt_status take_versions(struct ocdbt_record *r, struct ocdbt_child *roo
     return check_end(r);
 }
 
-/* read_newest - ROOT as take_versions has it, from MANIFEST or from the newest of those with numbers. */
+/* read_newest - sets ROOT and *HEIGHT as take_versions does, from MANIFEST or from the newest numbered
+ * manifest. */
 static ckpt_status read_newest(struct ocdbt *o, source *manifest, struct ocdbt_child *root, unsigned *height,
                                ckpt_error *err)
 {

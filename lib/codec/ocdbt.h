@@ -1,4 +1,4 @@
-/* ocdbt.h - OCDBT, the database of keys and values that TensorStore keeps in a folder and Orbax writes. */
+/* ocdbt.h - reads OCDBT, the key-value database in a folder that TensorStore defines and Orbax writes. */
 #ifndef CODEC_OCDBT_H
 #define CODEC_OCDBT_H
 
@@ -11,20 +11,21 @@
 
 struct ocdbt_file {
     ckpt_str path;     /* in the folder of the database */
-    size_t base;       /* of PATH: what names in this file's nodes are relative to */
+    size_t base;       /* names in the nodes of this file are relative to the first BASE bytes of PATH */
     source *src;       /* NULL: not opened yet */
     const char *shown; /* its path, for errors; NULL: there is none */
 };
 
-/* The files of a database, which whoever reads it opens. All but open may be NULL. */
+/* How the files of a database are opened. All callbacks but open may be NULL. */
 struct ocdbt_files {
-    /* open - sets src, which lives as long as the database, and shown of F, the file at f->path. */
+    /* open - sets F->src, which lives as long as the database, and F->shown to the file at F->path. */
     ckpt_status (*open)(void *user, struct ocdbt_file *f, ckpt_error *err);
-    /* budget - N bytes of nodes, all so far, are parsed into the arena. */
+    /* budget - is called when N bytes of nodes have been parsed into the arena, all so far. */
     void (*budget)(void *user, uint64_t n);
-    /* newest - *NAME: that of the numbered manifest with the greatest number; empty: there is none. */
+    /* newest - sets *NAME to the numbered manifest with the greatest number; empty: there is none. */
     ckpt_status (*newest)(void *user, ckpt_str *name, ckpt_error *err);
-    /* fault - ST and ERR are why a part of the tree cannot be read; CKPT_OK: leave it out. */
+    /* fault - is called if a part of the tree cannot be read because of ST and ERR. Returns CKPT_OK to leave
+     * it out. */
     ckpt_status (*fault)(void *user, ckpt_status st, ckpt_error *err);
     void *user;
 };
@@ -42,22 +43,23 @@ struct ocdbt {
     uint64_t max_decoded; /* bytes of all nodes together that may still be decoded */
     struct ocdbt_file *file;
     size_t nfiles, cap_files;
-    map *paths;                /* of FILE */
-    struct ocdbt_entry *entry; /* in the order of their keys */
+    map *paths;                /* path -> index into FILE */
+    struct ocdbt_entry *entry; /* sorted by key */
     size_t n, cap;
-    uint64_t nodes, stored; /* that were read, and the bytes they take in their files */
+    uint64_t nodes, stored; /* number of nodes that were read, and their bytes in the files */
 };
 
-/* ocdbt_record - *N: the bytes of the record at AT of SRC. Refuses what is none, reaches beyond its end or
- * has another checksum. */
+/* ocdbt_record - sets *N to the size of the record at AT of SRC. Refuses bytes that are no record, a record
+ * that ends after SRC, and a wrong checksum. */
 ckpt_status ocdbt_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err);
-/* ocdbt_has_magic - does SRC begin as a record does? */
+/* ocdbt_has_magic - does SRC begin with the magic number of a record? */
 bool ocdbt_has_magic(source *src);
-/* ocdbt_read - fills O, of which a, files and max_decoded are set, with the newest version of the database
- * whose MANIFEST that is. All of it lives in o->a but o->paths: ocdbt_free. */
+/* ocdbt_read - reads the newest version of the database with this MANIFEST into O, of which the caller has
+ * set a, files and max_decoded. Everything but o->paths is in o->a; the caller calls ocdbt_free, also after a
+ * failure. */
 ckpt_status ocdbt_read(struct ocdbt *o, source *manifest, ckpt_error *err);
 void ocdbt_free(struct ocdbt *o);
-/* ocdbt_file - *OUT: file FILE of O, not a reference. */
+/* ocdbt_file - sets *OUT to the source of file number FILE of O, without a reference for the caller. */
 ckpt_status ocdbt_file(struct ocdbt *o, uint32_t file, source **out, ckpt_error *err);
 
 #endif

@@ -27,13 +27,13 @@
 
 enum message { MODEL, GRAPH, FUNCTION, TRAINING, NODE, ATTRIBUTE, TENSOR, SPARSE };
 
-/* A message that others are in. */
+/* A message that is being read, with messages in it. */
 struct frame {
     enum message kind;
-    const char *label; /* of the field that it is */
-    uint64_t number;   /* how many of its kind its parent had before */
+    const char *label; /* its field in the parent: "graph" */
+    uint64_t number;   /* how many messages of its kind come before it in the parent */
     uint64_t at, end;
-    uint64_t children[TENSOR]; /* so far, by kind */
+    uint64_t children[TENSOR]; /* by kind: messages read so far */
     ckpt_str name;             /* of a function or attribute; of a node its first output */
     ckpt_str op_type, domain;
 };
@@ -86,10 +86,11 @@ static const struct onnx_type *find_type(uint64_t number)
 
 /* ------------------------------------------------------------------------------ fields */
 
-/* position - where the last field begins. */
+/* position - returns where the last field begins. */
 static uint64_t position(const struct onnx_walk *w) { return source_pos(w->o->src, w->o->at); }
 
-/* end_damaged - where the file may be damaged, a message that is malformed ends there; ST otherwise. */
+/* end_damaged - if the file may be damaged, skips the rest of a malformed message, which ends at END;
+ * otherwise returns ST. */
 static ckpt_status end_damaged(struct onnx_walk *w, ckpt_status st, uint64_t end, struct proto_field *f,
                                uint64_t *content)
 {
@@ -102,8 +103,8 @@ static ckpt_status end_damaged(struct onnx_walk *w, ckpt_status st, uint64_t end
     return CKPT_OK;
 }
 
-/* next_field - *F is the next field of a message that ends at END; its content, of PROTO_BYTES, is from the
- * reader's place to *CONTENT. */
+/* next_field - sets *F to the next field of a message that ends at END. If it is PROTO_BYTES, its content is
+ * next in the reader, up to *CONTENT. */
 static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_field *f, uint64_t *content)
 {
     w->o->at = w->r.pos;
@@ -118,7 +119,7 @@ static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_fi
     return CKPT_OK;
 }
 
-/* read_text - N bytes that come next, in the arena. */
+/* read_text - sets *OUT to the next N bytes, in the arena. */
 static ckpt_status read_text(struct onnx_walk *w, uint64_t n, ckpt_str *out)
 {
     size_t size;
@@ -140,7 +141,7 @@ static ckpt_status read_name(struct onnx_walk *w, uint64_t n, ckpt_str *out)
                                      "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n, ONNX_NAME_MAX);
 }
 
-/* read_pair - a message of N bytes with two texts, 1 and 2, or a text and a number. */
+/* read_pair - reads a message of N bytes that has two texts, fields 1 and 2, or a text and a number. */
 static ckpt_status read_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair *p)
 {
     ckpt_str bytes;
@@ -160,7 +161,7 @@ static ckpt_status read_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair *
     return c.bad ? fail(w->err, CKPT_EFORMAT, c.pos, "{malformed} {=pair of a key and a value}") : CKPT_OK;
 }
 
-/* add_pair - a pair of N bytes, which comes next, at the end of LIST. */
+/* add_pair - reads a pair from the next N bytes, and appends it to LIST. */
 static ckpt_status add_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair **list, size_t *count,
                             size_t *cap)
 {
@@ -258,7 +259,7 @@ static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, 
     return CKPT_OK;
 }
 
-/* take_tensor_field - F, whose content ends at END. */
+/* take_tensor_field - reads F, a field of T, whose content ends at END. */
 static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_field *f, uint64_t end,
                                      struct onnx_tensor *t)
 {
@@ -331,7 +332,7 @@ static ckpt_str place_of(const struct onnx_walk *w)
     return text;
 }
 
-/* pass_tensor - hands out T, which was found in the last frame of W. */
+/* pass_tensor - calls the callback for T, which is in the last frame of W. */
 static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
 {
     const struct frame *in = &w->frame[w->depth - 1];
@@ -343,7 +344,7 @@ static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
     return w->o->tensor ? w->o->tensor(w->o->user, t, w->err) : CKPT_OK;
 }
 
-/* give_up - ST, by which a tensor called NAME could not be read. */
+/* give_up - reports ST, the error of a tensor called NAME, to the callback for faults, if there is one. */
 static ckpt_status give_up(struct onnx_walk *w, ckpt_status st, ckpt_str name)
 {
     fail_add_place(w->err, CKPT_NO_OFFSET, name.len ? name : STR_LIT("tensor"));
@@ -387,7 +388,7 @@ static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t 
 
 /* -------------------------------------------------------------------------------- walk */
 
-/* Where messages are in others. */
+/* The fields that are messages, in which message, and of which kind. */
 static const struct child {
     uint8_t in, number, kind;
     const char *label;
@@ -444,7 +445,7 @@ static ckpt_status leave(struct onnx_walk *w)
                : CKPT_OK;
 }
 
-/* take_model_field - F of the model, whose content has N bytes. */
+/* take_model_field - reads F, a field of the model whose content has N bytes. */
 static ckpt_status take_model_field(struct onnx_walk *w, const struct proto_field *f, uint64_t n)
 {
     struct onnx *o = w->o;
@@ -464,7 +465,7 @@ static ckpt_status take_model_field(struct onnx_walk *w, const struct proto_fiel
     }
 }
 
-/* take_name - what the message IN has to be known by. */
+/* take_name - reads the name of the message IN, and of a node its op_type and domain, if F has it. */
 static ckpt_status take_name(struct onnx_walk *w, const struct proto_field *f, uint64_t n, struct frame *in)
 {
     bool is_name = f->number == 1 && (in->kind == FUNCTION || in->kind == ATTRIBUTE);

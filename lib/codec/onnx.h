@@ -1,4 +1,4 @@
-/* onnx.h - the tensors of an ONNX model, in the order in which they stand, and the fields of the model. */
+/* onnx.h - reads the tensors of an ONNX model in the order of the file, and the fields of the model. */
 #ifndef CODEC_ONNX_H
 #define CODEC_ONNX_H
 
@@ -7,7 +7,7 @@
 #include "io/source.h"
 
 #define ONNX_RANK     32u
-#define ONNX_DEPTH    100u /* of messages in each other, as protobuf itself has it */
+#define ONNX_DEPTH    100u /* of nested messages, the limit of protobuf itself */
 #define ONNX_NAME_MAX 65536u
 
 /* The fields of a TensorProto that hold values. */
@@ -26,26 +26,26 @@ struct onnx_type {
     const char *name;
     ckpt_dtype dtype;      /* CKPT_DT_NP: strings; elements of fewer than 8 bits take a byte each there */
     uint8_t bits;          /* of an element in raw data */
-    enum onnx_field field; /* where its values are that are no raw data … */
-    uint8_t width;         /* … and the bytes of each number there: an element, half of a complex one */
-    bool packs;            /* … which hold the bytes of raw data */
+    enum onnx_field field; /* that has the values if raw_data does not */
+    uint8_t width;         /* bytes of a number of that field: an element, or half of a complex one */
+    bool packs;            /* the numbers of that field hold packed elements, as raw_data does */
 };
 
 struct onnx_tensor {
     ckpt_str name;
-    ckpt_str place; /* "node3/then_branch"; empty: the model's own initializer */
+    ckpt_str place; /* "node3/then_branch"; empty: an initializer of the main graph */
     enum { ONNX_DENSE, ONNX_SPARSE_VALUES, ONNX_SPARSE_INDICES } part;
     const struct onnx_type *type;
     uint32_t ndim;
     uint64_t shape[ONNX_RANK];
-    uint64_t at, end;                              /* the message */
-    enum onnx_field field;                         /* that it has; 0: none … */
-    uint64_t nfields;                              /* … and how often */
-    uint64_t values, bytes;                        /* the last of them: its content, and the bytes of all */
-    bool is_external;                              /* its values are in a file … */
-    uint64_t external_at;                          /* … as it stands here: */
-    ckpt_str location, offset, length, checksum;   /* .ptr NULL: not there */
-    uint64_t sparse_ndim, sparse_shape[ONNX_RANK]; /* of ONNX_SPARSE_VALUES: what it is a part of */
+    uint64_t at, end;                              /* offsets of the TensorProto */
+    enum onnx_field field;                         /* that has its values; 0: none */
+    uint64_t nfields;                              /* how often that field comes */
+    uint64_t values, bytes;                        /* offset of the last one's content; bytes of all of them */
+    bool is_external;                              /* its values are in another file */
+    uint64_t external_at;                          /* offset of external_data, which has these texts: */
+    ckpt_str location, offset, length, checksum;   /* .ptr NULL: missing */
+    uint64_t sparse_ndim, sparse_shape[ONNX_RANK]; /* of ONNX_SPARSE_VALUES: the shape of the sparse tensor */
 };
 
 struct onnx_pair {
@@ -56,9 +56,9 @@ struct onnx_pair {
 struct onnx {
     source *src;
     arena *a;
-    bool may_be_damaged; /* a malformed message ends where it is, one that is too long with what it is in */
-    /* What is called for each; NULL: nothing. FAULT gets the error of a tensor, which reading goes on after
-     * if it returns CKPT_OK. */
+    bool may_be_damaged; /* reads what it can of a malformed message, and cuts one that is too long */
+    /* Callbacks, each NULL or called for every such thing. FAULT gets the error of a tensor; if it returns
+     * CKPT_OK, reading goes on after that tensor. */
     ckpt_status (*tensor)(void *user, const struct onnx_tensor *t, ckpt_error *err);
     ckpt_status (*fault)(void *user, ckpt_status st, ckpt_error *err);
     ckpt_status (*node)(void *user, ckpt_str domain, ckpt_str op_type, uint64_t at, ckpt_error *err);
@@ -67,10 +67,10 @@ struct onnx {
     ckpt_str producer, producer_version, domain, doc;
     struct onnx_pair *opset, *property;
     size_t nopsets, nproperties;
-    uint64_t at; /* where it fails, in SRC */
+    uint64_t at; /* offset in SRC of an error */
 };
 
-/* onnx_read - reads all of O->src but the values; texts are in O->a. */
+/* onnx_read - reads all of O->src but the values of tensors; allocates texts from O->a. */
 ckpt_status onnx_read(struct onnx *o, ckpt_error *err);
 
 #endif

@@ -26,13 +26,13 @@ ckpt_status snappy_size(cursor c, size_t *size, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* The decoded bytes: N of them so far, of SIZE. */
+/* The output: N of SIZE bytes are decoded. */
 struct decoded {
     unsigned char *out;
     size_t n, size;
 };
 
-/* read_le - a number of WIDTH bytes. */
+/* read_le - reads a little-endian number of WIDTH bytes. */
 static uint32_t read_le(cursor *c, unsigned width)
 {
     const unsigned char *b = cursor_take(c, width);

@@ -73,7 +73,7 @@ static ckpt_status unpack_block(struct sstable_block *b, size_t *n, ckpt_error *
     return st;
 }
 
-/* set_entries - B has N bytes: entries, and the offsets after them. */
+/* set_entries - sets B to its entries, which are followed by their offsets, in its N bytes. */
 static ckpt_status set_entries(struct sstable_block *b, size_t n, ckpt_error *err)
 {
     size_t most = n < 4 ? 0 : (n - 4) / 4; /* bounded: n is 4 or more */
@@ -172,7 +172,7 @@ bool sstable_has_magic(source *src)
            load_u64le(last) == MAGIC;
 }
 
-/* add_handle - a block whose last key is KEY; it must be after the others. */
+/* add_handle - adds a block whose last key is KEY, and which must be after the others. */
 static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor value, size_t *cap,
                               ckpt_error *err)
 {

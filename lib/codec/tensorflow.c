@@ -40,7 +40,7 @@ const struct tf_dtype *tf_find_dtype(uint64_t number)
 
 /* ------------------------------------------------------------------------- shapes */
 
-/* read_number - field NUMBER of the message C; *HAS: it is there. */
+/* read_number - reads field NUMBER of the message C; *HAS: C has the field. False: C is malformed. */
 static bool read_number(cursor c, uint64_t number, uint64_t *out, bool *has)
 {
     struct proto_field f;
@@ -54,7 +54,8 @@ static bool read_number(cursor c, uint64_t number, uint64_t *out, bool *has)
     return !c.bad;
 }
 
-/* count_messages - how many submessages of field NUMBER the message C has; false: it is malformed. */
+/* count_messages - sets *N to the number of submessages in field NUMBER of the message C; false: C is
+ * malformed. */
 static bool count_messages(cursor c, uint64_t number, uint32_t *n)
 {
     struct proto_field f;
@@ -178,8 +179,8 @@ static void put_text(buf *key, ckpt_str s)
     buf_put(key, "\0\1", 2);
 }
 
-/* put_signed - V >= 0 as an OrderedCode: of n bytes the first n bits are set, the next is clear, and the
- * other 7 n - 1 are V. */
+/* put_signed - appends V >= 0 as an OrderedCode number: of n bytes, the first n bits are set, the next bit is
+ * clear, and the other 7 n - 1 bits are V. */
 static void put_signed(buf *key, uint64_t v)
 {
     unsigned n = 1;

@@ -62,7 +62,7 @@ static ckpt_status check_once(struct checked_source *s, ckpt_error *err)
 
 /* ------------------------------------------------------------------------- reading */
 
-/* string_begin - where string I begins among the decoded bytes, with its length. */
+/* string_begin - returns the offset of string I, with the length before it, in the decoded bytes. */
 static uint64_t string_begin(const struct checked_source *s, uint64_t i)
 {
     return 8 * i + (i ? s->end[i - 1] : 0); /* bounded: the size of the source was computed so */
@@ -82,7 +82,7 @@ static uint64_t find_string(const struct checked_source *s, uint64_t off)
     return low;
 }
 
-/* read_string - up to *N bytes from byte AT of decoded string I to OUT; *N becomes their number. */
+/* read_string - reads up to *N bytes from byte AT of decoded string I to OUT, and sets *N to their number. */
 static ckpt_status read_string(struct checked_source *s, uint64_t i, uint64_t at, unsigned char *out,
                                size_t *n, ckpt_error *err)
 {
@@ -193,7 +193,7 @@ static ckpt_status read_lengths(reader *r, uint64_t count, uint64_t *end, uint32
     return CKPT_OK;
 }
 
-/* read_string_head - lengths and their checksum; sets where the bytes begin. */
+/* read_string_head - reads the lengths, compares their checksum, and sets where the bytes begin. */
 static ckpt_status read_string_head(struct checked_source *s, uint64_t *end, ckpt_error *err)
 {
     reader r;

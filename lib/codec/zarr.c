@@ -37,7 +37,7 @@
 #define CRC_BYTES 4u
 #define PART      16u
 
-/* Metadata while they are read. */
+/* Metadata that are being read. */
 struct zarr_reading {
     struct zarr_array *z;
     arena *a;
@@ -76,7 +76,7 @@ static const ckpt_value *get(const ckpt_value *v, const char *key)
 
 /* ------------------------------------------------------------------------------ shape */
 
-/* read_sizes - *OUT: V, a list of as many sizes as the array has dimensions, each LEAST or more. */
+/* read_sizes - sets *OUT to V, a list of as many sizes as the array has dimensions, each at least LEAST. */
 static ckpt_status read_sizes(const struct zarr_reading *r, const ckpt_value *v, int64_t least,
                               const char *what, uint64_t **out)
 {
@@ -93,7 +93,7 @@ static ckpt_status read_sizes(const struct zarr_reading *r, const ckpt_value *v,
     return ok ? CKPT_OK : fail_at(r, CKPT_EFORMAT, v, what, "a list of sizes, one for each dimension");
 }
 
-/* product - *OUT: that of the N SIZE and WIDTH; false: 2^63 or more. */
+/* product - sets *OUT to the product of the N SIZEs and WIDTH; false: 2^63 or more. */
 static bool product(const uint64_t *size, uint32_t n, uint64_t width, uint64_t *out)
 {
     *out = width;
@@ -120,7 +120,7 @@ static ckpt_status read_shape(const struct zarr_reading *r, const ckpt_value *ch
 
 /* ------------------------------------------------------------------------------ dtype */
 
-/* read_dtype - V, by numpy's code ("<f4") or by a name ("bfloat16"). */
+/* read_dtype - reads the dtype V: a code of NumPy ("<f4") or a name ("bfloat16"). */
 static ckpt_status read_dtype(const struct zarr_reading *r, const ckpt_value *v)
 {
     struct zarr_array *z = r->z;
@@ -142,7 +142,7 @@ static ckpt_status read_dtype(const struct zarr_reading *r, const ckpt_value *v)
 
 /* ------------------------------------------------------------------------- fill value */
 
-/* put_bits - V, the bits of an element as a text such as 0x7fc00000, at OUT. */
+/* put_bits - writes V, a text with the bits of an element such as 0x7fc00000, to OUT; false: it is none. */
 static bool put_bits(ckpt_str v, uint32_t width, unsigned char *out)
 {
     int64_t bits;
@@ -193,7 +193,8 @@ static bool put_integer(const struct dtype_info *d, const ckpt_value *v, unsigne
     return true;
 }
 
-/* put_element - V as an element of Z at OUT, which is zeroed, little-endian. */
+/* put_element - writes V as an element of Z to OUT, which is zeroed, little-endian; false: V is no such
+ * element. */
 static bool put_element(const struct zarr_array *z, const ckpt_value *v, unsigned char *out)
 {
     const struct dtype_info *d = dtype_info(z->dtype);
@@ -247,7 +248,8 @@ static ckpt_str codec_name(const ckpt_value *v, const ckpt_value **config)
     return name;
 }
 
-/* read_transpose - E has the dimensions of the chunk in the order of CONFIG. */
+/* read_transpose - reorders the dimensions of E as CONFIG, the configuration of a transpose codec, has
+ * them. */
 static ckpt_status read_transpose(const struct zarr_reading *r, struct zarr_encoding *e,
                                   const ckpt_value *config)
 {
@@ -267,7 +269,8 @@ static ckpt_status read_transpose(const struct zarr_reading *r, struct zarr_enco
     return CKPT_OK;
 }
 
-/* read_endian - *BIG: does CONFIG of the codec bytes name that byte order? */
+/* read_endian - reads the byte order from CONFIG, the configuration of a bytes codec. *BIG: it is
+ * big-endian. */
 static ckpt_status read_endian(const struct zarr_reading *r, const ckpt_value *config, bool *big)
 {
     const ckpt_value *endian = get(config, "endian");
@@ -277,8 +280,8 @@ static ckpt_status read_endian(const struct zarr_reading *r, const ckpt_value *c
                : fail_field(r, endian, "the byte order", "little or big");
 }
 
-/* read_codecs - E is encoded as LIST has it. *SHARD: the configuration of shards around other codecs; SHARD
- * is NULL where there may be none. */
+/* read_codecs - sets E to the codecs in LIST. If they are sharding_indexed, sets *SHARD to its configuration;
+ * SHARD is NULL if shards are not allowed. */
 static ckpt_status read_codecs(const struct zarr_reading *r, const ckpt_value *list, struct zarr_encoding *e,
                                const ckpt_value **shard)
 {
@@ -305,7 +308,8 @@ static ckpt_status read_codecs(const struct zarr_reading *r, const ckpt_value *l
     return bytes ? CKPT_OK : fail_at(r, CKPT_EFORMAT, list, "the list of codecs", "one with bytes");
 }
 
-/* read_shards - what CONFIG has: parts, their codecs, and those of the index. */
+/* read_shards - reads CONFIG, the configuration of sharding_indexed: shape and codecs of the chunks in a
+ * shard, and codecs of the index. */
 static ckpt_status read_shards(const struct zarr_reading *r, const ckpt_value *config)
 {
     struct zarr_array *z = r->z;
@@ -483,7 +487,8 @@ static ckpt_status check_crc(source *in, spool *to, ckpt_error *err)
                       load_u32le(stored));
 }
 
-/* unpack_blosc - of a buffer in memory, which is hardly larger than the MOST bytes it has. */
+/* unpack_blosc - decompresses the Blosc buffer IN, which it loads into memory. Refuses one that is much
+ * larger than the MOST bytes that it decodes to. */
 static ckpt_status unpack_blosc(source *in, uint64_t most, spool *to, ckpt_error *err)
 {
     if (!in->size || in->size / 2 > most + 4096 || in->size > UINT32_MAX) /* bounded: below 2^63 */
@@ -545,7 +550,7 @@ bool zarr_checks(const struct zarr_encoding *e)
 
 /* ----------------------------------------------------------------------------- shards */
 
-/* read_parts - PART from the index at P of a shard of N bytes. */
+/* read_parts - sets PART to the entries of the index at P, of a shard of N bytes. */
 static ckpt_status read_parts(const struct zarr_array *z, const unsigned char *p, source *src, uint64_t at,
                               uint64_t n, struct zarr_part *part, ckpt_error *err)
 {

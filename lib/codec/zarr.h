@@ -1,5 +1,5 @@
-/* zarr.h - Zarr arrays of version 2 and 3: their metadata, the keys of their chunks, what chunks decode to.
- * */
+/* zarr.h - Zarr arrays of versions 2 and 3: reads their metadata and the keys of their chunks, and decodes
+ * chunks. */
 #ifndef CODEC_ZARR_H
 #define CODEC_ZARR_H
 
@@ -18,49 +18,51 @@ struct zarr_encoding {
     bool big_endian;
     enum zarr_codec codec[ZARR_CODECS]; /* in the order in which they were applied */
     unsigned n;
-    uint64_t bytes; /* of a chunk when it is decoded */
+    uint64_t bytes; /* size of a decoded chunk */
 };
 
 struct zarr_array {
     uint32_t ndim;
     uint64_t *shape;
-    uint64_t *chunk; /* what one key has */
-    uint64_t *inner; /* what is encoded by itself: parts of a shard; else the same as CHUNK */
-    bool sharded;    /* each key has an index and parts */
+    uint64_t *chunk; /* the shape that is stored under one key: of a shard, else of a chunk */
+    uint64_t *inner; /* the shape that is encoded by itself: of a chunk in a shard, else CHUNK */
+    bool sharded;    /* the value of a key is an index and the chunks of a shard */
     bool index_first, index_crc, index_big_endian;
-    uint64_t parts; /* of a shard, or 1 */
+    uint64_t parts; /* chunks in a shard; else 1 */
     const char *separator;
     bool c_before; /* keys begin with "c" */
     ckpt_dtype dtype;
     uint32_t width;  /* bytes of an element */
     uint64_t nbytes; /* of all elements */
     struct zarr_encoding encoding;
-    bool filled; /* FILL is what elements of missing chunks are, in the byte order of others */
+    bool filled; /* elements of missing chunks are FILL, which is in the byte order of the array */
     unsigned char fill[16];
 };
 
 #define ZARR_V2 ".zarray"
 #define ZARR_V3 "zarr.json"
 
-/* zarr_read - *OUT: the array whose metadata TEXT is, that of ZARR_V3 if V3, in A. Refuses more than 2^63
- * bytes, chunks without elements, and by their names codecs and dtypes that are not read here. */
+/* zarr_read - sets *OUT to the array with the metadata TEXT, of a ZARR_V3 if V3, else of a ZARR_V2; allocates
+ * from A. Refuses more than 2^63 bytes, chunks without elements, and codecs and dtypes that are not
+ * supported, which it names. */
 ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, ckpt_error *err);
-/* zarr_chunk_of - is KEY, which follows that of the array Z, the key of one of its chunks? Then AT is the
- * first element of it. */
+/* zarr_chunk_of - is KEY, without the prefix of the array Z, the key of one of its chunks? Then sets AT to
+ * the index of the first element of that chunk, by dimension. */
 bool zarr_chunk_of(const struct zarr_array *z, ckpt_str key, uint64_t *at);
-/* zarr_strides - the strides, in elements, of what is encoded by itself, by dimension. */
+/* zarr_strides - sets STRIDE to the strides of the elements in a decoded chunk, by dimension. */
 void zarr_strides(const struct zarr_array *z, uint64_t *stride);
-/* zarr_decode - appends to TO the elements that STORED, encoded as E describes, decodes to. */
+/* zarr_decode - decodes STORED, which is encoded as E describes, and appends the elements to TO. */
 ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err);
-/* zarr_checks - do the stored bytes have checksums that are compared when they are decoded? */
+/* zarr_checks - are there checksums in the stored bytes, which zarr_decode compares? */
 bool zarr_checks(const struct zarr_encoding *e);
 
-/* A part of a shard: N bytes at AT of it. */
+/* A chunk in a shard: N bytes at AT of the shard. */
 struct zarr_part {
     uint64_t at, n; /* both UINT64_MAX: it is missing */
 };
 
-/* zarr_index - *OUT: the parts of a shard, N bytes at AT of SRC, in A. Refuses parts beyond its end. */
+/* zarr_index - reads the index of a shard, which is N bytes at AT of SRC, and sets *OUT to its Z->parts
+ * chunks, allocated from A. Refuses a chunk that ends after the shard. */
 ckpt_status zarr_index(const struct zarr_array *z, source *src, uint64_t at, uint64_t n, arena *a,
                        struct zarr_part **out, ckpt_error *err);
 

@@ -6,10 +6,11 @@
 #include "format/format.h"
 #include "format/kit.h"
 
-/* gguf_check_name - fails if NAME, of T, is none that ggml reads; OWN: T may have had such a name in its
- * GGUF. */
+/* gguf_check_name - fails if ggml cannot read NAME, the name that T is to have. OWN: T comes from a GGUF,
+ * which may have such a name already. */
 ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool own, ckpt_error *err);
-/* gguf_in_place, gguf_undoes, gguf_write_metadata, gguf_write - those of the format. */
+/* gguf_in_place, gguf_undoes, gguf_write_metadata, gguf_write - the functions of these names in struct
+ * format. */
 ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 bool gguf_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
 ckpt_status gguf_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err);

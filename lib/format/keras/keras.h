@@ -4,8 +4,8 @@
 
 #include "format/kit.h"
 
-/* keras_read_hdf5 - the data sets of SRC as tensors of K, its attributes as values "PATH@NAME". Sets the
- * producer of the file if an attribute names it. */
+/* keras_read_hdf5 - adds the data sets of SRC to K as tensors, and its attributes as values with the keys
+ * "PATH@NAME". Sets the producer of the file if an attribute names it. */
 ckpt_status keras_read_hdf5(struct kit *k, source *src);
 
 #endif

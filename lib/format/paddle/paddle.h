@@ -1,31 +1,33 @@
-/* paddle.h - what paddle.save makes of tensors in a pickle, for torch/pickle.c; and the names in programs. */
+/* paddle.h - finds the tensors that paddle.save wrote in a pickle, for torch/pickle.c; reads the parameter
+ * names of a Paddle program. */
 #ifndef FORMAT_PADDLE_PADDLE_H
 #define FORMAT_PADDLE_PADDLE_H
 
 #include "format/torch/graph.h"
 
-/* The tensors of a pickle that paddle.save wrote. */
+/* The tensors of such a pickle. */
 struct paddle_pickle {
     ckpt_file *f;
     bool is_paddle;
-    struct paddle_tensor *tensor; /* by u.i of its node, which is a TENSOR */
+    struct paddle_tensor *tensor; /* indexed by u.i of the TENSOR node made for it */
     size_t n, cap;
 };
 
-/* paddle_find - sets P->is_paddle; if it is, the calls in the graph of F that paddle.load makes tensors of
- * become TENSOR nodes, big parameters are put together, and the table of parameter names leaves the graph. */
+/* paddle_find - sets P->is_paddle. If true, it turns the calls in the graph of F that paddle.load makes
+ * tensors of into TENSOR nodes, joins the slices of big parameters, and takes the table of parameter names
+ * out of the graph. */
 ckpt_status paddle_find(struct paddle_pickle *p, ckpt_file *f, struct pickle_facts *facts, source *src,
                         ckpt_error *err);
-/* paddle_describe - for torch_graph: USER is a paddle_pickle. */
+/* paddle_describe - describes a tensor for torch_graph; USER is a struct paddle_pickle. */
 ckpt_status paddle_describe(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m);
 
-/* The names of the parameters of a program, sorted. */
+/* The names of the parameters of a program, in sorted order. */
 struct paddle_program {
     ckpt_str *name;
     size_t n, cap;
 };
 
-/* paddle_program_read - adds the names in the program SRC to *OUT; they live as long as F. */
+/* paddle_program_read - adds the parameter names in the program SRC to *OUT; they live as long as F. */
 ckpt_status paddle_program_read(ckpt_file *f, source *src, struct paddle_program *out, ckpt_error *err);
 
 #endif

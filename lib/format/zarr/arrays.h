@@ -1,4 +1,4 @@
-/* arrays.h - Zarr's arrays in a store, as tensors of a file. */
+/* arrays.h - reads the Zarr arrays in a key-value store as tensors of a file. */
 #ifndef FORMAT_ZARR_ARRAYS_H
 #define FORMAT_ZARR_ARRAYS_H
 
@@ -20,29 +20,30 @@ struct zarr_arrays {
     size_t n, cap;
 };
 
-/* What an array has where a chunk is missing. */
+/* What the elements of a missing chunk are. */
 enum zarr_missing {
-    MISSING_FILL,  /* its fill value; a fault where it has none */
-    MISSING_ZERO,  /* the same, but 0 where it has none */
-    MISSING_FAULT, /* all chunks were written */
+    MISSING_FILL,  /* the fill value; an error if the array has none */
+    MISSING_ZERO,  /* the fill value, or 0 if the array has none */
+    MISSING_FAULT, /* an error, because the writer wrote all chunks */
 };
 
 ckpt_status zarr_arrays_begin(struct zarr_arrays *x, ckpt_file *f, ckpt_error *err);
 void zarr_arrays_end(struct zarr_arrays *x);
-/* An array: the keys of S that begin with PREFIX, by its NAME in the file. */
+/* Where an array is: under the keys of S that begin with PREFIX. NAME is its name in messages. */
 struct zarr_source {
     struct store *s;
     ckpt_str prefix, name;
     enum zarr_missing missing;
 };
-/* zarr_array_add - *NODE: the tensor that FROM is. What is wrong with it is the error, is reported where the
- * file is checked, and makes it lost where it is salvaged. */
+/* zarr_array_add - sets *NODE to a new tensor for the array FROM. A fault of the array is returned as the
+ * error, is reported if the file is checked, and makes the tensor lost if the file is salvaged. */
 ckpt_status zarr_array_add(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node);
-/* zarr_scalar_read - *NODE: the number that FROM, an array of one element, is. */
+/* zarr_scalar_read - sets *NODE to the number in FROM, an array of one element. */
 ckpt_status zarr_scalar_read(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node);
-/* zarr_bytes_add - *NODE: the value of entry I of S as a tensor of bytes. */
+/* zarr_bytes_add - sets *NODE to a new tensor of bytes for the value of entry I of S. */
 ckpt_status zarr_bytes_add(struct zarr_arrays *x, struct store *s, size_t i, ckpt_value **node);
-/* zarr_arrays_graph - ROOT, with all those nodes, is what the file has. */
+/* zarr_arrays_graph - makes ROOT, which holds all those nodes, the graph of the file, and adds its tensors to
+ * the table. */
 ckpt_status zarr_arrays_graph(struct zarr_arrays *x, ckpt_value *root);
 
 #endif
