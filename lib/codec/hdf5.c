@@ -13,9 +13,9 @@
  *                                                44  4  checksum
  *
  * An object header (hdf5_object.c) has the links of a group (hdf5_group.c), or the type, shape and location
- * of a data set (hdf5_type.c, hdf5_layout.c, hdf5_chunks.c). Because addresses in a hostile file can form loops,
- * the structures that are read may have four times the bytes of the file in all, each group is visited under
- * one path only, and objects to visit are kept on a stack rather than by recursion.
+ * of a data set (hdf5_type.c, hdf5_layout.c, hdf5_chunks.c). Because addresses in a hostile file can form
+ * loops, the structures that are read may have four times the bytes of the file in all, each group is visited
+ * under one path only, and objects to visit are kept on a stack rather than by recursion.
  *
  * Refused: a file that is truncated or was not closed, addresses that have not 8 bytes, file drivers, more
  * than MAX_DEPTH nested groups, and what the files above refuse.

@@ -1,9 +1,9 @@
 /*
  * hdf5_heap.c - reads the heaps of HDF5 and its version 2 B-trees.
  *
- * Fractal heap, whose objects are links and attributes: "FRHP", and blocks in a table of WIDTH columns. Blocks
- * in rows 0 and 1 have the starting size, in each further row twice the size of the row before. A block that
- * is larger than the largest direct block is a table itself. Offsets count the bytes of all blocks in order.
+ * Fractal heap, whose objects are links and attributes: "FRHP", and blocks in a table of WIDTH columns.
+ * Blocks in rows 0 and 1 have the starting size, in each further row twice that of the row before. A block
+ * that is larger than the largest direct block is a table itself. Offsets count the bytes of all blocks.
  *   "FHIB"  version 1 (0), address of the heap 8, offset of the block, addresses 8 each, checksum 4
  *   "FHDB"  version 1 (0), address of the heap 8, offset of the block, (checksum 4), objects
  * B-tree: "BTHD" with the size of its nodes and records; "BTIN" and "BTLF": version 1 (0), type 1, records,

@@ -41,7 +41,7 @@ struct onnx_tensor {
     uint64_t at, end;                              /* offsets of the TensorProto */
     enum onnx_field field;                         /* that has its values; 0: none */
     uint64_t nfields;                              /* how often that field comes */
-    uint64_t values, bytes;                        /* offset of the last one's content; bytes of all of them */
+    uint64_t values, bytes;                        /* offset of the last one's content; bytes of all */
     bool is_external;                              /* its values are in another file */
     uint64_t external_at;                          /* offset of external_data, which has these texts: */
     ckpt_str location, offset, length, checksum;   /* .ptr NULL: missing */

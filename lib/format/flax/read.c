@@ -21,7 +21,7 @@
 #define CHUNKED    "__msgpack_chunked_array__"
 #define CHUNKS_MAX 65536u
 
-/* An array of the file; the node of type TENSOR made for it has its number as offset. */
+/* An array of the file. The offset of its TENSOR node is its number. */
 struct stored_array {
     struct flax_array x;
     uint32_t storage; /* CKPT_NO_STORAGE: not added yet */
@@ -52,7 +52,7 @@ bool flax_is_scalar(const ckpt_file *f, const ckpt_value *v)
 
 /* ------------------------------------------------------------------------- arrays */
 
-/* add_array - *OUT is a node of type TENSOR for X, whose elements are in STORAGE. */
+/* add_array - sets *OUT to a new node of type TENSOR for X, whose elements are in STORAGE. */
 static ckpt_status add_array(struct flax_reading *r, const struct flax_array *x, uint32_t storage,
                              ckpt_value **out)
 {
@@ -93,8 +93,8 @@ static ckpt_status add_storages(struct flax_reading *r)
     return CKPT_OK;
 }
 
-/* list_by_number - *OUT are the *N values of MAPPING, whose keys are "0" to "N - 1", in that order. False:
- * MAPPING, which may be NULL, has other keys or too many. */
+/* list_by_number - sets *OUT to the *N values of MAPPING (may be NULL), whose keys are "0" to "N - 1", in the
+ * order of those numbers. False: it has other keys, or too many. */
 static bool list_by_number(arena *a, const ckpt_value *mapping, ckpt_value ***out, uint32_t *n)
 {
     ckpt_str key;
@@ -148,7 +148,7 @@ static bool read_sizes(struct flax_array *x, ckpt_value *const *sizes, uint32_t 
     return flax_size(x->shape, ndim, width, &x->nbytes);
 }
 
-/* join_chunks - *OUT is the array in chunks that DICT is. */
+/* join_chunks - sets *OUT to a node for the array in chunks that DICT is. */
 static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, ckpt_value **out)
 {
     ckpt_value **sizes, **chunks;

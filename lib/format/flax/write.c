@@ -130,7 +130,7 @@ static ckpt_status make_tree(struct flat_writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------------- walk */
 
-/* is_left_out - is entry I of the container F, V, not written? */
+/* is_left_out - is V, entry I of the container F, not written? */
 static bool is_left_out(const struct flax_output *o, const struct flax_frame *f, uint32_t i,
                         const ckpt_value *v)
 {
@@ -138,7 +138,8 @@ static bool is_left_out(const struct flax_output *o, const struct flax_frame *f,
     return dropped || (v->type == CKPT_V_TENSOR && find_item(o, v) == MAP_NONE);
 }
 
-/* get_entry - entry I of the container F: its KEY is NULL in a list. NULL past the end. */
+/* get_entry - returns entry I of the container F, and sets *KEY to its key, NULL in a list. NULL: there is no
+ * entry I. */
 static const ckpt_value *get_entry(const struct flax_frame *f, uint32_t i, const ckpt_value **key)
 {
     uint32_t n;
@@ -147,7 +148,8 @@ static const ckpt_value *get_entry(const struct flax_frame *f, uint32_t i, const
     return i < n ? pairs[i].val : f->node->type == CKPT_V_LIST ? value_item(f->node, i) : NULL;
 }
 
-/* get_new_name - the text that entry I of the container F becomes or is called; .ptr NULL: it stays. */
+/* get_new_name - returns the new key of entry I of the container F, or the new text that entry I of a list
+ * is; .ptr NULL: it is unchanged. */
 static ckpt_str get_new_name(const struct flax_frame *f, uint32_t i)
 {
     return f->edit && i < f->edit->n ? f->edit->names[i] : str_of(NULL, 0);
@@ -190,7 +192,7 @@ static ckpt_status put_value(struct flat_writer *w, const ckpt_value *v, ckpt_er
     return CKPT_OK;
 }
 
-/* step - the next entry of the innermost container, or its end. */
+/* step - writes the next entry of the innermost container, or leaves that container after its last entry. */
 static ckpt_status step(struct flat_writer *w, ckpt_error *err)
 {
     struct flax_output *o = w->user;
@@ -208,7 +210,8 @@ static ckpt_status step(struct flat_writer *w, ckpt_error *err)
     return key || !name.ptr ? put_value(w, v, err) : CKPT_OK; /* an item that was a text is that name */
 }
 
-/* check_beginning - what is left of the graph must be something that is read again. */
+/* check_beginning - fails unless a reader would recognize the output, whose beginning may have been
+ * dropped. */
 static ckpt_status check_beginning(const struct flat_writer *w, ckpt_error *err)
 {
     const struct flax_output *o = w->user;

@@ -1,7 +1,7 @@
 /*
- * in_place.c - other names or pairs in the header of a GGUF, whose data stay where they are: the new header
- * must end within the alignment that the old one is filled up to. Its first 16 bytes, with the number of
- * tensors, stay, too.
+ * in_place.c - edits names or pairs in the header of a GGUF, whose data stay where they are: the new header
+ * must end before the data, with less padding than the alignment. Its first 16 bytes, which end with the
+ * number of tensors, stay the same.
  */
 #include <inttypes.h>
 
@@ -9,7 +9,7 @@
 
 #define STAYS 16u
 
-/* begin_header - the pairs of EDITED, after how many they are, in B. */
+/* begin_header - appends the number of pairs of EDITED, and the pairs, to B. */
 static ckpt_status begin_header(const struct gguf_file *edited, buf *b, ckpt_error *err)
 {
     if (edited->header.big_endian || edited->header.version == 1)
@@ -22,7 +22,7 @@ static ckpt_status begin_header(const struct gguf_file *edited, buf *b, ckpt_err
     return CKPT_OK;
 }
 
-/* end_header - fills B up to the data of the file K was made of. */
+/* end_header - pads B up to the data of the file that K was read from. */
 static ckpt_status end_header(const struct gguf_file *k, buf *b, ckpt_error *err)
 {
     uint64_t end = STAYS + (uint64_t)b->len, room = k->header.data - STAYS, filled = end;
@@ -40,7 +40,7 @@ static ckpt_status end_header(const struct gguf_file *k, buf *b, ckpt_error *err
 
 /* ------------------------------------------------------------------------ names */
 
-/* What is put back ends where the data begin, and changes no place of a tensor. */
+/* in_place replaces one range, which ends where the data begin, and moves no tensor. */
 bool gguf_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
 {
     const struct gguf_file *k = was->container;
@@ -94,7 +94,8 @@ static const struct gguf_pair *find_pair(const struct gguf_file *k, ckpt_str key
     return NULL;
 }
 
-/* make_pair - X, whose key is not in EDITED yet, or has WAS as its value in the file. */
+/* make_pair - adds X to EDITED. WAS is the pair of the same key in the file; NULL: there is none, and the key
+ * must not be in EDITED yet. */
 static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf_pair *was,
                              struct gguf_file *edited, ckpt_error *err)
 {
@@ -112,8 +113,8 @@ static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf
     return gguf_pair_make(f->a, key, type, element, x->text, &edited->pairs[edited->n], err);
 }
 
-/* edit_pair - adds X to EDITED: as it stands in the file, if its text is that of the file, else of the type
- * that it has there. *NEXT: where it is expected in the file. */
+/* edit_pair - adds X to EDITED: unchanged if its text is that in the file, else with the type that it has
+ * there. *NEXT is the number of the pair in the file that is expected to have the key. */
 static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *x, size_t *next, struct gguf_file *edited,
                              ckpt_error *err)
 {
@@ -130,7 +131,7 @@ static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *x, size_t *next, str
     return CKPT_OK;
 }
 
-/* take_alignment - that of the pairs of EDITED. */
+/* take_alignment - sets the alignment of EDITED to that in its pairs, or to the default. */
 static ckpt_status take_alignment(struct gguf_file *edited, ckpt_error *err)
 {
     const struct gguf_pair *p = find_pair(edited, STR_LIT("general.alignment"));
@@ -159,7 +160,8 @@ static ckpt_status edit_pairs(ckpt_file *f, const struct metadata_job *job, stru
     return take_alignment(edited, err);
 }
 
-/* make_header - for an edit in place: EDITED, and the entries of the tensors as they stand. */
+/* make_header - makes the header for an edit in place: the pairs of EDITED, and the tensor infos as they
+ * are. */
 static ckpt_status make_header(const struct gguf_file *was, const struct gguf_file *edited, buf *b,
                                ckpt_error *err)
 {
@@ -171,7 +173,7 @@ static ckpt_status make_header(const struct gguf_file *was, const struct gguf_fi
     return end_header(edited, b, err);
 }
 
-/* write_copy - F with the pairs that its container has now. */
+/* write_copy - writes a copy of F with the pairs that its container has now. */
 static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error *err)
 {
     const struct gguf_file *k = f->container;

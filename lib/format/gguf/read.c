@@ -23,20 +23,20 @@
 
 static bool probe(const struct probe *p) { return p->nhead >= 4 && memcmp(p->head, "GGUF", 4) == 0; }
 
-/* One file, while it is read. */
+/* A file that is being read; of a split model, one part. */
 struct gguf_reading {
     ckpt_file *f;
     struct gguf g;
     struct gguf_file *keep;
     struct gguf_tensor *tensors;
     size_t n, cap;
-    bool later;                    /* part 2 or another one: its pairs are about itself … */
-    uint64_t number, parts, total; /* … and these: split.no, split.count, split.tensors.count */
+    bool later;                    /* it is not the first part: its pairs are not metadata of the model */
+    uint64_t number, parts, total; /* split.no, split.count, split.tensors.count */
 };
 
 /* ------------------------------------------------------------------------ one file */
 
-/* take_split - notes P if it is one of the pairs of a split. */
+/* take_split - keeps the value of P if it is one of the split.* pairs. */
 static void take_split(struct gguf_reading *r, const struct gguf_pair *p)
 {
     uint64_t *to = str_is(p->key, "split.no")              ? &r->number
@@ -47,7 +47,7 @@ static void take_split(struct gguf_reading *r, const struct gguf_pair *p)
         *to = gguf_pair_number(p, r->g.big_endian);
 }
 
-/* add_value - P as metadata. */
+/* add_value - adds P to the metadata. */
 static ckpt_status add_value(struct gguf_reading *r, const struct gguf_pair *p, ckpt_error *err)
 {
     ckpt_file *f = r->f;
@@ -102,8 +102,8 @@ static ckpt_status add_tensor(struct kit *k, const struct gguf *g, const struct 
     return kit_add_tensor(k, &x);
 }
 
-/* note_oddities - notices about R, and an error for a file of version 1 that is longer than its tensors:
- * nothing writes that any more, so the rules by which its data were found may not be those of its writer. */
+/* note_oddities - adds notices about R. Fails for a version 1 file that is longer than its tensors: its data
+ * may have been laid out by other rules, and no program writes such files any more. */
 static ckpt_status note_oddities(struct gguf_reading *r, ckpt_error *err)
 {
     const struct gguf *g = &r->g;
@@ -119,7 +119,7 @@ static ckpt_status note_oddities(struct gguf_reading *r, ckpt_error *err)
                 "{%" PRIu64 " bytes} follow {=the last tensor} of version 1", after);
 }
 
-/* read_file - SRC as R, and its tensors into K. */
+/* read_file - reads SRC with R, and adds its tensors to K. */
 static ckpt_status read_file(struct kit *k, struct gguf_reading *r, source *src)
 {
     ckpt_file *f = r->f;

@@ -44,7 +44,7 @@ static ckpt_status keep_value(struct reading *r, ckpt_str name, ckpt_value *v)
     return CKPT_OK;
 }
 
-/* join - FIRST, SEPARATOR and SECOND as one text in A. */
+/* join - returns FIRST, SEPARATOR and SECOND as one text in A. */
 static ckpt_str join(arena *a, ckpt_str first, char separator, ckpt_str second)
 {
     char *text = arena_alloc(a, first.len + second.len + 2); /* bounded: both are in memory */
@@ -82,7 +82,7 @@ static ckpt_status take_link(void *user, ckpt_str path, const char *kind, ckpt_s
     return keep_value(r, path, text.ptr ? value_str(a, text) : NULL);
 }
 
-/* add_values - after all tensors; a value under a tensor's name is left out. */
+/* add_values - adds the values, after all tensors. A value with the name of a tensor is left out. */
 static ckpt_status add_values(struct reading *r)
 {
     for (size_t i = 0; i < r->nvalues; i++) {
@@ -98,7 +98,7 @@ static ckpt_status add_values(struct reading *r)
 
 /* -------------------------------------------------------------------- floats of 16 bits */
 
-/* The bfloat16 elements of a source as the float32 that h5py reads. */
+/* A source of bfloat16 elements as float32, which is how h5py reads them. */
 struct widened {
     source s;
     source *from;
@@ -127,7 +127,7 @@ static void widened_close(source *s)
 
 static const struct source_ops widened_ops = {.read_at = widened_read, .close = widened_close};
 
-/* widen - *SRC, a reference, is D as float32. */
+/* widen - replaces *SRC, a reference to the elements of D, by a source of them as float32. */
 static ckpt_status widen(const struct hdf5_dataset *d, source **src, ckpt_error *err)
 {
     struct widened *w = calloc(1, sizeof *w);
@@ -144,7 +144,7 @@ static ckpt_status widen(const struct hdf5_dataset *d, source **src, ckpt_error 
 
 /* ----------------------------------------------------------------------------- chunks */
 
-/* Chunks with the same filters. */
+/* Decodes chunks that have the same filters applied. */
 struct decoder {
     struct hdf5_decoding how;
     struct block_decoder decoder;
@@ -177,7 +177,7 @@ static bool is_plain(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
     return filters_skipped(d, c) == (1u << d->nfilters) - 1; /* bounded: HDF5_MAX_FILTERS */
 }
 
-/* make_decoder - for the chunks of X that skip SKIPPED. */
+/* make_decoder - makes a decoder for the chunks of X that skip the filters SKIPPED. */
 static ckpt_status make_decoder(struct chunks *x, uint32_t skipped)
 {
     const struct hdf5_dataset *d = x->d;
@@ -198,7 +198,7 @@ static ckpt_status make_decoder(struct chunks *x, uint32_t skipped)
     return CKPT_OK;
 }
 
-/* add_blocks - each chunk that must be decoded is a block. */
+/* add_blocks - adds a block for each chunk that must be decoded. */
 static ckpt_status add_blocks(struct chunks *x)
 {
     const struct hdf5_dataset *d = x->d;
@@ -220,7 +220,7 @@ static ckpt_status add_blocks(struct chunks *x)
     return CKPT_OK;
 }
 
-/* set_pieces - one for each chunk: its part that is inside of the data set. */
+/* set_pieces - sets a piece for each chunk: the part of it that is inside of the data set. */
 static ckpt_status set_pieces(struct chunks *x)
 {
     const struct hdf5_dataset *d = x->d;
@@ -259,7 +259,8 @@ static bool has_checksum(const struct hdf5_dataset *d)
     return false;
 }
 
-/* add_chunked - T, which is D, from its chunks; where none is stored, it has the fill value. */
+/* add_chunked - adds T, which is the chunked data set D. Elements whose chunk is not stored have the fill
+ * value. */
 static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *d, struct kit_tensor *t)
 {
     static const struct piece none;
@@ -306,7 +307,7 @@ static bool set_dtype(arena *a, const struct hdf5_dataset *d, struct kit_tensor 
     return t->t.dtype != CKPT_DT_NP || (t->t.dtype_name && (type->kind != HDF5_RECORD || t->t.note.ptr));
 }
 
-/* add_without_data - T, which is D, as a row alone. */
+/* add_without_data - adds T, which is D, as a row without data. */
 static ckpt_status add_without_data(struct reading *r, const struct hdf5_dataset *d, struct kit_tensor *t)
 {
     if (!d->is_null) {
@@ -334,7 +335,7 @@ static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *sr
     return st;
 }
 
-/* find_refusal - why D cannot be a tensor, beyond what HDF5's reader found. */
+/* find_refusal - returns why D cannot be a tensor, apart from the reasons of codec/hdf5; NULL: it can. */
 static const char *find_refusal(const struct hdf5_dataset *d)
 {
     bool stored = !d->chunked && !d->unwritten;
@@ -388,8 +389,7 @@ static ckpt_status take_dataset(void *user, const struct hdf5_dataset *found, ck
     return add_tensor(r, &d, &t);
 }
 
-/* take_fault - one that can be stepped over is reported where the file is checked, and lost where it is
- * salvaged. */
+/* take_fault - handles the error ST of an object as file_lose does. */
 static ckpt_status take_fault(void *user, ckpt_str path, ckpt_status st, ckpt_error *err)
 {
     struct reading *r = user;

@@ -53,7 +53,7 @@ static void find_producer(ckpt_file *f, ckpt_str metadata)
     }
 }
 
-/* add_text - TEXT as the value NAME. */
+/* add_text - adds TEXT as the value NAME. */
 static ckpt_status add_text(struct kit *k, const char *name, ckpt_str text)
 {
     if (strcmp(name, "metadata.json") == 0)
@@ -77,7 +77,7 @@ static ckpt_status add_member(struct kit *k, zip *z, const char *name)
     return file_report_fault(k->f, st, k->err);
 }
 
-/* unpack - *MEMBER, entry E of an archive, becomes its bytes, unpacked. */
+/* unpack - sets *MEMBER to a source of the uncompressed bytes of entry E of an archive. */
 static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **member, ckpt_error *err)
 {
     uint64_t most = f->limits.max_expanded;
@@ -143,7 +143,7 @@ static ckpt_status read_archive(struct kit *k, zip *z)
 
 /* ----------------------------------------------------------------------------- folder */
 
-/* open_part - *OUT is the file NAME of the folder. */
+/* open_part - sets *OUT to the file NAME of the folder. */
 static ckpt_status open_part(struct kit *k, const char *name, source **out)
 {
     ckpt_file *f = k->f;

@@ -69,7 +69,7 @@ static ckpt_dtype find_dtype(uint32_t number)
 
 /* ------------------------------------------------------------------------- an array */
 
-/* read_sizes - RANK sizes of WIDTH bytes as the shape of T. */
+/* read_sizes - reads RANK sizes of WIDTH bytes as the shape of T. */
 static ckpt_status read_sizes(struct params *p, uint32_t rank, unsigned width, struct kit_tensor *t)
 {
     uint64_t at = p->r.pos, *shape = rank <= MAX_RANK ? arena_array(p->f->a, rank, sizeof *shape) : NULL;
@@ -89,7 +89,7 @@ static ckpt_status read_sizes(struct params *p, uint32_t rank, unsigned width, s
     return p->r.status;
 }
 
-/* read_shape - a rank and sizes of 8 bytes. */
+/* read_shape - reads a rank and as many sizes of 8 bytes as the shape of T. */
 static ckpt_status read_shape(struct params *p, struct kit_tensor *t)
 {
     uint32_t rank = reader_u32(&p->r);
@@ -123,7 +123,7 @@ static ckpt_status skip_values(struct params *p, struct kit_tensor *t)
     return reader_skip(&p->r, bytes) ? CKPT_OK : p->r.status;
 }
 
-/* read_body - device, dtype, indices and values of X, whose shapes were read. */
+/* read_body - reads device, dtype, indices and values of X, whose shapes were read. */
 static ckpt_status read_body(struct params *p, struct array *x)
 {
     (void)reader_skip(&p->r, 8);

@@ -27,7 +27,7 @@
 
 #define NOTE_MAX 2048u
 
-/* A file with values. */
+/* A file of external data. */
 struct values_file {
     ckpt_file *file;
     struct storage_more in;
@@ -44,7 +44,7 @@ struct onnx_reading {
     size_t nfiles, cap;
 };
 
-/* Where the values of a tensor are stored. */
+/* Where the values of a tensor are. */
 struct stored {
     source *src;
     uint64_t at, bytes;
@@ -91,7 +91,7 @@ static ckpt_status find_values(struct onnx_reading *r, ckpt_str location, struct
     return open_values(r, location, out);
 }
 
-/* read_decimal - TEXT, which is the KEY of T, as a number. */
+/* read_decimal - reads TEXT, the external data entry KEY of T, as a number. */
 static ckpt_status read_decimal(struct onnx_reading *r, const struct onnx_tensor *t, const char *key,
                                 ckpt_str text, uint64_t *out)
 {
@@ -135,7 +135,7 @@ static ckpt_status find_external(struct onnx_reading *r, const struct onnx_tenso
 
 /* ------------------------------------------------------------------------------ values */
 
-/* count_elements - of T, and their BYTES in raw data. */
+/* count_elements - counts the elements of T, and the BYTES they have in raw_data. */
 static ckpt_status count_elements(const struct onnx_reading *r, const struct onnx_tensor *t, uint64_t *n,
                                   uint64_t *bytes)
 {
@@ -175,7 +175,7 @@ static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *
     return CKPT_OK;
 }
 
-/* find_stored - where the N elements of T are; S->src is a reference. */
+/* find_stored - finds where the N elements of T are. The caller owns the reference S->src. */
 static ckpt_status find_stored(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
                                struct stored *s)
 {
@@ -196,7 +196,7 @@ static ckpt_status find_stored(struct onnx_reading *r, const struct onnx_tensor 
                 "{no values}; its dtype and shape take {=%" PRIu64 " bytes}", raw);
 }
 
-/* unpack - S, which has the N elements of T in RAW bytes, with a byte for each. */
+/* unpack - replaces S, the N elements of T packed in RAW bytes, by a source that has a byte for each. */
 static ckpt_status unpack(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
                           struct stored *s)
 {
@@ -215,7 +215,7 @@ static ckpt_status unpack(struct onnx_reading *r, const struct onnx_tensor *t, u
 
 /* ----------------------------------------------------------------------------- tensors */
 
-/* name_of - T's, or where it is no initializer of the model and has none of its own, its place. */
+/* name_of - returns the name of T; if it has none and is no initializer of the main graph, its place. */
 static ckpt_str name_of(struct onnx_reading *r, const struct onnx_tensor *t)
 {
     arena *a = r->f->a;
@@ -232,7 +232,7 @@ static ckpt_str name_of(struct onnx_reading *r, const struct onnx_tensor *t)
     return arena_printf(a, "%.*s#%" PRIu64, (int)name.len, name.ptr, r->f->table.nrows);
 }
 
-/* note_of - where T is, what it is a part of, its checksum. */
+/* note_of - sets a text about where T is, what it is a part of, and its checksum. */
 static ckpt_status note_of(struct onnx_reading *r, const struct onnx_tensor *t, ckpt_str *note)
 {
     buf b;
@@ -253,7 +253,7 @@ static ckpt_status note_of(struct onnx_reading *r, const struct onnx_tensor *t, 
     return ok ? CKPT_OK : fail_memory(r->err);
 }
 
-/* add_stored - T as X, with its N elements, which take RAW bytes in raw data. */
+/* add_stored - adds T as X. It has N elements, which take RAW bytes in raw_data. */
 static ckpt_status add_stored(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
                               struct kit_tensor *x)
 {
@@ -316,7 +316,7 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
 
 /* --------------------------------------------------------------------------- the model */
 
-/* add_value - V unless a tensor has its name. */
+/* add_value - adds V as NAME, unless a tensor has that name. */
 static ckpt_status add_value(struct onnx_reading *r, const char *name, ckpt_value *v)
 {
     if (map_get(r->k.names, str_c(name)) == MAP_NONE)
@@ -335,7 +335,7 @@ static ckpt_status add_number(struct onnx_reading *r, const char *name, uint64_t
     return number ? add_value(r, name, value_int(r->f->a, (int64_t)number)) : CKPT_OK;
 }
 
-/* add_opsets - versions by domain, of which "" is another name of "ai.onnx". */
+/* add_opsets - adds the opset versions by domain. The domain "" is another name of "ai.onnx". */
 static ckpt_status add_opsets(struct onnx_reading *r, const struct onnx *o)
 {
     struct kit k;
@@ -351,7 +351,7 @@ static ckpt_status add_opsets(struct onnx_reading *r, const struct onnx *o)
     return kit_end(&k, st);
 }
 
-/* put_property - P into the metadata, unless its key is there. */
+/* put_property - adds P to the metadata, unless its key is there already. */
 static ckpt_status put_property(struct onnx_reading *r, map *keys, const struct onnx_pair *p)
 {
     uint32_t before;

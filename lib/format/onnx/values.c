@@ -150,7 +150,7 @@ static ckpt_status put_fields(struct decoding *d)
     return d->n == d->count ? CKPT_OK : fail_count(d, false);
 }
 
-/* decode - COUNT values in BYTES bytes. */
+/* decode - decodes COUNT values to BYTES bytes. */
 static ckpt_status decode(arena *a, source *src, const struct onnx_tensor *t, uint64_t count, uint64_t bytes,
                           source **out, ckpt_error *err)
 {

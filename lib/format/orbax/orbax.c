@@ -42,18 +42,18 @@ struct orbax {
     ckpt_error *err;
     struct zarr_arrays arrays;
     struct nested tree;
-    ckpt_str item;  /* whose tree is read; empty: it is the checkpoint */
-    bool no_memory; /* a file could not be looked for */
-    bool is_part;   /* an item of several: its name is the first of each path */
+    ckpt_str item;  /* name of the item that is read; empty: it is the whole checkpoint */
+    bool no_memory; /* there was no memory to look for a file */
+    bool is_part;   /* the item is one of several: paths begin with its name */
     struct store store;
-    map *texts; /* name of a text -> number in TEXT; NULL: not read yet */
+    map *texts; /* name of a text -> index into TEXT; NULL: not read yet */
     const value_pair *text;
     enum zarr_missing missing;
 };
 
 /* -------------------------------------------------------------------------- folders */
 
-/* has_file - is there NAME in FOLDER of PATH? Sets *NO_MEMORY where that cannot be known. */
+/* has_file - does the folder FOLDER in PATH have a file NAME? Sets *NO_MEMORY if that cannot be found out. */
 static bool has_file(const char *path, ckpt_str folder, const char *name, bool *no_memory)
 {
     char *in = shards_join_path(str_c(path), folder),
@@ -65,13 +65,14 @@ static bool has_file(const char *path, ckpt_str folder, const char *name, bool *
     return has;
 }
 
-/* step_number - does NAME end in a number, alone or after '_'? */
+/* step_number - sets *OUT to the number that NAME ends in, alone or after '_'; false: it ends in none, or the
+ * save did not finish. */
 static bool step_number(ckpt_str name, uint64_t *out)
 {
     return str_find(name, STR_LIT(UNFINISHED), 0) == SIZE_MAX && str_uint(str_after_last(name, '_'), out);
 }
 
-/* is_step - is the folder NAME of P a step, finished? */
+/* is_step - is the folder NAME of P a step whose save finished? */
 static bool is_step(const struct probe *p, ckpt_str name)
 {
     uint64_t n;
@@ -79,7 +80,7 @@ static bool is_step(const struct probe *p, ckpt_str name)
                                      has_file(p->path, name, ITEM_METADATA, p->no_memory));
 }
 
-/* last_step - *NAME: the step of P with the greatest number; *N: how many steps there are. */
+/* last_step - sets *NAME to the step of P with the greatest number, and *N to the number of steps. */
 static bool last_step(const struct probe *p, ckpt_str *name, size_t *n)
 {
     uint64_t best = 0, number;
@@ -92,7 +93,7 @@ static bool last_step(const struct probe *p, ckpt_str *name, size_t *n)
     return *n > 0;
 }
 
-/* is_unfinished - has the folder PATH the name of a save that did not finish? */
+/* is_unfinished - is PATH the name of a save that did not finish? */
 static bool is_unfinished(const char *path)
 {
     size_t n = strlen(path);
@@ -122,7 +123,7 @@ static const ckpt_value *get(const ckpt_value *v, const char *key)
     return v && v->type == CKPT_V_DICT ? value_get(v, key) : NULL;
 }
 
-/* read_json - *OUT: what the file NAME of the item has. */
+/* read_json - sets *OUT to the contents of the file NAME of the item. */
 static ckpt_status read_json(struct orbax *o, const char *name, ckpt_value **out)
 {
     ckpt_str text;
@@ -133,7 +134,7 @@ static ckpt_status read_json(struct orbax *o, const char *name, ckpt_value **out
     return st;
 }
 
-/* read_texts - the texts of the item, by name. */
+/* read_texts - reads the texts of the item. */
 static ckpt_status read_texts(struct orbax *o)
 {
     ckpt_value *all;
@@ -148,7 +149,7 @@ static ckpt_status read_texts(struct orbax *o)
     return o->texts ? CKPT_OK : fail_memory(o->err);
 }
 
-/* read_text - *NODE: the text NAME. */
+/* read_text - sets *NODE to the text NAME. */
 static ckpt_status read_text(struct orbax *o, ckpt_str name, ckpt_value **node)
 {
     if (!o->texts)
@@ -159,7 +160,7 @@ static ckpt_status read_text(struct orbax *o, ckpt_str name, ckpt_value **node)
                  : fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=text of that name} in " STRINGS);
 }
 
-/* read_value - *NODE: the value NAME, of TYPE; NULL: its fault was reported. */
+/* read_value - sets *NODE to the value NAME, of TYPE; NULL: it has a fault, which was reported. */
 static ckpt_status read_value(struct orbax *o, ckpt_str name, ckpt_str type, ckpt_value **node)
 {
     static const struct {
@@ -183,7 +184,8 @@ static ckpt_status read_value(struct orbax *o, ckpt_str name, ckpt_str type, ckp
 
 /* ----------------------------------------------------------------------------- tree */
 
-/* read_path - *OUT: KEYS, a list of keys and their types, as a path of *N elements, with that of the item. */
+/* read_path - sets *OUT to the path of *N elements that KEYS, a list of keys and their types, is, after the
+ * path of the item. */
 static ckpt_status read_path(struct orbax *o, const ckpt_value *keys, ckpt_path_elem **out, uint32_t *n)
 {
     uint32_t before = 1 + o->is_part, nkeys = keys && keys->type == CKPT_V_LIST ? value_count(keys) : 0;
@@ -215,7 +217,7 @@ static ckpt_status read_path(struct orbax *o, const ckpt_value *keys, ckpt_path_
     return CKPT_OK;
 }
 
-/* read_entry - adds what the entry V of the tree describes. */
+/* read_entry - adds the value that V, an entry of the tree, describes. */
 static ckpt_status read_entry(struct orbax *o, const ckpt_value *v)
 {
     ckpt_path_elem *path = NULL;
@@ -236,7 +238,7 @@ static ckpt_status read_entry(struct orbax *o, const ckpt_value *v)
     return node ? nested_put(&o->tree, path, n, node, o->err) : CKPT_OK;
 }
 
-/* read_tree - adds all that META, the metadata of the item, describes. */
+/* read_tree - adds all values that META, the metadata of the item, describes. */
 static ckpt_status read_tree(struct orbax *o, const ckpt_value *meta)
 {
     uint32_t n;
@@ -259,7 +261,7 @@ static ckpt_status read_tree(struct orbax *o, const ckpt_value *meta)
 
 /* --------------------------------------------------------------------------- items */
 
-/* read_arrays - an item with a tree. */
+/* read_arrays - reads an item that has a tree. */
 static ckpt_status read_arrays(struct orbax *o)
 {
     ckpt_value *meta;
@@ -281,7 +283,7 @@ static ckpt_status read_arrays(struct orbax *o)
     return st;
 }
 
-/* read_json_item - an item that is JSON alone. */
+/* read_json_item - reads an item that is a JSON file. */
 static ckpt_status read_json_item(struct orbax *o)
 {
     ckpt_path_elem path[2] = {{.str = {"", 0}}, {.str = o->item}};
@@ -295,7 +297,7 @@ static ckpt_status read_json_item(struct orbax *o)
     return nested_put(&o->tree, path, 2, node, o->err);
 }
 
-/* read_item - the item in FOLDER of the file's, which is empty or ends in '/'. */
+/* read_item - reads the item in FOLDER, relative to that of the file; it is empty or ends in '/'. */
 static ckpt_status read_item(struct orbax *o, ckpt_str folder)
 {
     bool is_json = o->is_part && !has_file(o->f->folder, folder, ITEM_METADATA, &o->no_memory);
@@ -310,7 +312,7 @@ static ckpt_status read_item(struct orbax *o, ckpt_str folder)
     return st;
 }
 
-/* read_items - the items of the step in FOLDER. */
+/* read_items - reads the items of the step in FOLDER. */
 static ckpt_status read_items(struct orbax *o, ckpt_str folder)
 {
     ckpt_str *name;
@@ -334,7 +336,7 @@ static ckpt_status read_items(struct orbax *o, ckpt_str folder)
     return st;
 }
 
-/* read_step - the step in FOLDER: its items, or an item itself. */
+/* read_step - reads the step in FOLDER: its items, or an item that stands alone. */
 static ckpt_status read_step(struct orbax *o, ckpt_str folder)
 {
     bool alone = has_file(o->f->folder, folder, ITEM_METADATA, &o->no_memory) ||
@@ -342,7 +344,7 @@ static ckpt_status read_step(struct orbax *o, ckpt_str folder)
     return alone ? read_item(o, folder) : read_items(o, folder);
 }
 
-/* read_steps - the last step of the folder. */
+/* read_steps - reads the last step of the folder. */
 static ckpt_status read_steps(struct orbax *o)
 {
     const struct probe *p = o->f->probe;
@@ -366,7 +368,8 @@ static ckpt_status read_steps(struct orbax *o)
 
 /* --------------------------------------------------------------------------- read */
 
-/* check_finished - is the folder of F that of a save that finished? Salvage takes what there is. */
+/* check_finished - fails if the folder of F is that of a save that did not finish. In salvage it is read all
+ * the same. */
 static ckpt_status check_finished(ckpt_file *f, ckpt_error *err)
 {
     if (f->salvage || !is_unfinished(f->path))

@@ -64,7 +64,7 @@ static ckpt_dtype find_dtype(uint64_t number)
 
 /* -------------------------------------------------------------------------- tensors */
 
-/* read_desc - DESC as the dtype and shape of T, which has room for MAX_RANK sizes. */
+/* read_desc - reads dtype and shape of T from DESC. SHAPE has room for MAX_RANK sizes. */
 static ckpt_status read_desc(cursor desc, ckpt_tensor *t, uint64_t *shape, ckpt_error *err)
 {
     struct proto_field field;
@@ -133,7 +133,7 @@ static uint64_t values_size(const ckpt_tensor *t)
     return dtype_bytes((ckpt_dtype)t->dtype, n, &bytes) ? bytes : UINT64_MAX;
 }
 
-/* refuse_nameless - without a program nothing shows whether all tensors are there. */
+/* refuse_nameless - fails because without a program it is unknown whether all tensors are there. */
 static ckpt_status refuse_nameless(struct params *p)
 {
     (void)fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,

@@ -84,8 +84,8 @@ static struct paddle_tensor *add_tensor(struct paddle_pickle *p, ckpt_value *nod
     return &grown[p->n++];
 }
 
-/* make_tensor - V, a call of the graph, becomes a tensor wherever it is. PAIR: it makes that; NULL: it is the
- * array itself, whose call is kept as another node. */
+/* make_tensor - turns V, a call in the graph, into a tensor. PAIR is the (name, array) pair that it makes;
+ * NULL: V is the array itself, and a copy of the call is kept. */
 static ckpt_status make_tensor(struct paddle_pickle *p, ckpt_value *v, const ckpt_value *pair,
                                ckpt_error *err)
 {
@@ -113,8 +113,8 @@ static bool is_used(const ckpt_value *v)
     return is_array(v) || numpy_dtype_of(v, &d);
 }
 
-/* make_tensors - of all pairs, or, if there is none, of all arrays; FACTS no longer has the calls that they
- * are made of. */
+/* make_tensors - makes tensors of all pairs or, if there are none, of all arrays, and takes their calls out
+ * of FACTS. */
 static ckpt_status make_tensors(struct paddle_pickle *p, struct pickle_facts *facts, bool pairs,
                                 ckpt_error *err)
 {
@@ -170,7 +170,7 @@ static struct paddle_tensor *tensor_of(const struct state_dict *d, uint32_t entr
     return &d->p->tensor[d->root->u.dict.pairs[entry].val->u.i];
 }
 
-/* name_tensors - NAMES has the names of parameters. */
+/* name_tensors - names the tensors by NAMES, the table of parameter names. */
 static void name_tensors(const struct state_dict *d, const ckpt_value *names)
 {
     uint32_t n;
@@ -273,7 +273,7 @@ ckpt_status paddle_find(struct paddle_pickle *p, ckpt_file *f, struct pickle_fac
 
 static ckpt_dtype paddle_dtype(ckpt_dtype dtype) { return dtype == CKPT_DT_U16 ? CKPT_DT_BF16 : dtype; }
 
-/* describe_array - V, an array, as Paddle reads it. */
+/* describe_array - describes V, an array, as Paddle reads it. */
 static ckpt_status describe_array(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
     CKPT_TRY(torch_describe_numpy(g, v, m));
@@ -309,7 +309,7 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *t, s
     return CKPT_OK;
 }
 
-/* add_slices - a storage of TOTAL elements of DTYPE in PIECE, for the tensor ROW. */
+/* add_slices - adds a storage of TOTAL elements of DTYPE for the tensor ROW, which is in the slices PIECE. */
 static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *t, const struct piece *piece,
                               uint64_t total, ckpt_tensor *row)
 {
@@ -335,7 +335,7 @@ static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *t, co
     return table_add_storage(&g->f->table, &s, &row->storage, g->err);
 }
 
-/* describe_slices - T, which is in slices, as one storage. */
+/* describe_slices - describes T, which is stored in slices, as a tensor with one storage. */
 static ckpt_status describe_slices(struct graph *g, const struct paddle_tensor *t, ckpt_tensor *row)
 {
     uint64_t total = 0, *box = arena_array(g->f->a, 2 * (uint64_t)t->nslices, sizeof *box);

@@ -64,7 +64,7 @@ static ckpt_status pad_header(buf *b, uint64_t room, ckpt_error *err)
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
-/* What is put back is the header, as long as its length, which stays, makes it: no byte of a tensor. */
+/* in_place replaces the bytes of the header, whose length it keeps, and nothing else. */
 bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
 {
     unsigned char length[8];

@@ -334,7 +334,7 @@ static int compare_offsets(const void *pa, const void *pb)
     return (a->pos > b->pos) - (a->pos < b->pos);
 }
 
-/* sort_entries - sorts them by their data, and finds the end of the data. */
+/* sort_entries - sorts the entries by data_offsets, and finds the end of the data. */
 static void sort_entries(struct header *h)
 {
     bool sorted = true;
@@ -363,8 +363,8 @@ static ckpt_status fail_cut_off(const struct header *h, const struct header_entr
     return CKPT_ETRUNCATED;
 }
 
-/* check_size - bits = product of the sizes, from left to right as in the reference, times the width; must
- * be whole bytes. */
+/* check_size - fails unless the size of X is that of its shape and dtype, in whole bytes. Bits are multiplied
+ * from left to right, as in the reference implementation. */
 static ckpt_status check_size(const struct header *h, const struct header_entry *x)
 {
     uint64_t bits = 1;
@@ -387,7 +387,7 @@ static ckpt_status check_size(const struct header *h, const struct header_entry 
     return CKPT_OK;
 }
 
-/* check_begin - X must begin at START, the end of the tensor before it. */
+/* check_begin - fails unless X begins at START, the end of the tensor before it. */
 static ckpt_status check_begin(const struct header *h, const struct header_entry *x, ckpt_str prev,
                                uint64_t start)
 {
@@ -450,7 +450,8 @@ static ckpt_status check_entries(struct header *h)
     return file_report_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
 }
 
-/* set_producer - from the metadata; a notice for a part of a distributed checkpoint. */
+/* set_producer - sets the producer from the metadata, and adds a notice if F is a part of a distributed
+ * checkpoint. */
 static ckpt_status set_producer(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str framework;

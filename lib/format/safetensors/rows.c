@@ -4,14 +4,15 @@
 #include "core/dtype.h"
 #include "format/safetensors/safetensors.h"
 
-/* What one row refers to. */
+/* What a row refers to, in one allocation. */
 struct row_nodes {
     ckpt_path_elem path;
     struct step step;
     ckpt_value key, val;
 };
 
-/* halve_last - torch's float4 tensor has bytes as elements, the header has values: two per byte. */
+/* halve_last - halves the last size of X: the elements of torch's float4 tensors are bytes, those of the
+ * header values, two per byte. */
 static ckpt_status halve_last(const struct header_entry *x, ckpt_error *err)
 {
     if (x->ndim == 0 || x->shape[x->ndim - 1] % 2)

@@ -68,7 +68,7 @@ static bool has_key(const struct header *h, ckpt_str key)
 
 static bool is_not_tie(const struct plan_pair *x) { return !x->tie && ties_name(x->key); }
 
-/* index_item_names - a map from name to item; NULL: no memory. */
+/* index_item_names - returns a map from name to item; NULL: no memory. */
 static map *index_item_names(const struct flat_writer *w)
 {
     map *names = map_new(w->n);
@@ -81,8 +81,8 @@ static map *index_item_names(const struct flat_writer *w)
     return NULL;
 }
 
-/* notice_accidental_ties - a notice for each of the first N texts that will be read as a tie, but was none:
- * it is the name of a tensor now, or its key no longer is. */
+/* notice_accidental_ties - adds a notice for each of the first N pairs that will be read as a tie but was
+ * none in the input, because names changed. */
 static ckpt_status notice_accidental_ties(const struct flat_writer *w, size_t n, ckpt_error *err)
 {
     const struct plan_pair *meta = ((const struct header *)w->user)->meta;
@@ -210,7 +210,7 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* is_copy - should names change, and none did? Then the file is copied byte for byte. */
+/* is_copy - were names to change, but none did? Then the file is copied byte for byte. */
 static bool is_copy(const ckpt_plan *p)
 {
     return p->renaming && !p->nrenames && !p->nedits && !p->cast && !p->root_depth && p->file->src &&

@@ -45,7 +45,7 @@ struct entry {
     uint64_t at;      /* in the index */
 };
 
-/* One file of data. */
+/* A data file, as .data-00000-of-00002. */
 struct shard {
     source *src;
     struct storage_more in;
@@ -183,7 +183,7 @@ static ckpt_status read_block(struct bundle *b, const struct sstable *t, size_t 
     return file_report_fault(b->f, st, b->err);
 }
 
-/* find_shards - salvage: how many data files there are, by the name of one of them. */
+/* find_shards - for salvage: finds out how many data files there are from the name of one of them. */
 static void find_shards(struct bundle *b)
 {
     char *folder = strndup(b->f->path, (size_t)(b->base.ptr - b->f->path)); /* bounded: in the path */
@@ -259,7 +259,7 @@ static ckpt_status find_shard(struct bundle *b, uint64_t number, struct shard **
     return CKPT_OK;
 }
 
-/* find_bytes - where the bytes of E are; *SHARD has no source where it is missing. */
+/* find_bytes - finds the bytes of E; *SHARD has no source if its file is missing. */
 static ckpt_status find_bytes(struct bundle *b, const struct entry *e, struct shard **shard,
                               struct tf_bytes *bytes)
 {
@@ -445,22 +445,23 @@ static bool is_slice(ckpt_str key) { return key.len && key.ptr[0] == 0; }
 
 /* ------------------------------------------------------------------------ the names */
 
-/* Entries by their key, and by the names that they have, or had by their path. */
+/* Finds entries by their keys, and by their new names. */
 struct naming {
     struct bundle *b;
     map *entry_of; /* key -> entry */
     map *named;    /* name -> the first entry */
 };
 
-/* name_by_path - without what tf.train.Checkpoint appends to the path of attributes. */
+/* name_by_path - names E by its key without the suffix that tf.train.Checkpoint appends to the path of a
+ * variable. */
 static void name_by_path(struct entry *e)
 {
     if (str_ends(e->key, STR_LIT(ATTRIBUTE_SUFFIX)) && e->key.len > strlen(ATTRIBUTE_SUFFIX))
         e->name = str_of(e->key.ptr, e->key.len - strlen(ATTRIBUTE_SUFFIX)); /* bounded: it is longer */
 }
 
-/* name_by_variable - tf_name_variable of a struct naming. A name that two entries would have is that of
- * neither. */
+/* name_by_variable - names an entry as its variable, for tf_read_object_graph; USER is a struct naming. A
+ * name that two entries would have is given to neither. */
 static ckpt_status name_by_variable(void *user, ckpt_str key, ckpt_str variable, ckpt_error *err)
 {
     struct naming *n = user;
@@ -528,7 +529,7 @@ static ckpt_status read_variables(struct naming *n)
     return tf_read_object_graph(c, name_by_variable, n, b->err);
 }
 
-/* name_entries - by the ckpt_names that are wanted. */
+/* name_entries - names the entries in the way that the limit `names` of the file asks for. */
 static ckpt_status name_entries(struct bundle *b)
 {
     struct naming n = {.b = b};

@@ -35,7 +35,7 @@ static bool begins_as_state(ckpt_str text) { return str_starts(text, STR_LIT("mo
 
 static bool is_index(ckpt_str name) { return str_ends(name, STR_LIT(".index")) && name.len <= 255; }
 
-/* find_index - how many tables *.index are in the folder P; NAME: the first of them. */
+/* find_index - returns how many *.index files are in the folder P, and sets *NAME to the first of them. */
 static unsigned find_index(const struct probe *p, const char **name)
 {
     unsigned n = 0;
@@ -113,7 +113,7 @@ static bool add_time(struct state *s, ckpt_str number)
     return grown != NULL;
 }
 
-/* read_line - false: no memory, or a path without quotes. */
+/* read_line - reads LINE into S; false: no memory, or a path without quotes. */
 static bool read_line(struct state *s, ckpt_str line)
 {
     size_t colon = str_find(line, STR_LIT(":"), 0);
@@ -156,7 +156,7 @@ static ckpt_status read_state(source *src, struct state *s, ckpt_error *err)
                : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=model_checkpoint_path} in the state file");
 }
 
-/* format_time - OUT becomes " (2024-05-06 07:08:09 UTC)", or empty where SECONDS is no such time. */
+/* format_time - sets OUT to " (2024-05-06 07:08:09 UTC)", or to "" if SECONDS is out of range. */
 static void format_time(double seconds, char out[64])
 {
     time_t at = seconds >= 0 && seconds < 1e11 ? (time_t)seconds : 0;
@@ -197,7 +197,7 @@ static bool leaves_folder(ckpt_str path)
     return false;
 }
 
-/* open_latest - F becomes the checkpoint that S names. */
+/* open_latest - replaces F by the checkpoint that S names. */
 static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state *s, ckpt_error *err)
 {
     ckpt_str name = s->latest;
@@ -216,7 +216,7 @@ static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state
     return st;
 }
 
-/* read_state_file - F, the state file SRC or its FOLDER, becomes the latest checkpoint. */
+/* read_state_file - replaces F, the state file SRC or its FOLDER, by the latest checkpoint. */
 static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, ckpt_error *err)
 {
     struct state s = {.a = arena_new(STATE_MAX * UINT64_C(32))};

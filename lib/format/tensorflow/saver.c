@@ -28,7 +28,7 @@
 #include "format/tensorflow/tensorflow.h"
 #include "io/block_cache.h"
 
-/* A slice as it is in one of the files. */
+/* A slice in one of the files. */
 struct saved_slice {
     const struct sstable *table;
     const struct tf_dtype *type;
@@ -60,7 +60,7 @@ struct saver {
 
 /* -------------------------------------------------------------------------- values */
 
-/* Where the values go: their bytes, the least first. */
+/* Where decoded values are written, little-endian. */
 struct values {
     const struct tf_dtype *type;
     spool *to;
@@ -123,7 +123,7 @@ static ckpt_status put_packed(struct values *v, cursor c)
     return spool_write(v->to, c.p, c.left, v->err);
 }
 
-/* put_string - a string as tf_strings_source has it. */
+/* put_string - writes a string as tf_strings_source has it. */
 static ckpt_status put_string(struct values *v, cursor c)
 {
     CKPT_TRY(put_number(v, c.left, 8));
@@ -152,7 +152,7 @@ static ckpt_status put_tensor(struct values *v, cursor c)
     return c.bad ? fail(v->err, CKPT_EFORMAT, pos, "{malformed} {=tensor}") : CKPT_OK;
 }
 
-/* find_message - field NUMBER of the message C, a message; empty: there is none. */
+/* find_message - returns field NUMBER of the message C, which is a message itself; empty: there is none. */
 static cursor find_message(cursor c, uint64_t number)
 {
     struct proto_field f;
@@ -176,7 +176,7 @@ static ckpt_status put_slice(const struct saved_slice *s, cursor value, spool *t
                : fail(err, CKPT_EFORMAT, value.pos, "{%" PRIu64 " values} for {=%" PRIu64 "}", v.n, want);
 }
 
-/* decode_slice - for source_blocks: writes the elements of the slice USER to TO; STORED is not used. */
+/* decode_slice - writes the elements of the slice USER to TO, for source_blocks; STORED is not used. */
 static ckpt_status decode_slice(void *user, source *stored, spool *to, ckpt_error *err)
 {
     const struct saved_slice *s = user;
@@ -328,7 +328,7 @@ static ckpt_status read_meta(struct saver *s, const struct sstable *t)
 
 /* ----------------------------------------------------------------------- the tensors */
 
-/* decode_strings - *OUT: the strings of X, which has one slice, in the arena. */
+/* decode_strings - sets *OUT to a source, in the arena, of the strings of X, which has one slice. */
 static ckpt_status decode_strings(struct saver *s, const struct saved_tensor *x, source **out)
 {
     spool *to = spool_new(s->f->limits.max_header);

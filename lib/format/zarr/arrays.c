@@ -17,7 +17,7 @@
 #include "format/distributed/sharded_tensors.h"
 #include "format/torch/graph.h"
 
-/* An array on its way to be a source. */
+/* An array whose chunks are being put together. */
 struct assembly {
     struct zarr_arrays *x;
     const struct zarr_source *from;
@@ -42,7 +42,7 @@ void zarr_arrays_end(struct zarr_arrays *x) { block_cache_unref(x->cache); }
 
 /* ------------------------------------------------------------------------- metadata */
 
-/* find_metadata - *I: the entry with the metadata of the array; *V3: of version 3. */
+/* find_metadata - sets *I to the entry with the metadata of the array; *V3: they are of version 3. */
 static ckpt_status find_metadata(struct assembly *y, size_t *i, bool *v3)
 {
     const struct store *s = y->from->s;
@@ -78,7 +78,7 @@ static ckpt_status read_metadata(struct assembly *y)
 
 /* --------------------------------------------------------------------------- pieces */
 
-/* Where an encoded chunk or part is. */
+/* Where an encoded chunk is. */
 struct place {
     source *src;
     uint64_t at, n;
@@ -96,7 +96,8 @@ static ckpt_status add_block(struct assembly *y, const struct place *p)
     return CKPT_OK;
 }
 
-/* add_piece - what P encodes, which begins at element AT of the array and may reach beyond its end. */
+/* add_piece - adds the chunk P as a piece. It begins at element AT of the array, and may reach beyond the
+ * end. */
 static ckpt_status add_piece(struct assembly *y, const uint64_t *at, const struct place *p)
 {
     uint32_t n = y->z.ndim;
@@ -124,7 +125,7 @@ static ckpt_status add_piece(struct assembly *y, const uint64_t *at, const struc
     return CKPT_OK;
 }
 
-/* add_parts - those of the shard P, which begins at element AT of the array. */
+/* add_parts - adds the chunks in the shard P, which begins at element AT of the array. */
 static ckpt_status add_parts(struct assembly *y, const uint64_t *at, const struct place *p)
 {
     const struct zarr_array *z = &y->z;
@@ -225,7 +226,7 @@ static ckpt_status check_claims(const struct assembly *y)
     return CKPT_ELIMIT;
 }
 
-/* make_source - *OUT has the elements of Y, from byte *AT on. */
+/* make_source - sets *OUT to a source that has the elements of Y from byte *AT on. */
 static ckpt_status make_source(struct assembly *y, source **out, uint64_t *at)
 {
     static const unsigned char zero[sizeof y->z.fill];
@@ -245,7 +246,8 @@ static ckpt_status make_source(struct assembly *y, source **out, uint64_t *at)
     return pieces_source(y->x->f->a, &p, out, at, y->x->err);
 }
 
-/* assemble - Y becomes the array FROM, and *OUT its elements from byte *AT on, with a reference. */
+/* assemble - reads the array FROM into Y, and sets *OUT to a source that has its elements from byte *AT on.
+ * The caller owns the reference. */
 static ckpt_status assemble(struct zarr_arrays *x, const struct zarr_source *from, struct assembly *y,
                             source **out, uint64_t *at)
 {
@@ -262,7 +264,7 @@ static ckpt_status assemble(struct zarr_arrays *x, const struct zarr_source *fro
 
 /* --------------------------------------------------------------------------- tensors */
 
-/* add_tensor - *NODE: a new tensor, *T. */
+/* add_tensor - sets *NODE to a node for a new tensor, *T. */
 static ckpt_status add_tensor(struct zarr_arrays *x, ckpt_value **node, struct zarr_tensor **t)
 {
     struct zarr_tensor *grown = arena_grow(x->f->a, x->tensor, x->n, &x->cap, x->n + 1, sizeof *grown);
@@ -367,7 +369,7 @@ ckpt_status zarr_scalar_read(struct zarr_arrays *x, const struct zarr_source *fr
 
 /* ------------------------------------------------------------------------------ graph */
 
-/* describe - for torch_graph: the row of the tensor V. */
+/* describe - sets ROW to the tensor V, for torch_graph. */
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
     const struct zarr_arrays *x = user;

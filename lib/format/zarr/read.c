@@ -20,7 +20,7 @@ static ckpt_status add_keys(struct zarr_arrays *x, struct store *s, ckpt_value *
     return CKPT_OK;
 }
 
-/* read_bare - F is the array in its folder, or the database. */
+/* read_bare - reads F, a folder that is an array or a database. */
 static ckpt_status read_bare(ckpt_file *f, bool is_ocdbt, ckpt_error *err)
 {
     struct zarr_arrays x;
