@@ -298,10 +298,9 @@ static bool add_scalar(const struct facts *x, uint32_t row, struct text *out)
     char shown[NUMBER_TEXT];
     if (t->kind != CKPT_NDARRAY || t->ndim || !t->has_data || t->npath > 1 || t->nbytes > sizeof bytes)
         return false;
-    if (number_bytes((ckpt_dtype)t->dtype) != t->nbytes ||
-        ckpt_tensor_read(x->f, row, 0, 1, bytes, NULL) != CKPT_OK)
+    if (!number_bytes((ckpt_dtype)t->dtype) || number_read(x->f, row, 0, 1, bytes, NULL) != CKPT_OK)
         return false;
-    struct number v = number_decode((ckpt_dtype)t->dtype, bytes);
+    struct number v = number_decode(number_shown_dtype((ckpt_dtype)t->dtype), bytes);
     text_name(out, t->name);
     text_addf(out, " = numpy %s %s", ckpt_dtype_name((ckpt_dtype)t->dtype), number_text(&v, shown));
     return true;

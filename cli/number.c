@@ -6,33 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the largest exponents of a floating-point format mean. */
-enum flavour {
-    IEEE,   /* all-ones exponent: infinity and NaN */
-    FN,     /* no infinity; all ones is NaN */
-    FNUZ,   /* no infinity; the bits of minus zero are NaN */
-    FINITE, /* neither infinity nor NaN */
-    SCALE   /* no sign, no mantissa: a power of two; 255 is NaN */
-};
+#include "out.h"
 
+/* How the bytes of each dtype are decoded. */
 struct layout {
     enum number_kind kind;
-    uint8_t nbytes; /* of one component */
-    uint8_t exponent, mantissa;
-    int16_t bias;
-    enum flavour flavour;
+    uint8_t nbytes;   /* of one component; 0: elements are read as float32 */
+    uint8_t exponent; /* bits of a float's exponent, in IEEE's form */
+    uint8_t bits;     /* of a float's mantissa, or of an integer; 0: all bits of the bytes */
 };
 
 static const struct layout layouts[] = {
-    [CKPT_DT_F64] = {NUM_REAL, 8, 11, 52, 1023, IEEE},
-    [CKPT_DT_F32] = {NUM_REAL, 4, 8, 23, 127, IEEE},
-    [CKPT_DT_F16] = {NUM_REAL, 2, 5, 10, 15, IEEE},
-    [CKPT_DT_BF16] = {NUM_REAL, 2, 8, 7, 127, IEEE},
-    [CKPT_DT_F8_E4M3] = {NUM_REAL, 1, 4, 3, 7, FN},
-    [CKPT_DT_F8_E5M2] = {NUM_REAL, 1, 5, 2, 15, IEEE},
-    [CKPT_DT_F8_E4M3FNUZ] = {NUM_REAL, 1, 4, 3, 8, FNUZ},
-    [CKPT_DT_F8_E5M2FNUZ] = {NUM_REAL, 1, 5, 2, 16, FNUZ},
-    [CKPT_DT_F8_E8M0] = {NUM_REAL, 1, 8, 0, 127, SCALE},
+    [CKPT_DT_F64] = {NUM_REAL, 8, 11, 52},
+    [CKPT_DT_F32] = {NUM_REAL, 4, 8, 23},
     [CKPT_DT_I64] = {.kind = NUM_INT, .nbytes = 8},
     [CKPT_DT_I32] = {.kind = NUM_INT, .nbytes = 4},
     [CKPT_DT_I16] = {.kind = NUM_INT, .nbytes = 2},
@@ -42,10 +28,10 @@ static const struct layout layouts[] = {
     [CKPT_DT_U16] = {.kind = NUM_UINT, .nbytes = 2},
     [CKPT_DT_U8] = {.kind = NUM_UINT, .nbytes = 1},
     [CKPT_DT_BOOL] = {.kind = NUM_BOOL, .nbytes = 1},
-    [CKPT_DT_C32] = {NUM_COMPLEX, 2, 5, 10, 15, IEEE},
-    [CKPT_DT_C64] = {NUM_COMPLEX, 4, 8, 23, 127, IEEE},
-    [CKPT_DT_C128] = {NUM_COMPLEX, 8, 11, 52, 1023, IEEE},
-    [CKPT_DT_BC32] = {NUM_COMPLEX, 2, 8, 7, 127, IEEE},
+    [CKPT_DT_C32] = {NUM_COMPLEX, 2, 5, 10},
+    [CKPT_DT_C64] = {NUM_COMPLEX, 4, 8, 23},
+    [CKPT_DT_C128] = {NUM_COMPLEX, 8, 11, 52},
+    [CKPT_DT_BC32] = {NUM_COMPLEX, 2, 8, 7},
     [CKPT_DT_QI8] = {.kind = NUM_INT, .nbytes = 1},
     [CKPT_DT_QU8] = {.kind = NUM_UINT, .nbytes = 1},
     [CKPT_DT_QI32] = {.kind = NUM_INT, .nbytes = 4},
@@ -60,19 +46,13 @@ static const struct layout layouts[] = {
     [CKPT_DT_F6_E3M2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_QU4X2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_QU2X4] = {.kind = NUM_BITS, .nbytes = 1},
-    /* One element a byte; the mantissa of integers is all their bits. */
-    [CKPT_DT_I4] = {.kind = NUM_INT, .nbytes = 1, .mantissa = 4},
-    [CKPT_DT_U4] = {.kind = NUM_UINT, .nbytes = 1, .mantissa = 4},
-    [CKPT_DT_I2] = {.kind = NUM_INT, .nbytes = 1, .mantissa = 2},
-    [CKPT_DT_U2] = {.kind = NUM_UINT, .nbytes = 1, .mantissa = 2},
-    [CKPT_DT_I1] = {.kind = NUM_INT, .nbytes = 1, .mantissa = 1},
-    [CKPT_DT_U1] = {.kind = NUM_UINT, .nbytes = 1, .mantissa = 1},
-    [CKPT_DT_F4_E2M1] = {NUM_REAL, 1, 2, 1, 1, FINITE},
-    [CKPT_DT_F6_E2M3_BYTE] = {NUM_REAL, 1, 2, 3, 1, FINITE},
-    [CKPT_DT_F6_E3M2_BYTE] = {NUM_REAL, 1, 3, 2, 3, FINITE},
-    [CKPT_DT_F8_E3M4] = {NUM_REAL, 1, 3, 4, 3, IEEE},
-    [CKPT_DT_F8_E4M3_INF] = {NUM_REAL, 1, 4, 3, 7, IEEE},
-    [CKPT_DT_F8_E4M3B11FNUZ] = {NUM_REAL, 1, 4, 3, 11, FNUZ},
+    /* One element a byte. */
+    [CKPT_DT_I4] = {.kind = NUM_INT, .nbytes = 1, .bits = 4},
+    [CKPT_DT_U4] = {.kind = NUM_UINT, .nbytes = 1, .bits = 4},
+    [CKPT_DT_I2] = {.kind = NUM_INT, .nbytes = 1, .bits = 2},
+    [CKPT_DT_U2] = {.kind = NUM_UINT, .nbytes = 1, .bits = 2},
+    [CKPT_DT_I1] = {.kind = NUM_INT, .nbytes = 1, .bits = 1},
+    [CKPT_DT_U1] = {.kind = NUM_UINT, .nbytes = 1, .bits = 1},
 };
 
 static const struct layout *layout_of(ckpt_dtype dtype)
@@ -80,7 +60,12 @@ static const struct layout *layout_of(ckpt_dtype dtype)
     return &layouts[(size_t)dtype < sizeof layouts / sizeof *layouts ? dtype : CKPT_DT_NONE];
 }
 
-ckpt_dtype number_shown_dtype(ckpt_dtype dtype) { return dtype >= CKPT_DT_Q4_0 ? CKPT_DT_F32 : dtype; }
+static bool is_read_as_float(ckpt_dtype dtype)
+{
+    return dtype != CKPT_DT_NONE && dtype != CKPT_DT_NP && !layout_of(dtype)->nbytes;
+}
+
+ckpt_dtype number_shown_dtype(ckpt_dtype dtype) { return is_read_as_float(dtype) ? CKPT_DT_F32 : dtype; }
 
 size_t number_bytes(ckpt_dtype dtype)
 {
@@ -89,6 +74,14 @@ size_t number_bytes(ckpt_dtype dtype)
 }
 
 bool number_is_packed(ckpt_dtype dtype) { return ckpt_dtype_bits(number_shown_dtype(dtype)) % 8 != 0; }
+
+ckpt_status number_read(ckpt_file *f, uint32_t row, uint64_t first, uint64_t count, void *out,
+                        ckpt_error *err)
+{
+    ckpt_dtype dtype = (ckpt_dtype)tensor_at(f, row).dtype;
+    return is_read_as_float(dtype) ? ckpt_tensor_read_as(f, row, CKPT_DT_F32, first, count, out, err)
+                                   : ckpt_tensor_read(f, row, first, count, out, err);
+}
 
 static uint64_t load_le(const uint8_t *p, unsigned n)
 {
@@ -100,23 +93,17 @@ static uint64_t load_le(const uint8_t *p, unsigned n)
 
 static double real_of(uint64_t bits, const struct layout *l)
 {
-    unsigned m = l->mantissa, e = l->exponent;
-    if (l->flavour == SCALE)
-        return bits == 255 ? (double)NAN : ldexp(1, (int)bits - l->bias);
+    unsigned m = l->bits, e = l->exponent;
     uint64_t frac = bits & ((UINT64_C(1) << m) - 1), top = (UINT64_C(1) << e) - 1, expo = bits >> m & top;
-    bool minus = bits >> (m + e) & 1;
+    int bias = (int)(top / 2);
     double v;
-    if (l->flavour == FNUZ && minus && !expo && !frac)
-        return (double)NAN;
-    if (l->flavour == IEEE && expo == top)
+    if (expo == top)
         v = frac ? (double)NAN : (double)INFINITY;
-    else if (l->flavour == FN && expo == top && frac == (UINT64_C(1) << m) - 1)
-        v = (double)NAN;
     else if (!expo)
-        v = ldexp((double)frac, 1 - l->bias - (int)m);
+        v = ldexp((double)frac, 1 - bias - (int)m);
     else
-        v = ldexp((double)(frac | UINT64_C(1) << m), (int)expo - l->bias - (int)m);
-    return minus ? -v : v;
+        v = ldexp((double)(frac | UINT64_C(1) << m), (int)expo - bias - (int)m);
+    return bits >> (m + e) & 1 ? -v : v;
 }
 
 static int64_t extend_sign(uint64_t v, unsigned bits)
@@ -133,10 +120,10 @@ struct number number_decode(ckpt_dtype dtype, const uint8_t *p)
     const struct layout *l = layout_of(dtype);
     struct number x = {.kind = l->kind, .nbytes = l->nbytes, .single = l->nbytes < 8};
     x.u = load_le(p, l->nbytes);
-    if ((l->kind == NUM_INT || l->kind == NUM_UINT) && l->mantissa)
-        x.u &= (1u << l->mantissa) - 1;
+    if ((l->kind == NUM_INT || l->kind == NUM_UINT) && l->bits)
+        x.u &= (1u << l->bits) - 1;
     if (l->kind == NUM_INT)
-        x.i = extend_sign(x.u, l->mantissa ? l->mantissa : 8u * l->nbytes);
+        x.i = extend_sign(x.u, l->bits ? l->bits : 8u * l->nbytes);
     if (l->kind == NUM_REAL || l->kind == NUM_COMPLEX)
         x.re = real_of(x.u, l);
     if (l->kind == NUM_COMPLEX)

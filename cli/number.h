@@ -15,14 +15,17 @@ struct number {
     unsigned nbytes; /* NUM_BITS: how many bytes of u to show in hexadecimal */
 };
 
-/* number_shown_dtype - returns the dtype in which elements of DTYPE are shown: float32 for ggml's blocks,
- * else DTYPE. */
+/* number_shown_dtype - returns the dtype in which elements of DTYPE are read and shown: float32 for smaller
+ * floats and for ggml's blocks, else DTYPE. */
 ckpt_dtype number_shown_dtype(ckpt_dtype dtype);
-/* number_bytes - returns the size of an element as ckpt_tensor_read delivers it; packed types come as bytes.
+/* number_bytes - returns the size of an element as number_read delivers it; packed types come as bytes.
  * 0: not known (numpy strings and records). */
 size_t number_bytes(ckpt_dtype dtype);
 /* number_is_packed - returns true if a byte holds more than one element, so that bytes are shown. */
 bool number_is_packed(ckpt_dtype dtype);
+/* number_read - reads COUNT elements of ROW from FIRST on, in the dtype in which they are shown. */
+ckpt_status number_read(ckpt_file *f, uint32_t row, uint64_t first, uint64_t count, void *out,
+                        ckpt_error *err);
 struct number number_decode(ckpt_dtype dtype, const uint8_t *p);
 
 #define NUMBER_TEXT 96

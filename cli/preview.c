@@ -23,7 +23,6 @@ struct number_format {
 struct preview_walk {
     const struct preview *p;
     ckpt_dtype dtype; /* of the elements as they are read */
-    bool converted;   /* not the dtype of the tensor */
     size_t size;      /* bytes of an element */
     uint64_t total;   /* elements of the tensor */
     uint32_t ndim;    /* axes of the slice */
@@ -48,13 +47,6 @@ const uint64_t *preview_shape(const ckpt_tensor *t, uint32_t *ndim)
     return &bytes;
 }
 
-static ckpt_status read_window(const struct preview_walk *w)
-{
-    const struct preview *p = w->p;
-    return w->converted ? ckpt_tensor_read_as(p->f, p->row, w->dtype, w->first, w->count, w->window, w->err)
-                        : ckpt_tensor_read(p->f, p->row, w->first, w->count, w->window, w->err);
-}
-
 /* read_element - reads element INDEX. Blocks begin at multiples of WINDOW, so that reading back and forth
  * hits the same block. */
 static ckpt_status read_element(struct preview_walk *w, uint64_t index, struct number *out)
@@ -62,7 +54,7 @@ static ckpt_status read_element(struct preview_walk *w, uint64_t index, struct n
     if (index < w->first || index - w->first >= w->count) {
         w->first = index / WINDOW * WINDOW;
         w->count = w->total - w->first < WINDOW ? w->total - w->first : WINDOW;
-        ckpt_status s = read_window(w);
+        ckpt_status s = number_read(w->p->f, w->p->row, w->first, w->count, w->window, w->err);
         if (s != CKPT_OK) {
             w->count = 0;
             return s;
@@ -254,7 +246,6 @@ static bool begin_preview(struct preview_walk *w, const struct preview *p, bool 
     const uint64_t *shape = preview_shape(t, &ndim);
     *w = (struct preview_walk){.p = p,
                                .dtype = number_shown_dtype((ckpt_dtype)t->dtype),
-                               .converted = number_shown_dtype((ckpt_dtype)t->dtype) != t->dtype,
                                .size = number_bytes((ckpt_dtype)t->dtype),
                                .ndim = ndim,
                                .total = number_is_packed((ckpt_dtype)t->dtype) ? t->nbytes : t->elements,
