@@ -237,7 +237,7 @@ static uint32_t decode_ieee_float(uint32_t b, uint32_t exp)
     return decode_small_float(b, exp, 7 - exp, (1 << (exp - 1)) - 1);
 }
 
-static uint32_t float_from_byte(ckpt_dtype from, uint32_t b)
+uint32_t convert_byte(ckpt_dtype from, uint32_t b)
 {
     switch (from) {
     case CKPT_DT_F8_E4M3:
@@ -303,7 +303,7 @@ bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to
         c->overflow_start = to == CKPT_DT_F16 ? 0x477ff000u : to == CKPT_DT_BF16 ? 0x7f7f8000u : INF32;
     }
     for (uint32_t i = 0; a->block_bytes == 1 && i < 256; i++)
-        c->f32_of_byte[i] = float_from_byte(from, i);
+        c->f32_of_byte[i] = convert_byte(from, i);
     return true;
 }
 

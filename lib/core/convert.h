@@ -55,8 +55,10 @@ bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
 bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
 /* convert_run - converts N elements, which are whole units, and counts overflows in T. */
 void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t);
-/* convert_half - the bits of the float32 that a float16 is. */
+/* convert_half, convert_byte - return the bits of the float32 that a float16 is, or the byte B that holds an
+ * element of FROM. */
 uint32_t convert_half(uint32_t half);
+uint32_t convert_byte(ckpt_dtype from, uint32_t b);
 /* convert_overflow_name - returns what a value above TO's largest becomes: "inf", "nan" or "448". */
 const char *convert_overflow_name(ckpt_dtype to);
 

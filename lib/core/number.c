@@ -1,9 +1,8 @@
 /* number.c - see number.h. A double holds every dtype exactly, except 64-bit integers. */
 #include "core/number.h"
 
-#include <math.h>
-
 #include "base/cursor.h"
+#include "core/convert.h"
 #include "core/dequantize.h"
 
 unsigned number_lanes(ckpt_dtype dt)
@@ -45,92 +44,31 @@ static double float_from_bits(uint32_t bits)
 static double load_f32(const unsigned char *p) { return float_from_bits(load_u32le(p)); }
 static double load_bf16(const unsigned char *p) { return float_from_bits((uint32_t)load_u16le(p) << 16); }
 
-/* load_f16 - rebiases the exponent; a subnormal is its integer times 2^-24. */
-static double load_f16(const unsigned char *p)
-{
-    uint32_t h = load_u16le(p), sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
-    if (rest >= 0x7c00u)
-        return float_from_bits(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
-    if (rest >= 0x0400u)
-        return float_from_bits(sign | ((rest << 13) + (112u << 23)));
-    double small = (double)rest * 0x1p-24;
-    return sign ? -small : small;
-}
+static double load_f16(const unsigned char *p) { return float_from_bits(convert_half(load_u16le(p))); }
 
-/* decode_small_float - decodes a float with a sign, EXP bits biased by BIAS, and MAN bits, without special
- * values. */
-static double decode_small_float(unsigned bits, unsigned exp, unsigned man, int bias)
-{
-    unsigned mant = bits & ((1u << man) - 1), e = bits >> man & ((1u << exp) - 1);
-    double v = e ? ldexp((double)(mant | 1u << man), (int)e - bias - (int)man)
-                 : ldexp((double)mant, 1 - bias - (int)man);
-    return bits >> (exp + man) & 1 ? -v : v;
-}
+static double decode_byte(ckpt_dtype dt, unsigned b) { return float_from_bits(convert_byte(dt, b)); }
 
-static double decode_e4m3fn(unsigned b)
-{
-    return (b & 0x7f) == 0x7f ? (double)NAN : decode_small_float(b, 4, 3, 7);
-}
-static double decode_e4m3fnuz(unsigned b) { return b == 0x80 ? (double)NAN : decode_small_float(b, 4, 3, 8); }
-static double decode_e5m2fnuz(unsigned b)
-{
-    return b == 0x80 ? (double)NAN : decode_small_float(b, 5, 2, 16);
-}
-static double decode_e8m0(unsigned b) { return b == 0xff ? (double)NAN : ldexp(1.0, (int)b - 127); }
-
-static double decode_e5m2(unsigned b)
-{
-    if ((b & 0x7f) == 0x7c)
-        return b & 0x80 ? -(double)INFINITY : (double)INFINITY;
-    return (b & 0x7f) > 0x7c ? (double)NAN : decode_small_float(b, 5, 2, 15);
-}
-
-static double decode_e4m3b11fnuz(unsigned b)
-{
-    return b == 0x80 ? (double)NAN : decode_small_float(b, 4, 3, 11);
-}
-static double decode_e2m1(unsigned b) { return decode_small_float(b, 2, 1, 1); }
-static double decode_e2m3(unsigned b) { return decode_small_float(b, 2, 3, 1); }
-static double decode_e3m2(unsigned b) { return decode_small_float(b, 3, 2, 3); }
-
-/* decode_ieee - decodes a float with EXP bits of exponent, of which all ones mean Inf and NaN. */
-static double decode_ieee(unsigned b, unsigned exp)
-{
-    unsigned inf = ((1u << exp) - 1) << (7 - exp), a = b & 0x7f;
-    if (a < inf)
-        return decode_small_float(b, exp, 7 - exp, (1 << (exp - 1)) - 1);
-    return a > inf ? (double)NAN : b & 0x80 ? -(double)INFINITY : (double)INFINITY;
-}
-static double decode_e3m4(unsigned b) { return decode_ieee(b, 3); }
-static double decode_e4m3(unsigned b) { return decode_ieee(b, 4); }
-
-static double sign_extend(unsigned b, unsigned bits)
-{
-    unsigned sign = 1u << (bits - 1), v = b & (2 * sign - 1);
-    return (double)(int)(v ^ sign) - (double)sign;
-}
-
-static void decode_f8(double (*decode_one)(unsigned), const unsigned char *in, size_t n, double *out)
+static void decode_bytes(ckpt_dtype dt, const unsigned char *in, size_t n, double *out)
 {
     double table[256];
     if (n < 256) {
         for (size_t i = 0; i < n; i++)
-            out[i] = decode_one(in[i]);
+            out[i] = decode_byte(dt, in[i]);
         return;
     }
     for (unsigned b = 0; b < 256; b++)
-        table[b] = decode_one(b);
+        table[b] = decode_byte(dt, b);
     for (size_t i = 0; i < n; i++)
         out[i] = table[in[i]];
 }
 
-/* decode_f6 - decodes four values of six bits in three bytes, low bits first. */
-static void decode_f6(unsigned exp, unsigned man, int bias, const unsigned char *in, size_t n, double *out)
+/* decode_f6 - decodes four values of six bits in three bytes, low bits first; DT is their dtype in a byte. */
+static void decode_f6(ckpt_dtype dt, const unsigned char *in, size_t n, double *out)
 {
     for (size_t i = 0; i + 4 <= n; i += 4, in += 3) {
         uint32_t block = (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16;
         for (unsigned k = 0; k < 4; k++)
-            out[i + k] = decode_small_float(block >> (6 * k) & 63u, exp, man, bias);
+            out[i + k] = decode_byte(dt, block >> (6 * k) & 63u);
     }
 }
 
@@ -145,8 +83,8 @@ static void decode_packed(unsigned per, const unsigned char *in, size_t n, doubl
 static void decode_f4(const unsigned char *in, size_t n, double *out)
 {
     for (size_t i = 0; i < n; i++) {
-        out[2 * i] = decode_small_float(in[i] & 15u, 2, 1, 1);
-        out[2 * i + 1] = decode_small_float(in[i] >> 4u, 2, 1, 1);
+        out[2 * i] = decode_byte(CKPT_DT_F4_E2M1, in[i] & 15u);
+        out[2 * i + 1] = decode_byte(CKPT_DT_F4_E2M1, in[i] >> 4u);
     }
 }
 
@@ -181,14 +119,9 @@ void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double 
     case CKPT_DT_F16: EACH(2, load_f16(p));
     case CKPT_DT_BC32: n = elems * 2; EACH(2, load_bf16(p));
     case CKPT_DT_BF16: EACH(2, load_bf16(p));
-    case CKPT_DT_F8_E4M3: decode_f8(decode_e4m3fn, in, n, out); break;
-    case CKPT_DT_F8_E5M2: decode_f8(decode_e5m2, in, n, out); break;
-    case CKPT_DT_F8_E4M3FNUZ: decode_f8(decode_e4m3fnuz, in, n, out); break;
-    case CKPT_DT_F8_E5M2FNUZ: decode_f8(decode_e5m2fnuz, in, n, out); break;
-    case CKPT_DT_F8_E8M0: decode_f8(decode_e8m0, in, n, out); break;
     case CKPT_DT_F4: decode_f4(in, n, out); break;
-    case CKPT_DT_F6_E2M3: decode_f6(2, 3, 1, in, n, out); break;
-    case CKPT_DT_F6_E3M2: decode_f6(3, 2, 3, in, n, out); break;
+    case CKPT_DT_F6_E2M3: decode_f6(CKPT_DT_F6_E2M3_BYTE, in, n, out); break;
+    case CKPT_DT_F6_E3M2: decode_f6(CKPT_DT_F6_E3M2_BYTE, in, n, out); break;
     case CKPT_DT_I64: EACH(8, (double)(int64_t)load_u64le(p));
     case CKPT_DT_U64: EACH(8, (double)load_u64le(p));
     case CKPT_DT_I32:
@@ -208,18 +141,23 @@ void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double 
     case CKPT_DT_BOOL: EACH(1, *p ? 1.0 : 0.0);
     case CKPT_DT_QU4X2: decode_packed(2, in, n, out); break;
     case CKPT_DT_QU2X4: decode_packed(4, in, n, out); break;
-    case CKPT_DT_F8_E3M4: decode_f8(decode_e3m4, in, n, out); break;
-    case CKPT_DT_F8_E4M3_INF: decode_f8(decode_e4m3, in, n, out); break;
-    case CKPT_DT_F8_E4M3B11FNUZ: decode_f8(decode_e4m3b11fnuz, in, n, out); break;
-    case CKPT_DT_F4_E2M1: decode_f8(decode_e2m1, in, n, out); break;
-    case CKPT_DT_F6_E2M3_BYTE: decode_f8(decode_e2m3, in, n, out); break;
-    case CKPT_DT_F6_E3M2_BYTE: decode_f8(decode_e3m2, in, n, out); break;
-    case CKPT_DT_I4: EACH(1, sign_extend(*p, 4));
-    case CKPT_DT_I2: EACH(1, sign_extend(*p, 2));
-    case CKPT_DT_I1: EACH(1, sign_extend(*p, 1));
-    case CKPT_DT_U4: EACH(1, (double)(*p & 15));
-    case CKPT_DT_U2: EACH(1, (double)(*p & 3));
-    case CKPT_DT_U1: EACH(1, (double)(*p & 1));
+    case CKPT_DT_F8_E4M3:
+    case CKPT_DT_F8_E5M2:
+    case CKPT_DT_F8_E4M3FNUZ:
+    case CKPT_DT_F8_E5M2FNUZ:
+    case CKPT_DT_F8_E8M0:
+    case CKPT_DT_F8_E3M4:
+    case CKPT_DT_F8_E4M3_INF:
+    case CKPT_DT_F8_E4M3B11FNUZ:
+    case CKPT_DT_F4_E2M1:
+    case CKPT_DT_F6_E2M3_BYTE:
+    case CKPT_DT_F6_E3M2_BYTE:
+    case CKPT_DT_I4:
+    case CKPT_DT_I2:
+    case CKPT_DT_I1:
+    case CKPT_DT_U4:
+    case CKPT_DT_U2:
+    case CKPT_DT_U1: decode_bytes(dt, in, n, out); break;
     case CKPT_DT_NONE:
     case CKPT_DT_NP: break;
     default: decode_blocks(dt, in, n, out);
