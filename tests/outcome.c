@@ -1,4 +1,5 @@
-/* outcome.c - two tables, compared fact by fact; the bytes of pickles that decide what they mean. */
+/* outcome.c - see outcome.h: compares two tables, and finds the structure in the bytes of pickles and
+ * archives. */
 #include "outcome.h"
 
 #include <inttypes.h>
@@ -8,31 +9,31 @@
 
 #include "tensor.h"
 
-/* How one row differs: field by field what was and what is, whatever the row. */
-struct differs {
-    uint64_t moved; /* what bytes put in move the offsets after them */
-    uint64_t how; /* a hash of that */
+/* How a row of the damaged file differs from that of the original. */
+struct row_difference {
+    uint64_t shift; /* inserted bytes, which later offsets may differ by */
+    uint64_t hash;  /* of all fields that differ, with both values */
     bool any;
-    char text[256]; /* the first of them */
+    char text[256]; /* the first of these fields */
 };
 
-static ckpt_str words(const char *s) { return (ckpt_str){s, strlen(s)}; }
+static ckpt_str str_of(const char *s) { return (ckpt_str){s, strlen(s)}; }
 
-static void mix(struct differs *d, ckpt_str s)
+static void add_to_hash(struct row_difference *d, ckpt_str s)
 {
     for (size_t i = 0; i < s.len; i++)
-        d->how = (d->how ^ (unsigned char)s.ptr[i]) * 0x100000001b3u;
-    d->how = (d->how ^ s.len) * 0x100000001b3u;
+        d->hash = (d->hash ^ (unsigned char)s.ptr[i]) * 0x100000001b3u;
+    d->hash = (d->hash ^ s.len) * 0x100000001b3u;
 }
 
-static void differ(struct differs *d, const char *field, ckpt_str was, ckpt_str is)
+static void compare_text(struct row_difference *d, const char *field, ckpt_str was, ckpt_str is)
 {
     char a[80], b[80];
     if (was.len == is.len && (was.len == 0 || memcmp(was.ptr, is.ptr, was.len) == 0))
         return;
-    mix(d, words(field));
-    mix(d, was);
-    mix(d, is);
+    add_to_hash(d, str_of(field));
+    add_to_hash(d, was);
+    add_to_hash(d, is);
     if (!d->any) {
         ckpt_text_escape(was, a, sizeof a);
         ckpt_text_escape(is, b, sizeof b);
@@ -41,109 +42,110 @@ static void differ(struct differs *d, const char *field, ckpt_str was, ckpt_str 
     d->any = true;
 }
 
-static void differ_number(struct differs *d, const char *field, uint64_t was, uint64_t is)
+static void compare_number(struct row_difference *d, const char *field, uint64_t was, uint64_t is)
 {
     char a[24], b[24];
     if (was == is)
         return;
     snprintf(a, sizeof a, "%" PRIu64, was);
     snprintf(b, sizeof b, "%" PRIu64, is);
-    differ(d, field, words(a), words(b));
+    compare_text(d, field, str_of(a), str_of(b));
 }
 
-static void differ_place(struct differs *d, const char *field, uint64_t was, uint64_t is)
+static void compare_offset(struct row_difference *d, const char *field, uint64_t was, uint64_t is)
 {
-    if (is - was != d->moved || was == CKPT_NO_OFFSET)
-        differ_number(d, field, was, is);
+    if (is - was != d->shift || was == CKPT_NO_OFFSET)
+        compare_number(d, field, was, is);
 }
 
-static ckpt_str step(ckpt_path_elem e, char buf[24])
+static ckpt_str key_of(ckpt_path_elem e, char buf[24])
 {
     if (!e.is_int)
         return e.str;
     snprintf(buf, 24, "%" PRId64, e.num);
-    return words(buf);
+    return str_of(buf);
 }
 
-static void differ_path(struct differs *d, const ckpt_tensor *was, const ckpt_tensor *is)
+static void compare_paths(struct row_difference *d, const ckpt_tensor *was, const ckpt_tensor *is)
 {
     char a[24], b[24];
     if (was->npath != is->npath)
-        differ(d, "path", was->name, is->name);
+        compare_text(d, "path", was->name, is->name);
     for (uint32_t i = 0; was->npath == is->npath && i < was->npath; i++)
-        differ(d, "key", step(was->path[i], a), step(is->path[i], b));
+        compare_text(d, "key", key_of(was->path[i], a), key_of(is->path[i], b));
 }
 
-static void differ_shape(struct differs *d, const ckpt_tensor *was, const ckpt_tensor *is)
+static void compare_shapes(struct row_difference *d, const ckpt_tensor *was, const ckpt_tensor *is)
 {
-    differ_number(d, "dimensions", was->ndim, is->ndim);
-    differ_number(d, "has a shape", was->has_shape, is->has_shape);
+    compare_number(d, "dimensions", was->ndim, is->ndim);
+    compare_number(d, "has a shape", was->has_shape, is->has_shape);
     if (was->ndim != is->ndim || was->has_shape != is->has_shape || !was->has_shape)
         return;
     for (uint32_t i = 0; i < was->ndim; i++) {
-        differ_number(d, "size", was->shape[i], is->shape[i]);
+        compare_number(d, "size", was->shape[i], is->shape[i]);
         if (was->stride && is->stride)
-            differ_number(d, "stride", was->stride[i], is->stride[i]);
+            compare_number(d, "stride", was->stride[i], is->stride[i]);
     }
 }
 
-static void differ_storage(struct differs *d, const ckpt_storage *was, const ckpt_storage *is)
+static void compare_storages(struct row_difference *d, const ckpt_storage *was, const ckpt_storage *is)
 {
-    differ_number(d, "has a storage", was != NULL, is != NULL);
+    compare_number(d, "has a storage", was != NULL, is != NULL);
     if (!was || !is)
         return;
-    differ(d, "storage", was->key, is->key);
-    differ(d, "storage's location", was->location, is->location);
-    differ(d, "storage's file", was->file, is->file);
-    differ_number(d, "storage's bytes", was->nbytes, is->nbytes);
-    differ_place(d, "storage's place", was->file_offset, is->file_offset);
-    if (was->has_crc) /* where all are 0 there are none: one that is not speaks for the others */
-        differ_number(d, "storage's checksum", was->has_crc, is->has_crc);
+    compare_text(d, "storage", was->key, is->key);
+    compare_text(d, "storage's location", was->location, is->location);
+    compare_text(d, "storage's file", was->file, is->file);
+    compare_number(d, "storage's bytes", was->nbytes, is->nbytes);
+    compare_offset(d, "storage's place", was->file_offset, is->file_offset);
+    if (was->has_crc) /* absent only if the CRCs of all storages are 0: one changed CRC makes all present */
+        compare_number(d, "storage's checksum", was->has_crc, is->has_crc);
 }
 
-/* differ_row - what a file says of row I, and what follows from that only where nothing else differs. */
-static struct differs differ_row(const ckpt_file *whole, const ckpt_file *damaged, uint32_t i)
+/* compare_row - compares row I of both files. Fields that follow from others (bytes, offset) are compared
+ * only if those are equal. */
+static struct row_difference compare_row(const ckpt_file *whole, const ckpt_file *damaged, uint32_t i)
 {
-    uint64_t moved = ckpt_file_bytes(damaged) - ckpt_file_bytes(whole);
+    uint64_t shift = ckpt_file_bytes(damaged) - ckpt_file_bytes(whole);
     const ckpt_tensor before = tensor_at(whole, i), after = tensor_at(damaged, i);
     const ckpt_tensor *was = &before, *is = &after;
     ckpt_storage old = CKPT_INIT(ckpt_storage), new = CKPT_INIT(ckpt_storage);
     bool had = ckpt_storage_at(whole, was->storage, &old), has = ckpt_storage_at(damaged, is->storage, &new);
-    struct differs d = {.moved = moved, .how = 0xcbf29ce484222325u};
-    differ_path(&d, was, is);
-    differ(&d, "dtype", words(ckpt_dtype_name((ckpt_dtype)was->dtype)),
-           words(ckpt_dtype_name((ckpt_dtype)is->dtype)));
-    differ(&d, "kind", words(ckpt_kind_name((ckpt_kind)was->kind)),
-           words(ckpt_kind_name((ckpt_kind)is->kind)));
-    differ_shape(&d, was, is);
-    differ_number(&d, "storage offset", was->storage_offset, is->storage_offset);
-    differ_number(&d, "conj", was->conj, is->conj);
-    differ_number(&d, "neg", was->neg, is->neg);
-    differ_number(&d, "requires_grad", was->requires_grad, is->requires_grad);
-    differ_number(&d, "parameter", was->parameter, is->parameter);
-    differ(&d, "class", was->klass, is->klass);
-    differ(&d, "location", was->location, is->location);
-    differ(&d, "note", was->note, is->note);
-    differ_storage(&d, had ? &old : NULL, has ? &new : NULL);
+    struct row_difference d = {.shift = shift, .hash = 0xcbf29ce484222325u};
+    compare_paths(&d, was, is);
+    compare_text(&d, "dtype", str_of(ckpt_dtype_name((ckpt_dtype)was->dtype)),
+                 str_of(ckpt_dtype_name((ckpt_dtype)is->dtype)));
+    compare_text(&d, "kind", str_of(ckpt_kind_name((ckpt_kind)was->kind)),
+                 str_of(ckpt_kind_name((ckpt_kind)is->kind)));
+    compare_shapes(&d, was, is);
+    compare_number(&d, "storage offset", was->storage_offset, is->storage_offset);
+    compare_number(&d, "conj", was->conj, is->conj);
+    compare_number(&d, "neg", was->neg, is->neg);
+    compare_number(&d, "requires_grad", was->requires_grad, is->requires_grad);
+    compare_number(&d, "parameter", was->parameter, is->parameter);
+    compare_text(&d, "class", was->klass, is->klass);
+    compare_text(&d, "location", was->location, is->location);
+    compare_text(&d, "note", was->note, is->note);
+    compare_storages(&d, had ? &old : NULL, has ? &new : NULL);
     if (d.any)
         return d;
-    differ_number(&d, "has data", was->has_data, is->has_data);
-    differ_number(&d, "bytes", was->nbytes, is->nbytes);
-    differ_place(&d, "place", was->file_offset, is->file_offset);
+    compare_number(&d, "has data", was->has_data, is->has_data);
+    compare_number(&d, "bytes", was->nbytes, is->nbytes);
+    compare_offset(&d, "place", was->file_offset, is->file_offset);
     return d;
 }
 
-/* The row that I is a part of, however deep. */
-static uint32_t unit(const ckpt_file *f, uint32_t i)
+/* outermost_row - returns the composite that row I is a component of, at any depth, or I itself. */
+static uint32_t outermost_row(const ckpt_file *f, uint32_t i)
 {
     while (tensor_at(f, i).part_of != CKPT_NO_TENSOR)
         i = tensor_at(f, i).part_of;
     return i;
 }
 
-/* stem_of - how much of the name of row I is that of the array whose part it is: MXNet keeps the parts of a
- * sparse array under one name. 0: it is no such part. */
-static size_t stem_of(const ckpt_file *f, uint32_t i)
+/* array_name_length - returns the length of the array's name in the name of row I, "NAME.data" and the like:
+ * MXNet stores the components of a sparse array under one name. 0: row I is none of them. */
+static size_t array_name_length(const ckpt_file *f, uint32_t i)
 {
     ckpt_str name = tensor_at(f, i).name;
     static const char *const parts[] = {".data", ".indices", ".indptr"};
@@ -155,39 +157,39 @@ static size_t stem_of(const ckpt_file *f, uint32_t i)
     return 0;
 }
 
-static bool are_of_one_array(const ckpt_file *f, uint32_t i, uint32_t k)
+static bool is_same_array(const ckpt_file *f, uint32_t i, uint32_t k)
 {
-    size_t n = stem_of(f, i);
-    return unit(f, i) == unit(f, k) ||
-           (n && n == stem_of(f, k) && memcmp(tensor_at(f, i).name.ptr, tensor_at(f, k).name.ptr, n) == 0);
+    size_t n = array_name_length(f, i);
+    return outermost_row(f, i) == outermost_row(f, k) ||
+           (n && n == array_name_length(f, k) &&
+            memcmp(tensor_at(f, i).name.ptr, tensor_at(f, k).name.ptr, n) == 0);
 }
 
-enum outcome outcome_of(const ckpt_file *whole, const ckpt_file *damaged)
+enum outcome outcome_compare(const ckpt_file *whole, const ckpt_file *damaged)
 {
     uint32_t n = ckpt_tensor_count(whole), first = CKPT_NO_TENSOR;
-    uint64_t how = 0;
-    bool unit_alone = true, alike = true, storage_alone = true;
+    uint64_t hash = 0;
+    bool one_array = true, one_change = true, one_storage = true;
     if (n != ckpt_tensor_count(damaged))
-        return OUTCOME_SENSE;
+        return OUTCOME_SEVERAL;
     for (uint32_t i = 0; i < n; i++) {
-        struct differs d = differ_row(whole, damaged, i);
+        struct row_difference d = compare_row(whole, damaged, i);
         if (!d.any)
             continue;
         if (first == CKPT_NO_TENSOR) {
             first = i;
-            how = d.how;
+            hash = d.hash;
         }
-        alike = alike && d.how == how;
-        unit_alone = unit_alone && are_of_one_array(whole, i, first);
-        storage_alone =
-            storage_alone && tensor_at(whole, i).storage == tensor_at(whole, first).storage;
+        one_change = one_change && d.hash == hash;
+        one_array = one_array && is_same_array(whole, i, first);
+        one_storage = one_storage && tensor_at(whole, i).storage == tensor_at(whole, first).storage;
     }
     if (first == CKPT_NO_TENSOR)
         return OUTCOME_SAME;
-    return unit_alone || alike || storage_alone ? OUTCOME_FACT : OUTCOME_SENSE;
+    return one_array || one_change || one_storage ? OUTCOME_ONE_FACT : OUTCOME_SEVERAL;
 }
 
-void outcome_explain(const ckpt_file *whole, const ckpt_file *damaged, char *out, size_t cap)
+void outcome_describe(const ckpt_file *whole, const ckpt_file *damaged, char *out, size_t cap)
 {
     uint32_t n = ckpt_tensor_count(whole), m = ckpt_tensor_count(damaged), shown = 0;
     size_t at = 0;
@@ -195,7 +197,7 @@ void outcome_explain(const ckpt_file *whole, const ckpt_file *damaged, char *out
     if (n != m)
         snprintf(out, cap, "%u tensors, %u before", m, n);
     for (uint32_t i = 0; n == m && i < n && shown < 3 && at < cap; i++) {
-        struct differs d = differ_row(whole, damaged, i);
+        struct row_difference d = compare_row(whole, damaged, i);
         if (d.any && ++shown)
             at += (size_t)snprintf(out + at, cap - at, "%stensor %u: %s", shown > 1 ? "; " : "", i, d.text);
     }
@@ -203,12 +205,13 @@ void outcome_explain(const ckpt_file *whole, const ckpt_file *damaged, char *out
 
 /* ------------------------------------------------------------ bytes of pickles */
 
-/* What follows an opcode (Python's pickletools): '0' to '9' so many bytes of a number, 'm' with a number
- * in front: a place in the memo, 'c' with one: a count and so many bytes, 'l' one line, 'L' two. */
-static const char *argument(unsigned char op)
+/* argument_of - returns the argument of opcode OP (Python's pickletools): "N" a number of N bytes, "mN" a
+ * memo index of N bytes, "cN" a count of N bytes and then as many bytes, "l" one line, "L" two lines. NULL:
+ * no opcode. */
+static const char *argument_of(unsigned char op)
 {
     static const struct {
-        const char *ops, *argument;
+        const char *ops, *argument_of;
     } known[] = {
         {"(.012NRQ]})ablstdeou\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92\x93\x94\x97\x98", "0"},
         {"K\x80\x82", "1"},
@@ -225,12 +228,12 @@ static const char *argument(unsigned char op)
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strchr(known[i].ops, op))
-            return known[i].argument;
+            return known[i].argument_of;
     return NULL;
 }
 
-/* past_lines - the byte after N lines at AT; 0: they do not end. */
-static size_t past_lines(const unsigned char *data, size_t size, size_t at, int n)
+/* skip_lines - returns the offset after N lines at AT; 0: the data end before that. */
+static size_t skip_lines(const unsigned char *data, size_t size, size_t at, int n)
 {
     for (; n; n--) {
         const unsigned char *end = memchr(data + at, '\n', size - at);
@@ -241,73 +244,75 @@ static size_t past_lines(const unsigned char *data, size_t size, size_t at, int 
     return at;
 }
 
-/* past - the byte after the argument of the opcode before AT; 0: there is none such. *NUMBER: it is no more
- * than a number. */
-static size_t past(const unsigned char *data, size_t size, size_t at, bool *number)
+/* skip_argument - returns the offset after the argument of the opcode that ends at AT; 0: it is no opcode, or
+ * the data end before that. *IS_NUMBER: the argument is a number, not text, a length or a memo index. */
+static size_t skip_argument(const unsigned char *data, size_t size, size_t at, bool *is_number)
 {
-    const char *is = data[at - 1] ? argument(data[at - 1]) : NULL;
-    *number = false;
+    const char *is = data[at - 1] ? argument_of(data[at - 1]) : NULL;
+    *is_number = false;
     if (!is)
         return 0;
     if (is[0] == 'l' || is[0] == 'L')
-        return past_lines(data, size, at, is[0] == 'l' ? 1 : 2);
+        return skip_lines(data, size, at, is[0] == 'l' ? 1 : 2);
     size_t width = (size_t)(is[is[0] >= 'c'] - '0'), count = 0;
     if (width > size - at)
         return 0;
     for (size_t i = width; is[0] == 'c' && i; i--)
         count = count << 8 | data[at + i - 1];
-    *number = is[0] < 'c' || data[at - 1] == 0x8a || data[at - 1] == 0x8b;
+    *is_number = is[0] < 'c' || data[at - 1] == 0x8a || data[at - 1] == 0x8b;
     return count <= size - at - width ? at + width + count : 0;
 }
 
-/* find_pickle - records the pickle at AT, if there is one up to its STOP; returns the byte after it, or
- * AT. */
-static size_t find_pickle(const unsigned char *data, size_t size, size_t at, bool *senses)
+/* record_pickle - records the structure of the pickle at AT and returns the offset after its STOP, or AT if
+ * there is no pickle. */
+static size_t record_pickle(const unsigned char *data, size_t size, size_t at, bool *structure)
 {
     size_t end = at;
-    bool number;
-    while (end < size && (end = past(data, size, end + 1, &number)) && end < size && data[end] != '.')
+    bool is_number;
+    while (end < size && (end = skip_argument(data, size, end + 1, &is_number)) && end < size &&
+           data[end] != '.')
         ;
     if (end == 0 || end >= size)
         return at;
     for (size_t next; at < end; at = next) {
-        next = past(data, size, at + 1, &number);
-        senses[at] = true;
-        memset(senses + at + 1, !number, next - at - 1);
+        next = skip_argument(data, size, at + 1, &is_number);
+        structure[at] = true;
+        memset(structure + at + 1, !is_number, next - at - 1);
     }
-    senses[end] = true;
+    structure[end] = true;
     return end + 1;
 }
 
-static size_t two(const unsigned char *at) { return at[0] | (size_t)at[1] << 8; }
+static size_t read_u16(const unsigned char *at) { return at[0] | (size_t)at[1] << 8; }
 
-/* member - the byte after the local header or directory entry at AT, whose name is a word; AT: none. */
-static size_t member(const unsigned char *data, size_t size, size_t at, bool *senses)
+/* record_zip_header - records the name in the local or central header at AT and returns the offset after it,
+ * or AT if there is no header. */
+static size_t record_zip_header(const unsigned char *data, size_t size, size_t at, bool *structure)
 {
     bool local = size - at >= 30 && memcmp(data + at, "PK\3\4", 4) == 0;
     if (!local && (size - at < 46 || memcmp(data + at, "PK\1\2", 4) != 0))
         return at;
-    size_t head = local ? 30 : 46, name = two(data + at + head - (local ? 4 : 18));
-    size_t extra = two(data + at + head - (local ? 2 : 16));
+    size_t head = local ? 30 : 46, name = read_u16(data + at + head - (local ? 4 : 18));
+    size_t extra = read_u16(data + at + head - (local ? 2 : 16));
     if (name + extra > size - at - head)
         return at;
-    memset(senses + at + head, 1, name);
+    memset(structure + at + head, 1, name);
     return at + head + name + extra;
 }
 
-bool *outcome_senses(const unsigned char *data, size_t size)
+bool *outcome_structure(const unsigned char *data, size_t size)
 {
-    bool *senses = calloc(size + 4, sizeof *senses);
-    size_t at = 0, next = 0; /* where a pickle without a mark may begin: first, after a header or pickle */
-    while (senses && at < size) {
+    bool *structure = calloc(size + 4, sizeof *structure);
+    size_t at = 0, next = 0; /* a pickle without PROTO may begin at `next` only: after a header or a pickle */
+    while (structure && at < size) {
         bool begins = at == next || (data[at] == 0x80 && at + 1 < size && data[at + 1] <= 5);
-        size_t end = member(data, size, at, senses);
+        size_t end = record_zip_header(data, size, at, structure);
         if (end == at && begins)
-            end = find_pickle(data, size, at, senses);
+            end = record_pickle(data, size, at, structure);
         next = end > at ? end : next;
         at = end > at ? end : at + 1;
     }
-    if (senses)
-        memset(senses, 1, 4);
-    return senses;
+    if (structure)
+        memset(structure, 1, 4);
+    return structure;
 }

@@ -1,26 +1,25 @@
-/* outcome.h - what may become of a file of which a few bytes were changed or cut off: it is refused by an
- * error that tells all, or its table is held against the one it had:
+/* outcome.h - compares the table of a damaged file that could still be opened with the table of the original:
  *
- *   same   names, types, shapes, places are what they were: the bytes do not matter to them
- *   fact   one fact is another, as the bytes now say and no rule of the format forbids: in one tensor
- *          with its parts, in the tensors of one storage, or the same fact wherever it is used
- *   sense  more than that, even tensors gone or new. Only bytes that give a file its sense may do so: its
- *          first four, and of a pickle opcodes, places in the memo, lengths and words (a name that nobody
- *          knows makes no tensor), of an archive the names of members
+ *   same      names, types, shapes and offsets are equal: the damaged bytes do not affect them
+ *   one fact  one value differs, which the format does not forbid: in one tensor with its components, in the
+ *             tensors of one storage, or in the same way in every tensor that differs
+ *   several   more than that differs, and tensors may be missing or new. Only the file's structure may have
+ *             that effect: its first four bytes; opcodes, memo indices, lengths and strings of a pickle (a
+ *             class with a changed name makes no tensor); names of members of a zip archive
  *
- * A file that is cut and still read must be the same. */
+ * A truncated file must be refused or have the same table. */
 #ifndef OUTCOME_H
 #define OUTCOME_H
 
 #include "ckpt.h"
 
-enum outcome { OUTCOME_SAME, OUTCOME_FACT, OUTCOME_SENSE };
+enum outcome { OUTCOME_SAME, OUTCOME_ONE_FACT, OUTCOME_SEVERAL };
 
-/* outcome_of - two files that are open, one of them damaged */
-enum outcome outcome_of(const ckpt_file *whole, const ckpt_file *damaged);
-/* outcome_explain - how they differ, in words */
-void outcome_explain(const ckpt_file *whole, const ckpt_file *damaged, char *out, size_t cap);
-/* outcome_senses - for each of SIZE bytes at DATA, does it give the file its sense? To be freed. */
-bool *outcome_senses(const unsigned char *data, size_t size);
+enum outcome outcome_compare(const ckpt_file *whole, const ckpt_file *damaged);
+/* outcome_describe - writes the first three differences to OUT */
+void outcome_describe(const ckpt_file *whole, const ckpt_file *damaged, char *out, size_t cap);
+/* outcome_structure - returns for each of SIZE bytes at DATA whether it belongs to the structure of the file,
+ * as above. The caller frees it. */
+bool *outcome_structure(const unsigned char *data, size_t size);
 
 #endif

@@ -1,18 +1,18 @@
 /*
- * robust.c - damaged files must be refused or read as they were, but for what the damage says (outcome.h);
- * never crash, hang, leak or read too far.
+ * robust.c - opens damaged files: each must be refused, or read with no more differences from the original
+ * than outcome.h permits, without a crash, hang, leak or read out of bounds.
  *
- *   robust [-j N] [-f FLIPS] DIR…    every file of at most 4 KiB (-m BYTES): cut at every length, and every
- *                                    byte changed (x^01, x^80, 00, ff in turn; FLIPS of them for each
- *                                    byte); where only a CRC stopped the damage, again with it put right
- *   robust [-j N] -x DIR…            instead of that, at every offset a number extreme in 2, 4 and 8
- *                                    bytes, and in the place of every number that is written in digits
- *   robust [-j N] --replay DIR…      every file and folder once, as it is
- * -e EACH: of the files, each EACH-th.
- * -l: in 64 MiB of addresses (not under ASan), 256 KiB of stack, with 8 descriptors.
+ *   robust [-j N] [-f FLIPS] DIR…    each file of at most 4 KiB (-m BYTES): truncated to every length, and
+ *                                    with every byte changed in FLIPS of four ways (x^01, x^80, 00, ff). If
+ *                                    a CRC is what refuses a file, it is tried again with its CRCs corrected
+ *   robust [-j N] -x DIR…            writes extreme numbers instead: of 2, 4 and 8 bytes at every offset,
+ *                                    and in place of every decimal number
+ *   robust [-j N] --replay DIR…      opens each file and folder once, undamaged
+ * -e N: takes every N-th file only.
+ * -l: limits the address space to 64 MiB (not under ASan), the stack to 256 KiB, the descriptors to 8.
  *
- * Build it with ASan and UBSan. Each worker is a child process: one that dies names its case, and another
- * goes on with the next file.
+ * Build it with ASan and UBSan. Each worker is a child process; if it dies, its case is reported and a new
+ * worker continues with the next file.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -47,45 +47,45 @@ const char *__asan_default_options(void)
            "quarantine_size_mb=4:max_malloc_fill_size=0";
 }
 #else
-/* What glibc counts as in use includes what it keeps for later, so only ASan's count is used. */
+/* Only ASan's count is used, because what glibc counts as in use includes its caches. */
 static size_t heap_in_use(void) { return 0; }
 #endif
 
 #define CASE_SECONDS 20
 #define WORKERS_MAX  64
 
-struct current {
-    _Atomic long file; /* index, or -1 */
+struct test_case {
+    _Atomic long file; /* index in `paths`, or -1 */
     const char *what;
     size_t pos;
     unsigned byte;
-    bool cut;
-    size_t width; /* of what was changed */
+    bool cut;     /* truncated at `pos`, else changed there */
+    size_t width; /* bytes that were changed */
 };
 
 struct shared {
     _Atomic long next;
     _Atomic long cases, opened, files;
-    _Atomic long valued;      /* refusals that name the value found and what is allowed there */
-    _Atomic long outcomes[3]; /* of those opened, how the file compares with itself before */
-    struct current worker[WORKERS_MAX];
+    _Atomic long valued;      /* errors with the value found and the values allowed */
+    _Atomic long outcomes[3]; /* by enum outcome, of the damaged files that could be opened */
+    struct test_case worker[WORKERS_MAX];
 };
 
-/* The file that is damaged, as it was; NULL: it is refused as it is, or not damaged at all. */
+/* The file before it is damaged; `file` is NULL if it is refused even then, or is not to be damaged. */
 static struct {
-    ckpt_file *file, *located; /* without and with the places of what lies in members of an archive */
+    ckpt_file *file, *located; /* without and with the offsets of data in zip members */
     unsigned char *data;
-    bool *senses;
-} whole;
+    bool *structure;
+} original;
 
 static struct shared *shared;
 static char **paths;
 static size_t npaths, cap_paths;
 static bool replay;
 static int flips = 1;
-static off_t small = 4096;
-static long each = 1; /* file is taken */
-static bool extremes, little;
+static off_t file_size_max = 4096;
+static long every_nth = 1; /* which files are taken */
+static bool extremes, low_limits;
 
 static void die(const char *what)
 {
@@ -110,7 +110,7 @@ static void collect(const char *path)
     if (stat(path, &st) != 0)
         die(path);
     if (!S_ISDIR(st.st_mode)) {
-        if (S_ISREG(st.st_mode) && (replay || st.st_size <= small))
+        if (S_ISREG(st.st_mode) && (replay || st.st_size <= file_size_max))
             add_path(path);
         return;
     }
@@ -131,7 +131,7 @@ static void collect(const char *path)
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static unsigned char *load(const char *path, size_t *size)
+static unsigned char *read_file(const char *path, size_t *size)
 {
     FILE *f = fopen(path, "rb");
     struct stat st;
@@ -145,23 +145,23 @@ static unsigned char *load(const char *path, size_t *size)
     return data;
 }
 
-static void alarm_in(int seconds)
+static void set_alarm(int seconds)
 {
     struct itimerval t = {.it_value = {.tv_sec = seconds}};
     setitimer(ITIMER_REAL, &t, NULL);
 }
 
-/* says_much - may what was changed make more than one fact another? */
-static bool says_much(const struct current *cur)
+/* is_in_structure - returns whether a changed byte belongs to the structure of the file (outcome.h). */
+static bool is_in_structure(const struct test_case *cur)
 {
     for (size_t i = 0; i < cur->width; i++)
-        if (whole.senses[cur->pos + i])
+        if (original.structure[cur->pos + i])
             return true;
     return false;
 }
 
-/* is_said - does a notice of FILE that WAS does not have say that bytes of it are ignored? */
-static bool is_said(const ckpt_file *was, const ckpt_file *file)
+/* has_ignored_notice - returns whether FILE has a notice, which WAS does not have, that bytes are ignored. */
+static bool has_ignored_notice(const ckpt_file *was, const ckpt_file *file)
 {
     const char *last = NULL;
     size_t n = 0;
@@ -170,38 +170,38 @@ static bool is_said(const ckpt_file *was, const ckpt_file *file)
     return last && !ckpt_notice_at(was, n - 1) && strstr(last, "ignored");
 }
 
-/* is_message - is the file one message of protobuf, which may end after any of its fields? */
-static bool is_message(void) { return strcmp(ckpt_file_format(whole.file), "onnx") == 0; }
+/* is_protobuf - returns whether the file is one protobuf message, which may end after any of its fields. */
+static bool is_protobuf(void) { return strcmp(ckpt_file_format(original.file), "onnx") == 0; }
 
-/* compare - a damaged file that was opened: in what may it differ from the file that it was? */
-static enum outcome compare(const ckpt_file *was, const ckpt_file *file, const struct current *cur)
+/* check_outcome - aborts if FILE, which was opened although damaged, differs from WAS in more than it may. */
+static enum outcome check_outcome(const ckpt_file *was, const ckpt_file *file, const struct test_case *cur)
 {
     char how[600], line[700];
-    enum outcome is = outcome_of(was, file);
-    if (is == OUTCOME_SAME || (cur->cut && is_message()) ||
-        (!cur->cut && (is == OUTCOME_FACT || says_much(cur) || is_said(was, file))))
+    enum outcome is = outcome_compare(was, file);
+    if (is == OUTCOME_SAME || (cur->cut && is_protobuf()) ||
+        (!cur->cut && (is == OUTCOME_ONE_FACT || is_in_structure(cur) || has_ignored_notice(was, file))))
         return is;
-    outcome_explain(was, file, how, sizeof how);
-    snprintf(line, sizeof line, "%s: %s", cur->cut ? "cut, but another table" : "too much is changed", how);
+    outcome_describe(was, file, how, sizeof how);
+    snprintf(line, sizeof line, "%s: %s", cur->cut ? "truncated, but read with" : "too many changes", how);
     exercise_abort(line);
     return is;
 }
 
-static void opened(ckpt_file *file, const struct current *cur)
+static void check_opened(ckpt_file *file, const struct test_case *cur)
 {
     ckpt_error err = {0};
-    enum outcome is = whole.file ? compare(whole.file, file, cur) : OUTCOME_SAME;
+    enum outcome is = original.file ? check_outcome(original.file, file, cur) : OUTCOME_SAME;
     exercise_file(file);
     ckpt_status status = ckpt_file_locate(file, &err);
     if (status != CKPT_OK)
         exercise_check_error(status, &err);
-    else if (whole.located && is == OUTCOME_SAME)
-        is = compare(whole.located, file, cur);
-    if (whole.file)
+    else if (original.located && is == OUTCOME_SAME)
+        is = check_outcome(original.located, file, cur);
+    if (original.file)
         atomic_fetch_add(&shared->outcomes[is], 1);
 }
 
-static ckpt_status open_bytes(const unsigned char *data, size_t size, const struct current *cur)
+static ckpt_status open_bytes(const unsigned char *data, size_t size, const struct test_case *cur)
 {
     ckpt_file *file = NULL;
     ckpt_error err = {0};
@@ -211,14 +211,16 @@ static ckpt_status open_bytes(const unsigned char *data, size_t size, const stru
         exercise_check_refusal(&err, "case", size);
         atomic_fetch_add(&shared->valued, err.found[0] && err.allowed[0]);
     } else {
-        opened(file, cur);
+        check_opened(file, cur);
     }
     ckpt_close(file);
     return status;
 }
 
-/* The bytes lie in a block of their own size, so that one read too far is seen. */
-static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_crc, const struct current *cur)
+/* run_bytes - opens a copy of the bytes in a block of exactly their size, so that ASan finds reads beyond
+ * it. */
+static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_crc,
+                             const struct test_case *cur)
 {
     unsigned char *copy = malloc(size ? size : 1);
     if (!copy)
@@ -228,7 +230,7 @@ static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_cr
         free(copy);
         return CKPT_ECHECKSUM;
     }
-    alarm_in(CASE_SECONDS);
+    set_alarm(CASE_SECONDS);
     size_t before = heap_in_use();
     ckpt_status status = open_bytes(copy, size, cur);
     if (heap_in_use() > before)
@@ -239,19 +241,19 @@ static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_cr
     return status;
 }
 
-static void run_case(struct current *cur, const unsigned char *data, size_t size, const char *what,
+static void run_case(struct test_case *cur, const unsigned char *data, size_t size, const char *what,
                      size_t pos, unsigned byte)
 {
     cur->what = what;
     cur->pos = pos;
     cur->byte = byte;
     if (run_bytes(data, size, false, cur) == CKPT_ECHECKSUM) {
-        cur->what = "CRCs put right, changed byte at";
+        cur->what = "CRCs corrected, changed byte at";
         run_bytes(data, size, true, cur);
     }
 }
 
-static unsigned flipped(unsigned char byte, size_t turn)
+static unsigned flip_byte(unsigned char byte, size_t turn)
 {
     switch (turn % 4) {
     case 0: return byte ^ 0x01u;
@@ -261,14 +263,14 @@ static unsigned flipped(unsigned char byte, size_t turn)
     }
 }
 
-static void put_le(unsigned char *at, uint64_t v, size_t width)
+static void write_le(unsigned char *at, uint64_t v, size_t width)
 {
     for (size_t i = 0; i < width; i++)
         at[i] = (unsigned char)(v >> 8 * i);
 }
 
-/* binary_extremes - the bytes at AT may be a count, a length, an offset or a dimension. */
-static void binary_extremes(struct current *cur, unsigned char *data, size_t size, size_t at)
+/* try_binary_numbers - writes extreme numbers at AT, which may be a count, length, offset or dimension. */
+static void try_binary_numbers(struct test_case *cur, unsigned char *data, size_t size, size_t at)
 {
     const uint64_t values[] = {0,
                                1,
@@ -292,7 +294,7 @@ static void binary_extremes(struct current *cur, unsigned char *data, size_t siz
         memcpy(was, data + at, width);
         cur->width = width;
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
-            put_le(data + at, values[v], width);
+            write_le(data + at, values[v], width);
             if (memcmp(was, data + at, width) != 0)
                 run_case(cur, data, size, "an extreme number at", at, (unsigned)width);
         }
@@ -300,8 +302,9 @@ static void binary_extremes(struct current *cur, unsigned char *data, size_t siz
     }
 }
 
-/* text_extremes - the digits from AT to END as other numbers; a safetensors header says its new length. */
-static void text_extremes(struct current *cur, const unsigned char *data, size_t size, size_t at, size_t end)
+/* try_digits - replaces the digits from AT to END by extreme numbers, and corrects the length of a
+ * safetensors header if they are in it. */
+static void try_digits(struct test_case *cur, const unsigned char *data, size_t size, size_t at, size_t end)
 {
     static const char *const numbers[] = {"0",
                                           "1",
@@ -334,25 +337,25 @@ static void text_extremes(struct current *cur, const unsigned char *data, size_t
         memcpy(copy + at, numbers[v], n);
         memcpy(copy + at + n, data + end, size - end);
         if (header && header <= size - 8 && end <= header + 8)
-            put_le(copy, header + n - (end - at), 8);
+            write_le(copy, header + n - (end - at), 8);
         run_case(cur, copy, size - (end - at) + n, "an extreme number written at", at, (unsigned)v);
     }
     free(copy);
 }
 
-static void damage_numbers(struct current *cur, unsigned char *data, size_t size)
+static void try_numbers(struct test_case *cur, unsigned char *data, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
         size_t end = i;
         while (end < size && data[end] >= '0' && data[end] <= '9')
             end++;
         if (end > i && (i == 0 || data[i - 1] < '0' || data[i - 1] > '9'))
-            text_extremes(cur, data, size, i, end);
-        binary_extremes(cur, data, size, i);
+            try_digits(cur, data, size, i, end);
+        try_binary_numbers(cur, data, size, i);
     }
 }
 
-static void damage_bytes(struct current *cur, unsigned char *data, size_t size)
+static void try_bytes(struct test_case *cur, unsigned char *data, size_t size)
 {
     cur->cut = true;
     for (size_t n = 0; n < size; n++)
@@ -362,67 +365,68 @@ static void damage_bytes(struct current *cur, unsigned char *data, size_t size)
     for (size_t i = 0; i < size; i++) {
         unsigned char was = data[i];
         for (int f = 0; f < flips; f++) {
-            data[i] = (unsigned char)flipped(was, i + (size_t)f);
+            data[i] = (unsigned char)flip_byte(was, i + (size_t)f);
             run_case(cur, data, size, "changed byte at", i, data[i]);
         }
         data[i] = was;
     }
 }
 
-static void keep_whole(const unsigned char *data, size_t size)
+static void open_original(const unsigned char *data, size_t size)
 {
     ckpt_error err;
-    whole.data = malloc(size + 1);
-    if (!whole.data)
+    original.data = malloc(size + 1);
+    if (!original.data)
         die("copy");
-    memcpy(whole.data, data, size);
-    if (ckpt_open_memory(whole.data, size, "whole", NULL, &whole.file, &err) != CKPT_OK)
-        return; /* damaged as it is */
-    whole.senses = outcome_senses(data, size);
-    if (!whole.senses || ckpt_open_memory(whole.data, size, "whole", NULL, &whole.located, &err) != CKPT_OK)
+    memcpy(original.data, data, size);
+    if (ckpt_open_memory(original.data, size, "whole", NULL, &original.file, &err) != CKPT_OK)
+        return; /* refused even undamaged */
+    original.structure = outcome_structure(data, size);
+    if (!original.structure ||
+        ckpt_open_memory(original.data, size, "whole", NULL, &original.located, &err) != CKPT_OK)
         die("whole file");
-    /* A pickle of joblib goes on after each array; tables of a FlatBuffer refer to each other by numbers; a
-     * field of protobuf with another number is one that is skipped. */
-    const char *format = ckpt_file_format(whole.file);
-    if (strcmp(format, "joblib") == 0 || strcmp(format, "torchscript-flatbuffer") == 0 || is_message())
-        memset(whole.senses, 1, size);
-    if (ckpt_file_locate(whole.located, &err) != CKPT_OK) { /* it is damaged where a header is */
-        ckpt_close(whole.located);
-        whole.located = NULL;
+    /* All bytes count as structure: joblib's pickle continues after each array; tables of a FlatBuffer refer
+     * to each other by numbers; a protobuf field with an unknown number is skipped. */
+    const char *format = ckpt_file_format(original.file);
+    if (strcmp(format, "joblib") == 0 || strcmp(format, "torchscript-flatbuffer") == 0 || is_protobuf())
+        memset(original.structure, 1, size);
+    if (ckpt_file_locate(original.located, &err) != CKPT_OK) { /* a local header is malformed */
+        ckpt_close(original.located);
+        original.located = NULL;
     }
 }
 
-static void forget_whole(void)
+static void close_original(void)
 {
-    ckpt_close(whole.file);
-    ckpt_close(whole.located);
-    free(whole.senses);
-    free(whole.data);
-    memset(&whole, 0, sizeof whole);
+    ckpt_close(original.file);
+    ckpt_close(original.located);
+    free(original.structure);
+    free(original.data);
+    memset(&original, 0, sizeof original);
 }
 
-static void damage(struct current *cur, const char *path)
+static void damage_file(struct test_case *cur, const char *path)
 {
     size_t size;
-    unsigned char *data = load(path, &size);
-    exercise_memory(data, size, "warm-up"); /* what libraries allocate once is no leak */
+    unsigned char *data = read_file(path, &size);
+    exercise_memory(data, size, "warm-up"); /* what libraries allocate only once does not count as a leak */
     run_case(cur, data, size, "as it is", 0, 0);
-    keep_whole(data, size);
+    open_original(data, size);
     if (extremes)
-        damage_numbers(cur, data, size);
+        try_numbers(cur, data, size);
     else
-        damage_bytes(cur, data, size);
-    forget_whole();
+        try_bytes(cur, data, size);
+    close_original();
     free(data);
 }
 
-static void open_path(struct current *cur, const char *path)
+static void open_path(struct test_case *cur, const char *path)
 {
     ckpt_file *file = NULL;
     ckpt_error err = {0};
     struct stat st;
     cur->what = "opened";
-    alarm_in(CASE_SECONDS * 3);
+    set_alarm(CASE_SECONDS * 3);
     ckpt_status status = ckpt_open(path, NULL, &file, &err);
     if (status == CKPT_OK) {
         exercise_file(file);
@@ -434,43 +438,44 @@ static void open_path(struct current *cur, const char *path)
     atomic_fetch_add(&shared->cases, 1);
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
         size_t size;
-        unsigned char *data = load(path, &size);
+        unsigned char *data = read_file(path, &size);
         run_case(cur, data, size, "in memory", 0, 0);
         free(data);
     }
 }
 
-/* must(setrlimit(…)): the type of its first argument differs between C libraries. */
-static void must(int status)
+/* check_limit - checks the result of setrlimit(), the type of whose first argument differs between C
+ * libraries. */
+static void check_limit(int status)
 {
     if (status != 0)
         die("limit");
 }
 
-static struct rlimit at_most(rlim_t n) { return (struct rlimit){n, n}; }
+static struct rlimit limit_of(rlim_t n) { return (struct rlimit){n, n}; }
 
-static void work(struct current *cur)
+static void work(struct test_case *cur)
 {
-    if (little) {
-        struct rlimit memory = at_most((rlim_t)64 << 20), stack = at_most((rlim_t)256 << 10);
-        struct rlimit files = at_most(8);
-        must(setrlimit(RLIMIT_AS, &memory));
-        must(setrlimit(RLIMIT_STACK, &stack));
-        must(setrlimit(RLIMIT_NOFILE, &files));
+    if (low_limits) {
+        struct rlimit memory = limit_of((rlim_t)64 << 20), stack = limit_of((rlim_t)256 << 10);
+        struct rlimit files = limit_of(8);
+        check_limit(setrlimit(RLIMIT_AS, &memory));
+        check_limit(setrlimit(RLIMIT_STACK, &stack));
+        check_limit(setrlimit(RLIMIT_NOFILE, &files));
     }
     for (long i; (i = atomic_fetch_add(&shared->next, 1)) < (long)npaths;) {
         atomic_store(&cur->file, i);
         if (replay)
             open_path(cur, paths[i]);
         else
-            damage(cur, paths[i]);
+            damage_file(cur, paths[i]);
         atomic_fetch_add(&shared->files, 1);
     }
-    alarm_in(0);
+    set_alarm(0);
     exit(0);
 }
 
-static pid_t start(struct current *cur)
+static pid_t start_worker(struct test_case *cur)
 {
     fflush(NULL);
     pid_t pid = fork();
@@ -481,7 +486,7 @@ static pid_t start(struct current *cur)
     return pid;
 }
 
-static void report(const struct current *cur, int status)
+static void report(const struct test_case *cur, int status)
 {
     printf("FAIL %s: %s", atomic_load(&cur->file) < 0 ? "?" : paths[cur->file], cur->what ? cur->what : "");
     if (cur->pos || cur->byte)
@@ -500,7 +505,7 @@ static long supervise(int workers)
     long failed = 0;
     int alive = workers, status;
     for (int w = 0; w < workers; w++)
-        pids[w] = start(&shared->worker[w]);
+        pids[w] = start_worker(&shared->worker[w]);
     while (alive) {
         pid_t pid = wait(&status);
         int w = 0;
@@ -517,28 +522,29 @@ static long supervise(int workers)
         if (failed >= 50) { /* enough to read */
             atomic_store(&shared->next, (long)npaths);
         }
-        pids[w] = start(&shared->worker[w]);
+        pids[w] = start_worker(&shared->worker[w]);
     }
     return failed;
 }
 
-/* keep_each - of the sorted files each EACH-th. */
-static void keep_each(void)
+/* keep_every_nth - keeps every N-th of the sorted files. */
+static void keep_every_nth(void)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < npaths; i += (size_t)each)
+    for (size_t i = 0; i < npaths; i += (size_t)every_nth)
         paths[kept++] = paths[i];
     npaths = kept;
 }
 
-static void report_outcomes(long refused, long opened)
+static void report_outcomes(long refused, long check_opened)
 {
     long same = atomic_load(&shared->outcomes[OUTCOME_SAME]);
-    long fact = atomic_load(&shared->outcomes[OUTCOME_FACT]);
-    long sense = atomic_load(&shared->outcomes[OUTCOME_SENSE]);
-    printf(" (%zu files; %ld refused, %ld of them naming the value found and what is allowed; %ld same, "
-           "%ld with one fact changed, %ld more, %ld not comparable)",
-           npaths, refused, atomic_load(&shared->valued), same, fact, sense, opened - same - fact - sense);
+    long one_fact = atomic_load(&shared->outcomes[OUTCOME_ONE_FACT]);
+    long several = atomic_load(&shared->outcomes[OUTCOME_SEVERAL]);
+    printf(" (%zu files; %ld refused, %ld of them with the value found and those allowed; %ld equal, "
+           "%ld with one fact changed, %ld with several, %ld not comparable)",
+           npaths, refused, atomic_load(&shared->valued), same, one_fact, several,
+           check_opened - same - one_fact - several);
 }
 
 int main(int argc, char **argv)
@@ -548,26 +554,26 @@ int main(int argc, char **argv)
         if (strcmp(argv[arg], "--replay") == 0)
             replay = true;
         else if (strcmp(argv[arg], "-l") == 0)
-            little = true;
+            low_limits = true;
         else if (strcmp(argv[arg], "-x") == 0)
             extremes = true;
         else if (strcmp(argv[arg], "-m") == 0 && arg + 1 < argc)
-            small = (off_t)strtol(argv[++arg], NULL, 10);
+            file_size_max = (off_t)strtol(argv[++arg], NULL, 10);
         else if (strcmp(argv[arg], "-j") == 0 && arg + 1 < argc)
             workers = (int)strtol(argv[++arg], NULL, 10);
         else if (strcmp(argv[arg], "-f") == 0 && arg + 1 < argc)
             flips = (int)strtol(argv[++arg], NULL, 10);
         else if (strcmp(argv[arg], "-e") == 0 && arg + 1 < argc)
-            each = strtol(argv[++arg], NULL, 10);
+            every_nth = strtol(argv[++arg], NULL, 10);
     }
-    if (arg == argc || workers < 1 || each < 1) {
-        fprintf(stderr, "usage: robust [-j N] [-f FLIPS] [-e EACH] [--replay] DIR...\n");
+    if (arg == argc || workers < 1 || every_nth < 1) {
+        fprintf(stderr, "usage: robust [-j N] [-f FLIPS] [-e N] [--replay] DIR...\n");
         return 2;
     }
     for (int i = arg; i < argc; i++)
         collect(argv[i]);
     qsort(paths, npaths, sizeof *paths, by_name);
-    keep_each();
+    keep_every_nth();
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         die("mmap");
