@@ -205,8 +205,8 @@ void outcome_describe(const ckpt_file *whole, const ckpt_file *damaged, char *ou
 
 /* ------------------------------------------------------------ bytes of pickles */
 
-/* argument_of - returns the argument of opcode OP (Python's pickletools): "N" a number of N bytes, "mN" a
- * memo index of N bytes, "cN" a count of N bytes and then as many bytes, "l" one line, "L" two lines. NULL:
+/* argument_of - returns the argument of opcode OP (Python's pickletools): "4" a number of 4 bytes, "m4" a
+ * memo index of 4 bytes, "c4" a count of 4 bytes and then as many bytes, "l" one line, "L" two lines. NULL:
  * no opcode. */
 static const char *argument_of(unsigned char op)
 {

@@ -1,6 +1,7 @@
 /*
- * flows.c - fuzz targets that go from bytes to bytes: what is written reads back as what was read, what is
- * mended is whole, what is refused has a reason. Those that need a file have one in a folder of their own.
+ * flows.c - fuzz targets for whole operations. They check that a written file reads back with the same
+ * tensors, that a repaired file is complete, and that each refusal has a reason. Files are in a temporary
+ * folder.
  */
 #include "parts.h"
 
@@ -25,11 +26,11 @@ static struct {
     char in[256], out_pt[256], out_st[256], out_flax[256], out_dcp[256], ranks[256];
     char index[256], one[256], edited[256], journal[280];
     int in_fd;
-    pid_t maker;    /* who takes the folder away again */
+    pid_t owner;    /* the process that removes the folder when it ends */
     uint64_t inode; /* of the edited file */
-    unsigned char was[EDITED];
-    ckpt_file *file; /* ONE, opened */
-} here;
+    unsigned char original[EDITED];
+    ckpt_file *file; /* `one`, opened */
+} files;
 
 static void die(const char *what)
 {
@@ -37,30 +38,29 @@ static void die(const char *what)
     exit(2);
 }
 
-static void put_file(const char *path, const void *bytes, size_t n)
+static void write_file(const char *path, const void *bytes, size_t n)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, bytes, n) != (ssize_t)n || close(fd) != 0)
         die(path);
 }
 
-/* put_shard - a safetensors file with HEADER, which has fewer than 256 bytes, and N bytes of data. */
-static void put_shard(const char *path, const char *header, size_t n)
+/* write_shard - writes a safetensors file with HEADER, of less than 256 bytes, and N bytes of data. */
+static void write_shard(const char *path, const char *header, size_t n)
 {
     char all[512] = {0};
     size_t len = strlen(header);
     all[0] = (char)len;
     memcpy(all + 8, header, len);
-    put_file(path, all, 8 + len + n);
+    write_file(path, all, 8 + len + n);
 }
 
 static void name_file(char *out, size_t cap, const char *name)
 {
-    if ((size_t)snprintf(out, cap, "%s/%s", here.folder, name) >= cap)
+    if ((size_t)snprintf(out, cap, "%s/%s", files.folder, name) >= cap)
         die("FUZZ_FOLDER");
 }
 
-/* remove_folder - false: it cannot be removed. */
 static bool remove_folder(const char *path)
 {
     if (access(path, F_OK) != 0)
@@ -80,16 +80,16 @@ static void clean_up(void)
                                         "b.safetensors",
                                         "edited",
                                         ("edited" JOURNAL_SUFFIX)};
-    if (getpid() != here.maker)
+    if (getpid() != files.owner)
         return;
-    ckpt_close(here.file);
-    (void)remove_folder(here.ranks);
-    (void)remove_folder(here.out_dcp);
+    ckpt_close(files.file);
+    (void)remove_folder(files.ranks);
+    (void)remove_folder(files.out_dcp);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         name_file(path, sizeof path, names[i]);
         unlink(path);
     }
-    rmdir(here.folder);
+    rmdir(files.folder);
 }
 
 void flows_begin(void)
@@ -97,42 +97,42 @@ void flows_begin(void)
     const char *parent = getenv("FUZZ_FOLDER");
     char path[256];
     struct stat st;
-    snprintf(here.folder, sizeof here.folder, "%s/ckpt-fuzz-XXXXXX", parent ? parent : "/tmp");
-    if (!mkdtemp(here.folder))
-        die(here.folder);
-    name_file(here.in, sizeof here.in, "in");
-    name_file(here.out_pt, sizeof here.out_pt, "out.pt");
-    name_file(here.out_st, sizeof here.out_st, "out.safetensors");
-    name_file(here.out_flax, sizeof here.out_flax, "out.msgpack");
-    name_file(here.out_dcp, sizeof here.out_dcp, "out.dcp");
-    name_file(here.ranks, sizeof here.ranks, "ranks");
-    name_file(here.index, sizeof here.index, "model.safetensors.index.json");
-    name_file(here.one, sizeof here.one, "a.safetensors");
-    name_file(here.edited, sizeof here.edited, "edited");
-    name_file(here.journal, sizeof here.journal, "edited" JOURNAL_SUFFIX);
-    put_shard(here.one,
-              "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-              "\"b.weight\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[8,11]}}",
-              11);
+    snprintf(files.folder, sizeof files.folder, "%s/ckpt-fuzz-XXXXXX", parent ? parent : "/tmp");
+    if (!mkdtemp(files.folder))
+        die(files.folder);
+    name_file(files.in, sizeof files.in, "in");
+    name_file(files.out_pt, sizeof files.out_pt, "out.pt");
+    name_file(files.out_st, sizeof files.out_st, "out.safetensors");
+    name_file(files.out_flax, sizeof files.out_flax, "out.msgpack");
+    name_file(files.out_dcp, sizeof files.out_dcp, "out.dcp");
+    name_file(files.ranks, sizeof files.ranks, "ranks");
+    name_file(files.index, sizeof files.index, "model.safetensors.index.json");
+    name_file(files.one, sizeof files.one, "a.safetensors");
+    name_file(files.edited, sizeof files.edited, "edited");
+    name_file(files.journal, sizeof files.journal, "edited" JOURNAL_SUFFIX);
+    write_shard(files.one,
+                "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+                "\"b.weight\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[8,11]}}",
+                11);
     name_file(path, sizeof path, "b.safetensors");
-    put_shard(path, "{\"c\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[0,8]}}", 8);
+    write_shard(path, "{\"c\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[0,8]}}", 8);
     for (size_t i = 0; i < EDITED; i++)
-        here.was[i] = (unsigned char)(i * 7 + i / 256);
-    put_file(here.edited, here.was, EDITED);
-    here.in_fd = open(here.in, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (here.in_fd < 0 || stat(here.edited, &st) != 0 ||
-        ckpt_open(here.one, NULL, &here.file, NULL) != CKPT_OK)
-        die(here.folder);
-    here.inode = st.st_ino;
-    here.maker = getpid();
+        files.original[i] = (unsigned char)(i * 7 + i / 256);
+    write_file(files.edited, files.original, EDITED);
+    files.in_fd = open(files.in, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (files.in_fd < 0 || stat(files.edited, &st) != 0 ||
+        ckpt_open(files.one, NULL, &files.file, NULL) != CKPT_OK)
+        die(files.folder);
+    files.inode = st.st_ino;
+    files.owner = getpid();
     atexit(clean_up);
 }
 
-/* given - the bytes as the file here.in. */
-static void given(const uint8_t *data, size_t size)
+/* write_input - writes the bytes to the file files.in. */
+static void write_input(const uint8_t *data, size_t size)
 {
-    if (ftruncate(here.in_fd, 0) != 0 || pwrite(here.in_fd, data, size, 0) != (ssize_t)size)
-        die(here.in);
+    if (ftruncate(files.in_fd, 0) != 0 || pwrite(files.in_fd, data, size, 0) != (ssize_t)size)
+        die(files.in);
 }
 
 /* --------------------------------------------------------------- write, read */
@@ -144,8 +144,8 @@ static bool digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
            ckpt_digest_tensor(file, row, CKPT_XXH3, sum, NULL) == CKPT_OK;
 }
 
-/* same_tensors - every tensor of BACK with data that bears a name of FILE has the bytes that it had there. */
-static void same_tensors(ckpt_file *file, ckpt_file *back)
+/* check_tensors - aborts if a tensor of BACK has other bytes than the one of the same name in FILE. */
+static void check_tensors(ckpt_file *file, ckpt_file *back)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(back) && i < 64; i++) {
         uint32_t row = ckpt_tensor_find(file, ckpt_tensor_name(back, i));
@@ -153,34 +153,34 @@ static void same_tensors(ckpt_file *file, ckpt_file *back)
         if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, ckpt_tensor_name(back, i)) != i)
             continue;
         if (digest(back, i, a) && digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
-            exercise_abort("a tensor was written with other bytes");
+            exercise_abort("a tensor was written with different bytes");
     }
 }
 
-/* written - P at PATH, opened again; NULL: refused. */
-static ckpt_file *written(ckpt_plan *p, const char *path)
+/* write_and_reopen - writes P to PATH and opens that file; NULL: writing it was refused. */
+static ckpt_file *write_and_reopen(ckpt_plan *p, const char *path)
 {
     ckpt_error err = {0};
     ckpt_write_options opts = {.struct_size = sizeof opts, .force = true, .no_sync = true, .threads = 1};
     ckpt_write_result res = CKPT_INIT(ckpt_write_result);
     ckpt_file *back = NULL;
     ckpt_status st = ckpt_plan_write(p, path, &opts, &res, &err);
-    reason(st, &err);
+    check_reason(st, &err);
     if (st != CKPT_OK)
         return NULL;
     st = ckpt_open(path, NULL, &back, &err);
-    if (st == CKPT_ENOMEM || st == CKPT_EIO) /* on request: in_turn.c */
+    if (st == CKPT_ENOMEM || st == CKPT_EIO) /* a call that in_turn.c makes fail */
         return NULL;
     if (st != CKPT_OK) {
         fprintf(stderr, "%d %s: %s\n", (int)err.status, err.where, err.what);
-        exercise_abort("what we wrote we do not read");
+        exercise_abort("the written file cannot be opened");
     }
     if (res.tensors > ckpt_tensor_count(back))
-        exercise_abort("tensors were lost on the way");
+        exercise_abort("the written file has too few tensors");
     return back;
 }
 
-/* write_each - F, cast to DTYPE (NONE: as it is), is written to each of OUTPUTS, which NULL ends, and read
+/* write_each - writes F, cast to DTYPE unless that is NONE, to each of OUTPUTS up to NULL, and reads it
  * back. */
 static void write_each(ckpt_file *f, ckpt_dtype dtype, const char *const *outputs)
 {
@@ -190,19 +190,19 @@ static void write_each(ckpt_file *f, ckpt_dtype dtype, const char *const *output
     ckpt_status st = ckpt_plan_new(f, &p, &err);
     if (st == CKPT_OK && dtype)
         st = ckpt_plan_cast(p, NULL, dtype, &err);
-    reason(st, &err);
+    check_reason(st, &err);
     for (; st == CKPT_OK && *outputs; outputs++)
-        if ((back = written(p, *outputs))) {
+        if ((back = write_and_reopen(p, *outputs))) {
             if (!dtype)
-                same_tensors(f, back);
+                check_tensors(f, back);
             ckpt_close(back);
         }
     ckpt_plan_free(p);
 }
 
-static void flow_as(const uint8_t *data, size_t size, ckpt_dtype dtype)
+static void fuzz_write_as(const uint8_t *data, size_t size, ckpt_dtype dtype)
 {
-    const char *const outputs[] = {here.out_pt, here.out_st, here.out_flax, NULL};
+    const char *const outputs[] = {files.out_pt, files.out_st, files.out_flax, NULL};
     ckpt_file *f = NULL;
     if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
         return;
@@ -210,11 +210,11 @@ static void flow_as(const uint8_t *data, size_t size, ckpt_dtype dtype)
     ckpt_close(f);
 }
 
-void flow_cast(const uint8_t *data, size_t size) { flow_as(data, size, CKPT_DT_BF16); }
-void flow_round(const uint8_t *data, size_t size) { flow_as(data, size, CKPT_DT_NONE); }
+void fuzz_cast(const uint8_t *data, size_t size) { fuzz_write_as(data, size, CKPT_DT_BF16); }
+void fuzz_round(const uint8_t *data, size_t size) { fuzz_write_as(data, size, CKPT_DT_NONE); }
 
-/* flow_sanitize - what comes out, weights_only takes. */
-void flow_sanitize(const uint8_t *data, size_t size)
+/* fuzz_sanitize - checks that torch.load(weights_only=True) would accept the sanitized file. */
+void fuzz_sanitize(const uint8_t *data, size_t size)
 {
     ckpt_file *f = NULL, *back = NULL;
     ckpt_plan *p = NULL;
@@ -226,11 +226,11 @@ void flow_sanitize(const uint8_t *data, size_t size)
     ckpt_status st = ckpt_plan_new(f, &p, &err);
     if (st == CKPT_OK)
         st = ckpt_plan_sanitize(p, "torch-zip", &err);
-    reason(st, &err);
-    if (st == CKPT_OK && (back = written(p, here.out_pt))) {
-        same_tensors(f, back);
+    check_reason(st, &err);
+    if (st == CKPT_OK && (back = write_and_reopen(p, files.out_pt))) {
+        check_tensors(f, back);
         st = weights_only_verdict(back, back->a, &verdict, &why, &err);
-        reason(st, &err);
+        check_reason(st, &err);
         if (st == CKPT_OK && verdict != 1)
             exercise_abort("weights_only refuses what was sanitized");
         ckpt_close(back);
@@ -239,8 +239,8 @@ void flow_sanitize(const uint8_t *data, size_t size)
     ckpt_close(f);
 }
 
-/* reads_as - does F hold the tensors of P's file, under the names P gives them? */
-static bool reads_as(const ckpt_plan *p, ckpt_file *f)
+/* has_planned_tensors - returns whether F holds the tensors of P's file under the names that P gives them. */
+static bool has_planned_tensors(const ckpt_plan *p, ckpt_file *f)
 {
     bool same = f->table.nrows == p->nentries && f->table.nstorages == p->file->table.nstorages;
     for (uint32_t i = 0; same && i < f->table.nrows; i++) {
@@ -252,7 +252,7 @@ static bool reads_as(const ckpt_plan *p, ckpt_file *f)
     return same;
 }
 
-static bool entry_of(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
+static bool edited_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct edit *e = plan_find_edit(user, v);
     if (!e || i >= e->n)
@@ -261,23 +261,25 @@ static bool entry_of(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text
     return !e->dropped[i];
 }
 
-/* writes_as - is the graph of F that of P with its edits: are both the same pickle when they are written? */
-static bool writes_as(const ckpt_plan *p, const ckpt_file *f)
+/* has_planned_graph - returns whether the graph of F and that of P with its edits are written as the same
+ * pickle. */
+static bool has_planned_graph(const ckpt_plan *p, const ckpt_file *f)
 {
-    struct pickle_hooks edited = {.user = (void *)(uintptr_t)p, .entry = entry_of};
+    struct pickle_hooks edited = {.user = (void *)(uintptr_t)p, .entry = edited_entry};
     buf a, b;
     buf_init(&a, 64u << 20);
     buf_init(&b, 64u << 20);
     ckpt_status x = pickle_write(p->root, &edited, &a, NULL), y = pickle_write(f->root, NULL, &b, NULL);
-    bool none = x == CKPT_ENOMEM || y == CKPT_ENOMEM; /* a call that fails in its turn */
+    bool none = x == CKPT_ENOMEM || y == CKPT_ENOMEM; /* an allocation that in_turn.c makes fail */
     bool same = none || (x == y && (x != CKPT_OK || str_eq(buf_view(&a), buf_view(&b))));
     buf_free(&a);
     buf_free(&b);
     return same;
 }
 
-/* flow_in_place - patches lie in order inside the new file, and what it is then can be asked everything. */
-void flow_in_place(const uint8_t *data, size_t size)
+/* fuzz_in_place - checks that patches are in order and inside the file, and that the patched file can be
+ * read. */
+void fuzz_in_place(const uint8_t *data, size_t size)
 {
     ckpt_file *f = NULL, *after = NULL;
     ckpt_plan *p = NULL;
@@ -290,22 +292,22 @@ void flow_in_place(const uint8_t *data, size_t size)
         st = size % 4 ? ckpt_plan_rename_regex(p, "^(.)..=>\\1", &err) : ckpt_plan_add(p, "f.", &err);
     if (st == CKPT_OK)
         st = plan_update_entries(p, &err);
-    reason(st, &err);
+    check_reason(st, &err);
     if (st == CKPT_OK && f->src && f->format->in_place && p->nrenames) {
         st = f->format->in_place(p, &list, &err);
-        reason(st, &err);
+        check_reason(st, &err);
         for (size_t i = 0; st == CKPT_OK && i < list.n; i++)
             if ((i && list.at[i].at < list.at[i - 1].at + list.at[i - 1].bytes.len) ||
                 list.at[i].at > list.new_size || list.at[i].bytes.len > list.new_size - list.at[i].at)
-                exercise_abort("patches overlap, or lie beyond the file");
+                exercise_abort("patches overlap, or exceed the file");
         source *patched = st == CKPT_OK ? source_patched(f->src, &list) : NULL;
         const struct opening o = {.path = "fuzz", .src = patched, .only = f->format};
         if (patched && (st = format_open(&o, &after, &err)) == CKPT_OK)
             for (uint32_t i = 0; i < ckpt_tensor_count(after) && i < 64; i++)
                 exercise_read_row(after, i);
-        reason(st, &err);
-        if (st == CKPT_OK && after && reads_as(p, after) && !writes_as(p, after))
-            exercise_abort("an edit in place that reads back is another graph");
+        check_reason(st, &err);
+        if (st == CKPT_OK && after && has_planned_tensors(p, after) && !has_planned_graph(p, after))
+            exercise_abort("an edit in place reads back as a different graph");
     }
     ckpt_close(st == CKPT_OK ? after : NULL);
     ckpt_plan_free(p);
@@ -314,79 +316,79 @@ void flow_in_place(const uint8_t *data, size_t size)
 
 /* ------------------------------------------------------------- damaged files */
 
-static int finding(void *user, const ckpt_finding *f)
+static int check_finding(void *user, const ckpt_finding *f)
 {
     (void)user;
     if (!f->id || !ckpt_finding_text(f->id))
-        exercise_abort("a finding without an id of the list");
+        exercise_abort("a finding with an unknown id");
     return 0;
 }
 
 static const ckpt_work one_thread = {.struct_size = sizeof(ckpt_work), .threads = 1};
 
-void flow_verify(const uint8_t *data, size_t size)
+void fuzz_verify(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     ckpt_verify_options o = {.struct_size = sizeof o, .finite = true, .how = &one_thread};
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
-    given(data, size);
-    reason(ckpt_verify(here.in, &o, finding, NULL, &r, &err), &err);
+    write_input(data, size);
+    check_reason(ckpt_verify(files.in, &o, check_finding, NULL, &r, &err), &err);
 }
 
-static int diagnosis(void *user, const ckpt_diagnosis *d)
+static int check_diagnosis(void *user, const ckpt_diagnosis *d)
 {
     (void)user;
     if (!d->id || !d->text || !d->text[0])
-        exercise_abort("a diagnosis without words");
+        exercise_abort("a diagnosis without text");
     return 0;
 }
 
-void flow_doctor(const uint8_t *data, size_t size)
+void fuzz_doctor(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     ckpt_doctor_options o = {.struct_size = sizeof o, .how = &one_thread};
     ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
-    given(data, size);
-    reason(ckpt_doctor(here.in, &o, diagnosis, NULL, &r, &err), &err);
+    write_input(data, size);
+    check_reason(ckpt_doctor(files.in, &o, check_diagnosis, NULL, &r, &err), &err);
 }
 
 /* --------------------------------------------------------------- many ranks */
 
-/* make_folders - the folders that lead to PATH. */
+/* make_folders - makes the parent folders of PATH. */
 static void make_folders(char *path)
 {
-    for (char *at = path + strlen(here.ranks) + 1; (at = strchr(at, '/')); at++) {
+    for (char *at = path + strlen(files.ranks) + 1; (at = strchr(at, '/')); at++) {
         *at = 0;
         (void)mkdir(path, 0700);
         *at = '/';
     }
 }
 
-/* unpack_file - the file T of the tar DATA, the checksums of its members put right. */
+/* unpack_file - writes the file T of the tar DATA, with the CRCs of a zip archive corrected. */
 static void unpack_file(const uint8_t *data, const struct tar_entry *t)
 {
     char path[512];
-    int n = snprintf(path, sizeof path, "%s/%.*s", here.ranks, STR_ARG(t->name));
+    int n = snprintf(path, sizeof path, "%s/%.*s", files.ranks, STR_ARG(t->name));
     uint8_t *copy = malloc(t->size + 1);
     if (copy && t->type == '0' && !path_leaves_folder(t->name) && (size_t)n < sizeof path) {
         memcpy(copy, data + t->data, t->size);
         (void)zipcrc_fix(copy, t->size);
         make_folders(path);
         int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        if (fd >= 0) /* else two of its names contradict each other */
+        if (fd >= 0) /* else one name is both a file and a folder */
             (void)(write(fd, copy, t->size) | close(fd));
     }
     free(copy);
 }
 
-/* unpack - the folder here.ranks becomes what the tar DATA has in it. */
-static bool unpack(const uint8_t *data, size_t size)
+/* unpack_tar - replaces the folder files.ranks by the files of the tar DATA. */
+static bool unpack_tar(const uint8_t *data, size_t size)
 {
     arena *a = arena_new(1 << 20);
     source *src = source_mem(data, size, 0);
     struct tar_entry *member;
     size_t n = 0;
-    bool made = a && src && remove_folder(here.ranks) && mkdir(here.ranks, 0700) == 0 &&
+    bool made = a && src && remove_folder(files.ranks) && mkdir(files.ranks, 0700) == 0 &&
                 tar_salvage(src, a, &member, &n, NULL) == CKPT_OK;
     for (size_t i = 0; made && i < n && i < 64; i++)
         unpack_file(data, &member[i]);
@@ -395,57 +397,58 @@ static bool unpack(const uint8_t *data, size_t size)
     return made;
 }
 
-/* refusal - why the folder here.ranks was not opened: it, or a file in it, and there an offset or a part. */
-static void refusal(const ckpt_error *err)
+/* check_folder_error - aborts unless ERR, for the folder files.ranks, is for it or a file in it, and
+ * complete. */
+static void check_folder_error(const ckpt_error *err)
 {
     struct stat st;
     bool placed = stat(err->file, &st) == 0 && S_ISREG(st.st_mode) &&
                   (err->offset != CKPT_NO_OFFSET || !err->where[0]);
-    if (strncmp(err->file, here.ranks, strlen(here.ranks)) != 0) {
+    if (strncmp(err->file, files.ranks, strlen(files.ranks)) != 0) {
         fprintf(stderr, "%s: %s\n", err->file, err->what);
-        exercise_abort("an error of a folder names a file that is not in it");
+        exercise_abort("an error of a folder is for a file outside of it");
     }
     exercise_check_refusal(err, err->file, placed ? (size_t)st.st_size : SIZE_MAX);
 }
 
-/* flow_ranks - a tar of the files that many ranks wrote: opened as one checkpoint, written, salvaged and
- * verified. */
-void flow_ranks(const uint8_t *data, size_t size)
+/* fuzz_ranks - unpacks a tar of the files that many ranks wrote, then opens, writes, salvages and verifies
+ * them as one checkpoint. */
+void fuzz_ranks(const uint8_t *data, size_t size)
 {
-    const char *const outputs[] = {here.out_pt, here.out_st, here.out_dcp, NULL};
+    const char *const outputs[] = {files.out_pt, files.out_st, files.out_dcp, NULL};
     ckpt_error err = {0};
     ckpt_verify_options o = {.struct_size = sizeof o, .how = &one_thread};
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     ckpt_file *f = NULL;
-    if (!unpack(data, size))
+    if (!unpack_tar(data, size))
         return;
-    ckpt_status st = ckpt_open(here.ranks, NULL, &f, &err);
-    reason(st, &err);
+    ckpt_status st = ckpt_open(files.ranks, NULL, &f, &err);
+    check_reason(st, &err);
     if (st == CKPT_OK) {
         exercise_file(f);
         write_each(f, CKPT_DT_NONE, outputs);
         ckpt_close(f);
     } else {
-        refusal(&err);
+        check_folder_error(&err);
     }
-    st = ckpt_salvage(here.ranks, NULL, &f, &err);
-    reason(st, &err);
+    st = ckpt_salvage(files.ranks, NULL, &f, &err);
+    check_reason(st, &err);
     if (st == CKPT_OK) {
         exercise_file(f);
         ckpt_close(f);
     }
-    reason(ckpt_verify(here.ranks, &o, finding, NULL, &r, &err), &err);
+    check_reason(ckpt_verify(files.ranks, &o, check_finding, NULL, &r, &err), &err);
 }
 
-/* ----------------------------------------------------- files beside the file */
+/* ---------------------------------------------------------- more than one file */
 
-/* flow_index - names in it lead to two files that are there. */
-void flow_index(const uint8_t *data, size_t size)
+/* fuzz_index - opens the bytes as the index of a set whose shards a.safetensors and b.safetensors exist. */
+void fuzz_index(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     ckpt_file *f = NULL;
-    ckpt_status st = ckpt_open_memory(data, size, here.index, NULL, &f, &err);
-    reason(st, &err);
+    ckpt_status st = ckpt_open_memory(data, size, files.index, NULL, &f, &err);
+    check_reason(st, &err);
     if (st != CKPT_OK)
         return;
     for (uint32_t i = 0; i < ckpt_tensor_count(f) && i < 64; i++)
@@ -453,44 +456,39 @@ void flow_index(const uint8_t *data, size_t size)
     ckpt_close(f);
 }
 
-void flow_manifest(const uint8_t *data, size_t size)
+void fuzz_manifest(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
-    ckpt_verify_options o = {.struct_size = sizeof o, .manifest = here.in, .how = &one_thread};
+    ckpt_verify_options o = {.struct_size = sizeof o, .manifest = files.in, .how = &one_thread};
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
-    given(data, size);
-    reason(ckpt_verify(here.one, &o, finding, NULL, &r, &err), &err);
+    write_input(data, size);
+    check_reason(ckpt_verify(files.one, &o, check_finding, NULL, &r, &err), &err);
 }
 
-static bool same(ckpt_str s, const char *text)
-{
-    return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
-}
-
-void flow_map(const uint8_t *data, size_t size)
+void fuzz_map(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     ckpt_plan *p = NULL;
-    ckpt_status st = ckpt_plan_new(here.file, &p, &err);
-    given(data, size);
+    ckpt_status st = ckpt_plan_new(files.file, &p, &err);
+    write_input(data, size);
     if (st == CKPT_OK)
-        st = ckpt_plan_rename_map(p, here.in, &err);
-    reason(st, &err);
+        st = ckpt_plan_rename_map(p, files.in, &err);
+    check_reason(st, &err);
     for (size_t i = 0; st == CKPT_OK && i < ckpt_plan_rename_count(p); i++) {
-        const ckpt_rename *r = ckpt_plan_rename_at(p, i); /* NULL: no memory */
-        if (r && !same(r->from, "a") && !same(r->from, "b.weight"))
-            exercise_abort("a name was changed that no tensor has");
+        const ckpt_rename *r = ckpt_plan_rename_at(p, i); /* NULL: out of memory */
+        if (r && !str_is(r->from, "a") && !str_is(r->from, "b.weight"))
+            exercise_abort("a name that no tensor has was renamed");
     }
     ckpt_plan_free(p);
 }
 
-static void put_le(unsigned char *at, uint64_t v, size_t n)
+static void write_le(unsigned char *at, uint64_t v, size_t n)
 {
     for (size_t i = 0; i < n; i++, v >>= 8)
         at[i] = (unsigned char)v;
 }
 
-static uint64_t get_le(const unsigned char *at)
+static uint64_t read_le(const unsigned char *at)
 {
     uint64_t v = 0;
     for (size_t i = 8; i-- > 0;)
@@ -498,9 +496,10 @@ static uint64_t get_le(const unsigned char *at)
     return v;
 }
 
-/* flow_journal - bytes that begin as a journal does get this file's inode, their length and CRC. A file
- * whose edit is not undone is as it was; one whose edit is has the size that the journal tells. */
-void flow_journal(const uint8_t *data, size_t size)
+/* fuzz_journal - recovers a file by the bytes as its journal; if they begin like one, they get the file's
+ * inode, a length and a CRC first. Either the file stays unchanged, or it has the old size that the journal
+ * holds. */
+void fuzz_journal(const uint8_t *data, size_t size)
 {
     unsigned char now[4096], all[4096 + 4];
     struct journal_options o = {.no_sync = true};
@@ -510,31 +509,31 @@ void flow_journal(const uint8_t *data, size_t size)
     size = size > 4096 ? 4096 : size;
     memcpy(all, data, size);
     if (size >= 48 && all[0] == 'C') {
-        put_le(all + 16, here.inode, 8);
-        put_le(all + 40, size + 4, 8);
-        put_le(all + size, crc32_update(0, all, size), 4);
+        write_le(all + 16, files.inode, 8);
+        write_le(all + 40, size + 4, 8);
+        write_le(all + size, crc32_update(0, all, size), 4);
         size += 4;
     }
-    put_file(here.journal, all, size);
-    reason(journal_recover(here.edited, &o, &what, &err), &err);
-    int fd = open(here.edited, O_RDWR | O_CLOEXEC);
+    write_file(files.journal, all, size);
+    check_reason(journal_recover(files.edited, &o, &what, &err), &err);
+    int fd = open(files.edited, O_RDWR | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0)
-        die(here.edited);
+        die(files.edited);
     ssize_t n = read(fd, now, sizeof now);
-    bool same = n == EDITED && st.st_size == EDITED && memcmp(now, here.was, EDITED) == 0;
+    bool same = n == EDITED && st.st_size == EDITED && memcmp(now, files.original, EDITED) == 0;
     bool undone = what == CKPT_RECOVERED_OLD;
     if (!same && !undone)
-        exercise_abort("a file was changed by a journal that does not fit it");
-    if (undone && (uint64_t)st.st_size != get_le(all + 24))
-        exercise_abort("an edit is undone, the size is not");
-    if (!same && (ftruncate(fd, 0) != 0 || pwrite(fd, here.was, EDITED, 0) != EDITED))
-        die(here.edited);
+        exercise_abort("a refused journal changed the file");
+    if (undone && (uint64_t)st.st_size != read_le(all + 24))
+        exercise_abort("an undone edit left a wrong size");
+    if (!same && (ftruncate(fd, 0) != 0 || pwrite(fd, files.original, EDITED, 0) != EDITED))
+        die(files.edited);
     close(fd);
-    unlink(here.journal);
+    unlink(files.journal);
 }
 /* ---------------------------------------------------------------------- mem */
 
-/* small_llama - a LLaMA of one block, whose tensors have no bytes; made once. */
+/* small_llama - returns a LLaMA of one block, whose tensors have no bytes; built once. */
 static ckpt_file *small_llama(void)
 {
     static const struct {
@@ -575,8 +574,8 @@ static ckpt_file *small_llama(void)
     return made;
 }
 
-/* plan_each - a plan is no worse than keeping all, and one for a limit is below it. */
-static void plan_each(ckpt_mem *m, ckpt_mem_run run)
+/* check_plans - aborts if a plan needs more memory than no checkpointing, or more than its limit. */
+static void check_plans(ckpt_mem *m, ckpt_mem_run run)
 {
     ckpt_error err;
     ckpt_mem_result all = CKPT_INIT(ckpt_mem_result), plan = CKPT_INIT(ckpt_mem_result);
@@ -584,7 +583,7 @@ static void plan_each(ckpt_mem *m, ckpt_mem_run run)
     for (run.attention = CKPT_MEM_SDPA; run.attention <= CKPT_MEM_EAGER; run.attention++)
         for (run.precision = CKPT_MEM_AS_STORED; run.precision <= CKPT_MEM_FP16_MASTER; run.precision++) {
             ckpt_status st = ckpt_mem_estimate(m, &run, &all, &err);
-            reason(st, &err);
+            check_reason(st, &err);
             if (st != CKPT_OK)
                 continue;
             if (ckpt_mem_plan(m, &run, 0, &plan, &err) != CKPT_OK || plan.total.bytes > all.total.bytes)
@@ -597,19 +596,19 @@ static void plan_each(ckpt_mem *m, ckpt_mem_run run)
         }
 }
 
-/* flow_mem - as a config alone, and as that of a LLaMA. */
-void flow_mem(const uint8_t *data, size_t size)
+/* fuzz_mem - estimates memory with the bytes as config.json, for a LLaMA and without a checkpoint. */
+void fuzz_mem(const uint8_t *data, size_t size)
 {
-    const ckpt_mem_options o = {.struct_size = sizeof o, .config = here.in};
-    given(data, size);
+    const ckpt_mem_options o = {.struct_size = sizeof o, .config = files.in};
+    write_input(data, size);
     for (int alone = 0; alone < 2; alone++) {
         ckpt_error err;
         ckpt_mem *m;
         const ckpt_mem_run run = {.struct_size = sizeof run, .batch = 3, .seq = 5};
         ckpt_status st = ckpt_mem_new(alone ? NULL : small_llama(), &o, &m, &err);
-        reason(st, &err);
+        check_reason(st, &err);
         if (st == CKPT_OK)
-            plan_each(m, run);
+            check_plans(m, run);
         ckpt_mem_free(st == CKPT_OK ? m : NULL);
     }
 }

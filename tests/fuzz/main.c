@@ -1,11 +1,13 @@
 /*
- * main.c - runs a fuzz target without libFuzzer: every file given, as it is, then mutations for a while.
+ * main.c - runs a fuzz target without libFuzzer: once with every input as it is, then with mutated ones.
  *
  *   open [-t SECONDS] [-s SEED] [-o FOLDER] FILE|DIR|PACK…
  *
- * The target runs in a child. An input that ends it (or takes longer than 20 s) is kept in FOLDER (.) as
- * crash-N, and the next child goes on. The same seed and files give the same inputs. With libFuzzer instead
- * of this file:
+ * A PACK is a file of many small inputs, each after its length in four bytes, little-endian. `-p PACK FILE`
+ * makes one, `-u FOLDER PACK` unpacks it.
+ *
+ * The target runs in a child process. An input that ends it or takes longer than 20 s is saved in FOLDER (.)
+ * as crash-N, and the next child continues. The same seed and files give the same inputs. With libFuzzer:
  *   clang -fsanitize=fuzzer,address -Ilib tests/fuzz/open.c build/asan/libckpt.a -lzip -lcrypto -lm
  */
 #include <dirent.h>
@@ -34,7 +36,7 @@ struct input {
     size_t size;
 };
 
-/* Where the child is, seen by the parent after its death. */
+/* The state of the child, which the parent reads after a crash. */
 struct shared {
     uint64_t runs, random;
     size_t next_file, size;
@@ -69,7 +71,6 @@ static void add_input(uint8_t *data, size_t size)
     inputs[ninputs++] = (struct input){data, size};
 }
 
-/* add_pack - many small inputs in one file, each behind its length in four bytes, little-endian. */
 static void add_pack(uint8_t *data, size_t size)
 {
     for (size_t at = 0; size - at >= 4;) {
@@ -99,8 +100,7 @@ static void add_file(const char *path, size_t size)
         add_input(data, size);
 }
 
-/* Files become a pack (-p PACK FILE…), or a pack becomes files of a folder (-u FOLDER PACK). */
-static int pack_up(const char *pack)
+static int write_pack(const char *pack)
 {
     FILE *f = fopen(pack, "wb");
     for (size_t i = 0; f && i < ninputs; i++) {
@@ -126,12 +126,12 @@ static int unpack(const char *to)
     return 0;
 }
 
-static int not_dots(const struct dirent *e)
+static int is_not_dots(const struct dirent *e)
 {
     return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
 }
 
-static void add(const char *path)
+static void add_path(const char *path)
 {
     struct dirent **below;
     struct stat st;
@@ -141,11 +141,11 @@ static void add(const char *path)
         add_file(path, (size_t)st.st_size);
     if (!S_ISDIR(st.st_mode))
         return;
-    int n = scandir(path, &below, not_dots, alphasort);
+    int n = scandir(path, &below, is_not_dots, alphasort);
     for (int i = 0; i < n; i++) {
         char name[2048];
         snprintf(name, sizeof name, "%s/%s", path, below[i]->d_name);
-        add(name);
+        add_path(name);
         free(below[i]);
     }
     free(below);
@@ -153,7 +153,7 @@ static void add(const char *path)
 
 /* ---------------------------------------------------------------- mutation */
 
-static uint64_t rnd(uint64_t below)
+static uint64_t random_below(uint64_t below)
 {
     uint64_t *s = &shared->random;
     *s ^= *s << 13;
@@ -214,7 +214,7 @@ static const struct {
     TOKEN("\xed\xa0\x80"),
 };
 
-static void replace(size_t at, size_t old, const void *with, size_t n)
+static void replace_bytes(size_t at, size_t old, const void *with, size_t n)
 {
     size_t size = shared->size;
     if (at > size || old > size - at || size - old + n > SIZE_MAX_INPUT)
@@ -227,50 +227,51 @@ static void replace(size_t at, size_t old, const void *with, size_t n)
 static void mutate_once(void)
 {
     uint8_t keep[256];
-    size_t size = shared->size, at = rnd(size), n;
-    const struct input *other = &inputs[rnd(ninputs)];
-    switch (rnd(8)) {
-    case 0: shared->data[at] ^= (uint8_t)(1u << rnd(8)); break;
-    case 1: shared->data[at] = (uint8_t)rnd(256); break;
-    case 2: shared->data[at] = (uint8_t)(shared->data[at] + rnd(9) - 4); break;
-    case 3: /* a token over or into */
-        n = rnd(sizeof tokens / sizeof *tokens);
-        replace(at, rnd(2) ? tokens[n].n : 0, tokens[n].at, tokens[n].n);
+    size_t size = shared->size, at = random_below(size), n;
+    const struct input *other = &inputs[random_below(ninputs)];
+    switch (random_below(8)) {
+    case 0: shared->data[at] ^= (uint8_t)(1u << random_below(8)); break;
+    case 1: shared->data[at] = (uint8_t)random_below(256); break;
+    case 2: shared->data[at] = (uint8_t)(shared->data[at] + random_below(9) - 4); break;
+    case 3: /* writes a token over its bytes, or inserts it */
+        n = random_below(sizeof tokens / sizeof *tokens);
+        replace_bytes(at, random_below(2) ? tokens[n].n : 0, tokens[n].at, tokens[n].n);
         break;
-    case 4: replace(at, rnd(16) + 1, "", 0); break;
-    case 5: /* a piece of itself elsewhere */
-        n = rnd(sizeof keep) + 1;
+    case 4: replace_bytes(at, random_below(16) + 1, "", 0); break;
+    case 5: /* copies some of its bytes to a different offset */
+        n = random_below(sizeof keep) + 1;
         n = n > size - at ? size - at : n;
         memcpy(keep, shared->data + at, n);
-        replace(rnd(size), rnd(2) ? n : 0, keep, n);
+        replace_bytes(random_below(size), random_below(2) ? n : 0, keep, n);
         break;
-    case 6: /* a piece of another file */
-        n = rnd(sizeof keep) + 1;
+    case 6: /* copies some bytes of a different input */
+        n = random_below(sizeof keep) + 1;
         if (other->size > n)
-            replace(at, rnd(2) ? n : 0, other->data + rnd(other->size - n), n);
+            replace_bytes(at, random_below(2) ? n : 0, other->data + random_below(other->size - n), n);
         break;
-    default: /* an end cut off */
-        if (rnd(8) == 0)
+    default: /* truncates it */
+        if (random_below(8) == 0)
             shared->size = at;
     }
 }
 
 static void mutate(void)
 {
-    const struct input *from = &inputs[rnd(ninputs)];
+    const struct input *from = &inputs[random_below(ninputs)];
     memcpy(shared->data, from->data, from->size);
     shared->size = from->size;
-    for (uint64_t n = rnd(6) + 1; n && shared->size; n--)
+    for (uint64_t n = random_below(6) + 1; n && shared->size; n--)
         mutate_once();
-    if (rnd(4))
+    if (random_below(4))
         zipcrc_fix(shared->data, shared->size);
 }
 
 /* --------------------------------------------------------------------- run */
 
-static void run(void)
+static void run_input(void)
 {
-    uint8_t *copy = malloc(shared->size ? shared->size : 1); /* its own size: one read too far is seen */
+    uint8_t *copy = malloc(shared->size ? shared->size
+                                        : 1); /* exactly its size, so that ASan finds reads beyond it */
     if (!copy)
         die("memory");
     memcpy(copy, shared->data, shared->size);
@@ -280,22 +281,22 @@ static void run(void)
     shared->runs++;
 }
 
-static void child(time_t until)
+static void run_child(time_t until)
 {
     while (shared->next_file < ninputs) {
         const struct input *in = &inputs[shared->next_file++];
         memcpy(shared->data, in->data, in->size);
         shared->size = in->size;
-        run();
+        run_input();
     }
     while (time(NULL) < until) {
         mutate();
-        run();
+        run_input();
     }
     _exit(0);
 }
 
-static void keep_crash(unsigned n, int status)
+static void save_crash(unsigned n, int status)
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/crash-%u", folder, n);
@@ -326,9 +327,9 @@ int main(int argc, char **argv)
             to_files = optarg;
     }
     for (int i = optind; i < argc; i++)
-        add(argv[i]);
+        add_path(argv[i]);
     if (to_pack || to_files)
-        return to_pack ? pack_up(to_pack) : unpack(to_files);
+        return to_pack ? write_pack(to_pack) : unpack(to_files);
     if (LLVMFuzzerInitialize)
         LLVMFuzzerInitialize(&argc, &argv);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -339,12 +340,12 @@ int main(int argc, char **argv)
     for (bool done = false; !done && crashes < 20;) {
         pid_t pid = fork();
         if (pid == 0)
-            child(until);
+            run_child(until);
         if (pid < 0 || waitpid(pid, &status, 0) != pid)
             die("child");
         done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
         if (!done)
-            keep_crash(++crashes, status);
+            save_crash(++crashes, status);
     }
     printf("%zu files, %llu runs, %u crashes\n", ninputs, (unsigned long long)shared->runs, crashes);
     return crashes != 0;

@@ -1,4 +1,4 @@
-/* open.c - fuzz target: open bytes and ask everything of them. */
+/* open.c - fuzz target: opens the bytes and calls every reading function (exercise.h). */
 #include "../exercise.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

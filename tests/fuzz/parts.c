@@ -1,7 +1,7 @@
 /*
- * parts.c - fuzz targets for each reader by itself, in memory; FUZZ_TARGET names the one to run.
- * Whatever the bytes, a reader refuses them with a reason, or what it says holds: members lie inside the
- * file, text that is shown cannot act on a terminal, what is written reads back as what was written.
+ * parts.c - fuzz targets for single readers, in memory; FUZZ_TARGET names the one to run. Each checks that a
+ * reader either refuses the bytes with a reason or gives a valid result: members are inside the file, escaped
+ * text has no control characters, and written data read back unchanged.
  */
 #include "parts.h"
 
@@ -33,20 +33,23 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max) __attribute__((w
 
 #define MEMORY ((uint64_t)64 << 20)
 
-void reason(ckpt_status st, const ckpt_error *err)
+void check_reason(ckpt_status st, const ckpt_error *err)
 {
     if (st != CKPT_OK)
         exercise_check_error(st, err);
 }
 
-/* memory - NULL where none is left, as when it fails on request (in_turn.c). */
-static source *memory(const uint8_t *data, size_t size) { return source_mem(data, size, 0); }
+/* source_of_bytes - returns a source; NULL without memory, which in_turn.c causes. */
+static source *source_of_bytes(const uint8_t *data, size_t size) { return source_mem(data, size, 0); }
 
-bool lacking(const ckpt_error *err) { return err->status == CKPT_ENOMEM || err->status == CKPT_EIO; }
+bool is_environment_error(const ckpt_error *err)
+{
+    return err->status == CKPT_ENOMEM || err->status == CKPT_EIO;
+}
 
 /* ------------------------------------------------------------------- text */
 
-static void text(const uint8_t *data, size_t size)
+static void fuzz_text(const uint8_t *data, size_t size)
 {
     char shown[1024];
     ckpt_text_escape(str_of((const char *)data, size), shown, sizeof shown);
@@ -60,8 +63,8 @@ static void text(const uint8_t *data, size_t size)
                               str_of((const char *)data + 1 + data[0] % size, size - 1 - data[0] % size));
 }
 
-/* number - what is written for a float reads back as that float. */
-static void number(const uint8_t *data, size_t size)
+/* fuzz_number - checks that the text of a float reads back as the same float. */
+static void fuzz_number(const uint8_t *data, size_t size)
 {
     char out[REPR_FLOAT], big[REPR_BIG];
     for (size_t at = 0; at + sizeof(double) <= size && at < 64; at += sizeof(double)) {
@@ -71,15 +74,15 @@ static void number(const uint8_t *data, size_t size)
         memcpy(&y, data + at, sizeof y);
         (void)repr_float(x, REPR_DOUBLE, out);
         if (x == x && strtod(out, NULL) != x)
-            exercise_abort("a double is written as another one");
+            exercise_abort("a double reads back as a different one");
         (void)repr_float((double)y, REPR_SINGLE, out);
         if (y == y && strtof(out, NULL) != y)
-            exercise_abort("a float is written as another one");
+            exercise_abort("a float reads back as a different one");
     }
     (void)repr_big(str_of((const char *)data, size < 256 ? size : 256), big);
 }
 
-static void json(const uint8_t *data, size_t size)
+static void fuzz_json(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     arena *a = arena_new(MEMORY);
@@ -106,18 +109,18 @@ static ckpt_value *read_pickle(arena *a, source *src, ckpt_error *err)
     if (!a || !src)
         return NULL;
     ckpt_status st = pickle_read(a, src, 0, src->size, NULL, &root, &next, err);
-    reason(st, err);
+    check_reason(st, err);
     if (st == CKPT_OK && (!root || next > src->size))
-        exercise_abort("a pickle without a root, or beyond its end");
+        exercise_abort("a pickle without a root, or with an end beyond the file");
     return st == CKPT_OK ? root : NULL;
 }
 
-static void pickle(const uint8_t *data, size_t size)
+static void fuzz_pickle(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     char shown[256];
     arena *a = arena_new(MEMORY);
-    source *src = memory(data, size);
+    source *src = source_of_bytes(data, size);
     ckpt_value *root = read_pickle(a, src, &err);
     if (root) {
         ckpt_value_text(root, 50, shown, sizeof shown);
@@ -127,27 +130,27 @@ static void pickle(const uint8_t *data, size_t size)
     arena_free(a);
 }
 
-/* pickle_back - a graph that can be written is, the second time, written as the first. */
-static void pickle_back(const uint8_t *data, size_t size)
+/* fuzz_pickle_back - checks that a graph, once written and read back, is written as the same bytes again. */
+static void fuzz_pickle_back(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     buf once, twice;
     arena *a = arena_new(MEMORY);
-    source *src = memory(data, size), *again = NULL;
+    source *src = source_of_bytes(data, size), *again = NULL;
     ckpt_value *root = read_pickle(a, src, &err);
     buf_init(&once, (size_t)16 << 20);
     buf_init(&twice, (size_t)16 << 20);
     ckpt_status st = root ? pickle_write(root, NULL, &once, &err) : CKPT_EFORMAT;
     if (root)
-        reason(st, &err);
+        check_reason(st, &err);
     if (st == CKPT_OK) {
-        again = memory(once.data, once.len);
+        again = source_of_bytes(once.data, once.len);
         root = read_pickle(a, again, &err);
-        if (!root && again && !lacking(&err))
-            exercise_abort("what was written is no pickle");
+        if (!root && again && !is_environment_error(&err))
+            exercise_abort("a written pickle cannot be read");
         st = root ? pickle_write(root, NULL, &twice, &err) : CKPT_ENOMEM;
         if (st == CKPT_OK ? twice.len != once.len || memcmp(twice.data, once.data, once.len) != 0
-                          : root && !lacking(&err))
+                          : root && !is_environment_error(&err))
             exercise_abort("a pickle changes when it is written again");
     }
     source_unref(again);
@@ -157,7 +160,7 @@ static void pickle_back(const uint8_t *data, size_t size)
     arena_free(a);
 }
 
-static bool step(void *user, const struct trace_step *s)
+static bool check_step(void *user, const struct trace_step *s)
 {
     arena *a = user;
     ckpt_error err = {0};
@@ -166,18 +169,18 @@ static bool step(void *user, const struct trace_step *s)
     return true;
 }
 
-static void trace(const uint8_t *data, size_t size)
+static void fuzz_trace(const uint8_t *data, size_t size)
 {
-    source *src = memory(data, size);
+    source *src = source_of_bytes(data, size);
     for (int framed = 0; framed < 2; framed++) {
         ckpt_error err = {0};
         arena *a = arena_new(MEMORY);
-        struct trace_options o = {.framed = framed, .payloads = !framed, .step = step, .user = a};
+        struct trace_options o = {.framed = framed, .payloads = !framed, .step = check_step, .user = a};
         struct trace_end end;
         ckpt_status st = a && src ? pickle_trace(src, 0, size, &o, &end, &err) : fail_memory(&err);
-        reason(st, &err);
+        check_reason(st, &err);
         if (a && src && (end.next > size || end.opcodes > size))
-            exercise_abort("a trace goes beyond the bytes");
+            exercise_abort("a trace exceeds the bytes");
         arena_free(a);
     }
     source_unref(src);
@@ -185,20 +188,20 @@ static void trace(const uint8_t *data, size_t size)
 
 /* --------------------------------------------------------------- archives */
 
-static void zip_file(const uint8_t *data, size_t size)
+static void fuzz_zip(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     arena *a = arena_new(MEMORY);
-    source *src = memory(data, size);
+    source *src = source_of_bytes(data, size);
     zip *z = NULL;
     ckpt_status st = a && src ? zip_open(src, a, &z, &err) : fail_memory(&err);
-    reason(st, &err);
+    check_reason(st, &err);
     for (size_t i = 0; st == CKPT_OK && i < z->n && i < 32; i++) {
         ckpt_str bytes;
         if (zip_find(z, z->entries[i].name) < 0)
             exercise_abort("a member cannot be found by its name");
-        reason(zip_locate_payload(z, i, &err), &err);
-        reason(zip_load_member(z, i, 1 << 16, &bytes, &err), &err);
+        check_reason(zip_locate_payload(z, i, &err), &err);
+        check_reason(zip_load_member(z, i, 1 << 16, &bytes, &err), &err);
     }
     if (st == CKPT_OK)
         zip_close(z);
@@ -206,15 +209,15 @@ static void zip_file(const uint8_t *data, size_t size)
     arena_free(a);
 }
 
-/* dcp - what the metadata of a distributed checkpoint hold lies in memory. */
-static void dcp(const uint8_t *data, size_t size)
+/* fuzz_dcp - reads every name and shape in the metadata of a distributed checkpoint. */
+static void fuzz_dcp(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     struct dcp_metadata m;
     arena *a = arena_new(MEMORY);
-    source *src = memory(data, size);
+    source *src = source_of_bytes(data, size);
     ckpt_status st = a && src ? dcp_metadata_read(a, src, MEMORY, &m, &err) : fail_memory(&err);
-    reason(st, &err);
+    check_reason(st, &err);
     for (unsigned i = 0; st == CKPT_OK && i < METADATA_FIELDS; i++) {
         size_t n;
         ckpt_str text;
@@ -232,42 +235,42 @@ static void dcp(const uint8_t *data, size_t size)
     arena_free(a);
 }
 
-static void tar_file(const uint8_t *data, size_t size)
+static void fuzz_tar(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     arena *a = arena_new(MEMORY);
-    source *src = memory(data, size);
+    source *src = source_of_bytes(data, size);
     struct tar_entry *entries;
     size_t n;
     ckpt_status st = a && src ? tar_list(src, a, &entries, &n, &err) : fail_memory(&err);
-    reason(st, &err);
+    check_reason(st, &err);
     for (size_t i = 0; st == CKPT_OK && i < n; i++)
         if (entries[i].data > size || entries[i].size > size - entries[i].data)
-            exercise_abort("a member of a tar reaches beyond the file");
+            exercise_abort("a member of a tar exceeds the file");
     source_unref(src);
     arena_free(a);
 }
 
-/* salvage - what is whole in whatever archive that was can be read, as what it was said to be. */
-static void salvage(const uint8_t *data, size_t size)
+/* fuzz_salvage - reads all that salvage finds: members of a zip archive, then rows of any format. */
+static void fuzz_salvage(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     arena *a = arena_new(MEMORY);
-    source *src = memory(data, size), *member;
+    source *src = source_of_bytes(data, size), *member;
     ckpt_file *f = NULL;
     zip *z = NULL;
     ckpt_status st = a && src ? zip_salvage(src, a, &z, &err) : fail_memory(&err);
-    reason(st, &err);
+    check_reason(st, &err);
     for (size_t i = 0; st == CKPT_OK && i < z->n && i < 32; i++) {
         member = NULL;
-        reason(zip_open_member(z, i, &member, &err), &err);
+        check_reason(zip_open_member(z, i, &member, &err), &err);
         source_unref(member);
     }
     zip_close(st == CKPT_OK ? z : NULL);
     if (src) {
         const struct opening o = {.path = "fuzz", .src = source_ref(src), .how = OPEN_SALVAGE};
         st = format_open(&o, &f, &err);
-        reason(st, &err);
+        check_reason(st, &err);
         for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f) && i < 64; i++)
             exercise_read_row(f, i);
         file_free(st == CKPT_OK ? f : NULL);
@@ -279,30 +282,30 @@ static void salvage(const uint8_t *data, size_t size)
 static const struct patches no_patches;
 static const uint8_t zeros[60000];
 
-/* zip_patched - members replaced and added where the archive stands: it still opens. */
-static void zip_patched(const uint8_t *data, size_t size)
+/* fuzz_zip_patch - computes patches that replace members in place and append one. */
+static void fuzz_zip_patch(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     arena *a = arena_new(MEMORY);
-    source *src = memory(data, size);
+    source *src = source_of_bytes(data, size);
     zip *z = NULL;
     ckpt_status st = a && src ? zip_open(src, a, &z, &err) : fail_memory(&err);
-    reason(st, &err);
+    check_reason(st, &err);
     for (size_t i = 0; st == CKPT_OK && i < z->n && i < 8; i++) {
         struct patches p = no_patches, q = no_patches;
         ckpt_str name = z->entries[i].name, bytes;
         if (zip_load_member(z, i, 1 << 16, &bytes, NULL) == CKPT_OK) {
             ckpt_status done = zip_patch_replace(z, i, bytes, &p, &err);
-            reason(done, &err);
+            check_reason(done, &err);
         }
-        reason(zip_patch_append(z, i, name, STR_LIT("more bytes"), &q, &err), &err);
+        check_reason(zip_patch_append(z, i, name, STR_LIT("more bytes"), &q, &err), &err);
     }
     zip_close(st == CKPT_OK ? z : NULL);
     source_unref(src);
     arena_free(a);
 }
 
-static void again(const void *user, size_t i, struct zip_reserved *spot)
+static void repeat_reserved(const void *user, size_t i, struct zip_reserved *spot)
 {
     (void)i;
     *spot = *(const struct zip_reserved *)user;
@@ -320,11 +323,11 @@ static ckpt_status write_members(zip_writer *w, const uint8_t *data, size_t size
     ckpt_status st = zip_reserved_put_header(w, &spot, &header, err);
     buf_free(&header);
     CKPT_TRY(st);
-    return zip_writer_finish(w, again, &spot, err);
+    return zip_writer_finish(w, repeat_reserved, &spot, err);
 }
 
-/* zip_written - an archive of the bytes opens again, and has them. */
-static void zip_written(const uint8_t *data, size_t size)
+/* fuzz_zip_write - writes an archive with the bytes as a member and reads it back. */
+static void fuzz_zip_write(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     sink *out = NULL;
@@ -337,16 +340,17 @@ static void zip_written(const uint8_t *data, size_t size)
         st = zip_writer_new(out, "top", &w, &err);
     if (st == CKPT_OK)
         st = write_members(w, data, size, &err);
-    reason(st, &err);
+    check_reason(st, &err);
     zip_writer_free(w);
     ckpt_str all = st == CKPT_OK ? sink_mem_view(out) : str_of("", 0);
-    source *src = st == CKPT_OK ? memory((const uint8_t *)all.ptr, all.len) : NULL;
+    source *src = st == CKPT_OK ? source_of_bytes((const uint8_t *)all.ptr, all.len) : NULL;
     if (src) {
         st = zip_open(src, a, &z, &err);
         if (st == CKPT_OK)
             st = zip_load_member(z, 0, MEMORY, &got, &err);
-        if (st == CKPT_OK ? z->n != 3 || !str_eq(got, str_of((const char *)data, size)) : !lacking(&err))
-            exercise_abort("an archive was written that does not hold what it was given");
+        if (st == CKPT_OK ? z->n != 3 || !str_eq(got, str_of((const char *)data, size))
+                          : !is_environment_error(&err))
+            exercise_abort("a written archive does not hold its member");
         zip_close(z);
     }
     source_unref(src);
@@ -354,7 +358,7 @@ static void zip_written(const uint8_t *data, size_t size)
     arena_free(a);
 }
 
-static void snappy(const uint8_t *data, size_t size)
+static void fuzz_snappy(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     size_t n = 0;
@@ -363,14 +367,14 @@ static void snappy(const uint8_t *data, size_t size)
     unsigned char *out = st == CKPT_OK ? malloc(n + 1) : NULL;
     if (out)
         st = snappy_decode(c, out, n, &err);
-    reason(st, &err);
+    check_reason(st, &err);
     free(out);
 }
 
 /* ------------------------------------------------------- databases, arrays */
 
-/* set_crcs - sets the CRC-32C of every record of OCDBT in the bytes, so that damage gets beyond it. */
-static void set_crcs(uint8_t *data, size_t size)
+/* fix_crcs - corrects the CRC-32C of every record of OCDBT, so that damage reaches the parser. */
+static void fix_crcs(uint8_t *data, size_t size)
 {
     for (size_t at = 0; at + 16 <= size; at++) {
         uint64_t n = 0;
@@ -391,27 +395,28 @@ static ckpt_status open_data(void *user, struct ocdbt_file *f, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* ocdbt - a manifest, and the file after it that all of its names lead to. */
-static void ocdbt(const uint8_t *data, size_t size)
+/* fuzz_ocdbt - reads the bytes as a manifest followed by the data file, which is opened for every name in
+ * it. */
+static void fuzz_ocdbt(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     uint8_t *copy = malloc(size + 1);
     arena *a = arena_new(MEMORY);
     uint64_t n = size > 12 ? data[4] | (uint64_t)data[5] << 8 : 0;
-    source *all = copy ? memory(copy, size) : NULL, *manifest = NULL, *file = NULL;
+    source *all = copy ? source_of_bytes(copy, size) : NULL, *manifest = NULL, *file = NULL;
     if (copy && size)
         memcpy(copy, data, size);
     if (copy)
-        set_crcs(copy, size);
+        fix_crcs(copy, size);
     n = n < size ? n : size;
     if (all && a && source_slice(all, 0, n, &manifest, NULL) == CKPT_OK &&
         source_slice(all, n, size - n, &file, NULL) == CKPT_OK) {
         const struct ocdbt_files files = {.open = open_data, .user = file};
         struct ocdbt o = {.a = a, .files = &files, .max_decoded = MEMORY / 4};
-        reason(ocdbt_read(&o, manifest, &err), &err);
+        check_reason(ocdbt_read(&o, manifest, &err), &err);
         for (size_t i = 1; i < o.n; i++)
             if (str_compare(o.entry[i - 1].key, o.entry[i].key) >= 0)
-                exercise_abort("keys that do not ascend");
+                exercise_abort("keys are not in ascending order");
         ocdbt_free(&o);
     }
     source_unref(file);
@@ -421,21 +426,21 @@ static void ocdbt(const uint8_t *data, size_t size)
     free(copy);
 }
 
-/* decode_chunk - what SRC, a chunk or shard of Z, holds. */
+/* decode_chunk - decodes SRC, a chunk or shard of Z. */
 static void decode_chunk(const struct zarr_array *z, source *src, arena *a)
 {
     ckpt_error err = {0};
     struct zarr_part *part;
     if (z->sharded)
-        reason(zarr_index(z, src, 0, src->size, a, &part, &err), &err);
+        check_reason(zarr_index(z, src, 0, src->size, a, &part, &err), &err);
     spool *to = z->encoding.n && z->encoding.bytes <= MEMORY / 16 ? spool_new(z->encoding.bytes) : NULL;
     if (to)
-        reason(zarr_decode(&z->encoding, src, to, &err), &err);
+        check_reason(zarr_decode(&z->encoding, src, to, &err), &err);
     spool_free(to);
 }
 
-/* zarr - metadata of an array, and after a NUL a chunk of it. */
-static void zarr(const uint8_t *data, size_t size)
+/* fuzz_zarr - reads the bytes up to NUL as the metadata of an array, those after it as a chunk. */
+static void fuzz_zarr(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     struct zarr_array z;
@@ -444,15 +449,15 @@ static void zarr(const uint8_t *data, size_t size)
     size_t n = nul ? (size_t)(nul - data) : size, after = nul ? n + 1 : n;
     ckpt_str text = str_of((const char *)data, n);
     arena *a = arena_new(MEMORY);
-    source *src = memory(data + after, size - after);
+    source *src = source_of_bytes(data + after, size - after);
     bool v3 = str_find(text, STR_LIT("node_type"), 0) != SIZE_MAX;
     ckpt_status st = a && src ? zarr_read(text, v3, a, &z, &err) : fail_memory(&err);
-    reason(st, &err);
+    check_reason(st, &err);
     if (st == CKPT_OK) {
         if (zarr_chunk_of(&z, str_of((const char *)data + after, size - after), at))
             for (uint32_t k = 0; k < z.ndim; k++)
                 if (at[k] >= z.shape[k])
-                    exercise_abort("a chunk outside of its array");
+                    exercise_abort("a chunk is outside of its array");
         decode_chunk(&z, src, a);
     }
     source_unref(src);
@@ -461,60 +466,63 @@ static void zarr(const uint8_t *data, size_t size)
 
 /* ---------------------------------------------------------------- formats */
 
-/* format_at - opened from PATH as ONLY that format, or as any. */
-static void format_at(const char *path, const uint8_t *data, size_t size, const char *only)
+/* open_as - opens the bytes under the name PATH as format ONLY (NULL: any) and reads its rows. */
+static void open_as(const char *path, const uint8_t *data, size_t size, const char *only)
 {
     ckpt_error err = {0};
     ckpt_file *f = NULL;
-    source *src = memory(data, size);
+    source *src = source_of_bytes(data, size);
     if (!src)
         return;
     const struct opening o = {.path = path, .src = src, .only = only ? format_by_name(only) : NULL};
     ckpt_status st = format_open(&o, &f, &err);
-    reason(st, &err);
+    check_reason(st, &err);
     for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f) && i < 64; i++)
         exercise_read_row(f, i);
     if (st == CKPT_OK)
         file_free(f);
 }
 
-static void format(const uint8_t *data, size_t size, const char *only)
+static void fuzz_format(const uint8_t *data, size_t size, const char *only)
 {
-    format_at("fuzz", data, size, only);
+    open_as("fuzz", data, size, only);
 }
 
-/* salvage_as - what can be read of it as ONLY that format, whose other files are missing. */
-static void salvage_as(const uint8_t *data, size_t size, const char *only)
+/* fuzz_salvage_as - salvages the bytes as a file of format ONLY whose other files are missing. */
+static void fuzz_salvage_as(const uint8_t *data, size_t size, const char *only)
 {
     ckpt_error err = {0};
     ckpt_file *f = NULL;
-    source *src = memory(data, size);
+    source *src = source_of_bytes(data, size);
     if (!src)
         return;
     const struct opening o = {.path = "fuzz", .src = src, .only = format_by_name(only), .how = OPEN_SALVAGE};
     ckpt_status st = format_open(&o, &f, &err);
-    reason(st, &err);
+    check_reason(st, &err);
     if (st == CKPT_OK)
         file_free(f);
 }
 
-static void any(const uint8_t *data, size_t size) { format(data, size, NULL); }
-static void torch_zip(const uint8_t *data, size_t size) { format(data, size, "torch-zip"); }
-static void torch_legacy(const uint8_t *data, size_t size) { format(data, size, "torch-legacy"); }
-static void torch_mobile(const uint8_t *data, size_t size) { format(data, size, "torchscript-flatbuffer"); }
-/* paddle_pickle - a file of paddle.save whatever it holds, by its suffix. */
-static void paddle_pickle(const uint8_t *data, size_t size)
+static void fuzz_any(const uint8_t *data, size_t size) { fuzz_format(data, size, NULL); }
+static void fuzz_torch_zip(const uint8_t *data, size_t size) { fuzz_format(data, size, "torch-zip"); }
+static void fuzz_torch_legacy(const uint8_t *data, size_t size) { fuzz_format(data, size, "torch-legacy"); }
+static void fuzz_torch_mobile(const uint8_t *data, size_t size)
 {
-    format_at("fuzz.pdparams", data, size, "pickle");
+    fuzz_format(data, size, "torchscript-flatbuffer");
+}
+/* fuzz_paddle_pickle - opens the bytes by a suffix for which any pickle is a file of paddle.save. */
+static void fuzz_paddle_pickle(const uint8_t *data, size_t size)
+{
+    open_as("fuzz.pdparams", data, size, "pickle");
 }
 
-static void sstable(const uint8_t *data, size_t size) { format(data, size, "tf-v1"); }
-static void tf_bundle(const uint8_t *data, size_t size) { salvage_as(data, size, "tf-v2"); }
-static void torch_tar(const uint8_t *data, size_t size) { format(data, size, "torch-tar"); }
+static void fuzz_sstable(const uint8_t *data, size_t size) { fuzz_format(data, size, "tf-v1"); }
+static void fuzz_tf_bundle(const uint8_t *data, size_t size) { fuzz_salvage_as(data, size, "tf-v2"); }
+static void fuzz_torch_tar(const uint8_t *data, size_t size) { fuzz_format(data, size, "torch-tar"); }
 
-static void foreign(const uint8_t *data, size_t size)
+static void fuzz_foreign(const uint8_t *data, size_t size)
 {
-    struct probe p = {.path = "fuzz", .src = memory(data, size), .size = size};
+    struct probe p = {.path = "fuzz", .src = source_of_bytes(data, size), .size = size};
     ckpt_error err = {0};
     p.nhead = size < sizeof p.head ? size : sizeof p.head;
     memcpy(p.head, data, p.nhead);
@@ -529,7 +537,7 @@ static int count_record(void *user, const ckpt_scan_record *r)
     return r->where.len > ((size_t)1 << 20);
 }
 
-static void scan(const uint8_t *data, size_t size)
+static void fuzz_scan(const uint8_t *data, size_t size)
 {
     ckpt_scan_options o = {
         .struct_size = sizeof o, .max_depth = 3, .max_unpacked = 1 << 20, .all_calls = true, .sha256 = true};
@@ -537,41 +545,42 @@ static void scan(const uint8_t *data, size_t size)
     struct scan s = {.opts = &o, .report = count_record, .result = &result};
     struct judge *judge = NULL;
     ckpt_error err = {0};
-    source *src = memory(data, size);
+    source *src = source_of_bytes(data, size);
     ckpt_status st = src ? judge_new(&s, &judge, &err) : CKPT_OK;
     if (src && st == CKPT_OK)
         st = scan_source("fuzz", src, &s, &err);
-    if (s.failed.status != CKPT_OK) /* it goes before, as in ckpt_scan */
-        reason(s.failed.status, &s.failed);
+    if (s.failed.status != CKPT_OK) /* takes precedence, as in ckpt_scan */
+        check_reason(s.failed.status, &s.failed);
     else
-        reason(st, &err);
+        check_reason(st, &err);
     if (result.accounted > result.bytes)
-        exercise_abort("more bytes are accounted for than there are");
+        exercise_abort("more bytes are accounted for than the file has");
     judge_free(judge);
     source_unref(src);
 }
 
-/* scan_as - a copy of the bytes that begins with MAGIC, at AT: it is that reader's. */
-static void scan_as(const uint8_t *data, size_t size, size_t at, const char *magic, size_t n)
+/* scan_with_magic - scans a copy of the bytes with MAGIC, of N bytes, at AT, so that one reader gets them
+ * all. */
+static void scan_with_magic(const uint8_t *data, size_t size, size_t at, const char *magic, size_t n)
 {
     uint8_t *copy = size >= at + n ? malloc(size) : NULL;
     if (!copy)
         return;
     memcpy(copy, data, size);
     memcpy(copy + at, magic, n);
-    scan(copy, size);
+    fuzz_scan(copy, size);
     free(copy);
 }
 
-#define SCAN_AS(at, magic) scan_as(data, size, at, magic, sizeof(magic) - 1)
-static void as_gguf(const uint8_t *data, size_t size) { SCAN_AS(0, "GGUF"); }
-static void as_msgpack(const uint8_t *data, size_t size) { SCAN_AS(0, "\x82\xa1"); }
-static void as_npy(const uint8_t *data, size_t size) { SCAN_AS(0, "\x93NUMPY\1\0"); }
-static void as_tar(const uint8_t *data, size_t size) { SCAN_AS(257, "ustar"); }
-static void as_zip(const uint8_t *data, size_t size) { SCAN_AS(0, "PK\3\4"); }
+#define SCAN_AS(at, magic) scan_with_magic(data, size, at, magic, sizeof(magic) - 1)
+static void fuzz_scan_gguf(const uint8_t *data, size_t size) { SCAN_AS(0, "GGUF"); }
+static void fuzz_scan_msgpack(const uint8_t *data, size_t size) { SCAN_AS(0, "\x82\xa1"); }
+static void fuzz_scan_npy(const uint8_t *data, size_t size) { SCAN_AS(0, "\x93NUMPY\1\0"); }
+static void fuzz_scan_tar(const uint8_t *data, size_t size) { SCAN_AS(257, "ustar"); }
+static void fuzz_scan_zip(const uint8_t *data, size_t size) { SCAN_AS(0, "PK\3\4"); }
 
-/* undone - of the renames of P, is there one before N that R takes back? */
-static bool undone(const ckpt_plan *p, size_t n, const ckpt_rename *r)
+/* is_reversed - returns whether R reverses one of the first N renames of P. */
+static bool is_reversed(const ckpt_plan *p, size_t n, const ckpt_rename *r)
 {
     for (size_t i = 0; i < n; i++) {
         const ckpt_rename *one = ckpt_plan_rename_at(p, i);
@@ -581,8 +590,8 @@ static bool undone(const ckpt_plan *p, size_t n, const ckpt_rename *r)
     return false;
 }
 
-/* names - a prefix that was added is taken off again: every name is what it was. */
-static void names(const uint8_t *data, size_t size)
+/* fuzz_names - adds a prefix and strips it again; every name must then be the original one. */
+static void fuzz_names(const uint8_t *data, size_t size)
 {
     ckpt_file *f = NULL;
     ckpt_plan *p = NULL;
@@ -595,11 +604,11 @@ static void names(const uint8_t *data, size_t size)
         added = ckpt_plan_rename_count(p);
         st = ckpt_plan_strip(p, "fuzz.", false, &err);
     }
-    reason(st, &err);
+    check_reason(st, &err);
     for (size_t i = added; st == CKPT_OK && i < ckpt_plan_rename_count(p) && i < added + 32; i++) {
         const ckpt_rename *r = ckpt_plan_rename_at(p, i);
-        if (r && !r->metadata && !undone(p, added, r))
-            exercise_abort("a prefix added and taken off again leaves another name");
+        if (r && !r->metadata && !is_reversed(p, added, r))
+            exercise_abort("adding and stripping a prefix changes a name");
     }
     ckpt_plan_free(p);
     ckpt_close(f);
@@ -611,55 +620,55 @@ static const struct {
     const char *name;
     void (*run)(const uint8_t *data, size_t size);
 } targets[] = {
-    {"any", any},
-    {"cast", flow_cast},
-    {"dcp", dcp},
-    {"doctor", flow_doctor},
-    {"foreign", foreign},
-    {"in_place", flow_in_place},
-    {"index", flow_index},
-    {"journal", flow_journal},
-    {"json", json},
-    {"manifest", flow_manifest},
-    {"map", flow_map},
-    {"mem", flow_mem},
-    {"names", names},
-    {"number", number},
-    {"ocdbt", ocdbt},
-    {"packed", scan},
-    {"paddle_pickle", paddle_pickle},
-    {"pickle", pickle},
-    {"pickle_back", pickle_back},
-    {"ranks", flow_ranks},
-    {"round", flow_round},
-    {"salvage", salvage},
-    {"sanitize", flow_sanitize},
-    {"scan", scan},
-    {"scan_gguf", as_gguf},
-    {"scan_msgpack", as_msgpack},
-    {"scan_npy", as_npy},
-    {"scan_tar", as_tar},
-    {"scan_zip", as_zip},
-    {"snappy", snappy},
-    {"sstable", sstable},
-    {"tar", tar_file},
-    {"text", text},
-    {"tf_bundle", tf_bundle},
-    {"torch_legacy", torch_legacy},
-    {"torch_mobile", torch_mobile},
-    {"torch_tar", torch_tar},
-    {"torch_zip", torch_zip},
-    {"trace", trace},
-    {"verify", flow_verify},
-    {"zarr", zarr},
-    {"zip", zip_file},
-    {"zip_patch", zip_patched},
-    {"zip_write", zip_written},
+    {"any", fuzz_any},
+    {"cast", fuzz_cast},
+    {"dcp", fuzz_dcp},
+    {"doctor", fuzz_doctor},
+    {"foreign", fuzz_foreign},
+    {"in_place", fuzz_in_place},
+    {"index", fuzz_index},
+    {"journal", fuzz_journal},
+    {"json", fuzz_json},
+    {"manifest", fuzz_manifest},
+    {"map", fuzz_map},
+    {"mem", fuzz_mem},
+    {"names", fuzz_names},
+    {"number", fuzz_number},
+    {"ocdbt", fuzz_ocdbt},
+    {"packed", fuzz_scan},
+    {"paddle_pickle", fuzz_paddle_pickle},
+    {"pickle", fuzz_pickle},
+    {"pickle_back", fuzz_pickle_back},
+    {"ranks", fuzz_ranks},
+    {"round", fuzz_round},
+    {"salvage", fuzz_salvage},
+    {"sanitize", fuzz_sanitize},
+    {"scan", fuzz_scan},
+    {"scan_gguf", fuzz_scan_gguf},
+    {"scan_msgpack", fuzz_scan_msgpack},
+    {"scan_npy", fuzz_scan_npy},
+    {"scan_tar", fuzz_scan_tar},
+    {"scan_zip", fuzz_scan_zip},
+    {"snappy", fuzz_snappy},
+    {"sstable", fuzz_sstable},
+    {"tar", fuzz_tar},
+    {"text", fuzz_text},
+    {"tf_bundle", fuzz_tf_bundle},
+    {"torch_legacy", fuzz_torch_legacy},
+    {"torch_mobile", fuzz_torch_mobile},
+    {"torch_tar", fuzz_torch_tar},
+    {"torch_zip", fuzz_torch_zip},
+    {"trace", fuzz_trace},
+    {"verify", fuzz_verify},
+    {"zarr", fuzz_zarr},
+    {"zip", fuzz_zip},
+    {"zip_patch", fuzz_zip_patch},
+    {"zip_write", fuzz_zip_write},
 };
 #define NTARGETS (sizeof targets / sizeof *targets)
 
 static size_t chosen = NTARGETS;
-static const char *only_format; /* where none of them is chosen */
+static const char *only_format; /* if FUZZ_TARGET is a format instead */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -683,8 +692,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     exit(2);
 }
 
-/* tarsum_fix - the checksum of every header of a tar. */
-static void tarsum_fix(uint8_t *data, size_t size)
+/* fix_tar_checksums - corrects the checksum of every header of a tar. */
+static void fix_tar_checksums(uint8_t *data, size_t size)
 {
     for (size_t at = 0; at + 512 <= size; at += 512) {
         unsigned sum = 8 * ' ';
@@ -697,7 +706,7 @@ static void tarsum_fix(uint8_t *data, size_t size)
     }
 }
 
-/* Checksums that no longer hold would hide what lies behind them: three times of four they are mended. */
+/* Corrects checksums three times of four, because wrong ones would keep damage from the parsers. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
 {
     size = LLVMFuzzerMutate(data, size, max);
@@ -706,14 +715,14 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
     else if (seed % 4 && size >= 64 && memcmp(data + size - 8, "\x57\xfb\x80\x8b\x24\x75\x47\xdb", 8) == 0)
         tablecrc_fix(data, size);
     else if (seed % 4 && size >= 512)
-        tarsum_fix(data, size);
+        fix_tar_checksums(data, size);
     return size;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (only_format)
-        format(data, size, only_format);
+        fuzz_format(data, size, only_format);
     else
         targets[chosen].run(data, size);
     return 0;

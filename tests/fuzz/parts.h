@@ -1,28 +1,29 @@
-/* parts.h - fuzz targets that parts.c chooses from and flows.c holds. */
+/* parts.h - what flows.c defines of the fuzz targets, and helpers that it shares with parts.c. */
 #ifndef FUZZ_PARTS_H
 #define FUZZ_PARTS_H
 
 #include "../exercise.h"
 
-/* reason - a failure says why. */
-void reason(ckpt_status st, const ckpt_error *err);
-/* lacking - did something fail that has nothing to do with the bytes? */
-bool lacking(const ckpt_error *err);
+/* check_reason - aborts if ST is an error for which ERR has no reason. */
+void check_reason(ckpt_status st, const ckpt_error *err);
+/* is_environment_error - returns whether ERR is lack of memory or an I/O error, for which the input is not
+ * the cause. */
+bool is_environment_error(const ckpt_error *err);
 
-/* flows_begin - makes the files that some of them need in a new folder of FUZZ_FOLDER (/tmp). */
+/* flows_begin - makes the files that some targets need, in a new folder of FUZZ_FOLDER (/tmp). */
 void flows_begin(void);
 
-void flow_cast(const uint8_t *data, size_t size);
-void flow_doctor(const uint8_t *data, size_t size);
-void flow_in_place(const uint8_t *data, size_t size);
-void flow_index(const uint8_t *data, size_t size);
-void flow_journal(const uint8_t *data, size_t size);
-void flow_mem(const uint8_t *data, size_t size);
-void flow_manifest(const uint8_t *data, size_t size);
-void flow_map(const uint8_t *data, size_t size);
-void flow_ranks(const uint8_t *data, size_t size);
-void flow_round(const uint8_t *data, size_t size);
-void flow_sanitize(const uint8_t *data, size_t size);
-void flow_verify(const uint8_t *data, size_t size);
+void fuzz_cast(const uint8_t *data, size_t size);
+void fuzz_doctor(const uint8_t *data, size_t size);
+void fuzz_in_place(const uint8_t *data, size_t size);
+void fuzz_index(const uint8_t *data, size_t size);
+void fuzz_journal(const uint8_t *data, size_t size);
+void fuzz_mem(const uint8_t *data, size_t size);
+void fuzz_manifest(const uint8_t *data, size_t size);
+void fuzz_map(const uint8_t *data, size_t size);
+void fuzz_ranks(const uint8_t *data, size_t size);
+void fuzz_round(const uint8_t *data, size_t size);
+void fuzz_sanitize(const uint8_t *data, size_t size);
+void fuzz_verify(const uint8_t *data, size_t size);
 
 #endif

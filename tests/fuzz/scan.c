@@ -1,4 +1,4 @@
-/* scan.c - fuzz target: what a file would run, asked with every call told. */
+/* scan.c - fuzz target: ckpt_scan() of a file, with a record for every call. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* told - what must hold of every record; the arguments are walked. */
-static int told(void *user, const ckpt_scan_record *r)
+/* check_record - aborts on a finding without a rule or an argument without a value. */
+static int check_record(void *user, const ckpt_scan_record *r)
 {
     uint64_t *records = user;
     ++*records;
@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
         return 0;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    ckpt_status st = ckpt_scan(path, &opts, told, &records, &r, &err);
+    ckpt_status st = ckpt_scan(path, &opts, check_record, &records, &r, &err);
     if (r.accounted > r.bytes || (st == CKPT_OK && r.bytes != size))
         abort();
     return 0;

@@ -1,4 +1,4 @@
-/* write.c - fuzz target: what opens and can be written must open again with the same tensors. */
+/* write.c - fuzz target: a file that can be opened and written must open again with the same tensors. */
 #include <unistd.h>
 
 #include "../exercise.h"
@@ -13,8 +13,8 @@ static bool digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
            ckpt_digest_tensor(file, row, CKPT_SHA256, sum, &err) == CKPT_OK;
 }
 
-/* Every tensor of BACK with data that bears a name of FILE has the bytes that it had there. */
-static void compare(ckpt_file *file, ckpt_file *back)
+/* check_tensors - aborts if a tensor of BACK has other bytes than the one of the same name in FILE. */
+static void check_tensors(ckpt_file *file, ckpt_file *back)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(back) && i < EXERCISE_ROWS; i++) {
         const ckpt_tensor it = tensor_at(back, i), *t = &it;
@@ -23,11 +23,11 @@ static void compare(ckpt_file *file, ckpt_file *back)
         if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, t->name) != i)
             continue;
         if (digest(back, i, a) && digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
-            exercise_abort("a tensor was written with other bytes");
+            exercise_abort("a tensor was written with different bytes");
     }
 }
 
-static void round_trip(ckpt_file *file, const char *path)
+static void check_round_trip(ckpt_file *file, const char *path)
 {
     ckpt_plan *plan = NULL;
     ckpt_error err = {0};
@@ -42,11 +42,11 @@ static void round_trip(ckpt_file *file, const char *path)
         ckpt_file *back = NULL;
         if (ckpt_open(path, NULL, &back, &err) != CKPT_OK) {
             fprintf(stderr, "%s\n", err.what);
-            exercise_abort("what we wrote we do not read");
+            exercise_abort("the written file cannot be opened");
         }
         if (res.tensors > ckpt_tensor_count(back))
-            exercise_abort("tensors were lost on the way");
-        compare(file, back);
+            exercise_abort("the written file has too few tensors");
+        check_tensors(file, back);
         ckpt_close(back);
     }
     ckpt_plan_free(plan);
@@ -61,9 +61,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ckpt_open_memory(data, size, "fuzz", NULL, &file, NULL) != CKPT_OK)
         return 0;
     snprintf(path, sizeof path, "%s/ckpt-fuzz-%ld.pt", dir, (long)getpid());
-    round_trip(file, path);
+    check_round_trip(file, path);
     snprintf(path, sizeof path, "%s/ckpt-fuzz-%ld.safetensors", dir, (long)getpid());
-    round_trip(file, path);
+    check_round_trip(file, path);
     ckpt_close(file);
     return 0;
 }
