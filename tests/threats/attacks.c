@@ -1,8 +1,8 @@
-/* attacks.c - attacks DIR: files from which a loader would run what they name, each made by one technique,
- * and harmless ones that look alike. A line for each on standard output: TECHNIQUE NAME EXIT RULE LOADER
- * EXIT and RULE are what `ckpt scan` must answer ("-": no finding at all); LOADER is what oracle.py reads it
- * with: pickle, one after the other to the end of the file, or "-". Nothing here is run, by anyone: names
- * are names. */
+/* attacks.c - attacks DIR: writes files that make a loader call functions, each by one technique, and
+ * harmless files that look similar. Prints for each a line TECHNIQUE NAME EXIT RULE LOADER: EXIT and RULE are
+ * the exit status and the finding that `ckpt scan` must give ("-": no finding); LOADER is how oracle.py reads
+ * it: "pickle", all pickles up to the end of the file, or "-", not at all. No test calls any of these
+ * functions. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #define CALL_2 "\x80\x02" CALL_1
 #define LOADS  "ctorch.storage\n_load_from_bytes\n"
 #define SPACE  "ctypes\nSimpleNamespace\n)R"
-#define MAGIC  "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." /* a stream of torch.save begins */
+#define MAGIC  "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." /* of torch.save before 1.6 */
 
 struct attack {
     const char *technique, *name, *rule, *loader;
@@ -29,7 +29,7 @@ struct attack {
 #define EVIL(technique, name, rule, bytes) FILE_OF(technique, name, 1, rule, "pickle", bytes)
 #define FINE(name, bytes)                  FILE_OF("control", name, 0, "-", "pickle", bytes)
 
-/* numpy.dtype(SPELLED, False, True) with a state of VERSION, … */
+/* numpy.dtype(SPELLED, False, True), to which BUILD gives STATE */
 #define DTYPE(n, spelled, state)    "cnumpy\ndtype\n(U" n spelled "\x89\x88tR(" state "tb"
 #define STATE(version, size, flags) "K" version "U\x01|NNNJ" size "\0\0\0J\x01\0\0\0K" flags
 #define ARRAY(dtype, data)                                                                                   \
@@ -41,7 +41,7 @@ struct attack {
     "AAAAAAAA"
 
 static const struct attack attacks[] = {
-    /* whoever holds torch.storage._load_from_bytes calls it */
+    /* objects that hold torch.storage._load_from_bytes, for the program to call */
     EVIL("held-loader", "held_result.pkl", "PKL002", LOADS "."),
     EVIL("held-loader", "held_list.pkl", "PKL002", "](" LOADS "e."),
     EVIL("held-loader", "held_dict.pkl", "PKL002", "}(S'f'\n" LOADS "u."),
@@ -55,7 +55,7 @@ static const struct attack attacks[] = {
     EVIL("held-loader", "held_memo.pkl", "PKL002", LOADS "p7\n0](g7\ne."),
     EVIL("held-loader", "held_bytes.pkl", "PKL002", LOADS "(C\x17" CALL_2 "tR."),
 
-    /* what an object's state holds is called by what changes it */
+    /* opcodes that call a function in an object's state, as `append` */
     EVIL("state-called", "state_append.pkl", "PKL003", SPACE "}S'append'\nc_codecs\nencode\nsbS'a'\na."),
     EVIL("state-called", "state_appends.pkl", "PKL003", SPACE "}S'extend'\nc_codecs\nencode\nsb(S'a'\ne."),
     EVIL("state-called", "state_empty.pkl", "PKL003", SPACE "}S'extend'\nc_codecs\nencode\nsb(e."),
@@ -76,7 +76,7 @@ static const struct attack attacks[] = {
     EVIL("cut-line", "cut_global", "PKL002", "cos\nsystemX"),
     EVIL("cut-line", "cut_module", "PKL002", "cantigravity\n"),
 
-    /* numbers of memo entries that a reader of 64 bits takes for others */
+    /* memo indices that a parser of 64-bit numbers may misread */
     EVIL("memo-number", "memo_2_64.pkl", "PKL002",
          "cos\nsystem\np18446744073709551616\n0g18446744073709551616\n(S'id'\ntR."),
     EVIL("memo-number", "memo_2_64_two.pkl", "PKL002",
@@ -87,7 +87,7 @@ static const struct attack attacks[] = {
     EVIL("memo-replaced", "memo_replaced.pkl", "PKL002",
          "ccollections\nOrderedDict\np0\n0cos\nsystem\np0\n0g0\n(S'id'\ntR."),
 
-    /* payloads of protocols without a number, as loaders are given them */
+    /* pickles in bytes, of protocols 0 and 1, which have no PROTO opcode, as arguments of loaders */
     EVIL("old-payload", "payload_p0.pkl", "PKL002",
          "\x80\x03"
          "C\x15" CALL "."),
@@ -100,7 +100,7 @@ static const struct attack attacks[] = {
     EVIL("old-payload", "payload_octal_line.pkl", "PKL002", "S'\\200\\002cos\\nsystem\\n(S\"id\"\\ntR.'\n."),
     EVIL("old-payload", "payload_in_stream.pkl", "PKL002", "\x80\x03" LOADS "C\x24" MAGIC CALL_2 "\x85R."),
 
-    /* dtypes that numpy reads otherwise than they look */
+    /* dtypes that contradict their flags, or hide objects in fields */
     EVIL("numpy-flags", "numpy_object_flags.pkl", "PKL014",
          ARRAY(DTYPE("\x02", "O8", STATE("\x03", "\x08", "\0")), EIGHT)),
     EVIL("numpy-flags", "numpy_object_partly.pkl", "PKL014",
@@ -128,7 +128,7 @@ static const struct attack attacks[] = {
                                                             STATE("\x03", "\x08", "\0")) "K\x01\x85U\x01"
                                                                                          "CtR."),
 
-    /* how calls are spelled */
+    /* the opcodes that call */
     EVIL("opcode", "call_reduce.pkl", "PKL002", CALL_2),
     EVIL("opcode", "call_inst.pkl", "PKL002", "(S'id'\nios\nsystem\n."),
     EVIL("opcode", "call_obj.pkl", "PKL002", "(cos\nsystem\nS'id'\no."),
@@ -143,7 +143,7 @@ static const struct attack attacks[] = {
     EVIL("opcode", "call_extension.pkl", "PKL003", "\x80\x02\x82\x01)R."),
     EVIL("opcode", "call_dup.pkl", "PKL002", "cos\nsystem\n20(S'id'\ntR."),
 
-    /* how names are spelled */
+    /* the opcodes that name a function */
     EVIL("name", "name_stack.pkl", "PKL002", "\x80\x04\x8c\x02os\x8c\x06system\x93(\x8c\x02idtR."),
     EVIL("name", "name_lines.pkl", "PKL002", "Vos\nVsys\\u0074em\n\x93(S'id'\ntR."),
     EVIL("name", "name_python2.pkl", "PKL002",
@@ -160,25 +160,25 @@ static const struct attack attacks[] = {
     EVIL("name", "name_unlisted.pkl", "PKL001", "cmy_module\nmy_class\n)R."),
     EVIL("name", "name_result.pkl", "PKL003", "c__builtin__\nstr\n)R)R."),
 
-    /* what runs before the error */
+    /* malformed pickles, whose calls precede the error */
     EVIL("broken", "broken_after.pkl", "PKL002",
          "\x80\x02"
          "cos\nsystem\n(U\x02idtRX\xff\0\0\0"),
     EVIL("broken", "broken_protocol.pkl", "PKL002", "cos\nsystem\n(S'id'\ntR\x80\x09."),
     EVIL("broken", "broken_opcode.pkl", "PKL002", "cos\nsystem\n(S'id'\ntR\xff"),
 
-    /* frames that are read otherwise */
+    /* frames of which Python's two unpicklers read different bytes */
     EVIL("frame", "frame_text.pkl", "PKL007", "\x80\x04\x95\x03\0\0\0\0\0\0\0X\x02\0\0\0ab0" CALL_1),
     EVIL("frame", "frame_hides.pkl", "PKL007",
          "\x80\x04\x95\x07\0\0\0\0\0\0\0X\x08\0\0\0abPPPPPPU\x14"
          "cos\nsystem\n\x8c\x02id\x85R.0."),
 
-    /* arguments that make a harmless name do more */
+    /* harmless functions with harmful arguments */
     EVIL("argument", "argument_codec.pkl", "PKL005", "c_codecs\nencode\n(S'x'\nS'rot13'\ntR."),
     EVIL("argument", "argument_type.pkl", "PKL005",
          "ctorch._tensor\n_rebuild_from_type_v2\n(cos\nsystem\nctorch\nTensor\n(S'id'\nt}tR."),
 
-    /* the name of a file, and text */
+    /* pickles with the suffix of another format, and pickles that are text */
     EVIL("disguise", "disguise.txt", "PKL002", CALL),
     EVIL("disguise", "disguise.json", "PKL002", CALL),
     EVIL("disguise", "disguise.safetensors", "PKL002", CALL_2),
@@ -205,32 +205,33 @@ static const struct attack attacks[] = {
 
 /* ------------------------------------------------------------------- made */
 
-static unsigned char made[1 << 20];
+static unsigned char content[1 << 20];
 static size_t size;
 
-static void put(const void *bytes, size_t n)
+static void put_bytes(const void *bytes, size_t n)
 {
-    if (n > sizeof made - size)
+    if (n > sizeof content - size)
         abort();
-    memcpy(made + size, bytes, n);
+    memcpy(content + size, bytes, n);
     size += n;
 }
-static void text(const char *s) { put(s, strlen(s)); }
-static void many(size_t n, const char *s)
+static void put_text(const char *s) { put_bytes(s, strlen(s)); }
+static void repeat(size_t n, const char *s)
 {
     while (n-- > 0)
-        text(s);
+        put_text(s);
 }
 
 static const char *folder;
 static int failed;
 
-static void keep(const char *technique, const char *name, int code, const char *rule, const char *loader)
+static void write_attack(const char *technique, const char *name, int code, const char *rule,
+                         const char *loader)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = fopen(path, "wb");
-    if (!f || fwrite(made, 1, size, f) != size)
+    if (!f || fwrite(content, 1, size, f) != size)
         failed = 1;
     if (f && fclose(f) != 0)
         failed = 1;
@@ -238,58 +239,58 @@ static void keep(const char *technique, const char *name, int code, const char *
     size = 0;
 }
 
-/* Lines of more bytes than a reader may have room for. */
-static void long_lines(void)
+/* make_long_lines - writes pickles with lines longer than a reader's buffer may be. */
+static void make_long_lines(void)
 {
-    text("cos\nsystem\np25\n0ccollections\nOrderedDict\np0\n0g");
-    many(4095, "0");
-    text("25\n(S'id'\ntR.");
-    keep("long-line", "long_get.pkl", 1, "PKL002", "pickle");
-    text("ccollections\nOrderedDict\np0\n0cos\nsystem\np");
-    many(4095, "0");
-    text("25\n0g25\n(S'id'\ntR.");
-    keep("long-line", "long_put.pkl", 1, "PKL002", "pickle");
-    text("cos\nsystem\np");
-    many(9000, " ");
-    text("7\n0g7\n(S'id'\ntR.");
-    keep("long-line", "long_blank.pkl", 1, "PKL002", "pickle");
-    text("c");
-    many(5000, "m");
-    text("\nname\n0" CALL);
-    keep("long-line", "long_global.pkl", 1, "PKL002", "pickle");
-    text("(S'id'\ni");
-    many(4094, "m");
-    text("\xc3\xa9\xc3\xa9\nname\n0" CALL);
-    keep("long-line", "long_inst", 1, "PKL002", "pickle");
+    put_text("cos\nsystem\np25\n0ccollections\nOrderedDict\np0\n0g");
+    repeat(4095, "0");
+    put_text("25\n(S'id'\ntR.");
+    write_attack("long-line", "long_get.pkl", 1, "PKL002", "pickle");
+    put_text("ccollections\nOrderedDict\np0\n0cos\nsystem\np");
+    repeat(4095, "0");
+    put_text("25\n0g25\n(S'id'\ntR.");
+    write_attack("long-line", "long_put.pkl", 1, "PKL002", "pickle");
+    put_text("cos\nsystem\np");
+    repeat(9000, " ");
+    put_text("7\n0g7\n(S'id'\ntR.");
+    write_attack("long-line", "long_blank.pkl", 1, "PKL002", "pickle");
+    put_text("c");
+    repeat(5000, "m");
+    put_text("\nname\n0" CALL);
+    write_attack("long-line", "long_global.pkl", 1, "PKL002", "pickle");
+    put_text("(S'id'\ni");
+    repeat(4094, "m");
+    put_text("\xc3\xa9\xc3\xa9\nname\n0" CALL);
+    write_attack("long-line", "long_inst", 1, "PKL002", "pickle");
 }
 
-/* Pickles that do nothing, before one that does. */
-static void rows(void)
+/* make_rows - writes rows of pickles that call nothing, before one that does. */
+static void make_rows(void)
 {
     static const size_t counts[] = {15, 16, 17, 100, 4000};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         char name[64];
-        many(counts[i], "N.");
-        text(CALL);
+        repeat(counts[i], "N.");
+        put_text(CALL);
         snprintf(name, sizeof name, "row_%zu", counts[i]);
-        keep("row", name, 1, "PKL002", "pickle");
+        write_attack("row", name, 1, "PKL002", "pickle");
     }
-    many(20, "(lp0\n.");
-    text(CALL);
-    keep("row", "row_lists.txt", 1, "PKL002", "pickle");
+    repeat(20, "(lp0\n.");
+    put_text(CALL);
+    write_attack("row", "row_lists.txt", 1, "PKL002", "pickle");
 }
 
 /* ------------------------------------------------------------ containers */
 
-static void number(uint64_t v, unsigned bytes)
+static void put_number(uint64_t v, unsigned bytes)
 {
     for (unsigned i = 0; i < bytes; i++) {
         unsigned char b = (unsigned char)(v >> 8 * i);
-        put(&b, 1);
+        put_bytes(&b, 1);
     }
 }
 
-static uint32_t crc(const char *b, size_t n)
+static uint32_t crc_of(const char *b, size_t n)
 {
     uint32_t c = 0xffffffff;
     for (size_t i = 0; i < n; i++) {
@@ -300,150 +301,150 @@ static uint32_t crc(const char *b, size_t n)
     return ~c;
 }
 
-/* record - the fields that both headers of a zip member have. */
-static void record(const char *name, const char *bytes, size_t n)
+/* put_zip_fields - writes the fields that the local and the central header of a zip member share. */
+static void put_zip_fields(const char *name, const char *bytes, size_t n)
 {
-    number(20, 2);
-    number(0, 8); /* flags, stored, time, date */
-    number(crc(bytes, n), 4);
-    number(n, 4);
-    number(n, 4);
-    number(strlen(name), 2);
-    number(0, 2);
+    put_number(20, 2);
+    put_number(0, 8); /* flags, stored, time, date */
+    put_number(crc_of(bytes, n), 4);
+    put_number(n, 4);
+    put_number(n, 4);
+    put_number(strlen(name), 2);
+    put_number(0, 2);
 }
 
-/* zip - an archive of one stored member, with COMMENT; offsets count from BASE on. */
-static void zip(const char *name, const char *bytes, size_t n, const char *comment, size_t base)
+/* put_zip - writes an archive of one stored member, with COMMENT and with offsets relative to BASE. */
+static void put_zip(const char *name, const char *bytes, size_t n, const char *comment, size_t base)
 {
     size_t start = size, directory;
-    text("PK\3\4");
-    record(name, bytes, n);
-    text(name);
-    put(bytes, n);
+    put_text("PK\3\4");
+    put_zip_fields(name, bytes, n);
+    put_text(name);
+    put_bytes(bytes, n);
     directory = size;
-    text("PK\1\2");
-    number(20, 2);
-    record(name, bytes, n);
-    number(0, 10); /* comment, disk, attributes */
-    number(start - base, 4);
-    text(name);
+    put_text("PK\1\2");
+    put_number(20, 2);
+    put_zip_fields(name, bytes, n);
+    put_number(0, 10); /* comment, disk, attributes */
+    put_number(start - base, 4);
+    put_text(name);
     size_t end = size;
-    text("PK\5\6");
-    number(0, 4);
-    number(1, 2);
-    number(1, 2);
-    number(end - directory, 4);
-    number(directory - base, 4);
-    number(strlen(comment), 2);
-    text(comment);
+    put_text("PK\5\6");
+    put_number(0, 4);
+    put_number(1, 2);
+    put_number(1, 2);
+    put_number(end - directory, 4);
+    put_number(directory - base, 4);
+    put_number(strlen(comment), 2);
+    put_text(comment);
 }
-#define ZIP(name, bytes, comment, base) zip(name, bytes, sizeof(bytes) - 1, comment, base)
+#define ZIP(name, bytes, comment, base) put_zip(name, bytes, sizeof(bytes) - 1, comment, base)
 
 #define HEADER "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}"
 
-static void safetensors(void)
+static void put_safetensors(void)
 {
-    number(sizeof HEADER - 1, 8);
-    text(HEADER "x");
+    put_number(sizeof HEADER - 1, 8);
+    put_text(HEADER "x");
 }
 
-/* skip - SHORT_BINSTRING, N bytes in all. */
-static void skip(size_t n)
+/* put_skipped - writes a SHORT_BINSTRING that is N bytes long with its opcode and length. */
+static void put_skipped(size_t n)
 {
     char length = (char)(n - 2);
-    text("U");
-    put(&length, 1);
-    many(n - 2, "x");
+    put_text("U");
+    put_bytes(&length, 1);
+    repeat(n - 2, "x");
 }
 
-/* The length of a header begins with 58 LL LL 00: BINUNICODE. From inside of a text of the metadata on,
- * SHORT_BINSTRINGs of 126 bytes lead to the data. */
-static void polyglot(void)
+/* make_polyglot - writes a safetensors file that is a pickle, too. Its header length begins with 58, which is
+ * BINUNICODE; that ends inside a string of the metadata, from which SHORT_BINSTRINGs lead to the data. */
+static void make_polyglot(void)
 {
     enum { COVERED = 32, LENGTH = 0x58 + 256 * COVERED, FILLER = 80 };
     char tail[80];
     int n = snprintf(tail, sizeof tail,
                      "\"},\"a\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[0,%d]}}",
                      FILLER + (int)sizeof CALL - 1, FILLER + (int)sizeof CALL - 1);
-    number(LENGTH, 8);
-    text("{\"__metadata__\":{\"k\":\"");
-    many(5 + COVERED - size, "x");
-    size_t left = 8 + LENGTH - (size_t)n - 2 - size; /* the last one goes over the end of the header */
+    put_number(LENGTH, 8);
+    put_text("{\"__metadata__\":{\"k\":\"");
+    repeat(5 + COVERED - size, "x");
+    size_t left = 8 + LENGTH - (size_t)n - 2 - size; /* the last one extends beyond the header */
     for (; left > 256; left -= 128)
-        skip(128);
-    skip(left / 2);
-    skip(left - left / 2);
-    text("U~");
+        put_skipped(128);
+    put_skipped(left / 2);
+    put_skipped(left - left / 2);
+    put_text("U~");
     size_t begin = size + 126;
-    text(tail);
+    put_text(tail);
     size_t data = size;
-    many(begin - size, "x");
-    text(CALL);
-    many(data + FILLER + sizeof CALL - 1 - size, "x");
-    keep("polyglot", "polyglot.safetensors", 1, "PKL002", "pickle");
+    repeat(begin - size, "x");
+    put_text(CALL);
+    repeat(data + FILLER + sizeof CALL - 1 - size, "x");
+    write_attack("polyglot", "polyglot.safetensors", 1, "PKL002", "pickle");
 }
 
-/* A zlib stream of characters alone: a stored block of 0x4020 bytes. */
-static void letters(void)
+/* make_zlib_text - writes a zlib stream that is all text: a stored block of 0x4020 bytes. */
+static void make_zlib_text(void)
 {
-    text("\x78\x5e"
-         "a\x20\x40\xdf\xbf" CALL);
-    many(0x4020 - (sizeof CALL - 1), "x");
-    text("abcd");
-    keep("zlib-text", "zlib_text.joblib", 1, "PKL002", "-");
+    put_text("\x78\x5e"
+             "a\x20\x40\xdf\xbf" CALL);
+    repeat(0x4020 - (sizeof CALL - 1), "x");
+    put_text("abcd");
+    write_attack("zlib-text", "zlib_text.joblib", 1, "PKL002", "-");
 }
 
-static void tails(void)
+static void make_zip_tails(void)
 {
     static const char npy[] = "\x93NUMPY\1\0\x46\0{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }";
-    safetensors();
+    put_safetensors();
     ZIP("archive/data.pkl", CALL_2, "", size);
-    keep("zip-tail", "tail.safetensors", 1, "PKL002", "-");
-    safetensors();
+    write_attack("zip-tail", "tail.safetensors", 1, "PKL002", "-");
+    put_safetensors();
     ZIP("archive/data.pkl", CALL_2, "a comment", 0);
-    keep("zip-tail", "tail_comment.safetensors", 1, "PKL002", "-");
-    put(npy, sizeof npy - 1);
-    many(80 - 1 - size, " ");
-    text("\nx");
+    write_attack("zip-tail", "tail_comment.safetensors", 1, "PKL002", "-");
+    put_bytes(npy, sizeof npy - 1);
+    repeat(80 - 1 - size, " ");
+    put_text("\nx");
     ZIP("archive/data.pkl", CALL_2, "a comment", 0);
-    keep("zip-tail", "tail.npy", 1, "PKL002", "-");
-    text("\x80\2N.");
+    write_attack("zip-tail", "tail.npy", 1, "PKL002", "-");
+    put_text("\x80\2N.");
     ZIP("data.pkl", CALL_2, "a comment", 0);
-    keep("zip-tail", "tail.pkl", 1, "PKL002", "-");
-    put(CALL_2, sizeof CALL_2 - 1);
+    write_attack("zip-tail", "tail.pkl", 1, "PKL002", "-");
+    put_bytes(CALL_2, sizeof CALL_2 - 1);
     ZIP("archive/readme", "text\n", "", 0);
-    keep("zip-front", "front.pt", 1, "PKL002", "pickle");
+    write_attack("zip-front", "front.pt", 1, "PKL002", "pickle");
 }
 
-static void members(void)
+static void make_members(void)
 {
     ZIP("archive/data.pkl", CALL_2, "", 0);
-    keep("member", "member.pt", 1, "PKL002", "-");
+    write_attack("member", "member.pt", 1, "PKL002", "-");
     ZIP("readme.txt", CALL, "", 0);
-    keep("member", "member_text.zip", 1, "PKL002", "-");
+    write_attack("member", "member_text.zip", 1, "PKL002", "-");
     /* gzip, a stored block */
-    put("\x1f\x8b\x08\0\0\0\0\0\0\3\1", 11);
-    number(sizeof CALL_2 - 1, 2);
-    number(0xffff - (sizeof CALL_2 - 1), 2);
-    put(CALL_2, sizeof CALL_2 - 1);
-    number(crc(CALL_2, sizeof CALL_2 - 1), 4);
-    number(sizeof CALL_2 - 1, 4);
-    keep("member", "member.joblib", 1, "PKL002", "-");
-    text("\x93NUMPY\1");
-    number(0, 1);
-    number(70, 2);
-    text("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }");
-    many(80 - 1 - size, " ");
-    text("\n");
-    put(CALL_2, sizeof CALL_2 - 1);
-    keep("member", "member.npy", 1, "PKL002", "-");
-    safetensors();
-    keep("control", "sound.safetensors", 0, "-", "-");
+    put_bytes("\x1f\x8b\x08\0\0\0\0\0\0\3\1", 11);
+    put_number(sizeof CALL_2 - 1, 2);
+    put_number(0xffff - (sizeof CALL_2 - 1), 2);
+    put_bytes(CALL_2, sizeof CALL_2 - 1);
+    put_number(crc_of(CALL_2, sizeof CALL_2 - 1), 4);
+    put_number(sizeof CALL_2 - 1, 4);
+    write_attack("member", "member.joblib", 1, "PKL002", "-");
+    put_text("\x93NUMPY\1");
+    put_number(0, 1);
+    put_number(70, 2);
+    put_text("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }");
+    repeat(80 - 1 - size, " ");
+    put_text("\n");
+    put_bytes(CALL_2, sizeof CALL_2 - 1);
+    write_attack("member", "member.npy", 1, "PKL002", "-");
+    put_safetensors();
+    write_attack("control", "sound.safetensors", 0, "-", "-");
     ZIP("readme.txt", "text\n", "", 0);
-    keep("control", "sound.zip", 0, "-", "-");
+    write_attack("control", "sound.zip", 0, "-", "-");
 }
 
-/* What torch makes of a storage that pickle.dumps meets: two numbers, as a stream of their own. */
+/* The storage of two numbers, as torch.save writes it inside of pickle.dumps(tensor). */
 static const char stream[] = MAGIC
     "\x80\x02M\xe9\x03.\x80\x02}q\x00(X\x10\x00\x00\x00protocol_versionq\x01M\xe9\x03X\x0d\x00\x00\x00l"
     "ittle_endianq\x02\x88X\n\x00\x00\x00type_sizesq\x03}q\x04(X\x05\x00\x00\x00shortq\x05K\x02X"
@@ -455,74 +456,76 @@ static const char stream[] = MAGIC
     "0q\x01"
     "a.\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80?\x00\x00\x00@";
 
-/* tensor - pickle.dumps of those two, in protocol 0, whose bytes are a line of UNICODE, or in protocol 1. */
-static void tensor(int protocol)
+/* make_tensor - writes pickle.dumps of a tensor of that storage, in protocol 0, whose bytes are a line of
+ * UNICODE, or in protocol 1. */
+static void make_tensor(int protocol)
 {
-    text("ctorch._utils\n_rebuild_tensor_v2\n(" LOADS "(c_codecs\nencode\n(");
-    text(protocol ? "X" : "V");
+    put_text("ctorch._utils\n_rebuild_tensor_v2\n(" LOADS "(c_codecs\nencode\n(");
+    put_text(protocol ? "X" : "V");
     size_t length = size, bytes = 0;
     if (protocol)
-        number(0, 4);
+        put_number(0, 4);
     for (size_t i = 0; i + 1 < sizeof stream; i++) {
         unsigned char c = (unsigned char)stream[i],
                       two[2] = {(unsigned char)(0xc0 | c >> 6), (unsigned char)(0x80 | (c & 0x3f))};
         char escape[8];
         snprintf(escape, sizeof escape, "\\u%04x", c);
         if (protocol)
-            put(c < 0x80 ? &c : two, c < 0x80 ? 1 : 2);
+            put_bytes(c < 0x80 ? &c : two, c < 0x80 ? 1 : 2);
         else if (c == 0 || c == '\n' || c == '\\' || c == '\r' || c == 0x1a)
-            text(escape);
+            put_text(escape);
         else
-            put(&c, 1);
+            put_bytes(&c, 1);
     }
     bytes = size - length - 4;
     if (protocol)
         for (size_t i = 0; i < 4; i++)
-            made[length + i] = (unsigned char)(bytes >> 8 * i);
-    text(protocol ? "X" : "\nVlatin1\n");
+            content[length + i] = (unsigned char)(bytes >> 8 * i);
+    put_text(protocol ? "X" : "\nVlatin1\n");
     if (protocol) {
-        number(6, 4);
-        text("latin1");
+        put_number(6, 4);
+        put_text("latin1");
     }
-    text("tRtRI0\n(I2\nt(I1\ntI00\nccollections\nOrderedDict\n(tRtR.");
-    keep("control", protocol ? "tensor_1.pkl" : "tensor_0.pkl", 0, "-", "pickle");
+    put_text("tRtRI0\n(I2\nt(I1\ntI00\nccollections\nOrderedDict\n(tRtR.");
+    write_attack("control", protocol ? "tensor_1.pkl" : "tensor_0.pkl", 0, "-", "pickle");
 }
 
-/* bits - the N lowest ones of V, for deflate. */
-static void bits(unsigned v, unsigned n)
+/* put_bits - writes the N lowest bits of V to a deflate stream; N 0 fills up the last byte. */
+static void put_bits(unsigned v, unsigned n)
 {
     static unsigned have, waiting;
     waiting |= v << have;
     for (have += n; have >= 8; have -= 8, waiting >>= 8)
-        number(waiting & 0xff, 1);
+        put_number(waiting & 0xff, 1);
     if (n == 0 && have) {
-        number(waiting & 0xff, 1);
+        put_number(waiting & 0xff, 1);
         have = waiting = 0;
     }
 }
 
-/* backwards - a Huffman code of N bits, whose highest comes first. */
-static void backwards(unsigned code, unsigned n)
+/* put_huffman - writes a Huffman code of N bits, highest bit first. */
+static void put_huffman(unsigned code, unsigned n)
 {
     while (n-- > 0)
-        bits(code >> n & 1, 1);
+        put_bits(code >> n & 1, 1);
 }
 
-/* More opcodes than are followed, in few bytes: N and POP, and then matches of 258 bytes two bytes back. */
-static void budget(void)
+/* make_many_opcodes - compresses more opcodes than scan follows: NONE and POP, repeated by deflate
+ * matches. */
+static void make_many_opcodes(void)
 {
-    put("\x78\x9c", 2);
-    bits(3, 3); /* the last block, of the fixed codes */
-    backwards(0x30 + 'N', 8);
-    backwards(0x30 + '0', 8);
+    put_bytes("\x78\x9c", 2);
+    put_bits(3, 3); /* the last block, with fixed Huffman codes */
+    put_huffman(0x30 + 'N', 8);
+    put_huffman(0x30 + '0', 8);
     for (int i = 0; i < 300000; i++) {
-        backwards(0xc0 + 285 - 280, 8);
-        backwards(1, 5);
+        put_huffman(0xc0 + 285 - 280, 8);
+        put_huffman(1, 5);
     }
-    bits(0, 7);
-    bits(0, 0);
-    number(0, 4);
-    keep("cost", "opcodes.joblib", 1, "PKL013", "-");
+    put_bits(0, 7);
+    put_bits(0, 0);
+    put_number(0, 4);
+    write_attack("cost", "opcodes.joblib", 1, "PKL013", "-");
 }
 
 int main(int argc, char **argv)
@@ -534,17 +537,17 @@ int main(int argc, char **argv)
     folder = argv[1];
     for (size_t i = 0; i < sizeof attacks / sizeof *attacks; i++) {
         const struct attack *a = &attacks[i];
-        put(a->bytes, a->n);
-        keep(a->technique, a->name, a->code, a->rule, a->loader);
+        put_bytes(a->bytes, a->n);
+        write_attack(a->technique, a->name, a->code, a->rule, a->loader);
     }
-    long_lines();
-    rows();
-    polyglot();
-    letters();
-    tails();
-    members();
-    tensor(0);
-    tensor(1);
-    budget();
+    make_long_lines();
+    make_rows();
+    make_polyglot();
+    make_zlib_text();
+    make_zip_tails();
+    make_members();
+    make_tensor(0);
+    make_tensor(1);
+    make_many_opcodes();
     return failed || fflush(stdout) != 0;
 }

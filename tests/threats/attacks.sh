@@ -1,6 +1,6 @@
 #!/bin/sh
-# attacks.sh - files that a loader would run code from, and harmless ones that look alike, made by attacks.c: each
-# must get the exit code and the finding that its line states. Where python3 is, its unpicklers are asked as well.
+# attacks.sh - scans files that make a loader call functions, and harmless ones that look similar, from attacks.c: each
+# must get the exit code and the finding of its line. If python3 is installed, oracle.py compares its unpicklers.
 set -u
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
@@ -24,7 +24,7 @@ while IFS=$tab read -r technique name code rule _; do
     fi
 done <"$work/list"
 
-# as many as were promised
+# a minimum of files and techniques
 files_made=$(cut -f1 "$work/list" | grep -cvx control)
 kinds=$(cut -f1 "$work/list" | grep -vx control | sort -u | grep -c .)
 if [ "$files_made" -lt 60 ] || [ "$kinds" -lt 15 ]; then

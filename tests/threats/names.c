@@ -1,8 +1,8 @@
 /*
- * names.c - names CKPT: names that want to act on a terminal, a shell or a reader's eyes, as tensors, as
- * values, as imports, as files and as options, through every command, as text, as JSON and in errors.
- * Whatever is printed is UTF-8 without controls (but line ends), without characters that change the
- * direction of text and without invisible ones.
+ * names.c - names CKPT: runs every command with names that would act on a terminal or a shell, or deceive a
+ * reader, as tensors, values, imports, files and options. What ckpt prints, as text, as JSON and in errors,
+ * must be UTF-8 without control characters (but newlines), without characters that change the direction of
+ * text, and without invisible ones.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 #define MAX_OUTPUT ((size_t)1 << 20)
 
-/* Names that are UTF-8, and some that are not; \1 stands for NUL where a format can hold that. */
+/* Names that are UTF-8, and some that are not; \1 stands for NUL in formats that permit it. */
 static const char *const names[] = {
     "\033[2J\033[H",
     "\033[31mred",
@@ -69,7 +69,7 @@ static const char *const names[] = {
 };
 #define NNAMES (sizeof names / sizeof *names)
 
-/* NAME stands for the name, FILE for a file that holds it, OTHER for one that does not. */
+/* NAME is replaced by the name, FILE by a file that holds it, OTHER by one that does not. */
 static const char *const commands[][8] = {
     {"ls", "FILE"},
     {"ls", "--json", "FILE"},
@@ -124,7 +124,7 @@ static const char *const commands[][8] = {
 static const char *ckpt;
 static char dir[64];
 static long passed, failed, runs;
-static bool known[NCOMMANDS];
+static bool exists[NCOMMANDS];
 
 static void die(const char *what)
 {
@@ -155,7 +155,7 @@ static void put_byte(struct out *o, unsigned v)
     put(o, &c, 1);
 }
 
-/* The name as JSON text: what JSON wants escaped, is. */
+/* put_json - writes the name escaped as a JSON string. */
 static void put_json(struct out *o, const char *name)
 {
     char escaped[8];
@@ -190,14 +190,14 @@ static void make_safetensors(struct out *o, const char *name)
 static void put_text(struct out *o, const char *name, bool bytes)
 {
     size_t n = strlen(name);
-    put_byte(o, bytes ? 'T' : 'X'); /* Python 2's str, which need not be UTF-8 */
+    put_byte(o, bytes ? 'T' : 'X'); /* T is BINSTRING, Python 2's str, which need not be UTF-8 */
     for (size_t i = 0; i < 4; i++)
         put_byte(o, (unsigned)(n >> 8 * i) & 255);
     for (size_t i = 0; i < n; i++)
         put_byte(o, (unsigned char)(name[i] == 1 ? 0 : name[i]));
 }
 
-/* A pickle: {NAME: NAME, 'f': MODULE.NAME()}. */
+/* make_pickle - writes a pickle of {NAME: NAME, 'f': NAME.NAME()}; BYTES: with Python 2's str for names. */
 static void make_pickle(struct out *o, const char *name, bool bytes)
 {
     o->n = 0;
@@ -218,7 +218,7 @@ static void make_pickle(struct out *o, const char *name, bool bytes)
     puts_out(o, "u.");
 }
 
-static void save(const char *path, const void *data, size_t n)
+static void write_file(const char *path, const void *data, size_t n)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0 || write(fd, data, n) != (ssize_t)n || close(fd) != 0)
@@ -227,7 +227,7 @@ static void save(const char *path, const void *data, size_t n)
 
 /* -------------------------------------------------------------- what is shown */
 
-static size_t character(const unsigned char *p, size_t left, uint32_t *c)
+static size_t decode_character(const unsigned char *p, size_t left, uint32_t *c)
 {
     size_t n = *p < 0x80                 ? 1
                : *p >= 0xc2 && *p < 0xe0 ? 2
@@ -245,7 +245,7 @@ static size_t character(const unsigned char *p, size_t left, uint32_t *c)
     return (n == 3 && *c < 0x800) || (n == 4 && *c < 0x10000) || (*c >= 0xd800 && *c < 0xe000) ? 0 : n;
 }
 
-static bool harmless(uint32_t c)
+static bool is_harmless(uint32_t c)
 {
     return c == '\n' ||
            (c >= 0x20 && c != 0x7f && !(c >= 0x80 && c < 0xa0) && c != 0x61c && c != 0x180e && c != 0xfeff &&
@@ -253,20 +253,20 @@ static bool harmless(uint32_t c)
             !(c >= 0xfff9 && c <= 0xfffb) && !(c >= 0xe0000 && c < 0xe1000));
 }
 
-/* wrong - the first character that must not be shown; -1: none. */
-static long wrong(const unsigned char *text, size_t n)
+/* find_forbidden - returns the offset of the first character that must not be printed; -1: there is none. */
+static long find_forbidden(const unsigned char *text, size_t n)
 {
     uint32_t c;
-    for (size_t at = 0; at < n;) {
-        size_t len = character(text + at, n - at, &c);
-        if (len == 0 || !harmless(c))
-            return (long)at;
-        at += len;
+    for (size_t offset = 0; offset < n;) {
+        size_t len = decode_character(text + offset, n - offset, &c);
+        if (len == 0 || !is_harmless(c))
+            return (long)offset;
+        offset += len;
     }
     return -1;
 }
 
-static int run(char *const argv[], int fd)
+static int run_ckpt(char *const argv[], int fd)
 {
     int status = 0;
     if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0)
@@ -285,19 +285,20 @@ static int run(char *const argv[], int fd)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-static void complain(char *const argv[], const unsigned char *said, long at, int code)
+static void report_failure(char *const argv[], const unsigned char *printed, long offset, int code)
 {
     failed++;
     printf("exit %d:", code);
     for (int i = 1; argv[i]; i++)
-        printf(" %s",
-               argv[i][0] && wrong((const unsigned char *)argv[i], strlen(argv[i])) < 0 ? argv[i] : "NAME");
-    for (long i = at < 16 ? 0 : at - 16; at >= 0 && said[i] && i < at + 8; i++)
-        printf(" %02x", said[i]);
+        printf(" %s", argv[i][0] && find_forbidden((const unsigned char *)argv[i], strlen(argv[i])) < 0
+                          ? argv[i]
+                          : "NAME");
+    for (long i = offset < 16 ? 0 : offset - 16; offset >= 0 && printed[i] && i < offset + 8; i++)
+        printf(" %02x", printed[i]);
     putchar('\n');
 }
 
-/* fill_in - NAME, FILE and OTHER of WORD replaced. */
+/* fill_in - returns WORD with NAME, FILE and OTHER replaced; the caller frees it. */
 static char *fill_in(const char *word, const char *name, const char *file)
 {
     size_t cap = strlen(word) + strlen(name) + strlen(file) + 32;
@@ -316,26 +317,26 @@ static char *fill_in(const char *word, const char *name, const char *file)
     return out;
 }
 
-static void each_command(const char *name, const char *file)
+static void try_commands(const char *name, const char *file)
 {
-    static unsigned char said[MAX_OUTPUT];
+    static unsigned char printed[MAX_OUTPUT];
     static int fd = -1;
     if (fd < 0)
         fd = memfd_create("said", MFD_CLOEXEC);
     for (size_t k = 0; k < NCOMMANDS; k++) {
         char *argv[10] = {(char *)(size_t)ckpt};
         int n = 1;
-        if (!known[k])
+        if (!exists[k])
             continue;
         for (int i = 0; i < 8 && commands[k][i]; i++)
             argv[n++] = fill_in(commands[k][i], name, file);
         argv[n] = NULL;
-        int code = run(argv, fd);
-        ssize_t len = pread(fd, said, sizeof said - 1, 0);
-        said[len < 0 ? 0 : len] = '\0';
-        long at = wrong(said, len < 0 ? 0 : (size_t)len);
-        if (at >= 0 || code < 0 || code > 2 || (code == 2 && len == 0))
-            complain(argv, said, at, code);
+        int code = run_ckpt(argv, fd);
+        ssize_t len = pread(fd, printed, sizeof printed - 1, 0);
+        printed[len < 0 ? 0 : len] = '\0';
+        long offset = find_forbidden(printed, len < 0 ? 0 : (size_t)len);
+        if (offset >= 0 || code < 0 || code > 2 || (code == 2 && len == 0))
+            report_failure(argv, printed, offset, code);
         else
             passed++;
         while (--n > 0)
@@ -345,29 +346,29 @@ static void each_command(const char *name, const char *file)
 
 /* ------------------------------------------------------------------- names */
 
-static void know_commands(void)
+static void find_commands(void)
 {
     int fd = memfd_create("help", MFD_CLOEXEC);
     for (size_t k = 0; k < NCOMMANDS; k++) {
         char *argv[] = {(char *)(size_t)ckpt, (char *)(size_t)commands[k][0], (char *)(size_t) "--help",
                         NULL};
-        known[k] = strcmp(commands[k][0], "NAME") == 0 || run(argv, fd) == 0;
+        exists[k] = strcmp(commands[k][0], "NAME") == 0 || run_ckpt(argv, fd) == 0;
     }
     close(fd);
 }
 
-/* A file of that name, too, where it can be one. */
-static void as_file(const char *name, const struct out *o)
+/* try_as_file - runs the commands with files of that name, if a file can have it. */
+static void try_as_file(const char *name, const struct out *o)
 {
     char path[512];
     if (!*name || strchr(name, '/') || name[0] == '-' || strcmp(name, " ") == 0)
         return;
     snprintf(path, sizeof path, "%s.safetensors", name);
-    save(path, o->data, o->n);
-    each_command(name, path);
+    write_file(path, o->data, o->n);
+    try_commands(name, path);
     snprintf(path, sizeof path, "%s.pt", name);
-    save(path, "\x80\x02}q", 4); /* and one that is refused */
-    each_command(name, path);
+    write_file(path, "\x80\x02}q", 4); /* a file that is refused */
+    try_commands(name, path);
 }
 
 int main(int argc, char **argv)
@@ -378,20 +379,20 @@ int main(int argc, char **argv)
     snprintf(dir, sizeof dir, "%s/ckpt-names-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(dir) || chdir(dir) != 0)
         die(dir);
-    know_commands();
+    find_commands();
     make_safetensors(&o, "other");
-    save("other.safetensors", o.data, o.n);
+    write_file("other.safetensors", o.data, o.n);
     for (size_t i = 0; i < NNAMES; i++) {
         make_safetensors(&o, names[i]);
-        save("f.safetensors", o.data, o.n);
-        each_command(names[i], "f.safetensors");
-        as_file(names[i], &o);
+        write_file("f.safetensors", o.data, o.n);
+        try_commands(names[i], "f.safetensors");
+        try_as_file(names[i], &o);
         make_pickle(&o, names[i], false);
-        save("f.pkl", o.data, o.n);
-        each_command(names[i], "f.pkl");
+        write_file("f.pkl", o.data, o.n);
+        try_commands(names[i], "f.pkl");
         make_pickle(&o, names[i], true);
-        save("g.pkl", o.data, o.n);
-        each_command(names[i], "g.pkl");
+        write_file("g.pkl", o.data, o.n);
+        try_commands(names[i], "g.pkl");
     }
     char *rm[] = {(char *)(size_t) "rm", (char *)(size_t) "-rf", dir, NULL};
     printf("%zu names, %zu commands, %ld runs\n", NNAMES, NCOMMANDS, runs);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""oracle.py CKPT ATTACKS [--changed N] - what CPython's unpicklers call, against what `ckpt scan` reports.
+"""oracle.py CKPT ATTACKS [--changed N] - compares what CPython's unpicklers call with what `ckpt scan` reports.
 
 Every file that ATTACKS makes for a pickle's loader, and N changed copies of each, are read by the unpickler written in
-C and by the one in Python, one pickle after the other. Nothing of a file is ever imported or run: find_class makes a class
-without behaviour that remembers its name, and that it was called; persistent ids are kept as they are. Whatever was
-called must be among the calls and findings of the report, and where something else than a listed name was called, the file
-must not be said to be fine.
+C and by the one in Python, all pickles to the end of the file. Nothing of a file is ever imported or run: find_class
+returns an inert class that records its name when it is called, and persistent_load one that does nothing. Each recorded
+call must be among the calls and findings of the report. If the result of a call was called, the report must have a
+finding.
 """
 import io
 import json
@@ -22,7 +22,7 @@ called = set()
 
 
 class Inert(type):
-    """A class of any name: calling it is remembered."""
+    """A class of any name that records each call of it."""
 
     def __call__(cls, *args, **kwargs):
         called.add(cls.names)
@@ -53,7 +53,7 @@ def inert(module, name):
 def unpickler(base):
     class Unpickler(base):
         def find_class(self, module, name):
-            if not module: # no Python imports that
+            if not module: # which Python's import refuses
                 raise ValueError(module)
             return inert(module, name)
 
@@ -66,8 +66,8 @@ def unpickler(base):
 UNPICKLERS = unpickler(pickle.Unpickler), unpickler(pickle._Unpickler)
 
 
-def calls_of(data):
-    """What both call until they fail or the file ends."""
+def record_calls(data):
+    """Returns the names that both unpicklers call until they fail or the file ends."""
     called.clear()
     for kind in UNPICKLERS:
         stream = io.BytesIO(data)
@@ -80,8 +80,8 @@ def calls_of(data):
     return set(called)
 
 
-def changed(data, n, chance):
-    """N copies of DATA with a few bytes changed, added, left out, or moved."""
+def mutated_copies(data, n, chance):
+    """Yields N copies of DATA with a few bytes changed, inserted, deleted or copied."""
     opcodes = b'(.0123FIJKLMNPQRSTUVXabcd}eghijl]opqrstu)GBC\x80\x81\x85\x86\x87\x88\x89\x8c\x8f\x90\x91\x92\x93\x94\n'
     for _ in range(n):
         copy = bytearray(data)
@@ -101,20 +101,20 @@ def changed(data, n, chance):
         yield bytes(copy)
 
 
-def reported(record, names):
-    most = 4000 # long names are cut
+def is_reported(record, names):
+    most = 4000 # the report truncates long names
     return [record.get(key, '')[:most] for key in ('module', 'name')] == [n[:most] for n in names]
 
 
-def wrong(report, calls):
-    """What is wrong with the REPORT of a file by which CALLS were made; None."""
+def find_unreported(report, calls):
+    """Returns which of CALLS is missing in REPORT, the report of the file that made them, or None."""
     records = report['records']
     indirect = any(r.get('code') in ('PKL003', 'PKL004') for r in records)
     for names in sorted(calls):
         if names[0] == '?':
             if not indirect and report['exit'] == 0:
                 return 'the result of a call was called'
-        elif not any(reported(r, names) for r in records) and not (indirect and report['exit'] == 1):
+        elif not any(is_reported(r, names) for r in records) and not (indirect and report['exit'] == 1):
             return '%s.%s was called' % names
     return None
 
@@ -132,18 +132,18 @@ def main():
             if loader != 'pickle':
                 continue
             data = open(os.path.join(files, name), 'rb').read()
-            cases = [data] + list(changed(data, copies, chance))
+            cases = [data] + list(mutated_copies(data, copies, chance))
             paths = []
             for i, case in enumerate(cases):
                 stem, suffix = os.path.splitext(name)
                 paths.append(os.path.join(folder, '%s_%d%s' % (stem, i, suffix)))
                 with open(paths[-1], 'wb') as f:
                     f.write(case)
-            said = subprocess.run([ckpt, 'scan', '--json', '--sandbox=off'] + paths, stdout=subprocess.PIPE,
+            output = subprocess.run([ckpt, 'scan', '--json', '--sandbox=off'] + paths, stdout=subprocess.PIPE,
                                   stderr=subprocess.DEVNULL).stdout.splitlines()
-            assert len(said) == len(cases)
-            for case, line in zip(cases, said):
-                why = wrong(json.loads(line), calls_of(case))
+            assert len(output) == len(cases)
+            for case, line in zip(cases, output):
+                why = find_unreported(json.loads(line), record_calls(case))
                 passed, failed = passed + (why is None), failed + (why is not None)
                 if why:
                     print('%s: %s, and is not reported: %r' % (name, why, case[:20000]))

@@ -1,17 +1,17 @@
 #!/bin/sh
-# run.sh - hostile bytes, numbers and names, row by row:
+# run.sh - tests hostile bytes, numbers and names; prints one line for each of:
 #   names      46 names through 47 commands, as text, as JSON and in errors (names.c)
 #   limits     every truncation and four changes of each byte of small files, in 64 MiB, 256 KiB of stack
 #              and 8 descriptors
-#   extremes   extreme numbers in 2, 4 and 8 bytes at every offset, and for every written one, likewise
+#   extremes   extreme numbers in 2, 4 and 8 bytes at every offset, and for every decimal one, in the same limits
 #   sanitized  every truncation and four changes of each byte of the smallest files under ASan and UBSan
 set -u
-each=${EACH:-1} # of the files of a row
+each=${EACH:-1} # tests each EACH-th file
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
 passed=0 failed=0
 
-# row NAME COMMAND… - which ends with "…: N passed, N failed"
+# row NAME COMMAND… - runs COMMAND, which ends with "…: N passed, N failed", and adds up these numbers
 row()
 {
     name=$1
