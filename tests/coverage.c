@@ -1,8 +1,7 @@
 /*
- * coverage.c - linked into programs that count branches, so that their counts reach the disk: gcov writes
- * them when a program exits, but not on _exit, nor inside a sandbox that opens no files, which is left out
- * and does not pass for one; and under a limit of a file's size it would leave cut ones. Linked with --wrap
- * for these functions.
+ * coverage.c - linked into programs that count branches with gcov, which writes the counts at exit() only.
+ * This file writes them at _exit(), too, disables the sandbox, in which no file can be opened, and writes
+ * none under a limit of the file size, which would truncate them. Linked with --wrap for these functions.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,15 +15,15 @@ void __wrap__exit(int status) __attribute__((noreturn));
 bool __wrap_sandbox_enter(void);
 bool __wrap_sandbox_try(void);
 
-static bool may_write(void)
+static bool can_write_counts(void)
 {
-    struct rlimit most;
-    return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur == RLIM_INFINITY;
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
 }
 
 void __wrap__exit(int status)
 {
-    if (may_write())
+    if (can_write_counts())
         __gcov_dump();
     __real__exit(status);
 }
@@ -32,13 +31,13 @@ void __wrap__exit(int status)
 bool __wrap_sandbox_enter(void) { return true; }
 bool __wrap_sandbox_try(void) { return false; }
 
-static void leave(int status, void *unused)
+static void exit_without_counts(int status, void *unused)
 {
     (void)unused;
-    if (may_write())
+    if (can_write_counts())
         return;
     fflush(NULL);
     __real__exit(status);
 }
 
-__attribute__((constructor)) static void watch_exit(void) { on_exit(leave, NULL); }
+__attribute__((constructor)) static void register_exit(void) { on_exit(exit_without_counts, NULL); }

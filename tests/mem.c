@@ -1,14 +1,13 @@
 /*
- * mem.c - holds ckpt_mem against what torch measured while networks trained (tests/corpus/mem):
+ * mem.c - compares the estimates of ckpt_mem with what torch measured in training runs (tests/corpus/mem):
  *
  *   mem [-v] FOLDER
  *
- * FOLDER/truth.jsonl has a line for each case, FOLDER/<model>.json names, shapes, dtypes, ties and config
- * of a model. Parameters, gradients, optimizer states, the transient of step() and kept activations are
- * those of torch to the byte, with every kind of checkpointing that the tables have a formula for; the
- * peak is within 3 %, of ResNets 5 %. The lines with
- * `kind: optimizer` are about states alone.
- * */
+ * FOLDER/truth.jsonl has a line for each case; FOLDER/<model>.json has the names, shapes, dtypes, ties and
+ * config of a model. Parameters, gradients, optimizer states, the temporary memory of step() and saved
+ * activations must equal torch's to the byte, with every kind of activation checkpointing that has a formula;
+ * the peak must be within 3 %, for ResNets 5 %. Lines with `kind: optimizer` compare optimizer states only.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -66,7 +65,7 @@ static void must(ckpt_status st, const ckpt_error *err, const char *what)
     exit(2);
 }
 
-/* tied_to - the name of an earlier tensor that NAME of MODEL is tied to, or NULL. */
+/* tied_to - returns the name of an earlier tensor that the tensor NAME of MODEL is tied to, or NULL. */
 static const char *tied_to(const cJSON *model, const char *name)
 {
     static const char *const of[][2] = {
@@ -104,7 +103,7 @@ static void add_tensor(ckpt_builder *b, const cJSON *model, const cJSON *row)
          name);
 }
 
-/* new_model - the model NAME of the folder. */
+/* new_model - builds the model NAME of the folder, without data, and returns its estimator. */
 static ckpt_mem *new_model(const char *name)
 {
     char path[1024], config[] = "/tmp/ckpt-mem-XXXXXX";
@@ -214,7 +213,7 @@ static void check_case(ckpt_mem *m, const cJSON *c)
     check_near(label, "peak", r.peak, number_of(c, "peak_with_grads_bytes"), resnet ? 0.05 : 0.03);
 }
 
-/* check_optimizer - all optimizers that the line names. */
+/* check_optimizer - checks the state size of each optimizer in the line C. */
 static void check_optimizer(ckpt_mem *m, const cJSON *c)
 {
     const cJSON *by_dtype, *state;

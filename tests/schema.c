@@ -1,11 +1,11 @@
 /*
- * schema.c - schema FOLDER <LINES: holds every line that is a JSON object of ckpt's against the document in
- * FOLDER that its "schema" names. Other lines are passed over. Ends with "schema: N passed, N failed".
+ * schema.c - schema FOLDER <LINES: validates every line that is a JSON object with a "schema" key against
+ * that document in FOLDER; other lines are skipped. Ends with "schema: N passed, N failed".
  *
- * It reads what man/schema uses of JSON Schema: type, properties, required, items, additionalProperties,
- * enum, const, minimum, anyOf and $ref. Any other keyword is a failure, so that none is believed to be
- * checked. It is stricter than the standard: a property that no document lists is a failure, except NAME_hex
- * where NAME is a listed text; and so is one that is listed but was in no line.
+ * It implements the keywords of JSON Schema that man/schema uses: type, properties, required, items,
+ * additionalProperties, enum, const, minimum, anyOf and $ref. Any other keyword is an error, because it would
+ * go unchecked. Stricter than the standard, it fails for a property that the document does not list, except
+ * NAME_hex next to a listed NAME, and for a listed property that no line has.
  */
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -25,9 +25,9 @@ static const char *folder;
 static struct doc docs[MAX_DOCS];
 static size_t ndocs;
 static size_t passed, failed;
-static bool quiet; /* while the choices of an anyOf are tried */
+static bool quiet; /* while the alternatives of an anyOf are tried */
 
-static _Noreturn void stop(const char *what, const char *name)
+static _Noreturn void die(const char *what, const char *name)
 {
     fprintf(stderr, "schema: %s: %s\n", name, what);
     exit(2);
@@ -43,11 +43,12 @@ static cJSON *read_json(const char *path)
     fclose(f);
     cJSON *root = cJSON_Parse(text);
     if (!root)
-        stop("is not JSON", path);
+        die("is not JSON", path);
     return root;
 }
 
-/* find_doc - the document NAME, "ckpt.ls.v1.json"; NULL: there is none. */
+/* find_doc - returns the document NAME, as "ckpt.ls.v1.json", reading it the first time; NULL: there is
+ * none. */
 static struct doc *find_doc(const char *name)
 {
     for (size_t i = 0; i < ndocs; i++)
@@ -63,13 +64,14 @@ static struct doc *find_doc(const char *name)
     return &docs[ndocs++];
 }
 
-/* follow_ref - what "FILE#/$defs/NAME" means; FILE may be empty. *DOC becomes its document. */
+/* follow_ref - returns the schema that the $ref "FILE#/$defs/NAME" refers to and sets *DOC to FILE's
+ * document, if FILE is not empty. */
 static cJSON *follow_ref(const char *ref, struct doc **doc)
 {
     char file[128];
     const char *hash = strchr(ref, '#');
     if (!hash || strncmp(hash, "#/$defs/", 8) != 0)
-        stop("not a reference of ours", ref);
+        die("a $ref that is not to #/$defs/", ref);
     snprintf(file, sizeof file, "%.*s", (int)(hash - ref), ref);
     if (*file)
         *doc = find_doc(file);
@@ -77,11 +79,11 @@ static cJSON *follow_ref(const char *ref, struct doc **doc)
                            cJSON_GetObjectItemCaseSensitive((*doc)->root, "$defs"), hash + 8)
                      : NULL;
     if (!to)
-        stop("refers to nothing", ref);
+        die("does not exist", ref);
     return to;
 }
 
-static bool fault(const char *where, const char *what, const char *detail)
+static bool report_fault(const char *where, const char *what, const char *detail)
 {
     if (!quiet)
         printf("  %s: %s%s%s\n", where, what, *detail ? " " : "", detail);
@@ -99,37 +101,37 @@ static bool is_type(const cJSON *v, const char *type)
                                           : strcmp(type, "null") == 0 && cJSON_IsNull(v);
 }
 
-static bool check(const cJSON *v, cJSON *schema, struct doc *doc, const char *where);
+static bool check_value(const cJSON *v, cJSON *schema, struct doc *doc, const char *where);
 
 static bool check_type(const cJSON *v, const cJSON *type, const char *where)
 {
     const cJSON *one;
     if (cJSON_IsString(type))
-        return is_type(v, type->valuestring) || fault(where, "is not of type", type->valuestring);
+        return is_type(v, type->valuestring) || report_fault(where, "is not of type", type->valuestring);
     cJSON_ArrayForEach(one, type) if (is_type(v, one->valuestring)) return true;
-    return fault(where, "is of none of the types", "");
+    return report_fault(where, "is of none of the types", "");
 }
 
 static bool check_enum(const cJSON *v, const cJSON *words, const char *where)
 {
     const cJSON *one;
     cJSON_ArrayForEach(one, words) if (cJSON_Compare(v, one, true)) return true;
-    return fault(where, "is none of the enum:", cJSON_IsString(v) ? v->valuestring : "");
+    return report_fault(where, "is none of the enum:", cJSON_IsString(v) ? v->valuestring : "");
 }
 
-static bool check_any(const cJSON *v, const cJSON *choices, struct doc *doc, const char *where)
+static bool check_any_of(const cJSON *v, const cJSON *choices, struct doc *doc, const char *where)
 {
     cJSON *one;
     bool was = quiet;
     cJSON_ArrayForEach(one, choices)
     {
         quiet = true;
-        bool ok = check(v, one, doc, where);
+        bool ok = check_value(v, one, doc, where);
         quiet = was;
         if (ok)
             return true;
     }
-    return fault(where, "matches none of anyOf", "");
+    return report_fault(where, "matches none of anyOf", "");
 }
 
 static bool check_items(const cJSON *v, cJSON *schema, struct doc *doc, const char *where)
@@ -143,7 +145,7 @@ static bool check_items(const cJSON *v, cJSON *schema, struct doc *doc, const ch
     cJSON_ArrayForEach(one, v)
     {
         snprintf(there, sizeof there, "%s[%d]", where, i++);
-        ok = check(one, schema, doc, there) && ok;
+        ok = check_value(one, schema, doc, there) && ok;
     }
     return ok;
 }
@@ -161,11 +163,11 @@ static bool is_hex_twin(const cJSON *one, const cJSON *properties)
 static bool check_properties(const cJSON *v, cJSON *schema, struct doc *doc, const char *where)
 {
     cJSON *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties");
-    cJSON *others = cJSON_GetObjectItemCaseSensitive(schema, "additionalProperties");
+    cJSON *additional = cJSON_GetObjectItemCaseSensitive(schema, "additionalProperties");
     const cJSON *one;
     char there[MAX_PATH];
     bool ok = true;
-    if (!cJSON_IsObject(v) || (!properties && !others))
+    if (!cJSON_IsObject(v) || (!properties && !additional))
         return true;
     cJSON_ArrayForEach(one, v)
     {
@@ -173,10 +175,10 @@ static bool check_properties(const cJSON *v, cJSON *schema, struct doc *doc, con
         snprintf(there, sizeof there, "%s.%s", where, one->string);
         if (listed)
             listed->valueint = 1; /* seen */
-        if (listed || others)
-            ok = check(one, listed ? listed : others, doc, there) && ok;
+        if (listed || additional)
+            ok = check_value(one, listed ? listed : additional, doc, there) && ok;
         else if (!is_hex_twin(one, properties))
-            ok = fault(there, "is not listed", "");
+            ok = report_fault(there, "is not listed", "");
     }
     return ok;
 }
@@ -186,15 +188,15 @@ static bool check_required(const cJSON *v, const cJSON *names, const char *where
     const cJSON *one;
     bool ok = true;
     cJSON_ArrayForEach(one, names) if (cJSON_IsObject(v) && !cJSON_HasObjectItem(v, one->valuestring))
-        ok = fault(where, "lacks", one->valuestring);
+        ok = report_fault(where, "lacks", one->valuestring);
     return ok;
 }
 
-/* check - V against SCHEMA, keyword by keyword. */
-static bool check(const cJSON *v, cJSON *schema, struct doc *doc, const char *where)
+/* check_value - validates V against each keyword of SCHEMA. */
+static bool check_value(const cJSON *v, cJSON *schema, struct doc *doc, const char *where)
 {
-    static const char *const silent[] = {"description", "title", "$schema",
-                                         "$id",         "$defs", "additionalProperties"};
+    static const char *const ignored[] = {"description", "title", "$schema",
+                                          "$id",         "$defs", "additionalProperties"};
     cJSON *word;
     bool ok = true;
     cJSON_ArrayForEach(word, schema)
@@ -202,20 +204,20 @@ static bool check(const cJSON *v, cJSON *schema, struct doc *doc, const char *wh
         const char *name = word->string;
         struct doc *to = doc;
         bool known = false;
-        for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
-            known = known || strcmp(name, silent[i]) == 0;
+        for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+            known = known || strcmp(name, ignored[i]) == 0;
         if (strcmp(name, "type") == 0)
             ok = check_type(v, word, where) && ok;
         else if (strcmp(name, "const") == 0)
-            ok = (cJSON_Compare(v, word, true) || fault(where, "is not the const", "")) && ok;
+            ok = (cJSON_Compare(v, word, true) || report_fault(where, "is not the const", "")) && ok;
         else if (strcmp(name, "enum") == 0)
             ok = check_enum(v, word, where) && ok;
         else if (strcmp(name, "minimum") == 0)
             ok = (!cJSON_IsNumber(v) || v->valuedouble >= word->valuedouble ||
-                  fault(where, "is too small", "")) &&
+                  report_fault(where, "is too small", "")) &&
                  ok;
         else if (strcmp(name, "anyOf") == 0)
-            ok = check_any(v, word, doc, where) && ok;
+            ok = check_any_of(v, word, doc, where) && ok;
         else if (strcmp(name, "items") == 0)
             ok = check_items(v, word, doc, where) && ok;
         else if (strcmp(name, "properties") == 0)
@@ -224,9 +226,9 @@ static bool check(const cJSON *v, cJSON *schema, struct doc *doc, const char *wh
             ok = check_required(v, word, where) && ok;
         else if (strcmp(name, "$ref") == 0) {
             cJSON *target = follow_ref(word->valuestring, &to);
-            ok = check(v, target, to, where) && ok;
+            ok = check_value(v, target, to, where) && ok;
         } else if (!known)
-            stop("a keyword that this program does not check", name);
+            die("a keyword that this program does not check", name);
     }
     if (!cJSON_HasObjectItem(schema, "properties") && cJSON_HasObjectItem(schema, "additionalProperties"))
         ok = check_properties(v, schema, doc, where) && ok;
@@ -244,7 +246,8 @@ static void check_line(const char *line)
     }
     snprintf(name, sizeof name, "%s.json", schema->valuestring);
     struct doc *doc = find_doc(name);
-    if (doc ? check(v, doc->root, doc, schema->valuestring) : fault(name, "there is no such document", "")) {
+    if (doc ? check_value(v, doc->root, doc, schema->valuestring)
+            : report_fault(name, "there is no such document", "")) {
         passed++;
     } else {
         failed++;
@@ -253,7 +256,7 @@ static void check_line(const char *line)
     cJSON_Delete(v);
 }
 
-/* report_unseen - each property below SCHEMA that no line had. */
+/* report_unseen - reports each property below SCHEMA that no line had, as check_properties() recorded. */
 static void report_unseen(const cJSON *schema, const char *where)
 {
     const cJSON *one;
@@ -277,7 +280,7 @@ int main(int argc, char **argv)
     char *line = NULL;
     size_t cap = 0;
     if (argc != 2)
-        stop("usage: schema FOLDER <LINES", argv[0]);
+        die("usage: schema FOLDER <LINES", argv[0]);
     folder = argv[1];
     while (getline(&line, &cap, stdin) > 0)
         if (*line == '{')

@@ -1,11 +1,11 @@
 /*
- * truth.c - holds the library against what the producing libraries say of every file of the corpus:
+ * truth.c - compares what ckpt reads from every file of the corpus with what the producing libraries read:
  *
  *   truth [-v] [--only TEXT] CORPUS
  *
- * CORPUS/truth/README.md explains the entries. A file passes when every tensor with a digest is there with
- * the same path, name, dtype, shape and sha256, nothing else is listed but what that README allows, storages
- * are shared by the same tensors, and what must be refused is refused with a reason.
+ * CORPUS/truth/README.md explains the entries. A file passes if every tensor with a digest is listed with the
+ * same path, name, dtype, shape and sha256, no other row is listed than that README allows, the same tensors
+ * share storages, and a file that must be refused is refused with a reason.
  */
 #include <dirent.h>
 #include <stdarg.h>
@@ -40,12 +40,12 @@ struct check {
     const cJSON *truth;
     const char *kind;
     ckpt_file *file;
-    bool *known; /* rows that an entry of the truth accounts for */
+    bool *expected; /* for each row, whether an entry of the truth describes it */
     char miss[800];
     bool skipped; /* this build cannot unpack it */
 };
 
-static void __attribute__((format(printf, 2, 3))) missed(struct check *c, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) report_miss(struct check *c, const char *fmt, ...)
 {
     va_list ap;
     if (c->miss[0])
@@ -57,19 +57,20 @@ static void __attribute__((format(printf, 2, 3))) missed(struct check *c, const 
 
 /* ------------------------------------------------------------- the truth */
 
-static const cJSON *item(const cJSON *o, const char *name)
+static const cJSON *get_item(const cJSON *o, const char *name)
 {
     return cJSON_GetObjectItemCaseSensitive(o, name);
 }
 
-static const char *text(const cJSON *o, const char *name)
+static const char *get_text(const cJSON *o, const char *name)
 {
-    const char *s = cJSON_GetStringValue(item(o, name));
+    const char *s = cJSON_GetStringValue(get_item(o, name));
     return s ? s : "";
 }
 
-/* cJSON ends strings at NUL and refuses lone surrogates, so both travel as other characters. */
-static void disguise(char *line)
+/* escape_nul - replaces \u0000 in a line of JSON by U+E000 and lone surrogates by U+FFFD, because cJSON ends
+ * strings at NUL and refuses lone surrogates; unescape_nul() restores NUL. */
+static void escape_nul(char *line)
 {
     for (char *p = line; (p = strchr(p, '\\')); p += 2) {
         if (p[1] != 'u')
@@ -82,7 +83,7 @@ static void disguise(char *line)
     }
 }
 
-static size_t disguised(const char *s, char *out, size_t cap)
+static size_t unescape_nul(const char *s, char *out, size_t cap)
 {
     size_t n = 0;
     for (; *s && n + 1 < cap; s++) {
@@ -96,58 +97,58 @@ static size_t disguised(const char *s, char *out, size_t cap)
     return n;
 }
 
-static bool same_text(const cJSON *want, ckpt_str got)
+static bool text_equals(const cJSON *want, ckpt_str got)
 {
     char buf[4096];
     const char *s = cJSON_GetStringValue(want);
     if (!s)
         return false;
-    size_t n = disguised(s, buf, sizeof buf);
+    size_t n = unescape_nul(s, buf, sizeof buf);
     return n == got.len && memcmp(buf, got.ptr, n) == 0;
 }
 
-static bool same_elem(const cJSON *want, ckpt_path_elem got)
+static bool element_equals(const cJSON *want, ckpt_path_elem got)
 {
     if (cJSON_IsNumber(want))
         return got.is_int && (double)got.num == want->valuedouble;
     if (cJSON_IsObject(want))
-        return !got.is_int && same_text(item(want, "repr"), got.str);
-    return !got.is_int && same_text(want, got.str);
+        return !got.is_int && text_equals(get_item(want, "repr"), got.str);
+    return !got.is_int && text_equals(want, got.str);
 }
 
-static bool same_path(const cJSON *want, const ckpt_tensor *t)
+static bool path_equals(const cJSON *want, const ckpt_tensor *t)
 {
     uint32_t i = 0;
     const cJSON *e;
     cJSON_ArrayForEach(e, want)
     {
-        if (i >= t->npath || !same_elem(e, t->path[i]))
+        if (i >= t->npath || !element_equals(e, t->path[i]))
             return false;
         i++;
     }
     return i == t->npath;
 }
 
-/* Is WANT the beginning of T's path (and shorter)? */
-static bool path_below(const cJSON *want, const ckpt_tensor *t)
+/* is_below - returns whether WANT is a proper prefix of T's path. */
+static bool is_below(const cJSON *want, const ckpt_tensor *t)
 {
     uint32_t i = 0;
     const cJSON *e;
     cJSON_ArrayForEach(e, want)
     {
-        if (i >= t->npath || !same_elem(e, t->path[i]))
+        if (i >= t->npath || !element_equals(e, t->path[i]))
             return false;
         i++;
     }
     return i < t->npath;
 }
 
-static bool row_of(struct check *c, const cJSON *path, uint32_t *at)
+static bool find_row(struct check *c, const cJSON *path, uint32_t *at)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
         const ckpt_tensor it = tensor_at(c->file, i);
-        if (same_path(path, &it)) {
-            c->known[i] = true;
+        if (path_equals(path, &it)) {
+            c->expected[i] = true;
             *at = i;
             return true;
         }
@@ -157,7 +158,7 @@ static bool row_of(struct check *c, const cJSON *path, uint32_t *at)
 
 /* ---------------------------------------------------------------- tensors */
 
-static bool digest_is(struct check *c, uint32_t row, const char *hex, ckpt_error *err)
+static bool digest_equals(struct check *c, uint32_t row, const char *hex, ckpt_error *err)
 {
     uint8_t sum[CKPT_DIGEST_MAX];
     char got[2 * CKPT_DIGEST_MAX + 1];
@@ -168,13 +169,14 @@ static bool digest_is(struct check *c, uint32_t row, const char *hex, ckpt_error
     return strcmp(got, hex) == 0;
 }
 
-static bool shape_is(const ckpt_tensor *t, const cJSON *want)
+static bool shape_equals(const ckpt_tensor *t, const cJSON *want)
 {
     uint32_t d = 0;
     const cJSON *e;
     if (!cJSON_IsArray(want))
         return true;
-    cJSON_ArrayForEach(e, want) if (cJSON_IsString(e)) /* ragged, "j0": only torch has a word for it */
+    cJSON_ArrayForEach(
+        e, want) if (cJSON_IsString(e)) /* "j0" is a ragged dimension, which ckpt shows as no shape */
         return !t->has_shape;
     if (!t->has_shape)
         return false;
@@ -187,7 +189,7 @@ static bool shape_is(const ckpt_tensor *t, const cJSON *want)
     return d == t->ndim;
 }
 
-/* Their dtypes are spelled as ckpt spells them. */
+/* Kinds of file for which the truth has dtypes in ckpt's spelling. */
 #define EXACT_KINDS " npy npz numpy-pickle joblib hdf5 keras paddle-pickle pdiparams onnx "
 
 static bool is_one_of(const char *word, const char *list)
@@ -197,10 +199,11 @@ static bool is_one_of(const char *word, const char *list)
     return strstr(list, key) != NULL;
 }
 
-/* A quantised tensor may be listed by its integers, a bare storage by its bytes. */
-static bool dtype_is(const struct check *c, const ckpt_tensor *t, const cJSON *entry)
+/* dtype_equals - returns whether T has the dtype of ENTRY. That of a quantised tensor may be its integer
+ * type, that of a bare storage its bytes, so neither is compared. */
+static bool dtype_equals(const struct check *c, const ckpt_tensor *t, const cJSON *entry)
 {
-    const char *kind = text(entry, "kind"), *want = text(entry, "dtype");
+    const char *kind = get_text(entry, "kind"), *want = get_text(entry, "dtype");
     ckpt_str spelled = {want, strlen(want)};
     if (strcmp(kind, "quantized") == 0 || strcmp(kind, "storage") == 0 || !want[0])
         return true;
@@ -209,120 +212,125 @@ static bool dtype_is(const struct check *c, const ckpt_tensor *t, const cJSON *e
            (!is_exact && (ckpt_dtype_parse(spelled) == t->dtype || t->dtype == CKPT_DT_NP));
 }
 
-static void compare(struct check *c, const cJSON *entry, uint32_t row)
+static void check_row(struct check *c, const cJSON *entry, uint32_t row)
 {
     const ckpt_tensor it = tensor_at(c->file, row), *t = &it;
-    const char *sum = text(entry, "sha256");
+    const char *sum = get_text(entry, "sha256");
     ckpt_error err = {0};
     char line[1400];
-    if (item(entry, "name") && !same_text(item(entry, "name"), t->name))
-        missed(c, "name %s is %s", text(entry, "name"), t->name.ptr);
-    if (!dtype_is(c, t, entry))
-        missed(c, "%s: dtype %s, must be %s", t->name.ptr, ckpt_tensor_dtype_name(t),
-               text(entry, "dtype"));
-    if (!shape_is(t, item(entry, "shape")))
-        missed(c, "%s: another shape", t->name.ptr);
-    if (sum[0] && !digest_is(c, row, sum, &err))
-        missed(c, "%s: %s", t->name.ptr,
-               err.status ? ckpt_error_text(&err, line, sizeof line) : "other bytes");
+    if (get_item(entry, "name") && !text_equals(get_item(entry, "name"), t->name))
+        report_miss(c, "name %s is %s", get_text(entry, "name"), t->name.ptr);
+    if (!dtype_equals(c, t, entry))
+        report_miss(c, "%s: dtype %s, must be %s", t->name.ptr, ckpt_tensor_dtype_name(t),
+                    get_text(entry, "dtype"));
+    if (!shape_equals(t, get_item(entry, "shape")))
+        report_miss(c, "%s: different shape", t->name.ptr);
+    if (sum[0] && !digest_equals(c, row, sum, &err))
+        report_miss(c, "%s: %s", t->name.ptr,
+                    err.status ? ckpt_error_text(&err, line, sizeof line) : "different bytes");
 }
 
-/* check_as_float32 - the numbers of blocks of ggml, or null where nobody takes them apart. */
+/* check_as_float32 - compares ggml's blocks as float32; null in the truth: gguf-py cannot dequantize that
+ * type. */
 static void check_as_float32(struct check *c)
 {
     const cJSON *e;
     bool any = false, all = true;
     ckpt_error err = {0};
     uint32_t row;
-    cJSON_ArrayForEach(e, item(c->truth, "tensors"))
+    cJSON_ArrayForEach(e, get_item(c->truth, "tensors"))
     {
-        any |= item(e, "f32_sha256") != NULL;
-        all &= !cJSON_IsNull(item(e, "f32_sha256"));
+        any |= get_item(e, "f32_sha256") != NULL;
+        all &= !cJSON_IsNull(get_item(e, "f32_sha256"));
     }
     if (any && (ckpt_file_digest_as(c->file, CKPT_DT_F32, &err) == CKPT_OK) != all)
-        missed(c, "as float32: %s", all ? err.what : "accepted");
-    cJSON_ArrayForEach(e, item(c->truth, "tensors")) if (any && all && text(e, "f32_sha256")[0] &&
-                                                         row_of(c, item(e, "path"), &row) &&
-                                                         !digest_is(c, row, text(e, "f32_sha256"), &err))
-        missed(c, "%s: as float32, other numbers", text(e, "name"));
+        report_miss(c, "as float32: %s", all ? err.what : "accepted");
+    cJSON_ArrayForEach(
+        e, get_item(c->truth, "tensors")) if (any && all && get_text(e, "f32_sha256")[0] &&
+                                              find_row(c, get_item(e, "path"), &row) &&
+                                              !digest_equals(c, row, get_text(e, "f32_sha256"), &err))
+        report_miss(c, "%s: different numbers as float32", get_text(e, "name"));
 }
 
 static void check_tensors(struct check *c)
 {
     const cJSON *e;
     uint32_t row = 0;
-    cJSON_ArrayForEach(e, item(c->truth, "tensors"))
+    cJSON_ArrayForEach(e, get_item(c->truth, "tensors"))
     {
-        if (row_of(c, item(e, "path"), &row))
-            compare(c, e, row);
-        else if (item(e, "sha256") &&
-                 !item(e, "part")) /* a component may be folded into its whole */
-            missed(c, "%s is not listed", text(e, "name"));
+        if (find_row(c, get_item(e, "path"), &row))
+            check_row(c, e, row);
+        else if (get_item(e, "sha256") &&
+                 !get_item(e, "part")) /* a component may be part of its composite's row */
+            report_miss(c, "%s is not listed", get_text(e, "name"));
     }
-    cJSON_ArrayForEach(e, item(c->truth, "leaves")) /* numpy arrays and scalars */
+    cJSON_ArrayForEach(e, get_item(c->truth, "leaves")) /* numpy arrays and scalars */
     {
-        if (row_of(c, item(e, "path"), &row))
-            compare(c, e, row);
-        else if (item(e, "sha256"))
-            missed(c, "a numpy array (%s) is not listed", text(e, "type"));
+        if (find_row(c, get_item(e, "path"), &row))
+            check_row(c, e, row);
+        else if (get_item(e, "sha256"))
+            report_miss(c, "a numpy array (%s) is not listed", get_text(e, "type"));
     }
-    cJSON_ArrayForEach(e, item(c->truth, "not_in_torch"))
+    cJSON_ArrayForEach(e, get_item(c->truth, "not_in_torch"))
     {
         ckpt_str name = {e->string, strlen(e->string)};
         row = ckpt_tensor_find(c->file, name);
         if (row == CKPT_NO_TENSOR) {
-            missed(c, "%s is not listed", e->string);
+            report_miss(c, "%s is not listed", e->string);
             continue;
         }
-        c->known[row] = true;
-        compare(c, e, row);
+        c->expected[row] = true;
+        check_row(c, e, row);
     }
 }
 
 /* -------------------------------------------------- nothing else is listed */
 
-/* Foreign objects come out in the order and form that their class defines. */
-static bool objects_of_classes(const struct check *c)
+/* has_custom_classes - returns whether the file has objects of other classes than containers, whose state the
+ * truth lists in the order and form that those classes define. */
+static bool has_custom_classes(const struct check *c)
 {
-    const char *root = text(c->truth, "root");
+    const char *root = get_text(c->truth, "root");
     const cJSON *e;
-    cJSON_ArrayForEach(e, item(c->truth, "tensors")) if (item(e, "class")) return true;
+    cJSON_ArrayForEach(e, get_item(c->truth, "tensors")) if (get_item(e, "class")) return true;
     return !is_one_of(root, " dict collections.OrderedDict list tuple collections.defaultdict ") && root[0];
 }
 
-static bool below_a_composite(const struct check *c, const ckpt_tensor *t)
+static bool is_below_composite(const struct check *c, const ckpt_tensor *t)
 {
     const cJSON *e;
-    cJSON_ArrayForEach(e, item(c->truth, "tensors")) if (!item(e, "sha256") &&
-                                                         path_below(item(e, "path"), t)) return true;
+    cJSON_ArrayForEach(e, get_item(c->truth, "tensors")) if (!get_item(e, "sha256") &&
+                                                             is_below(get_item(e, "path"), t)) return true;
     return false;
 }
 
-/* A second name that metadata record is none that the producer's reader gives. */
-static bool recorded_tie(const struct check *c, const ckpt_tensor *t)
+/* is_recorded_tie - returns whether T is a tie of the metadata, which the producer's reader does not list. */
+static bool is_recorded_tie(const struct check *c, const ckpt_tensor *t)
 {
     return is_one_of(c->kind, " safetensors hf-shards ") && t->alias_of != CKPT_NO_TENSOR &&
-           c->known[t->alias_of];
+           c->expected[t->alias_of];
 }
 
 static void check_extra(struct check *c)
 {
-    const cJSON *total = item(c->truth, "tensor_count"); /* the truth lists only some of them */
+    const cJSON *total = get_item(c->truth,
+                                  "tensor_count"); /* if present, the truth lists only some of them */
     if (total && total->valuedouble != ckpt_tensor_count(c->file))
-        missed(c, "%u tensors, must be %g", ckpt_tensor_count(c->file), total->valuedouble);
+        report_miss(c, "%u tensors, expected %g", ckpt_tensor_count(c->file), total->valuedouble);
     if (total || is_one_of(c->kind, " torchscript torchscript-json torchscript-lite package export ") ||
-        objects_of_classes(c))
+        has_custom_classes(c))
         return;
     for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
         const ckpt_tensor it = tensor_at(c->file, i), *t = &it;
-        if (!c->known[i] && !below_a_composite(c, t) && !recorded_tie(c, t))
-            missed(c, "%s is listed, and the producer has no such tensor", t->name.ptr);
+        if (!c->expected[i] && !is_below_composite(c, t) && !is_recorded_tie(c, t))
+            report_miss(c, "%s is listed, and the producer has no such tensor", t->name.ptr);
     }
 }
 
 /* ---------------------------------------------------------------- aliases */
 
-/* Equal storage numbers in the truth <=> equal storages here. */
+/* check_aliases - checks that two tensors share a storage exactly if they have the same number in the
+ * truth. */
 static void check_aliases(struct check *c)
 {
     struct pair {
@@ -333,21 +341,22 @@ static void check_aliases(struct check *c)
     uint32_t row;
     if (!is_one_of(c->kind, " zip legacy tar pickle hf-shards safetensors "))
         return;
-    pairs = calloc((size_t)cJSON_GetArraySize(item(c->truth, "tensors")) + 1, sizeof *pairs);
+    pairs = calloc((size_t)cJSON_GetArraySize(get_item(c->truth, "tensors")) + 1, sizeof *pairs);
     if (!pairs)
         abort();
-    cJSON_ArrayForEach(e, item(c->truth, "tensors"))
+    cJSON_ArrayForEach(e, get_item(c->truth, "tensors"))
     {
-        if (!row_of(c, item(e, "path"), &row))
+        if (!find_row(c, get_item(e, "path"), &row))
             continue;
         const ckpt_tensor it = tensor_at(c->file, row), *t = &it;
-        if (!item(e, "sha256") || !item(e, "storage") || t->storage == CKPT_NO_STORAGE || !t->elements)
+        if (!get_item(e, "sha256") || !get_item(e, "storage") || t->storage == CKPT_NO_STORAGE ||
+            !t->elements)
             continue;
-        pairs[n].truth = (uint32_t)item(e, "storage")->valuedouble;
+        pairs[n].truth = (uint32_t)get_item(e, "storage")->valuedouble;
         pairs[n].ours = t->storage;
         for (size_t i = 0; i < n; i++)
             if ((pairs[i].truth == pairs[n].truth) != (pairs[i].ours == pairs[n].ours))
-                missed(c, "%s: its storage is shared differently", t->name.ptr);
+                report_miss(c, "%s: its storage is shared differently", t->name.ptr);
         n++;
     }
     free(pairs);
@@ -355,7 +364,7 @@ static void check_aliases(struct check *c)
 
 /* --------------------------------------------------------------- verdicts */
 
-/* All bytes are read, since some faults are only found then. */
+/* read_all - reads all tensors, because some faults are found only then. */
 static ckpt_status read_all(ckpt_file *file, ckpt_error *err)
 {
     uint8_t sum[CKPT_DIGEST_MAX];
@@ -371,17 +380,17 @@ static ckpt_status read_all(ckpt_file *file, ckpt_error *err)
 
 static void check_content(struct check *c)
 {
-    c->known = calloc((size_t)ckpt_tensor_count(c->file) + 1, sizeof *c->known);
-    if (!c->known)
+    c->expected = calloc((size_t)ckpt_tensor_count(c->file) + 1, sizeof *c->expected);
+    if (!c->expected)
         abort();
     check_tensors(c);
     check_extra(c);
     check_aliases(c);
     check_as_float32(c);
-    free(c->known);
+    free(c->expected);
 }
 
-/* needs_libarchive - is WHAT, why a file was refused, that it has to be unpacked? */
+/* needs_libarchive - returns whether WHAT, the reason of a refusal, is that the file is compressed. */
 static bool needs_libarchive(const char *what)
 {
     return strstr(what, "compressed") || strstr(what, "without libarchive");
@@ -389,7 +398,7 @@ static bool needs_libarchive(const char *what)
 
 static void check_verdict(struct check *c, ckpt_status opened, ckpt_error *err)
 {
-    const char *verdict = text(c->truth, "verdict");
+    const char *verdict = get_text(c->truth, "verdict");
     bool refuse = strcmp(verdict, "refuse") == 0;
     char line[1400];
     if (opened == CKPT_OK && refuse)
@@ -397,22 +406,23 @@ static void check_verdict(struct check *c, ckpt_status opened, ckpt_error *err)
     ckpt_error_text(err, line, sizeof line);
     c->skipped = !UNPACKS_ALL && opened == CKPT_EUNSUPPORTED && needs_libarchive(err->what);
     if (opened != CKPT_OK && !err->what[0])
-        missed(c, "refused without a reason");
+        report_miss(c, "refused without a reason");
     if (opened == CKPT_OK && refuse) {
-        missed(c, "must be refused: %s", text(c->truth, "reason"));
+        report_miss(c, "must be refused: %s", get_text(c->truth, "reason"));
     } else if (opened == CKPT_OK) {
         if (strcmp(verdict, "none") == 0 && ckpt_tensor_count(c->file))
-            missed(c, "not a checkpoint, and tensors are listed");
-        else if (item(c->truth, "tensors") || !is_one_of(c->kind, EXACT_KINDS)) /* else nobody read it */
+            report_miss(c, "not a checkpoint, but tensors are listed");
+        else if (get_item(c->truth, "tensors") ||
+                 !is_one_of(c->kind, EXACT_KINDS)) /* else the producer did not read it */
             check_content(c);
     } else if (strcmp(verdict, "ok") == 0 || strcmp(verdict, "readable") == 0) {
-        missed(c, "refused: %s", line);
+        report_miss(c, "refused: %s", line);
     }
     if (verbose && opened != CKPT_OK && !c->miss[0])
         printf("       refused %s\n", line);
 }
 
-static void count(const char *kind, bool passed)
+static void count_result(const char *kind, bool passed)
 {
     int i = 0;
     while (i < KINDS_MAX - 1 && kinds[i].name[0] && strcmp(kinds[i].name, kind) != 0)
@@ -424,23 +434,23 @@ static void count(const char *kind, bool passed)
 
 static void check_entry(const cJSON *truth)
 {
-    struct check c = {.truth = truth, .kind = text(truth, "kind")};
+    struct check c = {.truth = truth, .kind = get_text(truth, "kind")};
     ckpt_error err = {0};
     char path[2048];
-    if (only && !strstr(text(truth, "file"), only))
+    if (only && !strstr(get_text(truth, "file"), only))
         return;
-    snprintf(path, sizeof path, "%s/%s", corpus, text(truth, "file"));
+    snprintf(path, sizeof path, "%s/%s", corpus, get_text(truth, "file"));
     ckpt_status opened = ckpt_open(path, NULL, &c.file, &err);
     check_verdict(&c, opened, &err);
     ckpt_close(c.file);
     if (c.skipped && c.miss[0]) {
-        printf("truth skipped: %s needs libarchive\n", text(truth, "file"));
+        printf("truth skipped: %s needs libarchive\n", get_text(truth, "file"));
         skipped++;
         return;
     }
     if (c.miss[0])
-        printf("MISS %s (%s): %s\n", text(truth, "file"), c.kind, c.miss);
-    count(c.kind, !c.miss[0]);
+        printf("MISS %s (%s): %s\n", get_text(truth, "file"), c.kind, c.miss);
+    count_result(c.kind, !c.miss[0]);
 }
 
 /* ------------------------------------------------------------------ files */
@@ -455,7 +465,7 @@ static void check_list(const char *path)
         exit(2);
     }
     while (getline(&line, &cap, f) > 0) {
-        disguise(line);
+        escape_nul(line);
         cJSON *truth = cJSON_Parse(line);
         if (!truth) {
             fprintf(stderr, "truth: %s: a line is not JSON\n", path);

@@ -1,6 +1,5 @@
-/* tsan.c - one file read by several threads at once through every function of ckpt.h that allows it: each
- * gets what one thread got before. Built with -fsanitize=thread, which reports what two threads touch without
- * order. */
+/* tsan.c - reads one file in several threads at once through every function of ckpt.h that permits it, and
+ * compares with what a single thread read before. Built with -fsanitize=thread, which reports data races. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,13 +11,13 @@
 #include "tensor.h"
 
 #define THREADS 4u
-#define ROWS    64u /* of a file */
+#define ROWS    64u /* read of each file */
 
 /* What one thread read. */
 struct expected {
     uint32_t n;
     uint8_t digest[ROWS][CKPT_DIGEST_MAX];
-    ckpt_status status[ROWS], last[ROWS]; /* of its digest, of reading its last element */
+    ckpt_status status[ROWS], last[ROWS]; /* of computing the digest, of reading the last element */
     ckpt_stats stats[ROWS];
     size_t nnotices;
 };
@@ -27,7 +26,7 @@ struct shared {
     const char *path;
     ckpt_file *f;
     struct expected e;
-    atomic_uint wrong;
+    atomic_uint differences;
     pthread_barrier_t begin;
 };
 
@@ -36,11 +35,11 @@ struct reader {
     unsigned number;
 };
 
-static void expect(struct shared *s, bool right, const char *what, uint32_t row)
+static void check(struct shared *s, bool right, const char *what, uint32_t row)
 {
     if (right)
         return;
-    atomic_fetch_add(&s->wrong, 1);
+    atomic_fetch_add(&s->differences, 1);
     fprintf(stderr, "%s: row %" PRIu32 ": %s differs\n", s->path, row, what);
 }
 
@@ -61,38 +60,38 @@ static void read_row(struct shared *s, uint32_t row)
     uint8_t digest[CKPT_DIGEST_MAX];
     uint64_t bytes = 0;
     ckpt_status st = ckpt_digest_tensor(s->f, row, CKPT_XXH3, digest, NULL);
-    expect(s, st == s->e.status[row], "the status", row);
-    expect(s, st != CKPT_OK || memcmp(digest, s->e.digest[row], 16) == 0, "the digest", row);
+    check(s, st == s->e.status[row], "the status", row);
+    check(s, st != CKPT_OK || memcmp(digest, s->e.digest[row], 16) == 0, "the digest", row);
     st = ckpt_tensor_stream(s->f, row, count, &bytes, NULL);
-    expect(s, (st == CKPT_OK) == (s->e.status[row] == CKPT_OK), "the status of its stream", row);
-    expect(s, st != CKPT_OK || bytes == t.nbytes, "the size of its stream", row);
+    check(s, (st == CKPT_OK) == (s->e.status[row] == CKPT_OK), "the status of its stream", row);
+    check(s, st != CKPT_OK || bytes == t.nbytes, "the size of its stream", row);
     if (t.has_data && t.elements)
-        expect(s, ckpt_tensor_read(s->f, row, t.elements - 1, 1, element, NULL) == s->e.last[row],
-               "the status of its last element", row);
+        check(s, ckpt_tensor_read(s->f, row, t.elements - 1, 1, element, NULL) == s->e.last[row],
+              "the status of its last element", row);
     const void *borrowed;
     size_t n;
     if (ckpt_tensor_borrow(s->f, row, &borrowed, &n, NULL) == CKPT_OK)
-        expect(s, n == t.nbytes, "the size of what is borrowed", row);
-    expect(s, ckpt_tensor_find(s->f, t.name) <= row, "the name", row);
-    expect(s, ckpt_tensor_name(s->f, row).len == t.name.len && of.nbytes >= (t.has_data ? 0 : of.nbytes),
-           "the row", row);
+        check(s, n == t.nbytes, "the size of what is borrowed", row);
+    check(s, ckpt_tensor_find(s->f, t.name) <= row, "the name", row);
+    check(s, ckpt_tensor_name(s->f, row).len == t.name.len && of.nbytes >= (t.has_data ? 0 : of.nbytes),
+          "the row", row);
 }
 
 static void read_all(struct shared *s, unsigned threads)
 {
     uint32_t rows[ROWS];
     ckpt_stats stats[ROWS];
-    ckpt_work how = {.struct_size = sizeof how, .threads = threads};
+    ckpt_work work = {.struct_size = sizeof work, .threads = threads};
     for (uint32_t i = 0; i < s->e.n; i++)
         rows[i] = i;
     stats[0].struct_size = sizeof *stats;
-    if (s->e.n && ckpt_stat(s->f, rows, s->e.n, &how, stats, NULL) == CKPT_OK)
+    if (s->e.n && ckpt_stat(s->f, rows, s->e.n, &work, stats, NULL) == CKPT_OK)
         for (uint32_t i = 0; i < s->e.n; i++)
-            expect(s, stats[i].numeric == s->e.stats[i].numeric && stats[i].finite == s->e.stats[i].finite,
-                   "the statistics", i);
+            check(s, stats[i].numeric == s->e.stats[i].numeric && stats[i].finite == s->e.stats[i].finite,
+                  "the statistics", i);
 }
 
-static void look_around(const ckpt_file *f)
+static void read_values(const ckpt_file *f)
 {
     char text[256], *json;
     size_t n;
@@ -112,9 +111,9 @@ static void *run_reader(void *user)
     (void)pthread_barrier_wait(&s->begin);
     if (r->number == 0)
         read_all(s, 2);
-    for (uint32_t i = 0; i < n; i++) /* half of them backwards */
+    for (uint32_t i = 0; i < n; i++) /* every other thread in reverse order */
         read_row(s, r->number & 1 ? n - 1 - i : (i + r->number) % n);
-    look_around(s->f);
+    read_values(s->f);
     if (r->number == 1)
         read_all(s, 1);
     return NULL;
@@ -122,19 +121,19 @@ static void *run_reader(void *user)
 
 /* ------------------------------------------------------------------------------ files */
 
-/* Bytes that are read by callbacks, and by how many threads at this moment. */
+/* A file that is read by callbacks, with the number of threads in them now, and the highest number. */
 struct bytes {
     FILE *in;
     bool serialize;
-    atomic_uint inside, most;
+    atomic_uint inside, inside_max;
 };
 
-static int64_t give(void *user, uint64_t offset, void *buf, size_t n)
+static int64_t read_callback(void *user, uint64_t offset, void *buf, size_t n)
 {
     struct bytes *b = user;
     unsigned inside = atomic_fetch_add(&b->inside, 1) + 1;
-    if (inside > atomic_load(&b->most))
-        atomic_store(&b->most, inside);
+    if (inside > atomic_load(&b->inside_max))
+        atomic_store(&b->inside_max, inside);
     int64_t got = (int64_t)pread(fileno(b->in), buf, n, (off_t)offset);
     atomic_fetch_sub(&b->inside, 1);
     return got;
@@ -149,7 +148,7 @@ static ckpt_file *open_file(const char *path, struct bytes *b)
     ckpt_open_options o = CKPT_INIT(ckpt_open_options);
     if (b->in && fseek(b->in, 0, SEEK_END) == 0) {
         from.size = (uint64_t)ftell(b->in);
-        from.read_at = give;
+        from.read_at = read_callback;
         from.user = b;
         from.serialize = b->serialize;
         o.callbacks = &from;
@@ -158,11 +157,11 @@ static ckpt_file *open_file(const char *path, struct bytes *b)
         fprintf(stderr, "%s\n", ckpt_error_text(&err, line, sizeof line));
         return NULL;
     }
-    ckpt_file_ignore_crc(f, true); /* a notice for each that is wrong */
+    ckpt_file_ignore_crc(f, true); /* a wrong CRC gives a notice instead of an error */
     return f;
 }
 
-/* read_alone - what the file holds; by another ckpt_file, since that remembers what it has read. */
+/* read_alone - fills in s->e, with a ckpt_file of its own because a ckpt_file caches what it has read. */
 static bool read_alone(struct shared *s)
 {
     struct bytes none = {0};
@@ -205,27 +204,28 @@ static void read_together(struct shared *s)
         pthread_join(ids[i], NULL);
     while (ckpt_notice_at(s->f, n))
         n++;
-    expect(s, n == s->e.nnotices, "the number of notices", 0);
+    check(s, n == s->e.nnotices, "the number of notices", 0);
     pthread_barrier_destroy(&s->begin);
 }
 
-/* check_file - PATH, by its path and by callbacks of which several or one may run. True: all was the same. */
+/* check_file - reads PATH in several threads: by its path, by concurrent callbacks and by serialized ones.
+ * Returns whether all results were equal. */
 static bool check_file(const char *path)
 {
     struct shared s = {.path = path};
     if (!read_alone(&s))
         return false;
-    for (int how = 0; how < 3; how++) {
-        struct bytes b = {.in = how ? fopen(path, "rb") : NULL, .serialize = how == 2};
+    for (int source = 0; source < 3; source++) {
+        struct bytes b = {.in = source ? fopen(path, "rb") : NULL, .serialize = source == 2};
         if ((s.f = open_file(path, &b)) == NULL)
             return false;
         read_together(&s);
-        expect(&s, !b.serialize || b.most <= 1, "the number of callbacks at a time", 0);
+        check(&s, !b.serialize || b.inside_max <= 1, "the number of callbacks at a time", 0);
         ckpt_close(s.f);
         if (b.in)
             fclose(b.in);
     }
-    return atomic_load(&s.wrong) == 0;
+    return atomic_load(&s.differences) == 0;
 }
 
 int main(int argc, char **argv)
