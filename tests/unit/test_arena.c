@@ -1,4 +1,4 @@
-/* The arena: aligned, zeroed, never beyond its ceiling. */
+/* The arena: memory is aligned, zeroed, and limited. */
 #include <stdalign.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "unit.h"
 
-static void hands_out_zeroed_aligned_room(void)
+static void memory_is_zeroed_and_aligned(void)
 {
     arena *a = arena_new(1u << 24);
     unsigned char *last = NULL;
@@ -26,7 +26,7 @@ static void hands_out_zeroed_aligned_room(void)
     arena_free(NULL);
 }
 
-static void stops_at_the_ceiling(void)
+static void memory_is_limited(void)
 {
     arena *a = arena_new(1000);
     CU_ASSERT_PTR_NULL(arena_alloc(a, 1001));
@@ -37,7 +37,7 @@ static void stops_at_the_ceiling(void)
         n++;
     CU_ASSERT(n >= 60 && n <= 100);
     CU_ASSERT(arena_used(a) <= 1000);
-    arena_raise_max(a, 500); /* lower: changes nothing */
+    arena_raise_max(a, 500); /* a lower limit is ignored */
     CU_ASSERT_PTR_NULL(arena_alloc(a, 100));
     arena_raise_max(a, 2000);
     CU_ASSERT_PTR_NOT_NULL(arena_alloc(a, 900));
@@ -45,7 +45,7 @@ static void stops_at_the_ceiling(void)
     arena_free(a);
 }
 
-static void ceiling_is_exact(void)
+static void the_limit_is_exact(void)
 {
     arena *a = arena_new(100000);
     CU_ASSERT_PTR_NOT_NULL(arena_alloc(a, 100000));
@@ -83,8 +83,8 @@ static void grows_arrays(void)
     arena_free(a);
 }
 
-/* Past 2 MiB chunks are mapped: by what grows, and by small things in number. */
-static void goes_on_in_mapped_chunks(void)
+/* Beyond 2 MiB, chunks are mapped, both for a growing array and for many small allocations. */
+static void large_chunks_are_mapped(void)
 {
     enum { MOST = 3u << 20 };
     arena *a = arena_new(64u << 20);
@@ -108,12 +108,16 @@ static void goes_on_in_mapped_chunks(void)
     arena_free(a);
 }
 
-/* What lies beside a mapped chunk stays, whatever the chunk's alignment cost. */
-static void gives_back_its_own_mappings_alone(void)
+/* A mapping next to a chunk must not be unmapped with it, whatever its alignment. */
+static void only_own_mappings_are_unmapped(void)
 {
-    enum { PAGE = 4096, BESIDE = 4u << 20, ROUNDS = sizeof(void *) < 8 ? 120 : 600 }; /* what has room */
+    enum {
+        PAGE = 4096,
+        BESIDE = 4u << 20,
+        ROUNDS = sizeof(void *) < 8 ? 120 : 600
+    }; /* fits the address space */
     enum { STEP = 600 / ROUNDS * PAGE };
-    unsigned char *beside[ROUNDS]; /* each a STEP longer, so that every alignment comes up below one */
+    unsigned char *beside[ROUNDS]; /* each is a STEP longer, to get every alignment */
     arena *a[ROUNDS];
     for (size_t i = 0; i < ROUNDS; i++) {
         beside[i] = mmap(NULL, BESIDE + i * STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -130,13 +134,13 @@ static void gives_back_its_own_mappings_alone(void)
     }
 }
 
-static void grows_up_to_the_ceiling_itself(void)
+static void arrays_grow_up_to_the_limit(void)
 {
     arena *a = arena_new(3000);
     size_t cap = 0;
     char *at = arena_grow(a, NULL, 0, &cap, 1000, 1);
     CU_ASSERT_PTR_NOT_NULL_FATAL(at);
-    at = arena_grow(a, at, 1000, &cap, 1100, 1); /* 2000 more would be too much */
+    at = arena_grow(a, at, 1000, &cap, 1100, 1); /* doubling would exceed the limit */
     CU_ASSERT_PTR_NOT_NULL(at);
     CU_ASSERT_PTR_NOT_NULL(arena_grow(a, at, 1100, &cap, cap, 1));
     CU_ASSERT_PTR_NULL(arena_grow(a, at, 1100, &cap, 5000, 1));
@@ -160,7 +164,7 @@ static void copies_text(void)
     arena_free(a);
 }
 
-static void trims_what_is_not_used(void)
+static void trims_unused_memory(void)
 {
     arena *a = arena_new(1u << 30);
     const size_t n = (size_t)3 << 20;
@@ -182,14 +186,14 @@ static void trims_what_is_not_used(void)
     arena_free(a);
 }
 
-static void gives_back_the_end_of_a_large_piece(void)
+static void shrinks_large_allocations(void)
 {
     arena *a = arena_new((uint64_t)16 << 20);
     const size_t n = (size_t)10 << 20;
     unsigned char *small = arena_alloc(a, 100), *large = arena_alloc(a, n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(large);
     memset(large, 0xab, n);
-    arena_shrink(a, small, 1); /* shares its chunk: stays */
+    arena_shrink(a, small, 1); /* shares a chunk, so it is not shrunk */
     CU_ASSERT_EQUAL(arena_used(a), n + 100);
     CU_ASSERT_PTR_NULL(arena_alloc(a, n));
     arena_shrink(a, large, 70000);
@@ -201,7 +205,7 @@ static void gives_back_the_end_of_a_large_piece(void)
     arena_free(a);
 }
 
-static void can_be_made_to_fail(void)
+static void fails_at_a_given_allocation(void)
 {
     arena *a = arena_new(10000);
     arena_fail_at(a, 2);
@@ -214,7 +218,7 @@ static void can_be_made_to_fail(void)
     arena_free(a);
 }
 
-/* Of an arena and, without one, of malloc. */
+/* In an arena and, without one, by malloc. */
 static void appends_one_by_one(void)
 {
     for (int heap = 0; heap < 2; heap++) {
@@ -241,17 +245,17 @@ static void appends_one_by_one(void)
 
 void suite_arena(void)
 {
-    UNIT(hands_out_zeroed_aligned_room);
-    UNIT(stops_at_the_ceiling);
-    UNIT(ceiling_is_exact);
+    UNIT(memory_is_zeroed_and_aligned);
+    UNIT(memory_is_limited);
+    UNIT(the_limit_is_exact);
     UNIT(refuses_products_that_overflow);
     UNIT(grows_arrays);
     UNIT(appends_one_by_one);
-    UNIT(goes_on_in_mapped_chunks);
-    UNIT(gives_back_its_own_mappings_alone);
-    UNIT(grows_up_to_the_ceiling_itself);
+    UNIT(large_chunks_are_mapped);
+    UNIT(only_own_mappings_are_unmapped);
+    UNIT(arrays_grow_up_to_the_limit);
     UNIT(copies_text);
-    UNIT(trims_what_is_not_used);
-    UNIT(gives_back_the_end_of_a_large_piece);
-    UNIT(can_be_made_to_fail);
+    UNIT(trims_unused_memory);
+    UNIT(shrinks_large_allocations);
+    UNIT(fails_at_a_given_allocation);
 }

@@ -1,5 +1,5 @@
-/* Compressed blocks are read as the bytes that they decode to, in any order, by several threads, with little
- * memory; what decodes to another size is refused where it is stored. */
+/* Sources of compressed blocks: they are read in any order, by several threads and with little memory, and a
+ * block that decodes to the wrong size is refused. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "io/pool.h"
 #include "unit.h"
 
-#define MOST 256u
+#define MAX_BLOCKS 256u
 
 static uint32_t seed = 1;
 
@@ -22,24 +22,24 @@ static uint32_t random_below(uint32_t below)
     return (seed >> 8) % below;
 }
 
-/* Blocks in memory, as they are stored and decoded. */
+/* The blocks of a test, stored and decoded. */
 static struct {
-    struct block block[MOST];
+    struct block block[MAX_BLOCKS];
     size_t n;
     buf stored, want;
     source *file, *src;
     block_cache *cache;
-    atomic_uint decoded; /* how often one was */
-} x;
+    atomic_uint decoded; /* number of calls of a decoder */
+} sample;
 
 /* ---------------------------------------------------------------------------- codecs */
 
-/* decode_runs - 0xFF ends early and well, 0xFE is damaged, else: COUNT (4) BYTE (1). */
+/* decode_runs - decodes runs, each a count of 24 bits, a byte that is 0xFE if it is damaged, and the byte. */
 static ckpt_status decode_runs(void *user, source *stored, spool *to, ckpt_error *err)
 {
     unsigned char run[5], block[4096];
-    CU_ASSERT_PTR_EQUAL(user, &x);
-    atomic_fetch_add(&x.decoded, 1);
+    CU_ASSERT_PTR_EQUAL(user, &sample);
+    atomic_fetch_add(&sample.decoded, 1);
     for (uint64_t at = 0; at + 5 <= stored->size; at += 5) {
         CKPT_TRY(source_read(stored, at, run, 5, err));
         uint64_t n = (uint64_t)run[0] | (uint64_t)run[1] << 8 | (uint64_t)run[2] << 16;
@@ -58,108 +58,108 @@ static ckpt_status decode_deflated(void *user, source *stored, spool *to, ckpt_e
 {
     uint64_t used;
     (void)user;
-    atomic_fetch_add(&x.decoded, 1);
+    atomic_fetch_add(&sample.decoded, 1);
     return inflate_into(stored, 0, stored->size, INFLATE_RAW, to, &used, err);
 }
 
-static const struct block_decoder runs = {"runs", decode_runs, &x},
+static const struct block_decoder runs = {"runs", decode_runs, &sample},
                                   deflated = {"deflate", decode_deflated, NULL};
 
 /* -------------------------------------------------------------------------- samples */
 
 static void begin(uint64_t in_memory, uint64_t in_file)
 {
-    memset(&x, 0, sizeof x);
-    buf_init(&x.stored, 1u << 30);
-    buf_init(&x.want, 1u << 30);
-    x.cache = block_cache_new(in_memory, in_file);
+    memset(&sample, 0, sizeof sample);
+    buf_init(&sample.stored, 1u << 30);
+    buf_init(&sample.want, 1u << 30);
+    sample.cache = block_cache_new(in_memory, in_file);
 }
 
 static struct block *add(uint64_t stored, uint64_t size)
 {
-    struct block *b = &x.block[x.n++];
-    CU_ASSERT_FATAL(x.n <= MOST);
-    *b = (struct block){.offset = x.stored.len - stored, .stored = stored, .size = size};
+    struct block *b = &sample.block[sample.n++];
+    CU_ASSERT_FATAL(sample.n <= MAX_BLOCKS);
+    *b = (struct block){.offset = sample.stored.len - stored, .stored = stored, .size = size};
     return b;
 }
 
 static void put_run(uint32_t n, unsigned char byte)
 {
-    buf_u32le(&x.stored, n);
-    buf_byte(&x.stored, byte);
+    buf_u32le(&sample.stored, n);
+    buf_byte(&sample.stored, byte);
     for (uint32_t i = 0; i < n; i++)
-        buf_byte(&x.want, byte);
+        buf_byte(&sample.want, byte);
 }
 
-/* add_runs - a block of SIZE bytes. */
+/* add_runs - adds a block of runs that decodes to SIZE bytes. */
 static struct block *add_runs(uint32_t size)
 {
-    size_t before = x.stored.len;
+    size_t before = sample.stored.len;
     for (uint32_t left = size, n; left; left -= n) {
         n = 1 + random_below(left);
         put_run(n, (unsigned char)random_below(256));
     }
-    return add(x.stored.len - before, size);
+    return add(sample.stored.len - before, size);
 }
 
-/* add_deflated - the same in stored blocks, which need no compressor. */
+/* add_deflated - adds a deflated block of SIZE bytes, of stored blocks, which need no compressor. */
 static void add_deflated(uint32_t size)
 {
-    size_t before = x.stored.len;
+    size_t before = sample.stored.len;
     for (uint32_t left = size, n = 1; n || left; left -= n) {
         n = left < 60000 ? left : 60000;
-        buf_byte(&x.stored, n == 0);
-        buf_u16le(&x.stored, (uint16_t)n);
-        buf_u16le(&x.stored, (uint16_t)~n);
+        buf_byte(&sample.stored, n == 0);
+        buf_u16le(&sample.stored, (uint16_t)n);
+        buf_u16le(&sample.stored, (uint16_t)~n);
         for (uint32_t i = 0; i < n; i++) {
             unsigned char byte = (unsigned char)random_below(256);
-            buf_byte(&x.stored, byte);
-            buf_byte(&x.want, byte);
+            buf_byte(&sample.stored, byte);
+            buf_byte(&sample.want, byte);
         }
     }
-    (void)add(x.stored.len - before, size);
+    (void)add(sample.stored.len - before, size);
 }
 
-static ckpt_status make(const struct block_decoder *d, ckpt_error *err)
+static ckpt_status open_blocks(const struct block_decoder *d, ckpt_error *err)
 {
-    x.file = source_mem(x.stored.data, x.stored.len, 1000);
-    for (size_t i = 0; i < x.n; i++)
-        x.block[i].src = x.file;
-    return source_blocks(x.cache, x.block, x.n, d, &x.src, err);
+    sample.file = source_mem(sample.stored.data, sample.stored.len, 1000);
+    for (size_t i = 0; i < sample.n; i++)
+        sample.block[i].src = sample.file;
+    return source_blocks(sample.cache, sample.block, sample.n, d, &sample.src, err);
 }
 
-static void finish(void)
+static void end(void)
 {
-    source_unref(x.src);
-    CU_ASSERT_EQUAL(x.file->refs, 1);
-    source_unref(x.file);
-    block_cache_unref(x.cache);
-    buf_free(&x.stored);
-    buf_free(&x.want);
+    source_unref(sample.src);
+    CU_ASSERT_EQUAL(sample.file->refs, 1);
+    source_unref(sample.file);
+    block_cache_unref(sample.cache);
+    buf_free(&sample.stored);
+    buf_free(&sample.want);
 }
 
-static bool right(source *src, uint64_t from, size_t n)
+static bool range_is_right(source *src, uint64_t from, size_t n)
 {
     unsigned char *got = malloc(n + 1);
     bool ok = source_read(src, from, got, n, NULL) == CKPT_OK &&
-              (n == 0 || memcmp(got, x.want.data + from, n) == 0);
+              (n == 0 || memcmp(got, sample.want.data + from, n) == 0);
     free(got);
     return ok;
 }
 
-/* reads_right - all, then any ranges. */
+/* reads_right - whether all bytes, and random ranges, are read as expected. */
 static bool reads_right(void)
 {
-    bool ok = x.src->size == x.want.len && right(x.src, 0, x.want.len);
-    for (int turn = 0; turn < 50 && x.want.len; turn++) {
-        uint32_t size = (uint32_t)x.want.len, from = random_below(size), most = turn % 2 ? size : 100,
+    bool ok = sample.src->size == sample.want.len && range_is_right(sample.src, 0, sample.want.len);
+    for (int turn = 0; turn < 50 && sample.want.len; turn++) {
+        uint32_t size = (uint32_t)sample.want.len, from = random_below(size), most = turn % 2 ? size : 100,
                  n = random_below(most);
-        ok = ok && right(x.src, from, n < size - from ? n : size - from);
+        ok = ok && range_is_right(sample.src, from, n < size - from ? n : size - from);
     }
     return ok;
 }
 
-static void gives_what_was_stored(void)
+static void blocks_are_decoded(void)
 {
     for (uint32_t turn = 0; turn < 48; turn++) {
         bool memory = turn % 3 == 0;
@@ -171,25 +171,25 @@ static void gives_what_was_stored(void)
             else
                 (void)add_runs(size);
         }
-        CU_ASSERT_EQUAL_FATAL(make(turn % 2 ? &deflated : &runs, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(x.decoded, 0);
+        CU_ASSERT_EQUAL_FATAL(open_blocks(turn % 2 ? &deflated : &runs, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(sample.decoded, 0);
         CU_ASSERT_FATAL(reads_right());
-        CU_ASSERT(!memory || x.decoded <= x.n);
-        finish();
+        CU_ASSERT(!memory || sample.decoded <= sample.n);
+        end();
     }
 }
 
 /* -------------------------------------------------------------------------- refusals */
 
-/* refused - a read of all is, with WHAT, at OFFSET; and again. */
-static bool refused(uint64_t offset, const char *what)
+/* read_fails - whether reading all bytes fails twice, with WHAT and OFFSET. */
+static bool read_fails(uint64_t offset, const char *what)
 {
     ckpt_error err;
     bool ok = true;
-    size_t size = (size_t)x.src->size;
+    size_t size = (size_t)sample.src->size;
     unsigned char *out = malloc(size);
     for (int turn = 0; turn < 2; turn++) {
-        ok = ok && source_read(x.src, 0, out, size, &err) == CKPT_EFORMAT && err.offset == offset &&
+        ok = ok && source_read(sample.src, 0, out, size, &err) == CKPT_EFORMAT && err.offset == offset &&
              strstr(err.what, what);
         if (!ok)
             printf("\n%s at %llu\n", err.what, (unsigned long long)err.offset);
@@ -198,57 +198,57 @@ static bool refused(uint64_t offset, const char *what)
     return ok;
 }
 
-static void wrong_sizes(void)
+static void blocks_of_wrong_size_are_refused(void)
 {
-    for (int turn = 0; turn < 2; turn++) { /* in memory, in the file */
+    for (int turn = 0; turn < 2; turn++) { /* cached in memory, then in a file */
         uint64_t in_memory = turn ? 10 : BLOCKS_IN_MEMORY;
         begin(in_memory, BLOCKS_IN_FILE);
         (void)add_runs(100);
         add_runs(100)->size = 101;
-        uint64_t at = 1000 + x.block[1].offset;
-        CU_ASSERT_EQUAL_FATAL(make(&runs, NULL), CKPT_OK);
-        CU_ASSERT(refused(at, "a block (runs) decodes to 100 bytes, it must have 101"));
-        CU_ASSERT(right(x.src, 0, 100));
-        finish();
-        begin(in_memory, BLOCKS_IN_FILE); /* 16 MB of 5 bytes: no more than its size is kept */
+        uint64_t at = 1000 + sample.block[1].offset;
+        CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
+        CU_ASSERT(read_fails(at, "a block (runs) decodes to 100 bytes, it must have 101"));
+        CU_ASSERT(range_is_right(sample.src, 0, 100));
+        end();
+        begin(in_memory, BLOCKS_IN_FILE); /* 5 bytes decode to 16 MB */
         put_run(0xFFFFFF, 7);
         (void)add(5, 1000);
-        CU_ASSERT_EQUAL_FATAL(make(&runs, NULL), CKPT_OK);
-        CU_ASSERT(refused(1000, "a block (runs) decodes to more than 1000 bytes"));
-        finish();
+        CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
+        CU_ASSERT(read_fails(1000, "a block (runs) decodes to more than 1000 bytes"));
+        end();
         begin(in_memory, BLOCKS_IN_FILE);
-        buf_put(&x.stored, "\x03\0\0\xFE\x07", 5);
+        buf_put(&sample.stored, "\x03\0\0\xFE\x07", 5);
         (void)add(5, 3);
-        CU_ASSERT_EQUAL_FATAL(make(&runs, NULL), CKPT_OK);
-        CU_ASSERT(refused(1000, "a run that is no run"));
-        finish();
+        CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
+        CU_ASSERT(read_fails(1000, "a run that is no run"));
+        end();
     }
 }
 
-static void cut_off(void)
+static void truncated_blocks_are_refused(void)
 {
     ckpt_error err;
     char byte;
     begin(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
     add_deflated(50000);
-    x.block[0].stored -= 7;
-    CU_ASSERT_EQUAL_FATAL(make(&deflated, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(source_read(x.src, 0, &byte, 1, &err), CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL(err.offset, 1000 + x.block[0].stored);
-    source_unref(x.src);
-    x.block[0].stored += 8;
-    CU_ASSERT_EQUAL(source_blocks(x.cache, x.block, 1, &deflated, &x.src, &err), CKPT_ETRUNCATED);
+    sample.block[0].stored -= 7;
+    CU_ASSERT_EQUAL_FATAL(open_blocks(&deflated, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(source_read(sample.src, 0, &byte, 1, &err), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(err.offset, 1000 + sample.block[0].stored);
+    source_unref(sample.src);
+    sample.block[0].stored += 8;
+    CU_ASSERT_EQUAL(source_blocks(sample.cache, sample.block, 1, &deflated, &sample.src, &err),
+                    CKPT_ETRUNCATED);
     CU_ASSERT_STRING_EQUAL(err.what, "block 0 needs 50011 bytes, 50010 are left");
-    x.block[0].stored = 10;
-    x.block[0].size = UINT64_MAX;
-    CU_ASSERT_EQUAL(source_blocks(x.cache, x.block, 1, &deflated, &x.src, &err), CKPT_EFORMAT);
+    sample.block[0].stored = 10;
+    sample.block[0].size = UINT64_MAX;
+    CU_ASSERT_EQUAL(source_blocks(sample.cache, sample.block, 1, &deflated, &sample.src, &err), CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(err.what, "1 blocks decode to more than 2^63 bytes");
-    x.src = NULL;
-    finish();
+    sample.src = NULL;
+    end();
 }
 
-/* Without a temporary file, what fits in memory can be read; and nothing else. */
-static void no_file(void)
+static void without_a_temporary_file_only_small_blocks_are_read(void)
 {
     ckpt_error err;
     const char *dir = getenv("TMPDIR");
@@ -259,13 +259,13 @@ static void no_file(void)
     for (int i = 0; i < 9; i++)
         (void)add_runs(10000);
     (void)add_runs(10001);
-    CU_ASSERT_EQUAL_FATAL(make(&runs, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
     for (uint64_t i = 0; i < 18; i++)
-        CU_ASSERT(right(x.src, i * 10000 % 90000 + 10, 100));
-    CU_ASSERT_EQUAL(x.decoded, 18);
-    CU_ASSERT_EQUAL(source_read(x.src, 90000, &byte, 1, &err) == CKPT_OK, false);
+        CU_ASSERT(range_is_right(sample.src, i * 10000 % 90000 + 10, 100));
+    CU_ASSERT_EQUAL(sample.decoded, 18);
+    CU_ASSERT_EQUAL(source_read(sample.src, 90000, &byte, 1, &err) == CKPT_OK, false);
     CU_ASSERT(strstr(err.hint, "TMPDIR") != NULL);
-    finish();
+    end();
     if (dir)
         setenv("TMPDIR", was, 1);
     else
@@ -277,12 +277,13 @@ static void no_file(void)
 static ckpt_status read_somewhere(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
 {
     source *const *two = user;
-    uint64_t from = i * 7919 * 613 % x.want.len, n = i * 31 % 30000;
+    uint64_t from = i * 7919 * 613 % sample.want.len, n = i * 31 % 30000;
     (void)p;
     (void)worker;
     (void)err;
-    return right(two[i % 2], from, (size_t)(n < x.want.len - from ? n : x.want.len - from)) ? CKPT_OK
-                                                                                            : CKPT_EFORMAT;
+    return range_is_right(two[i % 2], from, (size_t)(n < sample.want.len - from ? n : sample.want.len - from))
+               ? CKPT_OK
+               : CKPT_EFORMAT;
 }
 
 static uint64_t same_weight(void *user, size_t i)
@@ -292,29 +293,29 @@ static uint64_t same_weight(void *user, size_t i)
     return 1;
 }
 
-static void by_four_threads(void)
+static void threads_read_blocks(void)
 {
     for (int turn = 0; turn < 4; turn++) {
         ckpt_error err;
         begin(turn % 2 ? 30000 : 60000, turn % 3 ? 100000 : 10000);
         for (int i = 0; i < 100; i++)
             (void)add_runs(random_below(i % 10 ? 8000 : 40000));
-        CU_ASSERT_EQUAL_FATAL(make(&runs, NULL), CKPT_OK);
-        struct block again[MOST]; /* another tensor of the same cache */
-        source *two[2] = {x.src, NULL};
-        memcpy(again, x.block, sizeof again);
-        CU_ASSERT_EQUAL_FATAL(source_blocks(x.cache, again, x.n, &runs, &two[1], &err), CKPT_OK);
+        CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
+        struct block again[MAX_BLOCKS]; /* a second tensor in the same cache */
+        source *two[2] = {sample.src, NULL};
+        memcpy(again, sample.block, sizeof again);
+        CU_ASSERT_EQUAL_FATAL(source_blocks(sample.cache, again, sample.n, &runs, &two[1], &err), CKPT_OK);
         struct pool_job job = {
             .n = 1500, .weigh = same_weight, .threads = 4, .task = read_somewhere, .user = two};
         CU_ASSERT_EQUAL(pool_run(&job, &err), CKPT_OK);
         source_unref(two[1]);
-        finish();
+        end();
     }
 }
 
 /* ----------------------------------------------------------------------------- columns */
 
-/* resident - KiB of memory that this process has; 0: not known. */
+/* resident - returns the resident memory of this process in KiB, 0 if unknown. */
 static unsigned long resident(void)
 {
     unsigned long all, now = 0;
@@ -326,7 +327,7 @@ static unsigned long resident(void)
     return now * (unsigned long)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-/* 64 MB in columns, read row by row: each block is decoded once, and memory is that of the cache. */
+/* Reads 64 MB of blocks that are columns row by row; the memory is limited by the cache. */
 static void columns_are_decoded_once(void)
 {
     enum { N = 64, ROWS = 8192, WIDTH = 128 };
@@ -341,14 +342,15 @@ static void columns_are_decoded_once(void)
     bool ok = true;
     begin(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
     for (uint32_t i = 0; i < N; i++) {
-        buf_u32le(&x.stored, ROWS * WIDTH);
-        buf_byte(&x.stored, (uint8_t)i);
+        buf_u32le(&sample.stored, ROWS * WIDTH);
+        buf_byte(&sample.stored, (uint8_t)i);
         (void)add(5, ROWS * WIDTH);
     }
-    CU_ASSERT_EQUAL_FATAL(make(&runs, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
     for (uint32_t i = 0; i < N; i++) {
         offset[i][1] = i * WIDTH;
-        piece[i] = (struct piece){.offset = offset[i], .size = size, .src = x.src, .at = x.block[i].start};
+        piece[i] = (struct piece){
+            .offset = offset[i], .size = size, .src = sample.src, .at = sample.block[i].start};
     }
     struct pieces p = {.shape = shape, .ndim = 2, .width = 1, .piece = piece, .n = N};
     CU_ASSERT_EQUAL_FATAL(pieces_source(a, &p, &src, &at, NULL), CKPT_OK);
@@ -361,19 +363,19 @@ static void columns_are_decoded_once(void)
         most = now > most ? now : most;
     }
     CU_ASSERT(ok);
-    CU_ASSERT_EQUAL(x.decoded, N);
-    CU_ASSERT(!unit_timed() || most - before < 16 * 1024); /* where no sanitizer needs more */
+    CU_ASSERT_EQUAL(sample.decoded, N);
+    CU_ASSERT(!unit_timed() || most - before < 16 * 1024); /* sanitizers need more */
     source_unref(src);
     arena_free(a);
-    finish();
+    end();
 }
 
 void suite_blocks(void)
 {
-    UNIT(gives_what_was_stored);
-    UNIT(wrong_sizes);
-    UNIT(cut_off);
-    UNIT(no_file);
-    UNIT(by_four_threads);
+    UNIT(blocks_are_decoded);
+    UNIT(blocks_of_wrong_size_are_refused);
+    UNIT(truncated_blocks_are_refused);
+    UNIT(without_a_temporary_file_only_small_blocks_are_read);
+    UNIT(threads_read_blocks);
     UNIT(columns_are_decoded_once);
 }

@@ -1,5 +1,5 @@
-/* Rounding against its definition, and every kernel against the scalar ones: all
- * halves, all bytes, 2^24 floats, every length to 256, odd addresses. */
+/* Casting: rounding must follow its definition, and each vector kernel must equal the scalar one for all
+ * float16 and fp8 values, 2^24 floats, every length up to 256, and unaligned addresses. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +21,9 @@ static void put_float(unsigned char *to, float f)
     store_u32le(to, bits);
 }
 
-/* Blocks as gguf-py 0.19.0 makes them: the CRC-32 of 512 of all sizes, those of halves, of what has no
- * scale. */
-static void blocks_of_ggml(void)
+/* q8_0 blocks must equal those of gguf-py 0.19.0: 512 of all magnitudes by their CRC-32, ties, and blocks
+ * without a finite scale. */
+static void q8_0_blocks_equal_those_of_gguf(void)
 {
     enum { N = 32 * 512 };
     static unsigned char in[4 * N], out[34 * 512];
@@ -65,7 +65,7 @@ static void blocks_of_ggml(void)
     }
 }
 
-static uint64_t convert1(ckpt_dtype from, ckpt_dtype to, const void *in, void *out)
+static uint64_t convert_one(ckpt_dtype from, ckpt_dtype to, const void *in, void *out)
 {
     struct conversion c;
     struct convert_tally t = {0};
@@ -74,7 +74,7 @@ static uint64_t convert1(ckpt_dtype from, ckpt_dtype to, const void *in, void *o
     return t.overflowed;
 }
 
-static double value(ckpt_dtype dt, unsigned bits)
+static double decode(ckpt_dtype dt, unsigned bits)
 {
     unsigned char b[2] = {(unsigned char)bits, (unsigned char)(bits >> 8)};
     double d;
@@ -82,7 +82,7 @@ static double value(ckpt_dtype dt, unsigned bits)
     return d;
 }
 
-static unsigned rounded(ckpt_dtype to, double d, uint64_t *over)
+static unsigned round_to(ckpt_dtype to, double d, uint64_t *over)
 {
     unsigned char b[2] = {0, 0}, d8[8], f4[4];
     float f = (float)d;
@@ -90,31 +90,31 @@ static unsigned rounded(ckpt_dtype to, double d, uint64_t *over)
     memcpy(f4, &f, 4);
     unit_host(d8, 1, 8);
     unit_host(f4, 1, 4);
-    *over = convert1(CKPT_DT_F32, to, f4, b);
+    *over = convert_one(CKPT_DT_F32, to, f4, b);
     unsigned r = b[0] | (unsigned)b[1] << 8;
     unsigned char again[2] = {0, 0};
-    (void)convert1(CKPT_DT_F64, to, d8, again); /* all values here are floats, too */
+    (void)convert_one(CKPT_DT_F64, to, d8, again); /* each value here is a float */
     CU_ASSERT_EQUAL(r, again[0] | (unsigned)again[1] << 8);
     return r;
 }
 
-/* Each value stays, halfway to the next goes to the even one, a hair off to the nearer. */
-static void neighbours(void)
+/* Each value is kept, the middle of two goes to the even one, and the floats next to it to the nearer. */
+static void rounds_to_nearest_even(void)
 {
     for (unsigned k = 0; k < TARGETS; k++) {
         unsigned n = ckpt_dtype_bits(targets[k]) == 16 ? 0x8000 : 0x80, wrong = 0;
         uint64_t over, overs = 0;
         for (unsigned b = 0; b + 1 < n; b++) {
-            double v = value(targets[k], b), up = value(targets[k], b + 1), mid = (v + up) / 2;
+            double v = decode(targets[k], b), up = decode(targets[k], b + 1), mid = (v + up) / 2;
             if (!isfinite(v) || !isfinite(up))
                 continue;
-            wrong += rounded(targets[k], v, &over) != b;
+            wrong += round_to(targets[k], v, &over) != b;
             overs += over;
-            wrong += rounded(targets[k], mid, &over) != b + (b & 1);
+            wrong += round_to(targets[k], mid, &over) != b + (b & 1);
             overs += over;
-            wrong += rounded(targets[k], (double)nextafterf((float)mid, 0), &over) != b;
+            wrong += round_to(targets[k], (double)nextafterf((float)mid, 0), &over) != b;
             overs += over;
-            wrong += rounded(targets[k], -(double)nextafterf((float)mid, INFINITY), &over) != (b + 1) + n;
+            wrong += round_to(targets[k], -(double)nextafterf((float)mid, INFINITY), &over) != (b + 1) + n;
             overs += over;
         }
         CU_ASSERT_EQUAL(wrong, 0);
@@ -122,11 +122,11 @@ static void neighbours(void)
     }
 }
 
-static void beyond(void)
+static void overflow_and_nan(void)
 {
     static const struct {
         ckpt_dtype to;
-        double last, first; /* that fits, that does not */
+        double last, first; /* the last value that fits, the first that does not */
         unsigned over, inf, over_inf, nan;
     } of[] = {
         {CKPT_DT_F16, 65519.996, 65520, 0x7c00, 0x7c00, 0, 0x7e00},
@@ -138,47 +138,46 @@ static void beyond(void)
     };
     for (unsigned k = 0; k < TARGETS; k++) {
         uint64_t over;
-        CU_ASSERT_TRUE(isfinite(value(of[k].to, rounded(of[k].to, of[k].last, &over))));
+        CU_ASSERT_TRUE(isfinite(decode(of[k].to, round_to(of[k].to, of[k].last, &over))));
         CU_ASSERT_EQUAL(over, 0);
-        CU_ASSERT_EQUAL(rounded(of[k].to, of[k].first, &over), of[k].over);
+        CU_ASSERT_EQUAL(round_to(of[k].to, of[k].first, &over), of[k].over);
         CU_ASSERT_EQUAL(over, 1);
-        CU_ASSERT_EQUAL(rounded(of[k].to, (double)INFINITY, &over), of[k].inf);
+        CU_ASSERT_EQUAL(round_to(of[k].to, (double)INFINITY, &over), of[k].inf);
         CU_ASSERT_EQUAL(over, of[k].over_inf);
-        CU_ASSERT_EQUAL(rounded(of[k].to, (double)NAN, &over), of[k].nan);
+        CU_ASSERT_EQUAL(round_to(of[k].to, (double)NAN, &over), of[k].nan);
         CU_ASSERT_EQUAL(over, 0);
     }
     uint64_t over;
-    CU_ASSERT_EQUAL(rounded(CKPT_DT_F8_E4M3FNUZ, -0.0, &over), 0);
-    CU_ASSERT_EQUAL(rounded(CKPT_DT_F8_E4M3, -0.0, &over), 0x80);
+    CU_ASSERT_EQUAL(round_to(CKPT_DT_F8_E4M3FNUZ, -0.0, &over), 0);
+    CU_ASSERT_EQUAL(round_to(CKPT_DT_F8_E4M3, -0.0, &over), 0x80);
 }
 
-/* A float64 that is rounded twice, as torch does it; one that is too large for a float32. */
-static void doubles(void)
+/* torch rounds float64 to float32 first; -1e300 is too large for a float32. */
+static void float64_is_rounded_twice(void)
 {
     unsigned char in[8], out[8];
     double d = 1 + 0x1p-8 + 0x1p-40;
     memcpy(in, &d, 8);
     unit_host(in, 1, 8);
-    CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_BF16, in, out), 0);
+    CU_ASSERT_EQUAL(convert_one(CKPT_DT_F64, CKPT_DT_BF16, in, out), 0);
     CU_ASSERT_EQUAL(out[0] | out[1] << 8, 0x3f80);
     d = -1e300;
     memcpy(in, &d, 8);
     unit_host(in, 1, 8);
-    CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_BF16, in, out), 1);
-    CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_F32, in, out), 1);
-    CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_F8_E4M3, in, out), 1);
+    CU_ASSERT_EQUAL(convert_one(CKPT_DT_F64, CKPT_DT_BF16, in, out), 1);
+    CU_ASSERT_EQUAL(convert_one(CKPT_DT_F64, CKPT_DT_F32, in, out), 1);
+    CU_ASSERT_EQUAL(convert_one(CKPT_DT_F64, CKPT_DT_F8_E4M3, in, out), 1);
     CU_ASSERT_EQUAL(out[0], 0xfe);
     int64_t i = (INT64_C(1) << 53) + 3;
     memcpy(in, &i, 8);
     unit_host(in, 1, 8);
-    CU_ASSERT_EQUAL(convert1(CKPT_DT_I64, CKPT_DT_F64, in, out), 0);
+    CU_ASSERT_EQUAL(convert_one(CKPT_DT_I64, CKPT_DT_F64, in, out), 0);
     memcpy(&d, out, 8);
     unit_host(&d, 1, 8);
     CU_ASSERT_EQUAL(d, 0x1p53 + 4);
 }
 
-/* Values of every small type survive float32 and float64. */
-static void widening(void)
+static void widening_is_exact(void)
 {
     static const ckpt_dtype from[] = {CKPT_DT_F16,     CKPT_DT_BF16,        CKPT_DT_F8_E4M3,
                                       CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E5M2FNUZ,
@@ -188,12 +187,12 @@ static void widening(void)
         unsigned n = ckpt_dtype_bits(from[k]) == 16 ? 0x10000 : 0x100, wrong = 0;
         for (unsigned b = 0; b < n; b++) {
             unsigned char in[2] = {(unsigned char)b, (unsigned char)(b >> 8)}, out[8];
-            double want = value(from[k], b), d;
+            double want = decode(from[k], b), d;
             float f;
-            convert1(from[k], CKPT_DT_F32, in, out);
+            convert_one(from[k], CKPT_DT_F32, in, out);
             memcpy(&f, out, 4);
             unit_host(&f, 1, 4);
-            convert1(from[k], CKPT_DT_F64, in, out);
+            convert_one(from[k], CKPT_DT_F64, in, out);
             memcpy(&d, out, 8);
             unit_host(&d, 1, 8);
             wrong += isnan(want) ? !isnan(f) || !isnan(d) || !signbit(f) != !signbit(d)
@@ -203,7 +202,7 @@ static void widening(void)
     }
 }
 
-static void legal(void)
+static void unsupported_casts_are_refused(void)
 {
     struct conversion c;
     CU_ASSERT_FALSE(conversion_init(&c, CKPT_DT_F32, CKPT_DT_F8_E8M0));
@@ -218,7 +217,7 @@ static void legal(void)
 
 static unsigned char in[SOME * 8 + 16], a[SOME * 4 + 16], b[SOME * 4 + 16];
 
-static int same_narrow(size_t n, const unsigned char *from)
+static int narrow_kernels_agree(size_t n, const unsigned char *from)
 {
     const struct convert_kernels *k = convert_simd(), *s = &convert_scalar;
     unsigned wrong = 0;
@@ -240,7 +239,7 @@ static int same_narrow(size_t n, const unsigned char *from)
     return wrong == 0;
 }
 
-static int same_widen(size_t n, const unsigned char *from)
+static int widen_kernels_agree(size_t n, const unsigned char *from)
 {
     const struct convert_kernels *k = convert_simd(), *s = &convert_scalar;
     unsigned wrong = 0;
@@ -257,8 +256,8 @@ static int same_widen(size_t n, const unsigned char *from)
 
 static void put32(size_t i, uint32_t v) { store_u32le(in + 4 * i, v); }
 
-/* 2^24 floats: each of the 2^16 upper halves with 256 lower ones, ties among them. */
-static void many_floats(void)
+/* 2^24 floats: each of the 2^16 upper halves with 256 lower halves, which include ties. */
+static void kernels_agree_on_floats(void)
 {
     unsigned wrong = 0;
     for (uint32_t low = 0; low < 256; low++) {
@@ -266,30 +265,30 @@ static void many_floats(void)
                                 : low * 0x9e37u % 0x10000u;
         for (uint32_t high = 0; high < SOME; high++)
             put32(high, high << 16 | bits);
-        wrong += !same_narrow(SOME, in);
+        wrong += !narrow_kernels_agree(SOME, in);
     }
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-static void many_small(void)
+static void kernels_agree_on_small_types_and_doubles(void)
 {
     uint64_t r = 1;
     for (unsigned i = 0; i < SOME; i++) {
         in[2 * i] = (unsigned char)i;
         in[2 * i + 1] = (unsigned char)(i >> 8);
     }
-    CU_ASSERT_TRUE(same_widen(SOME, in)); /* all halves; the doubles behind them are zeros */
+    CU_ASSERT_TRUE(widen_kernels_agree(SOME, in)); /* all float16 values */
     for (unsigned pass = 0; pass < 16; pass++) {
         for (unsigned i = 0; i < SOME; i++) {
             r = r * 6364136223846793005u + 1442695040888963407u;
             uint64_t d = pass & 1 ? r : (r & 0x800fffffffffffffu) | ((uint64_t)(890 + i % 270) << 52);
             store_u64le(in + 8 * i, d);
         }
-        CU_ASSERT_TRUE(same_widen(SOME, in));
+        CU_ASSERT_TRUE(widen_kernels_agree(SOME, in));
     }
 }
 
-static void tails(void)
+static void kernels_agree_on_any_length_and_alignment(void)
 {
     unsigned wrong = 0;
     uint32_t r = 1;
@@ -298,7 +297,7 @@ static void tails(void)
     for (size_t n = 0; n <= 256; n++)
         for (size_t at = 0; at < 8; at++) {
             memset(b, 0x5a, 2048);
-            wrong += !same_narrow(n, in + at) || !same_widen(n, in + at);
+            wrong += !narrow_kernels_agree(n, in + at) || !widen_kernels_agree(n, in + at);
             wrong += b[0] != 0x5a || b[1 + 4 * n] != 0x5a;
         }
     CU_ASSERT_EQUAL(wrong, 0);
@@ -306,13 +305,13 @@ static void tails(void)
 
 void suite_convert(void)
 {
-    UNIT(neighbours);
-    UNIT(beyond);
-    UNIT(doubles);
-    UNIT(widening);
-    UNIT(legal);
-    UNIT(many_floats);
-    UNIT(many_small);
-    UNIT(blocks_of_ggml);
-    UNIT(tails);
+    UNIT(rounds_to_nearest_even);
+    UNIT(overflow_and_nan);
+    UNIT(float64_is_rounded_twice);
+    UNIT(widening_is_exact);
+    UNIT(unsupported_casts_are_refused);
+    UNIT(kernels_agree_on_floats);
+    UNIT(kernels_agree_on_small_types_and_doubles);
+    UNIT(q8_0_blocks_equal_those_of_gguf);
+    UNIT(kernels_agree_on_any_length_and_alignment);
 }

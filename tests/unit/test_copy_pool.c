@@ -1,5 +1,4 @@
-/* Writing by several threads: the same bytes for any number of them, all of them
- * right, and nothing left when it ends early. */
+/* The copy pool: any number of threads write the same bytes, and a stopped write leaves no file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -13,15 +12,15 @@
 #include "io/buffered_writer.h"
 #include "unit.h"
 
-#define LARGE (PARALLEL_CHUNK_BYTES / 4 + 3001u) /* floats of one tensor: two parts */
-#define SMALL 1500u                              /* tensors of 3 to 4000 floats besides */
+#define LARGE (PARALLEL_CHUNK_BYTES / 4 + 3001u) /* floats of one tensor: two chunks */
+#define SMALL 1500u                              /* number of tensors of 3 to 4000 floats */
 
 static const unsigned threads[] = {1, 2, 4, 7};
 
 static size_t small_size(size_t i) { return 3 + i * i % 3998; }
 
-/* One large tensor between many small ones. */
-static ckpt_file *many(void)
+/* Opens a file of one large tensor between many small ones. */
+static ckpt_file *open_many(void)
 {
     static char header[SMALL * 96];
     size_t at = 0, n = 0;
@@ -42,7 +41,7 @@ static ckpt_file *many(void)
     return f;
 }
 
-static unsigned char *load(const char *path, size_t *n)
+static unsigned char *read_file(const char *path, size_t *n)
 {
     struct stat st;
     FILE *f = fopen(path, "rb");
@@ -57,7 +56,7 @@ static unsigned char *load(const char *path, size_t *n)
 static char folder[] = "/tmp/ckpt-copy-XXXXXX";
 static char path[64];
 
-static ckpt_status write_as(ckpt_file *f, const char *format, bool cast, ckpt_write_options o)
+static ckpt_status write_file(ckpt_file *f, const char *format, bool cast, ckpt_write_options o)
 {
     ckpt_plan *p = NULL;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
@@ -71,7 +70,7 @@ static ckpt_status write_as(ckpt_file *f, const char *format, bool cast, ckpt_wr
     return st;
 }
 
-/* What is in PATH is what F holds: every checksum and, if it is not cast, every value. */
+/* The file at the path must hold the tensors of F, rounded if CAST. */
 static void check_values(ckpt_file *f, bool cast)
 {
     ckpt_file *back = NULL;
@@ -84,16 +83,16 @@ static void check_values(ckpt_file *f, bool cast)
     ckpt_close(back);
 }
 
-static void same_bytes_for_any_number(void)
+static void any_number_of_threads_writes_the_same_bytes(void)
 {
-    ckpt_file *f = many();
+    ckpt_file *f = open_many();
     for (size_t form = 0; form < 4; form++) {
         unsigned char *first = NULL;
         size_t n = 0, size = 0;
         for (size_t i = 0; i < 4; i++) {
             ckpt_write_options o = {.struct_size = sizeof o, .threads = threads[i]};
-            CU_ASSERT_EQUAL(write_as(f, form & 1 ? "torch-zip" : "safetensors", form & 2, o), CKPT_OK);
-            unsigned char *bytes = load(path, &n);
+            CU_ASSERT_EQUAL(write_file(f, form & 1 ? "torch-zip" : "safetensors", form & 2, o), CKPT_OK);
+            unsigned char *bytes = read_file(path, &n);
             if (i == 0) {
                 first = bytes;
                 size = n;
@@ -109,21 +108,22 @@ static void same_bytes_for_any_number(void)
     flat_close();
 }
 
-static int stop(void *user, uint64_t done, uint64_t total)
+static int stop_after_a_third(void *user, uint64_t done, uint64_t total)
 {
     (void)user;
     return done > total / 3;
 }
 
-static void nothing_is_left(void)
+static void a_stopped_write_leaves_no_file(void)
 {
-    ckpt_file *f = many();
+    ckpt_file *f = open_many();
     for (size_t i = 0; i < 8; i++) {
-        ckpt_write_options o = {.struct_size = sizeof o, .threads = threads[i % 4], .progress = stop};
-        CU_ASSERT_EQUAL(write_as(f, i < 4 ? "torch-zip" : "safetensors", i & 1, o), CKPT_ECANCELLED);
+        ckpt_write_options o = {
+            .struct_size = sizeof o, .threads = threads[i % 4], .progress = stop_after_a_third};
+        CU_ASSERT_EQUAL(write_file(f, i < 4 ? "torch-zip" : "safetensors", i & 1, o), CKPT_ECANCELLED);
         CU_ASSERT(access(path, F_OK) != 0);
     }
-    CU_ASSERT_EQUAL(rmdir(folder), 0); /* no temporary file either */
+    CU_ASSERT_EQUAL(rmdir(folder), 0); /* fails if a temporary file was left */
     flat_close();
 }
 
@@ -137,22 +137,21 @@ static int report(void *user, uint64_t done, uint64_t total)
     return 0;
 }
 
-static void progress_is_of_what_is_written(void)
+static void progress_never_decreases(void)
 {
-    ckpt_file *f = many();
+    ckpt_file *f = open_many();
     for (int cast = 0; cast < 2; cast++) {
         ckpt_write_options o = {.struct_size = sizeof o, .threads = 2, .progress = report, .dry_run = false};
         reported = 0;
-        CU_ASSERT_EQUAL(write_as(f, "safetensors", cast, o), CKPT_OK);
+        CU_ASSERT_EQUAL(write_file(f, "safetensors", cast, o), CKPT_OK);
         CU_ASSERT(reported > 0 && of > 0);
     }
     unlink(path);
     flat_close();
 }
 
-/* Bytes put in any order and any sizes, headers overwritten while they are in hand
- * and after. */
-static void writers_meet(void)
+/* Two buffered writers write the halves of a file; headers are patched before and after they are flushed. */
+static void buffered_writers_write_one_file(void)
 {
     enum { N = 1 << 20 };
     sink *s;
@@ -171,7 +170,7 @@ static void writers_meet(void)
             if (n > 4)
                 CU_ASSERT_EQUAL(buffered_put(&o[half], want + at + 4, n - 4, NULL), CKPT_OK);
             CU_ASSERT_EQUAL(buffered_patch(&o[half], at, want + at, n < 4 ? n : 4, NULL), CKPT_OK);
-            if (at > half * N / 2 + 300000) /* long gone */
+            if (at > half * N / 2 + 300000) /* flushed before */
                 CU_ASSERT_EQUAL(buffered_patch(&o[half], at - 300000, want + at - 300000, 9, NULL), CKPT_OK);
         }
         CU_ASSERT_EQUAL(buffered_flush(&o[half], NULL), CKPT_OK);
@@ -184,16 +183,17 @@ static void writers_meet(void)
 
 /* ------------------------------------------------------------ without a format */
 
-#define HEADER 8u /* "HEAD" and the CRC-32 of what follows */
+#define HEADER 8u /* "HEAD" and the CRC-32 of the item */
 
-/* All tensors of F in reverse order: as storages, or as rows of which each second becomes bfloat16. */
+/* All tensors of F in reverse order: as storages, or as tensors of which every other one is cast to
+ * bfloat16. */
 struct layout {
     ckpt_file *f;
     struct copy_item items[SMALL + 1];
     uint64_t size;
 };
 
-static void lay_out(struct layout *l, bool storages)
+static void set_layout(struct layout *l, bool storages)
 {
     l->size = 0;
     for (uint32_t i = SMALL + 1; i-- > 0;) {
@@ -221,7 +221,8 @@ static ckpt_status put_header(const void *user, size_t i, buf *out, ckpt_error *
     return CKPT_OK;
 }
 
-static bool is_item(const struct layout *l, uint32_t i, const unsigned char *written, uint32_t copied_crc)
+static bool item_is_written(const struct layout *l, uint32_t i, const unsigned char *written,
+                            uint32_t copied_crc)
 {
     const ckpt_tensor *t = &l->f->table.rows[i].t;
     const struct copy_item *x = &l->items[i];
@@ -242,15 +243,15 @@ static bool is_item(const struct layout *l, uint32_t i, const unsigned char *wri
     return same;
 }
 
-static void a_list_is_all_it_takes(void)
+static void items_are_copied_with_headers_and_checksums(void)
 {
     static struct layout l;
     static uint32_t crcs[SMALL + 1];
-    l.f = many();
+    l.f = open_many();
     for (size_t i = 0; i < 4; i++) {
         sink *out = NULL;
         ckpt_write_options o = {.threads = threads[i], .progress = report};
-        lay_out(&l, i & 1);
+        set_layout(&l, i & 1);
         reported = 0;
         CU_ASSERT_EQUAL_FATAL(sink_mem((size_t)l.size, NULL, &out, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(sink_skip(out, l.size, NULL), CKPT_OK);
@@ -268,7 +269,7 @@ static void a_list_is_all_it_takes(void)
         const unsigned char *written = (const unsigned char *)sink_mem_view(out).ptr;
         size_t wrong = 0;
         for (uint32_t k = 0; k <= SMALL; k++)
-            wrong += !is_item(&l, k, written, crcs[k]);
+            wrong += !item_is_written(&l, k, written, crcs[k]);
         CU_ASSERT_EQUAL(wrong, 0);
         sink_abort(out);
     }
@@ -296,10 +297,10 @@ static ckpt_status copy_one(ckpt_file *f, const struct copy_item *x, uint64_t si
     return st;
 }
 
-static void wrong_checksums_are_found(void)
+static void wrong_checksums_are_reported(void)
 {
-    static const uint32_t rows[] = {SMALL / 2, 3}; /* in parts, and at once */
-    ckpt_file *f = many();
+    static const uint32_t rows[] = {SMALL / 2, 3}; /* of several chunks, and of one */
+    ckpt_file *f = open_many();
     for (size_t i = 0; i < 8; i++) {
         const ckpt_tensor *t = &f->table.rows[rows[i & 1]].t;
         struct storage *s = &f->table.storages[t->storage];
@@ -317,15 +318,15 @@ static void wrong_checksums_are_found(void)
     flat_close();
 }
 
-static void the_rest_is_appended(void)
+static void the_end_of_a_file_is_copied(void)
 {
-    ckpt_file *f = many();
+    ckpt_file *f = open_many();
     size_t n = (size_t)f->src->size - 7;
     unsigned char *want = malloc(n);
     CU_ASSERT_EQUAL(source_read(f->src, 7, want, n, NULL), CKPT_OK);
     for (size_t i = 0; i < 4; i++) {
         sink *out = NULL;
-        ckpt_write_options o = {.threads = threads[i], .progress = i < 3 ? NULL : stop};
+        ckpt_write_options o = {.threads = threads[i], .progress = i < 3 ? NULL : stop_after_a_third};
         CU_ASSERT_EQUAL_FATAL(sink_mem(n + 5, NULL, &out, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(sink_write(out, "begin", 5, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(copy_file_tail(f, 7, out, &o, NULL), i < 3 ? CKPT_OK : CKPT_ECANCELLED);
@@ -342,11 +343,11 @@ void suite_copy_pool(void)
     if (!mkdtemp(folder))
         return;
     snprintf(path, sizeof path, "%s/out", folder);
-    UNIT(writers_meet);
-    UNIT(a_list_is_all_it_takes);
-    UNIT(wrong_checksums_are_found);
-    UNIT(the_rest_is_appended);
-    UNIT(same_bytes_for_any_number);
-    UNIT(progress_is_of_what_is_written);
-    UNIT(nothing_is_left);
+    UNIT(buffered_writers_write_one_file);
+    UNIT(items_are_copied_with_headers_and_checksums);
+    UNIT(wrong_checksums_are_reported);
+    UNIT(the_end_of_a_file_is_copied);
+    UNIT(any_number_of_threads_writes_the_same_bytes);
+    UNIT(progress_never_decreases);
+    UNIT(a_stopped_write_leaves_no_file);
 }

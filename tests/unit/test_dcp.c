@@ -1,5 +1,5 @@
-/* Folders of torch.distributed.checkpoint: pieces are put together by the metadata, and metadata that do not
- * describe a tensor are refused with its name and the place. */
+/* Folders of torch.distributed.checkpoint: tensors are assembled as the .metadata describe them, and metadata
+ * that do not match the files are refused with the name of the tensor. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@
     "new " META "MetadataIndex()!{'fqn':'" name "','index':None,'offset':" offset                            \
     "}:new torch.distributed.checkpoint.filesystem._StorageInfo()!{'relative_path':'" file "','offset':" at  \
     ",'length':" length "}"
-/* ITEM - number N of a file, each a tensor of the numbers 1 2 3 4; $N is where it is, $1 its length. */
+/* ITEM - item N of a file: a tensor of the numbers 1 2 3 4. $N becomes its offset, $1 its length. */
 #define ITEM(name, offset, file, n) STORED(name, SIZE(offset), file, "$" #n, "$1")
 
 static char dir[64];
@@ -39,14 +39,14 @@ static void put_file(const char *name, const void *bytes, size_t n, int times)
     fclose(f);
 }
 
-static void drop_file(const char *name)
+static void remove_file(const char *name)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", dir, name);
     unlink(path);
 }
 
-/* put_metadata - the pickle of TEXT as the file NAME; $3 stands for three times LENGTH. */
+/* put_metadata - writes the pickle of TEXT to the file NAME; $3 becomes three times LENGTH. */
 static void put_metadata(const char *name, const char *text, size_t length)
 {
     buf b, all;
@@ -66,7 +66,7 @@ static void put_metadata(const char *name, const char *text, size_t length)
 
 #define IN_ITEM V2(FLOATS, 0, "(4,)", "(1,)")
 
-/* begin - a folder with the file a of four items and the file b of two, and TEXT for metadata. */
+/* begin - makes a folder of a.distcp with four items, b.distcp with two, and TEXT as .metadata. */
 static void begin(const char *text)
 {
     struct test_file item = make_torch_zip(IN_ITEM);
@@ -83,11 +83,11 @@ static void end(void)
     static const char *const names[] = {".metadata",    ".metadata.tmp", "a.distcp", "b.distcp",
                                         "__0.metadata", "__1.metadata",  "out"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        drop_file(names[i]);
+        remove_file(names[i]);
     CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
-static void reads_as(const char *text, const char *name, const char *want)
+static void check_read(const char *text, const char *name, const char *want)
 {
     ckpt_file *f;
     ckpt_error err = {0};
@@ -102,7 +102,7 @@ static void reads_as(const char *text, const char *name, const char *want)
     end();
 }
 
-static void is_refused(const char *text, ckpt_status want, const char *where, const char *words)
+static void check_open_fails(const char *text, ckpt_status want, const char *where, const char *words)
 {
     ckpt_file *f;
     ckpt_error err = {0};
@@ -117,83 +117,84 @@ static void is_refused(const char *text, ckpt_status want, const char *where, co
     end();
 }
 
-static void pieces_are_put_together(void)
+static void chunks_are_assembled(void)
 {
-    reads_as(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)), "w", "1 2 3 4 ");
-    reads_as(ALL(TENSOR("w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")), "",
-                 ITEM("w", "0,", "a.distcp", 2) "," ITEM("w", "4,", "b.distcp", 1)),
-             "w", "1 2 3 4 1 2 3 4 ");
-    /* An empty piece at the end, as a rank without rows writes it. */
-    reads_as(ALL(TENSOR("w", "4,", CHUNK("0,", "4,") "," CHUNK("4,", "0,")), "",
-                 ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)),
-             "w", "1 2 3 4 ");
-    /* A replica. */
-    reads_as(
+    check_read(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)), "w",
+               "1 2 3 4 ");
+    check_read(ALL(TENSOR("w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")), "",
+                   ITEM("w", "0,", "a.distcp", 2) "," ITEM("w", "4,", "b.distcp", 1)),
+               "w", "1 2 3 4 1 2 3 4 ");
+    /* An empty chunk at the end, as a rank without rows writes it. */
+    check_read(ALL(TENSOR("w", "4,", CHUNK("0,", "4,") "," CHUNK("4,", "0,")), "",
+                   ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)),
+               "w", "1 2 3 4 ");
+    /* A replica of the first chunk. */
+    check_read(
         ALL(TENSOR("w", "4,", CHUNK("0,", "4,") "," CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
         "w", "1 2 3 4 ");
 }
 
-static void names_are_those_of_the_planner(void)
+static void names_are_those_of_planner_data(void)
 {
-    reads_as(ALL(TENSOR("a.0.w", "4,", CHUNK("0,", "4,")), "'a.0.w':('a',0,'w')",
-                 ITEM("a.0.w", "0,", "a.distcp", 0)),
-             "a.0.w", "1 2 3 4 ");
-    is_refused(ALL(TENSOR("v", "4,", CHUNK("0,", "4,")) "," TENSOR("w", "4,", CHUNK("0,", "4,")),
-                   "'v':('a',),'w':('a','b')",
-                   ITEM("v", "0,", "a.distcp", 0) "," ITEM("w", "0,", "a.distcp", 1)),
-               CKPT_EFORMAT, "w", "to or through a value");
-    is_refused(
+    check_read(ALL(TENSOR("a.0.w", "4,", CHUNK("0,", "4,")), "'a.0.w':('a',0,'w')",
+                   ITEM("a.0.w", "0,", "a.distcp", 0)),
+               "a.0.w", "1 2 3 4 ");
+    check_open_fails(ALL(TENSOR("v", "4,", CHUNK("0,", "4,")) "," TENSOR("w", "4,", CHUNK("0,", "4,")),
+                         "'v':('a',),'w':('a','b')",
+                         ITEM("v", "0,", "a.distcp", 0) "," ITEM("w", "0,", "a.distcp", 1)),
+                     CKPT_EFORMAT, "w", "to or through a value");
+    check_open_fails(
         ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "'w':('a',999999999)", ITEM("w", "0,", "a.distcp", 0)),
         CKPT_EFORMAT, "w", "item 999999999 of a list");
 }
 
-static void chunks_must_be_the_tensor(void)
+static void chunks_must_cover_the_tensor(void)
 {
-    is_refused(ALL(TENSOR("w", "12,", CHUNK("0,", "4,") "," CHUNK("8,", "4,")), "",
-                   ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "8,", "a.distcp", 1)),
-               CKPT_EFORMAT, "w", "[4:8]");
-    is_refused(ALL(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("2,", "4,")), "",
-                   ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "2,", "a.distcp", 1)),
-               CKPT_EFORMAT, "w", "overlap");
-    is_refused(
+    check_open_fails(ALL(TENSOR("w", "12,", CHUNK("0,", "4,") "," CHUNK("8,", "4,")), "",
+                         ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "8,", "a.distcp", 1)),
+                     CKPT_EFORMAT, "w", "[4:8]");
+    check_open_fails(ALL(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("2,", "4,")), "",
+                         ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "2,", "a.distcp", 1)),
+                     CKPT_EFORMAT, "w", "overlap");
+    check_open_fails(
         ALL(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("0,", "6,")), "", ITEM("w", "0,", "a.distcp", 0)),
         CKPT_EFORMAT, "w", "overlap");
-    is_refused(ALL(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
-                   ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "a.distcp", 1)),
-               CKPT_EFORMAT, "w", "not inside of the tensor");
-    is_refused(ALL(TENSOR("w", "4,4", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)), CKPT_EFORMAT,
-               "w", "no offsets and sizes of 2 dimensions");
-    is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("v", "0,", "a.distcp", 0)), CKPT_EFORMAT,
-               "w", "chunk [0:4] has no item");
-    is_refused(ALL(TENSOR("w", "288230376151711744,", CHUNK("0,", "288230376151711744,")), "",
-                   ITEM("w", "0,", "a.distcp", 0)),
-               CKPT_EFORMAT, "w", "its chunk takes");
-    is_refused(ALL(TENSOR("w", "288230376151711744,288230376151711744",
-                          CHUNK("0,0", "288230376151711744,288230376151711744")),
-                   "", ITEM("w", "0,0", "a.distcp", 0)),
-               CKPT_EFORMAT, "w", "2^63");
-    is_refused(
+    check_open_fails(ALL(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
+                         ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "a.distcp", 1)),
+                     CKPT_EFORMAT, "w", "not inside of the tensor");
+    check_open_fails(ALL(TENSOR("w", "4,4", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
+                     CKPT_EFORMAT, "w", "no offsets and sizes of 2 dimensions");
+    check_open_fails(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("v", "0,", "a.distcp", 0)),
+                     CKPT_EFORMAT, "w", "chunk [0:4] has no item");
+    check_open_fails(ALL(TENSOR("w", "288230376151711744,", CHUNK("0,", "288230376151711744,")), "",
+                         ITEM("w", "0,", "a.distcp", 0)),
+                     CKPT_EFORMAT, "w", "its chunk takes");
+    check_open_fails(ALL(TENSOR("w", "288230376151711744,288230376151711744",
+                                CHUNK("0,0", "288230376151711744,288230376151711744")),
+                         "", ITEM("w", "0,0", "a.distcp", 0)),
+                     CKPT_EFORMAT, "w", "2^63");
+    check_open_fails(
         ALL(TENSOR_OF("torch.nonsense", "w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
         CKPT_EFORMAT, "w", "element type");
 }
 
-/* A list of 51 chunks is that of 41 tensors: more chunks than the metadata have values. */
+/* 41 tensors share a list of 51 chunks: more chunks than the metadata have values. */
 static void lists_of_chunks_are_not_shared(void)
 {
 #define FIVE(item) item "," item "," item "," item "," item ","
 #define TENS(n)    "'" n "0':#2,'" n "1':#2,'" n "2':#2,'" n "3':#2,'" n "4':#2,"
-    is_refused(ALL("'w':#2=new " META "TensorStorageMetadata()!{'properties':new " META
-                   "TensorProperties()!(torch.float32,None),'size':" SIZE("4,") ",'chunks':[#1=" CHUNK(
-                       "0,", "4,") "," FIVE("#1,#1,#1,#1,#1,#1,#1,#1,#1,#1") "#1]}," TENS("1") TENS("2")
-                       TENS("3") TENS("4"),
-                   "", ITEM("w", "0,", "a.distcp", 0)),
-               CKPT_EFORMAT, "11", "156 chunks up to this tensor, in metadata of");
+    check_open_fails(ALL("'w':#2=new " META "TensorStorageMetadata()!{'properties':new " META
+                         "TensorProperties()!(torch.float32,None),'size':" SIZE("4,") ",'chunks':[#1=" CHUNK(
+                             "0,", "4,") "," FIVE("#1,#1,#1,#1,#1,#1,#1,#1,#1,#1") "#1]}," TENS("1") TENS("2")
+                             TENS("3") TENS("4"),
+                         "", ITEM("w", "0,", "a.distcp", 0)),
+                     CKPT_EFORMAT, "11", "156 chunks up to this tensor, in metadata of");
 }
 
-/* The same chunk ten million times, which is two bytes each time: memory is limited by that of the file. */
+/* The same chunk ten million times, two bytes each time: the size of the metadata limits the memory. */
 static void ten_million_chunks_are_refused(void)
 {
-    static const char here[] = "X\4\0\0\0here"; /* where they belong in the pickle */
+    static const char here[] = "X\4\0\0\0here"; /* the chunks replace this */
     ckpt_file *f;
     ckpt_error err = {0};
     char path[256], chunks[20000];
@@ -223,27 +224,27 @@ static void ten_million_chunks_are_refused(void)
 static void dimensions_are_counted(void)
 {
 #define SIXTEEN "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
-    is_refused(ALL(TENSOR("w", SIXTEEN "," SIXTEEN "," SIXTEEN "," SIXTEEN, ""), "", ""), CKPT_EFORMAT, "w",
-               "64 dimensions; 63 are allowed");
+    check_open_fails(ALL(TENSOR("w", SIXTEEN "," SIXTEEN "," SIXTEEN "," SIXTEEN, ""), "", ""), CKPT_EFORMAT,
+                     "w", "64 dimensions; 63 are allowed");
 }
 
-static void items_must_be_in_their_files(void)
+static void items_must_lie_inside_their_files(void)
 {
-    is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 2)), CKPT_ETRUNCATED,
-               "w", "the file has 0 there");
-    is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "c.distcp", 0)), CKPT_ENOTFOUND,
-               "w", "the file c.distcp is missing");
-    is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "../a.distcp", 0)), CKPT_EFORMAT,
-               "w", "outside of the folder");
-    is_refused(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "/etc/passwd", 0)), CKPT_EFORMAT,
-               "w", "outside of the folder");
-    is_refused(ALL(TENSOR("v", "4,", CHUNK("0,", "4,")) "," TENSOR("w", "4,", CHUNK("0,", "4,")), "",
-                   ITEM("v", "0,", "a.distcp", 0) "," STORED("w", SIZE("0,"), "a.distcp", "16", "$1")),
-               CKPT_EFORMAT, "w", "overlaps that of \"v\"");
+    check_open_fails(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 2)),
+                     CKPT_ETRUNCATED, "w", "the file has 0 there");
+    check_open_fails(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "c.distcp", 0)),
+                     CKPT_ENOTFOUND, "w", "the file c.distcp is missing");
+    check_open_fails(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "../a.distcp", 0)),
+                     CKPT_EFORMAT, "w", "outside of the folder");
+    check_open_fails(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "/etc/passwd", 0)),
+                     CKPT_EFORMAT, "w", "outside of the folder");
+    check_open_fails(ALL(TENSOR("v", "4,", CHUNK("0,", "4,")) "," TENSOR("w", "4,", CHUNK("0,", "4,")), "",
+                         ITEM("v", "0,", "a.distcp", 0) "," STORED("w", SIZE("0,"), "a.distcp", "16", "$1")),
+                     CKPT_EFORMAT, "w", "overlaps that of \"v\"");
 }
 
-/* An item is held against what the metadata have for it when its bytes are wanted. */
-static void items_must_be_what_they_are_for(void)
+/* An item is compared with the metadata when it is read. */
+static void items_must_match_the_metadata(void)
 {
     static const struct {
         const char *text, *words;
@@ -267,29 +268,28 @@ static void items_must_be_what_they_are_for(void)
     }
 }
 
-/* An item of a value, or the file of a trainer's values, in the form of another library: its tensors are none
- * of the folder's. */
+/* The item of a value, or meta.pt, must not be a file in a different format. */
 static void values_must_be_pickles(void)
 {
     static const char flat[] = "\x69\0\0\0\0\0\0\0"
                                "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
                                "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}12";
     ckpt_file *f = NULL;
-    for (int beside = 0; beside < 2; beside++) {
+    for (int in_meta = 0; in_meta < 2; in_meta++) {
         ckpt_error err = {0};
-        begin(beside ? ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0))
-                     : ALL(BYTES("v"), "", STORED("v", "None", "b.distcp", "0", "115")));
-        put_file(beside ? "meta.pt" : "b.distcp", flat, sizeof flat - 1, 1);
+        begin(in_meta ? ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0))
+                      : ALL(BYTES("v"), "", STORED("v", "None", "b.distcp", "0", "115")));
+        put_file(in_meta ? "meta.pt" : "b.distcp", flat, sizeof flat - 1, 1);
         CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
         CU_ASSERT_STRING_EQUAL(err.what, "a file in the form safetensors, where a pickle belongs");
-        CU_ASSERT_PTR_NOT_NULL(strstr(err.file, beside ? "meta.pt" : "b.distcp"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.file, in_meta ? "meta.pt" : "b.distcp"));
         ckpt_close(f);
-        drop_file("meta.pt");
+        remove_file("meta.pt");
         end();
     }
 }
 
-/* begin_stream - a folder whose value v is an io.BytesIO of the N bytes at BYTES. */
+/* begin_stream - makes a folder whose value v is an io.BytesIO of the N bytes at BYTES. */
 static void begin_stream(const char *bytes, size_t n)
 {
     char text[1024];
@@ -308,7 +308,7 @@ static void begin_stream(const char *bytes, size_t n)
     buf_free(&stream);
 }
 
-static void streams_of_torch_are_what_is_in_them(void)
+static void torch_files_in_a_bytesio_are_read(void)
 {
     ckpt_file *f;
     struct test_file inner = make_torch_zip("[" IN_ITEM "]");
@@ -317,7 +317,7 @@ static void streams_of_torch_are_what_is_in_them(void)
     check_numbers(f, "v.0", "1 2 3 4 ");
     ckpt_close(f);
     end();
-    begin_stream(inner.bytes, inner.size - 1); /* cut off: the object stays what it is */
+    begin_stream(inner.bytes, inner.size - 1); /* truncated: stays a value */
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 0);
     ckpt_close(f);
@@ -331,7 +331,7 @@ static void links_may_not_leave_the_folder(void)
     ckpt_error err = {0};
     char link[256];
     begin(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 0)));
-    drop_file("b.distcp");
+    remove_file("b.distcp");
     snprintf(link, sizeof link, "%s/b.distcp", dir);
     CU_ASSERT_EQUAL(symlink("/etc/passwd", link), 0);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
@@ -344,13 +344,13 @@ static void links_may_not_leave_the_folder(void)
     end();
 }
 
-static void metadata_of_all_ranks_count(void)
+static void metadata_of_all_ranks_are_merged(void)
 {
     ckpt_file *f;
     ckpt_error err = {0};
     struct test_file item = make_torch_zip(IN_ITEM);
     begin("{}");
-    drop_file(".metadata");
+    remove_file(".metadata");
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_ENOTFOUND);
     put_metadata("__0.metadata",
                  ALL(TENSOR("w", "8,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)), item.size);
@@ -368,9 +368,8 @@ static void metadata_of_all_ranks_count(void)
     close_file(&item);
 }
 
-/* A tensor in two pieces, of which the second is damaged: who reads all of it hears of that, verify names it,
- * and salvage has it lost. */
-static void checksums_of_items_count(void)
+/* A tensor of two chunks, of which the second is damaged. */
+static void checksums_of_items_are_checked(void)
 {
     uint8_t sum[CKPT_DIGEST_MAX];
     float first[4];
@@ -380,7 +379,7 @@ static void checksums_of_items_count(void)
     begin(ALL(TENSOR("w", "8,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
               ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)));
     for (size_t i = 0; i + 16 < item.size; i++)
-        if (memcmp(item.bytes + i, "\0\0\x80\x3f\0\0\0\x40", 8) == 0) /* 1, 2 */
+        if (memcmp(item.bytes + i, "\0\0\x80\x3f\0\0\0\x40", 8) == 0) /* the floats 1 and 2 */
             item.bytes[i] = 1;
     put_file("b.distcp", item.bytes, item.size, 1);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
@@ -398,7 +397,7 @@ static void checksums_of_items_count(void)
     close_file(&item);
 }
 
-/* However a .metadata breaks off or one of its bytes changes, it is refused with a reason or read. */
+/* A .metadata that is cut at any byte is refused; with any byte changed, it is refused or read. */
 static void damaged_metadata_are_refused(void)
 {
     static char whole[4096];
@@ -425,9 +424,9 @@ static void damaged_metadata_are_refused(void)
     end();
 }
 
-/* writes_as - PICKLE, written as a folder, is refused for WHY, or, where that is NULL, is read back the
- * same. */
-static void writes_as(const char *pickle, const char *why)
+/* check_write - writing PICKLE as a folder must be refused because of WHY or, if that is NULL, be read
+ * back. */
+static void check_write(const char *pickle, const char *why)
 {
     struct test_file in = make_torch_zip(pickle);
     ckpt_file *f, *back = NULL;
@@ -457,42 +456,42 @@ static void writes_as(const char *pickle, const char *why)
     ckpt_plan_free(p);
     ckpt_close(f);
     close_file(&in);
-    drop_file("out/.metadata");
+    remove_file("out/.metadata");
     for (int i = 0; i < 4; i++) {
         snprintf(out, sizeof out, "out/__0_%d.distcp", i);
-        drop_file(out);
+        remove_file(out);
     }
-    drop_file("out");
+    remove_file("out");
     snprintf(out, sizeof out, "%s/out", dir);
     rmdir(out);
     CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
-static void what_a_folder_holds_is_written(void)
+static void mappings_are_written_as_folders(void)
 {
-    writes_as("{'a':" IN_ITEM ",'b':{'c':1,'d':[" IN_ITEM ",2]},'e':[1,[2]],'f':{},'g':[]}", NULL);
-    writes_as("{'pair':(" IN_ITEM ",1),'n':{1:" IN_ITEM "}}", NULL);
-    writes_as("[" IN_ITEM "]", "no mapping");
-    writes_as("{(1,2):" IN_ITEM "}", "no text or number");
-    writes_as("{'a.b':" IN_ITEM ",'a':{'b':1}}", "both be called \"a.b\"");
-    writes_as("{'1':" IN_ITEM ",1:2}", "both be called \"1\"");
+    check_write("{'a':" IN_ITEM ",'b':{'c':1,'d':[" IN_ITEM ",2]},'e':[1,[2]],'f':{},'g':[]}", NULL);
+    check_write("{'pair':(" IN_ITEM ",1),'n':{1:" IN_ITEM "}}", NULL);
+    check_write("[" IN_ITEM "]", "no mapping");
+    check_write("{(1,2):" IN_ITEM "}", "no text or number");
+    check_write("{'a.b':" IN_ITEM ",'a':{'b':1}}", "both be called \"a.b\"");
+    check_write("{'1':" IN_ITEM ",1:2}", "both be called \"1\"");
 }
 
 void suite_dcp(void)
 {
-    UNIT(pieces_are_put_together);
-    UNIT(names_are_those_of_the_planner);
-    UNIT(chunks_must_be_the_tensor);
+    UNIT(chunks_are_assembled);
+    UNIT(names_are_those_of_planner_data);
+    UNIT(chunks_must_cover_the_tensor);
     UNIT(lists_of_chunks_are_not_shared);
     UNIT(ten_million_chunks_are_refused);
     UNIT(dimensions_are_counted);
-    UNIT(items_must_be_in_their_files);
-    UNIT(items_must_be_what_they_are_for);
+    UNIT(items_must_lie_inside_their_files);
+    UNIT(items_must_match_the_metadata);
     UNIT(values_must_be_pickles);
-    UNIT(streams_of_torch_are_what_is_in_them);
+    UNIT(torch_files_in_a_bytesio_are_read);
     UNIT(links_may_not_leave_the_folder);
-    UNIT(metadata_of_all_ranks_count);
-    UNIT(checksums_of_items_count);
+    UNIT(metadata_of_all_ranks_are_merged);
+    UNIT(checksums_of_items_are_checked);
     UNIT(damaged_metadata_are_refused);
-    UNIT(what_a_folder_holds_is_written);
+    UNIT(mappings_are_written_as_folders);
 }

@@ -1,5 +1,5 @@
-/* Saves of DeepSpeed: partitions that do not make the parameters that a model file names are refused with the
- * place, and a byte that is changed anywhere gives the same tensors or an error. */
+/* Folders of DeepSpeed: partitions are merged, those that do not match the parameters of the model file are
+ * refused, and damaged files are read safely. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,35 +51,37 @@ static void end(void)
     CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
-static void put_made(const char *name, const char *text)
+static void put_torch_file(const char *name, const char *text)
 {
     struct test_file m = make_torch_zip(text);
     put_file(name, m.bytes, m.size);
     close_file(&m);
 }
 
-/* put_save - a model file and two ranks of partitions; of ZeRO 3 where the model file is one of each rank. */
-static void put_save(bool third, const char *model, const char *optim)
+/* put_save - writes the partitions of two ranks and a model file or, for ZeRO 3, a model file of each
+ * rank. */
+static void put_save(bool zero3, const char *model, const char *optim)
 {
     char name[80];
     for (int rank = 0; rank < 2; rank++) {
         snprintf(name, sizeof name,
-                 third ? "zero_pp_rank_%d_mp_rank_00_model_states.pt" : "mp_rank_%02d_model_states.pt", rank);
-        if (third || rank == 0)
-            put_made(name, model);
+                 zero3 ? "zero_pp_rank_%d_mp_rank_00_model_states.pt" : "mp_rank_%02d_model_states.pt", rank);
+        if (zero3 || rank == 0)
+            put_torch_file(name, model);
         snprintf(name, sizeof name, "bf16_zero_pp_rank_%d_mp_rank_00_optim_states.pt", rank);
-        put_made(name, optim);
+        put_torch_file(name, optim);
     }
 }
 
-/* refused - opening the save fails with STATUS, and SAYS is in the message. */
-static void refused(bool third, const char *model, const char *optim, ckpt_status status, const char *words)
+/* check_open - opening the folder must return STATUS, with WORDS in the message. */
+static void check_open(bool zero3, const char *model, const char *optim, ckpt_status status,
+                       const char *words)
 {
     ckpt_file *f = NULL;
     ckpt_error err = {0};
     char line[1400];
     begin();
-    put_save(third, model, optim);
+    put_save(zero3, model, optim);
     ckpt_status st = ckpt_open(dir, NULL, &f, &err);
     ckpt_error_text(&err, line, sizeof line);
     CU_ASSERT_EQUAL(st, status);
@@ -90,8 +92,8 @@ static void refused(bool third, const char *model, const char *optim, ckpt_statu
     end();
 }
 
-/* merges_to - the save of MODEL and OPTIM has those numbers as the tensor NAME. */
-static void merges_to(const char *model, const char *optim, const char *name, const char *want)
+/* check_merged - the tensor NAME of the folder of MODEL and OPTIM must hold WANT. */
+static void check_merged(const char *model, const char *optim, const char *name, const char *want)
 {
     ckpt_file *f = NULL;
     ckpt_error err = {0};
@@ -103,16 +105,16 @@ static void merges_to(const char *model, const char *optim, const char *name, co
     end();
 }
 
-static void partitions_make_parameters(void)
+static void partitions_are_merged_to_parameters(void)
 {
     const char *model = MODEL("'a':" W ",'b':" V2(FLOATS, 1, "(3,)", "(1,)"),
                               "{'a':" SIZE("4,") ",'c':" SIZE("3,") "}", "");
-    merges_to(model, TWO("[2]", FLAT, "'exp_avg':" FLAT), "c", "1 2 3 ");
-    merges_to(model, TWO("2", FLAT, ""), "b", "2 3 4 "); /* in no group: as the model has it */
-    merges_to(model, TWO("[2]", FLAT, "'exp_avg':" FLAT), "optimizer.state.c.exp_avg", "1 2 3 ");
+    check_merged(model, TWO("[2]", FLAT, "'exp_avg':" FLAT), "c", "1 2 3 ");
+    check_merged(model, TWO("2", FLAT, ""), "b", "2 3 4 "); /* in no group: from the model file */
+    check_merged(model, TWO("[2]", FLAT, "'exp_avg':" FLAT), "optimizer.state.c.exp_avg", "1 2 3 ");
 }
 
-static void wrong_numbers_are_refused(void)
+static void inconsistent_partitions_are_refused(void)
 {
     const char *ok = TWO("[2]", FLAT, "");
     static const struct {
@@ -132,32 +134,32 @@ static void wrong_numbers_are_refused(void)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         char model[600];
         snprintf(model, sizeof model, MODEL("", "%s", ""), shapes[i].shapes);
-        refused(false, model, ok, CKPT_EFORMAT, shapes[i].words);
+        check_open(false, model, ok, CKPT_EFORMAT, shapes[i].words);
     }
     const char *model = MODEL("", "{'a':" SIZE("8,") "}", "");
-    refused(false, model, TWO("[3]", FLAT, ""), CKPT_ENOTFOUND,
-            "the optimizer file of rank 2 of 3 is missing");
-    refused(false, model, TWO("[1]", FLAT, ""), CKPT_EFORMAT,
-            "partitions of 1 ranks, and optimizer files of 2");
-    refused(false, model, TWO("1152921504606846976", FLAT, ""), CKPT_EFORMAT,
-            "partitions of 1152921504606846976");
-    refused(false, model, TWO("[2]", "'a'", ""), CKPT_EFORMAT, "no tensor for each group");
-    refused(false, model, TWO("[2]", V2(FLOATS, 0, "(2,2)", "(2,1)"), ""), CKPT_EUNSUPPORTED,
-            "no flat tensor");
-    refused(false, model, TWO("[2]", FLAT, "'exp_avg':" FLAT ",'b':" PART(4)) "+{'x':1}", CKPT_OK, "");
-    refused(false, MODEL("'a':" W, "{'a':" SIZE("8,") "}", ""), ok, CKPT_EFORMAT,
-            "another shape in the model's state");
-    refused(true, model, THREE("2", PART(3)), CKPT_EFORMAT,
-            "the partitions have 3 elements, the parameters take 4");
-    refused(true, MODEL("'p':" V2(FLOATS, 0, "(0,)", "(1,)"), "{'a':" SIZE("8,") "}", ""), THREE("2", FLAT),
-            CKPT_EFORMAT, "a parameter of no element that is not in a partition");
-    refused(true, MODEL("", "{'a':" SIZE("8,") "}", ",'frozen_param_shapes':{'f':" SIZE("4,") "}"),
-            THREE("2", FLAT), CKPT_EFORMAT, "no tensor for each group");
+    check_open(false, model, TWO("[3]", FLAT, ""), CKPT_ENOTFOUND,
+               "the optimizer file of rank 2 of 3 is missing");
+    check_open(false, model, TWO("[1]", FLAT, ""), CKPT_EFORMAT,
+               "partitions of 1 ranks, and optimizer files of 2");
+    check_open(false, model, TWO("1152921504606846976", FLAT, ""), CKPT_EFORMAT,
+               "partitions of 1152921504606846976");
+    check_open(false, model, TWO("[2]", "'a'", ""), CKPT_EFORMAT, "no tensor for each group");
+    check_open(false, model, TWO("[2]", V2(FLOATS, 0, "(2,2)", "(2,1)"), ""), CKPT_EUNSUPPORTED,
+               "no flat tensor");
+    check_open(false, model, TWO("[2]", FLAT, "'exp_avg':" FLAT ",'b':" PART(4)) "+{'x':1}", CKPT_OK, "");
+    check_open(false, MODEL("'a':" W, "{'a':" SIZE("8,") "}", ""), ok, CKPT_EFORMAT,
+               "another shape in the model's state");
+    check_open(true, model, THREE("2", PART(3)), CKPT_EFORMAT,
+               "the partitions have 3 elements, the parameters take 4");
+    check_open(true, MODEL("'p':" V2(FLOATS, 0, "(0,)", "(1,)"), "{'a':" SIZE("8,") "}", ""),
+               THREE("2", FLAT), CKPT_EFORMAT, "a parameter of no element that is not in a partition");
+    check_open(true, MODEL("", "{'a':" SIZE("8,") "}", ",'frozen_param_shapes':{'f':" SIZE("4,") "}"),
+               THREE("2", FLAT), CKPT_EFORMAT, "no tensor for each group");
 }
 
 /* ------------------------------------------------------------------ changed bytes */
 
-/* read_all - opens the save, and reads its tensors. */
+/* read_all - opens the folder and reads its tensors; returns the first failure. */
 static ckpt_status read_all(void)
 {
     ckpt_file *f = NULL;
@@ -172,7 +174,7 @@ static ckpt_status read_all(void)
     return st;
 }
 
-/* read_file - the file NAME of FROM, of N bytes. */
+/* read_file - returns the N bytes of the file FROM/NAME, which the caller frees. */
 static char *read_file(const char *from, const char *name, size_t *n)
 {
     char path[1024];
@@ -185,8 +187,8 @@ static char *read_file(const char *from, const char *name, size_t *n)
     return bytes;
 }
 
-/* change_file - NAME of the save FROM is read with each of some bytes changed, and cut off there. */
-static void change_file(const char *from, const char *name)
+/* damage_file - reads the folder with some bytes of the file NAME changed, and cut at each of them. */
+static void damage_file(const char *from, const char *name)
 {
     size_t n;
     char *bytes = read_file(from, name, &n);
@@ -203,7 +205,7 @@ static void change_file(const char *from, const char *name)
     free(bytes);
 }
 
-static void changed_bytes_do_no_harm(void)
+static void damaged_files_are_read_safely(void)
 {
     static const char *const saves[] = {"deepspeed/zero3_bf16/global_step2",
                                         "deepspeed/zero2_fp16/global_step2",
@@ -224,7 +226,7 @@ static void changed_bytes_do_no_harm(void)
             }
         for (int k = 0; k < n; k++) {
             if (list[k]->d_name[0] != '.')
-                change_file(from, list[k]->d_name);
+                damage_file(from, list[k]->d_name);
             free(list[k]);
         }
         free(list);
@@ -234,7 +236,7 @@ static void changed_bytes_do_no_harm(void)
 
 void suite_deepspeed(void)
 {
-    UNIT(partitions_make_parameters);
-    UNIT(wrong_numbers_are_refused);
-    UNIT(changed_bytes_do_no_harm);
+    UNIT(partitions_are_merged_to_parameters);
+    UNIT(inconsistent_partitions_are_refused);
+    UNIT(damaged_files_are_read_safely);
 }

@@ -1,4 +1,4 @@
-/* Differences: counted, measured, tolerated, and named when they are renames. */
+/* ckpt_diff(): differing elements, their distances, tolerances, and renamed tensors. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int record_event(void *user, const ckpt_diff_event *e)
     return 0;
 }
 
-static ckpt_status run(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *o)
+static ckpt_status diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *o)
 {
     nevents = 0;
     return ckpt_diff(a, b, o, record_event, NULL, &totals, NULL);
@@ -30,30 +30,31 @@ static int event_is(size_t i, ckpt_diff_what what, const char *name)
            memcmp(events[i].name.ptr, name, strlen(name)) == 0;
 }
 
-/* A file of one tensor "w" of DTYPE with N elements, SIZE bytes at DATA. */
-static ckpt_file *one(const char *dtype, size_t n, const void *data, size_t size)
+/* Opens a file of a tensor "w" of N elements of DTYPE, SIZE bytes at DATA. */
+static ckpt_file *open_tensor(const char *dtype, size_t n, const void *data, size_t size)
 {
     return flat_numbers("w", dtype, n, data, size);
 }
 
-static const ckpt_diff_event *pair(const char *da, const void *a, size_t na, const char *db, const void *b,
-                                   size_t nb, size_t n, const ckpt_diff_options *o)
+static const ckpt_diff_event *diff_tensors(const char *da, const void *a, size_t na, const char *db,
+                                           const void *b, size_t nb, size_t n, const ckpt_diff_options *o)
 {
-    CU_ASSERT_EQUAL(run(one(da, n, a, na), one(db, n, b, nb), o), CKPT_OK);
+    CU_ASSERT_EQUAL(diff(open_tensor(da, n, a, na), open_tensor(db, n, b, nb), o), CKPT_OK);
     CU_ASSERT_EQUAL(nevents, 1);
     flat_close();
     return &events[0];
 }
 
-static const ckpt_diff_event *floats(const float *a, const float *b, size_t n, const ckpt_diff_options *o)
+static const ckpt_diff_event *diff_floats(const float *a, const float *b, size_t n,
+                                          const ckpt_diff_options *o)
 {
-    return pair("F32", a, 4 * n, "F32", b, 4 * n, n, o);
+    return diff_tensors("F32", a, 4 * n, "F32", b, 4 * n, n, o);
 }
 
-static void counts_and_measures(void)
+static void differing_elements_are_counted_and_measured(void)
 {
     const float a[] = {1, 2, 3, 4}, b[] = {1, 2.5f, 3, 2};
-    const ckpt_diff_event *e = floats(a, b, 4, NULL);
+    const ckpt_diff_event *e = diff_floats(a, b, 4, NULL);
     CU_ASSERT_EQUAL(e->what, CKPT_DIFF_CHANGED);
     CU_ASSERT(e->values_differ && e->compared && !e->dtype_differs && !e->shape_differs);
     CU_ASSERT_EQUAL(e->differing, 2);
@@ -61,87 +62,86 @@ static void counts_and_measures(void)
     CU_ASSERT_EQUAL(e->max_abs, 2);
     CU_ASSERT_EQUAL(e->max_rel, 1);
     CU_ASSERT_EQUAL(e->mean_abs, 2.5 / 4);
-    e = floats(a, a, 4, NULL);
+    e = diff_floats(a, a, 4, NULL);
     CU_ASSERT(e->what == CKPT_DIFF_SAME && !e->within_tolerance && e->differing == 0);
 }
 
-static void tolerance_is_numpys(void)
+static void tolerance_is_that_of_numpy_allclose(void)
 {
     const float a[] = {1.1f, 0.05f}, b[] = {1, 0};
     ckpt_diff_options o = {.struct_size = sizeof o, .atol = 0.06};
-    CU_ASSERT_EQUAL(floats(a, b, 2, &o)->differing, 1);
+    CU_ASSERT_EQUAL(diff_floats(a, b, 2, &o)->differing, 1);
     o.rtol = 0.05; /* 0.06 + 0.05 * 1 */
-    const ckpt_diff_event *e = floats(a, b, 2, &o);
+    const ckpt_diff_event *e = diff_floats(a, b, 2, &o);
     CU_ASSERT(e->what == CKPT_DIFF_SAME && e->within_tolerance && e->differing == 0 && e->max_abs > 0.09);
-    CU_ASSERT(isinf(e->max_rel)); /* 0.05 against 0 */
+    CU_ASSERT(isinf(e->max_rel)); /* 0.05 compared with 0 */
 }
 
-static void nan_and_infinity(void)
+static void nan_and_infinity_are_compared(void)
 {
-    const uint32_t other = 0x7fc00001u; /* a NaN with another payload */
+    const uint32_t other = 0x7fc00001u; /* a NaN with a different payload */
     float nan2;
     memcpy(&nan2, &other, 4);
     const float a[] = {NAN, NAN, INFINITY, INFINITY, -0.0f}, b[] = {NAN, nan2, INFINITY, 1, 0};
     ckpt_diff_options o = {.struct_size = sizeof o, .rtol = 1, .atol = 1};
-    const ckpt_diff_event *e = floats(a, b, 5, NULL);
-    CU_ASSERT_EQUAL(e->differing, 2); /* the second NaN, infinity against 1 */
+    const ckpt_diff_event *e = diff_floats(a, b, 5, NULL);
+    CU_ASSERT_EQUAL(e->differing, 2); /* NaNs of different bits, infinity and 1 */
     CU_ASSERT(isinf(e->max_abs) && e->mean_abs == 0);
     o.equal_nan = true;
-    CU_ASSERT_EQUAL(floats(a, b, 5, &o)->differing, 1);
-    CU_ASSERT_EQUAL(floats(b, a, 5, &o)->differing, 1); /* no tolerance reaches infinity */
+    CU_ASSERT_EQUAL(diff_floats(a, b, 5, &o)->differing, 1);
+    CU_ASSERT_EQUAL(diff_floats(b, a, 5, &o)->differing, 1); /* no tolerance reaches infinity */
 }
 
-static void wide_integers_are_exact(void)
+static void integers_of_64_bits_are_exact(void)
 {
     const int64_t a[] = {INT64_MAX, INT64_MIN, 5}, b[] = {INT64_MAX - 1, INT64_MAX, 5};
-    const ckpt_diff_event *e = pair("I64", a, 24, "I64", b, 24, 3, NULL);
-    CU_ASSERT_EQUAL(e->differing, 2); /* as doubles the first pair would be equal */
+    const ckpt_diff_event *e = diff_tensors("I64", a, 24, "I64", b, 24, 3, NULL);
+    CU_ASSERT_EQUAL(e->differing, 2); /* the first pair is equal as doubles */
     CU_ASSERT_EQUAL(e->max_abs, 0x1p64);
     const uint64_t c[] = {UINT64_MAX}, d[] = {0};
-    CU_ASSERT_EQUAL(pair("U64", c, 8, "U64", d, 8, 1, NULL)->max_abs, 0x1p64);
+    CU_ASSERT_EQUAL(diff_tensors("U64", c, 8, "U64", d, 8, 1, NULL)->max_abs, 0x1p64);
 }
 
-static void complex_by_modulus(void)
+static void complex_numbers_are_measured_by_modulus(void)
 {
     const float a[] = {3, 4, 1, 1}, b[] = {0, 0, 1, 1};
-    const ckpt_diff_event *e = pair("C64", a, 16, "C64", b, 16, 2, NULL);
+    const ckpt_diff_event *e = diff_tensors("C64", a, 16, "C64", b, 16, 2, NULL);
     CU_ASSERT(e->differing == 1 && e->max_abs == 5 && e->mean_abs == 2.5);
 }
 
-static void a_cast_shows_its_error(void)
+static void errors_of_a_cast_are_measured(void)
 {
     const float a[] = {1, 1.00390625f};
     const uint16_t b[] = {0x3f80, 0x3f80}; /* bfloat16 1 */
-    const ckpt_diff_event *e = pair("F32", a, 8, "BF16", b, 4, 2, NULL);
+    const ckpt_diff_event *e = diff_tensors("F32", a, 8, "BF16", b, 4, 2, NULL);
     CU_ASSERT(e->what == CKPT_DIFF_CHANGED && e->dtype_differs && e->compared);
     CU_ASSERT(e->differing == 1 && e->max_abs == 0.00390625);
-    const ckpt_diff_event *s = pair("F32", a, 4, "BF16", b, 2, 1, NULL);
+    const ckpt_diff_event *s = diff_tensors("F32", a, 4, "BF16", b, 2, 1, NULL);
     CU_ASSERT(s->what == CKPT_DIFF_CHANGED && s->differing == 0 && !s->values_differ);
-    CU_ASSERT(!pair("U8", "a", 1, "F8_E8M0", "\x7f", 1, 1, NULL)->shape_differs);
+    CU_ASSERT(!diff_tensors("U8", "a", 1, "F8_E8M0", "\x7f", 1, 1, NULL)->shape_differs);
 }
 
-/* A difference in the last element of a tensor longer than a chunk, of sides
- * whose elements have other sizes. */
-static void the_last_chunk_counts(void)
+/* The tensors are longer than a chunk, and differ in their last element. */
+static void the_last_chunk_is_compared(void)
 {
     size_t n = 200003;
     double *a = calloc(n, 8);
     float *b = calloc(n, 4);
     a[n - 1] = 3;
     a[7] = b[7] = -2;
-    const ckpt_diff_event *e = pair("F64", a, 8 * n, "F32", b, 4 * n, n, NULL);
+    const ckpt_diff_event *e = diff_tensors("F64", a, 8 * n, "F32", b, 4 * n, n, NULL);
     CU_ASSERT(e->differing == 1 && e->max_abs == 3 && e->elements == n);
     double *c = malloc(8 * n);
     memcpy(c, a, 8 * n);
     c[n - 1] = 4;
-    e = pair("F64", a, 8 * n, "F64", c, 8 * n, n, NULL);
+    e = diff_tensors("F64", a, 8 * n, "F64", c, 8 * n, n, NULL);
     CU_ASSERT(e->differing == 1 && e->max_abs == 1 && e->mean_abs == 1.0 / (double)n);
     free(a);
     free(b);
     free(c);
 }
 
-static void names_are_joined_in_natural_order(void)
+static void names_are_merged_in_natural_order(void)
 {
     const char *a = "{\"l.10\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
                     "\"l.2\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"
@@ -150,7 +150,7 @@ static void names_are_joined_in_natural_order(void)
                     "\"m.l.10\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[1,2]},"
                     "\"m.z\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[2,4]}}";
     ckpt_diff_options o = {.struct_size = sizeof o, .ignore_prefix = "m."};
-    CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
+    CU_ASSERT_EQUAL(diff(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
     CU_ASSERT(nevents == 4 && event_is(0, CKPT_DIFF_SAME, "l.2") && event_is(1, CKPT_DIFF_CHANGED, "l.10"));
     CU_ASSERT(event_is(2, CKPT_DIFF_ONLY_A, "only.a") && event_is(3, CKPT_DIFF_ONLY_B, "z"));
     CU_ASSERT(events[1].shape_differs && !events[1].compared && events[1].differing == 0);
@@ -159,52 +159,51 @@ static void names_are_joined_in_natural_order(void)
     const char *globs[] = {"l.*"};
     o.globs = globs;
     o.nglobs = 1;
-    CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
+    CU_ASSERT_EQUAL(diff(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
     CU_ASSERT_EQUAL(nevents, 2);
     flat_close();
 }
 
-/* A mistyped glob compares nothing: that is no "equal". */
-static void globs_that_match_nothing(void)
+static void globs_that_match_nothing_are_an_error(void)
 {
     const float x = 1;
     const char *globs[] = {"no.such*", "!*"};
     ckpt_diff_options o = {.struct_size = sizeof o, .globs = globs, .nglobs = 1};
-    CU_ASSERT_EQUAL(run(one("F32", 1, &x, 4), one("F32", 1, &x, 4), &o), CKPT_ENOTFOUND);
+    CU_ASSERT_EQUAL(diff(open_tensor("F32", 1, &x, 4), open_tensor("F32", 1, &x, 4), &o), CKPT_ENOTFOUND);
     o.nglobs = 2;
-    CU_ASSERT_EQUAL(run(one("F32", 1, &x, 4), one("F32", 1, &x, 4), &o), CKPT_ENOTFOUND);
+    CU_ASSERT_EQUAL(diff(open_tensor("F32", 1, &x, 4), open_tensor("F32", 1, &x, 4), &o), CKPT_ENOTFOUND);
     flat_close();
 }
 
-static void renames_are_hinted_at(void)
+static void renames_are_found_by_their_bytes(void)
 {
     const char *a = "{\"x.w\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
                     "\"x.v\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]}}";
     const char *b = "{\"y.w\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]},"
                     "\"y.v\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
-    CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(diff(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), NULL), CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 2);
     CU_ASSERT(event_is(0, CKPT_DIFF_ONLY_A, "x.v") && event_is(1, CKPT_DIFF_RENAMED, "x.v") &&
               events[1].other.ptr[2] == 'v');
     CU_ASSERT(event_is(3, CKPT_DIFF_RENAMED, "x.w") && events[3].other.ptr[2] == 'w');
     ckpt_diff_options o = {.struct_size = sizeof o, .keys_only = true};
-    CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), &o), CKPT_OK);
+    CU_ASSERT_EQUAL(diff(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), &o), CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 0);
     flat_close();
 }
 
-/* Many equal tensors on one side: only those that end alike are hinted at. */
-static void equal_bytes_alone_are_no_hint(void)
+/* Several tensors have the same bytes, but none the last component of the name. */
+static void equal_bytes_alone_are_no_rename(void)
 {
     const char *a = "{\"x.bias\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
     const char *b = "{\"y.scale\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
                     "\"y.zero\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}";
-    CU_ASSERT_EQUAL(run(flat_open(a, "\0", 1), flat_open(b, "\0\0", 2), NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(diff(flat_open(a, "\0", 1), flat_open(b, "\0\0", 2), NULL), CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 0);
     flat_close();
 }
 
-static int stop(void *user, const ckpt_diff_event *e)
+static int stop_at_event(void *user, const ckpt_diff_event *e)
 {
     (void)user;
     (void)e;
@@ -222,8 +221,8 @@ static void the_caller_can_stop(void)
     const float x = 1;
     int now = 1, never = 0;
     ckpt_diff_options o = {.struct_size = sizeof o, .progress = stop_progress, .user = &now};
-    ckpt_file *a = one("F32", 1, &x, 4), *b = one("F32", 1, &x, 4);
-    CU_ASSERT_EQUAL(ckpt_diff(a, b, NULL, stop, NULL, NULL, NULL), CKPT_ECANCELLED);
+    ckpt_file *a = open_tensor("F32", 1, &x, 4), *b = open_tensor("F32", 1, &x, 4);
+    CU_ASSERT_EQUAL(ckpt_diff(a, b, NULL, stop_at_event, NULL, NULL, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, NULL, NULL, NULL, NULL), CKPT_ECANCELLED);
     o.user = &never;
     CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, NULL, NULL, NULL, NULL), CKPT_OK);
@@ -237,7 +236,7 @@ static int keep_total(void *user, uint64_t done, uint64_t total)
     return 0;
 }
 
-/* Bytes under two names on both sides are read once; against a file that unties them, by name. */
+/* If two names are tied in both files, their bytes are read once. */
 static void tied_weights_are_compared_once(void)
 {
     static const char *const files[] = {"torch/t26/tied.pt", "torch/t26/tied_legacy.pt"};
@@ -250,53 +249,53 @@ static void tied_weights_are_compared_once(void)
         bytes += t->alias_of == CKPT_NO_TENSOR ? t->nbytes : 0;
     }
     CU_ASSERT(bytes < all);
-    CU_ASSERT_EQUAL(run(a, b, &o), CKPT_OK);
+    CU_ASSERT_EQUAL(diff(a, b, &o), CKPT_OK);
     CU_ASSERT(total == 2 * bytes && totals.same == ckpt_tensor_count(a) && nevents == totals.same);
     flat_close();
 }
 
-/* Every file against itself; composites and rows without bytes are the same too. */
-static void a_file_is_itself(void)
+/* Also composite tensors and tensors without data. */
+static void a_file_equals_itself(void)
 {
     static const char *const files[] = {"torch/t26/sparse_coo.pt",    "torch/t26/quant_per_channel.pt",
                                         "torch/t26/meta.pt",          "torch/t26/conj.pt",
                                         "torch/t26/nested_jagged.pt", "torch/t26/lazy.pt"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         ckpt_file *a = corpus_open(files[i]), *b = corpus_open(files[i]);
-        CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(diff(a, b, NULL), CKPT_OK);
         CU_ASSERT(nevents > 0 && totals.same == nevents && totals.changed == 0);
         flat_close();
     }
 }
 
-/* Tensors of many steps: all pairs, in vector code or not, give what they should. */
-static void long_tensors_differ(void)
+/* Long enough for vector code. */
+static void differences_of_long_tensors_are_exact(void)
 {
     enum { N = 70001 };
     float *a = malloc(N * sizeof *a), *b = malloc(N * sizeof *b);
     double *d = malloc(N * sizeof *d);
     uint64_t differing = 0;
-    double sum = 0, most = 0, rel = 0;
+    double sum = 0, max_abs = 0, rel = 0;
     for (size_t i = 0; i < N; i++) {
         a[i] = (float)(i * 2654435761u % 1000003u) / 1000.0f - 500;
         b[i] = i % 7 ? a[i] : a[i] * 1.25f + 0.5f;
         d[i] = (double)b[i];
-        double apart = fabs((double)a[i] - d[i]);
+        double distance = fabs((double)a[i] - d[i]);
         differing += a[i] != b[i];
-        sum += apart;
-        most = fmax(most, apart);
-        if (apart > 0)
-            rel = fmax(rel, apart / fabs(d[i]));
+        sum += distance;
+        max_abs = fmax(max_abs, distance);
+        if (distance > 0)
+            rel = fmax(rel, distance / fabs(d[i]));
     }
     for (int cast = 0; cast < 2; cast++) {
-        const ckpt_diff_event *e = cast ? pair("F32", a, 4 * N, "F64", d, 8 * N, N, NULL)
-                                        : floats(a, b, N, NULL);
-        CU_ASSERT(e->differing == differing && e->max_abs == most && e->max_rel == rel);
+        const ckpt_diff_event *e = cast ? diff_tensors("F32", a, 4 * N, "F64", d, 8 * N, N, NULL)
+                                        : diff_floats(a, b, N, NULL);
+        CU_ASSERT(e->differing == differing && e->max_abs == max_abs && e->max_rel == rel);
         CU_ASSERT(fabs(e->mean_abs - sum / N) < 1e-12 * sum / N);
     }
     a[30000] = b[30000] = (float)NAN; /* the same bytes */
     b[30007] = (float)INFINITY;
-    const ckpt_diff_event *e = floats(a, b, N, NULL);
+    const ckpt_diff_event *e = diff_floats(a, b, N, NULL);
     CU_ASSERT_EQUAL(e->differing, differing + (30007 % 7 != 0) - (30000 % 7 == 0));
     CU_ASSERT(isinf(e->max_abs) && isfinite(e->mean_abs));
     free(a);
@@ -304,10 +303,10 @@ static void long_tensors_differ(void)
     free(d);
 }
 
-/* The relative distance and the cosine, whatever is equal and however many threads there are. */
+/* The relative distance and the cosine must not depend on the number of threads. */
 static void norms_of_tensors(void)
 {
-    enum { N = 3000001 }; /* several parts */
+    enum { N = 3000001 }; /* several chunks of work */
     ckpt_diff_options o = {.struct_size = sizeof o, .norms = true, .threads = 1};
     float *a = malloc(N * sizeof *a), *b = malloc(N * sizeof *b);
     double bb = 0, ab = 0, aa = 0, dd = 0;
@@ -319,78 +318,78 @@ static void norms_of_tensors(void)
         ab += (double)a[i] * (double)b[i];
         dd += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
     }
-    ckpt_diff_event one_thread = *floats(a, b, N, &o);
+    ckpt_diff_event one_thread = *diff_floats(a, b, N, &o);
     CU_ASSERT(fabs(one_thread.rel_l2 - sqrt(dd / bb)) < 1e-9);
     CU_ASSERT(fabs(one_thread.cosine - ab / sqrt(aa * bb)) < 1e-9);
     o.threads = 4;
-    const ckpt_diff_event *e = floats(a, b, N, &o);
+    const ckpt_diff_event *e = diff_floats(a, b, N, &o);
     CU_ASSERT(e->rel_l2 == one_thread.rel_l2 && e->cosine == one_thread.cosine);
     o.norms = false;
-    e = floats(a, b, N, &o);
+    e = diff_floats(a, b, N, &o);
     CU_ASSERT(isnan(e->rel_l2) && isnan(e->cosine));
     o.norms = true;
     b[5] = (float)INFINITY;
-    CU_ASSERT(isinf(floats(a, b, N, &o)->rel_l2));
+    CU_ASSERT(isinf(diff_floats(a, b, N, &o)->rel_l2));
     free(a);
     free(b);
     const float c[] = {3, 4, 0, 0}, d[] = {0, 5, 0, 0};
-    e = pair("C64", c, 16, "C64", d, 16, 2, &o);
+    e = diff_tensors("C64", c, 16, "C64", d, 16, 2, &o);
     CU_ASSERT(e->rel_l2 == sqrt(10) / 5 && e->cosine == 0.8);
     const int64_t i64[] = {3, 4}, other[] = {3, 5};
-    e = pair("I64", i64, 16, "I64", other, 16, 2, &o);
+    e = diff_tensors("I64", i64, 16, "I64", other, 16, 2, &o);
     CU_ASSERT(e->rel_l2 == 1 / sqrt(34) && e->cosine == 29 / (5 * sqrt(34)));
-    e = pair("U8", "\3\4", 2, "U8", "\3\5", 2, 2, &o);
+    e = diff_tensors("U8", "\3\4", 2, "U8", "\3\5", 2, 2, &o);
     CU_ASSERT(e->rel_l2 == 1 / sqrt(34) && e->cosine == 29 / (5 * sqrt(34)));
 }
 
-static void another_dtype_may_not_matter(void)
+static void a_different_dtype_may_be_ignored(void)
 {
     const float a[] = {1, 1.00390625f};
     const uint16_t b[] = {0x3f80, 0x3f80}; /* bfloat16 1 */
     ckpt_diff_options o = {.struct_size = sizeof o, .ignore_dtype = true};
-    const ckpt_diff_event *e = pair("F32", a, 4, "BF16", b, 2, 1, &o);
+    const ckpt_diff_event *e = diff_tensors("F32", a, 4, "BF16", b, 2, 1, &o);
     CU_ASSERT(e->what == CKPT_DIFF_SAME && e->dtype_differs && !e->within_tolerance);
-    e = pair("F32", a, 8, "BF16", b, 4, 2, &o);
+    e = diff_tensors("F32", a, 8, "BF16", b, 4, 2, &o);
     CU_ASSERT(e->what == CKPT_DIFF_CHANGED && e->differing == 1);
     o.rtol = 0.01;
-    e = pair("F32", a, 8, "BF16", b, 4, 2, &o);
+    e = diff_tensors("F32", a, 8, "BF16", b, 4, 2, &o);
     CU_ASSERT(e->what == CKPT_DIFF_SAME && e->within_tolerance);
-    CU_ASSERT_EQUAL(pair("U8", "a", 1, "BOOL", "\1", 1, 1, &o)->what, CKPT_DIFF_CHANGED);
+    CU_ASSERT_EQUAL(diff_tensors("U8", "a", 1, "BOOL", "\1", 1, 1, &o)->what, CKPT_DIFF_CHANGED);
 }
 
-static void a_bad_crc_is_found(void)
+static void a_wrong_crc_is_reported(void)
 {
     ckpt_file *a = corpus_open("torch/exp/26_bad_crc_data.pt"),
               *b = corpus_open("torch/exp/01_pyzip_stored.pt");
     ckpt_error err;
-    CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_ECHECKSUM);
-    for (int i = 0; i < 2; i++) { /* of either side, whose bytes are those of the other or not */
+    CU_ASSERT_EQUAL(diff(a, b, NULL), CKPT_ECHECKSUM);
+    for (int i = 0; i < 2; i++) { /* on one side, and on both */
         CU_ASSERT_EQUAL(ckpt_diff(i ? a : b, a, NULL, record_event, NULL, NULL, &err), CKPT_ECHECKSUM);
         CU_ASSERT(strstr(err.file, "26_bad_crc_data") != NULL);
     }
     ckpt_file_ignore_crc(a, true);
-    CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(diff(a, b, NULL), CKPT_OK);
     flat_close();
 }
 
 void suite_diff(void)
 {
-    UNIT(counts_and_measures);
-    UNIT(tolerance_is_numpys);
-    UNIT(nan_and_infinity);
-    UNIT(wide_integers_are_exact);
-    UNIT(complex_by_modulus);
-    UNIT(a_cast_shows_its_error);
-    UNIT(the_last_chunk_counts);
-    UNIT(names_are_joined_in_natural_order);
-    UNIT(globs_that_match_nothing);
-    UNIT(renames_are_hinted_at);
-    UNIT(equal_bytes_alone_are_no_hint);
+    UNIT(differing_elements_are_counted_and_measured);
+    UNIT(tolerance_is_that_of_numpy_allclose);
+    UNIT(nan_and_infinity_are_compared);
+    UNIT(integers_of_64_bits_are_exact);
+    UNIT(complex_numbers_are_measured_by_modulus);
+    UNIT(errors_of_a_cast_are_measured);
+    UNIT(the_last_chunk_is_compared);
+    UNIT(names_are_merged_in_natural_order);
+    UNIT(globs_that_match_nothing_are_an_error);
+    UNIT(renames_are_found_by_their_bytes);
+    UNIT(equal_bytes_alone_are_no_rename);
     UNIT(the_caller_can_stop);
     UNIT(tied_weights_are_compared_once);
-    UNIT(a_file_is_itself);
-    UNIT(long_tensors_differ);
+    UNIT(a_file_equals_itself);
+    UNIT(differences_of_long_tensors_are_exact);
     UNIT(norms_of_tensors);
-    UNIT(another_dtype_may_not_matter);
-    UNIT(a_bad_crc_is_found);
+    UNIT(a_different_dtype_may_be_ignored);
+    UNIT(a_wrong_crc_is_reported);
 }

@@ -1,25 +1,25 @@
-/* Values of two files: the same by meaning, whatever the pickle looks like; each difference is found. */
+/* Comparing the values of two files: by meaning, not by the opcodes that build them. */
 #include <stdio.h>
 
 #include "pickled.h"
 
 static ckpt_diff_value_totals totals = CKPT_INIT(ckpt_diff_value_totals);
-static char said[4096]; /* "~name;" for each event, in order */
+static char events[4096]; /* "~name;" for each event, in order */
 
 static int record_value_event(void *user, const ckpt_diff_value *e)
 {
-    size_t n = strlen(said);
+    size_t n = strlen(events);
     char sign = e->what == CKPT_DIFF_ONLY_A ? '-' : e->what == CKPT_DIFF_ONLY_B ? '+' : '~';
     (void)user;
     CU_ASSERT((e->a != NULL) == (sign != '+') && (e->b != NULL) == (sign != '-'));
-    snprintf(said + n, sizeof said - n, "%c%.*s;", sign, (int)e->name.len, e->name.ptr);
+    snprintf(events + n, sizeof events - n, "%c%.*s;", sign, (int)e->name.len, e->name.ptr);
     return 0;
 }
 
-static ckpt_status compared(struct test_file *a, struct test_file *b, const ckpt_diff_options *o)
+static ckpt_status compare_files(struct test_file *a, struct test_file *b, const ckpt_diff_options *o)
 {
     ckpt_status st = CKPT_EUNKNOWN;
-    said[0] = '\0';
+    events[0] = '\0';
     CU_ASSERT_PTR_NOT_NULL_FATAL(a->f);
     CU_ASSERT_PTR_NOT_NULL_FATAL(b->f);
     st = ckpt_diff_values(a->f, b->f, o, record_value_event, NULL, &totals, NULL);
@@ -28,23 +28,23 @@ static ckpt_status compared(struct test_file *a, struct test_file *b, const ckpt
     return st;
 }
 
-/* differ - what of pickle A and pickle B is not the same; "": nothing, and something was compared. */
-static void differ(const char *a, const char *b, const char *want)
+/* check_differ - comparing the pickles A and B must give the events WANT; "": none. */
+static void check_differ(const char *a, const char *b, const char *want)
 {
     struct test_file in_a = make_pickle(a), in_b = make_pickle(b);
-    CU_ASSERT_EQUAL(compared(&in_a, &in_b, NULL), CKPT_OK);
-    bool good = strcmp(said, want) == 0 && totals.compared;
+    CU_ASSERT_EQUAL(compare_files(&in_a, &in_b, NULL), CKPT_OK);
+    bool good = strcmp(events, want) == 0 && totals.compared;
     CU_ASSERT(good);
     if (!good)
-        printf("  %s\n  %s\n    %s, not %s\n", a, b, said, want);
+        printf("  %s\n  %s\n    %s, not %s\n", a, b, events, want);
     in_a = make_pickle(a);
     in_b = make_pickle(a);
-    CU_ASSERT(compared(&in_a, &in_b, NULL) == CKPT_OK && !said[0]);
+    CU_ASSERT(compare_files(&in_a, &in_b, NULL) == CKPT_OK && !events[0]);
 }
 
-static void same(const char *a, const char *b) { differ(a, b, ""); }
+static void check_same(const char *a, const char *b) { check_differ(a, b, ""); }
 
-static void single_values(void)
+static void different_values_are_never_equal(void)
 {
     static const char *const apart[] = {"None", "True", "False", "1",      "2",      "-1",     "1.0",
                                         "1.5",  "'a'",  "'A'",   "''",     "b'a'",   "[]",     "()",
@@ -54,111 +54,112 @@ static void single_values(void)
         for (size_t k = 0; k < sizeof apart / sizeof *apart; k++) {
             snprintf(a, sizeof a, "{'v':%s,'w':1}", apart[i]);
             snprintf(b, sizeof b, "{'v':%s,'w':1}", apart[k]);
-            differ(a, b, i == k ? "" : "~v;");
+            check_differ(a, b, i == k ? "" : "~v;");
         }
 }
 
-static void numbers_by_meaning(void)
+static void numbers_are_compared_by_value(void)
 {
-    same("{'v':5,'n':1}", "{'n':1,'v':%5}"); /* two opcodes, and another order */
-    same("{'v':0.0}", "{'v':-0.0}");
-    same("{'v':123456789012345678901234567890}", "{'v':123456789012345678901234567890}");
-    differ("{'v':123456789012345678901234567890}", "{'v':123456789012345678901234567891}", "~v;");
-    differ("{'v':123456789012345678901234567890}", "{'v':-123456789012345678901234567890}", "~v;");
-    differ("{'v':True}", "{'v':1}", "~v;");
+    check_same("{'v':5,'n':1}", "{'n':1,'v':%5}"); /* other opcodes and order */
+    check_same("{'v':0.0}", "{'v':-0.0}");
+    check_same("{'v':123456789012345678901234567890}", "{'v':123456789012345678901234567890}");
+    check_differ("{'v':123456789012345678901234567890}", "{'v':123456789012345678901234567891}", "~v;");
+    check_differ("{'v':123456789012345678901234567890}", "{'v':-123456789012345678901234567890}", "~v;");
+    check_differ("{'v':True}", "{'v':1}", "~v;");
 }
 
-/* A long of nine bytes that fits into one. */
-static void long_integers(void)
+/* -7 as LONG1 of nine bytes. */
+static void padded_integers_are_compared_by_value(void)
 {
     static const char longer[] = "\x80\2}X\1\0\0\0v\x8a\x09\xf9\xff\xff\xff\xff\xff\xff\xff\xffs.";
     const char *other[] = {"{'v':-7}", "{'v':249}"};
     for (int i = 0; i < 2; i++) {
         struct test_file a = open_bytes(longer, sizeof longer - 1, NULL), b = make_pickle(other[i]);
-        CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
         CU_ASSERT(totals.same + totals.changed == 1 && totals.changed == (uint64_t)i);
     }
 }
 
-static void text_and_bytes(void)
+static void text_and_bytes_differ(void)
 {
-    same("{'v':s'text'}", "{'v':'text'}");
-    same("{s'v':1}", "{'v':1}");
-    differ("{'v':s'text'}", "{'v':b'text'}", "~v;");
-    same("{'v':_codecs.encode('a\\c3\\a9','latin1')}", "{'v':b'a\\e9'}");
-    differ("{'v':_codecs.encode('a\\c3\\a9','latin1')}", "{'v':b'a\\e8'}", "~v;");
-    differ("{'v':_codecs.encode('a','latin1')}", "{'v':b'ab'}", "~v;");
-    differ("{'v':_codecs.encode('ab','latin1')}", "{'v':b'a'}", "~v;");
-    same("{'v':__builtin__.bytes()}", "{'v':b''}");
+    check_same("{'v':s'text'}", "{'v':'text'}");
+    check_same("{s'v':1}", "{'v':1}");
+    check_differ("{'v':s'text'}", "{'v':b'text'}", "~v;");
+    check_same("{'v':_codecs.encode('a\\c3\\a9','latin1')}", "{'v':b'a\\e9'}");
+    check_differ("{'v':_codecs.encode('a\\c3\\a9','latin1')}", "{'v':b'a\\e8'}", "~v;");
+    check_differ("{'v':_codecs.encode('a','latin1')}", "{'v':b'ab'}", "~v;");
+    check_differ("{'v':_codecs.encode('ab','latin1')}", "{'v':b'a'}", "~v;");
+    check_same("{'v':__builtin__.bytes()}", "{'v':b''}");
 }
 
-static void lists_and_mappings(void)
+static void items_of_lists_and_mappings(void)
 {
-    same("{'a':{'x':1,'y':2}}", "{'a':{'y':2,'x':1}}");
-    differ("{'a':[1,2,3]}", "{'a':[1,3,2]}", "~a.1;~a.2;");
-    differ("{'a':[1,2]}", "{'a':[1,2,3]}", "+a.2;");
-    differ("{'a':1,'b':2}", "{'b':2,'c':1}", "-a;+c;");
-    differ("{'a':{}}", "{'a':collections.OrderedDict()}", "~a;");
-    same("{'a':collections.OrderedDict()}", "{'a':collections.OrderedDict([])}"); /* Python 2 */
+    check_same("{'a':{'x':1,'y':2}}", "{'a':{'y':2,'x':1}}");
+    check_differ("{'a':[1,2,3]}", "{'a':[1,3,2]}", "~a.1;~a.2;");
+    check_differ("{'a':[1,2]}", "{'a':[1,2,3]}", "+a.2;");
+    check_differ("{'a':1,'b':2}", "{'b':2,'c':1}", "-a;+c;");
+    check_differ("{'a':{}}", "{'a':collections.OrderedDict()}", "~a;");
+    check_same("{'a':collections.OrderedDict()}",
+               "{'a':collections.OrderedDict([])}"); /* as Python 2 writes it */
 }
 
-/* 1 and '1' have one name and are two keys; what is a list in one file differs as that. */
-static void keys_by_type(void)
+/* The keys 1 and '1' have the same name. */
+static void keys_are_compared_with_their_type(void)
 {
-    differ("{'m':{1:5}}", "{'m':{'1':5}}", "~m.1;");
-    differ("{'m':{2:{'x':1}}}", "{'m':{'2':{'x':1}}}", "~m.2.x;");
-    differ("{'m':{1:5}}", "{'m':{'1':6}}", "~m.1;");
-    same("{'m':{1:5,'2':6}}", "{'m':{'2':6,1:5}}");
-    differ("{'m':[5]}", "{'m':{'0':5}}", "~m;");
+    check_differ("{'m':{1:5}}", "{'m':{'1':5}}", "~m.1;");
+    check_differ("{'m':{2:{'x':1}}}", "{'m':{'2':{'x':1}}}", "~m.2.x;");
+    check_differ("{'m':{1:5}}", "{'m':{'1':6}}", "~m.1;");
+    check_same("{'m':{1:5,'2':6}}", "{'m':{'2':6,1:5}}");
+    check_differ("{'m':[5]}", "{'m':{'0':5}}", "~m;");
     ckpt_diff_options o = {.struct_size = sizeof o, .root_a = "a.b", .root_b = "b"};
     struct test_file a = make_pickle("{'a':{'b':{1:5}}}"), b = make_pickle("{'b':{'1':5}}");
-    CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(said, "~1;");
+    CU_ASSERT_EQUAL(compare_files(&a, &b, &o), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(events, "~1;");
 }
 
-static void sets_and_objects(void)
+static void sets_and_objects_are_compared_as_one_value(void)
 {
-    same("{'v':__builtin__.set([1,2,'x'])}", "{'v':builtins.set(['x',2,1])}");
-    differ("{'v':builtins.set([1,2])}", "{'v':builtins.set([1,3])}", "~v;");
-    differ("{'v':builtins.set([1,2])}", "{'v':builtins.frozenset([1,2])}", "~v;");
-    same("{'v':builtins.set([('a',1),('b',2)])}", "{'v':builtins.set([('b',2),('a',1)])}");
-    same("{'v':m.C({'x':1,'y':[2]})}", "{'v':m.C({'y':[2],'x':1})}");
-    differ("{'v':m.C({'x':1,'y':[2]})}", "{'v':m.C({'x':1,'y':[3]})}", "~v;");
-    differ("{'v':m.C({'x':1})}", "{'v':m.C({'z':1})}", "~v;");
-    differ("{'v':collections.deque([],5)}", "{'v':collections.deque([],6)}", "~v;");
-    differ("{'v':collections.defaultdict(m.a)}", "{'v':collections.defaultdict(m.b)}", "~v;");
+    check_same("{'v':__builtin__.set([1,2,'x'])}", "{'v':builtins.set(['x',2,1])}");
+    check_differ("{'v':builtins.set([1,2])}", "{'v':builtins.set([1,3])}", "~v;");
+    check_differ("{'v':builtins.set([1,2])}", "{'v':builtins.frozenset([1,2])}", "~v;");
+    check_same("{'v':builtins.set([('a',1),('b',2)])}", "{'v':builtins.set([('b',2),('a',1)])}");
+    check_same("{'v':m.C({'x':1,'y':[2]})}", "{'v':m.C({'y':[2],'x':1})}");
+    check_differ("{'v':m.C({'x':1,'y':[2]})}", "{'v':m.C({'x':1,'y':[3]})}", "~v;");
+    check_differ("{'v':m.C({'x':1})}", "{'v':m.C({'z':1})}", "~v;");
+    check_differ("{'v':collections.deque([],5)}", "{'v':collections.deque([],6)}", "~v;");
+    check_differ("{'v':collections.defaultdict(m.a)}", "{'v':collections.defaultdict(m.b)}", "~v;");
 }
 
-/* The type of what holds values counts, once for each, outermost first; that of tensors alone does not. */
-static void types_of_containers(void)
+/* A different type of a container is reported once, outermost first; not if it holds only tensors. */
+static void types_of_containers_are_compared(void)
 {
-    differ("{'v':(1,2)}", "{'v':[1,2]}", "~v;");
-    differ("(1,[2])", "[1,(2,)]", "~;~1;");
-    differ("{'v':[(1,2),[3,3]]}", "{'v':([1,2],[3,3])}", "~v;~v.0;");
-    differ("{'v':{'a':1},'w':1}", "{'v':collections.OrderedDict()+{'a':1},'w':1}", "~v;");
-    differ("{'v':new m.P(1,2)}", "{'v':(1,2)}", "~v;");
-    differ("{'v':[5]}", "{'v':{0:5}}", "~v;");
-    differ("{'v-1':1,'v':(1,2),'v-2':2}", "{'v-1':1,'v':[1,2],'v-2':3}", "~v-2;~v;");
-    same("{'v':collections.OrderedDict()+{'a':1}}", "{'v':collections.OrderedDict([['a',1]])}");
+    check_differ("{'v':(1,2)}", "{'v':[1,2]}", "~v;");
+    check_differ("(1,[2])", "[1,(2,)]", "~;~1;");
+    check_differ("{'v':[(1,2),[3,3]]}", "{'v':([1,2],[3,3])}", "~v;~v.0;");
+    check_differ("{'v':{'a':1},'w':1}", "{'v':collections.OrderedDict()+{'a':1},'w':1}", "~v;");
+    check_differ("{'v':new m.P(1,2)}", "{'v':(1,2)}", "~v;");
+    check_differ("{'v':[5]}", "{'v':{0:5}}", "~v;");
+    check_differ("{'v-1':1,'v':(1,2),'v-2':2}", "{'v-1':1,'v':[1,2],'v-2':3}", "~v-2;~v;");
+    check_same("{'v':collections.OrderedDict()+{'a':1}}", "{'v':collections.OrderedDict([['a',1]])}");
     struct test_file a = make_torch_zip("{'e':1,'l':(" W ",),'d':{'w':" W "}}"),
                      b = make_torch_zip("{'e':1,'l':[" W "],'d':collections.OrderedDict()+{'w':" W "}}");
-    CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
-    CU_ASSERT(!said[0] && totals.compared);
+    CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT(!events[0] && totals.compared);
     ckpt_diff_options o = {.struct_size = sizeof o, .root_a = "a", .root_b = "b.b"};
     a = make_pickle("{'a':[(1,)]}");
     b = make_pickle("{'b':{'b':((1,),)}}");
-    CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(said, "~;");
+    CU_ASSERT_EQUAL(compare_files(&a, &b, &o), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(events, "~;");
     const char *globs[] = {"v.*"};
     o = (ckpt_diff_options){.struct_size = sizeof o, .globs = globs, .nglobs = 1};
     a = make_pickle("{'v':[(1,)]}");
     b = make_pickle("{'v':([1],)}");
-    CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(said, "~v.0;");
+    CU_ASSERT_EQUAL(compare_files(&a, &b, &o), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(events, "~v.0;");
 }
 
-/* What each protocol has for bytes, in memory and left in the file. */
-static void bytes_of_any_protocol(void)
+/* Each protocol writes bytes and bytearray in its own way. */
+static void bytes_of_any_protocol_are_compared(void)
 {
     static const char *const forms[] = {"builtins.bytearray(b'a\\ff')",
                                         "builtins.bytearray(_codecs.encode('a\\c3\\bf','latin1'))",
@@ -168,16 +169,16 @@ static void bytes_of_any_protocol(void)
         for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
             snprintf(a, sizeof a, "{'v':%s,'w':1}", forms[i]);
             snprintf(b, sizeof b, "{'v':%s,'w':1}", forms[k]);
-            same(a, b);
+            check_same(a, b);
         }
-    same("{'v':builtins.bytearray()}", "{'v':builtins.bytearray(b'')}");
-    differ("{'v':builtins.bytearray(b'a')}", "{'v':b'a'}", "~v;");
-    differ("{'v':builtins.bytearray(b'a')}", "{'v':builtins.bytearray(b'a')+[98]}", "-v;+v.0;");
-    differ("{'v':builtins.bytearray(b'a')}", "{'v':builtins.bytearray(5)}", "~v;");
-    differ("{'v':_codecs.encode('\\c4\\80','latin1')}", "{'v':b'a'}", "~v;");
+    check_same("{'v':builtins.bytearray()}", "{'v':builtins.bytearray(b'')}");
+    check_differ("{'v':builtins.bytearray(b'a')}", "{'v':b'a'}", "~v;");
+    check_differ("{'v':builtins.bytearray(b'a')}", "{'v':builtins.bytearray(b'a')+[98]}", "-v;+v.0;");
+    check_differ("{'v':builtins.bytearray(b'a')}", "{'v':builtins.bytearray(5)}", "~v;");
+    check_differ("{'v':_codecs.encode('\\c4\\80','latin1')}", "{'v':b'a'}", "~v;");
 }
 
-enum { LONG = 100000 }; /* more than is copied from the file */
+enum { LONG = 100000 }; /* bytes, which are left in the file */
 
 static void put_size(buf *b, uint32_t n)
 {
@@ -185,7 +186,8 @@ static void put_size(buf *b, uint32_t n)
         buf_byte(b, (unsigned char)(n >> (8 * i)));
 }
 
-/* long_bytes - the pickle of {'v': LONG bytes, of which LAST is the last}, as protocol 3 or 2 has them. */
+/* long_bytes - opens the pickle of {'v': LONG bytes that end in LAST}, as protocol 3 or, if LATIN1, 2
+ * writes it. */
 static struct test_file long_bytes(bool latin1, unsigned char last)
 {
     buf b;
@@ -207,46 +209,46 @@ static struct test_file long_bytes(bool latin1, unsigned char last)
     return m;
 }
 
-static void long_bytes_of_any_protocol(void)
+static void long_bytes_of_any_protocol_are_compared(void)
 {
     for (int i = 0; i < 8; i++) {
         struct test_file a = long_bytes(i & 1, 0x81), b = long_bytes((i & 2) != 0, i & 4 ? 0x82 : 0x81);
-        CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
-        CU_ASSERT_STRING_EQUAL(said, i & 4 ? "~v;" : "");
+        CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
+        CU_ASSERT_STRING_EQUAL(events, i & 4 ? "~v;" : "");
     }
 }
 
-/* A legacy file keeps the source of a class next to its name; torch makes the class of it. */
-static void classes_with_source(void)
+/* A legacy file stores the source of a class with its name. */
+static void the_source_of_a_class_is_ignored(void)
 {
-    same("{'v':m.C}", "{'v':@('module',m.C,'m.py','class C')}");
-    differ("{'v':m.C}", "{'v':@('module',m.D,'m.py','class C')}", "~v;");
+    check_same("{'v':m.C}", "{'v':@('module',m.C,'m.py','class C')}");
+    check_differ("{'v':m.C}", "{'v':@('module',m.D,'m.py','class C')}", "~v;");
 }
 
-/* An empty root holds nothing that could be missing on the other side; flat formats hold no values at all. */
-static void empty_roots(void)
+/* An empty pickle is compared with other values; safetensors, which cannot hold values, is not. */
+static void an_empty_root_has_no_values(void)
 {
     struct test_file a = open_bytes("\2\0\0\0\0\0\0\0{}", 10, NULL), b = make_pickle("{'x':1}");
-    CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
-    CU_ASSERT(!totals.compared && totals.in_a == 0 && totals.in_b == 1 && !said[0]);
-    differ("{}", "{'x':1}", "+x;");
+    CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT(!totals.compared && totals.in_a == 0 && totals.in_b == 1 && !events[0]);
+    check_differ("{}", "{'x':1}", "+x;");
 }
 
-/* Attributes that are values of their own are reported there and not once more as a part of the object. */
-static void attributes_once(void)
+/* A changed attribute is reported under its own name, not again as a change of the object. */
+static void attributes_are_reported_once(void)
 {
-    differ("{'v':m.C(1)!{'x':1,'y':2}}", "{'v':m.C(1)!{'x':1,'y':3}}", "~v.y;");
-    differ("{'v':m.C(1)!{'x':1}}", "{'v':m.C(2)!{'x':1}}", "~v;");
-    differ("{'v':m.C(1)!{'x':1}}", "{'v':m.D(1)!{'x':1}}", "~v;");
-    differ("{'v':m.C(1)!{'x':1}}", "{'v':m.C(1)!{'x':1,'z':1}}", "+v.z;");
+    check_differ("{'v':m.C(1)!{'x':1,'y':2}}", "{'v':m.C(1)!{'x':1,'y':3}}", "~v.y;");
+    check_differ("{'v':m.C(1)!{'x':1}}", "{'v':m.C(2)!{'x':1}}", "~v;");
+    check_differ("{'v':m.C(1)!{'x':1}}", "{'v':m.D(1)!{'x':1}}", "~v;");
+    check_differ("{'v':m.C(1)!{'x':1}}", "{'v':m.C(1)!{'x':1,'z':1}}", "+v.z;");
 }
 
-/* Graphs that contain themselves, and such as would be endless when told as a tree. */
-static void loops_and_shared_nodes(void)
+/* Graphs with cycles, and graphs that are huge when walked as a tree. */
+static void cycles_and_shared_nodes_end(void)
 {
-    same("{'v':m.f(#1~[]+[#1])}", "{'v':m.f(#1~[]+[#1])}");
-    same("{'v':m.f(#1~[]+[#1])}", "{'v':m.f(#1~[]+[[#1]])}"); /* no program tells them apart */
-    differ("{'v':m.f(#1~[]+[#1])}", "{'v':m.f(#1~[]+[#1,1])}", "~v;");
+    check_same("{'v':m.f(#1~[]+[#1])}", "{'v':m.f(#1~[]+[#1])}");
+    check_same("{'v':m.f(#1~[]+[#1])}", "{'v':m.f(#1~[]+[[#1]])}"); /* equal when unrolled */
+    check_differ("{'v':m.f(#1~[]+[#1])}", "{'v':m.f(#1~[]+[#1,1])}", "~v;");
     char deep[2][2048];
     for (int i = 0; i < 2; i++) {
         int n = snprintf(deep[i], sizeof deep[i], "{'v':m.f(#1=[%d]", i);
@@ -254,55 +256,55 @@ static void loops_and_shared_nodes(void)
             n += snprintf(deep[i] + n, sizeof deep[i] - (size_t)n, ",#%d=[#%d,#%d]", k, k - 1, k - 1);
         snprintf(deep[i] + n, sizeof deep[i] - (size_t)n, ")}");
     }
-    same(deep[0], deep[0]);
-    differ(deep[0], deep[1], "~v;");
+    check_same(deep[0], deep[0]);
+    check_differ(deep[0], deep[1], "~v;");
 }
 
-/* Tensors are rows of their own; a name that is a tensor here and a value there is both. */
-static void tensors_are_no_values(void)
+/* A name that is a tensor in A and a value in B is reported as a value only in B. */
+static void tensors_are_not_compared_as_values(void)
 {
     struct test_file a = make_torch_zip("{'w':" W ",'epoch':1,'o':m.C(" W ")}"),
                      b = make_torch_zip(
                          "{'w':2,'epoch':1,'o':m.C(" V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") ")}");
-    CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(said, "+w;");
+    CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(events, "+w;");
 }
 
-/* A container whose tensors are gone is no value of its own; one that nobody else has is. */
-static void emptied_containers(void)
+/* An empty dict is not reported if the other file has a dict of tensors in its place. */
+static void emptied_containers_are_not_reported(void)
 {
     struct test_file a = make_torch_zip("{'o':{0:{'m':" W "},1:{}},'o-1':3,'x':1}"),
                      b = make_torch_zip("{'o':{0:{},1:{},2:{}},'o-1':3,'x':{}}");
-    CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(said, "+o.2;~x;");
+    CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(events, "+o.2;~x;");
 }
 
-static void one_side_without_values(void)
+static void a_file_without_values_is_not_compared(void)
 {
     struct test_file a = make_torch_zip("{'w':" W "}"), b = make_torch_zip("{'w':" W ",'epoch':1}");
-    CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
-    CU_ASSERT(!totals.compared && totals.in_a == 0 && totals.in_b == 1 && !said[0]);
+    CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT(!totals.compared && totals.in_a == 0 && totals.in_b == 1 && !events[0]);
 }
 
-static void roots_prefixes_and_globs(void)
+static void roots_prefixes_and_globs_select_values(void)
 {
     const char *globs[] = {"*r", "!mo*"};
     ckpt_diff_options o = {.struct_size = sizeof o, .root_a = "opt.g", .root_b = "g"};
     struct test_file a = make_pickle("{'opt':{'g':[{'lr':1,'momentum':2}],'x':1},'y':1}"),
                      b = make_pickle("{'g':[{'lr':2,'momentum':2}]}");
-    CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(said, "~0.lr;");
+    CU_ASSERT_EQUAL(compare_files(&a, &b, &o), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(events, "~0.lr;");
     o = (ckpt_diff_options){
         .struct_size = sizeof(ckpt_diff_options), .ignore_prefix = "a.", .globs = globs, .nglobs = 2};
     a = make_pickle("{'a':{'lr':1,'momentur':1,'x':1}}");
     b = make_pickle("{'lr':2,'momentur':2,'x':2}");
-    CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
-    CU_ASSERT(strcmp(said, "~lr;") == 0 && totals.same == 0 && totals.changed == 1);
+    CU_ASSERT_EQUAL(compare_files(&a, &b, &o), CKPT_OK);
+    CU_ASSERT(strcmp(events, "~lr;") == 0 && totals.same == 0 && totals.changed == 1);
 }
 
 #define ARRAY(type, data)                                                                                    \
     "{'v':numpy._core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(1,)," type ",False," data ")}"
-#define LATER(type, data)       "{'v':numpy.core.numeric._frombuffer(" data "," type ",(1,),'C')}"
+#define FROMBUFFER(type, data)  "{'v':numpy.core.numeric._frombuffer(" data "," type ",(1,),'C')}"
 #define SCALAR(type, data)      "{'v':numpy.core.multiarray.scalar(" type "," data ")}"
 #define TYPE(code, order, rest) "numpy.dtype('" code "',False,True)!(3,'" order "'," rest ")"
 #define TEXT_TYPE               TYPE("U1", "<", "None,None,None,4,4,8")
@@ -311,15 +313,15 @@ static void roots_prefixes_and_globs(void)
     TYPE("V4", "|",                                                                                          \
          "None,('" field "',),{'" field "':(" TYPE("i4", "<", "None,None,None,-1,-1,0") ",0)},4,1,16")
 
-/* Rows of numpy's own dtypes are compared by their bytes, those of objects and records by what their pickles
- * hold. */
-static void arrays_without_numbers(void)
+/* Arrays of numpy's text and time types are compared by their bytes, those of objects and records by their
+ * pickles. */
+static void numpy_arrays_without_numbers_are_compared(void)
 {
     static const char *const files[] = {
         ARRAY(TEXT_TYPE, "b'a\\00\\00\\00'"),
-        LATER(TEXT_TYPE, "b'a\\00\\00\\00'"), /* the same */
+        FROMBUFFER(TEXT_TYPE, "b'a\\00\\00\\00'"), /* the same text */
         ARRAY(TEXT_TYPE, "b'b\\00\\00\\00'"),
-        LATER(TEXT_TYPE, "b'c\\00\\00\\00'"),
+        FROMBUFFER(TEXT_TYPE, "b'c\\00\\00\\00'"),
         ARRAY(OBJECTS, "[1]"),
         ARRAY(OBJECTS, "[2]"),
         ARRAY(OBJECTS, "[{'a':1.0}]"),
@@ -346,7 +348,7 @@ static void arrays_without_numbers(void)
     close_file(&b);
 }
 
-static int stop(void *user, const ckpt_diff_value *e)
+static int stop_at_once(void *user, const ckpt_diff_value *e)
 {
     (void)user;
     (void)e;
@@ -356,7 +358,7 @@ static int stop(void *user, const ckpt_diff_value *e)
 static void the_caller_can_stop(void)
 {
     struct test_file a = make_pickle("{'a':1}"), b = make_pickle("{'a':2}");
-    CU_ASSERT_EQUAL(ckpt_diff_values(a.f, b.f, NULL, stop, NULL, NULL, NULL), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(ckpt_diff_values(a.f, b.f, NULL, stop_at_once, NULL, NULL, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(ckpt_diff_values(a.f, b.f, NULL, NULL, NULL, NULL, NULL), CKPT_OK);
     close_file(&a);
     close_file(&b);
@@ -364,24 +366,24 @@ static void the_caller_can_stop(void)
 
 void suite_diff_values(void)
 {
-    UNIT(single_values);
-    UNIT(numbers_by_meaning);
-    UNIT(long_integers);
-    UNIT(text_and_bytes);
-    UNIT(lists_and_mappings);
-    UNIT(keys_by_type);
-    UNIT(sets_and_objects);
-    UNIT(attributes_once);
-    UNIT(loops_and_shared_nodes);
-    UNIT(types_of_containers);
-    UNIT(bytes_of_any_protocol);
-    UNIT(long_bytes_of_any_protocol);
-    UNIT(classes_with_source);
-    UNIT(empty_roots);
-    UNIT(tensors_are_no_values);
-    UNIT(emptied_containers);
-    UNIT(one_side_without_values);
-    UNIT(roots_prefixes_and_globs);
-    UNIT(arrays_without_numbers);
+    UNIT(different_values_are_never_equal);
+    UNIT(numbers_are_compared_by_value);
+    UNIT(padded_integers_are_compared_by_value);
+    UNIT(text_and_bytes_differ);
+    UNIT(items_of_lists_and_mappings);
+    UNIT(keys_are_compared_with_their_type);
+    UNIT(sets_and_objects_are_compared_as_one_value);
+    UNIT(attributes_are_reported_once);
+    UNIT(cycles_and_shared_nodes_end);
+    UNIT(types_of_containers_are_compared);
+    UNIT(bytes_of_any_protocol_are_compared);
+    UNIT(long_bytes_of_any_protocol_are_compared);
+    UNIT(the_source_of_a_class_is_ignored);
+    UNIT(an_empty_root_has_no_values);
+    UNIT(tensors_are_not_compared_as_values);
+    UNIT(emptied_containers_are_not_reported);
+    UNIT(a_file_without_values_is_not_compared);
+    UNIT(roots_prefixes_and_globs_select_values);
+    UNIT(numpy_arrays_without_numbers_are_compared);
     UNIT(the_caller_can_stop);
 }

@@ -1,4 +1,5 @@
-/* Flax's MessagePack: arrays in chunks, and what may be one; what is written again. */
+/* Flax's MessagePack files: arrays and chunked arrays are read, malformed ones refused, and values written
+ * back. */
 #include <stdlib.h>
 
 #include "bytes.h"
@@ -10,7 +11,7 @@
     "\xc7\x15\x01\x93\x91\x02\xa7"                                                                           \
     "float32\xc4\x08"                                                                                        \
     "\0\0\x80\x3f\0\0\x80\x3f" /* float32 [2] */
-/* an array of [2] in one chunk, whose mark is the key MARK */
+/* An array of [2] in one chunk; MARK is the key that flags chunked arrays. */
 #define CHUNKED(mark)                                                                                        \
     "\x81\xa1"                                                                                               \
     "a\x83" mark "\xc3\xa5shape\x81\xa1"                                                                     \
@@ -18,8 +19,8 @@
     "chunks\x81\xa1"                                                                                         \
     "0" ARRAY
 
-/* tensors_of - how many there are in BYTES, or -1: ERR is why. */
-static int tensors_of(ckpt_str bytes, ckpt_error *err)
+/* count_tensors - returns the number of tensors in BYTES, or -1 after an error, which is in ERR. */
+static int count_tensors(ckpt_str bytes, ckpt_error *err)
 {
     ckpt_file *f;
     unsigned char *copy = unit_guard(bytes.ptr, bytes.len);
@@ -32,74 +33,74 @@ static int tensors_of(ckpt_str bytes, ckpt_error *err)
     return n;
 }
 
-/* A key that is the mark but for some bytes would make tensors of the chunks. */
-static void a_damaged_mark_is_no_name(void)
+/* With a damaged key, the chunks would be read as tensors. */
+static void a_damaged_chunked_array_key_is_refused(void)
 {
     ckpt_error err;
-    CU_ASSERT_EQUAL(tensors_of(TEXT(CHUNKED(MARK)), &err), 1);
-    CU_ASSERT_EQUAL(tensors_of(TEXT(CHUNKED("\xb9^_msgpack_chunked_array__")), &err), -1);
+    CU_ASSERT_EQUAL(count_tensors(TEXT(CHUNKED(MARK)), &err), 1);
+    CU_ASSERT_EQUAL(count_tensors(TEXT(CHUNKED("\xb9^_msgpack_chunked_array__")), &err), -1);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "is nearly \"__msgpack_chunked_array__\""));
-    CU_ASSERT_EQUAL(tensors_of(TEXT(CHUNKED("\xb9__msgpack_chunked_ARRAYS_")), &err), -1);
-    CU_ASSERT_EQUAL(tensors_of(TEXT(CHUNKED("\xb9"
-                                            "encoder.layer.0.attention")),
-                               &err),
+    CU_ASSERT_EQUAL(count_tensors(TEXT(CHUNKED("\xb9__msgpack_chunked_ARRAYS_")), &err), -1);
+    CU_ASSERT_EQUAL(count_tensors(TEXT(CHUNKED("\xb9"
+                                               "encoder.layer.0.attention")),
+                                  &err),
                     1);
-    CU_ASSERT_EQUAL(tensors_of(TEXT(CHUNKED("\xa4"
-                                            "mark")),
-                               &err),
+    CU_ASSERT_EQUAL(count_tensors(TEXT(CHUNKED("\xa4"
+                                               "mark")),
+                                  &err),
                     1);
 }
 
-/* An extension whose type is damaged is an array still, and none of the others that flax hands out. */
-static void a_damaged_type_is_no_extension(void)
+/* An extension of unknown type that holds an array is damaged. */
+static void a_damaged_extension_type_is_refused(void)
 {
     ckpt_error err;
-    CU_ASSERT_EQUAL(tensors_of(TEXT("\x81\xa1"
-                                    "a" ARRAY),
-                               &err),
+    CU_ASSERT_EQUAL(count_tensors(TEXT("\x81\xa1"
+                                       "a" ARRAY),
+                                  &err),
                     1);
-    CU_ASSERT_EQUAL(tensors_of(TEXT("\x81\xa1"
-                                    "a\xc7\x15\x07\0\0\0\xa7"
-                                    "float32\xc4\x08"
-                                    "01234567"),
-                               &err),
+    CU_ASSERT_EQUAL(count_tensors(TEXT("\x81\xa1"
+                                       "a\xc7\x15\x07\0\0\0\xa7"
+                                       "float32\xc4\x08"
+                                       "01234567"),
+                                  &err),
                     -1);
     CU_ASSERT_STRING_EQUAL(err.found, "type 7");
-    CU_ASSERT_EQUAL(tensors_of(TEXT("\x81\xa1"
-                                    "a\xc7\x15\x07"
-                                    "012345678901234567890"),
-                               &err),
+    CU_ASSERT_EQUAL(count_tensors(TEXT("\x81\xa1"
+                                       "a\xc7\x15\x07"
+                                       "012345678901234567890"),
+                                  &err),
                     0);
 }
 
-/* What was put into an array makes pairs of its elements: their keys are numbers mostly. */
-static void keys_are_of_one_kind(void)
+/* If a damaged array is read as pairs, most keys are numbers. */
+static void keys_of_text_and_numbers_are_refused(void)
 {
     ckpt_error err;
-    CU_ASSERT_EQUAL(tensors_of(TEXT("\x82\xa1"
-                                    "a" ARRAY "\x07\x08"),
-                               &err),
+    CU_ASSERT_EQUAL(count_tensors(TEXT("\x82\xa1"
+                                       "a" ARRAY "\x07\x08"),
+                                  &err),
                     -1);
     CU_ASSERT_STRING_EQUAL(err.found, "text and of numbers");
-    CU_ASSERT_EQUAL(tensors_of(TEXT("\x82\x07" ARRAY "\xcb\x3f\xf8\0\0\0\0\0\0\x08"), &err), 1);
+    CU_ASSERT_EQUAL(count_tensors(TEXT("\x82\x07" ARRAY "\xcb\x3f\xf8\0\0\0\0\0\0\x08"), &err), 1);
 }
 
-static void a_shape_in_chunks_is_of_sizes(void)
+static void negative_sizes_are_refused(void)
 {
     ckpt_error err;
-    CU_ASSERT_EQUAL(tensors_of(TEXT("\x81\xa1"
-                                    "a\x83" MARK "\xc3\xa5shape\x81\xa1"
-                                    "0\xff\xa6"
-                                    "chunks\x81\xa1"
-                                    "0" ARRAY),
-                               &err),
+    CU_ASSERT_EQUAL(count_tensors(TEXT("\x81\xa1"
+                                       "a\x83" MARK "\xc3\xa5shape\x81\xa1"
+                                       "0\xff\xa6"
+                                       "chunks\x81\xa1"
+                                       "0" ARRAY),
+                                  &err),
                     -1);
     CU_ASSERT_STRING_EQUAL(err.found, "negative, no number or too large");
     CU_ASSERT_STRING_EQUAL(err.allowed, "sizes");
 }
 
-/* write_again - what BYTES become with the first key renamed to NAME (NULL: as it is); false: refused, see
- * ERR. */
+/* write_again - writes the file BYTES, with its first key renamed to NAME or, if that is NULL, unchanged,
+ * to OUT, which the caller frees; false after an error, which is in ERR. */
 static bool write_again(ckpt_str bytes, const char *name, void **out, size_t *n, ckpt_error *err)
 {
     const ckpt_write_options o = {.struct_size = sizeof o, .format = "flax"};
@@ -129,7 +130,7 @@ static bool is_kept(ckpt_str bytes)
     return same;
 }
 
-/* Each form of MessagePack at the ends of its range, in the value of the key "v". */
+/* Each MessagePack type with its smallest and largest values. */
 static void values_keep_their_bytes(void)
 {
     static const ckpt_str values[] = {
@@ -183,7 +184,7 @@ static void values_keep_their_bytes(void)
     }
 }
 
-/* Lengths that take two bytes and four. */
+/* Lengths of two and four bytes. */
 static void long_values_keep_their_bytes(void)
 {
     static const struct {
@@ -212,8 +213,8 @@ static void arrays_keep_their_bytes(void)
     CU_ASSERT(is_kept(TEXT("\x81\xa1z\xc7\x13\x02\x92\xcb\x3f\xf8\0\0\0\0\0\0\xcb\x3f\xf8\0\0\0\0\0\0")));
 }
 
-/* What is read is written: keys that jax cannot sort are not. */
-static void texts_among_numbers_are_refused(void)
+/* jax cannot sort keys of text and numbers. */
+static void writing_keys_of_text_and_numbers_is_refused(void)
 {
     ckpt_error err;
     void *out;
@@ -231,9 +232,9 @@ void suite_flax(void)
     UNIT(values_keep_their_bytes);
     UNIT(long_values_keep_their_bytes);
     UNIT(arrays_keep_their_bytes);
-    UNIT(texts_among_numbers_are_refused);
-    UNIT(a_damaged_mark_is_no_name);
-    UNIT(a_damaged_type_is_no_extension);
-    UNIT(keys_are_of_one_kind);
-    UNIT(a_shape_in_chunks_is_of_sizes);
+    UNIT(writing_keys_of_text_and_numbers_is_refused);
+    UNIT(a_damaged_chunked_array_key_is_refused);
+    UNIT(a_damaged_extension_type_is_refused);
+    UNIT(keys_of_text_and_numbers_are_refused);
+    UNIT(negative_sizes_are_refused);
 }

@@ -1,5 +1,4 @@
-/* The scanner against the grammar, against hostile text, and against the
- * JSONTestSuite where that is at hand. */
+/* The JSON scanner: valid and malformed text, and the JSONTestSuite if it is available. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +7,7 @@
 #include "codec/json_value.h"
 #include "unit.h"
 
-/* The events of TEXT as letters: { } [ ] k s n t f 0, '.' for the end, '!' for
- * an error. The text ends at an unmapped page. */
+/* events - returns the events of TEXT as letters: { } [ ] k s n t f 0, '.' at the end, '!' for an error. */
 static const char *events(const char *text, size_t len, ckpt_error *err)
 {
     static char out[256];
@@ -34,7 +32,7 @@ static const char *events(const char *text, size_t len, ckpt_error *err)
 
 #define EVENTS(text, want) CU_ASSERT_STRING_EQUAL(events(text, sizeof(text) - 1, NULL), want)
 
-static void names_every_event(void)
+static void reads_every_event(void)
 {
     EVENTS(" {\"a\" : [1, -2.5e+3,\"x\",true,false,null,{}, [ ]] }\n", "{k[nnstf0{}[]]}.");
     EVENTS("0", "n.");
@@ -42,7 +40,7 @@ static void names_every_event(void)
     EVENTS("[[]]\t\r\n ", "[[]].");
 }
 
-static void refuses_what_the_grammar_does_not_have(void)
+static void refuses_malformed_documents(void)
 {
     EVENTS("", "!");
     EVENTS("  ", "!");
@@ -63,7 +61,7 @@ static void refuses_what_the_grammar_does_not_have(void)
     EVENTS("/**/1", "!");
 }
 
-static void refuses_odd_numbers(void)
+static void refuses_malformed_numbers(void)
 {
     EVENTS("01", "n!");
     EVENTS("-", "!");
@@ -78,7 +76,7 @@ static void refuses_odd_numbers(void)
     EVENTS("1E400", "n.");
 }
 
-static void refuses_odd_strings(void)
+static void refuses_malformed_strings(void)
 {
     EVENTS("\"", "!");
     EVENTS("\"abcdefgh\\", "!");
@@ -109,7 +107,7 @@ static void check_string(const char *text, ckpt_str want)
     arena_free(a);
 }
 
-static void unescapes_exactly(void)
+static void unescapes_strings(void)
 {
     check_string("\"plain and long enough for the fast way\"",
                  STR_LIT("plain and long enough for the fast way"));
@@ -120,7 +118,7 @@ static void unescapes_exactly(void)
     check_string("\"\"", STR_LIT(""));
 }
 
-static void keeps_plain_strings_where_they_are(void)
+static void strings_without_escapes_are_not_copied(void)
 {
     static const char text[] = "\"fc.weight\"";
     json_scan j;
@@ -149,7 +147,7 @@ static void integers_are_exact_or_refused(void)
     CU_ASSERT_FALSE(as_uint("1e2", &u));
 }
 
-static void nests_to_its_limit_and_no_further(void)
+static void nesting_is_limited(void)
 {
     char text[2 * JSON_DEPTH + 2];
     json_scan j;
@@ -179,7 +177,7 @@ static void skips_whole_values(void)
     CU_ASSERT_EQUAL(json_next(&j), JSON_OBJECT_END);
 }
 
-static void errors_say_where(void)
+static void errors_have_an_offset(void)
 {
     ckpt_error err = {0};
     CU_ASSERT_STRING_EQUAL(events("{\"a\":?}", 7, &err), "{k!");
@@ -204,7 +202,7 @@ static void every_cut_of_a_document_is_refused(void)
     CU_ASSERT_EQUAL(seen[strlen(seen) - 1], '.');
 }
 
-static void quotes_as_serde_and_python(void)
+static void quotes_as_serde_and_python_do(void)
 {
     buf b;
     buf_init(&b, 1000);
@@ -282,7 +280,7 @@ static void json_test_suite(void)
     CU_ASSERT_EQUAL(no, 188);
 }
 
-/* shows - is TEXT, as a node, what Python shows as WANT? */
+/* shows - whether json_value() of TEXT prints as WANT, or fails if that is "refused". */
 static bool shows(const char *text, const char *want)
 {
     char shown[200] = "";
@@ -299,7 +297,7 @@ static bool shows(const char *text, const char *want)
     return same;
 }
 
-static void makes_nodes_of_a_document(void)
+static void builds_values(void)
 {
     CU_ASSERT(shows(" {\"a\": [1, -2.5e3, true, false, null, \"\\u00e9\"], \"b\": {}, \"c\": []} ",
                     "{'a': [1, -2500.0, True, False, None, '\xc3\xa9'], 'b': {}, 'c': []}"));
@@ -313,19 +311,19 @@ static void makes_nodes_of_a_document(void)
 
 void suite_json_scan(void)
 {
-    UNIT(makes_nodes_of_a_document);
-    UNIT(names_every_event);
-    UNIT(refuses_what_the_grammar_does_not_have);
-    UNIT(refuses_odd_numbers);
-    UNIT(refuses_odd_strings);
-    UNIT(unescapes_exactly);
-    UNIT(keeps_plain_strings_where_they_are);
+    UNIT(builds_values);
+    UNIT(reads_every_event);
+    UNIT(refuses_malformed_documents);
+    UNIT(refuses_malformed_numbers);
+    UNIT(refuses_malformed_strings);
+    UNIT(unescapes_strings);
+    UNIT(strings_without_escapes_are_not_copied);
     UNIT(integers_are_exact_or_refused);
-    UNIT(nests_to_its_limit_and_no_further);
+    UNIT(nesting_is_limited);
     UNIT(skips_whole_values);
-    UNIT(errors_say_where);
+    UNIT(errors_have_an_offset);
     UNIT(every_cut_of_a_document_is_refused);
-    UNIT(quotes_as_serde_and_python);
+    UNIT(quotes_as_serde_and_python_do);
     UNIT(scans_a_hundred_megabytes_in_a_second);
     UNIT(json_test_suite);
 }

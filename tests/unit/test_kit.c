@@ -1,4 +1,4 @@
-/* A format of named tensors, made by the kit alone: what it reads is a file like any other. */
+/* Tests format/kit: they add tensors and values to a toy file as a parser would. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,6 @@
 #include "io/block_cache.h"
 #include "unit.h"
 
-/* A file in memory, and what a parser would have found in it. */
 static struct {
     unsigned char bytes[4096];
     ckpt_file *f;
@@ -36,9 +35,9 @@ static void end(ckpt_status st)
     CU_ASSERT_EQUAL(table_finish(&toy.f->table, NULL), CKPT_OK);
 }
 
-static void finish(void) { ckpt_close(toy.f); }
+static void close_toy(void) { ckpt_close(toy.f); }
 
-/* tensor - NAME, of floats, ROWS x COLUMNS, at AT of the file. */
+/* tensor - returns a float32 tensor NAME of ROWS x COLUMNS at the offset AT of the file. */
 static struct kit_tensor tensor(const char *name, uint64_t rows, uint64_t columns, uint64_t at)
 {
     static uint64_t shape[8][2];
@@ -55,8 +54,8 @@ static struct kit_tensor tensor(const char *name, uint64_t rows, uint64_t column
 
 static uint32_t find(const char *name) { return ckpt_tensor_find(toy.f, str_c(name)); }
 
-/* reads - NAME is these COUNT bytes. */
-static bool reads(const char *name, const void *want, size_t count)
+/* reads_bytes - whether the tensor NAME holds the COUNT bytes at WANT. */
+static bool reads_bytes(const char *name, const void *want, size_t count)
 {
     unsigned char got[512];
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
@@ -66,7 +65,7 @@ static bool reads(const char *name, const void *want, size_t count)
            memcmp(got, want, count) == 0;
 }
 
-static void one_call_each(void)
+static void adds_tensors_and_values(void)
 {
     struct kit inner;
     ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
@@ -95,23 +94,23 @@ static void one_call_each(void)
     CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("empty")), CKPT_OK);
     CU_ASSERT_EQUAL(kit_end(&inner, CKPT_OK), CKPT_OK);
     end(CKPT_OK);
-    CU_ASSERT(reads("w", toy.bytes + 100, 48));
+    CU_ASSERT(reads_bytes("w", toy.bytes + 100, 48));
     for (size_t i = 0; i < 12; i++)
         memcpy(want + 4 * i, toy.bytes + 100 + 4 * (i % 4 * 3 + i / 4), 4);
-    CU_ASSERT(reads("turned", want, 48));
+    CU_ASSERT(reads_bytes("turned", want, 48));
     for (size_t i = 0; i < 48; i++)
         want[i] = toy.bytes[100 + i / 4 * 4 + 3 - i % 4];
-    CU_ASSERT(reads("swapped", want, 48));
+    CU_ASSERT(reads_bytes("swapped", want, 48));
     CU_ASSERT(ckpt_tensor_at(toy.f, find("meta"), &a) && !a.has_data && a.nbytes == UINT64_C(1) << 42);
     CU_ASSERT(ckpt_tensor_at(toy.f, find("inner.a"), &a) && ckpt_tensor_at(toy.f, find("inner.b"), &b));
     CU_ASSERT(a.storage == b.storage && b.alias_of == find("inner.a") && a.npath == 2 &&
               a.file_offset == 200);
     CU_ASSERT_EQUAL(ckpt_leaf_count(toy.f), 2);
     CU_ASSERT(str_is(ckpt_leaf_at(toy.f, 0)->name, "note") && str_is(ckpt_leaf_at(toy.f, 1)->name, "empty"));
-    finish();
+    close_toy();
 }
 
-/* list_of - a list of texts, each character of TEXTS one. */
+/* list_of - returns a list of one-character strings, the characters of TEXTS. */
 static ckpt_value *list_of(const char *texts)
 {
     ckpt_value *list = value_new(toy.f->a, CKPT_V_LIST, 0);
@@ -120,7 +119,7 @@ static ckpt_value *list_of(const char *texts)
     return list;
 }
 
-/* leaf_is - is leaf I, whose path has N elements, called NAME, with the text VALUE? */
+/* leaf_is - whether leaf I has the name NAME, a path of N elements, and the text VALUE. */
 static bool leaf_is(size_t i, const char *name, uint32_t n, const char *value)
 {
     char text[32];
@@ -130,8 +129,8 @@ static bool leaf_is(size_t i, const char *name, uint32_t n, const char *value)
     return str_is(leaf->name, name) && leaf->npath == n && strcmp(text, value) == 0;
 }
 
-/* The items of lists are values, as those of a pickle are: the two can be compared. */
-static void lists_by_their_items(void)
+/* As for pickles, so that values of both can be compared. */
+static void items_of_lists_are_values(void)
 {
     struct kit inner;
     begin();
@@ -150,33 +149,32 @@ static void lists_by_their_items(void)
     CU_ASSERT(leaf_is(1, "x.y.0", 2, "'p'") && leaf_is(2, "x.y.1", 2, "'q'"));
     CU_ASSERT(leaf_is(3, "in.nested.0.0", 4, "'a'") && leaf_is(4, "in.nested.0.1", 4, "'b'"));
     CU_ASSERT(leaf_is(5, "in.nested.1", 3, "[]") && leaf_is(6, "in.nested.2.0", 4, "'c'"));
-    finish();
+    close_toy();
 }
 
-/* Values are as many as a caller allows, whoever found them. */
-static void no_more_values_than_allowed(void)
+static void the_number_of_values_is_limited(void)
 {
     begin();
     toy.f->limits.max_tensors = 2;
     CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("x"), list_of("pqr")), CKPT_ELIMIT);
     CU_ASSERT_STRING_EQUAL(toy.err.what, "more than 2 values");
     end(CKPT_OK);
-    finish();
+    close_toy();
 }
 
-/* refused - X is, in these words. */
-static bool refused(const struct kit_tensor *x, ckpt_status st, const char *what)
+/* add_fails - whether adding X fails with the status ST and a message that contains WHAT. */
+static bool add_fails(const struct kit_tensor *x, ckpt_status st, const char *what)
 {
     bool ok = kit_add_tensor(&toy.k, x) == st && strstr(toy.err.what, what) &&
               str_is(str_c(toy.err.where), "w");
     if (!ok)
         printf("\n%s: %s\n", toy.err.where, toy.err.what);
     CU_ASSERT_EQUAL(kit_end(&toy.k, st), st);
-    finish();
+    close_toy();
     return ok;
 }
 
-static void headers(void)
+static void reads_headers(void)
 {
     cursor c = cursor_of(NULL, 0, 0);
     begin();
@@ -187,40 +185,41 @@ static void headers(void)
     CU_ASSERT_EQUAL(kit_read_header(toy.f, UINT64_MAX, 1, &c, &toy.err), CKPT_ETRUNCATED);
     CU_ASSERT_EQUAL(kit_read_header(toy.f, 0, UINT64_MAX, &c, &toy.err), CKPT_ELIMIT);
     end(CKPT_OK);
-    finish();
+    close_toy();
 }
 
-static void what_is_refused(void)
+static void inconsistent_tensors_are_refused(void)
 {
     begin();
     struct kit_tensor x = tensor("w", 3, 4, 100);
     x.nbytes = 47;
-    CU_ASSERT(refused(&x, CKPT_EFORMAT, "47 bytes, its dtype and shape take 48"));
+    CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "47 bytes, its dtype and shape take 48"));
     begin();
     x = tensor("w", 3, 4, 4095);
-    CU_ASSERT(refused(&x, CKPT_ETRUNCATED, "needs 48 bytes, the file has 1 there"));
+    CU_ASSERT(add_fails(&x, CKPT_ETRUNCATED, "needs 48 bytes, the file has 1 there"));
     begin();
     x = tensor("w", UINT64_MAX / 2, 4, 0);
-    CU_ASSERT(refused(&x, CKPT_EFORMAT, "the product of its 2 sizes does not fit 64 bits"));
+    CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "the product of its 2 sizes does not fit 64 bits"));
     begin();
     x = tensor("w", 3, 4, 100);
     x.key = STR_LIT("k");
     x.nbytes = 48;
     x.t.storage_offset = 1;
-    CU_ASSERT(refused(&x, CKPT_EFORMAT, "the view reaches byte 52"));
+    CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "the view reaches byte 52"));
     begin();
     x = tensor("w", 3, 4, 100);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(toy.err.what, "\"w\" is there twice, once is allowed");
     end(CKPT_EFORMAT);
-    finish();
+    close_toy();
 }
 
 /* ---------------------------------------------------------------------------- pieces */
 
-/* pieced - w, 6 x 8, as four pieces of 3 x 4 floats from byte 1000 on. */
-static struct kit_tensor pieced(struct piece list[4])
+/* tensor_in_pieces - returns w, 6 x 8, made of four pieces of 3 x 4 floats at byte 1000, which it puts
+ * into LIST. */
+static struct kit_tensor tensor_in_pieces(struct piece list[4])
 {
     static const uint64_t offset[4][2] = {{0, 0}, {0, 4}, {3, 0}, {3, 4}}, size[2] = {3, 4};
     struct kit_tensor x = tensor("w", 6, 8, 0);
@@ -241,8 +240,9 @@ static void digest(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX])
     CU_ASSERT_EQUAL(ckpt_digest_file(f, CKPT_XXH3, all, out, NULL), CKPT_OK);
 }
 
-/* converted - to PATH, with or without its prefix, it has the digest that it had. */
-static void converted(const char *folder, const char *name, bool strip)
+/* check_convert - writes the file to FOLDER/NAME; the digest must stay the same unless STRIP changes a
+ * name. */
+static void check_convert(const char *folder, const char *name, bool strip)
 {
     char path[64];
     uint8_t one[CKPT_DIGEST_MAX], other[CKPT_DIGEST_MAX];
@@ -263,14 +263,14 @@ static void converted(const char *folder, const char *name, bool strip)
     remove(path);
 }
 
-static void in_pieces(void)
+static void reads_tensors_in_pieces(void)
 {
     struct piece list[4];
     unsigned char want[192];
     char folder[] = "/tmp/unit-kit-XXXXXX";
     ckpt_stats stats = CKPT_INIT(ckpt_stats);
     begin();
-    struct kit_tensor x = pieced(list);
+    struct kit_tensor x = tensor_in_pieces(list);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     x = tensor("module.b", 3, 4, 8);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
@@ -279,18 +279,18 @@ static void in_pieces(void)
         size_t row = i / 8, column = i % 8, piece = row / 3 * 2 + column / 4;
         memcpy(want + 4 * i, toy.bytes + 1000 + 48 * piece + 4 * (row % 3 * 4 + column % 4), 4);
     }
-    CU_ASSERT(reads("w", want, sizeof want));
+    CU_ASSERT(reads_bytes("w", want, sizeof want));
     CU_ASSERT_EQUAL(ckpt_stat(toy.f, (const uint32_t[]){0}, 1, NULL, &stats, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(stats.finite + stats.nan + stats.inf, 48);
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
-    converted(folder, "a.safetensors", false);
-    converted(folder, "a.pt", false);
-    converted(folder, "b.pt", true);
+    check_convert(folder, "a.safetensors", false);
+    check_convert(folder, "a.pt", false);
+    check_convert(folder, "b.pt", true);
     remove(folder);
-    finish();
+    close_toy();
 }
 
-/* Each byte of a block is what is stored, with its bits inverted. */
+/* A block decoder that inverts each byte. */
 static ckpt_status decode_inverted(void *user, source *stored, spool *to, ckpt_error *err)
 {
     unsigned char bytes[48];
@@ -303,7 +303,7 @@ static ckpt_status decode_inverted(void *user, source *stored, spool *to, ckpt_e
     return spool_write(to, bytes, n, err);
 }
 
-/* compress - the pieces of LIST, whose bytes TOY has, become blocks that are decoded. */
+/* compress - replaces the pieces of LIST by blocks that decode to them. */
 static void compress(struct piece *list, struct block block[4], block_cache *cache)
 {
     static const struct block_decoder inverted = {.name = "inverted", .decode = decode_inverted};
@@ -320,8 +320,7 @@ static void compress(struct piece *list, struct block block[4], block_cache *cac
     }
 }
 
-/* A tensor in compressed pieces is hashed, compared and converted like any other. */
-static void in_compressed_pieces(void)
+static void tensors_in_compressed_pieces_are_treated_as_any_tensor(void)
 {
     struct piece list[4];
     struct block block[4];
@@ -336,7 +335,7 @@ static void in_compressed_pieces(void)
     for (int turn = 0; turn < 2; turn++) {
         block_cache *cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
         begin();
-        struct kit_tensor x = pieced(list);
+        struct kit_tensor x = tensor_in_pieces(list);
         if (turn)
             compress(list, block, cache);
         CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
@@ -349,14 +348,14 @@ static void in_compressed_pieces(void)
             CU_ASSERT_EQUAL(ckpt_diff(toy.f, f, &options, NULL, NULL, &totals, &err), CKPT_OK);
             CU_ASSERT(totals.same == 1 && totals.changed == 0);
             ckpt_close(f);
-            converted(folder, "b.pt", false);
+            check_convert(folder, "b.pt", false);
         } else {
             ckpt_plan *p;
             CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(toy.f, &p, NULL), CKPT_OK);
             CU_ASSERT_EQUAL(ckpt_plan_write(p, path, NULL, NULL, &err), CKPT_OK);
             ckpt_plan_free(p);
         }
-        finish();
+        close_toy();
         block_cache_unref(cache);
     }
     CU_ASSERT_EQUAL(memcmp(uncompressed, compressed, sizeof compressed), 0);
@@ -364,25 +363,25 @@ static void in_compressed_pieces(void)
     remove(folder);
 }
 
-static int take(void *user, const ckpt_finding *finding)
+static int record_finding(void *user, const ckpt_finding *finding)
 {
     *(ckpt_finding *)user = *finding;
     return 0;
 }
 
-static void hole(void)
+static void missing_pieces(void)
 {
     struct piece list[4];
     struct check c;
     ckpt_verify_result result = CKPT_INIT(ckpt_verify_result);
     ckpt_finding found = {0};
     begin();
-    struct kit_tensor x = pieced(list);
+    struct kit_tensor x = tensor_in_pieces(list);
     x.npieces = 3;
-    CU_ASSERT(refused(&x, CKPT_EFORMAT, "no piece has [3:6, 4:8] of [6, 8]"));
-    begin(); /* the other tensors of a file that is salvaged are there */
+    CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "no piece has [3:6, 4:8] of [6, 8]"));
+    begin(); /* salvage keeps the other tensors */
     toy.f->salvage = true;
-    x = pieced(list);
+    x = tensor_in_pieces(list);
     list[3].at = sizeof toy.bytes - 47;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     x = tensor("b", 3, 4, 8);
@@ -392,14 +391,14 @@ static void hole(void)
     CU_ASSERT_EQUAL_FATAL(ckpt_lost_count(toy.f), 1);
     CU_ASSERT(strstr(ckpt_lost_at(toy.f, 0)->why.ptr, "piece 3 [3:6, 4:8] needs 48 bytes, 47 are left") !=
               NULL);
-    CU_ASSERT(reads("b", toy.bytes + 8, 48));
-    finish();
-    begin(); /* one that is verified is read on, too */
+    CU_ASSERT(reads_bytes("b", toy.bytes + 8, 48));
+    close_toy();
+    begin(); /* verify goes on to the other tensors */
     CU_ASSERT_EQUAL_FATAL(check_init(&c, NULL, &result, NULL), CKPT_OK);
-    c.report = take;
+    c.report = record_finding;
     c.user = &found;
     toy.f->check = &c;
-    x = pieced(list);
+    x = tensor_in_pieces(list);
     x.npieces = 3;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     x = tensor("b", 3, 4, 8);
@@ -409,17 +408,17 @@ static void hole(void)
     CU_ASSERT(result.findings == 2 && ckpt_tensor_count(toy.f) == 2);
     check_free(&c);
     toy.f->check = NULL;
-    finish();
+    close_toy();
 }
 
 void suite_kit(void)
 {
-    UNIT(one_call_each);
-    UNIT(lists_by_their_items);
-    UNIT(no_more_values_than_allowed);
-    UNIT(headers);
-    UNIT(what_is_refused);
-    UNIT(in_pieces);
-    UNIT(in_compressed_pieces);
-    UNIT(hole);
+    UNIT(adds_tensors_and_values);
+    UNIT(items_of_lists_are_values);
+    UNIT(the_number_of_values_is_limited);
+    UNIT(reads_headers);
+    UNIT(inconsistent_tensors_are_refused);
+    UNIT(reads_tensors_in_pieces);
+    UNIT(tensors_in_compressed_pieces_are_treated_as_any_tensor);
+    UNIT(missing_pieces);
 }

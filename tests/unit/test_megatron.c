@@ -1,5 +1,5 @@
-/* Folders of Megatron-LM: which parts the ranks have, how layers are numbered, which tensors are copies, and
- * what is refused instead of guessed. The parts of each are views of the numbers 1 2 3 4. */
+/* Folders of Megatron-LM: merging the tensors of ranks and stages, numbering layers, copies of the
+ * embedding, and refusals. All tensors are views of the numbers 1 2 3 4. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ static void name_rank(char path[128], int tensor, int stage)
         snprintf(path + n, 128 - (size_t)n, "_%03d", stage);
 }
 
-/* put_rank - the file of a rank is TEXT; STAGE is -1 where folders have none. */
+/* put_rank - writes TEXT as the file of a rank; STAGE is -1 if folders have no stage. */
 static void put_rank(int tensor, int stage, const char *text)
 {
     char folder[128], path[160];
@@ -56,7 +56,7 @@ static void end(void)
     CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
-/* describe - the rows of F as "name numbers; ". */
+/* describe - writes the tensors of F to OUT as "name numbers; ". */
 static void describe(ckpt_file *f, char *out, size_t cap)
 {
     ckpt_error err = {0};
@@ -76,8 +76,8 @@ static void describe(ckpt_file *f, char *out, size_t cap)
     }
 }
 
-/* holds - the folder is WANT, or its error contains it. */
-static void holds(const char *want)
+/* check_folder - the folder must be described as WANT, or be refused with WANT in the message. */
+static void check_folder(const char *want)
 {
     char got[1024];
     ckpt_file *f = NULL;
@@ -93,115 +93,114 @@ static void holds(const char *want)
     end();
 }
 
-static void two_ranks_hold(const char *first, const char *last, const char *want)
+static void check_ranks(const char *first, const char *last, const char *want)
 {
     begin();
     put_rank(0, -1, first);
     put_rank(1, -1, last);
-    holds(want);
+    check_folder(want);
 }
 
-static void two_stages_hold(const char *first, const char *last, const char *want)
+static void check_stages(const char *first, const char *last, const char *want)
 {
     begin();
     put_rank(0, 0, first);
     put_rank(0, 1, last);
-    holds(want);
+    check_folder(want);
 }
 
-static void parts_are_put_together(void)
+static void tensors_of_ranks_are_merged(void)
 {
-    two_ranks_hold("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}",
-                   "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}", "x.linear_qkv.bias 1 2 3 4; ");
-    two_ranks_hold("{'model':{'x.linear_proj.weight':" ROWS "}}",
-                   "{'model':{'x.linear_proj.weight':" ROWS "}}", "x.linear_proj.weight 1 2 1 2 3 4 3 4; ");
-    two_ranks_hold("{'model':{'x.linear_proj.bias':" AT(0, 2) "}}",
-                   "{'model':{'x.linear_proj.bias':" AT(0, 2) "}}", "x.linear_proj.bias 1 2; ");
+    check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}",
+                "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}", "x.linear_qkv.bias 1 2 3 4; ");
+    check_ranks("{'model':{'x.linear_proj.weight':" ROWS "}}", "{'model':{'x.linear_proj.weight':" ROWS "}}",
+                "x.linear_proj.weight 1 2 1 2 3 4 3 4; ");
+    check_ranks("{'model':{'x.linear_proj.bias':" AT(0, 2) "}}",
+                "{'model':{'x.linear_proj.bias':" AT(0, 2) "}}", "x.linear_proj.bias 1 2; ");
 }
 
 #define QKV(offset, version) "{'model':{'x.attention.query_key_value.bias':" AT(offset, 3) "}" version "}"
 
-/* Up to version 0 each rank has its queries, then its keys, then its values. */
-static void old_orders_of_qkv(void)
+/* Up to version 0, a rank stores its queries, then its keys, then its values. */
+static void qkv_is_reordered_by_version(void)
 {
-    two_ranks_hold(QKV(0, ",'checkpoint_version':0"), QKV(1, ""),
-                   "x.attention.query_key_value.bias 1 2 2 3 3 4; ");
-    two_ranks_hold(QKV(0, ""), QKV(1, ""), "x.attention.query_key_value.bias 1 2 2 3 3 4; ");
-    two_ranks_hold(QKV(0, ",'checkpoint_version':1.0"), QKV(1, ""),
-                   "x.attention.query_key_value.bias 1 2 3 2 3 4; ");
+    check_ranks(QKV(0, ",'checkpoint_version':0"), QKV(1, ""),
+                "x.attention.query_key_value.bias 1 2 2 3 3 4; ");
+    check_ranks(QKV(0, ""), QKV(1, ""), "x.attention.query_key_value.bias 1 2 2 3 3 4; ");
+    check_ranks(QKV(0, ",'checkpoint_version':1.0"), QKV(1, ""),
+                "x.attention.query_key_value.bias 1 2 3 2 3 4; ");
 }
 
 #define MLP(rows, takes) "{'model':{'m.linear_fc1.bias':" rows ",'m.linear_fc2.weight':" takes "}}"
 
-static void gates_are_seen_by_the_next_layer(void)
+static void gated_mlps_are_recognised_by_the_next_layer(void)
 {
-    two_ranks_hold(MLP(AT(0, 4), ROWS), MLP(AT(0, 4), ROWS),
-                   "m.linear_fc1.bias 1 2 1 2 3 4 3 4; m.linear_fc2.weight 1 2 1 2 3 4 3 4; ");
-    two_ranks_hold(MLP(AT(0, 2), ROWS), MLP(AT(2, 2), ROWS),
-                   "m.linear_fc1.bias 1 2 3 4; m.linear_fc2.weight 1 2 1 2 3 4 3 4; ");
-    two_ranks_hold(MLP(AT(0, 3), ROWS), MLP(AT(0, 3), ROWS), "whether it is gated is not clear");
-    two_ranks_hold("{'model':{'m.linear_fc1.bias':" AT(0, 2) "}}", "{'model':{}}",
-                   "whether it is gated is not clear");
+    check_ranks(MLP(AT(0, 4), ROWS), MLP(AT(0, 4), ROWS),
+                "m.linear_fc1.bias 1 2 1 2 3 4 3 4; m.linear_fc2.weight 1 2 1 2 3 4 3 4; ");
+    check_ranks(MLP(AT(0, 2), ROWS), MLP(AT(2, 2), ROWS),
+                "m.linear_fc1.bias 1 2 3 4; m.linear_fc2.weight 1 2 1 2 3 4 3 4; ");
+    check_ranks(MLP(AT(0, 3), ROWS), MLP(AT(0, 3), ROWS), "whether it is gated is not clear");
+    check_ranks("{'model':{'m.linear_fc1.bias':" AT(0, 2) "}}", "{'model':{}}",
+                "whether it is gated is not clear");
 }
 
 #define NORM(layer, offset) "'decoder.layers." #layer ".input_layernorm.weight':" AT(offset, 1)
 
-static void layers_go_on(void)
+static void layers_are_numbered_across_stages(void)
 {
-    two_stages_hold("{'model':{" NORM(0, 0) "," NORM(1, 1) "}}", "{'model':{" NORM(0, 2) "}}",
-                    "decoder.layers.0.input_layernorm.weight 1; decoder.layers.1.input_layernorm.weight 2; "
-                    "decoder.layers.2.input_layernorm.weight 3; ");
-    two_stages_hold("{'model0':{" NORM(0, 0) "},'model1':{" NORM(0, 2) "}}",
-                    "{'model0':{" NORM(0, 1) "},'model1':{" NORM(0, 3) "}}",
-                    "decoder.layers.0.input_layernorm.weight 1; decoder.layers.1.input_layernorm.weight 2; "
-                    "decoder.layers.2.input_layernorm.weight 3; decoder.layers.3.input_layernorm.weight 4; ");
-    two_stages_hold("{'model':{" NORM(0, 0) "}," ARGS("'num_layers':3") "}", "{'model':{" NORM(0, 1) "}}",
-                    "2 layers in 2 stages; args has num_layers 3");
-    two_stages_hold("{'model':{" NORM(0, 0) "}}", "{'model':{" NORM(99999999999999999999, 1) "}}",
-                    "more than 2^32 layers");
+    check_stages("{'model':{" NORM(0, 0) "," NORM(1, 1) "}}", "{'model':{" NORM(0, 2) "}}",
+                 "decoder.layers.0.input_layernorm.weight 1; decoder.layers.1.input_layernorm.weight 2; "
+                 "decoder.layers.2.input_layernorm.weight 3; ");
+    check_stages("{'model0':{" NORM(0, 0) "},'model1':{" NORM(0, 2) "}}",
+                 "{'model0':{" NORM(0, 1) "},'model1':{" NORM(0, 3) "}}",
+                 "decoder.layers.0.input_layernorm.weight 1; decoder.layers.1.input_layernorm.weight 2; "
+                 "decoder.layers.2.input_layernorm.weight 3; decoder.layers.3.input_layernorm.weight 4; ");
+    check_stages("{'model':{" NORM(0, 0) "}," ARGS("'num_layers':3") "}", "{'model':{" NORM(0, 1) "}}",
+                 "2 layers in 2 stages; args has num_layers 3");
+    check_stages("{'model':{" NORM(0, 0) "}}", "{'model':{" NORM(99999999999999999999, 1) "}}",
+                 "more than 2^32 layers");
 }
 
 #define EMBEDDING "'embedding.word_embeddings.weight':" ROW(0)
 
-static void copies_of_the_embedding(void)
+static void copies_of_the_embedding_are_dropped(void)
 {
-    two_stages_hold("{'model':{" EMBEDDING "}}", "{'model':{'output_layer.weight':" ROW(0) "}}",
-                    "embedding.word_embeddings.weight 1 2; ");
-    two_stages_hold("{'model':{" EMBEDDING "}," ARGS("'untie_embeddings_and_output_weights':True") "}",
-                    "{'model':{'output_layer.weight':" ROW(2) "}}",
-                    "embedding.word_embeddings.weight 1 2; output_layer.weight 3 4; ");
-    two_stages_hold("{'model':{" EMBEDDING "}}", "{'model':{" EMBEDDING "}}",
-                    "embedding.word_embeddings.weight 1 2; ");
+    check_stages("{'model':{" EMBEDDING "}}", "{'model':{'output_layer.weight':" ROW(0) "}}",
+                 "embedding.word_embeddings.weight 1 2; ");
+    check_stages("{'model':{" EMBEDDING "}," ARGS("'untie_embeddings_and_output_weights':True") "}",
+                 "{'model':{'output_layer.weight':" ROW(2) "}}",
+                 "embedding.word_embeddings.weight 1 2; output_layer.weight 3 4; ");
+    check_stages("{'model':{" EMBEDDING "}}", "{'model':{" EMBEDDING "}}",
+                 "embedding.word_embeddings.weight 1 2; ");
 }
 
-static void what_does_not_fit(void)
+static void inconsistent_ranks_are_refused(void)
 {
-    two_stages_hold("{'model':{'a.weight':" ROW(0) "}}", "{'model':{'a.weight':" ROW(0) "}}",
-                    "stages 0 and 1 both have it");
-    two_ranks_hold("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}",
-                   "{'model':{'x.linear_qkv.bias':" AT(0, 3) "}}", "another element type or shape");
-    two_ranks_hold("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}", "{'model':{}}",
-                   "no piece has [2:4] of [4]");
-    two_ranks_hold("{'model':{'x.linear_proj.weight':" AT(0, 2) "}}", "{'model':{}}",
-                   "does not fit a tensor of 1 dimensions");
-    two_ranks_hold("{'model':{'x.mixer.in_proj.weight':" ROWS "}}", "{'model':{}}",
-                   "no rule for how 2 ranks divide 1 tensor of each: x.mixer.in_proj.weight [2, 2]");
-    two_ranks_hold("{'weights':{'a':" ROWS "}}", "{'weights':{'a':" ROWS "}}", "no tensor below");
-    two_ranks_hold("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}," ARGS("'tensor_model_parallel_size':4") "}",
-                   "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}",
-                   "2 tensor-parallel ranks, of 4 that args has");
-    two_ranks_hold("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}," ARGS(
-                       "'tensor_model_parallel_size':2,'expert_tensor_parallel_size':1") "}",
-                   "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}",
-                   "expert_tensor_parallel_size 1 and tensor_model_parallel_size 2");
+    check_stages("{'model':{'a.weight':" ROW(0) "}}", "{'model':{'a.weight':" ROW(0) "}}",
+                 "stages 0 and 1 both have it");
+    check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}",
+                "{'model':{'x.linear_qkv.bias':" AT(0, 3) "}}", "another element type or shape");
+    check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}", "{'model':{}}", "no piece has [2:4] of [4]");
+    check_ranks("{'model':{'x.linear_proj.weight':" AT(0, 2) "}}", "{'model':{}}",
+                "does not fit a tensor of 1 dimensions");
+    check_ranks("{'model':{'x.mixer.in_proj.weight':" ROWS "}}", "{'model':{}}",
+                "no rule for how 2 ranks divide 1 tensor of each: x.mixer.in_proj.weight [2, 2]");
+    check_ranks("{'weights':{'a':" ROWS "}}", "{'weights':{'a':" ROWS "}}", "no tensor below");
+    check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}," ARGS("'tensor_model_parallel_size':4") "}",
+                "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}",
+                "2 tensor-parallel ranks, of 4 that args has");
+    check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}," ARGS(
+                    "'tensor_model_parallel_size':2,'expert_tensor_parallel_size':1") "}",
+                "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}",
+                "expert_tensor_parallel_size 1 and tensor_model_parallel_size 2");
 }
 
 void suite_megatron(void)
 {
-    UNIT(parts_are_put_together);
-    UNIT(old_orders_of_qkv);
-    UNIT(gates_are_seen_by_the_next_layer);
-    UNIT(layers_go_on);
-    UNIT(copies_of_the_embedding);
-    UNIT(what_does_not_fit);
+    UNIT(tensors_of_ranks_are_merged);
+    UNIT(qkv_is_reordered_by_version);
+    UNIT(gated_mlps_are_recognised_by_the_next_layer);
+    UNIT(layers_are_numbered_across_stages);
+    UNIT(copies_of_the_embedding_are_dropped);
+    UNIT(inconsistent_ranks_are_refused);
 }

@@ -1,51 +1,51 @@
-/* op/mem: networks that are made here, whole and with one thing changed; sums by hand. */
+/* op/mem on small networks, complete and with one change, and with sums that were computed by hand. */
 #include <stdio.h>
 
 #include "unit.h"
 
 static ckpt_error err;
 
-/* What a network that is made lacks, or has otherwise. */
+/* A change to the network that is built. */
 struct change {
-    const char *omit;      /* the tensors whose names end so */
-    const char *from, *to; /* in names */
-    const char *integer;   /* the tensors whose names end so are int8 */
-    const char *extra;     /* one more tensor [8, 8] */
-    uint64_t kernel;       /* of the first convolution of a ResNet; 0: 7 */
-    bool head_first, tied;
+    const char *omit;      /* leaves out the tensors with this suffix */
+    const char *from, *to; /* replaces FROM in names by TO */
+    const char *integer;   /* makes the tensors with this suffix int8 */
+    const char *extra;     /* adds a tensor [8, 8] of this name */
+    uint64_t kernel;       /* the size of conv1 of a ResNet; 0: 7 */
+    bool head_first, tied; /* lm_head comes first, or is tied to the embedding */
 };
 
-/* A network while it is made. */
+/* A network that is being built. */
 struct network {
     ckpt_builder *b;
     const struct change *change;
 };
 
-static bool ends(const char *name, const char *end)
+static bool ends_with(const char *name, const char *end)
 {
     return end && strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
 }
 
-/* put - the tensor NAME of fp32; sizes from the first 0 on are none. */
+/* put - adds the float32 tensor NAME; its shape ends before the first 0. */
 static void put(struct network *n, const char *name, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     const uint64_t shape[] = {a, b, c, d};
     char changed[256];
-    const char *mark = n->change->from ? strstr(name, n->change->from) : NULL;
+    const char *match = n->change->from ? strstr(name, n->change->from) : NULL;
     ckpt_callbacks nowhere = {.struct_size = sizeof nowhere, .read_at = tensor_read_nothing};
     ckpt_builder_tensor t = CKPT_INIT(ckpt_builder_tensor);
-    if (ends(name, n->change->omit))
+    if (ends_with(name, n->change->omit))
         return;
-    if (mark)
-        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(mark - name), name, n->change->to,
-                 mark + strlen(n->change->from));
-    t.dtype = ends(name, n->change->integer) ? CKPT_DT_I8 : CKPT_DT_F32;
+    if (match)
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(match - name), name, n->change->to,
+                 match + strlen(n->change->from));
+    t.dtype = ends_with(name, n->change->integer) ? CKPT_DT_I8 : CKPT_DT_F32;
     t.shape = shape;
     nowhere.size = t.dtype == CKPT_DT_I8 ? 1 : 4;
     for (; t.ndim < 4 && shape[t.ndim]; t.ndim++)
         nowhere.size *= shape[t.ndim];
     t.callbacks = &nowhere;
-    CU_ASSERT_EQUAL(ckpt_builder_add_tensor(n->b, mark ? changed : name, &t, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_builder_add_tensor(n->b, match ? changed : name, &t, &err), CKPT_OK);
 }
 
 static struct network begin(const struct change *c)
@@ -67,7 +67,7 @@ static ckpt_status finish(struct network *n, const ckpt_mem_options *o, ckpt_mem
     return st;
 }
 
-/* put_block - block I of a LLaMA: 32 wide, of 4 heads, 2 of them with keys, and an MLP of 64. */
+/* put_block - adds block I of a LLaMA: hidden size 32, 4 heads, 2 key-value heads, MLP size 64. */
 static void put_block(struct network *n, unsigned i)
 {
     static const struct {
@@ -114,7 +114,7 @@ static void put_norm(struct network *n, const char *name, uint64_t width)
     }
 }
 
-/* put_conv - a convolution of block 0 of STAGE and the BatchNorm after it. */
+/* put_conv - adds the convolution CONV of block 0 of STAGE, and the BatchNorm NORM. */
 static void put_conv(struct network *n, unsigned stage, const char *conv, const char *norm, uint64_t shape[3])
 {
     char name[256];
@@ -124,7 +124,7 @@ static void put_conv(struct network *n, unsigned stage, const char *conv, const 
     put_norm(n, name, shape[0]);
 }
 
-/* make_resnet - a block in each stage, 8 to 64 wide. */
+/* make_resnet - builds a ResNet with one block in each stage, of 8 to 64 channels. */
 static ckpt_status make_resnet(const struct change *c, ckpt_mem **out)
 {
     struct network n = begin(c);
@@ -147,16 +147,16 @@ static const ckpt_mem_run llama_run = {.struct_size = sizeof llama_run, .batch =
 static const ckpt_mem_run resnet_run = {
     .struct_size = sizeof resnet_run, .batch = 2, .height = 64, .width = 64};
 
-/* total_of - the total of M in RUN, 0 after an error. */
+/* total_of - returns the total bytes of training M with RUN, 0 after an error. */
 static uint64_t total_of(ckpt_mem *m, const ckpt_mem_run *run)
 {
     ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
     return ckpt_mem_estimate(m, run, &r, &err) == CKPT_OK ? r.total.bytes : 0;
 }
 
-/* ---- what is counted, and what is refused */
+/* ---- refusals */
 
-/* check_refused - MADE, which took ST to make, cannot be counted in RUN, since WHY. */
+/* check_refused - M, built with the status ST, must be refused, then or with RUN, because of WHY. */
 static void check_refused(ckpt_status st, ckpt_mem *m, const ckpt_mem_run *run, const char *why)
 {
     uint64_t total = st == CKPT_OK ? total_of(m, run) : 0;
@@ -167,7 +167,7 @@ static void check_refused(ckpt_status st, ckpt_mem *m, const ckpt_mem_run *run, 
     ckpt_mem_free(m);
 }
 
-static void networks_that_are_not_quite_a_llama(void)
+static void networks_that_resemble_a_llama_are_refused(void)
 {
     static const struct {
         struct change change;
@@ -193,14 +193,14 @@ static void networks_that_are_not_quite_a_llama(void)
     }
 }
 
-static void networks_that_are_not_quite_a_resnet(void)
+static void networks_that_resemble_a_resnet_are_refused(void)
 {
     static const struct {
         struct change change;
         const char *why;
     } cases[] = {
-        {{.kernel = 3}, "conv1.weight does not have the shape"},   /* as for CIFAR: no pooling */
-        {{.omit = "running_mean"}, "bn1.running_mean is missing"}, /* GroupNorm */
+        {{.kernel = 3}, "conv1.weight does not have the shape"},   /* a ResNet for CIFAR */
+        {{.omit = "running_mean"}, "bn1.running_mean is missing"}, /* has GroupNorm */
         {{.omit = "layer2.0.bn1.running_var"}, "bn1.running_var is there 3 times, not 4"},
         {{.omit = "fc.weight"}, "fc.weight is missing"},
         {{.from = "layer4.", .to = "layer5."}, "4 blocks, of which 3 are in the stages of ResNet"},
@@ -219,7 +219,7 @@ static void networks_that_are_not_quite_a_resnet(void)
     }
 }
 
-/* check_adapters - the network of A and B alone is refused for what it is. */
+/* check_adapters - a network of only A and B must be refused as adapters. */
 static void check_adapters(const char *a, const char *b)
 {
     struct network n = begin(NULL);
@@ -230,7 +230,7 @@ static void check_adapters(const char *a, const char *b)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "adapters alone"));
 }
 
-static void adapters_without_their_model(void)
+static void adapters_without_their_model_are_refused(void)
 {
     check_adapters("q_proj.lora_A.weight", "q_proj.lora_B.weight");
     check_adapters("q_proj.lora_A.weight", "q_proj.lora_magnitude_vector");
@@ -244,7 +244,7 @@ static void adapters_without_their_model(void)
     ckpt_mem_free(m);
 }
 
-static void options_that_a_family_does_not_take(void)
+static void options_of_other_families_are_refused(void)
 {
     ckpt_mem *llama, *resnet;
     CU_ASSERT_EQUAL(make_llama(NULL, 2, NULL, &llama), CKPT_OK);
@@ -260,7 +260,7 @@ static void options_that_a_family_does_not_take(void)
     run.heads = 3;
     CU_ASSERT_EQUAL(total_of(llama, &run), 0);
     run = llama_run;
-    run.checkpoint = CKPT_MEM_PLAN; /* that was not made */
+    run.checkpoint = CKPT_MEM_PLAN; /* without ckpt_mem_plan() */
     CU_ASSERT_EQUAL(total_of(llama, &run), 0);
     run = resnet_run;
     run.seq = 8;
@@ -276,9 +276,9 @@ static void options_that_a_family_does_not_take(void)
     ckpt_mem_free(resnet);
 }
 
-/* ---- each storage once */
+/* ---- ties */
 
-static void a_tied_head_counts_once(void)
+static void a_tied_head_is_counted_once(void)
 {
     const uint64_t elements = LLAMA_EMBEDDING + 2 * LLAMA_BLOCK + 32;
     uint64_t totals[3];
@@ -296,7 +296,7 @@ static void a_tied_head_counts_once(void)
     CU_ASSERT_EQUAL(totals[0], totals[2]);
 }
 
-static void a_frozen_name_freezes_what_it_shows(void)
+static void a_frozen_name_freezes_its_storage(void)
 {
     static const char *const head[] = {"lm_head*"}, *const buffers[] = {"*running_mean"};
     const struct change tied = {.tied = true};
@@ -315,8 +315,8 @@ static void a_frozen_name_freezes_what_it_shows(void)
     CU_ASSERT_EQUAL(finish(&n, &o, &m), CKPT_ENOTFOUND);
 }
 
-/* Of two dicts that share their tensors, the one that is asked for has all of them. */
-static void a_copy_before_the_weights_takes_nothing_from_them(void)
+/* The root is the second of two dicts with the same tensors. */
+static void tensors_shared_with_an_earlier_dict_are_counted(void)
 {
     struct network n = begin(NULL);
     ckpt_mem_options o = {.struct_size = sizeof o, .root = "net"};
@@ -359,8 +359,7 @@ static void zero_divides_by_ranks(void)
     ckpt_mem_free(m);
 }
 
-/* With each limit a plan is found if there is one, also when ZeRO gathers parameters. */
-static void a_plan_fits_what_its_peak_fits(void)
+static void a_plan_is_found_if_its_peak_fits_the_limit(void)
 {
     ckpt_mem *m;
     CU_ASSERT_EQUAL(make_llama(NULL, 6, NULL, &m), CKPT_OK);
@@ -379,47 +378,47 @@ static void a_plan_fits_what_its_peak_fits(void)
     ckpt_mem_free(m);
 }
 
-static void the_largest_batch_is_the_last_that_fits(void)
+static void the_largest_batch_fits_and_the_next_does_not(void)
 {
     ckpt_mem *m;
     CU_ASSERT_EQUAL(make_llama(NULL, 6, NULL, &m), CKPT_OK);
-    for (uint32_t how = CKPT_MEM_KEEP_ALL; how <= CKPT_MEM_PLAN; how += CKPT_MEM_PLAN) {
+    for (uint32_t checkpoint = CKPT_MEM_KEEP_ALL; checkpoint <= CKPT_MEM_PLAN; checkpoint += CKPT_MEM_PLAN) {
         ckpt_mem_run run = llama_run;
         uint64_t found;
-        run.checkpoint = how;
+        run.checkpoint = checkpoint;
         CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, 20 << 20, &found, &err), CKPT_OK);
         CU_ASSERT(found > 1);
         for (run.batch = found; run.batch <= found + 1; run.batch++) {
             ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
-            ckpt_status st = how == CKPT_MEM_PLAN ? ckpt_mem_plan(m, &run, 0, &r, &err)
-                                                  : ckpt_mem_estimate(m, &run, &r, &err);
+            ckpt_status st = checkpoint == CKPT_MEM_PLAN ? ckpt_mem_plan(m, &run, 0, &r, &err)
+                                                         : ckpt_mem_estimate(m, &run, &r, &err);
             CU_ASSERT_EQUAL(st, CKPT_OK);
             CU_ASSERT_EQUAL(r.total.bytes <= 20 << 20, run.batch == found);
         }
         run.attention = CKPT_MEM_EAGER;
-        run.seq = UINT32_MAX; /* more than 64 bits hold for most batches: they do not fit */
+        run.seq = UINT32_MAX; /* totals beyond 64 bits do not fit */
         CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, 20 << 20, &found, &err), CKPT_OK);
         CU_ASSERT_EQUAL(found, 0);
     }
     ckpt_mem_free(m);
 }
 
-static void states_by_hand(void)
+static void optimizer_states_match_sums_by_hand(void)
 {
     static const struct {
         const char *optimizer;
-        uint64_t states, transient; /* of [16, 8] and [8], in fp32 */
+        uint64_t states, transient; /* for float32 tensors [16, 8] and [8] */
         bool known;
     } cases[] = {
         {"sgd", 0, 0, true},
         {"sgd-momentum", 544, 0, true},
-        {"adam", 1088, 1024, true}, /* 2 x 512; then 2 x 32 + 512 */
+        {"adam", 1088, 1024, true}, /* 2 * 512 during the step for [16, 8] */
         {"adamw-foreach", 1088, 544, true},
         {"adamw-fused", 1096, 0, true},
         {"adamw-amsgrad", 1632, 1024, true},
-        {"rmsprop", 552, 544, true}, /* 32 + 512 */
+        {"rmsprop", 552, 544, true}, /* 512 + 32 */
         {"adafactor", 4 * (16 + 8 + 8), 0, false},
-        {"adamw8bit", 1088, 0, false}, /* both are below 4096 elements */
+        {"adamw8bit", 1088, 0, false}, /* tensors below 4096 elements keep fp32 */
     };
     struct network n = begin(NULL);
     ckpt_mem *m;
@@ -441,15 +440,15 @@ static void states_by_hand(void)
 void suite_mem(void);
 void suite_mem(void)
 {
-    UNIT(networks_that_are_not_quite_a_llama);
-    UNIT(networks_that_are_not_quite_a_resnet);
-    UNIT(adapters_without_their_model);
-    UNIT(options_that_a_family_does_not_take);
-    UNIT(a_tied_head_counts_once);
-    UNIT(a_frozen_name_freezes_what_it_shows);
-    UNIT(a_copy_before_the_weights_takes_nothing_from_them);
+    UNIT(networks_that_resemble_a_llama_are_refused);
+    UNIT(networks_that_resemble_a_resnet_are_refused);
+    UNIT(adapters_without_their_model_are_refused);
+    UNIT(options_of_other_families_are_refused);
+    UNIT(a_tied_head_is_counted_once);
+    UNIT(a_frozen_name_freezes_its_storage);
+    UNIT(tensors_shared_with_an_earlier_dict_are_counted);
     UNIT(zero_divides_by_ranks);
-    UNIT(a_plan_fits_what_its_peak_fits);
-    UNIT(the_largest_batch_is_the_last_that_fits);
-    UNIT(states_by_hand);
+    UNIT(a_plan_is_found_if_its_peak_fits_the_limit);
+    UNIT(the_largest_batch_fits_and_the_next_does_not);
+    UNIT(optimizer_states_match_sums_by_hand);
 }

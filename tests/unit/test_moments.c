@@ -1,4 +1,5 @@
-/* Moments: every kernel gives the bits of plain C, and plain C is right. */
+/* Moments: the vector kernel must give the same bits as the scalar one, which is compared with long
+ * double. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "noise.h"
 #include "unit.h"
 
-static bool same_as_plain(moments_kernel *k, ckpt_dtype dt, const unsigned char *p, size_t n)
+static bool same_as_scalar(moments_kernel *k, ckpt_dtype dt, const unsigned char *p, size_t n)
 {
     struct moments a = {0}, b = {0};
     moments_add_by(moments_scalar, &a, dt, p, n);
@@ -16,12 +17,12 @@ static bool same_as_plain(moments_kernel *k, ckpt_dtype dt, const unsigned char 
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
-static bool all_same(ckpt_dtype dt, const unsigned char *p, size_t n)
+static bool kernels_agree(ckpt_dtype dt, const unsigned char *p, size_t n)
 {
-    return same_as_plain(moments_best(), dt, p, n);
+    return same_as_scalar(moments_best(), dt, p, n);
 }
 
-static void every_length_and_place(void)
+static void kernels_agree_on_any_length_and_alignment(void)
 {
     static unsigned char bytes[8 * 260 + 8];
     for (size_t d = 0; d < NOISE_DTYPES; d++) {
@@ -30,32 +31,31 @@ static void every_length_and_place(void)
             size_t shift = n % 7;
             noise_fill(noise_dtypes[d], bytes + shift, n, n % 3 != 0);
             unsigned char *at = unit_guard(bytes, shift + n * width);
-            wrong += !all_same(noise_dtypes[d], at + shift, n);
+            wrong += !kernels_agree(noise_dtypes[d], at + shift, n);
             unit_guard_free(at, shift + n * width);
         }
         CU_ASSERT_EQUAL(wrong, 0);
     }
 }
 
-static void block_ends(void)
+static void kernels_agree_at_block_ends(void)
 {
     size_t most = 3 * MOMENTS_BLOCK + 9;
     unsigned char *bytes = malloc(8 * most);
     for (size_t d = 0; d < NOISE_DTYPES; d++) {
         noise_fill(noise_dtypes[d], bytes, most, true);
         for (size_t n = MOMENTS_BLOCK - 1; n <= most; n += MOMENTS_BLOCK / 2 + 1)
-            CU_ASSERT(all_same(noise_dtypes[d], bytes, n));
+            CU_ASSERT(kernels_agree(noise_dtypes[d], bytes, n));
         noise_fill(noise_dtypes[d], bytes, most, false);
-        CU_ASSERT(all_same(noise_dtypes[d], bytes, most));
+        CU_ASSERT(kernels_agree(noise_dtypes[d], bytes, most));
     }
     free(bytes);
 }
 
 /* ---------------------------------------------------------------- patterns */
 
-/* Every kernel on 2^16 patterns that begin with FIRST, each 16 times over, so that
- * one wrong bit shows in a block of its own. */
-static void halves(void)
+/* Each of the 2^16 patterns is repeated 16 times, in a block of its own. */
+static void kernels_agree_on_every_float16(void)
 {
     unsigned char bytes[32];
     size_t wrong = 0;
@@ -64,14 +64,13 @@ static void halves(void)
             bytes[2 * i] = (unsigned char)bits;
             bytes[2 * i + 1] = (unsigned char)(bits >> 8);
         }
-        wrong += !all_same(CKPT_DT_F16, bytes, 16);
-        wrong += !all_same(CKPT_DT_BF16, bytes, 16);
+        wrong += !kernels_agree(CKPT_DT_F16, bytes, 16);
+        wrong += !kernels_agree(CKPT_DT_BF16, bytes, 16);
     }
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* 2^24 patterns of 32 bits, from all over. */
-static void floats(void)
+static void kernels_agree_on_2_to_the_24_floats(void)
 {
     static unsigned char bytes[4 * MOMENTS_BLOCK];
     size_t wrong = 0;
@@ -80,21 +79,20 @@ static void floats(void)
         for (size_t k = 0; k < 4; k++)
             bytes[i % MOMENTS_BLOCK * 4 + k] = (unsigned char)(bits >> (8 * k));
         if (i % MOMENTS_BLOCK == MOMENTS_BLOCK - 1)
-            wrong += !all_same(CKPT_DT_F32, bytes, MOMENTS_BLOCK);
+            wrong += !kernels_agree(CKPT_DT_F32, bytes, MOMENTS_BLOCK);
     }
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* ------------------------------------------------------------------- truth */
-
-struct truth {
+/* --------------------------------------------------------------- reference */
+struct reference {
     uint64_t finite, nan, inf, zeros;
     long double min, max, mean, m2, squares;
 };
 
-static struct truth truth_of(const double *x, size_t n)
+static struct reference reference_of(const double *x, size_t n)
 {
-    struct truth t = {.min = INFINITY, .max = -INFINITY};
+    struct reference t = {.min = INFINITY, .max = -INFINITY};
     for (size_t i = 0; i < n; i++) {
         t.nan += isnan(x[i]) != 0;
         t.inf += isinf(x[i]) != 0;
@@ -114,26 +112,26 @@ static struct truth truth_of(const double *x, size_t n)
     return t;
 }
 
-static long double within = 1e-11L;
+static long double tolerance = 1e-11L;
 
-static bool near(double got, long double want, long double scale)
+static bool is_near(double got, long double want, long double scale)
 {
-    return fabsl(got - want) <= within * scale + (long double)DBL_MIN;
+    return fabsl(got - want) <= tolerance * scale + (long double)DBL_MIN;
 }
 
-/* M against a straightforward reckoning over the same elements. */
-static void hold(const struct moments *m, ckpt_dtype dt, const unsigned char *p, size_t n)
+/* compare - M must equal the moments of the N elements at P, computed in long double. */
+static void compare(const struct moments *m, ckpt_dtype dt, const unsigned char *p, size_t n)
 {
     double *x = malloc((n * 2 + 1) * sizeof *x);
-    struct truth t = truth_of(x, moments_decode(dt, p, n, x));
+    struct reference t = reference_of(x, moments_decode(dt, p, n, x));
     free(x);
     CU_ASSERT(m->finite == t.finite && m->nan == t.nan && m->inf == t.inf && m->zeros == t.zeros);
     if (!t.finite)
         return;
     CU_ASSERT(m->min == (double)t.min && m->max == (double)t.max && !(m->min == 0 && signbit(m->min)));
-    CU_ASSERT(near(m->mean, t.mean, sqrtl(t.squares / t.finite)));
-    CU_ASSERT(near(m->m2, t.m2, t.m2));
-    CU_ASSERT(near(m->squares, t.squares, t.squares));
+    CU_ASSERT(is_near(m->mean, t.mean, sqrtl(t.squares / t.finite)));
+    CU_ASSERT(is_near(m->m2, t.m2, t.m2));
+    CU_ASSERT(is_near(m->squares, t.squares, t.squares));
     CU_ASSERT(m->mean >= m->min && m->mean <= m->max);
 }
 
@@ -141,11 +139,11 @@ static void check(ckpt_dtype dt, const void *p, size_t n)
 {
     struct moments m = {0};
     moments_add(&m, dt, p, n);
-    hold(&m, dt, p, n);
-    CU_ASSERT(number_is_complex(dt) || all_same(dt, p, n));
+    compare(&m, dt, p, n);
+    CU_ASSERT(number_is_complex(dt) || kernels_agree(dt, p, n));
 }
 
-/* check_numbers - check of N numbers X, which are the host's. */
+/* check_numbers - calls check() for N numbers X in host byte order. */
 static void check_numbers(ckpt_dtype dt, void *x, size_t n)
 {
     unit_host(x, n, dtype_info(dt)->block_bytes);
@@ -153,14 +151,14 @@ static void check_numbers(ckpt_dtype dt, void *x, size_t n)
     unit_host(x, n, dtype_info(dt)->block_bytes);
 }
 
-static void every_dtype(void)
+static void every_dtype_is_right(void)
 {
     static unsigned char bytes[16 * 5000];
     for (ckpt_dtype dt = CKPT_DT_F64; dt < CKPT_DT_NP; dt++) {
         size_t n = 5000 / 4 * 4;
         for (size_t i = 0; i < sizeof bytes; i++)
             bytes[i] = (unsigned char)(noise() >> 16);
-        /* exponents beyond 2^500 are a test of their own */
+        /* larger exponents are tested in largest_doubles() */
         for (size_t i = 7; i < sizeof bytes && (dt == CKPT_DT_F64 || dt == CKPT_DT_C128); i += 8)
             bytes[i] = (unsigned char)((bytes[i] & 0x80) | 0x3f);
         check(dt, bytes, n);
@@ -173,11 +171,10 @@ static void every_dtype(void)
     CU_ASSERT(memcmp(&m, &none, sizeof m) == 0);
 }
 
-/* Where the spread is a billionth of the mean, or the differences are taken from an
- * outlier, digits are lost: a few. */
-static void far_from_zero(void)
+/* Some digits are lost if the spread is a billionth of the mean, or the first element an outlier. */
+static void a_small_spread_is_accurate(void)
 {
-    within = 1e-9L;
+    tolerance = 1e-9L;
     static double x[10000];
     static float y[10000];
     for (size_t i = 0; i < 10000; i++) {
@@ -186,15 +183,15 @@ static void far_from_zero(void)
     }
     check_numbers(CKPT_DT_F64, x, 10000);
     check_numbers(CKPT_DT_F32, y, 10000);
-    x[0] = 1e300; /* what all differences are taken from */
+    x[0] = 1e300; /* all differences are from the first element */
     y[0] = 1e38f;
     check_numbers(CKPT_DT_F32, y, 10000);
     x[0] = 1e60;
     check_numbers(CKPT_DT_F64, x, 10000);
-    within = 1e-11L;
+    tolerance = 1e-11L;
 }
 
-/* add - moments_add of N numbers X, which are the host's. */
+/* add - calls moments_add() for N numbers X in host byte order. */
 static void add(struct moments *m, ckpt_dtype dt, const void *x, size_t n)
 {
     const size_t width = dtype_info(dt)->block_bytes;
@@ -206,7 +203,7 @@ static void add(struct moments *m, ckpt_dtype dt, const void *x, size_t n)
     free(bytes);
 }
 
-static void of_one_value(void)
+static void equal_elements_have_no_spread(void)
 {
     static double x[9001];
     for (size_t n = 1; n <= 9001; n += 1500) {
@@ -231,7 +228,7 @@ static void small_integers_are_exact(void)
     CU_ASSERT(all.mean == 4999.5 && all.squares == 333283335000.0 && all.zeros == 1);
 }
 
-static void no_finite_ones(void)
+static void elements_may_all_be_infinite_or_nan(void)
 {
     static const float x[] = {NAN, INFINITY, -INFINITY, -NAN}, zeros[] = {-0.0f, 0.0f, -0.0f};
     struct moments m = {0};
@@ -242,7 +239,7 @@ static void no_finite_ones(void)
     CU_ASSERT(m.finite == 3 && m.zeros == 3 && !signbit(m.min) && !signbit(m.max) && !signbit(m.mean));
 }
 
-/* Squares that no double holds: the mean is right, the sums of squares infinite. */
+/* If squares overflow, the mean is still right, and the sums of squares are infinite. */
 static void largest_doubles(void)
 {
     static const double x[] = {DBL_MAX, -DBL_MAX, DBL_MAX, DBL_MAX}, same[] = {-DBL_MAX, -DBL_MAX, -DBL_MAX};
@@ -261,7 +258,7 @@ static void largest_doubles(void)
     CU_ASSERT_DOUBLE_EQUAL(l.mean / 1e160, 2, 1e-15);
 }
 
-static void joined_parts_are_the_whole(void)
+static void merged_parts_equal_the_whole(void)
 {
     static float x[20000];
     struct moments parts = {0}, whole = {0}, none = {0};
@@ -274,7 +271,7 @@ static void joined_parts_are_the_whole(void)
         moments_merge(&parts, &m);
         moments_merge(&parts, &none);
     }
-    hold(&parts, CKPT_DT_F32, (const unsigned char *)x, 20000);
+    compare(&parts, CKPT_DT_F32, (const unsigned char *)x, 20000);
     moments_add(&whole, CKPT_DT_F32, (const unsigned char *)x, MOMENTS_BLOCK);
     moments_add(&whole, CKPT_DT_F32, (const unsigned char *)(x + MOMENTS_BLOCK), 20000 - MOMENTS_BLOCK);
     struct moments once = {0};
@@ -282,7 +279,7 @@ static void joined_parts_are_the_whole(void)
     CU_ASSERT(memcmp(&once, &whole, sizeof once) == 0);
 }
 
-static void magnitudes(void)
+static void complex_numbers_count_by_magnitude(void)
 {
     static double z[][2] = {{3, -4}, {0, -0.0}, {INFINITY, NAN}, {-INFINITY, 1}, {3e200, 4e200}};
     static float y[][2] = {{3, -4}, {0, 2}};
@@ -299,16 +296,16 @@ static void magnitudes(void)
 
 void suite_moments(void)
 {
-    UNIT(every_length_and_place);
-    UNIT(block_ends);
-    UNIT(halves);
-    UNIT(floats);
-    UNIT(every_dtype);
-    UNIT(far_from_zero);
-    UNIT(of_one_value);
+    UNIT(kernels_agree_on_any_length_and_alignment);
+    UNIT(kernels_agree_at_block_ends);
+    UNIT(kernels_agree_on_every_float16);
+    UNIT(kernels_agree_on_2_to_the_24_floats);
+    UNIT(every_dtype_is_right);
+    UNIT(a_small_spread_is_accurate);
+    UNIT(equal_elements_have_no_spread);
     UNIT(small_integers_are_exact);
-    UNIT(no_finite_ones);
+    UNIT(elements_may_all_be_infinite_or_nan);
     UNIT(largest_doubles);
-    UNIT(joined_parts_are_the_whole);
-    UNIT(magnitudes);
+    UNIT(merged_parts_equal_the_whole);
+    UNIT(complex_numbers_count_by_magnitude);
 }

@@ -1,4 +1,4 @@
-/* Headers of numpy's arrays: the literals that Python takes, and everything that is none. */
+/* Headers of .npy files: Python literals, dtypes, and malformed ones. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #include "codec/npy.h"
 #include "unit.h"
 
-static void shows(const char *text, const char *want)
+static void check_literal(const char *text, const char *want)
 {
     arena *a = arena_new(1 << 20);
     ckpt_value *v = NULL;
@@ -23,22 +23,22 @@ static void shows(const char *text, const char *want)
     arena_free(a);
 }
 
-static void literals_of_python(void)
+static void reads_python_literals(void)
 {
-    shows("{'a': (2, 3), \"b\": [True, False, None],}", "{'a': (2, 3), 'b': [True, False, None]}");
-    shows(" # x\n( 6 ) ", "6");
-    shows("(6,)", "(6,)");
-    shows("()", "()");
-    shows("[[], {}, ((1))]", "[[], {}, 1]");
-    shows("{1: {2: 3}}", "{1: {2: 3}}");
-    shows("0x1f", "31");
-    shows("[0b11, 0o17, 1_000, 2L, -3, 0, 00]", "[3, 15, 1000, 2, -3, 0, 0]");
-    shows("'<' u'f4'\n\"x\"", "'<f4x'");
-    shows("'\\x3cf4\\101\\u00e9\\'\\q'", "'<f4A\xc3\xa9\\'\\\\q'");
-    shows("9223372036854775807", "9223372036854775807");
+    check_literal("{'a': (2, 3), \"b\": [True, False, None],}", "{'a': (2, 3), 'b': [True, False, None]}");
+    check_literal(" # x\n( 6 ) ", "6");
+    check_literal("(6,)", "(6,)");
+    check_literal("()", "()");
+    check_literal("[[], {}, ((1))]", "[[], {}, 1]");
+    check_literal("{1: {2: 3}}", "{1: {2: 3}}");
+    check_literal("0x1f", "31");
+    check_literal("[0b11, 0o17, 1_000, 2L, -3, 0, 00]", "[3, 15, 1000, 2, -3, 0, 0]");
+    check_literal("'<' u'f4'\n\"x\"", "'<f4x'");
+    check_literal("'\\x3cf4\\101\\u00e9\\'\\q'", "'<f4A\xc3\xa9\\'\\\\q'");
+    check_literal("9223372036854775807", "9223372036854775807");
 }
 
-static void other_texts(void)
+static void other_text_is_refused(void)
 {
     static const char *const texts[] = {"",
                                         " ",
@@ -95,7 +95,7 @@ static void other_texts(void)
     }
 }
 
-static void depth_has_a_limit(void)
+static void depth_is_limited(void)
 {
     char text[300] = "";
     for (size_t i = 0; i < LITERAL_MAX_DEPTH + 1; i++) {
@@ -103,13 +103,13 @@ static void depth_has_a_limit(void)
         text[2 * LITERAL_MAX_DEPTH + 2 - i] = ')';
     }
     text[LITERAL_MAX_DEPTH + 1] = '1';
-    shows(text, "brackets are nested more than 64 deep");
+    check_literal(text, "brackets are nested more than 64 deep");
     text[0] = ' ';
     text[2 * LITERAL_MAX_DEPTH + 2] = ' ';
-    shows(text, "1");
+    check_literal(text, "1");
 }
 
-/* parse - an array of VERSION whose header is TEXT, and no elements. */
+/* parse - reads an array of format VERSION with the header TEXT and no elements. */
 static ckpt_status parse(unsigned version, const char *text, struct npy_array *x, ckpt_error *err)
 {
     unsigned char bytes[4096] = "\x93NUMPY";
@@ -129,7 +129,7 @@ static ckpt_status parse(unsigned version, const char *text, struct npy_array *x
 
 #define HEADER(descr, order, shape) "{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape ", }\n"
 
-static void headers(void)
+static void reads_headers(void)
 {
     struct npy_array x;
     CU_ASSERT(parse(1, HEADER("'>f8'", "True", "(2, 3)"), &x, NULL) == CKPT_OK && x.fortran_order &&
@@ -147,7 +147,7 @@ static void headers(void)
               x.nbytes == 0);
 }
 
-static void refused(unsigned version, const char *text, const char *why)
+static void check_refused(unsigned version, const char *text, const char *why)
 {
     struct npy_array x;
     ckpt_error err = {.status = CKPT_OK};
@@ -157,37 +157,38 @@ static void refused(unsigned version, const char *text, const char *why)
         printf("  %s\n  is %u: %s\n", text, err.status, err.what);
 }
 
-static void what_numpy_refuses(void)
+static void malformed_headers_are_refused(void)
 {
-    refused(0, HEADER("'<f4'", "False", "(2,)"), "version 0.0");
-    refused(4, HEADER("'<f4'", "False", "(2,)"), "version 4.0");
-    refused(3, HEADER("'\xff'", "False", "(2,)"), "other bytes than UTF-8");
-    refused(1, "[1, 2]", "it is list; it has to be a dict of descr, fortran_order and shape alone");
-    refused(1, "{'descr': '<f4', 'shape': ()}", "it is a dict with other keys");
-    refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (), 'x': 1}",
-            "it is a dict with other keys");
-    refused(1, HEADER("'<f4'", "0", "(2,)"), "the fortran_order 0; True or False is allowed");
-    refused(1, HEADER("'<f4'", "False", "[2]"), "the shape [2] is no tuple");
-    refused(1, HEADER("'<f4'", "False", "(True,)"), "the size True in its shape is no integer from 0 on");
-    refused(1, HEADER("'<f4'", "False", "(-1,)"), "the size -1 in its shape is no integer from 0 on");
-    refused(1, HEADER("'<f4'", "False", "(4294967296, 4294967296)"), "the product of its sizes");
-    refused(1, HEADER("'<q9'", "False", "(2,)"), "descr '<q9' is no dtype of numpy");
-    refused(1, HEADER("'<M8[xs]'", "False", "(2,)"), "no dtype of numpy");
-    refused(1, HEADER("'<f99999999999999999999'", "False", "(2,)"), "no dtype of numpy");
-    refused(1, HEADER("'|S2147483648'", "False", "(2,)"), "no dtype of numpy");
-    refused(1, HEADER("('<f4', (3,))", "False", "(2,)"), "no dtype of numpy");
-    refused(1, HEADER("[('a', '<f4', (2147483647, 2))]", "False", "(2,)"), "no dtype of numpy");
-    refused(1, HEADER("[('a', '|S2147483647'), ('b', '|S1')]", "False", "(2,)"), "no dtype of numpy");
-    refused(1, HEADER("[('a',)]", "False", "(2,)"), "no dtype of numpy");
-    refused(1, HEADER("[(1, '<f4')]", "False", "(2,)"), "no dtype of numpy");
-    refused(1, HEADER("__import__('os')", "False", "(2,)"), "a Python literal belongs there");
+    check_refused(0, HEADER("'<f4'", "False", "(2,)"), "version 0.0");
+    check_refused(4, HEADER("'<f4'", "False", "(2,)"), "version 4.0");
+    check_refused(3, HEADER("'\xff'", "False", "(2,)"), "other bytes than UTF-8");
+    check_refused(1, "[1, 2]", "it is list; it has to be a dict of descr, fortran_order and shape alone");
+    check_refused(1, "{'descr': '<f4', 'shape': ()}", "it is a dict with other keys");
+    check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (), 'x': 1}",
+                  "it is a dict with other keys");
+    check_refused(1, HEADER("'<f4'", "0", "(2,)"), "the fortran_order 0; True or False is allowed");
+    check_refused(1, HEADER("'<f4'", "False", "[2]"), "the shape [2] is no tuple");
+    check_refused(1, HEADER("'<f4'", "False", "(True,)"),
+                  "the size True in its shape is no integer from 0 on");
+    check_refused(1, HEADER("'<f4'", "False", "(-1,)"), "the size -1 in its shape is no integer from 0 on");
+    check_refused(1, HEADER("'<f4'", "False", "(4294967296, 4294967296)"), "the product of its sizes");
+    check_refused(1, HEADER("'<q9'", "False", "(2,)"), "descr '<q9' is no dtype of numpy");
+    check_refused(1, HEADER("'<M8[xs]'", "False", "(2,)"), "no dtype of numpy");
+    check_refused(1, HEADER("'<f99999999999999999999'", "False", "(2,)"), "no dtype of numpy");
+    check_refused(1, HEADER("'|S2147483648'", "False", "(2,)"), "no dtype of numpy");
+    check_refused(1, HEADER("('<f4', (3,))", "False", "(2,)"), "no dtype of numpy");
+    check_refused(1, HEADER("[('a', '<f4', (2147483647, 2))]", "False", "(2,)"), "no dtype of numpy");
+    check_refused(1, HEADER("[('a', '|S2147483647'), ('b', '|S1')]", "False", "(2,)"), "no dtype of numpy");
+    check_refused(1, HEADER("[('a',)]", "False", "(2,)"), "no dtype of numpy");
+    check_refused(1, HEADER("[(1, '<f4')]", "False", "(2,)"), "no dtype of numpy");
+    check_refused(1, HEADER("__import__('os')", "False", "(2,)"), "a Python literal belongs there");
 }
 
 void suite_npy(void)
 {
-    UNIT(literals_of_python);
-    UNIT(other_texts);
-    UNIT(depth_has_a_limit);
-    UNIT(headers);
-    UNIT(what_numpy_refuses);
+    UNIT(reads_python_literals);
+    UNIT(other_text_is_refused);
+    UNIT(depth_is_limited);
+    UNIT(reads_headers);
+    UNIT(malformed_headers_are_refused);
 }

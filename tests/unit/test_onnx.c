@@ -1,14 +1,13 @@
-/* ONNX: values in every field, names of tensors that are no initializers, malformed messages. */
+/* ONNX: values in every field of a TensorProto, names of constants, and malformed messages. */
 #include "base/buf.h"
 #include "bytes.h"
 #include "format/format.h"
 #include "unit.h"
 
 static ckpt_error err;
-static buf message; /* of the test: a model with one graph */
-
-/* field - NUMBER, with the bytes TEXT. */
-static void field(buf *b, unsigned number, ckpt_str text)
+static buf message; /* the current model */
+/* put_field - appends the field NUMBER with the bytes TEXT. */
+static void put_field(buf *b, unsigned number, ckpt_str text)
 {
     buf_byte(b, (unsigned char)(number << 3 | 2));
     size_t n = text.len;
@@ -18,38 +17,38 @@ static void field(buf *b, unsigned number, ckpt_str text)
     buf_str(b, text);
 }
 
-/* model_of - GRAPH as that of a model. */
+/* model_of - returns a model with the graph GRAPH. */
 static ckpt_str model_of(ckpt_str graph)
 {
     buf_free(&message);
     buf_init(&message, 1u << 20);
     buf_text(&message, "\x08\x0a\x12\x01p\x42\x02\x10\x18");
-    field(&message, 7, graph);
+    put_field(&message, 7, graph);
     return buf_view(&message);
 }
 
-/* open_graph - as HOW; NULL: ERR is why not. */
-static ckpt_file *open_graph(ckpt_str graph, int how)
+/* open_graph - opens or, if SALVAGE, salvages a model with GRAPH; NULL after an error, which is in err. */
+static ckpt_file *open_graph(ckpt_str graph, bool salvage)
 {
     ckpt_file *f = NULL;
     ckpt_str model = model_of(graph);
     struct opening o = {.path = "test", .src = source_mem(model.ptr, model.len, 0)};
-    o.how = how ? OPEN_SALVAGE : OPEN_WHOLE;
+    o.how = salvage ? OPEN_SALVAGE : OPEN_WHOLE;
     return format_open(&o, &f, &err) == CKPT_OK ? f : NULL;
 }
 
-/* open_tensor - a model with the initializer TENSOR alone. */
+/* open_tensor - opens a model with the single initializer TENSOR. */
 static ckpt_file *open_tensor(ckpt_str tensor)
 {
     buf graph;
     buf_init(&graph, 1u << 16);
-    field(&graph, 5, tensor);
+    put_field(&graph, 5, tensor);
     ckpt_file *f = open_graph(buf_view(&graph), 0);
     buf_free(&graph);
     return f;
 }
 
-/* holds - does the only tensor of the model with TENSOR have the bytes WANT? */
+/* holds - whether the TensorProto TENSOR is read as the bytes WANT. */
 static bool holds(ckpt_str tensor, ckpt_str want)
 {
     unsigned char got[256];
@@ -61,7 +60,7 @@ static bool holds(ckpt_str tensor, ckpt_str want)
     return is;
 }
 
-static bool refused(ckpt_str tensor, ckpt_status status, const char *found)
+static bool is_refused(ckpt_str tensor, ckpt_status status, const char *found)
 {
     ckpt_file *f = open_tensor(tensor);
     bool is = !f && err.status == status && strcmp(err.found, found) == 0;
@@ -71,9 +70,9 @@ static bool refused(ckpt_str tensor, ckpt_status status, const char *found)
     return is;
 }
 
-static void values_in_every_field(void)
+static void reads_values_in_every_field(void)
 {
-    /* float32 [2]: packed, one by one, both */
+    /* float32 [2]: packed, unpacked, and both */
     CU_ASSERT_TRUE(holds(TEXT("\x08\x02\x10\x01\x22\x08"
                               "abcdefgh"),
                          TEXT("abcdefgh")));
@@ -96,7 +95,7 @@ static void values_in_every_field(void)
                               "abcd\x25"
                               "efgh"),
                          TEXT("abcdefgh")));
-    /* int8 [3], packed and one by one; the last is -1 as int32_data have it; sizes packed */
+    /* int8 [3] in int32_data, unpacked and packed, where -1 has ten bytes; dims are packed */
     CU_ASSERT_TRUE(
         holds(TEXT("\x0a\x01\x03\x10\x03\x28\x01\x2a\x0b\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
               TEXT("\x01\x02\xff")));
@@ -112,48 +111,48 @@ static void values_in_every_field(void)
     CU_ASSERT_TRUE(holds(TEXT("\x08\0\x10\x01"), TEXT("")));
 }
 
-static void malformed_tensors(void)
+static void malformed_tensors_are_refused(void)
 {
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x01"), CKPT_EFORMAT, "no"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x01\x10\x1d"), CKPT_EUNSUPPORTED, "29"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x01\x10\x01"), CKPT_EFORMAT, "no values"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x01\x10\x01\x28\x01"), CKPT_EFORMAT, "field 5"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x02\x10\x01\x25"
-                                "abcd"),
-                           CKPT_EFORMAT, "4 bytes"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x01\x10\x03\x2a\x02\1\2"), CKPT_EFORMAT, "more"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x02\x10\x06\x2a\x02\x80\1"), CKPT_EFORMAT, "fewer"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x03\x10\x03\x2a\x02\1\2"), CKPT_EFORMAT, "2 bytes"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x01\x10\x03\x2a\x01\x80\x10\x03"), CKPT_EFORMAT, "malformed"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x02\x10\x08\x32\0"), CKPT_EFORMAT, "1 texts"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x01\x10\x08\x4a\x01x"), CKPT_EFORMAT, "raw data"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x03\x10\x15\x4a\x01\x21"), CKPT_EFORMAT, "1 bytes"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x01\x10\x01\x1a\0\x4a\x04"
-                                "abcd"),
-                           CKPT_EUNSUPPORTED, "a segment"));
-    CU_ASSERT_TRUE(refused(TEXT("\x0a\x01\x80\x10\x01"), CKPT_EFORMAT, "malformed"));
-    CU_ASSERT_TRUE(refused(TEXT("\x10\x01\x4a\x05"
-                                "abcd"),
-                           CKPT_ETRUNCATED, "a field"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x01\x10\x02\x70\x01"), CKPT_EFORMAT, "no"));
-    CU_ASSERT_TRUE(refused(TEXT("\x08\x01\x10\x02\x6a\x0d\x0a\x08location\x12\x01w\x70\x01"),
-                           CKPT_EUNSUPPORTED, "no")); /* memory is no file of a folder */
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01"), CKPT_EFORMAT, "no"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x1d"), CKPT_EUNSUPPORTED, "29"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x01"), CKPT_EFORMAT, "no values"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x01\x28\x01"), CKPT_EFORMAT, "field 5"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x02\x10\x01\x25"
+                                   "abcd"),
+                              CKPT_EFORMAT, "4 bytes"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x03\x2a\x02\1\2"), CKPT_EFORMAT, "more"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x02\x10\x06\x2a\x02\x80\1"), CKPT_EFORMAT, "fewer"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x03\x10\x03\x2a\x02\1\2"), CKPT_EFORMAT, "2 bytes"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x03\x2a\x01\x80\x10\x03"), CKPT_EFORMAT, "malformed"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x02\x10\x08\x32\0"), CKPT_EFORMAT, "1 texts"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x08\x4a\x01x"), CKPT_EFORMAT, "raw data"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x03\x10\x15\x4a\x01\x21"), CKPT_EFORMAT, "1 bytes"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x01\x1a\0\x4a\x04"
+                                   "abcd"),
+                              CKPT_EUNSUPPORTED, "a segment"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x0a\x01\x80\x10\x01"), CKPT_EFORMAT, "malformed"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x10\x01\x4a\x05"
+                                   "abcd"),
+                              CKPT_ETRUNCATED, "a field"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x02\x70\x01"), CKPT_EFORMAT, "no"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x02\x6a\x0d\x0a\x08location\x12\x01w\x70\x01"),
+                              CKPT_EUNSUPPORTED, "no")); /* external data of a file in memory */
     CU_ASSERT_TRUE(
-        refused(TEXT("\x08\x01\x10\x02\x6a\x0b\x0a\x06offset\x12\x01-\x70\x01"), CKPT_EFORMAT, "\"-\""));
+        is_refused(TEXT("\x08\x01\x10\x02\x6a\x0b\x0a\x06offset\x12\x01-\x70\x01"), CKPT_EFORMAT, "\"-\""));
     CU_ASSERT_TRUE(
-        refused(TEXT("\x6a\x0a\x0a\x06offset\x12\0\x6a\x0a\x0a\x06offset\x12\0"), CKPT_EFORMAT, "twice"));
-    CU_ASSERT_TRUE(refused(TEXT("\x6a\x03\x0a\x06o"), CKPT_EFORMAT, "malformed"));
+        is_refused(TEXT("\x6a\x0a\x0a\x06offset\x12\0\x6a\x0a\x0a\x06offset\x12\0"), CKPT_EFORMAT, "twice"));
+    CU_ASSERT_TRUE(is_refused(TEXT("\x6a\x03\x0a\x06o"), CKPT_EFORMAT, "malformed"));
 }
 
-/* More sizes than are read; the error has the name, which comes after them. */
-static void too_many_sizes(void)
+/* The error has the name of the tensor, which comes after its dims. */
+static void too_many_dims_are_refused(void)
 {
     buf b;
     buf_init(&b, 256);
     for (int i = 0; i < 33; i++)
         buf_text(&b, "\x08\x01");
     buf_text(&b, "\x42\x01w\x10\x02");
-    CU_ASSERT_TRUE(refused(buf_view(&b), CKPT_ELIMIT, "more"));
+    CU_ASSERT_TRUE(is_refused(buf_view(&b), CKPT_ELIMIT, "more"));
     CU_ASSERT_STRING_EQUAL(err.where, "w");
     CU_ASSERT_EQUAL(err.offset, 9 + 2 + 2 + 64);
     buf_free(&b);
@@ -161,8 +160,8 @@ static void too_many_sizes(void)
 
 #define SCALAR "\x10\x02\x4a\x01x" /* uint8 [] */
 
-/* Two constants without a name of one node's output, one of a name, an initializer of that name. */
-static void names_of_constants(void)
+/* A node with two unnamed constants, one with the constant "w", and an initializer "w". */
+static void constants_get_unique_names(void)
 {
     ckpt_str graph = TEXT("\x0a\x1d\x12\x01o\x2a\x0b\x0a\x02"
                           "a0\x2a\x05" SCALAR "\x2a\x0b\x0a\x02"
@@ -180,8 +179,8 @@ static void names_of_constants(void)
     ckpt_close(f);
 }
 
-/* A constant whose values are not there, and one whose sizes are too many. */
-static void malformed_constants(void)
+/* A constant without values, and one whose size is too large. */
+static void malformed_constants_are_refused(void)
 {
     CU_ASSERT_PTR_NULL(open_graph(TEXT("\x0a\x08\x2a\x06\x2a\x04\x10\x02\x08\x03"), 0));
     CU_ASSERT_STRING_EQUAL(err.found, "no values");
@@ -192,8 +191,8 @@ static void malformed_constants(void)
     CU_ASSERT_STRING_EQUAL(err.found, "more");
 }
 
-/* What follows the graph of a model of version 3 and later; before that there was no such field. */
-static void operator_sets(void)
+/* Models of IR version 3 and later must have the field opset_import. */
+static void operator_sets_are_required_since_version_3(void)
 {
     ckpt_str new = TEXT("\x08\x03\x3a\x02\x12\0"), old = TEXT("\x08\x02\x3a\x02\x12\0");
     ckpt_file *f = NULL;
@@ -213,12 +212,12 @@ static void depth_is_bounded(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         buf inner, outer;
         buf_init(&inner, 1u << 16);
-        field(&inner, 5, TEXT(SCALAR "\x42\x01w"));
+        put_field(&inner, 5, TEXT(SCALAR "\x42\x01w"));
         for (int k = 1; k < cases[i].graphs; k++)
             for (int level = 0; level < 3; level++) {
                 static const unsigned numbers[] = {6, 5, 1};
                 buf_init(&outer, 1u << 16);
-                field(&outer, numbers[level], buf_view(&inner));
+                put_field(&outer, numbers[level], buf_view(&inner));
                 buf_free(&inner);
                 inner = outer;
             }
@@ -230,8 +229,8 @@ static void depth_is_bounded(void)
     }
 }
 
-/* Of two tensors the second is cut off, or a field of it malformed. */
-static void salvage_keeps_what_is_whole(void)
+/* The second of two tensors is truncated or has a malformed field. */
+static void salvage_keeps_intact_tensors(void)
 {
     static const ckpt_str graphs[] = {
         {"\x2a\x08" SCALAR "\x42\x01v\x2a\x08\x42\x01w\x10\x02\x4a\x09x", 20},
@@ -252,13 +251,13 @@ static void salvage_keeps_what_is_whole(void)
 
 void suite_onnx(void)
 {
-    UNIT(values_in_every_field);
-    UNIT(malformed_tensors);
-    UNIT(too_many_sizes);
-    UNIT(names_of_constants);
-    UNIT(malformed_constants);
-    UNIT(operator_sets);
+    UNIT(reads_values_in_every_field);
+    UNIT(malformed_tensors_are_refused);
+    UNIT(too_many_dims_are_refused);
+    UNIT(constants_get_unique_names);
+    UNIT(malformed_constants_are_refused);
+    UNIT(operator_sets_are_required_since_version_3);
     UNIT(depth_is_bounded);
-    UNIT(salvage_keeps_what_is_whole);
+    UNIT(salvage_keeps_intact_tensors);
     buf_free(&message);
 }

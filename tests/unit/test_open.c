@@ -1,5 +1,5 @@
-/* ckpt_open_with: the same tensors from a path, from memory and from callbacks; each read of callbacks
- * failing in turn; opening and salvage watched, and stopped at each read. */
+/* ckpt_open_with(): the same tensors from a path, from memory and from callbacks; callbacks that fail at each
+ * read; progress, and cancelling at each call of it. */
 #include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -11,12 +11,12 @@
 struct bytes {
     unsigned char *data;
     size_t size;
-    size_t most;        /* bytes that a call gives; 0: all */
-    uint64_t calls;     /* so far */
-    uint64_t fail_at;   /* the call that fails, from 1; 0: none */
-    int64_t failure;    /* what it returns */
-    uint64_t failed_at; /* the offset that it was asked for */
-    unsigned closed;
+    size_t most;        /* bytes that a call returns at most; 0: no limit */
+    uint64_t calls;     /* calls of read_at so far */
+    uint64_t fail_at;   /* the number of the call that fails, from 1; 0: none */
+    int64_t failure;    /* what this call returns */
+    uint64_t failed_at; /* the offset of this call */
+    unsigned closed;    /* calls of close */
 };
 
 static bool load_bytes(struct bytes *b, const char *path)
@@ -33,7 +33,7 @@ static bool load_bytes(struct bytes *b, const char *path)
     return all;
 }
 
-static int64_t give(void *user, uint64_t offset, void *buf, size_t n)
+static int64_t read_bytes(void *user, uint64_t offset, void *buf, size_t n)
 {
     struct bytes *b = user;
     CU_ASSERT_FATAL(n > 0 && offset <= b->size && n <= b->size - offset);
@@ -53,7 +53,7 @@ static ckpt_callbacks callbacks_of(struct bytes *b)
 {
     ckpt_callbacks from = CKPT_INIT(ckpt_callbacks);
     from.size = b->size;
-    from.read_at = give;
+    from.read_at = read_bytes;
     from.close = close_bytes;
     from.user = b;
     return from;
@@ -70,9 +70,9 @@ static ckpt_status digest_all(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX], ckpt_e
     return st;
 }
 
-/* outcome - of opening PATH as O has it, and of reading all of it: a status, and a digest if there is one. */
-static ckpt_status outcome(const char *path, const ckpt_open_options *o, uint8_t out[CKPT_DIGEST_MAX],
-                           ckpt_error *err)
+/* open_and_digest - opens PATH with O and reads all tensors; returns the status, and the digest in OUT. */
+static ckpt_status open_and_digest(const char *path, const ckpt_open_options *o, uint8_t out[CKPT_DIGEST_MAX],
+                                   ckpt_error *err)
 {
     ckpt_file *f = NULL;
     memset(out, 0, CKPT_DIGEST_MAX);
@@ -87,7 +87,7 @@ static ckpt_status outcome(const char *path, const ckpt_open_options *o, uint8_t
 
 static unsigned seen, opened;
 
-static int same_from_everywhere(const char *path, const struct stat *st, int type, struct FTW *walk)
+static int check_same_result(const char *path, const struct stat *st, int type, struct FTW *walk)
 {
     struct bytes b;
     uint8_t by_path[CKPT_DIGEST_MAX], by_memory[CKPT_DIGEST_MAX], by_callbacks[CKPT_DIGEST_MAX];
@@ -99,8 +99,9 @@ static int same_from_everywhere(const char *path, const struct stat *st, int typ
     ckpt_callbacks from = callbacks_of(&b);
     const ckpt_open_options memory = {.struct_size = sizeof memory, .data = b.data, .size = b.size},
                             called = {.struct_size = sizeof called, .callbacks = &from};
-    ckpt_status of_path = outcome(path, NULL, by_path, &a), of_memory = outcome(path, &memory, by_memory, &m);
-    ckpt_status of_callbacks = outcome(path, &called, by_callbacks, &c);
+    ckpt_status of_path = open_and_digest(path, NULL, by_path, &a),
+                of_memory = open_and_digest(path, &memory, by_memory, &m);
+    ckpt_status of_callbacks = open_and_digest(path, &called, by_callbacks, &c);
     bool same_text = of_path == CKPT_OK || strcmp(a.what, c.what) == 0;
     if (of_path != of_callbacks || of_memory != of_callbacks || !same_text)
         fprintf(stderr, "%s: %s, %s, %s\n", path, ckpt_status_name(of_path), ckpt_status_name(of_memory),
@@ -118,8 +119,8 @@ static int same_from_everywhere(const char *path, const struct stat *st, int typ
 
 static void callbacks_read_what_a_path_reads(void)
 {
-    CU_ASSERT_EQUAL(nftw(unit_corpus("torch"), same_from_everywhere, 16, FTW_PHYS), 0);
-    CU_ASSERT_EQUAL(nftw(unit_corpus("vectors"), same_from_everywhere, 16, FTW_PHYS), 0);
+    CU_ASSERT_EQUAL(nftw(unit_corpus("torch"), check_same_result, 16, FTW_PHYS), 0);
+    CU_ASSERT_EQUAL(nftw(unit_corpus("vectors"), check_same_result, 16, FTW_PHYS), 0);
     CU_ASSERT(opened > 300 && seen > opened);
 }
 
@@ -131,8 +132,8 @@ static const char *const samples[] = {
 };
 #define NSAMPLES (sizeof samples / sizeof *samples)
 
-/* written - PATH, opened as O has it, cast and written to OUT as FORMAT. */
-static ckpt_status written(const char *path, const ckpt_open_options *o, const char *out, const char *format)
+/* convert - opens PATH with O, casts it and writes it to OUT as FORMAT. */
+static ckpt_status convert(const char *path, const ckpt_open_options *o, const char *out, const char *format)
 {
     ckpt_file *f;
     ckpt_plan *p = NULL;
@@ -148,7 +149,7 @@ static ckpt_status written(const char *path, const ckpt_open_options *o, const c
     return st;
 }
 
-static void no_difference(const char *path, const ckpt_open_options *o)
+static void check_no_difference(const char *path, const ckpt_open_options *o)
 {
     ckpt_file *a, *b;
     ckpt_diff_totals totals = CKPT_INIT(ckpt_diff_totals);
@@ -169,10 +170,10 @@ static void callbacks_are_compared_and_written(void)
         CU_ASSERT_FATAL(load_bytes(&b, path));
         ckpt_callbacks from = callbacks_of(&b);
         const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &from};
-        no_difference(path, &o);
+        check_no_difference(path, &o);
         for (int k = 0; k < 2; k++) {
-            ckpt_status st = written(path, NULL, out[0], formats[k]);
-            CU_ASSERT_EQUAL(written(path, &o, out[1], formats[k]), st);
+            ckpt_status st = convert(path, NULL, out[0], formats[k]);
+            CU_ASSERT_EQUAL(convert(path, &o, out[1], formats[k]), st);
             if (st == CKPT_OK && load_bytes(&x, out[0]) && load_bytes(&y, out[1]))
                 CU_ASSERT(x.size == y.size && memcmp(x.data, y.data, x.size) == 0);
             free(x.data);
@@ -185,8 +186,8 @@ static void callbacks_are_compared_and_written(void)
     }
 }
 
-/* fail_each - call after call of reading PATH returns FAILURE. */
-static void fail_each(const char *path, int64_t failure, bool salvage)
+/* check_failures - reads PATH once for each call of read_at, which returns FAILURE. */
+static void check_failures(const char *path, int64_t failure, bool salvage)
 {
     struct bytes b;
     uint8_t whole[CKPT_DIGEST_MAX], got[CKPT_DIGEST_MAX];
@@ -195,12 +196,12 @@ static void fail_each(const char *path, int64_t failure, bool salvage)
     ckpt_callbacks from = callbacks_of(&b);
     const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &from, .salvage = salvage};
     b.failure = failure;
-    CU_ASSERT_EQUAL(outcome("given", &o, whole, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(open_and_digest("given", &o, whole, &err), CKPT_OK);
     CU_ASSERT_EQUAL(b.closed, 1);
     for (uint64_t calls = b.calls, i = 1; i <= calls; i++) {
         b.calls = b.closed = 0;
         b.fail_at = i;
-        ckpt_status st = outcome("given", &o, got, &err);
+        ckpt_status st = open_and_digest("given", &o, got, &err);
         if (!salvage && st != CKPT_EIO && (st != CKPT_OK || memcmp(whole, got, sizeof got) != 0))
             fprintf(stderr, "%s, call %llu: %s\n", path, (unsigned long long)i, err.what);
         if (st == CKPT_EIO) {
@@ -216,18 +217,18 @@ static void fail_each(const char *path, int64_t failure, bool salvage)
     free(b.data);
 }
 
-static void each_read_may_fail(void)
+static void each_failing_read_is_reported(void)
 {
     static const int64_t failures[] = {-ENETDOWN, -ENOENT, -ENOMEM, 0, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < NSAMPLES; i++)
         for (size_t k = 0; k < sizeof failures / sizeof *failures; k++) {
-            fail_each(unit_corpus(samples[i]), failures[k], false);
+            check_failures(unit_corpus(samples[i]), failures[k], false);
             if (k == 0)
-                fail_each(unit_corpus(samples[i]), failures[k], true);
+                check_failures(unit_corpus(samples[i]), failures[k], true);
         }
 }
 
-static void closed_with_the_last_plan(void)
+static void callbacks_are_closed_with_the_last_plan(void)
 {
     struct bytes b;
     ckpt_file *f;
@@ -236,7 +237,7 @@ static void closed_with_the_last_plan(void)
     ckpt_callbacks from = callbacks_of(&b);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
-    memset(&from, 0, sizeof from); /* it was copied */
+    memset(&from, 0, sizeof from); /* the file has a copy */
     ckpt_close(f);
     CU_ASSERT_EQUAL(b.closed, 0);
     ckpt_plan_free(p);
@@ -271,8 +272,8 @@ static int watch(void *user, uint64_t done, uint64_t total)
     return ++w->calls == w->stop_at;
 }
 
-/* stop_each - O, which W watches, stopped at each call of it. */
-static void stop_each(const char *path, const ckpt_open_options *o, struct watcher *w)
+/* check_cancelling - opens PATH with O once for each call of progress, which cancels it by W. */
+static void check_cancelling(const char *path, const ckpt_open_options *o, struct watcher *w)
 {
     ckpt_file *f = NULL;
     ckpt_error err;
@@ -284,7 +285,7 @@ static void stop_each(const char *path, const ckpt_open_options *o, struct watch
         *w = (struct watcher){.stop_at = i};
         ckpt_status st = ckpt_open_with(path, o, &f, &err);
         CU_ASSERT_EQUAL(st, CKPT_ECANCELLED);
-        CU_ASSERT_EQUAL(w->calls, i); /* once it is stopped it is not called again */
+        CU_ASSERT_EQUAL(w->calls, i); /* not called again after it cancelled */
         CU_ASSERT(st != CKPT_ECANCELLED || f == NULL);
         CU_ASSERT(err.status == CKPT_ECANCELLED && strcmp(err.what, "stopped on request") == 0);
         if (st == CKPT_OK)
@@ -292,7 +293,7 @@ static void stop_each(const char *path, const ckpt_open_options *o, struct watch
     }
 }
 
-static void opening_is_watched_and_stopped(void)
+static void opening_can_be_cancelled(void)
 {
     for (size_t i = 0; i < NSAMPLES; i++) {
         struct bytes b;
@@ -300,22 +301,21 @@ static void opening_is_watched_and_stopped(void)
         const char *path = unit_corpus(samples[i]);
         CU_ASSERT_FATAL(load_bytes(&b, path));
         ckpt_callbacks from = callbacks_of(&b);
-        for (unsigned how = 0; how < 6; how++) {
+        for (unsigned turn = 0; turn < 6; turn++) {
             ckpt_open_options o = {
-                .struct_size = sizeof o, .salvage = how & 1, .progress = watch, .user = &w};
-            if (how / 2 == 1) {
+                .struct_size = sizeof o, .salvage = turn & 1, .progress = watch, .user = &w};
+            if (turn / 2 == 1) {
                 o.data = b.data;
                 o.size = b.size;
-            } else if (how / 2 == 2) {
+            } else if (turn / 2 == 2) {
                 o.callbacks = &from;
             }
-            stop_each(path, &o, &w);
+            check_cancelling(path, &o, &w);
         }
         free(b.data);
     }
 }
 
-/* Of a salvage all bytes of the file are announced at the first call. */
 static int first_total(void *user, uint64_t done, uint64_t total)
 {
     struct watcher *w = user;
@@ -324,7 +324,7 @@ static int first_total(void *user, uint64_t done, uint64_t total)
     return 0;
 }
 
-static void salvage_knows_how_much(void)
+static void salvage_announces_all_bytes_at_once(void)
 {
     for (size_t i = 0; i < NSAMPLES; i++) {
         struct watcher w = {0};
@@ -337,20 +337,20 @@ static void salvage_knows_how_much(void)
     }
 }
 
-static void sets_are_watched(void)
+static void opening_a_set_can_be_cancelled(void)
 {
     struct watcher w;
     const ckpt_open_options o = {.struct_size = sizeof o, .progress = watch, .user = &w},
                             salvage = {.struct_size = sizeof o, .salvage = 1, .progress = watch, .user = &w};
     const char *index = unit_corpus("torch/t215/eco/hf_gpt2_sharded/model.safetensors.index.json");
-    stop_each(index, &o, &w);
-    stop_each(index, &salvage, &w);
-    stop_each(unit_corpus("torch/t215/eco/hub_bin_sharded"), &o, &w);
+    check_cancelling(index, &o, &w);
+    check_cancelling(index, &salvage, &w);
+    check_cancelling(unit_corpus("torch/t215/eco/hub_bin_sharded"), &o, &w);
 }
 
 /* --------------------------------------------------------------------- options */
 
-static void names_and_options(void)
+static void options_of_ckpt_open_with(void)
 {
     static const char list[] = "a.weight\nb.bias\n";
     ckpt_file *f;
@@ -361,14 +361,14 @@ static void names_and_options(void)
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
     ckpt_close(f);
     o.callbacks = &from;
-    CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE); /* from where? */
+    CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE); /* both data and callbacks */
     o.data = NULL;
     CU_ASSERT_EQUAL_FATAL(ckpt_open_with("list", &o, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
     ckpt_close(f);
     CU_ASSERT_EQUAL(b.closed, 1);
     o.salvage = 1;
-    CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE); /* both */
+    CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE); /* both names and salvage */
     o.salvage = 0;
     from.read_at = NULL;
     CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE);
@@ -380,10 +380,10 @@ void suite_open(void)
 {
     UNIT(callbacks_read_what_a_path_reads);
     UNIT(callbacks_are_compared_and_written);
-    UNIT(each_read_may_fail);
-    UNIT(closed_with_the_last_plan);
-    UNIT(opening_is_watched_and_stopped);
-    UNIT(salvage_knows_how_much);
-    UNIT(sets_are_watched);
-    UNIT(names_and_options);
+    UNIT(each_failing_read_is_reported);
+    UNIT(callbacks_are_closed_with_the_last_plan);
+    UNIT(opening_can_be_cancelled);
+    UNIT(salvage_announces_all_bytes_at_once);
+    UNIT(opening_a_set_can_be_cancelled);
+    UNIT(options_of_ckpt_open_with);
 }

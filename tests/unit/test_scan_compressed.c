@@ -1,4 +1,5 @@
-/* Compressed files and foreign archives under scan: unpacked within bounds, and what lies in them told. */
+/* Scanning compressed files and other archives: they are unpacked within limits, and their contents
+ * scanned. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +9,7 @@
 #include "sample_7z.h"
 #include "tarball.h"
 
-/* "just text\n", by each of them. */
+/* "just text\n", compressed in each format. */
 #define GZIP                                                                                                 \
     "\x1f\x8b\x08\0\0\0\0\0\x02\x03\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x12\x30\xe1\x53\x0a\0\0\0"
 #define ZLIB "\x78\x9c\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x16\x01\x03\xb6"
@@ -28,7 +29,7 @@
 static const struct {
     const char *kind;
     ckpt_str bytes;
-    bool foreign; /* by libarchive */
+    bool foreign; /* needs libarchive */
 } all[] = {
     {"gzip", CONSTANT(GZIP), false}, {"zlib", CONSTANT(ZLIB), false}, {"bzip2", CONSTANT(BZIP2), true},
     {"xz", CONSTANT(XZ), true},      {"lzma", CONSTANT(LZMA), true},  {"zstd", CONSTANT(ZSTD), true},
@@ -37,13 +38,13 @@ static const struct {
 
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-static bool here(size_t i) { return !all[i].foreign || unpack_archive_ready(); }
+static bool is_supported(size_t i) { return !all[i].foreign || unpack_archive_ready(); }
 
-static void each_is_unpacked(void)
+static void each_format_is_unpacked(void)
 {
     char words[64];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (!here(i))
+        if (!is_supported(i))
             continue;
         snprintf(words, sizeof words, "%s data, unpacked and scanned", all[i].kind);
         struct scanned s = scan(all[i].bytes);
@@ -53,11 +54,11 @@ static void each_is_unpacked(void)
     }
 }
 
-static void bytes_behind_are_told(void)
+static void bytes_after_the_end_are_reported(void)
 {
     char longer[200];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (!here(i))
+        if (!is_supported(i))
             continue;
         memcpy(longer, all[i].bytes.ptr, all[i].bytes.len);
         memcpy(longer + all[i].bytes.len, "more", 4);
@@ -67,8 +68,8 @@ static void bytes_behind_are_told(void)
     }
 }
 
-/* Frames of lz4 for other programs hold nothing that is unpacked. */
-static void frames_may_be_skipped(void)
+/* Skippable frames of lz4 are for other programs. */
+static void skippable_frames_are_skipped(void)
 {
 #define SKIPPED "\x5f\x2a\x4d\x18\x03\0\0\0abc"
     if (!unpack_archive_ready())
@@ -82,8 +83,7 @@ static void frames_may_be_skipped(void)
             "11 bytes follow the compressed ones");
 }
 
-/* As many frames as there are; the last one's end is the end. */
-static void frames_may_follow_frames(void)
+static void several_frames_are_unpacked(void)
 {
     ckpt_str one = CONSTANT(LZ4);
     char two[sizeof LZ4 * 2];
@@ -94,37 +94,37 @@ static void frames_may_follow_frames(void)
     struct scanned s = scan_buffer(two, 2 * one.len, 0);
     FINDING(s, 1, "ARC001", 0, "lz4 data, unpacked and scanned");
     CU_ASSERT_EQUAL(s.result.accounted, 2 * one.len);
-    s = scan_buffer(two, 2 * one.len - 5, 0); /* its size of 0 and checksum are gone */
+    s = scan_buffer(two, 2 * one.len - 5, 0); /* without the end of the last frame */
     CU_ASSERT(s.findings && s.result.accounted < 2 * one.len - 5);
 }
 
-/* A few bytes that become many, and those that need a dictionary, which no file has. */
-static void much_of_little_is_unpacked(void)
+/* gzip of 300000 blanks, and zlib data that need a dictionary. */
+static void highly_compressed_data_are_unpacked(void)
 {
     unsigned char z[326] =
         "\x1f\x8b\x08\0\0\0\0\0\x02\x03\xed\xc1\x01\x0d\0\0\0\xc2\xa0\x2a\xef\x9f\xd2\x1e\x0e\x28";
     memcpy(z + 316, "\xf8\x31\xdf\x2a\x1f\x54\xe0\x93\x04\0", 10);
-    struct scanned s = scan_buffer(z, sizeof z, 0); /* 300000 blanks */
+    struct scanned s = scan_buffer(z, sizeof z, 0);
     FINDING(s, 1, "ARC001", 0, "gzip data, unpacked and scanned");
     CU_ASSERT_EQUAL(s.result.accounted, sizeof z);
     FINDING(scan(TEXT("\x78\xf9\x16\x01\x03\xb6\xcb\x82\xb3\0\x16\x01\x03\xb6")), 1, "FMT001", 0, "");
 }
 
-static void cut_ones_are_told(void)
+static void truncated_data_are_reported(void)
 {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        for (size_t n = 14; here(i) && n < all[i].bytes.len; n++) {
+        for (size_t n = 14; is_supported(i) && n < all[i].bytes.len; n++) {
             struct scanned s = scan_buffer(all[i].bytes.ptr, n, 0);
             CU_ASSERT(s.status == CKPT_OK && s.findings && s.result.accounted < n);
         }
 }
 
-/* No more than is allowed: the file's own measure, or what is left of all. */
+/* The size and the depth of unpacking are limited. */
 static void bombs_are_not_unpacked(void)
 {
     ckpt_scan_options little = {.struct_size = sizeof little, .max_unpacked = 9};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (!here(i))
+        if (!is_supported(i))
             continue;
         struct scanned s = scan_buffer_as(all[i].bytes, NULL, &little, 0);
         FINDING(s, 1, "ARC002", 0, all[i].kind);
@@ -138,8 +138,8 @@ static void bombs_are_not_unpacked(void)
     buf_free(&b);
 }
 
-/* Two bytes make zlib, three lzma: what else begins so is not taken for them. */
-static void what_only_begins_so_is_not_unpacked(void)
+/* zlib and lzma have signatures of two and three bytes, which other data may begin with, too. */
+static void data_that_only_begin_like_a_format_are_not_unpacked(void)
 {
     struct scanned s = scan(TEXT("8O as text begins"));
     CU_ASSERT(s.findings == 0 && strcmp(s.result.format, "text") == 0);
@@ -148,7 +148,7 @@ static void what_only_begins_so_is_not_unpacked(void)
     FINDING(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\x7f\0")), 1, "FMT001", 0, "");
     FINDING(scan(TEXT("\x5d\0\0\x04\0\x0a\0\0\0\0\0\0\0\0")), 1, "ARC002", 0, "lzma data: ");
 #define NPY "\x93NUMPY\x01\0\x38\0{'descr': '|u1', 'fortran_order': False, 'shape': (), }\n"
-    FINDING(scan(TEXT(NPY "1" LZMA)), 1, "FMT002", 67, "34 bytes follow the elements"); /* numbers, maybe */
+    FINDING(scan(TEXT(NPY "1" LZMA)), 1, "FMT002", 67, "34 bytes follow the elements"); /* may be numbers */
     FINDING(scan(TEXT(NPY "1" ZLIB)), 1, "FMT002", 67, "18 bytes follow the elements");
     CU_ASSERT_EQUAL(scan(TEXT(NPY "1" GZIP)).findings, 2);
     CU_ASSERT_STRING_EQUAL(scan(TEXT(NPY "1 and text")).result.format, "npy");
@@ -160,7 +160,7 @@ static void put_u32(unsigned char *at, uint32_t n)
         at[i] = (unsigned char)(n >> 8 * i);
 }
 
-static void seal(unsigned char *s7)
+static void update_checksums(unsigned char *s7)
 {
     put_u32(s7 + 28, crc32_update(0, s7 + 51, 98));
     put_u32(s7 + 8, crc32_update(0, s7 + 12, 20));
@@ -177,22 +177,22 @@ static void members_of_seven_zip_are_scanned(void)
     FINDING(s, 1, "ARC001", 0, "7-Zip data, unpacked and scanned");
     CU_ASSERT(s.result.members == 2 && s.result.accounted == SEVEN);
     FINDING(scan_buffer(s7, SEVEN + 4, 0), 1, "FMT002", 0, "7-Zip data: 4 bytes follow the compressed ones");
-    CU_ASSERT_EQUAL_FATAL(s7[51 + 41], 0x11); /* their names become a filler */
+    CU_ASSERT_EQUAL_FATAL(s7[51 + 41], 0x11); /* replaces the names by padding */
     s7[51 + 41] = 0x19;
-    seal(s7);
+    update_checksums(s7);
     s = scan_buffer(s7, SEVEN, 0);
     FINDING(s, 1, "ARC001", 0, "7-Zip data, unpacked and scanned");
     s7[51 + 41] = 0x11;
-    memcpy(s7 + 32, "\x01\x02\x03\x04\x05\x06\x07\x08\x09", 9); /* of no format, with its CRC-32 */
+    memcpy(s7 + 32, "\x01\x02\x03\x04\x05\x06\x07\x08\x09", 9); /* unknown data, with their CRC-32 */
     put_u32(s7 + 32 + 19 + 26, crc32_update(0, s7 + 32, 9));
-    seal(s7);
+    update_checksums(s7);
     s = scan_buffer(s7, SEVEN, 0);
     FINDING(s, 2, "FMT001", 0, "");
     CU_ASSERT(strcmp(s.first.where, "folder/a") == 0 && s.result.accounted == 0);
 }
 
-/* Where the last header of no bytes is said to be, nobody looks. */
-static void nothing_is_hidden_behind_an_empty_seven_zip(void)
+/* The header of 7-Zip has an offset even if its size is 0. */
+static void bytes_after_an_empty_seven_zip_are_reported(void)
 {
     unsigned char s7[32 + 4];
     if (!unpack_archive_ready())
@@ -208,7 +208,7 @@ static void nothing_is_hidden_behind_an_empty_seven_zip(void)
     CU_ASSERT_EQUAL(s.result.accounted, 0);
 }
 
-static void compressed_in_compressed_is_unpacked(void)
+static void compressed_members_are_unpacked(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -222,15 +222,15 @@ static void compressed_in_compressed_is_unpacked(void)
 
 void suite_scan_compressed(void)
 {
-    UNIT(each_is_unpacked);
-    UNIT(bytes_behind_are_told);
-    UNIT(frames_may_be_skipped);
-    UNIT(frames_may_follow_frames);
-    UNIT(much_of_little_is_unpacked);
-    UNIT(cut_ones_are_told);
+    UNIT(each_format_is_unpacked);
+    UNIT(bytes_after_the_end_are_reported);
+    UNIT(skippable_frames_are_skipped);
+    UNIT(several_frames_are_unpacked);
+    UNIT(highly_compressed_data_are_unpacked);
+    UNIT(truncated_data_are_reported);
     UNIT(bombs_are_not_unpacked);
-    UNIT(what_only_begins_so_is_not_unpacked);
+    UNIT(data_that_only_begin_like_a_format_are_not_unpacked);
     UNIT(members_of_seven_zip_are_scanned);
-    UNIT(nothing_is_hidden_behind_an_empty_seven_zip);
-    UNIT(compressed_in_compressed_is_unpacked);
+    UNIT(bytes_after_an_empty_seven_zip_are_reported);
+    UNIT(compressed_members_are_unpacked);
 }

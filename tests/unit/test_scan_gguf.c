@@ -1,4 +1,4 @@
-/* GGUF under scan: every count, length and offset held against the file, told with its place. */
+/* Scanning GGUF files: every count, length and offset is checked, and reported with its offset. */
 #include <stdlib.h>
 
 #include "scanned.h"
@@ -16,8 +16,8 @@
 
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-/* sound - BYTES, filled up with zeros to SIZE, break no rule. */
-static void sound(ckpt_str bytes, size_t size, int line)
+/* check_valid - BYTES, padded with zeros to SIZE, must have no findings. */
+static void check_valid(ckpt_str bytes, size_t size, int line)
 {
     unsigned char *b = calloc(1, size);
     CU_ASSERT_FATAL(b && bytes.len <= size);
@@ -30,25 +30,25 @@ static void sound(ckpt_str bytes, size_t size, int line)
     CU_ASSERT(fine);
     free(b);
 }
-#define SOUND(bytes, size) sound(TEXT(bytes), size, __LINE__)
+#define CHECK_VALID(bytes, size) check_valid(TEXT(bytes), size, __LINE__)
 
 #define F32_2X2 NAME("\x01", "t", "\x02") N8("\x02") N8("\x02") N4("\0")
 
-static void sound_files_are_known_to_the_last_byte(void)
+static void valid_files_are_accounted_for_completely(void)
 {
-    SOUND(HEAD("\0", "\0"), 24);
-    SOUND(HEAD("\0", "\0"), 32);
-    SOUND(PAIR("\0", "x"), 38);
-    SOUND(PAIR("\x0c", "12345678"), 45);
-    SOUND(PAIR("\x08", N8("\x03") "abc"), 48);
-    SOUND(PAIR("\x09", N4("\x04") N8("\x02") "12345678"), 57);
-    SOUND(PAIR("\x09", N4("\x08") N8("\x02") N8("\x01") "a" N8("\0")), 66);
-    SOUND(HEAD("\0", "\x01") KEY("\x11", "general.alignment") N4("\x04") N4("\x40"), 64);
-    SOUND(HEAD("\x01", "\0") F32_2X2 N8("\0"), 96 + 32);
-    SOUND(HEAD("\x01", "\0") NAME("\x01", "t", "\0") N4("\0") N8("\0"), 64 + 32);
+    CHECK_VALID(HEAD("\0", "\0"), 24);
+    CHECK_VALID(HEAD("\0", "\0"), 32);
+    CHECK_VALID(PAIR("\0", "x"), 38);
+    CHECK_VALID(PAIR("\x0c", "12345678"), 45);
+    CHECK_VALID(PAIR("\x08", N8("\x03") "abc"), 48);
+    CHECK_VALID(PAIR("\x09", N4("\x04") N8("\x02") "12345678"), 57);
+    CHECK_VALID(PAIR("\x09", N4("\x08") N8("\x02") N8("\x01") "a" N8("\0")), 66);
+    CHECK_VALID(HEAD("\0", "\x01") KEY("\x11", "general.alignment") N4("\x04") N4("\x40"), 64);
+    CHECK_VALID(HEAD("\x01", "\0") F32_2X2 N8("\0"), 96 + 32);
+    CHECK_VALID(HEAD("\x01", "\0") NAME("\x01", "t", "\0") N4("\0") N8("\0"), 64 + 32);
 }
 
-static void lies_are_told_where_they_are(void)
+static void malformed_headers_are_reported_with_offsets(void)
 {
     FINDING(scan(TEXT("GGUF" N4("\x04"))), 1, "FMT003", 4, "GGUF of version 4; 1 to 3 are read");
     FINDING(scan(TEXT("GGUF\0\0\0\x04")), 1, "FMT003", 4, "GGUF of version 4; 1 to 3 are read");
@@ -81,7 +81,7 @@ static void lies_are_told_where_they_are(void)
 
 #define ALIGNED(type, n) HEAD("\0", "\x01") KEY("\x11", "general.alignment") N4(type) n
 
-static void alignments_are_powers_of_two(void)
+static void alignments_must_be_powers_of_two(void)
 {
     FINDING(scan(TEXT(ALIGNED("\x0a", N8("\x20")))), 1, "FMT002", 53, "general.alignment has type 10");
     FINDING(scan(TEXT(ALIGNED("\x04", "12"))), 1, "FMT002", 53, "the file ends inside a value");
@@ -89,7 +89,7 @@ static void alignments_are_powers_of_two(void)
     FINDING(scan(TEXT(ALIGNED("\x04", N4("\x30")))), 1, "FMT002", 53, "an alignment of 48 is no power");
 }
 
-static void names_that_act_and_templates_are_told(void)
+static void control_characters_and_templates_are_reported(void)
 {
     struct scanned s = scan(TEXT(HEAD("\0", "\x01") KEY("\x03", "a\x1b"
                                                                 "b") N4("\0") "1"));
@@ -105,7 +105,7 @@ static void names_that_act_and_templates_are_told(void)
 
 #define NAME_64 "0123456789012345678901234567890123456789012345678901234567890123"
 
-static void tensors_that_lie_are_told(void)
+static void malformed_tensors_are_reported(void)
 {
     FINDING(scan(TEXT(TENSORS("\x01", NAME("\x40", NAME_64, "\x01") N8("\0") N4("\0") N8("\0")))), 1,
             "FMT002", 24, "a tensor's name of 64 bytes; ggml allows 63");
@@ -143,12 +143,12 @@ static void tensors_that_lie_are_told(void)
             1, "FMT002", 57, "two tensors of one name");
 }
 
-/* Sizes whose products and sums leave 64 bits; type 24 has elements of one byte, 27 of eight. */
-static void sizes_that_overflow_are_told(void)
+/* The elements of type 24 have one byte, those of type 27 eight. */
+static void sizes_beyond_64_bits_are_reported(void)
 {
     FINDING(scan(TEXT(TENSORS("\x01", ROW("t", MAX8, "\x1b", N8("\0"))))), 1, "FMT002", 24,
             "elements has more than 2^64 bytes");
-#define HALF "\0\0\0\0\0\0\0\x80" /* MAX8, filled up */
+#define HALF "\0\0\0\0\0\0\0\x80" /* MAX8, aligned */
     FINDING(scan(TEXT(TENSORS("\x02", ROW("t", MAX8, "\x18", N8("\0")) ROW("u", MAX8, "\x18", HALF)))), 1,
             "FMT002", 57, "elements has more than 2^64 bytes");
     FINDING(scan(TEXT(TENSORS("\x02", ROW("t", MAX8, "\x18", N8("\0")) ROW("u", MAX8, "\x19", HALF)))), 1,
@@ -158,7 +158,7 @@ static void sizes_that_overflow_are_told(void)
             1, "FMT002", 90, "the tensors have more than 2^64 bytes");
 }
 
-static void one_in_an_archive_is_scanned_too(void)
+static void gguf_members_of_archives_are_scanned(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -171,11 +171,11 @@ static void one_in_an_archive_is_scanned_too(void)
 
 void suite_scan_gguf(void)
 {
-    UNIT(sound_files_are_known_to_the_last_byte);
-    UNIT(lies_are_told_where_they_are);
-    UNIT(alignments_are_powers_of_two);
-    UNIT(names_that_act_and_templates_are_told);
-    UNIT(tensors_that_lie_are_told);
-    UNIT(sizes_that_overflow_are_told);
-    UNIT(one_in_an_archive_is_scanned_too);
+    UNIT(valid_files_are_accounted_for_completely);
+    UNIT(malformed_headers_are_reported_with_offsets);
+    UNIT(alignments_must_be_powers_of_two);
+    UNIT(control_characters_and_templates_are_reported);
+    UNIT(malformed_tensors_are_reported);
+    UNIT(sizes_beyond_64_bits_are_reported);
+    UNIT(gguf_members_of_archives_are_scanned);
 }

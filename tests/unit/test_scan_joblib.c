@@ -1,4 +1,5 @@
-/* Dumps of joblib under scan: an array is passed over where a plain dtype and shape tell its size. */
+/* Scanning joblib dumps: the bytes of an array are skipped when its pickle states dtype and shape as
+ * constants. */
 #include "base/buf.h"
 #include "scanned.h"
 
@@ -9,7 +10,7 @@
 #define SUBCLASS     KEY("\x08", "subclass")
 #define NDARRAY      SUBCLASS "cnumpy\nndarray\n"
 #define SHAPE        KEY("\x05", "shape")
-#define TWO          SHAPE "K\x02K\x03\x86" /* of 24 bytes, as f4 */
+#define TWO          SHAPE "K\x02K\x03\x86" /* 2 x 3: 24 bytes of f4 */
 #define ORDER                                                                                                \
     KEY("\x05", "order")                                                                                     \
     "U\x01"                                                                                                  \
@@ -34,7 +35,7 @@
 
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-static void numbers_are_passed_over(void)
+static void bytes_of_arrays_are_skipped(void)
 {
     static const struct {
         ckpt_str bytes;
@@ -56,7 +57,7 @@ static void numbers_are_passed_over(void)
     for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
         struct scanned s = scan(sound[i].bytes);
         bool known = s.status == CKPT_OK && s.result.found[CKPT_SCAN_INCOMPLETE] == 0 &&
-                     s.findings == s.result.found[CKPT_SCAN_WARNING]; /* of numpy.matrix no list knows */
+                     s.findings == s.result.found[CKPT_SCAN_WARNING]; /* numpy.matrix is on no list */
         CU_ASSERT(known && s.findings == (i > 0 && i < 4));
         CU_ASSERT_EQUAL(s.result.in_tensors, sound[i].numbers);
         CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
@@ -64,13 +65,13 @@ static void numbers_are_passed_over(void)
     }
 }
 
-static void sizes_that_are_not_stated_plainly_end_it(void)
+static void arrays_of_unclear_size_end_the_scan(void)
 {
     static const ckpt_str unclear[] = {
-        UNCLEAR(WRAPPER "Nb."), /* no dict */
+        UNCLEAR(WRAPPER "Nb."), /* the state is no dict */
         UNCLEAR(WRAPPER "]b."),
         UNCLEAR(WRAPPER "}b}b."),  /* two states */
-        UNCLEAR(DUMP(TWO F4) "."), /* no class of the array, or another */
+        UNCLEAR(DUMP(TWO F4) "."), /* no or an unknown array class */
         UNCLEAR(DUMP(SUBCLASS "N" TWO F4) "."),
         UNCLEAR(DUMP(SUBCLASS "cnumpy\nrecarray\n" TWO F4) "."),
         UNCLEAR(DUMP(SUBCLASS "cnot\nndarray\n" TWO F4) "."),
@@ -125,8 +126,8 @@ static void sizes_that_are_not_stated_plainly_end_it(void)
     }
 }
 
-/* More items than are kept of a value; a name that is computed. */
-static void what_cannot_be_seen_whole_is_unclear(void)
+/* More items than the scanner keeps, and a name that is computed. */
+static void values_that_are_not_constant_are_unclear(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -145,12 +146,12 @@ static void what_cannot_be_seen_whole_is_unclear(void)
     struct scanned s = scan(TEXT(DUMP(SUBCLASS "cx\ny\n)RU\x07ndarray\x93" TWO F4) "."));
     CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_INCOMPLETE], 1);
     s = scan(TEXT("\x80\x03"
-                  "NNb.")); /* no joblib at all */
+                  "NNb.")); /* not a joblib dump */
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
 }
 
-/* What joblib.load takes for an array, pickle.load takes for opcodes: they count where they do something. */
-static void arrays_that_run_are_told(void)
+/* pickle.load executes the bytes of an array as opcodes, so harmful ones are reported. */
+static void arrays_that_pickle_load_executes_are_reported(void)
 {
     struct scanned s = scan(TEXT(DUMP(NDARRAY TWO F4) "cos\nsystem\nU\x05"
                                                       "true \x85R0N0N"
@@ -158,19 +159,19 @@ static void arrays_that_run_are_told(void)
     enum { ARRAY = sizeof(DUMP(NDARRAY TWO F4)) - 1 };
     FINDING(s, 3, "FMT004", ARRAY, "what joblib.load takes for an array, pickle.load takes for opcodes");
     FINDING(s, 3, "PKL002", ARRAY + 19, "");
-    FINDING(s, 3, "PKL002", 19, ""); /* and whoever takes it for one of objects begins there */
+    FINDING(s, 3, "PKL002", 19, ""); /* as a pickle of an object array */
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT_EQUAL(s.result.in_tensors, 24);
     s = scan(TEXT(DUMP(NDARRAY TWO F4) "cnumpy\nmeans\n0N0N0N0N0N0"
-                                       ".")); /* an import alone */
+                                       ".")); /* only an import */
     FINDING(s, 2, "FMT004", ARRAY, "");
     s = scan(TEXT(DUMP(NDARRAY TWO F4) "cnum py\nme\n0N0N0N0N0N0N0"
-                                       ".")); /* one that may well be chance */
+                                       ".")); /* probably random bytes */
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
 }
 
-/* With an empty stack and memo they may call where they fail with what came before. */
-static void arrays_that_run_alone_are_told(void)
+/* These opcodes run on an empty stack and memo, but not after those before the array. */
+static void arrays_that_are_pickles_of_their_own_are_reported(void)
 {
     struct scanned s = scan(TEXT(DUMP(NDARRAY TWO F4) "]p000\ncos\nsystem\n(K\1tR0."
                                                       "."));
@@ -183,7 +184,7 @@ static void arrays_that_run_alone_are_told(void)
 
 #define OBJECTS DTYPE(ARGS("\x02", "O8"), STATE("K\x08", "K\x3f"))
 
-static void objects_are_a_pickle_of_their_own(void)
+static void object_arrays_are_followed_by_a_pickle(void)
 {
     enum { INNER = sizeof(DUMP(NDARRAY TWO OBJECTS)) - 1 };
     struct scanned s = scan(TEXT(DUMP(NDARRAY TWO OBJECTS) "\x80\x03](K\1e.."));
@@ -201,7 +202,7 @@ static void objects_are_a_pickle_of_their_own(void)
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
 }
 
-/* An array of numpy alone: of eight bytes, or of a list. */
+/* An array pickled by numpy, with eight bytes or a list as its data. */
 #define BYTES8 KEY("\x08", "AAAAAAAA")
 #define ARRAY(dtype, data)                                                                                   \
     "\x80\x02"                                                                                               \
@@ -215,12 +216,12 @@ static void objects_are_a_pickle_of_their_own(void)
 #define PLAIN(n, spelled)     "cnumpy\ndtype\n" ARGS(n, spelled) "R"
 #define STRUCT(fields, flags) MADE(ARGS("\x02", "V8"), "K\x03U\x01|N" fields "K\x08K\x01" flags)
 
-static void dtypes_that_contradict_themselves_are_told(void)
+static void inconsistent_dtypes_are_reported(void)
 {
     static const ckpt_str odd[] = {
         UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\0")), BYTES8)),
         UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\x01")), BYTES8)),
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\x3f")), BYTES8)), /* no list */
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\x3f")), BYTES8)), /* the data are no list */
         UNCLEAR(ARRAY(PLAIN("\x02", "O8"), BYTES8)),
         UNCLEAR(ARRAY(PLAIN("\x04", "O,f4"), BYTES8)),
         UNCLEAR(ARRAY(MADE(ARGS("\x02", "f8"), STATE("K\x08", "K\x01")), BYTES8)),
@@ -230,7 +231,8 @@ static void dtypes_that_contradict_themselves_are_told(void)
         UNCLEAR(ARRAY("cnumpy\ndtype\n" ARGS("\x02", "f8") "RNb", BYTES8)),
         UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "O8"), "K\0"), "K\0"), BYTES8)),
         UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "f8"), "K\0"), "K\x1b"), BYTES8)),
-        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "f8"), "K\x01"), "K\x10"), BYTES8)), /* outside */
+        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "f8"), "K\x01"), "K\x10"),
+                      BYTES8)), /* reaches beyond the element */
         UNCLEAR(ARRAY(STRUCT(FIELD(STRUCT(FIELD(PLAIN("\x02", "O8"), "K\0"), "K\0"), "K\0"), "K\0"), BYTES8)),
         UNCLEAR(ARRAY(STRUCT(FIELD("N", "K\0"), "K\x10"), BYTES8)),
         UNCLEAR(ARRAY(STRUCT("N}K\1K\1s", "K\x10"), BYTES8)),
@@ -267,16 +269,16 @@ static void dtypes_that_contradict_themselves_are_told(void)
 
 #define AGAIN "cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81}(" NDARRAY TWO F4 "ub" DATA
 
-static void arrays_may_follow_each_other(void)
+static void several_arrays_are_skipped(void)
 {
     struct scanned s = scan(TEXT("\x80\x03](" AGAIN AGAIN "e."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 48);
-    s = scan(TEXT("\x80\x03" AGAIN "}b.")); /* the same one built twice */
+    s = scan(TEXT("\x80\x03" AGAIN "}b.")); /* BUILD again on the same array */
     FINDING(s, 2, "PKL013", sizeof("\x80\x03" AGAIN), "not stated plainly");
     FINDING(s, 2, "PKL003", sizeof("\x80\x03" AGAIN), "once more after BUILD");
 }
 
-static void arrays_that_are_not_all_there_are_told(void)
+static void truncated_arrays_are_reported(void)
 {
     enum { PAD = sizeof(DUMP(NDARRAY TWO F4 PADDED "K\x10")) - 2 };
     FINDING(scan(TEXT(DUMP(NDARRAY TWO F4) "0123.")), 1, "PKL006", sizeof(DUMP(NDARRAY TWO F4)) - 2,
@@ -287,29 +289,29 @@ static void arrays_that_are_not_all_there_are_told(void)
             "needs 200 more bytes, 25 are left");
 }
 
-/* A frame ends before the array, and the next begins behind it: joblib reads its bytes between frames. */
+/* joblib reads the bytes of an array between two frames. */
 #define FRAME(n) "\x95" n "\0\0\0\0\0\0\0"
 
-static void frames_end_before_arrays(void)
+static void frames_must_end_before_arrays(void)
 {
     struct scanned s = scan(TEXT("\x80\x04" FRAME("\x85") AGAIN FRAME("\x01") "."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 24);
     s = scan(TEXT("\x80\x04" FRAME("\x9a") AGAIN FRAME("\x01") "."));
     FINDING(s, 1, "PKL007", 143, "goes beyond the end of a frame");
-    s = scan(TEXT("\x80\x04" FRAME("\x20") AGAIN FRAME("\x01") ".")); /* loaders by frames go on elsewhere */
+    s = scan(TEXT("\x80\x04" FRAME("\x20") AGAIN FRAME("\x01") ".")); /* the frame ends before the array */
     FINDING(s, 2, "PKL007", 11, "goes beyond the end of a frame");
 }
 
 void suite_scan_joblib(void)
 {
-    UNIT(numbers_are_passed_over);
-    UNIT(what_cannot_be_seen_whole_is_unclear);
-    UNIT(arrays_that_run_are_told);
-    UNIT(arrays_that_run_alone_are_told);
-    UNIT(dtypes_that_contradict_themselves_are_told);
-    UNIT(objects_are_a_pickle_of_their_own);
-    UNIT(arrays_may_follow_each_other);
-    UNIT(arrays_that_are_not_all_there_are_told);
-    UNIT(frames_end_before_arrays);
-    UNIT(sizes_that_are_not_stated_plainly_end_it);
+    UNIT(bytes_of_arrays_are_skipped);
+    UNIT(values_that_are_not_constant_are_unclear);
+    UNIT(arrays_that_pickle_load_executes_are_reported);
+    UNIT(arrays_that_are_pickles_of_their_own_are_reported);
+    UNIT(inconsistent_dtypes_are_reported);
+    UNIT(object_arrays_are_followed_by_a_pickle);
+    UNIT(several_arrays_are_skipped);
+    UNIT(truncated_arrays_are_reported);
+    UNIT(frames_must_end_before_arrays);
+    UNIT(arrays_of_unclear_size_end_the_scan);
 }

@@ -1,4 +1,5 @@
-/* Pickles under scan: what is taken for one, what follows it, what lies in its values. */
+/* Scanning pickles: which bytes are scanned as a pickle, the bytes after it, and the contents of its
+ * values. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,39 +14,40 @@ static const char *format_of(ckpt_str bytes)
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
     return s.result.format ? s.result.format : "unknown";
 }
-#define IS(bytes, format) CU_ASSERT_STRING_EQUAL(format_of(TEXT(bytes)), format)
+#define CHECK_FORMAT(bytes, format) CU_ASSERT_STRING_EQUAL(format_of(TEXT(bytes)), format)
 
-/* Without protocol 2 to 5 before it, a pickle calls, imports a name that may be one, or ends the file. */
-static void text_that_runs_is_a_pickle(void)
+/* Bytes without PROTO are a pickle if they call, import a valid name, or end with STOP at the end of the
+ * file. */
+static void pickles_without_proto_are_recognised(void)
 {
-    IS("N.", "pickle");
-    IS("I1\n.", "pickle");
-    IS("I1\n.\n", "pickle");
-    IS("I1\n.x", "text");
-    IS("I1\n.more", "text");
-    IS("I1\n", "text");
-    IS("N", "text");
-    IS("cnumpy\nmean\n.more", "pickle");
-    IS("cnumpy\nmean\n", "text");
-    IS("cnum py\nmean\n.more", "text");
-    IS("cnumpy\nme an\n.more", "text");
-    IS("cnum.py\nme_1A\n.more", "pickle");
-    IS("cnum\xc3\xa9\nmean\n.more", "pickle");
-    IS("cnumpy\nmean\n)R and more", "pickle");
-    IS("cnum py\nmean\n)R and more", "pickle");
-    IS("c\nmean\n)R and more", "text"); /* no Python has such names */
-    IS("c\xff\xfe\nmean\n)R.", "unknown");
-    IS("cnumpy\n\xff\n)R.", "unknown");
-    IS("cnumpy\n\n.more", "text");
-    IS("cnumpy\nmean\n)Rc\nmean\n.", "pickle");
-    IS("cos\nsystem\nc\nmean\n.", "pickle");
-    IS("cnum py\nmean\nc\nmean\n.", "text");
-    IS("cos\nsystem\n", "pickle");
-    IS("V numpy\nVmean\n\x93.more", "unknown"); /* by STACK_GLOBAL, a blank in it */
-    IS("cx\ny\n)RVmean\n\x93.more", "pickle");  /* a name that is computed */
+    CHECK_FORMAT("N.", "pickle");
+    CHECK_FORMAT("I1\n.", "pickle");
+    CHECK_FORMAT("I1\n.\n", "pickle");
+    CHECK_FORMAT("I1\n.x", "text");
+    CHECK_FORMAT("I1\n.more", "text");
+    CHECK_FORMAT("I1\n", "text");
+    CHECK_FORMAT("N", "text");
+    CHECK_FORMAT("cnumpy\nmean\n.more", "pickle");
+    CHECK_FORMAT("cnumpy\nmean\n", "text");
+    CHECK_FORMAT("cnum py\nmean\n.more", "text");
+    CHECK_FORMAT("cnumpy\nme an\n.more", "text");
+    CHECK_FORMAT("cnum.py\nme_1A\n.more", "pickle");
+    CHECK_FORMAT("cnum\xc3\xa9\nmean\n.more", "pickle");
+    CHECK_FORMAT("cnumpy\nmean\n)R and more", "pickle");
+    CHECK_FORMAT("cnum py\nmean\n)R and more", "pickle");
+    CHECK_FORMAT("c\nmean\n)R and more", "text"); /* the module is empty */
+    CHECK_FORMAT("c\xff\xfe\nmean\n)R.", "unknown");
+    CHECK_FORMAT("cnumpy\n\xff\n)R.", "unknown");
+    CHECK_FORMAT("cnumpy\n\n.more", "text");
+    CHECK_FORMAT("cnumpy\nmean\n)Rc\nmean\n.", "pickle");
+    CHECK_FORMAT("cos\nsystem\nc\nmean\n.", "pickle");
+    CHECK_FORMAT("cnum py\nmean\nc\nmean\n.", "text");
+    CHECK_FORMAT("cos\nsystem\n", "pickle");
+    CHECK_FORMAT("V numpy\nVmean\n\x93.more", "unknown"); /* STACK_GLOBAL of a name with a blank */
+    CHECK_FORMAT("cx\ny\n)RVmean\n\x93.more", "pickle");  /* a name that is computed */
 }
 
-static void bytes_behind_are_told(void)
+static void bytes_after_stop_are_reported(void)
 {
     struct scanned s = scan(TEXT("\x80\x02N.\x80\x02N.x"));
     FINDING(s, 1, "PKL010", 8, "1 byte after STOP");
@@ -54,8 +56,9 @@ static void bytes_behind_are_told(void)
     FINDING(scan(TEXT("\x80\x02N")), 1, "PKL006", 3, "the pickle ends without STOP");
 }
 
-/* However many do nothing, the next one is followed; of more than are, what comes last counts as one. */
-static void the_last_of_many_is_followed(void)
+/* Harmless pickles before it do not hide a harmful one; beyond a limit, the rest is reported as trailing
+ * bytes. */
+static void many_pickles_in_a_row_are_scanned(void)
 {
     for (size_t n = 15; n < 40000; n = n * 3 + 1) {
         buf b;
@@ -74,22 +77,22 @@ static void the_last_of_many_is_followed(void)
     free(row);
 }
 
-/* pickle.py takes a line that the end of the file cuts, and drops its last byte; INST calls then. */
-static void a_line_cut_by_the_end_is_a_line(void)
+/* pickle.py reads a line that the end of the file cuts, without its last byte, so INST still calls. */
+static void truncated_lines_are_read_as_pickle_py_does(void)
 {
     struct scanned s = scan(TEXT("(S'id'\niposix\nsystemX"));
     FINDING(s, 2, "PKL002", 7, "");
     FINDING(s, 2, "PKL006", 21, "the pickle ends without STOP");
     FINDING(scan_buffer_as(TEXT("(S'id'\niposix\nsystemX"), ".txt", NULL, 0), 3, "PKL002", 7, "");
     FINDING(scan_buffer_as(TEXT("(S'id'\niposix\nsystemX"), ".pkl", NULL, 0), 2, "PKL002", 7, "");
-    FINDING(scan(TEXT("cos\n")), 2, "PKL002", 0, ""); /* pickle.py imports it, and then finds no name in it */
+    FINDING(scan(TEXT("cos\n")), 2, "PKL002", 0, ""); /* pickle.py imports os, then fails */
     CU_ASSERT_EQUAL(scan(TEXT("cos")).findings, 0);
     s = scan(TEXT("\x80\x04\x95\x16\0\0\0\0\0\0\0(S'id'\niposix\nsystemX"));
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
 }
 
-/* Text that is called as pickles are: where following it fails, nothing is said of what a loader does. */
-static void text_that_fails_as_a_pickle_is_not_clean(void)
+/* Text with the file name of a pickle that fails as a pickle: a loader might still run it. */
+static void malformed_pickles_are_not_clean(void)
 {
     FINDING(scan_buffer_as(TEXT("I1\np-1\n0cos\nsystem\n(S'id'\ntR."), ".pkl", NULL, 0), 2, "PKL013", 3,
             "text that has a pickle's file name and begins like a pickle");
@@ -98,8 +101,8 @@ static void text_that_fails_as_a_pickle_is_not_clean(void)
             CKPT_NO_OFFSET, "");
 }
 
-/* A pickle without a protocol that only a loader by frames gets through. */
-static void what_runs_by_frames_alone_is_a_pickle(void)
+/* A pickle without PROTO that only loaders which read by frames accept. */
+static void pickles_that_need_frames_are_recognised(void)
 {
     struct scanned s = scan(TEXT("\x95\7\0\0\0\0\0\0\0X\x08\0\0\0"
                                  "abPPPPPPU\x14"
@@ -107,10 +110,10 @@ static void what_runs_by_frames_alone_is_a_pickle(void)
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
 }
 
-/* What loads bytes is harmless only where it is called there and then, with bytes that are followed. */
+/* _load_from_bytes is harmless only if it is called at once, with bytes that the scanner can read. */
 #define LOADS "ctorch.storage\n_load_from_bytes\n"
 
-static void what_loads_bytes_is_not_kept(void)
+static void load_from_bytes_must_be_called_at_once(void)
 {
     static const ckpt_str kept[] = {
 #define KEPT(bytes) {bytes, sizeof(bytes) - 1}
@@ -133,13 +136,12 @@ static void what_loads_bytes_is_not_kept(void)
     CU_ASSERT_EQUAL(scan(TEXT("\x80\2" LOADS "q\0000N.")).findings, 0);
 }
 
-/* BUILD, APPEND and their like call what an object's state holds; picklers do each only where it is natural.
- * */
+/* BUILD, APPEND and other opcodes call methods that the state of an object can replace. */
 #define SPACE "ctypes\nSimpleNamespace\n)R"
 #define STATE "}S'append'\nc_codecs\nencode\nsb"
 #define ODD   "ccollections\nOrderedDict\n)R"
 
-static void objects_are_filled_as_picklers_do(void)
+static void unusual_changes_of_objects_are_reported(void)
 {
     static const ckpt_str odd[] = {
         KEPT(SPACE STATE "S'a'\na."),
@@ -149,7 +151,7 @@ static void objects_are_filled_as_picklers_do(void)
         KEPT(SPACE STATE "S'a'\nS'a'\ns."),
         KEPT(SPACE STATE "(S'a'\nS'a'\nu."),
         KEPT(SPACE STATE "}b."),
-        KEPT("ctypes\nSimpleNamespace\n(S'a'\ntR}b."), /* since Python 3.13 its argument may be a dict */
+        KEPT("ctypes\nSimpleNamespace\n(S'a'\ntR}b."), /* Python 3.13 accepts a dict here */
         KEPT("cargparse\nNamespace\n)RNa."),
         KEPT(ODD STATE "Na."),
         KEPT(ODD "Na."),
@@ -173,25 +175,25 @@ static void objects_are_filled_as_picklers_do(void)
         CU_ASSERT_EQUAL(scan(usual[i]).findings, 0);
 }
 
-static void persistent_ids_that_are_texts_are_told(void)
+static void persistent_ids_that_are_text_are_reported(void)
 {
     FINDING(scan(TEXT("\x80\2X\1\0\0\0aQ.")), 1, "PKL012", 8, "");
     FINDING(scan(TEXT("Pa\n.")), 1, "PKL012", 0, "");
-    CU_ASSERT_EQUAL(scan(TEXT("\x80\2X\2\0\0\00012Q.")).findings, 0); /* torch 0.1 */
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\2X\2\0\0\00012Q.")).findings, 0); /* written by torch 0.1 */
     CU_ASSERT_EQUAL(scan(TEXT("P12\n.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("P('storage', <class 'torch.FloatStorage'>, '0', 'cpu', 60)\n.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("\x80\2K\1Q.")).findings, 0);
 }
 
-static void plain_types_are_harmless(void)
+static void types_of_numpy_are_harmless(void)
 {
     CU_ASSERT_EQUAL(scan(TEXT("ctorch.torch_version\nTorchVersion\n(S'2.1'\nt\x81.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("(cnumpy\nfloat64\ncnumpy\nint32\ncnumpy\nbool_\nt.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("cnumpy\nobject_\n.")).findings, 1);
 }
 
-/* More pickles than are followed: what comes behind them is not called clean. */
-static void rows_without_end_are_told(void)
+/* More pickles than are scanned: the rest is reported. */
+static void too_many_pickles_are_reported(void)
 {
     size_t n = 4 * 65537;
     char *row = malloc(n);
@@ -206,7 +208,7 @@ static void rows_without_end_are_told(void)
     "\x80\x03"                                                                                               \
     "C" n bytes "."
 
-static void values_are_looked_into(void)
+static void values_are_scanned(void)
 {
     struct scanned s = scan(TEXT(VALUE("\x14", CALL)));
     FINDING(s, 1, "PKL002", 18, "");
@@ -215,20 +217,20 @@ static void values_are_looked_into(void)
             "in base64 or hexadecimal");
     FINDING(scan(TEXT(VALUE("\x18", "8004nnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4,
             "in base64 or hexadecimal");
-    CU_ASSERT_EQUAL(scan(TEXT(VALUE("\x0f", "8004nnnnnnnnnnn"))).findings, 0); /* too short to be one */
+    CU_ASSERT_EQUAL(scan(TEXT(VALUE("\x0f", "8004nnnnnnnnnnn"))).findings, 0); /* too short for a pickle */
     ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
     FINDING(scan_buffer_as(TEXT(VALUE("\x19", VALUE("\x14", CALL))), NULL, &flat, 0), 1, "ARC002", 4,
             "is nested too deep to be opened");
 }
 
-/* Bytes as protocols before 3 keep them: as text, each a letter up to U+00FF. */
-static void bytes_kept_as_text_are_looked_into(void)
+/* Protocols before 3 store bytes as text of characters up to U+00FF. */
+static void bytes_stored_as_text_are_scanned(void)
 {
     struct scanned s = scan(TEXT("\x80\x02X\x16\0\0\0\xc2\x80\x02"
                                  "cos\nsystem\nU\x02id\xc2\x85R.."));
     FINDING(s, 1, "PKL002", 18, "");
     CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnnn\xc3.")).findings,
-                    0); /* no letter */
+                    0); /* not UTF-8 */
     CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnn\xe2\x82.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnn\x80\x80.")).findings, 0);
     size_t n = 300000;
@@ -245,10 +247,10 @@ static void bytes_kept_as_text_are_looked_into(void)
     free(large);
 }
 
-/* Five pickles, then the storages: a file that ends before is told by who reads it. */
+/* A file in torch's legacy format is five pickles, then the storages. */
 #define MAGIC "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 
-static void legacy_files_may_end_early(void)
+static void truncated_legacy_files_are_reported(void)
 {
     struct scanned s = scan(TEXT(MAGIC "\x80\x02M\xe9\x03.\x80\x02}."));
     CU_ASSERT(s.status == CKPT_OK && s.result.pickles == 3 && strcmp(s.result.format, "torch-legacy") == 0);
@@ -262,8 +264,7 @@ static void legacy_files_may_end_early(void)
     buf_free(&b);
 }
 
-/* The name of the file and its content: a suffix that promises data alone hides what runs. */
-static void names_promise_what_they_hold(void)
+static void suffixes_that_do_not_match_the_content_are_reported(void)
 {
     struct scanned s = scan_buffer_as(TEXT(CALL), ".SafeTensors", NULL, 0);
     FINDING(s, 2, "FMT005", CKPT_NO_OFFSET, "the name ends in .safetensors, the content is pickle");
@@ -277,8 +278,8 @@ static void names_promise_what_they_hold(void)
     CU_ASSERT_EQUAL(scan_buffer_as(TEXT("text"), ".gguf", NULL, 1).status, CKPT_ECANCELLED);
 }
 
-/* A header of safetensors that is none may run as a pickle: BINBYTES of 5 bytes, of which three are zeros. */
-static void what_safetensors_is_not_is_followed(void)
+/* The size of the header, 0x542 as an integer, is BINBYTES of 5 bytes as opcodes. */
+static void malformed_safetensors_are_scanned_as_a_pickle(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -294,8 +295,8 @@ static void what_safetensors_is_not_is_followed(void)
     buf_free(&b);
 }
 
-/* Names of members so long that only their beginnings are told of where something lies. */
-static void long_places_are_cut(void)
+/* Names of nested members that are too long for the location of a finding. */
+static void long_locations_are_truncated(void)
 {
     buf inner, outer;
     ckpt_scan_options sums = {.struct_size = sizeof sums, .sha256 = true};
@@ -318,21 +319,21 @@ static void long_places_are_cut(void)
 
 void suite_scan_pickle(void)
 {
-    UNIT(text_that_runs_is_a_pickle);
-    UNIT(bytes_behind_are_told);
-    UNIT(rows_without_end_are_told);
-    UNIT(the_last_of_many_is_followed);
-    UNIT(a_line_cut_by_the_end_is_a_line);
-    UNIT(text_that_fails_as_a_pickle_is_not_clean);
-    UNIT(what_runs_by_frames_alone_is_a_pickle);
-    UNIT(what_loads_bytes_is_not_kept);
-    UNIT(objects_are_filled_as_picklers_do);
-    UNIT(persistent_ids_that_are_texts_are_told);
-    UNIT(plain_types_are_harmless);
-    UNIT(values_are_looked_into);
-    UNIT(bytes_kept_as_text_are_looked_into);
-    UNIT(legacy_files_may_end_early);
-    UNIT(names_promise_what_they_hold);
-    UNIT(what_safetensors_is_not_is_followed);
-    UNIT(long_places_are_cut);
+    UNIT(pickles_without_proto_are_recognised);
+    UNIT(bytes_after_stop_are_reported);
+    UNIT(too_many_pickles_are_reported);
+    UNIT(many_pickles_in_a_row_are_scanned);
+    UNIT(truncated_lines_are_read_as_pickle_py_does);
+    UNIT(malformed_pickles_are_not_clean);
+    UNIT(pickles_that_need_frames_are_recognised);
+    UNIT(load_from_bytes_must_be_called_at_once);
+    UNIT(unusual_changes_of_objects_are_reported);
+    UNIT(persistent_ids_that_are_text_are_reported);
+    UNIT(types_of_numpy_are_harmless);
+    UNIT(values_are_scanned);
+    UNIT(bytes_stored_as_text_are_scanned);
+    UNIT(truncated_legacy_files_are_reported);
+    UNIT(suffixes_that_do_not_match_the_content_are_reported);
+    UNIT(malformed_safetensors_are_scanned_as_a_pickle);
+    UNIT(long_locations_are_truncated);
 }

@@ -1,5 +1,4 @@
-/* Files that are two formats at once under scan: sound in one of them, and what a loader of the other runs.
- * */
+/* Scanning polyglots: files that are valid in one format, and harmful in another. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,8 +17,8 @@ static bool is_format(const struct scanned *s, const char *name)
     return s->result.format && strcmp(s->result.format, name) == 0;
 }
 
-/* tensors - a safetensors file whose header HEADER is filled up with blanks to N bytes, and its data. */
-static void tensors(buf *b, ckpt_str header, size_t n, ckpt_str data)
+/* put_padded - appends a safetensors file of HEADER, padded with blanks to N bytes, and DATA. */
+static void put_padded(buf *b, ckpt_str header, size_t n, ckpt_str data)
 {
     buf_u64le(b, n);
     buf_str(b, header);
@@ -28,18 +27,18 @@ static void tensors(buf *b, ckpt_str header, size_t n, ckpt_str data)
     buf_str(b, data);
 }
 
-static void plain_tensors(buf *b, const char *header, ckpt_str data)
+static void put_safetensors(buf *b, const char *header, ckpt_str data)
 {
-    tensors(b, str_c(header), strlen(header), data);
+    put_padded(b, str_c(header), strlen(header), data);
 }
 
 #define ONE      "{\"w\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}"
 #define FOUR     TEXT("\1\2\3\4")
 #define SOUND(s) ((s).status == CKPT_OK && (s).findings == 0 && (s).result.accounted == (s).result.bytes)
 
-/* 58 05 00 00 00 is a text of 5 bytes for a pickle, which ends with the quote of a tensor's name; in that,
- * "C" and a character are bytes of that many, and the last of those end in the data. */
-static void a_header_length_begins_a_pickle(void)
+/* The header length 0x558 is BINUNICODE of 5 bytes as opcodes, which end at the quotation mark of a name.
+ * In the name, each "C" is SHORT_BINBYTES, and the last of them ends in the data. */
+static void a_pickle_that_begins_with_the_header_length_is_found(void)
 {
     enum { N = 0x558, HOP = 127, LAST = N - 60 };
     static const char rest[] = "\":{\"dtype\":\"U8\",\"shape\":[119],\"data_offsets\":[0,119]}}";
@@ -55,32 +54,31 @@ static void a_header_length_begins_a_pickle(void)
             buf_byte(&header, 'x');
     }
     buf_text(&header, "C\x7f");
-    size_t into = header.len + HOP - N; /* the text's bytes that are data */
+    size_t into = header.len + HOP - N; /* bytes of the last "C" that are in the data */
     buf_text(&header, rest);
     unsigned char data[119] = {0};
     memcpy(data + into, &CALL[2], CALL_SIZE - 2);
     CU_ASSERT_FATAL(into + CALL_SIZE - 2 < sizeof data);
-    tensors(&b, buf_view(&header), N, str_of((const char *)data, sizeof data));
+    put_padded(&b, buf_view(&header), N, str_of((const char *)data, sizeof data));
     struct scanned s = scan(&b);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     FINDING(s, 4, "PKL002", 8 + N + into + 16, "");
     FINDING(s, 4, "FMT004", 0, "polyglot: also a valid pickle");
     CU_ASSERT(is_format(&s, "safetensors"));
-    b.data[8 + N + into] = 'b'; /* no import: chance */
+    b.data[8 + N + into] = 'b'; /* no longer an import */
     s = scan(&b);
     CU_ASSERT(SOUND(s));
     buf_free(&b);
     buf_free(&header);
 }
 
-/* Lengths whose low byte is an opcode are no pickle for that; nor is white space before the header a fault.
- * */
-static void real_headers_are_no_pickle(void)
+/* Also when the low byte of the length is an opcode. */
+static void valid_headers_are_no_pickle(void)
 {
     for (size_t n = 0; n < 1024; n++) {
         buf b;
         buf_init(&b, 1 << 16);
-        tensors(&b, TEXT(ONE), sizeof ONE - 1 + n, FOUR);
+        put_padded(&b, TEXT(ONE), sizeof ONE - 1 + n, FOUR);
         struct scanned s = scan(&b);
         CU_ASSERT(SOUND(s) && s.result.pickles == 0);
         buf_free(&b);
@@ -97,7 +95,7 @@ static void a_header_may_begin_with_white_space(void)
         for (size_t k = 0; k < far[i]; k++)
             buf_byte(&header, (unsigned char)" \n\t\r"[k % 4]);
         buf_text(&header, ONE);
-        tensors(&b, buf_view(&header), header.len, FOUR);
+        put_padded(&b, buf_view(&header), header.len, FOUR);
         struct scanned s = scan(&b);
         CU_ASSERT(SOUND(s));
         CU_ASSERT(is_format(&s, "safetensors"));
@@ -106,8 +104,9 @@ static void a_header_may_begin_with_white_space(void)
     }
 }
 
-/* archive_after - what B holds, an archive of one pickle that calls, and a comment of N bytes. */
-static void archive_after(buf *b, size_t before, size_t n)
+/* put_archive - appends an archive of one harmful pickle with a comment of N bytes; its offsets count from
+ * BEFORE. */
+static void put_archive(buf *b, size_t before, size_t n)
 {
     struct member m = {"evil.pkl", CONSTANT(CALL), 0, 0, 0, 0, false};
     zip_put(b, &m, 1, before);
@@ -117,9 +116,9 @@ static void archive_after(buf *b, size_t before, size_t n)
         buf_byte(b, 'c');
 }
 
-static void found_after(buf *b, const char *format, size_t before, size_t comment, int line)
+static void check_archive_found(buf *b, const char *format, size_t before, size_t comment, int line)
 {
-    archive_after(b, before, comment);
+    put_archive(b, before, comment);
     struct scanned s = scan(b);
     bool two = false, runs = false;
     for (size_t i = 0; i < s.findings && i < SCANNED_MAX; i++) {
@@ -133,11 +132,12 @@ static void found_after(buf *b, const char *format, size_t before, size_t commen
     CU_ASSERT(right);
     buf_free(b);
 }
-#define FOUND_AFTER(b, format, before, comment) found_after(b, format, before, comment, __LINE__)
+#define CHECK_ARCHIVE_FOUND(b, format, before, comment)                                                      \
+    check_archive_found(b, format, before, comment, __LINE__)
 
 #define NPY "\x93NUMPY\x01\0\x76\0{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }"
 
-/* zipfile, torch.jit and keras go by the end record, wherever the file begins. */
+/* zipfile, torch.jit and keras search for the end record, whatever the file begins with. */
 static void an_archive_at_the_end_is_found(void)
 {
     static const size_t comments[] = {1, 2, 1000, 65535};
@@ -145,56 +145,55 @@ static void an_archive_at_the_end_is_found(void)
         size_t n = comments[i / 2], inside = i % 2;
         buf b;
         buf_init(&b, 1 << 18);
-        plain_tensors(&b, ONE, FOUR);
-        FOUND_AFTER(&b, "safetensors", inside ? 0 : b.len, n);
+        put_safetensors(&b, ONE, FOUR);
+        CHECK_ARCHIVE_FOUND(&b, "safetensors", inside ? 0 : b.len, n);
         buf_put(&b, NPY, sizeof NPY - 1);
         for (size_t k = b.len; k < 127; k++)
             buf_byte(&b, ' ');
         buf_text(&b, "\n\1\2\3\4");
-        FOUND_AFTER(&b, "npy", inside ? 0 : b.len, n);
+        CHECK_ARCHIVE_FOUND(&b, "npy", inside ? 0 : b.len, n);
         buf_text(&b, "\x80\x02N.");
-        FOUND_AFTER(&b, "pickle", inside ? 0 : b.len, n);
+        CHECK_ARCHIVE_FOUND(&b, "pickle", inside ? 0 : b.len, n);
         buf_text(&b, "GGUF\3");
         buf_put(&b, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 19);
-        FOUND_AFTER(&b, "gguf", inside ? 0 : b.len, n);
+        CHECK_ARCHIVE_FOUND(&b, "gguf", inside ? 0 : b.len, n);
         tar_member(&b, "a", '0', TEXT("text\n"));
         tar_end(&b);
-        FOUND_AFTER(&b, "tar", inside ? 0 : b.len, n);
+        CHECK_ARCHIVE_FOUND(&b, "tar", inside ? 0 : b.len, n);
     }
 }
 
-/* tensor_of - B: safetensors of one tensor, which is DATA. */
-static void tensor_of(buf *b, ckpt_str data)
+/* put_tensor - appends a safetensors file of one tensor, which holds DATA. */
+static void put_tensor(buf *b, ckpt_str data)
 {
     char header[128];
     snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"U8\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
              data.len, data.len);
-    plain_tensors(b, header, data);
+    put_safetensors(b, header, data);
 }
 
-/* An archive in the data of a tensor, and one of which the file has a comment with an archive in it. */
 static void an_archive_in_a_tensor_is_found(void)
 {
     buf b, zip;
     buf_init(&zip, 1 << 16);
     buf_init(&b, 1 << 16);
-    archive_after(&zip, 0, 3);
-    tensor_of(&b, buf_view(&zip));
+    put_archive(&zip, 0, 3);
+    put_tensor(&b, buf_view(&zip));
     struct scanned s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&zip);
     buf_free(&b);
 }
 
-/* What only looks like an end record leads nowhere, and one too far from the end is read by nobody. */
-static void chance_is_no_archive(void)
+/* An end record without a directory, and an archive too far from the end of the file for any reader. */
+static void bytes_that_no_reader_opens_are_no_archive(void)
 {
     char *data = calloc(1, 2 * TAIL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(data);
     memcpy(data + 2 * TAIL - 100, "PK\5\6\0\0\0\0\1\0\1\0\x40\0\0\0\x10\0\0\0\0\0", 22);
     buf b;
     buf_init(&b, 1 << 20);
-    tensor_of(&b, str_of(data, 2 * TAIL));
+    put_tensor(&b, str_of(data, 2 * TAIL));
     struct scanned s = scan(&b);
     CU_ASSERT(SOUND(s));
     buf_free(&b);
@@ -204,7 +203,7 @@ static void chance_is_no_archive(void)
     zip_put(&zip, &m, 1, 0);
     memcpy(data, zip.data, zip.len);
     memset(data + 2 * TAIL - 100, 0, 100);
-    tensor_of(&b, str_of(data, 2 * TAIL));
+    put_tensor(&b, str_of(data, 2 * TAIL));
     s = scan(&b);
     CU_ASSERT(SOUND(s));
     buf_free(&zip);
@@ -212,7 +211,7 @@ static void chance_is_no_archive(void)
     free(data);
 }
 
-/* Python searches one byte more than the longest comment, miniz in steps that reach 4 KiB further. */
+/* Python searches one byte beyond the longest comment, miniz up to 4 KiB beyond it. */
 static void an_archive_is_found_as_far_as_readers_search(void)
 {
     static const size_t distances[] = {TAIL - 1, TAIL, TAIL + 1, TAIL + 77, TAIL + 4092};
@@ -224,7 +223,7 @@ static void an_archive_is_found_as_far_as_readers_search(void)
         zip_put(&data, &m, 1, 0);
         for (size_t n = distances[i] - 22; n; n--)
             buf_byte(&data, 0);
-        tensor_of(&b, buf_view(&data));
+        put_tensor(&b, buf_view(&data));
         struct scanned s = scan(&b);
         CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
         CU_ASSERT(is_format(&s, "safetensors"));
@@ -233,25 +232,24 @@ static void an_archive_is_found_as_far_as_readers_search(void)
     }
 }
 
-/* The second of two archives has a comment, and its offsets do not count the first, whose only member has its
- * sizes after its data: a strict reader finds no directory, and that member has no end. Python opens the
- * second one. */
-static void an_archive_after_an_endless_member_is_scanned(void)
+/* The second of two archives has a comment, and offsets that count from its own begin. Strict readers find
+ * no directory, and the member of the first, whose descriptor is missing, has no end. Python opens the
+ * second. */
+static void an_archive_after_a_member_of_unknown_size_is_scanned(void)
 {
     struct member m = {"a.txt", CONSTANT("just text\n"), 0, 8, 0, 0, false};
     buf b;
     buf_init(&b, 1 << 16);
     zip_put(&b, &m, 1, 0);
     memset(b.data + 18, 0, 8); /* its sizes */
-    archive_after(&b, b.len, 3);
+    put_archive(&b, b.len, 3);
     struct scanned s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&b);
 }
 
-/* An archive that is the last member of a tar is scanned as that; what zip readers make of the tar is a note.
- * */
-static void a_member_at_the_end_is_a_note(void)
+/* The last member of the tar archive is a zip archive, so readers of zip can open the whole file. */
+static void a_zip_archive_at_the_end_of_a_tar_is_a_note(void)
 {
     struct member m = {"a.txt", CONSTANT("just text\n"), 0, 0, 0, 0, false};
     buf b, zip;
@@ -267,8 +265,8 @@ static void a_member_at_the_end_is_a_note(void)
     buf_free(&b);
 }
 
-/* stored_block - zlib's wrapper around PAYLOAD in one stored block, whose length is to be printable. */
-static void stored_block(buf *b, const char *payload, size_t n)
+/* put_zlib - appends a zlib stream of one stored block: PAYLOAD, padded with blanks to N bytes. */
+static void put_zlib(buf *b, const char *payload, size_t n)
 {
     uint32_t a = 1, c = 0;
     buf_text(b, "\x78\x5e\x01");
@@ -283,18 +281,17 @@ static void stored_block(buf *b, const char *payload, size_t n)
     buf_u32le(b, __builtin_bswap32(c << 16 | a));
 }
 
-/* 78 5e are letters, 21 is the last block, stored (bits above that are filling), and its length and the
- * complement of that, 5e c3 a1 3c, are UTF-8. */
-static void a_zlib_stream_of_letters_is_unpacked(void)
+/* The header 78 5e, the block type 21 and the length with its complement, 5e c3 a1 3c, are UTF-8 text. */
+static void a_zlib_stream_that_looks_like_text_is_scanned(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    stored_block(&b, "cos\nsystem\n(S'id'\ntR.", 0xc35e);
+    put_zlib(&b, "cos\nsystem\n(S'id'\ntR.", 0xc35e);
     b.data[2] = 0x21;
     struct scanned s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT(is_format(&s, "zlib"));
-    b.len -= 6; /* without its checksum it is text; a loader that reads on demand has called by now */
+    b.len -= 6; /* without the checksum: loaders that decompress on demand still run it */
     s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&b);
@@ -305,14 +302,14 @@ static void a_zlib_stream_of_letters_is_unpacked(void)
 
 void suite_scan_polyglot(void)
 {
-    UNIT(a_header_length_begins_a_pickle);
-    UNIT(real_headers_are_no_pickle);
+    UNIT(a_pickle_that_begins_with_the_header_length_is_found);
+    UNIT(valid_headers_are_no_pickle);
     UNIT(a_header_may_begin_with_white_space);
     UNIT(an_archive_at_the_end_is_found);
     UNIT(an_archive_in_a_tensor_is_found);
-    UNIT(chance_is_no_archive);
+    UNIT(bytes_that_no_reader_opens_are_no_archive);
     UNIT(an_archive_is_found_as_far_as_readers_search);
-    UNIT(an_archive_after_an_endless_member_is_scanned);
-    UNIT(a_member_at_the_end_is_a_note);
-    UNIT(a_zlib_stream_of_letters_is_unpacked);
+    UNIT(an_archive_after_a_member_of_unknown_size_is_scanned);
+    UNIT(a_zip_archive_at_the_end_of_a_tar_is_a_note);
+    UNIT(a_zlib_stream_that_looks_like_text_is_scanned);
 }

@@ -1,4 +1,4 @@
-/* Zip archives under scan: each member as readers unpack it, and what they would disagree about. */
+/* Scanning zip archives: each member is unpacked and scanned, and what readers disagree about is reported. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -6,10 +6,10 @@
 #include "scanned.h"
 #include "zipped.h"
 
-#define PLAIN "just text\n"
-#define CRC   0x53e13012 /* of PLAIN */
+#define UNCOMPRESSED "just text\n"
+#define CRC          0x53e13012 /* of UNCOMPRESSED */
 
-/* PLAIN, as members have it. */
+/* UNCOMPRESSED, compressed by each method. */
 #define DEFLATED "\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0"
 #define BZIP2                                                                                                \
     "BZh91AY&SY\xd3\xc9\x3f\x0e\0\0\x01\xd1\x80\0\x10\x40\0\x02\x10\x0e\x40\x20\0\x22\x06\x9a\x7a\x10\xc0"   \
@@ -29,13 +29,14 @@ static struct scanned scan(const struct member *m, size_t n, const ckpt_scan_opt
     return s;
 }
 
-static struct scanned one(ckpt_str bytes, unsigned method, unsigned flags, uint32_t usize, uint32_t crc)
+static struct scanned scan_member(ckpt_str bytes, unsigned method, unsigned flags, uint32_t usize,
+                                  uint32_t crc)
 {
     struct member m = {"a", bytes, method, flags, usize, crc, false};
     return scan(&m, 1, NULL);
 }
 
-static void clean(struct scanned s, int line)
+static void check_clean(struct scanned s, int line)
 {
     bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes &&
                 s.result.members == 1;
@@ -43,39 +44,39 @@ static void clean(struct scanned s, int line)
         scan_has_finding(&s, 0, "", 0, "", line);
     CU_ASSERT(fine);
 }
-#define CLEAN(s) clean(s, __LINE__)
+#define CHECK_CLEAN(s) check_clean(s, __LINE__)
 
 static void members_are_unpacked(void)
 {
-    CLEAN(one(TEXT(PLAIN), 0, 0, 0, 0));
-    CLEAN(one(TEXT(DEFLATED), 8, 0, 10, CRC));
+    CHECK_CLEAN(scan_member(TEXT(UNCOMPRESSED), 0, 0, 0, 0));
+    CHECK_CLEAN(scan_member(TEXT(DEFLATED), 8, 0, 10, CRC));
     if (!unpack_archive_ready())
         return;
-    CLEAN(one(TEXT(BZIP2), 12, 0, 10, CRC));
-    CLEAN(one(TEXT(LZMA), 14, 2, 10, CRC));
-    CLEAN(one(TEXT(LZMA), 14, 0, 10, CRC));
-    CLEAN(one(TEXT(ZSTD), 93, 0, 10, CRC));
+    CHECK_CLEAN(scan_member(TEXT(BZIP2), 12, 0, 10, CRC));
+    CHECK_CLEAN(scan_member(TEXT(LZMA), 14, 2, 10, CRC));
+    CHECK_CLEAN(scan_member(TEXT(LZMA), 14, 0, 10, CRC));
+    CHECK_CLEAN(scan_member(TEXT(ZSTD), 93, 0, 10, CRC));
 }
 
-static void sizes_that_are_wrong_are_told(void)
+static void wrong_sizes_are_reported(void)
 {
-    FINDING(one(TEXT(DEFLATED), 8, 0, 5, CRC), 2, "ZIP001", 0,
+    FINDING(scan_member(TEXT(DEFLATED), 8, 0, 5, CRC), 2, "ZIP001", 0,
             "unpacks to more than the 5 bytes that are stated");
-    FINDING(one(TEXT(DEFLATED), 8, 0, 20, CRC), 1, "ZIP001", 0, "unpacks to 10 bytes, 20 are stated");
-    FINDING(one(TEXT("\xff\xff\xff"), 8, 0, 10, 0), 1, "ZIP001", 0, "broken deflated bytes");
-    FINDING(one(TEXT(DEFLATED), 8, 0, 10, 1), 1, "ZIP002", 43,
+    FINDING(scan_member(TEXT(DEFLATED), 8, 0, 20, CRC), 1, "ZIP001", 0, "unpacks to 10 bytes, 20 are stated");
+    FINDING(scan_member(TEXT("\xff\xff\xff"), 8, 0, 10, 0), 1, "ZIP001", 0, "broken deflated bytes");
+    FINDING(scan_member(TEXT(DEFLATED), 8, 0, 10, 1), 1, "ZIP002", 43,
             "its CRC-32 is 53e13012, its header has 00000001");
     if (!unpack_archive_ready())
         return;
-    FINDING(one(TEXT(BZIP2), 12, 0, 5, CRC), 2, "ZIP001", 0, "method 12: ");
-    FINDING(one(TEXT(BZIP2), 12, 0, 20, CRC), 1, "ZIP001", 0, "unpacks to 10 bytes, 20 are stated");
-    FINDING(one(TEXT("BZh9 broken"), 12, 0, 20, CRC), 1, "ZIP001", 0,
+    FINDING(scan_member(TEXT(BZIP2), 12, 0, 5, CRC), 2, "ZIP001", 0, "method 12: ");
+    FINDING(scan_member(TEXT(BZIP2), 12, 0, 20, CRC), 1, "ZIP001", 0, "unpacks to 10 bytes, 20 are stated");
+    FINDING(scan_member(TEXT("BZh9 broken"), 12, 0, 20, CRC), 1, "ZIP001", 0,
             "method 12: it only begins like packed data");
-    FINDING(one(TEXT("12345678"), 14, 0, 20, CRC), 1, "ZIP001", 0,
+    FINDING(scan_member(TEXT("12345678"), 14, 0, 20, CRC), 1, "ZIP001", 0,
             "method 14: 8 bytes of LZMA; 9 come first");
 }
 
-static void no_more_is_unpacked_than_is_allowed(void)
+static void unpacking_is_limited(void)
 {
     ckpt_scan_options little = {.struct_size = sizeof little, .max_unpacked = 9};
     struct member m[] = {{"a", CONSTANT(DEFLATED), 8, 0, 10, CRC, false},
@@ -85,23 +86,23 @@ static void no_more_is_unpacked_than_is_allowed(void)
         FINDING(scan(m + 1, 1, &little), 2, "ARC002", 0, "it is compressed by method 12: ");
 }
 
-static void what_cannot_be_unpacked_is_told(void)
+static void members_that_cannot_be_unpacked_are_reported(void)
 {
-    struct scanned s = one(TEXT("12345678"), 97, 0, 10, 0);
+    struct scanned s = scan_member(TEXT("12345678"), 97, 0, 10, 0);
     FINDING(s, 1, "ARC002", 0, "it is compressed by method 97");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 8);
-    FINDING(one(TEXT("12345678"), 97, 1, 10, 0), 1, "ARC002", 0,
+    FINDING(scan_member(TEXT("12345678"), 97, 1, 10, 0), 1, "ARC002", 0,
             "it is encrypted or a patch to another file");
-    FINDING(one(TEXT("12345678"), 8, 1, 10, 0), 1, "ARC002", 0, "(flags 0x0001)");
-    FINDING(one(TEXT(BZIP2), 12, 0x40, 10, 0), 1, "ARC002", 0, "(flags 0x0040)");
-    FINDING(one(TEXT("12345678"), 0, 1, 0, 0), 1, "ARC002", 0, "it is encrypted");
-    s = one(TEXT(CALL), 0, 1, 0, 0); /* torch reads it nevertheless */
+    FINDING(scan_member(TEXT("12345678"), 8, 1, 10, 0), 1, "ARC002", 0, "(flags 0x0001)");
+    FINDING(scan_member(TEXT(BZIP2), 12, 0x40, 10, 0), 1, "ARC002", 0, "(flags 0x0040)");
+    FINDING(scan_member(TEXT("12345678"), 0, 1, 0, 0), 1, "ARC002", 0, "it is encrypted");
+    s = scan_member(TEXT(CALL), 0, 1, 0, 0); /* torch ignores the flag */
     FINDING(s, 2, "ZIP001", 51, "is said to be encrypted or a patch (flags 0x0001), and is a plain pickle");
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
 }
 
-/* Two members over the same bytes, of no format: what is known is never less than nothing. */
-static void bytes_of_two_members_count_once(void)
+/* Two members of unknown format overlap; the accounted bytes must not become negative. */
+static void bytes_of_overlapping_members_are_counted_once(void)
 {
     struct member m[] = {{"a", CONSTANT("\x01\x02\x03 of no format"), 0, 0, 0, 0, false},
                          {"b", CONSTANT("\x01\x02\x03 of no format"), 0, 0, 0, 0, false}};
@@ -110,7 +111,7 @@ static void bytes_of_two_members_count_once(void)
     zip_put(&b, m, 2, 0);
     struct scanned s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 32);
-    for (int i = 0; i < 4; i++) /* a size that reaches over the second */
+    for (int i = 0; i < 4; i++) /* the first reaches over the second */
         b.data[18 + i] = b.data[22 + i] = i ? 0 : 150;
     b.data[(31 + 16) * 2 + 20] = b.data[(31 + 16) * 2 + 24] = 150;
     s = scan_buffer(b.data, b.len, 0);
@@ -120,7 +121,7 @@ static void bytes_of_two_members_count_once(void)
 
 #define PICKLE "\x80\x02}."
 
-static void what_torch_never_writes_is_told(void)
+static void members_that_torch_never_writes_are_reported(void)
 {
     struct member m[] = {{"t/data.pkl", CONSTANT(PICKLE), 0, 0, 0, 0, false},
                          {"u/version", CONSTANT("3\n"), 0, 0, 0, 0, false},
@@ -128,16 +129,16 @@ static void what_torch_never_writes_is_told(void)
     struct scanned s = scan(m, 3, NULL);
     FINDING(s, 2, "ZIP001", 191, "is outside of the folder \"t\", where torch has all");
     FINDING(s, 2, "ZIP001", 246, "a storage compressed by method 8; torch reads them as they are");
-    m[1].name = "t/x/data/0"; /* a folder of that name further down is one, too; not so others */
+    m[1].name = "t/x/data/0"; /* a storage in a subfolder, and a different member */
     m[2].name = "t/xdata/0";
     CU_ASSERT_EQUAL(scan(m, 3, NULL).findings, 0);
-    m[0].name = "data.pkl"; /* no folder at all */
+    m[0].name = "data.pkl"; /* without a folder */
     m[1].name = "x.storage";
     CU_ASSERT_EQUAL(scan(m, 2, NULL).status, CKPT_OK);
 }
 
-/* Numbers may begin as compressed data do; what unpacks to its last byte is not numbers alone. */
-static void packed_data_among_storages_are_unpacked(void)
+/* A storage that decompresses to its last byte is not only numbers. */
+static void compressed_data_in_storages_are_scanned(void)
 {
     static const ckpt_str packed[] = {
         CONSTANT(
@@ -158,12 +159,11 @@ static void packed_data_among_storages_are_unpacked(void)
     }
 }
 
-/* More than is looked at of a packed storage. */
-static void large_packed_storages_are_not_unpacked_whole(void)
+static void large_compressed_storages_are_not_unpacked_completely(void)
 {
     buf packed;
     buf_init(&packed, 1 << 20);
-    for (int i = 0; i < 3; i++) { /* stored blocks of 60000 zeros */
+    for (int i = 0; i < 3; i++) { /* deflate's stored blocks of 60000 zeros */
         buf_put(&packed, i == 2 ? "\x01\x60\xea\x9f\x15" : "\0\x60\xea\x9f\x15", 5);
         for (int k = 0; k < 60000; k++)
             buf_byte(&packed, 0);
@@ -175,7 +175,7 @@ static void large_packed_storages_are_not_unpacked_whole(void)
     buf_free(&packed);
 }
 
-static void program_text_is_told(void)
+static void source_code_is_reported(void)
 {
     struct member m[] = {{"a.py", CONSTANT("x = 1\n"), 0, 0, 0, 0, false},
                          {"b.py", CONSTANT("x = 1\n"), 0, 0, 0, 0, false}};
@@ -183,7 +183,7 @@ static void program_text_is_told(void)
     FINDING(scan(m, 2, NULL), 1, "SRC001", CKPT_NO_OFFSET, "2 files of program text, the first is a.py");
 }
 
-static void libraries_are_told(void)
+static void libraries_are_reported(void)
 {
     struct member m[] = {{"t/version", CONSTANT("3\n"), 0, 0, 0, 0, false},
                          {"t/data/aotinductor/m/a.so",
@@ -198,14 +198,14 @@ static void libraries_are_told(void)
             "1 file of machine or byte code, the first is t/data/aotinductor/m/a.so");
 }
 
-static void what_lies_between_is_scanned(void)
+static void bytes_between_members_are_scanned(void)
 {
-    struct member m = {"a", CONSTANT(PLAIN), 0, 0, 0, 0, false};
+    struct member m = {"a", CONSTANT(UNCOMPRESSED), 0, 0, 0, 0, false};
     buf b;
     buf_init(&b, 1 << 20);
     zip_put(&b, &m, 1, 0);
-    size_t dir = 30 + 1 + sizeof(PLAIN) - 1, rest = b.len - dir;
-    buf_put(&b, CALL, sizeof(CALL) - 1); /* room for it */
+    size_t dir = 30 + 1 + sizeof(UNCOMPRESSED) - 1, rest = b.len - dir;
+    buf_put(&b, CALL, sizeof(CALL) - 1); /* makes room for CALL */
     memmove(b.data + dir + sizeof(CALL) - 1, b.data + dir, rest);
     memcpy(b.data + dir, CALL, sizeof(CALL) - 1);
     b.data[b.len - 6] = (unsigned char)(dir + sizeof(CALL) - 1);
@@ -217,9 +217,9 @@ static void what_lies_between_is_scanned(void)
     buf_free(&b);
 }
 
-static void what_stands_around_is_scanned(void)
+static void bytes_around_the_archive_are_scanned(void)
 {
-    struct member m = {"a", CONSTANT(PLAIN), 0, 0, 0, 0, false};
+    struct member m = {"a", CONSTANT(UNCOMPRESSED), 0, 0, 0, 0, false};
     buf b;
     buf_init(&b, 1 << 20);
     zip_put(&b, &m, 1, 0);
@@ -229,18 +229,18 @@ static void what_stands_around_is_scanned(void)
     CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x6e");
     b.len = 0;
     buf_put(&b, CALL, sizeof(CALL) - 1);
-    zip_put(&b, &m, 1, b.len); /* found by its end alone */
+    zip_put(&b, &m, 1, b.len); /* found only by its end record */
     s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && strcmp(s.result.format, "zip") == 0);
     b.len = 0;
-    buf_text(&b, "PK00"); /* as a span of one disk begins */
+    buf_text(&b, "PK00"); /* the signature of a split archive on one disk */
     zip_put(&b, &m, 1, 0);
     s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT(s.status == CKPT_OK && strcmp(s.result.format, "zip") == 0);
     buf_free(&b);
 }
 
-static void archives_in_archives_and_rows(void)
+static void nested_and_concatenated_archives_are_scanned(void)
 {
     struct member m = {"a", CONSTANT(CALL), 0, 0, 0, 0, false},
                   outer = {"in.zip", {NULL, 0}, 0, 0, 0, 0, false};
@@ -258,7 +258,7 @@ static void archives_in_archives_and_rows(void)
     buf_free(&b);
 }
 
-/* Entries that lead to one member: its bytes are scanned once, and every entry gets its record. */
+/* Several entries with the same local header: each gets a record. */
 static void shared_bytes_are_scanned_once(void)
 {
     struct member m[50];
@@ -269,16 +269,15 @@ static void shared_bytes_are_scanned_once(void)
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT(s.result.pickles == 1 && s.result.calls == 1 && s.result.members == 50 && s.members == 50);
     CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_NOTE], 49);
-    m[1].name = "b.pkl"; /* a name that promises a pickle: looked at by itself */
+    m[1].name = "b.pkl"; /* scanned again because of its suffix */
     m[2].crc = 1;
     s = scan(m, 3, NULL);
     CU_ASSERT(s.result.pickles == 2 && s.result.found[CKPT_SCAN_NOTE] == 1);
     CU_ASSERT(strcmp(s.all[s.findings - 1].id, "ZIP002") == 0);
 }
 
-/* Entries whose bytes lie over each other, each a little shorter than the last: no more work than the file is
- * worth. */
-static void overlapping_members_have_a_budget(void)
+/* The members overlap, each a byte shorter than the last, so that scanning all takes quadratic time. */
+static void scanning_overlapping_members_is_limited(void)
 {
     enum { N = 400, LONG = 300000 };
     struct member *m = calloc(N, sizeof *m);
@@ -294,8 +293,8 @@ static void overlapping_members_have_a_budget(void)
     free(m);
 }
 
-/* An entry that the end of the directory cuts has no name; what stands before the archive is followed. */
-static void directories_that_end_inside_an_entry_are_told(void)
+/* The bytes before an archive whose directory is truncated. */
+static void bytes_before_a_malformed_archive_are_scanned(void)
 {
     struct scanned s = scan_buffer(
         "cos\nsystem\n(S'id'\ntR.PK\1\2\x14\0\x14\0\0\0PK\5\6\0\0\0\0\1\0\1\0\x08\0\0\0\x15\0\0\0\0\0", 51,
@@ -306,19 +305,19 @@ static void directories_that_end_inside_an_entry_are_told(void)
 void suite_scan_zip(void)
 {
     UNIT(members_are_unpacked);
-    UNIT(sizes_that_are_wrong_are_told);
-    UNIT(no_more_is_unpacked_than_is_allowed);
-    UNIT(what_cannot_be_unpacked_is_told);
-    UNIT(bytes_of_two_members_count_once);
-    UNIT(what_torch_never_writes_is_told);
-    UNIT(packed_data_among_storages_are_unpacked);
-    UNIT(large_packed_storages_are_not_unpacked_whole);
-    UNIT(program_text_is_told);
-    UNIT(libraries_are_told);
-    UNIT(what_lies_between_is_scanned);
-    UNIT(what_stands_around_is_scanned);
-    UNIT(archives_in_archives_and_rows);
+    UNIT(wrong_sizes_are_reported);
+    UNIT(unpacking_is_limited);
+    UNIT(members_that_cannot_be_unpacked_are_reported);
+    UNIT(bytes_of_overlapping_members_are_counted_once);
+    UNIT(members_that_torch_never_writes_are_reported);
+    UNIT(compressed_data_in_storages_are_scanned);
+    UNIT(large_compressed_storages_are_not_unpacked_completely);
+    UNIT(source_code_is_reported);
+    UNIT(libraries_are_reported);
+    UNIT(bytes_between_members_are_scanned);
+    UNIT(bytes_around_the_archive_are_scanned);
+    UNIT(nested_and_concatenated_archives_are_scanned);
     UNIT(shared_bytes_are_scanned_once);
-    UNIT(overlapping_members_have_a_budget);
-    UNIT(directories_that_end_inside_an_entry_are_told);
+    UNIT(scanning_overlapping_members_is_limited);
+    UNIT(bytes_before_a_malformed_archive_are_scanned);
 }

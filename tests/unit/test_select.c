@@ -1,4 +1,4 @@
-/* Roots and globs: which tensors a plan keeps, under which names. */
+/* Roots and globs: which tensors a plan keeps, and by which names. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,42 +25,42 @@ static const char *names(ckpt_plan *p)
     return text;
 }
 
-static void done(ckpt_plan *p)
+static void close_plan(ckpt_plan *p)
 {
     ckpt_plan_free(p);
     flat_close();
 }
 
-static void auto_root(const char *file, const char *root, bool speaks)
+static void check_auto_root(const char *file, const char *root, bool has_notice)
 {
     ckpt_plan *p = plan_of(corpus_open(file));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
     CU_ASSERT(p->root_name.len == strlen(root) &&
               memcmp(p->root_name.ptr ? p->root_name.ptr : "", root, strlen(root)) == 0);
-    CU_ASSERT_EQUAL(p->notices.n != 0, speaks);
+    CU_ASSERT_EQUAL(p->notices.n != 0, has_notice);
     CU_ASSERT(ckpt_plan_tensor_count(p) > 0);
-    done(p);
+    close_plan(p);
 }
 
-/* Checkpoints of real trainers; expected roots are where their loaders look. */
+/* In checkpoints of real trainers, the root is the key that their loaders use. */
 static void auto_finds_the_weights(void)
 {
-    auto_root("torch/t26/state_dict.pt", "", false);
-    auto_root("torch/t26/general_checkpoint.tar", "model_state_dict", true);
-    auto_root("torch/t10/general_checkpoint.pth.tar", "state_dict", true);
-    auto_root("torch/t215/eco/lightning_2.6.6.ckpt", "state_dict", true);
-    auto_root("torch/t215/eco/timm_last.pth.tar", "state_dict", true);
-    auto_root("torch/t215/eco/fabric.ckpt", "model", true);
-    auto_root("torch/t26/opt_sgd.pt", "", true); /* no weights: all of it */
-    auto_root("torch/t26/whole_model.pt", "", false);
+    check_auto_root("torch/t26/state_dict.pt", "", false);
+    check_auto_root("torch/t26/general_checkpoint.tar", "model_state_dict", true);
+    check_auto_root("torch/t10/general_checkpoint.pth.tar", "state_dict", true);
+    check_auto_root("torch/t215/eco/lightning_2.6.6.ckpt", "state_dict", true);
+    check_auto_root("torch/t215/eco/timm_last.pth.tar", "state_dict", true);
+    check_auto_root("torch/t215/eco/fabric.ckpt", "model", true);
+    check_auto_root("torch/t26/opt_sgd.pt", "", true); /* without weights: the whole file */
+    check_auto_root("torch/t26/whole_model.pt", "", false);
 }
 
 #define NET "{'fc.weight':" W ",'fc.bias':" W "}"
 #define OPT "{'state':{0:{'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
-/* auto_takes - `--root auto` of the pickle TEXT: these tensors, where it is written and where it is read, and
- * VALUES others where it is read. */
-static void auto_takes(const char *text, const char *want, size_t values)
+/* check_auto - `--root auto` on the pickle TEXT: a plan and a narrowed file must have the tensors WANT,
+ * and the file VALUES other values. */
+static void check_auto(const char *text, const char *want, size_t values)
 {
     struct test_file m = make_torch_zip(text);
     char read[256] = "";
@@ -78,16 +78,16 @@ static void auto_takes(const char *text, const char *want, size_t values)
     close_file(&m);
 }
 
-/* An optimizer among the weights is not taken; one next to several networks is, with everything. */
-static void auto_is_the_same_read_and_written(void)
+/* An optimizer among the weights is left out; with several networks, the whole file is the root. */
+static void auto_is_the_same_for_plans_and_files(void)
 {
-    auto_takes("{'fc.weight':" W ",'fc.bias':" W ",'epoch':1,'optimizer':" OPT "}", "fc.weight,fc.bias", 0);
-    auto_takes("{'epoch':1,'model':{'w':" W ",'b':" W ",'step':2,'optimizer':" OPT "}}", "w,b", 0);
-    auto_takes("{'netG':" NET ",'netD':" NET ",'optG':" OPT "}",
+    check_auto("{'fc.weight':" W ",'fc.bias':" W ",'epoch':1,'optimizer':" OPT "}", "fc.weight,fc.bias", 0);
+    check_auto("{'epoch':1,'model':{'w':" W ",'b':" W ",'step':2,'optimizer':" OPT "}}", "w,b", 0);
+    check_auto("{'netG':" NET ",'netD':" NET ",'optG':" OPT "}",
                "netG.fc.weight,netG.fc.bias,netD.fc.weight,netD.fc.bias,optG.state.0.exp_avg", 2);
 }
 
-static void a_root_cuts_names(void)
+static void names_are_relative_to_the_root(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "model_state_dict", NULL), CKPT_OK);
@@ -97,10 +97,10 @@ static void a_root_cuts_names(void)
     CU_ASSERT_STRING_EQUAL(names(p), "step,exp_avg,exp_avg_sq");
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "", NULL), CKPT_OK);
     CU_ASSERT(strstr(names(p), "model_state_dict.fc.bias") != NULL);
-    done(p);
+    close_plan(p);
 }
 
-/* A root may end in a common prefix of keys; _metadata goes with them. */
+/* A root may also be a common prefix of keys. */
 static void a_root_may_be_a_prefix(void)
 {
     ckpt_plan *p = plan_of(flat_open("{\"enc.a.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
@@ -108,15 +108,15 @@ static void a_root_may_be_a_prefix(void)
                                      "xy", 2));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "enc", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "a.w");
-    done(p);
+    close_plan(p);
     p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "model_state_dict.bn", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "weight,bias,running_mean,running_var,num_batches_tracked");
-    done(p);
+    close_plan(p);
 }
 
-/* The names below ROOT as a plan has them and as a narrowed file has them. */
-static void means(const char *graph, const char *root, const char *want)
+/* A plan and a narrowed file of GRAPH must have the names WANT below ROOT. */
+static void check_root(const char *graph, const char *root, const char *want)
 {
     char text[256] = "";
     size_t len = 0;
@@ -135,33 +135,33 @@ static void means(const char *graph, const char *root, const char *want)
     close_file(&m);
 }
 
-/* A name may be containers and a common prefix: one of them is meant, the same one everywhere. */
+/* A root may be the path of a container and also a common prefix of keys. */
 static void containers_come_before_prefixes(void)
 {
     static const char both[] = "{'a':{'x':" W "},'a.y':" W ",'e':{},'e.z':" W "}",
                       split[] = "{'a':{'b.c':{'x':" W "},'b':{'q':" W "}},'a.b':{'d':" W ",'c':{'z':" W "}}}",
                       named[] = "{'a':#1={'x':" W "},'b':#1,'b.y':" W "}";
-    means(both, "a", "x");
-    means(both, "e", "z"); /* the container holds nothing */
-    means(split, "a", "b.c.x,b.q");
-    means(split, "a.b", "d,c.z"); /* fewest containers */
-    means(split, "a.b.c", "x");
-    means("{'a':{'b.c':" W "},'a.b.c':" W ",'a.b':{'c.d':" W ",'e':" W "}}", "a.b", "c.d,e");
-    means("{'a':{'b.c.x':" W "},'a.b.c.y':" W "}", "a.b.c", "x"); /* more of it is containers */
-    means(named, "b", "x");                                       /* by its second name */
+    check_root(both, "a", "x");
+    check_root(both, "e", "z"); /* the container is empty */
+    check_root(split, "a", "b.c.x,b.q");
+    check_root(split, "a.b", "d,c.z"); /* the path of the fewest containers */
+    check_root(split, "a.b.c", "x");
+    check_root("{'a':{'b.c':" W "},'a.b.c':" W ",'a.b':{'c.d':" W ",'e':" W "}}", "a.b", "c.d,e");
+    check_root("{'a':{'b.c.x':" W "},'a.b.c.y':" W "}", "a.b.c", "x"); /* the longer path of containers */
+    check_root(named, "b", "x");                                       /* the second name of a shared dict */
 }
 
-static void a_glob_takes_containers(void)
+static void globs_match_containers(void)
 {
     ckpt_error err;
     ckpt_plan *p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "optimizer_state_dict", NULL), CKPT_OK);
     CU_ASSERT(ckpt_plan_tensor_count(p) == 10 && p->notices.n == 0);
-    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "ep?ch", &err), CKPT_ENOTFOUND); /* a value goes by its whole name */
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "ep?ch", &err), CKPT_ENOTFOUND); /* values need their full name */
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "epoch", NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "model_state_dict.*", NULL), CKPT_OK);
     CU_ASSERT(p->notices.n == 1 && strstr(p->notices.text[0], "\"model_state_dict\" is left empty"));
-    done(p);
+    close_plan(p);
 }
 
 static void a_file_may_be_narrowed(void)
@@ -189,8 +189,8 @@ static void a_wrong_root_is_explained(void)
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "odel_state_dict", NULL), CKPT_ENOTFOUND);
     CU_ASSERT_EQUAL(ckpt_plan_root(p, ".model_state_dict", NULL), CKPT_ENOTFOUND);
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "optimizer_state_dict.", NULL), CKPT_ENOTFOUND);
-    CU_ASSERT(ckpt_plan_tensor_count(p) > 9); /* still all of it */
-    done(p);
+    CU_ASSERT(ckpt_plan_tensor_count(p) > 9); /* the root is unchanged */
+    close_plan(p);
 }
 
 #define THREE                                                                                                \
@@ -198,7 +198,7 @@ static void a_wrong_root_is_explained(void)
     "\"a.b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"                                       \
     "\"c.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}"
 
-static void globs_narrow_and_widen(void)
+static void globs_keep_and_drop_tensors(void)
 {
     ckpt_error err;
     ckpt_plan *p = plan_of(flat_open(THREE, "xyz", 3));
@@ -210,23 +210,22 @@ static void globs_narrow_and_widen(void)
     CU_ASSERT_STRING_EQUAL(names(p), "c.w");
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "nothing*", &err), CKPT_ENOTFOUND);
     CU_ASSERT(strstr(err.what, "\"nothing*\"") != NULL);
-    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "a.*", NULL), CKPT_ENOTFOUND); /* gone already */
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "a.*", NULL), CKPT_ENOTFOUND); /* already dropped */
     CU_ASSERT_STRING_EQUAL(names(p), "c.w");
-    done(p);
+    close_plan(p);
 }
 
-static void globs_see_the_new_names(void)
+static void globs_match_the_new_names(void)
 {
     ckpt_plan *p = plan_of(flat_open(THREE, "xyz", 3));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "a.", false, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "b", NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "w", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "w,b");
-    done(p);
+    close_plan(p);
 }
 
-/* The parts of a composite go where it goes. */
-static void composites_stay_whole(void)
+static void components_are_dropped_with_their_composite(void)
 {
     ckpt_file *f = corpus_open("torch/t26/sparse_coo.pt");
     ckpt_plan *p = plan_of(f);
@@ -237,20 +236,20 @@ static void composites_stay_whole(void)
     CU_ASSERT(t->kind == CKPT_SPARSE_COO && parts == 2);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, t->name.len ? t->name.ptr : "*", NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_tensor_count(p), all - 3);
-    done(p);
+    close_plan(p);
 }
 
 void suite_select(void)
 {
     UNIT(auto_finds_the_weights);
-    UNIT(auto_is_the_same_read_and_written);
-    UNIT(a_root_cuts_names);
+    UNIT(auto_is_the_same_for_plans_and_files);
+    UNIT(names_are_relative_to_the_root);
     UNIT(a_root_may_be_a_prefix);
     UNIT(containers_come_before_prefixes);
-    UNIT(a_glob_takes_containers);
+    UNIT(globs_match_containers);
     UNIT(a_file_may_be_narrowed);
     UNIT(a_wrong_root_is_explained);
-    UNIT(globs_narrow_and_widen);
-    UNIT(globs_see_the_new_names);
-    UNIT(composites_stay_whole);
+    UNIT(globs_keep_and_drop_tensors);
+    UNIT(globs_match_the_new_names);
+    UNIT(components_are_dropped_with_their_composite);
 }

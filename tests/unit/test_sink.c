@@ -1,5 +1,4 @@
-/* Sinks: output appears whole or not at all, and what was there before stays
- * until then. */
+/* Sinks: a file appears only when it is complete, and until then replaces no other. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +18,7 @@
 static char dir[64];
 static const struct sink_options force = {.force = true, .no_sync = true};
 
-static const char *at(const char *name)
+static const char *path_of(const char *name)
 {
     static char paths[4][400];
     static unsigned turn;
@@ -28,7 +27,7 @@ static const char *at(const char *name)
     return path;
 }
 
-static int entries(void)
+static int count_files(void)
 {
     int n = -2;
     DIR *d = opendir(dir);
@@ -39,18 +38,18 @@ static int entries(void)
     return n;
 }
 
-static void put(const char *name, const char *text)
+static void put_file(const char *name, const char *text)
 {
-    FILE *f = fopen(at(name), "w");
+    FILE *f = fopen(path_of(name), "w");
     CU_ASSERT_FATAL(f != NULL);
     fputs(text, f);
     fclose(f);
 }
 
-static bool holds(const char *name, const char *text)
+static bool file_is(const char *name, const char *text)
 {
     char got[64] = "";
-    FILE *f = fopen(at(name), "r");
+    FILE *f = fopen(path_of(name), "r");
     size_t n = f ? fread(got, 1, sizeof got - 1, f) : 0;
     if (f)
         fclose(f);
@@ -61,7 +60,7 @@ static bool holds(const char *name, const char *text)
 static mode_t mode_of(const char *name)
 {
     struct stat st;
-    return stat(at(name), &st) == 0 ? st.st_mode & 07777 : 0;
+    return stat(path_of(name), &st) == 0 ? st.st_mode & 07777 : 0;
 }
 
 static void make_dir(void)
@@ -70,17 +69,18 @@ static void make_dir(void)
     CU_ASSERT_FATAL(mkdtemp(dir) != NULL);
 }
 
-/* remove_dir - with the files named, which must be all there are. */
+/* remove_dir - removes the folder with its files A and B, which must be the only ones. */
 static void remove_dir(const char *a, const char *b)
 {
     if (a)
-        CU_ASSERT(unlink(at(a)) == 0);
+        CU_ASSERT(unlink(path_of(a)) == 0);
     if (b)
-        CU_ASSERT(unlink(at(b)) == 0);
+        CU_ASSERT(unlink(path_of(b)) == 0);
     CU_ASSERT(rmdir(dir) == 0);
 }
 
-static ckpt_status save(const char *path, const struct sink_options *o, const char *text, ckpt_error *err)
+static ckpt_status write_file(const char *path, const struct sink_options *o, const char *text,
+                              ckpt_error *err)
 {
     sink *s;
     ckpt_status st = sink_file(path, o, &s, err);
@@ -93,66 +93,67 @@ static ckpt_status save(const char *path, const struct sink_options *o, const ch
     return st;
 }
 
-static void new_file_appears_on_commit(void)
+static void a_new_file_appears_on_commit(void)
 {
     sink *s;
     ckpt_error err;
     make_dir();
     mode_t old = umask(027);
-    CU_ASSERT_FATAL(sink_file(at("out"), NULL, &s, &err) == CKPT_OK);
+    CU_ASSERT_FATAL(sink_file(path_of("out"), NULL, &s, &err) == CKPT_OK);
     CU_ASSERT(sink_reserve(s, 100000, &err) == CKPT_OK);
     CU_ASSERT(sink_write(s, "hello", 5, &err) == CKPT_OK && sink_tell(s) == 5);
-    CU_ASSERT(access(at("out"), F_OK) != 0);
+    CU_ASSERT(access(path_of("out"), F_OK) != 0);
     CU_ASSERT(sink_commit(s, &err) == CKPT_OK);
     umask(old);
-    CU_ASSERT(holds("out", "hello") && mode_of("out") == 0640 && entries() == 1);
+    CU_ASSERT(file_is("out", "hello") && mode_of("out") == 0640 && count_files() == 1);
     remove_dir("out", NULL);
 }
 
-static void abort_leaves_the_old_one(void)
+static void aborting_keeps_the_old_file(void)
 {
     sink *s;
     make_dir();
-    put("out", "old");
-    CU_ASSERT_FATAL(sink_file(at("out"), &force, &s, NULL) == CKPT_OK);
+    put_file("out", "old");
+    CU_ASSERT_FATAL(sink_file(path_of("out"), &force, &s, NULL) == CKPT_OK);
     CU_ASSERT(sink_write(s, "new", 3, NULL) == CKPT_OK);
     sink_abort(s);
     sink_abort(NULL);
-    CU_ASSERT(holds("out", "old") && entries() == 1);
+    CU_ASSERT(file_is("out", "old") && count_files() == 1);
     remove_dir("out", NULL);
 }
 
-static void existing_is_refused_without_force(void)
+static void existing_files_are_refused_without_force(void)
 {
     sink *s;
     ckpt_error err;
     make_dir();
-    put("out", "old");
-    CU_ASSERT(sink_file(at("out"), NULL, &s, &err) == CKPT_EEXIST);
-    CU_ASSERT(strcmp(err.file, at("out")) == 0 && strstr(err.what, "exists") && strstr(err.hint, "-f"));
-    unlink(at("out"));
-    /* also when somebody makes it while we write */
-    CU_ASSERT_FATAL(sink_file(at("out"), NULL, &s, &err) == CKPT_OK);
-    put("out", "theirs");
-    CU_ASSERT(sink_commit(s, &err) == CKPT_EEXIST && strcmp(err.file, at("out")) == 0);
-    CU_ASSERT(holds("out", "theirs") && entries() == 1);
+    put_file("out", "old");
+    CU_ASSERT(sink_file(path_of("out"), NULL, &s, &err) == CKPT_EEXIST);
+    CU_ASSERT(strcmp(err.file, path_of("out")) == 0 && strstr(err.what, "exists") && strstr(err.hint, "-f"));
+    unlink(path_of("out"));
+    /* also a file that appears during the write */
+    CU_ASSERT_FATAL(sink_file(path_of("out"), NULL, &s, &err) == CKPT_OK);
+    put_file("out", "theirs");
+    CU_ASSERT(sink_commit(s, &err) == CKPT_EEXIST && strcmp(err.file, path_of("out")) == 0);
+    CU_ASSERT(file_is("out", "theirs") && count_files() == 1);
     remove_dir("out", NULL);
 }
 
-static void replacing_keeps_attributes(void)
+static void a_replaced_file_keeps_its_attributes(void)
 {
     ckpt_error err;
     make_dir();
-    put("out", "old");
-    CU_ASSERT(chmod(at("out"), 0604) == 0);
-    bool can_xattr = setxattr(at("out"), "user.note", "kept", 4, 0) == 0;
-    bool can_chown = chown(at("out"), 12, 34) == 0;
-    CU_ASSERT(save(at("out"), &force, "new", &err) == CKPT_OK);
-    CU_ASSERT(holds("out", "new") && mode_of("out") == 0604 && entries() == 1);
+    put_file("out", "old");
+    CU_ASSERT(chmod(path_of("out"), 0604) == 0);
+    bool can_xattr = setxattr(path_of("out"), "user.note", "kept", 4, 0) == 0;
+    bool can_chown = chown(path_of("out"), 12, 34) == 0;
+    CU_ASSERT(write_file(path_of("out"), &force, "new", &err) == CKPT_OK);
+    CU_ASSERT(file_is("out", "new") && mode_of("out") == 0604 && count_files() == 1);
     char note[8] = "";
-    CU_ASSERT(!can_xattr || (getxattr(at("out"), "user.note", note, 8) == 4 && memcmp(note, "kept", 4) == 0));
+    CU_ASSERT(!can_xattr ||
+              (getxattr(path_of("out"), "user.note", note, 8) == 4 && memcmp(note, "kept", 4) == 0));
     struct stat st;
-    CU_ASSERT(stat(at("out"), &st) == 0 && (!can_chown || (st.st_uid == 12 && st.st_gid == 34)));
+    CU_ASSERT(stat(path_of("out"), &st) == 0 && (!can_chown || (st.st_uid == 12 && st.st_gid == 34)));
     remove_dir("out", NULL);
 }
 
@@ -166,60 +167,61 @@ static void count_notice(void *user, const char *fmt, ...)
     *(int *)user |= strstr(text, "owner, user 12,") ? 1 : strstr(text, "group 34 could") ? 2 : 4;
 }
 
-/* As a user who may give nothing away: only root can become one here. */
-static void an_owner_that_is_lost_is_told(void)
+/* Runs as a user who cannot change owners, which only root can switch to. */
+static void a_lost_owner_is_noticed(void)
 {
     ckpt_error err;
     make_dir();
-    put("out", "old");
-    if (geteuid() == 0 && chown(at("out"), 12, 34) == 0 && chmod(dir, 0777) == 0) {
+    put_file("out", "old");
+    if (geteuid() == 0 && chown(path_of("out"), 12, 34) == 0 && chmod(dir, 0777) == 0) {
         pid_t child = fork();
         if (child == 0) {
-            int heard = 0;
-            struct sink_options o = {.force = true, .no_sync = true, .notice = count_notice, .user = &heard};
+            int notices = 0;
+            struct sink_options o = {
+                .force = true, .no_sync = true, .notice = count_notice, .user = &notices};
             bool other = setegid(4321) == 0 && seteuid(4321) == 0;
-            _exit(!other || save(at("out"), &o, "new", &err) != CKPT_OK ? 100 : heard);
+            _exit(!other || write_file(path_of("out"), &o, "new", &err) != CKPT_OK ? 100 : notices);
         }
-        int how = 0;
-        CU_ASSERT(child > 0 && waitpid(child, &how, 0) == child && WIFEXITED(how) && WEXITSTATUS(how) == 3);
-        CU_ASSERT(holds("out", "new"));
+        int status = 0;
+        CU_ASSERT(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+                  WEXITSTATUS(status) == 3);
+        CU_ASSERT(file_is("out", "new"));
     }
-    int heard = 0;
-    struct sink_options o = {.force = true, .no_sync = true, .notice = count_notice, .user = &heard};
-    CU_ASSERT(save(at("out"), &o, "newer", &err) == CKPT_OK && heard == 0);
+    int notices = 0;
+    struct sink_options o = {.force = true, .no_sync = true, .notice = count_notice, .user = &notices};
+    CU_ASSERT(write_file(path_of("out"), &o, "newer", &err) == CKPT_OK && notices == 0);
     remove_dir("out", NULL);
 }
 
-static void links_lead_to_their_file(void)
+static void symbolic_links_are_followed(void)
 {
     struct stat st;
     ckpt_error err;
     make_dir();
-    put("real", "old");
-    CU_ASSERT(symlink("real", at("link")) == 0);
-    CU_ASSERT(save(at("link"), NULL, "new", &err) == CKPT_EEXIST);
-    CU_ASSERT(save(at("link"), &force, "new", &err) == CKPT_OK);
-    CU_ASSERT(holds("real", "new") && lstat(at("link"), &st) == 0 && S_ISLNK(st.st_mode));
-    unlink(at("real"));
-    CU_ASSERT(save(at("link"), NULL, "made", &err) == CKPT_OK && holds("real", "made"));
-    unlink(at("real"));
-    unlink(at("link"));
-    CU_ASSERT(symlink("link", at("link")) == 0);
-    CU_ASSERT(save(at("link"), NULL, "x", &err) == CKPT_EIO && err.sys_errno == ELOOP);
+    put_file("real", "old");
+    CU_ASSERT(symlink("real", path_of("link")) == 0);
+    CU_ASSERT(write_file(path_of("link"), NULL, "new", &err) == CKPT_EEXIST);
+    CU_ASSERT(write_file(path_of("link"), &force, "new", &err) == CKPT_OK);
+    CU_ASSERT(file_is("real", "new") && lstat(path_of("link"), &st) == 0 && S_ISLNK(st.st_mode));
+    unlink(path_of("real"));
+    CU_ASSERT(write_file(path_of("link"), NULL, "made", &err) == CKPT_OK && file_is("real", "made"));
+    unlink(path_of("real"));
+    unlink(path_of("link"));
+    CU_ASSERT(symlink("link", path_of("link")) == 0);
+    CU_ASSERT(write_file(path_of("link"), NULL, "x", &err) == CKPT_EIO && err.sys_errno == ELOOP);
     remove_dir("link", NULL);
 }
 
-/* Writes of every size, zeros, patches before and behind the flushed part,
- * and reading back: all against a plain array. */
-static void bytes_are_those_written(void)
+/* Writes, patches and reads of random sizes and offsets are compared with an array. */
+static void random_writes_and_patches_are_read_back(void)
 {
-    enum { MOST = 3000000 };
-    unsigned char *want = calloc(1, MOST), *got = malloc(MOST), *bytes = malloc(600000);
+    enum { MAX_SIZE = 3000000 };
+    unsigned char *want = calloc(1, MAX_SIZE), *got = malloc(MAX_SIZE), *bytes = malloc(600000);
     uint32_t seed = 3;
     sink *s;
     make_dir();
-    CU_ASSERT_FATAL(sink_file(at("out"), &force, &s, NULL) == CKPT_OK);
-    for (size_t len = 0; len < MOST - 700000;) {
+    CU_ASSERT_FATAL(sink_file(path_of("out"), &force, &s, NULL) == CKPT_OK);
+    for (size_t len = 0; len < MAX_SIZE - 700000;) {
         seed = seed * 1664525 + 1013904223;
         size_t n = (seed >> 8) % (seed & 0x80 ? 600000u : 900u);
         memset(bytes, (int)(seed >> 24), n);
@@ -237,8 +239,8 @@ static void bytes_are_those_written(void)
     }
     size_t len = (size_t)sink_tell(s);
     CU_ASSERT(sink_commit(s, NULL) == CKPT_OK);
-    FILE *f = fopen(at("out"), "rb");
-    CU_ASSERT(f && fread(got, 1, MOST, f) == len && memcmp(got, want, len) == 0);
+    FILE *f = fopen(path_of("out"), "rb");
+    CU_ASSERT(f && fread(got, 1, MAX_SIZE, f) == len && memcmp(got, want, len) == 0);
     if (f)
         fclose(f);
     free(want);
@@ -247,8 +249,8 @@ static void bytes_are_those_written(void)
     remove_dir("out", NULL);
 }
 
-/* child - runs TEST in a child with standard output into OUT; its exit code. */
-static int child(const char *out, int (*test)(void))
+/* run_child - runs TEST in a child process with its standard output in OUT; returns its exit code. */
+static int run_child(const char *out, int (*test)(void))
 {
     int status = -1;
     fflush(stdout);
@@ -261,11 +263,11 @@ static int child(const char *out, int (*test)(void))
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static int stdout_whole(void) { return (int)save("-", NULL, "to stdout", NULL); }
+static int write_stdout(void) { return (int)write_file("-", NULL, "to stdout", NULL); }
 
-static int stdout_named(void) { return (int)save("/dev/stdout", NULL, "by name", NULL); }
+static int write_dev_stdout(void) { return (int)write_file("/dev/stdout", NULL, "by name", NULL); }
 
-static int stdout_aborted(void)
+static int abort_stdout(void)
 {
     sink *s;
     int st = (int)sink_file("-", NULL, &s, NULL);
@@ -274,13 +276,13 @@ static int stdout_aborted(void)
     return st;
 }
 
-static void standard_output_gets_all_or_nothing(void)
+static void standard_output_is_written_completely_or_not_at_all(void)
 {
     make_dir();
-    CU_ASSERT(child(at("out"), stdout_whole) == CKPT_OK && holds("out", "to stdout"));
-    CU_ASSERT(child(at("out"), stdout_named) == CKPT_OK && holds("out", "by name"));
-    CU_ASSERT(child(at("out"), stdout_aborted) == CKPT_OK && holds("out", ""));
-    CU_ASSERT(child("/dev/full", stdout_whole) == CKPT_EIO);
+    CU_ASSERT(run_child(path_of("out"), write_stdout) == CKPT_OK && file_is("out", "to stdout"));
+    CU_ASSERT(run_child(path_of("out"), write_dev_stdout) == CKPT_OK && file_is("out", "by name"));
+    CU_ASSERT(run_child(path_of("out"), abort_stdout) == CKPT_OK && file_is("out", ""));
+    CU_ASSERT(run_child("/dev/full", write_stdout) == CKPT_EIO);
     remove_dir("out", NULL);
 }
 
@@ -288,62 +290,62 @@ static void devices_and_pipes_are_written_to(void)
 {
     struct stat st;
     ckpt_error err;
-    CU_ASSERT(save("/dev/null", NULL, "x", &err) == CKPT_OK);
+    CU_ASSERT(write_file("/dev/null", NULL, "x", &err) == CKPT_OK);
     CU_ASSERT(stat("/dev/null", &st) == 0 && S_ISCHR(st.st_mode));
-    CU_ASSERT(save("/dev/full", NULL, "x", &err) == CKPT_EIO && err.sys_errno == ENOSPC);
+    CU_ASSERT(write_file("/dev/full", NULL, "x", &err) == CKPT_EIO && err.sys_errno == ENOSPC);
     make_dir();
-    CU_ASSERT(mkfifo(at("fifo"), 0600) == 0);
-    int fd = open(at("fifo"), O_RDONLY | O_NONBLOCK);
+    CU_ASSERT(mkfifo(path_of("fifo"), 0600) == 0);
+    int fd = open(path_of("fifo"), O_RDONLY | O_NONBLOCK);
     char got[8] = "";
-    CU_ASSERT(save(at("fifo"), NULL, "piped", &err) == CKPT_OK);
+    CU_ASSERT(write_file(path_of("fifo"), NULL, "piped", &err) == CKPT_OK);
     CU_ASSERT(read(fd, got, 8) == 5 && strcmp(got, "piped") == 0);
     close(fd);
     remove_dir("fifo", NULL);
 }
 
-static void what_cannot_be_is_said(void)
+static void impossible_outputs_are_refused(void)
 {
     ckpt_error err;
     make_dir();
-    CU_ASSERT(save(dir, &force, "x", &err) == CKPT_EIO && err.sys_errno == EISDIR);
-    CU_ASSERT(save(at("none/out"), NULL, "x", &err) == CKPT_ENOTFOUND && strstr(err.what, "none"));
-    CU_ASSERT(save(at("none/"), NULL, "x", &err) == CKPT_EUSAGE);
+    CU_ASSERT(write_file(dir, &force, "x", &err) == CKPT_EIO && err.sys_errno == EISDIR);
+    CU_ASSERT(write_file(path_of("none/out"), NULL, "x", &err) == CKPT_ENOTFOUND && strstr(err.what, "none"));
+    CU_ASSERT(write_file(path_of("none/"), NULL, "x", &err) == CKPT_EUSAGE);
     sink *s;
-    CU_ASSERT_FATAL(sink_file(at("out"), NULL, &s, &err) == CKPT_OK);
+    CU_ASSERT_FATAL(sink_file(path_of("out"), NULL, &s, &err) == CKPT_OK);
     CU_ASSERT(sink_reserve(s, UINT64_MAX, &err) == CKPT_EIO);
-    /* 8 TiB: more than a disk for tests has, less than most file systems refuse as such */
+    /* 8 TiB are more than a test disk has, but a size that most file systems allow */
     CU_ASSERT(sink_reserve(s, (uint64_t)1 << 43, &err) == CKPT_EIO);
     CU_ASSERT(err.sys_errno != ENOSPC || strstr(err.hint, "are needed"));
     sink_abort(s);
-    CU_ASSERT(entries() == 0);
+    CU_ASSERT(count_files() == 0);
     remove_dir(NULL, NULL);
 }
 
-/* limited - in a child whose files may have 4096 bytes. */
-static int limited(void)
+/* write_limited - writes 300000 bytes while files are limited to 4096. */
+static int write_limited(void)
 {
     sink *s;
     ckpt_error err;
     static char bytes[300000];
     struct rlimit four = {4096, 4096};
     signal(SIGXFSZ, SIG_IGN);
-    if (setrlimit(RLIMIT_FSIZE, &four) != 0 || sink_file(at("out"), &force, &s, &err) != CKPT_OK)
+    if (setrlimit(RLIMIT_FSIZE, &four) != 0 || sink_file(path_of("out"), &force, &s, &err) != CKPT_OK)
         return 98;
     if (sink_write(s, bytes, sizeof bytes, &err) != CKPT_EIO || err.sys_errno != EFBIG)
         return 97;
     return (int)sink_commit(s, &err);
 }
 
-static void after_a_failed_write_nothing_is_committed(void)
+static void a_failed_write_cannot_be_committed(void)
 {
     make_dir();
-    put("out", "old");
-    CU_ASSERT(child("/dev/null", limited) == CKPT_EIO);
-    CU_ASSERT(holds("out", "old") && entries() == 1);
+    put_file("out", "old");
+    CU_ASSERT(run_child("/dev/null", write_limited) == CKPT_EIO);
+    CU_ASSERT(file_is("out", "old") && count_files() == 1);
     remove_dir("out", NULL);
 }
 
-static void memory_has_a_maximum(void)
+static void memory_sinks_have_a_maximum(void)
 {
     sink *s;
     ckpt_error err;
@@ -360,16 +362,16 @@ static void memory_has_a_maximum(void)
 
 void suite_sink(void)
 {
-    UNIT(new_file_appears_on_commit);
-    UNIT(abort_leaves_the_old_one);
-    UNIT(existing_is_refused_without_force);
-    UNIT(replacing_keeps_attributes);
-    UNIT(an_owner_that_is_lost_is_told);
-    UNIT(links_lead_to_their_file);
-    UNIT(bytes_are_those_written);
-    UNIT(standard_output_gets_all_or_nothing);
+    UNIT(a_new_file_appears_on_commit);
+    UNIT(aborting_keeps_the_old_file);
+    UNIT(existing_files_are_refused_without_force);
+    UNIT(a_replaced_file_keeps_its_attributes);
+    UNIT(a_lost_owner_is_noticed);
+    UNIT(symbolic_links_are_followed);
+    UNIT(random_writes_and_patches_are_read_back);
+    UNIT(standard_output_is_written_completely_or_not_at_all);
     UNIT(devices_and_pipes_are_written_to);
-    UNIT(what_cannot_be_is_said);
-    UNIT(after_a_failed_write_nothing_is_committed);
-    UNIT(memory_has_a_maximum);
+    UNIT(impossible_outputs_are_refused);
+    UNIT(a_failed_write_cannot_be_committed);
+    UNIT(memory_sinks_have_a_maximum);
 }

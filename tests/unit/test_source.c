@@ -1,4 +1,4 @@
-/* Sources: every kind gives the same bytes, and none gives bytes that are not there. */
+/* Sources: each kind reads the same bytes, and refuses to read beyond the end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void put_file(const void *bytes, size_t n)
     close(fd);
 }
 
-static void file_reads_by_position(void)
+static void a_file_is_read_at_any_offset(void)
 {
     source *s = NULL;
     ckpt_error err;
@@ -39,7 +39,7 @@ static void file_reads_by_position(void)
     unlink(path);
 }
 
-static void file_notices_a_change(void)
+static void a_changed_file_is_reported(void)
 {
     source *s = NULL;
     ckpt_error err;
@@ -58,7 +58,7 @@ static void file_notices_a_change(void)
     source_unref(s);
 }
 
-/* free_fd - what the next file that is opened gets. */
+/* free_fd - returns the file descriptor that the next open() will return. */
 static int free_fd(void)
 {
     int fd = dup(STDIN_FILENO);
@@ -90,8 +90,9 @@ static void a_parked_file_is_opened_for_each_read(void)
     unlink(path);
 }
 
-/* meddle - the file at PATH is not what it was, in way WHICH of six; how. */
-static const char *meddle(int which)
+/* change_file - changes the file at the path in the way WHICH, 0 to 5; returns the word for it in the
+ * error. */
+static const char *change_file(int which)
 {
     char away[80];
     struct stat was, is;
@@ -107,7 +108,7 @@ static const char *meddle(int which)
         CU_ASSERT(mkfifo(path, 0600) == 0);
     if (which == 3)
         CU_ASSERT(mkdir(path, 0700) == 0);
-    if (which >= 4) { /* its size, its time, in its place; then even its number */
+    if (which >= 4) { /* the same size and times: 4 replaces the file, 5 writes into it */
         FILE *f = fopen(written, which == 4 ? "wb" : "r+b");
         CU_ASSERT(f && fputs("the quick brown fix", f) >= 0 && fclose(f) == 0);
         CU_ASSERT(utimensat(AT_FDCWD, written, times, 0) == 0);
@@ -117,17 +118,17 @@ static const char *meddle(int which)
     return stat(path, &is) != 0 ? "removed" : is.st_ino == was.st_ino ? "changed" : "replaced";
 }
 
-static void a_parked_file_that_is_another_is_not_read(void)
+static void a_parked_file_that_was_changed_is_not_read(void)
 {
     ckpt_error err;
     char out[8] = "", words[64];
-    for (int i = 0; i < 12; i++) { /* once it is read first, once it is not */
+    for (int i = 0; i < 12; i++) { /* each way with and without a read first */
         source *s = NULL;
         put_file(TEXT, 19);
         CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
         source_file_park(s);
-        usleep(20000); /* the clock of files has moved on */
-        snprintf(words, sizeof words, "was %s while", meddle(i / 2));
+        usleep(20000); /* so that the change time differs */
+        snprintf(words, sizeof words, "was %s while", change_file(i / 2));
         if (i % 2)
             CU_ASSERT(source_read(s, 0, out, 5, &err) == CKPT_ECHANGED && strstr(err.what, words));
         CU_ASSERT(source_file_changed(s, &err) == CKPT_ECHANGED && strstr(err.what, words));
@@ -137,8 +138,7 @@ static void a_parked_file_that_is_another_is_not_read(void)
     }
 }
 
-/* Where it may not be opened again, or no descriptor is left, that is what is said. */
-static void a_parked_file_that_cannot_be_opened_says_why(void)
+static void a_parked_file_that_cannot_be_opened_is_reported(void)
 {
     struct rlimit was, none;
     source *s = NULL;
@@ -158,7 +158,7 @@ static void a_parked_file_that_cannot_be_opened_says_why(void)
     unlink(path);
 }
 
-static void file_refuses_what_is_none(void)
+static void other_files_are_refused(void)
 {
     source *s = NULL;
     ckpt_error err;
@@ -168,8 +168,8 @@ static void file_refuses_what_is_none(void)
     CU_ASSERT(strcmp(err.file, "/nonexistent/x") == 0);
 }
 
-/* A child writes 700,000 bytes into a FIFO; they come out seekable. */
-static void fifo_is_spooled(void)
+/* 700000 bytes that a child writes to a FIFO can be read at any offset. */
+static void a_fifo_is_spooled(void)
 {
     enum { SIZE = 700000 };
     source *s = NULL;
@@ -187,7 +187,7 @@ static void fifo_is_spooled(void)
     CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
     unsigned char b[2];
     CU_ASSERT(s->size == SIZE);
-    source_file_park(s); /* it cannot be had again */
+    source_file_park(s); /* ignored: a FIFO cannot be opened again */
     CU_ASSERT(source_read(s, SIZE - 2, b, 2, &err) == CKPT_OK && b[0] == (SIZE - 2) % 251);
     CU_ASSERT(source_read(s, 262143, b, 2, &err) == CKPT_OK && b[1] == 262144 % 251);
     CU_ASSERT(source_file_changed(s, &err) == CKPT_OK);
@@ -215,8 +215,8 @@ static void slices_stay_inside(void)
     unit_guard_free(data, 19);
 }
 
-/* Every byte value many times over, read forward, back and in pieces. */
-static void latin1_gives_the_bytes(void)
+/* Reads the end first, all, and ranges. */
+static void latin1_text_is_read_as_bytes(void)
 {
     enum { N = 300000 };
     unsigned char *want = malloc(N), *got = malloc(N), *text = malloc(2 * N);
@@ -248,7 +248,7 @@ static void latin1_gives_the_bytes(void)
     free(text);
 }
 
-static void latin1_refuses_other_text(void)
+static void text_outside_of_latin1_is_refused(void)
 {
     static const char *const bad[] = {"a\xC4\x80", "ab\xC3", "\x80yz", "\xC2\x41z"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -264,14 +264,14 @@ static void latin1_refuses_other_text(void)
 
 void suite_source(void)
 {
-    UNIT(file_reads_by_position);
-    UNIT(file_notices_a_change);
+    UNIT(a_file_is_read_at_any_offset);
+    UNIT(a_changed_file_is_reported);
     UNIT(a_parked_file_is_opened_for_each_read);
-    UNIT(a_parked_file_that_is_another_is_not_read);
-    UNIT(a_parked_file_that_cannot_be_opened_says_why);
-    UNIT(file_refuses_what_is_none);
-    UNIT(fifo_is_spooled);
+    UNIT(a_parked_file_that_was_changed_is_not_read);
+    UNIT(a_parked_file_that_cannot_be_opened_is_reported);
+    UNIT(other_files_are_refused);
+    UNIT(a_fifo_is_spooled);
     UNIT(slices_stay_inside);
-    UNIT(latin1_gives_the_bytes);
-    UNIT(latin1_refuses_other_text);
+    UNIT(latin1_text_is_read_as_bytes);
+    UNIT(text_outside_of_latin1_is_refused);
 }

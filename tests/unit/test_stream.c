@@ -1,5 +1,5 @@
-/* Streams: any view of any storage against one element at a time, and the
- * promises about byte order, signs and checksums. */
+/* Streams: any strided view must equal its elements read one at a time; byte order, conj and neg bits, and
+ * checksums. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,7 @@ static uint32_t random_below(uint32_t below)
     return (seed >> 8) % below;
 }
 
-/* One row on one storage of SIZE bytes, whose first lies at byte 64 of a source
- * that ends with it and is guarded. */
+/* A table of one tensor in one storage, which begins at byte 64 of a guarded source and ends with it. */
 static struct row row;
 static struct storage storage;
 static struct table table;
@@ -50,7 +49,7 @@ static void finish(void)
     unit_guard_free(guarded, guarded_size);
 }
 
-static void shape(uint32_t ndim, const uint64_t *size, const uint64_t *stride, uint64_t offset)
+static void set_shape(uint32_t ndim, const uint64_t *size, const uint64_t *stride, uint64_t offset)
 {
     row.t.ndim = ndim;
     row.t.shape = size;
@@ -62,8 +61,8 @@ static void shape(uint32_t ndim, const uint64_t *size, const uint64_t *stride, u
     dtype_bytes((ckpt_dtype)row.t.dtype, row.t.elements, &row.t.nbytes);
 }
 
-/* naive - element I of the row, by the definition of a strided view. */
-static const unsigned char *naive(uint64_t i, size_t width)
+/* element_at - returns element I of the tensor, by the definition of a strided view. */
+static const unsigned char *element_at(uint64_t i, size_t width)
 {
     uint64_t at = row.t.storage_offset;
     for (uint32_t k = row.t.ndim; k-- > 0; i /= row.t.shape[k])
@@ -71,7 +70,7 @@ static const unsigned char *naive(uint64_t i, size_t width)
     return data + at * width;
 }
 
-static bool streams_right(size_t width)
+static bool streams_as_defined(size_t width)
 {
     size_t size = (size_t)row.t.elements * width, cap = 16 + random_below(3) * random_below(300000), done = 0,
            got;
@@ -87,27 +86,27 @@ static bool streams_right(size_t width)
     stream_close(s);
     ok = ok && done == size;
     for (uint64_t i = 0; ok && i < row.t.elements; i++)
-        ok = memcmp(out + i * width, naive(i, width), width) == 0;
+        ok = memcmp(out + i * width, element_at(i, width), width) == 0;
     free(out);
     return ok;
 }
 
-static bool reads_right(size_t width)
+static bool reads_as_defined(size_t width)
 {
     uint64_t first = random_below((uint32_t)row.t.elements + 1), count = row.t.elements - first;
     count = count ? random_below((uint32_t)count + 1) : 0;
     unsigned char *out = malloc((size_t)count * width + 1);
     bool ok = stream_read(&table, 0, first, count, out, NULL) == CKPT_OK;
     for (uint64_t i = 0; ok && i < count; i++)
-        ok = memcmp(out + i * width, naive(first + i, width), width) == 0;
+        ok = memcmp(out + i * width, element_at(first + i, width), width) == 0;
     free(out);
     return ok;
 }
 
 static const ckpt_dtype by_width[] = {CKPT_DT_U8, CKPT_DT_BF16, CKPT_DT_F32, CKPT_DT_F64, CKPT_DT_C128};
 
-/* random_view - up to 6 dimensions, strides 0, packed, permuted, overlapping or
- * far apart; the storage is made to fit exactly. */
+/* random_view - sets a random view of up to 6 dimensions, whose strides may be 0, permuted, overlapping or
+ * with gaps, on a storage that it fits exactly. */
 static void random_view(uint64_t size[6], uint64_t stride[6])
 {
     ckpt_dtype dt = by_width[random_below(5)];
@@ -141,7 +140,7 @@ static void random_view(uint64_t size[6], uint64_t stride[6])
         ndim = 1;
     }
     begin(dt, empty ? 0 : (size_t)(last + 1) * dtype_info(dt)->block_bytes);
-    shape(ndim, size, stride, offset);
+    set_shape(ndim, size, stride, offset);
 }
 
 static void random_views_equal_the_definition(void)
@@ -151,14 +150,14 @@ static void random_views_equal_the_definition(void)
         random_view(size, stride);
         size_t width = dtype_info((ckpt_dtype)row.t.dtype)->block_bytes;
         if (row.t.elements < 2000000) {
-            CU_ASSERT(streams_right(width));
-            CU_ASSERT(reads_right(width));
+            CU_ASSERT(streams_as_defined(width));
+            CU_ASSERT(reads_as_defined(width));
         }
         finish();
     }
 }
 
-/* Matrices larger than block and window, by columns, with gaps, repeated. */
+/* Views that are larger than the blocks and windows in which they are read. */
 static void large_views_equal_the_definition(void)
 {
     static const struct {
@@ -168,7 +167,7 @@ static void large_views_equal_the_definition(void)
         {{1, 3, 300001}, {0, 1, 3}},                                       /* a few long columns */
         {{1, 300001, 3}, {0, 1, 300001}}, {{500, 2, 999}, {1, 500, 1000}}, /* permuted */
         {{2, 1000, 1000}, {0, 1, 1001}},                                   /* repeated */
-        {{3, 200000, 1}, {200100, 1, 7}},                                  /* long runs apart */
+        {{3, 200000, 1}, {200100, 1, 7}},                                  /* long runs with gaps */
         {{1, 50, 40000}, {0, 1, 50}},     {{1000, 1000, 1}, {1, 1, 1}},    /* overlapping windows */
     };
     for (size_t v = 0; v < sizeof views / sizeof *views; v++) {
@@ -176,18 +175,18 @@ static void large_views_equal_the_definition(void)
         for (int k = 0; k < 3; k++)
             last += (views[v].size[k] - 1) * views[v].stride[k];
         begin(v % 2 ? CKPT_DT_F32 : CKPT_DT_F16, (size_t)(last + 1) * (v % 2 ? 4 : 2));
-        shape(3, views[v].size, views[v].stride, 0);
-        CU_ASSERT(streams_right(v % 2 ? 4 : 2));
-        CU_ASSERT(reads_right(v % 2 ? 4 : 2));
+        set_shape(3, views[v].size, views[v].stride, 0);
+        CU_ASSERT(streams_as_defined(v % 2 ? 4 : 2));
+        CU_ASSERT(reads_as_defined(v % 2 ? 4 : 2));
         finish();
     }
 }
 
-static void odd_shapes(void)
+static void scalars_and_a_hundred_dimensions(void)
 {
     uint64_t size[100], stride[100];
     begin(CKPT_DT_I16, 24);
-    shape(0, NULL, NULL, 3);
+    set_shape(0, NULL, NULL, 3);
     unsigned char out[24];
     CU_ASSERT(stream_read(&table, 0, 0, 1, out, NULL) == CKPT_OK && memcmp(out, data + 6, 2) == 0);
     CU_ASSERT(stream_read(&table, 0, 0, 2, out, NULL) == CKPT_EUSAGE);
@@ -197,10 +196,10 @@ static void odd_shapes(void)
         size[k] = k == 40 ? 3 : k == 70 ? 2 : 1;
         stride[k] = k == 40 ? 1 : k == 70 ? 4 : UINT64_MAX;
     }
-    shape(100, size, stride, 1);
-    CU_ASSERT(streams_right(2));
+    set_shape(100, size, stride, 1);
+    CU_ASSERT(streams_as_defined(2));
     size[40] = 0;
-    shape(100, size, stride, UINT64_MAX);
+    set_shape(100, size, stride, UINT64_MAX);
     size_t got = 1;
     stream *s = NULL;
     CU_ASSERT(stream_open(&table, 0, NULL, &s, NULL) == CKPT_OK);
@@ -211,7 +210,7 @@ static void odd_shapes(void)
 
 static size_t reads;
 
-static ckpt_status counted(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status count_reads(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     (void)s;
     (void)err;
@@ -220,22 +219,20 @@ static ckpt_status counted(source *s, uint64_t off, void *out, size_t n, ckpt_er
     return CKPT_OK;
 }
 
-/* A view that repeats itself is gathered once, however much it shows, and equals the definition to its end.
- * */
-static void what_repeats_is_read_once(void)
+static void expanded_views_are_read_once(void)
 {
-    static const struct source_ops ops = {.read_at = counted};
+    static const struct source_ops ops = {.read_at = count_reads};
     static const uint64_t size[][3] = {{3000017, 1, 1}, {1000003, 3, 2}, {2, 700001, 3}, {70001, 2, 30}};
     static const uint64_t stride[][3] = {{0, 0, 0}, {0, 2, 1}, {0, 0, 1}, {0, 0, 2}};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
         begin(CKPT_DT_F32, 4 * 64);
-        shape(3, size[i], stride[i], 1);
+        set_shape(3, size[i], stride[i], 1);
         source once = {.ops = &ops, .size = guarded_size, .refs = 1};
         source *kept = storage.src;
         storage.src = &once;
         table.max_expanded = UINT64_MAX;
         reads = 0;
-        CU_ASSERT(streams_right(4));
+        CU_ASSERT(streams_as_defined(4));
         CU_ASSERT(reads <= 4);
         storage.src = kept;
         finish();
@@ -260,7 +257,7 @@ static void views_beyond_the_storage_are_refused(void)
     unsigned char out[128];
     begin(CKPT_DT_F32, 24 * 4);
     for (size_t v = 0; v < sizeof views / sizeof *views; v++) {
-        shape(2, views[v].size, views[v].stride, views[v].offset);
+        set_shape(2, views[v].size, views[v].stride, views[v].offset);
         CU_ASSERT(stream_read(&table, 0, 0, 1, out, &err) != CKPT_OK);
         CU_ASSERT(err.status == CKPT_EFORMAT || err.status == CKPT_EUNSUPPORTED);
     }
@@ -269,24 +266,24 @@ static void views_beyond_the_storage_are_refused(void)
     finish();
 }
 
-static void packed_types_count_bytes(void)
+static void packed_types_are_counted_in_bytes(void)
 {
     unsigned char out[16];
     static const uint64_t two[] = {4, 4}, columns[] = {1, 4};
     begin(CKPT_DT_QU4X2, 16);
-    shape(1, (uint64_t[]){12}, (uint64_t[]){1}, 4);
+    set_shape(1, (uint64_t[]){12}, (uint64_t[]){1}, 4);
     CU_ASSERT(row.t.nbytes == 6);
     CU_ASSERT(stream_read(&table, 0, 0, 6, out, NULL) == CKPT_OK && memcmp(out, data + 2, 6) == 0);
     CU_ASSERT(stream_read(&table, 0, 4, 2, out, NULL) == CKPT_OK && memcmp(out, data + 6, 2) == 0);
     CU_ASSERT(stream_read(&table, 0, 4, 3, out, NULL) == CKPT_EUSAGE);
     row.t.storage_offset = 3;
     CU_ASSERT(stream_read(&table, 0, 0, 6, out, NULL) == CKPT_EUNSUPPORTED);
-    shape(2, two, columns, 0);
+    set_shape(2, two, columns, 0);
     CU_ASSERT(stream_read(&table, 0, 0, 1, out, NULL) == CKPT_EUNSUPPORTED);
     finish();
 }
 
-/* apply - BYTES are the host's numbers before and after. */
+/* apply - applies the changes to N bytes of numbers in host byte order. */
 static void apply(ckpt_dtype dt, uint8_t swap, bool conj, bool neg, void *bytes, size_t n)
 {
     struct elements e;
@@ -299,7 +296,7 @@ static void apply(ckpt_dtype dt, uint8_t swap, bool conj, bool neg, void *bytes,
     unit_host(bytes, n / width, width);
 }
 
-static void signs_and_byte_order(void)
+static void applies_conj_neg_and_byte_order(void)
 {
     float c[] = {1, 2, -3, -4}, f[] = {1, -2};
     double d[] = {1, -2};
@@ -336,14 +333,14 @@ static void signs_and_byte_order(void)
     CU_ASSERT(elements_init(&e, CKPT_DT_U8, 1, 4, false, false, NULL) == CKPT_EUNSUPPORTED);
 }
 
-/* A column of a big-endian matrix, conjugated: order and signs follow the gather. */
-static void gathered_elements_are_changed_too(void)
+/* A column of a conjugated big-endian matrix. */
+static void gathered_elements_are_conjugated_and_swapped(void)
 {
     unsigned char out[32], want[32];
     begin(CKPT_DT_C64, 64);
     storage.swap = 4;
     row.t.conj = true;
-    shape(1, (uint64_t[]){4}, (uint64_t[]){2}, 1);
+    set_shape(1, (uint64_t[]){4}, (uint64_t[]){2}, 1);
     for (int i = 0; i < 4; i++)
         for (int b = 0; b < 8; b++)
             want[8 * i + b] = (unsigned char)(data[8 + 16 * i + (b ^ 3)] ^ (b == 7 ? 0x80 : 0));
@@ -364,8 +361,8 @@ static void count_notice(void *user, const char *fmt, ...)
     notices++;
 }
 
-/* drain - the status that streaming the row ends with. */
-static ckpt_status drain(const struct stream_options *o, ckpt_error *err)
+/* stream_all - streams the tensor to its end; returns the last status. */
+static ckpt_status stream_all(const struct stream_options *o, ckpt_error *err)
 {
     stream *s = NULL;
     unsigned char out[4096];
@@ -377,9 +374,7 @@ static ckpt_status drain(const struct stream_options *o, ckpt_error *err)
     return st;
 }
 
-/* Whole rows check on the way, parts and empty rows before. */
-/* Elements of every width turned round, any number of them at any address. */
-static void bytes_are_swapped(void)
+static void bytes_of_any_width_are_swapped(void)
 {
     for (size_t width = 1; width <= 16; width++)
         for (size_t n = 0; n <= 80; n++) {
@@ -394,7 +389,8 @@ static void bytes_are_swapped(void)
         }
 }
 
-static void checksums_are_held_against_the_bytes(void)
+/* A whole tensor checks the CRC-32 while it is streamed, a part or an empty one before. */
+static void checksums_are_checked(void)
 {
     static const uint64_t whole[] = {25000}, part[] = {5000}, none[] = {0}, one[] = {1};
     const uint64_t *const sizes[] = {whole, part, none};
@@ -402,20 +398,20 @@ static void checksums_are_held_against_the_bytes(void)
     ckpt_error err;
     for (size_t i = 0; i < 3; i++) {
         begin(CKPT_DT_F32, 100000);
-        shape(1, sizes[i], one, 0);
+        set_shape(1, sizes[i], one, 0);
         storage.has_crc = true;
         storage.crc = crc32_update(0, data, 100000);
         storage.swap = 4;
-        CU_ASSERT(drain(NULL, &err) == CKPT_OK && storage.crc_checked);
+        CU_ASSERT(stream_all(NULL, &err) == CKPT_OK && storage.crc_checked);
         storage.crc_checked = false;
         storage.crc = 0xDEADBEEF;
-        CU_ASSERT(drain(NULL, &err) == CKPT_ECHECKSUM && !storage.crc_checked);
+        CU_ASSERT(stream_all(NULL, &err) == CKPT_ECHECKSUM && !storage.crc_checked);
         CU_ASSERT(strstr(err.what, "\"key\"") && strstr(err.what, "deadbeef") &&
                   strstr(err.hint, "--ignore-crc"));
         CU_ASSERT(storage_check_crc(&table, 0, NULL, &err) == CKPT_ECHECKSUM);
         notices = 0;
-        CU_ASSERT(drain(&ignore, &err) == CKPT_OK && notices == 1);
-        CU_ASSERT(drain(&ignore, &err) == CKPT_OK && notices == 1);
+        CU_ASSERT(stream_all(&ignore, &err) == CKPT_OK && notices == 1);
+        CU_ASSERT(stream_all(&ignore, &err) == CKPT_OK && notices == 1);
         CU_ASSERT(storage_check_crc(&table, 1, NULL, &err) == CKPT_EUSAGE);
         finish();
     }
@@ -425,12 +421,12 @@ void suite_stream(void)
 {
     UNIT(random_views_equal_the_definition);
     UNIT(large_views_equal_the_definition);
-    UNIT(odd_shapes);
-    UNIT(what_repeats_is_read_once);
+    UNIT(scalars_and_a_hundred_dimensions);
+    UNIT(expanded_views_are_read_once);
     UNIT(views_beyond_the_storage_are_refused);
-    UNIT(packed_types_count_bytes);
-    UNIT(signs_and_byte_order);
-    UNIT(gathered_elements_are_changed_too);
-    UNIT(bytes_are_swapped);
-    UNIT(checksums_are_held_against_the_bytes);
+    UNIT(packed_types_are_counted_in_bytes);
+    UNIT(applies_conj_neg_and_byte_order);
+    UNIT(gathered_elements_are_conjugated_and_swapped);
+    UNIT(bytes_of_any_width_are_swapped);
+    UNIT(checksums_are_checked);
 }

@@ -1,4 +1,4 @@
-/* Tar: ustar, GNU and pax names and sizes; damage is refused. */
+/* Reading tar archives: names and sizes of ustar, GNU and pax, and malformed headers. */
 #include <stdio.h>
 
 #include "base/buf.h"
@@ -6,7 +6,7 @@
 #include "tarball.h"
 #include "unit.h"
 
-struct listed {
+struct listing {
     unsigned char *bytes;
     source *src;
     arena *a;
@@ -16,22 +16,22 @@ struct listed {
     ckpt_error err;
 };
 
-static struct listed list(const void *bytes, size_t size)
+static struct listing list_members(const void *bytes, size_t size)
 {
-    struct listed l = {.bytes = unit_guard(bytes, size), .size = size, .a = arena_new(1 << 24)};
+    struct listing l = {.bytes = unit_guard(bytes, size), .size = size, .a = arena_new(1 << 24)};
     l.src = source_mem(l.bytes, size, 0);
     l.st = tar_list(l.src, l.a, &l.e, &l.n, &l.err);
     return l;
 }
 
-static void drop(struct listed *l)
+static void free_listing(struct listing *l)
 {
     source_unref(l->src);
     arena_free(l->a);
     unit_guard_free(l->bytes, l->size);
 }
 
-static void fill(buf *b)
+static void put_archive(buf *b)
 {
     buf_init(b, 1 << 20);
     tar_put(b, "storages", "", '0', "00000000005", STR_LIT("12345"));
@@ -44,13 +44,13 @@ static void fill(buf *b)
     tar_put(b, "base256", "", '0', "\x80\0\0\0", STR_LIT(""));
 }
 
-static void lists_every_dialect(void)
+static void lists_ustar_gnu_and_pax_members(void)
 {
     static const char *const names[] = {"storages", "folder/name", "longer", "renam", "link", "base256"};
     static const uint64_t sizes[] = {5, 1, 2, 3, 0, 0};
     buf b;
-    fill(&b);
-    struct listed l = list(b.data, b.len);
+    put_archive(&b);
+    struct listing l = list_members(b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(l.st, CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(l.n, 6);
     for (size_t i = 0; i < 6; i++) {
@@ -58,12 +58,12 @@ static void lists_every_dialect(void)
         CU_ASSERT_EQUAL(l.e[i].size, sizes[i]);
     }
     CU_ASSERT(memcmp(l.bytes + l.e[3].data, "zzz", 3) == 0);
-    drop(&l);
+    free_listing(&l);
     buf_free(&b);
 }
 
-/* A name of 100 bytes and a prefix of 155 have no NUL behind them: what stands there is of other fields. */
-static void full_fields_end_where_they_end(void)
+/* A name of 100 bytes and a prefix of 155 are not terminated by NUL. */
+static void full_name_fields_are_read(void)
 {
     unsigned char h[512] = {0};
     buf b;
@@ -78,72 +78,72 @@ static void full_fields_end_where_they_end(void)
     buf_init(&b, 1 << 20);
     buf_put(&b, h, sizeof h);
     tar_end(&b);
-    struct listed l = list(b.data, b.len);
+    struct listing l = list_members(b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(l.st, CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(l.n, 1);
     CU_ASSERT_EQUAL_FATAL(l.e[0].name.len, 155 + 1 + 100);
     for (size_t i = 0; i < 256; i++)
         CU_ASSERT_EQUAL(l.e[0].name.ptr[i], i < 155 ? 'p' : i == 155 ? '/' : 'n');
-    drop(&l);
+    free_listing(&l);
     buf_free(&b);
 }
 
-static void refused(const char *size, char type, ckpt_str payload, ckpt_status want)
+static void check_size(const char *size, char type, ckpt_str payload, ckpt_status want)
 {
     buf b;
     buf_init(&b, 1 << 20);
     tar_put(&b, "m", "", type, size, payload);
-    struct listed l = list(b.data, b.len);
+    struct listing l = list_members(b.data, b.len);
     CU_ASSERT_EQUAL(l.st, want);
-    drop(&l);
+    free_listing(&l);
     buf_free(&b);
 }
 
-static void refuses_sizes_that_lie(void)
+static void refuses_wrong_sizes(void)
 {
-    refused("77777777777", '0', STR_LIT("x"), CKPT_ETRUNCATED);
-    refused("00000001001", '0', STR_LIT("x"), CKPT_ETRUNCATED);
-    refused("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", '0', STR_LIT("x"), CKPT_EFORMAT);
-    refused("0000000000x", '0', STR_LIT("x"), CKPT_EFORMAT);
-    refused("00000000004", 'x', STR_LIT("9999"), CKPT_EFORMAT);
-    refused("00000000013", 'x', STR_LIT("11 size=99\n"), CKPT_OK);
+    check_size("77777777777", '0', STR_LIT("x"), CKPT_ETRUNCATED);
+    check_size("00000001001", '0', STR_LIT("x"), CKPT_ETRUNCATED);
+    check_size("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", '0', STR_LIT("x"), CKPT_EFORMAT);
+    check_size("0000000000x", '0', STR_LIT("x"), CKPT_EFORMAT);
+    check_size("00000000004", 'x', STR_LIT("9999"), CKPT_EFORMAT);
+    check_size("00000000013", 'x', STR_LIT("11 size=99\n"), CKPT_OK);
 }
 
 static void refuses_a_wrong_checksum(void)
 {
     buf b;
-    fill(&b);
+    put_archive(&b);
     b.data[0] ^= 1;
-    struct listed l = list(b.data, b.len);
+    struct listing l = list_members(b.data, b.len);
     CU_ASSERT_EQUAL(l.st, CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(l.err.what, "checksum"));
-    drop(&l);
+    free_listing(&l);
     buf_free(&b);
 }
 
-static void survives_every_cut(void)
+static void every_cut_is_read_safely(void)
 {
     buf b;
-    fill(&b);
+    put_archive(&b);
     for (size_t n = 0; n < b.len; n++) {
-        struct listed l = list(b.data, n);
+        struct listing l = list_members(b.data, n);
         CU_ASSERT(l.st == CKPT_ETRUNCATED || (l.st == CKPT_OK && l.n <= 6));
-        drop(&l);
+        free_listing(&l);
     }
     buf_free(&b);
 }
 
-/* refused_with - the error of an archive of B, and its offset. */
-static void refused_with(const buf *b, ckpt_status want, uint64_t at, const char *what)
+/* check_refused - the archive B must be refused with WANT, WHAT and the offset AT. */
+static void check_refused(const buf *b, ckpt_status want, uint64_t at, const char *what)
 {
-    struct listed l = list(b->data, b->len);
+    struct listing l = list_members(b->data, b->len);
     if (l.st != want || !strstr(l.err.what, what))
         printf("\n    %s: %d, %s", what, l.st, l.err.what);
     CU_ASSERT(l.st == want && l.err.offset == at && strstr(l.err.what, what));
-    drop(&l);
+    free_listing(&l);
 }
 
-static void says_what_is_wrong(void)
+static void malformed_headers_are_named(void)
 {
     static const struct {
         const char *size, *payload, *what;
@@ -155,11 +155,11 @@ static void says_what_is_wrong(void)
         {"\x80\1", "x", "must be a number", CKPT_EFORMAT, '0'}, /* 2^80 */
         {"0000000000x", "x", "must be a number", CKPT_EFORMAT, '0'},
         {"00000000007", "9 a=\n\n\n\n", "pax record", CKPT_EFORMAT, 'x'},
-        {"00000000011", "8 a=bcd.\n", "pax record", CKPT_EFORMAT, 'x'}, /* its end is not that of a line */
+        {"00000000011", "8 a=bcd.\n", "pax record", CKPT_EFORMAT, 'x'}, /* does not end with a line feed */
         {"00000000010", "8 a.bcd\n", "pax record", CKPT_EFORMAT, 'x'},  /* no '=' */
         {"00000000014", "12 size=1x2\n", "pax record", CKPT_EFORMAT, 'x'},
-        {"00000000013", "000000011 a", "pax record", CKPT_EFORMAT, 'x'}, /* a length of nine digits */
-        {"00000000002", "12", "pax record", CKPT_EFORMAT, 'x'},          /* nothing behind it */
+        {"00000000013", "000000011 a", "pax record", CKPT_EFORMAT, 'x'}, /* the length has nine digits */
+        {"00000000002", "12", "pax record", CKPT_EFORMAT, 'x'},          /* only a length */
         {"00000000003", "x=1", "pax record", CKPT_EFORMAT, 'x'},
         {"00000000003", "3=1", "pax record", CKPT_EFORMAT, 'x'},
         {"00000000003", "2 =", "pax record", CKPT_EFORMAT, 'x'},
@@ -174,25 +174,25 @@ static void says_what_is_wrong(void)
         size_t n = strlen(cases[i].size);
         memcpy(b.data + 512 + 124, cases[i].size, cases[i].size[0] == '\xc0' ? 12 : n);
         tar_seal(b.data + 512);
-        refused_with(&b, cases[i].st, 512, cases[i].what);
+        check_refused(&b, cases[i].st, 512, cases[i].what);
         buf_free(&b);
     }
 }
 
-static void limits_names(void)
+static void limits_the_length_of_names(void)
 {
     buf b;
     buf_init(&b, 4 << 20);
     tar_put(&b, "././@LongLink", "", 'L', "00004000001", STR_LIT(""));
     for (int i = 0; i < (1 << 20) + 512; i++)
         buf_byte(&b, 'n');
-    refused_with(&b, CKPT_EFORMAT, 0, "more than 1 MiB");
+    check_refused(&b, CKPT_EFORMAT, 0, "more than 1 MiB");
     buf_free(&b);
 }
 
-/* Sizes as they were written: blanks before and behind, no end, none; sums of signed characters; a name of
- * its own for each dialect. */
-static void takes_old_headers(void)
+/* Sizes with blanks, without a terminator and of one digit; a checksum of signed chars; member types of
+ * each dialect. */
+static void reads_headers_of_old_writers(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -214,18 +214,18 @@ static void takes_old_headers(void)
     tar_put(&b, "globals", "", 'g', "5", STR_LIT("any.."));
     tar_put(&b, "last", "", '7', "3", STR_LIT("abc"));
     static const char *const names[] = {"blanks", "full", "\xe9t\xe9", "gnu", "kept", "last"};
-    struct listed l = list(b.data, b.len);
+    struct listing l = list_members(b.data, b.len);
     CU_ASSERT_FATAL(l.st == CKPT_OK && l.n == 6);
     for (size_t i = 0; i < 6; i++)
         CU_ASSERT(str_is(l.e[i].name, names[i]) && l.e[i].size == 3 &&
                   memcmp(l.bytes + l.e[i].data, "abc", 3) == 0);
     CU_ASSERT(l.e[2].type == '0' && l.e[5].type == '7');
-    drop(&l);
+    free_listing(&l);
     buf_free(&b);
 }
 
-/* A GNU sparse member: blocks of its map come between header and payload. */
-static void passes_sparse_maps(void)
+/* The map of a GNU sparse member comes between header and payload. */
+static void skips_sparse_maps(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -233,33 +233,33 @@ static void passes_sparse_maps(void)
     b.data[482] = 1;
     tar_seal(b.data);
     for (int i = 0; i < 2 * 512; i++)
-        buf_byte(&b, i == 504); /* the first block has one behind it */
-    refused_with(&b, CKPT_ETRUNCATED, 0, "a member of 3 bytes, of which the file has 0");
+        buf_byte(&b, i == 504); /* the first map block has a successor */
+    check_refused(&b, CKPT_ETRUNCATED, 0, "a member of 3 bytes, of which the file has 0");
     buf_text(&b, "abc");
     while (b.len % 512)
         buf_byte(&b, 0);
     tar_put(&b, "next", "", 'S', "0", STR_LIT(""));
-    struct listed l = list(b.data, b.len);
+    struct listing l = list_members(b.data, b.len);
     CU_ASSERT_FATAL(l.st == CKPT_OK && l.n == 2);
     CU_ASSERT(l.e[0].data == 3 * 512 && l.e[0].size == 3 && l.e[1].data == b.len);
-    drop(&l);
-    b.data[2 * 512 + 504] = 1; /* a map without an end leaves the file */
+    free_listing(&l);
+    b.data[2 * 512 + 504] = 1; /* the map reaches beyond the file */
     b.len = 3 * 512;
-    struct listed cut = list(b.data, b.len);
+    struct listing cut = list_members(b.data, b.len);
     CU_ASSERT(cut.st == CKPT_ETRUNCATED && cut.err.offset == 3 * 512);
-    drop(&cut);
+    free_listing(&cut);
     buf_free(&b);
 }
 
 void suite_tar(void)
 {
-    UNIT(lists_every_dialect);
-    UNIT(full_fields_end_where_they_end);
-    UNIT(refuses_sizes_that_lie);
+    UNIT(lists_ustar_gnu_and_pax_members);
+    UNIT(full_name_fields_are_read);
+    UNIT(refuses_wrong_sizes);
     UNIT(refuses_a_wrong_checksum);
-    UNIT(survives_every_cut);
-    UNIT(says_what_is_wrong);
-    UNIT(limits_names);
-    UNIT(takes_old_headers);
-    UNIT(passes_sparse_maps);
+    UNIT(every_cut_is_read_safely);
+    UNIT(malformed_headers_are_named);
+    UNIT(limits_the_length_of_names);
+    UNIT(reads_headers_of_old_writers);
+    UNIT(skips_sparse_maps);
 }

@@ -1,5 +1,5 @@
-/* Temporaries on file systems that lack O_TMPFILE, renameat2 or links: the same
- * code with those calls failing. */
+/* Temporary files on file systems without O_TMPFILE, renameat2 or hard links: this file includes io/temp.c
+ * with calls that fail. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "io/renameat2.h"
 #include "unit.h"
 
-static int no_renameat2, no_linkat; /* errno they fail with; 0: they work */
+static int no_renameat2, no_linkat; /* the errno of these calls; 0: they succeed */
 
 static int test_openat(int dir, const char *name, int flags, ...)
 {
@@ -66,8 +66,8 @@ static void make_dir(void)
     CU_ASSERT_FATAL(mkdtemp(dir) != NULL);
 }
 
-/* entries - how many there are in DIR; the last one's name goes to NAME. */
-static int entries(char name[256])
+/* count_entries - returns the number of entries in the folder; NAME is set to the last one. */
+static int count_entries(char name[256])
 {
     int n = 0;
     DIR *d = opendir(dir);
@@ -83,25 +83,25 @@ static int entries(char name[256])
     return n;
 }
 
-static const char *at(const char *name)
+static const char *path_of(const char *name)
 {
     static char path[400];
     snprintf(path, sizeof path, "%s/%s", dir, name);
     return path;
 }
 
-static void put(const char *name, const char *text)
+static void put_file(const char *name, const char *text)
 {
-    FILE *f = fopen(at(name), "w");
+    FILE *f = fopen(path_of(name), "w");
     CU_ASSERT_FATAL(f != NULL);
     fputs(text, f);
     fclose(f);
 }
 
-static int holds(const char *name, const char *text)
+static int file_is(const char *name, const char *text)
 {
     char got[64] = "";
-    FILE *f = fopen(at(name), "r");
+    FILE *f = fopen(path_of(name), "r");
     if (!f)
         return 0;
     size_t n = fread(got, 1, sizeof got - 1, f);
@@ -113,12 +113,12 @@ static int holds(const char *name, const char *text)
 static void remove_dir(void)
 {
     char name[256];
-    while (entries(name))
-        unlink(at(name));
+    while (count_entries(name))
+        unlink(path_of(name));
     CU_ASSERT(rmdir(dir) == 0);
 }
 
-static void placed_in_every_way(void)
+static void files_are_placed_by_any_call(void)
 {
     static const int fails[][2] = {{0, 0}, {EINVAL, 0}, {ENOSYS, EPERM}};
     for (size_t i = 0; i < 3; i++) {
@@ -128,42 +128,42 @@ static void placed_in_every_way(void)
         make_dir();
         CU_ASSERT_FATAL(temp_open(&t, dir, "out", 0666, NULL));
         char name[256] = "";
-        CU_ASSERT(entries(name) == 1 && strncmp(name, ".out.ckpt-", 10) == 0 && strlen(name) == 16);
+        CU_ASSERT(count_entries(name) == 1 && strncmp(name, ".out.ckpt-", 10) == 0 && strlen(name) == 16);
         CU_ASSERT(write(t.fd, "new", 3) == 3);
         CU_ASSERT(temp_place(&t, "out", false));
         temp_close(&t);
-        CU_ASSERT(entries(NULL) == 1 && holds("out", "new"));
+        CU_ASSERT(count_entries(NULL) == 1 && file_is("out", "new"));
         CU_ASSERT_FATAL(temp_open(&t, dir, "out", 0666, NULL));
         CU_ASSERT(write(t.fd, "more", 4) == 4);
-        CU_ASSERT(!temp_place(&t, "out", false) && errno == EEXIST && holds("out", "new"));
+        CU_ASSERT(!temp_place(&t, "out", false) && errno == EEXIST && file_is("out", "new"));
         CU_ASSERT(temp_place(&t, "out", true));
         temp_close(&t);
-        CU_ASSERT(entries(NULL) == 1 && holds("out", "more"));
+        CU_ASSERT(count_entries(NULL) == 1 && file_is("out", "more"));
         remove_dir();
     }
     no_renameat2 = no_linkat = 0;
 }
 
-static void closing_and_emergency_remove_it(void)
+static void closing_and_emergency_remove_files(void)
 {
     struct temp a, b;
     make_dir();
     CU_ASSERT_FATAL(temp_open(&a, dir, "out", 0666, NULL) && temp_open(&b, dir, "other", 0666, NULL));
-    CU_ASSERT(entries(NULL) == 2);
+    CU_ASSERT(count_entries(NULL) == 2);
     temp_close(&a);
-    CU_ASSERT(entries(NULL) == 1);
+    CU_ASSERT(count_entries(NULL) == 1);
     temp_emergency();
-    CU_ASSERT(entries(NULL) == 0);
+    CU_ASSERT(count_entries(NULL) == 0);
     temp_close(&b);
-    put("out", "kept");
+    put_file("out", "kept");
     temp_emergency();
-    CU_ASSERT(holds("out", "kept"));
+    CU_ASSERT(file_is("out", "kept"));
     remove_dir();
 }
 
-/* A child dies with a temporary open; the next run removes that one, not the
- * one that a living process writes, and nothing that merely looks alike. */
-static void leftovers_go_living_ones_stay(void)
+/* The next run removes the file of a process that died, but not that of a living one, or other similar
+ * names. */
+static void files_of_dead_processes_are_removed(void)
 {
     struct temp alive, next;
     char name[256] = "";
@@ -175,25 +175,25 @@ static void leftovers_go_living_ones_stay(void)
     }
     int status = 1;
     CU_ASSERT(waitpid(child, &status, 0) == child && status == 0);
-    CU_ASSERT(entries(name) == 1);
-    put(".out.ckpt-abc", "too short");
-    put(".out.ckpt-abcdefg", "too long");
-    put(".other.ckpt-abcdef", "another target");
-    put(".out.ckpt-ABCDEF", "not our letters");
-    CU_ASSERT(mkdir(at(".out.ckpt-foldr0"), 0700) == 0); /* goes, too */
-    CU_ASSERT(symlink("/dev/null", at(".out.ckpt-linked")) == 0);
+    CU_ASSERT(count_entries(name) == 1);
+    put_file(".out.ckpt-abc", "too short");
+    put_file(".out.ckpt-abcdefg", "too long");
+    put_file(".other.ckpt-abcdef", "another target");
+    put_file(".out.ckpt-ABCDEF", "not our letters");
+    CU_ASSERT(mkdir(path_of(".out.ckpt-foldr0"), 0700) == 0); /* is removed, too */
+    CU_ASSERT(symlink("/dev/null", path_of(".out.ckpt-linked")) == 0);
     CU_ASSERT_FATAL(temp_open(&alive, dir, "out", 0666, NULL));
-    CU_ASSERT(access(at(name), F_OK) != 0);
-    CU_ASSERT(entries(NULL) == 6);
+    CU_ASSERT(access(path_of(name), F_OK) != 0);
+    CU_ASSERT(count_entries(NULL) == 6);
     CU_ASSERT_FATAL(temp_open(&next, dir, "out", 0666, NULL));
-    CU_ASSERT(entries(NULL) == 7);
+    CU_ASSERT(count_entries(NULL) == 7);
     temp_close(&alive);
     temp_close(&next);
-    CU_ASSERT(entries(NULL) == 5);
+    CU_ASSERT(count_entries(NULL) == 5);
     remove_dir();
 }
 
-/* leave - what a run leaves that dies while it writes BASE. */
+/* leave - leaves the temporary file of a process that dies while it writes BASE. */
 static void leave(const char *base)
 {
     pid_t child = fork();
@@ -205,8 +205,8 @@ static void leave(const char *base)
     CU_ASSERT(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* A folder is looked through once for many targets, and another one for each. */
-static void one_look_serves_many_targets(void)
+/* temp_tidy() reads a folder once for many targets; files in other folders are removed for each target. */
+static void a_folder_is_tidied_once_for_many_targets(void)
 {
     struct cleaned_folder cleaned = {0};
     struct temp t;
@@ -222,24 +222,24 @@ static void one_look_serves_many_targets(void)
     leave("2.out");
     leave("3.out");
     leave(name);
-    CU_ASSERT_EQUAL(entries(NULL), 4);
+    CU_ASSERT_EQUAL(count_entries(NULL), 4);
     CU_ASSERT_FATAL(temp_open(&t, dir, "1.out", 0666, &cleaned));
     temp_close(&t);
-    CU_ASSERT_EQUAL(entries(NULL), 4);
+    CU_ASSERT_EQUAL(count_entries(NULL), 4);
     temp_clean_folder(&cleaned, dir, list, 4);
-    CU_ASSERT(cleaned.done && entries(NULL) == 1);
-    leave("0.out"); /* too late for this look */
+    CU_ASSERT(cleaned.done && count_entries(NULL) == 1);
+    leave("0.out"); /* left after temp_tidy() */
     CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
-    CU_ASSERT_EQUAL(entries(NULL), 2);
+    CU_ASSERT_EQUAL(count_entries(NULL), 2);
     snprintf(was, sizeof was, "%s", dir);
     make_dir();
     leave("0.out");
     CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
-    CU_ASSERT_EQUAL(entries(NULL), 0);
+    CU_ASSERT_EQUAL(count_entries(NULL), 0);
     remove_dir();
-    temp_clean_folder(&cleaned, dir, list, 4); /* where there is no folder */
+    temp_clean_folder(&cleaned, dir, list, 4); /* the folder is missing */
     CU_ASSERT(!cleaned.done);
     snprintf(dir, sizeof dir, "%s", was);
     remove_dir();
@@ -253,18 +253,18 @@ static void long_names_fit(void)
     name[255] = '\0';
     make_dir();
     CU_ASSERT_FATAL(temp_open(&t, dir, name, 0666, NULL));
-    CU_ASSERT(temp_place(&t, name, true) && entries(NULL) == 1);
+    CU_ASSERT(temp_place(&t, name, true) && count_entries(NULL) == 1);
     temp_close(&t);
     remove_dir();
 }
 
-/* open_folder - a temporary folder for DIR/out, with a file NAME in it that holds NAME. */
+/* open_folder - opens a temporary folder for the target "out", with a file NAME that holds NAME. */
 static void open_folder(struct temp_folder *t, const char *name)
 {
     char path[400];
     CU_ASSERT_FATAL(temp_folder_open(t, dir, "out"));
     snprintf(path, sizeof path, "%s/%s", temp_folder_name(t), name);
-    put(path, name);
+    put_file(path, name);
 }
 
 static void folders_appear_with_all_files(void)
@@ -272,49 +272,50 @@ static void folders_appear_with_all_files(void)
     struct temp_folder t;
     make_dir();
     open_folder(&t, "first");
-    CU_ASSERT(entries(NULL) == 1 && access(at("out"), F_OK) != 0);
+    CU_ASSERT(count_entries(NULL) == 1 && access(path_of("out"), F_OK) != 0);
     CU_ASSERT(temp_folder_place(&t, "out", false, true));
     temp_folder_close(&t);
-    CU_ASSERT(entries(NULL) == 1 && holds("out/first", "first"));
-    open_folder(&t, "second"); /* over one with files: only if it may be replaced */
-    CU_ASSERT(!temp_folder_place(&t, "out", false, true) && errno == EEXIST && holds("out/first", "first"));
+    CU_ASSERT(count_entries(NULL) == 1 && file_is("out/first", "first"));
+    open_folder(&t, "second"); /* a folder with files is replaced only with FORCE */
+    CU_ASSERT(!temp_folder_place(&t, "out", false, true) && errno == EEXIST && file_is("out/first", "first"));
     CU_ASSERT(temp_folder_place(&t, "out", true, true));
     temp_folder_close(&t);
-    CU_ASSERT(entries(NULL) == 1 && holds("out/second", "second") && access(at("out/first"), F_OK) != 0);
-    no_renameat2 = EINVAL; /* where two cannot change places the old one stays */
+    CU_ASSERT(count_entries(NULL) == 1 && file_is("out/second", "second") &&
+              access(path_of("out/first"), F_OK) != 0);
+    no_renameat2 = EINVAL; /* without RENAME_EXCHANGE, the old folder is kept */
     open_folder(&t, "third");
     CU_ASSERT(!temp_folder_place(&t, "out", true, true) && errno == EINVAL);
     temp_folder_close(&t);
-    CU_ASSERT(entries(NULL) == 1 && holds("out/second", "second"));
-    unlink(at("out/second"));
-    open_folder(&t, "fourth"); /* an empty one is replaced in any case */
+    CU_ASSERT(count_entries(NULL) == 1 && file_is("out/second", "second"));
+    unlink(path_of("out/second"));
+    open_folder(&t, "fourth"); /* an empty folder is always replaced */
     CU_ASSERT(temp_folder_place(&t, "out", false, true));
     no_renameat2 = 0;
     temp_folder_close(&t);
-    CU_ASSERT(entries(NULL) == 1 && holds("out/fourth", "fourth"));
-    unlink(at("out/fourth"));
-    rmdir(at("out"));
-    CU_ASSERT(!temp_folder_open(&t, at("missing"), "out") && errno == ENOENT);
+    CU_ASSERT(count_entries(NULL) == 1 && file_is("out/fourth", "fourth"));
+    unlink(path_of("out/fourth"));
+    rmdir(path_of("out"));
+    CU_ASSERT(!temp_folder_open(&t, path_of("missing"), "out") && errno == ENOENT);
     remove_dir();
 }
 
-static void folders_leave_nothing(void)
+static void unplaced_folders_are_removed(void)
 {
     struct temp_folder t, other;
     make_dir();
     open_folder(&t, "closed");
     temp_folder_close(&t);
-    CU_ASSERT_EQUAL(entries(NULL), 0);
+    CU_ASSERT_EQUAL(count_entries(NULL), 0);
     open_folder(&t, "signalled");
     temp_emergency();
-    CU_ASSERT_EQUAL(entries(NULL), 0);
+    CU_ASSERT_EQUAL(count_entries(NULL), 0);
     temp_folder_close(&t);
-    CU_ASSERT(mkdir(at(".out.ckpt-abc123"), 0777) == 0); /* that of a killed run goes, a living one stays */
-    put(".out.ckpt-abc123/left", "left");
+    CU_ASSERT(mkdir(path_of(".out.ckpt-abc123"), 0777) == 0); /* of a killed process */
+    put_file(".out.ckpt-abc123/left", "left");
     open_folder(&t, "living");
-    CU_ASSERT_EQUAL(entries(NULL), 1);
+    CU_ASSERT_EQUAL(count_entries(NULL), 1);
     open_folder(&other, "next");
-    CU_ASSERT_EQUAL(entries(NULL), 2);
+    CU_ASSERT_EQUAL(count_entries(NULL), 2);
     temp_folder_close(&other);
     temp_folder_close(&t);
     remove_dir();
@@ -323,10 +324,10 @@ static void folders_leave_nothing(void)
 void suite_temp(void)
 {
     UNIT(folders_appear_with_all_files);
-    UNIT(folders_leave_nothing);
-    UNIT(placed_in_every_way);
-    UNIT(closing_and_emergency_remove_it);
-    UNIT(leftovers_go_living_ones_stay);
-    UNIT(one_look_serves_many_targets);
+    UNIT(unplaced_folders_are_removed);
+    UNIT(files_are_placed_by_any_call);
+    UNIT(closing_and_emergency_remove_files);
+    UNIT(files_of_dead_processes_are_removed);
+    UNIT(a_folder_is_tidied_once_for_many_targets);
     UNIT(long_names_fit);
 }

@@ -1,4 +1,4 @@
-/* torch.export's archives: the configs that describe their weights, and each lie in one. */
+/* Archives of torch.export: the JSON configs that describe their weights, and malformed ones. */
 #include <stdio.h>
 
 #include "pickled.h"
@@ -17,7 +17,7 @@
 
 static const char data[16];
 
-static struct test_file exported(const char *config, const ckpt_limits *limits)
+static struct test_file make_export(const char *config, const ckpt_limits *limits)
 {
     const struct record r[] = {{"archive_format", "pt2", 3},
                                {"byteorder", "little", 6},
@@ -26,18 +26,18 @@ static struct test_file exported(const char *config, const ckpt_limits *limits)
     return make_archive(r, 4, limits);
 }
 
-static void opens(const char *config, const char *want)
+static void check_weights(const char *config, const char *want)
 {
-    struct test_file m = exported(config, NULL);
+    struct test_file m = make_export(config, NULL);
     check_rows(&m, want);
     if (m.f)
         CU_ASSERT_STRING_EQUAL(ckpt_file_format(m.f), "torch-export");
     close_file(&m);
 }
 
-static void fails(const char *config, ckpt_status want, const char *words)
+static void check_fails(const char *config, ckpt_status want, const char *words)
 {
-    struct test_file m = exported(config, NULL);
+    struct test_file m = make_export(config, NULL);
     CU_ASSERT_EQUAL(m.status, want);
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, CONFIG));
@@ -49,76 +49,77 @@ static void fails(const char *config, ckpt_status want, const char *words)
 
 static void configs_describe_weights(void)
 {
-    opens(CONFIGURED(WEIGHT("w", META)), "state_dict.w dense float32[4]@0+0 parameter grad;");
-    opens(CONFIGURED(WEIGHT("w", META) "," WEIGHT(
-              "v", "{\"dtype\":13,\"sizes\":[],\"strides\":[],\"storage_offset\":3}")),
-          "state_dict.w dense float32[4]@0+0 parameter grad;state_dict.v dense bfloat16[]@0+3 parameter;");
-    opens(CONFIGURED(WEIGHT(
-              "w", "{\"dtype\":1,\"sizes\":[4,2],\"strides\":[2,{\"other\":{\"x\":[1]},\"as_int\":1}]}")),
-          "state_dict.w dense uint8[4,2]@0+0 parameter;");
-    opens("{\"more\":[1,{}],\"config\":{}}", "");
-    opens("{}", "");
+    check_weights(CONFIGURED(WEIGHT("w", META)), "state_dict.w dense float32[4]@0+0 parameter grad;");
+    check_weights(
+        CONFIGURED(WEIGHT("w", META) "," WEIGHT(
+            "v", "{\"dtype\":13,\"sizes\":[],\"strides\":[],\"storage_offset\":3}")),
+        "state_dict.w dense float32[4]@0+0 parameter grad;state_dict.v dense bfloat16[]@0+3 parameter;");
+    check_weights(
+        CONFIGURED(WEIGHT(
+            "w", "{\"dtype\":1,\"sizes\":[4,2],\"strides\":[2,{\"other\":{\"x\":[1]},\"as_int\":1}]}")),
+        "state_dict.w dense uint8[4,2]@0+0 parameter;");
+    check_weights("{\"more\":[1,{}],\"config\":{}}", "");
+    check_weights("{}", "");
 }
 
-static void what_configs_must_hold(void)
+static void malformed_configs_are_refused(void)
 {
-    fails("[]", CKPT_EFORMAT, "the text must be an object");
-    fails("{\"config\":[]}", CKPT_EFORMAT, "config must be an object");
-    fails(CONFIGURED("\"w\":7"), CKPT_EFORMAT, "a weight must be an object");
-    fails(CONFIGURED("\"w\":{}"), CKPT_EFORMAT, "\"w\" lacks path_name or tensor_meta");
-    fails(CONFIGURED("\"w\":{\"path_name\":\"weight_0\"}"), CKPT_EFORMAT,
-          "\"w\" lacks path_name or tensor_meta");
-    fails(CONFIGURED("\"w\":{\"path_name\":7,\"tensor_meta\":" META "}"), CKPT_EFORMAT,
-          "\"w\" lacks path_name");
-    fails(CONFIGURED(WEIGHT("w", "null")), CKPT_EFORMAT, "\"w\" lacks path_name or tensor_meta");
-    fails(CONFIGURED(WEIGHT("w", "[]")), CKPT_EFORMAT, "tensor_meta must be an object");
-    fails(CONFIGURED(WEIGHT("w", "{}")), CKPT_EFORMAT,
-          "tensor_meta must have a dtype, sizes and as many strides, found 0 and 0");
-    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[1]}")), CKPT_EFORMAT, "found 1 and 0");
-    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[1],\"strides\":[]}")), CKPT_EFORMAT,
-          "found 1 and 0");
-    fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[1],\"strides\":[1]}")), CKPT_EFORMAT, "found 1 and 1");
-    fails(CONFIGURED("\"w\":{\"path_name\":\"weight_1\",\"tensor_meta\":" META "}"), CKPT_ETRUNCATED,
-          "the record \"data/weights/weight_1\" is missing");
-    fails(CONFIGURED("\"w\":{\"path_name\":\"weight_1\",\"use_pickle\":true}"), CKPT_ETRUNCATED,
-          "the record \"data/weights/weight_1\" is missing");
-    fails(CONFIGURED("\"w\":{\"path_name\":\"weight_0\",\"use_pickle\":true}"), CKPT_EUNKNOWN, "");
-    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[5],\"strides\":[1]}")), CKPT_EFORMAT,
-          "the view reaches byte 20 of storage \"archive/data/weights/weight_0\", which has 16");
+    check_fails("[]", CKPT_EFORMAT, "the text must be an object");
+    check_fails("{\"config\":[]}", CKPT_EFORMAT, "config must be an object");
+    check_fails(CONFIGURED("\"w\":7"), CKPT_EFORMAT, "a weight must be an object");
+    check_fails(CONFIGURED("\"w\":{}"), CKPT_EFORMAT, "\"w\" lacks path_name or tensor_meta");
+    check_fails(CONFIGURED("\"w\":{\"path_name\":\"weight_0\"}"), CKPT_EFORMAT,
+                "\"w\" lacks path_name or tensor_meta");
+    check_fails(CONFIGURED("\"w\":{\"path_name\":7,\"tensor_meta\":" META "}"), CKPT_EFORMAT,
+                "\"w\" lacks path_name");
+    check_fails(CONFIGURED(WEIGHT("w", "null")), CKPT_EFORMAT, "\"w\" lacks path_name or tensor_meta");
+    check_fails(CONFIGURED(WEIGHT("w", "[]")), CKPT_EFORMAT, "tensor_meta must be an object");
+    check_fails(CONFIGURED(WEIGHT("w", "{}")), CKPT_EFORMAT,
+                "tensor_meta must have a dtype, sizes and as many strides, found 0 and 0");
+    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[1]}")), CKPT_EFORMAT, "found 1 and 0");
+    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[1],\"strides\":[]}")), CKPT_EFORMAT,
+                "found 1 and 0");
+    check_fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[1],\"strides\":[1]}")), CKPT_EFORMAT, "found 1 and 1");
+    check_fails(CONFIGURED("\"w\":{\"path_name\":\"weight_1\",\"tensor_meta\":" META "}"), CKPT_ETRUNCATED,
+                "the record \"data/weights/weight_1\" is missing");
+    check_fails(CONFIGURED("\"w\":{\"path_name\":\"weight_1\",\"use_pickle\":true}"), CKPT_ETRUNCATED,
+                "the record \"data/weights/weight_1\" is missing");
+    check_fails(CONFIGURED("\"w\":{\"path_name\":\"weight_0\",\"use_pickle\":true}"), CKPT_EUNKNOWN, "");
+    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[5],\"strides\":[1]}")), CKPT_EFORMAT,
+                "the view reaches byte 20 of storage \"archive/data/weights/weight_0\", which has 16");
 }
 
-static void what_a_description_must_hold(void)
+static void malformed_tensor_meta_are_refused(void)
 {
     static const char dtype[] = "dtype must be the number of a known torch.ScalarType";
     static const char number[] = "a size, stride or offset must be a number >= 0";
-    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":\"float\"}")), CKPT_EFORMAT, dtype);
-    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":-7}")), CKPT_EFORMAT, dtype);
-    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":14}")), CKPT_EFORMAT, dtype);
-    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":99}")), CKPT_EFORMAT, dtype);
-    fails(CONFIGURED(WEIGHT("w", "{\"device\":\"cpu\"}")), CKPT_EFORMAT, "device must be an object");
-    fails(CONFIGURED(WEIGHT("w", "{\"device\":{\"type\":5}}")), CKPT_EFORMAT, "found 0 and 0");
-    fails(CONFIGURED(WEIGHT("w", "{\"sizes\":4}")), CKPT_EFORMAT, "sizes and strides must be arrays");
-    fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[\"4\"]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
-    fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[-4]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
-    fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[{\"as_int\":-4}]}")), CKPT_EFORMAT, number);
-    fails(CONFIGURED(WEIGHT("w", "{\"strides\":[{\"as_int\":\"4\"}]}")), CKPT_EFORMAT, number);
-    fails(CONFIGURED(WEIGHT("w", "{\"storage_offset\":{\"as_expr\":\"s0\"}}")), CKPT_EFORMAT,
-          "a size, stride or offset must have \"as_int\"");
+    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":\"float\"}")), CKPT_EFORMAT, dtype);
+    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":-7}")), CKPT_EFORMAT, dtype);
+    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":14}")), CKPT_EFORMAT, dtype);
+    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":99}")), CKPT_EFORMAT, dtype);
+    check_fails(CONFIGURED(WEIGHT("w", "{\"device\":\"cpu\"}")), CKPT_EFORMAT, "device must be an object");
+    check_fails(CONFIGURED(WEIGHT("w", "{\"device\":{\"type\":5}}")), CKPT_EFORMAT, "found 0 and 0");
+    check_fails(CONFIGURED(WEIGHT("w", "{\"sizes\":4}")), CKPT_EFORMAT, "sizes and strides must be arrays");
+    check_fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[\"4\"]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
+    check_fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[-4]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
+    check_fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[{\"as_int\":-4}]}")), CKPT_EFORMAT, number);
+    check_fails(CONFIGURED(WEIGHT("w", "{\"strides\":[{\"as_int\":\"4\"}]}")), CKPT_EFORMAT, number);
+    check_fails(CONFIGURED(WEIGHT("w", "{\"storage_offset\":{\"as_expr\":\"s0\"}}")), CKPT_EFORMAT,
+                "a size, stride or offset must have \"as_int\"");
 }
 
-/* Wherever the text breaks off, or is another than JSON, it is told. */
-static void text_that_breaks_off(void)
+static void truncated_configs_are_refused(void)
 {
     static const char whole[] = "{\"a\":[1],\"config\":{" WEIGHT(
         "w", "{\"dtype\":7,\"sizes\":[{\"as_int\":4,\"x\":{}}],\"strides\":[1],\"device\":{\"type\":\"cpu\","
              "\"y\":[]},\"z\":[0]}") "}}";
-    check_every_cut(whole, sizeof whole, exported);
-    fails(CONFIGURED(WEIGHT("w", META)) "x", CKPT_EFORMAT, "");
+    check_every_cut(whole, sizeof whole, make_export);
+    check_fails(CONFIGURED(WEIGHT("w", META)) "x", CKPT_EFORMAT, "");
 }
 
-/* ------------------------------------------------------- archives within */
+/* ----------------------------------------------------- embedded archives */
 
-static void records_that_are_archives(void)
+static void embedded_archives_are_read(void)
 {
     struct test_file in = make_torch_zip(
         "{'w':#1=" W ",'t':#1,'s':@('storage',torch.FloatStorage,'9','meta',4),"
@@ -151,8 +152,7 @@ static void records_that_are_archives(void)
     close_file(&in);
 }
 
-/* What lies beside the folder is none of its records. */
-static void other_folders(void)
+static void members_outside_of_the_folder_are_ignored(void)
 {
     static const char config[] = CONFIGURED(WEIGHT("w", META));
     const struct record r[] = {{"archive_format", "pt2", 3},
@@ -165,7 +165,7 @@ static void other_folders(void)
     close_file(&m);
 }
 
-static void archives_without_weights(void)
+static void archives_without_weights_are_refused(void)
 {
     const struct record r[] = {
         {"archive_format", "pt2", 3}, {"models/model.json", "{}", 2}, {"code.py", "", 0}};
@@ -178,17 +178,17 @@ static void archives_without_weights(void)
     close_file(&m);
     const struct record old = {"0123456789abcdef", "", 0};
     m = make_archive(&old, 1, NULL);
-    replace_in_file(&m, "archive/0123456789abcdef", "serialized_state_dict.pt"); /* and no program */
+    replace_in_file(&m, "archive/0123456789abcdef", "serialized_state_dict.pt"); /* without a program */
     CU_ASSERT_EQUAL(m.status, CKPT_EUNKNOWN);
     close_file(&m);
 }
 
-static void little_memory_is_told(void)
+static void failing_allocations_are_reported(void)
 {
     ckpt_status st = CKPT_ENOMEM;
     for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64};
          st != CKPT_OK && l.max_metadata < 100000; l.max_metadata += 16) {
-        struct test_file m = exported(CONFIGURED(WEIGHT("w", META)), &l);
+        struct test_file m = make_export(CONFIGURED(WEIGHT("w", META)), &l);
         st = m.status;
         CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ELIMIT);
         close_file(&m);
@@ -199,11 +199,11 @@ static void little_memory_is_told(void)
 void suite_torch_export(void)
 {
     UNIT(configs_describe_weights);
-    UNIT(what_configs_must_hold);
-    UNIT(what_a_description_must_hold);
-    UNIT(text_that_breaks_off);
-    UNIT(records_that_are_archives);
-    UNIT(other_folders);
-    UNIT(archives_without_weights);
-    UNIT(little_memory_is_told);
+    UNIT(malformed_configs_are_refused);
+    UNIT(malformed_tensor_meta_are_refused);
+    UNIT(truncated_configs_are_refused);
+    UNIT(embedded_archives_are_read);
+    UNIT(members_outside_of_the_folder_are_ignored);
+    UNIT(archives_without_weights_are_refused);
+    UNIT(failing_allocations_are_reported);
 }

@@ -1,4 +1,4 @@
-/* What a torch pickle means: containers, modules and objects in hand-made ones, and what is refused. */
+/* Names of tensors in torch pickles: containers, modules and objects, limits, and malformed values. */
 #include "core/file.h"
 #include "format/torch/archive.h"
 #include "pickled.h"
@@ -6,7 +6,7 @@
 #define OD "collections.OrderedDict()"
 #define W0 " dense float32[4]@0+0;"
 
-static void limited(const char *text, const ckpt_limits *limits, ckpt_status want, const char *words)
+static void check_limited(const char *text, const ckpt_limits *limits, ckpt_status want, const char *words)
 {
     struct test_file m = make_torch_zip_of(text, false, limits);
     CU_ASSERT_EQUAL(m.status, want);
@@ -18,12 +18,13 @@ static void limited(const char *text, const ckpt_limits *limits, ckpt_status wan
 
 /* -------------------------------------------------------------- containers */
 
-static void containers_are_entered(void)
+static void containers_are_walked(void)
 {
     check_opens("[" W ",(" W ",{1:" W "})]",
                 "0 dense float32[4]@0+0;1.0 dense float32[4]@0+0;1.1.1 dense float32[4]@0+0;");
     check_opens("collections.OrderedDict([['w'," W "],('v'," W ")])", "w" W0 "v" W0);
-    check_opens("collections.OrderedDict([['w'," W "]])+{'v':" W "}", "v" W0); /* as Python: see below */
+    check_opens("collections.OrderedDict([['w'," W "]])+{'v':" W "}",
+                "v" W0); /* the list is not read if there are pairs */
     check_opens("collections.Counter({'w':" W "})", "w" W0);
     check_opens("collections.Counter([" W "])", "");
     check_opens("new my.Pair(1," W ")", "1" W0);
@@ -35,7 +36,7 @@ static void containers_are_entered(void)
     check_opens("copyreg._reconstructor(my.Pair,builtins.object,None)", "");
 }
 
-static void attributes_are_entered(void)
+static void attributes_are_walked(void)
 {
     check_opens("my.Thing()!{'w':" W ",1:" W ",'_metadata':" W "}", "w" W0 "1" W0);
     check_opens("my.Thing()!(None,{'w':" W "})", "w" W0);
@@ -46,14 +47,14 @@ static void attributes_are_entered(void)
     check_opens("my.Shard()!{'w':" W "}", "w" W0);
 }
 
-static void a_pair_that_is_none_is_refused(void)
+static void malformed_pairs_are_refused(void)
 {
     check_refused("^collections.OrderedDict([1])", CKPT_EFORMAT,
                   "item 0 of what an OrderedDict is made of must be a pair");
     check_refused("^collections.OrderedDict([('a',1),('b',)])", CKPT_EFORMAT, "item 1 of what");
 }
 
-static void loops_end(void)
+static void cycles_end(void)
 {
     check_opens("#1~[]+[" W ",{'again':#1}]", "0" W0);
     struct test_file m = make_pickle("#1~[]+[#1]");
@@ -67,7 +68,7 @@ static void loops_end(void)
 #define MODULE(p, b, m, more) "my.Net()!{'_parameters':" p ",'_buffers':" b ",'_modules':" m more "}"
 #define PARAMETER(t)          "torch._utils._rebuild_parameter(" t ",True," OD ")"
 
-static void modules_are_their_state_dicts(void)
+static void modules_are_listed_as_state_dicts(void)
 {
     check_opens(MODULE("{'w':" PARAMETER(W) ",'none':None,3:" W "}", "{'b':" W "}", "{}", ""), "w" W0 "b" W0);
     check_opens(MODULE(OD "+{'w':" W "}", OD,
@@ -79,7 +80,7 @@ static void modules_are_their_state_dicts(void)
                        "{})}",
                        "{}", "{}", ""),
                 "w" W0);
-    /* state_dict() unwraps as often as torch wraps; what is wrapped deeper stays a Parameter */
+    /* state_dict() unwraps a few levels of Parameter */
     check_opens(MODULE("{'w':" PARAMETER(PARAMETER(PARAMETER(PARAMETER(PARAMETER(W))))) "}", "{}", "{}", ""),
                 "w dense float32[4]@0+0 parameter grad;");
     check_opens(MODULE("{}", "{}",
@@ -89,7 +90,7 @@ static void modules_are_their_state_dicts(void)
                 "");
 }
 
-static void modules_keep_some_buffers_to_themselves(void)
+static void non_persistent_buffers_are_not_listed(void)
 {
     check_opens(
         MODULE("{}", "{'a':" W ",'b':" W "}", "{}", ",'_non_persistent_buffers_set':builtins.set(['b'])"),
@@ -99,7 +100,7 @@ static void modules_keep_some_buffers_to_themselves(void)
     check_opens(MODULE("{}", "{'a':" W "}", "{}", ",'_non_persistent_buffers_set':builtins.set()"), "a" W0);
 }
 
-static void what_lacks_a_dict_is_no_module(void)
+static void objects_without_the_dicts_of_a_module_are_no_module(void)
 {
     check_opens("my.Net()!{'_parameters':1,'_buffers':{},'_modules':{'w':" W "}}", "_modules.w" W0);
     check_opens("my.Net()!{'_parameters':{'w':" W "},'_modules':{}}", "_parameters.w" W0);
@@ -107,12 +108,12 @@ static void what_lacks_a_dict_is_no_module(void)
     check_opens("my.Net()!{'_parameters':{'w':" W "},'_buffers':{},'_modules':my.Odd()}", "_parameters.w" W0);
 }
 
-static void a_module_in_two_places_is_listed_in_both(void)
+static void a_shared_module_is_listed_twice(void)
 {
     check_opens("{'a':#1=" MODULE("{'w':" W "}", "{}", "{}", "") ",'b':#1}", "a.w" W0 "b.w" W0);
 }
 
-static void modules_with_odd_pairs_are_refused(void)
+static void modules_with_malformed_pairs_are_refused(void)
 {
     static const char words[] = "item 0 of what an OrderedDict is made of must be a pair";
     check_refused(MODULE("^collections.OrderedDict([1])", "{}", "{}", ""), CKPT_EFORMAT, words);
@@ -122,7 +123,7 @@ static void modules_with_odd_pairs_are_refused(void)
 
 /* ------------------------------------------------------------------- limits */
 
-static void limits_hold_everywhere(void)
+static void limits_are_enforced(void)
 {
     const ckpt_limits few = {.struct_size = sizeof few, .max_tensors = 2},
                       flat = {.struct_size = sizeof flat, .max_depth = 2};
@@ -141,22 +142,22 @@ static void limits_hold_everywhere(void)
         "torch._utils._rebuild_nested_tensor(" W "," W "," W "," W ")",
     };
     for (size_t i = 0; i < sizeof many / sizeof *many; i++)
-        limited(many[i], &few, CKPT_ELIMIT, "more than 2 values");
-    limited("(1,((1,),),1)", &flat, CKPT_ELIMIT, "values nested deeper than 2");
-    limited("((1,2),(3,4))", &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 3},
-            CKPT_ELIMIT, "more than 3 values");
-    limited(MODULE("{}", "{}",
-                   "{'a':" MODULE("{}", "{}", "{}", "") ",'b':" MODULE("{}", "{}", "{}", "") ",'c':" MODULE(
-                       "{}", "{}", "{}", "") "}",
-                   ""),
-            &few, CKPT_ELIMIT, "more than 2 modules");
-    limited(
+        check_limited(many[i], &few, CKPT_ELIMIT, "more than 2 values");
+    check_limited("(1,((1,),),1)", &flat, CKPT_ELIMIT, "values nested deeper than 2");
+    check_limited("((1,2),(3,4))", &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 3},
+                  CKPT_ELIMIT, "more than 3 values");
+    check_limited(MODULE("{}", "{}",
+                         "{'a':" MODULE("{}", "{}", "{}", "") ",'b':" MODULE(
+                             "{}", "{}", "{}", "") ",'c':" MODULE("{}", "{}", "{}", "") "}",
+                         ""),
+                  &few, CKPT_ELIMIT, "more than 2 modules");
+    check_limited(
         MODULE("{}", "{}", "{'a':" MODULE("{}", "{}", "{'a':" MODULE("{}", "{}", "{}", "") "}", "") "}", ""),
         &flat, CKPT_ELIMIT, "modules nested deeper than 2");
 }
 
-/* In any amount of memory: as with enough, or a refusal that says so. */
-static void little_memory_is_told(void)
+/* With any amount of memory, the result is the same or an error. */
+static void failing_allocations_are_reported(void)
 {
     static const char text[] = "{'m':" MODULE("{'w':" PARAMETER(W) "}", "{'b':" W "}",
                                               "{'s':" MODULE(OD, OD, OD, "") "}",
@@ -195,16 +196,16 @@ static void sizes_are_tuples_of_integers(void)
 
 void suite_torch_graph(void)
 {
-    UNIT(containers_are_entered);
-    UNIT(attributes_are_entered);
-    UNIT(a_pair_that_is_none_is_refused);
-    UNIT(loops_end);
-    UNIT(modules_are_their_state_dicts);
-    UNIT(modules_keep_some_buffers_to_themselves);
-    UNIT(what_lacks_a_dict_is_no_module);
-    UNIT(a_module_in_two_places_is_listed_in_both);
-    UNIT(modules_with_odd_pairs_are_refused);
-    UNIT(limits_hold_everywhere);
-    UNIT(little_memory_is_told);
+    UNIT(containers_are_walked);
+    UNIT(attributes_are_walked);
+    UNIT(malformed_pairs_are_refused);
+    UNIT(cycles_end);
+    UNIT(modules_are_listed_as_state_dicts);
+    UNIT(non_persistent_buffers_are_not_listed);
+    UNIT(objects_without_the_dicts_of_a_module_are_no_module);
+    UNIT(a_shared_module_is_listed_twice);
+    UNIT(modules_with_malformed_pairs_are_refused);
+    UNIT(limits_are_enforced);
+    UNIT(failing_allocations_are_reported);
     UNIT(sizes_are_tuples_of_integers);
 }

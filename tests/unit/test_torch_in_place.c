@@ -1,4 +1,4 @@
-/* New names in an archive that stays where it is: what is made of it, and what is refused. */
+/* Renaming tensors of a torch archive in place: the patched file, and what is refused. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ struct edited {
     ckpt_error err;
 };
 
-/* plan - of M, its keys without what begins with FROM, then below TO. */
+/* plan - plans to strip the prefix FROM from the keys of M, and to add TO; either may be NULL. */
 static struct edited plan(struct test_file m, const char *from, const char *to)
 {
     struct edited e = {.m = m};
@@ -27,7 +27,7 @@ static struct edited plan(struct test_file m, const char *from, const char *to)
     return e;
 }
 
-static void edit(struct edited *e)
+static void run_edit(struct edited *e)
 {
     e->list = (struct patches){0};
     CU_ASSERT_EQUAL(plan_update_entries(e->p, &e->err), CKPT_OK);
@@ -41,14 +41,14 @@ static struct edit *edit_of(struct edited *e, const ckpt_value *node, uint32_t n
     return one;
 }
 
-static void edited_close(struct edited *e)
+static void close_edited(struct edited *e)
 {
     ckpt_plan_free(e->p);
     close_file(&e->m);
 }
 
-/* patched - the file of E with its patches, opened. */
-static struct test_file patched(struct edited *e)
+/* open_patched - opens the file of E with its patches. */
+static struct test_file open_patched(struct edited *e)
 {
     char bytes[65536];
     source *after = source_patched(e->m.f->src, &e->list);
@@ -59,21 +59,22 @@ static struct test_file patched(struct edited *e)
     return now;
 }
 
-/* is_edited - the file of E is WANT afterwards, GROWN or not. */
-static void is_edited(struct edited *e, const char *want, bool grown)
+/* check_edited - edits the file of E, which must have the tensors WANT then, and have GROWN or not; closes
+ * E. */
+static void check_edited(struct edited *e, const char *want, bool grown)
 {
-    edit(e);
+    run_edit(e);
     CU_ASSERT_EQUAL_FATAL(e->st, CKPT_OK);
     CU_ASSERT_EQUAL(e->list.new_size > e->list.old_size, grown);
-    struct test_file now = patched(e);
+    struct test_file now = open_patched(e);
     check_rows(&now, want);
     close_file(&now);
-    edited_close(e);
+    close_edited(e);
 }
 
-static void refuses(struct edited *e, const char *why)
+static void check_edit_refused(struct edited *e, const char *why)
 {
-    edit(e);
+    run_edit(e);
     CU_ASSERT(e->st == CKPT_EUNSUPPORTED && strstr(e->err.what, why));
     if (!strstr(e->err.what, why))
         printf("  said: %s instead of %s\n", e->err.what, why);
@@ -82,38 +83,38 @@ static void refuses(struct edited *e, const char *why)
 #define LONG "a.very.long.prefix.of.everything.that.is.in.this.model."
 #define F4   " dense float32[4]@0+0;"
 
-static void shorter_names_take_the_place_of_the_old_ones(void)
+static void shorter_names_are_written_over_the_old_ones(void)
 {
     struct edited e = plan(make_torch_zip("{'m.w':" W ",'m.v':" W "}"), "m.", NULL);
-    is_edited(&e, "w" F4 "v" F4, false);
+    check_edited(&e, "w" F4 "v" F4, false);
     e = plan(make_torch_zip("collections.OrderedDict()+{'m.w':" W ",'m.b':[" W ",{3:" W "}]}"), "m.", NULL);
-    is_edited(&e, "w" F4 "b.0" F4 "b.1.3" F4, false);
-    e = plan(make_torch_zip("{'m.w':" W "}"), "m.", "mm"); /* as long */
-    is_edited(&e, "mmw" F4, false);
+    check_edited(&e, "w" F4 "b.0" F4 "b.1.3" F4, false);
+    e = plan(make_torch_zip("{'m.w':" W "}"), "m.", "mm"); /* of the same length */
+    check_edited(&e, "mmw" F4, false);
 }
 
-static void longer_ones_go_behind_the_storages(void)
+static void longer_names_are_written_after_the_storages(void)
 {
     struct edited e = plan(make_torch_zip("{'w':" W "}"), NULL, LONG);
-    is_edited(&e, LONG "w" F4, true);
+    check_edited(&e, LONG "w" F4, true);
 }
 
-/* A key that is a value, too; a pair that goes; a key that was a number. */
-static void an_edit_changes_its_own_entries_alone(void)
+/* A key that is also a value, a dropped pair, and a key that was a number. */
+static void an_edit_changes_only_its_own_entries(void)
 {
     struct edited e = plan(make_torch_zip("{#1='m.w':" W ",'k':#1}"), NULL, NULL);
     edit_of(&e, e.m.f->root, 2)->names[0] = STR_LIT("w");
-    is_edited(&e, "w" F4, false);
+    check_edited(&e, "w" F4, false);
     e = plan(make_torch_zip("{'w':" W ",'gone':" W "}"), NULL, NULL);
     edit_of(&e, e.m.f->root, 2)->dropped[1] = true;
-    is_edited(&e, "w" F4, false);
+    check_edited(&e, "w" F4, false);
     e = plan(make_torch_zip("{1:" W "}"), NULL, NULL);
-    edit_of(&e, e.m.f->root, 1)->names[0] = STR_LIT("one"); /* of a number */
-    is_edited(&e, "one" F4, false);
+    edit_of(&e, e.m.f->root, 1)->names[0] = STR_LIT("one"); /* was the number 1 */
+    check_edited(&e, "one" F4, false);
 }
 
-/* Items that are texts, of a list and of an object; more edits than there are items. */
-static void texts_of_lists_are_names_too(void)
+/* Names that are items of a list or of an object; also with more edits than items. */
+static void names_in_lists_are_edited(void)
 {
     static const char *const made[] = {"{'w':" W ",'l':['m.w','m.x']}",
                                        "{'w':" W ",'l':my.List()+['m.w','m.x']}"};
@@ -121,19 +122,19 @@ static void texts_of_lists_are_names_too(void)
         for (uint32_t n = 2; n < 4; n++) {
             struct edited e = plan(make_torch_zip(made[i]), NULL, NULL);
             edit_of(&e, value_get(e.m.f->root, "l"), n)->names[n - 1] = STR_LIT("z");
-            is_edited(&e, "w" F4, false);
+            check_edited(&e, "w" F4, false);
         }
 }
 
-/* metadata_is - the keys of _metadata in the patched file of E, each with a comma after it, are WANT. */
-static void metadata_is(struct edited *e, const char *want)
+/* check_metadata - the entries of _metadata in the patched file of E must be WANT, each "key=version,". */
+static void check_metadata(struct edited *e, const char *want)
 {
     char got[256] = "";
     uint32_t n = 0;
-    edit(e);
+    run_edit(e);
     CU_ASSERT_EQUAL_FATAL(e->st, CKPT_OK);
     CU_ASSERT_EQUAL(e->list.new_size, e->list.old_size);
-    struct test_file now = patched(e);
+    struct test_file now = open_patched(e);
     CU_ASSERT_PTR_NOT_NULL_FATAL(now.f);
     const value_pair *pairs = value_pairs(value_get(value_state(now.f->root), "_metadata"), &n);
     for (uint32_t i = 0; i < n; i++) {
@@ -147,15 +148,15 @@ static void metadata_is(struct edited *e, const char *want)
     CU_ASSERT_STRING_EQUAL(got, want);
     check_rows(&now, "w" F4 "b" F4);
     close_file(&now);
-    edited_close(e);
+    close_edited(e);
 }
 
 #define STATE_DICT(metadata)                                                                                 \
     "collections.OrderedDict()+{'module.w':" W ",'module.b':" W "}!{'_metadata':"                            \
     "collections.OrderedDict()+{" metadata "}}"
 
-/* The wrapper's entry of _metadata goes where its module's takes its name. */
-static void of_two_entries_that_become_one_the_last_stays(void)
+/* Without the prefix, the entry of the module in _metadata gets the name of the wrapper's. */
+static void of_two_entries_with_one_name_the_last_is_kept(void)
 {
     static const struct {
         const char *from, *want;
@@ -163,28 +164,28 @@ static void of_two_entries_that_become_one_the_last_stays(void)
         {STATE_DICT("'':<#1='version':%1>,'module':<#1:%1>,'module.a':<#1:%2>"), "=1,a=2,"},
         {STATE_DICT("#2='':#3=<#1='version':%1>,#4='module':<#1:%1>"), "=1,"},
         {STATE_DICT("'a':<#1='version':%3>,'':<#1:%1>,'module':<#1:%1>"), "a=3,=1,"},
-        /* another version; not next to each other, or the other way round */
+        /* different versions; entries in between; the reverse order */
         {STATE_DICT("'':<#1='version':%1>,'module':<#1:%2>,'module.a':<#1:%2>"), "=2,a=2,"},
         {STATE_DICT("'':<#1='version':%1>,'module.a':<#1:%2>,'module':<#1:%1>"), "a=2,=1,"},
         {STATE_DICT("'module':<#1='version':%1>,'':<#1:%1>,'module.a':<#1:%2>"), "=1,a=2,"},
-        /* more than a number, or no number; a text that was not there before; what is elsewhere, too */
+        /* more values than the version, or no number; text without a memo entry; shared values */
         {STATE_DICT("'':<#1='version':%1,#2='x':%1>,'module':<#1:%1,#2:%1>"), "=1,"},
         {STATE_DICT("'':<#1='version':True>,'module':<#1:True>"), "=1,"},
         {STATE_DICT("'':<'version':%1>,'module':<'version':%1>"), "=1,"},
         {STATE_DICT("'':#2=<'version':%1>,'module':#2"), "=1,"},
         {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>,'a':#2"), "=1,a=1,"},
         {STATE_DICT("'':<#1='version':%1>,#2='module':<#1:%1>") "+{'k':#2}", "=1,"},
-        /* not as torch.save writes it: no OrderedDict, one that is memoized */
+        /* not as torch.save writes dicts: with DICT, and with a memo entry */
         {STATE_DICT("'':<#1='version':%1>,'module':{#1:%1}"), "=1,"},
         {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>"), "=1,"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct edited e = plan(make_torch_zip(rows[i].from), "module.", NULL);
-        metadata_is(&e, rows[i].want);
+        check_metadata(&e, rows[i].want);
     }
 }
 
-static void what_the_ordinary_writer_changes_is_refused(void)
+static void files_that_need_a_rewrite_are_refused(void)
 {
     struct edited e = plan(make_torch_zip("{'m.w':" W "}"), "m.", NULL);
     ckpt_file *f = e.m.f;
@@ -192,32 +193,32 @@ static void what_the_ordinary_writer_changes_is_refused(void)
     struct zip_entry *x = &ta->z->entries[torch_archive_find(ta, "data.pkl")];
     ckpt_value *root = f->root;
     f->nreplaced++;
-    refuses(&e, "a whole module");
+    check_edit_refused(&e, "a whole module");
     f->nreplaced--;
     f->nparts++;
-    refuses(&e, "more than one pickle");
+    check_edit_refused(&e, "more than one pickle");
     f->nparts--;
     f->npickles++;
-    refuses(&e, "more than one pickle");
+    check_edit_refused(&e, "more than one pickle");
     f->npickles--;
     f->root = NULL;
     e.st = torch_zip_in_place(e.p, &e.list, &e.err);
     CU_ASSERT(e.st == CKPT_EUNSUPPORTED && strstr(e.err.what, "more than one pickle"));
     f->root = root;
     x->method = 8;
-    refuses(&e, "its pickle is compressed");
+    check_edit_refused(&e, "its pickle is compressed");
     x->method = 0;
     x->flags |= 0x20;
-    refuses(&e, "its pickle is compressed");
+    check_edit_refused(&e, "its pickle is compressed");
     x->flags &= (uint16_t)~0x20u;
     x->duplicate = true;
-    refuses(&e, "two records are called data.pkl");
+    check_edit_refused(&e, "two records are called data.pkl");
     x->duplicate = false;
-    is_edited(&e, "w" F4, false);
+    check_edited(&e, "w" F4, false);
 }
 
-/* The old pickle takes a name that is free; when a hundred are taken, that is enough. */
-static void old_pickles_are_put_aside(void)
+/* The old pickle gets an unused name; with a hundred used names, the edit is refused. */
+static void the_old_pickle_is_renamed(void)
 {
     static const float four[] = {1, 2, 3, 4};
     char names[100][16];
@@ -233,25 +234,25 @@ static void old_pickles_are_put_aside(void)
     }
     for (size_t n = 0; n <= 100; n += 25) {
         struct edited e = plan(make_archive(r, n + 2, NULL), NULL, LONG);
-        edit(&e);
+        run_edit(&e);
         CU_ASSERT_EQUAL(e.st, n < 100 ? CKPT_OK : CKPT_EUNSUPPORTED);
         if (n < 100) {
             char want[32];
             snprintf(want, sizeof want, n ? "archive/data.o%02zu" : "archive/data.old", n);
             CU_ASSERT(e.list.at[0].at == 30 && str_is(e.list.at[0].bytes, want));
         }
-        edited_close(&e);
+        close_edited(&e);
     }
     buf_free(&b);
 }
 
 void suite_torch_in_place(void)
 {
-    UNIT(shorter_names_take_the_place_of_the_old_ones);
-    UNIT(longer_ones_go_behind_the_storages);
-    UNIT(an_edit_changes_its_own_entries_alone);
-    UNIT(texts_of_lists_are_names_too);
-    UNIT(of_two_entries_that_become_one_the_last_stays);
-    UNIT(what_the_ordinary_writer_changes_is_refused);
-    UNIT(old_pickles_are_put_aside);
+    UNIT(shorter_names_are_written_over_the_old_ones);
+    UNIT(longer_names_are_written_after_the_storages);
+    UNIT(an_edit_changes_only_its_own_entries);
+    UNIT(names_in_lists_are_edited);
+    UNIT(of_two_entries_with_one_name_the_last_is_kept);
+    UNIT(files_that_need_a_rewrite_are_refused);
+    UNIT(the_old_pickle_is_renamed);
 }

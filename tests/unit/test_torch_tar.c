@@ -1,4 +1,4 @@
-/* The tar archives of torch 0.1: what their members must hold, and what is said of them otherwise. */
+/* The tar archives of torch 0.1: what their members must hold, and how malformed ones are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,24 +8,23 @@
 
 #define STORED COUNT STORAGE FOUR DATA
 
-static const ckpt_str *made = torch01_sound; /* the other members */
-static const ckpt_limits *limits = NULL;     /* it is opened with */
-static buf made_bytes;
-
-/* The archive whose member AT is IS, opened. */
+static const ckpt_str *members_of = torch01_sound; /* the members of the archive, but for one */
+static const ckpt_limits *limits = NULL;           /* for open_with() */
+static buf archive;
+/* Opens an archive whose member number AT is IS. */
 static ckpt_status open_with(int at, ckpt_str is, ckpt_file **file, ckpt_error *err)
 {
     ckpt_str members[3];
-    buf_free(&made_bytes);
-    buf_init(&made_bytes, 1 << 20);
+    buf_free(&archive);
+    buf_init(&archive, 1 << 20);
     for (int i = 0; i < 3; i++)
-        members[i] = i == at ? is : made[i];
-    torch01_put(&made_bytes, members);
+        members[i] = i == at ? is : members_of[i];
+    torch01_put(&archive, members);
     *file = NULL;
-    return ckpt_open_memory(made_bytes.data, made_bytes.len, "0.1.tar", limits, file, err);
+    return ckpt_open_memory(archive.data, archive.len, "0.1.tar", limits, file, err);
 }
 
-static void a_sound_one_is_read(void)
+static void a_valid_archive_is_read(void)
 {
     ckpt_file *file;
     ckpt_error err = {0};
@@ -41,8 +40,8 @@ static void a_sound_one_is_read(void)
     ckpt_close(file);
 }
 
-/* A storage by itself, and a view of it: (key, root, offset, elements). */
-static void storages_and_views_are_rows_too(void)
+/* A storage without a tensor, and a view of it: (key, root, offset, elements). */
+static void storages_and_views_are_listed(void)
 {
     ckpt_file *file;
     ckpt_error err = {0};
@@ -56,13 +55,13 @@ static void storages_and_views_are_rows_too(void)
     CU_ASSERT_EQUAL(tensor_at(file, 1).alias_of, 0);
     ckpt_close(file);
     CU_ASSERT_EQUAL_FATAL(open_with(0, TEXT(STORED "\x80\x02](K\x09K\x07K\x01K\x02tae."), &file, &err),
-                          CKPT_EFORMAT); /* APPENDS without its mark */
+                          CKPT_EFORMAT); /* APPENDS without a MARK */
     CU_ASSERT_EQUAL_FATAL(open_with(0, TEXT(STORED "\x80\x02](K\x09K\x07K\x01K\x02ta."), &file, &err),
                           CKPT_OK);
     ckpt_close(file);
 }
 
-static void refused(int at, ckpt_str is, ckpt_status want, const char *words, int line)
+static void check_refused(int at, ckpt_str is, ckpt_status want, const char *words, int line)
 {
     ckpt_file *file;
     ckpt_error err = {0};
@@ -76,9 +75,9 @@ static void refused(int at, ckpt_str is, ckpt_status want, const char *words, in
     CU_ASSERT(right);
     ckpt_close(file);
 }
-#define REFUSED(at, bytes, want, words) refused(at, TEXT(bytes), want, words, __LINE__)
+#define REFUSED(at, bytes, want, words) check_refused(at, TEXT(bytes), want, words, __LINE__)
 
-static void storages_that_lie_are_refused(void)
+static void malformed_storages_are_refused(void)
 {
     REFUSED(0, "\x80\x02U\x01x.", CKPT_EFORMAT, "begin with how many entries");
     REFUSED(0, "\x80\x02J\xff\xff\xff\xff.", CKPT_EFORMAT, "begin with how many entries");
@@ -96,7 +95,7 @@ static void storages_that_lie_are_refused(void)
     REFUSED(0, COUNT STORAGE FOUR DATA, CKPT_ETRUNCATED, "");
 }
 
-static void views_that_lie_are_refused(void)
+static void malformed_views_are_refused(void)
 {
     static const char words[] = "a storage view must be (key, root, offset, elements)";
     REFUSED(0, STORED "\x80\x02](NK\x07K\x01K\x02ta.", CKPT_EFORMAT, words);
@@ -109,7 +108,7 @@ static void views_that_lie_are_refused(void)
     REFUSED(0, STORED "\x80\x02](K\x07K\x07K\x01K\x02ta.", CKPT_EFORMAT, "key 7 comes twice");
 }
 
-static void tensors_that_lie_are_refused(void)
+static void malformed_tensors_are_refused(void)
 {
     REFUSED(1, "\x80\x02N.", CKPT_EFORMAT, "begin with how many entries");
     REFUSED(1,
@@ -138,11 +137,11 @@ static void tensors_that_lie_are_refused(void)
             CKPT_EFORMAT, "");
 }
 
-static void members_and_keys_in_other_forms(void)
+static void keys_may_be_text(void)
 {
     ckpt_file *file;
     ckpt_error err = {0};
-    /* a location that is no text; keys that are text */
+    /* the location need not be text */
     CU_ASSERT_EQUAL_FATAL(open_with(0,
                                     TEXT(COUNT "\x80\x02U\x01"
                                                "7Nctorch\nFloatStorage\n\x87." FOUR DATA NO_VIEWS),
@@ -157,7 +156,7 @@ static void members_and_keys_in_other_forms(void)
             "a storage must be (key, location, class)");
 }
 
-static void members_that_break_off_are_refused(void)
+static void truncated_members_are_refused(void)
 {
     REFUSED(0, "\x80\x02K", CKPT_ETRUNCATED, "");
     REFUSED(0, COUNT "\x80\x02K\x07", CKPT_ETRUNCATED, "");
@@ -176,7 +175,7 @@ static void tensors_over_tensors_are_refused(void)
             CKPT_EFORMAT, "a tensor must be (key, storage key, class)");
 }
 
-/* The offset of a tensor is counted from where the view of its storage begins. */
+/* The offset of a tensor counts from the view of its storage. */
 static void offsets_beyond_64_bits_are_refused(void)
 {
     ckpt_file *file;
@@ -185,14 +184,14 @@ static void offsets_beyond_64_bits_are_refused(void)
                                      CONSTANT(COUNT "\x80\x02K\x08K\x09"
                                                     "ctorch\nFloatTensor\n\x87." SHAPE
                                                     "\xff\xff\xff\xff\xff\xff\xff\xff")};
-    made = parts;
+    members_of = parts;
     CU_ASSERT_EQUAL(open_with(2, torch01_sound[2], &file, &err), CKPT_EFORMAT);
-    made = torch01_sound;
+    members_of = torch01_sound;
     CU_ASSERT_STRING_EQUAL(err.what, "storage offset beyond 2^64");
     CU_ASSERT_STRING_EQUAL(err.where, "tensors");
 }
 
-/* An archive of these members, opened. */
+/* Opens an archive of members with these names and types. */
 static ckpt_status open_members(const char *const names[3], const char types[3])
 {
     ckpt_file *file = NULL;
@@ -228,10 +227,10 @@ static int record_fault(void *user, const ckpt_finding *f)
     return 0;
 }
 
-/* Whoever checks a file hears of each fault, and what hangs from it is not told again. */
+/* verify reports a malformed storage once, not again for the tensors that use it. */
 static const ckpt_work one_thread = {.struct_size = sizeof(ckpt_work), .threads = 1};
 
-static void faults_are_told_once(void)
+static void faults_are_reported_once(void)
 {
     static const struct {
         int at;
@@ -255,17 +254,17 @@ static void faults_are_told_once(void)
         ckpt_error err = {0};
         ckpt_verify_options o = {.struct_size = sizeof o, .how = &one_thread};
         ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
-        int heard = 0, fd = mkstemp(path);
+        int nfound = 0, fd = mkstemp(path);
         CU_ASSERT_EQUAL(open_with(bad[i].at, bad[i].is, &file, &err), CKPT_EFORMAT);
-        CU_ASSERT_FATAL(fd >= 0 && write(fd, made_bytes.data, made_bytes.len) == (ssize_t)made_bytes.len);
+        CU_ASSERT_FATAL(fd >= 0 && write(fd, archive.data, archive.len) == (ssize_t)archive.len);
         close(fd);
-        CU_ASSERT_EQUAL(ckpt_verify(path, &o, record_fault, &heard, &r, &err), CKPT_OK);
-        CU_ASSERT_EQUAL(heard, bad[i].findings);
+        CU_ASSERT_EQUAL(ckpt_verify(path, &o, record_fault, &nfound, &r, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(nfound, bad[i].findings);
         unlink(path);
     }
 }
 
-static void little_memory_is_told(void)
+static void failing_allocations_are_reported(void)
 {
     ckpt_status st = CKPT_ENOMEM;
     for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64};
@@ -283,16 +282,16 @@ static void little_memory_is_told(void)
 
 void suite_torch_tar(void)
 {
-    UNIT(members_and_keys_in_other_forms);
-    UNIT(members_that_break_off_are_refused);
+    UNIT(keys_may_be_text);
+    UNIT(truncated_members_are_refused);
     UNIT(tensors_over_tensors_are_refused);
     UNIT(offsets_beyond_64_bits_are_refused);
     UNIT(members_are_found_by_name_and_type);
-    UNIT(faults_are_told_once);
-    UNIT(little_memory_is_told);
-    UNIT(a_sound_one_is_read);
-    UNIT(storages_and_views_are_rows_too);
-    UNIT(storages_that_lie_are_refused);
-    UNIT(views_that_lie_are_refused);
-    UNIT(tensors_that_lie_are_refused);
+    UNIT(faults_are_reported_once);
+    UNIT(failing_allocations_are_reported);
+    UNIT(a_valid_archive_is_read);
+    UNIT(storages_and_views_are_listed);
+    UNIT(malformed_storages_are_refused);
+    UNIT(malformed_views_are_refused);
+    UNIT(malformed_tensors_are_refused);
 }

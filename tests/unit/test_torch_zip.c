@@ -1,5 +1,5 @@
-/* torch.save archives: odd wrappings are read, lies are refused, and what is
- * written holds the same tensors, ties and bytes. */
+/* torch.save archives: unusual ones are read, inconsistent ones are refused, and rewritten ones hold the same
+ * tensors, ties and bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,24 +11,24 @@
 #include "core/file.h"
 #include "unit.h"
 
-/* ------------------------------------------------------------ archives by hand */
+/* -------------------------------------------------------------- test archives */
 
-static void text(buf *b, const char *s)
+static void put_text(buf *b, const char *s)
 {
     buf_byte(b, 'X');
     buf_u32le(b, (uint32_t)strlen(s));
     buf_text(b, s);
 }
 
-/* A view of storage KEY of NUMEL elements: 1-d, SIZE elements from OFFSET on. */
-static void tensor(buf *b, const char *klass, const char *key, unsigned char numel, unsigned char offset,
-                   unsigned char size)
+/* put_tensor - appends a 1-d view of SIZE elements at OFFSET in the storage KEY of NUMEL elements. */
+static void put_tensor(buf *b, const char *klass, const char *key, unsigned char numel, unsigned char offset,
+                       unsigned char size)
 {
     buf_text(b, "ctorch._utils\n_rebuild_tensor_v2\n((");
-    text(b, "storage");
+    put_text(b, "storage");
     buf_printf(b, "ctorch\n%s\n", klass);
-    text(b, key);
-    text(b, "cpu");
+    put_text(b, key);
+    put_text(b, "cpu");
     buf_byte(b, 'K');
     buf_byte(b, numel);
     buf_text(b, "tQK");
@@ -44,8 +44,8 @@ struct record {
     size_t size;
 };
 
-/* pack - an archive of those records below TOP, to be freed. */
-static char *pack(const char *top, const struct record *r, size_t n, size_t *size)
+/* make_archive - returns an archive of the N records R below TOP, which the caller frees. */
+static char *make_archive(const char *top, const struct record *r, size_t n, size_t *size)
 {
     sink *out;
     zip_writer *w;
@@ -67,17 +67,17 @@ static char *pack(const char *top, const struct record *r, size_t n, size_t *siz
 
 #define SIXTEEN "0123456789abcdef"
 
-/* The usual: {"w": 4 floats of storage 0, "v": 2 of them, "x": 2 longs of storage 1}. */
-static void usual_pickle(buf *b)
+/* put_pickle - appends {"w": 4 floats of storage 0, "v": 2 of them, "x": 2 longs of storage 1}. */
+static void put_pickle(buf *b)
 {
     buf_init(b, 1 << 16);
     buf_text(b, "\x80\x02}(");
-    text(b, "w");
-    tensor(b, "FloatStorage", "0", 4, 0, 4);
-    text(b, "v");
-    tensor(b, "FloatStorage", "0", 4, 2, 2);
-    text(b, "x");
-    tensor(b, "LongStorage", "1", 2, 0, 2);
+    put_text(b, "w");
+    put_tensor(b, "FloatStorage", "0", 4, 0, 4);
+    put_text(b, "v");
+    put_tensor(b, "FloatStorage", "0", 4, 2, 2);
+    put_text(b, "x");
+    put_tensor(b, "LongStorage", "1", 2, 0, 2);
     buf_text(b, "u.");
 }
 
@@ -86,7 +86,7 @@ static ckpt_status open_with(const struct record *change, size_t n, ckpt_error *
     buf pickle;
     size_t size;
     ckpt_file *f = NULL;
-    usual_pickle(&pickle);
+    put_pickle(&pickle);
     struct record r[8] = {{"data.pkl", (char *)pickle.data, pickle.len},
                           {"byteorder", "little", 6},
                           {"data/0", SIXTEEN, 16},
@@ -100,7 +100,7 @@ static ckpt_status open_with(const struct record *change, size_t n, ckpt_error *
         if (!change[i].bytes)
             r[k].name = NULL;
     }
-    char *bytes = pack("archive", r, 8, &size);
+    char *bytes = make_archive("archive", r, 8, &size);
     ckpt_status st = ckpt_open_memory(bytes, size, "made", NULL, &f, err);
     if (st == CKPT_OK)
         ckpt_close(f);
@@ -109,7 +109,7 @@ static ckpt_status open_with(const struct record *change, size_t n, ckpt_error *
     return st;
 }
 
-static void refused(const struct record *change, ckpt_status want, const char *words)
+static void check_refused(const struct record *change, ckpt_status want, const char *words)
 {
     ckpt_error err = {0};
     CU_ASSERT_EQUAL(open_with(change, 1, &err), want);
@@ -120,14 +120,14 @@ static void refused(const struct record *change, ckpt_status want, const char *w
 
 /* ---------------------------------------------------------------------- reading */
 
-static void refuses_records_that_lie(void)
+static void refuses_inconsistent_records(void)
 {
     ckpt_error err;
     CU_ASSERT_EQUAL(open_with(NULL, 0, &err), CKPT_OK);
-    refused(&(struct record){"data/0", SIXTEEN, 12}, CKPT_ETRUNCATED, "12 bytes of the 16");
-    refused(&(struct record){"data/1", NULL, 0}, CKPT_ETRUNCATED, "missing");
-    refused(&(struct record){"byteorder", "middle", 6}, CKPT_EFORMAT, "neither little nor big");
-    refused(&(struct record){"data.pkl", "\x80\x02}(", 4}, CKPT_ETRUNCATED, "");
+    check_refused(&(struct record){"data/0", SIXTEEN, 12}, CKPT_ETRUNCATED, "12 bytes of the 16");
+    check_refused(&(struct record){"data/1", NULL, 0}, CKPT_ETRUNCATED, "missing");
+    check_refused(&(struct record){"byteorder", "middle", 6}, CKPT_EFORMAT, "neither little nor big");
+    check_refused(&(struct record){"data.pkl", "\x80\x02}(", 4}, CKPT_ETRUNCATED, "");
 }
 
 static void refuses_two_records_of_one_name(void)
@@ -138,14 +138,14 @@ static void refuses_two_records_of_one_name(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "2 records"));
 }
 
-/* A byte of the pickle that parses either way: only its CRC tells. */
-static void refuses_a_damaged_pickle(void)
+/* The pickle is valid with the changed byte, too. */
+static void refuses_a_pickle_with_a_wrong_crc(void)
 {
     struct record r[] = {{"data.pkl", "\x80\x02K\7.", 5}, {"version", "3\n", 2}};
     ckpt_file *f;
     ckpt_error err;
     size_t size;
-    char *bytes = pack("archive", r, 2, &size);
+    char *bytes = make_archive("archive", r, 2, &size);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, size, "made", NULL, &f, &err), CKPT_OK);
     ckpt_close(f);
     bytes[64 + 3] ^= 1;
@@ -153,7 +153,7 @@ static void refuses_a_damaged_pickle(void)
     free(bytes);
 }
 
-static ckpt_file *opened(const char *below)
+static ckpt_file *open_corpus(const char *below)
 {
     ckpt_file *f = NULL;
     ckpt_error err;
@@ -161,15 +161,14 @@ static ckpt_file *opened(const char *below)
     return f;
 }
 
-/* 200 KB that inflate to 200 MB would cost 16 times that before anything is wrong. */
-static void refuses_a_pickle_that_is_a_bomb(void)
+static void refuses_a_pickle_that_inflates_too_far(void)
 {
     static char packed[120000];
     struct record r = {"data.pkl", packed, sizeof packed};
     size_t size, at = 0;
     ckpt_file *f;
     ckpt_error err = {0};
-    char *bytes = pack("archive", &r, 1, &size);
+    char *bytes = make_archive("archive", &r, 1, &size);
     const uint32_t claimed = 900 * (uint32_t)sizeof packed;
     while (at + 46 < size && memcmp(bytes + at, "PK\1\2", 4) != 0)
         at++;
@@ -180,10 +179,10 @@ static void refuses_a_pickle_that_is_a_bomb(void)
     free(bytes);
 }
 
-static void reads_what_torch_would_not(void)
+static void reads_archives_that_torch_load_refuses(void)
 {
     static const struct {
-        const char *file, *objection; /* NULL: torch takes it */
+        const char *file, *objection; /* NULL: torch.load reads it */
     } odd[] = {
         {"torch/exp/01_pyzip_stored.pt", NULL},
         {"torch/exp/02_no_version.pt", "no record called version"},
@@ -197,7 +196,7 @@ static void reads_what_torch_would_not(void)
         {"torch/exp/27_prefix_junk.pt", "byte 16"},
     };
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        ckpt_file *f = opened(odd[i].file);
+        ckpt_file *f = open_corpus(odd[i].file);
         CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
         CU_ASSERT_EQUAL(f->torch_load_why.len != 0, odd[i].objection != NULL);
         if (odd[i].objection)
@@ -206,11 +205,11 @@ static void reads_what_torch_would_not(void)
     }
 }
 
-static void locates_on_request(void)
+static void locates_storages_on_request(void)
 {
     float w[4];
     ckpt_error err;
-    ckpt_file *f = opened("torch/exp/40_miniz_full.pt");
+    ckpt_file *f = open_corpus("torch/exp/40_miniz_full.pt");
     CU_ASSERT_EQUAL(storage_at(f, 0).file_offset, CKPT_NO_OFFSET);
     CU_ASSERT_EQUAL(ckpt_file_locate(f, &err), CKPT_OK);
     CU_ASSERT_EQUAL(storage_at(f, 0).file_offset % 64, 0);
@@ -233,8 +232,8 @@ static ckpt_status write_plan(ckpt_plan *p, ckpt_error *err)
     return ckpt_plan_write(p, out_path, &o, &r, err);
 }
 
-/* again - what the file DOES to PLAN, written and opened again. */
-static ckpt_file *again(ckpt_file *f, const char *drop)
+/* rewrite - writes F, without the tensors DROP, and opens the result. */
+static ckpt_file *rewrite(ckpt_file *f, const char *drop)
 {
     ckpt_plan *p;
     ckpt_error err;
@@ -249,7 +248,7 @@ static ckpt_file *again(ckpt_file *f, const char *drop)
     return back;
 }
 
-static void same_rows(ckpt_file *a, ckpt_file *b)
+static void check_same_tensors(ckpt_file *a, ckpt_file *b)
 {
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(a), ckpt_tensor_count(b));
     for (uint32_t i = 0; i < ckpt_tensor_count(a); i++) {
@@ -266,7 +265,7 @@ static void same_rows(ckpt_file *a, ckpt_file *b)
     }
 }
 
-static void writes_what_it_read(void)
+static void rewritten_files_hold_the_same_tensors(void)
 {
     static const char *const files[] = {
         "torch/t26/state_dict.pt",
@@ -289,19 +288,18 @@ static void writes_what_it_read(void)
         "torch/t26/torch_package.pt",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        ckpt_file *f = opened(files[i]), *b = again(f, NULL);
-        same_rows(f, b);
+        ckpt_file *f = open_corpus(files[i]), *b = rewrite(f, NULL);
+        check_same_tensors(f, b);
         ckpt_close(f);
         ckpt_close(b);
     }
     unlink(out_path);
 }
 
-/* Storages that only the C++ writer names become untyped ones, which every
- * torch.load knows. */
-static void renames_classes_of_the_cpp_writer(void)
+/* torch.Float8_e5m2Storage, which only the C++ writer uses, becomes UntypedStorage. */
+static void replaces_storage_classes_of_the_cpp_writer(void)
 {
-    ckpt_file *f = opened("torch/badexp/25_float8storage_ts.pt"), *b = again(f, NULL);
+    ckpt_file *f = open_corpus("torch/badexp/25_float8storage_ts.pt"), *b = rewrite(f, NULL);
     bool untyped = false, v3 = false;
     for (size_t i = 0; i < b->pickles[0]->nglobals; i++) {
         untyped |= value_is_global(b->pickles[0]->globals[i], "torch.storage", "UntypedStorage");
@@ -316,7 +314,7 @@ static void renames_classes_of_the_cpp_writer(void)
 
 static void writes_each_storage_once(void)
 {
-    ckpt_file *f = opened("torch/t215/tied.pt"), *b = again(f, NULL);
+    ckpt_file *f = open_corpus("torch/t215/tied.pt"), *b = rewrite(f, NULL);
     CU_ASSERT_EQUAL(ckpt_storage_count(f), ckpt_storage_count(b));
     for (uint32_t i = 0; i < ckpt_storage_count(b); i++) {
         char key[16];
@@ -331,9 +329,9 @@ static void writes_each_storage_once(void)
     unlink(out_path);
 }
 
-static void leaves_out_what_is_dropped(void)
+static void dropped_tensors_and_storages_are_left_out(void)
 {
-    ckpt_file *f = opened("torch/t26/state_dict.pt"), *b = again(f, "fc.*");
+    ckpt_file *f = open_corpus("torch/t26/state_dict.pt"), *b = rewrite(f, "fc.*");
     CU_ASSERT_EQUAL(ckpt_tensor_count(b), ckpt_tensor_count(f) - 2);
     CU_ASSERT_EQUAL(ckpt_storage_count(b), ckpt_storage_count(f) - 2);
     CU_ASSERT_EQUAL(ckpt_tensor_find(b, STR_LIT("fc.weight")), CKPT_NO_TENSOR);
@@ -342,11 +340,11 @@ static void leaves_out_what_is_dropped(void)
     unlink(out_path);
 }
 
-static void refuses_to_write(const char *below, ckpt_status want, const char *drop)
+static void check_write_fails(const char *below, ckpt_status want, const char *drop)
 {
     ckpt_plan *p;
     ckpt_error err;
-    ckpt_file *f = opened(below);
+    ckpt_file *f = open_corpus(below);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
     if (drop)
         CU_ASSERT_EQUAL(ckpt_plan_drop(p, drop, &err), CKPT_OK);
@@ -356,21 +354,21 @@ static void refuses_to_write(const char *below, ckpt_status want, const char *dr
     ckpt_close(f);
 }
 
-static void refuses_to_write_wrong_or_empty_files(void)
+static void refuses_to_write_damaged_or_empty_files(void)
 {
-    refuses_to_write("torch/exp/26_bad_crc_data.pt", CKPT_ECHECKSUM, NULL);
-    refuses_to_write("torch/t26/state_dict.pt", CKPT_ENOTFOUND, "*");
-    refuses_to_write("torch/t26/torchscript_frozen_constants.pt", CKPT_ENOTFOUND, NULL);
+    check_write_fails("torch/exp/26_bad_crc_data.pt", CKPT_ECHECKSUM, NULL);
+    check_write_fails("torch/t26/state_dict.pt", CKPT_ENOTFOUND, "*");
+    check_write_fails("torch/t26/torchscript_frozen_constants.pt", CKPT_ENOTFOUND, NULL);
 }
 
-static void dry_runs_check_and_write_nothing(void)
+static void dry_runs_check_but_write_nothing(void)
 {
     char none[64];
     ckpt_plan *p;
     ckpt_error err;
     ckpt_write_options o = {.struct_size = sizeof o, .format = "torch-zip", .dry_run = true};
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    ckpt_file *f = opened("torch/exp/26_bad_crc_data.pt");
+    ckpt_file *f = open_corpus("torch/exp/26_bad_crc_data.pt");
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
     snprintf(none, sizeof none, "/tmp/unit-none-%ld.pt", (long)getpid());
     CU_ASSERT_EQUAL(ckpt_plan_write(p, none, &o, &r, &err), CKPT_ECHECKSUM);
@@ -381,22 +379,22 @@ static void dry_runs_check_and_write_nothing(void)
     ckpt_close(f);
 }
 
-static void tells_of_checksums_that_are_not_there(void)
+static void missing_checksums_are_noticed(void)
 {
-    ckpt_file *f = opened("torch/t26/nocrc.pt");
+    ckpt_file *f = open_corpus("torch/t26/nocrc.pt");
     CU_ASSERT(f->table.nstorages > 0 && !f->table.storages[0].has_crc);
     CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_notice_at(f, 0));
     CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 0), "without checksums"));
     ckpt_close(f);
-    f = opened("torch/t26/tied.pt");
+    f = open_corpus("torch/t26/tied.pt");
     CU_ASSERT(f->table.nstorages > 0 && f->table.storages[0].has_crc);
     CU_ASSERT_PTR_NULL(ckpt_notice_at(f, 0));
     ckpt_close(f);
 }
 
-/* ----------------------------------------------------------------- the others */
+/* -------------------------------------------------------------- other formats */
 
-static void names_of_other_archives(void)
+static void recognises_other_archives(void)
 {
     static const struct {
         const char *file, *format, *tensor;
@@ -410,7 +408,7 @@ static void names_of_other_archives(void)
         {"torch/t215/export_tied_const.pt2", "torch-export", "constants.np_"},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        ckpt_file *f = opened(others[i].file);
+        ckpt_file *f = open_corpus(others[i].file);
         CU_ASSERT_STRING_EQUAL(ckpt_file_format(f), others[i].format);
         CU_ASSERT(ckpt_tensor_find(f, str_c(others[i].tensor)) != CKPT_NO_TENSOR);
         ckpt_close(f);
@@ -419,18 +417,18 @@ static void names_of_other_archives(void)
 
 void suite_torch_zip(void)
 {
-    UNIT(refuses_records_that_lie);
+    UNIT(refuses_inconsistent_records);
     UNIT(refuses_two_records_of_one_name);
-    UNIT(refuses_a_damaged_pickle);
-    UNIT(refuses_a_pickle_that_is_a_bomb);
-    UNIT(reads_what_torch_would_not);
-    UNIT(locates_on_request);
-    UNIT(writes_what_it_read);
-    UNIT(renames_classes_of_the_cpp_writer);
+    UNIT(refuses_a_pickle_with_a_wrong_crc);
+    UNIT(refuses_a_pickle_that_inflates_too_far);
+    UNIT(reads_archives_that_torch_load_refuses);
+    UNIT(locates_storages_on_request);
+    UNIT(rewritten_files_hold_the_same_tensors);
+    UNIT(replaces_storage_classes_of_the_cpp_writer);
     UNIT(writes_each_storage_once);
-    UNIT(leaves_out_what_is_dropped);
-    UNIT(refuses_to_write_wrong_or_empty_files);
-    UNIT(dry_runs_check_and_write_nothing);
-    UNIT(tells_of_checksums_that_are_not_there);
-    UNIT(names_of_other_archives);
+    UNIT(dropped_tensors_and_storages_are_left_out);
+    UNIT(refuses_to_write_damaged_or_empty_files);
+    UNIT(dry_runs_check_but_write_nothing);
+    UNIT(missing_checksums_are_noticed);
+    UNIT(recognises_other_archives);
 }

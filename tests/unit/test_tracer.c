@@ -1,4 +1,4 @@
-/* What the tracer reads as Python does: numbers of memo entries; lines over the edge of its window. */
+/* codec/pickle_trace: memo numbers as Python reads them, lines that cross a window, and limits. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -6,21 +6,21 @@
 #include "codec/pickle_trace.h"
 #include "unit.h"
 
-static bool go(void *user, const struct trace_step *s)
+static bool accept_step(void *user, const struct trace_step *s)
 {
     (void)user;
     (void)s;
     return true;
 }
 
-/* follow - how it ends; *NEXT is where. */
-static ckpt_status follow(const char *bytes, size_t n, uint64_t *next)
+/* trace - traces the N bytes; returns the status, and the offset at which it ends in NEXT. */
+static ckpt_status trace(const char *bytes, size_t n, uint64_t *next)
 {
     ckpt_error err;
     struct trace_end end;
     unsigned char *at = unit_guard(bytes, n);
     source *src = source_mem(at, n, 0);
-    struct trace_options o = {.step = go};
+    struct trace_options o = {.step = accept_step};
     ckpt_status st = pickle_trace(src, 0, n, &o, &end, &err);
     *next = end.next;
     source_unref(src);
@@ -28,7 +28,7 @@ static ckpt_status follow(const char *bytes, size_t n, uint64_t *next)
     return st;
 }
 
-/* int() of Python takes blanks around a number, a sign, and '_' between digits. */
+/* int() of Python accepts blanks around a number, a sign, and '_' between digits. */
 static void reads_memo_numbers_as_int_does(void)
 {
     static const struct {
@@ -50,19 +50,19 @@ static void reads_memo_numbers_as_int_does(void)
         {"12_", false},
         {"1x", false},
         {"1/", false},
-        {"99999999999999999999999", false}, /* numbers, but not 12 */
+        {"99999999999999999999999", false}, /* not 12 */
         {"18446744073709551628", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char pickle[100];
         int n = snprintf(pickle, sizeof pickle, "Np12\n0g%s\n.", cases[i].line);
         uint64_t next = 0;
-        CU_ASSERT_EQUAL(follow(pickle, (size_t)n, &next), cases[i].number ? CKPT_OK : CKPT_EFORMAT);
-        CU_ASSERT_EQUAL(next, cases[i].number ? (uint64_t)n : 6); /* where it breaks off */
+        CU_ASSERT_EQUAL(trace(pickle, (size_t)n, &next), cases[i].number ? CKPT_OK : CKPT_EFORMAT);
+        CU_ASSERT_EQUAL(next, cases[i].number ? (uint64_t)n : 6); /* the offset of GET */
     }
 }
 
-/* Entries of any number, in lines of any length, are each their own. */
+/* Memo numbers beyond 64 bits, with any number of zeros, are compared exactly. */
 static void reads_memo_numbers_of_any_size(void)
 {
     static const struct {
@@ -90,14 +90,14 @@ static void reads_memo_numbers_of_any_size(void)
                 buf_byte(&b, '0');
             buf_text(&b, cases[i].get);
             buf_text(&b, "\n.");
-            CU_ASSERT_EQUAL(follow((const char *)b.data, b.len, &next),
+            CU_ASSERT_EQUAL(trace((const char *)b.data, b.len, &next),
                             cases[i].same ? CKPT_OK : CKPT_EFORMAT);
             buf_free(&b);
         }
 }
 
-/* A line may lie over the edge of the window, whatever its place there; without an end it is told. */
-static void reads_lines_over_the_edge(void)
+/* A line may cross the end of the window; without a line feed, the pickle is truncated. */
+static void reads_lines_that_cross_a_window(void)
 {
     for (size_t pad = 65000; pad < 65560; pad += 7) {
         buf b;
@@ -108,8 +108,8 @@ static void reads_lines_over_the_edge(void)
             buf_byte(&b, 'x');
         buf_text(&b, "0cposix\nsystem\n.");
         uint64_t next = 0;
-        CU_ASSERT(follow((const char *)b.data, b.len, &next) == CKPT_OK && next == b.len);
-        CU_ASSERT(follow((const char *)b.data, b.len - 2, &next) == CKPT_ETRUNCATED);
+        CU_ASSERT(trace((const char *)b.data, b.len, &next) == CKPT_OK && next == b.len);
+        CU_ASSERT(trace((const char *)b.data, b.len - 2, &next) == CKPT_ETRUNCATED);
         buf_free(&b);
     }
 }
@@ -117,70 +117,70 @@ static void reads_lines_over_the_edge(void)
 /* ------------------------------------------------- stopped, or out of memory */
 
 #define CALLED "cx\ny\n)R"
-static const ckpt_str kinds[] = {
-#define KIND(bytes)                                                                                          \
+static const ckpt_str samples[] = {
+#define SAMPLE(bytes)                                                                                        \
     {                                                                                                        \
         bytes, sizeof(bytes) - 1                                                                             \
     }
-    KIND("\x80\x04\x95\x08\0\0\0\0\0\0\0X\x04\0\0\0abcd0N."),       /* an argument crosses its frame */
-    KIND("\x80\x04\x95\x04\0\0\0\0\0\0\0cos\nsystem\n."),           /* so does a line */
-    KIND("\x80\x04\x95\x0b\0\0\0\0\0\0\0\x95\x05\0\0\0\0\0\0\0N."), /* a frame in a frame */
-    KIND("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xffN."),
-    KIND("Ppid\nQ."),
-    KIND("\x80\x02\x82\x01\x83\x01\0\x84\x01\0\0\0."),
-    KIND("\x80\x05\x97\x98."),
-    KIND("\x80\x02Nq\0000K\1q\0."),   /* put twice */
-    KIND(CALLED "0(" CALLED "1NNN."), /* dropped, and left */
-    KIND("cx\ny\nNb" CALLED "Nb" CALLED "NbNbNbNb."),
-    KIND(CALLED "(K\1e" CALLED "K\1a" CALLED "(K\1K\2u" CALLED "(K\1\x90."),
-    KIND("(U\x01"
-         "aix\ny\n(cx\ny\nU\x01"
-         "aocx\ny\n)}\x92)\x81."),
-    KIND("cx\ny\n))\x92."),
-    KIND("cx\ny\n)N\x92."),
-    KIND("cx\ny\nN}\x92."),
-    KIND("](K\1K\2e}(K\1K\2u\x8f(K\1\x90(K\1K\2\x91(K\1K\2d(l(t\x85\x86\x87."),
-    KIND("\x80\x04\x8c\x02os\x94\x8c\x06system\x94\x93h\0h\1\x93\x80\x03h\0h\1\x93."),
-    KIND("\x80\x04" CALLED "\x8c\x01"
-         "a\x93\x8c\x01"
-         "a" CALLED "\x93" CALLED CALLED "\x93."),
-    KIND("Nr\xff\xff\xff\x0fj\xff\xff\xff\x0f."),
-    KIND("C\x10\x80\x04"
-         "34567890123456"
-         "C\x10\x80\x06"
-         "34567890123456"
-         "C\x10\x80\x01"
-         "34567890123456."),
-    KIND("C\x10\xc2\x80\x04"
-         "4567890123456"
-         "C\x10\xc2\x81\x04"
-         "4567890123456"
-         "C\x10\xc2\x80\x01"
-         "4567890123456"
-         "C\x10\xc2\x80\x06"
-         "4567890123456."),
+    SAMPLE("\x80\x04\x95\x08\0\0\0\0\0\0\0X\x04\0\0\0abcd0N."),       /* an argument crosses its frame */
+    SAMPLE("\x80\x04\x95\x04\0\0\0\0\0\0\0cos\nsystem\n."),           /* a line crosses its frame */
+    SAMPLE("\x80\x04\x95\x0b\0\0\0\0\0\0\0\x95\x05\0\0\0\0\0\0\0N."), /* a frame in a frame */
+    SAMPLE("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xffN."),
+    SAMPLE("Ppid\nQ."),
+    SAMPLE("\x80\x02\x82\x01\x83\x01\0\x84\x01\0\0\0."),
+    SAMPLE("\x80\x05\x97\x98."),
+    SAMPLE("\x80\x02Nq\0000K\1q\0."),   /* puts a memo entry twice */
+    SAMPLE(CALLED "0(" CALLED "1NNN."), /* drops values, and leaves some on the stack */
+    SAMPLE("cx\ny\nNb" CALLED "Nb" CALLED "NbNbNbNb."),
+    SAMPLE(CALLED "(K\1e" CALLED "K\1a" CALLED "(K\1K\2u" CALLED "(K\1\x90."),
+    SAMPLE("(U\x01"
+           "aix\ny\n(cx\ny\nU\x01"
+           "aocx\ny\n)}\x92)\x81."),
+    SAMPLE("cx\ny\n))\x92."),
+    SAMPLE("cx\ny\n)N\x92."),
+    SAMPLE("cx\ny\nN}\x92."),
+    SAMPLE("](K\1K\2e}(K\1K\2u\x8f(K\1\x90(K\1K\2\x91(K\1K\2d(l(t\x85\x86\x87."),
+    SAMPLE("\x80\x04\x8c\x02os\x94\x8c\x06system\x94\x93h\0h\1\x93\x80\x03h\0h\1\x93."),
+    SAMPLE("\x80\x04" CALLED "\x8c\x01"
+           "a\x93\x8c\x01"
+           "a" CALLED "\x93" CALLED CALLED "\x93."),
+    SAMPLE("Nr\xff\xff\xff\x0fj\xff\xff\xff\x0f."),
+    SAMPLE("C\x10\x80\x04"
+           "34567890123456"
+           "C\x10\x80\x06"
+           "34567890123456"
+           "C\x10\x80\x01"
+           "34567890123456."),
+    SAMPLE("C\x10\xc2\x80\x04"
+           "4567890123456"
+           "C\x10\xc2\x81\x04"
+           "4567890123456"
+           "C\x10\xc2\x80\x01"
+           "4567890123456"
+           "C\x10\xc2\x80\x06"
+           "4567890123456."),
 };
 
 struct stop {
     size_t steps, at;
 };
 
-static bool until(void *user, const struct trace_step *s)
+static bool stop_at_step(void *user, const struct trace_step *s)
 {
     struct stop *to = user;
     (void)s;
     return ++to->steps != to->at;
 }
 
-static ckpt_status with(const ckpt_str *bytes, bool framed, size_t stop_at, uint64_t memory,
-                        struct stop *stop)
+static ckpt_status trace_limited(const ckpt_str *bytes, bool framed, size_t stop_at, uint64_t memory,
+                                 struct stop *stop)
 {
     ckpt_error err = {0};
     struct trace_end end;
     source *src = source_mem(bytes->ptr, bytes->len, 0);
     *stop = (struct stop){.at = stop_at};
     struct trace_options o = {
-        .step = until, .user = stop, .framed = framed, .payloads = true, .max_memory = memory};
+        .step = stop_at_step, .user = stop, .framed = framed, .payloads = true, .max_memory = memory};
     ckpt_status st = pickle_trace(src, 0, bytes->len, &o, &end, &err);
     CU_ASSERT(st == CKPT_OK || st == CKPT_ECANCELLED || (err.status == st && err.what[0]));
     CU_ASSERT(end.next <= bytes->len && end.stopped == (st == CKPT_OK || end.stopped));
@@ -188,29 +188,28 @@ static ckpt_status with(const ckpt_str *bytes, bool framed, size_t stop_at, uint
     return st;
 }
 
-/* Whoever is told can stop at any step, and no step follows. */
-static void stops_at_any_step(void)
+static void the_caller_can_stop_at_any_step(void)
 {
     struct stop all, some;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
         for (int framed = 0; framed < 2; framed++) {
-            (void)with(&kinds[i], framed, 0, 0, &all);
+            (void)trace_limited(&samples[i], framed, 0, 0, &all);
             for (size_t at = 1; at <= all.steps; at++) {
-                CU_ASSERT_EQUAL(with(&kinds[i], framed, at, 0, &some), CKPT_ECANCELLED);
+                CU_ASSERT_EQUAL(trace_limited(&samples[i], framed, at, 0, &some), CKPT_ECANCELLED);
                 CU_ASSERT_EQUAL(some.steps, at);
             }
         }
 }
 
-/* However little memory it may take: the same end, or the limit. */
-static void takes_no_more_than_it_may(void)
+/* With any limit of memory, the result is the same, or CKPT_ELIMIT. */
+static void memory_is_limited(void)
 {
     struct stop stop;
     size_t limits = 0;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        ckpt_status whole = with(&kinds[i], false, 0, 0, &stop);
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        ckpt_status whole = trace_limited(&samples[i], false, 0, 0, &stop);
         for (uint64_t memory = 1; memory < 12000; memory += memory < 1000 ? 16 : 64) {
-            ckpt_status st = with(&kinds[i], false, 0, memory, &stop);
+            ckpt_status st = trace_limited(&samples[i], false, 0, memory, &stop);
             CU_ASSERT(st == whole || st == CKPT_ELIMIT);
             limits += st == CKPT_ELIMIT;
         }
@@ -218,8 +217,8 @@ static void takes_no_more_than_it_may(void)
     CU_ASSERT(limits > 100);
 }
 
-/* Values that leave the stack are used again: what is followed takes memory for what it holds at one time. */
-static void values_that_are_gone_take_no_memory(void)
+/* Nodes of values that left the stack are used again. */
+static void values_that_left_the_stack_take_no_memory(void)
 {
     static const char *const loops[] = {
         "]0", "}0", "(]]]1", "]](]]ea0", CALLED "0", "(NNNt(NNd0(NNt00", "](NNNNNe0", "KxQ0"};
@@ -230,19 +229,20 @@ static void values_that_are_gone_take_no_memory(void)
         for (size_t n = 0; n < 100000; n++)
             buf_text(&b, loops[i]);
         buf_text(&b, "N.");
-        CU_ASSERT_EQUAL(with(&(ckpt_str){(const char *)b.data, b.len}, false, 0, 20000, &stop), CKPT_OK);
+        CU_ASSERT_EQUAL(trace_limited(&(ckpt_str){(const char *)b.data, b.len}, false, 0, 20000, &stop),
+                        CKPT_OK);
         buf_free(&b);
     }
 }
 
-/* Opcodes are counted over as many pickles as share the count. */
-static void follows_no_more_opcodes_than_it_may(void)
+/* Several pickles may share the counter of opcodes. */
+static void the_number_of_opcodes_is_limited(void)
 {
     uint64_t left = 5;
     ckpt_error err;
     struct trace_end end;
     source *src = source_mem("N0N0N.", 6, 0);
-    struct trace_options o = {.step = go, .left = &left};
+    struct trace_options o = {.step = accept_step, .left = &left};
     CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_ELIMIT);
     CU_ASSERT(left == 0 && end.next == 5);
     left = 9;
@@ -252,8 +252,8 @@ static void follows_no_more_opcodes_than_it_may(void)
     source_unref(src);
 }
 
-/* A line, and a value that may be a file, over the edge of what is read at once. */
-static void reads_over_the_edge_of_the_first_window(void)
+/* A line, and a value that may be a file, cross the end of the first window. */
+static void reads_values_that_cross_the_first_window(void)
 {
     struct stop stop;
     for (size_t pad = 4040; pad < 4100; pad++) {
@@ -264,8 +264,8 @@ static void reads_over_the_edge_of_the_first_window(void)
         buf_text(&b, pad % 2 ? "0" : "");
         buf_put(&b, "C\x12PK\3\4nnnnnnnnnnnnnn", 20);
         buf_text(&b, "cposix\nsystem\n.");
-        CU_ASSERT_EQUAL(with(&(ckpt_str){(const char *)b.data, b.len}, false, 0, 0, &stop), CKPT_OK);
-        CU_ASSERT_EQUAL(stop.steps, 4); /* the value, the name, that it is the result, what is left */
+        CU_ASSERT_EQUAL(trace_limited(&(ckpt_str){(const char *)b.data, b.len}, false, 0, 0, &stop), CKPT_OK);
+        CU_ASSERT_EQUAL(stop.steps, 4); /* payload, import, stored, left */
         buf_free(&b);
     }
 }
@@ -274,10 +274,10 @@ void suite_tracer(void)
 {
     UNIT(reads_memo_numbers_as_int_does);
     UNIT(reads_memo_numbers_of_any_size);
-    UNIT(reads_lines_over_the_edge);
-    UNIT(stops_at_any_step);
-    UNIT(takes_no_more_than_it_may);
-    UNIT(values_that_are_gone_take_no_memory);
-    UNIT(follows_no_more_opcodes_than_it_may);
-    UNIT(reads_over_the_edge_of_the_first_window);
+    UNIT(reads_lines_that_cross_a_window);
+    UNIT(the_caller_can_stop_at_any_step);
+    UNIT(memory_is_limited);
+    UNIT(values_that_left_the_stack_take_no_memory);
+    UNIT(the_number_of_opcodes_is_limited);
+    UNIT(reads_values_that_cross_the_first_window);
 }

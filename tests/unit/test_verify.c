@@ -1,5 +1,4 @@
-/* Verifying: what is NaN, what a flipped byte does, that the number of threads does not
- * matter. */
+/* ckpt_verify(): NaN and Inf, changed and truncated files, and any number of threads. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +16,8 @@ static const ckpt_dtype floats[] = {CKPT_DT_F64,     CKPT_DT_F32,     CKPT_DT_F1
                                     CKPT_DT_F8_E4M3, CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E8M0,
                                     CKPT_DT_C32,     CKPT_DT_C64,     CKPT_DT_C128};
 
-/* by_hand - one element after the other, by what number_decode makes of it. */
-static struct finite by_hand(ckpt_dtype dt, const unsigned char *p, size_t elements)
+/* count_one_by_one - counts NaN and Inf by decoding one element after the other. */
+static struct finite count_one_by_one(ckpt_dtype dt, const unsigned char *p, size_t elements)
 {
     struct finite f = {.seen = elements, .first_index = UINT64_MAX};
     unsigned width = ckpt_dtype_bits(dt) / 8;
@@ -34,10 +33,10 @@ static struct finite by_hand(ckpt_dtype dt, const unsigned char *p, size_t eleme
     return f;
 }
 
-static void agrees(ckpt_dtype dt, const unsigned char *p, size_t bytes)
+static void check_counts(ckpt_dtype dt, const unsigned char *p, size_t bytes)
 {
     size_t width = ckpt_dtype_bits(dt) / 8, cut = bytes / width / 3 * width;
-    struct finite want = by_hand(dt, p, bytes / width), got = {0};
+    struct finite want = count_one_by_one(dt, p, bytes / width), got = {0};
     finite_add(&got, dt, p, cut);
     finite_add(&got, dt, p + cut, bytes - cut);
     CU_ASSERT_EQUAL(got.seen, want.seen);
@@ -46,28 +45,28 @@ static void agrees(ckpt_dtype dt, const unsigned char *p, size_t bytes)
     CU_ASSERT_EQUAL(got.first_index, want.first_index);
 }
 
-static void counts_what_is_not_finite(void)
+static void nan_and_inf_are_counted(void)
 {
     static unsigned char b[65536 * 2];
     uint32_t x = 1;
     for (size_t k = 0; k < sizeof floats / sizeof *floats; k++) {
         CU_ASSERT(finite_applies_to(floats[k]));
-        for (size_t i = 0; i < sizeof b; i++) { /* many exponents of all ones, and of all ones but one */
+        for (size_t i = 0; i < sizeof b; i++) { /* makes many exponents that are all ones */
             x = x * 1664525 + 1013904223;
             b[i] = x >> 30 ? (unsigned char)(x >> 16) : (unsigned char)(0x7f | x >> 8);
         }
         for (size_t n = 0; n < 4096; n = n * 3 / 2 + 16)
-            agrees(floats[k], b + n, n);
-        agrees(floats[k], b, sizeof b);
+            check_counts(floats[k], b + n, n);
+        check_counts(floats[k], b, sizeof b);
         memset(b, 0x3b, sizeof b);
-        agrees(floats[k], b, sizeof b);
+        check_counts(floats[k], b, sizeof b);
     }
-    for (size_t i = 0; i < 65536; i++) { /* every value of the types of two bytes */
+    for (size_t i = 0; i < 65536; i++) { /* every value of the 16-bit types */
         b[2 * i] = (unsigned char)i;
         b[2 * i + 1] = (unsigned char)(i >> 8);
     }
-    agrees(CKPT_DT_F16, b, sizeof b);
-    agrees(CKPT_DT_BF16, b, sizeof b);
+    check_counts(CKPT_DT_F16, b, sizeof b);
+    check_counts(CKPT_DT_BF16, b, sizeof b);
     CU_ASSERT(!finite_applies_to(CKPT_DT_I32));
     CU_ASSERT(!finite_applies_to(CKPT_DT_QI8));
     CU_ASSERT(!finite_applies_to(CKPT_DT_F4));
@@ -75,7 +74,7 @@ static void counts_what_is_not_finite(void)
 
 /* -------------------------------------------------------------------- files */
 
-struct heard {
+struct findings {
     size_t n;
     char id[32], where[256], what[384];
     uint64_t offset;
@@ -84,7 +83,7 @@ struct heard {
 
 static int record_verify_finding(void *user, const ckpt_finding *f)
 {
-    struct heard *h = user;
+    struct findings *h = user;
     CU_ASSERT_PTR_NOT_NULL(ckpt_finding_text(f->id));
     CU_ASSERT(f->error->what[0] != 0);
     if (h->n++ == 0) {
@@ -98,7 +97,7 @@ static int record_verify_finding(void *user, const ckpt_finding *f)
 
 static char path[64];
 
-static void put(const unsigned char *bytes, size_t n)
+static void write_file(const unsigned char *bytes, size_t n)
 {
     FILE *to = fopen(path, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(to);
@@ -106,7 +105,7 @@ static void put(const unsigned char *bytes, size_t n)
     CU_ASSERT_EQUAL(fclose(to), 0);
 }
 
-static unsigned char *load(const char *below, size_t *n)
+static unsigned char *read_corpus(const char *below, size_t *n)
 {
     FILE *from = fopen(unit_corpus(below), "rb");
     unsigned char *bytes = malloc(1 << 20);
@@ -117,10 +116,10 @@ static unsigned char *load(const char *below, size_t *n)
     return bytes;
 }
 
-static ckpt_status verify(const ckpt_verify_options *o, struct heard *h, ckpt_verify_result *r)
+static ckpt_status verify(const ckpt_verify_options *o, struct findings *h, ckpt_verify_result *r)
 {
     size_t stop_at = h->stop_at;
-    *h = (struct heard){.stop_at = stop_at};
+    *h = (struct findings){.stop_at = stop_at};
     return ckpt_verify(path, o, record_verify_finding, h, r, NULL);
 }
 
@@ -132,15 +131,14 @@ static void begin(void)
     (void)close(fd);
 }
 
-/* Each byte of each record changed: always found, as a wrong checksum of the record it lies in. */
-static void every_byte_of_a_record_counts(void)
+static void each_changed_byte_of_a_record_is_found(void)
 {
     size_t n, flipped = 0;
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
-    struct heard h = {0};
-    unsigned char *b = load("torch/t26/tied.pt", &n);
+    struct findings h = {0};
+    unsigned char *b = read_corpus("torch/t26/tied.pt", &n);
     begin();
-    put(b, n);
+    write_file(b, n);
     CU_ASSERT_EQUAL(verify(NULL, &h, &r), CKPT_OK);
     CU_ASSERT_EQUAL(r.findings, 0);
     CU_ASSERT_EQUAL(r.checksums, 1);
@@ -150,7 +148,7 @@ static void every_byte_of_a_record_counts(void)
         size_t data = at + 30 + b[at + 26] + 256u * b[at + 27] + b[at + 28] + 256u * b[at + 29];
         for (size_t i = data; i < n && memcmp(b + i, "PK", 2) != 0; i++) {
             b[i] ^= 0x10;
-            put(b, n);
+            write_file(b, n);
             CU_ASSERT_EQUAL(verify(NULL, &h, &r), CKPT_OK);
             CU_ASSERT(r.findings >= 1);
             CU_ASSERT_EQUAL(r.findings, h.n);
@@ -163,18 +161,17 @@ static void every_byte_of_a_record_counts(void)
     (void)unlink(path);
 }
 
-/* Cut anywhere, a zip and a legacy stream are never called whole, and safetensors neither. */
-static void no_part_is_whole(void)
+static void truncated_files_are_found(void)
 {
     static const char *const files[] = {"torch/t26/tied.pt", "torch/t26/tied_legacy.pt"};
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
-    struct heard h = {0};
+    struct findings h = {0};
     begin();
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         size_t n;
-        unsigned char *b = load(files[k], &n);
+        unsigned char *b = read_corpus(files[k], &n);
         for (size_t cut = 1; cut < n; cut += 1 + n / 512) {
-            put(b, cut);
+            write_file(b, cut);
             CU_ASSERT(verify(NULL, &h, &r) != CKPT_OK || r.findings > 0);
         }
         free(b);
@@ -182,14 +179,14 @@ static void no_part_is_whole(void)
     (void)unlink(path);
 }
 
-/* MANY tensors of 1 MiB, of which some hold a NaN. */
+/* Two of twelve tensors of 1 MiB hold NaN. */
 static const ckpt_work one_thread = {.struct_size = sizeof(ckpt_work), .threads = 1};
 
-static void threads_do_not_matter(void)
+static void any_number_of_threads_finds_the_same(void)
 {
     enum { MANY = 12, EACH = 1 << 20 };
     ckpt_verify_result one = CKPT_INIT(ckpt_verify_result), more = CKPT_INIT(ckpt_verify_result);
-    struct heard a = {0}, c = {0};
+    struct findings a = {0}, c = {0};
     buf b;
     buf_init(&b, 32u << 20);
     buf_u64le(&b, 0);
@@ -207,7 +204,7 @@ static void threads_do_not_matter(void)
     memset(b.data + data + 5 * EACH + 400, 0xff, 8);
     memset(b.data + data + 9 * EACH + 4, 0xff, 4);
     begin();
-    put(b.data, b.len);
+    write_file(b.data, b.len);
     ckpt_verify_options o = {.struct_size = sizeof o, .finite = true, .how = &one_thread};
     CU_ASSERT_EQUAL(verify(&o, &a, &one), CKPT_OK);
     o.how = &(const ckpt_work){.struct_size = sizeof(ckpt_work), .threads = 4};
@@ -219,7 +216,7 @@ static void threads_do_not_matter(void)
     CU_ASSERT_STRING_EQUAL(c.where, "t5");
     CU_ASSERT_STRING_EQUAL(a.id, "not-finite");
     CU_ASSERT_STRING_EQUAL(a.what, "2 NaN and 0 Inf among 262144 elements of float32; the first at [100]");
-    c.stop_at = 1; /* the caller has heard enough */
+    c.stop_at = 1; /* the caller stops it */
     CU_ASSERT_EQUAL(verify(&o, &c, &more), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(c.n, 1);
     buf_free(&b);
@@ -232,8 +229,8 @@ static void ids_have_texts(void)
     CU_ASSERT_PTR_NULL(ckpt_finding_text("nothing"));
 }
 
-/* report_twice - how many findings there are after a fault of the tensor FIRST and one of SECOND, each inside
- * of a context of its own, at the same place and in the same words. */
+/* report_twice - reports the same fault for the tensors FIRST and SECOND, in different contexts; returns the
+ * number of findings. */
 static uint64_t report_twice(const char *first, const char *second)
 {
     struct check c;
@@ -254,15 +251,15 @@ static void a_fault_is_reported_once(void)
 {
     CU_ASSERT_EQUAL(report_twice("fc.weight", "fc.weight"), 1);
     CU_ASSERT_EQUAL(report_twice("fc.weight", "fc.bias"), 2);
-    CU_ASSERT_EQUAL(report_twice("encoder: weight", "decoder: weight"), 2); /* a name may have any bytes */
+    CU_ASSERT_EQUAL(report_twice("encoder: weight", "decoder: weight"), 2); /* a name may contain ": " */
 }
 
 void suite_verify(void)
 {
-    UNIT(counts_what_is_not_finite);
-    UNIT(every_byte_of_a_record_counts);
-    UNIT(no_part_is_whole);
-    UNIT(threads_do_not_matter);
+    UNIT(nan_and_inf_are_counted);
+    UNIT(each_changed_byte_of_a_record_is_found);
+    UNIT(truncated_files_are_found);
+    UNIT(any_number_of_threads_finds_the_same);
     UNIT(ids_have_texts);
     UNIT(a_fault_is_reported_once);
 }

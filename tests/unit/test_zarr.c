@@ -1,4 +1,4 @@
-/* Zarr's arrays: what their metadata may be, the keys of chunks, and what chunks decode to. */
+/* Zarr arrays: their metadata, the keys of chunks, and decoding chunks. */
 #include <stdio.h>
 
 #include "../tablecrc.h"
@@ -10,7 +10,7 @@
 #define V2(shape, chunks, dtype, more)                                                                       \
     "{\"zarr_format\":2,\"shape\":" shape ",\"chunks\":" chunks ",\"dtype\":\"" dtype                        \
     "\",\"order\":\"C\",\"filters\":null," more "}"
-#define PLAIN "\"compressor\":null,\"fill_value\":null"
+#define UNCOMPRESSED "\"compressor\":null,\"fill_value\":null"
 #define V3(codecs)                                                                                           \
     "{\"zarr_format\":3,\"node_type\":\"array\",\"shape\":[4,6],\"data_type\":\"int16\",\"fill_value\":-2,"  \
     "\"chunk_grid\":{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[2,4]}},"                       \
@@ -34,7 +34,7 @@ static ckpt_status read(const char *text)
     return zarr_read(str_of(text, strlen(text)), strstr(text, "node_type") != NULL, a, &z, &err);
 }
 
-static void fails(const char *text, ckpt_status st, const char *what)
+static void check_fails(const char *text, ckpt_status st, const char *what)
 {
     CU_ASSERT_EQUAL(read(text), st);
     CU_ASSERT(strstr(err.what, what) != NULL);
@@ -48,7 +48,7 @@ static bool is_chunk(const char *key, uint64_t x, uint64_t y)
     return zarr_chunk_of(&z, str_of(key, strlen(key)), at) && at[0] == x && at[1] == y;
 }
 
-static void version_2(void)
+static void reads_version_2(void)
 {
     uint64_t stride[2];
     CU_ASSERT_EQUAL(read(V2("[5,6]", "[4,4]", ">f4", "\"compressor\":{\"id\":\"zlib\"},\"fill_value\":1.5")),
@@ -68,12 +68,12 @@ static void version_2(void)
     CU_ASSERT_FALSE(is_chunk("0", 0, 0));
     CU_ASSERT_FALSE(is_chunk("0.0.0", 0, 0));
     CU_ASSERT_FALSE(is_chunk("99999999999999999999.0", 0, 0));
-    CU_ASSERT_EQUAL(read(V2("[]", "[]", "<i8", PLAIN)), CKPT_OK);
+    CU_ASSERT_EQUAL(read(V2("[]", "[]", "<i8", UNCOMPRESSED)), CKPT_OK);
     CU_ASSERT_TRUE(is_chunk("0", 0, 0));
     CU_ASSERT_FALSE(z.filled);
 }
 
-static void version_3(void)
+static void reads_version_3(void)
 {
     uint64_t stride[2];
     CU_ASSERT_EQUAL(read(V3("{\"name\":\"transpose\",\"configuration\":{\"order\":[1,0]}}," BYTES("big"))),
@@ -90,30 +90,32 @@ static void version_3(void)
     CU_ASSERT_EQUAL(z.encoding.bytes, 8);
 }
 
-static void metadata_that_are_refused(void)
+static void malformed_metadata_are_refused(void)
 {
-    fails("[]", CKPT_EFORMAT, "the version of Zarr is missing");
-    fails(V2("[5]", "[0]", "<f4", PLAIN), CKPT_EFORMAT, "the shape of chunks");
-    fails(V2("[5]", "[4,4]", "<f4", PLAIN), CKPT_EFORMAT, "the shape of chunks");
-    fails(V2("[-1]", "[1]", "<f4", PLAIN), CKPT_EFORMAT, "the shape is");
-    fails(V2("[4611686018427387904]", "[1]", "<f4", PLAIN), CKPT_EFORMAT, "fewer than 2^63 bytes");
-    fails(V2("[1]", "[4611686018427387904]", "<f4", PLAIN), CKPT_EFORMAT, "a chunk");
-    fails(V2("[1]", "[1]", "<U4", PLAIN), CKPT_EUNSUPPORTED, "the dtype is '<U4'");
-    fails(V2("[1]", "[1]", "<f4", "\"compressor\":{\"id\":\"lz4\"}"), CKPT_EUNSUPPORTED,
-          "a codec is {'id': 'lz4'}");
-    fails(V3(""), CKPT_EFORMAT, "one with bytes");
-    fails(V3(BYTES("middle")), CKPT_EUNSUPPORTED, "little or big");
-    fails(V3("\"bytes\",\"gzip\",\"sharding_indexed\""), CKPT_EUNSUPPORTED, "a codec is 'sharding_indexed'");
-    fails(V3("{\"name\":\"transpose\",\"configuration\":{\"order\":[0,0]}}"), CKPT_EFORMAT,
-          "each dimension once");
-    fails(V3(SHARDS("\"index_codecs\":[\"bytes\",\"gzip\"]")), CKPT_EUNSUPPORTED,
-          "the codecs of a shard's index");
-    fails(V3(SHARDS(INDEX ",\"index_location\":\"middle\"")), CKPT_EUNSUPPORTED, "start or end");
-    fails("{\"zarr_format\":3,\"node_type\":\"group\"}", CKPT_EUNSUPPORTED,
-          "the type of the node is 'group'");
+    check_fails("[]", CKPT_EFORMAT, "the version of Zarr is missing");
+    check_fails(V2("[5]", "[0]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "the shape of chunks");
+    check_fails(V2("[5]", "[4,4]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "the shape of chunks");
+    check_fails(V2("[-1]", "[1]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "the shape is");
+    check_fails(V2("[4611686018427387904]", "[1]", "<f4", UNCOMPRESSED), CKPT_EFORMAT,
+                "fewer than 2^63 bytes");
+    check_fails(V2("[1]", "[4611686018427387904]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "a chunk");
+    check_fails(V2("[1]", "[1]", "<U4", UNCOMPRESSED), CKPT_EUNSUPPORTED, "the dtype is '<U4'");
+    check_fails(V2("[1]", "[1]", "<f4", "\"compressor\":{\"id\":\"lz4\"}"), CKPT_EUNSUPPORTED,
+                "a codec is {'id': 'lz4'}");
+    check_fails(V3(""), CKPT_EFORMAT, "one with bytes");
+    check_fails(V3(BYTES("middle")), CKPT_EUNSUPPORTED, "little or big");
+    check_fails(V3("\"bytes\",\"gzip\",\"sharding_indexed\""), CKPT_EUNSUPPORTED,
+                "a codec is 'sharding_indexed'");
+    check_fails(V3("{\"name\":\"transpose\",\"configuration\":{\"order\":[0,0]}}"), CKPT_EFORMAT,
+                "each dimension once");
+    check_fails(V3(SHARDS("\"index_codecs\":[\"bytes\",\"gzip\"]")), CKPT_EUNSUPPORTED,
+                "the codecs of a shard's index");
+    check_fails(V3(SHARDS(INDEX ",\"index_location\":\"middle\"")), CKPT_EUNSUPPORTED, "start or end");
+    check_fails("{\"zarr_format\":3,\"node_type\":\"group\"}", CKPT_EUNSUPPORTED,
+                "the type of the node is 'group'");
 }
 
-/* decode - what the N bytes at P decode to, *SIZE bytes to OUT. */
+/* decode - decodes the chunk of N bytes at P to OUT; SIZE is the size of the result. */
 static ckpt_status decode(const void *p, size_t n, unsigned char out[64], size_t *size)
 {
     source *src = source_mem(p, n, 0), *made;
@@ -127,7 +129,7 @@ static ckpt_status decode(const void *p, size_t n, unsigned char out[64], size_t
     return st;
 }
 
-static void a_chunk_has_the_checksum_at_its_end(void)
+static void checksums_of_chunks_are_checked(void)
 {
     unsigned char chunk[20] = "0123456789abcdef", out[64];
     size_t n;
@@ -143,7 +145,7 @@ static void a_chunk_has_the_checksum_at_its_end(void)
     CU_ASSERT_EQUAL(decode(chunk, 3, out, &n), CKPT_ETRUNCATED);
 }
 
-/* unpack - what the Blosc buffer BYTES holds, to OUT. */
+/* unpack - decodes the Blosc buffer BYTES to OUT, at most MOST bytes. */
 static ckpt_status unpack(ckpt_str bytes, uint64_t most, char out[64])
 {
     spool *to = spool_new(64);
@@ -155,16 +157,17 @@ static ckpt_status unpack(ckpt_str bytes, uint64_t most, char out[64])
     return st;
 }
 
-/* version, compressor, flags, bytes of an element, bytes, of a block, in all; the first block is at 20 */
+/* The header: versions, flags, type size, size, block size, compressed size; the offset 20 of the first
+ * block. */
 #define BLOSC(flags, element, size, block, all, rest)                                                        \
     TEXT("\2\1" flags element size "\0\0\0" block "\0\0\0" all "\0\0\0\x14\0\0\0" rest)
 
-static void blosc(void)
+static void decodes_blosc(void)
 {
     char out[64];
     CU_ASSERT_EQUAL(unpack(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(out, "xyz");
-    /* LZ4, not split: "ab", and eight from two back; shuffled in elements of two */
+    /* LZ4: "ab", then 8 bytes copied from 2 back; then buffers whose elements of 2 bytes are shuffled */
     CU_ASSERT_EQUAL(unpack(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
                                  "\7\0\0\0\x24"
                                  "ab\2\0\x10"
@@ -188,7 +191,7 @@ static void blosc(void)
     CU_ASSERT_STRING_EQUAL(out, "abcd");
 }
 
-static void blosc_that_is_refused(void)
+static void malformed_blosc_is_refused(void)
 {
     char out[64];
     CU_ASSERT_EQUAL(unpack(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
@@ -196,7 +199,7 @@ static void blosc_that_is_refused(void)
                                  "ab\3\0\x10"
                                  "c"),
                            11, out),
-                    CKPT_EFORMAT); /* from before the beginning */
+                    CKPT_EFORMAT); /* a copy from before the output */
     CU_ASSERT_EQUAL(unpack(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
                                  "\7\0\0\0\xf4"
                                  "ab\2\0\x10"
@@ -217,8 +220,8 @@ static void blosc_that_is_refused(void)
     CU_ASSERT_STRING_EQUAL(err.found, "bits shuffled");
 }
 
-/* index_of - the status of reading the index of a shard of N bytes at P. */
-static ckpt_status index_of(const unsigned char *p, size_t n, struct zarr_part **part)
+/* read_index - reads the index of the shard of N bytes at P. */
+static ckpt_status read_index(const unsigned char *p, size_t n, struct zarr_part **part)
 {
     source *src = source_mem(p, n, 0);
     ckpt_status st = zarr_index(&z, src, 0, n, a, part, &err);
@@ -226,7 +229,7 @@ static ckpt_status index_of(const unsigned char *p, size_t n, struct zarr_part *
     return st;
 }
 
-static void shards(void)
+static void reads_the_index_of_a_shard(void)
 {
     unsigned char shard[48] = "01234567", *at = shard + 8;
     struct zarr_part *part;
@@ -237,26 +240,26 @@ static void shards(void)
     for (int i = 0; i < 4; i++)
         at[32 + i] = (unsigned char)(crc >> 8 * i);
     CU_ASSERT_EQUAL(read(V3(SHARDS(INDEX))), CKPT_OK);
-    CU_ASSERT_EQUAL(index_of(shard, 44, &part), CKPT_OK);
+    CU_ASSERT_EQUAL(read_index(shard, 44, &part), CKPT_OK);
     CU_ASSERT_TRUE(part[0].at == 0 && part[0].n == 8 && part[1].at == UINT64_MAX);
-    CU_ASSERT_EQUAL(index_of(shard, 35, &part), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(read_index(shard, 35, &part), CKPT_ETRUNCATED);
     at[0] = 1;
-    CU_ASSERT_EQUAL(index_of(shard, 44, &part), CKPT_ECHECKSUM);
+    CU_ASSERT_EQUAL(read_index(shard, 44, &part), CKPT_ECHECKSUM);
     CU_ASSERT_EQUAL(read(V3(SHARDS("\"index_location\":\"start\",\"index_codecs\":[\"bytes\"]"))), CKPT_OK);
-    CU_ASSERT_EQUAL(index_of(at, 36, &part), CKPT_OK);
+    CU_ASSERT_EQUAL(read_index(at, 36, &part), CKPT_OK);
     at[8] = 40;
-    CU_ASSERT_EQUAL(index_of(at, 36, &part), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(read_index(at, 36, &part), CKPT_ETRUNCATED);
     arena_free(a);
     a = NULL;
 }
 
 void suite_zarr(void)
 {
-    UNIT(version_2);
-    UNIT(version_3);
-    UNIT(metadata_that_are_refused);
-    UNIT(a_chunk_has_the_checksum_at_its_end);
-    UNIT(blosc);
-    UNIT(blosc_that_is_refused);
-    UNIT(shards);
+    UNIT(reads_version_2);
+    UNIT(reads_version_3);
+    UNIT(malformed_metadata_are_refused);
+    UNIT(checksums_of_chunks_are_checked);
+    UNIT(decodes_blosc);
+    UNIT(malformed_blosc_is_refused);
+    UNIT(reads_the_index_of_a_shard);
 }

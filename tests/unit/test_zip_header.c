@@ -1,4 +1,4 @@
-/* Zip headers field by field, against bytes written out by hand from APPNOTE.TXT. */
+/* Zip headers, field by field, compared with bytes written by hand as in APPNOTE.TXT. */
 #include "codec/zip_header.h"
 #include "unit.h"
 
@@ -30,7 +30,7 @@ static void headers_are_read(void)
     CU_ASSERT(zip_local_length(&l) == 30 + 3 + 0x010c && zip_central_length(&c) == 46 + 3 + 0x010c + 5);
 }
 
-static void headers_are_found_in_a_source(void)
+static void headers_are_read_from_a_source(void)
 {
     source *src = source_mem("..." LOCAL, 3 + ZIP_LOCAL_SIZE, 0);
     struct zip_header h;
@@ -42,7 +42,7 @@ static void headers_are_found_in_a_source(void)
     source_unref(src);
 }
 
-/* resolve - zip64_resolve by N bytes of extra fields. */
+/* resolve - calls zip64_resolve() with N bytes of extra fields. */
 static bool resolve(const char *extra, size_t n, struct zip_header *h, size_t *unused)
 {
     *unused = 0;
@@ -54,14 +54,14 @@ static bool resolve(const char *extra, size_t n, struct zip_header *h, size_t *u
 #define THREE "\3\0\0\0\3\0\0\0"
 #define FULL  UINT32_MAX
 
-static void zip64_fields_replace_what_is_saturated(void)
+static void zip64_fields_replace_saturated_numbers(void)
 {
     static const struct {
         const char *extra;
         size_t n;
-        uint64_t usize, csize, offset; /* in the header … */
+        uint64_t usize, csize, offset; /* in the header */
         bool ok;
-        uint64_t usize_is, csize_is, offset_is; /* … and then */
+        uint64_t usize_is, csize_is, offset_is; /* after zip64_resolve() */
         size_t unused;
     } cases[] = {
         {"\1\0\x18\0" ONE TWO THREE, 28, FULL, FULL, FULL, true, 0x100000001, 0x200000002, 0x300000003, 0},
@@ -70,11 +70,11 @@ static void zip64_fields_replace_what_is_saturated(void)
         {"\1\0\x0c\0" ONE "disk", 16, FULL, 7, 6, true, 0x100000001, 7, 6, 4},
         {"\1\0\x10\0" ONE TWO, 20, 5, 7, 6, true, 5, 7, 6, 16},
         {"FB\2\0ZZ\1\0\x08\0" ONE "\1\0\x08\0" TWO, 30, FULL, 7, 6, true, 0x100000001, 7, 6, 0},
-        {"FB\2\0ZZ", 6, FULL, FULL, 6, true, FULL, FULL, 6, 0}, /* no zip64 field: the values themselves */
+        {"FB\2\0ZZ", 6, FULL, FULL, 6, true, FULL, FULL, 6, 0}, /* no zip64 field: values are kept */
         {"\1\0\x08\0" ONE, 12, FULL, FULL, 6, false, 0x100000001, 0, 6, 0}, /* too short for both */
         {"\1\0\x10\0" ONE, 12, FULL, 7, 6, false, FULL, 7, 6, 0},           /* longer than the extra fields */
-        {"FB\x0e\0ZZ\1\0\x08\0" ONE, 18, FULL, 7, 6, true, FULL, 7, 6, 0},  /* inside another field: none */
-        {"FB\x70\0ZZ", 6, 5, 7, 6, true, 5, 7, 6, 0},                       /* cut, and nothing needs it */
+        {"FB\x0e\0ZZ\1\0\x08\0" ONE, 18, FULL, 7, 6, true, FULL, 7, 6, 0},  /* inside a different field */
+        {"FB\x70\0ZZ", 6, 5, 7, 6, true, 5, 7, 6, 0},                       /* truncated, but not needed */
         {"FB\x70\0ZZ", 6, 5, 7, FULL, false, 5, 7, FULL, 0},
         {"\1\0\x08", 3, FULL, 7, 6, true, FULL, 7, 6, 0},
         {"", 0, FULL, 7, 6, true, FULL, 7, 6, 0},
@@ -89,8 +89,8 @@ static void zip64_fields_replace_what_is_saturated(void)
     }
 }
 
-/* What is written is read back, in 32 bits up to FFFFFFFE and in a zip64 field from FFFFFFFF on. */
-static void headers_come_back(void)
+/* Numbers from FFFFFFFF on are written to a zip64 field. */
+static void headers_are_written_and_read_back(void)
 {
     static const uint64_t sizes[] = {0, 70, FULL - 1, FULL, UINT64_C(1) << 40};
     for (size_t i = 0; i < 25; i++) {
@@ -109,10 +109,11 @@ static void headers_come_back(void)
         zip_put_central(&b, &in, STR_LIT("a/name"));
         CU_ASSERT_FATAL(buf_ok(&b));
         struct zip_header l = zip_parse_local(b.data), c = zip_parse_central(b.data + local_len);
-        uint32_t wide = size >= FULL ? 20 : 0, far = offset < FULL ? 0 : wide ? 8 : 12;
-        CU_ASSERT(zip_local_length(&l) == local_len && l.extra_len == wide + ZIP_PAD_FIELD + 5);
-        CU_ASSERT(zip_central_length(&c) == b.len - local_len && c.extra_len == wide + far);
-        CU_ASSERT(l.needed == (wide ? 45 : 10) && c.needed == (wide || far ? 45 : 10) && c.made_by == 45);
+        uint32_t sizes64 = size >= FULL ? 20 : 0, offset64 = offset < FULL ? 0 : sizes64 ? 8 : 12;
+        CU_ASSERT(zip_local_length(&l) == local_len && l.extra_len == sizes64 + ZIP_PAD_FIELD + 5);
+        CU_ASSERT(zip_central_length(&c) == b.len - local_len && c.extra_len == sizes64 + offset64);
+        CU_ASSERT(l.needed == (sizes64 ? 45 : 10) && c.needed == (sizes64 || offset64 ? 45 : 10) &&
+                  c.made_by == 45);
         CU_ASSERT(zip64_length(&in) == c.extra_len && memcmp(b.data + local_len - 9, "FB\5\0ZZZZZ", 9) == 0);
         CU_ASSERT(zip64_resolve(&l, cursor_of(b.data + ZIP_LOCAL_SIZE + 6, l.extra_len, 0), NULL));
         CU_ASSERT(
@@ -145,8 +146,8 @@ static void descriptors_have_four_forms(void)
     buf_free(&b);
 }
 
-/* Where 32 or 16 bits cannot hold a number, the old end record sends the reader to the new one. */
-static void ends_hold_what_they_can(void)
+/* A number that does not fit the end record is saturated there, and stored in the zip64 end record. */
+static void end_records_are_saturated(void)
 {
     static const uint64_t above = UINT64_C(1) << 32;
     for (int large = 0; large < 2; large++) {
@@ -170,8 +171,7 @@ static void ends_hold_what_they_can(void)
     }
 }
 
-/* Every field of the end records has its own bytes. */
-static void ends_are_read(void)
+static void end_records_are_read(void)
 {
     unsigned char b[ZIP64_END_SIZE];
     for (size_t i = 0; i < sizeof b; i++)
@@ -192,10 +192,10 @@ static void ends_are_read(void)
 void suite_zip_header(void)
 {
     UNIT(headers_are_read);
-    UNIT(headers_are_found_in_a_source);
-    UNIT(zip64_fields_replace_what_is_saturated);
-    UNIT(headers_come_back);
+    UNIT(headers_are_read_from_a_source);
+    UNIT(zip64_fields_replace_saturated_numbers);
+    UNIT(headers_are_written_and_read_back);
     UNIT(descriptors_have_four_forms);
-    UNIT(ends_hold_what_they_can);
-    UNIT(ends_are_read);
+    UNIT(end_records_are_saturated);
+    UNIT(end_records_are_read);
 }

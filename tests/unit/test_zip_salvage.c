@@ -1,33 +1,33 @@
-/* Archives without a directory: each record as far as its own header and descriptor vouch for it. */
+/* Salvaging zip archives without a directory, by local headers and data descriptors. */
 #include "base/buf.h"
 #include "base/crc32.h"
 #include "codec/zip.h"
 #include "codec/zip_salvage.h"
 #include "unit.h"
 
-#define LATER 8u /* flag: CRC and sizes stand behind the payload */
+#define DESCRIPTOR 8u /* flag 8: CRC and sizes follow the payload */
 
-/* A record, and how it lies. */
+/* A record, and what is wrong in it. */
 struct record {
     const char *name, *payload;
     uint16_t flags, method;
-    uint32_t crc_off;  /* added to the CRC-32 */
-    int csize_off;     /* added to the stored size */
-    bool wide, no_end; /* a descriptor of 8-byte sizes; or none */
-    uint16_t name_off; /* added to the length of the name */
+    uint32_t crc_off;          /* is added to the CRC-32 */
+    int csize_off;             /* is added to the stored size */
+    bool zip64, no_descriptor; /* the descriptor has 8-byte sizes, or is missing */
+    uint16_t name_off;         /* is added to the length of the name */
     bool crc_none;
-    bool packed; /* deflated, as one stored block */
+    bool deflated; /* in one stored block */
 };
 
-static void put(buf *b, const struct record *r)
+static void put_record(buf *b, const struct record *r)
 {
-    uint32_t n = (uint32_t)strlen(r->payload), stored = n + (r->packed ? 5 : 0);
+    uint32_t n = (uint32_t)strlen(r->payload), stored = n + (r->deflated ? 5 : 0);
     uint32_t crc = r->crc_none ? 0 : crc32_update(0, r->payload, n) + r->crc_off;
-    bool later = r->flags & LATER;
+    bool later = r->flags & DESCRIPTOR;
     buf_u32le(b, 0x04034B50);
     buf_u16le(b, 10);
     buf_u16le(b, r->flags);
-    buf_u16le(b, r->packed ? 8 : r->method);
+    buf_u16le(b, r->deflated ? 8 : r->method);
     buf_u32le(b, 0);
     buf_u32le(b, later ? 0 : crc);
     buf_u32le(b, later ? 0 : stored + (uint32_t)r->csize_off);
@@ -35,25 +35,25 @@ static void put(buf *b, const struct record *r)
     buf_u16le(b, (uint16_t)(strlen(r->name) + r->name_off));
     buf_u16le(b, 0);
     buf_text(b, r->name);
-    if (r->packed) {
+    if (r->deflated) {
         buf_byte(b, 1);
         buf_u16le(b, (uint16_t)n);
         buf_u16le(b, (uint16_t)~n);
     }
     buf_text(b, r->payload);
-    if (!later || r->no_end)
+    if (!later || r->no_descriptor)
         return;
     buf_u32le(b, 0x08074B50);
     buf_u32le(b, crc);
     for (int i = 0; i < 2; i++) {
         uint32_t size = i ? n : stored + (uint32_t)r->csize_off;
         buf_u32le(b, size);
-        if (r->wide)
+        if (r->zip64)
             buf_u32le(b, 0);
     }
 }
 
-struct saved {
+struct salvaged {
     unsigned char *bytes;
     size_t size;
     source *src;
@@ -63,15 +63,15 @@ struct saved {
     ckpt_error err;
 };
 
-static struct saved save(const buf *b)
+static struct salvaged salvage(const buf *b)
 {
-    struct saved s = {.bytes = unit_guard(b->data, b->len), .size = b->len, .a = arena_new(1 << 24)};
+    struct salvaged s = {.bytes = unit_guard(b->data, b->len), .size = b->len, .a = arena_new(1 << 24)};
     s.src = source_mem(s.bytes, b->len, 0);
     s.st = zip_salvage(s.src, s.a, &s.z, &s.err);
     return s;
 }
 
-static void drop(struct saved *s)
+static void close_salvaged(struct salvaged *s)
 {
     zip_close(s->z);
     source_unref(s->src);
@@ -79,20 +79,20 @@ static void drop(struct saved *s)
     unit_guard_free(s->bytes, s->size);
 }
 
-static struct saved save_all(const struct record *r, size_t n)
+static struct salvaged salvage_records(const struct record *r, size_t n)
 {
     buf b;
     buf_init(&b, 1 << 20);
     for (size_t i = 0; i < n; i++)
-        put(&b, &r[i]);
-    struct saved s = save(&b);
+        put_record(&b, &r[i]);
+    struct salvaged s = salvage(&b);
     buf_free(&b);
     CU_ASSERT_EQUAL_FATAL(s.st, CKPT_OK);
     return s;
 }
 
-/* holds - entry NAME is whole and is TEXT. */
-static bool holds(struct saved *s, const char *name, const char *text)
+/* holds - whether entry NAME is intact and holds TEXT. */
+static bool holds(struct salvaged *s, const char *name, const char *text)
 {
     int64_t i = zip_find(s->z, str_c(name));
     source *m = NULL;
@@ -104,8 +104,8 @@ static bool holds(struct saved *s, const char *name, const char *text)
     return is && strcmp(got, text) == 0;
 }
 
-/* lost - entry NAME is refused, and WHY is said. */
-static bool lost(struct saved *s, const char *name, const char *why)
+/* is_lost - whether entry NAME cannot be opened because of WHY. */
+static bool is_lost(struct salvaged *s, const char *name, const char *why)
 {
     int64_t i = zip_find(s->z, str_c(name));
     source *m = NULL;
@@ -115,96 +115,98 @@ static bool lost(struct saved *s, const char *name, const char *why)
     return strstr(s->z->entries[i].fault, why) && strstr(err.what, why);
 }
 
-static void finds_what_is_whole(void)
+static void intact_records_are_found(void)
 {
     static const struct record r[] = {
         {.name = "a/plain", .payload = "its sizes stand in front"},
-        {.name = "a/narrow", .payload = "and behind", .flags = LATER},
-        {.name = "a/wide", .payload = "behind, in eight bytes", .flags = LATER, .wide = true},
-        {.name = "a/PK\7\10name", .payload = "a mark in the name", .flags = LATER},
-        {.name = "a/marks", .payload = "PK\7\10 in the payload, and P alone, PK\3", .flags = LATER},
+        {.name = "a/narrow", .payload = "and behind", .flags = DESCRIPTOR},
+        {.name = "a/wide", .payload = "behind, in eight bytes", .flags = DESCRIPTOR, .zip64 = true},
+        {.name = "a/PK\7\10name", .payload = "a mark in the name", .flags = DESCRIPTOR},
+        {.name = "a/marks", .payload = "PK\7\10 in the payload, and P alone, PK\3", .flags = DESCRIPTOR},
         {.name = "a/unsummed", .payload = "no CRC-32", .crc_none = true},
         {.name = "a/empty", .payload = ""},
-        {.name = "a/packed", .payload = "deflated", .packed = true},
-        {.name = "a/packed2", .payload = "and PK\7\10 again", .packed = true, .flags = LATER},
-        {.name = "a/packed3", .payload = "wide", .packed = true, .flags = LATER, .wide = true},
-        {.name = "a/hidden", .payload = "not encrypted", .flags = LATER | 1},
+        {.name = "a/packed", .payload = "deflated", .deflated = true},
+        {.name = "a/packed2", .payload = "and PK\7\10 again", .deflated = true, .flags = DESCRIPTOR},
+        {.name = "a/packed3", .payload = "wide", .deflated = true, .flags = DESCRIPTOR, .zip64 = true},
+        {.name = "a/hidden", .payload = "not encrypted", .flags = DESCRIPTOR | 1},
     };
-    struct saved s = save_all(r, sizeof r / sizeof *r);
+    struct salvaged s = salvage_records(r, sizeof r / sizeof *r);
     CU_ASSERT_EQUAL(s.z->n, sizeof r / sizeof *r);
     for (size_t i = 0; i < sizeof r / sizeof *r; i++)
         CU_ASSERT(holds(&s, r[i].name, r[i].payload));
     CU_ASSERT(s.z->entries[5].crc_unknown && !s.z->entries[0].crc_unknown);
-    drop(&s);
+    close_salvaged(&s);
 }
 
-static void names_what_is_not(void)
+static void damaged_records_are_named(void)
 {
     static const struct record r[] = {
         {.name = "broken", .payload = "x", .method = 8},
         {.name = "method", .payload = "x", .method = 9},
-        {.name = "packed", .payload = "xyz", .packed = true, .crc_off = 1},
-        {.name = "packed2", .payload = "xyz", .packed = true, .csize_off = -1},
-        {.name = "packed3", .payload = "xyz", .packed = true, .flags = LATER, .csize_off = 1},
+        {.name = "packed", .payload = "xyz", .deflated = true, .crc_off = 1},
+        {.name = "packed2", .payload = "xyz", .deflated = true, .csize_off = -1},
+        {.name = "packed3", .payload = "xyz", .deflated = true, .flags = DESCRIPTOR, .csize_off = 1},
         {.name = "wrong", .payload = "other bytes", .crc_off = 1},
         {.name = "sizes", .payload = "two sizes ", .csize_off = -1},
-        {.name = "endless", .payload = "no descriptor", .flags = LATER, .no_end = true},
+        {.name = "endless", .payload = "no descriptor", .flags = DESCRIPTOR, .no_descriptor = true},
         {.name = "full", .payload = "x", .csize_off = -2},
         {.name = "cut", .payload = "x", .csize_off = 100000},
     };
-    struct saved s = save_all(r, sizeof r / sizeof *r);
-    CU_ASSERT(lost(&s, "broken", "its deflated bytes are broken"));
-    CU_ASSERT(lost(&s, "method", "a method that is not known"));
-    CU_ASSERT(lost(&s, "packed", "do not have the checksum"));
-    CU_ASSERT(lost(&s, "packed2", "its deflated bytes are broken"));
-    CU_ASSERT(lost(&s, "packed3", "its end is unknown"));
-    CU_ASSERT(lost(&s, "wrong", "do not have the checksum"));
-    CU_ASSERT(lost(&s, "sizes", "its two sizes differ"));
-    CU_ASSERT(lost(&s, "endless", "its end is unknown"));
-    CU_ASSERT(lost(&s, "full", "cut off, or its size is damaged")); /* 2^32 - 1: says zip64, which is gone */
-    CU_ASSERT(lost(&s, "cut", "cut off, or its size is damaged"));
-    drop(&s);
+    struct salvaged s = salvage_records(r, sizeof r / sizeof *r);
+    CU_ASSERT(is_lost(&s, "broken", "its deflated bytes are broken"));
+    CU_ASSERT(is_lost(&s, "method", "a method that is not known"));
+    CU_ASSERT(is_lost(&s, "packed", "do not have the checksum"));
+    CU_ASSERT(is_lost(&s, "packed2", "its deflated bytes are broken"));
+    CU_ASSERT(is_lost(&s, "packed3", "its end is unknown"));
+    CU_ASSERT(is_lost(&s, "wrong", "do not have the checksum"));
+    CU_ASSERT(is_lost(&s, "sizes", "its two sizes differ"));
+    CU_ASSERT(is_lost(&s, "endless", "its end is unknown"));
+    CU_ASSERT(
+        is_lost(&s, "full", "cut off, or its size is damaged")); /* the size is 2^32 - 1, as for zip64 */
+    CU_ASSERT(is_lost(&s, "cut", "cut off, or its size is damaged"));
+    close_salvaged(&s);
 }
 
-/* Deflated bytes tell their own end, which is all that is needed of the last record of a cut file. */
-static void knows_where_deflated_bytes_end(void)
+/* The last record of a truncated file is intact if its deflated bytes are complete. */
+static void deflated_records_need_no_descriptor(void)
 {
     buf b;
     buf_init(&b, 1 << 16);
     for (size_t less = 0; less < 10; less++) {
         b.len = 0;
-        put(&b, &(struct record){.name = "last", .payload = "12345678", .flags = LATER, .packed = true});
-        b.len -= 16 - 2; /* of the descriptor two bytes are left */
+        put_record(&b, &(struct record){
+                           .name = "last", .payload = "12345678", .flags = DESCRIPTOR, .deflated = true});
+        b.len -= 16 - 2; /* two bytes of the descriptor are left */
         b.len -= less;
-        struct saved s = save(&b);
+        struct salvaged s = salvage(&b);
         CU_ASSERT_FATAL(s.st == CKPT_OK && s.z->n == 1);
         CU_ASSERT(less <= 2 ? holds(&s, "last", "12345678") && s.z->entries[0].crc_unknown
-                            : lost(&s, "last", "its deflated bytes"));
-        drop(&s);
+                            : is_lost(&s, "last", "its deflated bytes"));
+        close_salvaged(&s);
     }
     buf_free(&b);
 }
 
-/* The last record of a cut file goes on to its end: nobody knows how long it was. */
-static void keeps_the_last_one_open(void)
+/* Its size is unknown, so it reaches to the end of the file. */
+static void the_last_record_of_a_truncated_file_is_kept(void)
 {
     static const struct record r[] = {
-        {.name = "first", .payload = "whole", .flags = LATER},
-        {.name = "last", .payload = "not all", .flags = LATER, .no_end = true},
+        {.name = "first", .payload = "whole", .flags = DESCRIPTOR},
+        {.name = "last", .payload = "not all", .flags = DESCRIPTOR, .no_descriptor = true},
     };
-    struct saved s = save_all(r, 2);
+    struct salvaged s = salvage_records(r, 2);
     int64_t i = zip_find(s.z, STR_LIT("last"));
     CU_ASSERT_FATAL(i == 1);
     CU_ASSERT(s.z->entries[i].crc_unknown && !s.z->entries[i].fault && s.z->entries[i].csize == 7);
-    drop(&s);
+    close_salvaged(&s);
 }
 
-/* Of two records of one name only the directory can tell which one counts; equal ones need no telling. */
-static void takes_none_of_two_that_differ(void)
+/* Only the directory determines which of two records with the same name is used. */
+static void different_records_of_one_name_are_lost(void)
 {
     static const struct record r[] = {
         {.name = "equal", .payload = "same"},
-        {.name = "equal", .payload = "same", .flags = LATER},
+        {.name = "equal", .payload = "same", .flags = DESCRIPTOR},
         {.name = "twice", .payload = "early"},
         {.name = "twice", .payload = "later"},
         {.name = "bad", .payload = "bad", .crc_off = 1},
@@ -213,76 +215,77 @@ static void takes_none_of_two_that_differ(void)
         {.name = "unsummed", .payload = "one", .crc_none = true},
         {.name = "last", .payload = "x"},
     };
-    struct saved s = save_all(r, sizeof r / sizeof *r);
+    struct salvaged s = salvage_records(r, sizeof r / sizeof *r);
     CU_ASSERT_EQUAL(s.z->n, 5);
     CU_ASSERT(holds(&s, "equal", "same"));
-    CU_ASSERT(lost(&s, "twice", "two records have its name"));
-    CU_ASSERT(lost(&s, "bad", "two records have its name"));
-    CU_ASSERT(lost(&s, "unsummed", "two records have its name"));
-    drop(&s);
+    CU_ASSERT(is_lost(&s, "twice", "two records have its name"));
+    CU_ASSERT(is_lost(&s, "bad", "two records have its name"));
+    CU_ASSERT(is_lost(&s, "unsummed", "two records have its name"));
+    close_salvaged(&s);
 }
 
-/* An archive within the payload that the file was cut in, or whose end is damaged: its records are not those
- * of the file, whatever they are called. */
-static void leaves_archives_in_payloads_alone(void)
+/* The payload of a record without a descriptor is an archive, whose records are not those of the file. */
+static void records_of_embedded_archives_are_ignored(void)
 {
     static const struct record inner[] = {
-        {.name = "a/data.pkl", .payload = "not this", .flags = LATER},
-        {.name = "a/data/0", .payload = "nor this", .flags = LATER},
-        {.name = "a/data/1", .payload = "nor that", .flags = LATER},
+        {.name = "a/data.pkl", .payload = "not this", .flags = DESCRIPTOR},
+        {.name = "a/data/0", .payload = "nor this", .flags = DESCRIPTOR},
+        {.name = "a/data/1", .payload = "nor that", .flags = DESCRIPTOR},
     };
     for (int followed = 0; followed < 3; followed++) {
         buf b;
         buf_init(&b, 1 << 20);
-        put(&b, &(struct record){.name = "a/data.pkl", .payload = "this", .flags = LATER});
-        put(&b, &(struct record){.name = "a/data/0", .payload = "", .flags = LATER, .no_end = true});
+        put_record(&b, &(struct record){.name = "a/data.pkl", .payload = "this", .flags = DESCRIPTOR});
+        put_record(&b, &(struct record){
+                           .name = "a/data/0", .payload = "", .flags = DESCRIPTOR, .no_descriptor = true});
         for (size_t i = followed == 2; i < 3; i++)
-            put(&b, &inner[i]);
+            put_record(&b, &inner[i]);
         if (followed == 1)
-            put(&b, &(struct record){.name = "a/data/2", .payload = "who knows", .flags = LATER});
-        struct saved s = save(&b);
+            put_record(&b, &(struct record){.name = "a/data/2", .payload = "who knows", .flags = DESCRIPTOR});
+        struct salvaged s = salvage(&b);
         CU_ASSERT_EQUAL_FATAL(s.st, CKPT_OK);
         CU_ASSERT(holds(&s, "a/data.pkl", "this"));
-        CU_ASSERT(lost(&s, "a/data/0", "its end is unknown"));
+        CU_ASSERT(is_lost(&s, "a/data/0", "its end is unknown"));
         CU_ASSERT(zip_find(s.z, STR_LIT("a/data/1")) < 0 && zip_find(s.z, STR_LIT("a/data/2")) < 0);
-        drop(&s);
+        close_salvaged(&s);
         buf_free(&b);
     }
 }
 
-/* Marks that are none: no room for a header, a name longer than the file, no name, a descriptor cut off. */
-static void passes_false_marks(void)
+/* A signature without a header, names that are too long or empty, a truncated descriptor. */
+static void malformed_headers_are_skipped(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    put(&b, &(struct record){.name = "", .payload = "nameless"});
-    put(&b, &(struct record){.name = "whole", .payload = "bytes"});
-    put(&b, &(struct record){.name = "long", .payload = "", .name_off = 60000});
+    put_record(&b, &(struct record){.name = "", .payload = "nameless"});
+    put_record(&b, &(struct record){.name = "whole", .payload = "bytes"});
+    put_record(&b, &(struct record){.name = "long", .payload = "", .name_off = 60000});
     buf_text(&b, "PK\3\4 no room");
-    struct saved s = save(&b);
+    struct salvaged s = salvage(&b);
     CU_ASSERT_FATAL(s.st == CKPT_OK);
     CU_ASSERT(s.z->n == 1 && holds(&s, "whole", "bytes"));
-    drop(&s);
+    close_salvaged(&s);
     b.len = 0;
-    put(&b, &(struct record){.name = "open", .payload = "x", .flags = LATER});
+    put_record(&b, &(struct record){.name = "open", .payload = "x", .flags = DESCRIPTOR});
     b.len -= 2;
-    s = save(&b);
+    s = salvage(&b);
     CU_ASSERT(s.st == CKPT_OK && s.z->n == 1 && s.z->entries[0].crc_unknown);
-    drop(&s);
-    b.len = 3; /* too short for any mark */
-    s = save(&b);
+    close_salvaged(&s);
+    b.len = 3; /* too short for a signature */
+    s = salvage(&b);
     CU_ASSERT(s.st == CKPT_OK && s.z->n == 0);
-    drop(&s);
+    close_salvaged(&s);
     buf_free(&b);
 }
 
-/* So many descriptors that state other sizes are looked at, no more: the time stays linear. */
-static void looks_ahead_so_far(void)
+/* At most 4096 descriptors with wrong sizes are read, so that the time stays linear. */
+static void the_search_for_a_descriptor_is_limited(void)
 {
     for (int beyond = 0; beyond < 2; beyond++) {
         buf b;
         buf_init(&b, 1 << 24);
-        put(&b, &(struct record){.name = "marked", .payload = "", .flags = LATER, .no_end = true});
+        put_record(&b, &(struct record){
+                           .name = "marked", .payload = "", .flags = DESCRIPTOR, .no_descriptor = true});
         size_t from = b.len;
         for (int i = 0; i < 4095 + beyond; i++)
             buf_text(&b, "PK\7\10 says nothing ");
@@ -291,39 +294,39 @@ static void looks_ahead_so_far(void)
         buf_u32le(&b, crc);
         buf_u32le(&b, n);
         buf_u32le(&b, n);
-        struct saved s = save(&b);
+        struct salvaged s = salvage(&b);
         CU_ASSERT_FATAL(s.st == CKPT_OK && s.z->n == 1);
         CU_ASSERT_EQUAL(s.z->entries[0].crc_unknown, beyond == 1);
-        drop(&s);
+        close_salvaged(&s);
         buf_free(&b);
     }
 }
 
-/* Records that all claim the rest of the file, none of them whole: what is read of them has a limit. */
-static void does_not_look_in_vain_for_ever(void)
+/* Each of many damaged records reaches to the end of the file. */
+static void reading_overlapping_records_is_limited(void)
 {
     enum { MANY = 20000 };
     buf b;
     buf_init(&b, 1 << 24);
     for (int i = 0; i < MANY; i++)
-        put(&b, &(struct record){
-                    .name = "claims", .payload = "", .crc_off = 1, .csize_off = (MANY - i - 1) * 36});
-    struct saved s = save(&b);
+        put_record(&b, &(struct record){
+                           .name = "claims", .payload = "", .crc_off = 1, .csize_off = (MANY - i - 1) * 36});
+    struct salvaged s = salvage(&b);
     CU_ASSERT_FATAL(s.st == CKPT_OK && s.z->n == 1);
-    CU_ASSERT(lost(&s, "claims", "two sizes differ"));
-    drop(&s);
+    CU_ASSERT(is_lost(&s, "claims", "two sizes differ"));
+    close_salvaged(&s);
     buf_free(&b);
 }
 
 void suite_zip_salvage(void)
 {
-    UNIT(finds_what_is_whole);
-    UNIT(names_what_is_not);
-    UNIT(knows_where_deflated_bytes_end);
-    UNIT(keeps_the_last_one_open);
-    UNIT(takes_none_of_two_that_differ);
-    UNIT(leaves_archives_in_payloads_alone);
-    UNIT(passes_false_marks);
-    UNIT(looks_ahead_so_far);
-    UNIT(does_not_look_in_vain_for_ever);
+    UNIT(intact_records_are_found);
+    UNIT(damaged_records_are_named);
+    UNIT(deflated_records_need_no_descriptor);
+    UNIT(the_last_record_of_a_truncated_file_is_kept);
+    UNIT(different_records_of_one_name_are_lost);
+    UNIT(records_of_embedded_archives_are_ignored);
+    UNIT(malformed_headers_are_skipped);
+    UNIT(the_search_for_a_descriptor_is_limited);
+    UNIT(reading_overlapping_records_is_limited);
 }

@@ -1,4 +1,4 @@
-/* Archives written: aligned, sound for our own reader, the same every time. */
+/* Writing zip archives: payloads are aligned, our reader reads them, and the bytes are the same each time. */
 #include <stdlib.h>
 
 #include "codec/zip.h"
@@ -7,7 +7,7 @@
 #include "io/sink_ops.h"
 #include "unit.h"
 
-static sink *make(size_t big, ckpt_error *err)
+static sink *write_archive(size_t big, ckpt_error *err)
 {
     sink *out = NULL;
     zip_writer *w = NULL;
@@ -24,7 +24,8 @@ static sink *make(size_t big, ckpt_error *err)
     return out;
 }
 
-/* layout - the size of an archive of these. */
+/* layout - computes the size TOTAL of an archive of N members below TOP; LENS are the lengths of their
+ * names. */
 static bool layout(const char *top, size_t n, const size_t *lens, const uint64_t *sizes,
                    const uint64_t *likes, uint64_t *total)
 {
@@ -35,19 +36,19 @@ static bool layout(const char *top, size_t n, const size_t *lens, const uint64_t
     return ok && zip_layout_size(&l, total);
 }
 
-static void give_reserved(const void *user, size_t i, struct zip_reserved *spot)
+static void copy_reserved(const void *user, size_t i, struct zip_reserved *spot)
 {
     *spot = ((const struct zip_reserved *)user)[i];
 }
 
-static void check(size_t big)
+static void check_archive(size_t big)
 {
     static const char *const names[] = {"archive/data.pkl", "archive/data/0", "archive/data/1",
                                         "archive/version"};
     static const size_t lens[] = {8, 6, 6, 7};
     uint64_t sizes[] = {8, big, 0, 2}, total = 0;
     ckpt_error err;
-    sink *out = make(big, &err);
+    sink *out = write_archive(big, &err);
     ckpt_str view = sink_mem_view(out), text;
     CU_ASSERT(layout("archive", 4, lens, sizes, NULL, &total));
     CU_ASSERT_EQUAL(total, view.len);
@@ -71,38 +72,37 @@ static void check(size_t big)
 
 static void aligns_every_payload(void)
 {
-    check(5);
-    check(100);
-    check(0);
+    check_archive(5);
+    check_archive(100);
+    check_archive(0);
 }
 
-static void gives_the_same_bytes_again(void)
+static void writes_the_same_bytes_again(void)
 {
     ckpt_error err;
-    sink *a = make(1000, &err), *b = make(1000, &err);
+    sink *a = write_archive(1000, &err), *b = write_archive(1000, &err);
     CU_ASSERT(str_eq(sink_mem_view(a), sink_mem_view(b)));
     sink_abort(a);
     sink_abort(b);
 }
 
-/* Beyond 4 GiB only the arithmetic is cheap to test: a member that large takes
- * 20 bytes more in its header, so that its payload is 64 bytes on, and 20 in the directory; one behind it 12
- * there, and its payload is on the next multiple of 64. */
+/* A member beyond 4 GiB has 20 bytes more in its local header, which moves the payload by 64, and 20 in the
+ * directory; a member after it has 12 bytes more in the directory. */
 static void counts_zip64_fields(void)
 {
     static const size_t lens[] = {6, 6};
-    uint64_t small[] = {0xFFFFFFFE, 0}, wide[] = {0xFFFFFFFF, 0}, a = 0, b = 0;
-    CU_ASSERT(layout("archive", 1, lens, small, NULL, &a) && layout("archive", 1, lens, wide, NULL, &b));
+    uint64_t small[] = {0xFFFFFFFE, 0}, zip64[] = {0xFFFFFFFF, 0}, a = 0, b = 0;
+    CU_ASSERT(layout("archive", 1, lens, small, NULL, &a) && layout("archive", 1, lens, zip64, NULL, &b));
     CU_ASSERT_EQUAL(b - a, 1 + 64 + 20);
-    CU_ASSERT(layout("archive", 2, lens, wide, NULL, &a));
+    CU_ASSERT(layout("archive", 2, lens, zip64, NULL, &a));
     CU_ASSERT_EQUAL(a - b, 65 + 46 + 14 + 12);
     uint64_t huge[] = {UINT64_MAX - 100, 0};
     CU_ASSERT(!layout("archive", 2, lens, huge, NULL, &a));
 }
 
-/* A large payload lies in its page as it lay in the file it comes from; a small one, or
- * one from an odd place, where the alignment wants it. */
-static void places_like_those_they_come_from(void)
+/* A large payload gets the same offset within a page as in its source, so that it can be cloned; a small
+ * one, or one at an unaligned offset, only the usual alignment. */
+static void large_payloads_keep_their_offset_within_a_page(void)
 {
     static const uint64_t likes[] = {4096 * 5 + 640, CKPT_NO_OFFSET, 100, 64 * 7, 0};
     static const uint64_t sizes[] = {SINK_CLONE_LEAST, 3u << 20, 2u << 20, 5000, 1u << 20};
@@ -130,19 +130,18 @@ static void places_like_those_they_come_from(void)
         CU_ASSERT_EQUAL(header.len, spot.data - spot.header);
         buf_free(&header);
     }
-    CU_ASSERT_EQUAL(zip_writer_finish(w, give_reserved, spots, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, spots, NULL), CKPT_OK);
     CU_ASSERT(layout("archive", 5, lens, sizes, likes, &total) && total == sink_tell(out));
-    CU_ASSERT(!sink_clone(out, 0, 0, 0, SINK_PAGE)); /* memory has no blocks to share */
+    CU_ASSERT(!sink_clone(out, 0, 0, 0, SINK_PAGE)); /* memory cannot be cloned */
     zip_writer_free(w);
     sink_abort(out);
 }
 
-/* A sink for archives of any size: what is written is kept, where it belongs is known, what is skipped is
- * not there. */
+/* A sink for archives of any size, which keeps only the last bytes that were written without a gap. */
 struct endless {
     sink s;
     buf kept;
-    uint64_t at; /* of the first byte that was kept last without a gap */
+    uint64_t at; /* offset of the first kept byte */
 };
 
 static ckpt_status endless_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
@@ -167,7 +166,7 @@ static ckpt_status endless_skip(sink *s, uint64_t n, ckpt_error *err)
 
 static const struct sink_ops endless_ops = {.write = endless_write, .skip = endless_skip};
 
-/* An archive of 11 GiB, of which only headers are made: they are read byte by byte. */
+/* Writes only the headers of an archive of 11 GiB. */
 static void writes_zip64_fields(void)
 {
     static const unsigned char extra[] = {1, 0, 24, 0};
@@ -186,7 +185,7 @@ static void writes_zip64_fields(void)
         CU_ASSERT_EQUAL(zip_writer_reserve(w, &spots[i], &err), CKPT_OK);
         CU_ASSERT_EQUAL(zip_reserved_put_header(w, &spots[i], &header, &err), CKPT_OK);
         CU_ASSERT(header.len == spots[i].data - spots[i].header && spots[i].data % 64 == 0);
-        /* version, both sizes full, the zip64 field first and with both */
+        /* the version, both sizes saturated, and both in the zip64 field, which is the first */
         CU_ASSERT(header.data[4] == 45 &&
                   memcmp(header.data + 18, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) == 0);
         const unsigned char *x = header.data + 30 + 2 + strlen(spots[i].name);
@@ -194,9 +193,9 @@ static void writes_zip64_fields(void)
     }
     CU_ASSERT_EQUAL(zip_writer_member(w, "tail", STR_LIT("bytes"), &err), CKPT_OK);
     uint64_t tail = spots[1].data + spots[1].size;
-    CU_ASSERT_EQUAL(zip_writer_finish(w, give_reserved, spots, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, spots, &err), CKPT_OK);
     CU_ASSERT_EQUAL(e.at, tail);
-    /* the second entry: 46 + 6 + 20 bytes behind the first, its place in the field, too */
+    /* the second entry, 46 + 6 + 20 bytes after the first, has its offset in the zip64 field, too */
     size_t first = 0;
     while (first + 4 < e.kept.len && memcmp(e.kept.data + first, "PK\1\2", 4) != 0)
         first++;
@@ -213,8 +212,8 @@ static void writes_zip64_fields(void)
     buf_free(&header);
 }
 
-/* Names and places that no archive has room for. */
-static void refuses_what_does_not_fit(void)
+/* Names and offsets that are too large for an archive. */
+static void refuses_members_that_do_not_fit(void)
 {
     static char name[70000];
     struct endless e = {.s = {.ops = &endless_ops}};
@@ -229,7 +228,7 @@ static void refuses_what_does_not_fit(void)
     CU_ASSERT_EQUAL(zip_writer_member(w, "n", STR_LIT("x"), &err), CKPT_ELIMIT);
     CU_ASSERT_EQUAL(zip_writer_reserve(w, &spot, &err), CKPT_ELIMIT);
     CU_ASSERT(strstr(err.what, "\"n\" does not fit into a zip archive") != NULL);
-    e.s.len = UINT64_MAX - 36; /* room for the header, not for the name */
+    e.s.len = UINT64_MAX - 36; /* the header fits, but not the name */
     CU_ASSERT_EQUAL(zip_writer_member(w, "name", STR_LIT("x"), &err), CKPT_ELIMIT);
     zip_writer_free(w);
     zip_writer_free(NULL);
@@ -239,9 +238,9 @@ static void refuses_what_does_not_fit(void)
 void suite_zip_write(void)
 {
     UNIT(aligns_every_payload);
-    UNIT(gives_the_same_bytes_again);
+    UNIT(writes_the_same_bytes_again);
     UNIT(counts_zip64_fields);
-    UNIT(places_like_those_they_come_from);
+    UNIT(large_payloads_keep_their_offset_within_a_page);
     UNIT(writes_zip64_fields);
-    UNIT(refuses_what_does_not_fit);
+    UNIT(refuses_members_that_do_not_fit);
 }
