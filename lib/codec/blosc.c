@@ -1,5 +1,5 @@
 /*
- * blosc.c - Blosc 1 (Blosc/c-blosc README_CHUNK_FORMAT.rst, blosc.c) and the blocks of LZ4
+ * blosc.c - decompresses Blosc 1 (Blosc/c-blosc README_CHUNK_FORMAT.rst, blosc.c), and blocks of LZ4 in it
  * (lz4/lz4 doc/lz4_Block_format.md).
  *
  *   0   1   version of the format: 1 or 2
@@ -17,9 +17,9 @@
  * A shuffled block has the first bytes of all elements, then all second ones; bytes that are no whole element
  * follow as they are. The last block, where it is shorter, is never split.
  *
- * A sequence of LZ4 is a byte with two numbers of 4 bits, of literals and of bytes to copy less 4; 15 means
- * that bytes follow that are added, up to one below 255; then the literals, and for the copy how far back it
- * begins, u16.
+ * A sequence of LZ4 is a byte with two numbers of 4 bits, the literals and the bytes to copy less 4. To a
+ * number of 15, further bytes are added, up to the first below 255. Then come the literals, and how far back
+ * the copy begins, u16.
  */
 #include "codec/blosc.h"
 

@@ -6,7 +6,7 @@
  *   a field that is no number holds a u32, which counts from that field on
  *   vector  u32 count, elements; text: a vector of bytes
  *
- * Refused: what leaves the file, fields outside of their table. Alignment is not asked for. */
+ * Refused: offsets outside of the file, fields outside of their table. Alignment is not checked. */
 #include "codec/flatbuffer.h"
 
 #include <inttypes.h>

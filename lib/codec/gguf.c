@@ -1,16 +1,16 @@
 /*
- * gguf.c - GGUF (ggml docs/gguf.md, src/gguf.cpp), versions 1 to 3, in either byte order:
+ * gguf.c - reads GGUF (ggml docs/gguf.md, src/gguf.cpp), versions 1 to 3, in either byte order:
  *   0   4  "GGUF"         4   4  version
  *   8   8  tensors        16  8  key-value pairs
  *   …      pairs: key, type (4 bytes), value; arrays: type (4), count (8), elements
  *   …      tensors: name, dimensions (4), that many (8 each), type (4), offset (8)
  *   …      zeros up to the alignment (general.alignment, 32), then the data, each tensor
  *          filled up to the alignment
- * Text is a length of 8 bytes and as many bytes. In version 1 all of these 8 are 4, but for the offset. Of a
- * big-endian file all but "GGUF" is in that order; elements of plain types, too, blocks are not.
+ * Text is a length of 8 bytes and as many bytes. In version 1, all numbers of 8 bytes but the offset have 4.
+ * In a big-endian file all numbers are big-endian, also elements of tensors, but not quantized blocks.
  *
- * Its readers are C: every count, length and product is compared with what the file has, offsets with the
- * sum of what stands before (as ggml does), names with each other.
+ * Every count, length and product is compared with the size of the file, each offset with the sum of the
+ * sizes before it (as ggml does), and names with each other.
  */
 #include "codec/gguf.h"
 

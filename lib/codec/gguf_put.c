@@ -1,9 +1,7 @@
 /*
- * gguf_put.c - key-value pairs of GGUF and the entries of its tensors as they are written: in version 3,
- * little-endian. Pairs of a file are copied, value by value where it is big-endian or of version 1; new ones
- * are made of the texts that gguf_value.c shows.
- *
- * A text is for a number its digits, for a bool true or false, for an array a list in JSON.
+ * gguf_put.c - writes key-value pairs and tensor infos of GGUF version 3, little-endian. Pairs of a file are
+ * copied, value by value if the file is big-endian or of version 1. New pairs are made of texts as
+ * gguf_value.c shows them: the digits of a number, true or false, a JSON list for an array.
  */
 #include <inttypes.h>
 

@@ -1,9 +1,9 @@
 /*
- * gguf_value.c - the key-value pairs of GGUF: each as a value of its type, and as a text, which is what
- * `ckpt meta` edits and other formats hold.
+ * gguf_value.c - reads each key-value pair of GGUF as a value of its type, and as a text, which `ckpt meta`
+ * edits and other formats can hold.
  *
  * Arrays of at most SHOWN_ELEMENTS and SHOWN_BYTES are lists. Longer ones, such as the vocabulary of a
- * tokenizer, and arrays of arrays are abbreviated to a text that no writer takes for the value: ["<unk>",
+ * tokenizer, and arrays of arrays are abbreviated to a text that cannot be read as the value: ["<unk>",
  * "<s>", "</s>", ...] of 32000.
  */
 #include <inttypes.h>

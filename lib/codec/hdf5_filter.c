@@ -9,7 +9,7 @@
  *                      next byte is added) and 13 of distance: copies length + 2 bytes from distance + 1
  *                      bytes back
  *
- * What each filter makes goes to a spool, so no chunk has to fit memory.
+ * The output of each filter goes to a spool, so that no chunk has to fit in memory.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
- * hdf5_layout.c - where the elements of a data set of HDF5 are: all in one place, or in chunks, and what
- * filters were applied to those.
+ * hdf5_layout.c - finds where the elements of an HDF5 data set are: contiguous or in chunks, and which
+ * filters were applied to the chunks.
  *
  *   layout 3    class 1: compact (0): size 2, bytes; contiguous (1): address 8, size 8; chunked (2): rank
  *               and 1, address 8, sizes of a chunk 4 each, bytes of an element 4
@@ -12,9 +12,9 @@
  *               parameters 4 each
  *   fill value  version 1, …, size 4, an element
  *
- * Refused by name, so that the other data sets can be read: filters other than those of hdf5_filter.c,
- * extensible arrays. Refused with the file: elements in other files (external storage, virtual data sets),
- * more declared than stored bytes can make, sizes that contradict each other, bytes that others have, too.
+ * Refused for this data set alone: filters other than those of hdf5_filter.c, extensible arrays. Refused for
+ * the file: elements in other files (external storage, virtual data sets), more elements than the stored
+ * bytes can decode to, sizes that contradict each other, bytes that belong to another data set, too.
  */
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"

@@ -1,7 +1,7 @@
 /*
- * literal.c - a Python literal (the ast module's literal_eval, "Literals" of the language reference), its
+ * literal.c - parses a Python literal (ast.literal_eval, "Literals" of the language reference), with its open
  * brackets on a stack:
- *   {key: value, …}  [item, …]  (item, …)  (item) which is the item   a comma may follow the last
+ *   {key: value, …}  [item, …]  (item, …)  (item), which is the item; a comma may follow the last one
  *   'text' "text" u'text', concatenated where they are adjacent, with the escapes of Python
  *   12 0x1f 0o7 0b1 1_000 -3, with the L of Python 2 after it
  *   True False None, comments, white space

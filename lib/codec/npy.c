@@ -1,12 +1,12 @@
 /*
- * npy.c - the header of numpy's .npy (numpy/lib/format.py):
+ * npy.c - reads the headers of NumPy's .npy files (numpy/lib/format.py):
  *   0  6  93 "NUMPY"        6  2  version: 1.0, 2.0 or 3.0
  *   8  2  length of the header; 4 bytes from version 2 on
  *   …     the header: a Python dict with descr, fortran_order, shape; Latin-1, from version 3 on UTF-8
  *   …     the elements; of arrays of objects, one pickle instead
  *
- * The header is an expression, which numpy evaluates. npy_read, which decides what a scan may leave out,
- * takes only the form that numpy itself writes; npy_read_array takes every literal that numpy.load takes.
+ * The header is an expression, which NumPy evaluates. npy_read, by which a scan decides what it may skip,
+ * accepts only the form that NumPy itself writes; npy_read_array accepts every literal that numpy.load does.
  * descr is a type code, or a list of fields (name, type code or fields[, shape]), where name may be (title,
  * name).
  *

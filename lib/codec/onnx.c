@@ -1,5 +1,5 @@
 /*
- * onnx.c - ONNX models (onnx/onnx.proto). One protobuf message, in which tensors can be at any depth:
+ * onnx.c - reads ONNX models (onnx/onnx.proto), protobuf messages in which tensors can be at any depth:
  *
  *   ModelProto      1 ir_version, 2 producer_name, 3 producer_version, 4 domain, 5 model_version,
  *                   6 doc_string, 7 graph, 8 opset_import, 14 metadata_props, 20 training_info, 25 functions
@@ -12,8 +12,9 @@
  *   TensorProto     1 dims, 2 data_type, 3 segment, 4 to 7, 10, 11 values by type, 8 name, 9 raw_data,
  *                   13 external_data, 14 data_location (1: EXTERNAL)
  *
- * A tensor of an attribute is known by its name, or else by the first output of its node, which is what other
- * nodes call it. Fields that are not listed, or have another wire type, are skipped, as protobuf does.
+ * The name of a tensor in an attribute is its own or, if it has none, the first output of its node, by which
+ * other nodes refer to it. Fields that are not listed, or have another wire type, are skipped, as in
+ * protobuf.
  *
  * Refused: what protobuf refuses, messages deeper than ONNX_DEPTH, unknown data types, negative sizes, more
  * than ONNX_RANK of them, segments, several fields of values, keys of external_data that come twice.

@@ -1,6 +1,6 @@
 /*
- * sstable.c - a table of LevelDB (google/leveldb doc/table_format.md, table/format.h), as TensorFlow writes
- * it.
+ * sstable.c - reads tables of LevelDB (google/leveldb doc/table_format.md, table/format.h), which TensorFlow
+ * writes, too.
  *
  *   0   …    blocks with data, each followed by its type and checksum:
  *            …   entries
@@ -10,12 +10,12 @@
  *            4   CRC-32C of the bytes as they are stored and of the type, masked: rotated right by 15, plus
  *                0xa282ead8
  *   …   …    a block of metadata, which is ignored
- *   …   …    the index: by a key from the last of each block to the first of the next, its handle
+ *   …   …    the index: the handle of each block, under a key from its last key to the first of the next
  *   -48 …    handle of the metadata, handle of the index, zeros
  *   -8  8    57 fb 80 8b 24 75 47 db
  *
- * An entry is three varints, the bytes that its key shares with the previous one, the others, and those of
- * its value, then the other bytes of the key, and the value. A handle is two varints, offset and size.
+ * An entry is three varints, the bytes that its key shares with the previous key, those it does not share,
+ * and those of its value; then the bytes not shared, and the value. A handle is two varints, offset and size.
  *
  * Refused: keys that do not ascend, blocks that overlap or are out of order, other types of compression,
  * blocks that are longer than their entries.

@@ -1,5 +1,5 @@
 /*
- * tensorflow.c - shapes, slices and element types, as both formats of checkpoints have them
+ * tensorflow.c - reads shapes, slices and element types of both checkpoint formats
  * (tensorflow/core/framework: types.proto, tensor_shape.proto, tensor_slice.proto;
  * core/lib/strings/ordered_code.cc, core/util/saved_tensor_slice_util.cc), and the graph of objects
  * (core/protobuf/trackable_object_graph.proto).
@@ -13,9 +13,9 @@
  *
  * The key of a slice is in OrderedCode, whose bytes sort as the values do: the number 0, the name, the rank,
  * and for each dimension start and length as signed numbers, 0 and -1 where it is all of it.
- *   number   how many bytes follow, and they, the most significant first; 0 has none
+ *   number   a byte with the number of bytes that follow, then these, big-endian; 0 has none
  *   text     its bytes, 00 as 00 FF and FF as FF 00, then 00 01
- *   signed   one byte 80 ^ v for -64 to 63; above, each further byte is announced by one more bit at the top
+ *   signed   one byte 80 ^ v for -64 to 63; for others, one more bit at the top for each further byte
  */
 #include "codec/tensorflow.h"
 

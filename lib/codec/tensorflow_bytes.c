@@ -1,13 +1,13 @@
 /*
- * tensorflow_bytes.c - the bytes of entries whose checksum is not that of a whole storage: slices of
+ * tensorflow_bytes.c - sources of entries whose checksum is not that of a whole storage: slices of
  * partitioned tensors, and strings (tensorflow/core/util/tensor_bundle/tensor_bundle.cc, WriteStringTensor).
- * The checksum is compared once, before the first byte is handed out.
+ * The checksum is compared once, before the first byte is read.
  *
  * Strings are stored as
  *   …   the length of each, a varint
  *   4   masked CRC-32C of the lengths, each taken as 4 bytes, or as 8 if it is beyond 32 bits
  *   …   their bytes
- * and the checksum of the entry is that of the lengths in the same way, of those 4 bytes, and of the bytes.
+ * and the checksum of the entry covers the lengths, taken in the same way, those 4 bytes, and the bytes.
  */
 #include <inttypes.h>
 #include <pthread.h>

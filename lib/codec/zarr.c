@@ -1,6 +1,6 @@
 /*
- * zarr.c - the metadata of a Zarr array, of version 2 (.zarray) and 3 (zarr.json), as the specifications have
- * them (zarr-specs.readthedocs.io) and zarr-python and TensorStore write them:
+ * zarr.c - reads the metadata of Zarr arrays of version 2 (.zarray) and 3 (zarr.json), as specified
+ * (zarr-specs.readthedocs.io) and as zarr-python and TensorStore write them:
  *   2   zarr_format 2, shape, chunks, dtype as numpy's type codes, order C or F, compressor null or {id},
  *       filters null, fill_value, dimension_separator "." or "/"
  *   3   zarr_format 3, node_type array, shape, data_type, chunk_grid regular {chunk_shape},
@@ -8,12 +8,12 @@
  *       {endian} or, around codecs of its own, sharding_indexed {chunk_shape, codecs, index_codecs,
  *       index_location}, then compressors
  *
- * The key of a chunk is its place in the grid, 0.1 in version 2, c/0/1 in version 3; that of the one chunk of
- * a scalar is 0, and c. All chunks have all elements, also those at the edges. Where a chunk is missing, its
- * elements are the fill value.
+ * The key of a chunk is its index in the grid, 0.1 in version 2, c/0/1 in version 3; the chunk of a scalar
+ * has the key 0, or c. Chunks at the edges have the same number of elements as all others. The elements of a
+ * missing chunk are the fill value.
  *
- * A shard has its parts in any order, and in an index at its end (or beginning) the offset and length of
- * each, u64, all ones where it is missing, and mostly their CRC-32C.
+ * A shard has its chunks in any order, and at its end (or beginning) an index: the offset and length of each
+ * chunk, u64, all ones if it is missing, and usually a CRC-32C of the index.
  */
 #include "codec/zarr.h"
 

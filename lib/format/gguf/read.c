@@ -1,15 +1,14 @@
 /*
- * read.c - GGUF (codec/gguf.c has the layout): tensors in blocks of ggml or plain types, and key-value pairs,
- * which become the file's metadata. Dimensions stand innermost first; here they are the other way round, as
- * in torch.
+ * read.c - reads GGUF (codec/gguf.c has the layout): its tensors, and its key-value pairs as the metadata of
+ * the file. Dimensions are stored innermost first, and are reversed here, as torch has them.
  *
  * A split model is a set of files PREFIX-00001-of-00003.gguf …, each a GGUF of its own with the pairs
  * split.no (from 0), split.count and split.tensors.count; all other pairs are in the first (llama.cpp,
- * gguf-split.cpp). The first stands for the whole set, another one for itself.
+ * gguf-split.cpp). Opening the first part opens the whole set; any other part is opened alone.
  *
  * Refused: what codec/gguf.c refuses; a part that is missing, of another set or another number; a number of
- * tensors that is not split.tensors.count; version 1 with bytes after the last tensor. What ggml would refuse
- * and can be read is a notice.
+ * tensors that is not split.tensors.count; version 1 with bytes after the last tensor. What ggml refuses but
+ * can be read is reported by a notice.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -1,17 +1,17 @@
 /*
- * write.c - a plan as GGUF of version 3, little-endian (codec/gguf.c has the layout): the pairs, the
- * tensors in the order of the plan, each and the last one filled up to the alignment, which ggml
- * demands.
+ * write.c - writes a plan as GGUF version 3, little-endian (codec/gguf.c has the layout): the pairs, then the
+ * tensors in the order of the plan. Each tensor, also the last one, is padded to the alignment, because ggml
+ * requires it.
  *
- * The pairs of a GGUF are written as they are; those of a split are left out where its parts become one. The
- * metadata of another format become texts. Such an input needs general.architecture, by which programs
- * choose what to do with a GGUF: it is given, or in the metadata. Names and values stay as they are, so
- * that a file of another format does not become one that llama.cpp runs.
+ * The pairs of a GGUF are written unchanged, but the split.* pairs are left out when parts are merged. The
+ * metadata of another format become texts; then general.architecture, by which programs choose what to do
+ * with a GGUF, must be given, or be in the metadata. Names and values stay the same, so a file of another
+ * format does not become one that llama.cpp runs.
  *
  * A file of a set has split.no, split.count and split.tensors.count, and only the first has other pairs.
  *
- * Refused: types that ggml lacks, q8_1, whose size readers do not agree on, more than four dimensions,
- * names that are longer than ggml reads or are not UTF-8, unless the input, a GGUF, has them.
+ * Refused: types that ggml lacks; q8_1, because readers do not agree on its size; more than four dimensions,
+ * and names that are too long for ggml or not UTF-8, unless the input is a GGUF that has them.
  */
 #include <inttypes.h>
 

@@ -1,15 +1,15 @@
 /*
- * hdf5.c - HDF5 as Keras, h5py and transformers' TensorFlow models have it (codec/hdf5.c): .weights.h5, whole
- * models as .h5 or .hdf5, tf_model.h5. A tensor's name is its path without the first '/', as in
- * "model_weights/dense/dense/kernel:0"; an attribute is the value "PATH@NAME", that of the root "@NAME", and
- * one that is an array a list.
+ * hdf5.c - reads HDF5 files (codec/hdf5.c) of Keras, h5py and the TensorFlow models of transformers:
+ * .weights.h5, whole models as .h5 or .hdf5, tf_model.h5. A tensor's name is its path without the first '/',
+ * as "model_weights/dense/dense/kernel:0". An attribute is the value "PATH@NAME", of the root "@NAME", and a
+ * list if it is an array.
  *
  * Texts are tensors of dtype "string", records of "struct", opaque bytes of "V16"; two opaque bytes with the
  * attribute dtype "bfloat16" are bfloat16, as Keras writes it. Chunks are decoded when they are read, and
  * their checksums compared then.
  *
- * Listed without data, and with a note why: what HDF5 has and Keras never writes (szip, references …).
- * Links to other places and files are values; they are not followed. Refused: data in other files.
+ * What HDF5 allows but Keras never writes (szip, references …) is listed without data, with the reason in a
+ * note. Soft and external links are values, and are not followed. Refused: data in other files.
  */
 #include <stdlib.h>
 

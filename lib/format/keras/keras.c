@@ -1,14 +1,14 @@
 /*
- * keras.c - what Keras 3 saves as NAME.keras: a zip archive, or a folder, of
+ * keras.c - reads what Keras 3 saves as NAME.keras: a zip archive, or a folder, of
  *
  *   metadata.json      {"keras_version": "3.15.1", "date_saved": …}
  *   config.json        the layers
- *   model.weights.h5   the tensors, as hdf5.c reads them; or, where it was saved with another store, …
- *   model.weights.npz  … pickled dicts in a .npz, which is refused: reading it would run pickles
+ *   model.weights.h5   the tensors, which hdf5.c reads
+ *   model.weights.npz  instead of it, if saved with that store: pickled dicts, which are refused
  *   assets/            files of layers
  *
- * The two JSON files are values under their names. Keras stores the members; one that is deflated is unpacked
- * into memory or a temporary file, within the limit of --max-expanded.
+ * The two JSON files are values under their names. Keras does not compress the members; a deflated member is
+ * unpacked into memory or a temporary file, within the limit of --max-expanded.
  */
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -18,9 +18,9 @@
  *   indices …   the values, then the indices
  * A name is its length (8) and its bytes. Numbers are little-endian. "arg:" and "aux:" are part of the names.
  *
- * Sparse arrays are listed by their parts, w.data, w.indices and w.indptr. Refused: arrays that are none,
- * unknown dtypes, other numbers of names, names that are empty or have a NUL. Bytes after the names are
- * reported.
+ * A sparse array is listed as its parts, w.data, w.indices and w.indptr. Refused: arrays without a shape,
+ * unknown dtypes, another number of names than of arrays, names that are empty or have a NUL. Bytes after the
+ * names are reported.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -1,19 +1,19 @@
 /*
- * read.c - ONNX models (codec/onnx.h): initializers, those of subgraphs, and the tensors that attributes of
- * nodes hold. The structure is one protobuf message; values are in it, or in files of the model's folder.
+ * read.c - reads ONNX models (codec/onnx.h): the initializers of the graph and its subgraphs, and the tensors
+ * in attributes of nodes. The model is one protobuf message; values are in it, or in files of its folder.
  *
  *   raw_data     row-major, little-endian; elements of 2, 4 and 6 bits packed (values.c)
  *   float_data … by type (values.c)
- *   external     location: a file of the folder; offset, length: decimal numbers, 0 and what dtype and
- *                shape take where they are absent; checksum: SHA-1, not compared
+ *   external     location: a file of the folder; offset, length: decimal numbers, by default 0 and the size
+ *                of dtype and shape; checksum: SHA-1, not compared
  *
- * The model's own initializers have their names; the values and indices of a sparse one are NAME.values and
- * NAME.indices. Tensors elsewhere are listed after them, with their place as a note, and by it where another
- * one has the name. ir_version, opset_import, … are values, metadata_props the metadata.
+ * The initializers of the main graph have their own names; a sparse one is listed as NAME.values and
+ * NAME.indices. All other tensors come after them, with their place ("node3/then_branch") in a note, and as
+ * the name if theirs is taken. ir_version, opset_import, … are values, metadata_props the metadata.
  *
- * Refused, beyond what codec/onnx.c refuses: values in another field than the data type's, of another length
- * than dtype and shape take; files outside of the folder, numbers that are no decimal ones; a model of
- * version 3 or later without opset_import, which follows the graph.
+ * Refused, in addition to what codec/onnx.c refuses: values in a field that is not that of the data type, or
+ * of another length than dtype and shape take; files outside of the folder; offsets and lengths that are not
+ * decimal; a model of IR version 3 or later without opset_import, which shows that its end is missing.
  */
 #include <inttypes.h>
 

@@ -1,5 +1,6 @@
 /*
- * values.c - values of ONNX that are not stored as they are handed out (onnx/onnx.proto, TensorProto):
+ * values.c - decodes values of ONNX that are not stored one element after the other (onnx/onnx.proto,
+ * TensorProto):
  *   raw data    elements of 2, 4 and 6 bits, one after the other, the least significant bits first
  *   int32_data, int64_data, uint64_data   varints: numbers, bits of floats, or bytes of packed elements
  *   float_data, double_data  numbers of 4 and 8 bytes, in one field or one by one

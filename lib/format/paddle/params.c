@@ -1,10 +1,10 @@
 /*
  * params.c - reads parameters as Paddle's executor keeps them: .pdiparams of paddle.jit.save, __params__ and
- * the files of one variable of fluid (paddle/phi/core/framework/dense_tensor_serialize.cc). Tensors one after
- * the other, each
+ * the files of one variable of fluid (paddle/phi/core/framework/dense_tensor_serialize.cc). Tensors follow
+ * one after the other, each with
  *
  *   4  version: 0
- *   8  number of levels of its LoD, and of each 8 bytes of length and so many of offsets
+ *   8  number of levels of its LoD; for each level 8 bytes of length, and as many bytes of offsets
  *   4  version of what follows: 0
  *   4  length of its description, a protobuf (framework.proto, TensorDesc): 1 data type, 2 sizes
  *   …  its values, row-major
@@ -16,7 +16,7 @@
  * A folder of fluid has __model__, and __params__ or a file for each parameter, which has its name.
  *
  * Refused: other versions and data types, a program with another number of parameters, several tensors
- * without a program (where they are salvaged, they have numbers).
+ * without a program (in salvage, their names are numbers).
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /*
- * pickle.c - .pdparams, .pdopt and whatever else paddle.save pickles (python/paddle/framework/io.py). Tensors
- * are numpy arrays there, in one of two ways:
+ * pickle.c - reads .pdparams, .pdopt and other files that paddle.save pickles
+ * (python/paddle/framework/io.py). Tensors are NumPy arrays in them, in one of two ways:
  *
  *   a state dict       {name: array, …, "StructuredToParameterName@@": {name: name of the parameter}}
- *   any other object   tuple((name of the parameter, array)) for a tensor: an array elsewhere is one of numpy
+ *   any other object   tuple((name of the parameter, array)) for a tensor; other arrays are NumPy arrays
  *
- * Neither way, arrays alone, is what paddle.static.save writes and paddle.save of arrays; such a file looks
- * like any pickle of numpy's, and the suffix decides: .pdparams or .pdopt. Protocols 2 and 3 cut large arrays
- * of a state dict:
+ * paddle.static.save, and paddle.save of arrays, write arrays alone. Such a file looks like any pickle of
+ * NumPy arrays, so the suffix decides: .pdparams or .pdopt. Protocols 2 and 3 cut large arrays of a state
+ * dict:
  *
  *   "UnpackBigParamInfor@@": {name: {"OriginShape": sizes, "slices": [key of a flat array, …]}}
  *

@@ -1,7 +1,8 @@
 /*
- * program.c - the names of a program's parameters, in their order in the files of parameters. A program is
- * NAME.json of Paddle 3, where an operation "p" is a parameter, or a protobuf (framework.proto, ProgramDesc),
- * NAME.pdmodel or __model__: 1 blocks, 3 variables, 1 name, 2 type (1 kind), 3 whether it persists.
+ * program.c - reads the names of a program's parameters, in the order of the parameters in their file. A
+ * program is NAME.json of Paddle 3, in which each operation "p" is a parameter, or a protobuf
+ * (framework.proto, ProgramDesc), NAME.pdmodel or __model__: 1 blocks, 3 vars, 1 name, 2 type (1 kind), 3
+ * persistable.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,11 +1,9 @@
 /*
- * metadata.c - replaces __metadata__ in a header, and nothing else: the text of the header before
- * and after it, and the data, are those of the input.
+ * metadata.c - replaces the value of __metadata__ in a header; the rest of the header, and the data, stay the
+ * same.
  *
- * {"__metadata__":{…},"tensor":{…}}      from, to: the value of __metadata__
- *
- * In place they must fit, using the spaces after the JSON; a copy has a header of the same length if they
- * fit, else of the next multiple of eight.
+ * In place, the new value must fit into the header, which may have spaces after its JSON. A copy has a header
+ * of the same length if the value fits, else the next multiple of eight.
  */
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
  *
  * Its order (serialize in tensor.rs): dtype by alignment, which dtype.def has as st_rank, then name by its
  * bytes; compact JSON, __metadata__ first, fields dtype, shape, data_offsets; spaces up to a multiple of
- * eight. The library writes metadata in the order of a hash table, so only one key can be matched byte for
- * byte; here they have the order of the input, and new ones are sorted.
+ * eight. The library writes metadata in the order of a hash table, so its bytes can be matched only if there
+ * is one pair; here, pairs have the order of the input, and new pairs are sorted.
  *
  * `format` is written with any other metadata: transformers refuses a file whose metadata do not have it,
  * but reads one without metadata.

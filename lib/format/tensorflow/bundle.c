@@ -10,11 +10,12 @@
  *
  * A partitioned tensor has slices in place of bytes; each slice is an entry of its own, whose key
  * (codec/tensorflow.c) begins with a zero byte. Names are those of the file: "scope/kernel", or
- * "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE" of tf.train.Checkpoint, unless others of ckpt_names are wanted.
+ * "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE" of tf.train.Checkpoint, unless ckpt_limits.names has another
+ * choice.
  *
- * Refused: entries whose size is not that of dtype and shape, bytes that their shard has not, slices that
- * overlap or do not cover their tensor, shards beyond num_shards, tables that need a later reader. Variants,
- * and partitioned strings, which TensorFlow itself does not read, are listed without data.
+ * Refused: entries whose size is not that of dtype and shape, or whose bytes are not in their shard; slices
+ * that overlap or do not cover their tensor; shards beyond num_shards; tables that need a later reader.
+ * Variants and partitioned strings, which TensorFlow itself cannot read, are listed without data.
  */
 #include <dirent.h>
 #include <inttypes.h>

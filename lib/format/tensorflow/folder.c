@@ -4,13 +4,13 @@
  * checkpoint_state.proto):
  *
  *   saved_model.pb   and variables/variables.index
- *   checkpoint       protobuf as text: model_checkpoint_path: "PREFIX", and of all that were kept, in the
- *                    order of time, all_model_checkpoint_paths and all_model_checkpoint_timestamps (seconds
- *                    since 1970)
- *   *.index          one of them, without either
+ *   checkpoint       protobuf as text: model_checkpoint_path: "PREFIX", the latest; and for all checkpoints
+ *                    that were kept, oldest first, all_model_checkpoint_paths and
+ *                    all_model_checkpoint_timestamps (seconds since 1970)
+ *   *.index          a single one, if neither of these files is there
  *
- * Paths are relative to the folder. Of an absolute one, which was right where it was written, the last name
- * is taken. Refused: names that lead out of the folder.
+ * Paths are relative to the folder. Of an absolute path, which is that on the machine of the writer, only the
+ * last name is used. Refused: names that lead out of the folder.
  */
 #include <dirent.h>
 #include <inttypes.h>

@@ -5,16 +5,17 @@
  *   A table (codec/sstable.h) of SavedTensorSlices {1 meta, 2 data}:
  *     ""          meta: SavedTensorSliceMeta {1 tensor: SavedSliceMeta {1 name, 2 shape, 3 type, 4 slice},
  *                 2 versions}
- *     other keys  as of slices (codec/tensorflow.c); data: SavedSlice {1 name, 2 slice, 3 data: TensorProto}
+ *     other keys  keys of slices (codec/tensorflow.c); data: SavedSlice {1 name, 2 slice,
+ *                 3 data: TensorProto}
  *
- * TensorProto has the values alone, in the field for its type (codec/tensorflow.def), as packed numbers:
- * floats as they are, integers as varints, half-precision numbers by their bits, complex ones as pairs.
- * Shards, NAME-00000-of-00003 and so on, are such tables each, with the slices that each has; the first
- * stands for all of them.
+ * Only the values of TensorProto are set, in the field for its type (codec/tensorflow.def), as packed
+ * numbers: floats in binary, integers as varints, half-precision numbers as their bits, complex numbers as
+ * pairs. Of a sharded checkpoint, each file NAME-00000-of-00003 … is such a table with some of the slices;
+ * opening the first opens all.
  *
- * The values are decoded when they are read, a slice at a time; strings at once. Refused: values that are
- * more or fewer than the slice has elements, or beyond its type; slices that overlap or do not cover their
- * tensor.
+ * Values are decoded when they are read, a slice at a time; strings when the file is opened. Refused: more or
+ * fewer values than the slice has elements, values that its type cannot hold, slices that overlap or do not
+ * cover their tensor.
  */
 #include <inttypes.h>
 

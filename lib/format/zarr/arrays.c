@@ -1,7 +1,7 @@
 /*
- * arrays.c - the chunks of a Zarr array (codec/zarr.c) as the pieces of a tensor. Which there are is found by
- * the keys in the store, not by the shape, so that an array that claims more than there is costs nothing. A
- * chunk that is compressed is decoded when it is read; the index of a shard is read when the file is opened.
+ * arrays.c - makes the chunks of a Zarr array (codec/zarr.c) the pieces of a tensor. Chunks are found by the
+ * keys in the store, not by the shape, so that an array whose shape is far too large costs nothing. A
+ * compressed chunk is decoded when it is read; the index of a shard is read when the file is opened.
  */
 #include "format/zarr/arrays.h"
 

@@ -1,6 +1,6 @@
 /*
- * read.c - folders that hold one array of Zarr (codec/zarr.c), as TensorStore and zarr-python write them, and
- * databases of OCDBT (codec/ocdbt.c) of whatever content: a tensor of bytes for each key.
+ * read.c - reads a folder with one Zarr array (codec/zarr.c), as TensorStore and zarr-python write it, and
+ * any OCDBT database (codec/ocdbt.c), each of whose values is a tensor of bytes.
  */
 #include "codec/zarr.h"
 #include "format/folder.h"
