@@ -1,14 +1,13 @@
-/* program.c - fills or passes every struct that ckpt.h lets a program allocate, each with a guard after it,
- * and prints what came back. Built against one version of the header and run with another version of the
- * library, it must print the same. GROWN: in this header each struct has a field at its end that the library
- * does not know. */
+/* program.c - passes every struct that programs allocate to functions of ckpt.h, with a guard after it, and
+ * prints the results. It must print the same when header and library are of different versions. GROWN: it is
+ * built with a header in which each struct has one more field at its end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt.h"
 
-/* One of them, and bytes that nobody may touch. */
+/* A struct, followed by bytes that the library must not write. */
 #define GUARDED(type, name)                                                                                  \
     struct {                                                                                                 \
         type it;                                                                                             \

@@ -1,15 +1,15 @@
 #!/bin/sh
-# abi/run.sh - the interface may grow: a program that was built against one version of ckpt.h prints the same with a
-# library whose structs are 64 bytes longer, and one built against the longer structs with the library as it is. Then
-# abidiff compares libckpt.so with its description, libckpt.abi, which `make abi` writes.
+# abi/run.sh - tests that structs may grow: a program built with this ckpt.h must print the same with a library whose
+# structs are 64 bytes longer, and one built with the longer structs must print the same with this library. Then abidiff
+# compares libckpt.so with its description, libckpt.abi, which `make abi` writes.
 set -u
 B=${B:-build} CC=${CC:-cc} MAKE=${MAKE:-make}
 part=abi
 . tests/check.sh
 sample=tests/data/examples/train.pt
 
-# The header of a later version: a field more at the end of each struct, but for the four that keep their size; one of
-# those, ckpt_error, has a new field where room was reserved.
+# The header of a later version: each struct has one more field at its end, except four of fixed size, of which
+# ckpt_error has the new field in its reserved bytes.
 mkdir "$tmp/later"
 sed -e '/^} ckpt_\(str\|pair\|path_elem\|error\);/!s/^} \(ckpt_[a-z_]*\);/    unsigned char grown[64];\n} \1;/' \
     lib/ckpt.h |
@@ -20,12 +20,12 @@ grown=$(grep -c 'grown\[64\]' "$tmp/later/ckpt.h")
 
 library()
 {
-    # The same sources with the other header; nothing is optimized, as nothing is measured.
+    # The same sources with the longer structs, unoptimized, which is quicker to build.
     "$MAKE" --no-print-directory -j2 B="$tmp/lib" CC="$CC" CFLAGS=-O0 CPPFLAGS= SAN= \
         DEFINES="-I$tmp/later -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64" "$tmp/lib/libckpt.so"
 }
 
-# program NAME HEADERS LIBRARY [FLAG] - what the program built with HEADERS prints when it runs with LIBRARY
+# program NAME HEADERS LIBRARY [FLAG] - builds the program with HEADERS, runs it with LIBRARY and prints its output
 program()
 {
     "$CC" -std=c11 -Wall -Wextra -Werror -O1 -fstack-protector-strong ${4:+"$4"} -I"$2" -o "$tmp/$1" \

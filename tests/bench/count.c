@@ -1,12 +1,11 @@
 /*
- * count.c - runs a command and counts what it asks of the kernel, with ptrace(2), so without strace:
+ * count.c - runs a command and counts its system calls and the bytes they transfer, with ptrace(2):
  *
  *   count [-o FILE] COMMAND [ARG…]
  *
- * Prints "SYSCALLS READ WRITTEN KIB STATUS": system calls of all its threads from execve on, the bytes
- * that its reads and its writes moved (copy_file_range and the like are both), its peak memory and its
- * exit status. The command's output goes to FILE (/dev/null). Exit status 77: this system does not let
- * one process trace another.
+ * Prints "SYSCALLS READ WRITTEN KIB STATUS": system calls of all its threads from execve on, the bytes read
+ * and written (copy_file_range and the like count as both), its peak memory and its exit status. The
+ * command's output goes to FILE (/dev/null). Exit status 77: ptrace is not permitted here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +69,7 @@ static void moved(uint64_t call, unsigned long long n)
     }
 }
 
-/* at_call - PID stopped at the entry or the exit of a system call */
+/* at_call - counts the system call at whose entry or exit PID has stopped; false: ptrace failed. */
 static bool at_call(pid_t pid)
 {
     struct __ptrace_syscall_info info;
@@ -85,7 +84,7 @@ static bool at_call(pid_t pid)
     return true;
 }
 
-/* follow - until FIRST ends; its wait status, or -1 */
+/* follow - traces all threads until FIRST ends; returns its wait status, or -1. */
 static int follow(pid_t first, struct rusage *used)
 {
     int status;
@@ -101,7 +100,7 @@ static int follow(pid_t first, struct rusage *used)
             if (!at_call(pid))
                 return -1;
         } else if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {
-            calls = in = out = 0; /* what came before was ours */
+            calls = in = out = 0; /* the calls before execve are of this program */
         } else if (!(status >> 16) && WSTOPSIG(status) != SIGSTOP) {
             pass = WSTOPSIG(status);
         }

@@ -31,7 +31,7 @@ int main(int argc, char **argv)
             memcpy(out, in, OUT);
         else
             dequantize(dt, in, blocks, out);
-        __asm__ volatile("" : : "r"(out) : "memory"); /* the copy is not left out */
+        __asm__ volatile("" : : "r"(out) : "memory"); /* so that the compiler keeps the copy */
     }
     return 0;
 }

@@ -1,8 +1,9 @@
 #!/bin/sh
-# bench/gates.sh - what holds on any machine and needs no clock: bytes read and written, system calls, peak memory,
-# instructions. GATES_SHOW=1 shows what was measured; GATES_DOUBT=1 sets each limit one below it: each must fail.
+# bench/gates.sh - checks costs that do not depend on the machine: bytes read and written, system calls, peak
+# memory, instructions. GATES_SHOW=1 prints the measured values; GATES_DOUBT=1 sets each limit one below, so that
+# each must fail.
 #
-# The contract of memory: 8 MiB + 1 KiB for each tensor + 1 MiB for each thread, whatever the size of the file.
+# The memory limit, the "contract": 8 MiB + 1 KiB for each tensor + 1 MiB for each thread, for files of any size.
 set -u
 B=${B:-build}
 ckpt=$B/ckpt
@@ -18,7 +19,7 @@ skip()
     echo "gates skipped: $1"
 }
 
-# gate WHAT VALUE LIMIT - VALUE is at most LIMIT
+# gate WHAT VALUE LIMIT - checks that VALUE is at most LIMIT
 gate()
 {
     limit=$3
@@ -32,10 +33,10 @@ gate()
     fi
 }
 
-# make_file OPTIONS… FILE - sets $metadata to its metadata's size
+# make_file OPTIONS… FILE - makes FILE by mkckpt and sets $metadata to the size of its metadata
 make_file() { metadata=$("$bin/mkckpt" "$@" 2>"$tmp/why"); }
 
-# measure WHAT COMMAND… - sets calls, in, out (empty without ptrace) and kib; fails when the command does
+# measure WHAT COMMAND… - runs COMMAND and sets calls, in, out (empty without ptrace) and kib; fails if COMMAND does
 measure()
 {
     what=$1
@@ -58,7 +59,7 @@ measure()
     fi
 }
 
-# contract WHAT TENSORS THREADS COMMAND…
+# contract WHAT TENSORS THREADS COMMAND… - checks that COMMAND stays within the memory limit
 contract()
 {
     what=$1 room=$((8192 + $2 + 1024 * $3))
@@ -67,7 +68,7 @@ contract()
     rm -rf "$tmp"/out*
 }
 
-# instructions COMMAND… - how many it took
+# instructions COMMAND… - prints the number of instructions that COMMAND executes
 instructions()
 {
     if command -v valgrind >/dev/null 2>&1; then
@@ -85,7 +86,7 @@ counts_instructions()
 
 # ------------------------------------------------------------------ 100 GB
 
-# mem_of_huge KIND INSTRUCTIONS - names and shapes are all that it reads
+# mem_of_huge KIND INSTRUCTIONS - checks that `ckpt mem` reads names and shapes only
 mem_of_huge()
 {
     measure "mem of 100 GB, .$1" "$ckpt" mem "$tmp/huge.$1" || return
@@ -95,8 +96,7 @@ mem_of_huge()
     ! counts_instructions || gate "mem of 100 GB, .$1: instructions" "$(instructions "$ckpt" mem "$tmp/huge.$1")" "$2"
 }
 
-# huge KIND INSTRUCTIONS, and those of mem
-
+# huge KIND INSTRUCTIONS MEM_INSTRUCTIONS - checks what commands for metadata cost with a file of 100 GB
 huge()
 {
     make_file -n 1000 -b 100G --sparse -p module. "$tmp/huge.$1" || { skip "100 GB .$1: $(cat "$tmp/why")"; return; }
@@ -124,7 +124,8 @@ huge()
     rm -f "$tmp/huge.$1"
 }
 
-# in_place_of_many KIND TENSORS INSTRUCTIONS - in memory are the file as it was and as it will be, and what is written
+# in_place_of_many KIND TENSORS INSTRUCTIONS - edits in place, which holds old and new metadata and the patches in
+# memory
 in_place_of_many()
 {
     make_file -n "$2" -b 80M --sparse -p module. "$tmp/some.$1" || exit 2
@@ -140,7 +141,7 @@ in_place_of_many()
 
 # ------------------------------------------------------------- many shards
 
-# shards N - as many into as many: no file is looked at again for each of the others
+# shards N - converts N shards to N shards, which must not examine each file once for each of the others
 shards()
 {
     make_file -n "$1" -b "${1}K" "$tmp/one.safetensors" || exit 2
@@ -154,7 +155,7 @@ shards()
 
 # ------------------------------------------------------------ many tensors
 
-# edited WHAT COMMAND ARGUMENT… - graph, new names and the layout of the output are in memory at once.
+# edited WHAT COMMAND ARGUMENT… - runs an edit, which holds graph, new names and the layout of the output in memory.
 edited()
 {
     what=$1 command=$2
@@ -176,7 +177,7 @@ edits()
     edited "convert of 20,000 tensors, .$1 to .safetensors" convert "$from" "$tmp/out.safetensors"
 }
 
-# many KIND INSTRUCTIONS - with $tmp/many.pt of 20,000 tensors and $tmp/more.pt of 40,000
+# many KIND INSTRUCTIONS - checks commands with $tmp/many.pt of 20,000 tensors and $tmp/more.pt of 40,000
 many()
 {
     make_file -n 40000 -b 80M --sparse -p module. "$tmp/more.$1" || exit 2
@@ -200,7 +201,7 @@ many()
 
 # ---------------------------------------------------------- long headers
 
-# long_text FILE - a safetensors header of 100,000,000 bytes, the most there may be: one tensor and a note
+# long_text FILE - makes a safetensors file with a header of the maximum of 100,000,000 bytes: one tensor and a text
 long_text()
 {
     {
@@ -210,7 +211,7 @@ long_text()
     } >"$1"
 }
 
-# A header is never in memory twice: names and texts stay where they are in it.
+# A header is in memory only once, because names and texts are not copied from it.
 long_headers()
 {
     long_text "$tmp/long.safetensors"
@@ -226,7 +227,7 @@ long_headers()
 
 # ------------------------------------------------------------------- scan
 
-# counted_pickle N - a benign pickle of 8 N opcodes in 42 N bytes
+# counted_pickle N - prints a harmless pickle of 8 N opcodes in 42 N bytes
 counted_pickle()
 {
     record='(U\031layer.weight.of.the.modelK\001K\002M\001\002J\001\002\003\004Nl'
@@ -237,7 +238,7 @@ counted_pickle()
     printf 'e.'
 }
 
-# Three million opcodes: what they take in memory, and each of them in instructions.
+# Three million opcodes: memory, and instructions for each.
 opcodes()
 {
     counted_pickle 375000 >"$tmp/many.pkl"
@@ -259,7 +260,8 @@ opcodes()
 
 # ----------------------------------------------------------------- rewrite
 
-# A .pt of 2 GB rewritten: buffers, not tensors, decide how often the kernel is asked; every tensor on 64 bytes.
+# A .pt of 2 GB rewritten: system calls depend on the size of buffers, not on tensors; each tensor is aligned to 64
+# bytes.
 rewrite()
 {
     measure 'strip of 2 GB' "$ckpt" strip --no-sync module. "$tmp/big.pt" -o "$tmp/out.pt" || return

@@ -22,7 +22,7 @@
 
 #define BLOCK 65536u
 
-static uint64_t tensors = 100, total = 64u << 20, seed = 1, each; /* each: elements of one tensor */
+static uint64_t tensors = 100, total = 64u << 20, seed = 1, each; /* `each`: elements of a tensor */
 static const char *prefix = "", *out_path;
 static bool sparse, changed;
 static uint64_t metadata;
@@ -107,7 +107,7 @@ static uint64_t xorshift(uint64_t *s)
     return *s;
 }
 
-/* float32 between -1 and 1, never 0, NaN or infinite: sign and mantissa at random, exponents 0x70..0x7e */
+/* fill - makes N float32 between -1 and 1, never 0: random sign and mantissa, exponents 0x70..0x7e. */
 static void fill(uint32_t *v, size_t n, uint64_t *state)
 {
     for (size_t i = 0; i < n; i++) {
@@ -123,7 +123,8 @@ static void flush_text(struct text *t)
     t->len = 0;
 }
 
-/* write_data - tensor I; returns its CRC-32 (0 when sparse: none recorded) */
+/* write_data - writes the bytes of tensor I and returns their CRC-32; 0 when sparse, for which none is
+ * stored. */
 static uint32_t write_data(uint64_t i)
 {
     static uint32_t block[BLOCK / 4];
@@ -165,7 +166,7 @@ static void pickle_int(struct text *p, uint64_t v)
     }
 }
 
-static uint32_t memo; /* as CPython's pickler: everything that could come again gets a number */
+static uint32_t memo; /* the next memo index: as CPython's pickler, memoizes all but small scalars */
 
 static void pickle_put(struct text *p)
 {
@@ -182,7 +183,8 @@ static void pickle_str(struct text *p, const char *s)
     pickle_put(p);
 }
 
-/* What every tensor names: written out the first time, remembered after that. */
+/* pickle_again - writes S, which every tensor refers to, the first time, and a GET from the memo after
+ * that. */
 static void pickle_again(struct text *p, const char *s, bool global)
 {
     static struct {
@@ -277,7 +279,7 @@ static void zip64_extra(struct text *t, uint64_t size, uint64_t offset, bool cen
 
 static uint32_t capped(uint64_t v) { return v >= 0xffffffffu ? 0xffffffffu : (uint32_t)v; }
 
-/* The fields that the local and the central header share. */
+/* zip_fields - writes the fields that the local and the central header share. */
 static void zip_fields(struct text *t, uint32_t crc, uint64_t size, size_t name_len, size_t extra_len)
 {
     put_le(t, 45, 2);
@@ -291,7 +293,7 @@ static void zip_fields(struct text *t, uint32_t crc, uint64_t size, size_t name_
     put_le(t, extra_len, 2);
 }
 
-/* record - header, padding and data (DATA, or tensor I when NULL); the CRC is put in when it is known */
+/* record - writes header, padding and data (DATA, or tensor I if NULL), then the CRC to the header. */
 static void record(const char *below, const struct text *data, uint64_t i)
 {
     char name[64];

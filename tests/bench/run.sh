@@ -1,14 +1,15 @@
 #!/bin/sh
-# bench/run.sh - time and memory on generated files, beside what everybody has (cp, cmp, cksum, xxhsum, openssl)
-# and, where a Python with torch is found, beside the Python one-liner.
+# bench/run.sh - measures time and memory on generated files, next to common tools (cp, cmp, cksum, xxhsum, openssl)
+# and, if a Python with torch is found, next to the Python one-liner.
 #
 #   make bench                256 MB files in build/bench (BENCH_DIR elsewhere)
 #   make bench BENCH_BIG=1    2 GB files
 #   make bench-results        2 GB files, and the table kept in tests/bench/RESULTS.md
 #   make bench CASES=diff     only the cases whose name has "diff"
 #
-# Warm page cache. A ratio is ours over the yardstick, run in turn: the median of 5 batches, with the lowest and the
-# highest. The exit status is 1 when a case fails, takes more memory than the contract or misses its goal by half.
+# The page cache is warm. A ratio is ckpt's time over the yardstick's, in alternating runs: the median of 5 batches,
+# with the lowest and the highest. The exit status is 1 if a case fails, exceeds its memory limit or its goal by
+# half.
 set -eu
 export LC_ALL=C
 B=${B:-build}
@@ -35,13 +36,13 @@ done
 [ "$python" ] ||
     echo 'peer column skipped: no Python with torch and safetensors (make oracle-env, or ORACLE_PYTHON=…)' >&2
 
-# ----------------------------------------------------------- what it ran on
+# -------------------------------------------------------------- the machine
 
-# version COMMAND… - its name and the number in its first line
+# version COMMAND… - prints the name of COMMAND and the number in its first line of output
 version() { "$@" 2>&1 | sed -n '1{s/^[^0-9]* \([0-9][0-9.]*[0-9][a-z]*\).*/\1/p;}' | sed "s/^/${1##*/} /"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# reflink - whether this file system clones
+# reflink - prints whether this file system can clone files
 reflink()
 {
     echo x >"$dir/out.a"
@@ -63,12 +64,12 @@ machine()
 
 # -------------------------------------------------------------------- a row
 
-# Set before a row, and back to these after it: what is run and touched before each run, runs in a batch, tensors and
-# threads of the contract.
+# Set before a row and reset after it: the command and the memory touched before each run, runs in a batch, tensors and
+# threads for the memory limit.
 fresh() { prepare=true touched=0 runs=$scanned tensors=291 threads=1 peer=; }
 fresh
 
-# peer ARGUMENT… - the Python one-liner of the row
+# peer ARGUMENT… - measures the Python one-liner of the row
 peer() { peer=$*; }
 
 # ratio_to_peer OURS-MS - sets $peer_said: Python's time over ours
@@ -130,8 +131,8 @@ row()
 # Rows that write: the output is removed and memory touched before each run.
 writes() { prepare="rm -f $dir/out*" touched=$touch runs=$moved threads=${1:-1}; }
 
-# on_disk FILE - a row that edits FILE where it stands: made anew, and written out, before each run. What an edit waits
-# for is its own bytes then, not those of the generator.
+# on_disk FILE - for a row that edits FILE in place: makes FILE anew and flushes it to disk before each run, so that the
+# edit waits for its own bytes only.
 on_disk() { prepare="rm -f $dir/out* && $mk -n 1000 -b 100G --sparse -p module. $1 >/dev/null && sync $1"; }
 
 # --------------------------------------------------------------------- files
@@ -141,7 +142,7 @@ huge=$dir/huge long=$dir/long zero=$dir/zero3.$bytes dcp=$dir/dcp.$bytes set=$di
 tf=$dir/$bytes.tf gguf=$dir/$bytes.gguf npz=$dir/$bytes.npz h5=$dir/$bytes.h5
 make_file() { eval "[ -s \"\${$#}\" ]" || "$mk" "$@" >/dev/null; }
 
-# make_folders - those of many ranks, which torch writes; the last file shows that a folder is whole
+# make_folders - makes the folders of many ranks, by torch; the last file of each exists if it is complete
 make_folders()
 {
     [ -s "$zero/latest" ] || {
@@ -167,7 +168,7 @@ make_files()
         make_file -n 1000 -b 100G --sparse -p module. "$huge.$kind"
     done
     make_file -n 893000 -b 4M -p module. "$long.safetensors"
-    # a header of 100,000,000 bytes, the most there may be
+    # a header of the maximum of 100,000,000 bytes
     [ -s "$long.text.safetensors" ] || {
         printf '\000\341\365\005\000\000\000\000{"__metadata__":{"note":"'
         head -c 99999919 /dev/zero | tr '\000' a
@@ -193,7 +194,7 @@ make_files()
 
 # --------------------------------------------------------------------- cases
 
-# others DO - DO with the title and the file of each format of other frameworks that could be made
+# others DO - calls DO with the title and the file of each other framework's format that could be made
 others()
 {
     for format in TensorFlow:$tf.index GGUF:$gguf npz:$npz HDF5:$h5; do
@@ -278,7 +279,7 @@ conversions()
     folders
 }
 
-# to_copy [THREADS] - a row that writes, and whose yardstick is `cp -r` to $dir/copy
+# to_copy [THREADS] - sets up a row that writes and has the yardstick `cp -r` to $dir/copy
 to_copy() { writes "${1:-1}" && prepare="rm -rf $dir/out* $dir/copy*"; }
 
 folders()
@@ -309,7 +310,7 @@ folders()
     rm -rf "$dir/copy"
 }
 
-# scan CASE GOAL-OF-1 GOAL-OF-2 YARDSTICK PEER COMMAND [ARG…] - at one and at two threads
+# scan CASE GOAL-OF-1 GOAL-OF-2 YARDSTICK PEER COMMAND [ARG…] - a row with one thread and a row with two
 scan()
 {
     what=$1 first=$2 second=$3 beside=$4 python_does=$5 command=$6

@@ -1,14 +1,14 @@
 /*
- * runner.c - runs a command, alone or in turn with another, and measures it:
+ * runner.c - measures a command, alone or alternating with a yardstick command:
  *
  *   runner [-b BATCHES] [-n RUNS] [-o FILE] [-p PREPARE] [-t BYTES] COMMAND [ARG…] [-- YARDSTICK [ARG…]]
  *
- * Prints "MS KIB STATUS": the median wall time, the most memory that was resident in any run, and the
- * highest exit status. With a yardstick also "MS RATIO LOW HIGH": its median, and the median, lowest
- * and highest of the batches' ratios. A batch is RUNS (7) runs of each, in turn; a first run of each is
- * not counted where there is more than one. Before each run, PREPARE goes to the shell and BYTES of
- * memory are touched and given back: a virtual machine may have to fetch pages from its host, and the
- * run that comes first would pay for it. What commands print goes to FILE (/dev/null).
+ * Prints "MS KIB STATUS": the median wall time, the peak resident memory of all runs and the highest exit
+ * status. With a yardstick also "MS RATIO LOW HIGH": its median time, and the median, lowest and highest
+ * ratio of the batches. A batch is RUNS (7) alternating runs of each; if more than one, a first one is not
+ * counted. Before each run, the shell runs PREPARE, and BYTES of memory are touched and freed, because a
+ * virtual machine may have to get pages from its host, for which the first run would pay. The output of the
+ * commands goes to FILE (/dev/null).
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -28,7 +28,7 @@ static size_t touched;
 
 struct side {
     char **argv;
-    double ms[RUNS_MAX], batch[RUNS_MAX]; /* all runs; those of the batch */
+    double ms[RUNS_MAX], batch[RUNS_MAX]; /* times of all runs; of the runs in this batch */
     long kib;
     int status;
 };
@@ -52,7 +52,7 @@ static void touch(void)
     waitpid(pid, NULL, 0);
 }
 
-/* shell - runs COMMAND; false: it failed. */
+/* shell - runs COMMAND and returns whether it succeeded. */
 static bool shell(const char *command)
 {
     int status = 1;

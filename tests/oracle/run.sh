@@ -1,7 +1,7 @@
 #!/bin/sh
-# oracle/run.sh [--sample] - runs each check with the first Python that has what it needs: gguf_files.py gguf,
-# flax_files.py msgpack, array_files.py numpy and safetensors, oracle.py torch and safetensors. Tried are
-# ORACLE_PYTHON, the one that `make oracle-env` made, python3. Says so when there is none.
+# oracle/run.sh [--sample] - runs each check with the first Python that has its modules: gguf_files.py gguf,
+# flax_files.py msgpack, array_files.py numpy and safetensors, oracle.py torch and safetensors. It tries
+# ORACLE_PYTHON, the one of `make oracle-env` and python3; without any, the check is skipped with a message.
 set -u
 B=${B:-build}
 
