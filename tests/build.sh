@@ -1,16 +1,16 @@
 #!/bin/sh
-# build.sh - the Makefile under the flags that packagers, cross builds and two folders use. It builds a library of two
-# functions and a program in place of ours, so each case takes a second; what hardens is looked for in ours.
+# build.sh - tests the Makefile with the flags of packagers, of cross builds and of builds in a second folder. To take a
+# second each, the cases build a library of two functions and a small program; hardening is checked in the real one.
 set -u
 B=${B:-build} CC=${CC:-cc} MAKE=${MAKE:-make}
 top=$PWD
 part=build
 . tests/check.sh
-# What the caller's make was given is not for these; nor does a cache decide what a folder's bytes are.
+# Drops the flags of the calling make, and any compiler cache.
 export CCACHE_DISABLE=1
 unset MAKEFLAGS MFLAGS MAKELEVEL CFLAGS CPPFLAGS LDFLAGS DESTDIR PREFIX LIBDIR OBJCOPY AR || :
 
-# tree DIR - a source tree of the same shape as ours; the next calls of make_it run there
+# tree DIR - makes a small source tree with the project's layout, in which the next calls of make_it run
 tree()
 {
     dir=$1
@@ -37,7 +37,7 @@ int base_answer(int n)
     return (int)strlen(memcpy(text, __FILE__, sizeof __FILE__));
 }
 EOF
-    # The program may have internal names of the library for itself.
+    # The program may use internal names of the library, too.
     printf 'int base_answer(void);\nint base_answer(void) { return 1; }\n' >"$dir/cli/base.c"
     cat >"$dir/cli/main.c" <<'EOF'
 #include <stdio.h>
@@ -51,7 +51,7 @@ EOF
 
 make_it() { (cd "$dir" && "$MAKE" --no-print-directory CC="$CC" "$@"); }
 answers() { [ "$("$dir/${1:-build}/ckpt")" -gt 0 ]; }
-# The only name that programs see.
+# The only exported name.
 only_ours() { [ "$(nm -g --defined-only "$dir/build/libckpt.a" | sed -n 's/.* [A-Z] //p')" = ckpt_answer ]; }
 builds()
 {
@@ -105,7 +105,7 @@ uninstalled()
 {
     make_it uninstall DESTDIR="$room" PREFIX=/usr LIBDIR=/usr/lib/some-machine && [ -z "$(files "$room")" ]
 }
-# Another processor's program cannot be run where it is installed from.
+# In a cross build, the program cannot be run during installation.
 foreign()
 {
     make_it && printf 'not for this processor' >"$dir/build/ckpt" && make_it install DESTDIR="$tmp/foreign" &&
@@ -125,7 +125,7 @@ cleaned()
         [ ! -e "$dir/build" ]
 }
 
-# ---------------------------------------------------------------- our own program
+# ----------------------------------------------------------------- the real program
 
 knows() { echo | "$CC" -Werror "$1" -S -o /dev/null -x c - 2>/dev/null; }
 position_independent() { readelf -hW "$B/ckpt" | grep -q 'Type: *DYN'; }

@@ -1,11 +1,11 @@
-# check.sh - counting what holds, for the scripts that are a part of `make check`. Sourced, with $part set to its name;
-# gives $tmp, removed at the end.
+# check.sh - counts passed and failed checks for the scripts of `make check`, which source it with $part set to their
+# name. It sets $tmp, a folder removed at the end.
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM
 passed=0 failed=0 skipped=0
 
-# check WHAT COMMAND… - passes if COMMAND does; what it prints is shown if not
+# check WHAT COMMAND… - passes if COMMAND exits with 0, else prints its output
 check()
 {
     what=$1
@@ -19,14 +19,14 @@ check()
     fi
 }
 
-# skip WHY - counts what cannot run here, and says so
+# skip WHY - counts a check that cannot run here and prints WHY
 skip()
 {
     echo "$part skipped: $1"
     skipped=$((skipped + 1))
 }
 
-# summary - the last line, and the status, of the part
+# summary - prints the last line of the part and returns its status
 summary()
 {
     echo "$part: $passed passed, $failed failed, $skipped skipped"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# coverage.sh - how many branches of lib/codec, format, scan and doctor the tests take, file by file, as gcc's
-# gcov counts them: in unoptimized code, where each is one of the source. `make coverage` builds with
-# --coverage, and calls it. Many processes add to the same counts: gcov locks them. What the tests themselves
-# say is shown where they fail, but only branches decide: a few tests limit what a process may write.
+# coverage.sh - reports, file by file, how many branches of lib/codec, format, scan and doctor the tests take. gcov
+# counts them in unoptimized code, in which each is a branch of the source. `make coverage` builds with --coverage
+# and runs this. Processes that run at the same time share the counts, which gcov locks. Failing tests are printed
+# but do not fail the run, because a few limit what a process may write, and with it gcov.
 set -u
 B=${B:-build/coverage}
 CKPT=$PWD/$B/ckpt
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 export B CKPT GCOV_ERROR_FILE="$work/gcov"
 
-# run NAME COMMAND… - its last line beside its name and time; more when it failed
+# run NAME COMMAND… - prints NAME, the time and the last line of COMMAND; more if it failed
 run()
 {
     name=$1 begin=$(date +%s)
@@ -24,7 +24,7 @@ run()
     printf '%-10s %s  (%d s)\n' "$name" "$(tail -n 1 "$work/said")" $(($(date +%s) - begin))
 }
 
-# inputs - each kept input of the fuzzer by its own target; small files of the corpus opened, scanned, written
+# inputs - runs each fuzz target on its kept inputs, and opens, scans and writes small files of the corpus
 inputs()
 {
     for pack in tests/fuzz/corpus/*.pack; do

@@ -1,7 +1,6 @@
 #!/bin/sh
-# demo.sh - the main job on a real training checkpoint: a small net trained under DataParallel and saved with its
-# optimizer (tests/data/examples/make_train.py made it). Every command is shown before it runs, and what it must
-# leave behind is checked.
+# demo.sh - strips, converts and checks a real training checkpoint: a small net trained under DataParallel and saved
+# with its optimizer by tests/data/examples/make_train.py. Prints each command before it runs and checks its result.
 set -eu
 
 B=${B:-build}

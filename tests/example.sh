@@ -1,6 +1,6 @@
 #!/bin/sh
-# example.sh - the programs of examples/ build against ckpt.h and the library alone and do what their first lines
-# promise, and each page of section 3 shows functions of them, line for line.
+# example.sh - checks that the programs of examples/ build against ckpt.h and the library alone and do what their first
+# lines describe, and that each page of section 3 shows functions of them, line for line.
 set -u
 B=${B:-build} CC=${CC:-cc}
 part=example
@@ -13,11 +13,11 @@ build()
         -lzip -lz -lcrypto -lm -ldl -pthread
 }
 run() { program=$1; shift; "$tmp/$program" "$@" 2>"$tmp/stderr"; }
-# prints TEXT PROGRAM ARGUMENT… - it succeeds, and a line has TEXT
+# prints TEXT PROGRAM ARGUMENT… - checks that PROGRAM succeeds and prints a line with TEXT
 prints() { text=$1; shift; run "$@" >"$tmp/out" && grep -qF -e "$text" "$tmp/out"; }
-# refuses PROGRAM ARGUMENT… - it fails, with a message
+# refuses PROGRAM ARGUMENT… - checks that PROGRAM fails with a message
 refuses() { ! run "$@" >"$tmp/out" && [ -s "$tmp/stderr" ]; }
-# says TEXT PROGRAM ARGUMENT… - it fails, and a line of its output has TEXT
+# says TEXT PROGRAM ARGUMENT… - checks that PROGRAM fails and prints a line with TEXT
 says() { text=$1; shift; ! run "$@" >"$tmp/out" && grep -qF -e "$text" "$tmp/out"; }
 
 for source in examples/*.c; do
@@ -47,7 +47,7 @@ check 'diff of what create wrote' run diff "$tmp/new.pt" "$tmp/new-weights.safet
 check 'diff of two models' says '- ' diff "$train" "$tmp/new.pt"
 check 'cancel converts' run cancel "$train" "$tmp/whole.safetensors"
 
-# Ctrl-C while the input is still on its way: the first report of progress stops the write.
+# Ctrl-C while the input is still incomplete: the first progress callback stops the write.
 stops()
 {
     mkfifo "$tmp/pipe"
@@ -62,7 +62,7 @@ stops()
 }
 check 'cancel is stopped' stops
 
-# shown PAGE - is each function of its display, the escapes undone, in the program that the page names above it?
+# shown PAGE - checks that each function displayed in PAGE, unescaped, is in the program that PAGE names above it
 shown()
 {
     program=$(sed -n 's/^\.Pa \(examples\/[a-z]*\.c\) ,$/\1/p' "$1")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# git.sh - the recipe of the README on a real repository: `git diff` shows names, shapes and digests through the
-# textconv, and what changed through the diff driver; a file that is no checkpoint does not make git give up.
+# git.sh - tests the README's git setup in a real repository: `git diff` shows names, shapes and digests by
+# textconv, and the changes by the diff driver; it also works for a file that is no checkpoint.
 set -u
 B=${B:-build}
 ckpt=$PWD/$B/ckpt
@@ -15,14 +15,14 @@ if ! command -v git >/dev/null 2>&1; then
     exit 0
 fi
 
-# The block of README.md that speaks of .gitattributes
+# The block of README.md about .gitattributes
 recipe=$(awk '/^```/ {if (text ~ /gitattributes/) {printf "%s", text; exit} text = ""; next}
     {text = text $0 "\n"}' README.md)
 PATH=$(dirname "$ckpt"):$PATH
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_PAGER=cat
 cd "$tmp" || exit 2
 
-expect() # expect WHAT PATTERN - in the output of the last git command
+expect() # expect WHAT PATTERN - checks that the output of the last git command has PATTERN
 {
     if grep -q -e "$2" "$tmp/out"; then
         passed=$((passed + 1))

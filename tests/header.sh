@@ -1,6 +1,6 @@
 #!/bin/sh
-# header.sh - ckpt.h needs nothing but itself: it compiles alone as C11 and as C++, with every warning an error, twice
-# in one file, and gives C++ names that link against C.
+# header.sh - checks that ckpt.h compiles alone, as C11 and as C++, with every warning an error and twice in one file,
+# and that a C++ program links against the C library.
 set -u
 CC=${CC:-cc}
 tmp=$(mktemp -d) || exit 2
@@ -10,7 +10,7 @@ passed=0 failed=0 skipped=0
 printf '#include "ckpt.h"\n#include "ckpt.h"\nint main(void) { return ckpt_version() == 0; }\n' >"$tmp/use.c"
 cp "$tmp/use.c" "$tmp/use.cpp"
 
-# compiles NAME COMPILER ARG…
+# compiles NAME COMPILER ARG… - checks that COMPILER ARG… succeeds without a warning
 compiles()
 {
     name=$1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install.sh - `make install` into an empty folder puts everything where a system looks for it, a program builds against
-# it by pkg-config alone, shared and static, and `make uninstall` leaves no file behind.
+# install.sh - tests `make install` into an empty folder: every file is installed where systems expect it, a program
+# builds with pkg-config alone, shared and static, and `make uninstall` removes every file.
 set -u
 B=${B:-build} CC=${CC:-cc} MAKE=${MAKE:-make}
 part=install
@@ -10,7 +10,7 @@ examples=$root$prefix/share/doc/ckpt/examples
 
 make_it() { "$MAKE" --no-print-directory B="$B" PREFIX=$prefix DESTDIR="$root" "$1"; }
 
-# The folder in which the program finds header and library, as pkg-config reports it.
+# The folder of header and library that pkg-config reports.
 flags() { PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$root$prefix/lib/pkgconfig pkg-config "$@" libckpt; }
 
 shared()
@@ -21,7 +21,7 @@ shared()
         LD_LIBRARY_PATH=$root$prefix/lib ldd "$tmp/shared" | grep -q "$root$prefix/lib/libckpt.so.0"
 }
 
-# Our archive, and what it requires as shared libraries: not every distribution has all of theirs as archives.
+# The static library with its dependencies as shared libraries, because distributions do not have all as archives.
 static()
 {
     private=$(sed -n 's/^Libs.private: *//p' "$root$prefix/lib/pkgconfig/libckpt.pc")
@@ -30,7 +30,7 @@ static()
         $(pkg-config --libs $(flags --print-requires-private)) $private && "$tmp/static" tests/data/examples/train.pt
 }
 
-# What is linked when an installed program asks for libckpt must be the version in the header.
+# An installed program must be linked with the library of the header's version.
 soname() { readelf -d "$root$prefix/lib/libckpt.so" | grep -q 'SONAME.*\[libckpt.so.0\]'; }
 links() { [ -e "$root$prefix/lib/libckpt.so.0" ] && [ -f "$root$prefix/lib/libckpt.so.$VERSION" ]; }
 version() { [ "$(flags --modversion)" = "$VERSION" ]; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# readme.sh [--write] - the console blocks of README.md are run in a folder that holds train.pt, and must print what
-# the page shows. --write replaces that by what they print.
+# readme.sh [--write] - runs the console blocks of README.md in a folder with train.pt and compares their output with
+# the page. --write updates the page instead.
 set -u
 B=${B:-build}
 top=$PWD
@@ -10,7 +10,7 @@ mkdir "$tmp/here"
 cp tests/data/examples/train.pt "$tmp/here"
 PATH=$top/$B:$PATH
 
-# The page again, with what the commands print instead of the old output.
+# Writes the page with the new output of its commands.
 in_block=no
 while IFS= read -r line; do
     case $in_block:$line in

@@ -1,10 +1,9 @@
 #!/bin/sh
-# rewrite.sh - what is written holds the very tensors, and values where it can, of what was read: every checkpoint of
-# the corpus, sets of shards and small tensors out of order among them, as a torch archive, as safetensors, as
-# GGUF, as Flax's .msgpack and as shards, by one thread and four.
-# What a target refuses (exit 2) is counted aside; a difference is a failure. TensorFlow's object graph is not written.
+# rewrite.sh - converts every checkpoint of the corpus to a torch zip archive, safetensors, GGUF, Flax's .msgpack and
+# shards, by one thread and by four, and compares the tensors, and the values if the format holds them, with the input.
+# Refused conversions (exit 2) are counted separately. TensorFlow's object graph is not compared, as it is not written.
 set -u
-each=${EACH:-1} # file is taken
+each=${EACH:-1} # takes each EACH-th file
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
 tmp=$(mktemp -d) || exit 2
@@ -17,7 +16,7 @@ bad()
     echo "$*"
 }
 
-# same IN OUT [OPTION…] - OUT has the tensors of IN
+# same IN OUT [OPTION…] - checks that OUT has the tensors of IN
 same()
 {
     in=$1 out=$2
@@ -33,7 +32,7 @@ same()
     fi
 }
 
-# as OUT IN [OPTION…] - IN converted to OUT; false: refused
+# as OUT IN [OPTION…] - converts IN to OUT; false: refused
 as()
 {
     out=$1 in=$2
@@ -60,7 +59,7 @@ one()
     same "$tmp/o.safetensors" "$tmp/o.gguf"
 }
 
-# one_flax IN - as Flax's .msgpack, again and to the byte
+# one_flax IN - converts IN to Flax's .msgpack, and that again, which must give the same bytes
 one_flax()
 {
     as "$tmp/o.msgpack" "$1" -j4 || return
@@ -69,7 +68,7 @@ one_flax()
     bad "$1: its .msgpack is not written again to the byte"
 }
 
-# one_gguf IN - as GGUF, in parts, and put together
+# one_gguf IN - converts IN to GGUF, to split GGUF and that to one file again
 one_gguf()
 {
     as "$tmp/o.gguf" "$1" -j4 || return

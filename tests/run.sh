@@ -1,14 +1,14 @@
 #!/bin/sh
-# run.sh [--all] [PART…] - every check by name: those that a change needs, or with --all every one. `tests/run.sh unit
-# cli` runs those parts, `^robust` all but that. `make check` and `make check-all` (T='unit cli') build first and set
-# what is used below.
+# run.sh [--all] [PART…] - runs the parts that a change needs, with --all every part; or only those named: `unit cli`
+# runs two, `^robust` all but one. `make check` and `make check-all` (T='unit cli') build first and set the variables
+# used below.
 #
-# robust, threats, faults and rewrite go over many files: without --all over every Nth of them. What passed without
-# --all, and nothing was edited since, is not run again by --all: its counts are added.
+# robust, threats, faults and rewrite take many files, without --all every N-th. --all does not run a part again that
+# passed without it if no source file has changed since, but adds its counts.
 #
-# A part may print what it likes and ends with "NAME: N passed, N failed[, N skipped][ (more)]"; a part that ends badly
-# without such a line counts as one failure. What it printed is shown when something failed or was skipped. As many
-# parts run at a time as CHECK_JOBS says: one for each processor, two at most.
+# The output of a part ends with "NAME: N passed, N failed[, N skipped][ (more)]"; a part that fails without that line
+# counts as one failure. Its output is shown if something failed or was skipped. CHECK_JOBS parts run at a time (one
+# for each processor, two at most).
 set -u
 
 B=${B:-build}
@@ -19,7 +19,7 @@ CKPT=$PWD/$B/ckpt
 export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
-# The long ones first: two at a time then end at about the same time.
+# The long ones first, so that two jobs end at about the same time.
 quick='cli robust faults unit warnings lint threats rewrite schema man attacks build abi tsan install header example
        readme git demo mem truth truth-asan replay public'
 sampled='robust faults threats rewrite'
@@ -28,7 +28,7 @@ slow='unit-asan gates fuzz oracle'
 all=
 [ "${1:-}" = --all ] && { all=1; shift; }
 
-# each N - 1 with --all; else a part goes over every Nth of its files
+# each N - prints how many files a part takes one of: 1 with --all, else N
 each() { [ "$all" ] && echo 1 || echo "$1"; }
 
 work=$(mktemp -d) || exit 2
@@ -39,7 +39,7 @@ mkdir "$work/claimed"
 
 skip() { echo "$1 skipped: $2"; echo "$1: 0 passed, 0 failed, 1 skipped"; }
 
-# as NAME COMMAND… - the summary line of COMMAND under another name
+# as NAME COMMAND… - runs COMMAND and renames its summary line to NAME
 as()
 {
     as=$1
@@ -88,7 +88,7 @@ part_public()
     as public "$B/asan/tests/robust" --replay "$CORPUS_PUBLIC"
 }
 
-# counts_of FILE STATUS - "PASSED FAILED SKIPPED rest of the line" of the last summary line in FILE
+# counts_of FILE STATUS - prints "PASSED FAILED SKIPPED REMAINDER" of the last summary line in FILE
 counts_of()
 {
     line=$(sed -n 's/^[a-z-]*: \([0-9]* passed, [0-9]* failed.*\)$/\1/p' "$1" | tail -n 1)
@@ -103,7 +103,7 @@ counts_of()
     echo "${2:-0} $((${3:-0} + more)) ${4:-0} $line"
 }
 
-# run_part NAME - its line and, where something failed or was skipped, what it printed; its counts go to $work/counts
+# run_part NAME - prints the line of the part, its output if a check failed or was skipped; writes $work/counts
 run_part()
 {
     begin=$(date +%s)
@@ -132,7 +132,7 @@ work_off()
     done
 }
 
-# unchanged - nothing that is checked was edited since the quick parts passed
+# unchanged - returns whether no source file has changed since the parts without --all passed
 unchanged()
 {
     [ -e "$B/check.passed" ] || return

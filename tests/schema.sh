@@ -1,6 +1,6 @@
 #!/bin/sh
-# schema.sh - what --json prints, held against man/schema by schema.c: every golden output, every command
-# over samples of the corpus, and a case for each property that those do not have.
+# schema.sh - validates what --json prints against man/schema, by schema.c: every golden output, every command with
+# samples of the corpus, and a case for each property that those do not have.
 set -u
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# setup.sh [setup|check|cross|oracle] - finds what is missing for that target and installs it through the system's
-# package manager, or says exactly what to install. Says nothing when nothing is missing.
+# setup.sh [setup|check|cross|oracle] - installs what that make target lacks by the system's package manager, or
+# prints what to install. Prints nothing if nothing is missing.
 set -u
 
 what=${1:-setup}
@@ -32,10 +32,10 @@ qemu      qemu-user-static qemu-user-static -        qemu-user-static -
 venv      python3-venv python3        python3        python         python
 '
 
-# command NAME WORD - WORD is missing when the command NAME is not there.
+# command NAME WORD - adds WORD to $missing if there is no command NAME
 command_needed() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 
-# A header is looked for by the compiler, or, before there is one, where compilers look.
+# Looks for a header by the compiler, or without one in the usual folders.
 header_needed()
 {
     if command -v "${CC:-cc}" >/dev/null 2>&1; then
@@ -45,7 +45,7 @@ header_needed()
     fi
 }
 
-# header_wanted HEADER WORD - as header_needed, but the build does without.
+# header_wanted HEADER WORD - as header_needed, for an optional header
 header_wanted()
 {
     kept=$missing missing=
@@ -53,7 +53,7 @@ header_wanted()
     wanted=$wanted$missing missing=$kept
 }
 
-# command_wanted NAME WORD - as command_needed, but the part that runs it skips aloud.
+# command_wanted NAME WORD - as command_needed, for a command without which its part is skipped
 command_wanted() { command -v "$1" >/dev/null 2>&1 || wanted="$wanted $2"; }
 
 look()
@@ -63,7 +63,7 @@ look()
         python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || missing=venv
         return
     fi
-    if [ "$what" = cross ]; then # what is still not there is skipped aloud
+    if [ "$what" = cross ]; then # targets that are still incomplete are skipped with a message
         command_needed i686-linux-gnu-gcc i386
         command_needed s390x-linux-gnu-gcc s390x
         command_needed aarch64-linux-gnu-gcc arm64
@@ -92,7 +92,7 @@ look()
     command_wanted abidiff abigail
 }
 
-# packages COLUMN - the names of what is missing, as the package manager of that column spells them.
+# packages COLUMN - prints the packages of $missing by their names in that column, for one package manager
 packages()
 {
     for word in $missing $wanted; do
@@ -100,7 +100,7 @@ packages()
     done | sort -u | tr '\n' ' ' | sed 's/ $//'
 }
 
-# by_hand COMMAND - nothing we may run ourselves: say it, and stop.
+# by_hand COMMAND - prints COMMAND for the user to run, unless all that is missing is optional, and exits
 by_hand()
 {
     [ -n "$missing" ] || exit 0

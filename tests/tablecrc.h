@@ -1,5 +1,5 @@
-/* tablecrc.h - puts the CRCs of a damaged table of TensorFlow right again, so that the damage reaches the
- * parser after that check. */
+/* tablecrc.h - corrects the CRCs of a damaged table of TensorFlow, so that the damage gets past their
+ * check. */
 #ifndef TABLECRC_H
 #define TABLECRC_H
 
@@ -17,7 +17,7 @@ static inline uint32_t tablecrc_of(const unsigned char *p, size_t n)
     return ~crc;
 }
 
-/* tablecrc_set - the masked CRC after the N bytes at P, the type of the block among them. */
+/* tablecrc_set - writes the masked CRC after the N bytes at P: a block with its type byte. */
 static inline void tablecrc_set(unsigned char *p, size_t n)
 {
     uint32_t crc = tablecrc_of(p, n);
@@ -26,7 +26,7 @@ static inline void tablecrc_set(unsigned char *p, size_t n)
         p[n + (size_t)i] = (unsigned char)(crc >> (8 * i));
 }
 
-/* tablecrc_varint - the number at *AT of the N bytes P; 0 at their end. */
+/* tablecrc_varint - reads the varint at *AT of the N bytes P; 0 at their end. */
 static inline uint64_t tablecrc_varint(const unsigned char *p, size_t n, size_t *at)
 {
     uint64_t v = 0;
@@ -39,7 +39,7 @@ static inline uint64_t tablecrc_varint(const unsigned char *p, size_t n, size_t 
     return 0;
 }
 
-/* tablecrc_fix - every block that the index of the table DATA names, and the index. */
+/* tablecrc_fix - corrects the CRC of the index of the table DATA and of every block in it. */
 static inline void tablecrc_fix(unsigned char *data, size_t size)
 {
     size_t at = size - 48, end;

@@ -1,4 +1,4 @@
-/* tensor.h - rows and storages by value, for tests that know that they are there. */
+/* tensor.h - rows and storages by value, for tests in which they exist. */
 #ifndef TENSOR_H
 #define TENSOR_H
 

@@ -175,8 +175,7 @@ static bool shape_equals(const ckpt_tensor *t, const cJSON *want)
     const cJSON *e;
     if (!cJSON_IsArray(want))
         return true;
-    cJSON_ArrayForEach(
-        e, want) if (cJSON_IsString(e)) /* "j0" is a ragged dimension, which ckpt shows as no shape */
+    cJSON_ArrayForEach(e, want) if (cJSON_IsString(e)) /* "j0": a ragged dimension, for ckpt no shape */
         return !t->has_shape;
     if (!t->has_shape)
         return false;
@@ -313,8 +312,7 @@ static bool is_recorded_tie(const struct check *c, const ckpt_tensor *t)
 
 static void check_extra(struct check *c)
 {
-    const cJSON *total = get_item(c->truth,
-                                  "tensor_count"); /* if present, the truth lists only some of them */
+    const cJSON *total = get_item(c->truth, "tensor_count"); /* if the truth lists only some tensors */
     if (total && total->valuedouble != ckpt_tensor_count(c->file))
         report_miss(c, "%u tensors, expected %g", ckpt_tensor_count(c->file), total->valuedouble);
     if (total || is_one_of(c->kind, " torchscript torchscript-json torchscript-lite package export ") ||
@@ -412,8 +410,7 @@ static void check_verdict(struct check *c, ckpt_status opened, ckpt_error *err)
     } else if (opened == CKPT_OK) {
         if (strcmp(verdict, "none") == 0 && ckpt_tensor_count(c->file))
             report_miss(c, "not a checkpoint, but tensors are listed");
-        else if (get_item(c->truth, "tensors") ||
-                 !is_one_of(c->kind, EXACT_KINDS)) /* else the producer did not read it */
+        else if (get_item(c->truth, "tensors") || !is_one_of(c->kind, EXACT_KINDS)) /* has a truth */
             check_content(c);
     } else if (strcmp(verdict, "ok") == 0 || strcmp(verdict, "readable") == 0) {
         report_miss(c, "refused: %s", line);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# valgrind.sh - the unit tests and the commands of the demo under valgrind: no invalid access, no value used before it
-# was set, nothing lost.
+# valgrind.sh - runs the unit tests and the demo's commands under valgrind, which must find no invalid access, no use of
+# uninitialized values and no leak.
 set -u
 B=${B:-build}
 top=$PWD
@@ -14,7 +14,7 @@ if ! command -v valgrind >/dev/null 2>&1; then
     exit 0
 fi
 
-watch() # watch WHAT COMMAND…
+watch() # watch WHAT COMMAND… - runs COMMAND under valgrind
 {
     what=$1
     shift

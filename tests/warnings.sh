@@ -1,5 +1,5 @@
 #!/bin/sh
-# warnings.sh - every source file is clean under the warnings of the house, with gcc and with clang.
+# warnings.sh - compiles every source file with the Makefile's warnings, by gcc and by clang; none may appear.
 set -u
 passed=0 failed=0 skipped=0
 flags='-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -Ilib -D_GNU_SOURCE -fsyntax-only'

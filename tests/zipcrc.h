@@ -1,5 +1,4 @@
-/* zipcrc.h - puts the CRCs of a damaged archive right again, so that the damage reaches the parser after that
- * check. */
+/* zipcrc.h - corrects the CRCs of a damaged zip archive, so that the damage gets past their check. */
 #ifndef ZIPCRC_H
 #define ZIPCRC_H
 
@@ -35,7 +34,8 @@ static inline void zipcrc_put(unsigned char *p, uint32_t v)
         p[i] = (unsigned char)(v >> (8 * i) & 0xff);
 }
 
-/* zipcrc_fix - every stored member of the directory in DATA; returns how many CRCs changed */
+/* zipcrc_fix - corrects the CRC of every stored member that a central header in DATA lists; returns how many
+ * changed. */
 static inline int zipcrc_fix(unsigned char *data, size_t size)
 {
     int changed = 0;

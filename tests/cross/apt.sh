@@ -1,7 +1,7 @@
-# apt.sh - sourced: apt in a folder of its own, so that other processors' packages change nothing on this machine.
+# apt.sh - sourced: runs apt in a separate folder, so that packages for other processors change nothing on this machine.
 
-# apt_begin DIR ARCH - what apt-get does from here on stays in DIR and is for ARCH. Of the machine's sources only the
-# release itself: a mirror that is being filled has that at least.
+# apt_begin DIR ARCH - makes later calls of apt-get work in DIR and for ARCH. Of the machine's package sources it
+# takes the release only, which even an incomplete mirror has.
 apt_begin()
 {
     command -v apt-get >/dev/null 2>&1 && command -v dpkg >/dev/null 2>&1 || return 1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# musl.sh DIR - the libraries that ckpt needs, built against musl from the sources of this Debian release: DIR/sysroot
-# has their headers and archives. Done once: a file `complete` there says so.
+# musl.sh DIR - builds the libraries that ckpt needs against musl, from the sources of this Debian release, and installs
+# headers and archives in DIR/sysroot. It runs once: the file `complete` there records that.
 set -u
 dir=$1 root=$1/sysroot
 [ -e "$root/complete" ] && exit 0
@@ -12,11 +12,11 @@ cd "$dir/src" || exit 1
 apt-get -q --download-only source zlib libzip cjson openssl cunit xxhash \
     bzip2 xz-utils lz4 libzstd libarchive || exit 1
 rm -rf "$dir/apt"
-# The kernel's headers are the same for every C library.
+# The kernel's headers do not depend on the C library.
 for name in linux asm-generic; do ln -s "/usr/include/$name" "$root/include/$name"; done
 ln -s "/usr/include/$(cc -print-multiarch)/asm" "$root/include/asm"
 
-# unpack NAME - its original sources, in the folder NAME
+# unpack NAME - unpacks the upstream sources of NAME to the folder NAME
 unpack()
 {
     mkdir "$1" && for archive in "$1"_*.orig.tar.*; do
@@ -51,7 +51,7 @@ unpack bzip2 && (cd bzip2 && $CC $CFLAGS -c blocksort.c huffman.c crctable.c ran
 # shellcheck disable=SC2046
 by_cmake libzip $(off COMMONCRYPTO GNUTLS MBEDTLS OPENSSL WINDOWS_CRYPTO LZMA) -DBUILD_TOOLS=OFF \
     -DBUILD_REGRESS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF || exit 1
-# What libarchive unpacks with becomes part of it.
+# The decompressors of libarchive are linked into it.
 unpack lz4 && make "$jobs" -C lz4/lib liblz4.a && cp lz4/lib/liblz4.a "$root/lib" &&
     cp lz4/lib/lz4*.h "$root/include" || exit 1
 unpack libzstd && make "$jobs" -C libzstd/lib libzstd.a && cp libzstd/lib/libzstd.a "$root/lib" &&
@@ -75,7 +75,7 @@ unpack openssl && (cd openssl && ./Configure linux-generic64 no-shared no-dso no
     no-siphash no-sm2 no-sm3 no-sm4 no-whirlpool no-blake2 no-scrypt no-rmd160 no-poly1305 no-cmac no-ocb \
     $CFLAGS && make "$jobs" build_generated libcrypto.a && cp libcrypto.a "$root/lib" &&
     cp -RL include/openssl "$root/include") || exit 1
-# Shared, as distributions have them: our unit tests link internal names that these archives bear as well.
+# Shared libraries, because internal names in the static ones clash with names that ckpt's unit tests link.
 for name in z zip crypto; do
     with=
     [ $name != zip ] || with='-lz -lbz2'

@@ -1,13 +1,13 @@
 #!/bin/sh
-# outputs.sh CKPT TMP - a line for each file and folder of the corpus and what CKPT makes of it: text, JSON and the
-# bytes of files that are written. Two machines are right when they print the same.
+# outputs.sh CKPT TMP - prints a line for each file and folder of the corpus and each output of CKPT for it: text, JSON
+# and digests of written files. All machines must print the same.
 set -u
 ckpt=$1 out=$2/outputs every=${CROSS_EVERY:-10}
 mkdir -p "$out"
 export LC_ALL=C TZ=UTC0
 find tests/corpus -mindepth 2 ! -path 'tests/corpus/truth/*' | sort >"$out/files"
 
-# All in a few processes: an emulator takes long to start.
+# All in a few processes, because an emulator starts slowly.
 for command in 'ls --json' 'hash --json' 'stat --json'; do
     echo "== $command"
     # shellcheck disable=SC2086

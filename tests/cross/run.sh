@@ -1,8 +1,8 @@
 #!/bin/sh
-# cross/run.sh [TARGET…] - ckpt for other processors and another C library: i386, s390x (big-endian), arm64, musl.
-# Each compiles without a warning, installs, passes truth, unit and cli, and gives the bytes that this machine gives.
-# What cannot be had here (no network, no emulator) is skipped aloud. CROSS_EVERY=1 converts every file, not each
-# tenth. JOBS goldens and suites run at a time.
+# cross/run.sh [TARGET…] - tests ckpt on other processors and a different C library: i386, s390x (big-endian),
+# arm64, musl. Each must compile without a warning, install, pass truth, unit and cli, and write the same bytes as
+# this machine. A target that cannot run here (no network, no emulator) is skipped with a message. CROSS_EVERY=1
+# converts every file, not each tenth. JOBS goldens and suites run at a time.
 set -u
 B=${B:-build} MAKE=${MAKE:-make} JOBS=${JOBS:-$(nproc)}
 top=$PWD
@@ -20,14 +20,14 @@ skip()
     echo "cross skipped: $1"
 }
 
-# counted LOG - how many passed, of all processes whose count is there
+# counted LOG - adds up the passed checks of all processes in LOG
 counted()
 {
     grep -aE '^[a-z]+: [0-9]+ passed' "$1" |
         awk '{p += $2; f += $4; s += $6} END {if (NR) printf "%d passed, %d failed, %d skipped", p, f, s}'
 }
 
-# check WHAT COMMAND… - its output is shown when it fails, else its count and what it skipped
+# check WHAT COMMAND… - runs COMMAND and prints its output if it fails, else its count and what it skipped
 check()
 {
     what=$1
@@ -45,7 +45,7 @@ check()
     fi
 }
 
-# target NAME - sets gcc, emulator ('' where this machine runs the programs itself), its options, libraries, arch
+# target NAME - sets gcc, emulator ('' if this machine runs the programs itself), its options, libraries, arch
 target()
 {
     emulator= options= libraries=sysroot.sh
@@ -59,7 +59,7 @@ target()
     musl) gcc=musl-gcc arch=musl libraries=musl.sh ;;
     *) return 1 ;;
     esac
-    dir=$work/$arch out=$B/cross/$arch/out # the one absolute, for the compiler; the other as make names its objects
+    dir=$work/$arch out=$B/cross/$arch/out # absolute for the compiler, relative for make
     if [ "$libraries" = musl.sh ]; then
         command="$gcc -isystem $dir/sysroot/include -L$dir/sysroot/lib -Wl,-rpath,$dir/sysroot/lib"
     else
@@ -67,7 +67,7 @@ target()
     fi
 }
 
-# find_emulator - the one that there is, or none where a program of the target runs by itself
+# find_emulator - finds an installed emulator; none is needed if this machine runs programs of the target
 find_emulator()
 {
     printf 'int main(void) { return 0; }\n' >"$tmp/try.c"
@@ -75,18 +75,18 @@ find_emulator()
     $command -static -o "$tmp/try" "$tmp/try.c" || return 1
     if "$tmp/try" 2>/dev/null; then
         emulator=
-        # By itself means by the loader and the libraries of the target's own root.
+        # Without an emulator, programs run by the loader and the libraries of the target's sysroot.
         [ "$arch" != i386 ] || command="$command -Wl,--dynamic-linker=$dir/sysroot/lib/ld-linux.so.2 \
             -Wl,--disable-new-dtags -Wl,-rpath,$dir/sysroot/lib/i386-linux-gnu:$dir/sysroot/usr/lib/i386-linux-gnu"
         return
     fi
     for name in "$emulator-static" "$emulator"; do
-        path=$(command -v "$name") && emulator=$path && return # its path: some goldens change PATH
+        path=$(command -v "$name") && emulator=$path && return # by its path, because some goldens change PATH
     done
     return 1
 }
 
-# runner PROGRAM - DIR gets what runs PROGRAM of the target: a link to it, or a script that begins the emulator
+# runner PROGRAM - puts into DIR what runs PROGRAM of the target: a link to it, or a script that starts the emulator
 runner()
 {
     launcher=$dir/${1##*/}
@@ -105,7 +105,7 @@ build()
     [ $status = 0 ] && ! grep -aq 'warning:' "$tmp/made"
 }
 
-# units UNIT - all suites, a few in each process; one process at a time where time is measured
+# units UNIT - runs all suites, a few in each process; those that measure time run alone
 units()
 {
     processes=1
@@ -121,7 +121,7 @@ units()
 
 installs() { "$MAKE" --no-print-directory B="$out" CC="$command" install DESTDIR="$tmp/installed"; }
 
-# far_beyond CKPT - a file of 5 GB, most of it a hole, is listed and read at its end
+# far_beyond CKPT - lists a sparse file of 5 GB and reads its end
 far_beyond()
 {
     header='{"t":{"dtype":"U8","shape":[5000000000],"data_offsets":[0,5000000000]}}'

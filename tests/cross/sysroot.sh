@@ -1,6 +1,6 @@
 #!/bin/sh
-# sysroot.sh ARCH DIR - DIR/sysroot gets the C library and ours for the Debian architecture ARCH, unpacked and not
-# installed. Done once: DIR/sysroot/complete says so.
+# sysroot.sh ARCH DIR - unpacks the C library and the libraries that ckpt needs, for the Debian architecture ARCH, to
+# DIR/sysroot. It runs once: DIR/sysroot/complete records that.
 set -u
 arch=$1 dir=$2
 [ -e "$dir/sysroot/complete" ] && exit 0
@@ -14,7 +14,7 @@ for package in "$dir"/apt/archives/*.deb; do
     dpkg -x "$package" "$dir/sysroot" || exit 1
 done
 rm -rf "$dir/apt"
-# Absolute links mean the root that they are in; relative ones stay right where it is moved.
+# Makes absolute symbolic links relative, because they are meant relative to the sysroot.
 find "$dir/sysroot" -type l | while read -r link; do
     to=$(readlink "$link")
     case $to in

@@ -1,20 +1,20 @@
 #!/bin/sh
-# run.sh - fuzzing.
-#   run.sh          for `make check`: replays the kept inputs, mutates some for a while, with any compiler
-#   run.sh --long   for `make fuzz`: every target its share of FUZZ_SECONDS, as many at a time as there are
-#                   processors, by libFuzzer where $B/fuzz has it; a line of totals goes to the LEDGER
-#                   FUZZ_TARGETS='ranks 2 zarr 1' names the only targets to run, and their shares
-#   run.sh --keep   after it: what it found that reaches more code goes to the packs, the smallest first
-# An input that fails is kept in tests/fuzz/found (build/fuzz/found by `make check`) and shown again by
+# run.sh - runs the fuzz targets.
+#   run.sh          for `make check`: replays the kept inputs and mutates them for a few seconds, with any compiler
+#   run.sh --long   for `make fuzz`: runs every target for its share of FUZZ_SECONDS, one on each processor, by
+#                   libFuzzer if $B/fuzz was built with it, and adds a line of totals to LEDGER.
+#                   FUZZ_TARGETS='ranks 2 zarr 1' runs only these targets, with these shares
+#   run.sh --keep   afterwards: adds new inputs that reach more code to the packs, smallest first
+# Inputs that fail are saved in tests/fuzz/found (build/fuzz/found by `make check`). To run one again:
 #   FUZZ_TARGET=TARGET build/asan/tests/fuzz/parts FILE
-# Once it is mended, it goes to tests/fuzz/corpus by a telling name, TARGET-what-was-wrong.
+# Once the bug is fixed, move it to tests/fuzz/corpus as TARGET-what-was-wrong.
 set -u
 B=${B:-build}
 seconds=${FUZZ_SECONDS:-10}
 corpus=tests/fuzz/corpus
 
-# NAME SHARE of the time, of a target in parts.c or of a format: more for what is slow or deep. In this order, so that
-# the last ones are short.
+# NAME SHARE: a target of parts.c or a format, and its share of the time, more for slow or complex ones. The shortest
+# come last, so that all processors end at about the same time.
 targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 round 9 pickle_back 8 names 8
          safetensors 8 zip 8 json 7 salvage 8 packed 8 hdf5 7 in_place 6 sanitize 6 scan_tar 6 scan_gguf 6
          torch_tar 6 torch_mobile 4 dcp 6 ranks 8 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4
@@ -22,7 +22,7 @@ targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 
          snappy 2 ocdbt 4 zarr 4 paddle 3 paddle_pickle 4 scan_msgpack 4 mem 4 cast 4 number 3 tar 2 zip_write 2'
 targets=$(echo ${FUZZ_TARGETS:-$targets})
 
-# rank_tars - a tar of each folder of the corpus that several ranks wrote, and of files of ranks without a folder
+# rank_tars - makes a tar of each folder of the corpus that several ranks wrote, and of each pair of rank files
 rank_tars()
 {
     mkdir -p "$work/ranks.tars"
@@ -40,7 +40,7 @@ rank_tars()
     find "$work/ranks.tars" -type f -size -128
 }
 
-# packs TARGET - where its first inputs are: its own, and those of which it knows the format
+# packs TARGET - prints the files with its first inputs: its own, and samples of its format
 packs()
 {
     case $1 in
@@ -61,7 +61,7 @@ packs()
     done
 }
 
-# by_ours TARGET SECONDS - with main.c
+# by_ours TARGET SECONDS - runs the target with main.c
 by_ours()
 {
     case $1 in
@@ -75,7 +75,7 @@ by_ours()
     FUZZ_TARGET=$1 "$B/asan/tests/fuzz/$program" -t "$2" -s "${FUZZ_SEED:-1}" -o "$found" $seeds
 }
 
-# longest TARGET - bytes that an input of libFuzzer has at most
+# longest TARGET - prints the maximum length of libFuzzer's inputs
 longest() { [ "$1" = ranks ] && echo 65536 || echo 2048; }
 
 by_libfuzzer()
@@ -88,7 +88,7 @@ by_libfuzzer()
             -artifact_prefix="$found/$1-" -print_final_stats=1 -verbosity=0 "$B/fuzz/corpus/$1" "$work/$1"
 }
 
-# target NAME SECONDS - runs it, and leaves "NAME executions status" in the work folder
+# target NAME SECONDS - runs the target and writes "NAME EXECUTIONS STATUS" to $work/NAME.result
 target()
 {
     by=by_ours
@@ -100,7 +100,7 @@ target()
     [ $code -eq 0 ] || tail -n 40 "$work/$1.log"
 }
 
-# shares - a line "NAME SECONDS" for each target: what its share of all processors' time is
+# shares - prints a line "NAME SECONDS" for each target, its share of the time of all processors
 shares()
 {
     # shellcheck disable=SC2086
@@ -109,7 +109,7 @@ shares()
             END {for (i = 1; i <= NR; i++) printf "%s %d\n", name[i], all * share[i] / sum + 0.5}'
 }
 
-# long - a target begins whenever a processor is free
+# long - runs the targets, the next one whenever a processor is free
 long()
 {
     jobs=$(nproc 2>/dev/null || echo 2)
@@ -117,7 +117,7 @@ long()
     xargs -P "$jobs" -n 2 sh "$0" --one "$work" "${fuzzer:--}" <"$work/shares"
 }
 
-# what_was_run - date, commit (+: with changes), tool, seconds, total, findings, executions of each target
+# what_was_run - prints a line for LEDGER: date, commit (+: with changes), tool, seconds, total, findings, executions
 what_was_run()
 {
     commit=$(git rev-parse --short HEAD 2>/dev/null || echo '-')
@@ -135,7 +135,7 @@ findings()
     echo "mended: git mv it to $corpus/TARGET-what-was-wrong, which make check replays"
 }
 
-# keep TARGET - its pack grows by at most FUZZ_KEEP bytes (25,000)
+# keep TARGET - adds new inputs of at most FUZZ_KEEP bytes (25,000) to its pack
 keep()
 {
     mkdir -p "$work/$1/old" "$work/$1/pack" "$B/fuzz/corpus/$1"

@@ -1,5 +1,6 @@
-# arith.sh - numbers that come from a file meet + and * only in base/checked.h. In codec/ and format/ a name that such
-# numbers bear may not stand beside a raw +, * or <<, unless the line, or the one above, says why it cannot wrap:
+# arithmetic.sh - arithmetic on numbers from a file belongs to base/checked.h. In codec/ and format/ a name that is
+# usual for such a number may not be an operand of +, * or <<, unless a comment on or above the line gives the
+# reason:
 #     /* bounded: both are below the record's size */
 for file in $(find lib/codec lib/format lib/scan -name '*.[ch]'); do
     awk -f "$LINT/strip.awk" "$file" | paste - "$file" | awk -F '\t' -v file="$file" '

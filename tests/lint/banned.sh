@@ -1,11 +1,11 @@
-# banned.sh - calls that have no place here: unbounded text functions everywhere, and in the library everything that
-# prints, ends the process, reads the environment or loads code.
+# banned.sh - no calls of unbounded string functions, and in the library none that print, end the process, read the
+# environment or load code.
 everywhere='strcpy strcat sprintf vsprintf gets atoi atol atoll atof strtok strtok_r sscanf vsscanf scanf alloca
 tmpnam mktemp system popen'
 library='printf vprintf puts putchar perror exit _exit abort assert getenv secure_getenv setenv unsetenv putenv
 dlopen dlsym fork execv execve execvp execl execlp signal sigaction setlocale rand srand'
 
-# calls WORDS FILE… - lines of FILE that call one of WORDS, comments and text left out
+# calls WORDS FILE… - prints the lines of FILE that call one of WORDS, except in comments and strings
 calls()
 {
     words=$(echo $1 | tr ' ' '|')
@@ -18,8 +18,8 @@ calls()
 
 for at in $(calls "$everywhere" $(find lib cli tests -type f -name '*.[ch]')); do echo "$at: a banned function"; done
 for at in $(calls "$library" $(find lib -name '*.[ch]')); do
-    # Where a pipe is spooled is the user's to say, and TMPDIR is how users say it. libarchive, by names of ours, is
-    # loaded when it is needed: linked, it would slow the start of every command.
+    # TMPDIR is where users want pipes spooled. libarchive is loaded only when needed, by a fixed list of names, because
+    # linking it would slow the start of every command.
     case $at in
     lib/codec/unpack_archive.c:*) allowed='dlopen(names\[i\]\|dlsym(lib, function_table\[i\].name)' ;;
     *) allowed='getenv("TMPDIR")' ;;

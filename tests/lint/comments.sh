@@ -1,5 +1,5 @@
-# comments.sh - a comment "NAME - …" stands before the declaration of NAME, and a capital letter in it that looks like
-# a parameter (N for n) is one. Not looked at: A, C, I, K, U, which are also words of English, languages and Unicode.
+# comments.sh - a comment "NAME - …" is followed by the declaration of NAME, and a single capital letter in it (N
+# for n) is a parameter. A, C, I, K and U are not checked, because they are also words, languages or Unicode's U+.
 find lib cli tests -type f -name '*.[ch]' | sort | while read -r file; do
     awk -v file="$file" '
     function has(name) { return declared ~ "(^|[^A-Za-z0-9_])" name "([^A-Za-z0-9_]|$)" }

@@ -1,2 +1,2 @@
-# declared.sh - the functions that ckpt.h declares, for the lints that ask for them.
+# declared.sh - prints the functions that ckpt.h declares, for other lints.
 tr '\n' ' ' <lib/ckpt.h | grep -oE 'CKPT_API[^;]*;' | grep -oE 'ckpt_[a-z_0-9]+ *\(' | tr -d ' (' | sort -u

@@ -1,5 +1,5 @@
-# floors.sh - who may include whom, and call whom (the plan is in lib/README.md). Every include between floors is
-# written "floor/file.h", so that graph can be read off the lines; the calls are the symbols of the objects.
+# floors.sh - which folder may include and call which (see lib/README.md). Every include between floors is written
+# "floor/file.h", so that the lines give that graph; calls are found by the symbols of the objects.
 may() # may FROM-FLOOR TO-FLOOR
 {
     case $1:$2 in
@@ -37,7 +37,7 @@ grep -rn '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[chd]' --
         [ "$to" = unknown ] || may "$floor" "$to" || echo "$file:$line: $floor may not include $to ($name)"
     done
 
-# Calls between two objects of the library, one for each pair of them: CALLER CALLEE SYMBOL, without "lib/" and ".o".
+# Prints one call for each pair of objects of the library: CALLER CALLEE SYMBOL, without "lib/" and ".o".
 find lib -name '*.c' | sed "s|\(.*\)\.c$|$B/obj/\1.o|" | xargs ${NM:-nm} -A -g |
     awk -v prefix="$B/obj/lib/" '{ sub("^" prefix, ""); at = index($0, ".o:"); object = substr($0, 1, at - 1) }
         $(NF - 1) == "U" { used[object, $NF]; next }

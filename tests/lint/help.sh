@@ -1,4 +1,4 @@
-# help.sh - every target that is no file is .PHONY, and those meant for people have a line for `make help`.
+# help.sh - every make target that is no file is .PHONY, and each that users run has a line for `make help`.
 phony=" $(sed -n '/^\.PHONY:/,/[^\\]$/p' Makefile | sed 's/^\.PHONY://; s/\\$//' | tr '\n' ' ') "
 targets=$(sed -n 's/^\([a-z][a-z -]*\):\( .*\)*$/\1/p' Makefile | grep -v '=')
 for target in $targets; do

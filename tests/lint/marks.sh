@@ -1,8 +1,8 @@
-# marks.sh - braces in the text of an error enclose what was found and, {=so}, what is expected (base/error.h). Each is
-# closed, of each there is one at most, and where no function looks for them they would be printed.
+# marks.sh - braces in the text of an error enclose the value found, and {=…} what is expected (base/error.h). Each
+# must be closed, there may be one of each, and only functions that remove them may get such texts.
 for file in $(find lib -name '*.[ch]'); do
     awk -v file="$file" '
-    # judge - the text that just ended, in a call of NAME; other texts of a call are its arguments.
+    # judge - checks the text that just ended, in a call of NAME; only the first text of a call is its format.
     function judge(name,    i, c, open, kind, seen) {
         if (!reads[name] && text ~ /\{=/) tell("marks for " (name ? name "()" : "nobody"))
         if (!reads[name] || texts[depth]++) return
@@ -45,7 +45,7 @@ for file in $(find lib -name '*.[ch]'); do
                 i++
             } else if (c == "\"") {
                 if (!held) begun = FNR
-                held = 1 # and goes on with what stands beside it, PRIu64 too
+                held = 1 # adjacent strings and PRIu64 continue it
                 state = c
             } else if (c ~ /[A-Za-z0-9_]/) {
                 word = word c

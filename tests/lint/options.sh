@@ -1,8 +1,7 @@
-# options.sh - every option that a command takes is in its man page, and every option in the page is taken. What a
-# command takes is what its --help lists.
+# options.sh - the options in the man page of a command are those that its --help lists.
 [ -x "$CKPT" ] || { echo "cli:1: no $CKPT to ask"; exit; }
 
-# options_of - the option words of a text, one a line
+# options_of - prints the options in the standard input, one a line
 options_of()
 {
     grep -oE -- '(^|[^A-Za-z0-9_-])(--[a-z][a-z0-9-]*|-[a-zA-Z0-9])([^A-Za-z0-9-]|$)' |

@@ -1,5 +1,5 @@
-# pages.sh - what mdoc would typeset otherwise than it was meant: an argument that opens with a quote loses it and its
-# twin, and text after a display that is not a new paragraph stands right below it.
+# pages.sh - two traps of mdoc: it removes the quotes of an argument that begins with one, and it sets text after a
+# display without space above, unless that is a new paragraph.
 for page in man/*.[0-9]; do
     awk -v page="$page" '
         /^\.[A-Z][a-z] (.* )?"[^" ]*":/ { print page ":" FNR ": mdoc takes the quotes: write \\(dq" }

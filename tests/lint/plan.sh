@@ -7,7 +7,7 @@ sed -n 's/^| `\([^`]*\)` .*/\1/p' lib/README.md | while read -r file; do
     [ -f "lib/$file" ] || [ -f "lib/$file.c" ] || [ -f "lib/$file.h" ] || echo "lib/README.md:1: there is no $file"
 done
 
-# What is committed at the top of the tree is known by name: a stray file there is everybody's first sight.
+# Only known files may be committed at the top of the tree, because a stray one there is the first that visitors see.
 known='.ci .clang-format .editorconfig .gitattributes .github .gitignore .gitlab-ci.yml CHANGELOG.md
        CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md cli completion examples lib libckpt.pc.in man tests'
 git ls-files 2>/dev/null | sed 's/^"//; s|/.*||' | sort -u | while read -r name; do

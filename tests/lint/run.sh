@@ -1,6 +1,6 @@
 #!/bin/sh
-# lint/run.sh [NAME…] - each lint prints "file:line: what" for what it finds; silence is good. The self-test plants
-# violations for each and wants them found.
+# lint/run.sh [NAME…] - runs the lints, each of which prints "file:line: what" for a violation and nothing
+# otherwise. The self-test adds violations for each, which it must find.
 set -u
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}

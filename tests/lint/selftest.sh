@@ -1,6 +1,6 @@
 #!/bin/sh
-# lint/selftest.sh - a lint that finds nothing proves nothing until it has found something: each is run on a small tree
-# without a fault, where it must be silent, and on that tree with one fault, where it must speak.
+# lint/selftest.sh - tests the lints: each must print nothing for a small tree without a fault, and something for that
+# tree with one fault.
 set -u
 LINT=${LINT:-$PWD/tests/lint}
 CC=${CC:-cc}
@@ -11,7 +11,7 @@ bad=0
 
 put() { mkdir -p "$tree/$(dirname "$1")" && printf '%b' "$2" >"$tree/$1"; }
 
-# compile OBJECT TEXT - lib/OBJECT.c as it may be compiled, whatever its includes are
+# compile OBJECT TEXT - compiles TEXT to the object of lib/OBJECT.c
 compile() { mkdir -p "$(dirname "$made/$1")" && printf '%s\n' "$2" | $CC -fPIC -c -o "$made/$1.o" -x c -; }
 
 library()
@@ -50,7 +50,7 @@ clean()
     library
 }
 
-# expect silence|speech LINT WHAT - "silence" on the clean tree, "speech" after a plant
+# expect silence|speech LINT WHAT - checks that LINT prints nothing ("silence") or something ("speech")
 expect()
 {
     found=$(cd "$tree" && sh "$LINT/$2.sh" 2>&1)
@@ -61,7 +61,7 @@ expect()
     bad=1
 }
 
-# plant LINT FILE TEXT - adds TEXT to FILE of the clean tree; the lint must find it
+# plant LINT FILE TEXT - adds TEXT to FILE of the clean tree and checks that LINT finds it
 plant()
 {
     clean

@@ -1,5 +1,4 @@
-# text.sh - what a reader should not stumble over: long lines, tabs, trailing blanks, promises, and folders of the
-# machine where this was written.
+# text.sh - no long lines, tabs, trailing blanks, notes of unfinished work, or folders of one machine.
 sources=$(find lib cli tests -name '*.[ch]' -o -name '*.def' -o -name '*.sh' | grep -v '^tests/corpus/\|^tests/cli/.*/')
 documents=$(ls README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md lib/README.md 2>/dev/null)
 
