@@ -13,7 +13,7 @@
  * Refused: other subclasses than ndarray, memmap and matrix, a frame that does not end before the array,
  * missing elements, a pickle of objects that makes no array.
  */
-#include "codec/pickle_joblib.h"
+#include "codec/pickle_machine.h"
 
 #include <inttypes.h>
 

@@ -94,6 +94,11 @@ bool push_text1(struct machine *m, ckpt_value_type type); /* the length has 1, 4
 bool push_text4(struct machine *m, ckpt_value_type type);
 bool push_text8(struct machine *m, ckpt_value_type type);
 
+/* pickle_joblib.c */
+/* joblib_take_array - if V, to which BUILD was just applied, is a NumpyArrayWrapper of joblib, reads the
+ * bytes of the array that follow and turns V into the numpy array that joblib.load would return. */
+bool joblib_take_array(struct machine *m, ckpt_value *v);
+
 /* machine_grow_facts - makes room in a list of N facts for more. */
 bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t *cap);
 /* machine_add_mutation - adds to the facts that the current opcode changes TARGET. */

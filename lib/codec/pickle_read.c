@@ -20,7 +20,6 @@
 #include "base/cursor.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "codec/pickle_joblib.h"
 #include "codec/pickle_machine.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"

@@ -24,9 +24,6 @@
 #include "base/text.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_show.h"
-#include "codec/trace_joblib.h"
-#include "codec/trace_node.h"
-#include "codec/trace_payload.h"
 #include "codec/tracer.h"
 
 #define KEEP_ITEMS 256u /* of a container: more than any report shows */

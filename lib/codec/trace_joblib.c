@@ -1,12 +1,11 @@
 /*
- * trace_joblib.c - see trace_joblib.h. The layout of an array in a pickle of joblib.dump is in
- * pickle_joblib.c.
+ * trace_joblib.c - see tracer.h. The layout of an array in a pickle of joblib.dump is in pickle_joblib.c.
  *
  * joblib.load skips the bytes of an array, pickle.load runs them as opcodes: both must be followed. The dtype
  * (core/trace_dtype.c) determines the bytes of an element and whether it has objects. A wrapper that is not
  * written exactly as joblib writes it might be read differently, and is not skipped.
  */
-#include "codec/trace_joblib.h"
+#include "codec/tracer.h"
 
 #include "base/checked.h"
 #include "codec/pickle_ops.h"

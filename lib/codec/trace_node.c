@@ -1,7 +1,7 @@
-/* trace_node.c - see trace_node.h. A node that is not shared has one reference, from the stack or from a node
+/* trace_node.c - see tracer.h. A node that is not shared has one reference, from the stack or from a node
  * that contains it. When that goes away, the node and its items are released. Globals are never released,
  * because the tables of recently seen ones refer to them. */
-#include "codec/trace_node.h"
+#include "codec/tracer.h"
 
 #include "base/checked.h"
 

@@ -1,7 +1,7 @@
-/* trace_payload.c - see trace_payload.h. A value is reported if it begins like a pickle of protocol 2 to 5 or
+/* trace_payload.c - see tracer.h. A value is reported if it begins like a pickle of protocol 2 to 5 or
  * a compressed file or program, as it is, in base64 or in hexadecimal; or if its first byte can begin a
  * pickle of protocol 0 or 1 and a newline or STACK_GLOBAL follows, because every import has one of them. */
-#include "codec/trace_payload.h"
+#include "codec/tracer.h"
 
 #include "codec/pickle_line.h"
 #include "codec/pickle_ops.h"

@@ -114,4 +114,33 @@ static inline trace_ref tracer_constant(const struct tracer *t)
     return t->at << 9 | (uint64_t)t->op << 1; /* bounded: no file has 2^55 bytes */
 }
 
+/* trace_node.c: the values that are not constants. Nodes that leave the stack and have no other reference are
+ * reused, so that a long pickle takes little memory. */
+
+static inline trace_ref node_ref(const void *node) { return (uint64_t)(uintptr_t)node | 1; }
+
+/* node_new - returns a node without items; NULL: out of memory, and the tracer's status is set. */
+struct trace_node *node_new(struct tracer *t, enum trace_kind kind);
+/* node_add - adds the N items at FROM to V, which then owns their references. V keeps at most MOST items. */
+bool node_add(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t most);
+/* node_report_held - reports each of the N values at FROM that is a class or function, because they become
+ * part of a value whose code may call them. */
+bool node_report_held(struct tracer *t, const trace_ref *from, size_t n);
+/* node_release - drops a reference to R, and frees R unless it is shared. */
+void node_release(struct tracer *t, trace_ref r);
+
+/* trace_payload.c: texts and bytes of a pickle that may be files or pickles themselves. */
+
+/* payload_report_counted - reports the next N bytes if they may be a file or pickle. */
+bool payload_report_counted(struct tracer *t, uint64_t n);
+/* payload_report_line - skips the line of UNICODE or STRING, and reports it if it may encode a file or
+ * pickle. */
+bool payload_report_line(struct tracer *t);
+
+/* trace_joblib.c */
+
+/* joblib_skip_array - after BUILD of TARGET with STATE, skips the bytes that joblib.load reads as an array.
+ * If they are a pickle of objects, follows it. */
+bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state);
+
 #endif

@@ -1,5 +1,5 @@
 /* zip.h - opens the members of a zip archive as sources. zip_layout.c reads and checks the structure;
- * zip_inflate.c inflates deflated members by libzip. */
+ * zip_inflate.c inflates deflated members by libzip; zip_salvage.c opens damaged archives. */
 #ifndef CODEC_ZIP_H
 #define CODEC_ZIP_H
 
@@ -53,6 +53,10 @@ zip *zip_new(source *src, arena *a);
  * fields, every directory entry; entries must be within the file and must not overlap. Bytes before or
  * after a valid archive are allowed: shift > 0, end < size. */
 ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
+/* zip_salvage - opens an archive like zip_open, by its directory if that is valid, else by its local headers.
+ * Reads every record and compares its checksum. Sets the fault of each record that is not intact;
+ * zip_open_member fails with this fault. */
+ckpt_status zip_salvage(source *src, arena *a, zip **out, ckpt_error *err);
 void zip_close(zip *z); /* NULL is allowed */
 typedef ckpt_status zip_entry_visitor(void *user, size_t i, const struct zip_entry *e, ckpt_error *err);
 /* zip_visit_entries - calls EACH for every entry of the directory in SRC, and keeps none in memory; *N is

@@ -1,6 +1,7 @@
 /*
- * zip_salvage.c - see zip_salvage.h. The layout of local headers and data descriptors is in zip_header.h;
- * torch sets bit 3 of the flags, and its local headers have 0 for CRC-32 and both sizes.
+ * zip_salvage.c - reads archives that are truncated or damaged. The layout of local headers and data
+ * descriptors is in zip_header.h; torch sets bit 3 of the flags, and its local headers have 0 for CRC-32 and
+ * both sizes.
  *
  * Without a valid directory, the file is searched for the signatures of local headers and descriptors. A
  * record ends at the first descriptor that states exactly the size from its payload up to there; any other
@@ -17,7 +18,7 @@
  * Refused: a checksum that does not match, a size that exceeds the file, an archive inside a payload whose
  * end is unknown, two intact records of one name that differ.
  */
-#include "codec/zip_salvage.h"
+#include "codec/zip.h"
 
 #include <stdlib.h>
 

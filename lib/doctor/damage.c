@@ -4,7 +4,7 @@
 
 #include "base/cursor.h"
 #include "base/text.h"
-#include "codec/zip_salvage.h"
+#include "codec/zip.h"
 #include "doctor/doctor.h"
 #include "format/recognize.h"
 #include "format/safetensors/safetensors.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "codec/zip_salvage.h"
+#include "codec/zip.h"
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/folder.h"

@@ -21,8 +21,6 @@
 #include "core/python2.h"
 #include "op/known_names.h"
 #include "op/weights_only.h"
-#include "scan/judge_numpy.h"
-#include "scan/judge_objects.h"
 
 #define NAMES_MEMORY    ((uint64_t)16 << 20)
 #define ARGS_MEMORY     ((uint64_t)1 << 20)

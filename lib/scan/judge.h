@@ -4,11 +4,34 @@
 #define SCAN_JUDGE_H
 
 #include "core/findings.h"
+#include "core/trace_dtype.h"
 
 struct judge;
 
 /* judge_new - makes a judge that reports to S, and sets its callbacks in S. */
 ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err);
 void judge_free(struct judge *j); /* NULL is allowed */
+
+/* What follows is private to judge.c, judge_numpy.c and judge_objects.c. */
+
+/* A dtype that many arrays share is read once and cached here. */
+struct numpy_judge {
+    const struct trace_node *dtype; /* the dtype of the memo that was read last; NULL: none */
+    uint64_t dtype_items;           /* the number of its items at that time */
+    struct trace_dtype cached;      /* what it describes */
+    ckpt_error err;                 /* set if a function below fails */
+};
+
+/* numpy_change, numpy_call - set *WHY to what is dangerous about S, the BUILD of an object that MODULE.NAME
+ * made, or a call of MODULE.NAME; NULL: nothing. */
+ckpt_status numpy_change(struct numpy_judge *j, const struct trace_step *s, ckpt_str module, ckpt_str name,
+                         const char **why);
+ckpt_status numpy_call(struct numpy_judge *j, const struct trace_step *s, ckpt_str module, ckpt_str name,
+                       const char **why);
+
+/* object_change - returns what is dangerous about S, a change of the object N, which a call of MODULE.NAME
+ * made; NULL: nothing. */
+const char *object_change(const struct trace_step *s, const struct trace_node *n, ckpt_str module,
+                          ckpt_str name);
 
 #endif

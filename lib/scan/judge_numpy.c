@@ -10,7 +10,7 @@
  *
  * The last three take bytes for pointers to objects if the dtype has objects but its flags deny it.
  */
-#include "scan/judge_numpy.h"
+#include "scan/judge.h"
 
 #define DTYPE_MEMORY ((uint64_t)1 << 20)
 

@@ -1,10 +1,11 @@
 /*
- * judge_objects.c - see judge_objects.h. BUILD calls __setstate__, APPEND and APPENDS call append and extend,
- * ADDITEMS calls add. Loaders look these methods up in the object: if the file sets its attributes (by BUILD
- * or as arguments), it can choose the function that is called. Picklers write the items of an object before
- * its state, the state once, and items only for a type that has items.
+ * judge_objects.c - decides which opcodes may change the objects that allow-listed callables make. BUILD
+ * calls __setstate__, APPEND and APPENDS call append and extend, ADDITEMS calls add. Loaders look these
+ * methods up in the object: if the file sets its attributes (by BUILD or as arguments), it can choose the
+ * function that is called. Picklers write the items of an object before its state, the state once, and items
+ * only for a type that has items.
  */
-#include "scan/judge_objects.h"
+#include "scan/judge.h"
 
 #include <string.h>
 

@@ -18,7 +18,7 @@
 #include "codec/tar.h"
 #include "codec/zarr.h"
 #include "codec/zip_patch.h"
-#include "codec/zip_salvage.h"
+#include "codec/zip.h"
 #include "codec/zip_write.h"
 #include "core/repr.h"
 #include "format/distributed/dcp_metadata.h"

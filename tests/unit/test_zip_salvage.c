@@ -2,7 +2,6 @@
 #include "base/buf.h"
 #include "base/crc32.h"
 #include "codec/zip.h"
-#include "codec/zip_salvage.h"
 #include "unit.h"
 
 #define DESCRIPTOR 8u /* flag 8: CRC and sizes follow the payload */

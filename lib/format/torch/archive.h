@@ -63,4 +63,15 @@ struct torch_storages torch_archive_get_storages(struct torch_archive *ta);
  * ckpt_file.resolve for those that only opaque objects use. */
 void torch_archive_count_unused(struct torch_archive *ta);
 
+/* torch_embed_archive - opens record RECORD (without top) as a torch.save archive and puts its root into
+ * MAPPING as the value of KEY. PREFIX and STEPS, NPREFIX long, are the path of MAPPING. */
+ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ckpt_value *mapping,
+                                const ckpt_path_elem *prefix, const struct step *steps, uint32_t nprefix,
+                                ckpt_str key, ckpt_error *err);
+
+/* script_json_top - is Z TorchScript of torch 1.0 to 1.3? Sets *TOP to the folder of its model.json. */
+bool script_json_top(const zip *z, ckpt_str *top);
+/* script_json_read - fills F from such an archive, that of its probe, whose folder is TOP. */
+ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err);
+
 #endif

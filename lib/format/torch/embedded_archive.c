@@ -3,7 +3,7 @@
  * file of its own, because it has its own storage keys. Then its rows are added to the outer file, below the
  * path of the record. A torch.save archive holds no further archives, so nothing nests.
  */
-#include "format/torch/embedded_archive.h"
+#include "format/torch/archive.h"
 
 #include "base/checked.h"
 #include "core/check.h"

@@ -22,7 +22,7 @@
  * read, and no compiled code is loaded.
  */
 #include "codec/json_scan.h"
-#include "format/torch/embedded_archive.h"
+#include "format/torch/archive.h"
 
 #define OLD_STATE "serialized_state_dict.pt"
 

@@ -63,6 +63,11 @@ ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err);
  * NULL if V is not bytes. */
 ckpt_status torch_bytes(ckpt_file *f, const ckpt_value *v, source **out, ckpt_error *err);
 
+/* torch_legacy_storage - reads BYTES, the argument of torch.storage._load_from_bytes: a legacy stream whose
+ * main pickle is one storage. Sets src (takes a reference), off, dtype, numel, s.nbytes and s.location of
+ * S. */
+ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err);
+
 /* torch_pid_parse - parses the PERSID node V, which may be a text of protocol 0. False: V names no
  * storage. */
 bool torch_pid_parse(const ckpt_value *v, struct torch_pid *out);

@@ -24,7 +24,7 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/recognize.h"
-#include "format/torch/legacy.h"
+#include "format/torch/graph.h"
 #include "io/reader.h"
 
 #define PROTOCOL_VERSION 1001

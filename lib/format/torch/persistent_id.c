@@ -20,7 +20,6 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/torch/internal.h"
-#include "format/torch/legacy.h"
 
 static bool get_uint(const ckpt_value *v, uint64_t *out)
 {

@@ -21,8 +21,6 @@
  *
  * Only these two lines of the code are read; it is never run.
  */
-#include "format/torch/script.h"
-
 #include "format/torch/archive.h"
 
 #define MAX_CODE (16u << 20)

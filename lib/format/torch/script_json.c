@@ -15,8 +15,6 @@
 #include "core/dtype.h"
 #include "codec/json_scan.h"
 #include "format/torch/archive.h"
-#include "format/torch/script.h"
-
 struct parameter {
     ckpt_str name;
     uint64_t tensor;
