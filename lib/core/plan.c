@@ -78,6 +78,15 @@ const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
     return i == MAP_NONE ? NULL : &p->edits[i];
 }
 
+bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text)
+{
+    const struct edit *e = plan_find_edit(plan, v);
+    if (!e || i >= e->n)
+        return true;
+    *text = e->names[i];
+    return !e->dropped[i];
+}
+
 bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n)
 {
     return (n > p->root_depth || !p->root_depth) && path_begins(path, n, p->root_path, p->root_depth);

@@ -114,6 +114,9 @@ void plan_note_module(ckpt_plan *p);
 struct edit *plan_get_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n);
 /* plan_find_edit - returns the edit of NODE, or NULL. */
 const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node);
+/* plan_edit_entry - applies the edits of PLAN to entry I of container V, as the hook `entry` of a pickle
+ * writer: returns false if the entry is dropped, and sets *TEXT if it is renamed. */
+bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text);
 /* plan_below_root - returns true if PATH is below the plan's root. */
 bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
 /* plan_includes_leaf - returns true if LEAF is written: it is below the root, and `--root auto` does not

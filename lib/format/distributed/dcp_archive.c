@@ -103,15 +103,6 @@ static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v,
     return CKPT_OK;
 }
 
-static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
-{
-    const struct edit *e = plan_find_edit(user, v);
-    if (!e || i >= e->n)
-        return true;
-    *text = e->names[i];
-    return !e->dropped[i];
-}
-
 /* ----------------------------------------------------------------------- archive */
 
 static struct zip_header make_header(const struct member *m)
@@ -222,7 +213,7 @@ ckpt_status dcp_archive_value(struct dcp_archive *x, const ckpt_plan *p, const c
 {
     struct member members[3];
     const struct pickle_hooks hooks = {
-        .user = (void *)(uintptr_t)p, .entry = keep_entry, .literal = file_names_literal(p->file)};
+        .user = (void *)(uintptr_t)p, .entry = plan_edit_entry, .literal = file_names_literal(p->file)};
     buf pickle;
     *x = (struct dcp_archive){0};
     buf_init(&pickle, MAX_PICKLE);

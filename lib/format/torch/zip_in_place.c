@@ -19,16 +19,6 @@
 #include "format/torch/archive.h"
 #include "format/torch/zip.h"
 
-/* edit_entry - the hook `entry` of the pickle writer: applies the edits of the plan USER. */
-static bool edit_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
-{
-    const struct edit *e = plan_find_edit(user, v);
-    if (!e || i >= e->n)
-        return true;
-    *text = e->names[i];
-    return !e->dropped[i];
-}
-
 static ckpt_status refuse_in_place(ckpt_error *err, const char *why)
 {
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s; it cannot be edited in place", why);
@@ -83,7 +73,7 @@ static ckpt_status make_patches(struct torch_archive *ta, size_t i, ckpt_str byt
 static ckpt_status rewrite_pickle(ckpt_plan *p, struct torch_archive *ta, size_t i, struct patches *out,
                                   ckpt_error *err)
 {
-    struct pickle_hooks hooks = {.user = p, .entry = edit_entry, .literal = file_names_literal(p->file)};
+    struct pickle_hooks hooks = {.user = p, .entry = plan_edit_entry, .literal = file_names_literal(p->file)};
     size_t size = (size_t)ta->z->entries[i].usize; /* bounded: its graph is in memory */
     bool fits;
     buf b;

@@ -195,14 +195,9 @@ static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
 static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct torch_writer *w = user;
-    const struct edit *e = plan_find_edit(w->p, v);
     uint32_t mask = w->nmasks ? map_get_num(w->left_out, map_ptr(v)) : MAP_NONE;
-    if (mask != MAP_NONE && i < w->masks[mask].n && w->masks[mask].out[i])
-        return false;
-    if (!e || i >= e->n)
-        return true;
-    *text = e->names[i];
-    return !e->dropped[i];
+    bool out = mask != MAP_NONE && i < w->masks[mask].n && w->masks[mask].out[i];
+    return !out && plan_edit_entry(w->p, v, i, text);
 }
 
 /* --------------------------------------------------------------- storages out */
