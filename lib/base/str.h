@@ -46,6 +46,14 @@ ckpt_str str_after_last(ckpt_str s, char c);
 /* str_take_word - removes the first word from LIST, whose words are separated by one space each. .len is 0
  * when none is left. */
 ckpt_str str_take_word(ckpt_str *list);
+/* str_digit - returns the value of the hexadecimal digit C, or 99. */
+static inline unsigned str_digit(char c)
+{
+    char low = (char)(c | 0x20);
+    return c >= '0' && c <= '9'       ? (unsigned)(c - '0')
+           : low >= 'a' && low <= 'f' ? (unsigned)(low - 'a') + 10
+                                      : 99;
+}
 /* str_uint - parses S, which must be decimal digits only. False: it is not a number, or it does not fit. */
 bool str_uint(ckpt_str s, uint64_t *out);
 

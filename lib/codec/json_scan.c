@@ -103,14 +103,6 @@ static inline bool is_unescaped8(const unsigned char *p)
     return ((x | (x - ones * ' ') | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & high) == 0;
 }
 
-static int parse_hex_digit(unsigned char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* parse_hex4 - returns the value of the four hexadecimal digits at POS, before END; -1: there are not
  * four. */
 static int parse_hex4(const json_scan *j, size_t pos, size_t end)
@@ -119,10 +111,10 @@ static int parse_hex4(const json_scan *j, size_t pos, size_t end)
     if (end - pos < 4)
         return -1;
     for (size_t i = pos; i < pos + 4; i++) {
-        int d = parse_hex_digit(j->text[i]);
-        if (d < 0)
+        unsigned d = str_digit((char)j->text[i]);
+        if (d > 15)
             return -1;
-        v = v << 4 | d;
+        v = v << 4 | (int)d;
     }
     return v;
 }

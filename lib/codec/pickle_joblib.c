@@ -36,12 +36,12 @@ static bool is_array_class(const ckpt_value *v)
 /* count_bytes - sets *OUT to the bytes of all elements of SHAPE; false: SHAPE is no shape, or too large. */
 static bool count_bytes(const ckpt_value *shape, const struct numpy_dtype *d, uint64_t *out)
 {
-    int64_t n;
+    uint64_t n;
     *out = d->bytes;
     if (!shape || shape->type != CKPT_V_TUPLE)
         return false;
     for (uint32_t i = 0; i < value_count(shape); i++)
-        if (!value_integer(value_item(shape, i), &n) || n < 0 || !checked_mul(*out, (uint64_t)n, out))
+        if (!value_size(value_item(shape, i), &n) || !checked_mul(*out, n, out))
             return false;
     return true;
 }

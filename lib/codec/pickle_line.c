@@ -7,12 +7,6 @@
 
 enum { NORMAL, SLASH, HEX, OCTAL };
 
-static int parse_hex_digit(unsigned char c)
-{
-    unsigned char low = c | 0x20;
-    return c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-}
-
 /* decode_escape - decodes C, the character after a backslash. Returns the number of bytes in OUT; 0 if more
  * characters of the escape follow. */
 static int decode_escape(struct pickle_line *l, unsigned char c, unsigned char out[2])
@@ -43,9 +37,9 @@ int pickle_line_bytes(struct pickle_line *l, unsigned char c, unsigned char out[
     if (l->state == SLASH)
         return decode_escape(l, c, out);
     if (l->state == HEX) {
-        if (parse_hex_digit(c) < 0)
+        if (str_digit((char)c) > 15)
             return -1;
-        l->value = l->value << 4 | (uint32_t)parse_hex_digit(c); /* bounded: 8 digits at most */
+        l->value = l->value << 4 | str_digit((char)c); /* bounded: 8 digits at most */
         l->state = --l->digits ? HEX : NORMAL;
         out[0] = (unsigned char)l->value;
         return l->state == HEX ? 0 : l->value > 0xff ? -1 : 1;

@@ -411,10 +411,8 @@ bool machine_add_mutation(struct machine *m, const ckpt_value *target)
         return true;
     struct pickle_mutation *grown = arena_grow(m->a, f->mutations, f->nmutations, &f->cap_mutations,
                                                f->nmutations + FEW, sizeof *grown);
-    if (!grown) {
-        machine_fail_memory(m);
-        return false;
-    }
+    if (!grown)
+        return machine_fail_memory(m);
     f->mutations = grown;
     f->mutations[f->nmutations++] = (struct pickle_mutation){m->at, m->op, target};
     return true;

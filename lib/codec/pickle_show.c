@@ -115,9 +115,8 @@ ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t 
 
 /* ---------------------------------------------------------------- constants */
 
-static ckpt_value *new_text(arena *a, trace_ref ref, struct show_argument *arg)
+static ckpt_value *new_text(arena *a, uint8_t op, struct show_argument *arg)
 {
-    uint8_t op = trace_opcode(ref);
     decode_line(op, arg);
     size_t n = arg->n < SHOWN_TEXT ? arg->n : SHOWN_TEXT;
     ckpt_value_type type = op == PICKLE_BYTEARRAY8 ? CKPT_V_BYTEARRAY
@@ -130,91 +129,70 @@ static ckpt_value *new_text(arena *a, trace_ref ref, struct show_argument *arg)
         return NULL;
     if (type == CKPT_V_STR && !utf8_check(s, true, NULL))
         type = CKPT_V_STR8;
-    ckpt_value *v = value_new(a, type, trace_offset(ref));
+    ckpt_value *v = value_new(a, type, 0);
     if (v)
         v->u.str = s;
     return v;
 }
 
-static ckpt_value *new_bigint(arena *a, trace_ref ref, const unsigned char *at, size_t n)
+static ckpt_value *new_bigint(arena *a, const unsigned char *at, size_t n)
 {
     n = integer_trim(at, n);
-    ckpt_value *v = value_new(a, n <= 8 ? CKPT_V_INT : CKPT_V_BIGINT, trace_offset(ref));
+    if (n <= 8)
+        return value_int(a, integer_small(at, n));
+    ckpt_value *v = value_new(a, CKPT_V_BIGINT, 0);
     if (!v)
         return NULL;
-    if (n <= 8) {
-        v->u.i = n ? integer_small(at, n) : 0;
-        return v;
-    }
     v->u.str = arena_str(a, str_of((const char *)at, n));
     return v->u.str.ptr ? v : NULL;
 }
 
-static ckpt_value *new_int(arena *a, trace_ref ref, int64_t i)
-{
-    ckpt_value *v = value_new(a, CKPT_V_INT, trace_offset(ref));
-    if (v)
-        v->u.i = i;
-    return v;
-}
-
-static ckpt_value *new_float(arena *a, trace_ref ref, double f)
-{
-    ckpt_value *v = value_new(a, CKPT_V_FLOAT, trace_offset(ref));
-    if (v)
-        v->u.f = f;
-    return v;
-}
-
-static ckpt_value *new_bool(arena *a, trace_ref ref, bool b)
-{
-    ckpt_value *v = value_new(a, CKPT_V_BOOL, trace_offset(ref));
-    if (v)
-        v->u.b = b;
-    return v;
-}
-
-static ckpt_value *parse_number_line(arena *a, trace_ref ref, const struct show_argument *arg)
+static ckpt_value *new_number(arena *a, uint8_t op, const struct show_argument *arg)
 {
     ckpt_str s = str_of((const char *)arg->bytes, arg->n);
     int64_t i;
     double f;
-    if (trace_opcode(ref) == PICKLE_INT && (str_is(s, "00") || str_is(s, "01")))
-        return new_bool(a, ref, s.ptr[1] == '1');
+    if (op == PICKLE_INT && (str_is(s, "00") || str_is(s, "01")))
+        return value_bool(a, s.ptr[1] == '1');
     if (s.len && s.ptr[s.len - 1] == 'L')
         s.len--;
-    if (trace_opcode(ref) == PICKLE_FLOAT)
-        return new_float(a, ref, pickle_text_float(s, &f) ? f : 0);
-    return pickle_text_int(s, &i) ? new_int(a, ref, i) : value_str(a, arena_str(a, s));
+    if (op == PICKLE_FLOAT)
+        return value_float(a, pickle_text_float(s, &f) ? f : 0);
+    return pickle_text_int(s, &i) ? value_int(a, i) : value_str(a, arena_str(a, s));
+}
+
+static ckpt_value *new_constant(arena *a, uint8_t op, struct show_argument *arg)
+{
+    uint64_t bits;
+    double f;
+    switch (op) {
+    case PICKLE_NONE: return value_new(a, CKPT_V_NONE, 0);
+    case PICKLE_NEWTRUE:
+    case PICKLE_NEWFALSE: return value_bool(a, op == PICKLE_NEWTRUE);
+    case PICKLE_BININT: return value_int(a, (int32_t)load_u32le(arg->bytes));
+    case PICKLE_BININT1: return value_int(a, arg->bytes[0]);
+    case PICKLE_BININT2: return value_int(a, load_u16le(arg->bytes));
+    case PICKLE_LONG1:
+    case PICKLE_LONG4: return new_bigint(a, arg->bytes, arg->n);
+    case PICKLE_INT:
+    case PICKLE_LONG:
+    case PICKLE_FLOAT: return new_number(a, op, arg);
+    case PICKLE_BINFLOAT:
+        bits = load_number(arg->bytes, 8, true);
+        memcpy(&f, &bits, sizeof f);
+        return value_float(a, f);
+    default: return new_text(a, op, arg);
+    }
 }
 
 static ckpt_value *show_constant(source *src, trace_ref ref, arena *a, ckpt_error *err)
 {
     struct show_argument arg;
-    uint8_t op = trace_opcode(ref);
     read_argument(src, ref, &arg, err);
-    uint64_t bits;
-    double f;
-    if (arg.status != CKPT_OK)
-        return NULL;
-    switch (op) {
-    case PICKLE_NONE: return value_new(a, CKPT_V_NONE, trace_offset(ref));
-    case PICKLE_NEWTRUE:
-    case PICKLE_NEWFALSE: return new_bool(a, ref, op == PICKLE_NEWTRUE);
-    case PICKLE_BININT: return new_int(a, ref, (int32_t)load_u32le(arg.bytes));
-    case PICKLE_BININT1: return new_int(a, ref, arg.bytes[0]);
-    case PICKLE_BININT2: return new_int(a, ref, load_u16le(arg.bytes));
-    case PICKLE_LONG1:
-    case PICKLE_LONG4: return new_bigint(a, ref, arg.bytes, arg.n);
-    case PICKLE_INT:
-    case PICKLE_LONG:
-    case PICKLE_FLOAT: return parse_number_line(a, ref, &arg);
-    case PICKLE_BINFLOAT:
-        bits = load_number(arg.bytes, 8, true);
-        memcpy(&f, &bits, sizeof f);
-        return new_float(a, ref, f);
-    default: return new_text(a, ref, &arg);
-    }
+    ckpt_value *v = arg.status == CKPT_OK ? new_constant(a, trace_opcode(ref), &arg) : NULL;
+    if (v)
+        v->offset = trace_offset(ref);
+    return v;
 }
 
 /* -------------------------------------------------------------------- nodes */

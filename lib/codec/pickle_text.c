@@ -21,18 +21,10 @@ static ckpt_str trim_spaces(ckpt_str s)
     return s;
 }
 
-static unsigned digit_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return (unsigned)(c - '0');
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : 99;
-}
-
 static bool are_digits(ckpt_str s, unsigned base)
 {
     for (size_t i = 0; i < s.len; i++)
-        if (digit_value(s.ptr[i]) >= base)
+        if (str_digit(s.ptr[i]) >= base)
             return false;
     return s.len > 0;
 }
@@ -71,7 +63,7 @@ bool pickle_text_int(ckpt_str line, int64_t *out)
     if (!split_number(line, &n))
         return false;
     for (size_t i = 0; i < n.digits.len; i++) {
-        int64_t d = digit_value(n.digits.ptr[i]);
+        int64_t d = str_digit(n.digits.ptr[i]);
         d = n.negative ? -d : d;
         if (__builtin_mul_overflow(v, (int64_t)n.base, &v) || __builtin_add_overflow(v, d, &v))
             return false;
@@ -89,7 +81,7 @@ static size_t parse_decimal(ckpt_str digits, unsigned char *out)
     for (size_t i = 0; i < digits.len;) {
         uint64_t scale = 1, carry = 0;
         for (; i < digits.len && scale < 1000000000u; i++, scale *= 10)
-            carry = carry * 10 + digit_value(digits.ptr[i]);
+            carry = carry * 10 + str_digit(digits.ptr[i]);
         for (size_t k = 0; k < used; k++, carry >>= 32) {
             carry += limbs[k] * scale;
             limbs[k] = (uint32_t)carry;
@@ -108,7 +100,7 @@ static size_t parse_binary(ckpt_str digits, unsigned bits, unsigned char *out)
     size_t at = 0, n = digits.len * bits / 8 + 1; /* bounded: digits are in a line, bits <= 4 */
     memset(out, 0, n);
     for (size_t i = digits.len; i-- > 0;) {
-        unsigned d = digit_value(digits.ptr[i]);
+        unsigned d = str_digit(digits.ptr[i]);
         for (unsigned b = 0; b < bits; b++, at++)
             out[at / 8] = (unsigned char)(out[at / 8] | (d >> b & 1u) << at % 8); /* bounded: below 8 */
     }
@@ -149,10 +141,10 @@ int64_t integer_small(const unsigned char *at, size_t n)
 static bool is_decimal_float(ckpt_str s)
 {
     size_t i = 0, digits = 0;
-    for (; i < s.len && digit_value(s.ptr[i]) < 10; i++)
+    for (; i < s.len && str_digit(s.ptr[i]) < 10; i++)
         digits++;
     if (i < s.len && s.ptr[i] == '.')
-        for (i++; i < s.len && digit_value(s.ptr[i]) < 10; i++)
+        for (i++; i < s.len && str_digit(s.ptr[i]) < 10; i++)
             digits++;
     if (digits == 0 || i == s.len)
         return digits > 0;
@@ -207,14 +199,14 @@ static int decode_escape(ckpt_str s, size_t *pos)
         return bytes[at - names];
     }
     if (c == 'x') {
-        unsigned high = *pos + 1 < s.len ? digit_value(s.ptr[*pos + 1]) : 99;
-        unsigned low = *pos + 2 < s.len ? digit_value(s.ptr[*pos + 2]) : 99;
+        unsigned high = *pos + 1 < s.len ? str_digit(s.ptr[*pos + 1]) : 99;
+        unsigned low = *pos + 2 < s.len ? str_digit(s.ptr[*pos + 2]) : 99;
         *pos += 3;
         return high > 15 || low > 15 ? -2 : (int)(high << 4 | low);
     }
     unsigned v = 0, n = 0;
-    for (; n < 3 && *pos < s.len && digit_value(s.ptr[*pos]) < 8; n++)
-        v = v << 3 | digit_value(s.ptr[(*pos)++]);
+    for (; n < 3 && *pos < s.len && str_digit(s.ptr[*pos]) < 8; n++)
+        v = v << 3 | str_digit(s.ptr[(*pos)++]);
     return n ? (int)(v & 0xff) : -1;
 }
 
@@ -247,7 +239,7 @@ static uint32_t decode_unicode_escape(ckpt_str s, size_t *pos)
     if (s.len - *pos <= n)
         return UTF8_BAD;
     for (size_t i = 1; i <= n; i++) {
-        unsigned d = digit_value(s.ptr[*pos + i]);
+        unsigned d = str_digit(s.ptr[*pos + i]);
         if (d > 15)
             return UTF8_BAD;
         v = v << 4 | d;

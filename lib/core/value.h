@@ -157,6 +157,15 @@ static inline bool value_integer(const ckpt_value *v, int64_t *out)
     *out = v->type == CKPT_V_INT ? v->u.i : v->u.b;
     return true;
 }
+/* value_size - sets *OUT to the value of an INT or BOOL that is not negative; false for other nodes. */
+static inline bool value_size(const ckpt_value *v, uint64_t *out)
+{
+    int64_t i;
+    if (!value_integer(v, &i) || i < 0)
+        return false;
+    *out = (uint64_t)i;
+    return true;
+}
 /* value_source_class - returns the class in PID, the id of a class that torch's legacy and tar formats keep
  * together with its source: ('module', class, file, source) or (class, file, source). NULL: another id. */
 const ckpt_value *value_source_class(const ckpt_value *pid);

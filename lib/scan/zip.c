@@ -107,17 +107,15 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
 {
     struct zip_scan *r = user;
     ckpt_str where = f->name.len ? scan_join_names(r->x, r->where, f->name) : r->where;
-    struct stray_bytes *grown = f->n ? arena_grow(r->x->a, r->strays, r->nstrays, &r->cap_strays,
-                                                  r->nstrays + 1, sizeof *grown)
-                                     : r->strays;
+    struct stray_bytes *added =
+        f->n ? arena_append(r->x->a, &r->strays, &r->nstrays, &r->cap_strays, sizeof *added) : NULL;
     r->has_flaw = true;
-    if (!where.ptr || (f->n && !grown)) {
+    if (added)
+        *added = (struct stray_bytes){f->from, f->n};
+    if (!where.ptr || (f->n && !added)) {
         (void)scan_note_system_failure(r->x->s, CKPT_ENOMEM, NULL);
         return;
     }
-    r->strays = grown;
-    if (f->n)
-        grown[r->nstrays++] = (struct stray_bytes){f->from, f->n};
     if (f->text && f->value)
         (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s %" PRIu64, f->text, f->value);
     else if (f->text)

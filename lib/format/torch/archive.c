@@ -92,11 +92,11 @@ static void begin_record_name(struct torch_archive *ta, const char *name)
     buf_text(&ta->name, name);
 }
 
-static bool has_folder(struct torch_archive *ta, const char *folder)
+bool torch_has_folder(const zip *z, ckpt_str top, const char *folder)
 {
-    begin_record_name(ta, folder);
-    for (size_t i = 0; i < ta->z->n; i++)
-        if (str_starts(ta->z->entries[i].name, buf_view(&ta->name)))
+    for (size_t i = 0; i < z->n; i++)
+        if (str_starts(z->entries[i].name, top) &&
+            str_starts(str_skip(z->entries[i].name, top.len), str_c(folder)))
             return true;
     return false;
 }
@@ -117,9 +117,10 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     if (!ta->used)
         return fail_memory(err);
     CKPT_TRY(zip_index_case_folded(ta->z, err));
-    ta->storage = has_folder(ta, "data/") || !has_folder(ta, "tensors/") ? "data/" : "tensors/";
+    bool in_tensors = !torch_has_folder(ta->z, top, "data/") && torch_has_folder(ta->z, top, "tensors/");
+    ta->storage = in_tensors ? "tensors/" : "data/";
     begin_record_name(ta, ta->storage);
-    if (!buf_ok(&ta->name)) /* then has_folder compared incomplete names */
+    if (!buf_ok(&ta->name))
         return fail_memory(err);
     ta->crc_none = has_no_storage_crcs(ta);
     if (ta->crc_none)

@@ -24,6 +24,8 @@ struct torch_archive {
     const struct zip_entry *pickle; /* the pickle read last */
 };
 
+/* torch_has_folder - does the name of an entry of Z begin with TOP and FOLDER ("data/") joined? */
+bool torch_has_folder(const zip *z, ckpt_str top, const char *folder);
 /* torch_archive_find_top - finds the folder whose data.pkl is the checkpoint: the folder of the first entry,
  * which torch uses, else the only folder that has a data.pkl. Returns false if none has. Sets *AMBIGUOUS if
  * several have and none of them is that of the first entry. */

@@ -323,7 +323,6 @@ static ckpt_status read_export(ckpt_file *f, ckpt_error *err)
 const struct format format_torch_export = {
     .name = "torch-export",
     .title = "torch export",
-    .suffixes = NULL,
     .probe = probe_export,
     .read = read_export,
 };

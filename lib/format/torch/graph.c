@@ -90,14 +90,11 @@ ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *w
     uint64_t *at = arena_array(g->f->a, *n, sizeof *at);
     if (!at)
         return fail_memory(g->err);
-    for (uint32_t i = 0; i < *n; i++) {
-        int64_t k;
-        if (!value_integer(value_item(v, i), &k) || k < 0) {
+    for (uint32_t i = 0; i < *n; i++)
+        if (!value_size(value_item(v, i), &at[i])) {
             value_show(value_item(v, i), 4, type, sizeof type);
             return graph_fail(g, v, "%s[%u] is {%s}, it must be {=an integer >= 0}", what, i, type);
         }
-        at[i] = (uint64_t)k;
-    }
     *known = (struct sizes){v, at};
     *out = at;
     return CKPT_OK;

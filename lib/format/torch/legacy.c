@@ -10,13 +10,11 @@
  *   pickle  [key, …]                        order of what follows
  *   per key: i64 elements, then elements * item size raw little-endian bytes
  *
- * The item size is that of the class under which the key first appears.
- * Source: torch/serialization.py _legacy_save and _legacy_load; the bytes are
- * little-endian on every host (torch/csrc/serialization.cpp).
+ * The item size is that of the class under which the key first appears. Source: torch/serialization.py
+ * _legacy_save and _legacy_load; the bytes are little-endian on every host (torch/csrc/serialization.cpp).
  *
- * Refused: another version, a count that differs from what the persistent id states, a key that is not in
- * the main pickle, a key twice, a stream that ends early. Bytes after the last storage are ignored, as by
- * torch.
+ * Refused: another version, a count that differs from what the persistent id states, a key that is not in the
+ * main pickle, a key twice, a stream that ends early. Bytes after the last storage are ignored, as by torch.
  */
 #include "base/checked.h"
 #include "base/cursor.h"

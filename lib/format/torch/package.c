@@ -72,7 +72,6 @@ static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
 const struct format format_torch_package = {
     .name = "torch-package",
     .title = "torch package",
-    .suffixes = NULL,
     .probe = probe_package,
     .read = read_package,
 };

@@ -21,15 +21,6 @@
 #include "core/dtype.h"
 #include "format/torch/internal.h"
 
-static bool get_uint(const ckpt_value *v, uint64_t *out)
-{
-    int64_t i;
-    if (!value_integer(v, &i) || i < 0)
-        return false;
-    *out = (uint64_t)i;
-    return true;
-}
-
 /* parse_key - sets the key of OUT to V: a text, or an int as torch.package writes it. */
 static bool parse_key(const ckpt_value *v, struct torch_pid *out)
 {
@@ -55,8 +46,8 @@ static bool parse_view(const ckpt_value *v, struct torch_pid *out)
 {
     if (!v || v->type == CKPT_V_NONE)
         return true;
-    out->has_view = get_uint(value_item(v, 1), &out->view_offset) &&
-                    get_uint(value_item(v, 2), &out->view_numel);
+    out->has_view = value_size(value_item(v, 1), &out->view_offset) &&
+                    value_size(value_item(v, 2), &out->view_numel);
     return out->has_view;
 }
 
@@ -67,7 +58,7 @@ static bool parse_tuple(const ckpt_value *t, struct torch_pid *out)
     if (t->type != CKPT_V_TUPLE || t->u.seq.n < 5 || !value_text(item[0], &tag) || !str_is(tag, "storage"))
         return false;
     const ckpt_value *klass = item[1];
-    if (klass->type != CKPT_V_GLOBAL || !parse_key(item[2], out) || !get_uint(item[4], &out->numel) ||
+    if (klass->type != CKPT_V_GLOBAL || !parse_key(item[2], out) || !value_size(item[4], &out->numel) ||
         !parse_view(value_item(t, 5), out))
         return false;
     if (!value_text(item[3], &out->location))

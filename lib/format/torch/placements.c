@@ -27,25 +27,16 @@ static const ckpt_value *state_of(const ckpt_value *v)
     return value_arg(v, 3);
 }
 
-static bool take_size(const ckpt_value *v, uint64_t *out)
-{
-    int64_t i;
-    if (!value_integer(v, &i) || i < 0)
-        return false;
-    *out = (uint64_t)i;
-    return true;
-}
-
 /* axis_size - sets *OUT to the size of one axis of a _MeshLayout: its shape, or the product of a tuple. */
 static bool axis_size(const ckpt_value *axis, uint64_t *out)
 {
     const ckpt_value *shape = object_attr(axis, "shape");
     uint64_t one;
     *out = 1;
-    if (take_size(shape, out))
+    if (value_size(shape, out))
         return true;
     for (uint32_t i = 0; shape && i < value_count(shape); i++)
-        if (!take_size(value_item(shape, i), &one) || !checked_mul(*out, one, out))
+        if (!value_size(value_item(shape, i), &one) || !checked_mul(*out, one, out))
             return false;
     return shape != NULL;
 }
@@ -62,8 +53,8 @@ static bool read_mesh(const ckpt_value *spec, struct mesh *m)
         return false;
     for (uint32_t i = 0; i < n; i++) {
         bool size = axes ? axis_size(value_item(axes, i), &m->shape[i])
-                         : take_size(value_item(sizes, i), &m->shape[i]);
-        if (!size || !take_size(value_item(at, i), &m->at[i]) || m->at[i] >= m->shape[i])
+                         : value_size(value_item(sizes, i), &m->shape[i]);
+        if (!size || !value_size(value_item(at, i), &m->at[i]) || m->at[i] >= m->shape[i])
             return false;
     }
     return true;
@@ -134,11 +125,11 @@ static ckpt_status get_dtensor_range(const ckpt_value *spec, const ckpt_tensor *
     return CKPT_OK;
 }
 
-static bool take_sizes(const ckpt_value *v, uint32_t n, uint64_t *out)
+static bool read_sizes(const ckpt_value *v, uint32_t n, uint64_t *out)
 {
     bool all = v && value_count(v) == n;
     for (uint32_t i = 0; all && i < n; i++)
-        all = take_size(value_item(v, i), &out[i]);
+        all = value_size(value_item(v, i), &out[i]);
     return all;
 }
 
@@ -155,8 +146,8 @@ ckpt_status torch_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32
     if (t->kind == CKPT_DTENSOR)
         CKPT_TRY(get_dtensor_range(object_attr(state, "_spec"), t, at, size, err));
     const ckpt_value *meta = object_attr(value_item(value_item(state, 0), component), "metadata");
-    bool known = t->kind == CKPT_DTENSOR || (take_sizes(object_attr(meta, "shard_offsets"), t->ndim, at) &&
-                                             take_sizes(object_attr(meta, "shard_sizes"), t->ndim, size));
+    bool known = t->kind == CKPT_DTENSOR || (read_sizes(object_attr(meta, "shard_offsets"), t->ndim, at) &&
+                                             read_sizes(object_attr(meta, "shard_sizes"), t->ndim, size));
     bool same = known && part->ndim == t->ndim;
     for (uint32_t i = 0; same && i < t->ndim; i++)
         same = part->shape[i] == size[i];

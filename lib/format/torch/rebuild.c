@@ -52,9 +52,8 @@ static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t f
 {
     uint32_t nstride;
     const uint64_t *shape, *stride;
-    int64_t offset;
     char is[64];
-    if (!value_integer(value_arg(call, first), &offset) || offset < 0) {
+    if (!value_size(value_arg(call, first), &t->storage_offset)) {
         value_show(value_arg(call, first), 4, is, sizeof is);
         return graph_fail(g, call, "the storage offset is {%s}, it must be {=an integer >= 0}", is);
     }
@@ -65,7 +64,6 @@ static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t f
     t->shape = shape;
     t->stride = stride;
     t->has_shape = true;
-    t->storage_offset = (uint64_t)offset;
     return CKPT_OK;
 }
 

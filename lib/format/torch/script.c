@@ -1,6 +1,5 @@
 /*
- * script.c - reads TorchScript: the archives of torch.jit.save, and those for mobile
- * (Lite Interpreter).
+ * script.c - reads TorchScript: the archives of torch.jit.save, and those for mobile (Lite Interpreter).
  *
  *   <top>/data.pkl              the module: objects of classes that the archive
  *                               itself defines, NEWOBJ () BUILD {attribute: value}
@@ -52,15 +51,6 @@ struct submodule {
     uint32_t depth;
 };
 
-static bool has_entry_below(const zip *z, ckpt_str top, const char *folder)
-{
-    for (size_t i = 0; i < z->n; i++)
-        if (str_starts(z->entries[i].name, top) &&
-            str_starts(str_skip(z->entries[i].name, top.len), str_c(folder)))
-            return true;
-    return false;
-}
-
 static bool has_entry(const zip *z, ckpt_str top, const char *name)
 {
     for (size_t i = 0; i < z->n; i++)
@@ -79,7 +69,7 @@ static bool probe_script(const struct probe *p)
     if (script_json_top(p->z, &top))
         return true;
     return torch_archive_find_top(p->z, &top, &ambiguous) && !ambiguous &&
-           has_entry(p->z, top, "constants.pkl") && has_entry_below(p->z, top, "code/");
+           has_entry(p->z, top, "constants.pkl") && torch_has_folder(p->z, top, "code/");
 }
 
 /* ------------------------------------------------------------------- classes */
@@ -419,7 +409,6 @@ static ckpt_status read_script(ckpt_file *f, ckpt_error *err)
 const struct format format_torch_script = {
     .name = "torchscript",
     .title = "TorchScript",
-    .suffixes = NULL,
     .probe = probe_script,
     .read = read_script,
 };

@@ -8,8 +8,7 @@
  *   <top>/tensors/<n>   one storage each
  *
  * The JSON is that of protobuf: 64-bit numbers are text and empty lists are left out, so a tensor without
- * "dims" is a scalar. Source: torch 1.0,
- * torch/csrc/jit/export.cpp and caffe2/proto/torch.proto.
+ * "dims" is a scalar. Source: torch 1.0, torch/csrc/jit/export.cpp and caffe2/proto/torch.proto.
  */
 #include "core/check.h"
 #include "core/dtype.h"
@@ -54,10 +53,8 @@ bool script_json_top(const zip *z, ckpt_str *top)
         if (!str_ends(name, model) || str_find(name, STR_LIT("/"), 0) != name.len - model.len)
             continue;
         *top = str_of(name.ptr, name.len - model.len + 1); /* bounded: it ends in MODEL */
-        for (size_t k = 0; k < z->n; k++)
-            if (str_starts(z->entries[k].name, *top) &&
-                str_starts(str_skip(z->entries[k].name, top->len), STR_LIT("tensors/")))
-                return true;
+        if (torch_has_folder(z, *top, "tensors/"))
+            return true;
     }
     return false;
 }
