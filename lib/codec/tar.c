@@ -30,7 +30,7 @@ struct tar_walk {
     bool has_size;
     struct tar_entry *list;
     size_t n, cap;
-    bool lenient; /* tar_salvage */
+    bool lenient; /* see tar_list */
     ckpt_error *err;
 };
 
@@ -235,22 +235,11 @@ static ckpt_status list_members(struct tar_walk *w)
     return CKPT_OK;
 }
 
-static ckpt_status walk_archive(struct tar_walk *w, struct tar_entry **out, size_t *n)
+ckpt_status tar_list(source *src, arena *a, bool lenient, struct tar_entry **out, size_t *n, ckpt_error *err)
 {
-    CKPT_TRY(list_members(w));
-    *out = w->list;
-    *n = w->n;
+    struct tar_walk w = {.src = src, .a = a, .lenient = lenient, .err = err};
+    CKPT_TRY(list_members(&w));
+    *out = w.list;
+    *n = w.n;
     return CKPT_OK;
-}
-
-ckpt_status tar_list(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err)
-{
-    struct tar_walk w = {.src = src, .a = a, .err = err};
-    return walk_archive(&w, out, n);
-}
-
-ckpt_status tar_salvage(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err)
-{
-    struct tar_walk w = {.src = src, .a = a, .lenient = true, .err = err};
-    return walk_archive(&w, out, n);
 }

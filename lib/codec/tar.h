@@ -12,10 +12,8 @@ struct tar_entry {
 };
 
 /* tar_list - lists every member of SRC in order, in the arena. Header checksums are verified; links and
- * sparse members are listed, never followed. */
-ckpt_status tar_list(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err);
-/* tar_salvage - the same for an archive that may be truncated or damaged: missing bytes of the last
- * member are not counted, and a member with a damaged header extends to the next valid header. */
-ckpt_status tar_salvage(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err);
+ * sparse members are listed, never followed. If LENIENT, SRC may be truncated or damaged: the last member
+ * ends with the file, and a member with a damaged header extends to the next valid header. */
+ckpt_status tar_list(source *src, arena *a, bool lenient, struct tar_entry **out, size_t *n, ckpt_error *err);
 
 #endif

@@ -160,7 +160,7 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *a
     x->format = x->depth ? x->format : "tar";
     if (x->depth >= x->s->opts->max_depth)
         return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep");
-    ckpt_status st = tar_list(src, x->a, &list, &n, &why);
+    ckpt_status st = tar_list(src, x->a, false, &list, &n, &why);
     if (scan_note_system_failure(x->s, st, &why)) {
         *err = why;
         return st;

@@ -389,7 +389,7 @@ static bool unpack_tar(const uint8_t *data, size_t size)
     struct tar_entry *member;
     size_t n = 0;
     bool made = a && src && remove_folder(files.ranks) && mkdir(files.ranks, 0700) == 0 &&
-                tar_salvage(src, a, &member, &n, NULL) == CKPT_OK;
+                tar_list(src, a, true, &member, &n, NULL) == CKPT_OK;
     for (size_t i = 0; made && i < n && i < 64; i++)
         unpack_file(data, &member[i]);
     source_unref(src);

@@ -242,7 +242,7 @@ static void fuzz_tar(const uint8_t *data, size_t size)
     source *src = source_of_bytes(data, size);
     struct tar_entry *entries;
     size_t n;
-    ckpt_status st = a && src ? tar_list(src, a, &entries, &n, &err) : fail_memory(&err);
+    ckpt_status st = a && src ? tar_list(src, a, false, &entries, &n, &err) : fail_memory(&err);
     check_reason(st, &err);
     for (size_t i = 0; st == CKPT_OK && i < n; i++)
         if (entries[i].data > size || entries[i].size > size - entries[i].data)

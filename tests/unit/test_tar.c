@@ -20,7 +20,7 @@ static struct listing list_members(const void *bytes, size_t size)
 {
     struct listing l = {.bytes = unit_guard(bytes, size), .size = size, .a = arena_new(1 << 24)};
     l.src = source_mem(l.bytes, size, 0);
-    l.st = tar_list(l.src, l.a, &l.e, &l.n, &l.err);
+    l.st = tar_list(l.src, l.a, false, &l.e, &l.n, &l.err);
     return l;
 }
 

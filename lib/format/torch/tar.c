@@ -71,9 +71,7 @@ static bool probe_tar(const struct probe *p)
     if (!recognize_as(p, SIGN_TAR))
         return false;
     arena *a = arena_new(UINT64_C(1) << 26);
-    ckpt_status st = !a           ? CKPT_ENOMEM
-                     : p->salvage ? tar_salvage(p->src, a, &list, &n, NULL)
-                                  : tar_list(p->src, a, &list, &n, NULL);
+    ckpt_status st = a ? tar_list(p->src, a, p->salvage, &list, &n, NULL) : CKPT_ENOMEM;
     bool mine = st == CKPT_OK && find_member(list, n, "pickle") &&
                 (p->salvage || (find_member(list, n, "storages") && find_member(list, n, "tensors")));
     arena_free(a);
@@ -131,12 +129,10 @@ static ckpt_status fail_entry_format(struct tar_file *t, source *s, const ckpt_v
 static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint64_t *n)
 {
     ckpt_value *v;
-    int64_t i;
     CKPT_TRY(read_next_pickle(t, s, pos, &v));
-    if (!value_integer(v, &i) || i < 0 || (uint64_t)i > s->size)
-        return fail_entry_format(t, s, v, "a member must begin with", "how many entries it has");
-    *n = (uint64_t)i;
-    return CKPT_OK;
+    return value_size(v, n) && *n <= s->size
+               ? CKPT_OK
+               : fail_entry_format(t, s, v, "a member must begin with", "how many entries it has");
 }
 
 /* record_lost_storage - adds S under KEY as lost, with the current error as the reason, and returns that
@@ -439,9 +435,7 @@ static ckpt_status read_tar(ckpt_file *f, ckpt_error *err)
     struct tar_entry *list;
     size_t n;
     struct tar_file t = {.f = f, .err = err, .keys = map_new(64)};
-    ckpt_status st = !t.keys      ? fail_memory(err)
-                     : f->salvage ? tar_salvage(f->src, f->a, &list, &n, err)
-                                  : tar_list(f->src, f->a, &list, &n, err);
+    ckpt_status st = t.keys ? tar_list(f->src, f->a, f->salvage, &list, &n, err) : fail_memory(err);
     file_budget(f, f->src->size);
     if (st == CKPT_OK)
         st = report_fault(&t, read_member(&t, find_member(list, n, "storages"), "storages", read_storages));
