@@ -1,4 +1,4 @@
-/* graph.c - see graph.h. Recursion is fine here: tests nest little. */
+/* graph.c - see graph.h. The functions recurse, as the values in tests are not deeply nested. */
 #include "graph.h"
 
 #include <ftw.h>

@@ -1,4 +1,4 @@
-/* ckpt.h as a whole: what holds for every function of it. */
+/* ckpt.h: its version, the lifetimes of files and plans, and the list of formats. */
 #include <stdio.h>
 
 #include "flat.h"
@@ -14,10 +14,10 @@ static void the_version_agrees_with_its_parts(void)
     CU_ASSERT_STRING_EQUAL(ckpt_version(), CKPT_VERSION);
 }
 
-static void errors_keep_their_size(void) { CU_ASSERT_EQUAL(sizeof(ckpt_error), 2048); }
+static void errors_have_a_fixed_size(void) { CU_ASSERT_EQUAL(sizeof(ckpt_error), 2048); }
 
-/* plan_is_usable - P, of one tensor, takes a new name and can be written. */
-static void plan_is_usable(ckpt_plan *p)
+/* check_plan - checks that P, of one tensor, can be changed and written. */
+static void check_plan(ckpt_plan *p)
 {
     ckpt_write_options o = {.struct_size = sizeof o, .dry_run = 1, .format = "safetensors"};
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
@@ -37,9 +37,9 @@ static void a_plan_keeps_its_file(void)
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &first, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &second, NULL), CKPT_OK);
     ckpt_close(f);
-    plan_is_usable(first);
+    check_plan(first);
     ckpt_plan_free(first);
-    plan_is_usable(second);
+    check_plan(second);
     ckpt_plan_free(second);
 }
 
@@ -53,8 +53,8 @@ static void a_file_outlives_its_plans(void)
     flat_close();
 }
 
-/* Every format of the list can be asked for, by its name and by the suffixes that stand for it. */
-static void formats_that_are_written(void)
+/* Every format of the list is found by its name and by its suffixes. */
+static void formats_are_found_by_name_and_suffix(void)
 {
     const char *name;
     size_t n = 0;
@@ -74,8 +74,8 @@ static void formats_that_are_written(void)
 void suite_api(void)
 {
     UNIT(the_version_agrees_with_its_parts);
-    UNIT(errors_keep_their_size);
+    UNIT(errors_have_a_fixed_size);
     UNIT(a_plan_keeps_its_file);
     UNIT(a_file_outlives_its_plans);
-    UNIT(formats_that_are_written);
+    UNIT(formats_are_found_by_name_and_suffix);
 }

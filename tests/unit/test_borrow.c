@@ -1,4 +1,4 @@
-/* ckpt_tensor_borrow: the bytes that ckpt_tensor_read copies, or the reason why they have to be copied. */
+/* ckpt_tensor_borrow gives the bytes that ckpt_tensor_read copies, or says why they have to be copied. */
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 static uint64_t borrowed, refused;
 
-/* check_row - row I of F: the same bytes both ways. */
+/* check_row - checks that row I of F has the same bytes when borrowed and when copied. */
 static void check_row(ckpt_file *f, uint32_t i)
 {
     const ckpt_tensor t = tensor_at(f, i);
@@ -45,7 +45,7 @@ static int check_file(const char *path, const struct stat *st, int type, struct 
     return 0;
 }
 
-static void same_bytes_as_a_copy(void)
+static void borrowed_bytes_equal_copied_bytes(void)
 {
     borrowed = refused = 0;
     CU_ASSERT_EQUAL(nftw(unit_corpus("torch"), check_file, 16, FTW_PHYS), 0);
@@ -53,7 +53,7 @@ static void same_bytes_as_a_copy(void)
     CU_ASSERT(borrowed > 3000 && refused > 100);
 }
 
-/* refusal - why the row NAME of the corpus file BELOW has to be copied; empty: it has not. */
+/* refusal - returns why tensor NAME (empty: the first one) of the corpus file BELOW cannot be borrowed. */
 static const char *refusal(const char *below, const char *name)
 {
     static ckpt_error err;
@@ -67,7 +67,7 @@ static const char *refusal(const char *below, const char *name)
     return st == CKPT_OK ? "" : err.what;
 }
 
-static void reasons_for_a_copy(void)
+static void refusals_give_the_reason(void)
 {
     CU_ASSERT_STRING_EQUAL(refusal("torch/badexp/01_ok.pt", ""), "");
     CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/exp/05_deflate_data.pt", ""), "compressed"));
@@ -77,13 +77,13 @@ static void reasons_for_a_copy(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/t215/channels_last.pt", ""), "one after the other"));
 }
 
-static int64_t give(void *user, uint64_t offset, void *buf, size_t n)
+static int64_t read_from_memory(void *user, uint64_t offset, void *buf, size_t n)
 {
     memcpy(buf, (const char *)user + offset, n);
     return (int64_t)n;
 }
 
-static void memory_is_lent_as_it_is(void)
+static void borrowing_from_memory_and_callbacks(void)
 {
     static char file[200];
     const char header[] = "{\"e\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},"
@@ -105,14 +105,14 @@ static void memory_is_lent_as_it_is(void)
     ckpt_close(f);
     ckpt_callbacks from = CKPT_INIT(ckpt_callbacks);
     from.size = size;
-    from.read_at = give;
+    from.read_at = read_from_memory;
     from.user = file;
     CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 1, &bytes, &n, &err), CKPT_EUNSUPPORTED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "read_at"));
     CU_ASSERT(err.offset == size - 3 && strcmp(err.file, "given") == 0 && strcmp(err.where, "t") == 0);
     ckpt_close(f);
-    /* In a file the bytes live as long as a plan of it. */
+    /* the bytes remain valid while a plan of the file exists */
     CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus("torch/badexp/01_ok.pt"), NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 0, &bytes, &n, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
@@ -124,7 +124,7 @@ static void memory_is_lent_as_it_is(void)
     ckpt_plan_free(p);
 }
 
-static void shards_are_mapped(void)
+static void shards_can_be_borrowed(void)
 {
     ckpt_file *f;
     const void *bytes;
@@ -137,8 +137,8 @@ static void shards_are_mapped(void)
     ckpt_close(f);
 }
 
-/* A file that was cut is refused, though mapping it would not be. */
-static void a_changed_file_is_refused(void)
+/* A file truncated since it was opened is refused, although it could be mapped. */
+static void changed_files_are_refused(void)
 {
     char path[] = "/tmp/unit-borrow-XXXXXX";
     int fd = mkstemp(path);
@@ -162,9 +162,9 @@ static void a_changed_file_is_refused(void)
 
 void suite_borrow(void)
 {
-    UNIT(same_bytes_as_a_copy);
-    UNIT(reasons_for_a_copy);
-    UNIT(memory_is_lent_as_it_is);
-    UNIT(shards_are_mapped);
-    UNIT(a_changed_file_is_refused);
+    UNIT(borrowed_bytes_equal_copied_bytes);
+    UNIT(refusals_give_the_reason);
+    UNIT(borrowing_from_memory_and_callbacks);
+    UNIT(shards_can_be_borrowed);
+    UNIT(changed_files_are_refused);
 }

@@ -1,10 +1,10 @@
-/* Numbers and names in the program's own tables. */
+/* Numbers in the tables that the program prints. */
 #include <stdio.h>
 
 #include "../../cli/text.h"
 #include "unit.h"
 
-/* What text_size stands for, by printf. */
+/* size_by_printf - writes what text_size has to write for NBYTES to OUT. */
 static void size_by_printf(uint64_t nbytes, char *out, size_t cap)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -20,7 +20,7 @@ static void size_by_printf(uint64_t nbytes, char *out, size_t cap)
 
 static unsigned wrong;
 
-static void same_size(struct text *t, uint64_t nbytes)
+static void check_size(struct text *t, uint64_t nbytes)
 {
     char want[64];
     size_by_printf(nbytes, want, sizeof want);
@@ -32,30 +32,31 @@ static void same_size(struct text *t, uint64_t nbytes)
         printf("\n    %llu: \"%s\", printf says \"%s\"", (unsigned long long)nbytes, t->ptr, want);
 }
 
-static void sizes_are_those_of_printf(void)
+static void sizes_are_formatted_as_by_printf(void)
 {
     struct text t = {0};
     uint64_t x = 88172645463325252u;
     wrong = 0;
     for (uint64_t n = 0; n < 1u << 18; n++)
-        same_size(&t, n);
+        check_size(&t, n);
     for (unsigned shift = 10; shift < 64; shift++)
-        for (uint64_t k = 0; k < 20500 && k << shift >> shift == k; k += 3) /* ties and edges of every unit */
+        for (uint64_t k = 0; k < 20500 && k << shift >> shift == k;
+             k += 3) /* values halfway between tenths, and the limits of every unit */
             for (uint64_t by = 0; by < 5; by++)
-                same_size(&t, (k << shift) / 20 + by - 2);
+                check_size(&t, (k << shift) / 20 + by - 2);
     for (int i = 0; i < 100000; i++) {
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
-        same_size(&t, x >> (x & 63));
+        check_size(&t, x >> (x & 63));
     }
     for (uint64_t n = 0; n < 3000; n++)
-        same_size(&t, UINT64_MAX - n);
+        check_size(&t, UINT64_MAX - n);
     CU_ASSERT_EQUAL(wrong, 0);
     text_free(&t);
 }
 
-static void ties_go_to_the_even_tenth(void)
+static void halves_round_to_the_even_tenth(void)
 {
     static const struct {
         uint64_t n;
@@ -73,7 +74,7 @@ static void ties_go_to_the_even_tenth(void)
     text_free(&t);
 }
 
-static void whole_numbers(void)
+static void integers_and_shapes(void)
 {
     struct text t = {0};
     char want[32];
@@ -101,7 +102,7 @@ static void whole_numbers(void)
 
 void suite_cli_text(void)
 {
-    UNIT(sizes_are_those_of_printf);
-    UNIT(ties_go_to_the_even_tenth);
-    UNIT(whole_numbers);
+    UNIT(sizes_are_formatted_as_by_printf);
+    UNIT(halves_round_to_the_even_tenth);
+    UNIT(integers_and_shapes);
 }

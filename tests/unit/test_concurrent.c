@@ -1,5 +1,5 @@
-/* An edit in place while something else reads or edits the file: neither is called damage, and nobody
- * gets half of each. */
+/* In-place edits while another program reads or edits the file: this is not reported as damage, and readers
+ * never get a mixture of both versions. */
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
@@ -10,30 +10,30 @@
 
 static void (*before_lock)(void);
 
-/* flock - of the C library, which a test can have something happen before, once. */
+/* flock - replaces that of the C library; calls before_lock first, once. */
 int flock(int fd, int operation)
 {
-    void (*happen)(void) = before_lock;
+    void (*call)(void) = before_lock;
     before_lock = NULL;
-    if (happen)
-        happen();
+    if (call)
+        call();
     return (int)syscall(SYS_flock, fd, operation);
 }
 
-static ckpt_status has_changed(void *user, ckpt_error *err)
+static ckpt_status report_changed(void *user, ckpt_error *err)
 {
     int fd = open(path, O_RDONLY);
     (void)user;
-    CU_ASSERT(flock(fd, LOCK_SH | LOCK_NB) != 0); /* it is asked under the lock */
+    CU_ASSERT(flock(fd, LOCK_SH | LOCK_NB) != 0); /* this callback runs under the lock */
     close(fd);
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "changed");
 }
 
-static void looks_again_when_locked(void)
+static void changes_before_the_lock_are_noticed(void)
 {
     begin_edit();
     struct patches p = edit_patches();
-    struct journal_options o = {.no_sync = true, .judge = {.unchanged = has_changed}};
+    struct journal_options o = {.no_sync = true, .judge = {.unchanged = report_changed}};
     CU_ASSERT_EQUAL(journal_apply(path, &p, &o, NULL), CKPT_ECHANGED);
     CU_ASSERT(file_is(path, before, SIZE));
     CU_ASSERT(!file_exists(undo));
@@ -48,7 +48,7 @@ static void replace_file(void)
     CU_ASSERT_EQUAL(rename(other, path), 0);
 }
 
-static ckpt_status replaced_now(void *user, ckpt_error *err)
+static ckpt_status replace_before_write(void *user, ckpt_error *err)
 {
     (void)user;
     (void)err;
@@ -56,11 +56,11 @@ static ckpt_status replaced_now(void *user, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* A program that saves a file by renaming a new one to its name heeds no lock: the edit of the old one is
- * lost, and that is an error, before the lock and after it. */
-static void replaced_while_edited(void)
+/* A program that replaces the file by renaming ignores locks: the edit of the old file is lost, which is an
+ * error, before the lock and after it. */
+static void files_replaced_during_an_edit_are_noticed(void)
 {
-    struct journal_options late = {.no_sync = true, .judge = {.unchanged = replaced_now}};
+    struct journal_options late = {.no_sync = true, .judge = {.unchanged = replace_before_write}};
     for (int after = 0; after < 2; after++) {
         ckpt_error err;
         begin_edit();
@@ -74,8 +74,8 @@ static void replaced_while_edited(void)
     }
 }
 
-/* However fast edits follow each other, each leaves another time than the one before. */
-static void edits_show(void)
+/* Each edit changes the modification time, however fast edits follow each other. */
+static void every_edit_is_noticed(void)
 {
     source *s;
     begin_edit();
@@ -92,7 +92,7 @@ static void edits_show(void)
 
 #define ROW(name, from, to) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" from "," to "]}"
 
-/* read_while - what reading a safetensors file comes to where EDIT changes its header half way. */
+/* read_while - reads a safetensors file of which an EDIT has changed half of the header. */
 static void read_while(const char *edit, bool locked)
 {
     static const char good[] = "\x6a\0\0\0\0\0\0\0{" ROW("a", "0", "4") "," ROW("b", "4", "8") "} AAAABBBB";
@@ -122,8 +122,8 @@ static void read_while(const char *edit, bool locked)
     close(fd);
 }
 
-/* A reader that meets an edit does not call the file damaged, and does not show half of each. */
-static void readers_see_edits(void)
+/* A reader reports the edit, not damage, and shows no mixture of both versions. */
+static void readers_notice_edits(void)
 {
     begin_edit();
     read_while("c", false);
@@ -135,7 +135,7 @@ static void readers_see_edits(void)
 
 #define META(key, name) "{\"__metadata__\":{\"" key "\":\"1\"}," ROW(name, "0", "4") "}"
 
-static const char plain_header[] = "\x4e\0\0\0\0\0\0\0" META("k", "a") "AAAA",
+static const char original_header[] = "\x4e\0\0\0\0\0\0\0" META("k", "a") "AAAA",
                   renamed_header[] = "\x4e\0\0\0\0\0\0\0" META("k", "b") "AAAA";
 
 static void another_edit(void)
@@ -144,15 +144,15 @@ static void another_edit(void)
     put_file(path, renamed_header, sizeof renamed_header - 1);
 }
 
-/* What another edit did between reading and locking is not undone by metadata made from what was read. */
-static void metadata_of_another_header(void)
+/* Writing metadata does not undo an edit that happened between reading and locking. */
+static void metadata_do_not_overwrite_another_edit(void)
 {
     const ckpt_pair pair = {str_of("k", 1), str_of("2", 1)};
     const ckpt_write_options o = {.struct_size = sizeof o, .no_sync = true};
     ckpt_file *f;
     begin_edit();
     for (int late = 0; late < 2; late++) {
-        put_file(path, plain_header, sizeof plain_header - 1);
+        put_file(path, original_header, sizeof original_header - 1);
         CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, NULL), CKPT_OK);
         before_lock = late ? another_edit : NULL;
         CU_ASSERT_EQUAL(ckpt_metadata_write(f, &pair, 1, NULL, &o, NULL, NULL),
@@ -163,7 +163,7 @@ static void metadata_of_another_header(void)
     end_edit();
 }
 
-static int nothing_told(void *user, const ckpt_finding *f)
+static int fail_on_finding(void *user, const ckpt_finding *f)
 {
     (void)user;
     CU_FAIL("a finding in a file that is being edited");
@@ -171,8 +171,8 @@ static int nothing_told(void *user, const ckpt_finding *f)
     return 0;
 }
 
-/* Nor does verify. */
-static void verify_sees_edits(void)
+/* Verifying reports the edit, not damage. */
+static void verify_notices_edits(void)
 {
     ckpt_verify_options o = CKPT_INIT(ckpt_verify_options);
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
@@ -182,7 +182,7 @@ static void verify_sees_edits(void)
     begin_edit();
     (void)fail(&fault, CKPT_ECHECKSUM, 0, "its CRC-32 is another");
     CU_ASSERT_EQUAL_FATAL(check_init(&c, &o, &r, NULL), CKPT_OK);
-    c.report = nothing_told;
+    c.report = fail_on_finding;
     CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(check_watch_source(&c, s, NULL), CKPT_OK);
     usleep(20000);
@@ -195,10 +195,10 @@ static void verify_sees_edits(void)
 
 void suite_concurrent(void)
 {
-    UNIT(looks_again_when_locked);
-    UNIT(replaced_while_edited);
-    UNIT(edits_show);
-    UNIT(readers_see_edits);
-    UNIT(metadata_of_another_header);
-    UNIT(verify_sees_edits);
+    UNIT(changes_before_the_lock_are_noticed);
+    UNIT(files_replaced_during_an_edit_are_noticed);
+    UNIT(every_edit_is_noticed);
+    UNIT(readers_notice_edits);
+    UNIT(metadata_do_not_overwrite_another_edit);
+    UNIT(verify_notices_edits);
 }

@@ -1,4 +1,4 @@
-/* CRC-32 and CRC-32C: known values, and every variant against one bit at a time. */
+/* CRC-32 and CRC-32C: known values, and every kernel compared with a computation bit by bit. */
 #include <stdlib.h>
 
 #include "base/crc32.h"
@@ -22,13 +22,13 @@ static void known_values(void)
     CU_ASSERT(crc32_update(7, "", 0) == 7);
 }
 
-/* with - CRC by kernel K, or WANT where this CPU lacks it. */
-static uint32_t with(enum crc32_kernel k, uint32_t crc, const void *bytes, size_t n, uint32_t want)
+/* crc_by_kernel - returns the CRC computed by kernel K; WANT if this CPU does not support K. */
+static uint32_t crc_by_kernel(enum crc32_kernel k, uint32_t crc, const void *bytes, size_t n, uint32_t want)
 {
     return crc32_with(k, &crc, bytes, n) ? crc : want;
 }
 
-static uint32_t castagnoli_bit_by_bit(uint32_t crc, const unsigned char *p, size_t n)
+static uint32_t crc32c_bit_by_bit(uint32_t crc, const unsigned char *p, size_t n)
 {
     crc = ~crc;
     for (size_t i = 0; i < n; i++) {
@@ -39,7 +39,7 @@ static uint32_t castagnoli_bit_by_bit(uint32_t crc, const unsigned char *p, size
     return ~crc;
 }
 
-static void castagnoli(void)
+static void crc32c(void)
 {
     enum { N = 200000 };
     unsigned char *b = malloc(N);
@@ -48,7 +48,7 @@ static void castagnoli(void)
     for (size_t i = 0; i < N; i++)
         b[i] = (unsigned char)(i * i * 7 >> 4);
     for (size_t n = 0; n <= N; n = n < 300 ? n + 1 : n * 2 + 13) {
-        uint32_t want = castagnoli_bit_by_bit(9, b, n), first = crc_update(CRC_32C, 9, b, n / 3);
+        uint32_t want = crc32c_bit_by_bit(9, b, n), first = crc_update(CRC_32C, 9, b, n / 3);
         CU_ASSERT(crc_update(CRC_32C, 9, b, n) == want);
         CU_ASSERT(crc32c_by_table(9, b, n) == want);
         uint32_t second = crc_update(CRC_32C, 0, b + n / 3, n - n / 3);
@@ -58,7 +58,7 @@ static void castagnoli(void)
     free(b);
 }
 
-static void every_kernel_length_and_start(void)
+static void every_kernel_length_and_alignment(void)
 {
     enum { MOST = 1400 };
     unsigned char b[MOST + 70];
@@ -70,13 +70,13 @@ static void every_kernel_length_and_start(void)
             uint32_t want = bit_by_bit(seed, b + start, n);
             CU_ASSERT(crc32_update(seed, b + start, n) == want);
             for (uint32_t k = 0; k < all_kernels; k++)
-                CU_ASSERT(with((enum crc32_kernel)k, seed, b + start, n, want) == want);
+                CU_ASSERT(crc_by_kernel((enum crc32_kernel)k, seed, b + start, n, want) == want);
         }
     CU_ASSERT(crc32_with(CRC32_TABLE, &seed, b, 1));
     CU_ASSERT(!crc32_with(CRC32_KERNELS, &seed, b, 1));
 }
 
-static void pieces_make_the_whole(void)
+static void pieces_give_the_crc_of_the_whole(void)
 {
     enum { N = 100000 };
     unsigned char *b = malloc(N);
@@ -86,7 +86,7 @@ static void pieces_make_the_whole(void)
     uint32_t want = bit_by_bit(0, b, N), all_kernels = CRC32_KERNELS;
     for (uint32_t k = 0; k < all_kernels; k++) {
         uint32_t got = 0;
-        CU_ASSERT(with((enum crc32_kernel)k, 0, at, N, want) == want);
+        CU_ASSERT(crc_by_kernel((enum crc32_kernel)k, 0, at, N, want) == want);
         for (size_t i = 0, n = 1; i < N; i += n, n = n * 3 + 1) {
             n = n < N - i ? n : N - i;
             if (!crc32_with((enum crc32_kernel)k, &got, at + i, n))
@@ -100,7 +100,7 @@ static void pieces_make_the_whole(void)
     free(b);
 }
 
-static void combined_pieces(void)
+static void crcs_of_pieces_are_combined(void)
 {
     enum { N = 700 };
     unsigned char b[N], zeros[300] = {0};
@@ -112,7 +112,7 @@ static void combined_pieces(void)
                       bit_by_bit(0, b, n));
     CU_ASSERT(crc_combine(CRC_32, 0x12345678, 0, 0) == 0x12345678);
     CU_ASSERT(crc_combine(CRC_32, 0, 0x12345678, UINT64_MAX) == 0x12345678);
-    /* lengths that no memory holds: zeros squared up to them, 300 * 2^50 bytes */
+    /* lengths that do not fit memory: up to 300 * 2^50 zeros, by doubling */
     uint32_t all = bit_by_bit(0, b, N), zero = bit_by_bit(0, zeros, sizeof zeros), whole = all;
     uint64_t size = sizeof zeros;
     for (int i = 0; i < 50; i++) {
@@ -125,9 +125,9 @@ static void combined_pieces(void)
 
 void suite_crc32(void)
 {
-    UNIT(combined_pieces);
+    UNIT(crcs_of_pieces_are_combined);
     UNIT(known_values);
-    UNIT(castagnoli);
-    UNIT(every_kernel_length_and_start);
-    UNIT(pieces_make_the_whole);
+    UNIT(crc32c);
+    UNIT(every_kernel_length_and_alignment);
+    UNIT(pieces_give_the_crc_of_the_whole);
 }

@@ -1,4 +1,4 @@
-/* Digests: published test vectors, and the rule that format does not matter. */
+/* Digests: published test vectors; the digest of a file does not depend on its format. */
 #include <stdlib.h>
 
 #include "core/file.h"
@@ -6,7 +6,7 @@
 #include "op/hash_xxh3.h"
 #include "unit.h"
 
-static void hex(const uint8_t *digest, size_t n, char *out)
+static void to_hex(const uint8_t *digest, size_t n, char *out)
 {
     for (size_t i = 0; i < n; i++) {
         out[2 * i] = "0123456789abcdef"[digest[i] >> 4];
@@ -15,7 +15,7 @@ static void hex(const uint8_t *digest, size_t n, char *out)
     out[2 * n] = '\0';
 }
 
-static void known_answers(void)
+static void published_test_vectors(void)
 {
     uint8_t d[CKPT_DIGEST_MAX];
     char text[65];
@@ -24,22 +24,22 @@ static void known_answers(void)
                              "abc", 3);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"t", 1}), CKPT_SHA256, d, NULL),
                     CKPT_OK);
-    hex(d, 32, text);
+    to_hex(d, 32, text);
     CU_ASSERT_STRING_EQUAL(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_SHA256, d, NULL),
                     CKPT_OK);
-    hex(d, 32, text);
+    to_hex(d, 32, text);
     CU_ASSERT_STRING_EQUAL(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_XXH3, d, NULL),
                     CKPT_OK);
-    hex(d, 16, text);
+    to_hex(d, 16, text);
     CU_ASSERT_STRING_EQUAL(text, "99aa06d3014798d86001c324468d497f"); /* XXH3_128bits("") */
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 99, CKPT_SHA256, d, NULL), CKPT_EUSAGE);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 0, (ckpt_algorithm)7, d, NULL), CKPT_EUSAGE);
     flat_close();
 }
 
-/* Every length, start and split gives what the plain build gives. */
+/* For every length, alignment and split, the AVX2 kernel gives the same digest as the baseline kernel. */
 static void xxh3_kernels_agree(void)
 {
     enum { MOST = 1200 };
@@ -67,21 +67,21 @@ static void xxh3_kernels_agree(void)
     }
 }
 
-/* SHA-256 of "abc" behind a header. */
-static void bytes_behind_a_header(void)
+/* The SHA-256 of "abc", which follows a header. */
+static void payload_digests_exclude_the_header(void)
 {
     uint8_t d[CKPT_DIGEST_MAX], whole[CKPT_DIGEST_MAX];
     char text[65];
     ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}", "abc", 3);
     CU_ASSERT_EQUAL(ckpt_digest_payload(f, CKPT_SHA256, NULL, d, NULL), CKPT_OK);
-    hex(d, 32, text);
+    to_hex(d, 32, text);
     CU_ASSERT_STRING_EQUAL(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     CU_ASSERT_EQUAL(ckpt_digest_payload(f, (ckpt_algorithm)7, NULL, d, NULL), CKPT_EUSAGE);
     CU_ASSERT(ckpt_digest_bytes("/nowhere/at/all", CKPT_SHA256, NULL, whole, NULL) != CKPT_OK);
     flat_close();
 }
 
-static void all_digest(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX])
+static void digest_of_file(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX])
 {
     uint8_t *d = calloc(ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
@@ -91,7 +91,7 @@ static void all_digest(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST
     free(d);
 }
 
-/* One record, written out by hand, gives the digest of the file. */
+/* The digest of a file of one tensor is that of its record, built here from the documentation. */
 static void file_digest_is_as_documented(void)
 {
     uint8_t got[CKPT_DIGEST_MAX], want[CKPT_DIGEST_MAX], tensor[CKPT_DIGEST_MAX];
@@ -105,43 +105,43 @@ static void file_digest_is_as_documented(void)
     xxh3_update(x, record, sizeof record);
     xxh3_final(x, want);
     xxh3_free(x);
-    all_digest(f, CKPT_XXH3, got);
+    digest_of_file(f, CKPT_XXH3, got);
     CU_ASSERT(memcmp(got, want, 16) == 0);
     flat_close();
 }
 
-static void order_and_place_do_not_matter(void)
+static void order_and_offsets_do_not_matter(void)
 {
     uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX], c[CKPT_DIGEST_MAX];
-    all_digest(flat_open("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                         "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                         "xy", 2),
-               CKPT_SHA256, a);
-    all_digest(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                         "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                         "yx", 2),
-               CKPT_SHA256, b);
-    all_digest(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                         "\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                         "yx", 2),
-               CKPT_SHA256, c);
+    digest_of_file(flat_open("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                             "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                             "xy", 2),
+                   CKPT_SHA256, a);
+    digest_of_file(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                             "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                             "yx", 2),
+                   CKPT_SHA256, b);
+    digest_of_file(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                             "\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                             "yx", 2),
+                   CKPT_SHA256, c);
     CU_ASSERT(memcmp(a, b, 32) == 0);
     CU_ASSERT(memcmp(a, c, 32) != 0);
     flat_close();
 }
 
-/* The same weights by two releases, zip and legacy. */
+/* The same weights as a zip archive and in the legacy format. */
 static void format_does_not_matter(void)
 {
     uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX];
-    all_digest(corpus_open("torch/t26/state_dict.pt"), CKPT_XXH3, a);
-    all_digest(corpus_open("torch/t26/state_dict_legacy.pt"), CKPT_XXH3, b);
+    digest_of_file(corpus_open("torch/t26/state_dict.pt"), CKPT_XXH3, a);
+    digest_of_file(corpus_open("torch/t26/state_dict_legacy.pt"), CKPT_XXH3, b);
     CU_ASSERT(memcmp(a, b, 16) == 0);
     flat_close();
 }
 
-/* Scale and zero point, or whether a sparse tensor is coalesced, stand in no bytes. */
-static void what_bytes_do_not_tell_counts(void)
+/* The scale of a quantized tensor, and whether a sparse tensor is coalesced, are not in the bytes. */
+static void properties_outside_the_bytes_count(void)
 {
     uint8_t before[CKPT_DIGEST_MAX], after[CKPT_DIGEST_MAX];
     static const char *const files[] = {"torch/t26/quant_per_tensor.pt", "torch/t26/sparse_coo.pt",
@@ -153,9 +153,9 @@ static void what_bytes_do_not_tell_counts(void)
             if (f->table.rows[k].t.kind != CKPT_DENSE)
                 r = &f->table.rows[k];
         CU_ASSERT_PTR_NOT_NULL_FATAL(r);
-        all_digest(f, CKPT_XXH3, before);
+        digest_of_file(f, CKPT_XXH3, before);
         r->t.note = STR_LIT("another scale");
-        all_digest(f, CKPT_XXH3, after);
+        digest_of_file(f, CKPT_XXH3, after);
         CU_ASSERT(memcmp(before, after, 16) != 0);
     }
     flat_close();
@@ -163,11 +163,11 @@ static void what_bytes_do_not_tell_counts(void)
 
 void suite_digest(void)
 {
-    UNIT(known_answers);
+    UNIT(published_test_vectors);
     UNIT(xxh3_kernels_agree);
-    UNIT(bytes_behind_a_header);
+    UNIT(payload_digests_exclude_the_header);
     UNIT(file_digest_is_as_documented);
-    UNIT(order_and_place_do_not_matter);
+    UNIT(order_and_offsets_do_not_matter);
     UNIT(format_does_not_matter);
-    UNIT(what_bytes_do_not_tell_counts);
+    UNIT(properties_outside_the_bytes_count);
 }

@@ -1,4 +1,4 @@
-/* Distances: every kernel gives the bits of plain C, and plain C is right. */
+/* Distances: every kernel gives the same bits as the scalar code, and the scalar code is correct. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,15 +12,15 @@
 static const struct tolerance tolerances[] = {{0, 0}, {1e-3, 0}, {0, 1e-2}, {1e-2, 0.5}, {INFINITY, 0}};
 static const struct tolerance *tolerance = tolerances;
 
-/* What counts of D: nothing but that it is not finite, if it is not. */
+/* same - true if A and B are equal, or both not finite. */
 static bool same(const struct distance *a, const struct distance *b)
 {
     bool finite = isfinite(distance_sum(a));
     return finite == (isfinite(distance_sum(b)) != 0) && (!finite || memcmp(a, b, sizeof *a) == 0);
 }
 
-static bool same_as_plain(distance_kernel *k, ckpt_dtype dt, const unsigned char *a, const unsigned char *b,
-                          size_t n)
+static bool same_as_scalar(distance_kernel *k, ckpt_dtype dt, const unsigned char *a, const unsigned char *b,
+                           size_t n)
 {
     double x[MOST], y[MOST];
     struct distance want, got;
@@ -36,15 +36,15 @@ static bool same_as_plain(distance_kernel *k, ckpt_dtype dt, const unsigned char
     return good;
 }
 
-/* What this CPU has; it is not asked for each pattern. */
+/* The kernel for this CPU, looked up once. */
 static distance_kernel *best;
 
-static bool all_same(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n)
+static bool kernels_agree(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n)
 {
-    return same_as_plain(best, dt, a, b, n);
+    return same_as_scalar(best, dt, a, b, n);
 }
 
-static void every_length_and_place(void)
+static void every_length_and_alignment(void)
 {
     static unsigned char x[8 * 260 + 8], y[8 * 260 + 8];
     for (size_t d = 0; d < NOISE_DTYPES; d++) {
@@ -57,7 +57,7 @@ static void every_length_and_place(void)
             if (n % 2)
                 memcpy(y + right, x + left, n / 2 * width);
             unsigned char *a = unit_guard(x, left + n * width), *b = unit_guard(y, right + n * width);
-            wrong += !all_same(noise_dtypes[d], a + left, b + right, n);
+            wrong += !kernels_agree(noise_dtypes[d], a + left, b + right, n);
             unit_guard_free(a, left + n * width);
             unit_guard_free(b, right + n * width);
         }
@@ -65,8 +65,8 @@ static void every_length_and_place(void)
     }
 }
 
-/* All 2^16 halves and bf16 and 2^20 floats against numbers beside them and any. */
-static void patterns(void)
+/* All float16 and bfloat16 values and 2^20 float32 values, compared with close and with random numbers. */
+static void bit_patterns(void)
 {
     unsigned char x[32], y[32];
     size_t wrong = 0;
@@ -81,19 +81,19 @@ static void patterns(void)
             y[2 * i] = (unsigned char)other;
             y[2 * i + 1] = (unsigned char)(other >> 8);
         }
-        wrong += few && (!all_same(CKPT_DT_F16, x, y, 16) || !all_same(CKPT_DT_BF16, y, x, 16));
+        wrong += few && (!kernels_agree(CKPT_DT_F16, x, y, 16) || !kernels_agree(CKPT_DT_BF16, y, x, 16));
         for (size_t i = 0; i < 8; i++)
             for (size_t k = 0; k < 4; k++) {
                 x[4 * i + k] = (unsigned char)(wide >> (8 * k));
                 y[4 * i + k] = (unsigned char)((wide + i * i * i) >> (8 * k));
             }
-        wrong += !all_same(CKPT_DT_F32, x, y, 8);
+        wrong += !kernels_agree(CKPT_DT_F32, x, y, 8);
     }
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* Plain C against a straightforward reckoning. */
-static void is_right(void)
+/* The scalar code, compared with a straightforward computation. */
+static void scalar_distances_are_correct(void)
 {
     double a[MOST], b[MOST];
     long double sum = 0;
@@ -117,8 +117,8 @@ static void is_right(void)
     CU_ASSERT(differing > 100 && differing < 600);
 }
 
-/* What is not finite is seen in the sum, wherever it is, equal infinities too. */
-static void tells_what_is_not_finite(void)
+/* One value that is not finite makes the sum not finite, wherever it is; equal infinities do so too. */
+static void values_that_are_not_finite_are_noticed(void)
 {
     const double bad[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1},
                              {1, NAN},      {NAN, NAN},     {0x1p1023, -0x1p1023}};
@@ -136,8 +136,8 @@ static void tells_what_is_not_finite(void)
             }
 }
 
-/* The sums for a relative distance and a cosine, against a straightforward reckoning; in steps as in one. */
-static void norms_are_right(void)
+/* The sums for relative distance and cosine, in one call and in steps, compared with simple code. */
+static void norms_are_correct(void)
 {
     double a[MOST], b[MOST];
     long double aa = 0, bb = 0, ab = 0, dd = 0;
@@ -162,8 +162,8 @@ static void norms_are_right(void)
     CU_ASSERT(fabs(norms_distance(&all) - norms_distance(&steps)) < 1e-13);
 }
 
-/* The eight lanes are added up as those of the distance are: no CPU and no compiler has another order. */
-static void norms_have_an_order(void)
+/* The eight lanes are added in a fixed order, as in distances, so the result is the same on all CPUs. */
+static void norms_are_added_in_a_fixed_order(void)
 {
     double a[19], b[19] = {0}, lane[8] = {0};
     struct norms s = {0};
@@ -176,7 +176,7 @@ static void norms_have_an_order(void)
     CU_ASSERT(s.aa == want && s.dd == want && s.bb == 0 && s.ab == 0);
 }
 
-static void norms_of_odd_numbers(void)
+static void norms_of_zeros_and_numbers_that_are_not_finite(void)
 {
     double a[] = {3, NAN, 1, INFINITY, -4}, b[] = {3, 2, -INFINITY, INFINITY, -4};
     struct norms s = {0}, zero = {0}, big = {0};
@@ -194,11 +194,11 @@ static void norms_of_odd_numbers(void)
 void suite_distance(void)
 {
     best = distance_best();
-    UNIT(every_length_and_place);
-    UNIT(patterns);
-    UNIT(is_right);
-    UNIT(tells_what_is_not_finite);
-    UNIT(norms_are_right);
-    UNIT(norms_have_an_order);
-    UNIT(norms_of_odd_numbers);
+    UNIT(every_length_and_alignment);
+    UNIT(bit_patterns);
+    UNIT(scalar_distances_are_correct);
+    UNIT(values_that_are_not_finite_are_noticed);
+    UNIT(norms_are_correct);
+    UNIT(norms_are_added_in_a_fixed_order);
+    UNIT(norms_of_zeros_and_numbers_that_are_not_finite);
 }

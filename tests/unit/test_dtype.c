@@ -1,4 +1,4 @@
-/* The table of element types against the public enum and against itself. */
+/* The table of element types is consistent, and agrees with the enum in ckpt.h. */
 #include <stdio.h>
 
 #include "core/dtype.h"
@@ -19,7 +19,7 @@ static void table_and_header_agree(void)
         CU_ASSERT_EQUAL((size_t)order[i], i + 1);
 }
 
-static void every_row_makes_sense(void)
+static void every_row_is_consistent(void)
 {
     for (unsigned i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++) {
         const struct dtype_info *d = dtype_info((ckpt_dtype)i);
@@ -38,7 +38,7 @@ static void every_row_makes_sense(void)
     CU_ASSERT_EQUAL(ckpt_dtype_bits((ckpt_dtype)1000), 0);
 }
 
-static void every_name_comes_back(void)
+static void every_name_is_found(void)
 {
     for (unsigned i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++) {
         const struct dtype_info *d = dtype_info((ckpt_dtype)i);
@@ -55,7 +55,7 @@ static void every_name_comes_back(void)
     }
 }
 
-static void knows_other_spellings(void)
+static void other_spellings_are_found(void)
 {
     CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("torch.float16")), CKPT_DT_F16);
     CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("torch.half")), CKPT_DT_F16);
@@ -73,7 +73,7 @@ static void knows_other_spellings(void)
     CU_ASSERT_EQUAL(dtype_by_storage(STR_LIT("UntypedStorage")), CKPT_DT_U8);
 }
 
-static void knows_nothing_else(void)
+static void other_names_are_not_found(void)
 {
     static const char *const none[] = {"",        "torch.",  "torch.torch.float32",
                                        "float33", "FLOAT32", "F32 ",
@@ -86,7 +86,7 @@ static void knows_nothing_else(void)
     CU_ASSERT_EQUAL(dtype_by_storage(STR_LIT("Storage")), CKPT_DT_NONE);
 }
 
-static void counts_bytes(void)
+static void bytes_are_counted(void)
 {
     uint64_t n = 5;
     CU_ASSERT(dtype_bytes(CKPT_DT_F32, 3, &n) && n == 12);
@@ -104,7 +104,7 @@ static void counts_bytes(void)
     CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_NP), 0);
 }
 
-/* listed - is NAME in LIST: by itself, as F8_*, as I64 to I8? */
+/* listed - true if LIST has NAME: by itself, as in F8_*, or as in "I64 to I8". */
 static bool listed(const char *list, const char *name)
 {
     char word[32];
@@ -116,8 +116,8 @@ static bool listed(const char *list, const char *name)
     return strstr(list, word) != NULL;
 }
 
-/* Who has one that safetensors has not is told which it has. */
-static void safetensors_lists_its_own(void)
+/* An error about an unknown type lists all types of safetensors. */
+static void errors_list_the_types_of_safetensors(void)
 {
     static const char file[] = "\x35\0\0\0\0\0\0\0"
                                "{\"a\":{\"dtype\":\"F31\",\"shape\":[],\"data_offsets\":[0,4]}}....";
@@ -137,10 +137,10 @@ static void safetensors_lists_its_own(void)
 void suite_dtype(void)
 {
     UNIT(table_and_header_agree);
-    UNIT(every_row_makes_sense);
-    UNIT(every_name_comes_back);
-    UNIT(knows_other_spellings);
-    UNIT(knows_nothing_else);
-    UNIT(counts_bytes);
-    UNIT(safetensors_lists_its_own);
+    UNIT(every_row_is_consistent);
+    UNIT(every_name_is_found);
+    UNIT(other_spellings_are_found);
+    UNIT(other_names_are_not_found);
+    UNIT(bytes_are_counted);
+    UNIT(errors_list_the_types_of_safetensors);
 }

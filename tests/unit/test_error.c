@@ -1,4 +1,4 @@
-/* Errors: safe to print whatever the file put into them, and never too long. */
+/* Errors: their texts are safe to print, whatever the file contains, and never too long. */
 #include <errno.h>
 
 #include "base/error.h"
@@ -29,7 +29,7 @@ static void table_and_header_agree(void)
     CU_ASSERT_STRING_EQUAL(ckpt_status_name((ckpt_status)-1), "unknown-status");
 }
 
-static void says_file_byte_where_what(void)
+static void texts_have_file_byte_place_and_reason(void)
 {
     ckpt_error e;
     char text[sizeof e];
@@ -58,15 +58,15 @@ static void says_file_byte_where_what(void)
     CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, 3), "ne");
 }
 
-/* What stands in braces is found or allowed; what an argument holds marks nothing. */
-static void marks_found_and_allowed(void)
+/* {…} in a format marks the found value, {=…} the allowed one; braces in arguments mark nothing. */
+static void braces_mark_found_and_allowed_values(void)
 {
     ckpt_error e;
     char word[2048];
     fail(&e, CKPT_EFORMAT, 3, "{%s} has {%d} of type %s, {=at most %zu} may be", "a{=b}", -7, "{x",
          (size_t)9);
     CU_ASSERT_STRING_EQUAL(e.what, "a{=b} has -7 of type {x, at most 9 may be");
-    CU_ASSERT_STRING_EQUAL(e.found, "-7"); /* the last counts */
+    CU_ASSERT_STRING_EQUAL(e.found, "-7"); /* the last one is used */
     CU_ASSERT_STRING_EQUAL(e.allowed, "at most 9");
     fail(&e, CKPT_EFORMAT, 3, "{=%d} bytes, {%d}", 5, 50);
     CU_ASSERT_STRING_EQUAL(e.what, "5 bytes, 50");
@@ -79,8 +79,7 @@ static void marks_found_and_allowed(void)
     CU_ASSERT(!e.found[0] && !e.allowed[0]);
     memset(word, 0x1b, sizeof word - 1);
     word[sizeof word - 1] = 0;
-    fail(&e, CKPT_EFORMAT, 3, "{%s}, {=%d}", word,
-         1); /* longer than any text may be, and not fit to be shown */
+    fail(&e, CKPT_EFORMAT, 3, "{%s}, {=%d}", word, 1); /* too long, and full of control characters */
     CU_ASSERT(strlen(e.what) < sizeof e.what && !strchr(e.what, 0x1b));
     CU_ASSERT(strlen(e.found) > 60 && strlen(e.found) < sizeof e.found && !strchr(e.found, 0x1b));
     CU_ASSERT_STRING_EQUAL(e.allowed, "");
@@ -88,7 +87,7 @@ static void marks_found_and_allowed(void)
     fail_prefix(NULL, "x");
 }
 
-static void nobody_need_listen(void)
+static void errors_may_be_null(void)
 {
     CU_ASSERT_EQUAL(fail(NULL, CKPT_ELIMIT, 1, "%s", "x"), CKPT_ELIMIT);
     CU_ASSERT_EQUAL(fail_memory(NULL), CKPT_ENOMEM);
@@ -112,13 +111,13 @@ static void system_errors_keep_their_number(void)
     CU_ASSERT_EQUAL(fail_errno(&e, CKPT_NO_OFFSET, "write"), CKPT_EIO);
 }
 
-static void text_of_a_file_cannot_act(void)
+static void text_from_a_file_is_escaped(void)
 {
     ckpt_error e;
     ckpt_str name = STR_LIT("a\x1b[31m\xe2\x80\xae\xff\\");
     fail(&e, CKPT_EFORMAT, 0, "tensor \"%.*s\"", STR_ARG(name));
     CU_ASSERT_STRING_EQUAL(e.what, "tensor \"a\\u{1b}[31m\\u{202e}\\xff\\\"");
-    /* escaped before: a backslash is not doubled */
+    /* already escaped: the backslash is not doubled */
     fail(&e, CKPT_EFORMAT, 0, "tensor %s", "a\\u{1b}");
     CU_ASSERT_STRING_EQUAL(e.what, "tensor a\\u{1b}");
     fail_where(&e, "\r\x07");
@@ -157,10 +156,10 @@ static void long_text_is_cut_between_characters(void)
 void suite_error(void)
 {
     UNIT(table_and_header_agree);
-    UNIT(says_file_byte_where_what);
-    UNIT(marks_found_and_allowed);
-    UNIT(nobody_need_listen);
+    UNIT(texts_have_file_byte_place_and_reason);
+    UNIT(braces_mark_found_and_allowed_values);
+    UNIT(errors_may_be_null);
     UNIT(system_errors_keep_their_number);
-    UNIT(text_of_a_file_cannot_act);
+    UNIT(text_from_a_file_is_escaped);
     UNIT(long_text_is_cut_between_characters);
 }

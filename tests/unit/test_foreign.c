@@ -1,4 +1,4 @@
-/* What is no checkpoint is named by its first bytes, its members or its files, and the way on with it. */
+/* Files that are not checkpoints: the error names their format, and the hint says what to do with them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "format/recognize.h"
 #include "unit.h"
 
-static void named(struct probe *p, ckpt_status want, const char *what, const char *hint, int line)
+static void check_refused(struct probe *p, ckpt_status want, const char *what, const char *hint, int line)
 {
     ckpt_error err = {0};
     ckpt_status got = foreign_refuse(p, &err);
@@ -17,15 +17,15 @@ static void named(struct probe *p, ckpt_status want, const char *what, const cha
     CU_ASSERT(right);
 }
 
-static void head(ckpt_str bytes, ckpt_status want, const char *what, const char *hint, int line)
+static void check_head(ckpt_str bytes, ckpt_status want, const char *what, const char *hint, int line)
 {
     struct probe p = {.path = "file", .size = bytes.len, .nhead = bytes.len};
     memcpy(p.head, bytes.ptr, bytes.len);
-    named(&p, want, what, hint, line);
+    check_refused(&p, want, what, hint, line);
 }
-#define HEAD(bytes, want, what, hint) head(TEXT(bytes), want, what, hint, __LINE__)
+#define HEAD(bytes, want, what, hint) check_head(TEXT(bytes), want, what, hint, __LINE__)
 
-static void answers_of_servers_are_named(void)
+static void server_responses_are_recognized(void)
 {
     static const char again[] = "the download failed";
     HEAD("", CKPT_EUNKNOWN, "empty file", "get the file again");
@@ -46,7 +46,7 @@ static void answers_of_servers_are_named(void)
     HEAD("0123456789abcdefg", CKPT_EUNKNOWN, "it begins with \"0123456789abcdef\"", "");
 }
 
-static void pointers_are_named(void)
+static void lfs_pointers_are_recognized(void)
 {
     HEAD("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n", CKPT_EUNKNOWN,
          "the real file has 12 bytes, sha256:ab", "git lfs pull --include file");
@@ -57,25 +57,25 @@ static void pointers_are_named(void)
     HEAD("version https://git-lfs.github.com/spec/v1\nsize 12\n", CKPT_EUNKNOWN, "without its oid", "");
 }
 
-static void file_of(ckpt_str bytes, ckpt_status want, const char *what, const char *hint, int line)
+static void check_file(ckpt_str bytes, ckpt_status want, const char *what, const char *hint, int line)
 {
     struct probe p = {.size = 0};
     source *src = source_mem(bytes.ptr, bytes.len, 0);
     CU_ASSERT_FATAL(src && recognize_fill(&p, "file", src, NULL) == CKPT_OK);
-    named(&p, want, what, hint, line);
+    check_refused(&p, want, what, hint, line);
     source_unref(src);
 }
-#define FILE_OF(bytes, what, hint) file_of(TEXT(bytes), CKPT_EUNSUPPORTED, what, hint, __LINE__)
-#define NOT_NAMED(bytes)           file_of(TEXT(bytes), CKPT_EUNKNOWN, "it begins with", "", __LINE__)
+#define FILE_OF(bytes, what, hint) check_file(TEXT(bytes), CKPT_EUNSUPPORTED, what, hint, __LINE__)
+#define NOT_NAMED(bytes)           check_file(TEXT(bytes), CKPT_EUNKNOWN, "it begins with", "", __LINE__)
 
-/* Messages of protobuf have no magic number: their fields tell, to the last byte. */
-static void models_of_others_are_named(void)
+/* Protobuf messages have no magic number: they are recognized by their fields, to the last byte. */
+static void models_of_other_programs_are_recognized(void)
 {
     FILE_OF("\x08\x01\x12\x02\x0a\0", "SavedModel", "tf.saved_model.load");
     FILE_OF("\x08\x04\x12\x02\x0a\0\xa2\x1f\x01x", "Core ML model", "coremltools");
-    NOT_NAMED("\x08\x08\x12\x07pytorch\x3a\x04\x4a\x02g"); /* whose graph begins with none of its fields */
+    NOT_NAMED("\x08\x08\x12\x07pytorch\x3a\x04\x4a\x02g"); /* the graph begins with an unknown field */
     NOT_NAMED("\x08\x08\x12\x07pytorch");                  /* no graph */
-    NOT_NAMED("\x08\x08\x3a\x01x\x4d\0\0\0\0");            /* a field of none */
+    NOT_NAMED("\x08\x08\x3a\x01x\x4d\0\0\0\0");            /* an unknown field */
     NOT_NAMED("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\0");
     FILE_OF("\x80\x04\x95\0\0\0\0\0\0\0\0\x8c\x13joblib.numpy_pickle\x94", "joblib dump", "ckpt scan FILE");
     FILE_OF("\x78\x9c\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x16\x01\x03\xb6", "zlib-compressed",
@@ -83,7 +83,7 @@ static void models_of_others_are_named(void)
     NOT_NAMED("x^2 + y^2");
 }
 
-static void archives_are_named_by_their_members(void)
+static void archives_are_recognized_by_their_members(void)
 {
     static const struct {
         const char *members[2];
@@ -104,14 +104,14 @@ static void archives_are_named_by_their_members(void)
             entries[z.n++].name = str_c(cases[i].members[k]);
         source *src = source_mem("PK", 2, 0);
         struct probe p = {.path = "file", .size = 2, .src = src, .z = &z};
-        named(&p, cases[i].status, cases[i].words, "", __LINE__);
+        check_refused(&p, cases[i].status, cases[i].words, "", __LINE__);
         source_unref(src);
     }
     struct probe p = {.path = "file", .size = 2, .zip_err = {.status = CKPT_EFORMAT, .what = "no directory"}};
-    named(&p, CKPT_EFORMAT, "no directory", "", __LINE__);
+    check_refused(&p, CKPT_EFORMAT, "no directory", "", __LINE__);
 }
 
-static void directories_are_named_by_their_files(void)
+static void folders_are_recognized_by_their_files(void)
 {
     static const struct {
         const char *file, *words;
@@ -131,25 +131,25 @@ static void directories_are_named_by_their_files(void)
         p.names = &name;
         p.nnames = 1;
         ckpt_status want = i < 1 ? CKPT_EUNSUPPORTED : i == 1 ? CKPT_EUSAGE : CKPT_EUNKNOWN;
-        named(&p, want, known[i].words, "", __LINE__);
+        check_refused(&p, want, known[i].words, "", __LINE__);
         unlink(file);
     }
     rmdir(folder);
     p.nnames = 0;
-    named(&p, CKPT_EUNKNOWN, "without a recognized checkpoint", "", __LINE__); /* gone meanwhile */
+    check_refused(&p, CKPT_EUNKNOWN, "without a recognized checkpoint", "", __LINE__); /* was deleted */
     char *longer = calloc(1, 5001);
     CU_ASSERT_PTR_NOT_NULL_FATAL(longer);
     memset(longer, 'x', 5000);
     p.path = longer;
-    named(&p, CKPT_EUNKNOWN, "without a recognized checkpoint", "", __LINE__);
+    check_refused(&p, CKPT_EUNKNOWN, "without a recognized checkpoint", "", __LINE__);
     free(longer);
 }
 
 void suite_foreign(void)
 {
-    UNIT(answers_of_servers_are_named);
-    UNIT(pointers_are_named);
-    UNIT(models_of_others_are_named);
-    UNIT(archives_are_named_by_their_members);
-    UNIT(directories_are_named_by_their_files);
+    UNIT(server_responses_are_recognized);
+    UNIT(lfs_pointers_are_recognized);
+    UNIT(models_of_other_programs_are_recognized);
+    UNIT(archives_are_recognized_by_their_members);
+    UNIT(folders_are_recognized_by_their_files);
 }

@@ -1,4 +1,4 @@
-/* GGUF files that are no longer, or not only, that. */
+/* GGUF: a zip archive behind a header, and writing files again. */
 #include <stdlib.h>
 
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #define N8(n) n "\0\0\0\0\0\0\0"
 #define EMPTY "GGUF" N4("\x03") N8("\0") N8("\0") "\0\0\0\0\0\0\0\0" /* no tensors, no pairs */
 
-/* open_bytes - opens B as a file; the status. */
-static ckpt_status open_bytes(ckpt_str b, ckpt_file **f, ckpt_error *err)
+/* open_and_close - opens B as a file, and closes it again. */
+static ckpt_status open_and_close(ckpt_str b, ckpt_file **f, ckpt_error *err)
 {
     unsigned char *copy = unit_guard(b.ptr, b.len);
     ckpt_status st = ckpt_open_memory(copy, b.len, "test", NULL, f, err);
@@ -23,8 +23,8 @@ static ckpt_status open_bytes(ckpt_str b, ckpt_file **f, ckpt_error *err)
     return st;
 }
 
-/* The archive is closed, and neither taken for what the GGUF keeps nor left open. */
-static void an_archive_may_follow(void)
+/* An archive behind a GGUF header without tensors is refused, and closed again. */
+static void archives_behind_a_header_are_refused(void)
 {
     const struct member one = {.name = "member", .bytes = TEXT("bytes")};
     ckpt_error err;
@@ -33,12 +33,12 @@ static void an_archive_may_follow(void)
     buf_init(&b, 4096);
     buf_put(&b, EMPTY, sizeof EMPTY - 1);
     zip_put(&b, &one, 1, b.len);
-    CU_ASSERT_EQUAL(open_bytes(buf_view(&b), &f, &err), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(open_and_close(buf_view(&b), &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "after a header without tensors"));
     buf_free(&b);
 }
 
-/* load - the corpus' file NAME, to be freed. */
+/* load - returns the bytes of the corpus file NAME; the caller frees them. */
 static unsigned char *load(const char *name, size_t *n)
 {
     FILE *in = fopen(unit_corpus(name), "rb");
@@ -49,7 +49,7 @@ static unsigned char *load(const char *name, size_t *n)
     return bytes;
 }
 
-/* write_again - the file of N BYTES as GGUF in memory. */
+/* write_again - opens the N BYTES and writes them as GGUF to memory. */
 static ckpt_status write_again(const void *bytes, size_t n, const char *architecture, void **out, size_t *m)
 {
     const ckpt_write_options o = {.struct_size = sizeof o, .format = "gguf", .architecture = architecture};
@@ -64,7 +64,7 @@ static ckpt_status write_again(const void *bytes, size_t n, const char *architec
     return st;
 }
 
-/* What gguf-py wrote is written again byte for byte. */
+/* Files written by gguf-py are written again byte for byte. */
 static void unchanged_files_are_written_as_they_were(void)
 {
     static const char *const names[] = {"gguf/metadata.gguf",  "gguf/quantised.gguf",
@@ -81,7 +81,7 @@ static void unchanged_files_are_written_as_they_were(void)
     }
 }
 
-/* Version 1 has other lengths in all that is copied. */
+/* Lengths have 4 bytes in version 1. */
 static void older_files_become_version_3(void)
 {
     static const char old[] = "GGUF" N4("\x01") N4("\0") N4("\x02") N4("\x01") "a" N4("\x08")
@@ -100,7 +100,7 @@ static void older_files_become_version_3(void)
 
 void suite_gguf(void)
 {
-    UNIT(an_archive_may_follow);
+    UNIT(archives_behind_a_header_are_refused);
     UNIT(unchanged_files_are_written_as_they_were);
     UNIT(older_files_become_version_3);
 }

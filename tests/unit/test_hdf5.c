@@ -1,5 +1,5 @@
-/* HDF5 by its bytes: what is damaged is refused where it is, whatever was changed; checksums are compared;
- * structures that lead in circles end. The files are those that Keras and h5py wrote. */
+/* HDF5: randomly damaged files of Keras and h5py are read or refused, checksums are compared, and cyclic
+ * structures are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ static const char *const seeds[] = {
 
 static unsigned char bytes[MOST];
 
-/* load - the beginning of the corpus' file NAME into bytes. */
+/* load - reads the corpus file NAME, up to MOST bytes, into bytes; returns how many. */
 static size_t load(const char *name)
 {
     FILE *in = fopen(unit_corpus(name), "rb");
@@ -40,7 +40,7 @@ static size_t load(const char *name)
     return n;
 }
 
-/* read_all - opens the N bytes and hashes each tensor; an error must say what is wrong. */
+/* read_all - opens the N bytes and hashes each tensor; every error must have a message. */
 static ckpt_status read_all(size_t n, ckpt_error *err)
 {
     ckpt_file *f;
@@ -60,7 +60,7 @@ static ckpt_status read_all(size_t n, ckpt_error *err)
     return st;
 }
 
-/* mutate - changes some of the N bytes: bits, bytes, numbers of 4 and 8 bytes, addresses, entries copied. */
+/* mutate - changes a bit, a byte, a number or an address among the N bytes, or copies some bytes. */
 static void mutate(size_t n)
 {
     static const unsigned char special[] = {0, 1, 0x7f, 0x80, 0xff};
@@ -77,7 +77,7 @@ static void mutate(size_t n)
     }
 }
 
-static void mutants_end_well(void)
+static void mutants_are_read_or_refused(void)
 {
     ckpt_error err;
     size_t refused = 0;
@@ -96,7 +96,7 @@ static void mutants_end_well(void)
         }
         free(whole);
     }
-    CU_ASSERT(refused > 1000); /* the mutants do reach the structures */
+    CU_ASSERT(refused > 1000); /* the changes do hit the structures */
 }
 
 static void checksum_is_lookup3(void)
@@ -106,7 +106,7 @@ static void checksum_is_lookup3(void)
     CU_ASSERT_EQUAL(hdf5_checksum((const unsigned char *)"", 0), 0xdeadbeef);
 }
 
-/* find - where the last of the N bytes that are TEXT begin. */
+/* find - returns the offset of the last TEXT of SIZE bytes among the N bytes. */
 static size_t find(size_t n, const char *text, size_t size)
 {
     for (size_t i = n - size; i > 0; i--)
@@ -116,7 +116,7 @@ static size_t find(size_t n, const char *text, size_t size)
     return 0;
 }
 
-/* hash_named - the status of opening N bytes and hashing the tensor NAME. */
+/* hash_named - opens the N bytes and hashes the tensor NAME. */
 static ckpt_status hash_named(size_t n, const char *name, ckpt_error *err)
 {
     ckpt_file *f;
@@ -130,7 +130,7 @@ static ckpt_status hash_named(size_t n, const char *name, ckpt_error *err)
     return st;
 }
 
-/* find_checked - the first byte of which data set NAME notices the change. */
+/* find_checked - returns the first offset where a change makes the checksum of NAME fail; 0: none. */
 static size_t find_checked(size_t n, const char *name)
 {
     ckpt_error err;
@@ -157,8 +157,8 @@ static void fletcher32_is_compared(void)
     CU_ASSERT_EQUAL(hash_named(n, "chunk_edge", &err), CKPT_OK);
 }
 
-/* The B-tree of the root's names is its own child: its level does not fall. */
-static void trees_in_circles_are_refused(void)
+/* The B-tree of the root group is its own child, so its level does not decrease. */
+static void cyclic_trees_are_refused(void)
 {
     ckpt_error err;
     size_t n = load("keras/hdf5/types.h5"), tree = find(n, "TREE\0", 5);
@@ -170,8 +170,8 @@ static void trees_in_circles_are_refused(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "level"));
 }
 
-/* A heap that claims all memory is refused before any is taken. */
-static void claims_beyond_the_file_are_refused(void)
+/* A heap larger than the file is refused before memory is allocated. */
+static void sizes_beyond_the_file_are_refused(void)
 {
     ckpt_error err;
     size_t n = load("keras/hdf5/links.h5"), heap = find(n, "HEAP\0", 5);
@@ -185,9 +185,9 @@ static void claims_beyond_the_file_are_refused(void)
 
 void suite_hdf5(void)
 {
-    UNIT(mutants_end_well);
+    UNIT(mutants_are_read_or_refused);
     UNIT(checksum_is_lookup3);
     UNIT(fletcher32_is_compared);
-    UNIT(trees_in_circles_are_refused);
-    UNIT(claims_beyond_the_file_are_refused);
+    UNIT(cyclic_trees_are_refused);
+    UNIT(sizes_beyond_the_file_are_refused);
 }

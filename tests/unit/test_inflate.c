@@ -1,5 +1,5 @@
-/* Deflated bytes of which no directory vouches: several gzip members are one stream; what is cut, broken or
- * in want of a dictionary is refused, at its offset. The streams are stored blocks, laid by hand. */
+/* Inflating streams of unknown size: several gzip members are one stream; truncated and damaged streams, and
+ * those that need a dictionary, are refused with the offset. The streams here consist of stored blocks. */
 #include "base/buf.h"
 #include "base/crc32.h"
 #include "codec/inflate.h"
@@ -7,7 +7,7 @@
 
 static void put_stored(buf *b, ckpt_str text)
 {
-    buf_byte(b, 1); /* the last block, stored */
+    buf_byte(b, 1); /* a stored block, the last one */
     buf_u16le(b, (uint16_t)text.len);
     buf_u16le(b, (uint16_t)~text.len);
     buf_str(b, text);
@@ -28,7 +28,7 @@ struct unpacked {
     char text[64];
 };
 
-/* unpack - all of B but the first SKIP bytes, into room for MAX. */
+/* unpack - inflates B from byte SKIP on, to at most MAX bytes. */
 static struct unpacked unpack(const buf *b, enum inflate_kind kind, size_t skip, uint64_t max)
 {
     struct unpacked u = {0};
@@ -45,7 +45,7 @@ static struct unpacked unpack(const buf *b, enum inflate_kind kind, size_t skip,
     return u;
 }
 
-static void gives_what_was_packed(void)
+static void streams_are_inflated(void)
 {
     buf b;
     buf_init(&b, 1 << 16);
@@ -66,11 +66,11 @@ static void gives_what_was_packed(void)
     buf_free(&b);
 }
 
-/* Only a whole second member, by its two first bytes, belongs to the first. */
-static void joins_members_of_gzip(void)
+/* Bytes after a gzip member belong to the stream only if they are another member. */
+static void gzip_members_are_joined(void)
 {
     static const struct {
-        const char *behind;
+        const char *suffix;
         const char *text;
     } cases[] = {
         {"", "one"},
@@ -84,7 +84,7 @@ static void joins_members_of_gzip(void)
         b.len = 0;
         put_gzip(&b, STR_LIT("one"));
         uint64_t whole = b.len;
-        buf_text(&b, cases[i].behind);
+        buf_text(&b, cases[i].suffix);
         struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
         CU_ASSERT(u.st == CKPT_OK && u.used == whole && strcmp(u.text, cases[i].text) == 0);
     }
@@ -95,13 +95,13 @@ static void joins_members_of_gzip(void)
     CU_ASSERT(u.st == CKPT_OK && u.used == b.len && strcmp(u.text, "one two") == 0);
     u = unpack(&b, INFLATE_GZIP, 0, 5);
     CU_ASSERT(u.st == CKPT_ELIMIT && u.size <= 5);
-    b.data[b.len - 17] = 7; /* the second one's block is of no type */
+    b.data[b.len - 17] = 7; /* an invalid block type in the second member */
     u = unpack(&b, INFLATE_GZIP, 0, 100);
     CU_ASSERT(u.st == CKPT_EFORMAT && strncmp(u.text, "one", 3) == 0);
     buf_free(&b);
 }
 
-static void refuses_every_cut(void)
+static void truncated_streams_are_refused(void)
 {
     buf b;
     buf_init(&b, 1 << 16);
@@ -114,7 +114,7 @@ static void refuses_every_cut(void)
     buf_free(&b);
 }
 
-static void refuses_what_is_broken(void)
+static void damaged_streams_are_refused(void)
 {
     buf b;
     buf_init(&b, 1 << 16);
@@ -122,14 +122,14 @@ static void refuses_what_is_broken(void)
     struct unpacked u = unpack(&b, INFLATE_RAW, 0, 100);
     CU_ASSERT(u.st == CKPT_EFORMAT && strstr(u.err.what, "broken deflated bytes: invalid block type"));
     b.len = 0;
-    buf_put(&b, "\x78\xbb\0\0\0\1\1\0\0\xff\xff", 11); /* FDICT: it goes by a dictionary */
+    buf_put(&b, "\x78\xbb\0\0\0\1\1\0\0\xff\xff", 11); /* FDICT: needs a dictionary */
     u = unpack(&b, INFLATE_ZLIB, 0, 100);
     CU_ASSERT(u.st == CKPT_EFORMAT && strstr(u.err.what, "a dictionary is needed"));
     buf_free(&b);
 }
 
-/* Four blocks of 50000 bytes each, in any order of reading, and no more than there are. */
-static void is_a_source_too(void)
+/* A stream of four blocks is read as a source, at any offset, up to its end. */
+static void streams_are_read_as_sources(void)
 {
     enum { BLOCKS = 4, EACH = 50000 };
     static unsigned char all[BLOCKS * EACH], got[BLOCKS * EACH];
@@ -142,7 +142,7 @@ static void is_a_source_too(void)
         all[i] = (unsigned char)(i * i >> 7);
     for (int i = 0; i < BLOCKS; i++) {
         put_stored(&b, str_of((const char *)all + i * EACH, EACH));
-        b.data[b.len - EACH - 5] = i == BLOCKS - 1; /* the last one is the last */
+        b.data[b.len - EACH - 5] = i == BLOCKS - 1; /* set in the last block only */
     }
     uint64_t n = b.len - 6, used, size;
     buf_text(&b, "behind");
@@ -168,9 +168,9 @@ static void is_a_source_too(void)
 
 void suite_inflate(void)
 {
-    UNIT(gives_what_was_packed);
-    UNIT(is_a_source_too);
-    UNIT(joins_members_of_gzip);
-    UNIT(refuses_every_cut);
-    UNIT(refuses_what_is_broken);
+    UNIT(streams_are_inflated);
+    UNIT(streams_are_read_as_sources);
+    UNIT(gzip_members_are_joined);
+    UNIT(truncated_streams_are_refused);
+    UNIT(damaged_streams_are_refused);
 }

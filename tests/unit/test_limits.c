@@ -1,4 +1,4 @@
-/* The ceilings of ckpt_limits: whatever they are set to, a file is read or refused for the ceiling. */
+/* ckpt_limits: with any limit, a file is read, or refused because of the limit. */
 #include "core/file.h"
 #include "unit.h"
 
@@ -18,7 +18,7 @@ static ckpt_status open_with(const char *below, ckpt_limits limits, ckpt_error *
     return st;
 }
 
-static void metadata_is_read_or_refused_for_its_memory(void)
+static void memory_for_metadata_is_limited(void)
 {
     ckpt_error err;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -29,14 +29,14 @@ static void metadata_is_read_or_refused_for_its_memory(void)
             ckpt_status st = open_with(
                 files[i], (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_metadata = max}, &err);
             CU_ASSERT(st == CKPT_OK || (st == CKPT_ELIMIT && strstr(err.what, "memory") && err.hint[0]));
-            CU_ASSERT(!read || st == CKPT_OK); /* more is never less */
+            CU_ASSERT(!read || st == CKPT_OK); /* a higher limit never refuses more */
             read = st == CKPT_OK;
         }
         CU_ASSERT(read);
     }
 }
 
-static void tensors_are_counted(void)
+static void tensors_are_limited(void)
 {
     ckpt_error err;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -49,8 +49,8 @@ static void tensors_are_counted(void)
     }
 }
 
-/* N lists, each the only item of the one before. */
-static size_t nested(unsigned n, unsigned char *out)
+/* put_nested - writes a pickle of N nested lists to OUT; returns its size. */
+static size_t put_nested(unsigned n, unsigned char *out)
 {
     size_t at = 0;
     out[at++] = 0x80;
@@ -63,7 +63,7 @@ static size_t nested(unsigned n, unsigned char *out)
     return at;
 }
 
-static void depth_is_held_to_the_number(void)
+static void depth_is_limited(void)
 {
     static unsigned char bytes[8192];
     ckpt_error err;
@@ -71,7 +71,7 @@ static void depth_is_held_to_the_number(void)
         ckpt_limits limits = {.struct_size = sizeof limits, .max_depth = max};
         for (unsigned n = max; n <= max + 2; n++) { /* the innermost has a path of n - 1 elements */
             ckpt_file *f = NULL;
-            ckpt_status st = ckpt_open_memory(bytes, nested(n, bytes), "nested", &limits, &f, &err);
+            ckpt_status st = ckpt_open_memory(bytes, put_nested(n, bytes), "nested", &limits, &f, &err);
             CU_ASSERT(st == (n - 1 <= max ? CKPT_OK : CKPT_ELIMIT));
             if (st == CKPT_OK)
                 ckpt_close(f);
@@ -79,15 +79,15 @@ static void depth_is_held_to_the_number(void)
     }
 }
 
-static int take(void *user, const void *bytes, size_t n)
+static int count_bytes(void *user, const void *bytes, size_t n)
 {
     (void)bytes;
     *(size_t *)user += n;
     return 0;
 }
 
-/* x shows 48 bytes of a storage of 4, y 16 of one of 12. */
-static void what_views_show_is_held_to_the_sum(void)
+/* The file has two expanded views: x of 48 bytes on a storage of 4, and y of 16 bytes on a storage of 12. */
+static void bytes_of_views_are_limited(void)
 {
     static const uint64_t max[] = {1, 63, 64, 0};
     for (size_t i = 0; i < 4; i++) {
@@ -97,7 +97,7 @@ static void what_views_show_is_held_to_the_sum(void)
         size_t got = 0;
         char one[4];
         CU_ASSERT_FATAL(ckpt_open(unit_corpus("torch/t215/expanded.pt"), &limits, &f, &err) == CKPT_OK);
-        ckpt_status st = ckpt_tensor_stream(f, 0, take, &got, &err);
+        ckpt_status st = ckpt_tensor_stream(f, 0, count_bytes, &got, &err);
         CU_ASSERT(st == (i < 2 ? CKPT_ELIMIT : CKPT_OK) && got == (i < 2 ? 0 : 48));
         CU_ASSERT(st == CKPT_OK || (strstr(err.what, "48 bytes") && strstr(err.what, "show 64")));
         CU_ASSERT(ckpt_tensor_read(f, 0, 11, 1, one, &err) == CKPT_OK);
@@ -105,8 +105,8 @@ static void what_views_show_is_held_to_the_sum(void)
     }
 }
 
-/* By default views may show 64 MiB, or 8 times what the file has. */
-static void what_views_show_fits_the_file(void)
+/* By default, views may have 64 MiB, or 8 times the bytes of the file if that is more. */
+static void the_default_limit_of_views_depends_on_the_file(void)
 {
     static const struct {
         uint64_t given, nbytes, most;
@@ -123,9 +123,9 @@ static void what_views_show_fits_the_file(void)
 
 void suite_limits(void)
 {
-    UNIT(metadata_is_read_or_refused_for_its_memory);
-    UNIT(tensors_are_counted);
-    UNIT(depth_is_held_to_the_number);
-    UNIT(what_views_show_is_held_to_the_sum);
-    UNIT(what_views_show_fits_the_file);
+    UNIT(memory_for_metadata_is_limited);
+    UNIT(tensors_are_limited);
+    UNIT(depth_is_limited);
+    UNIT(bytes_of_views_are_limited);
+    UNIT(the_default_limit_of_views_depends_on_the_file);
 }

@@ -1,5 +1,5 @@
-/* op/mem/plan: against all ways to cut up to 14 blocks, each segment kept or recomputed, in 10,000 random
- * cases. */
+/* op/mem/plan: 10,000 random cases of up to 14 blocks, compared with trying every way to cut the blocks into
+ * segments and to keep or recompute each segment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -17,7 +17,7 @@ static uint64_t random_below(uint64_t n)
     return (random_state >> 33) % n;
 }
 
-/* random_timeline - N blocks; EQUAL: all alike. */
+/* random_timeline - N random blocks; EQUAL: all blocks are the same. */
 static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n, bool equal, bool copies)
 {
     struct mem_timeline t = {.blocks = blocks, .n = n, .input = random_below(50), .head = random_below(50)};
@@ -45,14 +45,15 @@ static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n,
     return t;
 }
 
-/* What all ways come to. */
+/* The best results of all ways. */
 struct best {
-    uint64_t lowest;       /* peak */
-    uint64_t limit, again; /* the least work below LIMIT; UINT64_MAX: none */
+    uint64_t lowest; /* lowest peak */
+    uint64_t limit,
+        again; /* again: the least recomputation with a peak up to limit; UINT64_MAX: impossible */
 };
 
-/* try_way - CUTS: bit i, a segment ends after block i; a segment is recomputed if bit of its first block
- * in AGAIN. */
+/* try_way - adds one way to BEST. Bit i of CUTS: a segment ends after block i. Bit i of AGAIN: the segment
+ * that begins with block i is recomputed. */
 static void try_way(const struct mem_timeline *t, uint32_t cuts, uint32_t again, struct best *best)
 {
     ckpt_mem_segment list[BRUTE_BLOCKS];
@@ -70,8 +71,8 @@ static void try_way(const struct mem_timeline *t, uint32_t cuts, uint32_t again,
         best->again = work;
 }
 
-/* is_canonical - does AGAIN have bits of first blocks alone? And a kept segment has one block, as several
- * are the same. */
+/* is_canonical - true if AGAIN has only bits of first blocks of segments, and kept segments have one block
+ * each (longer ones would be the same way). */
 static bool is_canonical(uint32_t n, uint32_t cuts, uint32_t again)
 {
     uint32_t firsts = (cuts << 1 | 1) & ((1u << n) - 1), joined = ~cuts & ((1u << (n - 1)) - 1);
@@ -100,7 +101,7 @@ static struct best try_all(const struct mem_timeline *t, uint64_t limit)
     return best;
 }
 
-/* check_case - the plans of T against all ways. */
+/* check_case - true if the plans for T are as good as the best of all ways. */
 static bool check_case(const struct mem_timeline *t)
 {
     arena *a = arena_new(1 << 20);
@@ -123,7 +124,7 @@ static bool check_case(const struct mem_timeline *t)
     return ok;
 }
 
-static void is_as_good_as_all_ways(void)
+static void plans_are_optimal(void)
 {
     struct mem_block blocks[BRUTE_BLOCKS];
     unsigned wrong = 0;
@@ -136,8 +137,8 @@ static void is_as_good_as_all_ways(void)
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* deep - 200 blocks like those of a transformer, UNEVEN: as those of a ResNet. */
-static struct mem_timeline deep(struct mem_block *blocks, bool uneven)
+/* deep_timeline - 200 blocks as in a transformer; UNEVEN: as in a ResNet. */
+static struct mem_timeline deep_timeline(struct mem_block *blocks, bool uneven)
 {
     struct mem_timeline t = {.blocks = blocks, .n = 200, .input = 1000, .head = 5000, .loss = 20000};
     t.moment[LOSS_BACKWARD] = 30000;
@@ -154,11 +155,11 @@ static struct mem_timeline deep(struct mem_block *blocks, bool uneven)
     return t;
 }
 
-static void takes_milliseconds(void)
+static void planning_takes_milliseconds(void)
 {
     struct mem_block blocks[200];
     for (int uneven = 0; uneven < 2; uneven++) {
-        struct mem_timeline t = deep(blocks, uneven);
+        struct mem_timeline t = deep_timeline(blocks, uneven);
         ckpt_mem_segment all = {.blocks = 200};
         struct mem_plan plan;
         struct mem_segments s = {.list = &all, .n = 1};
@@ -178,8 +179,8 @@ static void takes_milliseconds(void)
     }
 }
 
-/* A network of 200 blocks no two of which are alike has more ways than are followed. */
-static void says_what_is_not_proven(void)
+/* 200 blocks that all differ have more ways than the planner tries. */
+static void plans_that_are_not_proven_are_marked(void)
 {
     struct mem_block blocks[200];
     struct mem_timeline t = {.blocks = blocks, .n = 200, .input = 1000};
@@ -208,7 +209,7 @@ static void says_what_is_not_proven(void)
 void suite_mem_plan(void);
 void suite_mem_plan(void)
 {
-    UNIT(is_as_good_as_all_ways);
-    UNIT(takes_milliseconds);
-    UNIT(says_what_is_not_proven);
+    UNIT(plans_are_optimal);
+    UNIT(planning_takes_milliseconds);
+    UNIT(plans_that_are_not_proven_are_marked);
 }

@@ -1,4 +1,4 @@
-/* Every pattern of every small type against the definition of that type. */
+/* number_decode: every value of the small types, compared with the definition of the type. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ static double decode1(ckpt_dtype dt, const void *bytes)
 
 static int same(double a, double b) { return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b); }
 
-/* The value of BITS as IEEE 754 says it: INF the exponent of all ones is special. */
+/* ieee - returns the value of BITS by IEEE 754; INF: the largest exponent means infinity or NaN. */
 static double ieee(unsigned bits, int exp, int man, int bias, int inf)
 {
     unsigned m = bits & ((1u << man) - 1), e = bits >> man & ((1u << exp) - 1);
@@ -27,7 +27,7 @@ static double ieee(unsigned bits, int exp, int man, int bias, int inf)
     return sign * (1 + m * pow(2, -man)) * pow(2, (int)e - bias);
 }
 
-static void halves(void)
+static void types_of_two_bytes(void)
 {
     unsigned wrong = 0;
     for (unsigned i = 0; i < 65536; i++) {
@@ -40,7 +40,7 @@ static void halves(void)
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-static void eighths(void)
+static void types_of_one_byte(void)
 {
     unsigned wrong = 0;
     for (unsigned i = 0; i < 256; i++) {
@@ -54,7 +54,7 @@ static void eighths(void)
         wrong += decode1(CKPT_DT_BOOL, &b) != (i != 0);
     }
     CU_ASSERT_EQUAL(wrong, 0);
-    /* the largest values that the formats' papers state */
+    /* the largest values, from the papers about these formats */
     CU_ASSERT_EQUAL(decode1(CKPT_DT_F8_E4M3, "\x7e"), 448);
     CU_ASSERT_EQUAL(decode1(CKPT_DT_F8_E5M2, "\x7b"), 57344);
     CU_ASSERT_EQUAL(decode1(CKPT_DT_F8_E4M3FNUZ, "\x7f"), 240);
@@ -77,7 +77,7 @@ static void long_runs_decode_like_short_ones(void)
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-static void packed(void)
+static void packed_types(void)
 {
     static const double f4[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
     double out[4];
@@ -101,7 +101,7 @@ static void packed(void)
     }
 }
 
-static void wide_and_complex(void)
+static void wide_and_complex_types(void)
 {
     double out[2];
     CU_ASSERT_EQUAL(decode1(CKPT_DT_F64, "\0\0\0\0\0\0\xf0\x3f"), 1.0);
@@ -117,8 +117,8 @@ static void wide_and_complex(void)
     CU_ASSERT(out[0] == 1 && out[1] == -2);
 }
 
-/* Every type is read within its own bytes, and lanes tell how much it writes. */
-static void stays_in_bounds(void)
+/* Reading stays within the bytes of the elements, and writes number_lanes values per element. */
+static void decoding_stays_in_bounds(void)
 {
     for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
         const struct dtype_info *d = dtype_info(dt);
@@ -138,10 +138,10 @@ static void stays_in_bounds(void)
 
 void suite_number(void)
 {
-    UNIT(halves);
-    UNIT(eighths);
+    UNIT(types_of_two_bytes);
+    UNIT(types_of_one_byte);
     UNIT(long_runs_decode_like_short_ones);
-    UNIT(packed);
-    UNIT(wide_and_complex);
-    UNIT(stays_in_bounds);
+    UNIT(packed_types);
+    UNIT(wide_and_complex_types);
+    UNIT(decoding_stays_in_bounds);
 }

@@ -1,4 +1,4 @@
-/* OCDBT databases made here: what their trees hold, and trees that contradict themselves. */
+/* OCDBT databases: the entries of their trees, and malformed trees. */
 #include <stdio.h>
 
 #include "../tablecrc.h"
@@ -10,13 +10,13 @@
 #define NO_FILES TEXT("\0")
 #define ONE_FILE TEXT("\1\1\0f") /* "f", without a base */
 
-/* A manifest, and the file "f" with nodes. */
-struct made {
+/* A database: its manifest, and its file "f" with the nodes. */
+struct database {
     buf manifest, nodes;
     uint64_t max_decoded;
 };
 
-/* put_record - appends a record of CONTENT that begins with the magic number that ends in LAST. */
+/* put_record - appends a record of CONTENT that begins with MAGIC. */
 static void put_record(buf *b, const char *magic, ckpt_str content)
 {
     size_t at = b->len;
@@ -31,11 +31,11 @@ static void put_record(buf *b, const char *magic, ckpt_str content)
 #define MANIFEST "\x0c\xdb\x3a\x2a"
 #define NODE_MIN 18 /* bytes of a record without content */
 
-/* put_node - a node in the file; CONTENT as the format has it. */
-static void put_node(struct made *m, ckpt_str content) { put_record(&m->nodes, NODE, content); }
+/* put_node - appends a node, encoded as CONTENT, to the file. */
+static void put_node(struct database *m, ckpt_str content) { put_record(&m->nodes, NODE, content); }
 
-/* put_manifest - with one version, whose root of HEIGHT is the LENGTH bytes at AT of FILES. */
-static void put_manifest(struct made *m, ckpt_str files, unsigned height, unsigned at, unsigned length)
+/* put_manifest - writes a manifest of one version, whose root of HEIGHT has LENGTH bytes at AT of FILES. */
+static void put_manifest(struct database *m, ckpt_str files, unsigned height, unsigned at, unsigned length)
 {
     buf b;
     buf_init(&b, 4096);
@@ -51,7 +51,7 @@ static void put_manifest(struct made *m, ckpt_str files, unsigned height, unsign
     buf_free(&b);
 }
 
-static void begin(struct made *m)
+static void begin_database(struct database *m)
 {
     buf_init(&m->manifest, 1 << 16);
     buf_init(&m->nodes, 1 << 16);
@@ -64,8 +64,8 @@ static ckpt_status open_file(void *user, struct ocdbt_file *f, ckpt_error *err)
     return str_is(f->path, "f") ? CKPT_OK : fail(err, CKPT_EFORMAT, 0, "no file \"%.*s\"", STR_ARG(f->path));
 }
 
-/* list - "key=bytes " of all entries of M to OUT. */
-static ckpt_status list(const struct made *m, char out[400], ckpt_error *err)
+/* list_entries - writes "key=bytes " for all entries of M to OUT. */
+static ckpt_status list_entries(const struct database *m, char out[400], ckpt_error *err)
 {
     source *manifest = source_mem(m->manifest.data, m->manifest.len, 0),
            *nodes = source_mem(m->nodes.data, m->nodes.len, 0);
@@ -84,173 +84,173 @@ static ckpt_status list(const struct made *m, char out[400], ckpt_error *err)
     return st;
 }
 
-static void end(struct made *m)
+static void free_database(struct database *m)
 {
     buf_free(&m->manifest);
     buf_free(&m->nodes);
 }
 
-static void has(struct made *m, const char *want)
+static void check_entries(struct database *m, const char *want)
 {
     char got[400];
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(list(m, got, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(list_entries(m, got, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(err.what, "");
     CU_ASSERT_STRING_EQUAL(got, want);
-    end(m);
+    free_database(m);
 }
 
-static void fails(struct made *m, ckpt_status status, const char *what)
+static void check_refused(struct database *m, ckpt_status status, const char *what)
 {
     char got[400];
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(list(m, got, &err), status);
+    CU_ASSERT_EQUAL(list_entries(m, got, &err), status);
     CU_ASSERT(strstr(err.what, what) != NULL);
     if (!strstr(err.what, what))
         printf("  %s\n", err.what);
-    end(m);
+    free_database(m);
 }
 
-/* Leaf with "k1" = "A" and "k2" = "BC": keys share a byte. */
+/* A leaf with "k1" = "A" and "k2" = "BC"; the keys share a byte. */
 #define LEAF        "\0\0\2\1\2\1k12\1\2\0\0ABC"
 #define LEAF_LENGTH (NODE_MIN + (unsigned)sizeof LEAF - 1)
 
-static void leaves_and_keys_that_share_bytes(void)
+static void keys_of_a_leaf_share_bytes(void)
 {
-    struct made m;
-    begin(&m);
+    struct database m;
+    begin_database(&m);
     put_node(&m, TEXT(LEAF));
     put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH);
-    has(&m, "k1=A k2=BC ");
+    check_entries(&m, "k1=A k2=BC ");
 }
 
-static void children_leave_out_what_their_key_has(void)
+static void keys_of_children_omit_the_common_prefix(void)
 {
-    struct made m;
-    begin(&m);
+    struct database m;
+    begin_database(&m);
     put_node(&m, TEXT(LEAF));
-    /* keys "a" and "b", all of which their children leave out; both children are the leaf */
+    /* both children, "a" and "b", are the leaf; the leaf's keys follow that prefix */
     put_node(&m, TEXT("\1\1\1\0f\2\0\1\1\1\1ab\0\0\0\0\042\042\2\2\1\1\0\0"));
     put_manifest(&m, ONE_FILE, 1, LEAF_LENGTH, (unsigned)m.nodes.len - LEAF_LENGTH);
     CU_ASSERT_EQUAL(LEAF_LENGTH, 042);
-    has(&m, "ak1=A ak2=BC bk1=A bk2=BC ");
+    check_entries(&m, "ak1=A ak2=BC bk1=A bk2=BC ");
 }
 
-static void a_node_that_is_its_own_child(void)
+static void a_node_may_not_be_its_own_child(void)
 {
-    struct made m;
-    begin(&m);
+    struct database m;
+    begin_database(&m);
     put_node(&m, TEXT("\2\1\1\0f\1\1\0a\0\0\041\2\1\0"));
     put_manifest(&m, ONE_FILE, 2, 0, (unsigned)m.nodes.len);
-    fails(&m, CKPT_EFORMAT, "a node of another height");
+    check_refused(&m, CKPT_EFORMAT, "a node of another height");
 }
 
 static void keys_must_ascend(void)
 {
-    struct made m;
-    begin(&m);
+    struct database m;
+    begin_database(&m);
     put_node(&m, TEXT("\0\0\2\1\2\1k11\1\2\0\0ABC"));
     put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    fails(&m, CKPT_EFORMAT, "the keys do not ascend at \"k1\"");
+    check_refused(&m, CKPT_EFORMAT, "the keys do not ascend at \"k1\"");
 }
 
-static void counts_that_do_not_fit(void)
+static void counts_must_fit(void)
 {
-    struct made m;
-    begin(&m);
+    struct database m;
+    begin_database(&m);
     put_node(&m, TEXT("\0\0\xff\xff\xff\xff\x7f\1\2\1k12"));
     put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    fails(&m, CKPT_EFORMAT, "more entries than fit");
-    begin(&m);
+    check_refused(&m, CKPT_EFORMAT, "more entries than fit");
+    begin_database(&m);
     put_node(&m, TEXT("\0\0\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f")); /* more than 64 bits */
     put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    fails(&m, CKPT_EFORMAT, "a column that is cut off");
-    begin(&m);
+    check_refused(&m, CKPT_EFORMAT, "a column that is cut off");
+    begin_database(&m);
     put_node(&m, TEXT("\0\0\2\3\2\1k12\1\2\0\0ABC"));
     put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    fails(&m, CKPT_EFORMAT, "a text that is cut off");
-    begin(&m);
+    check_refused(&m, CKPT_EFORMAT, "a text that is cut off");
+    begin_database(&m);
     put_node(&m, TEXT("\0\0\2\1\2\1k12\1\x7f\0\0ABC"));
     put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    fails(&m, CKPT_EFORMAT, "a value that is cut off");
-    begin(&m);
+    check_refused(&m, CKPT_EFORMAT, "a value that is cut off");
+    begin_database(&m);
     put_node(&m, TEXT(LEAF "D"));
     put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    fails(&m, CKPT_EFORMAT, "bytes to spare");
+    check_refused(&m, CKPT_EFORMAT, "bytes to spare");
 }
 
-static void places_outside(void)
+static void offsets_and_file_numbers_must_exist(void)
 {
-    struct made m;
-    begin(&m);
+    struct database m;
+    begin_database(&m);
     put_node(&m, TEXT(LEAF));
     put_manifest(&m, ONE_FILE, 0, 1, LEAF_LENGTH);
-    fails(&m, CKPT_ETRUNCATED, "the file has 33 there");
-    begin(&m);
+    check_refused(&m, CKPT_ETRUNCATED, "the file has 33 there");
+    begin_database(&m);
     put_node(&m, TEXT(LEAF));
     put_manifest(&m, NO_FILES, 0, 0, LEAF_LENGTH);
-    fails(&m, CKPT_EFORMAT, "a file that is not named");
-    begin(&m);
+    check_refused(&m, CKPT_EFORMAT, "a file that is not named");
+    begin_database(&m);
     put_node(&m, TEXT("\0\0\1\2k1\1\1\0\0"));
     put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    fails(&m, CKPT_EFORMAT, "a file that is not named");
+    check_refused(&m, CKPT_EFORMAT, "a file that is not named");
 }
 
-static void names_go_to_whoever_opens(void)
+static void file_names_are_passed_to_the_callback(void)
 {
-    struct made m;
-    begin(&m);
+    struct database m;
+    begin_database(&m);
     put_node(&m, TEXT(LEAF));
     put_manifest(&m, TEXT("\1\4\0../f"), 0, 0, LEAF_LENGTH);
-    fails(&m, CKPT_EFORMAT, "no file \"../f\"");
+    check_refused(&m, CKPT_EFORMAT, "no file \"../f\"");
 }
 
-static void checksums_and_lengths(void)
+static void checksums_and_lengths_are_checked(void)
 {
-    struct made m;
-    begin(&m);
+    struct database m;
+    begin_database(&m);
     put_node(&m, TEXT(LEAF));
     put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH);
     m.nodes.data[20] ^= 1;
-    fails(&m, CKPT_ECHECKSUM, "CRC-32C");
-    begin(&m);
+    check_refused(&m, CKPT_ECHECKSUM, "CRC-32C");
+    begin_database(&m);
     put_node(&m, TEXT(LEAF));
     put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH - 1);
-    fails(&m, CKPT_ETRUNCATED, "a record of 34 bytes, there are 33");
-    begin(&m);
+    check_refused(&m, CKPT_ETRUNCATED, "a record of 34 bytes, there are 33");
+    begin_database(&m);
     put_node(&m, TEXT(LEAF));
     put_manifest(&m, ONE_FILE, 0, 0, 4);
-    fails(&m, CKPT_ETRUNCATED, "18 to 268435456 are read");
+    check_refused(&m, CKPT_ETRUNCATED, "18 to 268435456 are read");
 }
 
 static void memory_of_nodes_is_limited(void)
 {
-    struct made m;
-    begin(&m);
+    struct database m;
+    begin_database(&m);
     put_node(&m, TEXT(LEAF));
     put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH);
     m.max_decoded = 50;
-    fails(&m, CKPT_ELIMIT, "are left to be read");
+    check_refused(&m, CKPT_ELIMIT, "are left to be read");
 }
 
-static void a_numbered_state_must_be_there(void)
+static void the_numbered_manifest_must_exist(void)
 {
-    struct made m;
-    begin(&m);
+    struct database m;
+    begin_database(&m);
     put_record(&m.manifest, MANIFEST, TEXT("0123456789abcdef\1\144\144\4\0"));
-    fails(&m, CKPT_ETRUNCATED, "no numbered manifest");
+    check_refused(&m, CKPT_ETRUNCATED, "no numbered manifest");
 }
 
 void suite_ocdbt(void)
 {
-    UNIT(leaves_and_keys_that_share_bytes);
-    UNIT(children_leave_out_what_their_key_has);
-    UNIT(a_node_that_is_its_own_child);
+    UNIT(keys_of_a_leaf_share_bytes);
+    UNIT(keys_of_children_omit_the_common_prefix);
+    UNIT(a_node_may_not_be_its_own_child);
     UNIT(keys_must_ascend);
-    UNIT(counts_that_do_not_fit);
-    UNIT(places_outside);
-    UNIT(names_go_to_whoever_opens);
-    UNIT(checksums_and_lengths);
+    UNIT(counts_must_fit);
+    UNIT(offsets_and_file_numbers_must_exist);
+    UNIT(file_names_are_passed_to_the_callback);
+    UNIT(checksums_and_lengths_are_checked);
     UNIT(memory_of_nodes_is_limited);
-    UNIT(a_numbered_state_must_be_there);
+    UNIT(the_numbered_manifest_must_exist);
 }

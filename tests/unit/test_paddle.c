@@ -1,4 +1,4 @@
-/* Paddle's parameters without a program: what their headers may be. */
+/* Parameters of Paddle without a program: valid and malformed headers. */
 #include "bytes.h"
 #include "format/format.h"
 #include "unit.h"
@@ -12,14 +12,14 @@
 
 static ckpt_error err;
 
-/* open_params - BYTES as a file; NULL: ERR is why not. */
+/* open_params - opens BYTES; NULL: refused, see err. */
 static ckpt_file *open_params(ckpt_str bytes)
 {
     ckpt_file *f = NULL;
     return ckpt_open_memory(bytes.ptr, bytes.len, "test", NULL, &f, &err) == CKPT_OK ? f : NULL;
 }
 
-/* tensors_in - how many BYTES have; -1: ERR is why. */
+/* tensors_in - returns how many tensors BYTES have; -1: refused, see err. */
 static int tensors_in(ckpt_str bytes)
 {
     ckpt_file *f = open_params(bytes);
@@ -28,7 +28,7 @@ static int tensors_in(ckpt_str bytes)
     return n;
 }
 
-/* salvaged_from - the same of what can be read of BYTES. */
+/* salvaged_from - returns how many tensors of BYTES can be salvaged; -1: see err. */
 static int salvaged_from(ckpt_str bytes)
 {
     ckpt_file *f = NULL;
@@ -41,7 +41,7 @@ static int salvaged_from(ckpt_str bytes)
     return n;
 }
 
-static void one_is_the_root_and_several_need_names(void)
+static void several_tensors_need_names(void)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     ckpt_file *f = open_params(TEXT(HEAD("\0", "\x04") DESC VALUES));
@@ -55,7 +55,7 @@ static void one_is_the_root_and_several_need_names(void)
     CU_ASSERT_EQUAL(salvaged_from(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x04") DESC VALUES)), 2);
 }
 
-static void sizes_may_be_packed_and_levels_be_there(void)
+static void packed_sizes_and_levels_are_read(void)
 {
     CU_ASSERT_EQUAL(tensors_in(TEXT(HEAD("\0", "\x06") "\x08\x05\x12\x02\x01\x02" VALUES)), 1);
     CU_ASSERT_EQUAL(tensors_in(TEXT("\0\0\0\0\1\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0"
@@ -64,7 +64,7 @@ static void sizes_may_be_packed_and_levels_be_there(void)
                     1);
 }
 
-static void what_is_cut_or_unknown_is_refused(void)
+static void malformed_parameters_are_refused(void)
 {
     CU_ASSERT_EQUAL(tensors_in(TEXT("\1\0\0\0" HEAD("\0", "\x04") DESC VALUES)), -1);
     CU_ASSERT_EQUAL(err.status, CKPT_EUNKNOWN);
@@ -83,7 +83,7 @@ static void what_is_cut_or_unknown_is_refused(void)
 
 void suite_paddle(void)
 {
-    UNIT(one_is_the_root_and_several_need_names);
-    UNIT(sizes_may_be_packed_and_levels_be_there);
-    UNIT(what_is_cut_or_unknown_is_refused);
+    UNIT(several_tensors_need_names);
+    UNIT(packed_sizes_and_levels_are_read);
+    UNIT(malformed_parameters_are_refused);
 }

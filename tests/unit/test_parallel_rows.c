@@ -1,5 +1,5 @@
-/* Large rows are read in parts: nothing that comes out depends on the number of
- * threads, and what a part holds is not lost. */
+/* Large rows are read in chunks: results do not depend on the number of threads, and no values of a chunk are
+ * lost. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 #include "flat.h"
 #include "unit.h"
 
-#define N (PARALLEL_CHUNK_BYTES / 4 + 70001u) /* floats: two parts, the second one ends anywhere */
+#define N (PARALLEL_CHUNK_BYTES / 4 + 70001u) /* floats: two chunks, of which the second one is not full */
 
 static const unsigned threads[] = {1, 2, 4, 7};
 
-/* Numbers of both signs; the last ones of a part and of the row stand out. */
-static float *numbers(void)
+/* make_numbers - numbers of both signs; those at the ends of the chunks are outside of the others' range. */
+static float *make_numbers(void)
 {
     float *x = malloc((size_t)N * sizeof *x);
     for (uint32_t i = 0; i < N; i++)
@@ -25,12 +25,12 @@ static float *numbers(void)
     return x;
 }
 
-static ckpt_file *file_of(const float *x) { return flat_numbers("w", "F32", N, x, (size_t)4 * N); }
+static ckpt_file *open_numbers(const float *x) { return flat_numbers("w", "F32", N, x, (size_t)4 * N); }
 
-static void statistics(void)
+static void statistics_do_not_depend_on_threads(void)
 {
-    float *x = numbers();
-    ckpt_file *f = file_of(x);
+    float *x = make_numbers();
+    ckpt_file *f = open_numbers(x);
     ckpt_stats first = CKPT_INIT(ckpt_stats), s = CKPT_INIT(ckpt_stats);
     long double sum = 0;
     uint32_t row = 0;
@@ -51,15 +51,15 @@ static void statistics(void)
     free(x);
 }
 
-/* What changes elements on the way does not move the cuts. */
-static void negated_numbers(void)
+/* Negated values are split into the same chunks. */
+static void negated_rows_have_the_same_chunks(void)
 {
-    float *x = numbers();
-    ckpt_file *f = file_of(x);
+    float *x = make_numbers();
+    ckpt_file *f = open_numbers(x);
     ckpt_stats run = CKPT_INIT(ckpt_stats), view = CKPT_INIT(ckpt_stats);
     uint32_t row = 0;
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &run, NULL), CKPT_OK);
-    f->table.rows[0].t.neg = true; /* read by the same parts, but changed on the way */
+    f->table.rows[0].t.neg = true; /* negated after reading */
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &view, NULL), CKPT_OK);
     CU_ASSERT(view.mean == -run.mean && view.std == run.std && view.norm == run.norm && view.max == 9);
     flat_close();
@@ -74,14 +74,14 @@ static int record_row_event(void *user, const ckpt_diff_event *e)
     return 0;
 }
 
-static void differences(void)
+static void differences_do_not_depend_on_threads(void)
 {
-    float *x = numbers();
-    ckpt_file *a = file_of(x);
+    float *x = make_numbers();
+    ckpt_file *a = open_numbers(x);
     x[3] = x[3] + 1;
     x[PARALLEL_CHUNK_BYTES / 4 - 1] = 8;
     x[PARALLEL_CHUNK_BYTES / 4 + 5] = 20;
-    ckpt_file *b = file_of(x);
+    ckpt_file *b = open_numbers(x);
     ckpt_diff_event first;
     for (size_t i = 0; i < 4; i++) {
         ckpt_diff_options o = {.struct_size = sizeof o, .threads = threads[i]};
@@ -96,11 +96,11 @@ static void differences(void)
     free(x);
 }
 
-/* A checksum is put together from those of the parts, and is of no part alone. */
-static void checksums(void)
+/* The checksums of the chunks are combined to that of the storage. */
+static void checksums_of_chunks_are_combined(void)
 {
-    float *x = numbers();
-    ckpt_file *f = file_of(x);
+    float *x = make_numbers();
+    ckpt_file *f = open_numbers(x);
     struct storage *st = &f->table.storages[f->table.rows[0].t.storage];
     ckpt_stats s = CKPT_INIT(ckpt_stats);
     ckpt_error err;
@@ -124,21 +124,21 @@ static void checksums(void)
     free(x);
 }
 
-static int stop(void *user, uint64_t done, uint64_t total)
+static int cancel_after_start(void *user, uint64_t done, uint64_t total)
 {
     (void)user;
     (void)total;
     return done > 0;
 }
 
-static void stops_in_the_middle(void)
+static void reading_can_be_cancelled(void)
 {
-    float *x = numbers();
-    ckpt_file *f = file_of(x);
+    float *x = make_numbers();
+    ckpt_file *f = open_numbers(x);
     ckpt_stats s = CKPT_INIT(ckpt_stats);
     uint32_t row = 0;
     for (size_t i = 0; i < 4; i++) {
-        ckpt_work how = {.struct_size = sizeof how, .threads = threads[i], .progress = stop};
+        ckpt_work how = {.struct_size = sizeof how, .threads = threads[i], .progress = cancel_after_start};
         CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_ECANCELLED);
     }
     flat_close();
@@ -147,9 +147,9 @@ static void stops_in_the_middle(void)
 
 void suite_parallel_rows(void)
 {
-    UNIT(statistics);
-    UNIT(negated_numbers);
-    UNIT(differences);
-    UNIT(checksums);
-    UNIT(stops_in_the_middle);
+    UNIT(statistics_do_not_depend_on_threads);
+    UNIT(negated_rows_have_the_same_chunks);
+    UNIT(differences_do_not_depend_on_threads);
+    UNIT(checksums_of_chunks_are_combined);
+    UNIT(reading_can_be_cancelled);
 }

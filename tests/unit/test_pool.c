@@ -1,5 +1,4 @@
-/* Tasks on threads: each once, the first failure wins, and parallel rows give the same for any number of
- * threads. */
+/* Tasks on threads: each runs once, the first failure is reported, and results do not depend on threads. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,19 +11,19 @@
 #define TASKS 500
 
 struct counts {
-    atomic_int did[TASKS];
+    atomic_int runs[TASKS];
     size_t bad[3]; /* tasks that fail */
-    size_t cancel; /* task that stops it all */
+    size_t cancel; /* task that cancels the pool */
     unsigned threads;
-    atomic_int began;
+    atomic_int started;
 };
 
-static ckpt_status count(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
+static ckpt_status run_task(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
 {
     struct counts *c = user;
     CU_ASSERT_FATAL(worker < c->threads);
-    atomic_fetch_add(&c->did[i], 1);
-    atomic_fetch_add(&c->began, 1);
+    atomic_fetch_add(&c->runs[i], 1);
+    atomic_fetch_add(&c->started, 1);
     if (i == c->cancel)
         pool_cancel(p);
     for (int k = 0; k < 3; k++)
@@ -33,59 +32,59 @@ static ckpt_status count(void *user, struct pool *p, size_t i, unsigned worker, 
     return CKPT_OK;
 }
 
-static ckpt_status run(struct counts *c, unsigned threads, ckpt_error *err)
+static ckpt_status run_pool(struct counts *c, unsigned threads, ckpt_error *err)
 {
     uint64_t weight[TASKS];
     c->threads = threads;
     for (size_t i = 0; i < TASKS; i++)
         weight[i] = i % 7 == 0 ? UINT64_MAX / 2 : i;
-    struct pool_job job = {.n = TASKS, .weight = weight, .threads = threads, .task = count, .user = c};
+    struct pool_job job = {.n = TASKS, .weight = weight, .threads = threads, .task = run_task, .user = c};
     return pool_run(&job, err);
 }
 
-static void each_task_once(void)
+static void each_task_runs_once(void)
 {
     for (unsigned threads = 1; threads <= 9; threads++) {
         struct counts c = {.bad = {TASKS, TASKS, TASKS}, .cancel = TASKS};
         ckpt_error err;
         int wrong = 0;
-        CU_ASSERT_EQUAL(run(&c, threads, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(run_pool(&c, threads, &err), CKPT_OK);
         for (size_t i = 0; i < TASKS; i++)
-            wrong += atomic_load(&c.did[i]) != 1;
+            wrong += atomic_load(&c.runs[i]) != 1;
         CU_ASSERT_EQUAL(wrong, 0);
     }
 }
 
-static void the_first_failure_is_told(void)
+static void the_first_failure_is_reported(void)
 {
     for (int round = 0; round < 20; round++)
         for (unsigned threads = 1; threads <= 7; threads += 2) {
             struct counts c = {.bad = {411, 37, 300}, .cancel = TASKS};
             ckpt_error err = {0};
-            CU_ASSERT_EQUAL(run(&c, threads, &err), CKPT_EFORMAT);
+            CU_ASSERT_EQUAL(run_pool(&c, threads, &err), CKPT_EFORMAT);
             CU_ASSERT_EQUAL(err.offset, 37);
             CU_ASSERT_STRING_EQUAL(err.what, "task 37");
         }
 }
 
-static void a_stop_stops(void)
+static void cancelling_stops_the_pool(void)
 {
     struct counts c = {.bad = {TASKS, TASKS, TASKS}, .cancel = 3};
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(run(&c, 1, &err), CKPT_ECANCELLED);
-    CU_ASSERT_EQUAL(atomic_load(&c.began), 4);
+    CU_ASSERT_EQUAL(run_pool(&c, 1, &err), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(atomic_load(&c.started), 4);
     struct counts d = {.bad = {TASKS, TASKS, TASKS}, .cancel = 3};
-    CU_ASSERT_EQUAL(run(&d, 4, &err), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(run_pool(&d, 4, &err), CKPT_ECANCELLED);
 }
 
-static void asks_for_sensible_numbers(void)
+static void numbers_of_threads_are_limited(void)
 {
     CU_ASSERT(pool_threads(0) >= 1 && pool_threads(0) <= 4);
     CU_ASSERT_EQUAL(pool_threads(7), 7);
     CU_ASSERT(pool_threads(4000000000u) <= 256);
 }
 
-/* ---- parallel rows: 40 rows of 256 KiB in one file, beyond the size that gets threads */
+/* ---- parallel rows: 40 rows of 256 KiB in one file, enough to be read by several threads */
 
 enum { ROWS = 40, ROW = 256 * 1024 };
 
@@ -130,7 +129,7 @@ struct order {
     bool wrong;
 };
 
-static ckpt_status work(void *user, size_t i, struct parallel_context *s, ckpt_error *err)
+static ckpt_status process(void *user, size_t i, struct parallel_context *s, ckpt_error *err)
 {
     const struct order *o = user;
     if (i >= o->fail)
@@ -139,14 +138,14 @@ static ckpt_status work(void *user, size_t i, struct parallel_context *s, ckpt_e
     return CKPT_OK;
 }
 
-static int done(void *user, size_t i)
+static int report(void *user, size_t i)
 {
     struct order *o = user;
     o->wrong |= i != o->next++;
     return o->next == o->stop;
 }
 
-static void done_comes_in_order(void)
+static void rows_are_reported_in_order(void)
 {
     unsigned char *data = malloc((size_t)ROWS * ROW);
     ckpt_file *f = many_rows(data);
@@ -155,8 +154,12 @@ static void done_comes_in_order(void)
         items[i] = (struct parallel_item){.file = f, .row = i};
     for (unsigned threads = 1; threads <= 7; threads++) {
         struct order all = {.fail = ROWS}, few = {.stop = 5, .fail = ROWS}, bad = {.fail = 23};
-        struct parallel_job s = {
-            .items = items, .n = ROWS, .threads = threads, .process = work, .report = done, .user = &all};
+        struct parallel_job s = {.items = items,
+                                 .n = ROWS,
+                                 .threads = threads,
+                                 .process = process,
+                                 .report = report,
+                                 .user = &all};
         ckpt_error err;
         CU_ASSERT_EQUAL(parallel_run(&s, &err), CKPT_OK);
         CU_ASSERT(all.next == ROWS && !all.wrong);
@@ -173,10 +176,10 @@ static void done_comes_in_order(void)
 
 void suite_pool(void)
 {
-    UNIT(each_task_once);
-    UNIT(the_first_failure_is_told);
-    UNIT(a_stop_stops);
-    UNIT(asks_for_sensible_numbers);
+    UNIT(each_task_runs_once);
+    UNIT(the_first_failure_is_reported);
+    UNIT(cancelling_stops_the_pool);
+    UNIT(numbers_of_threads_are_limited);
     UNIT(digests_do_not_depend_on_threads);
-    UNIT(done_comes_in_order);
+    UNIT(rows_are_reported_in_order);
 }

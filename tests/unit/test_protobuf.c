@@ -1,10 +1,10 @@
-/* Protobuf: fields of every wire type, and messages that are none. */
+/* Protobuf: fields of every wire type, and malformed messages. */
 #include "codec/protobuf.h"
 #include "unit.h"
 
 static cursor message(ckpt_str bytes) { return cursor_of(bytes.ptr, bytes.len, 100); }
 
-static void fields(void)
+static void fields_are_read(void)
 {
     struct proto_field f;
     cursor c = message(STR_LIT("\10\226\1\22\3abc\31\1\0\0\0\0\0\0\200"
@@ -19,14 +19,14 @@ static void fields(void)
     CU_ASSERT(!proto_next(&c, &f) && !c.bad);
 }
 
-static void largest_number(void)
+static void the_largest_number_is_read(void)
 {
     struct proto_field f;
     cursor c = message(STR_LIT("\10\377\377\377\377\377\377\377\377\377\1"));
     CU_ASSERT(proto_next(&c, &f) && f.value == UINT64_MAX);
 }
 
-static void malformed(void)
+static void malformed_messages_are_refused(void)
 {
     static const ckpt_str bad[] = {
         {"\10", 1},                                            /* no value */
@@ -34,7 +34,7 @@ static void malformed(void)
         {"\10\377\377\377\377\377\377\377\377\377\2", 11},     /* 65 bits */
         {"\10\200\200\200\200\200\200\200\200\200\200\1", 12}, /* 11 bytes */
         {"\22\4abc", 5},                                       /* more bytes than there are */
-        {"\22\377\377\377\377\377\377\377\377\377\1", 11},     /* 2^64 - 1 of them */
+        {"\22\377\377\377\377\377\377\377\377\377\1", 11},     /* 2^64 - 1 bytes */
         {"\31\1\2\3", 4},                                      /* half a number */
         {"\45\1\2", 3},
         {"\13\14", 2}, /* a group */
@@ -46,12 +46,12 @@ static void malformed(void)
         unsigned char *at = unit_guard(bad[i].ptr, bad[i].len);
         cursor c = cursor_of(at, bad[i].len, 0);
         CU_ASSERT(!proto_next(&c, &f) && c.bad);
-        CU_ASSERT(!proto_next(&c, &f)); /* and stays so */
+        CU_ASSERT(!proto_next(&c, &f)); /* and the next call fails too */
         unit_guard_free(at, bad[i].len);
     }
 }
 
-/* read_all - how many fields BYTES have, read from a source; *ST: how that ended. */
+/* read_all - reads BYTES from a source; returns how many fields there are; *ST: the last status. */
 static unsigned read_all(ckpt_str bytes, ckpt_status *st)
 {
     reader r;
@@ -69,7 +69,7 @@ static unsigned read_all(ckpt_str bytes, ckpt_status *st)
     return n;
 }
 
-static void fields_of_a_source(void)
+static void fields_of_a_source_are_read(void)
 {
     ckpt_status st;
     CU_ASSERT_EQUAL(read_all(STR_LIT("\10\226\1\22\3abc\31\1\0\0\0\0\0\0\200"
@@ -91,8 +91,8 @@ static void fields_of_a_source(void)
 
 void suite_protobuf(void)
 {
-    UNIT(fields);
-    UNIT(largest_number);
-    UNIT(malformed);
-    UNIT(fields_of_a_source);
+    UNIT(fields_are_read);
+    UNIT(the_largest_number_is_read);
+    UNIT(malformed_messages_are_refused);
+    UNIT(fields_of_a_source_are_read);
 }

@@ -1,10 +1,10 @@
-/* Names of Python 2 in pickles: what Python 3 imports below protocol 3, and what a rewrite makes of them. */
+/* Names of Python 2 in pickles: below protocol 3, Python 3 imports others for them, as do rewritten files. */
 #include "codec/pickle_write.h"
 #include "core/python2.h"
 #include "graph.h"
 #include "unit.h"
 
-static void becomes(const char *module, const char *name, const char *to_module, const char *to_name)
+static void check_name(const char *module, const char *name, const char *to_module, const char *to_name)
 {
     ckpt_str m = str_c(module), n = str_c(name);
     CU_ASSERT_EQUAL(python2_translate(&m, &n), to_module != NULL);
@@ -12,27 +12,27 @@ static void becomes(const char *module, const char *name, const char *to_module,
     CU_ASSERT(str_is(n, to_name ? to_name : name));
 }
 
-/* Names come before modules, and most are what they are. */
-static void translates_as_python_does(void)
+/* Single names are looked up before modules; most names do not change. */
+static void names_are_translated_as_by_python(void)
 {
-    becomes("commands", "getoutput", "subprocess", "getoutput");
-    becomes("Queue", "Queue", "queue", "Queue");
-    becomes("repr", "Repr", "reprlib", "Repr");
-    becomes("UserDict", "UserDict", "collections", "UserDict");
-    becomes("UserDict", "DictMixin", "collections", "DictMixin");
-    becomes("__builtin__", "unicode", "builtins", "str");
-    becomes("__builtin__", "set", "builtins", "set");
-    becomes("itertools", "izip", "builtins", "zip");
-    becomes("itertools", "chain", NULL, NULL);
-    becomes("exceptions", "StandardError", "builtins", "Exception");
-    becomes("exceptions", "nothing", NULL, NULL);
-    becomes("commands.sub", "x", NULL, NULL);
-    becomes("torch", "FloatStorage", NULL, NULL);
+    check_name("commands", "getoutput", "subprocess", "getoutput");
+    check_name("Queue", "Queue", "queue", "Queue");
+    check_name("repr", "Repr", "reprlib", "Repr");
+    check_name("UserDict", "UserDict", "collections", "UserDict");
+    check_name("UserDict", "DictMixin", "collections", "DictMixin");
+    check_name("__builtin__", "unicode", "builtins", "str");
+    check_name("__builtin__", "set", "builtins", "set");
+    check_name("itertools", "izip", "builtins", "zip");
+    check_name("itertools", "chain", NULL, NULL);
+    check_name("exceptions", "StandardError", "builtins", "Exception");
+    check_name("exceptions", "nothing", NULL, NULL);
+    check_name("commands.sub", "x", NULL, NULL);
+    check_name("torch", "FloatStorage", NULL, NULL);
 }
 
-/* What CPython's Lib/_compat_pickle.py has for protocols below 3: a pickle of protocol 3 means the names
- * themselves, one of protocol 2 what they stand for. */
-static void names_mean_what_they_meant(void)
+/* CPython's Lib/_compat_pickle.py translates names in protocols below 3 only, so rewriting protocol 2 as
+ * protocol 3 translates them. */
+static void rewritten_names_keep_their_meaning(void)
 {
     static const struct {
         const char *in, *want;
@@ -89,6 +89,6 @@ static void names_mean_what_they_meant(void)
 
 void suite_python2(void)
 {
-    UNIT(translates_as_python_does);
-    UNIT(names_mean_what_they_meant);
+    UNIT(names_are_translated_as_by_python);
+    UNIT(rewritten_names_keep_their_meaning);
 }

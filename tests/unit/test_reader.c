@@ -1,4 +1,4 @@
-/* The reader: the same bytes whatever the window does, and nothing past the end. */
+/* The reader: it returns the bytes of the source in any order of calls, and nothing beyond the end. */
 #include <stdlib.h>
 
 #include "io/reader.h"
@@ -25,9 +25,8 @@ static void finish(size_t n)
     unit_guard_free(data, n);
 }
 
-/* Takes and skips of every size, in an order that a small generator chooses;
- * each is held against the bytes themselves. */
-static void any_order_gives_the_bytes(void)
+/* Calls of reader_take, reader_peek and reader_skip with random sizes. */
+static void any_order_of_calls_gives_the_bytes(void)
 {
     begin(N);
     uint32_t seed = 1;
@@ -70,7 +69,7 @@ static void numbers_are_little_endian(void)
     source_unref(s);
 }
 
-static void end_latches(void)
+static void errors_at_the_end_are_kept(void)
 {
     begin(100);
     reader r;
@@ -93,7 +92,7 @@ static void end_latches(void)
 
 void suite_reader(void)
 {
-    UNIT(any_order_gives_the_bytes);
+    UNIT(any_order_of_calls_gives_the_bytes);
     UNIT(numbers_are_little_endian);
-    UNIT(end_latches);
+    UNIT(errors_at_the_end_are_kept);
 }

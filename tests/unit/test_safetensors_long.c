@@ -1,4 +1,4 @@
-/* Long safetensors headers, and headers of the shortest and the longest entries. */
+/* Safetensors headers with many entries, and with very short and very long entries. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ static void begin_header(buf *b)
     buf_printf(b, "%8s{", "");
 }
 
-/* end_header - its length, and DATA bytes after it. */
+/* end_header - closes the header, sets its length, and appends DATA zero bytes. */
 static void end_header(buf *b, size_t data)
 {
     buf_byte(b, '}');
@@ -39,8 +39,8 @@ static ckpt_file *open_header(const buf *b)
     return f;
 }
 
-/* N tensors of one byte, names with an escape, and a note of NOTE bytes and a quote. */
-static void make(buf *b)
+/* put_long_header - many tensors of one byte with an escape in their names, and a long metadata text. */
+static void put_long_header(buf *b)
 {
     static char note[NOTE + 1];
     memset(note, 'x', NOTE);
@@ -52,7 +52,7 @@ static void make(buf *b)
     end_header(b, N);
 }
 
-static bool is_itself(const ckpt_file *f, uint32_t i)
+static bool has_own_name(const ckpt_file *f, uint32_t i)
 {
     char name[64];
     uint32_t n;
@@ -64,15 +64,15 @@ static bool is_itself(const ckpt_file *f, uint32_t i)
            key.len == t->name.len && t->dtype == (i % 2 ? CKPT_DT_U8 : CKPT_DT_I8) && t->shape[0] == 1;
 }
 
-static void texts_are_kept_once(void)
+static void names_are_stored_once(void)
 {
     buf b;
     ckpt_str note = {0};
-    make(&b);
+    put_long_header(&b);
     ckpt_file *f = open_header(&b);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), N);
     for (uint32_t i = 0; i < N; i++)
-        if (!is_itself(f, i))
+        if (!has_own_name(f, i))
             CU_FAIL_FATAL("a row is not its own");
     CU_ASSERT_FATAL(value_text(value_get(f->metadata, "k\n"), &note));
     CU_ASSERT_EQUAL(note.len, NOTE + 1);
@@ -105,7 +105,7 @@ static void the_shortest_entries_are_read(void)
     buf_free(&b);
 }
 
-/* is_long - has row I of F a name of LENGTH times the I-th letter, and a shape of ones? */
+/* is_long - true if row I of F has a name of LENGTH times the I-th letter, and a shape of ones. */
 static bool is_long(const ckpt_file *f, uint32_t i, size_t length)
 {
     const ckpt_tensor t = tensor_at(f, i);
@@ -149,8 +149,8 @@ static void names_and_shapes_of_any_length_are_read(void)
     buf_free(&b);
 }
 
-/* Names that the format cannot hold, in a file without metadata. */
-static void names_in_place_are_held_to_the_format(void)
+/* Renaming in place to names that the format cannot store. */
+static void renaming_in_place_checks_names(void)
 {
     static const struct {
         ckpt_str name;
@@ -179,8 +179,8 @@ static void names_in_place_are_held_to_the_format(void)
 
 void suite_safetensors_long(void)
 {
-    UNIT(texts_are_kept_once);
+    UNIT(names_are_stored_once);
     UNIT(the_shortest_entries_are_read);
     UNIT(names_and_shapes_of_any_length_are_read);
-    UNIT(names_in_place_are_held_to_the_format);
+    UNIT(renaming_in_place_checks_names);
 }

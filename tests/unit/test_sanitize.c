@@ -1,5 +1,5 @@
-/* Sanitizing: nothing but listed calls is left whatever the pickle does, loops and depth
- * included, and every tensor that is kept is the one that was there. */
+/* Sanitizing: only allowed calls remain, whatever the pickle contains (cycles and deep nesting included), and
+ * the tensors that are kept do not change. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,8 +10,9 @@
 #include "op/weights_only.h"
 #include "unit.h"
 
-/* clean - sanitizes F into a torch zip; the number of things left out, -1: refused. */
-static int clean(ckpt_file *f, char *path, bool strict)
+/* sanitize_file - writes F, sanitized, to PATH as torch-zip; returns the number of lost values, -1:
+ * refused. */
+static int sanitize_file(ckpt_file *f, char *path, bool strict)
 {
     ckpt_plan *p = NULL;
     ckpt_write_options o = {
@@ -36,8 +37,8 @@ static void temp_path(char path[32])
     close(fd);
 }
 
-/* loads - does PATH load under weights_only, and how many leaves has it? */
-static bool loads(const char *path, size_t *leaves)
+/* loads_with_weights_only - true if torch loads PATH with weights_only; *LEAVES: how many leaves PATH has. */
+static bool loads_with_weights_only(const char *path, size_t *leaves)
 {
     ckpt_file *f = NULL;
     int verdict = 0;
@@ -50,8 +51,8 @@ static bool loads(const char *path, size_t *leaves)
     return verdict == 1;
 }
 
-/* pickle_of - left out of the pickle of SIZE bytes; -1: refused, -2: the output is bad. */
-static int pickle_of(const void *bytes, size_t size, size_t *leaves)
+/* sanitize_pickle - as sanitize_file, for a pickle; -2: torch does not load the output, -3: not opened. */
+static int sanitize_pickle(const void *bytes, size_t size, size_t *leaves)
 {
     char path[32];
     ckpt_file *f = NULL;
@@ -59,14 +60,14 @@ static int pickle_of(const void *bytes, size_t size, size_t *leaves)
     if (ckpt_open_memory(bytes, size, "hand.pkl", NULL, &f, NULL) != CKPT_OK)
         return -3;
     temp_path(path);
-    int lost = clean(f, path, false);
-    if (lost >= 0 && !loads(path, leaves))
+    int lost = sanitize_file(f, path, false);
+    if (lost >= 0 && !loads_with_weights_only(path, leaves))
         lost = -2;
     ckpt_close(f);
     unlink(path);
     return lost;
 }
-#define PICKLE(p, leaves) pickle_of(p, sizeof(p) - 1, leaves)
+#define PICKLE(p, leaves) sanitize_pickle(p, sizeof(p) - 1, leaves)
 
 #define SYSTEM "cos\nsystem\nX\2\0\0\0id\x85R"
 
@@ -75,7 +76,7 @@ static void calls_are_left_out(void)
     size_t n;
     CU_ASSERT_EQUAL(PICKLE("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b" SYSTEM "u.", &n), 1);
     CU_ASSERT_EQUAL(n, 1);
-    CU_ASSERT_EQUAL(PICKLE("\x80\2" SYSTEM "0}X\1\0\0\0aK\1s.", &n), 1); /* thrown away */
+    CU_ASSERT_EQUAL(PICKLE("\x80\2" SYSTEM "0}X\1\0\0\0aK\1s.", &n), 1); /* the result is popped */
     CU_ASSERT_EQUAL(PICKLE("\x80\2" SYSTEM ".", &n), -1);
     CU_ASSERT_EQUAL(PICKLE("\x80\2}" SYSTEM "K\1s.", &n), 1);                      /* a key */
     CU_ASSERT_EQUAL(PICKLE("\x80\2}(" SYSTEM "K\1\x86K\1X\1\0\0\0aK\1u.", &n), 1); /* in a key */
@@ -86,21 +87,21 @@ static void calls_are_left_out(void)
                            "ctorch\nSize\n" SYSTEM "\x85Rs.",
                            &n),
                     1);
-    /* a class that is called as a listed one's subclass, a dotted name */
+    /* an attribute of an allowed class, by a dotted name */
     CU_ASSERT_EQUAL(PICKLE("\x80\4}\x8c\1a\x8c\5torch\x8c\6Size.x\x93)Rs.", &n), 1);
     /* a call of a call */
     CU_ASSERT_EQUAL(PICKLE("\x80\2}X\1\0\0\0a"
                            "ccollections\nOrderedDict\n)R)Rs.",
                            &n),
                     1);
-    /* torch's own names as values are no data either */
+    /* functions of torch as values */
     CU_ASSERT_EQUAL(PICKLE("\x80\2}X\1\0\0\0a"
                            "ctorch._utils\n_rebuild_tensor_v2\ns.",
                            &n),
                     1);
 }
 
-static void plain_data_stay(void)
+static void data_is_kept(void)
 {
     size_t n;
     CU_ASSERT_EQUAL(
@@ -110,11 +111,11 @@ static void plain_data_stay(void)
     CU_ASSERT_EQUAL(n, 1);
     CU_ASSERT_EQUAL(PICKLE("\x80\2}q\0X\1\0\0\0ah\0s.", &n), 0); /* contains itself */
     CU_ASSERT_EQUAL(PICKLE("\x80\5}\x94\x8c\1a\x96\2\0\0\0\0\0\0\0hi\x94s.", &n), 0);
-    CU_ASSERT_EQUAL(PICKLE("}S'\\xff\\xfe'\nI1\ns.", &n), 0); /* no text: bytes */
+    CU_ASSERT_EQUAL(PICKLE("}S'\\xff\\xfe'\nI1\ns.", &n), 0); /* bytes, as they are not text */
 }
 
-/* A list in a list in a list …, and a dict whose values all are one list of lists. */
-static void depth_and_sharing_cost_nothing(void)
+/* Lists nested 900 deep, and a dict whose keys all share one large tuple. */
+static void deep_and_shared_values_are_fast(void)
 {
     buf b;
     size_t n;
@@ -125,10 +126,10 @@ static void depth_and_sharing_cost_nothing(void)
     for (int i = 1; i < 900; i++)
         buf_byte(&b, 'a');
     buf_put(&b, "s.", 2);
-    CU_ASSERT_EQUAL(pickle_of(b.data, b.len, &n), 0);
+    CU_ASSERT_EQUAL(sanitize_pickle(b.data, b.len, &n), 0);
     buf_free(&b);
     buf_put(&b, "\x80\2}(", 4);
-    for (unsigned i = 0; i < 50000; i++) { /* keys that share a tuple which is not plain data */
+    for (unsigned i = 0; i < 50000; i++) { /* keys that share a tuple with a call in it */
         buf_byte(&b, i ? 'h' : '(');
         if (i)
             buf_byte(&b, 0);
@@ -142,11 +143,11 @@ static void depth_and_sharing_cost_nothing(void)
         buf_put(&b, "\x86K\1", 3);
     }
     buf_put(&b, "u.", 2);
-    CU_ASSERT_EQUAL(pickle_of(b.data, b.len, &n), 50000);
+    CU_ASSERT_EQUAL(sanitize_pickle(b.data, b.len, &n), 50000);
     buf_free(&b);
 }
 
-static void same_digests(ckpt_file *a, const char *path)
+static void check_digests(ckpt_file *a, const char *path)
 {
     ckpt_file *b = NULL;
     uint8_t x[CKPT_DIGEST_MAX], y[CKPT_DIGEST_MAX];
@@ -182,20 +183,20 @@ static void real_files(void)
         ckpt_file *f = corpus_open(all[i].file), *g = NULL;
         size_t n;
         temp_path(path);
-        CU_ASSERT_EQUAL(clean(f, path, all[i].lost == 0), all[i].lost);
-        CU_ASSERT(loads(path, &n));
-        same_digests(f, path);
+        CU_ASSERT_EQUAL(sanitize_file(f, path, all[i].lost == 0), all[i].lost);
+        CU_ASSERT(loads_with_weights_only(path, &n));
+        check_digests(f, path);
         CU_ASSERT_EQUAL(ckpt_open(path, NULL, &g, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_tensor_count(g), all[i].tensors ? all[i].tensors : ckpt_tensor_count(f));
         ckpt_close(g);
-        CU_ASSERT(!all[i].lost || clean(f, path, true) == -1);
+        CU_ASSERT(!all[i].lost || sanitize_file(f, path, true) == -1);
         unlink(path);
         flat_close();
     }
 }
 
-/* What torch would refuse is refused before a byte is written. */
-static void the_output_is_judged(void)
+/* If torch would refuse the output, nothing is written. */
+static void output_that_torch_would_refuse_is_not_written(void)
 {
     ckpt_plan *p = NULL;
     ckpt_error err;
@@ -214,8 +215,8 @@ static void the_output_is_judged(void)
 void suite_sanitize(void)
 {
     UNIT(calls_are_left_out);
-    UNIT(plain_data_stay);
-    UNIT(depth_and_sharing_cost_nothing);
+    UNIT(data_is_kept);
+    UNIT(deep_and_shared_values_are_fast);
     UNIT(real_files);
-    UNIT(the_output_is_judged);
+    UNIT(output_that_torch_would_refuse_is_not_written);
 }

@@ -1,4 +1,4 @@
-/* MessagePack under scan: a map to its last byte, or none; what lies in its values is looked into. */
+/* Scanning MessagePack: the file must be one valid map to its last byte, and its values are scanned. */
 #include "scanned.h"
 #include "tarball.h"
 
@@ -16,108 +16,108 @@ static bool is_msgpack(ckpt_str bytes)
     return yes;
 }
 
-/* A map of one value. */
-#define IS(value)  CU_ASSERT(is_msgpack(TEXT("\x81" KEY value)))
-#define NOT(value) CU_ASSERT(!is_msgpack(TEXT("\x81" KEY value)))
+/* A map of one value is valid, or not. */
+#define VALID(value)   CU_ASSERT(is_msgpack(TEXT("\x81" KEY value)))
+#define INVALID(value) CU_ASSERT(!is_msgpack(TEXT("\x81" KEY value)))
 
-static void every_kind_of_value_is_passed_over(void)
+static void every_kind_of_value_is_read(void)
 {
-    IS("\xc0");
-    IS("\xc2");
-    IS("\xc3");
-    IS("\x7f");
-    IS("\xff");
-    IS("\xa3"
-       "abc");
-    IS("\x92\x01\x02");
-    IS("\x81" KEY "\x01");
-    IS("\xca"
-       "1234");
-    IS("\xcb"
-       "12345678");
-    IS("\xcc"
-       "1");
-    IS("\xcd"
-       "12");
-    IS("\xce"
-       "1234");
-    IS("\xcf"
-       "12345678");
-    IS("\xd0"
-       "1");
-    IS("\xd1"
-       "12");
-    IS("\xd2"
-       "1234");
-    IS("\xd3"
-       "12345678");
-    IS("\xd4\x01"
-       "1");
-    IS("\xd5\x02"
-       "12");
-    IS("\xd6\xff"
-       "1234"); /* a time */
-    IS("\xd7\x01"
-       "12345678");
-    IS("\xd8\x03"
-       "1234567890123456");
-    IS("\xc4\x02"
-       "12");
-    IS("\xc5\0\x02"
-       "12");
-    IS("\xc6\0\0\0\x02"
-       "12");
-    IS("\xd9\x02"
-       "12");
-    IS("\xda\0\x02"
-       "12");
-    IS("\xdb\0\0\0\x02"
-       "12");
-    IS("\xc7\x02\x01"
-       "12");
-    IS("\xc8\0\x02\x01"
-       "12");
-    IS("\xc9\0\0\0\x02\x01"
-       "12");
-    IS("\xdc\0\x02\x01\x02");
-    IS("\xdd\0\0\0\x02\x01\x02");
-    IS("\xde\0\x01" KEY "\x01");
-    IS("\xdf\0\0\0\x01" KEY "\x01");
+    VALID("\xc0");
+    VALID("\xc2");
+    VALID("\xc3");
+    VALID("\x7f");
+    VALID("\xff");
+    VALID("\xa3"
+          "abc");
+    VALID("\x92\x01\x02");
+    VALID("\x81" KEY "\x01");
+    VALID("\xca"
+          "1234");
+    VALID("\xcb"
+          "12345678");
+    VALID("\xcc"
+          "1");
+    VALID("\xcd"
+          "12");
+    VALID("\xce"
+          "1234");
+    VALID("\xcf"
+          "12345678");
+    VALID("\xd0"
+          "1");
+    VALID("\xd1"
+          "12");
+    VALID("\xd2"
+          "1234");
+    VALID("\xd3"
+          "12345678");
+    VALID("\xd4\x01"
+          "1");
+    VALID("\xd5\x02"
+          "12");
+    VALID("\xd6\xff"
+          "1234"); /* a time */
+    VALID("\xd7\x01"
+          "12345678");
+    VALID("\xd8\x03"
+          "1234567890123456");
+    VALID("\xc4\x02"
+          "12");
+    VALID("\xc5\0\x02"
+          "12");
+    VALID("\xc6\0\0\0\x02"
+          "12");
+    VALID("\xd9\x02"
+          "12");
+    VALID("\xda\0\x02"
+          "12");
+    VALID("\xdb\0\0\0\x02"
+          "12");
+    VALID("\xc7\x02\x01"
+          "12");
+    VALID("\xc8\0\x02\x01"
+          "12");
+    VALID("\xc9\0\0\0\x02\x01"
+          "12");
+    VALID("\xdc\0\x02\x01\x02");
+    VALID("\xdd\0\0\0\x02\x01\x02");
+    VALID("\xde\0\x01" KEY "\x01");
+    VALID("\xdf\0\0\0\x01" KEY "\x01");
     CU_ASSERT(is_msgpack(TEXT("\xde\0\x01" KEY "\x01")));
     CU_ASSERT(is_msgpack(TEXT("\xdf\0\0\0\x01\xd9\x01k\x01")));
 }
 
-static void what_is_cut_or_goes_on_is_none(void)
+static void malformed_maps_are_refused(void)
 {
-    NOT("");
-    NOT("\xc1");
-    NOT("\xca"
-        "123");
-    NOT("\xc4");
-    NOT("\xc4\x03"
-        "12");
-    NOT("\xc5\0");
-    NOT("\xc6\0\0\0");
-    NOT("\xd9");
-    NOT("\xda\0");
-    NOT("\xdb\0\0\0");
-    NOT("\xc7");
-    NOT("\xc7\x01");
-    NOT("\xc7\x03\x01"
-        "12");
-    NOT("\xc8\0");
-    NOT("\xc9\0\0\0");
-    NOT("\xd5\x01"
-        "1");
-    NOT("\xdc\0");
-    NOT("\xdc\0\x03\x01\x02");
-    NOT("\xdd\0\0\0");
-    NOT("\xdd\xff\xff\xff\xff");
-    NOT("\xde\0");
-    NOT("\xdf\0\0\0");
-    NOT("\xdf\xff\xff\xff\xff");
-    NOT("\x93\x93\x01\x02\x03\x93"); /* fewer bytes than values are to come, in sum alone */
-    NOT("\x01\x01");
+    INVALID("");
+    INVALID("\xc1");
+    INVALID("\xca"
+            "123");
+    INVALID("\xc4");
+    INVALID("\xc4\x03"
+            "12");
+    INVALID("\xc5\0");
+    INVALID("\xc6\0\0\0");
+    INVALID("\xd9");
+    INVALID("\xda\0");
+    INVALID("\xdb\0\0\0");
+    INVALID("\xc7");
+    INVALID("\xc7\x01");
+    INVALID("\xc7\x03\x01"
+            "12");
+    INVALID("\xc8\0");
+    INVALID("\xc9\0\0\0");
+    INVALID("\xd5\x01"
+            "1");
+    INVALID("\xdc\0");
+    INVALID("\xdc\0\x03\x01\x02");
+    INVALID("\xdd\0\0\0");
+    INVALID("\xdd\xff\xff\xff\xff");
+    INVALID("\xde\0");
+    INVALID("\xdf\0\0\0");
+    INVALID("\xdf\xff\xff\xff\xff");
+    INVALID("\x93\x93\x01\x02\x03\x93"); /* each array fits, but not all of them together */
+    INVALID("\x01\x01");
     CU_ASSERT(!is_msgpack(TEXT("\x80\xff\xff")));
     CU_ASSERT(!is_msgpack(TEXT("\x81\xc1\xff")));
     CU_ASSERT(!is_msgpack(TEXT("\x81\xdc\0\0\xff")));
@@ -125,7 +125,7 @@ static void what_is_cut_or_goes_on_is_none(void)
     CU_ASSERT(!is_msgpack(TEXT("\x81\xff")));
 }
 
-static void extensions_of_others_are_told_once(void)
+static void unknown_extensions_are_reported_once(void)
 {
     struct scanned s = scan(TEXT("\x82" KEY "\xd4\x05"
                                  "x" KEY "\xd4\0"
@@ -137,7 +137,7 @@ static void extensions_of_others_are_told_once(void)
             1, "FMT003", 4, "an extension of type -128");
 }
 
-static void values_are_looked_into(void)
+static void values_are_scanned(void)
 {
     struct scanned s = scan(TEXT("\x81" KEY "\xc4\x14" CALL));
     FINDING(s, 1, "PKL002", 18, "");
@@ -160,8 +160,8 @@ static void values_are_looked_into(void)
 
 void suite_scan_msgpack(void)
 {
-    UNIT(every_kind_of_value_is_passed_over);
-    UNIT(what_is_cut_or_goes_on_is_none);
-    UNIT(extensions_of_others_are_told_once);
-    UNIT(values_are_looked_into);
+    UNIT(every_kind_of_value_is_read);
+    UNIT(malformed_maps_are_refused);
+    UNIT(unknown_extensions_are_reported_once);
+    UNIT(values_are_scanned);
 }

@@ -1,4 +1,4 @@
-/* numpy's .npy under scan: only the plainest header is believed, and its elements must fill the file. */
+/* Scanning numpy's .npy files: only simple headers are trusted, and their elements must fill the file. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,8 +25,8 @@ static struct scanned scan(unsigned version, const char *header, ckpt_str data, 
     return s;
 }
 
-/* Every header here says that there are 16 bytes of elements. */
-static const char *const plain[] = {
+/* Headers that declare 16 bytes of elements. */
+static const char *const simple_headers[] = {
     "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }\n",
     "{'descr': '>f8', 'fortran_order': True, 'shape': (2,)}\n",
     "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 8), }      \n",
@@ -37,11 +37,11 @@ static const char *const plain[] = {
     "{'descr': '<c16', 'fortran_order': False, 'shape': (), }\n",
 };
 
-static void elements_that_fill_the_file_are_all_there_is(void)
+static void elements_that_fill_the_file_are_data(void)
 {
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+    for (size_t i = 0; i < sizeof simple_headers / sizeof *simple_headers; i++)
         for (unsigned version = 1; version <= 2; version++) {
-            struct scanned s = scan(version, plain[i], BYTES("0123456789abcdef"), 0);
+            struct scanned s = scan(version, simple_headers[i], BYTES("0123456789abcdef"), 0);
             CU_ASSERT_EQUAL(s.status, CKPT_OK);
             CU_ASSERT_EQUAL(s.findings, 0);
             CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
@@ -49,33 +49,33 @@ static void elements_that_fill_the_file_are_all_there_is(void)
         }
 }
 
-static void elements_that_are_not_there_are_told(void)
+static void missing_elements_are_reported(void)
 {
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
-        struct scanned s = scan(1, plain[i], BYTES("0123456789"), 0);
+    for (size_t i = 0; i < sizeof simple_headers / sizeof *simple_headers; i++) {
+        struct scanned s = scan(1, simple_headers[i], BYTES("0123456789"), 0);
         CU_ASSERT_EQUAL(s.status, CKPT_OK);
         CU_ASSERT_EQUAL(s.findings, 1);
         CU_ASSERT_STRING_EQUAL(s.first.id, "FMT002");
         CU_ASSERT_STRING_EQUAL(s.first.text, "the elements need 16 bytes, the file has 10");
-        CU_ASSERT_EQUAL(s.first.offset, 10 + strlen(plain[i]));
+        CU_ASSERT_EQUAL(s.first.offset, 10 + strlen(simple_headers[i]));
     }
 }
 
-static void what_follows_the_elements_is_looked_at(void)
+static void bytes_after_the_elements_are_scanned(void)
 {
-    struct scanned s = scan(1, plain[0],
+    struct scanned s = scan(1, simple_headers[0],
                             BYTES("0123456789abcdef\x80\x02"
                                   "cos\nsystem\nU\x02id\x85R."),
                             0);
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
     CU_ASSERT_STRING_EQUAL(s.first.id, "FMT002");
     CU_ASSERT_STRING_EQUAL(s.first.text, "20 bytes follow the elements");
-    CU_ASSERT_EQUAL(s.first.offset, 10 + strlen(plain[0]) + 16);
+    CU_ASSERT_EQUAL(s.first.offset, 10 + strlen(simple_headers[0]) + 16);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
-    CU_ASSERT_EQUAL(scan(1, plain[0], BYTES("0123456789abcdef more"), 1).status, CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(scan(1, simple_headers[0], BYTES("0123456789abcdef more"), 1).status, CKPT_ECANCELLED);
 }
 
-static void sizes_that_overflow_are_larger_than_any_file(void)
+static void sizes_that_overflow_are_reported(void)
 {
     static const char *const headers[] = {
         "{'descr': '<f8', 'fortran_order': False, 'shape': (9223372036854775807, 16), }\n",
@@ -88,8 +88,8 @@ static void sizes_that_overflow_are_larger_than_any_file(void)
     }
 }
 
-/* Behind any other header a pickle is followed, whatever the header says. */
-static void no_other_header_is_believed(void)
+/* After any other header, the scanner looks for a pickle, whatever the header declares. */
+static void other_headers_are_not_trusted(void)
 {
     static const char *const headers[] = {
         "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n",
@@ -124,12 +124,12 @@ static void no_other_header_is_believed(void)
     }
 }
 
-/* Cut anywhere, and with a byte 0 in it. */
-static void no_part_of_a_header_is_believed(void)
+/* Headers that are cut short, and one with a NUL byte. */
+static void damaged_headers_are_not_trusted(void)
 {
     char part[80];
-    for (size_t n = 0; n < strlen(plain[1]); n++) {
-        snprintf(part, sizeof part, "%.*s", (int)n, plain[1]);
+    for (size_t n = 0; n < strlen(simple_headers[1]); n++) {
+        snprintf(part, sizeof part, "%.*s", (int)n, simple_headers[1]);
         struct scanned s = scan(1, part,
                                 BYTES("\x80\x02"
                                       "cos\nsystem\nU\x02id\x85R."),
@@ -140,7 +140,7 @@ static void no_part_of_a_header_is_believed(void)
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.pickles == 1);
 }
 
-/* In an archive the array is the archive's affair. */
+/* The format of an archive is that of the archive, not of an array in it. */
 static void the_format_is_that_of_the_file(void)
 {
     buf b;
@@ -152,7 +152,7 @@ static void the_format_is_that_of_the_file(void)
     buf_free(&b);
 }
 
-static void a_header_longer_than_the_file_is_told(void)
+static void a_header_longer_than_the_file_is_reported(void)
 {
     struct scanned s = scan_buffer("\x93NUMPY\x01\x00\xff\x7f{}", 12, 0);
     CU_ASSERT_STRING_EQUAL(s.first.id, "FMT002");
@@ -171,12 +171,12 @@ static void a_header_longer_than_the_file_is_told(void)
 
 void suite_scan_npy(void)
 {
-    UNIT(elements_that_fill_the_file_are_all_there_is);
-    UNIT(elements_that_are_not_there_are_told);
-    UNIT(what_follows_the_elements_is_looked_at);
-    UNIT(sizes_that_overflow_are_larger_than_any_file);
-    UNIT(no_other_header_is_believed);
-    UNIT(no_part_of_a_header_is_believed);
+    UNIT(elements_that_fill_the_file_are_data);
+    UNIT(missing_elements_are_reported);
+    UNIT(bytes_after_the_elements_are_scanned);
+    UNIT(sizes_that_overflow_are_reported);
+    UNIT(other_headers_are_not_trusted);
+    UNIT(damaged_headers_are_not_trusted);
     UNIT(the_format_is_that_of_the_file);
-    UNIT(a_header_longer_than_the_file_is_told);
+    UNIT(a_header_longer_than_the_file_is_reported);
 }

@@ -1,5 +1,5 @@
-/* Files that scan does not take apart, searched for what is dangerous in them: HDF5, ONNX, SavedModel.
- * Each is INCOMPLETE besides, which is one finding more. */
+/* Scanning HDF5, ONNX and SavedModel files: they are not parsed, but searched for dangerous texts. Each
+ * has one more finding: INCOMPLETE. */
 #include "base/buf.h"
 #include "scanned.h"
 
@@ -9,7 +9,7 @@
 
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-static void incomplete(ckpt_str bytes)
+static void check_incomplete(ckpt_str bytes)
 {
     struct scanned s = scan(bytes);
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
@@ -17,18 +17,18 @@ static void incomplete(ckpt_str bytes)
     CU_ASSERT(s.result.format == NULL || s.result.accounted < bytes.len);
 }
 
-static void classes_of_keras(void)
+static void classes_of_keras_are_found(void)
 {
     FINDING(scan(TEXT(HDF5 "\"class_name\"\t: \r\n\"Lambda\"")), 2, "SRC002", 8, "the class \"Lambda\"");
     FINDING(scan(TEXT(HDF5 "\"class_name\":\"TorchModuleWrapper\"")), 2, "SRC002", 8, "TorchModuleWrapper");
-    incomplete(TEXT(HDF5 "\"class_name\""));
-    incomplete(TEXT(HDF5 "\"class_name\": "));
-    incomplete(TEXT(HDF5 "\"class_name\"\0\"Lambda\""));
-    incomplete(TEXT(HDF5 "\"class_name\":\"Lambda"));
-    incomplete(TEXT(HDF5 "\"class_nam\":\"Lambda\""));
+    check_incomplete(TEXT(HDF5 "\"class_name\""));
+    check_incomplete(TEXT(HDF5 "\"class_name\": "));
+    check_incomplete(TEXT(HDF5 "\"class_name\"\0\"Lambda\""));
+    check_incomplete(TEXT(HDF5 "\"class_name\":\"Lambda"));
+    check_incomplete(TEXT(HDF5 "\"class_nam\":\"Lambda\""));
 }
 
-static void places_of_values(void)
+static void locations_of_values_are_found(void)
 {
     FINDING(scan(TEXT(ONNX LOCATION "\x02\\a")), 2, "EXT001", 11, "\\a");
     FINDING(scan(TEXT(ONNX LOCATION "\x02"
@@ -38,18 +38,18 @@ static void places_of_values(void)
                                     "p/ and less")),
             2, "EXT001", 11, "/tm");
     FINDING(scan(TEXT(ONNX LOCATION "\x01/")), 2, "EXT001", 11, "\"/\"");
-    incomplete(TEXT(ONNX LOCATION));
-    incomplete(TEXT(ONNX LOCATION "\x05"));
-    incomplete(TEXT(ONNX LOCATION "\0/etc"));
-    incomplete(TEXT(ONNX LOCATION "\x01z:"));
-    incomplete(TEXT(ONNX LOCATION "\x03...")); /* a name of its own */
-    incomplete(TEXT("\x08\x21\x12\x07pytorch" LOCATION "\x02.."));
-    incomplete(TEXT("\x08\0\x12\x07pytorch" LOCATION "\x02.."));
-    incomplete(TEXT("\x08\x08\x10\x07pytorch" LOCATION "\x02.."));
+    check_incomplete(TEXT(ONNX LOCATION));
+    check_incomplete(TEXT(ONNX LOCATION "\x05"));
+    check_incomplete(TEXT(ONNX LOCATION "\0/etc"));
+    check_incomplete(TEXT(ONNX LOCATION "\x01z:"));
+    check_incomplete(TEXT(ONNX LOCATION "\x03...")); /* "..." is an ordinary name */
+    check_incomplete(TEXT("\x08\x21\x12\x07pytorch" LOCATION "\x02.."));
+    check_incomplete(TEXT("\x08\0\x12\x07pytorch" LOCATION "\x02.."));
+    check_incomplete(TEXT("\x08\x08\x10\x07pytorch" LOCATION "\x02.."));
 }
 
-/* A path of 128 bytes and more has a length of two. */
-static void long_place(void)
+/* The length of a path of 128 bytes or more takes two bytes. */
+static void long_locations_are_found(void)
 {
     buf b;
     buf_init(&b, 1024);
@@ -58,13 +58,13 @@ static void long_place(void)
         buf_byte(&b, 'd');
     buf_text(&b, "/..");
     FINDING(scan(str_of((const char *)b.data, b.len)), 2, "EXT001", 11, "ddd");
-    b.data[sizeof ONNX LOCATION - 1] = 0xff; /* one byte of the dots is not its own */
+    b.data[sizeof ONNX LOCATION - 1] = 0xff; /* the path ends before the second dot */
     b.data[sizeof ONNX LOCATION] = 0;
-    incomplete(str_of((const char *)b.data, b.len));
+    check_incomplete(str_of((const char *)b.data, b.len));
     buf_free(&b);
 }
 
-static void operations(void)
+static void operations_are_found(void)
 {
 #define OPERATIONS                                                                                           \
     "\x08\x01\x12\x1b\x12\x06PyFunc\x12\x08ReadFile\x12\x09WriteFile\x12\x0b"                                \
@@ -79,8 +79,8 @@ static void operations(void)
     CU_ASSERT_EQUAL(s.findings, 2);
 }
 
-/* Of very many only the first hundred are told. */
-static void not_all_of_them(void)
+/* Only the first hundred operations are reported. */
+static void findings_are_limited(void)
 {
     buf b;
     buf_init(&b, 4096);
@@ -95,9 +95,9 @@ static void not_all_of_them(void)
 
 void suite_scan_opaque_formats(void)
 {
-    UNIT(classes_of_keras);
-    UNIT(places_of_values);
-    UNIT(long_place);
-    UNIT(operations);
-    UNIT(not_all_of_them);
+    UNIT(classes_of_keras_are_found);
+    UNIT(locations_of_values_are_found);
+    UNIT(long_locations_are_found);
+    UNIT(operations_are_found);
+    UNIT(findings_are_limited);
 }

@@ -1,4 +1,4 @@
-/* Tar archives under scan: every member by itself; those of torch 0.1 by the lengths their pickles state. */
+/* Scanning tar archives: every member is scanned, and those of torch 0.1 are split as their pickles say. */
 #include "scanned.h"
 #include "torch01.h"
 
@@ -9,8 +9,8 @@ static struct scanned scan(buf *b, size_t stop_at)
     return s;
 }
 
-/* One member of TYPE. */
-static struct scanned one(char type, ckpt_str payload, size_t stop_at)
+/* scan_member - scans an archive of one member of TYPE with PAYLOAD. */
+static struct scanned scan_member(char type, ckpt_str payload, size_t stop_at)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -19,35 +19,35 @@ static struct scanned one(char type, ckpt_str payload, size_t stop_at)
     return scan(&b, stop_at);
 }
 
-static void members_are_what_they_hold(void)
+static void members_are_scanned(void)
 {
-    struct scanned s = one('0', TEXT(CALL), 0);
+    struct scanned s = scan_member('0', TEXT(CALL), 0);
     FINDING(s, 1, "PKL002", 18, "");
     CU_ASSERT_STRING_EQUAL(s.first.where, "name");
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.members == 1);
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
-    s = one('\0', TEXT("just text\n"), 0);
+    s = scan_member('\0', TEXT("just text\n"), 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
-    s = one('7', TEXT("just text\n"), 0);
+    s = scan_member('7', TEXT("just text\n"), 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.members == 1);
-    s = one('0', TEXT(""), 0);
+    s = scan_member('0', TEXT(""), 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.members == 0);
-    s = one('0', TEXT("\x01\x02\x03 nothing known"), 0);
+    s = scan_member('0', TEXT("\x01\x02\x03 nothing known"), 0);
     FINDING(s, 1, "FMT001", 0, "not a recognized checkpoint format");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 17);
 }
 
-static void links_and_other_types_are_told(void)
+static void links_and_other_types_are_reported(void)
 {
-    FINDING(one('1', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
-    FINDING(one('2', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
-    CU_ASSERT_EQUAL(one('2', TEXT(""), 1).status, CKPT_ECANCELLED);
-    CU_ASSERT_EQUAL(one('5', TEXT(""), 0).findings, 0);
-    FINDING(one('V', TEXT("label"), 0), 1, "ARC002", 512, "a member of type 'V'");
-    CU_ASSERT_EQUAL(one('V', TEXT("label"), 1).status, CKPT_ECANCELLED);
+    FINDING(scan_member('1', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
+    FINDING(scan_member('2', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
+    CU_ASSERT_EQUAL(scan_member('2', TEXT(""), 1).status, CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(scan_member('5', TEXT(""), 0).findings, 0);
+    FINDING(scan_member('V', TEXT("label"), 0), 1, "ARC002", 512, "a member of type 'V'");
+    CU_ASSERT_EQUAL(scan_member('V', TEXT("label"), 1).status, CKPT_ECANCELLED);
 }
 
-static void what_is_no_tar_further_on_is_told(void)
+static void damaged_archives_are_reported(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -57,8 +57,8 @@ static void what_is_no_tar_further_on_is_told(void)
             "tar: the checksum of a member's header is wrong: \"003564\", its bytes make 003563");
 }
 
-/* A tar in a tar in a tar …, one deeper than is looked into. */
-static void too_deep_ones_are_told(void)
+/* Archives nested one level deeper than allowed. */
+static void deeply_nested_archives_are_reported(void)
 {
     buf b, outer;
     ckpt_scan_options two = {.struct_size = sizeof two, .max_depth = 2};
@@ -79,19 +79,19 @@ static void too_deep_ones_are_told(void)
     CU_ASSERT_EQUAL(scan(&b, 0).findings, 0);
 }
 
-/* An archive of torch 0.1 whose member AT is IS, without member LEAST. */
-static struct scanned torch_with(int at, ckpt_str is, int least, size_t stop_at)
+/* torch_with - scans an archive of torch 0.1 whose member AT is BYTES, without member OMITTED. */
+static struct scanned torch_with(int at, ckpt_str bytes, int omitted, size_t stop_at)
 {
     ckpt_str members[3];
     buf b;
     buf_init(&b, 1 << 20);
     for (int i = 0; i < 3; i++)
-        members[i] = i == least ? (ckpt_str){NULL, 0} : i == at ? is : torch01_sound[i];
+        members[i] = i == omitted ? (ckpt_str){NULL, 0} : i == at ? bytes : torch01_sound[i];
     torch01_put(&b, members);
     return scan(&b, stop_at);
 }
 
-static void sound_members_of_torch_are_known_to_the_last_byte(void)
+static void valid_archives_of_torch_are_read_to_the_last_byte(void)
 {
     struct scanned s = torch_with(-1, TEXT(""), -1, 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.pickles == 6);
@@ -101,41 +101,41 @@ static void sound_members_of_torch_are_known_to_the_last_byte(void)
         CU_ASSERT_STRING_EQUAL(torch_with(-1, TEXT(""), i, 0).result.format, "tar");
 }
 
-/* Where a member breaks off: told there, and once more by who reads it as a checkpoint. */
-static void breaks(int at, ckpt_str is, uint64_t offset, size_t findings, int line)
+/* check_malformed - checks that with BYTES as member AT, reading stops at OFFSET with FINDINGS findings. */
+static void check_malformed(int at, ckpt_str bytes, uint64_t offset, size_t findings, int line)
 {
-    struct scanned s = torch_with(at, is, -1, 0);
+    struct scanned s = torch_with(at, bytes, -1, 0);
     CU_ASSERT(scan_has_finding(&s, findings, "FMT002", offset, "no tensors of torch 0.1 from here on", line));
     CU_ASSERT(s.result.accounted < s.result.bytes);
     for (size_t i = 1; i <= findings; i++)
-        CU_ASSERT_EQUAL(torch_with(at, is, -1, i).status, CKPT_ECANCELLED);
+        CU_ASSERT_EQUAL(torch_with(at, bytes, -1, i).status, CKPT_ECANCELLED);
 }
-#define BREAKS(at, bytes, offset, n) breaks(at, TEXT(bytes), offset, n, __LINE__)
+#define MALFORMED(at, bytes, offset, n) check_malformed(at, TEXT(bytes), offset, n, __LINE__)
 
-static void members_of_torch_that_lie_are_told(void)
+static void malformed_members_of_torch_are_reported(void)
 {
     enum { N = sizeof(COUNT) - 1, S = N + sizeof(STORAGE) - 1, T = N + sizeof(TENSOR) - 1 };
-    BREAKS(0, "\x80\x02U\x01x.", 6, 2);            /* no count */
-    BREAKS(0, "\x80\x02J\xff\xff\xff\xff.", 8, 2); /* a negative one */
-    BREAKS(0, "\x80\x02K\x01", 4, 3);              /* no pickle to its end */
-    BREAKS(0, "\x80\x02K\x01\x85R.", 5, 3);        /* nor one that means anything */
-    BREAKS(0, COUNT "\x80\x02N.", N + 4, 2);       /* no tuple, and nothing behind it */
-    BREAKS(0, COUNT STORAGE "\x04\0\0", S, 2);     /* no number of elements */
-    BREAKS(0, COUNT "\x80\x02N." FOUR DATA, N + 12, 2);
-    BREAKS(0, COUNT "\x80\x02NNctorch\nNoStorage\n\x87." FOUR DATA, N + 31, 3);
-    BREAKS(0, COUNT STORAGE FOUR "0123", S + 12, 2); /* fewer elements */
-    BREAKS(0, COUNT STORAGE "\xff\xff\xff\xff\xff\xff\xff\xff" DATA, S + 8, 2);
-    BREAKS(0, COUNT STORAGE "\xff\xff\xff\xff\xff\xff\xff\x3f" DATA, S + 8, 2);
-    BREAKS(1, COUNT TENSOR "\xff\xff\xff\xff\0\0\0\0", T + 8, 2);
-    BREAKS(1, COUNT TENSOR SHAPE START "more", T + 48, 1);
+    MALFORMED(0, "\x80\x02U\x01x.", 6, 2);            /* no count */
+    MALFORMED(0, "\x80\x02J\xff\xff\xff\xff.", 8, 2); /* a negative one */
+    MALFORMED(0, "\x80\x02K\x01", 4, 3);              /* a truncated pickle */
+    MALFORMED(0, "\x80\x02K\x01\x85R.", 5, 3);        /* a pickle with an invalid call */
+    MALFORMED(0, COUNT "\x80\x02N.", N + 4, 2);       /* not a tuple, and nothing after it */
+    MALFORMED(0, COUNT STORAGE "\x04\0\0", S, 2);     /* no number of elements */
+    MALFORMED(0, COUNT "\x80\x02N." FOUR DATA, N + 12, 2);
+    MALFORMED(0, COUNT "\x80\x02NNctorch\nNoStorage\n\x87." FOUR DATA, N + 31, 3);
+    MALFORMED(0, COUNT STORAGE FOUR "0123", S + 12, 2); /* fewer elements */
+    MALFORMED(0, COUNT STORAGE "\xff\xff\xff\xff\xff\xff\xff\xff" DATA, S + 8, 2);
+    MALFORMED(0, COUNT STORAGE "\xff\xff\xff\xff\xff\xff\xff\x3f" DATA, S + 8, 2);
+    MALFORMED(1, COUNT TENSOR "\xff\xff\xff\xff\0\0\0\0", T + 8, 2);
+    MALFORMED(1, COUNT TENSOR SHAPE START "more", T + 48, 1);
 }
 
 void suite_scan_tar(void)
 {
-    UNIT(members_are_what_they_hold);
-    UNIT(links_and_other_types_are_told);
-    UNIT(what_is_no_tar_further_on_is_told);
-    UNIT(too_deep_ones_are_told);
-    UNIT(sound_members_of_torch_are_known_to_the_last_byte);
-    UNIT(members_of_torch_that_lie_are_told);
+    UNIT(members_are_scanned);
+    UNIT(links_and_other_types_are_reported);
+    UNIT(damaged_archives_are_reported);
+    UNIT(deeply_nested_archives_are_reported);
+    UNIT(valid_archives_of_torch_are_read_to_the_last_byte);
+    UNIT(malformed_members_of_torch_are_reported);
 }

@@ -1,4 +1,4 @@
-/* Text under scan: data, but for the JSON by which Keras describes a model. */
+/* Scanning text: it is data, except for JSON that describes a model of Keras. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-static void is_data(ckpt_str bytes, int line)
+static void check_data(ckpt_str bytes, int line)
 {
     struct scanned s = scan(bytes);
     bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == bytes.len &&
@@ -16,7 +16,7 @@ static void is_data(ckpt_str bytes, int line)
         scan_has_finding(&s, 0, "", 0, "", line);
     CU_ASSERT(fine);
 }
-#define DATA(text) is_data(TEXT(text), __LINE__)
+#define DATA(text) check_data(TEXT(text), __LINE__)
 
 static void text_is_data(void)
 {
@@ -26,7 +26,7 @@ static void text_is_data(void)
     DATA("   \n  {");
     DATA("{\"a\": 1} and no JSON");
     DATA("[{\"class_name\": \"Dense\"}]");
-    /* deserialize_keras_object makes what a list holds before someone sees that it is no model */
+    /* deserialize_keras_object creates the objects of a list before it finds that the list is not a model */
     FINDING(scan(TEXT("[{\"class_name\": \"Lambda\"}]")), 1, "SRC002", 24, "");
     DATA("{\"class_name\": 1, \"module\": null}");
     FINDING(scan(TEXT("text\x01\n")), 1, "FMT001", 0, "");
@@ -34,7 +34,7 @@ static void text_is_data(void)
     FINDING(scan(TEXT("a text\0\n")), 1, "FMT001", 0, "");
 }
 
-/* Characters of one to four bytes wherever the first 64 KiB, which are looked at by themselves, end. */
+/* Characters of one to four bytes across the end of the first 64 KiB, which are checked separately. */
 static void long_text_is_text(void)
 {
     static const char *const letters[] = {"x", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
@@ -46,8 +46,8 @@ static void long_text_is_text(void)
                 buf_byte(&b, 'x');
             while (b.len < 140000)
                 buf_text(&b, letters[i]);
-            is_data(str_of((const char *)b.data, b.len), __LINE__);
-            b.data[65537] = 0x80; /* a byte more, or one instead of another */
+            check_data(str_of((const char *)b.data, b.len), __LINE__);
+            b.data[65537] = 0x80; /* invalid UTF-8 */
             b.data[65536] = 0xff;
             FINDING(scan(str_of((const char *)b.data, b.len)), 1, "FMT001", 0, "");
             memset(b.data + 65530, 0x80, 6);
@@ -58,7 +58,7 @@ static void long_text_is_text(void)
 
 #define LAYER(module, name) "{\"module\": \"" module "\", \"class_name\": \"" name "\", \"config\": {}}"
 
-static void what_keras_brings_is_data(void)
+static void classes_of_keras_are_data(void)
 {
     DATA(LAYER("", "Dense"));
     DATA(LAYER("keras", "Model"));
@@ -71,7 +71,7 @@ static void what_keras_brings_is_data(void)
     DATA(LAYER("keras.utils", "Dense"));
 }
 
-static void what_a_loader_would_call_is_told(void)
+static void dangerous_classes_are_reported(void)
 {
     FINDING(scan(TEXT(LAYER("keras.layers", "Lambda"))), 1, "SRC002", 63, "which carries bytecode");
     FINDING(scan(TEXT(LAYER("", "TorchModuleWrapper"))), 1, "SRC002", 63, "a pickle in base64");
@@ -88,8 +88,8 @@ static void what_a_loader_would_call_is_told(void)
     CU_ASSERT_STRING_EQUAL(scan_buffer("{\"class_name\":\"Lambda\"}", 23, 1).first.id, "SRC002");
 }
 
-/* What is more than is read is not called clean. */
-static void json_without_end_is_not_looked_into(void)
+/* JSON that is too deep or too long is reported as not scanned. */
+static void too_much_json_is_reported(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -119,7 +119,7 @@ void suite_scan_text(void)
 {
     UNIT(text_is_data);
     UNIT(long_text_is_text);
-    UNIT(what_keras_brings_is_data);
-    UNIT(what_a_loader_would_call_is_told);
-    UNIT(json_without_end_is_not_looked_into);
+    UNIT(classes_of_keras_are_data);
+    UNIT(dangerous_classes_are_reported);
+    UNIT(too_much_json_is_reported);
 }

@@ -1,4 +1,4 @@
-/* Tables: what their blocks hold, and tables that contradict themselves. */
+/* Sorted string tables (LevelDB): the entries of their blocks, and malformed tables. */
 #include <stdio.h>
 
 #include "../tablecrc.h"
@@ -6,8 +6,8 @@
 #include "table.h"
 #include "unit.h"
 
-/* list - "key=value " of all entries of the table BYTES to OUT; the status and message of a failure. */
-static ckpt_status list(ckpt_str bytes, char out[400], ckpt_error *err)
+/* list_entries - writes "key=value " for all entries of the table BYTES to OUT. */
+static ckpt_status list_entries(ckpt_str bytes, char out[400], ckpt_error *err)
 {
     struct sstable t;
     struct sstable_block b;
@@ -32,27 +32,27 @@ static ckpt_status list(ckpt_str bytes, char out[400], ckpt_error *err)
     return st;
 }
 
-static void has(struct table_maker *t, const char *want)
+static void check_entries(struct table_maker *t, const char *want)
 {
     char got[400];
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(list(table_end(t), got, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(list_entries(table_end(t), got, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(got, want);
     table_free(t);
 }
 
-static void fails(struct table_maker *t, ckpt_status status, const char *what)
+static void check_refused(struct table_maker *t, ckpt_status status, const char *what)
 {
     char got[400];
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(list(table_end(t), got, &err), status);
+    CU_ASSERT_EQUAL(list_entries(table_end(t), got, &err), status);
     CU_ASSERT(strstr(err.what, what) != NULL);
     if (!strstr(err.what, what))
         printf("  %s\n", err.what);
     table_free(t);
 }
 
-static void entries(void)
+static void entries_are_read(void)
 {
     struct table_maker t;
     table_begin(&t);
@@ -62,72 +62,72 @@ static void entries(void)
     table_end_block(&t, STR_LIT("b"));
     table_add(&t, STR_LIT("bb"), STR_LIT(""));
     table_end_block(&t, STR_LIT("bb"));
-    has(&t, "=head abc=1 abde=x bb= ");
+    check_entries(&t, "=head abc=1 abde=x bb= ");
 }
 
-static void compressed(void)
+static void compressed_blocks_are_read(void)
 {
     struct table_maker t;
     table_begin(&t);
     table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0\0"), 1);
-    has(&t, "a=y ");
+    check_entries(&t, "a=y ");
     table_begin(&t);
     table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0"), 1);
-    fails(&t, CKPT_EFORMAT, "Snappy");
+    check_refused(&t, CKPT_EFORMAT, "Snappy");
     table_begin(&t);
     table_end_packed(&t, STR_LIT("z"), STR_LIT("\0\1\1ay\0\0\0\0\1\0\0\0"), 2);
-    fails(&t, CKPT_EUNSUPPORTED, "compression 2");
+    check_refused(&t, CKPT_EUNSUPPORTED, "compression 2");
 }
 
-static void order(void)
+static void keys_must_ascend(void)
 {
     struct table_maker t;
     table_begin(&t);
     table_add(&t, STR_LIT("b"), STR_LIT("1"));
     table_add(&t, STR_LIT("a"), STR_LIT("2"));
     table_end_block(&t, STR_LIT("c"));
-    fails(&t, CKPT_EFORMAT, "do not ascend at \"a\"");
-    table_begin(&t); /* twice the same */
+    check_refused(&t, CKPT_EFORMAT, "do not ascend at \"a\"");
+    table_begin(&t); /* the same key twice */
     table_add(&t, STR_LIT("a"), STR_LIT("1"));
     buf_put(&t.block, "\1\0\0", 3);
     table_end_block(&t, STR_LIT("c"));
-    fails(&t, CKPT_EFORMAT, "do not ascend");
-    table_begin(&t); /* beyond the last key that the index gives */
+    check_refused(&t, CKPT_EFORMAT, "do not ascend");
+    table_begin(&t); /* behind the last key of the block in the index */
     table_add(&t, STR_LIT("d"), STR_LIT("1"));
     table_end_block(&t, STR_LIT("c"));
-    fails(&t, CKPT_EFORMAT, "do not ascend");
-    table_begin(&t); /* not after the block before */
+    check_refused(&t, CKPT_EFORMAT, "do not ascend");
+    table_begin(&t); /* not behind the keys of the block before */
     table_add(&t, STR_LIT("a"), STR_LIT("1"));
     table_end_block(&t, STR_LIT("m"));
     table_add(&t, STR_LIT("b"), STR_LIT("1"));
     table_end_block(&t, STR_LIT("z"));
-    fails(&t, CKPT_EFORMAT, "do not ascend");
+    check_refused(&t, CKPT_EFORMAT, "do not ascend");
 }
 
-static void lengths(void)
+static void lengths_must_fit(void)
 {
     static const ckpt_str bad[] = {
-        {"\1\0\0\0\0\0\0\1\0\0\0", 11},                                     /* shares with nothing */
-        {"\0\11\0\0\0\0\0\1\0\0\0", 11},                                    /* a key longer than the block */
-        {"\0\0\11\0\0\0\0\1\0\0\0", 11},                                    /* a value */
-        {"\0\0\377\377\377\377\377\377\377\377\377\1\0\0\0\0\1\0\0\0", 20}, /* of 2^64 - 1 bytes */
+        {"\1\0\0\0\0\0\0\1\0\0\0", 11},  /* shares bytes with no key */
+        {"\0\11\0\0\0\0\0\1\0\0\0", 11}, /* a key longer than the block */
+        {"\0\0\11\0\0\0\0\1\0\0\0", 11}, /* a value longer than the block */
+        {"\0\0\377\377\377\377\377\377\377\377\377\1\0\0\0\0\1\0\0\0", 20}, /* a value of 2^64 - 1 bytes */
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct table_maker t;
         table_begin(&t);
         table_end_packed(&t, STR_LIT("z"), bad[i], 0);
-        fails(&t, CKPT_EFORMAT, "beyond the end");
+        check_refused(&t, CKPT_EFORMAT, "beyond the end");
     }
     static const ckpt_str restarts[] = {{"\0\0\0\0\2\0\0\0", 8}, {"\0\0\0", 3}, {"\377\377\377\377", 4}};
     for (size_t i = 0; i < sizeof restarts / sizeof *restarts; i++) {
         struct table_maker t;
         table_begin(&t);
         table_end_packed(&t, STR_LIT("z"), restarts[i], 0);
-        fails(&t, CKPT_EFORMAT, "restarts");
+        check_refused(&t, CKPT_EFORMAT, "restarts");
     }
 }
 
-/* index_entry - a handle that the test makes up. */
+/* index_entry - adds an index entry for the last key KEY with any block HANDLE. */
 static void index_entry(struct table_maker *t, const char *key, ckpt_str handle)
 {
     buf_byte(&t->index, 0);
@@ -137,26 +137,26 @@ static void index_entry(struct table_maker *t, const char *key, ckpt_str handle)
     buf_str(&t->index, handle);
 }
 
-static void handles(void)
+static void block_handles_must_be_valid(void)
 {
     struct table_maker t;
     table_begin(&t);
     table_add(&t, STR_LIT("a"), STR_LIT("1"));
     table_end_block(&t, STR_LIT("b"));
     index_entry(&t, "c", STR_LIT("\0\14")); /* the same block again */
-    fails(&t, CKPT_EFORMAT, "a block at 0");
+    check_refused(&t, CKPT_EFORMAT, "a block at 0");
     table_begin(&t);
     index_entry(&t, "c", STR_LIT("\0\377\377\3")); /* larger than the file */
-    fails(&t, CKPT_EFORMAT, "a block at 0 of 65535");
+    check_refused(&t, CKPT_EFORMAT, "a block at 0 of 65535");
     table_begin(&t);
     index_entry(&t, "c", STR_LIT("\377\377\377\377\377\377\377\377\377\1\1")); /* their sum overflows */
-    fails(&t, CKPT_EFORMAT, "a block at 18446744073709551615");
+    check_refused(&t, CKPT_EFORMAT, "a block at 18446744073709551615");
     table_begin(&t);
     index_entry(&t, "c", STR_LIT("\0"));
-    fails(&t, CKPT_EFORMAT, "two numbers");
+    check_refused(&t, CKPT_EFORMAT, "two numbers");
 }
 
-static void checksums(void)
+static void checksums_are_checked(void)
 {
     char got[400];
     ckpt_error err = {0};
@@ -167,18 +167,18 @@ static void checksums(void)
     ckpt_str all = table_end(&t);
     for (size_t i = 0; i < 18; i++) { /* the block, its type and CRC */
         t.file.data[i] ^= 1;
-        CU_ASSERT_EQUAL(list(all, got, &err), CKPT_ECHECKSUM);
+        CU_ASSERT_EQUAL(list_entries(all, got, &err), CKPT_ECHECKSUM);
         t.file.data[i] ^= 1;
     }
     t.file.data[4] ^= 1;
     tablecrc_fix(t.file.data, t.file.len);
-    CU_ASSERT_EQUAL(list(all, got, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(list_entries(all, got, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(got, "a=0 ");
     table_free(&t);
     CU_ASSERT_EQUAL(sstable_unmask(0xa282ead8u), 0);
 }
 
-static void cut_short(void)
+static void truncated_tables_are_refused(void)
 {
     char got[400];
     ckpt_error err = {0};
@@ -188,17 +188,17 @@ static void cut_short(void)
     table_end_block(&t, STR_LIT("b"));
     ckpt_str all = table_end(&t);
     for (size_t n = 0; n < all.len; n++)
-        CU_ASSERT_NOT_EQUAL(list(str_of(all.ptr, n), got, &err), CKPT_OK);
+        CU_ASSERT_NOT_EQUAL(list_entries(str_of(all.ptr, n), got, &err), CKPT_OK);
     table_free(&t);
 }
 
 void suite_sstable(void)
 {
-    UNIT(entries);
-    UNIT(compressed);
-    UNIT(order);
-    UNIT(lengths);
-    UNIT(handles);
-    UNIT(checksums);
-    UNIT(cut_short);
+    UNIT(entries_are_read);
+    UNIT(compressed_blocks_are_read);
+    UNIT(keys_must_ascend);
+    UNIT(lengths_must_fit);
+    UNIT(block_handles_must_be_valid);
+    UNIT(checksums_are_checked);
+    UNIT(truncated_tables_are_refused);
 }

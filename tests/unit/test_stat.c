@@ -1,4 +1,4 @@
-/* ckpt_stat: whole tensors, in whatever pieces they are read. */
+/* ckpt_stat: statistics of tensors, which are read in chunks. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "flat.h"
 #include "unit.h"
 
-/* One tensor "t" of N elements of DT over BYTES, which stay the caller's. */
+/* stat_of - returns the statistics of a tensor of N elements of DT, whose SIZE bytes are BYTES. */
 static ckpt_stats stat_of(const char *dt, size_t n, const void *bytes, size_t size)
 {
     const uint32_t row = 0;
@@ -19,7 +19,7 @@ static ckpt_stats stat_of(const char *dt, size_t n, const void *bytes, size_t si
     return s;
 }
 
-static uint64_t sum(const uint64_t *n)
+static uint64_t sum_of_bins(const uint64_t *n)
 {
     uint64_t all = 0;
     for (size_t i = 0; i < CKPT_STAT_BINS; i++)
@@ -27,7 +27,7 @@ static uint64_t sum(const uint64_t *n)
     return all;
 }
 
-/* 300,000 floats: chunks of 256 KiB, blocks and the sample's places all cut them elsewhere. */
+/* 300,001 floats: neither a multiple of the chunk size nor of the sample's step. */
 static void a_large_tensor(void)
 {
     size_t n = 300001;
@@ -41,15 +41,15 @@ static void a_large_tensor(void)
     ckpt_stats s = stat_of("F32", n, x, n * sizeof *x);
     CU_ASSERT(s.numeric && s.finite == n && s.min == -250 && s.max == 749 && s.zeros == m.zeros && !s.wide);
     CU_ASSERT(s.mean == m.mean && s.norm == sqrt(m.squares) && s.std == sqrt(m.m2 / (double)(n - 1)));
-    CU_ASSERT(s.sampled == sum(s.histogram) && s.sampled <= 4096 && s.sampled >= 4000);
-    for (size_t i = 0; i < CKPT_STAT_BINS; i++) /* evenly spread values: 256 in each part, give or take */
+    CU_ASSERT(s.sampled == sum_of_bins(s.histogram) && s.sampled <= 4096 && s.sampled >= 4000);
+    for (size_t i = 0; i < CKPT_STAT_BINS; i++) /* uniform values: about 256 in each bin */
         CU_ASSERT(s.histogram[i] > 180 && s.histogram[i] < 330);
     ckpt_stats again = stat_of("F32", n, x, n * sizeof *x);
     CU_ASSERT(memcmp(&s, &again, sizeof s) == 0);
     free(x);
 }
 
-/* A matrix whose columns differ: elements at even steps would all be of one. */
+/* A matrix whose columns differ: a sample at a fixed step would see one column only. */
 static void the_sample_sees_all_columns(void)
 {
     size_t n = 4096 * 64;
@@ -62,7 +62,7 @@ static void the_sample_sees_all_columns(void)
     free(x);
 }
 
-/* Blocks of three bytes, which no chunk of 256 KiB holds a whole number of. */
+/* Blocks of three bytes, which do not divide the chunk size of 256 KiB. */
 static void float6(void)
 {
     size_t bytes = 3 * 100001;
@@ -90,7 +90,7 @@ static void whole_numbers_are_exact(void)
     CU_ASSERT(s.numeric && !s.wide && s.finite == 0 && isnan(s.min));
 }
 
-static void few_numbers(void)
+static void empty_and_single_values(void)
 {
     static const float x[] = {2.5f, NAN, -INFINITY, INFINITY};
     ckpt_stats s = stat_of("F32", 0, x, 0);
@@ -104,8 +104,8 @@ static void few_numbers(void)
     CU_ASSERT(s.finite == 0 && s.nan == 1 && s.inf == 2 && isnan(s.max) && s.sampled == 0);
 }
 
-/* Extremes whose distance is no double. */
-static void a_wide_histogram(void)
+/* The range of the values overflows a double. */
+static void ranges_may_overflow(void)
 {
     static const double x[] = {-1.7e308, -1e308, 0, 1.7e308};
     ckpt_stats s = stat_of("F64", 4, x, sizeof x);
@@ -113,7 +113,7 @@ static void a_wide_histogram(void)
     CU_ASSERT(isinf(s.norm) && isinf(s.std) && fabs(s.mean / -2.5e307 - 1) < 1e-12);
 }
 
-/* Views of all kinds: strides, ties, sparse parts, no data. */
+/* Rows in any order, tied tensors, invalid rows, and tensors without data. */
 static void rows_of_a_file(void)
 {
     ckpt_file *f = corpus_open("torch/t215/tied.pt");
@@ -139,7 +139,7 @@ static void rows_of_a_file(void)
     flat_close();
 }
 
-static int stop(void *user, uint64_t done, uint64_t total)
+static int cancel(void *user, uint64_t done, uint64_t total)
 {
     (void)user;
     (void)done;
@@ -147,10 +147,10 @@ static int stop(void *user, uint64_t done, uint64_t total)
     return 1;
 }
 
-static void can_be_stopped(void)
+static void statistics_can_be_cancelled(void)
 {
     const uint32_t row = 0;
-    ckpt_work how = {.struct_size = sizeof how, .threads = 1, .progress = stop};
+    ckpt_work how = {.struct_size = sizeof how, .threads = 1, .progress = cancel};
     ckpt_stats s = CKPT_INIT(ckpt_stats);
     ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}", "abc", 3);
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_ECANCELLED);
@@ -163,8 +163,8 @@ void suite_stat(void)
     UNIT(the_sample_sees_all_columns);
     UNIT(float6);
     UNIT(whole_numbers_are_exact);
-    UNIT(few_numbers);
-    UNIT(a_wide_histogram);
+    UNIT(empty_and_single_values);
+    UNIT(ranges_may_overflow);
     UNIT(rows_of_a_file);
-    UNIT(can_be_stopped);
+    UNIT(statistics_can_be_cancelled);
 }

@@ -1,11 +1,11 @@
-/* ckpt_tensor_json and ckpt_table_json: each row once, all of it or cut as snprintf cuts; text that is not
- * UTF-8. `ckpt ls --json` prints these rows: its tests compare them with what they have to be. */
+/* ckpt_tensor_json and ckpt_table_json: each row comes once, whole or cut as by snprintf; text that is not
+ * UTF-8. The tests of `ckpt ls --json`, which prints these rows, check their values. */
 #include <stdlib.h>
 
 #include "flat.h"
 #include "unit.h"
 
-#define TWO                                                                                                  \
+#define TWO_TENSORS                                                                                          \
     "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"                                     \
     "\"b\\\"\\u202e\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]}}"
 
@@ -18,7 +18,7 @@ static const char first[] =
 static void rows_are_cut_like_snprintf(void)
 {
     char out[1024];
-    ckpt_file *f = flat_open(TWO, "123456789", 9);
+    ckpt_file *f = flat_open(TWO_TENSORS, "123456789", 9);
     size_t n = ckpt_tensor_json(f, 0, out, sizeof out);
     CU_ASSERT_EQUAL(n, strlen(out));
     CU_ASSERT_STRING_EQUAL(out, first);
@@ -35,7 +35,7 @@ static void rows_are_cut_like_snprintf(void)
     flat_close();
 }
 
-/* check_document - all rows of the corpus file BELOW in one document, or one of them. */
+/* check_document - checks the documents of all rows, one row and a missing row of the corpus file BELOW. */
 static void check_document(const char *below)
 {
     char *text, *row = malloc(1 << 20);
@@ -69,7 +69,7 @@ static void check_document(const char *below)
     flat_close();
 }
 
-static void documents_hold_all_rows(void)
+static void documents_have_all_rows(void)
 {
     check_document("torch/t215/many_tensors.pt");
     check_document("torch/t215/general_checkpoint_215.pt");
@@ -78,7 +78,7 @@ static void documents_hold_all_rows(void)
     check_document("torch/t215/eco/hf_gpt2_sharded");
 }
 
-static void text_as_json(void)
+static void text_is_escaped_as_json(void)
 {
     char out[64];
     bool exact = true;
@@ -96,6 +96,6 @@ static void text_as_json(void)
 void suite_table_json(void)
 {
     UNIT(rows_are_cut_like_snprintf);
-    UNIT(documents_hold_all_rows);
-    UNIT(text_as_json);
+    UNIT(documents_have_all_rows);
+    UNIT(text_is_escaped_as_json);
 }

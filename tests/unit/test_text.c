@@ -1,4 +1,4 @@
-/* Escaping and the order of names. */
+/* Escaping text, sorting names, and quoting for a shell. */
 #include "base/text.h"
 #include "unit.h"
 
@@ -10,7 +10,7 @@ static const char *escaped(ckpt_str s)
     return out;
 }
 
-static void escapes_what_can_act(void)
+static void characters_that_affect_terminals_are_escaped(void)
 {
     CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("fc.weight")), "fc.weight");
     CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("")), "");
@@ -24,7 +24,7 @@ static void escapes_what_can_act(void)
                            "\xc3\xa4\xe4\xb8\xad\xf0\x9f\x98\x80");
 }
 
-static void cuts_between_characters(void)
+static void text_is_cut_between_characters(void)
 {
     ckpt_str s = STR_LIT("ab\x1b\xe2\x82\xac z");
     char whole[64], part[64];
@@ -47,9 +47,9 @@ static void cuts_between_characters(void)
     }
 }
 
-static void tells_all_names_apart(void)
+static void different_names_stay_different(void)
 {
-    /* as it looks escaped, and so written */
+    /* text that looks like an escape sequence is escaped itself */
     CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("\\x1b")), "\\\\x1b");
     CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("\x1b")), "\\u{1b}");
     CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("\\u{1b}")), "\\\\u{1b}");
@@ -72,7 +72,7 @@ static void styles_differ_in_backslash_and_quote(void)
     CU_ASSERT_EQUAL(memcmp(out, "\\xc3", 4), 0);
 }
 
-static void fits_and_says_so(void)
+static void cut_text_ends_in_an_ellipsis(void)
 {
     char out[8];
     text_fit(STR_LIT("1234567"), out, sizeof out);
@@ -86,30 +86,30 @@ static void fits_and_says_so(void)
     text_fit(STR_LIT("12"), out, 0);
 }
 
-static int sign(const char *a, const char *b)
+static int compare(const char *a, const char *b)
 {
     int c = ckpt_natural_compare(str_c(a), str_c(b)), d = ckpt_natural_compare(str_c(b), str_c(a));
     CU_ASSERT_EQUAL(c, -d);
     return c;
 }
 
-static void numbers_count_as_numbers(void)
+static void numbers_in_names_sort_by_value(void)
 {
-    CU_ASSERT_EQUAL(sign("layer.2", "layer.10"), -1);
-    CU_ASSERT_EQUAL(sign("layer.2.weight", "layer.2.bias"), 1);
-    CU_ASSERT_EQUAL(sign("layer.2", "layer.2.bias"), -1);
-    CU_ASSERT_EQUAL(sign("a", "a"), 0);
-    CU_ASSERT_EQUAL(sign("", "a"), -1);
-    CU_ASSERT_EQUAL(sign("a01", "a1"), -1);
-    CU_ASSERT_EQUAL(sign("a01b", "a1a"), 1);
-    CU_ASSERT_EQUAL(sign("a00", "a0"), 1);
-    CU_ASSERT_EQUAL(sign("99999999999999999999999", "100000000000000000000000"), -1);
-    CU_ASSERT_EQUAL(sign("1a", "a1"), -1);
-    CU_ASSERT_EQUAL(sign("\xc3\xa4", "z"), 1);
+    CU_ASSERT_EQUAL(compare("layer.2", "layer.10"), -1);
+    CU_ASSERT_EQUAL(compare("layer.2.weight", "layer.2.bias"), 1);
+    CU_ASSERT_EQUAL(compare("layer.2", "layer.2.bias"), -1);
+    CU_ASSERT_EQUAL(compare("a", "a"), 0);
+    CU_ASSERT_EQUAL(compare("", "a"), -1);
+    CU_ASSERT_EQUAL(compare("a01", "a1"), -1);
+    CU_ASSERT_EQUAL(compare("a01b", "a1a"), 1);
+    CU_ASSERT_EQUAL(compare("a00", "a0"), 1);
+    CU_ASSERT_EQUAL(compare("99999999999999999999999", "100000000000000000000000"), -1);
+    CU_ASSERT_EQUAL(compare("1a", "a1"), -1);
+    CU_ASSERT_EQUAL(compare("\xc3\xa4", "z"), 1);
 }
 
-/* Total and transitive over all words of up to three letters. */
-static void is_an_order(void)
+/* Checks all words of up to three letters. */
+static void the_order_is_total_and_transitive(void)
 {
     static const char letters[] = "0127a.";
     char words[6 + 36 + 216][4];
@@ -136,8 +136,8 @@ static void is_an_order(void)
         }
 }
 
-/* A shell reads back the very name, or the word that stands for it, and nothing else. */
-static void words_of_a_shell(void)
+/* A shell reads the quoted word as the same name; names that cannot be quoted are replaced by a word. */
+static void names_are_quoted_for_a_shell(void)
 {
     char out[SHELL_WORD_MAX], name[256];
     CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a/b-c.pt"), "", "X", out), "a/b-c.pt");
@@ -153,14 +153,14 @@ static void words_of_a_shell(void)
     CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("fc.*"), out), "NAME");
     CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("a=b"), out), "NAME");
     memset(name, '\'', sizeof name);
-    for (size_t n = 0; n <= sizeof name; n++) { /* all of it or nothing */
+    for (size_t n = 0; n <= sizeof name; n++) { /* never cut short */
         const char *word = shell_word(str_of(name, n), "", "X", out);
         CU_ASSERT(strcmp(word, "X") == 0 || strlen(word) == 2 + 4 * n);
     }
 }
 
-/* Bytes of a file as people read them: text as text, anything else in hex. */
-static void bytes_that_were_found(void)
+/* Text is shown as text, other bytes in hex. */
+static void bytes_in_messages_are_text_or_hex(void)
 {
     char out[TEXT_BYTES_SIZE];
     CU_ASSERT_STRING_EQUAL(text_bytes_found("PK12", 4, out), "\"PK12\"");
@@ -177,13 +177,13 @@ static void bytes_that_were_found(void)
 
 void suite_text(void)
 {
-    UNIT(bytes_that_were_found);
-    UNIT(escapes_what_can_act);
-    UNIT(cuts_between_characters);
-    UNIT(tells_all_names_apart);
+    UNIT(bytes_in_messages_are_text_or_hex);
+    UNIT(characters_that_affect_terminals_are_escaped);
+    UNIT(text_is_cut_between_characters);
+    UNIT(different_names_stay_different);
     UNIT(styles_differ_in_backslash_and_quote);
-    UNIT(fits_and_says_so);
-    UNIT(numbers_count_as_numbers);
-    UNIT(is_an_order);
-    UNIT(words_of_a_shell);
+    UNIT(cut_text_ends_in_an_ellipsis);
+    UNIT(numbers_in_names_sort_by_value);
+    UNIT(the_order_is_total_and_transitive);
+    UNIT(names_are_quoted_for_a_shell);
 }

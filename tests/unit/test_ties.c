@@ -1,4 +1,4 @@
-/* Ties that the metadata of safetensors record: rows when they are read, limited when they are copied. */
+/* Ties (tensors that share bytes) in the metadata of safetensors: they are rows, and copies are limited. */
 #include <stdio.h>
 
 #include "flat.h"
@@ -6,8 +6,8 @@
 
 static ckpt_error err;
 
-/* The bytes of a file with HEADER, in apostrophes, over SIZE zero bytes. */
-static size_t made_of(char *at, const char *header, size_t size)
+/* put_file - writes a file of HEADER, with ' for ", and SIZE zero bytes to AT; returns its size. */
+static size_t put_file(char *at, const char *header, size_t size)
 {
     size_t n = strlen(header);
     memset(at, 0, 8 + n + size);
@@ -16,15 +16,16 @@ static size_t made_of(char *at, const char *header, size_t size)
     return 8 + n + size;
 }
 
-static ckpt_status would_write(ckpt_plan *plan, ckpt_ties ties)
+static ckpt_status dry_run(ckpt_plan *plan, ckpt_ties ties)
 {
     const ckpt_write_options o = {
         .struct_size = sizeof o, .format = "safetensors", .ties = ties, .dry_run = true};
     return ckpt_plan_write(plan, "/tmp/ckpt-ties-nonexistent.safetensors", &o, NULL, &err);
 }
 
-/* The tensors of a file with such METADATA over "e", "f" and the empty "z", each "name" or "name=of". */
-static void ties_are(const char *metadata, const char *want)
+/* check_ties - checks the tensors of a file with METADATA and the tensors "e", "f" and the empty "z": each is
+ * "name", or "name=other" if tied. */
+static void check_ties(const char *metadata, const char *want)
 {
     char header[512], got[256] = "";
     snprintf(header, sizeof header,
@@ -41,24 +42,23 @@ static void ties_are(const char *metadata, const char *want)
     flat_close();
 }
 
-/* They used to be forgotten: nothing but the two tensors was listed. */
 static void recorded_ties_are_rows(void)
 {
-    ties_are("{'g':'e','format':'e','a':'f','h':'e'}", " e f z g=e a=f h=e");
-    ties_are("{'y':'z'}", " e f z y=z");         /* no bytes that could be shared */
-    ties_are("{'b':'c','c':'e'}", " e f z c=e"); /* a name that is only recorded is no tensor */
-    ties_are("{'c':'e','b':'c'}", " e f z c=e");
-    ties_are("{'f':'e','e':'e','__metadata__':'e'}", " e f z");
-    ties_are("{'g':'none','g':'e'}", " e f z g=e"); /* the last of a key counts */
-    ties_are("{'':'e'}", " e f z =e");
-    ties_are("null", " e f z");
+    check_ties("{'g':'e','format':'e','a':'f','h':'e'}", " e f z g=e a=f h=e");
+    check_ties("{'y':'z'}", " e f z y=z");         /* an empty tensor has a tie too */
+    check_ties("{'b':'c','c':'e'}", " e f z c=e"); /* the target must be a tensor of the file */
+    check_ties("{'c':'e','b':'c'}", " e f z c=e");
+    check_ties("{'f':'e','e':'e','__metadata__':'e'}", " e f z");
+    check_ties("{'g':'none','g':'e'}", " e f z g=e"); /* of duplicate keys, the last one is used */
+    check_ties("{'':'e'}", " e f z =e");
+    check_ties("null", " e f z");
 }
 
-static void a_limit_counts_recorded_ties(void)
+static void max_tensors_counts_recorded_ties(void)
 {
     char bytes[512];
     ckpt_file *f = NULL;
-    size_t n = made_of(bytes, "{'__metadata__':{'b':'a','c':'a'},'a':['U8',[1],[0,1]]}", 1);
+    size_t n = put_file(bytes, "{'__metadata__':{'b':'a','c':'a'},'a':['U8',[1],[0,1]]}", 1);
     const ckpt_limits two = {.struct_size = sizeof two, .max_tensors = 2},
                       three = {.struct_size = sizeof three, .max_tensors = 3};
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "f", &two, &f, &err), CKPT_ELIMIT);
@@ -66,36 +66,36 @@ static void a_limit_counts_recorded_ties(void)
     ckpt_close(f);
 }
 
-/* 1,000 names of one tensor are a short header: written in full they count towards max_expanded. */
+/* Many names for one tensor need few bytes: copied in full, they count towards max_expanded. */
 static void copies_of_ties_are_limited(void)
 {
     char bytes[1024];
     ckpt_file *f = NULL;
     ckpt_plan *plan = NULL;
-    size_t n = made_of(bytes, "{'__metadata__':{'b':'a','c':'a'},'a':['U8',[400],[0,400]]}", 400);
+    size_t n = put_file(bytes, "{'__metadata__':{'b':'a','c':'a'},'a':['U8',[400],[0,400]]}", 400);
     for (uint64_t most = 799; most <= 800; most++) {
         const ckpt_limits limits = {.struct_size = sizeof limits, .max_expanded = most};
         CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n, "f", &limits, &f, &err), CKPT_OK);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
-        CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_DROP), CKPT_OK);
-        CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_COPY), most == 800 ? CKPT_OK : CKPT_ELIMIT);
+        CU_ASSERT_EQUAL(dry_run(plan, CKPT_TIES_DROP), CKPT_OK);
+        CU_ASSERT_EQUAL(dry_run(plan, CKPT_TIES_COPY), most == 800 ? CKPT_OK : CKPT_ELIMIT);
         ckpt_plan_free(plan);
         ckpt_close(f);
     }
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "800 bytes more than are stored, the limit is 799"));
 }
 
-/* What is no tie, and would be read as one when a tensor of its key is gone, is named. */
-static void texts_that_become_ties_are_named(void)
+/* If a metadata text will be read as a tie because the tensor of that name was dropped, a notice says so. */
+static void texts_that_become_ties_are_reported(void)
 {
     ckpt_plan *plan = NULL;
     ckpt_file *f = flat_open(quoted("{'__metadata__':{'a':'b'},'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"),
                              "ab", 2);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_DROP), CKPT_OK);
+    CU_ASSERT_EQUAL(dry_run(plan, CKPT_TIES_DROP), CKPT_OK);
     CU_ASSERT_PTR_NULL(ckpt_plan_notice_at(plan, 0));
     CU_ASSERT_EQUAL(ckpt_plan_drop(plan, "a", &err), CKPT_OK);
-    CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_DROP), CKPT_OK);
+    CU_ASSERT_EQUAL(dry_run(plan, CKPT_TIES_DROP), CKPT_OK);
     CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_plan_notice_at(plan, 0));
     CU_ASSERT_STRING_EQUAL(ckpt_plan_notice_at(plan, 0),
                            "the text \"a\" of the metadata now reads as a second name of \"b\"");
@@ -106,7 +106,7 @@ static void texts_that_become_ties_are_named(void)
 void suite_ties(void)
 {
     UNIT(recorded_ties_are_rows);
-    UNIT(a_limit_counts_recorded_ties);
+    UNIT(max_tensors_counts_recorded_ties);
     UNIT(copies_of_ties_are_limited);
-    UNIT(texts_that_become_ties_are_named);
+    UNIT(texts_that_become_ties_are_reported);
 }

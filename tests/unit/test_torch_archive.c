@@ -1,4 +1,4 @@
-/* Records of torch's archives and streams: names that come twice, several checkpoints, lists that lie. */
+/* Records of torch's archives and streams: duplicate names, several checkpoints, malformed lists. */
 #include <stdio.h>
 
 #include "core/file.h"
@@ -9,7 +9,7 @@
 #define PACKED  "\x80\x02K\5."
 #define PID(id) "torch._utils._rebuild_tensor_v2(@" id ",0,(2,),(1,),False," OD ")"
 
-static void fails(struct test_file m, ckpt_status want, const char *where, const char *words)
+static void check_error(struct test_file m, ckpt_status want, const char *where, const char *words)
 {
     CU_ASSERT_EQUAL(m.status, want);
     CU_ASSERT_STRING_EQUAL(m.err.where, where);
@@ -19,7 +19,7 @@ static void fails(struct test_file m, ckpt_status want, const char *where, const
     close_file(&m);
 }
 
-static void names_that_come_twice(void)
+static void duplicate_names_are_refused(void)
 {
     static const struct record order[] = {{"data.pkl", PACKED, 5},
                                           {"byteorder", "little", 6},
@@ -28,35 +28,35 @@ static void names_that_come_twice(void)
     static const struct record pickle[] = {{"data.pkl", PACKED, 5}, {"data.pk2", PACKED, 5}};
     struct test_file m = make_archive(order, 4, NULL);
     replace_in_file(&m, "archive/byteorde2", "archive/byteorder");
-    fails(m, CKPT_EFORMAT, "archive/byteorder", "2 records have this name, 1 may");
+    check_error(m, CKPT_EFORMAT, "archive/byteorder", "2 records have this name, 1 may");
     m = make_archive(pickle, 2, NULL);
     replace_in_file(&m, "archive/data.pk2", "archive/data.pkl");
-    fails(m, CKPT_EFORMAT, "archive/data.pkl", "2 records have this name, 1 may");
+    check_error(m, CKPT_EFORMAT, "archive/data.pkl", "2 records have this name, 1 may");
 }
 
-static void byte_orders_may_end_in_blanks(void)
+static void byte_orders_may_end_in_spaces(void)
 {
     struct record r[] = {{"data.pkl", PACKED, 5}, {"byteorder", "little \r\n", 9}, {"version", "3\n", 2}};
     struct test_file m = make_archive(r, 3, NULL);
     check_rows(&m, "");
     close_file(&m);
     r[1] = (struct record){"byteorder", "  ", 2};
-    fails(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/byteorder", "neither little nor big");
+    check_error(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/byteorder", "neither little nor big");
 }
 
-static void several_checkpoints(void)
+static void several_checkpoints_are_refused(void)
 {
     static const struct record r[] = {
         {"readme", "", 0}, {"a/data.pkl", PACKED, 5}, {"b/data.pkl", PACKED, 5}};
-    fails(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/readme",
-          "several folders of the archive hold a \"data.pkl\"");
+    check_error(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/readme",
+                "several folders of the archive hold a \"data.pkl\"");
     struct test_file m = make_archive(r, 2, NULL);
     check_rows(&m, "");
     close_file(&m);
 }
 
-/* package - a torch.package of two pickles. */
-static struct test_file package(const char *a, const char *b)
+/* make_package - a torch.package of the pickles of A and B. */
+static struct test_file make_package(const char *a, const char *b)
 {
     static const float four[] = {1, 2, 3, 4};
     const char *data = (const char *)four;
@@ -74,15 +74,15 @@ static struct test_file package(const char *a, const char *b)
     return m;
 }
 
-static void packages(void)
+static void packages_are_read(void)
 {
     static const struct record empty[] = {{".data/extern_modules", "", 0}, {"m/c.py", "", 0}};
     static const char w[] = PID("('storage',torch.FloatStorage,0,'cpu',4)");
-    struct test_file m = package(w, w);
+    struct test_file m = make_package(w, w);
     check_rows(&m, "m/a.pkl dense float32[2]@0+0;m/b.pkl dense float32[2]@0+0;");
     close_file(&m);
-    fails(package(w, PID("('storage',torch.FloatStorage,1,'cpu',4)")), CKPT_ETRUNCATED,
-          "archive/.data/1.storage", "the record of a storage of 4 elements is missing");
+    check_error(make_package(w, PID("('storage',torch.FloatStorage,1,'cpu',4)")), CKPT_ETRUNCATED,
+                "archive/.data/1.storage", "the record of a storage of 4 elements is missing");
     m = make_archive(empty, 2, NULL);
     check_rows(&m, "");
     close_file(&m);
@@ -90,26 +90,28 @@ static void packages(void)
 
 /* ------------------------------------------------------------------ streams */
 
-static void lists_of_storages_that_lie(void)
+static void malformed_storage_lists_are_refused(void)
 {
     static const char w[] = PID("('storage',torch.FloatStorage,'0','cpu',2)");
     static const char two[] = "\2\0\0\0\0\0\0\0abcdefgh\2\0\0\0\0\0\0\0abcdefgh";
-    fails(make_torch_legacy(w, "[5]", two, 32), CKPT_EFORMAT, "storages",
-          "the list of storages must name those of the main pickle, found 5");
-    fails(make_torch_legacy(w, "['1']", two, 32), CKPT_EFORMAT, "storages", "found '1'");
-    fails(make_torch_legacy(w, "['0','0']", two, 32), CKPT_EFORMAT, "storages", "storage \"0\" comes twice");
-    fails(make_torch_legacy(w, "'0'", two, 32), CKPT_EFORMAT, "storages",
-          "it must be the list of storage keys");
-    fails(make_torch_legacy(PID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"), "['0']",
-                            "\0\0\0\0\0\0\0\x40", 8),
-          CKPT_EFORMAT, "storages", "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
+    check_error(make_torch_legacy(w, "[5]", two, 32), CKPT_EFORMAT, "storages",
+                "the list of storages must name those of the main pickle, found 5");
+    check_error(make_torch_legacy(w, "['1']", two, 32), CKPT_EFORMAT, "storages", "found '1'");
+    check_error(make_torch_legacy(w, "['0','0']", two, 32), CKPT_EFORMAT, "storages",
+                "storage \"0\" comes twice");
+    check_error(make_torch_legacy(w, "'0'", two, 32), CKPT_EFORMAT, "storages",
+                "it must be the list of storage keys");
+    check_error(make_torch_legacy(PID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"),
+                                  "['0']", "\0\0\0\0\0\0\0\x40", 8),
+                CKPT_EFORMAT, "storages",
+                "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
     struct test_file m = make_torch_legacy(
         "[" PID("('storage',torch.FloatStorage,7,'cpu',2)") ",@('module',my.Net,'f','s')]", "['7']", two, 16);
     check_rows(&m, "0 dense float32[2]@0+0;");
     close_file(&m);
 }
 
-/* What is left of a damaged record byteorder is its length. */
+/* The length of a damaged record byteorder still tells the byte order. */
 static void a_damaged_byteorder_is_known_by_its_length(void)
 {
     for (int big = 0; big < 2; big++) {
@@ -126,10 +128,10 @@ static void a_damaged_byteorder_is_known_by_its_length(void)
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, v, &err), CKPT_OK);
         unit_host(v, 4, 4);
         CU_ASSERT_EQUAL(v[0] == 1, !big);
-        bool told = false;
+        bool noted = false;
         for (size_t i = 0; i < f->notices.n; i++)
-            told |= strstr(f->notices.text[i], "byteorder is damaged") && strstr(f->notices.text[i], word);
-        CU_ASSERT(told);
+            noted |= strstr(f->notices.text[i], "byteorder is damaged") && strstr(f->notices.text[i], word);
+        CU_ASSERT(noted);
         file_free(f);
         close_file(&m);
     }
@@ -137,10 +139,10 @@ static void a_damaged_byteorder_is_known_by_its_length(void)
 
 void suite_torch_archive(void)
 {
-    UNIT(names_that_come_twice);
-    UNIT(byte_orders_may_end_in_blanks);
-    UNIT(several_checkpoints);
-    UNIT(packages);
-    UNIT(lists_of_storages_that_lie);
+    UNIT(duplicate_names_are_refused);
+    UNIT(byte_orders_may_end_in_spaces);
+    UNIT(several_checkpoints_are_refused);
+    UNIT(packages_are_read);
+    UNIT(malformed_storage_lists_are_refused);
     UNIT(a_damaged_byteorder_is_known_by_its_length);
 }

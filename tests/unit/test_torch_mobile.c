@@ -1,4 +1,4 @@
-/* TorchScript for mobile devices, a FlatBuffer: what a real one has, and what each of its tables refuses. */
+/* TorchScript for mobile devices, a FlatBuffer: a real file, and the errors of each of its tables. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 static char sample[4096];
 static size_t size;
 
-static void begin(void)
+static void load_sample(void)
 {
     FILE *f = fopen(SAMPLE, "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
@@ -22,7 +22,7 @@ static void begin(void)
 /* check_byte - with BYTE at AT, the sample must be refused with WANT or, if that is empty, be read. */
 static void check_byte(size_t at, int byte, const char *want)
 {
-    begin();
+    load_sample();
     sample[at] = (char)byte;
     struct test_file m = open_bytes(sample, size, NULL);
     bool right = want[0] ? !m.f && strstr(m.err.what, want) : m.f != NULL;
@@ -32,9 +32,9 @@ static void check_byte(size_t at, int byte, const char *want)
     close_file(&m);
 }
 
-static void a_module_is_its_tensors(void)
+static void tensors_of_a_module_are_read(void)
 {
-    begin();
+    load_sample();
     struct test_file m = open_bytes(sample, size, NULL);
     check_rows(&m,
                "0.weight dense float32[2,2]@0+0 parameter grad;0.bias dense float32[2]@1+0 parameter grad;");
@@ -68,12 +68,12 @@ static void tensors_fit_their_storages(void)
     check_byte(0x628, 0x94, "2 strides from element 0 on, for 1 sizes");
 }
 
-static void what_contains_itself(void) { check_byte(0x50c, 8, "values in each other without end"); }
+static void cyclic_values_are_refused(void) { check_byte(0x50c, 8, "values in each other without end"); }
 
-/* Cut at any length, it is refused with a reason or has fewer bytes than its tensors. */
-static void truncated_ones_are_refused(void)
+/* A truncated file is refused with a reason, unless only bytes of its tensors are missing. */
+static void truncated_files_are_refused(void)
 {
-    begin();
+    load_sample();
     for (size_t n = 0; n < size; n++) {
         struct test_file m = open_bytes(sample, n, NULL);
         CU_ASSERT(m.f || m.err.what[0]);
@@ -84,10 +84,10 @@ static void truncated_ones_are_refused(void)
 
 void suite_torch_mobile(void)
 {
-    UNIT(a_module_is_its_tensors);
+    UNIT(tensors_of_a_module_are_read);
     UNIT(offsets_stay_in_the_file);
     UNIT(values_are_in_their_lists);
     UNIT(tensors_fit_their_storages);
-    UNIT(what_contains_itself);
-    UNIT(truncated_ones_are_refused);
+    UNIT(cyclic_values_are_refused);
+    UNIT(truncated_files_are_refused);
 }

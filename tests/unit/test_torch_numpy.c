@@ -1,4 +1,4 @@
-/* numpy's arrays inside pickles, in each form of their bytes, and each lie about them. */
+/* numpy arrays in pickles: each form of their bytes, and malformed arrays. */
 #include <stdio.h>
 
 #include "pickled.h"
@@ -9,7 +9,7 @@
 #define F4                                DTYPE("f4", "<")
 #define EIGHT                             "b'\\00\\00\\80\\3f\\00\\00\\00\\40'"
 
-static void arrays(void)
+static void arrays_are_read(void)
 {
     check_opens(ARRAY("(2,1)", F4, "False", EIGHT), " ndarray float32[2,1]@0+0;");
     check_opens("numpy._core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(2,)," F4 ",True," EIGHT ")",
@@ -23,7 +23,7 @@ static void arrays(void)
     check_opens(ARRAY("(1,)", DTYPE("U2", "<"), "False", EIGHT), " ndarray U2[1]@0+0;");
 }
 
-static void what_is_no_array(void)
+static void other_calls_are_not_arrays(void)
 {
     check_opens(NEW, "");
     check_opens(NEW "!5", "");
@@ -32,7 +32,7 @@ static void what_is_no_array(void)
     check_opens("numpy.core.multiarray.scalar(" F4 ")", "");
 }
 
-static void columns_first(void)
+static void fortran_order_is_read(void)
 {
     float v[4];
     struct test_file m = make_torch_zip(
@@ -46,7 +46,7 @@ static void columns_first(void)
 
 #define FOUR_BIG "b'\\00\\00\\00a\\00\\00\\00b\\00\\00\\00c\\00\\00\\00d'"
 
-/* Text has elements of any width, and each character has a byte order. */
+/* Elements of text may have any width, and their characters have a byte order. */
 static void text_is_read_like_numbers(void)
 {
     char s[6], v[16];
@@ -78,8 +78,7 @@ static void big_endian_arrays_are_swapped(void)
     close_file(&m);
 }
 
-/* The sizes of an array without elements need not fit anywhere: numpy itself writes such. It was refused
- * for want of memory. */
+/* The product of the other sizes of an empty array may overflow: numpy writes such arrays. */
 static void empty_arrays_may_have_any_other_sizes(void)
 {
     check_opens(ARRAY("(0,4611686018427387904,4611686018427387904)", F4, "False", "b''"),
@@ -87,7 +86,7 @@ static void empty_arrays_may_have_any_other_sizes(void)
     check_opens(ARRAY("(0,3)", F4, "True", "b''"), " ndarray float32[0,3]@0+0;");
 }
 
-static void lies_about_the_bytes(void)
+static void malformed_arrays_are_refused(void)
 {
     check_refused("^" ARRAY("(2,)", "7", "False", EIGHT), CKPT_EFORMAT,
                   "a numpy array's dtype is not understood");
@@ -102,7 +101,7 @@ static void lies_about_the_bytes(void)
                   "the product of a numpy array's sizes does not fit 64 bits");
 }
 
-/* Protocol 2 has no bytes: Python 3 writes what makes them. */
+/* Protocol 2 has no bytes: Python 3 writes calls that create them. */
 static void bytes_in_other_forms(void)
 {
     static const char *const forms[] = {
@@ -134,12 +133,12 @@ static void bytes_in_other_forms(void)
 
 void suite_torch_numpy(void)
 {
-    UNIT(arrays);
-    UNIT(what_is_no_array);
-    UNIT(columns_first);
+    UNIT(arrays_are_read);
+    UNIT(other_calls_are_not_arrays);
+    UNIT(fortran_order_is_read);
     UNIT(text_is_read_like_numbers);
     UNIT(big_endian_arrays_are_swapped);
     UNIT(empty_arrays_may_have_any_other_sizes);
-    UNIT(lies_about_the_bytes);
+    UNIT(malformed_arrays_are_refused);
     UNIT(bytes_in_other_forms);
 }

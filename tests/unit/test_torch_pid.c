@@ -1,31 +1,31 @@
-/* Persistent ids: how storages are named, by tuples, texts and whole streams, and each lie in such a name. */
+/* Persistent ids of storages: as tuples, as text and as nested streams, valid and malformed. */
 #include <stdio.h>
 
 #include "pickled.h"
 
-static const char must_stand[] = "in the place of ('storage', class, key, location, numel)";
+static const char no_tuple[] = "in the place of ('storage', class, key, location, numel)";
 
 #define PID(a) "torch._utils._rebuild_tensor_v2(^@" a ",0,(2,),(1,),False,collections.OrderedDict())"
 #define OVER(storage)                                                                                        \
     "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),False,collections.OrderedDict())"
 
-static void tuples(void)
+static void ids_as_tuples(void)
 {
     check_opens(PID("('storage',torch.FloatStorage,0,'cpu',4)"), " dense float32[2]@0+0;");
     check_opens(PID("('storage',torch.FloatStorage,'0',None,4)"), " dense float32[2]@0+0;");
     check_opens(PID("('storage',torch.FloatStorage,'0','cpu',4,None)"), " dense float32[2]@0+0;");
     check_opens(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,3))"), " dense float32[2]@0+1;");
-    check_refused("torch._utils._rebuild_tensor(^5,0,(),())", CKPT_EFORMAT, must_stand);
-    check_refused(PID("('storage',torch.FloatStorage,'0','cpu')"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("['storage',torch.FloatStorage,'0','cpu',4]"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("(1,torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("('module',torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("('storage','FloatStorage','0','cpu',4)"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("('storage',torch.FloatStorage,0.5,'cpu',4)"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',-4)"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("('storage',torch.FloatStorage,'0','cpu','4')"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',-1,3))"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1))"), CKPT_EFORMAT, must_stand);
+    check_refused("torch._utils._rebuild_tensor(^5,0,(),())", CKPT_EFORMAT, no_tuple);
+    check_refused(PID("('storage',torch.FloatStorage,'0','cpu')"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("['storage',torch.FloatStorage,'0','cpu',4]"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("(1,torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("('module',torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("('storage','FloatStorage','0','cpu',4)"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("('storage',torch.FloatStorage,0.5,'cpu',4)"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',-4)"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("('storage',torch.FloatStorage,'0','cpu','4')"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',-1,3))"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1))"), CKPT_EFORMAT, no_tuple);
     check_refused(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,4))"), CKPT_EFORMAT,
                   "storage view [1, +4) of 4 elements");
     check_refused(PID("('storage',torch.OddStorage,'0','cpu',4)"), CKPT_EFORMAT,
@@ -34,33 +34,33 @@ static void tuples(void)
                   "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
 }
 
-/* Protocol 0 has only text for them. */
+/* In protocol 0, persistent ids are text. */
 
-static void texts(void)
+static void ids_as_text(void)
 {
     check_opens(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4)'"),
                 " dense float32[2]@0+0;");
     check_opens(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4'"),
                 " dense float32[2]@0+0;");
-    check_refused(PID("'(\\27module\\27)'"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("'(\\27storage\\27, <class \\27'"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage'"), CKPT_EFORMAT, must_stand);
-    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>'"), CKPT_EFORMAT, must_stand);
+    check_refused(PID("'(\\27module\\27)'"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("'(\\27storage\\27, <class \\27'"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage'"), CKPT_EFORMAT, no_tuple);
+    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>'"), CKPT_EFORMAT, no_tuple);
     check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, cpu'"), CKPT_EFORMAT,
-                  must_stand);
+                  no_tuple);
     check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27'"),
-                  CKPT_EFORMAT, must_stand);
+                  CKPT_EFORMAT, no_tuple);
     check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, x)'"),
-                  CKPT_EFORMAT, must_stand);
+                  CKPT_EFORMAT, no_tuple);
 }
 
-static void objects_that_are_no_storage(void)
+static void ids_of_other_objects_are_accepted(void)
 {
     check_opens("[@('module',my.Net,'net.py','source'),@5,@(1,2),@'text']", "");
 }
 
-/* What a location cannot be is left out: it could not be written as text. */
-static void locations_are_text(void)
+/* A location that is not UTF-8 is dropped, as it could not be written as text. */
+static void locations_must_be_text(void)
 {
     struct test_file m = make_torch_legacy(OVER("@('storage',torch.FloatStorage,'0',s'\\ff',4)"), "['0']",
                                            "\4\0\0\0\0\0\0\0abcdefghijklmnop", 24);
@@ -82,14 +82,14 @@ static void locations_are_text(void)
 #define DATA  "\\02\\00\\00\\00\\00\\00\\00\\00\\00\\00\\80\\3f\\00\\00\\00\\40"
 #define WHOLE STREAM(NAMED, KEYS, DATA)
 
-static void pickle_is(const char *text, const char *want)
+static void check_pickle(const char *text, const char *want)
 {
     struct test_file m = make_pickle(text);
     check_rows(&m, want);
     close_file(&m);
 }
 
-static void pickle_fails(const char *text, ckpt_status want, const char *words)
+static void check_bad_pickle(const char *text, ckpt_status want, const char *words)
 {
     struct test_file m = make_pickle(text);
     CU_ASSERT_EQUAL(m.status, want);
@@ -99,12 +99,12 @@ static void pickle_fails(const char *text, ckpt_status want, const char *words)
     close_file(&m);
 }
 
-static void storages_are_streams_in_bytes(void)
+static void storages_may_be_nested_streams(void)
 {
     float v[2];
-    pickle_is("[" OVER(WHOLE) "]", "0 dense float32[2]@0+0;");
-    pickle_is("[#1=" WHOLE "," OVER("#1") "," OVER(WHOLE) "]",
-              "0 storage float32[2]@0+0;1 dense float32[2]@0+0;2 dense float32[2]@1+0;");
+    check_pickle("[" OVER(WHOLE) "]", "0 dense float32[2]@0+0;");
+    check_pickle("[#1=" WHOLE "," OVER("#1") "," OVER(WHOLE) "]",
+                 "0 storage float32[2]@0+0;1 dense float32[2]@0+0;2 dense float32[2]@1+0;");
     struct test_file m = make_pickle("[" OVER(WHOLE) "]");
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
@@ -113,25 +113,25 @@ static void storages_are_streams_in_bytes(void)
     close_file(&m);
 }
 
-static void streams_in_bytes_that_lie(void)
+static void malformed_nested_streams_are_refused(void)
 {
-    pickle_fails("[torch.storage._load_from_bytes(5)]", CKPT_EFORMAT,
-                 "torch.storage._load_from_bytes is given a int, it must be bytes");
-    pickle_fails("[" STREAM("K\\05", "]", "") "]", CKPT_EFORMAT,
-                 "the stream inside torch.storage._load_from_bytes must be a storage");
-    pickle_fails("[" STREAM(NAMED, "]", DATA) "]", CKPT_ETRUNCATED, "storage \"0\" is not in the stream");
-    pickle_fails("[" STREAM(NAMED, KEYS, "\\02") "]", CKPT_ETRUNCATED, "");
-    pickle_fails("[" OVER(STREAM("K\\05", "]", "")) "]", CKPT_EFORMAT, "must be a storage");
-    pickle_fails("[torch.storage._load_from_bytes(_codecs.encode('\\c4\\80','latin1'))]", CKPT_EFORMAT,
-                 "above U+00FF");
+    check_bad_pickle("[torch.storage._load_from_bytes(5)]", CKPT_EFORMAT,
+                     "torch.storage._load_from_bytes is given a int, it must be bytes");
+    check_bad_pickle("[" STREAM("K\\05", "]", "") "]", CKPT_EFORMAT,
+                     "the stream inside torch.storage._load_from_bytes must be a storage");
+    check_bad_pickle("[" STREAM(NAMED, "]", DATA) "]", CKPT_ETRUNCATED, "storage \"0\" is not in the stream");
+    check_bad_pickle("[" STREAM(NAMED, KEYS, "\\02") "]", CKPT_ETRUNCATED, "");
+    check_bad_pickle("[" OVER(STREAM("K\\05", "]", "")) "]", CKPT_EFORMAT, "must be a storage");
+    check_bad_pickle("[torch.storage._load_from_bytes(_codecs.encode('\\c4\\80','latin1'))]", CKPT_EFORMAT,
+                     "above U+00FF");
 }
 
 void suite_torch_pid(void)
 {
-    UNIT(tuples);
-    UNIT(texts);
-    UNIT(objects_that_are_no_storage);
-    UNIT(locations_are_text);
-    UNIT(storages_are_streams_in_bytes);
-    UNIT(streams_in_bytes_that_lie);
+    UNIT(ids_as_tuples);
+    UNIT(ids_as_text);
+    UNIT(ids_of_other_objects_are_accepted);
+    UNIT(locations_must_be_text);
+    UNIT(storages_may_be_nested_streams);
+    UNIT(malformed_nested_streams_are_refused);
 }

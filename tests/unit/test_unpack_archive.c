@@ -1,18 +1,18 @@
-/* Archives that libarchive opens: what members are told, in which order, and what is refused and why. */
+/* Archives that libarchive opens: the members in their order, and the errors. */
 #include <stdio.h>
 
 #include "codec/unpack_archive.h"
 #include "sample_7z.h"
 #include "unit.h"
 
-struct told {
+struct found {
     char text[256];
     ckpt_status answer;
 };
 
 static ckpt_status record_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
 {
-    struct told *t = user;
+    struct found *t = user;
     char got[64] = {0};
     size_t n = strlen(t->text);
     CU_ASSERT_EQUAL(source_read(bytes, 0, got, bytes->size < 63 ? (size_t)bytes->size : 63, err), CKPT_OK);
@@ -20,7 +20,8 @@ static ckpt_status record_member(void *user, ckpt_str name, source *bytes, ckpt_
     return t->answer == CKPT_OK ? CKPT_OK : fail(err, t->answer, 7, "enough");
 }
 
-static ckpt_status unpack(const unsigned char *bytes, size_t n, uint64_t max, struct told *t, ckpt_error *err)
+static ckpt_status unpack(const unsigned char *bytes, size_t n, uint64_t max, struct found *t,
+                          ckpt_error *err)
 {
     unsigned char *at = unit_guard(bytes, n);
     source *src = source_mem(at, n, 0);
@@ -32,49 +33,49 @@ static ckpt_status unpack(const unsigned char *bytes, size_t n, uint64_t max, st
     return st;
 }
 
-static void tells_every_member(void)
+static void every_member_is_reported(void)
 {
-    struct told t = {{0}, CKPT_OK};
+    struct found t = {{0}, CKPT_OK};
     ckpt_error err;
     if (!unpack_archive_ready())
         return;
     CU_ASSERT_EQUAL(unpack(sample_7z, SEVEN, 100, &t, &err), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the second;"); /* folders are none */
+    CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the second;"); /* without folders */
 }
 
-static void stops_when_told_to(void)
+static void the_callback_can_cancel(void)
 {
-    struct told t = {{0}, CKPT_ECANCELLED};
+    struct found t = {{0}, CKPT_ECANCELLED};
     ckpt_error err;
     if (!unpack_archive_ready())
         return;
     CU_ASSERT_EQUAL(unpack(sample_7z, SEVEN, 100, &t, &err), CKPT_ECANCELLED);
     CU_ASSERT(strcmp(t.text, "folder/a=the first;") == 0 && err.offset == 7 &&
               strcmp(err.what, "enough") == 0);
-    t = (struct told){{0}, CKPT_OK};
-    CU_ASSERT_EQUAL(unpack(sample_7z, SEVEN, 12, &t, &err), CKPT_ELIMIT); /* the second is cut there */
+    t = (struct found){{0}, CKPT_OK};
+    CU_ASSERT_EQUAL(unpack(sample_7z, SEVEN, 12, &t, &err), CKPT_ELIMIT); /* inside the second member */
     CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the;");
 }
 
-/* Every cut and every changed byte: refused with a reason, or the members are told. */
-static void survives_damage(void)
+/* With every truncation and every changed byte, the archive is read or refused with a reason. */
+static void damaged_archives_are_read_or_refused(void)
 {
-    unsigned char hurt[SEVEN];
+    unsigned char damaged[SEVEN];
     ckpt_error err;
     if (!unpack_archive_ready())
         return;
     for (size_t i = 0; i < SEVEN; i++)
         for (int how = 0; how < 3; how++) {
-            struct told t = {{0}, CKPT_OK};
-            memcpy(hurt, sample_7z, SEVEN);
-            hurt[i] ^= how == 1 ? 0x80 : 0xff;
-            ckpt_status st = unpack(how ? hurt : sample_7z, how ? SEVEN : i, 1000, &t, &err);
+            struct found t = {{0}, CKPT_OK};
+            memcpy(damaged, sample_7z, SEVEN);
+            damaged[i] ^= how == 1 ? 0x80 : 0xff;
+            ckpt_status st = unpack(how ? damaged : sample_7z, how ? SEVEN : i, 1000, &t, &err);
             CU_ASSERT(st == CKPT_OK || (err.status == st && err.what[0]));
         }
 }
 
-/* zstd - what the first N bytes of a frame, which one more follows, decompress to: at most MAX, to OUT. */
-static ckpt_status zstd(size_t n, uint64_t max, char out[32], ckpt_error *err)
+/* decompress - decompresses the first N bytes, at most MAX bytes, to OUT; the frame has 14 bytes. */
+static ckpt_status decompress(size_t n, uint64_t max, char out[32], ckpt_error *err)
 {
     static const unsigned char frame[] = "\x28\xb5\x2f\xfd\x20\5\x29\0\0\x28\xb5\x2f\xfdx?";
     source *src = source_mem(frame, n, 0), *made;
@@ -88,25 +89,25 @@ static ckpt_status zstd(size_t n, uint64_t max, char out[32], ckpt_error *err)
     return st;
 }
 
-/* What a frame holds is no frame, whatever it begins with. */
-static void frames_are_opened_once(void)
+/* The contents of a frame are not decompressed again, even if they look like a frame. */
+static void frames_are_decompressed_once(void)
 {
     char out[32];
     ckpt_error err = {0};
     if (!unpack_archive_ready())
         return;
-    CU_ASSERT_EQUAL(zstd(14, 5, out, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(decompress(14, 5, out, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(out, "\x28\xb5\x2f\xfdx");
-    CU_ASSERT_EQUAL(zstd(14, 4, out, &err), CKPT_ELIMIT);
-    CU_ASSERT_EQUAL(zstd(15, 5, out, &err), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(decompress(14, 4, out, &err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(decompress(15, 5, out, &err), CKPT_EFORMAT);
     for (size_t n = 0; n < 14; n++)
-        CU_ASSERT_EQUAL(zstd(n, 5, out, &err), CKPT_EFORMAT);
+        CU_ASSERT_EQUAL(decompress(n, 5, out, &err), CKPT_EFORMAT);
 }
 
 void suite_unpack_archive(void)
 {
-    UNIT(frames_are_opened_once);
-    UNIT(tells_every_member);
-    UNIT(stops_when_told_to);
-    UNIT(survives_damage);
+    UNIT(frames_are_decompressed_once);
+    UNIT(every_member_is_reported);
+    UNIT(the_callback_can_cancel);
+    UNIT(damaged_archives_are_read_or_refused);
 }

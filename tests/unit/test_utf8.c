@@ -1,5 +1,4 @@
-/* UTF-8 against the definition: all code points there and back, and everything
- * that is not in the table of well-formed sequences. */
+/* UTF-8: all code points are encoded and decoded, and all malformed sequences are refused. */
 #include "base/utf8.h"
 #include "unit.h"
 
@@ -12,7 +11,7 @@ static uint32_t decode(const char *bytes, size_t n, bool surrogates, size_t *use
     return cp;
 }
 
-static void every_code_point_comes_back(void)
+static void every_code_point_is_encoded_and_decoded(void)
 {
     for (uint32_t cp = 0; cp <= 0x10ffff; cp++) {
         char bytes[4];
@@ -26,7 +25,7 @@ static void every_code_point_comes_back(void)
     }
 }
 
-/* Decoded the slow way: by value, then compared with the shortest form. */
+/* well_formed - true if the N bytes B decode to a code point that encodes to the same bytes. */
 static bool well_formed(const unsigned char *b, size_t n)
 {
     uint32_t cp = n == 1 ? b[0] : n == 2 ? b[0] & 0x1fu : n == 3 ? b[0] & 0xfu : b[0] & 7u;
@@ -36,7 +35,7 @@ static bool well_formed(const unsigned char *b, size_t n)
     return cp <= 0x10ffff && utf8_put(cp, again) == n && memcmp(again, b, n) == 0;
 }
 
-static void all_short_sequences(void)
+static void malformed_sequences_are_refused(void)
 {
     static const unsigned char next[] = {0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff};
     enum { K = sizeof next };
@@ -53,7 +52,7 @@ static void all_short_sequences(void)
     }
 }
 
-static void a_cut_character_is_bad(void)
+static void truncated_characters_are_refused(void)
 {
     static const char *const whole[] = {"\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
     for (size_t i = 0; i < 3; i++) {
@@ -65,7 +64,7 @@ static void a_cut_character_is_bad(void)
     }
 }
 
-static void checks_and_counts(void)
+static void text_is_checked_and_counted(void)
 {
     uint64_t n = 7;
     CU_ASSERT(utf8_check(STR_LIT(""), false, &n));
@@ -75,7 +74,7 @@ static void checks_and_counts(void)
                          false, &n));
     CU_ASSERT_EQUAL(n, 28);
     CU_ASSERT(utf8_check(str_of(NULL, 0), false, NULL));
-    for (size_t at = 0; at < 20; at++) { /* one bad byte at every place of the fast path */
+    for (size_t at = 0; at < 20; at++) { /* one bad byte at every offset of the fast path */
         char text[20];
         memset(text, 'a', sizeof text);
         text[at] = '\xff';
@@ -87,7 +86,7 @@ static void checks_and_counts(void)
     CU_ASSERT(utf8_check(STR_LIT("\xed\xa0\x80"), true, NULL));
 }
 
-static void latin1_gives_bytes(void)
+static void latin1_is_decoded_to_bytes(void)
 {
     unsigned char out[512];
     char text[512];
@@ -101,7 +100,7 @@ static void latin1_gives_bytes(void)
     CU_ASSERT_EQUAL(utf8_latin1(STR_LIT("a\xff"), out), SIZE_MAX);
 }
 
-static void knows_what_can_act(void)
+static void characters_that_affect_terminals_are_unsafe(void)
 {
     static const uint32_t unsafe[] = {0,      7,       0x0a,    0x1b,     0x1f,    0x7f,   0x80,   0x9b,
                                       0x9f,   0xad,    0x61c,   0x200b,   0x200d,  0x200f, 0x2028, 0x2029,
@@ -115,8 +114,8 @@ static void knows_what_can_act(void)
         CU_ASSERT(!utf8_unsafe(safe[i]));
 }
 
-/* Each range of Default_Ignorable_Code_Point (DerivedCoreProperties.txt), of Cc, Zl and Zp, and of
- * those format controls (Cf) that have no glyph: all of it is unsafe, and the neighbours are not. */
+/* The ranges of Default_Ignorable_Code_Point (DerivedCoreProperties.txt), of Cc, Zl and Zp, and of the format
+ * controls (Cf) without a glyph are unsafe; the code points next to them are not. */
 static void invisible_characters_are_unsafe(void)
 {
     static const uint32_t ranges[][2] = {
@@ -140,11 +139,11 @@ static void invisible_characters_are_unsafe(void)
 
 void suite_utf8(void)
 {
-    UNIT(every_code_point_comes_back);
-    UNIT(all_short_sequences);
-    UNIT(a_cut_character_is_bad);
-    UNIT(checks_and_counts);
-    UNIT(latin1_gives_bytes);
-    UNIT(knows_what_can_act);
+    UNIT(every_code_point_is_encoded_and_decoded);
+    UNIT(malformed_sequences_are_refused);
+    UNIT(truncated_characters_are_refused);
+    UNIT(text_is_checked_and_counted);
+    UNIT(latin1_is_decoded_to_bytes);
+    UNIT(characters_that_affect_terminals_are_unsafe);
     UNIT(invisible_characters_are_unsafe);
 }

@@ -1,13 +1,13 @@
-/* Which mappings of a file are the weights, and which are averaged copies: in files of real trainers, and
- * in the shapes that trainers give to theirs. */
+/* Finding the weights of a file and averaged copies of them: in files of real training programs, and in
+ * structures that such programs write. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "flat.h"
 #include "pickled.h"
 
-/* weights_reason - "name:tensors" of each mapping, with commas; `*` after the name of an averaged copy. */
-static const char *weights_reason(ckpt_file *f)
+/* list_weights - "name:tensors" of each mapping of weights, with commas; "name*" for an averaged copy. */
+static const char *list_weights(ckpt_file *f)
 {
     static char text[1024];
     ckpt_info info = CKPT_INIT(ckpt_info);
@@ -32,38 +32,38 @@ static void weights_are(const char *text, const char *want)
 {
     struct test_file m = make_torch_zip(text);
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
-    check_text(weights_reason(m.f), want, text);
+    check_text(list_weights(m.f), want, text);
     close_file(&m);
 }
 
-static void corpus_is(const char *file, const char *want)
+static void check_corpus(const char *file, const char *want)
 {
-    check_text(weights_reason(corpus_open(file)), want, file);
+    check_text(list_weights(corpus_open(file)), want, file);
     flat_close();
 }
 
-static void in_files_of_real_trainers(void)
+static void files_of_real_training_programs(void)
 {
-    corpus_is("torch/t26/state_dict.pt", ":9");
-    corpus_is("torch/t26/general_checkpoint.tar", "model_state_dict:9");
-    corpus_is("torch/t10/general_checkpoint.pth.tar", "state_dict:9");
-    corpus_is("torch/t215/eco/lightning_2.6.6.ckpt", "state_dict:5");
-    corpus_is("torch/t215/eco/timm_last.pth.tar", "state_dict:7,state_dict_ema*:7");
-    corpus_is("torch/t215/eco/fabric.ckpt", "model:4");
-    corpus_is("torch/t215/many_models.pt", "netG:4,netD:9");
-    corpus_is("torch/t215/list_of_state_dicts.pt", "0:4,1:4");
-    corpus_is("torch/t26/whole_model.pt", ":2");
-    corpus_is("torch/t26/swa.pt", ":10");
-    corpus_is("torch/t26/opt_sgd.pt", "");
-    corpus_is("torch/t26/generator.pt", "");
+    check_corpus("torch/t26/state_dict.pt", ":9");
+    check_corpus("torch/t26/general_checkpoint.tar", "model_state_dict:9");
+    check_corpus("torch/t10/general_checkpoint.pth.tar", "state_dict:9");
+    check_corpus("torch/t215/eco/lightning_2.6.6.ckpt", "state_dict:5");
+    check_corpus("torch/t215/eco/timm_last.pth.tar", "state_dict:7,state_dict_ema*:7");
+    check_corpus("torch/t215/eco/fabric.ckpt", "model:4");
+    check_corpus("torch/t215/many_models.pt", "netG:4,netD:9");
+    check_corpus("torch/t215/list_of_state_dicts.pt", "0:4,1:4");
+    check_corpus("torch/t26/whole_model.pt", ":2");
+    check_corpus("torch/t26/swa.pt", ":10");
+    check_corpus("torch/t26/opt_sgd.pt", "");
+    check_corpus("torch/t26/generator.pt", "");
 }
 
-#define S   V2(FLOATS, 0, "()", "()") /* no dimension */
+#define S   V2(FLOATS, 0, "()", "()") /* a scalar */
 #define NET "{'fc.weight':" W ",'fc.bias':" W "}"
 #define OPT "{'state':{0:{'step':" S ",'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
-/* Flat weights among much that is none of their business. */
-static void flat_next_to_other_values(void)
+/* Weights at the top level, next to other values. */
+static void weights_next_to_other_values(void)
 {
     weights_are("{'w':" W ",'b':" W "}", ":2");
     weights_are("{'w':" W ",'epoch':1,'lr':1.5,'args':None,'best':2.5,'optimizer':" OPT "}", ":1");
@@ -74,8 +74,8 @@ static void flat_next_to_other_values(void)
     weights_are("{'fc.weight':" W ",'fc._extra_state':{'a.b':" W "},'ema._extra_state':{'a.b':" W "}}", ":1");
 }
 
-/* Dicts of tensors next to the weights that are none. */
-static void what_looks_like_weights_and_is_not(void)
+/* Dicts of tensors that are not weights. */
+static void other_dicts_of_tensors(void)
 {
 #define REST                                                                                                 \
     ",'metrics':{'loss':" S ",'acc':" S "},'scaler':{'scale':" W ",'growth':" W "},"                         \
@@ -95,7 +95,7 @@ static void several_networks(void)
     weights_are("{'models':{'G':" NET ",'D':" NET "},'opts':[" OPT "]}", "models.G:2,models.D:2");
     weights_are("{'generator':{'w':" W "},'discriminator':{'w':" W "},'iteration':7}",
                 "generator:1,discriminator:1");
-    weights_are("{'a':{'w':" W "},'b':{'w':" W "}}", "a:1,b:1"); /* no other candidates: these it must be */
+    weights_are("{'a':{'w':" W "},'b':{'w':" W "}}", "a:1,b:1"); /* there are no other candidates */
     weights_are("{'model':{'up':{'w':" W "},'down':{'w':" W ",'b':" W "}}}", "model.up:1,model.down:2");
     weights_are("{'params':{'scale':" W ",'layers':{'w':" W ",'b':" W "}}}", "params:1,params.layers:2");
     weights_are("[" W "," W "]", ":2");
@@ -110,7 +110,7 @@ static void averaged_copies(void)
     weights_are("{'state_dict':" NET ",'ema_state_dict':{'w':" W "}}", "state_dict:2,ema_state_dict*:1");
     weights_are("{'state_dict':" NET ",'state_dict_ema':" NET "}", "state_dict:2,state_dict_ema*:2");
     weights_are("{'params':" NET ",'params_ema':" NET "}", "params:2,params_ema*:2");
-    weights_are("{'params_ema':" NET "}", "params_ema:2"); /* nothing else: these are the weights */
+    weights_are("{'params_ema':" NET "}", "params_ema:2"); /* without others, these are the weights */
     weights_are("{'model':" NET ",'ema':{'decay':0.5,'shadow_params':[" W "," W "]}}",
                 "model:2,ema.shadow_params*:2");
     weights_are("{'fc.weight':" W ",'fc.bias':" W ",'ema':" NET "}", ":2,ema*:2");
@@ -121,9 +121,9 @@ static void averaged_copies(void)
 
 void suite_weights(void)
 {
-    UNIT(in_files_of_real_trainers);
-    UNIT(flat_next_to_other_values);
-    UNIT(what_looks_like_weights_and_is_not);
+    UNIT(files_of_real_training_programs);
+    UNIT(weights_next_to_other_values);
+    UNIT(other_dicts_of_tensors);
     UNIT(several_networks);
     UNIT(averaged_copies);
 }

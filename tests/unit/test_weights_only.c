@@ -1,5 +1,5 @@
-/* The verdict on weights_only: pickles made to break one rule each, and every
- * corpus file whose truth tells what torch 2.15 said. */
+/* Whether torch.load accepts a pickle with weights_only: pickles that break one rule each, and every corpus
+ * file for which the result of torch 2.15 is recorded. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "op/weights_only.h"
 #include "unit.h"
 
-/* What torch would say of the pickle of SIZE bytes; "" when it loads. */
+/* verdict - returns why torch refuses the PICKLE of SIZE bytes; "": torch loads it. */
 static const char *verdict(const void *pickle, size_t size)
 {
     static char text[512];
@@ -31,7 +31,7 @@ static const char *verdict(const void *pickle, size_t size)
 }
 #define VERDICT(p) verdict(p, sizeof(p) - 1)
 
-static void what_torch_takes(void)
+static void accepted_pickles(void)
 {
     CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02}q\0X\1\0\0\0aK\1s."), "");
     CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
@@ -42,7 +42,7 @@ static void what_torch_takes(void)
                            "");
     CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
                                    "ctorch\nnn.parameter.Parameter\n."),
-                           ""); /* names are joined first */
+                           ""); /* module and name are joined */
     CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
                                    "cUserDict\nOrderedDict\n."),
                            "");
@@ -52,7 +52,7 @@ static void what_torch_takes(void)
                            "");
 }
 
-static void what_it_refuses(void)
+static void refused_pickles(void)
 {
     CU_ASSERT(strstr(VERDICT("\x80\x02"
                              "cos\nsystem\n."),
@@ -92,8 +92,8 @@ static void what_it_refuses(void)
                      "\"cpu:0\"") != NULL);
 }
 
-/* The first breach in the stream is the one named. */
-static void the_first_breach_counts(void)
+/* Of several violations, the first in the stream is reported. */
+static void the_first_violation_is_reported(void)
 {
     CU_ASSERT(strstr(VERDICT("\x80\x02(cos\nsystem\nI1\nt."), "os.system") != NULL);
     CU_ASSERT(strstr(VERDICT("\x80\x02(I1\ncos\nsystem\nt."), "opcode 73") != NULL);
@@ -102,7 +102,7 @@ static void the_first_breach_counts(void)
 
 /* ---- the corpus */
 
-/* The value of "KEY":"…" in LINE, cut at the first quote. */
+/* field - copies the text value of KEY in the JSON LINE to OUT, up to the first quote; 0: no such KEY. */
 static int field(const char *line, const char *key, char *out, size_t cap)
 {
     char want[64];
@@ -120,21 +120,20 @@ struct score {
     unsigned agree, differ, missed;
 };
 
-/* Refusals that are the archive's or the machine's, not the pickle's: the
- * reader of that container names them, or no reader can. */
-static int pickles_own(const char *said)
+/* about_the_pickle - true if torch accepted the file or refused its pickle, not its archive. */
+static int about_the_pickle(const char *said)
 {
     return strcmp(said, "ok") == 0 || strncmp(said, "UnpicklingError", 15) == 0;
 }
 
-static void hold(const char *line, struct score *s)
+static void compare_with_torch(const char *line, struct score *s)
 {
     char file[512], said[512], kind[64], path[1024];
     ckpt_file *f = NULL;
     ckpt_info info = CKPT_INIT(ckpt_info);
     if (!field(line, "file", file, sizeof file) || !field(line, "weights_only", said, sizeof said) ||
         !field(line, "kind", kind, sizeof kind) || (strcmp(kind, "zip") && strcmp(kind, "legacy")) ||
-        !pickles_own(said))
+        !about_the_pickle(said))
         return;
     snprintf(path, sizeof path, "%s", unit_corpus(file));
     if (ckpt_open(path, NULL, &f, NULL) != CKPT_OK)
@@ -144,7 +143,8 @@ static void hold(const char *line, struct score *s)
     } else {
         char why[512];
         snprintf(why, sizeof why, "%.*s", (int)info.weights_only_why.len, info.weights_only_why.ptr);
-        int imported = strstr(why, "to be imported first") != NULL; /* the truth was made with it imported */
+        int imported = strstr(why, "to be imported first") !=
+                       NULL; /* the record was made with the module imported */
         int same = (info.weights_only == 1) == (strcmp(said, "ok") == 0) || imported;
         char *name = strstr(said, "GLOBAL "), *end = name ? strstr(name, " was not") : NULL;
         if (same && end && strcmp(kind, "zip") == 0) {
@@ -158,7 +158,7 @@ static void hold(const char *line, struct score *s)
     ckpt_close(f);
 }
 
-static void the_corpus_agrees(void)
+static void the_corpus_agrees_with_torch(void)
 {
     static const char *const of[] = {"t10",  "t14",  "t14py2", "t15",    "t16", "t17",    "t18",    "t19",
                                      "t110", "t111", "t112",   "t113",   "t20", "t21",    "t23",    "t26",
@@ -170,7 +170,7 @@ static void the_corpus_agrees(void)
         snprintf(path, sizeof path, "truth/torch-%s.jsonl", of[i]);
         FILE *in = fopen(unit_corpus(path), "r");
         while (in && getline(&line, &cap, in) > 0)
-            hold(line, &s);
+            compare_with_torch(line, &s);
         free(line);
         if (in)
             fclose(in);
@@ -182,8 +182,8 @@ static void the_corpus_agrees(void)
 
 void suite_weights_only(void)
 {
-    UNIT(what_torch_takes);
-    UNIT(what_it_refuses);
-    UNIT(the_first_breach_counts);
-    UNIT(the_corpus_agrees);
+    UNIT(accepted_pickles);
+    UNIT(refused_pickles);
+    UNIT(the_first_violation_is_reported);
+    UNIT(the_corpus_agrees_with_torch);
 }

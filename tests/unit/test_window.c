@@ -1,5 +1,4 @@
-/* A window gives the bytes that the file has, in whatever order they are asked for; what it
- * saves is counted. */
+/* A window returns the bytes of the file in any order of reads, and reduces the number of reads. */
 #include "io/window.h"
 
 #include <stdio.h>
@@ -11,7 +10,7 @@
 #define SIZE  3000000u
 #define PIECE 4000u
 
-/* A file whose reads by itself are counted. */
+/* A source of a file that counts its reads. */
 struct counted {
     source s;
     int fd;
@@ -40,7 +39,7 @@ static const struct source_ops counted_ops = {
 
 static unsigned char byte_at(uint64_t i) { return (unsigned char)(i * 2654435761u >> 13); }
 
-static struct counted make(void)
+static struct counted make_counted(void)
 {
     char path[] = "/tmp/unit-window-XXXXXX";
     int fd = mkstemp(path);
@@ -54,7 +53,7 @@ static struct counted make(void)
     return (struct counted){.s = {.ops = &counted_ops, .size = SIZE, .refs = 1}, .fd = fd};
 }
 
-static bool same(struct window *w, struct counted *c, uint64_t at, size_t n)
+static bool check_piece(struct window *w, struct counted *c, uint64_t at, size_t n)
 {
     static unsigned char out[SIZE];
     if (window_read(w, &c->s, at, out, n, NULL) != CKPT_OK)
@@ -65,41 +64,41 @@ static bool same(struct window *w, struct counted *c, uint64_t at, size_t n)
     return true;
 }
 
-/* read_as - pieces 0 … 699, the one that ORDER gives each time; how many were read by themselves. */
-static unsigned read_as(unsigned (*order)(unsigned))
+/* read_in_order - reads pieces 0 … 699 in the given ORDER; returns how many reads the source saw. */
+static unsigned read_in_order(unsigned (*order)(unsigned))
 {
-    struct counted c = make();
+    struct counted c = make_counted();
     struct window w = {0};
     for (unsigned i = 0; i < 700; i++)
-        CU_ASSERT(same(&w, &c, (uint64_t)order(i) * PIECE, PIECE));
+        CU_ASSERT(check_piece(&w, &c, (uint64_t)order(i) * PIECE, PIECE));
     window_close(&w);
     close(c.fd);
     return c.reads;
 }
 
-static unsigned in_order(unsigned i) { return i; }
+static unsigned ascending(unsigned i) { return i; }
 static unsigned backwards(unsigned i) { return 699 - i; }
 static unsigned layers(unsigned i) { return i / 9 * 9 + i * 4 % 9 < 700 ? i / 9 * 9 + i * 4 % 9 : i; }
 static unsigned scattered(unsigned i) { return i * 389 % 700; }
 static unsigned sparse(unsigned i) { return i * 12 % 700; }
 
-static void neighbours_come_together(void)
+static void close_pieces_are_read_together(void)
 {
-    CU_ASSERT_EQUAL(read_as(in_order), 1);
-    CU_ASSERT(read_as(backwards) < 200);
-    CU_ASSERT(read_as(layers) < 30);
+    CU_ASSERT_EQUAL(read_in_order(ascending), 1);
+    CU_ASSERT(read_in_order(backwards) < 200);
+    CU_ASSERT(read_in_order(layers) < 30);
 }
 
-static void strangers_are_read_by_themselves(void)
+static void distant_pieces_are_read_alone(void)
 {
-    CU_ASSERT_EQUAL(read_as(scattered), 700);
-    CU_ASSERT(read_as(sparse) > 600);
+    CU_ASSERT_EQUAL(read_in_order(scattered), 700);
+    CU_ASSERT(read_in_order(sparse) > 600);
 }
 
-/* Sizes up to beyond what a window takes, places up to the end of the file. */
-static void gives_any_piece(void)
+/* Sizes up to more than a window has, and offsets up to the end of the file. */
+static void any_piece_is_read(void)
 {
-    struct counted c = make();
+    struct counted c = make_counted();
     struct window w = {0};
     uint64_t seed = 1, at = 0;
     for (int i = 0; i < 3000; i++) {
@@ -108,20 +107,20 @@ static void gives_any_piece(void)
         at = i % 20 ? at + (seed >> 20) % 9000 : (seed >> 20) % SIZE;
         at = at < SIZE ? at : 0;
         n = n < SIZE - at ? n : (size_t)(SIZE - at);
-        CU_ASSERT(same(&w, &c, at, n));
+        CU_ASSERT(check_piece(&w, &c, at, n));
     }
-    CU_ASSERT(same(&w, &c, SIZE - 100, 50) && same(&w, &c, SIZE - 50, 50));
+    CU_ASSERT(check_piece(&w, &c, SIZE - 100, 50) && check_piece(&w, &c, SIZE - 50, 50));
     window_close(&w);
     close(c.fd);
 }
 
-static void gives_nothing_beyond_the_source(void)
+static void reads_beyond_the_source_fail(void)
 {
-    struct counted c = make();
+    struct counted c = make_counted();
     struct window w = {0};
     char out[200];
-    c.s.size = SIZE - 1000; /* the file goes on, the source does not */
-    CU_ASSERT(same(&w, &c, SIZE - 1200, 100) && same(&w, &c, SIZE - 1100, 100));
+    c.s.size = SIZE - 1000; /* the source ends before the file */
+    CU_ASSERT(check_piece(&w, &c, SIZE - 1200, 100) && check_piece(&w, &c, SIZE - 1100, 100));
     CU_ASSERT_EQUAL(window_read(&w, &c.s, SIZE - 1050, out, 100, NULL), CKPT_ETRUNCATED);
     CU_ASSERT_EQUAL(window_read(&w, &c.s, UINT64_MAX - 10, out, 100, NULL), CKPT_ETRUNCATED);
     CU_ASSERT(ftruncate(c.fd, SIZE / 2) == 0);
@@ -130,14 +129,14 @@ static void gives_nothing_beyond_the_source(void)
     close(c.fd);
 }
 
-/* Small tensors of several shards, a hand goes from file to file. */
+/* Reading alternates between several files. */
 static void keeps_files_apart(void)
 {
     struct counted c[3];
     struct window w = {0};
     for (int i = 0; i < 3; i++) {
         unsigned char mine = (unsigned char)i;
-        c[i] = make();
+        c[i] = make_counted();
         for (unsigned at = 0; at < 300; at++)
             CU_ASSERT_EQUAL_FATAL(pwrite(c[i].fd, &mine, 1, at * 1000), 1);
     }
@@ -156,9 +155,9 @@ static void keeps_files_apart(void)
 
 void suite_window(void)
 {
-    UNIT(neighbours_come_together);
-    UNIT(strangers_are_read_by_themselves);
-    UNIT(gives_any_piece);
-    UNIT(gives_nothing_beyond_the_source);
+    UNIT(close_pieces_are_read_together);
+    UNIT(distant_pieces_are_read_alone);
+    UNIT(any_piece_is_read);
+    UNIT(reads_beyond_the_source_fail);
     UNIT(keeps_files_apart);
 }

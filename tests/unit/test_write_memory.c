@@ -1,4 +1,4 @@
-/* Plans written into memory and to descriptors: the bytes of ckpt_plan_write, all of them or none. */
+/* Writing plans to memory and to file descriptors gives the bytes of ckpt_plan_write, or none on failure. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,31 +9,31 @@
 #include "flat.h"
 #include "unit.h"
 
-#define TWO "{'a':['U8',[3],[0,3]],'b':['U8',[2],[3,5]]}"
+#define TWO_TENSORS "{'a':['U8',[3],[0,3]],'b':['U8',[2],[3,5]]}"
 
 static ckpt_error err;
 static char path[] = "/tmp/unit-write-XXXXXX";
 
-static ckpt_plan *plan_of(ckpt_file *f)
+static ckpt_plan *new_plan(ckpt_file *f)
 {
     ckpt_plan *p = NULL;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
     return p;
 }
 
-static void done(ckpt_plan *p)
+static void close_plan(ckpt_plan *p)
 {
     ckpt_plan_free(p);
     flat_close();
 }
 
-static ckpt_write_options as(const char *format)
+static ckpt_write_options options_for(const char *format)
 {
     return (ckpt_write_options){
         .struct_size = sizeof(ckpt_write_options), .format = format, .force = 1, .no_sync = 1};
 }
 
-/* make_file - the empty file PATH, open for reading and writing. */
+/* make_file - creates an empty file, stores its name in PATH, and opens it for reading and writing. */
 static int make_file(void)
 {
     memcpy(path + sizeof path - 7, "XXXXXX", 6);
@@ -49,10 +49,10 @@ static size_t read_file(int fd, void *out, size_t cap)
     return (size_t)n;
 }
 
-/* What P is as FORMAT, by ckpt_plan_write; freed by the caller. */
-static unsigned char *written(ckpt_plan *p, const char *format, size_t *n)
+/* write_to_file - returns the bytes that ckpt_plan_write writes for P as FORMAT; the caller frees them. */
+static unsigned char *write_to_file(ckpt_plan *p, const char *format, size_t *n)
 {
-    const ckpt_write_options o = as(format);
+    const ckpt_write_options o = options_for(format);
     unsigned char *bytes = malloc(1 << 20);
     int fd = make_file();
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write(p, path, &o, NULL, &err), CKPT_OK);
@@ -65,32 +65,32 @@ static unsigned char *written(ckpt_plan *p, const char *format, size_t *n)
     return bytes;
 }
 
-static void memory_has_the_bytes_of_a_file(void)
+static void memory_gets_the_same_bytes_as_a_file(void)
 {
     static const char *const inputs[] = {"torch/t26/general_checkpoint.tar", "torch/t26/dp_state_dict.pt"};
     static const char *const formats[] = {"torch-zip", "safetensors"};
     for (size_t i = 0; i < 4; i++) {
-        const ckpt_write_options o = as(formats[i % 2]);
-        ckpt_plan *p = plan_of(corpus_open(inputs[i / 2]));
+        const ckpt_write_options o = options_for(formats[i % 2]);
+        ckpt_plan *p = new_plan(corpus_open(inputs[i / 2]));
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
         size_t n, want;
         void *bytes;
         CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
-        unsigned char *expected = written(p, formats[i % 2], &want);
+        unsigned char *expected = write_to_file(p, formats[i % 2], &want);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, &r, &err), CKPT_OK);
         CU_ASSERT(n == want && memcmp(bytes, expected, n) == 0);
         CU_ASSERT(r.bytes == n && r.noutputs == 0 && r.tensors == ckpt_plan_tensor_count(p));
         CU_ASSERT_STRING_EQUAL(r.format, formats[i % 2]);
         ckpt_free(bytes);
         free(expected);
-        done(p);
+        close_plan(p);
     }
 }
 
-static void the_format_is_that_of_the_input(void)
+static void the_default_format_is_that_of_the_input(void)
 {
-    ckpt_write_options o = as(NULL);
-    ckpt_plan *p = plan_of(flat_open(quoted(TWO), "abcde", 5));
+    ckpt_write_options o = options_for(NULL);
+    ckpt_plan *p = new_plan(flat_open(quoted(TWO_TENSORS), "abcde", 5));
     void *bytes;
     size_t n;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_OK);
@@ -99,17 +99,17 @@ static void the_format_is_that_of_the_input(void)
     o.max_shard = 3;
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_EUSAGE);
     CU_ASSERT(!bytes && n == 0);
-    done(p);
-    p = plan_of(corpus_open("torch/t26/dtype_float32_legacy.pt"));
+    close_plan(p);
+    p = new_plan(corpus_open("torch/t26/dtype_float32_legacy.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_EUSAGE);
     CU_ASSERT(strstr(err.hint, "safetensors") != NULL);
-    done(p);
+    close_plan(p);
 }
 
-static void a_dry_run_makes_no_bytes(void)
+static void a_dry_run_returns_no_bytes(void)
 {
-    ckpt_write_options o = as("torch-zip");
-    ckpt_plan *p = plan_of(flat_open(quoted(TWO), "abcde", 5));
+    ckpt_write_options o = options_for("torch-zip");
+    ckpt_plan *p = new_plan(flat_open(quoted(TWO_TENSORS), "abcde", 5));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     void *bytes = &o;
     size_t n = 9, real;
@@ -120,17 +120,17 @@ static void a_dry_run_makes_no_bytes(void)
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &real, NULL, &err), CKPT_OK);
     CU_ASSERT_EQUAL(r.bytes, real);
     ckpt_free(bytes);
-    done(p);
+    close_plan(p);
 }
 
-/* A file is written from where it stands, and stays open there. */
-static void a_descriptor_keeps_its_place(void)
+/* Writing begins at the current offset of the descriptor, and leaves it open behind the written bytes. */
+static void writing_starts_at_the_current_offset(void)
 {
-    const ckpt_write_options o = as("safetensors");
-    ckpt_plan *p = plan_of(flat_open(quoted(TWO), "abcde", 5));
+    const ckpt_write_options o = options_for("safetensors");
+    ckpt_plan *p = new_plan(flat_open(quoted(TWO_TENSORS), "abcde", 5));
     unsigned char got[1024];
     size_t want;
-    unsigned char *expected = written(p, "safetensors", &want);
+    unsigned char *expected = write_to_file(p, "safetensors", &want);
     int fd = make_file();
     CU_ASSERT(write(fd, "head", 4) == 4);
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, fd, &o, NULL, &err), CKPT_OK);
@@ -140,7 +140,7 @@ static void a_descriptor_keeps_its_place(void)
     close(fd);
     unlink(path);
     free(expected);
-    done(p);
+    close_plan(p);
 }
 
 static int cancel(void *user, uint64_t written_bytes, uint64_t total)
@@ -151,10 +151,10 @@ static int cancel(void *user, uint64_t written_bytes, uint64_t total)
     return 1;
 }
 
-static void a_failure_leaves_the_descriptor_alone(void)
+static void a_failure_leaves_the_file_unchanged(void)
 {
-    ckpt_write_options o = as("torch-zip");
-    ckpt_plan *p = plan_of(flat_open(quoted(TWO), "abcde", 5));
+    ckpt_write_options o = options_for("torch-zip");
+    ckpt_plan *p = new_plan(flat_open(quoted(TWO_TENSORS), "abcde", 5));
     int fd = make_file(), full = open("/dev/full", O_WRONLY), reading = open("/dev/null", O_RDONLY);
     o.progress = cancel;
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, fd, &o, NULL, &err), CKPT_ECANCELLED);
@@ -168,45 +168,44 @@ static void a_failure_leaves_the_descriptor_alone(void)
     close(fd);
     close(full);
     unlink(path);
-    done(p);
+    close_plan(p);
 }
 
-/* Takes what comes through a socket. */
-struct taker {
+struct receiver {
     int fd;
     size_t n;
     unsigned char *at;
 };
 
-static void *take_all(void *user)
+static void *receive_all(void *user)
 {
-    struct taker *t = user;
+    struct receiver *t = user;
     ssize_t n;
-    usleep(20000); /* until the socket is full */
+    usleep(20000); /* time for the socket buffer to fill up */
     while ((n = read(t->fd, t->at + t->n, 4096)) > 0)
         t->n += (size_t)n;
     return NULL;
 }
 
-/* One that does not block is waited for. */
-static void a_socket_without_room_is_waited_for(void)
+/* Writing to a non-blocking socket waits for room in its buffer. */
+static void full_sockets_are_waited_for(void)
 {
     enum { N = 600000 };
     static unsigned char data[N];
     char header[80];
     int pair[2];
     pthread_t thread;
-    struct taker t = {.at = malloc(1 << 20)};
+    struct receiver t = {.at = malloc(1 << 20)};
     snprintf(header, sizeof header, "{'a':['U8',[%d],[0,%d]]}", N, N);
     for (size_t i = 0; i < N; i++)
         data[i] = (unsigned char)(i * 7);
-    ckpt_plan *p = plan_of(flat_open(quoted(header), data, N));
+    ckpt_plan *p = new_plan(flat_open(quoted(header), data, N));
     size_t want;
-    unsigned char *expected = written(p, "safetensors", &want);
+    unsigned char *expected = write_to_file(p, "safetensors", &want);
     CU_ASSERT_FATAL(t.at && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
     CU_ASSERT_FATAL(fcntl(pair[1], F_SETFL, 0) == 0);
     t.fd = pair[1];
-    CU_ASSERT_FATAL(pthread_create(&thread, NULL, take_all, &t) == 0);
+    CU_ASSERT_FATAL(pthread_create(&thread, NULL, receive_all, &t) == 0);
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, pair[0], NULL, NULL, &err), CKPT_OK);
     close(pair[0]);
     pthread_join(thread, NULL);
@@ -214,16 +213,16 @@ static void a_socket_without_room_is_waited_for(void)
     CU_ASSERT(t.n == want && memcmp(t.at, expected, want) == 0);
     free(t.at);
     free(expected);
-    done(p);
+    close_plan(p);
 }
 
-static void a_set_of_shards_becomes_one(void)
+static void shards_become_one_file(void)
 {
-    const ckpt_write_options o = as(NULL);
+    const ckpt_write_options o = options_for(NULL);
     ckpt_file *f = NULL;
     void *bytes;
     size_t n;
-    ckpt_plan *p = plan_of(
+    ckpt_plan *p = new_plan(
         corpus_open("torch/t215/eco/hub_safetensors_sharded/model.safetensors.index.json"));
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n, "one", NULL, &f, &err), CKPT_OK);
@@ -231,16 +230,16 @@ static void a_set_of_shards_becomes_one(void)
     CU_ASSERT_STRING_EQUAL(ckpt_file_format(f), "safetensors");
     ckpt_close(f);
     ckpt_free(bytes);
-    done(p);
+    close_plan(p);
 }
 
 void suite_write_memory(void)
 {
-    UNIT(memory_has_the_bytes_of_a_file);
-    UNIT(the_format_is_that_of_the_input);
-    UNIT(a_dry_run_makes_no_bytes);
-    UNIT(a_descriptor_keeps_its_place);
-    UNIT(a_failure_leaves_the_descriptor_alone);
-    UNIT(a_socket_without_room_is_waited_for);
-    UNIT(a_set_of_shards_becomes_one);
+    UNIT(memory_gets_the_same_bytes_as_a_file);
+    UNIT(the_default_format_is_that_of_the_input);
+    UNIT(a_dry_run_returns_no_bytes);
+    UNIT(writing_starts_at_the_current_offset);
+    UNIT(a_failure_leaves_the_file_unchanged);
+    UNIT(full_sockets_are_waited_for);
+    UNIT(shards_become_one_file);
 }

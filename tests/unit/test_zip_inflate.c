@@ -1,5 +1,5 @@
-/* Large deflated members, read anywhere: forwards, backwards, over the end of the stream; and libzip is
- * believed only where it reads the directory that stands there. Deflated as stored blocks, laid by hand. */
+/* Large deflated members (here of stored blocks), read at any offset; libzip is used only if it finds the
+ * same member as our directory. */
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -7,7 +7,7 @@
 #include "codec/zip_inflate.h"
 #include "unit.h"
 
-#define LARGE 400000u /* beyond what is inflated at once */
+#define LARGE 400000u /* too large to be inflated at once */
 #define BLOCK 50000u
 
 static unsigned char byte_at(size_t i) { return (unsigned char)(i * 7 + (i >> 8)); }
@@ -25,8 +25,8 @@ static void put_entry(buf *b, uint32_t crc, uint32_t csize, uint32_t usize)
     buf_u16le(b, 0);
 }
 
-/* archive - of one member "m" of LARGE bytes, said to have SAID. */
-static void archive(buf *b, uint32_t said)
+/* put_archive - appends an archive of one member "m" of LARGE bytes, whose header has the size DECLARED. */
+static void put_archive(buf *b, uint32_t declared)
 {
     buf bytes, packed;
     buf_init(b, 1 << 20);
@@ -42,13 +42,13 @@ static void archive(buf *b, uint32_t said)
     }
     uint32_t crc = crc32_update(0, bytes.data, LARGE), n = (uint32_t)packed.len;
     buf_u32le(b, 0x04034B50);
-    put_entry(b, crc, n, said);
+    put_entry(b, crc, n, declared);
     buf_text(b, "m");
     buf_str(b, buf_view(&packed));
     uint32_t at = (uint32_t)b->len;
     buf_u32le(b, 0x02014B50);
     buf_u16le(b, 20);
-    put_entry(b, crc, n, said);
+    put_entry(b, crc, n, declared);
     for (int i = 0; i < 14; i++)
         buf_byte(b, 0);
     buf_text(b, "m");
@@ -71,23 +71,23 @@ struct opened {
     ckpt_error err;
 };
 
-static struct opened open_member(uint32_t said)
+static struct opened open_member(uint32_t declared)
 {
     struct opened o = {.f = NULL};
-    archive(&o.b, said);
+    put_archive(&o.b, declared);
     CU_ASSERT_EQUAL_FATAL(inflater_open(source_mem(o.b.data, o.b.len, 0), &o.f, &o.err), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(inflater_open_member(o.f, 0, STR_LIT("m"), said, 31, &o.m, &o.err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(inflater_open_member(o.f, 0, STR_LIT("m"), declared, 31, &o.m, &o.err), CKPT_OK);
     return o;
 }
 
-static void drop(struct opened *o)
+static void close_member(struct opened *o)
 {
     source_unref(o->m);
     inflater_close(o->f);
     buf_free(&o->b);
 }
 
-static void reads_anywhere(void)
+static void members_are_read_at_any_offset(void)
 {
     static const struct {
         size_t at, n;
@@ -104,27 +104,27 @@ static void reads_anywhere(void)
         CU_ASSERT_EQUAL(wrong, 0);
     }
     free(got);
-    drop(&o);
+    close_member(&o);
 }
 
-/* More bytes than the directory says, and fewer. */
-static void holds_the_stream_to_its_size(void)
+/* The stream has one byte more than the directory declares, or one less. */
+static void wrong_sizes_are_refused(void)
 {
     static const struct {
-        uint32_t said;
+        uint32_t declared;
     } cases[] = {{LARGE - 1}, {LARGE + 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct opened o = open_member(cases[i].said);
+        struct opened o = open_member(cases[i].declared);
         unsigned char one;
-        CU_ASSERT_EQUAL(source_read(o.m, cases[i].said - 1, &one, 1, &o.err), CKPT_EFORMAT);
+        CU_ASSERT_EQUAL(source_read(o.m, cases[i].declared - 1, &one, 1, &o.err), CKPT_EFORMAT);
         CU_ASSERT(o.err.offset == 31 && strstr(o.err.what, "its deflated bytes ") != NULL);
-        CU_ASSERT_EQUAL(source_read(o.m, 5, &one, 1, &o.err), CKPT_OK); /* what is before is still there */
+        CU_ASSERT_EQUAL(source_read(o.m, 5, &one, 1, &o.err), CKPT_OK); /* but its beginning can be read */
         CU_ASSERT_EQUAL(one, byte_at(5));
-        drop(&o);
+        close_member(&o);
     }
 }
 
-static void believes_libzip_only_what_stands_there(void)
+static void libzip_must_find_the_same_member(void)
 {
     struct opened o = open_member(LARGE);
     source *m = NULL;
@@ -143,12 +143,12 @@ static void believes_libzip_only_what_stands_there(void)
     inflater *f = NULL;
     CU_ASSERT_EQUAL(inflater_open(source_mem("no archive", 10, 0), &f, &o.err), CKPT_EFORMAT);
     CU_ASSERT(o.err.offset == 0 && strstr(o.err.what, "libzip finds no sound archive, ") != NULL && !f);
-    drop(&o);
+    close_member(&o);
 }
 
 void suite_zip_inflate(void)
 {
-    UNIT(reads_anywhere);
-    UNIT(holds_the_stream_to_its_size);
-    UNIT(believes_libzip_only_what_stands_there);
+    UNIT(members_are_read_at_any_offset);
+    UNIT(wrong_sizes_are_refused);
+    UNIT(libzip_must_find_the_same_member);
 }

@@ -1,5 +1,5 @@
-/* The archives with which libzip tests itself: each is refused, or has the members, names and sizes that
- * libzip finds in it (zip_public.txt); and the scanner's lenient view of each comes to its end. */
+/* The test archives of libzip: each is refused, or has the members, names and sizes that libzip finds in it
+ * (zip_public.txt); and each archive that is refused has a finding in the audit. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,8 +17,8 @@ static const char *folder(char dir[512])
     return dir;
 }
 
-/* next - a line of the list, and its archive; false: that was the last. */
-static bool next(char name[256], char rest[256], source **src)
+/* next_archive - reads a line of the list and opens its archive; false: there are no more. */
+static bool next_archive(char name[256], char rest[256], source **src)
 {
     char line[600], dir[512], path[1024];
     ckpt_error err;
@@ -38,7 +38,7 @@ static bool next(char name[256], char rest[256], source **src)
     return false;
 }
 
-static bool here(void)
+static bool archives_available(void)
 {
     char dir[512], path[600];
     snprintf(path, sizeof path, "%s/bogus.zip", folder(dir));
@@ -51,8 +51,8 @@ static bool here(void)
     return list != NULL;
 }
 
-/* listing - as the list has it. */
-static void listing(const zip *z, char out[256])
+/* describe - writes the number of members of Z, and the CRC of their names and sizes, to OUT. */
+static void describe(const zip *z, char out[256])
 {
     uint32_t crc = 0;
     for (size_t i = 0; i < z->n; i++) {
@@ -70,15 +70,15 @@ static void names_and_sizes_are_those_of_libzip(void)
     char name[256], rest[256], ours[256];
     source *src;
     unsigned same = 0, refused = 0, all = 0;
-    if (!here())
+    if (!archives_available())
         return;
-    for (; next(name, rest, &src); source_unref(src)) {
+    for (; next_archive(name, rest, &src); source_unref(src)) {
         zip *z;
         ckpt_error err;
         arena *a = arena_new((uint64_t)64 << 20);
         all += src != NULL;
         if (src && a && zip_open(src, a, &z, &err) == CKPT_OK) {
-            listing(z, ours);
+            describe(z, ours);
             if (strcmp(rest, "refused") != 0 && strcmp(rest, ours) != 0)
                 printf("\n    %s: %s, libzip: %s", name, ours, rest);
             CU_ASSERT(strcmp(rest, "refused") == 0 || strcmp(rest, ours) == 0);
@@ -95,26 +95,25 @@ static void names_and_sizes_are_those_of_libzip(void)
     CU_ASSERT(same >= 100);
 }
 
-static void flaw(void *user, const struct zip_flaw *f)
+static void count_flaw(void *user, const struct zip_flaw *f)
 {
     unsigned *flaws = user;
     CU_ASSERT(f->text || f->what);
     ++*flaws;
 }
 
-/* what the reader refuses, the audit has something to say about; what is encrypted aside */
-static void the_audit_sees_what_the_reader_refuses(void)
+static void the_audit_reports_what_the_reader_refuses(void)
 {
     char name[256], rest[256];
     source *src;
-    if (!here())
+    if (!archives_available())
         return;
-    for (; next(name, rest, &src); source_unref(src)) {
+    for (; next_archive(name, rest, &src); source_unref(src)) {
         zip *strict;
         ckpt_error err;
         unsigned flaws = 0;
         arena *a = arena_new((uint64_t)64 << 20), *b = arena_new((uint64_t)256 << 20);
-        struct zip_audit z = {.src = src, .a = b, .flaw = flaw, .user = &flaws};
+        struct zip_audit z = {.src = src, .a = b, .flaw = count_flaw, .user = &flaws};
         ckpt_status st = src && a ? zip_open(src, a, &strict, &err) : CKPT_ENOMEM;
         if (st == CKPT_OK)
             zip_close(strict);
@@ -131,5 +130,5 @@ static void the_audit_sees_what_the_reader_refuses(void)
 void suite_zip_public(void)
 {
     UNIT(names_and_sizes_are_those_of_libzip);
-    UNIT(the_audit_sees_what_the_reader_refuses);
+    UNIT(the_audit_reports_what_the_reader_refuses);
 }
