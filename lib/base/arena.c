@@ -264,7 +264,7 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
         return at;
     }
     at = alloc_array(a, more, size, true);
-    if (!at && more > want) /* doubling may exceed the ceiling where WANT does not */
+    if (!at && more > want) /* doubling may exceed the ceiling although WANT does not */
         at = alloc_array(a, more = want, size, true);
     if (!at)
         return NULL;

@@ -9,7 +9,7 @@ typedef struct {
     unsigned char *data; /* NULL while empty */
     size_t len, cap, max;
     bool failed;
-    bool no_memory; /* the reason for it */
+    bool no_memory; /* why it failed */
 } buf;
 
 void buf_init(buf *b, size_t max_bytes);

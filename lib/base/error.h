@@ -15,8 +15,8 @@
             return try_;                                                      \
     } while (0)
 
-/* CKPT_REQUIRE - returns CKPT_EUSAGE from the calling function, a public one, where its arguments break
- * CONDITION: one is NULL that must not be, or an enumerator that does not exist. */
+/* CKPT_REQUIRE - returns CKPT_EUSAGE from the calling function, a public one, if CONDITION on its arguments
+ * is false: an argument is NULL that must not be, or an enumerator does not exist. */
 #define CKPT_REQUIRE(err, condition)                                          \
     do {                                                                      \
         if (!(condition))                                                     \
@@ -33,8 +33,8 @@ ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const cha
     CKPT_PRINTF(4, 5);
 ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
     CKPT_PRINTF(4, 0);
-/* error_words - what fail makes of FMT, into TO alone: NWHAT bytes at WHAT, NMARKED at FOUND and at ALLOWED,
- * which stay as they are where nothing is marked. */
+/* error_words - formats FMT as fail does, into TO only. WHAT gets at most NWHAT bytes, FOUND and ALLOWED at
+ * most NMARKED each; these stay unchanged if FMT has no braces. */
 struct error_words {
     char *what, *found, *allowed;
     size_t nwhat, nmarked;

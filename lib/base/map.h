@@ -19,8 +19,8 @@ void map_set_user(map *m, const void *user);
 void map_free(map *m);
 /* map_get - returns the number stored under KEY, or MAP_NONE. */
 uint32_t map_get(const map *m, ckpt_str key);
-/* map_put - stores VALUE under KEY unless KEY is there already; KEY's bytes must outlive the map. *OLD (may
- * be NULL) is the value that was there, or MAP_NONE for a new key. False: out of memory. */
+/* map_put - stores VALUE under KEY unless the map has KEY; KEY's bytes must outlive the map. Sets *OLD (may
+ * be NULL) to the value that KEY had, or to MAP_NONE. False: out of memory. */
 bool map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
 /* map_get_num, map_put_num - do the same for numbers as keys; a map has either text or number keys.
  * map_set_num replaces the value of a known key. */

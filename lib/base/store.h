@@ -1,4 +1,4 @@
-/* store.h - numbers as little-endian bytes: the width is the parameter's, never that of the host's size_t. */
+/* store.h - stores numbers as little-endian bytes; the width is that of the parameter. */
 #ifndef BASE_STORE_H
 #define BASE_STORE_H
 

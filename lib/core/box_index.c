@@ -115,7 +115,7 @@ enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *
     return BOX_NONE;
 }
 
-/* Regions of which it is not known yet whether they are covered. */
+/* Regions that may not be covered. */
 struct regions {
     uint64_t *box;
     size_t n, cap;

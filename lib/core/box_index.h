@@ -1,6 +1,6 @@
-/* box_index.h - boxes in several dimensions: which of them intersect a given one, whether any two overlap,
- * and what they leave uncovered. A packed R-tree over the order that the caller gives, which for the pieces
- * of a tensor is row-major, as they will be read. */
+/* box_index.h - finds boxes in several dimensions that intersect a given box or each other, and gaps between
+ * boxes. It is a packed R-tree over the order of the caller, which for pieces of a tensor is row-major, as
+ * they will be read. */
 #ifndef CORE_BOX_INDEX_H
 #define CORE_BOX_INDEX_H
 
@@ -19,10 +19,10 @@ struct box_index {
 
 struct box_search {
     const struct box_index *index;
-    const uint64_t *box; /* what is searched for */
+    const uint64_t *box; /* the box to intersect */
     size_t at[BOX_LEVELS], stop[BOX_LEVELS];
     uint32_t level;
-    uint64_t visited; /* boxes and bounds that were looked at */
+    uint64_t visited; /* number of boxes and bounds that were compared */
 };
 
 enum box_finding { BOX_NONE, BOX_FOUND, BOX_TOO_IRREGULAR, BOX_NO_MEMORY };

@@ -1,5 +1,5 @@
-/* byte_histogram.h - how often each value of a dtype of at most eight bits occurs, from which all
- * statistics of such a tensor follow. */
+/* byte_histogram.h - counts how often each value of a dtype of at most eight bits occurs; all statistics of
+ * the tensor follow from the counts. */
 #ifndef CORE_BYTE_HISTOGRAM_H
 #define CORE_BYTE_HISTOGRAM_H
 
@@ -9,13 +9,13 @@ struct byte_histogram {
     uint64_t count[256]; /* by byte, which may hold several elements; float6: by its six bits */
 };
 
-/* byte_histogram_supports - is DT a numeric type of at most eight bits? */
+/* byte_histogram_supports - returns true if DT is a numeric type of at most eight bits. */
 bool byte_histogram_supports(ckpt_dtype dt);
 /* byte_histogram_add - counts N elements at P, complete blocks of dtype.def. */
 void byte_histogram_add(struct byte_histogram *h, ckpt_dtype dt, const unsigned char *p, size_t n);
 /* byte_histogram_merge - adds the counts of MORE to H. */
 void byte_histogram_merge(struct byte_histogram *h, const struct byte_histogram *more);
-/* byte_histogram_moments - the moments of the numbers counted. */
+/* byte_histogram_moments - returns the moments of the numbers counted. */
 struct moments byte_histogram_moments(const struct byte_histogram *h, ckpt_dtype dt);
 /* byte_histogram_fill_bins - adds each finite number to the bin that BIN_OF(USER, number) returns. */
 void byte_histogram_fill_bins(const struct byte_histogram *h, ckpt_dtype dt, uint64_t *bins,

@@ -37,7 +37,7 @@ struct check {
     void **kept; /* objects of the format that live until everything was read */
     size_t nkept, cap_kept;
     void (*drop)(void *kept);
-    const char *hint; /* of every finding, in place of its own; NULL: none */
+    const char *hint; /* the hint of all findings, instead of their own; NULL: none */
 };
 
 /* check_init - makes C a check without findings, and clears RESULT. The caller calls check_free. */
@@ -46,9 +46,10 @@ ckpt_status check_init(struct check *c, const ckpt_verify_options *opts, ckpt_ve
 void check_free(struct check *c);
 /* check_set_hint - makes HINT, unless it is empty, the hint of every finding from now on. */
 ckpt_status check_set_hint(struct check *c, const char *hint, ckpt_error *err);
-/* check_rule_by_name - the rule whose id is ID; CHECK_MALFORMED if there is none. */
+/* check_rule_by_name - returns the rule whose id is ID, or CHECK_MALFORMED. */
 enum check_rule check_rule_by_name(const char *id);
-/* check_is_fault - does ST mean that the file is faulty, rather than that it could not be checked? */
+/* check_is_fault - returns true if ST means that the file is faulty, rather than that it could not be
+ * checked. */
 bool check_is_fault(ckpt_status st);
 /* check_report - reports a finding under RULE with the message of E, about FILE (NULL: the file that E
  * names). */
@@ -66,19 +67,19 @@ ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err);
 /* check_unchanged - fails if a watched file changed or could not be read: findings about it would mean
  * nothing. */
 ckpt_status check_unchanged(const struct check *c, ckpt_error *err);
-/* check_keep_object - KEPT is passed to c->drop by check_free. */
+/* check_keep_object - keeps KEPT until check_free, which passes it to c->drop. */
 ckpt_status check_keep_object(struct check *c, void *kept, ckpt_error *err);
 
 /* file_report_fault - returns ST, unless F is being checked and ST is a fault: then reports ERR and
  * returns CKPT_OK. */
 ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err);
-/* file_report_fault_as - the same, under RULE instead of the one for the status. */
+/* file_report_fault_as - does what file_report_fault does, under RULE instead of the rule for the status. */
 ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err);
 /* file_lose - returns file_report_fault(), unless F is salvaged and ST is a fault: then adds a notice that
  * WHAT, a part of F, is lost, and returns CKPT_OK. */
 ckpt_status file_lose(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
-/* file_add_row - table_add_row; when F is being checked, a row that exceeds its storage is reported and
- * added without data. */
+/* file_add_row - adds a row as table_add_row does; if F is being checked, a row that exceeds its storage is
+ * reported and added without data. */
 ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err);
 
 #endif

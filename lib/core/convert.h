@@ -11,7 +11,7 @@ struct f8_format {
     uint32_t magic;            /* bits of the float whose last bit is the smallest subnormal */
     uint32_t rebias;           /* added to the bits of a normal number */
     uint32_t overflow_start;   /* bits of the first float that rounds above the largest value */
-    uint32_t overflow_to, nan; /* what such a float becomes, and NaN */
+    uint32_t overflow_to, nan; /* what an overflowing float becomes; what NaN becomes */
     uint32_t sign_mask;        /* sign bit of OVER and NaN: 0x80, or 0 where they have none */
     bool no_minus_zero;
 };
@@ -32,14 +32,14 @@ struct convert_kernels {
 struct conversion {
     ckpt_dtype from, to;
     uint16_t in_elems, in_width; /* of a block of FROM: its elements, mostly 1, and bytes */
-    uint8_t out_width;           /* bytes of an element; of q8_0 those of a block */
+    uint8_t out_width;           /* bytes of an element, or of a block of q8_0 */
     struct {
         uint16_t elems, in, out; /* its elements, bytes of FROM and of TO */
     } unit;                      /* the least that can be converted */
     uint32_t overflow_start;     /* floats that overflow TO: their bits without sign, from here … */
     uint32_t overflow_end;       /* … to before here */
-    struct f8_format f8;         /* where TO is an 8-bit float */
-    uint32_t f32_of_byte[256];   /* where FROM has 8 bits: each value as float32 bits */
+    struct f8_format f8;         /* used if TO is an 8-bit float */
+    uint32_t f32_of_byte[256];   /* used if FROM has 8 bits: the float32 of each value */
     const struct convert_kernels *k;
 };
 
@@ -63,7 +63,7 @@ uint32_t convert_byte(ckpt_dtype from, uint32_t b);
 const char *convert_overflow_name(ckpt_dtype to);
 
 extern const struct convert_kernels convert_scalar;
-/* convert_simd - returns the kernels for this CPU; convert_scalar where there are none. */
+/* convert_simd - returns the kernels for this CPU; convert_scalar if it has none. */
 const struct convert_kernels *convert_simd(void);
 
 #endif

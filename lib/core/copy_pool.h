@@ -23,11 +23,11 @@ struct copy_item {
 struct copy_job {
     ckpt_file *file; /* of all items; NULL: the storages are of no file */
     struct stream_options reading;
-    sink *out; /* NULL: a rehearsal, which only reads what is converted or has a checksum to check */
+    sink *out; /* NULL: a rehearsal, which only reads items that are converted or have a checksum */
     size_t n;
     struct copy_item (*item)(const void *user, size_t i); /* called often, on any thread */
-    /* put_header - the bytes that end where item I begins; called once, before it is copied. NULL: no
-     * headers. */
+    /* put_header - appends to OUT the bytes that end where item I begins; called once, before the item is
+     * copied. NULL: no headers. */
     ckpt_status (*put_header)(const void *user, size_t i, buf *out, ckpt_error *err);
     const void *user;
     uint32_t *crcs;                    /* by item: CRC-32 of the written bytes; NULL: not needed */

@@ -21,7 +21,7 @@ struct distance {
 typedef void distance_kernel(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
                              const struct tolerance *t, struct distance *out);
 
-/* distance_scalar - for native doubles alone, whatever DT is. */
+/* distance_scalar - computes the totals for native doubles, whatever DT is. */
 distance_kernel distance_scalar;
 /* distance_best - the fastest kernel that this CPU can run. */
 distance_kernel *distance_best(void);

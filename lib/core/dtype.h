@@ -10,7 +10,7 @@
 struct dtype_info {
     const char *name;        /* torch's, without "torch." */
     const char *safetensors; /* NULL: safetensors has none */
-    const char *storage;     /* torch class that implies it ("FloatStorage"); NULL: there is none */
+    const char *storage;     /* torch's class for a storage of it ("FloatStorage"); NULL: none */
     uint16_t block_elems;    /* elements per block, as the shape counts them */
     uint16_t block_bytes;    /* bytes per block; 0: not fixed */
     uint8_t swap_bytes;      /* width of the unit that byte order applies to: complex64 swaps per 4 */

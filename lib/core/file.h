@@ -101,13 +101,14 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
-/* file_replace_by - F is what ONE, which it stands for, is; what F was is freed. */
+/* file_replace_by - makes F what ONE is, and frees what F was. */
 void file_replace_by(ckpt_file *f, ckpt_file *one);
 /* file_hold, file_release - count the holders of F; the last file_release frees it. Only for ckpt_close and
  * for plans: files that the library opens for itself are freed by file_free. */
 void file_hold(ckpt_file *f);
 void file_release(ckpt_file *f);
-/* file_or_empty - returns F, or for NULL a file without rows, storages, values and notices, for getters. */
+/* file_or_empty - returns F or, if F is NULL, a file without rows, storages, values and notices, for
+ * getters. */
 const ckpt_file *file_or_empty(const ckpt_file *f);
 /* file_records_tie - is ROW a tie, which is only in the metadata? */
 static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
@@ -118,19 +119,20 @@ static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
 ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_unchanged - source_file_changed for the file and all its shards. */
 ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err);
-/* file_status_after_read - ST, which came of reading F later on; CKPT_ECHANGED where it is success or a
- * verdict on what F holds, and F was written to meanwhile. */
+/* file_status_after_read - returns ST, the status of reading F after it was opened; but CKPT_ECHANGED if F
+ * was written to meanwhile, and ST is CKPT_OK or a fault of F's content. */
 ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_notice - escapes; repeated text is kept once. */
 void file_notice(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void file_notice_v(ckpt_file *f, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
-/* file_leaf - adds V under PATH, which F keeps; fails where F has as many values as max_tensors allows. */
+/* file_leaf - adds V under PATH, which F keeps; fails if F has max_tensors values already. */
 ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
                       ckpt_error *err);
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */
 /* file_take_pickles - adds the facts of the pickles of FROM, which lives as long as F. */
 ckpt_status file_take_pickles(ckpt_file *f, const ckpt_file *from, ckpt_error *err);
-/* file_names_literal - does a pickle of F have a name that would be another one below its protocol? */
+/* file_names_literal - returns true if a pickle of F has a name that Python 3 would map to a different one
+ * below its protocol. */
 bool file_names_literal(const ckpt_file *f);
 /* file_replacement - returns the node to write instead of V; V itself mostly. */
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);

@@ -34,7 +34,7 @@ struct scan {
      * ends; then, if REPORTING, the second one reports. ERROR_OFFSET: where the first pass failed. */
     bool (*step)(void *judge, const struct trace_step *step);
     ckpt_status (*begin)(void *judge, const struct scan_pickle *p, bool reporting, uint64_t error_offset);
-    /* end - is there anything to report? */
+    /* end - judges the end of the trace; returns true if there is anything to report */
     bool (*end)(void *judge, const struct trace_end *end);
     /* is_known_exec - is G known to run code? That is enough to take bytes for a pickle. */
     bool (*is_known_exec)(const struct trace_global *g);

@@ -1,5 +1,4 @@
-/* gather.h - reads the elements of a strided view in row-major order, in few and large reads whatever the
- * strides are. */
+/* gather.h - reads the elements of a view with any strides in row-major order, in few and large reads. */
 #ifndef CORE_GATHER_H
 #define CORE_GATHER_H
 
@@ -17,7 +16,8 @@ struct gather {
     source *src;
     uint64_t data_offset; /* byte of src at which the first element of the view begins */
     uint32_t width;       /* bytes of an element, at most 64 */
-    uint32_t ndim;        /* without sizes of 1, adjacent ones merged where possible; outermost first */
+    uint32_t
+        ndim; /* its dimensions, without those of size 1, adjacent ones merged if possible; outermost first */
     struct gather_dim dim[GATHER_MAX_DIMS];
     unsigned char *window; /* allocated on first use */
 };

@@ -19,8 +19,8 @@ struct graph_visit {
 
 /* graph_visit_add - queues V (may be NULL) unless it was seen. False: out of memory. */
 bool graph_visit_add(struct graph_visit *r, const ckpt_value *v);
-/* graph_visit_next - the next node; queues its children. NULL: there are no more, or out of memory, and
- * then *OK is false. */
+/* graph_visit_next - returns the next node and queues its children. NULL: there are no more; or out of
+ * memory, if *OK is false. */
 const ckpt_value *graph_visit_next(struct graph_visit *r, bool *ok);
 void graph_visit_free(struct graph_visit *r);
 

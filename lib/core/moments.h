@@ -38,7 +38,7 @@ struct moment_sums {
 typedef void moments_kernel(ckpt_dtype dt, const unsigned char *p, size_t n, double shift,
                             struct moment_sums *out);
 
-/* moments_scalar - for native doubles alone, whatever DT is. */
+/* moments_scalar - computes the totals for native doubles, whatever DT is. */
 moments_kernel moments_scalar;
 /* moments_best - the fastest kernel that this CPU can run. */
 moments_kernel *moments_best(void);

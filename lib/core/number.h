@@ -8,7 +8,7 @@
  * complex (re, im) and float4 pairs, 0 for what is not a number. */
 unsigned number_lanes(ckpt_dtype dt);
 bool number_is_complex(ckpt_dtype dt);
-/* number_is_wide - is DT a 64-bit integer, not all of which fit a double? */
+/* number_is_wide - returns true if DT is a 64-bit integer, which a double may not hold exactly. */
 bool number_is_wide(ckpt_dtype dt);
 /* number_decode - decodes ELEMS elements at IN, which is little-endian and holds complete blocks
  * (dtype.def), to ELEMS * number_lanes(dt) doubles at OUT. Exact except for 64-bit integers above 2^53.

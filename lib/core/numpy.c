@@ -12,7 +12,7 @@
 static const struct {
     char kind;
     uint8_t bytes; /* 0: any */
-    char code;     /* of one letter, that of x86-64; 0: none */
+    char code;     /* the code of one letter on x86-64; 0: none */
     ckpt_dtype dtype;
     const char *name;
 } numpy_types[] = {
@@ -91,7 +91,8 @@ static bool has_size(const struct numpy_dtype *d)
     }
 }
 
-/* find_named - returns the row of a name such as "float32", or of a code of one letter; NTYPES: none. */
+/* find_named - returns the index of the type with a name such as "float32", or a code of one letter; NTYPES:
+ * none. */
 static size_t find_named(ckpt_str t)
 {
     size_t i = 0;
@@ -117,7 +118,7 @@ bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out)
         d.bytes = numpy_types[named].bytes ? numpy_types[named].bytes : d.kind == 'c' ? 32 : 16;
     } else if (d.kind == 'M' || d.kind == 'm') {
         ok = parse_date(code, &d);
-    } else if (d.kind == 'f' && str_is(code, "1")) { /* as ml_dtypes has numpy save this one */
+    } else if (d.kind == 'f' && str_is(code, "1")) { /* ml_dtypes makes numpy save this type so */
         d.bytes = 1;
         d.extended = "float8_e5m2";
     } else if (d.kind == 'O') {

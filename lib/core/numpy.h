@@ -17,8 +17,8 @@ struct numpy_dtype {
 
 /* numpy_dtype_of - is V a pickled numpy.dtype? Then *OUT is set. */
 bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out);
-/* numpy_dtype_parse - is CODE what numpy.dtype() takes for one type without fields, such as "<f4", "S3",
- * "M8[ns]", "float32", "f"? Then *OUT is set. */
+/* numpy_dtype_parse - parses CODE as numpy.dtype() does, if it is one type without fields, such as "<f4",
+ * "S3", "M8[ns]", "float32" or "f". False: it is none of these. */
 bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out);
 /* numpy_dtype_text - returns D as dtypes are printed: "float32", "S4", "U2" (characters), "datetime64[ns]",
  * "struct"; lives as long as A. NULL: no memory. */
@@ -50,7 +50,7 @@ bool is_latin1(ckpt_str codec);
 /* latin1_text - returns the node of the text in a call of _codecs.encode(text, 'latin1'), which may be a
  * span; NULL: V is no such call. */
 const ckpt_value *latin1_text(const ckpt_value *v);
-/* latin1_of - *TEXT: the same as text; false where it is not in memory. */
+/* latin1_of - sets *TEXT to that text; false if it is not in memory. */
 bool latin1_of(const ckpt_value *v, ckpt_str *text);
 
 #endif

@@ -10,7 +10,7 @@ struct parallel_item {
     ckpt_file *file, *other; /* other: NULL for one row */
     uint32_t row, other_row;
     uint32_t tag;            /* for the caller */
-    struct storage *storage; /* instead of rows, as elements of one byte; no other item has it */
+    struct storage *storage; /* a storage instead of rows, read as bytes; no other item has it */
 };
 
 struct parallel_context;
@@ -48,8 +48,8 @@ struct parallel_job {
     void *user, *progress_user;
 };
 
-/* parallel_run - processes all items. One thread is used for files below 8 MiB, for compressed ones and
- * where wrong checksums are ignored, so that their notices come in order. */
+/* parallel_run - processes all items. It uses one thread for files below 8 MiB, for compressed files, and if
+ * wrong checksums are ignored, so that their notices come in order. */
 ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err);
 /* parallel_chunk_elements - the number of elements of WIDTH bytes in a chunk. */
 static inline uint64_t parallel_chunk_elements(uint64_t width) { return PARALLEL_CHUNK_BYTES / width; }

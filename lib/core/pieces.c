@@ -23,7 +23,7 @@
 #include "core/box_index.h"
 #include "core/gather.h"
 
-#define BLOCK  ((uint64_t)1 << 20) /* 64 columns are read 16 KiB at a time; larger blocks are no faster */
+#define BLOCK  ((uint64_t)1 << 20) /* for 64 columns, 16 KiB of each; larger blocks are no faster */
 #define NO_DIM UINT32_MAX
 
 #define BAND_COLUMNS 128u
@@ -31,8 +31,9 @@
 #define NARROW       256u   /* bytes of a row of a column */
 #define TILE         32768u /* bytes that stay in the first cache */
 
-/* A dimension of the boxes: dimensions LEAD to INNER of the tensor; in all of them but LEAD every piece is
- * complete. Counted in steps of INNER, or bytes where an element is in it. */
+/* A group of dimensions that the boxes have as one: LEAD to INNER of the tensor, in all of which but LEAD
+ * every piece is complete. Counted in steps of INNER, or in bytes if the group includes the bytes of an
+ * element. */
 struct group {
     uint32_t lead, inner;  /* NO_DIM: the bytes of an element */
     uint64_t unit, extent; /* steps: for one of LEAD, in all */
@@ -141,8 +142,8 @@ struct band {
     struct column column[BAND_COLUMNS];
 };
 
-/* is_narrow - are the elements of G copied in rows of a few bytes, each of which follows the last one in
- * the source? */
+/* is_narrow - returns true if the elements of G are copied in rows of a few bytes that are contiguous in the
+ * source. */
 static bool is_narrow(const struct gather *g)
 {
     if (g->ndim == 0 || g->ndim > 2)
@@ -370,7 +371,7 @@ static void assembled_close(source *src)
 static const struct source_ops assembled_ops = {
     .read_at = assembled_read, .close = assembled_close, .sequential = assembled_sequential};
 
-/* ------------------------------------------------------------------- what is given */
+/* ------------------------------------------------------------------------ input */
 
 /* Pieces on their way into an index. */
 struct assembly {
@@ -570,9 +571,9 @@ static bool is_whole(const struct assembly *x, uint32_t k)
     return true;
 }
 
-/* goes_on - does dimension K continue group G: in each piece, does a step of dimension K span what it has
- * of G, and no more? */
-static bool goes_on(const struct assembly *x, uint32_t k, const struct group *g)
+/* continues_group - returns true if dimension K continues group G: in each piece, a step of K spans exactly
+ * what the piece has of G. */
+static bool continues_group(const struct assembly *x, uint32_t k, const struct group *g)
 {
     bool yes = true;
     for (size_t i = 0; !x->row_major && yes && i < x->n; i++) {
@@ -595,7 +596,7 @@ static void group_dims(struct assembly *x)
         uint64_t size = p->shape[k];
         if (size == 1)
             continue;
-        if (whole && goes_on(x, k, &g)) {
+        if (whole && continues_group(x, k, &g)) {
             g = (struct group){k, g.inner, g.extent, g.extent * size};
         } else {
             x->group[x->ngroups++] = g; /* bounded: of BOX_DIMS - 1 dimensions, and the bytes */
@@ -738,8 +739,9 @@ static void join_runs(struct assembled *s)
     s->index.count[0] = n;
 }
 
-/* block_of - reads of so many bytes, and multiples of it, have whole rows of what the pieces cut. */
-static uint32_t block_of(const struct assembled *s)
+/* compute_read_block - returns a size in bytes; reads of it, or multiples, have whole rows of the dimensions
+ * that are cut. */
+static uint32_t compute_read_block(const struct assembled *s)
 {
     uint32_t k = 0;
     if (s->ndim == 1)
@@ -773,7 +775,7 @@ static ckpt_status assemble_pieces(struct assembly *x, struct assembled *s)
     if (s->index.count[0] < x->n &&
         !box_index_init(&s->index, x->a, s->ndim, s->index.box[0], s->index.count[0]))
         return fail_memory(x->err);
-    s->s.block = block_of(s) & 0x7fffffff; /* bounded: BLOCK */
+    s->s.block = compute_read_block(s) & 0x7fffffff; /* bounded: BLOCK */
     return CKPT_OK;
 }
 

@@ -1,6 +1,6 @@
-/* pieces.h - a tensor in pieces, as many ranks or a chunked format write it: a source of its row-major bytes,
- * assembled from boxes that are stored apart. It is read at any position, by several threads at a time, and a
- * read takes 256 KiB of memory, or 1.3 MiB for narrow columns, whatever the tensor's size. */
+/* pieces.h - makes a source of the row-major bytes of a tensor that many ranks, or a chunked format, wrote in
+ * pieces: boxes that are stored apart. Several threads can read it at any position; a read takes 256 KiB of
+ * memory, or 1.3 MiB for narrow columns, whatever the tensor's size. */
 #ifndef CORE_PIECES_H
 #define CORE_PIECES_H
 
@@ -20,7 +20,7 @@ struct pieces {
     uint32_t width; /* bytes of an element; of packed types the block, which the last size then counts */
     const struct piece *piece;
     size_t n;
-    bool may_overlap; /* where pieces overlap, the first of them counts; else that is an error */
+    bool may_overlap; /* if pieces overlap, the first one counts; else overlapping is an error */
     const void *fill; /* an element: what no piece covers; NULL: that is an error */
 };
 

@@ -200,8 +200,8 @@ static uint32_t *index_entries_by_row(ckpt_plan *p)
     return of;
 }
 
-/* follow_tie - gives X, a pair that records a tie, the names that both rows have now; false: one of them is
- * left out. */
+/* follow_tie - changes X, a pair that records a tie, to the names that both rows have now; false: one of the
+ * rows is left out. */
 static bool follow_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair *x)
 {
     uint32_t row = p->file->nties ? file_find(p->file, x->key) : CKPT_NO_TENSOR;

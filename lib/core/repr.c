@@ -12,8 +12,8 @@ struct repr_decimal {
     int point; /* the decimal point is after this many digits */
 };
 
-/* rounds_to_half - does Y round to X as float16: is it nearer to X than to X's neighbours, or half way
- * and X is even? */
+/* rounds_to_half - returns true if Y rounds to X as float16: it is nearer to X than to X's neighbours, or
+ * halfway and X is even. */
 static bool rounds_to_half(double y, double x)
 {
     int exponent;

@@ -8,7 +8,7 @@ enum repr_width { REPR_DOUBLE, REPR_SINGLE, REPR_HALF };
 
 #define REPR_FLOAT     32   /* room for any float, with its NUL */
 #define REPR_BIG_BYTES 512  /* longest integer that is written out, in bytes */
-#define REPR_BIG       1280 /* room for it, with its NUL */
+#define REPR_BIG       1280 /* room for that integer in decimal, with its NUL */
 
 /* repr_float - writes the shortest decimal that reads back as X in WIDTH. */
 size_t repr_float(double x, enum repr_width width, char out[REPR_FLOAT]);

@@ -1,5 +1,5 @@
-/* simd.h - helpers of the x86-64 kernels; empty elsewhere. They use AVX2 with its float16 conversions, which
- * is there only where simd_avx() is true. */
+/* simd.h - helpers of the x86-64 kernels, empty on other CPUs. They use AVX2 and F16C; call them only if
+ * simd_avx() is true. */
 #ifndef CORE_SIMD_H
 #define CORE_SIMD_H
 

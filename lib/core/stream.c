@@ -15,7 +15,7 @@ struct row_reader {
     const ckpt_tensor *t;
     struct storage *st;
     uint64_t total; /* units of g.width bytes: elements, or bytes of packed types */
-    uint32_t whole; /* units that stream_next does not part: those of a block */
+    uint32_t whole; /* elements of a block, which stream_next does not split */
     bool is_run;    /* its elements are contiguous */
     struct gather g;
     struct elements e;

@@ -32,8 +32,8 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
 bool stream_is_run(struct table *t, uint32_t row);
 /* stream_crc - the CRC of the stored bytes that stream_next has read, if the storage has one to check. */
 uint32_t stream_crc(const stream *s);
-/* stream_next - reads whole elements and blocks (dtype.def), up to CAP bytes, of which one has no more than
- * STREAM_BLOCK_MAX, to OUT; *GOT is 0 at the end. */
+/* stream_next - reads whole elements and blocks (dtype.def) to OUT, at most CAP bytes; an element or block
+ * has at most STREAM_BLOCK_MAX. *GOT is 0 at the end. */
 ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err);
 void stream_close(stream *s);
 /* stream_checks_crc - returns true if S computes the CRC of its storage while reading, from bytes that it
@@ -52,9 +52,9 @@ ckpt_status stream_borrow(struct table *t, uint32_t row, const void **out, size_
 /* storage_compare_crc - compares CRC, computed over all of ST, with the recorded one, if there is one. */
 ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *o,
                                 ckpt_error *err);
-/* stream_check_limit - limits the work that a few bytes of a file can cause: CKPT_ELIMIT if V has more
- * bytes than its storage and all such rows together exceed max_expanded. For whole tensors; a range of one
- * can be read. */
+/* stream_check_limit - returns CKPT_ELIMIT if V has more bytes than its storage, and all such rows together
+ * exceed max_expanded. This limits the work that a few bytes of a file can cause. For whole tensors; a range
+ * of V can be read. */
 ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err);
 /* storage_check_crc - reads all of STORAGE if its CRC is not checked yet. */
 ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct stream_options *o,

@@ -43,7 +43,7 @@ struct storage {
     uint8_t swap;            /* width to byte-swap on reading; 0: little-endian already */
     bool has_crc : 1;
     bool is_crc32c : 1; /* CRC is a CRC-32C, not a CRC-32 */
-    bool has_crcs : 1; /* no checksum of its own, but each of the pieces that SRC has it of */
+    bool has_crcs : 1;  /* the storage has no checksum, but each of the pieces in SRC has one */
     bool checks_itself : 1; /* reading SRC compares checksums that are stored with the bytes */
     bool keyed : 1;    /* file_storage_add */
 };
@@ -100,8 +100,8 @@ ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error 
 ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);
 /* table_locate_sources - calls source_locate for all storages; no row or storage changes. */
 ckpt_status table_locate_sources(const struct table *t, ckpt_error *err);
-/* table_locate - sets file_offset where that takes a read of the file: the position of an archive's member
- * is only known from its local header. */
+/* table_locate - sets file_offset of all rows, for which it may have to read the file: the position of an
+ * archive's member is only known from its local header. */
 ckpt_status table_locate(struct table *t, ckpt_error *err);
 /* table_finish - sets alias_of of every row. */
 ckpt_status table_finish(struct table *t, ckpt_error *err);
@@ -113,29 +113,29 @@ void table_close(struct table *t);                      /* drops the source refe
 /* path_elem - converts KEY of a mapping to a path element: text and ints as they are, other keys as text in
  * A. */
 ckpt_status path_elem(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);
-/* path_copy - a copy of the N elements in the arena; NULL only without memory. */
+/* path_copy - returns a copy of the N elements in the arena; NULL only without memory. */
 ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n);
-/* path_begins - does PATH, of N elements, begin with the NHEAD elements of HEAD? */
+/* path_begins - returns true if PATH, of N elements, begins with the NHEAD elements of HEAD. */
 bool path_begins(const ckpt_path_elem *path, uint32_t n, const ckpt_path_elem *head, uint32_t nhead);
-/* path_elem_len - the length of E in a joined name. */
+/* path_elem_len - returns the length of E in a joined name. */
 size_t path_elem_len(const ckpt_path_elem *e);
 /* path_join - returns PATH joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
-/* path_below - the path and steps of KEY, the next entry of MAPPING, whose own N path elements and steps
- * are PREFIX and STEPS: N + 1 of both, in the arena. False: no memory. */
+/* path_below - sets *PATH and *TO to the path and steps of KEY, the next entry of MAPPING, in the arena:
+ * PREFIX and STEPS, the N elements of MAPPING, and one more. False: no memory. */
 bool path_below(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix, const struct step *steps,
                 uint32_t n, ckpt_str key, ckpt_path_elem **path, struct step **to);
 /* tensor_bytes - computes the size of ELEMENTS elements of T's dtype in bytes; for CKPT_DT_NP from T's own
  * nbytes and elements. False: overflow, or no whole number of bytes. */
 bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out);
-/* tensor_is_string - are T's elements texts of any length? Its bytes are for each of them the length, as 64
- * bits little-endian, and the text: one run, of which no part is a tensor. */
+/* tensor_is_string - returns true if T's elements are texts of any length. The bytes of each are its length,
+ * as 64 bits little-endian, and the text. They are one run, whose parts are no tensors. */
 bool tensor_is_string(const ckpt_tensor *t);
-/* tensor_same_dtype - do A and B have one dtype? Those of CKPT_DT_NP are compared by name and note,
- * which describes the fields of records. */
+/* tensor_same_dtype - returns true if A and B have the same dtype. CKPT_DT_NP is compared by name and by
+ * note, which describes the fields of records. */
 bool tensor_same_dtype(const ckpt_tensor *a, const ckpt_tensor *b);
-/* row_end - the element of the storage after the last one of the view, 0 if it is empty; false: more than
- * 64 bits, which table_add_row refuses. */
+/* row_end - sets *END to the index after the last element of the view in its storage, 0 if it is empty.
+ * False: more than 64 bits, which table_add_row refuses. */
 bool row_end(const ckpt_tensor *t, uint64_t *end);
 
 #endif

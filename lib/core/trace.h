@@ -42,7 +42,7 @@ struct trace_global {
 enum trace_what {
     TRACE_STEP_IMPORT, /* subject: the global */
     TRACE_STEP_CALL,   /* subject: the call, which is a new value */
-    TRACE_STEP_CHANGE, /* BUILD, APPEND … on what is no builtin container; subject: it, with: the operand */
+    TRACE_STEP_CHANGE, /* BUILD, APPEND … on SUBJECT, no builtin container; with: the operand */
     TRACE_STEP_PERSID, /* subject: the id */
     TRACE_STEP_EXTENSION,
     TRACE_STEP_BUFFER,

@@ -11,14 +11,14 @@
 enum value_call_kind { CALL_REDUCE, CALL_NEWOBJ, CALL_NEWOBJ_EX, CALL_OBJ, CALL_INST };
 
 enum value_flag {
-    VALUE_SPAN = 1,     /* STR, STR8, BYTES or BYTEARRAY too large to copy: u.span */
-    VALUE_SHARED = 2,   /* reached more than once: a rewrite must memoize it */
-    VALUE_BUILT = 4,    /* BUILD of an object that is no CALL, or ADDITEMS to a CALL; cannot be rewritten */
-    VALUE_DOTTED = 8,   /* GLOBAL of protocol >= 4: its name is looked up at each dot */
+    VALUE_SPAN = 1,   /* STR, STR8, BYTES or BYTEARRAY too large to copy: u.span */
+    VALUE_SHARED = 2, /* reached more than once: a rewrite must memoize it */
+    VALUE_BUILT = 4,  /* BUILD on an object that is not a CALL, or ADDITEMS on a CALL: cannot be rewritten */
+    VALUE_DOTTED = 8, /* GLOBAL of protocol >= 4: its name is looked up at each dot */
     VALUE_LITERAL = 16, /* GLOBAL of protocol >= 3: below that, Python 3 may map the name (core/python2.h) */
     VALUE_OPEN = 16,    /* on the path from the root to the node that torch/graph.c is visiting */
     VALUE_ROW = 32,     /* TENSOR created for a plan: row is one of the plan's own file */
-    VALUE_ABBREVIATED = 64 /* STR of the metadata that stands for a value too long to be shown */
+    VALUE_ABBREVIATED = 64 /* STR in place of a value of the metadata that is too long to be shown */
 };
 
 typedef struct {
@@ -166,8 +166,9 @@ static inline bool value_size(const ckpt_value *v, uint64_t *out)
     *out = (uint64_t)i;
     return true;
 }
-/* value_source_class - returns the class in PID, the id of a class that torch's legacy and tar formats keep
- * together with its source: ('module', class, file, source) or (class, file, source). NULL: another id. */
+/* value_source_class - returns the class in PID, the persistent id by which torch's legacy and tar formats
+ * save a class with its source: ('module', class, file, source) or (class, file, source). NULL: a different
+ * id. */
 const ckpt_value *value_source_class(const ckpt_value *pid);
 /* value_state - returns the last BUILD operand of a CALL, or NULL. */
 ckpt_value *value_state(const ckpt_value *v);

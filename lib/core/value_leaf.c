@@ -1,6 +1,5 @@
-/* value_leaf.c - single values as Python shows them. Whatever has a form that
- * is not understood to the end is left to value_text.c, which shows the call
- * itself. */
+/* value_leaf.c - shows single values as Python does. A call that is not fully understood is left to
+ * value_text.c, which shows it as a call. */
 #include "core/value_leaf.h"
 
 #include <inttypes.h>

@@ -12,7 +12,7 @@ static const char *const builtin_types[] = {
     [CKPT_V_SET] = "set",       [CKPT_V_FROZENSET] = "frozenset", [CKPT_V_TENSOR] = "tensor",
 };
 
-/* Functions that return an object of another class than their name. */
+/* Functions whose objects have a class of a different name. */
 static const struct {
     const char *module, *name, *type;
 } known_functions[] = {

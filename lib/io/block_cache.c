@@ -23,7 +23,7 @@ struct cached_block {
     struct cached_block **slot;
     source *bytes; /* a spool; NULL: not made yet */
     uint64_t size;
-    uint64_t unread; /* bytes that nobody asked for yet, if each is asked for once */
+    uint64_t unread; /* decoded bytes that were not read yet, if each is read once */
     uint64_t at;     /* in the file */
     unsigned pins;
     bool busy, in_file;
@@ -31,10 +31,10 @@ struct cached_block {
 
 struct block_cache {
     pthread_mutex_t lock;  /* of all that follows */
-    pthread_cond_t change; /* a block is no longer busy or pinned */
+    pthread_cond_t change; /* signalled when a block is no longer busy or pinned */
     int refs;
     uint64_t in_memory, in_file; /* bytes, at most */
-    struct cached_block memory;  /* a ring of blocks, of which this is none: the next to leave comes first */
+    struct cached_block memory;  /* the head of a ring of blocks; the block after it leaves memory next */
     struct cached_block file;    /* likewise: the oldest first: those from AT on, then those before it */
     uint64_t used;               /* bytes of memory */
     int fd;                      /* -1: no file yet */

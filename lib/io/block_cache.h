@@ -9,7 +9,7 @@
 typedef struct block_cache block_cache;
 struct cached_block;
 
-/* Makes the bytes of a block: as many as its size, to TO. */
+/* Writes the bytes of a block, as many as its size, to TO. */
 struct block_filler {
     ckpt_status (*fill)(void *user, spool *to, ckpt_error *err);
     void *user;
@@ -18,14 +18,14 @@ struct block_filler {
 #define BLOCKS_IN_MEMORY ((uint64_t)8 << 20)
 #define BLOCKS_IN_FILE   ((uint64_t)4 << 30)
 
-/* block_cache_new - returns a cache with one reference, for so many decoded bytes in memory and in a file, as
- * BLOCKS_IN_MEMORY and BLOCKS_IN_FILE; NULL: no memory. No file is made before one is needed. */
+/* block_cache_new - returns a cache with one reference that keeps at most IN_MEMORY and IN_FILE decoded
+ * bytes; NULL: no memory. The file is made when it is needed. */
 block_cache *block_cache_new(uint64_t in_memory, uint64_t in_file);
 void block_cache_ref(block_cache *c);
 void block_cache_unref(block_cache *c); /* NULL is allowed */
-/* block_cache_read - N bytes at OFF of a block of SIZE bytes, which FILLER makes if they are not kept. SLOT
- * is the cache's: NULL at first, one for each block. A block of more than half of what may be in memory is
- * made in the file, even one that is larger than what may be there. */
+/* block_cache_read - reads N bytes at OFF of a block of SIZE bytes, which FILLER decodes if it is not kept.
+ * *SLOT is the cache's, NULL at first; each block has one. A block larger than half of the memory goes to the
+ * file, whatever its limit. */
 ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, uint64_t size,
                              const struct block_filler *filler, uint64_t off, void *out, size_t n,
                              ckpt_error *err);
@@ -38,8 +38,8 @@ void block_cache_drop(block_cache *c, struct cached_block **slot);
 struct block {
     source *src;
     uint64_t offset, stored, size;
-    uint64_t start;   /* of its decoded bytes among all, set by source_blocks */
-    const char *file; /* that SRC is, for errors; NULL: the one that was opened */
+    uint64_t start;   /* offset of its decoded bytes in the source, set by source_blocks */
+    const char *file; /* name of the file SRC, for errors; NULL: the file that was opened */
 };
 
 /* Decodes all of STORED, the bytes of one block, to TO. It is called by several threads at a time. */
@@ -49,10 +49,10 @@ struct block_decoder {
     void *user;
 };
 
-/* source_blocks - *OUT: the decoded bytes of N blocks, one after the other. A block is decoded when it is
- * read first; where that makes more or less than its size, the read is refused (CKPT_EFORMAT). Each SRC and
- * C get a reference; BLOCK, D and what they refer to outlive the source. Refuses stored bytes outside of SRC
- * (CKPT_ETRUNCATED). */
+/* source_blocks - makes *OUT, a source of the decoded bytes of N blocks, one after the other. A block is
+ * decoded when it is first read; if that does not give its size, reading fails with CKPT_EFORMAT. *OUT takes
+ * references to C and to each SRC; BLOCK and D must outlive it. Fails with CKPT_ETRUNCATED if stored bytes
+ * are outside of SRC. */
 ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const struct block_decoder *d,
                           source **out, ckpt_error *err);
 

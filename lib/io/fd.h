@@ -1,5 +1,5 @@
-/* fd.h - whole transfers on file descriptors: short counts, EINTR and the
- * kernel's 2 GiB ceiling are handled here, once. */
+/* fd.h - complete transfers on file descriptors: handles short counts, EINTR and the kernel's limit of 2
+ * GiB. */
 #ifndef IO_FD_H
 #define IO_FD_H
 
@@ -12,13 +12,13 @@
 
 /* fd_pread - reads N bytes at OFF. True with *GOT < N: the file ends there; false: errno is set. */
 bool fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got);
-/* fd_read - up to N bytes from the stream; *GOT < N with true: it ended. */
+/* fd_read - reads up to N bytes from a stream. True with *GOT < N: it ended; false: errno is set. */
 bool fd_read(int fd, void *out, size_t n, size_t *got);
-/* fd_write - waits where FD, which does not block, has no room. */
+/* fd_write - writes N bytes, and waits if FD is non-blocking and full. */
 bool fd_write(int fd, const void *bytes, size_t n);
 bool fd_pwrite(int fd, const void *bytes, size_t n, uint64_t off);
-/* fd_temp - opens a temporary file without a name in $TMPDIR, else /tmp; *DIR, which may
- * be NULL, is set to that folder. -1: errno. */
+/* fd_temp - opens a temporary file without a name in $TMPDIR or /tmp; sets *DIR, if DIR is not NULL, to that
+ * folder. Returns -1 with errno on failure. */
 int fd_temp(const char **dir);
 
 #endif

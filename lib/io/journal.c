@@ -130,8 +130,8 @@ static ckpt_status fail_being_edited(ckpt_error *err)
     return CKPT_ECHANGED;
 }
 
-/* is_replaced - is there another file, or none, at its path now? Programs that save a file by renaming a
- * new one over it do not look for locks. */
+/* is_replaced - returns true if the path leads to a different file now, or to none. Programs that save a file
+ * by renaming a new one over it ignore locks. */
 static bool is_replaced(const struct edited_file *e)
 {
     struct stat now;
@@ -178,8 +178,7 @@ static ckpt_status open_file(struct edited_file *e, const char *path, const stru
 
 /* --------------------------------------------------------------- reading one */
 
-/* refuse_invalid - fails because the old bytes in the journal of E are none that an edit of the file can have
- * replaced. */
+/* refuse_invalid - fails because no edit of E's file can have replaced the old bytes in its journal. */
 static ckpt_status refuse_invalid(const struct edited_file *e, ckpt_error *err)
 {
     (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
@@ -429,7 +428,7 @@ ckpt_status journal_recover(const char *path, const struct journal_options *o, c
     return fail_name_file(st, path, err);
 }
 
-/* is_locked_by_editor - does another process hold the lock of the file? */
+/* is_locked_by_editor - returns true if another process holds the lock of the file. */
 static bool is_locked_by_editor(const struct edited_file *e)
 {
     return e->fd >= 0 && flock(e->fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -508,14 +507,14 @@ static ckpt_status check_open(const struct edited_file *e, struct journal_note *
     else if (s == CKPT_OK && counts && !j.unreadable)
         s = refuse_journal(e, &j, kind, err);
     if (s != CKPT_OK && counts && (is_locked_by_editor(e) || !is_same_journal(e, &j)))
-        s = fail_being_edited(err); /* an edit ended since, and another may have begun */
+        s = fail_being_edited(err); /* that edit has ended, and a new one may have begun */
     note_journal(note, &j, state, e->asked_path);
     free(j.bytes);
     return s;
 }
 
-/* open_for_check - opens PATH as E for reading. False: there is no journal to check, or no such file, which
- * others report. */
+/* open_for_check - opens PATH as E for reading. False: there is no journal to check; or no file, which the
+ * caller reports when opening it. */
 static bool open_for_check(struct edited_file *e, const char *path)
 {
     char name[PATH_MAX];
@@ -625,8 +624,8 @@ static ckpt_status create_journal(struct edited_file *e, const struct patches *p
     return st;
 }
 
-/* advance_mtime - makes sure that mtime differs from that of the change before, even if the clock of the
- * file system is coarse; one that counts in seconds is not waited for. */
+/* advance_mtime - waits until mtime can differ from that of the last change, if the clock of the file system
+ * is coarse; not if it counts in seconds. */
 static void advance_mtime(const struct edited_file *e)
 {
     static const struct timespec pause = {0, 1000000};

@@ -26,7 +26,7 @@ struct patches {
 /* Checks that need to know the format of the file; each may be NULL, ERR never is. */
 struct journal_judge {
     void *user;
-    /* unchanged - is the file, which is locked now, the one that the patches were made for? */
+    /* unchanged - fails unless the file, locked now, is the one that the patches were made for. */
     ckpt_status (*unchanged)(void *user, ckpt_error *err);
     /* holds - applying UNDO, the old bytes in a journal, to NOW, a half-edited file, gives AFTER. *HELD:
      * can an edit have replaced exactly these bytes? */
@@ -35,9 +35,9 @@ struct journal_judge {
 };
 
 struct journal_options {
-    bool follow_links; /* also where PATH is a symbolic link or one of several names */
+    bool follow_links; /* edit PATH even if it is a symbolic link or has several names */
     bool no_sync;      /* safe against a killed process, not against a power cut */
-    bool dry_run;      /* everything that can be refused is, nothing is written */
+    bool dry_run;      /* check everything, write nothing */
     struct journal_judge judge;
 };
 
@@ -48,27 +48,26 @@ struct journal_note {
 
 /* patches_add - adds a patch; false: there are PATCHES_MAX already. */
 bool patches_add(struct patches *p, uint64_t at, ckpt_str bytes);
-/* journal_apply - applies all patches to the file PATH, or none: the old bytes go to a journal next to it
- * first. CKPT_ECHANGED when it is not patches->old_size long. */
+/* journal_apply - applies all patches to the file PATH, or none. It saves the old bytes in a journal next to
+ * the file first. CKPT_ECHANGED: the file is not patches->old_size long. */
 ckpt_status journal_apply(const char *path, const struct patches *p, const struct journal_options *o,
                           ckpt_error *err);
-/* journal_recover - restores PATH if an edit of it was cut short; if all of the edit had been done,
- * finishes it; *WHAT is which. It is an error if the journal is damaged, not trusted, does not fit the
- * file, or is no journal; nothing changes then. dry_run: *WHAT is what would be done. */
+/* journal_recover - undoes an interrupted edit of PATH, or finishes it if all bytes were written; *WHAT is
+ * which. Fails, and changes nothing, if the journal is damaged, not trusted, does not fit the file, or is no
+ * journal. With dry_run, *WHAT is what would be done. */
 ckpt_status journal_recover(const char *path, const struct journal_options *o, ckpt_recovered *what,
                             ckpt_error *err);
-/* journal_check - for readers of PATH ("-" has no journal): CKPT_ECHANGED when an edit of it was cut short,
- * or is under way, or when a damaged journal cannot show which. NOTE, which may be NULL: its text is the
- * notice about a journal that does not count (it is of another file that had this name, or is not trusted),
- * or empty. */
+/* journal_check - checks, before PATH is read, that no edit of it was interrupted or is under way;
+ * CKPT_ECHANGED if one was, or if a damaged journal hides whether one was. Sets NOTE, unless it is NULL, to a
+ * notice about a journal that is ignored (of an earlier file of this name, or not trusted), or to "". */
 ckpt_status journal_check(const char *path, struct journal_note *note, ckpt_error *err);
 /* journal_open - opens PATH if journal_check passes. */
 ckpt_status journal_open(const char *path, struct journal_note *note, source **out, ckpt_error *err);
-/* journal_check_after_read - after S, a file opened by journal_open, was read: CKPT_ECHANGED when it was
- * edited meanwhile or is now. Other sources: CKPT_OK. */
+/* journal_check_after_read - checks, after S (opened by journal_open) was read, that it was not edited
+ * meanwhile; CKPT_ECHANGED if it was. For other sources, CKPT_OK. */
 ckpt_status journal_check_after_read(const char *path, source *s, ckpt_error *err);
-/* journal_forget - removes the journal of the file BASE in the folder DIR, once that was replaced on disk.
- * A file that is no journal, or not trusted, stays. */
+/* journal_forget - removes the journal of the file BASE in the folder DIR, after the file was replaced on
+ * disk. It keeps a file that is no journal, or not trusted. */
 void journal_forget(int dir, const char *base);
 
 #endif

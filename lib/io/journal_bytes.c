@@ -56,7 +56,7 @@ static uint64_t count_segments(const struct piece *p)
     return count_sectors(p->at, p->nold) + count_sectors(p->at + p->nold, p->n - p->nold);
 }
 
-/* equals_old - are the N bytes NOW those of OLD? NULL: zeros. */
+/* equals_old - returns true if the N bytes NOW equal OLD, or are zeros if OLD is NULL. */
 static bool equals_old(const unsigned char *old, const unsigned char *now, size_t n)
 {
     if (old)
@@ -131,7 +131,7 @@ void journal_compare_piece(const struct piece *p, const unsigned char *now, size
                   ((crc32_update(0, now + from, to - from) ^ load_u32le(sum)) & ~DIFFERS) == 0;
         *new = *new && is;
         if (from >= p->nold)
-            continue; /* undoing cuts it off, whatever it is */
+            continue; /* undoing cuts these bytes off */
         *old = *old && was;
         *fits = *fits && (was || is);
     }
@@ -176,7 +176,7 @@ static void add_number(struct journal_writer *o, uint64_t v, size_t n)
     add_bytes(o, b, n);
 }
 
-/* make_sums - appends to SUMS those of the segments of P from FROM to TO; OLD are the old bytes, NULL:
+/* make_sums - appends to SUMS the sums of the segments of P from FROM to TO; OLD are the old bytes, NULL:
  * zeros. */
 static unsigned char *make_sums(const struct piece *p, const unsigned char *bytes, const unsigned char *old,
                                 size_t from, size_t to, unsigned char *sums)

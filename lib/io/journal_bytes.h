@@ -1,4 +1,4 @@
-/* journal_bytes.h - the bytes of an undo journal: written, parsed, compared with the file. */
+/* journal_bytes.h - writes and parses the bytes of an undo journal, and compares them with the file. */
 #ifndef IO_JOURNAL_BYTES_H
 #define IO_JOURNAL_BYTES_H
 
@@ -17,10 +17,10 @@ struct piece {
 
 enum journal_kind {
     JOURNAL_NONE,
-    JOURNAL_UNRELATED,     /* another file with the name of a journal */
+    JOURNAL_UNRELATED,     /* a different file with the name of a journal */
     JOURNAL_UNTRUSTED,     /* other users may have written it */
     JOURNAL_DAMAGED,       /* was a journal, and changed since */
-    JOURNAL_OTHER_VERSION, /* intact, of another version of ckpt */
+    JOURNAL_OTHER_VERSION, /* intact, written by a different version of ckpt */
     JOURNAL_INVALID,       /* intact, but no edit leaves such a journal */
     JOURNAL_VALID,
 };
@@ -32,7 +32,7 @@ struct journal {
     struct piece pieces[PATCHES_MAX];
     size_t n;
     const char *distrust; /* JOURNAL_UNTRUSTED: why */
-    bool unreadable;      /* … and the reason is that we may not read it */
+    bool unreadable;      /* … because this user may not read it */
     struct stat st;       /* of the journal */
 };
 

@@ -9,24 +9,24 @@ struct pool;
 
 struct pool_job {
     size_t n;               /* tasks, in the order in which one thread would run them */
-    const uint64_t *weight; /* of each, such as its bytes … */
-    uint64_t (*weigh)(void *user, size_t i); /* … or where that is NULL */
-    unsigned threads;       /* by pool_threads */
-    /* task - number I, on thread number WORKER < THREADS; 0: the one that called pool_run. */
+    const uint64_t *weight; /* weight of each task, such as its bytes … */
+    uint64_t (*weigh)(void *user, size_t i); /* … or, if WEIGHT is NULL, a function that returns it */
+    unsigned threads;                        /* as pool_threads returned it */
+    /* task - runs task I on thread WORKER < THREADS; 0 is the thread that called pool_run. */
     ckpt_status (*task)(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err);
-    /* idle - on the calling thread while it waits for the others, about ten times
-     * a second; may stop them by pool_cancel. NULL: nothing to do. */
+    /* idle - is called on the calling thread while it waits, about ten times a second; may call pool_cancel.
+     * NULL: nothing to do. */
     void (*idle)(void *user, struct pool *p);
     void *user;
 };
 
-/* pool_threads - returns how many threads to use when WANTED are asked for: 0 means as many as there are
- * processors, but at most 4: more did not read faster. */
+/* pool_threads - returns how many threads to use if WANTED are asked for; 0: one per processor, at most 4,
+ * because more were not faster. */
 unsigned pool_threads(unsigned wanted);
 /* pool_run - runs all tasks. Each thread starts with consecutive tasks, so that files
  * are read in long runs, and then steals from the others. ERR is never NULL. */
 ckpt_status pool_run(const struct pool_job *job, ckpt_error *err);
-/* pool_stopped - has an earlier task than I failed, or was the job cancelled? */
+/* pool_stopped - returns true if an earlier task than I failed, or the job was cancelled. */
 bool pool_stopped(const struct pool *p, size_t i);
 /* pool_cancel - starts no further task: pool_run returns CKPT_ECANCELLED. */
 void pool_cancel(struct pool *p);

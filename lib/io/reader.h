@@ -24,7 +24,7 @@ void reader_free(reader *r);
 /* reader_take - returns the next N <= READER_WINDOW bytes, valid until the next call; NULL after a failure
  * (CKPT_ETRUNCATED: "needs N bytes, M are left"). */
 const unsigned char *reader_take(reader *r, size_t n);
-/* reader_peek - like reader_take without advancing. */
+/* reader_peek - returns the next N bytes without advancing. */
 const unsigned char *reader_peek(reader *r, size_t n);
 /* reader_u32, reader_u64 - little-endian; 0 after a failure. */
 uint32_t reader_u32(reader *r);
@@ -32,7 +32,7 @@ uint64_t reader_u64(reader *r);
 /* reader_varint - reads a number as cursor_varint does; false: it is cut off, which fails as reader_take
  * does, or has more than 64 bits. */
 bool reader_varint(reader *r, uint64_t *v);
-/* reader_skip - N bytes on; they must exist. */
+/* reader_skip - skips N bytes, which must exist. */
 bool reader_skip(reader *r, uint64_t n);
 static inline uint64_t reader_left(const reader *r) { return r->status ? 0 : r->end - r->pos; }
 

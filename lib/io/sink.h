@@ -1,5 +1,5 @@
-/* sink.h - where output goes. A file sink's output appears whole or not at all:
- * bytes go to a sibling temporary file that replaces the target on commit. */
+/* sink.h - where output goes. A file appears complete or not at all: its bytes are written to a temporary
+ * file next to it, which replaces it on commit. */
 #ifndef IO_SINK_H
 #define IO_SINK_H
 
@@ -9,12 +9,12 @@
 
 typedef struct sink sink;
 
-/* Files that are useful only together: the commit of each completes it, and none is
- * visible before sink_batch_commit. Zero: empty. */
+/* Files that are useful only together, such as shards and their index. The commit of each completes it, and
+ * sink_batch_commit makes all of them visible. All zero: no file. */
 struct sink_batch {
     sink *first, *last;
-    size_t n;                  /* files; each keeps two descriptors open */
-    struct cleaned_folder cleaned_folder; /* the folder of all or most of them */
+    size_t n;                             /* number of files; each keeps two descriptors open */
+    struct cleaned_folder cleaned_folder; /* a folder whose leftovers were removed: that of most files */
 };
 
 struct sink_options {
@@ -23,15 +23,15 @@ struct sink_options {
     /* notice - called for each attribute of the old file that the new one cannot have; may be NULL. */
     void (*notice)(void *user, const char *fmt, ...);
     void *user;
-    struct sink_batch *batch; /* NULL: visible on commit; else regular targets wait there */
+    struct sink_batch *batch; /* if not NULL, regular files wait in it for sink_batch_commit */
 };
 
 /* sink_file - opens PATH for writing; "-" is standard output, spooled and copied on commit. The target must
  * not exist unless force; then its mode, owner and xattrs carry over, and a symlink is followed to the file
  * it names. */
 ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **out, ckpt_error *err);
-/* sink_file_check - for a dry run: refuses what sink_file would, as far as that shows without creating a
- * file. */
+/* sink_file_check - refuses, for a dry run, what sink_file would refuse, as far as that can be found out
+ * without creating a file. */
 ckpt_status sink_file_check(const char *path, bool force, ckpt_error *err);
 /* sink_fd - opens the descriptor FD for writing from its position: output is spooled, and copied there on
  * commit. FD stays open. */
@@ -58,16 +58,15 @@ ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_
 #define SINK_PAGE 4096u
 /* SINK_CLONE_LEAST - fewer bytes are copied faster than shared. */
 #define SINK_CLONE_LEAST (1u << 20)
-/* sink_clone - N bytes at OFF, skipped before, become those at FROM of the file FD, by
- * sharing its blocks; all three are multiples of SINK_PAGE. False: this file
- * system, or this pair of them, cannot; nothing changed. Threads as with sink_patch. */
+/* sink_clone - makes N bytes at OFF, which were skipped, share the blocks of those at FROM of the file FD;
+ * all three are multiples of SINK_PAGE. False: the file system cannot do that; nothing changed. Threads as
+ * with sink_patch. */
 bool sink_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n);
-/* sink_tell - bytes written so far = offset of the next. */
+/* sink_tell - returns the number of bytes written so far, which is the offset of the next. */
 uint64_t sink_tell(const sink *s);
 /* sink_read - reads back bytes already written (verification before commit). */
 ckpt_status sink_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err);
-/* sink_commit - flushes, syncs and renames; S is freed whatever happens, and
- * after a failure the target is as it was. */
+/* sink_commit - flushes, syncs and renames. It always frees S; after a failure the target is unchanged. */
 ckpt_status sink_commit(sink *s, ckpt_error *err);
 /* sink_abort - removes the temporary, leaves the target alone, frees S. NULL allowed. */
 void sink_abort(sink *s);
@@ -76,8 +75,8 @@ ckpt_status sink_end(sink *s, ckpt_status st, ckpt_error *err);
 /* sink_file_bytes - writes BYTES as the file PATH. */
 ckpt_status sink_file_bytes(const char *path, const struct sink_options *opts, ckpt_str bytes,
                             ckpt_error *err);
-/* sink_batch_commit - moves all files into place, in the order of their commits, and
- * empties B. After a failure the first *PLACED are there and the others are gone. */
+/* sink_batch_commit - moves all files into place, in the order of their commits, and empties B. After a
+ * failure the first *PLACED files are in place, and the others are removed. */
 ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *err);
 void sink_batch_abort(struct sink_batch *b);
 /* sink_hint_folder - if the folder DIR does not exist, sets ERR's hint to the command that makes it. */

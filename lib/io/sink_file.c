@@ -32,7 +32,7 @@ struct file_sink {
     char *target;     /* symlinks followed; its folder and, after the last '/', its name */
     struct sink_options opts;
     struct file_sink *next; /* in its batch */
-    bool existed;           /* there was such a file: see OLD */
+    bool existed;           /* the target existed; OLD describes it */
     atomic_bool broken;   /* a write failed: no commit */
     atomic_bool no_clone; /* a clone failed once: do not try again */
     struct stat old;
@@ -242,24 +242,24 @@ static void report_new_owner(const struct file_sink *f)
                        (unsigned)f->old.st_gid, (unsigned)now.st_gid);
 }
 
-/* keep_attributes - gives the new file the owner, mode and xattrs of the old one. What this
- * user may not set stays as it is: that is no reason to lose the output. A changed
- * owner must not inherit set-user-id. */
+/* keep_attributes - gives the new file the owner, mode and xattrs of the old one, as far as this user may set
+ * them: it is no reason to lose the output if not. A changed owner must not inherit set-user-id. */
 static void keep_attributes(const struct file_sink *f)
 {
     mode_t mode = f->old.st_mode & 07777;
     if (fchown(f->fd, f->old.st_uid, f->old.st_gid) != 0) {
         mode &= 0777;
         if (fchown(f->fd, (uid_t)-1, f->old.st_gid) != 0)
-            mode &= (mode_t) ~(mode_t)0070 | (mode & 0007) << 3; /* another group: what all others may */
+            mode &= (mode_t) ~(mode_t)0070 | (mode & 0007)
+                                                 << 3; /* the group changed: it gets the rights of others */
     }
     copy_xattrs(f->target, f->fd, (char *)f->block); /* empty by now */
     (void)!fchmod(f->fd, mode);
     report_new_owner(f);
 }
 
-/* finish_file - writes what is left and sets the exact size. Closing a duplicate makes
- * network file systems report the errors of a close. */
+/* finish_file - writes what is left in the buffer and sets the exact size. It closes a duplicate, so that
+ * network file systems report errors of a close. */
 static ckpt_status finish_file(struct file_sink *f, ckpt_error *err)
 {
     if (f->broken)
@@ -389,8 +389,8 @@ void sink_batch_abort(struct sink_batch *b)
 static const struct sink_ops file_ops = {file_reserve, file_write, file_skip, file_patch,
                                          file_read,    file_commit, file_abort, file_clone};
 
-/* read_link - returns the target of the symbolic link PATH, relative to the folder that PATH is relative to;
- * NULL: PATH is no link, or out of memory (errno ENOMEM). */
+/* read_link - returns the target of the symbolic link PATH, relative to the same folder as PATH; NULL: PATH
+ * is no link, or out of memory (errno ENOMEM). */
 static char *read_link(const char *path)
 {
     char to[PATH_MAX];
@@ -407,7 +407,7 @@ static char *read_link(const char *path)
     return joined;
 }
 
-/* resolve_links - returns the file that PATH leads to, which need not exist. */
+/* resolve_links - returns the path of the file that PATH leads to, which may not exist. */
 static char *resolve_links(const char *path, bool there)
 {
     if (there)
@@ -439,7 +439,7 @@ static ckpt_status open_stream(struct file_sink *f, ckpt_error *err)
     return st;
 }
 
-/* open_special - opens something that exists and is no regular file. */
+/* open_special - opens a file that exists and is not a regular file. */
 static ckpt_status open_special(struct file_sink *f, ckpt_error *err)
 {
     if (S_ISDIR(f->old.st_mode)) {

@@ -1,7 +1,6 @@
-/* source.h - read-only bytes, read by position; bounds are checked in one place. A
- * source is a file, memory, a slice of a source, or a source decoded on the fly;
- * readers need not know which. Any number of threads may read one at the same time and
- * have it located; references are counted, and a source is opened and closed, by one. */
+/* source.h - read-only bytes, read by position, with one bounds check for all kinds: a file, memory, a slice
+ * of a source, or a source decoded on the fly. Any number of threads may read or locate a source at the same
+ * time; one thread opens and closes it and counts its references. */
 #ifndef IO_SOURCE_H
 #define IO_SOURCE_H
 
@@ -14,7 +13,7 @@
 typedef struct source source;
 struct patches;
 
-/* Who follows the reading of a file that is being opened. All of it happens on one thread. */
+/* Receives the progress of reading a file that is being opened, on one thread. */
 struct source_watch {
     int (*progress)(void *user, uint64_t done, uint64_t total); /* NULL: nobody */
     void *user;
@@ -27,8 +26,8 @@ struct source_ops {
     /* read_at - exactly N bytes at OFF, which are within [0, size). */
     ckpt_status (*read_at)(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
     void (*close)(source *s); /* frees S itself */
-    /* locate - sets base where that takes a read of the file (members of
-     * an archive); NULL: base is set from the start. */
+    /* locate - sets base if the file must be read for it (members of an archive); NULL: base is set from the
+     * start. */
     ckpt_status (*locate)(source *s, ckpt_error *err);
     void (*sequential)(source *s);                                  /* see source_sequential; may be NULL */
     bool (*extent)(source *s, uint64_t off, int *fd, uint64_t *at); /* see source_extent; may be NULL */
@@ -40,8 +39,8 @@ struct source_ops {
 struct source {
     const struct source_ops *ops;
     uint64_t size;
-    _Atomic uint64_t base; /* absolute offset of byte 0 in the outermost file, or CKPT_NO_OFFSET: the bytes
-                              there are encoded, or it was not located yet */
+    _Atomic uint64_t base; /* absolute offset of byte 0 in the outermost file; CKPT_NO_OFFSET: the bytes are
+                              encoded there, or were not located yet */
     int refs;
     uint32_t serial : 1; /* reading changes its state, under a lock: several threads are no faster */
     uint32_t block : 31; /* 0, or: reads of this many bytes at multiples of it are much cheaper */
@@ -49,7 +48,7 @@ struct source {
 
 /* source_read - reads N bytes at OFF; CKPT_ETRUNCATED if they are not all there. */
 ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
-/* source_crc - goes on with *CRC, a checksum of KIND, over the N bytes at OFF; 0 is the checksum of none. */
+/* source_crc - updates *CRC, a checksum of KIND, with the N bytes at OFF; 0 is the checksum of no bytes. */
 ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, uint32_t *crc,
                        ckpt_error *err);
 source *source_ref(source *s);
@@ -61,35 +60,36 @@ static inline ckpt_status source_locate(source *s, ckpt_error *err)
 }
 /* source_pos - returns the absolute offset of OFF in the outermost file, or CKPT_NO_OFFSET. */
 uint64_t source_pos(const source *s, uint64_t off);
-/* source_sequential - a hint: much will be read, front to back. */
+/* source_sequential - hints that much of S will be read, front to back. */
 void source_sequential(source *s);
-/* source_extent - are the bytes from OFF on stored unchanged in a file? They are at *AT of *FD then. */
+/* source_extent - returns true if the bytes from OFF on are stored unchanged in a file: at *AT of *FD. */
 bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at);
-/* source_map - *OUT: the N >= 1 bytes at OFF, valid as long as S; no copy of them is made. A file is mapped:
- * bytes that another program cuts off are SIGBUS there. CKPT_EUNSUPPORTED: they are nowhere as they are. */
+/* source_map - sets *OUT to the N >= 1 bytes at OFF without a copy, valid as long as S. A file is mapped:
+ * bytes that another program cuts off raise SIGBUS. CKPT_EUNSUPPORTED: the bytes are not stored as they
+ * are. */
 ckpt_status source_map(source *s, uint64_t off, size_t n, const unsigned char **out, ckpt_error *err);
-/* source_watch - from now on W follows what is read of S, a file, memory or callbacks, itself or by a slice;
- * NULL: nobody does. */
+/* source_watch - makes W receive the progress of reading S (a file, memory or callbacks) or slices of it; W
+ * NULL: none. */
 void source_watch(source *s, struct source_watch *w);
-/* source_watch_read - reports to W (may be NULL) that N more bytes were read; CKPT_ECANCELLED: it stops
- * the reading. */
+/* source_watch_read - reports to W (may be NULL) that N more bytes were read; CKPT_ECANCELLED: W stops the
+ * reading. */
 ckpt_status source_watch_read(struct source_watch *w, uint64_t n, ckpt_error *err);
 /* source_watch_add - adds N bytes that are going to be read to W, which may be NULL. */
 void source_watch_add(struct source_watch *w, uint64_t n);
 
-/* source_is_folder - is PATH a folder? "-" is not. */
+/* source_is_folder - returns true if PATH is a folder; "-" is not. */
 bool source_is_folder(const char *path);
-/* source_file_open - a regular file (or block device), opened read-only. A
- * pipe or "-" is spooled to an unlinked temporary file first. */
+/* source_file_open - opens a regular file or block device for reading. A pipe or "-" is first spooled to a
+ * temporary file without a name. */
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err);
 /* source_file_park - closes the file S; each read opens it again and checks that it is the same file. For
- * sets of more files than may be open at a time. Call it before other threads read S. Does nothing for other
- * sources and for what cannot be opened twice. */
+ * sets of more files than may be open at a time. Must be called before other threads read S. Does nothing for
+ * sources that cannot be opened twice. */
 void source_file_park(source *s);
 /* source_file_changed - CKPT_ECHANGED if the file was replaced, truncated or written to since
  * it was opened (size, mtime, inode), CKPT_EIO if a read failed. Other kinds of source: CKPT_OK. */
 ckpt_status source_file_changed(source *s, ckpt_error *err);
-/* source_file_named - is S a regular file with a path, which other programs may change? */
+/* source_file_named - returns true if S is a regular file with a path, which other programs may change. */
 bool source_file_named(const source *s);
 /* source_file_written - CKPT_ECHANGED if the file S, which is named, was written to since it was opened
  * (size, mtime). Another file at its path now does not count. */
@@ -97,10 +97,11 @@ ckpt_status source_file_written(source *s, ckpt_error *err);
 /* source_mem - makes a source of SIZE bytes at DATA, which must outlive it; BASE as in struct source. NULL:
  * no memory. */
 source *source_mem(const void *data, size_t size, uint64_t base);
-/* source_callbacks - bytes that a program reads itself. FROM is not closed before source_callbacks_opened. */
+/* source_callbacks - makes a source of bytes that the program reads itself by FROM. It is not closed before
+ * source_callbacks_opened. */
 ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err);
-/* source_callbacks_opened - ST came of opening S: with CKPT_OK, FROM is closed with S. Another status where a
- * read failed and opening went on without those bytes, which only SALVAGE may. */
+/* source_callbacks_opened - ends the opening of S, whose status is ST. With CKPT_OK, FROM is closed together
+ * with S. Fails if a read failed and opening went on without its bytes, unless SALVAGE. */
 ckpt_status source_callbacks_opened(source *s, ckpt_status st, bool salvage, ckpt_error *err);
 /* source_slice - [OFF, OFF+SIZE) of PARENT, which it keeps alive; fails unless the range is within. */
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err);

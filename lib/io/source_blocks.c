@@ -1,5 +1,5 @@
-/* source_blocks.c - data that are stored in compressed blocks, such as the chunks of HDF5 and Zarr, as the
- * bytes that they decode to. See block_cache.h. */
+/* source_blocks.c - a source of the bytes that compressed blocks decode to, such as the chunks of HDF5 and
+ * Zarr. See block_cache.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -124,7 +124,8 @@ static void blocks_close(source *src)
 static const struct source_ops blocks_ops = {
     .read_at = blocks_read, .close = blocks_close, .sequential = blocks_sequential};
 
-/* check_blocks - are the stored bytes there? Sets where each begins, and *SIZE, which fits off_t. */
+/* check_blocks - checks that the stored bytes are in their sources; sets where each block begins, and *SIZE,
+ * which fits off_t. */
 static ckpt_status check_blocks(struct block *block, size_t n, uint64_t *size, ckpt_error *err)
 {
     *size = 0;

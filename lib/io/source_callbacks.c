@@ -1,5 +1,5 @@
-/* source_callbacks.c - bytes that the program which uses the library reads itself, see ckpt_callbacks of
- * ckpt.h. What its read_at returns is compared each time with what was asked for. */
+/* source_callbacks.c - a source of bytes that the program reads itself, see ckpt_callbacks of ckpt.h. Each
+ * result of its read_at is checked against what was asked for. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 struct callback_source {
     source s;
     ckpt_callbacks from;
-    pthread_mutex_t lock; /* around read_at, where it wants one call at a time */
+    pthread_mutex_t lock; /* held during read_at if only one call at a time is allowed */
     struct source_watch *watch;
     bool open;         /* the file was opened: close is ours to call */
     int broke;         /* while it was being opened: errno of the first read that failed */
@@ -111,7 +111,7 @@ ckpt_status source_callbacks_opened(source *s, ckpt_status st, bool salvage, ckp
 {
     struct callback_source *c = (struct callback_source *)s;
     bool reported = st == CKPT_EIO || st == CKPT_ECANCELLED;
-    if (c->broke && !salvage && !reported) /* what came of going on without those bytes is void */
+    if (c->broke && !salvage && !reported) /* the result without those bytes is void */
         return read_failed(c->broke_at, -c->broke, err);
     c->open = st == CKPT_OK;
     return st;

@@ -18,7 +18,7 @@
 struct file_source {
     source s;
     int fd;                 /* -1: parked */
-    bool named;             /* PATH leads to it, so changes can be seen */
+    bool named;             /* it has a path, by which changes can be seen */
     atomic_bool sequential; /* posix_fadvise was called */
     atomic_int read_errno;  /* of a failed read: source_file_changed reports it to callers that went on */
     const char *_Atomic changed; /* how it changed; set once */
@@ -129,7 +129,7 @@ static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_
         atomic_store(&f->read_errno, errno);
         st = fail_errno(err, off, "cannot read %zu bytes", n);
     } else if (got < n) {
-        atomic_store(&f->read_errno, EIO); /* also where changes cannot be seen by stat */
+        atomic_store(&f->read_errno, EIO); /* also if stat does not show changes */
         st = fail_shrank(f, fd, off + got, err);
     }
     return_fd(f, fd);

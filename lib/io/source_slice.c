@@ -1,4 +1,4 @@
-/* source_slice.c - a byte range of another source. */
+/* source_slice.c - a source that is a byte range of a source. */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@ typedef struct spool spool;
 
 /* spool_new - makes a spool for at most MAX bytes. NULL: no memory. */
 spool *spool_new(uint64_t max);
-/* spool_new_in_memory - the same, never in a file. */
+/* spool_new_in_memory - makes a spool that never uses a file. */
 spool *spool_new_in_memory(uint64_t max);
 /* spool_new_at - makes a spool that begins at byte OFF of the open file FD, which remains the caller's. */
 spool *spool_new_at(int fd, uint64_t off, uint64_t max);

@@ -188,7 +188,7 @@ static void remove_leftover(int dir, const char *name)
     close(fd);
 }
 
-/* remove_leftovers - removes those of the target with this STEM, or, if STEMS is not NULL, of all in
+/* remove_leftovers - removes the leftovers of the target with this STEM or, if STEMS is not NULL, of all in
  * STEMS. */
 static void remove_leftovers(int dir, ckpt_str stem, const map *stems)
 {
@@ -457,7 +457,7 @@ bool temp_folder_place(struct temp_folder *t, const char *base, bool replace, bo
         done = renameat2(t->parent, t->name->text, t->parent, base, RENAME_EXCHANGE) == 0;
     int why = there && !replace ? EEXIST : errno;
     if (done && !there)
-        release_name(&t->name); /* else it is that of the old folder */
+        release_name(&t->name); /* else the name is that of the old folder */
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (done && sync)
         (void)sync_folder(t->parent); /* it is complete either way */

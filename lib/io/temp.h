@@ -1,6 +1,6 @@
-/* temp.h - a temporary file that replaces its target when it is finished: without a
- * name where the file system allows it (O_TMPFILE), else the hidden sibling
- * `.NAME.ckpt-XXXXXX` of the target. A folder is always such a sibling. */
+/* temp.h - a temporary file that replaces its target when it is finished. It has no name if the file system
+ * allows that (O_TMPFILE), else the hidden name `.NAME.ckpt-XXXXXX` next to the target, as temporary folders
+ * always have. */
 #ifndef IO_TEMP_H
 #define IO_TEMP_H
 
@@ -30,10 +30,10 @@ bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
 /* temp_clean_folder - removes what crashed runs left in DIR for the targets PATHS, in one pass, before many
  * temp_open. If it fails, each temp_open does so for its own target. */
 void temp_clean_folder(struct cleaned_folder *t, const char *dir, const char *const *paths, size_t n);
-/* temp_place - gives it the name BASE atomically; an existing file makes that fail
- * with EEXIST unless REPLACE. False: errno, and BASE is unchanged. */
+/* temp_place - gives the file the name BASE atomically; fails with EEXIST if BASE exists, unless REPLACE.
+ * False: errno, and BASE is unchanged. */
 bool temp_place(struct temp *t, const char *base, bool replace);
-/* temp_close - closes it, and removes it if it was not placed. */
+/* temp_close - closes the file, and removes it if it was not placed. */
 void temp_close(struct temp *t);
 /* temp_emergency - async-signal-safe: removes every temporary that has a name. */
 void temp_emergency(void);
@@ -50,9 +50,9 @@ struct temp_folder {
 bool temp_folder_open(struct temp_folder *t, const char *parent, const char *base);
 /* temp_folder_name - its name in the parent. */
 const char *temp_folder_name(const struct temp_folder *t);
-/* temp_folder_place - gives it the name BASE atomically, with its files on the disk where SYNC. An empty
- * folder of that name is replaced; one with files makes that fail with EEXIST unless REPLACE: then the two
- * change places, and the old one is removed with its files. False: errno, and BASE is unchanged. */
+/* temp_folder_place - gives the folder the name BASE atomically; SYNC: with its files on the disk. It
+ * replaces an empty folder; one with files fails with EEXIST unless REPLACE: then the two exchange their
+ * names, and the old one is removed with its files. False: errno, and BASE is unchanged. */
 bool temp_folder_place(struct temp_folder *t, const char *base, bool replace, bool sync);
 /* temp_folder_close - closes it, and removes it, or the one that it replaced, with its files; false: that is
  * still there. */

@@ -56,7 +56,7 @@ static bool move_window(struct window *w, uint64_t at, size_t n)
     return window_has(w, at, n);
 }
 
-/* switch_file - forgets the bytes and the positions of pieces of another file. */
+/* switch_file - drops the bytes in the window, and the positions of pieces, of the previous file. */
 static void switch_file(struct window *w, int fd)
 {
     if (w->fd == fd)

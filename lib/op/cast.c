@@ -1,9 +1,4 @@
-/*
- * cast.c - `--cast`: which tensors of a plan become another dtype.
- *
- * A cast without a glob is for the weights and averaged copies of them: the state of an optimizer should not
- * be rounded, and a step counter in bfloat16 stops at 256. A counter is cast only if its full name is given.
- */
+/* cast.c - `--cast`: selects the tensors of a plan whose dtype changes. */
 #include <stdio.h>
 
 #include "base/text.h"

@@ -19,7 +19,7 @@ struct compare_progress {
     void *user;
 };
 
-/* compare_possible - can values of A and B be compared at all? */
+/* compare_possible - returns true if values of A and B can be compared. */
 bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b);
 /* compare_rows - compares the two rows of X, for which compare_possible() is true. CHUNK (may be NULL) limits
  * it to some elements; its crc is filled in.

@@ -60,7 +60,7 @@ ckpt_str container_name(const struct containers *w, uint32_t i); /* joined; .ptr
 
 /* container_of_node - returns the index of V, or of its replacement; NO_CONTAINER: it is not a container. */
 uint32_t container_of_node(const struct containers *w, const ckpt_value *v);
-/* is_tensor_node - is V, or its replacement, a tensor? */
+/* is_tensor_node - returns true if V, or its replacement, is a tensor. */
 bool is_tensor_node(const struct containers *w, const ckpt_value *v);
 
 /* mapping_count, mapping_entry - return the number of entries, and entry I, of a dict or of an object that

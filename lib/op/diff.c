@@ -63,7 +63,7 @@ static ckpt_status pair_rows(struct diff *d, const struct diff_names *a, const s
 
 /* ---- renamed rows */
 
-/* A row that only one file has under its name; the other may have it under another. */
+/* A row whose name is only in one file; the other may have it under a different name. */
 struct unmatched {
     const ckpt_tensor *t;
     uint32_t pair;
@@ -99,8 +99,8 @@ static int compare_unmatched_rows(const void *x, const void *y)
     return c ? c : (a->pair > b->pair) - (a->pair < b->pair);
 }
 
-/* match_same_bytes - rows A[0..na) and B[0..nb) all have the same bytes. If NA equals NB, they are
- * matched in the order of their names, else only those whose last component is the same. */
+/* match_same_bytes - matches rows A[0..na) and B[0..nb), which all have the same bytes: in the order of their
+ * names if NA equals NB, else only those with the same last component. */
 static void match_same_bytes(struct diff *d, const struct unmatched *a, size_t na, const struct unmatched *b,
                              size_t nb)
 {
@@ -255,7 +255,8 @@ static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_even
     }
     e->values_differ |= c->differing != 0;
     bool other_values = !c->identical &&
-                        (!e->dtype_differs || c->max_abs > 0); /* with another dtype, bytes differ anyway */
+                        (!e->dtype_differs ||
+                         c->max_abs > 0); /* with different dtypes, the bytes differ anyway */
     e->within_tolerance = other_values && !e->values_differ && !dtype_counts(d, e);
 }
 
@@ -345,8 +346,8 @@ static bool is_comparable(const struct diff *d, const struct row_pair *p)
     return p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR && compare_possible(row_a(d, p), row_b(d, p));
 }
 
-/* add_compare_items - pairs of tied weights, whose bytes are shared under several names in both files, get
- * the same item, found by SEEN (NULL: there are none). */
+/* add_compare_items - adds the pairs to compare. Pairs of tied weights, whose bytes are shared under several
+ * names in both files, get one item, found by SEEN (NULL: no ties). */
 static bool add_compare_items(struct diff *d, map *seen)
 {
     for (size_t i = 0; i < d->npairs && !d->o->keys_only; i++) {
@@ -364,8 +365,7 @@ static bool add_compare_items(struct diff *d, map *seen)
     return true;
 }
 
-/* compare_arrays - compares arrays of text, dates, records and objects, whose bytes are not those of
- * numbers. */
+/* compare_arrays - compares arrays of text, dates, records and objects, which are not arrays of numbers. */
 static ckpt_status compare_arrays(struct diff *d, ckpt_error *err)
 {
     struct value_equal equal = {0};

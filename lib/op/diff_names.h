@@ -1,4 +1,5 @@
-/* diff_names.h - the names of both files of a diff: shortened, selected by globs, sorted, paired. */
+/* diff_names.h - lists the names of both files of a diff: shortened, selected by globs, sorted, and
+ * paired. */
 #ifndef OP_DIFF_NAMES_H
 #define OP_DIFF_NAMES_H
 
@@ -20,17 +21,17 @@ struct diff_join {
     size_t i, j;
 };
 
-/* diff_name_matches - does NAME, shortened, match the globs? */
+/* diff_name_matches - returns true if NAME, shortened, matches the globs. */
 bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name);
 /* diff_list_rows, diff_list_leaves - the selected names of tensors and of values, in natural order. */
 ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
                       struct diff_names *out, ckpt_error *err);
 ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
                         struct diff_names *out, ckpt_error *err);
-/* diff_has_leaf - does F have a value whose name is selected? */
+/* diff_has_leaf - returns true if F has a value whose name is selected. */
 bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root);
-/* diff_has_name_below - does a name of N begin with NAME and a dot? If NAME is empty: is any name not
- * empty? */
+/* diff_has_name_below - returns true if a name of N begins with NAME and a dot or, if NAME is empty, if any
+ * name is not empty. */
 bool diff_has_name_below(const struct diff_names *n, ckpt_str name);
 /* diff_next_pair - returns the next name in order in *A and *B; one is NULL if only the other list has the
  * name. False: there are no more. */

@@ -77,8 +77,8 @@ static const ckpt_leaf *make_container_leaf(ckpt_file *f, const struct leaf_cont
     return leaf;
 }
 
-/* same_class - do two lists or mappings have the same class? True for anything else, which is compared as a
- * value. */
+/* same_class - returns true if two lists or mappings have the same class; also for all other values, which
+ * are compared by content. */
 static bool same_class(const ckpt_value *a, const ckpt_value *b)
 {
     char type_a[256], type_b[256];
@@ -133,9 +133,9 @@ static ckpt_status compare_containers(struct value_diff *d, ckpt_str name, const
     return CKPT_OK;
 }
 
-/* same_key_types - are the keys on the ways to A and B, which are called the same, also of the same types? 1
- * and '1' are not, in mappings; what is a list in one file is compared as that. The ways are followed from
- * their ends, as roots and prefixes may differ. */
+/* same_key_types - returns true if the keys in the paths of A and B, which print the same, have the same
+ * types: 1 and '1' differ in mappings, not in what is a list in one file. Paths are compared from their ends,
+ * as roots and prefixes may differ. */
 static bool same_key_types(const ckpt_leaf *a, const ckpt_leaf *b)
 {
     if (!a->containers || !b->containers)

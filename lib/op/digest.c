@@ -87,7 +87,8 @@ ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX
 
 /* ---- tensors as another dtype */
 
-/* is_cast - are tensors like T digested as another dtype, if one was asked for? As --cast: floats are. */
+/* is_cast - returns true if a tensor like T is digested in the dtype asked for. As with --cast, floats
+ * are. */
 static bool is_cast(const ckpt_tensor *t)
 {
     char klass = dtype_info((ckpt_dtype)t->dtype)->klass;

@@ -151,8 +151,8 @@ static bool is_wrapper_prefix(ckpt_str prefix)
     return false;
 }
 
-/* set_prefix - sets the prefix of ONE if the component is that of a nested network or of an averaged copy,
- * not the name of a layer. */
+/* set_prefix - sets the prefix of ONE if the component names a nested network or an averaged copy, not a
+ * layer. */
 static void set_prefix(ckpt_weights *one, const struct first_component_votes *l)
 {
     if (l->with_most > 1 && l->with_most >= one->tensors - one->tensors / 4 && l->deep > l->with_most / 2) {

@@ -295,8 +295,9 @@ static ckpt_status index_modules(const struct group *g, map *modules, ckpt_error
     return CKPT_OK;
 }
 
-/* strip_module_paths - renames module paths inside of the stripped prefix: if "_orig_mod.module." was removed
- * from all keys, no key is left below the module "_orig_mod", whose path becomes that of the whole prefix. */
+/* strip_module_paths - renames module paths inside of the stripped prefix. If "_orig_mod.module." was removed
+ * from all keys, no key is left below the module "_orig_mod", which then gets the path of the whole
+ * prefix. */
 static ckpt_status strip_module_paths(struct naming *n, struct group *g, ckpt_error *err)
 {
     map *modules = NULL;

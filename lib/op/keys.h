@@ -11,7 +11,7 @@ struct slot {
     ckpt_str old_name, new_name;
     uint32_t domain;  /* number of its container; two slots of one domain may not get the same name */
     uint32_t index;   /* of its entry in the container */
-    bool dropped;     /* only in _metadata: overwritten by another entry */
+    bool dropped;     /* only in _metadata: a different entry overwrites it */
     bool keeps_name;  /* it does not name a parameter, and no other key may get its name */
     bool has_no_tensor; /* its entry has no tensor, or it is in a list of names */
 };
@@ -41,14 +41,14 @@ struct naming {
     bool root_module;    /* key() also names the root module, whose path is "" */
     ckpt_str stripped;   /* the prefix, if key() only removes one; and modules inside of it */
     bool dry_run;        /* compute names, change nothing */
-    size_t changed;      /* out: keys renamed, those of _metadata included */
+    size_t changed;      /* result: number of renamed keys, keys of _metadata included */
     void *user;
 };
 
 /* keys_rename - renames all keys by N; after an error the plan is unchanged. */
 ckpt_status keys_rename(struct naming *n, ckpt_error *err);
-/* rename_module_paths - sets the new names of G's module paths by those of its keys: if a.b.w became x.b.w,
- * the module a.b becomes x.b and a becomes x, and so do modules below them that have no keys of their own. */
+/* rename_module_paths - renames G's module paths as its keys were renamed: if a.b.w became x.b.w, the module
+ * a.b becomes x.b and a becomes x, and so do modules below them that have no keys of their own. */
 ckpt_status rename_module_paths(arena *a, struct group *g, ckpt_error *err);
 /* concat_texts - returns X followed by Y, in A; .ptr NULL: out of memory. */
 ckpt_str concat_texts(arena *a, ckpt_str x, ckpt_str y);

@@ -25,7 +25,7 @@ static ckpt_str parent_path(ckpt_str s)
     return str_of(s.ptr, n ? n - 1 : 0);
 }
 
-/* add_move - adds FROM -> TO. *KNOWN: it is there already, and so are those of the parent modules. */
+/* add_move - adds FROM -> TO. *KNOWN: this move and those of the parent modules were added before. */
 static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *known, ckpt_error *err)
 {
     uint32_t old;

@@ -90,7 +90,7 @@ static bool is_plain_call(const ckpt_value *v)
            (!m->nstates || (m->nstates == 1 && m->states[0]->type == CKPT_V_DICT));
 }
 
-/* is_plain_node - is V itself plain data, whatever is below it? */
+/* is_plain_node - returns true if V itself is plain data, apart from nodes below it. */
 static bool is_plain_node(const ckpt_file *f, const ckpt_value *v)
 {
     if (v->flags & VALUE_BUILT)

@@ -1,5 +1,5 @@
-/* plain.h - which values are plain data: those that torch.load(weights_only=True) accepts (constants, lists,
- * dicts, tensors …), and which others can be replaced by such a value. */
+/* plain.h - finds values that are not plain data, which torch.load(weights_only=True) accepts (constants,
+ * lists, dicts, tensors …), and makes plain data of numpy scalars and paths. */
 #ifndef OP_PLAIN_H
 #define OP_PLAIN_H
 
@@ -22,7 +22,7 @@ ckpt_status check_plain(struct plain_checker *p, const ckpt_value *v, const ckpt
                         ckpt_error *err);
 void plain_checker_free(struct plain_checker *p);
 
-/* What a name stands for, by plain.def. */
+/* What the object of a name is, by plain.def. */
 enum plain_kind { PLAIN_OTHER, PLAIN_VALUE, PLAIN_TENSOR, PLAIN_POSIX, PLAIN_WINDOWS, PLAIN_FIELDS };
 
 enum plain_kind plain_kind_of(const ckpt_value *global);
@@ -30,10 +30,10 @@ enum plain_kind plain_kind_of(const ckpt_value *global);
 bool is_plain_value_call(const ckpt_value *v);
 /* is_torch_constant - is V the name of a dtype or of a quantisation scheme? */
 bool is_torch_constant(const ckpt_value *v);
-/* plain_from_scalar - *OUT: the numpy scalar V as a Python number or text, made in A; NULL: V is not a numpy
+/* plain_from_scalar - sets *OUT to the numpy scalar V as a Python number or text in A; NULL: V is not a numpy
  * scalar, or cannot be converted. False: out of memory. */
 bool plain_from_scalar(arena *a, const ckpt_value *v, ckpt_value **out);
-/* plain_from_path - the same for a pathlib path, as text. */
+/* plain_from_path - sets *OUT to a pathlib path as text; NULL and false as in plain_from_scalar. */
 bool plain_from_path(arena *a, const ckpt_value *v, ckpt_value **out);
 
 #endif

@@ -34,9 +34,9 @@ bool prefix_inside(ckpt_str s, ckpt_str prefix)
     return false;
 }
 
-/* strip_components - copies S without PREFIX, which ends in a dot, to OUT; returns the length. Each time the
- * copied components end in PREFIX they are removed again, so one pass also finds a prefix that only forms
- * when another one inside it is removed. */
+/* strip_components - copies S to OUT without PREFIX, which ends in a dot; returns the length. Whenever the
+ * copied components end in PREFIX, they are removed again. So one pass also finds a prefix that forms when a
+ * prefix inside it is removed. */
 static size_t strip_components(ckpt_str s, ckpt_str prefix, char *out)
 {
     size_t len = 0;

@@ -16,9 +16,9 @@ extern const size_t nwrapper_names;
 /* prefix_strip - returns S without PREFIX at its start or, if ANYWHERE, at each component boundary until none
  * is left; S itself if it has none. .ptr NULL: out of memory. */
 ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere);
-/* prefix_strip_certain - S without the certain wrapper names. */
+/* prefix_strip_certain - returns S without the certain wrapper names. */
 ckpt_str prefix_strip_certain(arena *a, ckpt_str s);
-/* prefix_inside - is PREFIX at a component boundary of S? */
+/* prefix_inside - returns true if PREFIX begins at a component boundary of S. */
 bool prefix_inside(ckpt_str s, ckpt_str prefix);
 
 #define PREFIXES_SEEN 8
@@ -30,10 +30,10 @@ struct prefixes {
     size_t n;
 };
 
-/* prefixes_add - counts the first component of NAME, which has to outlive SEEN; a name without a dot has
- * none. */
+/* prefixes_add - counts the first component of NAME, if NAME has a dot; NAME must outlive SEEN. */
 void prefixes_add(struct prefixes *seen, ckpt_str name);
-/* prefixes_text - OUT (CAP bytes): the most frequent ones, as `"module.", "ema."`; empty: none. */
+/* prefixes_text - writes the most frequent components to OUT (CAP bytes), as `"module.", "ema."`, or "" if
+ * there are none. */
 const char *prefixes_text(const struct prefixes *seen, char *out, size_t cap);
 
 #endif

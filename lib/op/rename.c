@@ -263,8 +263,8 @@ static ckpt_status fail_key_not_found(ckpt_str name, ckpt_error *err)
     return CKPT_ENOTFOUND;
 }
 
-/* index_other_names - OTHERS: the other names of X's mappings, as the rows of P have them, with the number in
- * x->wheres. A mapping that is shared has one for each place where it is. */
+/* index_other_names - fills OTHERS with the other names of X's mappings, as the rows of P have them; the
+ * number is that in x->wheres. A shared mapping has a name for each path. */
 static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map *x, map *others,
                                      ckpt_error *err)
 {

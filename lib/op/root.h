@@ -1,4 +1,4 @@
-/* root.h - `--root`: the part of a file below a name, and globs that select names. */
+/* root.h - finds the part of a file that `--root` names, and selects names by globs. */
 #ifndef OP_ROOT_H
 #define OP_ROOT_H
 
@@ -11,12 +11,12 @@ struct root {
     size_t containers_len;      /* length of the part of NAME that is containers */
     const ckpt_path_elem *path; /* the containers */
     uint32_t depth;             /* number of them */
-    const ckpt_value *node;     /* the last one; NULL: not known */
-    bool alone;                 /* of the last one its tensors alone: see struct weights */
+    const ckpt_value *node;     /* the last container; NULL: not known */
+    bool alone;                 /* only the tensors of the last container: see struct weights */
 };
 
-/* root_find - *OUT: the root that ROOT (NULL: all of F; "auto": the weights) means; its name is empty if
- * nothing is below it. A name can be split into containers in several ways: the longest part that is
+/* root_find - sets *OUT to the root that ROOT (NULL: all of F; "auto": the weights) means; its name is empty
+ * if nothing is below ROOT. If a name can be split into containers in several ways, the longest part that is
  * containers is chosen, then the fewest containers, then the first in the file. */
 ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_error *err);
 /* root_contains - is the tensor or value with NAME and PATH (NPATH elements) below R? */
@@ -31,8 +31,8 @@ struct wanted_names {
     bool ignore_case;
 };
 
-/* is_wanted - is NAME selected? If all globs have '!' (or there are none), each name is that is not
- * excluded. */
+/* is_wanted - returns true if NAME is selected by the globs. If all globs begin with '!', or there are none,
+ * every name is selected that is not excluded. */
 bool is_wanted(const struct wanted_names *w, ckpt_str name);
 
 #endif

@@ -30,12 +30,13 @@
 #include "op/weights_only.h"
 
 struct frame {
-    const ckpt_value *v; /* whose entries are converted: those of its view, or the components of a row */
+    const ckpt_value
+        *v; /* the value whose entries are converted: those of its view, or the components of a row */
     struct view view;
     size_t next;             /* entry of the view, or row */
     uint32_t composite;      /* row whose components are converted, or CKPT_NO_TENSOR */
     const ckpt_value *state; /* attributes of an OrderedDict, not converted yet */
-    ckpt_value *out;         /* where its entries go */
+    ckpt_value *out;         /* the container that its entries are added to */
     ckpt_path_elem elem;     /* its path element */
     bool has_elem;
 };
@@ -50,7 +51,7 @@ struct sanitize {
     size_t nresults, cap_results;
     struct frame *frames;
     size_t nframes, cap_frames;
-    const ckpt_value *blame; /* the node because of which the current value is not plain data, or NULL */
+    const ckpt_value *blame; /* the node that makes the current value not plain data, or NULL */
     ckpt_value *none;
     ckpt_error *err;
 };
@@ -284,7 +285,7 @@ static bool state_holds_tensor(const struct sanitize *s, const ckpt_value *v)
     return holds;
 }
 
-/* convert_sequence - converts the items of a list, set or tuple of another class; its ARGUMENTS only if
+/* convert_sequence - converts the items of a list, set or tuple of a different class; its ARGUMENTS only if
  * tensors are among them, as in a named tuple. */
 static ckpt_status convert_sequence(struct sanitize *s, struct rewrite *c, bool arguments)
 {

@@ -18,8 +18,8 @@
 
 enum form { NOTHING, TRUTH, INTEGER, REAL, TEXT, BYTES, BYTEARRAY, NAME, STORED, OBJECT };
 
-/* latin1_argument - returns the text argument of the call V, made by itself or, in Python 2, with a second
- * argument "latin1"; NULL: there is none. */
+/* latin1_argument - returns the text argument of the call V, alone or, in Python 2, followed by "latin1";
+ * else NULL. */
 static const ckpt_value *latin1_argument(const ckpt_value *v)
 {
     ckpt_str codec;
@@ -33,7 +33,7 @@ static const ckpt_value *latin1_argument(const ckpt_value *v)
 /* Bytes or text, in any of the forms that they have in pickles. */
 struct octets {
     const ckpt_value *stored; /* the node with the bytes; NULL: empty */
-    bool latin1;              /* it is text, each code point of which is one byte */
+    bool latin1;              /* text whose code points are one byte each */
 };
 
 /* read_called_bytes - sets *OUT to the bytes that the call V makes; false: it makes something else. */
@@ -339,8 +339,8 @@ static bool is_set(const ckpt_value *v)
            is_builtin(k, "frozenset");
 }
 
-/* arguments_are_contents - are the arguments of V its contents, as of dict(…), which the view of V already
- * has? */
+/* arguments_are_contents - returns true if the arguments of V are its contents, as in dict(…); its view has
+ * them already. */
 static bool arguments_are_contents(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v);
@@ -408,8 +408,8 @@ static ckpt_status compare_storages(struct value_equal *e, const ckpt_value *a, 
     return push_optional(e, value_item(in_a, 4), value_item(in_b, 4), same, err);
 }
 
-/* resolve_source_class - returns the class of a persistent id of the legacy format that has it with its
- * source; else V. */
+/* resolve_source_class - returns the class in V if V is the persistent id of a class with its source, as in
+ * the legacy format; else V. */
 static const ckpt_value *resolve_source_class(const ckpt_value *v)
 {
     const ckpt_value *class = v->type == CKPT_V_PERSID ? value_source_class(v->u.pid) : NULL;

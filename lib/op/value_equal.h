@@ -1,4 +1,4 @@
-/* value_equal.h - are two nodes, of the same graph or of different ones, the same value in Python? */
+/* value_equal.h - compares two nodes, of the same graph or of different ones, as Python compares values. */
 #ifndef OP_VALUE_EQUAL_H
 #define OP_VALUE_EQUAL_H
 
@@ -20,18 +20,18 @@ struct value_equal {
     bool no_attributes; /* of the two outermost objects */
 };
 
-/* value_equal - *SAME: does Python have A and B for the same value of the same type? An int is no float
- * and no bool, but any NaN is any other, 0.0 is -0.0, text of Python 2 is the same text of Python 3, bytes
- * and sets are the same in any protocol. The order of lists counts, that of mappings and sets does not.
- * Objects and calls are compared by class, arguments, contents and attributes (the last only below the
- * outermost with no_attributes); tensors in them are rows of their own and count as equal here, storages
- * by type and size. Costs O(nodes), for graphs with loops too; CKPT_ELIMIT when all comparisons together
- * take too much. */
+/* value_equal - sets *SAME to whether A and B have the same value and type in Python. An int is not a float
+ * or a bool, but NaN equals NaN, 0.0 equals -0.0, text of Python 2 equals that of Python 3, bytes and sets
+ * are the same in any protocol. Order counts in lists, not in mappings and sets. Objects and calls are
+ * compared by class, arguments, contents and attributes (attributes only below the outermost object with
+ * no_attributes). Tensors count as equal here, because they are compared as rows; storages are compared by
+ * type and size. Takes O(nodes) steps, with loops too; CKPT_ELIMIT if all comparisons together take too
+ * many. */
 ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                         ckpt_error *err);
-/* array_equal - *SAME: do A and B, two rows, hold the same, as far as they are arrays or scalars of numpy
- * without comparable bytes (text, dates, records, objects)? By dtype, order and elements; their shapes are
- * the caller's. Whatever else they are counts as equal. */
+/* array_equal - sets *SAME to whether rows A and B hold the same if they are arrays or scalars of numpy whose
+ * bytes cannot be compared (text, dates, records, objects); all other rows count as equal. Compares dtype,
+ * order and elements; the caller compares the shapes. */
 ckpt_status array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                         ckpt_error *err);
 void value_equal_free(struct value_equal *e);

@@ -243,7 +243,7 @@ static ckpt_str storage_location_key(const struct verify_job *j, const struct st
                      : location_key(j->c->a, str_of("", 0), str_c(j->f->path), at);
 }
 
-/* add_unwanted_storages - adds to LOCATIONS the storages of which a narrowed file has no row any more. */
+/* add_unwanted_storages - adds to LOCATIONS the storages whose rows a narrowed file has left out. */
 static ckpt_status add_unwanted_storages(const struct verify_job *j, map *locations, ckpt_error *err)
 {
     const struct table *t = &j->f->table;

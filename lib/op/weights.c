@@ -109,8 +109,8 @@ static uint32_t find_known_child(const struct containers *w, uint32_t at)
     return best;
 }
 
-/* find_only_child - returns the only child with tensors, or NO_CONTAINER; averaged ones count only if there
- * is no other, metrics and the like come last. */
+/* find_only_child - returns the only child with tensors, or NO_CONTAINER. Averaged copies count only if there
+ * is no other child; metrics and the like come last. */
 static uint32_t find_only_child(const struct containers *w, uint32_t at)
 {
     const struct container *up = &w->list[at];
@@ -129,13 +129,14 @@ static uint32_t find_only_child(const struct containers *w, uint32_t at)
     return NO_CONTAINER;
 }
 
-/* names_parameters - do the keys of P look like those of a module? */
+/* names_parameters - returns true if the keys of P look like those of a module. */
 static bool names_parameters(const struct container *p)
 {
     return p->metadata || (p->arrays && p->dotted >= p->tensors - p->dotted);
 }
 
-/* has_weights_itself - are the entries of container AT the weights, not those of a mapping inside of it? */
+/* has_weights_itself - returns true if the entries of container AT are the weights, rather than those of a
+ * mapping inside it. */
 static bool has_weights_itself(const struct containers *w, uint32_t at)
 {
     const struct container *p = &w->list[at];

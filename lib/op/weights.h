@@ -1,4 +1,4 @@
-/* weights.h - which mappings of a file are the weights, and which are averaged copies of them: for `ckpt
+/* weights.h - finds the mappings of a file that are the weights, and averaged copies of them: for `ckpt
  * info`, strip, add, rename, casts and `--root auto`. */
 #ifndef OP_WEIGHTS_H
 #define OP_WEIGHTS_H
@@ -7,13 +7,13 @@
 
 enum weights_role {
     WEIGHTS_NOT,
-    WEIGHTS_MODEL,   /* names of one network's parameters and buffers */
+    WEIGHTS_MODEL,   /* the parameters and buffers of one network, by name */
     WEIGHTS_AVERAGED /* an EMA or SWA copy of them */
 };
 
 struct weights {
     uint32_t container; /* what `--root auto` selects; NO_CONTAINER: nothing looks like weights */
-    bool alone;         /* of it the tensors alone: its entries are parameters and an optimizer */
+    bool alone;         /* only its tensors: its entries are parameters and an optimizer */
     const char *why;    /* NUL-terminated, in the arena of the containers */
     uint8_t *role;      /* by container: enum weights_role. Below a mapping with a role, only averaged copies
                       * have one, and the branches of a tree of dicts. */
@@ -21,12 +21,14 @@ struct weights {
 
 /* weights_find - finds the weights among the containers W. */
 ckpt_status weights_find(const struct containers *w, struct weights *out, ckpt_error *err);
-/* weights_below - the same if W is the part of a file below a given --root: every state dict counts. */
+/* weights_below - finds the weights if W is the part of a file below a given --root, where every state dict
+ * counts. */
 ckpt_status weights_below(const struct containers *w, struct weights *out, ckpt_error *err);
-/* weights_averaged - is E a name of averaged copies: "ema", "model_ema", "swa_model"? */
+/* weights_averaged - returns true if E is a name of averaged copies: "ema", "model_ema", "swa_model". */
 bool weights_averaged(const ckpt_path_elem *e);
-/* weights_rows - *OUT by row: the container with a role of which the row (or its composite) is an entry, or
- * NO_CONTAINER, as for rows deeper inside such an entry. ROOT: the joined name of the node where W begins. */
+/* weights_rows - sets *OUT, by row, to the container with a role that has the row (or its composite) as an
+ * entry; else to NO_CONTAINER, also for rows deeper inside an entry. ROOT: the joined name of the node where
+ * W begins. */
 ckpt_status weights_rows(const struct containers *w, const struct weights *weights, ckpt_str root,
                          uint32_t **out, ckpt_error *err);
 

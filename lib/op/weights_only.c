@@ -104,7 +104,7 @@ bool weights_only_allows(ckpt_str module, ckpt_str name)
     return lookup_name(python3_module(module), name) != REFUSED;
 }
 
-/* needs_import - is it a name that torch allows once torch.distributed.tensor is imported? */
+/* needs_import - returns true if torch allows the name only once torch.distributed.tensor is imported. */
 static bool needs_import(ckpt_str module, ckpt_str name)
 {
     return str_is(module, "torch.distributed.tensor") ||
