@@ -1,11 +1,11 @@
-"""Do numpy and the official safetensors library read what ckpt writes as what was read?
+"""Checks that numpy and the official safetensors library read from ckpt's files what ckpt had read.
 
     array_files.py CKPT CORPUS
 
-MODELS random .npz of numpy's and as many .safetensors of the official library, each written as the other, as itself, and
-one array as .npy; numpy loads with allow_pickle=False. Then each file of CORPUS that has tensors of other formats: as
-safetensors, whose tensors the library loads with the bytes that `ckpt hash` has of the source; tf.train.Checkpoint's graph
-of objects is left out.
+Converts MODELS random .npz files of numpy and as many .safetensors files of the official library to both formats, and
+one array of each to .npy; numpy loads with allow_pickle=False. Then converts each file of CORPUS with tensors of other
+formats to safetensors, where the library must load the bytes whose digests `ckpt hash` prints for the source;
+tf.train.Checkpoint's object graph is not compared.
 """
 import hashlib
 import json
@@ -49,7 +49,7 @@ class Oracle:
 
 
 def array(some, order=True):
-    """A random array; ORDER: of any byte order and memory order, too."""
+    """Returns a random array; ORDER: with random byte order and memory order, too."""
     kind = some.choice(DTYPES)
     shape = [some.choice((0, 1, 2, 3, 7, 200)) for _ in range(some.randrange(4))]
     n = int(numpy.prod(shape, dtype=int)) * numpy.dtype(kind).itemsize
@@ -61,7 +61,7 @@ def array(some, order=True):
 
 
 def same(was, now):
-    """Have two models the same names, shapes, element types but for their byte order, and bytes?"""
+    """Returns whether two models have the same names, shapes, element types (in any byte order) and elements."""
     return list(was) == list(now) and all(
         was[k].shape == now[k].shape and was[k].dtype.newbyteorder("=") == now[k].dtype.newbyteorder("=")
         and was[k].astype(was[k].dtype.newbyteorder("<")).tobytes() == now[k].astype(now[k].dtype.newbyteorder("<")).tobytes()
@@ -97,7 +97,7 @@ def check_model(oracle, seed, suffix):
 
 
 def digests(oracle, path):
-    """Name -> SHA-256 of each tensor, as `ckpt hash` has them; None: it does not read PATH."""
+    """Returns {name: SHA-256} as `ckpt hash` prints them; None: it refuses PATH."""
     done = oracle.run("hash", "--json", path)
     if done.returncode:
         return None
@@ -106,7 +106,7 @@ def digests(oracle, path):
 
 
 def check_corpus(oracle, path):
-    """Is PATH as safetensors read by the library as what it was?"""
+    """Converts PATH to safetensors and compares what the library reads with the source."""
     out = oracle.path("c.safetensors")
     was = digests(oracle, path)
     if not was or oracle.run("convert", "-q", "-f", "--no-sync", "--root", "", "--ties", "copy", path, out).returncode:

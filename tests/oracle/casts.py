@@ -1,4 +1,4 @@
-"""What `ckpt convert --cast` writes, against torch's .to(dtype)."""
+"""Compares what `ckpt convert --cast` writes with torch's .to(dtype)."""
 import math
 
 import torch
@@ -19,7 +19,7 @@ def bits(t):
 
 
 def wrong(t, got, dtype):
-    """Where GOT is not T.to(DTYPE), NaN by any payload; None: nowhere."""
+    """Returns the first difference of GOT from T.to(DTYPE), or None; all NaN count as equal."""
     t, got = t.detach(), got.detach()
     want = t.to(dtype)
     if got.dtype != dtype or got.shape != want.shape:
@@ -35,7 +35,7 @@ def wrong(t, got, dtype):
 
 
 def sharing(tensors):
-    """Which tensors lie in one storage, by the first of them."""
+    """Returns for each tensor the number of the first one with the same storage."""
     first = {}
     return [first.setdefault(t.untyped_storage().data_ptr(), i) if t.numel() else None for i, t in enumerate(tensors)]
 
@@ -66,7 +66,7 @@ def patterns(name, g):
 
 
 def samples():
-    """Every float as every pattern, as views that share, and integers."""
+    """Returns tensors of every float type with all or many bit patterns, views that share storages, and integers."""
     g = torch.Generator().manual_seed(11)
     out = {}
     for name in FLOATS + [n for n in INTEGERS]:

@@ -1,4 +1,4 @@
-"""What oracle/create wrote from scratch, loaded by torch and the official safetensors library."""
+"""Loads what oracle/create built with torch and the official safetensors library, and checks its content."""
 import subprocess
 import warnings
 
@@ -30,7 +30,7 @@ def wrong_tensor(name, tensor, dtype, shape):
 
 
 def wrong_tensors(model, dtypes):
-    """What is not as create.c makes it; None: all is."""
+    """Returns what differs from the tensors that create.c adds, or None."""
     tensors = {name: (name, [3, 4]) for name in dtypes}
     tensors.update(scalar=("uint8", []), empty=("float32", [0, 5]), tied=("float32", [3, 4]))
     if set(tensors) != {k for k in model if k != "nothing"}:
@@ -63,7 +63,7 @@ def wrong_safetensors(path):
 
 
 def outcomes(program, path):
-    """(file, what is wrong or None) of each file that PROGRAM creates below the folder PATH."""
+    """Yields (file, what is wrong or None) for each file that PROGRAM creates below the folder PATH."""
     jobs = (("created.pt", wrong_torch, []),
             ("created.safetensors", wrong_safetensors, ["model.complex32", "model.complex128"]))
     for name, wrong, without in jobs:

@@ -1,11 +1,11 @@
-"""Distributed checkpoints, read and written, held against torch.distributed.checkpoint.
+"""Compares distributed checkpoints that ckpt reads and writes with torch.distributed.checkpoint.
 
-  samples    each of the corpus that torch can load: ours equals dcp_to_torch_save, tensor by tensor, value by value
-  random     checkpoints that torch's planner and writer made for 1 to 8 ranks, of tensors cut along random
-             dimensions, unevenly, replicated, empty on some ranks: ours are the tensors that were cut
-  written    what --to=dcp writes, by dcp_to_torch_save, by dcp.load into a dict and a module, and by two processes
-             that load a half of each tensor
-  renamed    what add and strip write
+  samples    every sample of the corpus that torch can load: all tensors and values equal dcp_to_torch_save's
+  random     checkpoints that torch's planner and writer made for 1 to 8 ranks, of tensors sharded along random
+             dimensions, unevenly, replicated, empty on some ranks: ckpt reads the tensors before sharding
+  written    what --to=dcp writes is read by dcp_to_torch_save, by dcp.load into a dict and a module, and by two
+             processes that load a half of each tensor
+  renamed    the same for what add and strip write
 """
 import io
 import os
@@ -37,7 +37,7 @@ def bits(t):
 
 
 def difference(a, b, path=""):
-    """Where B is not A; None: nowhere. The order of keys and what shares storage are not compared."""
+    """Returns the first difference of B from A, or None. The order of keys and shared storages are not compared."""
     if isinstance(a, torch.Tensor):
         if not isinstance(b, torch.Tensor) or a.dtype != b.dtype or a.shape != b.shape:
             return f"{path}: {getattr(a, 'dtype', a)} {getattr(a, 'shape', '')}, {getattr(b, 'dtype', b)}"
@@ -54,7 +54,7 @@ def difference(a, b, path=""):
 
 
 def texts(x):
-    """X with keys that are texts, as torch's planner makes them."""
+    """Returns X with its keys converted to str, as torch's planner does."""
     if isinstance(x, dict):
         return {str(k): texts(v) for k, v in x.items()}
     return [texts(v) for v in x] if isinstance(x, list) else x
@@ -74,7 +74,7 @@ class Ckpt:
             raise RuntimeError(done.stderr.strip())
 
     def as_pt(self, folder):
-        """What we read in FOLDER, by way of a torch file."""
+        """Converts FOLDER to a torch file by ckpt and loads that."""
         out = self.path(".pt")
         self.run("convert", "--no-sync", folder, "-o", out)
         x = torch.load(out, weights_only=False)
@@ -83,14 +83,14 @@ class Ckpt:
 
 
 def loaded(x):
-    """X with what Megatron wrote by torch.save into an item loaded."""
+    """Returns X with the items loaded that Megatron wrote as streams of torch.save."""
     if isinstance(x, dict):
         return {k: loaded(v) for k, v in x.items()}
     return torch.load(io.BytesIO(x.getvalue()), weights_only=False) if isinstance(x, io.BytesIO) else x
 
 
 def by_torch(ckpt, folder):
-    """With the values that Lightning and Megatron put into a file of their own beside."""
+    """Loads FOLDER by torch, with the values that Lightning and Megatron store in a separate file."""
     out = ckpt.path(".pt")
     dcp_to_torch_save(folder, out)
     x = loaded(torch.load(out, weights_only=False))
@@ -124,7 +124,7 @@ def wrong_renamed(ckpt, folder):
 # -------------------------------------------------------------------------------------------------- random
 
 class Pieces:
-    """The boxes of one tensor that a rank has, for torch's planner."""
+    """The shards of one tensor that a rank has, for torch's planner."""
     def __init__(self, whole, boxes):
         self.whole, self.boxes = whole, boxes
 
@@ -164,7 +164,7 @@ def cuts(rng, n, parts):
 
 
 def cut(rng, t, ranks):
-    """The boxes of T by rank: along one dimension or two, or all of it on several ranks."""
+    """Returns the boxes of T that each rank has: T is cut along one dimension or two, or replicated."""
     boxes = [[] for _ in range(ranks)]
     whole = ([0] * t.dim(), list(t.shape))
     if t.dim() == 0 or t.numel() == 0 or rng.random() < 0.2:
@@ -193,7 +193,7 @@ class Planner(DefaultSavePlanner):
 
 
 def save(path, states, rng):
-    """STATES, one a rank, by torch's planner and writer, without processes."""
+    """Writes STATES, one for each rank, by torch's planner and writer in a single process."""
     writer = FileSystemWriter(path, single_file_per_rank=rng.random() < 0.7, sync_files=False)
     planners, plans = [], []
     for rank, state in enumerate(states):
@@ -252,7 +252,7 @@ def module():
 
 
 def wrong_load(x, path):
-    """dcp.load into a dict of the same form, and into a module."""
+    """Checks dcp.load into a dict of the same structure, and into a module."""
     state = {"model": {k: torch.empty_like(v) for k, v in x["model"].items()}, "epoch": 0}
     dcp.load(state, checkpoint_id=path)
     net = module()
@@ -262,7 +262,7 @@ def wrong_load(x, path):
 
 
 def load_half(rank, meeting, path):
-    """In one of two processes: the tensors of the model, half of each, which must be those of the example."""
+    """Loads half of each of the model's tensors in one of two processes and compares them with the example's."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Shard, distribute_tensor
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
@@ -293,7 +293,7 @@ def wrong_written(ckpt, shards):
 
 
 def outcomes(program, corpus, folder, sample):
-    """(name, what is wrong or None) of each case."""
+    """Yields (name, what is wrong or None) for each case."""
     ckpt = Ckpt(program, folder)
     jobs = [(f"written in {n} files", wrong_written, n) for n in (1, 3)]
     jobs += [(f"sample {os.path.relpath(s, corpus)}", wrong_sample, s) for s in samples(corpus)]

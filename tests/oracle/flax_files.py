@@ -1,9 +1,9 @@
-"""Does Python's msgpack read what ckpt writes as what was read?
+"""Checks that Python's msgpack, and flax if it is installed, read from ckpt's files what ckpt had read.
 
     flax_files.py CKPT
 
-MODELS random maps of maps, packed as flax.serialization packs them: written again to the byte, and a small one with another name.
-As many random safetensors files: made a .msgpack, with their names as keys; where flax is there, it loads them.
+Packs MODELS random maps of maps as flax.serialization does: ckpt must write the same bytes, and rename a key of a small
+one. Converts as many random safetensors files to .msgpack, with their names as keys, which flax must load.
 """
 import json
 import os
@@ -31,7 +31,7 @@ ARRAY, COMPLEX, SCALAR = 1, 2, 3
 
 
 def array(some, scalar=False):
-    """[shape, dtype, bytes] as flax has it, with random bytes."""
+    """Returns [shape, dtype, bytes] as flax stores an array, with random bytes."""
     shape = [] if scalar else [some.choice((0, 1, 2, 3, 7, 200)) for _ in range(some.randrange(4))]
     dtype = some.choice(list(WIDTHS))
     n = WIDTHS[dtype]
@@ -75,7 +75,7 @@ def safetensors(arrays):
 
 
 def convert(ckpt, folder, suffix, given, words):
-    """What GIVEN becomes by WORDS; None: it was refused."""
+    """Returns what the command WORDS makes of GIVEN; None: it was refused."""
     source, out = os.path.join(folder, "in" + suffix), os.path.join(folder, "out.msgpack")
     with open(source, "wb") as f:
         f.write(given)
@@ -88,7 +88,7 @@ def convert(ckpt, folder, suffix, given, words):
 
 
 def restores(made, arrays):
-    """Does flax load MADE as the arrays of one map?"""
+    """Returns whether flax loads MADE as ARRAYS, in one map."""
     loaded = flax.serialization.msgpack_restore(made)
     return list(loaded) == list(arrays) and all(
         (list(loaded[name].shape), loaded[name].dtype.name, numpy.asarray(loaded[name]).tobytes()) == tuple(arrays[name])

@@ -1,9 +1,9 @@
-"""Does gguf-py read what ckpt writes as what was read?
+"""Checks that gguf-py reads from ckpt's files what ckpt had read.
 
     gguf_files.py CKPT CORPUS
 
-Each GGUF of the corpus that both read, and MODELS random ones of its own writer: written again, with names added and
-taken off, with other pairs, in parts, put together, and made of safetensors.
+Takes each GGUF file of the corpus that both read, and MODELS random ones by gguf-py's writer: copies them, adds and
+strips prefixes, edits pairs, splits and merges them, and converts from safetensors.
 """
 import os
 import random
@@ -41,7 +41,7 @@ class Oracle:
 
 
 def pairs(reader):
-    """Key -> types and bytes of each part of the value, but for what is about the file itself."""
+    """Returns {key: types and bytes of the value}, without the keys that describe the file itself."""
     return {key: ([int(t) for t in field.types], [field.parts[i].tobytes() for i in field.data])
             for key, field in reader.fields.items() if not key.startswith("GGUF.")}
 
@@ -51,13 +51,13 @@ def tensors(readers):
 
 
 def same(was, now, prefix=""):
-    """Are two models the same, but for a prefix of names?"""
+    """Returns whether two models are equal, except for a PREFIX of the names of the second."""
     named = [(prefix + name, *rest) for name, *rest in tensors([was])]
     return pairs(was) == pairs(now) and named == tensors([now])
 
 
 def check_split(oracle, source, was, what):
-    """In parts as llama.cpp wants them, and put together again."""
+    """Checks a split into files as llama.cpp names them, and the merge of these."""
     size = max([t.n_bytes for t in was.tensors] + [1])
     if len(was.tensors) < 2 or oracle.run("convert", f"--max-shard-size={size}", source, oracle.path("s.gguf")) is None:
         return
@@ -96,7 +96,7 @@ def check_file(oracle, source, what):
 
 
 def check_pairs(oracle, source, what):
-    """Pairs set and taken off, as gguf-py's own script has them."""
+    """Sets and removes pairs by `ckpt meta`, and reads them by gguf-py."""
     done = oracle.run("meta", "-o", oracle.path("p.gguf"), source, "-u", "m.tags", "m.count=77", "new:f32=0.5", "t=x",
                       "l:[i16]=[1,-2]")
     want = pairs(GGUFReader(source))
@@ -109,7 +109,7 @@ def check_pairs(oracle, source, what):
 
 
 def random_model(path, seed):
-    """Tensors of all types that gguf-py can make, and pairs of all kinds."""
+    """Writes a model with tensors of all types that gguf-py can write, and pairs of all types."""
     rng = random.Random(seed)
     noise = numpy.random.default_rng(seed)
     writer = GGUFWriter(path, "net")
@@ -136,7 +136,7 @@ def random_model(path, seed):
 
 
 def check_safetensors(oracle, source, what):
-    """A model of floats alone, through safetensors and back: texts and all tensors, under the name given."""
+    """Converts a model to safetensors and back, which must keep all tensors and set the architecture given."""
     was = GGUFReader(source)
     if any(t.tensor_type not in (Type.F32, Type.F16, Type.F64, Type.I8, Type.I32, Type.I64) for t in was.tensors):
         return
@@ -153,12 +153,12 @@ def main(ckpt, corpus):
         for below, _, names in sorted(os.walk(os.path.join(corpus, "gguf"))):
             for name in sorted(names):
                 source = os.path.join(below, name)
-                if oracle.run("ls", source) is None:  # gguf-py takes all memory for a count that is too large
+                if oracle.run("ls", source) is None:  # gguf-py would allocate all memory for a count that is too large
                     continue
                 try:
                     split = "split.count" in GGUFReader(source).fields
                     big = GGUFReader(source).byte_order == "S"
-                except Exception:  # what gguf-py refuses, it refuses in many ways
+                except Exception:  # gguf-py raises various exceptions for malformed files
                     continue
                 if not split and not big and name != "rand_Q8_1.gguf":
                     check_file(oracle, source, name)

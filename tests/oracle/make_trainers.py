@@ -1,10 +1,10 @@
-"""Folders as trainers lay them out, for tests/corpus/trainers, and their truth.
+"""Makes the checkpoint folders of several trainers for tests/corpus/trainers, and their truth.
 
     make_trainers.py OUT
 
 Two processes train a small model by FSDP 2 on gloo and save it with the calls of Accelerate, Lightning and verl, and a
 plain torch.save of each rank; Megatron's torch_dist is a Distributed Checkpoint with its files next to it. Needs torch
-2.6 or later; with accelerate installed its own save_state is called as well. The lines of truth go to standard output.
+2.6 or later; if accelerate is installed, its save_state is called as well. Prints the lines of the truth.
 """
 import argparse
 import hashlib
@@ -54,7 +54,7 @@ def random_states(step):
 
 
 def save_accelerate(out, rank, model, optimizer):
-    """utils/fsdp_utils.py: SHARDED_STATE_DICT, by Distributed Checkpoint and without it."""
+    """Saves as utils/fsdp_utils.py does for SHARDED_STATE_DICT, with and without Distributed Checkpoint."""
     dcp.save({"model": model}, checkpoint_id=place(out, "accelerate_fsdp", "pytorch_model_fsdp_0", "."))
     dcp.save({"optimizer": optimizer}, checkpoint_id=place(out, "accelerate_fsdp", "optimizer_0", "."))
     for folder in ("accelerate_fsdp", "accelerate_ranks"):
@@ -66,7 +66,7 @@ def save_accelerate(out, rank, model, optimizer):
 
 
 def save_lightning(out, rank, model, optimizer):
-    """pytorch/strategies/fsdp.py: what is no model and no optimizer is in meta.pt."""
+    """Saves as pytorch/strategies/fsdp.py: all but the model and the optimizer is in meta.pt."""
     dcp.save({"model": model, "optimizer_0": optimizer}, checkpoint_id=place(out, "lightning_fsdp.ckpt", "."))
     meta = {"epoch": 1, "global_step": 12, "pytorch-lightning_version": "2.6.0", "state_dict_ema": {"w": torch.ones(2)},
             "loops": {"fit_loop": {}}, "lr_schedulers": [{"last_epoch": 1}]}
@@ -75,7 +75,7 @@ def save_lightning(out, rank, model, optimizer):
 
 
 def save_verl(out, rank, model, optimizer):
-    """utils/checkpoint/fsdp_checkpoint_manager.py, trainer/ppo/ray_trainer.py"""
+    """Saves as utils/checkpoint/fsdp_checkpoint_manager.py and trainer/ppo/ray_trainer.py."""
     actor = ("verl", "global_step_4", "actor")
     name = f"world_size_{RANKS}_rank_{rank}.pt"
     torch.save(model, place(out, *actor, f"model_{name}"))
@@ -90,8 +90,8 @@ def save_verl(out, rank, model, optimizer):
 
 
 def save_megatron(out, rank, mesh):
-    """core/dist_checkpointing: tensors by flat names, objects as streams of torch.save; what is no tensor of a rank is
-    in common.pt, or since 2026 such an object itself. Layers of a kind are one tensor."""
+    """Saves as core/dist_checkpointing: tensors by flat names, the layers of each kind as one tensor, objects as streams
+    of torch.save. Values that all ranks share are in common.pt, since 2026 in an object as well."""
     torch.manual_seed(1)
     qkv = torch.randn(2, 6, 4).bfloat16()
     tensors = {"decoder.layers.self_attention.linear_qkv.weight": distribute_tensor(qkv, mesh, [Shard(1)]),
@@ -153,7 +153,7 @@ def tensors_of(value, path=()):
 
 
 def read_dcp(folder):
-    """As dcp_to_torch_save does; Lightning adds what is in meta.pt."""
+    """Reads FOLDER as dcp_to_torch_save does, with Lightning's meta.pt."""
     state = {}
     _load_state_dict(state, storage_reader=dcp.FileSystemReader(folder), planner=_EmptyStateDictLoadPlanner(), no_dist=True)
     if os.path.exists(os.path.join(folder, "meta.pt")):
@@ -172,7 +172,7 @@ def print_truth(out, full, megatron):
 
 
 def save_plain(out):
-    """Accelerate's own save_state of one process."""
+    """Saves by Accelerate's own save_state, in one process."""
     try:
         from accelerate import Accelerator
     except ImportError:

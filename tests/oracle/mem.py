@@ -1,5 +1,5 @@
-"""What `ckpt mem` counts, held against torch: networks are built here, with transformers also its own, the plan is applied as `ckpt mem --code` prints
-it, and the tensors that are alive after the forward pass are counted, each storage once. On the CPU, fp32."""
+"""Compares the estimate of `ckpt mem` with torch: builds networks, with transformers also its own, applies the plan that
+`ckpt mem --code` prints, and adds up the storages that are alive after the forward pass. On the CPU, fp32."""
 import gc
 import json
 import os
@@ -119,7 +119,7 @@ class Vit(nn.Module):
 
 
 def of_transformers(head, config, **sizes):
-    """What makes a network of that class with that config: 1000 words, 4 heads, no dropout, which the CPU keeps otherwise."""
+    """Returns a function that builds a network of class HEAD with CONFIG and a vocabulary of 1000."""
     def make():
         return getattr(transformers, head)(getattr(transformers, config)(vocab_size=1000, **sizes)).train()
     return make
@@ -146,7 +146,7 @@ MODELS = {
 
 
 class Alive(TorchDispatchMode):
-    """The bytes of all storages that came to be and are still there, but for those KNOWN."""
+    """Adds up the bytes of all storages that were created and are alive, except those KNOWN."""
     def __init__(self, known):
         super().__init__()
         self.known, self.size = known, {}
@@ -167,7 +167,7 @@ class Alive(TorchDispatchMode):
 
 
 def alive_after_forward(model, x, y):
-    """The bytes that are there when the forward pass is over; without Y, a text is learnt by itself."""
+    """Returns the bytes alive after the forward pass; without Y, the input ids are the labels."""
     known = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
     counter = Alive(known)
     counter.add(x)
@@ -181,7 +181,7 @@ def alive_after_forward(model, x, y):
 
 
 def planned(words):
-    """The plan of the command WORDS, and its code; that of least work, halfway from the lowest peak to the highest."""
+    """Yields two plans of the command WORDS with their code: for the lowest peak, and for one halfway to it."""
     report = json.loads(subprocess.run([*words, "--json"], capture_output=True, check=True).stdout)
     half = (report["total"]["bytes"] + report["plan"]["total"]["bytes"]) // 2
     for more in [], ["--fits", str(half * 11 // 10 + 2**30 + 100)]:
@@ -190,7 +190,7 @@ def planned(words):
 
 
 def check(ckpt, path, name):
-    """None, or what differs by more than 1 %."""
+    """Returns what differs by more than 1 %, or None."""
     make, batch, size = {**MODELS, **TEXTS}[name]
     torch.manual_seed(0)
     model = make()
@@ -208,8 +208,8 @@ def check(ckpt, path, name):
 
 
 def differs(name, model, x, y, plan, code):
-    """None, or what the PLAN counts otherwise than torch does of MODEL after CODE."""
-    exec(code, {"model": model})  # our own output, of a network made here
+    """Returns what the PLAN estimates wrongly for MODEL after CODE, or None."""
+    exec(code, {"model": model})  # printed by ckpt, for a network built here
     found, counted = alive_after_forward(model, x, y), plan["activations_kept"]["bytes"]
     if abs(counted / found - 1) > 0.01:
         return f"mem of {name}: {counted} bytes are kept by ckpt mem, {found} by torch"
@@ -217,7 +217,7 @@ def differs(name, model, x, y, plan, code):
 
 
 def differences(ckpt, path):
-    """What differs, for all networks; and how many there are."""
+    """Returns the differences of all networks, and how many networks there are."""
     names = [*MODELS, *(TEXTS if transformers else ())]
     if not transformers:
         print("oracle skipped: mem of BERT, GPT-2, LLaMA and Qwen: no transformers (make oracle-env)")

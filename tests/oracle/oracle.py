@@ -1,28 +1,29 @@
 #!/usr/bin/env python3
-"""Holds what ckpt writes against torch and the official safetensors library.
+"""Compares what ckpt writes with what torch and the official safetensors library read from it.
 
     oracle.py [--sample] [--only REGEX] [-v] CKPT CORPUS CREATE
 
-For every file of the corpus that torch.load(weights_only=True) takes:
-  copy      written again with nothing to change, it loads the same, weights_only and mmap
-  convert   to .pt the same
-  in_place  the same in the file itself, where it can be
-  prefix    add p. gives every state dict the new names; strip p. gives the first object back
-  tensors   to .safetensors: the official library reads the same tensors, would write the same bytes; back to .pt:
-            the same again
-  shards    in pieces, safetensors and .bin: the pieces and their index give the same tensors back
-  cast      with floats of another type, the values are those of torch's .to(), ties and strides stay
-  mend      what weights_only refuses (TorchScript, whole models, tar, other protocols, damage that can be read past) is
-            taken once ckpt has written it, with the tensors that the truth lists, unless it holds foreign objects
-  plain     ckpt sanitize leaves what weights_only takes as it is; of everything else that torch reads, its output is
-            taken, with the tensors that the truth lists but for those that it names as left out or made plain
-  stat      min, max, mean, std, norm and counts are torch's, in double precision
+For every file of the corpus that torch.load(weights_only=True) accepts:
+  copy      a copy without edits loads as an equal object, with weights_only and with mmap
+  convert   so does a conversion to .pt
+  in_place  edits in place give the same as edits to a new file, if the format permits them
+  prefix    add p. renames the keys of every state dict; strip p. gives an object equal to the original
+  tensors   converted to .safetensors: the official library reads equal tensors and writes the same bytes; converted
+            back to .pt, the object is equal
+  shards    converted to shards, safetensors and .bin, the index and the shards load as equal tensors
+  cast      with floats of a different type, the values are those of torch's .to(), with the same ties and strides
+  mend      files that weights_only refuses (TorchScript, whole models, tar, other protocols, damage that can be
+            skipped) are accepted once ckpt has written them, with the tensors of the truth, unless they hold objects of
+            other classes
+  plain     ckpt sanitize does not change files that weights_only accepts; for all others that torch reads, its output is
+            accepted, with the tensors of the truth except those that it reports as left out or converted
+  stat      min, max, mean, std, norm and counts equal torch's in double precision
   distributed  checkpoints of many ranks, read and written: see distributed.py
-  mem       networks built here, four of transformers, with two plans of ckpt mem --code each: what torch keeps is what ckpt
-            counted, within 1 %
-  created   what CREATE (oracle/create.c) writes from scratch holds what it added, for torch and safetensors
-and for every safetensors file and shard set that the official library reads: the same tensors as .pt, the same bytes
-when written again. `stat` is also held against tensors of every dtype made here.
+  mem       networks built here, four by transformers, each with two plans of ckpt mem --code: the memory that torch
+            saves for backward is what ckpt estimates, within 1 %
+  created   torch and safetensors read from a file that CREATE (oracle/create.c) builds what CREATE added
+For every safetensors file and shard set that the official library reads: the same tensors as .pt, the same bytes
+when written again. `stat` is also compared for tensors of every dtype made here.
 """
 import argparse
 import collections
@@ -60,7 +61,7 @@ class NotForThis(Exception):
 
 
 def reason(e):
-    """The part of torch's long message that says what it minds."""
+    """Returns the part of torch's long message with the reason."""
     text = " ".join(str(e).split())
     return text.partition("WeightsUnpickler error: ")[2][:160] or text[:160]
 
@@ -88,7 +89,7 @@ class Oracle:
         return said
 
     def load(self, path, mmap=True):
-        """What we wrote must be taken by all three ways of loading."""
+        """Loads PATH in three ways, all of which must accept a file that ckpt wrote."""
         try:
             x = torch.load(path, weights_only=True)
         except Exception as e:
@@ -150,7 +151,7 @@ def prefix(o, path, x):
 
 
 def can_map(path, x):
-    """Does torch map this file as it is? Deflated records become numbers out of compressed bytes."""
+    """Returns whether torch can map the file; of deflated records it would take compressed bytes for numbers."""
     try:
         return not difference(x, torch.load(path, weights_only=True, mmap=True))
     except Exception:
@@ -158,7 +159,7 @@ def can_map(path, x):
 
 
 def in_place(o, path, x):
-    """A prefix put there and taken off in the file itself: longer than the old pickle, and shorter."""
+    """Adds a prefix in place that outgrows the pickle, and strips it again."""
     out, prefix = o.path("in-place.pt"), "a.prefix.that.outgrows.the.old.pickle."
     shutil.copyfile(path, out)
     code, said = o.run("add", "-i", prefix, out)
@@ -211,7 +212,7 @@ def header(data):
 
 
 def official_bytes(path):
-    """Our file is what the official library writes for these tensors and this metadata."""
+    """Checks that ckpt's file has the bytes that the official library writes for its tensors and metadata."""
     ours = open(path, "rb").read()
     head, body = header(ours)
     meta = head.get("__metadata__")
@@ -264,7 +265,7 @@ def tensors(o, path, x):
 
 
 def recorded_ties(path):
-    """{second name: tensor} that the metadata of a file, or of an index and its shards, record."""
+    """Returns {tied name: tensor} from the metadata of a file, or of an index and its shards."""
     if os.path.isdir(path):
         out = {}
         for f in os.listdir(path):
@@ -277,7 +278,7 @@ def recorded_ties(path):
 
 
 def same_as_pt(o, path, want):
-    """The tensors of the producer's reader, and true ties to them where the metadata record some."""
+    """Checks that the .pt has the tensors of the producer's reader, and ties to them if the metadata record some."""
     out = o.path("st.pt")
     o.must("convert", path, out)
     y = o.load(out)
@@ -354,7 +355,7 @@ def stat(o, path, x):
 
 
 def cast(o, path, x):
-    """All floats but counters as another type: the same values, ties and strides, all else untouched."""
+    """Casts all floats except counters: values must be torch's, ties, strides and all else unchanged."""
     def changes(k, t):
         return t.dtype in casts.TYPES and (t.dim() or k.split(".")[-1] != "step")
 
@@ -387,7 +388,7 @@ def cast(o, path, x):
 
 
 def cast_of_samples(o, _, x):
-    """Every dtype as every floating one, to .pt, .safetensors, and in pieces; integers by their names."""
+    """Casts every dtype to every floating one, in .pt, .safetensors and shards; integers by name."""
     path = o.path("samples.pt")
     torch.save(x, path)
     named = [w for n in casts.INTEGERS for w in ("--cast", n + "=%s")]
@@ -429,7 +430,7 @@ def sha256(t):
 
 
 def must_become_plain(r):
-    """These are written as their state dict, so nothing foreign is left in them."""
+    """Returns whether the file is written as its state dict, without objects of other classes."""
     return r["kind"].startswith("torchscript") or r["kind"] == "tar" or r["root"].startswith("torch.nn.") \
         or r["root"].startswith("__main__.")
 

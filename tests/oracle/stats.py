@@ -1,4 +1,4 @@
-"""What `ckpt stat --json` says, against torch in double precision."""
+"""Compares what `ckpt stat --json` prints with torch in double precision."""
 import json
 import math
 import subprocess
@@ -7,7 +7,7 @@ import torch
 
 
 def numbers(t):
-    """The elements as doubles, of complex ones the magnitude; None: of no such type."""
+    """Returns the elements as doubles, of complex ones the magnitude; None: not a numeric type."""
     t = t.detach().resolve_conj().resolve_neg().contiguous()
     if t.dtype.is_complex:
         t = t.to(torch.complex128) if t.dtype != getattr(torch, "complex32", None) else t.to(torch.complex64)
@@ -23,7 +23,7 @@ def near(a, b, scale):
 
 
 def wrong(row, t):
-    """What of ROW is not true of T; None: nothing."""
+    """Returns which value of ROW is wrong for T, or None."""
     x = numbers(t)
     if x is None:
         return None
@@ -72,7 +72,7 @@ def rows(ckpt, path):
 
 
 def samples():
-    """Tensors of every dtype that hold what is hard."""
+    """Returns tensors of every dtype with difficult values: NaN, infinities, subnormals, extremes."""
     g = torch.Generator().manual_seed(7)
     x = torch.randn(20000, generator=g, dtype=torch.float64)
     hard = torch.tensor([math.nan, math.inf, -math.inf, -0.0, 0.0, 1e-300, 5e-324, 1e-45, 6e-8, 65504, 3e38])
