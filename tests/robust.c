@@ -519,7 +519,7 @@ static long supervise(int workers)
         }
         failed++;
         report(&shared->worker[w], status);
-        if (failed >= 50) { /* enough to read */
+        if (failed >= 50) { /* enough to report */
             atomic_store(&shared->next, (long)npaths);
         }
         pids[w] = start_worker(&shared->worker[w]);

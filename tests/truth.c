@@ -410,7 +410,7 @@ static void check_verdict(struct check *c, ckpt_status opened, ckpt_error *err)
     } else if (opened == CKPT_OK) {
         if (strcmp(verdict, "none") == 0 && ckpt_tensor_count(c->file))
             report_miss(c, "not a checkpoint, but tensors are listed");
-        else if (get_item(c->truth, "tensors") || !is_one_of(c->kind, EXACT_KINDS)) /* has a truth */
+        else if (get_item(c->truth, "tensors") || !is_one_of(c->kind, EXACT_KINDS)) /* the producer read it */
             check_content(c);
     } else if (strcmp(verdict, "ok") == 0 || strcmp(verdict, "readable") == 0) {
         report_miss(c, "refused: %s", line);

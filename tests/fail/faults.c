@@ -32,15 +32,17 @@
 #include "oom.h"
 #include "trace.h"
 
-#define WORDS       24
-#define PRINTED     65536
-#define REPORTS_MAX 50 /* failures printed for each command and kind */
+#define WORDS       24    /* of a command */
+#define PRINTED     65536 /* bytes kept of its output */
+#define REPORTS_MAX 50    /* failures printed for each command and kind */
 
+/* Kinds of faults. */
 enum { KILL = 1, ERROR = 2, FULL = 4, MODIFY = 8, ALL = 15, MEMORY = 16 };
+/* Flags of a job. */
 enum {
-    IN_PLACE = 1,   /* edits f; a journal may stay, and until then readers must refuse a half edited f */
-    NO_TMPFILE = 2, /* no O_TMPFILE */
-    SHARDS = 4, /* writes a set of shards: a complete set, or the one file it replaces, can always be read */
+    IN_PLACE = 1,     /* edits f; a journal may stay, and until then readers must refuse a half edited f */
+    NO_TMPFILE = 2,   /* O_TMPFILE is refused, so that temporary files have names */
+    SHARDS = 4,       /* writes a set of shards; a complete old or new set can be read at any time */
     READ_ONLY = 8,    /* writes nothing */
     MEMORY_ONLY = 16, /* run with failing allocations only */
     NO_LINKS = 64,    /* hard links are refused: a set has no index while it is replaced */
@@ -66,7 +68,7 @@ static struct shared {
 
 static const char *ckpt, *seed;
 static int kinds = ALL;
-static long first_allocation = 1, step = 1;
+static long step = 1;        /* from one failing allocation to the next */
 static size_t every_nth = 1; /* which jobs run */
 
 /* One command under test, in one worker. */
@@ -76,7 +78,7 @@ struct fixture {
     char *argv[WORDS], words[512];
     int out, err;          /* receive its standard output and error */
     char printed[PRINTED]; /* the output that was last read from them */
-    int expected_exit;     /* without faults, as expected_output */
+    int expected_exit;     /* of a run without faults, as expected_output */
     char expected_output[PRINTED];
     char set_before[PRINTED], set_after[PRINTED]; /* `ckpt hash` of the set of shards; empty: there is none */
     struct folder old, new, now; /* before the command, after it without faults, after the last run */
@@ -248,7 +250,7 @@ static bool is_leftover(const struct fixture *fx, const char *name)
 /* The checks return NULL, or what is wrong. */
 
 /* check_each_file - checks that each file now in the folder equals the old or the new one of its name, and
- * that no file of both is missing. */
+ * that no file is missing that exists in both. */
 static const char *check_each_file(struct fixture *fx, bool leftovers, bool attributes)
 {
     for (size_t i = 0; i < fx->now.n; i++) {
@@ -618,8 +620,7 @@ static void fail_each_allocation(struct fixture *fx)
         die("memory");
     fx->reported = 0;
     for (o->lasting = 0; o->lasting < 2; o->lasting++) {
-        for (o->at = first_allocation; o->at == first_allocation || atomic_load(&o->count) >= o->at - step;
-             o->at += step) {
+        for (o->at = 1; o->at == 1 || atomic_load(&o->count) >= o->at - step; o->at += step) {
             atomic_store(&o->count, 0);
             folder_restore(&fx->old, fx->dir);
             rewind_output(fx);

@@ -1,4 +1,4 @@
-/* oom.c - linked into a ckpt whose allocations fail on request. It replaces malloc and its kin of the C
+/* oom.c - linked into a ckpt whose allocations fail on request. It replaces malloc() and the like of the C
  * library; under ASan, which does that itself, the linker's --wrap redirects the calls instead. Libraries
  * loaded at run time allocate without failing, because libarchive ends the program when memory is lacking. */
 #include "oom.h"

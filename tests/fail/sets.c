@@ -298,25 +298,25 @@ static void write_old_set(uint64_t max)
     ckpt_close(old);
 }
 
-/* shard_name - sets NAME to that of the K-th shard of the old set, and SECOND to that of its backup link. */
-static void shard_name(unsigned k, char name[160], char second[160])
+/* shard_name - sets NAME to that of the K-th shard of the old set, and BACKUP to that of its backup link. */
+static void shard_name(unsigned k, char name[160], char backup[160])
 {
     char base[64];
     snprintf(base, sizeof base, "%s-0000%u-of-00003%s", test.stem, k, test.ext);
     name_in(name, base);
-    snprintf(second, 160, "%s/.%s.ckpt-old", test.folder, base);
+    snprintf(backup, 160, "%s/.%s.ckpt-old", test.folder, base);
 }
 
-/* write_old_index - writes the index of the old set to PATH, without its last CUT bytes; SECOND: with the
+/* write_old_index - writes the index of the old set to PATH, without its last CUT bytes; BACKUP: with the
  * names of the backup links. */
-static void write_old_index(const char *path, bool second, size_t cut)
+static void write_old_index(const char *path, bool backup, size_t cut)
 {
     char text[1024];
     int n = snprintf(text, sizeof text, "{\"metadata\": {\"total_size\": 24}, \"weight_map\": {");
     for (unsigned k = 1; k <= 3; k++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s\"%c\": \"%s%s-0000%u-of-00003%s%s\"",
-                      k > 1 ? ", " : "", "xyz"[k - 1], second ? "." : "", test.stem, k, test.ext,
-                      second ? ".ckpt-old" : "");
+                      k > 1 ? ", " : "", "xyz"[k - 1], backup ? "." : "", test.stem, k, test.ext,
+                      backup ? ".ckpt-old" : "");
     n += snprintf(text + n, sizeof text - (size_t)n, "}}");
     folder_write(path, text, (size_t)n - cut);
 }
@@ -325,15 +325,15 @@ static void write_old_index(const char *path, bool second, size_t cut)
 static void leave_killed_run(enum before what)
 {
     bool late = what == KILLED_LATE;
-    char name[160], second[160];
+    char name[160], backup[160];
     for (unsigned k = 1; k <= 3; k++) {
-        shard_name(k, name, second);
-        if (!late && (rename(name, second) != 0 || (k == 2 && symlink("nowhere", name) != 0)))
+        shard_name(k, name, backup);
+        if (!late && (rename(name, backup) != 0 || (k == 2 && symlink("nowhere", name) != 0)))
             die(name);
     }
-    snprintf(second, sizeof second, "%s/.%s%s.index.json.ckpt-old", test.folder, test.stem, test.ext);
+    snprintf(backup, sizeof backup, "%s/.%s%s.index.json.ckpt-old", test.folder, test.stem, test.ext);
     if (what != KILLED_NO_OLD_INDEX)
-        write_old_index(second, false, 0);
+        write_old_index(backup, false, 0);
     if (!late)
         write_old_index(test.index, true, 0);
 }

@@ -270,8 +270,7 @@ static void mutate(void)
 
 static void run_input(void)
 {
-    uint8_t *copy = malloc(shared->size ? shared->size
-                                        : 1); /* exactly its size, so that ASan finds reads beyond it */
+    uint8_t *copy = malloc(shared->size ? shared->size : 1); /* so that ASan finds reads beyond the end */
     if (!copy)
         die("memory");
     memcpy(copy, shared->data, shared->size);
