@@ -39,24 +39,24 @@ static char *read_all(const char *path)
     return text;
 }
 
-static const cJSON *item(const cJSON *o, const char *name)
+static const cJSON *get_item(const cJSON *o, const char *name)
 {
     return cJSON_GetObjectItemCaseSensitive(o, name);
 }
-static const char *text_of(const cJSON *o, const char *name)
+static const char *get_text(const cJSON *o, const char *name)
 {
-    const char *s = cJSON_GetStringValue(item(o, name));
+    const char *s = cJSON_GetStringValue(get_item(o, name));
     return s ? s : "";
 }
-static uint64_t number_of(const cJSON *o, const char *name)
+static uint64_t get_number(const cJSON *o, const char *name)
 {
-    const cJSON *n = item(o, name);
+    const cJSON *n = get_item(o, name);
     return cJSON_IsNumber(n) ? (uint64_t)n->valuedouble : 0;
 }
 
 /* ---- models */
 
-static void must(ckpt_status st, const ckpt_error *err, const char *what)
+static void exit_on_error(ckpt_status st, const ckpt_error *err, const char *what)
 {
     char line[2048];
     if (st == CKPT_OK)
@@ -73,14 +73,14 @@ static const char *tied_to(const cJSON *model, const char *name)
         {"lm_head.weight", "model.embed_tokens.weight"},
         {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
         {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
-    const cJSON *config = item(model, "config"), *row;
-    if (!cJSON_IsTrue(item(config, "tie_word_embeddings")))
+    const cJSON *config = get_item(model, "config"), *row;
+    if (!cJSON_IsTrue(get_item(config, "tie_word_embeddings")))
         return NULL;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (strcmp(name, of[i][0]) == 0)
             cJSON_ArrayForEach(
-                row, item(model, "tensors")) if (strcmp(cJSON_GetStringValue(cJSON_GetArrayItem(row, 0)),
-                                                        of[i][1]) == 0) return of[i][1];
+                row, get_item(model, "tensors")) if (strcmp(cJSON_GetStringValue(cJSON_GetArrayItem(row, 0)),
+                                                            of[i][1]) == 0) return of[i][1];
     return NULL;
 }
 
@@ -99,8 +99,8 @@ static void add_tensor(ckpt_builder *b, const cJSON *model, const cJSON *row)
     t.dtype = ckpt_dtype_parse((ckpt_str){dtype, strlen(dtype)});
     nowhere.size = elements * ckpt_dtype_bits((ckpt_dtype)t.dtype) / 8;
     t.callbacks = &nowhere;
-    must(of ? ckpt_builder_add_tie(b, name, of, &err) : ckpt_builder_add_tensor(b, name, &t, &err), &err,
-         name);
+    exit_on_error(of ? ckpt_builder_add_tie(b, name, of, &err) : ckpt_builder_add_tensor(b, name, &t, &err),
+                  &err, name);
 }
 
 /* new_model - builds the model NAME of the folder, without data, and returns its estimator. */
@@ -116,19 +116,19 @@ static ckpt_mem *new_model(const char *name)
     snprintf(path, sizeof path, "%s/%s.json", folder, name);
     char *text = read_all(path);
     cJSON *model = cJSON_Parse(text);
-    must(ckpt_builder_new(name, &b, &err), &err, name);
-    cJSON_ArrayForEach(row, item(model, "tensors")) add_tensor(b, model, row);
-    must(ckpt_builder_finish(b, &f, &err), &err, name);
-    if (cJSON_IsObject(item(model, "config"))) {
+    exit_on_error(ckpt_builder_new(name, &b, &err), &err, name);
+    cJSON_ArrayForEach(row, get_item(model, "tensors")) add_tensor(b, model, row);
+    exit_on_error(ckpt_builder_finish(b, &f, &err), &err, name);
+    if (cJSON_IsObject(get_item(model, "config"))) {
         int fd = mkstemp(config);
-        char *printed = cJSON_PrintUnformatted(item(model, "config"));
+        char *printed = cJSON_PrintUnformatted(get_item(model, "config"));
         FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
         if (!out || fputs(printed, out) < 0 || fclose(out))
             exit(2);
         free(printed);
         o.config = config;
     }
-    must(ckpt_mem_new(f, &o, &m, &err), &err, name);
+    exit_on_error(ckpt_mem_new(f, &o, &m, &err), &err, name);
     if (o.config)
         unlink(config);
     ckpt_close(f);
@@ -182,51 +182,52 @@ static void check_case(ckpt_mem *m, const cJSON *c)
 {
     char label[256];
     ckpt_error err;
-    const char *mode = text_of(c, "checkpoint"), *attn = text_of(c, "attn");
-    const cJSON *image = item(c, "image");
+    const char *mode = get_text(c, "checkpoint"), *attn = get_text(c, "attn");
+    const cJSON *image = get_item(c, "image");
     ckpt_mem_run run = CKPT_INIT(ckpt_mem_run);
     ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
-    run.batch = number_of(c, "batch");
-    run.seq = number_of(c, "seq");
-    run.precision = precision_of(text_of(c, "dtype"));
+    run.batch = get_number(c, "batch");
+    run.seq = get_number(c, "seq");
+    run.precision = precision_of(get_text(c, "dtype"));
     run.attention = strcmp(attn, "eager") == 0 ? CKPT_MEM_EAGER : CKPT_MEM_SDPA;
     if (image) {
         run.height = (uint64_t)cJSON_GetArrayItem(image, 0)->valuedouble;
         run.width = (uint64_t)cJSON_GetArrayItem(image, 1)->valuedouble;
     }
     set_checkpoint(&run, mode);
-    snprintf(label, sizeof label, "%s %d x %d %s %s %s", text_of(c, "model"), (int)run.batch,
-             (int)(run.seq ? run.seq : run.height), text_of(c, "dtype"), attn, mode);
+    snprintf(label, sizeof label, "%s %d x %d %s %s %s", get_text(c, "model"), (int)run.batch,
+             (int)(run.seq ? run.seq : run.height), get_text(c, "dtype"), attn, mode);
     ckpt_status st = ckpt_mem_estimate(m, &run, &r, &err);
     if (st != CKPT_OK) {
         failed++;
         printf("FAIL %s: %s\n", label, err.what);
         return;
     }
-    bool none = run.checkpoint == CKPT_MEM_KEEP_ALL, resnet = strcmp(text_of(c, "family"), "resnet") == 0;
-    uint64_t kept = number_of(c, none ? "saved_bytes" : "retained_bytes");
-    check_exact(label, "parameters", r.parameters, number_of(c, "param_bytes"));
-    check_exact(label, "gradients", r.gradients, number_of(c, "grads_bytes"));
+    bool none = run.checkpoint == CKPT_MEM_KEEP_ALL, resnet = strcmp(get_text(c, "family"), "resnet") == 0;
+    uint64_t kept = get_number(c, none ? "saved_bytes" : "retained_bytes");
+    check_exact(label, "parameters", r.parameters, get_number(c, "param_bytes"));
+    check_exact(label, "gradients", r.gradients, get_number(c, "grads_bytes"));
     if (verbose)
         printf("%s: %s\n", label, r.peak_place);
     check_exact(label, "kept", r.activations_kept, kept);
-    check_near(label, "peak", r.peak, number_of(c, "peak_with_grads_bytes"), resnet ? 0.05 : 0.03);
+    check_near(label, "peak", r.peak, get_number(c, "peak_with_grads_bytes"), resnet ? 0.05 : 0.03);
 }
 
 /* check_optimizer - checks the state size of each optimizer in the line C. */
 static void check_optimizer(ckpt_mem *m, const cJSON *c)
 {
     const cJSON *by_dtype, *state;
-    cJSON_ArrayForEach(by_dtype, item(c, "optimizer")) cJSON_ArrayForEach(state, by_dtype)
+    cJSON_ArrayForEach(by_dtype, get_item(c, "optimizer")) cJSON_ArrayForEach(state, by_dtype)
     {
         char label[256];
         ckpt_error err;
         ckpt_mem_run run = {.struct_size = sizeof run, .optimizer = state->string};
         ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
-        const cJSON *step = item(item(item(c, "step_transient"), by_dtype->string), state->string);
+        const cJSON *step = get_item(get_item(get_item(c, "step_transient"), by_dtype->string),
+                                     state->string);
         run.precision = precision_of(by_dtype->string);
-        snprintf(label, sizeof label, "%s %s %s", text_of(c, "model"), by_dtype->string, state->string);
-        must(ckpt_mem_estimate(m, &run, &r, &err), &err, label);
+        snprintf(label, sizeof label, "%s %s %s", get_text(c, "model"), by_dtype->string, state->string);
+        exit_on_error(ckpt_mem_estimate(m, &run, &r, &err), &err, label);
         check_exact(label, "optimizer", r.optimizer_states, (uint64_t)state->valuedouble);
         if (step)
             check_exact(label, "step transient", r.step_transient, (uint64_t)step->valuedouble);
@@ -245,12 +246,12 @@ int main(int argc, char **argv)
         cJSON *c = *line ? cJSON_Parse(line) : NULL;
         if (!c)
             continue;
-        if (strcmp(current, text_of(c, "model")) != 0) {
+        if (strcmp(current, get_text(c, "model")) != 0) {
             ckpt_mem_free(m);
-            snprintf(current, sizeof current, "%s", text_of(c, "model"));
+            snprintf(current, sizeof current, "%s", get_text(c, "model"));
             m = new_model(current);
         }
-        if (strcmp(text_of(c, "kind"), "optimizer") == 0)
+        if (strcmp(get_text(c, "kind"), "optimizer") == 0)
             check_optimizer(m, c);
         else
             check_case(m, c);

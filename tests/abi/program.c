@@ -14,9 +14,9 @@
         unsigned char guard[256];                                                                            \
     } name = {.it = CKPT_INIT(type)};                                                                        \
     memset(name.guard, 0xa5, sizeof name.guard)
-#define UNTOUCHED(name) untouched(#name, name.guard)
+#define CHECK_GUARD(name) check_guard(#name, name.guard)
 
-static void untouched(const char *name, const unsigned char guard[256])
+static void check_guard(const char *name, const unsigned char guard[256])
 {
     for (int i = 0; i < 256; i++)
         if (guard[i] != 0xa5) {
@@ -25,7 +25,7 @@ static void untouched(const char *name, const unsigned char guard[256])
         }
 }
 
-static void expect(ckpt_status got, ckpt_status expected, const char *what)
+static void check_status(ckpt_status got, ckpt_status expected, const char *what)
 {
     if (got == expected)
         return;
@@ -45,11 +45,11 @@ static void read_rows(ckpt_file *f)
             printf("  %.*s", (int)t.it.path[k].str.len, t.it.path[k].is_int ? "" : t.it.path[k].str.ptr);
         putchar('\n');
     }
-    UNTOUCHED(t);
-    UNTOUCHED(s);
+    CHECK_GUARD(t);
+    CHECK_GUARD(s);
 }
 
-static void as_json(ckpt_file *f)
+static void print_json(ckpt_file *f)
 {
     const uint32_t rows[2] = {1, 0};
     char *text;
@@ -57,16 +57,16 @@ static void as_json(ckpt_file *f)
     GUARDED(ckpt_table_json_options, o);
     o.it.rows = rows;
     o.it.nrows = 2;
-    expect(ckpt_table_json(f, &o.it, &text, &n, NULL), CKPT_OK, "ckpt_table_json");
+    check_status(ckpt_table_json(f, &o.it, &text, &n, NULL), CKPT_OK, "ckpt_table_json");
     printf("%zu %s\n", n, strstr(text, "\"tensors\""));
     ckpt_free(text);
-    UNTOUCHED(o);
+    CHECK_GUARD(o);
 }
 
 static void inspect(ckpt_file *f)
 {
     GUARDED(ckpt_info, info);
-    expect(ckpt_inspect(f, &info.it, NULL), CKPT_OK, "ckpt_inspect");
+    check_status(ckpt_inspect(f, &info.it, NULL), CKPT_OK, "ckpt_inspect");
     printf("%s %d\n", info.it.weights_root.ptr, info.it.weights_only);
     for (size_t i = 0; i < info.it.nweights; i++)
         printf("weights %s %llu\n", ckpt_weights_at(f, i)->name.ptr,
@@ -75,7 +75,7 @@ static void inspect(ckpt_file *f)
         printf("wrapper %s\n", ckpt_wrapper_at(f, i)->prefix.ptr);
     for (size_t i = 0; i < ckpt_leaf_count(f); i++)
         printf("leaf %s\n", ckpt_leaf_at(f, i)->name.ptr);
-    UNTOUCHED(info);
+    CHECK_GUARD(info);
 }
 
 static void statistics(ckpt_file *f)
@@ -89,12 +89,12 @@ static void statistics(ckpt_file *f)
     memset(&stats, 0xa5, sizeof stats);
     stats.it[0].struct_size = sizeof *stats.it;
     how.it.threads = 2;
-    expect(ckpt_stat(f, rows, 3, &how.it, stats.it, NULL), CKPT_OK, "ckpt_stat");
+    check_status(ckpt_stat(f, rows, 3, &how.it, stats.it, NULL), CKPT_OK, "ckpt_stat");
     for (int i = 0; i < 3; i++)
         printf("%u %.6g %llu\n", stats.it[i].struct_size == sizeof *stats.it, stats.it[i].mean,
                (unsigned long long)stats.it[i].sampled);
-    UNTOUCHED(stats);
-    UNTOUCHED(how);
+    CHECK_GUARD(stats);
+    CHECK_GUARD(how);
 }
 
 static void write_and_compare(ckpt_file *f, const char *out)
@@ -110,11 +110,11 @@ static void write_and_compare(ckpt_file *f, const char *out)
     o.it.no_sync = 1;
     o.it.force = 1;
     o.it.format = "safetensors";
-    expect(ckpt_plan_new(f, &p, NULL), CKPT_OK, "ckpt_plan_new");
-    expect(ckpt_plan_root(p, "auto", NULL), CKPT_OK, "ckpt_plan_root");
-    expect(ckpt_plan_strip_auto(p, NULL), CKPT_OK, "ckpt_plan_strip_auto");
-    expect(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, NULL), CKPT_OK, "ckpt_plan_cast");
-    expect(ckpt_plan_write(p, out, &o.it, &r.it, &err), CKPT_OK, "ckpt_plan_write");
+    check_status(ckpt_plan_new(f, &p, NULL), CKPT_OK, "ckpt_plan_new");
+    check_status(ckpt_plan_root(p, "auto", NULL), CKPT_OK, "ckpt_plan_root");
+    check_status(ckpt_plan_strip_auto(p, NULL), CKPT_OK, "ckpt_plan_strip_auto");
+    check_status(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, NULL), CKPT_OK, "ckpt_plan_cast");
+    check_status(ckpt_plan_write(p, out, &o.it, &r.it, &err), CKPT_OK, "ckpt_plan_write");
     printf("%s %llu %zu %s\n", r.it.format, (unsigned long long)r.it.tensors, r.it.noutputs,
            strrchr(r.it.outputs[0], '/'));
     for (size_t i = 0; i < ckpt_plan_rename_count(p); i++)
@@ -124,21 +124,21 @@ static void write_and_compare(ckpt_file *f, const char *out)
     for (size_t i = 0; i < r.it.ncasts; i++)
         printf("cast %s\n", ckpt_plan_cast_at(p, i)->name.ptr);
     ckpt_plan_free(p);
-    expect(ckpt_open(out, NULL, &g, NULL), CKPT_OK, "ckpt_open of the output");
+    check_status(ckpt_open(out, NULL, &g, NULL), CKPT_OK, "ckpt_open of the output");
     d.it.root_a = "auto";
     d.it.ignore_prefix = "module.";
     d.it.ignore_dtype = 1;
     d.it.rtol = 0.01;
-    expect(ckpt_diff(f, g, &d.it, NULL, NULL, &totals.it, NULL), CKPT_OK, "ckpt_diff");
-    expect(ckpt_diff_values(f, g, &d.it, NULL, NULL, &values.it, NULL), CKPT_OK, "ckpt_diff_values");
+    check_status(ckpt_diff(f, g, &d.it, NULL, NULL, &totals.it, NULL), CKPT_OK, "ckpt_diff");
+    check_status(ckpt_diff_values(f, g, &d.it, NULL, NULL, &values.it, NULL), CKPT_OK, "ckpt_diff_values");
     printf("%llu same, %llu changed, %u\n", (unsigned long long)totals.it.same,
            (unsigned long long)totals.it.changed, values.it.compared);
     ckpt_close(g);
-    UNTOUCHED(o);
-    UNTOUCHED(r);
-    UNTOUCHED(d);
-    UNTOUCHED(totals);
-    UNTOUCHED(values);
+    CHECK_GUARD(o);
+    CHECK_GUARD(r);
+    CHECK_GUARD(d);
+    CHECK_GUARD(totals);
+    CHECK_GUARD(values);
 }
 
 static void check_file(const char *path)
@@ -153,19 +153,19 @@ static void check_file(const char *path)
     limits.it.max_tensors = 1000;
     so.it.sha256 = 1;
     vo.it.limits = doo.it.limits = &limits.it;
-    expect(ckpt_scan(path, &so.it, NULL, NULL, &sr.it, NULL), CKPT_OK, "ckpt_scan");
-    expect(ckpt_verify(path, &vo.it, NULL, NULL, &vr.it, NULL), CKPT_OK, "ckpt_verify");
-    expect(ckpt_doctor(path, &doo.it, NULL, NULL, &dr.it, NULL), CKPT_OK, "ckpt_doctor");
+    check_status(ckpt_scan(path, &so.it, NULL, NULL, &sr.it, NULL), CKPT_OK, "ckpt_scan");
+    check_status(ckpt_verify(path, &vo.it, NULL, NULL, &vr.it, NULL), CKPT_OK, "ckpt_verify");
+    check_status(ckpt_doctor(path, &doo.it, NULL, NULL, &dr.it, NULL), CKPT_OK, "ckpt_doctor");
     printf("%s %llu %02x, %llu %llu, %llu %s\n", ckpt_scan_verdict_name((ckpt_scan_verdict)sr.it.verdict),
            (unsigned long long)sr.it.calls, sr.it.sha256[0], (unsigned long long)vr.it.findings,
            (unsigned long long)vr.it.tensors, (unsigned long long)dr.it.problems, dr.it.format);
-    UNTOUCHED(so);
-    UNTOUCHED(sr);
-    UNTOUCHED(vo);
-    UNTOUCHED(vr);
-    UNTOUCHED(doo);
-    UNTOUCHED(dr);
-    UNTOUCHED(limits);
+    CHECK_GUARD(so);
+    CHECK_GUARD(sr);
+    CHECK_GUARD(vo);
+    CHECK_GUARD(vr);
+    CHECK_GUARD(doo);
+    CHECK_GUARD(dr);
+    CHECK_GUARD(limits);
 }
 
 static int64_t read_file(void *user, uint64_t offset, void *buf, size_t n)
@@ -197,11 +197,11 @@ static void open_by_callbacks(const char *path)
     o.it.callbacks = &from.it;
     o.it.progress = go_on;
     o.it.user = &calls;
-    expect(ckpt_open_with("callbacks", &o.it, &f, NULL), CKPT_OK, "ckpt_open_with");
+    check_status(ckpt_open_with("callbacks", &o.it, &f, NULL), CKPT_OK, "ckpt_open_with");
     printf("%u calls, %u tensors\n", calls, ckpt_tensor_count(f));
     ckpt_close(f);
-    UNTOUCHED(from);
-    UNTOUCHED(o);
+    CHECK_GUARD(from);
+    CHECK_GUARD(o);
 }
 
 static void build_and_write(void)
@@ -223,24 +223,25 @@ static void build_and_write(void)
     t.it.data = data;
     t.it.nbytes = sizeof data;
     o.it.format = "torch-zip";
-    expect(ckpt_builder_new("built", &b, NULL), CKPT_OK, "ckpt_builder_new");
-    expect(ckpt_builder_add_tensor(b, "a", &t.it, NULL), CKPT_OK, "ckpt_builder_add_tensor");
-    expect(ckpt_builder_add_tie(b, "b", "a", NULL), CKPT_OK, "ckpt_builder_add_tie");
-    expect(ckpt_builder_add_int(b, "epoch", 3, NULL), CKPT_OK, "ckpt_builder_add_int");
-    expect(ckpt_builder_finish(b, &f, NULL), CKPT_OK, "ckpt_builder_finish");
-    expect(ckpt_plan_new(f, &p, NULL), CKPT_OK, "ckpt_plan_new");
+    check_status(ckpt_builder_new("built", &b, NULL), CKPT_OK, "ckpt_builder_new");
+    check_status(ckpt_builder_add_tensor(b, "a", &t.it, NULL), CKPT_OK, "ckpt_builder_add_tensor");
+    check_status(ckpt_builder_add_tie(b, "b", "a", NULL), CKPT_OK, "ckpt_builder_add_tie");
+    check_status(ckpt_builder_add_int(b, "epoch", 3, NULL), CKPT_OK, "ckpt_builder_add_int");
+    check_status(ckpt_builder_finish(b, &f, NULL), CKPT_OK, "ckpt_builder_finish");
+    check_status(ckpt_plan_new(f, &p, NULL), CKPT_OK, "ckpt_plan_new");
     ckpt_close(f);
-    expect(ckpt_plan_rename_pairs(p, &rename, 1, NULL), CKPT_OK, "ckpt_plan_rename_pairs");
-    expect(ckpt_plan_write_memory(p, &o.it, &bytes, &n, &r.it, NULL), CKPT_OK, "ckpt_plan_write_memory");
+    check_status(ckpt_plan_rename_pairs(p, &rename, 1, NULL), CKPT_OK, "ckpt_plan_rename_pairs");
+    check_status(ckpt_plan_write_memory(p, &o.it, &bytes, &n, &r.it, NULL), CKPT_OK,
+                 "ckpt_plan_write_memory");
     ckpt_plan_free(p);
     printf("%zu %llu %s\n", n, (unsigned long long)r.it.tensors, r.it.format);
-    expect(ckpt_open_memory(bytes, n, "built", NULL, &f, NULL), CKPT_OK, "ckpt_open_memory");
+    check_status(ckpt_open_memory(bytes, n, "built", NULL, &f, NULL), CKPT_OK, "ckpt_open_memory");
     read_rows(f);
     ckpt_close(f);
     ckpt_free(bytes);
-    UNTOUCHED(t);
-    UNTOUCHED(o);
-    UNTOUCHED(r);
+    CHECK_GUARD(t);
+    CHECK_GUARD(o);
+    CHECK_GUARD(r);
 }
 
 static void errors(const char *dir)
@@ -252,16 +253,16 @@ static void errors(const char *dir)
     ckpt_file *f;
     ckpt_limits limits = CKPT_INIT(ckpt_limits);
     memset(&err, 0xa5, sizeof err);
-    expect(ckpt_open("/no/such/file", NULL, &f, &err.it), CKPT_ENOTFOUND, "ckpt_open of nothing");
+    check_status(ckpt_open("/no/such/file", NULL, &f, &err.it), CKPT_ENOTFOUND, "ckpt_open of nothing");
     printf("%s: %s\n", err.it.file, err.it.what);
     limits.struct_size = 0;
-    expect(ckpt_open(dir, &limits, &f, &err.it), CKPT_EUSAGE, "limits without a size");
+    check_status(ckpt_open(dir, &limits, &f, &err.it), CKPT_EUSAGE, "limits without a size");
 #ifdef GROWN
     limits = (ckpt_limits)CKPT_INIT(ckpt_limits);
     limits.grown[0] = 1;
-    expect(ckpt_open(dir, &limits, &f, &err.it), CKPT_EUSAGE, "an option of a newer version");
+    check_status(ckpt_open(dir, &limits, &f, &err.it), CKPT_EUSAGE, "an option of a newer version");
 #endif
-    UNTOUCHED(err);
+    CHECK_GUARD(err);
 }
 
 int main(int argc, char **argv)
@@ -269,9 +270,9 @@ int main(int argc, char **argv)
     ckpt_file *f;
     if (argc != 3)
         return 2;
-    expect(ckpt_open(argv[1], NULL, &f, NULL), CKPT_OK, "ckpt_open");
+    check_status(ckpt_open(argv[1], NULL, &f, NULL), CKPT_OK, "ckpt_open");
     read_rows(f);
-    as_json(f);
+    print_json(f);
     inspect(f);
     statistics(f);
     write_and_compare(f, argv[2]);

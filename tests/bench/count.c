@@ -29,13 +29,13 @@ static struct {
 } task[TASKS];
 static unsigned long long calls, in, out;
 
-static int cannot(const char *what)
+static int fail_ptrace(const char *what)
 {
     perror(what);
     return 77;
 }
 
-static uint64_t *call_of(pid_t pid)
+static uint64_t *find_call(pid_t pid)
 {
     for (int i = 0; i < TASKS; i++) {
         if (!task[i].pid)
@@ -47,7 +47,7 @@ static uint64_t *call_of(pid_t pid)
     exit(77);
 }
 
-static void moved(uint64_t call, unsigned long long n)
+static void add_transfer(uint64_t call, unsigned long long n)
 {
     switch (call) {
     case SYS_read:
@@ -69,23 +69,23 @@ static void moved(uint64_t call, unsigned long long n)
     }
 }
 
-/* at_call - counts the system call at whose entry or exit PID has stopped; false: ptrace failed. */
-static bool at_call(pid_t pid)
+/* record_call - counts the system call at whose entry or exit PID has stopped; false: ptrace failed. */
+static bool record_call(pid_t pid)
 {
     struct __ptrace_syscall_info info;
     if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof info, &info) < 0)
         return false;
     if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
-        *call_of(pid) = info.entry.nr;
+        *find_call(pid) = info.entry.nr;
         calls++;
     } else if (info.op == PTRACE_SYSCALL_INFO_EXIT && info.exit.rval > 0) {
-        moved(*call_of(pid), (unsigned long long)info.exit.rval);
+        add_transfer(*find_call(pid), (unsigned long long)info.exit.rval);
     }
     return true;
 }
 
-/* follow - traces all threads until FIRST ends; returns its wait status, or -1. */
-static int follow(pid_t first, struct rusage *used)
+/* trace_threads - traces all threads until FIRST ends; returns its wait status, or -1. */
+static int trace_threads(pid_t first, struct rusage *used)
 {
     int status;
     pid_t pid;
@@ -97,7 +97,7 @@ static int follow(pid_t first, struct rusage *used)
             continue;
         }
         if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
-            if (!at_call(pid))
+            if (!record_call(pid))
                 return -1;
         } else if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {
             calls = in = out = 0; /* the calls before execve are of this program */
@@ -109,7 +109,7 @@ static int follow(pid_t first, struct rusage *used)
     return -1;
 }
 
-static void start(char **argv, const char *output)
+static void run_command(char **argv, const char *output)
 {
     int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
@@ -135,15 +135,15 @@ int main(int argc, char **argv)
     }
     pid_t pid = fork();
     if (pid == 0)
-        start(argv + optind, output);
+        run_command(argv + optind, output);
     if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-        return cannot("ptrace");
+        return fail_ptrace("ptrace");
     if (ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)options) < 0 ||
         ptrace(PTRACE_SYSCALL, pid, NULL, NULL) < 0)
-        return cannot("ptrace");
-    status = follow(pid, &used);
+        return fail_ptrace("ptrace");
+    status = trace_threads(pid, &used);
     if (status < 0)
-        return cannot("ptrace");
+        return fail_ptrace("ptrace");
     printf("%llu %llu %llu %ld %d\n", calls, in, out, used.ru_maxrss,
            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     return 0;

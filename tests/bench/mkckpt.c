@@ -22,7 +22,7 @@
 
 #define BLOCK 65536u
 
-static uint64_t tensors = 100, total = 64u << 20, seed = 1, each; /* `each`: elements of a tensor */
+static uint64_t tensors = 100, total = 64u << 20, seed = 1, elements; /* elements: of each tensor */
 static const char *prefix = "", *out_path;
 static bool sparse, changed;
 static uint64_t metadata;
@@ -39,7 +39,7 @@ static void die(const char *what)
     exit(2);
 }
 
-static void put(struct text *t, const void *bytes, size_t n)
+static void append(struct text *t, const void *bytes, size_t n)
 {
     if (t->len + n > t->cap) {
         t->cap = (t->len + n) * 2;
@@ -51,17 +51,17 @@ static void put(struct text *t, const void *bytes, size_t n)
     t->len += n;
 }
 
-static void put_str(struct text *t, const char *s) { put(t, s, strlen(s)); }
+static void append_str(struct text *t, const char *s) { append(t, s, strlen(s)); }
 
-static void put_le(struct text *t, uint64_t v, int n)
+static void append_le(struct text *t, uint64_t v, int n)
 {
     for (int i = 0; i < n; i++, v >>= 8) {
         unsigned char b = (unsigned char)(v & 0xff);
-        put(t, &b, 1);
+        append(t, &b, 1);
     }
 }
 
-static void name_of(uint64_t i, char *name, size_t cap)
+static void tensor_name(uint64_t i, char *name, size_t cap)
 {
     static const char *const parts[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
                                         "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
@@ -73,7 +73,7 @@ static void name_of(uint64_t i, char *name, size_t cap)
 
 static uint32_t crc_table[8][256];
 
-static void crc_init(void)
+static void init_crc_table(void)
 {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t c = i;
@@ -107,8 +107,8 @@ static uint64_t xorshift(uint64_t *s)
     return *s;
 }
 
-/* fill - makes N float32 between -1 and 1, never 0: random sign and mantissa, exponents 0x70..0x7e. */
-static void fill(uint32_t *v, size_t n, uint64_t *state)
+/* fill_random - makes N float32 between -1 and 1, never 0: random sign and mantissa, exponents 0x70..0x7e. */
+static void fill_random(uint32_t *v, size_t n, uint64_t *state)
 {
     for (size_t i = 0; i < n; i++) {
         uint64_t x = xorshift(state);
@@ -128,7 +128,7 @@ static void flush_text(struct text *t)
 static uint32_t write_data(uint64_t i)
 {
     static uint32_t block[BLOCK / 4];
-    uint64_t left = each * 4, state = (seed + i + 1) * 0x9e3779b97f4a7c15u;
+    uint64_t left = elements * 4, state = (seed + i + 1) * 0x9e3779b97f4a7c15u;
     uint32_t crc = 0;
     if (sparse) {
         if (fseeko(out, (off_t)left, SEEK_CUR) != 0)
@@ -137,8 +137,8 @@ static uint32_t write_data(uint64_t i)
     }
     for (size_t n; left; left -= n) {
         n = left < BLOCK ? (size_t)left : BLOCK;
-        fill(block, n / 4, &state);
-        if (changed && i == tensors / 2 && left == each * 4)
+        fill_random(block, n / 4, &state);
+        if (changed && i == tensors / 2 && left == elements * 4)
             block[0] ^= 1;
         crc = crc32(crc, (unsigned char *)block, n);
         if (fwrite(block, 1, n, out) != n)
@@ -152,17 +152,17 @@ static uint32_t write_data(uint64_t i)
 static void pickle_int(struct text *p, uint64_t v)
 {
     if (v < 256) {
-        put_str(p, "K");
-        put_le(p, v, 1);
+        append_str(p, "K");
+        append_le(p, v, 1);
     } else if (v < 65536) {
-        put_str(p, "M");
-        put_le(p, v, 2);
+        append_str(p, "M");
+        append_le(p, v, 2);
     } else if (v < 0x80000000u) {
-        put_str(p, "J");
-        put_le(p, v, 4);
+        append_str(p, "J");
+        append_le(p, v, 4);
     } else {
-        put(p, "\x8a\x08", 2);
-        put_le(p, v, 8);
+        append(p, "\x8a\x08", 2);
+        append_le(p, v, 8);
     }
 }
 
@@ -170,22 +170,22 @@ static uint32_t memo; /* the next memo index: as CPython's pickler, memoizes all
 
 static void pickle_put(struct text *p)
 {
-    put_str(p, memo < 256 ? "q" : "r");
-    put_le(p, memo, memo < 256 ? 1 : 4);
+    append_str(p, memo < 256 ? "q" : "r");
+    append_le(p, memo, memo < 256 ? 1 : 4);
     memo++;
 }
 
 static void pickle_str(struct text *p, const char *s)
 {
-    put_str(p, "X");
-    put_le(p, strlen(s), 4);
-    put_str(p, s);
+    append_str(p, "X");
+    append_le(p, strlen(s), 4);
+    append_str(p, s);
     pickle_put(p);
 }
 
-/* pickle_again - writes S, which every tensor refers to, the first time, and a GET from the memo after
+/* pickle_memoized - writes S, which every tensor refers to, the first time, and a GET from the memo after
  * that. */
-static void pickle_again(struct text *p, const char *s, bool global)
+static void pickle_memoized(struct text *p, const char *s, bool global)
 {
     static struct {
         const char *s;
@@ -195,8 +195,8 @@ static void pickle_again(struct text *p, const char *s, bool global)
     while (known[i].s && strcmp(known[i].s, s) != 0)
         i++;
     if (known[i].s) {
-        put_str(p, "h");
-        put_le(p, known[i].number, 1);
+        append_str(p, "h");
+        append_le(p, known[i].number, 1);
         return;
     }
     known[i].s = s;
@@ -205,8 +205,8 @@ static void pickle_again(struct text *p, const char *s, bool global)
         pickle_str(p, s);
         return;
     }
-    put_str(p, "c");
-    put_str(p, s);
+    append_str(p, "c");
+    append_str(p, s);
     pickle_put(p);
 }
 
@@ -214,47 +214,47 @@ static void pickle_tensor(struct text *p, uint64_t i)
 {
     char key[24];
     snprintf(key, sizeof key, "%" PRIu64, i);
-    pickle_again(p, "torch._utils\n_rebuild_tensor_v2\n", true);
-    put_str(p, "((");
-    pickle_again(p, "storage", false);
-    pickle_again(p, "torch\nFloatStorage\n", true);
+    pickle_memoized(p, "torch._utils\n_rebuild_tensor_v2\n", true);
+    append_str(p, "((");
+    pickle_memoized(p, "storage", false);
+    pickle_memoized(p, "torch\nFloatStorage\n", true);
     pickle_str(p, key);
-    pickle_again(p, "cpu", false);
-    pickle_int(p, each);
-    put_str(p, "t");
+    pickle_memoized(p, "cpu", false);
+    pickle_int(p, elements);
+    append_str(p, "t");
     pickle_put(p);
-    put_str(p, "Q");
+    append_str(p, "Q");
     pickle_int(p, 0);
-    pickle_int(p, each);
-    put_str(p, "\x85");
+    pickle_int(p, elements);
+    append_str(p, "\x85");
     pickle_put(p);
-    put_str(p, "K\x01\x85");
+    append_str(p, "K\x01\x85");
     pickle_put(p);
-    put_str(p, "\x89");
-    pickle_again(p, "collections\nOrderedDict\n", true);
-    put_str(p, ")R");
+    append_str(p, "\x89");
+    pickle_memoized(p, "collections\nOrderedDict\n", true);
+    append_str(p, ")R");
     pickle_put(p);
-    put_str(p, "t");
+    append_str(p, "t");
     pickle_put(p);
-    put_str(p, "R");
+    append_str(p, "R");
     pickle_put(p);
 }
 
-static void pickle(struct text *p)
+static void write_pickle(struct text *p)
 {
     char name[256];
-    put(p, "\x80\x02", 2);
-    pickle_again(p, "collections\nOrderedDict\n", true);
-    put_str(p, ")R");
+    append(p, "\x80\x02", 2);
+    pickle_memoized(p, "collections\nOrderedDict\n", true);
+    append_str(p, ")R");
     pickle_put(p);
     for (uint64_t i = 0; i < tensors; i++) {
         if (i % 1000 == 0)
-            put_str(p, i ? "u(" : "(");
-        name_of(i, name, sizeof name);
+            append_str(p, i ? "u(" : "(");
+        tensor_name(i, name, sizeof name);
         pickle_str(p, name);
         pickle_tensor(p, i);
     }
-    put_str(p, "u.");
+    append_str(p, "u.");
 }
 
 static struct text directory;
@@ -264,53 +264,53 @@ static void zip64_extra(struct text *t, uint64_t size, uint64_t offset, bool cen
 {
     struct text body = {0};
     if (size >= 0xffffffffu) {
-        put_le(&body, size, 8);
-        put_le(&body, size, 8);
+        append_le(&body, size, 8);
+        append_le(&body, size, 8);
     }
     if (central && offset >= 0xffffffffu)
-        put_le(&body, offset, 8);
+        append_le(&body, offset, 8);
     if (body.len) {
-        put_le(t, 1, 2);
-        put_le(t, body.len, 2);
-        put(t, body.at, body.len);
+        append_le(t, 1, 2);
+        append_le(t, body.len, 2);
+        append(t, body.at, body.len);
     }
     free(body.at);
 }
 
-static uint32_t capped(uint64_t v) { return v >= 0xffffffffu ? 0xffffffffu : (uint32_t)v; }
+static uint32_t limit_to_32_bits(uint64_t v) { return v >= 0xffffffffu ? 0xffffffffu : (uint32_t)v; }
 
-/* zip_fields - writes the fields that the local and the central header share. */
-static void zip_fields(struct text *t, uint32_t crc, uint64_t size, size_t name_len, size_t extra_len)
+/* put_zip_fields - writes the fields that the local and the central header share. */
+static void put_zip_fields(struct text *t, uint32_t crc, uint64_t size, size_t name_len, size_t extra_len)
 {
-    put_le(t, 45, 2);
-    put_le(t, 0x800, 2);
-    put_le(t, 0, 2);
-    put_le(t, 0x00210000u, 4); /* 1980-01-01 */
-    put_le(t, crc, 4);
-    put_le(t, capped(size), 4);
-    put_le(t, capped(size), 4);
-    put_le(t, name_len, 2);
-    put_le(t, extra_len, 2);
+    append_le(t, 45, 2);
+    append_le(t, 0x800, 2);
+    append_le(t, 0, 2);
+    append_le(t, 0x00210000u, 4); /* 1980-01-01 */
+    append_le(t, crc, 4);
+    append_le(t, limit_to_32_bits(size), 4);
+    append_le(t, limit_to_32_bits(size), 4);
+    append_le(t, name_len, 2);
+    append_le(t, extra_len, 2);
 }
 
-/* record - writes header, padding and data (DATA, or tensor I if NULL), then the CRC to the header. */
-static void record(const char *below, const struct text *data, uint64_t i)
+/* write_record - writes header, padding and data (DATA, or tensor I if NULL), then the CRC to the header. */
+static void write_record(const char *below, const struct text *data, uint64_t i)
 {
     char name[64];
     struct text head = {0}, extra = {0}, central = {0};
-    uint64_t offset = (uint64_t)ftello(out), size = data ? data->len : each * 4;
+    uint64_t offset = (uint64_t)ftello(out), size = data ? data->len : elements * 4;
     snprintf(name, sizeof name, "archive/%s", below);
     zip64_extra(&extra, size, 0, false);
     size_t pad = (size_t)(64 - (offset + 30 + strlen(name) + extra.len + 4) % 64) % 64;
-    put_le(&extra, 0x4246, 2);
-    put_le(&extra, pad, 2);
+    append_le(&extra, 0x4246, 2);
+    append_le(&extra, pad, 2);
     for (size_t k = 0; k < pad; k++)
-        put_str(&extra, "Z");
-    put_le(&head, 0x04034b50, 4);
-    zip_fields(&head, data ? crc32(0, (unsigned char *)data->at, data->len) : 0, size, strlen(name),
-               extra.len);
-    put_str(&head, name);
-    put(&head, extra.at, extra.len);
+        append_str(&extra, "Z");
+    append_le(&head, 0x04034b50, 4);
+    put_zip_fields(&head, data ? crc32(0, (unsigned char *)data->at, data->len) : 0, size, strlen(name),
+                   extra.len);
+    append_str(&head, name);
+    append(&head, extra.at, extra.len);
     uint32_t crc = data ? crc32(0, (unsigned char *)data->at, data->len) : 0;
     flush_text(&head);
     if (data)
@@ -319,50 +319,50 @@ static void record(const char *below, const struct text *data, uint64_t i)
         crc = write_data(i);
     if (!data && crc) {
         uint64_t end = (uint64_t)ftello(out);
-        put_le(&head, crc, 4);
+        append_le(&head, crc, 4);
         fseeko(out, (off_t)offset + 14, SEEK_SET);
         flush_text(&head);
         fseeko(out, (off_t)end, SEEK_SET);
     }
     zip64_extra(&central, size, offset, true);
-    put_le(&directory, 0x02014b50, 4);
-    put_le(&directory, 45, 2);
-    zip_fields(&directory, crc, size, strlen(name), central.len);
-    put_le(&directory, 0, 10);
-    put_le(&directory, capped(offset), 4);
-    put_str(&directory, name);
-    put(&directory, central.at, central.len);
+    append_le(&directory, 0x02014b50, 4);
+    append_le(&directory, 45, 2);
+    put_zip_fields(&directory, crc, size, strlen(name), central.len);
+    append_le(&directory, 0, 10);
+    append_le(&directory, limit_to_32_bits(offset), 4);
+    append_str(&directory, name);
+    append(&directory, central.at, central.len);
     entries++;
     free(head.at);
     free(extra.at);
     free(central.at);
 }
 
-static void zip_end(void)
+static void write_directory(void)
 {
     uint64_t start = (uint64_t)ftello(out), size = directory.len;
     struct text *t = &directory;
     uint64_t count = entries < 0xffff ? entries : 0xffff;
-    put_le(t, 0x06064b50, 4);
-    put_le(t, 44, 8);
-    put_le(t, 45, 2);
-    put_le(t, 45, 2);
-    put_le(t, 0, 8);
-    put_le(t, entries, 8);
-    put_le(t, entries, 8);
-    put_le(t, size, 8);
-    put_le(t, start, 8);
-    put_le(t, 0x07064b50, 4);
-    put_le(t, 0, 4);
-    put_le(t, start + size, 8);
-    put_le(t, 1, 4);
-    put_le(t, 0x06054b50, 4);
-    put_le(t, 0, 4);
-    put_le(t, count, 2);
-    put_le(t, count, 2);
-    put_le(t, capped(size), 4);
-    put_le(t, capped(start), 4);
-    put_le(t, 0, 2);
+    append_le(t, 0x06064b50, 4);
+    append_le(t, 44, 8);
+    append_le(t, 45, 2);
+    append_le(t, 45, 2);
+    append_le(t, 0, 8);
+    append_le(t, entries, 8);
+    append_le(t, entries, 8);
+    append_le(t, size, 8);
+    append_le(t, start, 8);
+    append_le(t, 0x07064b50, 4);
+    append_le(t, 0, 4);
+    append_le(t, start + size, 8);
+    append_le(t, 1, 4);
+    append_le(t, 0x06054b50, 4);
+    append_le(t, 0, 4);
+    append_le(t, count, 2);
+    append_le(t, count, 2);
+    append_le(t, limit_to_32_bits(size), 4);
+    append_le(t, limit_to_32_bits(start), 4);
+    append_le(t, 0, 2);
     metadata += t->len;
     flush_text(t);
 }
@@ -371,18 +371,18 @@ static void write_pt(void)
 {
     struct text p = {0}, little = {0}, version = {0};
     char key[40];
-    put_str(&little, "little");
-    put_str(&version, "3\n");
-    pickle(&p);
+    append_str(&little, "little");
+    append_str(&version, "3\n");
+    write_pickle(&p);
     metadata = p.len;
-    record("data.pkl", &p, 0);
-    record("byteorder", &little, 0);
+    write_record("data.pkl", &p, 0);
+    write_record("byteorder", &little, 0);
     for (uint64_t i = 0; i < tensors; i++) {
         snprintf(key, sizeof key, "data/%" PRIu64, i);
-        record(key, NULL, i);
+        write_record(key, NULL, i);
     }
-    record("version", &version, 0);
-    zip_end();
+    write_record("version", &version, 0);
+    write_directory();
 }
 
 /* ------------------------------------------------------------ safetensors */
@@ -391,19 +391,19 @@ static void write_safetensors(void)
 {
     struct text h = {0}, size = {0};
     char name[256], line[512];
-    put_str(&h, "{\"__metadata__\":{\"format\":\"pt\"}");
+    append_str(&h, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (uint64_t i = 0; i < tensors; i++) {
-        name_of(i, name, sizeof name);
+        tensor_name(i, name, sizeof name);
         snprintf(line, sizeof line,
                  ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%" PRIu64 "],\"data_offsets\":[%" PRIu64 ",%" PRIu64
                  "]}",
-                 name, each, i * each * 4, (i + 1) * each * 4);
-        put_str(&h, line);
+                 name, elements, i * elements * 4, (i + 1) * elements * 4);
+        append_str(&h, line);
     }
-    put_str(&h, "}");
+    append_str(&h, "}");
     while (h.len % 8)
-        put_str(&h, " ");
-    put_le(&size, h.len, 8);
+        append_str(&h, " ");
+    append_le(&size, h.len, 8);
     metadata = h.len + 8;
     flush_text(&size);
     flush_text(&h);
@@ -455,8 +455,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: mkckpt [-n N] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] [--changed] OUT\n");
         return 2;
     }
-    each = total / 4 / tensors;
-    crc_init();
+    elements = total / 4 / tensors;
+    init_crc_table();
     out = fopen(out_path, "wb");
     if (!out)
         die(out_path);

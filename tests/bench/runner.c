@@ -40,7 +40,7 @@ static double now(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static void touch(void)
+static void touch_memory(void)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -52,8 +52,8 @@ static void touch(void)
     waitpid(pid, NULL, 0);
 }
 
-/* shell - runs COMMAND and returns whether it succeeded. */
-static bool shell(const char *command)
+/* run_shell - runs COMMAND and returns whether it succeeded. */
+static bool run_shell(const char *command)
 {
     int status = 1;
     pid_t pid = fork();
@@ -64,14 +64,14 @@ static bool shell(const char *command)
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-static double run(struct side *s)
+static double run_once(struct side *s)
 {
     struct rusage used;
     int status = 0;
-    if (prepare && !shell(prepare))
+    if (prepare && !run_shell(prepare))
         s->status = 127;
     if (touched)
-        touch();
+        touch_memory();
     double begin = now();
     pid_t pid = vfork();
     if (pid == 0) {
@@ -106,27 +106,27 @@ static double median(double *v, long n)
     return v[n / 2];
 }
 
-static void measure(struct side *ours, struct side *yard, long batches, long runs)
+static void measure(struct side *ours, struct side *yardstick, long batches, long runs)
 {
     static double ratio[RUNS_MAX];
     if (batches * runs > 1) {
-        run(ours);
-        if (yard->argv)
-            run(yard);
+        run_once(ours);
+        if (yardstick->argv)
+            run_once(yardstick);
     }
     for (long b = 0; b < batches; b++) {
         for (long i = 0; i < runs; i++) {
-            ours->ms[b * runs + i] = ours->batch[i] = run(ours);
-            if (yard->argv)
-                yard->ms[b * runs + i] = yard->batch[i] = run(yard);
+            ours->ms[b * runs + i] = ours->batch[i] = run_once(ours);
+            if (yardstick->argv)
+                yardstick->ms[b * runs + i] = yardstick->batch[i] = run_once(yardstick);
         }
-        if (yard->argv)
-            ratio[b] = median(ours->batch, runs) / median(yard->batch, runs);
+        if (yardstick->argv)
+            ratio[b] = median(ours->batch, runs) / median(yardstick->batch, runs);
     }
     printf("%.3f %ld %d", median(ours->ms, batches * runs), ours->kib, ours->status);
-    if (yard->argv) {
-        double middle = median(ratio, batches);
-        printf(" %.3f %.4f %.4f %.4f", median(yard->ms, batches * runs), middle, ratio[0],
+    if (yardstick->argv) {
+        double median_ratio = median(ratio, batches);
+        printf(" %.3f %.4f %.4f %.4f", median(yardstick->ms, batches * runs), median_ratio, ratio[0],
                ratio[batches - 1]);
     }
     printf("\n");
@@ -134,7 +134,7 @@ static void measure(struct side *ours, struct side *yard, long batches, long run
 
 int main(int argc, char **argv)
 {
-    static struct side ours, yard;
+    static struct side ours, yardstick;
     int opt;
     long runs = 7, batches = 1;
     while ((opt = getopt(argc, argv, "+b:n:o:p:t:")) != -1) {
@@ -153,14 +153,14 @@ int main(int argc, char **argv)
         return 2;
     }
     ours.argv = argv + optind;
-    for (int i = optind; i < argc && !yard.argv; i++) {
+    for (int i = optind; i < argc && !yardstick.argv; i++) {
         if (strcmp(argv[i], "--") == 0) {
             argv[i] = NULL;
-            yard.argv = argv + i + 1;
+            yardstick.argv = argv + i + 1;
         }
     }
-    measure(&ours, &yard, batches, runs);
-    if (yard.status)
-        fprintf(stderr, "%s: exit status %d\n", yard.argv[0], yard.status);
+    measure(&ours, &yardstick, batches, runs);
+    if (yardstick.status)
+        fprintf(stderr, "%s: exit status %d\n", yardstick.argv[0], yardstick.status);
     return 0;
 }
