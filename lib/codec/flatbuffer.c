@@ -61,7 +61,7 @@ ckpt_status flatbuffer_open(struct flatbuffer *b, uint64_t at, struct flatbuffer
     return CKPT_OK;
 }
 
-ckpt_status flatbuffer_root(struct flatbuffer *b, struct flatbuffer_table *out)
+ckpt_status flatbuffer_open_root(struct flatbuffer *b, struct flatbuffer_table *out)
 {
     uint64_t at = 0;
     CKPT_TRY(follow(b, 0, &at));
@@ -86,8 +86,8 @@ static ckpt_status find_field(struct flatbuffer *b, const struct flatbuffer_tabl
     return CKPT_OK;
 }
 
-ckpt_status flatbuffer_number(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
-                              uint32_t width, uint64_t *out)
+ckpt_status flatbuffer_read_number(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
+                                   uint32_t width, uint64_t *out)
 {
     uint64_t at = 0;
     unsigned char bytes[8] = {0};
@@ -99,8 +99,8 @@ ckpt_status flatbuffer_number(struct flatbuffer *b, const struct flatbuffer_tabl
     return CKPT_OK;
 }
 
-ckpt_status flatbuffer_child(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
-                             uint64_t *at)
+ckpt_status flatbuffer_find_child(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
+                                  uint64_t *at)
 {
     uint64_t of = 0;
     *at = 0;
@@ -126,7 +126,7 @@ ckpt_status flatbuffer_get_vector(struct flatbuffer *b, const struct flatbuffer_
 {
     uint64_t at = 0;
     *out = (struct flatbuffer_vector){0, 0};
-    CKPT_TRY(flatbuffer_child(b, t, field, &at));
+    CKPT_TRY(flatbuffer_find_child(b, t, field, &at));
     return at ? read_vector(b, at, width, out) : CKPT_OK;
 }
 
@@ -141,16 +141,16 @@ static ckpt_status find_item(struct flatbuffer *b, const struct flatbuffer_vecto
     return CKPT_OK;
 }
 
-ckpt_status flatbuffer_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
-                            uint32_t *out)
+ckpt_status flatbuffer_read_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
+                                 uint32_t *out)
 {
     uint64_t at = 0;
     CKPT_TRY(find_item(b, v, i, &at));
     return read_u32(b, at, out);
 }
 
-ckpt_status flatbuffer_item_table(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
-                                  struct flatbuffer_table *out)
+ckpt_status flatbuffer_open_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
+                                 struct flatbuffer_table *out)
 {
     uint64_t at = 0;
     CKPT_TRY(find_item(b, v, i, &at));
@@ -171,8 +171,8 @@ static ckpt_status read_text(struct flatbuffer *b, uint64_t at, ckpt_str *out)
     return v.count ? read_bytes(b, v.at, text, v.count) : CKPT_OK;
 }
 
-ckpt_status flatbuffer_item_text(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
-                                 ckpt_str *out)
+ckpt_status flatbuffer_read_item_text(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
+                                      ckpt_str *out)
 {
     uint64_t at = 0;
     CKPT_TRY(find_item(b, v, i, &at));
@@ -180,12 +180,12 @@ ckpt_status flatbuffer_item_text(struct flatbuffer *b, const struct flatbuffer_v
     return read_text(b, at, out);
 }
 
-ckpt_status flatbuffer_text(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
-                            ckpt_str *out)
+ckpt_status flatbuffer_read_text(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
+                                 ckpt_str *out)
 {
     uint64_t at = 0;
     *out = str_of("", 0);
-    CKPT_TRY(flatbuffer_child(b, t, field, &at));
+    CKPT_TRY(flatbuffer_find_child(b, t, field, &at));
     return at ? read_text(b, at, out) : CKPT_OK;
 }
 

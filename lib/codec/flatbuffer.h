@@ -28,33 +28,33 @@ struct flatbuffer_vector {
     uint32_t count;
 };
 
-/* flatbuffer_root - opens the root table of the file. */
-ckpt_status flatbuffer_root(struct flatbuffer *b, struct flatbuffer_table *out);
-/* flatbuffer_number - reads field FIELD of T, an unsigned number of WIDTH bytes (1, 2, 4, 8); 0 if it is
+/* flatbuffer_open_root - opens the root table of the file. */
+ckpt_status flatbuffer_open_root(struct flatbuffer *b, struct flatbuffer_table *out);
+/* flatbuffer_read_number - reads field FIELD of T, an unsigned number of WIDTH bytes (1, 2, 4, 8); 0 if it is
  * absent. */
-ckpt_status flatbuffer_number(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
-                              uint32_t width, uint64_t *out);
-/* flatbuffer_child - sets *AT to the offset that field FIELD of T refers to; 0 if it is absent. */
-ckpt_status flatbuffer_child(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
-                             uint64_t *at);
+ckpt_status flatbuffer_read_number(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
+                                   uint32_t width, uint64_t *out);
+/* flatbuffer_find_child - sets *AT to the offset that field FIELD of T refers to; 0 if it is absent. */
+ckpt_status flatbuffer_find_child(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
+                                  uint64_t *at);
 /* flatbuffer_open - opens the table at AT. */
 ckpt_status flatbuffer_open(struct flatbuffer *b, uint64_t at, struct flatbuffer_table *out);
 /* flatbuffer_get_vector - sets *OUT to the vector in field FIELD of T, whose elements have WIDTH bytes. */
 ckpt_status flatbuffer_get_vector(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
                                   uint32_t width, struct flatbuffer_vector *out);
-/* flatbuffer_item - sets *OUT to element I of V, an unsigned number of 4 bytes. Refuses an I that is not
+/* flatbuffer_read_item - sets *OUT to element I of V, an unsigned number of 4 bytes. Refuses an I that is not
  * below V->count. */
-ckpt_status flatbuffer_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
-                            uint32_t *out);
-/* flatbuffer_item_table - opens the table that element I of V refers to. */
-ckpt_status flatbuffer_item_table(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
-                                  struct flatbuffer_table *out);
-/* flatbuffer_item_text - sets *OUT to the text that element I of V refers to. */
-ckpt_status flatbuffer_item_text(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
+ckpt_status flatbuffer_read_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
+                                 uint32_t *out);
+/* flatbuffer_open_item - opens the table that element I of V refers to. */
+ckpt_status flatbuffer_open_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
+                                 struct flatbuffer_table *out);
+/* flatbuffer_read_item_text - sets *OUT to the text that element I of V refers to. */
+ckpt_status flatbuffer_read_item_text(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
+                                      ckpt_str *out);
+/* flatbuffer_read_text - sets *OUT to the text in field FIELD of T; empty if it is absent. */
+ckpt_status flatbuffer_read_text(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
                                  ckpt_str *out);
-/* flatbuffer_text - sets *OUT to the text in field FIELD of T; empty if it is absent. */
-ckpt_status flatbuffer_text(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
-                            ckpt_str *out);
 void flatbuffer_close(struct flatbuffer *b);
 
 #endif

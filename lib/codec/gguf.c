@@ -108,7 +108,7 @@ static ckpt_status check_unique(struct walk *w, map *m, ckpt_str name, uint64_t 
 
 static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-uint64_t gguf_value_bytes(uint32_t type) { return type < sizeof width ? width[type] : 0; }
+uint64_t gguf_get_width(uint32_t type) { return type < sizeof width ? width[type] : 0; }
 
 static ckpt_status skip_bytes(struct walk *w, uint64_t n)
 {
@@ -200,7 +200,7 @@ static ckpt_status read_value(struct walk *w, struct gguf_pair *p)
     return w->r.status ? fail_truncated(w, "a text") : take_bytes(w, p);
 }
 
-uint64_t gguf_pair_number(const struct gguf_pair *p, bool big_endian)
+uint64_t gguf_get_integer(const struct gguf_pair *p, bool big_endian)
 {
     bool is_whole = p->bytes && width[p->type] && p->type != GGUF_F32 && p->type != GGUF_F64;
     return is_whole ? load_number(p->bytes, width[p->type], big_endian) : 0;
@@ -208,7 +208,7 @@ uint64_t gguf_pair_number(const struct gguf_pair *p, bool big_endian)
 
 static ckpt_status take_alignment(struct walk *w, const struct gguf_pair *p)
 {
-    uint64_t n = gguf_pair_number(p, w->g->big_endian);
+    uint64_t n = gguf_get_integer(p, w->g->big_endian);
     if (p->type != GGUF_U32)
         return gguf_fail(w, p->value, "general.alignment has {type %" PRIu32 "}; it is {=a 32-bit number}",
                          p->type);
@@ -259,7 +259,7 @@ static ckpt_dtype dtype_of(uint32_t type)
     return type < sizeof dtypes ? (ckpt_dtype)dtypes[type] : CKPT_DT_NONE;
 }
 
-bool gguf_type_of(ckpt_dtype dtype, uint32_t *type)
+bool gguf_find_type(ckpt_dtype dtype, uint32_t *type)
 {
     for (*type = 0; *type < sizeof dtypes; ++*type)
         if (dtypes[*type] == dtype && dtype != CKPT_DT_NONE)
@@ -286,15 +286,15 @@ static ckpt_status read_shape(struct walk *w, struct gguf_tensor *t, uint64_t *e
     return w->r.status ? fail_truncated(w, "a tensor's shape") : CKPT_OK;
 }
 
-bool gguf_fill_up(uint64_t *n, uint64_t alignment)
+bool gguf_round_up(uint64_t *n, uint64_t alignment)
 {
     uint64_t past = *n % alignment;
     return !past || checked_add(*n, alignment - past, n);
 }
 
-/* place_tensor - checks TYPE of T, which has ELEMENTS elements, and that its data follow the data before
+/* check_tensor - checks TYPE of T, which has ELEMENTS elements, and that its data follow the data before
  * it. */
-static ckpt_status place_tensor(struct walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements,
+static ckpt_status check_tensor(struct walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements,
                                 uint64_t at)
 {
     const struct dtype_info *d = dtype_info(t->dtype = dtype_of(type));
@@ -308,7 +308,7 @@ static ckpt_status place_tensor(struct walk *w, struct gguf_tensor *t, uint32_t 
                          "a tensor at {%" PRIu64 "} of the data; those before it end at {=%" PRIu64 "}",
                          t->offset, w->sum);
     if (!dtype_bytes(t->dtype, elements, &t->nbytes) || !checked_add(w->sum, t->nbytes, &next) ||
-        !gguf_fill_up(&next, w->g->alignment))
+        !gguf_round_up(&next, w->g->alignment))
         return gguf_fail(w, at, "a tensor of {%" PRIu64 "} elements has more than {=2^64 bytes}", elements);
     w->sum = next;
     return CKPT_OK;
@@ -327,7 +327,7 @@ static ckpt_status read_tensor(struct walk *w)
     t.offset = read_u64(w);
     if (w->r.status)
         return fail_truncated(w, "a tensor");
-    CKPT_TRY(place_tensor(w, &t, type, elements, at));
+    CKPT_TRY(check_tensor(w, &t, type, elements, at));
     return w->g->tensor ? w->g->tensor(w->g->user, &t, w->err) : CKPT_OK;
 }
 
@@ -339,7 +339,7 @@ static ckpt_status read_tensor(struct walk *w)
 static ckpt_status check_padding(struct walk *w)
 {
     uint64_t at = w->r.pos, end = at;
-    if (!gguf_fill_up(&end, w->g->alignment) || end > w->g->src->size)
+    if (!gguf_round_up(&end, w->g->alignment) || end > w->g->src->size)
         end = w->g->src->size;
     if (w->g->ntensors == 0 && end < w->g->src->size)
         return gguf_fail(w, end, "{%" PRIu64 " bytes} after a header without tensors; {=none} were expected",
@@ -361,7 +361,7 @@ static ckpt_status find_data(struct walk *w)
     g->data = g->header_end = w->r.pos;
     CKPT_TRY(check_padding(w));
     if (g->ntensors)
-        (void)gguf_fill_up(&g->data, g->alignment); /* bounded: an alignment has 32 bits, a file 63 */
+        (void)gguf_round_up(&g->data, g->alignment); /* bounded: an alignment has 32 bits, a file 63 */
     return checked_add(g->data, w->sum, &g->end)
                ? CKPT_OK
                : gguf_fail(w, w->r.pos, "the tensors have {more} than {=2^64 bytes}");
@@ -373,7 +373,7 @@ ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err)
     uint64_t sum = g->end - g->data, filled = g->end; /* bounded: by find_data() */
     if (sum && g->end > g->src->size)
         return gguf_fail(&w, g->data, "the tensors need {=%" PRIu64 " bytes}, the file {ends} before", sum);
-    if (!gguf_fill_up(&filled, g->alignment) || filled >= g->src->size)
+    if (!gguf_round_up(&filled, g->alignment) || filled >= g->src->size)
         return CKPT_OK;
     return gguf_fail(&w, g->end, "{%" PRIu64 " bytes} follow {=the last tensor}", g->src->size - g->end);
 }

@@ -84,16 +84,16 @@ struct gguf {
 ckpt_status gguf_read(struct gguf *g, ckpt_error *err);
 /* gguf_check_end - after gguf_read: fails unless the data end where the file ends, which ggml requires. */
 ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err);
-/* gguf_type_of - sets *TYPE to the ggml type of DTYPE; false: ggml has no such type. */
-bool gguf_type_of(ckpt_dtype dtype, uint32_t *type);
-/* gguf_value_bytes - returns the size of a value of TYPE, which is neither string nor array. */
-uint64_t gguf_value_bytes(uint32_t type);
-/* gguf_pair_number - returns the integer in P->bytes, read as unsigned; 0: P is no integer. */
-uint64_t gguf_pair_number(const struct gguf_pair *p, bool big_endian);
-/* gguf_value - in a callback of G: sets *TEXT to the value of P as a text, and *TYPED to it as a value of its
- * type, both in A. They are the same node if the text is abbreviated. */
-ckpt_status gguf_value(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **text,
-                       ckpt_value **typed, ckpt_error *err);
+/* gguf_find_type - sets *TYPE to the ggml type of DTYPE; false: ggml has no such type. */
+bool gguf_find_type(ckpt_dtype dtype, uint32_t *type);
+/* gguf_get_width - returns the size of a value of TYPE, which is neither string nor array. */
+uint64_t gguf_get_width(uint32_t type);
+/* gguf_get_integer - returns the integer in P->bytes, read as unsigned; 0: P is no integer. */
+uint64_t gguf_get_integer(const struct gguf_pair *p, bool big_endian);
+/* gguf_read_value - in a callback of G: sets *TEXT to the value of P as a text, and *TYPED to it as a value
+ * of its type, both in A. They are the same node if the text is abbreviated. */
+ckpt_status gguf_read_value(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **text,
+                            ckpt_value **typed, ckpt_error *err);
 
 /* The pairs of a file, kept after reading so that edits and copies can write them again. */
 struct gguf_file {
@@ -102,19 +102,19 @@ struct gguf_file {
     size_t n, cap;
 };
 
-/* gguf_pair_put - appends P, a pair of K, to OUT as a version 3 file has it, little-endian. */
-ckpt_status gguf_pair_put(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err);
-/* gguf_pair_make - sets *OUT to a pair of KEY and the value of TYPE that TEXT spells, of an array with
- * elements of type ELEMENT, in A. Its bytes are those that gguf_pair_put appends. CKPT_EUSAGE: TEXT is no
+/* gguf_put_pair - appends P, a pair of K, to OUT as a version 3 file has it, little-endian. */
+ckpt_status gguf_put_pair(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err);
+/* gguf_make_pair - sets *OUT to a pair of KEY and the value of TYPE that TEXT spells, of an array with
+ * elements of type ELEMENT, in A. Its bytes are those that gguf_put_pair appends. CKPT_EUSAGE: TEXT is no
  * such value. */
-ckpt_status gguf_pair_make(arena *a, ckpt_str key, uint32_t type, uint32_t element, ckpt_str text,
+ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t element, ckpt_str text,
                            struct gguf_pair *out, ckpt_error *err);
 /* gguf_take_type - cuts a suffix ":TYPE", or ":[TYPE]" of an array, off *KEY
  * (general.quantization_version:u32) and sets *TYPE and *ELEMENT to it; without a suffix, *TYPE is
  * GGUF_STRING. */
 void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element);
-/* gguf_fill_up - rounds *N up to a multiple of ALIGNMENT; false: overflow. */
-bool gguf_fill_up(uint64_t *n, uint64_t alignment);
+/* gguf_round_up - rounds *N up to a multiple of ALIGNMENT; false: overflow. */
+bool gguf_round_up(uint64_t *n, uint64_t alignment);
 /* gguf_put_tensor - appends the tensor info of T under NAME with DTYPE, which ggml must have, and its data at
  * BEGIN. */
 void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin);

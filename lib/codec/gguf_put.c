@@ -64,7 +64,7 @@ static void copy_scalar(struct pair_copy *c, uint32_t type)
     if (type == GGUF_STRING)
         copy_bytes(c, copy_size(c));
     else
-        (void)copy_number(c, (size_t)gguf_value_bytes(type));
+        (void)copy_number(c, (size_t)gguf_get_width(type));
 }
 
 /* copy_value - copies a value of TYPE and all that is in it. LEFT counts the elements to copy on each
@@ -109,7 +109,7 @@ static ckpt_status copy_pair(const struct gguf_file *k, const struct gguf_pair *
     return st;
 }
 
-ckpt_status gguf_pair_put(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err)
+ckpt_status gguf_put_pair(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err)
 {
     buf_u64le(out, p->key.len);
     buf_str(out, p->key);
@@ -174,7 +174,7 @@ static bool put_float(buf *out, uint32_t type, ckpt_str text)
     float f = (float)d;
     memcpy(&bits, &d, sizeof bits);
     memcpy(&low, &f, sizeof low);
-    put_bits(out, type == GGUF_F32 ? low : bits, gguf_value_bytes(type));
+    put_bits(out, type == GGUF_F32 ? low : bits, gguf_get_width(type));
     return true;
 }
 
@@ -185,7 +185,7 @@ static bool put_integer(buf *out, uint32_t type, ckpt_str text)
     if (!str_uint(minus ? str_skip(text, 1) : text, &v) ||
         v > kinds[type].most + minus) /* bounded: of 63 bits */
         return false;
-    put_bits(out, minus ? 0 - v : v, gguf_value_bytes(type)); /* bounded: modulo 2^64, as meant */
+    put_bits(out, minus ? 0 - v : v, gguf_get_width(type)); /* bounded: modulo 2^64, as meant */
     return true;
 }
 
@@ -237,7 +237,7 @@ static bool put_array(arena *a, buf *out, uint32_t type, ckpt_str text)
     return json_next(&j) == JSON_END;
 }
 
-ckpt_status gguf_pair_make(arena *a, ckpt_str key, uint32_t type, uint32_t element, ckpt_str text,
+ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t element, ckpt_str text,
                            struct gguf_pair *out, ckpt_error *err)
 {
     bool array = type == GGUF_ARRAY;
@@ -262,7 +262,7 @@ ckpt_status gguf_pair_make(arena *a, ckpt_str key, uint32_t type, uint32_t eleme
 void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin)
 {
     uint32_t type = 0;
-    (void)gguf_type_of(dtype, &type);
+    (void)gguf_find_type(dtype, &type);
     buf_u64le(b, name.len);
     buf_str(b, name);
     buf_u32le(b, t->ndim);

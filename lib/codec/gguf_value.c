@@ -44,7 +44,7 @@ static ckpt_value *number_value(arena *a, uint32_t type, uint64_t bits, buf *tex
         return value_float(a, d);
     }
     if (type == GGUF_I8 || type == GGUF_I16 || type == GGUF_I32 || type == GGUF_I64) {
-        int64_t i = extend_sign(bits, (size_t)gguf_value_bytes(type));
+        int64_t i = extend_sign(bits, (size_t)gguf_get_width(type));
         buf_printf(text, "%" PRId64, i);
         return value_int(a, i);
     }
@@ -56,7 +56,7 @@ static ckpt_value *number_value(arena *a, uint32_t type, uint64_t bits, buf *tex
  * is cut off, or no memory. */
 static ckpt_value *next_element(struct array_walk *w, uint32_t type, buf *text)
 {
-    uint64_t n = type == GGUF_STRING ? w->g->version == 1 ? 4 : 8 : gguf_value_bytes(type);
+    uint64_t n = type == GGUF_STRING ? w->g->version == 1 ? 4 : 8 : gguf_get_width(type);
     const unsigned char *b = cursor_take(&w->c, (size_t)n);
     uint64_t bits = b ? load_number(b, n, w->g->big_endian) : 0;
     if (!b)
@@ -129,8 +129,8 @@ static ckpt_status read_scalar(const struct gguf *g, const struct gguf_pair *p, 
     return *out ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status gguf_value(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **text,
-                       ckpt_value **typed, ckpt_error *err)
+ckpt_status gguf_read_value(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **text,
+                            ckpt_value **typed, ckpt_error *err)
 {
     buf b;
     *typed = NULL;

@@ -79,7 +79,7 @@ ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const s
 {
     CKPT_TRY(hdf5_load(h, addr, n, kind->what, c));
     if (c->left < 9)
-        return hdf5_short(h, c, kind->what);
+        return hdf5_fail_short(h, c, kind->what);
     size_t covered = c->left - 4; /* bounded: compared just now */
     uint32_t own = hdf5_checksum(c->p, covered), sum = load_u32le(c->p + covered);
     c->left = covered;
@@ -89,12 +89,12 @@ ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const s
                              "%s has the checksum {%08x}, the file records {=%08x}", kind->what, own, sum);
 }
 
-ckpt_status hdf5_short(struct hdf5 *h, const cursor *c, const char *what)
+ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what)
 {
     return fail(h->err, CKPT_EFORMAT, c->pos, "%s that {ends early}, where {=all of it} must be", what);
 }
 
-uint64_t hdf5_number(cursor *c, uint32_t width)
+uint64_t hdf5_read_number(cursor *c, uint32_t width)
 {
     const unsigned char *b = cursor_take(c, width);
     return b ? load_number(b, width, false) : 0;
@@ -173,17 +173,17 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
     CKPT_TRY(hdf5_load(h, 0, n, "a superblock", &c));
     const unsigned char *all = c.p;
     (void)cursor_take(&c, 8);
-    unsigned version = (unsigned)hdf5_number(&c, 1);
+    unsigned version = (unsigned)hdf5_read_number(&c, 1);
     *s = (struct superblock){.driver = HDF5_NOWHERE};
     if (version > 3)
         return fail(h->err, CKPT_EUNSUPPORTED, 8, "HDF5 of superblock version {%u}; {=0 to 3} are read",
                     version);
     if (version < 2)
         (void)cursor_take(&c, 4);
-    s->offsets = (unsigned)hdf5_number(&c, 1);
-    s->lengths = (unsigned)hdf5_number(&c, 1);
+    s->offsets = (unsigned)hdf5_read_number(&c, 1);
+    s->lengths = (unsigned)hdf5_read_number(&c, 1);
     if (version >= 2) {
-        s->open = version == 3 && hdf5_number(&c, 1) & 5;
+        s->open = version == 3 && hdf5_read_number(&c, 1) & 5;
         (void)cursor_take(&c, version == 2);
         s->base = cursor_u64(&c);
         (void)cursor_u64(&c);
@@ -368,11 +368,11 @@ static ckpt_status read_dense_attribute(struct hdf5 *h, void *user, cursor recor
     struct dense *d = user;
     cursor c;
     const unsigned char *id = cursor_take(&record, 8);
-    unsigned flags = (unsigned)hdf5_number(&record, 1);
+    unsigned flags = (unsigned)hdf5_read_number(&record, 1);
     if (!id || flags & 2)
         return fail(h->err, CKPT_EUNSUPPORTED, record.pos,
                     "{a shared attribute}; those of {=one object} are read");
-    CKPT_TRY(hdf5_heap_object(h, d->heap, id, &c));
+    CKPT_TRY(hdf5_read_heap_object(h, d->heap, id, &c));
     return read_attribute(h, c, d->x);
 }
 
@@ -380,20 +380,20 @@ static ckpt_status read_dense_attributes(struct hdf5 *h, cursor c, struct attrib
 {
     struct dense d = {.x = x};
     const struct hdf5_records records = {8, 17, read_dense_attribute, &d};
-    unsigned version = (unsigned)hdf5_number(&c, 1), flags = (unsigned)hdf5_number(&c, 1);
+    unsigned version = (unsigned)hdf5_read_number(&c, 1), flags = (unsigned)hdf5_read_number(&c, 1);
     (void)cursor_take(&c, flags & 1 ? 2 : 0);
     uint64_t heap = cursor_u64(&c), tree = cursor_u64(&c);
     if (c.bad || version)
-        return hdf5_short(h, &c, "the description of attributes");
+        return hdf5_fail_short(h, &c, "the description of attributes");
     if (heap == HDF5_NOWHERE)
         return CKPT_OK;
     CKPT_TRY(hdf5_open_heap(h, heap, 8, &d.heap));
     return hdf5_visit_records(h, tree, &records);
 }
 
-/* translate - changes the offset of the error from an address, which may be outside of the file, to an offset
- * in the whole file. */
-static void translate(struct hdf5 *h)
+/* translate_offset - changes the offset of the error from an address, which may be outside of the file, to an
+ * offset in the whole file. */
+static void translate_offset(struct hdf5 *h)
 {
     uint64_t size = h->src->size;
     if (!h->read_failed)
@@ -407,7 +407,7 @@ static ckpt_status report_fault(struct hdf5 *h, ckpt_str path, ckpt_status st)
 {
     if (st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ECANCELLED)
         return st;
-    translate(h);
+    translate_offset(h);
     fail_where(h->err, "/%.*s", STR_ARG(path));
     return h->v->fault(h->v->user, path, st, h->err);
 }
@@ -439,8 +439,8 @@ static ckpt_status keep_shape(struct hdf5 *h, const struct hdf5_space *space, st
 
 static bool is_text(const struct hdf5_type *t) { return t->kind == HDF5_TEXT || t->kind == HDF5_FIXED_TEXT; }
 
-/* describe - sets D from the messages of its object O. */
-static ckpt_status describe(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d)
+/* describe_dataset - sets D from the messages of its object O. */
+static ckpt_status describe_dataset(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d)
 {
     struct hdf5_space space;
     CKPT_TRY(hdf5_read_space(h, o->dataspace.body, &space));
@@ -468,7 +468,7 @@ static ckpt_status visit_dataset(struct walk *w, const struct pending *x, const 
     CKPT_TRY(read_attributes(h, o, &a));
     if (!o->dataspace.is_there || !o->datatype.is_there || !o->layout.is_there)
         return fail(h->err, CKPT_EFORMAT, x->addr, "a data set {without} one of {=type, shape and layout}");
-    ckpt_status st = describe(h, o, &d);
+    ckpt_status st = describe_dataset(h, o, &d);
     if (st == CKPT_EUNSUPPORTED && !d.is_elsewhere) {
         d.refused = arena_str(h->a, str_c(h->err->what)).ptr;
         st = d.refused ? CKPT_OK : fail_memory(h->err);
@@ -551,7 +551,7 @@ static ckpt_status visit_file(struct hdf5 *h, uint64_t base)
     arena_free(h->scratch);
     h->scratch = NULL;
     if (st != CKPT_OK) {
-        translate(h);
+        translate_offset(h);
         fail_add_place(h->err, 0, STR_LIT("superblock"));
     }
     return st == CKPT_OK ? visit_all(h, s.root) : st;

@@ -29,7 +29,7 @@ struct chunks {
     size_t n, cap, cap_offsets;
     uint64_t last[HDF5_MAX_RANK]; /* offset of the chunk that was read last */
     bool any;                     /* a chunk was read */
-    uint32_t size_width; /* of the stored size of a filtered chunk; 0: not filtered */
+    uint32_t size_width;          /* of the stored size of a filtered chunk; 0: not filtered */
 };
 
 static int compare_offsets(const uint64_t *a, const uint64_t *b, uint32_t n)
@@ -98,7 +98,7 @@ static ckpt_status read_key(struct chunks *x, cursor *c, struct hdf5_chunk *out,
     }
     regular &= cursor_u64(c) == 0;
     if (c->bad)
-        return hdf5_short(x->h, c, "a B-tree of chunks");
+        return hdf5_fail_short(x->h, c, "a B-tree of chunks");
     return regular ? CKPT_OK
                    : fail(x->h->err, CKPT_EFORMAT, c->pos,
                           "a chunk at an offset that is {no multiple} of {=its size}");
@@ -111,7 +111,7 @@ static ckpt_status enter_node(struct tree *t, uint64_t addr, uint32_t level)
     struct hdf5 *h = t->x->h;
     cursor c;
     CKPT_TRY(hdf5_load_block(h, addr, 24, &kind, &c));
-    uint32_t own = (uint32_t)hdf5_number(&c, 1), n = cursor_u16(&c);
+    uint32_t own = (uint32_t)hdf5_read_number(&c, 1), n = cursor_u16(&c);
     uint64_t key = 8 + 8 * ((uint64_t)t->x->d->ndim + 1); /* bounded: HDF5_MAX_RANK */
     if (own > HDF5_MAX_DEPTH || (level != UINT32_MAX && own != level))
         return fail(h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", what, own,
@@ -218,7 +218,7 @@ static struct hdf5_chunk read_entry(const struct chunks *x, cursor *c)
 {
     struct hdf5_chunk chunk = {.at = cursor_u64(c), .stored = x->d->chunk_bytes};
     if (x->size_width) {
-        chunk.stored = hdf5_number(c, x->size_width);
+        chunk.stored = hdf5_read_number(c, x->size_width);
         chunk.skipped = cursor_u32(c);
     }
     return chunk;
@@ -229,7 +229,7 @@ static ckpt_status read_entries(struct chunks *x, cursor c, uint64_t first, uint
     for (uint64_t i = 0; i < n; i++) {
         struct hdf5_chunk chunk = read_entry(x, &c);
         if (c.bad)
-            return hdf5_short(x->h, &c, "an array of chunks");
+            return hdf5_fail_short(x->h, &c, "an array of chunks");
         CKPT_TRY(add_numbered(x, first + i, &chunk)); /* bounded: below the grid */
     }
     return CKPT_OK;
@@ -245,7 +245,7 @@ struct array {
 static ckpt_status compare_sum(struct chunks *x, cursor *c)
 {
     if (c->left < 4)
-        return hdf5_short(x->h, c, "an array of chunks");
+        return hdf5_fail_short(x->h, c, "an array of chunks");
     size_t n = c->left - 4; /* bounded: compared just now */
     uint32_t own = hdf5_checksum(c->p, n), sum = load_u32le(c->p + n);
     c->left = n;
@@ -266,7 +266,7 @@ static ckpt_status read_pages(struct chunks *x, const struct array *a, uint64_t 
     CKPT_TRY(hdf5_load_checked(x->h, a->addr, head, &kind, &bits));
     (void)cursor_take(&bits, 9);
     if (!checked_add(a->addr, head, &at))
-        return hdf5_short(x->h, &bits, what);
+        return hdf5_fail_short(x->h, &bits, what);
     for (uint64_t i = 0, first = 0; i < pages && first < n;
          i++, first += a->page) { /* bounded: below entries */
         uint64_t count = a->entries - first < a->page ? a->entries - first : a->page;
@@ -276,7 +276,7 @@ static ckpt_status read_pages(struct chunks *x, const struct array *a, uint64_t 
             CKPT_TRY(read_entries(x, c, first, n - first < count ? n - first : count));
         }
         if (!checked_add(at, size, &at))
-            return hdf5_short(x->h, &bits, what);
+            return hdf5_fail_short(x->h, &bits, what);
     }
     return CKPT_OK;
 }
@@ -288,9 +288,9 @@ static ckpt_status read_fixed_array(struct chunks *x, uint64_t addr, uint64_t n)
     struct array a;
     cursor c;
     CKPT_TRY(hdf5_load_checked(x->h, addr, 28, &header, &c));
-    uint32_t client = (uint32_t)hdf5_number(&c, 1);
-    a.entry = (uint32_t)hdf5_number(&c, 1);
-    uint32_t bits = (uint32_t)hdf5_number(&c, 1);
+    uint32_t client = (uint32_t)hdf5_read_number(&c, 1);
+    a.entry = (uint32_t)hdf5_read_number(&c, 1);
+    uint32_t bits = (uint32_t)hdf5_read_number(&c, 1);
     a.entries = cursor_u64(&c);
     a.addr = cursor_u64(&c);
     uint32_t need = 8 + (x->size_width ? x->size_width + 4 : 0);

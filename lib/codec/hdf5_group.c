@@ -126,7 +126,7 @@ static ckpt_status read_symbol(struct symbols *s, cursor *c)
     (void)cursor_u32(c);
     cursor more = cursor_sub(c, 16);
     if (c->bad)
-        return hdf5_short(s->h, c, "a symbol");
+        return hdf5_fail_short(s->h, c, "a symbol");
     CKPT_TRY(find_name(s, name_at, pos, &link.name));
     if (s->links->n && str_compare(link.name, s->last) <= 0)
         return fail(s->h->err, CKPT_EFORMAT, pos, "the name {\"%.*s\"} comes after {=\"%.*s\"}",
@@ -160,7 +160,7 @@ static ckpt_status enter_node(struct symbols *s, uint64_t addr, uint32_t level)
     static const char what[] = "a B-tree of names";
     static const struct hdf5_kind kind = {"TREE", 0, what};
     CKPT_TRY(hdf5_load_block(s->h, addr, 24, &kind, &c));
-    uint32_t own = (uint32_t)hdf5_number(&c, 1), n = cursor_u16(&c);
+    uint32_t own = (uint32_t)hdf5_read_number(&c, 1), n = cursor_u16(&c);
     if (own > HDF5_MAX_DEPTH || (level != UINT32_MAX && own != level))
         return fail(s->h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", what, own,
                     level == UINT32_MAX ? HDF5_MAX_DEPTH : level);
@@ -198,7 +198,7 @@ static ckpt_status read_symbol_table(struct hdf5 *h, cursor c, struct hdf5_links
     s->pos = tree;
     s->last = str_of("", 0);
     if (c.bad)
-        return hdf5_short(h, &c, "a symbol table");
+        return hdf5_fail_short(h, &c, "a symbol table");
     CKPT_TRY(load_local_heap(s, heap));
     CKPT_TRY(enter_node(s, tree, UINT32_MAX));
     while (s->depth)
@@ -234,22 +234,22 @@ static ckpt_status read_target(struct hdf5 *h, cursor *c, unsigned kind, struct 
     }
     if (link->kind == HDF5_EXTERNAL && !join_external(h, &link->target))
         return fail_memory(h->err);
-    return c->bad ? hdf5_short(h, c, "a link") : CKPT_OK;
+    return c->bad ? hdf5_fail_short(h, c, "a link") : CKPT_OK;
 }
 
 static ckpt_status read_link(struct hdf5 *h, cursor c, struct hdf5_links *out)
 {
     uint64_t pos = c.pos;
     struct hdf5_link link = {.kind = HDF5_HARD};
-    unsigned version = (unsigned)hdf5_number(&c, 1), flags = (unsigned)hdf5_number(&c, 1);
+    unsigned version = (unsigned)hdf5_read_number(&c, 1), flags = (unsigned)hdf5_read_number(&c, 1);
     if (version != 1)
         return fail(h->err, CKPT_EUNSUPPORTED, pos, "a link of version {%u}; {=1} is read", version);
-    unsigned kind = flags & 8 ? (unsigned)hdf5_number(&c, 1) : 0;
+    unsigned kind = flags & 8 ? (unsigned)hdf5_read_number(&c, 1) : 0;
     (void)cursor_take(&c, (flags & 4 ? 8 : 0) + (flags & 16 ? 1 : 0));
-    uint64_t n = hdf5_number(&c, 1u << (flags & 3));
+    uint64_t n = hdf5_read_number(&c, 1u << (flags & 3));
     const unsigned char *name = n <= c.left ? cursor_take(&c, (size_t)n) : NULL;
     if (!name)
-        return hdf5_short(h, &c, "a link");
+        return hdf5_fail_short(h, &c, "a link");
     link.name = str_of((const char *)name, (size_t)n);
     CKPT_TRY(read_target(h, &c, kind, &link));
     return add_link(h, out, link, pos);
@@ -269,8 +269,8 @@ static ckpt_status read_dense_link(struct hdf5 *h, void *user, cursor record)
     uint32_t hash = cursor_u32(&record);
     const unsigned char *id = cursor_take(&record, 7);
     if (!id)
-        return hdf5_short(h, &record, "a link");
-    CKPT_TRY(hdf5_heap_object(h, d->heap, id, &c));
+        return hdf5_fail_short(h, &record, "a link");
+    CKPT_TRY(hdf5_read_heap_object(h, d->heap, id, &c));
     CKPT_TRY(read_link(h, c, d->out));
     ckpt_str name = d->out->at[d->out->n - 1].name;
     uint32_t own = hdf5_checksum((const unsigned char *)name.ptr, name.len);
@@ -285,11 +285,11 @@ static ckpt_status read_dense_links(struct hdf5 *h, cursor c, struct hdf5_links 
 {
     struct dense d = {.out = out};
     const struct hdf5_records records = {5, 11, read_dense_link, &d};
-    unsigned version = (unsigned)hdf5_number(&c, 1), flags = (unsigned)hdf5_number(&c, 1);
+    unsigned version = (unsigned)hdf5_read_number(&c, 1), flags = (unsigned)hdf5_read_number(&c, 1);
     (void)cursor_take(&c, flags & 1 ? 8 : 0);
     uint64_t heap = cursor_u64(&c), tree = cursor_u64(&c);
     if (c.bad || version)
-        return hdf5_short(h, &c, "the description of a group's links");
+        return hdf5_fail_short(h, &c, "the description of a group's links");
     if (heap == HDF5_NOWHERE)
         return CKPT_OK;
     CKPT_TRY(hdf5_open_heap(h, heap, 7, &d.heap));

@@ -63,7 +63,7 @@ ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, stru
         return fail_memory(h->err);
     CKPT_TRY(hdf5_load_checked(h, addr, 146, &kind, &c));
     uint32_t own_size = cursor_u16(&c), filters = cursor_u16(&c);
-    p->checksums = hdf5_number(&c, 1) & 2;
+    p->checksums = hdf5_read_number(&c, 1) & 2;
     uint32_t max_managed = cursor_u32(&c);
     (void)cursor_take(&c, 96);
     p->addr = addr;
@@ -105,7 +105,7 @@ static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor
     if (!p->checksums)
         return CKPT_OK;
     if (!copy)
-        return b.left < head + 4 ? hdf5_short(h, &b, "a block of a heap") : fail_memory(h->err);
+        return b.left < head + 4 ? hdf5_fail_short(h, &b, "a block of a heap") : fail_memory(h->err);
     memcpy(copy, b.p, b.left);
     memset(copy + head, 0, 4);
     uint32_t own = hdf5_checksum(copy, b.left), sum = load_u32le(b.p + head);
@@ -205,21 +205,21 @@ static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *off
     return CKPT_OK;
 }
 
-ckpt_status hdf5_heap_object(struct hdf5 *h, struct hdf5_heap *p, const unsigned char *id, cursor *out)
+ckpt_status hdf5_read_heap_object(struct hdf5 *h, struct hdf5_heap *p, const unsigned char *id, cursor *out)
 {
     cursor c = cursor_of(id, p->id_size, CKPT_NO_OFFSET);
-    unsigned kind = (unsigned)hdf5_number(&c, 1);
+    unsigned kind = (unsigned)hdf5_read_number(&c, 1);
     struct place at;
     if ((kind & 0x30) == 0x20) { /* the bytes are in the id */
         *out = cursor_sub(&c, (size_t)(kind & 15) + 1);
-        return out->bad ? hdf5_short(h, &c, "an id of a heap") : CKPT_OK;
+        return out->bad ? hdf5_fail_short(h, &c, "an id of a heap") : CKPT_OK;
     }
     if (kind & 0xf0)
         return fail(h->err, CKPT_EUNSUPPORTED, p->addr,
                     "{a huge object} of a heap; {=those in its blocks} are read");
-    uint64_t offset = hdf5_number(&c, p->offset_width), n = hdf5_number(&c, p->length_width);
+    uint64_t offset = hdf5_read_number(&c, p->offset_width), n = hdf5_read_number(&c, p->length_width);
     if (c.bad)
-        return hdf5_short(h, &c, "an id of a heap");
+        return hdf5_fail_short(h, &c, "an id of a heap");
     CKPT_TRY(find_block(h, p, &offset, &at));
     CKPT_TRY(load_direct(h, p, at.addr, at.size, out));
     uint32_t head = 13 + p->offset_width + (p->checksums ? 4 : 0); /* bounded: 8 at most */
@@ -281,7 +281,7 @@ static ckpt_status load_node(struct tree2 *t, uint64_t addr, uint32_t level, uin
         return fail(t->h->err, CKPT_EFORMAT, addr, "{%llu records} in a node of {=%u bytes}",
                     (unsigned long long)n, t->node_size);
     CKPT_TRY(hdf5_load_checked(t->h, addr, all + 10, &kind, &c)); /* bounded: node_size */
-    if (hdf5_number(&c, 1) != t->r->type)
+    if (hdf5_read_number(&c, 1) != t->r->type)
         return fail(t->h->err, CKPT_EFORMAT, addr, "a node of {another type} than {=%u}", t->r->type);
     t->left -= n;
     *out = (struct node2){.level = level};
@@ -297,8 +297,8 @@ static ckpt_status visit_nodes(struct tree2 *t, struct node2 *stack)
         struct node2 *n = &stack[depth - 1];
         if (n->level && !n->after_child) {
             uint64_t addr = cursor_u64(&n->children);
-            uint64_t count = hdf5_number(&n->children, t->count_width);
-            (void)hdf5_number(&n->children, t->total_width[n->level - 1]);
+            uint64_t count = hdf5_read_number(&n->children, t->count_width);
+            (void)hdf5_read_number(&n->children, t->total_width[n->level - 1]);
             n->after_child = true;
             CKPT_TRY(load_node(t, addr, n->level - 1, count, &stack[depth]));
             depth++;
@@ -319,7 +319,7 @@ ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_
     struct node2 stack[MAX_TREE2_DEPTH + 1];
     cursor c;
     CKPT_TRY(hdf5_load_checked(h, addr, 38, &kind, &c));
-    uint32_t type = (uint32_t)hdf5_number(&c, 1);
+    uint32_t type = (uint32_t)hdf5_read_number(&c, 1);
     t.node_size = cursor_u32(&c);
     uint32_t size = cursor_u16(&c);
     t.depth = cursor_u16(&c);
@@ -369,7 +369,7 @@ static ckpt_status count_objects(struct hdf5 *h, cursor c, uint32_t *most)
         if (index == 0)
             break;
         if (size > c.left)
-            return hdf5_short(h, &c, "an object of a global heap");
+            return hdf5_fail_short(h, &c, "an object of a global heap");
         size = size + ((8 - (size & 7)) & 7); /* bounded: below what is left, and 7 */
         (void)cursor_take(&c, size < c.left ? (size_t)size : c.left);
         *most = index > *most ? index : *most;
@@ -439,7 +439,7 @@ static ckpt_status find_collection(struct hdf5 *h, uint64_t addr, struct hdf5_co
     return CKPT_OK;
 }
 
-ckpt_status hdf5_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, ckpt_str *out)
+ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, ckpt_str *out)
 {
     struct hdf5_collection *x = NULL;
     CKPT_TRY(find_collection(h, addr, &x));

@@ -48,10 +48,10 @@ ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const s
                               cursor *c);
 /* hdf5_checksum - computes lookup3 by Bob Jenkins. */
 uint32_t hdf5_checksum(const unsigned char *bytes, size_t n);
-/* hdf5_number - reads an unsigned little-endian number of WIDTH bytes, at most 8. */
-uint64_t hdf5_number(cursor *c, uint32_t width);
-/* hdf5_short - fails because the structure WHAT, which C reads, ends too early. */
-ckpt_status hdf5_short(struct hdf5 *h, const cursor *c, const char *what);
+/* hdf5_read_number - reads an unsigned little-endian number of WIDTH bytes, at most 8. */
+uint64_t hdf5_read_number(cursor *c, uint32_t width);
+/* hdf5_fail_short - fails because the structure WHAT, which C reads, ends too early. */
+ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what);
 
 /* ------------------------------------------------------------------- object headers */
 
@@ -103,8 +103,9 @@ ckpt_status hdf5_read_links(struct hdf5 *h, const struct hdf5_object *o, struct 
 /* A fractal heap: objects that are found by their ids. Only one heap is open at a time. */
 struct hdf5_heap;
 ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, struct hdf5_heap **out);
-/* hdf5_heap_object - sets *C to read the object ID, which is as long as the id_size of hdf5_open_heap. */
-ckpt_status hdf5_heap_object(struct hdf5 *h, struct hdf5_heap *heap, const unsigned char *id, cursor *c);
+/* hdf5_read_heap_object - sets *C to read the object ID, which is as long as the id_size of
+ * hdf5_open_heap. */
+ckpt_status hdf5_read_heap_object(struct hdf5 *h, struct hdf5_heap *heap, const unsigned char *id, cursor *c);
 
 /* hdf5_visit_records - calls EACH for the records of the version 2 B-tree at ADDR in their order. Refuses a
  * tree of another type, or whose records have another size. */
@@ -116,9 +117,9 @@ struct hdf5_records {
 };
 ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_records *r);
 
-/* hdf5_heap_text - sets *OUT to object INDEX of the global heap collection at ADDR; it is valid until the
- * next call. */
-ckpt_status hdf5_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, ckpt_str *out);
+/* hdf5_read_heap_text - sets *OUT to object INDEX of the global heap collection at ADDR; it is valid until
+ * the next call. */
+ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, ckpt_str *out);
 
 /* ---------------------------------------------------------------------- values, data */
 

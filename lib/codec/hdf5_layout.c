@@ -57,7 +57,7 @@ static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, stru
     cursor values = cursor_sub(c, 4 * (size_t)parameters);
     (void)cursor_take(c, version == 1 && parameters & 1 ? 4 : 0);
     if (c->bad)
-        return hdf5_short(h, c, "a list of filters");
+        return hdf5_fail_short(h, c, "a list of filters");
     bool known = id == HDF5_DEFLATE || id == HDF5_SHUFFLE || id == HDF5_FLETCHER32 || id == HDF5_LZF;
     uint32_t unit = id == HDF5_SHUFFLE ? cursor_u32(&values) : 0;
     if (!known || d->refused)
@@ -74,7 +74,7 @@ static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, stru
 
 static ckpt_status read_filters(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
 {
-    unsigned version = (unsigned)hdf5_number(&c, 1), n = (unsigned)hdf5_number(&c, 1);
+    unsigned version = (unsigned)hdf5_read_number(&c, 1), n = (unsigned)hdf5_read_number(&c, 1);
     if (version != 1 && version != 2)
         return fail(h->err, CKPT_EUNSUPPORTED, c.pos,
                     "a list of filters of version {%u}; {=1 and 2} are read", version);
@@ -97,10 +97,10 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
         return fail_memory(h->err);
     d->fill = fill;
     if (o->fill.is_there) {
-        unsigned version = (unsigned)hdf5_number(&c, 1), flags = (unsigned)hdf5_number(&c, 1);
+        unsigned version = (unsigned)hdf5_read_number(&c, 1), flags = (unsigned)hdf5_read_number(&c, 1);
         if (version < 3) {
             (void)cursor_take(&c, 1);
-            flags = hdf5_number(&c, 1) || version == 1 ? 0x20 : 0;
+            flags = hdf5_read_number(&c, 1) || version == 1 ? 0x20 : 0;
         }
         n = flags & 0x20 ? cursor_u32(&c) : 0;
     } else if (o->old_fill.is_there) {
@@ -176,10 +176,10 @@ static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32
     if (!shape)
         return fail_memory(h->err);
     for (uint32_t i = 0; i < d->ndim && fits; i++) {
-        shape[i] = hdf5_number(c, width);
+        shape[i] = hdf5_read_number(c, width);
         fits = shape[i] && checked_mul(bytes, shape[i], &bytes) && bytes <= MAX_CHUNK;
     }
-    uint64_t element = hdf5_number(c, width);
+    uint64_t element = hdf5_read_number(c, width);
     d->chunked = true;
     d->chunk_shape = shape;
     d->chunk_bytes = bytes;
@@ -224,14 +224,14 @@ static ckpt_status read_layout3(struct hdf5 *h, cursor c, struct hdf5_dataset *d
         uint32_t n = cursor_u16(&c);
         uint64_t at = c.pos;
         if (c.left < n)
-            return hdf5_short(h, &c, "a compact data set");
+            return hdf5_fail_short(h, &c, "a compact data set");
         return set_range(h, d, at, n, pos);
     }
     if (class == 1) {
         uint64_t at = cursor_u64(&c), n = cursor_u64(&c);
-        return c.bad ? hdf5_short(h, &c, "a layout") : set_range(h, d, at, n, pos);
+        return c.bad ? hdf5_fail_short(h, &c, "a layout") : set_range(h, d, at, n, pos);
     }
-    uint32_t n = (uint32_t)hdf5_number(&c, 1);
+    uint32_t n = (uint32_t)hdf5_read_number(&c, 1);
     struct hdf5_index x = {.kind = HDF5_BTREE1, .addr = cursor_u64(&c)};
     CKPT_TRY(set_chunk_shape(h, &c, n, 4, d));
     return read_chunked(h, &x, d, pos);
@@ -242,15 +242,15 @@ static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d
 {
     uint64_t pos = c.pos;
     struct hdf5_index x = {.kind = HDF5_BTREE2};
-    unsigned flags = (unsigned)hdf5_number(&c, 1);
-    uint32_t n = (uint32_t)hdf5_number(&c, 1), width = (uint32_t)hdf5_number(&c, 1);
+    unsigned flags = (unsigned)hdf5_read_number(&c, 1);
+    uint32_t n = (uint32_t)hdf5_read_number(&c, 1), width = (uint32_t)hdf5_read_number(&c, 1);
     if (width < 1 || width > 8)
         return fail(h->err, CKPT_EFORMAT, pos, "sizes of a chunk in {%u bytes}, {=1 to 8} are allowed",
                     width);
     CKPT_TRY(set_chunk_shape(h, &c, n, width, d));
     if (flags & 1 && !d->refused)
         d->refused = "chunked with filters that spare the chunks at the edges, which is not read";
-    unsigned kind = (unsigned)hdf5_number(&c, 1);
+    unsigned kind = (unsigned)hdf5_read_number(&c, 1);
     switch (kind) {
     case 1: x.kind = HDF5_SINGLE; break;
     case 2: x.kind = HDF5_IMPLICIT; break;
@@ -265,14 +265,14 @@ static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d
         x.single_skipped = cursor_u32(&c);
     }
     x.addr = d->refused ? 0 : cursor_u64(&c);
-    return c.bad ? hdf5_short(h, &c, "a layout") : read_chunked(h, &x, d, pos);
+    return c.bad ? hdf5_fail_short(h, &c, "a layout") : read_chunked(h, &x, d, pos);
 }
 
 /* read_old_layout - reads a layout message of version 1 or 2. */
 static ckpt_status read_old_layout(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
 {
     uint64_t pos = c.pos, declared;
-    uint32_t n = (uint32_t)hdf5_number(&c, 1), class = (uint32_t)hdf5_number(&c, 1);
+    uint32_t n = (uint32_t)hdf5_read_number(&c, 1), class = (uint32_t)hdf5_read_number(&c, 1);
     (void)cursor_take(&c, 5);
     uint64_t addr = class == 0 ? 0 : cursor_u64(&c);
     struct hdf5_index x = {.kind = HDF5_BTREE1, .addr = addr};
@@ -282,11 +282,11 @@ static ckpt_status read_old_layout(struct hdf5 *h, cursor c, struct hdf5_dataset
     }
     (void)cursor_take(&c, 4 * (size_t)n);
     if (class == 1)
-        return c.bad || !declared_bytes(d, &declared) ? hdf5_short(h, &c, "a layout")
+        return c.bad || !declared_bytes(d, &declared) ? hdf5_fail_short(h, &c, "a layout")
                                                       : set_range(h, d, addr, declared, pos);
     uint32_t size = cursor_u32(&c);
     if (c.bad || class > 2 || c.left < size)
-        return hdf5_short(h, &c, "a layout");
+        return hdf5_fail_short(h, &c, "a layout");
     return set_range(h, d, c.pos, size, pos);
 }
 
@@ -294,7 +294,7 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
 {
     cursor c = o->layout.body;
     uint64_t pos = c.pos;
-    unsigned version = (unsigned)hdf5_number(&c, 1);
+    unsigned version = (unsigned)hdf5_read_number(&c, 1);
     d->is_elsewhere = o->external;
     if (o->external)
         return fail(h->err, CKPT_EUNSUPPORTED, pos,
@@ -304,7 +304,7 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
     CKPT_TRY(read_fill(h, o, d));
     if (version == 1 || version == 2)
         return read_old_layout(h, c, d);
-    unsigned class = (unsigned)hdf5_number(&c, 1);
+    unsigned class = (unsigned)hdf5_read_number(&c, 1);
     if (version > 4 || class > 3)
         return fail(h->err, CKPT_EUNSUPPORTED, pos, "a layout of version {%u}, class %u; {=up to 4} are read",
                     version, class);

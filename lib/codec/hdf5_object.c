@@ -93,7 +93,7 @@ static ckpt_status add_block(struct header *x, cursor c)
     struct blocks *b = x->blocks;
     uint64_t addr = cursor_u64(&c), size = cursor_u64(&c);
     if (c.bad)
-        return hdf5_short(x->h, &c, "a continuation");
+        return hdf5_fail_short(x->h, &c, "a continuation");
     if (b->n == MAX_BLOCKS)
         return fail(x->h->err, CKPT_ELIMIT, c.pos, "an object header of {more} than {=%u blocks}",
                     MAX_BLOCKS);
@@ -141,12 +141,12 @@ static ckpt_status read_messages(struct header *x, cursor *c)
 {
     size_t head = x->old ? 8 : x->ordered ? 6 : 4;
     while (c->left >= head && (!x->old || x->left)) {
-        uint32_t type = (uint32_t)hdf5_number(c, x->old ? 2 : 1), size = cursor_u16(c);
-        uint8_t flags = (uint8_t)hdf5_number(c, 1);
+        uint32_t type = (uint32_t)hdf5_read_number(c, x->old ? 2 : 1), size = cursor_u16(c);
+        uint8_t flags = (uint8_t)hdf5_read_number(c, 1);
         (void)cursor_take(c, head - (x->old ? 5 : 4)); /* bounded: head is more */
         cursor body = cursor_sub(c, size);
         if (body.bad)
-            return hdf5_short(x->h, &body, "a message");
+            return hdf5_fail_short(x->h, &body, "a message");
         x->left -= x->old;
         CKPT_TRY(take_message(x, type, flags, body));
     }
@@ -198,7 +198,7 @@ static ckpt_status read_version1(struct header *x)
     (void)cursor_take(&c, 4);
     uint32_t size = cursor_u32(&c);
     if (!checked_add(x->o->addr, 16, &first))
-        return hdf5_short(x->h, &c, "an object header");
+        return hdf5_fail_short(x->h, &c, "an object header");
     x->blocks->at[0].addr = first;
     x->blocks->at[0].size = size;
     x->blocks->n = 1;
@@ -216,9 +216,9 @@ static ckpt_status read_version2(struct header *x)
     uint32_t head = 6 + width + (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0); /* bounded: small */
     CKPT_TRY(hdf5_load(h, addr, head, "an object header", &c));
     (void)cursor_take(&c, head - width);
-    uint64_t size = hdf5_number(&c, width);
+    uint64_t size = hdf5_read_number(&c, width);
     if (!checked_add(size, (uint64_t)head + 4, &total))
-        return hdf5_short(h, &c, "an object header");
+        return hdf5_fail_short(h, &c, "an object header");
     CKPT_TRY(hdf5_load_checked(h, addr, total, &first_block, &c));
     (void)cursor_take(&c, head - 5); /* bounded: the signature and version are before it */
     x->ordered = flags & ORDER_FLAG;
@@ -257,7 +257,7 @@ static ckpt_status read_sizes(struct hdf5 *h, cursor *c, struct hdf5_space *s)
         fits = checked_mul(s->elements, s->shape[i], &s->elements);
     s->elements = empty ? 0 : s->elements;
     if (c->bad)
-        return hdf5_short(h, c, "a dataspace");
+        return hdf5_fail_short(h, c, "a dataspace");
     return fits ? CKPT_OK
                 : fail(h->err, CKPT_EFORMAT, c->pos, "{the product of %u sizes} does not fit {=64 bits}",
                        s->ndim);
@@ -266,16 +266,16 @@ static ckpt_status read_sizes(struct hdf5 *h, cursor *c, struct hdf5_space *s)
 ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out)
 {
     *out = (struct hdf5_space){.elements = 0};
-    unsigned version = (unsigned)hdf5_number(&c, 1);
-    out->ndim = (uint32_t)hdf5_number(&c, 1);
-    uint8_t flags = (uint8_t)hdf5_number(&c, 1);
+    unsigned version = (unsigned)hdf5_read_number(&c, 1);
+    out->ndim = (uint32_t)hdf5_read_number(&c, 1);
+    uint8_t flags = (uint8_t)hdf5_read_number(&c, 1);
     if (version != 1 && version != 2)
         return fail(h->err, CKPT_EUNSUPPORTED, c.pos, "a dataspace of version {%u}; {=1 and 2} are read",
                     version);
     if (version == 1) {
         (void)cursor_take(&c, 5);
     } else {
-        unsigned kind = (unsigned)hdf5_number(&c, 1);
+        unsigned kind = (unsigned)hdf5_read_number(&c, 1);
         out->is_null = kind == 2;
         if (kind > 2 || (kind != 1 && out->ndim))
             return fail(h->err, CKPT_EFORMAT, c.pos,

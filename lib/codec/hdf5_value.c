@@ -37,17 +37,17 @@ static ckpt_status read_text(struct hdf5 *h, const struct hdf5_type *t, cursor *
     if (t->kind == HDF5_FIXED_TEXT) {
         const unsigned char *b = cursor_take(c, t->size);
         *out = b ? trim_text(t, b) : str_of("", 0);
-        return b ? CKPT_OK : hdf5_short(h, c, "a text");
+        return b ? CKPT_OK : hdf5_fail_short(h, c, "a text");
     }
     uint32_t n = cursor_u32(c);
     uint64_t addr = cursor_u64(c);
     uint32_t index = cursor_u32(c);
     if (c->bad)
-        return hdf5_short(h, c, "a text");
+        return hdf5_fail_short(h, c, "a text");
     *out = str_of("", 0);
     if (!n || !addr)
         return CKPT_OK;
-    CKPT_TRY(hdf5_heap_text(h, addr, index, out));
+    CKPT_TRY(hdf5_read_heap_text(h, addr, index, out));
     if (n > out->len)
         return fail(h->err, CKPT_EFORMAT, c->pos, "a text of {%u bytes} in an object of {=%zu}", n, out->len);
     out->len = n;
@@ -138,7 +138,7 @@ static ckpt_status read_element(struct hdf5 *h, const struct hdf5_type *t, curso
     } else {
         const unsigned char *b = cursor_take(c, t->size);
         if (!b)
-            return hdf5_short(h, c, "an attribute");
+            return hdf5_fail_short(h, c, "an attribute");
         *out = t->kind == HDF5_NUMBER ? make_number(h, t, b) : make_bytes(h, b, t->size);
     }
     return *out ? CKPT_OK : fail_memory(h->err);
@@ -179,7 +179,7 @@ ckpt_status hdf5_read_value(struct hdf5 *h, const struct hdf5_type *type, const 
     if (*why)
         return CKPT_OK;
     if (!checked_mul(space->elements, type->size, &need) || need > c.left)
-        return hdf5_short(h, &c, "an attribute");
+        return hdf5_fail_short(h, &c, "an attribute");
     if (space->is_null)
         *out = value_new(h->a, CKPT_V_NONE, 0);
     else if (space->ndim == 0)
@@ -213,7 +213,7 @@ ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute 
     struct hdf5_message type = {.is_there = true};
     struct hdf5_space space;
     struct hdf5_type t;
-    unsigned version = (unsigned)hdf5_number(&c, 1), flags = (unsigned)hdf5_number(&c, 1);
+    unsigned version = (unsigned)hdf5_read_number(&c, 1), flags = (unsigned)hdf5_read_number(&c, 1);
     size_t name_size = cursor_u16(&c), type_size = cursor_u16(&c), space_size = cursor_u16(&c);
     *out = (struct hdf5_attribute){.value = NULL};
     (void)cursor_take(&c, version == 3 ? 1 : 0);

@@ -272,9 +272,9 @@ static bool at_end(const struct literal *l)
     return b && !b->key && begins_with(l, b->end) && (b->has_comma || value_count(b->container) == 0);
 }
 
-/* place - adds *V to the innermost bracket; if that bracket ends, *V becomes the bracket, and is added to the
- * next one. *DONE: *V is the whole literal. */
-static ckpt_status place(struct literal *l, ckpt_value **v, bool *done)
+/* finish_value - adds *V to the innermost bracket; if that bracket ends, *V becomes the bracket, and is added
+ * to the next one. *DONE: *V is the whole literal. */
+static ckpt_status finish_value(struct literal *l, ckpt_value **v, bool *done)
 {
     while (l->depth) {
         struct bracket *b = &l->open[l->depth - 1];
@@ -312,7 +312,7 @@ ckpt_status literal_read(arena *a, ckpt_str text, uint64_t offset, ckpt_value **
         } else {
             CKPT_TRY(take_atom(&l, &v));
         }
-        CKPT_TRY(place(&l, &v, &done));
+        CKPT_TRY(finish_value(&l, &v, &done));
         *out = v;
     }
     skip_space(&l);

@@ -191,7 +191,7 @@ bool ocdbt_has_magic(source *src)
     return magic == MANIFEST || magic == NODE || magic == VERSIONS;
 }
 
-ckpt_status ocdbt_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err)
+ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err)
 {
     unsigned char head[HEAD] = {0}, chunk[4096], stored[CHECKSUM];
     uint32_t crc = 0;
@@ -302,7 +302,7 @@ static ckpt_status take_files(struct ocdbt_record *r, ckpt_str outer)
     return file ? CKPT_OK : fail_memory(r->err);
 }
 
-ckpt_status ocdbt_file(struct ocdbt *o, uint32_t file, source **out, ckpt_error *err)
+ckpt_status ocdbt_open_file(struct ocdbt *o, uint32_t file, source **out, ckpt_error *err)
 {
     struct ocdbt_file *f = &o->file[file];
     if (!f->src)
@@ -417,7 +417,7 @@ static ckpt_status read_node(struct ocdbt *o, const struct ocdbt_child *c, unsig
     source *src;
     ckpt_str *key;
     uint64_t *common = NULL;
-    CKPT_TRY(ocdbt_file(o, c->place.file, &src, err));
+    CKPT_TRY(ocdbt_open_file(o, c->place.file, &src, err));
     if (++o->nodes > MAX_NODES)
         return fail(err, CKPT_ELIMIT, c->place.at, "{more} than {=%u nodes}", MAX_NODES);
     CKPT_TRY(read_record(&r, NODE, src, c->place.at, c->place.n));

@@ -49,9 +49,9 @@ struct ocdbt {
     uint64_t nodes, stored; /* number of nodes that were read, and their bytes in the files */
 };
 
-/* ocdbt_record - sets *N to the size of the record at AT of SRC. Refuses bytes that are no record, a record
- * that ends after SRC, and a wrong checksum. */
-ckpt_status ocdbt_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err);
+/* ocdbt_measure_record - sets *N to the size of the record at AT of SRC. Refuses bytes that are no record, a
+ * record that ends after SRC, and a wrong checksum. */
+ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err);
 /* ocdbt_has_magic - does SRC begin with the magic number of a record? */
 bool ocdbt_has_magic(source *src);
 /* ocdbt_read - reads the newest version of the database with this MANIFEST into O, of which the caller has
@@ -59,7 +59,7 @@ bool ocdbt_has_magic(source *src);
  * failure. */
 ckpt_status ocdbt_read(struct ocdbt *o, source *manifest, ckpt_error *err);
 void ocdbt_free(struct ocdbt *o);
-/* ocdbt_file - sets *OUT to the source of file number FILE of O, without a reference for the caller. */
-ckpt_status ocdbt_file(struct ocdbt *o, uint32_t file, source **out, ckpt_error *err);
+/* ocdbt_open_file - sets *OUT to the source of file number FILE of O, without a reference for the caller. */
+ckpt_status ocdbt_open_file(struct ocdbt *o, uint32_t file, source **out, ckpt_error *err);
 
 #endif

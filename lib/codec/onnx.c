@@ -87,8 +87,8 @@ static const struct onnx_type *find_type(uint64_t number)
 
 /* ------------------------------------------------------------------------------ fields */
 
-/* position - returns where the last field begins. */
-static uint64_t position(const struct onnx_walk *w) { return source_pos(w->o->src, w->o->at); }
+/* get_position - returns where the last field begins. */
+static uint64_t get_position(const struct onnx_walk *w) { return source_pos(w->o->src, w->o->at); }
 
 /* end_damaged - if the file may be damaged, skips the rest of a malformed message, which ends at END;
  * otherwise returns ST. */
@@ -114,7 +114,7 @@ static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_fi
         return end_damaged(w, st, end, f, content);
     uint64_t left = w->r.pos <= end ? end - w->r.pos : 0, n = f->wire == PROTO_BYTES ? f->value : 0;
     if (w->r.pos > end || (n > left && !w->o->may_be_damaged))
-        return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, position(w),
+        return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, get_position(w),
                     "{a field} of %" PRIu64 " bytes in {=%" PRIu64 " bytes} of its message", n, left);
     *content = w->r.pos + (n < left ? n : left); /* bounded: by END */
     return CKPT_OK;
@@ -138,7 +138,7 @@ static ckpt_status read_text(struct onnx_walk *w, uint64_t n, ckpt_str *out)
 static ckpt_status read_name(struct onnx_walk *w, uint64_t n, ckpt_str *out)
 {
     return n <= ONNX_NAME_MAX ? read_text(w, n, out)
-                              : fail(w->err, CKPT_ELIMIT, position(w),
+                              : fail(w->err, CKPT_ELIMIT, get_position(w),
                                      "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n, ONNX_NAME_MAX);
 }
 
@@ -147,7 +147,7 @@ static ckpt_status read_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair *
 {
     ckpt_str bytes;
     struct proto_field f;
-    uint64_t at = position(w);
+    uint64_t at = get_position(w);
     CKPT_TRY(read_text(w, n, &bytes));
     cursor c = cursor_of(bytes.ptr, bytes.len, at);
     *p = (struct onnx_pair){STR_LIT(""), STR_LIT(""), 0};
@@ -182,9 +182,9 @@ static ckpt_status add_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair **
 static ckpt_status add_size(struct onnx_walk *w, uint64_t size, uint64_t *shape, uint64_t *ndim)
 {
     if (*ndim == ONNX_RANK)
-        return fail(w->err, CKPT_ELIMIT, position(w), "{more} than {=%u dimensions}", ONNX_RANK);
+        return fail(w->err, CKPT_ELIMIT, get_position(w), "{more} than {=%u dimensions}", ONNX_RANK);
     if (size > INT64_MAX)
-        return fail(w->err, CKPT_EFORMAT, position(w),
+        return fail(w->err, CKPT_EFORMAT, get_position(w),
                     "dimension %" PRIu64 " is {%" PRId64 "}; {=0} is the least", *ndim, (int64_t)size);
     shape[(*ndim)++] = size;
     return CKPT_OK;
@@ -201,7 +201,7 @@ static ckpt_status add_sizes(struct onnx_walk *w, const struct proto_field *f, u
         bool ok = reader_varint(&w->r, &size);
         CKPT_TRY(w->r.status);
         if (!ok || w->r.pos > end)
-            return fail(w->err, CKPT_EFORMAT, position(w), "{malformed} {=dimensions}");
+            return fail(w->err, CKPT_EFORMAT, get_position(w), "{malformed} {=dimensions}");
         CKPT_TRY(add_size(w, size, shape, ndim));
     }
     return CKPT_OK;
@@ -219,7 +219,7 @@ static ckpt_status add_external(struct onnx_walk *w, uint64_t n, struct onnx_ten
     if (!to)
         return CKPT_OK;
     if (to->ptr)
-        return fail(w->err, CKPT_EFORMAT, position(w), "\"%.*s\" is there {twice}, {=once} is allowed",
+        return fail(w->err, CKPT_EFORMAT, get_position(w), "\"%.*s\" is there {twice}, {=once} is allowed",
                     STR_ARG(p.key));
     t->external_at = w->o->at;
     *to = p.value;
@@ -248,7 +248,7 @@ static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, 
     static const uint8_t width[] = {[PROTO_VARINT] = 1, [PROTO_FIXED64] = 8, [PROTO_FIXED32] = 4};
     uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - width[f->wire]; /* bounded: just read */
     if (t->field && t->field != field)
-        return fail(w->err, CKPT_EFORMAT, position(w), "values in {fields %d and %d}; {=one} is allowed",
+        return fail(w->err, CKPT_EFORMAT, get_position(w), "values in {fields %d and %d}; {=one} is allowed",
                     (int)t->field, (int)field);
     t->field = field;
     t->nfields++;
@@ -275,7 +275,7 @@ static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_fie
         return fail(w->err, CKPT_EUNSUPPORTED, source_pos(w->o->src, w->o->at),
                     "the data type {%" PRIu64 "}; {=1 to 28} are known", f->value);
     if (proto_is(f, 3, PROTO_BYTES))
-        return fail(w->err, CKPT_EUNSUPPORTED, position(w), "{a segment} of {=a tensor}");
+        return fail(w->err, CKPT_EUNSUPPORTED, get_position(w), "{a segment} of {=a tensor}");
     if (proto_is(f, 8, PROTO_BYTES))
         return read_name(w, n, &t->name);
     if (proto_is(f, 13, PROTO_BYTES))
@@ -366,7 +366,7 @@ static ckpt_status read_sparse(struct onnx_walk *w, uint64_t end, struct onnx_te
         w->r.pos = content;
     }
     if (!t[0].type || !t[1].type)
-        return fail(w->err, CKPT_EFORMAT, position(w), "a sparse tensor without {%s}; {=both} are needed",
+        return fail(w->err, CKPT_EFORMAT, get_position(w), "a sparse tensor without {%s}; {=both} are needed",
                     t[0].type ? "indices" : "values");
     t[0].part = ONNX_SPARSE_VALUES;
     t[0].sparse_ndim = ndim;
@@ -424,7 +424,7 @@ static ckpt_status enter(struct onnx_walk *w, const struct child *c, uint64_t en
     if (c->kind == TENSOR || c->kind == SPARSE)
         return take_tensor(w, (enum message)c->kind, end);
     if (w->depth == ONNX_DEPTH)
-        return fail(w->err, CKPT_ELIMIT, position(w), "messages {deeper} in each other than {=%u}",
+        return fail(w->err, CKPT_ELIMIT, get_position(w), "messages {deeper} in each other than {=%u}",
                     ONNX_DEPTH);
     uint64_t *number = &w->frame[w->depth - 1].children[c->kind];
     w->frame[w->depth++] = (struct frame){.kind = (enum message)c->kind,
@@ -479,7 +479,7 @@ static ckpt_status take_name(struct onnx_walk *w, const struct proto_field *f, u
     return CKPT_OK;
 }
 
-static ckpt_status step(struct onnx_walk *w)
+static ckpt_status read_next(struct onnx_walk *w)
 {
     struct frame *in = &w->frame[w->depth - 1];
     struct proto_field f;
@@ -504,7 +504,7 @@ static ckpt_status walk(struct onnx_walk *w)
 {
     w->frame[w->depth++] = (struct frame){.kind = MODEL, .label = "", .end = w->o->src->size};
     while (w->depth)
-        CKPT_TRY(step(w));
+        CKPT_TRY(read_next(w));
     return CKPT_OK;
 }
 

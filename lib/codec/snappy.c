@@ -15,7 +15,7 @@
 
 #define MOST_FROM_A_BYTE 22u /* 64 bytes of a copy take 3 */
 
-ckpt_status snappy_size(cursor c, size_t *size, ckpt_error *err)
+ckpt_status snappy_read_size(cursor c, size_t *size, ckpt_error *err)
 {
     uint64_t pos = c.pos, n = cursor_varint(&c),
              most = (uint64_t)c.left * MOST_FROM_A_BYTE; /* bounded: in memory */

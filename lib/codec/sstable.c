@@ -62,8 +62,8 @@ static ckpt_status unpack_block(struct sstable_block *b, size_t *n, ckpt_error *
 {
     cursor packed = cursor_of(b->bytes, *n, b->at);
     size_t size;
-    CKPT_TRY(snappy_size(packed, &size, err));
-    unsigned char *out = malloc(size + 1); /* bounded: snappy_size */
+    CKPT_TRY(snappy_read_size(packed, &size, err));
+    unsigned char *out = malloc(size + 1); /* bounded: snappy_read_size */
     if (!out)
         return fail_memory(err);
     ckpt_status st = snappy_decode(packed, out, size, err);

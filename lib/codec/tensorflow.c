@@ -150,7 +150,7 @@ ckpt_status tf_read_slice(arena *a, cursor c, const struct tf_shape *shape, stru
     return s->offset && s->size && s->all ? read_extents(c, shape, s, err) : fail_memory(err);
 }
 
-uint64_t tf_slice_elements(const struct tf_slice *s, uint32_t ndim)
+uint64_t tf_count_elements(const struct tf_slice *s, uint32_t ndim)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < ndim; i++)
@@ -194,7 +194,7 @@ static void put_signed(buf *key, uint64_t v)
     buf_put(key, bytes, n);
 }
 
-void tf_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_t ndim)
+void tf_put_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_t ndim)
 {
     put_number(key, 0);
     put_text(key, name);

@@ -39,10 +39,10 @@ ckpt_status tf_read_shape(arena *a, cursor c, struct tf_shape *s, ckpt_error *er
  * the tensor. */
 ckpt_status tf_read_slice(arena *a, cursor c, const struct tf_shape *shape, struct tf_slice *s,
                           ckpt_error *err);
-/* tf_slice_key - appends to KEY the key under which slice S of the tensor NAME is stored. */
-void tf_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_t ndim);
-/* tf_slice_elements - returns the number of elements of S. */
-uint64_t tf_slice_elements(const struct tf_slice *s, uint32_t ndim);
+/* tf_put_slice_key - appends to KEY the key under which slice S of the tensor NAME is stored. */
+void tf_put_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_t ndim);
+/* tf_count_elements - returns the number of elements of S. */
+uint64_t tf_count_elements(const struct tf_slice *s, uint32_t ndim);
 
 /* Where the bytes of a tensor of a bundle are. */
 struct tf_bytes {

@@ -93,8 +93,8 @@ static ckpt_status read_sizes(const struct zarr_reading *r, const ckpt_value *v,
     return ok ? CKPT_OK : fail_at(r, CKPT_EFORMAT, v, what, "a list of sizes, one for each dimension");
 }
 
-/* product - sets *OUT to the product of the N SIZEs and WIDTH; false: 2^63 or more. */
-static bool product(const uint64_t *size, uint32_t n, uint64_t width, uint64_t *out)
+/* multiply_sizes - sets *OUT to the product of the N SIZEs and WIDTH; false: 2^63 or more. */
+static bool multiply_sizes(const uint64_t *size, uint32_t n, uint64_t width, uint64_t *out)
 {
     *out = width;
     for (uint32_t i = 0; i < n; i++)
@@ -135,7 +135,7 @@ static ckpt_status read_dtype(const struct zarr_reading *r, const ckpt_value *v)
         return fail_field(r, v, "the dtype", "a number, bool or complex number");
     z->width = known->block_bytes;
     z->encoding.big_endian = d.big_endian && known->swap_bytes > 1;
-    return product(z->shape, z->ndim, z->width, &z->nbytes)
+    return multiply_sizes(z->shape, z->ndim, z->width, &z->nbytes)
                ? CKPT_OK
                : fail_at(r, CKPT_EFORMAT, get(r->root, "shape"), "the shape", "fewer than 2^63 bytes");
 }
@@ -419,7 +419,7 @@ ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, 
     if (!value_integer(format, &version) || version != (v3 ? 3 : 2))
         return fail_field(&r, format, "the version of Zarr", v3 ? "3" : "2");
     CKPT_TRY(v3 ? read_v3(&r) : read_v2(&r));
-    return product(out->inner, out->ndim, out->width, &out->encoding.bytes)
+    return multiply_sizes(out->inner, out->ndim, out->width, &out->encoding.bytes)
                ? CKPT_OK
                : fail_at(&r, CKPT_EFORMAT, root, "a chunk", "one of fewer than 2^63 bytes");
 }
@@ -437,7 +437,7 @@ static bool take_coordinate(ckpt_str *key, uint64_t *out)
     return ok;
 }
 
-bool zarr_chunk_of(const struct zarr_array *z, ckpt_str key, uint64_t *at)
+bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *at)
 {
     uint64_t i;
     if (z->ndim == 0)
@@ -540,7 +540,7 @@ ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to
     return st;
 }
 
-bool zarr_checks(const struct zarr_encoding *e)
+bool zarr_has_checksums(const struct zarr_encoding *e)
 {
     for (unsigned i = 0; i < e->n; i++)
         if (e->codec[i] == ZARR_CRC32C || e->codec[i] == ZARR_GZIP || e->codec[i] == ZARR_ZLIB)
@@ -567,8 +567,8 @@ static ckpt_status read_parts(const struct zarr_array *z, const unsigned char *p
     return CKPT_OK;
 }
 
-ckpt_status zarr_index(const struct zarr_array *z, source *src, uint64_t at, uint64_t n, arena *a,
-                       struct zarr_part **out, ckpt_error *err)
+ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at, uint64_t n, arena *a,
+                            struct zarr_part **out, ckpt_error *err)
 {
     uint64_t size;
     uint32_t crc = z->index_crc ? CRC_BYTES : 0;

@@ -46,24 +46,24 @@ struct zarr_array {
  * from A. Refuses more than 2^63 bytes, chunks without elements, and codecs and dtypes that are not
  * supported, which it names. */
 ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, ckpt_error *err);
-/* zarr_chunk_of - is KEY, without the prefix of the array Z, the key of one of its chunks? Then sets AT to
- * the index of the first element of that chunk, by dimension. */
-bool zarr_chunk_of(const struct zarr_array *z, ckpt_str key, uint64_t *at);
+/* zarr_is_chunk_key - is KEY, without the prefix of the array Z, the key of one of its chunks? Then sets AT
+ * to the index of the first element of that chunk, by dimension. */
+bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *at);
 /* zarr_strides - sets STRIDE to the strides of the elements in a decoded chunk, by dimension. */
 void zarr_strides(const struct zarr_array *z, uint64_t *stride);
 /* zarr_decode - decodes STORED, which is encoded as E describes, and appends the elements to TO. */
 ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err);
-/* zarr_checks - are there checksums in the stored bytes, which zarr_decode compares? */
-bool zarr_checks(const struct zarr_encoding *e);
+/* zarr_has_checksums - are there checksums in the stored bytes, which zarr_decode compares? */
+bool zarr_has_checksums(const struct zarr_encoding *e);
 
 /* A chunk in a shard: N bytes at AT of the shard. */
 struct zarr_part {
     uint64_t at, n; /* both UINT64_MAX: it is missing */
 };
 
-/* zarr_index - reads the index of a shard, which is N bytes at AT of SRC, and sets *OUT to its Z->parts
+/* zarr_read_index - reads the index of a shard, which is N bytes at AT of SRC, and sets *OUT to its Z->parts
  * chunks, allocated from A. Refuses a chunk that ends after the shard. */
-ckpt_status zarr_index(const struct zarr_array *z, source *src, uint64_t at, uint64_t n, arena *a,
-                       struct zarr_part **out, ckpt_error *err);
+ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at, uint64_t n, arena *a,
+                            struct zarr_part **out, ckpt_error *err);
 
 #endif

@@ -213,7 +213,7 @@ ckpt_status store_bytes(struct store *s, size_t i, source **src, uint64_t *at, u
         *src = source_mem(e->bytes, (size_t)e->n, CKPT_NO_OFFSET); /* bounded: in memory */
         return *src ? CKPT_OK : fail_memory(s->err);
     }
-    CKPT_TRY(ocdbt_file(&s->db, e->file, &file, s->err));
+    CKPT_TRY(ocdbt_open_file(&s->db, e->file, &file, s->err));
     if (e->n == STORE_WHOLE)
         *n = file->size;
     if (!range_within(*at, *n, file->size))

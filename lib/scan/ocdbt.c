@@ -13,7 +13,7 @@ ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t 
     ckpt_status st = CKPT_OK;
     uint64_t at = 0, n;
     x->format = x->depth ? x->format : "ocdbt";
-    while (at < src->size && (st = ocdbt_record(src, at, &n, &why)) == CKPT_OK)
+    while (at < src->size && (st = ocdbt_measure_record(src, at, &n, &why)) == CKPT_OK)
         at += n;      /* bounded: in the source */
     *accounted += at; /* bounded: once */
     if (check_is_fault(st))

@@ -363,7 +363,7 @@ static void fuzz_snappy(const uint8_t *data, size_t size)
     ckpt_error err = {0};
     size_t n = 0;
     cursor c = cursor_of(data, size, 0);
-    ckpt_status st = snappy_size(c, &n, &err);
+    ckpt_status st = snappy_read_size(c, &n, &err);
     unsigned char *out = st == CKPT_OK ? malloc(n + 1) : NULL;
     if (out)
         st = snappy_decode(c, out, n, &err);
@@ -432,7 +432,7 @@ static void decode_chunk(const struct zarr_array *z, source *src, arena *a)
     ckpt_error err = {0};
     struct zarr_part *part;
     if (z->sharded)
-        check_reason(zarr_index(z, src, 0, src->size, a, &part, &err), &err);
+        check_reason(zarr_read_index(z, src, 0, src->size, a, &part, &err), &err);
     spool *to = z->encoding.n && z->encoding.bytes <= MEMORY / 16 ? spool_new(z->encoding.bytes) : NULL;
     if (to)
         check_reason(zarr_decode(&z->encoding, src, to, &err), &err);
@@ -454,7 +454,7 @@ static void fuzz_zarr(const uint8_t *data, size_t size)
     ckpt_status st = a && src ? zarr_read(text, v3, a, &z, &err) : fail_memory(&err);
     check_reason(st, &err);
     if (st == CKPT_OK) {
-        if (zarr_chunk_of(&z, str_of((const char *)data + after, size - after), at))
+        if (zarr_is_chunk_key(&z, str_of((const char *)data + after, size - after), at))
             for (uint32_t k = 0; k < z.ndim; k++)
                 if (at[k] >= z.shape[k])
                     exercise_abort("a chunk is outside of its array");

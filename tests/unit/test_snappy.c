@@ -11,7 +11,7 @@ static void check_decode(ckpt_str packed, const char *want)
     size_t size = 0;
     unsigned char *at = unit_guard(packed.ptr, packed.len), *out = NULL;
     cursor c = cursor_of(at, packed.len, 0);
-    ckpt_status st = snappy_size(c, &size, &err);
+    ckpt_status st = snappy_read_size(c, &size, &err);
     if (st == CKPT_OK) {
         out = malloc(size + 1);
         st = snappy_decode(c, out, size, &err);

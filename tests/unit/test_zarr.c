@@ -45,7 +45,7 @@ static void check_fails(const char *text, ckpt_status st, const char *what)
 static bool is_chunk(const char *key, uint64_t x, uint64_t y)
 {
     uint64_t at[ZARR_DIMS] = {0};
-    return zarr_chunk_of(&z, str_of(key, strlen(key)), at) && at[0] == x && at[1] == y;
+    return zarr_is_chunk_key(&z, str_of(key, strlen(key)), at) && at[0] == x && at[1] == y;
 }
 
 static void reads_version_2(void)
@@ -137,7 +137,7 @@ static void checksums_of_chunks_are_checked(void)
     for (int i = 0; i < 4; i++)
         chunk[16 + i] = (unsigned char)(crc >> 8 * i);
     CU_ASSERT_EQUAL(read(V3("\"bytes\",\"crc32c\"")), CKPT_OK);
-    CU_ASSERT_TRUE(zarr_checks(&z.encoding));
+    CU_ASSERT_TRUE(zarr_has_checksums(&z.encoding));
     CU_ASSERT_EQUAL(decode(chunk, 20, out, &n), CKPT_OK);
     CU_ASSERT_TRUE(n == 16 && memcmp(out, chunk, 16) == 0);
     chunk[3] ^= 1;
@@ -224,7 +224,7 @@ static void malformed_blosc_is_refused(void)
 static ckpt_status read_index(const unsigned char *p, size_t n, struct zarr_part **part)
 {
     source *src = source_mem(p, n, 0);
-    ckpt_status st = zarr_index(&z, src, 0, n, a, part, &err);
+    ckpt_status st = zarr_read_index(&z, src, 0, n, a, part, &err);
     source_unref(src);
     return st;
 }

@@ -192,8 +192,9 @@ static ckpt_status put_value(struct flat_writer *w, const ckpt_value *v, ckpt_er
     return CKPT_OK;
 }
 
-/* step - writes the next entry of the innermost container, or leaves that container after its last entry. */
-static ckpt_status step(struct flat_writer *w, ckpt_error *err)
+/* write_next - writes the next entry of the innermost container, or leaves that container after its last
+ * entry. */
+static ckpt_status write_next(struct flat_writer *w, ckpt_error *err)
 {
     struct flax_output *o = w->user;
     struct flax_frame *f = &o->stack[o->depth - 1];
@@ -240,7 +241,7 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
         CKPT_TRY(make_tree(w, err));
     CKPT_TRY(put_value(w, o->root, err));
     while (o->depth)
-        CKPT_TRY(step(w, err));
+        CKPT_TRY(write_next(w, err));
     if (!buf_ok(&o->text))
         return fail_memory(err);
     CKPT_TRY(check_beginning(w, err));

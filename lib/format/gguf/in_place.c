@@ -18,7 +18,7 @@ static ckpt_status begin_header(const struct gguf_file *edited, buf *b, ckpt_err
                     edited->header.big_endian ? "is big-endian" : "of version 1");
     buf_u64le(b, edited->n);
     for (size_t i = 0; i < edited->n; i++)
-        CKPT_TRY(gguf_pair_put(edited, &edited->pairs[i], b, err));
+        CKPT_TRY(gguf_put_pair(edited, &edited->pairs[i], b, err));
     return CKPT_OK;
 }
 
@@ -26,7 +26,7 @@ static ckpt_status begin_header(const struct gguf_file *edited, buf *b, ckpt_err
 static ckpt_status end_header(const struct gguf_file *k, buf *b, ckpt_error *err)
 {
     uint64_t end = STAYS + (uint64_t)b->len, room = k->header.data - STAYS, filled = end;
-    bool fits = (!k->header.ntensors || gguf_fill_up(&filled, k->header.alignment)) &&
+    bool fits = (!k->header.ntensors || gguf_round_up(&filled, k->header.alignment)) &&
                 filled == k->header.data;
     if (buf_ok(b) && !fits)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -110,7 +110,7 @@ static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf
     if (!was && find_pair(edited, key))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" has a type already: leave out {:TYPE}",
                     STR_ARG(key));
-    return gguf_pair_make(f->a, key, type, element, x->text, &edited->pairs[edited->n], err);
+    return gguf_make_pair(f->a, key, type, element, x->text, &edited->pairs[edited->n], err);
 }
 
 /* edit_pair - adds X to EDITED: unchanged if its text is that in the file, else with the type that it has
@@ -139,7 +139,7 @@ static ckpt_status take_alignment(struct gguf_file *edited, ckpt_error *err)
         edited->header.alignment = 32;
     if (!p || !p->bytes)
         return CKPT_OK;
-    uint64_t n = edited->header.alignment = p->type == GGUF_U32 ? gguf_pair_number(p, false) : 0;
+    uint64_t n = edited->header.alignment = p->type == GGUF_U32 ? gguf_get_integer(p, false) : 0;
     bool power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
     return power ? CKPT_OK
                  : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
@@ -189,7 +189,7 @@ static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error
     job->length = result.bytes;
     for (size_t i = 0; st == CKPT_OK && i < f->table.nrows; i++) {
         uint64_t n = f->table.rows[i].t.nbytes;
-        (void)gguf_fill_up(&n, k->header.alignment); /* bounded: it was written, as is the next */
+        (void)gguf_round_up(&n, k->header.alignment); /* bounded: it was written, as is the next */
         job->length -= n;
     }
     return st;

@@ -43,7 +43,7 @@ static void take_split(struct gguf_reading *r, const struct gguf_pair *p)
                    : str_is(p->key, "split.tensors.count") ? &r->total
                                                            : NULL;
     if (to)
-        *to = gguf_pair_number(p, r->g.big_endian);
+        *to = gguf_get_integer(p, r->g.big_endian);
 }
 
 /* add_value - adds P to the metadata. */
@@ -51,7 +51,7 @@ static ckpt_status add_value(struct gguf_reading *r, const struct gguf_pair *p, 
 {
     ckpt_file *f = r->f;
     ckpt_value *text, *typed, *key = value_str(f->a, p->key);
-    CKPT_TRY(gguf_value(&r->g, p, f->a, &text, &typed, err));
+    CKPT_TRY(gguf_read_value(&r->g, p, f->a, &text, &typed, err));
     if (!f->metadata) {
         f->metadata = value_new(f->a, CKPT_V_DICT, 0);
         f->metadata_values = value_new(f->a, CKPT_V_DICT, 0);

@@ -38,7 +38,7 @@ static const struct gguf_output *get_output(const struct flat_writer *w) { retur
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
     uint32_t type, most = get_output(w)->from ? GGUF_DIMENSIONS : GGML_DIMENSIONS;
-    if (!gguf_type_of(plan_dtype(w->p, x->row), &type))
+    if (!gguf_find_type(plan_dtype(w->p, x->row), &type))
         return "has a type that GGUF lacks";
     if (plan_dtype(w->p, x->row) == CKPT_DT_Q8_1)
         return "has blocks of 36 bytes for ggml and of 40 for gguf-py";
@@ -72,7 +72,7 @@ static ckpt_status add_pair(struct flat_writer *w, ckpt_str key, uint32_t type, 
     struct gguf_output *o = w->user;
     if (!text.ptr)
         return fail_memory(err);
-    return gguf_pair_make(w->p->a, key, type, 0, text, &o->pairs[o->n++],
+    return gguf_make_pair(w->p->a, key, type, 0, text, &o->pairs[o->n++],
                           err); /* bounded: make_pairs() has room */
 }
 
@@ -164,7 +164,7 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
     buf_u64le(b, w->n);
     buf_u64le(b, o->n);
     for (size_t i = 0; i < o->n; i++)
-        CKPT_TRY(gguf_pair_put(o->from, &o->pairs[i], b, err));
+        CKPT_TRY(gguf_put_pair(o->from, &o->pairs[i], b, err));
     for (size_t i = 0; i < w->n; i++)
         gguf_put_tensor(b, w->items[i].name, flat_tensor(w, &w->items[i]), plan_dtype(w->p, w->items[i].row),
                         w->items[i].begin);
@@ -183,7 +183,7 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     CKPT_TRY(make_pairs(w, err));
     CKPT_TRY(make_header(w, err));
     w->data_start = o->header.len;
-    bool fits = gguf_fill_up(&w->nbytes, alignment) && gguf_fill_up(&w->data_start, alignment) &&
+    bool fits = gguf_round_up(&w->nbytes, alignment) && gguf_round_up(&w->data_start, alignment) &&
                 checked_add(w->data_start, w->nbytes, &w->size);
     return fits ? CKPT_OK : flat_fail_size(err);
 }

@@ -65,9 +65,9 @@ static bool has_file(const char *path, ckpt_str folder, const char *name, bool *
     return has;
 }
 
-/* step_number - sets *OUT to the number that NAME ends in, alone or after '_'; false: it ends in none, or the
- * save did not finish. */
-static bool step_number(ckpt_str name, uint64_t *out)
+/* read_step_number - sets *OUT to the number that NAME ends in, alone or after '_'; false: it ends in none,
+ * or the save did not finish. */
+static bool read_step_number(ckpt_str name, uint64_t *out)
 {
     return str_find(name, STR_LIT(UNFINISHED), 0) == SIZE_MAX && str_uint(str_after_last(name, '_'), out);
 }
@@ -76,17 +76,17 @@ static bool step_number(ckpt_str name, uint64_t *out)
 static bool is_step(const struct probe *p, ckpt_str name)
 {
     uint64_t n;
-    return step_number(name, &n) && (has_file(p->path, name, STEP_METADATA, p->no_memory) ||
-                                     has_file(p->path, name, ITEM_METADATA, p->no_memory));
+    return read_step_number(name, &n) && (has_file(p->path, name, STEP_METADATA, p->no_memory) ||
+                                          has_file(p->path, name, ITEM_METADATA, p->no_memory));
 }
 
-/* last_step - sets *NAME to the step of P with the greatest number, and *N to the number of steps. */
-static bool last_step(const struct probe *p, ckpt_str *name, size_t *n)
+/* find_last_step - sets *NAME to the step of P with the greatest number, and *N to the number of steps. */
+static bool find_last_step(const struct probe *p, ckpt_str *name, size_t *n)
 {
     uint64_t best = 0, number;
     *n = 0;
     for (size_t i = 0; i < p->nnames; i++)
-        if (is_step(p, p->names[i]) && step_number(p->names[i], &number) && (!(*n)++ || number > best)) {
+        if (is_step(p, p->names[i]) && read_step_number(p->names[i], &number) && (!(*n)++ || number > best)) {
             best = number;
             *name = p->names[i];
         }
@@ -112,8 +112,8 @@ static bool probe(const struct probe *p)
 {
     ckpt_str name;
     size_t n;
-    return p->directory &&
-           (is_item(p) || probe_has(p, STEP_METADATA) || is_unfinished(p->path) || last_step(p, &name, &n));
+    return p->directory && (is_item(p) || probe_has(p, STEP_METADATA) || is_unfinished(p->path) ||
+                            find_last_step(p, &name, &n));
 }
 
 /* --------------------------------------------------------------------------- values */
@@ -178,8 +178,8 @@ static ckpt_status read_value(struct orbax *o, ckpt_str name, ckpt_str type, ckp
                                      o->missing};
     if (!from.prefix.ptr)
         return fail_memory(o->err);
-    return str_is(type, "scalar") ? zarr_scalar_read(&o->arrays, &from, node)
-                                  : zarr_array_add(&o->arrays, &from, node);
+    return str_is(type, "scalar") ? zarr_read_scalar(&o->arrays, &from, node)
+                                  : zarr_add_array(&o->arrays, &from, node);
 }
 
 /* ----------------------------------------------------------------------------- tree */
@@ -350,7 +350,7 @@ static ckpt_status read_steps(struct orbax *o)
     const struct probe *p = o->f->probe;
     ckpt_str name;
     size_t n, unfinished = 0, first = 0;
-    if (!last_step(p, &name, &n))
+    if (!find_last_step(p, &name, &n))
         return fail(o->err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the steps were removed while they were read");
     for (size_t i = p->nnames; i-- > 0;)
         if (str_find(p->names[i], STR_LIT(UNFINISHED), 0) != SIZE_MAX) {
@@ -392,7 +392,7 @@ static ckpt_status read_all(struct orbax *o)
     if (!root && !(root = value_new(o->f->a, CKPT_V_DICT, 0)))
         return fail_memory(o->err);
     o->f->producer = STR_LIT("orbax");
-    return zarr_arrays_graph(&o->arrays, root);
+    return zarr_arrays_make_graph(&o->arrays, root);
 }
 
 static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)

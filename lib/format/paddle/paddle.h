@@ -27,7 +27,7 @@ struct paddle_program {
     size_t n, cap;
 };
 
-/* paddle_program_read - adds the parameter names in the program SRC to *OUT; they live as long as F. */
-ckpt_status paddle_program_read(ckpt_file *f, source *src, struct paddle_program *out, ckpt_error *err);
+/* paddle_read_program - adds the parameter names in the program SRC to *OUT; they live as long as F. */
+ckpt_status paddle_read_program(ckpt_file *f, source *src, struct paddle_program *out, ckpt_error *err);
 
 #endif

@@ -193,7 +193,7 @@ static ckpt_status find_program(struct params *p)
         if (source_file_open(at.ptr, &src, NULL) != CKPT_OK)
             continue;
         p->program = at.ptr;
-        ckpt_status st = paddle_program_read(p->f, src, &p->names, p->err);
+        ckpt_status st = paddle_read_program(p->f, src, &p->names, p->err);
         source_unref(src);
         if (st != CKPT_OK) {
             fail_file(p->err, at.ptr);
@@ -304,7 +304,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     f->folder = f->path;
     f->producer = STR_LIT("paddle");
     CKPT_TRY(part_file_add(f, MODEL_NAME, STR_LIT(MODEL_NAME), &model, err));
-    ckpt_status st = paddle_program_read(f, model->src, &p.names, err);
+    ckpt_status st = paddle_read_program(f, model->src, &p.names, err);
     if (st != CKPT_OK) {
         fail_file(err, model->path);
         fail_add_place(err, 0, STR_LIT("program"));

@@ -92,7 +92,7 @@ static int compare_names(const void *a, const void *b)
     return str_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
 }
 
-ckpt_status paddle_program_read(ckpt_file *f, source *src, struct paddle_program *out, ckpt_error *err)
+ckpt_status paddle_read_program(ckpt_file *f, source *src, struct paddle_program *out, ckpt_error *err)
 {
     struct program p = {f->a, out, err};
     if (src->size > f->limits.max_header)

@@ -14,7 +14,7 @@ static ckpt_status write_metadata(ckpt_plan *p, buf *out, ckpt_error *err)
     struct plan_pair *pairs;
     size_t n;
     CKPT_TRY(plan_metadata(p, &pairs, &n, err));
-    safetensors_metadata(out, pairs, n);
+    safetensors_put_metadata(out, pairs, n);
     return CKPT_OK;
 }
 
@@ -47,7 +47,7 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data, map *seen, buf *out
             buf_byte(out, ',');
         /* bounded: the reader found each storage after the header, and its end */
         uint64_t begin = t->storages[x->storage].off - data, end = begin + x->nbytes;
-        safetensors_entry(out, p->entries[i].name, x, (ckpt_dtype)x->dtype, begin, end);
+        safetensors_put_entry(out, p->entries[i].name, x, (ckpt_dtype)x->dtype, begin, end);
     }
     buf_byte(out, '}');
     return CKPT_OK;

@@ -31,10 +31,10 @@ ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *
 bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
 /* safetensors_write_metadata - safetensors/metadata.c: the write_metadata of the format. */
 ckpt_status safetensors_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err);
-/* safetensors_entry - appends the entry "NAME":{…} of T as DTYPE with data_offsets [BEGIN, END). */
-void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,
-                       uint64_t end);
-/* safetensors_metadata - appends "__metadata__":{…} with the N pairs in their order. */
-void safetensors_metadata(buf *out, const struct plan_pair *pairs, size_t n);
+/* safetensors_put_entry - appends the entry "NAME":{…} of T as DTYPE with data_offsets [BEGIN, END). */
+void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,
+                           uint64_t end);
+/* safetensors_put_metadata - appends "__metadata__":{…} with the N pairs in their order. */
+void safetensors_put_metadata(buf *out, const struct plan_pair *pairs, size_t n);
 
 #endif

@@ -150,8 +150,8 @@ static ckpt_status assign_offsets(struct flat_writer *w, ckpt_error *err)
     return st;
 }
 
-void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,
-                       uint64_t end)
+void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,
+                           uint64_t end)
 {
     const struct dtype_info *d = dtype_info(dtype);
     json_quote(out, name);
@@ -165,7 +165,7 @@ void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype
     buf_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin, (unsigned long long)end);
 }
 
-void safetensors_metadata(buf *out, const struct plan_pair *pairs, size_t n)
+void safetensors_put_metadata(buf *out, const struct plan_pair *pairs, size_t n)
 {
     buf_text(out, "\"__metadata__\":{");
     for (size_t i = 0; i < n; i++) {
@@ -185,13 +185,13 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
     buf_u64le(b, 0);
     buf_byte(b, '{');
     if (h->nmeta)
-        safetensors_metadata(b, h->meta, h->nmeta);
+        safetensors_put_metadata(b, h->meta, h->nmeta);
     for (size_t i = 0; i < w->n; i++) {
         const struct flat_item *x = &w->items[i];
         if (i || h->nmeta)
             buf_byte(b, ',');
-        safetensors_entry(b, x->name, flat_tensor(w, x), plan_dtype(w->p, x->row), x->begin,
-                          x->begin + flat_nbytes(w, x)); /* bounded: flat_place() added them */
+        safetensors_put_entry(b, x->name, flat_tensor(w, x), plan_dtype(w->p, x->row), x->begin,
+                              x->begin + flat_nbytes(w, x)); /* bounded: flat_place() added them */
     }
     buf_byte(b, '}');
     while (b->len % 8 && buf_ok(b))

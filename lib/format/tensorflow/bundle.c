@@ -337,7 +337,7 @@ static ckpt_status find_slice(struct bundle *b, const struct entry *e, const str
 {
     buf key;
     buf_init(&key, UINT32_MAX);
-    tf_slice_key(&key, e->key, s, e->shape.ndim);
+    tf_put_slice_key(&key, e->key, s, e->shape.ndim);
     uint32_t at = buf_ok(&key) ? map_get(b->slice_of, buf_view(&key)) : MAP_NONE;
     bool ok = buf_ok(&key);
     buf_free(&key);
@@ -347,7 +347,7 @@ static ckpt_status find_slice(struct bundle *b, const struct entry *e, const str
         return fail(b->err, CKPT_ETRUNCATED, e->at, "{=a slice} is {missing} from the index");
     *out = &b->entry[at];
     if ((*out)->type != e->type || (*out)->nslices ||
-        (*out)->shape.elements != tf_slice_elements(s, e->shape.ndim))
+        (*out)->shape.elements != tf_count_elements(s, e->shape.ndim))
         return fail(b->err, CKPT_EFORMAT, (*out)->at,
                     "{the entry} of a slice is not {=of its dtype and size}");
     return CKPT_OK;

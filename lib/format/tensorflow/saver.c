@@ -214,10 +214,10 @@ static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct sa
     x->saved = list;
     CKPT_TRY(tf_read_slice(a, c, &x->shape, &grown[x->n], s->err));
     buf_init(&key, UINT32_MAX);
-    tf_slice_key(&key, x->name, &grown[x->n], x->shape.ndim);
+    tf_put_slice_key(&key, x->name, &grown[x->n], x->shape.ndim);
     *one = (struct saved_slice){.table = t,
                                 .type = x->type,
-                                .elements = tf_slice_elements(&grown[x->n], x->shape.ndim),
+                                .elements = tf_count_elements(&grown[x->n], x->shape.ndim),
                                 .key = buf_ok(&key) ? arena_str(a, buf_view(&key)) : str_of(NULL, 0)};
     buf_free(&key);
     size_t at = one->key.ptr ? sstable_find(t, one->key) : 0;

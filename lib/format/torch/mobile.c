@@ -88,7 +88,7 @@ static ckpt_status read_sizes(struct mobile *m, const struct flatbuffer_vector *
         return fail_memory(m->b.err);
     for (uint32_t i = 0; i < v->count; i++) {
         uint32_t n = 0;
-        CKPT_TRY(flatbuffer_item(&m->b, v, i, &n));
+        CKPT_TRY(flatbuffer_read_item(&m->b, v, i, &n));
         if (n > INT32_MAX)
             return fail(m->b.err, CKPT_EFORMAT, v->at, "a size or stride of {%d}; {=0 to 2^31} are possible",
                         (int32_t)n);
@@ -102,7 +102,7 @@ static ckpt_status find_storage(struct mobile *m, uint64_t i, struct kit_tensor 
 {
     struct flatbuffer_table table;
     struct flatbuffer_vector bytes;
-    CKPT_TRY(flatbuffer_item_table(&m->b, &m->storages, i, &table));
+    CKPT_TRY(flatbuffer_open_item(&m->b, &m->storages, i, &table));
     CKPT_TRY(flatbuffer_get_vector(&m->b, &table, 0, 1, &bytes));
     t->src = m->b.src;
     t->at = bytes.at;
@@ -119,13 +119,13 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
     uint64_t storage, type, offset, grad, quantized, *shape, *stride;
     struct kit_tensor t = {.name = name, .entry = source_pos(b->src, at)};
     CKPT_TRY(flatbuffer_open(b, at, &table));
-    CKPT_TRY(flatbuffer_number(b, &table, TENSOR_STORAGE, 4, &storage));
-    CKPT_TRY(flatbuffer_number(b, &table, TENSOR_TYPE, 1, &type));
-    CKPT_TRY(flatbuffer_number(b, &table, TENSOR_OFFSET, 4, &offset));
-    CKPT_TRY(flatbuffer_number(b, &table, TENSOR_GRAD, 1, &grad));
+    CKPT_TRY(flatbuffer_read_number(b, &table, TENSOR_STORAGE, 4, &storage));
+    CKPT_TRY(flatbuffer_read_number(b, &table, TENSOR_TYPE, 1, &type));
+    CKPT_TRY(flatbuffer_read_number(b, &table, TENSOR_OFFSET, 4, &offset));
+    CKPT_TRY(flatbuffer_read_number(b, &table, TENSOR_GRAD, 1, &grad));
     CKPT_TRY(flatbuffer_get_vector(b, &table, TENSOR_SIZES, 4, &sizes));
     CKPT_TRY(flatbuffer_get_vector(b, &table, TENSOR_STRIDES, 4, &strides));
-    CKPT_TRY(flatbuffer_child(b, &table, TENSOR_Q, &quantized));
+    CKPT_TRY(flatbuffer_find_child(b, &table, TENSOR_Q, &quantized));
     if (quantized || !dtype_of(type))
         return fail(b->err, CKPT_EUNSUPPORTED, at,
                     "{%s} of scalar type %llu cannot be read from a mobile model",
@@ -155,7 +155,7 @@ static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t
         ckpt_str last = arena_printf(m->b.a, "%u", i);
         if (!last.ptr)
             return fail_memory(m->b.err);
-        CKPT_TRY(flatbuffer_item(&m->b, &items, i, &value));
+        CKPT_TRY(flatbuffer_read_item(&m->b, &items, i, &value));
         CKPT_TRY(push(m, value, p, last));
     }
     return CKPT_OK;
@@ -169,15 +169,15 @@ static ckpt_status read_key(struct mobile *m, uint32_t value, ckpt_str *out)
     uint64_t type, at;
     unsigned char bytes[8] = {0};
     *out = str_of("", 0);
-    CKPT_TRY(flatbuffer_item_table(&m->b, &m->values, value, &t));
-    CKPT_TRY(flatbuffer_number(&m->b, &t, 0, 1, &type));
-    CKPT_TRY(flatbuffer_child(&m->b, &t, 1, &at));
+    CKPT_TRY(flatbuffer_open_item(&m->b, &m->values, value, &t));
+    CKPT_TRY(flatbuffer_read_number(&m->b, &t, 0, 1, &type));
+    CKPT_TRY(flatbuffer_find_child(&m->b, &t, 1, &at));
     if (type == IVALUE_INT && at) {
         CKPT_TRY(source_read(m->b.src, at, bytes, sizeof bytes, m->b.err));
         *out = arena_printf(m->b.a, "%lld", (long long)load_u64le(bytes));
     } else if (type == IVALUE_STRING && at) {
         CKPT_TRY(flatbuffer_open(&m->b, at, &t));
-        return flatbuffer_text(&m->b, &t, 0, out);
+        return flatbuffer_read_text(&m->b, &t, 0, out);
     }
     return out->ptr ? CKPT_OK : fail_memory(m->b.err);
 }
@@ -190,8 +190,8 @@ static ckpt_status push_pairs(struct mobile *m, const struct flatbuffer_table *t
     for (uint32_t i = values.count; i-- > 0;) {
         uint32_t key = 0, value = 0;
         ckpt_str last;
-        CKPT_TRY(flatbuffer_item(&m->b, &keys, i, &key));
-        CKPT_TRY(flatbuffer_item(&m->b, &values, i, &value));
+        CKPT_TRY(flatbuffer_read_item(&m->b, &keys, i, &key));
+        CKPT_TRY(flatbuffer_read_item(&m->b, &values, i, &value));
         CKPT_TRY(read_key(m, key, &last));
         CKPT_TRY(push(m, value, p, last));
     }
@@ -205,10 +205,10 @@ static ckpt_status push_attributes(struct mobile *m, const struct flatbuffer_tab
     struct flatbuffer_table type;
     struct flatbuffer_vector attrs, names;
     uint64_t index, state;
-    CKPT_TRY(flatbuffer_number(&m->b, t, OBJECT_TYPE, 4, &index));
-    CKPT_TRY(flatbuffer_number(&m->b, t, OBJECT_STATE, 4, &state));
+    CKPT_TRY(flatbuffer_read_number(&m->b, t, OBJECT_TYPE, 4, &index));
+    CKPT_TRY(flatbuffer_read_number(&m->b, t, OBJECT_STATE, 4, &state));
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, OBJECT_ATTRS, 4, &attrs));
-    CKPT_TRY(flatbuffer_item_table(&m->b, &m->types, index, &type));
+    CKPT_TRY(flatbuffer_open_item(&m->b, &m->types, index, &type));
     CKPT_TRY(flatbuffer_get_vector(&m->b, &type, 2, 4, &names));
     if (!state && attrs.count != names.count)
         return fail(m->b.err, CKPT_EFORMAT, t->at, "an object of {%u attributes}; its class has {=%u}",
@@ -218,8 +218,8 @@ static ckpt_status push_attributes(struct mobile *m, const struct flatbuffer_tab
     for (uint32_t i = attrs.count; i-- > 0;) {
         uint32_t value = 0;
         ckpt_str name;
-        CKPT_TRY(flatbuffer_item_text(&m->b, &names, i, &name));
-        CKPT_TRY(flatbuffer_item(&m->b, &attrs, i, &value));
+        CKPT_TRY(flatbuffer_read_item_text(&m->b, &names, i, &name));
+        CKPT_TRY(flatbuffer_read_item(&m->b, &attrs, i, &value));
         CKPT_TRY(push(m, value, p, name));
     }
     return CKPT_OK;
@@ -229,9 +229,9 @@ static ckpt_status visit(struct mobile *m, const struct pending *p)
 {
     struct flatbuffer_table t;
     uint64_t type, at;
-    CKPT_TRY(flatbuffer_item_table(&m->b, &m->values, p->value, &t));
-    CKPT_TRY(flatbuffer_number(&m->b, &t, 0, 1, &type));
-    CKPT_TRY(flatbuffer_child(&m->b, &t, 1, &at));
+    CKPT_TRY(flatbuffer_open_item(&m->b, &m->values, p->value, &t));
+    CKPT_TRY(flatbuffer_read_number(&m->b, &t, 0, 1, &type));
+    CKPT_TRY(flatbuffer_find_child(&m->b, &t, 1, &at));
     if (type > IVALUE_LAST || (type && !at))
         return fail(m->b.err, CKPT_EFORMAT, t.at,
                     "a value {of type %llu} without its content; {=0 to %u} are known",
@@ -273,8 +273,8 @@ static ckpt_status read_module(struct mobile *m)
     struct flatbuffer *b = &m->b;
     struct flatbuffer_table module;
     uint64_t state;
-    CKPT_TRY(flatbuffer_root(b, &module));
-    CKPT_TRY(flatbuffer_number(b, &module, MODULE_STATE, 4, &state));
+    CKPT_TRY(flatbuffer_open_root(b, &module));
+    CKPT_TRY(flatbuffer_read_number(b, &module, MODULE_STATE, 4, &state));
     CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_IVALUES, 4, &m->values));
     CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_STORAGES, 4, &m->storages));
     CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_TYPES, 4, &m->types));

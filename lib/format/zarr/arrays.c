@@ -131,14 +131,15 @@ static ckpt_status add_parts(struct assembly *y, const uint64_t *at, const struc
     const struct zarr_array *z = &y->z;
     struct zarr_part *part;
     uint64_t grid[ZARR_DIMS] = {0}, begin[ZARR_DIMS];
-    CKPT_TRY(zarr_index(z, p->src, p->at, p->n, y->a, &part, y->x->err));
+    CKPT_TRY(zarr_read_index(z, p->src, p->at, p->n, y->a, &part, y->x->err));
     for (uint64_t i = 0; i < z->parts; i++) {
         bool inside = part[i].at != UINT64_MAX;
         for (uint32_t k = 0; k < z->ndim; k++) {
             begin[k] = at[k] + grid[k]; /* bounded: both are below 2^63 */
             inside = inside && begin[k] < z->shape[k];
         }
-        const struct place one = {p->src, p->at + part[i].at, part[i].n, p->file}; /* bounded: zarr_index */
+        /* bounded: zarr_read_index */
+        const struct place one = {p->src, p->at + part[i].at, part[i].n, p->file};
         if (inside)
             CKPT_TRY(add_piece(y, begin, &one));
         for (uint32_t k = z->ndim; k-- > 0;) {
@@ -157,7 +158,7 @@ static ckpt_status add_entry(struct assembly *y, size_t i)
     uint64_t at[ZARR_DIMS];
     struct place p;
     struct store *s = y->from->s;
-    if (!zarr_chunk_of(&y->z, str_skip(s->db.entry[i].key, y->from->prefix.len), at))
+    if (!zarr_is_chunk_key(&y->z, str_skip(s->db.entry[i].key, y->from->prefix.len), at))
         return CKPT_OK;
     source **grown = arena_grow(y->a, y->held, y->nheld, &y->cap_held, y->nheld + 1, sizeof *grown);
     if (!grown)
@@ -283,7 +284,7 @@ static uint8_t unit_of(const struct zarr_array *z)
     return z->encoding.big_endian ? dtype_info(z->dtype)->swap_bytes : 0;
 }
 
-ckpt_status zarr_array_add(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node)
+ckpt_status zarr_add_array(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node)
 {
     struct assembly y;
     struct zarr_tensor *t;
@@ -296,13 +297,13 @@ ckpt_status zarr_array_add(struct zarr_arrays *x, const struct zarr_source *from
     s.s.nbytes = y.z.nbytes;
     s.dtype = y.z.dtype;
     s.swap = unit_of(&y.z);
-    s.has_crcs = s.checks_itself = zarr_checks(&y.z.encoding);
+    s.has_crcs = s.checks_itself = zarr_has_checksums(&y.z.encoding);
     if (st == CKPT_OK)
         st = table_add_storage(&x->f->table, &s, &t->storage, x->err);
     return sharded_storage_accept_fault(x->f, from->name, t->dtype, st, &t->storage, x->err);
 }
 
-ckpt_status zarr_bytes_add(struct zarr_arrays *x, struct store *s, size_t i, ckpt_value **node)
+ckpt_status zarr_add_bytes(struct zarr_arrays *x, struct store *s, size_t i, ckpt_value **node)
 {
     struct zarr_tensor *t;
     struct storage one = {.s.key = s->db.entry[i].key, .dtype = CKPT_DT_U8};
@@ -340,7 +341,7 @@ static bool is_number(const struct zarr_array *z)
     return z->ndim == 0 && dtype_info(z->dtype)->klass != 'c' && z->dtype != CKPT_DT_U64;
 }
 
-ckpt_status zarr_scalar_read(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node)
+ckpt_status zarr_read_scalar(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node)
 {
     struct assembly y;
     source *src = NULL;
@@ -352,7 +353,7 @@ ckpt_status zarr_scalar_read(struct zarr_arrays *x, const struct zarr_source *fr
         st = source_read(src, at, element, y.z.width, x->err);
     source_unref(src);
     if (st == CKPT_OK && !number)
-        return zarr_array_add(x, from, node);
+        return zarr_add_array(x, from, node);
     if (st == CKPT_OK) {
         if (unit_of(&y.z))
             swap_bytes(element, y.z.width, unit_of(&y.z));
@@ -385,7 +386,7 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
     return true;
 }
 
-ckpt_status zarr_arrays_graph(struct zarr_arrays *x, ckpt_value *root)
+ckpt_status zarr_arrays_make_graph(struct zarr_arrays *x, ckpt_value *root)
 {
     const struct torch_storages st = {.user = x, .object = describe};
     x->f->root = root;

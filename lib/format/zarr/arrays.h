@@ -35,15 +35,15 @@ struct zarr_source {
     ckpt_str prefix, name;
     enum zarr_missing missing;
 };
-/* zarr_array_add - sets *NODE to a new tensor for the array FROM. A fault of the array is returned as the
+/* zarr_add_array - sets *NODE to a new tensor for the array FROM. A fault of the array is returned as the
  * error, is reported if the file is checked, and makes the tensor lost if the file is salvaged. */
-ckpt_status zarr_array_add(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node);
-/* zarr_scalar_read - sets *NODE to the number in FROM, an array of one element. */
-ckpt_status zarr_scalar_read(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node);
-/* zarr_bytes_add - sets *NODE to a new tensor of bytes for the value of entry I of S. */
-ckpt_status zarr_bytes_add(struct zarr_arrays *x, struct store *s, size_t i, ckpt_value **node);
-/* zarr_arrays_graph - makes ROOT, which holds all those nodes, the graph of the file, and adds its tensors to
- * the table. */
-ckpt_status zarr_arrays_graph(struct zarr_arrays *x, ckpt_value *root);
+ckpt_status zarr_add_array(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node);
+/* zarr_read_scalar - sets *NODE to the number in FROM, an array of one element. */
+ckpt_status zarr_read_scalar(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node);
+/* zarr_add_bytes - sets *NODE to a new tensor of bytes for the value of entry I of S. */
+ckpt_status zarr_add_bytes(struct zarr_arrays *x, struct store *s, size_t i, ckpt_value **node);
+/* zarr_arrays_make_graph - makes ROOT, which holds all those nodes, the graph of the file, and adds its
+ * tensors to the table. */
+ckpt_status zarr_arrays_make_graph(struct zarr_arrays *x, ckpt_value *root);
 
 #endif

@@ -13,7 +13,7 @@ static ckpt_status add_keys(struct zarr_arrays *x, struct store *s, ckpt_value *
 {
     for (size_t i = 0; i < s->db.n; i++) {
         ckpt_value *node, *key = value_str(x->f->a, s->db.entry[i].key);
-        CKPT_TRY(zarr_bytes_add(x, s, i, &node));
+        CKPT_TRY(zarr_add_bytes(x, s, i, &node));
         if (!key || !value_put(x->f->a, dict, key, node))
             return fail_memory(x->err);
     }
@@ -33,9 +33,9 @@ static ckpt_status read_bare(ckpt_file *f, bool is_ocdbt, ckpt_error *err)
     if (st == CKPT_OK)
         st = root ? store_open(&s, is_ocdbt) : fail_memory(err);
     if (st == CKPT_OK)
-        st = is_ocdbt ? add_keys(&x, &s, root) : zarr_array_add(&x, &all, &root);
+        st = is_ocdbt ? add_keys(&x, &s, root) : zarr_add_array(&x, &all, &root);
     if (st == CKPT_OK)
-        st = zarr_arrays_graph(&x, root);
+        st = zarr_arrays_make_graph(&x, root);
     store_close(&s);
     zarr_arrays_end(&x);
     return st;
