@@ -16,8 +16,7 @@ struct gather {
     source *src;
     uint64_t data_offset; /* byte of src at which the first element of the view begins */
     uint32_t width;       /* bytes of an element, at most 64 */
-    uint32_t
-        ndim; /* its dimensions, without those of size 1, adjacent ones merged if possible; outermost first */
+    uint32_t ndim; /* without sizes of 1, adjacent ones merged if possible; outermost first */
     struct gather_dim dim[GATHER_MAX_DIMS];
     unsigned char *window; /* allocated on first use */
 };

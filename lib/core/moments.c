@@ -18,8 +18,7 @@
 #pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
 #endif
 
-#define HUGE_SCALE                                                                                           \
-    0x1p-540 /* differences of any doubles can be squared and summed after multiplication by it */
+#define HUGE_SCALE 0x1p-540 /* differences of any doubles, times this, can be squared and summed */
 #define HUGE_SHIFT 540
 
 /* ------------------------------------------------------------------ decoding */

@@ -250,8 +250,7 @@ static void keep_attributes(const struct file_sink *f)
     if (fchown(f->fd, f->old.st_uid, f->old.st_gid) != 0) {
         mode &= 0777;
         if (fchown(f->fd, (uid_t)-1, f->old.st_gid) != 0)
-            mode &= (mode_t) ~(mode_t)0070 | (mode & 0007)
-                                                 << 3; /* the group changed: it gets the rights of others */
+            mode &= (mode_t) ~(mode_t)0070 | (mode & 0007) << 3; /* the group gets the rights of others */
     }
     copy_xattrs(f->target, f->fd, (char *)f->block); /* empty by now */
     (void)!fchmod(f->fd, mode);

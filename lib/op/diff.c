@@ -255,8 +255,7 @@ static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_even
     }
     e->values_differ |= c->differing != 0;
     bool other_values = !c->identical &&
-                        (!e->dtype_differs ||
-                         c->max_abs > 0); /* with different dtypes, the bytes differ anyway */
+                        (!e->dtype_differs || c->max_abs > 0); /* else only the dtypes differ */
     e->within_tolerance = other_values && !e->values_differ && !dtype_counts(d, e);
 }
 

@@ -30,8 +30,7 @@
 #include "op/weights_only.h"
 
 struct frame {
-    const ckpt_value
-        *v; /* the value whose entries are converted: those of its view, or the components of a row */
+    const ckpt_value *v; /* its entries are converted: those of its view, or the components of a row */
     struct view view;
     size_t next;             /* entry of the view, or row */
     uint32_t composite;      /* row whose components are converted, or CKPT_NO_TENSOR */
