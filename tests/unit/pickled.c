@@ -219,8 +219,8 @@ void put_pickle(buf *b, const char *text)
 
 /* -------------------------------------------------------------------- files */
 
-/* keep - writes the N bytes to the folder KEEP_MADE, for tests/fail/in_turn.sh. */
-static void keep(const void *bytes, size_t n)
+/* keep_file - writes the N bytes to the folder KEEP_MADE, for tests/fail/in_turn.sh. */
+static void keep_file(const void *bytes, size_t n)
 {
     static unsigned number;
     char path[300];
@@ -239,7 +239,7 @@ struct test_file open_bytes(const void *bytes, size_t n, const ckpt_limits *limi
     if (m.status != CKPT_OK)
         m.f = NULL;
     else if (getenv("KEEP_MADE"))
-        keep(bytes, n);
+        keep_file(bytes, n);
     return m;
 }
 

@@ -75,7 +75,7 @@ static void begin(uint64_t in_memory, uint64_t in_file)
     sample.cache = block_cache_new(in_memory, in_file);
 }
 
-static struct block *add(uint64_t stored, uint64_t size)
+static struct block *add_block(uint64_t stored, uint64_t size)
 {
     struct block *b = &sample.block[sample.n++];
     CU_ASSERT_FATAL(sample.n <= MAX_BLOCKS);
@@ -99,7 +99,7 @@ static struct block *add_runs(uint32_t size)
         n = 1 + random_below(left);
         put_run(n, (unsigned char)random_below(256));
     }
-    return add(sample.stored.len - before, size);
+    return add_block(sample.stored.len - before, size);
 }
 
 /* add_deflated - adds a deflated block of SIZE bytes, of stored blocks, which need no compressor. */
@@ -117,7 +117,7 @@ static void add_deflated(uint32_t size)
             buf_byte(&sample.want, byte);
         }
     }
-    (void)add(sample.stored.len - before, size);
+    (void)add_block(sample.stored.len - before, size);
 }
 
 static ckpt_status open_blocks(const struct block_decoder *d, ckpt_error *err)
@@ -212,13 +212,13 @@ static void blocks_of_wrong_size_are_refused(void)
         end();
         begin(in_memory, BLOCKS_IN_FILE); /* 5 bytes decode to 16 MB */
         put_run(0xFFFFFF, 7);
-        (void)add(5, 1000);
+        (void)add_block(5, 1000);
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
         CU_ASSERT(read_fails(1000, "a block (runs) decodes to more than 1000 bytes"));
         end();
         begin(in_memory, BLOCKS_IN_FILE);
         buf_put(&sample.stored, "\x03\0\0\xFE\x07", 5);
-        (void)add(5, 3);
+        (void)add_block(5, 3);
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
         CU_ASSERT(read_fails(1000, "a run that is no run"));
         end();
@@ -315,8 +315,8 @@ static void threads_read_blocks(void)
 
 /* ----------------------------------------------------------------------------- columns */
 
-/* resident - returns the resident memory of this process in KiB, 0 if unknown. */
-static unsigned long resident(void)
+/* resident_kib - returns the resident memory of this process in KiB, 0 if unknown. */
+static unsigned long resident_kib(void)
 {
     unsigned long all, now = 0;
     FILE *f = fopen("/proc/self/statm", "r");
@@ -344,7 +344,7 @@ static void columns_are_decoded_once(void)
     for (uint32_t i = 0; i < N; i++) {
         buf_u32le(&sample.stored, ROWS * WIDTH);
         buf_byte(&sample.stored, (uint8_t)i);
-        (void)add(5, ROWS * WIDTH);
+        (void)add_block(5, ROWS * WIDTH);
     }
     CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
     for (uint32_t i = 0; i < N; i++) {
@@ -354,12 +354,12 @@ static void columns_are_decoded_once(void)
     }
     struct pieces p = {.shape = shape, .ndim = 2, .width = 1, .piece = piece, .n = N};
     CU_ASSERT_EQUAL_FATAL(pieces_source(a, &p, &src, &at, NULL), CKPT_OK);
-    before = resident();
+    before = resident_kib();
     for (uint64_t from = 0; from < src->size; from += sizeof out) {
         ok = ok && source_read(src, at + from, out, sizeof out, NULL) == CKPT_OK;
         for (size_t i = 0; i < sizeof out; i += 61)
             ok = ok && out[i] == i / WIDTH % N;
-        now = resident();
+        now = resident_kib();
         most = now > most ? now : most;
     }
     CU_ASSERT(ok);

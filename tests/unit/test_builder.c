@@ -59,7 +59,7 @@ static ckpt_status write_to_memory(ckpt_file *f, const char *format, void **byte
     return st;
 }
 
-/* Writes F as FORMAT and opens the result. The caller closes it, then frees BYTES. */
+/* reopen - writes F as FORMAT and opens the result; the caller closes it, then frees BYTES. */
 static ckpt_file *reopen(ckpt_file *f, const char *format, void **bytes)
 {
     ckpt_file *g = NULL;
@@ -211,8 +211,8 @@ static ckpt_file *build_training_checkpoint(void)
     return finish(b);
 }
 
-/* leaves - returns the values of F as "name=text", separated by spaces. */
-static const char *leaves(const ckpt_file *f)
+/* list_leaves - returns the values of F as "name=text", separated by spaces. */
+static const char *list_leaves(const ckpt_file *f)
 {
     static char out[512];
     char text[64];
@@ -230,8 +230,8 @@ static void torch_files_hold_values_and_ties(void)
     static const char want[] = "hyper.lr=0.1 hyper.name='adam' hyper.empty={} epoch=-3 done=True best=None";
     void *bytes;
     ckpt_file *f = build_training_checkpoint(), *g = reopen(f, "torch-zip", &bytes);
-    CU_ASSERT_STRING_EQUAL(leaves(f), want);
-    CU_ASSERT_STRING_EQUAL(leaves(g), want);
+    CU_ASSERT_STRING_EQUAL(list_leaves(f), want);
+    CU_ASSERT_STRING_EQUAL(list_leaves(g), want);
     CU_ASSERT(ckpt_tensor_count(g) == 2 && ckpt_storage_count(g) == 1);
     CU_ASSERT_STRING_EQUAL(tensor_at(g, 1).name.ptr, "model.emb.weight");
     CU_ASSERT_EQUAL(tensor_at(g, 1).alias_of, 0);

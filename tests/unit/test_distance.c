@@ -12,8 +12,8 @@
 static const struct tolerance tolerances[] = {{0, 0}, {1e-3, 0}, {0, 1e-2}, {1e-2, 0.5}, {INFINITY, 0}};
 static const struct tolerance *tolerance = tolerances;
 
-/* same - true if A and B are equal, or both not finite. */
-static bool same(const struct distance *a, const struct distance *b)
+/* same_distance - true if A and B are equal, or both not finite. */
+static bool same_distance(const struct distance *a, const struct distance *b)
 {
     bool finite = isfinite(distance_sum(a));
     return finite == (isfinite(distance_sum(b)) != 0) && (!finite || memcmp(a, b, sizeof *a) == 0);
@@ -28,10 +28,10 @@ static bool same_as_scalar(distance_kernel *k, ckpt_dtype dt, const unsigned cha
     number_decode(dt, b, n, y);
     distance_scalar(CKPT_DT_F64, (const void *)x, (const void *)y, n, tolerance, &want);
     k(CKPT_DT_F64, (const void *)x, (const void *)y, n, tolerance, &got);
-    bool good = same(&want, &got);
+    bool good = same_distance(&want, &got);
     if (k != distance_scalar && dtype_has_kernels(dt)) {
         k(dt, a, b, n, tolerance, &got);
-        good = good && same(&want, &got);
+        good = good && same_distance(&want, &got);
     }
     return good;
 }

@@ -53,8 +53,8 @@ static void put_journal(buf *b)
     buf_u32le(b, crc32_update(0, b->data, b->len));
 }
 
-/* seal - replaces the checksum of B by the correct one. */
-static void seal(buf *b)
+/* fix_checksum - replaces the checksum of B by the correct one. */
+static void fix_checksum(buf *b)
 {
     b->len -= 4;
     buf_u32le(b, crc32_update(0, b->data, b->len));
@@ -274,11 +274,11 @@ static void journals_that_do_not_match_are_kept(void)
     check_blocking(&b, before, GROWN + 1);
     put_file(path, before, SIZE);
     b.data[8] = 2; /* the version */
-    seal(&b);
+    fix_checksum(&b);
     check_blocking(&b, before, SIZE);
     b.data[8] = 1;
     b.data[12] = 3; /* the number of pieces */
-    seal(&b);
+    fix_checksum(&b);
     check_blocking(&b, before, SIZE);
     buf_free(&b);
     end_edit();
@@ -293,7 +293,7 @@ static void journals_of_a_different_inode(void)
     begin_edit();
     put_journal(&b);
     b.data[16] ^= 1;
-    seal(&b);
+    fix_checksum(&b);
     memcpy(now, before, SIZE);
     memcpy(now, changed, 512);
     put_file(path, now, SIZE);
@@ -497,7 +497,7 @@ static void put_pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, c
     for (size_t i = 0; i < 8; i++)
         b->data[40 + i] = (unsigned char)((uint64_t)(b->len + 4) >> 8 * i);
     buf_u32le(b, 0);
-    seal(b);
+    fix_checksum(b);
 }
 
 /* No edit writes these: pieces overlap, are empty, or do not match the change of size. */

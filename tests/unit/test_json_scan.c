@@ -235,7 +235,7 @@ static void scans_a_hundred_megabytes_in_a_second(void)
 
 /* --------------------------------------------------------- JSONTestSuite */
 
-static bool accepted(const char *path)
+static bool is_accepted(const char *path)
 {
     static char text[1 << 20];
     FILE *f = fopen(path, "rb");
@@ -269,7 +269,7 @@ static void json_test_suite(void)
         if (e->d_name[1] != '_' || (e->d_name[0] != 'y' && e->d_name[0] != 'n'))
             continue;
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        bool ok = accepted(path);
+        bool ok = is_accepted(path);
         if (ok != (e->d_name[0] == 'y'))
             printf(" [%s: %s] ", e->d_name, ok ? "accepted" : "refused");
         yes += e->d_name[0] == 'y' && ok;
@@ -280,8 +280,8 @@ static void json_test_suite(void)
     CU_ASSERT_EQUAL(no, 188);
 }
 
-/* shows - whether json_value() of TEXT prints as WANT, or fails if that is "refused". */
-static bool shows(const char *text, const char *want)
+/* prints_as - whether json_value() of TEXT prints as WANT, or fails if that is "refused". */
+static bool prints_as(const char *text, const char *want)
 {
     char shown[200] = "";
     ckpt_error err = {0};
@@ -299,14 +299,14 @@ static bool shows(const char *text, const char *want)
 
 static void builds_values(void)
 {
-    CU_ASSERT(shows(" {\"a\": [1, -2.5e3, true, false, null, \"\\u00e9\"], \"b\": {}, \"c\": []} ",
-                    "{'a': [1, -2500.0, True, False, None, '\xc3\xa9'], 'b': {}, 'c': []}"));
-    CU_ASSERT(shows("18446744073709551616", "18446744073709551616"));
-    CU_ASSERT(shows("-9223372036854775808", "-9223372036854775808"));
-    CU_ASSERT(shows("[[1], {\"x\": [2]}, 3]", "[[1], {'x': [2]}, 3]"));
-    CU_ASSERT(shows("", "refused"));
-    CU_ASSERT(shows("[1", "refused"));
-    CU_ASSERT(shows("NaN", "refused"));
+    CU_ASSERT(prints_as(" {\"a\": [1, -2.5e3, true, false, null, \"\\u00e9\"], \"b\": {}, \"c\": []} ",
+                        "{'a': [1, -2500.0, True, False, None, '\xc3\xa9'], 'b': {}, 'c': []}"));
+    CU_ASSERT(prints_as("18446744073709551616", "18446744073709551616"));
+    CU_ASSERT(prints_as("-9223372036854775808", "-9223372036854775808"));
+    CU_ASSERT(prints_as("[[1], {\"x\": [2]}, 3]", "[[1], {'x': [2]}, 3]"));
+    CU_ASSERT(prints_as("", "refused"));
+    CU_ASSERT(prints_as("[1", "refused"));
+    CU_ASSERT(prints_as("NaN", "refused"));
 }
 
 void suite_json_scan(void)

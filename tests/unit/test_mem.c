@@ -26,8 +26,8 @@ static bool ends_with(const char *name, const char *end)
     return end && strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
 }
 
-/* put - adds the float32 tensor NAME; its shape ends before the first 0. */
-static void put(struct network *n, const char *name, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+/* put_tensor - adds the float32 tensor NAME; its shape ends before the first 0. */
+static void put_tensor(struct network *n, const char *name, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     const uint64_t shape[] = {a, b, c, d};
     char changed[256];
@@ -54,7 +54,7 @@ static struct network begin(const struct change *c)
     struct network n = {.change = c ? c : &none};
     CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("made", &n.b, &err), CKPT_OK);
     if (n.change->extra)
-        put(&n, n.change->extra, 8, 8, 0, 0);
+        put_tensor(&n, n.change->extra, 8, 8, 0, 0);
     return n;
 }
 
@@ -80,7 +80,7 @@ static void put_block(struct network *n, unsigned i)
     char name[256];
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         snprintf(name, sizeof name, "model.layers.%u.%s.weight", i, rows[k].name);
-        put(n, name, rows[k].a, rows[k].b, 0, 0);
+        put_tensor(n, name, rows[k].a, rows[k].b, 0, 0);
     }
 }
 #define LLAMA_BLOCK     (2 * 32 + 2 * 32 * 32 + 2 * 16 * 32 + 3 * 64 * 32)
@@ -93,12 +93,12 @@ static ckpt_status make_llama(const struct change *c, unsigned blocks, const ckp
     const char *embedding = "model.embed_tokens.weight", *head = "lm_head.weight";
     const char *first = n.change->head_first ? head : embedding,
                *last = n.change->head_first ? embedding : head;
-    put(&n, first, 50, 32, 0, 0);
+    put_tensor(&n, first, 50, 32, 0, 0);
     for (unsigned i = 0; i < blocks; i++)
         put_block(&n, i);
-    put(&n, "model.norm.weight", 32, 0, 0, 0);
+    put_tensor(&n, "model.norm.weight", 32, 0, 0, 0);
     if (!n.change->tied)
-        put(&n, last, 50, 32, 0, 0);
+        put_tensor(&n, last, 50, 32, 0, 0);
     else if (ckpt_builder_add_tie(n.b, last, first, &err) != CKPT_OK)
         CU_FAIL("tie");
     return finish(&n, o, out);
@@ -110,7 +110,7 @@ static void put_norm(struct network *n, const char *name, uint64_t width)
     char full[256 + sizeof ".running_mean"];
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         snprintf(full, sizeof full, "%s.%s", name, parts[i]);
-        put(n, full, width, 0, 0, 0);
+        put_tensor(n, full, width, 0, 0, 0);
     }
 }
 
@@ -119,7 +119,7 @@ static void put_conv(struct network *n, unsigned stage, const char *conv, const 
 {
     char name[256];
     snprintf(name, sizeof name, "layer%u.0.%s.weight", stage, conv);
-    put(n, name, shape[0], shape[1], shape[2], shape[2]);
+    put_tensor(n, name, shape[0], shape[1], shape[2], shape[2]);
     snprintf(name, sizeof name, "layer%u.0.%s", stage, norm);
     put_norm(n, name, shape[0]);
 }
@@ -129,7 +129,7 @@ static ckpt_status make_resnet(const struct change *c, ckpt_mem **out)
 {
     struct network n = begin(c);
     uint64_t kernel = n.change->kernel ? n.change->kernel : 7;
-    put(&n, "conv1.weight", 8, 3, kernel, kernel);
+    put_tensor(&n, "conv1.weight", 8, 3, kernel, kernel);
     put_norm(&n, "bn1", 8);
     for (unsigned stage = 1; stage <= 4; stage++) {
         uint64_t width = 4u << stage, before = stage > 1 ? width / 2 : width;
@@ -138,8 +138,8 @@ static ckpt_status make_resnet(const struct change *c, ckpt_mem **out)
         if (stage > 1)
             put_conv(&n, stage, "downsample.0", "downsample.1", (uint64_t[]){width, before, 1});
     }
-    put(&n, "fc.weight", 10, 64, 0, 0);
-    put(&n, "fc.bias", 10, 0, 0, 0);
+    put_tensor(&n, "fc.weight", 10, 64, 0, 0);
+    put_tensor(&n, "fc.bias", 10, 0, 0, 0);
     return finish(&n, NULL, out);
 }
 
@@ -224,8 +224,8 @@ static void check_adapters(const char *a, const char *b)
 {
     struct network n = begin(NULL);
     ckpt_mem *m;
-    put(&n, a, 8, 32, 0, 0);
-    put(&n, b, 32, 8, 0, 0);
+    put_tensor(&n, a, 8, 32, 0, 0);
+    put_tensor(&n, b, 32, 8, 0, 0);
     CU_ASSERT_EQUAL(finish(&n, NULL, &m), CKPT_EUNSUPPORTED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "adapters alone"));
 }
@@ -237,9 +237,9 @@ static void adapters_without_their_model_are_refused(void)
     check_adapters("lora_unet_mid.lora_down.weight", "lora_unet_mid.lora_up.weight");
     struct network n = begin(NULL);
     ckpt_mem *m;
-    put(&n, "q_proj.base_layer.weight", 32, 32, 0, 0);
-    put(&n, "q_proj.lora_A.weight", 8, 32, 0, 0);
-    put(&n, "q_proj.lora_B.weight", 32, 8, 0, 0);
+    put_tensor(&n, "q_proj.base_layer.weight", 32, 32, 0, 0);
+    put_tensor(&n, "q_proj.lora_A.weight", 8, 32, 0, 0);
+    put_tensor(&n, "q_proj.lora_B.weight", 32, 8, 0, 0);
     CU_ASSERT_EQUAL(finish(&n, NULL, &m), CKPT_OK);
     ckpt_mem_free(m);
 }
@@ -324,7 +324,7 @@ static void tensors_shared_with_an_earlier_dict_are_counted(void)
     ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
     ckpt_mem *m;
     CU_ASSERT_EQUAL(ckpt_builder_begin_dict(n.b, "ema", &err), CKPT_OK);
-    put(&n, "weight", 8, 8, 0, 0);
+    put_tensor(&n, "weight", 8, 8, 0, 0);
     CU_ASSERT_EQUAL(ckpt_builder_end_dict(n.b, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_builder_begin_dict(n.b, "net", &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_builder_add_tie(n.b, "weight", "ema.weight", &err), CKPT_OK);
@@ -422,8 +422,8 @@ static void optimizer_states_match_sums_by_hand(void)
     };
     struct network n = begin(NULL);
     ckpt_mem *m;
-    put(&n, "weight", 16, 8, 0, 0);
-    put(&n, "bias", 8, 0, 0, 0);
+    put_tensor(&n, "weight", 16, 8, 0, 0);
+    put_tensor(&n, "bias", 8, 0, 0, 0);
     CU_ASSERT_EQUAL(finish(&n, NULL, &m), CKPT_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const ckpt_mem_run run = {.struct_size = sizeof run, .optimizer = cases[i].optimizer};

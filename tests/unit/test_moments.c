@@ -191,8 +191,8 @@ static void a_small_spread_is_accurate(void)
     tolerance = 1e-11L;
 }
 
-/* add - calls moments_add() for N numbers X in host byte order. */
-static void add(struct moments *m, ckpt_dtype dt, const void *x, size_t n)
+/* add_numbers - calls moments_add() for N numbers X in host byte order. */
+static void add_numbers(struct moments *m, ckpt_dtype dt, const void *x, size_t n)
 {
     const size_t width = dtype_info(dt)->block_bytes;
     unsigned char *bytes = malloc(n * width);
@@ -210,7 +210,7 @@ static void equal_elements_have_no_spread(void)
         struct moments m = {0};
         for (size_t i = 0; i < n; i++)
             x[i] = 0.1;
-        add(&m, CKPT_DT_F64, x, n);
+        add_numbers(&m, CKPT_DT_F64, x, n);
         CU_ASSERT(m.mean == 0.1 && m.m2 == 0 && m.min == 0.1 && m.max == 0.1 && m.finite == n);
     }
 }
@@ -220,11 +220,11 @@ static void small_integers_are_exact(void)
     static const int32_t x[] = {1, 2, 2, -4};
     static int32_t many[10000];
     struct moments m = {0}, all = {0};
-    add(&m, CKPT_DT_I32, x, 4);
+    add_numbers(&m, CKPT_DT_I32, x, 4);
     CU_ASSERT(m.squares == 25 && m.mean == 0.25 && m.m2 == 24.75 && m.min == -4 && m.max == 2);
     for (int32_t i = 0; i < 10000; i++)
         many[i] = i;
-    add(&all, CKPT_DT_I32, many, 10000);
+    add_numbers(&all, CKPT_DT_I32, many, 10000);
     CU_ASSERT(all.mean == 4999.5 && all.squares == 333283335000.0 && all.zeros == 1);
 }
 
@@ -233,9 +233,9 @@ static void elements_may_all_be_infinite_or_nan(void)
     static const float x[] = {NAN, INFINITY, -INFINITY, -NAN}, zeros[] = {-0.0f, 0.0f, -0.0f};
     struct moments m = {0};
     check(CKPT_DT_F32, x, 4);
-    add(&m, CKPT_DT_F32, x, 4);
+    add_numbers(&m, CKPT_DT_F32, x, 4);
     CU_ASSERT(m.finite == 0 && m.nan == 2 && m.inf == 2 && m.mean == 0 && m.squares == 0);
-    add(&m, CKPT_DT_F32, zeros, 3);
+    add_numbers(&m, CKPT_DT_F32, zeros, 3);
     CU_ASSERT(m.finite == 3 && m.zeros == 3 && !signbit(m.min) && !signbit(m.max) && !signbit(m.mean));
 }
 
@@ -244,17 +244,17 @@ static void largest_doubles(void)
 {
     static const double x[] = {DBL_MAX, -DBL_MAX, DBL_MAX, DBL_MAX}, same[] = {-DBL_MAX, -DBL_MAX, -DBL_MAX};
     struct moments m = {0}, s = {0};
-    add(&m, CKPT_DT_F64, x, 4);
+    add_numbers(&m, CKPT_DT_F64, x, 4);
     CU_ASSERT(m.finite == 4 && m.inf == 0 && isinf(m.m2) && isinf(m.squares));
     CU_ASSERT_DOUBLE_EQUAL(m.mean / DBL_MAX, 0.5, 1e-15);
-    add(&s, CKPT_DT_F64, same, 3);
+    add_numbers(&s, CKPT_DT_F64, same, 3);
     CU_ASSERT(s.mean == -DBL_MAX && s.m2 == 0 && isinf(s.squares));
     moments_merge(&m, &s);
     CU_ASSERT(m.finite == 7 && isinf(m.m2) && m.min == -DBL_MAX && m.max == DBL_MAX);
     CU_ASSERT_DOUBLE_EQUAL(m.mean / DBL_MAX, -1.0 / 7, 1e-15);
     double large[] = {1e160, 3e160};
     struct moments l = {0};
-    add(&l, CKPT_DT_F64, large, 2);
+    add_numbers(&l, CKPT_DT_F64, large, 2);
     CU_ASSERT_DOUBLE_EQUAL(l.mean / 1e160, 2, 1e-15);
 }
 

@@ -48,8 +48,8 @@ static ckpt_file *open_tensor(ckpt_str tensor)
     return f;
 }
 
-/* holds - whether the TensorProto TENSOR is read as the bytes WANT. */
-static bool holds(ckpt_str tensor, ckpt_str want)
+/* tensor_is - whether the TensorProto TENSOR is read as the bytes WANT. */
+static bool tensor_is(ckpt_str tensor, ckpt_str want)
 {
     unsigned char got[256];
     ckpt_file *f = open_tensor(tensor);
@@ -73,42 +73,42 @@ static bool is_refused(ckpt_str tensor, ckpt_status status, const char *found)
 static void reads_values_in_every_field(void)
 {
     /* float32 [2]: packed, unpacked, and both */
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x02\x10\x01\x22\x08"
-                              "abcdefgh"),
-                         TEXT("abcdefgh")));
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x02\x10\x01\x25"
-                              "abcd\x25"
-                              "efgh"),
-                         TEXT("abcdefgh")));
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x02\x10\x01\x25"
-                              "abcd\x22\x04"
-                              "efgh"),
-                         TEXT("abcdefgh")));
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x01\x10\x01\x25"
-                              "abcd"),
-                         TEXT("abcd")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x02\x10\x01\x22\x08"
+                                  "abcdefgh"),
+                             TEXT("abcdefgh")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x02\x10\x01\x25"
+                                  "abcd\x25"
+                                  "efgh"),
+                             TEXT("abcdefgh")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x02\x10\x01\x25"
+                                  "abcd\x22\x04"
+                                  "efgh"),
+                             TEXT("abcdefgh")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x01\x10\x01\x25"
+                                  "abcd"),
+                             TEXT("abcd")));
     /* float64 [1], complex64 [1] */
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x01\x10\x0b\x51"
-                              "abcdefgh"),
-                         TEXT("abcdefgh")));
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x01\x10\x0e\x25"
-                              "abcd\x25"
-                              "efgh"),
-                         TEXT("abcdefgh")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x01\x10\x0b\x51"
+                                  "abcdefgh"),
+                             TEXT("abcdefgh")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x01\x10\x0e\x25"
+                                  "abcd\x25"
+                                  "efgh"),
+                             TEXT("abcdefgh")));
     /* int8 [3] in int32_data, unpacked and packed, where -1 has ten bytes; dims are packed */
     CU_ASSERT_TRUE(
-        holds(TEXT("\x0a\x01\x03\x10\x03\x28\x01\x2a\x0b\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
-              TEXT("\x01\x02\xff")));
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x01\x10\x07\x38\x80\x01"), TEXT("\x80\0\0\0\0\0\0\0"))); /* int64 */
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x01\x10\x0c\x58\x05"), TEXT("\x05\0\0\0")));             /* uint32 */
+        tensor_is(TEXT("\x0a\x01\x03\x10\x03\x28\x01\x2a\x0b\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+                  TEXT("\x01\x02\xff")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x01\x10\x07\x38\x80\x01"), TEXT("\x80\0\0\0\0\0\0\0"))); /* int64 */
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x01\x10\x0c\x58\x05"), TEXT("\x05\0\0\0")));             /* uint32 */
     /* uint4 [3], uint2 [5] in raw data and in int32_data, float6 [5] in raw data: 0, 1, 2, 3, 4 */
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x03\x10\x15\x4a\x02\x21\x03"), TEXT("\1\2\3")));
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x05\x10\x19\x2a\x03\xe4\x01\x01"), TEXT("\0\1\2\3\1")));
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x05\x10\x1b\x4a\x04\x40\x20\x0c\x04"), TEXT("\0\1\2\3\4")));
-    CU_ASSERT_TRUE(holds(TEXT("\x08\x02\x10\x08\x32\0\x32\x02"
-                              "ab"),
-                         TEXT("\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0ab")));
-    CU_ASSERT_TRUE(holds(TEXT("\x08\0\x10\x01"), TEXT("")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x03\x10\x15\x4a\x02\x21\x03"), TEXT("\1\2\3")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x05\x10\x19\x2a\x03\xe4\x01\x01"), TEXT("\0\1\2\3\1")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x05\x10\x1b\x4a\x04\x40\x20\x0c\x04"), TEXT("\0\1\2\3\4")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x02\x10\x08\x32\0\x32\x02"
+                                  "ab"),
+                             TEXT("\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0ab")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\0\x10\x01"), TEXT("")));
 }
 
 static void malformed_tensors_are_refused(void)

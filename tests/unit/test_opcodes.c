@@ -271,7 +271,7 @@ struct steps {
     uint64_t call; /* offset of the last call */
 };
 
-static const struct trace_global *callable(const struct trace_step *s)
+static const struct trace_global *callable_of(const struct trace_step *s)
 {
     const struct trace_node *c = trace_node(s->subject);
     return trace_global(c->kind == TRACE_CALL ? c->items[0] : s->subject);
@@ -289,7 +289,7 @@ static bool add_step(void *user, const struct trace_step *s)
     if (s->what == TRACE_STEP_STORED) /* tested in test_tracer.c */
         return true;
     if (s->what == TRACE_STEP_IMPORT || s->what == TRACE_STEP_CALL) {
-        const struct trace_global *g = callable(s);
+        const struct trace_global *g = callable_of(s);
         t->call = s->what == TRACE_STEP_CALL ? s->offset : t->call;
         n = snprintf(t->text + t->n, room, "%c%.*s.%.*s ", s->what == TRACE_STEP_CALL ? 'C' : 'I',
                      (int)(g ? g->module.len : 1), g ? g->module.ptr : "?", (int)(g ? g->name.len : 1),
@@ -342,7 +342,7 @@ struct stream {
     size_t n;
 };
 
-static void put(struct stream *s, const void *bytes, size_t n)
+static void put_bytes(struct stream *s, const void *bytes, size_t n)
 {
     memcpy(s->bytes + s->n, bytes, n);
     s->n += n;
@@ -352,8 +352,8 @@ static void put(struct stream *s, const void *bytes, size_t n)
 static struct stream begin(const struct bytes *setup)
 {
     struct stream s = {.n = 0};
-    put(&s, FIRST, sizeof FIRST - 1);
-    put(&s, setup->at, setup->n);
+    put_bytes(&s, FIRST, sizeof FIRST - 1);
+    put_bytes(&s, setup->at, setup->n);
     return s;
 }
 
@@ -370,12 +370,12 @@ static void check_valid(const struct row *r, const struct bytes *setup)
 {
     struct stream s = begin(setup);
     size_t at = s.n;
-    put(&s, &r->code, 1);
-    put(&s, r->argument.at, r->argument.n);
+    put_bytes(&s, &r->code, 1);
+    put_bytes(&s, r->argument.at, r->argument.n);
     bool calls = strchr(r->steps, 'C') != NULL;
     if (r->code != '.' && r->code != 0x95) /* without STOP, the steps are the same */
         check_trace(s.bytes, s.n, setup_steps(setup), r->steps, s.n, calls ? at : SIZE_MAX);
-    put(&s, r->rest.at, r->rest.n);
+    put_bytes(&s, r->rest.at, r->rest.n);
     bool left = r->code == '1' && setup->n == 2 && setup->at[1] == '(';
     char steps[64];
     snprintf(steps, sizeof steps, "%s%s", r->steps, left ? "L " : "");
@@ -387,10 +387,10 @@ static void check_stops(const struct row *r, const struct bytes *setup, size_t c
 {
     struct stream s = begin(setup);
     size_t at = s.n;
-    put(&s, &r->code, 1);
-    put(&s, r->argument.at, cut);
+    put_bytes(&s, &r->code, 1);
+    put_bytes(&s, r->argument.at, cut);
     if (cut == r->argument.n)
-        put(&s, "NN.", 3);
+        put_bytes(&s, "NN.", 3);
     check_trace(s.bytes, s.n, setup_steps(setup), steps, at, SIZE_MAX);
 }
 
@@ -438,8 +438,8 @@ static void check_cut_line(const struct row *r, size_t n)
 {
     const char *steps = r->code == 'c' ? "Ia. " : r->code == 'i' ? "Ia. Ca. " : r->steps;
     struct stream s = begin(&r->setup);
-    put(&s, &r->code, 1);
-    put(&s, r->argument.at, n);
+    put_bytes(&s, &r->code, 1);
+    put_bytes(&s, r->argument.at, n);
     check_trace(s.bytes, s.n, setup_steps(&r->setup), steps, s.n, SIZE_MAX);
 }
 
@@ -476,7 +476,7 @@ static void malformed_arguments(void)
         const struct bytes none = BYTES("");
         struct stream s = begin(&none);
         size_t at = s.n + (streams[i].at[0] == 'N');
-        put(&s, streams[i].at, streams[i].n);
+        put_bytes(&s, streams[i].at, streams[i].n);
         check_trace(s.bytes, s.n, "", "", at, SIZE_MAX);
     }
 }
@@ -489,8 +489,8 @@ static void bytes_that_are_no_opcodes(void)
         unsigned char byte = (unsigned char)c;
         if (pickle_op((uint8_t)c))
             continue;
-        put(&s, &byte, 1);
-        put(&s, "N.", 2);
+        put_bytes(&s, &byte, 1);
+        put_bytes(&s, "N.", 2);
         check_trace(s.bytes, s.n, "", "", sizeof FIRST - 1, SIZE_MAX);
     }
 }

@@ -54,8 +54,8 @@ static void add_piece(const uint64_t *offset, const uint64_t *size)
     sample.piece[i] = (struct piece){.offset = sample.offset[i], .size = sample.size[i]};
 }
 
-/* cut - cuts the box at OFFSET of SIZE into about N pieces, by planes at random. */
-static void cut(const uint64_t *offset, const uint64_t *size, uint32_t n)
+/* cut_box - cuts the box at OFFSET of SIZE into about N pieces, by planes at random. */
+static void cut_box(const uint64_t *offset, const uint64_t *size, uint32_t n)
 {
     uint32_t k = sample.p.ndim ? random_below(sample.p.ndim) : 0;
     if (n <= 1 || sample.p.ndim == 0 || size[k] < 2) {
@@ -66,10 +66,10 @@ static void cut(const uint64_t *offset, const uint64_t *size, uint32_t n)
     memcpy(from, offset, sizeof from);
     memcpy(part, size, sizeof part);
     part[k] = at;
-    cut(from, part, n / 2);
+    cut_box(from, part, n / 2);
     from[k] = offset[k] + at;
     part[k] = size[k] - at;
-    cut(from, part, n - n / 2);
+    cut_box(from, part, n - n / 2);
 }
 
 /* cut_grid - cuts the tensor into an uneven grid, in which some rows may be empty. */
@@ -236,7 +236,7 @@ static void random_pieces_are_assembled(void)
         if (random_below(2))
             cut_grid();
         else
-            cut(zero, sample.shape, 1 + random_below(60));
+            cut_box(zero, sample.shape, 1 + random_below(60));
         for (uint32_t more = overlap ? random_below(8) : 0; more && sample.p.ndim; more--) {
             uint64_t from[DIMS], size[DIMS];
             for (uint32_t k = 0; k < sample.p.ndim; k++) {
@@ -373,7 +373,7 @@ static void pieces_outside_are_refused(void)
 static void contiguous_pieces_need_no_source(void)
 {
     begin(3, 7);
-    cut((const uint64_t[DIMS]){0}, sample.shape, 1);
+    cut_box((const uint64_t[DIMS]){0}, sample.shape, 1);
     fill_files(false);
     CU_ASSERT_EQUAL(assemble(NULL), CKPT_OK);
     CU_ASSERT(sample.nbytes == 0 || (sample.src == sample.piece[0].src && sample.at == sample.piece[0].at));
@@ -542,7 +542,7 @@ static void threads_read_pieces(void)
     begin(3, 1);
     sample.shape[0] = sample.shape[1] = sample.shape[2] = 30;
     sample.p.may_overlap = true;
-    cut((const uint64_t[DIMS]){0}, sample.shape, 100);
+    cut_box((const uint64_t[DIMS]){0}, sample.shape, 100);
     add_piece((const uint64_t[DIMS]){3, 4, 5}, (const uint64_t[DIMS]){9, 20, 11});
     fill_files(true);
     CU_ASSERT_EQUAL_FATAL(assemble(NULL), CKPT_OK);

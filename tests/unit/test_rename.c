@@ -16,8 +16,8 @@ static ckpt_plan *plan_of(ckpt_file *f)
     return p;
 }
 
-/* Returns the names that P would write, without components, separated by commas. */
-static const char *names(ckpt_plan *p)
+/* names_of - returns the names that P would write, without components, separated by commas. */
+static const char *names_of(ckpt_plan *p)
 {
     static char text[8192];
     size_t len = 0;
@@ -123,8 +123,9 @@ static void strips_names_and_metadata(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
-                                     "bn.num_batches_tracked,fc.weight,fc.bias");
+    CU_ASSERT_STRING_EQUAL(names_of(p),
+                           "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
+                           "bn.num_batches_tracked,fc.weight,fc.bias");
     CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module>,module.conv>conv,module.bn>bn,module.fc>fc");
     CU_ASSERT_EQUAL(p->notices.n, 0);
     /* the wrapper's entry "" is replaced by that of the wrapped module */
@@ -144,12 +145,12 @@ static void strip_and_add_undo_each_other(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t26/state_dict.pt"));
     char before[2048];
-    snprintf(before, sizeof before, "%s", names(p));
+    snprintf(before, sizeof before, "%s", names_of(p));
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "module.", NULL), CKPT_OK);
-    CU_ASSERT(strncmp(names(p), "module.conv.weight,module.conv.bias,", 36) == 0);
+    CU_ASSERT(strncmp(names_of(p), "module.conv.weight,module.conv.bias,", 36) == 0);
     CU_ASSERT_STRING_EQUAL(metadata_renames(p), ">module,conv>module.conv,bn>module.bn,fc>module.fc");
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), before);
+    CU_ASSERT_STRING_EQUAL(names_of(p), before);
     close_plan(p);
 }
 
@@ -157,7 +158,7 @@ static void keys_without_the_prefix_stay(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t215/prefix_mixed.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "fc1.weight,fc1.bias,fc2.weight,fc2.bias,extra.weight");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "fc1.weight,fc1.bias,fc2.weight,fc2.bias,extra.weight");
     close_plan(p);
 }
 
@@ -167,7 +168,8 @@ static void anywhere_strips_inner_wrappers(void)
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), 0);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", true, NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "features.0.weight,features.0.bias,classifier.weight,classifier.bias");
+    CU_ASSERT_STRING_EQUAL(names_of(p),
+                           "features.0.weight,features.0.bias,classifier.weight,classifier.bias");
     CU_ASSERT(strstr(metadata_renames(p), "features.module>features") &&
               strstr(metadata_renames(p), "features.module.0>features.0"));
     close_plan(p);
@@ -179,7 +181,7 @@ static void collisions_are_refused(void)
     ckpt_plan *p = plan_of(corpus_open("torch/t215/prefix_collision.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, &err), CKPT_EEXIST);
     CU_ASSERT(strstr(err.what, "\"module.w\"") && strstr(err.what, "\"w\""));
-    CU_ASSERT_STRING_EQUAL(names(p), "module.w,w");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "module.w,w");
     CU_ASSERT(ckpt_plan_rename_count(p) == 0 && p->nedits == 0);
     close_plan(p);
     p = plan_of(KEYS("a.x", "b.x"));
@@ -193,7 +195,7 @@ static void a_prefix_may_be_given_without_its_dot(void)
     ckpt_plan *p = plan_of(KEYS("module.w", "module.b", "modules.w"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module", false, NULL), CKPT_OK);
     CU_ASSERT(strstr(ckpt_plan_notice_at(p, 0), "\"module.\"") != NULL);
-    CU_ASSERT_STRING_EQUAL(names(p), "w,b,modules.w");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "w,b,modules.w");
     close_plan(p);
 }
 
@@ -203,7 +205,7 @@ static void meaningless_prefixes_are_refused(void)
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.w", false, NULL), CKPT_EUSAGE); /* the name would be empty */
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "", false, NULL), CKPT_EUSAGE);
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "\xff.", NULL), CKPT_EUSAGE);
-    CU_ASSERT_STRING_EQUAL(names(p), "module.w,module.b");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "module.w,module.b");
     close_plan(p);
 }
 
@@ -213,7 +215,7 @@ static void check_auto(const char *file, const char *want, const char *notice)
 {
     ckpt_plan *p = plan_of(corpus_open(file));
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), want);
+    CU_ASSERT_STRING_EQUAL(names_of(p), want);
     CU_ASSERT(notice ? has_notice(p, notice) : p->notices.n == 0);
     size_t count = ckpt_plan_rename_count(p);
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK); /* idempotent */
@@ -263,19 +265,19 @@ static void regex_replaces_every_match(void)
 {
     ckpt_plan *p = plan_of(KEYS("enc.layer.0.w", "enc.layer.10.w", "head.b"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "layer\\.([0-9]+)=>blk\\1", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "enc.blk0.w,enc.blk10.w,head.b");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "enc.blk0.w,enc.blk10.w,head.b");
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^enc\\.=>", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "blk0.w,blk10.w,head.b");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "blk0.w,blk10.w,head.b");
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "[a-z]=><\\0>", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "<b><l><k>0.<w>,<b><l><k>10.<w>,<h><e><a><d>.<b>");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "<b><l><k>0.<w>,<b><l><k>10.<w>,<h><e><a><d>.<b>");
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "zzz=>y", NULL), CKPT_OK);
     CU_ASSERT(has_notice(p, "no key matches \"zzz\""));
     close_plan(p);
     p = plan_of(KEYS("abc"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "x*=>-", NULL), CKPT_OK); /* empty matches, too */
-    CU_ASSERT_STRING_EQUAL(names(p), "-a-b-c-");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "-a-b-c-");
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^(-)a=>\\1\\\\", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "-\\-b-c-");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "-\\-b-c-");
     close_plan(p);
 }
 
@@ -295,7 +297,7 @@ static void malformed_rules_are_refused(void)
     memcpy(big + 2990, "=>b", 4);
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, big, NULL), CKPT_EUSAGE);
     free(big);
-    CU_ASSERT_STRING_EQUAL(names(p), "wü");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "wü");
     close_plan(p);
 }
 
@@ -323,21 +325,21 @@ static void pairs_rename_by_key_or_full_name(void)
     ckpt_error err;
     ckpt_plan *p = plan_of(KEYS("a", "b", "c"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 2, NULL), CKPT_OK); /* a swap is no collision */
-    CU_ASSERT_STRING_EQUAL(names(p), "b,a,c");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "b,a,c");
     pairs[1].key = STR_LIT("nobody");
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 2, &err), CKPT_ENOTFOUND);
     CU_ASSERT(strstr(err.what, "\"nobody\"") != NULL);
-    CU_ASSERT_STRING_EQUAL(names(p), "b,a,c"); /* "a" was not renamed */
+    CU_ASSERT_STRING_EQUAL(names_of(p), "b,a,c"); /* "a" was not renamed */
     pairs[1].key = pairs[0].key;
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 2, NULL), CKPT_EUSAGE);
     pairs[0] = PAIR("c", "a");
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 1, NULL), CKPT_EEXIST);
-    CU_ASSERT_STRING_EQUAL(names(p), "b,a,c");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "b,a,c");
     close_plan(p);
     p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
     pairs[0] = PAIR("model_state_dict.fc.bias", "model_state_dict.head.bias");
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 1, NULL), CKPT_OK);
-    CU_ASSERT(strstr(names(p), "model_state_dict.fc.weight,model_state_dict.head.bias,optimizer") != NULL);
+    CU_ASSERT(strstr(names_of(p), "model_state_dict.fc.weight,model_state_dict.head.bias,optimizer") != NULL);
     pairs[0] = PAIR("model_state_dict.fc.weight", "elsewhere");
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 1, NULL), CKPT_EUSAGE);
     close_plan(p);
@@ -351,11 +353,11 @@ static void pairs_are_copied_and_checked(void)
     ckpt_plan *p = plan_of(KEYS("a", "b", "c"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, &pair, 1, NULL), CKPT_OK);
     from[0] = to[0] = 'z';
-    CU_ASSERT_STRING_EQUAL(names(p), "x,b,c");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "x,b,c");
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, &not_utf8, 1, NULL), CKPT_EUSAGE);
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, &no_text, 1, NULL), CKPT_EUSAGE);
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, NULL, 0, NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "x,b,c");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "x,b,c");
     close_plan(p);
 }
 
@@ -504,7 +506,7 @@ static void check_add(const char *content, const char *root, const char *want, c
     if (root)
         CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), want);
+    CU_ASSERT_STRING_EQUAL(names_of(p), want);
     CU_ASSERT_STRING_EQUAL(mappings_text(p), report);
     for (size_t i = 0; i < ckpt_plan_rename_count(p); i++)
         rows += !ckpt_plan_rename_at(p, i)->metadata && !ckpt_plan_rename_at(p, i)->value;
@@ -552,7 +554,7 @@ static void check_pairs(const char *content, const char *root, const ckpt_pair *
         CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
     ckpt_status st = ckpt_plan_rename_pairs(p, pairs, n, &err);
     if (st == CKPT_OK)
-        CU_ASSERT_STRING_EQUAL(names(p), want);
+        CU_ASSERT_STRING_EQUAL(names_of(p), want);
     if (st != CKPT_OK && !strstr(err.what, want))
         CU_ASSERT_STRING_EQUAL(err.what, want);
     ckpt_plan_free(p);

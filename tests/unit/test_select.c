@@ -13,7 +13,7 @@ static ckpt_plan *plan_of(ckpt_file *f)
     return p;
 }
 
-static const char *names(ckpt_plan *p)
+static const char *names_of(ckpt_plan *p)
 {
     static char text[8192];
     size_t len = 0;
@@ -67,7 +67,7 @@ static void check_auto(const char *text, const char *want, size_t values)
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
     ckpt_plan *p = plan_of(m.f);
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), want);
+    CU_ASSERT_STRING_EQUAL(names_of(p), want);
     ckpt_plan_free(p);
     CU_ASSERT_EQUAL(ckpt_file_narrow(m.f, "auto", NULL, 0, NULL), CKPT_OK);
     for (uint32_t i = 0; i < ckpt_tensor_count(m.f); i++)
@@ -91,12 +91,13 @@ static void names_are_relative_to_the_root(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "model_state_dict", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
-                                     "bn.num_batches_tracked,fc.weight,fc.bias");
+    CU_ASSERT_STRING_EQUAL(names_of(p),
+                           "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
+                           "bn.num_batches_tracked,fc.weight,fc.bias");
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "optimizer_state_dict.state.0", NULL), CKPT_OK); /* an int key */
-    CU_ASSERT_STRING_EQUAL(names(p), "step,exp_avg,exp_avg_sq");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "step,exp_avg,exp_avg_sq");
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "", NULL), CKPT_OK);
-    CU_ASSERT(strstr(names(p), "model_state_dict.fc.bias") != NULL);
+    CU_ASSERT(strstr(names_of(p), "model_state_dict.fc.bias") != NULL);
     close_plan(p);
 }
 
@@ -107,11 +108,11 @@ static void a_root_may_be_a_prefix(void)
                                      "\"encoder.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
                                      "xy", 2));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "enc", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "a.w");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "a.w");
     close_plan(p);
     p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "model_state_dict.bn", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "weight,bias,running_mean,running_var,num_batches_tracked");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "weight,bias,running_mean,running_var,num_batches_tracked");
     close_plan(p);
 }
 
@@ -123,7 +124,7 @@ static void check_root(const char *graph, const char *root, const char *want)
     struct test_file m = make_torch_zip(graph);
     ckpt_plan *p = plan_of(m.f);
     CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), want);
+    CU_ASSERT_STRING_EQUAL(names_of(p), want);
     ckpt_plan_free(p);
     CU_ASSERT_EQUAL(ckpt_file_narrow(m.f, root, NULL, 0, NULL), CKPT_OK);
     for (uint32_t i = 0; i < ckpt_tensor_count(m.f); i++) {
@@ -203,15 +204,15 @@ static void globs_keep_and_drop_tensors(void)
     ckpt_error err;
     ckpt_plan *p = plan_of(flat_open(THREE, "xyz", 3));
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "a.w", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "a.w");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "a.w");
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "c.*", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "a.w,c.w");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "a.w,c.w");
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "a.*", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "c.w");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "c.w");
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "nothing*", &err), CKPT_ENOTFOUND);
     CU_ASSERT(strstr(err.what, "\"nothing*\"") != NULL);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "a.*", NULL), CKPT_ENOTFOUND); /* already dropped */
-    CU_ASSERT_STRING_EQUAL(names(p), "c.w");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "c.w");
     close_plan(p);
 }
 
@@ -221,7 +222,7 @@ static void globs_match_the_new_names(void)
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "a.", false, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "b", NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "w", NULL), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(names(p), "w,b");
+    CU_ASSERT_STRING_EQUAL(names_of(p), "w,b");
     close_plan(p);
 }
 

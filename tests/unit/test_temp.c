@@ -193,8 +193,8 @@ static void files_of_dead_processes_are_removed(void)
     remove_dir();
 }
 
-/* leave - leaves the temporary file of a process that dies while it writes BASE. */
-static void leave(const char *base)
+/* leave_temporary - leaves the temporary file of a process that dies while it writes BASE. */
+static void leave_temporary(const char *base)
 {
     pid_t child = fork();
     if (child == 0) {
@@ -218,23 +218,23 @@ static void a_folder_is_tidied_once_for_many_targets(void)
     for (int i = 0; i < 3; i++)
         snprintf(paths[i], sizeof paths[i], "somewhere/%d.out", i);
     snprintf(paths[3], sizeof paths[3], "%s", name);
-    leave("0.out");
-    leave("2.out");
-    leave("3.out");
-    leave(name);
+    leave_temporary("0.out");
+    leave_temporary("2.out");
+    leave_temporary("3.out");
+    leave_temporary(name);
     CU_ASSERT_EQUAL(count_entries(NULL), 4);
     CU_ASSERT_FATAL(temp_open(&t, dir, "1.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 4);
     temp_clean_folder(&cleaned, dir, list, 4);
     CU_ASSERT(cleaned.done && count_entries(NULL) == 1);
-    leave("0.out"); /* left after temp_tidy() */
+    leave_temporary("0.out"); /* left after temp_tidy() */
     CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 2);
     snprintf(was, sizeof was, "%s", dir);
     make_dir();
-    leave("0.out");
+    leave_temporary("0.out");
     CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 0);

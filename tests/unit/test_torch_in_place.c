@@ -16,8 +16,8 @@ struct edited {
     ckpt_error err;
 };
 
-/* plan - plans to strip the prefix FROM from the keys of M, and to add TO; either may be NULL. */
-static struct edited plan(struct test_file m, const char *from, const char *to)
+/* plan_rename - plans to strip the prefix FROM from the keys of M, and to add TO; either may be NULL. */
+static struct edited plan_rename(struct test_file m, const char *from, const char *to)
 {
     struct edited e = {.m = m};
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
@@ -85,30 +85,31 @@ static void check_edit_refused(struct edited *e, const char *why)
 
 static void shorter_names_are_written_over_the_old_ones(void)
 {
-    struct edited e = plan(make_torch_zip("{'m.w':" W ",'m.v':" W "}"), "m.", NULL);
+    struct edited e = plan_rename(make_torch_zip("{'m.w':" W ",'m.v':" W "}"), "m.", NULL);
     check_edited(&e, "w" F4 "v" F4, false);
-    e = plan(make_torch_zip("collections.OrderedDict()+{'m.w':" W ",'m.b':[" W ",{3:" W "}]}"), "m.", NULL);
+    e = plan_rename(make_torch_zip("collections.OrderedDict()+{'m.w':" W ",'m.b':[" W ",{3:" W "}]}"), "m.",
+                    NULL);
     check_edited(&e, "w" F4 "b.0" F4 "b.1.3" F4, false);
-    e = plan(make_torch_zip("{'m.w':" W "}"), "m.", "mm"); /* of the same length */
+    e = plan_rename(make_torch_zip("{'m.w':" W "}"), "m.", "mm"); /* of the same length */
     check_edited(&e, "mmw" F4, false);
 }
 
 static void longer_names_are_written_after_the_storages(void)
 {
-    struct edited e = plan(make_torch_zip("{'w':" W "}"), NULL, LONG);
+    struct edited e = plan_rename(make_torch_zip("{'w':" W "}"), NULL, LONG);
     check_edited(&e, LONG "w" F4, true);
 }
 
 /* A key that is also a value, a dropped pair, and a key that was a number. */
 static void an_edit_changes_only_its_own_entries(void)
 {
-    struct edited e = plan(make_torch_zip("{#1='m.w':" W ",'k':#1}"), NULL, NULL);
+    struct edited e = plan_rename(make_torch_zip("{#1='m.w':" W ",'k':#1}"), NULL, NULL);
     edit_of(&e, e.m.f->root, 2)->names[0] = STR_LIT("w");
     check_edited(&e, "w" F4, false);
-    e = plan(make_torch_zip("{'w':" W ",'gone':" W "}"), NULL, NULL);
+    e = plan_rename(make_torch_zip("{'w':" W ",'gone':" W "}"), NULL, NULL);
     edit_of(&e, e.m.f->root, 2)->dropped[1] = true;
     check_edited(&e, "w" F4, false);
-    e = plan(make_torch_zip("{1:" W "}"), NULL, NULL);
+    e = plan_rename(make_torch_zip("{1:" W "}"), NULL, NULL);
     edit_of(&e, e.m.f->root, 1)->names[0] = STR_LIT("one"); /* was the number 1 */
     check_edited(&e, "one" F4, false);
 }
@@ -120,7 +121,7 @@ static void names_in_lists_are_edited(void)
                                        "{'w':" W ",'l':my.List()+['m.w','m.x']}"};
     for (size_t i = 0; i < 2; i++)
         for (uint32_t n = 2; n < 4; n++) {
-            struct edited e = plan(make_torch_zip(made[i]), NULL, NULL);
+            struct edited e = plan_rename(make_torch_zip(made[i]), NULL, NULL);
             edit_of(&e, value_get(e.m.f->root, "l"), n)->names[n - 1] = STR_LIT("z");
             check_edited(&e, "w" F4, false);
         }
@@ -180,14 +181,14 @@ static void of_two_entries_with_one_name_the_last_is_kept(void)
         {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>"), "=1,"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct edited e = plan(make_torch_zip(rows[i].from), "module.", NULL);
+        struct edited e = plan_rename(make_torch_zip(rows[i].from), "module.", NULL);
         check_metadata(&e, rows[i].want);
     }
 }
 
 static void files_that_need_a_rewrite_are_refused(void)
 {
-    struct edited e = plan(make_torch_zip("{'m.w':" W "}"), "m.", NULL);
+    struct edited e = plan_rename(make_torch_zip("{'m.w':" W "}"), "m.", NULL);
     ckpt_file *f = e.m.f;
     struct torch_archive *ta = f->container;
     struct zip_entry *x = &ta->z->entries[torch_archive_find(ta, "data.pkl")];
@@ -233,7 +234,7 @@ static void the_old_pickle_is_renamed(void)
         r[2 + k] = (struct record){names[k], "old", 3};
     }
     for (size_t n = 0; n <= 100; n += 25) {
-        struct edited e = plan(make_archive(r, n + 2, NULL), NULL, LONG);
+        struct edited e = plan_rename(make_archive(r, n + 2, NULL), NULL, LONG);
         run_edit(&e);
         CU_ASSERT_EQUAL(e.st, n < 100 ? CKPT_OK : CKPT_EUNSUPPORTED);
         if (n < 100) {

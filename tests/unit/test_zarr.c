@@ -25,7 +25,7 @@ static arena *a;
 static struct zarr_array z;
 static ckpt_error err;
 
-static ckpt_status read(const char *text)
+static ckpt_status parse(const char *text)
 {
     if (a)
         arena_free(a);
@@ -36,7 +36,7 @@ static ckpt_status read(const char *text)
 
 static void check_fails(const char *text, ckpt_status st, const char *what)
 {
-    CU_ASSERT_EQUAL(read(text), st);
+    CU_ASSERT_EQUAL(parse(text), st);
     CU_ASSERT(strstr(err.what, what) != NULL);
     if (!strstr(err.what, what))
         printf("  %s\n", err.what);
@@ -51,7 +51,7 @@ static bool is_chunk(const char *key, uint64_t x, uint64_t y)
 static void reads_version_2(void)
 {
     uint64_t stride[2];
-    CU_ASSERT_EQUAL(read(V2("[5,6]", "[4,4]", ">f4", "\"compressor\":{\"id\":\"zlib\"},\"fill_value\":1.5")),
+    CU_ASSERT_EQUAL(parse(V2("[5,6]", "[4,4]", ">f4", "\"compressor\":{\"id\":\"zlib\"},\"fill_value\":1.5")),
                     CKPT_OK);
     CU_ASSERT_EQUAL(z.dtype, CKPT_DT_F32);
     CU_ASSERT_TRUE(z.encoding.big_endian && z.filled);
@@ -68,7 +68,7 @@ static void reads_version_2(void)
     CU_ASSERT_FALSE(is_chunk("0", 0, 0));
     CU_ASSERT_FALSE(is_chunk("0.0.0", 0, 0));
     CU_ASSERT_FALSE(is_chunk("99999999999999999999.0", 0, 0));
-    CU_ASSERT_EQUAL(read(V2("[]", "[]", "<i8", UNCOMPRESSED)), CKPT_OK);
+    CU_ASSERT_EQUAL(parse(V2("[]", "[]", "<i8", UNCOMPRESSED)), CKPT_OK);
     CU_ASSERT_TRUE(is_chunk("0", 0, 0));
     CU_ASSERT_FALSE(z.filled);
 }
@@ -76,7 +76,7 @@ static void reads_version_2(void)
 static void reads_version_3(void)
 {
     uint64_t stride[2];
-    CU_ASSERT_EQUAL(read(V3("{\"name\":\"transpose\",\"configuration\":{\"order\":[1,0]}}," BYTES("big"))),
+    CU_ASSERT_EQUAL(parse(V3("{\"name\":\"transpose\",\"configuration\":{\"order\":[1,0]}}," BYTES("big"))),
                     CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(z.fill, "\xff\xfe", 2), 0);
     zarr_strides(&z, stride);
@@ -84,7 +84,7 @@ static void reads_version_3(void)
     CU_ASSERT_EQUAL(stride[1], 2);
     CU_ASSERT_TRUE(is_chunk("c/1/1", 2, 4));
     CU_ASSERT_FALSE(is_chunk("1/1", 2, 4));
-    CU_ASSERT_EQUAL(read(V3(SHARDS(INDEX))), CKPT_OK);
+    CU_ASSERT_EQUAL(parse(V3(SHARDS(INDEX))), CKPT_OK);
     CU_ASSERT_TRUE(z.sharded && z.index_crc);
     CU_ASSERT_EQUAL(z.parts, 2);
     CU_ASSERT_EQUAL(z.encoding.bytes, 8);
@@ -136,7 +136,7 @@ static void checksums_of_chunks_are_checked(void)
     uint32_t crc = tablecrc_of(chunk, 16);
     for (int i = 0; i < 4; i++)
         chunk[16 + i] = (unsigned char)(crc >> 8 * i);
-    CU_ASSERT_EQUAL(read(V3("\"bytes\",\"crc32c\"")), CKPT_OK);
+    CU_ASSERT_EQUAL(parse(V3("\"bytes\",\"crc32c\"")), CKPT_OK);
     CU_ASSERT_TRUE(zarr_has_checksums(&z.encoding));
     CU_ASSERT_EQUAL(decode(chunk, 20, out, &n), CKPT_OK);
     CU_ASSERT_TRUE(n == 16 && memcmp(out, chunk, 16) == 0);
@@ -239,13 +239,13 @@ static void reads_the_index_of_a_shard(void)
     uint32_t crc = tablecrc_of(at, 32);
     for (int i = 0; i < 4; i++)
         at[32 + i] = (unsigned char)(crc >> 8 * i);
-    CU_ASSERT_EQUAL(read(V3(SHARDS(INDEX))), CKPT_OK);
+    CU_ASSERT_EQUAL(parse(V3(SHARDS(INDEX))), CKPT_OK);
     CU_ASSERT_EQUAL(read_index(shard, 44, &part), CKPT_OK);
     CU_ASSERT_TRUE(part[0].at == 0 && part[0].n == 8 && part[1].at == UINT64_MAX);
     CU_ASSERT_EQUAL(read_index(shard, 35, &part), CKPT_ETRUNCATED);
     at[0] = 1;
     CU_ASSERT_EQUAL(read_index(shard, 44, &part), CKPT_ECHECKSUM);
-    CU_ASSERT_EQUAL(read(V3(SHARDS("\"index_location\":\"start\",\"index_codecs\":[\"bytes\"]"))), CKPT_OK);
+    CU_ASSERT_EQUAL(parse(V3(SHARDS("\"index_location\":\"start\",\"index_codecs\":[\"bytes\"]"))), CKPT_OK);
     CU_ASSERT_EQUAL(read_index(at, 36, &part), CKPT_OK);
     at[8] = 40;
     CU_ASSERT_EQUAL(read_index(at, 36, &part), CKPT_ETRUNCATED);

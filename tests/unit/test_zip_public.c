@@ -10,7 +10,7 @@
 
 static FILE *list;
 
-static const char *folder(char dir[512])
+static const char *data_folder(char dir[512])
 {
     const char *top = getenv("CORPUS_PUBLIC");
     snprintf(dir, 512, "%s/zip/regress/data", top ? top : "../shared/corpus/public");
@@ -30,7 +30,7 @@ static bool next_archive(char name[256], char rest[256], source **src)
         *space = '\0';
         snprintf(name, 256, "%.250s", line);
         snprintf(rest, 256, "%.*s", (int)strcspn(space + 1, "\n"), space + 1);
-        snprintf(path, sizeof path, "%s/%s", folder(dir), name);
+        snprintf(path, sizeof path, "%s/%s", data_folder(dir), name);
         if (source_file_open(path, src, &err) != CKPT_OK)
             *src = NULL;
         return true;
@@ -41,7 +41,7 @@ static bool next_archive(char name[256], char rest[256], source **src)
 static bool archives_available(void)
 {
     char dir[512], path[600];
-    snprintf(path, sizeof path, "%s/bogus.zip", folder(dir));
+    snprintf(path, sizeof path, "%s/bogus.zip", data_folder(dir));
     FILE *f = fopen(path, "rb");
     list = f ? fopen("tests/unit/zip_public.txt", "r") : NULL;
     if (f)

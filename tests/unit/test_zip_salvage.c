@@ -90,8 +90,8 @@ static struct salvaged salvage_records(const struct record *r, size_t n)
     return s;
 }
 
-/* holds - whether entry NAME is intact and holds TEXT. */
-static bool holds(struct salvaged *s, const char *name, const char *text)
+/* entry_is - whether entry NAME is intact and holds TEXT. */
+static bool entry_is(struct salvaged *s, const char *name, const char *text)
 {
     int64_t i = zip_find(s->z, str_c(name));
     source *m = NULL;
@@ -132,7 +132,7 @@ static void intact_records_are_found(void)
     struct salvaged s = salvage_records(r, sizeof r / sizeof *r);
     CU_ASSERT_EQUAL(s.z->n, sizeof r / sizeof *r);
     for (size_t i = 0; i < sizeof r / sizeof *r; i++)
-        CU_ASSERT(holds(&s, r[i].name, r[i].payload));
+        CU_ASSERT(entry_is(&s, r[i].name, r[i].payload));
     CU_ASSERT(s.z->entries[5].crc_unknown && !s.z->entries[0].crc_unknown);
     close_salvaged(&s);
 }
@@ -179,7 +179,7 @@ static void deflated_records_need_no_descriptor(void)
         b.len -= less;
         struct salvaged s = salvage(&b);
         CU_ASSERT_FATAL(s.st == CKPT_OK && s.z->n == 1);
-        CU_ASSERT(less <= 2 ? holds(&s, "last", "12345678") && s.z->entries[0].crc_unknown
+        CU_ASSERT(less <= 2 ? entry_is(&s, "last", "12345678") && s.z->entries[0].crc_unknown
                             : is_lost(&s, "last", "its deflated bytes"));
         close_salvaged(&s);
     }
@@ -216,7 +216,7 @@ static void different_records_of_one_name_are_lost(void)
     };
     struct salvaged s = salvage_records(r, sizeof r / sizeof *r);
     CU_ASSERT_EQUAL(s.z->n, 5);
-    CU_ASSERT(holds(&s, "equal", "same"));
+    CU_ASSERT(entry_is(&s, "equal", "same"));
     CU_ASSERT(is_lost(&s, "twice", "two records have its name"));
     CU_ASSERT(is_lost(&s, "bad", "two records have its name"));
     CU_ASSERT(is_lost(&s, "unsummed", "two records have its name"));
@@ -243,7 +243,7 @@ static void records_of_embedded_archives_are_ignored(void)
             put_record(&b, &(struct record){.name = "a/data/2", .payload = "who knows", .flags = DESCRIPTOR});
         struct salvaged s = salvage(&b);
         CU_ASSERT_EQUAL_FATAL(s.st, CKPT_OK);
-        CU_ASSERT(holds(&s, "a/data.pkl", "this"));
+        CU_ASSERT(entry_is(&s, "a/data.pkl", "this"));
         CU_ASSERT(is_lost(&s, "a/data/0", "its end is unknown"));
         CU_ASSERT(zip_find(s.z, STR_LIT("a/data/1")) < 0 && zip_find(s.z, STR_LIT("a/data/2")) < 0);
         close_salvaged(&s);
@@ -262,7 +262,7 @@ static void malformed_headers_are_skipped(void)
     buf_text(&b, "PK\3\4 no room");
     struct salvaged s = salvage(&b);
     CU_ASSERT_FATAL(s.st == CKPT_OK);
-    CU_ASSERT(s.z->n == 1 && holds(&s, "whole", "bytes"));
+    CU_ASSERT(s.z->n == 1 && entry_is(&s, "whole", "bytes"));
     close_salvaged(&s);
     b.len = 0;
     put_record(&b, &(struct record){.name = "open", .payload = "x", .flags = DESCRIPTOR});

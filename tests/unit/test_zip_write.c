@@ -24,10 +24,10 @@ static sink *write_archive(size_t big, ckpt_error *err)
     return out;
 }
 
-/* layout - computes the size TOTAL of an archive of N members below TOP; LENS are the lengths of their
+/* compute_size - computes the size TOTAL of an archive of N members below TOP; LENS are the lengths of their
  * names. */
-static bool layout(const char *top, size_t n, const size_t *lens, const uint64_t *sizes,
-                   const uint64_t *likes, uint64_t *total)
+static bool compute_size(const char *top, size_t n, const size_t *lens, const uint64_t *sizes,
+                         const uint64_t *likes, uint64_t *total)
 {
     struct zip_layout l = {0};
     bool ok = true;
@@ -50,7 +50,7 @@ static void check_archive(size_t big)
     ckpt_error err;
     sink *out = write_archive(big, &err);
     ckpt_str view = sink_mem_view(out), text;
-    CU_ASSERT(layout("archive", 4, lens, sizes, NULL, &total));
+    CU_ASSERT(compute_size("archive", 4, lens, sizes, NULL, &total));
     CU_ASSERT_EQUAL(total, view.len);
     source *src = source_mem(view.ptr, view.len, 0);
     arena *a = arena_new(1 << 24);
@@ -92,12 +92,13 @@ static void counts_zip64_fields(void)
 {
     static const size_t lens[] = {6, 6};
     uint64_t small[] = {0xFFFFFFFE, 0}, zip64[] = {0xFFFFFFFF, 0}, a = 0, b = 0;
-    CU_ASSERT(layout("archive", 1, lens, small, NULL, &a) && layout("archive", 1, lens, zip64, NULL, &b));
+    CU_ASSERT(compute_size("archive", 1, lens, small, NULL, &a) &&
+              compute_size("archive", 1, lens, zip64, NULL, &b));
     CU_ASSERT_EQUAL(b - a, 1 + 64 + 20);
-    CU_ASSERT(layout("archive", 2, lens, zip64, NULL, &a));
+    CU_ASSERT(compute_size("archive", 2, lens, zip64, NULL, &a));
     CU_ASSERT_EQUAL(a - b, 65 + 46 + 14 + 12);
     uint64_t huge[] = {UINT64_MAX - 100, 0};
-    CU_ASSERT(!layout("archive", 2, lens, huge, NULL, &a));
+    CU_ASSERT(!compute_size("archive", 2, lens, huge, NULL, &a));
 }
 
 /* A large payload gets the same offset within a page as in its source, so that it can be cloned; a small
@@ -131,7 +132,7 @@ static void large_payloads_keep_their_offset_within_a_page(void)
         buf_free(&header);
     }
     CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, spots, NULL), CKPT_OK);
-    CU_ASSERT(layout("archive", 5, lens, sizes, likes, &total) && total == sink_tell(out));
+    CU_ASSERT(compute_size("archive", 5, lens, sizes, likes, &total) && total == sink_tell(out));
     CU_ASSERT(!sink_clone(out, 0, 0, 0, SINK_PAGE)); /* memory cannot be cloned */
     zip_writer_free(w);
     sink_abort(out);
