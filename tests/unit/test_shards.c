@@ -573,6 +573,26 @@ static void a_set_is_written_completely_or_not_at_all(void)
     remove_dir();
 }
 
+/* ".ckpt-old" alone is not the backup link of a shard. The spaces put nothing in memory before that name. */
+static void a_backup_suffix_alone_is_no_shard(void)
+{
+    static char index[1 << 18];
+    static const char weight_map[] = "{\"weight_map\": {\"x\": \".ckpt-old\"}}";
+    ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
+    new_dir();
+    memset(index, ' ', sizeof index);
+    memcpy(index + sizeof index - sizeof weight_map, weight_map, sizeof weight_map - 1);
+    write_file("model.safetensors.index.json", index, sizeof index);
+    write_file(".ckpt-old", "x", 1);
+    ckpt_write_options o = {
+        .struct_size = sizeof o, .format = "safetensors", .max_shard = 100, .force = true};
+    CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(access(in_dir(".ckpt-old"), F_OK), 0);
+    CU_ASSERT_EQUAL(count_files(dir), 5);
+    flat_close();
+    remove_dir();
+}
+
 /* Shards are written one by one, so an interrupted write over the input would destroy both sets. */
 static void a_set_never_replaces_its_input(void)
 {
@@ -722,6 +742,7 @@ void suite_shards(void)
     UNIT(splits_as_huggingface_hub_does);
     UNIT(a_single_shard_has_no_number);
     UNIT(a_set_is_written_completely_or_not_at_all);
+    UNIT(a_backup_suffix_alone_is_no_shard);
     UNIT(a_set_never_replaces_its_input);
     UNIT(a_stopped_write_leaves_no_shards);
     UNIT(torch_shards_hold_only_tensors);
