@@ -2,6 +2,7 @@
  * that do not match the files are refused with the name of the tensor. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pickled.h"
@@ -268,6 +269,32 @@ static void items_must_match_the_metadata(void)
     }
 }
 
+/* A zstd frame of blocks that repeat a byte 131,072 times, four bytes each. */
+static void zstd_items_may_not_exceed_their_chunk(void)
+{
+    static const char frame[] = "\x28\xb5\x2f\xfd\0\x38", block[] = "\2\0\x10", last[] = "\3\0\x10";
+    char bytes[6 + 4 * 100];
+    uint8_t sum[CKPT_DIGEST_MAX];
+    ckpt_file *f;
+    ckpt_error err = {0};
+    memcpy(bytes, frame, 6);
+    for (size_t i = 0; i < 100; i++)
+        memcpy(bytes + 6 + 4 * i, i < 99 ? block : last, 4);
+    begin(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "",
+              STORED("w", SIZE("0,"), "b.distcp", "0", "406,'transform_descriptors':['stream.zstd/1']")));
+    put_file("b.distcp", bytes, sizeof bytes, 1);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
+    ckpt_status st = ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err);
+    if (st != CKPT_EUNSUPPORTED) { /* without libarchive */
+        CU_ASSERT_EQUAL(st, CKPT_EFORMAT);
+        CU_ASSERT_STRING_EQUAL(err.what, "unpacks to more than the 1048592 bytes allowed");
+        CU_ASSERT_EQUAL(err.where[0], 'w');
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.file, "b.distcp"));
+    }
+    ckpt_close(f);
+    end();
+}
+
 /* The item of a value, or meta.pt, must not be a file in a different format. */
 static void values_must_be_pickles(void)
 {
@@ -336,6 +363,10 @@ static void links_may_not_leave_the_folder(void)
     CU_ASSERT_EQUAL(symlink("/etc/passwd", link), 0);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "a link to a file outside of the folder"));
+    CU_ASSERT_EQUAL(unlink(link), 0);
+    CU_ASSERT_EQUAL(mkfifo(link, 0600), 0); /* and nobody waits for it */
+    CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "no regular file"));
     CU_ASSERT_EQUAL(unlink(link), 0);
     CU_ASSERT_EQUAL(symlink("a.distcp", link), 0);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
@@ -487,6 +518,7 @@ void suite_dcp(void)
     UNIT(dimensions_are_counted);
     UNIT(items_must_lie_inside_their_files);
     UNIT(items_must_match_the_metadata);
+    UNIT(zstd_items_may_not_exceed_their_chunk);
     UNIT(values_must_be_pickles);
     UNIT(torch_files_in_a_bytesio_are_read);
     UNIT(links_may_not_leave_the_folder);

@@ -1,0 +1,25 @@
+# Headers of .npy that are no dtype, nest a million brackets or claim 4 GiB; members of a .npz that are encrypted.
+n=corpus/numpy/np2
+{ printf '\223NUMPY\001\000\100\000'; printf '%-63s\n' "{'descr': __import__('os').system('id')}"; } >import.npy
+{ printf '\223NUMPY\002\000\100\102\017\000'; printf '%1000000s' '' | tr ' ' '('; } >brackets.npy
+printf '\223NUMPY\002\000\377\377\377\377{' >claims.npy
+cp claims.npy sparse.npy
+truncate -s 4294967400 sparse.npy
+# encrypt FILE - sets the flag of encryption in all headers of the zip FILE
+encrypt()
+{
+    for header in 'PK\x03\x04 6' 'PK\x01\x02 8'; do
+        for at in $(LC_ALL=C grep -abPo "${header% *}" "$1" | cut -d: -f1); do
+            printf '\001' | dd of="$1" bs=1 seek=$((at + ${header#* })) conv=notrunc 2>/dev/null
+        done
+    done
+}
+cp $n/stored.npz encrypted.npz
+chmod u+w encrypted.npz
+encrypt encrypted.npz
+for f in *.npy *.npz; do
+    for command in ls hash verify 'scan -q' 'salvage -f -o saved.pt'; do
+        echo "== $command $f"
+        ckpt $command $f 2>&1 | grep -v '^hint'
+    done
+done
