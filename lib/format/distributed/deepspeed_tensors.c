@@ -72,7 +72,7 @@ ckpt_status ds_open_file(struct deepspeed *x, ckpt_str name, ckpt_file **out)
     *out = NULL;
     ckpt_status st = part_file_read_pickle(x->f, x->save.trusted, name, out, x->err);
     if (st == CKPT_OK && *out && !(*out)->root) {
-        st = fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=file that torch.save wrote}");
+        st = fail(x->err, CKPT_EFORMAT, 0, "{no} {=file that torch.save wrote}");
         fail_file(x->err, (*out)->path);
     }
     if (st == CKPT_OK || !x->f->salvage || !check_is_fault(st))
@@ -121,6 +121,7 @@ ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file 
         return add_run(x, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
     if (!t) {
         (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} for {=each group of parameters}");
+        fail_where(x->err, "optimizer_state_dict");
         fail_file(x->err, part->path);
         return CKPT_EFORMAT;
     }

@@ -107,7 +107,7 @@ static ckpt_status set_shape(struct universal *u, ckpt_str name)
 
 static ckpt_status fail_no_tensor(struct universal *u, const ckpt_file *part)
 {
-    (void)fail(u->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=plain tensor} is in the file");
+    (void)fail(u->x->err, CKPT_EFORMAT, 0, "{no} {=plain tensor} is in the file");
     fail_file(u->x->err, part->path);
     return file_report_fault(u->x->f, CKPT_EFORMAT, u->x->err);
 }

@@ -203,7 +203,7 @@ ckpt_status part_file_check_pickle(const ckpt_file *part, ckpt_error *err)
 {
     for (size_t i = 0; i < part->table.nrows; i++)
         if (part->table.rows[i].t.value && part->table.rows[i].t.value->type == CKPT_V_TENSOR)
-            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+            return fail(err, CKPT_EFORMAT, part->src ? source_pos(part->src, 0) : CKPT_NO_OFFSET,
                         "a file in the form {%s}, where {=a pickle} belongs", part->format->title);
     return CKPT_OK;
 }
