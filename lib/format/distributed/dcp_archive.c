@@ -1,9 +1,9 @@
 /* dcp_archive.c - see dcp_archive.h.
  *
- *    archive/data.pkl     a call of _rebuild_tensor_v2 (or _v3, for dtypes without a storage class); or a
+ *    archive/data.pkl     a call of _rebuild_tensor_v2 (or _v3, for dtypes without a storage class), or the
  *                         value
  *    archive/byteorder    "little"
- *    archive/data/0       of a tensor: its elements, 64-byte aligned
+ *    archive/data/0       the elements of the tensor, 64-byte aligned
  *    archive/version      "3\n"
  *    directory, zip64 end record and locator, end record, as torch_zip_write has them */
 #include "format/distributed/dcp_archive.h"
@@ -25,7 +25,7 @@ struct member {
     uint32_t crc;
 };
 
-/* What the leaf hook needs. */
+/* The user pointer of put_tensor. */
 struct tensor_pickle {
     const ckpt_tensor *t;
     ckpt_dtype dtype;
@@ -43,13 +43,13 @@ static void put_sizes(pickle_writer *w, const ckpt_tensor *t)
     pickle_put_op(w, PICKLE_TUPLE);
 }
 
-/* get_run - the stride of dimension K of T in row-major order. */
-static uint64_t get_run(const ckpt_tensor *t, uint32_t k)
+/* get_stride - returns the row-major stride of dimension K of T. */
+static uint64_t get_stride(const ckpt_tensor *t, uint32_t k)
 {
     uint64_t run = 1;
     for (uint32_t d = k + 1; d < t->ndim; d++)
         if (t->shape[d] && !checked_mul(run, t->shape[d], &run))
-            return 0; /* only where another size is 0: then no stride matters */
+            return 0; /* only if a size is 0: then no stride matters */
     return run;
 }
 
@@ -57,7 +57,7 @@ static void put_strides(pickle_writer *w, const ckpt_tensor *t)
 {
     pickle_put_op(w, PICKLE_MARK);
     for (uint32_t k = 0; k < t->ndim; k++)
-        pickle_put_uint(w, get_run(t, k));
+        pickle_put_uint(w, get_stride(t, k));
     pickle_put_op(w, PICKLE_TUPLE);
 }
 
@@ -77,8 +77,8 @@ static void put_storage(pickle_writer *w, const struct tensor_pickle *x, bool ty
     pickle_put_op(w, PICKLE_BINPERSID);
 }
 
-/* put_tensor - writes the tensor in place of its node, the root: the leaf hook of pickle_write.
- * requires_grad is false, as torch.distributed.checkpoint saves detached tensors. */
+/* put_tensor - the `leaf` hook of pickle_write: writes the tensor instead of the root node. requires_grad is
+ * false because torch.distributed.checkpoint saves detached tensors. */
 static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     const struct tensor_pickle *x = user;
@@ -115,14 +115,14 @@ static struct zip_header make_header(const struct member *m)
                                .offset = m->offset};
 }
 
-/* get_fixed_length - the length of the local header H with a name of NAME bytes, without padding. */
+/* get_fixed_length - returns the length of the local header H with a name of NAME bytes, without padding. */
 static uint64_t get_fixed_length(const struct zip_header *h, size_t name)
 {
     return ZIP_LOCAL_SIZE + name + zip64_length(h) + ZIP_PAD_FIELD;
 }
 
-/* put_member - the local header of M, padded so that what follows is aligned; *B is from the offset BASE of
- * the archive on. */
+/* put_member - appends the local header of M to B, padded so that the data after it are aligned. B begins at
+ * offset BASE of the archive. */
 static void put_member(buf *b, uint64_t base, struct member *m)
 {
     m->offset = base + b->len; /* bounded: below 2^63 and what is in memory */
@@ -138,7 +138,8 @@ static struct member make_member(const char *name, ckpt_str bytes)
     return (struct member){.name = name, .size = bytes.len, .crc = crc32_update(0, bytes.ptr, bytes.len)};
 }
 
-/* put_end - the member version, which is the last of the N members, and the directory; BASE as above. */
+/* put_end - appends the member "version", the last of the N members, and the central directory. BASE is as
+ * for put_member. */
 static void put_end(buf *b, uint64_t base, struct member *members, uint32_t n)
 {
     ckpt_str version = STR_LIT("3\n");
@@ -155,7 +156,7 @@ static void put_end(buf *b, uint64_t base, struct member *members, uint32_t n)
                  end);
 }
 
-/* begin_archive - members 0 and 1 in x->start. */
+/* begin_archive - writes the first two members, data.pkl and byteorder, to x->start. */
 static void begin_archive(struct dcp_archive *x, ckpt_str pickle, struct member *members)
 {
     ckpt_str order = STR_LIT("little");
@@ -175,7 +176,7 @@ void dcp_archive_free(struct dcp_archive *x)
     buf_free(&x->end);
 }
 
-/* end_archive - ST; X is freed unless all of it is there. */
+/* end_archive - returns ST, or a failure if a buffer of X is incomplete; then frees X. */
 static ckpt_status end_archive(struct dcp_archive *x, buf *pickle, ckpt_status st, ckpt_error *err)
 {
     buf_free(pickle);

@@ -1,11 +1,11 @@
 /* dcp_extra_values.c - see dcp_extra_values.h.
  *
- *   meta.pt      Lightning: all of a checkpoint but `model` and `optimizer_N`, which are distributed
- *   common.pt    Megatron-LM's torch_dist: args, iteration, param_groups, what is no tensor of a rank;
- *                newer releases have it as an object of the checkpoint itself, COMMON
+ *   meta.pt      Lightning: everything except `model` and `optimizer_N`, which are distributed
+ *   common.pt    Megatron-LM's torch_dist: args, iteration, param_groups; newer releases keep it as an object
+ *                of the checkpoint itself, COMMON
  *
- * Both are dicts saved by torch.save. Lightning itself joins them with the rest the same way
- * (fabric/utilities/load.py), as Megatron-LM does (core/dist_checkpointing/serialization.py). */
+ * Both are dicts saved by torch.save. Lightning (fabric/utilities/load.py) and Megatron-LM
+ * (core/dist_checkpointing/serialization.py) merge them with the distributed state dict in the same way. */
 #include "format/distributed/dcp_extra_values.h"
 
 #include "core/check.h"
@@ -15,7 +15,7 @@
 
 #define COMMON "common_state/shard_0_1" /* of shape (1,), at (0,) */
 
-/* put_values - the pairs of VALUES, which the file NAME holds, become pairs of F's root. */
+/* put_values - adds the pairs of VALUES, the dict in the file NAME, to f->root, whose keys are KEYS. */
 static ckpt_status put_values(ckpt_file *f, const char *name, const ckpt_value *values, map *keys,
                               ckpt_error *err)
 {
@@ -35,8 +35,8 @@ static ckpt_status put_values(ckpt_file *f, const char *name, const ckpt_value *
     return CKPT_OK;
 }
 
-/* take_facts - the step and the producer of F, as far as VALUES has them. */
-static ckpt_status take_facts(ckpt_file *f, const ckpt_value *values, ckpt_error *err)
+/* set_facts - sets the step and the producer of F if VALUES has them. */
+static ckpt_status set_facts(ckpt_file *f, const ckpt_value *values, ckpt_error *err)
 {
     ckpt_str version;
     int64_t step;
@@ -63,7 +63,7 @@ static ckpt_status read_file(ckpt_file *f, const char *trusted, const char *name
     map *keys = value_index_keys(f->root);
     ckpt_status st = keys ? put_values(f, name, values, keys, err) : fail_memory(err);
     map_free(keys);
-    return st == CKPT_OK ? take_facts(f, values, err) : st;
+    return st == CKPT_OK ? set_facts(f, values, err) : st;
 }
 
 ckpt_status dcp_read_extra_values(ckpt_file *f, const char *trusted, ckpt_error *err)
@@ -76,5 +76,5 @@ ckpt_status dcp_read_extra_values(ckpt_file *f, const char *trusted, ckpt_error 
         if (st != CKPT_OK)
             file_notice(f, "%s is lost: %s", names[i], err->what);
     }
-    return take_facts(f, value_item(value_get(f->root, COMMON), 0), err);
+    return set_facts(f, value_item(value_get(f->root, COMMON), 0), err);
 }

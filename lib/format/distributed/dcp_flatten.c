@@ -1,13 +1,12 @@
 /* dcp_flatten.c - see dcp_flatten.h.
  *
- *    dict {key: value}    "key" or "outer.key", path ("outer", "key"); numbers as keys become texts, as in
- *                         torch
- *    list [a, b]          "outer.0", path ("outer", 0), if a mapping, a tensor or a list with one is in it;
- *                         else the list is one value
- *    anything else        one value, tuples with tensors and empty mappings, too
+ *    dict {key: value}    a leaf "outer.key" for each key, path ("outer", "key"); a number key becomes text
+ *    list [a, b]          a leaf "outer.0" for each item, path ("outer", 0), if the list has a mapping or a
+ *                         tensor in it at any depth; otherwise the list is one leaf
+ *    anything else        one leaf, even a tuple with tensors or an empty mapping
  *
- * Source: torch/distributed/checkpoint/_traverse.py, traverse_state_dict. An empty mapping is no name at all
- * there, and is lost; here it is a value, which both dcp.load and dcp_to_torch_save read. */
+ * Source: torch/distributed/checkpoint/_traverse.py, traverse_state_dict. torch loses an empty mapping; here
+ * it is a leaf, which both dcp.load and dcp_to_torch_save read. */
 #include "format/distributed/dcp_flatten.h"
 
 #include <inttypes.h>
@@ -20,26 +19,26 @@
 #include "core/graph_visit.h"
 #include "core/view.h"
 
-/* A container that is being taken apart. */
+/* A container that is being flattened. */
 struct flat_frame {
     const ckpt_value *node;
     const struct edit *edit; /* or NULL */
-    uint32_t next, kept;     /* children seen, and those that are not left out */
+    uint32_t next, kept;     /* children visited, and those of them that are written */
 };
 
 struct flat_walk {
     struct dcp_flat *f;
     struct flat_frame *frame;
-    ckpt_path_elem *path, *input_path; /* to the children of each frame */
+    ckpt_path_elem *path, *input_path; /* to the current child of the last frame */
     uint32_t depth, max_depth;
-    uint32_t from_root; /* elements of FROM before the first frame's */
+    uint32_t from_root; /* elements of INPUT_PATH before those of the first frame */
     map *names;
     ckpt_error *err;
 };
 
 struct flat_child {
-    const ckpt_value *key, *val; /* no key: an item */
-    ckpt_str renamed;            /* .ptr NULL: it is not */
+    const ckpt_value *key, *val; /* KEY is NULL for an item of a list */
+    ckpt_str renamed;            /* the new key; .ptr NULL: not renamed */
     bool dropped;
 };
 
@@ -70,7 +69,7 @@ static void apply_edit(const struct edit *e, uint32_t i, struct flat_child *c)
     c->dropped = c->dropped || e->dropped[i];
 }
 
-/* get_child - child I of the container V with its edit E; false: there is none. */
+/* get_child - sets *C to child I of the container V, whose edit is E (or NULL). False: there are fewer. */
 static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit *e, uint32_t i,
                       struct flat_child *c)
 {
@@ -81,7 +80,7 @@ static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit
     if (i < n) {
         c->key = pairs[i].key;
         c->val = pairs[i].val;
-    } else if (given && i < value_count(given)) { /* edits are of the list of pairs and of each pair */
+    } else if (given && i < value_count(given)) { /* both the list of pairs and each pair may have edits */
         const ckpt_value *pair = value_item(given, i);
         c->key = value_item(pair, 0);
         c->val = value_item(pair, 1);
@@ -95,7 +94,7 @@ static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit
     return c->val != NULL;
 }
 
-/* queue_lists - adds the lists in LIST to those of R. *FOUND: a mapping or a tensor is in it. False: no
+/* queue_lists - adds the lists in LIST to R. Sets *FOUND if LIST has a mapping or a tensor. False: no
  * memory. */
 static bool queue_lists(struct graph_visit *r, const ckpt_file *f, const ckpt_value *list, bool *found)
 {
@@ -108,8 +107,8 @@ static bool queue_lists(struct graph_visit *r, const ckpt_file *f, const ckpt_va
     return true;
 }
 
-/* is_taken_apart - is LIST one that torch takes apart? False for *OK false: no memory. */
-static bool is_taken_apart(const ckpt_file *f, const ckpt_value *list, bool *ok)
+/* is_flattened - returns true if torch flattens LIST. *OK false: no memory. */
+static bool is_flattened(const ckpt_file *f, const ckpt_value *list, bool *ok)
 {
     struct graph_visit r = {.seen = map_new(16)};
     bool found = false;
@@ -126,7 +125,7 @@ static bool has_no_tensor(void *user, const ckpt_value *v)
     return !v || (!is_tensor(v) && v->type != CKPT_V_PERSID);
 }
 
-/* holds_tensors - is a tensor or a storage in the value V? False for *OK false: no memory. */
+/* holds_tensors - returns true if V has a tensor or a storage in it. *OK false: no memory. */
 static bool holds_tensors(const ckpt_value *v, bool *ok)
 {
     struct graph_visit r = {.seen = map_new(16)};
@@ -150,8 +149,8 @@ static ckpt_status fail_leaf(const struct dcp_leaf *l, const ckpt_tensor *t, con
     return CKPT_ELOSSY;
 }
 
-/* check_tensor - is the row of L one that can be an item? One that is an object of its own becomes a
- * value. */
+/* check_tensor - refuses a tensor that cannot be an item. A tensor that torch saves as an object, such as a
+ * quantized one, becomes a value. */
 static ckpt_status check_tensor(const struct flat_walk *w, struct dcp_leaf *l)
 {
     const ckpt_tensor *t = &w->f->p->file->table.rows[l->row].t;
@@ -202,7 +201,7 @@ static ckpt_status add_leaf(struct flat_walk *w, const ckpt_value *v)
 
 /* -------------------------------------------------------------------------- walk */
 
-/* set_key - the key of C as the last element of both paths. */
+/* set_key - sets the last element of both paths to the key of C. */
 static ckpt_status set_key(struct flat_walk *w, const struct flat_child *c)
 {
     ckpt_path_elem *to = &w->path[w->depth - 1], *from = &w->input_path[w->from_root + w->depth - 1];
@@ -238,7 +237,7 @@ static ckpt_status push_container(struct flat_walk *w, const ckpt_value *v)
     return CKPT_OK;
 }
 
-/* visit_child - C, a child of the last frame, whose place in it both paths have. */
+/* visit_child - flattens C, to which both paths lead, or makes it a leaf. */
 static ckpt_status visit_child(struct flat_walk *w, const struct flat_child *c)
 {
     struct dcp_flat *f = w->f;
@@ -246,18 +245,19 @@ static ckpt_status visit_child(struct flat_walk *w, const struct flat_child *c)
     const ckpt_value *v = get_replacement(f->p->file, c->val);
     if (c->renamed.ptr && !c->key && !(v = value_str(f->p->a, c->renamed)))
         return fail_memory(w->err);
-    bool whole = f->is_single_value && f->is_single_value(f->user, w->input_path, w->from_root + w->depth);
+    bool single = f->is_single_value && f->is_single_value(f->user, w->input_path, w->from_root + w->depth);
     struct flat_child first;
-    bool apart = !whole && !is_tensor(v) &&
-                 ((is_mapping(v) && get_child(f->p, v, NULL, 0, &first)) ||
-                  (v->type == CKPT_V_LIST && is_taken_apart(f->p->file, v, &ok)));
+    bool flatten = !single && !is_tensor(v) &&
+                   ((is_mapping(v) && get_child(f->p, v, NULL, 0, &first)) ||
+                    (v->type == CKPT_V_LIST && is_flattened(f->p->file, v, &ok)));
     CKPT_TRY(ok ? CKPT_OK : fail_memory(w->err));
     if (f->n >= f->p->file->limits.max_tensors)
         return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%" PRIu64 " values}",
                     f->p->file->limits.max_tensors);
-    return apart ? push_container(w, v) : add_leaf(w, v);
+    return flatten ? push_container(w, v) : add_leaf(w, v);
 }
 
+/* step - visits the next child of the last frame, or removes the frame. */
 static ckpt_status step(struct flat_walk *w)
 {
     struct flat_frame *at = &w->frame[w->depth - 1];
@@ -267,12 +267,12 @@ static ckpt_status step(struct flat_walk *w)
         return CKPT_OK;
     }
     uint32_t i = at->next++;
-    bool left_out = c.dropped || (c.val->row != CKPT_NO_TENSOR && !w->f->p->keep[c.val->row]);
-    if (left_out)
+    bool omitted = c.dropped || (c.val->row != CKPT_NO_TENSOR && !w->f->p->keep[c.val->row]);
+    if (omitted)
         return CKPT_OK;
     if (c.key) {
         CKPT_TRY(set_key(w, &c));
-    } else { /* items that stay close up, as in other formats */
+    } else { /* the items that are written are numbered without gaps, as in other formats */
         w->path[w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = at->kept};
         w->input_path[w->from_root + w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = i};
     }

@@ -16,7 +16,7 @@ static ckpt_status fail_path(const struct dcp_folder *d, ckpt_error *err)
     return err->status;
 }
 
-/* is_of_dcp - would a save of torch or of ours have written the file NAME? */
+/* is_of_dcp - returns true for the file names of a distributed checkpoint. */
 static bool is_of_dcp(ckpt_str name)
 {
     return str_ends(name, STR_LIT(".distcp")) || str_ends(name, STR_LIT(".metadata")) ||
@@ -28,7 +28,7 @@ static bool is_other_file(ckpt_str name)
     return !str_is(name, ".") && !str_is(name, "..") && !is_of_dcp(name);
 }
 
-/* check_replaceable - PATH, a folder: is it empty, or may it be replaced with all that is in it? */
+/* check_replaceable - checks that the folder PATH is empty, or has only files that may be replaced. */
 static ckpt_status check_replaceable(const struct dcp_folder *d, const char *path, ckpt_error *err)
 {
     ckpt_str *list;
@@ -51,7 +51,7 @@ static ckpt_status check_replaceable(const struct dcp_folder *d, const char *pat
     return fail_path(d, err);
 }
 
-/* check_target - what is at PATH: nothing, or a folder that may be replaced. */
+/* check_target - checks that PATH does not exist or is a folder that may be replaced. */
 static ckpt_status check_target(const struct dcp_folder *d, const char *path, ckpt_error *err)
 {
     struct stat is;
@@ -85,7 +85,8 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct 
         fail_hint(err, "name the folder that is to be written");
         return CKPT_EUSAGE;
     }
-    char *real = realpath(job->path, NULL); /* a link to a folder stays, and leads to the new one */
+    char *real = realpath(job->path,
+                          NULL); /* links are followed: a link to the old folder then leads to the new one */
     ckpt_str path = real ? arena_str(p->a, str_c(real)) : arena_str(p->a, str_c(job->path));
     free(real);
     if (!path.ptr)
@@ -120,7 +121,7 @@ ckpt_status dcp_folder_begin(struct dcp_folder *d, ckpt_error *err)
     return fail_path(d, err);
 }
 
-/* name_final_file - the path in ERR, of a file in the temporary folder, as it would have been. */
+/* name_final_file - replaces the path of the temporary folder in ERR by the final one. */
 static void name_final_file(const struct dcp_folder *d, ckpt_error *err)
 {
     const char *in = dcp_folder_path(d, "", false), *path;

@@ -1,20 +1,20 @@
 /* dcp_hf.c - torch's distributed checkpoints in the form of Hugging Face: a folder of safetensors files, each
- * with boxes of tensors.
+ * with shards of tensors.
  *
- *   shard-RRRRR-model-IIIII-of-NNNNN.safetensors   file I of the N of rank R - 1, both counted from 1
+ *   shard-RRRRR-model-IIIII-of-NNNNN.safetensors   file I of N of rank R - 1; I and R count from 1
  *   __metadata__: {"DCP_SHARDING_INFO": JSON text {"NAME": {"saved_offsets": [0, 4]}, …}, …}
  *
- * A tensor is as large as its boxes reach: no file has its size. Source:
- * torch/distributed/checkpoint/hf_storage.py. Refused: a rank or a file of a rank that is missing, boxes that
- * overlap or leave a part of a tensor out. */
+ * The files do not have the shape of a complete tensor: it is the smallest that contains all shards. Source:
+ * torch/distributed/checkpoint/hf_storage.py. Refused: a missing file or rank, shards that overlap or leave a
+ * gap in their tensor. */
 #include "codec/json_scan.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
 #include "format/torch/graph.h"
 
-/* number_after - the digits in NAME from *AT on, which TEXT precedes. */
-static bool number_after(ckpt_str name, const char *text, size_t *at, uint64_t *out)
+/* read_number_after - reads TEXT and the number after it from NAME at *AT, and moves *AT after both. */
+static bool read_number_after(ckpt_str name, const char *text, size_t *at, uint64_t *out)
 {
     size_t n = strlen(text), end;
     if (!str_starts(str_skip(name, *at), str_of(text, n)))
@@ -27,12 +27,13 @@ static bool number_after(ckpt_str name, const char *text, size_t *at, uint64_t *
     return number;
 }
 
-/* parse_name - "shard-RRRRR-model-IIIII-of-NNNNN.safetensors". */
+/* parse_name - sets NUMBER to the rank, the index and the count in NAME. False: NAME has a different form. */
 static bool parse_name(ckpt_str name, uint64_t number[3])
 {
     size_t at = 0;
-    return number_after(name, "shard-", &at, &number[0]) && number_after(name, "-model-", &at, &number[1]) &&
-           number_after(name, "-of-", &at, &number[2]) && str_is(str_skip(name, at), ".safetensors");
+    return read_number_after(name, "shard-", &at, &number[0]) &&
+           read_number_after(name, "-model-", &at, &number[1]) &&
+           read_number_after(name, "-of-", &at, &number[2]) && str_is(str_skip(name, at), ".safetensors");
 }
 
 static bool is_shard(ckpt_str name)
@@ -48,7 +49,7 @@ static bool probe(const struct probe *p)
     return probe_matches(p, is_shard) && !d.nindex && !d.nsingle;
 }
 
-/* check_complete - is the list of N shards, which is sorted, one without gaps? */
+/* check_complete - checks that the sorted LIST of N files has no gaps. */
 static ckpt_status check_complete(ckpt_file *f, const ckpt_str *list, size_t n, ckpt_error *err)
 {
     uint64_t rank = 1, file = 1, at[3];
@@ -77,6 +78,7 @@ static ckpt_status check_complete(ckpt_file *f, const ckpt_str *list, size_t n, 
 
 /* ------------------------------------------------------------------------ offsets */
 
+/* read_offset - reads the saved_offsets of T to OFFSET; skips them if T is NULL. */
 static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *offset)
 {
     enum json_event e = json_next(j);
@@ -99,7 +101,7 @@ static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *off
                : json_fail(j, "\"saved_offsets\" with {fewer numbers} than {=one for each dimension}");
 }
 
-/* read_offsets - sets OFFSET to the offsets of each row of PART; NULL for rows that the JSON lacks. */
+/* read_offsets - sets OFFSET[I] to the saved_offsets of row I of PART, if the JSON has them. */
 static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, const uint64_t **offset)
 {
     enum json_event e = json_next(j);
@@ -129,7 +131,7 @@ static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, con
     return e == JSON_OBJECT_END ? CKPT_OK : CKPT_EFORMAT;
 }
 
-/* add_part - the boxes that PART has. */
+/* add_part - adds the tensors of PART as shards. */
 static ckpt_status add_part(struct sharded_tensors *r, ckpt_file *part)
 {
     ckpt_file *f = r->f;
@@ -176,7 +178,7 @@ static ckpt_status read_shards(struct sharded_tensors *r)
     return CKPT_OK;
 }
 
-/* make_root - a dict of all tensors by name. */
+/* make_root - sets the root to a dict of all tensors by name. */
 static ckpt_status make_root(struct sharded_tensors *r)
 {
     ckpt_file *f = r->f;

@@ -1,8 +1,9 @@
 /* dcp_items.c - see dcp_items.h.
  *
- * What torch writes is in its file as it is: of such an item one number is kept, and reads of it are reads
- * of the file. An archive that is a zstd frame, is deflated, has strides of its own or bits to resolve is
- * kept open, MAX_OPEN of them at a time, and read under the lock. */
+ * In an archive that torch wrote, the bytes of the chunk are stored as they are: after it was opened once,
+ * only their offset is kept, and the file is read directly. An archive that is a zstd frame or deflated, or
+ * whose tensor has gaps, other strides or a conjugate bit, is kept open, MAX_OPEN of them at a time, and read
+ * under the lock. */
 #include "format/distributed/dcp_items.h"
 
 #include <inttypes.h>
@@ -18,12 +19,12 @@
 #include "format/torch/zip.h"
 
 #define MAX_OPEN     16u
-#define INDIRECT     UINT64_MAX          /* place: it does not lie in the file as it is */
-#define MAX_OVERHEAD ((uint64_t)1 << 20) /* bytes that an archive may have besides its tensor */
-#define MAX_RANGES   256u                /* of columns there are many at a time */
+#define INDIRECT     UINT64_MAX /* data_position: the bytes of the chunk are not in the file as they are */
+#define MAX_OVERHEAD ((uint64_t)1 << 20) /* bytes that an archive may have in addition to its tensor */
+#define MAX_RANGES   256u                /* reading a column reads parts of many items in turn */
 #define NO_ITEM      SIZE_MAX
 
-/* Bytes of an item that were read, one after the other. */
+/* A range of an item that was read, with its CRC-32. */
 struct read_range {
     size_t item;
     uint64_t from, to;
@@ -33,14 +34,13 @@ struct read_range {
 struct item_source {
     source s;
     struct dcp_items x;
-    pthread_mutex_t lock; /* opened, next_slot */
+    pthread_mutex_t lock; /* of all that follows */
     struct {
         size_t item;
         ckpt_file *file;
     } opened[MAX_OPEN];
     unsigned next_slot;
-    struct read_range
-        range[MAX_RANGES]; /* of items that were read in part, by whatever thread; under the lock */
+    struct read_range range[MAX_RANGES]; /* of items that were read in part, by any thread */
     unsigned nranges, next_range;
 };
 
@@ -49,7 +49,7 @@ static uint64_t item_end(const struct dcp_items *x, size_t i)
     return i + 1 < x->n ? x->item[i + 1].source_offset : x->total;
 }
 
-/* find_item - the last that begins at OFF or before: those after it that are empty begin there, too. */
+/* find_item - returns the index of the last item that begins at OFF or before. */
 static size_t find_item(const struct dcp_items *x, uint64_t off)
 {
     size_t low = 0, high = x->n;
@@ -80,7 +80,7 @@ ckpt_status dcp_unpack_zstd(source **src, uint64_t most, ckpt_error *err)
     return st;
 }
 
-/* max_unpacked - the bytes that item I, a frame, can unpack to. */
+/* max_unpacked - returns how many bytes item I, a zstd frame, may unpack to. */
 static uint64_t max_unpacked(const struct dcp_items *x, size_t i)
 {
     uint64_t most = UINT64_MAX;
@@ -89,7 +89,7 @@ static uint64_t max_unpacked(const struct dcp_items *x, size_t i)
     return most;
 }
 
-/* check_chunk - is row 0 of F, the item, the box that it should be? */
+/* check_chunk - checks that the tensor in F, the archive of IT, has the dtype and shape in the metadata. */
 static ckpt_status check_chunk(const struct dcp_items *x, const struct dcp_item *it, const ckpt_file *f,
                                ckpt_error *err)
 {
@@ -98,7 +98,7 @@ static ckpt_status check_chunk(const struct dcp_items *x, const struct dcp_item 
     if (!t || t->npath || !t->has_data || t->kind != CKPT_DENSE)
         return fail(err, CKPT_EFORMAT, it->file_offset, "an item that is {no} {=tensor}");
     if (t->dtype != k->dtype)
-        return fail(err, CKPT_EFORMAT, it->file_offset, "an item of {%s}, the .metadata say {=%s}",
+        return fail(err, CKPT_EFORMAT, it->file_offset, "an item of {%s}; the .metadata have {=%s}",
                     dtype_info((ckpt_dtype)t->dtype)->name, dtype_info(k->dtype)->name);
     bool same = t->ndim == k->ndim;
     for (uint32_t d = 0; same && d < k->ndim; d++)
@@ -108,7 +108,7 @@ static ckpt_status check_chunk(const struct dcp_items *x, const struct dcp_item 
                        "an item of {another shape} than {=the box} that the .metadata have for it");
 }
 
-/* open_item - item I as a file, which the caller frees. */
+/* open_item - opens item I as *OUT, which the caller frees. */
 static ckpt_status open_item(const struct dcp_items *x, size_t i, ckpt_file **out, ckpt_error *err)
 {
     const struct dcp_item *it = &x->item[i];
@@ -132,7 +132,7 @@ static ckpt_status open_item(const struct dcp_items *x, size_t i, ckpt_file **ou
     return st;
 }
 
-/* is_row_major - are the elements of T without gaps, in order? */
+/* is_row_major - returns true if the elements of T are stored in row-major order without gaps. */
 static bool is_row_major(const ckpt_tensor *t)
 {
     uint64_t run = 1;
@@ -144,7 +144,7 @@ static bool is_row_major(const ckpt_tensor *t)
     return true;
 }
 
-/* find_data - where the bytes of F, the item IT, are in its file; INDIRECT: not as they are wanted. */
+/* find_data - returns the data_position of IT, whose archive is F. */
 static uint64_t find_data(const struct dcp_item *it, const ckpt_file *f)
 {
     const ckpt_tensor *t = &f->table.rows[0].t;
@@ -168,7 +168,7 @@ static ckpt_file *find_opened(const struct item_source *s, size_t i)
     return NULL;
 }
 
-/* keep_opened - F, item I, in the place of the one kept longest. */
+/* keep_opened - keeps F, item I, open and closes the item that was kept longest. */
 static void keep_opened(struct item_source *s, size_t i, ckpt_file *f)
 {
     unsigned k = s->next_slot++ % MAX_OPEN;
@@ -177,7 +177,7 @@ static void keep_opened(struct item_source *s, size_t i, ckpt_file *f)
     s->opened[k].file = f;
 }
 
-/* read_elements - N bytes at OFF of the row-major bytes of row 0 of F, whatever its strides. */
+/* read_elements - reads N bytes at OFF of the row-major bytes of row 0 of F, which may have any strides. */
 static ckpt_status read_elements(ckpt_file *f, uint32_t width, uint64_t off, unsigned char *out, size_t n,
                                  ckpt_error *err)
 {
@@ -200,7 +200,7 @@ static ckpt_status read_elements(ckpt_file *f, uint32_t width, uint64_t off, uns
     return CKPT_OK;
 }
 
-/* read_indirect - the same of item I; the lock is held. */
+/* read_indirect - reads N bytes at OFF of item I through its archive. The caller holds the lock. */
 static ckpt_status read_indirect(struct item_source *s, size_t i, uint64_t off, void *out, size_t n,
                                  ckpt_error *err)
 {
@@ -212,7 +212,7 @@ static ckpt_status read_indirect(struct item_source *s, size_t i, uint64_t off, 
     return read_elements(f, s->x.tensor[s->x.item[i].tensor].width, off, out, n, err);
 }
 
-/* copy_crc - takes the CRC of F, the item IT, if it is that of its bytes and of nothing else. */
+/* copy_crc - copies the checksum in F, the archive of IT, if it covers the chunk and nothing else. */
 static void copy_crc(struct dcp_item *it, const ckpt_file *f)
 {
     const ckpt_tensor *t = &f->table.rows[0].t;
@@ -221,28 +221,28 @@ static void copy_crc(struct dcp_item *it, const ckpt_file *f)
     it->crc = s->crc;
 }
 
-/* locate_item - reads the archive of item I, should nobody have yet. */
-static ckpt_status locate_item(struct item_source *s, size_t i, uint64_t *place, ckpt_error *err)
+/* locate_item - sets *POSITION to the data_position of item I; opens its archive if it is not known yet. */
+static ckpt_status locate_item(struct item_source *s, size_t i, uint64_t *position, ckpt_error *err)
 {
     ckpt_file *f;
     struct dcp_item *it = &s->x.item[i];
-    *place = atomic_load_explicit(&it->data_position, memory_order_acquire);
-    if (*place)
+    *position = atomic_load_explicit(&it->data_position, memory_order_acquire);
+    if (*position)
         return CKPT_OK;
-    pthread_mutex_lock(&s->lock); /* references to the file are counted by one thread at a time */
+    pthread_mutex_lock(&s->lock); /* because reference counts are not atomic */
     ckpt_status st = open_item(&s->x, i, &f, err);
     if (st == CKPT_OK) {
-        *place = find_data(it, f);
-        if (*place != INDIRECT)
+        *position = find_data(it, f);
+        if (*position != INDIRECT)
             copy_crc(it, f);
         file_free(f);
-        atomic_store_explicit(&it->data_position, *place, memory_order_release);
+        atomic_store_explicit(&it->data_position, *position, memory_order_release);
     }
     pthread_mutex_unlock(&s->lock);
     return st;
 }
 
-/* join_ranges - SUM with what was read before and after it, which is forgotten. */
+/* join_ranges - extends RANGE by the ranges that end or begin where it does, and removes those. */
 static void join_ranges(struct item_source *s, struct read_range *range)
 {
     for (unsigned k = 0; k < s->nranges;) {
@@ -261,16 +261,16 @@ static void join_ranges(struct item_source *s, struct read_range *range)
     }
 }
 
-/* keep_range - for when what is next to it was read; without room, the one kept longest goes: that item is
- * not checked. */
+/* keep_range - keeps RANGE until the bytes next to it are read. Without room it replaces the range that was
+ * kept longest, whose item then is not checked. */
 static void keep_range(struct item_source *s, const struct read_range *range)
 {
     unsigned k = s->nranges < MAX_RANGES ? s->nranges++ : s->next_range++ % MAX_RANGES;
     s->range[k] = *range;
 }
 
-/* add_range - N bytes at OFF of item I were read: once all of them were, in whatever order, they must have
- * its checksum. */
+/* add_range - notes that N bytes at OFF of item I were read. Once all bytes were, in any order, checks their
+ * checksum. */
 static ckpt_status add_range(struct item_source *s, size_t i, uint64_t off, const void *bytes, size_t n,
                              ckpt_error *err)
 {
@@ -290,7 +290,7 @@ static ckpt_status add_range(struct item_source *s, size_t i, uint64_t off, cons
     if (!all || range.crc == it->crc)
         return CKPT_OK;
     (void)fail(err, CKPT_ECHECKSUM, it->file_offset,
-               "the CRC-32 of an item is {%08x}, its directory says {=%08x}", range.crc, it->crc);
+               "the CRC-32 of an item is {%08x}; its zip directory has {=%08x}", range.crc, it->crc);
     fail_hint(err, "the file is damaged; fetch it again, or go on with --ignore-crc");
     fail_where(err, "%.*s", STR_ARG(s->x.tensor[it->tensor].name));
     fail_file(err, s->x.file[it->file]->path);
@@ -300,11 +300,11 @@ static ckpt_status add_range(struct item_source *s, size_t i, uint64_t off, cons
 static ckpt_status read_item(struct item_source *s, size_t i, uint64_t off, void *out, size_t n,
                              ckpt_error *err)
 {
-    uint64_t place;
+    uint64_t position;
     const ckpt_file *in = s->x.file[s->x.item[i].file];
-    CKPT_TRY(locate_item(s, i, &place, err));
-    if (place != INDIRECT) {
-        ckpt_status st = source_read(in->src, place - 1 + off, out, n, err); /* bounded: below INDIRECT */
+    CKPT_TRY(locate_item(s, i, &position, err));
+    if (position != INDIRECT) {
+        ckpt_status st = source_read(in->src, position - 1 + off, out, n, err); /* bounded: below INDIRECT */
         fail_file(st == CKPT_OK ? NULL : err, in->path);
         return st == CKPT_OK ? add_range(s, i, off, out, n, err) : st;
     }
@@ -357,7 +357,7 @@ source *dcp_items_source(const struct dcp_items *x)
 
 /* ----------------------------------------------------------------------- checking */
 
-/* check_crc - reads the tensor of F, the item I. */
+/* check_crc - reads the tensor in F, the archive of item I, and checks its checksum. */
 static ckpt_status check_crc(const struct dcp_items *x, size_t i, ckpt_file *f, ckpt_error *err)
 {
     const struct dcp_item *it = &x->item[i];
@@ -371,7 +371,8 @@ static ckpt_status check_crc(const struct dcp_items *x, size_t i, ckpt_file *f, 
     return st;
 }
 
-/* fill_record - where the tensor of F, the item I, is in its file; *OUT has no src where it is not. */
+/* fill_record - sets *OUT to the bytes of item I in its file, whose archive is F. If they are not there as
+ * they are, checks them here and leaves out->src NULL. */
 static ckpt_status fill_record(const struct dcp_items *x, size_t i, ckpt_file *f, struct check_record *out,
                                ckpt_error *err)
 {

@@ -1,4 +1,4 @@
-/* dcp_metadata.c - runs the pickle of a .metadata and keeps nothing of it but sizes, names and places.
+/* dcp_metadata.c - interprets the pickle of a .metadata and keeps its sizes, names and offsets.
  *
  *   Metadata{state_dict_metadata: {fqn: TensorStorageMetadata | BytesStorageMetadata},
  *            planner_data: {fqn: path}, storage_data: {MetadataIndex: _StorageInfo}, …}
@@ -8,12 +8,11 @@
  *   _StorageInfo{relative_path, offset, length, transform_descriptors}
  *
  * Source: torch/distributed/checkpoint/metadata.py and filesystem.py; before torch 2.0 the same classes are
- * in torch.distributed._shard. They are known by their names: what else a pickle makes is DCP_OTHER and
- * nothing is kept of it.
+ * in torch.distributed._shard. They are recognized by name; any other value of the pickle is DCP_OTHER.
  *
- * A chunk takes about 300 bytes while the pickle is read: the state of an object is taken apart at its BUILD
- * and its memory used again, recently seen texts and sizes are kept once, a memo entry is a word. The opcodes
- * are those that pickle.dump writes from protocol 2 on; no opcode reaches below the last MARK. */
+ * A chunk takes about 300 bytes while the pickle is read: BUILD moves the state of an object to its fields
+ * and frees the dict, recently seen texts and sizes are kept once, a memo entry is one word. The opcodes are
+ * those that pickle.dump writes from protocol 2 on; no opcode reaches below the last MARK. */
 #include "format/distributed/dcp_metadata.h"
 
 #include <inttypes.h>
@@ -26,13 +25,13 @@
 #include "core/dtype.h"
 #include "io/reader.h"
 
-#define SLOTS       65536u /* a power of two: recently seen texts and sizes */
-#define SMALL_DICT  8u     /* words of the first dict: states are that small */
-#define MAX_TEXT    65536u /* text that is kept */
+#define SLOTS       65536u /* a power of two: entries of the caches of recently seen texts and sizes */
+#define SMALL_DICT  8u     /* words of a new dict, enough for the state of most objects */
+#define MAX_TEXT    65536u /* longer text is DCP_OTHER */
 #define MAX_INT     ((int64_t)1 << 58)
 #define MAX_COUNT   ((uint64_t)1 << 31) /* words, memo entries … */
-#define CONSUMED    UINT32_MAX
-#define FIRST_DTYPE 64u /* a class word of this number or above is a dtype */
+#define CONSUMED    UINT32_MAX          /* cap of a dict that BUILD moved to an object */
+#define FIRST_DTYPE 64u                 /* a DCP_CLASS word with this value or above is a dtype */
 
 static const struct {
     const char *name;
@@ -61,11 +60,11 @@ struct dcp_machine {
     dcp_word *stack, *memo;
     size_t *marks;
     size_t top, cap, nmemo, cap_memo, nmarks, cap_marks;
-    size_t mark_top;      /* items below it are under the last MARK */
-    size_t free_words;    /* words of a dict that was taken apart, linked; 0: none */
-    uint32_t *texts;      /* SLOTS: one more than a text, 0: none */
-    dcp_word *sizes;      /* SLOTS */
-    uint64_t memory_left; /* bytes that may still be taken */
+    size_t mark_top;      /* of the stack at the last MARK: no opcode pops below it */
+    size_t free_words;    /* first block of SMALL_DICT words to reuse; its first word is the next. 0: none */
+    uint32_t *texts;      /* cache of SLOTS entries: 1 + index of a text; 0: empty */
+    dcp_word *sizes;      /* cache of SLOTS entries */
+    uint64_t memory_left; /* bytes that may still be allocated */
 };
 
 CKPT_PRINTF(3, 4) static bool fail_op(struct dcp_machine *m, ckpt_status status, const char *fmt, ...)
@@ -88,7 +87,7 @@ static bool no_memory(struct dcp_machine *m)
 
 /* ------------------------------------------------------------------------- memory */
 
-/* grow - room for MORE elements of SIZE bytes after the N of the array whose pointer is at ARRAY. */
+/* grow - makes room for MORE elements of SIZE bytes after the N of the array whose pointer is at ARRAY. */
 static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size_t more, size_t size)
 {
     void *old;
@@ -116,7 +115,7 @@ static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size
     return true;
 }
 
-/* add_words - N words, all DCP_NOTHING; *AT is the first. */
+/* add_words - adds N words of DCP_NOTHING and sets *AT to the index of the first. */
 static bool add_words(struct dcp_machine *m, size_t n, size_t *at)
 {
     struct dcp_metadata *o = m->out;
@@ -138,6 +137,7 @@ static bool push(struct dcp_machine *m, dcp_word w)
     return true;
 }
 
+/* need_values - checks that the stack has N values above the last MARK. */
 static bool need_values(struct dcp_machine *m, size_t n)
 {
     return m->top - m->mark_top >= n ||
@@ -223,7 +223,7 @@ static bool read_line(struct dcp_machine *m, char copy[256], ckpt_str *out)
     return b != NULL;
 }
 
-/* push_int_line - INT and LONG, which pickles of protocol 0 have. */
+/* push_int_line - executes INT and LONG of protocol 0, whose number is a line of text. */
 static bool push_int_line(struct dcp_machine *m)
 {
     char line[256];
@@ -238,6 +238,7 @@ static bool push_int_line(struct dcp_machine *m)
     return push_int(m, negative ? -(int64_t)n : (int64_t)n);
 }
 
+/* keep_text - sets *INDEX to the index of the text S, which is added unless it is in the cache. */
 static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
 {
     struct dcp_metadata *o = m->out;
@@ -278,8 +279,8 @@ static bool skip_bytes(struct dcp_machine *m, uint64_t n)
     return reader_skip(&m->r, n) && push(m, DCP_OTHER);
 }
 
-/* find_sizes - where a tuple of the N integers from FIRST on the stack is already; the slot where it belongs,
- * if it is not. */
+/* find_sizes - returns the cache entry for the tuple of the N integers from stack index FIRST on. *KNOWN: the
+ * entry is that tuple. */
 static dcp_word *find_sizes(struct dcp_machine *m, size_t first, size_t n, bool *known)
 {
     uint64_t hash = n;
@@ -293,7 +294,7 @@ static dcp_word *find_sizes(struct dcp_machine *m, size_t first, size_t n, bool 
     return slot;
 }
 
-/* make_tuple - makes a tuple of the N topmost items, which stay on the stack. */
+/* make_tuple - makes a tuple of the N topmost values, which stay on the stack. */
 static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
 {
     size_t at, first = m->top - n;
@@ -348,7 +349,7 @@ static bool push_container(struct dcp_machine *m, enum dcp_type type)
     return push(m, make_word(type, o->ncontainers++));
 }
 
-/* reserve_words - H has room for MORE words. */
+/* reserve_words - makes room for MORE words in H. */
 static bool reserve_words(struct dcp_machine *m, struct dcp_container *h, size_t more)
 {
     size_t want = (size_t)h->n + more, at = m->free_words,
@@ -369,7 +370,7 @@ static bool reserve_words(struct dcp_machine *m, struct dcp_container *h, size_t
     return true;
 }
 
-/* append_above - the items from stack index FROM on, to the list or dict below them. */
+/* append_above - moves the values from stack index FROM on to the list or dict below them. */
 static bool append_above(struct dcp_machine *m, size_t from, enum dcp_type type)
 {
     size_t n = m->top - from;
@@ -399,7 +400,7 @@ static bool append_above_mark(struct dcp_machine *m, enum dcp_type type)
     return pop_mark(m, &from) && append_above(m, from, type);
 }
 
-/* make_container - LIST and DICT. */
+/* make_container - executes LIST and DICT. */
 static bool make_container(struct dcp_machine *m, enum dcp_type type)
 {
     size_t from = 0, n;
@@ -409,9 +410,9 @@ static bool make_container(struct dcp_machine *m, enum dcp_type type)
     if (!push_container(m, type))
         return false;
     dcp_word held = m->stack[--m->top];
-    if (!push(m, held)) /* room for one more, … */
+    if (!push(m, held)) /* makes room for one more value, … */
         return false;
-    memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack); /* bounded: … needed here */
+    memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack); /* bounded: … which is used here */
     m->stack[from] = held;
     m->top = from + 1 + n;
     size_t mark_top = m->mark_top;
@@ -420,7 +421,7 @@ static bool make_container(struct dcp_machine *m, enum dcp_type type)
     return ok;
 }
 
-/* drop_above_mark - a value of which nothing is kept, in the place of what is above the MARK. */
+/* drop_above_mark - removes the values above the last MARK; if VALUE, pushes DCP_OTHER instead. */
 static bool drop_above_mark(struct dcp_machine *m, bool value)
 {
     size_t from = 0;
@@ -432,6 +433,7 @@ static bool drop_above_mark(struct dcp_machine *m, bool value)
 
 /* ------------------------------------------------------------------------ objects */
 
+/* find_class - returns the DCP_CLASS word of MODULE.NAME, or DCP_OTHER. */
 static dcp_word find_class(ckpt_str module, ckpt_str name)
 {
     if (str_is(module, "torch")) {
@@ -482,7 +484,7 @@ static bool make_object(struct dcp_machine *m, enum dcp_class class)
     return push(m, make_word(DCP_OBJECT, (uint64_t)at << 4 | class)); /* bounded: by MAX_COUNT */
 }
 
-/* first_item - the first item of a tuple, list or tuple of sizes with one item. */
+/* first_item - returns the first item of the tuple or list W, or DCP_NOTHING. */
 static dcp_word first_item(const struct dcp_metadata *m, dcp_word w)
 {
     size_t n;
@@ -490,7 +492,7 @@ static dcp_word first_item(const struct dcp_metadata *m, dcp_word w)
     return item && n ? item[0] : DCP_NOTHING;
 }
 
-/* run_call - NEWOBJ, NEWOBJ_EX and REDUCE with ARGS: of torch.Size its sizes, of a class an object. */
+/* run_call - executes NEWOBJ, NEWOBJ_EX and REDUCE: pushes the sizes of a torch.Size, or an object. */
 static bool run_call(struct dcp_machine *m, size_t nargs)
 {
     if (!need_values(m, nargs + 1))
@@ -517,7 +519,7 @@ static bool run_call(struct dcp_machine *m, size_t nargs)
     return ok;
 }
 
-/* free_state - the words of the state H, which was taken apart, can be used again. */
+/* free_state - frees the words of H, a state that BUILD moved, for reuse. */
 static void free_state(struct dcp_machine *m, struct dcp_container *h)
 {
     if (h->cap == SMALL_DICT) {
@@ -544,6 +546,7 @@ static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, s
     return true;
 }
 
+/* run_build - executes BUILD: moves a state to the fields of an object. */
 static bool run_build(struct dcp_machine *m)
 {
     size_t n;
@@ -697,7 +700,7 @@ ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_me
     size_t none;
     if (st == CKPT_OK && (!m.texts || !m.sizes))
         st = fail_memory(err);
-    if (st == CKPT_OK && add_words(&m, 1, &none)) /* word 0 is no place */
+    if (st == CKPT_OK && add_words(&m, 1, &none)) /* index 0 stands for none */
         run(&m);
     st = st == CKPT_OK ? m.r.status : st;
     reader_free(&m.r);

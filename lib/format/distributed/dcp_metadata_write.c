@@ -1,7 +1,7 @@
 /* dcp_metadata_write.c - see dcp_metadata_write.h; dcp_metadata.c has the layout.
  *
- * A TensorProperties has five items, which each torch from 2.0 on reads. What is left out has a default in
- * the class: storage_meta, version, transform_descriptors. */
+ * TensorProperties has the five items that torch reads since 2.0. The fields storage_meta, version and
+ * transform_descriptors are not written: the classes have defaults for them. */
 #include "format/distributed/dcp_metadata_write.h"
 
 #include <inttypes.h>
@@ -20,7 +20,8 @@ struct metadata_pickle {
 
 void dcp_file_name(uint32_t file, char name[32]) { (void)snprintf(name, 32, "__0_%" PRIu32 ".distcp", file); }
 
-/* begin_object - NEWOBJ of MODULE NAME, then its state: a dict whose pairs follow up to end_object. */
+/* begin_object - writes a new object of the class MODULE.NAME and begins its state, a dict whose pairs the
+ * caller writes before end_object. */
 static void begin_object(pickle_writer *w, ckpt_str module, ckpt_str name)
 {
     pickle_put_global(w, module, name);
@@ -42,7 +43,7 @@ static void begin_dict(pickle_writer *w)
     pickle_put_op(w, PICKLE_MARK);
 }
 
-/* put_size - torch.Size of the N sizes; SIZES NULL: all are 0. */
+/* put_size - writes the torch.Size of the N sizes; SIZES NULL: all are 0. */
 static void put_size(pickle_writer *w, const uint64_t *sizes, uint32_t n)
 {
     pickle_put_global(w, STR_LIT("torch"), STR_LIT("Size"));
@@ -78,7 +79,7 @@ static void put_properties(pickle_writer *w, ckpt_dtype dtype, bool requires_gra
     pickle_put_op(w, PICKLE_BUILD);
 }
 
-/* put_tensor - the TensorStorageMetadata of row ROW: one chunk, all of it. */
+/* put_tensor - writes the TensorStorageMetadata of row ROW, with one chunk that is the complete tensor. */
 static void put_tensor(pickle_writer *w, const ckpt_plan *p, uint32_t row)
 {
     const ckpt_tensor *t = &p->file->table.rows[row].t;
@@ -134,7 +135,7 @@ static void put_paths(pickle_writer *w, const struct metadata_pickle *x)
     pickle_put_op(w, PICKLE_SETITEMS);
 }
 
-/* put_index - the MetadataIndex of L, a key of storage_data. */
+/* put_index - writes the MetadataIndex of L, a key of storage_data. */
 static void put_index(pickle_writer *w, const ckpt_plan *p, const struct dcp_leaf *l)
 {
     begin_object(w, METADATA, STR_LIT("MetadataIndex"));
@@ -171,7 +172,7 @@ static void put_storage_data(pickle_writer *w, const struct metadata_pickle *x)
     pickle_put_op(w, PICKLE_SETITEMS);
 }
 
-/* put_metadata - the leaf hook: the root is all of it. */
+/* put_metadata - the `leaf` hook of pickle_write: writes everything instead of the root node. */
 static ckpt_status put_metadata(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     (void)v;

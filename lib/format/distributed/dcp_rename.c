@@ -1,9 +1,10 @@
-/* dcp_rename.c - a distributed checkpoint under other names: a folder with the same files of items and other
- * metadata. The files are copied, or share their blocks where the file system can; never linked, because
- * torch writes a later save of the same folder into the files that are there.
+/* dcp_rename.c - writes a distributed checkpoint whose names changed and nothing else: copies its .distcp
+ * files and writes new metadata. The copies share blocks if the file system can do that. They are never hard
+ * links, because a later save of torch overwrites the files of its folder.
  *
- * The metadata keep all that is in them: the graph of .metadata is read, names and paths in it are replaced,
- * and it is written again. It takes more memory than what dcp_metadata.c keeps: some kilobytes a chunk. */
+ * The graph of .metadata is read, names and paths in it are replaced, and it is written again, so that
+ * everything else in it stays. That takes some kilobytes of memory for each chunk, more than
+ * dcp_metadata.c. */
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -16,17 +17,18 @@
 struct dcp_renamer {
     ckpt_plan *p;
     struct dcp_folder *folder;
-    ckpt_file *m;                /* the file .metadata, with its graph */
-    ckpt_value *state, *planner; /* the dict of Metadata; planner_data, NULL where it is none */
+    ckpt_file *m;                /* .metadata */
+    ckpt_value *state, *planner; /* of Metadata; planner_data, or NULL if that is not a dict */
     const value_pair *names;     /* of state_dict_metadata */
     value_pair *places;          /* of storage_data */
     uint32_t nnames, nplaces;
-    map *by_path, *by_name, *planned; /* spelled path, fqn -> name; fqn -> pair of planner_data */
-    uint32_t *leaf_of;                /* by name: one more than its leaf, 0: none */
+    map *by_path, *by_name,
+        *planned;      /* spelled path -> index into names; fqn -> the same; fqn -> pair of planner_data */
+    uint32_t *leaf_of; /* by index into names: 1 + its leaf; 0: none */
     struct dcp_flat flat;
     buf spelled;
-    map *files;        /* file of items -> its number */
-    ckpt_file **parts; /* by number */
+    map *files;        /* names of the .distcp files */
+    ckpt_file **parts; /* the .distcp files */
     size_t nparts;
     ckpt_error *err;
 };
@@ -41,7 +43,7 @@ static void spell_text(buf *b, ckpt_str text)
     buf_str(b, text);
 }
 
-/* spell_planned - the path PATH of planner_data; false: it is none. */
+/* spell_planned - sets B to the path PATH of planner_data as text. False: PATH is not a path. */
 static bool spell_planned(buf *b, const ckpt_value *path)
 {
     int64_t number;
@@ -71,14 +73,14 @@ static bool spell_path(buf *b, const ckpt_path_elem *path, uint32_t n)
     return buf_ok(b);
 }
 
-/* is_name - dcp_flat.is_single_value: what is one name of the input is not taken apart. */
+/* is_name - for dcp_flat.is_single_value: returns true if PATH has one name in the input. */
 static bool is_name(const void *user, const ckpt_path_elem *path, uint32_t n)
 {
-    struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* whose buffer is used */
+    struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* its buffer is changed */
     return spell_path(&r->spelled, path, n) && map_get(r->by_path, buf_view(&r->spelled)) != MAP_NONE;
 }
 
-/* add_name - name I of state_dict_metadata. *KNOWN: it has one, and a path. */
+/* add_name - indexes key I of state_dict_metadata. *KNOWN: it is text and its path is unique. */
 static ckpt_status add_name(struct dcp_renamer *r, uint32_t i, bool *known)
 {
     ckpt_str fqn;
@@ -109,7 +111,7 @@ static ckpt_status plan_paths(struct dcp_renamer *r)
     return r->planned ? CKPT_OK : fail_memory(r->err);
 }
 
-/* match_leaves - *SAME: each name of the input is a leaf of the plan, and no other is one. */
+/* match_leaves - sets *SAME if the leaves of the plan are the names of the input, one to one. */
 static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
 {
     CKPT_TRY(plan_paths(r));
@@ -138,7 +140,7 @@ static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
 
 /* -------------------------------------------------------------------------- graph */
 
-/* get_leaf - the leaf that has the old name FQN; NULL: there is none. */
+/* get_leaf - returns the leaf whose name in the input is FQN, or NULL. */
 static const struct dcp_leaf *get_leaf(const struct dcp_renamer *r, const ckpt_value *fqn)
 {
     ckpt_str text;
@@ -154,7 +156,7 @@ static bool rename_key(const struct dcp_renamer *r, value_pair *pair)
     return name != NULL;
 }
 
-/* make_path - the tuple of the path of L; NULL: no memory. */
+/* make_path - returns the path of L as a tuple. NULL: no memory. */
 static ckpt_value *make_path(const struct dcp_renamer *r, const struct dcp_leaf *l)
 {
     ckpt_value **item = arena_array(r->m->a, l->npath, sizeof(ckpt_value *));
@@ -165,7 +167,7 @@ static ckpt_value *make_path(const struct dcp_renamer *r, const struct dcp_leaf 
     return item ? value_tuple(r->m->a, l->npath, item) : NULL;
 }
 
-/* rename_index - the field fqn of INDEX, a MetadataIndex. */
+/* rename_index - renames the field fqn of INDEX, a MetadataIndex. */
 static bool rename_index(const struct dcp_renamer *r, const ckpt_value *index)
 {
     uint32_t n;
@@ -182,7 +184,7 @@ static bool rename_index(const struct dcp_renamer *r, const ckpt_value *index)
     return true;
 }
 
-/* rename_all - renames all in the graph of the metadata, which is ours alone. */
+/* rename_all - replaces all names and paths in the graph of the metadata, which nothing else uses. */
 static ckpt_status rename_all(struct dcp_renamer *r)
 {
     bool ok = true;
@@ -209,7 +211,7 @@ static ckpt_str get_base(const char *path)
     return str_c(slash ? slash + 1 : path);
 }
 
-/* find_part - the file NAME of the folder; NULL: it is none, or in a folder of its own. */
+/* find_part - returns the part with the file name NAME, or NULL. */
 static ckpt_file *find_part(const struct dcp_renamer *r, ckpt_str name)
 {
     for (size_t i = 0; i < r->p->file->nparts; i++) {
@@ -220,8 +222,8 @@ static ckpt_file *find_part(const struct dcp_renamer *r, ckpt_str name)
     return NULL;
 }
 
-/* is_archive - is the item of PART with the storage info INFO an archive of torch.save? torch does not
- * read a safetensors file there. */
+/* is_archive - returns true if the item INFO of PART is a torch.save archive. It may be a safetensors file,
+ * which torch does not read. */
 static bool is_archive(const ckpt_file *part, const ckpt_value *info)
 {
     int64_t at;
@@ -231,7 +233,7 @@ static bool is_archive(const ckpt_file *part, const ckpt_value *info)
            source_read(part->src, (uint64_t)at, head, sizeof head, NULL) == CKPT_OK && head[8] != '{';
 }
 
-/* list_files - lists the files that storage_data names. *KNOWN: all are there and hold archives. */
+/* list_files - lists the files that storage_data names. *KNOWN: all of them exist and have archives. */
 static ckpt_status list_files(struct dcp_renamer *r, bool *known)
 {
     r->files = map_new(64);
@@ -304,7 +306,7 @@ static ckpt_status write_folder(const struct dcp_renamer *r)
 
 /* --------------------------------------------------------------------------- all */
 
-/* read_graph - the graph of the one .metadata. *KNOWN: it is as torch writes it since 2.0. */
+/* read_graph - reads the graph of .metadata. *KNOWN: it has the form that torch writes since 2.0. */
 static ckpt_status read_graph(struct dcp_renamer *r, bool *known)
 {
     const ckpt_file *f = r->p->file, *part = f->nparts ? f->parts[0] : NULL;
@@ -331,7 +333,7 @@ static ckpt_status read_graph(struct dcp_renamer *r, bool *known)
     return CKPT_OK;
 }
 
-/* only_names_changed - is P all of a distributed checkpoint, unless for names? */
+/* only_names_changed - returns true if P writes all of a distributed checkpoint without a cast. */
 static bool only_names_changed(const ckpt_plan *p)
 {
     return p->file->format->write == dcp_write && p->root == p->file->root && !p->root_depth && !p->cast &&

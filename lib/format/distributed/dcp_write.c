@@ -1,12 +1,12 @@
 /* dcp_write.c - writes a plan as a distributed checkpoint that torch.distributed.checkpoint loads:
  *
- *    __0_0.distcp     values that are no tensors, then tensors: torch.save archives, one after the other
- *    __0_1.distcp …   more tensors, where several files are asked for: about as many bytes in each
+ *    __0_0.distcp     torch.save archives, one after the other: values that are not tensors, then tensors
+ *    __0_1.distcp …   more tensors, if several files are wanted, with about as many bytes in each
  *    __0_N.distcp …   a file for each value that has tensors in it, such as a tuple or a quantized tensor
- *    .metadata        where they are
+ *    .metadata        the ranges of the archives in these files
  *
- * Each tensor is one chunk, its elements in row-major order; tensors that share storage are written each. A
- * folder that only gets other names is copied: dcp_rename.c. */
+ * Each tensor is one chunk with its elements in row-major order; tensors that share a storage are written one
+ * by one. If only names change, dcp_rename.c copies the files instead. */
 #include "format/distributed/dcp_write.h"
 
 #include <stdio.h>
@@ -27,21 +27,22 @@ struct dcp_writer {
     struct dcp_folder folder;
     struct dcp_flat flat;
     struct dcp_item_range *ranges; /* by leaf */
-    uint64_t *starts;              /* by leaf: bytes of the archive before those of the tensor */
-    size_t *tensors;               /* leaves that are tensors */
+    uint64_t *starts;              /* by leaf: bytes of the archive before those of its tensor */
+    size_t *tensors;               /* indices of the leaves that are tensors */
     size_t ntensors;
-    uint32_t nfiles;               /* without those of one value */
+    uint32_t nfiles;               /* without the files of write_composite */
     uint32_t *crcs;                /* by tensor */
-    struct convert_tally *tallies; /* by tensor; NULL where nothing is cast */
-    uint64_t total, done;          /* bytes of the tensors, and of those in the files that are finished */
-    uint64_t nbytes;               /* of the files */
+    struct convert_tally *tallies; /* by tensor; NULL: no tensor is cast */
+    uint64_t total, done;          /* bytes of all tensors; of those in finished files */
+    uint64_t nbytes;               /* of all files */
 };
 
 /* ------------------------------------------------------------------------ layout */
 
 static bool is_value(const struct dcp_leaf *l) { return l->row == CKPT_NO_TENSOR && !l->holds_tensors; }
 
-/* assign_range - the next place in FILE, of LENGTH bytes; *END is where it ends. */
+/* assign_range - sets *AT to the next LENGTH bytes of FILE, from *END on, and moves *END after them. False:
+ * the file would exceed 2^63 bytes. */
 static bool assign_range(struct dcp_item_range *at, uint32_t file, uint64_t length, uint64_t *end)
 {
     *at = (struct dcp_item_range){.file = file, .at = *end, .length = length};
@@ -68,8 +69,8 @@ static ckpt_status lay_out_values(struct dcp_writer *w, uint64_t *end, ckpt_erro
     return CKPT_OK;
 }
 
-/* lay_out_tensors - distributes the tensors over nfiles files of about as many bytes; END: where the values
- * of the first one end. */
+/* lay_out_tensors - distributes the tensors over nfiles files of about the same size. END: bytes of the
+ * values in the first file. */
 static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_error *err)
 {
     struct dcp_archive x;
@@ -122,7 +123,7 @@ static ckpt_status lay_out(struct dcp_writer *w, ckpt_error *err)
     CKPT_TRY(count_tensors(w, err));
     if (!w->flat.n || (!w->ntensors && w->p->file->table.nrows && !plan_count(w->p)))
         return plan_fail_no_tensors(err);
-    files = files < w->ntensors ? files : w->ntensors; /* none is empty */
+    files = files < w->ntensors ? files : w->ntensors; /* no file is empty */
     w->nfiles = files < 1 ? 1 : files < MAX_FILES ? (uint32_t)files : MAX_FILES;
     CKPT_TRY(lay_out_values(w, &end, err));
     return lay_out_tensors(w, end, err);
@@ -156,7 +157,7 @@ static struct copy_item get_copy_item(const void *user, size_t t)
                               .name = l->name};
 }
 
-/* copy_tensors - the N tensors of C to OUT; NULL: they are read, no more. */
+/* copy_tensors - copies the N tensors of C to OUT; if OUT is NULL, only reads them. */
 static ckpt_status copy_tensors(struct dcp_file_copy *c, size_t n, sink *out, ckpt_error *err)
 {
     struct dcp_writer *w = c->w;
@@ -182,7 +183,7 @@ static ckpt_status copy_tensors(struct dcp_file_copy *c, size_t n, sink *out, ck
     return CKPT_OK;
 }
 
-/* put_archives - what is around the bytes of the N tensors of C, whose CRCs are known now. */
+/* put_archives - writes the zip headers and pickles around the N tensors of C, whose CRCs are known now. */
 static ckpt_status put_archives(const struct dcp_file_copy *c, size_t n, sink *out, ckpt_error *err)
 {
     const struct dcp_writer *w = c->w;
@@ -217,7 +218,7 @@ static ckpt_status put_values(const struct dcp_writer *w, sink *out, ckpt_error 
     return CKPT_OK;
 }
 
-/* get_end - the end of the last of the N tensors of C, or of the values before them, in file FILE. */
+/* get_end - returns the size of FILE, whose tensors are the N of C; the values are in file 0. */
 static uint64_t get_end(const struct dcp_file_copy *c, size_t n, uint32_t file)
 {
     const struct dcp_writer *w = c->w;
@@ -262,8 +263,7 @@ static ckpt_status write_file(struct dcp_writer *w, uint32_t file, size_t *first
     return sink_end(out, write_contents(&c, n, file, out, err), err);
 }
 
-/* write_composite - leaf I, which has tensors in it, as a file of its own, written like any torch.save
- * archive. */
+/* write_composite - writes leaf I, a value with tensors in it, as a file of its own by torch_zip_write. */
 static ckpt_status write_composite(struct dcp_writer *w, size_t i, uint32_t file, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
@@ -324,7 +324,7 @@ static ckpt_status write_metadata(struct dcp_writer *w, ckpt_error *err)
     return st;
 }
 
-/* verify_folder - our own reader must find every tensor in what was written. */
+/* verify_folder - opens the folder that was written and checks that every tensor is found in it. */
 static ckpt_status verify_folder(const struct dcp_writer *w, ckpt_error *err)
 {
     ckpt_file *f;

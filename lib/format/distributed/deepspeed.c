@@ -1,19 +1,20 @@
-/* deepspeed.c - the saves of DeepSpeed, of all its ranks, as one checkpoint.
+/* deepspeed.c - reads a save of DeepSpeed, with the files of all ranks, as one checkpoint.
  *
- *   latest                  the folder of the last save (deepspeed_files.c), in which are
- *   …_model_states.pt       {module: the state dict, param_shapes, shared_params, buffer_names, …, and
- *                           what the program saved with it}; ZeRO 3: of each rank, without parameters
+ *   latest                  name of the folder of the last save (deepspeed_files.c), with these files:
+ *   …_model_states.pt       {module: the state dict, param_shapes, shared_params, buffer_names, values of
+ *                           the program}; ZeRO 3 has one for each rank, whose module has no parameters
  *   …_optim_states.pt       the partitions of each rank (zero.c)
- *   zero/NAME/fp32.pt …     instead of those, in a universal checkpoint (deepspeed_universal.c)
+ *   zero/NAME/fp32.pt …     instead of partitions, in a universal checkpoint (deepspeed_universal.c)
  *   layer_NN-…              the state dict of one layer of a pipeline, whose keys get "NN." in front
  *   …expert_E_mp_rank_…     the state dict of one expert
  *
- * Its graph: the parameters as zero_to_fp32 gives them, under their names: of 32 bits where the optimizer
- * has them, buffers as float32; frozen parameters as they are, of every stage; other values of the first
- * model file; `optimizer`: {state: {name: {exp_avg: …}}, param_groups: […]}, as torch has it, with names
- * instead of numbers.
+ * The graph is a dict of parameters by name, with the values that zero_to_fp32 gives: in float32 if the
+ * optimizer has them, buffers as float32, frozen parameters as they are. It also has the other values of the
+ * first model file, and `optimizer`: {state: {name: {exp_avg: tensor}}, param_groups}, as torch has it, but
+ * with names instead of numbers.
  *
- * Refused: tensor parallelism, whose cuts only the model's code knows; ranks that are missing. */
+ * Refused: tensor parallelism, because the files do not have the dimension along which a tensor is cut;
+ * missing ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,7 +27,7 @@ static bool probe(const struct probe *p) { return ds_is_folder(p); }
 
 /* -------------------------------------------------------------------------- root */
 
-/* put_entry - V under KEY of the root. *YES (may be NULL): nothing was there before. */
+/* put_entry - adds V to the root under KEY, unless that key exists. *YES (may be NULL): it was added. */
 static ckpt_status put_entry(struct deepspeed *x, ckpt_str key, ckpt_value *v, bool *yes)
 {
     uint32_t before;
@@ -40,15 +41,14 @@ static ckpt_status put_entry(struct deepspeed *x, ckpt_str key, ckpt_value *v, b
     return value_put(x->f->a, x->root, k, v) ? CKPT_OK : fail_memory(x->err);
 }
 
-/* find_parameter - the tensor of the parameter NAME; NULL: it was not put together. */
+/* find_parameter - returns the assembled tensor of the parameter NAME, or NULL. */
 static const struct ds_tensor *find_parameter(const struct deepspeed *x, ckpt_str name)
 {
     uint32_t i = map_get(x->weights, name);
     return i == MAP_NONE ? NULL : &x->tensor[i];
 }
 
-/* resolve_shared_name - the name of the parameter that NAME is tied to; NAME itself where it is tied to
- * none. */
+/* resolve_shared_name - returns the parameter that NAME is tied to by shared_params, or NAME. */
 static ckpt_str resolve_shared_name(const struct deepspeed *x, ckpt_str name)
 {
     ckpt_str kept;
@@ -76,7 +76,7 @@ static bool same_shape(const ckpt_tensor *t, const struct ds_tensor *w)
     return same;
 }
 
-/* index_buffers - the names of the model's buffers. */
+/* index_buffers - fills x->buffers from buffer_names. */
 static ckpt_status index_buffers(struct deepspeed *x)
 {
     ckpt_str name;
@@ -87,8 +87,8 @@ static ckpt_status index_buffers(struct deepspeed *x)
     return CKPT_OK;
 }
 
-/* fail_not_in_partitions - T, the parameter NAME, has no element in PART, as ZeRO-3 leaves it, and no
- * partition. */
+/* fail_not_in_partitions - fails because the parameter NAME, T in PART, is empty as ZeRO 3 leaves it, but is
+ * in no partition. */
 static ckpt_status fail_not_in_partitions(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t,
                                           ckpt_str name)
 {
@@ -99,7 +99,8 @@ static ckpt_status fail_not_in_partitions(struct deepspeed *x, const ckpt_file *
     return file_report_fault(x->f, CKPT_EFORMAT, x->err);
 }
 
-/* choose_entry - *OUT is what V, called NAME in the module of PART, stands for; NULL: for nothing. */
+/* choose_entry - sets *OUT to the value of NAME, which is V in the module of PART: the assembled parameter, a
+ * buffer as float32, or V. NULL: the entry is left out. */
 static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt_str name, ckpt_value *v,
                                 ckpt_value **out)
 {
@@ -109,9 +110,10 @@ static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt
     w = w ? w : find_parameter(x, resolve_shared_name(x, name));
     if (w) {
         *out = w->node;
-        bool must = x->stage < 3 &&
-                    !x->save.universal; /* those put the ranks of tensor parallelism together */
-        return must && t && !same_shape(t, w) ? fail_shape(x, part, t) : CKPT_OK;
+        bool must_match =
+            x->stage < 3 &&
+            !x->save.universal; /* universal checkpoints have joined the tensor-parallel ranks */
+        return must_match && t && !same_shape(t, w) ? fail_shape(x, part, t) : CKPT_OK;
     }
     if (!t || !x->stage)
         return CKPT_OK;
@@ -126,7 +128,7 @@ static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt
     return CKPT_OK;
 }
 
-/* put_module - the entries of the state dict MODULE of PART, with PREFIX in front of their keys. */
+/* put_module - adds the entries of the state dict MODULE of PART, with PREFIX in front of their keys. */
 static ckpt_status put_module(struct deepspeed *x, const ckpt_file *part, const ckpt_value *module,
                               const char *prefix)
 {
@@ -149,7 +151,7 @@ static ckpt_status put_module(struct deepspeed *x, const ckpt_file *part, const 
     return CKPT_OK;
 }
 
-/* put_remaining_parameters - the parameters that no module had, and names that are tied to them. */
+/* put_remaining_parameters - adds the parameters that are in no module, and the names tied to them. */
 static ckpt_status put_remaining_parameters(struct deepspeed *x)
 {
     uint32_t n = 0;
@@ -169,7 +171,7 @@ static ckpt_status put_remaining_parameters(struct deepspeed *x)
     return CKPT_OK;
 }
 
-/* is_internal_key - is what the model file has under KEY of no use but to find the parameters? */
+/* is_internal_key - returns true if the value of KEY in a model file only serves to find the parameters. */
 static bool is_internal_key(ckpt_str key)
 {
     static const char *const names[] = {
@@ -181,7 +183,7 @@ static bool is_internal_key(ckpt_str key)
     return false;
 }
 
-/* put_others - what else the model file has: counters, the scheduler, what the program saved. */
+/* put_others - adds the other values of the model file: counters, the scheduler, values of the program. */
 static ckpt_status put_others(struct deepspeed *x)
 {
     uint32_t n = 0;
@@ -216,14 +218,14 @@ static ckpt_status put_optimizer(struct deepspeed *x)
 
 /* ------------------------------------------------------------------------- files */
 
-/* take_graph - moves the nodes and storages of PART to the file that is read. */
+/* take_graph - does part_graph_take, whose root is not needed. */
 static ckpt_status take_graph(struct deepspeed *x, ckpt_file *part)
 {
     ckpt_value *root;
     return part_graph_take(x->f, part, &root, x->err);
 }
 
-/* put_files - the state dicts of layers or experts. */
+/* put_files - adds the state dicts in the files of KIND: layers or experts. */
 static ckpt_status put_files(struct deepspeed *x, enum ds_kind kind)
 {
     char prefix[32] = "";
@@ -251,7 +253,7 @@ static size_t count_kind(const struct deepspeed *x, enum ds_kind kind)
     return n;
 }
 
-/* has_model_rank - a file of model-parallel rank MP. */
+/* has_model_rank - returns true if there is a file of KIND of model-parallel rank MP. */
 static bool has_model_rank(const struct deepspeed *x, enum ds_kind kind, uint64_t mp)
 {
     for (size_t i = 0; i < x->save.n; i++)
@@ -260,7 +262,7 @@ static bool has_model_rank(const struct deepspeed *x, enum ds_kind kind, uint64_
     return false;
 }
 
-/* refuse_tensor_parallel - a layer that is in several files can be put together by the model's code alone. */
+/* refuse_tensor_parallel - refuses a save whose layers are cut over several files. */
 static ckpt_status refuse_tensor_parallel(struct deepspeed *x)
 {
     bool pipeline = count_kind(x, DS_LAYER) != 0;
@@ -279,7 +281,7 @@ static ckpt_status refuse_tensor_parallel(struct deepspeed *x)
     return CKPT_EUNSUPPORTED;
 }
 
-/* check_without_zero - MODEL, without files of an optimizer, must be of a save without ZeRO. */
+/* check_without_zero - refuses MODEL if it was saved with ZeRO, because there are no optimizer files. */
 static ckpt_status check_without_zero(struct deepspeed *x, const ckpt_file *model)
 {
     if (!ds_get(model->root, "param_shapes"))
@@ -292,7 +294,7 @@ static ckpt_status check_without_zero(struct deepspeed *x, const ckpt_file *mode
     return CKPT_OK;
 }
 
-/* read_without_zero - the model file of rank MP of a save without ZeRO. */
+/* read_without_zero - opens the model file of rank MP of a save without ZeRO. */
 static ckpt_status read_without_zero(struct deepspeed *x, uint64_t mp)
 {
     for (size_t i = 0; i < x->save.n; i++) {
@@ -306,7 +308,7 @@ static ckpt_status read_without_zero(struct deepspeed *x, uint64_t mp)
     return CKPT_OK;
 }
 
-/* read_ranks - what the files of each model-parallel rank have. */
+/* read_ranks - reads the files of each model-parallel rank. */
 static ckpt_status read_ranks(struct deepspeed *x)
 {
     uint64_t mp = 0;
@@ -364,14 +366,14 @@ static ckpt_status set_producer(struct deepspeed *x)
     return x->f->producer.ptr ? CKPT_OK : fail_memory(x->err);
 }
 
-/* get_model_number - the number NAME of the first model file; 0: it has none. */
+/* get_model_number - returns the integer NAME of the first model file, or 0. */
 static uint64_t get_model_number(const struct deepspeed *x, const char *name)
 {
     int64_t n;
     return value_integer(ds_get(x->model->root, name), &n) && n > 0 ? (uint64_t)n : 0;
 }
 
-/* count_ranks - what `info` shows of them. */
+/* count_ranks - fills f->ranks, which `ckpt info` shows. */
 static void count_ranks(struct deepspeed *x)
 {
     ckpt_ranks *r = &x->f->ranks;

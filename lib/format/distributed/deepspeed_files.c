@@ -1,5 +1,5 @@
-/* deepspeed_files.c - the files of a save of DeepSpeed: which one is meant, and what each of them is by its
- * name (deepspeed/runtime/engine.py, runtime/pipe/module.py, checkpoint/ds_to_universal.py).
+/* deepspeed_files.c - finds the last save in a folder of DeepSpeed and what each of its files is, by name
+ * (deepspeed/runtime/engine.py, runtime/pipe/module.py, checkpoint/ds_to_universal.py).
  *
  *   latest              text: the name of the folder of the last save; latest_universal: of a universal one
  *   TAG/…_states.pt     enum ds_kind, in deepspeed.h
@@ -19,15 +19,15 @@ static const char *const trackers[] = {"latest", "latest_universal"};
 
 /* ------------------------------------------------------------------------ names */
 
-/* take_text - removes TEXT from the start of S, if it is there. */
-static bool take_text(ckpt_str *s, const char *text)
+/* skip_text - removes TEXT from the start of S. False: S does not begin with TEXT. */
+static bool skip_text(ckpt_str *s, const char *text)
 {
     bool is = str_starts(*s, str_c(text));
     *s = is ? str_skip(*s, strlen(text)) : *s;
     return is;
 }
 
-static bool take_number(ckpt_str *s, uint64_t *out)
+static bool skip_number(ckpt_str *s, uint64_t *out)
 {
     size_t n = 0;
     while (n < s->len && s->ptr[n] >= '0' && s->ptr[n] <= '9')
@@ -37,35 +37,35 @@ static bool take_number(ckpt_str *s, uint64_t *out)
     return is;
 }
 
-/* take_numbered - TEXT and a number. */
-static bool take_numbered(ckpt_str *s, const char *text, uint64_t *out)
+/* skip_numbered - removes TEXT and the number after it, *OUT, from the start of S. */
+static bool skip_numbered(ckpt_str *s, const char *text, uint64_t *out)
 {
-    return take_text(s, text) && take_number(s, out);
+    return skip_text(s, text) && skip_number(s, out);
 }
 
 static enum ds_kind parse_layer_name(ckpt_str s, struct ds_file *f)
 {
-    if (!take_numbered(&s, "layer_", &f->layer))
+    if (!skip_numbered(&s, "layer_", &f->layer))
         return DS_OTHER;
-    if (take_numbered(&s, "_expert_", &f->expert))
-        return take_numbered(&s, "_mp_rank_", &f->mp) && str_is(s, "_model_states.pt") ? DS_EXPERT : DS_OTHER;
-    (void)take_numbered(&s, "-model_", &f->mp);
+    if (skip_numbered(&s, "_expert_", &f->expert))
+        return skip_numbered(&s, "_mp_rank_", &f->mp) && str_is(s, "_model_states.pt") ? DS_EXPERT : DS_OTHER;
+    (void)skip_numbered(&s, "-model_", &f->mp);
     return str_is(s, "-model_states.pt") ? DS_LAYER : DS_OTHER;
 }
 
-/* parse_name - what the file F is by its name, S, which has no folder. */
+/* parse_name - returns the kind of the file named S and sets the numbers of F. */
 static enum ds_kind parse_name(ckpt_str s, struct ds_file *f)
 {
     if (str_starts(s, STR_LIT("layer_")))
         return parse_layer_name(s, f);
-    if (take_numbered(&s, "expert_", &f->expert))
-        return take_numbered(&s, "_mp_rank_", &f->mp) && str_is(s, "_model_states.pt") ? DS_EXPERT : DS_OTHER;
-    if (take_numbered(&s, "expp_rank_", &f->expert))
-        return take_numbered(&s, "_mp_rank_", &f->mp) && str_is(s, "_optim_states.pt") ? DS_EXPERT_OPTIM
+    if (skip_numbered(&s, "expert_", &f->expert))
+        return skip_numbered(&s, "_mp_rank_", &f->mp) && str_is(s, "_model_states.pt") ? DS_EXPERT : DS_OTHER;
+    if (skip_numbered(&s, "expp_rank_", &f->expert))
+        return skip_numbered(&s, "_mp_rank_", &f->mp) && str_is(s, "_optim_states.pt") ? DS_EXPERT_OPTIM
                                                                                        : DS_OTHER;
-    bool prefixed = take_text(&s, "bf16_") || take_text(&s, "fp16_");
-    f->ranked = take_numbered(&s, "zero_pp_rank_", &f->dp);
-    if (!take_numbered(&s, f->ranked ? "_mp_rank_" : "mp_rank_", &f->mp))
+    bool prefixed = skip_text(&s, "bf16_") || skip_text(&s, "fp16_");
+    f->ranked = skip_numbered(&s, "zero_pp_rank_", &f->dp);
+    if (!skip_numbered(&s, f->ranked ? "_mp_rank_" : "mp_rank_", &f->mp))
         return DS_OTHER;
     if (f->ranked && str_is(s, "_optim_states.pt"))
         return DS_OPTIM;
@@ -87,7 +87,7 @@ static bool is_file_of_rank(ckpt_str name)
 
 /* ---------------------------------------------------------------------- folders */
 
-/* find_tracker - the name of the file in the folder P that names the last save, or NULL. */
+/* find_tracker - returns the name of the file in P that names the last save, or NULL. */
 static const char *find_tracker(const struct probe *p)
 {
     for (size_t i = 0; i < sizeof trackers / sizeof *trackers; i++) {
@@ -101,8 +101,8 @@ static const char *find_tracker(const struct probe *p)
 
 bool ds_is_folder(const struct probe *p) { return find_tracker(p) || probe_matches(p, is_file_of_rank); }
 
-/* check_tag - TAG, which the file POINTER has, must be a folder here. */
-static ckpt_status check_tag(const ckpt_file *f, const char *pointer, ckpt_str tag, ckpt_error *err)
+/* check_tag - checks that TAG, which the file TRACKER names, is a folder in the folder of F. */
+static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str tag, ckpt_error *err)
 {
     char *path = shards_join_path(str_c(f->path), tag);
     struct stat is;
@@ -116,7 +116,7 @@ static ckpt_status check_tag(const ckpt_file *f, const char *pointer, ckpt_str t
     (void)fail(err, leaves ? CKPT_EFORMAT : CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                leaves ? "%s names {a place outside of} {=the folder}: \"%.*s\""
                       : "%s names the folder \"%.*s\", which is {not} {=here}",
-               pointer, STR_ARG(tag));
+               tracker, STR_ARG(tag));
     if (!leaves)
         fail_hint(err, "that save was deleted, or not copied; name the folder of another one");
     fail_file(err, f->path);
@@ -125,7 +125,7 @@ static ckpt_status check_tag(const ckpt_file *f, const char *pointer, ckpt_str t
 
 /* ------------------------------------------------------------------------- list */
 
-/* add_names - what LIST has, N names in the folder of the save. */
+/* add_names - adds the N files in LIST, which are in the folder of the save, to S. */
 static ckpt_status add_names(ckpt_file *f, struct ds_save *s, const ckpt_str *list, size_t n)
 {
     s->file = arena_array(f->a, n, sizeof *s->file);
@@ -165,16 +165,16 @@ static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
 
 ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err)
 {
-    const char *pointer = find_tracker(f->probe);
-    *out = (struct ds_save){.tag = str_of("", 0), .trusted = pointer};
-    if (pointer) {
-        const struct tracker_file tracker = {.name = pointer,
-                                             .expected = "name of a folder of up to 4096 bytes"};
-        CKPT_TRY(tracker_file_read(f, &tracker, &out->tag, err));
-        CKPT_TRY(check_tag(f, pointer, out->tag, err));
+    const char *tracker = find_tracker(f->probe);
+    *out = (struct ds_save){.tag = str_of("", 0), .trusted = tracker};
+    if (tracker) {
+        const struct tracker_file file = {.name = tracker,
+                                          .expected = "name of a folder of up to 4096 bytes"};
+        CKPT_TRY(tracker_file_read(f, &file, &out->tag, err));
+        CKPT_TRY(check_tag(f, tracker, out->tag, err));
     }
     CKPT_TRY(list_save(f, out, err));
-    if (!pointer)
+    if (!tracker)
         out->trusted = out->n ? out->file[0].name.ptr : NULL;
     return CKPT_OK;
 }

@@ -1,4 +1,4 @@
-/* deepspeed_tensors.c - tensors of a save of DeepSpeed that are put together from flat ones of its files. */
+/* deepspeed_tensors.c - assembles the tensors of a DeepSpeed save from the flat tensors in its files. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -82,9 +82,9 @@ ckpt_status ds_open_file(struct deepspeed *x, ckpt_str name, ckpt_file **out)
     return CKPT_OK;
 }
 
-/* ----------------------------------------------------------------------- streams */
+/* ------------------------------------------------------------------ flat tensors */
 
-/* check_flat - can the elements of T, a row of PART, be read as they are stored? */
+/* check_flat - checks that T, a row of PART, is a contiguous 1-d tensor that can be read as it is stored. */
 static ckpt_status check_flat(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t)
 {
     const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &part->table.storages[t->storage];
@@ -98,16 +98,16 @@ static ckpt_status check_flat(struct deepspeed *x, const ckpt_file *part, const 
     return CKPT_EUNSUPPORTED;
 }
 
-static ckpt_status add_run(struct deepspeed *x, struct ds_flat *s, struct ds_partition run)
+static ckpt_status add_partition(struct deepspeed *x, struct ds_flat *s, struct ds_partition p)
 {
     struct ds_partition *grown = arena_grow(x->f->a, s->partition, s->n, &s->cap, s->n + 1, sizeof *grown);
     if (!grown)
         return fail_memory(x->err);
     s->partition = grown;
-    run.start = s->total;
-    if (!checked_add(s->total, run.n, &s->total))
+    p.start = s->total;
+    if (!checked_add(s->total, p.n, &s->total))
         return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "partitions of {more} than {=2^64 elements}");
-    grown[s->n++] = run;
+    grown[s->n++] = p;
     return CKPT_OK;
 }
 
@@ -116,9 +116,9 @@ ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file 
 {
     const ckpt_tensor *t = part ? ds_find_row(part, v) : NULL;
     if (!part)
-        return add_run(x, s, (struct ds_partition){.n = n});
-    if (t && !t->has_data && (x->f->salvage || x->f->check)) /* its bytes are not all there */
-        return add_run(x, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
+        return add_partition(x, s, (struct ds_partition){.n = n});
+    if (t && !t->has_data && (x->f->salvage || x->f->check)) /* its bytes are incomplete */
+        return add_partition(x, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
     if (!t) {
         (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} for {=each group of parameters}");
         fail_where(x->err, "optimizer_state_dict");
@@ -134,17 +134,17 @@ ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file 
         return CKPT_EFORMAT;
     }
     s->dtype = (ckpt_dtype)t->dtype;
-    return add_run(x, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
+    return add_partition(x, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
 }
 
 /* ------------------------------------------------------------------------ pieces */
 
-/* add_piece - adds elements [FROM, FROM + N) of RUN as a piece, at element AT of the tensor. */
-static ckpt_status add_piece(struct deepspeed *x, const struct ds_partition *run, uint64_t from, uint64_t n,
+/* add_piece - adds elements [FROM, FROM + N) of P as a piece, at element AT of the tensor. */
+static ckpt_status add_piece(struct deepspeed *x, const struct ds_partition *p, uint64_t from, uint64_t n,
                              uint64_t at)
 {
-    const ckpt_tensor *t = &run->part->table.rows[run->row].t;
-    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &run->part->table.storages[t->storage];
+    const ckpt_tensor *t = &p->part->table.rows[p->row].t;
+    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &p->part->table.storages[t->storage];
     uint64_t first, skip;
     if (!s || !s->src) {
         x->missing_data = true;
@@ -170,8 +170,8 @@ static ckpt_status add_piece(struct deepspeed *x, const struct ds_partition *run
     return CKPT_OK;
 }
 
-/* find_run - the run of S with element AT, which it has. */
-static const struct ds_partition *find_run(const struct ds_flat *s, uint64_t at)
+/* find_partition - returns the partition of S with element AT, which must exist. */
+static const struct ds_partition *find_partition(const struct ds_flat *s, uint64_t at)
 {
     size_t low = 0, high = s->n;
     while (high - low > 1) {
@@ -190,13 +190,13 @@ ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t 
         return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "needs {=elements %llu to %llu} of its partitions, which have {%llu}",
                     (unsigned long long)from, (unsigned long long)from + n, (unsigned long long)s->total);
-    for (const struct ds_partition *run = n ? find_run(s, from) : NULL; n; run++) {
-        uint64_t skip = from - run->start;
-        uint64_t here = run->n - skip < n ? run->n - skip : n; /* bounded: FROM is in RUN, or at its end */
-        if (!run->part && here)
+    for (const struct ds_partition *p = n ? find_partition(s, from) : NULL; n; p++) {
+        uint64_t skip = from - p->start;
+        uint64_t here = p->n - skip < n ? p->n - skip : n; /* bounded: FROM is in it, or at its end */
+        if (!p->part && here)
             x->missing_data = true;
         else if (here)
-            CKPT_TRY(add_piece(x, run, skip, here, at));
+            CKPT_TRY(add_piece(x, p, skip, here, at));
         from += here; /* bounded: in the stream */
         at += here;
         n -= here;
@@ -215,7 +215,7 @@ static ckpt_status store_tensor(struct deepspeed *x, struct ds_tensor *t, ckpt_s
     if (x->missing_data)
         return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                     "a part of it is {in a file} that is missing or {=cannot be read}");
-    for (size_t i = 0; i < x->npieces; i++) { /* only now: the array may have moved */
+    for (size_t i = 0; i < x->npieces; i++) { /* now, because realloc no longer moves the array */
         x->piece[i].offset = &x->bounds[2 * i];
         x->piece[i].size = &x->bounds[2 * i + 1];
     }
@@ -262,17 +262,18 @@ ckpt_status ds_end_parameter(struct deepspeed *x, const struct ds_tensor *t)
     return CKPT_EFORMAT;
 }
 
-/* is_contiguous - can the elements of the row T of PART be read one after the other, as they are? */
+/* is_contiguous - returns true if T, a row of PART, is dense and its stored bytes are its row-major
+ * elements. */
 static bool is_contiguous(const ckpt_file *part, const ckpt_tensor *t)
 {
     uint64_t run = 1;
-    bool plain = t && t->kind == CKPT_DENSE && t->has_shape && !t->conj && !t->neg &&
+    bool dense = t && t->kind == CKPT_DENSE && t->has_shape && !t->conj && !t->neg &&
                  dtype_info((ckpt_dtype)t->dtype)->block_elems == 1;
-    for (uint32_t k = plain ? t->ndim : 0; plain && t->stride && k-- > 0;) {
-        plain = t->shape[k] <= 1 || t->stride[k] == run;
+    for (uint32_t k = dense ? t->ndim : 0; dense && t->stride && k-- > 0;) {
+        dense = t->shape[k] <= 1 || t->stride[k] == run;
         run *= t->shape[k]; /* bounded: it divides the elements */
     }
-    return plain && (t->storage == CKPT_NO_STORAGE || part->table.storages[t->storage].swap <= 1);
+    return dense && (t->storage == CKPT_NO_STORAGE || part->table.storages[t->storage].swap <= 1);
 }
 
 ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
@@ -286,12 +287,12 @@ ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_v
     struct ds_tensor copy = {.name = key, .dtype = (ckpt_dtype)t->dtype, .ndim = t->ndim, .shape = t->shape};
     if (t->elements)
         CKPT_TRY(add_piece(x, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
-    return ds_end_tensor(x, &copy, key, node); /* add_piece has seen to it that it is lost */
+    return ds_end_tensor(x, &copy, key, node); /* add_piece has set missing_data for a lost one */
 }
 
 /* ------------------------------------------------------------------------ float32 */
 
-/* 16-bit floats as float32. */
+/* A source of float32 elements that are converted from 16-bit floats. */
 struct widened {
     source s;
     source *from;
@@ -326,7 +327,8 @@ static void close_widened(source *s)
 
 static const struct source_ops widened_ops = {.read_at = read_widened, .close = close_widened};
 
-/* widen_source - SIZE bytes of float32, of the elements at AT of FROM. */
+/* widen_source - returns a source of SIZE bytes of float32, converted from the elements of DTYPE at AT of
+ * FROM. */
 static source *widen_source(source *from, uint64_t at, ckpt_dtype dtype, uint64_t size)
 {
     struct widened *w = calloc(1, sizeof *w);

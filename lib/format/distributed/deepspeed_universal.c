@@ -1,13 +1,13 @@
-/* deepspeed_universal.c - universal checkpoints: what ds_to_universal makes of the partitions of all ranks.
+/* deepspeed_universal.c - reads universal checkpoints, which ds_to_universal makes of all partitions.
  *
  *   zero/NAME/fp32.pt       {param: tensor, …}, or the tensor itself; of ZeRO 3 flat: its shape is in
  *                           param_shapes of the model file
- *   zero/NAME/exp_avg.pt …  a state of the optimizer, likewise; step.pt is a tensor without dimensions
+ *   zero/NAME/exp_avg.pt …  a state of the optimizer in the same form; step.pt is a 0-d tensor
  *   zero/optimizer_state.pt {param_groups, …}
- *   …_model_states.pt       as they were: buffers, frozen and tied parameters, param_shapes
+ *   …_model_states.pt       as in the original save: buffers, frozen and tied parameters, param_shapes
  *
- * The copies of frozen parameters that are here are in 32 bits, and those of tied ones were rounded; both are
- * taken from the model files. Refused: a parameter without a folder, a tensor of another size. */
+ * Frozen and tied parameters are read from the model files: their copies in zero/ have a different dtype or
+ * were rounded. Refused: a parameter without a folder, a tensor of the wrong size. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@
 struct universal {
     struct deepspeed *x;
     const value_pair **shape; /* entries of param_shapes */
-    map *shapes;              /* name -> number of that */
+    map *shapes;              /* name -> index into shape */
     size_t nshapes;
 };
 
@@ -30,7 +30,7 @@ static bool is_name(ckpt_str name) { return name.ptr[0] != '.'; }
 
 static bool is_file(ckpt_str name) { return str_ends(name, STR_LIT(SUFFIX)); }
 
-/* list - the names in the folder PATH of the save that MATCH. */
+/* list - lists the names in the folder PATH of the save that MATCH. */
 static ckpt_status list(struct universal *u, ckpt_str path, bool (*match)(ckpt_str), ckpt_str **out,
                         size_t *n)
 {
@@ -41,8 +41,8 @@ static ckpt_status list(struct universal *u, ckpt_str path, bool (*match)(ckpt_s
     return st;
 }
 
-/* path_in - NAME in the folder PATH, which may be empty. */
-static ckpt_str path_in(struct universal *u, ckpt_str path, ckpt_str name)
+/* join - returns PATH/NAME, or NAME if PATH is empty. */
+static ckpt_str join(struct universal *u, ckpt_str path, ckpt_str name)
 {
     return arena_printf(u->x->f->a, "%.*s%s%.*s", (int)path.len, path.ptr, path.len ? "/" : "", (int)name.len,
                         name.ptr);
@@ -82,7 +82,7 @@ static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes)
     return CKPT_OK;
 }
 
-/* set_shape - the last tensor, which is flat, gets the shape that the parameter NAME has. */
+/* set_shape - gives the last tensor, if it is flat, the shape of the parameter NAME in param_shapes. */
 static ckpt_status set_shape(struct universal *u, ckpt_str name)
 {
     struct deepspeed *x = u->x;
@@ -112,14 +112,14 @@ static ckpt_status fail_no_tensor(struct universal *u, const ckpt_file *part)
     return file_report_fault(u->x->f, CKPT_EFORMAT, u->x->err);
 }
 
-/* get_param - what PART was saved for. */
+/* get_param - returns the value that PART holds: its entry "param", or its root. */
 static ckpt_value *get_param(const ckpt_file *part)
 {
     ckpt_value *v = ds_get(part->root, "param");
     return v ? v : part->root;
 }
 
-/* add_weight - PART is the parameter NAME. */
+/* add_weight - adds the parameter NAME, which PART holds. */
 static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_str name)
 {
     ckpt_value *node;
@@ -132,7 +132,7 @@ static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_s
     return set_shape(u, name);
 }
 
-/* add_state - PART is the state KEY of the parameter NAME, those of which are STATE. */
+/* add_state - adds to the dict STATE the optimizer state KEY of the parameter NAME, which PART holds. */
 static ckpt_status add_state(struct universal *u, const ckpt_file *part, ckpt_str name, ckpt_str key,
                              ckpt_value *state)
 {
@@ -153,7 +153,7 @@ static ckpt_status add_state(struct universal *u, const ckpt_file *part, ckpt_st
     return value_put(a, state, k, node) ? CKPT_OK : fail_memory(u->x->err);
 }
 
-/* is_frozen_or_tied - is NAME a frozen parameter, or tied to another one? */
+/* is_frozen_or_tied - returns true if NAME is a frozen parameter or tied to a different one. */
 static bool is_frozen_or_tied(const struct universal *u, ckpt_str name)
 {
     ckpt_str kept;
@@ -162,7 +162,7 @@ static bool is_frozen_or_tied(const struct universal *u, ckpt_str name)
     return ds_get(frozen, name.ptr) || value_text(ds_get(shared, name.ptr), &kept);
 }
 
-/* add_param - the folder PATH, of the parameter NAME. */
+/* add_param - reads the folder PATH of the parameter NAME. */
 static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
 {
     struct deepspeed *x = u->x;
@@ -172,7 +172,7 @@ static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
     ckpt_value *state = value_new(x->f->a, CKPT_V_DICT, 0), *k = value_str(x->f->a, name);
     CKPT_TRY(state && k ? list(u, path, is_file, &files, &n) : fail_memory(x->err));
     for (size_t i = 0; i < n; i++) {
-        ckpt_str file = path_in(u, path, files[i]);
+        ckpt_str file = join(u, path, files[i]);
         ckpt_str key = arena_str(x->f->a, str_of(files[i].ptr, files[i].len - strlen(SUFFIX)));
         CKPT_TRY(file.ptr && key.ptr ? ds_open_file(x, file, &part) : fail_memory(x->err));
         if (part)
@@ -185,11 +185,11 @@ static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
 
 static ckpt_status add_params(struct universal *u)
 {
-    ckpt_str *names, zero = path_in(u, u->x->save.tag, STR_LIT("zero"));
+    ckpt_str *names, zero = join(u, u->x->save.tag, STR_LIT("zero"));
     size_t n;
     CKPT_TRY(zero.ptr ? list(u, zero, is_name, &names, &n) : fail_memory(u->x->err));
     for (size_t i = 0; i < n; i++) {
-        ckpt_str path = path_in(u, zero, names[i]);
+        ckpt_str path = join(u, zero, names[i]);
         if (!path.ptr)
             return fail_memory(u->x->err);
         if (!is_file(names[i]) && !is_frozen_or_tied(u, names[i]))
@@ -198,7 +198,7 @@ static ckpt_status add_params(struct universal *u)
     return CKPT_OK;
 }
 
-/* check_params - all that are in param_shapes are there. */
+/* check_params - checks that every parameter in param_shapes was read. */
 static ckpt_status check_params(struct universal *u)
 {
     char what[300];
@@ -212,25 +212,25 @@ static ckpt_status check_params(struct universal *u)
     return CKPT_OK;
 }
 
-/* add_groups - the param_groups of optimizer_state.pt, if it is there. */
+/* add_groups - adds the param_groups of optimizer_state.pt, if that file exists. */
 static ckpt_status add_groups(struct universal *u, const ckpt_value *shapes)
 {
     struct deepspeed *x = u->x;
     ckpt_file *part;
-    ckpt_str *names, zero = path_in(u, x->save.tag, STR_LIT("zero"));
+    ckpt_str *names, zero = join(u, x->save.tag, STR_LIT("zero"));
     size_t n;
     CKPT_TRY(zero.ptr ? list(u, zero, is_file, &names, &n) : fail_memory(x->err));
     for (size_t i = 0; i < n; i++) {
         if (!str_is(names[i], "optimizer_state.pt"))
             continue;
-        ckpt_str path = path_in(u, zero, names[i]);
+        ckpt_str path = join(u, zero, names[i]);
         CKPT_TRY(path.ptr ? ds_open_file(x, path, &part) : fail_memory(x->err));
         return part ? ds_add_param_groups(x, shapes, ds_get(part->root, "param_groups")) : CKPT_OK;
     }
     return CKPT_OK;
 }
 
-/* open_model - the first model file. */
+/* open_model - opens the first model file that can be read. */
 static ckpt_status open_model(struct deepspeed *x)
 {
     x->stage = 2;

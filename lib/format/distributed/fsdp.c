@@ -1,13 +1,13 @@
-/* fsdp.c - files that each rank saved for itself: torch.save of a state dict whose tensors are DTensors
- * (FSDP2, tensor parallelism) or ShardedTensors (FSDP's SHARDED_STATE_DICT).
+/* fsdp.c - reads the files that the ranks wrote one by one: torch.save of a state dict whose tensors are
+ * DTensors (FSDP2, tensor parallelism) or ShardedTensors (FSDP's SHARDED_STATE_DICT).
  *
- *   NAME0.pt, NAME1.pt, …   the same keys in each, as ranks count; other values are those of the first
- *   model_world_size_W_rank_R.pt, pytorch_model_fsdp_0_rankR.bin       the names that verl and Accelerate use
+ *   NAME0.pt, NAME1.pt, …   of rank 0, 1 …, with the same keys; other values are read from rank 0
+ *   model_world_size_W_rank_R.pt, pytorch_model_fsdp_0_rankR.bin       the file names of verl and Accelerate
  *   optim_world_size_W_rank_R.pt, optimizer_0_rankR.bin, …             not read: folder_is_companion
  *
- * A folder of such files is one checkpoint: its graph is that of rank 0, with complete tensors in the place
- * of those that are cut. Refused: a rank that is missing, Partial tensors, LOCAL_STATE_DICT, whose flat
- * parameters can be cut apart by the model alone. */
+ * A folder of such files is one checkpoint. Its graph is the graph of rank 0, with complete tensors in place
+ * of DTensors and ShardedTensors. Refused: a missing rank, Partial placements, LOCAL_STATE_DICT, because only
+ * the model has the shapes in its flat parameters. */
 #include "format/distributed/part_graph.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
@@ -16,14 +16,14 @@
 #include "format/torch/placements.h"
 
 struct fsdp {
-    ckpt_file *f; /* first: part_graph.h */
+    ckpt_file *f; /* first member: part_graph_find_storage */
     ckpt_error *err;
     struct sharded_tensors r;
     ckpt_file *first; /* of rank 0 */
 };
 
-/* stem_of - NAME without its rank and suffix; empty: it has none, or is of no model. */
-static ckpt_str stem_of(ckpt_str name)
+/* get_stem - returns NAME without its rank and suffix. Empty: it has no rank, or is not a model. */
+static ckpt_str get_stem(ckpt_str name)
 {
     static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
@@ -37,10 +37,10 @@ static ckpt_str stem_of(ckpt_str name)
     return str_of("", 0);
 }
 
-static bool has_stem(ckpt_str name) { return stem_of(name).len != 0; }
+static bool has_stem(ckpt_str name) { return get_stem(name).len != 0; }
 
-/* trainer_of - who names files of ranks like NAME; NULL: that is not known. */
-static const char *trainer_of(ckpt_str name)
+/* find_trainer - returns the trainer that uses such names of files, or NULL. */
+static const char *find_trainer(ckpt_str name)
 {
     return str_starts(name, STR_LIT("model_world_size_"))     ? "verl"
            : str_starts(name, STR_LIT("pytorch_model_fsdp_")) ? "Accelerate"
@@ -56,20 +56,20 @@ static bool probe(const struct probe *p)
         if (!has_stem(p->names[i]))
             continue;
         if (n++ == 0)
-            stem = stem_of(p->names[i]);
-        else if (!str_eq(stem, stem_of(p->names[i])))
+            stem = get_stem(p->names[i]);
+        else if (!str_eq(stem, get_stem(p->names[i])))
             return false;
     }
     folder_scan(p->names, p->nnames, &d);
-    return (n > 1 || trainer_of(stem)) && !d.nindex && !d.nsingle && d.nothers == n;
+    return (n > 1 || find_trainer(stem)) && !d.nindex && !d.nsingle && d.nothers == n;
 }
 
-static bool is_cut(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED; }
+static bool is_sharded(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED; }
 
-static bool has_cut(const ckpt_file *f)
+static bool has_sharded(const ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++)
-        if (is_cut(&f->table.rows[i].t))
+        if (is_sharded(&f->table.rows[i].t))
             return true;
     return false;
 }
@@ -86,7 +86,7 @@ static ckpt_status refuse_flat(struct fsdp *x, const ckpt_tensor *t)
     return CKPT_EUNSUPPORTED;
 }
 
-/* check_ranks - the mesh of row ROW of PART must have as many ranks as there are files. */
+/* check_ranks - checks that there is a file for each rank in the mesh of row ROW of PART. */
 static ckpt_status check_ranks(struct fsdp *x, const ckpt_file *part, uint32_t row, size_t nfiles)
 {
     uint64_t n = torch_part_ranks(part, row);
@@ -100,7 +100,7 @@ static ckpt_status check_ranks(struct fsdp *x, const ckpt_file *part, uint32_t r
     return CKPT_ENOTFOUND;
 }
 
-/* add_row - the components of row ROW of PART, which is cut. */
+/* add_row - adds the local tensors of row ROW of PART, a DTensor or ShardedTensor, as shards. */
 static ckpt_status add_row(struct fsdp *x, const ckpt_file *part, uint32_t row)
 {
     const ckpt_tensor *t = &part->table.rows[row].t;
@@ -118,18 +118,19 @@ static ckpt_status add_row(struct fsdp *x, const ckpt_file *part, uint32_t row)
         const struct tensor_shard shard = {.part = part, .row = i, .offset = offset};
         CKPT_TRY(sharded_tensors_add(&x->r, t->name, t->shape, &shard));
         if (t->kind == CKPT_DTENSOR)
-            break; /* what follows belongs to its mesh */
+            break; /* the next components belong to its mesh */
     }
     return CKPT_OK;
 }
 
+/* add_rank - adds the shards in PART, the file of one of NFILES ranks. */
 static ckpt_status add_rank(struct fsdp *x, const ckpt_file *part, size_t nfiles)
 {
     for (uint32_t i = 0; i < part->table.nrows; i++) {
         const ckpt_tensor *t = &part->table.rows[i].t;
         if (t->part_of != CKPT_NO_TENSOR)
             continue;
-        if (is_cut(t)) {
+        if (is_sharded(t)) {
             CKPT_TRY(check_ranks(x, part, i, nfiles));
             CKPT_TRY(add_row(x, part, i));
         } else if (file_find(x->first, t->name) == CKPT_NO_TENSOR) {
@@ -140,16 +141,16 @@ static ckpt_status add_rank(struct fsdp *x, const ckpt_file *part, size_t nfiles
     return CKPT_OK;
 }
 
-/* become_tensors - the nodes of the first file's tensors that are cut stand for the complete ones. */
-static void become_tensors(struct fsdp *x)
+/* replace_nodes - lets the nodes of DTensors and ShardedTensors of rank 0 stand for complete tensors. */
+static void replace_nodes(struct fsdp *x)
 {
     struct table *t = &x->first->table;
     for (size_t i = 0; i < t->nrows; i++) {
         ckpt_value *v = (ckpt_value *)(uintptr_t)t->rows[i].t.value;
-        uint32_t at = is_cut(&t->rows[i].t) ? map_get(x->r.names, t->rows[i].t.name) : MAP_NONE;
+        uint32_t at = is_sharded(&t->rows[i].t) ? map_get(x->r.names, t->rows[i].t.name) : MAP_NONE;
         if (at == MAP_NONE || !v || v->type == CKPT_V_TENSOR)
             continue;
-        v->type = CKPT_V_TENSOR; /* the other fields of a call are nobody's now */
+        v->type = CKPT_V_TENSOR; /* the fields of a call are no longer used */
         v->offset = at;
     }
 }
@@ -166,7 +167,7 @@ static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
         CKPT_TRY(part_file_read_pickle(x->f, list[0].ptr, list[i], &part, x->err));
         if (!part)
             continue;
-        if (!x->first && n > 1 && !has_cut(part)) {
+        if (!x->first && n > 1 && !has_sharded(part)) {
             struct folder d;
             ckpt_str *names;
             size_t all;
@@ -193,11 +194,11 @@ static ckpt_status read_all(struct fsdp *x)
     CKPT_TRY(folder_list(f->a, f->folder, has_stem, &list, &n, x->err));
     CKPT_TRY(open_ranks(x, list, n));
     CKPT_TRY(sharded_tensors_store(&x->r));
-    become_tensors(x);
+    replace_nodes(x);
     CKPT_TRY(part_graph_take(f, x->first, &f->root, x->err));
     f->resolve = part_graph_add_unreferenced;
     part_file_set_step(f, "global_step_");
-    f->producer = trainer_of(list[0]) ? str_c(trainer_of(list[0])) : x->first->producer;
+    f->producer = find_trainer(list[0]) ? str_c(find_trainer(list[0])) : x->first->producer;
     f->ranks.ranks = f->nparts;
     return torch_graph(f, f->root, &st, x->err);
 }

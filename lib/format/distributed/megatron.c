@@ -1,20 +1,20 @@
-/* megatron.c - checkpoints of Megatron-LM: each rank of tensor and pipeline parallelism has a folder.
+/* megatron.c - reads checkpoints of Megatron-LM: each tensor- and pipeline-parallel rank has a folder.
  *
- *   latest_checkpointed_iteration.txt        a number, or "release": which of the next lines counts
+ *   latest_checkpointed_iteration.txt        the last save: an iteration such as 100, or "release"
  *   iter_0000100/mp_rank_TT/                 tensor-parallel rank TT
- *   iter_0000100/mp_rank_TT_PPP/             … of stage PPP of the pipeline
+ *   iter_0000100/mp_rank_TT_PPP/             tensor-parallel rank TT of pipeline stage PPP
  *     model_optim_rng.pt, model_rng.pt       torch.save of {"model", "args", "iteration"};
- *                                            model0, model1 … where stages are interleaved
- *   iter_0000100/.metadata, metadata.json    the other kind, torch_dist: dcp.c reads it
+ *                                            "model0", "model1" … if stages are interleaved: each stage
+ *                                            has several chunks of the model
+ *   iter_0000100/.metadata, metadata.json    the format torch_dist instead, which dcp.c reads
  *
- * The model is put together: its names are those below "model". Ranks have their parts of a tensor by the
- * rules of megatron_rules.def, or those of a user. Layers are numbered from 0 in each stage; here they go on.
- * The copy of a tied embedding in the last stage is left out, and so are optimizers and random states, which
- * each rank has for itself.
+ * The result is the complete model, with the names below "model". Which part of a tensor a rank has follows
+ * from the rules in megatron_rules.def, or the user's. Each stage numbers its layers from 0; here they are
+ * numbered through. Left out: the copy of a tied embedding in the last stage, optimizers, random states.
  *
- * Refused: a rank that is missing, ranks of expert parallelism, a tensor that no rule fits. Whether all ranks
- * are there is seen by the rows of the embedding and the number of layers, which `args` has; its
- * tensor_model_parallel_size alone is what a conversion may have left from before.
+ * Refused: a missing rank, expert parallelism, a tensor without a rule. The number of ranks is checked by the
+ * rows of the embedding and the number of layers in `args`. Its tensor_model_parallel_size is not reliable,
+ * because a conversion may not have updated it.
  *
  * Sources: megatron/training/checkpointing.py, core/transformer/transformer_block.py. */
 #include <inttypes.h>
@@ -35,41 +35,42 @@
 #define METADATA  ".metadata" /* of a Distributed Checkpoint */
 #define MAX_RANKS 100000u
 
-/* A folder of a rank. */
+/* The folder of one rank. */
 struct megatron_rank {
     uint64_t tensor, stage;
-    ckpt_file *part;  /* NULL: its faults were reported */
-    bool graph_taken; /* its graph is a part of the file's */
+    ckpt_file *part;  /* NULL: unreadable and reported */
+    bool graph_taken; /* part_graph_take was called */
 };
 
 /* The layers below a prefix such as "decoder.layers.". */
 struct layer_stack {
-    uint64_t base, next; /* number of the first one of the current stage, and of the one after the last */
+    uint64_t base; /* number of the first layer of the current stage */
+    uint64_t next; /* 1 + the greatest number so far */
 };
 
 struct megatron {
-    ckpt_file *f; /* first: part_graph.h */
+    ckpt_file *f; /* first member: part_graph_find_storage */
     ckpt_error *err;
     struct sharded_tensors r;
     struct nested tree;
     struct megatron_rules rules;
     struct megatron_rank *rank; /* by stage, then by tensor-parallel rank */
     size_t nranks;
-    uint64_t tensor, stages, chunks; /* how many there are; chunks: of the model in each stage */
-    const ckpt_value *args;          /* of the first rank; or NULL */
+    uint64_t tensor, stages, chunks; /* tensor-parallel ranks, pipeline stages, model chunks of a stage */
+    const ckpt_value *args;          /* of the first rank, or NULL */
     double version;                  /* checkpoint_version */
-    map *stacks;                     /* prefix -> stack */
+    map *stacks;                     /* prefix -> index into stack */
     struct layer_stack *stack;
     size_t nstacks, cap_stacks;
-    map *stage_of;      /* name of a tensor -> the stage that it is of, of all chunks */
-    ckpt_str unmatched; /* tensors that no rule fits, as many as can be shown */
-    uint64_t nunmatched, nlisted;
-    bool has_stages; /* the folders have numbers of stages */
+    map *stage_of;                /* name of a tensor -> the stage that it is of, of all chunks */
+    ckpt_str unmatched;           /* tensors without a rule, as text for the error */
+    uint64_t nunmatched, nlisted; /* how many they are, and how many are in the text */
+    bool has_stages;              /* the names of the folders have a stage */
 };
 
 /* ------------------------------------------------------------------------ folders */
 
-/* take_number - the digits at the start of *TEXT, which then begins after them. */
+/* take_number - removes the number at the start of *TEXT and sets *OUT to it. */
 static bool take_number(ckpt_str *text, uint64_t *out)
 {
     size_t n = 0;
@@ -80,7 +81,8 @@ static bool take_number(ckpt_str *text, uint64_t *out)
     return number;
 }
 
-/* parse_rank - NAME, mp_rank_TT[_PPP[_EEE]], as up to three numbers; returns how many, 0: it is not one. */
+/* parse_rank - reads the numbers of NAME, mp_rank_TT[_PPP[_EEE]]. Returns how many there are; 0: NAME has a
+ * different form. */
 static unsigned parse_rank(ckpt_str name, uint64_t number[3])
 {
     unsigned n = 0;
@@ -121,7 +123,7 @@ static bool is_tracked(ckpt_str word)
     return str_is(word, "release") || str_uint(word, &number);
 }
 
-/* read_tracker - *OUT: the folder of the iteration that the tracker file names. */
+/* read_tracker - sets *OUT to the name of the folder of the last save. */
 static ckpt_status read_tracker(struct megatron *m, ckpt_str *out)
 {
     uint64_t number;
@@ -146,7 +148,7 @@ static ckpt_status fail_iteration(struct megatron *m, ckpt_str name)
     return CKPT_ENOTFOUND;
 }
 
-/* enter_iteration - the folder of the iteration, which has the ranks, becomes that of the file. */
+/* enter_iteration - changes f->folder to the folder of the last save, if a tracker file names it. */
 static ckpt_status enter_iteration(struct megatron *m)
 {
     ckpt_file *f = m->f;
@@ -167,7 +169,7 @@ static ckpt_status enter_iteration(struct megatron *m)
 
 /* ------------------------------------------------------------------------- values */
 
-/* find_arg - the integer that `args` has under NAME; false: it has none. */
+/* find_arg - sets *OUT to the argument NAME in `args`. False: it is not there or not positive. */
 static bool find_arg(const struct megatron *m, const char *name, uint64_t *out)
 {
     int64_t n;
@@ -178,7 +180,7 @@ static bool find_arg(const struct megatron *m, const char *name, uint64_t *out)
     return true;
 }
 
-/* is_set - is the argument NAME true? */
+/* is_set - returns true if the argument NAME is True. */
 static bool is_set(const struct megatron *m, const char *name)
 {
     const ckpt_value *state = m->args ? value_state(m->args) : NULL, *v = value_get(state, name);
@@ -202,7 +204,8 @@ static void read_arguments(struct megatron *m, const ckpt_file *part)
 
 /* -------------------------------------------------------------------------- names */
 
-/* parse_chunk - *CHUNK: the chunk of the model that the tensor at PATH is in; false: it is in none. */
+/* parse_chunk - sets *CHUNK to the model chunk that PATH is in: 1 for ("model1", …). False: PATH is not in
+ * the model. */
 static bool parse_chunk(const ckpt_path_elem *path, uint32_t n, uint64_t *chunk)
 {
     *chunk = 0;
@@ -212,7 +215,7 @@ static bool parse_chunk(const ckpt_path_elem *path, uint32_t n, uint64_t *chunk)
     return !digits.len || (str_uint(digits, chunk) && *chunk < MAX_RANKS);
 }
 
-/* find_layer - where in NAME the number of a layer is: *FROM to *TO. */
+/* find_layer - finds the layer number in NAME, such as 3 in "decoder.layers.3.mlp": bytes *FROM to *TO. */
 static bool find_layer(ckpt_str name, size_t *from, size_t *to)
 {
     size_t at = 0;
@@ -227,7 +230,7 @@ static bool find_layer(ckpt_str name, size_t *from, size_t *to)
     return false;
 }
 
-/* find_stack - *OUT: the stack of the layers whose names begin with PREFIX. */
+/* find_stack - sets *OUT to the stack of the layers below PREFIX, which is added if it is new. */
 static ckpt_status find_stack(struct megatron *m, ckpt_str prefix, struct layer_stack **out)
 {
     uint32_t i;
@@ -247,7 +250,7 @@ static ckpt_status find_stack(struct megatron *m, ckpt_str prefix, struct layer_
     return CKPT_OK;
 }
 
-/* renumber - E with the number that its layer has in the model. */
+/* renumber - replaces the layer number in E, if it has one, by the number in the complete model. */
 static ckpt_status renumber(struct megatron *m, ckpt_path_elem *e)
 {
     size_t from, to;
@@ -268,20 +271,21 @@ static ckpt_status renumber(struct megatron *m, ckpt_path_elem *e)
     return e->str.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
-/* end_stage - the layers of the next one go on where those so far end. */
+/* end_stage - lets the layers of the next stage continue the numbers so far. */
 static void end_stage(struct megatron *m)
 {
     for (size_t i = 0; i < m->nstacks; i++)
         m->stack[i].base = m->stack[i].next;
 }
 
-/* A tensor or value of a rank, under the name that it has in the model. */
+/* The name and path of a tensor or value in the complete model. */
 struct model_name {
     ckpt_path_elem *path;
     uint32_t n;
     ckpt_str name;
 };
 
+/* make_name - sets *OUT to PATH without "model" and with the layer renumbered. */
 static ckpt_status make_name(struct megatron *m, const ckpt_path_elem *path, uint32_t n,
                              struct model_name *out)
 {
@@ -297,7 +301,8 @@ static ckpt_status make_name(struct megatron *m, const ckpt_path_elem *path, uin
 
 /* ------------------------------------------------------------------------ tensors */
 
-/* name_next_layer - NAME, of a first layer that may be gated, as that of the weight after it; empty: none. */
+/* name_next_layer - returns the name of the weight after NAME, the first layer of an MLP. Empty: NAME is not
+ * such a layer. */
 static ckpt_str name_next_layer(arena *a, ckpt_str name)
 {
     static const char *const pair[][2] = {{"linear_fc1.", "linear_fc2."},
@@ -314,7 +319,7 @@ static ckpt_str name_next_layer(arena *a, ckpt_str name)
     return str_of("", 0);
 }
 
-/* count_gated - *PARTS of T, of a layer that may be gated: 1 or 2. */
+/* count_gated - sets *PARTS to 2 if T, the first layer of an MLP, is gated, else to 1. */
 static ckpt_status count_gated(struct megatron *m, const ckpt_file *part, const ckpt_tensor *t,
                                uint32_t *parts)
 {
@@ -334,7 +339,7 @@ static ckpt_status count_gated(struct megatron *m, const ckpt_file *part, const 
     return CKPT_OK;
 }
 
-/* list_unmatched - adds T, called NAME, to those that no rule fits. */
+/* list_unmatched - adds T, called NAME, to the tensors without a rule. */
 static ckpt_status list_unmatched(struct megatron *m, ckpt_str name, const ckpt_tensor *t)
 {
     char shape[128] = "";
@@ -364,11 +369,12 @@ static ckpt_status fail_unmatched(struct megatron *m)
 
 /* How the ranks divide a tensor. */
 struct division {
-    bool cut;
-    uint32_t dim, parts;
+    bool cut;            /* false: each rank has a copy */
+    uint32_t dim, parts; /* as in megatron_rule */
 };
 
-/* find_division - *OUT: how T is divided, a row of PART called NAME in the model. *KNOWN: there is one. */
+/* find_division - sets *OUT to how T is divided, a row of PART that is NAME in the model. *KNOWN: there is a
+ * rule for it. */
 static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt_str name,
                                  const ckpt_tensor *t, struct division *out, bool *known)
 {
@@ -388,9 +394,9 @@ static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt
                 out->dim, out->parts, out->parts == 1 ? "" : "s", t->ndim);
 }
 
-/* add_parts - the parts that row ROW of RANK has of the tensor NAME, divided by D. */
-static ckpt_status add_parts(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
-                             ckpt_str name, const struct division *d)
+/* add_shards - adds row ROW of RANK, which has D->parts shards of the tensor NAME. */
+static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
+                              ckpt_str name, const struct division *d)
 {
     const ckpt_tensor *t = &rank->part->table.rows[row].t;
     uint64_t *shape = arena_array(m->f->a, 2 * (uint64_t)t->ndim, sizeof *shape);
@@ -418,7 +424,7 @@ static ckpt_status add_parts(struct megatron *m, const struct megatron_rank *ran
     return CKPT_OK;
 }
 
-/* is_tied_embedding - is NAME the embedding once more, in another stage than the first? */
+/* is_tied_embedding - returns true if NAME in STAGE is a copy of the embedding in the first stage. */
 static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t stage)
 {
     if (m->stages == 1 || stage == 0)
@@ -430,7 +436,7 @@ static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t 
     return str_is(name, "output_layer.weight") && !is_set(m, "untie_embeddings_and_output_weights");
 }
 
-/* claim_name - the tensor X is of STAGE, and has a place in the tree when it is met first. */
+/* claim_name - adds a node for the tensor X to the tree, once. Refuses a tensor that two stages have. */
 static ckpt_status claim_name(struct megatron *m, const struct model_name *x, uint32_t stage)
 {
     uint32_t before;
@@ -445,10 +451,11 @@ static ckpt_status claim_name(struct megatron *m, const struct model_name *x, ui
     return v ? nested_put(&m->tree, x->path, x->n, v, m->err) : fail_memory(m->err);
 }
 
-/* is_extra_state - the state of a module that each rank has for itself, as Transformer Engine keeps it. */
+/* is_extra_state - returns true for the module states of Transformer Engine, of which each rank has its
+ * own. */
 static bool is_extra_state(ckpt_str name) { return str_ends(name, STR_LIT("_extra_state")); }
 
-/* add_tensor - row ROW of RANK, of the chunk CHUNK of the model. */
+/* add_tensor - adds row ROW of RANK, which is in the model chunk CHUNK. */
 static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
                               uint64_t chunk)
 {
@@ -470,10 +477,10 @@ static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *ra
     if (!known && !is_extra_state(x.name))
         return CKPT_OK;
     CKPT_TRY(claim_name(m, &x, stage));
-    return add_parts(m, rank, row, x.name, &d);
+    return add_shards(m, rank, row, x.name, &d);
 }
 
-/* add_tensors - adds the tensors of RANK in chunk CHUNK. */
+/* add_tensors - adds the tensors of RANK in the model chunk CHUNK. */
 static ckpt_status add_tensors(struct megatron *m, const struct megatron_rank *rank, uint64_t chunk)
 {
     for (uint32_t i = 0; i < rank->part->table.nrows; i++) {
@@ -490,7 +497,7 @@ static ckpt_status add_tensors(struct megatron *m, const struct megatron_rank *r
     return CKPT_OK;
 }
 
-/* add_values - what is no tensor of the model in chunk CHUNK of RANK, the first of its stage. */
+/* add_values - adds the other values in the model chunk CHUNK of RANK, the first rank of its stage. */
 static ckpt_status add_values(struct megatron *m, struct megatron_rank *rank, uint64_t chunk)
 {
     for (size_t i = 0; i < rank->part->nleaves; i++) {
@@ -511,7 +518,7 @@ static ckpt_status add_values(struct megatron *m, struct megatron_rank *rank, ui
 
 /* ---------------------------------------------------------------------- all ranks */
 
-/* open_rank - RANK, whose folder is NAME; LIKE is the file of the first one. */
+/* open_rank - opens the file of RANK, whose folder is NAME. *TRUSTED becomes the file of the first rank. */
 static ckpt_status open_rank(struct megatron *m, ckpt_str name, ckpt_str *trusted, struct megatron_rank *rank)
 {
     static const char *const files[] = {"model_optim_rng.pt", "model_rng.pt"};
@@ -536,7 +543,8 @@ static int compare_ranks(const void *a, const void *b)
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-/* fail_missing - a rank is not there; reported where the file is checked, not at all where it is salvaged. */
+/* fail_missing - returns ST because a rank is missing; in `verify` reports that and goes on, in salvage goes
+ * on. */
 static ckpt_status fail_missing(struct megatron *m, ckpt_status st)
 {
     fail_hint(m->err,
@@ -546,7 +554,7 @@ static ckpt_status fail_missing(struct megatron *m, ckpt_status st)
     return m->f->check ? file_report_fault_as(m->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, m->err) : st;
 }
 
-/* check_grid - has each stage all tensor-parallel ranks? */
+/* check_grid - checks that each stage has all tensor-parallel ranks. */
 static ckpt_status check_grid(struct megatron *m)
 {
     size_t i = 0;
@@ -566,7 +574,7 @@ static ckpt_status check_grid(struct megatron *m)
                           : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{two folders} of {=one rank}");
 }
 
-/* count_embedding_rows - the rows of the part that RANK has; 0: it has none. */
+/* count_embedding_rows - returns how many rows of the embedding RANK has; 0: none. */
 static uint64_t count_embedding_rows(const struct megatron_rank *rank)
 {
     for (uint32_t i = 0; i < rank->part->table.nrows; i++) {
@@ -578,14 +586,15 @@ static uint64_t count_embedding_rows(const struct megatron_rank *rank)
     return 0;
 }
 
-/* check_tensor_ranks - are as many there as divide the vocabulary? Where that is not known, as many as `args`
- * has. M->tensor becomes that number where a rank is missing. */
+/* check_tensor_ranks - checks that the tensor-parallel ranks have all rows of the vocabulary or, if its size
+ * is unknown, that there are as many as in `args`. If a rank is missing, sets m->tensor to the number in
+ * `args`. */
 static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_rank *first)
 {
     uint64_t all, rows = count_embedding_rows(first), asked = m->tensor;
     bool has_asked = find_arg(m, "tensor_model_parallel_size", &asked);
     bool by_rows = rows && find_arg(m, "padded_vocab_size", &all);
-    if (by_rows ? rows * m->tensor == all : asked == m->tensor) { /* wraps: they differ then */
+    if (by_rows ? rows * m->tensor == all : asked == m->tensor) { /* a product that wraps differs */
         if (has_asked && asked != m->tensor)
             file_notice(m->f,
                         "args has tensor_model_parallel_size %" PRIu64 ", which is left from before a "
@@ -607,7 +616,7 @@ static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_
     return fail_missing(m, CKPT_ENOTFOUND);
 }
 
-/* check_layers - has the last stage the last layer? */
+/* check_layers - checks that there are as many layers as in `args`. */
 static ckpt_status check_layers(struct megatron *m)
 {
     uint64_t all, found = 0, stages = m->stages;
@@ -626,7 +635,7 @@ static ckpt_status check_layers(struct megatron *m)
     return CKPT_OK;
 }
 
-/* find_ranks - the folders as M->rank, and how many ranks and stages they are. */
+/* find_ranks - allocates m->rank for the N folders in LIST and counts ranks and stages by their names. */
 static ckpt_status find_ranks(struct megatron *m, const ckpt_str *list, size_t n)
 {
     m->rank = arena_array(m->f->a, n, sizeof *m->rank);
@@ -670,7 +679,7 @@ static ckpt_status open_ranks(struct megatron *m, const ckpt_str *list, size_t n
                      : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=a rank} can be read");
 }
 
-/* count_chunks - how many the model has in each stage. */
+/* count_chunks - sets m->chunks, the number of model chunks in each stage. */
 static ckpt_status count_chunks(struct megatron *m)
 {
     uint64_t chunk;
@@ -684,7 +693,7 @@ static ckpt_status count_chunks(struct megatron *m)
     return m->chunks ? CKPT_OK : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} below {=\"model\"}");
 }
 
-/* check_experts - do the ranks divide experts as they divide all else? */
+/* check_experts - refuses ranks that divide experts differently from other layers. */
 static ckpt_status check_experts(const struct megatron *m)
 {
     uint64_t experts, tensor;
@@ -698,7 +707,7 @@ static ckpt_status check_experts(const struct megatron *m)
     return CKPT_EUNSUPPORTED;
 }
 
-/* add_all - the tensors of all ranks, in the order of the layers. */
+/* add_all - adds the tensors and values of all ranks in the order of the layers. */
 static ckpt_status add_all(struct megatron *m)
 {
     CKPT_TRY(check_experts(m));
@@ -717,7 +726,7 @@ static ckpt_status add_all(struct megatron *m)
     return check_layers(m);
 }
 
-/* note_omitted_optimizer - a notice of what the first rank has besides the model. */
+/* note_omitted_optimizer - adds a notice if the ranks have optimizer states. */
 static void note_omitted_optimizer(struct megatron *m)
 {
     uint32_t n;
@@ -766,7 +775,7 @@ static ckpt_status read_ranks(struct megatron *m)
     return torch_graph(f, f->root, &st, m->err);
 }
 
-/* read_dcp - the other kind, torch_dist. */
+/* read_dcp - reads the format torch_dist. */
 static ckpt_status read_dcp(struct megatron *m)
 {
     ckpt_file *f = m->f;

@@ -1,10 +1,10 @@
-/* trainer.c - folders in which a trainer keeps the folder of the model next to those of its optimizer:
+/* trainer.c - finds the model in the folder of a trainer, which also has folders for the optimizer:
  *
  *   pytorch_model_fsdp_0/ optimizer_0/ …      Accelerate's save_state with FSDP
- *   latest_checkpointed_iteration.txt         verl: the number of
- *   global_step_N/actor/ …/critic/ data.pt    the models of a step; Megatron's is in actor/dist_ckpt
+ *   latest_checkpointed_iteration.txt         verl: the number N of the last step
+ *   global_step_N/actor/ …/critic/ data.pt    its models; with Megatron-LM in actor/dist_ckpt
  *
- * Such a folder stands for the model in it. Refused: more than one, of which none is meant for certain.
+ * Opening such a folder opens the model in it. Refused: several models, because any could be meant.
  *
  * Sources: accelerate/utils/fsdp_utils.py, verl/trainer/ppo/ray_trainer.py, verl/utils/megatron_utils.py. */
 #include <stdlib.h>
@@ -16,9 +16,9 @@
 
 #define TRACKER   "latest_checkpointed_iteration.txt"
 #define STEP      "global_step_"
-#define MAX_DEPTH 4 /* a step, a model in it, and what that is kept in, are three */
+#define MAX_DEPTH 4 /* of folders: a step, a model and the folder of its files are three */
 
-/* Where a trainer has a model: in the folder NAME, which has a file INSIDE; both may have a `*`. */
+/* Folders with a model: NAME and INSIDE, a file in the folder, are globs. */
 static const struct model_folder {
     const char *name, *inside, *trainer;
 } model_folders[] = {
@@ -30,7 +30,7 @@ static const struct model_folder {
     {"dist_ckpt", ".metadata", "verl"},
 };
 
-/* find_model_folder - the place that NAME in the folder PATH is; NULL: none. */
+/* find_model_folder - returns the entry that the folder NAME in PATH matches, or NULL. */
 static const struct model_folder *find_model_folder(const char *path, ckpt_str name, bool *no_memory)
 {
     for (size_t i = 0; i < sizeof model_folders / sizeof *model_folders; i++) {
@@ -66,7 +66,7 @@ static bool probe(const struct probe *p)
     return found;
 }
 
-/* enter - f->folder becomes the folder NAME in it. */
+/* enter - changes f->folder to the folder NAME in it. */
 static ckpt_status enter(ckpt_file *f, ckpt_str name, ckpt_error *err)
 {
     char *path;
@@ -86,7 +86,7 @@ static bool is_number(ckpt_str word)
     return str_uint(word, &n);
 }
 
-/* enter_step - f->folder becomes that of the step which the tracker file has. */
+/* enter_step - changes f->folder to the folder of the step that the tracker file names. */
 static ckpt_status enter_step(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str number;
@@ -104,7 +104,8 @@ static ckpt_status enter_step(ckpt_file *f, ckpt_error *err)
     return CKPT_ENOTFOUND;
 }
 
-/* enter_model - f->folder becomes the folder of the model in it, which is at *FOUND_AS; NULL: it has none. */
+/* enter_model - changes f->folder to the model folder in it, and sets *FOUND_AS to the entry that it matches.
+ * NULL: there is no model folder. */
 static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_as, ckpt_error *err)
 {
     ckpt_str *list, found = {"", 0};
@@ -127,7 +128,7 @@ static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_a
     return CKPT_EUSAGE;
 }
 
-/* read_model - reads F, whose path becomes f->folder, as the format of what is there. */
+/* read_model - reads f->folder in the format that is recognized there; it becomes the path of F. */
 static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
 {
     struct probe *p = f->probe;
@@ -143,7 +144,7 @@ static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
     const struct format *format = format_of(p);
     if (*p->no_memory)
         return fail_memory(err);
-    if (!format || format == f->format) /* deeper than a trainer has it */
+    if (!format || format == f->format) /* no trainer nests folders that deep */
         return foreign_refuse(p, err);
     f->format = format;
     return format->read(f, err);
@@ -151,7 +152,7 @@ static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    const char *trainer = "verl"; /* whose tracker it is */
+    const char *trainer = "verl"; /* it writes the tracker file */
     const struct model_folder *found_as;
     ckpt_status st = tracks_steps(f->probe) ? enter_step(f, err) : CKPT_OK;
     for (unsigned depth = 0; st == CKPT_OK && depth < MAX_DEPTH; depth++) {

@@ -1,24 +1,24 @@
-/* zero.c - the partitions of DeepSpeed's ZeRO as parameters, and the states of the optimizer with them.
+/* zero.c - assembles parameters and optimizer states from the partitions of DeepSpeed's ZeRO.
  *
  *   *_model_states.pt   param_shapes: for each group of the optimizer the names and shapes of its parameters
  *   *_optim_states.pt   optimizer_state_dict, of one rank:
- *     partition_count                  ranks, or a list with those of each group
+ *     partition_count                  the number of ranks, or a list with one for each group
  *     single_partition_of_fp32_groups  ZeRO 1 and 2: a flat tensor for each group, and
  *     base_optimizer_state               {state: {group: {exp_avg: flat, …}}, param_groups}, or a list of
  *                                        what `state` has
- *     fp32_flat_groups                 ZeRO 3: likewise, and
+ *     fp32_flat_groups                 ZeRO 3: a flat tensor for each group, and
  *     optimizer_state_dict               as base_optimizer_state
  *
- * ZeRO 1 and 2: a group's partitions one after the other, rank 0 first, are its parameters in the order of
- * param_shapes, and padding. ZeRO 3: each parameter of N elements has ceil(N / ranks) elements in each rank,
- * one parameter after the other over all groups, and is what its parts make, without the padding. A frozen
- * parameter is in frozen_param_fragments of each rank's model file in the same way.
+ * ZeRO 1 and 2: the partitions of a group, joined in the order of the ranks, are its parameters in the order
+ * of param_shapes, then padding. ZeRO 3: each rank has ceil(N / ranks) elements of every parameter of N
+ * elements, one parameter after the other over all groups; the last rank's share is padded. Each rank's model
+ * file has a share of every frozen parameter in frozen_param_fragments.
  *
  * Source: deepspeed/utils/zero_to_fp32.py, runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py.
  *
- * Refused: ranks that are missing or too many, partitions that are shorter or longer than the parameters
- * take, ranks that do not agree. Of a group whose partitions are of fewer ranks (experts), nothing is taken:
- * the ranks have different parameters under the same names. */
+ * Refused: too few or too many ranks, partitions that do not have the length of the parameters, ranks that do
+ * not agree. A group that is cut over fewer ranks (experts) is left out, because its ranks have different
+ * parameters under the same names. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,15 +30,15 @@
 #define MAX_RANKS 65536u
 
 struct zero_rank {
-    ckpt_file *model, *optim; /* NULL: missing, or it cannot be read, which was reported */
+    ckpt_file *model, *optim; /* NULL: missing, or unreadable and reported */
     bool has_model, has_optim;
     const ckpt_value *state; /* optimizer_state_dict */
 };
 
-/* A parameter of the groups that are being put together. */
+/* A parameter of the groups that are being read. */
 struct zero_param {
     struct ds_tensor t;
-    uint64_t n, offset; /* elements; first of them in the stream */
+    uint64_t n, offset; /* elements, and the first of them in the flat tensor */
     bool tied;          /* an earlier stage of the pipeline has it, too */
     ckpt_value *state;
 };
@@ -48,16 +48,16 @@ struct zero {
     uint64_t mp;
     struct zero_rank *rank;
     size_t nranks;
-    size_t first_present;     /* the first rank that is there */
+    size_t first_present;     /* the first rank whose optimizer file could be read */
     const ckpt_value *shapes; /* param_shapes */
     uint32_t ngroups;
-    const char *flat_key; /* the key of the partitions */
+    const char *flat_key; /* the key of the partitions in the state */
     struct zero_param *param;
     size_t nparams;
-    struct ds_flat *stream;  /* ZeRO 3: one for each rank; else one */
-    struct ds_flat *weights; /* those of the parameters */
-    size_t nstreams;
-    bool has_omitted; /* states that cannot be cut */
+    struct ds_flat *flat;    /* ZeRO 3: one for each rank; else one */
+    struct ds_flat *weights; /* the flat tensors of the parameters */
+    size_t nflats;
+    bool has_omitted; /* a state was left out because it is not partitioned like its parameter */
 };
 
 /* ------------------------------------------------------------------------- ranks */
@@ -70,7 +70,7 @@ static ckpt_status fail_partitions(struct zero *z, const ckpt_file *part, const 
     return CKPT_EFORMAT;
 }
 
-/* count_ranks - the greatest partition_count in STATE, that of an optimizer file; 0: it has none. */
+/* count_ranks - returns the greatest partition_count in STATE, the state of an optimizer file, or 0. */
 static uint64_t count_ranks(const ckpt_value *state)
 {
     int64_t n;
@@ -84,7 +84,7 @@ static uint64_t count_ranks(const ckpt_value *state)
     return most;
 }
 
-/* count_files - the files of KIND of this model-parallel rank; *END: one more than the greatest rank. */
+/* count_files - counts the files of KIND of this model-parallel rank. *END: 1 + the greatest rank. */
 static size_t count_files(const struct zero *z, enum ds_kind kind, uint64_t *end)
 {
     size_t n = 0;
@@ -110,7 +110,7 @@ static ckpt_status fail_count(struct zero *z, uint64_t found, uint64_t want, con
     return file_report_fault(z->x->f, CKPT_EFORMAT, z->x->err);
 }
 
-/* open_kind - the files of KIND into the ranks. */
+/* open_kind - opens the files of KIND for z->rank. */
 static ckpt_status open_kind(struct zero *z, enum ds_kind kind)
 {
     struct deepspeed *x = z->x;
@@ -122,13 +122,13 @@ static ckpt_status open_kind(struct zero *z, enum ds_kind kind)
         ckpt_file **to = kind == DS_MODEL ? &r->model : &r->optim;
         *(kind == DS_MODEL ? &r->has_model : &r->has_optim) = true;
         if (*to)
-            continue; /* to find out how many there are, one was opened */
+            continue; /* read_first opened it */
         CKPT_TRY(ds_open_file(x, f->name, to));
     }
     return CKPT_OK;
 }
 
-/* find_state - the state that the optimizer file of R has. */
+/* find_state - sets r->state, which must have partitions. */
 static ckpt_status find_state(struct zero *z, struct zero_rank *r)
 {
     r->state = ds_get(r->optim->root, "optimizer_state_dict");
@@ -139,7 +139,7 @@ static ckpt_status find_state(struct zero *z, struct zero_rank *r)
     return CKPT_OK;
 }
 
-/* check_ranks - all of them are there; those that are not are reported. */
+/* check_ranks - checks that both files of each rank exist. */
 static ckpt_status check_ranks(struct zero *z)
 {
     char what[96];
@@ -162,7 +162,7 @@ static ckpt_status check_ranks(struct zero *z)
                : fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
 }
 
-/* read_first - the first optimizer file that can be read: stage, number of ranks. */
+/* read_first - sets the ZeRO stage and the number of ranks by the first optimizer file that can be read. */
 static ckpt_status read_first(struct zero *z)
 {
     struct deepspeed *x = z->x;
@@ -220,7 +220,7 @@ static ckpt_status open_ranks(struct zero *z)
 
 /* -------------------------------------------------------------------- parameters */
 
-/* get_shapes - the parameters of group I; where all are in one mapping, of the only one. */
+/* get_shapes - returns the names and shapes of group I. A mapping instead of a list is the only group. */
 static const ckpt_value *get_shapes(const struct zero *z, uint32_t i)
 {
     return value_is_sequence(z->shapes) ? value_item(z->shapes, i) : i == 0 ? z->shapes : NULL;
@@ -240,7 +240,7 @@ static ckpt_status add_param(struct zero *z, const value_pair *pair)
     return p->state ? CKPT_OK : fail_memory(x->err);
 }
 
-/* get_shape_pairs - names and shapes of group G. */
+/* get_shape_pairs - returns the names and shapes of group G as N pairs. */
 static const value_pair *get_shape_pairs(const struct zero *z, uint32_t g, uint32_t *n)
 {
     const ckpt_value *shapes = get_shapes(z, g);
@@ -269,13 +269,13 @@ static ckpt_status list_params(struct zero *z, uint32_t from, uint32_t end)
     return CKPT_OK;
 }
 
-/* count_share - the elements of a parameter of N elements that each rank has in ZeRO 3. */
+/* count_share - returns how many of the N elements of a parameter each rank has in ZeRO 3. */
 static uint64_t count_share(const struct zero *z, uint64_t n)
 {
     return n / z->nranks + (n % z->nranks != 0); /* bounded: at most N */
 }
 
-/* set_offsets - where each of them is in the stream; *END: where the last one ends. */
+/* set_offsets - sets the offset of each parameter in the flat tensor. *END: the end of the last one. */
 static ckpt_status set_offsets(struct zero *z, uint64_t *end)
 {
     *end = 0;
@@ -289,9 +289,10 @@ static ckpt_status set_offsets(struct zero *z, uint64_t *end)
     return CKPT_OK;
 }
 
-/* ----------------------------------------------------------------------- streams */
+/* ------------------------------------------------------------------ flat tensors */
 
-/* get_partition - what rank R has for group G: of the state KEY, or for NULL of the parameters. */
+/* get_partition - returns the partition of group G that rank R has: of the state KEY, or of the parameters if
+ * KEY is NULL. */
 static const ckpt_value *get_partition(const struct zero *z, const struct zero_rank *r, uint32_t g,
                                        const char *key)
 {
@@ -302,8 +303,9 @@ static const ckpt_value *get_partition(const struct zero *z, const struct zero_r
     return ds_get(ds_get_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), g), key);
 }
 
-/* guess_length - the elements that group G of a missing rank had: those of another rank, but the last one's
- * may be fewer. Where that is not known, so many that nothing of a later rank is at a wrong place. */
+/* guess_length - returns how many elements the partition of a missing rank had: as many as those of other
+ * ranks, except the last, which may have fewer. If no rank shows that, returns more than any partition has,
+ * so that no element of a later rank gets a wrong offset. */
 static uint64_t guess_length(const struct zero *z, uint32_t g, const char *key)
 {
     for (size_t i = 0; i < z->nranks; i++) {
@@ -318,35 +320,35 @@ static uint64_t guess_length(const struct zero *z, uint32_t g, const char *key)
 static ckpt_status add_flat(struct zero *z, size_t rank, uint32_t g, const char *key)
 {
     const struct zero_rank *r = &z->rank[rank];
-    struct ds_flat *s = &z->stream[z->nstreams > 1 ? rank : 0];
+    struct ds_flat *s = &z->flat[z->nflats > 1 ? rank : 0];
     uint64_t n = r->optim ? 0 : guess_length(z, g, key);
     return ds_flat_add(z->x, s, r->optim, r->optim ? get_partition(z, r, g, key) : NULL, n);
 }
 
-/* fill_streams - fills the streams of KEY for the N groups from FROM on. */
-static ckpt_status fill_streams(struct zero *z, uint32_t from, uint32_t n, const char *key)
+/* fill_flats - fills z->flat with the partitions of KEY for the N groups from FROM on. */
+static ckpt_status fill_flats(struct zero *z, uint32_t from, uint32_t n, const char *key)
 {
-    z->nstreams = z->x->stage == 3 ? z->nranks : 1;
-    z->stream = arena_array(z->x->f->a, z->nstreams, sizeof *z->stream);
-    if (!z->stream)
+    z->nflats = z->x->stage == 3 ? z->nranks : 1;
+    z->flat = arena_array(z->x->f->a, z->nflats, sizeof *z->flat);
+    if (!z->flat)
         return fail_memory(z->x->err);
     for (uint32_t g = from; g < from + n; g++) /* bounded: by the groups */
         for (size_t i = 0; i < z->nranks; i++)
             CKPT_TRY(add_flat(z, i, g, key));
-    for (size_t i = 1; i < z->nstreams; i++)
-        if (z->stream[i].total != z->stream[0].total)
+    for (size_t i = 1; i < z->nflats; i++)
+        if (z->flat[i].total != z->flat[0].total)
             return fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "rank %zu has partitions of {%" PRIu64 " elements}, the first one of {=%" PRIu64 "}",
-                        i, z->stream[i].total, z->stream[0].total);
+                        i, z->flat[i].total, z->flat[0].total);
     return CKPT_OK;
 }
 
-/* check_starts - the streams are cut between the ranks as those of the parameters are. */
+/* check_starts - checks that z->flat is cut between the ranks where z->weights is. */
 static ckpt_status check_starts(struct zero *z)
 {
     bool same = true;
-    for (size_t i = 0; same && i < z->nstreams; i++) {
-        const struct ds_flat *a = &z->weights[i], *b = &z->stream[i];
+    for (size_t i = 0; same && i < z->nflats; i++) {
+        const struct ds_flat *a = &z->weights[i], *b = &z->flat[i];
         same = a->n == b->n;
         for (size_t k = 0; same && k < a->n; k++)
             same = a->partition[k].start == b->partition[k].start;
@@ -356,44 +358,44 @@ static ckpt_status check_starts(struct zero *z)
                        "{other lengths} of partitions than {=those of the parameters}");
 }
 
-/* check_end - the parameters end at END of their streams: nothing but padding follows. */
+/* check_end - checks that the flat tensors have nothing but padding after END, the end of the parameters. */
 static ckpt_status check_end(struct zero *z, uint64_t end)
 {
-    uint64_t total = z->stream[0].total, step = 2 * (uint64_t)z->nranks;
+    uint64_t total = z->flat[0].total, step = 2 * (uint64_t)z->nranks;
     bool fits = z->x->stage == 3 ? total == end : end <= total && (end == 0) == (total == 0);
-    if (fits && end) /* both are padded to a multiple of STEP, or will be */
+    if (fits && end) /* both round up to the same multiple of STEP */
         fits = (end - 1) / step == (total - 1) / step;
     for (size_t i = 0; i < z->nranks; i++)
         if (!z->rank[i].optim)
-            return CKPT_OK; /* its length is a guess */
+            return CKPT_OK; /* its length is guessed */
     return fits ? CKPT_OK
                 : fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                        "the partitions have {%" PRIu64 " elements}, the parameters take {=%" PRIu64 "}",
                        total, end);
 }
 
-/* add_slices - P out of the streams. */
+/* add_slices - adds the slices of P. */
 static ckpt_status add_slices(struct zero *z, const struct zero_param *p)
 {
     struct deepspeed *x = z->x;
     uint64_t share = count_share(z, p->n);
     if (x->stage < 3)
-        return ds_add_slice(x, z->stream, p->offset, p->n, 0);
+        return ds_add_slice(x, z->flat, p->offset, p->n, 0);
     for (size_t i = 0; i < z->nranks && share; i++) {
-        uint64_t from = i * share; /* bounded: below the elements and one share */
+        uint64_t from = i * share; /* bounded: at most N and one share */
         if (from >= p->n)
             break;
-        CKPT_TRY(ds_add_slice(x, &z->stream[i], p->offset, p->n - from < share ? p->n - from : share, from));
+        CKPT_TRY(ds_add_slice(x, &z->flat[i], p->offset, p->n - from < share ? p->n - from : share, from));
     }
     return CKPT_OK;
 }
 
-/* assemble_param - takes P, and sets its dtype to that of the streams. */
+/* assemble_param - adds the slices of P and sets its dtype to that of the partitions. */
 static ckpt_status assemble_param(struct zero *z, struct zero_param *p)
 {
-    p->t.dtype = z->stream[0].dtype;
-    for (size_t i = 1; i < z->nstreams && !p->t.dtype; i++)
-        p->t.dtype = z->stream[i].dtype;
+    p->t.dtype = z->flat[0].dtype;
+    for (size_t i = 1; i < z->nflats && !p->t.dtype; i++)
+        p->t.dtype = z->flat[i].dtype;
     ckpt_status st = add_slices(z, p);
     if (st != CKPT_OK)
         fail_where(z->x->err, "%.*s", STR_ARG(p->t.name));
@@ -413,25 +415,25 @@ static ckpt_status put_weights(struct zero *z)
     return CKPT_OK;
 }
 
-/* put_state - NODE as the state KEY of P. */
+/* put_state - sets the state KEY of P to NODE. */
 static ckpt_status put_state(struct zero *z, struct zero_param *p, ckpt_str key, ckpt_value *node)
 {
     ckpt_value *k = value_str(z->x->f->a, key);
     return k && value_put(z->x->f->a, p->state, k, node) ? CKPT_OK : fail_memory(z->x->err);
 }
 
-/* name_state - the name of the state KEY of P. */
+/* name_state - returns the storage key of the state KEY of P. */
 static ckpt_str name_state(struct zero *z, const struct zero_param *p, ckpt_str key)
 {
     return arena_printf(z->x->f->a, "optimizer.state.%.*s.%.*s", (int)p->t.name.len, p->t.name.ptr,
                         (int)key.len, key.ptr);
 }
 
-/* put_flat_state - the state KEY, which is cut as the parameters are. */
+/* put_flat_state - adds the state KEY, which is partitioned as the parameters are. */
 static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckpt_str key)
 {
     ckpt_value *node;
-    ckpt_status st = fill_streams(z, from, n, key.ptr);
+    ckpt_status st = fill_flats(z, from, n, key.ptr);
     if (st == CKPT_OK)
         st = check_starts(z);
     if (st != CKPT_OK)
@@ -453,7 +455,8 @@ static bool is_scalar(const ckpt_value *v)
            v->type == CKPT_V_BOOL || v->type == CKPT_V_STR || v->type == CKPT_V_NONE;
 }
 
-/* put_common_state - the state KEY, which all parameters of the groups have alike, such as `step`. */
+/* put_common_state - adds the state KEY, which is the same for all parameters of the groups, such as
+ * `step`. */
 static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
 {
     for (size_t i = 0; i < z->nparams; i++) {
@@ -469,8 +472,7 @@ static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
     return CKPT_OK;
 }
 
-/* is_partitioned - has the state V, called KEY, for group G an element for each of its parameters'
- * elements? */
+/* is_partitioned - returns true if the state V, called KEY, is partitioned like the parameters of group G. */
 static bool is_partitioned(const struct zero *z, ckpt_str key, const ckpt_value *v, uint32_t g)
 {
     const struct zero_rank *r = &z->rank[z->first_present];
@@ -480,7 +482,7 @@ static bool is_partitioned(const struct zero *z, ckpt_str key, const ckpt_value 
            (t->elements == like->elements || (z->x->stage < 3 && t->elements > like->elements));
 }
 
-/* put_states - the states of the optimizer for the N groups from FROM on. */
+/* put_states - adds the optimizer states of the N groups from FROM on. */
 static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
 {
     uint32_t npairs = 0;
@@ -512,21 +514,21 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
     return CKPT_OK;
 }
 
-/* read_groups - the N groups from FROM on, which have streams of their own. */
+/* read_groups - reads the N groups from FROM on, with their optimizer states. */
 static ckpt_status read_groups(struct zero *z, uint32_t from, uint32_t n)
 {
     uint64_t end;
     CKPT_TRY(z->x->stage == 3 ? list_params(z, 0, z->ngroups) : list_params(z, from, from + n));
     CKPT_TRY(set_offsets(z, &end));
-    CKPT_TRY(fill_streams(z, from, n, NULL));
+    CKPT_TRY(fill_flats(z, from, n, NULL));
     CKPT_TRY(check_end(z, end));
-    z->weights = z->stream;
+    z->weights = z->flat;
     CKPT_TRY(put_weights(z));
     return put_states(z, from, n);
 }
 
-/* is_over_all_ranks - is group G cut over all ranks? Those of experts are cut over the ranks with the same
- * ones. */
+/* is_over_all_ranks - returns true if group G is cut over all ranks. Groups of experts are cut over the ranks
+ * that have the same experts. */
 static bool is_over_all_ranks(const struct zero *z, uint32_t g)
 {
     int64_t n;
@@ -544,7 +546,7 @@ static ckpt_status read_all_groups(struct zero *z)
     if (!value_is_sequence(flats) || !z->shapes || (x->stage < 3 && n != z->ngroups))
         return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "partitions of {%u groups}, param_shapes of {=%u groups}", n, z->shapes ? z->ngroups : 0);
-    if (x->stage == 3) /* groups of flats are cut where memory was, not where parameters end */
+    if (x->stage == 3) /* flat groups are cut by size, not between parameters */
         return read_groups(z, 0, n);
     for (uint32_t g = 0; g < z->ngroups; g++) {
         if (is_over_all_ranks(z, g))
@@ -560,7 +562,7 @@ static ckpt_status read_all_groups(struct zero *z)
 
 /* ------------------------------------------------------------------------ frozen */
 
-/* get_fragment - what R has of the frozen parameter NAME, number I where all ranks have them in one order. */
+/* get_fragment - returns the share of the frozen parameter NAME in R; it usually is entry I. */
 static const ckpt_value *get_fragment(const struct zero_rank *r, uint32_t i, ckpt_str name)
 {
     uint32_t n;
@@ -572,7 +574,7 @@ static const ckpt_value *get_fragment(const struct zero_rank *r, uint32_t i, ckp
     return pairs && name.len == strlen(name.ptr) ? ds_get(all, name.ptr) : NULL;
 }
 
-/* read_frozen - PAIR, number I of frozen_param_shapes, of ZeRO 3. */
+/* read_frozen - assembles the frozen parameter PAIR, entry I of frozen_param_shapes. */
 static ckpt_status read_frozen(struct zero *z, const value_pair *pair, uint32_t i)
 {
     struct deepspeed *x = z->x;
@@ -582,9 +584,9 @@ static ckpt_status read_frozen(struct zero *z, const value_pair *pair, uint32_t 
                     "frozen_param_shapes has {no} {=name with a shape}");
     for (size_t k = 0; k < z->nranks; k++) {
         const struct zero_rank *r = &z->rank[k];
-        z->stream[k] = (struct ds_flat){.n = 0};
-        ckpt_status st = ds_flat_add(x, &z->stream[k], r->model,
-                                     r->model ? get_fragment(r, i, p.t.name) : NULL, count_share(z, p.n));
+        z->flat[k] = (struct ds_flat){.n = 0};
+        ckpt_status st = ds_flat_add(x, &z->flat[k], r->model, r->model ? get_fragment(r, i, p.t.name) : NULL,
+                                     count_share(z, p.n));
         if (st != CKPT_OK)
             fail_where(x->err, "%.*s", STR_ARG(p.t.name));
         CKPT_TRY(st);
@@ -598,9 +600,9 @@ static ckpt_status read_all_frozen(struct zero *z, const ckpt_file *model)
     uint32_t n = 0;
     const ckpt_value *shapes = ds_get(model->root, "frozen_param_shapes");
     const value_pair *pairs = shapes ? value_pairs(shapes, &n) : NULL;
-    z->nstreams = z->nranks;
-    z->stream = arena_array(z->x->f->a, z->nstreams, sizeof *z->stream);
-    if (!z->stream)
+    z->nflats = z->nranks;
+    z->flat = arena_array(z->x->f->a, z->nflats, sizeof *z->flat);
+    if (!z->flat)
         return fail_memory(z->x->err);
     for (uint32_t i = 0; i < n; i++)
         CKPT_TRY(read_frozen(z, &pairs[i], i));
@@ -609,7 +611,7 @@ static ckpt_status read_all_frozen(struct zero *z, const ckpt_file *model)
 
 /* ------------------------------------------------------------------ param_groups */
 
-/* add_names - the parameters of group G to LIST. */
+/* add_names - appends the names of the parameters of group G to LIST. */
 static ckpt_status add_names(struct zero *z, uint32_t g, ckpt_value *list)
 {
     uint32_t n;
@@ -631,7 +633,7 @@ static bool is_scalar_list(const ckpt_value *v)
     return plain;
 }
 
-/* name_group - the param_group GROUP, number I, with the names of its parameters. */
+/* name_group - fills TO with the scalars of GROUP, param_group I, and the names of its parameters. */
 static ckpt_status name_group(struct zero *z, const ckpt_value *group, uint32_t i, ckpt_value *to)
 {
     arena *a = z->x->f->a;
@@ -648,7 +650,7 @@ static ckpt_status name_group(struct zero *z, const ckpt_value *group, uint32_t 
     }
     if (!list || !key || !value_put(a, to, key, list))
         return fail_memory(z->x->err);
-    if (!params) /* without them groups are those of the optimizer */
+    if (!params) /* then group I of the optimizer is group I of param_shapes */
         return add_names(z, i, list);
     for (uint32_t k = 0; k < value_count(params); k++)
         if (value_integer(value_item(params, k), &g) && g >= 0 && g < z->ngroups)
