@@ -1,14 +1,11 @@
-/*
- * builder.c - a checkpoint that the program describes instead of a file: rows, storages and a graph as the
- * readers make them, so that plans, digests and diffs work on it. No tensor byte is copied, and none is read
- * here.
+/* builder.c - makes a checkpoint from tensors and values that the program adds: rows, storages and a graph as
+ * the readers make them, so that plans, digests and diffs work on it. No tensor byte is copied or read here.
  *
- * No format of formats.def: there is nothing to recognize, and what it is written as, the caller chooses.
+ * It is not in formats.def, because it is never recognized; the caller chooses the format of the output.
  *
- * Refused, since no format could hold it or it would be read back as something else: a name that its dict
- * has already, or that is not UTF-8; a dtype that cannot be written; a size in bytes that is not that of
- * dtype and shape. The first failure stays: whatever comes after it gets the same error.
- */
+ * Refused, because no format could hold it or it would be read back as something else: a key that its dict
+ * already has or that is not UTF-8; a dtype that cannot be written; a number of bytes that does not match
+ * dtype and shape. After a failure, all later calls return the same error. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -22,12 +19,12 @@ static const struct format format_built = {.name = "memory", .title = "checkpoin
 
 struct ckpt_builder {
     ckpt_file *f;
-    struct kit *dicts; /* that are open; the first is the root */
+    struct kit *dicts; /* begun and not ended; the first is the root */
     size_t ndicts, cap_dicts;
     map *rows; /* joined name -> row */
     uint64_t nbytes;
-    ckpt_status status; /* of the first call that failed … */
-    ckpt_error err;     /* … and why */
+    ckpt_status status; /* of the first call that failed */
+    ckpt_error err;     /* of that call */
 };
 
 /* return_latched - returns ST, the result of a call on B, or that of an earlier call that failed. */
@@ -42,12 +39,12 @@ static ckpt_status return_latched(ckpt_builder *b, ckpt_status st, ckpt_error *e
     return b->status;
 }
 
-static struct kit *top_dict(const ckpt_builder *b)
+static struct kit *current_dict(const ckpt_builder *b)
 {
     return &b->dicts[b->ndicts - 1]; /* bounded: the root */
 }
 
-/* copy_text - GIVEN as a text of B's file. */
+/* copy_text - sets *OUT to a copy of GIVEN in the arena of b->f. Refuses text that is not UTF-8. */
 static ckpt_status copy_text(ckpt_builder *b, const char *given, ckpt_str *out)
 {
     CKPT_REQUIRE(&b->err, given);
@@ -57,12 +54,12 @@ static ckpt_status copy_text(ckpt_builder *b, const char *given, ckpt_str *out)
     return out->ptr ? CKPT_OK : fail_memory(&b->err);
 }
 
-/* begin_entry - *KEY is GIVEN, the name of a new entry of the dict that is open. */
+/* begin_entry - sets *KEY to a copy of GIVEN, which must be a new key of the current dict. */
 static ckpt_status begin_entry(ckpt_builder *b, const char *given, ckpt_str *key)
 {
     CKPT_TRY(b->status);
     CKPT_TRY(copy_text(b, given, key));
-    if (map_get(top_dict(b)->names, *key) == MAP_NONE)
+    if (map_get(current_dict(b)->names, *key) == MAP_NONE)
         return CKPT_OK;
     return fail(&b->err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%s\" was added before", given);
 }
@@ -78,7 +75,7 @@ ckpt_status ckpt_builder_new(const char *name, ckpt_builder **out, ckpt_error *e
         free(b);
         return st;
     }
-    arena_raise_max(b->f->a, UINT64_MAX); /* the program's own names: no input that could be hostile */
+    arena_raise_max(b->f->a, UINT64_MAX); /* the names come from the program, not from hostile input */
     b->f->format = &format_built;
     b->rows = map_new(0);
     b->dicts = arena_grow(b->f->a, NULL, 0, &b->cap_dicts, 1, sizeof *b->dicts);
@@ -108,7 +105,7 @@ void ckpt_builder_free(ckpt_builder *b)
 
 /* ------------------------------------------------------------------------- tensors */
 
-/* check_dtype - can any format hold it, in a tensor that is nothing but its bytes? */
+/* check_dtype - refuses a DTYPE that no format holds in a dense tensor. */
 static ckpt_status check_dtype(ckpt_builder *b, uint32_t dtype)
 {
     const struct dtype_info *d = dtype < DTYPE_COUNT ? dtype_info((ckpt_dtype)dtype) : NULL;
@@ -132,7 +129,7 @@ static ckpt_status count_bytes(ckpt_builder *b, const ckpt_builder_tensor *t, ui
                 "{dtype and shape} take no whole number of bytes below {=2^64}");
 }
 
-/* open_bytes - *SRC are the NBYTES that T is made of. */
+/* open_bytes - sets *SRC to a source of the bytes of T, which must be NBYTES. */
 static ckpt_status open_bytes(ckpt_builder *b, const ckpt_builder_tensor *t, uint64_t nbytes, source **src)
 {
     CKPT_REQUIRE(&b->err, !t->data || !t->callbacks);
@@ -153,12 +150,12 @@ static ckpt_status open_bytes(ckpt_builder *b, const ckpt_builder_tensor *t, uin
                 (unsigned long long)(t->data || t->callbacks ? given : 0), (unsigned long long)nbytes);
 }
 
-/* add_row - X under KEY, which is new, in the dict that is open. */
+/* add_row - adds X to the current dict under KEY, which is new. */
 static ckpt_status add_row(ckpt_builder *b, ckpt_str key, struct kit_tensor *x)
 {
     uint32_t row = (uint32_t)b->f->table.nrows;
     x->name = key;
-    CKPT_TRY(kit_add_tensor(top_dict(b), x));
+    CKPT_TRY(kit_add_tensor(current_dict(b), x));
     return map_put(b->rows, table_name(&b->f->table, row), row, NULL) ? CKPT_OK : fail_memory(&b->err);
 }
 
@@ -198,7 +195,7 @@ ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key, const ckpt
     return return_latched(b, st, err);
 }
 
-/* add_tie - KEY becomes another name of the tensor OF. */
+/* add_tie - adds KEY as a second name of the tensor OF. */
 static ckpt_status add_tie(ckpt_builder *b, ckpt_str key, const char *of)
 {
     CKPT_REQUIRE(&b->err, of);
@@ -224,13 +221,13 @@ ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *o
 
 /* -------------------------------------------------------------------------- values */
 
-/* add_value - V (NULL: there was no memory for it) under KEY. */
+/* add_value - adds V to the current dict under KEY. NULL: fails for lack of memory. */
 static ckpt_status add_value(ckpt_builder *b, ckpt_str key, ckpt_value *v)
 {
-    return v ? kit_add_value(top_dict(b), key, v) : fail_memory(&b->err);
+    return v ? kit_add_value(current_dict(b), key, v) : fail_memory(&b->err);
 }
 
-/* add_leaf - a value with the type and content of LIKE under KEY. */
+/* add_leaf - adds a value with the type and content of LIKE under KEY. */
 static ckpt_status add_leaf(ckpt_builder *b, const char *key, ckpt_value like, ckpt_error *err)
 {
     ckpt_str name;
@@ -272,7 +269,7 @@ ckpt_status ckpt_builder_add_text(ckpt_builder *b, const char *key, const char *
     return return_latched(b, st == CKPT_OK ? add_value(b, name, value_str(b->f->a, copy)) : st, err);
 }
 
-/* begin_dict - a dict under KEY is the one that is open. */
+/* begin_dict - adds a dict under KEY, which becomes the current one. */
 static ckpt_status begin_dict(ckpt_builder *b, ckpt_str key)
 {
     ckpt_file *f = b->f;
@@ -283,7 +280,7 @@ static ckpt_status begin_dict(ckpt_builder *b, ckpt_str key)
     if (!grown)
         return fail_memory(&b->err);
     b->dicts = grown;
-    struct kit *parent = top_dict(b);
+    struct kit *parent = current_dict(b);
     CKPT_TRY(kit_begin_mapping(&grown[b->ndicts], parent, key));
     b->ndicts++;
     return map_put(parent->names, key, 0, NULL) ? CKPT_OK : fail_memory(&b->err);
@@ -308,7 +305,7 @@ ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err)
     return return_latched(b, st, err);
 }
 
-/* add_metadata - KEY and TEXT become a pair. */
+/* add_metadata - adds the pair KEY, TEXT to the metadata. */
 static ckpt_status add_metadata(ckpt_builder *b, ckpt_str key, ckpt_str text)
 {
     ckpt_file *f = b->f;

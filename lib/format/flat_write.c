@@ -1,11 +1,8 @@
-/*
- * flat_write.c - the steps that writers of named tensors share.
+/* flat_write.c - see flat_write.h.
  *
- * What is written: the plan's entries, but for names of shared tensors that the format records instead
- * (format/ties), and for components, which only their composite explains. Values that are no tensors are
- * reported as dropped. Refused: composites and views without elements of their own, what the format refuses,
- * and two tensors of one name.
- */
+ * Writes the entries of the plan, except ties that the format records (format/ties), and components, because
+ * they mean nothing without their composite. Values that are not tensors are reported as dropped. Refused:
+ * composites, tensors without bytes, whatever the format refuses, two tensors of one name. */
 #include "format/flat_write.h"
 
 #include <stdio.h>
@@ -46,7 +43,7 @@ ckpt_status flat_place(struct flat_writer *w, struct flat_item *x, uint64_t alig
 
 /* ------------------------------------------------------- what is written */
 
-/* find_unfit_reason - why X cannot be written; NULL: it can. */
+/* find_unfit_reason - returns why X cannot be written, or NULL. */
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
     const ckpt_tensor *t = flat_tensor(w, x);
@@ -57,7 +54,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
     return w->rules->find_unfit_reason(w, x);
 }
 
-/* find_castable_dtype - what tensors of DT may be cast to, to be written; NULL: nothing. */
+/* find_castable_dtype - returns the dtype that tensors of DT can be cast to for writing, or NULL. */
 static const char *find_castable_dtype(const struct flat_writer *w, ckpt_dtype dt)
 {
     char klass = dtype_info(dt)->klass;
@@ -84,7 +81,7 @@ static ckpt_status refuse_unfit(const struct flat_writer *w, const struct flat_i
     return CKPT_ELOSSY;
 }
 
-/* drop_orphan - X is a component. If its composite is left out, it is reported as dropped, too. */
+/* drop_orphan - reports X, a component, as dropped if the plan leaves out its composite. */
 static ckpt_status drop_orphan(const struct flat_writer *w, const struct flat_item *x, ckpt_error *err)
 {
     if (w->p->keep[flat_tensor(w, x)->part_of])
@@ -94,8 +91,8 @@ static ckpt_status drop_orphan(const struct flat_writer *w, const struct flat_it
     return plan_note_dropped(w->p, &component, "part of a tensor that is left out", err);
 }
 
-/* collect_items - the entries to write but for those of DROP. A composite comes before its components, and
- * is refused. */
+/* collect_items - adds the entries that are not in DROP as items, and refuses unfit ones. A composite comes
+ * before its components. */
 static ckpt_status collect_items(struct flat_writer *w, const bool *drop, ckpt_error *err)
 {
     struct flat_item unfit;
@@ -143,7 +140,7 @@ static ckpt_status fail_collision(const struct flat_writer *w, const struct plan
     return CKPT_EEXIST;
 }
 
-/* check_collisions - among all entries, including ties, whose names are recorded. */
+/* check_collisions - refuses equal names among all entries, including recorded ties. */
 static ckpt_status check_collisions(const struct flat_writer *w, ckpt_error *err)
 {
     const ckpt_plan *p = w->p;
@@ -160,7 +157,7 @@ static ckpt_status check_collisions(const struct flat_writer *w, ckpt_error *err
     return st;
 }
 
-/* drop_leaves - the format has no place for values that are no tensors. */
+/* drop_leaves - reports values that are not tensors as dropped; with --strict refuses them. */
 static ckpt_status drop_leaves(const struct flat_writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
@@ -236,7 +233,7 @@ ckpt_status flat_copy(const struct flat_writer *w, sink *out, ckpt_error *err)
     return copy_items(&job, err);
 }
 
-/* rehearse_copy - for a dry run: checks checksums, overflow of casts, and the limit of expanded views. */
+/* rehearse_copy - for a dry run: checks checksums, overflow of casts, and the limit for expanded views. */
 static ckpt_status rehearse_copy(const struct flat_writer *w, ckpt_error *err)
 {
     struct stream_options o = plan_stream_options(w->p);
@@ -301,8 +298,8 @@ static ckpt_status write_plan(struct flat_writer *w, ckpt_error *err)
         CKPT_TRY(write_output(w, err));
     if (job->path)
         CKPT_TRY(plan_note_output(w->p, job->path, err));
-    job->result->tensors += w->n + (w->p->naliases - w->aliases); /* recorded ties are rows, too */
-    job->result->bytes += w->size; /* bounded: they were written */
+    job->result->tensors += w->n + (w->p->naliases - w->aliases); /* recorded ties count, too */
+    job->result->bytes += w->size;                                /* bounded: they were written */
     return CKPT_OK;
 }
 

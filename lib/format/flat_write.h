@@ -1,5 +1,5 @@
-/* flat_write.h - writing a plan as tensors by name, for formats that hold little else: which tensors are
- * written and which are refused, the copying of their bytes, the report. The format adds its headers. */
+/* flat_write.h - writes a plan in a format of named tensors: chooses and refuses tensors, copies their bytes,
+ * fills the report. The format adds its headers. */
 #ifndef FORMAT_FLAT_WRITE_H
 #define FORMAT_FLAT_WRITE_H
 
@@ -9,7 +9,7 @@
 struct flat_item {
     ckpt_str name;
     uint32_t row;
-    uint64_t begin; /* of its bytes, after w->data_start; set by lay_out */
+    uint64_t begin; /* offset of its bytes from w->data_start; set by lay_out */
 };
 
 struct flat_writer {
@@ -19,45 +19,45 @@ struct flat_writer {
     void *user; /* the format's own */
     struct flat_item *items;
     size_t n;
-    size_t aliases;                /* in the plan before this file */
-    uint64_t data_start, nbytes;   /* of the bytes of all items, in the output */
+    size_t aliases;                /* p->naliases before this file */
+    uint64_t data_start, nbytes;   /* the range of all items in the output */
     uint64_t size;                 /* of the output */
-    uint32_t *crcs;                /* by item, CRC-32 of its bytes as copied; NULL: not needed */
-    struct convert_tally *tallies; /* by item; NULL where nothing is cast */
+    uint32_t *crcs;                /* by item: CRC-32 of its bytes; NULL: not needed */
+    struct convert_tally *tallies; /* by item; NULL: no cast */
 };
 
-/* What distinguishes a format. */
+/* What differs between formats. */
 struct flat_rules {
     const char *holder;      /* "safetensors", in errors */
     const char *holds;       /* "safetensors holds tensors only" */
-    const char *float_dtype; /* that floats it lacks may be cast to; NULL: it lacks none */
-    bool records_ties;       /* a tensor is written once, and its other names are recorded */
+    const char *float_dtype; /* what to cast unsupported floats to; NULL: all are supported */
+    bool records_ties;       /* a tie is written once, and its other names are recorded */
     bool needs_crcs;
-    bool size_unknown; /* before put_contents, which sets w->size: no room is reserved */
-    /* keeps_values - has the format a place for the values of the input that are no tensors, and for equal
-     * names at different paths? NULL: it has none. */
+    bool size_unknown; /* until put_contents sets w->size; then no disk space is reserved */
+    /* keeps_values - returns true if the output can hold values that are not tensors, and equal names at
+     * different paths. NULL: it cannot. */
     bool (*keeps_values)(const struct flat_writer *w);
-    /* find_unfit_reason - why X cannot be written, "has a …"; NULL: it can. Views and tensors without bytes
-     * were refused before. */
+    /* find_unfit_reason - returns why X cannot be written, such as "has a shape …", or NULL. X has bytes and
+     * is not a composite. */
     const char *(*find_unfit_reason)(const struct flat_writer *w, const struct flat_item *x);
     /* lay_out - checks names; sets begin of each item, data_start, nbytes and size. */
     ckpt_status (*lay_out)(struct flat_writer *w, ckpt_error *err);
-    /* put_contents - writes all of the output; calls flat_copy. */
+    /* put_contents - writes the output; calls flat_copy. */
     ckpt_status (*put_contents)(struct flat_writer *w, sink *out, ckpt_error *err);
 };
 
-/* flat_write - writes the plan of W, whose p, job, rules and user are set, as a format's write does; the
- * plan's report lists what was left out. */
+/* flat_write - writes the plan of W as the `write` of a format does. The caller sets p, job, rules and user
+ * of W. The report of the plan lists what was left out. */
 ckpt_status flat_write(struct flat_writer *w, ckpt_error *err);
-/* flat_tensor - the tensor that X is of. */
+/* flat_tensor - returns the tensor of X. */
 const ckpt_tensor *flat_tensor(const struct flat_writer *w, const struct flat_item *x);
-/* flat_nbytes - the size of X as it is written; lay_out must have found that all fit 64 bits. */
+/* flat_nbytes - returns the bytes of X in the output. lay_out has checked that their sum fits 64 bits. */
 uint64_t flat_nbytes(const struct flat_writer *w, const struct flat_item *x);
-/* flat_place - lays out X, at the next multiple of ALIGN after all before it: begin, and w->nbytes. */
+/* flat_place - sets x->begin to the next multiple of ALIGN after w->nbytes, and w->nbytes to the end of X. */
 ckpt_status flat_place(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err);
-/* flat_fail_size - the error of an output whose size exceeds 64 bits. */
+/* flat_fail_size - fails because the size of the output exceeds 64 bits. */
 ckpt_status flat_fail_size(ckpt_error *err);
-/* flat_copy - copies all items to OUT, whose ranges were skipped. */
+/* flat_copy - copies all items to OUT, where the caller has skipped their ranges. */
 ckpt_status flat_copy(const struct flat_writer *w, sink *out, ckpt_error *err);
 
 #endif

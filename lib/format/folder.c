@@ -1,12 +1,10 @@
-/*
- * folder.c - finds the checkpoint that a folder stands for, by Hugging Face's file names (transformers
+/* folder.c - finds the checkpoint in a folder by the file names of Hugging Face (transformers
  * modeling_utils.py, diffusers, peft).
  *
- * It is model.safetensors, pytorch_model.bin, … or one index of shards. Files that trainers put next to it
- * (optimizer.pt, training_args.bin, … of transformers, Accelerate, torchtune and verl), shards
- * (*-00001-of-00005.*) and variants of the same weights (model.fp16.safetensors, consolidated.00.pth) are
- * ignored; any other checkpoint, or folders of steps, make it unclear which one is meant.
- */
+ * It is model.safetensors, pytorch_model.bin, … or one index of shards. Ignored are files that trainers put
+ * next to it (optimizer.pt, training_args.bin, … of transformers, Accelerate, torchtune and verl), shards
+ * (*-00001-of-00005.*) and variants of the same weights (model.fp16.safetensors, consolidated.00.pth). With
+ * any other checkpoint or a folder of a step, the folder is ambiguous. */
 #include "format/folder.h"
 
 #include <dirent.h>
@@ -19,7 +17,7 @@
 #include "base/text.h"
 #include "format/hub/shards.h"
 
-/* The single files that may have the weights of a folder without an index, preferred ones first. */
+/* Files that have all weights, if there is no index; preferred ones first. */
 static const char *const single_files[] = {
     "model.safetensors",
     "pytorch_model.bin",
@@ -32,7 +30,8 @@ static const char *const single_files[] = {
 
 #define NSINGLE (sizeof single_files / sizeof *single_files)
 
-/* model.safetensors.index.json, model.safetensors.index.fp16.json, Keras' model.weights.json */
+/* is_index_name - returns true for names such as model.safetensors.index.json,
+ * model.safetensors.index.fp16.json and Keras' model.weights.json. */
 static bool is_index_name(ckpt_str name)
 {
     return str_ends(name, STR_LIT(".weights.json")) ||
@@ -51,7 +50,8 @@ static void consider_index(struct folder *d, ckpt_str name)
         memcpy(d->index, name.ptr, name.len + 1); /* bounded: it fits */
 }
 
-/* consider_single - is NAME one of single_files? *BEST is the index of the most preferred one so far. */
+/* consider_single - returns true if NAME is in single_files. *BEST: the index of the most preferred one so
+ * far. */
 static bool consider_single(struct folder *d, ckpt_str name, size_t *best)
 {
     for (size_t i = 0; i < NSINGLE; i++)
@@ -97,7 +97,7 @@ bool folder_is_companion(ckpt_str name)
     return str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
 }
 
-/* is_step - has a trainer's folder of one step or epoch the name NAME? "checkpoint-500", "epoch_2" */
+/* is_step - returns true if NAME is that of a step or epoch of a trainer: "checkpoint-500", "epoch_2". */
 static bool is_step(ckpt_str name)
 {
     static const char *const words[] = {"checkpoint", "epoch", "step", "global_step", "iter"};
@@ -138,7 +138,7 @@ void folder_scan(const ckpt_str *names, size_t n, struct folder *out)
 
 /* ------------------------------------------------------------------------ names */
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     return ckpt_natural_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
 }
@@ -173,7 +173,7 @@ ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name)
     }
     (void)closedir(dir);
     if (*n)
-        qsort(*out, *n, sizeof **out, by_name);
+        qsort(*out, *n, sizeof **out, compare_names);
     return st;
 }
 
@@ -243,7 +243,7 @@ void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err
     char text[sizeof err->hint - 40], word[SHELL_WORD_MAX];
     size_t n = 0, used = 0, shown = 0;
     arena *a = arena_new(UINT64_C(1) << 26);
-    if (a) /* if memory runs out, the list is shorter */
+    if (a) /* without memory the list is shorter */
         (void)folder_list(a, path, match, &list, &n, NULL);
     for (; shown < n; shown++) {
         char *joined = shards_join_path(str_c(path), list[shown]);
@@ -271,8 +271,8 @@ void folder_fail_ambiguous(const char *path, unsigned n, bool (*match)(ckpt_str 
 
 /* ----------------------------------------------------------------- prefixes */
 
-/* is_file - is PATH (freed if not) a file? */
-static char *is_file(char *path)
+/* keep_existing - returns PATH if that file exists; else frees it and returns NULL. */
+static char *keep_existing(char *path)
 {
     if (path && access(path, F_OK) == 0)
         return path;
@@ -292,5 +292,5 @@ char *folder_find_prefix(const char *path)
         memcpy(index, path, n + 1);
         memcpy(index + (any - path) + 1, "00000", 5); /* bounded: in place of the question marks */
     }
-    return is_file(index);
+    return keep_existing(index);
 }

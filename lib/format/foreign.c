@@ -1,7 +1,5 @@
-/*
- * foreign.c - names files that are no checkpoints, and what to do then: "Git LFS pointer, run git lfs pull"
- * helps a user, "invalid header length 2336927755350992246" does not.
- */
+/* foreign.c - errors for files that are not checkpoints: "Git LFS pointer, run git lfs pull" helps a user,
+ * "invalid header length 2336927755350992246" does not. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +18,7 @@ static ckpt_status refuse_as(ckpt_error *err, const char *what)
     return recognize_refuse(&s, err);
 }
 
-/* get_pointer_value - the value of a "KEY VALUE\n" line of an LFS pointer. */
+/* get_pointer_value - returns the value in the line "KEY VALUE\n" of a Git LFS pointer. */
 static ckpt_str get_pointer_value(ckpt_str text, const char *key)
 {
     size_t at = str_find(text, str_c(key), 0);
@@ -46,7 +44,7 @@ static ckpt_status refuse_lfs_pointer(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
-/* refuse_zip - reports what a zip archive is that is of no torch format. */
+/* refuse_zip - fails with what a zip archive is that no format recognizes. */
 static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
 {
     size_t npy = 0;
@@ -57,7 +55,7 @@ static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
         saved |= str_ends(n, STR_LIT("saved_model.pb"));
         id |= str_ends(n, STR_LIT("/.data/serialization_id"));
     }
-    if (p->z->n && npy == p->z->n) /* numpy/npz.c reads those that begin as one */
+    if (p->z->n && npy == p->z->n) /* numpy/npz.c reads archives at offset 0 */
         return refuse_as(err, "numpy archive (.npz) after other bytes, which numpy takes for a pickle");
     if (saved)
         return refuse_as(err, "zipped TensorFlow SavedModel");
@@ -120,7 +118,7 @@ static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
-ckpt_status foreign_refuse(const struct probe *p, ckpt_error *err)
+ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err)
 {
     if (p->directory)
         return refuse_folder(p, err);

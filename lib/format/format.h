@@ -11,14 +11,14 @@
 
 #define PROBE_HEAD 4096u
 
-/* What formats may look at to recognize a file. */
+/* What the probe of a format may look at. */
 struct probe {
-    const char *path; /* for messages, and where the bytes alone say too little */
+    const char *path; /* for messages, and for formats without distinct bytes */
     bool directory;
-    bool salvage;          /* it may be truncated or damaged */
-    const ckpt_str *names; /* of the files in a directory, in the order that people expect */
+    bool salvage;          /* the file may be truncated or damaged */
+    const ckpt_str *names; /* of the files in a directory, in natural order */
     size_t nnames;
-    bool *no_memory; /* set by a probe that could not look: the answers do not count */
+    bool *no_memory; /* set by a probe that ran out of memory: then no answer is valid */
     source *src;     /* NULL for a directory */
     uint64_t size;
     unsigned char head[PROBE_HEAD];
@@ -27,99 +27,106 @@ struct probe {
     ckpt_error zip_err; /* why z is NULL although the head is PK */
 };
 
-/* The metadata of a file, which are to become others. */
+/* A replacement of the metadata of a file. */
 struct metadata_job {
-    const ckpt_pair *pairs; /* without equal keys */
+    const ckpt_pair *pairs; /* the new metadata; all keys differ */
     size_t n;
-    const char *path; /* of the copy that is to be written; NULL: in place */
+    const char *path; /* of the copy to write; NULL: edit in place */
     const ckpt_write_options *opts;
-    buf header;      /* in place: what is to be at offset AT of the file; made by the format */
+    buf header; /* in place: the bytes that the format wants at offset AT of the file */
     uint64_t at;
-    uint64_t length; /* of the new header */
+    uint64_t length; /* bytes of the new header */
 };
 
-/* metadata_check_text - fails if X is not UTF-8; for the pairs that a format does not copy. */
+/* metadata_check_text - fails if X is not UTF-8. */
 ckpt_status metadata_check_text(const ckpt_pair *x, ckpt_error *err);
 
 struct format {
     const char *name;       /* "torch-zip": JSON, --to */
     const char *title;      /* "torch zip": people */
-    const char *other_name; /* that --to takes, too; or NULL */
-    const char *suffixes;   /* ".pt .pth": chosen for outputs; NULL: never by suffix */
-    /* probe - is the file of this format? Called in the order of formats.def; the first true wins. */
+    const char *other_name; /* a second name for --to, or NULL */
+    const char *suffixes;   /* ".pt .pth": outputs with these suffixes get this format; NULL: none */
+    /* probe - returns true if the file has this format. Called in the order of formats.def; the first true
+     * wins. */
     bool (*probe)(const struct probe *p);
     ckpt_status (*read)(ckpt_file *f, ckpt_error *err); /* ERR is never NULL */
-    /* write - NULL: read-only. */
+    /* write - NULL: the format is read-only. */
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
-    bool compresses; /* write honours `compress` of its options */
-    bool flat; /* tensors by name and texts only; no graph */
-    /* holds - of a flat format: has it the element type of T, which safetensors lacks? NULL: it has none. */
+    bool compresses; /* write supports the option `compress` */
+    bool flat;       /* the format holds named tensors and texts, no graph */
+    /* holds - for a flat format: returns true if it supports the dtype of T, which safetensors does not.
+     * NULL: no such dtype. */
     bool (*holds)(const ckpt_tensor *t);
-    /* in_place - the patches that give the file the names of the plan; their bytes live as long as the
-     * file. NULL: it must be rewritten. */
+    /* in_place - adds the patches to OUT that rename tensors as P does. Their bytes live as long as the file.
+     * NULL: files of the format must be rewritten. */
     ckpt_status (*in_place)(ckpt_plan *p, struct patches *out, ckpt_error *err);
-    /* undoes - applying UNDO, the old bytes of a journal, to NOW gives WAS: can in_place have replaced
-     * these bytes? IS is NOW as a file; NULL: it cannot be read. NULL if in_place is. */
+    /* undoes - returns true if in_place may have replaced the bytes in UNDO, an undo journal. Applied to NOW
+     * they give the file WAS. IS is NOW read as a file, or NULL if that fails. NULL if in_place is. */
     bool (*undoes)(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
-    /* write_metadata - does JOB, but for an edit in place, of which it makes the header. NULL: it has no
-     * metadata that can be edited. */
+    /* write_metadata - writes the copy of JOB or, for an edit in place, only makes job->header. NULL: the
+     * format has no metadata that can be edited. */
     ckpt_status (*write_metadata)(ckpt_file *f, struct metadata_job *job, ckpt_error *err);
 };
 
+/* format_by_name - returns the format with that name or other_name, or NULL. */
 const struct format *format_by_name(const char *name);
-/* format_of - the first format whose probe accepts P; NULL: none does. */
-const struct format *format_of(const struct probe *p);
-const struct format *format_by_suffix(const char *path); /* that can write */
-/* format_written_at - what --to calls the I-th format that an output can have; NULL past the end. Shards are
- * none: their files have one. */
+/* format_recognize - returns the first format whose probe accepts P, or NULL. */
+const struct format *format_recognize(const struct probe *p);
+/* format_by_suffix - returns the format that outputs with the suffix of PATH get, or NULL. */
+const struct format *format_by_suffix(const char *path);
+/* format_written_at - returns the name for --to of the I-th format that can be written, or NULL after the
+ * last. Sharded output is not a format of its own. */
 const char *format_written_at(size_t i);
-/* format_target - what P is written as to PATH: ASKED for, as the suffix of PATH has it, or what the input
- * is; a torch zip where that cannot be written. Without a PATH there is neither suffix nor torch zip. */
+/* format_target - sets *OUT to the format for writing P to PATH: the format named ASKED, else by the suffix
+ * of PATH, else that of the input if it can be written, else torch zip. If PATH is NULL, it is ASKED or that
+ * of the input. */
 ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
                           ckpt_error *err);
-/* foreign_refuse - reports what P is, if no format recognizes it (foreign.c). */
-ckpt_status foreign_refuse(const struct probe *p, ckpt_error *err);
-/* shards_write - writes P as files of at most opts->max_shard tensor bytes, each
- * written in FORMAT, and their index (hub/write.c). */
+/* format_fail_unrecognized - fails with what P is instead of a checkpoint, such as a Git LFS pointer
+ * (foreign.c). */
+ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err);
+/* shards_write - writes P as shards of at most opts->max_shard tensor bytes, each a file in FORMAT, and their
+ * index (hub/write.c). */
 ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct write_job *job,
                          ckpt_error *err);
-/* What is opened, and how. */
+/* The arguments of format_open. */
 struct opening {
-    const char *path;           /* a folder, or what messages call SRC */
-    source *src;                /* taken over; NULL: PATH is a folder */
+    const char *path;           /* a folder, or the name of SRC in messages */
+    source *src;                /* format_open takes over the reference; NULL: PATH is a folder */
     const ckpt_limits *limits;  /* or NULL */
-    const struct format *only;  /* of any format: NULL */
-    struct check *check;        /* faults go there; or NULL */
-    struct source_watch *watch; /* follows the reading; or NULL */
-    /* Salvage: tensors whose bytes are not all there are rows without data, and listed as lost. */
+    const struct format *only;  /* the format that the file must have; NULL: any */
+    struct check *check;        /* where faults are reported; NULL: they are errors */
+    struct source_watch *watch; /* progress and cancellation of the reading, or NULL */
+    /* Salvage: a tensor with missing bytes is a row without data, and listed as lost. PART: of a file that is
+     * opened so. */
     enum { OPEN_WHOLE, OPEN_SALVAGE, OPEN_SALVAGE_PART } how;
 };
-/* format_open - opens one checkpoint; api.c and formats that contain checkpoints use it. CKPT_EUNKNOWN and
- * CKPT_EUNSUPPORTED name what it is instead. */
+/* format_open - opens a checkpoint, for api.c and for formats that contain checkpoints. The errors
+ * CKPT_EUNKNOWN and CKPT_EUNSUPPORTED name what the file is instead. */
 ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *err);
-/* format_open_source - opens the bytes at PATH, unless an edit in place was cut short; NOTE is about a
- * journal next to it that does not count. *OUT is NULL for a folder. */
+/* format_open_source - opens the file PATH, unless its undo journal shows an unfinished edit. Sets NOTE if
+ * there is a journal that is not of this file, and *OUT to NULL if PATH is a folder. */
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err);
 /* format_note_journal - returns ST, the result of reading the file of NOTE, and adds the text of NOTE as a
  * notice to F (may be NULL), or as the hint of a fault. */
 ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, ckpt_status st,
                                 ckpt_error *err);
-/* format_open_path - format_open of the file at PATH of O, whose source is not set yet; with NAMES, a text
- * of tensor names is accepted, too. */
+/* format_open_path - does format_open_source and format_open for the path of O, whose source is not set. If
+ * NAMES, also accepts a text file of tensor names. */
 ckpt_status format_open_path(const struct opening *o, bool names, ckpt_file **out, ckpt_error *err);
-/* format_open_or_names - format_open, or else as a text of tensor names; ERR is not NULL. */
+/* format_open_or_names - does format_open and, if that fails, opens O as a text file of tensor names. ERR
+ * must not be NULL. */
 ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err);
-/* format_judge - the checks of an undo journal of the file PATH: can it be of an edit in place? */
+/* format_judge - returns the function that checks whether an undo journal is of an edit in place of PATH. */
 struct journal_judge format_judge(const char *path);
-/* format_set_container - for a format that has no archive: CONTAINER is what F, which is being read, keeps,
- * and RELEASE (may be NULL) frees it. An archive that was found at the end of the file is closed. */
+/* format_set_container - lets F, which is being read, keep CONTAINER until RELEASE (may be NULL) frees it.
+ * Closes the zip archive of the probe: the format found something else. */
 void format_set_container(ckpt_file *f, void *container, void (*release)(void *container));
-/* format_open_part - opens a shard or embedded file of F, which is being read, in the same way as F:
- * checked, salvaged or strictly. *OUT is NULL if its fault was reported already. */
+/* format_open_part - opens a shard or embedded file of F, which is being read, in the mode of F: verify,
+ * salvage or strict. Sets *OUT to NULL if its fault was reported already. */
 ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_file **out, ckpt_error *err);
-/* format_check - format_open, but with C (may be NULL) faults are reported there and the file is opened in
- * spite of them: *OUT is NULL if that is not possible. Records that have a checksum are added to C, to be
- * read by the caller. */
+/* format_check - does format_open, but reports faults to C (may be NULL) and goes on; sets *OUT to NULL if
+ * that is impossible. Adds the records that have a checksum to C, for the caller to read. */
 ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *c,
                          ckpt_file **out, ckpt_error *err);
 

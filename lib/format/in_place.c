@@ -5,7 +5,7 @@
 
 /* ------------------------------------------------------------------- journals */
 
-/* reopen_bytes - opens SRC without its path; *OUT is NULL if it is no checkpoint. */
+/* reopen_bytes - opens SRC as *OUT, or sets it to NULL if SRC is not a checkpoint. PATH is for messages. */
 static ckpt_status reopen_bytes(const char *path, source *src, ckpt_file **out, ckpt_error *err)
 {
     ckpt_status st = format_open(&(struct opening){.path = path, .src = source_ref(src)}, out, err);
@@ -18,7 +18,7 @@ static ckpt_status reopen_bytes(const char *path, source *src, ckpt_file **out, 
     return CKPT_OK;
 }
 
-/* journal_holds - journal_judge.holds, by the format of the file that would be restored. */
+/* journal_holds - the `holds` of journal_judge: asks the format of the file that UNDO would restore. */
 static ckpt_status journal_holds(void *user, source *now, source *after, const struct patches *undo,
                                  bool *held, ckpt_error *err)
 {
@@ -62,7 +62,7 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
 
 /* --------------------------------------------------------------------- editing */
 
-/* check_only_names - fails unless P changes only names, and its file can be edited in place. */
+/* check_only_names - fails unless P changes names alone and its file can be edited in place. */
 static ckpt_status check_only_names(const ckpt_plan *p, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
@@ -89,7 +89,7 @@ static bool has_same_storages(const struct table *a, const struct table *b)
     return same;
 }
 
-/* has_same_tensors - does F, the patched file, have the tensors of P? */
+/* has_same_tensors - returns true if F, the patched file, has the tensors of P. */
 static bool has_same_tensors(const ckpt_plan *p, const ckpt_file *f)
 {
     bool same = f->table.nrows == p->nentries && has_same_storages(&p->file->table, &f->table);
@@ -101,7 +101,7 @@ static bool has_same_tensors(const ckpt_plan *p, const ckpt_file *f)
     return same;
 }
 
-/* check_result - reads the patched file before anything is written, and compares its tensors. */
+/* check_result - reads the file as it will be after the patches in LIST, and compares its tensors. */
 static ckpt_status check_result(const ckpt_plan *p, const struct patches *list, ckpt_error *err)
 {
     ckpt_file *f = NULL;

@@ -69,8 +69,8 @@ uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t n, bool column_m
 
 /* ------------------------------------------------------------------------- storages */
 
-/* count_bytes - the size of dtype and shape; false: not whole bytes, or more than 64 bits, which
- * table_add_row refuses. */
+/* count_bytes - sets *OUT to the bytes that dtype and shape take. False: not whole bytes, or 2^64 or more;
+ * table_add_row refuses both. */
 static bool count_bytes(const ckpt_tensor *t, uint64_t *out)
 {
     uint64_t elements = 1;
@@ -122,7 +122,7 @@ static ckpt_status set_storage_pieces(const struct kit *k, const struct kit_tens
     return count_bytes(&x->t, &s->s.nbytes) ? CKPT_OK : fail_memory(k->err);
 }
 
-/* add_storage - adds the storage of X; if the file is being salvaged, it may be lost. */
+/* add_storage - adds the storage of X; in salvage, a faulty one is added as lost. */
 static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, uint32_t *index)
 {
     ckpt_file *f = k->f;
@@ -151,8 +151,8 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
     return file_storage_add(f, &s, index, k->err);
 }
 
-/* find_storage - the storage of X, which others may share; CKPT_NO_STORAGE: it has none, or a fault, which
- * was reported. */
+/* find_storage - sets *INDEX to the storage of X, which is added unless one with its key exists.
+ * CKPT_NO_STORAGE: X has none, or its fault was reported. */
 static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x, uint32_t *index)
 {
     *index = CKPT_NO_STORAGE;
@@ -172,7 +172,7 @@ static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x,
 
 /* ----------------------------------------------------------------------------- rows */
 
-/* register_name - registers NAME; *NEW: K did not have it yet. */
+/* register_name - adds NAME to the keys of K. *NEW: it was not there. */
 static ckpt_status register_name(struct kit *k, ckpt_str name, uint64_t entry, bool *new)
 {
     uint32_t before;
@@ -198,16 +198,16 @@ static ckpt_status add_to_mapping(struct kit *k, ckpt_str name, ckpt_value *v)
     return key && value_put(k->f->a, k->mapping, key, v) ? CKPT_OK : fail_memory(k->err);
 }
 
-#define LIST_DEPTH 32u /* a list deeper in others is one leaf; HDF5 has no more dimensions */
+#define LIST_DEPTH 32u /* a list nested deeper is one leaf; HDF5 has no more dimensions */
 
-/* Lists in each other, and where in each of them a walk is. */
+/* A walk over nested lists: the lists from the outermost on, and the current item of each. */
 struct list_walk {
     const ckpt_value *list[LIST_DEPTH];
     uint32_t item[LIST_DEPTH];
     uint32_t depth;
 };
 
-/* add_leaf - V, which the N elements of PATH lead to, and then the items of W. */
+/* add_leaf - adds the leaf V; its path is the N elements of PATH and then the items of W. */
 static ckpt_status add_leaf(struct kit *k, const ckpt_path_elem *path, uint32_t n, const struct list_walk *w,
                             const ckpt_value *v)
 {
@@ -220,8 +220,7 @@ static ckpt_status add_leaf(struct kit *k, const ckpt_path_elem *path, uint32_t 
     return file_leaf(k->f, own, n + w->depth, v, k->err); /* bounded: allocated above */
 }
 
-/* add_leaves - adds the leaves of V, at PATH: the items of a list one by one, as in a pickle; an empty list
- * is one. */
+/* add_leaves - adds the leaves of V at PATH: each item of a list, as in a pickle, or an empty list itself. */
 static ckpt_status add_leaves(struct kit *k, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v)
 {
     struct list_walk w = {.depth = 0};
@@ -261,9 +260,10 @@ static uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
     return copy;
 }
 
-/* find_place - where X belongs: below the mapping, next in the list, or the root itself. */
-static bool find_place(const struct kit *k, const struct kit_tensor *x, ckpt_path_elem **path,
-                       struct step **steps)
+/* make_path - sets *PATH and *STEPS to those of X, which is below the mapping, in the list or the root
+ * itself. */
+static bool make_path(const struct kit *k, const struct kit_tensor *x, ckpt_path_elem **path,
+                      struct step **steps)
 {
     bool is_item = k->mapping->type == CKPT_V_LIST;
     if (!path_below(k->f->a, k->mapping, k->path, k->steps, k->npath, x->name, path, steps))
@@ -273,7 +273,7 @@ static bool find_place(const struct kit *k, const struct kit_tensor *x, ckpt_pat
     return true;
 }
 
-/* make_row - sets ROW for X, without its storage. */
+/* make_row - sets *ROW for X, whose node is V, without the storage. */
 static ckpt_status make_row(const struct kit *k, const struct kit_tensor *x, ckpt_value *v, struct row *row)
 {
     ckpt_path_elem *path;
@@ -287,7 +287,7 @@ static ckpt_status make_row(const struct kit *k, const struct kit_tensor *x, ckp
     else if (x->column_major && x->t.ndim > 1 && count_bytes(&x->t, &n) && n)
         row->t.stride = kit_strides(a, x->t.shape, x->t.ndim, true);
     bool strides = row->t.stride || !x->t.stride;
-    if (!row->t.shape || !strides || !find_place(k, x, &path, &steps))
+    if (!row->t.shape || !strides || !make_path(k, x, &path, &steps))
         return fail_memory(k->err);
     row->t.path = path;
     row->t.npath = k->mapping->type == CKPT_V_TENSOR ? 0 : k->npath + 1;

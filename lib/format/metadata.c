@@ -1,4 +1,5 @@
-/* metadata.c - the pairs of text of a file: listed, and replaced by its format in a copy or in place. */
+/* metadata.c - lists the text metadata of a file, and replaces them in a copy or in place through its
+ * format. */
 #include "base/map.h"
 #include "base/sized.h"
 #include "base/utf8.h"
@@ -49,7 +50,7 @@ static ckpt_status check_keys(const ckpt_pair *pairs, size_t n, ckpt_error *err)
     return st;
 }
 
-/* check_unchanged - checked again under the lock: another edit may have ended since the header was read. */
+/* check_unchanged - checks under the lock that no other edit changed the file since its header was read. */
 static ckpt_status check_unchanged(void *user, ckpt_error *err) { return file_unchanged(user, err); }
 
 static ckpt_status write_in_place(ckpt_file *f, const struct metadata_job *job, ckpt_error *err)

@@ -1,12 +1,10 @@
-/*
- * recognize.c - see recognize.h. Most formats begin with bytes of their own, which signatures.def lists; the
- * tests here are for those that do not:
+/* recognize.c - see recognize.h. Most formats begin with a magic number, listed in signatures.def. The tests
+ * here are for the others:
  *   safetensors  the length of its header (safetensors/read.c), zeros above 32 bits, then JSON
  *   zlib, LZMA   a header of 2 or 13 bytes without a magic number (RFC 1950; the LZMA SDK's lzma.txt)
- *   protobuf     a message has no beginning of its own: its fields are walked to the last byte of the file,
- * and all                of them must be fields of ONNX's ModelProto (onnx.proto), Core ML's Model
- * (Model.proto) or TensorFlow's                SavedModel (is_saved_model.proto)
- */
+ *   protobuf     the fields of the message are walked to the last byte of the file, and must all be fields of
+ *                ONNX's ModelProto (onnx.proto), Core ML's Model (Model.proto) or TensorFlow's SavedModel
+ *                (saved_model.proto) */
 #include "format/recognize.h"
 
 #include <stdio.h>
@@ -23,7 +21,7 @@
 #include "io/reader.h"
 
 #define MAX_FIELDS      65536u
-#define ENOUGH_INFLATED 65536u /* inflated bytes that are no accident */
+#define ENOUGH_INFLATED 65536u /* so many bytes are not inflated from random data */
 
 static ckpt_str get_head(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
 
@@ -38,8 +36,8 @@ ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_
 
 /* ---------------------------------------------------------------- safetensors */
 
-/* get_first_characters - the first two characters of the header that are no white space, or as many as
- * there are. */
+/* get_first_characters - sets TWO to the first two characters of the header that are not white space, and
+ * returns how many there are. */
 static size_t get_first_characters(const struct probe *p, uint64_t end, unsigned char two[2])
 {
     reader r;
@@ -59,8 +57,9 @@ static size_t get_first_characters(const struct probe *p, uint64_t end, unsigned
     return n;
 }
 
-/* Lengths beyond the file are a download cut off, which the reader reports. Asked before pickle and zip: a
- * header of 640 bytes begins with the bytes of a protocol 2 pickle, one of 67324752 with those of a zip. */
+/* A length beyond the file is a truncated download, which the reader reports. Tried before pickle and zip: a
+ * header of 640 bytes begins with the bytes of a protocol 2 pickle, a header of 67324752 with those of a
+ * zip. */
 bool recognize_safetensors(const struct probe *p)
 {
     unsigned char two[2];
@@ -92,7 +91,7 @@ bool recognize_zlib(const struct probe *p)
     return p->nhead > 2 && (p->head[0] & 0x8f) == 8 && (p->head[0] * 256u + p->head[1]) % 31 == 0;
 }
 
-/* is_zlib - it begins as zlib, and can be inflated to its end, or far enough. */
+/* is_zlib - returns true if P begins as zlib and can be inflated to the end, or to ENOUGH_INFLATED bytes. */
 static bool is_zlib(const struct probe *p)
 {
     uint64_t used;
@@ -105,7 +104,8 @@ static bool is_zlib(const struct probe *p)
     return any && (st == CKPT_OK || st == CKPT_ELIMIT);
 }
 
-/* is_lzma - properties 5d, a dictionary of at least 64 KiB, a size of 64 bits, all set: unknown. */
+/* is_lzma - returns true if P begins with properties 5d, a dictionary of at least 64 KiB and a size; a size
+ * of 64 set bits is unknown. */
 static bool is_lzma(const struct probe *p)
 {
     return str_starts(get_head(p), STR_LIT("\x5d\0\0")) && p->nhead > 13 &&
@@ -120,13 +120,14 @@ bool recognize_legacy(const struct probe *p)
            scan_torch_stream(p->head, p->nhead);
 }
 
-/* A protocol that has bytes of its own: 2 to 5. What older ones begin with, text may, too. */
+/* Protocols 2 to 5 begin with a PROTO opcode. Older pickles begin as text may, too. */
 bool recognize_pickle(const struct probe *p)
 {
     return p->nhead >= 2 && p->head[0] == 0x80 && p->head[1] >= 2 && p->head[1] <= 5;
 }
 
-/* is_joblib_head - a pickle that imports the class whose arrays follow its opcodes as they are. */
+/* is_joblib_head - returns true for a pickle that imports joblib's class for arrays, whose bytes follow as
+ * they are. */
 static bool is_joblib_head(const struct probe *p)
 {
     return p->nhead > 2 && p->head[0] == 0x80 &&
@@ -137,27 +138,28 @@ static bool is_joblib_head(const struct probe *p)
 
 /* The fields of a protobuf message, by number and wire type; texts and submessages are PROTO_BYTES. */
 struct message {
-    uint64_t first_most;                         /* the largest value of field 1, a version */
-    bool (*may)(uint64_t number, unsigned wire); /* can it have such a field? */
-    bool (*must)(uint64_t number);               /* is it a required field? */
-    bool (*begins)(uint64_t number); /* can that field begin with such a field? If it does, the file may end
-                                      * early, or go on otherwise; NULL: it may not */
+    uint64_t max_version;                        /* the largest value of field 1 */
+    bool (*may)(uint64_t number, unsigned wire); /* returns true for an allowed field */
+    bool (*must)(uint64_t number);               /* returns true for the required field */
+    /* begins - returns true if the required field may begin with this field. If it does, the rest of the file
+     * may be truncated or damaged. NULL: it may not. */
+    bool (*begins)(uint64_t number);
 };
 
-/* begins_inside - does the required field of M that R is in begin as it should? */
+/* begins_inside - returns true if the required field of M at R begins with an allowed field. */
 static bool begins_inside(reader *r, const struct message *m)
 {
     const unsigned char *tag = m->begins && reader_left(r) ? reader_peek(r, 1) : NULL;
     return tag && *tag < 0x80 && (*tag & 7) == PROTO_BYTES && m->begins(*tag >> 3);
 }
 
-/* is_message - is all of P fields of M, the version first? */
+/* is_message - returns true if P consists of fields of M, the version first. */
 static bool is_message(const struct probe *p, const struct message *m)
 {
     reader r;
     struct proto_field f;
     bool ok = true, has = false, certain = false;
-    if (p->nhead < 4 || p->head[0] != 8 || p->head[1] > m->first_most || !p->src ||
+    if (p->nhead < 4 || p->head[0] != 8 || p->head[1] > m->max_version || !p->src ||
         reader_init(&r, p->src, 0, p->size, NULL) != CKPT_OK)
         return false;
     for (unsigned i = 0; ok && !certain && reader_left(&r) && i < MAX_FIELDS; i++) {
@@ -221,7 +223,7 @@ static bool is_saved_model(const struct probe *p)
 
 /* ----------------------------------------------------- text, failed downloads */
 
-/* Case-insensitive for the ASCII that markup is written in. */
+/* starts_nocase - returns true if S begins with Z, in any case of ASCII letters. */
 static bool starts_nocase(ckpt_str s, const char *z)
 {
     for (size_t i = 0; z[i]; i++)
@@ -340,7 +342,6 @@ const struct signature *recognize_folder(const char *path)
             return &table[i];
     return NULL;
 }
-
 
 ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err)
 {

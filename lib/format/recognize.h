@@ -1,5 +1,5 @@
-/* recognize.h - recognizes files by their first bytes, for the registry, `ckpt scan`, `ckpt doctor` and the
- * messages about files that are no checkpoints. */
+/* recognize.h - recognizes files by their first bytes, for the registry, `ckpt scan`, `ckpt doctor` and
+ * errors about files that are not checkpoints. */
 #ifndef FORMAT_RECOGNIZE_H
 #define FORMAT_RECOGNIZE_H
 
@@ -17,18 +17,18 @@ enum signature_kind {
     SIGN_HDF5,
     SIGN_ONNX,
     SIGN_JOBLIB,
-    SIGN_COMPRESSED, /* compressed, or an archive that must be unpacked first */
-    SIGN_ZLIB,       /* the same, less certain: two bytes, and data that can be inflated */
-    SIGN_POINTER,    /* to a file that is kept elsewhere */
+    SIGN_COMPRESSED, /* compressed, or an archive to unpack first */
+    SIGN_ZLIB,       /* zlib, which is less certain: a header of two bytes and data that can be inflated */
+    SIGN_POINTER,    /* a Git LFS pointer */
     SIGN_FOLDER,
     SIGN_OTHER
 };
 
 struct signature {
     enum signature_kind kind;
-    const char *id; /* of COMPRESSED and ZLIB: the compression; else the id in ckpt doctor, or NULL */
+    const char *id; /* of COMPRESSED and ZLIB: the compression; else the id in `ckpt doctor`, or NULL */
     size_t offset;
-    const char *magic; /* NULL: TEST is called; of a folder: a file in it */
+    const char *magic; /* the bytes at OFFSET, or a file in the folder; NULL: TEST is called */
     size_t nmagic;
     bool (*test)(const struct probe *p);
     ckpt_status status;
@@ -36,28 +36,30 @@ struct signature {
     uint32_t fix; /* ckpt_fix_action, or 0 */
 };
 
-/* recognize - the first row of signatures.def that matches P; NULL: none. */
+/* recognize - returns the first row of signatures.def that matches P, or NULL. */
 const struct signature *recognize(const struct probe *p);
-/* recognize_folder - the same for the folder PATH. */
+/* recognize_folder - returns the first row that matches the folder PATH, or NULL. */
 const struct signature *recognize_folder(const char *path);
-/* recognize_safetensors - a header length, and JSON after it, which may begin with white space. */
+/* recognize_safetensors - returns true if P begins with a header length and JSON, with or without white
+ * space. */
 bool recognize_safetensors(const struct probe *p);
-/* recognize_legacy - does P begin with the magic number that torch.save wrote before 1.6? A tar may do so,
- * too; torch.load tries tar first. */
+/* recognize_legacy - returns true if P begins with the magic number that torch.save wrote before 1.6. So may
+ * a tar, which torch.load tries first. */
 bool recognize_legacy(const struct probe *p);
-/* recognize_archive - does P begin as a zip archive, or end with the end record of one? */
+/* recognize_archive - returns true if P begins as a zip archive or ends with an end record. */
 bool recognize_archive(const struct probe *p);
-/* recognize_as - does any row of KIND match P? */
+/* recognize_as - returns true if a row of KIND matches P. */
 bool recognize_as(const struct probe *p, enum signature_kind kind);
-/* recognize_pickle - does P begin as a pickle of protocol 2 to 5? */
+/* recognize_pickle - returns true if P begins as a pickle of protocol 2 to 5. */
 bool recognize_pickle(const struct probe *p);
-/* recognize_json - is the first character of P that of an object or array of JSON, or not in its head? */
+/* recognize_json - returns true if the first character of P begins a JSON object or array, or is after the
+ * head. */
 bool recognize_json(const struct probe *p);
-/* recognize_zlib - does P begin with a valid zlib header? It has two bytes: a text may, too. */
+/* recognize_zlib - returns true if P begins with a zlib header. It has two bytes, so text may match, too. */
 bool recognize_zlib(const struct probe *p);
-/* recognize_refuse - the error for S, which is no checkpoint. */
+/* recognize_refuse - fails because S is not a checkpoint. */
 ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err);
-/* recognize_fill - sets P from SRC; PATH is for messages. */
+/* recognize_fill - sets P from SRC. PATH is its name in messages. */
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err);
 
 #endif

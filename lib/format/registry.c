@@ -23,7 +23,7 @@ static const struct format *const formats[] = {
 
 #define NFORMATS (sizeof formats / sizeof *formats)
 
-const struct format *format_of(const struct probe *p)
+const struct format *format_recognize(const struct probe *p)
 {
     for (size_t i = 0; i < NFORMATS; i++)
         if (formats[i]->probe(p))
@@ -31,15 +31,15 @@ const struct format *format_of(const struct probe *p)
     return NULL;
 }
 
-/* detect_format - the format of P; only ONLY is tried unless that is NULL. */
+/* detect_format - sets *OUT to the format of P, which must be ONLY unless that is NULL. */
 static ckpt_status detect_format(const struct probe *p, const struct format *only, const struct format **out,
                                  ckpt_error *err)
 {
-    const struct format *found = !only ? format_of(p) : only->probe(p) ? only : NULL;
+    const struct format *found = !only ? format_recognize(p) : only->probe(p) ? only : NULL;
     if (*p->no_memory)
         return fail_memory(err);
     *out = found;
-    return found ? CKPT_OK : foreign_refuse(p, err);
+    return found ? CKPT_OK : format_fail_unrecognized(p, err);
 }
 
 const struct format *format_by_name(const char *name)
@@ -51,7 +51,7 @@ const struct format *format_by_name(const char *name)
     return NULL;
 }
 
-/* has_suffix - is one of the space-separated SUFFIXES the end of PATH, in capitals or not? */
+/* has_suffix - returns true if PATH ends in one of the space-separated SUFFIXES, in any case of letters. */
 static bool has_suffix(const char *path, const char *suffixes)
 {
     ckpt_str rest = str_c(suffixes ? suffixes : "");
@@ -88,7 +88,7 @@ static void hint_written(ckpt_error *err)
     fail_hint(err, "formats that can be written: %s", names);
 }
 
-/* check_blocks - blocks of ggml that tensors of P become are for GGUF alone. */
+/* check_blocks - refuses casts of P to block-quantized types of ggml unless TO is GGUF. */
 static ckpt_status check_blocks(const ckpt_plan *p, const struct format *to, ckpt_error *err)
 {
     if (!p->cast || str_is(str_c(to->name), "gguf"))
@@ -179,7 +179,7 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format 
     return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 
-/* check_journal - ST, the result of reading F, or CKPT_ECHANGED if it was being edited. */
+/* check_journal - returns ST, the result of reading F, or a failure if F was edited meanwhile. */
 static ckpt_status check_journal(const ckpt_file *f, ckpt_status st, ckpt_error *err)
 {
     ckpt_error own;
@@ -189,7 +189,7 @@ static ckpt_status check_journal(const ckpt_file *f, ckpt_status st, ckpt_error 
     return own.status;
 }
 
-/* end_watch - ST, the result of reading F, or CKPT_ECANCELLED if that was stopped. */
+/* end_watch - returns ST, the result of reading F, or CKPT_ECANCELLED if the program stopped it. */
 static ckpt_status end_watch(ckpt_file *f, ckpt_status st, ckpt_error *err)
 {
     bool stopped = f->watch && f->watch->stopped;
@@ -200,7 +200,7 @@ static ckpt_status end_watch(ckpt_file *f, ckpt_status st, ckpt_error *err)
                                             : st;
 }
 
-/* read_opened - reads F, which is new, with the options O. */
+/* read_opened - reads F, which is new, as O requires. */
 static ckpt_status read_opened(ckpt_file *f, const struct opening *o, struct probe *p, ckpt_error *err)
 {
     bool outermost = o->how == OPEN_SALVAGE;
@@ -219,7 +219,7 @@ static ckpt_status read_opened(ckpt_file *f, const struct opening *o, struct pro
     return st;
 }
 
-/* open_checkpoint - format_open; ERR is not NULL. */
+/* open_checkpoint - does format_open for ERR that is not NULL. */
 static ckpt_status open_checkpoint(const struct opening *o, ckpt_file **out, ckpt_error *err)
 {
     ckpt_file *f;
@@ -265,13 +265,13 @@ ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, c
 {
     if (note->text[0] && st == CKPT_OK && f)
         file_notice(f, "%s", note->text);
-    else if (note->text[0] && check_is_fault(st)) /* it may be the edit that the journal undoes */
+    else if (note->text[0] && check_is_fault(st)) /* the fault may be from the edit that the journal undoes */
         fail_replace_hint(err, note->text);
     return st;
 }
 
-/* open_names - opens the source of O (taken over), which failed with ERR, as a list of names; returns the
- * status of ERR if it is none. */
+/* open_names - opens the source of O, which failed to open with ERR, as a text file of names, and releases
+ * it. Returns the status of ERR if it is not such a file. */
 static ckpt_status open_names(const struct opening *o, ckpt_file **out, const ckpt_error *err)
 {
     ckpt_status why = err->status;
@@ -305,7 +305,8 @@ ckpt_status format_open_path(const struct opening *given, bool names, ckpt_file 
     return format_note_journal(&note, *out, st, err);
 }
 
-/* is_about_content - is ST about the content of the file? After other findings it is one, too. */
+/* is_about_content - returns true if ST is a finding once there are others, because it is about the
+ * content. */
 static bool is_about_content(ckpt_status st)
 {
     return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT || st == CKPT_ELOSSY;

@@ -1,5 +1,5 @@
-/* salvage.c - finds the lost rows of a damaged file. A tensor is lost with its storage; a composite is lost
- * with any of its components, and they with it; an object is lost with a storage that it holds. */
+/* salvage.c - finds the lost rows of a damaged file. If a storage is lost, so are its tensors and the objects
+ * that hold it. If a component is lost, so are its composite and the other components. */
 #include "format/salvage.h"
 
 #include "format/torch/graph.h"
@@ -10,7 +10,7 @@ static const struct storage *get_storage(const ckpt_file *f, size_t row)
     return i < f->table.nstorages ? &f->table.storages[i] : NULL;
 }
 
-/* spread_losses - marks rows as lost: all rows of a lost node, composites of lost components, and their
+/* spread_losses - sets lost_row for all rows of a lost node, composites of lost components, and their
  * components. */
 static void spread_losses(ckpt_file *f)
 {
@@ -37,8 +37,7 @@ static ckpt_status add_lost(ckpt_file *f, size_t row, ckpt_error *err)
     ckpt_lost *l = arena_append(f->a, &f->lost, &f->nlost, &f->cap_lost, sizeof *l);
     if (!l)
         return fail_memory(err);
-    *l = (ckpt_lost){
-        .row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
+    *l = (ckpt_lost){.row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
     if (s && storage_lost(s))
         *l = (ckpt_lost){(uint32_t)row, str_c(s->more->lost), s->more->lost_at, s->more->file};
     return CKPT_OK;
@@ -78,7 +77,7 @@ static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
     return f->lost_row ? CKPT_OK : fail_memory(err);
 }
 
-/* add_lost_objects - adds rows for lost objects that are no tensors. */
+/* add_lost_objects - adds rows for lost objects that are not tensors. */
 static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
 {
     size_t n = f->table.nrows;

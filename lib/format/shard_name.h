@@ -1,4 +1,4 @@
-/* shard_name.h - names of files of which each has a part: STEM-00001-of-00003EXT. */
+/* shard_name.h - file names of shards: STEM-00001-of-00003EXT. */
 #ifndef FORMAT_SHARD_NAME_H
 #define FORMAT_SHARD_NAME_H
 
@@ -9,9 +9,10 @@ struct shard_name {
     uint64_t number, count;
 };
 
-/* shard_name_parse - is NAME such a name? Question marks in place of its number are 0. */
+/* shard_name_parse - sets *OUT to the parts of NAME. False: NAME has a different form. The number ????? is
+ * 0. */
 bool shard_name_parse(ckpt_str name, struct shard_name *out);
-/* shard_name_make - the name that S has with NUMBER, in A; .ptr NULL: no memory. */
+/* shard_name_make - returns the name of shard NUMBER, in A. .ptr NULL: no memory. */
 ckpt_str shard_name_make(arena *a, const struct shard_name *s, uint64_t number);
 
 #endif

@@ -1,20 +1,18 @@
-/*
- * ties.c - for formats without shared storages: chooses the name that a shared tensor keeps, records its
+/* ties.c - for formats without shared storages: chooses the name that a shared tensor keeps, records its
  * other names in the metadata, and reads them again.
  *
  * safetensors.torch.save_model and the Hub's convert.py group the names of one storage, keep the smallest
- * that covers all of it, drop the others and write dropped -> kept into the metadata. That is right where
- * the names show the same view and loses data where they do not (w and w.t(), a slice of w), so here only
- * equal views are ties; any other view is written as a copy.
+ * name that covers all of it, drop the others and write dropped -> kept into the metadata. That loses data if
+ * the names are different views (w and w.t(), a slice of w). So here only equal views are ties; any other
+ * view is written as a copy.
  *
- * Of equal names the smallest stays, except that `lm_head` gives way: loaders tie the output to the
- * embedding, which they expect under its own name. What a file recorded already stays as it is while the
- * tensor is there.
+ * Of the names of a tie the smallest stays, but never lm_head if there is another: loaders tie the output
+ * layer to the embedding, which they expect under its own name. A tie that the input recorded stays as it is
+ * as long as its tensor does.
  *
- * Read: {"name": "tensor"} is a tie where NAME is no tensor and TENSOR is one; a name that is itself
- * recorded only is not. `format` says who wrote the file, and __metadata__ is no name that a tensor can
- * have.
- */
+ * Read: the pair {"name": "tensor"} is a tie if "name" is not a tensor and "tensor" is a tensor, not a tie
+ * itself. The key "format" names the program that wrote the file; __metadata__ cannot be the name of a
+ * tensor. */
 #include "format/ties.h"
 
 #include <stdlib.h>
@@ -27,7 +25,7 @@ bool ties_name(ckpt_str key) { return !str_is(key, "format") && !str_is(key, "__
 
 /* --------------------------------------------------------------- read */
 
-/* What the row of a tie does not share with the row of its tensor. */
+/* The parts of the row of a tie that differ from the row of its tensor. */
 struct tie_row {
     ckpt_path_elem path;
     struct step step;
@@ -95,21 +93,21 @@ static const ckpt_tensor *get_tensor(const ckpt_plan *p, size_t entry)
     return &p->file->table.rows[p->entries[entry].row].t;
 }
 
-/* is_written - components of a composite are never written. */
+/* is_written - returns true if T has bytes and is not a component of a composite. */
 static bool is_written(const ckpt_tensor *t)
 {
     return t->has_data && t->storage != CKPT_NO_STORAGE && t->part_of == CKPT_NO_TENSOR;
 }
 
-/* get_first_row - the first row with the same view, whether the plan keeps it or not. */
+/* get_first_row - returns the first row with the same view as ROW, even if the plan drops it. */
 static uint32_t get_first_row(const ckpt_plan *p, uint32_t row)
 {
     uint32_t first = p->file->table.rows[row].t.alias_of;
     return first == CKPT_NO_TENSOR ? row : first;
 }
 
-/* is_better_name - does the name of ENTRY_A stay, rather than that of ENTRY_B? A name that is recorded
- * already does not. */
+/* is_better_name - returns true if ENTRY_A should keep its name rather than ENTRY_B. A recorded tie does
+ * not. */
 static bool is_better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
 {
     ckpt_str a = p->entries[entry_a].name, b = p->entries[entry_b].name;
@@ -132,7 +130,7 @@ static ckpt_status refuse_shared(const ckpt_plan *p, size_t a, size_t b, const c
     return CKPT_ELOSSY;
 }
 
-/* KEPT: first row -> entry that stays. */
+/* find_ties - sets DROP for all names of a tie but one. KEPT: first row with the view -> entry that stays. */
 static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept, ckpt_error *err)
 {
     for (size_t i = 0; i < p->nentries; i++) {
@@ -182,11 +180,11 @@ static int compare_extents(const void *pa, const void *pb)
     return (a->entry > b->entry) - (a->entry < b->entry);
 }
 
-/* Views that overlap others without being equal to them: *N of them, and the
- * first pair. */
+/* find_overlaps - returns how many of the N views X overlap an earlier one, and sets PAIR to the first
+ * two. */
 static size_t find_overlaps(struct extent *x, size_t n, size_t pair[2])
 {
-    size_t found = 0, far = 0; /* far: the one that reaches furthest so far */
+    size_t found = 0, far = 0; /* far: the view with the greatest end so far */
     qsort(x, n, sizeof *x, compare_extents);
     for (size_t i = 1; i < n; i++) {
         if (x[i].storage == x[far].storage && x[i].begin < x[far].end && found++ == 0) {
@@ -220,8 +218,8 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
     return CKPT_OK;
 }
 
-/* count_copied_bytes - how many more bytes are written than are stored, if all entries that are not in DROP
- * are written in full; SEEN by storage. */
+/* count_copied_bytes - returns how many more bytes are written than stored if all entries that are not in
+ * DROP are written in full. SEEN: one false for each storage. */
 static uint64_t count_copied_bytes(const ckpt_plan *p, const bool *drop, bool *seen)
 {
     uint64_t written = 0, stored = 0;
@@ -277,18 +275,17 @@ int ties_by_key(const void *pa, const void *pb)
     return str_compare(((const struct plan_pair *)pa)->key, ((const struct plan_pair *)pb)->key);
 }
 
-/* The pairs of the metadata, and the N aliases to record in them. */
+/* The pairs of the metadata, and the aliases to record in them. */
 struct recording {
     struct plan_pair *pairs;
     size_t npairs;
-    const ckpt_alias *noted;
+    const ckpt_alias *noted; /* the aliases */
     size_t n;
-    bool *recorded; /* by alias: a pair has it */
-    map *names;     /* of the aliases */
+    bool *recorded; /* by alias: there is a pair for it */
+    map *names;     /* name of an alias -> its index */
 };
 
-/* update_recorded - keeps the pairs that record ties which are still aliases, with the name they are tied
- * to now. */
+/* update_recorded - removes pairs of ties that no longer exist and updates the others. */
 static ckpt_status update_recorded(struct recording *r, ckpt_error *err)
 {
     size_t kept = 0;

@@ -1,4 +1,4 @@
-/* verify.c - checks a file by the rules of its container, beyond what reading its tensors needs. */
+/* verify.c - checks the zip container of a file beyond what reading its tensors needs. */
 #include "format/verify.h"
 
 #include "codec/zip_audit.h"
@@ -8,7 +8,7 @@
 
 static void close_zip(void *z) { zip_close(z); }
 
-/* report_fault - reports ST if it is a fault; else returns it. */
+/* report_fault - reports ST and ERR if that is a fault; otherwise returns ST. */
 static ckpt_status report_fault(struct check *c, const char *path, ckpt_status st, ckpt_error *err)
 {
     ckpt_error e;
@@ -59,8 +59,8 @@ static ckpt_str get_parent_folder(ckpt_str name)
     return name;
 }
 
-/* find_folders_with_crc - the folders with a record that has a CRC-32: torch can be set to compute none,
- * and then those of all storages are 0. NULL: no memory. */
+/* find_folders_with_crc - returns the folders with a record whose CRC-32 is not 0. If torch is set to compute
+ * none, all CRC-32 of its folder are 0. NULL: no memory. */
 static map *find_folders_with_crc(const zip *z)
 {
     map *folders = map_new(16);
@@ -122,7 +122,7 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
     t->status = check_report(t->c, CHECK_MALFORMED, t->path, &e, t->err);
 }
 
-/* holds_arrays - is Z an .npz? The names of its members are keys, of which any is legal. */
+/* holds_arrays - returns true if Z is an .npz, whose members are keys: any name is legal. */
 static bool holds_arrays(const zip *z)
 {
     bool all = z->n > 0;
@@ -132,7 +132,7 @@ static bool holds_arrays(const zip *z)
 }
 
 /* audit_zip - reports contradictions that do not affect reading: descriptors, times, flags, members that are
- * not in the directory. ARRAYS: it is an .npz. Not called for an archive with other faults than that of T. */
+ * not in the directory. ARRAYS: SRC is an .npz. The archive has no other faults than t->known. */
 static ckpt_status audit_zip(source *src, struct audited *t, bool arrays)
 {
     struct zip_audit z = {.src = src, .a = t->c->a, .flaw = report_zip_flaw, .user = t, .any_name = arrays};

@@ -222,7 +222,7 @@ static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
         return scan_found(x->s, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, p->src, 0,
                           "%s: %s looked into", s->what,
                           all_read ? "nothing but its attributes was" : "no part of it was");
-    const struct format *format = x->depth == 0 ? format_of(p) : NULL;
+    const struct format *format = x->depth == 0 ? format_recognize(p) : NULL;
     if (format)
         return scan_found(x->s, SCAN_FMT003, where, p->src, 0, "%s: no part of it was looked into",
                           format->title);

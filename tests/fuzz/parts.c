@@ -527,7 +527,7 @@ static void fuzz_foreign(const uint8_t *data, size_t size)
     p.nhead = size < sizeof p.head ? size : sizeof p.head;
     memcpy(p.head, data, p.nhead);
     if (p.src)
-        exercise_check_error(foreign_refuse(&p, &err), &err);
+        exercise_check_error(format_fail_unrecognized(&p, &err), &err);
     source_unref(p.src);
 }
 

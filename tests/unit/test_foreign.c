@@ -10,7 +10,7 @@
 static void check_refused(struct probe *p, ckpt_status want, const char *what, const char *hint, int line)
 {
     ckpt_error err = {0};
-    ckpt_status got = foreign_refuse(p, &err);
+    ckpt_status got = format_fail_unrecognized(p, &err);
     bool right = got == want && err.status == want && strstr(err.what, what) && strstr(err.hint, hint);
     if (!right)
         printf("\n    line %d: %s: %s (%s)", line, ckpt_status_name(got), err.what, err.hint);

@@ -141,11 +141,11 @@ static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
     free(f->path);
     f->folder = f->path = path;
     p->path = path;
-    const struct format *format = format_of(p);
+    const struct format *format = format_recognize(p);
     if (*p->no_memory)
         return fail_memory(err);
     if (!format || format == f->format) /* no trainer nests folders that deep */
-        return foreign_refuse(p, err);
+        return format_fail_unrecognized(p, err);
     f->format = format;
     return format->read(f, err);
 }
