@@ -151,20 +151,12 @@ static ckpt_status fail_iteration(struct megatron *m, ckpt_str name)
 /* enter_iteration - changes f->folder to the folder of the last save, if a tracker file names it. */
 static ckpt_status enter_iteration(struct megatron *m)
 {
-    ckpt_file *f = m->f;
     ckpt_str name = {"", 0};
-    if (!probe_has(f->probe, TRACKER))
+    if (!probe_has(m->f->probe, TRACKER))
         return CKPT_OK;
     CKPT_TRY(read_tracker(m, &name));
-    char *path = shards_join_path(str_c(f->folder), name);
-    ckpt_str kept = path ? arena_str(f->a, str_c(path)) : str_of(NULL, 0);
-    free(path);
-    if (!kept.ptr)
-        return fail_memory(m->err);
-    if (!source_is_folder(kept.ptr))
-        return fail_iteration(m, name);
-    f->folder = kept.ptr;
-    return CKPT_OK;
+    ckpt_status st = part_file_enter(m->f, name, m->err);
+    return st == CKPT_ENOTFOUND ? fail_iteration(m, name) : st;
 }
 
 /* ------------------------------------------------------------------------- values */

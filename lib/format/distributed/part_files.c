@@ -135,6 +135,21 @@ ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, 
     return st;
 }
 
+ckpt_status part_file_enter(ckpt_file *f, ckpt_str name, ckpt_error *err)
+{
+    char *path;
+    ckpt_status st = part_file_path(f->folder, NULL, name, &path, err);
+    const char *kept = st == CKPT_OK ? arena_str(f->a, str_c(path)).ptr : NULL;
+    free(path);
+    CKPT_TRY(st);
+    if (!kept)
+        return fail_memory(err);
+    if (!source_is_folder(kept))
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{no} {=folder %.*s}", STR_ARG(name));
+    f->folder = kept;
+    return CKPT_OK;
+}
+
 void part_file_set_step(ckpt_file *f, const char *prefix)
 {
     for (ckpt_str rest = str_c(f->folder); rest.len;) {

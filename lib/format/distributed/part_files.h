@@ -31,6 +31,9 @@ struct tracker_file {
  * text is in F's arena. */
 ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, ckpt_str *out,
                               ckpt_error *err);
+/* part_file_enter - changes f->folder to the folder NAME in it. Refuses what part_file_path refuses.
+ * CKPT_ENOTFOUND: there is no such folder. */
+ckpt_status part_file_enter(ckpt_file *f, ckpt_str name, ckpt_error *err);
 /* part_file_set_step - sets the training step of F to the number after PREFIX in the path f->folder, such as
  * 100 for "iter_" in "out/iter_0000100". The last such component counts. */
 void part_file_set_step(ckpt_file *f, const char *prefix);

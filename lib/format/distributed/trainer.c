@@ -66,20 +66,6 @@ static bool probe(const struct probe *p)
     return found;
 }
 
-/* enter - changes f->folder to the folder NAME in it. */
-static ckpt_status enter(ckpt_file *f, ckpt_str name, ckpt_error *err)
-{
-    char *path;
-    ckpt_status st = part_file_path(f->folder, NULL, name, &path, err);
-    const char *kept = st == CKPT_OK ? arena_str(f->a, str_c(path)).ptr : NULL;
-    free(path);
-    CKPT_TRY(st);
-    if (!kept)
-        return fail_memory(err);
-    f->folder = kept;
-    return CKPT_OK;
-}
-
 static bool is_number(ckpt_str word)
 {
     uint64_t n;
@@ -93,14 +79,12 @@ static ckpt_status enter_step(ckpt_file *f, ckpt_error *err)
     const struct tracker_file tracker = {TRACKER, "number of a step", is_number};
     CKPT_TRY(tracker_file_read(f, &tracker, &number, err));
     ckpt_str name = arena_printf(f->a, STEP "%.*s", STR_ARG(number));
-    const char *outer = f->folder;
-    CKPT_TRY(name.ptr ? enter(f, name, err) : fail_memory(err));
-    if (source_is_folder(f->folder))
-        return CKPT_OK;
-    f->folder = outer;
+    ckpt_status st = name.ptr ? part_file_enter(f, name, err) : fail_memory(err);
+    if (st != CKPT_ENOTFOUND)
+        return st;
     (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, TRACKER " names {=%.*s}, and there is {no such folder}",
                STR_ARG(name));
-    folder_hint(outer, is_step, err);
+    folder_hint(f->folder, is_step, err);
     return CKPT_ENOTFOUND;
 }
 
@@ -123,7 +107,7 @@ static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_a
     if (no_memory)
         return fail_memory(err);
     if (count < 2)
-        return count ? enter(f, found, err) : CKPT_OK;
+        return count ? part_file_enter(f, found, err) : CKPT_OK;
     folder_fail_ambiguous(f->folder, count, is_model_folder, err);
     return CKPT_EUSAGE;
 }

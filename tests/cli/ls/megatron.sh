@@ -32,3 +32,11 @@ rm -r odd/iter_0000100/mp_rank_01_000_001
 mkdir odd/iter_0000100/mp_rank_01
 ln -s ../../../$M/tp2/iter_0000100/mp_rank_01/model_optim_rng.pt odd/iter_0000100/mp_rank_01/model_optim_rng.pt
 ckpt ls odd/iter_0000100
+# The folder of the iteration is a link, inside of the folder and out of it.
+cp -r $M/tp2 linked
+mv linked/iter_0000100 linked/kept
+ln -s kept linked/iter_0000100
+ckpt ls linked | wc -l
+mv linked/kept elsewhere
+ln -sfn ../elsewhere linked/iter_0000100
+ckpt ls linked
