@@ -37,8 +37,8 @@ struct flat_rules {
     /* keeps_values - returns true if the output can hold values that are not tensors, and equal names at
      * different paths. NULL: it cannot. */
     bool (*keeps_values)(const struct flat_writer *w);
-    /* find_unfit_reason - returns why X cannot be written, such as "has a shape …", or NULL. X has bytes and
-     * is not a composite. */
+    /* find_unfit_reason - returns why X cannot be written ("has no dtype"), or NULL. X has bytes and is not a
+     * composite. */
     const char *(*find_unfit_reason)(const struct flat_writer *w, const struct flat_item *x);
     /* lay_out - checks names; sets begin of each item, data_start, nbytes and size. */
     ckpt_status (*lay_out)(struct flat_writer *w, ckpt_error *err);

@@ -177,14 +177,14 @@ static void copies_of_the_embedding_are_dropped(void)
 static void inconsistent_ranks_are_refused(void)
 {
     check_stages("{'model':{'a.weight':" ROW(0) "}}", "{'model':{'a.weight':" ROW(0) "}}",
-                 "stages 0 and 1 both have it");
+                 "both in stage 0 and in stage 1");
     check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}",
                 "{'model':{'x.linear_qkv.bias':" AT(0, 3) "}}", "another element type or shape");
     check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}", "{'model':{}}", "no piece has [2:4] of [4]");
     check_ranks("{'model':{'x.linear_proj.weight':" AT(0, 2) "}}", "{'model':{}}",
-                "does not fit a tensor of 1 dimensions");
+                "a tensor of 1 dimensions does not fit its rule");
     check_ranks("{'model':{'x.mixer.in_proj.weight':" ROWS "}}", "{'model':{}}",
-                "no rule for how 2 ranks divide 1 tensor of each: x.mixer.in_proj.weight [2, 2]");
+                "1 tensor without a rule for how 2 ranks divide it: x.mixer.in_proj.weight [2, 2]");
     check_ranks("{'weights':{'a':" ROWS "}}", "{'weights':{'a':" ROWS "}}", "no tensor below");
     check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}," ARGS("'tensor_model_parallel_size':4") "}",
                 "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}",

@@ -351,8 +351,9 @@ static ckpt_status fail_unmatched(struct megatron *m)
     if (!m->nunmatched)
         return CKPT_OK;
     (void)fail(m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-               "no rule for how %" PRIu64 " ranks divide {%" PRIu64 " tensor%s} of each: %.*s%s", m->tensor,
-               m->nunmatched, m->nunmatched == 1 ? "" : "s", (int)m->unmatched.len, m->unmatched.ptr,
+               "{%" PRIu64 " tensor%s} without {=a rule} for how %" PRIu64 " ranks divide %s: %.*s%s",
+               m->nunmatched, m->nunmatched == 1 ? "" : "s", m->tensor, m->nunmatched == 1 ? "it" : "them",
+               (int)m->unmatched.len, m->unmatched.ptr,
                m->nunmatched > m->nlisted ? ", …" : ""); /* bounded: by 250 */
     fail_hint(m->err, "--parallel FILE.json with {\"GLOB\": 0} for what is cut along dimension 0, null for "
                       "copies; `ckpt ls` of a rank's file lists its parts");
@@ -382,8 +383,8 @@ static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt
     if (out->dim < t->ndim && t->shape[out->dim] % out->parts == 0)
         return CKPT_OK;
     return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
-                "the rule for it, dimension %u in %u part%s, does not fit {a tensor of %u dimensions}",
-                out->dim, out->parts, out->parts == 1 ? "" : "s", t->ndim);
+                "{a tensor of %u dimensions} does not fit its rule: {=dimension %u in %u part%s}", t->ndim,
+                out->dim, out->parts, out->parts == 1 ? "" : "s");
 }
 
 /* add_shards - adds row ROW of RANK, which has D->parts shards of the tensor NAME. */
@@ -437,8 +438,9 @@ static ckpt_status claim_name(struct megatron *m, const struct model_name *x, ui
     if (before == stage)
         return CKPT_OK;
     if (before != MAP_NONE)
-        return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "stages %" PRIu64 " and {%" PRIu64 "} both have it",
-                    before % m->stages, stage % m->stages);
+        return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "both in {=stage %" PRIu64 "} and in {stage %" PRIu64 "}", before % m->stages,
+                    stage % m->stages);
     ckpt_value *v = value_new(m->f->a, CKPT_V_TENSOR, m->r.n);
     return v ? nested_put(&m->tree, x->path, x->n, v, m->err) : fail_memory(m->err);
 }

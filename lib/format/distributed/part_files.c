@@ -175,6 +175,15 @@ ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* add_size - adds the bytes of PART to those of F. Frees PART if the sum overflows. */
+static ckpt_status add_size(ckpt_file *f, ckpt_file *part, ckpt_error *err)
+{
+    if (checked_add(f->nbytes, part->nbytes, &f->nbytes))
+        return CKPT_OK;
+    file_free(part);
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "files of {more} than {=2^64 bytes}");
+}
+
 ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out, ckpt_error *err)
 {
     char *path;
@@ -186,10 +195,7 @@ ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt
         st = file_new(path, src, &f->limits, out, err);
     free(path);
     CKPT_TRY(st);
-    if (!checked_add(f->nbytes, (*out)->nbytes, &f->nbytes)) {
-        file_free(*out);
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "files of more than 2^64 bytes");
-    }
+    CKPT_TRY(add_size(f, *out, err));
     return part_file_keep(f, *out, err);
 }
 
@@ -205,10 +211,8 @@ ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckp
         st = format_open_part(f, path, src, out, err);
         st = format_note_journal(&note, *out, st, err);
     }
-    if (st == CKPT_OK && *out && !checked_add(f->nbytes, (*out)->nbytes, &f->nbytes)) {
-        file_free(*out);
-        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "files of more than 2^64 bytes");
-    }
+    if (st == CKPT_OK && *out)
+        st = add_size(f, *out, err);
     fail_file(st == CKPT_OK ? NULL : err, path ? path : "");
     free(path);
     return st == CKPT_OK && *out ? part_file_keep(f, *out, err) : st;

@@ -101,7 +101,10 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const 
         return CKPT_OK;
     if (t->conj || t->neg || s->swap > 1) {
         (void)fail(r->err, CKPT_EUNSUPPORTED, t->file_offset,
-                   "a part that is conjugated, negated or of the other byte order cannot be put together");
+                   "a shard of {%s elements}, where {=elements stored as they are} can be put together",
+                   t->conj  ? "conjugated"
+                   : t->neg ? "negated"
+                            : "byte-swapped");
         fail_where(r->err, "%.*s", STR_ARG(name));
         return CKPT_EUNSUPPORTED;
     }
