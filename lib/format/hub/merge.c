@@ -1,13 +1,11 @@
-/*
- * merge.c - merges shards into one file: the pairs of their mappings in the order of weight_map, each row
+/* merge.c - merges shards into one file: the pairs of their mappings in the order of weight_map, each row
  * with its pair, storages under the name of their shard.
  *
- * A tensor that is missing in its shard is refused, unless the metadata of the shard record it as a tie; so
- * is a tensor in two shards. One that is not in the index is read, as in transformers. Ties that the index
- * or a shard records are rows after all others (ties.c).
+ * Refused: a tensor in two shards, and a tensor that is not in its shard, unless the metadata of the shard
+ * record it as a tie. A tensor that is not in the index is read, as in transformers. Ties that the index or a
+ * shard records are rows after all others (ties.c).
  *
- * When a set is salvaged, the tensors of missing and unreadable shards, as listed in the index, are lost.
- */
+ * In salvage, the tensors that the index lists for missing and unreadable shards are lost. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -112,7 +110,7 @@ void shards_notice_old_index(ckpt_plan *p, const char *path)
                 path[n] ? shell_word(str_c(path + n), "", "", suffix) : "");
 }
 
-/* count_shards - of how many shards a file called PATH is one; 0: it is not called one. */
+/* count_shards - returns the number of shards in the file name PATH; 0: it is not the name of a shard. */
 static uint64_t count_shards(const char *path)
 {
     struct shard_name s;
@@ -151,7 +149,7 @@ static ckpt_str get_folder(const char *path)
     return slash ? str_of(path, (size_t)(slash - path) + 1) : str_of("", 0);
 }
 
-/* report_missing - reports that shard S is missing, when the set is being checked. */
+/* report_missing - reports in `verify` that shard S is missing. */
 static ckpt_status report_missing(struct index *x, const struct shard *s)
 {
     size_t n = 0;
@@ -208,8 +206,7 @@ static ckpt_status open_source(const struct index *x, const char *path, struct j
     return st;
 }
 
-/* give_up_shard - when salvaging, records the error ST in x->err as the reason why S cannot be read; else
- * returns ST. */
+/* give_up_shard - in salvage, sets s->why from x->err, because S cannot be read; otherwise returns ST. */
 static ckpt_status give_up_shard(struct index *x, struct shard *s, ckpt_status st)
 {
     if (!x->f->salvage || !(check_is_fault(st) || st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED))
@@ -250,7 +247,7 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     return st;
 }
 
-/* find_pair - the pair of the shard with which a path begins. */
+/* find_pair - returns the pair of the shard with which a path begins. */
 static uint32_t find_pair(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
 {
     return n && !path[0].is_int ? map_get(s->pair_of, path[0].str) : MAP_NONE;
@@ -401,8 +398,8 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
     return CKPT_OK;
 }
 
-/* is_noted_alias - is KEY a tie in the metadata of S? Converters that drop ties leave such keys in the
- * index. */
+/* is_noted_alias - returns true if KEY is a tie in the metadata of S. Converters that drop ties leave such
+ * keys in the index. */
 static bool is_noted_alias(const struct shard *s, ckpt_str key)
 {
     uint32_t n, i = map_get(s->note_of, key);
@@ -411,7 +408,7 @@ static bool is_noted_alias(const struct shard *s, ckpt_str key)
            map_get(s->pair_of, of) != MAP_NONE;
 }
 
-/* add_lost_row - adds a lost row for a tensor that is only in the index. */
+/* add_lost_row - adds a lost row for a tensor that is in the index alone. */
 static ckpt_status add_lost_row(struct index *x, const struct weight *w)
 {
     ckpt_file *f = x->f;
@@ -438,8 +435,8 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
 
 static bool is_hdf5(const struct shard *s) { return strcmp(s->file->format->name, "hdf5") == 0; }
 
-/* find_weight - the pair of KEY in S; indexes of transformers' TensorFlow models have the model's name before
- * those of the shards. */
+/* find_weight - returns the pair of KEY in S. Indexes of transformers' TensorFlow models have the name of the
+ * model in front of the keys in the shards. */
 static uint32_t find_weight(const struct shard *s, ckpt_str key)
 {
     uint32_t k = map_get(s->pair_of, key);
@@ -476,7 +473,7 @@ static ckpt_status add_weight(struct index *x, const struct weight *w)
     return report_missing_tensor(x, w);
 }
 
-/* report_extra - reports that KEY is in S, but not in the index, when the set is being checked. */
+/* report_extra - reports in `verify` that KEY is in S but not in the index. */
 static ckpt_status report_extra(const struct index *x, const struct shard *s, ckpt_str key)
 {
     if (!x->f->check)
@@ -487,8 +484,8 @@ static ckpt_status report_extra(const struct index *x, const struct shard *s, ck
     return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 
-/* add_extra - adds a pair that is not in the index, unless LISTED there by its group, to the weights, so that
- * another shard with the same key is reported. */
+/* add_extra - adds a pair that is not in the index to the weights, unless its group is LISTED there. A second
+ * shard with the same key then is reported. */
 static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key, bool listed)
 {
     uint32_t before;
@@ -511,7 +508,8 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
     return add_pair(x, s, k);
 }
 
-/* find_group - is KEY below a group of the index, or an attribute of one? That is found, then. */
+/* find_group - returns true if KEY is below a group of the index or its attribute, and sets is_found
+ * there. */
 static bool find_group(struct index *x, ckpt_str key)
 {
     for (size_t n = key.len; n-- > 0;) {
@@ -524,7 +522,7 @@ static bool find_group(struct index *x, ckpt_str key)
     return false;
 }
 
-/* check_groups - is each group of the index in a shard? */
+/* check_groups - checks that each group of the index is in a shard. */
 static ckpt_status check_groups(struct index *x, size_t listed)
 {
     for (size_t i = 0; i < listed; i++) {
@@ -537,8 +535,8 @@ static ckpt_status check_groups(struct index *x, size_t listed)
     return CKPT_OK;
 }
 
-/* is_repeated_value - is pair K of S, KEY, an attribute that another shard has, too? They describe the
- * shards, and the first counts. */
+/* is_repeated_value - returns true if pair K of S, KEY, is an attribute that an earlier shard has, too. Such
+ * attributes describe the shards; the first counts. */
 static bool is_repeated_value(const struct index *x, const struct shard *s, uint32_t k, ckpt_str key)
 {
     return is_hdf5(s) && s->row_of[k] == MAP_NONE && map_get(x->keys, key) != MAP_NONE;
@@ -565,7 +563,7 @@ static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
     return CKPT_OK;
 }
 
-/* get_first_file - the first shard; when the set is being checked, the first that can be read. */
+/* get_first_file - returns the first shard that could be read. */
 static const ckpt_file *get_first_file(const struct index *x)
 {
     for (size_t i = 0; i < x->nshards; i++)
@@ -574,7 +572,7 @@ static const ckpt_file *get_first_file(const struct index *x)
     return NULL;
 }
 
-/* make_root - the root of the set is of the type of the first shard's, with its _metadata. */
+/* make_root - makes the root of the set, with the type and the _metadata of the root of the first shard. */
 static ckpt_status make_root(struct index *x)
 {
     ckpt_file *f = x->f;
@@ -588,7 +586,7 @@ static ckpt_status make_root(struct index *x)
     return CKPT_OK;
 }
 
-/* check_total - writers of total_size sum up all tensors, or each storage once. */
+/* check_total - adds a notice if total_size is neither the sum of all tensors nor of all storages. */
 static ckpt_status check_total(const struct index *x)
 {
     const struct table *t = &x->f->table;
@@ -625,7 +623,7 @@ static ckpt_status add_facts(struct index *x, const struct shard *s)
     return file_take_pickles(f, part, x->err);
 }
 
-/* records_tie - is PAIR of F's metadata one of its ties? */
+/* records_tie - returns true if PAIR of the metadata of F is a tie. */
 static bool records_tie(const ckpt_file *f, const value_pair *pair)
 {
     ckpt_str key;
@@ -633,8 +631,8 @@ static bool records_tie(const ckpt_file *f, const value_pair *pair)
     return row != MAP_NONE && file_records_tie(f, row);
 }
 
-/* merge_metadata - takes the metadata of the first shard (`format`), and the ties of all, unless the index
- * has the key. */
+/* merge_metadata - adds the metadata of the first shard (`format`) and the ties of all shards, unless the
+ * index has the key. */
 static ckpt_status merge_metadata(struct index *x)
 {
     const ckpt_file *first = get_first_file(x);

@@ -1,22 +1,19 @@
-/*
- * replace.c - see hub/replace.h. Only a rename is atomic, so:
+/* replace.c - see hub/replace.h. Only a rename is atomic, so:
  *
  *   1. each old file whose name the new set needs gets a second name, .NAME.ckpt-old (a hard link);
- *   2. the old index is replaced by one with these names;
+ *   2. the old index is replaced by an index with the second names;
  *   3. the new shards are moved into place; no index refers to these names now;
  *   4. the new index is moved into place;
- *   5. second names and shards that only the old index has are removed, its own second name last.
+ *   5. second names and shards that only the old index has are removed, the second name of the index last.
  *
- * Before 4 the index is that of the old set, after it that of the new one. What a killed run leaves is
- * removed in 5 of the next run: until then the old index may need it.
+ * Until 4 the index is that of the old set, then that of the new set. Files that a killed run leaves are
+ * removed in 5 of the next run, because until then the old index may need them.
  *
- * Without hard links, or if the files are symbolic links, the old index is removed before 3, so that
- * shards of both sets are never read together. It is also removed after a single file has replaced
- * the set.
+ * Without hard links, or if the files are symbolic links, the old index is removed before 3, so that shards
+ * of both sets are never read together. It is also removed after a single file has replaced the set.
  *
- * What 5 removes is listed before 1. From 3 on nothing here allocates memory: neither finishing nor
- * undoing may fail for lack of it.
- */
+ * The files to remove in 5 are listed before 1. From 3 on nothing here allocates memory, so that neither
+ * finishing nor undoing can fail for lack of it. */
 #include "format/hub/replace.h"
 
 #include <errno.h>
@@ -71,7 +68,7 @@ static ckpt_str get_base(const char *path)
     return str_c(slash ? slash + 1 : path);
 }
 
-/* check_exists - *YES: does PATH exist? */
+/* check_exists - sets *YES if PATH exists. */
 static ckpt_status check_exists(const char *path, struct stat *st, bool *yes, ckpt_error *err)
 {
     *yes = lstat(path, st) == 0;
@@ -98,8 +95,8 @@ static ckpt_status add_shard_name(struct replaced *r, map *named, ckpt_str name,
     return CKPT_OK;
 }
 
-/* find_next_shard - moves J to the next file name in the weight_map; false: there is none, it is no index,
- * or memory ran out: see the error of J. IN: is J inside the map? */
+/* find_next_shard - moves J to the next file name in the weight_map. *IN: J is inside of that map. False:
+ * there is no more, J is not an index, or memory ran out: see the error of J. */
 static bool find_next_shard(json_scan *j, bool *in)
 {
     enum json_event e = *in ? JSON_NULL : json_next(j);
@@ -112,7 +109,7 @@ static bool find_next_shard(json_scan *j, bool *in)
     return *in && json_next(j) == JSON_KEY && json_next(j) == JSON_STRING;
 }
 
-/* read_old_index - reads the text of PATH, empty if it is no index, and adds its shard names. */
+/* read_old_index - reads the text of PATH, or empty text if it is not an index, and adds its shard names. */
 static ckpt_status read_old_index(struct replaced *r, const char *path, map *named, ckpt_str *out,
                                   ckpt_error *err)
 {
@@ -152,7 +149,7 @@ static ckpt_status read_leftover_index(struct replaced *r, ckpt_error *err)
     return st;
 }
 
-/* make_rewritten_index - the old index, changed only in these names. */
+/* make_rewritten_index - returns the text of the old index with second names. */
 static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *err)
 {
     ckpt_error why = {0};
@@ -193,7 +190,7 @@ static ckpt_status rewrite_index(struct replaced *r, ckpt_error *err)
 
 /* ------------------------------------------------------- what only the old set had */
 
-/* get_first_name - the first name of a second one; other names are unchanged. */
+/* get_first_name - returns the first name of a file with the second name NAME; other names unchanged. */
 static ckpt_str get_first_name(ckpt_str name)
 {
     if (name.len > sizeof OLD_SUFFIX && name.ptr[0] == '.' && str_ends(name, STR_LIT(OLD_SUFFIX)))
@@ -201,14 +198,14 @@ static ckpt_str get_first_name(ckpt_str name)
     return name;
 }
 
-/* is_shard_name - is NAME that of a shard in a set with this stem? */
+/* is_shard_name - returns true if NAME is that of a shard in a set with this stem. */
 static bool is_shard_name(const struct replaced *r, ckpt_str name)
 {
     struct shard_name s;
     return shard_name_parse(name, &s) && str_eq(s.stem, r->stem) && str_eq(s.ext, r->ext);
 }
 
-/* list_old_shards - reduces the names to those of files that must be removed at the end. */
+/* list_old_shards - keeps the names of files that must be removed in the end. */
 static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
 {
     size_t n = 0,
@@ -242,8 +239,8 @@ static void forget_names(struct replaced *r)
     }
 }
 
-/* keep_old_file - gives P its second name. If the index already has that name (IN_USE), a run was killed,
- * and the file with the first name is not of the old set. */
+/* keep_old_file - gives P its second name. If the index already has that name (IN_USE), a run was killed, and
+ * the file with the first name is of the new set. */
 static bool keep_old_file(struct replaced_file *p, bool in_use)
 {
     struct stat st;
@@ -273,23 +270,23 @@ static bool keep_old_files(struct replaced *r)
                  !(r->renamed = keep_old_file(p, false)))
             return false;
     }
-    /* An index with second names gets none itself: they must stay, so that it can be restored. */
+    /* An index with second names gets no second name, because they must stay for restoring it. */
     if (!r->ours)
         return keep_old_file(index, false) || !r->renamed;
     (void)keep_old_file(index, true);
     return true;
 }
 
-/* is_no_link_error - does WHY mean that there are no hard links here, rather than a failure? */
+/* is_no_link_error - returns true if errno WHY means that the file system has no hard links. */
 static bool is_no_link_error(int why)
 {
     return why == EPERM || why == EOPNOTSUPP || why == ENOSYS || why == EMLINK || why == EXDEV ||
            why == ENAMETOOLONG || why == EINVAL;
 }
 
-/* remove_old_index - removes the old index, or what a symbolic link leads to; if possible, it keeps its
- * second name, so that a later run knows what to remove. Second names are removed after it, because it may
- * use them. */
+/* remove_old_index - removes the old index, or the target of a symbolic link. If possible it keeps its second
+ * name, so that a later run finds the files to remove. Second names are removed after the index, because it
+ * may use them. */
 static ckpt_status remove_old_index(struct replaced *r, ckpt_error *err)
 {
     const struct replaced_file *index = &r->files[r->n - 1];
@@ -409,10 +406,10 @@ void replaced_undo(struct replaced *r, size_t placed)
         else if (!p->was && i < placed)
             (void)unlink(p->path);
     }
-    /* If nothing was placed, and no second name is needed, only the index has to be restored. */
+    /* If nothing was moved into place and no second name is used, only the index has to be restored. */
     if (r->from && (placed || r->ours || rename(index->second, r->from) != 0))
         (void)unlink(index->second);
-    /* If this fails, the index has the second names, which then stay. */
+    /* If this fails, the index uses the second names, which then stay. */
     if (intact && (index->kept ? rename(index->second, index->path) == 0 : !r->ours))
         forget_names(r);
     replaced_free(r);

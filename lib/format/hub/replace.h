@@ -1,5 +1,5 @@
-/* replace.h - replaces a set of shards by a new one: readers find one of them complete at every moment,
- * even after a run was killed. */
+/* replace.h - replaces a set of shards by a new one, so that readers find one of the two complete at every
+ * moment, even after a run was killed. */
 #ifndef FORMAT_HUB_REPLACE_H
 #define FORMAT_HUB_REPLACE_H
 
@@ -8,18 +8,18 @@
 
 struct replaced;
 
-/* replaced_begin - gives the files of the old set other names, before the first of the N files at PATHS
- * (shards, then the index) is moved into place. STEM and EXT: as in STEM-00001-of-00002EXT. On failure
+/* replaced_begin - gives the files of the old set second names, before the caller moves the first of the N
+ * files at PATHS (shards, then the index) into place. The shards are named STEM-00001-of-00002EXT. On failure
  * nothing has changed. */
 ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem, const char *ext, bool sync,
                            struct replaced **out, ckpt_error *err);
-/* replaced_undo - restores the old set, after only the first PLACED of the new files were moved into place;
- * those without an old file are removed. Frees R. */
+/* replaced_undo - restores the old set after the first PLACED new files were moved into place, and removes
+ * those that replaced no file. Frees R. */
 void replaced_undo(struct replaced *r, size_t placed);
-/* replaced_by_one - removes the old index, the last of PATHS, after a single file replaced the set. False
- * (errno): it is still there. */
+/* replaced_by_one - removes the old index, the last of PATHS, after a single file replaced the set. False: it
+ * still exists; errno is set. */
 bool replaced_by_one(const struct replaced *r);
-/* replaced_done - all new files are in place: removes what only the old set had. Frees R. */
+/* replaced_done - removes the files that only the old set has, after all new files are in place. Frees R. */
 void replaced_done(struct replaced *r);
 
 #endif

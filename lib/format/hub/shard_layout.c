@@ -1,12 +1,10 @@
-/*
- * shard_layout.c - assigns tensors to shards, as huggingface_hub does (serialization/_base.py, _torch.py).
+/* shard_layout.c - assigns tensors to shards, as huggingface_hub does (serialization/_base.py, _torch.py).
  *
  * The layout is greedy, in the order of the keys: a tensor larger than the limit gets a shard of its own,
  * numbered before the open one; one that would exceed the limit closes the open shard. Tensors that share a
  * storage are in one shard and count once.
  *
- * A format without shared storages has its ties resolved first.
- */
+ * For a format without shared storages, ties are resolved first. */
 #include "format/hub/shard_layout.h"
 
 #include <stdlib.h>
@@ -31,7 +29,8 @@ static uint32_t find_head(struct shard_layout *c, uint32_t u)
     return u;
 }
 
-/* unite_units - the smaller number is the head, so that a group is found at its first unit. */
+/* unite_units - joins two groups. The smaller number becomes the head, so that a group is found at its first
+ * unit. */
 static void unite_units(struct shard_layout *c, uint32_t a, uint32_t b)
 {
     a = find_head(c, a);
@@ -76,7 +75,7 @@ static ckpt_status make_entry_units(struct shard_layout *c, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* find_root_pair - the pair of the root that an entry is below, and the key it will have. */
+/* find_root_pair - finds the pair of the root that an entry is below, and the key that it gets. */
 static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys, size_t entry, uint32_t *pair,
                                   ckpt_str *name, ckpt_error *err)
 {
@@ -101,7 +100,7 @@ static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys,
     return CKPT_OK;
 }
 
-/* assign_pair_units - UNIT_OF: pair -> unit. */
+/* assign_pair_units - makes a unit for each pair of the root. UNIT_OF: pair -> unit. */
 static ckpt_status assign_pair_units(struct shard_layout *c, const map *keys, map *owner, uint32_t *unit_of,
                                      ckpt_error *err)
 {
@@ -116,7 +115,7 @@ static ckpt_status assign_pair_units(struct shard_layout *c, const map *keys, ma
     return CKPT_OK;
 }
 
-/* drop_pairs - an index has no place for pairs of the root without a tensor. */
+/* drop_pairs - reports pairs of the root without a tensor as dropped, because an index cannot list them. */
 static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, uint32_t n,
                               const uint32_t *unit_of, ckpt_error *err)
 {
@@ -183,8 +182,8 @@ static ckpt_status sum_group_sizes(struct shard_layout *c, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* assign_shards - a shard gets its number when it is closed, so that of a too large tensor is before the
- * open one. */
+/* assign_shards - numbers a shard when it is closed, so that the shard of a tensor above the limit comes
+ * before the open one. */
 static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
 {
     uint64_t max = c->opts->max_shard, open = 0;

@@ -4,19 +4,19 @@
 
 #include "core/plan.h"
 
-/* What cannot be split: a tensor, or everything below one key of the root. */
+/* The smallest thing that a shard can have: a tensor, or everything below one key of the root. */
 struct unit {
     ckpt_str name; /* in the weight_map */
-    uint32_t up;   /* another unit of its group, which shares storages; itself: it is the head */
+    uint32_t up;   /* an earlier unit that shares storages (union-find); the unit itself: head of its group */
     uint32_t shard;
-    uint64_t size; /* of the unit; at the head, of the group */
+    uint64_t size; /* of the unit; of the head: of its group */
 };
 
 struct shard_layout {
     ckpt_plan *p;
     const ckpt_write_options *opts;
-    bool shares;
-    struct plan_entry *entries; /* a copy: those of the plan depend on its mask */
+    bool shares;                /* the format has shared storages */
+    struct plan_entry *entries; /* a copy, because those of the plan change with its mask */
     size_t n;
     uint32_t *unit_of; /* by entry */
     struct unit *units;
@@ -24,8 +24,9 @@ struct shard_layout {
     uint64_t total;
 };
 
-/* shards_lay_out - SHARES: tensors of the format may share a storage; else ties are removed from the plan's
- * mask, and only names and tensors are kept. There is at least one shard. C must be freed also on failure. */
+/* shards_lay_out - assigns the tensors of P to at least one shard. If SHARES, tensors of the format may share
+ * a storage; otherwise removes ties from the mask of P and ignores other values. The caller frees C even on
+ * failure. */
 ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares, struct shard_layout *c,
                            ckpt_error *err);
 void shard_layout_free(struct shard_layout *c);

@@ -1,21 +1,17 @@
-/*
- * shards.c - reads Hugging Face's sharded checkpoints: an index of the file of each tensor, or the folder
- * that it is in.
+/* shards.c - reads sharded checkpoints of Hugging Face: an index of tensors and files, or the folder with it.
  *
- * NAME.index.json: {"metadata": {"total_size": bytes, …}, "weight_map": {"tensor": "file", …}} with files
+ * NAME.index.json: {"metadata": {"total_size": bytes}, "weight_map": {"tensor": "file", …}} with files
  * like model-00001-of-00005.safetensors, pytorch_model-00001-of-00005.bin or tf_model-00001-of-00002.h5
- * next to it. Keras' NAME.weights.json is the same, but has groups of tensors, each with a list of files. A
- * folder with one model.safetensors (or pytorch_model.bin …) and no index is that file; with both, the one
- * that transformers loads. Sources: huggingface_hub serialization/_base.py and _torch.py, transformers
- * modeling_utils.py (_get_resolved_checkpoint_files).
+ * next to it. Keras' NAME.weights.json is alike, but has groups of tensors, each with a list of files.
+ * In a folder with model.safetensors (or pytorch_model.bin) and no index, that file is opened; if there are
+ * both, the one that transformers loads. Sources: huggingface_hub serialization/_base.py and _torch.py,
+ * transformers modeling_utils.py (_get_resolved_checkpoint_files).
  *
- * The shards become one file: the pairs of their mappings in the order of weight_map, each row with its
- * pair, storages under the name of their shard.
+ * The shards are merged into one file (merge.c).
  *
- * Refused: file names that leave the folder, shards that are missing or are an index themselves, a tensor
- * that its shard lacks, a tensor in two shards. A tensor that is not in the weight_map is read, with a
- * notice, as in transformers; a wrong total_size is a notice, too.
- */
+ * Refused: file names that leave the folder, a shard that is missing or is an index itself, a tensor that is
+ * not in its shard or in two shards. A tensor that is not in the weight_map is read, with a notice, as in
+ * transformers; a wrong total_size is a notice, too. */
 #include <dirent.h>
 #include <stdlib.h>
 
@@ -27,7 +23,7 @@
 
 /* ----------------------------------------------------------------- probe */
 
-/* has_weight_map - true if memory runs out: reading will report that. */
+/* has_weight_map - returns true if there is a weight_map, or if memory runs out: reading reports that. */
 static bool has_weight_map(const char *text, size_t n)
 {
     json_scan j;
@@ -92,7 +88,7 @@ ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckp
     return CKPT_OK;
 }
 
-/* prefers_single - does transformers load the single file, if there is a set, too? */
+/* prefers_single - returns true if transformers loads the single file although there is a set. */
 static bool prefers_single(const struct folder *d)
 {
     ckpt_str index = str_c(d->index), single = str_c(d->single);
@@ -101,14 +97,14 @@ static bool prefers_single(const struct folder *d)
            (str_is(single, "pytorch_model.bin") && bin) || (single.len && h5);
 }
 
-/* open_folder_file - opens file NAME of the folder F; a notice if the folder has other checkpoints. */
+/* open_folder_file - opens the file NAME of the folder F, with a notice if there are other checkpoints. */
 static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
 {
     char *other = d->nothers ? shards_join_path(str_c(f->path), str_c(d->other)) : NULL;
     ckpt_status st = shards_become_file(f, str_c(f->path), str_c(name), err);
     if (st == CKPT_OK && d->nindex + d->nsingle > 1)
         file_notice(f, "the folder holds more than one copy of the weights; this is %s", name);
-    else if (st == CKPT_OK && other && !shards_contain_path(f, other)) /* it is no shard of the index */
+    else if (st == CKPT_OK && other && !shards_contain_path(f, other)) /* it is not a shard of the index */
         file_notice(f, "the folder holds other checkpoints, too; this is %s", name);
     free(other);
     return st;
@@ -148,7 +144,7 @@ static bool leaves_folder(ckpt_str name)
     return name.len && name.ptr[0] == '/';
 }
 
-/* find_name_fault - why NAME cannot be a file in the folder of the index; NULL: it can. */
+/* find_name_fault - returns why NAME cannot be a file in the folder of the index, or NULL. */
 static const char *find_name_fault(ckpt_str name)
 {
     if (name.len == 0)
@@ -183,7 +179,7 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
     return CKPT_OK;
 }
 
-/* add_listed - KEY is in the file that the current event names. */
+/* add_listed - adds KEY, whose file is the text of the current event. */
 static ckpt_status add_listed(struct index *x, ckpt_str key, uint64_t at, bool is_group)
 {
     struct weight *added = arena_append(x->f->a, &x->weights, &x->n, &x->cap, sizeof *added);
@@ -193,7 +189,7 @@ static ckpt_status add_listed(struct index *x, ckpt_str key, uint64_t at, bool i
     return find_shard(x, x->j.str, &added->shard);
 }
 
-/* read_group - the list of files of the group KEY, which begins with a '/'. */
+/* read_group - reads the list of files of the group KEY, which begins with a '/'. */
 static ckpt_status read_group(struct index *x, ckpt_str key, uint64_t at)
 {
     enum json_event e;
@@ -232,8 +228,7 @@ static ckpt_status read_map(struct index *x)
     return e == JSON_OBJECT_END ? CKPT_OK : x->err->status;
 }
 
-/* read_metadata_pair - texts other than total_size are ties, as huggingface_hub records them; they become
- * metadata. */
+/* read_metadata_pair - reads total_size, or adds a text to the metadata: huggingface_hub records ties so. */
 static ckpt_status read_metadata_pair(struct index *x, ckpt_str key, enum json_event e)
 {
     if (str_is(key, "total_size")) {

@@ -1,19 +1,17 @@
-/*
- * write.c - writes a plan as shards and an index, named as by huggingface_hub
+/* write.c - writes a plan as shards and an index, with the file names of huggingface_hub
  * (serialization/_base.py, _torch.py).
  *
  *   STEM-00001-of-00003.EXT …      each written by its own format
- *   STEM.EXT.index.json            last; JSON as json.dumps(…, indent=2) has it
+ *   STEM.EXT.index.json            written last; JSON as json.dumps(…, indent=2) writes it
  *
- * A GGUF has no index: its files have their number in themselves (format/gguf/write.c). Its sets are not
- * replaced: without an index, half of a new one and half of an old one would read as one.
+ * GGUF has no index, because its files hold their number (format/gguf/write.c). A set of GGUF is never
+ * replaced: without an index, files of the old and the new set would read as one.
  *
- * A single shard has no number and no index. Ties that a format cannot hold are recorded in
- * the index, and so are metadata other than `format`.
+ * A single shard has no number and no index. Ties that a format cannot hold are recorded in the index, and so
+ * are metadata other than `format`.
  *
- * A set and the single file STEM.EXT replace each other: if both exist, transformers loads
- * the file (see shards.c), others the set.
- */
+ * A set and the single file STEM.EXT replace each other, because of two that exist transformers loads the
+ * file (see shards.c) and others load the set. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -77,7 +75,8 @@ static void put_terminated(buf *b, const char *text, size_t n)
     buf_byte(b, 0);
 }
 
-/* name_output - PATH is a folder, which may not exist yet, or a file whose stem and suffix the shards get. */
+/* name_output - sets folder, stem and suffix of the shards by PATH, a folder that need not exist, or a
+ * file. */
 static ckpt_status name_output(struct set *s, ckpt_error *err)
 {
     const char *path = s->job->path, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -103,7 +102,7 @@ static uint32_t count_files(const struct set *s)
     return s->layout.nshards + s->kind->has_index; /* bounded: MAX_SHARDS */
 }
 
-/* make_name - the path of shard K, or of the index for K = nshards. */
+/* make_name - returns the path of shard K, or of the index if K is nshards. */
 static const char *make_name(const struct set *s, uint32_t k)
 {
     const char *folder = (const char *)s->folder.data, *stem = (const char *)s->stem.data;
@@ -124,14 +123,14 @@ static ckpt_status make_names(struct set *s, ckpt_error *err)
     return s->paths ? CKPT_OK : fail_memory(err);
 }
 
-/* get_shard_base - the name of shard K without the folder. */
+/* get_shard_base - returns the name of shard K without the folder. */
 static ckpt_str get_shard_base(const struct set *s, uint32_t k)
 {
     /* bounded: after the folder, whose length includes the NUL */
     return str_c(s->paths[k] + s->folder.len - 1);
 }
 
-/* make_single_name - the path of a set of one shard. */
+/* make_single_name - returns the path of a single shard, which has no number. */
 static const char *make_single_name(const struct set *s)
 {
     return arena_printf(s->p->a, "%s%s%s", (const char *)s->folder.data, (const char *)s->stem.data,
@@ -149,7 +148,7 @@ static void write_metadata_pair(buf *b, ckpt_str key, ckpt_str text)
     json_quote_ascii(b, text);
 }
 
-/* write_metadata - the metadata of the input and new ties. */
+/* write_metadata - writes the metadata of the input and the new ties. */
 static ckpt_status write_metadata(struct set *s, buf *b, size_t aliases, ckpt_error *err)
 {
     size_t added;
@@ -176,7 +175,8 @@ static int compare_places(const void *pa, const void *pb)
     return (a->unit > b->unit) - (a->unit < b->unit);
 }
 
-/* write_weight_map - within a shard, heads come before the other units of their groups. */
+/* write_weight_map - writes the weight_map. Within a shard, the head of a group comes before its other
+ * units. */
 static ckpt_status write_weight_map(const struct set *s, buf *b, ckpt_error *err)
 {
     struct place *at = calloc(s->layout.nunits, sizeof *at);
@@ -257,7 +257,7 @@ static ckpt_status find_single(struct set *s, ckpt_error *err)
     return s->one_is_read ? CKPT_OK : check_free(s, one, err);
 }
 
-/* list_inodes - *OUT has the inode numbers of the files of F. */
+/* list_inodes - sets *OUT to the inode numbers of the files of F. */
 static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
 {
     struct stat is;
@@ -276,7 +276,7 @@ static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
     return *out ? CKPT_OK : fail_memory(err);
 }
 
-/* check_output - the path of file K: is it none of the input, and may it be replaced? */
+/* check_output - checks that the path of file K is not a file of the input and may be replaced. */
 static ckpt_status check_output(const struct set *s, uint32_t k, const map *inodes, ckpt_error *err)
 {
     struct stat is;
@@ -286,8 +286,7 @@ static ckpt_status check_output(const struct set *s, uint32_t k, const map *inod
     return check_free(s, s->paths[k], err);
 }
 
-/* check_outputs - before a byte is written: existing files must be replaceable, and files of the input must
- * not be replaced. */
+/* check_outputs - does check_output for all files, before a byte is written. */
 static ckpt_status check_outputs(struct set *s, ckpt_error *err)
 {
     map *inodes;
@@ -334,7 +333,7 @@ static ckpt_status place_files(struct set *s, ckpt_error *err)
     return st;
 }
 
-/* remove_replaced_set - removes what the set, which is in place, has replaced. */
+/* remove_replaced_set - removes the old files, after the new set is in place. */
 static void remove_replaced_set(struct set *s)
 {
     if (s->old)
@@ -342,7 +341,7 @@ static void remove_replaced_set(struct set *s)
     s->old = NULL;
 }
 
-/* undo_set - restores what was there before, unless the set is complete. */
+/* undo_set - restores the old files, unless the new set is complete. */
 static void undo_set(struct set *s, size_t from)
 {
     size_t end = from + s->placed; /* bounded: the files of this set */
@@ -365,8 +364,8 @@ static void undo_set(struct set *s, size_t from)
     s->p->noutputs = from;
 }
 
-/* write_shard - writes shard K by the writer of the format, with a mask of its tensors in the plan; ties
- * are resolved already. */
+/* write_shard - writes shard K with the writer of the format, after setting the mask of the plan to its
+ * tensors. Ties are resolved already. */
 static ckpt_status write_shard(struct set *s, uint32_t k, ckpt_error *err)
 {
     ckpt_write_options opts = *s->job->opts;
@@ -397,7 +396,8 @@ static ckpt_status write_shard(struct set *s, uint32_t k, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* make_shard_metadata - only `format`, for every shard; the index has the rest. Without an index, all. */
+/* make_shard_metadata - makes the metadata of each shard: `format` alone if there is an index, which has the
+ * other pairs; else all of them. */
 static ckpt_status make_shard_metadata(const struct set *s, ckpt_value **out, ckpt_error *err)
 {
     *out = s->p->file->metadata;
@@ -417,8 +417,8 @@ static const char *get_folder(const struct set *s)
     return s->folder.len > 1 ? (const char *)s->folder.data : ".";
 }
 
-/* sync_folder - makes sure that a removed file does not reappear after a power cut and is read instead of
- * the new one. A folder that may not be listed cannot be synced. */
+/* sync_folder - makes removals durable: after a power cut, a removed file must not reappear and be read
+ * instead of the new one. A folder without read permission cannot be synced. */
 static ckpt_status sync_folder(const struct set *s, ckpt_error *err)
 {
     const char *folder = get_folder(s);
@@ -452,8 +452,8 @@ static ckpt_status remove_single(struct set *s, ckpt_error *err)
     return s->one && !s->one_is_read && !s->job->opts->dry_run ? sync_folder(s, err) : CKPT_OK;
 }
 
-/* get_max_waiting - how many finished files may wait, with two descriptors each, before they are moved into
- * place. */
+/* get_max_waiting - returns how many finished files may wait to be moved into place; each has two
+ * descriptors. */
 static size_t get_max_waiting(const struct set *s)
 {
     struct rlimit most;
@@ -496,12 +496,11 @@ static ckpt_status write_set(struct set *s, size_t aliases, ckpt_error *err)
     return st;
 }
 
-/* write_single - a single shard is written as one file, but it may replace a set. */
+/* write_single - writes a single shard as one file, which may replace a set. */
 static ckpt_status write_single(struct set *s, ckpt_error *err)
 {
     ckpt_write_options o = *s->job->opts;
-    struct write_job job = {
-        .path = s->paths[0], .opts = &o, .result = s->job->result, .batch = &s->batch};
+    struct write_job job = {.path = s->paths[0], .opts = &o, .result = s->job->result, .batch = &s->batch};
     size_t outputs = s->p->noutputs;
     o.max_shard = 0;
     ckpt_status st = make_folder(s, err);

@@ -1,10 +1,8 @@
-/*
- * joblib.c - what joblib.dump writes: a pickle with arrays between its opcodes (codec/pickle_joblib.c), as it
- * is or compressed as a whole by zlib, gzip, bzip2, xz, LZMA or LZ4. Compressed files are unpacked at once,
- * into memory or a temporary file.
+/* joblib.c - reads files of joblib.dump: a pickle with arrays between its opcodes (codec/pickle_joblib.c), or
+ * that pickle compressed by zlib, gzip, bzip2, xz, LZMA or LZ4. Compressed files are unpacked when they are
+ * opened, into memory or a temporary file.
  *
- * Refused: what unpacks to more than file_max_unpacked allows; compressed files that hold anything else.
- */
+ * Refused: files that unpack to more than file_max_unpacked allows, or to anything else. */
 #include "codec/pickle_read.h"
 #include "format/numpy/numpy.h"
 #include "format/torch/graph.h"
@@ -12,7 +10,7 @@
 
 #define ENOUGH 65536u /* bytes in which a dump of arrays has imported joblib's wrapper */
 
-/* is_dump - does BYTES, which may be cut, begin as a dump of joblib? */
+/* is_dump - returns true if BYTES, which may be truncated, begin as a file of joblib.dump. */
 static bool is_dump(source *bytes)
 {
     char head[ENOUGH];

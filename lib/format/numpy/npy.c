@@ -1,13 +1,11 @@
-/*
- * npy.c - numpy's .npy: an array, as codec/npy.h reads it, which is the root and has no name.
+/* npy.c - reads numpy's .npy: one array (codec/npy.h), which is the root and has no name.
  *
  *   0   …   array
- *   …   …   more of them, one after the other: what numpy.save makes of a file that stays open, as
+ *   …   …   more arrays, if numpy.save was called several times on one open file, as
  *           equinox.tree_serialise_leaves does; then the root is a list
  *   …   …   other bytes, which numpy.load ignores; they are reported
  *
- * Refused: arrays of objects, which are a pickle; elements that are missing.
- */
+ * Refused: arrays of objects, which are a pickle; truncated arrays. */
 #include "base/checked.h"
 #include "format/numpy/numpy.h"
 #include "format/recognize.h"
@@ -22,7 +20,7 @@ static ckpt_status refuse_objects(source *src, uint64_t offset, ckpt_error *err)
     return CKPT_EUNSUPPORTED;
 }
 
-/* keep - what *T shows of X, in the arena of F: X is about to go. */
+/* keep - copies the texts and arrays of X that *T refers to into the arena of F, because X does not stay. */
 static ckpt_status keep(ckpt_file *f, const struct npy_array *x, struct kit_tensor *t, ckpt_error *err)
 {
     ckpt_dtype known = numpy_torch_dtype(&x->dtype);
@@ -75,7 +73,7 @@ static bool begins_array(source *src, uint64_t offset)
            memcmp(magic, NPY_MAGIC, sizeof magic) == 0;
 }
 
-/* read_arrays - T, and all that follow its END. */
+/* read_arrays - adds T and all arrays after END. */
 static ckpt_status read_arrays(struct kit *k, struct kit_tensor *t, uint64_t end)
 {
     source *src = k->f->src;

@@ -1,12 +1,10 @@
-/*
- * npz.c - numpy's .npz: a zip archive of arrays, each a .npy (codec/npy.h) as a member KEY.npy. A key may be
- * any text, with slashes or empty. numpy.load takes a member without that suffix for an array, too, if it
- * begins as one, and any other member for bytes.
+/* npz.c - reads numpy's .npz: a zip archive with a member KEY.npy for each array (codec/npy.h). A key may be
+ * any text, even empty or with slashes. numpy.load also reads a member without that suffix as an array if it
+ * begins as one, and any other member as bytes.
  *
- * Refused: two members of one key, arrays of objects, a member KEY.npy that is no array, encryption, members
- * that unpack to more than file_max_unpacked allows. Members that are no arrays are
- * reported.
- */
+ * Refused: two members of one key, arrays of objects, a member KEY.npy that is not an array, encryption,
+ * members that unpack to more than file_max_unpacked allows. Other members that are not arrays are
+ * reported. */
 #include <inttypes.h>
 
 #include "base/checked.h"
@@ -30,7 +28,7 @@ static bool probe(const struct probe *p)
     return any;
 }
 
-/* check_expansion - refuses an archive whose members unpack to what nobody stored. */
+/* check_expansion - refuses an archive whose members unpack to more than file_max_unpacked. */
 static ckpt_status check_expansion(const ckpt_file *f, const zip *z, ckpt_error *err)
 {
     uint64_t packed = 0, total = 0;
@@ -49,8 +47,8 @@ static ckpt_status check_expansion(const ckpt_file *f, const zip *z, ckpt_error 
     return CKPT_ELIMIT;
 }
 
-/* set_crc - *CRC: that of the elements of T, from that of all of MEMBER: a CRC-32 is linear, so that of
- * the header before them can be taken out. */
+/* set_crc - sets *CRC to the CRC-32 of the elements of T. It follows from those of MEMBER and of the header
+ * before the elements, because CRC-32 is linear. */
 static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit_tensor *t, uint32_t *crc,
                            ckpt_error *err)
 {
@@ -61,15 +59,15 @@ static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit
     return CKPT_OK;
 }
 
-/* read_magic - the first bytes of MEMBER, as many as an array begins with; fewer if it is shorter. */
+/* read_magic - reads the first bytes of MEMBER, where an array has its magic number. */
 static ckpt_status read_magic(source *member, ckpt_str *magic, char bytes[NPY_MAGIC_SIZE], ckpt_error *err)
 {
     *magic = str_of(bytes, member->size < NPY_MAGIC_SIZE ? (size_t)member->size : NPY_MAGIC_SIZE);
     return source_read(member, 0, bytes, magic->len, err);
 }
 
-/* check_shadow - refuses a member E that is no array where there is an array of that key: numpy.load then
- * returns the bytes of E. */
+/* check_shadow - refuses a member E that is not an array if there is an array with that key, because
+ * numpy.load then returns the bytes of E. */
 static ckpt_status check_shadow(struct kit *k, const zip *z, const struct zip_entry *e)
 {
     ckpt_str name = arena_printf(k->f->a, "%.*s.npy", STR_ARG(e->name));
@@ -81,7 +79,7 @@ static ckpt_status check_shadow(struct kit *k, const zip *z, const struct zip_en
                 STR_ARG(e->name));
 }
 
-/* add_member - entry I of Z, opened as MEMBER, as the array that it is. *OTHERS counts what is none. */
+/* add_member - adds entry I of Z, opened as MEMBER, if it is an array; else increments *OTHERS. */
 static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, size_t *others)
 {
     struct zip_entry *e = &z->entries[i];
@@ -123,8 +121,7 @@ static ckpt_status open_member(zip *z, size_t i, source **out, ckpt_error *err)
     return lzma ? zip_lzma_member(z, i, out, err) : zip_open_member(z, i, out, err);
 }
 
-/* read_members - adds each array of Z; a faulty one is reported where the file is checked, lost where it
- * is salvaged. */
+/* read_members - adds each array of Z. A faulty one is reported in `verify` and lost in salvage. */
 static ckpt_status read_members(struct kit *k, zip *z)
 {
     size_t others = 0;

@@ -1,4 +1,4 @@
-/* numpy.h - what the files of this folder share. */
+/* numpy.h - declarations for the readers and writers of .npy and .npz. */
 #ifndef FORMAT_NUMPY_NUMPY_H
 #define FORMAT_NUMPY_NUMPY_H
 
@@ -6,12 +6,12 @@
 #include "format/format.h"
 #include "format/kit.h"
 
-/* numpy_describe - the array at OFFSET of SRC as *T, which the caller gives a name: its dtype, shape and
- * where its elements are, *END after them. Refuses arrays of objects. */
+/* numpy_describe - sets *T to dtype, shape and data of the array at OFFSET of SRC, and *END to the offset
+ * after it. The caller sets the name. Refuses arrays of objects. */
 ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct kit_tensor *t, uint64_t *end,
                            ckpt_error *err);
 
-/* numpy_holds - has numpy the element type of T? */
+/* numpy_holds - returns true if numpy has the dtype of T. */
 bool numpy_holds(const ckpt_tensor *t);
 /* npy_write, npz_write - the writers of the two formats. */
 ckpt_status npy_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);

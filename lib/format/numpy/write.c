@@ -1,18 +1,17 @@
-/*
- * write.c - a plan as a .npz, or its one tensor as a .npy, as numpy.save and numpy.savez write them:
+/* write.c - writes a plan as .npz, or its only tensor as .npy, as numpy.savez and numpy.save do:
  *
- *   .npy   the header of version 1.0 (codec/npy.c), keys in alphabetical order, blanks for a growing first
- *          size, then up to a multiple of 64; the elements by rows, little-endian
+ *   .npy   a header of version 1.0 (codec/npy.c) with keys in alphabetical order, spaces in case the first
+ *          size grows, and spaces to a multiple of 64 bytes; then the elements, row-major, little-endian
  *   .npz   a stored zip member KEY.npy for each tensor, in the order of the plan; dated 1980-01-01
  *
- * To be compressed, an archive is written as above and each member of it deflated into the output, as
- * numpy.savez_compressed has them.
+ * A compressed archive has the same members, deflated, as numpy.savez_compressed writes them: it is made of a
+ * temporary file in the form above.
  *
- * A tensor without a name is arr_0, as numpy.savez calls it. Of tensors that share storage each is written.
+ * A tensor without a name is called arr_0, as by numpy.savez. Tensors that share a storage are written one by
+ * one.
  *
- * Refused: dtypes that numpy lacks, tensors without bytes of their own, two of one name; in a .npy more than
- * one tensor.
- */
+ * Refused: dtypes that numpy does not have, tensors without bytes, two tensors of one name, and for .npy more
+ * than one tensor. */
 #include <stdio.h>
 
 #include "base/checked.h"
@@ -39,7 +38,7 @@ static bool is_archive(const struct flat_writer *w)
     return o->archive;
 }
 
-/* get_header_offset - where the headers of item I begin: at the end of the item before it. */
+/* get_header_offset - returns the offset of the headers of item I: the end of the item before it. */
 static uint64_t get_header_offset(const struct flat_writer *w, size_t i)
 {
     return i ? w->items[i - 1].begin + flat_nbytes(w, &w->items[i - 1]) : 0;
@@ -47,7 +46,7 @@ static uint64_t get_header_offset(const struct flat_writer *w, size_t i)
 
 /* ---------------------------------------------------------------------- headers */
 
-/* put_descr - numpy's code of the dtype NAME as it is written. False: it has none. */
+/* put_descr - writes numpy's code for the dtype NAME. False: numpy does not have it. */
 static bool put_descr(ckpt_str name, buf *b)
 {
     struct numpy_dtype d;
@@ -77,22 +76,22 @@ bool numpy_holds(const ckpt_tensor *t)
     return holds;
 }
 
-/* dtype_of - the name of the dtype in which X is written. */
-static ckpt_str dtype_of(const struct flat_writer *w, const struct flat_item *x)
+/* get_dtype_name - returns the name of the dtype in which X is written. */
+static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_item *x)
 {
     const ckpt_tensor *t = flat_tensor(w, x);
     return str_c(t->dtype == CKPT_DT_NP ? ckpt_tensor_dtype_name(t)
                                         : ckpt_dtype_name(plan_dtype(w->p, x->row)));
 }
 
-/* put_header - writes the header of X, to its last byte. False: numpy has no such dtype. */
+/* put_header - writes the numpy header of X. False: numpy does not have the dtype. */
 static bool put_header(const struct flat_writer *w, const struct flat_item *x, buf *b)
 {
     const ckpt_tensor *t = flat_tensor(w, x);
     char first[GROWTH + 1] = "";
     size_t start = b->len;
     buf_put(b, "\x93NUMPY\1\0\0\0{'descr': '", 21);
-    if (!put_descr(dtype_of(w, x), b))
+    if (!put_descr(get_dtype_name(w, x), b))
         return false;
     buf_text(b, "', 'fortran_order': False, 'shape': (");
     for (uint32_t k = 0; k < t->ndim; k++)
@@ -114,8 +113,8 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
     return true;
 }
 
-/* member_header - the header of a member of SIZE bytes, whose header is at OFFSET. */
-static struct zip_header member_header(uint64_t offset, uint64_t size, uint32_t crc)
+/* make_member_header - returns the zip header of a member of SIZE bytes, whose header is at OFFSET. */
+static struct zip_header make_member_header(uint64_t offset, uint64_t size, uint32_t crc)
 {
     return (struct zip_header){.signature = ZIP_LOCAL,
                                .flags = ZIP_FLAG_UTF8,
@@ -132,8 +131,8 @@ static ckpt_str get_member_name(const struct flat_writer *w, const struct flat_i
     return arena_printf(w->p->a, "%.*s.npy", STR_ARG(x->name));
 }
 
-/* put_start - what comes before the elements of item I: in an archive the local header *H, then numpy's.
- * CRC is that of the elements. */
+/* put_start - writes the headers before the elements of item I: in an archive the local header *H, then
+ * numpy's. CRC is that of the elements. */
 static ckpt_status put_start(const struct flat_writer *w, size_t i, uint32_t crc, buf *b,
                              struct zip_header *h, ckpt_error *err)
 {
@@ -145,7 +144,8 @@ static ckpt_status put_start(const struct flat_writer *w, size_t i, uint32_t crc
     if (buf_ok(&npy) && is_archive(w)) {
         ckpt_str header = buf_view(&npy), name = get_member_name(w, x);
         uint32_t all = crc_combine(CRC_32, crc32_update(0, header.ptr, header.len), crc, nbytes);
-        *h = member_header(get_header_offset(w, i), header.len + nbytes, all); /* bounded: place_item() */
+        uint64_t size = header.len + nbytes; /* bounded: lay_out_item() */
+        *h = make_member_header(get_header_offset(w, i), size, all);
         if (name.ptr)
             zip_put_local(b, h, name, 0);
         else
@@ -168,7 +168,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
     if (x->name.len > LONGEST_KEY)
         return "has a name longer than a member's";
     buf_init(&b, 65535);
-    bool has = put_descr(dtype_of(w, x), &b);
+    bool has = put_descr(get_dtype_name(w, x), &b);
     buf_free(&b);
     return has ? NULL : "has a type that numpy lacks";
 }
@@ -185,8 +185,8 @@ static ckpt_status check_count(const struct flat_writer *w, ckpt_error *err)
     return CKPT_ELOSSY;
 }
 
-/* place_item - item I after those before it, and its headers in front of it. */
-static ckpt_status place_item(struct flat_writer *w, size_t i, ckpt_error *err)
+/* lay_out_item - lays out item I after the items before it, with room for its headers. */
+static ckpt_status lay_out_item(struct flat_writer *w, size_t i, ckpt_error *err)
 {
     struct numpy_output *o = w->user;
     struct flat_item *x = &w->items[i];
@@ -212,7 +212,7 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     struct numpy_output *o = w->user;
     CKPT_TRY(check_count(w, err));
     for (size_t i = 0; i < w->n; i++)
-        CKPT_TRY(place_item(w, i, err));
+        CKPT_TRY(lay_out_item(w, i, err));
     if (o->archive)
         o->directory += w->n ? ZIP_ENDS_SIZE : ZIP_END_SIZE;
     return checked_add(w->nbytes, o->directory, &w->size) ? CKPT_OK : flat_fail_size(err);
@@ -220,8 +220,8 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------------ bytes */
 
-/* put_end - what follows the SIZE bytes of the directory. numpy.load recognizes an empty archive only
- * where it is nothing but an end record. */
+/* put_end - writes the end records after the SIZE bytes of the directory. numpy.load recognizes an empty
+ * archive only if it is nothing but an end record. */
 static void put_end(const struct flat_writer *w, uint64_t size, buf *b)
 {
     static const unsigned char nothing[ZIP_END_SIZE - 4];
@@ -234,7 +234,7 @@ static void put_end(const struct flat_writer *w, uint64_t size, buf *b)
     buf_put(b, nothing, sizeof nothing);
 }
 
-/* put_entry - the entry of the directory for NAME, whose local header is H. */
+/* put_entry - writes the central header of NAME, whose local header is H. */
 static void put_entry(buf *directory, struct zip_header *h, ckpt_str name)
 {
     h->signature = ZIP_CENTRAL;
@@ -243,7 +243,7 @@ static void put_entry(buf *directory, struct zip_header *h, ckpt_str name)
     zip_put_central(directory, h, name);
 }
 
-/* put_headers_of - writes the headers of item I, whose CRC is known now; its entry goes to the end of
+/* put_headers_of - writes the headers of item I, whose CRC is known now, and appends its central header to
  * DIRECTORY. */
 static ckpt_status put_headers_of(const struct flat_writer *w, size_t i, buf *directory, sink *out,
                                   ckpt_error *err)
@@ -271,7 +271,7 @@ static ckpt_status put_directory(const struct flat_writer *w, buf *directory, si
     return buf_ok(directory) ? sink_write(out, directory->data, directory->len, err) : fail_memory(err);
 }
 
-/* put_contents - the elements first: the headers before them have their CRC. */
+/* put_contents - writes the elements first, because the headers before them have their CRC. */
 static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
 {
     buf directory;
@@ -289,8 +289,9 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
 
 /* ------------------------------------------------------------------- compression */
 
-/* deflate_member - appends item I to OUT, deflated from the archive STORED, and its entry to DIRECTORY. Its
- * header is written last, when the deflated size is known: room is kept for one with a whole zip64 field. */
+/* deflate_member - deflates item I of the archive STORED to the end of OUT and appends its central header to
+ * DIRECTORY. Keeps room for a local header with a full zip64 field, which it writes when the deflated size is
+ * known. */
 static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *stored, sink *out,
                                   buf *directory, ckpt_error *err)
 {
