@@ -1,5 +1,5 @@
-/* collect.c - the parameters and buffers of a file: the rows of its weights, each storage once; and what
- * its own optimizer holds. */
+/* collect.c - finds the parameters and buffers of a file, which are the rows of its weights with each storage
+ * once, and the states of the optimizer that is saved with them. */
 #include "core/dtype.h"
 #include "core/file.h"
 #include "op/containers.h"
@@ -19,13 +19,13 @@ static bool is_buffer_name(ckpt_str name)
     return false;
 }
 
-/* is_trainable_dtype - floating point of 16 bits and more, real or complex. */
+/* is_trainable_dtype - is DTYPE a real or complex floating-point type of at least 16 bits? */
 static bool is_trainable_dtype(uint16_t dtype)
 {
     return (dtype >= CKPT_DT_F64 && dtype <= CKPT_DT_BF16) || (dtype >= CKPT_DT_C32 && dtype <= CKPT_DT_BC32);
 }
 
-/* refuse_row - the error that the row R is nothing that is trained. */
+/* refuse_row - fails because R is of a dtype that cannot be trained. */
 static ckpt_status refuse_row(const ckpt_tensor *r, ckpt_error *err)
 {
     const char *dtype = ckpt_tensor_dtype_name(r), *kind = ckpt_kind_name((ckpt_kind)r->kind);
@@ -36,17 +36,17 @@ static ckpt_status refuse_row(const ckpt_tensor *r, ckpt_error *err)
     return st;
 }
 
-/* add_row - adds R, as NAME. What is no tensor of numbers adds nothing. */
+/* add_row - adds R as the tensor NAME. Ignores rows that are not tensors of numbers. */
 static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckpt_error *err)
 {
     unsigned bits = ckpt_dtype_bits((ckpt_dtype)r->dtype);
     struct mem_tensor *t = &m->tensors[m->ntensors];
     bool packed = r->dtype >= CKPT_DT_F8_E4M3 && r->dtype <= CKPT_DT_F6_E3M2;
     bool quantized = r->kind == CKPT_QUANTIZED || (r->dtype >= CKPT_DT_QI8 && r->dtype <= CKPT_DT_BITS4X2);
-    if (packed || quantized || r->dtype >= CKPT_DT_I4) /* the last: few bits, and blocks of ggml */
+    if (packed || quantized || r->dtype >= CKPT_DT_I4) /* from I4 on: less than a byte, and blocks of ggml */
         return refuse_row(r, err);
     if (!r->has_shape || bits < 8)
-        return CKPT_OK; /* uninitialized, nested, not numbers: no parameter has such a state */
+        return CKPT_OK; /* uninitialized, nested, not numbers: never a parameter */
     uint64_t *shape = arena_array(m->a, r->ndim, sizeof *shape);
     *t = (struct mem_tensor){.name = arena_str(m->a, name),
                              .shape = shape,
@@ -83,7 +83,7 @@ static void add_state(struct mem_own_optimizer *own, const ckpt_value *groups, c
     }
 }
 
-/* make_groups - the groups of the optimizer in NODE, still without bytes. */
+/* make_groups - makes the groups of the optimizer NODE, whose bytes are added later. */
 static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, ckpt_error *err)
 {
     const ckpt_value *list = mapping_get(node, "param_groups");
@@ -99,7 +99,7 @@ static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, ckpt_error *
     return CKPT_OK;
 }
 
-/* collect_optimizer - the first optimizer of FILE; INFO is what ckpt_inspect found. */
+/* collect_optimizer - adds the first optimizer of FILE, which ckpt_inspect found as INFO. */
 static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_info *info, ckpt_error *err)
 {
     struct containers w;
@@ -133,7 +133,8 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
     CKPT_TRY(root_find(file, root ? root : file->narrowed || !info.has_weights ? NULL : "auto", &below, err));
     size_t nrows = file->table.nrows;
     m->tensors = arena_array(m->a, nrows, sizeof *m->tensors);
-    struct mem_tensor **of_row = arena_array(m->a, nrows, sizeof *of_row); /* that shows its bytes first */
+    struct mem_tensor **of_row = arena_array(m->a, nrows,
+                                             sizeof *of_row); /* the first tensor with the bytes of row i */
     if (!m->tensors || !of_row)
         return fail_memory(err);
     for (size_t i = 0; i < nrows; i++) {
@@ -143,7 +144,7 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
         if (r->part_of != CKPT_NO_TENSOR || !root_contains(&below, r->name, r->path, r->npath))
             continue;
         CKPT_TRY(add_row(m, r, below.name.len ? str_skip(r->name, below.name.len + 1) : r->name, err));
-        t->again = of_row[of];
+        t->tied_to = of_row[of];
         if (!of_row[of] && t < &m->tensors[m->ntensors])
             of_row[of] = t;
     }

@@ -6,7 +6,7 @@
 
 #define CONFIG_MAX (16u << 20)
 
-/* add_entry - adds KEY with the value that event E begins, which is then over. */
+/* add_entry - adds KEY with the value that begins with event E, and reads J to the end of that value. */
 static ckpt_status add_entry(struct mem_config *c, json_scan *j, arena *a, ckpt_str key, enum json_event e)
 {
     static const uint8_t types[] = {

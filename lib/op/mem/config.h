@@ -1,5 +1,5 @@
-/* config.h - the entries of a config.json of transformers: the scalars at its top, the names of the
- * others. */
+/* config.h - holds the entries of a config.json of transformers: top-level scalars with their values, other
+ * entries by name. */
 #ifndef OP_MEM_CONFIG_H
 #define OP_MEM_CONFIG_H
 
@@ -9,7 +9,7 @@
 enum mem_config_type { CONFIG_NULL, CONFIG_NUMBER, CONFIG_TEXT, CONFIG_TRUE, CONFIG_FALSE, CONFIG_OTHER };
 
 struct mem_config_entry {
-    ckpt_str key, text; /* of a number and a text */
+    ckpt_str key, text; /* text of the number or string */
     uint8_t type;       /* enum mem_config_type */
 };
 
@@ -21,12 +21,12 @@ struct mem_config {
 
 /* config_read - reads the file at PATH, at most 16 MiB. */
 ckpt_status config_read(struct mem_config *c, const char *path, arena *a, ckpt_error *err);
-/* config_get - the entry with the first of KEYS ("n_embd|hidden_size") that is there and not null, or
+/* config_get - returns the entry of the first of KEYS ("n_embd|hidden_size") that exists and is not null, or
  * NULL. */
 const struct mem_config_entry *config_get(const struct mem_config *c, const char *keys);
 /* config_is_zero - is E a number that is 0? */
 bool config_is_zero(const struct mem_config_entry *e);
-/* word_is - is WORD one of WORDS, which '|' separates? */
+/* word_is - is WORD one of WORDS, which are separated by '|'? */
 bool word_is(const char *words, ckpt_str word);
 
 #endif

@@ -9,7 +9,9 @@
 #include "op/mem/timeline.h"
 
 #define CONVS_MAX 8
-#define WALK_MAX  (INT64_MAX / 16) /* of what a block keeps: more is TOO_LARGE, and so is the network */
+#define WALK_MAX                                                                                             \
+    (INT64_MAX /                                                                                             \
+     16) /* limit of what a block keeps, so that sums fit into int64_t; above it the network is TOO_LARGE */
 
 struct image {
     uint64_t channels, height, width;
@@ -37,7 +39,7 @@ static bool is_conv(const struct mem_tensor *t, const char *name, bool stem)
     return stem ? !mark && strcmp(t->rule->name, name) == 0 : mark && strcmp(mark + 2, name) == 0;
 }
 
-/* find_conv - the weight NAME of block BLOCK in stage STAGE (0: of the stem), or NULL. */
+/* find_conv - returns the weight NAME of block BLOCK in stage STAGE (0: of the stem), or NULL. */
 static const struct mem_tensor *find_conv(const ckpt_mem *m, const char *name, uint32_t stage, uint32_t block)
 {
     for (size_t i = 0; i < m->ntensors; i++)
@@ -67,12 +69,12 @@ static bool convolve(const struct convnet *n, const struct mem_tensor *t, uint64
     return true;
 }
 
-/* The backward pass of a block, relative to what is alive before it. */
+/* The memory during the backward pass of a block, relative to that before it. */
 struct walk {
     int64_t live, most;
 };
 
-/* step - an operation that adds ADD bytes and then lets go of FREE. */
+/* step - does an operation that allocates ADD bytes and then frees FREE. */
 static void step(struct walk *w, uint64_t add, uint64_t free)
 {
     int64_t high = w->live + (int64_t)add; /* bounded: by WALK_MAX, of which no step adds more */
@@ -80,12 +82,13 @@ static void step(struct walk *w, uint64_t add, uint64_t free)
     w->live = high - (int64_t)free;
 }
 
-/* step_conv - gradients of its input of INPUT bytes and of its weight. */
+/* step_conv - does the backward pass of convolution C: gradients of its input of INPUT bytes and of its
+ * weight. */
 static void step_conv(struct walk *w, const struct convnet *n, const struct conv *c, uint64_t input)
 {
     if (n->mixed) {
-        step(w, input + 2 * c->weights, c->bytes + 2 * c->weights); /* the cast copy goes … */
-        step(w, 4 * c->weights, 2 * c->weights);                    /* … then the gradient in fp32 comes */
+        step(w, input + 2 * c->weights, c->bytes + 2 * c->weights); /* frees the cast weight */
+        step(w, 4 * c->weights, 2 * c->weights);                    /* casts its gradient to fp32 */
     } else {
         step(w, input + n->e * c->weights, c->bytes);
     }
@@ -99,9 +102,9 @@ static uint64_t block_work(const struct convnet *n, const struct conv *main, siz
     struct walk w = {0};
     uint64_t output = main[nmain - 1].bytes;
     w.live = w.most = (int64_t)output;
-    step(&w, output, 2 * output); /* ReLU: its output and the gradient that came */
+    step(&w, output, 2 * output); /* ReLU frees its output and the gradient of it */
     if (shortcut) {
-        step(&w, shortcut->bytes, shortcut->bytes); /* BatchNorm: its input goes */
+        step(&w, shortcut->bytes, shortcut->bytes); /* BatchNorm frees its input */
         step_conv(&w, n, shortcut, input);
     }
     for (size_t i = nmain; i-- > 0;) {
@@ -115,13 +118,13 @@ static uint64_t block_work(const struct convnet *n, const struct conv *main, siz
     return (uint64_t)w.most;
 }
 
-/* block_gradient - the bytes of the gradients of one block's parameters. */
+/* block_gradient - returns the bytes of the gradients of one block's parameters. */
 static uint64_t block_gradient(const struct convnet *n, uint32_t stage, uint32_t block)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < n->m->ntensors; i++) {
         const struct mem_tensor *t = &n->m->tensors[i];
-        if (!t->buffer && !t->frozen && !t->again && t->rule->part == ATTENTION && t->stage == stage &&
+        if (!t->buffer && !t->frozen && !t->tied_to && t->rule->part == ATTENTION && t->stage == stage &&
             t->block == block)
             sum = size_add(sum, size_mul(mem_bytes_of(t, n->precision).gradient, t->elements));
     }
@@ -134,7 +137,7 @@ static ckpt_status refuse_conv(const struct mem_tensor *t, ckpt_error *err)
                 "{%.*s} does not have the shape that the convolution before it leads to", STR_ARG(t->name));
 }
 
-/* fill_block - the block BLOCK of STAGE, whose input is the image AT; *AT: its output. */
+/* fill_block - fills in the block BLOCK of STAGE. *AT is the image that it takes, and becomes its output. */
 static ckpt_status fill_block(const struct convnet *n, uint32_t stage, uint32_t block, struct image *at,
                               struct mem_block *b, ckpt_error *err)
 {
@@ -178,7 +181,7 @@ static ckpt_status fill_block(const struct convnet *n, uint32_t stage, uint32_t 
     return CKPT_OK;
 }
 
-/* fill_stem - convolution, BatchNorm, ReLU and MaxPool before the blocks; *AT: the image after them. */
+/* fill_stem - adds convolution, BatchNorm, ReLU and MaxPool before the blocks. *AT becomes their output. */
 static ckpt_status fill_stem(const struct convnet *n, struct image *at, struct mem_timeline *t,
                              ckpt_error *err)
 {
@@ -209,7 +212,7 @@ static ckpt_status fill_stem(const struct convnet *n, struct image *at, struct m
     return CKPT_OK;
 }
 
-/* count_blocks - how many blocks stage STAGE has, 0 on. */
+/* count_blocks - returns how many blocks stage STAGE has, counted from block 0 without a gap. */
 static uint32_t count_blocks(const ckpt_mem *m, uint32_t stage)
 {
     uint32_t n = 0;
@@ -219,7 +222,7 @@ static uint32_t count_blocks(const ckpt_mem *m, uint32_t stage)
     return n;
 }
 
-/* check_stages - are the N blocks that count_blocks has found all that there are? */
+/* check_stages - refuses a network that has more blocks than the N that count_blocks found. */
 static ckpt_status check_stages(const ckpt_mem *m, uint32_t n, ckpt_error *err)
 {
     uint32_t all = 0;
@@ -232,14 +235,14 @@ static ckpt_status check_stages(const ckpt_mem *m, uint32_t n, ckpt_error *err)
                 "{%u} blocks, of which {=%u} are in the stages of %s, from 0 on", all, n, m->family->title);
 }
 
-/* name_block - its name in Python, as a message shows it. */
+/* name_block - sets the name of block I as Python has it, for messages. */
 static bool name_block(ckpt_mem *m, uint32_t i, uint32_t stage, uint32_t block)
 {
     m->block_names[i] = arena_printf(m->a, "layer%u[%u]", stage, block).ptr;
     return m->block_names[i] != NULL;
 }
 
-/* fill_outside - what is kept outside of the blocks, and the gradients of all. */
+/* fill_outside - fills in what is kept outside of the blocks, and the sum of all gradients. */
 static void fill_outside(const struct convnet *n, const struct letters *dims, uint32_t state,
                          struct mem_timeline *t)
 {
@@ -258,7 +261,7 @@ static void fill_outside(const struct convnet *n, const struct letters *dims, ui
     t->forward = size_mul(n->batch, head);
     for (size_t i = 0; i < n->m->ntensors; i++) {
         const struct mem_tensor *x = &n->m->tensors[i];
-        uint64_t gradient = x->buffer || x->frozen || x->again
+        uint64_t gradient = x->buffer || x->frozen || x->tied_to
                                 ? 0
                                 : size_mul(mem_bytes_of(x, n->precision).gradient, x->elements);
         t->gradients = size_add(t->gradients, gradient);

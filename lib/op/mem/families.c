@@ -1,4 +1,4 @@
-/* families.c - the tables of the families. */
+/* families.c - includes the tables of all families. */
 #include "op/mem/family.h"
 
 #include "op/mem/operations.h"
@@ -18,7 +18,7 @@ const struct mem_refusal mem_refusals[] = {
 #undef REFUSAL
     {0}};
 
-/* The groups of bits of which a run has one each. */
+/* The groups of conditions; a run has one of each. */
 static const uint32_t groups[] = {FP32 | MIXED | HALF,
                                   SDPA | EAGER,
                                   ATTENTION_DROP | NO_ATTENTION_DROP,

@@ -1,27 +1,31 @@
-/* family.h - what a family of networks is: one table, which families.def lists. A table has the
- * names and shapes by which its networks are recognized, and what each operation of them keeps until the
- * backward pass.
+/* family.h - describes a family of networks as one table; families.def lists the tables. A table has the
+ * names and shapes by which its networks are recognized, and what each operation keeps until the backward
+ * pass.
  *
- * Sizes are products of letters (product.h), in bytes where they are sizes of what is kept: B S T
- * batch, sequence length (images: patches and class token), tokens B·S U          S rounded up to 32 c r
- * e      bytes of an operand of a matrix product, of the residual stream, of a parameter V h f L
- * vocabulary, hidden size, width of the MLP, blocks A K G      width of all queries, of all keys; of the
- * keys as the kernel takes them (repeated for each query) a k d      heads, heads of keys and values,
- * width of a head n p C      positions, side of a patch, classes H W        height and width of the
- * images P I        probabilities of one attention B·a·S·S; elements of the batch of images
- * */
+ * Sizes are products of letters (product.h); sizes of what is kept are in bytes.
+ *   B S T    batch; sequence length (of images: patches and class token); tokens, B times S
+ *   U        S rounded up to a multiple of 32
+ *   c r e    bytes of an element: of an operand of a matrix product, of the residual stream, of a parameter
+ *   V h f L  vocabulary, hidden size, width of the MLP, number of blocks
+ *   A K G    width of all queries; of all keys; of all keys as the kernel takes them, repeated for each query
+ *   a k d    attention heads, heads of keys and values, width of a head
+ *   n p C    positions, side of a patch, classes
+ *   H W      height and width of the images
+ *   P I      probabilities of one attention, B a S S; elements of the batch of images
+ */
 #ifndef OP_MEM_FAMILY_H
 #define OP_MEM_FAMILY_H
 
 #include "op/mem/product.h"
 
-/* When a row of a table counts: for each group of which WHEN has a bit, the run has one of these bits. */
+/* Conditions under which a row of a table counts. They come in groups (precision, attention …). For each
+ * group of which `when` has a bit, the run must have one of these bits. */
 enum {
     ANY = 0,
     FP32 = 1 << 0, MIXED = 1 << 1, HALF = 1 << 2,         /* precision */
-    SDPA = 1 << 3, EAGER = 1 << 4,                        /* how attention is computed */
-    ATTENTION_DROP = 1 << 5, NO_ATTENTION_DROP = 1 << 6,  /* is a dropout's probability above 0? */
-    DROP = 1 << 7, NO_DROP = 1 << 8,                      /* … of those of the residual stream */
+    SDPA = 1 << 3, EAGER = 1 << 4,                        /* the implementation of attention */
+    ATTENTION_DROP = 1 << 5, NO_ATTENTION_DROP = 1 << 6,  /* is the probability of this dropout above 0? */
+    DROP = 1 << 7, NO_DROP = 1 << 8,                      /* … of the dropouts of the residual stream */
     EMBEDDING_DROP = 1 << 9, NO_EMBEDDING_DROP = 1 << 10,
     GELU_WRITTEN_OUT = 1 << 11, GELU_FUSED = 1 << 12,
     ONE_SEQUENCE = 1 << 13, SEQUENCES = 1 << 14,          /* is B 1? */
@@ -35,22 +39,23 @@ enum {
 };
 #define OPTIONAL_TENSORS (QK_NORM | QKV_BIAS | OUT_BIAS | MLP_BIAS | UNTIED)
 
-/* Where a tensor belongs, and until when something is kept: the backward pass ends with the loss, then
- * the head, then goes through the blocks. */
+/* The part of the network that a tensor belongs to, or that keeps something for the backward pass. That pass
+ * goes through the loss, the head, the blocks from the last to the first, and the input, and frees what each
+ * of them kept. */
 enum mem_part {
-    INPUT,         /* embeddings and what is kept until the very end */
-    ATTENTION,     /* in each block: needed until the softmax's gradient is known */
-    AFTER_SOFTMAX, /* in each block, free by then: output projection and MLP */
-    HEAD,          /* after the blocks, free before the last block's gradient */
-    LOSS,          /* free before the head's gradient */
+    INPUT,     /* the embeddings; also what is kept to the end of the backward pass */
+    ATTENTION, /* of each block: free when the gradient of the softmax is known */
+    MLP,       /* of each block, with all that follows the softmax: free before that */
+    HEAD,      /* after the blocks: free before the gradient of the last block */
+    LOSS,      /* free before the gradient of the head */
     MEM_PARTS
 };
 
 enum mem_tensor_kind {
-    VECTOR,
-    TABLE, /* looked up, not multiplied */
-    MATRIX,
-    CONV1D, /* a MATRIX [in, out] */
+    ELEMENTWISE, /* added, or multiplied element by element: biases, norms, positions */
+    TABLE,       /* rows are looked up */
+    MATRIX,      /* operand of a matrix product, [out, in …] */
+    CONV1D,      /* the same, [in, out] */
     BUFFER
 };
 
@@ -61,69 +66,73 @@ struct mem_tensor_rule {
     const char *name, *shape;
 };
 
-/* What is kept in PART, in bytes. */
+/* What an operation of PART keeps for the backward pass: BYTES is their product, WHAT its description. */
 struct mem_saved {
     uint8_t part;
     uint32_t when;
     const char *bytes, *what;
 };
 
-/* When a peak may be, and what is alive then in addition to what is kept. */
+/* Moments at which the memory may be at its peak. */
 enum mem_moment {
-    HELD,            /* from begin to end, by the training loop */
+    HELD, /* all the time: the training loop holds it */
     FORWARD_END,
     LOSS_BACKWARD,
-    HEAD_BACKWARD,   /* what LOSS kept is free */
-    HEAD_CAST,       /* the head's gradient is cast to its parameter's dtype */
+    HEAD_BACKWARD, /* what LOSS kept is free by then */
+    HEAD_CAST,     /* the head's gradient is cast to its parameter's dtype */
     BLOCK_BACKWARD,
-    SOFTMAX_BACKWARD, /* what AFTER_SOFTMAX kept is free, its gradients are there */
+    SOFTMAX_BACKWARD, /* what MLP kept is free, and its gradients exist */
     BACKWARD_END,
     MEM_MOMENTS
 };
 
+/* What exists at MOMENT in addition to what the parts keep. */
 struct mem_alive {
     uint8_t moment;
     uint32_t when;
     const char *bytes, *what;
 };
 
-/* Keys of config.json. */
+/* What the value of a key of config.json sets. */
 enum mem_config_kind {
-    CONFIG_SIZE,       /* the number LETTER */
-    CONFIG_ATTENTION_DROP, CONFIG_DROP, CONFIG_EMBEDDING_DROP, /* a probability: 0.1 where nothing is given */
-    CONFIG_ACTIVATION, /* VALUE: another one is not in this table; sets BITS */
-    CONFIG_BIT,        /* true sets BITS */
-    CONFIG_NONE,       /* refused unless it is absent, null, false or 0 */
-    CONFIG_WINDOW      /* longer sequences are refused */
+    CONFIG_SIZE, /* the size that LETTER stands for */
+    CONFIG_ATTENTION_DROP,
+    CONFIG_DROP,
+    CONFIG_EMBEDDING_DROP, /* a probability; 0.1 if the key is missing */
+    CONFIG_ACTIVATION,     /* sets CONDITIONS if it is VALUE; any other value needs a different row */
+    CONFIG_BIT,            /* sets CONDITIONS if it is true */
+    CONFIG_NONE,           /* is refused unless it is absent, null, false or 0 */
+    CONFIG_WINDOW          /* a window of attention: longer sequences are refused */
 };
 struct mem_config_rule {
     uint8_t kind; /* enum mem_config_kind */
     char letter;
-    uint32_t bits;
-    const char *keys;  /* "hidden_size|n_embd": the first that is there */
+    uint32_t conditions;
+    const char *keys; /* "hidden_size|n_embd": the first one that the file has counts */
     const char *value;
 };
 
-/* A convolution of a residual network, in order; its padding is that of its kernel. */
+/* A convolution of a residual network; a list has them in the order in which they run. Padding is half of
+ * the kernel. */
 enum mem_conv_role { CONV_STEM, CONV_MAIN, CONV_SHORTCUT };
 struct mem_conv {
-    uint8_t role;   /* enum mem_conv_role */
-    uint8_t stride; /* 0: that of its stage */
-    const char *name; /* of a block's: what follows "layer1.0." */
+    uint8_t role;     /* enum mem_conv_role */
+    uint8_t stride;   /* 0: the stride of its stage */
+    const char *name; /* in a block: without "layer1.0." */
 };
 
 struct mem_family {
     const char *name, *title;
-    const char *sign;    /* a name that no other family has, without `base` */
-    const char *base;    /* the module whose tensors may be saved without the head: "transformer." */
-    const char *blocks;  /* the blocks of it in Python: "transformer.h" */
-    const char *setup;   /* what has to be set for training in Python, or NULL */
-    const char *types;   /* model_type of its config.json: "llama|mistral" */
-    bool images;         /* --image, not --seq */
-    bool convolutions;   /* residual stages (convnet.c), not equal blocks (transformer.c) */
-    bool tied;           /* without a weight of the head, the head uses the embedding */
-    bool dropout;        /* it has dropout where nothing says otherwise */
-    uint32_t bits;       /* that are always set */
+    const char *recognized_by; /* a tensor name that no other family has, without BASE */
+    const char *base;          /* prefix that a model saved without its head lacks: "transformer." */
+    const char *blocks;        /* the list of blocks in Python: "transformer.h" */
+    const char *setup;         /* what a user must set in Python for training, or NULL */
+    const char *model_types;   /* values of model_type in config.json: "llama|mistral" */
+    bool images;               /* --image, not --seq */
+    bool convolutions;         /* residual stages (convnet.c), not equal blocks (transformer.c) */
+    bool tied;                 /* a head without a weight uses the embedding */
+    bool dropout;              /* it has dropout unless the config turns it off */
+    uint32_t conditions;       /* that hold for each of its networks */
     const struct mem_tensor_rule *tensors; /* each list ends with an empty row */
     const struct mem_saved *saved;
     const struct mem_alive *alive;
@@ -134,15 +143,15 @@ struct mem_family {
 
 const struct mem_family *mem_family_at(size_t i); /* NULL past the end */
 
-/* Why names that no family has cannot be counted. */
+/* Names of tensors of networks that no family describes, and why these cannot be estimated. */
 struct mem_refusal {
     const char *glob;
-    bool always; /* not even parameters and optimizer */
+    bool always; /* refuse to count parameters and optimizer states, too */
     const char *why;
 };
-extern const struct mem_refusal mem_refusals[]; /* ends with an empty one */
+extern const struct mem_refusal mem_refusals[]; /* ends with an empty row */
 
-/* is_when - does a row with WHEN count in a run with the bits STATE? */
+/* is_when - does a row with the conditions WHEN count in a run that has those of STATE? */
 bool is_when(uint32_t when, uint32_t state);
 
 #endif

@@ -1,4 +1,5 @@
-/* mem.c - the public functions: a network, the memory that training it takes, the plan that makes it fit. */
+/* mem.c - the public functions: they open a network, estimate the memory that training it takes, and find a
+ * plan of activation checkpointing with which it fits. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,7 +19,7 @@ void ckpt_mem_free(ckpt_mem *m)
     free(m);
 }
 
-/* freeze - marks the parameters that match GLOB. */
+/* freeze - sets `frozen` of the parameters that match GLOB. Refuses a GLOB that matches none. */
 static ckpt_status freeze(ckpt_mem *m, const char *glob, ckpt_error *err)
 {
     size_t n = 0;
@@ -26,13 +27,13 @@ static ckpt_status freeze(ckpt_mem *m, const char *glob, ckpt_error *err)
         struct mem_tensor *t = &m->tensors[i];
         if (t->buffer || !ckpt_glob_match(str_c(glob), t->name))
             continue;
-        (t->again ? t->again : t)->frozen = true;
+        (t->tied_to ? t->tied_to : t)->frozen = true;
         n++;
     }
     return n ? CKPT_OK : fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no parameter matches {%s}", glob);
 }
 
-/* name_blocks - the blocks of a known family in Python. */
+/* name_blocks - sets the names that the blocks of a known family have in Python. */
 static ckpt_status name_blocks(ckpt_mem *m, ckpt_error *err)
 {
     if (!m->family || m->family->convolutions || m->refusal.len)
@@ -112,7 +113,7 @@ bool ckpt_mem_group_at(const ckpt_mem *m, size_t i, ckpt_mem_group *out)
 
 /* ---- a run */
 
-/* An estimate while it is made. */
+/* The state of making an estimate. */
 struct estimate {
     ckpt_mem *m;
     ckpt_mem_run run;
@@ -120,17 +121,17 @@ struct estimate {
     struct letters dims;
     uint32_t state;
     struct mem_timeline t;
-    uint64_t gathered; /* parameters of ZeRO 3 that are there while they are used */
+    uint64_t gathered; /* bytes of the parameters that ZeRO 3 has gathered at one time */
     ckpt_mem_result *out;
 };
 
-/* stored_item - the bytes of every parameter that is trained; 0: they differ. */
+/* stored_item - returns the bytes of an element of the trained parameters, or 0 if these differ. */
 static uint32_t stored_item(const ckpt_mem *m)
 {
     uint32_t item = 0;
     for (size_t i = 0; i < m->ntensors; i++) {
         const struct mem_tensor *t = &m->tensors[i];
-        if (t->buffer || t->again)
+        if (t->buffer || t->tied_to)
             continue;
         if (item && item != t->item_bytes)
             return 0;
@@ -145,21 +146,22 @@ static const char *precision_name(uint32_t precision)
     return names[precision];
 }
 
-/* ask - the error WHAT, and OPTION as what the user can do. */
-static ckpt_status ask(ckpt_error *err, const char *option, const char *what)
+/* fail_with_option - fails with WHAT, and hints at OPTION. */
+static ckpt_status fail_with_option(ckpt_error *err, const char *option, const char *what)
 {
     fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s", what);
     fail_hint(err, "use %s", option);
     return CKPT_EUSAGE;
 }
 
-/* take_precision - the bits and sizes of the run's precision. */
+/* take_precision - sets the conditions and sizes that follow from the precision of the run. */
 static ckpt_status take_precision(struct estimate *x, ckpt_error *err)
 {
     uint32_t p = x->run.precision, item = p == CKPT_MEM_AS_STORED ? stored_item(x->m) : 4;
     if (item != 2 && item != 4)
-        return ask(err, "--precision fp32, bf16, bf16-mixed or fp16-master",
-                   "the parameters are not all of 2 or all of 4 bytes: a precision has to be given");
+        return fail_with_option(
+            err, "--precision fp32, bf16, bf16-mixed or fp16-master",
+            "the parameters are not all of 2 or all of 4 bytes: a precision has to be given");
     bool half = p == CKPT_MEM_BF16 || p == CKPT_MEM_FP16_MASTER || item == 2,
          mixed = p == CKPT_MEM_BF16_MIXED;
     x->state |= mixed ? MIXED : half ? HALF : FP32;
@@ -169,7 +171,7 @@ static ckpt_status take_precision(struct estimate *x, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* take_image - the image: as given, or the square that the position embedding is for. */
+/* take_image - sets the size of the image: that of the run, or the square that the position embedding has. */
 static ckpt_status take_image(struct estimate *x, ckpt_error *err)
 {
     struct letters *l = &x->dims;
@@ -177,14 +179,15 @@ static ckpt_status take_image(struct estimate *x, ckpt_error *err)
     if (!h && n > 1) {
         uint64_t side = (uint64_t)sqrt((double)(n - 1));
         if (side * side != n - 1) /* bounded: a root */
-            return ask(err, "--image HEIGHTxWIDTH",
-                       "the position embedding is for no square: an image size has to be given");
+            return fail_with_option(err, "--image HEIGHTxWIDTH",
+                                    "the position embedding is for no square: an image size has to be given");
         h = w = size_mul(side, p);
         mem_note(x->m, &x->m->assumed, "images of %llux%llu: from the position embedding",
                  (unsigned long long)h, (unsigned long long)w);
     }
     if (!h || !w)
-        return ask(err, "--image HEIGHTxWIDTH", "the size of the images is in no file: it has to be given");
+        return fail_with_option(err, "--image HEIGHTxWIDTH",
+                                "the size of the images is in no file: it has to be given");
     letter_set(l, 'H', h);
     letter_set(l, 'W', w);
     letter_set(l, 'I', size_mul(size_mul(3, x->run.batch), size_mul(h, w)));
@@ -205,8 +208,8 @@ static ckpt_status take_image(struct estimate *x, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* check_window - is a sequence of S longer than the sliding window? That takes another kernel, with a
- * mask. */
+/* check_window - refuses a sequence of S that is longer than the sliding window, because attention then
+ * needs a mask and a different kernel. */
 static ckpt_status check_window(const ckpt_mem *m, uint64_t s, ckpt_error *err)
 {
     uint64_t window;
@@ -226,7 +229,7 @@ static ckpt_status take_sequence(struct estimate *x, ckpt_error *err)
 {
     uint64_t s = x->run.seq, n = letter_get(&x->dims, 'n');
     if (!s)
-        return ask(err, "--seq N", "a sequence length has to be given with a batch");
+        return fail_with_option(err, "--seq N", "a sequence length has to be given with a batch");
     if (letter_known(&x->dims, 'n') && s > n)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a sequence of {%llu}: there are {=%llu} positions",
                     (unsigned long long)s, (unsigned long long)n);
@@ -234,7 +237,8 @@ static ckpt_status take_sequence(struct estimate *x, ckpt_error *err)
     return check_window(x->m, s, err);
 }
 
-/* usual_head - the width of a head where nothing gives it: 128 if the keys have it, else 64. */
+/* usual_head - returns the width of a head if nothing gives it: 128 if the width of the keys is a multiple
+ * of it, else 64. */
 static uint64_t usual_head(const struct letters *l)
 {
     return letter_get(l, 'A') != letter_get(l, 'K') || letter_get(l, 'h') >= 4096
@@ -242,7 +246,8 @@ static uint64_t usual_head(const struct letters *l)
                : 64;
 }
 
-/* choose_heads - heads as given or, where they hardly matter, as usual. */
+/* choose_heads - sets the number of heads: that of the run, or the usual number if it hardly changes the
+ * result. */
 static ckpt_status choose_heads(struct estimate *x, ckpt_error *err)
 {
     struct letters *l = &x->dims;
@@ -252,9 +257,9 @@ static ckpt_status choose_heads(struct estimate *x, ckpt_error *err)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "queries of %llu are not made of {%llu} heads",
                     (unsigned long long)a, (unsigned long long)heads);
     if (!heads && (!fits || x->run.attention == CKPT_MEM_EAGER))
-        return ask(err, "--heads N, or a config.json",
-                   fits ? "the number of heads is in no file, and eager attention needs it"
-                        : "the number of heads is in no file: it has to be given");
+        return fail_with_option(err, "--heads N, or a config.json",
+                                fits ? "the number of heads is in no file, and eager attention needs it"
+                                     : "the number of heads is in no file: it has to be given");
     letter_set(l, 'd', d);
     letter_set(l, 'a', a / d);
     letter_set(l, 'k', letter_get(l, 'K') / d);
@@ -264,7 +269,7 @@ static ckpt_status choose_heads(struct estimate *x, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* take_heads - the heads, and the width of the keys as the kernel takes them. */
+/* take_heads - sets the heads, and the width of the keys as the kernel takes them. */
 static ckpt_status take_heads(struct estimate *x, ckpt_error *err)
 {
     uint64_t known = letter_get(&x->dims, 'a');
@@ -279,7 +284,8 @@ static ckpt_status take_heads(struct estimate *x, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* take_dropout - sets dropout as asked for, as in the config, or 0.1 where the family has it. */
+/* take_dropout - sets the conditions of dropout from the run, else from the config, else from the default
+ * of the family. */
 static void take_dropout(struct estimate *x)
 {
     uint32_t on = ATTENTION_DROP | DROP | EMBEDDING_DROP;
@@ -294,7 +300,7 @@ static void take_dropout(struct estimate *x)
     }
 }
 
-/* take_activation - gelu_new where nothing gives the activation of a family that has two. */
+/* take_activation - chooses gelu_new if the family has two activations and the config gives none. */
 static void take_activation(struct estimate *x)
 {
     if (x->state & (GELU_WRITTEN_OUT | GELU_FUSED))
@@ -305,13 +311,13 @@ static void take_activation(struct estimate *x)
                  x->m->family->title);
 }
 
-/* check_options - does the family take what RUN gives? */
+/* check_options - refuses options of RUN that family F does not have. */
 static ckpt_status check_options(const struct mem_family *f, const ckpt_mem_run *run, ckpt_error *err)
 {
     if (f->images && run->seq)
-        return ask(err, "--image HEIGHTxWIDTH", "the network takes images, not sequences");
+        return fail_with_option(err, "--image HEIGHTxWIDTH", "the network takes images, not sequences");
     if (!f->images && (run->height || run->width))
-        return ask(err, "--seq N", "the network takes sequences, not images");
+        return fail_with_option(err, "--seq N", "the network takes sequences, not images");
     if (f->convolutions && (run->heads || run->attention == CKPT_MEM_EAGER))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s has no attention", f->title);
     if (!f->dropout && run->dropout == CKPT_MEM_DROPOUT_ON)
@@ -319,12 +325,12 @@ static ckpt_status check_options(const struct mem_family *f, const ckpt_mem_run 
     return CKPT_OK;
 }
 
-/* take_run - the letters and bits of a run. */
+/* take_run - sets the letters and the conditions of a run. */
 static ckpt_status take_run(struct estimate *x, ckpt_error *err)
 {
     struct letters *l = &x->dims;
     x->dims = x->m->dims;
-    x->state = x->m->bits | NOT_CHECKPOINTED;
+    x->state = x->m->conditions | NOT_CHECKPOINTED;
     CKPT_TRY(check_options(x->m->family, &x->run, err));
     CKPT_TRY(take_precision(x, err));
     letter_set(l, 'B', x->run.batch);
@@ -346,7 +352,7 @@ static ckpt_status take_run(struct estimate *x, ckpt_error *err)
 
 /* ---- segments */
 
-/* cut - K segments of N blocks as checkpoint_sequential cuts them: the last one has what is left over. */
+/* cut - cuts N blocks into K segments as checkpoint_sequential does: the last one gets the remainder. */
 static size_t cut(ckpt_mem_segment *list, uint32_t n, uint32_t k, bool keep_last)
 {
     for (uint32_t i = 0; i < k; i++) {
@@ -366,7 +372,7 @@ static ckpt_status make_segments(struct estimate *x, struct mem_segments *out, c
     *out = (struct mem_segments){
         .list = list, .reentrant = how == CKPT_MEM_BLOCK_REENTRANT, .selective = how == CKPT_MEM_SELECTIVE};
     if (how == CKPT_MEM_PLAN) {
-        CKPT_REQUIRE(err, x->m->plan.list); /* of a ckpt_mem_plan before */
+        CKPT_REQUIRE(err, x->m->plan.list); /* ckpt_mem_plan was called before */
         out->list = x->m->plan.list;
         out->n = x->m->plan.n;
         return CKPT_OK;
@@ -395,7 +401,7 @@ static void set_amount(ckpt_mem_amount *out, uint64_t bytes, bool exact)
     *out = (ckpt_mem_amount){.bytes = bytes, .known = 1, .exact = exact};
 }
 
-/* fill_states - parameters, gradients and optimizer, divided as ZeRO does. */
+/* fill_states - fills in parameters, gradients and optimizer states, divided as ZeRO divides them. */
 static void fill_states(struct estimate *x)
 {
     const struct mem_states *s = &x->states;
@@ -420,13 +426,13 @@ static void fill_states(struct estimate *x)
     r->precision = precision_name(x->run.precision);
 }
 
-/* is_type_assumed - are there other networks of the family's names, and no config that distinguishes them? */
+/* is_type_assumed - do other families have tensors of these names, without a config to tell which it is? */
 static bool is_type_assumed(const ckpt_mem *m)
 {
-    return m->family && m->family->types[0] && !m->type_by_config;
+    return m->family && m->family->model_types[0] && !m->type_by_config;
 }
 
-/* note_states - what the states rest on. */
+/* note_states - adds the lines about what was assumed for the states. */
 static void note_states(struct estimate *x)
 {
     ckpt_mem *m = x->m;
@@ -460,7 +466,7 @@ static void note_states(struct estimate *x)
                  m->family && !m->family->images ? " and a sequence length" : "");
 }
 
-/* name_place - where the peak is. */
+/* name_place - returns the text for the moment of peak P. */
 static const char *name_place(const struct estimate *x, struct mem_peak p)
 {
     static const char *const names[MEM_MOMENTS] = {[FORWARD_END] = "end of the forward pass",
@@ -472,7 +478,7 @@ static const char *name_place(const struct estimate *x, struct mem_peak p)
     return arena_printf(x->m->notes, "backward of %s", ckpt_mem_block_name(x->m, p.block)).ptr;
 }
 
-/* fill_total - the worst of a step: backward pass, or step(). */
+/* fill_total - sets the total: the larger of the backward pass and step(). */
 static void fill_total(struct estimate *x)
 {
     ckpt_mem_result *r = x->out;
@@ -489,13 +495,13 @@ static ckpt_status check_total(const ckpt_mem_result *r, ckpt_error *err)
                : CKPT_OK;
 }
 
-/* set_peak - a peak of BYTES. */
+/* set_peak - sets the peak to BYTES. */
 static void set_peak(struct estimate *x, uint64_t bytes)
 {
     set_amount(&x->out->peak, size_add(bytes, x->gathered), false);
 }
 
-/* fill_activations - what the segments S keep, and the peak. */
+/* fill_activations - fills in what the segments S keep, and the peak. */
 static void fill_activations(struct estimate *x, const struct mem_segments *s)
 {
     ckpt_mem_result *r = x->out;
@@ -525,7 +531,8 @@ static ckpt_status check_run(const ckpt_mem_run *r, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* divide_timeline - what ZeRO divides of the gradients at the end, and gathers of the parameters. */
+/* divide_timeline - divides the gradients at the end among the ranks of ZeRO, and adds the parameters that
+ * it gathers. */
 static void divide_timeline(struct estimate *x)
 {
     if (x->run.zero >= 2)
@@ -534,9 +541,9 @@ static void divide_timeline(struct estimate *x)
         x->gathered = size_mul(2, x->states.largest);
 }
 
-/* begin - the states of RUN, and with a batch its timeline. */
-static ckpt_status begin(struct estimate *x, ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out,
-                         ckpt_error *err)
+/* begin_estimate - fills in the states of RUN, and its timeline if RUN has a batch. */
+static ckpt_status begin_estimate(struct estimate *x, ckpt_mem *m, const ckpt_mem_run *run,
+                                  ckpt_mem_result *out, ckpt_error *err)
 {
     *x = (struct estimate){.m = m, .out = out};
     CKPT_TRY(sized_take(run, &x->run, sizeof x->run, err));
@@ -553,7 +560,7 @@ static ckpt_status begin(struct estimate *x, ckpt_mem *m, const ckpt_mem_run *ru
     out->family = m->family ? m->family->name : NULL;
     out->family_title = m->family ? m->family->title : NULL;
     out->setup = m->family ? m->family->setup : NULL;
-    out->recognized_by = m->family ? m->sign.ptr : NULL;
+    out->recognized_by = m->family ? m->recognized_by.ptr : NULL;
     if (!x->run.batch)
         return CKPT_OK;
     if (m->refusal.len) {
@@ -576,7 +583,7 @@ static ckpt_status estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_resul
 {
     struct estimate x;
     struct mem_segments s;
-    CKPT_TRY(begin(&x, m, run, out, err));
+    CKPT_TRY(begin_estimate(&x, m, run, out, err));
     if (x.run.batch) {
         CKPT_TRY(make_segments(&x, &s, err));
         fill_activations(&x, &s);
@@ -596,13 +603,14 @@ ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
     return st;
 }
 
-/* states_bytes - what a plan cannot change. */
+/* states_bytes - returns the bytes of states, which no plan changes. */
 static uint64_t states_bytes(const ckpt_mem_result *r)
 {
     return size_add(size_add(r->parameters.bytes, r->buffers.bytes), r->optimizer_states.bytes);
 }
 
-/* find_plan - the segments for LIMIT, 0: those of the lowest peak; *FITS: are they below it? */
+/* find_plan - finds the segments with which the peak is at most LIMIT (0: those with the lowest peak), and
+ * sets *FITS if it is. */
 static ckpt_status find_plan(struct estimate *x, uint64_t limit, bool *fits, ckpt_error *err)
 {
     ckpt_mem *m = x->m;
@@ -632,7 +640,7 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     bool fits = true;
     CKPT_TRY(sized_clear(out, err));
     CKPT_REQUIRE(err, m);
-    CKPT_TRY(begin(&x, m, run, &own, err));
+    CKPT_TRY(begin_estimate(&x, m, run, &own, err));
     if (!x.run.batch)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a plan needs a batch");
     CKPT_TRY(find_plan(&x, limit, &fits, err));
@@ -643,13 +651,13 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     return CKPT_OK;
 }
 
-/* fill_least - the total of RUN, by the plan of the lowest peak where it is to be that. */
+/* fill_least - fills in the total of RUN; if RUN is to have the lowest peak, with the plan for that. */
 static ckpt_status fill_least(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
     struct estimate x;
     struct mem_segments s;
     uint64_t lowest;
-    CKPT_TRY(begin(&x, m, run, out, err));
+    CKPT_TRY(begin_estimate(&x, m, run, out, err));
     if (x.run.checkpoint == CKPT_MEM_PLAN) {
         CKPT_TRY(plan_lowest_peak(&x.t, m->notes, &lowest, err));
         set_peak(&x, lowest);
@@ -671,7 +679,7 @@ ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run, uint64_
     *batch = 0;
     CKPT_REQUIRE(err, m);
     CKPT_TRY(sized_take(run, &r, sizeof r, err));
-    while (low < high) { /* a larger batch never takes less */
+    while (low < high) { /* a larger batch never takes less memory */
         r.struct_size = sizeof r;
         r.batch = low + (high - low + 1) / 2;
         CKPT_TRY(fill_least(m, &r, &result, err));

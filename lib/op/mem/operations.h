@@ -13,8 +13,8 @@
 
 /* Tensors of a BatchNorm. GroupNorm, which has no running mean, keeps something else. */
 #define BATCH_NORM(part, when, name)                                                                         \
-    {part, VECTOR, when, name ".weight", ""}, {part, VECTOR, when, name ".bias", ""},                        \
-    {part, VECTOR, when, name ".running_mean", ""}, {part, VECTOR, when, name ".running_var", ""},           \
+    {part, ELEMENTWISE, when, name ".weight", ""}, {part, ELEMENTWISE, when, name ".bias", ""},              \
+    {part, ELEMENTWISE, when, name ".running_mean", ""}, {part, ELEMENTWISE, when, name ".running_var", ""}, \
     {                                                                                                        \
         part, BUFFER, MAY_BE_THERE, name ".num_batches_tracked", ""                                          \
     }
@@ -57,20 +57,21 @@
     {ATTENTION, SDPA | FP32, "16", "seed and offset"},                                                       \
     {ATTENTION, SDPA | MIXED | HALF, "24", "seed and offset"}
 
+/* Rows of MLP in the macros of attention follow the softmax: they are free as early as those of the MLP. */
 #define ATTENTION_EAGER                                                                                      \
     {ATTENTION, EAGER, "3TAc", "queries, keys, values, repeated for each query"},                            \
-    {AFTER_SOFTMAX, EAGER, "TAc", "the output, which is the input of the projection"},                       \
-    {AFTER_SOFTMAX, EAGER | ATTENTION_DROP, "P", "mask of the dropout of probabilities"},                    \
-    {AFTER_SOFTMAX, EAGER | ATTENTION_DROP, "Pc", "probabilities as the operand of the product"}
+    {MLP, EAGER, "TAc", "the output, which is the input of the projection"},                                 \
+    {MLP, EAGER | ATTENTION_DROP, "P", "mask of the dropout of probabilities"},                              \
+    {MLP, EAGER | ATTENTION_DROP, "Pc", "probabilities as the operand of the product"}
 /* Softmax in the dtype of its input, which autocast makes fp32. */
 #define SOFTMAX                                                                                              \
     {ATTENTION, EAGER | FP32 | HALF, "Pc", "output of the softmax"},                                         \
     {ATTENTION, EAGER | MIXED, "4P", "output of the softmax, fp32"},                                         \
-    {AFTER_SOFTMAX, EAGER | MIXED | NO_ATTENTION_DROP, "Pc", "probabilities as the operand of the product"}
+    {MLP, EAGER | MIXED | NO_ATTENTION_DROP, "Pc", "probabilities as the operand of the product"}
 /* Softmax in fp32 whatever its input. */
 #define SOFTMAX_IN_FP32                                                                                      \
     {ATTENTION, EAGER, "4P", "output of the softmax, fp32"},                                                 \
-    {AFTER_SOFTMAX, EAGER | MIXED | HALF | NO_ATTENTION_DROP, "Pc", "probabilities as the operand"}
+    {MLP, EAGER | MIXED | HALF | NO_ATTENTION_DROP, "Pc", "probabilities as the operand"}
 
 /* Causal language models of transformers: logits in fp32, labels shifted (of one sequence a view). */
 #define CAUSAL_LM_LOSS                                                                                       \
@@ -126,12 +127,12 @@
     {INPUT, CHECKPOINTED | FP32 | MIXED, "4", "the loss"},                                                   \
     {INPUT, CHECKPOINTED | HALF, "2", "the loss"}
 #define IMAGE_LOSS_ALIVE                                                                                     \
-    {HELD, NOT_CHECKPOINTED | MIXED, "4I", "images as they came, fp32"},                                   \
+    {HELD, NOT_CHECKPOINTED | MIXED, "4I", "images as they came, fp32"},                                     \
     {HEAD_BACKWARD, FP32 | HALF, "hCe", "gradient of the head"},                                             \
     {HEAD_BACKWARD, MIXED, "6hC", "gradient of the head, bf16 and fp32"}
 
 /* Vision Transformers: all of them differ in names, and in how queries, keys and values are computed. */
-#define VIT_BITS                                                                                             \
+#define VIT_CONDITIONS                                                                                       \
     (NO_QK_NORM | NO_QKV_BIAS | NO_OUT_BIAS | NO_MLP_BIAS | GELU_FUSED | UNTIED | NO_ATTENTION_DROP |        \
      NO_DROP | NO_EMBEDDING_DROP)
 #define VIT_CONFIG                                                                                           \

@@ -5,14 +5,14 @@
 
 #include "op/mem/timeline.h"
 
-#define PLAN_POINTS_MAX (1u << 20) /* of all fronts: beyond, the plan that is already known is the answer */
+#define PLAN_POINTS_MAX (1u << 20) /* of all fronts; beyond, the best plan so far is returned */
 
-/* plan_lowest_peak - *PEAK: the lowest of T by any segments. */
+/* plan_lowest_peak - sets *PEAK to the lowest peak of T that any segments reach. */
 ckpt_status plan_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *peak, ckpt_error *err);
-/* plan_lowest - the segments, all in A, with the lowest peak of T. */
+/* plan_lowest - sets *OUT to the segments, all in A, with the lowest peak of T. */
 ckpt_status plan_lowest(const struct mem_timeline *t, arena *a, struct mem_plan *out, ckpt_error *err);
-/* plan_cheapest - the segments whose peak is LIMIT or less with the fewest multiply-adds done again, of
- * equals those that keep least. There are none: OUT has none. */
+/* plan_cheapest - sets *OUT to the segments whose peak is at most LIMIT with the fewest multiply-adds done
+ * again; of equal ones to those that keep least. *OUT has no segments if there are none. */
 ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a, struct mem_plan *out,
                           ckpt_error *err);
 

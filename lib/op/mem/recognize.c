@@ -1,6 +1,7 @@
-/* recognize.c - which family the names and shapes of a network are those of, and the sizes that follow
- * from them. Each name has to be in the family's table, each shape what the table gives; the blocks have
- * to be 0 to L - 1 and alike. Anything else is a reason not to count activations, never a guess. */
+/* recognize.c - finds the family of a network by the names and shapes of its tensors, and the sizes that
+ * follow from them. Each name must be in the table of the family, with the shape that it has there; the
+ * blocks must be alike and numbered from 0 without a gap. Anything else is a reason to refuse activations,
+ * never a guess. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -8,7 +9,7 @@
 
 #define TIE_KEY "tie_word_embeddings"
 
-/* refuse - keeps the first reason why activations of M cannot be counted. */
+/* refuse - keeps the first reason why the activations of M cannot be estimated. */
 CKPT_PRINTF(2, 3)
 static void refuse(ckpt_mem *m, const char *fmt, ...)
 {
@@ -56,7 +57,8 @@ bool name_matches(const char *glob, ckpt_str name)
     return anchored ? str_is(name, glob) : str_ends(str_skip(name, at), str_c(glob));
 }
 
-/* read_number - the digits at AT, at most nine; 0: there are none, or more than one with 0 first. */
+/* read_number - reads the number at AT, of at most nine digits. Returns how many digits it has, or 0 if
+ * there is none or it begins with a superfluous 0. */
 static size_t read_number(ckpt_str name, size_t at, uint32_t *out)
 {
     size_t n = 0;
@@ -68,8 +70,8 @@ static size_t read_number(ckpt_str name, size_t at, uint32_t *out)
     return n > 1 && name.ptr[at] == '0' ? 0 : n;
 }
 
-/* matches_rule - does NAME match PATTERN, in which `#` is a number and a last `*` anything? NUMBERS: the
- * numbers, the last one second. */
+/* matches_rule - does NAME match PATTERN, in which `#` stands for a number and a final `*` for anything?
+ * Sets NUMBERS to the numbers, the last one at index 1. */
 static bool matches_rule(const char *pattern, ckpt_str name, uint32_t numbers[2])
 {
     size_t at = 0;
@@ -91,13 +93,13 @@ static bool matches_rule(const char *pattern, ckpt_str name, uint32_t numbers[2]
     return at == name.len;
 }
 
-/* find_sign - the name of which family F is recognized, *PREFIX what stands before its own names there;
- * *BARE: its names lack F's base. */
-static const struct mem_tensor *find_sign(const ckpt_mem *m, const struct mem_family *f, ckpt_str *prefix,
-                                          bool *bare)
+/* find_recognizing_tensor - finds the tensor by which networks of F are recognized. Sets *PREFIX to what
+ * precedes the names of F, and *BARE if the names lack the base of F. */
+static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *m, const struct mem_family *f,
+                                                        ckpt_str *prefix, bool *bare)
 {
     for (size_t i = 0; i < m->ntensors; i++) {
-        ckpt_str name = m->tensors[i].name, sign = str_c(f->sign), base = str_c(f->base);
+        ckpt_str name = m->tensors[i].name, sign = str_c(f->recognized_by), base = str_c(f->base);
         if (!str_ends(name, sign))
             continue;
         ckpt_str before = str_of(name.ptr, name.len - sign.len);
@@ -110,8 +112,8 @@ static const struct mem_tensor *find_sign(const ckpt_mem *m, const struct mem_fa
     return NULL;
 }
 
-/* own_name - NAME as the table of family F has it: without PREFIX, with F's base. .ptr NULL: out of
- * memory. */
+/* own_name - returns NAME as the table of F has it: without PREFIX, and with the base of F. .ptr is NULL if
+ * there is no memory. */
 static ckpt_str own_name(const ckpt_mem *m, const struct mem_family *f, ckpt_str name, ckpt_str prefix,
                          bool bare)
 {
@@ -134,7 +136,7 @@ static ckpt_str next_size(ckpt_str *text)
     return size;
 }
 
-/* take_shape - does T have the shape of its rule? A letter that was not known yet becomes its size. */
+/* take_shape - does T have the shape of its rule? Sets letters that are not known yet to the sizes of T. */
 static bool take_shape(struct letters *dims, const struct mem_tensor *t)
 {
     ckpt_str text = str_c(t->rule->shape);
@@ -155,7 +157,7 @@ static bool take_shape(struct letters *dims, const struct mem_tensor *t)
 
 /* ---- a family's table against the tensors */
 
-/* take_tensors - gives each tensor its rule. False: one has none, and M refuses. */
+/* take_tensors - sets the rule of each tensor. Returns false, with a refusal, if a tensor has none. */
 static bool take_tensors(ckpt_mem *m, const struct mem_family *f, ckpt_str prefix, bool bare)
 {
     for (size_t i = 0; i < m->ntensors; i++) {
@@ -182,7 +184,8 @@ static bool take_tensors(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
     return true;
 }
 
-/* count_rule - how many tensors have rule R, *BLOCKS: one more than the greatest number of a block. */
+/* count_rule - returns how many tensors have rule R. Sets *BLOCKS to one more than the greatest block
+ * number of these. */
 static size_t count_rule(const ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t *blocks)
 {
     size_t n = 0;
@@ -206,8 +209,8 @@ static bool refuse_count(ckpt_mem *m, const struct mem_tensor_rule *r, size_t n,
     return false;
 }
 
-/* check_blocks - are all blocks there, from 0 on, with all tensors of equal blocks? Sets the bits of those
- * tensors that only some networks have. */
+/* check_blocks - has the network all blocks from 0 on, with equal tensors? Sets the conditions of tensors
+ * that only some networks have. */
 static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
 {
     uint32_t blocks = 0;
@@ -224,14 +227,14 @@ static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
         size_t n = count_rule(m, r, &ignored), all = is_in_blocks(r) ? blocks : 1;
         uint32_t only_some = r->when & OPTIONAL_TENSORS;
         if (n == all)
-            m->bits |= only_some;
+            m->conditions |= only_some;
         else if (n || !r->when)
             return refuse_count(m, r, n, all);
     }
     return true;
 }
 
-/* check_layers - has each convolution what belongs to it, as many times as it is there? */
+/* check_layers - has each convolution the tensors that belong to it? */
 static bool check_layers(ckpt_mem *m, const struct mem_family *f)
 {
     uint32_t ignored = 0;
@@ -248,8 +251,8 @@ static bool check_layers(ckpt_mem *m, const struct mem_family *f)
     return true;
 }
 
-/* close_bits - the opposite of each bit that is not set. */
-static void close_bits(ckpt_mem *m)
+/* set_opposite_conditions - sets the opposite of each condition that does not hold. */
+static void set_opposite_conditions(ckpt_mem *m)
 {
     static const uint32_t pairs[][2] = {{QK_NORM, NO_QK_NORM},
                                         {QKV_BIAS, NO_QKV_BIAS},
@@ -257,10 +260,10 @@ static void close_bits(ckpt_mem *m)
                                         {MLP_BIAS, NO_MLP_BIAS},
                                         {UNTIED, TIED}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (!(m->bits & pairs[i][0]))
-            m->bits |= pairs[i][1];
+        if (!(m->conditions & pairs[i][0]))
+            m->conditions |= pairs[i][1];
         else
-            m->bits &= ~pairs[i][1];
+            m->conditions &= ~pairs[i][1];
 }
 
 static bool take_shapes(ckpt_mem *m, const struct mem_family *f)
@@ -268,14 +271,14 @@ static bool take_shapes(ckpt_mem *m, const struct mem_family *f)
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
         for (size_t i = 0; i < m->ntensors; i++)
             if (m->tensors[i].rule == r && !take_shape(&m->dims, &m->tensors[i])) {
-                refuse(m, "%.*s does not have the shape that %s gives it (%s)",
-                       STR_ARG(m->tensors[i].name), f->title, r->shape);
+                refuse(m, "%.*s does not have the shape that %s gives it (%s)", STR_ARG(m->tensors[i].name),
+                       f->title, r->shape);
                 return false;
             }
     return true;
 }
 
-/* find_embedding - the table that is as large as the head's weight. */
+/* find_embedding - returns the table that has the shape of the weight of the head, or NULL. */
 static struct mem_tensor *find_embedding(const ckpt_mem *m, const struct mem_tensor *head)
 {
     for (size_t i = 0; i < m->ntensors; i++)
@@ -284,8 +287,8 @@ static struct mem_tensor *find_embedding(const ckpt_mem *m, const struct mem_ten
     return NULL;
 }
 
-/* find_tie - has the head a weight of its own? It has none if it and the embedding show the same bytes, or
- * config.json ties the two, which a file that cannot hold ties does not show. */
+/* find_tie - finds out whether the head has a weight of its own. It has none if it shares memory with the
+ * embedding, or if config.json ties them: some files cannot show that. */
 static void find_tie(ckpt_mem *m)
 {
     const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
@@ -294,22 +297,22 @@ static void find_tie(ckpt_mem *m)
         struct mem_tensor *embedding = t->rule->when & UNTIED ? find_embedding(m, t) : NULL;
         if (!embedding)
             continue;
-        if (embedding->again == t) { /* the head came first in the file */
-            embedding->again = NULL;
-            t->again = embedding;
+        if (embedding->tied_to == t) { /* the file has the head first */
+            embedding->tied_to = NULL;
+            t->tied_to = embedding;
         }
-        if (!t->again && m->family->tied && tie && tie->type == CONFIG_TRUE) {
-            t->again = embedding;
+        if (!t->tied_to && m->family->tied && tie && tie->type == CONFIG_TRUE) {
+            t->tied_to = embedding;
             m->tie_by_config = true;
         }
-        if (t->again == embedding)
-            m->bits &= ~(uint32_t)UNTIED;
+        if (t->tied_to == embedding)
+            m->conditions &= ~(uint32_t)UNTIED;
     }
 }
 
 /* ---- config.json */
 
-/* refuse_entry - the error that E is not what its key takes. */
+/* refuse_entry - fails because E is not of the type that its key takes. */
 static ckpt_status refuse_entry(const ckpt_mem *m, const struct mem_config_entry *e, const char *expected,
                                 ckpt_error *err)
 {
@@ -320,7 +323,7 @@ static ckpt_status refuse_entry(const ckpt_mem *m, const struct mem_config_entry
     return st;
 }
 
-/* take_size - the size of rule R from the config: that of the shapes, if they have it. */
+/* take_size - sets the size of rule R from the config, unless the shapes have given it. */
 static ckpt_status take_size(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
                              ckpt_error *err)
 {
@@ -335,38 +338,39 @@ static ckpt_status take_size(ckpt_mem *m, const struct mem_config_rule *r, const
     return CKPT_OK;
 }
 
-/* take_activation - the bits of the activation function in the config. */
+/* take_activation - sets the conditions of the activation function in the config. */
 static void take_activation(ckpt_mem *m, const struct mem_family *f, const struct mem_config_entry *e)
 {
     for (const struct mem_config_rule *r = f->config; r->keys; r++)
         if (r->kind == CONFIG_ACTIVATION && word_is(r->keys, e->key) && e->type == CONFIG_TEXT &&
             str_is(e->text, r->value)) {
-            m->bits |= r->bits;
+            m->conditions |= r->conditions;
             return;
         }
     refuse(m, "%.*s %.*s is not in the table of %s", STR_ARG(e->key), STR_ARG(e->text), f->title);
 }
 
-/* take_probability - sets ON where the probability E is above 0, else the next bit, which is its opposite. */
+/* take_probability - sets condition ON if the probability E is above 0, else its opposite, which is the
+ * next bit. */
 static ckpt_status take_probability(ckpt_mem *m, const struct mem_config_entry *e, uint32_t on,
                                     ckpt_error *err)
 {
     if (e->type != CONFIG_NUMBER || e->text.ptr[0] == '-')
         return refuse_entry(m, e, "a number from 0 to 1", err);
-    m->bits &= ~(on | on << 1);
-    m->bits |= config_is_zero(e) ? on << 1 : on;
+    m->conditions &= ~(on | on << 1);
+    m->conditions |= config_is_zero(e) ? on << 1 : on;
     return CKPT_OK;
 }
 
-/* take_bit - the bits of R, which only a network without tensors needs. */
-static ckpt_status take_bit(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
-                            ckpt_error *err)
+/* take_flag - sets the conditions of R. Only a network without tensors needs them. */
+static ckpt_status take_flag(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
+                             ckpt_error *err)
 {
     if (!r->value && e->type != CONFIG_TRUE && e->type != CONFIG_FALSE)
         return refuse_entry(m, e, "true or false", err);
     if (m->config_only &&
         (r->value ? e->type == CONFIG_TEXT && str_is(e->text, r->value) : e->type == CONFIG_TRUE))
-        m->bits |= r->bits;
+        m->conditions |= r->conditions;
     return CKPT_OK;
 }
 
@@ -380,19 +384,19 @@ static ckpt_status take_entry(ckpt_mem *m, const struct mem_config_rule *r, cons
     case CONFIG_DROP: return take_probability(m, e, DROP, err);
     case CONFIG_EMBEDDING_DROP: return take_probability(m, e, EMBEDDING_DROP, err);
     case CONFIG_ACTIVATION: take_activation(m, m->family, e); break;
-    case CONFIG_BIT: return take_bit(m, r, e, err);
+    case CONFIG_BIT: return take_flag(m, r, e, err);
     case CONFIG_NONE:
         if (e->type != CONFIG_FALSE && !config_is_zero(e))
             refuse(m, "%.*s is not in the table of %s", STR_ARG(e->key), m->family->title);
         break;
-    default: /* CONFIG_WINDOW: it matters when a sequence is known */
+    default: /* CONFIG_WINDOW is checked when the sequence is known */
         if (e->type != CONFIG_NUMBER || !str_uint(e->text, &window))
             return refuse_entry(m, e, "a whole number or null", err);
     }
     return CKPT_OK;
 }
 
-/* refuse_config - what no family's table has. */
+/* refuse_config - refuses entries of the config that no table has. */
 static void refuse_config(ckpt_mem *m)
 {
     static const struct {
@@ -410,7 +414,7 @@ static void refuse_config(ckpt_mem *m)
     }
 }
 
-/* default_size - a size that the config leaves to another one: "4h". */
+/* default_size - sets a size that is missing in the config from a different one: "4h". */
 static void default_size(ckpt_mem *m, const struct mem_config_rule *r)
 {
     uint64_t n;
@@ -419,7 +423,7 @@ static void default_size(ckpt_mem *m, const struct mem_config_rule *r)
         letter_set(&m->dims, r->letter, n);
 }
 
-/* take_config - what config.json adds to the shapes. */
+/* take_config - adds to the shapes what config.json gives. */
 static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
 {
     const struct mem_config_entry *type = config_get(&m->config, "model_type");
@@ -428,7 +432,7 @@ static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
     m->type_by_config = type != NULL;
     if (tie && tie->type != CONFIG_TRUE && tie->type != CONFIG_FALSE)
         return refuse_entry(m, tie, "true or false", err);
-    if (type && !(type->type == CONFIG_TEXT && word_is(m->family->types, type->text))) {
+    if (type && !(type->type == CONFIG_TEXT && word_is(m->family->model_types, type->text))) {
         refuse(m, "config.json is of model_type %.*s, the names are those of %s", STR_ARG(type->text),
                m->family->title);
         return CKPT_OK;
@@ -443,17 +447,17 @@ static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* set_bits - the bits of F before anything is known of the network. */
-static void set_bits(ckpt_mem *m, const struct mem_family *f)
+/* set_family_conditions - sets the conditions that hold for each network of F. */
+static void set_family_conditions(ckpt_mem *m, const struct mem_family *f)
 {
     uint32_t drop = ATTENTION_DROP | DROP | EMBEDDING_DROP;
-    m->bits = f->bits;
-    if (!(m->bits & (NO_DROP | DROP)))
-        m->bits |= f->dropout ? drop : drop << 1;
+    m->conditions = f->conditions;
+    if (!(m->conditions & (NO_DROP | DROP)))
+        m->conditions |= f->dropout ? drop : drop << 1;
 }
 
-/* widen_heads - the widths of queries and keys from the heads in a config, which are h / a wide where it
- * has no width. */
+/* widen_heads - sets the widths of queries and keys from the number of heads. A head is h / a wide unless
+ * the config gives a width. */
 static void widen_heads(struct letters *l)
 {
     uint64_t a = letter_get(l, 'a');
@@ -465,9 +469,9 @@ static void widen_heads(struct letters *l)
     letter_set(l, 'K', size_mul(letter_known(l, 'k') ? letter_get(l, 'k') : a, letter_get(l, 'd')));
 }
 
-/* close_sizes - the widths of heads follow from each other; a family without grouped queries has A = K =
- * h. */
-static void close_sizes(ckpt_mem *m)
+/* derive_head_widths - sets the widths of heads that follow from others; in a family without grouped
+ * queries A = K = h. */
+static void derive_head_widths(ckpt_mem *m)
 {
     struct letters *l = &m->dims;
     letter_set(l, 'L', m->nblocks);
@@ -500,10 +504,11 @@ static void close_sizes(ckpt_mem *m)
 
 /* ---- */
 
-/* adapts_tensor - is the weight there that ADAPTER is added to, next to it or in a base_layer? */
+/* adapts_tensor - is the weight that the tensor ADAPTER adapts in M, next to it or in a base_layer? */
 static bool adapts_tensor(const ckpt_mem *m, ckpt_str adapter)
 {
-    size_t n = str_find(adapter, STR_LIT("lora_"), 0); /* by the glob that it matches it is there */
+    size_t n = str_find(adapter, STR_LIT("lora_"),
+                        0); /* found, because the glob that ADAPTER matches has it */
     ckpt_str module = str_of(adapter.ptr, n);
     for (size_t i = 0; i < m->ntensors; i++) {
         ckpt_str name = m->tensors[i].name;
@@ -514,7 +519,8 @@ static bool adapts_tensor(const ckpt_mem *m, ckpt_str adapter)
     return false;
 }
 
-/* refuse_names - a reason in refusals.def. CKPT_EUNSUPPORTED: one that holds for everything. */
+/* refuse_names - refuses names that refusals.def lists. Returns CKPT_EUNSUPPORTED for those that cannot
+ * even be counted. */
 static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
 {
     const struct mem_tensor *adapter = NULL;
@@ -542,12 +548,12 @@ static ckpt_status take_family(ckpt_mem *m, const struct mem_family *f, ckpt_err
 {
     ckpt_str prefix = STR_LIT("");
     bool bare = false;
-    const struct mem_tensor *sign = find_sign(m, f, &prefix, &bare);
+    const struct mem_tensor *sign = find_recognizing_tensor(m, f, &prefix, &bare);
     if (!sign)
         return CKPT_OK;
     m->family = f;
-    m->sign = sign->name;
-    set_bits(m, f);
+    m->recognized_by = sign->name;
+    set_family_conditions(m, f);
     if (!take_tensors(m, f, prefix, bare) || !(f->convolutions ? check_layers(m, f) : check_blocks(m, f)) ||
         !take_shapes(m, f))
         return CKPT_OK;
@@ -555,11 +561,11 @@ static ckpt_status take_family(ckpt_mem *m, const struct mem_family *f, ckpt_err
     CKPT_TRY(take_config(m, err));
     m->refused_by_config = m->refusal.len != 0;
     find_tie(m);
-    close_bits(m);
-    if (!f->tied && (m->bits & TIED))
+    set_opposite_conditions(m);
+    if (!f->tied && (m->conditions & TIED))
         refuse(m, "there is no weight of the head of %s", f->title);
     if (!f->convolutions)
-        close_sizes(m);
+        derive_head_widths(m);
     return CKPT_OK;
 }
 
@@ -576,7 +582,7 @@ ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err)
 
 /* ---- a config alone */
 
-/* take_dtype - the bytes of a parameter by a config alone. */
+/* take_dtype - sets *ITEM to the bytes of an element of a parameter by the dtype in the config. */
 static ckpt_status take_dtype(ckpt_mem *m, uint32_t *item, ckpt_error *err)
 {
     const struct mem_config_entry *e = config_get(&m->config, "torch_dtype|dtype");
@@ -587,7 +593,7 @@ static ckpt_status take_dtype(ckpt_mem *m, uint32_t *item, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* missing_key - the key of the config that a size in SHAPE is from, and that is not there. */
+/* missing_key - returns the key of the config that a size in SHAPE needs and that is missing. */
 static const char *missing_key(const ckpt_mem *m, const char *shape)
 {
     for (const struct mem_config_rule *r = m->family->config; r->keys; r++)
@@ -596,7 +602,7 @@ static const char *missing_key(const ckpt_mem *m, const char *shape)
     return "number of heads";
 }
 
-/* add_tensor - the tensor that rule R describes, of block I, with ITEM bytes an element. */
+/* add_tensor - adds the tensor of block I that rule R describes, with ITEM bytes for each element. */
 static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t i, uint32_t item,
                               ckpt_error *err)
 {
@@ -623,7 +629,7 @@ static const struct mem_family *family_of_type(ckpt_str type)
 {
     const struct mem_family *f;
     for (size_t i = 0; (f = mem_family_at(i)) != NULL; i++)
-        if (word_is(f->types, type))
+        if (word_is(f->model_types, type))
             return f;
     return NULL;
 }
@@ -644,8 +650,8 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
                     "qwen2 and qwen3} are described by a config alone",
                     STR_ARG(type->text));
     m->family = f;
-    m->sign = str_c("model_type");
-    set_bits(m, f);
+    m->recognized_by = str_c("model_type");
+    set_family_conditions(m, f);
     CKPT_TRY(take_config(m, err));
     uint32_t item;
     CKPT_TRY(take_dtype(m, &item, err));
@@ -656,14 +662,14 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%llu} blocks, at most {=%u} are counted",
                     (unsigned long long)blocks, BLOCKS_MAX);
     m->nblocks = (uint32_t)blocks;
-    close_sizes(m);
+    derive_head_widths(m);
     if (m->refusal.len)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(m->refusal));
     if (f->tied && tie ? tie->type == CONFIG_FALSE
                        : str_is(type->text, "llama") || str_is(type->text, "mistral") ||
                              str_is(type->text, "qwen2") || str_is(type->text, "qwen3"))
-        m->bits |= UNTIED;
-    close_bits(m);
+        m->conditions |= UNTIED;
+    set_opposite_conditions(m);
     while (f->tensors[rules].name)
         rules++;
     m->tensors = arena_array(m->a, size_mul(rules, blocks), sizeof *m->tensors);
@@ -671,7 +677,7 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
         return fail_memory(err);
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
         for (uint32_t i = 0; i < (is_in_blocks(r) ? m->nblocks : 1); i++)
-            if (!(r->when & MAY_BE_THERE) && is_when(r->when, m->bits))
+            if (!(r->when & MAY_BE_THERE) && is_when(r->when, m->conditions))
                 CKPT_TRY(add_tensor(m, r, i, item, err));
     return CKPT_OK;
 }

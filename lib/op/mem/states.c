@@ -1,17 +1,17 @@
-/* states.c - parameters, gradients and the states of optimizers. */
+/* states.c - see states.h. */
 #include "op/mem/states.h"
 
 enum state_kind {
     STATE_LIKE,     /* the parameter's shape and dtype */
-    STATE_FACTORED, /* of matrices one for each row and one for each column */
+    STATE_FACTORED, /* for a matrix one number for each row and one for each column */
     STATE_8_BITS    /* bytes, a scale for each block of 256; tensors below 4096 elements in fp32 */
 };
 
 enum step_kind {
     STEP_UNKNOWN,
     STEP_NOTHING,
-    STEP_FOREACH,       /* one more copy of all gradients */
-    STEP_ONE_TEMPORARY, /* tensor by tensor; that of the tensor before lives until it is replaced */
+    STEP_FOREACH,       /* a copy of all gradients */
+    STEP_ONE_TEMPORARY, /* one tensor after the other; a temporary lives until the next one replaces it */
     STEP_TWO_TEMPORARIES
 };
 
@@ -51,7 +51,7 @@ struct mem_bytes mem_bytes_of(const struct mem_tensor *t, uint32_t precision)
     }
 }
 
-/* state_bytes - the states that O keeps of T, ITEM bytes an element. */
+/* state_bytes - returns the bytes of the states that O keeps for T, whose elements have ITEM bytes. */
 static uint64_t state_bytes(const struct optimizer *o, const struct mem_tensor *t, uint32_t item)
 {
     uint64_t n = t->elements, counters = o->counters ? 4 : 0;
@@ -74,7 +74,7 @@ static uint64_t step_temporaries(enum step_kind step, uint64_t bytes, uint64_t b
     return step == STEP_ONE_TEMPORARY ? size_add(bytes, before) : 0;
 }
 
-/* add_parameter - adds T; *BEFORE: the bytes of the trained tensor before it. */
+/* add_parameter - adds T. *BEFORE, the size in bytes of the trained tensor before it, becomes that of T. */
 static void add_parameter(const struct mem_tensor *t, const struct optimizer *o, uint32_t precision,
                           struct mem_states *s, uint64_t *before)
 {
@@ -100,7 +100,7 @@ static void add_parameter(const struct mem_tensor *t, const struct optimizer *o,
     *before = stepped;
 }
 
-/* add_buffer - adds T as .to(dtype) converts it: integers keep their dtype. */
+/* add_buffer - adds T as Module.to(dtype) converts it: integers keep their dtype. */
 static void add_buffer(const struct mem_tensor *t, uint32_t precision, struct mem_states *s)
 {
     uint32_t item = t->integer ? t->item_bytes : mem_bytes_of(t, precision).parameter;
@@ -118,7 +118,7 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "no optimizer is called {%s}", name);
     for (size_t i = 0; i < m->ntensors; i++) {
         const struct mem_tensor *t = &m->tensors[i];
-        if (t->again)
+        if (t->tied_to)
             continue;
         if (t->buffer)
             add_buffer(t, run->precision, out);

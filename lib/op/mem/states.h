@@ -1,12 +1,13 @@
-/* states.h - parameters, gradients and the optimizer: what is there between two steps, and during one. */
+/* states.h - sums up parameters, gradients and optimizer states: what exists between two steps, and what one
+ * step() adds. */
 #ifndef OP_MEM_STATES_H
 #define OP_MEM_STATES_H
 
 #include "op/mem/model.h"
 
-/* What one parameter takes, in bytes. */
+/* Bytes for each element of a parameter. */
 struct mem_bytes {
-    uint32_t parameter, gradient, master, state; /* of one element */
+    uint32_t parameter, gradient, master, state;
 };
 
 /* Bytes of all parameters, before ZeRO divides them. */
@@ -18,9 +19,9 @@ struct mem_states {
     uint64_t largest; /* bytes of the largest parameter */
 };
 
-/* mem_bytes_of - the bytes of an element of T in PRECISION. */
+/* mem_bytes_of - returns the bytes for each element of T in PRECISION. */
 struct mem_bytes mem_bytes_of(const struct mem_tensor *t, uint32_t precision);
-/* mem_states_sum - the states of M by RUN. CKPT_EUSAGE: there is no such optimizer. */
+/* mem_states_sum - sets *OUT to the sums of M for RUN. CKPT_EUSAGE: the optimizer is not known. */
 ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_states *out, ckpt_error *err);
 
 #endif

@@ -7,8 +7,8 @@
 
 struct mem_block {
     uint64_t kept;     /* all that it keeps, with its input and the cast copies of its weights */
-    uint64_t input;    /* its input alone, which is kept of a segment that begins here */
-    uint64_t output;   /* of its own size: what a reentrant segment holds on to */
+    uint64_t input;    /* its input alone: all that is kept of a recomputed segment that begins here */
+    uint64_t output;   /* its output, which a reentrant segment keeps */
     uint64_t copies;   /* cast copies of weights, which autocast caches until its end */
     uint64_t gradient; /* of its parameters */
     uint64_t work;     /* the most that its backward pass needs beyond what it keeps */
@@ -20,15 +20,15 @@ struct mem_timeline {
     struct mem_block *blocks;
     uint32_t n;
     uint64_t input, head, loss; /* kept outside of blocks, by enum mem_part */
-    uint64_t checkpointed;      /* also kept where a segment is recomputed: the loss, positions, masks */
-    uint64_t held; /* where none is: alive from begin to end, but not kept for the backward pass */
+    uint64_t checkpointed;      /* kept in addition if a segment is recomputed: the loss, positions, masks */
+    uint64_t held; /* if no segment is recomputed: held from begin to end, but not for the backward pass */
     uint64_t moment[MEM_MOMENTS];
     uint64_t head_gradient, gradients; /* of the parameters of the head, of all */
     uint64_t end;     /* the most at the end of the backward pass, without gradients of blocks */
     uint64_t forward; /* multiply-adds of a forward pass */
 };
 
-/* Where the peak is. */
+/* The peak, and the moment at which it is. */
 struct mem_peak {
     uint64_t bytes;
     enum mem_moment moment;
@@ -48,14 +48,14 @@ ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, 
                                  uint32_t precision, struct mem_timeline *out, arena *a, ckpt_error *err);
 ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t state, uint32_t precision,
                              struct mem_timeline *out, arena *a, ckpt_error *err);
-/* timeline_saved - the bytes that PART of family F saves: the sum of its rows. */
+/* timeline_saved - returns the bytes that PART of family F keeps: the sum of its rows. */
 uint64_t timeline_saved(const struct mem_family *f, enum mem_part part, const struct letters *dims,
                         uint32_t state);
-/* timeline_kept - what is kept for the backward pass. */
+/* timeline_kept - returns the bytes that are kept for the backward pass. */
 uint64_t timeline_kept(const struct mem_timeline *t, const struct mem_segments *s);
-/* timeline_peak - the most that is alive at any moment, gradients included. */
+/* timeline_peak - returns the peak over all moments, with gradients. */
 struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_segments *s);
-/* timeline_again - the multiply-adds that are done again. */
+/* timeline_again - returns the multiply-adds that recomputing does again. */
 uint64_t timeline_again(const struct mem_timeline *t, const struct mem_segments *s);
 
 #endif

@@ -1,32 +1,32 @@
-/* transformer.c - the timeline of a network of equal blocks: the sums of its family's table. */
+/* transformer.c - makes the timeline of a network of equal blocks from the table of its family. */
 #include "op/mem/states.h"
 #include "op/mem/timeline.h"
 
-/* What the tensors of one part of a network, or of one block, add up to. */
+/* Sums over the tensors of one part of a network, or of one block. */
 struct weights_sum {
     uint64_t gradient; /* bytes */
-    uint64_t matrices; /* elements of those that autocast casts */
-    uint64_t results;  /* of those, the width of what they make of a token */
+    uint64_t matrices; /* elements of the matrices, which autocast casts */
+    uint64_t results;  /* widths of the results of these matrices for one token */
 };
 
-/* Of all blocks and parts; what is outside of blocks is with block 0. */
+/* Sums of each part of each block; those of the parts outside of blocks are with block 0. */
 struct weights {
     struct weights_sum (*block)[MEM_PARTS];
 };
 
-/* add_weight - adds T to what SUM has. */
+/* add_weight - adds T to SUM. */
 static void add_weight(struct weights_sum *sum, const struct mem_tensor *t, uint32_t precision)
 {
     bool matrix = t->rule->kind == MATRIX || t->rule->kind == CONV1D;
-    if (!t->again && !t->frozen)
+    if (!t->tied_to && !t->frozen)
         sum->gradient = size_add(sum->gradient, size_mul(mem_bytes_of(t, precision).gradient, t->elements));
-    if (!matrix || (t->again && (t->rule->when & UNTIED)))
-        return; /* a tied head is counted by the embedding's size */
+    if (!matrix || (t->tied_to && (t->rule->when & UNTIED)))
+        return; /* a tied head is counted with the embedding */
     sum->matrices = size_add(sum->matrices, t->elements);
     sum->results = size_add(sum->results, t->shape[t->rule->kind == CONV1D ? t->ndim - 1 : 0]);
 }
 
-/* sum_weights - the parameters of M, by block and part; those outside of blocks with block 0. */
+/* sum_weights - sums up the parameters of M by block and part. */
 static ckpt_status sum_weights(const ckpt_mem *m, uint32_t precision, arena *a, struct weights *out,
                                ckpt_error *err)
 {
@@ -49,7 +49,7 @@ static uint64_t sum_alive(const struct mem_family *f, enum mem_moment moment, co
     return sum;
 }
 
-/* copies_of - autocast's copies of W's matrices. */
+/* copies_of - returns the bytes of autocast's copies of W's matrices. */
 static uint64_t copies_of(const struct weights_sum *w, uint32_t state)
 {
     return state & MIXED ? size_mul(2, w->matrices) : 0;
@@ -70,12 +70,12 @@ static uint64_t attention_rest(const struct letters *dims, uint32_t state)
     return state & FP32 ? size_add(product("4BaU", dims), 16) : size_add(product("4BaS", dims), 24);
 }
 
-/* fill_block - the block B with the parameters W. */
+/* fill_block - fills in block B, whose parameters have the sums W. */
 static void fill_block(const struct mem_family *f, const struct letters *dims, uint32_t state,
                        const struct weights_sum *w, struct mem_block *b)
 {
-    struct weights_sum attention = w[ATTENTION], after = w[AFTER_SOFTMAX];
-    uint64_t after_kept = size_add(timeline_saved(f, AFTER_SOFTMAX, dims, state), copies_of(&after, state));
+    struct weights_sum attention = w[ATTENTION], after = w[MLP];
+    uint64_t after_kept = size_add(timeline_saved(f, MLP, dims, state), copies_of(&after, state));
     b->copies = size_add(copies_of(&attention, state), copies_of(&after, state));
     b->kept = size_add(size_add(timeline_saved(f, ATTENTION, dims, state), copies_of(&attention, state)),
                        after_kept);
@@ -93,10 +93,10 @@ static void fill_block(const struct mem_family *f, const struct letters *dims, u
         size_add(product("TAc", dims), attention_rest(dims, state)));
 }
 
-/* tied_head - the elements of the embedding as the head's matrix, where it is not one of its own. */
+/* tied_head - returns the elements of the embedding if the head uses it as its matrix, else 0. */
 static uint64_t tied_head(const ckpt_mem *m, const struct letters *dims)
 {
-    return m->bits & TIED ? product("Vh", dims) : 0;
+    return m->conditions & TIED ? product("Vh", dims) : 0;
 }
 
 ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, uint32_t state,
@@ -122,7 +122,7 @@ ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, 
     t->held = t->moment[HELD];
     t->end = t->moment[BACKWARD_END];
     t->gradients = size_add(input.gradient, head.gradient);
-    t->head_gradient = size_add(head.gradient, m->bits & TIED ? product("Vhe", dims) : 0);
+    t->head_gradient = size_add(head.gradient, m->conditions & TIED ? product("Vhe", dims) : 0);
     t->forward = size_mul(letter_get(dims, f->images ? 'B' : 'T'), head.matrices);
     for (uint32_t i = 0; i < m->nblocks; i++) {
         fill_block(f, dims, state, w.block[i], &t->blocks[i]);
