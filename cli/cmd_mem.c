@@ -58,7 +58,7 @@ struct job {
     ckpt_mem_run run;
     ckpt_mem_result r, plan; /* for the options as they are; with the plan */
     bool has_plan, plan_fits;
-    uint64_t largest; /* the largest batch that fits, if this one fits with no plan */
+    uint64_t largest; /* the largest batch that fits; set only if no plan makes the wanted one fit */
     char place[128];  /* copy of r.peak_place, which ckpt_mem_plan() frees */
 };
 
@@ -81,7 +81,7 @@ static bool parse_image(ckpt_mem_run *run)
     return !*end && run->height && run->width;
 }
 
-/* parse_checkpoint - parses --checkpoint; false if it is none of its words. */
+/* parse_checkpoint - parses --checkpoint, the kind of activation checkpointing; false if it is not known. */
 static bool parse_checkpoint(ckpt_mem_run *run)
 {
     static const char *const words[] = {

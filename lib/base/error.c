@@ -27,7 +27,7 @@ CKPT_PRINTF(3, 0) static void format_escaped(char *out, size_t cap, const char *
 {
     char raw[RAW_MAX];
     int n = vsnprintf(raw, sizeof raw, fmt, args);
-    if (n < 0) /* no format of ours fails; then show the pattern */
+    if (n < 0) /* should never happen: shows FMT as it is */
         text_fit(str_c(fmt), out, cap);
     else
         text_fit(str_of(raw, (size_t)n < sizeof raw ? (size_t)n : sizeof raw - 1), out, cap);
@@ -52,9 +52,9 @@ CKPT_PRINTF(1, 0) static size_t formatted_length(const char *fmt, va_list args)
     return n < 0 ? 0 : n < RAW_MAX ? (size_t)n : RAW_MAX - 1;
 }
 
-/* strip_braces - copies FMT without its braces to PLAIN. AT gets the start and end offset of the found [0]
- * and the allowed [1] value in the formatted text. Only braces of the pattern count, not those in an
- * argument. */
+/* strip_braces - copies FMT to PLAIN without the braces around the value that was found, {…}, and around
+ * the allowed one, {=…}. Sets AT[0] and AT[1] to where these two begin and end in the formatted text.
+ * Braces in an argument stay. */
 CKPT_PRINTF(1, 0)
 static void strip_braces(const char *fmt, va_list args, char plain[RAW_MAX], size_t at[2][2])
 {

@@ -2,8 +2,8 @@
  * ocdbt.c - OCDBT, TensorStore's "optionally-cooperative distributed B+tree"
  * (tensorstore/kvstore/ocdbt/format and its documentation), as Orbax writes it.
  *
- *   manifest.ocdbt          the newest versions; of kind 1, only the configuration, and the versions are in
- *   manifest.<16 digits>    the one of these with the greatest number
+ *   manifest.ocdbt          kind 0: configuration and newest versions; kind 1: the configuration only
+ *   manifest.<16 digits>    of kind 1: the versions; the file with the greatest number counts
  *   d/<32 digits>           nodes of the tree, and values that are not in a node
  *   ocdbt.process_N/…       a database of its own for each process that wrote; the manifest refers to its
  *                           files
@@ -17,17 +17,19 @@
  *   -4  4   CRC-32C of all before
  *
  * Numbers are varints (v), and stored in columns: the first numbers of all entries, then the second numbers.
- * Texts are two columns, the bytes that each shares with the one before it and those it does not share, and
- * then the bytes that are not shared.
+ * Texts are two columns of lengths (how many bytes a text shares with the start of the text before it, and
+ * how many more it has), then the bytes of all texts that are not shared.
  *   manifest   uuid[16], v kind, v largest value that is in a node, v size of nodes, u8 arity, v compression,
  *              for zstd i32 level; files; versions, the newest last: v n, v generation, u8 height, places,
- *              statistics, u64 time; older ones: v n, v generation, places, v number, u8 height, u64 time
- *   files      v n, paths, with a column of the lengths of their bases, to which names in nodes are relative
+ *              statistics, u64 time; nodes of older versions: v n, v generation, places, v generations in it,
+ *              u8 height, u64 time
+ *   files      v n, paths; a third column of lengths divides each into a base folder and a name in it
  *   places     v file, v offset, v length; an empty tree is at 2^64 - 1
  *   node       u8 height, files, v n, keys
- *     leaf     v length, u8 kind: 0 in the node, 1 in a file; of those v file, v offset; bytes of the others
- *     above    with the keys a column of how much of each the keys in the child leave out; places,
- *              statistics
+ *     leaf     v length, u8 kind; for kind 1, a value in a file, v file, v offset; then the bytes of all
+ *              values of kind 0
+ *     inner    a third column of lengths with the keys: how much of a key all keys in the child begin with,
+ *              and therefore lack; places, statistics
  *
  * Heights fall by one from node to node, keys ascend. Refused: another order, wrong checksums, places beyond
  * the end of their file, records with bytes to spare, nodes that take more memory together than max_decoded.

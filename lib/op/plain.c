@@ -251,7 +251,8 @@ bool plain_from_scalar(arena *a, const ckpt_value *v, ckpt_value **out)
     return *out != NULL;
 }
 
-/* join_path_parts - joins PARTS as pathlib does: a first one that ends in the separator is the root. */
+/* join_path_parts - joins PARTS as pathlib does: after a first part that ends in SEP, the root, there is
+ * no second SEP. */
 static ckpt_str join_path_parts(arena *a, const ckpt_value *parts, char sep)
 {
     char *out = arena_alloc(a, PATH_MAX_BYTES);
@@ -281,7 +282,7 @@ static bool is_short_path(const ckpt_value *v)
     for (uint32_t i = 0; i < value_nargs(v); i++) {
         if (!value_text(value_arg(v, i), &part) || part.len >= left)
             return false;
-        left -= part.len + 1; /* bounded: less than left */
+        left -= part.len + 1; /* bounded: part.len is less than left */
     }
     return true;
 }

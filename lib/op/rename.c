@@ -38,7 +38,7 @@ static ckpt_status strip_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_e
         x->prefix.ptr[x->prefix.len - 1] != '.') {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" without \"%.*s\" would begin with a dot",
                    STR_ARG(s), STR_ARG(x->prefix));
-        fail_hint(err, "the prefix is \"%.*s.\"", STR_ARG(x->prefix));
+        fail_hint(err, "did you mean the prefix \"%.*s.\", with the dot?", STR_ARG(x->prefix));
         return CKPT_EUSAGE;
     }
     return CKPT_OK;

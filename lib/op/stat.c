@@ -21,15 +21,15 @@
 #define SAMPLE 4096u
 
 struct tally {
-    ckpt_dtype dtype;        /* of what is added: of ggml's blocks, float32 … */
-    ckpt_dtype blocks;       /* … and what they are; NONE: elements are added as they are */
-    bool small;              /* counted by value */
+    ckpt_dtype dtype;        /* of the numbers that are added: of ggml's blocks, float32 */
+    ckpt_dtype block_dtype;  /* of ggml's blocks; NONE: elements are added as they are */
+    bool one_byte_elements;  /* are counted by value, in byte_counts */
     size_t width, unit;      /* bytes of an element; of the elements that are added at a time */
     uint64_t position;       /* index of the next element */
     uint64_t chunk_elements; /* of a chunk of a row, whether it is read in chunks or not */
     uint64_t stretch;        /* elements per element of the sample */
     struct moments m, done;  /* of this chunk; of the chunks before */
-    struct byte_histogram bytes;
+    struct byte_histogram byte_counts;
     uint64_t low, high;     /* of 64-bit integers; of signed ones with the sign bit inverted */
     unsigned char *pending; /* bytes that are not a whole unit yet */
     size_t npending;
@@ -97,8 +97,8 @@ static void add_units(struct tally *t, const unsigned char *p, size_t n)
 {
     const struct dtype_info *d = dtype_info(t->dtype);
     size_t elements = n / d->block_bytes * d->block_elems;
-    if (t->small) {
-        byte_histogram_add(&t->bytes, t->dtype, p, elements);
+    if (t->one_byte_elements) {
+        byte_histogram_add(&t->byte_counts, t->dtype, p, elements);
         return;
     }
     while (elements) {
@@ -112,9 +112,9 @@ static void add_units(struct tally *t, const unsigned char *p, size_t n)
 
 static void add_bytes(struct tally *t, const unsigned char *p, size_t n)
 {
-    size_t left = n, some;
+    size_t left = n;
     if (t->npending) {
-        some = t->unit - t->npending < left ? t->unit - t->npending : left;
+        size_t some = t->unit - t->npending < left ? t->unit - t->npending : left;
         memcpy(t->pending + t->npending, p, some);
         t->npending += some;
         p += some;
@@ -124,22 +124,22 @@ static void add_bytes(struct tally *t, const unsigned char *p, size_t n)
             t->npending = 0;
         }
     }
-    some = left - left % t->unit;
-    if (some)
-        add_units(t, p, some);
-    if (left > some) {
-        memcpy(t->pending, p + some, left - some);
-        t->npending = left - some;
+    size_t whole = left - left % t->unit; /* bytes of whole units */
+    if (whole)
+        add_units(t, p, whole);
+    if (left > whole) {
+        memcpy(t->pending, p + whole, left - whole);
+        t->npending = left - whole;
     }
 }
 
 /* add_blocks - adds N bytes of ggml's blocks as the numbers that they encode. */
 static void add_blocks(struct tally *t, const unsigned char *p, size_t n)
 {
-    const struct dtype_info *d = dtype_info(t->blocks);
+    const struct dtype_info *d = dtype_info(t->block_dtype);
     unsigned char floats[4 * DEQUANTIZE_BLOCK];
     for (; n >= d->block_bytes; p += d->block_bytes, n -= d->block_bytes) {
-        dequantize(t->blocks, p, 1, floats);
+        dequantize(t->block_dtype, p, 1, floats);
         add_bytes(t, floats, 4u * d->block_elems);
     }
 }
@@ -147,7 +147,7 @@ static void add_blocks(struct tally *t, const unsigned char *p, size_t n)
 static int add_chunk(void *user, const void *bytes, size_t n)
 {
     struct tally *t = user;
-    if (t->blocks)
+    if (t->block_dtype)
         add_blocks(t, bytes, n);
     else
         add_bytes(t, bytes, n);
@@ -168,8 +168,8 @@ static size_t find_bin(const void *user, double x)
 
 static void fill_bins(const struct tally *t, ckpt_stats *s)
 {
-    if (t->small)
-        byte_histogram_fill_bins(&t->bytes, t->dtype, s->histogram, find_bin, s);
+    if (t->one_byte_elements)
+        byte_histogram_fill_bins(&t->byte_counts, t->dtype, s->histogram, find_bin, s);
     for (size_t i = 0; i < t->nsample; i++)
         if (isfinite(t->sample[i]))
             s->histogram[find_bin(s, t->sample[i])]++;
@@ -179,7 +179,7 @@ static void fill_bins(const struct tally *t, ckpt_stats *s)
 
 static void fill_stats(const struct tally *t, ckpt_stats *s)
 {
-    struct moments m = t->small ? byte_histogram_moments(&t->bytes, t->dtype) : t->done;
+    struct moments m = t->one_byte_elements ? byte_histogram_moments(&t->byte_counts, t->dtype) : t->done;
     double none = (double)NAN;
     *s = (ckpt_stats){.numeric = true, .nan = m.nan, .inf = m.inf, .zeros = m.zeros, .finite = m.finite};
     s->min = m.finite ? m.min : none;
@@ -219,8 +219,8 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *x, uint64_t 
     if (!t)
         return fail_memory(err);
     t->dtype = dtype;
-    t->blocks = blocks ? (ckpt_dtype)x->dtype : CKPT_DT_NONE;
-    t->small = small;
+    t->block_dtype = blocks ? (ckpt_dtype)x->dtype : CKPT_DT_NONE;
+    t->one_byte_elements = small;
     t->width = d->block_bytes;
     t->unit = small ? d->block_bytes : (size_t)d->block_bytes * MOMENTS_BLOCK;
     t->position = first;
@@ -284,7 +284,7 @@ static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *p, st
 static void merge_tally(struct tally *t, const struct tally *next)
 {
     moments_merge(&t->done, &next->done);
-    byte_histogram_merge(&t->bytes, &next->bytes);
+    byte_histogram_merge(&t->byte_counts, &next->byte_counts);
     t->low = next->low < t->low ? next->low : t->low;
     t->high = next->high > t->high ? next->high : t->high;
     for (size_t i = 0; i < next->nsample; i++)

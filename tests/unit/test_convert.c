@@ -12,7 +12,7 @@
 
 static const ckpt_dtype targets[] = {CKPT_DT_F16,     CKPT_DT_BF16,        CKPT_DT_F8_E4M3,
                                      CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E5M2FNUZ};
-enum { TARGETS = sizeof targets / sizeof *targets, SOME = 1 << 16 };
+enum { TARGETS = sizeof targets / sizeof *targets, SAMPLE_VALUES = 1 << 16 };
 
 static void put_float(unsigned char *to, float f)
 {
@@ -21,17 +21,17 @@ static void put_float(unsigned char *to, float f)
     store_u32le(to, bits);
 }
 
-/* q8_0 blocks must equal those of gguf-py 0.19.0: 512 of all magnitudes by their CRC-32, ties, and blocks
- * without a finite scale. */
+/* q8_0 blocks must equal those of gguf-py 0.19.0: 512 blocks of all magnitudes (compared by CRC-32), a block
+ * of ties, and blocks whose scale is 0, infinite or NaN. */
 static void q8_0_blocks_equal_those_of_gguf(void)
 {
     enum { N = 32 * 512 };
     static unsigned char in[4 * N], out[34 * 512];
-    static const unsigned char halves[34] = {
+    static const unsigned char ties_expected[34] = {
         0x00, 0x3c, 0x7f, 0x81, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd,
         0xfe, 0xff, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f};
     static const struct {
-        float all, one;
+        float all, one; /* element 3 is ONE, the others are ALL */
         unsigned char scale[2], first;
         uint64_t overflowed;
     } cases[] = {{0, 0, {0, 0}, 0, 0},
@@ -53,7 +53,7 @@ static void q8_0_blocks_equal_those_of_gguf(void)
     for (int i = 0; i < 32; i++)
         put_float(in + 4 * i, i < 2 ? (float)(127 - 254 * i) : (float)(i - 17) + 0.5f);
     convert_run(&c, in, 32, out, &t);
-    CU_ASSERT_EQUAL(memcmp(out, halves, sizeof halves), 0);
+    CU_ASSERT_EQUAL(memcmp(out, ties_expected, sizeof ties_expected), 0);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         for (int i = 0; i < 32; i++)
             put_float(in + 4 * i, i == 3 ? cases[k].one : cases[k].all);
@@ -215,7 +215,7 @@ static void unsupported_casts_are_refused(void)
 
 /* ------------------------------------------------------- kernels on this CPU */
 
-static unsigned char in[SOME * 8 + 16], a[SOME * 4 + 16], b[SOME * 4 + 16];
+static unsigned char in[SAMPLE_VALUES * 8 + 16], a[SAMPLE_VALUES * 4 + 16], b[SAMPLE_VALUES * 4 + 16];
 
 static int narrow_kernels_agree(size_t n, const unsigned char *from)
 {
@@ -263,9 +263,9 @@ static void kernels_agree_on_floats(void)
     for (uint32_t low = 0; low < 256; low++) {
         uint32_t bits = low < 8 ? (const uint32_t[]){0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0xfff, 0x1000}[low]
                                 : low * 0x9e37u % 0x10000u;
-        for (uint32_t high = 0; high < SOME; high++)
+        for (uint32_t high = 0; high < SAMPLE_VALUES; high++)
             put32(high, high << 16 | bits);
-        wrong += !narrow_kernels_agree(SOME, in);
+        wrong += !narrow_kernels_agree(SAMPLE_VALUES, in);
     }
     CU_ASSERT_EQUAL(wrong, 0);
 }
@@ -273,18 +273,18 @@ static void kernels_agree_on_floats(void)
 static void kernels_agree_on_small_types_and_doubles(void)
 {
     uint64_t r = 1;
-    for (unsigned i = 0; i < SOME; i++) {
+    for (unsigned i = 0; i < SAMPLE_VALUES; i++) {
         in[2 * i] = (unsigned char)i;
         in[2 * i + 1] = (unsigned char)(i >> 8);
     }
-    CU_ASSERT_TRUE(widen_kernels_agree(SOME, in)); /* all float16 values */
+    CU_ASSERT_TRUE(widen_kernels_agree(SAMPLE_VALUES, in)); /* all float16 values */
     for (unsigned pass = 0; pass < 16; pass++) {
-        for (unsigned i = 0; i < SOME; i++) {
+        for (unsigned i = 0; i < SAMPLE_VALUES; i++) {
             r = r * 6364136223846793005u + 1442695040888963407u;
             uint64_t d = pass & 1 ? r : (r & 0x800fffffffffffffu) | ((uint64_t)(890 + i % 270) << 52);
             store_u64le(in + 8 * i, d);
         }
-        CU_ASSERT_TRUE(widen_kernels_agree(SOME, in));
+        CU_ASSERT_TRUE(widen_kernels_agree(SAMPLE_VALUES, in));
     }
 }
 
