@@ -80,11 +80,10 @@ static struct hdf5_message *find_place(struct hdf5_object *o, uint32_t type)
 /* append_body - appends C to *LIST, which has *N cursors. */
 static ckpt_status append_body(struct hdf5 *h, cursor c, cursor **list, size_t *n, size_t *cap)
 {
-    cursor *grown = arena_grow(h->scratch, *list, *n, cap, *n + 1, sizeof *grown);
-    if (!grown)
+    cursor *added = arena_append(h->scratch, list, n, cap, sizeof *added);
+    if (!added)
         return fail_memory(h->err);
-    *list = grown;
-    grown[(*n)++] = c;
+    *added = c;
     return CKPT_OK;
 }
 

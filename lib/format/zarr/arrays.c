@@ -268,12 +268,10 @@ static ckpt_status assemble(struct zarr_arrays *x, const struct zarr_source *fro
 /* add_tensor - sets *NODE to a node for a new tensor, *T. */
 static ckpt_status add_tensor(struct zarr_arrays *x, ckpt_value **node, struct zarr_tensor **t)
 {
-    struct zarr_tensor *grown = arena_grow(x->f->a, x->tensor, x->n, &x->cap, x->n + 1, sizeof *grown);
     *node = value_new(x->f->a, CKPT_V_TENSOR, x->n);
-    if (!grown || !*node)
+    *t = *node ? arena_append(x->f->a, &x->tensor, &x->n, &x->cap, sizeof **t) : NULL;
+    if (!*t)
         return fail_memory(x->err);
-    x->tensor = grown;
-    *t = &grown[x->n++];
     **t = (struct zarr_tensor){.storage = CKPT_NO_STORAGE};
     return CKPT_OK;
 }
