@@ -379,7 +379,7 @@ static bool op_proto(struct machine *m)
     if (!b)
         return false;
     if (*b > 5)
-        return machine_fail(m, CKPT_EUNSUPPORTED, "says pickle protocol {%u}; {=0 to 5} are known", *b);
+        return machine_fail(m, CKPT_EUNSUPPORTED, "has pickle protocol {%u}; {=0 to 5} are known", *b);
     m->protocol = *b;
     m->facts->protocol = *b;
     return true;

@@ -480,7 +480,7 @@ static bool op_proto(struct tracer *t)
     if (!b)
         return false;
     if (*b > 5)
-        return tracer_fail(t, CKPT_EUNSUPPORTED, "says pickle protocol {%u}; {=0 to 5} are known", *b);
+        return tracer_fail(t, CKPT_EUNSUPPORTED, "has pickle protocol {%u}; {=0 to 5} are known", *b);
     t->protocol = *b;
     return true;
 }

@@ -187,7 +187,7 @@ ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *e
     uint64_t length = i >= 0 ? ta->z->entries[i].usize : 0;
     if (ta->f->salvage && (length == 6 || length == 3) && !str_is(s, "little") && !str_is(s, "big")) {
         ta->big_endian = length == 3;
-        file_notice(ta->f, "the record byteorder is damaged; by its length it said %s",
+        file_notice(ta->f, "the record byteorder is damaged; by its length it was %s",
                     ta->big_endian ? "big" : "little");
         return CKPT_OK;
     }

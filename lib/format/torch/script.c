@@ -59,7 +59,7 @@ static bool has_entry(const zip *z, ckpt_str top, const char *name)
     return false;
 }
 
-/* probe_script - a checkpoint may hold a record called constants.pkl, but only TorchScript also has code. */
+/* probe_script - is it TorchScript? A checkpoint may hold a record called constants.pkl, but no code. */
 static bool probe_script(const struct probe *p)
 {
     ckpt_str top;

@@ -191,7 +191,7 @@ static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* keep_entry - the hook `entry`: leaves out masked entries and applies the edits of the plan. */
+/* keep_entry - leaves out masked entries and applies the edits of the plan; the hook `entry`. */
 static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct torch_writer *w = user;
@@ -437,7 +437,7 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
     return put_storage(w, pw, s, pid.dtype, value_module(value_item(v->u.pid, 1)), pid.klass, err);
 }
 
-/* write_leaf - the hook `leaf`: writes V, a storage, a row that is not a call, or a class with its source. */
+/* write_leaf - writes V, a storage, a row that is not a call, or a class with its source; the hook `leaf`. */
 static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt_error *err)
 {
     struct torch_writer *w = user;
@@ -658,8 +658,8 @@ static void check_arguments(struct torch_writer *w, const ckpt_value *call)
             w->no_tuple = given[i];
 }
 
-/* replace_node - the hook `replace`. It records rewritten nodes, because a shared node must be replaced by
- * the same node each time. */
+/* replace_node - returns what is written instead of V; the hook `replace`. Rewritten nodes are recorded,
+ * because a shared node must be replaced by the same node each time. */
 static const ckpt_value *replace_node(void *user, const ckpt_value *v)
 {
     struct torch_writer *w = user;
