@@ -78,6 +78,8 @@ ckpt_status nested_put(struct nested *t, const ckpt_path_elem *path, uint32_t n,
     for (uint32_t k = 0; is_free && k < n; k++) {
         bool last = k + 1 == n;
         set_key(t, at, &path[k]);
+        if (!buf_ok(&t->key))
+            return fail_memory(err);
         uint32_t known = map_get(t->index, buf_view(&t->key));
         if (known == MAP_NONE) {
             ckpt_value *made = last ? v : value_new(t->a, path[k + 1].is_int ? CKPT_V_LIST : CKPT_V_DICT, 0);
