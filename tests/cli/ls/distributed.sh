@@ -17,6 +17,9 @@ ckpt ls mixed
 cp $D/fsdp2_rank0.pt ranks/fsdp2_rank1.pt
 ckpt ls ranks
 ckpt info --json $D/dcp_fsdp2 | grep -o '"format":"[^"]*"'
+# The data file of one rank alone.
+ckpt ls $D/dcp_fsdp2/__0_0.distcp $D/dcp_fsdp2/__1_0.distcp
+ckpt doctor $D/dcp_fsdp2/__1_0.distcp
 # Four ranks in a mesh of 2 by 2: cut in two dimensions, twice in one, replicated, and by _StridedShard.
 ckpt diff data/mesh_2x2 data/mesh_whole/full.pt
 cp -r data/mesh_2x2 three
