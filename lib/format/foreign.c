@@ -118,15 +118,16 @@ static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
-/* refuse_data_file - refuses a .distcp file alone: it has the items of a Distributed Checkpoint one after the
+/* refuse_data_file - refuses a .distcp file alone: it has items of a Distributed Checkpoint one after the
  * other, and .metadata next to it has where each begins. */
 static ckpt_status refuse_data_file(const struct probe *p, ckpt_error *err)
 {
     char folder[4096], word[SHELL_WORD_MAX];
     size_t n = strlen(p->path) - str_after_last(str_c(p->path), '/').len; /* bounded: its end */
     int length = snprintf(folder, sizeof folder, "%.*s", n ? (int)n : 1, n ? p->path : ".");
+    const char *named = length < (int)sizeof folder ? folder : "FOLDER";
     (void)fail(err, CKPT_EUNKNOWN, 0, "{a data file} of a Distributed Checkpoint, which {=its folder} lists");
-    fail_hint(err, "name the folder: %s", shell_path((size_t)length < sizeof folder ? folder : "FOLDER", word));
+    fail_hint(err, "name the folder: %s", shell_path(named, word));
     return CKPT_EUNKNOWN;
 }
 
