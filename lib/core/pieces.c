@@ -23,7 +23,7 @@
 #include "core/box_index.h"
 #include "core/gather.h"
 
-#define BLOCK  ((uint64_t)1 << 20) /* for 64 columns, 16 KiB of each; larger blocks are no faster */
+#define BLOCK  ((uint64_t)2 << 20) /* for 64 columns, 32 KiB of each; larger blocks are no faster */
 #define NO_DIM UINT32_MAX
 
 #define BAND_COLUMNS 128u

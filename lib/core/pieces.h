@@ -1,6 +1,6 @@
 /* pieces.h - makes a source of the row-major bytes of a tensor that many ranks, or a chunked format, wrote in
  * pieces: boxes that are stored apart. Several threads can read it at any position; a read takes 256 KiB of
- * memory, or 1.3 MiB for narrow columns, whatever the tensor's size. */
+ * memory, or 2.3 MiB for narrow columns, whatever the tensor's size. */
 #ifndef CORE_PIECES_H
 #define CORE_PIECES_H
 
