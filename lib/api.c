@@ -8,7 +8,6 @@
 #include "codec/unpack_archive.h"
 #include "format/format.h"
 #include "format/hub/shards.h"
-#include "format/verify.h"
 #include "io/sink.h"
 #include "op/known_names.h"
 #include "op/sanitize.h"

@@ -24,6 +24,22 @@ static inline bool checked_mul(uint64_t a, uint64_t b, uint64_t *out)
     *out = r;
     return true;
 }
+/* checked_product - multiplies the N numbers FACTORS; 0 if one of them is 0, whatever the others are. */
+static inline bool checked_product(const uint64_t *factors, size_t n, uint64_t *out)
+{
+    uint64_t product = 1;
+    bool fits = true;
+    for (size_t i = 0; i < n; i++)
+        if (factors[i] == 0) {
+            *out = 0;
+            return true;
+        }
+    for (size_t i = 0; fits && i < n; i++)
+        fits = checked_mul(product, factors[i], &product);
+    *out = fits ? product : *out;
+    return fits;
+}
+
 /* checked_size - can N be a size_t here? */
 static inline bool checked_size(uint64_t n, size_t *out)
 {

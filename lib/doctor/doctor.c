@@ -8,7 +8,6 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "format/format.h"
-#include "format/verify.h"
 #include "op/sanitize.h"
 #include "op/verify.h"
 

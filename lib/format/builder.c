@@ -117,13 +117,8 @@ static ckpt_status check_dtype(ckpt_builder *b, uint32_t dtype)
 
 static ckpt_status count_bytes(ckpt_builder *b, const ckpt_builder_tensor *t, uint64_t *nbytes)
 {
-    uint64_t elements = 1;
-    bool empty = false, ok = true;
-    for (uint32_t i = 0; i < t->ndim; i++)
-        empty |= t->shape[i] == 0;
-    for (uint32_t i = 0; ok && !empty && i < t->ndim; i++)
-        ok = checked_mul(elements, t->shape[i], &elements);
-    if (ok && dtype_bytes((ckpt_dtype)t->dtype, empty ? 0 : elements, nbytes))
+    uint64_t elements;
+    if (checked_product(t->shape, t->ndim, &elements) && dtype_bytes((ckpt_dtype)t->dtype, elements, nbytes))
         return CKPT_OK;
     return fail(&b->err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                 "{dtype and shape} take no whole number of bytes below {=2^64}");

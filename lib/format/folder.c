@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -29,6 +30,7 @@ static const char *const single_files[] = {
 };
 
 #define NSINGLE (sizeof single_files / sizeof *single_files)
+#define DIGITS  5u /* of a number in the name of a shard */
 
 /* is_index_name - returns true for names such as model.safetensors.index.json,
  * model.safetensors.index.fp16.json and Keras' model.weights.json. */
@@ -160,12 +162,12 @@ ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name)
     for (struct dirent *e; st == CKPT_OK && (e = readdir(dir)); errno = 0) {
         if (!match(str_c(e->d_name)))
             continue;
-        ckpt_str *grown = arena_grow(a, *out, *n, &cap, *n + 1, sizeof *grown);
-        *out = grown ? grown : *out;
-        if (!grown || !(grown[*n] = arena_str(a, str_c(e->d_name))).ptr)
-            st = fail_memory(err);
+        ckpt_str name = arena_str(a, str_c(e->d_name)),
+                 *added = name.ptr ? arena_append(a, out, n, &cap, sizeof *added) : NULL;
+        if (added)
+            *added = name;
         else
-            ++*n;
+            st = fail_memory(err);
     }
     if (st == CKPT_OK && errno) {
         st = fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder");
@@ -293,4 +295,29 @@ char *folder_find_prefix(const char *path)
         memcpy(index + (any - path) + 1, "00000", 5); /* bounded: in place of the question marks */
     }
     return keep_existing(index);
+}
+
+/* ------------------------------------------------------------------- shard names */
+
+bool shard_name_parse(ckpt_str name, struct shard_name *out)
+{
+    static const char unknown[DIGITS] = {'?', '?', '?', '?', '?'};
+    const size_t n = strlen("-00000-of-00000");
+    for (size_t at = name.len; at-- > 0;) {
+        ckpt_str rest = str_skip(name, at);
+        if (rest.len < n || rest.ptr[0] != '-' || (rest.len > n && rest.ptr[n] != '.'))
+            continue;
+        ckpt_str number = str_of(rest.ptr + 1, DIGITS), count = str_of(rest.ptr + n - DIGITS, DIGITS);
+        *out = (struct shard_name){.stem = str_of(name.ptr, at), .ext = str_skip(rest, n)};
+        if (str_eq(str_of(rest.ptr + 1 + DIGITS, 4), STR_LIT("-of-")) && str_uint(count, &out->count) &&
+            (str_uint(number, &out->number) || memcmp(number.ptr, unknown, DIGITS) == 0))
+            return true;
+    }
+    return false;
+}
+
+ckpt_str shard_name_make(arena *a, const struct shard_name *s, uint64_t number)
+{
+    return arena_printf(a, "%.*s-%05" PRIu64 "-of-%05" PRIu64 "%.*s", STR_ARG(s->stem), number, s->count,
+                        STR_ARG(s->ext));
 }

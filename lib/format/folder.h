@@ -46,4 +46,16 @@ void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err
  * caller frees it. NULL: there is no such file. */
 char *folder_find_prefix(const char *path);
 
+/* The file name of a shard, STEM-00001-of-00003EXT. */
+struct shard_name {
+    ckpt_str stem, ext; /* EXT begins with a dot, or is empty */
+    uint64_t number, count;
+};
+
+/* shard_name_parse - sets *OUT to the parts of NAME. False: NAME has a different form. The number ????? is
+ * 0. */
+bool shard_name_parse(ckpt_str name, struct shard_name *out);
+/* shard_name_make - returns the name of shard NUMBER, in A. .ptr NULL: no memory. */
+ckpt_str shard_name_make(arena *a, const struct shard_name *s, uint64_t number);
+
 #endif

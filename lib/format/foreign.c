@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "format/folder.h"
 #include "format/recognize.h"
-#include "format/shard_name.h"
 
 static ckpt_str get_head(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
 

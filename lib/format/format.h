@@ -129,5 +129,21 @@ ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_f
  * that is impossible. Adds the records that have a checksum to C, for the caller to read. */
 ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *c,
                          ckpt_file **out, ckpt_error *err);
+/* names_open - opens SRC (taken over), a text with one tensor name per line, as a file whose rows have names
+ * and nothing else. CKPT_EUNKNOWN: SRC is not such a text. There is no message. */
+ckpt_status names_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out);
+/* verify_records - if SRC is a zip archive: compares central directory and local headers, checks names and
+ * bytes around the archive, and adds its records to C. BEFORE: findings of C when SRC was opened. */
+ckpt_status verify_records(const char *path, source *src, uint64_t before, struct check *c, ckpt_error *err);
+/* format_verify - opens PATH, adds its records to C and reports faults there. Sets *OUT to NULL if PATH
+ * cannot be opened. */
+ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err);
+/* salvage_rows - after F was read: lists the rows whose storages are lost, and replaces them by None in
+ * lists and tuples, so that indexes do not change. */
+ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err);
+/* salvage_note_no_checksums - adds a notice to F if changed bytes cannot be detected. */
+void salvage_note_no_checksums(ckpt_file *f);
+/* salvage_hint_raw_bytes - sets the hint of ERR: how many intact bytes of Z have no names. */
+void salvage_hint_raw_bytes(const zip *z, ckpt_error *err);
 
 #endif

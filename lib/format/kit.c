@@ -1,26 +1,27 @@
 /* kit.c - see kit.h. */
 #include "format/kit.h"
 
+#include <inttypes.h>
+
 #include "base/checked.h"
 #include "core/check.h"
 #include "core/dtype.h"
 
-ckpt_status kit_read_header(ckpt_file *f, uint64_t off, uint64_t n, cursor *c, ckpt_error *err)
+ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t n, ckpt_str *text,
+                              ckpt_error *err)
 {
-    uint64_t pos = source_pos(f->src, off);
-    if (n > f->limits.max_header)
-        return fail(err, CKPT_ELIMIT, pos, "a header of {%llu bytes}; the limit is {=%llu}",
-                    (unsigned long long)n, (unsigned long long)f->limits.max_header);
-    if (!range_within(off, n, f->src->size))
-        return fail(err, CKPT_ETRUNCATED, pos, "a header of {=%llu bytes}, the file has {%llu} there",
-                    (unsigned long long)n, (unsigned long long)(off < f->src->size ? f->src->size - off : 0));
+    uint64_t pos = source_pos(src, off), max = f->limits.max_header;
+    if (n > max)
+        return fail(err, CKPT_ELIMIT, pos, "metadata of {%" PRIu64 " bytes}; the limit is {=%" PRIu64 "}", n,
+                    max);
+    if (!range_within(off, n, src->size))
+        return fail(err, CKPT_ETRUNCATED, pos,
+                    "metadata of {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", n,
+                    off < src->size ? src->size - off : 0);
     file_budget(f, n);
-    void *bytes = arena_alloc(f->a, (size_t)n);
-    if (!bytes)
-        return fail_memory(err);
-    CKPT_TRY(source_read(f->src, off, bytes, (size_t)n, err));
-    *c = cursor_of(bytes, (size_t)n, pos);
-    return CKPT_OK;
+    char *bytes = arena_alloc(f->a, (size_t)n + 1); /* bounded: max_header */
+    *text = str_of(bytes, (size_t)n);
+    return bytes ? source_read(src, off, bytes, (size_t)n, err) : fail_memory(err);
 }
 
 ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error *err)
@@ -73,17 +74,10 @@ uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t n, bool column_m
  * table_add_row refuses both. */
 static bool count_bytes(const ckpt_tensor *t, uint64_t *out)
 {
-    uint64_t elements = 1;
+    uint64_t elements;
     *out = t->nbytes;
-    if (t->dtype == CKPT_DT_NP)
-        return true;
-    for (uint32_t i = 0; i < t->ndim; i++)
-        if (t->shape[i] == 0)
-            return dtype_bytes((ckpt_dtype)t->dtype, 0, out);
-    for (uint32_t i = 0; i < t->ndim; i++)
-        if (!checked_mul(elements, t->shape[i], &elements))
-            return false;
-    return dtype_bytes((ckpt_dtype)t->dtype, elements, out);
+    return t->dtype == CKPT_DT_NP || (checked_product(t->shape, t->ndim, &elements) &&
+                                      dtype_bytes((ckpt_dtype)t->dtype, elements, out));
 }
 
 /* set_storage_bytes - sets S to the contiguous bytes of X. */
@@ -94,12 +88,11 @@ static ckpt_status set_storage_bytes(const struct kit *k, const struct kit_tenso
     uint64_t n = x->nbytes == KIT_AS_NEEDED ? need : x->nbytes;
     if (fits && !view && n != need)
         return fail(k->err, CKPT_EFORMAT, source_pos(x->src, x->at),
-                    "{%llu bytes}, its dtype and shape take {=%llu}", (unsigned long long)n,
-                    (unsigned long long)need);
+                    "{%" PRIu64 " bytes}, its dtype and shape take {=%" PRIu64 "}", n, need);
     if (!range_within(x->at, n, x->src->size))
         return fail(k->err, CKPT_ETRUNCATED, source_pos(x->src, x->at < x->src->size ? x->at : x->src->size),
-                    "needs {=%llu bytes}, the file has {%llu} there", (unsigned long long)n,
-                    (unsigned long long)(x->at < x->src->size ? x->src->size - x->at : 0));
+                    "needs {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", n,
+                    x->at < x->src->size ? x->src->size - x->at : 0);
     s->src = source_ref(x->src);
     s->off = x->at;
     s->s.nbytes = n;

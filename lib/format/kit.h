@@ -58,9 +58,11 @@ struct kit_tensor {
     bool has_no_shape;      /* it has no shape, not even that of a scalar */
 };
 
-/* kit_read_header - reads the N bytes at OFF of F into its arena and sets *C to them. They count towards the
- * memory that F may use. Fails if the file is shorter or N exceeds the limit of headers. */
-ckpt_status kit_read_header(ckpt_file *f, uint64_t off, uint64_t n, cursor *c, ckpt_error *err);
+/* kit_read_metadata - reads the N bytes at OFF of SRC, such as a header or a JSON file, to *TEXT in the arena
+ * of F, with a NUL after them. They count towards the memory that F may use (file_budget). Fails if SRC is
+ * shorter or N exceeds max_header of the limits. */
+ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t n, ckpt_str *text,
+                              ckpt_error *err);
 /* kit_begin - makes ROOT the root of F and begins to fill it. ROOT NULL: fails for lack of memory. */
 ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error *err);
 /* kit_begin_mapping - adds a new dict to the mapping of PARENT under KEY and begins to fill it. */

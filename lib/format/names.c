@@ -7,11 +7,10 @@
  * Empty lines are skipped. Refused: what is not UTF-8, other control characters, one blank inside a name (it
  * is prose, or a Git LFS pointer), and lines that begin as JSON, Python or HTML do.
  */
-#include "format/names.h"
-
 #include "base/utf8.h"
 #include "core/check.h"
 #include "format/format.h"
+#include "format/kit.h"
 
 static const struct format format_names = {.name = "names", .title = "list of names"};
 
@@ -47,11 +46,11 @@ static bool is_name(ckpt_str name)
     return true;
 }
 
-static ckpt_status add_name(ckpt_file *f, ckpt_str name, ckpt_error *err)
+static ckpt_status add_name(ckpt_file *f, ckpt_str name)
 {
     ckpt_path_elem *path = ARENA_NEW(f->a, ckpt_path_elem);
     if (!path)
-        return fail_memory(err);
+        return CKPT_ENOMEM;
     path->str = name;
     struct row row = {.t = {.path = path,
                             .npath = 1,
@@ -60,38 +59,30 @@ static ckpt_status add_name(ckpt_file *f, ckpt_str name, ckpt_error *err)
                             .file_offset = CKPT_NO_OFFSET,
                             .alias_of = CKPT_NO_TENSOR,
                             .part_of = CKPT_NO_TENSOR}};
-    return file_add_row(f, &row, NULL, err);
+    return file_add_row(f, &row, NULL, NULL);
 }
 
-static ckpt_status read_names(ckpt_file *f, ckpt_error *err)
+static ckpt_status read_names(ckpt_file *f)
 {
-    source *src = f->src;
-    if (src->size > f->limits.max_header)
-        return fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "{%llu} bytes; a list of names has at most {=%llu}",
-                    (unsigned long long)src->size, (unsigned long long)f->limits.max_header);
-    file_budget(f, src->size);
-    char *bytes = arena_alloc(f->a, (size_t)src->size);
-    if (!bytes)
-        return fail_memory(err);
-    CKPT_TRY(source_read(src, 0, bytes, (size_t)src->size, err));
-    for (ckpt_str text = str_of(bytes, (size_t)src->size); text.len;) {
+    ckpt_str text;
+    CKPT_TRY(kit_read_metadata(f, f->src, 0, f->src->size, &text, NULL));
+    while (text.len) {
         ckpt_str name = get_name_part(take_line(&text));
         if (name.len && !is_name(name))
-            return fail(err, CKPT_EUNKNOWN, (uint64_t)(name.ptr - bytes), "this line is no tensor's name");
+            return CKPT_EUNKNOWN;
         if (name.len)
-            CKPT_TRY(add_name(f, name, err));
+            CKPT_TRY(add_name(f, name));
     }
-    return f->table.nrows ? CKPT_OK : fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "no name in it");
+    return f->table.nrows ? CKPT_OK : CKPT_EUNKNOWN;
 }
 
-ckpt_status names_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
-                       ckpt_error *err)
+ckpt_status names_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out)
 {
     ckpt_file *f;
-    CKPT_TRY(file_new(path, src, limits, &f, err));
+    CKPT_TRY(file_new(path, src, limits, &f, NULL));
     f->format = &format_names;
     f->names_only = true;
-    ckpt_status st = file_explained(f, read_names(f, err), err);
+    ckpt_status st = read_names(f);
     if (st == CKPT_OK)
         *out = f;
     else

@@ -6,10 +6,7 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/folder.h"
-#include "format/names.h"
 #include "format/recognize.h"
-#include "format/salvage.h"
-#include "format/verify.h"
 
 #define FORMAT(id) extern const struct format format_##id;
 #include "format/formats.def"
@@ -276,7 +273,7 @@ static ckpt_status open_names(const struct opening *o, ckpt_file **out, const ck
 {
     ckpt_status why = err->status;
     bool may_be = why == CKPT_EUNKNOWN || why == CKPT_EFORMAT || why == CKPT_ETRUNCATED;
-    if (may_be && names_open(o->path, source_ref(o->src), o->limits, out, NULL) == CKPT_OK)
+    if (may_be && names_open(o->path, source_ref(o->src), o->limits, out) == CKPT_OK)
         why = CKPT_OK;
     source_unref(o->src);
     return why;

@@ -1,7 +1,6 @@
 /* salvage.c - finds the lost rows of a damaged file. If a storage is lost, so are its tensors and the objects
  * that hold it. If a component is lost, so are its composite and the other components. */
-#include "format/salvage.h"
-
+#include "format/format.h"
 #include "format/torch/graph.h"
 
 static const struct storage *get_storage(const ckpt_file *f, size_t row)

@@ -11,6 +11,7 @@
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
+#include "format/kit.h"
 
 #define MAX_DEPTH 64u /* of folders */
 
@@ -96,15 +97,13 @@ static ckpt_status newest_manifest(void *user, ckpt_str *newest, ckpt_error *err
 static bool add_entry(struct store *s, ckpt_str name)
 {
     struct ocdbt *db = &s->db;
-    struct ocdbt_file *file = arena_grow(s->f->a, db->file, db->nfiles, &db->cap_files, db->nfiles + 1,
-                                         sizeof *file);
-    struct ocdbt_entry *entry = arena_grow(s->f->a, db->entry, db->n, &db->cap, db->n + 1, sizeof *entry);
-    if (!file || !entry)
+    struct ocdbt_file *file = arena_append(s->f->a, &db->file, &db->nfiles, &db->cap_files, sizeof *file);
+    struct ocdbt_entry *entry = file ? arena_append(s->f->a, &db->entry, &db->n, &db->cap, sizeof *entry)
+                                     : NULL;
+    if (!entry)
         return false;
-    db->file = file;
-    db->entry = entry;
-    entry[db->n++] = (struct ocdbt_entry){.key = name, .file = (uint32_t)db->nfiles, .n = STORE_WHOLE};
-    file[db->nfiles++] = (struct ocdbt_file){.path = name};
+    *file = (struct ocdbt_file){.path = name};
+    *entry = (struct ocdbt_entry){.key = name, .file = (uint32_t)(file - db->file), .n = STORE_WHOLE};
     return true;
 }
 
@@ -230,24 +229,12 @@ const char *store_file(const struct store *s, size_t i)
     return e->bytes ? NULL : s->db.file[e->file].shown;
 }
 
-/* copy_text - reads N bytes at AT of SRC to *TEXT. */
-static ckpt_status copy_text(struct store *s, source *src, uint64_t at, uint64_t n, ckpt_str *text)
-{
-    if (n > s->f->limits.max_header)
-        return fail(s->err, CKPT_ELIMIT, at, "metadata of {%" PRIu64 " bytes}; the limit is {=%" PRIu64 "}",
-                    n, s->f->limits.max_header);
-    file_budget(s->f, n);
-    char *bytes = arena_alloc(s->f->a, (size_t)n + 1); /* bounded: max_header */
-    *text = str_of(bytes, (size_t)n);
-    return bytes ? source_read(src, at, bytes, (size_t)n, s->err) : fail_memory(s->err);
-}
-
 ckpt_status store_text(struct store *s, size_t i, ckpt_str *text)
 {
     source *src;
     uint64_t at, n;
     CKPT_TRY(store_bytes(s, i, &src, &at, &n));
-    ckpt_status st = copy_text(s, src, at, n, text);
+    ckpt_status st = kit_read_metadata(s->f, src, at, n, text, s->err);
     source_unref(src);
     return st;
 }
@@ -256,5 +243,5 @@ ckpt_status store_read_file(struct store *s, ckpt_str name, ckpt_str *text)
 {
     ckpt_file *part;
     CKPT_TRY(add_part(s, name, &part));
-    return copy_text(s, part->src, 0, part->src->size, text);
+    return kit_read_metadata(s->f, part->src, 0, part->src->size, text, s->err);
 }

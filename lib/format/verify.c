@@ -1,7 +1,6 @@
 /* verify.c - checks the zip container of a file beyond what reading its tensors needs. */
-#include "format/verify.h"
-
 #include "codec/zip_audit.h"
+#include "core/check.h"
 #include "format/recognize.h"
 
 /* ------------------------------------------------------------------ archives */

@@ -6,7 +6,6 @@
 #include "core/dtype.h"
 #include "format/format.h"
 #include "format/kit.h"
-#include "format/salvage.h"
 #include "io/block_cache.h"
 #include "unit.h"
 
@@ -174,16 +173,16 @@ static bool add_fails(const struct kit_tensor *x, ckpt_status st, const char *wh
     return ok;
 }
 
-static void reads_headers(void)
+static void reads_metadata(void)
 {
-    cursor c = cursor_of(NULL, 0, 0);
+    ckpt_str text = {NULL, 0};
     begin();
-    CU_ASSERT_EQUAL(kit_read_header(toy.f, 96, 4000, &c, &toy.err), CKPT_OK);
-    CU_ASSERT(c.left == 4000 && c.pos == 96 && memcmp(cursor_take(&c, 4000), toy.bytes + 96, 4000) == 0);
-    CU_ASSERT_EQUAL(kit_read_header(toy.f, 97, 4000, &c, &toy.err), CKPT_ETRUNCATED);
-    CU_ASSERT_STRING_EQUAL(toy.err.what, "a header of 4000 bytes, the file has 3999 there");
-    CU_ASSERT_EQUAL(kit_read_header(toy.f, UINT64_MAX, 1, &c, &toy.err), CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL(kit_read_header(toy.f, 0, UINT64_MAX, &c, &toy.err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, 96, 4000, &text, &toy.err), CKPT_OK);
+    CU_ASSERT(text.len == 4000 && memcmp(text.ptr, toy.bytes + 96, 4000) == 0 && text.ptr[4000] == 0);
+    CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, 97, 4000, &text, &toy.err), CKPT_ETRUNCATED);
+    CU_ASSERT_STRING_EQUAL(toy.err.what, "metadata of 4000 bytes, the file has 3999 there");
+    CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, UINT64_MAX, 1, &text, &toy.err), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, 0, UINT64_MAX, &text, &toy.err), CKPT_ELIMIT);
     end(CKPT_OK);
     close_toy();
 }
@@ -416,7 +415,7 @@ void suite_kit(void)
     UNIT(adds_tensors_and_values);
     UNIT(items_of_lists_are_values);
     UNIT(the_number_of_values_is_limited);
-    UNIT(reads_headers);
+    UNIT(reads_metadata);
     UNIT(inconsistent_tensors_are_refused);
     UNIT(reads_tensors_in_pieces);
     UNIT(tensors_in_compressed_pieces_are_treated_as_any_tensor);

@@ -15,8 +15,8 @@
 
 #include "core/check.h"
 #include "format/distributed/part_files.h"
+#include "format/folder.h"
 #include "format/gguf/gguf.h"
-#include "format/shard_name.h"
 
 #define PARTS_MAX 10000u
 

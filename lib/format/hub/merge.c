@@ -15,8 +15,8 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "core/check.h"
+#include "format/folder.h"
 #include "format/hub/shards.h"
-#include "format/shard_name.h"
 #include "format/ties.h"
 
 char *shards_join_path(ckpt_str folder, ckpt_str name)

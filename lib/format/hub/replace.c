@@ -26,8 +26,8 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "codec/json_scan.h"
+#include "format/folder.h"
 #include "format/hub/shards.h"
-#include "format/shard_name.h"
 #include "io/sink.h"
 #include "io/source.h"
 

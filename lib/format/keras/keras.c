@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "base/checked.h"
 #include "codec/json_scan.h"
 #include "core/check.h"
 #include "format/folder.h"
@@ -80,10 +79,8 @@ static ckpt_status add_member(struct kit *k, zip *z, const char *name)
 /* unpack - sets *MEMBER to a source of the uncompressed bytes of entry E of an archive. */
 static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **member, ckpt_error *err)
 {
-    uint64_t most = f->limits.max_expanded;
+    uint64_t most = file_max_unpacked(f, e->csize);
     uint32_t crc = 0;
-    if (!most && (!checked_mul(e->csize, 100, &most) || most < UINT64_C(1) << 30))
-        most = UINT64_C(1) << 30;
     if (e->usize > most) {
         (void)fail(err, CKPT_ELIMIT, e->header, "unpacks to {%llu bytes}; the limit is {=%llu}",
                    (unsigned long long)e->usize, (unsigned long long)most);
@@ -161,19 +158,14 @@ static ckpt_status open_part(struct kit *k, const char *name, source **out)
 static ckpt_status add_file(struct kit *k, const char *name)
 {
     source *src;
-    ckpt_file *f = k->f;
+    ckpt_str text;
     CKPT_TRY(open_part(k, name, &src));
-    ckpt_status st = src->size > f->limits.max_header
-                         ? fail(k->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-                                "%s of {%llu bytes}; the limit is {=%llu}", name,
-                                (unsigned long long)src->size, (unsigned long long)f->limits.max_header)
-                         : CKPT_OK;
-    char *text = st == CKPT_OK ? arena_alloc(f->a, (size_t)src->size) : NULL;
-    if (st == CKPT_OK)
-        st = text ? source_read(src, 0, text, (size_t)src->size, k->err) : fail_memory(k->err);
-    size_t n = (size_t)src->size;
+    ckpt_status st = kit_read_metadata(k->f, src, 0, src->size, &text, k->err);
     source_unref(src);
-    return st == CKPT_OK ? add_text(k, name, str_of(text, n)) : st;
+    if (st == CKPT_OK)
+        return add_text(k, name, text);
+    fail_add_place(k->err, 0, str_c(name));
+    return st;
 }
 
 static ckpt_status read_folder(struct kit *k)

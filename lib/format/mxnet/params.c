@@ -111,11 +111,9 @@ static ckpt_status read_dtype(struct params *p, struct kit_tensor *t)
 /* skip_values - sets where the values of T are, and skips them. */
 static ckpt_status skip_values(struct params *p, struct kit_tensor *t)
 {
-    uint64_t elements = 1, bytes;
-    for (uint32_t i = 0; i < t->t.ndim; i++)
-        if (!checked_mul(elements, t->t.shape[i], &elements))
-            return fail(p->err, CKPT_EFORMAT, p->r.pos, "an array of {more} than {=2^64 elements}");
-    if (!dtype_bytes((ckpt_dtype)t->t.dtype, elements, &bytes))
+    uint64_t elements, bytes;
+    if (!checked_product(t->t.shape, t->t.ndim, &elements) ||
+        !dtype_bytes((ckpt_dtype)t->t.dtype, elements, &bytes))
         return fail(p->err, CKPT_EFORMAT, p->r.pos, "an array of {more} than {=2^64 bytes}");
     t->src = p->f->src;
     t->at = p->r.pos;
@@ -187,13 +185,10 @@ static ckpt_status read_arrays(struct params *p)
         return fail(p->err, CKPT_EFORMAT, 16, "{%" PRIu64 " arrays} in {=%" PRIu64 " bytes}", p->n,
                     reader_left(&p->r));
     file_budget(p->f, p->f->src->size);
-    size_t cap = 0;
+    size_t cap = 0, read = 0;
     for (uint64_t i = 0; i < p->n; i++) {
-        struct array *grown = arena_grow(p->f->a, p->array, (size_t)i, &cap, (size_t)i + 1, sizeof *grown);
-        if (!grown)
-            return fail_memory(p->err);
-        p->array = grown;
-        ckpt_status st = read_array(p, &grown[i]);
+        struct array *added = arena_append(p->f->a, &p->array, &read, &cap, sizeof *added);
+        ckpt_status st = added ? read_array(p, added) : fail_memory(p->err);
         if (st != CKPT_OK)
             fail_where(p->err, "array %" PRIu64, i);
         CKPT_TRY(st);

@@ -57,22 +57,18 @@ struct stored {
 static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct values_file **out)
 {
     ckpt_file *f = r->f;
-    struct values_file **grown = arena_grow(f->a, r->file, r->nfiles, &r->cap, r->nfiles + 1, sizeof *grown);
     struct values_file *one = ARENA_NEW(f->a, struct values_file);
-    if (!grown || !one)
-        return fail_memory(r->err);
-    r->file = grown;
-    if (!(one->in.file = arena_str(f->a, location)).ptr)
+    if (!one || !(one->in.file = arena_str(f->a, location)).ptr)
         return fail_memory(r->err);
     ckpt_str like = str_after_last(str_c(f->path), '/');
     ckpt_status st = part_file_add(f, like.ptr, location, &one->file, r->err);
     if (st == CKPT_ENOTFOUND)
         fail_hint(r->err, "the model has values in other files: put them next to it");
     CKPT_TRY(st);
-    if (!map_put(r->file_of, location, (uint32_t)r->nfiles, NULL))
+    struct values_file **added = arena_append(f->a, &r->file, &r->nfiles, &r->cap, sizeof *added);
+    if (!added || !map_put(r->file_of, location, (uint32_t)r->nfiles - 1, NULL))
         return fail_memory(r->err);
-    grown[r->nfiles++] = one;
-    *out = one;
+    *added = *out = one;
     return CKPT_OK;
 }
 
@@ -139,17 +135,11 @@ static ckpt_status find_external(struct onnx_reading *r, const struct onnx_tenso
 static ckpt_status count_elements(const struct onnx_reading *r, const struct onnx_tensor *t, uint64_t *n,
                                   uint64_t *bytes)
 {
-    bool fits = true;
-    *n = 1;
-    *bytes = 0;
-    for (uint32_t i = 0; i < t->ndim; i++)
-        *n = t->shape[i] ? *n : 0;
-    for (uint32_t i = 0; *n && fits && i < t->ndim; i++)
-        fits = checked_mul(*n, t->shape[i], n);
-    fits = fits && checked_mul(*n, t->type->bits, bytes) && checked_add(*bytes, 7, bytes);
+    if (!checked_product(t->shape, t->ndim, n) || !checked_mul(*n, t->type->bits, bytes) ||
+        !checked_add(*bytes, 7, bytes))
+        return fail(r->err, CKPT_EFORMAT, source_pos(r->f->src, t->at), "{more} bits than {=2^64}");
     *bytes /= 8;
-    return fits ? CKPT_OK
-                : fail(r->err, CKPT_EFORMAT, source_pos(r->f->src, t->at), "{more} bits than {=2^64}");
+    return CKPT_OK;
 }
 
 /* find_typed - the N elements of T, RAW bytes in raw data, which are in fields by type. */
@@ -298,7 +288,7 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
         return CKPT_OK;
     }
     struct kit_tensor x = {.name = name_of(r, t), .entry = source_pos(r->f->src, t->at)};
-    uint64_t n, raw;
+    uint64_t n = 0, raw = 0;
     if (!x.name.ptr)
         return fail_memory(err);
     ckpt_status st = count_elements(r, t, &n, &raw);

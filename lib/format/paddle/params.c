@@ -126,11 +126,9 @@ static ckpt_status read_header(const ckpt_file *f, reader *r, struct kit_tensor 
 /* values_size - the bytes of the values of T; UINT64_MAX: more than any file has. */
 static uint64_t values_size(const ckpt_tensor *t)
 {
-    uint64_t n = 1, bytes;
-    for (uint32_t i = 0; i < t->ndim; i++)
-        if (!checked_mul(n, t->shape[i], &n))
-            return UINT64_MAX;
-    return dtype_bytes((ckpt_dtype)t->dtype, n, &bytes) ? bytes : UINT64_MAX;
+    uint64_t n, bytes;
+    bool fits = checked_product(t->shape, t->ndim, &n) && dtype_bytes((ckpt_dtype)t->dtype, n, &bytes);
+    return fits ? bytes : UINT64_MAX;
 }
 
 /* refuse_nameless - fails because without a program it is unknown whether all tensors are there. */

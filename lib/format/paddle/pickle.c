@@ -74,14 +74,13 @@ static bool has_suffix(const char *path)
 
 static struct paddle_tensor *add_tensor(struct paddle_pickle *p, ckpt_value *node)
 {
-    struct paddle_tensor *grown = arena_grow(p->f->a, p->tensor, p->n, &p->cap, p->n + 1, sizeof *grown);
-    if (!grown)
+    struct paddle_tensor *added = arena_append(p->f->a, &p->tensor, &p->n, &p->cap, sizeof *added);
+    if (!added)
         return NULL;
-    p->tensor = grown;
-    grown[p->n] = (struct paddle_tensor){.array = NULL};
+    *added = (struct paddle_tensor){.array = NULL};
     node->type = CKPT_V_TENSOR;
-    node->u.i = (int64_t)p->n; /* bounded: that many are in memory */
-    return &grown[p->n++];
+    node->u.i = added - p->tensor;
+    return added;
 }
 
 /* make_tensor - turns V, a call in the graph, into a tensor. PAIR is the (name, array) pair that it makes;
@@ -313,16 +312,15 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *t, s
 static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *t, const struct piece *piece,
                               uint64_t total, ckpt_tensor *row)
 {
-    uint64_t elements = 1;
+    uint64_t elements;
     const uint64_t *shape;
     struct storage s = {.dtype = row->dtype, .numel = total};
     struct pieces p = {.shape = &total, .ndim = 1, .piece = piece, .n = t->nslices};
     p.width = dtype_info((ckpt_dtype)row->dtype)->block_bytes;
     CKPT_TRY(torch_read_sizes(g, t->shape, "OriginShape", &row->ndim, &shape));
     row->shape = shape;
-    for (uint32_t i = 0; i < row->ndim; i++)
-        if (!checked_mul(elements, shape[i], &elements))
-            elements = UINT64_MAX;
+    if (!checked_product(shape, row->ndim, &elements))
+        elements = UINT64_MAX;
     if (elements != total)
         return graph_fail(g, t->shape, "slices of {%" PRIu64 " elements}, OriginShape has {=%" PRIu64 "}",
                           total, elements);

@@ -4,11 +4,11 @@
  * (framework.proto, ProgramDesc), NAME.pdmodel or __model__: 1 blocks, 3 vars, 1 name, 2 type (1 kind), 3
  * persistable.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "codec/json_scan.h"
 #include "codec/protobuf.h"
+#include "format/kit.h"
 #include "format/paddle/paddle.h"
 
 struct program {
@@ -95,14 +95,9 @@ static int compare_names(const void *a, const void *b)
 ckpt_status paddle_read_program(ckpt_file *f, source *src, struct paddle_program *out, ckpt_error *err)
 {
     struct program p = {f->a, out, err};
-    if (src->size > f->limits.max_header)
-        return fail(err, CKPT_ELIMIT, 0, "a program of {%" PRIu64 " bytes}; the limit is {=%" PRIu64 "}",
-                    src->size, f->limits.max_header);
-    char *text = arena_alloc(f->a, (size_t)src->size);
-    if (!text)
-        return fail_memory(err);
-    CKPT_TRY(source_read(src, 0, text, (size_t)src->size, err));
-    CKPT_TRY(read_program(&p, str_of(text, (size_t)src->size)));
+    ckpt_str text;
+    CKPT_TRY(kit_read_metadata(f, src, 0, src->size, &text, err));
+    CKPT_TRY(read_program(&p, text));
     if (out->n)
         qsort(out->name, out->n, sizeof *out->name, compare_names);
     return CKPT_OK;

@@ -26,7 +26,7 @@
 #include "codec/sstable.h"
 #include "core/check.h"
 #include "format/distributed/part_files.h"
-#include "format/shard_name.h"
+#include "format/folder.h"
 #include "format/tensorflow/tensorflow.h"
 
 #define OBJECT_GRAPH     "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -246,15 +246,12 @@ static ckpt_status find_shard(struct bundle *b, uint64_t number, struct shard **
 {
     uint32_t at = map_get_num(b->shard_of, number);
     if (at == MAP_NONE) {
-        struct shard **grown = arena_grow(b->f->a, b->shard, b->nopened, &b->cap_opened, b->nopened + 1,
-                                          sizeof *grown);
-        struct shard *s = ARENA_NEW(b->f->a, struct shard);
         at = (uint32_t)b->nopened;
-        if (!grown || !s || !map_put_num(b->shard_of, number, at, NULL))
+        struct shard **added = arena_append(b->f->a, &b->shard, &b->nopened, &b->cap_opened, sizeof *added);
+        if (!added || !(*added = ARENA_NEW(b->f->a, struct shard)) ||
+            !map_put_num(b->shard_of, number, at, NULL))
             return fail_memory(b->err);
-        b->shard = grown;
-        grown[b->nopened++] = s;
-        CKPT_TRY(open_shard(b, number, s));
+        CKPT_TRY(open_shard(b, number, *added));
     }
     *out = b->shard[at];
     return CKPT_OK;
@@ -319,14 +316,12 @@ static ckpt_status add_strings(struct bundle *b, const struct entry *e, struct k
     if (!bytes.src)
         return kit_add_tensor(&b->k, t);
     file_budget(b->f, e->size);
-    ckpt_status st = tf_strings_source(b->f->a, &bytes, e->shape.elements, &t->src, b->err);
-    if (st != CKPT_OK)
-        fail_file(b->err, s->path);
-    CKPT_TRY(st);
+    CKPT_TRY(fail_name_file(tf_strings_source(b->f->a, &bytes, e->shape.elements, &t->src, b->err), s->path,
+                            b->err));
     t->nbytes = t->t.nbytes = t->src->size;
     t->checks_itself = true;
     t->in = &s->in;
-    st = kit_add_tensor(&b->k, t);
+    ckpt_status st = kit_add_tensor(&b->k, t);
     source_unref(t->src);
     return st;
 }
@@ -366,11 +361,7 @@ static ckpt_status make_piece(struct bundle *b, const struct entry *e, cursor c,
     if (!bytes.src)
         return CKPT_OK;
     *p = (struct piece){.offset = s.offset, .size = s.size};
-    ckpt_status st = tf_checked_source(&bytes, &p->src, b->err);
-    if (st != CKPT_OK)
-        fail_file(b->err, shard->path);
-    CKPT_TRY(st);
-    return CKPT_OK;
+    return fail_name_file(tf_checked_source(&bytes, &p->src, b->err), shard->path, b->err);
 }
 
 /* make_pieces - the *N slices of E as PIECES; *ALL is false where a data file is missing. */
@@ -505,9 +496,7 @@ static ckpt_status read_graph(struct bundle *b, const struct entry *e, cursor *c
     source_unref(src);
     if (st == CKPT_ECHECKSUM)
         fail_replace_hint(b->err, "--names=object does without it");
-    if (st != CKPT_OK)
-        fail_file(b->err, s->path);
-    return st;
+    return fail_name_file(st, s->path, b->err);
 }
 
 static ckpt_status read_variables(struct naming *n)

@@ -91,26 +91,22 @@ static ckpt_str unquote(arena *a, ckpt_str s)
 
 static bool add_path(struct state *s, ckpt_str path)
 {
-    ckpt_str *grown = arena_grow(s->a, s->path, s->n, &s->cap, s->n + 1, sizeof *grown);
-    if (grown) {
-        s->path = grown;
-        grown[s->n++] = path;
-    }
-    return grown != NULL;
+    ckpt_str *added = arena_append(s->a, &s->path, &s->n, &s->cap, sizeof *added);
+    if (added)
+        *added = path;
+    return added;
 }
 
 static bool add_time(struct state *s, ckpt_str number)
 {
-    double *grown = arena_grow(s->a, s->time, s->ntimes, &s->cap_times, s->ntimes + 1, sizeof *grown);
+    double *added = arena_append(s->a, &s->time, &s->ntimes, &s->cap_times, sizeof *added);
     char text[64];
     size_t n = number.len < sizeof text - 1 ? number.len : sizeof text - 1;
     memcpy(text, number.ptr, n);
     text[n] = 0;
-    if (grown) {
-        s->time = grown;
-        grown[s->ntimes++] = strtod(text, NULL);
-    }
-    return grown != NULL;
+    if (added)
+        *added = strtod(text, NULL);
+    return added;
 }
 
 /* read_line - reads LINE into S; false: no memory, or a path without quotes. */

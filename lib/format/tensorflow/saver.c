@@ -25,7 +25,7 @@
 #include "codec/sstable.h"
 #include "core/check.h"
 #include "format/distributed/part_files.h"
-#include "format/shard_name.h"
+#include "format/folder.h"
 #include "format/tensorflow/tensorflow.h"
 #include "io/block_cache.h"
 
@@ -33,6 +33,7 @@
 struct saved_slice {
     const struct sstable *table;
     const struct tf_dtype *type;
+    struct tf_slice box;
     uint64_t elements;
     ckpt_str key;
     struct block block;
@@ -43,9 +44,8 @@ struct saved_tensor {
     ckpt_str name;
     const struct tf_dtype *type;
     struct tf_shape shape;
-    struct tf_slice *slice;
-    struct saved_slice **saved;
-    size_t n, cap, cap_saved;
+    struct saved_slice **slice;
+    size_t n, cap;
     uint64_t at;
 };
 
@@ -204,21 +204,17 @@ static ckpt_status decode_slice(void *user, source *stored, spool *to, ckpt_erro
 static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct saved_tensor *x, cursor c)
 {
     arena *a = s->f->a;
-    struct tf_slice *grown = arena_grow(a, x->slice, x->n, &x->cap, x->n + 1, sizeof *grown);
-    struct saved_slice **list = arena_grow(a, x->saved, x->n, &x->cap_saved, x->n + 1, sizeof *list);
     struct saved_slice *one = ARENA_NEW(a, struct saved_slice);
     buf key;
-    if (!grown || !list || !one)
+    if (!one)
         return fail_memory(s->err);
-    x->slice = grown;
-    x->saved = list;
-    CKPT_TRY(tf_read_slice(a, c, &x->shape, &grown[x->n], s->err));
+    CKPT_TRY(tf_read_slice(a, c, &x->shape, &one->box, s->err));
     buf_init(&key, UINT32_MAX);
-    tf_put_slice_key(&key, x->name, &grown[x->n], x->shape.ndim);
-    *one = (struct saved_slice){.table = t,
-                                .type = x->type,
-                                .elements = tf_count_elements(&grown[x->n], x->shape.ndim),
-                                .key = buf_ok(&key) ? arena_str(a, buf_view(&key)) : str_of(NULL, 0)};
+    tf_put_slice_key(&key, x->name, &one->box, x->shape.ndim);
+    one->table = t;
+    one->type = x->type;
+    one->elements = tf_count_elements(&one->box, x->shape.ndim);
+    one->key = buf_ok(&key) ? arena_str(a, buf_view(&key)) : str_of(NULL, 0);
     buf_free(&key);
     size_t at = one->key.ptr ? sstable_find(t, one->key) : 0;
     if (!one->key.ptr)
@@ -227,7 +223,10 @@ static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct sa
         return fail(s->err, CKPT_ETRUNCATED, c.pos, "{=the values} of a slice are {missing} from the table");
     one->block = (struct block){.src = t->src, .offset = t->block[at].offset, .stored = t->block[at].size};
     one->decoder = (struct block_decoder){"saved slice", decode_slice, one};
-    list[x->n++] = one;
+    struct saved_slice **added = arena_append(a, &x->slice, &x->n, &x->cap, sizeof *added);
+    if (!added)
+        return fail_memory(s->err);
+    *added = one;
     return CKPT_OK;
 }
 
@@ -333,7 +332,7 @@ static ckpt_status read_meta(struct saver *s, const struct sstable *t)
 static ckpt_status decode_strings(struct saver *s, const struct saved_tensor *x, source **out)
 {
     spool *to = spool_new(s->f->limits.max_header);
-    ckpt_status st = to ? decode_slice(x->saved[0], NULL, to, s->err) : fail_memory(s->err);
+    ckpt_status st = to ? decode_slice(x->slice[0], NULL, to, s->err) : fail_memory(s->err);
     if (st == CKPT_OK && !(*out = spool_source(to)))
         st = fail_memory(s->err);
     if (st != CKPT_OK)
@@ -343,7 +342,7 @@ static ckpt_status decode_strings(struct saver *s, const struct saved_tensor *x,
 
 static ckpt_status add_strings(struct saver *s, const struct saved_tensor *x, struct kit_tensor *t)
 {
-    if (x->n != 1 || x->saved[0]->elements != x->shape.elements) {
+    if (x->n != 1 || x->slice[0]->elements != x->shape.elements) {
         t->t.note = STR_LIT("strings in slices are not read");
         return kit_add_tensor(&s->k, t);
     }
@@ -362,9 +361,9 @@ static ckpt_status add_numbers(struct saver *s, struct saved_tensor *x, struct k
     ckpt_status st = p ? CKPT_OK : fail_memory(s->err);
     size_t made = 0;
     for (; st == CKPT_OK && made < x->n; made++) {
-        struct saved_slice *one = x->saved[made];
+        struct saved_slice *one = x->slice[made];
         one->block.size = one->elements * x->type->width; /* bounded: inside of the tensor */
-        p[made] = (struct piece){.offset = x->slice[made].offset, .size = x->slice[made].size};
+        p[made] = (struct piece){.offset = one->box.offset, .size = one->box.size};
         st = source_blocks(s->cache, &one->block, 1, &one->decoder, &p[made].src, s->err);
     }
     t->pieces = p;

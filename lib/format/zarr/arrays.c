@@ -25,10 +25,10 @@ struct assembly {
     arena *a; /* until then */
     uint64_t *stride;
     struct piece *piece;
-    uint64_t *covered;   /* bytes of each piece */
-    source **held;       /* of each entry that has pieces: a reference */
-    struct block *block; /* of each piece, where chunks are encoded; in the arena of the file */
-    size_t n, cap, cap_blocks, nheld, cap_held;
+    uint64_t missing;    /* bytes of the array that no piece has so far */
+    source **held;       /* a reference to the source of each entry that has pieces */
+    struct block *block; /* for each piece, if chunks are encoded; in the arena of the file */
+    size_t n, cap, nblocks, cap_blocks, nheld, cap_held;
     source *decoded;
 };
 
@@ -85,14 +85,13 @@ struct place {
     const char *file; /* that SRC is, or NULL */
 };
 
-/* add_block - piece I is what P decodes to. */
+/* add_block - adds the chunk P as the block that the next piece is decoded from. */
 static ckpt_status add_block(struct assembly *y, const struct place *p)
 {
-    struct block *grown = arena_grow(y->x->f->a, y->block, y->n, &y->cap_blocks, y->n + 1, sizeof *grown);
-    if (!grown)
+    struct block *added = arena_append(y->x->f->a, &y->block, &y->nblocks, &y->cap_blocks, sizeof *added);
+    if (!added)
         return fail_memory(y->x->err);
-    y->block = grown;
-    grown[y->n] = (struct block){p->src, p->at, p->n, y->z.encoding.bytes, 0, p->file};
+    *added = (struct block){p->src, p->at, p->n, y->z.encoding.bytes, 0, p->file};
     return CKPT_OK;
 }
 
@@ -101,27 +100,24 @@ static ckpt_status add_block(struct assembly *y, const struct place *p)
 static ckpt_status add_piece(struct assembly *y, const uint64_t *at, const struct place *p)
 {
     uint32_t n = y->z.ndim;
-    size_t cap = y->cap;
-    struct piece *grown = arena_grow(y->a, y->piece, y->n, &y->cap, y->n + 1, sizeof *grown);
-    uint64_t *covered = arena_grow(y->a, y->covered, y->n, &cap, y->n + 1, sizeof *covered);
+    struct piece *added = arena_append(y->a, &y->piece, &y->n, &y->cap, sizeof *added);
     uint64_t *box = arena_array(y->a, 2 * (uint64_t)n, sizeof *box); /* bounded: ZARR_DIMS */
-    if (!grown || !covered || !box)
+    if (!added || !box)
         return fail_memory(y->x->err);
-    y->piece = grown;
-    y->covered = covered;
-    covered[y->n] = y->z.width;
+    uint64_t bytes = y->z.width;
     for (uint32_t k = 0; k < n; k++) {
         uint64_t left = y->z.shape[k] - at[k]; /* bounded: it begins inside */
         box[k] = at[k];
         box[n + k] = left < y->z.inner[k] ? left : y->z.inner[k];
-        covered[y->n] *= box[n + k]; /* bounded: fewer than all bytes of the array */
+        bytes *= box[n + k]; /* bounded: fewer than all bytes of the array */
     }
+    y->missing -= bytes < y->missing ? bytes : y->missing;
+    *added = (struct piece){box, box + n, y->stride, p->src, p->at};
     if (y->z.encoding.n)
         CKPT_TRY(add_block(y, p));
     else if (p->n != y->z.encoding.bytes)
         return fail(y->x->err, CKPT_EFORMAT, source_pos(p->src, p->at),
                     "a chunk of {%" PRIu64 " bytes}, it must have {=%" PRIu64 "}", p->n, y->z.encoding.bytes);
-    grown[y->n++] = (struct piece){box, box + n, y->stride, p->src, p->at};
     return CKPT_OK;
 }
 
@@ -160,12 +156,12 @@ static ckpt_status add_entry(struct assembly *y, size_t i)
     struct store *s = y->from->s;
     if (!zarr_is_chunk_key(&y->z, str_skip(s->db.entry[i].key, y->from->prefix.len), at))
         return CKPT_OK;
-    source **grown = arena_grow(y->a, y->held, y->nheld, &y->cap_held, y->nheld + 1, sizeof *grown);
-    if (!grown)
+    source **held = arena_append(y->a, &y->held, &y->nheld, &y->cap_held, sizeof(source *));
+    if (!held)
         return fail_memory(y->x->err);
-    y->held = grown;
-    CKPT_TRY(store_bytes(s, i, &p.src, &p.at, &p.n));
-    grown[y->nheld++] = p.src;
+    *held = NULL;
+    CKPT_TRY(store_bytes(s, i, held, &p.at, &p.n));
+    p.src = *held;
     p.file = store_file(s, i);
     return y->z.sharded ? add_parts(y, at, &p) : add_piece(y, at, &p);
 }
@@ -215,9 +211,7 @@ static ckpt_status set_decoded(struct assembly *y)
 static ckpt_status check_claims(const struct assembly *y)
 {
     uint64_t most = file_max_unpacked(y->x->f, y->x->f->nbytes), bytes = y->z.encoding.bytes;
-    uint64_t missing = y->z.nbytes;
-    for (size_t i = 0; i < y->n && missing; i++)
-        missing -= y->covered[i] < missing ? y->covered[i] : missing;
+    uint64_t missing = y->missing;
     if ((!y->n || bytes <= most) && missing <= most)
         return CKPT_OK;
     (void)fail(y->x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
@@ -233,6 +227,7 @@ static ckpt_status make_source(struct assembly *y, source **out, uint64_t *at)
     static const unsigned char zero[sizeof y->z.fill];
     static const struct piece none;
     enum zarr_missing missing = y->from->missing;
+    y->missing = y->z.nbytes;
     CKPT_TRY(add_entries(y));
     CKPT_TRY(check_claims(y));
     if (y->z.encoding.n && y->n)
