@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "base/text.h"
 
-#define RAW_MAX 1024 /* room for a message before it is escaped and cut to fit */
+#define RAW_MAX 2048 /* room for a message and its hint before they are escaped and cut to fit */
 
 static const char *const status_names[] = {
 #define ERROR(id, name, text) [CKPT_##id] = name,
@@ -52,22 +52,30 @@ CKPT_PRINTF(1, 0) static size_t formatted_length(const char *fmt, va_list args)
     return n < 0 ? 0 : n < RAW_MAX ? (size_t)n : RAW_MAX - 1;
 }
 
-/* strip_braces - copies FMT to PLAIN without the braces around the value that was found, {…}, and around
- * the allowed one, {=…}. Sets AT[0] and AT[1] to where these two begin and end in the formatted text.
- * Braces in an argument stay. */
+/* Where the value found and the allowed one begin and end in a formatted text, and where the message ends and
+ * the hint begins; SIZE_MAX: there is no hint. */
+struct text_parts {
+    size_t found[2], allowed[2], message_end;
+};
+
+/* strip_marks - copies FMT to PLAIN without the braces around the value that was found, {…}, and around the
+ * allowed one, {=…}, and without the newline before the hint. Sets AT to where they are in the formatted
+ * text. Braces and newlines in an argument stay. */
 CKPT_PRINTF(1, 0)
-static void strip_braces(const char *fmt, va_list args, char plain[RAW_MAX], size_t at[2][2])
+static void strip_marks(const char *fmt, va_list args, char plain[RAW_MAX], struct text_parts *at)
 {
-    size_t n = 0;
-    int which = 0;
+    size_t n = 0, *mark = at->found;
+    at->message_end = SIZE_MAX;
     for (; *fmt && n + 1 < RAW_MAX; fmt++) {
         plain[n] = '\0';
         if (*fmt == '{') {
-            which = fmt[1] == '=';
-            fmt += which;
-            at[which][0] = at[which][1] = formatted_length(plain, args);
+            mark = fmt[1] == '=' ? at->allowed : at->found;
+            fmt += fmt[1] == '=';
+            mark[0] = mark[1] = formatted_length(plain, args);
         } else if (*fmt == '}') {
-            at[which][1] = formatted_length(plain, args);
+            mark[1] = formatted_length(plain, args);
+        } else if (*fmt == '\n') {
+            at->message_end = formatted_length(plain, args);
         } else {
             plain[n++] = *fmt;
         }
@@ -75,20 +83,28 @@ static void strip_braces(const char *fmt, va_list args, char plain[RAW_MAX], siz
     plain[n] = '\0';
 }
 
+/* put_part - writes bytes [AT[0], AT[1]) of RAW to OUT, escaped. */
+static void put_part(const char *raw, const size_t at[2], char *out, size_t cap)
+{
+    text_fit(str_of(raw + at[0], at[1] - at[0]), out, cap);
+}
+
 void error_words(const struct error_words *to, const char *fmt, va_list args)
 {
     char plain[RAW_MAX], raw[RAW_MAX];
-    size_t at[2][2] = {{0}};
-    if (!strchr(fmt, '{')) {
+    struct text_parts at = {0};
+    if (!strpbrk(fmt, "{\n")) {
         format_escaped(to->what, to->nwhat, fmt, args);
         return;
     }
-    strip_braces(fmt, args, plain, at);
-    size_t n = formatted_length(plain, args);
+    strip_marks(fmt, args, plain, &at);
+    size_t n = formatted_length(plain, args), end = at.message_end < n ? at.message_end : n;
     (void)vsnprintf(raw, sizeof raw, plain, args);
-    text_fit(str_of(raw, n), to->what, to->nwhat);
-    text_fit(str_of(raw + at[0][0], at[0][1] - at[0][0]), to->found, to->nmarked);
-    text_fit(str_of(raw + at[1][0], at[1][1] - at[1][0]), to->allowed, to->nmarked);
+    text_fit(str_of(raw, end), to->what, to->nwhat);
+    put_part(raw, at.found, to->found, to->nmarked);
+    put_part(raw, at.allowed, to->allowed, to->nmarked);
+    if (to->hint)
+        text_fit(str_of(raw + end, n - end), to->hint, to->nhint);
 }
 
 ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
@@ -96,9 +112,9 @@ ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const c
     if (!err)
         return status;
     clear_error(err, status, offset);
-    error_words(
-        &(struct error_words){err->what, err->found, err->allowed, sizeof err->what, sizeof err->found}, fmt,
-        args);
+    const struct error_words to = {err->what,        err->found,        err->allowed,    err->hint,
+                                   sizeof err->what, sizeof err->found, sizeof err->hint};
+    error_words(&to, fmt, args);
     return status;
 }
 
@@ -136,17 +152,16 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
     ckpt_status status = code == ENOMEM ? CKPT_ENOMEM : code == ENOENT ? CKPT_ENOTFOUND : CKPT_EIO;
     if (!err)
         return status;
-    char text[sizeof err->what], why[128], both[sizeof text + sizeof why + 2];
-    clear_error(err, status, offset);
-    err->sys_errno = code;
+    char why[128], both[sizeof err->what + sizeof why + 2];
     va_list args;
     va_start(args, fmt);
-    format_escaped(text, sizeof text, fmt, args);
+    (void)fail_v(err, status, offset, fmt, args);
     va_end(args);
-    snprintf(both, sizeof both, "%s: %s", text, ERROR_TEXT(code, why));
+    err->sys_errno = code;
+    snprintf(both, sizeof both, "%s: %s", err->what, ERROR_TEXT(code, why));
     text_fit(str_c(both), err->what, sizeof err->what);
     if (code == EMFILE)
-        fail_hint(err, "`ulimit -n` says how many files may be open at once; raise it");
+        fail_replace_hint(err, "`ulimit -n` says how many files may be open at once; raise it");
     return status;
 }
 

@@ -24,24 +24,24 @@
     } while (0)
 ckpt_status fail_argument(ckpt_error *err, const char *condition);
 
-/* fail - stores STATUS, OFFSET (absolute, or CKPT_NO_OFFSET) and the formatted message, which names what
- * was found and what is allowed; clears the file, where and hint fields. ERR may be NULL. Returns STATUS,
- * so that callers can `return fail(...)`. Braces in FMT are not printed: they delimit what the fields
- * `found` and `allowed` get, as in "the version is {%u}, torch writes {=3}". Braces in arguments have no
- * meaning. */
+/* fail - stores STATUS, OFFSET (absolute, or CKPT_NO_OFFSET) and the formatted message, which names what was
+ * found and what is allowed; clears the file, where and hint fields. ERR may be NULL. Returns STATUS, so that
+ * callers can `return fail(...)`. Braces in FMT are not printed: they delimit what the fields `found` and
+ * `allowed` get, as in "the version is {%u}, torch writes {=3}". What follows a newline in FMT is the hint.
+ * Braces and newlines in arguments have no meaning. */
 ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, ...)
     CKPT_PRINTF(4, 5);
 ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
     CKPT_PRINTF(4, 0);
 /* error_words - formats FMT as fail does, into TO only. WHAT gets at most NWHAT bytes, FOUND and ALLOWED at
- * most NMARKED each; these stay unchanged if FMT has no braces. */
+ * most NMARKED each, HINT at most NHINT; all but WHAT stay unchanged if FMT has neither braces nor a hint. */
 struct error_words {
-    char *what, *found, *allowed;
-    size_t nwhat, nmarked;
+    char *what, *found, *allowed, *hint; /* HINT may be NULL */
+    size_t nwhat, nmarked, nhint;
 };
 void error_words(const struct error_words *to, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
-/* fail_errno - fails like fail, with the current errno and its text after the formatted one; the status is
- * CKPT_EIO (ENOMEM: CKPT_ENOMEM, ENOENT: CKPT_ENOTFOUND). */
+/* fail_errno - fails like fail, with the current errno and its text after the message; the status is CKPT_EIO
+ * (ENOMEM: CKPT_ENOMEM, ENOENT: CKPT_ENOTFOUND). */
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) CKPT_PRINTF(3, 4);
 /* fail_memory - CKPT_ENOMEM with a fixed text. */
 ckpt_status fail_memory(ckpt_error *err);

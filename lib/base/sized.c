@@ -17,10 +17,10 @@ static ckpt_status check_size(uint32_t size, ckpt_error *err)
 {
     if (size >= SMALLEST && size <= LARGEST)
         return CKPT_OK;
-    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "struct_size is {%u}, expected {=the sizeof of the struct}",
-               size);
-    fail_hint(err, "set it with CKPT_INIT, see libckpt(3)");
-    return CKPT_EUSAGE;
+    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                "struct_size is {%u}, expected {=the sizeof of the struct}\n"
+                "set it with CKPT_INIT, see libckpt(3)",
+                size);
 }
 
 ckpt_status sized_check(const void *out, ckpt_error *err)

@@ -224,12 +224,11 @@ static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, 
     if (s->driver != HDF5_NOWHERE)
         return fail(h->err, CKPT_EUNSUPPORTED, 48,
                     "{a driver's information}: a file in parts; {=single files} are read");
-    if (!checked_add(base, h->src->size, &end) || s->end > end) {
-        (void)fail(h->err, CKPT_ETRUNCATED, 28, "the file has {%llu bytes}, {=%llu} were written",
-                   (unsigned long long)end, (unsigned long long)s->end);
-        fail_hint(h->err, "the download or the copy stopped early: get the file again");
-        return CKPT_ETRUNCATED;
-    }
+    if (!checked_add(base, h->src->size, &end) || s->end > end)
+        return fail(h->err, CKPT_ETRUNCATED, 28,
+                    "the file has {%llu bytes}, {=%llu} were written\n"
+                    "the download or the copy stopped early: get the file again",
+                    (unsigned long long)end, (unsigned long long)s->end);
     return CKPT_OK;
 }
 

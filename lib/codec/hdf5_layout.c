@@ -134,10 +134,10 @@ static bool declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
 
 static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, uint64_t stored)
 {
-    (void)fail(h->err, CKPT_ELIMIT, pos, "its sizes declare {%llu bytes}, {=%llu} are stored",
-               (unsigned long long)declared, (unsigned long long)stored);
-    fail_hint(h->err, "no Keras model is like that: the file would take all memory when it is loaded");
-    return CKPT_ELIMIT;
+    return fail(h->err, CKPT_ELIMIT, pos,
+                "its sizes declare {%llu bytes}, {=%llu} are stored\n"
+                "no Keras model is like that: the file would take all memory when it is loaded",
+                (unsigned long long)declared, (unsigned long long)stored);
 }
 
 /* set_range - sets D to the N bytes at AT. */

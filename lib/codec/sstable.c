@@ -50,11 +50,10 @@ static ckpt_status check_block(const unsigned char *p, size_t n, uint64_t offset
              crc = crc_update(CRC_32C, 0, p, n + 1); /* bounded: read */
     if (crc == stored)
         return CKPT_OK;
-    (void)fail(err, CKPT_ECHECKSUM, offset,
-               "a block of %zu bytes has the CRC-32C {%08" PRIx32 "}, the file records {=%08" PRIx32 "}", n,
-               crc, stored);
-    fail_hint(err, "the table is damaged: get the file again; `ckpt salvage` reads its other blocks");
-    return CKPT_ECHECKSUM;
+    return fail(err, CKPT_ECHECKSUM, offset,
+                "a block of %zu bytes has the CRC-32C {%08" PRIx32 "}, the file records {=%08" PRIx32 "}\n"
+                "the table is damaged: get the file again; `ckpt salvage` reads its other blocks",
+                n, crc, stored);
 }
 
 /* unpack_block - replaces the N bytes at B->bytes by what they decode to. */

@@ -97,13 +97,11 @@ static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_erro
         return fail(err, CKPT_EFORMAT, to_file_offset(t, locator),
                     "the zip64 locator points to {%llu}, where no {=zip64 end record} is",
                     (unsigned long long)l.offset);
-    if (!checked_add(at, ZIP64_END_LEAD, &end) || !checked_add(end, r.follows, &end) || end != locator) {
-        (void)fail(err, CKPT_EFORMAT, to_file_offset(t, at),
-                   "the zip64 end record ends at {%llu}, its locator is at {=%llu}; readers would disagree",
-                   (unsigned long long)end, (unsigned long long)locator);
-        fail_hint(err, "several archives one after the other? a Distributed Checkpoint has such files");
-        return CKPT_EFORMAT;
-    }
+    if (!checked_add(at, ZIP64_END_LEAD, &end) || !checked_add(end, r.follows, &end) || end != locator)
+        return fail(err, CKPT_EFORMAT, to_file_offset(t, at),
+                    "the zip64 end record ends at {%llu}, its locator is at {=%llu}; readers would disagree\n"
+                    "several archives one after the other? a Distributed Checkpoint has such files",
+                    (unsigned long long)end, (unsigned long long)locator);
     if (l.disk || l.disks > 1 || r.disk || r.directory_disk)
         return fail(err, CKPT_EUNSUPPORTED, to_file_offset(t, at),
                     "disks {%u, %u and %u of %u}; an archive of one file says {=0, 0 and 0 of 1}", l.disk,
@@ -148,14 +146,12 @@ static ckpt_status resolve_directory(const struct tail *t, struct zip_end *e, ck
                     (unsigned long long)e->size, (unsigned long long)e->offset);
     e->shift = e->stop - e->size - e->offset;
     e->offset = e->stop - e->size;
-    if (has_signature(t, 0, ZIP_LOCAL)) {
-        (void)fail(
+    if (has_signature(t, 0, ZIP_LOCAL))
+        return fail(
             err, CKPT_ETRUNCATED, to_file_offset(t, t->src->size),
-            "the archive ends before {=its directory}; the one found is {of an archive inside it, at %llu}",
+            "the archive ends before {=its directory}; the one found is {of an archive inside it, at %llu}\n"
+            "the download stopped early; fetch the file again",
             (unsigned long long)e->shift);
-        fail_hint(err, "the download stopped early; fetch the file again");
-        return CKPT_ETRUNCATED;
-    }
     return CKPT_OK;
 }
 

@@ -121,11 +121,10 @@ static ckpt_str get_entry_name(const void *user, uint32_t i) { return ((const zi
  * that go by the size of the directory see more entries. */
 static ckpt_status fail_uncounted_entries(const zip *z, const reader *r, ckpt_error *err)
 {
-    (void)fail(err, CKPT_EFORMAT, to_file_offset(z, z->directory),
-               "the directory has {%llu more bytes} after the entries that are counted, {=%zu}",
-               (unsigned long long)reader_left(r), z->n);
-    fail_hint(err, "programs would not agree on what this archive holds; do not trust it");
-    return CKPT_EFORMAT;
+    return fail(err, CKPT_EFORMAT, to_file_offset(z, z->directory),
+                "the directory has {%llu more bytes} after the entries that are counted, {=%zu}\n"
+                "programs would not agree on what this archive holds; do not trust it",
+                (unsigned long long)reader_left(r), z->n);
 }
 
 static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
@@ -685,12 +684,11 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
         return fail_memory(err);
     CKPT_TRY(source_read(s, 0, bytes, n, err));
     uint32_t crc = crc32_update(0, bytes, n);
-    if (!z->crc_none && !e->crc_unknown && crc != e->crc) {
-        (void)fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->data_known ? e->data : e->header),
-                   "its CRC-32 is {%08x}, the directory says {=%08x}", crc, e->crc);
-        fail_hint(err, "the bytes are not those that were saved: get the file again");
-        return CKPT_ECHECKSUM;
-    }
+    if (!z->crc_none && !e->crc_unknown && crc != e->crc)
+        return fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->data_known ? e->data : e->header),
+                    "its CRC-32 is {%08x}, the directory says {=%08x}\n"
+                    "the bytes are not those that were saved: get the file again",
+                    crc, e->crc);
     *out = str_of(bytes, n);
     return CKPT_OK;
 }

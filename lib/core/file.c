@@ -117,11 +117,10 @@ ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err)
 {
     if (st != CKPT_ENOMEM || !arena_full(f->a))
         return st;
-    (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-               "its metadata need {more memory} than is allowed ({=%" PRIu64 " bytes} are in use)",
-               arena_used(f->a));
-    fail_hint(err, "a program that trusts this file can raise max_metadata of ckpt_limits, see libckpt(3)");
-    return CKPT_ELIMIT;
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                "its metadata need {more memory} than is allowed ({=%" PRIu64 " bytes} are in use)\n"
+                "a program that trusts this file can raise max_metadata of ckpt_limits, see libckpt(3)",
+                arena_used(f->a));
 }
 
 ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err)

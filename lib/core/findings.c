@@ -99,7 +99,7 @@ ckpt_status scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, cons
                        uint64_t offset, const char *fmt, ...)
 {
     char what[1024], found[96] = "", allowed[96] = "";
-    const struct error_words words = {what, found, allowed, sizeof what, sizeof found};
+    const struct error_words words = {what, found, allowed, NULL, sizeof what, sizeof found, 0};
     va_list ap;
     va_start(ap, fmt);
     error_words(&words, fmt, ap);
@@ -112,5 +112,6 @@ ckpt_status scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where
 {
     char what[1024];
     (void)snprintf(what, sizeof what, "%s%s%s", e->where, e->where[0] ? ": " : "", e->what);
-    return report_finding(s, rule, where, at, &(struct error_words){what, e->found, e->allowed, 0, 0});
+    return report_finding(s, rule, where, at,
+                          &(struct error_words){what, e->found, e->allowed, NULL, 0, 0, 0});
 }

@@ -148,9 +148,9 @@ static ckpt_path_elem *alloc_longest_path(const ckpt_plan *p)
 
 ckpt_status plan_fail_no_tensors(ckpt_error *err)
 {
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write");
-    fail_hint(err, "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
-    return CKPT_ENOTFOUND;
+    return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                "no tensor is left to write\n"
+                "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
 }
 
 size_t plan_count(const ckpt_plan *p)
@@ -477,12 +477,11 @@ ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err)
     if (row == CKPT_NO_TENSOR || (!p->keep[row] && !p->object_graph_dropped))
         return CKPT_OK;
     const ckpt_tensor *t = &p->file->table.rows[row].t;
-    if (strict) {
-        (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                   "other formats have no place for the object graph, \"%.*s\"", STR_ARG(t->name));
-        fail_hint(err, "without --strict it is left out and listed");
-        return CKPT_ELOSSY;
-    }
+    if (strict)
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                    "other formats have no place for the object graph, \"%.*s\"\n"
+                    "without --strict it is left out and listed",
+                    STR_ARG(t->name));
     const ckpt_leaf leaf = {.name = t->name, .path = t->path, .npath = t->npath};
     p->keep[row] = false;
     p->object_graph_dropped = p->entries_stale = true;
@@ -584,26 +583,23 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *e
         return CKPT_OK;
     if (others)
         (void)snprintf(more, sizeof more, ", and %zu other%s likewise", others, others == 1 ? "" : "s");
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-               "\"%.*s\": %llu of %llu values overflow %s (would become %s)%s; nothing written",
-               STR_ARG(first->name), (unsigned long long)first->overflowed,
-               (unsigned long long)first->elements, ckpt_dtype_name((ckpt_dtype)first->to), first->became,
-               more);
     char word[SHELL_WORD_MAX];
-    fail_hint(err, "--cast %s=%s leaves it as it is; without --strict they are written and listed",
-              shell_glob(first->name, word), ckpt_dtype_name((ckpt_dtype)first->from));
-    return CKPT_ELOSSY;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "\"%.*s\": %llu of %llu values overflow %s (would become %s)%s; nothing written\n"
+                "--cast %s=%s leaves it as it is; without --strict they are written and listed",
+                STR_ARG(first->name), (unsigned long long)first->overflowed,
+                (unsigned long long)first->elements, ckpt_dtype_name((ckpt_dtype)first->to), first->became,
+                more, shell_glob(first->name, word), ckpt_dtype_name((ckpt_dtype)first->from));
 }
 
 ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *a,
                                     const struct plan_entry *b, ckpt_error *err)
 {
     ckpt_dtype to_a = plan_dtype(p, a->row), to_b = plan_dtype(p, b->row);
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-               "\"%.*s\" and \"%.*s\" share bytes; one would be %s, the other %s", STR_ARG(a->name),
-               STR_ARG(b->name), ckpt_dtype_name(to_a), ckpt_dtype_name(to_b));
-    fail_hint(err, "--cast one dtype for both; a .safetensors output with --ties=copy writes each by itself");
-    return CKPT_ELOSSY;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "\"%.*s\" and \"%.*s\" share bytes; one would be %s, the other %s\n"
+                "--cast one dtype for both; a .safetensors output with --ties=copy writes each by itself",
+                STR_ARG(a->name), STR_ARG(b->name), ckpt_dtype_name(to_a), ckpt_dtype_name(to_b));
 }
 
 ckpt_status plan_save(ckpt_plan *p, struct plan_saved *s, ckpt_error *err)

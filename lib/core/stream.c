@@ -145,14 +145,12 @@ ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct s
         st->crc_checked = true;
         return CKPT_OK;
     }
-    if (!o || !o->ignore_crc) {
-        fail(err, CKPT_ECHECKSUM, source_pos(st->src, st->off),
-             "storage \"%.*s\": its %" PRIu64 " bytes have the %s {%08" PRIx32
-             "}, the file records {=%08" PRIx32 "}",
-             STR_ARG(st->s.key), st->s.nbytes, crc_name(storage_crc_kind(st)), crc, st->crc);
-        fail_hint(err, "the data is damaged; --ignore-crc uses it anyway");
-        return CKPT_ECHECKSUM;
-    }
+    if (!o || !o->ignore_crc)
+        return fail(err, CKPT_ECHECKSUM, source_pos(st->src, st->off),
+                    "storage \"%.*s\": its %" PRIu64 " bytes have the %s {%08" PRIx32
+                    "}, the file records {=%08" PRIx32 "}\n"
+                    "the data is damaged; --ignore-crc uses it anyway",
+                    STR_ARG(st->s.key), st->s.nbytes, crc_name(storage_crc_kind(st)), crc, st->crc);
     st->crc_checked = true;
     if (o->notice)
         o->notice(o->user, "storage \"%.*s\": %s %08" PRIx32 ", the file records %08" PRIx32 "; ignored",
@@ -204,12 +202,11 @@ ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt
 {
     if (t->expanded <= t->max_expanded || !row_expands(t, v))
         return CKPT_OK;
-    fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-         "its view shows %" PRIu64 " bytes of a storage of %" PRIu64 "; all such views show {%" PRIu64
-         "}, the limit is {=%" PRIu64 "}",
-         v->nbytes, t->storages[v->storage].s.nbytes, t->expanded, t->max_expanded);
-    fail_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
-    return CKPT_ELIMIT;
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                "its view shows %" PRIu64 " bytes of a storage of %" PRIu64 "; all such views show {%" PRIu64
+                "}, the limit is {=%" PRIu64 "}\n"
+                "raise it with --max-expanded (max_expanded in ckpt_limits)",
+                v->nbytes, t->storages[v->storage].s.nbytes, t->expanded, t->max_expanded);
 }
 
 static void choose_window(struct stream *s)

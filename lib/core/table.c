@@ -255,13 +255,11 @@ static ckpt_status check_view(struct table *t, ckpt_tensor *v, ckpt_error *err)
     if (!row_end(v, &end) || !tensor_bytes(v, end, &need))
         return fail(err, CKPT_EFORMAT, storage_file_offset(s),
                     "{its offset, sizes and strides} reach beyond {=2^64 bytes}");
-    if (need > s->s.nbytes) {
-        (void)fail(err, CKPT_EFORMAT, storage_file_offset(s),
-                   "the view reaches {byte %llu} of storage \"%.*s\", which has {=%llu}",
-                   (unsigned long long)need, STR_ARG(s->s.key), (unsigned long long)s->s.nbytes);
-        fail_hint(err, "the file is damaged or made to mislead; nothing can be read from this tensor");
-        return CKPT_EFORMAT;
-    }
+    if (need > s->s.nbytes)
+        return fail(err, CKPT_EFORMAT, storage_file_offset(s),
+                    "the view reaches {byte %llu} of storage \"%.*s\", which has {=%llu}\n"
+                    "the file is damaged or made to mislead; nothing can be read from this tensor",
+                    (unsigned long long)need, STR_ARG(s->s.key), (unsigned long long)s->s.nbytes);
     return CKPT_OK;
 }
 

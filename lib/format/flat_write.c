@@ -134,10 +134,10 @@ static ckpt_status fail_collision(const struct flat_writer *w, const struct plan
                                   const struct plan_entry *b, ckpt_error *err)
 {
     ckpt_str one = make_path_text(w, a->row), other = make_path_text(w, b->row);
-    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors would both be called \"%.*s\": %.*s and %.*s",
-               STR_ARG(a->name), STR_ARG(one), STR_ARG(other));
-    fail_hint(err, "--root picks one of several mappings, ckpt rename changes one of the names");
-    return CKPT_EEXIST;
+    return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                "two tensors would both be called \"%.*s\": %.*s and %.*s\n"
+                "--root picks one of several mappings, ckpt rename changes one of the names",
+                STR_ARG(a->name), STR_ARG(one), STR_ARG(other));
 }
 
 /* check_collisions - refuses equal names among all entries, including recorded ties. */
@@ -170,10 +170,10 @@ static ckpt_status drop_leaves(const struct flat_writer *w, ckpt_error *err)
     if (p->ndropped == before || !w->job->opts->strict)
         return CKPT_OK;
     const ckpt_dropped *d = &p->dropped[before];
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%.*s) is not a tensor, nor are %zu others; %s",
-               STR_ARG(d->name), STR_ARG(d->type), p->ndropped - before - 1, w->rules->holds);
-    fail_hint(err, "without --strict they are left out and listed");
-    return CKPT_ELOSSY;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "\"%.*s\" (%.*s) is not a tensor, nor are %zu others; %s\n"
+                "without --strict they are left out and listed",
+                STR_ARG(d->name), STR_ARG(d->type), p->ndropped - before - 1, w->rules->holds);
 }
 
 static ckpt_status check_not_empty(const struct flat_writer *w, ckpt_error *err)

@@ -66,11 +66,10 @@ static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
         fail_hint(err, "the tensors were never written; look for an earlier checkpoint");
         return CKPT_ETRUNCATED;
     }
-    (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
-               "zip archive of {%zu member%s} without a torch checkpoint (no {=data.pkl})", p->z->n,
-               p->z->n == 1 ? "" : "s");
-    fail_hint(err, "`unzip -l` shows what is in it");
-    return CKPT_EUNKNOWN;
+    return fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
+                "zip archive of {%zu member%s} without a torch checkpoint (no {=data.pkl})\n"
+                "`unzip -l` shows what is in it",
+                p->z->n, p->z->n == 1 ? "" : "s");
 }
 
 static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
@@ -125,9 +124,10 @@ static ckpt_status refuse_data_file(const struct probe *p, ckpt_error *err)
     size_t n = strlen(p->path) - str_after_last(str_c(p->path), '/').len; /* bounded: its end */
     int length = snprintf(folder, sizeof folder, "%.*s", n ? (int)n : 1, n ? p->path : ".");
     const char *named = length < (int)sizeof folder ? folder : "FOLDER";
-    (void)fail(err, CKPT_EUNKNOWN, 0, "{a data file} of a Distributed Checkpoint, which {=its folder} lists");
-    fail_hint(err, "name the folder: %s", shell_path(named, word));
-    return CKPT_EUNKNOWN;
+    return fail(err, CKPT_EUNKNOWN, 0,
+                "{a data file} of a Distributed Checkpoint, which {=its folder} lists\n"
+                "name the folder: %s",
+                shell_path(named, word));
 }
 
 ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err)

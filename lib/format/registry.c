@@ -93,11 +93,10 @@ static ckpt_status check_blocks(const ckpt_plan *p, const struct format *to, ckp
     for (uint32_t i = 0; i < p->file->table.nrows; i++) {
         if (!p->keep[i] || dtype_info((ckpt_dtype)p->cast[i])->klass != 'k')
             continue;
-        (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                   "\"%.*s\" cannot become {%s}, which {=a GGUF} alone holds",
-                   STR_ARG(table_name(&p->file->table, i)), ckpt_dtype_name((ckpt_dtype)p->cast[i]));
-        fail_hint(err, "give the output a name that ends in .gguf");
-        return CKPT_ELOSSY;
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                    "\"%.*s\" cannot become {%s}, which {=a GGUF} alone holds\n"
+                    "give the output a name that ends in .gguf",
+                    STR_ARG(table_name(&p->file->table, i)), ckpt_dtype_name((ckpt_dtype)p->cast[i]));
     }
     return CKPT_OK;
 }
@@ -113,12 +112,11 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
     }
     if (!f && p->file->format->write)
         f = p->file->format;
-    if (!path && !f) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                   "no format given, and that of the input (%s) cannot be kept", p->file->format->name);
-        fail_hint(err, "set format to torch-zip or safetensors");
-        return CKPT_EUSAGE;
-    }
+    if (!path && !f)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "no format given, and that of the input (%s) cannot be kept\n"
+                    "set format to torch-zip or safetensors",
+                    p->file->format->name);
     *out = f ? f : format_by_name("torch-zip");
     return check_blocks(p, *out, err);
 }

@@ -38,10 +38,9 @@ static ckpt_status open_file(void *user, struct ocdbt_file *f, ckpt_error *err)
     }
     if (st != CKPT_ENOTFOUND)
         return st;
-    (void)fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=the file %s%.*s} is {missing}", s->folder.ptr,
-               STR_ARG(f->path));
-    fail_hint(err, "put all files of the checkpoint into the folder");
-    return CKPT_ETRUNCATED;
+    return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                "{=the file %s%.*s} is {missing}\nput all files of the checkpoint into the folder",
+                s->folder.ptr, STR_ARG(f->path));
 }
 
 static ckpt_status report_fault(void *user, ckpt_status st, ckpt_error *err)

@@ -122,12 +122,11 @@ static bool is_better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
 
 static ckpt_status refuse_shared(const ckpt_plan *p, size_t a, size_t b, const char *how, ckpt_error *err)
 {
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" and \"%.*s\" %s, which the target cannot express",
-               STR_ARG(p->entries[a].name), STR_ARG(p->entries[b].name), how);
-    fail_hint(
-        err,
-        "--ties=drop keeps one name of each tensor and records the other, --ties=copy writes both in full");
-    return CKPT_ELOSSY;
+    return fail(
+        err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+        "\"%.*s\" and \"%.*s\" %s, which the target cannot express\n"
+        "--ties=drop keeps one name of each tensor and records the other, --ties=copy writes both in full",
+        STR_ARG(p->entries[a].name), STR_ARG(p->entries[b].name), how);
 }
 
 /* find_ties - sets DROP for all names of a tie but one. KEPT: first row with the view -> entry that stays. */
@@ -248,12 +247,11 @@ static ckpt_status check_copies(const ckpt_plan *p, const bool *drop, ckpt_error
     free(seen);
     if (n <= max)
         return CKPT_OK;
-    (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-               "tensors that share bytes would be written in full: {%llu bytes} more than are stored, "
-               "the limit is {=%llu}",
-               (unsigned long long)n, (unsigned long long)max);
-    fail_hint(err, "--ties=drop writes equal ones once; --max-expanded raises the limit");
-    return CKPT_ELIMIT;
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                "tensors that share bytes would be written in full: {%llu bytes} more than are stored, "
+                "the limit is {=%llu}\n"
+                "--ties=drop writes equal ones once; --max-expanded raises the limit",
+                (unsigned long long)n, (unsigned long long)max);
 }
 
 ckpt_status ties_resolve(ckpt_plan *p, ckpt_ties how, bool *drop, ckpt_error *err)
@@ -292,14 +290,12 @@ static ckpt_status update_recorded(struct recording *r, ckpt_error *err)
     for (size_t i = 0; i < r->npairs; i++) {
         struct plan_pair *x = &r->pairs[i];
         uint32_t at = map_get(r->names, x->key);
-        if (at != MAP_NONE && !x->tie) {
-            (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
-                       "the metadata have \"%.*s\" already: it cannot be recorded as a second name of "
-                       "\"%.*s\"",
-                       STR_ARG(x->key), STR_ARG(r->noted[at].of));
-            fail_hint(err, "--ties=copy writes both in full; `ckpt meta --unset` removes a text");
-            return CKPT_EEXIST;
-        }
+        if (at != MAP_NONE && !x->tie)
+            return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                        "the metadata have \"%.*s\" already: it cannot be recorded as a second name of "
+                        "\"%.*s\"\n"
+                        "--ties=copy writes both in full; `ckpt meta --unset` removes a text",
+                        STR_ARG(x->key), STR_ARG(r->noted[at].of));
         if (at != MAP_NONE) {
             x->text = r->noted[at].of;
             r->recorded[at] = true;

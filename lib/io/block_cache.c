@@ -167,9 +167,8 @@ static void reserve_in_memory(block_cache *c, struct cached_block *b)
 
 static ckpt_status no_file(ckpt_error *err)
 {
-    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot spool unpacked bytes");
-    fail_hint(err, "set TMPDIR to a folder with room for them");
-    return st;
+    return fail_errno(err, CKPT_NO_OFFSET,
+                      "cannot spool unpacked bytes\nset TMPDIR to a folder with room for them");
 }
 
 /* fill_block - decodes B, which is busy and has its room. */

@@ -106,28 +106,24 @@ static ckpt_status resolve_path(struct edited_file *e, const char *path, ckpt_er
 static ckpt_status check_links(const struct edited_file *e, const char *path, ckpt_error *err)
 {
     struct stat st;
-    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a symbolic link to %s; others may use that file",
-                   e->path);
-        fail_hint(err, "-o OUT writes a copy; --follow-links edits the file it leads to");
-        return CKPT_EUSAGE;
-    }
-    if (e->st.st_nlink > 1) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                   "a file with %llu names (hard links); an edit would show under all of them",
-                   (unsigned long long)e->st.st_nlink);
-        fail_hint(err, "-o OUT writes a copy; --follow-links edits it under all its names");
-        return CKPT_EUSAGE;
-    }
+    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "a symbolic link to %s; others may use that file\n"
+                    "-o OUT writes a copy; --follow-links edits the file it leads to",
+                    e->path);
+    if (e->st.st_nlink > 1)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "a file with %llu names (hard links); an edit would show under all of them\n"
+                    "-o OUT writes a copy; --follow-links edits it under all its names",
+                    (unsigned long long)e->st.st_nlink);
     return CKPT_OK;
 }
 
 /* fail_being_edited - fails because another process holds the lock of the file. */
 static ckpt_status fail_being_edited(ckpt_error *err)
 {
-    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program is editing it");
-    fail_hint(err, "try again when it is done");
-    return CKPT_ECHANGED;
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                "another program is editing it\ntry again when it is done");
 }
 
 /* is_replaced - returns true if the path leads to a different file now, or to none. Programs that save a file
@@ -143,9 +139,10 @@ static bool is_replaced(const struct edited_file *e)
 /* refuse_replaced - fails because of WHAT happened to the edit. */
 static ckpt_status refuse_replaced(const char *what, ckpt_error *err)
 {
-    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program replaced the file meanwhile; %s", what);
-    fail_hint(err, "run the command again when it is done");
-    return CKPT_ECHANGED;
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                "another program replaced the file meanwhile; %s\n"
+                "run the command again when it is done",
+                what);
 }
 
 /* open_file - opens PATH for reading and writing, and locks it. */
@@ -154,19 +151,13 @@ static ckpt_status open_file(struct edited_file *e, const char *path, const stru
 {
     CKPT_TRY(resolve_path(e, path, err));
     e->fd = open(e->path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (e->fd < 0) {
-        ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot open for writing");
-        fail_hint(err, "-o OUT writes a copy");
-        return st;
-    }
+    if (e->fd < 0)
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot open for writing\n-o OUT writes a copy");
     if (fstat(e->fd, &e->st) != 0)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
-    if (!S_ISREG(e->st.st_mode)) {
-        (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                   "not a regular file; only regular files are edited in place");
-        fail_hint(err, "-o OUT writes a copy");
-        return CKPT_EUNSUPPORTED;
-    }
+    if (!S_ISREG(e->st.st_mode))
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "not a regular file; only regular files are edited in place\n-o OUT writes a copy");
     if (!o->follow_links)
         CKPT_TRY(check_links(e, path, err));
     if (flock(e->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -181,36 +172,36 @@ static ckpt_status open_file(struct edited_file *e, const char *path, const stru
 /* refuse_invalid - fails because no edit of E's file can have replaced the old bytes in its journal. */
 static ckpt_status refuse_invalid(const struct edited_file *e, ckpt_error *err)
 {
-    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
-               "%s does not hold what an edit of this file replaces; nothing is undone", e->journal);
-    fail_hint(err, "if the file is intact, remove %.150s; else get the file again", e->journal);
-    return CKPT_ECHANGED;
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                "%s does not hold what an edit of this file replaces; nothing is undone\n"
+                "if the file is intact, remove %.150s; else get the file again",
+                e->journal, e->journal);
 }
 
 /* refuse_journal - reports the journal J of kind K, from which nothing can be undone. */
 static ckpt_status refuse_journal(const struct edited_file *e, const struct journal *j, enum journal_kind k,
                                   ckpt_error *err)
 {
-    if (k == JOURNAL_INVALID)
-        return refuse_invalid(e, err);
-    if (k == JOURNAL_UNTRUSTED) {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s is not trusted: %s; nothing is undone", e->journal,
-                   j->distrust);
-        fail_hint(err, "find out who wrote it, then give it another name");
-    } else if (k == JOURNAL_OTHER_VERSION) {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another version of ckpt wrote %s", e->journal);
-        fail_hint(err, "the version that edited the file undoes it");
-    } else if (k == JOURNAL_DAMAGED) {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
-                   "an edit in place may have been cut short; its undo journal %s is damaged", e->journal);
-        fail_hint(err,
-                  "keep the journal under another name; then `ckpt verify` checks if the file is intact");
-    } else {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s is not an undo journal, but has the name of one",
-                   e->journal);
-        fail_hint(err, "give it another name");
+    switch (k) {
+    case JOURNAL_INVALID: return refuse_invalid(e, err);
+    case JOURNAL_UNTRUSTED:
+        return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                    "%s is not trusted: %s; nothing is undone\n"
+                    "find out who wrote it, then give it another name",
+                    e->journal, j->distrust);
+    case JOURNAL_OTHER_VERSION:
+        return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                    "another version of ckpt wrote %s\nthe version that edited the file undoes it",
+                    e->journal);
+    case JOURNAL_DAMAGED:
+        return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                    "an edit in place may have been cut short; its undo journal %s is damaged\n"
+                    "keep the journal under another name; then `ckpt verify` checks if the file is intact",
+                    e->journal);
+    default:
+        return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                    "%s is not an undo journal, but has the name of one\ngive it another name", e->journal);
     }
-    return CKPT_ECHANGED;
 }
 
 /* find_distrust - returns why a journal with the attributes ST is not trusted for E; NULL: it is. */
@@ -331,9 +322,10 @@ static ckpt_status restore_old_bytes(const struct edited_file *e, const struct j
     ok = ok && ftruncate(e->fd, (off_t)j->old_size) == 0 && (no_sync || fsync(e->fd) == 0);
     if (ok && remove_journal(e, no_sync))
         return CKPT_OK;
-    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot undo the edit that was cut short");
-    fail_hint(err, "keep %.150s: with it the next --in-place undoes that", e->journal);
-    return st;
+    return fail_errno(err, CKPT_NO_OFFSET,
+                      "cannot undo the edit that was cut short\n"
+                      "keep %.150s: with it the next --in-place undoes that",
+                      e->journal);
 }
 
 /* finish_edit - syncs the file of an edit that is complete, then removes the journal. */
@@ -438,19 +430,16 @@ static bool is_locked_by_editor(const struct edited_file *e)
 static ckpt_status fail_cut_short(const struct edited_file *e, bool judged, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
-    if (!judged) {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
-                   "an edit in place may have been cut short; %s is next to it", e->journal);
-        fail_hint(err, "`ckpt ls %s` checks if that is its undo journal, and what to do",
-                  shell_path(e->asked_path, word));
-        return CKPT_ECHANGED;
-    }
-    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "an edit in place was cut short; %s can undo it",
-               e->journal);
-    fail_hint(err, "`ckpt strip --in-place%s no.such.prefix. %s` undoes it, no more",
-              check_links(e, e->asked_path, NULL) == CKPT_OK ? "" : " --follow-links",
-              shell_path(e->asked_path, word));
-    return CKPT_ECHANGED;
+    if (!judged)
+        return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                    "an edit in place may have been cut short; %s is next to it\n"
+                    "`ckpt ls %s` checks if that is its undo journal, and what to do",
+                    e->journal, shell_path(e->asked_path, word));
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                "an edit in place was cut short; %s can undo it\n"
+                "`ckpt strip --in-place%s no.such.prefix. %s` undoes it, no more",
+                e->journal, check_links(e, e->asked_path, NULL) == CKPT_OK ? "" : " --follow-links",
+                shell_path(e->asked_path, word));
 }
 
 /* check_file_state - fails unless FILE, which has the journal J, is as before the edit or as after it; for
@@ -586,10 +575,9 @@ static bool will_be_trusted(const struct edited_file *e, int fd)
 
 static ckpt_status refuse_unsafe_folder(ckpt_error *err)
 {
-    (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-               "others could write to its undo journal; it cannot be edited in place");
-    fail_hint(err, "-o OUT writes a copy");
-    return CKPT_EUNSUPPORTED;
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "others could write to its undo journal; it cannot be edited in place\n"
+                "-o OUT writes a copy");
 }
 
 /* create_journal - puts the journal on disk before the first byte of the file changes; it gets its name
@@ -619,9 +607,10 @@ static ckpt_status create_journal(struct edited_file *e, const struct patches *p
     if (placed)
         unlinkat(e->dir, e->journal, 0);
     errno = why;
-    st = fail_errno(err, CKPT_NO_OFFSET, "cannot write its undo journal %s", e->journal);
-    fail_hint(err, "the file is as it was; -o OUT writes a copy elsewhere");
-    return st;
+    return fail_errno(err, CKPT_NO_OFFSET,
+                      "cannot write its undo journal %s\n"
+                      "the file is as it was; -o OUT writes a copy elsewhere",
+                      e->journal);
 }
 
 /* advance_mtime - waits until mtime can differ from that of the last change, if the clock of the file system
@@ -687,17 +676,15 @@ static ckpt_status check_state(const struct edited_file *e, const struct patches
 {
     if (o->judge.unchanged)
         CKPT_TRY(o->judge.unchanged(o->judge.user, err));
-    if (!o->dry_run && journal_exists(e)) {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s appeared since the file was opened", e->journal);
-        fail_hint(err, "run the command again");
-        return CKPT_ECHANGED;
-    }
+    if (!o->dry_run && journal_exists(e))
+        return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                    "%s appeared since the file was opened\nrun the command again", e->journal);
     if ((uint64_t)e->st.st_size == p->old_size)
         return CKPT_OK;
-    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the file has %llu bytes; it had %llu when it was read",
-               (unsigned long long)e->st.st_size, (unsigned long long)p->old_size);
-    fail_hint(err, "try again when nothing is writing to it");
-    return CKPT_ECHANGED;
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                "the file has %llu bytes; it had %llu when it was read\n"
+                "try again when nothing is writing to it",
+                (unsigned long long)e->st.st_size, (unsigned long long)p->old_size);
 }
 
 static ckpt_status apply_open(struct edited_file *e, const struct patches *p, const struct journal_options *o,

@@ -33,8 +33,8 @@ struct file_sink {
     struct sink_options opts;
     struct file_sink *next; /* in its batch */
     bool existed;           /* the target existed; OLD describes it */
-    atomic_bool broken;   /* a write failed: no commit */
-    atomic_bool no_clone; /* a clone failed once: do not try again */
+    atomic_bool broken;     /* a write failed: no commit */
+    atomic_bool no_clone;   /* a clone failed once: do not try again */
     struct stat old;
     uint64_t reserved;
     uint64_t flushed; /* bytes in the file; those after it are in BLOCK */
@@ -274,10 +274,9 @@ static ckpt_status finish_file(struct file_sink *f, ckpt_error *err)
 
 static ckpt_status fail_exists(const struct file_sink *f, ckpt_error *err)
 {
-    fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written");
-    fail_hint(err, "use -f to replace it");
-    fail_file(err, f->path);
-    return CKPT_EEXIST;
+    ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                          "already exists; nothing written\nuse -f to replace it");
+    return fail_name_file(st, f->path, err);
 }
 
 static const char *get_base_name(const char *path)
@@ -385,7 +384,7 @@ void sink_batch_abort(struct sink_batch *b)
     b->n = 0;
 }
 
-static const struct sink_ops file_ops = {file_reserve, file_write, file_skip, file_patch,
+static const struct sink_ops file_ops = {file_reserve, file_write,  file_skip,  file_patch,
                                          file_read,    file_commit, file_abort, file_clone};
 
 /* read_link - returns the target of the symbolic link PATH, relative to the same folder as PATH; NULL: PATH
@@ -433,9 +432,8 @@ static ckpt_status open_stream(struct file_sink *f, ckpt_error *err)
     f->fd = fd_temp(&dir);
     if (f->fd >= 0)
         return CKPT_OK;
-    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot create a temporary file in %s", dir);
-    fail_hint(err, "set TMPDIR to a writable folder");
-    return st;
+    return fail_errno(err, CKPT_NO_OFFSET,
+                      "cannot create a temporary file in %s\nset TMPDIR to a writable folder", dir);
 }
 
 /* open_special - opens a file that exists and is not a regular file. */

@@ -65,11 +65,10 @@ static const char *compare_parked(const struct file_source *f, const struct stat
 
 static ckpt_status fail_changed(const struct file_source *f, const char *how, ckpt_error *err)
 {
-    fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%sthe file was %s while it was read",
-         strcmp(how, WRITTEN) == 0 ? "another program is editing it: " : "", how);
-    fail_hint(err, "try again when nothing is writing to it");
-    fail_file(err, f->path);
-    return CKPT_ECHANGED;
+    ckpt_status st = fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                          "%sthe file was %s while it was read\ntry again when nothing is writing to it",
+                          strcmp(how, WRITTEN) == 0 ? "another program is editing it: " : "", how);
+    return fail_name_file(st, f->path, err);
 }
 
 /* borrow_fd - opens *FD for one read, until return_fd. A pipe may have replaced a parked file, so opening
@@ -111,10 +110,10 @@ static ckpt_status fail_shrank(const struct file_source *f, int fd, uint64_t off
 {
     struct stat now;
     uint64_t size = fstat(fd, &now) == 0 ? (uint64_t)now.st_size : 0;
-    fail(err, CKPT_ECHANGED, off, "the file shrank from %" PRIu64 " to %" PRIu64 " bytes while it was read",
-         f->s.size, size);
-    fail_hint(err, "try again when nothing is writing to it");
-    return CKPT_ECHANGED;
+    return fail(err, CKPT_ECHANGED, off,
+                "the file shrank from %" PRIu64 " to %" PRIu64 " bytes while it was read\n"
+                "try again when nothing is writing to it",
+                f->s.size, size);
 }
 
 static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
@@ -210,12 +209,12 @@ static ckpt_status copy_stream(int in, int to, const char *dir, ckpt_error *err)
     ckpt_status st = CKPT_OK;
     size_t got = FD_CHUNK;
     while (st == CKPT_OK && got == FD_CHUNK) {
-        if (!fd_read(in, block, FD_CHUNK, &got)) {
+        if (!fd_read(in, block, FD_CHUNK, &got))
             st = fail_errno(err, CKPT_NO_OFFSET, "cannot read");
-        } else if (!fd_write(to, block, got)) {
-            st = fail_errno(err, CKPT_NO_OFFSET, "cannot spool the pipe to %s", dir);
-            fail_hint(err, "set TMPDIR to a folder with room for all of it");
-        }
+        else if (!fd_write(to, block, got))
+            st = fail_errno(err, CKPT_NO_OFFSET,
+                            "cannot spool the pipe to %s\nset TMPDIR to a folder with room for all of it",
+                            dir);
     }
     free(block);
     return st;
@@ -226,11 +225,9 @@ static ckpt_status spool_stream(int *fd, ckpt_error *err)
 {
     const char *dir;
     int to = fd_temp(&dir);
-    if (to < 0) {
-        ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot create a temporary file in %s", dir);
-        fail_hint(err, "set TMPDIR to a writable folder");
-        return st;
-    }
+    if (to < 0)
+        return fail_errno(err, CKPT_NO_OFFSET,
+                          "cannot create a temporary file in %s\nset TMPDIR to a writable folder", dir);
     ckpt_status st = copy_stream(*fd, to, dir, err);
     if (st != CKPT_OK) {
         close(to);

@@ -47,9 +47,8 @@ void spool_free(spool *s)
 
 static ckpt_status fail_spooling(ckpt_error *err, const char *dir)
 {
-    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot spool unpacked bytes to %s", dir);
-    fail_hint(err, "set TMPDIR to a folder with room for them");
-    return st;
+    return fail_errno(err, CKPT_NO_OFFSET,
+                      "cannot spool unpacked bytes to %s\nset TMPDIR to a folder with room for them", dir);
 }
 
 /* move_to_file - moves the bytes in memory to a temporary file. */

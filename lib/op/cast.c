@@ -63,11 +63,11 @@ static ckpt_status check_target(ckpt_dtype dtype, ckpt_error *err)
 {
     if (is_cast_target(dtype))
         return CKPT_OK;
-    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s is not a type that tensors are cast to",
-               dtype ? ckpt_dtype_name(dtype) : "an unknown type");
-    fail_hint(err, "float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, "
-                   "float8_e5m2fnuz and q8_0 are");
-    return CKPT_EUSAGE;
+    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                "%s is not a type that tensors are cast to\n"
+                "float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, "
+                "float8_e5m2fnuz and q8_0 are",
+                dtype ? ckpt_dtype_name(dtype) : "an unknown type");
 }
 
 /* is_counter - is T an optimizer's step counter? Some optimizers have it as a float. */

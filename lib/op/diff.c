@@ -430,10 +430,10 @@ static bool is_root_missing(const struct diff_side *s)
 /* fail_no_match - fails because a glob matches nothing: a mistyped glob must not make two files equal. */
 static ckpt_status fail_no_match(const ckpt_diff_options *o, ckpt_error *err)
 {
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor that matches \"%s\"%s",
-               o->globs[0], o->nglobs > 1 ? " and the other globs" : "");
-    fail_hint(err, "`ckpt ls` lists the names");
-    return CKPT_ENOTFOUND;
+    return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                "neither file has a tensor that matches \"%s\"%s\n"
+                "`ckpt ls` lists the names",
+                o->globs[0], o->nglobs > 1 ? " and the other globs" : "");
 }
 
 static ckpt_status fail_no_root(const struct diff_side *s, const char *root, ckpt_error *err)

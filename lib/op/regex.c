@@ -87,12 +87,11 @@ static ckpt_status compile_rule(struct expression *x, const char *rule, ckpt_err
 {
     const char *arrow = strstr(rule, "=>");
     char pattern[MAX_PATTERN + 1];
-    if (!arrow) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is not a rule of the form REGEX=>REPLACEMENT",
-                   rule);
-        fail_hint(err, "'^module\\.=>' removes a prefix, '^=>module.' adds it");
-        return CKPT_EUSAGE;
-    }
+    if (!arrow)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "\"%s\" is not a rule of the form REGEX=>REPLACEMENT\n"
+                    "'^module\\.=>' removes a prefix, '^=>module.' adds it",
+                    rule);
     size_t n = (size_t)(arrow - rule);
     if (n == 0 || n > MAX_PATTERN)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "an expression of %zu bytes; 1 to %u are allowed", n,

@@ -35,12 +35,11 @@ static ckpt_status strip_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_e
     if (!out->ptr)
         return fail_memory(err);
     if (out->len < s.len && out->len > 1 && out->ptr[0] == '.' && s.ptr[0] != '.' &&
-        x->prefix.ptr[x->prefix.len - 1] != '.') {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" without \"%.*s\" would begin with a dot",
-                   STR_ARG(s), STR_ARG(x->prefix));
-        fail_hint(err, "did you mean the prefix \"%.*s.\", with the dot?", STR_ARG(x->prefix));
-        return CKPT_EUSAGE;
-    }
+        x->prefix.ptr[x->prefix.len - 1] != '.')
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "\"%.*s\" without \"%.*s\" would begin with a dot\n"
+                    "did you mean the prefix \"%.*s.\", with the dot?",
+                    STR_ARG(s), STR_ARG(x->prefix), STR_ARG(x->prefix));
     return CKPT_OK;
 }
 
@@ -258,9 +257,10 @@ static ckpt_status map_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_err
 
 static ckpt_status fail_key_not_found(ckpt_str name, ckpt_error *err)
 {
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no key is called \"%.*s\"", STR_ARG(name));
-    fail_hint(err, "`ckpt ls` lists the names; the path of the state dict may be left out");
-    return CKPT_ENOTFOUND;
+    return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                "no key is called \"%.*s\"\n"
+                "`ckpt ls` lists the names; the path of the state dict may be left out",
+                STR_ARG(name));
 }
 
 /* index_other_names - fills OTHERS with the other names of X's mappings, as the rows of P have them; the

@@ -587,10 +587,10 @@ static ckpt_status convert_root(struct sanitize *s)
     CKPT_TRY(convert_value(s, &c));
     if (!c.result) {
         char type[256];
-        (void)fail(s->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "the whole file is one %s, which is not plain data",
-                   ckpt_value_type_name(p->root, type, sizeof type));
-        fail_hint(s->err, "`ckpt scan` lists what loading it would run");
-        return CKPT_ELOSSY;
+        return fail(s->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                    "the whole file is one %s, which is not plain data\n"
+                    "`ckpt scan` lists what loading it would run",
+                    ckpt_value_type_name(p->root, type, sizeof type));
     }
     while (s->nframes)
         CKPT_TRY(convert_next_entry(s));
@@ -640,10 +640,10 @@ static ckpt_status approve_output(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(weights_only_verdict(f, f->a, &verdict, &why, err));
     if (verdict == 1)
         return CKPT_OK;
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-               "torch.load(weights_only=True) would refuse the output: %.*s", STR_ARG(why));
-    fail_hint(err, "a .safetensors output holds the tensors alone");
-    return CKPT_ELOSSY;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "torch.load(weights_only=True) would refuse the output: %.*s\n"
+                "a .safetensors output holds the tensors alone",
+                STR_ARG(why));
 }
 
 static void free_sanitize(struct sanitize *s)
@@ -686,10 +686,10 @@ static ckpt_status refuse_lost(const ckpt_plan *p, const ckpt_sanitized *first, 
         others += p->sanitized[i].lost && &p->sanitized[i] != first;
     if (others)
         (void)snprintf(more, sizeof more, ", and %zu more", others);
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%.*s) would be left out%s", STR_ARG(first->name),
-               STR_ARG(first->type), more);
-    fail_hint(err, "without --strict they are left out and listed");
-    return CKPT_ELOSSY;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "\"%.*s\" (%.*s) would be left out%s\n"
+                "without --strict they are left out and listed",
+                STR_ARG(first->name), STR_ARG(first->type), more);
 }
 
 ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err)

@@ -87,6 +87,25 @@ static void braces_mark_found_and_allowed_values(void)
     fail_prefix(NULL, "x");
 }
 
+static void the_hint_comes_after_a_newline(void)
+{
+    ckpt_error e;
+    fail(&e, CKPT_EFORMAT, 3, "{%d bytes}, {=%d}: \"%s\"\nread %s again", 4, 5, "a\nb", "x.pt");
+    CU_ASSERT_STRING_EQUAL(e.what, "4 bytes, 5: \"a\\u{a}b\"");
+    CU_ASSERT_STRING_EQUAL(e.found, "4 bytes");
+    CU_ASSERT_STRING_EQUAL(e.allowed, "5");
+    CU_ASSERT_STRING_EQUAL(e.hint, "read x.pt again");
+    errno = EACCES;
+    fail_errno(&e, CKPT_NO_OFFSET, "cannot open\nuse %s", "sudo");
+    CU_ASSERT_STRING_EQUAL(e.what, "cannot open: Permission denied");
+    CU_ASSERT_STRING_EQUAL(e.hint, "use sudo");
+    char name[401];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    fail(&e, CKPT_EFORMAT, 0, "%s%s\nrename it", name, name);
+    CU_ASSERT_STRING_EQUAL(e.hint, "rename it");
+}
+
 static void errors_may_be_null(void)
 {
     CU_ASSERT_EQUAL(fail(NULL, CKPT_ELIMIT, 1, "%s", "x"), CKPT_ELIMIT);
@@ -158,6 +177,7 @@ void suite_error(void)
     UNIT(table_and_header_agree);
     UNIT(texts_have_file_byte_place_and_reason);
     UNIT(braces_mark_found_and_allowed_values);
+    UNIT(the_hint_comes_after_a_newline);
     UNIT(errors_may_be_null);
     UNIT(system_errors_keep_their_number);
     UNIT(text_from_a_file_is_escaped);

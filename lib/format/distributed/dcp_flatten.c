@@ -142,11 +142,11 @@ static bool holds_tensors(const ckpt_value *v, bool *ok)
 static ckpt_status fail_leaf(const struct dcp_leaf *l, const ckpt_tensor *t, const char *why, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-               "tensor \"%.*s\" (%s, %s) %s; a distributed checkpoint cannot hold it", STR_ARG(l->name),
-               ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), why);
-    fail_hint(err, "--drop %s leaves it out", shell_glob(l->name, word));
-    return CKPT_ELOSSY;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "tensor \"%.*s\" (%s, %s) %s; a distributed checkpoint cannot hold it\n"
+                "--drop %s leaves it out",
+                STR_ARG(l->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), why,
+                shell_glob(l->name, word));
 }
 
 /* check_tensor - refuses a tensor that cannot be an item. A tensor that torch saves as an object, such as a
@@ -284,12 +284,10 @@ static ckpt_status walk(struct flat_walk *w)
 {
     const ckpt_plan *p = w->f->p;
     const ckpt_value *root = p->root ? get_replacement(p->file, p->root) : NULL;
-    if (!root || !is_mapping(root)) {
-        (void)fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                   "what is to be written is {no} {=mapping}, as a distributed checkpoint is");
-        fail_hint(w->err, "--root PATH picks a mapping; `ckpt info` shows where the weights are");
-        return CKPT_ELOSSY;
-    }
+    if (!root || !is_mapping(root))
+        return fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                    "what is to be written is {no} {=mapping}, as a distributed checkpoint is\n"
+                    "--root PATH picks a mapping; `ckpt info` shows where the weights are");
     CKPT_TRY(push_container(w, root));
     while (w->depth)
         CKPT_TRY(step(w));

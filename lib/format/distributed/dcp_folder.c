@@ -80,11 +80,10 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct 
                                ckpt_error *err)
 {
     *d = (struct dcp_folder){.p = p, .job = job, .a = p->a};
-    if (!job->path || strcmp(job->path, "-") == 0) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a distributed checkpoint is a folder of files");
-        fail_hint(err, "name the folder that is to be written");
-        return CKPT_EUSAGE;
-    }
+    if (!job->path || strcmp(job->path, "-") == 0)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "a distributed checkpoint is a folder of files\n"
+                    "name the folder that is to be written");
     char *real = realpath(job->path,
                           NULL); /* links are followed: a link to the old folder then leads to the new one */
     ckpt_str path = real ? arena_str(p->a, str_c(real)) : arena_str(p->a, str_c(job->path));

@@ -746,11 +746,10 @@ static ckpt_status read_ranks(struct megatron *m)
     size_t n;
     struct torch_storages st = {.user = m, .find = part_graph_find_storage, .object = describe};
     CKPT_TRY(folder_list(f->a, f->folder, is_rank, &list, &n, m->err));
-    if (!n) {
-        (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{no} folder {=mp_rank_00} of a rank");
-        fail_hint(m->err, "the save did not finish, or was not copied whole");
-        return CKPT_ENOTFOUND;
-    }
+    if (!n)
+        return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                    "{no} folder {=mp_rank_00} of a rank\n"
+                    "the save did not finish, or was not copied whole");
     CKPT_TRY(find_ranks(m, list, n));
     CKPT_TRY(open_ranks(m, list, n));
     read_arguments(m, m->rank[0].part);

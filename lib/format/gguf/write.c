@@ -52,11 +52,10 @@ ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool own, ckpt_
                     STR_ARG(name));
     if (name.len <= GGML_NAME_MAX || (own && t->name.len > GGML_NAME_MAX))
         return CKPT_OK;
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-               "the name \"%.*s\" has {%zu bytes}; ggml and llama.cpp read names of at most {=%u}",
-               STR_ARG(name), name.len, GGML_NAME_MAX);
-    fail_hint(err, "`ckpt rename` or `ckpt strip` makes it shorter");
-    return CKPT_ELOSSY;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "the name \"%.*s\" has {%zu bytes}; ggml and llama.cpp read names of at most {=%u}\n"
+                "`ckpt rename` or `ckpt strip` makes it shorter",
+                STR_ARG(name), name.len, GGML_NAME_MAX);
 }
 
 /* ------------------------------------------------------------------------- pairs */

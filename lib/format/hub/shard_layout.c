@@ -85,14 +85,12 @@ static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys,
     const struct edit *edit = plan_find_edit(p, p->root);
     bool deep = t->npath - p->root_depth > 1 && t->part_of == CKPT_NO_TENSOR;
     *pair = !e || e->is_int || deep ? MAP_NONE : map_get(keys, e->str);
-    if (*pair == MAP_NONE) {
-        (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                   "\"%.*s\" is %s; an index names only the tensors of one mapping of texts",
-                   STR_ARG(c->entries[entry].name),
-                   deep ? "deeper than that" : "below a key that is no text");
-        fail_hint(err, "--root picks the mapping of names to tensors");
-        return CKPT_ELOSSY;
-    }
+    if (*pair == MAP_NONE)
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                    "\"%.*s\" is %s; an index names only the tensors of one mapping of texts\n"
+                    "--root picks the mapping of names to tensors",
+                    STR_ARG(c->entries[entry].name),
+                    deep ? "deeper than that" : "below a key that is no text");
     *name = edit && *pair < edit->n && edit->names[*pair].ptr ? edit->names[*pair] : e->str;
     if (!utf8_check(*name, true, NULL))
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
@@ -138,11 +136,10 @@ static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, u
     }
     if (p->ndropped == before || !c->opts->strict)
         return CKPT_OK;
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-               "\"%.*s\" is not a tensor, nor are %zu others; shards hold named tensors only",
-               STR_ARG(p->dropped[before].name), p->ndropped - before - 1);
-    fail_hint(err, "without --strict they are left out and listed");
-    return CKPT_ELOSSY;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "\"%.*s\" is not a tensor, nor are %zu others; shards hold named tensors only\n"
+                "without --strict they are left out and listed",
+                STR_ARG(p->dropped[before].name), p->ndropped - before - 1);
 }
 
 static ckpt_status make_pair_units(struct shard_layout *c, ckpt_error *err)

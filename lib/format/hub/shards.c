@@ -115,12 +115,11 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     struct folder d;
     folder_scan(f->probe->names, f->probe->nnames, &d);
     bool safe = str_find(str_c(d.index), STR_LIT(".safetensors."), 0) != SIZE_MAX;
-    if (d.safetensors_indexes > 1 || (!safe && d.nindex > 1)) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                   "folder with %u indexes of shards, each a checkpoint of its own", d.nindex);
-        fail_hint(err, "name one of them, such as %s", d.index);
-        return CKPT_EUSAGE;
-    }
+    if (d.safetensors_indexes > 1 || (!safe && d.nindex > 1))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "folder with %u indexes of shards, each a checkpoint of its own\n"
+                    "name one of them, such as %s",
+                    d.nindex, d.index);
     if (d.nothers && !d.nindex) {
         folder_fail_ambiguous(f->path, folder_count(&d), folder_is_checkpoint, err);
         return CKPT_EUSAGE;

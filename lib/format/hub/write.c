@@ -82,11 +82,10 @@ static ckpt_status name_output(struct set *s, ckpt_error *err)
     const char *path = s->job->path, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
     bool file = dot && dot > base && (format_by_suffix(path) || strcmp(dot, ".bin") == 0) && !is_folder(path);
-    if (strcmp(path, "-") == 0) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "shards are several files, standard output is one");
-        fail_hint(err, "name a folder, or the file that the shards are to be named after");
-        return CKPT_EUSAGE;
-    }
+    if (strcmp(path, "-") == 0)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "shards are several files, standard output is one\n"
+                    "name a folder, or the file that the shards are to be named after");
     buf_put(&s->folder, path, file ? (size_t)(base - path) : strlen(path));
     if (!file && *base)
         buf_byte(&s->folder, '/');

@@ -81,12 +81,11 @@ static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **memb
 {
     uint64_t most = file_max_unpacked(f, e->csize);
     uint32_t crc = 0;
-    if (e->usize > most) {
-        (void)fail(err, CKPT_ELIMIT, e->header, "unpacks to {%llu bytes}; the limit is {=%llu}",
-                   (unsigned long long)e->usize, (unsigned long long)most);
-        fail_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
-        return CKPT_ELIMIT;
-    }
+    if (e->usize > most)
+        return fail(err, CKPT_ELIMIT, e->header,
+                    "unpacks to {%llu bytes}; the limit is {=%llu}\n"
+                    "raise it with --max-expanded (max_expanded in ckpt_limits)",
+                    (unsigned long long)e->usize, (unsigned long long)most);
     spool *to = spool_new(e->usize);
     CKPT_TRY(to ? CKPT_OK : fail_memory(err));
     ckpt_status st = spool_copy(to, *member, 0, (*member)->size, err);
@@ -120,12 +119,11 @@ static ckpt_status read_weights(struct kit *k, zip *z, size_t i)
 
 static ckpt_status refuse_npz(ckpt_error *err)
 {
-    (void)fail(
+    return fail(
         err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
         "its weights are {model.weights.npz}: dicts in pickles, which Keras would run; {=model.weights.h5} "
-        "is read");
-    fail_hint(err, "save the model again with Keras' own store: model.save(\"NAME.keras\")");
-    return CKPT_EUNSUPPORTED;
+        "is read\n"
+        "save the model again with Keras' own store: model.save(\"NAME.keras\")");
 }
 
 static ckpt_status read_archive(struct kit *k, zip *z)

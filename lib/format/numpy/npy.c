@@ -14,10 +14,9 @@ static bool probe(const struct probe *p) { return !p->directory && recognize_as(
 
 static ckpt_status refuse_objects(source *src, uint64_t offset, ckpt_error *err)
 {
-    (void)fail(err, CKPT_EUNSUPPORTED, source_pos(src, offset),
-               "{an array of Python objects}: its elements are a pickle, which numpy would run");
-    fail_hint(err, "`ckpt scan FILE` shows what that would be");
-    return CKPT_EUNSUPPORTED;
+    return fail(err, CKPT_EUNSUPPORTED, source_pos(src, offset),
+                "{an array of Python objects}: its elements are a pickle, which numpy would run\n"
+                "`ckpt scan FILE` shows what that would be");
 }
 
 /* keep - copies the texts and arrays of X that *T refers to into the arena of F, because X does not stay. */

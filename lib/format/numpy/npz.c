@@ -40,11 +40,10 @@ static ckpt_status check_expansion(const ckpt_file *f, const zip *z, ckpt_error 
     uint64_t most = file_max_unpacked(f, packed);
     if (total <= most)
         return CKPT_OK;
-    (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-               "its members unpack to {%" PRIu64 " bytes} from %" PRIu64 "; the limit is {=%" PRIu64 "}",
-               total, packed, most);
-    fail_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
-    return CKPT_ELIMIT;
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                "its members unpack to {%" PRIu64 " bytes} from %" PRIu64 "; the limit is {=%" PRIu64 "}\n"
+                "raise it with --max-expanded (max_expanded in ckpt_limits)",
+                total, packed, most);
 }
 
 /* set_crc - sets *CRC to the CRC-32 of the elements of T. It follows from those of MEMBER and of the header

@@ -180,9 +180,10 @@ static ckpt_status check_count(const struct flat_writer *w, ckpt_error *err)
         return CKPT_OK;
     if (w->n == 0)
         return plan_fail_no_tensors(err);
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a .npy holds {=one array}, there are {%zu tensors}", w->n);
-    fail_hint(err, "pick one, --keep %s, or write a .npz", shell_glob(w->items[0].name, word));
-    return CKPT_ELOSSY;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "a .npy holds {=one array}, there are {%zu tensors}\n"
+                "pick one, --keep %s, or write a .npz",
+                w->n, shell_glob(w->items[0].name, word));
 }
 
 /* lay_out_item - lays out item I after the items before it, with room for its headers. */

@@ -134,11 +134,10 @@ static uint64_t values_size(const ckpt_tensor *t)
 /* refuse_nameless - fails because without a program it is unknown whether all tensors are there. */
 static ckpt_status refuse_nameless(struct params *p)
 {
-    (void)fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-               "{several tensors without names}: these are in {=a program next to the file}");
-    fail_hint(p->err, "put NAME.json or NAME.pdmodel next to NAME.pdiparams, __model__ next to __params__; "
-                      "`ckpt salvage` numbers the tensors");
-    return CKPT_EFORMAT;
+    return fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "{several tensors without names}: these are in {=a program next to the file}\n"
+                "put NAME.json or NAME.pdmodel next to NAME.pdiparams, __model__ next to __params__; "
+                "`ckpt salvage` numbers the tensors");
 }
 
 static ckpt_status read_tensors(struct params *p, struct kit *k)
@@ -248,9 +247,9 @@ static ckpt_status open_variable(struct params *p, ckpt_str name, ckpt_file **ou
     ckpt_status st = part_file_add(p->f, MODEL_NAME, name, out, p->err);
     if (st != CKPT_ENOTFOUND)
         return st;
-    (void)fail(p->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{no file} of {=the parameter} that __model__ names");
-    fail_hint(p->err, "`ckpt salvage` writes what the other files hold");
-    return CKPT_ETRUNCATED;
+    return fail(p->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                "{no file} of {=the parameter} that __model__ names\n"
+                "`ckpt salvage` writes what the other files hold");
 }
 
 /* read_variable - the tensor NAME, which is all of the file of that name. */

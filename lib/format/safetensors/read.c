@@ -478,12 +478,11 @@ static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
     if (*n > f->limits.max_header)
         return fail(err, CKPT_ELIMIT, 0, "a header of {%llu bytes}; the limit is {=%llu}", LL(*n),
                     LL(f->limits.max_header));
-    if (!range_within(8, *n, f->src->size)) {
-        (void)fail(err, CKPT_ETRUNCATED, 8, "it needs {=%llu bytes}, the file has {%llu} after its length",
-                   LL(*n), LL(f->src->size - 8));
-        fail_hint(err, "the download or copy stopped early: get the file again");
-        return CKPT_ETRUNCATED;
-    }
+    if (!range_within(8, *n, f->src->size))
+        return fail(err, CKPT_ETRUNCATED, 8,
+                    "it needs {=%llu bytes}, the file has {%llu} after its length\n"
+                    "the download or copy stopped early: get the file again",
+                    LL(*n), LL(f->src->size - 8));
     return CKPT_OK;
 }
 

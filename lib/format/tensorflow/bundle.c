@@ -143,12 +143,10 @@ static ckpt_status add_entry(struct bundle *b, ckpt_str key, cursor value)
     struct entry e;
     if (key.len == 0)
         return read_header(b, value);
-    if (!b->has_header && b->n == 0) {
-        (void)fail(b->err, CKPT_EFORMAT, value.pos,
-                   "a table {without} {=the header} of a TensorFlow checkpoint");
-        fail_hint(b->err, "other programs write such tables, too: LevelDB's databases consist of them");
-        return CKPT_EFORMAT;
-    }
+    if (!b->has_header && b->n == 0)
+        return fail(b->err, CKPT_EFORMAT, value.pos,
+                    "a table {without} {=the header} of a TensorFlow checkpoint\n"
+                    "other programs write such tables, too: LevelDB's databases consist of them");
     ckpt_status st = read_entry(b, key, value, &e);
     if (st != CKPT_OK) {
         fail_where(b->err, "%.*s", STR_ARG(key));

@@ -278,10 +278,10 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
         return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the index was removed while it was read");
     if (n == 1)
         return shards_become_file(f, str_c(f->path), str_c(name), err);
-    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-               "folder with {%u checkpoints}, and no file that names {=the latest}", n);
-    fail_hint(err, "name one of them, such as %s", name);
-    return CKPT_EUSAGE;
+    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                "folder with {%u checkpoints}, and no file that names {=the latest}\n"
+                "name one of them, such as %s",
+                n, name);
 }
 
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)

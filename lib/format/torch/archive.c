@@ -220,10 +220,10 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
     ckpt_status st = source_crc(s, 0, s->size, CRC_32, &crc, err);
     if (st != CKPT_OK || crc == e->crc)
         return st;
-    (void)fail(err, CKPT_ECHECKSUM, source_pos(z->src, e->data),
-               "its CRC-32 is {%08x}, the directory says {=%08x}", crc, e->crc);
-    fail_hint(err, "the file is damaged; fetch it again");
-    return CKPT_ECHECKSUM;
+    return fail(err, CKPT_ECHECKSUM, source_pos(z->src, e->data),
+                "its CRC-32 is {%08x}, the directory says {=%08x}\n"
+                "the file is damaged; fetch it again",
+                crc, e->crc);
 }
 
 static ckpt_status keep_pickle_source(struct torch_archive *ta, source *s, ckpt_error *err)

@@ -300,9 +300,9 @@ static ckpt_status read_sections(struct torch_archive *ta, struct kit *root, boo
                           old ? "serialized_constants.pt" : "data/constants/model.pt"));
     if (value_count(root->mapping))
         return CKPT_OK;
-    (void)fail(root->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a torch.export archive without weights in it");
-    fail_hint(root->err, "they were saved elsewhere, or it only holds compiled code");
-    return CKPT_EUNSUPPORTED;
+    return fail(root->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "a torch.export archive without weights in it\n"
+                "they were saved elsewhere, or it only holds compiled code");
 }
 
 static ckpt_status read_export(ckpt_file *f, ckpt_error *err)

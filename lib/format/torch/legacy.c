@@ -122,13 +122,12 @@ static ckpt_status locate_storage(struct legacy *l, const ckpt_value *key, uint6
     uint64_t n = load_u64le(count);
     s->off = *pos + sizeof count; /* bounded: just read */
     CKPT_TRY(compute_storage_size(l, s, n, at));
-    if (!range_within(s->off, s->nbytes, l->src->size)) {
-        (void)fail(l->err, CKPT_ETRUNCATED, at,
-                   "storage \"%.*s\" needs {=%llu bytes}, the file has {%llu} left", STR_ARG(text),
-                   (unsigned long long)s->nbytes, (unsigned long long)(l->src->size - s->off));
-        fail_hint(l->err, "the download or the save stopped early: get the file again");
-        return CKPT_ETRUNCATED;
-    }
+    if (!range_within(s->off, s->nbytes, l->src->size))
+        return fail(l->err, CKPT_ETRUNCATED, at,
+                    "storage \"%.*s\" needs {=%llu bytes}, the file has {%llu} left\n"
+                    "the download or the save stopped early: get the file again",
+                    STR_ARG(text), (unsigned long long)s->nbytes,
+                    (unsigned long long)(l->src->size - s->off));
     s->present = true;
     *pos = s->off + s->nbytes; /* bounded: both are within the file */
     return CKPT_OK;

@@ -138,12 +138,11 @@ static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, c
                           STR_ARG(s->s.key), (unsigned long long)numel);
     if (!s->src || need <= s->s.nbytes)
         return CKPT_OK;
-    (void)fail(g->err, CKPT_ETRUNCATED, storage_file_offset(s),
-               "storage \"%.*s\" holds {%llu bytes} of {=the %llu} that its %llu elements of %s need",
-               STR_ARG(s->s.key), (unsigned long long)s->s.nbytes, (unsigned long long)need,
-               (unsigned long long)numel, d->name);
-    fail_hint(g->err, "the file is damaged; torch before 2.10 reads foreign bytes here without a word");
-    return CKPT_ETRUNCATED;
+    return fail(g->err, CKPT_ETRUNCATED, storage_file_offset(s),
+                "storage \"%.*s\" holds {%llu bytes} of {=the %llu} that its %llu elements of %s need\n"
+                "the file is damaged; torch before 2.10 reads foreign bytes here without a word",
+                STR_ARG(s->s.key), (unsigned long long)s->s.nbytes, (unsigned long long)need,
+                (unsigned long long)numel, d->name);
 }
 
 /* add_storage_by_key - adds the storage that PID names to the table. In a big-endian archive the class of a

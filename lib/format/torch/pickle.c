@@ -50,11 +50,10 @@ static ckpt_status fail_no_storage(void *user, const struct torch_pid *pid, stru
 {
     (void)user;
     (void)s;
-    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-               "{=storage \"%.*s\"} is {not in this file}: it is the data.pkl of an unpacked archive",
-               STR_ARG(pid->key));
-    fail_hint(err, "zip the whole folder again, data/ included: `zip -0r model.pt FOLDER`");
-    return CKPT_EFORMAT;
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "{=storage \"%.*s\"} is {not in this file}: it is the data.pkl of an unpacked archive\n"
+                "zip the whole folder again, data/ included: `zip -0r model.pt FOLDER`",
+                STR_ARG(pid->key));
 }
 
 /* fail_headless_stream - fails because the file begins with a pickle of a single value and more bytes follow:

@@ -419,12 +419,11 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
                            ckpt_error *err)
 {
     struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
-    if (storage_lost(s)) {
-        (void)fail(err, CKPT_ELOSSY, s->more->lost_at,
-                   "storage \"%.*s\" is lost, and an object that is no tensor holds it", STR_ARG(s->s.key));
-        fail_hint(err, "--root PATH writes a part of the file without that object");
-        return CKPT_ELOSSY;
-    }
+    if (storage_lost(s))
+        return fail(err, CKPT_ELOSSY, s->more->lost_at,
+                    "storage \"%.*s\" is lost, and an object that is no tensor holds it\n"
+                    "--root PATH writes a part of the file without that object",
+                    STR_ARG(s->s.key));
     if (!s->src)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "storage \"%.*s\" is on the meta device, outside of a tensor", STR_ARG(s->s.key));

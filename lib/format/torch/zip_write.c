@@ -276,10 +276,10 @@ ckpt_status torch_drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
     char more[48] = "";
     if (p->ndropped - before > 1)
         (void)snprintf(more, sizeof more, " and %zu more", p->ndropped - before - 1);
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a torch file has no place for metadata: \"%.*s\"%s",
-               STR_ARG(p->dropped[before].name), more);
-    fail_hint(err, "without --strict they are left out and listed");
-    return CKPT_ELOSSY;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "a torch file has no place for metadata: \"%.*s\"%s\n"
+                "without --strict they are left out and listed",
+                STR_ARG(p->dropped[before].name), more);
 }
 
 /* free_node_maps - frees the maps of nodes, which only torch_zip_pickle uses, before the items are copied. */

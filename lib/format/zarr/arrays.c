@@ -214,11 +214,10 @@ static ckpt_status check_claims(const struct assembly *y)
     uint64_t missing = y->missing;
     if ((!y->n || bytes <= most) && missing <= most)
         return CKPT_OK;
-    (void)fail(y->x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-               "%s of {%" PRIu64 " bytes}; {=%" PRIu64 "} are allowed",
-               missing > most ? "missing chunks" : "a chunk", missing > most ? missing : bytes, most);
-    fail_hint(y->x->err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
-    return CKPT_ELIMIT;
+    return fail(y->x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                "%s of {%" PRIu64 " bytes}; {=%" PRIu64 "} are allowed\n"
+                "raise it with --max-expanded (max_expanded in ckpt_limits)",
+                missing > most ? "missing chunks" : "a chunk", missing > most ? missing : bytes, most);
 }
 
 /* make_source - sets *OUT to a source that has the elements of Y from byte *AT on. */

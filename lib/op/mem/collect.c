@@ -30,10 +30,10 @@ static ckpt_status refuse_row(const ckpt_tensor *r, ckpt_error *err)
 {
     const char *dtype = ckpt_tensor_dtype_name(r), *kind = ckpt_kind_name((ckpt_kind)r->kind);
     bool dense = r->kind == CKPT_DENSE;
-    ckpt_status st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s is {%s}%s%s: not trained as it is",
-                          STR_ARG(r->name), dense ? dtype : kind, dense ? "" : " of ", dense ? "" : dtype);
-    fail_hint(err, "give the model before it was quantized, or --root of its weights");
-    return st;
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "%.*s is {%s}%s%s: not trained as it is\n"
+                "give the model before it was quantized, or --root of its weights",
+                STR_ARG(r->name), dense ? dtype : kind, dense ? "" : " of ", dense ? "" : dtype);
 }
 
 /* add_row - adds R as the tensor NAME. Ignores rows that are not tensors of numbers. */

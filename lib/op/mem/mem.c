@@ -149,9 +149,7 @@ static const char *precision_name(uint32_t precision)
 /* fail_with_option - fails with WHAT, and hints at OPTION. */
 static ckpt_status fail_with_option(ckpt_error *err, const char *option, const char *what)
 {
-    fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s", what);
-    fail_hint(err, "use %s", option);
-    return CKPT_EUSAGE;
+    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s\nuse %s", what, option);
 }
 
 /* take_precision - sets the conditions and sizes that follow from the precision of the run. */
