@@ -367,6 +367,7 @@ static void links_may_not_leave_the_folder(void)
     CU_ASSERT_EQUAL(mkfifo(link, 0600), 0); /* and nobody waits for it */
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "no regular file"));
+    CU_ASSERT_STRING_EQUAL(err.hint, "a folder, pipe or device cannot be read here: put the file itself in its place");
     CU_ASSERT_EQUAL(unlink(link), 0);
     CU_ASSERT_EQUAL(symlink("a.distcp", link), 0);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
@@ -417,6 +418,7 @@ static void checksums_of_items_are_checked(void)
     CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, first, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err), CKPT_ECHECKSUM);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.file, "b.distcp"));
+    CU_ASSERT_STRING_EQUAL(err.where, "w"); /* the tensor is named once */
     ckpt_close(f);
     ckpt_verify_result found = CKPT_INIT(ckpt_verify_result);
     CU_ASSERT_EQUAL(ckpt_verify(dir, NULL, NULL, NULL, &found, &err), CKPT_OK);

@@ -127,9 +127,7 @@ static ckpt_status open_item(const struct dcp_items *x, size_t i, ckpt_file **ou
     if (st == CKPT_OK)
         return CKPT_OK;
     fail_add_place(err, it->file_offset, str_of("", 0));
-    fail_where(err, "%.*s", STR_ARG(x->tensor[it->tensor].name));
-    fail_file(err, in->path);
-    return st;
+    return fail_name_file(st, in->path, err);
 }
 
 /* is_row_major - returns true if the elements of T are stored in row-major order without gaps. */
@@ -292,9 +290,7 @@ static ckpt_status add_range(struct item_source *s, size_t i, uint64_t off, cons
     (void)fail(err, CKPT_ECHECKSUM, it->file_offset,
                "the CRC-32 of an item is {%08x}; its zip directory has {=%08x}", range.crc, it->crc);
     fail_hint(err, "the file is damaged; fetch it again, or go on with --ignore-crc");
-    fail_where(err, "%.*s", STR_ARG(s->x.tensor[it->tensor].name));
-    fail_file(err, s->x.file[it->file]->path);
-    return CKPT_ECHECKSUM;
+    return fail_name_file(CKPT_ECHECKSUM, s->x.file[it->file]->path, err);
 }
 
 static ckpt_status read_item(struct item_source *s, size_t i, uint64_t off, void *out, size_t n,
@@ -305,8 +301,7 @@ static ckpt_status read_item(struct item_source *s, size_t i, uint64_t off, void
     CKPT_TRY(locate_item(s, i, &position, err));
     if (position != INDIRECT) {
         ckpt_status st = source_read(in->src, position - 1 + off, out, n, err); /* bounded: below INDIRECT */
-        fail_file(st == CKPT_OK ? NULL : err, in->path);
-        return st == CKPT_OK ? add_range(s, i, off, out, n, err) : st;
+        return st == CKPT_OK ? add_range(s, i, off, out, n, err) : fail_name_file(st, in->path, err);
     }
     pthread_mutex_lock(&s->lock);
     ckpt_status st = read_indirect(s, i, off, out, n, err);
@@ -363,12 +358,8 @@ static ckpt_status check_crc(const struct dcp_items *x, size_t i, ckpt_file *f, 
     const struct dcp_item *it = &x->item[i];
     struct stream_options o = {.ignore_crc = false};
     ckpt_status st = storage_check_crc(&f->table, f->table.rows[0].t.storage, &o, err);
-    if (st == CKPT_OK)
-        return CKPT_OK;
-    fail_add_place(err, it->file_offset, str_of("", 0));
-    fail_where(err, "%.*s", STR_ARG(x->tensor[it->tensor].name));
-    fail_file(err, x->file[it->file]->path);
-    return st;
+    fail_add_place(st == CKPT_OK ? NULL : err, it->file_offset, str_of("", 0));
+    return fail_name_file(st, x->file[it->file]->path, err);
 }
 
 /* fill_record - sets *OUT to the bytes of item I in its file, whose archive is F. If they are not there as
@@ -388,18 +379,30 @@ static ckpt_status fill_record(const struct dcp_items *x, size_t i, ckpt_file *f
     return source_slice(in->src, out->file_offset, s->s.nbytes, &out->src, err); /* F is closed soon */
 }
 
+/* check_opened - does dcp_items_check for item I, whose archive is F. */
+static ckpt_status check_opened(struct item_source *s, size_t i, bool read, ckpt_file *f,
+                                struct check_record *record, ckpt_error *err)
+{
+    const struct storage *in = &f->table.storages[f->table.rows[0].t.storage];
+    atomic_store_explicit(&s->x.item[i].data_position, find_data(&s->x.item[i], f), memory_order_release);
+    if (!in->has_crc)
+        return CKPT_OK;
+    ckpt_status st = read ? check_crc(&s->x, i, f, err) : fill_record(&s->x, i, f, record, err);
+    record->path = s->x.file[s->x.item[i].file]->path;
+    return st;
+}
+
 ckpt_status dcp_items_check(source *src, size_t i, bool read, struct check_record *record, ckpt_error *err)
 {
     struct item_source *s = (struct item_source *)src;
     ckpt_file *f;
     *record = (struct check_record){.src = NULL};
-    CKPT_TRY(open_item(&s->x, i, &f, err));
-    atomic_store_explicit(&s->x.item[i].data_position, find_data(&s->x.item[i], f), memory_order_release);
-    bool sum = f->table.storages[f->table.rows[0].t.storage].has_crc;
-    ckpt_status st = !sum   ? CKPT_OK
-                     : read ? check_crc(&s->x, i, f, err)
-                            : fill_record(&s->x, i, f, record, err);
-    record->path = sum ? s->x.file[s->x.item[i].file]->path : NULL;
-    file_free(f);
+    ckpt_status st = open_item(&s->x, i, &f, err);
+    if (st == CKPT_OK) {
+        st = check_opened(s, i, read, f, record, err);
+        file_free(f);
+    }
+    if (st != CKPT_OK)
+        fail_where(err, "%.*s", STR_ARG(s->x.tensor[s->x.item[i].tensor].name));
     return st;
 }

@@ -66,15 +66,6 @@ static bool is_inside_or_trusted(const char *in, const char *trusted, const char
     return inside;
 }
 
-/* open_regular - opens a regular file. Opening a pipe could wait forever. */
-static ckpt_status open_regular(const char *path, source **out, ckpt_error *err)
-{
-    struct stat is;
-    if (stat(path, &is) == 0 && !S_ISREG(is.st_mode))
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=regular file}");
-    return source_file_open(path, out, err);
-}
-
 ckpt_status part_file_path(const char *in, const char *trusted, ckpt_str name, char **path, ckpt_error *err)
 {
     *path = NULL;
@@ -97,9 +88,8 @@ ckpt_status part_file_open(const char *in, const char *trusted, ckpt_str name, s
                            ckpt_error *err)
 {
     CKPT_TRY(part_file_path(in, trusted, name, path, err));
-    ckpt_status st = open_regular(*path, out, err);
-    fail_file(st == CKPT_OK ? NULL : err, *path);
-    return st;
+    ckpt_status st = shards_check_regular(*path, err);
+    return fail_name_file(st == CKPT_OK ? source_file_open(*path, out, err) : st, *path, err);
 }
 
 /* trim - returns S without white space around it. */

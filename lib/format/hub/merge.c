@@ -34,13 +34,21 @@ char *shards_join_path(ckpt_str folder, ckpt_str name)
     return NULL;
 }
 
+ckpt_status shards_check_regular(const char *path, ckpt_error *err)
+{
+    struct stat is;
+    if (stat(path, &is) != 0 || S_ISREG(is.st_mode))
+        return CKPT_OK;
+    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=regular file}");
+    fail_hint(err, "a folder, pipe or device cannot be read here: put the file itself in its place");
+    return CKPT_EFORMAT;
+}
+
 ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
                         ckpt_error *err)
 {
-    struct stat is;
     const char *at = strcmp(path, "-") == 0 ? "./-" : path;
-    if (stat(at, &is) == 0 && !S_ISREG(is.st_mode))
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard that is {no} {=regular file}");
+    CKPT_TRY(shards_check_regular(at, err));
     CKPT_TRY(format_open_source(at, note, out, err));
     ckpt_status st = f->check ? check_set_hint(f->check, note->text, err) : CKPT_OK;
     if (st != CKPT_OK)

@@ -59,8 +59,10 @@ struct index {
 bool shards_is_index(const struct probe *p);
 /* shards_join_path - returns FOLDER/NAME, which the caller frees. NULL: no memory. */
 char *shards_join_path(ckpt_str folder, ckpt_str name);
-/* shards_open - opens the file PATH of the set F. Refuses pipes, which could block, and standard input. NOTE
- * is as for format_open_source. */
+/* shards_check_regular - refuses PATH if it exists and is no regular file: opening a pipe could block. */
+ckpt_status shards_check_regular(const char *path, ckpt_error *err);
+/* shards_open - opens the regular file PATH of the set F; "-" is a file, too. NOTE is as for
+ * format_open_source. */
 ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
                         ckpt_error *err);
 /* shards_become_file - makes F, which was opened as a folder, the file NAME in FOLDER. */
