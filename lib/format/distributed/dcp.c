@@ -167,8 +167,7 @@ static ckpt_status read_metadata_file(struct dcp *d, ckpt_str name)
     fail_add_place(st == CKPT_OK ? NULL : d->err, 0, STR_LIT("pickle"));
     if (st != CKPT_OK && f->salvage)
         fail_hint(d->err, "without its metadata nothing of the checkpoint has a name");
-    fail_file(st == CKPT_OK ? NULL : d->err, part->path);
-    return st;
+    return fail_name_file(st, part->path, d->err);
 }
 
 static ckpt_status fail_no_metadata(const struct dcp *d)
@@ -214,8 +213,7 @@ CKPT_PRINTF(3, 4) static ckpt_status fail_entry(struct dcp *d, ckpt_str name, co
     va_end(args);
     fail_where(d->err, "%.*s", STR_ARG(name));
     fail_hint(d->err, "the metadata are damaged, or of a kind that no release of torch writes");
-    fail_file(d->err, d->meta_file->path);
-    return CKPT_EFORMAT;
+    return fail_name_file(CKPT_EFORMAT, d->meta_file->path, d->err);
 }
 
 static bool same_sizes(const uint64_t *a, const uint64_t *b, uint32_t n)
@@ -280,11 +278,10 @@ static ckpt_status read_entry(struct dcp *d, const struct dcp_metadata *m, dcp_w
     if (!map_put(d->names, name, (uint32_t)d->n, &i))
         return fail_memory(d->err);
     if (i == MAP_NONE) {
-        struct dcp_entry *grown = arena_grow(d->f->a, d->entry, d->n, &d->cap, d->n + 1, sizeof *grown);
-        if (!grown)
+        struct dcp_entry *added = arena_append(d->f->a, &d->entry, &d->n, &d->cap, sizeof *added);
+        if (!added)
             return fail_memory(d->err);
-        d->entry = grown;
-        grown[d->n++] = (struct dcp_entry){.tensor.name = name, .storage = CKPT_NO_STORAGE};
+        *added = (struct dcp_entry){.tensor.name = name, .storage = CKPT_NO_STORAGE};
         i = (uint32_t)d->n - 1; /* bounded: a map has fewer */
     } else if (dcp_is_instance(m, w, DCP_TENSOR) != (d->entry[i].shape != NULL)) {
         return fail_entry(d, name, "{a tensor} for one rank and {=another value} for the next");
@@ -377,13 +374,11 @@ static ckpt_status find_file(struct dcp *d, ckpt_str name, uint32_t *out)
         st = fail_missing(d, name);
     }
     CKPT_TRY(st);
-    struct dcp_data *grown = arena_grow(d->f->a, d->data, d->ndata, &d->cap_data, d->ndata + 1,
-                                        sizeof *grown);
-    if (!grown)
+    struct dcp_data *added = arena_append(d->f->a, &d->data, &d->ndata, &d->cap_data, sizeof *added);
+    if (!added)
         return fail_memory(d->err);
-    d->data = grown;
-    *out = (uint32_t)d->ndata;
-    grown[d->ndata++] = data;
+    *added = data;
+    *out = (uint32_t)(added - d->data);
     return CKPT_OK;
 }
 
@@ -561,8 +556,7 @@ static ckpt_status check_range(struct dcp *d, const struct dcp_storage_info *s, 
     else if (!s->zstd && s->length < need)
         st = fail(d->err, CKPT_EFORMAT, s->at,
                   "an item of {%" PRIu64 " bytes}, its chunk takes {=%" PRIu64 "}", s->length, need);
-    fail_file(st == CKPT_OK ? NULL : d->err, in->part->path);
-    return st;
+    return fail_name_file(st, in->part->path, d->err);
 }
 
 static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const struct dcp_chunk *chunk)
@@ -823,8 +817,7 @@ static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
     if (st == CKPT_OK)
         st = format_open_part(d->f, in->path, src, &part, d->err);
     fail_add_place(st == CKPT_OK ? NULL : d->err, s->at, e->tensor.name);
-    fail_file(st == CKPT_OK ? NULL : d->err, in->path);
-    CKPT_TRY(st);
+    CKPT_TRY(fail_name_file(st, in->path, d->err));
     if (!part) { /* reported */
         e->failed = true;
         return CKPT_OK;
@@ -835,8 +828,7 @@ static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
         st = part_file_check_pickle(part, d->err);
     if (st == CKPT_OK && !part->root)
         st = fail(d->err, CKPT_EFORMAT, s->at, "a value that {cannot} be read as {=a pickle}");
-    fail_file(st == CKPT_OK ? NULL : d->err, in->path);
-    CKPT_TRY(st);
+    CKPT_TRY(fail_name_file(st, in->path, d->err));
     return part_graph_take(d->f, part, &e->value, d->err);
 }
 

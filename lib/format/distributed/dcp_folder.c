@@ -12,8 +12,7 @@
 
 static ckpt_status fail_path(const struct dcp_folder *d, ckpt_error *err)
 {
-    fail_file(err, d->job->path);
-    return err->status;
+    return fail_name_file(err->status, d->job->path, err);
 }
 
 /* is_of_dcp - returns true for the file names of a distributed checkpoint. */

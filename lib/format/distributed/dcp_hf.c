@@ -168,8 +168,7 @@ static ckpt_status read_shards(struct sharded_tensors *r)
     for (size_t i = 0; i < n; i++) {
         CKPT_TRY(part_file_read(f, list[0].ptr, list[i], &part, r->err));
         ckpt_status st = part ? add_part(r, part) : CKPT_OK;
-        fail_file(st == CKPT_OK ? NULL : r->err, part ? part->path : "");
-        CKPT_TRY(st);
+        CKPT_TRY(fail_name_file(st, part ? part->path : "", r->err));
     }
     uint64_t last[3] = {0, 0, 0};
     if (n)

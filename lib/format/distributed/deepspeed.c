@@ -277,8 +277,7 @@ static ckpt_status refuse_tensor_parallel(struct deepspeed *x)
                (unsigned long long)most + 1);
     fail_hint(x->err,
               "`python -m deepspeed.checkpoint.ds_to_universal` puts them together; or name one file");
-    fail_file(x->err, x->f->path);
-    return CKPT_EUNSUPPORTED;
+    return fail_name_file(CKPT_EUNSUPPORTED, x->f->path, x->err);
 }
 
 /* check_without_zero - refuses MODEL if it was saved with ZeRO, because there are no optimizer files. */
@@ -421,7 +420,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     map_free(x.root_keys);
     map_free(x.buffers);
     free(x.piece);
-    free(x.bounds);
+    free(x.range);
     return st;
 }
 

@@ -67,15 +67,20 @@ struct ds_flat {
     ckpt_dtype dtype;
 };
 
+/* The elements of a tensor that a piece has: N from AT on. */
+struct ds_range {
+    uint64_t at, n;
+};
+
 struct deepspeed {
     ckpt_file *f; /* first member: part_graph_find_storage */
     ckpt_error *err;
     struct ds_save save;
     struct ds_tensor *tensor;
     size_t ntensors, cap_tensors;
-    struct piece *piece; /* of the tensor that is being assembled */
-    size_t npieces, cap_pieces;
-    uint64_t *bounds;           /* two for each piece: its offset and size in elements */
+    struct piece *piece;    /* of the tensor that is being assembled */
+    struct ds_range *range; /* by piece */
+    size_t npieces, cap_pieces, nranges, cap_ranges;
     bool missing_data, no_crc;  /* a piece is missing; a piece has no checksum */
     map *weights;               /* parameter name -> index into tensor */
     ckpt_value *state, *groups; /* of the optimizer: dict by parameter name; param_groups */

@@ -119,8 +119,7 @@ static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str t
                tracker, STR_ARG(tag));
     if (!leaves)
         fail_hint(err, "that save was deleted, or not copied; name the folder of another one");
-    fail_file(err, f->path);
-    return err->status;
+    return fail_name_file(err->status, f->path, err);
 }
 
 /* ------------------------------------------------------------------------- list */

@@ -94,21 +94,19 @@ static ckpt_status check_flat(struct deepspeed *x, const ckpt_file *part, const 
         return CKPT_OK;
     (void)fail(x->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=flat tensor of plain elements}");
     fail_where(x->err, "%.*s", STR_ARG(t->name));
-    fail_file(x->err, part->path);
-    return CKPT_EUNSUPPORTED;
+    return fail_name_file(CKPT_EUNSUPPORTED, part->path, x->err);
 }
 
 static ckpt_status add_partition(struct deepspeed *x, struct ds_flat *s, struct ds_partition p)
 {
-    struct ds_partition *grown = arena_grow(x->f->a, s->partition, s->n, &s->cap, s->n + 1, sizeof *grown);
-    if (!grown)
+    struct ds_partition *added = arena_append(x->f->a, &s->partition, &s->n, &s->cap, sizeof *added);
+    if (!added)
         return fail_memory(x->err);
-    s->partition = grown;
     p.start = s->total;
-    if (!checked_add(s->total, p.n, &s->total))
-        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "partitions of {more} than {=2^64 elements}");
-    grown[s->n++] = p;
-    return CKPT_OK;
+    *added = p;
+    return checked_add(s->total, p.n, &s->total)
+               ? CKPT_OK
+               : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "partitions of {more} than {=2^64 elements}");
 }
 
 ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file *part, const ckpt_value *v,
@@ -122,16 +120,14 @@ ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file 
     if (!t) {
         (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} for {=each group of parameters}");
         fail_where(x->err, "optimizer_state_dict");
-        fail_file(x->err, part->path);
-        return CKPT_EFORMAT;
+        return fail_name_file(CKPT_EFORMAT, part->path, x->err);
     }
     CKPT_TRY(check_flat(x, part, t));
     if (s->dtype && s->dtype != t->dtype) {
         (void)fail(x->err, CKPT_EFORMAT, t->file_offset, "{%s}; other partitions are {=%s}",
                    ckpt_dtype_name((ckpt_dtype)t->dtype), ckpt_dtype_name(s->dtype));
         fail_where(x->err, "%.*s", STR_ARG(t->name));
-        fail_file(x->err, part->path);
-        return CKPT_EFORMAT;
+        return fail_name_file(CKPT_EFORMAT, part->path, x->err);
     }
     s->dtype = (ckpt_dtype)t->dtype;
     return add_partition(x, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
@@ -150,23 +146,16 @@ static ckpt_status add_piece(struct deepspeed *x, const struct ds_partition *p, 
         x->missing_data = true;
         return CKPT_OK;
     }
-    if (x->npieces == x->cap_pieces) {
-        size_t cap = x->cap_pieces ? 2 * x->cap_pieces : 64;
-        struct piece *grown = realloc(x->piece, cap * sizeof *grown);
-        x->piece = grown ? grown : x->piece;
-        uint64_t *bounds = grown ? realloc(x->bounds, 2 * cap * sizeof *bounds) : NULL;
-        if (!bounds)
-            return fail_memory(x->err);
-        x->bounds = bounds;
-        x->cap_pieces = cap;
-    }
     if (!checked_add(t->storage_offset, from, &first) || !dtype_bytes((ckpt_dtype)t->dtype, first, &skip) ||
         !checked_add(s->off, skip, &skip))
         return fail(x->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
     x->no_crc |= !s->has_crc;
-    x->bounds[2 * x->npieces] = at;
-    x->bounds[2 * x->npieces + 1] = n;
-    x->piece[x->npieces++] = (struct piece){.src = s->src, .at = skip};
+    struct piece *piece = arena_append(NULL, &x->piece, &x->npieces, &x->cap_pieces, sizeof *piece);
+    struct ds_range *range = arena_append(NULL, &x->range, &x->nranges, &x->cap_ranges, sizeof *range);
+    if (!piece || !range)
+        return fail_memory(x->err);
+    *piece = (struct piece){.src = s->src, .at = skip};
+    *range = (struct ds_range){at, n};
     return CKPT_OK;
 }
 
@@ -216,8 +205,8 @@ static ckpt_status store_tensor(struct deepspeed *x, struct ds_tensor *t, ckpt_s
         return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                     "a part of it is {in a file} that is missing or {=cannot be read}");
     for (size_t i = 0; i < x->npieces; i++) { /* now, because realloc no longer moves the array */
-        x->piece[i].offset = &x->bounds[2 * i];
-        x->piece[i].size = &x->bounds[2 * i + 1];
+        x->piece[i].offset = &x->range[i].at;
+        x->piece[i].size = &x->range[i].n;
     }
     struct pieces p = {.shape = &all,
                        .ndim = 1,
@@ -229,21 +218,18 @@ static ckpt_status store_tensor(struct deepspeed *x, struct ds_tensor *t, ckpt_s
 
 ckpt_status ds_end_tensor(struct deepspeed *x, const struct ds_tensor *t, ckpt_str key, ckpt_value **node)
 {
-    struct ds_tensor *grown = arena_grow(x->f->a, x->tensor, x->ntensors, &x->cap_tensors, x->ntensors + 1,
-                                         sizeof *grown);
-    if (!grown)
+    struct ds_tensor *to = arena_append(x->f->a, &x->tensor, &x->ntensors, &x->cap_tensors, sizeof *to);
+    if (!to)
         return fail_memory(x->err);
-    x->tensor = grown;
-    struct ds_tensor *to = &grown[x->ntensors];
     *to = *t;
     to->storage = CKPT_NO_STORAGE;
     ckpt_status st = sharded_storage_accept_fault(x->f, key, t->dtype, store_tensor(x, to, key), &to->storage,
                                                   x->err);
-    x->npieces = 0;
+    x->npieces = x->nranges = 0;
     x->missing_data = false;
     x->no_crc = false;
     CKPT_TRY(st);
-    *node = to->node = value_new(x->f->a, CKPT_V_TENSOR, x->ntensors++);
+    *node = to->node = value_new(x->f->a, CKPT_V_TENSOR, x->ntensors - 1);
     return *node ? CKPT_OK : fail_memory(x->err);
 }
 

@@ -178,8 +178,7 @@ static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
         }
         x->first = x->first ? x->first : part;
         ckpt_status st = add_rank(x, part, n);
-        fail_file(st == CKPT_OK ? NULL : x->err, part->path);
-        CKPT_TRY(st);
+        CKPT_TRY(fail_name_file(st, part->path, x->err));
     }
     return x->first ? CKPT_OK
                     : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=a rank} can be read");

@@ -230,13 +230,11 @@ static ckpt_status find_stack(struct megatron *m, ckpt_str prefix, struct layer_
     if (!key.ptr || !map_put(m->stacks, key, (uint32_t)m->nstacks, &i))
         return fail_memory(m->err);
     if (i == MAP_NONE) {
-        struct layer_stack *grown = arena_grow(m->f->a, m->stack, m->nstacks, &m->cap_stacks, m->nstacks + 1,
-                                               sizeof *grown);
-        if (!grown)
+        i = (uint32_t)m->nstacks; /* bounded: a map has fewer */
+        *out = arena_append(m->f->a, &m->stack, &m->nstacks, &m->cap_stacks, sizeof **out);
+        if (!*out)
             return fail_memory(m->err);
-        m->stack = grown;
-        grown[m->nstacks] = (struct layer_stack){0, 0};
-        i = (uint32_t)m->nstacks++; /* bounded: a map has fewer */
+        **out = (struct layer_stack){0, 0};
     }
     *out = &m->stack[i];
     return CKPT_OK;
@@ -485,8 +483,7 @@ static ckpt_status add_tensors(struct megatron *m, const struct megatron_rank *r
         ckpt_status st = add_tensor(m, rank, i, chunk);
         if (st != CKPT_OK && !m->err->where[0])
             fail_where(m->err, "%.*s", STR_ARG(t->name));
-        fail_file(st == CKPT_OK ? NULL : m->err, rank->part->path);
-        CKPT_TRY(file_report_fault(m->f, st, m->err));
+        CKPT_TRY(file_report_fault(m->f, fail_name_file(st, rank->part->path, m->err), m->err));
     }
     return CKPT_OK;
 }

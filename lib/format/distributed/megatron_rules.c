@@ -63,13 +63,11 @@ static ckpt_status read_rules(arena *a, json_scan *j, struct megatron_rules *r, 
     if (e != JSON_OBJECT)
         return json_unexpected(j, e, "the file", "an object of globs");
     while ((e = json_next(j)) == JSON_KEY) {
-        struct megatron_rule rule = {.glob = arena_str(a, j->str), .parts = 1};
-        struct megatron_rule *grown = arena_grow(a, r->own, r->n, &r->cap, r->n + 1, sizeof *grown);
-        if (!grown || !rule.glob.ptr)
+        struct megatron_rule *rule = arena_append(a, &r->own, &r->n, &r->cap, sizeof *rule);
+        if (!rule)
             return fail_memory(err);
-        r->own = grown;
-        CKPT_TRY(read_rule(j, &rule));
-        grown[r->n++] = rule;
+        *rule = (struct megatron_rule){.glob = arena_str(a, j->str), .parts = 1};
+        CKPT_TRY(rule->glob.ptr ? read_rule(j, rule) : fail_memory(err));
     }
     if (e != JSON_OBJECT_END)
         return json_unexpected(j, e, "the file", "an object of globs");
@@ -94,6 +92,5 @@ ckpt_status megatron_rules_read(arena *a, const char *path, struct megatron_rule
         st = read_rules(a, &j, r, err);
     }
     source_unref(src);
-    fail_file(st == CKPT_OK ? NULL : err, path);
-    return st;
+    return fail_name_file(st, path, err);
 }

@@ -80,8 +80,7 @@ ckpt_status part_file_path(const char *in, const char *trusted, ckpt_str name, c
         return CKPT_OK;
     (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a link to {a file outside of} {=the folder}");
     fail_hint(err, "if you trust it, copy the folder with `cp -rL`");
-    fail_file(err, *path);
-    return CKPT_EFORMAT;
+    return fail_name_file(CKPT_EFORMAT, *path, err);
 }
 
 ckpt_status part_file_open(const char *in, const char *trusted, ckpt_str name, source **out, char **path,
@@ -153,13 +152,14 @@ void part_file_set_step(ckpt_file *f, const char *prefix)
 
 ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
 {
-    ckpt_file **grown = arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown);
-    if (!grown || !file_index_names(part)) {
+    ckpt_file **added = NULL;
+    if (file_index_names(part))
+        added = arena_append(f->a, &f->parts, &f->nparts, &f->cap_parts, sizeof(ckpt_file *));
+    if (!added) {
         file_free(part);
         return fail_memory(err);
     }
-    f->parts = grown;
-    grown[f->nparts++] = part;
+    *added = part;
     if (part->src && f->nparts > shards_max_open())
         source_file_park(part->src);
     return CKPT_OK;
@@ -222,6 +222,5 @@ ckpt_status part_file_read_pickle(ckpt_file *f, const char *trusted, ckpt_str na
 {
     CKPT_TRY(part_file_read(f, trusted, name, out, err));
     ckpt_status st = *out ? part_file_check_pickle(*out, err) : CKPT_OK;
-    fail_file(st == CKPT_OK ? NULL : err, *out ? (*out)->path : "");
-    return st;
+    return fail_name_file(st, *out ? (*out)->path : "", err);
 }

@@ -26,16 +26,15 @@ static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const c
     if (!map_put(r->names, name, (uint32_t)r->n, &i))
         return fail_memory(r->err);
     if (i == MAP_NONE) {
-        struct sharded_tensor *grown = arena_grow(r->f->a, r->tensor, r->n, &r->cap, r->n + 1, sizeof *grown);
-        if (!grown)
+        i = (uint32_t)r->n; /* bounded: a map has fewer */
+        struct sharded_tensor *added = arena_append(r->f->a, &r->tensor, &r->n, &r->cap, sizeof *added);
+        if (!added)
             return fail_memory(r->err);
-        r->tensor = grown;
-        grown[r->n] = (struct sharded_tensor){.name = name,
-                                              .dtype = (ckpt_dtype)t->dtype,
-                                              .ndim = t->ndim,
-                                              .shape = shape,
-                                              .storage = CKPT_NO_STORAGE};
-        i = (uint32_t)r->n++; /* bounded: a map has fewer */
+        *added = (struct sharded_tensor){.name = name,
+                                         .dtype = (ckpt_dtype)t->dtype,
+                                         .ndim = t->ndim,
+                                         .shape = shape,
+                                         .storage = CKPT_NO_STORAGE};
     }
     struct sharded_tensor *x = *out = &r->tensor[i];
     bool same = x->dtype == t->dtype && x->ndim == t->ndim && !x->shape == !shape;

@@ -66,8 +66,7 @@ static ckpt_status fail_partitions(struct zero *z, const ckpt_file *part, const 
 {
     (void)fail(z->x->err, CKPT_EFORMAT, 0, "{no} {=%s} of partitions", keys);
     fail_where(z->x->err, "optimizer_state_dict");
-    fail_file(z->x->err, part->path);
-    return CKPT_EFORMAT;
+    return fail_name_file(CKPT_EFORMAT, part->path, z->x->err);
 }
 
 /* count_ranks - returns the greatest partition_count in STATE, the state of an optimizer file, or 0. */
@@ -189,8 +188,7 @@ static ckpt_status read_first(struct zero *z)
                    "partitions {by experts} cannot be put together");
         fail_hint(x->err,
                   "make a universal checkpoint of it: python -m deepspeed.checkpoint.ds_to_universal");
-        fail_file(x->err, part->path);
-        return CKPT_EUNSUPPORTED;
+        return fail_name_file(CKPT_EUNSUPPORTED, part->path, x->err);
     }
     uint64_t end, files = count_files(z, DS_OPTIM, &end), n = count_ranks(state);
     if (n > MAX_RANKS || end > MAX_RANKS)

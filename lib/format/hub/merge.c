@@ -97,8 +97,7 @@ ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool alone
         return CKPT_OK;
     (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is part of the input; nothing written");
     fail_hint(err, "write into another folder, then move it");
-    fail_file(err, path);
-    return err->status;
+    return fail_name_file(err->status, path, err);
 }
 
 void shards_notice_old_index(ckpt_plan *p, const char *path)

@@ -75,8 +75,7 @@ static ckpt_status check_exists(const char *path, struct stat *st, bool *yes, ck
     if (*yes || errno == ENOENT)
         return CKPT_OK;
     (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced");
-    fail_file(err, path);
-    return err->status;
+    return fail_name_file(err->status, path, err);
 }
 
 /* ------------------------------------------------------------------ the index */
@@ -355,9 +354,7 @@ static ckpt_status begin_replacing(struct replaced *r, ckpt_error *err)
     } else if (st == CKPT_OK && was) {
         st = remove_old_index(r, err);
     }
-    if (st != CKPT_OK)
-        fail_file(err, r->files[r->n - 1].path);
-    return st;
+    return fail_name_file(st, r->files[r->n - 1].path, err);
 }
 
 ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem, const char *ext, bool sync,

@@ -230,8 +230,7 @@ static ckpt_status check_free(const struct set *s, const char *path, ckpt_error 
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written");
     fail_hint(err, replaces ? "use -f to replace it"
                             : "the files of a split GGUF are not replaced: remove them first");
-    fail_file(err, path);
-    return err->status;
+    return fail_name_file(err->status, path, err);
 }
 
 /* find_single - finds the single file that a set replaces. */
@@ -247,8 +246,7 @@ static ckpt_status find_single(struct set *s, ckpt_error *err)
         return CKPT_OK;
     if (!leads && !(link && errno == ENOENT)) {
         (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced");
-        fail_file(err, one);
-        return err->status;
+        return fail_name_file(err->status, one, err);
     }
     if (leads)
         CKPT_TRY(shards_contain_file(s->p->file, &st, &s->one_is_read, err));
@@ -266,8 +264,7 @@ static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
         bool there = path && stat(path, &is) == 0;
         if (path && !there && errno != ENOENT && errno != ENOTDIR) {
             (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again");
-            fail_file(err, path);
-            return err->status;
+            return fail_name_file(err->status, path, err);
         }
         if (there && !map_put_num(*out, (uint64_t)is.st_ino, 0, NULL))
             return fail_memory(err);
@@ -317,8 +314,7 @@ static ckpt_status make_folder(struct set *s, ckpt_error *err)
         return CKPT_OK;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder for the shards");
     sink_hint_folder(err, folder);
-    fail_file(err, folder);
-    return st;
+    return fail_name_file(st, folder, err);
 }
 
 /* place_files - moves the finished files into place, the index after the shards. */
@@ -444,8 +440,7 @@ static ckpt_status remove_single(struct set *s, ckpt_error *err)
     else if (s->one && !s->job->opts->dry_run && unlink(s->one) != 0 && errno != ENOENT) {
         s->one_stays = true;
         ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the file that the set replaces");
-        fail_file(err, s->one);
-        return st;
+        return fail_name_file(st, s->one, err);
     }
     s->whole = true;
     return s->one && !s->one_is_read && !s->job->opts->dry_run ? sync_folder(s, err) : CKPT_OK;
