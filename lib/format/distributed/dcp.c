@@ -62,15 +62,12 @@ struct dcp_storage_info {
 
 /* A name (fqn) of the checkpoint, which is a tensor or another value. */
 struct dcp_entry {
-    struct dcp_tensor_info tensor;
-    const uint64_t *shape;                           /* NULL: a value */
+    struct joined_tensor tensor;                     /* shape NULL: a value; node: of either */
     const struct dcp_metadata *path_of;              /* the metadata that PATH is in; NULL: no path */
     dcp_word path;                                   /* in planner_data */
     size_t first_chunk, nchunks, first_info, ninfos; /* in dcp.chunk and dcp.infos */
     size_t first_item, nitems;                       /* in dcp.item */
-    ckpt_value *value;
-    uint32_t storage;
-    bool failed; /* it cannot be read, which was reported */
+    bool failed;                                     /* it cannot be read, which was reported */
 };
 
 /* A .distcp file. */
@@ -246,9 +243,9 @@ static ckpt_status read_shape(struct dcp *d, struct dcp_entry *e, const struct d
     if (ndim > MAX_DIMS)
         return fail_entry(d, e->tensor.name, "a tensor of {%u dimensions}; {=%u} are allowed", ndim,
                           MAX_DIMS);
-    bool same = e->shape && e->tensor.dtype == dtype && e->tensor.ndim == ndim &&
-                same_sizes(e->shape, shape, ndim);
-    if (e->shape && !same)
+    bool same = e->tensor.shape && e->tensor.dtype == dtype && e->tensor.ndim == ndim &&
+                same_sizes(e->tensor.shape, shape, ndim);
+    if (e->tensor.shape && !same)
         return fail_entry(d, e->tensor.name,
                           "{another size or element type} than {=that of the other ranks}");
     if (dtype_info(dtype)->block_elems != 1) {
@@ -259,9 +256,8 @@ static ckpt_status read_shape(struct dcp *d, struct dcp_entry *e, const struct d
     }
     e->tensor.dtype = dtype;
     e->tensor.ndim = ndim;
-    e->tensor.width = dtype_info(dtype)->block_bytes;
-    e->shape = copy_sizes(d->f->a, shape, ndim);
-    return e->shape ? CKPT_OK : fail_memory(d->err);
+    e->tensor.shape = copy_sizes(d->f->a, shape, ndim);
+    return e->tensor.shape ? CKPT_OK : fail_memory(d->err);
 }
 
 /* read_entry - adds the name KEY, whose metadata are W, and counts its chunks. */
@@ -281,9 +277,9 @@ static ckpt_status read_entry(struct dcp *d, const struct dcp_metadata *m, dcp_w
         struct dcp_entry *added = arena_append(d->f->a, &d->entry, &d->n, &d->cap, sizeof *added);
         if (!added)
             return fail_memory(d->err);
-        *added = (struct dcp_entry){.tensor.name = name, .storage = CKPT_NO_STORAGE};
+        *added = (struct dcp_entry){.tensor = {.name = name, .storage = CKPT_NO_STORAGE}};
         i = (uint32_t)d->n - 1; /* bounded: a map has fewer */
-    } else if (dcp_is_instance(m, w, DCP_TENSOR) != (d->entry[i].shape != NULL)) {
+    } else if (dcp_is_instance(m, w, DCP_TENSOR) != (d->entry[i].tensor.shape != NULL)) {
         return fail_entry(d, name, "{a tensor} for one rank and {=another value} for the next");
     }
     if (dcp_is_instance(m, w, DCP_BYTES))
@@ -428,7 +424,7 @@ static ckpt_status read_storage_info(struct dcp *d, const struct dcp_metadata *m
     if (!dcp_text(m, dcp_field(m, w, DCP_STORED, STORED_PATH), &path) ||
         !dcp_int(dcp_field(m, w, DCP_STORED, STORED_OFFSET), &s->at) ||
         !dcp_int(dcp_field(m, w, DCP_STORED, STORED_LENGTH), &s->length) ||
-        (e->shape && (!s->offset || s->ndim != e->tensor.ndim)))
+        (e->tensor.shape && (!s->offset || s->ndim != e->tensor.ndim)))
         return fail_entry(d, e->tensor.name, "an item that has {no} {=file, offset and length}");
     ckpt_status st = is_zstd(d, m, dcp_field(m, w, DCP_STORED, STORED_TRANSFORMS), &zstd);
     s->zstd = zstd;
@@ -476,8 +472,9 @@ static ckpt_status accept_failure(struct dcp *d, struct dcp_entry *e, ckpt_statu
 {
     name_metadata(d, st);
     e->failed = e->failed || st != CKPT_OK;
-    if (e->shape || !d->f->salvage || !check_is_fault(st))
-        return sharded_storage_accept_fault(d->f, e->tensor.name, e->tensor.dtype, st, &e->storage, d->err);
+    if (e->tensor.shape || !d->f->salvage || !check_is_fault(st))
+        return sharded_storage_accept_fault(d->f, e->tensor.name, e->tensor.dtype, st, &e->tensor.storage,
+                                            d->err);
     file_notice(d->f, "\"%.*s\", which is no tensor, is lost: %s", STR_ARG(e->tensor.name), d->err->what);
     return CKPT_OK;
 }
@@ -512,7 +509,7 @@ static struct dcp_storage_info *find_storage_info(const struct dcp *d, const str
 /* count_chunk_bytes - sets *OUT to the bytes of CHUNK of E. False: the product overflows. */
 static bool count_chunk_bytes(const struct dcp_entry *e, const struct dcp_chunk *chunk, uint64_t *out)
 {
-    *out = e->tensor.width;
+    *out = dtype_info(e->tensor.dtype)->block_bytes;
     for (uint32_t k = 0; k < e->tensor.ndim; k++)
         if (chunk->size[k] == 0)
             *out = 0;
@@ -620,7 +617,7 @@ static bool looks_like_safetensors(const struct dcp *d, const struct dcp_storage
 static void detect_safetensors(struct dcp *d)
 {
     for (size_t i = 0; i < d->n; i++)
-        if (d->entry[i].shape && d->entry[i].ninfos) {
+        if (d->entry[i].tensor.shape && d->entry[i].ninfos) {
             d->in_safetensors = looks_like_safetensors(d, &d->infos[d->entry[i].first_info]);
             return;
         }
@@ -671,12 +668,12 @@ static ckpt_status make_items(struct dcp *d)
     ckpt_file *f = d->f;
     d->item = arena_array(f->a, d->nchunks, sizeof *d->item);
     d->item_offset = calloc(d->nchunks + 1, sizeof *d->item_offset);
-    struct dcp_tensor_info *tensors = arena_array(f->a, d->n, sizeof *tensors);
+    struct joined_tensor *tensors = arena_array(f->a, d->n, sizeof *tensors);
     if (!d->item || !d->item_offset || !tensors)
         return fail_memory(d->err);
     for (size_t i = 0; i < d->n; i++) {
         tensors[i] = d->entry[i].tensor;
-        if (d->entry[i].shape)
+        if (d->entry[i].tensor.shape)
             CKPT_TRY(add_items(d, &d->entry[i]));
     }
     if (!d->in_safetensors)
@@ -759,13 +756,16 @@ static ckpt_status add_tensor(struct dcp *d, struct dcp_entry *e)
 {
     bool sums = false;
     struct piece *p = calloc(e->nitems + 1, sizeof *p);
-    struct pieces all = {
-        .shape = e->shape, .ndim = e->tensor.ndim, .width = e->tensor.width, .piece = p, .n = e->nitems};
+    struct pieces all = {.shape = e->tensor.shape,
+                         .ndim = e->tensor.ndim,
+                         .width = dtype_info(e->tensor.dtype)->block_bytes,
+                         .piece = p,
+                         .n = e->nitems};
     ckpt_status st = p ? fill_pieces(d, e, p) : fail_memory(d->err);
     if (st == CKPT_OK && !d->in_safetensors && (d->f->check || d->f->salvage))
         st = check_items(d, e, &sums);
     if (st == CKPT_OK)
-        st = sharded_storage_add(d->f, e->tensor.name, e->tensor.dtype, &all, sums, &e->storage, d->err);
+        st = sharded_storage_add(d->f, &e->tensor, &all, sums, d->err);
     free(p);
     return st;
 }
@@ -773,7 +773,7 @@ static ckpt_status add_tensor(struct dcp *d, struct dcp_entry *e)
 static ckpt_status add_tensors(struct dcp *d)
 {
     for (size_t i = 0; i < d->n; i++)
-        if (d->entry[i].shape && !d->entry[i].failed)
+        if (d->entry[i].tensor.shape && !d->entry[i].failed)
             CKPT_TRY(accept_failure(d, &d->entry[i], add_tensor(d, &d->entry[i])));
     return CKPT_OK;
 }
@@ -829,7 +829,7 @@ static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
     if (st == CKPT_OK && !part->root)
         st = fail(d->err, CKPT_EFORMAT, s->at, "a value that {cannot} be read as {=a pickle}");
     CKPT_TRY(fail_name_file(st, in->path, d->err));
-    return part_graph_take(d->f, part, &e->value, d->err);
+    return part_graph_take(d->f, part, &e->tensor.node, d->err);
 }
 
 /* ------------------------------------------------------------------------- graph */
@@ -863,12 +863,12 @@ static ckpt_status put_entry(struct dcp *d, struct nested *t, size_t i)
     struct dcp_entry *e = &d->entry[i];
     ckpt_path_elem *path;
     uint32_t n;
-    if (e->shape && !(e->value = value_new(d->f->a, CKPT_V_TENSOR, i)))
+    if (e->tensor.shape && !(e->tensor.node = value_new(d->f->a, CKPT_V_TENSOR, i)))
         return fail_memory(d->err);
-    if (!e->value)
+    if (!e->tensor.node)
         return CKPT_OK;
     CKPT_TRY(get_path(d, e, &path, &n));
-    return nested_put(t, path, n, e->value, d->err);
+    return nested_put(t, path, n, e->tensor.node, d->err);
 }
 
 static ckpt_status make_graph(struct dcp *d)
@@ -894,14 +894,7 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
     const struct dcp *d = user;
     if (v->type != CKPT_V_TENSOR)
         return false;
-    const struct dcp_entry *e = &d->entry[v->offset];
-    const struct storage *s = e->storage == CKPT_NO_STORAGE ? NULL : &d->f->table.storages[e->storage];
-    row->t.dtype = (uint16_t)e->tensor.dtype;
-    row->t.ndim = e->tensor.ndim;
-    row->t.shape = e->shape;
-    row->t.has_shape = true;
-    row->t.storage = e->storage;
-    row->t.has_data = s && s->src;
+    joined_tensor_describe(d->f, &d->entry[v->offset].tensor, row);
     return true;
 }
 
@@ -960,7 +953,7 @@ static ckpt_status read_all(struct dcp *d)
     CKPT_TRY(make_items(d));
     CKPT_TRY(add_tensors(d));
     for (size_t i = 0; i < d->n; i++)
-        if (!d->entry[i].shape)
+        if (!d->entry[i].tensor.shape)
             CKPT_TRY(accept_failure(d, &d->entry[i], read_value(d, &d->entry[i])));
     CKPT_TRY(make_graph(d));
     f->producer = STR_LIT("torch.distributed.checkpoint");

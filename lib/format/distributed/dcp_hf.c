@@ -183,7 +183,7 @@ static ckpt_status make_root(struct sharded_tensors *r)
     ckpt_file *f = r->f;
     f->root = value_new(f->a, CKPT_V_DICT, 0);
     for (size_t i = 0; f->root && i < r->n; i++) {
-        ckpt_value *key = value_str(f->a, r->tensor[i].name), *v = value_new(f->a, CKPT_V_TENSOR, i);
+        ckpt_value *key = value_str(f->a, r->tensor[i].t.name), *v = value_new(f->a, CKPT_V_TENSOR, i);
         if (!key || !v || !value_put(f->a, f->root, key, v))
             return fail_memory(r->err);
     }

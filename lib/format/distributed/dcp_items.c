@@ -93,7 +93,7 @@ static uint64_t max_unpacked(const struct dcp_items *x, size_t i)
 static ckpt_status check_chunk(const struct dcp_items *x, const struct dcp_item *it, const ckpt_file *f,
                                ckpt_error *err)
 {
-    const struct dcp_tensor_info *k = &x->tensor[it->tensor];
+    const struct joined_tensor *k = &x->tensor[it->tensor];
     const ckpt_tensor *t = f->table.nrows ? &f->table.rows[0].t : NULL;
     if (!t || t->npath || !t->has_data || t->kind != CKPT_DENSE)
         return fail(err, CKPT_EFORMAT, it->file_offset, "an item that is {no} {=tensor}");
@@ -176,9 +176,9 @@ static void keep_opened(struct item_source *s, size_t i, ckpt_file *f)
 }
 
 /* read_elements - reads N bytes at OFF of the row-major bytes of row 0 of F, which may have any strides. */
-static ckpt_status read_elements(ckpt_file *f, uint32_t width, uint64_t off, unsigned char *out, size_t n,
-                                 ckpt_error *err)
+static ckpt_status read_elements(ckpt_file *f, uint64_t off, unsigned char *out, size_t n, ckpt_error *err)
 {
+    uint32_t width = dtype_info((ckpt_dtype)f->table.rows[0].t.dtype)->block_bytes;
     unsigned char one[32];
     while (n) {
         uint64_t first = off / width, skip = off % width, whole = n / width;
@@ -207,7 +207,7 @@ static ckpt_status read_indirect(struct item_source *s, size_t i, uint64_t off, 
         CKPT_TRY(open_item(&s->x, i, &f, err));
         keep_opened(s, i, f);
     }
-    return read_elements(f, s->x.tensor[s->x.item[i].tensor].width, off, out, n, err);
+    return read_elements(f, off, out, n, err);
 }
 
 /* copy_crc - copies the checksum in F, the archive of IT, if it covers the chunk and nothing else. */

@@ -6,13 +6,7 @@
 
 #include <stdatomic.h>
 
-#include "core/file.h"
-
-struct dcp_tensor_info {
-    ckpt_str name;
-    ckpt_dtype dtype;
-    uint32_t ndim, width; /* WIDTH: bytes of an element */
-};
+#include "format/distributed/sharded_tensors.h"
 
 struct dcp_item {
     uint64_t file_offset, length; /* of the archive in its file */
@@ -30,7 +24,7 @@ struct dcp_item {
 struct dcp_items {
     struct dcp_item *item;
     size_t n;
-    const struct dcp_tensor_info *tensor;
+    const struct joined_tensor *tensor;
     ckpt_file *const *file;     /* only src and path are used; NULL: missing, and no item is in it */
     uint64_t total;             /* bytes of the source */
     const ckpt_file *limits_of; /* the checkpoint: its limits and ignore_crc apply */

@@ -42,7 +42,7 @@ static ckpt_status put_entry(struct deepspeed *x, ckpt_str key, ckpt_value *v, b
 }
 
 /* find_parameter - returns the assembled tensor of the parameter NAME, or NULL. */
-static const struct ds_tensor *find_parameter(const struct deepspeed *x, ckpt_str name)
+static const struct joined_tensor *find_parameter(const struct deepspeed *x, ckpt_str name)
 {
     uint32_t i = map_get(x->weights, name);
     return i == MAP_NONE ? NULL : &x->tensor[i];
@@ -68,7 +68,7 @@ static ckpt_status fail_shape(struct deepspeed *x, const ckpt_file *part, const 
     return file_report_fault(x->f, CKPT_EFORMAT, x->err);
 }
 
-static bool same_shape(const ckpt_tensor *t, const struct ds_tensor *w)
+static bool same_shape(const ckpt_tensor *t, const struct joined_tensor *w)
 {
     bool same = t->has_shape && t->ndim == w->ndim;
     for (uint32_t k = 0; same && k < t->ndim; k++)
@@ -105,7 +105,7 @@ static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt
                                 ckpt_value **out)
 {
     const ckpt_tensor *t = ds_find_row(part, v);
-    const struct ds_tensor *w = find_parameter(x, name);
+    const struct joined_tensor *w = find_parameter(x, name);
     *out = v;
     w = w ? w : find_parameter(x, resolve_shared_name(x, name));
     if (w) {
@@ -162,9 +162,9 @@ static ckpt_status put_remaining_parameters(struct deepspeed *x)
             CKPT_TRY(put_entry(x, x->tensor[i].name, x->tensor[i].node, NULL));
     const value_pair *pairs = shared ? value_pairs(shared, &n) : NULL;
     for (uint32_t i = 0; i < n; i++) {
-        const struct ds_tensor *w = value_text(pairs[i].key, &alias) && value_text(pairs[i].val, &kept)
-                                        ? find_parameter(x, kept)
-                                        : NULL;
+        const struct joined_tensor *w = value_text(pairs[i].key, &alias) && value_text(pairs[i].val, &kept)
+                                            ? find_parameter(x, kept)
+                                            : NULL;
         if (w)
             CKPT_TRY(put_entry(x, alias, w->node, NULL));
     }
@@ -341,13 +341,7 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
     const struct deepspeed *x = user;
     if (v->type != CKPT_V_TENSOR || v->offset >= x->ntensors)
         return false;
-    const struct ds_tensor *t = &x->tensor[v->offset];
-    row->t.dtype = (uint16_t)t->dtype;
-    row->t.ndim = t->ndim;
-    row->t.shape = t->shape;
-    row->t.has_shape = true;
-    row->t.storage = t->storage;
-    row->t.has_data = t->storage != CKPT_NO_STORAGE && x->f->table.storages[t->storage].src;
+    joined_tensor_describe(x->f, &x->tensor[v->offset], row);
     return true;
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/map.h"
 #include "core/file.h"
-#include "core/pieces.h"
+#include "format/distributed/sharded_tensors.h"
 #include "format/format.h"
 
 /* ---- the files of a save (deepspeed_files.c) */
@@ -41,16 +41,6 @@ ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err);
 
 /* ---- tensors that are assembled from partitions (deepspeed_tensors.c) */
 
-/* A tensor that was assembled, with the node that stands for it in the graph. */
-struct ds_tensor {
-    ckpt_str name;
-    ckpt_dtype dtype;
-    uint32_t ndim;
-    const uint64_t *shape;
-    uint32_t storage;
-    ckpt_value *node;
-};
-
 /* One partition of a flat tensor: a 1-d tensor in the file of one rank. */
 struct ds_partition {
     const ckpt_file *part; /* NULL: the file is missing */
@@ -76,7 +66,7 @@ struct deepspeed {
     ckpt_file *f; /* first member: part_graph_find_storage */
     ckpt_error *err;
     struct ds_save save;
-    struct ds_tensor *tensor;
+    struct joined_tensor *tensor;
     size_t ntensors, cap_tensors;
     struct piece *piece;    /* of the tensor that is being assembled */
     struct ds_range *range; /* by piece */
@@ -102,7 +92,7 @@ ckpt_value *ds_get_numbered(const ckpt_value *v, uint64_t i);
 const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v);
 /* ds_read_shape - sets ndim and shape of T from V, a torch.Size, and *ELEMENTS to their product. False: V is
  * not a torch.Size. */
-bool ds_read_shape(struct deepspeed *x, const ckpt_value *v, struct ds_tensor *t, uint64_t *elements);
+bool ds_read_shape(struct deepspeed *x, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements);
 /* ds_open_file - reads the file NAME as a part. Sets *OUT to NULL if it is missing or damaged and that was
  * reported. */
 ckpt_status ds_open_file(struct deepspeed *x, ckpt_str name, ckpt_file **out);
@@ -118,11 +108,11 @@ ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file 
  * AT. */
 ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t from, uint64_t n,
                          uint64_t at);
-/* ds_end_tensor - makes the tensor T of the slices that were added, with a storage KEY, and sets *NODE to a
- * node for it. */
-ckpt_status ds_end_tensor(struct deepspeed *x, const struct ds_tensor *t, ckpt_str key, ckpt_value **node);
+/* ds_end_tensor - adds to x->tensor a copy of T that has the slices added before and a node, and sets *NODE to
+ * that node. */
+ckpt_status ds_end_tensor(struct deepspeed *x, const struct joined_tensor *t, ckpt_value **node);
 /* ds_end_parameter - does ds_end_tensor for the parameter T. */
-ckpt_status ds_end_parameter(struct deepspeed *x, const struct ds_tensor *t);
+ckpt_status ds_end_parameter(struct deepspeed *x, const struct joined_tensor *t);
 /* ds_add_copy - makes a tensor of the tensor V of PART, which becomes its only slice. Sets *NODE to NULL if V
  * is not a contiguous dense tensor. */
 ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,

@@ -8,7 +8,6 @@
 #include "core/view.h"
 #include "format/distributed/deepspeed.h"
 #include "format/distributed/part_files.h"
-#include "format/distributed/sharded_tensors.h"
 
 #define MAX_DIMS 64u
 
@@ -34,7 +33,7 @@ const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v)
     return v && v->row < part->table.nrows ? &part->table.rows[v->row].t : NULL;
 }
 
-bool ds_read_shape(struct deepspeed *x, const ckpt_value *v, struct ds_tensor *t, uint64_t *elements)
+bool ds_read_shape(struct deepspeed *x, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements)
 {
     struct view sizes = view_of(v);
     const ckpt_value *key, *one;
@@ -195,7 +194,7 @@ ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t 
 
 /* ----------------------------------------------------------------------- tensors */
 
-static ckpt_status store_tensor(struct deepspeed *x, struct ds_tensor *t, ckpt_str key)
+static ckpt_status store_tensor(struct deepspeed *x, struct joined_tensor *t)
 {
     uint64_t all = 1;
     for (uint32_t k = 0; k < t->ndim; k++)
@@ -213,17 +212,17 @@ static ckpt_status store_tensor(struct deepspeed *x, struct ds_tensor *t, ckpt_s
                        .width = dtype_info(t->dtype)->block_bytes,
                        .piece = x->piece,
                        .n = x->npieces};
-    return sharded_storage_add(x->f, key, t->dtype, &p, !x->no_crc, &t->storage, x->err);
+    return sharded_storage_add(x->f, t, &p, !x->no_crc, x->err);
 }
 
-ckpt_status ds_end_tensor(struct deepspeed *x, const struct ds_tensor *t, ckpt_str key, ckpt_value **node)
+ckpt_status ds_end_tensor(struct deepspeed *x, const struct joined_tensor *t, ckpt_value **node)
 {
-    struct ds_tensor *to = arena_append(x->f->a, &x->tensor, &x->ntensors, &x->cap_tensors, sizeof *to);
+    struct joined_tensor *to = arena_append(x->f->a, &x->tensor, &x->ntensors, &x->cap_tensors, sizeof *to);
     if (!to)
         return fail_memory(x->err);
     *to = *t;
     to->storage = CKPT_NO_STORAGE;
-    ckpt_status st = sharded_storage_accept_fault(x->f, key, t->dtype, store_tensor(x, to, key), &to->storage,
+    ckpt_status st = sharded_storage_accept_fault(x->f, t->name, t->dtype, store_tensor(x, to), &to->storage,
                                                   x->err);
     x->npieces = x->nranges = 0;
     x->missing_data = false;
@@ -233,12 +232,12 @@ ckpt_status ds_end_tensor(struct deepspeed *x, const struct ds_tensor *t, ckpt_s
     return *node ? CKPT_OK : fail_memory(x->err);
 }
 
-ckpt_status ds_end_parameter(struct deepspeed *x, const struct ds_tensor *t)
+ckpt_status ds_end_parameter(struct deepspeed *x, const struct joined_tensor *t)
 {
     ckpt_value *node;
     uint32_t at = (uint32_t)x->ntensors; /* bounded: a table has fewer rows */
     uint32_t before;
-    CKPT_TRY(ds_end_tensor(x, t, t->name, &node));
+    CKPT_TRY(ds_end_tensor(x, t, &node));
     if (!map_put(x->weights, t->name, at, &before))
         return fail_memory(x->err);
     if (before == MAP_NONE)
@@ -270,10 +269,11 @@ ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_v
     *node = NULL;
     if (!lost && !is_contiguous(part, t))
         return CKPT_OK;
-    struct ds_tensor copy = {.name = key, .dtype = (ckpt_dtype)t->dtype, .ndim = t->ndim, .shape = t->shape};
+    struct joined_tensor copy = {
+        .name = key, .dtype = (ckpt_dtype)t->dtype, .ndim = t->ndim, .shape = t->shape};
     if (t->elements)
         CKPT_TRY(add_piece(x, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
-    return ds_end_tensor(x, &copy, key, node); /* add_piece has set missing_data for a lost one */
+    return ds_end_tensor(x, &copy, node); /* add_piece has set missing_data for a lost one */
 }
 
 /* ------------------------------------------------------------------------ float32 */
@@ -339,7 +339,7 @@ ckpt_status ds_add_as_float32(struct deepspeed *x, const ckpt_file *part, const 
     if (!t || (t->dtype != CKPT_DT_F16 && t->dtype != CKPT_DT_BF16) || !is_contiguous(part, t) || !s ||
         !s->src)
         return CKPT_OK;
-    struct ds_tensor wide = {.name = key, .dtype = CKPT_DT_F32, .ndim = t->ndim, .shape = t->shape};
+    struct joined_tensor wide = {.name = key, .dtype = CKPT_DT_F32, .ndim = t->ndim, .shape = t->shape};
     if (!dtype_bytes(CKPT_DT_F32, t->elements, &size))
         return fail(x->err, CKPT_EFORMAT, t->file_offset, "as float32 it has {more} than {=2^64 bytes}");
     if (t->elements)
@@ -352,7 +352,7 @@ ckpt_status ds_add_as_float32(struct deepspeed *x, const ckpt_file *part, const 
             return fail_memory(x->err);
     }
     source *made = x->npieces ? x->piece[0].src : NULL;
-    ckpt_status st = ds_end_tensor(x, &wide, key, node);
+    ckpt_status st = ds_end_tensor(x, &wide, node);
     source_unref(made); /* the storage has a reference */
     return st;
 }

@@ -86,7 +86,7 @@ static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes)
 static ckpt_status set_shape(struct universal *u, ckpt_str name)
 {
     struct deepspeed *x = u->x;
-    struct ds_tensor *t = &x->tensor[x->ntensors - 1], like = {.ndim = 0};
+    struct joined_tensor *t = &x->tensor[x->ntensors - 1], like = {.ndim = 0};
     uint32_t i = map_get(u->shapes, name);
     uint64_t elements;
     if (i == MAP_NONE || t->ndim != 1)

@@ -30,16 +30,13 @@ static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const c
         struct sharded_tensor *added = arena_append(r->f->a, &r->tensor, &r->n, &r->cap, sizeof *added);
         if (!added)
             return fail_memory(r->err);
-        *added = (struct sharded_tensor){.name = name,
-                                         .dtype = (ckpt_dtype)t->dtype,
-                                         .ndim = t->ndim,
-                                         .shape = shape,
-                                         .storage = CKPT_NO_STORAGE};
+        *added = (struct sharded_tensor){
+            .t = {name, (ckpt_dtype)t->dtype, t->ndim, shape, CKPT_NO_STORAGE, NULL}};
     }
     struct sharded_tensor *x = *out = &r->tensor[i];
-    bool same = x->dtype == t->dtype && x->ndim == t->ndim && !x->shape == !shape;
+    bool same = x->t.dtype == t->dtype && x->t.ndim == t->ndim && !x->t.shape == !shape;
     for (uint32_t k = 0; same && shape && k < t->ndim; k++)
-        same = shape[k] == x->shape[k];
+        same = shape[k] == x->t.shape[k];
     if (same)
         return CKPT_OK;
     (void)fail(r->err, CKPT_EFORMAT, t->file_offset,
@@ -54,14 +51,14 @@ static ckpt_status note_shard(struct sharded_tensors *r, const struct sharded_te
                               const uint64_t *offset, const uint64_t *size, bool *is_new)
 {
     uint32_t before;
-    size_t half = x->ndim * sizeof *offset; /* bounded: OFFSET is an array in memory */
-    uint64_t *key = arena_array(r->f->a, 2 * (uint64_t)x->ndim + 1, sizeof *key);
+    size_t half = x->t.ndim * sizeof *offset; /* bounded: OFFSET is an array in memory */
+    uint64_t *key = arena_array(r->f->a, 2 * (uint64_t)x->t.ndim + 1, sizeof *key);
     if (!key)
         return fail_memory(r->err);
     key[0] = (uint64_t)(x - r->tensor);
     if (half) {
         memcpy(key + 1, offset, half);
-        memcpy(key + 1 + x->ndim, size, half); /* bounded: of 2 ndim + 1 */
+        memcpy(key + 1 + x->t.ndim, size, half); /* bounded: of 2 ndim + 1 */
     }
     if (!map_put(r->shards, str_of((const char *)key, 2 * half + sizeof *key), 0, &before))
         return fail_memory(r->err);
@@ -119,33 +116,33 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const 
 /* compute_shape - sets the shape of X to the smallest one that contains all of its shards. */
 static ckpt_status compute_shape(struct sharded_tensors *r, struct sharded_tensor *x)
 {
-    uint64_t *shape = arena_array(r->f->a, x->ndim, sizeof *shape);
+    uint64_t *shape = arena_array(r->f->a, x->t.ndim, sizeof *shape);
     if (!shape)
         return fail_memory(r->err);
     for (size_t i = 0; i < x->n; i++)
-        for (uint32_t k = 0; k < x->ndim; k++) {
+        for (uint32_t k = 0; k < x->t.ndim; k++) {
             uint64_t end;
             if (!checked_add(x->piece[i].offset[k], x->piece[i].size[k], &end))
                 return fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a part of it ends {beyond} {=2^64}");
             shape[k] = end > shape[k] ? end : shape[k];
         }
-    x->shape = shape;
+    x->t.shape = shape;
     return CKPT_OK;
 }
 
 /* ----------------------------------------------------------------------- storages */
 
-ckpt_status sharded_storage_add(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, const struct pieces *p,
-                                bool has_crcs, uint32_t *storage, ckpt_error *err)
+ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const struct pieces *p, bool has_crcs,
+                                ckpt_error *err)
 {
-    struct storage s = {.s.key = name, .dtype = dtype, .has_crcs = has_crcs};
+    struct storage s = {.s.key = t->name, .dtype = t->dtype, .has_crcs = has_crcs};
     CKPT_TRY(pieces_source(f->a, p, &s.src, &s.off, err));
     s.s.nbytes = p->width;
     for (uint32_t k = 0; k < p->ndim; k++)
         s.s.nbytes = p->shape[k] ? s.s.nbytes : 0;
     for (uint32_t k = 0; k < p->ndim && s.s.nbytes; k++)
         s.s.nbytes *= p->shape[k]; /* bounded: pieces_source refuses more than 64 bits */
-    return table_add_storage(&f->table, &s, storage, err);
+    return table_add_storage(&f->table, &s, &t->storage, err);
 }
 
 ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, ckpt_status st,
@@ -165,39 +162,43 @@ ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype
 
 static ckpt_status add_storage(struct sharded_tensors *r, struct sharded_tensor *x)
 {
-    if (!x->shape)
+    if (!x->t.shape)
         CKPT_TRY(compute_shape(r, x));
-    struct pieces p = {.shape = x->shape,
-                       .ndim = x->ndim,
-                       .width = dtype_info(x->dtype)->block_bytes,
+    struct pieces p = {.shape = x->t.shape,
+                       .ndim = x->t.ndim,
+                       .width = dtype_info(x->t.dtype)->block_bytes,
                        .piece = x->piece,
                        .n = x->n};
-    if (dtype_info(x->dtype)->block_elems != 1)
+    if (dtype_info(x->t.dtype)->block_elems != 1)
         return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read",
-                    dtype_info(x->dtype)->name);
-    return sharded_storage_add(r->f, x->name, x->dtype, &p, false, &x->storage, r->err);
+                    dtype_info(x->t.dtype)->name);
+    return sharded_storage_add(r->f, &x->t, &p, false, r->err);
 }
 
 ckpt_status sharded_tensors_store(struct sharded_tensors *r)
 {
     for (size_t i = 0; i < r->n; i++) {
         struct sharded_tensor *x = &r->tensor[i];
-        CKPT_TRY(
-            sharded_storage_accept_fault(r->f, x->name, x->dtype, add_storage(r, x), &x->storage, r->err));
+        CKPT_TRY(sharded_storage_accept_fault(r->f, x->t.name, x->t.dtype, add_storage(r, x), &x->t.storage,
+                                              r->err));
     }
     return CKPT_OK;
+}
+
+void joined_tensor_describe(const ckpt_file *f, const struct joined_tensor *t, struct row *row)
+{
+    row->t.dtype = (uint16_t)t->dtype;
+    row->t.ndim = t->ndim;
+    row->t.shape = t->shape;
+    row->t.has_shape = t->shape != NULL;
+    row->t.storage = t->storage;
+    row->t.has_data = t->storage != CKPT_NO_STORAGE && f->table.storages[t->storage].src;
 }
 
 bool sharded_tensors_describe(const struct sharded_tensors *r, const ckpt_value *v, struct row *row)
 {
     if (v->type != CKPT_V_TENSOR || v->offset >= r->n)
         return false;
-    const struct sharded_tensor *x = &r->tensor[v->offset];
-    row->t.dtype = (uint16_t)x->dtype;
-    row->t.ndim = x->ndim;
-    row->t.shape = x->shape;
-    row->t.has_shape = x->shape != NULL;
-    row->t.storage = x->storage;
-    row->t.has_data = x->storage != CKPT_NO_STORAGE && r->f->table.storages[x->storage].src;
+    joined_tensor_describe(r->f, &r->tensor[v->offset].t, row);
     return true;
 }

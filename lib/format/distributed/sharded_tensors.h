@@ -8,15 +8,23 @@
 #include "core/file.h"
 #include "core/pieces.h"
 
-/* A tensor with the shards that were added so far. */
-struct sharded_tensor {
+/* A complete tensor, such as an embedding of which each of four ranks saved 512 rows. */
+struct joined_tensor {
     ckpt_str name;
     ckpt_dtype dtype;
     uint32_t ndim;
-    const uint64_t *shape; /* NULL: unknown until all shards are added */
-    struct piece *piece;   /* its shards, without replicas */
+    const uint64_t *shape; /* NULL: not known yet */
+    uint32_t storage;      /* its bytes, in the table of the complete checkpoint; or CKPT_NO_STORAGE */
+    ckpt_value *node;      /* that stands for it in the graph; NULL: not made yet */
+};
+/* joined_tensor_describe - fills ROW, a row of the table of F, from T. */
+void joined_tensor_describe(const ckpt_file *f, const struct joined_tensor *t, struct row *row);
+
+/* A tensor with the shards that were added so far. */
+struct sharded_tensor {
+    struct joined_tensor t; /* without a node */
+    struct piece *piece;    /* its shards, without replicas */
     size_t n, cap;
-    uint32_t storage; /* of the complete tensor; set by sharded_tensors_store */
 };
 
 struct sharded_tensors {
@@ -51,10 +59,10 @@ ckpt_status sharded_tensors_store(struct sharded_tensors *r);
  * offset of the node V. Returns false if V is not such a node. */
 bool sharded_tensors_describe(const struct sharded_tensors *r, const ckpt_value *v, struct row *row);
 
-/* sharded_storage_add - adds a storage NAME to the table of F, whose bytes are those of the pieces P, and
- * sets *STORAGE to it. HAS_CRCS: every piece has a checksum. */
-ckpt_status sharded_storage_add(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, const struct pieces *p,
-                                bool has_crcs, uint32_t *storage, ckpt_error *err);
+/* sharded_storage_add - adds a storage with the bytes of the pieces P to the table of F, for T. HAS_CRCS:
+ * every piece has a checksum. */
+ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const struct pieces *p, bool has_crcs,
+                                ckpt_error *err);
 /* sharded_storage_accept_fault - handles ST and ERR, the outcome of making the storage NAME. Returns CKPT_OK
  * if ST is CKPT_OK, if `verify` reports the fault, or if salvage can go on: then *STORAGE is a storage
  * without bytes. Otherwise returns ST. */

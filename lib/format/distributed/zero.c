@@ -37,7 +37,7 @@ struct zero_rank {
 
 /* A parameter of the groups that are being read. */
 struct zero_param {
-    struct ds_tensor t;
+    struct joined_tensor t;
     uint64_t n, offset; /* elements, and the first of them in the flat tensor */
     bool tied;          /* an earlier stage of the pipeline has it, too */
     ckpt_value *state;
@@ -439,9 +439,10 @@ static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckp
     CKPT_TRY(st);
     for (size_t i = 0; i < z->nparams; i++) {
         struct zero_param *p = &z->param[i];
-        ckpt_str name = name_state(z, p, key);
-        CKPT_TRY(name.ptr ? assemble_param(z, p) : fail_memory(z->x->err));
-        CKPT_TRY(ds_end_tensor(z->x, &p->t, name, &node));
+        CKPT_TRY(assemble_param(z, p));
+        struct joined_tensor t = p->t;
+        t.name = name_state(z, p, key);
+        CKPT_TRY(t.name.ptr ? ds_end_tensor(z->x, &t, &node) : fail_memory(z->x->err));
         CKPT_TRY(put_state(z, p, key, node));
     }
     return CKPT_OK;
