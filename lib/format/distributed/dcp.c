@@ -109,9 +109,7 @@ static bool is_data(ckpt_str name) { return str_ends(name, STR_LIT(".distcp")); 
 static bool is_rank_metadata(ckpt_str name)
 {
     uint64_t rank;
-    ckpt_str end = STR_LIT(".metadata");
-    return str_starts(name, STR_LIT("__")) && str_ends(name, end) &&
-           str_uint(str_of(name.ptr + 2, name.len - 2 - end.len), &rank);
+    return part_name_skip(&name, "__", &rank) && str_is(name, ".metadata");
 }
 
 static bool is_metadata(ckpt_str name) { return str_is(name, METADATA); }
@@ -344,17 +342,6 @@ static ckpt_status read_chunks(struct dcp *d, const struct dcp_metadata *m, dcp_
 
 /* -------------------------------------------------------------------- files of items */
 
-static ckpt_status fail_missing(struct dcp *d, ckpt_str name)
-{
-    (void)fail(d->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{=the file %.*s} is {missing}", STR_ARG(name));
-    fail_hint(d->err,
-              "put all files of the save into the folder; `ckpt salvage` writes what the others hold");
-    if (d->f->salvage)
-        return CKPT_OK;
-    return d->f->check ? file_report_fault_as(d->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, d->err)
-                       : CKPT_ENOTFOUND;
-}
-
 static ckpt_status find_file(struct dcp *d, ckpt_str name, uint32_t *out)
 {
     struct dcp_data data = {.name = name};
@@ -367,7 +354,10 @@ static ckpt_status find_file(struct dcp *d, ckpt_str name, uint32_t *out)
     ckpt_status st = part_file_add(d->f, d->trusted, name, &data.part, d->err);
     if (st == CKPT_ENOTFOUND) {
         data.part = NULL;
-        st = fail_missing(d, name);
+        (void)fail(d->err, st, CKPT_NO_OFFSET, "{=the file %.*s} is {missing}", STR_ARG(name));
+        fail_hint(d->err,
+                  "put all files of the save into the folder; `ckpt salvage` writes what the others hold");
+        st = part_file_accept_missing(d->f, d->err);
     }
     CKPT_TRY(st);
     struct dcp_data *added = arena_append(d->f->a, &d->data, &d->ndata, &d->cap_data, sizeof *added);

@@ -13,27 +13,11 @@
 #include "format/folder.h"
 #include "format/torch/graph.h"
 
-/* read_number_after - reads TEXT and the number after it from NAME at *AT, and moves *AT after both. */
-static bool read_number_after(ckpt_str name, const char *text, size_t *at, uint64_t *out)
-{
-    size_t n = strlen(text), end;
-    if (!str_starts(str_skip(name, *at), str_of(text, n)))
-        return false;
-    *at += n; /* bounded: it is there */
-    for (end = *at; end < name.len && name.ptr[end] >= '0' && name.ptr[end] <= '9';)
-        end++;
-    bool number = str_uint(str_of(name.ptr + *at, end - *at), out);
-    *at = end;
-    return number;
-}
-
 /* parse_name - sets NUMBER to the rank, the index and the count in NAME. False: NAME has a different form. */
 static bool parse_name(ckpt_str name, uint64_t number[3])
 {
-    size_t at = 0;
-    return read_number_after(name, "shard-", &at, &number[0]) &&
-           read_number_after(name, "-model-", &at, &number[1]) &&
-           read_number_after(name, "-of-", &at, &number[2]) && str_is(str_skip(name, at), ".safetensors");
+    return part_name_skip(&name, "shard-", &number[0]) && part_name_skip(&name, "-model-", &number[1]) &&
+           part_name_skip(&name, "-of-", &number[2]) && str_is(name, ".safetensors");
 }
 
 static bool is_shard(ckpt_str name)

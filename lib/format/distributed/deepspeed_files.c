@@ -19,37 +19,14 @@ static const char *const trackers[] = {"latest", "latest_universal"};
 
 /* ------------------------------------------------------------------------ names */
 
-/* skip_text - removes TEXT from the start of S. False: S does not begin with TEXT. */
-static bool skip_text(ckpt_str *s, const char *text)
-{
-    bool is = str_starts(*s, str_c(text));
-    *s = is ? str_skip(*s, strlen(text)) : *s;
-    return is;
-}
-
-static bool skip_number(ckpt_str *s, uint64_t *out)
-{
-    size_t n = 0;
-    while (n < s->len && s->ptr[n] >= '0' && s->ptr[n] <= '9')
-        n++;
-    bool is = n && str_uint(str_of(s->ptr, n), out);
-    *s = is ? str_skip(*s, n) : *s;
-    return is;
-}
-
-/* skip_numbered - removes TEXT and the number after it, *OUT, from the start of S. */
-static bool skip_numbered(ckpt_str *s, const char *text, uint64_t *out)
-{
-    return skip_text(s, text) && skip_number(s, out);
-}
-
 static enum ds_kind parse_layer_name(ckpt_str s, struct ds_file *f)
 {
-    if (!skip_numbered(&s, "layer_", &f->layer))
+    if (!part_name_skip(&s, "layer_", &f->layer))
         return DS_OTHER;
-    if (skip_numbered(&s, "_expert_", &f->expert))
-        return skip_numbered(&s, "_mp_rank_", &f->mp) && str_is(s, "_model_states.pt") ? DS_EXPERT : DS_OTHER;
-    (void)skip_numbered(&s, "-model_", &f->mp);
+    if (part_name_skip(&s, "_expert_", &f->expert))
+        return part_name_skip(&s, "_mp_rank_", &f->mp) && str_is(s, "_model_states.pt") ? DS_EXPERT
+                                                                                        : DS_OTHER;
+    (void)part_name_skip(&s, "-model_", &f->mp);
     return str_is(s, "-model_states.pt") ? DS_LAYER : DS_OTHER;
 }
 
@@ -58,14 +35,16 @@ static enum ds_kind parse_name(ckpt_str s, struct ds_file *f)
 {
     if (str_starts(s, STR_LIT("layer_")))
         return parse_layer_name(s, f);
-    if (skip_numbered(&s, "expert_", &f->expert))
-        return skip_numbered(&s, "_mp_rank_", &f->mp) && str_is(s, "_model_states.pt") ? DS_EXPERT : DS_OTHER;
-    if (skip_numbered(&s, "expp_rank_", &f->expert))
-        return skip_numbered(&s, "_mp_rank_", &f->mp) && str_is(s, "_optim_states.pt") ? DS_EXPERT_OPTIM
-                                                                                       : DS_OTHER;
-    bool prefixed = skip_text(&s, "bf16_") || skip_text(&s, "fp16_");
-    f->ranked = skip_numbered(&s, "zero_pp_rank_", &f->dp);
-    if (!skip_numbered(&s, f->ranked ? "_mp_rank_" : "mp_rank_", &f->mp))
+    if (part_name_skip(&s, "expert_", &f->expert))
+        return part_name_skip(&s, "_mp_rank_", &f->mp) && str_is(s, "_model_states.pt") ? DS_EXPERT
+                                                                                        : DS_OTHER;
+    if (part_name_skip(&s, "expp_rank_", &f->expert))
+        return part_name_skip(&s, "_mp_rank_", &f->mp) && str_is(s, "_optim_states.pt") ? DS_EXPERT_OPTIM
+                                                                                        : DS_OTHER;
+    bool prefixed = str_starts(s, STR_LIT("bf16_")) || str_starts(s, STR_LIT("fp16_"));
+    s = str_skip(s, prefixed ? strlen("bf16_") : 0);
+    f->ranked = part_name_skip(&s, "zero_pp_rank_", &f->dp);
+    if (!part_name_skip(&s, f->ranked ? "_mp_rank_" : "mp_rank_", &f->mp))
         return DS_OTHER;
     if (f->ranked && str_is(s, "_optim_states.pt"))
         return DS_OPTIM;

@@ -60,10 +60,7 @@ ckpt_status ds_fail_missing(struct deepspeed *x, const char *what)
     (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{=%s} is {missing}", what);
     fail_hint(x->err, "put the files of all ranks into the folder; `ckpt salvage` writes what the others "
                       "hold");
-    if (x->f->salvage)
-        return CKPT_OK;
-    return x->f->check ? file_report_fault_as(x->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, x->err)
-                       : CKPT_ENOTFOUND;
+    return part_file_accept_missing(x->f, x->err);
 }
 
 ckpt_status ds_open_file(struct deepspeed *x, ckpt_str name, ckpt_file **out)

@@ -70,30 +70,15 @@ struct megatron {
 
 /* ------------------------------------------------------------------------ folders */
 
-/* take_number - removes the number at the start of *TEXT and sets *OUT to it. */
-static bool take_number(ckpt_str *text, uint64_t *out)
-{
-    size_t n = 0;
-    while (n < text->len && text->ptr[n] >= '0' && text->ptr[n] <= '9')
-        n++;
-    bool number = str_uint(str_of(text->ptr, n), out) && *out < MAX_RANKS;
-    *text = str_skip(*text, n);
-    return number;
-}
-
 /* parse_rank - reads the numbers of NAME, mp_rank_TT[_PPP[_EEE]]. Returns how many there are; 0: NAME has a
  * different form. */
 static unsigned parse_rank(ckpt_str name, uint64_t number[3])
 {
     unsigned n = 0;
-    ckpt_str rest = str_skip(name, 7); /* bounded: the length of "mp_rank" */
-    bool good = str_starts(name, STR_LIT("mp_rank_"));
-    while (good && rest.len && n < 3) {
-        good = rest.ptr[0] == '_';
-        rest = str_skip(rest, 1);
-        good = good && take_number(&rest, &number[n++]);
-    }
-    return good && !rest.len ? n : 0;
+    bool good = true;
+    for (; good && name.len && n < 3; n++)
+        good = part_name_skip(&name, n ? "_" : "mp_rank_", &number[n]) && number[n] < MAX_RANKS;
+    return good && !name.len ? n : 0;
 }
 
 static bool is_rank(ckpt_str name)
@@ -106,8 +91,7 @@ static bool is_dcp(ckpt_str name) { return str_is(name, METADATA); }
 static bool is_iteration(ckpt_str name)
 {
     uint64_t n;
-    ckpt_str rest = str_skip(name, 5); /* bounded: the length of "iter_" */
-    return str_is(name, "release") || (str_starts(name, STR_LIT("iter_")) && str_uint(rest, &n));
+    return str_is(name, "release") || (part_name_skip(&name, "iter_", &n) && !name.len);
 }
 static bool is_verl_step(ckpt_str name) { return str_starts(name, STR_LIT("global_step_")); }
 
@@ -123,40 +107,18 @@ static bool is_tracked(ckpt_str word)
     return str_is(word, "release") || str_uint(word, &number);
 }
 
-/* read_tracker - sets *OUT to the name of the folder of the last save. */
-static ckpt_status read_tracker(struct megatron *m, ckpt_str *out)
-{
-    uint64_t number;
-    const struct tracker_file tracker = {TRACKER, "number or \"release\"", is_tracked};
-    CKPT_TRY(tracker_file_read(m->f, &tracker, out, m->err));
-    if (str_uint(*out, &number))
-        *out = arena_printf(m->f->a, "iter_%07" PRIu64, number);
-    return out->ptr ? CKPT_OK : fail_memory(m->err);
-}
-
-static ckpt_status fail_iteration(struct megatron *m, ckpt_str name)
-{
-    ckpt_str *list;
-    size_t n = 0;
-    CKPT_TRY(folder_list(m->f->a, m->f->folder, is_iteration, &list, &n, m->err));
-    (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-               TRACKER " names {=%.*s}, and there is {no such folder}", STR_ARG(name));
-    if (n)
-        fail_hint(m->err, "name the folder of an iteration that is there: %.*s", STR_ARG(list[n - 1]));
-    else
-        fail_hint(m->err, "that save was deleted, or not copied");
-    return CKPT_ENOTFOUND;
-}
-
 /* enter_iteration - changes f->folder to the folder of the last save, if a tracker file names it. */
 static ckpt_status enter_iteration(struct megatron *m)
 {
-    ckpt_str name = {"", 0};
+    uint64_t number;
+    ckpt_str name;
+    const struct tracker_file tracker = {TRACKER, "number or \"release\"", is_tracked, is_iteration};
     if (!probe_has(m->f->probe, TRACKER))
         return CKPT_OK;
-    CKPT_TRY(read_tracker(m, &name));
-    ckpt_status st = part_file_enter(m->f, name, m->err);
-    return st == CKPT_ENOTFOUND ? fail_iteration(m, name) : st;
+    CKPT_TRY(tracker_file_read(m->f, &tracker, &name, m->err));
+    if (str_uint(name, &number))
+        name = arena_printf(m->f->a, "iter_%07" PRIu64, number);
+    return name.ptr ? tracker_file_enter(m->f, &tracker, name, m->err) : fail_memory(m->err);
 }
 
 /* ------------------------------------------------------------------------- values */
@@ -534,15 +496,12 @@ static int compare_ranks(const void *a, const void *b)
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-/* fail_missing - returns ST because a rank is missing; in `verify` reports that and goes on, in salvage goes
- * on. */
-static ckpt_status fail_missing(struct megatron *m, ckpt_status st)
+/* accept_missing - does part_file_accept_missing for a rank. */
+static ckpt_status accept_missing(struct megatron *m)
 {
     fail_hint(m->err,
               "put the folders of all ranks next to each other; `ckpt ls` shows the file of one alone");
-    if (m->f->salvage)
-        return CKPT_OK;
-    return m->f->check ? file_report_fault_as(m->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, m->err) : st;
+    return part_file_accept_missing(m->f, m->err);
 }
 
 /* check_grid - checks that each stage has all tensor-parallel ranks. */
@@ -559,7 +518,7 @@ static ckpt_status check_grid(struct megatron *m)
                        "{=tensor-parallel rank %" PRIu64 " of stage %" PRIu64
                        "} is {missing}: there %s %zu of %" PRIu64 " folders",
                        tensor, stage, m->nranks == 1 ? "is" : "are", m->nranks, m->tensor * m->stages);
-            return fail_missing(m, CKPT_ENOTFOUND);
+            return accept_missing(m);
         }
     return i == m->nranks ? CKPT_OK
                           : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{two folders} of {=one rank}");
@@ -604,7 +563,7 @@ static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_
                    "folders of {%" PRIu64 " tensor-parallel ranks}, of {=%" PRIu64 "} that args has",
                    m->tensor, asked);
     m->tensor = asked > m->tensor && asked < MAX_RANKS ? asked : m->tensor;
-    return fail_missing(m, CKPT_ENOTFOUND);
+    return accept_missing(m);
 }
 
 /* check_layers - checks that there are as many layers as in `args`. */
@@ -617,7 +576,7 @@ static ckpt_status check_layers(struct megatron *m)
         (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                    "{%" PRIu64 " layers} in %" PRIu64 " stage%s; args has {=num_layers %" PRIu64 "}", found,
                    m->stages, m->stages == 1 ? "" : "s", all);
-        return fail_missing(m, CKPT_ENOTFOUND);
+        return accept_missing(m);
     }
     if (m->has_stages && find_arg(m, "pipeline_model_parallel_size", &stages) && stages != m->stages)
         file_notice(m->f,
@@ -659,10 +618,7 @@ static ckpt_status open_ranks(struct megatron *m, const ckpt_str *list, size_t n
         (void)parse_rank(list[i], number);
         *rank = (struct megatron_rank){.tensor = number[0], .stage = number[1]};
         ckpt_status st = open_rank(m, list[i], &trusted, rank);
-        if (st == CKPT_ENOTFOUND && (m->f->salvage || m->f->check))
-            CKPT_TRY(fail_missing(m, st));
-        else
-            CKPT_TRY(st);
+        CKPT_TRY(st == CKPT_ENOTFOUND ? accept_missing(m) : st);
         m->nranks += rank->part != NULL;
     }
     qsort(m->rank, m->nranks, sizeof *m->rank, compare_ranks);

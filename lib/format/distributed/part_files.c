@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "core/check.h"
+#include "format/folder.h"
 #include "format/hub/shards.h"
 
 /* ------------------------------------------------------------------------------- paths */
@@ -35,6 +36,17 @@ bool path_leaves_folder(ckpt_str name)
         from = end + 1; /* bounded: in the name */
     }
     return false;
+}
+
+bool part_name_skip(ckpt_str *name, const char *text, uint64_t *number)
+{
+    ckpt_str digits = str_skip(*name, strlen(text)), rest = digits;
+    while (rest.len && rest.ptr[0] >= '0' && rest.ptr[0] <= '9')
+        rest = str_skip(rest, 1);
+    digits.len -= rest.len; /* bounded: its end */
+    bool found = str_starts(*name, str_c(text)) && str_uint(digits, number);
+    *name = found ? rest : *name;
+    return found;
 }
 
 /* is_below - returns true if REAL is in FOLDER or in a folder below it. Both paths are without links. */
@@ -139,6 +151,21 @@ ckpt_status part_file_enter(ckpt_file *f, ckpt_str name, ckpt_error *err)
     return CKPT_OK;
 }
 
+ckpt_status tracker_file_enter(ckpt_file *f, const struct tracker_file *tracker, ckpt_str name,
+                               ckpt_error *err)
+{
+    ckpt_status st = part_file_enter(f, name, err);
+    if (st != CKPT_ENOTFOUND)
+        return st;
+    (void)fail(err, st, CKPT_NO_OFFSET, "%s names {=%.*s}, and there is {no such folder}", tracker->name,
+               STR_ARG(name));
+    if (probe_matches(f->probe, tracker->is_save))
+        folder_hint(f->folder, tracker->is_save, err);
+    else
+        fail_hint(err, "that save was deleted, or not copied");
+    return st;
+}
+
 void part_file_set_step(ckpt_file *f, const char *prefix)
 {
     for (ckpt_str rest = str_c(f->folder); rest.len;) {
@@ -206,6 +233,13 @@ ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckp
     fail_file(st == CKPT_OK ? NULL : err, path ? path : "");
     free(path);
     return st == CKPT_OK && *out ? part_file_keep(f, *out, err) : st;
+}
+
+ckpt_status part_file_accept_missing(ckpt_file *f, ckpt_error *err)
+{
+    if (f->salvage)
+        return CKPT_OK;
+    return f->check ? file_report_fault_as(f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, err) : CKPT_ENOTFOUND;
 }
 
 ckpt_status part_file_check_pickle(const ckpt_file *part, ckpt_error *err)

@@ -76,16 +76,10 @@ static bool is_number(ckpt_str word)
 static ckpt_status enter_step(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str number;
-    const struct tracker_file tracker = {TRACKER, "number of a step", is_number};
+    const struct tracker_file tracker = {TRACKER, "number of a step", is_number, is_step};
     CKPT_TRY(tracker_file_read(f, &tracker, &number, err));
     ckpt_str name = arena_printf(f->a, STEP "%.*s", STR_ARG(number));
-    ckpt_status st = name.ptr ? part_file_enter(f, name, err) : fail_memory(err);
-    if (st != CKPT_ENOTFOUND)
-        return st;
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, TRACKER " names {=%.*s}, and there is {no such folder}",
-               STR_ARG(name));
-    folder_hint(f->folder, is_step, err);
-    return CKPT_ENOTFOUND;
+    return name.ptr ? tracker_file_enter(f, &tracker, name, err) : fail_memory(err);
 }
 
 /* enter_model - changes f->folder to the model folder in it, and sets *FOUND_AS to the entry that it matches.

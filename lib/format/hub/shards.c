@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 
+#include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
 #include "format/recognize.h"
@@ -130,19 +131,6 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 
 /* ------------------------------------------------------------------ index */
 
-static bool leaves_folder(ckpt_str name)
-{
-    ckpt_str rest = name;
-    while (rest.len) {
-        size_t n = str_find(rest, STR_LIT("/"), 0);
-        ckpt_str part = str_of(rest.ptr, n < rest.len ? n : rest.len);
-        if (str_is(part, ".."))
-            return true;
-        rest = str_skip(rest, part.len + 1); /* bounded: part is in rest */
-    }
-    return name.len && name.ptr[0] == '/';
-}
-
 /* find_name_fault - returns why NAME cannot be a file in the folder of the index, or NULL. */
 static const char *find_name_fault(ckpt_str name)
 {
@@ -152,7 +140,7 @@ static const char *find_name_fault(ckpt_str name)
         return "goes on after a NUL, where a file name ends";
     if (memchr(name.ptr, '\\', name.len))
         return "has a backslash, which separates folders on some systems";
-    return leaves_folder(name) ? "leaves the folder of the index" : NULL;
+    return path_leaves_folder(name) ? "leaves the folder of the index" : NULL;
 }
 
 static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)

@@ -46,3 +46,10 @@ cp -r $D/emulated/universal_zero2_bf16 universal
 chmod -R u+w universal
 rm -r universal/global_step2_universal/zero/odd
 ckpt ls universal
+# The names of layers without tensor parallelism have no model_MM.
+cp -r $D/emulated/pipeline layers
+chmod -R u+w layers
+for f in layers/*/layer_*; do
+    mv "$f" "$(echo "$f" | sed 's/-model_00-/-/')"
+done
+ckpt diff $D/emulated/pipeline layers
