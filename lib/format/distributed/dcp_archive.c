@@ -1,4 +1,4 @@
-/* dcp_archive.c - see dcp_archive.h.
+/* dcp_archive.c - makes an item of a Distributed Checkpoint, a torch.save archive:
  *
  *    archive/data.pkl     a call of _rebuild_tensor_v2 (or _v3, for dtypes without a storage class), or the
  *                         value
@@ -6,7 +6,7 @@
  *    archive/data/0       the elements of the tensor, 64-byte aligned
  *    archive/version      "3\n"
  *    directory, zip64 end record and locator, end record, as torch_zip_write has them */
-#include "format/distributed/dcp_archive.h"
+#include "format/distributed/dcp_write.h"
 
 #include "base/checked.h"
 #include "base/crc32.h"
@@ -25,7 +25,7 @@ struct member {
     uint32_t crc;
 };
 
-/* The user pointer of put_tensor. */
+/* What put_tensor writes. */
 struct tensor_pickle {
     const ckpt_tensor *t;
     ckpt_dtype dtype;
@@ -43,7 +43,7 @@ static void put_sizes(pickle_writer *w, const ckpt_tensor *t)
     pickle_put_op(w, PICKLE_TUPLE);
 }
 
-/* get_stride - returns the row-major stride of dimension K of T. */
+/* get_stride - returns the stride that dimension K of T has in row-major order. */
 static uint64_t get_stride(const ckpt_tensor *t, uint32_t k)
 {
     uint64_t run = 1;
@@ -77,8 +77,8 @@ static void put_storage(pickle_writer *w, const struct tensor_pickle *x, bool ty
     pickle_put_op(w, PICKLE_BINPERSID);
 }
 
-/* put_tensor - the `leaf` hook of pickle_write: writes the tensor instead of the root node. requires_grad is
- * false because torch.distributed.checkpoint saves detached tensors. */
+/* put_tensor - writes the tensor of USER; pickle_write calls it for the root node, as its `leaf` hook.
+ * requires_grad is false because torch.distributed.checkpoint saves detached tensors. */
 static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     const struct tensor_pickle *x = user;
@@ -115,12 +115,6 @@ static struct zip_header make_header(const struct member *m)
                                .offset = m->offset};
 }
 
-/* get_fixed_length - returns the length of the local header H with a name of NAME bytes, without padding. */
-static uint64_t get_fixed_length(const struct zip_header *h, size_t name)
-{
-    return ZIP_LOCAL_SIZE + name + zip64_length(h) + ZIP_PAD_FIELD;
-}
-
 /* put_member - appends the local header of M to B, padded so that the data after it are aligned. B begins at
  * offset BASE of the archive. */
 static void put_member(buf *b, uint64_t base, struct member *m)
@@ -129,7 +123,8 @@ static void put_member(buf *b, uint64_t base, struct member *m)
     struct zip_header h = make_header(m);
     ckpt_str name = str_c(m->name);
     h.offset = 0;
-    uint64_t data = m->offset + get_fixed_length(&h, name.len); /* bounded: as above */
+    uint64_t data = m->offset + ZIP_LOCAL_SIZE + name.len + zip64_length(&h) +
+                    ZIP_PAD_FIELD; /* bounded: as above */
     zip_put_local(b, &h, name, (uint16_t)((PAYLOAD_ALIGN - data % PAYLOAD_ALIGN) % PAYLOAD_ALIGN));
 }
 
@@ -138,8 +133,8 @@ static struct member make_member(const char *name, ckpt_str bytes)
     return (struct member){.name = name, .size = bytes.len, .crc = crc32_update(0, bytes.ptr, bytes.len)};
 }
 
-/* put_end - appends the member "version", the last of the N members, and the central directory. BASE is as
- * for put_member. */
+/* put_end - appends the last of the N members, "version", and the central directory to B, which begins at
+ * offset BASE of the archive. */
 static void put_end(buf *b, uint64_t base, struct member *members, uint32_t n)
 {
     ckpt_str version = STR_LIT("3\n");

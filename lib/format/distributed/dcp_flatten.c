@@ -1,4 +1,4 @@
-/* dcp_flatten.c - see dcp_flatten.h.
+/* dcp_flatten.c - flattens a state dict into leaves, as torch.distributed.checkpoint does before it saves:
  *
  *    dict {key: value}    a leaf "outer.key" for each key, path ("outer", "key"); a number key becomes text
  *    list [a, b]          a leaf "outer.0" for each item, path ("outer", 0), if the list has a mapping or a
@@ -7,7 +7,7 @@
  *
  * Source: torch/distributed/checkpoint/_traverse.py, traverse_state_dict. torch loses an empty mapping; here
  * it is a leaf, which both dcp.load and dcp_to_torch_save read. */
-#include "format/distributed/dcp_flatten.h"
+#include "format/distributed/dcp_write.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,20 +22,21 @@
 /* A container that is being flattened. */
 struct flat_frame {
     const ckpt_value *node;
-    const struct edit *edit; /* or NULL */
-    uint32_t next, kept;     /* children visited, and those of them that are written */
+    const struct edit *edit; /* of the plan, for NODE; or NULL */
+    uint32_t next, kept;     /* how many children were visited, and how many of these are written */
 };
 
 struct flat_walk {
     struct dcp_flat *f;
-    struct flat_frame *frame;
-    ckpt_path_elem *path, *input_path; /* to the current child of the last frame */
-    uint32_t depth, max_depth;
-    uint32_t from_root; /* elements of INPUT_PATH before those of the first frame */
-    map *names;
+    struct flat_frame *frame;          /* from the root to the container that is visited */
+    ckpt_path_elem *path, *input_path; /* of the current child, as in dcp_leaf */
+    uint32_t depth, max_depth;         /* frames in use, and how many there may be */
+    uint32_t from_root;                /* length of the path from the root of the input to that of the plan */
+    map *names;                        /* of the leaves */
     ckpt_error *err;
 };
 
+/* A child of a container, with the edits of the plan. */
 struct flat_child {
     const ckpt_value *key, *val; /* KEY is NULL for an item of a list */
     ckpt_str renamed;            /* the new key; .ptr NULL: not renamed */
@@ -44,6 +45,8 @@ struct flat_child {
 
 /* ------------------------------------------------------------------------- graph */
 
+/* get_replacement - returns the node to write instead of V, which may be of a file that F was put together
+ * from. */
 static const ckpt_value *get_replacement(const ckpt_file *f, const ckpt_value *v)
 {
     const ckpt_value *by = file_replacement(f, v);
@@ -94,8 +97,8 @@ static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit
     return c->val != NULL;
 }
 
-/* queue_lists - adds the lists in LIST to R. Sets *FOUND if LIST has a mapping or a tensor. False: no
- * memory. */
+/* queue_lists - adds the lists that are items of LIST to R. Sets *FOUND if an item is a mapping or a tensor.
+ * False: no memory. */
 static bool queue_lists(struct graph_visit *r, const ckpt_file *f, const ckpt_value *list, bool *found)
 {
     for (uint32_t i = 0; i < value_count(list) && !*found; i++) {
@@ -107,7 +110,8 @@ static bool queue_lists(struct graph_visit *r, const ckpt_file *f, const ckpt_va
     return true;
 }
 
-/* is_flattened - returns true if torch flattens LIST. *OK false: no memory. */
+/* is_flattened - returns true if torch flattens LIST, because it has a mapping or a tensor at any depth. *OK
+ * false: no memory. */
 static bool is_flattened(const ckpt_file *f, const ckpt_value *list, bool *ok)
 {
     struct graph_visit r = {.seen = map_new(16)};
@@ -149,13 +153,13 @@ static ckpt_status fail_leaf(const struct dcp_leaf *l, const ckpt_tensor *t, con
                 shell_glob(l->name, word));
 }
 
-/* check_tensor - refuses a tensor that cannot be an item. A tensor that torch saves as an object, such as a
- * quantized one, becomes a value. */
+/* check_tensor - refuses a tensor that cannot be an item. Makes L a value if torch saves the tensor as an
+ * object, such as a quantized tensor. */
 static ckpt_status check_tensor(const struct flat_walk *w, struct dcp_leaf *l)
 {
     const ckpt_tensor *t = &w->f->p->file->table.rows[l->row].t;
     if (t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED)
-        return fail_leaf(l, t, "is one rank's part of it; open the files of all ranks together", w->err);
+        return fail_leaf(l, t, "is one rank's shard of it; open the files of all ranks together", w->err);
     if (t->kind != CKPT_DENSE && (t->kind != CKPT_NDARRAY || l->node->type != CKPT_V_TENSOR)) {
         l->row = CKPT_NO_TENSOR;
         l->holds_tensors = true;
@@ -165,7 +169,7 @@ static ckpt_status check_tensor(const struct flat_walk *w, struct dcp_leaf *l)
         return fail_leaf(l, t, "has no bytes", w->err);
     if (dtype_info((ckpt_dtype)t->dtype)->block_elems != 1 || t->dtype == CKPT_DT_NP ||
         t->dtype == CKPT_DT_F6_E2M3 || t->dtype == CKPT_DT_F6_E3M2)
-        return fail_leaf(l, t, "has a type that torch cannot cut", w->err);
+        return fail_leaf(l, t, "has a type that torch does not save in chunks", w->err);
     return CKPT_OK;
 }
 
@@ -200,7 +204,7 @@ static ckpt_status add_leaf(struct flat_walk *w, const ckpt_value *v)
 
 /* -------------------------------------------------------------------------- walk */
 
-/* set_key - sets the last element of both paths to the key of C. */
+/* set_key - sets the last element of w->path and w->input_path to the key of C. */
 static ckpt_status set_key(struct flat_walk *w, const struct flat_child *c)
 {
     ckpt_path_elem *to = &w->path[w->depth - 1], *from = &w->input_path[w->from_root + w->depth - 1];
@@ -236,7 +240,7 @@ static ckpt_status push_container(struct flat_walk *w, const ckpt_value *v)
     return CKPT_OK;
 }
 
-/* visit_child - flattens C, to which both paths lead, or makes it a leaf. */
+/* visit_child - flattens C, whose paths are set, or makes it a leaf. */
 static ckpt_status visit_child(struct flat_walk *w, const struct flat_child *c)
 {
     struct dcp_flat *f = w->f;
@@ -285,7 +289,7 @@ static ckpt_status walk(struct flat_walk *w)
     const ckpt_value *root = p->root ? get_replacement(p->file, p->root) : NULL;
     if (!root || !is_mapping(root))
         return fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                    "what is to be written is {no} {=mapping}, as a distributed checkpoint is\n"
+                    "what is to be written is {no} {=mapping}, and a distributed checkpoint is one\n"
                     "--root PATH picks a mapping; `ckpt info` shows where the weights are");
     CKPT_TRY(push_container(w, root));
     while (w->depth)

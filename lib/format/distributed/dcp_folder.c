@@ -1,5 +1,5 @@
-/* dcp_folder.c - see dcp_folder.h. */
-#include "format/distributed/dcp_folder.h"
+/* dcp_folder.c - makes the folder of a Distributed Checkpoint, which replaces an old one in one step. */
+#include "format/distributed/dcp_write.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,24 +10,21 @@
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 
+/* fail_path - names the output in ERR, and returns its status. */
 static ckpt_status fail_path(const struct dcp_folder *d, ckpt_error *err)
 {
     return fail_name_file(err->status, d->job->path, err);
 }
 
-/* is_of_dcp - returns true for the file names of a distributed checkpoint. */
-static bool is_of_dcp(ckpt_str name)
-{
-    return str_ends(name, STR_LIT(".distcp")) || str_ends(name, STR_LIT(".metadata")) ||
-           str_ends(name, STR_LIT(".metadata.tmp"));
-}
-
+/* is_other_file - returns true if NAME is not that of a file in a Distributed Checkpoint. */
 static bool is_other_file(ckpt_str name)
 {
-    return !str_is(name, ".") && !str_is(name, "..") && !is_of_dcp(name);
+    return !str_is(name, ".") && !str_is(name, "..") && !str_ends(name, STR_LIT(".distcp")) &&
+           !str_ends(name, STR_LIT(".metadata")) && !str_ends(name, STR_LIT(".metadata.tmp"));
 }
 
-/* check_replaceable - checks that the folder PATH is empty, or has only files that may be replaced. */
+/* check_replaceable - refuses to replace the folder PATH unless it is empty, or `force` is set and no file
+ * in it is of a different kind. */
 static ckpt_status check_replaceable(const struct dcp_folder *d, const char *path, ckpt_error *err)
 {
     ckpt_str *list;
@@ -83,23 +80,18 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct 
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "a distributed checkpoint is a folder of files\n"
                     "name the folder that is to be written");
-    char *real = realpath(job->path,
-                          NULL); /* links are followed: a link to the old folder then leads to the new one */
-    ckpt_str path = real ? arena_str(p->a, str_c(real)) : arena_str(p->a, str_c(job->path));
+    char *real = realpath(job->path, NULL); /* so that a link to the old folder leads to the new one */
+    ckpt_str path = arena_str(p->a, strip_slashes(str_c(real ? real : job->path)));
     free(real);
     if (!path.ptr)
         return fail_memory(err);
-    path = strip_slashes(path);
     d->given = strip_slashes(str_c(job->path));
     size_t cut = path.len;
     while (cut && path.ptr[cut - 1] != '/')
         cut--;
     d->parent = arena_str(p->a, str_of(path.ptr, cut));
     d->base = arena_str(p->a, str_of(path.ptr + cut, path.len - cut)); /* bounded: CUT is in it */
-    ckpt_str whole = arena_str(p->a, path);
-    if (!d->parent.ptr || !d->base.ptr || !whole.ptr)
-        return fail_memory(err);
-    return check_target(d, whole.ptr, err);
+    return d->parent.ptr && d->base.ptr ? check_target(d, path.ptr, err) : fail_memory(err);
 }
 
 const char *dcp_folder_path(const struct dcp_folder *d, const char *name, bool final)
@@ -119,6 +111,21 @@ ckpt_status dcp_folder_begin(struct dcp_folder *d, ckpt_error *err)
     return fail_path(d, err);
 }
 
+ckpt_status dcp_folder_write_metadata(const struct dcp_folder *d, ckpt_str content, ckpt_error *err)
+{
+    struct sink_options so = plan_sink_options(d->p, d->job->opts);
+    if (d->job->opts->dry_run)
+        return CKPT_OK;
+    const char *path = dcp_folder_path(d, ".metadata", false);
+    return path ? sink_file_bytes(path, &so, content, err) : fail_memory(err);
+}
+
+ckpt_status dcp_folder_note_output(const struct dcp_folder *d, const char *name, ckpt_error *err)
+{
+    const char *path = dcp_folder_path(d, name, true);
+    return path ? plan_note_output(d->p, path, err) : fail_memory(err);
+}
+
 /* name_final_file - replaces the path of the temporary folder in ERR by the final one. */
 static void name_final_file(const struct dcp_folder *d, ckpt_error *err)
 {
@@ -130,13 +137,15 @@ static void name_final_file(const struct dcp_folder *d, ckpt_error *err)
     fail_file(err, path);
 }
 
+/* give_name - renames the temporary folder to the output, in exchange for an old folder. */
 static ckpt_status give_name(struct dcp_folder *d, ckpt_error *err)
 {
     const ckpt_write_options *o = d->job->opts;
     if (temp_folder_place(&d->temp, d->base.ptr, o->force != 0, !o->no_sync))
         return CKPT_OK;
     if (errno == EEXIST)
-        (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "appeared while it was written; nothing replaced");
+        (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                   "was created by another program meanwhile; nothing replaced");
     else
         (void)fail_errno(err, CKPT_NO_OFFSET, "cannot give the folder its name");
     if (errno == EINVAL || errno == ENOSYS)
@@ -154,7 +163,7 @@ ckpt_status dcp_folder_end(struct dcp_folder *d, ckpt_status st, ckpt_error *err
     else
         name_final_file(d, err);
     if (!temp_folder_close(&d->temp) && st == CKPT_OK)
-        plan_notice(d->p, "what it replaced cannot be removed, and is left as %.*s", STR_ARG(old));
+        plan_notice(d->p, "the folder that was replaced cannot be removed, and stays as %.*s", STR_ARG(old));
     d->open = false;
     return st;
 }

@@ -30,8 +30,8 @@ struct dcp_items {
     const ckpt_file *limits_of; /* the checkpoint: its limits and ignore_crc apply */
 };
 
-/* dcp_items_source - returns a source of the items of X, whose arrays must outlive it. NULL: no memory. Errors
- * of reading it do not name the tensor, because the reader does. */
+/* dcp_items_source - returns a source of the items of X, whose arrays must outlive it. NULL: no memory.
+ * Errors of reading it do not name the tensor, because the reader does. */
 source *dcp_items_source(const struct dcp_items *x);
 /* dcp_unpack_zstd - replaces *SRC, a zstd frame, by a source of its content. Refuses content of more than
  * MOST bytes. Releases the frame in any case, and sets *SRC to NULL on failure. */

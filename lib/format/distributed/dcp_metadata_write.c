@@ -1,8 +1,8 @@
-/* dcp_metadata_write.c - see dcp_metadata_write.h; dcp_metadata.c has the layout.
+/* dcp_metadata_write.c - writes the pickle in .metadata; dcp_metadata.c describes its classes.
  *
  * TensorProperties has the five items that torch reads since 2.0. The fields storage_meta, version and
  * transform_descriptors are not written: the classes have defaults for them. */
-#include "format/distributed/dcp_metadata_write.h"
+#include "format/distributed/dcp_write.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -172,7 +172,7 @@ static void put_storage_data(pickle_writer *w, const struct metadata_pickle *x)
     pickle_put_op(w, PICKLE_SETITEMS);
 }
 
-/* put_metadata - the `leaf` hook of pickle_write: writes everything instead of the root node. */
+/* put_metadata - writes the object Metadata; pickle_write calls it for the root node, as its `leaf` hook. */
 static ckpt_status put_metadata(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     (void)v;

@@ -1,10 +1,10 @@
-/* dcp_rename.c - writes a distributed checkpoint whose names changed and nothing else: copies its .distcp
- * files and writes new metadata. The copies share blocks if the file system can do that. They are never hard
- * links, because a later save of torch overwrites the files of its folder.
+/* dcp_rename.c - writes a Distributed Checkpoint in which only names changed: copies the .distcp files and
+ * writes new metadata. The copies share blocks if the file system supports that. They are never hard links,
+ * because a later save of torch overwrites the files of its folder.
  *
- * The graph of .metadata is read, names and paths in it are replaced, and it is written again, so that
- * everything else in it stays. That takes some kilobytes of memory for each chunk, more than
- * dcp_metadata.c. */
+ * The pickle in .metadata is read as a graph, names and paths in the graph are replaced, and the graph is
+ * written, so that all other values stay. That takes some kilobytes of memory for each chunk, more than
+ * dcp_metadata.c needs. */
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -17,16 +17,18 @@
 struct dcp_renamer {
     ckpt_plan *p;
     struct dcp_folder *folder;
-    ckpt_file *m;                /* .metadata */
-    ckpt_value *state, *planner; /* of Metadata; planner_data, or NULL if that is not a dict */
-    const value_pair *names;     /* of state_dict_metadata */
-    value_pair *places;          /* of storage_data */
-    uint32_t nnames, nplaces;
-    map *by_path, *by_name,
-        *planned;      /* spelled path -> index into names; fqn -> the same; fqn -> pair of planner_data */
-    uint32_t *leaf_of; /* by index into names: 1 + its leaf; 0: none */
+    ckpt_file *m;            /* .metadata */
+    ckpt_value *state;       /* of the object Metadata */
+    ckpt_value *planner;     /* planner_data, or NULL if that is not a dict */
+    const value_pair *names; /* pairs of state_dict_metadata */
+    value_pair *stored;      /* pairs of storage_data */
+    uint32_t nnames, nstored;
+    map *by_path;      /* spelled path of the input -> index into names */
+    map *by_name;      /* fqn -> index into names */
+    map *planned;      /* fqn -> pair of planner_data */
+    uint32_t *leaf_of; /* by index into names: 1 + index of its leaf; 0: none */
     struct dcp_flat flat;
-    buf spelled;
+    buf spelled;       /* a path as unambiguous text, "5:model0/" for ("model", 0): a key of by_path */
     map *files;        /* names of the .distcp files */
     ckpt_file **parts; /* the .distcp files */
     size_t nparts;
@@ -43,7 +45,7 @@ static void spell_text(buf *b, ckpt_str text)
     buf_str(b, text);
 }
 
-/* spell_planned - sets B to the path PATH of planner_data as text. False: PATH is not a path. */
+/* spell_planned - sets B to PATH, a path in planner_data, as text. False: PATH is not a path. */
 static bool spell_planned(buf *b, const ckpt_value *path)
 {
     int64_t number;
@@ -73,14 +75,15 @@ static bool spell_path(buf *b, const ckpt_path_elem *path, uint32_t n)
     return buf_ok(b);
 }
 
-/* is_name - for dcp_flat.is_single_value: returns true if PATH has one name in the input. */
+/* is_name - returns true if the container at PATH of the input is one value there;
+ * dcp_flat.is_single_value. */
 static bool is_name(const void *user, const ckpt_path_elem *path, uint32_t n)
 {
     struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* its buffer is changed */
     return spell_path(&r->spelled, path, n) && map_get(r->by_path, buf_view(&r->spelled)) != MAP_NONE;
 }
 
-/* add_name - indexes key I of state_dict_metadata. *KNOWN: it is text and its path is unique. */
+/* add_name - indexes key I of state_dict_metadata. Sets *KNOWN if the key is text and its path is unique. */
 static ckpt_status add_name(struct dcp_renamer *r, uint32_t i, bool *known)
 {
     ckpt_str fqn;
@@ -100,7 +103,8 @@ static ckpt_status add_name(struct dcp_renamer *r, uint32_t i, bool *known)
     return ok ? CKPT_OK : fail_memory(r->err);
 }
 
-static ckpt_status plan_paths(struct dcp_renamer *r)
+/* index_planner - fills r->planned. */
+static ckpt_status index_planner(struct dcp_renamer *r)
 {
     ckpt_str fqn;
     uint32_t n = r->planner ? r->planner->u.dict.n : 0;
@@ -111,10 +115,10 @@ static ckpt_status plan_paths(struct dcp_renamer *r)
     return r->planned ? CKPT_OK : fail_memory(r->err);
 }
 
-/* match_leaves - sets *SAME if the leaves of the plan are the names of the input, one to one. */
+/* match_leaves - sets *SAME if each leaf of the plan is one name of the input, and each name one leaf. */
 static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
 {
-    CKPT_TRY(plan_paths(r));
+    CKPT_TRY(index_planner(r));
     *same = true;
     for (uint32_t i = 0; *same && i < r->nnames; i++)
         CKPT_TRY(add_name(r, i, same));
@@ -184,12 +188,12 @@ static bool rename_index(const struct dcp_renamer *r, const ckpt_value *index)
     return true;
 }
 
-/* rename_all - replaces all names and paths in the graph of the metadata, which nothing else uses. */
+/* rename_all - replaces all names and paths in the graph of .metadata, which nothing else uses. */
 static ckpt_status rename_all(struct dcp_renamer *r)
 {
     bool ok = true;
-    for (uint32_t i = 0; ok && i < r->nplaces; i++)
-        ok = rename_index(r, r->places[i].key);
+    for (uint32_t i = 0; ok && i < r->nstored; i++)
+        ok = rename_index(r, r->stored[i].key);
     for (uint32_t i = 0; ok && r->planner && i < r->planner->u.dict.n; i++) {
         value_pair *pair = &r->planner->u.dict.pairs[i];
         const struct dcp_leaf *l = get_leaf(r, pair->key);
@@ -205,25 +209,21 @@ static ckpt_status rename_all(struct dcp_renamer *r)
 
 /* ------------------------------------------------------------------------- files */
 
-static ckpt_str get_base(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return str_c(slash ? slash + 1 : path);
-}
+static ckpt_str get_base(const ckpt_file *part) { return str_after_last(str_c(part->path), '/'); }
 
 /* find_part - returns the part with the file name NAME, or NULL. */
 static ckpt_file *find_part(const struct dcp_renamer *r, ckpt_str name)
 {
     for (size_t i = 0; i < r->p->file->nparts; i++) {
         ckpt_file *part = r->p->file->parts[i];
-        if (!part->format && str_eq(get_base(part->path), name))
+        if (!part->format && str_eq(get_base(part), name))
             return part;
     }
     return NULL;
 }
 
-/* is_archive - returns true if the item INFO of PART is a torch.save archive. It may be a safetensors file,
- * which torch does not read. */
+/* is_archive - returns true if the item of PART that INFO describes is a torch.save archive. It may also be a
+ * safetensors file, which torch does not read. */
 static bool is_archive(const ckpt_file *part, const ckpt_value *info)
 {
     int64_t at;
@@ -233,21 +233,22 @@ static bool is_archive(const ckpt_file *part, const ckpt_value *info)
            source_read(part->src, (uint64_t)at, head, sizeof head, NULL) == CKPT_OK && head[8] != '{';
 }
 
-/* list_files - lists the files that storage_data names. *KNOWN: all of them exist and have archives. */
+/* list_files - lists the files that storage_data names. Sets *KNOWN if all of them exist and have archives.
+ */
 static ckpt_status list_files(struct dcp_renamer *r, bool *known)
 {
     r->files = map_new(64);
     r->parts = arena_array(r->m->a, r->p->file->nparts, sizeof(ckpt_file *));
     *known = true;
-    for (uint32_t i = 0; *known && r->files && r->parts && i < r->nplaces; i++) {
+    for (uint32_t i = 0; *known && r->files && r->parts && i < r->nstored; i++) {
         ckpt_str name;
         uint32_t old;
-        const ckpt_value *state = value_state(r->places[i].val);
+        const ckpt_value *state = value_state(r->stored[i].val);
         *known = state && value_text(value_get(state, "relative_path"), &name);
         if (!*known || map_get(r->files, name) != MAP_NONE)
             continue;
         ckpt_file *part = find_part(r, name);
-        *known = part && is_archive(part, r->places[i].val) && r->nparts < r->p->file->nparts;
+        *known = part && is_archive(part, r->stored[i].val) && r->nparts < r->p->file->nparts;
         if (*known && !map_put(r->files, name, (uint32_t)r->nparts, &old)) /* bounded: just compared */
             return fail_memory(r->err);
         if (*known)
@@ -261,31 +262,22 @@ static ckpt_status copy_file(const struct dcp_renamer *r, ckpt_file *part)
     sink *out;
     const struct write_job *job = r->folder->job;
     struct sink_options so = plan_sink_options(r->p, job->opts);
-    const char *path = dcp_folder_path(r->folder, get_base(part->path).ptr, false);
+    const char *path = dcp_folder_path(r->folder, get_base(part).ptr, false);
     CKPT_TRY(path ? sink_file(path, &so, &out, r->err) : fail_memory(r->err));
     return sink_end(out, copy_file_tail(part, 0, out, job->opts, r->err), r->err);
 }
 
 static ckpt_status write_metadata(const struct dcp_renamer *r)
 {
-    const struct write_job *job = r->folder->job;
-    struct sink_options so = plan_sink_options(r->p, job->opts);
     const struct pickle_hooks hooks = {.literal = file_names_literal(r->m)};
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = pickle_write(r->m->root, &hooks, &b, r->err);
-    const char *path = job->opts->dry_run ? NULL : dcp_folder_path(r->folder, ".metadata", false);
-    if (st == CKPT_OK && !job->opts->dry_run)
-        st = path ? sink_file_bytes(path, &so, buf_view(&b), r->err) : fail_memory(r->err);
-    job->result->bytes += b.len; /* bounded: it is in memory */
+    if (st == CKPT_OK)
+        st = dcp_folder_write_metadata(r->folder, buf_view(&b), r->err);
+    r->folder->job->result->bytes += b.len; /* bounded: it is in memory */
     buf_free(&b);
     return st;
-}
-
-static ckpt_status note_output(const struct dcp_renamer *r, const char *name)
-{
-    const char *path = dcp_folder_path(r->folder, name, true);
-    return path ? plan_note_output(r->p, path, r->err) : fail_memory(r->err);
 }
 
 static ckpt_status write_folder(const struct dcp_renamer *r)
@@ -296,22 +288,22 @@ static ckpt_status write_folder(const struct dcp_renamer *r)
     for (size_t i = 0; i < r->nparts; i++) {
         CKPT_TRY(dry ? CKPT_OK : copy_file(r, r->parts[i]));
         r->folder->job->result->bytes += r->parts[i]->src->size; /* bounded: files of one folder */
-        CKPT_TRY(note_output(r, get_base(r->parts[i]->path).ptr));
+        CKPT_TRY(dcp_folder_note_output(r->folder, get_base(r->parts[i]).ptr, r->err));
     }
     CKPT_TRY(write_metadata(r));
     r->folder->job->result->tensors += plan_count(r->p);
-    CKPT_TRY(note_output(r, ".metadata"));
+    CKPT_TRY(dcp_folder_note_output(r->folder, ".metadata", r->err));
     return file_unchanged(r->p->file, r->err);
 }
 
 /* --------------------------------------------------------------------------- all */
 
-/* read_graph - reads the graph of .metadata. *KNOWN: it has the form that torch writes since 2.0. */
+/* read_graph - reads the graph of .metadata. Sets *KNOWN if it has the form that torch writes since 2.0. */
 static ckpt_status read_graph(struct dcp_renamer *r, bool *known)
 {
     const ckpt_file *f = r->p->file, *part = f->nparts ? f->parts[0] : NULL;
     uint64_t next;
-    *known = part && !part->format && part->src && str_is(get_base(part->path), ".metadata");
+    *known = part && !part->format && part->src && str_is(get_base(part), ".metadata");
     if (!*known)
         return CKPT_OK;
     CKPT_TRY(file_new(part->path, source_ref(part->src), &f->limits, &r->m, r->err));
@@ -321,14 +313,14 @@ static ckpt_status read_graph(struct dcp_renamer *r, bool *known)
                    : fail_memory(r->err));
     r->state = value_state(r->m->root);
     const ckpt_value *names = r->state ? value_get(r->state, "state_dict_metadata") : NULL;
-    ckpt_value *places = r->state ? value_get(r->state, "storage_data") : NULL;
+    ckpt_value *stored = r->state ? value_get(r->state, "storage_data") : NULL;
     r->planner = r->state ? value_get(r->state, "planner_data") : NULL;
     r->planner = r->planner && r->planner->type == CKPT_V_DICT ? r->planner : NULL;
-    *known = names && places && names->type == CKPT_V_DICT && places->type == CKPT_V_DICT;
+    *known = names && stored && names->type == CKPT_V_DICT && stored->type == CKPT_V_DICT;
     if (*known) {
         r->names = value_pairs(names, &r->nnames);
-        r->places = places->u.dict.pairs;
-        r->nplaces = places->u.dict.n;
+        r->stored = stored->u.dict.pairs;
+        r->nstored = stored->u.dict.n;
     }
     return CKPT_OK;
 }

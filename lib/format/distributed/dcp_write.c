@@ -15,8 +15,6 @@
 #include "base/checked.h"
 #include "base/store.h"
 #include "core/copy_pool.h"
-#include "format/distributed/dcp_archive.h"
-#include "format/distributed/dcp_metadata_write.h"
 #include "format/torch/zip.h"
 
 #define MAX_FILES 100000u
@@ -31,7 +29,7 @@ struct dcp_writer {
     size_t *tensors;               /* indices of the leaves that are tensors */
     size_t ntensors;
     uint32_t nfiles;               /* without the files of write_composite */
-    uint32_t *crcs;                /* by tensor */
+    uint32_t *crcs;                /* by tensor: CRC-32 of its elements */
     struct convert_tally *tallies; /* by tensor; NULL: no tensor is cast */
     uint64_t total, done;          /* bytes of all tensors; of those in finished files */
     uint64_t nbytes;               /* of all files */
@@ -69,8 +67,8 @@ static ckpt_status lay_out_values(struct dcp_writer *w, uint64_t *end, ckpt_erro
     return CKPT_OK;
 }
 
-/* lay_out_tensors - distributes the tensors over nfiles files of about the same size. END: bytes of the
- * values in the first file. */
+/* lay_out_tensors - distributes the tensors over w->nfiles files of about the same size. END is the number of
+ * bytes that the values take in the first file. */
 static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_error *err)
 {
     struct dcp_archive x;
@@ -183,7 +181,8 @@ static ckpt_status copy_tensors(struct dcp_file_copy *c, size_t n, sink *out, ck
     return CKPT_OK;
 }
 
-/* put_archives - writes the zip headers and pickles around the N tensors of C, whose CRCs are known now. */
+/* put_archives - writes the zip headers and pickles around the N tensors of C, because their CRCs are known
+ * after the elements were copied. */
 static ckpt_status put_archives(const struct dcp_file_copy *c, size_t n, sink *out, ckpt_error *err)
 {
     const struct dcp_writer *w = c->w;
@@ -312,13 +311,11 @@ static ckpt_status record_casts(const struct dcp_writer *w, ckpt_error *err)
 
 static ckpt_status write_metadata(struct dcp_writer *w, ckpt_error *err)
 {
-    struct sink_options so = plan_sink_options(w->p, w->job->opts);
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = dcp_metadata_write(&w->flat, w->ranges, &b, err);
-    const char *path = w->job->opts->dry_run ? NULL : dcp_folder_path(&w->folder, ".metadata", false);
-    if (st == CKPT_OK && !w->job->opts->dry_run)
-        st = path ? sink_file_bytes(path, &so, buf_view(&b), err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = dcp_folder_write_metadata(&w->folder, buf_view(&b), err);
     w->nbytes += b.len; /* bounded: it is in memory */
     buf_free(&b);
     return st;
@@ -336,7 +333,8 @@ static ckpt_status verify_folder(const struct dcp_writer *w, ckpt_error *err)
     file_free(f);
     return !indexed ? fail_memory(err)
            : same   ? CKPT_OK
-                    : fail(err, CKPT_EIO, CKPT_NO_OFFSET, "what was written does not read back as it should");
+                    : fail(err, CKPT_EIO, CKPT_NO_OFFSET,
+                           "the folder that was written does not contain all tensors");
 }
 
 static ckpt_status note_outputs(struct dcp_writer *w, uint32_t nfiles, ckpt_error *err)
@@ -344,11 +342,9 @@ static ckpt_status note_outputs(struct dcp_writer *w, uint32_t nfiles, ckpt_erro
     char name[32];
     for (uint32_t k = 0; k < nfiles; k++) {
         dcp_file_name(k, name);
-        const char *path = dcp_folder_path(&w->folder, name, true);
-        CKPT_TRY(path ? plan_note_output(w->p, path, err) : fail_memory(err));
+        CKPT_TRY(dcp_folder_note_output(&w->folder, name, err));
     }
-    const char *path = dcp_folder_path(&w->folder, ".metadata", true);
-    return path ? plan_note_output(w->p, path, err) : fail_memory(err);
+    return dcp_folder_note_output(&w->folder, ".metadata", err);
 }
 
 /* --------------------------------------------------------------------------- all */

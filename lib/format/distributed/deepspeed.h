@@ -108,8 +108,8 @@ ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file 
  * AT. */
 ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t from, uint64_t n,
                          uint64_t at);
-/* ds_end_tensor - adds to x->tensor a copy of T that has the slices added before and a node, and sets *NODE to
- * that node. */
+/* ds_end_tensor - adds to x->tensor a copy of T that has the slices added before and a node, and sets *NODE
+ * to that node. */
 ckpt_status ds_end_tensor(struct deepspeed *x, const struct joined_tensor *t, ckpt_value **node);
 /* ds_end_parameter - does ds_end_tensor for the parameter T. */
 ckpt_status ds_end_parameter(struct deepspeed *x, const struct joined_tensor *t);

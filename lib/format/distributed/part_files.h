@@ -10,8 +10,8 @@
 bool part_file_set_folder(ckpt_file *f);
 /* path_leaves_folder - returns true if NAME is empty, absolute or has ".." or a zero byte in it. */
 bool path_leaves_folder(ckpt_str name);
-/* part_name_skip - removes TEXT and the decimal number after it from the start of *NAME, such as "mp_rank_" and
- * 3 from "mp_rank_03_001", and sets *NUMBER. False: *NAME does not begin so, and is unchanged. */
+/* part_name_skip - removes TEXT and the decimal number after it from the start of *NAME, such as "mp_rank_"
+ * and 3 from "mp_rank_03_001", and sets *NUMBER. False: *NAME does not begin so, and is unchanged. */
 bool part_name_skip(ckpt_str *name, const char *text, uint64_t *number);
 /* part_file_path - sets *PATH, which the caller frees, to the path of NAME in the folder IN; the file need
  * not exist. Refuses a NAME that leaves the folder, and a link that does, unless it leads to the folder that
@@ -52,8 +52,8 @@ ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err);
  * its faults were reported instead. */
 ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out,
                            ckpt_error *err);
-/* part_file_accept_missing - handles ERR, that a file of F is missing: returns CKPT_OK if `verify` has reported
- * it, or if salvage goes on with the other files; otherwise CKPT_ENOTFOUND. */
+/* part_file_accept_missing - handles ERR, that a file of F is missing: returns CKPT_OK if `verify` has
+ * reported it, or if salvage goes on with the other files; otherwise CKPT_ENOTFOUND. */
 ckpt_status part_file_accept_missing(ckpt_file *f, ckpt_error *err);
 /* part_file_check_pickle - refuses PART if its tensors are not in a pickle, because part_graph_take needs
  * one. */

@@ -62,11 +62,7 @@ static const char *make_second_name(struct replaced *r, ckpt_str base)
     return arena_printf(r->a, "%.*s.%.*s" OLD_SUFFIX, STR_ARG(r->folder), STR_ARG(base)).ptr;
 }
 
-static ckpt_str get_base(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return str_c(slash ? slash + 1 : path);
-}
+static ckpt_str get_base(const char *path) { return str_after_last(str_c(path), '/'); }
 
 /* check_exists - sets *YES if PATH exists. */
 static ckpt_status check_exists(const char *path, struct stat *st, bool *yes, ckpt_error *err)
