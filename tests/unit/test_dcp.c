@@ -367,7 +367,7 @@ static void links_may_not_leave_the_folder(void)
     CU_ASSERT_EQUAL(mkfifo(link, 0600), 0); /* and nobody waits for it */
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "no regular file"));
-    CU_ASSERT_STRING_EQUAL(err.hint, "a folder, pipe or device cannot be read here: put the file itself in its place");
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "put the file itself in its place"));
     CU_ASSERT_EQUAL(unlink(link), 0);
     CU_ASSERT_EQUAL(symlink("a.distcp", link), 0);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);

@@ -123,8 +123,8 @@ static void put_member(buf *b, uint64_t base, struct member *m)
     struct zip_header h = make_header(m);
     ckpt_str name = str_c(m->name);
     h.offset = 0;
-    uint64_t data = m->offset + ZIP_LOCAL_SIZE + name.len + zip64_length(&h) +
-                    ZIP_PAD_FIELD; /* bounded: as above */
+    uint64_t data = m->offset + ZIP_LOCAL_SIZE + name.len + zip64_length(&h); /* bounded: as above */
+    data += ZIP_PAD_FIELD;
     zip_put_local(b, &h, name, (uint16_t)((PAYLOAD_ALIGN - data % PAYLOAD_ALIGN) % PAYLOAD_ALIGN));
 }
 
