@@ -1,19 +1,20 @@
-"""Checks that Python's msgpack, and flax if it is installed, read from ckpt's files what ckpt had read.
+"""Checks .msgpack files that ckpt writes with Python's msgpack, and with flax if it is installed.
 
     flax_files.py CKPT
 
-Packs MODELS random maps of maps as flax.serialization does: ckpt must write the same bytes, and rename a key of a small
-one. Converts as many random safetensors files to .msgpack, with their names as keys, which flax must load.
+Packs MODELS random nested maps as flax.serialization does: a copy by ckpt must have the same bytes. ckpt also renames a
+key of a small map, and converts as many random safetensors files to .msgpack, which must hold the same arrays.
 """
 import json
 import os
 import random
 import struct
-import subprocess
 import sys
 import tempfile
 
 import msgpack
+
+from checks import Checks
 
 try:
     import flax.serialization
@@ -30,99 +31,102 @@ SAFETENSORS = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16":
 ARRAY, COMPLEX, SCALAR = 1, 2, 3
 
 
-def array(some, scalar=False):
+def random_array(rng, scalar=False):
     """Returns [shape, dtype, bytes] as flax stores an array, with random bytes."""
-    shape = [] if scalar else [some.choice((0, 1, 2, 3, 7, 200)) for _ in range(some.randrange(4))]
-    dtype = some.choice(list(WIDTHS))
+    shape = [] if scalar else [rng.choice((0, 1, 2, 3, 7, 200)) for _ in range(rng.randrange(4))]
+    dtype = rng.choice(list(WIDTHS))
     n = WIDTHS[dtype]
     for size in shape:
         n *= size
-    return [shape, dtype, bytes(some.randrange(2) for _ in range(n)) if dtype == "bool" else some.randbytes(n)]
+    return [shape, dtype, bytes(rng.randrange(2) for _ in range(n)) if dtype == "bool" else rng.randbytes(n)]
 
 
-def value(some, depth):
-    kind = some.randrange(16)
+def pack_array(rng):
+    return msgpack.ExtType(ARRAY, msgpack.packb(random_array(rng)))
+
+
+def random_value(rng, depth):
+    kind = rng.randrange(16)
     if kind < 5:
-        return msgpack.ExtType(ARRAY, msgpack.packb(array(some)))
+        return pack_array(rng)
     if kind < 8 and depth:
-        return tree(some, depth - 1)
+        return random_map(rng, depth - 1)
     if kind == 8 and depth:
-        return [value(some, depth - 1) for _ in range(some.randrange(20))]
+        return [random_value(rng, depth - 1) for _ in range(rng.randrange(20))]
     if kind == 9:
-        return msgpack.ExtType(SCALAR, msgpack.packb(array(some, scalar=True)))
+        return msgpack.ExtType(SCALAR, msgpack.packb(random_array(rng, scalar=True)))
     if kind == 10:
-        return msgpack.ExtType(COMPLEX, msgpack.packb((some.random(), -some.random())))
+        return msgpack.ExtType(COMPLEX, msgpack.packb((rng.random(), -rng.random())))
     if kind == 11:
-        return some.choice((some.randrange(-300, 300), some.randrange(-2**63, 2**64)))
-    return some.choice((None, True, False, some.random(), "x" * some.randrange(400), some.randbytes(some.randrange(400))))
+        return rng.choice((rng.randrange(-300, 300), rng.randrange(-2**63, 2**64)))
+    return rng.choice((None, True, False, rng.random(), "x" * rng.randrange(400), rng.randbytes(rng.randrange(400))))
 
 
-def tree(some, depth):
-    return {f"{some.choice(('dense', 'a/b', 'a.b', 'Conv'))}_{i}": value(some, depth) for i in range(some.randrange(40))}
+def random_map(rng, depth):
+    return {f"{rng.choice(('dense', 'a/b', 'a.b', 'Conv'))}_{i}": random_value(rng, depth)
+            for i in range(rng.randrange(40))}
 
 
-def unpack(bytes_):
-    return msgpack.unpackb(bytes_, ext_hook=lambda code, data: (code, msgpack.unpackb(data)), strict_map_key=False)
+def unpack(data):
+    return msgpack.unpackb(data, ext_hook=lambda code, data: (code, msgpack.unpackb(data)), strict_map_key=False)
 
 
 def safetensors(arrays):
+    """Returns the bytes of a safetensors file."""
     header, data = {}, b""
-    for name, (shape, dtype, bytes_) in arrays.items():
-        header[name] = {"dtype": SAFETENSORS[dtype], "shape": shape, "data_offsets": [len(data), len(data) + len(bytes_)]}
-        data += bytes_
+    for name, (shape, dtype, elements) in arrays.items():
+        header[name] = {"dtype": SAFETENSORS[dtype], "shape": shape, "data_offsets": [len(data), len(data) + len(elements)]}
+        data += elements
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
 
 
-def convert(ckpt, folder, suffix, given, words):
-    """Returns what the command WORDS makes of GIVEN; None: it was refused."""
-    source, out = os.path.join(folder, "in" + suffix), os.path.join(folder, "out.msgpack")
+def convert(checks, suffix, data, command, *words):
+    """Returns the .msgpack that COMMAND makes of a file with DATA, or None if it fails."""
+    source, out = checks.path("in" + suffix), checks.path("out.msgpack")
     with open(source, "wb") as f:
-        f.write(given)
-    done = subprocess.run([ckpt, words[0], "-q", "-f", "--no-sync", *words[1:], source, "-o", out], capture_output=True)
-    if done.returncode:
-        print(done.stderr.decode())
+        f.write(data)
+    if checks.run(command, *words, source, "-o", out) is None:
         return None
     with open(out, "rb") as f:
         return f.read()
 
 
-def restores(made, arrays):
-    """Returns whether flax loads MADE as ARRAYS, in one map."""
-    loaded = flax.serialization.msgpack_restore(made)
+def flax_loads(packed, arrays):
+    """Returns whether flax loads PACKED as a map of ARRAYS."""
+    loaded = flax.serialization.msgpack_restore(packed)
     return list(loaded) == list(arrays) and all(
         (list(loaded[name].shape), loaded[name].dtype.name, numpy.asarray(loaded[name]).tobytes()) == tuple(arrays[name])
         for name in arrays)
 
 
+def check_model(checks, seed):
+    rng = random.Random(seed)
+    model = {"params": {"w": pack_array(rng), **random_map(rng, 3)}, **random_map(rng, 2)}
+    packed = msgpack.packb(model, strict_types=True)
+    checks.expect(convert(checks, ".msgpack", packed, "convert") == packed, f"model {seed}: copied")
+    weights = {name: pack_array(rng) for name in ("w", "bias")}
+    small = {"params": weights, "step": random_value(rng, 0)}
+    renamed = convert(checks, ".msgpack", msgpack.packb(small), "rename", "-s", "^w$=>kernel")
+    small["params"] = {"kernel": weights["w"], "bias": weights["bias"]}
+    checks.expect(renamed == msgpack.packb(small), f"model {seed}: renamed")
+    arrays = {f"layer.{i}.{rng.choice('wb')}": random_array(rng) for i in range(rng.randrange(1, 30))}
+    packed = convert(checks, ".safetensors", safetensors(arrays), "convert")
+    good = packed is not None and unpack(packed) == {name: (ARRAY, a) for name, a in arrays.items()}
+    checks.expect(good, f"model {seed}: from safetensors")
+    if flax:
+        checks.expect(packed is not None and flax_loads(packed, arrays), f"model {seed}: loaded by flax")
+
+
 def main(ckpt):
-    checks = failed = 0
     if not flax:
         print("oracle-flax: no flax here; msgpack alone reads what is written")
     with tempfile.TemporaryDirectory() as folder:
+        checks = Checks(ckpt, folder)
         for seed in range(MODELS):
-            some = random.Random(seed)
-            model = {"params": {"w": msgpack.ExtType(ARRAY, msgpack.packb(array(some))), **tree(some, 3)}, **tree(some, 2)}
-            packed = msgpack.packb(model, strict_types=True)
-            again = convert(ckpt, folder, ".msgpack", packed, ["convert"])
-            weights = {name: msgpack.ExtType(ARRAY, msgpack.packb(array(some))) for name in ("w", "bias")}
-            few = {"params": weights, "step": value(some, 0)}
-            renamed = convert(ckpt, folder, ".msgpack", msgpack.packb(few), ["rename", "-s", "^w$=>kernel"])
-            few["params"] = {"kernel": weights["w"], "bias": weights["bias"]}
-            arrays = {f"layer.{i}.{some.choice('wb')}": array(some) for i in range(some.randrange(1, 30))}
-            made = convert(ckpt, folder, ".safetensors", safetensors(arrays), ["convert"])
-            good = {"again": again == packed,
-                    "renamed": renamed == msgpack.packb(few),
-                    "made": made is not None and unpack(made) == {name: (ARRAY, x) for name, x in arrays.items()}}
-            if flax:
-                good["restored"] = made is not None and restores(made, arrays)
-            checks += len(good)
-            for what, is_good in good.items():
-                if not is_good:
-                    failed += 1
-                    print(f"FAILED model {seed}: {what}")
-    print(f"oracle-flax: {checks - failed} passed, {failed} failed")
-    return failed != 0
+            check_model(checks, seed)
+    checks.print_summary("oracle-flax")
+    return checks.failed != 0
 
 
 sys.exit(main(sys.argv[1]))

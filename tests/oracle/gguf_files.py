@@ -1,13 +1,12 @@
-"""Checks that gguf-py reads from ckpt's files what ckpt had read.
+"""Checks that gguf-py reads the same tensors and key-value pairs from a GGUF file and from what ckpt makes of it.
 
     gguf_files.py CKPT CORPUS
 
-Takes each GGUF file of the corpus that both read, and MODELS random ones by gguf-py's writer: copies them, adds and
-strips prefixes, edits pairs, splits and merges them, and converts from safetensors.
+Takes each GGUF file of the corpus that both can read, and MODELS random ones that gguf-py writes. ckpt copies each, adds
+a prefix, edits pairs, splits and merges it, and converts it to safetensors and back.
 """
 import os
 import random
-import subprocess
 import sys
 import tempfile
 
@@ -16,32 +15,16 @@ from gguf import GGUFReader, GGUFWriter
 from gguf.constants import GGMLQuantizationType as Type, GGUFValueType as Value
 from gguf.quants import quantize
 
+from checks import Checks
+
 MODELS = int(os.environ.get("MODELS", 200))
+DTYPES = {Type.F32: "f4", Type.F16: "f2", Type.F64: "f8", Type.I8: "i1", Type.I32: "i4", Type.I64: "i8"}  # numpy's
+QUANTIZED = [Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q5_1]
 SPLIT = {"split.no": Value.UINT16, "split.count": Value.UINT16, "split.tensors.count": Value.INT32}
 
 
-class Oracle:
-    def __init__(self, ckpt, folder):
-        self.ckpt, self.folder = ckpt, folder
-        self.passed = self.failed = 0
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def run(self, *words):
-        sync = [] if words[0] == "ls" else ["--no-sync"]
-        done = subprocess.run([self.ckpt, words[0], *sync, *words[1:]], capture_output=True, text=True, errors="replace")
-        return None if done.returncode else done.stdout
-
-    def expect(self, good, what):
-        self.passed += bool(good)
-        self.failed += not good
-        if not good:
-            print("FAILED", what)
-
-
 def pairs(reader):
-    """Returns {key: types and bytes of the value}, without the keys that describe the file itself."""
+    """Returns {key: (types, bytes of the values)}, without the fields that gguf-py makes of the file header."""
     return {key: ([int(t) for t in field.types], [field.parts[i].tobytes() for i in field.data])
             for key, field in reader.fields.items() if not key.startswith("GGUF.")}
 
@@ -50,66 +33,66 @@ def tensors(readers):
     return [(t.name, int(t.tensor_type), [int(n) for n in t.shape], t.data.tobytes()) for r in readers for t in r.tensors]
 
 
-def same(was, now, prefix=""):
-    """Returns whether two models are equal, except for a PREFIX of the names of the second."""
-    named = [(prefix + name, *rest) for name, *rest in tensors([was])]
-    return pairs(was) == pairs(now) and named == tensors([now])
+def is_same(model, other, prefix=""):
+    """Returns whether OTHER is equal to MODEL with PREFIX added to the names of its tensors."""
+    renamed = [(prefix + name, *rest) for name, *rest in tensors([model])]
+    return pairs(model) == pairs(other) and renamed == tensors([other])
 
 
-def check_split(oracle, source, was, what):
-    """Checks a split into files as llama.cpp names them, and the merge of these."""
-    size = max([t.n_bytes for t in was.tensors] + [1])
-    if len(was.tensors) < 2 or oracle.run("convert", f"--max-shard-size={size}", source, oracle.path("s.gguf")) is None:
+def check_split(checks, source, model, what):
+    """Splits SOURCE into files named as llama.cpp names them, and merges these."""
+    size = max([t.n_bytes for t in model.tensors] + [1])
+    if len(model.tensors) < 2 or checks.run("convert", f"--max-shard-size={size}", source, checks.path("s.gguf")) is None:
         return
-    names = sorted(n for n in os.listdir(oracle.folder) if n.startswith("s-"))
+    names = sorted(n for n in os.listdir(checks.folder) if n.startswith("s-"))
     if not names:
-        return os.remove(oracle.path("s.gguf"))
-    parts = [GGUFReader(oracle.path(name)) for name in names]
-    good = tensors(parts) == tensors([was])
-    for i, part in enumerate(parts):
-        own = pairs(part)
-        values = [int(numpy.frombuffer(own[key][1][0], kind)[0])
-                  for key, kind in zip(SPLIT, ("u2", "u2", "i4"))]
-        good = good and values == [i, len(parts), len(was.tensors)]
-        good = good and [own.pop(key)[0] for key in SPLIT] == [[int(t)] for t in SPLIT.values()]
-        good = good and own == ({k: v for k, v in pairs(was).items() if k not in SPLIT} if i == 0 else {})
-    oracle.expect(good, f"{what}: in parts")
-    done = oracle.run("convert", oracle.path(names[0]), oracle.path("m.gguf"))
-    oracle.expect(done is not None and same(was, GGUFReader(oracle.path("m.gguf"))), f"{what}: put together")
+        return os.remove(checks.path("s.gguf"))
+    shards = [GGUFReader(checks.path(name)) for name in names]
+    good = tensors(shards) == tensors([model])
+    for i, shard in enumerate(shards):
+        found = pairs(shard)
+        values = [int(numpy.frombuffer(found[key][1][0], dtype)[0]) for key, dtype in zip(SPLIT, ("u2", "u2", "i4"))]
+        good = good and values == [i, len(shards), len(model.tensors)]
+        good = good and [found.pop(key)[0] for key in SPLIT] == [[int(t)] for t in SPLIT.values()]
+        good = good and found == ({k: v for k, v in pairs(model).items() if k not in SPLIT} if i == 0 else {})
+    checks.expect(good, f"{what}: split")
+    merged = checks.path("m.gguf")
+    done = checks.run("convert", checks.path(names[0]), merged)
+    checks.expect(done is not None and is_same(model, GGUFReader(merged)), f"{what}: merged")
 
 
-def clean(oracle):
-    for name in os.listdir(oracle.folder):
-        os.remove(oracle.path(name))
+def remove_files(checks):
+    for name in os.listdir(checks.folder):
+        os.remove(checks.path(name))
 
 
-def check_file(oracle, source, what):
-    was = GGUFReader(source)
-    clean_names = all(len(t.name.encode()) < 60 for t in was.tensors)
-    if oracle.run("convert", source, oracle.path("o.gguf")) is None:
+def check_file(checks, source, what):
+    model, copy, added = GGUFReader(source), checks.path("o.gguf"), checks.path("a.gguf")
+    if checks.run("convert", source, copy) is None:
         return
-    oracle.expect(same(was, GGUFReader(oracle.path("o.gguf"))), f"{what}: written again")
-    if was.tensors and clean_names:
-        done = oracle.run("add", "x.", source, "-o", oracle.path("a.gguf"))
-        oracle.expect(done is not None and same(was, GGUFReader(oracle.path("a.gguf")), "x."), f"{what}: add")
-        check_split(oracle, source, was, what)
+    checks.expect(is_same(model, GGUFReader(copy)), f"{what}: copied")
+    # GGUF limits names to 64 bytes
+    if model.tensors and all(len(t.name.encode()) < 60 for t in model.tensors):
+        done = checks.run("add", "x.", source, "-o", added)
+        checks.expect(done is not None and is_same(model, GGUFReader(added), "x."), f"{what}: prefix added")
+        check_split(checks, source, model, what)
 
 
-def check_pairs(oracle, source, what):
-    """Sets and removes pairs by `ckpt meta`, and reads them by gguf-py."""
-    done = oracle.run("meta", "-o", oracle.path("p.gguf"), source, "-u", "m.tags", "m.count=77", "new:f32=0.5", "t=x",
-                      "l:[i16]=[1,-2]")
-    want = pairs(GGUFReader(source))
-    del want["m.tags"]
-    want["m.count"] = ([int(Value.UINT32)], [numpy.uint32(77).tobytes()])
-    want["new"] = ([int(Value.FLOAT32)], [numpy.float32(0.5).tobytes()])
-    want["t"] = ([int(Value.STRING)], [b"x"])
-    want["l"] = ([int(Value.ARRAY), int(Value.INT16)], [numpy.int16(1).tobytes(), numpy.int16(-2).tobytes()])
-    oracle.expect(done is not None and pairs(GGUFReader(oracle.path("p.gguf"))) == want, f"{what}: pairs")
+def check_pairs(checks, source, what):
+    """Sets and removes pairs by `ckpt meta`."""
+    out = checks.path("p.gguf")
+    done = checks.run("meta", "-o", out, source, "-u", "m.tags", "m.count=77", "new:f32=0.5", "t=x", "l:[i16]=[1,-2]")
+    expected = pairs(GGUFReader(source))
+    del expected["m.tags"]
+    expected["m.count"] = ([int(Value.UINT32)], [numpy.uint32(77).tobytes()])
+    expected["new"] = ([int(Value.FLOAT32)], [numpy.float32(0.5).tobytes()])
+    expected["t"] = ([int(Value.STRING)], [b"x"])
+    expected["l"] = ([int(Value.ARRAY), int(Value.INT16)], [numpy.int16(1).tobytes(), numpy.int16(-2).tobytes()])
+    checks.expect(done is not None and pairs(GGUFReader(out)) == expected, f"{what}: pairs")
 
 
-def random_model(path, seed):
-    """Writes a model with tensors of all types that gguf-py can write, and pairs of all types."""
+def write_random_model(path, seed):
+    """Writes a model with random tensors and pairs of many types."""
     rng = random.Random(seed)
     noise = numpy.random.default_rng(seed)
     writer = GGUFWriter(path, "net")
@@ -119,59 +102,56 @@ def random_model(path, seed):
     writer.add_float64("m.rate", rng.random())
     writer.add_array("m.tags", [f"tag{i}" for i in range(rng.randrange(1, 200))])
     writer.add_array("m.sizes", [rng.randrange(1000) for _ in range(rng.randrange(1, 9))])
-    kinds = [Type.F32, Type.F16, Type.F64, Type.I8, Type.I32, Type.I64, Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q5_1]
     for i in range(rng.randrange(1, 12)):
         shape = [rng.randrange(1, 5) for _ in range(rng.randrange(3))] + [32 * rng.randrange(1, 4)]
-        kind = rng.choice(kinds)
+        dtype = rng.choice([*DTYPES, *QUANTIZED])
         data = noise.standard_normal(shape).astype(numpy.float32)
-        if kind in (Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q5_1):
-            writer.add_tensor(f"blk.{i}.w", quantize(data, kind), raw_dtype=kind)
+        if dtype in QUANTIZED:
+            writer.add_tensor(f"blk.{i}.w", quantize(data, dtype), raw_dtype=dtype)
         else:
-            names = {Type.F32: "f4", Type.F16: "f2", Type.F64: "f8", Type.I8: "i1", Type.I32: "i4", Type.I64: "i8"}
-            writer.add_tensor(f"blk.{i}.w", (data * 9).astype(names[kind]))
+            writer.add_tensor(f"blk.{i}.w", (data * 9).astype(DTYPES[dtype]))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
-def check_safetensors(oracle, source, what):
-    """Converts a model to safetensors and back, which must keep all tensors and set the architecture given."""
-    was = GGUFReader(source)
-    if any(t.tensor_type not in (Type.F32, Type.F16, Type.F64, Type.I8, Type.I32, Type.I64) for t in was.tensors):
+def check_safetensors(checks, source, what):
+    """Converts SOURCE to safetensors and back, which must keep all tensors and set the architecture given."""
+    model, there, back = GGUFReader(source), checks.path("f.safetensors"), checks.path("f.gguf")
+    if any(t.tensor_type not in DTYPES for t in model.tensors):
         return
-    oracle.run("convert", source, oracle.path("f.safetensors"))
-    done = oracle.run("convert", "--architecture=net", oracle.path("f.safetensors"), oracle.path("f.gguf"))
-    now = GGUFReader(oracle.path("f.gguf")) if done is not None else None
-    good = now is not None and sorted(tensors([now])) == sorted(tensors([was]))
-    oracle.expect(good and now.fields["general.architecture"].contents() == "net", f"{what}: of safetensors")
+    checks.run("convert", source, there)
+    done = checks.run("convert", "--architecture=net", there, back)
+    result = GGUFReader(back) if done is not None else None
+    good = result is not None and sorted(tensors([result])) == sorted(tensors([model]))
+    checks.expect(good and result.fields["general.architecture"].contents() == "net", f"{what}: from safetensors")
 
 
 def main(ckpt, corpus):
     with tempfile.TemporaryDirectory() as folder:
-        oracle = Oracle(ckpt, folder)
+        checks = Checks(ckpt, folder)
         for below, _, names in sorted(os.walk(os.path.join(corpus, "gguf"))):
             for name in sorted(names):
                 source = os.path.join(below, name)
-                if oracle.run("ls", source) is None:  # gguf-py would allocate all memory for a count that is too large
+                if checks.run("ls", source) is None:  # gguf-py allocates memory for any count of pairs or tensors
                     continue
                 try:
-                    split = "split.count" in GGUFReader(source).fields
-                    big = GGUFReader(source).byte_order == "S"
+                    reader = GGUFReader(source)
                 except Exception:  # gguf-py raises various exceptions for malformed files
                     continue
-                if not split and not big and name != "rand_Q8_1.gguf":
-                    check_file(oracle, source, name)
-                clean(oracle)
+                is_split, is_big_endian = "split.count" in reader.fields, reader.byte_order == "S"
+                if not is_split and not is_big_endian and name != "rand_Q8_1.gguf":
+                    check_file(checks, source, name)
+                remove_files(checks)
         for seed in range(MODELS):
-            source = oracle.path("model.gguf")
-            random_model(source, seed)
-            check_file(oracle, source, f"model {seed}")
-            check_pairs(oracle, source, f"model {seed}")
-            check_safetensors(oracle, source, f"model {seed}")
-            clean(oracle)
-        print(f"oracle-gguf: {oracle.passed} passed, {oracle.failed} failed")
-        return oracle.failed != 0
+            source = checks.path("model.gguf")
+            write_random_model(source, seed)
+            for check in check_file, check_pairs, check_safetensors:
+                check(checks, source, f"model {seed}")
+            remove_files(checks)
+        checks.print_summary("oracle-gguf")
+        return checks.failed != 0
 
 
 if __name__ == "__main__":

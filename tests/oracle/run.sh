@@ -1,31 +1,26 @@
 #!/bin/sh
-# oracle/run.sh [--sample] - runs each check with the first Python that has its modules: gguf_files.py gguf,
-# flax_files.py msgpack, array_files.py numpy and safetensors, oracle.py torch and safetensors. It tries
-# ORACLE_PYTHON, the one of `make oracle-env` and python3; without any, the check is skipped with a message.
+# oracle/run.sh [--sample] - runs the checks against Python libraries, each with the first Python that has the modules
+# it needs: ORACLE_PYTHON, that of `make oracle-env`, or python3. A check for which there is none is skipped.
 set -u
 B=${B:-build}
+export PYTHONDONTWRITEBYTECODE=1
 
-# files_of NAME MODULE - runs NAME_files.py with the first Python that has MODULE
-files_of()
+# check NAME MODULES SCRIPT [ARG]... - runs SCRIPT, which needs MODULES; NAME is for the message if it is skipped
+check()
 {
+    name=$1 modules=$2 script=tests/oracle/$3
+    shift 3
     for python in "${ORACLE_PYTHON:-}" "$B/oracle-env/bin/python" python3; do
-        if [ -n "$python" ] && "$python" -c "import $2" >/dev/null 2>&1; then
-            PYTHONDONTWRITEBYTECODE=1 "$python" "tests/oracle/$1_files.py" "$B/ckpt" tests/corpus
+        if [ -n "$python" ] && "$python" -c "import $modules" >/dev/null 2>&1; then
+            "$python" "$script" "$@"
             return
         fi
     done
-    echo "oracle-$1 skipped: no Python with $2 (make oracle-env, or ORACLE_PYTHON=…)"
+    echo "$name skipped: no Python with $modules (make oracle-env, or ORACLE_PYTHON=…)"
+    [ "$name" != oracle ] || echo 'oracle: 0 passed, 0 failed, 1 skipped'
 }
 
-files_of gguf gguf || exit 1
-files_of flax msgpack || exit 1
-files_of array safetensors.numpy || exit 1
-for python in "${ORACLE_PYTHON:-}" "$B/oracle-env/bin/python" python3; do
-    [ -n "$python" ] || continue
-    if "$python" -c 'import torch, safetensors.torch' >/dev/null 2>&1; then
-        exec env PYTHONDONTWRITEBYTECODE=1 "$python" tests/oracle/oracle.py "$@" "$B/ckpt" tests/corpus \
-            "$B/tests/oracle/create"
-    fi
-done
-echo 'oracle skipped: no Python with torch and safetensors (make oracle-env, or ORACLE_PYTHON=…)'
-echo 'oracle: 0 passed, 0 failed, 1 skipped'
+check oracle-gguf gguf gguf_files.py "$B/ckpt" tests/corpus || exit 1
+check oracle-flax msgpack flax_files.py "$B/ckpt" || exit 1
+check oracle-array 'numpy, safetensors.numpy' array_files.py "$B/ckpt" tests/corpus || exit 1
+check oracle 'torch, safetensors.torch' oracle.py "$@" "$B/ckpt" tests/corpus "$B/tests/oracle/create"

@@ -1,0 +1,30 @@
+"""What array_files.py, flax_files.py and gguf_files.py share: they run ckpt in a temporary folder and count checks."""
+import os
+import subprocess
+
+
+class Checks:
+    def __init__(self, ckpt, folder):
+        self.ckpt, self.folder = ckpt, folder
+        self.passed = self.failed = 0
+        self.error = ""
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def run(self, command, *words):
+        """Returns what a command of ckpt prints, or None if it fails."""
+        options = [] if command in ("hash", "ls") else ["-q", "-f", "--no-sync"]
+        done = subprocess.run([self.ckpt, command, *options, *words], capture_output=True, text=True, errors="replace")
+        self.error = done.stderr.strip()
+        return None if done.returncode else done.stdout
+
+    def expect(self, good, what):
+        """Counts a check that passed if GOOD, else prints WHAT failed with the errors of the last command."""
+        self.passed += bool(good)
+        self.failed += not good
+        if not good:
+            print("FAILED", what, self.error)
+
+    def print_summary(self, name):
+        print(f"{name}: {self.passed} passed, {self.failed} failed")
