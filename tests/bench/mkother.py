@@ -1,7 +1,7 @@
-"""mkother.py tf|h5 FILE BYTES - a checkpoint of about BYTES (M, G are 1024s) in 291 tensors of float32, as
-tf     tensorflow/core/util/tensor_bundle writes it: FILE.index and FILE.data-00000-of-00001
-h5     h5py writes it: a dataset for each, in groups; where there is no h5py, nothing
-All tensors have the same random numbers, so that one checksum is enough."""
+"""mkother.py tf|h5 FILE BYTES - writes a checkpoint of about BYTES (such as 64M or 1G) in 291 tensors of float32:
+tf     FILE.index and FILE.data-00000-of-00001, as TensorFlow's tensor_bundle does
+h5     HDF5 with a dataset for each tensor, in groups; nothing if h5py is not installed
+All tensors have the same random numbers, so that their CRC-32C is computed once."""
 import os
 import struct
 import sys
@@ -36,7 +36,7 @@ def varint(n):
 
 
 def message(*fields):
-    """(number, value): int is a varint, bytes are a text or a message, (int,) is fixed32."""
+    """Returns a protobuf message of FIELDS (number, value): an int is a varint, bytes a text or message, (int,) fixed32."""
     out = b""
     for number, value in fields:
         if isinstance(value, bytes):
@@ -49,12 +49,12 @@ def message(*fields):
 
 
 class Table:
-    """LevelDB's, not compressed, each key whole."""
+    """A table of LevelDB, not compressed, in which no keys share a prefix."""
 
     def __init__(self, path):
         self.file = open(path, "wb")
 
-    def block(self, entries):
+    def write_block(self, entries):
         body, restarts = b"", []
         for key, value in entries:
             restarts.append(len(body))
@@ -65,13 +65,13 @@ class Table:
         return handle
 
     def close(self, blocks):
-        meta = self.block([])
-        index = self.block(blocks)
+        meta = self.write_block([])
+        index = self.write_block(blocks)
         self.file.write((meta + index).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57))
         self.file.close()
 
 
-def tf(path, rows, data):
+def write_tensorflow(path, rows, data):
     crc = masked_crc32c(data)
     shape = message(*[(2, message((1, n))) for n in (rows, COLUMNS)])
     entries = [(b"", message((1, 1), (3, message((1, 1)))))]
@@ -80,11 +80,11 @@ def tf(path, rows, data):
             entry = message((1, 1), (2, shape), (4, f.tell()), (5, len(data)), (6, (crc,)))
             entries.append((name.encode(), entry))
             f.write(data)
-    table = Table(f"{path}.index")  # last: the data is whole
-    table.close([(entries[-1][0], table.block(entries))])
+    table = Table(f"{path}.index")  # last, because bench/run.sh takes a checkpoint with it as complete
+    table.close([(entries[-1][0], table.write_block(entries))])
 
 
-def h5(path, rows, data):
+def write_hdf5(path, rows, data):
     try:
         import h5py
         import numpy
@@ -98,7 +98,7 @@ def h5(path, rows, data):
 
 def main(kind, path, size):
     rows = int(size[:-1]) * {"M": 1 << 20, "G": 1 << 30}[size[-1]] // (TENSORS * COLUMNS * 4)
-    {"tf": tf, "h5": h5}[kind](path, rows, os.urandom(rows * COLUMNS * 4))
+    {"tf": write_tensorflow, "h5": write_hdf5}[kind](path, rows, os.urandom(rows * COLUMNS * 4))
 
 
 main(*sys.argv[1:])

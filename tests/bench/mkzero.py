@@ -1,5 +1,5 @@
-"""mkzero.py FOLDER BYTES - a save of DeepSpeed's ZeRO 3 by eight ranks, of about BYTES (M, G are 1024s), as
-deepspeed/runtime/zero/stage3.py lays it out: parameters and Adam's states of random numbers, by torch.save."""
+"""mkzero.py FOLDER BYTES - writes a ZeRO-3 checkpoint of eight ranks, of about BYTES (such as 64M or 1G), as DeepSpeed's
+runtime/zero/stage3.py does: parameters and Adam's states of random numbers, by torch.save."""
 import os
 import sys
 
@@ -10,22 +10,22 @@ RANKS, LAYERS = 8, 128
 
 def main(folder, size):
     unit = {"M": 1 << 20, "G": 1 << 30}[size[-1]]
-    elements = int(size[:-1]) * unit // (3 * 4 * LAYERS)  # of a parameter: float32, with exp_avg and exp_avg_sq
+    elements = int(size[:-1]) * unit // (3 * 4 * LAYERS)  # of each parameter, in float32 with exp_avg and exp_avg_sq
     shapes = {f"model.layers.{i}.mlp.up_proj.weight": torch.Size([elements // 128, 128]) for i in range(LAYERS)}
-    part = sum(-(-s.numel() // RANKS) for s in shapes.values())
-    save = os.path.join(folder, "global_step1")
-    os.makedirs(save)
+    partition = sum(-(-s.numel() // RANKS) for s in shapes.values())
+    step = os.path.join(folder, "global_step1")
+    os.makedirs(step)
     model = {"module": {n: torch.empty(0, dtype=torch.bfloat16) for n in shapes}, "buffer_names": [],
              "param_shapes": [shapes], "shared_params": {}, "global_steps": 1}
     for rank in range(RANKS):
         torch.manual_seed(rank)
-        state = {"step": torch.tensor(1.0), "exp_avg": torch.randn(part), "exp_avg_sq": torch.rand(part)}
-        optim = {"partition_count": RANKS, "fp32_flat_groups": [torch.randn(part)],
+        state = {"step": torch.tensor(1.0), "exp_avg": torch.randn(partition), "exp_avg_sq": torch.rand(partition)}
+        optim = {"partition_count": RANKS, "fp32_flat_groups": [torch.randn(partition)],
                  "optimizer_state_dict": {"state": {0: state}, "param_groups": [{"lr": 0.1, "params": [0]}]}}
         name = f"zero_pp_rank_{rank}_mp_rank_00_"
-        torch.save(model, os.path.join(save, name + "model_states.pt"))
-        torch.save({"optimizer_state_dict": optim}, os.path.join(save, "bf16_" + name + "optim_states.pt"))
-    with open(os.path.join(folder, "latest"), "w", encoding="ascii") as f:  # last: the folder is whole
+        torch.save(model, os.path.join(step, name + "model_states.pt"))
+        torch.save({"optimizer_state_dict": optim}, os.path.join(step, "bf16_" + name + "optim_states.pt"))
+    with open(os.path.join(folder, "latest"), "w", encoding="ascii") as f:  # last, because bench/run.sh takes a folder with it as complete
         f.write("global_step1")
 
 
