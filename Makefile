@@ -8,34 +8,36 @@ PREFIX   ?= /usr/local
 LIBDIR   ?= $(PREFIX)/lib
 DESTDIR  ?=
 CFLAGS   ?= -O2 -g
-# Of the same target as CC, also when that is another processor's.
+# objcopy for the target of CC, which may be a cross compiler
 OBJCOPY  ?= $(or $(shell $(CC) -print-prog-name=objcopy),objcopy)
-# Whether libarchive's header is here; empty: without it, `ckpt scan` calls what only it opens INCOMPLETE.
+# "yes" if libarchive's header is installed. Without it, `ckpt scan` reports bzip2, xz, 7-Zip … as INCOMPLETE.
 ifeq ($(origin LIBARCHIVE),undefined)
 LIBARCHIVE := $(shell echo | $(CC) -include archive.h -E -x c - >/dev/null 2>&1 && echo yes)
 endif
 CORPUS_PUBLIC ?= ../shared/corpus/public
 FUZZ_SECONDS  ?= 800
 
-# accepted FLAGS - FLAGS where the compiler knows them all, nothing where it does not
+# accepted FLAGS - expands to FLAGS if the compiler accepts them all, else to nothing
 accepted  = $(shell echo | $(CC) -Werror -O2 $(1) -include stdio.h -S -o /dev/null -x c - 2>/dev/null && echo '$(1)')
-# once NAME VALUE - VALUE, found out when NAME is first wanted and never again
+# once NAME VALUE - expands to VALUE, which is computed when NAME is first used and stored in it
 once      = $(eval $(1) := $(2))$($(1))
 
-# The same numbers on every processor: no x87, no fused multiply-add. The same bytes from every folder.
+# Without x87 and fused multiply-add, results have the same bits on every processor. Without the path of the source
+# folder, builds in different folders have the same bytes.
 SAME_BITS = $(call once,SAME_BITS,$(call accepted,-ffp-contract=off) \
     $(if $(shell echo __i386__ | $(CC) $(CPPFLAGS) $(CFLAGS) -E -P - | grep 1),-msse2 -mfpmath=sse -Wno-psabi) \
     $(call accepted,-ffile-prefix-map=$(CURDIR)=.))
-# Sanitizers and coverage do without. FORTIFY is the caller's where he has set it, and wants an optimizer.
+# Builds for sanitizers and coverage are not hardened. _FORTIFY_SOURCE needs an optimized build; the user may set it.
 OPTIMIZED = $(filter-out -O0,$(filter -O%,$(CFLAGS)))
 FORTIFY   = $(if $(OPTIMIZED),$(if $(findstring _FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS)),, \
     $(or $(call accepted,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)))
 HARDEN    = $(if $(SAN),,$(call once,HARDEN,$(call accepted,-fstack-protector-strong) \
     $(call accepted,-fstack-clash-protection) \
     $(or $(call accepted,-fcf-protection=full),$(call accepted,-mbranch-protection=standard)) $(FORTIFY)))
-# linkable FLAGS - FLAGS where the linker makes one object of several with them, nothing where it does not
+# linkable FLAGS - expands to FLAGS if `ld -r` accepts them, else to nothing
 linkable  = $(shell $(CC) -r -nostdlib -o /dev/null $(1) -x assembler /dev/null 2>/dev/null && echo '$(1)')
-# LTO ends here; groups of i386's thunks are dissolved before their names are made local.
+# Joins objects into one, without LTO bytecode. The COMDAT groups of i386's PIC thunks are dissolved first, because their
+# names must not become local.
 JOIN      = $(call once,JOIN,$(CC) $(CFLAGS) $(filter -flto% -fuse-ld=%,$(LDFLAGS)) -r -nostdlib \
     $(call linkable,-flinker-output=nolto-rel) $(call linkable,-Wl$(comma)--force-group-allocation))
 PIE       = $(if $(filter -static -static-pie -no-pie,$(CFLAGS) $(LDFLAGS)),,-pie)
@@ -65,11 +67,11 @@ BENCH_PROGRAMS = $(BENCH:%=$(B)/tests/bench/%)
 PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o) $(BENCH:%=$(B)/obj/tests/bench/%.o)
 DEPS      = $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
 
-# Inner makes use every processor unless the caller chose a number.
+# A make that this one starts uses every processor, unless the user has given -j.
 JOBS      = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 SUB       = $(MAKE) --no-print-directory $(JOBS)
 ASAN      = B=$(B)/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)"
-# Where the compiler has no ThreadSanitizer, or its programs do not run here, nothing is built and tests/tsan.sh skips.
+# If programs with ThreadSanitizer do not build and run here, tests/tsan.sh is skipped.
 TSAN      = B=$(B)/tsan CFLAGS="-O1 -g" SAN=-fsanitize=thread
 ENV       = B=$(B) CC="$(CC)" MAKE="$(MAKE)" VERSION=$(VERSION) CORPUS_PUBLIC="$(CORPUS_PUBLIC)"
 
@@ -85,7 +87,7 @@ endif
 all: $(B)/ckpt $(B)/libckpt.a $(B)/libckpt.so
 	@:
 
-# Written anew only when they differ from those of the last make: then whatever depends on them is built again.
+# These files change when the flags do, and what depends on them is built again.
 $(B)/compile.flags: export FLAGS = $(CC) $(ALL_CFLAGS)
 $(B)/link.flags: export FLAGS = $(LINK) $(JOIN) $(OBJCOPY) $(AR) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) $(FUZZER) $(LIB_SRC) $(CLI_SRC)
 $(B)/compile.flags $(B)/link.flags: FORCE
@@ -98,7 +100,7 @@ $(B)/obj/%.o: %.c $(B)/compile.flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
-# One relocatable object with every internal name made local: only ckpt_* leaves it.
+# In this relocatable object only the names ckpt_* are global.
 $(B)/libckpt.o: $(LIB_OBJ) $(B)/link.flags
 	$(say) LD $@
 	$(Q)$(JOIN) -o $@ $(LIB_OBJ)
@@ -116,19 +118,19 @@ $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 	$(say) LD $@
 	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(B)/libckpt.a $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
-# Unit tests see the internals, so they link the objects themselves.
+# Unit tests call internal functions, so they link the objects.
 UNIT_CLI  = $(B)/obj/cli/text.o
 $(B)/unit: $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ)
 	$(say) LD $@
 	$(Q)$(LINK) -Wl,--wrap=ioctl -o $@ $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -lcunit -pthread
 
-# The other test programs see ckpt.h alone.
+# These test programs call the functions of ckpt.h only.
 $(PUBLIC:%=$(B)/tests/%): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libckpt.a
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) -lcjson $(LIB_LIBS) -pthread
 $(B)/tests/robust: $(B)/obj/tests/outcome.o
-# These measure from outside.
+# The benchmarks run ckpt, and do not link the library, except dequantize.
 $(BENCH_PROGRAMS): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -137,7 +139,7 @@ $(B)/tests/bench/dequantize: $(LIB_OBJ)
 $(B)/tests/bench/dequantize: BENCH_LIBS = $(LIB_LIBS) -pthread
 
 $(B)/tests/fuzz/open $(B)/tests/fuzz/scan $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
-# The readers one by one see the internals. With clang's libFuzzer in place of main.c: FUZZER=-fsanitize=fuzzer.
+# fuzz/parts calls internal functions. FUZZER=-fsanitize=fuzzer links it with clang's libFuzzer instead of fuzz/main.c.
 FUZZ_PARTS = $(patsubst %,$(B)/obj/tests/%.o,fuzz/parts fuzz/flows fail/folder)
 $(B)/tests/fuzz/parts: $(FUZZ_PARTS) $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/fuzz/main.o)
 	$(say) LD $@
@@ -159,7 +161,7 @@ demo: setup
 	+@$(SUB) all
 	@$(ENV) sh tests/demo.sh
 
-# runs PARTS - not empty if T, the parts to run (empty or ^PART: all, all but one), has one of PARTS.
+# runs PARTS - expands to a word if one of PARTS is to run: T is empty (all parts), ^PART (all but one), or lists it
 runs      = $(if $(filter-out ^%,$(T)),$(filter $(1),$(T)),all)
 
 ## check: install what is missing, build, run the tests that a change needs; the last line counts them
@@ -169,23 +171,23 @@ check check-all: setup-check
 	    $(if $(call runs,tsan),tsan-programs)
 	@$(ENV) sh tests/run.sh $(if $(filter check-all,$@),--all) $(T)
 
-## check-all: every test; what check ran and found right is counted, not run again
+## check-all: run every test; what make check has passed is counted, not run again
 
-# Knows nothing of ckpt: it runs it.
+# faults runs the ckpt command and does not link the library.
 FAULTS    = $(patsubst %,$(B)/obj/tests/fail/%.o,faults errors folder trace)
 $(B)/tests/fail/faults: $(FAULTS)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $(FAULTS)
 
-# ckpt itself, but its allocations fail when faults wants them to.
+# ckpt-oom is the ckpt command with allocations that fail when faults chooses.
 OOM_WRAP  = $(if $(findstring address,$(SAN)),$(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc aligned_alloc strdup))
 $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(OOM_WRAP) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
-# The fuzz targets, but each call that can fail fails in turn.
+# in_turn runs the fuzz targets, and makes each call that can fail fail once.
 TURNS     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow arena_str arena_printf buf_ok \
     scan_source map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read \
     fd_pread fsync link linkat lstat mkdir open realpath rename renameat renameat2 stat unlink unlinkat)
@@ -220,7 +222,7 @@ tsan-programs:
 	+@if echo 'int main(void) { return 0; }' | $(CC) -fsanitize=thread -o $(B)/tsan/can -x c - 2>$(B)/tsan/can.log && \
 	    $(B)/tsan/can 2>>$(B)/tsan/can.log; then $(SUB) $(TSAN) $(B)/tsan/tests/tsan; else rm -f $(B)/tsan/can; fi
 
-## tsan: one file read by several threads at once under ThreadSanitizer (part of check)
+## tsan: read one file by several threads at once under ThreadSanitizer (part of check)
 tsan: all test-programs tsan-programs
 	@$(ENV) sh tests/run.sh --all tsan
 
@@ -228,45 +230,45 @@ tsan: all test-programs tsan-programs
 unit: $(B)/unit
 	$(B)/unit $(SUITE)
 
-## lint: floors, symbols, owners, options against man pages, banned calls
+## lint: check the rules of CONTRIBUTING.md that a machine can check
 lint: $(B)/ckpt $(B)/libckpt.a $(B)/libckpt.so
 	@$(ENV) sh tests/lint/run.sh
 
-## abi: describe the interface of libckpt.so for later versions to be compared with (needs abidw)
+## abi: write the description of libckpt.so's interface that the part abi compares with (needs abidw)
 abi: $(B)/libckpt.so
 	abidw --header-file lib/ckpt.h --drop-private-types --no-show-locs --no-comp-dir-path --no-corpus-path \
 	    --no-elf-needed --out-file tests/abi/libckpt.abi $<
 
-## asan: unit tests and every corpus file under AddressSanitizer and UBSan
+## asan: run the unit tests and read every corpus file under AddressSanitizer and UBSan
 asan: asan-programs
 	@$(ENV) sh tests/run.sh --all unit-asan replay robust
 
-## ubsan: the same under UBSan alone, without ASan's memory
+## ubsan: do the same under UBSan alone, which needs less memory
 ubsan:
 	+@$(SUB) B=$(B)/ubsan CFLAGS="-O1 -g" SAN="-fsanitize=undefined -fno-sanitize-recover=all" \
 	    $(B)/ubsan/unit $(B)/ubsan/tests/robust
 	@$(B)/ubsan/unit
 	@$(B)/ubsan/tests/robust --replay tests/corpus
 
-## valgrind: unit tests and the demo's commands under valgrind
+## valgrind: run the unit tests and the demo's commands under valgrind
 valgrind: all $(B)/unit
 	@$(ENV) sh tests/valgrind.sh
 
-## faults: every writer with failing calls and allocations, a full disk, SIGKILL, a changing input
+## faults: run every writer with failing calls and allocations, a full disk, SIGKILL, a changing input
 faults: all $(B)/unit $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn
 	+@$(SUB) $(ASAN) $(B)/asan/tests/fail/ckpt-oom $(B)/asan/tests/fail/in_turn
 	@$(ENV) OOM_STEP=1 sh tests/run.sh --all faults
 
-## attacks: files made to slip past scan, and harmless ones that look alike (part of check)
+## attacks: scan files made to evade scanners, and harmless ones that look alike (part of check)
 attacks: all $(B)/tests/threats/attacks
 	@$(ENV) sh tests/run.sh --all attacks
 
-## threats: hostile bytes, numbers and names, in little memory (part of check)
+## threats: read files with hostile bytes, numbers and names in little memory (part of check)
 threats: all test-programs
 	+@$(SUB) $(ASAN) $(B)/asan/tests/robust
 	@$(ENV) sh tests/run.sh --all threats
 
-## fuzz: every reader and every round trip, FUZZ_SECONDS (800) in all: by libFuzzer where clang has it
+## fuzz: give mutated files to every reader and every round trip, for FUZZ_SECONDS (800) in all, by libFuzzer if clang has it
 fuzz:
 	+@$(SUB) $(ASAN) $(B)/asan/tests/fuzz/parts
 	+@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
@@ -275,7 +277,7 @@ fuzz:
 	    $(B)/fuzz/tests/fuzz/parts || echo 'no libFuzzer: mutating by tests/fuzz/main.c'
 	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh --long
 
-## coverage: branches of the readers that tests take, file by file, as gcov counts them
+## coverage: print which share of the readers' branches the tests take, file by file, by gcov
 COUNT = $(B)/coverage/obj/tests/coverage.o
 COVER = B=$(B)/coverage LDFLAGS="-Wl,--wrap=_exit,--wrap=sandbox_enter,--wrap=sandbox_try $(COUNT)" SAN=--coverage
 coverage:
@@ -284,12 +286,12 @@ coverage:
 	    tests/fuzz/open tests/fuzz/scan tests/fuzz/write tests/fuzz/parts tests/fail/in_turn)
 	@$(ENV) B=$(B)/coverage sh tests/coverage.sh
 
-## check-cross: i386, musl, arm64, s390x: all that check runs there, and the same bytes as here (needs a network once)
+## check-cross: check builds for i386, musl, arm64 and s390x, and compare their output (needs a network once)
 check-cross: setup setup-cross
 	+@$(SUB) all
 	@$(ENV) sh tests/cross/run.sh $(T)
 
-## bench: measure time and memory beside public tools
+## bench: measure time and memory next to those of common tools
 bench: setup
 	+@$(SUB) all $(BENCH_PROGRAMS)
 	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/bench/run.sh
@@ -300,17 +302,17 @@ bench-results: setup
 	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" BENCH_BIG=1 sh tests/bench/run.sh >$(B)/results.md; \
 	    code=$$?; [ ! -s $(B)/results.md ] || cp $(B)/results.md tests/bench/RESULTS.md; exit $$code
 
-## bench-gates: what needs no clock: bytes, system calls, memory, instructions (part of check)
+## bench-gates: check the bytes, system calls, memory and instructions that commands take (part of check-all)
 bench-gates: setup
 	+@$(SUB) all $(BENCH_PROGRAMS)
 	@$(ENV) sh tests/bench/gates.sh
 
-## check-oracle: hold what we write against torch and safetensors (ORACLE_PYTHON)
+## check-oracle: check what ckpt writes with torch, safetensors and other libraries (ORACLE_PYTHON)
 check-oracle:
 	+@$(SUB) all $(B)/tests/oracle/create
 	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/oracle/run.sh
 
-## oracle-env: a virtual environment under build/ with torch and the other libraries that write what we read
+## oracle-env: make a virtual environment in build/ with the libraries for check-oracle
 oracle-env: setup-oracle
 	python3 -m venv $(B)/oracle-env
 	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers gguf msgpack h5py flax
@@ -330,7 +332,7 @@ exampledir = $(DESTDIR)$(PREFIX)/share/doc/ckpt/examples
 PAGES  := $(sort $(wildcard man/*.[1-9]))
 EXAMPLES := $(sort $(wildcard examples/*.c))
 
-## install: command, library, header, man pages, examples, completions (PREFIX, LIBDIR, DESTDIR)
+## install: install command, library, header, man pages, examples, completions (PREFIX, LIBDIR, DESTDIR)
 install: all
 	install -d "$(bindir)" "$(pcdir)" "$(incdir)" "$(bashdir)" "$(zshdir)" "$(fishdir)"
 	install -d "$(mandir)/man1" "$(mandir)/man3" "$(mandir)/man7" "$(schemadir)" "$(exampledir)"
@@ -358,16 +360,16 @@ uninstall:
 	rm -f $(EXAMPLES:examples/%="$(exampledir)/%")
 	rm -f "$(bashdir)/ckpt" "$(zshdir)/_ckpt" "$(fishdir)/ckpt.fish"
 
-## format: lay out the sources with clang-format
+## format: format the sources with clang-format
 format:
 	clang-format -i $(wildcard lib/*.[ch] lib/*/*.[ch] lib/*/*/*.[ch] cli/*.[ch] examples/*.c tests/*.[ch] tests/*/*.[ch])
 
-## clean: remove everything that was built (in B)
+## clean: remove the build folder
 clean:
-	@case '$(CURDIR)/' in '$(abspath $(B))'/*) echo 'B is $(B), where the sources are' >&2; exit 1 ;; esac
+	@case '$(CURDIR)/' in '$(abspath $(B))'/*) echo 'not removed: B=$(B) contains the sources' >&2; exit 1 ;; esac
 	rm -rf "$(B)"
 
-## help: this list
+## help: print this list
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 

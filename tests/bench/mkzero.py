@@ -25,7 +25,8 @@ def main(folder, size):
         name = f"zero_pp_rank_{rank}_mp_rank_00_"
         torch.save(model, os.path.join(step, name + "model_states.pt"))
         torch.save({"optimizer_state_dict": optim}, os.path.join(step, "bf16_" + name + "optim_states.pt"))
-    with open(os.path.join(folder, "latest"), "w", encoding="ascii") as f:  # last, because bench/run.sh takes a folder with it as complete
+    # last, because bench/run.sh takes a folder with it as complete
+    with open(os.path.join(folder, "latest"), "w", encoding="ascii") as f:
         f.write("global_step1")
 
 

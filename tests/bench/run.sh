@@ -1,6 +1,6 @@
 #!/bin/sh
 # bench/run.sh - measures time and memory on generated files, next to common tools (cp, cmp, cksum, xxhsum, openssl)
-# and, if a Python with torch is found, next to the Python one-liner.
+# and, if a Python with torch is found, next to the same job in Python.
 #
 #   make bench                256 MB files in build/bench (BENCH_DIR elsewhere)
 #   make bench BENCH_BIG=1    2 GB files
@@ -8,8 +8,8 @@
 #   make bench CASES=diff     only the cases whose name has "diff"
 #
 # The page cache is warm. A ratio is ckpt's time over the yardstick's, in alternating runs: the median of 5 batches,
-# with the lowest and the highest. The exit status is 1 if a case fails, exceeds its memory limit or its goal by
-# half.
+# with the lowest and the highest. The exit status is 1 if a case fails, exceeds its memory limit, or exceeds its goal
+# by more than half.
 set -eu
 export LC_ALL=C
 B=${B:-build}
@@ -64,36 +64,36 @@ machine()
 
 # -------------------------------------------------------------------- a row
 
-# Set before a row and reset after it: the command and the memory touched before each run, runs in a batch, tensors and
-# threads for the memory limit.
-fresh() { prepare=true touched=0 runs=$scanned tensors=291 threads=1 peer=; }
-fresh
+# reset_row - sets what a case may change before its row: the command to run and the bytes to touch before each run, the
+# runs in a batch, the tensors and threads that the memory limit counts, and the arguments of peer.py
+reset_row() { prepare=true touched=0 runs=$scanned tensors=291 threads=1 peer=; }
+reset_row
 
-# peer ARGUMENT… - measures the Python one-liner of the row
-peer() { peer=$*; }
+# set_peer ARGUMENT… - makes the next row run peer.py, too
+set_peer() { peer=$*; }
 
-# ratio_to_peer OURS-MS - sets $peer_said: Python's time over ours
-ask_peer()
+# measure_peer CKPT-MS - sets $peer_ratio to the time of peer.py over that of ckpt, $peer_text to a cell of the table
+measure_peer()
 {
-    peer_said=- peer_ratio=0
+    peer_text=- peer_ratio=0
     [ "$python" ] && [ "$peer" ] || return 0
     rm -f "$dir"/out*
     # shellcheck disable=SC2086
     set -- "$1" $("$bin/runner" -n "$times" "$python" tests/bench/peer.py $peer)
     [ "$4" -eq 0 ] || { echo "peer: $peer: exit status $4" >&2; return 0; }
     peer_ratio=$(awk -v a="$1" -v b="$2" 'BEGIN {print a / b}')
-    peer_said=$(awk -v a="$1" -v b="$2" -v m="$3" 'BEGIN {
+    peer_text=$(awk -v a="$1" -v b="$2" -v m="$3" 'BEGIN {
         printf "%s× (%.1f s, %.0f MiB)", b / a < 10 ? sprintf("%.1f", b / a) : sprintf("%.0f", b / a), \
             b / 1e3, m / 1024}')
 }
 
-# row CASE GOAL YARDSTICK COMMAND… - GOAL is a ratio, "N ms", "1/N peer" or "-"; YARDSTICK is one word-split
-# command, or "-"
+# row CASE GOAL YARDSTICK COMMAND… - measures COMMAND and prints a row of the table. GOAL is a ratio, "N ms",
+# "1/N peer" or "-"; YARDSTICK is a command in one word, or "-".
 row()
 {
     name=$1 goal=$2 yard=$3
     shift 3
-    case $name in *"$CASES"*) ;; *) fresh; return 0 ;; esac
+    case $name in *"$CASES"*) ;; *) reset_row; return 0 ;; esac
     if [ "$yard" != - ] && ! have "${yard%% *}"; then
         echo "$name: no ${yard%% *} here" >&2
         yard=-
@@ -101,13 +101,13 @@ row()
     rm -f "$dir"/out*
     # shellcheck disable=SC2046,SC2086
     if [ "$yard" = - ]; then
-        set -- $("$bin/runner" -b 5 -n "$runs" -p "$prepare" -t "$touched" -o "$dir/said" "$@") - - - -
+        set -- $("$bin/runner" -b 5 -n "$runs" -p "$prepare" -t "$touched" -o "$dir/messages" "$@") - - - -
     else
-        set -- $("$bin/runner" -b 5 -n "$runs" -p "$prepare" -t "$touched" -o "$dir/said" "$@" -- $yard)
+        set -- $("$bin/runner" -b 5 -n "$runs" -p "$prepare" -t "$touched" -o "$dir/messages" "$@" -- $yard)
     fi
-    [ "$3" -le 1 ] || head -n 2 "$dir/said" >&2
-    ask_peer "$1"
-    echo "$*" | awk -v name="$name" -v goal="$goal" -v yard="$(basename "${yard%% *}")" -v peer="$peer_said" \
+    [ "$3" -le 1 ] || head -n 2 "$dir/messages" >&2
+    measure_peer "$1"
+    echo "$*" | awk -v name="$name" -v goal="$goal" -v yard="$(basename "${yard%% *}")" -v peer="$peer_text" \
         -v pr="$peer_ratio" \
         -v room=$((8192 + tensors + 1024 * threads)) '
     function ms(v) { return v < 10 ? sprintf("%.1f ms", v)  : \
@@ -125,14 +125,14 @@ row()
         exit ($3 > 1 || over || got > 1.5)
     }' || over=1
     rm -f "$dir"/out*
-    fresh
+    reset_row
 }
 
-# Rows that write: the output is removed and memory touched before each run.
+# writes [THREADS] - sets up a row that writes: before each run its output is removed and memory touched
 writes() { prepare="rm -f $dir/out*" touched=$touch runs=$moved threads=${1:-1}; }
 
 # on_disk FILE - for a row that edits FILE in place: makes FILE anew and flushes it to disk before each run, so that the
-# edit waits for its own bytes only.
+# edit does not wait for other bytes
 on_disk() { prepare="rm -f $dir/out* && $mk -n 1000 -b 100G --sparse -p module. $1 >/dev/null && sync $1"; }
 
 # --------------------------------------------------------------------- files
@@ -142,7 +142,7 @@ huge=$dir/huge long=$dir/long zero=$dir/zero3.$bytes dcp=$dir/dcp.$bytes set=$di
 tf=$dir/$bytes.tf gguf=$dir/$bytes.gguf npz=$dir/$bytes.npz h5=$dir/$bytes.h5
 make_file() { eval "[ -s \"\${$#}\" ]" || "$mk" "$@" >/dev/null; }
 
-# make_folders - makes the folders of many ranks, by torch; the last file of each exists if it is complete
+# make_folders - makes the folders of many ranks by torch, unless their last files exist
 make_folders()
 {
     [ -s "$zero/latest" ] || {
@@ -194,8 +194,8 @@ make_files()
 
 # --------------------------------------------------------------------- cases
 
-# others DO - calls DO with the title and the file of each other framework's format that could be made
-others()
+# for_other_formats FUNCTION - calls FUNCTION TITLE FILE for each format of another framework of which a file was made
+for_other_formats()
 {
     for format in TensorFlow:$tf.index GGUF:$gguf npz:$npz HDF5:$h5; do
         [ ! -s "${format#*:}" ] || "$1" "${format%%:*}" "${format#*:}"
@@ -214,10 +214,10 @@ convert_other()
 listing()
 {
     runs=7 row 'start-up: --version' '2.5 ms' true "$ckpt" --version
-    peer ls "$pt"
+    set_peer ls "$pt"
     runs=7 row "ls, $size .pt" '10 ms' "zipinfo -1 $pt" "$ckpt" ls "$pt"
     runs=7 row "ls, $size .safetensors" '10 ms' - "$ckpt" ls "$st"
-    peer ls "$many.pt"
+    set_peer ls "$many.pt"
     tensors=20000 row 'ls, 20000 tensors .pt' '1/40 peer' "zipinfo -1 $many.pt" "$ckpt" ls "$many.pt"
     tensors=20000 row 'ls, 20000 tensors .safetensors' - - "$ckpt" ls "$many.safetensors"
     tensors=144384 row 'ls, 100 MB safetensors header, one text' '1000 ms' "cat $long.text.safetensors" \
@@ -226,9 +226,9 @@ listing()
         "$ckpt" ls "$long.safetensors"
     tensors=1000 row 'ls, 100 GB .pt (sparse)' '10 ms' - "$ckpt" ls "$huge.pt"
     tensors=1000 row 'ls, 100 GB .safetensors (sparse)' '10 ms' - "$ckpt" ls "$huge.safetensors"
-    others list_other
+    for_other_formats list_other
     row "info, $size .pt" '10 ms' - "$ckpt" info "$pt"
-    # no tensors: scan has a limit of its own, 64 MiB
+    # there are no tensors, and scan has a limit of its own: 64 MiB
     runs=7 tensors=56320 row 'scan, 3 million opcodes of a pickle (15.7 MB)' '200 ms' "cat $dir/many.pkl" \
         "$ckpt" scan "$dir/many.pkl"
     row "show, 8 values of $size .pt" '10 ms' - "$ckpt" show "$pt" 'module.model.layers.0.mlp.up_proj.weight[0:8]'
@@ -237,7 +237,7 @@ listing()
 prefixes()
 {
     writes
-    peer strip "$pt" "$dir/out.py.pt"
+    set_peer strip "$pt" "$dir/out.py.pt"
     row "strip, $size .pt" 1.15 "cp $pt $dir/out.cp" "$ckpt" strip --no-sync module. "$pt" -o "$dir/out.pt"
     writes
     row "add, $size .pt" - "cp $pt $dir/out.cp" "$ckpt" add --no-sync x. "$pt" -o "$dir/out.pt"
@@ -260,31 +260,31 @@ conversions()
 {
     for j in 1 2; do
         writes $j
-        [ $j = 2 ] || peer convert "$pt" "$dir/out.py.safetensors"
+        [ $j = 2 ] || set_peer convert "$pt" "$dir/out.py.safetensors"
         row "convert, $size .pt to .safetensors, -j $j" 1.2 "cp $pt $dir/out.cp" \
             "$ckpt" convert -j $j --no-sync "$pt" "$dir/out.safetensors"
         writes $j
-        [ $j = 2 ] || peer convert "$st" "$dir/out.py.pt"
+        [ $j = 2 ] || set_peer convert "$st" "$dir/out.py.pt"
         row "convert, $size .safetensors to .pt, -j $j" 1.3 "cp $st $dir/out.cp" \
             "$ckpt" convert -j $j --no-sync "$st" "$dir/out.pt"
         writes $j
-        [ $j = 2 ] || peer cast "$pt" "$dir/out.py.pt"
+        [ $j = 2 ] || set_peer cast "$pt" "$dir/out.py.pt"
         row "convert --cast bf16, $size .pt, -j $j" $([ $j = 1 ] && echo 0.8 || echo 0.6) "cp $pt $dir/out.cp" \
             "$ckpt" convert -j $j --no-sync --cast bf16 "$pt" "$dir/out.pt"
     done
-    others convert_other
-    # no tensors: its two buffers
+    for_other_formats convert_other
+    # there are no tensors: the limit is that of two buffers
     tensors=131072 row 'dequantize q4_K to 4 GB of float32, in memory' 2 "$bin/dequantize copy 4" \
         "$bin/dequantize" q4_K 4
     folders
 }
 
-# to_copy [THREADS] - sets up a row that writes and has the yardstick `cp -r` to $dir/copy
-to_copy() { writes "${1:-1}" && prepare="rm -rf $dir/out* $dir/copy*"; }
+# writes_folder [THREADS] - as writes, for a row whose yardstick `cp -r` writes $dir/copy
+writes_folder() { writes "${1:-1}" && prepare="rm -rf $dir/out* $dir/copy*"; }
 
 folders()
 {
-    to_copy
+    writes_folder
     prepare="$prepare && mkdir $dir/copy.set"
     # 32 MiB
     tensors=23552 row 'convert, 2000 shards to 2000 shards' - "cp -r $set $dir/copy" \
@@ -292,12 +292,12 @@ folders()
     rm -rf "$dir"/copy*
     [ "$python" ] || return 0
     # 32 MiB, at two threads
-    to_copy 2
-    peer dcp "$dcp.ranks" "$dir/out.py.pt"
+    writes_folder 2
+    set_peer dcp "$dcp.ranks" "$dir/out.py.pt"
     tensors=22528 row "convert, $size Distributed Checkpoint of 8 ranks to .safetensors, -j 2" 1.3 \
         "cp -r $dcp.ranks $dir/copy" "$ckpt" convert -j 2 --no-sync "$dcp.ranks" "$dir/out.safetensors"
-    # to /dev/null: the kernel's time for the pages of a new file varies by more than the two differ; pieces
-    # count as tensors: 256 here, 3072 below
+    # to /dev/null, because the kernel's time for the pages of a new file varies by more than the two commands differ;
+    # each chunk counts as a tensor: 256 here, 3072 below
     threads=2
     tensors=2048 row "convert, $size cut along the last dimension in 64" 2 \
         "$ckpt convert --to safetensors $dcp.first /dev/null" \
@@ -305,42 +305,42 @@ folders()
     # 400 MiB
     tensors=400384 row 'ls, Distributed Checkpoint of 1000000 chunks in 4096 files' '6000 ms' - \
         "$ckpt" ls "$dcp.chunks"
-    to_copy
+    writes_folder
     tensors=3072 row "convert, $size DeepSpeed ZeRO 3 of 8 ranks to .pt" 1.5 "cp -r $zero $dir/copy" \
         "$ckpt" convert --no-sync "$zero" "$dir/out.pt"
     rm -rf "$dir/copy"
 }
 
-# scan CASE GOAL-OF-1 GOAL-OF-2 YARDSTICK PEER COMMAND [ARG…] - a row with one thread and a row with two
-scan()
+# two_rows CASE GOAL-OF-1 GOAL-OF-2 YARDSTICK PEER COMMAND [ARG…] - prints a row with one thread and a row with two
+two_rows()
 {
-    what=$1 first=$2 second=$3 beside=$4 python_does=$5 command=$6
+    what=$1 goal_of_1=$2 goal_of_2=$3 yardstick=$4 peer_args=$5 command=$6
     shift 6
-    [ -z "$python_does" ] || peer $python_does
-    row "$what, -j 1" "$first" "$beside" "$ckpt" "$command" -j 1 "$@"
-    threads=2 row "$what, -j 2" "$second" "$beside" "$ckpt" "$command" -j 2 "$@"
+    [ -z "$peer_args" ] || set_peer $peer_args
+    row "$what, -j 1" "$goal_of_1" "$yardstick" "$ckpt" "$command" -j 1 "$@"
+    threads=2 row "$what, -j 2" "$goal_of_2" "$yardstick" "$ckpt" "$command" -j 2 "$@"
 }
 
 scans()
 {
     tensors=582
-    scan "diff, $size, nothing differs" 0.6 0.35 "cmp $pt $same" "diff $pt $same" diff "$pt" "$same"
-    tensors=582 scan "diff, $size, one element differs" - - "cmp $pt $same" '' diff "$pt" "$one"
-    scan "hash --xxh3, $size .safetensors" 1.3 0.8 "xxhsum -H2 $st" '' hash --xxh3 "$st"
+    two_rows "diff, $size, nothing differs" 0.6 0.35 "cmp $pt $same" "diff $pt $same" diff "$pt" "$same"
+    tensors=582 two_rows "diff, $size, one element differs" - - "cmp $pt $same" '' diff "$pt" "$one"
+    two_rows "hash --xxh3, $size .safetensors" 1.3 0.8 "xxhsum -H2 $st" '' hash --xxh3 "$st"
     runs=$moved
-    scan "hash, $size .safetensors" 1.05 0.6 "openssl dgst -sha256 $st" "sha256 $st" hash "$st"
-    scan "check of CRCs (hash --xxh3), $size .pt" 1.1 - "cksum $pt" '' hash --xxh3 "$pt"
-    scan "stat, $size .safetensors" 2 1.2 "xxhsum -H2 $st" "stat $st" stat "$st"
+    two_rows "hash, $size .safetensors" 1.05 0.6 "openssl dgst -sha256 $st" "sha256 $st" hash "$st"
+    two_rows "check of CRCs (hash --xxh3), $size .pt" 1.1 - "cksum $pt" '' hash --xxh3 "$pt"
+    two_rows "stat, $size .safetensors" 2 1.2 "xxhsum -H2 $st" "stat $st" stat "$st"
 }
 
 make_files
 printf '# What `make bench` measured\n\n'
 machine
-printf '\nOurs, yardstick and ratio are medians of 5 batches run in turn, with the lowest and the highest ratio;
-files in the page cache; nothing waits for the disk (`--no-sync`, as `cp`), save `--in-place`. Peer: time and peak
-memory of the Python one-liner over ours (tests/bench/peer.py). Memory: at most 8 MiB + 1 KiB a tensor + 1 MiB a
-thread.\n\n'
-echo '| case | ours | yardstick | ratio | goal | peer | peak memory |'
+printf '\nTimes of ckpt and of the yardstick and their ratio are medians of 5 batches run in turn, with the lowest and
+the highest ratio. Files are in the page cache, and nothing waits for the disk (`--no-sync`, as `cp`), except
+`--in-place`. Peer: the time of the same job in Python (tests/bench/peer.py) over that of ckpt, with its time
+and peak memory. Peak memory of ckpt: at most 8 MiB + 1 KiB per tensor + 1 MiB per thread.\n\n'
+echo '| case | ckpt | yardstick | ratio | goal | peer | peak memory |'
 echo '|---|---|---|---|---|---|---|'
 listing
 prefixes

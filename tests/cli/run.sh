@@ -1,10 +1,10 @@
 #!/bin/sh
 # run.sh - golden tests of the command line: tests/cli/run.sh [--set] [NAME…]
 #
-# tests/cli/<command>/<what>.sh runs in a folder of its own, where `ckpt` is the program under test, data/ holds the
-# examples and corpus/ the corpus. Beside it stand what must come out: .stdout and .stderr (absent: nothing at all) and
-# .exit (absent: 0). A test that cannot run here prints why and exits 77: it is skipped. --set writes them anew from
-# what does come out: read the difference before you commit it. JOBS tests (one, where it is not set) run at a time.
+# Each tests/cli/<command>/<what>.sh runs in an empty folder, with `ckpt` in PATH and links to data/, the examples, and to
+# corpus/. Its output must be that of <what>.stdout and <what>.stderr (no file: no output), its exit code that of
+# <what>.exit (no file: 0). A test that cannot run here prints the reason and exits with 77, and is skipped. --set writes
+# these files from the output: read the difference before you commit it. JOBS tests (default: one) run at a time.
 set -u
 top=$PWD
 CKPT=${CKPT:-$top/${B:-build}/ckpt}
@@ -27,8 +27,8 @@ unset NO_COLOR COLUMNS || :
 
 passed=0 failed=0 skipped=0
 
-# expect WHAT FILE - the golden FILE (or nothing) against what came out
-expect()
+# check_output WHAT FILE - compares the output WHAT (stdout or stderr) with FILE, or with nothing if there is no FILE
+check_output()
 {
     [ -e "$2" ] || set -- "$1" /dev/null
     cmp -s "$2" "$work/$1" && return
@@ -36,7 +36,8 @@ expect()
     return 1
 }
 
-renew()
+# write_expected NAME - writes the expected files of the test NAME from its output
+write_expected()
 {
     for what in stdout stderr; do
         rm -f "$1.$what"
@@ -47,7 +48,8 @@ renew()
     chmod 644 "$1".* 2>/dev/null
 }
 
-one()
+# run_test SCRIPT - runs and counts a test
+run_test()
 {
     golden=${1%.sh}
     rm -rf "$work/dir"
@@ -62,7 +64,7 @@ one()
         return
     fi
     if [ "$set_new" ]; then
-        renew "$golden"
+        write_expected "$golden"
         return
     fi
     ok=1
@@ -70,8 +72,8 @@ one()
     code=$golden.exit
     [ -e "$code" ] || code=$work/zero
     cmp -s "$code" "$work/exit" || { echo "    exit $(cat "$work/exit"), not $(cat "$code")"; ok=0; }
-    expect stdout "$golden.stdout" || ok=0
-    expect stderr "$golden.stderr" || ok=0
+    check_output stdout "$golden.stdout" || ok=0
+    check_output stderr "$golden.stderr" || ok=0
     if [ $ok = 1 ]; then
         passed=$((passed + 1))
     else
@@ -82,7 +84,7 @@ one()
 
 wanted=${*:-}
 
-# is_wanted NAME - it begins as one of those given does, or none is given
+# is_wanted NAME - returns whether NAME begins with one of the names given, or none is given
 is_wanted()
 {
     [ -n "$wanted" ] || return 0
@@ -92,8 +94,8 @@ is_wanted()
     return 1
 }
 
-# worker N - each JOBS-th of the tests from the Nth on, in a folder of its own, with its count there
-worker()
+# run_share N - runs each JOBS-th test, beginning with the Nth, in the folder $all/N, and writes the counts there
+run_share()
 {
     work=$all/$1 turn=0
     mkdir "$work"
@@ -101,22 +103,22 @@ worker()
         is_wanted "${t#tests/cli/}" || continue
         turn=$((turn + 1))
         [ $((turn % jobs)) = "$1" ] || continue
-        one "$t" >"$work/said"
-        cat "$work/said"
+        run_test "$t" >"$work/messages"
+        cat "$work/messages"
     done
     echo "$passed $failed $skipped" >"$work/count"
 }
 
 if [ "$jobs" = 1 ]; then
-    worker 0
+    run_share 0
 else
     for n in $(seq 0 $((jobs - 1))); do
-        worker "$n" &
+        run_share "$n" &
         workers="$workers $!"
     done
     wait
 fi
 [ "$set_new" ] && { git diff --stat -- tests/cli 2>/dev/null; exit 0; }
-counted=$(cat "$all"/*/count | wc -l) # fewer than workers: one was lost, and its tests with it
+counted=$(cat "$all"/*/count | wc -l) # fewer than jobs if a worker has died
 cat "$all"/*/count | awk -v lost="$((jobs - counted))" '{p += $1; f += $2; s += $3}
     END {printf "cli: %d passed, %d failed, %d skipped\n", p, f + lost, s; exit (f + lost > 0)}'

@@ -15,5 +15,5 @@ for target in $phony; do
     case $target in
     setup* | *-programs | unit) continue ;;
     esac
-    grep -q "^## $target: " Makefile || echo "Makefile:1: make help says nothing of $target"
+    grep -q "^## $target: " Makefile || echo "Makefile:1: make help has no line for $target"
 done

@@ -9,12 +9,12 @@ TYPES = {getattr(torch, n) for n in FLOATS}
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
 
 
-def plain(t):
+def is_dense(t):
     return t.layout == torch.strided and t.device.type != "meta" and not t.is_quantized and not t.is_nested \
         and type(t) in (torch.Tensor, torch.nn.Parameter)
 
 
-def bits(t):
+def element_bytes(t):
     return t.resolve_neg().contiguous().reshape(-1, 1).view(torch.uint8)
 
 
@@ -25,12 +25,12 @@ def wrong(t, got, dtype):
     if got.dtype != dtype or got.shape != want.shape:
         return f"{got.dtype} {tuple(got.shape)}"
     a, b = want.to(torch.float32).reshape(-1), got.to(torch.float32).reshape(-1)
-    other = (bits(want) != bits(got)).any(1) & ~(a.isnan() & b.isnan())
-    if dtype == getattr(torch, "float8_e4m3fn", None):  # NaN until torch 2.10 or so
-        other &= ~(a.isnan() & ~t.to(torch.float32).reshape(-1).isnan() & (b.abs() == 448))
-    if not other.any():
+    differs = (element_bytes(want) != element_bytes(got)).any(1) & ~(a.isnan() & b.isnan())
+    if dtype == getattr(torch, "float8_e4m3fn", None):  # torch until about 2.10 makes NaN of numbers above 448
+        differs &= ~(a.isnan() & ~t.to(torch.float32).reshape(-1).isnan() & (b.abs() == 448))
+    if not differs.any():
         return None
-    i = int(other.nonzero()[0])
+    i = int(differs.nonzero()[0])
     return f"{float(t.reshape(-1)[i])!r} became {float(b[i])!r}, not {float(a[i])!r}"
 
 
@@ -40,7 +40,8 @@ def sharing(tensors):
     return [first.setdefault(t.untyped_storage().data_ptr(), i) if t.numel() else None for i, t in enumerate(tensors)]
 
 
-def patterns(name, g):
+def test_values(name, g):
+    """Returns all bit patterns of a dtype of at most 16 bits; of wider ones random numbers, and floats that round."""
     dt = getattr(torch, name)
     if name == "bool":
         return torch.tensor([False, True])
@@ -55,25 +56,25 @@ def patterns(name, g):
                           torch.randint(-2 ** 54, 2 ** 54, (4096,), generator=g), torch.arange(-70000, 70000, 7)])
     if name == "int32":
         return torch.randint(-2 ** 31, 2 ** 31 - 1, (4096,), generator=g).to(dt)
-    top = torch.arange(2 ** 16, dtype=torch.int64).repeat_interleave(5) << 16
-    near = (top + torch.tensor([-1, 0, 1, 0x7fff, 0x8000]).repeat(2 ** 16)) & 0xffffffff
-    near = torch.where(near >= 2 ** 31, near - 2 ** 32, near).to(torch.int32).view(torch.float32)
+    high_halves = torch.arange(2 ** 16, dtype=torch.int64).repeat_interleave(5) << 16
+    floats = (high_halves + torch.tensor([-1, 0, 1, 0x7fff, 0x8000]).repeat(2 ** 16)) & 0xffffffff
+    floats = torch.where(floats >= 2 ** 31, floats - 2 ** 32, floats).to(torch.int32).view(torch.float32)
     if name == "float32":
-        return near
-    wide = torch.randint(-2 ** 63, 2 ** 63 - 1, (4096,), generator=g).view(torch.float64)
-    x = near.to(torch.float64)
-    return torch.cat([wide, x, x * (1 + 2.0 ** -40), x * (1 - 2.0 ** -40), torch.tensor([math.inf, 3.5e38, -3.5e38])])
+        return floats
+    random = torch.randint(-2 ** 63, 2 ** 63 - 1, (4096,), generator=g).view(torch.float64)
+    x = floats.to(torch.float64)
+    return torch.cat([random, x, x * (1 + 2.0 ** -40), x * (1 - 2.0 ** -40), torch.tensor([math.inf, 3.5e38, -3.5e38])])
 
 
 def samples():
     """Returns tensors of every float type with all or many bit patterns, views that share storages, and integers."""
     g = torch.Generator().manual_seed(11)
     out = {}
-    for name in FLOATS + [n for n in INTEGERS]:
-        out[name] = t = patterns(name, g)
+    for name in FLOATS + list(INTEGERS):
+        out[name] = t = test_values(name, g)
         if name in FLOATS:
             m = t[:252].reshape(12, 21)
-            out.update({name + "_turned": m.t(), name + "_every_third": t[1:250:3], name + "_again": t,
+            out.update({name + "_transposed": m.t(), name + "_every_third": t[1:250:3], name + "_again": t,
                         name + "_row": m[3], name + "_expanded": t[5:6].expand(7, 3), name + "_none": t[:0],
                         name + "_one": t[9]})
     out["parameter"] = torch.nn.Parameter(torch.randn(3, 5, generator=g))

@@ -1,11 +1,12 @@
-/* oracle/create FILE [GLOB]... - builds a checkpoint with the library alone, without what the globs match,
- * for created.py, which expects: a dict "model" with a [3, 4] tensor of each dtype of torch but bool, named
- * for its dtype, every other one by callbacks; "scalar", "empty" and a tie; and values. */
+/* oracle/create FILE [GLOB]... - builds a checkpoint with the library alone, for created.py, and drops the
+ * tensors that a GLOB matches. It has a dict "model" with a [3, 4] tensor of each dtype of torch except bool,
+ * named after the dtype, whose bytes come from callbacks or memory in turn; "scalar", "empty" and a tie; and
+ * values. */
 #include <stdio.h>
 
 #include <ckpt.h>
 
-/* byte_at - returns byte I of a tensor. */
+/* byte_at - returns byte I of any tensor, as byte_at() of created.py does. */
 static unsigned char byte_at(uint64_t i) { return (unsigned char)((i * 37 + 5) % 251); }
 
 static int64_t make_bytes(void *user, uint64_t offset, void *buf, size_t n)
@@ -39,7 +40,7 @@ static void add(ckpt_builder *b, const char *name, ckpt_dtype dtype, uint32_t nd
     ckpt_builder_add_tensor(b, name, &t, err);
 }
 
-/* is_added - returns whether torch has the dtype and accepts any byte in it, as it does not for bool. */
+/* is_added - returns whether torch has DTYPE and any byte is valid in it, which excludes bool. */
 static bool is_added(int dtype)
 {
     return dtype != CKPT_DT_F6_E2M3 && dtype != CKPT_DT_F6_E3M2 && dtype != CKPT_DT_BOOL;

@@ -1,4 +1,4 @@
-"""Loads what oracle/create built with torch and the official safetensors library, and checks its content."""
+"""Loads the files that oracle/create writes, with torch and the official safetensors library, and checks them."""
 import subprocess
 import warnings
 
@@ -18,7 +18,7 @@ def byte_at(i):
     return (i * 37 + 5) % 251
 
 
-def stored(tensor):
+def storage_bytes(tensor):
     return bytes(torch.tensor([], dtype=torch.uint8).set_(tensor.untyped_storage()).tolist())
 
 
@@ -26,7 +26,7 @@ def wrong_tensor(name, tensor, dtype, shape):
     if tensor.dtype != getattr(torch, dtype) or list(tensor.shape) != shape or not tensor.is_contiguous():
         return f"{name}: {tensor.dtype} {list(tensor.shape)}"
     expected = bytes(byte_at(i) for i in range(tensor.numel() * tensor.element_size()))
-    return None if stored(tensor) == expected else f"{name}: bytes"
+    return None if storage_bytes(tensor) == expected else f"{name}: different bytes"
 
 
 def wrong_tensors(model, dtypes):
@@ -47,7 +47,7 @@ def wrong_torch(path):
         if found:
             return found
         if model["tied"].data_ptr() != model["float32"].data_ptr() or model["nothing"] != {}:
-            return "the tie, or the empty dict"
+            return "the tie or the empty dict is wrong"
         if list(x) != list(VALUES) or any(type(x[k]) is not type(v) or x[k] != v for k, v in VALUES.items()):
             return f"values {x}"
     return None
@@ -66,7 +66,7 @@ def outcomes(program, path):
     """Yields (file, what is wrong or None) for each file that PROGRAM creates below the folder PATH."""
     jobs = (("created.pt", wrong_torch, []),
             ("created.safetensors", wrong_safetensors, ["model.complex32", "model.complex128"]))
-    for name, wrong, without in jobs:
+    for name, wrong, dropped in jobs:
         out = f"{path}/{name}"
-        made = subprocess.run([program, out, *without], capture_output=True, text=True, timeout=60)
+        made = subprocess.run([program, out, *dropped], capture_output=True, text=True, timeout=60)
         yield name, made.stderr.strip() or wrong(out)

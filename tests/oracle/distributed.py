@@ -1,11 +1,11 @@
 """Compares distributed checkpoints that ckpt reads and writes with torch.distributed.checkpoint.
 
-  samples    every sample of the corpus that torch can load: all tensors and values equal dcp_to_torch_save's
-  random     checkpoints that torch's planner and writer made for 1 to 8 ranks, of tensors sharded along random
-             dimensions, unevenly, replicated, empty on some ranks: ckpt reads the tensors before sharding
-  written    what --to=dcp writes is read by dcp_to_torch_save, by dcp.load into a dict and a module, and by two
-             processes that load a half of each tensor
-  renamed    the same for what add and strip write
+  samples    of every sample of the corpus that torch can load, ckpt reads what dcp_to_torch_save reads
+  random     torch's planner and writer save tensors of 1 to 8 ranks, sharded along random dimensions in uneven parts,
+             replicated, or empty on some ranks: ckpt reads the tensors as they were before sharding
+  written    dcp_to_torch_save loads what --to=dcp writes; so does dcp.load into a dict and into a module, and in two
+             processes that load half of each tensor
+  renamed    dcp_to_torch_save loads what `ckpt add` and `ckpt strip` write
 """
 import io
 import os
@@ -25,14 +25,14 @@ from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata
 from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
 
 warnings.filterwarnings("ignore")
-sys.modules.setdefault("pathlib._local", pathlib)  # where Python 3.13 has the class of a path, which metadata hold
+sys.modules.setdefault("pathlib._local", pathlib)  # Python 3.13 pickles a path of the metadata by this module
 RANDOM = 500
-# What torch 2.15 itself cannot read: without a zstd module; a form that it writes only; one metadata file a rank, of
-# which it takes the first and leaves the others' boxes as they are in memory.
+# torch 2.15 cannot read these: the first needs a zstd module; it writes the second form, but does not read it; of one
+# metadata file per rank it reads the first alone, and leaves the shards of the other ranks uninitialized.
 UNREADABLE = {"dcp_zstd", "dcp_safetensors", "dcp_no_collectives"}
 
 
-def bits(t):
+def element_bytes(t):
     return t.contiguous().view(-1).view(torch.uint8) if t.numel() else t.new_zeros(0, dtype=torch.uint8)
 
 
@@ -41,7 +41,7 @@ def difference(a, b, path=""):
     if isinstance(a, torch.Tensor):
         if not isinstance(b, torch.Tensor) or a.dtype != b.dtype or a.shape != b.shape:
             return f"{path}: {getattr(a, 'dtype', a)} {getattr(a, 'shape', '')}, {getattr(b, 'dtype', b)}"
-        return None if torch.equal(bits(a.detach()), bits(b.detach())) else f"{path}: bytes"
+        return None if torch.equal(element_bytes(a.detach()), element_bytes(b.detach())) else f"{path}: different bytes"
     if isinstance(a, dict):
         if not isinstance(b, dict) or set(a) != set(b):
             return f"{path}: keys {sorted(map(str, a))} / {sorted(map(str, b)) if isinstance(b, dict) else b}"
@@ -53,11 +53,11 @@ def difference(a, b, path=""):
     return None if type(a) is type(b) and (a == b or a != a) else f"{path}: {a!r} / {b!r}"
 
 
-def texts(x):
+def with_text_keys(x):
     """Returns X with its keys converted to str, as torch's planner does."""
     if isinstance(x, dict):
-        return {str(k): texts(v) for k, v in x.items()}
-    return [texts(v) for v in x] if isinstance(x, list) else x
+        return {str(k): with_text_keys(v) for k, v in x.items()}
+    return [with_text_keys(v) for v in x] if isinstance(x, list) else x
 
 
 class Ckpt:
@@ -73,8 +73,8 @@ class Ckpt:
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
 
-    def as_pt(self, folder):
-        """Converts FOLDER to a torch file by ckpt and loads that."""
+    def load(self, folder):
+        """Converts FOLDER to a .pt file by ckpt, and loads the file."""
         out = self.path(".pt")
         self.run("convert", "--no-sync", folder, "-o", out)
         x = torch.load(out, weights_only=False)
@@ -82,22 +82,22 @@ class Ckpt:
         return x
 
 
-def loaded(x):
-    """Returns X with the items loaded that Megatron wrote as streams of torch.save."""
+def load_embedded(x):
+    """Returns X with the items loaded that Megatron stored as bytes of torch.save."""
     if isinstance(x, dict):
-        return {k: loaded(v) for k, v in x.items()}
+        return {k: load_embedded(v) for k, v in x.items()}
     return torch.load(io.BytesIO(x.getvalue()), weights_only=False) if isinstance(x, io.BytesIO) else x
 
 
-def by_torch(ckpt, folder):
+def load_by_torch(ckpt, folder):
     """Loads FOLDER by torch, with the values that Lightning and Megatron store in a separate file."""
     out = ckpt.path(".pt")
     dcp_to_torch_save(folder, out)
-    x = loaded(torch.load(out, weights_only=False))
+    x = load_embedded(torch.load(out, weights_only=False))
     os.remove(out)
-    for beside in ("meta.pt", "common.pt"):
-        if os.path.exists(os.path.join(folder, beside)):
-            x |= torch.load(os.path.join(folder, beside), weights_only=False)
+    for name in ("meta.pt", "common.pt"):
+        if os.path.exists(os.path.join(folder, name)):
+            x |= torch.load(os.path.join(folder, name), weights_only=False)
     return x
 
 
@@ -110,21 +110,21 @@ def samples(corpus):
 
 
 def wrong_sample(ckpt, folder):
-    return difference(by_torch(ckpt, folder), ckpt.as_pt(folder))
+    return difference(load_by_torch(ckpt, folder), ckpt.load(folder))
 
 
 def wrong_renamed(ckpt, folder):
     added, back = ckpt.path(), ckpt.path()
     ckpt.run("add", "added.", folder, "-o", added)
     ckpt.run("strip", "added.", added, "-o", back)
-    wrong = difference(ckpt.as_pt(added), by_torch(ckpt, added))
-    return wrong or difference(by_torch(ckpt, folder), by_torch(ckpt, back))
+    wrong = difference(ckpt.load(added), load_by_torch(ckpt, added))
+    return wrong or difference(load_by_torch(ckpt, folder), load_by_torch(ckpt, back))
 
 
 # -------------------------------------------------------------------------------------------------- random
 
-class Pieces:
-    """The shards of one tensor that a rank has, for torch's planner."""
+class RankShards:
+    """The shards of one tensor that a rank has: boxes of (offset, size), with the methods that torch's planner calls."""
     def __init__(self, whole, boxes):
         self.whole, self.boxes = whole, boxes
 
@@ -158,13 +158,13 @@ def random_tensor(rng):
     return t.transpose(0, -1).contiguous().transpose(0, -1) if len(shape) > 1 and rng.random() < 0.3 else t
 
 
-def cuts(rng, n, parts):
-    at = sorted(rng.randint(0, n) for _ in range(parts - 1))
-    return list(zip([0] + at, at + [n]))
+def random_ranges(rng, n, parts):
+    cuts = sorted(rng.randint(0, n) for _ in range(parts - 1))
+    return list(zip([0] + cuts, cuts + [n]))
 
 
-def cut(rng, t, ranks):
-    """Returns the boxes of T that each rank has: T is cut along one dimension or two, or replicated."""
+def random_boxes(rng, t, ranks):
+    """Returns the boxes of T that each rank has; T is sharded along one or two dimensions, or replicated."""
     boxes = [[] for _ in range(ranks)]
     whole = ([0] * t.dim(), list(t.shape))
     if t.dim() == 0 or t.numel() == 0 or rng.random() < 0.2:
@@ -175,7 +175,7 @@ def cut(rng, t, ranks):
     grid = [whole]
     for dim in dims:
         grid = [([*o[:dim], o[dim] + a, *o[dim + 1:]], [*s[:dim], b - a, *s[dim + 1:]])
-                for o, s in grid for a, b in cuts(rng, t.shape[dim], rng.randint(1, ranks))]
+                for o, s in grid for a, b in random_ranges(rng, t.shape[dim], rng.randint(1, ranks))]
     for o, s in grid:
         for _ in range(1 if rng.random() < 0.9 else 2):
             if 0 not in s:
@@ -189,10 +189,10 @@ def cut(rng, t, ranks):
 class Planner(DefaultSavePlanner):
     def lookup_object(self, index):
         whole = self.state_dict[index.fqn]
-        return whole.__get_tensor_shard__(index) if isinstance(whole, Pieces) else super().lookup_object(index)
+        return whole.__get_tensor_shard__(index) if isinstance(whole, RankShards) else super().lookup_object(index)
 
 
-def save(path, states, rng):
+def save_ranks(path, states, rng):
     """Writes STATES, one for each rank, by torch's planner and writer in a single process."""
     writer = FileSystemWriter(path, single_file_per_rank=rng.random() < 0.7, sync_files=False)
     planners, plans = [], []
@@ -210,12 +210,12 @@ def save(path, states, rng):
     writer.finish(metadata, results)
 
 
-def random_checkpoint(rng, path):
+def save_random_checkpoint(rng, path):
     ranks = rng.randint(1, 8)
     model = {f"layer{i}.{rng.choice('abc')}{i}": random_tensor(rng) for i in range(rng.randint(1, 5))}
     values = {"epoch": rng.randrange(9), "name": "x" * rng.randrange(4), "lr": [rng.random()]}
-    boxes = {name: cut(rng, t, ranks) for name, t in model.items()}
-    save(path, [{"model": {name: Pieces(t, boxes[name][rank]) for name, t in model.items() if boxes[name][rank]},
+    boxes = {name: random_boxes(rng, t, ranks) for name, t in model.items()}
+    save_ranks(path, [{"model": {name: RankShards(t, boxes[name][rank]) for name, t in model.items() if boxes[name][rank]},
                  **(values if rank == 0 or rng.random() < 0.5 else {})} for rank in range(ranks)], rng)
     return {"model": model, **values}
 
@@ -223,12 +223,12 @@ def random_checkpoint(rng, path):
 def wrong_random(ckpt, seed):
     rng = random.Random(seed)
     path = ckpt.path()
-    x = random_checkpoint(rng, path)
-    wrong = difference(x, ckpt.as_pt(path))
+    x = save_random_checkpoint(rng, path)
+    wrong = difference(x, ckpt.load(path))
     if not wrong and seed % 10 == 0:
         again = ckpt.path()
         ckpt.run("convert", "--no-sync", "--to=dcp", f"--shards={1 + seed % 4}", path, "-o", again)
-        wrong = difference(x, by_torch(ckpt, again))
+        wrong = difference(x, load_by_torch(ckpt, again))
         shutil.rmtree(again)
     shutil.rmtree(path)
     return wrong
@@ -236,9 +236,13 @@ def wrong_random(ckpt, seed):
 
 # ------------------------------------------------------------------------------------------------- written
 
-def example():
+def make_module():
+    return torch.nn.Sequential(torch.nn.Linear(7, 6), torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 4))
+
+
+def make_state():
     torch.manual_seed(1)
-    net = torch.nn.Sequential(torch.nn.Linear(7, 6), torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 4))
+    net = make_module()
     optim = torch.optim.AdamW(net.parameters())
     net(torch.randn(3, 7)).sum().backward()
     optim.step()
@@ -247,27 +251,23 @@ def example():
             "f8": torch.ones(3).to(torch.float8_e5m2), "words": torch.arange(4).to(torch.uint16), "none": None}
 
 
-def module():
-    return torch.nn.Sequential(torch.nn.Linear(7, 6), torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 4))
-
-
 def wrong_load(x, path):
     """Checks dcp.load into a dict of the same structure, and into a module."""
     state = {"model": {k: torch.empty_like(v) for k, v in x["model"].items()}, "epoch": 0}
     dcp.load(state, checkpoint_id=path)
-    net = module()
+    net = make_module()
     dcp.load({"model": net}, checkpoint_id=path)
     return (difference(x["model"], state["model"]) or difference(x["model"], dict(net.state_dict())) or
             (None if state["epoch"] == 3 else f"epoch {state['epoch']}"))
 
 
 def load_half(rank, meeting, path):
-    """Loads half of each of the model's tensors in one of two processes and compares them with the example's."""
+    """Loads half of each tensor of the model in one of two processes, and compares the whole tensors."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Shard, distribute_tensor
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
     mesh = init_device_mesh("cpu", (2,))
-    x = example()["model"]
+    x = make_state()["model"]
     state = {k: distribute_tensor(torch.zeros_like(v), mesh, [Shard(v.dim() - 1)]) if v.dim() else torch.zeros_like(v)
              for k, v in x.items()}
     dcp.load({"model": state}, checkpoint_id=path)
@@ -277,7 +277,7 @@ def load_half(rank, meeting, path):
     return wrong
 
 
-def wrong_two(ckpt, path):
+def wrong_in_two_processes(ckpt, path):
     meeting = ckpt.path()
     runs = [subprocess.Popen([sys.executable, os.path.abspath(__file__), str(rank), meeting, path],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
@@ -286,10 +286,10 @@ def wrong_two(ckpt, path):
 
 
 def wrong_written(ckpt, shards):
-    x, pt, path = example(), ckpt.path(".pt"), ckpt.path()
+    x, pt, path = make_state(), ckpt.path(".pt"), ckpt.path()
     torch.save(x, pt)
     ckpt.run("convert", "--no-sync", "--to=dcp", f"--shards={shards}", pt, "-o", path)
-    return difference(texts(x), by_torch(ckpt, path)) or wrong_load(x, path) or wrong_two(ckpt, path)
+    return difference(with_text_keys(x), load_by_torch(ckpt, path)) or wrong_load(x, path) or wrong_in_two_processes(ckpt, path)
 
 
 def outcomes(program, corpus, folder, sample):
@@ -302,7 +302,7 @@ def outcomes(program, corpus, folder, sample):
     for name, job, what in jobs:
         try:
             yield name, job(ckpt, what)
-        except BaseException as e:  # torch's CheckpointException is no Exception
+        except BaseException as e:  # CheckpointException of torch is not derived from Exception
             if isinstance(e, KeyboardInterrupt):
                 raise
             yield name, f"{type(e).__name__}: {e}"

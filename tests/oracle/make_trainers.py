@@ -2,9 +2,9 @@
 
     make_trainers.py OUT
 
-Two processes train a small model by FSDP 2 on gloo and save it with the calls of Accelerate, Lightning and verl, and a
-plain torch.save of each rank; Megatron's torch_dist is a Distributed Checkpoint with its files next to it. Needs torch
-2.6 or later; if accelerate is installed, its save_state is called as well. Prints the lines of the truth.
+Two processes train a small model by FSDP 2 on gloo and save it as Accelerate, Lightning and verl do, and by a torch.save of
+each rank. Megatron's torch_dist is a Distributed Checkpoint with files of its own next to it. Needs torch 2.6 or later; if
+accelerate is installed, its save_state is called as well. Prints the expected content, one JSON line for each folder.
 """
 import argparse
 import hashlib
@@ -37,14 +37,15 @@ class Net(torch.nn.Module):
         return self.norm(self.fc(x))
 
 
-def place(out, *names):
+def path_below(out, *names):
+    """Returns the path of a file and makes its folder."""
     path = os.path.join(out, *names)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     return path
 
 
-def write(text, *names):
-    with open(place(*names), "w") as f:
+def write_text(text, *names):
+    with open(path_below(*names), "w") as f:
         f.write(text)
 
 
@@ -55,43 +56,43 @@ def random_states(step):
 
 def save_accelerate(out, rank, model, optimizer):
     """Saves as utils/fsdp_utils.py does for SHARDED_STATE_DICT, with and without Distributed Checkpoint."""
-    dcp.save({"model": model}, checkpoint_id=place(out, "accelerate_fsdp", "pytorch_model_fsdp_0", "."))
-    dcp.save({"optimizer": optimizer}, checkpoint_id=place(out, "accelerate_fsdp", "optimizer_0", "."))
+    dcp.save({"model": model}, checkpoint_id=path_below(out, "accelerate_fsdp", "pytorch_model_fsdp_0", "."))
+    dcp.save({"optimizer": optimizer}, checkpoint_id=path_below(out, "accelerate_fsdp", "optimizer_0", "."))
     for folder in ("accelerate_fsdp", "accelerate_ranks"):
-        torch.save(random_states(7), place(out, folder, f"random_states_{rank}.pkl"))
+        torch.save(random_states(7), path_below(out, folder, f"random_states_{rank}.pkl"))
         if rank == 0:
-            torch.save({"last_epoch": 7}, place(out, folder, "scheduler.bin"))
-    torch.save(model, place(out, "accelerate_ranks", f"pytorch_model_fsdp_0_rank{rank}.bin"))
-    torch.save(optimizer, place(out, "accelerate_ranks", f"optimizer_0_rank{rank}.bin"))
+            torch.save({"last_epoch": 7}, path_below(out, folder, "scheduler.bin"))
+    torch.save(model, path_below(out, "accelerate_ranks", f"pytorch_model_fsdp_0_rank{rank}.bin"))
+    torch.save(optimizer, path_below(out, "accelerate_ranks", f"optimizer_0_rank{rank}.bin"))
 
 
 def save_lightning(out, rank, model, optimizer):
-    """Saves as pytorch/strategies/fsdp.py: all but the model and the optimizer is in meta.pt."""
-    dcp.save({"model": model, "optimizer_0": optimizer}, checkpoint_id=place(out, "lightning_fsdp.ckpt", "."))
+    """Saves as pytorch/strategies/fsdp.py does: all but the model and the optimizer is in meta.pt."""
+    dcp.save({"model": model, "optimizer_0": optimizer}, checkpoint_id=path_below(out, "lightning_fsdp.ckpt", "."))
     meta = {"epoch": 1, "global_step": 12, "pytorch-lightning_version": "2.6.0", "state_dict_ema": {"w": torch.ones(2)},
             "loops": {"fit_loop": {}}, "lr_schedulers": [{"last_epoch": 1}]}
     if rank == 0:
-        torch.save(meta, place(out, "lightning_fsdp.ckpt", "meta.pt"))
+        torch.save(meta, path_below(out, "lightning_fsdp.ckpt", "meta.pt"))
 
 
 def save_verl(out, rank, model, optimizer):
-    """Saves as utils/checkpoint/fsdp_checkpoint_manager.py and trainer/ppo/ray_trainer.py."""
+    """Saves as utils/checkpoint/fsdp_checkpoint_manager.py and trainer/ppo/ray_trainer.py do."""
     actor = ("verl", "global_step_4", "actor")
     name = f"world_size_{RANKS}_rank_{rank}.pt"
-    torch.save(model, place(out, *actor, f"model_{name}"))
-    torch.save(optimizer, place(out, *actor, f"optim_{name}"))
+    torch.save(model, path_below(out, *actor, f"model_{name}"))
+    torch.save(optimizer, path_below(out, *actor, f"optim_{name}"))
     torch.save({"lr_scheduler": {"last_epoch": 4}, "rng": {"cpu": torch.zeros(8, dtype=torch.uint8)}},
-               place(out, *actor, f"extra_state_{name}"))
+               path_below(out, *actor, f"extra_state_{name}"))
     if rank == 0:
-        write(json.dumps({"FSDP_version": 2, "world_size": RANKS}), out, *actor, "fsdp_config.json")
-        write(json.dumps({"model_type": "net"}), out, *actor, "huggingface", "config.json")
-        torch.save({"_snapshot": {"_snapshot_step": 4}}, place(out, "verl", "global_step_4", "data.pt"))
-        write("4", out, "verl", "latest_checkpointed_iteration.txt")
+        write_text(json.dumps({"FSDP_version": 2, "world_size": RANKS}), out, *actor, "fsdp_config.json")
+        write_text(json.dumps({"model_type": "net"}), out, *actor, "huggingface", "config.json")
+        torch.save({"_snapshot": {"_snapshot_step": 4}}, path_below(out, "verl", "global_step_4", "data.pt"))
+        write_text("4", out, "verl", "latest_checkpointed_iteration.txt")
 
 
 def save_megatron(out, rank, mesh):
-    """Saves as core/dist_checkpointing: tensors by flat names, the layers of each kind as one tensor, objects as streams
-    of torch.save. Values that all ranks share are in common.pt, since 2026 in an object as well."""
+    """Saves as core/dist_checkpointing does: tensors by flat names, equal layers stacked in one tensor, objects as bytes
+    of torch.save. Values that all ranks share are in common.pt, or since 2026 in an object."""
     torch.manual_seed(1)
     qkv = torch.randn(2, 6, 4).bfloat16()
     tensors = {"decoder.layers.self_attention.linear_qkv.weight": distribute_tensor(qkv, mesh, [Shard(1)]),
@@ -107,21 +108,21 @@ def save_megatron(out, rank, mesh):
         for key, value in objects.items():
             state[key] = io.BytesIO()
             torch.save([value], state[key])
-        folder = place(out, name, "iter_0000003", ".")
+        folder = path_below(out, name, "iter_0000003", ".")
         dcp.save(state, checkpoint_id=folder,
                  planner=DefaultSavePlanner(flatten_state_dict=False, flatten_sharded_tensors=False))
         if rank == 0:
             backend = {"sharded_backend": "torch_dist", "sharded_backend_version": 1, "common_backend": "torch",
                        "common_backend_version": 1}
-            write(json.dumps(backend), folder, "metadata.json")
-            write("3", out, name, "latest_checkpointed_iteration.txt")
+            write_text(json.dumps(backend), folder, "metadata.json")
+            write_text("3", out, name, "latest_checkpointed_iteration.txt")
             if len(objects) == 1:
-                torch.save(common, place(folder, "common.pt"))
+                torch.save(common, path_below(folder, "common.pt"))
     full = {key: t.full_tensor() for key, t in tensors.items()}
     return {**full, "rng_state/shard_0.0_1.2": [{"torch_rng_state": torch.arange(4, dtype=torch.uint8)}]}
 
 
-def run(rank, out, port):
+def save_rank(rank, out, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     torch.manual_seed(0)
@@ -172,7 +173,7 @@ def print_truth(out, full, megatron):
 
 
 def save_plain(out):
-    """Saves by Accelerate's own save_state, in one process."""
+    """Saves by Accelerate's save_state, in one process."""
     try:
         from accelerate import Accelerator
     except ImportError:
@@ -183,9 +184,9 @@ def save_plain(out):
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     accelerator.prepare(net, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1))
-    accelerator.save_state(place(out, "accelerate_plain"))
+    accelerator.save_state(path_below(out, "accelerate_plain"))
 
 
 if __name__ == "__main__":
     save_plain(sys.argv[1])
-    torch.multiprocessing.spawn(run, (sys.argv[1], random.randrange(20000, 40000)), nprocs=RANKS)
+    torch.multiprocessing.spawn(save_rank, (sys.argv[1], random.randrange(20000, 40000)), nprocs=RANKS)

@@ -1,5 +1,6 @@
-"""Compares the estimate of `ckpt mem` with torch: builds networks, with transformers also its own, applies the plan that
-`ckpt mem --code` prints, and adds up the storages that are alive after the forward pass. On the CPU, fp32."""
+"""Compares what `ckpt mem` estimates with torch, on the CPU in float32: builds networks, also those of transformers if it
+is installed, applies the plan that `ckpt mem --code` prints, and adds up the storages that are alive after the forward
+pass."""
 import gc
 import json
 import os
@@ -19,43 +20,44 @@ except ImportError:
     transformers = None
 
 
-class Block(nn.Module):
-    """A block of a ResNet, v1.5."""
-    def __init__(self, before, width, stride, wide):
+class ResNetBlock(nn.Module):
+    """A basic block or a bottleneck of torchvision's ResNet: the stride is that of the first 3x3 convolution."""
+    def __init__(self, inputs, width, stride, bottleneck):
         super().__init__()
-        after = 4 * width if wide else width
-        sizes = [(before, width, 1), (width, width, 3), (width, after, 1)] if wide else [(before, width, 3),
-                                                                                        (width, width, 3)]
-        self.n, left = len(sizes), stride
-        for i, (a, b, k) in enumerate(sizes, 1):
-            s, left = (left, 1) if k == 3 else (1, left)
-            setattr(self, f"conv{i}", nn.Conv2d(a, b, k, s, k // 2, bias=False))
-            setattr(self, f"bn{i}", nn.BatchNorm2d(b))
+        outputs = 4 * width if bottleneck else width
+        sizes = [(inputs, width, 3), (width, width, 3)]
+        if bottleneck:
+            sizes = [(inputs, width, 1), (width, width, 3), (width, outputs, 1)]
+        self.layers, stride_left = len(sizes), stride
+        for i, (n, m, kernel) in enumerate(sizes, 1):
+            s, stride_left = (stride_left, 1) if kernel == 3 else (1, stride_left)
+            setattr(self, f"conv{i}", nn.Conv2d(n, m, kernel, s, kernel // 2, bias=False))
+            setattr(self, f"bn{i}", nn.BatchNorm2d(m))
         self.downsample = None
-        if stride != 1 or before != after:
-            self.downsample = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, x):
         y = x
-        for i in range(1, self.n + 1):
+        for i in range(1, self.layers + 1):
             y = getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(y))
-            y = F.relu(y, inplace=True) if i < self.n else y
+            y = F.relu(y, inplace=True) if i < self.layers else y
         y += x if self.downsample is None else self.downsample(x)
         return F.relu(y, inplace=True)
 
 
 class ResNet(nn.Module):
-    def __init__(self, depths, width, wide):
+    def __init__(self, depths, width, bottleneck):
         super().__init__()
         self.conv1, self.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
-        before = width
+        channels = width
         for stage, depth in enumerate(depths):
             blocks = []
             for i in range(depth):
-                blocks.append(Block(before, width << stage, 2 if stage and not i else 1, wide))
-                before = (width << stage) * (4 if wide else 1)
+                blocks.append(ResNetBlock(channels, width << stage, 2 if stage and not i else 1, bottleneck))
+                channels = (width << stage) * (4 if bottleneck else 1)
             setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
-        self.fc = nn.Linear(before, 10)
+        self.fc = nn.Linear(channels, 10)
 
     def forward(self, x):
         x = F.max_pool2d(F.relu(self.bn1(self.conv1(x)), inplace=True), 3, 2, 1)
@@ -118,24 +120,24 @@ class Vit(nn.Module):
         return self.head(self.norm(x)[:, 0])
 
 
-def of_transformers(head, config, **sizes):
-    """Returns a function that builds a network of class HEAD with CONFIG and a vocabulary of 1000."""
-    def make():
-        return getattr(transformers, head)(getattr(transformers, config)(vocab_size=1000, **sizes)).train()
-    return make
+def builder(network, config, **sizes):
+    """Returns a function that builds NETWORK of transformers with CONFIG and a vocabulary of 1000."""
+    def build():
+        return getattr(transformers, network)(getattr(transformers, config)(vocab_size=1000, **sizes)).train()
+    return build
 
 
 LLAMA = dict(hidden_size=128, intermediate_size=256, num_attention_heads=4, num_key_value_heads=4)
-TEXTS = {  # name: how it is made, batch, sequence
-    "bert": (of_transformers("BertForMaskedLM", "BertConfig", hidden_size=128, num_hidden_layers=6,
-                             num_attention_heads=4, intermediate_size=512, max_position_embeddings=128,
-                             hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), 4, 64),
-    "gpt2": (of_transformers("GPT2LMHeadModel", "GPT2Config", n_embd=128, n_layer=7, n_head=4, n_positions=128,
-                             attn_pdrop=0.0, resid_pdrop=0.0, embd_pdrop=0.0), 4, 64),
-    "llama": (of_transformers("LlamaForCausalLM", "LlamaConfig", num_hidden_layers=8, **LLAMA), 4, 64),
-    "qwen3": (of_transformers("Qwen3ForCausalLM", "Qwen3Config", num_hidden_layers=5, head_dim=64, **LLAMA), 3, 96),
+LANGUAGE_MODELS = {  # name: (function that builds it, batch size, length of the sequences)
+    "bert": (builder("BertForMaskedLM", "BertConfig", hidden_size=128, num_hidden_layers=6,
+                     num_attention_heads=4, intermediate_size=512, max_position_embeddings=128,
+                     hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), 4, 64),
+    "gpt2": (builder("GPT2LMHeadModel", "GPT2Config", n_embd=128, n_layer=7, n_head=4, n_positions=128,
+                     attn_pdrop=0.0, resid_pdrop=0.0, embd_pdrop=0.0), 4, 64),
+    "llama": (builder("LlamaForCausalLM", "LlamaConfig", num_hidden_layers=8, **LLAMA), 4, 64),
+    "qwen3": (builder("Qwen3ForCausalLM", "Qwen3Config", num_hidden_layers=5, head_dim=64, **LLAMA), 3, 96),
 }
-MODELS = {
+IMAGE_MODELS = {  # name: (function that builds it, batch size, width and height of the images)
     "basic": (lambda: ResNet((2, 2, 2, 2), 16, False), 4, 96),
     "basic-uneven": (lambda: ResNet((1, 3, 2, 1), 24, False), 3, 64),
     "bottleneck": (lambda: ResNet((2, 3, 2, 2), 16, True), 2, 96),
@@ -145,8 +147,8 @@ MODELS = {
 }
 
 
-class Alive(TorchDispatchMode):
-    """Adds up the bytes of all storages that were created and are alive, except those KNOWN."""
+class LiveStorages(TorchDispatchMode):
+    """Keeps the sizes of all storages that were created and are not freed yet, except those in KNOWN."""
     def __init__(self, known):
         super().__init__()
         self.known, self.size = known, {}
@@ -166,60 +168,59 @@ class Alive(TorchDispatchMode):
         return out
 
 
-def alive_after_forward(model, x, y):
-    """Returns the bytes alive after the forward pass; without Y, the input ids are the labels."""
+def live_bytes_after_forward(model, x, y):
+    """Returns the bytes of the storages kept after the forward pass; without Y, the input ids are the labels."""
     known = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
-    counter = Alive(known)
-    counter.add(x)
-    counter.add(y)
-    with counter:
+    live = LiveStorages(known)
+    live.add(x)
+    live.add(y)
+    with live:
         loss = F.cross_entropy(model(x), y) if y is not None else model(input_ids=x, labels=x).loss
     gc.collect()
-    total = sum(counter.size.values())
+    total = sum(live.size.values())
     loss.backward()
     return total
 
 
-def planned(words):
-    """Yields two plans of the command WORDS with their code: for the lowest peak, and for one halfway to it."""
-    report = json.loads(subprocess.run([*words, "--json"], capture_output=True, check=True).stdout)
+def plans(command):
+    """Yields two plans of COMMAND with their code: for the lowest peak, and for a peak halfway to it."""
+    def run(*options):
+        return subprocess.run([*command, *options], capture_output=True, check=True, text=True).stdout
+
+    report = json.loads(run("--json"))
     half = (report["total"]["bytes"] + report["plan"]["total"]["bytes"]) // 2
-    for more in [], ["--fits", str(half * 11 // 10 + 2**30 + 100)]:
-        plan = json.loads(subprocess.run([*words, *more, "--json"], capture_output=True, check=True).stdout)["plan"]
-        yield plan, subprocess.run([*words, *more, "--code"], capture_output=True, check=True, text=True).stdout
+    for options in [], ["--fits", str(half * 11 // 10 + 2**30 + 100)]:
+        yield json.loads(run(*options, "--json"))["plan"], run(*options, "--code")
 
 
-def check(ckpt, path, name):
-    """Returns what differs by more than 1 %, or None."""
-    make, batch, size = {**MODELS, **TEXTS}[name]
+def wrong_model(ckpt, path, name):
+    """Returns a difference of more than 1 %, or None."""
+    build, batch, size = {**IMAGE_MODELS, **LANGUAGE_MODELS}[name]
     torch.manual_seed(0)
-    model = make()
+    model = build()
     torch.save(model.state_dict(), path)
-    words = [ckpt, "mem", path, "-b", str(batch)]
-    if name in TEXTS:
+    command = [ckpt, "mem", path, "-b", str(batch)]
+    if name in LANGUAGE_MODELS:
         model.config.to_json_file(os.path.join(os.path.dirname(path), "config.json"))
-        words += ["-s", str(size)]
+        command += ["-s", str(size)]
         x, y = torch.randint(0, 1000, (batch, size)), None
     else:
-        words += ["--image", f"{size}x{size}", "--config", ""]
+        command += ["--image", f"{size}x{size}", "--config", ""]
         x, y = torch.rand(batch, 3, size, size), torch.zeros(batch, dtype=torch.long)
-    wrong = [differs(name, make(), x, y, *p) for p in planned(words)]
+    wrong = [wrong_plan(build(), x, y, *plan) for plan in plans(command)]
     return next((w for w in wrong if w), None)
 
 
-def differs(name, model, x, y, plan, code):
-    """Returns what the PLAN estimates wrongly for MODEL after CODE, or None."""
-    exec(code, {"model": model})  # printed by ckpt, for a network built here
-    found, counted = alive_after_forward(model, x, y), plan["activations_kept"]["bytes"]
-    if abs(counted / found - 1) > 0.01:
-        return f"mem of {name}: {counted} bytes are kept by ckpt mem, {found} by torch"
-    return None
+def wrong_plan(model, x, y, plan, code):
+    """Returns what PLAN estimates wrongly for MODEL once CODE has changed it, or None."""
+    exec(code, {"model": model})  # CODE is printed by ckpt, for a network built here
+    found, estimated = live_bytes_after_forward(model, x, y), plan["activations_kept"]["bytes"]
+    return f"ckpt mem estimates {estimated} bytes, torch keeps {found}" if abs(estimated / found - 1) > 0.01 else None
 
 
-def differences(ckpt, path):
-    """Returns the differences of all networks, and how many networks there are."""
-    names = [*MODELS, *(TEXTS if transformers else ())]
+def outcomes(ckpt, path):
+    """Yields (name, what is wrong or None) for each network."""
     if not transformers:
         print("oracle skipped: mem of BERT, GPT-2, LLaMA and Qwen: no transformers (make oracle-env)")
-    return [d for d in (check(ckpt, path, name) for name in names) if d], len(names)
-
+    for name in [*IMAGE_MODELS, *(LANGUAGE_MODELS if transformers else ())]:
+        yield name, wrong_model(ckpt, path, name)

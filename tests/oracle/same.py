@@ -1,7 +1,6 @@
-"""difference(a, b): where two objects that torch.load returned differ, or None.
-
-Everything counts that a user could see: types, order of keys, `_metadata`, attributes, values, dtype, shape, stride,
-offset, device, flags, the bytes of the whole storage, and which tensors share one.
+"""Compares two objects that torch.load returned, in all that a user could see: types, order of keys, `_metadata`,
+attributes, values, dtype, shape, stride, offset, device, flags, the bytes of the whole storage, and which tensors share
+a storage.
 """
 import collections
 import math
@@ -15,7 +14,7 @@ def storage_bytes(storage):
 
 class Comparison:
     def __init__(self, rename=None):
-        self.storages = {}  # of a -> of b, and back under (1, …): sharing must be the same
+        self.storages = {}  # (0, address in a): address in b, and (1, address in b): address in a
         self.seen = set()
         self.rename = rename or (lambda path, key: key)
 
@@ -27,12 +26,12 @@ class Comparison:
             return None
         if self.storages.setdefault((0, pa), pb) != pb or self.storages.setdefault((1, pb), pa) != pa:
             return f"{path}: shared differently"
-        return None if torch.equal(storage_bytes(a), storage_bytes(b)) else f"{path}: bytes"
+        return None if torch.equal(storage_bytes(a), storage_bytes(b)) else f"{path}: different bytes"
 
-    def parts(self, path, a, b, names):
+    def members(self, path, a, b, names):
         for name in names:
             u, v = getattr(a, name), getattr(b, name)
-            found = self.any(f"{path}.{name}", u() if callable(u) else u, v() if callable(v) else v)
+            found = self.compare(f"{path}.{name}", u() if callable(u) else u, v() if callable(v) else v)
             if found:
                 return found
         return None
@@ -42,18 +41,18 @@ class Comparison:
             if getattr(a, what) != getattr(b, what):
                 return f"{path}: {what} {getattr(a, what)} / {getattr(b, what)}"
         if a.is_nested:
-            return self.parts(path, a, b, ["values", "offsets"] if a.layout == torch.jagged else
+            return self.members(path, a, b, ["values", "offsets"] if a.layout == torch.jagged else
                               ["_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets"])
         if a.shape != b.shape:
             return f"{path}: shape {tuple(a.shape)} / {tuple(b.shape)}"
         if a.layout == torch.sparse_coo:
-            return self.parts(path, a, b, ["_indices", "_values", "is_coalesced"])
+            return self.members(path, a, b, ["_indices", "_values", "is_coalesced"])
         if a.layout in (torch.sparse_csr, torch.sparse_bsr):
-            return self.parts(path, a, b, ["crow_indices", "col_indices", "values"])
+            return self.members(path, a, b, ["crow_indices", "col_indices", "values"])
         if a.layout in (torch.sparse_csc, torch.sparse_bsc):
-            return self.parts(path, a, b, ["ccol_indices", "row_indices", "values"])
+            return self.members(path, a, b, ["ccol_indices", "row_indices", "values"])
         if hasattr(a, "_local_tensor"):
-            return self.parts(path, a, b, ["_local_tensor"]) or self.other(path, str(a._spec), str(b._spec))
+            return self.members(path, a, b, ["_local_tensor"]) or self.other(path, str(a._spec), str(b._spec))
         for what in ("stride", "storage_offset", "is_conj", "is_neg"):
             if getattr(a, what)() != getattr(b, what)():
                 return f"{path}: {what} {getattr(a, what)()} / {getattr(b, what)()}"
@@ -63,7 +62,7 @@ class Comparison:
                 return f"{path}: qscheme"
             if "channel" in str(a.qscheme()):
                 names = ["q_per_channel_scales", "q_per_channel_zero_points", "q_per_channel_axis"]
-            found = self.parts(path, a, b, names)
+            found = self.members(path, a, b, names)
             if found:
                 return found
         return self.storage(path, a.untyped_storage(), b.untyped_storage())
@@ -71,10 +70,10 @@ class Comparison:
     def mapping(self, path, a, b):
         want = [self.rename(path, k) for k in a]
         if [repr(k) for k in want] != [repr(k) for k in b]:
-            odd = [k for k in want if k not in b][:2], [k for k in b if k not in want][:2]
-            return f"{path}: keys {odd[0]} / {odd[1]}, or their order"
+            missing, unexpected = [k for k in want if k not in b][:2], [k for k in b if k not in want][:2]
+            return f"{path}: keys {missing} / {unexpected}, or their order"
         for (k, u), v in zip(a.items(), b.values()):
-            found = self.any(f"{path}.{k}", u, v)
+            found = self.compare(f"{path}.{k}", u, v)
             if found:
                 return found
         return None
@@ -99,7 +98,7 @@ class Comparison:
         except Exception:
             return None if repr(a) == repr(b) else f"{path}: {a!r} / {b!r}"
 
-    def any(self, path, a, b):
+    def compare(self, path, a, b):
         if type(a) is not type(b):
             return f"{path}: {type(a).__name__} / {type(b).__name__}"
         if (id(a), id(b)) in self.seen:
@@ -116,11 +115,12 @@ class Comparison:
         if len(a) != len(b):
             return f"{path}: {len(a)} / {len(b)} items"
         for i, (u, v) in enumerate(zip(a, b)):
-            found = self.any(f"{path}.{i}", u, v)
+            found = self.compare(f"{path}.{i}", u, v)
             if found:
                 return found
         return None
 
 
 def difference(a, b, rename=None):
-    return Comparison(rename).any("root", a, b)
+    """Returns the first difference of B from A, or None; the keys of A are compared after RENAME(path, key)."""
+    return Comparison(rename).compare("root", a, b)
