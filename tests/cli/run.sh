@@ -1,10 +1,10 @@
 #!/bin/sh
 # run.sh - golden tests of the command line: tests/cli/run.sh [--set] [NAME…]
 #
-# Each tests/cli/<command>/<what>.sh runs in an empty folder, with `ckpt` in PATH and links to data/, the examples, and to
-# corpus/. Its output must be that of <what>.stdout and <what>.stderr (no file: no output), its exit code that of
-# <what>.exit (no file: 0). A test that cannot run here prints the reason and exits with 77, and is skipped. --set writes
-# these files from the output: read the difference before you commit it. JOBS tests (default: one) run at a time.
+# Each tests/cli/<command>/<what>.sh runs in an empty folder, with `ckpt` in PATH and links to data/, the examples, and
+# to corpus/. Its output must be that of <what>.stdout and <what>.stderr (no file: no output), its exit code that of
+# <what>.exit (no file: 0). A test that cannot run here prints the reason and exits with 77, and is skipped. --set
+# writes these files from the output: read the difference before you commit it. JOBS tests (default: 1) run at a time.
 set -u
 top=$PWD
 CKPT=${CKPT:-$top/${B:-build}/ckpt}
