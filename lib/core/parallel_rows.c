@@ -140,7 +140,7 @@ static uint64_t get_item_bytes(const struct parallel_item *x)
         return x->storage->s.nbytes;
     uint64_t a = x->file->table.rows[x->row].t.nbytes;
     uint64_t b = x->other ? x->other->table.rows[x->other_row].t.nbytes : 0;
-    return checked_add(a, b, &a) ? a : UINT64_MAX;
+    return size_add(a, b);
 }
 
 /* -------------------------------------------------------------------- chunks */

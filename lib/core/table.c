@@ -369,8 +369,8 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
         return st;
     }
     set_file_offset(t, v);
-    if (row_expands(t, v) && !checked_add(t->expanded, v->nbytes, &t->expanded))
-        t->expanded = UINT64_MAX;
+    if (row_expands(t, v))
+        t->expanded = size_add(t->expanded, v->nbytes);
     if (index)
         *index = (uint32_t)t->nrows;
     t->nrows++;

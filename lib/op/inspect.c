@@ -93,10 +93,8 @@ static void count_rows(const ckpt_file *file, const uint32_t *container, const u
         one->tensors += t->part_of == CKPT_NO_TENSOR;
         if (!t->has_data || t->alias_of != CKPT_NO_TENSOR)
             continue;
-        if (!checked_add(one->elements, t->elements, &one->elements))
-            one->elements = UINT64_MAX;
-        if (!checked_add(one->bytes, t->nbytes, &one->bytes))
-            one->bytes = UINT64_MAX;
+        one->elements = size_add(one->elements, t->elements);
+        one->bytes = size_add(one->bytes, t->nbytes);
     }
 }
 
@@ -281,8 +279,8 @@ struct span {
 static uint64_t block_bytes(ckpt_dtype dt, uint64_t elems, bool up)
 {
     const struct dtype_info *d = dtype_info(dt);
-    uint64_t blocks = d->block_elems ? elems / d->block_elems + (up && elems % d->block_elems) : 0, bytes;
-    return checked_mul(blocks, d->block_bytes, &bytes) ? bytes : UINT64_MAX;
+    uint64_t blocks = d->block_elems ? elems / d->block_elems + (up && elems % d->block_elems) : 0;
+    return size_mul(blocks, d->block_bytes);
 }
 
 static bool span_of(const ckpt_tensor *t, uint64_t size, struct span *s)
@@ -323,8 +321,7 @@ static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_er
         n += row->storage < t->nstorages && span_of(row, t->storages[row->storage].s.nbytes, &spans[n]);
     }
     for (size_t i = 0; i < t->nstorages; i++)
-        if (t->storages[i].src && !checked_add(total, t->storages[i].s.nbytes, &total))
-            total = UINT64_MAX;
+        total = size_add(total, t->storages[i].src ? t->storages[i].s.nbytes : 0);
     qsort(spans, n, sizeof *spans, compare_spans);
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || spans[i].storage != spans[i - 1].storage)
@@ -336,8 +333,7 @@ static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_er
             end = spans[i].to;
     }
     free(spans);
-    if (!checked_add(total > covered ? total - covered : 0, f->unaccounted, out))
-        *out = UINT64_MAX;
+    *out = size_add(total > covered ? total - covered : 0, f->unaccounted);
     return CKPT_OK;
 }
 
@@ -348,10 +344,8 @@ static void sum_rows(const ckpt_file *f, ckpt_info *out)
         out->aliases += t->alias_of != CKPT_NO_TENSOR;
         if (!t->has_data || t->alias_of != CKPT_NO_TENSOR)
             continue;
-        if (!checked_add(out->elements, t->elements, &out->elements))
-            out->elements = UINT64_MAX;
-        if (!checked_add(out->nbytes, t->nbytes, &out->nbytes))
-            out->nbytes = UINT64_MAX;
+        out->elements = size_add(out->elements, t->elements);
+        out->nbytes = size_add(out->nbytes, t->nbytes);
     }
 }
 

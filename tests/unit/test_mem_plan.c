@@ -23,7 +23,7 @@ static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n,
     struct mem_timeline t = {.blocks = blocks, .n = n, .input = random_below(50), .head = random_below(50)};
     t.loss = random_below(80);
     t.checkpointed = random_below(4);
-    t.held = random_below(4);
+    t.moment[HELD] = random_below(4);
     for (int i = FORWARD_END; i < MEM_MOMENTS; i++)
         t.moment[i] = random_below(120);
     t.head_gradient = random_below(40);

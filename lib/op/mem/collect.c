@@ -1,5 +1,5 @@
-/* collect.c - finds the parameters and buffers of a file, which are the rows of its weights with each storage
- * once, and the states of the optimizer that is saved with them. */
+/* collect.c - collects the parameters and buffers of a file, which are the rows of its weights, and sums up the
+ * states of the optimizer that is saved with them. */
 #include "core/dtype.h"
 #include "core/file.h"
 #include "op/containers.h"
@@ -41,9 +41,9 @@ static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckp
 {
     unsigned bits = ckpt_dtype_bits((ckpt_dtype)r->dtype);
     struct mem_tensor *t = &m->tensors[m->ntensors];
-    bool packed = r->dtype >= CKPT_DT_F8_E4M3 && r->dtype <= CKPT_DT_F6_E3M2;
+    bool narrow = r->dtype >= CKPT_DT_F8_E4M3 && r->dtype <= CKPT_DT_F6_E3M2; /* floats of 4 to 8 bits */
     bool quantized = r->kind == CKPT_QUANTIZED || (r->dtype >= CKPT_DT_QI8 && r->dtype <= CKPT_DT_BITS4X2);
-    if (packed || quantized || r->dtype >= CKPT_DT_I4) /* from I4 on: less than a byte, and blocks of ggml */
+    if (narrow || quantized || r->dtype >= CKPT_DT_I4) /* from I4 on: less than a byte, and blocks of ggml */
         return refuse_row(r, err);
     if (!r->has_shape || bits < 8)
         return CKPT_OK; /* uninitialized, nested, not numbers: never a parameter */
@@ -66,8 +66,8 @@ static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckp
 
 /* ---- the file's optimizer */
 
-/* add_state - adds the row R to the group of its parameter: its path goes on after the N elements of
- * STATE with the parameter's key. */
+/* add_state - adds the bytes of R, a row of the optimizer's state, to the group of its parameter, whose number is
+ * element N of R's path. */
 static void add_state(struct mem_own_optimizer *own, const ckpt_value *groups, const ckpt_tensor *r,
                       uint32_t n)
 {
@@ -83,7 +83,7 @@ static void add_state(struct mem_own_optimizer *own, const ckpt_value *groups, c
     }
 }
 
-/* make_groups - makes the groups of the optimizer NODE, whose bytes are added later. */
+/* make_groups - makes the groups of the optimizer NODE; add_state adds their bytes. */
 static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, ckpt_error *err)
 {
     const ckpt_value *list = mapping_get(node, "param_groups");
@@ -99,7 +99,7 @@ static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, ckpt_error *
     return CKPT_OK;
 }
 
-/* collect_optimizer - adds the first optimizer of FILE, which ckpt_inspect found as INFO. */
+/* collect_optimizer - sets M->own from the first optimizer of FILE, which ckpt_inspect described in INFO. */
 static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_info *info, ckpt_error *err)
 {
     struct containers w;
@@ -133,8 +133,8 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
     CKPT_TRY(root_find(file, root ? root : file->narrowed || !info.has_weights ? NULL : "auto", &below, err));
     size_t nrows = file->table.nrows;
     m->tensors = arena_array(m->a, nrows, sizeof *m->tensors);
-    struct mem_tensor **of_row = arena_array(m->a, nrows,
-                                             sizeof *of_row); /* the first tensor with the bytes of row i */
+    /* by row: the first tensor with its bytes */
+    struct mem_tensor **of_row = arena_array(m->a, nrows, sizeof *of_row);
     if (!m->tensors || !of_row)
         return fail_memory(err);
     for (size_t i = 0; i < nrows; i++) {

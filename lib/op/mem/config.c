@@ -16,7 +16,7 @@ static ckpt_status add_entry(struct mem_config *c, json_scan *j, arena *a, ckpt_
     struct mem_config_entry made = {.key = key, .text = j->str, .type = types[e]};
     for (size_t i = 0; i < c->n; i++)
         if (str_eq(c->list[i].key, key))
-            return json_fail(j, "the key {%.*s} is there twice", STR_ARG(key));
+            return json_fail(j, "the key {%.*s} comes twice", STR_ARG(key));
     c->list = arena_grow(a, c->list, c->n, &c->cap, c->n + 1, sizeof *c->list);
     if (!c->list)
         return fail_memory(j->err);
@@ -59,9 +59,7 @@ ckpt_status config_read(struct mem_config *c, const char *path, arena *a, ckpt_e
     }
     source_unref(src);
     c->path = path;
-    if (st != CKPT_OK)
-        fail_file(err, path);
-    return st;
+    return fail_name_file(st, path, err);
 }
 
 const struct mem_config_entry *config_get(const struct mem_config *c, const char *keys)

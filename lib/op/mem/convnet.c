@@ -1,6 +1,6 @@
-/* convnet.c - the timeline of a residual network of convolutions: sizes follow from image to image, and
- * the backward pass is walked operation by operation, each of which first adds gradients and then lets go
- * of what it used.
+/* convnet.c - computes the timeline of a residual network of convolutions. The size of each image follows from
+ * that of the image before it. In the backward pass, each operation first allocates gradients and then frees what
+ * it used.
  *
  * Conv keeps its input, BatchNorm its input with mean and 1/std in fp32, ReLU its output (in place, which
  * is the next Conv's input), MaxPool 8-byte indices. Padding is that of the kernel; the stride of a stage
@@ -9,9 +9,8 @@
 #include "op/mem/timeline.h"
 
 #define CONVS_MAX 8
-#define WALK_MAX                                                                                             \
-    (INT64_MAX /                                                                                             \
-     16) /* limit of what a block keeps, so that sums fit into int64_t; above it the network is TOO_LARGE */
+/* The most that a block may keep, so that sums fit into int64_t; beyond it the network is TOO_LARGE. */
+#define WALK_MAX (INT64_MAX / 16)
 
 struct image {
     uint64_t channels, height, width;
@@ -35,8 +34,8 @@ struct convnet {
 /* is_conv - is T the convolution NAME of a block, or of the STEM? */
 static bool is_conv(const struct mem_tensor *t, const char *name, bool stem)
 {
-    const char *mark = strrchr(t->rule->name, '#');
-    return stem ? !mark && strcmp(t->rule->name, name) == 0 : mark && strcmp(mark + 2, name) == 0;
+    const char *number = strrchr(t->rule->name, '#');
+    return stem ? !number && strcmp(t->rule->name, name) == 0 : number && strcmp(number + 2, name) == 0;
 }
 
 /* find_conv - returns the weight NAME of block BLOCK in stage STAGE (0: of the stem), or NULL. */
@@ -49,8 +48,8 @@ static const struct mem_tensor *find_conv(const ckpt_mem *m, const char *name, u
     return NULL;
 }
 
-/* convolve - *AT: the image after the convolution T with STRIDE; false: it is none, or takes another
- * image. */
+/* convolve - applies the convolution T with STRIDE to the image *AT. False: T is no convolution, or its input has
+ * a different number of channels. */
 static bool convolve(const struct convnet *n, const struct mem_tensor *t, uint64_t stride, struct image *at,
                      struct conv *out)
 {
@@ -74,59 +73,66 @@ struct walk {
     int64_t live, most;
 };
 
-/* step - does an operation that allocates ADD bytes and then frees FREE. */
-static void step(struct walk *w, uint64_t add, uint64_t free)
+/* run_operation - counts an operation that allocates ADD bytes and then frees FREE. */
+static void run_operation(struct walk *w, uint64_t add, uint64_t free)
 {
     int64_t high = w->live + (int64_t)add; /* bounded: by WALK_MAX, of which no step adds more */
     w->most = high > w->most ? high : w->most;
     w->live = high - (int64_t)free;
 }
 
-/* step_conv - does the backward pass of convolution C: gradients of its input of INPUT bytes and of its
- * weight. */
-static void step_conv(struct walk *w, const struct convnet *n, const struct conv *c, uint64_t input)
+/* run_conv_backward - counts the backward pass of convolution C, which computes the gradients of its weight and of
+ * its input of INPUT bytes. */
+static void run_conv_backward(struct walk *w, const struct convnet *n, const struct conv *c, uint64_t input)
 {
     if (n->mixed) {
-        step(w, input + 2 * c->weights, c->bytes + 2 * c->weights); /* frees the cast weight */
-        step(w, 4 * c->weights, 2 * c->weights);                    /* casts its gradient to fp32 */
+        run_operation(w, input + 2 * c->weights, c->bytes + 2 * c->weights); /* frees the cast weight */
+        run_operation(w, 4 * c->weights, 2 * c->weights);                    /* casts its gradient to fp32 */
     } else {
-        step(w, input + n->e * c->weights, c->bytes);
+        run_operation(w, input + n->e * c->weights, c->bytes);
     }
 }
 
-/* block_work - the most that the backward pass of a block with the convolutions MAIN takes beyond what it
- * keeps: the gradient of its output is there. */
+/* block_work - returns the most that the backward pass of a block with the convolutions MAIN takes beyond what it
+ * keeps, with the gradient of its output. */
 static uint64_t block_work(const struct convnet *n, const struct conv *main, size_t nmain,
                            const struct conv *shortcut, uint64_t input)
 {
     struct walk w = {0};
     uint64_t output = main[nmain - 1].bytes;
     w.live = w.most = (int64_t)output;
-    step(&w, output, 2 * output); /* ReLU frees its output and the gradient of it */
+    run_operation(&w, output, 2 * output); /* ReLU frees its output and the gradient of it */
     if (shortcut) {
-        step(&w, shortcut->bytes, shortcut->bytes); /* BatchNorm frees its input */
-        step_conv(&w, n, shortcut, input);
+        run_operation(&w, shortcut->bytes, shortcut->bytes); /* BatchNorm frees its input */
+        run_conv_backward(&w, n, shortcut, input);
     }
     for (size_t i = nmain; i-- > 0;) {
-        bool waits = i == nmain - 1 && !shortcut; /* the gradient of a plain shortcut */
-        step(&w, main[i].bytes, waits ? main[i].bytes : 2 * main[i].bytes);
-        step_conv(&w, n, &main[i], i ? main[i - 1].bytes : input);
+        bool waits = i == nmain - 1 && !shortcut; /* the gradient of the shortcut, which has no convolution */
+        run_operation(&w, main[i].bytes, waits ? main[i].bytes : 2 * main[i].bytes);
+        run_conv_backward(&w, n, &main[i], i ? main[i - 1].bytes : input);
         if (i)
-            step(&w, main[i - 1].bytes, 2 * main[i - 1].bytes);
+            run_operation(&w, main[i - 1].bytes, 2 * main[i - 1].bytes);
     }
-    step(&w, input, 2 * input); /* the sum of both branches */
+    run_operation(&w, input, 2 * input); /* the sum of both branches */
     return (uint64_t)w.most;
 }
 
-/* block_gradient - returns the bytes of the gradients of one block's parameters. */
-static uint64_t block_gradient(const struct convnet *n, uint32_t stage, uint32_t block)
+/* gradient_bytes - returns the bytes of T's gradient; 0: it has none. */
+static uint64_t gradient_bytes(const struct convnet *n, const struct mem_tensor *t)
+{
+    return t->buffer || t->frozen || t->tied_to
+               ? 0
+               : size_mul(mem_bytes_of(t, n->precision).gradient, t->elements);
+}
+
+/* sum_block_gradients - returns the bytes of the gradients of one block's parameters. */
+static uint64_t sum_block_gradients(const struct convnet *n, uint32_t stage, uint32_t block)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < n->m->ntensors; i++) {
         const struct mem_tensor *t = &n->m->tensors[i];
-        if (!t->buffer && !t->frozen && !t->tied_to && t->rule->part == ATTENTION && t->stage == stage &&
-            t->block == block)
-            sum = size_add(sum, size_mul(mem_bytes_of(t, n->precision).gradient, t->elements));
+        if (t->rule->part == ATTENTION && t->stage == stage && t->block == block)
+            sum = size_add(sum, gradient_bytes(n, t));
     }
     return sum;
 }
@@ -137,7 +143,7 @@ static ckpt_status refuse_conv(const struct mem_tensor *t, ckpt_error *err)
                 "{%.*s} does not have the shape that the convolution before it leads to", STR_ARG(t->name));
 }
 
-/* fill_block - fills in the block BLOCK of STAGE. *AT is the image that it takes, and becomes its output. */
+/* fill_block - sets *B to block BLOCK of STAGE. *AT is its input image, and becomes its output image. */
 static ckpt_status fill_block(const struct convnet *n, uint32_t stage, uint32_t block, struct image *at,
                               struct mem_block *b, ckpt_error *err)
 {
@@ -170,10 +176,10 @@ static ckpt_status fill_block(const struct convnet *n, uint32_t stage, uint32_t 
     }
     if (!nmain || memcmp(&from, at, sizeof from) != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "in block %u of stage %u the shortcut has another size than what is added to it", block,
+                    "in block %u of stage %u the shortcut and what is added to it differ in size", block,
                     stage);
     b->output = main[nmain - 1].bytes;
-    b->gradient = block_gradient(n, stage, block);
+    b->gradient = sum_block_gradients(n, stage, block);
     if (size_add(b->kept, size_mul(16, weights)) > WALK_MAX)
         b->kept = TOO_LARGE;
     else
@@ -181,7 +187,8 @@ static ckpt_status fill_block(const struct convnet *n, uint32_t stage, uint32_t 
     return CKPT_OK;
 }
 
-/* fill_stem - adds convolution, BatchNorm, ReLU and MaxPool before the blocks. *AT becomes their output. */
+/* fill_stem - adds to T convolution, BatchNorm, ReLU and MaxPool before the blocks. *AT, the image of the batch,
+ * becomes their output. */
 static ckpt_status fill_stem(const struct convnet *n, struct image *at, struct mem_timeline *t,
                              ckpt_error *err)
 {
@@ -203,11 +210,11 @@ static ckpt_status fill_stem(const struct convnet *n, struct image *at, struct m
         return CKPT_OK;
     }
     w.live = w.most = (int64_t)output; /* the gradient of the pool */
-    step(&w, c.bytes, output + indices);
-    step(&w, c.bytes, 2 * c.bytes); /* ReLU */
-    step(&w, c.bytes, 2 * c.bytes); /* BatchNorm */
-    step_conv(&w, n, &c, 0);
-    uint64_t gradient = size_mul(n->e, c.weights); /* counted among all gradients, too */
+    run_operation(&w, c.bytes, output + indices);
+    run_operation(&w, c.bytes, 2 * c.bytes); /* ReLU */
+    run_operation(&w, c.bytes, 2 * c.bytes); /* BatchNorm */
+    run_conv_backward(&w, n, &c, 0);
+    uint64_t gradient = size_mul(n->e, c.weights); /* t->gradients has it already */
     t->end = (uint64_t)w.most + t->input > gradient ? (uint64_t)w.most + t->input - gradient : 0;
     return CKPT_OK;
 }
@@ -242,28 +249,15 @@ static bool name_block(ckpt_mem *m, uint32_t i, uint32_t stage, uint32_t block)
     return m->block_names[i] != NULL;
 }
 
-/* fill_outside - fills in what is kept outside of the blocks, and the sum of all gradients. */
-static void fill_outside(const struct convnet *n, const struct letters *dims, uint32_t state,
-                         struct mem_timeline *t)
+/* add_head - adds the head to T, and sums up the gradients of all parameters. */
+static void add_head(const struct convnet *n, const struct letters *dims, struct mem_timeline *t)
 {
-    const struct mem_family *f = n->m->family;
-    uint32_t none = (state & ~(uint32_t)CHECKPOINTED) | NOT_CHECKPOINTED;
-    uint64_t head = size_mul(letter_get(dims, 'h'), letter_get(dims, 'C')), bytes;
-    t->input = timeline_saved(f, INPUT, dims, none);
-    t->checkpointed = timeline_saved(f, INPUT, dims, state | CHECKPOINTED) -
-                      timeline_saved(f, INPUT, dims, state & ~(uint32_t)CHECKPOINTED);
-    t->head = size_add(timeline_saved(f, HEAD, dims, none), n->mixed ? size_mul(2, head) : 0);
-    t->loss = timeline_saved(f, LOSS, dims, none);
-    for (const struct mem_alive *r = f->alive; r->bytes; r++)
-        if (is_when(r->when, state) && product_value(str_c(r->bytes), dims, &bytes))
-            t->moment[r->moment] = size_add(t->moment[r->moment], bytes);
-    t->held = t->moment[HELD];
+    uint64_t head = size_mul(letter_get(dims, 'h'), letter_get(dims, 'C'));
+    t->head = size_add(t->head, n->mixed ? size_mul(2, head) : 0);
     t->forward = size_mul(n->batch, head);
     for (size_t i = 0; i < n->m->ntensors; i++) {
         const struct mem_tensor *x = &n->m->tensors[i];
-        uint64_t gradient = x->buffer || x->frozen || x->tied_to
-                                ? 0
-                                : size_mul(mem_bytes_of(x, n->precision).gradient, x->elements);
+        uint64_t gradient = gradient_bytes(n, x);
         t->gradients = size_add(t->gradients, gradient);
         t->head_gradient = size_add(t->head_gradient, x->rule->part == HEAD ? gradient : 0);
     }
@@ -281,7 +275,8 @@ ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t s
     struct image at = {3, letter_get(dims, 'H'), letter_get(dims, 'W')};
     uint32_t stages = 0, i = 0;
     *t = (struct mem_timeline){0};
-    fill_outside(&n, dims, state, t);
+    fill_outside(m->family, dims, state, t);
+    add_head(&n, dims, t);
     CKPT_TRY(fill_stem(&n, &at, t, err));
     while (m->family->stage_strides[stages])
         t->n += count_blocks(m, ++stages);

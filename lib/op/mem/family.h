@@ -35,7 +35,7 @@ enum {
     OUT_BIAS = 1 << 21, NO_OUT_BIAS = 1 << 22,
     MLP_BIAS = 1 << 23, NO_MLP_BIAS = 1 << 24,
     UNTIED = 1 << 25, TIED = 1 << 26,                     /* has the head a weight of its own? */
-    MAY_BE_THERE = 1 << 27                                /* of a tensor: it may be missing */
+    MAY_BE_MISSING = 1 << 27                              /* a tensor that some networks lack */
 };
 #define OPTIONAL_TENSORS (QK_NORM | QKV_BIAS | OUT_BIAS | MLP_BIAS | UNTIED)
 
@@ -44,10 +44,10 @@ enum {
  * of them kept. */
 enum mem_part {
     INPUT,     /* the embeddings; also what is kept to the end of the backward pass */
-    ATTENTION, /* of each block: free when the gradient of the softmax is known */
-    MLP,       /* of each block, with all that follows the softmax: free before that */
-    HEAD,      /* after the blocks: free before the gradient of the last block */
-    LOSS,      /* free before the gradient of the head */
+    ATTENTION, /* of each block: freed when the gradient of the softmax is computed */
+    MLP,       /* of each block, with all that follows the softmax: freed before that */
+    HEAD,      /* after the blocks: freed before the backward pass of the last block */
+    LOSS,      /* freed before the backward pass of the head */
     MEM_PARTS
 };
 
@@ -66,31 +66,25 @@ struct mem_tensor_rule {
     const char *name, *shape;
 };
 
-/* What an operation of PART keeps for the backward pass: BYTES is their product, WHAT its description. */
-struct mem_saved {
-    uint8_t part;
+/* Memory that the network uses if the conditions `when` hold: what an operation of a part keeps for the backward
+ * pass, or what exists at a moment in addition. */
+struct mem_usage {
+    uint8_t at; /* enum mem_part, or enum mem_moment */
     uint32_t when;
-    const char *bytes, *what;
+    const char *bytes, *what; /* their product: "4TV"; a description for readers of the table */
 };
 
 /* Moments at which the memory may be at its peak. */
 enum mem_moment {
-    HELD, /* all the time: the training loop holds it */
+    HELD, /* during the whole step, by the training loop */
     FORWARD_END,
     LOSS_BACKWARD,
-    HEAD_BACKWARD, /* what LOSS kept is free by then */
+    HEAD_BACKWARD, /* after what LOSS kept is freed */
     HEAD_CAST,     /* the head's gradient is cast to its parameter's dtype */
     BLOCK_BACKWARD,
-    SOFTMAX_BACKWARD, /* what MLP kept is free, and its gradients exist */
+    SOFTMAX_BACKWARD, /* after what MLP kept is freed; its gradients exist */
     BACKWARD_END,
     MEM_MOMENTS
-};
-
-/* What exists at MOMENT in addition to what the parts keep. */
-struct mem_alive {
-    uint8_t moment;
-    uint32_t when;
-    const char *bytes, *what;
 };
 
 /* What the value of a key of config.json sets. */
@@ -108,8 +102,8 @@ struct mem_config_rule {
     uint8_t kind; /* enum mem_config_kind */
     char letter;
     uint32_t conditions;
-    const char *keys; /* "hidden_size|n_embd": the first one that the file has counts */
-    const char *value;
+    const char *keys;  /* "hidden_size|n_embd": the first one that the file has counts */
+    const char *value; /* see mem_config_kind; of CONFIG_SIZE: the size if the key is missing, "4h" */
 };
 
 /* A convolution of a residual network; a list has them in the order in which they run. Padding is half of
@@ -132,10 +126,10 @@ struct mem_family {
     bool convolutions;         /* residual stages (convnet.c), not equal blocks (transformer.c) */
     bool tied;                 /* a head without a weight uses the embedding */
     bool dropout;              /* it has dropout unless the config turns it off */
-    uint32_t conditions;       /* that hold for each of its networks */
+    uint32_t conditions;       /* those that hold for all networks of the family */
     const struct mem_tensor_rule *tensors; /* each list ends with an empty row */
-    const struct mem_saved *saved;
-    const struct mem_alive *alive;
+    const struct mem_usage *saved; /* by part */
+    const struct mem_usage *alive; /* by moment, in addition to what is saved */
     const struct mem_config_rule *config;
     const struct mem_conv *convs;
     const uint8_t *stage_strides; /* of the first block of each stage, 0 at the end */
@@ -151,7 +145,7 @@ struct mem_refusal {
 };
 extern const struct mem_refusal mem_refusals[]; /* ends with an empty row */
 
-/* is_when - does a row with the conditions WHEN count in a run that has those of STATE? */
-bool is_when(uint32_t when, uint32_t state);
+/* conditions_hold - does a row with the conditions WHEN count in a run whose conditions are STATE? */
+bool conditions_hold(uint32_t when, uint32_t state);
 
 #endif

@@ -1,5 +1,5 @@
-/* mem.c - the public functions: they open a network, estimate the memory that training it takes, and find a
- * plan of activation checkpointing with which it fits. */
+/* mem.c - implements ckpt_mem_… of ckpt.h: estimates the memory that training a network takes, and finds a plan of
+ * activation checkpointing for a given amount of memory. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ void ckpt_mem_free(ckpt_mem *m)
     free(m);
 }
 
-/* freeze - sets `frozen` of the parameters that match GLOB. Refuses a GLOB that matches none. */
+/* freeze - freezes the parameters that match GLOB. Refuses a GLOB that matches none. */
 static ckpt_status freeze(ckpt_mem *m, const char *glob, ckpt_error *err)
 {
     size_t n = 0;
@@ -86,19 +86,11 @@ ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts, ckpt_mem
         *out = m;
     else
         ckpt_mem_free(m);
-    if (st != CKPT_OK && file)
-        fail_file(err, file->path);
-    return st;
+    return file ? fail_name_file(st, file->path, err) : st;
 }
 
-const char *ckpt_mem_assumed_at(const ckpt_mem *m, size_t i)
-{
-    return m && i < m->assumed.n ? m->assumed.at[i] : NULL;
-}
-const char *ckpt_mem_unknown_at(const ckpt_mem *m, size_t i)
-{
-    return m && i < m->unknown.n ? m->unknown.at[i] : NULL;
-}
+const char *ckpt_mem_assumed_at(const ckpt_mem *m, size_t i) { return m ? notices_at(&m->assumed, i) : NULL; }
+const char *ckpt_mem_unknown_at(const ckpt_mem *m, size_t i) { return m ? notices_at(&m->unknown, i) : NULL; }
 const char *ckpt_mem_block_name(const ckpt_mem *m, uint32_t i)
 {
     return m && m->block_names && i < m->nblocks ? m->block_names[i] : NULL;
@@ -113,20 +105,20 @@ bool ckpt_mem_group_at(const ckpt_mem *m, size_t i, ckpt_mem_group *out)
 
 /* ---- a run */
 
-/* The state of making an estimate. */
+/* An estimate as it is made. */
 struct estimate {
     ckpt_mem *m;
     ckpt_mem_run run;
     struct mem_states states;
     struct letters dims;
-    uint32_t state;
+    uint32_t state; /* the conditions of family.h that hold for the run */
     struct mem_timeline t;
     uint64_t gathered; /* bytes of the parameters that ZeRO 3 has gathered at one time */
     ckpt_mem_result *out;
 };
 
-/* stored_item - returns the bytes of an element of the trained parameters, or 0 if these differ. */
-static uint32_t stored_item(const ckpt_mem *m)
+/* stored_item_bytes - returns the bytes of an element of the parameters, or 0 if they differ in that. */
+static uint32_t stored_item_bytes(const ckpt_mem *m)
 {
     uint32_t item = 0;
     for (size_t i = 0; i < m->ntensors; i++) {
@@ -146,7 +138,7 @@ static const char *precision_name(uint32_t precision)
     return names[precision];
 }
 
-/* fail_with_option - fails with WHAT, and hints at OPTION. */
+/* fail_with_option - fails with the message WHAT and the hint to use OPTION. */
 static ckpt_status fail_with_option(ckpt_error *err, const char *option, const char *what)
 {
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s\nuse %s", what, option);
@@ -155,7 +147,7 @@ static ckpt_status fail_with_option(ckpt_error *err, const char *option, const c
 /* take_precision - sets the conditions and sizes that follow from the precision of the run. */
 static ckpt_status take_precision(struct estimate *x, ckpt_error *err)
 {
-    uint32_t p = x->run.precision, item = p == CKPT_MEM_AS_STORED ? stored_item(x->m) : 4;
+    uint32_t p = x->run.precision, item = p == CKPT_MEM_AS_STORED ? stored_item_bytes(x->m) : 4;
     if (item != 2 && item != 4)
         return fail_with_option(
             err, "--precision fp32, bf16, bf16-mixed or fp16-master",
@@ -177,11 +169,12 @@ static ckpt_status take_image(struct estimate *x, ckpt_error *err)
     if (!h && n > 1) {
         uint64_t side = (uint64_t)sqrt((double)(n - 1));
         if (side * side != n - 1) /* bounded: a root */
-            return fail_with_option(err, "--image HEIGHTxWIDTH",
-                                    "the position embedding is for no square: an image size has to be given");
+            return fail_with_option(
+                err, "--image HEIGHTxWIDTH",
+                "the position embedding is not of a square image: an image size has to be given");
         h = w = size_mul(side, p);
-        mem_note(x->m, &x->m->assumed, "images of %llux%llu: from the position embedding",
-                 (unsigned long long)h, (unsigned long long)w);
+        notices_add(&x->m->assumed, "images of %llux%llu: from the position embedding", (unsigned long long)h,
+                    (unsigned long long)w);
     }
     if (!h || !w)
         return fail_with_option(err, "--image HEIGHTxWIDTH",
@@ -235,21 +228,20 @@ static ckpt_status take_sequence(struct estimate *x, ckpt_error *err)
     return check_window(x->m, s, err);
 }
 
-/* usual_head - returns the width of a head if nothing gives it: 128 if the width of the keys is a multiple
- * of it, else 64. */
-static uint64_t usual_head(const struct letters *l)
+/* usual_head_width - returns the usual width of a head in a network of these sizes: 128 or 64. */
+static uint64_t usual_head_width(const struct letters *l)
 {
     return letter_get(l, 'A') != letter_get(l, 'K') || letter_get(l, 'h') >= 4096
                ? letter_get(l, 'K') % 128 ? 64 : 128
                : 64;
 }
 
-/* choose_heads - sets the number of heads: that of the run, or the usual number if it hardly changes the
- * result. */
+/* choose_heads - sets the number of heads: that of the run, or the usual number, which hardly matters for the
+ * result without eager attention. */
 static ckpt_status choose_heads(struct estimate *x, ckpt_error *err)
 {
     struct letters *l = &x->dims;
-    uint64_t a = letter_get(l, 'A'), heads = x->run.heads, d = heads ? a / heads : usual_head(l);
+    uint64_t a = letter_get(l, 'A'), heads = x->run.heads, d = heads ? a / heads : usual_head_width(l);
     bool fits = d && a % d == 0 && letter_get(l, 'K') % d == 0 && (!heads || a / d == heads);
     if (heads && !fits)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "queries of %llu are not made of {%llu} heads",
@@ -262,12 +254,12 @@ static ckpt_status choose_heads(struct estimate *x, ckpt_error *err)
     letter_set(l, 'a', a / d);
     letter_set(l, 'k', letter_get(l, 'K') / d);
     if (!heads)
-        mem_note(x->m, &x->m->assumed, "heads of %llu: not in the file; matters for less than 0.5 %% here",
-                 (unsigned long long)d);
+        notices_add(&x->m->assumed, "heads of %llu: not in the file; matters for less than 0.5 %% here",
+                    (unsigned long long)d);
     return CKPT_OK;
 }
 
-/* take_heads - sets the heads, and the width of the keys as the kernel takes them. */
+/* take_heads - sets the number of heads, and the width of the keys as the kernel takes them. */
 static ckpt_status take_heads(struct estimate *x, ckpt_error *err)
 {
     uint64_t known = letter_get(&x->dims, 'a');
@@ -293,8 +285,7 @@ static void take_dropout(struct estimate *x)
         x->state &= ~(on | on << 1);
         x->state |= x->run.dropout == CKPT_MEM_DROPOUT_ON ? on : on << 1;
     } else if (!x->m->config.path) {
-        mem_note(x->m, &x->m->assumed, "dropout above 0: not in the file, as usual for %s",
-                 x->m->family->title);
+        notices_add(&x->m->assumed, "dropout above 0: not in the file, as usual for %s", x->m->family->title);
     }
 }
 
@@ -305,8 +296,8 @@ static void take_activation(struct estimate *x)
         return;
     x->state |= GELU_WRITTEN_OUT;
     if (!x->m->family->convolutions)
-        mem_note(x->m, &x->m->assumed, "activation gelu_new: not in the file, as usual for %s",
-                 x->m->family->title);
+        notices_add(&x->m->assumed, "activation gelu_new: not in the file, as usual for %s",
+                    x->m->family->title);
 }
 
 /* check_options - refuses options of RUN that family F does not have. */
@@ -350,8 +341,9 @@ static ckpt_status take_run(struct estimate *x, ckpt_error *err)
 
 /* ---- segments */
 
-/* cut - cuts N blocks into K segments as checkpoint_sequential does: the last one gets the remainder. */
-static size_t cut(ckpt_mem_segment *list, uint32_t n, uint32_t k, bool keep_last)
+/* cut_blocks - cuts N blocks into K segments as checkpoint_sequential does: the last segment gets the remainder.
+ * Returns K. */
+static size_t cut_blocks(ckpt_mem_segment *list, uint32_t n, uint32_t k, bool keep_last)
 {
     for (uint32_t i = 0; i < k; i++) {
         uint32_t first = i * (n / k), end = i + 1 == k ? n : first + n / k; /* bounded: by n */
@@ -386,13 +378,14 @@ static ckpt_status make_segments(struct estimate *x, struct mem_segments *out, c
         k = n;
     if (!k || k > n)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "{%u} segments cannot be made of {=%u} blocks", k, n);
-    out->n = cut(list, n, k, how == CKPT_MEM_SEQUENTIAL);
+    out->n = cut_blocks(list, n, k, how == CKPT_MEM_SEQUENTIAL);
     return CKPT_OK;
 }
 
 /* ---- results */
 
-static uint64_t share(uint64_t bytes, uint32_t ranks) { return bytes / ranks + (bytes % ranks != 0); }
+/* divide - returns the bytes of one of RANKS ranks. */
+static uint64_t divide(uint64_t bytes, uint32_t ranks) { return bytes / ranks + (bytes % ranks != 0); }
 
 static void set_amount(ckpt_mem_amount *out, uint64_t bytes, bool exact)
 {
@@ -406,15 +399,15 @@ static void fill_states(struct estimate *x)
     ckpt_mem_result *r = x->out;
     uint32_t n = x->run.ranks ? x->run.ranks : 1, zero = x->run.zero;
     bool exact = !zero || n == 1;
-    uint64_t parameters = zero == 3 ? share(s->parameters, n) : s->parameters;
-    set_amount(&r->parameters, size_add(parameters, zero ? share(s->master, n) : s->master),
+    uint64_t parameters = zero == 3 ? divide(s->parameters, n) : s->parameters;
+    set_amount(&r->parameters, size_add(parameters, zero ? divide(s->master, n) : s->master),
                exact || (zero < 3 && !s->master));
     set_amount(&r->buffers, s->buffers, true);
-    set_amount(&r->gradients, zero >= 2 ? share(s->gradients, n) : s->gradients, exact || zero < 2);
-    set_amount(&r->optimizer_states, zero ? share(s->optimizer, n) : s->optimizer,
+    set_amount(&r->gradients, zero >= 2 ? divide(s->gradients, n) : s->gradients, exact || zero < 2);
+    set_amount(&r->optimizer_states, zero ? divide(s->optimizer, n) : s->optimizer,
                exact && s->optimizer_exact);
     if (s->transient_known)
-        set_amount(&r->step_transient, zero ? share(s->transient, n) : s->transient,
+        set_amount(&r->step_transient, zero ? divide(s->transient, n) : s->transient,
                    exact && s->transient_exact);
     r->trained = s->trained;
     r->frozen = s->frozen;
@@ -424,7 +417,7 @@ static void fill_states(struct estimate *x)
     r->precision = precision_name(x->run.precision);
 }
 
-/* is_type_assumed - do other families have tensors of these names, without a config to tell which it is? */
+/* is_type_assumed - do several types of models have tensors of these names, and does no config give the type? */
 static bool is_type_assumed(const ckpt_mem *m)
 {
     return m->family && m->family->model_types[0] && !m->type_by_config;
@@ -436,36 +429,36 @@ static void note_states(struct estimate *x)
     ckpt_mem *m = x->m;
     bool own = !x->run.optimizer && m->own.title.len;
     if (!x->run.optimizer && !own)
-        mem_note(m, &m->assumed, "optimizer adamw-foreach: what torch.optim.AdamW does on a GPU");
+        notices_add(&m->assumed, "optimizer adamw-foreach: what torch.optim.AdamW does on a GPU");
     if (x->run.optimizer && (strcmp(x->run.optimizer, "adamw") == 0 || strcmp(x->run.optimizer, "adam") == 0))
-        mem_note(m, &m->assumed, "%s: tensor by tensor (foreach=False); the default on a GPU is %s-foreach",
-                 x->run.optimizer, x->run.optimizer);
+        notices_add(&m->assumed, "%s: tensor by tensor (foreach=False); the default on a GPU is %s-foreach",
+                    x->run.optimizer, x->run.optimizer);
     if (own)
-        mem_note(m, &m->assumed, "optimizer: %.*s, as the file holds it", STR_ARG(m->own.title));
+        notices_add(&m->assumed, "optimizer: %.*s, as the file holds it", STR_ARG(m->own.title));
     if (m->config.path)
-        mem_note(m, &m->assumed, "config: %s", m->config.path);
+        notices_add(&m->assumed, "config: %s", m->config.path);
     if (m->tie_by_config)
-        mem_note(m, &m->assumed, "the head is the embedding: tie_word_embeddings in the config");
+        notices_add(&m->assumed, "the head is the embedding: tie_word_embeddings in the config");
     if (m->fp32_by_default && x->run.precision == CKPT_MEM_AS_STORED)
-        mem_note(m, &m->assumed, "parameters in fp32: the config has no torch_dtype");
+        notices_add(&m->assumed, "parameters in fp32: the config has no torch_dtype");
     if (x->run.batch && is_type_assumed(m))
-        mem_note(m, &m->assumed, "it computes as %s does: no config gives a model_type", m->family->title);
+        notices_add(&m->assumed, "it computes as %s does: no config gives a model_type", m->family->title);
     if (x->run.batch && m->family && m->family->setup)
-        mem_note(m, &m->assumed, "%s: no keys and values are kept for generation", m->family->setup);
+        notices_add(&m->assumed, "%s: no keys and values are kept for generation", m->family->setup);
     if (x->states.frozen && x->run.batch)
-        mem_note(m, &m->assumed, "activations are counted as if nothing was frozen: an upper bound");
+        notices_add(&m->assumed, "activations are counted as if nothing was frozen: an upper bound");
     if (x->run.zero)
-        mem_note(m, &m->assumed, "ZeRO stage %u on %u ranks, without padding and buckets", x->run.zero,
-                 x->run.ranks ? x->run.ranks : 1);
+        notices_add(&m->assumed, "ZeRO stage %u on %u ranks, without padding and buckets", x->run.zero,
+                    x->run.ranks ? x->run.ranks : 1);
     if (!x->states.transient_known)
-        mem_note(m, &m->unknown, "the transient of step(): not measured for this optimizer");
+        notices_add(&m->unknown, "the transient of step(): not measured for this optimizer");
     if (!x->run.batch)
-        mem_note(m, &m->unknown, "activations: not counted without a batch%s",
-                 m->family && !m->family->images ? " and a sequence length" : "");
+        notices_add(&m->unknown, "activations: not counted without a batch%s",
+                    m->family && !m->family->images ? " and a sequence length" : "");
 }
 
-/* name_place - returns the text for the moment of peak P. */
-static const char *name_place(const struct estimate *x, struct mem_peak p)
+/* name_moment - returns the text for the moment of peak P. */
+static const char *name_moment(const struct estimate *x, struct mem_peak p)
 {
     static const char *const names[MEM_MOMENTS] = {[FORWARD_END] = "end of the forward pass",
                                                    [LOSS_BACKWARD] = "backward of the loss",
@@ -476,14 +469,19 @@ static const char *name_place(const struct estimate *x, struct mem_peak p)
     return arena_printf(x->m->notes, "backward of %s", ckpt_mem_block_name(x->m, p.block)).ptr;
 }
 
-/* fill_total - sets the total: the larger of the backward pass and step(). */
+/* sum_states - returns the bytes that no plan changes. */
+static uint64_t sum_states(const ckpt_mem_result *r)
+{
+    return size_add(size_add(r->parameters.bytes, r->buffers.bytes), r->optimizer_states.bytes);
+}
+
+/* fill_total - sets the total: the states, and what the backward pass or step() adds, whichever is more. */
 static void fill_total(struct estimate *x)
 {
     ckpt_mem_result *r = x->out;
     uint64_t step = size_add(r->gradients.bytes, r->step_transient.bytes);
     uint64_t most = r->peak.known && r->peak.bytes > step ? r->peak.bytes : step;
-    uint64_t states = size_add(size_add(r->parameters.bytes, r->buffers.bytes), r->optimizer_states.bytes);
-    set_amount(&r->total, size_add(states, most), false);
+    set_amount(&r->total, size_add(sum_states(r), most), false);
 }
 
 static ckpt_status check_total(const ckpt_mem_result *r, ckpt_error *err)
@@ -493,24 +491,17 @@ static ckpt_status check_total(const ckpt_mem_result *r, ckpt_error *err)
                : CKPT_OK;
 }
 
-/* set_peak - sets the peak to BYTES. */
-static void set_peak(struct estimate *x, uint64_t bytes)
-{
-    set_amount(&x->out->peak, size_add(bytes, x->gathered), false);
-}
-
 /* fill_activations - fills in what the segments S keep, and the peak. */
 static void fill_activations(struct estimate *x, const struct mem_segments *s)
 {
     ckpt_mem_result *r = x->out;
     struct mem_peak peak = timeline_peak(&x->t, s);
-    const struct mem_states *st = &x->states;
     bool assumed = !letter_known(&x->m->dims, 'a') && !x->run.heads && !x->m->family->convolutions;
-    bool unsure = assumed || s->selective || st->frozen || is_type_assumed(x->m) ||
+    bool unsure = assumed || s->selective || x->states.frozen || is_type_assumed(x->m) ||
                   (x->m->family->dropout && !x->m->config.path && x->run.dropout == CKPT_MEM_DROPOUT_CONFIG);
     set_amount(&r->activations_kept, timeline_kept(&x->t, s), !unsure);
-    set_peak(x, peak.bytes);
-    r->peak_place = name_place(x, peak);
+    set_amount(&r->peak, size_add(peak.bytes, x->gathered), false);
+    r->peak_place = name_moment(x, peak);
     r->segment = s->list;
     r->nsegments = s->n;
     r->blocks = x->t.n;
@@ -529,12 +520,12 @@ static ckpt_status check_run(const ckpt_mem_run *r, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* divide_timeline - divides the gradients at the end among the ranks of ZeRO, and adds the parameters that
- * it gathers. */
+/* divide_timeline - divides the gradients at the end of the backward pass among the ranks of ZeRO, and adds the
+ * parameters that ZeRO 3 gathers. */
 static void divide_timeline(struct estimate *x)
 {
     if (x->run.zero >= 2)
-        x->t.gradients = share(x->t.gradients, x->run.ranks ? x->run.ranks : 1);
+        x->t.gradients = divide(x->t.gradients, x->run.ranks ? x->run.ranks : 1);
     if (x->run.zero == 3)
         x->gathered = size_mul(2, x->states.largest);
 }
@@ -549,7 +540,7 @@ static ckpt_status begin_estimate(struct estimate *x, ckpt_mem *m, const ckpt_me
     *out = (ckpt_mem_result){0};
     arena_free(m->notes);
     m->notes = arena_new(ARENA_MAX);
-    m->assumed = m->unknown = (struct mem_notes){0};
+    m->assumed = m->unknown = (struct notices){.a = m->notes};
     if (!m->notes)
         return fail_memory(err);
     CKPT_TRY(mem_states_sum(m, &x->run, &x->states, err));
@@ -561,14 +552,12 @@ static ckpt_status begin_estimate(struct estimate *x, ckpt_mem *m, const ckpt_me
     out->recognized_by = m->family ? m->recognized_by.ptr : NULL;
     if (!x->run.batch)
         return CKPT_OK;
-    if (m->refusal.len) {
-        fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "activations cannot be counted: %.*s",
-             STR_ARG(m->refusal));
-        fail_hint(err, m->refused_by_config
-                           ? MEM_CONFIG_HINT
-                           : "without a batch, parameters, gradients and the optimizer are counted");
-        return CKPT_EUNSUPPORTED;
-    }
+    if (m->refusal.len)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "activations cannot be counted: %.*s\n%s",
+                    STR_ARG(m->refusal),
+                    m->refused_by_config
+                        ? MEM_CONFIG_HINT
+                        : "without a batch, parameters, gradients and the optimizer are counted");
     CKPT_TRY(take_run(x, err));
     CKPT_TRY(m->family->convolutions
                  ? convnet_timeline(m, &x->dims, x->state, x->run.precision, &x->t, m->notes, err)
@@ -601,18 +590,12 @@ ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
     return st;
 }
 
-/* states_bytes - returns the bytes of states, which no plan changes. */
-static uint64_t states_bytes(const ckpt_mem_result *r)
-{
-    return size_add(size_add(r->parameters.bytes, r->buffers.bytes), r->optimizer_states.bytes);
-}
-
-/* find_plan - finds the segments with which the peak is at most LIMIT (0: those with the lowest peak), and
- * sets *FITS if it is. */
+/* find_plan - finds the cheapest segments whose total is at most LIMIT, or those with the lowest peak if there are
+ * none or LIMIT is 0. *FITS: the total is at most LIMIT. */
 static ckpt_status find_plan(struct estimate *x, uint64_t limit, bool *fits, ckpt_error *err)
 {
     ckpt_mem *m = x->m;
-    uint64_t others = size_add(states_bytes(x->out), x->gathered);
+    uint64_t others = size_add(sum_states(x->out), x->gathered);
     struct mem_plan plan = {0};
     *fits = true;
     if (limit && limit >= others)
@@ -649,7 +632,7 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     return CKPT_OK;
 }
 
-/* fill_least - fills in the total of RUN; if RUN is to have the lowest peak, with the plan for that. */
+/* fill_least - sets in *OUT the total of RUN; if RUN is by a plan, that of the plan with the lowest peak. */
 static ckpt_status fill_least(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
     struct estimate x;
@@ -658,7 +641,7 @@ static ckpt_status fill_least(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
     CKPT_TRY(begin_estimate(&x, m, run, out, err));
     if (x.run.checkpoint == CKPT_MEM_PLAN) {
         CKPT_TRY(plan_lowest_peak(&x.t, m->notes, &lowest, err));
-        set_peak(&x, lowest);
+        set_amount(&out->peak, size_add(lowest, x.gathered), false);
     } else {
         CKPT_TRY(make_segments(&x, &s, err));
         fill_activations(&x, &s);

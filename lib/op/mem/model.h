@@ -3,7 +3,7 @@
 #define OP_MEM_MODEL_H
 
 #include "base/arena.h"
-#include "base/error.h"
+#include "base/notice.h"
 #include "op/mem/config.h"
 #include "op/mem/family.h"
 
@@ -22,12 +22,7 @@ struct mem_tensor {
     uint32_t stage, block;              /* the numbers in its name; a single number is the block */
 };
 
-#define BLOCKS_MAX 2000u /* a limit, because planning takes the square of it in time */
-
-struct mem_notes {
-    const char **at;
-    size_t n, cap;
-};
+#define BLOCKS_MAX 2000u /* a limit, because planning takes time proportional to its square */
 
 /* The optimizer whose states the file holds. */
 struct mem_own_optimizer {
@@ -41,30 +36,30 @@ struct mem_own_optimizer {
 struct mem_plan {
     ckpt_mem_segment *list; /* NULL: nothing is recomputed */
     size_t n;
-    bool proven; /* no other way to cut the blocks is better */
+    bool proven; /* it is an optimum; false: the search ended before all plans were compared */
 };
 
 struct ckpt_mem {
-    arena *a;     /* for all that lives as long as this */
-    arena *notes; /* for the lines of the last estimate */
+    arena *a;     /* of all that exists as long as this struct */
+    arena *notes; /* of the texts of the last estimate */
     struct mem_tensor *tensors;
     size_t ntensors;
     struct mem_config config;
     struct mem_own_optimizer own;
-    bool ordered; /* tensors are in the order of model.parameters() */
-    bool config_only;
-    bool tie_by_config;
+    bool ordered;                    /* tensors are in the order of model.parameters() */
+    bool config_only;                /* there is no file */
+    bool tie_by_config;              /* the head is the embedding because the config ties them */
     bool type_by_config;             /* the config has a model_type */
-    bool fp32_by_default;            /* the config, which is all there is, has no dtype */
+    bool fp32_by_default;            /* there is no file, and the config has no dtype */
     const struct mem_family *family; /* NULL: not known */
     ckpt_str recognized_by;          /* the name of the tensor that only this family has */
     struct letters dims;
     uint32_t conditions; /* those of family.h that hold for this network */
     uint32_t nblocks;
     const char **block_names;
-    ckpt_str refusal; /* why activations cannot be estimated; empty: they can */
-    bool refused_by_config;
-    struct mem_notes assumed, unknown;
+    ckpt_str refusal;       /* why activations cannot be estimated; empty: they can */
+    bool refused_by_config; /* REFUSAL is about the config */
+    struct notices assumed, unknown;
     struct mem_plan plan; /* of the last ckpt_mem_plan */
 };
 
@@ -78,10 +73,8 @@ ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err);
 ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err);
 /* mem_collect - adds the tensors of FILE below ROOT to M, and sets M->own from its optimizer. */
 ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_error *err);
-/* name_matches - does NAME match GLOB, in which only `*` has a meaning? Each name is compared with all
- * globs of the tables: with ckpt_glob_match this would take four times as long as everything else. */
+/* name_matches - does NAME match GLOB, whose only wildcard is `*`? Each name is compared with all globs of the
+ * tables; with ckpt_glob_match, that would take four times as long as everything else. */
 bool name_matches(const char *glob, ckpt_str name);
-/* mem_note - formats a line, escapes it and appends it to LIST. */
-void mem_note(ckpt_mem *m, struct mem_notes *list, const char *fmt, ...) CKPT_PRINTF(3, 4);
 
 #endif

@@ -1,22 +1,21 @@
-/* operations.h - what the operations of transformers keep for the backward pass, as rows of struct mem_saved.
+/* operations.h - what the operations of transformers keep for the backward pass, as rows of struct mem_usage.
  * Measured with torch 2.15 on CUDA's choice of kernels; each line is what torch.autograd saves.
  * Tensors that several operations share count once, in the first of them. */
 #ifndef OP_MEM_OPERATIONS_H
 #define OP_MEM_OPERATIONS_H
 
 #define TENSORS(...)   (const struct mem_tensor_rule[]){__VA_ARGS__, {0}}
-#define SAVED(...)     (const struct mem_saved[]){__VA_ARGS__, {0}}
-#define ALIVE(...)     (const struct mem_alive[]){__VA_ARGS__, {0}}
+#define USAGE(...)     (const struct mem_usage[]){__VA_ARGS__, {0}}
 #define CONFIG(...)    (const struct mem_config_rule[]){__VA_ARGS__, {0}}
 #define CONVS(...)     (const struct mem_conv[]){__VA_ARGS__, {0}}
 #define STRIDES(...)   (const uint8_t[]){__VA_ARGS__, 0}
 
-/* Tensors of a BatchNorm. GroupNorm, which has no running mean, keeps something else. */
+/* Tensors of a BatchNorm; not of a GroupNorm, which has no running mean and keeps other tensors. */
 #define BATCH_NORM(part, when, name)                                                                         \
     {part, ELEMENTWISE, when, name ".weight", ""}, {part, ELEMENTWISE, when, name ".bias", ""},              \
     {part, ELEMENTWISE, when, name ".running_mean", ""}, {part, ELEMENTWISE, when, name ".running_var", ""}, \
     {                                                                                                        \
-        part, BUFFER, MAY_BE_THERE, name ".num_batches_tracked", ""                                          \
+        part, BUFFER, MAY_BE_MISSING, name ".num_batches_tracked", ""                                        \
     }
 
 /* A Linear keeps its input. Autocast casts an input in fp32 once for each Linear that takes it. */
@@ -29,8 +28,8 @@
     {part, ANY, "Thr", "input of a LayerNorm"},                                                              \
     {part, ANY, "8T", "its mean and 1/std, fp32"}
 
-/* As transformers writes it out: the input in fp32 (a copy, where that is not its dtype), the normalized
- * value. */
+/* As transformers computes it, operation by operation: the input in fp32, which is a copy unless that is its
+ * dtype, and the normalized value. */
 #define RMS_NORM(part)                                                                                       \
     {part, FP32 | MIXED, "8Th", "RMSNorm: fp32 input, normalized value"},                                    \
     {part, HALF, "6Th", "RMSNorm: fp32 copy of the input, normalized value"},                                \
@@ -86,8 +85,8 @@
     {FORWARD_END, MIXED | HALF, "2TV", "logits"},                                                            \
     {LOSS_BACKWARD, ANY, "8TV", "gradients of the loss, fp32"}
 
-/* Gradients of the logits and of the head's weight; under autocast that is cast after the logits'
- * gradient went. */
+/* Gradients of the logits and of the head's weight; autocast casts the
+ * latter after the gradient of the logits is freed. */
 #define HEAD_ALIVE                                                                                           \
     {HEAD_BACKWARD, FP32 | HALF, "TVc", "gradient of the logits"},                                           \
     {HEAD_BACKWARD, FP32 | HALF, "Vhe", "gradient of the head"},                                             \
@@ -95,7 +94,7 @@
     {HEAD_BACKWARD, MIXED, "2Vh", "gradient of the head"},                                                   \
     {HEAD_CAST, MIXED, "4Vh", "gradient of the head, cast to fp32"}
 
-/* The head's gradient waits, that of the embedding comes, and their sum is a third tensor. */
+/* The gradients of the head and of the embedding exist at the same time, before they are added. */
 #define TIED_ALIVE {BACKWARD_END, TIED, "2Vhe", "gradients of head and embedding, before they are one"}
 
 #define SOFTMAX_ALIVE                                                                                        \
@@ -147,6 +146,6 @@
     {                                                                                                        \
         HEAD, MIXED, "2Bh", "input of the head"                                                              \
     }
-#define VIT_ALIVE ALIVE(IMAGE_LOSS_ALIVE, RESIDUAL_ALIVE, MLP_WEIGHT_ALIVE, SOFTMAX_IN_FP32_ALIVE)
+#define VIT_ALIVE USAGE(IMAGE_LOSS_ALIVE, RESIDUAL_ALIVE, MLP_WEIGHT_ALIVE, SOFTMAX_IN_FP32_ALIVE)
 
 #endif

@@ -1,7 +1,7 @@
 /* recognize.c - finds the family of a network by the names and shapes of its tensors, and the sizes that
  * follow from them. Each name must be in the table of the family, with the shape that it has there; the
- * blocks must be alike and numbered from 0 without a gap. Anything else is a reason to refuse activations,
- * never a guess. */
+ * blocks must have equal tensors and be numbered from 0 without a gap. Activations of any other network are
+ * refused and never guessed. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 
 #define TIE_KEY "tie_word_embeddings"
 
-/* refuse - keeps the first reason why the activations of M cannot be estimated. */
+/* refuse - records why the activations of M cannot be estimated; later reasons are ignored. */
 CKPT_PRINTF(2, 3)
 static void refuse(ckpt_mem *m, const char *fmt, ...)
 {
@@ -23,22 +23,6 @@ static void refuse(ckpt_mem *m, const char *fmt, ...)
     m->refusal = arena_str(m->a, str_c(text));
     if (!m->refusal.ptr)
         m->refusal = STR_LIT("out of memory");
-}
-
-void mem_note(ckpt_mem *m, struct mem_notes *list, const char *fmt, ...)
-{
-    char text[4608], shown[4 * sizeof text]; /* of a path */
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    ckpt_text_escape(str_c(text), shown, sizeof shown);
-    ckpt_str copy = arena_str(m->notes, str_c(shown));
-    list->at = arena_grow(m->notes, list->at, list->n, &list->cap, list->n + 1, sizeof *list->at);
-    if (list->at && copy.ptr)
-        list->at[list->n++] = copy.ptr;
-    else
-        *list = (struct mem_notes){0};
 }
 
 /* ---- names */
@@ -112,10 +96,10 @@ static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *m, const
     return NULL;
 }
 
-/* own_name - returns NAME as the table of F has it: without PREFIX, and with the base of F. .ptr is NULL if
- * there is no memory. */
-static ckpt_str own_name(const ckpt_mem *m, const struct mem_family *f, ckpt_str name, ckpt_str prefix,
-                         bool bare)
+/* name_in_table - returns NAME as the table of F has it: without PREFIX, and with the base of F. .ptr NULL: out of
+ * memory. */
+static ckpt_str name_in_table(const ckpt_mem *m, const struct mem_family *f, ckpt_str name, ckpt_str prefix,
+                              bool bare)
 {
     ckpt_str rest = str_skip(name, prefix.len);
     if (!bare)
@@ -125,8 +109,8 @@ static ckpt_str own_name(const ckpt_mem *m, const struct mem_family *f, ckpt_str
 
 /* ---- shapes */
 
-/* next_size - removes the first size from TEXT ("V,3h"). */
-static ckpt_str next_size(ckpt_str *text)
+/* take_first_size - removes the first size from TEXT ("V,3h") and returns it. */
+static ckpt_str take_first_size(ckpt_str *text)
 {
     size_t n = 0;
     while (n < text->len && text->ptr[n] != ',')
@@ -136,15 +120,15 @@ static ckpt_str next_size(ckpt_str *text)
     return size;
 }
 
-/* take_shape - does T have the shape of its rule? Sets letters that are not known yet to the sizes of T. */
-static bool take_shape(struct letters *dims, const struct mem_tensor *t)
+/* match_shape - returns true if T has the shape of its rule. Sets letters that are not known yet to sizes of T. */
+static bool match_shape(struct letters *dims, const struct mem_tensor *t)
 {
     ckpt_str text = str_c(t->rule->shape);
     uint64_t expected;
     if (!text.len)
         return true;
     for (uint32_t i = 0; i < t->ndim; i++) {
-        ckpt_str size = next_size(&text);
+        ckpt_str size = take_first_size(&text);
         if (!size.len)
             return false;
         if (size.len == 1 && !letter_known(dims, size.ptr[0]) && size.ptr[0] > '9')
@@ -155,15 +139,16 @@ static bool take_shape(struct letters *dims, const struct mem_tensor *t)
     return !text.len;
 }
 
-/* ---- a family's table against the tensors */
+/* ---- the tensors by the table of a family */
 
-/* take_tensors - sets the rule of each tensor. Returns false, with a refusal, if a tensor has none. */
-static bool take_tensors(ckpt_mem *m, const struct mem_family *f, ckpt_str prefix, bool bare)
+/* assign_rules - sets the rule of each tensor. Returns false, with a refusal, if a tensor has none. */
+static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefix, bool bare)
 {
     for (size_t i = 0; i < m->ntensors; i++) {
         struct mem_tensor *t = &m->tensors[i];
         uint32_t numbers[2] = {0};
-        ckpt_str name = str_starts(t->name, prefix) ? own_name(m, f, t->name, prefix, bare) : STR_LIT("");
+        ckpt_str name = str_starts(t->name, prefix) ? name_in_table(m, f, t->name, prefix, bare)
+                                                    : STR_LIT("");
         for (const struct mem_tensor_rule *r = f->tensors; r->name && !t->rule; r++)
             /* a head is next to the base, not below it */
             if (matches_rule(r->name,
@@ -209,8 +194,8 @@ static bool refuse_count(ckpt_mem *m, const struct mem_tensor_rule *r, size_t n,
     return false;
 }
 
-/* check_blocks - has the network all blocks from 0 on, with equal tensors? Sets the conditions of tensors
- * that only some networks have. */
+/* check_blocks - returns true if the network has all blocks from 0 on, with equal tensors. Sets the conditions
+ * of the tensors that only some networks have. */
 static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
 {
     uint32_t blocks = 0;
@@ -234,7 +219,7 @@ static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
     return true;
 }
 
-/* check_layers - has each convolution the tensors that belong to it? */
+/* check_layers - returns true if each convolution has the tensors that belong to it. */
 static bool check_layers(ckpt_mem *m, const struct mem_family *f)
 {
     uint32_t ignored = 0;
@@ -251,7 +236,7 @@ static bool check_layers(ckpt_mem *m, const struct mem_family *f)
     return true;
 }
 
-/* set_opposite_conditions - sets the opposite of each condition that does not hold. */
+/* set_opposite_conditions - sets of each pair of opposite conditions the second if the first does not hold. */
 static void set_opposite_conditions(ckpt_mem *m)
 {
     static const uint32_t pairs[][2] = {{QK_NORM, NO_QK_NORM},
@@ -266,11 +251,11 @@ static void set_opposite_conditions(ckpt_mem *m)
             m->conditions &= ~pairs[i][1];
 }
 
-static bool take_shapes(ckpt_mem *m, const struct mem_family *f)
+static bool match_shapes(ckpt_mem *m, const struct mem_family *f)
 {
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
         for (size_t i = 0; i < m->ntensors; i++)
-            if (m->tensors[i].rule == r && !take_shape(&m->dims, &m->tensors[i])) {
+            if (m->tensors[i].rule == r && !match_shape(&m->dims, &m->tensors[i])) {
                 refuse(m, "%.*s does not have the shape that %s gives it (%s)", STR_ARG(m->tensors[i].name),
                        f->title, r->shape);
                 return false;
@@ -278,7 +263,7 @@ static bool take_shapes(ckpt_mem *m, const struct mem_family *f)
     return true;
 }
 
-/* find_embedding - returns the table that has the shape of the weight of the head, or NULL. */
+/* find_embedding - returns the embedding, a table of the shape of HEAD, or NULL. */
 static struct mem_tensor *find_embedding(const ckpt_mem *m, const struct mem_tensor *head)
 {
     for (size_t i = 0; i < m->ntensors; i++)
@@ -287,8 +272,8 @@ static struct mem_tensor *find_embedding(const ckpt_mem *m, const struct mem_ten
     return NULL;
 }
 
-/* find_tie - finds out whether the head has a weight of its own. It has none if it shares memory with the
- * embedding, or if config.json ties them: some files cannot show that. */
+/* find_tie - clears UNTIED if the head has no weight of its own: it shares memory with the embedding, or the
+ * config ties them, which some files cannot represent. */
 static void find_tie(ckpt_mem *m)
 {
     const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
@@ -396,11 +381,11 @@ static ckpt_status take_entry(ckpt_mem *m, const struct mem_config_rule *r, cons
     return CKPT_OK;
 }
 
-/* refuse_config - refuses entries of the config that no table has. */
+/* refuse_config - refuses a config of a kind of network that no table describes. */
 static void refuse_config(ckpt_mem *m)
 {
     static const struct {
-        const char *keys, *why;
+        const char *keys, *what;
     } none[] = {
         {"num_local_experts|num_experts|n_routed_experts", "a mixture of experts"},
         {"is_encoder_decoder", "an encoder and a decoder"},
@@ -410,12 +395,12 @@ static void refuse_config(ckpt_mem *m)
         const struct mem_config_entry *e = config_get(&m->config, none[i].keys);
         if (e && e->type != CONFIG_FALSE && !config_is_zero(e) &&
             !(e->type == CONFIG_NUMBER && str_is(e->text, "1")))
-            refuse(m, "config.json describes %s (%.*s)", none[i].why, STR_ARG(e->key));
+            refuse(m, "config.json describes %s (%.*s)", none[i].what, STR_ARG(e->key));
     }
 }
 
-/* default_size - sets a size that is missing in the config from a different one: "4h". */
-static void default_size(ckpt_mem *m, const struct mem_config_rule *r)
+/* set_default_size - computes a size that is missing in the config from others: "4h". */
+static void set_default_size(ckpt_mem *m, const struct mem_config_rule *r)
 {
     uint64_t n;
     if (r->value && !letter_known(&m->dims, r->letter) && m->config_only &&
@@ -423,7 +408,7 @@ static void default_size(ckpt_mem *m, const struct mem_config_rule *r)
         letter_set(&m->dims, r->letter, n);
 }
 
-/* take_config - adds to the shapes what config.json gives. */
+/* take_config - sets the sizes and conditions that the config gives, if there is one. */
 static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
 {
     const struct mem_config_entry *type = config_get(&m->config, "model_type");
@@ -442,7 +427,7 @@ static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
         if (e)
             CKPT_TRY(take_entry(m, r, e, err));
         else if (r->kind == CONFIG_SIZE)
-            default_size(m, r);
+            set_default_size(m, r);
     }
     return CKPT_OK;
 }
@@ -456,13 +441,19 @@ static void set_family_conditions(ckpt_mem *m, const struct mem_family *f)
         m->conditions |= f->dropout ? drop : drop << 1;
 }
 
-/* widen_heads - sets the widths of queries and keys from the number of heads. A head is h / a wide unless
+static void set_if_unknown(struct letters *l, char name, uint64_t value)
+{
+    if (!letter_known(l, name))
+        letter_set(l, name, value);
+}
+
+/* set_query_widths - sets the widths of queries and keys from the number of heads. A head is h / a wide unless
  * the config gives a width. */
-static void widen_heads(struct letters *l)
+static void set_query_widths(struct letters *l)
 {
     uint64_t a = letter_get(l, 'a');
-    if (!letter_known(l, 'd') && a && letter_get(l, 'h') % a == 0)
-        letter_set(l, 'd', letter_get(l, 'h') / a);
+    if (a && letter_get(l, 'h') % a == 0)
+        set_if_unknown(l, 'd', letter_get(l, 'h') / a);
     if (!letter_known(l, 'd') || !a)
         return;
     letter_set(l, 'A', size_mul(a, letter_get(l, 'd')));
@@ -476,39 +467,36 @@ static void derive_head_widths(ckpt_mem *m)
     struct letters *l = &m->dims;
     letter_set(l, 'L', m->nblocks);
     if (m->config_only)
-        widen_heads(l);
-    if (!letter_known(l, 'A') && letter_known(l, 'h'))
-        letter_set(l, 'A', letter_get(l, 'h'));
-    if (!letter_known(l, 'K') && letter_known(l, 'A'))
-        letter_set(l, 'K', letter_get(l, 'A'));
-    if (!letter_known(l, 'd') && letter_known(l, 'i'))
-        letter_set(l, 'd', size_mul(2, letter_get(l, 'i')));
-    if (!letter_known(l, 'd') && letter_known(l, 'a') && letter_get(l, 'a'))
-        letter_set(l, 'd', letter_get(l, 'A') / letter_get(l, 'a'));
+        set_query_widths(l);
+    if (letter_known(l, 'h'))
+        set_if_unknown(l, 'A', letter_get(l, 'h'));
+    if (letter_known(l, 'A'))
+        set_if_unknown(l, 'K', letter_get(l, 'A'));
+    if (letter_known(l, 'i'))
+        set_if_unknown(l, 'd', size_mul(2, letter_get(l, 'i')));
+    if (letter_get(l, 'a'))
+        set_if_unknown(l, 'd', letter_get(l, 'A') / letter_get(l, 'a'));
     uint64_t d = letter_get(l, 'd');
     if (!d)
         return;
-    if (!letter_known(l, 'a'))
-        letter_set(l, 'a', letter_get(l, 'A') / d);
-    if (!letter_known(l, 'k'))
-        letter_set(l, 'k', letter_get(l, 'K') / d);
+    set_if_unknown(l, 'a', letter_get(l, 'A') / d);
+    set_if_unknown(l, 'k', letter_get(l, 'K') / d);
     uint64_t a = letter_get(l, 'a'), k = letter_get(l, 'k');
     if (!k || a % k)
         refuse(m, "%llu heads cannot share the keys and values of %llu", (unsigned long long)a,
                (unsigned long long)k);
-    if (size_mul(letter_get(l, 'a'), d) != letter_get(l, 'A') ||
-        size_mul(letter_get(l, 'k'), d) != letter_get(l, 'K'))
+    if (size_mul(a, d) != letter_get(l, 'A') || size_mul(k, d) != letter_get(l, 'K'))
         refuse(m, "heads of %llu do not make queries of %llu and keys of %llu", (unsigned long long)d,
                (unsigned long long)letter_get(l, 'A'), (unsigned long long)letter_get(l, 'K'));
 }
 
 /* ---- */
 
-/* adapts_tensor - is the weight that the tensor ADAPTER adapts in M, next to it or in a base_layer? */
-static bool adapts_tensor(const ckpt_mem *m, ckpt_str adapter)
+/* has_adapted_weight - returns true if M has the weight that the tensor ADAPTER adapts, next to ADAPTER or in a
+ * base_layer. */
+static bool has_adapted_weight(const ckpt_mem *m, ckpt_str adapter)
 {
-    size_t n = str_find(adapter, STR_LIT("lora_"),
-                        0); /* found, because the glob that ADAPTER matches has it */
+    size_t n = str_find(adapter, STR_LIT("lora_"), 0); /* the glob that ADAPTER matches has it, too */
     ckpt_str module = str_of(adapter.ptr, n);
     for (size_t i = 0; i < m->ntensors; i++) {
         ckpt_str name = m->tensors[i].name;
@@ -519,8 +507,8 @@ static bool adapts_tensor(const ckpt_mem *m, ckpt_str adapter)
     return false;
 }
 
-/* refuse_names - refuses names that refusals.def lists. Returns CKPT_EUNSUPPORTED for those that cannot
- * even be counted. */
+/* refuse_names - refuses the names that refusals.def lists. Returns CKPT_EUNSUPPORTED for those whose parameters
+ * cannot even be counted. */
 static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
 {
     const struct mem_tensor *adapter = NULL;
@@ -538,7 +526,7 @@ static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
             refuse(m, "%.*s: %s", STR_ARG(m->tensors[i].name), r->why);
         }
     }
-    if (adapter && adapters * 2 > m->ntensors && !adapts_tensor(m, adapter->name))
+    if (adapter && adapters * 2 > m->ntensors && !has_adapted_weight(m, adapter->name))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "adapters alone: the model that they are added to is missing");
     return CKPT_OK;
@@ -554,8 +542,8 @@ static ckpt_status take_family(ckpt_mem *m, const struct mem_family *f, ckpt_err
     m->family = f;
     m->recognized_by = sign->name;
     set_family_conditions(m, f);
-    if (!take_tensors(m, f, prefix, bare) || !(f->convolutions ? check_layers(m, f) : check_blocks(m, f)) ||
-        !take_shapes(m, f))
+    if (!assign_rules(m, f, prefix, bare) || !(f->convolutions ? check_layers(m, f) : check_blocks(m, f)) ||
+        !match_shapes(m, f))
         return CKPT_OK;
     letter_set(&m->dims, 'L', m->nblocks);
     CKPT_TRY(take_config(m, err));
@@ -563,7 +551,7 @@ static ckpt_status take_family(ckpt_mem *m, const struct mem_family *f, ckpt_err
     find_tie(m);
     set_opposite_conditions(m);
     if (!f->tied && (m->conditions & TIED))
-        refuse(m, "there is no weight of the head of %s", f->title);
+        refuse(m, "%s without a weight of its head", f->title);
     if (!f->convolutions)
         derive_head_widths(m);
     return CKPT_OK;
@@ -576,7 +564,7 @@ ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err)
     for (size_t i = 0; (f = mem_family_at(i)) != NULL && !m->family; i++)
         CKPT_TRY(take_family(m, f, err));
     if (!m->family)
-        refuse(m, "the names are those of no family that this version knows");
+        refuse(m, "the names are those of no network that this version recognizes");
     return CKPT_OK;
 }
 
@@ -593,8 +581,8 @@ static ckpt_status take_dtype(ckpt_mem *m, uint32_t *item, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* missing_key - returns the key of the config that a size in SHAPE needs and that is missing. */
-static const char *missing_key(const ckpt_mem *m, const char *shape)
+/* find_missing_key - returns the first key that SHAPE needs and that the config lacks. */
+static const char *find_missing_key(const ckpt_mem *m, const char *shape)
 {
     for (const struct mem_config_rule *r = m->family->config; r->keys; r++)
         if (r->kind == CONFIG_SIZE && strchr(shape, r->letter) && !letter_known(&m->dims, r->letter))
@@ -609,16 +597,16 @@ static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint
     ckpt_str text = str_c(r->shape);
     struct mem_tensor *t = &m->tensors[m->ntensors];
     uint64_t *shape = arena_array(m->a, 8, sizeof *shape);
-    const char *mark = strchr(r->name, '#');
+    const char *number = strchr(r->name, '#');
     *t = (struct mem_tensor){.rule = r, .shape = shape, .item_bytes = item, .elements = 1, .block = i};
-    t->name = mark ? arena_printf(m->a, "%.*s%u%s", (int)(mark - r->name), r->name, i, mark + 1)
-                   : arena_str(m->a, str_c(r->name));
+    t->name = number ? arena_printf(m->a, "%.*s%u%s", (int)(number - r->name), r->name, i, number + 1)
+                     : arena_str(m->a, str_c(r->name));
     if (!shape || !t->name.ptr)
         return fail_memory(err);
     while (text.len && t->ndim < 8) {
-        if (!product_value(next_size(&text), &m->dims, &shape[t->ndim]))
+        if (!product_value(take_first_size(&text), &m->dims, &shape[t->ndim]))
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s, which %s takes",
-                        missing_key(m, r->shape), r->name);
+                        find_missing_key(m, r->shape), r->name);
         t->elements = size_mul(t->elements, shape[t->ndim++]);
     }
     m->ntensors++;
@@ -657,7 +645,7 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
     CKPT_TRY(take_dtype(m, &item, err));
     uint64_t blocks = letter_get(&m->dims, 'L');
     if (!blocks)
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s", missing_key(m, "L"));
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s", find_missing_key(m, "L"));
     if (blocks > BLOCKS_MAX)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%llu} blocks, at most {=%u} are counted",
                     (unsigned long long)blocks, BLOCKS_MAX);
@@ -677,7 +665,7 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
         return fail_memory(err);
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
         for (uint32_t i = 0; i < (is_in_blocks(r) ? m->nblocks : 1); i++)
-            if (!(r->when & MAY_BE_THERE) && is_when(r->when, m->conditions))
+            if (!(r->when & MAY_BE_MISSING) && conditions_hold(r->when, m->conditions))
                 CKPT_TRY(add_tensor(m, r, i, item, err));
     return CKPT_OK;
 }

@@ -1,21 +1,33 @@
-/* timeline.c - what is kept, and the peak, of one training step cut into segments. The backward pass goes
- * from the last block to the first; of a segment that is recomputed only the input was kept, and all that
- * its blocks keep is there again until they are done, one after the other from its end. */
+/* timeline.c - computes what one training step keeps, and its peak, for a network cut into segments. The backward
+ * pass goes from the last block to the first. Of a segment that is recomputed, only the input was kept: the
+ * backward pass recomputes all that its blocks keep, and frees that of one block after the other from its end. */
 #include "op/mem/timeline.h"
 
-uint64_t timeline_saved(const struct mem_family *f, enum mem_part part, const struct letters *dims,
-                        uint32_t state)
+uint64_t usage_sum(const struct mem_usage *list, unsigned at, const struct letters *dims, uint32_t state)
 {
     uint64_t sum = 0, bytes;
-    for (const struct mem_saved *r = f->saved; r->bytes; r++)
-        if (r->part == part && is_when(r->when, state))
+    for (const struct mem_usage *r = list; r->bytes; r++)
+        if (r->at == at && conditions_hold(r->when, state))
             sum = size_add(sum, product_value(str_c(r->bytes), dims, &bytes) ? bytes : TOO_LARGE);
     return sum;
 }
 
-/* stored_of - what segment G keeps until its backward pass. */
-static uint64_t stored_of(const struct mem_timeline *t, const struct mem_segments *s,
-                          const ckpt_mem_segment *g)
+void fill_outside(const struct mem_family *f, const struct letters *dims, uint32_t state,
+                  struct mem_timeline *t)
+{
+    uint32_t kept = (state & ~(uint32_t)CHECKPOINTED) | NOT_CHECKPOINTED;
+    t->input = usage_sum(f->saved, INPUT, dims, kept);
+    t->head = usage_sum(f->saved, HEAD, dims, kept);
+    t->loss = usage_sum(f->saved, LOSS, dims, kept);
+    t->checkpointed = usage_sum(f->saved, INPUT, dims, state | CHECKPOINTED) -
+                      usage_sum(f->saved, INPUT, dims, state & ~(uint32_t)CHECKPOINTED);
+    for (unsigned i = 0; i < MEM_MOMENTS; i++)
+        t->moment[i] = usage_sum(f->alive, i, dims, state);
+}
+
+/* sum_stored - returns the bytes that segment G keeps until its backward pass. */
+static uint64_t sum_stored(const struct mem_timeline *t, const struct mem_segments *s,
+                           const ckpt_mem_segment *g)
 {
     uint64_t sum = g->recomputed ? t->blocks[g->first].input : 0;
     for (uint32_t i = g->first; i < g->first + g->blocks; i++)
@@ -31,18 +43,12 @@ static bool any_recomputed(const struct mem_segments *s)
     return false;
 }
 
-static uint64_t stored_of_all(const struct mem_timeline *t, const struct mem_segments *s)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < s->n; i++)
-        sum = size_add(sum, stored_of(t, s, &s->list[i]));
-    return sum;
-}
-
 uint64_t timeline_kept(const struct mem_timeline *t, const struct mem_segments *s)
 {
-    uint64_t outside = size_add(size_add(t->input, t->head), t->loss);
-    return size_add(size_add(outside, stored_of_all(t, s)), any_recomputed(s) ? t->checkpointed : 0);
+    uint64_t sum = size_add(size_add(t->input, t->head), t->loss);
+    for (size_t i = 0; i < s->n; i++)
+        sum = size_add(sum, sum_stored(t, s, &s->list[i]));
+    return size_add(sum, any_recomputed(s) ? t->checkpointed : 0);
 }
 
 static void raise_peak(struct mem_peak *peak, uint64_t bytes, enum mem_moment moment, uint32_t block)
@@ -51,8 +57,8 @@ static void raise_peak(struct mem_peak *peak, uint64_t bytes, enum mem_moment mo
         *peak = (struct mem_peak){bytes, moment, block};
 }
 
-/* raise_by_segment - the backward pass of G, before which the blocks after it went and LIVE is alive
- * without G. */
+/* raise_by_segment - raises *PEAK to what the backward pass of G takes. LIVE: what exists then besides G, after
+ * the later blocks were freed. */
 static void raise_by_segment(const struct mem_timeline *t, const struct mem_segments *s,
                              const ckpt_mem_segment *g, uint64_t live, uint64_t *gradients,
                              struct mem_peak *peak)
@@ -74,8 +80,8 @@ struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_seg
 {
     struct mem_peak peak = {0};
     bool again = any_recomputed(s);
-    uint64_t extra = again ? t->checkpointed : t->held, copies = 0, gradients = t->head_gradient;
-    uint64_t base = size_add(timeline_kept(t, s), again ? 0 : t->held);
+    uint64_t extra = again ? t->checkpointed : t->moment[HELD], copies = 0, gradients = t->head_gradient;
+    uint64_t base = size_add(timeline_kept(t, s), again ? 0 : t->moment[HELD]);
     for (size_t i = 0; i < s->n; i++)
         for (uint32_t b = s->list[i].first; s->list[i].recomputed && b < s->list[i].first + s->list[i].blocks;
              b++)
@@ -88,10 +94,10 @@ struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_seg
     raise_peak(&peak, size_add(base - t->loss, t->moment[HEAD_CAST]), HEAD_BACKWARD, 0);
     uint64_t live = base - t->loss - t->head;
     for (size_t i = s->n; i-- > 0;) {
-        live -= stored_of(t, s, &s->list[i]);
+        live -= sum_stored(t, s, &s->list[i]);
         raise_by_segment(t, s, &s->list[i], live, &gradients, &peak);
     }
-    /* the output of the first reentrant segment is alive until the network's input is reached */
+    /* the output of the first reentrant segment exists until the backward pass reaches the network's input */
     uint64_t first = again && s->reentrant ? t->blocks[0].output : 0;
     raise_peak(&peak, size_add(t->gradients, size_add(size_add(t->end, first), extra)), BACKWARD_END, 0);
     return peak;

@@ -1,5 +1,5 @@
-/* timeline.h - one training step as a line of moments: what each block keeps, and what is alive at each
- * moment in addition. From it follow what is kept and the peak, for any choice of segments. */
+/* timeline.h - one training step as a sequence of moments: what each block keeps, and what exists at each moment
+ * in addition. The peak for any choice of segments is computed from it. */
 #ifndef OP_MEM_TIMELINE_H
 #define OP_MEM_TIMELINE_H
 
@@ -21,8 +21,7 @@ struct mem_timeline {
     uint32_t n;
     uint64_t input, head, loss; /* kept outside of blocks, by enum mem_part */
     uint64_t checkpointed;      /* kept in addition if a segment is recomputed: the loss, positions, masks */
-    uint64_t held; /* if no segment is recomputed: held from begin to end, but not for the backward pass */
-    uint64_t moment[MEM_MOMENTS];
+    uint64_t moment[MEM_MOMENTS];      /* in addition; of HELD: only if no segment is recomputed */
     uint64_t head_gradient, gradients; /* of the parameters of the head, of all */
     uint64_t end;     /* the most at the end of the backward pass, without gradients of blocks */
     uint64_t forward; /* multiply-adds of a forward pass */
@@ -35,22 +34,24 @@ struct mem_peak {
     uint32_t block;
 };
 
-/* How segments are recomputed. */
+/* How the blocks are cut into segments, and how these are recomputed. */
 struct mem_segments {
     const ckpt_mem_segment *list;
     size_t n;
     bool reentrant, selective;
 };
 
-/* transformer_timeline, convnet_timeline - the timeline of M, with the values DIMS of its letters and the
- * bits STATE of the run; the blocks are in A. */
+/* transformer_timeline, convnet_timeline - set *OUT to the timeline of M with the sizes DIMS and the conditions
+ * STATE of a run. The blocks are allocated in A. */
 ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, uint32_t state,
                                  uint32_t precision, struct mem_timeline *out, arena *a, ckpt_error *err);
 ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t state, uint32_t precision,
                              struct mem_timeline *out, arena *a, ckpt_error *err);
-/* timeline_saved - returns the bytes that PART of family F keeps: the sum of its rows. */
-uint64_t timeline_saved(const struct mem_family *f, enum mem_part part, const struct letters *dims,
-                        uint32_t state);
+/* usage_sum - returns the bytes of the rows of LIST that are of AT, a part or a moment. */
+uint64_t usage_sum(const struct mem_usage *list, unsigned at, const struct letters *dims, uint32_t state);
+/* fill_outside - sets in *T what family F keeps outside of blocks and has at each moment. */
+void fill_outside(const struct mem_family *f, const struct letters *dims, uint32_t state,
+                  struct mem_timeline *t);
 /* timeline_kept - returns the bytes that are kept for the backward pass. */
 uint64_t timeline_kept(const struct mem_timeline *t, const struct mem_segments *s);
 /* timeline_peak - returns the peak over all moments, with gradients. */
