@@ -1,6 +1,7 @@
-/* plain.c - decides which values are plain data, for `ckpt sanitize`. The check goes depth first with its own
- * stack. If a node is bad, so are all nodes on the path to it, and that is kept; other verdicts of this check
- * are forgotten, since a loop may lead from them to nodes that were not visited yet. */
+/* plain.c - decides which values are plain data, for `ckpt sanitize`. The check goes depth first, with a
+ * stack instead of recursion. If a node is bad, so are all nodes on the path to it, and these verdicts are
+ * kept for later checks. The other verdicts of a check that found a bad node are dropped, because a loop may
+ * lead from them to nodes that were not visited yet. */
 #include "op/plain.h"
 
 #include <stdlib.h>
@@ -60,8 +61,8 @@ bool is_torch_constant(const ckpt_value *v)
            weights_only_allows(value_module(v), name);
 }
 
-/* holds_storage - is V bytes inside a pickle that the table has as a storage? They are written as a storage,
- * and the call that makes them is not. */
+/* holds_storage - is V a call that makes bytes which the table has as a storage? A writer writes the
+ * storage, not the call. */
 static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
 {
     bool held = file_bytes_storage(f, v) != CKPT_NO_STORAGE;
@@ -148,7 +149,8 @@ static bool set_bad(struct plain_checker *p, const ckpt_value *v)
     return ok;
 }
 
-/* check_top - checks the top of the stack; *BAD_ONE: it is bad. False: out of memory. */
+/* check_top - checks the node at the top of the stack. *BAD_ONE is set to it if it is bad. False: out of
+ * memory. */
 static bool check_top(struct plain_checker *p, const ckpt_value **bad_one)
 {
     struct plain_step *top = &p->waiting[p->n - 1];
@@ -164,9 +166,9 @@ static bool check_top(struct plain_checker *p, const ckpt_value **bad_one)
         return set_bad(p, v);
     }
     top->open = true;
-    if (v->type == CKPT_V_PERSID || holds_storage(p->file, v)) /* written from the table */
-        return assume_good(p, v);
-    return assume_good(p, v) && graph_visit_children(v, push_node, p);
+    bool from_table = v->type == CKPT_V_PERSID ||
+                      holds_storage(p->file, v); /* its children are not written */
+    return assume_good(p, v) && (from_table || graph_visit_children(v, push_node, p));
 }
 
 ckpt_status check_plain(struct plain_checker *p, const ckpt_value *v, const ckpt_value **bad, ckpt_error *err)
@@ -218,7 +220,7 @@ static ckpt_value *make_number(arena *a, ckpt_dtype dt, const unsigned char *byt
     }
 }
 
-/* make_text - returns the text of N bytes in UTF-32; NULs at the end are padding. */
+/* make_text - returns N bytes of UTF-32 as text, without the NULs at the end, which are padding. */
 static ckpt_value *make_text(arena *a, const unsigned char *bytes, size_t n)
 {
     char text[SCALAR_MAX];

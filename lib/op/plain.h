@@ -5,15 +5,15 @@
 
 #include "core/file.h"
 
-/* Verdicts so far. Zeroed except for known, which is map_new(), and file. */
+/* The verdicts so far. The caller sets file, and known to map_new(0); the other fields begin as zero. */
 struct plain_checker {
     const ckpt_file *file;
     map *known; /* node -> enum verdict */
-    struct plain_step *waiting;
+    struct plain_step *waiting; /* the stack of the current call */
     size_t n, cap;
     const ckpt_value **visited; /* by the current call */
     size_t nvisited, cap_visited;
-    uint64_t work;
+    uint64_t work; /* steps of all calls, which are limited */
 };
 
 /* check_plain - sets *BAD to the first node at or below V that is not plain data, or NULL. Plain data are
@@ -22,13 +22,13 @@ ckpt_status check_plain(struct plain_checker *p, const ckpt_value *v, const ckpt
                         ckpt_error *err);
 void plain_checker_free(struct plain_checker *p);
 
-/* What the object of a name is, by plain.def. */
+/* What a class or callable makes, by plain.def. */
 enum plain_kind { PLAIN_OTHER, PLAIN_VALUE, PLAIN_TENSOR, PLAIN_POSIX, PLAIN_WINDOWS, PLAIN_FIELDS };
 
-enum plain_kind plain_kind_of(const ckpt_value *global);
+enum plain_kind plain_kind_of(const ckpt_value *global); /* PLAIN_OTHER also if GLOBAL is not a name */
 /* is_plain_value_call - is V a call that makes plain data other than a tensor: torch.Size, complex …? */
 bool is_plain_value_call(const ckpt_value *v);
-/* is_torch_constant - is V the name of a dtype or of a quantisation scheme? */
+/* is_torch_constant - is V the global name of a torch dtype, or of a quantisation scheme? */
 bool is_torch_constant(const ckpt_value *v);
 /* plain_from_scalar - sets *OUT to the numpy scalar V as a Python number or text in A; NULL: V is not a numpy
  * scalar, or cannot be converted. False: out of memory. */

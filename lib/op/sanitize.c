@@ -1,21 +1,26 @@
 /*
- * sanitize.c - `ckpt sanitize`: makes a new graph of tensors and plain data from that of the plan:
+ * sanitize.c - `ckpt sanitize`: makes a new value graph of tensors and plain data from that of the plan.
+ * Each value on the left becomes what is on the right:
  *
- *   constant, list, tuple, dict, set     itself; OrderedDict keeps _metadata
- *   tensor made by calls of torch        itself; by other calls, if its bytes are in
- *                                        the table: a new description
+ *   constant, list, tuple, dict, set     the same; OrderedDict keeps _metadata
+ *   tensor made by calls of torch        the same; by other calls, if the table has its bytes:
+ *                                        a new description
  *   composite tensor                     dict of its components, by the names that ls shows
  *   nn.Module, ScriptModule              its state dict
  *   numpy array, scalar                  tensor; number
- *   text of Python 2                     text, or bytes where it is no text
+ *   str of Python 2                      text; bytes if it is not UTF-8
  *   dict, list, set by another class     dict, list, set
  *   pathlib path                         text
  *   object with tensors in it, Namespace dict of its attributes
- *   anything else                        left out; None in a list or tuple, whose
- *                                        other items keep their places
+ *   anything else                        left out; None in a list or tuple, so that
+ *                                        other items keep their indices
  *
- * The conversion has its own stack. The result of a container is registered before its entries are converted,
- * so that it may contain itself. All that is left out or changed is reported with its path.
+ * The conversion does not recurse: it has a stack of frames. The result of a container is recorded before
+ * its entries are converted, so that it may contain itself. All that is left out or changed is reported with
+ * its path.
+ *
+ * For formats of dense tensors by name, sanitize_flat leaves out and reports other tensors; the writer
+ * reports the values that are not tensors.
  */
 #include "op/sanitize.h"
 
@@ -23,17 +28,19 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
+#include "core/dtype.h"
+#include "core/graph_visit.h"
 #include "core/numpy.h"
 #include "core/view.h"
 #include "op/plain.h"
-#include "core/graph_visit.h"
 #include "op/weights_only.h"
 
+/* A container whose entries are being converted: those of its view, or the components of a row. */
 struct frame {
-    const ckpt_value *v; /* its entries are converted: those of its view, or the components of a row */
+    const ckpt_value *v;
     struct view view;
     size_t next;             /* entry of the view, or row */
-    uint32_t composite;      /* row whose components are converted, or CKPT_NO_TENSOR */
+    uint32_t composite;      /* the row, or CKPT_NO_TENSOR */
     const ckpt_value *state; /* attributes of an OrderedDict, not converted yet */
     ckpt_value *out;         /* the container that its entries are added to */
     ckpt_path_elem elem;     /* its path element */
@@ -64,8 +71,8 @@ struct rewrite {
 
 /* ------------------------------------------------------------------- notes */
 
-/* locate_value - returns V as a leaf whose path is that of the frames and LAST (may be NULL). name.ptr NULL:
- * out of memory. */
+/* locate_value - returns V as a leaf, whose path is that of the frames and LAST, which may be NULL. name.ptr
+ * NULL: out of memory. */
 static ckpt_leaf locate_value(struct sanitize *s, const ckpt_path_elem *last, const ckpt_value *v)
 {
     size_t room = s->p->root_depth + s->nframes + 1, n = 0;
@@ -83,7 +90,9 @@ static ckpt_leaf locate_value(struct sanitize *s, const ckpt_path_elem *last, co
         .name = path_join(s->p->a, path, (uint32_t)n), .path = path, .npath = (uint32_t)n, .value = v};
 }
 
-static ckpt_str callable_of(arena *a, const ckpt_value *v)
+/* name_callable - returns the name of the callable or class of V, empty if there is none. .ptr NULL: out of
+ * memory. */
+static ckpt_str name_callable(arena *a, const ckpt_value *v)
 {
     char text[256];
     const ckpt_value *k = v->type == CKPT_V_CALL ? view_class(v) : v;
@@ -94,6 +103,8 @@ static ckpt_str callable_of(arena *a, const ckpt_value *v)
     return arena_str(a, str_c(ckpt_value_type_name(k, text, sizeof text)));
 }
 
+/* add_report - reports that LEAF became INSTEAD or, if LOST, is left out. BLAME: the node because of which,
+ * or NULL. */
 static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const ckpt_value *blame,
                               const char *instead, bool lost)
 {
@@ -102,16 +113,17 @@ static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const c
                           .path = leaf->path,
                           .npath = leaf->npath,
                           .type = str_c(ckpt_value_type_name(leaf->value, type, sizeof type)),
-                          .callable = callable_of(s->p->a, blame ? blame : leaf->value),
+                          .callable = name_callable(s->p->a, blame ? blame : leaf->value),
                           .instead = str_c(instead),
                           .lost = lost};
     return plan_note_sanitized(s->p, one, s->err);
 }
 
-static ckpt_status report_changed(struct sanitize *s, const struct rewrite *c, const char *to)
+/* report_changed - reports that the value of C became INSTEAD. */
+static ckpt_status report_changed(struct sanitize *s, const struct rewrite *c, const char *instead)
 {
     const ckpt_leaf leaf = locate_value(s, c->elem, c->v);
-    return add_report(s, &leaf, s->blame, to, false);
+    return add_report(s, &leaf, s->blame, instead, false);
 }
 
 static ckpt_status report_lost(struct sanitize *s, const struct rewrite *c, const char *instead)
@@ -122,13 +134,18 @@ static ckpt_status report_lost(struct sanitize *s, const struct rewrite *c, cons
 
 /* ------------------------------------------------------------------- nodes */
 
-static ckpt_status remember_result(struct sanitize *s, const ckpt_value *v, ckpt_value *made)
+/* as_is - returns V as a result that is not changed. */
+static ckpt_value *as_is(const ckpt_value *v) { return (ckpt_value *)(uintptr_t)v; }
+
+/* set_result - sets the result of C, NULL if its value is left out, also for other references to the value.
+ * */
+static ckpt_status set_result(struct sanitize *s, struct rewrite *c, ckpt_value *made)
 {
     uint32_t index = (uint32_t)s->nresults;
     ckpt_value **at = arena_append(s->p->a, &s->results, &s->nresults, &s->cap_results, sizeof *at);
-    if (!at || index >= MAP_NONE || !map_set_num(s->done, map_ptr(v), index))
+    if (!at || index >= MAP_NONE || !map_set_num(s->done, map_ptr(c->v), index))
         return fail_memory(s->err);
-    *at = made;
+    *at = c->result = made;
     return CKPT_OK;
 }
 
@@ -140,11 +157,11 @@ static ckpt_value *new_node(struct sanitize *s, ckpt_value_type type, const ckpt
     return v;
 }
 
-/* push_container - makes C the container MADE; the entries of frame F are converted next and go to OUT. */
+/* push_container - sets the result of C to the container MADE, and pushes F, whose entries are to be
+ * converted and added to OUT. */
 static ckpt_status push_container(struct sanitize *s, struct rewrite *c, ckpt_value *made, ckpt_value *out,
                                   struct frame f)
 {
-    c->result = made;
     if (!made || !out)
         return fail_memory(s->err);
     f.v = c->v;
@@ -152,7 +169,7 @@ static ckpt_status push_container(struct sanitize *s, struct rewrite *c, ckpt_va
     f.has_elem = c->elem != NULL;
     if (c->elem)
         f.elem = *c->elem;
-    CKPT_TRY(remember_result(s, c->v, made));
+    CKPT_TRY(set_result(s, c, made));
     struct frame *at = arena_append(NULL, &s->frames, &s->nframes, &s->cap_frames, sizeof *at);
     if (!at)
         return fail_memory(s->err);
@@ -186,25 +203,25 @@ static bool has_components(const struct sanitize *s, uint32_t row)
     return row + 1 < t->nrows && t->rows[row + 1].t.part_of == row; /* bounded: row < nrows */
 }
 
-/* rebuild_tensor - makes a new description of the tensor of ROW, however it was made; a composite becomes a
- * dict of its components. */
+/* rebuild_tensor - makes a new description of the tensor of ROW, which calls of other libraries may have
+ * made. A composite becomes a dict of its components. */
 static ckpt_status rebuild_tensor(struct sanitize *s, struct rewrite *c, uint32_t row)
 {
     const ckpt_tensor *t = row_tensor(s, row);
     bool simple = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_STORAGE) &&
                   t->has_data && t->has_shape && t->dtype < CKPT_DT_NP && t->dtype != CKPT_DT_NONE;
+    if (!simple && !has_components(s, row))
+        return set_result(s, c, NULL);
+    ckpt_value *out = new_node(s, simple ? CKPT_V_TENSOR : CKPT_V_DICT, c->v);
+    if (!out)
+        return fail_memory(s->err);
     if (simple) {
-        if (!(c->result = new_node(s, CKPT_V_TENSOR, c->v)))
-            return fail_memory(s->err);
-        c->result->row = row;
-        c->result->flags |= VALUE_ROW;
-        CKPT_TRY(remember_result(s, c->v, c->result));
+        out->row = row;
+        out->flags |= VALUE_ROW;
+        CKPT_TRY(set_result(s, c, out));
         return report_changed(s, c, t->parameter ? "parameter" : "tensor");
     }
-    if (!has_components(s, row))
-        return remember_result(s, c->v, NULL);
     CKPT_TRY(report_changed(s, c, "dict"));
-    ckpt_value *out = new_node(s, CKPT_V_DICT, c->v);
     return push_container(s, c, out, out, (struct frame){.composite = row, .next = (size_t)row + 1});
 }
 
@@ -215,8 +232,7 @@ static ckpt_status convert_tensor(struct sanitize *s, struct rewrite *c, uint32_
         return fail_memory(s->err);
     if (number) {
         char type[32];
-        c->result = number;
-        CKPT_TRY(remember_result(s, c->v, number));
+        CKPT_TRY(set_result(s, c, number));
         (void)ckpt_value_type_name(number, type, sizeof type);
         ckpt_str to = arena_str(s->p->a, str_c(type));
         return to.ptr ? report_changed(s, c, to.ptr) : fail_memory(s->err);
@@ -224,15 +240,12 @@ static ckpt_status convert_tensor(struct sanitize *s, struct rewrite *c, uint32_
     if (row_tensor(s, row)->kind == CKPT_NDARRAY)
         return rebuild_tensor(s, c, row);
     CKPT_TRY(check_plain(&s->plain, c->v, &s->blame, s->err));
-    if (s->blame)
-        return rebuild_tensor(s, c, row);
-    c->result = (ckpt_value *)(uintptr_t)c->v;
-    return remember_result(s, c->v, c->result);
+    return s->blame ? rebuild_tensor(s, c, row) : set_result(s, c, as_is(c->v));
 }
 
 /* ------------------------------------------------------------------ objects */
 
-/* report_attributes - reports the attributes of a list or dict of its own class as left out. */
+/* report_attributes - reports that the attributes of C, a list or dict by another class, are left out. */
 static ckpt_status report_attributes(struct sanitize *s, const struct rewrite *c)
 {
     const ckpt_value *state = value_state(c->v);
@@ -284,14 +297,14 @@ static bool state_holds_tensor(const struct sanitize *s, const ckpt_value *v)
     return holds;
 }
 
-/* convert_sequence - converts the items of a list, set or tuple of a different class; its ARGUMENTS only if
- * tensors are among them, as in a named tuple. */
+/* convert_sequence - converts a list, set or tuple by another class. If its items are the ARGUMENTS of its
+ * call, as in a named tuple, it is left out unless tensors are among them. */
 static ckpt_status convert_sequence(struct sanitize *s, struct rewrite *c, bool arguments)
 {
     const ckpt_value *klass = view_class(c->v), *args = c->v->u.call.args;
     bool set = is_builtin(klass, "set") || is_builtin(klass, "frozenset");
     if (arguments && map_get_num(s->has_tensor_below, map_ptr(args)) == MAP_NONE)
-        return remember_result(s, c->v, NULL);
+        return set_result(s, c, NULL);
     bool tuple = arguments || is_builtin(klass, "tuple") ||
                  (is_reconstructor(c->v) && is_builtin(value_arg(c->v, 1), "tuple"));
     if (!is_builtin(klass, "set"))
@@ -300,13 +313,7 @@ static ckpt_status convert_sequence(struct sanitize *s, struct rewrite *c, bool 
     return push_container_as(s, c, set ? CKPT_V_SET : tuple ? CKPT_V_TUPLE : CKPT_V_LIST);
 }
 
-static bool is_namespace(const ckpt_value *v)
-{
-    const ckpt_value *k = view_class(v);
-    return plain_kind_of(k) == PLAIN_FIELDS;
-}
-
-/* is_empty_bytes - is V a call bytes(), as which Python 3 pickles b'' in protocol 2? */
+/* is_empty_bytes - is V the call bytes(), which Python 3 pickles for b'' in protocol 2? */
 static bool is_empty_bytes(const ckpt_value *v)
 {
     return v->u.call.args->type == CKPT_V_TUPLE && !value_nargs(v) && is_builtin(v->u.call.callable, "bytes");
@@ -315,13 +322,11 @@ static bool is_empty_bytes(const ckpt_value *v)
 static ckpt_status convert_value_call(struct sanitize *s, struct rewrite *c)
 {
     if (is_empty_bytes(c->v)) {
-        if (!(c->result = new_node(s, CKPT_V_BYTES, c->v)))
-            return fail_memory(s->err);
-        return remember_result(s, c->v, c->result);
+        ckpt_value *made = new_node(s, CKPT_V_BYTES, c->v);
+        return made ? set_result(s, c, made) : fail_memory(s->err);
     }
     CKPT_TRY(check_plain(&s->plain, c->v, &s->blame, s->err));
-    c->result = s->blame ? NULL : (ckpt_value *)(uintptr_t)c->v;
-    return remember_result(s, c->v, c->result);
+    return set_result(s, c, s->blame ? NULL : as_is(c->v));
 }
 
 static ckpt_status convert_object(struct sanitize *s, struct rewrite *c)
@@ -333,8 +338,7 @@ static ckpt_status convert_object(struct sanitize *s, struct rewrite *c)
     if (!plain_from_path(s->p->a, c->v, &path))
         return fail_memory(s->err);
     if (path) {
-        c->result = path;
-        CKPT_TRY(remember_result(s, c->v, path));
+        CKPT_TRY(set_result(s, c, path));
         return report_changed(s, c, "str");
     }
     if (view.kind == VIEW_PAIRS || value_is_global(view_class(c->v), "collections", "OrderedDict"))
@@ -342,8 +346,9 @@ static ckpt_status convert_object(struct sanitize *s, struct rewrite *c)
     if (view.kind == VIEW_ITEMS || is_builtin(view_class(c->v), "set") ||
         is_builtin(view_class(c->v), "list"))
         return convert_sequence(s, c, view.arguments);
-    if (view.kind != VIEW_ATTRS || (!is_namespace(c->v) && !state_holds_tensor(s, c->v)))
-        return remember_result(s, c->v, NULL);
+    bool namespace = plain_kind_of(view_class(c->v)) == PLAIN_FIELDS;
+    if (view.kind != VIEW_ATTRS || (!namespace && !state_holds_tensor(s, c->v)))
+        return set_result(s, c, NULL);
     CKPT_TRY(report_changed(s, c, "dict"));
     return push_container_as(s, c, CKPT_V_DICT);
 }
@@ -355,15 +360,17 @@ static ckpt_status convert_python2_str(struct sanitize *s, struct rewrite *c)
 {
     const ckpt_value *v = c->v;
     bool text = !(v->flags & VALUE_SPAN) && utf8_check(v->u.str, false, NULL);
-    if (!(c->result = new_node(s, text ? CKPT_V_STR : CKPT_V_BYTES, v)))
+    ckpt_value *made = new_node(s, text ? CKPT_V_STR : CKPT_V_BYTES, v);
+    if (!made)
         return fail_memory(s->err);
-    c->result->u = v->u;
-    c->result->flags = v->flags & (VALUE_SHARED | VALUE_SPAN);
-    CKPT_TRY(remember_result(s, v, c->result));
+    made->u = v->u;
+    made->flags = v->flags & (VALUE_SHARED | VALUE_SPAN);
+    CKPT_TRY(set_result(s, c, made));
     return text ? CKPT_OK : report_changed(s, c, "bytes");
 }
 
-static const ckpt_value *state_dict_of(const ckpt_file *f, const ckpt_value *v)
+/* find_state_dict - returns the state dict of the module V; V itself: it is no module. */
+static const ckpt_value *find_state_dict(const ckpt_file *f, const ckpt_value *v)
 {
     const ckpt_value *by = file_replacement(f, v);
     for (size_t i = 0; by == v && i < f->nparts; i++)
@@ -373,18 +380,17 @@ static const ckpt_value *state_dict_of(const ckpt_file *f, const ckpt_value *v)
 
 static ckpt_status convert_call(struct sanitize *s, struct rewrite *c)
 {
-    const ckpt_value *by = state_dict_of(s->p->file, c->v);
+    const ckpt_value *by = find_state_dict(s->p->file, c->v);
     if (by != c->v) {
         struct rewrite instead = {.v = by, .elem = c->elem};
         CKPT_TRY(report_changed(s, c, "state dict"));
         CKPT_TRY(convert_mapping(s, &instead));
-        c->result = instead.result;
-        return remember_result(s, c->v, c->result);
+        return set_result(s, c, instead.result);
     }
     uint32_t row = row_of(s, c->v);
     if (row != CKPT_NO_TENSOR)
         return convert_tensor(s, c, row);
-    return c->v->type == CKPT_V_CALL ? convert_object(s, c) : remember_result(s, c->v, NULL);
+    return c->v->type == CKPT_V_CALL ? convert_object(s, c) : set_result(s, c, NULL);
 }
 
 /* convert_value - sets C->result, and pushes a frame if there are entries to convert. */
@@ -392,16 +398,11 @@ static ckpt_status convert_value(struct sanitize *s, struct rewrite *c)
 {
     const ckpt_value *v = c->v;
     uint32_t known = v->type >= CKPT_V_STR8 ? map_get_num(s->done, map_ptr(v)) : MAP_NONE;
-    c->result = (ckpt_value *)(uintptr_t)v;
+    bool built = v->flags & VALUE_BUILT;
+    c->result = known != MAP_NONE ? s->results[known] : built ? NULL : as_is(v);
     s->blame = NULL;
-    if (known != MAP_NONE) {
-        c->result = s->results[known];
+    if (known != MAP_NONE || built)
         return CKPT_OK;
-    }
-    if (v->flags & VALUE_BUILT) {
-        c->result = NULL;
-        return CKPT_OK;
-    }
     switch ((ckpt_value_type)v->type) {
     case CKPT_V_BIGINT: c->result = v->u.str.len <= 255 ? c->result : NULL; return CKPT_OK;
     case CKPT_V_STR8: return convert_python2_str(s, c);
@@ -411,14 +412,15 @@ static ckpt_status convert_value(struct sanitize *s, struct rewrite *c)
     case CKPT_V_SET: return push_container_as(s, c, (ckpt_value_type)v->type);
     case CKPT_V_FROZENSET: CKPT_TRY(report_changed(s, c, "set")); return push_container_as(s, c, CKPT_V_SET);
     case CKPT_V_GLOBAL: c->result = is_torch_constant(v) ? c->result : NULL; return CKPT_OK;
-    case CKPT_V_TENSOR: return remember_result(s, v, c->result);
+    case CKPT_V_TENSOR: return set_result(s, c, c->result);
     case CKPT_V_CALL:
     case CKPT_V_PERSID: c->result = NULL; return convert_call(s, c);
     default: return CKPT_OK;
     }
 }
 
-/* convert_key - sets *OUT to V as a key of a dict or an item of a set; NULL: it cannot be one. */
+/* convert_key - sets *OUT to the result of V, a key of a dict or an item of a set; NULL: it is left out,
+ * because what it becomes is not hashable. */
 static ckpt_status convert_key(struct sanitize *s, const ckpt_value *v, const ckpt_path_elem *elem,
                                ckpt_value **out)
 {
@@ -426,7 +428,7 @@ static ckpt_status convert_key(struct sanitize *s, const ckpt_value *v, const ck
     *out = NULL;
     if (v->type == CKPT_V_TUPLE) {
         CKPT_TRY(check_plain(&s->plain, v, &s->blame, s->err));
-        *out = s->blame ? NULL : (ckpt_value *)(uintptr_t)v;
+        *out = s->blame ? NULL : as_is(v);
         return CKPT_OK;
     }
     if (value_is_sequence(v) || v->type == CKPT_V_DICT ||
@@ -471,7 +473,7 @@ static ckpt_status convert_item(struct sanitize *s, ckpt_value *out, size_t i, c
     return !c.result || value_append(s->p->a, out, c.result) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* put_component - converts the next component of the frame's composite; *MORE false: there is none. */
+/* put_component - converts the next component of F's composite. *MORE: there was one. */
 static ckpt_status put_component(struct sanitize *s, struct frame *f, bool *more)
 {
     const struct table *t = &s->p->file->table;
@@ -547,7 +549,7 @@ static ckpt_status index_rows(struct sanitize *s)
     return CKPT_OK;
 }
 
-/* is_attribute_row - is ROW an attribute of the tensor OF, or below one? */
+/* is_attribute_row - is ROW in an attribute of the tensor OF? */
 static bool is_attribute_row(const struct row *row, const struct row *of)
 {
     for (uint32_t k = 0; k < of->t.npath && k < row->t.npath; k++)
@@ -561,7 +563,7 @@ static bool is_attribute_row(const struct row *row, const struct row *of)
 static void keep_rows(struct sanitize *s)
 {
     const struct table *t = &s->p->file->table;
-    const struct row *as_is = NULL; /* the last tensor that is not rebuilt: its attributes follow it */
+    const struct row *unchanged = NULL; /* the last tensor that is not rebuilt: its attributes follow it */
     for (size_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *r = &t->rows[i].t;
         uint32_t at = r->value ? map_get_num(s->done, map_ptr(r->value)) : MAP_NONE;
@@ -569,8 +571,8 @@ static void keep_rows(struct sanitize *s)
         s->p->keep[i] = made ? made->type == CKPT_V_TENSOR || made == r->value
                              : at == MAP_NONE && r->part_of != CKPT_NO_TENSOR && s->p->keep[r->part_of];
         if (made && made == r->value && t->rows[i].steps)
-            as_is = &t->rows[i];
-        else if (at == MAP_NONE && as_is && t->rows[i].steps && is_attribute_row(&t->rows[i], as_is))
+            unchanged = &t->rows[i];
+        else if (at == MAP_NONE && unchanged && t->rows[i].steps && is_attribute_row(&t->rows[i], unchanged))
             s->p->keep[i] = true;
     }
     s->p->entries_stale = true;
@@ -601,7 +603,8 @@ static ckpt_status convert_root(struct sanitize *s)
 
 /* ------------------------------------------------------------ unused calls */
 
-static ckpt_status report_unused_of(struct sanitize *s, const struct graph_visit *r, const ckpt_file *f)
+/* report_unused_calls_of - reports the calls of F whose results R has not visited. */
+static ckpt_status report_unused_calls_of(struct sanitize *s, const struct graph_visit *r, const ckpt_file *f)
 {
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->ncalls; k++) {
@@ -623,9 +626,9 @@ static ckpt_status report_unused_calls(struct sanitize *s)
         ok = graph_visit_add(&r, f->parts[i]->root);
     for (const ckpt_value *v = f->root; ok && v;)
         v = graph_visit_next(&r, &ok);
-    ckpt_status st = ok ? report_unused_of(s, &r, f) : fail_memory(s->err);
+    ckpt_status st = ok ? report_unused_calls_of(s, &r, f) : fail_memory(s->err);
     for (size_t i = 0; st == CKPT_OK && i < f->nparts; i++)
-        st = report_unused_of(s, &r, f->parts[i]);
+        st = report_unused_calls_of(s, &r, f->parts[i]);
     graph_visit_free(&r);
     return st;
 }
@@ -678,24 +681,60 @@ ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error 
     return st;
 }
 
-static ckpt_status refuse_lost(const ckpt_plan *p, const ckpt_sanitized *first, ckpt_error *err)
+ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err)
 {
-    size_t others = 0;
+    const ckpt_sanitized *first = NULL;
+    size_t lost = 0;
     char more[48] = "";
-    for (size_t i = 0; i < p->nsanitized; i++)
-        others += p->sanitized[i].lost && &p->sanitized[i] != first;
-    if (others)
-        (void)snprintf(more, sizeof more, ", and %zu more", others);
+    for (size_t i = p->nsanitized; i-- > 0;)
+        if (p->sanitized[i].lost) {
+            first = &p->sanitized[i];
+            lost++;
+        }
+    if (!first)
+        return CKPT_OK;
+    if (lost > 1)
+        (void)snprintf(more, sizeof more, ", and %zu more", lost - 1);
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\" (%.*s) would be left out%s\n"
                 "without --strict they are left out and listed",
                 STR_ARG(first->name), STR_ARG(first->type), more);
 }
 
-ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err)
+/* ------------------------------------------------------------ dense tensors */
+
+static bool is_flat_tensor(const ckpt_tensor *t, has_dtype *holds)
 {
-    for (size_t i = 0; i < p->nsanitized; i++)
-        if (p->sanitized[i].lost)
-            return refuse_lost(p, &p->sanitized[i], err);
+    return (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY) && t->has_data && t->has_shape &&
+           (dtype_info((ckpt_dtype)t->dtype)->safetensors || (holds && holds(t)));
+}
+
+static ckpt_status leave_out(ckpt_plan *p, const struct plan_entry *e, const ckpt_tensor *t, ckpt_error *err)
+{
+    const ckpt_path_elem flat = {.str = e->name};
+    ckpt_sanitized one = {.name = e->name,
+                          .path = path_copy(p->a, &flat, 1),
+                          .npath = 1,
+                          .type = arena_printf(p->a, "%s tensor", ckpt_kind_name((ckpt_kind)t->kind)),
+                          .callable = STR_LIT(""),
+                          .lost = true};
+    if (!one.path)
+        return fail_memory(err);
+    p->keep[e->row] = false;
+    return plan_note_sanitized(p, one, err);
+}
+
+ckpt_status sanitize_flat(ckpt_plan *p, has_dtype *holds, ckpt_error *err)
+{
+    CKPT_TRY(plan_update_entries(p, err));
+    for (size_t i = 0; i < p->nentries; i++) {
+        const struct plan_entry *e = &p->entries[i];
+        const ckpt_tensor *t = &p->file->table.rows[e->row].t;
+        if (t->part_of != CKPT_NO_TENSOR)
+            p->keep[e->row] = p->keep[t->part_of];
+        else if (!is_flat_tensor(t, holds))
+            CKPT_TRY(leave_out(p, e, t, err));
+    }
+    p->entries_stale = true;
     return CKPT_OK;
 }

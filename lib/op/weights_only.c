@@ -1,9 +1,8 @@
 /*
- * weights_only.c - torch.load(weights_only=True) runs the pickle on a machine of
- * its own (torch/_weights_only_unpickler.py): 34 opcodes, names from a list,
- * calls of listed names only, BUILD, APPEND and SETITEM on few types, and
- * storages as the only persistent ids. This file checks what codec/pickle_read recorded
- * (struct pickle_facts) by these rules, and reports the first violation.
+ * weights_only.c - predicts whether torch.load(weights_only=True) loads a file. It has an unpickler of its
+ * own (torch/_weights_only_unpickler.py) with 34 opcodes, imports and calls of the names in a list only,
+ * BUILD, APPEND and SETITEM on few types, and storages as the only persistent ids. This file checks what
+ * codec/pickle_read recorded (struct pickle_facts) by these rules, and reports the first violation.
  */
 #include "op/weights_only.h"
 
@@ -14,6 +13,7 @@
 #include "base/utf8.h"
 #include "core/graph_visit.h"
 
+/* What a call makes, by the name of its callable. */
 enum made_kind { REFUSED, OTHER, TYPE, ORDERED_DICT, COUNTER, TENSOR, PARAMETER };
 
 static const struct allowed {
@@ -41,6 +41,7 @@ struct violation {
     char text[512];
 };
 
+/* report_violation - sets *B to the violation at OFFSET, unless it has one at a smaller offset. */
 static void CKPT_PRINTF(3, 4) report_violation(struct violation *b, uint64_t offset, const char *fmt, ...)
 {
     va_list ap;
@@ -54,8 +55,7 @@ static void CKPT_PRINTF(3, 4) report_violation(struct violation *b, uint64_t off
 
 /* ---- names */
 
-/* python3_module - returns the name in Python 3 of a module of Python 2, as far as allowed names are in
- * it. */
+/* python3_module - returns the name in Python 3 of MODULE, for the modules of Python 2 with allowed names. */
 static ckpt_str python3_module(ckpt_str module)
 {
     if (str_is(module, "__builtin__"))
@@ -104,7 +104,7 @@ bool weights_only_allows(ckpt_str module, ckpt_str name)
     return lookup_name(python3_module(module), name) != REFUSED;
 }
 
-/* needs_import - returns true if torch allows the name only once torch.distributed.tensor is imported. */
+/* needs_import - returns true if torch allows MODULE.NAME only after torch.distributed.tensor is imported. */
 static bool needs_import(ckpt_str module, ckpt_str name)
 {
     return str_is(module, "torch.distributed.tensor") ||
@@ -188,9 +188,9 @@ static void check_changes(const struct pickle_facts *p, struct violation *b)
     }
 }
 
-/* known_location - is S a device tag for which torch has a deserializer? "cpu" has no index. Whether the
- * device exists is not a question of the file. */
-static bool known_location(ckpt_str s)
+/* is_known_location - is S a location for which torch has a deserializer? "cpu" has no index. Whether the
+ * device exists does not depend on the file. */
+static bool is_known_location(ckpt_str s)
 {
     static const char *const backends[] = {"cuda", "mps", "privateuse1", "hpu", "xpu", "mtia"};
     if (str_is(s, "cpu") || str_is(s, "meta"))
@@ -201,8 +201,8 @@ static bool known_location(ckpt_str s)
     return false;
 }
 
-/* check_storage - checks ID: (storage, class, key, location, numel), and a sixth item in the legacy format,
- * in which a storage cannot be untyped. */
+/* check_storage - checks the persistent id ID: (storage, class, key, location, numel), and a sixth item in
+ * the legacy format, in which a storage cannot be untyped. False: it reported a violation. */
 static bool check_storage(const ckpt_value *id, uint64_t offset, struct violation *b)
 {
     ckpt_str location;
@@ -212,7 +212,7 @@ static bool check_storage(const ckpt_value *id, uint64_t offset, struct violatio
                          "the storage at 0x%" PRIx64
                          " is untyped, which torch.load cannot read in the legacy format",
                          offset);
-    else if (value_text(at, &location) && !known_location(location))
+    else if (value_text(at, &location) && !is_known_location(location))
         report_violation(b, offset,
                          "the storage at 0x%" PRIx64 " is on \"%.*s\", a device that torch does not know",
                          offset, STR_ARG(location));
@@ -238,16 +238,16 @@ static void check_persids(const struct pickle_facts *p, struct violation *b)
     }
 }
 
-/* ---- text of Python 2 */
+/* ---- str of Python 2 */
 
-/* check_texts - checks that texts of Python 2 are UTF-8, as which torch.load decodes them. */
+/* check_texts - checks that each str of Python 2 is UTF-8, because torch.load decodes it as that. */
 static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct violation *b,
                                ckpt_error *err)
 {
     struct graph_visit r = {.seen = map_new(0)};
     const ckpt_value *v = NULL;
     bool ok = r.seen && graph_visit_add(&r, root);
-    for (size_t i = 0; ok && i < p->ncalls; i++) /* also what cannot be reached from the root */
+    for (size_t i = 0; ok && i < p->ncalls; i++) /* with those that cannot be reached from the root */
         ok = graph_visit_add(&r, p->calls[i]);
     while (ok && (v = graph_visit_next(&r, &ok)) != NULL) {
         ckpt_str s;

@@ -1,4 +1,4 @@
-/* weights_only.h - would torch.load(weights_only=True) read this file? */
+/* weights_only.h - predicts whether torch.load(weights_only=True) loads a file. */
 #ifndef OP_WEIGHTS_ONLY_H
 #define OP_WEIGHTS_ONLY_H
 
