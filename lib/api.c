@@ -209,7 +209,7 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     ckpt_status st = file_unchanged(p->file, err);
     if (plan_root_is_module(p))
         plan_note_module(p);
-    cast_notice_rest(p);
+    cast_notice_skipped(p);
     if (st == CKPT_OK && job->opts->strict)
         st = sanitize_strict(p, err);
     if (st == CKPT_OK)

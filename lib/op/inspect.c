@@ -125,7 +125,7 @@ static void vote_for_component(struct first_component_votes *l, ckpt_str key)
 {
     ckpt_str first = first_component(key);
     const ckpt_path_elem name = {.str = str_of(first.ptr, first.len ? first.len - 1 : 0)};
-    if (!l->copy.len && weights_averaged(&name))
+    if (!l->copy.len && is_averaged_name(&name))
         l->copy = first;
     if (!l->votes)
         l->most = first;
@@ -141,14 +141,6 @@ static void count_component(struct first_component_votes *l, ckpt_str key)
     l->deep += has_most && first_component(str_skip(key, first.len)).len;
 }
 
-static bool is_wrapper_prefix(ckpt_str prefix)
-{
-    for (size_t i = 0; i < nwrapper_names; i++)
-        if (str_is(prefix, wrapper_names[i].prefix))
-            return true;
-    return false;
-}
-
 /* set_prefix - sets the prefix of ONE if the component names a nested network or an averaged copy, not a
  * layer. */
 static void set_prefix(ckpt_weights *one, const struct first_component_votes *l)
@@ -160,7 +152,7 @@ static void set_prefix(ckpt_weights *one, const struct first_component_votes *l)
         one->prefix = l->copy;
         one->prefixed = l->with_copy;
     }
-    if (is_wrapper_prefix(one->prefix)) { /* reported as a wrapper */
+    if (find_wrapper(one->prefix)) { /* reported as a wrapper */
         one->prefix = str_of(NULL, 0);
         one->prefixed = 0;
     }

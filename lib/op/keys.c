@@ -1,5 +1,5 @@
 /* keys.c - renames keys for strip, add and rename. A first pass over all keys computes new names and finds
- * collisions; only the second one edits the plan, so an error leaves it unchanged. */
+ * collisions; the second pass edits the plan, so that an error leaves the plan unchanged. */
 #include "op/keys.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct renaming {
     struct weights weights;
     struct group *groups;
     size_t ngroups, cap_groups;
-    map *metas;                 /* _metadata nodes that are gathered already */
+    map *metas;                 /* the _metadata nodes whose keys were gathered */
     const ckpt_value **domains; /* by number: the container */
     size_t ndomains, cap_domains;
 };
@@ -56,20 +56,20 @@ static bool container_entry(const ckpt_value *container, uint32_t i, struct entr
     return i < n;
 }
 
-static bool is_left_out(const ckpt_plan *p, const struct edit_target *at)
+bool is_edited_out(const ckpt_plan *p, const struct edit_target *at)
 {
     const struct edit *e = plan_find_edit(p, at->node);
     return e && at->index < e->n && e->dropped[at->index];
 }
 
-/* make_slot - sets *S to the key of ENTRY as earlier edits named it; false: the key is not text, or is left
- * out. */
+/* make_slot - sets *S to the key of ENTRY with its name after earlier edits. False: the key is not text, or
+ * is left out. */
 static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot *s)
 {
     const struct edit *e = plan_find_edit(p, entry->name.node);
     *s = (struct slot){0};
-    if (!value_text(entry->key, &s->old_name) || is_left_out(p, &entry->name) ||
-        is_left_out(p, &entry->whole))
+    if (!value_text(entry->key, &s->old_name) || is_edited_out(p, &entry->name) ||
+        is_edited_out(p, &entry->whole))
         return false;
     if (e && entry->name.index < e->n && e->names[entry->name.index].ptr)
         s->old_name = e->names[entry->name.index];
@@ -77,14 +77,14 @@ static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot
     return true;
 }
 
-/* is_kept - do --keep and --drop leave V in the output? */
+/* is_kept - returns true unless V is a tensor that --keep or --drop leave out. */
 static bool is_kept(const ckpt_plan *p, const ckpt_value *v)
 {
     uint32_t row = v ? file_replacement(p->file, v)->row : CKPT_NO_TENSOR;
     return row >= p->file->table.nrows || p->keep[row];
 }
 
-/* holds_tensors - is V a tensor, or a container of some? */
+/* holds_tensors - is V a tensor, or a container with tensors in it? */
 static bool holds_tensors(const struct containers *w, const ckpt_value *v)
 {
     uint32_t at = v ? container_of_node(w, v) : NO_CONTAINER;
@@ -102,7 +102,7 @@ static bool names_parameter(const struct containers *w, const struct entry *e)
 
 /* gather_entries - adds the keys of CONTAINER, which has N entries, to SLOTS. */
 static ckpt_status gather_entries(struct renaming *b, const ckpt_value *container, uint32_t n,
-                                  struct slot **slots, size_t *count, size_t *cap, ckpt_error *err)
+                                  struct slots *slots, ckpt_error *err)
 {
     uint32_t domain = 0;
     struct entry e;
@@ -114,7 +114,7 @@ static ckpt_status gather_entries(struct renaming *b, const ckpt_value *containe
         s.domain = domain;
         s.index = i;
         s.has_no_tensor = !holds_tensors(&b->w, e.val);
-        struct slot *at = arena_append(NULL, slots, count, cap, sizeof *at);
+        struct slot *at = arena_append(NULL, &slots->at, &slots->n, &slots->cap, sizeof *at);
         if (!at)
             return fail_memory(err);
         *at = s;
@@ -122,17 +122,11 @@ static ckpt_status gather_entries(struct renaming *b, const ckpt_value *containe
     return CKPT_OK;
 }
 
-static ckpt_status gather_mapping(struct renaming *b, struct group *g, const ckpt_value *mapping,
-                                  ckpt_error *err)
-{
-    return gather_entries(b, mapping, mapping_count(mapping), &g->slots, &g->n, &g->cap, err);
-}
-
+/* gather_list - adds the names in LIST, if it is one, to the keys of G. */
 static ckpt_status gather_list(struct renaming *b, struct group *g, const ckpt_value *list, ckpt_error *err)
 {
-    if (!list || list->type != CKPT_V_LIST)
-        return CKPT_OK;
-    return gather_entries(b, list, list->u.seq.n, &g->slots, &g->n, &g->cap, err);
+    bool is_list = list && list->type == CKPT_V_LIST;
+    return is_list ? gather_entries(b, list, list->u.seq.n, &g->keys, err) : CKPT_OK;
 }
 
 static bool holds_text(const ckpt_value *list)
@@ -144,8 +138,8 @@ static bool holds_text(const ckpt_value *list)
     return false;
 }
 
-/* keep_numbers - keeps the keys of `state` that are numbers, unless the parameter groups list names: a
- * distributed checkpoint has the numbers of parameters as texts. */
+/* keep_numbers - excludes from renaming the keys of `state` that are numbers, unless the parameter groups
+ * list names. A distributed checkpoint has the numbers of parameters as texts. */
 static void keep_numbers(struct group *g, const ckpt_value *groups)
 {
     uint64_t number;
@@ -153,8 +147,8 @@ static void keep_numbers(struct group *g, const ckpt_value *groups)
         if (holds_text(mapping_get(value_item(groups, i), "params")) ||
             holds_text(mapping_get(value_item(groups, i), "param_names")))
             return;
-    for (size_t i = 0; i < g->n; i++)
-        g->slots[i].keeps_name = g->slots[i].keeps_name || str_uint(g->slots[i].old_name, &number);
+    for (size_t i = 0; i < g->keys.n; i++)
+        g->keys.at[i].keeps_name |= str_uint(g->keys.at[i].old_name, &number);
 }
 
 /* gather_optimizer - gathers the names in an optimizer's state: text keys of `state`, and the lists of names
@@ -164,7 +158,8 @@ static ckpt_status gather_optimizer(struct renaming *b, struct group *g, const c
 {
     const ckpt_value *groups = mapping_get(opt, "param_groups");
     uint32_t n = value_count(groups);
-    CKPT_TRY(gather_mapping(b, g, mapping_get(opt, "state"), err));
+    const ckpt_value *state = mapping_get(opt, "state");
+    CKPT_TRY(gather_entries(b, state, mapping_count(state), &g->keys, err));
     keep_numbers(g, groups);
     for (uint32_t i = 0; groups->type == CKPT_V_LIST && i < n; i++) {
         CKPT_TRY(gather_list(b, g, mapping_get(value_item(groups, i), "params"), err));
@@ -173,14 +168,16 @@ static ckpt_status gather_optimizer(struct renaming *b, struct group *g, const c
     return CKPT_OK;
 }
 
-/* gather_weights - gathers the keys of P; in a dict without _metadata, some may not name parameters. */
+/* gather_weights - gathers the keys of P. In a dict without _metadata, some of them may not name parameters.
+ * */
 static ckpt_status gather_weights(struct renaming *b, struct group *g, const struct container *p,
                                   ckpt_error *err)
 {
     struct entry e;
-    CKPT_TRY(gather_mapping(b, g, p->node, err));
-    for (size_t i = 0; !p->metadata && i < g->n; i++)
-        g->slots[i].keeps_name = mapping_entry(p->node, g->slots[i].index, &e) && !names_parameter(&b->w, &e);
+    CKPT_TRY(gather_entries(b, p->node, p->entries, &g->keys, err));
+    for (size_t i = 0; !p->metadata && i < g->keys.n; i++)
+        g->keys.at[i].keeps_name = mapping_entry(p->node, g->keys.at[i].index, &e) &&
+                                   !names_parameter(&b->w, &e);
     return CKPT_OK;
 }
 
@@ -195,8 +192,7 @@ static ckpt_status gather_metadata(struct renaming *b, struct group *g, const ck
         return fail_memory(err);
     if (old != MAP_NONE)
         return CKPT_OK;
-    return gather_entries(b, meta, mapping_count(meta), &g->module_paths, &g->nmodule_paths,
-                          &g->cap_module_paths, err);
+    return gather_entries(b, meta, mapping_count(meta), &g->modules, err);
 }
 
 static ckpt_status gather_group(struct renaming *b, uint32_t at, ckpt_error *err)
@@ -222,7 +218,8 @@ static ckpt_status gather_group(struct renaming *b, uint32_t at, ckpt_error *err
 
 /* ---- naming */
 
-/* name_module - sets *OUT to the new path of module PATH, which is what key() makes of PATH and a dot. */
+/* name_module - sets *OUT to the new path of module PATH: what key() returns for PATH and a dot, without the
+ * dot. */
 static ckpt_status name_module(struct naming *n, ckpt_str path, ckpt_str *out, ckpt_error *err)
 {
     ckpt_str key = path, then;
@@ -252,10 +249,10 @@ static ckpt_status check_name(const struct slot *s, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status name_slots(struct naming *n, struct slot *slots, size_t count, ckpt_error *err)
+static ckpt_status name_keys(struct naming *n, const struct slots *keys, ckpt_error *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct slot *s = &slots[i];
+    for (size_t i = 0; i < keys->n; i++) {
+        struct slot *s = &keys->at[i];
         if (s->keeps_name)
             continue;
         CKPT_TRY(n->key(n, s->old_name, &s->new_name, err));
@@ -269,8 +266,8 @@ static ckpt_status name_slots(struct naming *n, struct slot *slots, size_t count
 
 static bool is_renamed(const struct slot *s) { return !str_eq(s->old_name, s->new_name); }
 
-/* prefix_overlap - returns how many bytes of PREFIX ("b.c.d.") are the end of PATH and a dot ("a.b.c."); 0:
- * none. */
+/* prefix_overlap - returns the length of the longest start of PREFIX ("b.c.d.") with which PATH and a dot
+ * ("a.b.c.") end, or 0. */
 static size_t prefix_overlap(ckpt_str path, ckpt_str prefix)
 {
     for (size_t k = prefix.len; k-- > 1;) {
@@ -282,37 +279,37 @@ static size_t prefix_overlap(ckpt_str path, ckpt_str prefix)
     return 0;
 }
 
-/* index_modules - fills MODULES with each module that has a key, by its new name. */
+/* index_modules - adds to MODULES the paths of all modules that have keys, by the new names of these. */
 static ckpt_status index_modules(const struct group *g, map *modules, ckpt_error *err)
 {
-    for (size_t i = 0; i < g->n; i++) {
+    for (size_t i = 0; i < g->keys.n; i++) {
         uint32_t old = MAP_NONE;
-        for (size_t k = g->slots[i].new_name.len; k-- > 0 && old == MAP_NONE;)
-            if (g->slots[i].new_name.ptr[k] == '.' &&
-                !map_put(modules, str_of(g->slots[i].new_name.ptr, k), 0, &old))
+        ckpt_str name = g->keys.at[i].new_name;
+        for (size_t k = name.len; k-- > 0 && old == MAP_NONE;)
+            if (name.ptr[k] == '.' && !map_put(modules, str_of(name.ptr, k), 0, &old))
                 return fail_memory(err);
     }
     return CKPT_OK;
 }
 
-/* strip_module_paths - renames module paths inside of the stripped prefix. If "_orig_mod.module." was removed
- * from all keys, no key is left below the module "_orig_mod", which then gets the path of the whole
- * prefix. */
+/* strip_module_paths - renames modules whose paths end inside of the stripped prefix. If "_orig_mod.module."
+ * was removed from all keys, no key is below the module "_orig_mod" any more, and it gets the path that the
+ * module "_orig_mod.module" gets. */
 static ckpt_status strip_module_paths(struct naming *n, struct group *g, ckpt_error *err)
 {
     map *modules = NULL;
     ckpt_status st = CKPT_OK;
-    for (size_t i = 0; i < g->nmodule_paths && st == CKPT_OK; i++) {
-        struct slot *s = &g->module_paths[i];
+    for (size_t i = 0; i < g->modules.n && st == CKPT_OK; i++) {
+        struct slot *s = &g->modules.at[i];
         size_t k = is_renamed(s) ? 0 : prefix_overlap(s->old_name, n->stripped);
         ckpt_str all, then;
         if (!k)
             continue;
         if (!modules)
-            st = (modules = map_new(g->n)) ? index_modules(g, modules, err) : fail_memory(err);
+            st = (modules = map_new(g->keys.n)) ? index_modules(g, modules, err) : fail_memory(err);
         if (st != CKPT_OK || map_get(modules, s->old_name) != MAP_NONE)
             continue;
-        /* from the dot that ends PATH: the rest of the prefix */
+        /* completed by the part of the prefix that follows, from the dot after the path */
         all = concat_texts(n->p->a, s->old_name, str_skip(n->stripped, k - 1));
         st = all.ptr ? n->key(n, all, &then, err) : fail_memory(err);
         if (st == CKPT_OK && !str_eq(all, then))
@@ -326,13 +323,13 @@ static ckpt_status name_group(struct naming *n, struct group *g, ckpt_error *err
 {
     if (n->begin)
         CKPT_TRY(n->begin(n, g, err));
-    CKPT_TRY(name_slots(n, g->slots, g->n, err));
+    CKPT_TRY(name_keys(n, &g->keys, err));
     if (n->end)
         n->end(n, g);
     if (n->modules_follow)
         return rename_module_paths(n->p->a, g, err);
-    for (size_t i = 0; i < g->nmodule_paths; i++)
-        CKPT_TRY(name_module(n, g->module_paths[i].old_name, &g->module_paths[i].new_name, err));
+    for (size_t i = 0; i < g->modules.n; i++)
+        CKPT_TRY(name_module(n, g->modules.at[i].old_name, &g->modules.at[i].new_name, err));
     bool ends_with_dot = n->stripped.len && n->stripped.ptr[n->stripped.len - 1] == '.';
     return ends_with_dot ? strip_module_paths(n, g, err) : CKPT_OK;
 }
@@ -345,7 +342,7 @@ static ckpt_status fail_collision(const struct group *g, const struct slot *a, c
         (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%.*s\" and \"%.*s\" would both become \"%.*s\"",
                    STR_ARG(other->old_name), STR_ARG(renamed->old_name), STR_ARG(renamed->new_name));
     else
-        (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%.*s\" would become \"%.*s\", which is there already",
+        (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%.*s\" would become \"%.*s\", which exists already",
                    STR_ARG(renamed->old_name), STR_ARG(renamed->new_name));
     fail_where(err, "%.*s", STR_ARG(g->where));
     return CKPT_EEXIST;
@@ -357,14 +354,14 @@ static ckpt_str slot_new_name(const void *slots, uint32_t i)
 }
 
 /* check_domain - refuses two slots of one domain that get the same name, unless they had the same name
- * before. The slots of the domain begin at *AT, which moves to the next one. */
-static ckpt_status check_domain(const struct group *g, const struct slot *slots, size_t n, size_t *at,
-                                ckpt_error *err)
+ * before. The slots of the domain begin at *AT, which moves to those of the next domain. */
+static ckpt_status check_domain(const struct group *g, size_t *at, ckpt_error *err)
 {
+    const struct slot *slots = g->keys.at;
     map *names = map_new_index(0, slot_new_name, slots);
     ckpt_status st = CKPT_OK;
     uint32_t old, domain = slots[*at].domain;
-    for (; st == CKPT_OK && *at < n && slots[*at].domain == domain; ++*at) {
+    for (; st == CKPT_OK && *at < g->keys.n && slots[*at].domain == domain; ++*at) {
         if (!names || !map_put(names, slots[*at].new_name, (uint32_t)*at, &old))
             st = fail_memory(err);
         else if (old != MAP_NONE && !str_eq(slots[old].old_name, slots[*at].old_name))
@@ -374,29 +371,23 @@ static ckpt_status check_domain(const struct group *g, const struct slot *slots,
     return st;
 }
 
-static ckpt_status check_group(const struct group *g, ckpt_error *err)
-{
-    for (size_t i = 0; i < g->n;)
-        CKPT_TRY(check_domain(g, g->slots, g->n, &i, err));
-    return CKPT_OK;
-}
-
-/* drop_overwritten - drops all but the last renamed of the _metadata entries with the same new path, as
- * torch's consume_prefix_in_state_dict_if_present does: the entry of the wrapped module replaces that of the
- * wrapper. */
+/* drop_overwritten - drops, of the _metadata entries with the same new path, all but the last renamed one.
+ * So does torch's consume_prefix_in_state_dict_if_present: the entry of the wrapped module replaces that of
+ * the wrapper. */
 static ckpt_status drop_overwritten(struct group *g, ckpt_error *err)
 {
-    map *names = map_new(g->nmodule_paths);
+    struct slot *slots = g->modules.at;
+    map *names = map_new(g->modules.n);
     ckpt_status st = names ? CKPT_OK : fail_memory(err);
     for (int pass = 0; st == CKPT_OK && pass < 2; pass++) {
-        for (size_t i = g->nmodule_paths; st == CKPT_OK && i-- > 0;) {
+        for (size_t i = g->modules.n; st == CKPT_OK && i-- > 0;) {
             uint32_t old;
-            if (is_renamed(&g->module_paths[i]) != (pass == 0))
+            if (is_renamed(&slots[i]) != (pass == 0))
                 continue;
-            if (!map_put(names, g->module_paths[i].new_name, (uint32_t)i, &old))
+            if (!map_put(names, slots[i].new_name, (uint32_t)i, &old))
                 st = fail_memory(err);
-            else if (old != MAP_NONE && !str_eq(g->module_paths[old].old_name, g->module_paths[i].old_name))
-                g->module_paths[i].dropped = true;
+            else if (old != MAP_NONE && !str_eq(slots[old].old_name, slots[i].old_name))
+                slots[i].dropped = true;
         }
     }
     map_free(names);
@@ -405,14 +396,14 @@ static ckpt_status drop_overwritten(struct group *g, ckpt_error *err)
 
 /* ---- applying */
 
-/* full_name - sets *OUT to the joined name of KEY in G, NUL-terminated. If G is the root, WHOLE allows KEY
- * itself, which is a whole key and terminated. */
-static ckpt_status full_name(const struct renaming *b, const struct group *g, ckpt_str key, bool whole,
+/* join_name - sets *OUT to the joined name of KEY in G, NUL-terminated. If G is the root and TERMINATED,
+ * that is KEY itself. */
+static ckpt_status join_name(const struct renaming *b, const struct group *g, ckpt_str key, bool terminated,
                              ckpt_str *out, ckpt_error *err)
 {
     ckpt_path_elem path[2] = {{.str = g->where}, {.str = key}};
     uint32_t skip = g->where.len == 0;
-    *out = skip && whole ? key : path_join(b->n->p->a, path + skip, 2 - skip);
+    *out = skip && terminated ? key : path_join(b->n->p->a, path + skip, 2 - skip);
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
@@ -436,8 +427,8 @@ static ckpt_status apply_rename(struct renaming *b, const struct group *g, const
     b->n->changed++;
     if (!meta && !s->has_no_tensor) /* plan_count_renames reports rows */
         return CKPT_OK;
-    CKPT_TRY(full_name(b, g, s->old_name, !meta, &one.from, err));
-    CKPT_TRY(full_name(b, g, s->new_name, !meta, &one.to, err));
+    CKPT_TRY(join_name(b, g, s->old_name, !meta, &one.from, err));
+    CKPT_TRY(join_name(b, g, s->new_name, !meta, &one.to, err));
     return plan_note_renamed(p, &one, err);
 }
 
@@ -446,19 +437,19 @@ static ckpt_status apply_renames(struct renaming *b, ckpt_error *err)
     CKPT_TRY(plan_begin_renaming(b->n->p, err));
     for (size_t i = 0; i < b->ngroups; i++) {
         const struct group *g = &b->groups[i];
-        for (size_t k = 0; k < g->n; k++)
-            CKPT_TRY(apply_rename(b, g, &g->slots[k], false, err));
-        for (size_t k = 0; k < g->nmodule_paths; k++)
-            CKPT_TRY(apply_rename(b, g, &g->module_paths[k], true, err));
+        for (size_t k = 0; k < g->keys.n; k++)
+            CKPT_TRY(apply_rename(b, g, &g->keys.at[k], false, err));
+        for (size_t k = 0; k < g->modules.n; k++)
+            CKPT_TRY(apply_rename(b, g, &g->modules.at[k], true, err));
     }
     return CKPT_OK;
 }
 
 /* ---- report */
 
-/* group_in_optimizer - returns the group of the optimizer that contains ROW; GROUPS: node -> group.
- * UINT32_MAX: none. */
-static uint32_t group_in_optimizer(const map *groups, const struct row *row)
+/* find_optimizer_group - returns the group of the optimizer that contains ROW, or UINT32_MAX. GROUPS: node
+ * of an optimizer -> group. */
+static uint32_t find_optimizer_group(const map *groups, const struct row *row)
 {
     for (uint32_t k = 0; row->steps && k < row->t.npath; k++) {
         uint32_t g = row->steps[k].node ? map_get_num(groups, map_ptr(row->steps[k].node)) : MAP_NONE;
@@ -485,7 +476,7 @@ static ckpt_status assign_rows(struct renaming *b, ckpt_error *err)
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
         bool own = container[i] != NO_CONTAINER && b->w.list[container[i]].mapping;
-        p->mapping_of[i] = own ? group_of[container[i]] : group_in_optimizer(optimizers, &t->rows[i]);
+        p->mapping_of[i] = own ? group_of[container[i]] : find_optimizer_group(optimizers, &t->rows[i]);
     }
     map_free(optimizers);
     return ok ? CKPT_OK : fail_memory(err);
@@ -528,7 +519,8 @@ static ckpt_status rename_all(struct renaming *b, ckpt_error *err)
         CKPT_TRY(name_group(b->n, &b->groups[i], err));
         if (b->n->dry_run)
             continue;
-        CKPT_TRY(check_group(&b->groups[i], err));
+        for (size_t at = 0; at < b->groups[i].keys.n;)
+            CKPT_TRY(check_domain(&b->groups[i], &at, err));
         CKPT_TRY(drop_overwritten(&b->groups[i], err));
     }
     if (b->n->dry_run)
@@ -544,8 +536,8 @@ ckpt_status keys_rename(struct naming *n, ckpt_error *err)
     n->p->renaming = true;
     ckpt_status st = rename_all(&b, err);
     for (size_t i = 0; i < b.ngroups; i++) {
-        free(b.groups[i].slots);
-        free(b.groups[i].module_paths);
+        free(b.groups[i].keys.at);
+        free(b.groups[i].modules.at);
     }
     free(b.groups);
     map_free(b.metas);

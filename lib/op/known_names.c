@@ -6,6 +6,7 @@
 
 enum listed { NOT_LISTED, LISTED_HARMLESS, LISTED_EXEC };
 
+/* find_listed - returns the list that MODULE.NAME is in; harmless if it is in both. */
 static enum listed find_listed(ckpt_str module, ckpt_str name)
 {
     static const struct {

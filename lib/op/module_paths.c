@@ -1,5 +1,5 @@
-/* module_paths.c - renames the module paths in _metadata after their keys were renamed one by one: if a.b.w
- * became x.b.w, the module a.b became x.b, and a became x. */
+/* module_paths.c - renames the module paths in _metadata as the keys of the state dict were renamed: if
+ * a.b.w became x.b.w, the module a.b became x.b, and a became x. */
 #include <stdlib.h>
 
 #include "op/keys.h"
@@ -25,7 +25,8 @@ static ckpt_str parent_path(ckpt_str s)
     return str_of(s.ptr, n ? n - 1 : 0);
 }
 
-/* add_move - adds FROM -> TO. *KNOWN: this move and those of the parent modules were added before. */
+/* add_move - adds the move of module FROM to TO. *KNOWN: it, and so those of its parent modules, was added
+ * before. */
 static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *known, ckpt_error *err)
 {
     uint32_t old;
@@ -44,8 +45,8 @@ static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *k
     return CKPT_OK;
 }
 
-/* add_moves_of_key - adds the moves that follow from the renamed key FROM -> TO: as long as both end in the
- * same component, the path before it moved. */
+/* add_moves_of_key - adds the moves that follow from renaming key FROM to TO: while both end in the same
+ * component, that is removed, and the module of the remaining path moved. */
 static ckpt_status add_moves_of_key(struct moves *m, ckpt_str from, ckpt_str to, ckpt_error *err)
 {
     bool known = false;
@@ -89,15 +90,14 @@ static ckpt_status find_new_path(const struct moves *m, arena *a, ckpt_str path,
 
 ckpt_status rename_module_paths(arena *a, struct group *g, ckpt_error *err)
 {
-    struct moves m = {.index = NULL};
-    if (g->nmodule_paths == 0) /* no paths to rename */
+    if (g->modules.n == 0)
         return CKPT_OK;
-    m.index = map_new(0);
+    struct moves m = {.index = map_new(0)};
     ckpt_status st = m.index ? CKPT_OK : fail_memory(err);
-    for (size_t i = 0; st == CKPT_OK && i < g->n; i++)
-        st = add_moves_of_key(&m, g->slots[i].old_name, g->slots[i].new_name, err);
-    for (size_t i = 0; st == CKPT_OK && i < g->nmodule_paths; i++)
-        st = find_new_path(&m, a, g->module_paths[i].old_name, &g->module_paths[i].new_name, err);
+    for (size_t i = 0; st == CKPT_OK && i < g->keys.n; i++)
+        st = add_moves_of_key(&m, g->keys.at[i].old_name, g->keys.at[i].new_name, err);
+    for (size_t i = 0; st == CKPT_OK && i < g->modules.n; i++)
+        st = find_new_path(&m, a, g->modules.at[i].old_name, &g->modules.at[i].new_name, err);
     free(m.list);
     map_free(m.index);
     return st;

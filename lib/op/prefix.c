@@ -81,12 +81,18 @@ ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere)
                                                          : strip_partial(s, prefix, out));
 }
 
-static bool is_certain_wrapper(ckpt_str c)
+const struct wrapper_name *find_wrapper(ckpt_str prefix)
 {
     for (size_t i = 0; i < nwrapper_names; i++)
-        if (wrapper_names[i].certain && str_is(c, wrapper_names[i].prefix))
-            return true;
-    return false;
+        if (str_is(prefix, wrapper_names[i].prefix))
+            return &wrapper_names[i];
+    return NULL;
+}
+
+static bool is_certain_wrapper(ckpt_str c)
+{
+    const struct wrapper_name *w = find_wrapper(c);
+    return w && w->certain;
 }
 
 ckpt_str prefix_strip_certain(arena *a, ckpt_str s)

@@ -7,11 +7,13 @@
 /* The name that a wrapper gives to the module inside it, with its dot. */
 struct wrapper_name {
     const char *prefix;
-    bool certain; /* no model has a submodule of this name: removed anywhere in a key */
+    bool certain; /* no model has a submodule of this name, so it may be removed anywhere in a key */
 };
 
 extern const struct wrapper_name wrapper_names[];
 extern const size_t nwrapper_names;
+/* find_wrapper - returns the wrapper name that is PREFIX, or NULL. */
+const struct wrapper_name *find_wrapper(ckpt_str prefix);
 
 /* prefix_strip - returns S without PREFIX at its start or, if ANYWHERE, at each component boundary until none
  * is left; S itself if it has none. .ptr NULL: out of memory. */
@@ -23,7 +25,7 @@ bool prefix_inside(ckpt_str s, ckpt_str prefix);
 
 #define PREFIXES_SEEN 8
 
-/* The distinct first components of names, at most as many as fit, and how often each occurs. */
+/* Distinct first components of names, those that come first, and how often each of them occurs. */
 struct prefixes {
     ckpt_str at[PREFIXES_SEEN]; /* with the dot */
     uint64_t count[PREFIXES_SEEN];

@@ -5,10 +5,9 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "op/keys.h"
-#include "op/rename.h"
 
-#define MAX_PATTERN 1000u  /* bytes of an expression */
-#define MAX_REPEATS 4096u  /* largest product of its bounds {m,n}: each multiplies the automaton */
+#define MAX_PATTERN 1000u /* bytes of an expression */
+#define MAX_REPEATS 4096u /* largest product of its bounds {m,n}: each multiplies the size of the automaton */
 #define MAX_SUBJECT 65536u /* bytes of a key, old or new */
 #define GROUPS      10
 
@@ -21,8 +20,8 @@ struct expression {
     struct prefixes seen; /* the first components of all keys, for a hint */
 };
 
-/* check_repeats - is the product of all bounds {m,n} of PATTERN at most MAX_REPEATS? */
-static bool check_repeats(const char *pattern)
+/* are_repeats_few - is the product of all bounds {m,n} of PATTERN at most MAX_REPEATS? */
+static bool are_repeats_few(const char *pattern)
 {
     unsigned long product = 1;
     for (const char *p = strchr(pattern, '{'); p; p = strchr(p + 1, '{')) {
@@ -57,7 +56,7 @@ static ckpt_status check_replacement(const char *repl, size_t groups, ckpt_error
     return CKPT_OK;
 }
 
-/* regcomp_error - returns the text of the error CODE of regcomp(). That of regerror() differs between C
+/* regcomp_error - returns the text of the error CODE of regcomp(). The texts of regerror() differ between C
  * libraries. */
 static const char *regcomp_error(int code)
 {
@@ -98,7 +97,7 @@ static ckpt_status compile_rule(struct expression *x, const char *rule, ckpt_err
                     MAX_PATTERN);
     memcpy(pattern, rule, n);
     pattern[n] = '\0';
-    if (!check_repeats(pattern))
+    if (!are_repeats_few(pattern))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the repetitions of \"%s\" multiply to more than %u",
                     pattern, MAX_REPEATS);
     int code = regcomp(&x->re, pattern, REG_EXTENDED);
@@ -182,14 +181,12 @@ ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error
     struct expression x = {.subject = malloc(MAX_SUBJECT + 1)};
     struct naming n = {.p = plan, .key = regex_key, .modules_follow = true, .user = &x};
     ckpt_status st = x.subject ? compile_rule(&x, rule, err) : fail_memory(err);
-    if (st != CKPT_OK) {
-        free(x.subject);
-        return st;
+    if (st == CKPT_OK) {
+        buf_init(&x.out, MAX_SUBJECT);
+        st = keys_rename(&n, err);
+        buf_free(&x.out);
+        regfree(&x.re);
     }
-    buf_init(&x.out, MAX_SUBJECT);
-    st = keys_rename(&n, err);
-    buf_free(&x.out);
-    regfree(&x.re);
     free(x.subject);
     if (st == CKPT_OK && !n.changed)
         plan_notice_no_match(plan, "matches", str_of(rule, (size_t)(strstr(rule, "=>") - rule)), &x.seen);

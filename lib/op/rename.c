@@ -1,12 +1,9 @@
-/* rename.c - `ckpt strip`, add, and rename by a map: each computes new names of keys, and keys.c applies
- * them. */
-#include "op/rename.h"
-
+/* rename.c - `ckpt strip`, add, and rename by a map: computes the new names of keys; keys.c edits the plan.
+ * */
 #include "base/text.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
 #include "op/keys.h"
-#include "op/prefix.h"
 
 #define MODULE_PREFIX STR_LIT("module.")
 
@@ -58,7 +55,7 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
     bool dot = prefix[strlen(prefix) - 1] == '.';
     struct prefixing x = {.prefix = str_c(prefix), .anywhere = anywhere};
     struct naming n = {.p = plan, .key = strip_key, .stripped = x.prefix, .user = &x};
-    if (!dot) { /* first, try it as a component without its dot */
+    if (!dot) { /* PREFIX may be a whole component: the prefix with a dot is tried first */
         x.prefix = concat_texts(plan->a, x.prefix, STR_LIT("."));
         if (!x.prefix.ptr)
             return fail_memory(err);
@@ -124,17 +121,17 @@ static ckpt_str strip_leading_modules(ckpt_str s, unsigned *max)
     return s;
 }
 
-/* count_shared_modules - x->modules: how many leading `module.` all keys of G share, except n_averaged, the
- * counter of AveragedModel. */
+/* count_shared_modules - sets x->modules to how many leading `module.` all keys of G share. Ignores
+ * n_averaged, the counter of AveragedModel. */
 static ckpt_status count_shared_modules(struct naming *n, const struct group *g, ckpt_error *err)
 {
     struct auto_strip *x = n->user;
     unsigned shared = 1000; /* more than any model has */
     bool any = false, counter = false;
-    for (size_t i = 0; i < g->n && shared; i++) {
-        if (g->slots[i].keeps_name)
+    for (size_t i = 0; i < g->keys.n && shared; i++) {
+        if (g->keys.at[i].keeps_name)
             continue;
-        ckpt_str s = prefix_strip_certain(n->p->a, g->slots[i].old_name);
+        ckpt_str s = prefix_strip_certain(n->p->a, g->keys.at[i].old_name);
         if (!s.ptr)
             return fail_memory(err);
         if (str_is(s, "n_averaged")) {
@@ -156,7 +153,8 @@ static ckpt_status auto_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_er
     ckpt_str bare = prefix_strip_certain(n->p->a, s);
     if (!bare.ptr)
         return fail_memory(err);
-    /* a module path that is only wrappers ("module.") becomes empty; a key never does */
+    /* "module." alone is the path of a wrapper in _metadata, which becomes ""; a key is never only wrappers
+     * */
     *out = strip_leading_modules(bare, &modules);
     if (modules < x->modules && str_eq(*out, MODULE_PREFIX))
         *out = STR_LIT("");
@@ -166,9 +164,9 @@ static ckpt_status auto_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_er
 static void count_inner_modules(struct naming *n, const struct group *g)
 {
     struct auto_strip *x = n->user;
-    for (size_t i = 0; !g->optimizer && i < g->n; i++)
-        if (!g->slots[i].keeps_name && prefix_inside(g->slots[i].new_name, MODULE_PREFIX) && !x->inner++)
-            x->example = g->slots[i].new_name;
+    for (size_t i = 0; !g->optimizer && i < g->keys.n; i++)
+        if (!g->keys.at[i].keeps_name && prefix_inside(g->keys.at[i].new_name, MODULE_PREFIX) && !x->inner++)
+            x->example = g->keys.at[i].new_name;
 }
 
 ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
@@ -198,10 +196,10 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
 struct rename_map {
     map *index; /* old name -> number of the pair */
     ckpt_pair *pairs;
-    bool *used;
-    ckpt_str where;
+    bool *used;       /* by pair: it named a key */
+    ckpt_str where;   /* the name of the current mapping */
     map *mappings;    /* node of a mapping -> number of its name */
-    ckpt_str *wheres; /* the names of mappings under which their keys are looked up */
+    ckpt_str *wheres; /* the first name of each mapping, under which its keys are looked up */
     size_t nwheres, cap_wheres;
 };
 
@@ -255,16 +253,8 @@ static ckpt_status map_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_err
     return CKPT_OK;
 }
 
-static ckpt_status fail_key_not_found(ckpt_str name, ckpt_error *err)
-{
-    return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                "no key is called \"%.*s\"\n"
-                "`ckpt ls` lists the names; the path of the state dict may be left out",
-                STR_ARG(name));
-}
-
-/* index_other_names - fills OTHERS with the other names of X's mappings, as the rows of P have them; the
- * number is that in x->wheres. A shared mapping has a name for each path. */
+/* index_other_names - adds to OTHERS all names of X's mappings that occur in the names of rows, with their
+ * numbers in x->wheres. A mapping that is in the file under several paths has several names. */
 static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map *x, map *others,
                                      ckpt_error *err)
 {
@@ -284,7 +274,7 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
     return CKPT_OK;
 }
 
-/* move_name - replaces the first FIRST bytes of *NAME, the other name of its mapping, by WHERE. */
+/* move_name - replaces the first FIRST bytes of *NAME, a name of its mapping, by WHERE. */
 static bool move_name(arena *a, ckpt_str where, size_t first, ckpt_str *name)
 {
     ckpt_str moved = concat_texts(a, where, str_skip(*name, first));
@@ -293,8 +283,8 @@ static bool move_name(arena *a, ckpt_str where, size_t first, ckpt_str *name)
     return moved.ptr != NULL;
 }
 
-/* use_first_name - if the old name of pair I is below another name of a mapping, moves both of its names
- * below the first name. */
+/* use_first_name - if the old name of pair I is below a name in OTHERS, replaces that name by the first name
+ * of the mapping in both names of the pair. */
 static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *x, const map *others, uint32_t i,
                                   ckpt_error *err)
 {
@@ -323,7 +313,7 @@ static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *x, const map 
     return CKPT_OK;
 }
 
-/* use_first_names - calls use_first_name for the pairs that named no key. */
+/* use_first_names - calls use_first_name for the pairs that have named no key so far. */
 static ckpt_status use_first_names(ckpt_plan *p, size_t n, struct rename_map *x, ckpt_error *err)
 {
     map *others = map_new(0);
@@ -344,7 +334,7 @@ static size_t find_unused(const struct rename_map *x, size_t n)
     return i;
 }
 
-/* rename_by_map - renames by the N pairs; GIVEN are the same as the caller wrote them. */
+/* rename_by_map - renames by the N pairs of GIVEN, which are copied to X. */
 static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n, struct rename_map *x,
                                  ckpt_error *err)
 {
@@ -368,7 +358,10 @@ static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n,
     }
     size_t unused = find_unused(x, n);
     if (unused < n)
-        return fail_key_not_found(given[unused].key, err);
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                    "no key is called \"%.*s\"\n"
+                    "`ckpt ls` lists the names; the path of the state dict may be left out",
+                    STR_ARG(given[unused].key));
     names.dry_run = false;
     CKPT_TRY(keys_rename(&names, err));
     if (!names.changed)
@@ -391,7 +384,7 @@ static ckpt_status rename_pairs(ckpt_plan *p, const ckpt_pair *pairs, size_t n, 
     return st;
 }
 
-/* copy_name - copies the text GIVEN by the caller into P. */
+/* copy_name - sets *OUT to a copy of GIVEN, a text of the caller, that lives as long as P. */
 static ckpt_status copy_name(ckpt_plan *p, ckpt_str given, ckpt_str *out, ckpt_error *err)
 {
     CKPT_REQUIRE(err, given.ptr || !given.len);
@@ -414,7 +407,7 @@ ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size
     return rename_pairs(plan, own, n, err);
 }
 
-/* read_pairs - reads {"old": "new", …} into PAIRS, which grows in A. On failure, ERR is set. */
+/* read_pairs - appends the pairs of {"old": "new", …} to PAIRS, which grows in A. */
 static ckpt_status read_pairs(json_scan *j, arena *a, ckpt_pair **pairs, size_t *n, ckpt_error *err)
 {
     size_t cap = 0;

@@ -1,4 +1,4 @@
-/* root.c - `--root`: finds the part of a file below a name, and narrows an open file to it. */
+/* root.c - `--root`: finds the part of a file below a name, and reduces an open file to it. */
 #include "op/root.h"
 
 #include <stdio.h>
@@ -26,13 +26,13 @@ bool is_wanted(const struct wanted_names *w, ckpt_str name)
 
 bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath)
 {
-    if (r->alone && npath > r->depth + 1) /* bounded: fewer than all of a path */
+    if (r->alone && npath > r->depth + 1) /* bounded: depth is less than the length of a path */
         return false;
     return !r->name.len || (is_below_root(r->name, name) && path_begins(path, npath, r->path, r->depth));
 }
 
-/* count_containers - returns how many elements of PATH, which is below ROOT, are part of ROOT; *LEN: their
- * joined length. */
+/* count_containers - returns how many elements of PATH, which is below ROOT, are in ROOT. *LEN: their joined
+ * length. */
 static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint32_t npath, size_t *len)
 {
     uint32_t depth = 0;
@@ -47,8 +47,8 @@ static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint
     return depth;
 }
 
-/* consider_split - if NAME, whose path is PATH, is below the root WANTED, compares this way to split WANTED
- * with *OUT. True: it is better, and is now *OUT. */
+/* consider_split - splits the root WANTED as PATH, the path of NAME, does if NAME is below it. Returns true
+ * if that is better than *OUT, and sets *OUT to it. */
 static bool consider_split(struct root *out, ckpt_str wanted, ckpt_str name, const ckpt_path_elem *path,
                            uint32_t npath)
 {
@@ -62,6 +62,8 @@ static bool consider_split(struct root *out, ckpt_str wanted, ckpt_str name, con
     return true;
 }
 
+/* split_root - sets *OUT to the best way to split WANTED into containers; its name is empty if F has nothing
+ * below WANTED. */
 static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
@@ -155,7 +157,7 @@ static bool shorten_to_root(const struct narrowing *x, ckpt_str *name, const ckp
     return true;
 }
 
-/* renumber_node - makes NODE, which is row I, row TO, or CKPT_NO_TENSOR. */
+/* renumber_node - sets the row of NODE, which was I, to TO, a row or CKPT_NO_TENSOR. */
 static void renumber_node(const ckpt_value *node, size_t i, uint32_t to)
 {
     ckpt_value *v = (ckpt_value *)(uintptr_t)node;
@@ -205,10 +207,8 @@ static bool narrow_leaves(const struct narrowing *x)
         bool taken;
         if (!shorten_to_root(x, &leaf.name, &leaf.path, &leaf.npath, &taken))
             return false;
-        uint32_t cut = x->f->leaves[i].npath -
-                       leaf.npath; /* bounded: shorten_to_root() only removes elements */
-        if (leaf.containers)
-            leaf.containers += cut;
+        if (leaf.containers) /* bounded: shorten_to_root() only removes elements */
+            leaf.containers += x->f->leaves[i].npath - leaf.npath;
         if (taken && !x->root.alone)
             x->f->leaves[kept++] = leaf;
     }
@@ -224,10 +224,9 @@ ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *cons
     CKPT_TRY(root_find(file, root, &x.root, err));
     bool automatic = root && strcmp(root, "auto") == 0;
     if (root && *root && !automatic && !x.root.name.len) {
-        (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "nothing is below \"%s\"", root);
-        fail_hint(err, "`ckpt info` shows what there is");
-        fail_file(err, file->path);
-        return CKPT_ENOTFOUND;
+        ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                              "nothing is below \"%s\"\n`ckpt info` shows what there is", root);
+        return fail_name_file(st, file->path, err);
     }
     if (automatic && x.root.name.len)
         notices_add(&file->notices, "weights taken from \"%.*s\"", STR_ARG(x.root.name));

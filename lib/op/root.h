@@ -5,7 +5,7 @@
 #include "core/file.h"
 
 /* A root: a path of containers and, if its name is longer than that, a common prefix of names in the last
- * one. */
+ * container: "model.encoder" in {"model": {"encoder.0.weight": …}}. */
 struct root {
     ckpt_str name;              /* joined; empty: all of the file */
     size_t containers_len;      /* length of the part of NAME that is containers */
@@ -15,7 +15,7 @@ struct root {
     bool alone;                 /* only the tensors of the last container: see struct weights */
 };
 
-/* root_find - sets *OUT to the root that ROOT (NULL: all of F; "auto": the weights) means; its name is empty
+/* root_find - sets *OUT to the root that ROOT names (NULL: all of F; "auto": the weights). Its name is empty
  * if nothing is below ROOT. If a name can be split into containers in several ways, the longest part that is
  * containers is chosen, then the fewest containers, then the first in the file. */
 ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_error *err);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
+#include "op/keys.h"
 #include "op/root.h"
 #include "op/select.h"
 #include "op/weights.h"
@@ -30,8 +31,8 @@ static ckpt_status set_root_container(ckpt_plan *p, const struct containers *w, 
     return path ? set_root(p, w, at, path, depth, err) : fail_memory(err);
 }
 
-/* drop_companions - leaves out everything but tensors of container AT, a state dict with an optimizer in
- * it. */
+/* drop_companions - leaves out all but the tensors of container AT, a state dict with an optimizer among its
+ * entries. */
 static ckpt_status drop_companions(ckpt_plan *p, const struct containers *w, uint32_t at, ckpt_error *err)
 {
     struct entry e;
@@ -77,12 +78,12 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
 {
     ckpt_str names = STR_LIT("");
     uint32_t shown = 0;
-    if (file_find(p->file, str_c(path)) != CKPT_NO_TENSOR) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is a tensor, not a mapping", path);
-        char word[SHELL_WORD_MAX];
-        fail_hint(err, "--keep %s writes one tensor", shell_glob(str_c(path), word));
-        return CKPT_EUSAGE;
-    }
+    char word[SHELL_WORD_MAX];
+    if (file_find(p->file, str_c(path)) != CKPT_NO_TENSOR)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "\"%s\" is a tensor, not a mapping\n"
+                    "--keep %s writes one tensor",
+                    path, shell_glob(str_c(path), word));
     (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "nothing is called \"%s\"", path);
     for (uint32_t i = 1; i < w->n && shown < 5; i++) {
         if (!w->list[i].state_dict)
@@ -99,6 +100,8 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
     return CKPT_ENOTFOUND;
 }
 
+/* remove_last_element - removes E from the end of the first *LEN bytes of PATH. False: they do not end in E.
+ * */
 static bool remove_last_element(ckpt_str path, size_t *len, const ckpt_path_elem *e)
 {
     char number[24];
@@ -113,8 +116,8 @@ static bool remove_last_element(ckpt_str path, size_t *len, const ckpt_path_elem
     return true;
 }
 
-/* has_joined_name - is PATH the joined name of container AT? Compared from the end, so that no names have to
- * be made. */
+/* has_joined_name - is PATH the joined name of container AT? Compares from the end, so that no name has to be
+ * made. */
 static bool has_joined_name(const struct containers *w, uint32_t at, ckpt_str path)
 {
     size_t len = path.len;
@@ -170,9 +173,8 @@ static ckpt_status strip_root_prefix(ckpt_plan *p, const ckpt_value *mapping, co
                                      ckpt_error *err)
 {
     const ckpt_value *meta = mapping_metadata(mapping);
-    ckpt_str prefix = arena_str(
-        p->a, str_skip(r->name, r->containers_len +
-                                    (r->containers_len != 0))); /* R without containers and their dot */
+    size_t containers = r->containers_len + (r->containers_len != 0); /* with their dot */
+    ckpt_str prefix = arena_str(p->a, str_skip(r->name, containers));
     if (!prefix.ptr)
         return fail_memory(err);
     p->rooted = true;
@@ -185,7 +187,7 @@ static ckpt_status set_named_root(ckpt_plan *p, const struct containers *w, cons
     struct root r;
     CKPT_TRY(root_find(p->file, path, &r, err));
     bool found = r.name.len != 0;
-    if (!found) /* perhaps an empty container */
+    if (!found) /* it may be an empty container */
         r = (struct root){.name = str_c(path), .containers_len = strlen(path)};
     uint32_t at = find_root_container(w, &r);
     bool prefix = r.containers_len < r.name.len;
@@ -216,8 +218,8 @@ bool glob_selects(const char *glob, ckpt_str name)
     return hit;
 }
 
-/* match_rows - sets HIT[row] if the name of the row's entry matches GLOB, or the row is a component of a
- * composite whose name does. *ANY: there was one. */
+/* match_rows - sets HIT of each row whose name, or that of its composite, matches GLOB. *ANY: there is one.
+ * */
 static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *hit, bool *any, ckpt_error *err)
 {
     CKPT_TRY(plan_update_entries(p, err));
@@ -242,7 +244,7 @@ static ckpt_status fail_no_tensor_matches(const ckpt_plan *p, const char *glob, 
     return CKPT_ENOTFOUND;
 }
 
-/* match_all_rows - matches like match_rows, also rows that an earlier glob left out. */
+/* match_all_rows - does the same as match_rows, also for rows that an earlier glob left out. */
 static ckpt_status match_all_rows(ckpt_plan *p, const char *glob, bool *hit, bool *any, ckpt_error *err)
 {
     size_t n = p->file->table.nrows;
@@ -283,27 +285,21 @@ struct dropping {
     const char *glob;
     struct containers w;
     bool any;               /* a container or a value was left out */
-    bool *left_out;         /* by container: it, or one that it is in, is left out */
+    bool *left_out;         /* by container: it is left out, alone or with a container around it */
     size_t emptied;         /* mappings whose entries are all left out … */
     ckpt_str first_emptied; /* … and the first of them */
 };
 
-static bool is_dropped(const ckpt_plan *p, const struct edit_target *at)
-{
-    const struct edit *e = plan_find_edit(p, at->node);
-    return e && at->index < e->n && e->dropped[at->index];
-}
-
-/* drop_entry - leaves out entry E of container AT if the glob selects it as a container, or is exactly its
- * name. */
+/* drop_entry - leaves out entry E of container AT if the glob selects it as a container, or is the name of a
+ * value. */
 static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entry *e, ckpt_error *err)
 {
     uint32_t child = container_of_node(&d->w, e->val);
     ckpt_path_elem path[2] = {{.str = container_name(&d->w, at)}};
     uint32_t skip = path[0].str.len == 0;
-    if (is_dropped(d->p, &e->whole) && child != NO_CONTAINER)
+    if (is_edited_out(d->p, &e->whole) && child != NO_CONTAINER)
         d->left_out[child] = true;
-    if (is_tensor_node(&d->w, e->val) || is_dropped(d->p, &e->whole))
+    if (is_tensor_node(&d->w, e->val) || is_edited_out(d->p, &e->whole))
         return CKPT_OK;
     CKPT_TRY(path_elem(d->p->a, e->key, &path[1], err));
     ckpt_str name = path[0].str.ptr ? path_join(d->p->a, path + skip, 2 - skip) : path[0].str;
@@ -330,7 +326,7 @@ static bool is_emptied(const struct dropping *d, uint32_t at)
         if (mapping_entry(p->node, i, &e))
             row = file_replacement(d->p->file, e.val)->row;
         bool left = row < d->p->file->table.nrows && !d->p->keep[row];
-        if (!left && !is_dropped(d->p, &e.whole))
+        if (!left && !is_edited_out(d->p, &e.whole))
             return false;
     }
     return p->entries != 0;
@@ -368,8 +364,8 @@ static void notice_emptied(const struct dropping *d)
                     d->emptied, STR_ARG(d->first_emptied));
 }
 
-/* notice_shared - adds a notice of rows that no glob selected and that are left out all the same, because
- * their mapping is shared under several names. BEFORE: by row, it was an entry of P. */
+/* notice_shared - adds a notice of rows that no glob selected, but that are left out because their mapping
+ * is in the file under several names. BEFORE: by row, it was an entry of P; changed by this function. */
 static ckpt_status notice_shared(ckpt_plan *p, bool *before, ckpt_error *err)
 {
     uint32_t first = CKPT_NO_TENSOR;

@@ -7,8 +7,8 @@
 /* glob_selects - does GLOB match NAME, or the name of a container that it is in (NAME up to one of its
  * dots)? */
 bool glob_selects(const char *glob, ckpt_str name);
-/* cast_notice_rest - called before P is written: adds a notice about tensors that a cast of the weights
- * skipped. */
-void cast_notice_rest(ckpt_plan *p);
+/* cast_notice_skipped - adds a notice about the tensors outside the weights that a cast of the weights
+ * skipped. To be called before P is written. */
+void cast_notice_skipped(ckpt_plan *p);
 
 #endif

@@ -4,11 +4,10 @@
  * `--root auto` selects the mapping with a known name (the table below), else the only mapping with tensors,
  * else everything; averaged copies only if there is nothing else, and never optimizer state.
  *
- * The mappings that count as weights: the state dicts at or below that root, those
- * of other networks next to it (a GAN has several), and averaged copies wherever
- * they are. A mapping next to the weights counts if it has _metadata, a usual name, or names of
- * parameters ("fc.weight"); {loss, acc} or {scale, growth} does not. What is inside a value of a state dict
- * (_extra_state) never counts.
+ * These mappings count as weights: the state dicts at or below that root, those of other networks next to it
+ * (a GAN has several), and averaged copies wherever they are. A mapping next to the weights counts if it has
+ * _metadata, a usual name, or names of parameters ("fc.weight"); {loss, acc} or {scale, growth} does not. A
+ * value of a state dict (_extra_state) never counts, nor does anything in it.
  */
 #include "op/weights.h"
 
@@ -33,14 +32,15 @@ static const char *const other_names[] = {
     "dataloader",
 };
 
-/* Words of names that networks have. */
+/* Words that occur in the names of networks. */
 static const char *const network_words[] = {
     "net",       "nets",          "network", "networks", "model",    "models",     "module",
     "generator", "discriminator", "encoder", "decoder",  "backbone", "actor",      "critic",
     "policy",    "teacher",       "student", "weights",  "params",   "state_dict",
 };
 
-static unsigned name_rank(const ckpt_path_elem *e)
+/* rank_name - returns the rank of E among the known names, 0 for the best; NNAMES: it is none of them. */
+static unsigned rank_name(const ckpt_path_elem *e)
 {
     for (unsigned i = 0; !e->is_int && i < NNAMES; i++)
         if (str_is(e->str, names[i]))
@@ -69,7 +69,7 @@ static bool has_any_word(const ckpt_path_elem *e, const char *const *words, size
     return false;
 }
 
-bool weights_averaged(const ckpt_path_elem *e)
+bool is_averaged_name(const ckpt_path_elem *e)
 {
     static const char *const words[] = {"ema", "swa", "averaging", "averaged", "shadow"};
     return has_any_word(e, words, sizeof words / sizeof *words);
@@ -83,10 +83,11 @@ static bool is_other_name(const ckpt_path_elem *e)
 /* is_network_name - is E a name that trainers give to networks: "model", "netG", "disc_state_dict"? */
 static bool is_network_name(const ckpt_path_elem *e)
 {
-    return !e->is_int && (name_rank(e) < NNAMES || str_starts(e->str, STR_LIT("net")) ||
+    return !e->is_int && (rank_name(e) < NNAMES || str_starts(e->str, STR_LIT("net")) ||
                           has_any_word(e, network_words, sizeof network_words / sizeof *network_words));
 }
 
+/* may_be_weights - returns true if P has tensors that are not of an optimizer or of an extra state. */
 static bool may_be_weights(const struct container *p)
 {
     return p->below && !p->in_optimizer && !p->optimizer && !p->extra_state;
@@ -100,7 +101,7 @@ static uint32_t find_known_child(const struct containers *w, uint32_t at)
     unsigned best_rank = NNAMES;
     for (uint32_t i = up->first; i < up->first + up->nchildren; i++) {
         const struct container *p = &w->list[i];
-        unsigned r = may_be_weights(p) && p->mapping ? name_rank(&p->elem) : NNAMES;
+        unsigned r = may_be_weights(p) && p->mapping ? rank_name(&p->elem) : NNAMES;
         if (r < best_rank) {
             best = i;
             best_rank = r;
@@ -110,16 +111,16 @@ static uint32_t find_known_child(const struct containers *w, uint32_t at)
 }
 
 /* find_only_child - returns the only child with tensors, or NO_CONTAINER. Averaged copies count only if there
- * is no other child; metrics and the like come last. */
+ * is no other child, metrics and the like only if there are no averaged copies. */
 static uint32_t find_only_child(const struct containers *w, uint32_t at)
 {
     const struct container *up = &w->list[at];
-    uint32_t last[3], n[3] = {0}; /* by kind: any other, averaged, with another name */
+    uint32_t last[3], n[3] = {0}; /* by kind: neither of these, averaged, with a name of OTHER_NAMES */
     for (uint32_t i = up->first; i < up->first + up->nchildren; i++) {
         const struct container *p = &w->list[i];
         if (!may_be_weights(p))
             continue;
-        unsigned kind = weights_averaged(&p->elem) ? 1 : is_other_name(&p->elem) ? 2 : 0;
+        unsigned kind = is_averaged_name(&p->elem) ? 1 : is_other_name(&p->elem) ? 2 : 0;
         last[kind] = i;
         n[kind]++;
     }
@@ -129,8 +130,8 @@ static uint32_t find_only_child(const struct containers *w, uint32_t at)
     return NO_CONTAINER;
 }
 
-/* names_parameters - returns true if the keys of P look like those of a module. */
-static bool names_parameters(const struct container *p)
+/* has_parameter_names - returns true if the keys of P look like the names of a module's parameters. */
+static bool has_parameter_names(const struct container *p)
 {
     return p->metadata || (p->arrays && p->dotted >= p->tensors - p->dotted);
 }
@@ -142,7 +143,7 @@ static bool has_weights_itself(const struct containers *w, uint32_t at)
     const struct container *p = &w->list[at];
     if (p->tensors < p->below - p->tensors)
         return false;
-    if (names_parameters(p))
+    if (has_parameter_names(p))
         return true;
     /* a few arrays without names of parameters, next to a mapping with a name of weights, are not the
      * weights */
@@ -153,15 +154,16 @@ static bool has_weights_itself(const struct containers *w, uint32_t at)
 static bool has_optimizer(const struct containers *w, uint32_t at)
 {
     const struct container *up = &w->list[at];
-    for (uint32_t i = up->first; i < up->first + up->nchildren; i++) /* bounded: they are in the list */
+    for (uint32_t i = up->first; i < up->first + up->nchildren; i++)
         if (w->list[i].optimizer)
             return true;
     return false;
 }
 
-/* set_why - sets container AT as the result, and why: HOW it was found, NULL for the top level. */
-static ckpt_status set_why(const struct containers *w, uint32_t at, const char *how, struct weights *out,
-                           ckpt_error *err)
+/* set_found - sets *OUT to container AT, and the reason to HOW, by which it was found (NULL: the top level).
+ * */
+static ckpt_status set_found(const struct containers *w, uint32_t at, const char *how, struct weights *out,
+                             ckpt_error *err)
 {
     const struct container *p = &w->list[at];
     if (!how)
@@ -194,7 +196,7 @@ static ckpt_status find_root(const struct containers *w, struct weights *out, ck
             known = true;
         } else if (!known && (next = find_only_child(w, at)) != NO_CONTAINER &&
                    (w->list[next].state_dict || find_known_child(w, next) != NO_CONTAINER)) {
-            how = weights_averaged(&w->list[next].elem)
+            how = is_averaged_name(&w->list[next].elem)
                       ? "averaged weights, the only tensors besides optimizer state"
                       : "the only mapping with tensors besides optimizer state";
         } else {
@@ -202,18 +204,18 @@ static ckpt_status find_root(const struct containers *w, struct weights *out, ck
         }
         at = next;
     }
-    return set_why(w, at, how, out, err);
+    return set_found(w, at, how, out, err);
 }
 
 /* ---- roles */
 
-/* Where a container is, as far as it matters for its role. */
+/* Where a container is; its role depends on that. */
 enum region {
-    OUTSIDE,   /* not below the weights: has a role only if it looks like a network */
-    WITHIN,    /* below the root of the weights: every state dict has a role */
+    OUTSIDE,   /* not below the root of the weights: it has a role only if it looks like a network */
+    WITHIN,    /* at or below the root of the weights: every state dict has a role */
     AVERAGING, /* below a name of averaged copies */
     ENTRIES,   /* inside an entry of a mapping that has a role */
-    CLOSED     /* never weights */
+    CLOSED     /* in an optimizer, an extra state, metrics …: it has no role */
 };
 
 struct roles {
@@ -224,7 +226,7 @@ struct roles {
     uint8_t *region, *role; /* by container */
 };
 
-static enum region region_of(const struct roles *r, uint32_t i)
+static enum region find_region(const struct roles *r, uint32_t i)
 {
     const struct container *p = &r->w->list[i];
     enum region up = p->parent == NO_CONTAINER ? OUTSIDE : (enum region)r->region[p->parent];
@@ -233,8 +235,8 @@ static enum region region_of(const struct roles *r, uint32_t i)
     if (i == r->main && r->chosen)
         return WITHIN;
     if (up == ENTRIES)
-        return weights_averaged(&p->elem) ? AVERAGING : CLOSED;
-    if (p->parent != NO_CONTAINER && weights_averaged(&p->elem))
+        return is_averaged_name(&p->elem) ? AVERAGING : CLOSED;
+    if (p->parent != NO_CONTAINER && is_averaged_name(&p->elem))
         return AVERAGING;
     return up == OUTSIDE && is_other_name(&p->elem) ? CLOSED : up;
 }
@@ -250,24 +252,24 @@ static bool is_network(const struct roles *r, uint32_t i, enum region region)
     case OUTSIDE:
         if (r->lenient)
             return p->state_dict || list;
-        return p->state_dict && (names_parameters(p) || (p->arrays && is_network_name(&p->elem)));
+        return p->state_dict && (has_parameter_names(p) || (p->arrays && is_network_name(&p->elem)));
     default: return false;
     }
 }
 
-/* is_flat - are the weights only the entries of P itself, not deeper? In a tree of dicts with most tensors
- * further down they are deeper. */
+/* is_flat - are the weights in P only the entries of P itself? In a tree of dicts, most of them are further
+ * down. */
 static bool is_flat(const struct container *p)
 {
-    return p->mapping && (names_parameters(p) || p->tensors >= p->below - p->tensors);
+    return p->mapping && (has_parameter_names(p) || p->tensors >= p->below - p->tensors);
 }
 
-/* give_roles - sets the role of each container, parents first. False: none is a network. */
+/* give_roles - sets the role of each container, parents first. Returns false if none of them is a network. */
 static bool give_roles(struct roles *r)
 {
     bool any = false;
     for (uint32_t i = 0; i < r->w->n; i++) {
-        enum region region = region_of(r, i);
+        enum region region = find_region(r, i);
         bool network = is_network(r, i, region);
         r->role[i] = !network ? WEIGHTS_NOT : region == AVERAGING ? WEIGHTS_AVERAGED : WEIGHTS_MODEL;
         r->region[i] = (uint8_t)(network && is_flat(&r->w->list[i]) ? ENTRIES : region);
@@ -311,7 +313,7 @@ ckpt_status weights_below(const struct containers *w, struct weights *out, ckpt_
 
 /* ---- rows */
 
-/* index_entries - maps the nodes that the last step of a row in container I can have to I. */
+/* index_entries - maps to I each node that the last step of a row in container I can have. */
 static bool index_entries(const struct containers *w, uint32_t i, map *by_node)
 {
     const struct container *p = &w->list[i];
@@ -323,16 +325,17 @@ static bool index_entries(const struct containers *w, uint32_t i, map *by_node)
     return ok;
 }
 
-static uint32_t container_by_step(const map *by_node, const struct row *row)
+/* find_by_step - returns the container of ROW by the last step of its path, or NO_CONTAINER. */
+static uint32_t find_by_step(const map *by_node, const struct row *row)
 {
     const ckpt_value *node = row->steps && row->t.npath ? row->steps[row->t.npath - 1].node : NULL;
     uint32_t at = node ? map_get_num(by_node, map_ptr(node)) : MAP_NONE;
     return at == MAP_NONE ? NO_CONTAINER : at;
 }
 
-/* container_by_name - finds the container of a row without steps, as in nested archives and rebuilt graphs.
- * BY_NAME has the containers by name; ROOT: the name of the node where they begin. */
-static uint32_t container_by_name(const map *by_name, const struct row *row, ckpt_str root)
+/* find_by_name - returns the container of a row without steps, as in nested archives and rebuilt graphs, or
+ * NO_CONTAINER. BY_NAME has the containers by name; ROOT is the name of the node where they begin. */
+static uint32_t find_by_name(const map *by_name, const struct row *row, ckpt_str root)
 {
     ckpt_str name = row->t.name;
     const ckpt_path_elem *e = row->t.npath ? &row->t.path[row->t.npath - 1] : NULL;
@@ -362,8 +365,8 @@ ckpt_status weights_rows(const struct containers *w, const struct weights *weigh
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
         uint32_t whole = t->rows[i].t.part_of;
-        if (whole == CKPT_NO_TENSOR && ((*out)[i] = container_by_step(by_node, &t->rows[i])) == NO_CONTAINER)
-            (*out)[i] = container_by_name(by_name, &t->rows[i], root);
+        if (whole == CKPT_NO_TENSOR && ((*out)[i] = find_by_step(by_node, &t->rows[i])) == NO_CONTAINER)
+            (*out)[i] = find_by_name(by_name, &t->rows[i], root);
         else if (whole != CKPT_NO_TENSOR)
             (*out)[i] = (*out)[whole];
     }

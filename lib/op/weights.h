@@ -13,22 +13,22 @@ enum weights_role {
 
 struct weights {
     uint32_t container; /* what `--root auto` selects; NO_CONTAINER: nothing looks like weights */
-    bool alone;         /* only its tensors: its entries are parameters and an optimizer */
+    bool alone;         /* only its own tensors are weights: an optimizer is among its entries, too */
     const char *why;    /* NUL-terminated, in the arena of the containers */
-    uint8_t *role;      /* by container: enum weights_role. Below a mapping with a role, only averaged copies
-                      * have one, and the branches of a tree of dicts. */
+    /* By container: enum weights_role. Below a mapping with a role, only averaged copies have one, and the
+     * branches of a tree of dicts. */
+    uint8_t *role;
 };
 
 /* weights_find - finds the weights among the containers W. */
 ckpt_status weights_find(const struct containers *w, struct weights *out, ckpt_error *err);
-/* weights_below - finds the weights if W is the part of a file below a given --root, where every state dict
+/* weights_below - finds the weights if W is the part of a file below a given --root: every state dict
  * counts. */
 ckpt_status weights_below(const struct containers *w, struct weights *out, ckpt_error *err);
-/* weights_averaged - returns true if E is a name of averaged copies: "ema", "model_ema", "swa_model". */
-bool weights_averaged(const ckpt_path_elem *e);
-/* weights_rows - sets *OUT, by row, to the container with a role that has the row (or its composite) as an
- * entry; else to NO_CONTAINER, also for rows deeper inside an entry. ROOT: the joined name of the node where
- * W begins. */
+/* is_averaged_name - returns true if E is a name of averaged copies: "ema", "model_ema", "swa_model". */
+bool is_averaged_name(const ckpt_path_elem *e);
+/* weights_rows - sets *OUT to an array: for each row, the container with a role of which the row (or its
+ * composite) is an entry, or NO_CONTAINER. ROOT: the joined name of the node where W begins. */
 ckpt_status weights_rows(const struct containers *w, const struct weights *weights, ckpt_str root,
                          uint32_t **out, ckpt_error *err);
 

@@ -6,7 +6,6 @@
 #include "core/plan.h"
 #include "flat.h"
 #include "op/prefix.h"
-#include "op/rename.h"
 #include "pickled.h"
 
 static ckpt_plan *plan_of(ckpt_file *f)
