@@ -6,20 +6,6 @@
 #include "op/select.h"
 #include "op/weights.h"
 
-/* is_cast_target - can tensors be cast to DT? */
-static bool is_cast_target(ckpt_dtype dt)
-{
-    struct conversion c;
-    return conversion_init_blocks(&c, CKPT_DT_F32, dt);
-}
-
-/* is_float_dtype - are tensors of DT cast without being named? Floats, and blocks of them, but not scales. */
-static bool is_float_dtype(ckpt_dtype dt)
-{
-    char klass = dtype_info(dt)->klass;
-    return (klass == 'f' && dt != CKPT_DT_F8_E8M0) || klass == 'k';
-}
-
 /* has_no_wildcard - is GLOB without `*`, `?`, `[` and `\`, so that it can only match the tensor of that
  * name? */
 static bool has_no_wildcard(const char *glob) { return strpbrk(glob, "*?[\\") == NULL; }
@@ -40,8 +26,8 @@ static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
                : "has a last size that is no multiple of 32";
 }
 
-/* is_vector_for_blocks - returns true if T is a norm or a bias that ggml computes with as floats; they become
- * blocks only if they are named. */
+/* is_vector_for_blocks - returns true if T is of one dimension and DTYPE has blocks. ggml computes with
+ * norms and biases as floats, so they become blocks only by their full names. */
 static bool is_vector_for_blocks(const ckpt_tensor *t, ckpt_dtype dtype)
 {
     return t->has_shape && t->ndim <= 1 && dtype_info(dtype)->klass == 'k';
@@ -50,33 +36,35 @@ static bool is_vector_for_blocks(const ckpt_tensor *t, ckpt_dtype dtype)
 static ckpt_status fail_not_castable(const struct plan_entry *e, const ckpt_tensor *t, ckpt_dtype dtype,
                                      const char *why, ckpt_error *err)
 {
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%s, %s) cannot become %s: it %s",
-               STR_ARG(e->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t),
-               ckpt_dtype_name(dtype), why);
-    fail_hint(err, dtype_info(dtype)->klass == 'k'
-                       ? "--cast=q8_0 takes dense tensors whose last size is a multiple of 32"
-                       : "--cast takes dense tensors of floats, integers and bools");
-    return CKPT_ELOSSY;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "\"%.*s\" (%s, %s) cannot become %s: it %s\n"
+                "%s",
+                STR_ARG(e->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t),
+                ckpt_dtype_name(dtype), why,
+                dtype_info(dtype)->klass == 'k'
+                    ? "--cast=q8_0 takes dense tensors whose last size is a multiple of 32"
+                    : "--cast takes dense tensors of floats, integers and bools");
 }
 
 static ckpt_status check_target(ckpt_dtype dtype, ckpt_error *err)
 {
-    if (is_cast_target(dtype))
+    struct conversion c;
+    if (conversion_init_blocks(&c, CKPT_DT_F32, dtype))
         return CKPT_OK;
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                 "%s is not a type that tensors are cast to\n"
-                "float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, "
-                "float8_e5m2fnuz and q8_0 are",
+                "float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, "
+                "float8_e4m3fnuz, float8_e5m2fnuz and q8_0 are",
                 dtype ? ckpt_dtype_name(dtype) : "an unknown type");
 }
 
-/* is_counter - is T an optimizer's step counter? Some optimizers have it as a float. */
+/* is_counter - is T an optimizer's step counter? In some optimizers that is a float. */
 static bool is_counter(const struct plan_entry *e, const ckpt_tensor *t)
 {
     return t->has_shape && t->ndim == 0 && str_is(str_after_last(e->name, '.'), "step");
 }
 
-/* Tensors that a cast by a pattern, or of the weights, leaves as they are. */
+/* The tensors that a cast by a pattern, or of the weights, leaves unchanged. */
 struct skipped {
     const struct plan_entry *first; /* the first that cannot become another dtype */
     const char *why;
@@ -112,7 +100,7 @@ static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dt
     const ckpt_tensor *t = &p->file->table.rows[e->row].t;
     const char *why = why_not_castable(t, dtype);
     skipped->scales += t->dtype == CKPT_DT_F8_E8M0;
-    if (!is_float_dtype((ckpt_dtype)t->dtype))
+    if (!dtype_is_float((ckpt_dtype)t->dtype)) /* cast only by its full name */
         return;
     if (is_counter(e, t))
         skipped->counters++;
@@ -134,7 +122,7 @@ static ckpt_status cast_named(ckpt_plan *p, const struct plan_entry *e, ckpt_dty
     return CKPT_OK;
 }
 
-/* cast_matching - casts the tensors that match; *ANY: there was one. */
+/* cast_matching - casts the tensors that match GLOB. *ANY: there is one. */
 static ckpt_status cast_matching(ckpt_plan *p, const char *glob, ckpt_dtype dtype, bool *any, ckpt_error *err)
 {
     struct skipped skipped = {0};
@@ -154,8 +142,8 @@ static ckpt_status cast_matching(ckpt_plan *p, const char *glob, ckpt_dtype dtyp
 
 /* ---- the weights */
 
-/* find_weight_rows - sets *ROWS, by row, to true for rows of the weights and for rows that share bytes with
- * one. */
+/* find_weight_rows - sets *ROWS to an array: for each row, whether it is of the weights or shares bytes with
+ * a row of them. */
 static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
 {
     const struct table *t = &p->file->table;
@@ -216,7 +204,7 @@ static void add_first_component(struct first_components *x, ckpt_str name)
         x->has_more = true;
 }
 
-void cast_notice_rest(ckpt_plan *p)
+void cast_notice_skipped(ckpt_plan *p)
 {
     struct first_components components = {0};
     size_t n = 0;
@@ -225,7 +213,7 @@ void cast_notice_rest(ckpt_plan *p)
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
         const ckpt_tensor *t = &p->file->table.rows[e->row].t;
-        if (p->is_weights[e->row] || p->cast[e->row] || !is_float_dtype((ckpt_dtype)t->dtype) ||
+        if (p->is_weights[e->row] || p->cast[e->row] || !dtype_is_float((ckpt_dtype)t->dtype) ||
             t->part_of != CKPT_NO_TENSOR || is_counter(e, t) || t->dtype == p->cast_weights)
             continue;
         add_first_component(&components, e->name);

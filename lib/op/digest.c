@@ -2,8 +2,8 @@
  * digest.c - SHA-256 and XXH3-128 of tensors and files, for `ckpt hash`, verify and scan. The only file that
  * includes openssl.
  *
- * A tensor's digest is that of its row-major contiguous little-endian bytes alone. A file's is that of one
- * record for each row, sorted by the bytes of their names (rows of one name: in document order):
+ * A tensor's digest is that of its row-major contiguous little-endian bytes. A file's digest is that of one
+ * record for each row. The records are sorted by the bytes of the names, rows of one name in document order:
  *
  *   SIZE      DESCRIPTION
  *   8         length of the name
@@ -14,12 +14,11 @@
  *   8 each    dimensions, outermost first
  *   32 or 16  the tensor's digest (SHA-256, or XXH3-128 in canonical form)
  *
- * The record of a quantised tensor has two texts before its digest, and that of a row without bytes (sparse,
- * nested, meta …) has them instead of a digest: its kind and its note, each with its length. Scale and zero
- * point are in the note; by their bytes alone, two tensors of different values would be equal.
+ * The record of a quantised tensor has two texts before its digest: its kind and its note, each with its
+ * length. The note has scale and zero point; by their bytes alone, two tensors of different values would be
+ * equal. The record of a row without bytes (sparse, nested, meta …) has the two texts instead of a digest.
  *
- * All numbers are unsigned, 64 bits, little-endian. So equal weights under equal names have equal digests in
- * every format.
+ * All numbers are unsigned, 64 bits, little-endian. Nothing in it depends on the format of the file.
  */
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -87,13 +86,9 @@ ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX
 
 /* ---- tensors as another dtype */
 
-/* is_cast - returns true if a tensor like T is digested in the dtype asked for. As with --cast, floats
- * are. */
-static bool is_cast(const ckpt_tensor *t)
-{
-    char klass = dtype_info((ckpt_dtype)t->dtype)->klass;
-    return t->has_data && ((klass == 'f' && t->dtype != CKPT_DT_F8_E8M0) || klass == 'k');
-}
+/* is_cast - returns true if T is digested in the dtype that ckpt_file_digest_as sets. As with --cast,
+ * tensors of floats are. */
+static bool is_cast(const ckpt_tensor *t) { return t->has_data && dtype_is_float((ckpt_dtype)t->dtype); }
 
 ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i)
 {
@@ -122,7 +117,7 @@ ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *e
     return CKPT_OK;
 }
 
-/* The hash of a tensor that is being read. */
+/* The hash of a tensor as it is read. */
 struct tensor_hash {
     struct hash h;
     const struct conversion *as;  /* NULL: as it is stored */
@@ -131,7 +126,7 @@ struct tensor_hash {
 
 #define CONVERTED_AT_ONCE 2048u /* elements; whole blocks of any dtype */
 
-/* hash_converted - converts and hashes N bytes, whole blocks. */
+/* hash_converted - converts and hashes N bytes, which are whole blocks. */
 static void hash_converted(struct tensor_hash *t, const unsigned char *bytes, size_t n)
 {
     unsigned char out[CONVERTED_AT_ONCE * 8];
@@ -277,7 +272,7 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
 
 #define READ_SIZE (256u * 1024u)
 
-/* hash_source - hashes the bytes of SRC from FROM to its end. */
+/* hash_source - hashes the bytes of SRC from FROM to its end. P gets the progress; all of it may be zero. */
 static ckpt_status hash_source(struct hash *h, source *src, uint64_t from, const ckpt_work *p,
                                ckpt_error *err)
 {
@@ -329,14 +324,13 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, file);
     CKPT_TRY(sized_take(how, &w, sizeof w, err));
-    if (!file->data_offset) {
-        (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                   "the file is not a header followed by nothing but tensors");
-        fail_hint(err, "a single .safetensors file is: ckpt convert writes one");
-        fail_file(err, file->path);
-        return CKPT_EUNSUPPORTED;
-    }
-    ckpt_status st = hash_begin(&h, alg, err);
+    ckpt_status st;
+    if (!file->data_offset)
+        st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                  "the file is not a header followed by nothing but tensors\n"
+                  "a single .safetensors file is: ckpt convert writes one");
+    else
+        st = hash_begin(&h, alg, err);
     if (st == CKPT_OK)
         st = hash_end(&h, hash_source(&h, file->src, file->data_offset, &w, err), out, err);
     if (st == CKPT_OK)
@@ -344,24 +338,9 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     return fail_name_file(st, file->path, err);
 }
 
-#define SOURCE_CHUNK 65536u
-
 ckpt_status digest_source(source *src, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     struct hash h;
-    unsigned char *chunk = malloc(SOURCE_CHUNK);
-    ckpt_status st = chunk ? hash_begin(&h, CKPT_SHA256, err) : fail_memory(err);
-    if (st != CKPT_OK) {
-        free(chunk);
-        return st;
-    }
-    for (uint64_t at = 0, n; st == CKPT_OK && at < src->size;
-         at += n) { /* bounded: n is what is left, at most */
-        n = src->size - at < SOURCE_CHUNK ? src->size - at : SOURCE_CHUNK;
-        st = source_read(src, at, chunk, (size_t)n, err);
-        if (st == CKPT_OK)
-            hash_put(&h, chunk, (size_t)n);
-    }
-    free(chunk);
-    return hash_end(&h, st, out, err);
+    CKPT_TRY(hash_begin(&h, CKPT_SHA256, err));
+    return hash_end(&h, hash_source(&h, src, 0, &(ckpt_work){0}, err), out, err);
 }

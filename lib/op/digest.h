@@ -1,4 +1,4 @@
-/* digest.h - digests of bytes that are passed in one piece after the other. */
+/* digest.h - computes digests of bytes that are passed piece by piece. */
 #ifndef OP_DIGEST_H
 #define OP_DIGEST_H
 
@@ -6,17 +6,19 @@
 #include "core/table.h"
 #include "io/source.h"
 
+/* A digest as it is computed, by one of the two libraries. */
 struct hash {
     struct evp_md_ctx_st *sha;
     void *xxh;
     bool failed;
 };
 
+/* hash_begin - begins a digest. The caller calls hash_end. */
 ckpt_status hash_begin(struct hash *h, ckpt_algorithm alg, ckpt_error *err);
 void hash_put(struct hash *h, const void *bytes, size_t n);
 /* hash_end - writes the digest to OUT if ST is CKPT_OK; frees H in any case. Returns ST or an error. */
 ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
-/* digest_source - the SHA-256 of all bytes of SRC. */
+/* digest_source - sets OUT to the SHA-256 of all bytes of SRC. */
 ckpt_status digest_source(source *src, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 /* digest_aliases - copies the digest of a row to all rows of T that are aliases of it. DIGESTS: by row,
  * CKPT_DIGEST_MAX bytes each. */

@@ -2,10 +2,11 @@
  * stat.c - `ckpt stat`: extremes, mean, spread and counts of tensors, each read once.
  *
  * Sums are taken over blocks that begin at fixed elements, so that the last bit is the same for any strides,
- * format and number of threads. The histogram needs the extremes first, and elements are not read twice: it
- * is made of a sample of up to SAMPLE elements, one at a pseudo-random position in each of that many equal
- * stretches. The positions depend only on the number of elements, and unlike every n-th element they are not
- * all in one column of a matrix. Types of at most eight bits are counted by value instead and need no sample.
+ * format and number of threads. The histogram needs the extremes first, and elements are not read twice. So
+ * it is made of a sample of up to SAMPLE elements: the row is divided into that many equal stretches, and
+ * one element at a pseudo-random position is taken from each. The positions depend only on the number of
+ * elements. Unlike every n-th element, they are not all in one column of a matrix. Types of at most eight
+ * bits are counted by value and need no sample.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,18 +21,19 @@
 
 #define SAMPLE 4096u
 
+/* The sums over a row, or over a chunk of it. */
 struct tally {
-    ckpt_dtype dtype;        /* of the numbers that are added: of ggml's blocks, float32 */
-    ckpt_dtype block_dtype;  /* of ggml's blocks; NONE: elements are added as they are */
-    bool one_byte_elements;  /* are counted by value, in byte_counts */
-    size_t width, unit;      /* bytes of an element; of the elements that are added at a time */
+    ckpt_dtype dtype;        /* of the numbers that are added; float32 for ggml's blocks */
+    ckpt_dtype block_dtype;  /* of ggml's blocks; NONE: elements are added as they are stored */
+    bool one_byte_elements;  /* they are counted by value, in byte_counts */
+    size_t width, unit;      /* bytes: of an element; of the elements that are added at a time */
     uint64_t position;       /* index of the next element */
     uint64_t chunk_elements; /* of a chunk of a row, whether it is read in chunks or not */
     uint64_t stretch;        /* elements per element of the sample */
     struct moments m, done;  /* of this chunk; of the chunks before */
     struct byte_histogram byte_counts;
     uint64_t low, high;     /* of 64-bit integers; of signed ones with the sign bit inverted */
-    unsigned char *pending; /* bytes that are not a whole unit yet */
+    unsigned char *pending; /* bytes that are not a whole unit yet, after the sample */
     size_t npending;
     struct parallel_context *run;
     size_t nsample;
@@ -200,7 +202,7 @@ static void fill_stats(const struct tally *t, ckpt_stats *s)
 
 struct stat_job {
     const struct parallel_item *items;
-    ckpt_stats *out; /* that of an item by its tag */
+    ckpt_stats *out; /* by the tag of an item */
 };
 
 /* new_tally - sets *OUT to a new tally for COUNT elements of X from FIRST on. */
@@ -214,22 +216,23 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *x, uint64_t 
     uint64_t stretch = x->elements / SAMPLE + (x->elements % SAMPLE != 0);
     stretch = stretch ? stretch : 1;
     size_t most = small ? 0 : (size_t)(count / stretch) + 2; /* at most SAMPLE + 2 */
-    struct tally *t = calloc(1, sizeof *t + most * sizeof *t->sample);
-    *out = t;
+    size_t unit = small ? d->block_bytes : (size_t)d->block_bytes * MOMENTS_BLOCK;
+    size_t room = !blocks && x->nbytes < unit ? (size_t)x->nbytes + 1 : unit;
+    struct tally *t = *out = calloc(1, sizeof *t + most * sizeof *t->sample + room);
     if (!t)
         return fail_memory(err);
     t->dtype = dtype;
     t->block_dtype = blocks ? (ckpt_dtype)x->dtype : CKPT_DT_NONE;
     t->one_byte_elements = small;
     t->width = d->block_bytes;
-    t->unit = small ? d->block_bytes : (size_t)d->block_bytes * MOMENTS_BLOCK;
+    t->unit = unit;
     t->position = first;
     t->chunk_elements = parallel_chunk_elements(d->block_bytes);
     t->stretch = stretch;
     t->low = UINT64_MAX;
     t->run = run;
-    t->pending = malloc(!blocks && x->nbytes < t->unit ? (size_t)x->nbytes + 1 : t->unit);
-    return t->pending ? CKPT_OK : fail_memory(err);
+    t->pending = (unsigned char *)(t->sample + most);
+    return CKPT_OK;
 }
 
 /* finish_tally - adds the pending bytes and ends the last chunk. */
@@ -238,8 +241,6 @@ static void finish_tally(struct tally *t)
     if (t->npending)
         add_units(t, t->pending, t->npending);
     end_chunk(t);
-    free(t->pending);
-    t->pending = NULL;
 }
 
 static ckpt_status stat_item(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
@@ -255,8 +256,6 @@ static ckpt_status stat_item(void *user, size_t i, struct parallel_context *run,
         finish_tally(t);
         fill_stats(t, &j->out[x->tag]);
     }
-    if (t)
-        free(t->pending);
     free(t);
     return st;
 }
@@ -271,12 +270,8 @@ static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *p, st
     p->out = t;
     if (st == CKPT_OK)
         st = tensor_read_part(x->file, x->row, p->first, p->count, &p->crc[0], add_chunk, t, err);
-    if (st == CKPT_OK) {
+    if (st == CKPT_OK)
         finish_tally(t);
-    } else if (t) {
-        free(t->pending);
-        t->pending = NULL;
-    }
     return st;
 }
 
@@ -306,16 +301,14 @@ static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parall
         merge_tally(t, chunks[k].out);
     if (st == CKPT_OK)
         fill_stats(t, &j->out[x->tag]);
-    if (t)
-        free(t->pending);
     free(t);
     return st;
 }
 
 static bool has_numbers(const ckpt_tensor *t) { return t->has_data && number_lanes((ckpt_dtype)t->dtype); }
 
-/* list_rows_to_read - fills ITEMS with the rows to read, aliases of the same bytes once, and FIRST, by row,
- * with the index in ROWS of the one that is read. */
+/* list_rows_to_read - sets ITEMS to the rows to read, one of those that share their bytes, and FIRST, by
+ * row, to the index in ROWS of the row that is read for it. */
 static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t n,
                                      struct parallel_item *items, uint32_t *first, size_t *nitems,
                                      ckpt_error *err)

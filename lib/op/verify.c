@@ -1,8 +1,6 @@
-/*
- * verify.c - `ckpt verify`: checks the data of a file. Tensors that have to be finite or are compared with a
- * manifest are read first, each once, and the CRC-32 of the records that they cover is checked at the same
- * time. Then all other records are read.
- */
+/* verify.c - `ckpt verify`: checks the data of a file. It first reads the tensors that have to be finite, or
+ * are compared with a manifest, each once, and checks the CRC-32 of their records as it does so. Then it
+ * reads all other records. */
 #include "op/verify.h"
 
 #include <stdlib.h>
@@ -19,7 +17,7 @@
 /* The result of reading one tensor. */
 struct row_result {
     struct finite finite;
-    ckpt_error *fault; /* it could not be read to its end; NULL: it could */
+    ckpt_error *fault; /* why it could not be read to its end; NULL: it could */
 };
 
 struct verify_job {
@@ -34,7 +32,7 @@ struct verify_job {
     bool *bad_crc; /* by storage */
     ckpt_error *err;
     ckpt_status status;     /* of reporting */
-    uint64_t before, total; /* for progress: bytes of tensors; all bytes */
+    uint64_t before, total; /* for progress: bytes read before the current part; all bytes */
 };
 
 static int report_verify_progress(void *user, uint64_t done, uint64_t total)
@@ -48,14 +46,11 @@ static int report_verify_progress(void *user, uint64_t done, uint64_t total)
 
 /* ------------------------------------------------------------------- tensors */
 
-struct crc_note {
-    bool bad;
-};
-
-static void note_crc(void *user, const char *fmt, ...)
+/* note_bad_crc - sets *BAD, as the notice of a stream: its only notice is a wrong CRC. */
+static void note_bad_crc(void *bad, const char *fmt, ...)
 {
     (void)fmt;
-    ((struct crc_note *)user)->bad = true;
+    *(bool *)bad = true;
 }
 
 static ckpt_status read_tensor_stream(struct verify_job *j, struct row_result *s, struct hash *h,
@@ -84,8 +79,8 @@ static ckpt_status read_row(struct verify_job *j, size_t i, struct parallel_cont
 {
     uint32_t row = j->items[i].row;
     const ckpt_tensor *t = &j->f->table.rows[row].t;
-    struct crc_note note = {false};
-    struct stream_options o = {.ignore_crc = true, .notice = note_crc, .user = &note};
+    bool bad_crc = false;
+    struct stream_options o = {.ignore_crc = true, .notice = note_bad_crc, .user = &bad_crc};
     struct hash h = {0};
     stream *in = NULL;
     ckpt_status st = stream_open(&j->f->table, row, &o, &in, err);
@@ -97,21 +92,28 @@ static ckpt_status read_row(struct verify_job *j, size_t i, struct parallel_cont
             st = hash_end(&h, st, j->digests + (size_t)row * CKPT_DIGEST_MAX, err);
     }
     stream_close(in);
-    if (note.bad)
+    if (bad_crc)
         j->bad_crc[t->storage] = true;
     return st;
 }
 
-/* verify_row - reads row I; a fault of the file is a finding, a failure of the disk is not. */
+/* keep_fault - sets *FAULT to a copy of ERR and returns CKPT_OK if ST is a fault of the file, which is a
+ * finding. Returns ST if it is not, as a failure of the disk, or if there is no memory. */
+static ckpt_status keep_fault(ckpt_status st, ckpt_error **fault, const ckpt_error *err)
+{
+    if (!check_is_fault(st) || !(*fault = malloc(sizeof *err)))
+        return st;
+    **fault = *err;
+    return CKPT_OK;
+}
+
 static ckpt_status verify_row(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
 {
     struct verify_job *j = user;
-    ckpt_status st = read_row(j, i, run, err);
-    if (!check_is_fault(st) || !(j->results[i].fault = malloc(sizeof *err)))
-        return st;
-    *j->results[i].fault = *err;
-    fail_where(j->results[i].fault, "%.*s", STR_ARG(j->f->table.rows[j->items[i].row].t.name));
-    return CKPT_OK;
+    struct row_result *s = &j->results[i];
+    ckpt_status st = keep_fault(read_row(j, i, run, err), &s->fault, err);
+    fail_where(s->fault, "%.*s", STR_ARG(j->f->table.rows[j->items[i].row].t.name));
+    return st;
 }
 
 /* put_index - appends the index of element N of T as "0, 17". */
@@ -158,7 +160,7 @@ static int report_row(void *user, size_t i)
     return j->status != CKPT_OK;
 }
 
-/* checks_itself - do the bytes of T have checksums that are compared when they are read? */
+/* checks_itself - do the bytes of T have checksums that reading them compares? */
 static bool checks_itself(const struct verify_job *j, const ckpt_tensor *t)
 {
     return t->has_data && t->storage != CKPT_NO_STORAGE && j->f->table.storages[t->storage].checks_itself;
@@ -228,59 +230,42 @@ static ckpt_str location_key(arena *a, ckpt_str folder, ckpt_str file, uint64_t 
                         (int)file.len, file.ptr);
 }
 
-/* storage_location_key - returns the location of storage S by location_key(); *KNOWN false: it has none. */
-static ckpt_str storage_location_key(const struct verify_job *j, const struct storage *s, bool *known)
+/* add_location - adds the location of storage S to LOCATIONS, if it has one; false: out of memory. */
+static bool add_location(const struct verify_job *j, const struct storage *s, map *locations)
 {
     const char *slash = strrchr(j->f->path, '/');
     /* bounded: slash is inside the path */
     ckpt_str folder = str_of(j->f->path, slash ? (size_t)(slash - j->f->path) + 1 : 0);
-    uint64_t at = s->src ? source_pos(s->src, s->off) : CKPT_NO_OFFSET;
+    uint64_t at = storage_file_offset(s);
     ckpt_str shard = storage_file(s);
-    *known = at != CKPT_NO_OFFSET;
-    if (!*known)
-        return str_of("", 0);
-    return shard.len ? location_key(j->c->a, folder, shard, at)
-                     : location_key(j->c->a, str_of("", 0), str_c(j->f->path), at);
+    if (at == CKPT_NO_OFFSET)
+        return true;
+    ckpt_str key = shard.len ? location_key(j->c->a, folder, shard, at)
+                             : location_key(j->c->a, str_of("", 0), str_c(j->f->path), at);
+    return key.ptr && map_put(locations, key, 1, NULL);
 }
 
-/* add_unwanted_storages - adds to LOCATIONS the storages whose rows a narrowed file has left out. */
-static ckpt_status add_unwanted_storages(const struct verify_job *j, map *locations, ckpt_error *err)
+/* add_done_storages - adds to LOCATIONS the storages whose CRC was checked and is right and, of a narrowed
+ * file, those of rows that are not selected. */
+static ckpt_status add_done_storages(const struct verify_job *j, map *locations, ckpt_error *err)
 {
     const struct table *t = &j->f->table;
-    bool *shown = arena_array(j->c->a, t->nstorages, sizeof *shown);
-    if (!shown)
+    bool *selected = arena_array(j->c->a, t->nstorages, sizeof *selected);
+    if (!selected)
         return fail_memory(err);
     for (size_t i = 0; i < t->nrows; i++)
         if (t->rows[i].t.storage < t->nstorages)
-            shown[t->rows[i].t.storage] = true;
-    for (size_t i = 0; i < t->nstorages; i++) {
-        bool known = false;
-        ckpt_str key = shown[i] ? str_of("", 0) : storage_location_key(j, &t->storages[i], &known);
-        if (known && (!key.ptr || !map_put(locations, key, 1, NULL)))
-            return fail_memory(err);
-    }
-    return CKPT_OK;
-}
-
-/* add_checked_storages - adds to LOCATIONS the storages whose CRC-32 was checked and is right. */
-static ckpt_status add_checked_storages(const struct verify_job *j, map *locations, ckpt_error *err)
-{
-    const struct table *t = &j->f->table;
+            selected[t->rows[i].t.storage] = true;
     for (size_t i = 0; i < t->nstorages; i++) {
         const struct storage *s = &t->storages[i];
-        if (!s->has_crc || !s->crc_checked || j->bad_crc[i] || !s->src)
-            continue;
-        bool known;
-        ckpt_str key = storage_location_key(j, s, &known);
-        if (!known)
-            continue;
-        if (!key.ptr || !map_put(locations, key, 1, NULL))
+        bool checked = j->n && s->has_crc && s->crc_checked && !j->bad_crc[i];
+        if ((checked || (j->f->narrowed && !selected[i])) && !add_location(j, s, locations))
             return fail_memory(err);
     }
     return CKPT_OK;
 }
 
-/* list_unread_records - sets *OUT to the *N records that were not read as tensors. */
+/* list_unread_records - sets *OUT to the *N records that have still to be read. */
 static ckpt_status list_unread_records(const struct verify_job *j, struct check_record **out, size_t *n,
                                        ckpt_error *err)
 {
@@ -289,10 +274,8 @@ static ckpt_status list_unread_records(const struct verify_job *j, struct check_
     *n = 0;
     *out = calloc(c->nrecords + 1, sizeof **out);
     ckpt_status st = locations && *out ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK && j->n)
-        st = add_checked_storages(j, locations, err);
-    if (st == CKPT_OK && j->f && j->f->narrowed)
-        st = add_unwanted_storages(j, locations, err);
+    if (st == CKPT_OK && j->f && (j->n || j->f->narrowed))
+        st = add_done_storages(j, locations, err);
     for (size_t i = 0; st == CKPT_OK && i < c->nrecords; i++) {
         const struct check_record *r = &c->records[i];
         ckpt_str key = location_key(c->a, str_of("", 0), str_c(r->path), r->file_offset);
@@ -351,11 +334,7 @@ static ckpt_status read_one_record(struct record_reading *r, struct pool *p, siz
 static ckpt_status record_task(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
 {
     struct record_reading *r = user;
-    ckpt_status st = read_one_record(r, p, i, worker, err);
-    if (!check_is_fault(st) || !(r->faults[i] = malloc(sizeof *err)))
-        return st;
-    *r->faults[i] = *err;
-    return CKPT_OK;
+    return keep_fault(read_one_record(r, p, i, worker, err), &r->faults[i], err);
 }
 
 static ckpt_status report_record(struct verify_job *j, const struct check_record *r, uint32_t crc,
@@ -449,8 +428,7 @@ static ckpt_status verify_all(struct verify_job *j)
         CKPT_TRY(list_rows(j));
         j->total = j->before;
         for (size_t i = 0; i < j->c->nrecords; i++)
-            if (!checked_add(j->total, j->c->records[i].src->size, &j->total))
-                j->total = UINT64_MAX;
+            j->total = size_add(j->total, j->c->records[i].src->size);
         CKPT_TRY(read_rows(j));
     }
     CKPT_TRY(read_records(j));

@@ -1,10 +1,10 @@
-/* convnet.c - computes the timeline of a residual network of convolutions. The size of each image follows from
- * that of the image before it. In the backward pass, each operation first allocates gradients and then frees what
- * it used.
+/* convnet.c - computes the timeline of a residual network of convolutions. The size of each image follows
+ * from that of the image before it. In the backward pass, each operation first allocates gradients and then
+ * frees what it used.
  *
- * Conv keeps its input, BatchNorm its input with mean and 1/std in fp32, ReLU its output (in place, which
- * is the next Conv's input), MaxPool 8-byte indices. Padding is that of the kernel; the stride of a stage
- * is in its first block, at the first kernel wider than 1. */
+ * Conv keeps its input, BatchNorm its input with mean and 1/std in fp32, ReLU its output (in place, which is
+ * the next Conv's input), MaxPool 8-byte indices. Padding is that of the kernel; the stride of a stage is in
+ * its first block, at the first kernel wider than 1. */
 #include "op/mem/states.h"
 #include "op/mem/timeline.h"
 
@@ -48,8 +48,8 @@ static const struct mem_tensor *find_conv(const ckpt_mem *m, const char *name, u
     return NULL;
 }
 
-/* convolve - applies the convolution T with STRIDE to the image *AT. False: T is no convolution, or its input has
- * a different number of channels. */
+/* convolve - applies the convolution T with STRIDE to the image *AT. False: T is no convolution, or its
+ * input has a different number of channels. */
 static bool convolve(const struct convnet *n, const struct mem_tensor *t, uint64_t stride, struct image *at,
                      struct conv *out)
 {
@@ -81,8 +81,8 @@ static void run_operation(struct walk *w, uint64_t add, uint64_t free)
     w->live = high - (int64_t)free;
 }
 
-/* run_conv_backward - counts the backward pass of convolution C, which computes the gradients of its weight and of
- * its input of INPUT bytes. */
+/* run_conv_backward - counts the backward pass of convolution C, which computes the gradients of its weight
+ * and of its input of INPUT bytes. */
 static void run_conv_backward(struct walk *w, const struct convnet *n, const struct conv *c, uint64_t input)
 {
     if (n->mixed) {
@@ -93,8 +93,8 @@ static void run_conv_backward(struct walk *w, const struct convnet *n, const str
     }
 }
 
-/* block_work - returns the most that the backward pass of a block with the convolutions MAIN takes beyond what it
- * keeps, with the gradient of its output. */
+/* block_work - returns the most that the backward pass of a block with the convolutions MAIN takes beyond
+ * what it keeps, with the gradient of its output. */
 static uint64_t block_work(const struct convnet *n, const struct conv *main, size_t nmain,
                            const struct conv *shortcut, uint64_t input)
 {
@@ -187,8 +187,8 @@ static ckpt_status fill_block(const struct convnet *n, uint32_t stage, uint32_t 
     return CKPT_OK;
 }
 
-/* fill_stem - adds to T convolution, BatchNorm, ReLU and MaxPool before the blocks. *AT, the image of the batch,
- * becomes their output. */
+/* fill_stem - adds to T convolution, BatchNorm, ReLU and MaxPool before the blocks. *AT, the image of the
+ * batch, becomes their output. */
 static ckpt_status fill_stem(const struct convnet *n, struct image *at, struct mem_timeline *t,
                              ckpt_error *err)
 {

@@ -66,8 +66,8 @@ struct mem_tensor_rule {
     const char *name, *shape;
 };
 
-/* Memory that the network uses if the conditions `when` hold: what an operation of a part keeps for the backward
- * pass, or what exists at a moment in addition. */
+/* Memory that the network uses if the conditions `when` hold: what an operation of a part keeps for the
+ * backward pass, or what exists at a moment in addition. */
 struct mem_usage {
     uint8_t at; /* enum mem_part, or enum mem_moment */
     uint32_t when;

@@ -1,5 +1,5 @@
-/* mem.c - implements ckpt_mem_… of ckpt.h: estimates the memory that training a network takes, and finds a plan of
- * activation checkpointing for a given amount of memory. */
+/* mem.c - implements ckpt_mem_… of ckpt.h: estimates the memory that training a network takes, and finds a
+ * plan of activation checkpointing for a given amount of memory. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -341,8 +341,8 @@ static ckpt_status take_run(struct estimate *x, ckpt_error *err)
 
 /* ---- segments */
 
-/* cut_blocks - cuts N blocks into K segments as checkpoint_sequential does: the last segment gets the remainder.
- * Returns K. */
+/* cut_blocks - cuts N blocks into K segments as checkpoint_sequential does: the last segment gets the
+ * remainder. Returns K. */
 static size_t cut_blocks(ckpt_mem_segment *list, uint32_t n, uint32_t k, bool keep_last)
 {
     for (uint32_t i = 0; i < k; i++) {
@@ -417,7 +417,8 @@ static void fill_states(struct estimate *x)
     r->precision = precision_name(x->run.precision);
 }
 
-/* is_type_assumed - do several types of models have tensors of these names, and does no config give the type? */
+/* is_type_assumed - do several types of models have tensors of these names, and does no config give the
+ * type? */
 static bool is_type_assumed(const ckpt_mem *m)
 {
     return m->family && m->family->model_types[0] && !m->type_by_config;
@@ -520,8 +521,8 @@ static ckpt_status check_run(const ckpt_mem_run *r, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* divide_timeline - divides the gradients at the end of the backward pass among the ranks of ZeRO, and adds the
- * parameters that ZeRO 3 gathers. */
+/* divide_timeline - divides the gradients at the end of the backward pass among the ranks of ZeRO, and adds
+ * the parameters that ZeRO 3 gathers. */
 static void divide_timeline(struct estimate *x)
 {
     if (x->run.zero >= 2)
@@ -590,8 +591,8 @@ ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
     return st;
 }
 
-/* find_plan - finds the cheapest segments whose total is at most LIMIT, or those with the lowest peak if there are
- * none or LIMIT is 0. *FITS: the total is at most LIMIT. */
+/* find_plan - finds the cheapest segments whose total is at most LIMIT, or those with the lowest peak if
+ * there are none or LIMIT is 0. *FITS: the total is at most LIMIT. */
 static ckpt_status find_plan(struct estimate *x, uint64_t limit, bool *fits, ckpt_error *err)
 {
     ckpt_mem *m = x->m;

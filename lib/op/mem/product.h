@@ -27,8 +27,8 @@ static inline uint64_t letter_get(const struct letters *l, char name)
 {
     return letter_known(l, name) ? l->value[(unsigned char)name & 127] : 0;
 }
-/* product_value - sets *OUT to the value of TEXT: digits, then letters, one factor each. False: a letter is not
- * known. */
+/* product_value - sets *OUT to the value of TEXT: digits, then letters, one factor each. False: a letter is
+ * not known. */
 bool product_value(ckpt_str text, const struct letters *l, uint64_t *out);
 
 #endif

@@ -96,8 +96,8 @@ static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *m, const
     return NULL;
 }
 
-/* name_in_table - returns NAME as the table of F has it: without PREFIX, and with the base of F. .ptr NULL: out of
- * memory. */
+/* name_in_table - returns NAME as the table of F has it: without PREFIX, and with the base of F. .ptr NULL:
+ * out of memory. */
 static ckpt_str name_in_table(const ckpt_mem *m, const struct mem_family *f, ckpt_str name, ckpt_str prefix,
                               bool bare)
 {
@@ -120,7 +120,8 @@ static ckpt_str take_first_size(ckpt_str *text)
     return size;
 }
 
-/* match_shape - returns true if T has the shape of its rule. Sets letters that are not known yet to sizes of T. */
+/* match_shape - returns true if T has the shape of its rule. Sets letters that are not known yet to sizes of
+ * T. */
 static bool match_shape(struct letters *dims, const struct mem_tensor *t)
 {
     ckpt_str text = str_c(t->rule->shape);
@@ -194,8 +195,8 @@ static bool refuse_count(ckpt_mem *m, const struct mem_tensor_rule *r, size_t n,
     return false;
 }
 
-/* check_blocks - returns true if the network has all blocks from 0 on, with equal tensors. Sets the conditions
- * of the tensors that only some networks have. */
+/* check_blocks - returns true if the network has all blocks from 0 on, with equal tensors. Sets the
+ * conditions of the tensors that only some networks have. */
 static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
 {
     uint32_t blocks = 0;
@@ -236,7 +237,8 @@ static bool check_layers(ckpt_mem *m, const struct mem_family *f)
     return true;
 }
 
-/* set_opposite_conditions - sets of each pair of opposite conditions the second if the first does not hold. */
+/* set_opposite_conditions - sets of each pair of opposite conditions the second if the first does not hold.
+ * */
 static void set_opposite_conditions(ckpt_mem *m)
 {
     static const uint32_t pairs[][2] = {{QK_NORM, NO_QK_NORM},
@@ -447,8 +449,8 @@ static void set_if_unknown(struct letters *l, char name, uint64_t value)
         letter_set(l, name, value);
 }
 
-/* set_query_widths - sets the widths of queries and keys from the number of heads. A head is h / a wide unless
- * the config gives a width. */
+/* set_query_widths - sets the widths of queries and keys from the number of heads. A head is h / a wide
+ * unless the config gives a width. */
 static void set_query_widths(struct letters *l)
 {
     uint64_t a = letter_get(l, 'a');
@@ -492,8 +494,8 @@ static void derive_head_widths(ckpt_mem *m)
 
 /* ---- */
 
-/* has_adapted_weight - returns true if M has the weight that the tensor ADAPTER adapts, next to ADAPTER or in a
- * base_layer. */
+/* has_adapted_weight - returns true if M has the weight that the tensor ADAPTER adapts, next to ADAPTER or
+ * in a base_layer. */
 static bool has_adapted_weight(const ckpt_mem *m, ckpt_str adapter)
 {
     size_t n = str_find(adapter, STR_LIT("lora_"), 0); /* the glob that ADAPTER matches has it, too */
@@ -507,8 +509,8 @@ static bool has_adapted_weight(const ckpt_mem *m, ckpt_str adapter)
     return false;
 }
 
-/* refuse_names - refuses the names that refusals.def lists. Returns CKPT_EUNSUPPORTED for those whose parameters
- * cannot even be counted. */
+/* refuse_names - refuses the names that refusals.def lists. Returns CKPT_EUNSUPPORTED for those whose
+ * parameters cannot even be counted. */
 static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
 {
     const struct mem_tensor *adapter = NULL;

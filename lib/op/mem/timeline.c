@@ -1,6 +1,7 @@
-/* timeline.c - computes what one training step keeps, and its peak, for a network cut into segments. The backward
- * pass goes from the last block to the first. Of a segment that is recomputed, only the input was kept: the
- * backward pass recomputes all that its blocks keep, and frees that of one block after the other from its end. */
+/* timeline.c - computes what one training step keeps, and its peak, for a network cut into segments. The
+ * backward pass goes from the last block to the first. Of a segment that is recomputed, only the input was
+ * kept: the backward pass recomputes all that its blocks keep, and frees that of one block after the other
+ * from its end. */
 #include "op/mem/timeline.h"
 
 uint64_t usage_sum(const struct mem_usage *list, unsigned at, const struct letters *dims, uint32_t state)
@@ -57,8 +58,8 @@ static void raise_peak(struct mem_peak *peak, uint64_t bytes, enum mem_moment mo
         *peak = (struct mem_peak){bytes, moment, block};
 }
 
-/* raise_by_segment - raises *PEAK to what the backward pass of G takes. LIVE: what exists then besides G, after
- * the later blocks were freed. */
+/* raise_by_segment - raises *PEAK to what the backward pass of G takes. LIVE: what exists then besides G,
+ * after the later blocks were freed. */
 static void raise_by_segment(const struct mem_timeline *t, const struct mem_segments *s,
                              const ckpt_mem_segment *g, uint64_t live, uint64_t *gradients,
                              struct mem_peak *peak)

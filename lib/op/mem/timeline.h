@@ -1,5 +1,5 @@
-/* timeline.h - one training step as a sequence of moments: what each block keeps, and what exists at each moment
- * in addition. The peak for any choice of segments is computed from it. */
+/* timeline.h - one training step as a sequence of moments: what each block keeps, and what exists at each
+ * moment in addition. The peak for any choice of segments is computed from it. */
 #ifndef OP_MEM_TIMELINE_H
 #define OP_MEM_TIMELINE_H
 
@@ -41,8 +41,8 @@ struct mem_segments {
     bool reentrant, selective;
 };
 
-/* transformer_timeline, convnet_timeline - set *OUT to the timeline of M with the sizes DIMS and the conditions
- * STATE of a run. The blocks are allocated in A. */
+/* transformer_timeline, convnet_timeline - set *OUT to the timeline of M with the sizes DIMS and the
+ * conditions STATE of a run. The blocks are allocated in A. */
 ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, uint32_t state,
                                  uint32_t precision, struct mem_timeline *out, arena *a, ckpt_error *err);
 ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t state, uint32_t precision,

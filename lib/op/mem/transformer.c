@@ -46,8 +46,8 @@ static uint64_t product(const char *text, const struct letters *dims)
     return product_value(str_c(text), dims, &n) ? n : TOO_LARGE;
 }
 
-/* attention_extra_bytes - returns the bytes that selective checkpointing keeps of attention beyond its output:
- * log-sum-exp and seed, or the products of queries and keys. */
+/* attention_extra_bytes - returns the bytes that selective checkpointing keeps of attention beyond its
+ * output: log-sum-exp and seed, or the products of queries and keys. */
 static uint64_t attention_extra_bytes(const struct letters *dims, uint32_t state)
 {
     if (state & EAGER)
