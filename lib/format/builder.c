@@ -19,7 +19,7 @@ static const struct format format_built = {.name = "memory", .title = "checkpoin
 
 struct ckpt_builder {
     ckpt_file *f;
-    struct kit *dicts; /* begun and not ended; the first is the root */
+    struct kit *dicts; /* the open ones: [0] is the root, each other one is in the dict before it */
     size_t ndicts, cap_dicts;
     map *rows; /* joined name -> row */
     uint64_t nbytes;
@@ -41,7 +41,7 @@ static ckpt_status return_latched(ckpt_builder *b, ckpt_status st, ckpt_error *e
 
 static struct kit *current_dict(const ckpt_builder *b)
 {
-    return &b->dicts[b->ndicts - 1]; /* bounded: the root */
+    return &b->dicts[b->ndicts - 1]; /* bounded: the root is always open */
 }
 
 /* copy_text - sets *OUT to a copy of GIVEN in the arena of b->f. Refuses text that is not UTF-8. */
@@ -294,7 +294,7 @@ ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err)
     CKPT_REQUIRE(err, b);
     ckpt_status st = b->status;
     if (st == CKPT_OK && b->ndicts == 1)
-        st = fail(&b->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "no dict was begun that could end");
+        st = fail(&b->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "no dict is open");
     else if (st == CKPT_OK)
         st = kit_end(&b->dicts[--b->ndicts], CKPT_OK);
     return return_latched(b, st, err);

@@ -38,12 +38,12 @@ static ckpt_status refuse_lfs_pointer(const struct probe *p, ckpt_error *err)
     else
         (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                    "{Git LFS pointer} without its %s line, not {=a checkpoint}", oid.len ? "size" : "oid");
-    char word[SHELL_WORD_MAX]; /* --include takes patterns */
+    char word[SHELL_WORD_MAX]; /* without wildcards, because --include takes patterns */
     fail_hint(err, "git lfs pull --include %s", shell_word(str_c(p->path), "*?[]!\\,", "FILE", word));
     return CKPT_EUNKNOWN;
 }
 
-/* refuse_zip - fails with what a zip archive is that no format recognizes. */
+/* refuse_zip - fails with what the zip archive P, which no format recognizes, may be. */
 static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
 {
     size_t npy = 0;

@@ -33,7 +33,7 @@ struct metadata_job {
     size_t n;
     const char *path; /* of the copy to write; NULL: edit in place */
     const ckpt_write_options *opts;
-    buf header; /* in place: the bytes that the format wants at offset AT of the file */
+    buf header; /* for an edit in place: the bytes that the format puts at offset AT of the file */
     uint64_t at;
     uint64_t length; /* bytes of the new header */
 };
@@ -55,7 +55,7 @@ struct format {
     bool compresses; /* write supports the option `compress` */
     bool flat;       /* the format holds named tensors and texts, no graph */
     /* holds - for a flat format: returns true if it supports the dtype of T, which safetensors does not.
-     * NULL: no such dtype. */
+     * NULL: it supports no such dtype. */
     bool (*holds)(const ckpt_tensor *t);
     /* in_place - adds the patches to OUT that rename tensors as P does. Their bytes live as long as the file.
      * NULL: files of the format must be rewritten. */
@@ -78,8 +78,8 @@ const struct format *format_by_suffix(const char *path);
  * last. Sharded output is not a format of its own. */
 const char *format_written_at(size_t i);
 /* format_target - sets *OUT to the format for writing P to PATH: the format named ASKED, else by the suffix
- * of PATH, else that of the input if it can be written, else torch zip. If PATH is NULL, it is ASKED or that
- * of the input. */
+ * of PATH, else that of the input if it can be written, else torch zip. Without PATH, it is ASKED or the
+ * format of the input. */
 ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
                           ckpt_error *err);
 /* format_fail_unrecognized - fails with what P is instead of a checkpoint, such as a Git LFS pointer
@@ -97,8 +97,8 @@ struct opening {
     const struct format *only;  /* the format that the file must have; NULL: any */
     struct check *check;        /* where faults are reported; NULL: they are errors */
     struct source_watch *watch; /* progress and cancellation of the reading, or NULL */
-    /* Salvage: a tensor with missing bytes is a row without data, and listed as lost. PART: of a file that is
-     * opened so. */
+    /* OPEN_SALVAGE: a tensor with missing bytes becomes a row without data and is listed as lost.
+     * OPEN_SALVAGE_PART: the same for a shard or embedded file of a file that is opened with OPEN_SALVAGE. */
     enum { OPEN_WHOLE, OPEN_SALVAGE, OPEN_SALVAGE_PART } how;
 };
 /* format_open - opens a checkpoint, for api.c and for formats that contain checkpoints. The errors
@@ -133,13 +133,14 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
  * and nothing else. CKPT_EUNKNOWN: SRC is not such a text. There is no message. */
 ckpt_status names_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out);
 /* verify_records - if SRC is a zip archive: compares central directory and local headers, checks names and
- * bytes around the archive, and adds its records to C. BEFORE: findings of C when SRC was opened. */
+ * bytes around the archive, and adds its records to C. BEFORE is how many findings C had before SRC was
+ * opened. */
 ckpt_status verify_records(const char *path, source *src, uint64_t before, struct check *c, ckpt_error *err);
 /* format_verify - opens PATH, adds its records to C and reports faults there. Sets *OUT to NULL if PATH
  * cannot be opened. */
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err);
-/* salvage_rows - after F was read: lists the rows whose storages are lost, and replaces them by None in
- * lists and tuples, so that indexes do not change. */
+/* salvage_rows - lists the rows of F whose storages are lost, and replaces them by None in lists and tuples,
+ * so that indexes do not change. Called after F was read. */
 ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err);
 /* salvage_note_no_checksums - adds a notice to F if changed bytes cannot be detected. */
 void salvage_note_no_checksums(ckpt_file *f);

@@ -18,7 +18,8 @@ static ckpt_status reopen_bytes(const char *path, source *src, ckpt_file **out, 
     return CKPT_OK;
 }
 
-/* journal_holds - the `holds` of journal_judge: asks the format of the file that UNDO would restore. */
+/* journal_holds - the `holds` of journal_judge: sets *HELD to whether the format of the file that UNDO would
+ * restore may have written UNDO. */
 static ckpt_status journal_holds(void *user, source *now, source *after, const struct patches *undo,
                                  bool *held, ckpt_error *err)
 {

@@ -144,8 +144,8 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
     return file_storage_add(f, &s, index, k->err);
 }
 
-/* find_storage - sets *INDEX to the storage of X, which is added unless one with its key exists.
- * CKPT_NO_STORAGE: X has none, or its fault was reported. */
+/* find_storage - sets *INDEX to the storage of X: the one with its key, or a new one. CKPT_NO_STORAGE: X has
+ * no storage, or its fault was reported. */
 static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x, uint32_t *index)
 {
     *index = CKPT_NO_STORAGE;
@@ -165,7 +165,7 @@ static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x,
 
 /* ----------------------------------------------------------------------------- rows */
 
-/* register_name - adds NAME to the keys of K. *NEW: it was not there. */
+/* register_name - adds NAME to the keys of K. If K has it already, sets *NEW to false and reports that. */
 static ckpt_status register_name(struct kit *k, ckpt_str name, uint64_t entry, bool *new)
 {
     uint32_t before;
@@ -177,7 +177,8 @@ static ckpt_status register_name(struct kit *k, ckpt_str name, uint64_t entry, b
     *new = before == MAP_NONE;
     if (*new)
         return CKPT_OK;
-    (void)fail(k->err, CKPT_EFORMAT, entry, "\"%.*s\" is there {twice}, {=once} is allowed", STR_ARG(name));
+    (void)fail(k->err, CKPT_EFORMAT, entry, "the name \"%.*s\" comes {twice}, {=once} is allowed",
+               STR_ARG(name));
     return file_report_fault_as(k->f, CHECK_DUPLICATE, CKPT_EFORMAT, k->err);
 }
 
@@ -253,8 +254,8 @@ static uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
     return copy;
 }
 
-/* make_path - sets *PATH and *STEPS to those of X, which is below the mapping, in the list or the root
- * itself. */
+/* make_path - sets *PATH and *STEPS to those of X, an entry of the mapping, an item of the list, or the root
+ * itself. False: no memory. */
 static bool make_path(const struct kit *k, const struct kit_tensor *x, ckpt_path_elem **path,
                       struct step **steps)
 {

@@ -23,7 +23,7 @@ struct kit {
     ckpt_file *f;
     ckpt_error *err; /* for all calls with this kit */
     ckpt_value *mapping;
-    const ckpt_path_elem *path; /* of the mapping; one step for each element */
+    const ckpt_path_elem *path; /* to the mapping; STEPS has one step for each element */
     const struct step *steps;
     uint32_t npath;
     map *names; /* keys of the mapping */
@@ -41,7 +41,7 @@ struct kit_tensor {
     bool column_major; /* Fortran order; ignored if t has strides */
     bool big_endian;
     uint8_t swap_bytes;            /* for CKPT_DT_NP: bytes of the unit that is big-endian; 1: none */
-    uint64_t entry;                /* file offset of its entry in the header */
+    uint64_t entry;                /* offset in the file of what describes it, for errors */
     source *src;                   /* of its storage; NULL: no storage, as of a meta tensor */
     const struct storage_more *in; /* the file of SRC, if it is not the file being read; or NULL */
     uint64_t at, nbytes;           /* range in SRC; KIT_AS_NEEDED: as many bytes as dtype and shape take */

@@ -4,8 +4,8 @@
  *
  *   LINE   NAME [TAB or two spaces, and anything] [CR] LF
  *
- * Empty lines are skipped. Refused: what is not UTF-8, other control characters, one blank inside a name (it
- * is prose, or a Git LFS pointer), and lines that begin as JSON, Python or HTML do.
+ * Empty lines are skipped. Refused: text that is not UTF-8, other control characters, a single blank inside a
+ * name (such a text is prose, or a Git LFS pointer), and lines that begin as JSON, Python or HTML do.
  */
 #include "base/utf8.h"
 #include "core/check.h"
@@ -22,7 +22,7 @@ static ckpt_str take_line(ckpt_str *text)
     return line;
 }
 
-/* get_name_part - the name at the start of LINE. */
+/* get_name_part - returns the name at the start of LINE, or an empty text. */
 static ckpt_str get_name_part(ckpt_str line)
 {
     size_t tab = str_find(line, STR_LIT("\t"), 0), gap = str_find(line, STR_LIT("  "), 0);

@@ -1,7 +1,7 @@
 /* nested.c - see nested.h. */
 #include "format/nested.h"
 
-/* add_node - adds a node, V or NULL, under the key of T. */
+/* add_node - adds V, a container or NULL, to the nodes, and its index under t->key. False: no memory. */
 static bool add_node(struct nested *t, ckpt_value *v)
 {
     ckpt_str key = arena_str(t->a, buf_view(&t->key));
@@ -39,7 +39,7 @@ static void set_key(struct nested *t, uint32_t at, const ckpt_path_elem *e)
         buf_str(&t->key, e->str);
 }
 
-/* put_item - makes V item I of LIST; the items before it that nobody has put yet are None. */
+/* put_item - makes V item I of LIST, and appends None for items before it that are missing. */
 static bool put_item(arena *a, ckpt_value *list, uint64_t i, ckpt_value *v)
 {
     if (i < value_count(list)) {

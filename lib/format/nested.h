@@ -9,11 +9,11 @@
 
 struct nested {
     arena *a;
-    map *index;         /* number of a container and an element of a path in it -> number of a node */
-    ckpt_value **nodes; /* containers, the root first; NULL: a value that was put */
+    map *index;         /* index of a container in NODES, and a key or item in it -> index in NODES */
+    ckpt_value **nodes; /* the containers, the root first; NULL: not a container, but a value of the caller */
     size_t n, cap;
-    uint64_t max_items; /* that a list may have */
-    buf key;            /* of INDEX */
+    uint64_t max_items; /* a list may not have more */
+    buf key;            /* room for a key of INDEX */
 };
 
 /* nested_begin - makes an empty dict the root of T. False: no memory. The caller ends T in any case. */

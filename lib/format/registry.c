@@ -214,7 +214,7 @@ static ckpt_status read_opened(ckpt_file *f, const struct opening *o, struct pro
     return st;
 }
 
-/* open_checkpoint - does format_open for ERR that is not NULL. */
+/* open_checkpoint - does what format_open does; ERR must not be NULL. */
 static ckpt_status open_checkpoint(const struct opening *o, ckpt_file **out, ckpt_error *err)
 {
     ckpt_file *f;
@@ -300,8 +300,8 @@ ckpt_status format_open_path(const struct opening *given, bool names, ckpt_file 
     return format_note_journal(&note, *out, st, err);
 }
 
-/* is_about_content - returns true if ST is a finding once there are others, because it is about the
- * content. */
+/* is_about_content - returns true if ST is about the content of the file. It is reported as a finding only if
+ * there are others; alone, it is an error. */
 static bool is_about_content(ckpt_status st)
 {
     return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT || st == CKPT_ELOSSY;

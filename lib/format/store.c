@@ -63,9 +63,9 @@ static bool is_numbered(ckpt_str name)
     return is;
 }
 
-/* list - lists the names that MATCH (NULL: all) in the folder BELOW the folder of S. */
-static ckpt_status list(struct store *s, ckpt_str below, bool (*match)(ckpt_str name), ckpt_str **name,
-                        size_t *n)
+/* list_names - lists the names that MATCH (NULL: all) in BELOW, a folder in the folder of S. */
+static ckpt_status list_names(struct store *s, ckpt_str below, bool (*match)(ckpt_str name), ckpt_str **name,
+                              size_t *n)
 {
     char *folder = shards_join_path(str_c(s->f->folder), s->folder);
     char *path = folder ? shards_join_path(str_c(folder), below) : NULL;
@@ -77,14 +77,15 @@ static ckpt_status list(struct store *s, ckpt_str below, bool (*match)(ckpt_str 
     return st;
 }
 
-/* newest_manifest - sets *NEWEST to the last name: all have the same number of digits. */
-static ckpt_status newest_manifest(void *user, ckpt_str *newest, ckpt_error *err)
+/* find_newest_manifest - sets *NEWEST to the name with the greatest number. It is the last name, because all
+ * have the same number of digits. */
+static ckpt_status find_newest_manifest(void *user, ckpt_str *newest, ckpt_error *err)
 {
     struct store *s = user;
     ckpt_str *name;
     size_t n = 0;
     (void)err;
-    CKPT_TRY(list(s, STR_LIT(""), is_numbered, &name, &n));
+    CKPT_TRY(list_names(s, STR_LIT(""), is_numbered, &name, &n));
     for (size_t i = 0; i < n; i++)
         *newest = str_compare(*newest, name[i]) < 0 ? name[i] : *newest;
     return CKPT_OK;
@@ -106,7 +107,7 @@ static bool add_entry(struct store *s, ckpt_str name)
     return true;
 }
 
-/* Folders that are still to be listed, relative to the folder of the store. */
+/* The folders that must still be listed, as paths from the folder of the store. */
 struct folder_walk {
     ckpt_str *name;
     size_t n, cap;
@@ -126,7 +127,7 @@ static ckpt_status add_folder(struct store *s, struct folder_walk *w, ckpt_str n
     return CKPT_OK;
 }
 
-/* add_name - adds NAME of the folder FROM as an entry, or to W if it is a folder. */
+/* add_name - adds NAME, which is in the folder FROM, to W if it is a folder, else as an entry. */
 static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str from, ckpt_str name)
 {
     struct stat is;
@@ -151,7 +152,7 @@ static ckpt_status list_folder(struct store *s, struct folder_walk *w, ckpt_str 
 {
     ckpt_str *name;
     size_t n = 0;
-    CKPT_TRY(list(s, from, NULL, &name, &n));
+    CKPT_TRY(list_names(s, from, NULL, &name, &n));
     for (size_t i = 0; i < n; i++)
         CKPT_TRY(add_name(s, w, from, name[i]));
     return CKPT_OK;
@@ -178,7 +179,7 @@ static ckpt_status open_folder(struct store *s)
 ckpt_status store_open(struct store *s, bool is_ocdbt)
 {
     struct ocdbt_file manifest = {.path = STR_LIT(OCDBT_MANIFEST)};
-    s->files = (struct ocdbt_files){open_file, raise_budget, newest_manifest, report_fault, s};
+    s->files = (struct ocdbt_files){open_file, raise_budget, find_newest_manifest, report_fault, s};
     s->db = (struct ocdbt){.a = s->f->a, .files = &s->files, .max_decoded = s->f->limits.max_header};
     if (!is_ocdbt)
         return open_folder(s);

@@ -31,7 +31,7 @@ const char *store_file(const struct store *s, size_t i);
 /* store_text - reads the value of entry I to *TEXT, in the arena of the file. Refuses more bytes than
  * max_header. */
 ckpt_status store_text(struct store *s, size_t i, ckpt_str *text);
-/* store_read_file - does the same for the file NAME of the folder. CKPT_ENOTFOUND: there is no such file. */
+/* store_read_file - reads the file NAME of the folder in the same way. CKPT_ENOTFOUND: no such file. */
 ckpt_status store_read_file(struct store *s, ckpt_str name, ckpt_str *text);
 
 #endif

@@ -66,11 +66,11 @@ ckpt_status unpack_whole(ckpt_file *f, const struct signature *s, source **out, 
 static bool probe(const struct probe *p)
 {
     const struct signature *s = p->directory || p->z ? NULL : unpack_kind(p);
-    return s && s->kind != SIGN_ZLIB; /* two bytes, which a text may have, too */
+    return s && s->kind != SIGN_ZLIB; /* because a text may begin with the two bytes of a zlib header, too */
 }
 
-/* check_once - UNPACKED is not compressed itself. */
-static ckpt_status check_once(const ckpt_file *f, source *unpacked, ckpt_error *err)
+/* check_not_compressed - refuses UNPACKED, what F unpacked to, if it is compressed itself. */
+static ckpt_status check_not_compressed(const ckpt_file *f, source *unpacked, ckpt_error *err)
 {
     struct probe p = {.path = f->path, .src = unpacked};
     CKPT_TRY(recognize_fill(&p, f->path, unpacked, err));
@@ -79,18 +79,19 @@ static ckpt_status check_once(const ckpt_file *f, source *unpacked, ckpt_error *
                              "{a compressed file} in a compressed file; {=a checkpoint} was expected");
 }
 
+/* read_unpacked - makes F the checkpoint that UNPACKED (taken over) is. */
 static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err)
 {
-    ckpt_file *one = NULL;
-    ckpt_status st = check_once(f, unpacked, err);
+    ckpt_file *part = NULL;
+    ckpt_status st = check_not_compressed(f, unpacked, err);
     if (st != CKPT_OK) {
         source_unref(unpacked);
         return st;
     }
-    CKPT_TRY(format_open_part(f, f->path, unpacked, &one, err));
-    if (!one) /* reported */
+    CKPT_TRY(format_open_part(f, f->path, unpacked, &part, err));
+    if (!part) /* its fault was reported */
         return err->status;
-    file_replace_by(f, one);
+    file_replace_by(f, part);
     f->torch_load_why = STR_LIT("it is compressed");
     return CKPT_OK;
 }

@@ -209,7 +209,7 @@ static void inconsistent_tensors_are_refused(void)
     x = tensor("w", 3, 4, 100);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_EFORMAT);
-    CU_ASSERT_STRING_EQUAL(toy.err.what, "\"w\" is there twice, once is allowed");
+    CU_ASSERT_STRING_EQUAL(toy.err.what, "the name \"w\" comes twice, once is allowed");
     end(CKPT_EFORMAT);
     close_toy();
 }

@@ -7,8 +7,8 @@
  * Maps and lists are nodes of the value graph, so that keys keep their types and paths are those of the tree.
  *
  * Refused: what MessagePack refuses; bytes after the value; keys that are containers or arrays, that come
- * twice, or are texts and numbers in one map; a chunk that is missing or of another dtype; a key that differs
- * from "__msgpack_chunked_array__" in a few bytes; more than FLAX_DEPTH containers in each other.
+ * twice, or are texts and numbers in one map; a chunk that is missing or of a different dtype; a key that
+ * differs from "__msgpack_chunked_array__" in a few bytes; more than FLAX_DEPTH nested containers.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 #define CHUNKED    "__msgpack_chunked_array__"
 #define CHUNKS_MAX 65536u
 
-/* An array of the file. The offset of its TENSOR node is its number. */
+/* An array of the file. Its TENSOR node has its index as the offset. */
 struct stored_array {
     struct flax_array x;
     uint32_t storage; /* CKPT_NO_STORAGE: not added yet */
@@ -32,7 +32,7 @@ struct frame {
     ckpt_value *node;
     uint64_t left;   /* values to come, keys included */
     ckpt_value *key; /* of the next value of a map; NULL: the next value is a key */
-    map *keys;       /* that a map has so far */
+    map *keys;       /* of a map: the keys so far */
 };
 
 struct flax_reading {
@@ -77,7 +77,7 @@ static ckpt_status add_storage(struct flax_reading *r, const struct flax_array *
     return file_storage_add(r->in.f, &s, index, r->in.err);
 }
 
-/* add_storages - adds those of the arrays that are not in chunks. */
+/* add_storages - adds the storages of the arrays that are not in chunks. */
 static ckpt_status add_storages(struct flax_reading *r)
 {
     ckpt_file *f = r->in.f;
@@ -148,7 +148,7 @@ static bool read_sizes(struct flax_array *x, ckpt_value *const *sizes, uint32_t 
     return flax_size(x->shape, ndim, width, &x->nbytes);
 }
 
-/* join_chunks - sets *OUT to a node for the array in chunks that DICT is. */
+/* join_chunks - sets *OUT to a node for DICT, an array in chunks. */
 static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, ckpt_value **out)
 {
     ckpt_value **sizes, **chunks;
@@ -173,7 +173,7 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
                                                                       : NULL;
         if (!c || c->dtype != x.dtype || c->swap != x.swap || !width)
             return fail(r->in.err, CKPT_EFORMAT, dict->offset,
-                        "chunks of {different dtypes}, where {=one} is");
+                        "chunks of {different dtypes}; {=one dtype} is allowed");
         have += c->nbytes; /* bounded: in the file */
     }
     if (have != x.nbytes)
@@ -191,7 +191,7 @@ static ckpt_status enter_container(struct flax_reading *r, const struct msgpack_
     arena *a = r->in.f->a;
     bool is_map = v->kind == MSGPACK_MAP;
     if (r->depth == FLAX_DEPTH)
-        return fail(r->in.err, CKPT_ELIMIT, v->at, "{more} than {=%u} containers in each other", FLAX_DEPTH);
+        return fail(r->in.err, CKPT_ELIMIT, v->at, "{more} than {=%u} nested containers", FLAX_DEPTH);
     struct frame *top = arena_append(a, &r->stack, &r->depth, &r->cap_stack, sizeof *top);
     if (!top)
         return fail_memory(r->in.err);
@@ -201,8 +201,8 @@ static ckpt_status enter_container(struct flax_reading *r, const struct msgpack_
     return top->node && (!is_map || top->keys) ? CKPT_OK : fail_memory(r->in.err);
 }
 
-/* is_nearly_chunked - does KEY differ from CHUNKED in a few bytes? Then it is damaged: its map is an array in
- * chunks, and the chunks are no tensors of their own. */
+/* is_nearly_chunked - returns true if KEY differs from CHUNKED in a few bytes. Then KEY is damaged: its map
+ * is an array in chunks, which must not be listed as tensors of their own. */
 static bool is_nearly_chunked(ckpt_str key)
 {
     size_t same = 0;
@@ -237,8 +237,8 @@ static ckpt_status take_key(struct flax_reading *r, struct frame *top, ckpt_valu
     return CKPT_OK;
 }
 
-/* add_node - adds NODE, a complete value that begins at AT, to the innermost container; NULL: that container
- * is empty. Closes each container that is complete with it. */
+/* add_node - adds NODE, a complete value that begins at AT, to the innermost container, and closes each
+ * container that is now complete. NODE NULL: the innermost container is empty. */
 static ckpt_status add_node(struct flax_reading *r, ckpt_value *node, uint64_t at)
 {
     while (r->depth) {

@@ -2,17 +2,17 @@
  * write.c - writes a plan as Flax's .msgpack, as flax.serialization.msgpack_serialize does: maps of maps, and
  * in them an extension for each array (codec/flax.c). Numbers, lengths and counts have their shortest form.
  *
- * Of a .msgpack, everything is written again in its order, with the edits of the plan; values that are no
- * tensors stay. Of any other input, only the tensors are written: a path of several elements makes nested
+ * Of a .msgpack, everything is written again in its order, with the edits of the plan, also values that are
+ * not tensors. Of any other input, only the tensors are written: a path of several elements makes nested
  * maps, whose keys are texts as Flax's to_state_dict makes them; a name that is one element stays one key,
  * even with dots in it. The only tensor of an input without names is written as the array alone.
  *
  * Everything but the elements is first made in memory.
  *
  * Refused: a dtype that Flax cannot read; an array of more than 2^30 bytes, which Flax would write in chunks;
- * a name that would be both a tensor and a map; text among keys that are numbers; more than FLAX_DEPTH
- * containers in each other; what would not be recognized when read, such as an empty map in a file that is
- * not called .msgpack.
+ * a name that would be both a tensor and a map; text among keys that are numbers; more than FLAX_DEPTH nested
+ * containers; output that would not be recognized when read, such as an empty map in a file that is not
+ * called .msgpack.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@
 struct flax_frame {
     const ckpt_value *node;
     const struct edit *edit; /* or NULL */
-    uint32_t next;           /* its entry that is visited next */
+    uint32_t next;           /* the entry to write next */
 };
 
 struct flax_output {
@@ -36,7 +36,7 @@ struct flax_output {
     uint32_t *item_of; /* by row; MAP_NONE: it is not written */
     const ckpt_value *root;
     buf text;      /* all of the output but elements */
-    size_t *order; /* the items as they are in the output */
+    size_t *order; /* the indexes of the items, in the order of the output */
     size_t n;
     struct flax_frame stack[FLAX_DEPTH];
     uint32_t depth;
@@ -130,7 +130,7 @@ static ckpt_status make_tree(struct flat_writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------------- walk */
 
-/* is_left_out - is V, entry I of the container F, not written? */
+/* is_left_out - returns true if V, entry I of the container F, is not written. */
 static bool is_left_out(const struct flax_output *o, const struct flax_frame *f, uint32_t i,
                         const ckpt_value *v)
 {
@@ -162,8 +162,7 @@ static ckpt_status enter_container(struct flat_writer *w, const ckpt_value *v, c
     const ckpt_value *key, *entry;
     uint32_t n = 0, texts = 0;
     if (o->depth == FLAX_DEPTH)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u} containers in each other",
-                    FLAX_DEPTH);
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u} nested containers", FLAX_DEPTH);
     for (uint32_t i = 0; (entry = get_entry(&f, i, &key)); i++)
         if (!is_left_out(o, &f, i, entry)) {
             n++;
@@ -180,7 +179,7 @@ static ckpt_status enter_container(struct flat_writer *w, const ckpt_value *v, c
     return CKPT_OK;
 }
 
-/* put_value - appends V; of a container, the beginning. */
+/* put_value - appends V or, if V is a container, its beginning. */
 static ckpt_status put_value(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     struct flax_output *o = w->user;

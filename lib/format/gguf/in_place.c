@@ -1,16 +1,13 @@
-/*
- * in_place.c - edits names or pairs in the header of a GGUF, whose data stay where they are: the new header
- * must end before the data, with less padding than the alignment. Its first 16 bytes, which end with the
- * number of tensors, stay the same.
- */
+/* in_place.c - edits names or pairs in the header of a GGUF and does not move its data: the new header must
+ * end before the data, with less padding than the alignment. */
 #include <inttypes.h>
 
 #include "format/gguf/gguf.h"
 
-#define STAYS 16u
+#define FIXED_SIZE 16u /* magic, version and number of tensors, which stay the same */
 
-/* begin_header - appends the number of pairs of EDITED, and the pairs, to B. */
-static ckpt_status begin_header(const struct gguf_file *edited, buf *b, ckpt_error *err)
+/* put_pairs - appends the number of pairs of EDITED, and the pairs, to B. */
+static ckpt_status put_pairs(const struct gguf_file *edited, buf *b, ckpt_error *err)
 {
     if (edited->header.big_endian || edited->header.version == 1)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -22,10 +19,10 @@ static ckpt_status begin_header(const struct gguf_file *edited, buf *b, ckpt_err
     return CKPT_OK;
 }
 
-/* end_header - pads B up to the data of the file that K was read from. */
-static ckpt_status end_header(const struct gguf_file *k, buf *b, ckpt_error *err)
+/* pad_header - pads B, a header without its first FIXED_SIZE bytes, up to the data of the file of K. */
+static ckpt_status pad_header(const struct gguf_file *k, buf *b, ckpt_error *err)
 {
-    uint64_t end = STAYS + (uint64_t)b->len, room = k->header.data - STAYS, filled = end;
+    uint64_t end = FIXED_SIZE + (uint64_t)b->len, room = k->header.data - FIXED_SIZE, filled = end;
     bool fits = (!k->header.ntensors || gguf_round_up(&filled, k->header.alignment)) &&
                 filled == k->header.data;
     if (buf_ok(b) && !fits)
@@ -45,8 +42,8 @@ bool gguf_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const s
 {
     const struct gguf_file *k = was->container;
     (void)now;
-    return undo->n == 1 && undo->at[0].at == STAYS && undo->new_size == undo->old_size &&
-           undo->at[0].bytes.len == k->header.data - STAYS &&
+    return undo->n == 1 && undo->at[0].at == FIXED_SIZE && undo->new_size == undo->old_size &&
+           undo->at[0].bytes.len == k->header.data - FIXED_SIZE &&
            (!is || table_same_places(&was->table, &is->table));
 }
 
@@ -72,16 +69,16 @@ ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
                     "the names are in {%zu files}; {=one} is edited in place",
                     p->file->nparts + 1); /* bounded: in memory */
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = begin_header(k, &b, err);
+    ckpt_status st = put_pairs(k, &b, err);
     if (st == CKPT_OK)
         st = put_tensors(p, k, &b, err);
     if (st == CKPT_OK)
-        st = end_header(k, &b, err);
+        st = pad_header(k, &b, err);
     ckpt_str bytes = st == CKPT_OK ? arena_str(p->a, buf_view(&b)) : str_of(NULL, 0);
     buf_free(&b);
     CKPT_TRY(st);
     out->old_size = out->new_size = p->file->src->size;
-    return bytes.ptr && patches_add(out, STAYS, bytes) ? CKPT_OK : fail_memory(err);
+    return bytes.ptr && patches_add(out, FIXED_SIZE, bytes) ? CKPT_OK : fail_memory(err);
 }
 
 /* ------------------------------------------------------------------------ pairs */
@@ -131,8 +128,8 @@ static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *x, size_t *next, str
     return CKPT_OK;
 }
 
-/* take_alignment - sets the alignment of EDITED to that in its pairs, or to the default. */
-static ckpt_status take_alignment(struct gguf_file *edited, ckpt_error *err)
+/* set_alignment - sets the alignment of EDITED to that in its pairs, or to the default. */
+static ckpt_status set_alignment(struct gguf_file *edited, ckpt_error *err)
 {
     const struct gguf_pair *p = find_pair(edited, STR_LIT("general.alignment"));
     if (!p)
@@ -143,7 +140,7 @@ static ckpt_status take_alignment(struct gguf_file *edited, ckpt_error *err)
     bool power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
     return power ? CKPT_OK
                  : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                        "general.alignment is {%" PRIu64 "}, and no {=power of two}", n);
+                        "general.alignment is {%" PRIu64 "}, which is not {=a power of two}", n);
 }
 
 static ckpt_status edit_pairs(ckpt_file *f, const struct metadata_job *job, struct gguf_file *edited,
@@ -157,7 +154,7 @@ static ckpt_status edit_pairs(ckpt_file *f, const struct metadata_job *job, stru
         return fail_memory(err);
     for (size_t i = 0; i < job->n; i++)
         CKPT_TRY(edit_pair(f, &job->pairs[i], &next, edited, err));
-    return take_alignment(edited, err);
+    return set_alignment(edited, err);
 }
 
 /* make_header - makes the header for an edit in place: the pairs of EDITED, and the tensor infos as they
@@ -167,13 +164,13 @@ static ckpt_status make_header(const struct gguf_file *was, const struct gguf_fi
 {
     uint64_t from = was->n ? was->pairs[was->n - 1].end : 24,
              n = was->header.header_end - from; /* bounded: in this order */
-    CKPT_TRY(begin_header(edited, b, err));
+    CKPT_TRY(put_pairs(edited, b, err));
     unsigned char *entries = buf_extend(b, (size_t)n);
     CKPT_TRY(entries ? source_read(was->header.src, from, entries, (size_t)n, err) : fail_memory(err));
-    return end_header(edited, b, err);
+    return pad_header(edited, b, err);
 }
 
-/* write_copy - writes a copy of F with the pairs that its container has now. */
+/* write_copy - writes a copy of F with the pairs in f->container, and sets job->length. */
 static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error *err)
 {
     const struct gguf_file *k = f->container;
@@ -201,12 +198,12 @@ ckpt_status gguf_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_err
     CKPT_TRY(edit_pairs(f, job, &edited, err));
     buf_init(&job->header, SIZE_MAX / 2);
     if (!job->path) {
-        job->at = STAYS;
+        job->at = FIXED_SIZE;
         CKPT_TRY(edited.header.alignment == was->header.alignment
                      ? make_header(was, &edited, &job->header, err)
                      : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                             "another alignment: all data would have to move"));
-        job->length = STAYS + job->header.len; /* bounded: in memory */
+        job->length = FIXED_SIZE + job->header.len; /* bounded: in memory */
         return CKPT_OK;
     }
     f->container = &edited;

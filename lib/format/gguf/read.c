@@ -6,9 +6,9 @@
  * split.no (from 0), split.count and split.tensors.count; all other pairs are in the first (llama.cpp,
  * gguf-split.cpp). Opening the first part opens the whole set; any other part is opened alone.
  *
- * Refused: what codec/gguf.c refuses; a part that is missing, of another set or another number; a number of
- * tensors that is not split.tensors.count; version 1 with bytes after the last tensor. What ggml refuses but
- * can be read is reported by a notice.
+ * Refused: what codec/gguf.c refuses; a part that is missing, or that its pairs assign to a different set or
+ * number; a number of tensors that is not split.tensors.count; version 1 with bytes after the last tensor.
+ * What ggml refuses but can be read is reported by a notice.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -26,16 +26,16 @@ static bool probe(const struct probe *p) { return p->nhead >= 4 && memcmp(p->hea
 struct gguf_reading {
     ckpt_file *f;
     struct gguf g;
-    struct gguf_file *keep;
+    struct gguf_file *kept; /* what edits need later */
     struct gguf_tensor *tensors;
     size_t n, cap;
-    bool later;                    /* it is not the first part: its pairs are not metadata of the model */
+    bool is_later_part;            /* not the first: its pairs are not metadata of the model */
     uint64_t number, parts, total; /* split.no, split.count, split.tensors.count */
 };
 
 /* ------------------------------------------------------------------------ one file */
 
-/* take_split - keeps the value of P if it is one of the split.* pairs. */
+/* take_split - sets number, parts or total of R if P is that split.* pair. */
 static void take_split(struct gguf_reading *r, const struct gguf_pair *p)
 {
     uint64_t *to = str_is(p->key, "split.no")              ? &r->number
@@ -64,9 +64,9 @@ static ckpt_status add_value(struct gguf_reading *r, const struct gguf_pair *p, 
 static ckpt_status take_pair(void *user, const struct gguf_pair *p, ckpt_error *err)
 {
     struct gguf_reading *r = user;
-    struct gguf_file *k = r->keep;
+    struct gguf_file *k = r->kept;
     take_split(r, p);
-    if (r->later)
+    if (r->is_later_part)
         return CKPT_OK;
     struct gguf_pair *added = arena_append(r->f->a, &k->pairs, &k->n, &k->cap, sizeof *added);
     if (!added)
@@ -101,9 +101,10 @@ static ckpt_status add_tensor(struct kit *k, const struct gguf *g, const struct 
     return kit_add_tensor(k, &x);
 }
 
-/* note_oddities - adds notices about R. Fails for a version 1 file that is longer than its tensors: its data
- * may have been laid out by other rules, and no program writes such files any more. */
-static ckpt_status note_oddities(struct gguf_reading *r, ckpt_error *err)
+/* note_deviations - adds notices about R that ggml refuses, and bytes after the tensors. Fails for a version
+ * 1 file that is longer than its tensors: its data may have been laid out by other rules, and no program
+ * writes such files any more. */
+static ckpt_status note_deviations(struct gguf_reading *r, ckpt_error *err)
 {
     const struct gguf *g = &r->g;
     uint64_t after = g->src->size > g->end ? g->src->size - g->end : 0;
@@ -130,7 +131,7 @@ static ckpt_status read_file(struct kit *k, struct gguf_reading *r, source *src)
                          .user = r};
     file_budget(f, src->size < f->limits.max_header ? src->size : f->limits.max_header);
     CKPT_TRY(gguf_read(&r->g, k->err));
-    CKPT_TRY(note_oddities(r, k->err));
+    CKPT_TRY(note_deviations(r, k->err));
     for (size_t i = 0; i < r->n; i++)
         CKPT_TRY(add_tensor(k, &r->g, &r->tensors[i]));
     return CKPT_OK;
@@ -152,12 +153,12 @@ static ckpt_status check_part(const struct gguf_reading *first, const struct ggu
     return CKPT_EFORMAT;
 }
 
-/* read_part - the file NAME, part NUMBER of the set, counted from 1; adds the number of its tensors to
+/* read_part - reads the file NAME, part NUMBER of the set (from 1), and adds the number of its tensors to
  * *TENSORS. */
 static ckpt_status read_part(struct kit *k, const struct gguf_reading *first, uint64_t number, ckpt_str name,
                              uint64_t *tensors)
 {
-    struct gguf_reading r = {.f = k->f, .later = true};
+    struct gguf_reading r = {.f = k->f, .is_later_part = true};
     ckpt_file *part;
     ckpt_status st = part_file_add(k->f, name.ptr, name, &part, k->err);
     if (st != CKPT_OK) {
@@ -203,28 +204,28 @@ static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
                 first->total);
 }
 
-static ckpt_status read_set(struct kit *k, struct gguf_file *keep)
+static ckpt_status read_set(struct kit *k, struct gguf_file *kept)
 {
-    struct gguf_reading r = {.f = k->f, .keep = keep};
+    struct gguf_reading r = {.f = k->f, .kept = kept};
     CKPT_TRY(read_file(k, &r, k->f->src));
-    keep->header = r.g;
+    kept->header = r.g;
     if (r.parts > 1 && r.number == 0)
         return read_parts(k, &r);
     if (r.parts > 1)
         file_notice(k->f, "part %" PRIu64 " of %" PRIu64 " of a split model: the first part stands for all",
-                    r.number + 1, r.parts); /* bounded: it is at most 2^64 - 1 only where no set is */
+                    r.number + 1, r.parts); /* bounded: modulo 2^64, for this text alone */
     return CKPT_OK;
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct kit k;
-    struct gguf_file *keep = arena_array(f->a, 1, sizeof *keep);
-    if (!keep)
+    struct gguf_file *kept = arena_array(f->a, 1, sizeof *kept);
+    if (!kept)
         return fail_memory(err);
-    format_set_container(f, keep, NULL);
+    format_set_container(f, kept, NULL);
     CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
-    ckpt_status st = kit_end(&k, read_set(&k, keep));
+    ckpt_status st = kit_end(&k, read_set(&k, kept));
     if (st != CKPT_OK && !err->file[0])
         fail_add_place(err, 0, STR_LIT("header"));
     return st;

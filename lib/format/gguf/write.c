@@ -22,7 +22,7 @@
 #include "io/sink.h"
 
 #define ARCHITECTURE "general.architecture"
-#define ALIGNMENT    32u /* where no pair has another one */
+#define ALIGNMENT    32u /* unless a pair sets a different one */
 
 struct gguf_output {
     const struct gguf_file *from; /* of the input; NULL: it is no GGUF */
@@ -88,8 +88,8 @@ static ckpt_status add_split(struct flat_writer *w, ckpt_error *err)
     return add_number(w, STR_LIT("split.tensors.count"), GGUF_I32, job->part.tensors, err);
 }
 
-/* add_own - the pairs of the input, a GGUF. */
-static void add_own(struct flat_writer *w)
+/* add_input_pairs - adds the pairs of the input, which is a GGUF. */
+static void add_input_pairs(struct flat_writer *w)
 {
     struct gguf_output *o = w->user;
     bool splits = w->p->file->nparts || w->job->part.count;
@@ -106,14 +106,14 @@ static void add_own(struct flat_writer *w)
         plan_notice(w->p, "the input is big-endian, the output is little-endian");
 }
 
-static ckpt_status refuse_nameless(ckpt_error *err)
+static ckpt_status refuse_without_architecture(ckpt_error *err)
 {
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a GGUF needs {=" ARCHITECTURE "}, the input has {none}");
     fail_hint(err, "--architecture NAME gives it; llama.cpp runs only what its own converters wrote");
     return CKPT_ELOSSY;
 }
 
-/* add_texts - the metadata of the input, which is no GGUF, but for what is about its own format. */
+/* add_texts - adds the metadata of the input, which is not a GGUF, except keys about its own format. */
 static ckpt_status add_texts(struct flat_writer *w, const struct plan_pair *meta, size_t n, ckpt_error *err)
 {
     bool named = w->job->opts->architecture != NULL;
@@ -127,7 +127,7 @@ static ckpt_status add_texts(struct flat_writer *w, const struct plan_pair *meta
         CKPT_TRY(add_pair(w, x->key, GGUF_STRING, x->text, err));
         named = named || is_name;
     }
-    return named ? CKPT_OK : refuse_nameless(err);
+    return named ? CKPT_OK : refuse_without_architecture(err);
 }
 
 static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
@@ -147,7 +147,7 @@ static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
     if (name)
         CKPT_TRY(add_pair(w, STR_LIT(ARCHITECTURE), GGUF_STRING, str_c(name), err));
     if (o->from)
-        add_own(w);
+        add_input_pairs(w);
     else
         CKPT_TRY(add_texts(w, meta, n, err));
     return w->job->part.count ? add_split(w, err) : CKPT_OK;

@@ -26,11 +26,11 @@ struct reading {
     struct value {
         ckpt_str name;
         ckpt_value *value;
-    } * values; /* added after the tensors, whose names come first */
+    } * values; /* added after all tensors, because a tensor keeps its name if a value has it, too */
     size_t nvalues, cap_values;
     size_t refused; /* data sets that cannot be read */
     ckpt_str first_refused;
-    const char *why;
+    const char *why; /* the first cannot be read */
 };
 
 /* ----------------------------------------------------------------------------- values */
@@ -156,7 +156,7 @@ struct decoder {
 struct chunks {
     struct reading *r;
     const struct hdf5_dataset *d;
-    arena *a;                                        /* until the tensor is added */
+    arena *a;                                        /* freed when the tensor was added */
     struct decoder *decoder[1u << HDF5_MAX_FILTERS]; /* by the filters that were skipped */
     struct piece *piece;
 };
@@ -166,15 +166,15 @@ static ckpt_status decode_chunk(void *user, source *stored, spool *to, ckpt_erro
     return hdf5_decode(user, stored, to, err);
 }
 
-/* filters_skipped - the filters that were not applied to chunk C; all of D's, where it is stored as it is. */
-static uint32_t filters_skipped(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
+/* get_skipped - returns the filters of D, as bits, that were not applied to chunk C. */
+static uint32_t get_skipped(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
 {
     return c->skipped & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
 }
 
-static bool is_plain(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
+static bool is_stored_raw(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
 {
-    return filters_skipped(d, c) == (1u << d->nfilters) - 1; /* bounded: HDF5_MAX_FILTERS */
+    return get_skipped(d, c) == (1u << d->nfilters) - 1; /* bounded: HDF5_MAX_FILTERS */
 }
 
 /* make_decoder - makes a decoder for the chunks of X that skip the filters SKIPPED. */
@@ -186,7 +186,7 @@ static ckpt_status make_decoder(struct chunks *x, uint32_t skipped)
     struct hdf5_filter *filters = arena_array(a, HDF5_MAX_FILTERS, sizeof *filters);
     size_t n = 0;
     for (size_t i = 0; i < d->nchunks; i++)
-        n += filters_skipped(d, &d->chunk[i]) == skipped;
+        n += get_skipped(d, &d->chunk[i]) == skipped;
     struct block *block = arena_array(a, n, sizeof *block);
     if (!c || !filters || !block)
         return fail_memory(x->r->k->err);
@@ -204,8 +204,8 @@ static ckpt_status add_blocks(struct chunks *x)
     const struct hdf5_dataset *d = x->d;
     for (size_t i = 0; i < d->nchunks; i++) {
         const struct hdf5_chunk *chunk = &d->chunk[i];
-        uint32_t skipped = filters_skipped(d, chunk);
-        if (is_plain(d, chunk))
+        uint32_t skipped = get_skipped(d, chunk);
+        if (is_stored_raw(d, chunk))
             continue;
         if (!x->decoder[skipped])
             CKPT_TRY(make_decoder(x, skipped));
@@ -233,16 +233,16 @@ static ckpt_status set_pieces(struct chunks *x)
         return fail_memory(x->r->k->err);
     for (size_t i = 0; i < d->nchunks; i++, size += rank) { /* bounded: allocated above */
         const uint64_t *offset = d->chunk_offset + i * rank;
-        uint32_t skipped = filters_skipped(d, &d->chunk[i]);
+        uint32_t skipped = get_skipped(d, &d->chunk[i]);
         for (uint32_t k = 0; k < rank; k++) {
             uint64_t left = d->shape[k] - offset[k]; /* bounded: chunks begin inside of it */
             size[k] = left < d->chunk_shape[k] ? left : d->chunk_shape[k];
         }
         x->piece[i] = (struct piece){.offset = offset, .size = size, .stride = stride};
-        x->piece[i].src = is_plain(d, &d->chunk[i]) ? d->src : x->decoder[skipped]->src;
-        x->piece[i].at = is_plain(d, &d->chunk[i]) ? d->chunk[i].at
-                                                   : x->decoder[skipped]->block[used[skipped]++].start;
-        if (is_plain(d, &d->chunk[i]) && d->chunk[i].stored != d->chunk_bytes)
+        x->piece[i].src = is_stored_raw(d, &d->chunk[i]) ? d->src : x->decoder[skipped]->src;
+        x->piece[i].at = is_stored_raw(d, &d->chunk[i]) ? d->chunk[i].at
+                                                        : x->decoder[skipped]->block[used[skipped]++].start;
+        if (is_stored_raw(d, &d->chunk[i]) && d->chunk[i].stored != d->chunk_bytes)
             return fail(x->r->k->err, CKPT_EFORMAT, source_pos(d->src, d->chunk[i].at),
                         "a chunk of {%llu bytes}, it must have {=%llu}",
                         (unsigned long long)d->chunk[i].stored, (unsigned long long)d->chunk_bytes);
@@ -250,7 +250,7 @@ static ckpt_status set_pieces(struct chunks *x)
     return CKPT_OK;
 }
 
-/* has_checksum - are the chunks of D stored with checksums: those of zlib or fletcher32? */
+/* has_checksum - returns true if the chunks of D have checksums, those of zlib or fletcher32. */
 static bool has_checksum(const struct hdf5_dataset *d)
 {
     for (uint32_t i = 0; i < d->nfilters; i++)
@@ -285,7 +285,7 @@ static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *d, 
 
 /* ---------------------------------------------------------------------------- tensors */
 
-/* set_dtype - sets the dtype of T by that of D; false: no memory. */
+/* set_dtype - sets the dtype of T to that of D. False: no memory. */
 static bool set_dtype(arena *a, const struct hdf5_dataset *d, struct kit_tensor *t)
 {
     const struct hdf5_type *type = &d->type;
@@ -382,14 +382,14 @@ static ckpt_status take_dataset(void *user, const struct hdf5_dataset *found, ck
     uint32_t row = (uint32_t)r->k->f->table.nrows, before;
     if (!map_put_num(r->headers, d.header, row, &before))
         return fail_memory(err);
-    if (before != MAP_NONE && !d.refused) /* another name of it */
+    if (before != MAP_NONE && !d.refused) /* a hard link to it was read */
         t.key = table_name(&r->k->f->table, before);
     t.t.ndim = d.is_null ? 0 : d.ndim;
     t.t.shape = d.shape;
     return add_tensor(r, &d, &t);
 }
 
-/* take_fault - handles the error ST of an object as file_lose does. */
+/* take_fault - handles ST, the error of an object, by file_lose. */
 static ckpt_status take_fault(void *user, ckpt_str path, ckpt_status st, ckpt_error *err)
 {
     struct reading *r = user;

@@ -35,7 +35,7 @@ static bool probe(const struct probe *p)
 
 /* --------------------------------------------------------------------------- metadata */
 
-/* find_producer - the version of Keras in the JSON text METADATA. */
+/* find_producer - sets the producer of F to the version of Keras in METADATA, the text of metadata.json. */
 static void find_producer(ckpt_file *f, ckpt_str metadata)
 {
     json_scan j;
@@ -76,7 +76,7 @@ static ckpt_status add_member(struct kit *k, zip *z, const char *name)
     return file_report_fault(k->f, st, k->err);
 }
 
-/* unpack - sets *MEMBER to a source of the uncompressed bytes of entry E of an archive. */
+/* unpack - replaces *MEMBER, the compressed bytes of entry E, by a source of what they unpack to. */
 static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **member, ckpt_error *err)
 {
     uint64_t most = file_max_unpacked(f, e->csize);

@@ -14,12 +14,12 @@
  *   4   0xF993FAC8: shape alone; any other number is the rank itself, with sizes of 4 bytes
  * then
  *   4   kind of device, 4 its number, 4 dtype
- *   …   sparse: for each index of it, dtype (4) and shape: of CSR indptr and indices, of row-sparse ones
- *   indices …   the values, then the indices
+ *   …   sparse: dtype (4) and shape of each index array: indptr and indices of CSR, indices of row-sparse
+ *   …   the values, then the index arrays
  * A name is its length (8) and its bytes. Numbers are little-endian. "arg:" and "aux:" are part of the names.
  *
  * A sparse array is listed as its parts, w.data, w.indices and w.indptr. Refused: arrays without a shape,
- * unknown dtypes, another number of names than of arrays, names that are empty or have a NUL. Bytes after the
+ * unknown dtypes, more or fewer names than arrays, names that are empty or have a NUL. Bytes after the
  * names are reported.
  */
 #include <inttypes.h>
@@ -108,7 +108,7 @@ static ckpt_status read_dtype(struct params *p, struct kit_tensor *t)
                                              "the dtype {%" PRIu32 "}; {=0 to 7 and 12} are known", number);
 }
 
-/* skip_values - sets where the values of T are, and skips them. */
+/* skip_values - sets src, at and nbytes of T to its values, which begin at the reader, and skips them. */
 static ckpt_status skip_values(struct params *p, struct kit_tensor *t)
 {
     uint64_t elements, bytes;
@@ -136,7 +136,7 @@ static ckpt_status read_body(struct params *p, struct array *x)
     return CKPT_OK;
 }
 
-/* read_storage - the kind of storage, and of a sparse one the shape of its values. */
+/* read_storage - reads the kind of storage of X and, if it is sparse, the shape of its values. */
 static ckpt_status read_storage(struct params *p, struct array *x)
 {
     uint64_t at = p->r.pos;

@@ -19,8 +19,8 @@ static ckpt_status refuse_objects(source *src, uint64_t offset, ckpt_error *err)
                 "`ckpt scan FILE` shows what that would be");
 }
 
-/* keep - copies the texts and arrays of X that *T refers to into the arena of F, because X does not stay. */
-static ckpt_status keep(ckpt_file *f, const struct npy_array *x, struct kit_tensor *t, ckpt_error *err)
+/* copy_array - sets dtype and shape of T to copies of those of X in the arena of F, because X is freed. */
+static ckpt_status copy_array(ckpt_file *f, const struct npy_array *x, struct kit_tensor *t, ckpt_error *err)
 {
     ckpt_dtype known = numpy_torch_dtype(&x->dtype);
     uint64_t *shape = arena_array(f->a, x->ndim, sizeof *shape);
@@ -52,7 +52,7 @@ ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct ki
     if (st == CKPT_OK && x.holds_objects)
         st = refuse_objects(src, x.data_offset, err);
     if (st == CKPT_OK)
-        st = keep(f, &x, t, err);
+        st = copy_array(f, &x, t, err);
     if (st == CKPT_OK) {
         t->at = x.data_offset;
         t->column_major = x.fortran_order;

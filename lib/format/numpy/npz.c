@@ -20,7 +20,7 @@
 static bool probe(const struct probe *p)
 {
     bool whole = p->nhead >= 4 && !p->salvage;
-    bool any = whole && memcmp(p->head, "PK\5\6", 4) == 0; /* that of no arrays */
+    bool any = whole && memcmp(p->head, "PK\5\6", 4) == 0; /* an archive of no arrays */
     if (!p->z || (!any && (p->nhead < 4 || memcmp(p->head, "PK\3\4", 4) != 0)))
         return false;
     for (size_t i = 0; i < p->z->n && !any; i++)
@@ -65,9 +65,9 @@ static ckpt_status read_magic(source *member, ckpt_str *magic, char bytes[NPY_MA
     return source_read(member, 0, bytes, magic->len, err);
 }
 
-/* check_shadow - refuses a member E that is not an array if there is an array with that key, because
+/* check_key_free - refuses a member E that is not an array if there is an array with that key, because
  * numpy.load then returns the bytes of E. */
-static ckpt_status check_shadow(struct kit *k, const zip *z, const struct zip_entry *e)
+static ckpt_status check_key_free(struct kit *k, const zip *z, const struct zip_entry *e)
 {
     ckpt_str name = arena_printf(k->f->a, "%.*s.npy", STR_ARG(e->name));
     if (!name.ptr)
@@ -92,7 +92,7 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
     bool named = str_ends(key, SUFFIX), begins = str_eq(magic, STR_LIT(NPY_MAGIC));
     if (!named && !begins) {
         ++*others;
-        return check_shadow(k, z, e);
+        return check_key_free(k, z, e);
     }
     if (!begins)
         return fail(k->err, CKPT_EFORMAT, e->header,
@@ -101,7 +101,7 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
     key.len -= named ? SUFFIX.len : 0; /* bounded: it ends so */
     CKPT_TRY(numpy_describe(k->f, member, 0, &t, &end, k->err));
     t.name = key;
-    if (end > member->size) /* the kit refuses it, or has it lost */
+    if (end > member->size) /* the kit refuses it, or in salvage adds it as lost */
         return kit_add_tensor(k, &t);
     t.key = e->name;
     t.nbytes = member->size - t.at; /* bounded: the header is in the member */

@@ -4,8 +4,8 @@
  *          size grows, and spaces to a multiple of 64 bytes; then the elements, row-major, little-endian
  *   .npz   a stored zip member KEY.npy for each tensor, in the order of the plan; dated 1980-01-01
  *
- * A compressed archive has the same members, deflated, as numpy.savez_compressed writes them: it is made of a
- * temporary file in the form above.
+ * A compressed archive has the same members, deflated, as numpy.savez_compressed writes them. It is made from
+ * a temporary file in the form above.
  *
  * A tensor without a name is called arr_0, as by numpy.savez. Tensors that share a storage are written one by
  * one.

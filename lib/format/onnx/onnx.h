@@ -12,8 +12,8 @@ ckpt_status onnx_unpack(source *src, uint64_t count, unsigned bits, source **out
  * as float_data. */
 ckpt_status onnx_decode(arena *a, source *src, const struct onnx_tensor *t, uint64_t count, source **out,
                         ckpt_error *err);
-/* onnx_decode_texts - the same for the COUNT texts of string_data: for each its length, 8 bytes, and its
- * bytes. */
+/* onnx_decode_texts - sets *OUT to a source, in A, of the COUNT texts of string_data: the length of each in 8
+ * bytes, then its bytes. */
 ckpt_status onnx_decode_texts(arena *a, source *src, const struct onnx_tensor *t, uint64_t count,
                               source **out, ckpt_error *err);
 

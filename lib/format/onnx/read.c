@@ -8,12 +8,12 @@
  *                of dtype and shape; checksum: SHA-1, not compared
  *
  * The initializers of the main graph have their own names; a sparse one is listed as NAME.values and
- * NAME.indices. All other tensors come after them, with their place ("node3/then_branch") in a note, and as
- * the name if theirs is taken. ir_version, opset_import, … are values, metadata_props the metadata.
+ * NAME.indices. All other tensors come after them, with their place ("node3/then_branch") in a note, and in
+ * the name if their own is taken. ir_version, opset_import, … are values, metadata_props the metadata.
  *
- * Refused, in addition to what codec/onnx.c refuses: values in a field that is not that of the data type, or
- * of another length than dtype and shape take; files outside of the folder; offsets and lengths that are not
- * decimal; a model of IR version 3 or later without opset_import, which shows that its end is missing.
+ * Refused, in addition to what codec/onnx.c refuses: values in a field that is not for their data type, or
+ * whose length is not what dtype and shape take; files outside of the folder; offsets and lengths that are
+ * not decimal; a model of IR version 3 or later without opset_import, which shows that its end is missing.
  */
 #include <inttypes.h>
 
@@ -37,7 +37,7 @@ struct onnx_reading {
     ckpt_file *f;
     ckpt_error *err;
     struct kit k;
-    bool elsewhere; /* the tensors that are no initializers of the model are being read */
+    bool elsewhere; /* this pass reads the tensors that are not initializers of the main graph */
     bool has_any_elsewhere;
     map *file_of; /* location -> index of file */
     struct values_file **file;
@@ -72,7 +72,7 @@ static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct
     return CKPT_OK;
 }
 
-/* find_values - the file at LOCATION. */
+/* find_values - sets *OUT to the file at LOCATION, which is opened the first time. */
 static ckpt_status find_values(struct onnx_reading *r, ckpt_str location, struct values_file **out)
 {
     uint32_t i = map_get(r->file_of, location);
@@ -97,7 +97,7 @@ static ckpt_status read_decimal(struct onnx_reading *r, const struct onnx_tensor
                 "the %s of external data is {\"%.*s\"}; {=a decimal number} is allowed", key, STR_ARG(text));
 }
 
-/* find_external - the NEED bytes of T in another file. */
+/* find_external - sets S to the NEED bytes of T, which are in a file of external data. */
 static ckpt_status find_external(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t need,
                                  struct stored *s)
 {
@@ -131,7 +131,8 @@ static ckpt_status find_external(struct onnx_reading *r, const struct onnx_tenso
 
 /* ------------------------------------------------------------------------------ values */
 
-/* count_elements - counts the elements of T, and the BYTES they have in raw_data. */
+/* count_elements - sets *N to the number of elements of T, and *BYTES to the bytes that they take in
+ * raw_data. */
 static ckpt_status count_elements(const struct onnx_reading *r, const struct onnx_tensor *t, uint64_t *n,
                                   uint64_t *bytes)
 {
@@ -142,7 +143,8 @@ static ckpt_status count_elements(const struct onnx_reading *r, const struct onn
     return CKPT_OK;
 }
 
-/* find_typed - the N elements of T, RAW bytes in raw data, which are in fields by type. */
+/* find_typed - sets S to the N elements of T, which are in a field for their type, such as float_data. In
+ * raw_data they would take RAW bytes. */
 static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
                               struct stored *s)
 {
@@ -165,7 +167,8 @@ static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *
     return CKPT_OK;
 }
 
-/* find_stored - finds where the N elements of T are. The caller owns the reference S->src. */
+/* find_stored - sets S to the N elements of T, wherever they are stored. RAW is as in find_typed. The caller
+ * owns the reference S->src. */
 static ckpt_status find_stored(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
                                struct stored *s)
 {
@@ -205,8 +208,9 @@ static ckpt_status unpack(struct onnx_reading *r, const struct onnx_tensor *t, u
 
 /* ----------------------------------------------------------------------------- tensors */
 
-/* name_of - returns the name of T; if it has none and is no initializer of the main graph, its place. */
-static ckpt_str name_of(struct onnx_reading *r, const struct onnx_tensor *t)
+/* make_name - returns the name for T: its own, with ".values" or ".indices" for a part of a sparse tensor. If
+ * that is empty or taken and T is not in the main graph, begins with the place of T ("node3/then_branch"). */
+static ckpt_str make_name(struct onnx_reading *r, const struct onnx_tensor *t)
 {
     arena *a = r->f->a;
     ckpt_str name = t->name;
@@ -222,8 +226,9 @@ static ckpt_str name_of(struct onnx_reading *r, const struct onnx_tensor *t)
     return arena_printf(a, "%.*s#%" PRIu64, (int)name.len, name.ptr, r->f->table.nrows);
 }
 
-/* note_of - sets a text about where T is, what it is a part of, and its checksum. */
-static ckpt_status note_of(struct onnx_reading *r, const struct onnx_tensor *t, ckpt_str *note)
+/* make_note - sets *NOTE to a text about where T is, the sparse tensor that it is a part of, and its
+ * checksum. */
+static ckpt_status make_note(struct onnx_reading *r, const struct onnx_tensor *t, ckpt_str *note)
 {
     buf b;
     buf_init(&b, NOTE_MAX);
@@ -287,7 +292,7 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
         r->has_any_elsewhere |= t->place.len != 0;
         return CKPT_OK;
     }
-    struct kit_tensor x = {.name = name_of(r, t), .entry = source_pos(r->f->src, t->at)};
+    struct kit_tensor x = {.name = make_name(r, t), .entry = source_pos(r->f->src, t->at)};
     uint64_t n = 0, raw = 0;
     if (!x.name.ptr)
         return fail_memory(err);
@@ -296,7 +301,7 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
         fail_add_place(err, CKPT_NO_OFFSET, x.name);
         return file_lose(r->f, st, str_c(err->where), err);
     }
-    CKPT_TRY(note_of(r, t, &x.t.note));
+    CKPT_TRY(make_note(r, t, &x.t.note));
     x.t.dtype = (uint16_t)t->type->dtype;
     x.t.dtype_name = is_text ? "string" : NULL;
     x.t.ndim = t->ndim;
@@ -341,7 +346,7 @@ static ckpt_status add_opsets(struct onnx_reading *r, const struct onnx *o)
     return kit_end(&k, st);
 }
 
-/* put_property - adds P to the metadata, unless its key is there already. */
+/* put_property - adds P to the metadata, unless they have its key already. */
 static ckpt_status put_property(struct onnx_reading *r, map *keys, const struct onnx_pair *p)
 {
     uint32_t before;
@@ -351,7 +356,7 @@ static ckpt_status put_property(struct onnx_reading *r, map *keys, const struct 
     if (before == MAP_NONE && key->type == CKPT_V_STR && v->type == CKPT_V_STR)
         return value_put(r->f->a, r->f->metadata, key, v) ? CKPT_OK : fail_memory(r->err);
     file_notice(r->f, "the property \"%.*s\" is left out: it is %s", STR_ARG(p->key),
-                before != MAP_NONE ? "there twice" : "not UTF-8");
+                before != MAP_NONE ? "a duplicate" : "not UTF-8");
     return CKPT_OK;
 }
 

@@ -28,7 +28,8 @@ struct unpacked {
 static ckpt_status unpacked_read(source *s, uint64_t off, void *to, size_t n, ckpt_error *err)
 {
     const struct unpacked *u = (const struct unpacked *)s;
-    unsigned char *out = to, packed[UNPACK_AT_ONCE + 1] = {0}; /* the last is 0, where nothing follows */
+    unsigned char *out = to,
+                  packed[UNPACK_AT_ONCE + 1] = {0}; /* one more, so that load_u16le may read past the end */
     const unsigned mask = (1u << u->bits) - 1;
     const uint64_t end = u->from->size;
     while (n) {
@@ -74,7 +75,7 @@ struct decoding {
     source *src;
     reader r;
     unsigned char *out;
-    uint64_t n, count; /* numbers or texts: so far, and how many there have to be */
+    uint64_t n, count; /* numbers or texts: how many so far, and how many in all */
     ckpt_error *err;
 };
 
@@ -98,7 +99,7 @@ static ckpt_status put_number(struct decoding *d, uint64_t bits)
     return CKPT_OK;
 }
 
-/* put_packed - the numbers up to END. */
+/* put_packed - appends the numbers up to END. */
 static ckpt_status put_packed(struct decoding *d, uint64_t end)
 {
     enum onnx_field field = d->t->field;
@@ -119,7 +120,7 @@ static ckpt_status put_packed(struct decoding *d, uint64_t end)
     return CKPT_OK;
 }
 
-/* put_text - the N bytes that come next. */
+/* put_text - appends the next N bytes as a text. */
 static ckpt_status put_text(struct decoding *d, uint64_t n)
 {
     uint64_t at = d->r.pos;

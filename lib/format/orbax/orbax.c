@@ -1,6 +1,6 @@
 /*
- * orbax.c - checkpoints of Orbax, as JAX and Flax save them: a folder for each step, in it one for each item,
- * or an item alone (orbax/checkpoint/_src/metadata/tree.py, handlers).
+ * orbax.c - reads checkpoints of Orbax, as JAX and Flax save them: a folder for each step, in it a folder for
+ * each item; or the folder of one item (orbax/checkpoint/_src/metadata/tree.py, handlers).
  *
  *   STEP/_CHECKPOINT_METADATA     JSON; the save is finished
  *   STEP/ITEM/_METADATA           JSON: tree_metadata {key: {key_metadata [{key, key_type}], value_metadata
@@ -12,11 +12,11 @@
  *   STEP.orbax-checkpoint-tmp…    a save that did not finish
  *
  * The key of an array is its path in the tree, joined with "."; names are taken from key_metadata alone. A
- * key of type 1 is an item of a list, of type 2 one of a dict. Values of type scalar are numbers of the
+ * key_type of 1 is an item of a list, 2 a key of a dict. Values of type scalar are numbers of the
  * graph; None and empty containers have no array.
  *
- * A folder of steps is its last one; a step of several items is a dict of them. Refused: a save that did not
- * finish, an item without its _METADATA, an array that it names and is not there.
+ * Of a folder of steps, the last step is read; a step of several items is a dict of them. Refused: a save
+ * that did not finish, an item without its _METADATA, an array that _METADATA names but that does not exist.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -43,8 +43,8 @@ struct orbax {
     struct zarr_arrays arrays;
     struct nested tree;
     ckpt_str item;  /* name of the item that is read; empty: it is the whole checkpoint */
-    bool no_memory; /* there was no memory to look for a file */
-    bool is_part;   /* the item is one of several: paths begin with its name */
+    bool no_memory; /* has_file failed for lack of memory */
+    bool is_part;   /* the step may have several items, so paths begin with the name of the item */
     struct store store;
     map *texts; /* name of a text -> index into TEXT; NULL: not read yet */
     const value_pair *text;
@@ -53,7 +53,8 @@ struct orbax {
 
 /* -------------------------------------------------------------------------- folders */
 
-/* has_file - does the folder FOLDER in PATH have a file NAME? Sets *NO_MEMORY if that cannot be found out. */
+/* has_file - returns true if FOLDER, a folder in PATH, has a file NAME. Sets *NO_MEMORY if there is no memory
+ * to check that. */
 static bool has_file(const char *path, ckpt_str folder, const char *name, bool *no_memory)
 {
     char *in = shards_join_path(str_c(path), folder),
@@ -65,14 +66,14 @@ static bool has_file(const char *path, ckpt_str folder, const char *name, bool *
     return has;
 }
 
-/* read_step_number - sets *OUT to the number that NAME ends in, alone or after '_'; false: it ends in none,
- * or the save did not finish. */
+/* read_step_number - sets *OUT to the number that NAME is, or that it has after its last '_'. False: it has
+ * none, or the save did not finish. */
 static bool read_step_number(ckpt_str name, uint64_t *out)
 {
     return str_find(name, STR_LIT(UNFINISHED), 0) == SIZE_MAX && str_uint(str_after_last(name, '_'), out);
 }
 
-/* is_step - is the folder NAME of P a step whose save finished? */
+/* is_step - returns true if the folder NAME of P is a step whose save finished. */
 static bool is_step(const struct probe *p, ckpt_str name)
 {
     uint64_t n;
@@ -93,7 +94,7 @@ static bool find_last_step(const struct probe *p, ckpt_str *name, size_t *n)
     return *n > 0;
 }
 
-/* is_unfinished - is PATH the name of a save that did not finish? */
+/* is_unfinished - returns true if PATH is the name of a save that did not finish. */
 static bool is_unfinished(const char *path)
 {
     size_t n = strlen(path);
@@ -184,8 +185,8 @@ static ckpt_status read_value(struct orbax *o, ckpt_str name, ckpt_str type, ckp
 
 /* ----------------------------------------------------------------------------- tree */
 
-/* read_path - sets *OUT to the path of *N elements that KEYS, a list of keys and their types, is, after the
- * path of the item. */
+/* read_path - sets *OUT to a path of *N elements: that of the item, then KEYS, a list of keys with their
+ * types. */
 static ckpt_status read_path(struct orbax *o, const ckpt_value *keys, ckpt_path_elem **out, uint32_t *n)
 {
     uint32_t before = 1 + o->is_part, nkeys = keys && keys->type == CKPT_V_LIST ? value_count(keys) : 0;
@@ -208,7 +209,7 @@ static ckpt_status read_path(struct orbax *o, const ckpt_value *keys, ckpt_path_
         e->is_int = ok && type == IS_ITEM;
         if (!ok || (e->is_int && (!str_uint(e->str, &number) || number > INT64_MAX)))
             return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                        "key {%u} of a path is no {=text with a key_type}", i);
+                        "key {%u} of a path is not {=a text with a key_type}", i);
         e->num = (int64_t)number;
         if (!(e->str = arena_str(o->f->a, e->str)).ptr) /* with a NUL after it, as names are */
             return fail_memory(o->err);
@@ -283,7 +284,7 @@ static ckpt_status read_arrays(struct orbax *o)
     return st;
 }
 
-/* read_json_item - reads an item that is a JSON file. */
+/* read_json_item - adds an item that is a JSON file, as one value. */
 static ckpt_status read_json_item(struct orbax *o)
 {
     ckpt_path_elem path[2] = {{.str = {"", 0}}, {.str = o->item}};
@@ -368,8 +369,7 @@ static ckpt_status read_steps(struct orbax *o)
 
 /* --------------------------------------------------------------------------- read */
 
-/* check_finished - fails if the folder of F is that of a save that did not finish. In salvage it is read all
- * the same. */
+/* check_finished - fails if F, a folder, is a save that did not finish, unless F is salvaged. */
 static ckpt_status check_finished(ckpt_file *f, ckpt_error *err)
 {
     if (f->salvage || !is_unfinished(f->path))

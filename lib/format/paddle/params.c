@@ -44,7 +44,7 @@ struct params {
     ckpt_error *err;
     reader r;
     struct paddle_program names;
-    const char *program; /* its file; NULL: there is none */
+    const char *program; /* the file of the program, which has the names; NULL: there is none */
 };
 
 static ckpt_dtype find_dtype(uint64_t number)
@@ -96,7 +96,8 @@ static ckpt_status read_desc(cursor desc, ckpt_tensor *t, uint64_t *shape, ckpt_
                       "the data type {%" PRIu64 "}; {=0 to 6, 20 to 24, 32, 33} are read", dtype);
 }
 
-/* read_header - the tensor of F at the place of R, whose values follow. */
+/* read_header - reads the header at R as the tensor *T of F; its values follow. SHAPE has room for MAX_RANK
+ * sizes. */
 static ckpt_status read_header(const ckpt_file *f, reader *r, struct kit_tensor *t, uint64_t *shape,
                                ckpt_error *err)
 {
@@ -123,16 +124,16 @@ static ckpt_status read_header(const ckpt_file *f, reader *r, struct kit_tensor 
     return CKPT_OK;
 }
 
-/* values_size - the bytes of the values of T; UINT64_MAX: more than any file has. */
-static uint64_t values_size(const ckpt_tensor *t)
+/* count_bytes - returns the bytes that the values of T take; UINT64_MAX: more than 64 bits. */
+static uint64_t count_bytes(const ckpt_tensor *t)
 {
     uint64_t n, bytes;
     bool fits = checked_product(t->shape, t->ndim, &n) && dtype_bytes((ckpt_dtype)t->dtype, n, &bytes);
     return fits ? bytes : UINT64_MAX;
 }
 
-/* refuse_nameless - fails because without a program it is unknown whether all tensors are there. */
-static ckpt_status refuse_nameless(struct params *p)
+/* refuse_without_names - fails because there is no program, which has the names and the number of tensors. */
+static ckpt_status refuse_without_names(struct params *p)
 {
     return fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                 "{several tensors without names}: these are in {=a program next to the file}\n"
@@ -149,10 +150,10 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
         if (st != CKPT_OK)
             fail_where(p->err, "tensor %" PRIu64, n);
         CKPT_TRY(st);
-        uint64_t size = values_size(&t.t);
+        uint64_t size = count_bytes(&t.t);
         bool alone = n == 0 && !p->program && size == reader_left(&p->r);
         if (!alone && !p->program && !p->f->salvage)
-            return refuse_nameless(p);
+            return refuse_without_names(p);
         if (n == 0)
             CKPT_TRY(kit_begin(k, p->f, value_new(p->f->a, alone ? CKPT_V_TENSOR : CKPT_V_DICT, 0), p->err));
         t.name = n < p->names.n ? p->names.name[n]
@@ -241,7 +242,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 
 static bool probe_folder(const struct probe *p) { return p->directory && probe_has(p, MODEL_NAME); }
 
-/* open_variable - the file of the parameter NAME. */
+/* open_variable - opens the file of the parameter NAME. */
 static ckpt_status open_variable(struct params *p, ckpt_str name, ckpt_file **out)
 {
     ckpt_status st = part_file_add(p->f, MODEL_NAME, name, out, p->err);
@@ -252,7 +253,7 @@ static ckpt_status open_variable(struct params *p, ckpt_str name, ckpt_file **ou
                 "`ckpt salvage` writes what the other files hold");
 }
 
-/* read_variable - the tensor NAME, which is all of the file of that name. */
+/* read_variable - adds the tensor NAME, the only content of the file of that name. */
 static ckpt_status read_variable(struct params *p, struct kit *k, ckpt_str name)
 {
     uint64_t shape[MAX_RANK];
@@ -264,7 +265,7 @@ static ckpt_status read_variable(struct params *p, struct kit *k, ckpt_str name)
     CKPT_TRY(open_variable(p, name, &file));
     CKPT_TRY(reader_init(&p->r, file->src, 0, file->src->size, p->err));
     ckpt_status st = read_header(p->f, &p->r, &t, shape, p->err);
-    uint64_t left = reader_left(&p->r), need = st == CKPT_OK ? values_size(&t.t) : left;
+    uint64_t left = reader_left(&p->r), need = st == CKPT_OK ? count_bytes(&t.t) : left;
     reader_free(&p->r);
     if (left != need)
         st = fail(p->err, CKPT_EFORMAT, t.at,

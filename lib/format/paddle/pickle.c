@@ -5,9 +5,9 @@
  *   a state dict       {name: array, …, "StructuredToParameterName@@": {name: name of the parameter}}
  *   any other object   tuple((name of the parameter, array)) for a tensor; other arrays are NumPy arrays
  *
- * paddle.static.save, and paddle.save of arrays, write arrays alone. Such a file looks like any pickle of
- * NumPy arrays, so the suffix decides: .pdparams or .pdopt. Protocols 2 and 3 cut large arrays of a state
- * dict:
+ * paddle.static.save, and paddle.save of arrays, write arrays only. Such a file looks like any pickle of
+ * NumPy arrays, so it is recognized by its suffix: .pdparams or .pdopt. Protocols 2 and 3 cut large arrays of
+ * a state dict:
  *
  *   "UnpackBigParamInfor@@": {name: {"OriginShape": sizes, "slices": [key of a flat array, …]}}
  *
@@ -29,14 +29,14 @@
 #define BIG   "UnpackBigParamInfor@@"
 
 struct paddle_tensor {
-    const ckpt_value *array; /* the call, or of a big parameter … */
-    const ckpt_value *shape; /* … its sizes and the slices it is in */
-    const ckpt_value **slice;
+    const ckpt_value *array;  /* the call that makes the array; NULL: a parameter in slices */
+    const ckpt_value *shape;  /* of a parameter in slices: its sizes */
+    const ckpt_value **slice; /* and the arrays that it is cut into */
     uint32_t nslices;
-    ckpt_str parameter; /* its name; empty: not known */
+    ckpt_str parameter; /* the name of the parameter; empty: not known */
 };
 
-/* is_array - is V an array of numbers? A scalar of numpy stays what it is. */
+/* is_array - returns true if V is a NumPy array of numbers, not a scalar. */
 static bool is_array(const ckpt_value *v)
 {
     struct numpy_array a;
@@ -44,8 +44,8 @@ static bool is_array(const ckpt_value *v)
     return v && numpy_array_of(v, &a) && a.shape && numpy_dtype_of(a.dtype, &d) && d.kind != 'O';
 }
 
-/* pair_of - the (name, array) that V, a call of tuple(), makes; NULL: none. */
-static const ckpt_value *pair_of(const ckpt_value *v)
+/* find_pair - returns the pair (name, array) that V, a call of tuple(), makes; NULL: V is no such call. */
+static const ckpt_value *find_pair(const ckpt_value *v)
 {
     bool is = value_calls(v, "builtins", "tuple", 1) || value_calls(v, "__builtin__", "tuple", 1);
     const ckpt_value *pair = is ? value_arg(v, 0) : NULL;
@@ -59,7 +59,7 @@ static const ckpt_value *pair_of(const ckpt_value *v)
 static bool has_pairs(const struct pickle_facts *facts)
 {
     for (size_t i = 0; i < facts->ncalls; i++)
-        if (pair_of(facts->calls[i]))
+        if (find_pair(facts->calls[i]))
             return true;
     return false;
 }
@@ -105,8 +105,8 @@ static ckpt_status make_tensor(struct paddle_pickle *p, ckpt_value *v, const ckp
     return CKPT_OK;
 }
 
-/* is_used - do the tensors account for the call V? */
-static bool is_used(const ckpt_value *v)
+/* is_of_array - returns true if V makes an array or its dtype. */
+static bool is_of_array(const ckpt_value *v)
 {
     struct numpy_dtype d;
     return is_array(v) || numpy_dtype_of(v, &d);
@@ -120,10 +120,10 @@ static ckpt_status make_tensors(struct paddle_pickle *p, struct pickle_facts *fa
     size_t left = 0;
     for (size_t i = 0; i < facts->ncalls; i++) {
         ckpt_value *v = facts->calls[i];
-        const ckpt_value *pair = pairs ? pair_of(v) : NULL;
+        const ckpt_value *pair = pairs ? find_pair(v) : NULL;
         if (pairs ? pair != NULL : is_array(v))
             CKPT_TRY(make_tensor(p, v, pair, err));
-        else if (!is_used(v))
+        else if (!is_of_array(v))
             facts->calls[left++] = v;
     }
     facts->ncalls = left;
@@ -149,22 +149,22 @@ static ckpt_value *take_entry(ckpt_value *dict, const char *key)
 struct state_dict {
     struct paddle_pickle *p;
     ckpt_value *root;
-    map *keys;    /* of the root, as it was */
-    uint32_t n;   /* how many these are */
-    bool *joined; /* by entry: it is a slice */
+    map *keys;    /* of the root, before parameters were added */
+    uint32_t n;   /* number of these keys */
+    bool *joined; /* by entry: it is a slice of a parameter */
     source *src;
     ckpt_error *err;
 };
 
-/* entry_at - the number of the entry KEY that is a tensor; MAP_NONE: none. */
-static uint32_t entry_at(const struct state_dict *d, const ckpt_value *key)
+/* find_entry - returns the index of the entry KEY if it is a tensor, else MAP_NONE. */
+static uint32_t find_entry(const struct state_dict *d, const ckpt_value *key)
 {
     ckpt_str text;
     uint32_t i = value_text(key, &text) ? map_get(d->keys, text) : MAP_NONE;
     return i != MAP_NONE && d->root->u.dict.pairs[i].val->type == CKPT_V_TENSOR ? i : MAP_NONE;
 }
 
-static struct paddle_tensor *tensor_of(const struct state_dict *d, uint32_t entry)
+static struct paddle_tensor *get_tensor(const struct state_dict *d, uint32_t entry)
 {
     return &d->p->tensor[d->root->u.dict.pairs[entry].val->u.i];
 }
@@ -175,13 +175,13 @@ static void name_tensors(const struct state_dict *d, const ckpt_value *names)
     uint32_t n;
     const value_pair *pairs = value_pairs(names, &n);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t entry = entry_at(d, pairs[i].key);
+        uint32_t entry = find_entry(d, pairs[i].key);
         if (entry != MAP_NONE)
-            (void)value_text(pairs[i].val, &tensor_of(d, entry)->parameter);
+            (void)value_text(pairs[i].val, &get_tensor(d, entry)->parameter);
     }
 }
 
-/* take_slices - sets the slices of T to the entries with the keys SLICES, which are no entries any more. */
+/* take_slices - sets the slices of T to the entries with the keys SLICES, and joined for these. */
 static ckpt_status take_slices(const struct state_dict *d, struct paddle_tensor *t, const ckpt_value *slices)
 {
     t->nslices = value_count(slices);
@@ -189,18 +189,18 @@ static ckpt_status take_slices(const struct state_dict *d, struct paddle_tensor 
     if (!t->slice)
         return fail_memory(d->err);
     for (uint32_t i = 0; i < t->nslices; i++) {
-        uint32_t entry = entry_at(d, value_item(slices, i));
+        uint32_t entry = find_entry(d, value_item(slices, i));
         if (entry == MAP_NONE)
             return fail(d->err, CKPT_EFORMAT, source_pos(d->src, slices->offset),
                         "slice {%" PRIu32 "} of {=%" PRIu32 "} is no array of the file", i, t->nslices);
-        t->slice[i] = tensor_of(d, entry)->array;
+        t->slice[i] = get_tensor(d, entry)->array;
         d->joined[entry] = true;
     }
     return CKPT_OK;
 }
 
-/* join - the entry KEY is the parameter that INFO describes. */
-static ckpt_status join(const struct state_dict *d, ckpt_value *key, const ckpt_value *info)
+/* join_slices - adds the entry KEY to the root, the parameter in slices that INFO describes. */
+static ckpt_status join_slices(const struct state_dict *d, ckpt_value *key, const ckpt_value *info)
 {
     ckpt_str name;
     const ckpt_value *slices = value_get(info, "slices");
@@ -210,7 +210,7 @@ static ckpt_status join(const struct state_dict *d, ckpt_value *key, const ckpt_
                     "a parameter in slices {without OriginShape or slices}; {=both} are needed");
     if (!value_text(key, &name) || map_get(d->keys, name) != MAP_NONE)
         return fail(d->err, CKPT_EFORMAT, source_pos(d->src, key->offset),
-                    "a parameter in slices {that is there whole, too}; {=one of both} is allowed");
+                    "a parameter {both in slices and in one array}; {=one of both} is allowed");
     CKPT_TRY(take_slices(d, &t, slices));
     ckpt_value *node = value_new(d->p->f->a, CKPT_V_TENSOR, 0);
     struct paddle_tensor *big = node ? add_tensor(d->p, node) : NULL;
@@ -220,7 +220,7 @@ static ckpt_status join(const struct state_dict *d, ckpt_value *key, const ckpt_
     return CKPT_OK;
 }
 
-/* join_all - the parameters that BIG describes; their slices leave the root. */
+/* join_all - adds the parameters that BIG describes to the root, and removes their slices from it. */
 static ckpt_status join_all(struct state_dict *d, const ckpt_value *big)
 {
     uint32_t n, left = 0;
@@ -229,7 +229,7 @@ static ckpt_status join_all(struct state_dict *d, const ckpt_value *big)
     if (!d->joined)
         return fail_memory(d->err);
     for (uint32_t i = 0; i < n; i++) {
-        ckpt_status st = join(d, pairs[i].key, pairs[i].val);
+        ckpt_status st = join_slices(d, pairs[i].key, pairs[i].val);
         ckpt_str name;
         if (st != CKPT_OK && value_text(pairs[i].key, &name))
             fail_where(d->err, "%.*s", STR_ARG(name));
@@ -261,11 +261,11 @@ ckpt_status paddle_find(struct paddle_pickle *p, ckpt_file *f, struct pickle_fac
 {
     ckpt_value *root = f->root;
     bool pairs = has_pairs(facts), is_dict = root->type == CKPT_V_DICT;
-    bool marked = is_dict && (value_get(root, NAMES) || value_get(root, BIG));
-    *p = (struct paddle_pickle){.f = f, .is_paddle = pairs || marked || has_suffix(f->path)};
+    bool has_tables = is_dict && (value_get(root, NAMES) || value_get(root, BIG));
+    *p = (struct paddle_pickle){.f = f, .is_paddle = pairs || has_tables || has_suffix(f->path)};
     if (p->is_paddle)
         CKPT_TRY(make_tensors(p, facts, pairs, err));
-    return marked ? read_state_dict(p, root, src, err) : CKPT_OK;
+    return has_tables ? read_state_dict(p, root, src, err) : CKPT_OK;
 }
 
 /* -------------------------------------------------------------------- descriptions */
@@ -344,7 +344,7 @@ static ckpt_status describe_slices(struct graph *g, const struct paddle_tensor *
     ckpt_status st = open_slices(g, t, &d, piece, box, &total);
     row->dtype = (uint16_t)paddle_dtype(numpy_torch_dtype(&d));
     if (st == CKPT_OK && row->dtype == CKPT_DT_NONE)
-        st = graph_fail(g, t->slice[0], "slices of {a dtype} that {=torch} has not");
+        st = graph_fail(g, t->slice[0], "slices of {a dtype} that {=torch} lacks");
     if (st == CKPT_OK)
         st = add_slices(g, t, piece, total, row);
     for (uint32_t i = 0; i < t->nslices; i++)

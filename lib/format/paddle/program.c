@@ -26,7 +26,7 @@ static ckpt_status add_name(struct program *p, ckpt_str name)
     return CKPT_OK;
 }
 
-/* read_json - the names in operations {"#": "p", "A": [_, _, _, name], …}. */
+/* read_json - adds the names in operations {"#": "p", "A": [_, _, _, name], …}. */
 static ckpt_status read_json(struct program *p, ckpt_str text)
 {
     json_scan j;
@@ -54,7 +54,7 @@ static ckpt_status read_json(struct program *p, ckpt_str text)
     return CKPT_OK;
 }
 
-/* read_variable - adds the name of VAR if it is a tensor that persists. */
+/* read_variable - adds the name of VAR if it is a persistable tensor. */
 static ckpt_status read_variable(struct program *p, cursor var)
 {
     enum { FEED = 9, FETCH = 10, READER = 15, RAW = 17 };
@@ -84,7 +84,7 @@ static ckpt_status read_program(struct program *p, ckpt_str text)
             if (proto_is(&var, 3, PROTO_BYTES))
                 CKPT_TRY(read_variable(p, var.bytes));
     return !c.bad ? CKPT_OK
-                  : fail(p->err, CKPT_EFORMAT, c.pos, "{no} {=program of Paddle}: a field is cut off");
+                  : fail(p->err, CKPT_EFORMAT, c.pos, "not {=a program of Paddle}: {a field is cut off}");
 }
 
 static int compare_names(const void *a, const void *b)

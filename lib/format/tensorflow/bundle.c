@@ -36,14 +36,14 @@
 
 struct entry {
     ckpt_str key;
-    ckpt_str name; /* of its row: KEY, unless others are wanted */
+    ckpt_str name; /* of its row: KEY, unless ckpt_limits.names has a different choice */
     const struct tf_dtype *type;
     struct tf_shape shape;
     uint64_t shard, offset, size;
     uint32_t crc;
     uint32_t nslices;
-    ckpt_str message; /* of an entry with slices */
-    uint64_t at;      /* in the index */
+    ckpt_str message; /* of an entry with slices: its BundleEntryProto */
+    uint64_t at;      /* offset in the index */
 };
 
 /* A data file, as .data-00000-of-00002. */
@@ -182,7 +182,7 @@ static ckpt_status read_block(struct bundle *b, const struct sstable *t, size_t 
     return file_report_fault(b->f, st, b->err);
 }
 
-/* find_shards - for salvage: finds out how many data files there are from the name of one of them. */
+/* find_shards - sets the number of data files to that in the name of one of them, for salvage. */
 static void find_shards(struct bundle *b)
 {
     char *folder = strndup(b->f->path, (size_t)(b->base.ptr - b->f->path)); /* bounded: in the path */
@@ -212,8 +212,8 @@ static ckpt_status read_table(struct bundle *b)
 
 /* ------------------------------------------------------------------------- the data */
 
-/* open_shard - sets S to data file NUMBER. Where it is missing in a file that is checked, that is reported,
- * and S has no source; where it is salvaged, it is empty. */
+/* open_shard - opens data file NUMBER as S. If it is missing, `verify` reports that and leaves S without a
+ * source; in salvage, S has an empty source. */
 static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *s)
 {
     ckpt_file *f = b->f, *part = NULL;
@@ -276,7 +276,8 @@ static ckpt_status check_size(const struct bundle *b, const struct entry *e)
     return CKPT_OK;
 }
 
-/* add_record - has verify read the bytes of E; those of strings and slices check themselves. */
+/* add_record - adds the bytes of E to the records that `verify` reads. It does not need those of strings and
+ * slices, whose checksums are compared by any reading. */
 static ckpt_status add_record(struct bundle *b, const struct entry *e, const struct shard *s)
 {
     struct check_record r = {.name = e->name, .path = s->path, .crc = e->crc, .is_crc32c = true};
@@ -324,7 +325,7 @@ static ckpt_status add_strings(struct bundle *b, const struct entry *e, struct k
     return st;
 }
 
-/* find_slice - the entry of slice S of E. */
+/* find_slice - sets *OUT to the entry of slice S of E. */
 static ckpt_status find_slice(struct bundle *b, const struct entry *e, const struct tf_slice *s,
                               const struct entry **out)
 {
@@ -362,7 +363,7 @@ static ckpt_status make_piece(struct bundle *b, const struct entry *e, cursor c,
     return fail_name_file(tf_checked_source(&bytes, &p->src, b->err), shard->path, b->err);
 }
 
-/* make_pieces - the *N slices of E as PIECES; *ALL is false where a data file is missing. */
+/* make_pieces - sets PIECES to the *N slices of E, and *ALL to false if a data file is missing. */
 static ckpt_status make_pieces(struct bundle *b, const struct entry *e, struct piece *pieces, size_t *n,
                                bool *all)
 {
@@ -435,7 +436,7 @@ static bool is_slice(ckpt_str key) { return key.len && key.ptr[0] == 0; }
 
 /* ------------------------------------------------------------------------ the names */
 
-/* Finds entries by their keys, and by their new names. */
+/* The entries by their keys, and by their new names. */
 struct naming {
     struct bundle *b;
     map *entry_of; /* key -> entry */
@@ -469,7 +470,7 @@ static ckpt_status name_by_variable(void *user, ckpt_str key, ckpt_str variable,
     return CKPT_OK;
 }
 
-/* read_graph - the text of entry E, the object graph, to *C; it lives as long as the file. */
+/* read_graph - sets *C to the text of entry E, the object graph, which lives as long as the file. */
 static ckpt_status read_graph(struct bundle *b, const struct entry *e, cursor *c)
 {
     struct shard *s;
@@ -517,7 +518,7 @@ static ckpt_status read_variables(struct naming *n)
     return tf_read_object_graph(c, name_by_variable, n, b->err);
 }
 
-/* name_entries - names the entries in the way that the limit `names` of the file asks for. */
+/* name_entries - names the entries as ckpt_limits.names requires. */
 static ckpt_status name_entries(struct bundle *b)
 {
     struct naming n = {.b = b};
@@ -565,7 +566,7 @@ static ckpt_status add_tensors(struct bundle *b)
 
 static bool probe(const struct probe *p) { return !p->directory && sstable_has_magic(p->src); }
 
-/* set_base - the name of the prefix: the file may have been named with or without its suffix. */
+/* set_base - sets the name of PREFIX to that of the file, without the suffix ".index" if it has it. */
 static void set_base(struct bundle *b)
 {
     b->base = str_after_last(str_c(b->f->path), '/');

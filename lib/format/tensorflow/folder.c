@@ -1,6 +1,6 @@
 /*
- * folder.c - finds the checkpoint that a folder of TensorFlow stands for: the variables of a SavedModel, or
- * the latest that its state file names (tensorflow/python/checkpoint/checkpoint_management.py,
+ * folder.c - finds the checkpoint in a folder of TensorFlow: the variables of a SavedModel, or the latest
+ * checkpoint that the state file names (tensorflow/python/checkpoint/checkpoint_management.py,
  * checkpoint_state.proto):
  *
  *   saved_model.pb   and variables/variables.index
@@ -9,8 +9,8 @@
  *                    all_model_checkpoint_timestamps (seconds since 1970)
  *   *.index          a single one, if neither of these files is there
  *
- * Paths are relative to the folder. Of an absolute path, which is that on the machine of the writer, only the
- * last name is used. Refused: names that lead out of the folder.
+ * Paths are relative to the folder. Of an absolute path, only the last name is used, because the folder may
+ * have moved since. Refused: names that lead out of the folder.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -23,6 +23,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "codec/sstable.h"
+#include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
 #include "format/tensorflow/tensorflow.h"
@@ -53,13 +54,13 @@ static unsigned find_index(const struct probe *p, const char **name)
 struct state {
     arena *a;
     ckpt_str latest;
-    ckpt_str *path; /* of all that were kept */
-    double *time;   /* of as many, where they are recorded */
+    ckpt_str *path; /* all_model_checkpoint_paths */
+    double *time;   /* all_model_checkpoint_timestamps, which may be fewer */
     size_t n, cap, ntimes, cap_times;
 };
 
-/* octal - the number of up to three digits at S; *N: how many. */
-static unsigned char octal(ckpt_str s, size_t *n)
+/* read_octal - returns the number of up to three octal digits that S begins with, and sets *N to how many. */
+static unsigned char read_octal(ckpt_str s, size_t *n)
 {
     unsigned v = 0;
     for (*n = 0; *n < 3 && *n < s.len && s.ptr[*n] >= '0' && s.ptr[*n] <= '7'; ++*n)
@@ -67,7 +68,7 @@ static unsigned char octal(ckpt_str s, size_t *n)
     return (unsigned char)v;
 }
 
-/* unquote - the text in the quotes that S begins with; .ptr NULL: there are none, or no memory. */
+/* unquote - returns the text in the quotes that S begins with. .ptr NULL: S has none, or no memory. */
 static ckpt_str unquote(arena *a, ckpt_str s)
 {
     ckpt_str none = {NULL, 0};
@@ -81,7 +82,7 @@ static ckpt_str unquote(arena *a, ckpt_str s)
             out[n++] = s.ptr[i++];
             continue;
         }
-        unsigned char code = octal(str_skip(s, i + 1), &digits);
+        unsigned char code = read_octal(str_skip(s, i + 1), &digits);
         char c = s.ptr[i + 1];
         out[n++] = digits ? (char)code : c == 'n' ? '\n' : c == 't' ? '\t' : c;
         i += digits ? 1 + digits : 2; /* bounded: in the text */
@@ -180,26 +181,13 @@ static void notice_others(ckpt_file *f, const struct state *s)
     buf_free(&b);
 }
 
-/* leaves_folder - has PATH ".." among its components? */
-static bool leaves_folder(ckpt_str path)
-{
-    while (path.len) {
-        size_t slash = str_find(path, STR_LIT("/"), 0);
-        ckpt_str part = str_of(path.ptr, slash < path.len ? slash : path.len);
-        if (str_is(part, ".."))
-            return true;
-        path = str_skip(path, part.len + 1); /* bounded: in memory */
-    }
-    return false;
-}
-
 /* open_latest - replaces F by the checkpoint that S names. */
 static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state *s, ckpt_error *err)
 {
     ckpt_str name = s->latest;
     if (name.ptr[0] == '/')
         name = str_after_last(name, '/');
-    if (!name.len || leaves_folder(name) || memchr(name.ptr, 0, name.len))
+    if (path_leaves_folder(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "the state file names {\"%.*s\"}, which is not {=in its folder}", STR_ARG(s->latest));
     ckpt_status st = shards_become_file(f, folder, name, err);

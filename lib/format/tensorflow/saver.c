@@ -65,11 +65,11 @@ struct saver {
 struct values {
     const struct tf_dtype *type;
     spool *to;
-    uint64_t n; /* numbers: a complex one is two */
+    uint64_t n; /* numbers so far; a complex number counts as two */
     ckpt_error *err;
 };
 
-/* put_number - appends V in WIDTH bytes. */
+/* put_number - appends the low WIDTH bytes of BITS. */
 static ckpt_status put_number(struct values *v, uint64_t bits, uint8_t width)
 {
     unsigned char b[8];
@@ -78,7 +78,7 @@ static ckpt_status put_number(struct values *v, uint64_t bits, uint8_t width)
     return spool_write(v->to, b, width, v->err);
 }
 
-/* fits_type - can V, an integer that protobuf has in 64 bits, be of TYPE? */
+/* fits_type - returns true if V, an integer that protobuf extends to 64 bits, is in the range of TYPE. */
 static bool fits_type(const struct tf_dtype *type, uint64_t v)
 {
     bool is_signed = strchr("iq", type->name[0]) && type->name[1] != 'u'; /* int8, qint8, but quint8 */
@@ -107,15 +107,15 @@ static ckpt_status put_varints(struct values *v, cursor c)
     return c.bad ? fail(v->err, CKPT_EFORMAT, pos, "{malformed} {=values}") : CKPT_OK;
 }
 
-/* float_width - the width of the numbers that are stored as they are; 0: they are varints. */
-static uint8_t float_width(const struct tf_dtype *t)
+/* get_float_width - returns the bytes of each number of T, or 0 if numbers are stored as varints. */
+static uint8_t get_float_width(const struct tf_dtype *t)
 {
     return t->field == 5 || t->field == 9 ? 4 : t->field == 6 || t->field == 12 ? 8 : 0;
 }
 
 static ckpt_status put_packed(struct values *v, cursor c)
 {
-    uint8_t width = float_width(v->type);
+    uint8_t width = get_float_width(v->type);
     if (!width)
         return put_varints(v, c);
     if (c.left % width)
@@ -124,18 +124,18 @@ static ckpt_status put_packed(struct values *v, cursor c)
     return spool_write(v->to, c.p, c.left, v->err);
 }
 
-/* put_string - writes a string as tf_strings_source has it. */
+/* put_string - appends a string in the form of tf_strings_source: its length, then its bytes. */
 static ckpt_status put_string(struct values *v, cursor c)
 {
     CKPT_TRY(put_number(v, c.left, 8));
     return spool_write(v->to, c.p, c.left, v->err);
 }
 
-/* put_tensor - the values of the TensorProto C. */
+/* put_tensor - appends the values of the TensorProto C. */
 static ckpt_status put_tensor(struct values *v, cursor c)
 {
     struct proto_field f;
-    uint8_t width = float_width(v->type);
+    uint8_t width = get_float_width(v->type);
     uint64_t pos = c.pos;
     while (proto_next(&c, &f)) {
         if (f.number != v->type->field)
@@ -153,7 +153,7 @@ static ckpt_status put_tensor(struct values *v, cursor c)
     return c.bad ? fail(v->err, CKPT_EFORMAT, pos, "{malformed} {=tensor}") : CKPT_OK;
 }
 
-/* find_message - returns field NUMBER of the message C, which is a message itself; empty: there is none. */
+/* find_message - returns field NUMBER of C, a message in the message; empty if C has no such field. */
 static cursor find_message(cursor c, uint64_t number)
 {
     struct proto_field f;
@@ -165,7 +165,7 @@ static cursor find_message(cursor c, uint64_t number)
     return found;
 }
 
-/* put_slice - the values of S, whose entry is VALUE. */
+/* put_slice - appends the values of S to TO. VALUE is its entry in the table. */
 static ckpt_status put_slice(const struct saved_slice *s, cursor value, spool *to, ckpt_error *err)
 {
     struct values v = {.type = s->type, .to = to, .err = err};
@@ -230,7 +230,7 @@ static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct sa
     return CKPT_OK;
 }
 
-/* find_tensor - the tensor NAME, which may be in several files; *NEW: it was in none so far. */
+/* find_tensor - sets *OUT to the tensor NAME. If no file had it so far, adds it and sets *NEW to true. */
 static ckpt_status find_tensor(struct saver *s, ckpt_str name, struct saved_tensor **out, bool *new)
 {
     uint32_t at = map_get(s->names, name);
@@ -248,7 +248,7 @@ static ckpt_status find_tensor(struct saver *s, ckpt_str name, struct saved_tens
     return CKPT_OK;
 }
 
-/* set_type - sets dtype and shape of X, or compares them with those that it has from another file. */
+/* set_type - sets dtype and shape of X if it is NEW, else compares them with those in the files before. */
 static ckpt_status set_type(struct saver *s, struct saved_tensor *x, uint64_t type, cursor shape, bool new)
 {
     struct tf_shape is;
@@ -268,10 +268,10 @@ static ckpt_status set_type(struct saver *s, struct saved_tensor *x, uint64_t ty
         same = x->shape.size[i] == is.size[i];
     return same ? CKPT_OK
                 : fail(s->err, CKPT_EFORMAT, shape.pos,
-                       "has {another dtype or shape} than in {=another shard}");
+                       "has {a different dtype or shape} than in {=the shards before}");
 }
 
-/* read_tensor - the SavedSliceMeta C of table T. */
+/* read_tensor - adds the tensor that C, a SavedSliceMeta of table T, describes. */
 static ckpt_status read_tensor(struct saver *s, const struct sstable *t, cursor c)
 {
     struct proto_field f;
@@ -300,7 +300,7 @@ static ckpt_status read_tensor(struct saver *s, const struct sstable *t, cursor 
     return st;
 }
 
-/* read_meta - the tensors of table T, by its first entry. */
+/* read_meta - adds the tensors that the first entry of table T lists. */
 static ckpt_status read_meta(struct saver *s, const struct sstable *t)
 {
     struct sstable_block b;
@@ -391,7 +391,7 @@ static ckpt_status add_tensors(struct saver *s)
 
 /* --------------------------------------------------------------------------- shards */
 
-/* read_table - the tensors of the table SRC. */
+/* read_table - adds the tensors of the table in SRC. */
 static ckpt_status read_table(struct saver *s, source *src)
 {
     struct sstable *t = ARENA_NEW(s->f->a, struct sstable);
@@ -402,7 +402,7 @@ static ckpt_status read_table(struct saver *s, source *src)
                       : fail(s->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a table of {no} {=entries}");
 }
 
-/* read_shard - the table NAME of those whose first is FIRST. */
+/* read_shard - adds the tensors of the file NAME; FIRST is the first file of the set. */
 static ckpt_status read_shard(struct saver *s, ckpt_str first, ckpt_str name)
 {
     ckpt_file *part = NULL;
@@ -415,7 +415,7 @@ static ckpt_status read_shard(struct saver *s, ckpt_str first, ckpt_str name)
     return file_lose(s->f, st == CKPT_ENOTFOUND && s->f->salvage ? CKPT_ETRUNCATED : st, name, s->err);
 }
 
-/* read_shards - the tables of all but the first. */
+/* read_shards - adds the tensors of all files of the set but the first. */
 static ckpt_status read_shards(struct saver *s, const struct shard_name *name)
 {
     ckpt_str first = shard_name_make(s->f->a, name, 0);
@@ -446,7 +446,7 @@ static ckpt_status read_all(struct saver *s)
 
 /* ------------------------------------------------------------------------------ all */
 
-/* has_meta - is the first entry of T that of a file of the first format? In a bundle, field 1 of it is a
+/* has_meta - returns true if the first entry of T is a SavedTensorSlices. In a bundle, its field 1 is a
  * number. */
 static bool has_meta(const struct sstable *t)
 {
@@ -463,7 +463,7 @@ static bool has_meta(const struct sstable *t)
     return has;
 }
 
-/* is_saver_table - is the table SRC of the first format? False also where it cannot be read. */
+/* is_saver_table - returns true if SRC is a table of the first format that can be read. */
 static bool is_saver_table(source *src)
 {
     struct sstable t;

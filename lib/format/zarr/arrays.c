@@ -22,7 +22,7 @@ struct assembly {
     struct zarr_arrays *x;
     const struct zarr_source *from;
     struct zarr_array z;
-    arena *a; /* until then */
+    arena *a; /* freed when the tensor was made */
     uint64_t *stride;
     struct piece *piece;
     uint64_t missing;    /* bytes of the array that no piece has so far */
@@ -78,15 +78,15 @@ static ckpt_status read_metadata(struct assembly *y)
 
 /* --------------------------------------------------------------------------- pieces */
 
-/* Where an encoded chunk is. */
-struct place {
+/* Where a chunk or shard is stored. */
+struct stored_chunk {
     source *src;
     uint64_t at, n;
-    const char *file; /* that SRC is, or NULL */
+    const char *file; /* path of SRC, or NULL */
 };
 
 /* add_block - adds the chunk P as the block that the next piece is decoded from. */
-static ckpt_status add_block(struct assembly *y, const struct place *p)
+static ckpt_status add_block(struct assembly *y, const struct stored_chunk *p)
 {
     struct block *added = arena_append(y->x->f->a, &y->block, &y->nblocks, &y->cap_blocks, sizeof *added);
     if (!added)
@@ -97,7 +97,7 @@ static ckpt_status add_block(struct assembly *y, const struct place *p)
 
 /* add_piece - adds the chunk P as a piece. It begins at element AT of the array, and may reach beyond the
  * end. */
-static ckpt_status add_piece(struct assembly *y, const uint64_t *at, const struct place *p)
+static ckpt_status add_piece(struct assembly *y, const uint64_t *at, const struct stored_chunk *p)
 {
     uint32_t n = y->z.ndim;
     struct piece *added = arena_append(y->a, &y->piece, &y->n, &y->cap, sizeof *added);
@@ -122,7 +122,7 @@ static ckpt_status add_piece(struct assembly *y, const uint64_t *at, const struc
 }
 
 /* add_parts - adds the chunks in the shard P, which begins at element AT of the array. */
-static ckpt_status add_parts(struct assembly *y, const uint64_t *at, const struct place *p)
+static ckpt_status add_parts(struct assembly *y, const uint64_t *at, const struct stored_chunk *p)
 {
     const struct zarr_array *z = &y->z;
     struct zarr_part *part;
@@ -135,7 +135,7 @@ static ckpt_status add_parts(struct assembly *y, const uint64_t *at, const struc
             inside = inside && begin[k] < z->shape[k];
         }
         /* bounded: zarr_read_index */
-        const struct place one = {p->src, p->at + part[i].at, part[i].n, p->file};
+        const struct stored_chunk one = {p->src, p->at + part[i].at, part[i].n, p->file};
         if (inside)
             CKPT_TRY(add_piece(y, begin, &one));
         for (uint32_t k = z->ndim; k-- > 0;) {
@@ -148,11 +148,11 @@ static ckpt_status add_parts(struct assembly *y, const uint64_t *at, const struc
     return CKPT_OK;
 }
 
-/* add_entry - the pieces in entry I of the store, if it is a chunk. */
+/* add_entry - adds the pieces in entry I of the store, if it is a chunk or shard. */
 static ckpt_status add_entry(struct assembly *y, size_t i)
 {
     uint64_t at[ZARR_DIMS];
-    struct place p;
+    struct stored_chunk p;
     struct store *s = y->from->s;
     if (!zarr_is_chunk_key(&y->z, str_skip(s->db.entry[i].key, y->from->prefix.len), at))
         return CKPT_OK;
@@ -188,7 +188,7 @@ static ckpt_status decode_block(void *user, source *stored, spool *to, ckpt_erro
     return zarr_decode(user, stored, to, err);
 }
 
-/* set_decoded - the pieces are what their blocks decode to. */
+/* set_decoded - makes each piece refer to what its block decodes to. */
 static ckpt_status set_decoded(struct assembly *y)
 {
     arena *a = y->x->f->a;
@@ -206,9 +206,9 @@ static ckpt_status set_decoded(struct assembly *y)
     return CKPT_OK;
 }
 
-/* check_claims - refuses chunks that decode to more than what so many compressed bytes may, and as many
- * elements of Y that are stored nowhere. */
-static ckpt_status check_claims(const struct assembly *y)
+/* check_expansion - refuses chunks that decode to more bytes than file_max_unpacked allows for the file, and
+ * missing chunks of more bytes. */
+static ckpt_status check_expansion(const struct assembly *y)
 {
     uint64_t most = file_max_unpacked(y->x->f, y->x->f->nbytes), bytes = y->z.encoding.bytes;
     uint64_t missing = y->missing;
@@ -228,7 +228,7 @@ static ckpt_status make_source(struct assembly *y, source **out, uint64_t *at)
     enum zarr_missing missing = y->from->missing;
     y->missing = y->z.nbytes;
     CKPT_TRY(add_entries(y));
-    CKPT_TRY(check_claims(y));
+    CKPT_TRY(check_expansion(y));
     if (y->z.encoding.n && y->n)
         CKPT_TRY(set_decoded(y));
     struct pieces p = {.shape = y->z.shape,
@@ -270,8 +270,8 @@ static ckpt_status add_tensor(struct zarr_arrays *x, ckpt_value **node, struct z
     return CKPT_OK;
 }
 
-/* unit_of - the bytes that the byte order of Z applies to, where they are swapped; else 0. */
-static uint8_t unit_of(const struct zarr_array *z)
+/* get_swap_unit - returns how many bytes of Z are swapped together, or 0 if it is little-endian. */
+static uint8_t get_swap_unit(const struct zarr_array *z)
 {
     return z->encoding.big_endian ? dtype_info(z->dtype)->swap_bytes : 0;
 }
@@ -288,7 +288,7 @@ ckpt_status zarr_add_array(struct zarr_arrays *x, const struct zarr_source *from
     t->shape = y.z.shape;
     s.s.nbytes = y.z.nbytes;
     s.dtype = y.z.dtype;
-    s.swap = unit_of(&y.z);
+    s.swap = get_swap_unit(&y.z);
     s.has_crcs = s.checks_itself = zarr_has_checksums(&y.z.encoding);
     if (st == CKPT_OK)
         st = table_add_storage(&x->f->table, &s, &t->storage, x->err);
@@ -313,7 +313,7 @@ ckpt_status zarr_add_bytes(struct zarr_arrays *x, struct store *s, size_t i, ckp
 
 /* ---------------------------------------------------------------------------- values */
 
-/* make_number - the element of Z at P, of which 8 more bytes are 0, as a value. */
+/* make_number - returns the element of Z at P as a value. 8 bytes of 0 follow it. */
 static ckpt_value *make_number(arena *a, const struct zarr_array *z, const unsigned char *p)
 {
     const struct dtype_info *d = dtype_info(z->dtype);
@@ -327,7 +327,7 @@ static ckpt_value *make_number(arena *a, const struct zarr_array *z, const unsig
     return value_int(a, integer_small(p, (size_t)d->block_bytes + (d->klass != 'i'))); /* bounded: below 9 */
 }
 
-/* is_number - can the element of Z be a value of the graph? */
+/* is_number - returns true if Z has one element, which can be a value of the graph. */
 static bool is_number(const struct zarr_array *z)
 {
     return z->ndim == 0 && dtype_info(z->dtype)->klass != 'c' && z->dtype != CKPT_DT_U64;
@@ -347,8 +347,8 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *x, const struct zarr_source *fr
     if (st == CKPT_OK && !number)
         return zarr_add_array(x, from, node);
     if (st == CKPT_OK) {
-        if (unit_of(&y.z))
-            swap_bytes(element, y.z.width, unit_of(&y.z));
+        if (get_swap_unit(&y.z))
+            swap_bytes(element, y.z.width, get_swap_unit(&y.z));
         *node = make_number(x->f->a, &y.z, element);
         return *node ? CKPT_OK : fail_memory(x->err);
     }
