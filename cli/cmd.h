@@ -16,7 +16,7 @@
 /* Exit codes. EXIT_NO: the command worked, and its answer is no (files differ, a finding). */
 enum { EXIT_OK = 0, EXIT_NO = 1, EXIT_TROUBLE = 2 };
 
-#define ANY_NUMBER INT_MAX
+#define NO_LIMIT INT_MAX
 
 struct cmd {
     const char *name;
@@ -25,10 +25,11 @@ struct cmd {
     const struct opt *opts;
     int min, max; /* how many operands; run() may check more */
     int (*run)(int n, char **operand);
-    const char *words; /* the words that may be operands, "bash|zsh|fish"; NULL: operands are files */
 };
 
-#define CMD(name) extern const struct cmd cmd_##name;
+#define CMD(name)                                                                                            \
+    extern const struct cmd cmd_##name;                                                                      \
+    int run_##name(int n, char **operand);
 #include "cmds.def"
 #undef CMD
 

@@ -1,7 +1,5 @@
 #include "edit.h"
 
-static int run_add(int n, char **operand);
-
 static const struct opt options[] = {
     EDIT_OPTIONS,
     UI_WORK_OPTIONS,
@@ -9,14 +7,14 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_add = {
-    "add", "PREFIX FILE -o OUT", "put a prefix in front of the keys", options, 2, 2, run_add, NULL};
+const struct cmd cmd_add = {"add",  "PREFIX FILE -o OUT", "put a prefix in front of the keys", options, 2, 2,
+                            run_add};
 
 static const char *prefix;
 
 static ckpt_status add_prefix(ckpt_plan *p, ckpt_error *err) { return ckpt_plan_add(p, prefix, err); }
 
-static int run_add(int n, char **operand)
+int run_add(int n, char **operand)
 {
     (void)n;
     prefix = operand[0];

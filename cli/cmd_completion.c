@@ -2,15 +2,12 @@
 
 #include "cmd.h"
 
-static int run_completion(int n, char **operand);
-
 static const struct opt options[] = {
     {0},
 };
 
 const struct cmd cmd_completion = {
-    "completion",   "bash|zsh|fish", "print completion rules for a shell", options, 1, 1,
-    run_completion, "bash|zsh|fish"};
+    "completion", "bash|zsh|fish", "print completion rules for a shell", options, 1, 1, run_completion};
 
 /* print_quoted - prints S for use inside single quotes, with a backslash before the characters of ALSO, which
  * are special in zsh. */
@@ -27,16 +24,16 @@ static void print_quoted(const char *s, const char *also)
 }
 
 /* print_words - prints the words of LIST, or the formats that can be written if LIST is NULL. */
-static void print_words(const char *list, const char *between)
+static void print_words(const char *list)
 {
     char word[32];
     struct text formats = {0};
     if (!list)
-        text_formats(&formats, between, between);
+        text_formats(&formats, " ", " ");
     fputs(formats.ptr ? formats.ptr : "", stdout);
     text_free(&formats);
     for (size_t i = 0; opt_choice(list, i, word, sizeof word); i++)
-        printf("%s%s", i ? between : "", word);
+        printf("%s%s", i ? " " : "", word);
 }
 
 /* What the shell proposes for an argument. */
@@ -81,21 +78,23 @@ static enum argument_kind argument_kind(const struct opt *o, const char **list)
     return ANYTHING;
 }
 
-static void print_command_names(const char *between)
+static void print_command_names(void)
 {
     for (size_t i = 0; cmd_list[i]; i++)
-        printf("%s%s", i ? between : "", cmd_list[i]->name);
+        printf("%s%s", i ? " " : "", cmd_list[i]->name);
 }
 
-/* print_operand_words - prints the words that can be operands of CMD. */
-static void print_operand_words(const struct cmd *cmd, const char *between)
+static bool takes_words(const struct cmd *cmd) { return cmd == &cmd_help || cmd == &cmd_completion; }
+
+/* print_operand_words - prints the words that can be operands of CMD, which takes words, not files. */
+static void print_operand_words(const struct cmd *cmd)
 {
-    if (cmd->words) {
-        print_words(cmd->words, between);
-        return;
+    if (cmd == &cmd_completion) {
+        print_words(cmd->operands);
+    } else {
+        print_command_names();
+        fputs(" formats json", stdout);
     }
-    print_command_names(between);
-    printf("%sformats%sjson", between, between);
 }
 
 /* Prints the containers "a" and "a.b" for "a.b.c", each once. */
@@ -134,7 +133,7 @@ static void print_bash_option(const struct opt *o)
         printf("|-%c", o->letter);
     if (kind == WORDS) {
         fputs(") COMPREPLY=($(compgen -W '", stdout);
-        print_words(list, " ");
+        print_words(list);
         fputs("' -- \"$cur\")); return ;;\n", stdout);
     } else {
         fputs(kind == A_FILE  ? ") _ckpt_lines \"$cur\" < <(compgen -f -- \"$cur\"); return ;;\n"
@@ -155,9 +154,9 @@ static void print_bash_command(const struct cmd *cmd)
     for (const struct opt *o = cmd->opts; o->help; o++)
         printf(" --%s", o->name);
     fputs("'\n", stdout);
-    if (cmd->words || cmd == &cmd_help) {
+    if (takes_words(cmd)) {
         fputs("        args='", stdout);
-        print_operand_words(cmd, " ");
+        print_operand_words(cmd);
         fputs("'\n", stdout);
     }
     if (cmd == &cmd_show)
@@ -180,7 +179,7 @@ static void print_bash(void)
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
           "        COMPREPLY=($(compgen -W '--help --version ",
           stdout);
-    print_command_names(" ");
+    print_command_names();
     fputs("' -- \"$cur\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n", stdout);
     for (size_t i = 0; cmd_list[i]; i++)
         print_bash_command(cmd_list[i]);
@@ -202,7 +201,7 @@ static void print_zsh_argument(const struct opt *o)
     enum argument_kind kind = argument_kind(o, &list);
     if (kind == WORDS) {
         fputs(":word:(", stdout);
-        print_words(list, " ");
+        print_words(list);
         putchar(')');
         return;
     }
@@ -268,9 +267,9 @@ static void print_zsh(void)
         for (const struct opt *o = cmd->opts; o->help; o++)
             print_zsh_option(o);
         fputs("            '*:", stdout);
-        if (cmd->words || cmd == &cmd_help) {
+        if (takes_words(cmd)) {
             fputs("word:(", stdout);
-            print_operand_words(cmd, " ");
+            print_operand_words(cmd);
             fputs(")' ;;\n", stdout);
         } else if (cmd == &cmd_show) {
             fputs("name:_ckpt_names' '1:file:_files' ;;\n", stdout);
@@ -290,7 +289,7 @@ static void print_fish_argument(const struct opt *o)
     enum argument_kind kind = argument_kind(o, &list);
     if (kind == WORDS) {
         fputs(" -x -a '", stdout);
-        print_words(list, " ");
+        print_words(list);
         putchar('\'');
         return;
     }
@@ -331,9 +330,9 @@ static void print_fish(void)
         printf("complete -c ckpt -n __fish_use_subcommand -f -a %s -d '", cmd->name);
         print_quoted(cmd->about, "");
         fputs("'\n", stdout);
-        if (cmd->words || cmd == &cmd_help) {
+        if (takes_words(cmd)) {
             printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -f -a '", cmd->name);
-            print_operand_words(cmd, " ");
+            print_operand_words(cmd);
             fputs("'\n", stdout);
         }
         if (cmd == &cmd_show)
@@ -345,7 +344,7 @@ static void print_fish(void)
     }
 }
 
-static int run_completion(int n, char **operand)
+int run_completion(int n, char **operand)
 {
     (void)n;
     if (strcmp(operand[0], "bash") == 0)

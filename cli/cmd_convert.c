@@ -4,8 +4,6 @@
 
 #include "edit.h"
 
-static int run_convert(int n, char **operand);
-
 static struct list casts;
 
 static const struct opt options[] = {
@@ -30,8 +28,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_convert = {"convert",   "IN OUT", "write a checkpoint in another format", options, 1, 2,
-                                run_convert, NULL};
+const struct cmd cmd_convert = {"convert", "IN OUT",   "write a checkpoint in another format", options, 1,
+                                2,         run_convert};
 
 /* cast_type - returns the dtype in TEXT, "GLOB=DTYPE" or "DTYPE". */
 static ckpt_dtype cast_type(const char *text)
@@ -72,8 +70,9 @@ static ckpt_status cast_tensors(ckpt_plan *p, ckpt_error *err)
     return s;
 }
 
-static void casts_json(const ckpt_plan *p, json *to)
+static void add_convert_json(const ckpt_plan *p, json *to)
 {
+    edit_losses_json(p, to);
     json *list = json_add_array(to, "cast");
     const ckpt_cast *c;
     for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
@@ -105,14 +104,6 @@ static void print_overflows(const ckpt_plan *p, const char *input)
     if (n > SHOWN && ui.err_tty)
         print_notice(input, "and %zu more tensors with values that overflow; --json lists all", n - SHOWN);
     text_free(&t);
-}
-
-static void print_convert_json(const ckpt_plan *p, const ckpt_write_result *r, const char *input, FILE *to)
-{
-    json *j = edit_report("ckpt.convert.v1", input, r);
-    edit_losses_json(p, j);
-    casts_json(p, j);
-    json_line(j, to);
 }
 
 /* writes_folder - returns true if --to or the suffix of OUT selects a format that is a folder. */
@@ -213,12 +204,7 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
-    FILE *to = report_stream(writing.output);
-    /* A flat format or an index holds one state dict: the weights, unless --root selects another. */
-    const char *format = edit_output_format(f, writing.output);
-    ckpt_status s = CKPT_OK;
-    if (!writing.root && (writing.max_shard || ckpt_write_format_is_flat(format)))
-        s = ckpt_plan_root(p, "auto", &err);
+    ckpt_status s = edit_root_if_flat(f, p, &err);
     if (s == CKPT_OK)
         s = edit_select(p, &err);
     if (s == CKPT_OK)
@@ -227,17 +213,16 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
         print_plan_notices(p, input);
         return report_error(&err, input);
     }
-    int status = edit_write(p, input, writing.output, &r);
-    if (status == EXIT_OK && !ui.json) /* the JSON report has them */
+    int status = edit_write(p, input, &r);
+    if (status != EXIT_OK)
+        return status;
+    if (!ui.json) /* the JSON report has them */
         print_overflows(p, input);
-    if (status == EXIT_OK && ui.json)
-        print_convert_json(p, &r, input, to);
-    else if (status == EXIT_OK && !ui.quiet)
-        edit_print_written(&r, writing.output, to);
-    return status;
+    edit_print_result("ckpt.convert.v1", input, p, &r, add_convert_json);
+    return EXIT_OK;
 }
 
-static int run_convert(int n, char **operand)
+int run_convert(int n, char **operand)
 {
     ckpt_file *f;
     ckpt_plan *p;

@@ -6,8 +6,6 @@
 #include "diff.h"
 #include "progress.h"
 
-static int run_diff(int n, char **operand);
-
 static struct list globs;
 static bool markdown, git, ignore_crc, wide, equal_nan, ignore_dtype, keys_only, tensors_only;
 static uint64_t top;
@@ -38,8 +36,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_diff = {"diff",   "A B", "compare two checkpoints, of any two formats", options, 1, 9,
-                             run_diff, NULL};
+const struct cmd cmd_diff = {"diff", "A B",   "compare two checkpoints, of any two formats", options, 1,
+                             9,      run_diff};
 
 static int collect_event(void *user, const ckpt_diff_event *e)
 {
@@ -140,26 +138,13 @@ static int diff_files(const char *a, const char *b)
 
 /* ---------------------------------------------------------------------- git */
 
-static ckpt_file *git_open(const char *path, const char *side)
-{
-    char line[1400];
-    ckpt_error err;
-    ckpt_file *f;
-    if (ckpt_open(path, &ui.limits, &f, &err) == CKPT_OK) {
-        ckpt_file_ignore_crc(f, ignore_crc);
-        return f;
-    }
-    err.file[0] = '\0'; /* the user does not know git's temporary name */
-    printf("%s: ckpt cannot read this: %s\n", side, ckpt_error_text(&err, line, sizeof line));
-    return NULL;
-}
-
-static void git_diff_one(const char *path, const char *what)
+/* git_diff_one - describes PATH, which is on one side only. LABEL: "new file: " or "deleted file: ". */
+static void git_diff_one(const char *path, const char *label)
 {
     struct totals sum = {0};
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     struct text out = {0};
-    ckpt_file *f = git_open(path, what);
+    ckpt_file *f = open_for_git(path, ignore_crc, label);
     if (!f)
         return;
     for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++)
@@ -167,7 +152,7 @@ static void git_diff_one(const char *path, const char *what)
     text_noun(&out, sum.tensors, "tensor", "tensors");
     text_add(&out, ", ");
     text_size(&out, sum.bytes);
-    printf("%s: %s, %s\n", what, ckpt_file_title(f), out.ptr);
+    printf("%s%s, %s\n", label, ckpt_file_title(f), out.ptr);
     text_free(&out);
     ckpt_close(f);
 }
@@ -177,8 +162,8 @@ static void git_diff_both(const char *old, const char *new)
     char line[1400];
     ckpt_error err;
     struct report r = {.name_a = "old", .name_b = "new"};
-    r.a = git_open(old, "old");
-    r.b = git_open(new, "new");
+    r.a = open_for_git(old, ignore_crc, "old: ");
+    r.b = open_for_git(new, ignore_crc, "new: ");
     if (r.a && r.b && compare_files(&r, &err) == CKPT_OK)
         report_text(&r);
     else if (r.a && r.b)
@@ -205,15 +190,15 @@ static int git_diff(int n, char **operand)
     printf("ckpt diff %s\n", name.ptr);
     text_free(&name);
     if (strcmp(operand[1], "/dev/null") == 0)
-        git_diff_one(operand[4], "new file");
+        git_diff_one(operand[4], "new file: ");
     else if (strcmp(operand[4], "/dev/null") == 0)
-        git_diff_one(operand[1], "deleted file");
+        git_diff_one(operand[1], "deleted file: ");
     else
         git_diff_both(operand[1], operand[4]);
     return EXIT_OK;
 }
 
-static int run_diff(int n, char **operand)
+int run_diff(int n, char **operand)
 {
     if (git)
         return git_diff(n, operand);

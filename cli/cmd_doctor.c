@@ -5,8 +5,6 @@
 #include "json.h"
 #include "progress.h"
 
-static int run_doctor(int n, char **operand);
-
 static bool quick, finite;
 
 static const struct opt options[] = {
@@ -20,12 +18,12 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_doctor = {
-    "doctor", "FILE…", "why a file does not load, and the command that fixes it",
-    options, 1, ANY_NUMBER, run_doctor, NULL};
+    "doctor", "FILE…",    "why a file does not load, and the command that fixes it", options, 1,
+    NO_LIMIT, run_doctor,
+};
 
-/* Commands of ckpt, in the order in which they can be joined by pipes. CONVERT_ROOT includes and replaces
- * CONVERT. */
-enum step { SALVAGE, STRIP, SANITIZE, CONVERT, CONVERT_ROOT, NSTEPS };
+/* Commands of ckpt, in the order in which they can be joined by pipes. */
+enum step { SALVAGE, STRIP, SANITIZE, CONVERT, NSTEPS };
 
 /* The command line of each fix, with placeholders FILE, OUT, … for names. The first fitting row is used. */
 static const struct command {
@@ -39,7 +37,7 @@ static const struct command {
     {CKPT_FIX_STRIP, NULL, false, false, STRIP, "ckpt strip --auto FILE -o OUT"},
     {CKPT_FIX_SANITIZE, NULL, false, false, SANITIZE, "ckpt sanitize FILE -o OUT"},
     {CKPT_FIX_CONVERT, NULL, false, false, CONVERT, "ckpt convert FILE OUT"},
-    {CKPT_FIX_CONVERT, NULL, true, false, CONVERT_ROOT, "ckpt convert --root ROOT FILE OUT"},
+    {CKPT_FIX_CONVERT, NULL, true, false, CONVERT, "ckpt convert --root ROOT FILE OUT"},
     {CKPT_FIX_CONVERT, NULL, false, true, NSTEPS, "ckpt convert --to FORMAT FILE OUT"},
     /* -f: an error page of the server is not saved as the file */
     {CKPT_FIX_DOWNLOAD, NULL, false, false, NSTEPS, "curl -fL -o FILE URL"},
@@ -133,7 +131,8 @@ static void record_step(struct job *j, const ckpt_diagnosis *d)
     struct advice a = find_advice(d->fix);
     if (!a.command || a.command->step == NSTEPS)
         return;
-    j->wanted[a.command->step] = a;
+    if (!j->wanted[a.command->step].fix.root) /* convert --root does what convert alone does, too */
+        j->wanted[a.command->step] = a;
     j->suffix = a.fix.suffix;
 }
 
@@ -141,11 +140,10 @@ static void record_step(struct job *j, const ckpt_diagnosis *d)
 static bool add_all_fixes(struct text *to, const struct job *j)
 {
     size_t n = 0, done = 0;
-    bool skip_convert = j->wanted[CONVERT_ROOT].command;
     for (size_t i = 0; i < NSTEPS; i++)
-        n += j->wanted[i].command && !(i == CONVERT && skip_convert);
+        n += j->wanted[i].command != NULL;
     for (size_t i = 0; n > 1 && i < NSTEPS; i++) {
-        if (!j->wanted[i].command || (i == CONVERT && skip_convert))
+        if (!j->wanted[i].command)
             continue;
         text_add(to, done ? " | " : "");
         add_command(to, j, &j->wanted[i], (struct names){done == 0, done + 1 == n, j->suffix});
@@ -255,7 +253,7 @@ static int diagnose_file(const char *path)
     return status;
 }
 
-static int run_doctor(int n, char **operand)
+int run_doctor(int n, char **operand)
 {
     if (quick && finite)
         return usage_error("doctor", "--finite reads the data, --quick does not; choose one");

@@ -6,8 +6,6 @@
 #include "json.h"
 #include "progress.h"
 
-static int run_hash(int n, char **operand);
-
 static char *cast;
 static ckpt_dtype cast_dtype;
 static bool xxh3, total, ignore_crc, file_sha256, payload_sha256, hub_name, check_name;
@@ -35,9 +33,8 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_hash = {
-    "hash",   "FILE…", "digests of each tensor and of the whole, the same in any format",
-    options,  1,       ANY_NUMBER,
-    run_hash, NULL};
+    "hash",   "FILE…", "digests of each tensor and of the whole, the same in any format", options, 1,
+    NO_LIMIT, run_hash};
 
 struct job {
     ckpt_file *f;
@@ -47,11 +44,22 @@ struct job {
     uint8_t whole[CKPT_DIGEST_MAX];
 };
 
+/* digest_all - computes the digests of the tensors that match --glob, with the dtypes of --cast, and of the
+ * whole. */
 static ckpt_status digest_all(struct job *j, ckpt_error *err)
 {
     const ckpt_work how = ui_work();
+    ckpt_status s = CKPT_OK;
+    ckpt_file_ignore_case(j->f, ui.ignore_case);
+    if (globs.n)
+        s = ckpt_file_narrow(j->f, NULL, globs.at, globs.n, err);
+    if (s == CKPT_OK && cast)
+        s = ckpt_file_digest_as(j->f, cast_dtype, err);
+    if (s != CKPT_OK)
+        return s;
+    j->digests = mem_new(ckpt_tensor_count(j->f), CKPT_DIGEST_MAX);
     progress_begin("hashing");
-    ckpt_status s = ckpt_digest_tensors(j->f, j->alg, &how, j->digests, err);
+    s = ckpt_digest_tensors(j->f, j->alg, &how, j->digests, err);
     progress_end();
     return s == CKPT_OK ? ckpt_digest_file(j->f, j->alg, j->digests, j->whole, err) : s;
 }
@@ -75,14 +83,6 @@ static void print_hash_text(const struct job *j, const uint32_t *rows, size_t n)
     text_name(&out, str_of(ckpt_file_path(j->f)));
     printf("%s\n", out.ptr);
     text_free(&out);
-}
-
-static void hex_json(json *to, const uint8_t *digest, size_t n)
-{
-    struct text hex = {0};
-    text_hex(&hex, digest, n);
-    json_text(to, "digest", hex.ptr);
-    text_free(&hex);
 }
 
 /* tensor_as_hashed - returns row I with the dtype in which it is hashed. */
@@ -109,10 +109,10 @@ static void print_hash_json(const struct job *j, const uint32_t *rows, size_t n)
         json *row = json_object();
         json_tensor(row, t);
         if (t->has_data)
-            hex_json(row, j->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, j->nbytes);
+            json_hex(row, "digest", j->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, j->nbytes);
         json_row(row, stdout);
     }
-    hex_json(tail, j->whole, j->nbytes);
+    json_hex(tail, "digest", j->whole, j->nbytes);
     json_end(tail, stdout);
 }
 
@@ -129,19 +129,9 @@ static int hash_file(const char *path)
         close_input(j.f);
         return EXIT_NO;
     }
-    ckpt_file_ignore_case(j.f, ui.ignore_case);
-    if (globs.n && ckpt_file_narrow(j.f, NULL, globs.at, globs.n, &err) != CKPT_OK) {
-        close_input(j.f);
-        return report_error(&err, path);
-    }
-    if (cast && ckpt_file_digest_as(j.f, cast_dtype, &err) != CKPT_OK) {
-        close_input(j.f);
-        return report_error(&err, path);
-    }
-    j.digests = mem_new(ckpt_tensor_count(j.f), CKPT_DIGEST_MAX);
     int status = digest_all(&j, &err) == CKPT_OK ? EXIT_OK : report_error(&err, path);
     if (status == EXIT_OK) {
-        uint32_t *rows = rows_sorted(j.f, NULL, 0, false, &n);
+        uint32_t *rows = rows_sorted(j.f, NULL, 0, ORDER_NATURAL, &n);
         if (ui.json)
             print_hash_json(&j, rows, n);
         else
@@ -153,7 +143,7 @@ static int hash_file(const char *path)
     return status;
 }
 
-static int run_hash(int n, char **operand)
+int run_hash(int n, char **operand)
 {
     int (*of_bytes)(const char *) = file_sha256      ? hash_of_file
                                     : payload_sha256 ? hash_of_payload

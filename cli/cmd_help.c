@@ -6,14 +6,12 @@
 #include "cmd.h"
 #include "guess.h"
 
-static int run_help(int n, char **operand);
-
 static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_help = {
-    "help", "[COMMAND|formats|json]", "show the manual of a command", options, 0, 1, run_help, NULL};
+const struct cmd cmd_help = {"help",  "[COMMAND|formats|json]", "show the manual of a command", options, 0, 1,
+                             run_help};
 
 /* man_has_page - returns true if man(1) finds PAGE. No shell is involved. */
 static bool man_has_page(const char *section, const char *page)
@@ -103,7 +101,7 @@ static int show_topic(const char *word)
     return status;
 }
 
-static int run_help(int n, char **operand)
+int run_help(int n, char **operand)
 {
     struct text path = {0};
     char page[64];

@@ -4,18 +4,16 @@
 
 #include "files.h"
 #include "json.h"
-#include "metadata.h"
+#include "find.h"
 #include "number.h"
-
-static int run_info(int n, char **operand);
 
 static const struct opt options[] = {
     FILES_RECURSIVE_OPTION, FILES_NAME_OPTIONS, UI_READER_OPTIONS, UI_JSON_OPTION, UI_QUIET_OPTION, {0},
 };
 
-const struct cmd cmd_info = {
-    "info", "FILE…", "what a checkpoint is: weights, wrappers, optimizer, dtypes",
-    options, 1, ANY_NUMBER, run_info, NULL};
+const struct cmd cmd_info = {"info",  "FILE…", "what a checkpoint is: weights, wrappers, optimizer, dtypes",
+                             options, 1,       NO_LIMIT,
+                             run_info};
 
 enum { LABEL = 13, MANY_VALUES = 8, VALUE_WIDTH = 80, DTYPES = CKPT_DT_Q2_0 + 1 };
 
@@ -25,23 +23,16 @@ struct facts {
     struct totals all, weights, by_dtype[DTYPES];
 };
 
-static bool is_same_name(ckpt_str a, ckpt_str b)
-{
-    return a.len == b.len && (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
-}
-
 static bool is_below(ckpt_str name, ckpt_str root)
 {
-    if (!root.len)
-        return true;
-    return name.len > root.len && memcmp(name.ptr, root.ptr, root.len) == 0 && name.ptr[root.len] == '.';
+    return !root.len || (name.len > root.len && str_begins(name, root) && name.ptr[root.len] == '.');
 }
 
 /* is_main_weights - returns true if W is the weights, or a network inside them, and not an averaged copy. */
 static bool is_main_weights(const struct facts *x, const ckpt_weights *w)
 {
     return x->info.has_weights && !w->averaged &&
-           (is_below(w->name, x->info.weights_root) || is_same_name(w->name, x->info.weights_root));
+           (is_below(w->name, x->info.weights_root) || str_is_equal(w->name, x->info.weights_root));
 }
 
 /* is_below_other_weights - returns true if NAME is below the optimizer's state or an averaged copy, either of
@@ -79,15 +70,6 @@ static void begin_label(struct text *out, const char *word)
     text_add(out, word);
     text_add(out, style_off(DIM));
     text_addf(out, "%*s", (int)(n < LABEL ? LABEL - n : 2), "");
-}
-
-static void add_totals(struct text *out, const struct totals *sum)
-{
-    text_noun(out, sum->tensors, "tensor", "tensors");
-    text_add(out, ", ");
-    text_noun(out, sum->elements, "element", "elements");
-    text_add(out, ", ");
-    text_size(out, sum->bytes);
 }
 
 /* add_name_and_gap - adds NAME and three blanks, or nothing if NAME is empty. */
@@ -162,12 +144,12 @@ static void print_weights(const struct facts *x, struct text *out)
     if (x->info.has_weights) {
         begin_label(out, "weights");
         add_name_and_gap(out, x->info.weights_root);
-        add_totals(out, &x->weights);
+        text_totals(out, &x->weights, ", ");
         line_put(out);
     }
     if (!x->info.has_weights || x->all.tensors != x->weights.tensors) {
         begin_label(out, "all");
-        add_totals(out, &x->all);
+        text_totals(out, &x->all, ", ");
         line_put(out);
     }
 }
@@ -181,7 +163,7 @@ static void print_more_weights(const struct facts *x, struct text *out)
             continue;
         begin_label(out, w->averaged ? "averaged" : "");
         add_name_and_gap(out, w->name);
-        add_totals(out, &(struct totals){w->tensors, w->elements, w->bytes});
+        text_totals(out, &(struct totals){w->tensors, w->elements, w->bytes}, ", ");
         line_put(out);
     }
 }
@@ -631,4 +613,4 @@ static int print_info(const char *path)
     return status;
 }
 
-static int run_info(int n, char **operand) { return files_each(n, operand, FILES_BLOCKS, print_info); }
+int run_info(int n, char **operand) { return files_each(n, operand, FILES_BLOCKS, print_info); }

@@ -4,11 +4,8 @@
 #include "files.h"
 #include "find.h"
 #include "json.h"
-#include "metadata.h"
 #include "progress.h"
 #include "tree.h"
-
-static int run_ls(int n, char **operand);
 
 static struct list globs;
 static bool wide, as_tree, as_tsv, values, as_text, ignore_crc;
@@ -37,8 +34,7 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_ls = {"ls",   "FILE…", "list the tensors of checkpoints", options, 1, ANY_NUMBER,
-                           run_ls, NULL};
+const struct cmd cmd_ls = {"ls", "FILE…", "list the tensors of checkpoints", options, 1, NO_LIMIT, run_ls};
 
 /* -------------------------------------------------------------------- text */
 
@@ -101,17 +97,6 @@ static void long_cells(struct table *w, const ckpt_file *f, const ckpt_tensor *t
     table_cell(w);
 }
 
-static void add_header(struct table *w)
-{
-    static const char *const head[] = {"NAME",   "DTYPE",  "SHAPE",   "SIZE",       "STORAGE",
-                                       "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
-    table_row(w, BOLD);
-    for (unsigned i = 0; i < w->columns; i++) {
-        text_add(&w->text, head[i]);
-        table_cell(w);
-    }
-}
-
 struct listing {
     const ckpt_file *f;
     const uint32_t *rows;
@@ -120,8 +105,10 @@ struct listing {
 
 static void table_rows(struct table *w, const void *user)
 {
+    static const char *const head[] = {"NAME",   "DTYPE",  "SHAPE",   "SIZE",       "STORAGE",
+                                       "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
     const struct listing *l = user;
-    add_header(w);
+    table_header(w, head);
     for (size_t i = 0; i < l->n; i++) {
         ckpt_tensor it = CKPT_INIT(ckpt_tensor);
         const ckpt_tensor *t = &it;
@@ -225,16 +212,8 @@ static size_t print_values(const ckpt_file *f)
 static void print_ls_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct text out = {0};
-    struct totals sum = {0};
-    for (size_t i = 0; i < n; i++) {
-        const ckpt_tensor it = tensor_at(f, rows[i]);
-        totals_add(&sum, &it);
-    }
-    text_noun(&out, sum.tensors, "tensor", "tensors");
-    text_add(&out, " · ");
-    text_noun(&out, sum.elements, "element", "elements");
-    text_add(&out, " · ");
-    text_size(&out, sum.bytes);
+    const struct totals sum = totals_of_rows(f, rows, n);
+    text_totals(&out, &sum, " · ");
     printf("%s%s · %s%s\n", style_on(DIM), out.ptr, ckpt_file_title(f), style_off(DIM));
     text_free(&out);
 }
@@ -312,19 +291,10 @@ static void text_row(ckpt_file *f, uint32_t row)
  * fails. */
 static void print_textconv(const char *path)
 {
-    char line[1400];
-    ckpt_error err;
-    ckpt_file *f;
     size_t n;
-    ckpt_status s = ckpt_open(path, &ui.limits, &f, &err);
-    if (s == CKPT_OK && ui.root && (s = ckpt_file_narrow(f, ui.root, NULL, 0, &err)) != CKPT_OK)
-        ckpt_close(f);
-    if (s != CKPT_OK) {
-        err.file[0] = '\0'; /* git passes a temporary name that changes each time */
-        printf("ckpt cannot read this: %s\n", ckpt_error_text(&err, line, sizeof line));
+    ckpt_file *f = open_for_git(path, ignore_crc, "");
+    if (!f)
         return;
-    }
-    ckpt_file_ignore_crc(f, ignore_crc);
     printf("# %s\n", ckpt_file_title(f));
     uint32_t *rows = rows_sorted(f, globs.at, globs.n, (enum row_order)order, &n);
     for (size_t i = 0; i < n; i++)
@@ -345,7 +315,7 @@ static void notice_same_names(const ckpt_file *f, const char *path, const uint32
     for (size_t i = 0; order == ORDER_NATURAL && i < n; i++) {
         a = b;
         b = ckpt_tensor_name(f, rows[i]);
-        if (!i || a.len != b.len || memcmp(a.ptr, b.ptr, a.len) != 0)
+        if (!i || !str_is_equal(a, b))
             continue;
         struct text name = {0};
         text_name(&name, a);
@@ -404,7 +374,7 @@ static int check_ls_options(void)
     return EXIT_OK;
 }
 
-static int run_ls(int n, char **operand)
+int run_ls(int n, char **operand)
 {
     int status = check_ls_options();
     if (status != EXIT_OK)

@@ -7,8 +7,6 @@
 #include "out.h"
 #include "cmd.h"
 
-static int run_mem(int n, char **operand);
-
 static const char *optimizer, *image, *config, *checkpoint_as;
 static struct list frozen;
 static uint64_t batch, seq, heads, zero, ranks, fits;
@@ -43,8 +41,8 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_mem = {
-    "mem",   "FILE", "memory that training takes, and what to checkpoint so that it fits", options, 0, 1,
-    run_mem, NULL};
+    "mem", "FILE", "memory that training takes, and what to checkpoint so that it fits", options, 0,
+    1,     run_mem};
 
 #define RESERVE ((uint64_t)1 << 30) /* --fits leaves this much, and a tenth, for what is not a tensor */
 
@@ -237,11 +235,7 @@ static void print_amounts(const ckpt_mem_result *r)
     struct table w = {.columns = 4, .right = {[1] = true}};
     static const char *const titles[] = {"PART", "SIZE", "HOW SURE", ""};
     uint64_t all = r->total.bytes;
-    table_row(&w, BOLD);
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) {
-        text_add(&w.text, titles[i]);
-        table_cell(&w);
-    }
+    table_header(&w, titles);
     amount_row(&w, "parameters", &r->parameters, all, NULL);
     if (r->buffers.bytes)
         amount_row(&w, "buffers", &r->buffers, all, NULL);
@@ -360,14 +354,10 @@ static void print_notes(const struct job *j)
         line_put(&t);
         text_clear(&t);
     }
-    for (size_t i = 0; (note = ckpt_mem_assumed_at(j->m, i)) != NULL; i++, text_clear(&t)) {
-        text_addf(&t, "assumed: %s", note);
-        line_put(&t);
-    }
-    for (size_t i = 0; (note = ckpt_mem_unknown_at(j->m, i)) != NULL; i++, text_clear(&t)) {
-        text_addf(&t, "unknown: %s", note);
-        line_put(&t);
-    }
+    for (size_t i = 0; (note = ckpt_mem_assumed_at(j->m, i)) != NULL; i++)
+        printf("assumed: %s\n", note);
+    for (size_t i = 0; (note = ckpt_mem_unknown_at(j->m, i)) != NULL; i++)
+        printf("unknown: %s\n", note);
     text_free(&t);
 }
 
@@ -695,7 +685,7 @@ static int list_optimizers(void)
     return EXIT_OK;
 }
 
-static int run_mem(int n, char **operand)
+int run_mem(int n, char **operand)
 {
     if (optimizer && strcmp(optimizer, "list") == 0)
         return list_optimizers();

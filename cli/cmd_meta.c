@@ -3,8 +3,6 @@
 
 #include "edit.h"
 
-static int run_meta(int n, char **operand);
-
 static struct list unset;
 
 static const struct opt options[] = {
@@ -25,9 +23,8 @@ const struct cmd cmd_meta = {"meta",
                              "print or change the metadata of safetensors and GGUF",
                              options,
                              1,
-                             ANY_NUMBER,
-                             run_meta,
-                             NULL};
+                             NO_LIMIT,
+                             run_meta};
 
 /* A key, and its value before and after; FROM.ptr or TO.ptr is NULL if there is none. */
 struct change {
@@ -44,8 +41,7 @@ struct changes {
 
 static bool is_same_value(ckpt_str a, ckpt_str b)
 {
-    return a.len == b.len && (a.ptr != NULL) == (b.ptr != NULL) &&
-           (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
+    return (a.ptr != NULL) == (b.ptr != NULL) && str_is_equal(a, b);
 }
 
 static struct change *find_change(struct changes *c, ckpt_str key)
@@ -243,9 +239,7 @@ static void notice_ties(const ckpt_file *f, const char *input, const struct chan
         text_name(&t, x->key);
         text_add(&t, tie ? "\" becomes a second name of the tensor \"" : "\" was a second name of \"");
         text_name(&t, tie ? x->to : x->from);
-        text_add(&t, tie         ? "\""
-                     : x->to.ptr ? "\"; its value is changed"
-                                 : "\"; the file no longer has it");
+        text_add(&t, tie ? "\"" : x->to.ptr ? "\"; its value is changed" : "\"; the file no longer has it");
         print_notice(input, "%s", t.ptr);
     }
     text_free(&t);
@@ -254,11 +248,7 @@ static void notice_ties(const ckpt_file *f, const char *input, const struct chan
 static int write_changes(ckpt_file *f, const char *input, const struct changes *c)
 {
     ckpt_error err;
-    const ckpt_write_options o = {.struct_size = sizeof o,
-                                  .force = writing.force,
-                                  .dry_run = writing.dry_run || writing.check,
-                                  .no_sync = writing.no_sync,
-                                  .follow_links = writing.follow_links};
+    const ckpt_write_options o = edit_write_options();
     ckpt_pair *pairs = mem_new(c->n + 1, sizeof *pairs);
     size_t n = 0;
     for (size_t i = 0; i < c->n; i++)
@@ -282,7 +272,7 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
     return writing.check && c->changed ? EXIT_NO : EXIT_OK;
 }
 
-static int run_meta(int n, char **operand)
+int run_meta(int n, char **operand)
 {
     struct changes c = {0};
     ckpt_recovered what;

@@ -1,7 +1,5 @@
 #include "edit.h"
 
-static int run_rename(int n, char **operand);
-
 static struct list rules;
 static const char *map;
 
@@ -15,7 +13,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_rename = {
-    "rename", "FILE -o OUT", "rename keys by regular expressions or a map", options, 1, 1, run_rename, NULL};
+    "rename", "FILE -o OUT", "rename keys by regular expressions or a map", options, 1, 1, run_rename};
 
 static ckpt_status rename_keys(ckpt_plan *p, ckpt_error *err)
 {
@@ -25,7 +23,7 @@ static ckpt_status rename_keys(ckpt_plan *p, ckpt_error *err)
     return s;
 }
 
-static int run_rename(int n, char **operand)
+int run_rename(int n, char **operand)
 {
     (void)n;
     if (!rules.n && !map)

@@ -3,16 +3,14 @@
 
 #include "edit.h"
 
-static int run_salvage(int n, char **operand);
-
 static const struct opt options[] = {
     OUTPUT_OPTION,    TO_OPTION,      ROOT_OPTION,     OVERWRITE_OPTIONS,
     UI_INPUT_OPTIONS, UI_JSON_OPTION, UI_QUIET_OPTION, {0},
 };
 
 const struct cmd cmd_salvage = {
-    "salvage",   "FILE -o OUT", "keep what is still intact in a truncated or damaged file", options, 1, 1,
-    run_salvage, NULL};
+    "salvage", "FILE -o OUT", "keep what is still intact in a truncated or damaged file", options, 1,
+    1,         run_salvage};
 
 static void print_lost(const ckpt_file *f, const char *input)
 {
@@ -39,15 +37,15 @@ static void print_lost(const ckpt_file *f, const char *input)
     text_free(&t);
 }
 
-static void print_salvage_json(const ckpt_file *f, const ckpt_plan *p, const ckpt_write_result *r,
-                               const char *input, FILE *to)
+static ckpt_file *salvaged;
+
+static void add_salvage_json(const ckpt_plan *p, json *to)
 {
-    json *j = edit_report("ckpt.salvage.v1", input, r), *list, *one;
-    list = json_add_array(j, "lost");
-    for (size_t i = 0; i < ckpt_lost_count(f); i++) {
-        const ckpt_lost *l = ckpt_lost_at(f, i);
-        const ckpt_tensor it = tensor_at(f, l->row);
-        one = json_add_object(list, NULL);
+    json *list = json_add_array(to, "lost");
+    for (size_t i = 0; i < ckpt_lost_count(salvaged); i++) {
+        const ckpt_lost *l = ckpt_lost_at(salvaged, i);
+        const ckpt_tensor it = tensor_at(salvaged, l->row);
+        json *one = json_add_object(list, NULL);
         json_tensor(one, &it);
         json_str(one, "why", l->why);
         if (l->shard.len)
@@ -55,53 +53,44 @@ static void print_salvage_json(const ckpt_file *f, const ckpt_plan *p, const ckp
         if (l->offset != CKPT_NO_OFFSET)
             json_u64(one, "offset", l->offset);
     }
-    edit_losses_json(p, j);
-    json_line(j, to);
+    edit_losses_json(p, to);
 }
 
-static int write_intact(ckpt_file *f, ckpt_plan *p, const char *input)
+static int write_intact(ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    FILE *to = report_stream(writing.output);
-    int status = edit_write(p, input, writing.output, &r);
+    int status = edit_write(p, input, &r);
     if (status != EXIT_OK)
         return status;
-    if (ui.json)
-        print_salvage_json(f, p, &r, input, to);
-    else if (!ui.quiet)
-        edit_print_written(&r, writing.output, to);
-    return ckpt_lost_count(f) ? EXIT_NO : EXIT_OK;
+    edit_print_result("ckpt.salvage.v1", input, p, &r, add_salvage_json);
+    return ckpt_lost_count(salvaged) ? EXIT_NO : EXIT_OK;
 }
 
-static int salvage_file(ckpt_file *f, const char *input)
+static int salvage_file(const char *input)
 {
     ckpt_plan *p = NULL;
     ckpt_error err;
-    const char *format = edit_output_format(f, writing.output), *root = writing.root;
-    if (!root && ckpt_write_format_is_flat(format))
-        root = "auto";
-    ckpt_status s = ckpt_plan_new(f, &p, &err);
-    if (s == CKPT_OK && root)
-        s = ckpt_plan_root(p, root, &err);
+    ckpt_status s = ckpt_plan_new(salvaged, &p, &err);
+    if (s == CKPT_OK)
+        s = writing.root ? ckpt_plan_root(p, writing.root, &err) : edit_root_if_flat(salvaged, p, &err);
     if (!ui.json)
-        print_lost(f, input);
-    int status = s == CKPT_OK ? write_intact(f, p, input) : report_error(&err, input);
+        print_lost(salvaged, input);
+    int status = s == CKPT_OK ? write_intact(p, input) : report_error(&err, input);
     ckpt_plan_free(p);
     return status;
 }
 
-static int run_salvage(int n, char **operand)
+int run_salvage(int n, char **operand)
 {
-    ckpt_file *f;
     ckpt_error err;
     (void)n;
     if (!writing.output || !*writing.output)
         return usage_error("salvage", "no output given: use -o OUT");
-    if (ckpt_salvage(operand[0], &ui.limits, &f, &err) != CKPT_OK)
+    if (ckpt_salvage(operand[0], &ui.limits, &salvaged, &err) != CKPT_OK)
         return report_error(&err, operand[0]);
-    for (size_t i = 0; ckpt_notice_at(f, i); i++)
-        print_notice(operand[0], "%s", ckpt_notice_at(f, i));
-    int status = salvage_file(f, operand[0]);
-    ckpt_close(f);
+    for (size_t i = 0; ckpt_notice_at(salvaged, i); i++)
+        print_notice(operand[0], "%s", ckpt_notice_at(salvaged, i));
+    int status = salvage_file(operand[0]);
+    ckpt_close(salvaged);
     return status;
 }

@@ -2,8 +2,6 @@
 
 #include "edit.h"
 
-static int run_sanitize(int n, char **operand);
-
 static const struct opt options[] = {
     OUTPUT_OPTION,
     TO_OPTION,
@@ -17,8 +15,8 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_sanitize = {
-    "sanitize",   "FILE -o OUT", "keep only tensors and plain data, for weights_only=True", options, 1, 1,
-    run_sanitize, NULL};
+    "sanitize", "FILE -o OUT", "keep only tensors and plain data, for weights_only=True", options, 1,
+    1,          run_sanitize};
 
 /* ------------------------------------------------------------------- report */
 
@@ -30,7 +28,7 @@ static const char *loss_reason(const ckpt_sanitized *s)
 static void print_sanitized(const char *input, const ckpt_sanitized *s, bool would)
 {
     struct text t = {0};
-    bool same = s->callable.len == s->type.len && memcmp(s->callable.ptr, s->type.ptr, s->type.len) == 0;
+    bool same = str_is_equal(s->callable, s->type);
     if (s->name.len)
         text_name(&t, s->name);
     else
@@ -73,9 +71,9 @@ static json *change_json(json *list, const ckpt_sanitized *s)
     return one;
 }
 
-static void dropped_json(const ckpt_plan *p, json *j)
+static void add_sanitize_json(const ckpt_plan *p, json *to)
 {
-    json *one, *list = json_add_array(j, "dropped");
+    json *one, *list = json_add_array(to, "dropped");
     for (size_t i = 0; i < ckpt_plan_sanitized_count(p); i++) {
         const ckpt_sanitized *s = ckpt_plan_sanitized_at(p, i);
         if (!s->lost)
@@ -85,61 +83,38 @@ static void dropped_json(const ckpt_plan *p, json *j)
         json_str(one, "callable", s->callable);
     }
     edit_dropped_json(p, list);
-}
-
-static void print_sanitize_json(const ckpt_plan *p, const ckpt_write_result *r, const char *input, FILE *to)
-{
-    json *j = edit_report("ckpt.sanitize.v1", input, r), *list;
-    dropped_json(p, j);
-    list = json_add_array(j, "converted");
+    list = json_add_array(to, "converted");
     for (size_t i = 0; i < ckpt_plan_sanitized_count(p); i++) {
         const ckpt_sanitized *s = ckpt_plan_sanitized_at(p, i);
         if (!s->lost)
             json_str(change_json(list, s), "to", s->instead);
     }
-    edit_aliases_json(p, j);
-    json_line(j, to);
+    edit_aliases_json(p, to);
 }
 
 /* -------------------------------------------------------------------- write */
-
-/* prepare_plan - narrows P to the weights if the output is flat, since a flat format holds one mapping of
- * tensors; to --root if it is given. */
-static ckpt_status prepare_plan(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
-{
-    const char *format = edit_output_format(f, writing.output);
-    ckpt_status s = CKPT_OK;
-    if (!writing.root && ckpt_write_format_is_flat(format))
-        s = ckpt_plan_root(p, "auto", err);
-    return s == CKPT_OK ? ckpt_plan_sanitize(p, format, err) : s;
-}
 
 static int sanitize_file(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
-    FILE *to = report_stream(writing.output);
-    if (prepare_plan(f, p, &err) != CKPT_OK) {
+    ckpt_status s = edit_root_if_flat(f, p, &err);
+    if (s == CKPT_OK)
+        s = ckpt_plan_sanitize(p, edit_output_format(f), &err);
+    if (s != CKPT_OK) {
         print_plan_notices(p, input);
         return report_error(&err, input);
     }
-    int status = edit_write(p, input, writing.output, &r);
-    if (status != EXIT_OK) {
-        if (!ui.json && (writing.strict || !ckpt_plan_tensor_count(p)))
-            print_changes(p, input, true);
-        return status;
-    }
-    if (ui.json) {
-        print_sanitize_json(p, &r, input, to);
-        return EXIT_OK;
-    }
-    print_changes(p, input, writing.dry_run);
-    if (!ui.quiet)
-        edit_print_written(&r, writing.output, to);
-    return EXIT_OK;
+    int status = edit_write(p, input, &r);
+    bool written = status == EXIT_OK;
+    if (!ui.json && (written || writing.strict || !ckpt_plan_tensor_count(p)))
+        print_changes(p, input, writing.dry_run || !written);
+    if (written)
+        edit_print_result("ckpt.sanitize.v1", input, p, &r, add_sanitize_json);
+    return status;
 }
 
-static int run_sanitize(int n, char **operand)
+int run_sanitize(int n, char **operand)
 {
     ckpt_file *f;
     ckpt_plan *p;

@@ -16,16 +16,14 @@
 #include "scan.h"
 #include "folder_walk.h"
 
-static int run_scan(int n, char **operand);
-
-static bool all, sarif;
+static bool sarif;
 static int fail_on = 1; /* index of the words below */
 
 enum { SANDBOX_AUTO, SANDBOX_ON, SANDBOX_OFF, SANDBOX_TEST };
 static int sandbox; /* an enum value above */
 
 static const struct opt options[] = {
-    {'a', "all", NULL, OPT_FLAG, &all, "also show calls to names on the harmless lists"},
+    {'a', "all", NULL, OPT_FLAG, &scan_all_calls, "also show calls to names on the harmless lists"},
     {0, "fail-on", "error|warning|note", OPT_CHOICE, &fail_on,
      "lowest level that makes the exit code 1 (default: warning)"},
     {0, "sandbox", "auto|on|off|test", OPT_CHOICE, &sandbox,
@@ -39,8 +37,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_scan = {"scan",   "FILE|DIR…", "what loading a file would run", options, 1, ANY_NUMBER,
-                             run_scan, NULL};
+const struct cmd cmd_scan = {"scan",   "FILE|DIR…", "what loading a file would run", options, 1,
+                             NO_LIMIT, run_scan};
 
 /* The result of a process that scanned one file, in memory shared with it. */
 struct child_result {
@@ -64,14 +62,14 @@ struct job {
  * scanned, or if memory ran out, so that findings may be wrong; else EXIT_OK. */
 static int exit_code_of(const ckpt_scan_result *r, ckpt_status st)
 {
-    bool finished = st == CKPT_OK;
     uint64_t counts = r->found[CKPT_SCAN_ERROR];
     counts += fail_on > 0 ? r->found[CKPT_SCAN_WARNING] : 0;
     counts += fail_on > 1 ? r->found[CKPT_SCAN_NOTE] : 0;
     if (counts && st != CKPT_ENOMEM)
         return EXIT_NO;
-    return finished && !r->found[CKPT_SCAN_INCOMPLETE] && r->accounted == r->bytes && r->bytes ? EXIT_OK
-                                                                                               : EXIT_TROUBLE;
+    return st == CKPT_OK && !r->found[CKPT_SCAN_INCOMPLETE] && r->accounted == r->bytes && r->bytes
+               ? EXIT_OK
+               : EXIT_TROUBLE;
 }
 
 static int pass_record(void *user, const ckpt_scan_record *r)
@@ -96,7 +94,7 @@ static int enter_sandbox(void *user)
 static int scan_one(const struct scan_report *report, const char *path, bool locked, int *verdict)
 {
     ckpt_scan_options opts = {.struct_size = sizeof opts,
-                              .all_calls = all || report->calls,
+                              .all_calls = scan_all_calls || report->calls,
                               .sha256 = scan_sha256,
                               .opened = locked ? enter_sandbox : NULL};
     ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
@@ -263,7 +261,7 @@ static bool prepare_sandbox(struct job *j)
     return true;
 }
 
-static int run_scan(int n, char **operand)
+int run_scan(int n, char **operand)
 {
     struct job j = {.report = sarif     ? &scan_sarif
                               : ui.json ? &scan_json
@@ -278,8 +276,6 @@ static int run_scan(int n, char **operand)
         return sandbox_enter() && sandbox_self_test()
                    ? EXIT_OK
                    : report_failure(CKPT_EUNSUPPORTED, NULL, NULL, NO_SANDBOX);
-    if (all)
-        scan_show_all_calls();
     if (!prepare_sandbox(&j))
         return EXIT_TROUBLE;
     if (j.report->start)

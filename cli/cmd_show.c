@@ -4,11 +4,8 @@
 #include "cmd.h"
 #include "find.h"
 #include "json.h"
-#include "metadata.h"
 #include "number.h"
 #include "preview.h"
-
-static int run_show(int n, char **operand);
 
 static bool full, exact;
 static struct list globs;
@@ -25,26 +22,11 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_show = {"show",
-                             "FILE [PATH|GLOB[slice]]",
-                             "show values: numbers of tensors, options, containers",
-                             options,
-                             1,
-                             2,
-                             run_show,
-                             NULL};
+const struct cmd cmd_show = {
+    "show",  "FILE [PATH|GLOB[slice]]", "show values: numbers of tensors, options, containers", options, 1, 2,
+    run_show};
 
 /* ------------------------------------------------------------------ tensors */
-
-static void print_shape(struct text *out, const struct slice *s)
-{
-    uint32_t n = 0;
-    text_add(out, "[");
-    for (uint32_t i = 0; i < s->naxes; i++)
-        if (!s->axes[i].dropped)
-            text_addf(out, "%s%llu", n++ ? ", " : "", (unsigned long long)s->axes[i].count);
-    text_add(out, "]");
-}
 
 static void print_description(const ckpt_tensor *t, const struct slice *s)
 {
@@ -64,7 +46,7 @@ static void print_description(const ckpt_tensor *t, const struct slice *s)
     }
     if (s) {
         text_add(&out, ", here ");
-        print_shape(&out, s);
+        text_dims(&out, s->shape, s->ndim, ", ");
     }
     puts(out.ptr);
     text_free(&out);
@@ -95,7 +77,7 @@ static int show_components(const ckpt_file *f, uint32_t row)
 
 static void tensor_head(const ckpt_file *f, const ckpt_tensor *t, const struct slice *s)
 {
-    json *j = json_schema("ckpt.show.v1"), *here;
+    json *j = json_schema("ckpt.show.v1");
     json_text(j, "file", ckpt_file_path(f));
     json_tensor(j, t);
     json_text(j, "kind", ckpt_kind_name((ckpt_kind)t->kind));
@@ -103,10 +85,7 @@ static void tensor_head(const ckpt_file *f, const ckpt_tensor *t, const struct s
         json_line(j, stdout);
         return;
     }
-    here = json_add_array(j, "shown");
-    for (uint32_t i = 0; i < s->naxes; i++)
-        if (!s->axes[i].dropped)
-            json_u64(here, NULL, s->axes[i].count);
+    json_u64s(j, "shown", s->shape, s->ndim);
     json_open(j, "data", stdout);
 }
 
@@ -169,19 +148,11 @@ static void item_cells(struct table *w, const ckpt_file *f, const ckpt_value *v)
     table_cell(w);
 }
 
-static void items_begin(struct table *w)
-{
-    *w = (struct table){.columns = 3};
-    table_row(w, PLAIN); /* table_print leaves out the first row */
-    for (int i = 0; i < 3; i++)
-        table_cell(w);
-}
-
 static void print_items(const ckpt_file *f, const ckpt_value *v)
 {
-    struct table w;
+    struct table w = {.columns = 3};
     const ckpt_value *key, *val;
-    items_begin(&w);
+    table_header(&w, NULL);
     for (size_t i = 0; ckpt_value_item(v, i, &key, &val); i++) {
         table_row(&w, PLAIN);
         if (key)
@@ -416,11 +387,10 @@ static ckpt_str row_below(const ckpt_file *f, uint32_t row, const char *prefix)
 {
     const ckpt_tensor t = tensor_at(f, row);
     size_t n = strlen(prefix);
-    bool below = t.part_of == CKPT_NO_TENSOR && t.name.len > n + 1 && memcmp(t.name.ptr, prefix, n) == 0 &&
-                 t.name.ptr[n] == '.';
-    if (!below)
-        return (ckpt_str){NULL, 0};
-    return (ckpt_str){t.name.ptr + n + 1, t.name.len - n - 1};
+    if (t.part_of == CKPT_NO_TENSOR && t.name.len > n + 1 && str_begins(t.name, str_of(prefix)) &&
+        t.name.ptr[n] == '.')
+        return (ckpt_str){t.name.ptr + n + 1, t.name.len - n - 1};
+    return (ckpt_str){NULL, 0};
 }
 
 static void below_json(const ckpt_file *f, const char *prefix, const uint32_t *rows, size_t n)
@@ -440,8 +410,8 @@ static void below_json(const ckpt_file *f, const char *prefix, const uint32_t *r
 
 static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *rows, size_t n)
 {
-    struct table w;
-    items_begin(&w);
+    struct table w = {.columns = 3};
+    table_header(&w, NULL);
     for (size_t i = 0; i < n; i++) {
         table_row(&w, PLAIN);
         text_name(&w.text, row_below(f, rows[i], prefix));
@@ -536,7 +506,7 @@ static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
     return NULL;
 }
 
-static int run_show(int n, char **operand)
+int run_show(int n, char **operand)
 {
     ckpt_str root = {0};
     if (n > 1 && globs.n)

@@ -9,8 +9,6 @@
 #include "number.h"
 #include "progress.h"
 
-static int run_stat(int n, char **operand);
-
 static struct list globs;
 static const char *fail_on;
 static bool as_tsv, ignore_crc;
@@ -29,9 +27,9 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_stat = {
-    "stat", "FILE…", "minimum, maximum, mean, spread, NaN and Inf of each tensor",
-    options, 1, ANY_NUMBER, run_stat, NULL};
+const struct cmd cmd_stat = {"stat",  "FILE…", "minimum, maximum, mean, spread, NaN and Inf of each tensor",
+                             options, 1,       NO_LIMIT,
+                             run_stat};
 
 static bool fail_on_nan, fail_on_inf;
 
@@ -322,11 +320,7 @@ static void print_stat_totals(const struct job *j)
 {
     struct text out = {0}, found = {0};
     struct sums sum = sum_stats(j);
-    text_noun(&out, sum.all.tensors, "tensor", "tensors");
-    text_add(&out, " · ");
-    text_noun(&out, sum.all.elements, "element", "elements");
-    text_add(&out, " · ");
-    text_size(&out, sum.all.bytes);
+    text_totals(&out, &sum.all, " · ");
     if (sum.min <= sum.max)
         text_addf(&found, "floats %.4g to %.4g, norm %.4g · ", sum.min, sum.max, sqrt(sum.squares));
     text_addf(&found, "%" PRIu64 " NaN, %" PRIu64 " Inf · %s", sum.nan, sum.inf, ckpt_file_title(j->f));
@@ -342,20 +336,12 @@ static void print_stat_totals(const struct job *j)
 
 /* ---------------------------------------------------------------------- JSON */
 
-static void real_json_or_null(json *to, const char *key, double x)
-{
-    if (isnan(x))
-        json_null(to, key);
-    else
-        json_real(to, key, x);
-}
-
 static void extreme_json(json *to, const ckpt_tensor *t, const ckpt_stats *s, bool max)
 {
     const char *key = max ? "max" : "min";
     struct text number = {0};
     if (has_float_dtype(t) || !s->finite) {
-        real_json_or_null(to, key, max ? s->max : s->min);
+        json_real_or_null(to, key, max ? s->max : s->min);
         return;
     }
     add_extreme(&number, t, s, max, true);
@@ -374,8 +360,8 @@ static json *stat_row_json(const ckpt_tensor *t, const ckpt_stats *s)
     json_u64(to, "elements", count_numbers(s));
     extreme_json(to, t, s, false);
     extreme_json(to, t, s, true);
-    real_json_or_null(to, "mean", s->mean);
-    real_json_or_null(to, "std", s->std);
+    json_real_or_null(to, "mean", s->mean);
+    json_real_or_null(to, "std", s->std);
     json_real(to, "norm", s->norm);
     json_u64(to, "zeros", s->zeros);
     json_u64(to, "nan", s->nan);
@@ -396,14 +382,11 @@ static void print_stat_json(const struct job *j)
         const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
         json_row(stat_row_json(&it, &j->stats[i]), stdout);
     }
-    json *total = json_add_object(tail, "total");
-    json_u64(total, "tensors", sum.all.tensors);
-    json_u64(total, "elements", sum.all.elements);
-    json_u64(total, "bytes", sum.all.bytes);
+    json *total = json_totals(tail, "total", sum.all.tensors, sum.all.elements, sum.all.bytes);
     bool any = sum.min <= sum.max;
-    real_json_or_null(total, "min", any ? sum.min : (double)NAN);
-    real_json_or_null(total, "max", any ? sum.max : (double)NAN);
-    real_json_or_null(total, "norm", any ? sqrt(sum.squares) : (double)NAN);
+    json_real_or_null(total, "min", any ? sum.min : (double)NAN);
+    json_real_or_null(total, "max", any ? sum.max : (double)NAN);
+    json_real_or_null(total, "norm", any ? sqrt(sum.squares) : (double)NAN);
     json_u64(total, "zeros", sum.zeros);
     json_u64(total, "nan", sum.nan);
     json_u64(total, "inf", sum.inf);
@@ -471,7 +454,7 @@ static int stat_file(const char *path)
     struct job j = {.f = open_input(path, ignore_crc)};
     if (!j.f)
         return EXIT_TROUBLE;
-    j.rows = rows_sorted(j.f, globs.at, globs.n, false, &j.n);
+    j.rows = rows_sorted(j.f, globs.at, globs.n, ORDER_NATURAL, &j.n);
     int status = compute_and_print(&j, path);
     free(j.stats);
     free(j.rows);
@@ -495,7 +478,7 @@ static bool parse_fail_on(void)
     return true;
 }
 
-static int run_stat(int n, char **operand)
+int run_stat(int n, char **operand)
 {
     if (!parse_fail_on())
         return usage_error("stat", "--fail-on takes nan, inf or both, as nan,inf; not '%s'", fail_on);

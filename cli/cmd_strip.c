@@ -2,8 +2,6 @@
 
 #include "edit.h"
 
-static int run_strip(int n, char **operand);
-
 static bool automatic, anywhere;
 
 static const struct opt options[] = {
@@ -21,8 +19,7 @@ const struct cmd cmd_strip = {"strip",
                               options,
                               1,
                               2,
-                              run_strip,
-                              NULL};
+                              run_strip};
 
 static const char *prefix;
 
@@ -31,7 +28,7 @@ static ckpt_status strip_prefix(ckpt_plan *p, ckpt_error *err)
     return automatic ? ckpt_plan_strip_auto(p, err) : ckpt_plan_strip(p, prefix, anywhere, err);
 }
 
-static int run_strip(int n, char **operand)
+int run_strip(int n, char **operand)
 {
     if (automatic && n == 2)
         return usage_error("strip",

@@ -7,8 +7,6 @@
 #include "json.h"
 #include "progress.h"
 
-static int run_verify(int n, char **operand);
-
 static bool finite, force, xxh3;
 static const char *manifest, *write_manifest, *root;
 static struct list globs;
@@ -28,9 +26,9 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_verify = {"verify",   "FILE…", "is the file intact? lists all that is wrong with it",
-                               options,    1,       ANY_NUMBER,
-                               run_verify, NULL};
+const struct cmd cmd_verify = {"verify",  "FILE…", "is the file intact? lists all that is wrong with it",
+                               options,   1,       NO_LIMIT,
+                               run_verify};
 
 struct job {
     const char *path;
@@ -41,18 +39,10 @@ struct job {
 
 static void finding_json(const struct job *j, const ckpt_finding *f)
 {
-    const ckpt_error *e = f->error;
     json *row = json_add_object(j->findings, NULL);
     json_text(row, "code", f->id);
-    json_text(row, "file", e->file);
-    if (e->offset != CKPT_NO_OFFSET)
-        json_u64(row, "offset", e->offset);
-    if (e->where[0])
-        json_text(row, "where", e->where);
-    json_text(row, "message", e->what);
-    json_values(row, e);
-    if (e->hint[0])
-        json_text(row, "hint", e->hint);
+    json_text(row, "file", f->error->file);
+    json_error(row, f->error);
     if (f->nan || f->inf) {
         json_u64(row, "nan", f->nan);
         json_u64(row, "inf", f->inf);
@@ -186,7 +176,7 @@ static bool is_read_once(const char *name)
     return strcmp(name, "-") == 0 || (stat(name, &st) == 0 && S_ISFIFO(st.st_mode));
 }
 
-static int run_verify(int n, char **operand)
+int run_verify(int n, char **operand)
 {
     if (manifest && write_manifest)
         return usage_error("verify",

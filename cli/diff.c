@@ -49,13 +49,15 @@ static void add_value_difference(struct text *out, const ckpt_diff_event *e)
         add_norms(out, e);
 }
 
+/* add_both - adds what ADD adds of the tensors A and B (NULL: the file has none): once, or "A → B" if it
+ * DIFFERS. */
 static void add_both(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b, bool differs,
-                     void (*part)(struct text *, const ckpt_tensor *))
+                     void (*add)(struct text *, const ckpt_tensor *))
 {
-    part(out, a ? a : b);
+    add(out, a ? a : b);
     if (differs && a && b) {
         text_add(out, " → ");
-        part(out, b);
+        add(out, b);
     }
 }
 
@@ -65,24 +67,11 @@ static bool is_bare(const struct report *r, const ckpt_diff_event *e)
     return strcmp(ckpt_file_format(e->what == CKPT_DIFF_ONLY_B ? r->b : r->a), "names") == 0;
 }
 
-static void add_dtype_change(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a,
-                             const ckpt_tensor *b)
-{
-    add_both(out, a, b, e->dtype_differs, text_dtype);
-}
-
-static void add_shape_change(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a,
-                             const ckpt_tensor *b)
-{
-    add_both(out, a, b, e->shape_differs, text_shape);
-}
-
 /* add_quantizer_difference - adds the notes of A and B, quantized tensors with the same integers but
  * different scales; false if they are not. */
 static bool add_quantizer_difference(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b)
 {
-    if (!a || !b || a->kind != CKPT_QUANTIZED ||
-        (a->note.len == b->note.len && memcmp(a->note.ptr, b->note.ptr, a->note.len) == 0))
+    if (!a || !b || a->kind != CKPT_QUANTIZED || str_is_equal(a->note, b->note))
         return false;
     text_name(out, a->note);
     text_add(out, " → ");
@@ -197,12 +186,9 @@ static const char *sign_of(const ckpt_diff_event *e)
                                          : "~ ";
 }
 
-static enum style style_of(const ckpt_diff_event *e)
+enum style diff_style(ckpt_diff_what what)
 {
-    return e->what == CKPT_DIFF_ONLY_A   ? RED
-           : e->what == CKPT_DIFF_ONLY_B ? GREEN
-           : e->within_tolerance         ? DIM
-                                         : YELLOW;
+    return what == CKPT_DIFF_ONLY_A ? RED : what == CKPT_DIFF_ONLY_B ? GREEN : YELLOW;
 }
 
 void report_text(const struct report *r)
@@ -210,9 +196,7 @@ void report_text(const struct report *r)
     const ckpt_diff_event **renamed = index_renames(r);
     struct table w = {.columns = 4};
     struct text total = {0};
-    table_row(&w, PLAIN); /* the header that is not printed */
-    for (int i = 0; i < 4; i++)
-        table_cell(&w);
+    table_header(&w, NULL);
     for (size_t i = 0; i < r->n; i++) {
         const ckpt_diff_event *e = &r->events[i];
         if (e->what == CKPT_DIFF_RENAMED)
@@ -220,15 +204,15 @@ void report_text(const struct report *r)
         ckpt_tensor in_a = CKPT_INIT(ckpt_tensor), in_b = CKPT_INIT(ckpt_tensor);
         const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a, &in_a) ? &in_a : NULL;
         const ckpt_tensor *b = ckpt_tensor_at(r->b, e->b, &in_b) ? &in_b : NULL;
-        table_row(&w, style_of(e));
+        table_row(&w, e->within_tolerance ? DIM : diff_style(e->what));
         text_add(&w.text, sign_of(e));
         text_name(&w.text, e->name);
         table_cell(&w);
         if (!is_bare(r, e))
-            add_dtype_change(&w.text, e, a, b);
+            add_both(&w.text, a, b, e->dtype_differs, text_dtype);
         table_cell(&w);
         if (!is_bare(r, e))
-            add_shape_change(&w.text, e, a, b);
+            add_both(&w.text, a, b, e->shape_differs, text_shape);
         table_cell(&w);
         add_diff_remark(&w.text, e, a, b, renamed);
         table_cell(&w);
@@ -245,16 +229,6 @@ void report_text(const struct report *r)
 
 /* -------------------------------------------------------------------- hint */
 
-static bool ends_with(ckpt_str name, ckpt_str end)
-{
-    return name.len >= end.len && memcmp(name.ptr + name.len - end.len, end.ptr, end.len) == 0;
-}
-
-static bool starts_with(ckpt_str name, ckpt_str start)
-{
-    return name.len >= start.len && memcmp(name.ptr, start.ptr, start.len) == 0;
-}
-
 /* extra_prefix - returns the prefix that the longer of A and B has in addition; empty if they differ in
  * another way. */
 static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
@@ -262,8 +236,9 @@ static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
     *in_b = b.len > a.len;
     ckpt_str longer = *in_b ? b : a, shorter = *in_b ? a : b;
     size_t n = longer.len - shorter.len;
-    return ends_with(longer, shorter) && n && longer.ptr[n - 1] == '.' ? (ckpt_str){longer.ptr, n}
-                                                                       : (ckpt_str){"", 0};
+    bool extends = n && longer.ptr[n - 1] == '.' &&
+                   str_is_equal((ckpt_str){longer.ptr + n, shorter.len}, shorter);
+    return extends ? (ckpt_str){longer.ptr, n} : (ckpt_str){"", 0};
 }
 
 /* next_event - returns the next event of kind WHAT from index *I on, and moves *I past it; NULL: none. */
@@ -289,7 +264,7 @@ static ckpt_str find_one_sided_prefix(const struct report *r, bool only, bool *i
         if (only && !(b = next_event(r, CKPT_DIFF_ONLY_B, &j)))
             break;
         ckpt_str p = extra_prefix(a->name, only ? b->name : a->other, &side);
-        if (!p.len || (prefix.len && (side != *in_b || p.len != prefix.len || !starts_with(p, prefix))))
+        if (!p.len || (prefix.len && (side != *in_b || p.len != prefix.len || !str_begins(p, prefix))))
             return (ckpt_str){"", 0};
         prefix = p;
         *in_b = side;
@@ -303,7 +278,7 @@ static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
 {
     uint32_t n = ckpt_tensor_count(side), with = 0;
     for (uint32_t i = 0; i < n; i++)
-        with += starts_with(ckpt_tensor_name(side, i), prefix);
+        with += str_begins(ckpt_tensor_name(side, i), prefix);
     return with == 0 ? NULL : with < n ? "--root" : "--ignore-prefix";
 }
 
@@ -351,23 +326,23 @@ void report_prefix_hint(const struct report *r)
 /* ---------------------------------------------------------------- Markdown */
 
 /* text_markdown_code - escapes bars, which would end the cell even in code; a backtick would end the code. */
-void text_markdown_code(struct text *out, ckpt_str s)
+void text_markdown_code(struct text *out, const struct text *code)
 {
     text_add(out, "`");
-    for (size_t i = 0; i < s.len; i++) {
-        if (s.ptr[i] == '|')
+    for (size_t i = 0; i < code->len; i++) {
+        if (code->ptr[i] == '|')
             text_add(out, "\\|");
         else
-            text_bytes(out, s.ptr[i] == '`' ? "'" : s.ptr + i, 1);
+            text_bytes(out, code->ptr[i] == '`' ? "'" : code->ptr + i, 1);
     }
     text_add(out, "`");
 }
 
-static void add_code(struct text *out, ckpt_str name)
+void text_markdown_name(struct text *out, ckpt_str name)
 {
     struct text t = {0};
     text_name(&t, name);
-    text_markdown_code(out, (ckpt_str){t.ptr, t.len});
+    text_markdown_code(out, &t);
     text_free(&t);
 }
 
@@ -376,10 +351,10 @@ static void markdown_change(struct text *out, const struct report *r, const ckpt
 {
     if (e->what == CKPT_DIFF_ONLY_A || e->what == CKPT_DIFF_ONLY_B) {
         text_add(out, "only in ");
-        add_code(out, str_of(e->what == CKPT_DIFF_ONLY_A ? r->name_a : r->name_b));
+        text_markdown_name(out, str_of(e->what == CKPT_DIFF_ONLY_A ? r->name_a : r->name_b));
         if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && renamed[e->b]) {
             text_add(out, ", same bytes as ");
-            add_code(out, renamed[e->b]->name);
+            text_markdown_name(out, renamed[e->b]->name);
         }
     } else if (e->within_tolerance || e->values_differ) {
         struct text t = {0};
@@ -409,13 +384,13 @@ void report_markdown(const struct report *r)
             puts("| | tensor | dtype | shape | change |\n|---|---|---|---|---|");
         text_clear(&out);
         text_addf(&out, "| %s| ", e->what == CKPT_DIFF_ONLY_A ? "− " : sign_of(e));
-        add_code(&out, e->name);
+        text_markdown_name(&out, e->name);
         text_add(&out, " | ");
         if (!is_bare(r, e))
-            add_dtype_change(&out, e, a, b);
+            add_both(&out, a, b, e->dtype_differs, text_dtype);
         text_add(&out, " | ");
         if (!is_bare(r, e))
-            add_shape_change(&out, e, a, b);
+            add_both(&out, a, b, e->shape_differs, text_shape);
         text_add(&out, " | ");
         markdown_change(&out, r, e, renamed);
         printf("%s |\n", out.ptr);
@@ -432,14 +407,6 @@ void report_markdown(const struct report *r)
 }
 
 /* -------------------------------------------------------------------- JSON */
-
-static void norm_json(json *to, const char *key, double d)
-{
-    if (isnan(d))
-        json_null(to, key);
-    else
-        json_real(to, key, d);
-}
 
 static void changed_json(json *list, const struct report *r, const ckpt_diff_event *e)
 {
@@ -467,16 +434,25 @@ static void changed_json(json *list, const struct report *r, const ckpt_diff_eve
     json_real(v, "max_abs", e->max_abs);
     json_real(v, "max_rel", e->max_rel);
     json_real(v, "mean_abs", e->mean_abs);
-    norm_json(v, "rel_l2", e->rel_l2);
-    norm_json(v, "cosine", e->cosine);
+    json_real_or_null(v, "rel_l2", e->rel_l2);
+    json_real_or_null(v, "cosine", e->cosine);
+}
+
+/* changes_json - adds the tensors of the events of kind WHAT that both files have, as the list KEY. */
+static void changes_json(json *j, const char *key, const struct report *r, ckpt_diff_what what)
+{
+    json *list = json_add_array(j, key);
+    const ckpt_diff_event *e;
+    for (size_t i = 0; (e = next_event(r, what, &i));)
+        changed_json(list, r, e);
 }
 
 static void names_json(json *j, const char *key, const struct report *r, ckpt_diff_what what)
 {
     json *list = json_add_array(j, key);
-    for (size_t i = 0; i < r->n; i++)
-        if (r->events[i].what == what)
-            json_str(list, NULL, r->events[i].name);
+    const ckpt_diff_event *e;
+    for (size_t i = 0; (e = next_event(r, what, &i));)
+        json_str(list, NULL, e->name);
 }
 
 static void prefix_json(json *j, const struct report *r)
@@ -495,27 +471,17 @@ static void prefix_json(json *j, const struct report *r)
 void report_json(const struct report *r)
 {
     json *j = json_schema("ckpt.diff.v1"), *list;
+    const ckpt_diff_event *e;
     json_text(j, "a", r->name_a);
     json_text(j, "b", r->name_b);
     json_bool(j, "equal", report_is_equal(r));
     names_json(j, "only_a", r, CKPT_DIFF_ONLY_A);
     names_json(j, "only_b", r, CKPT_DIFF_ONLY_B);
-    list = json_add_array(j, "changed");
-    for (size_t i = 0; i < r->n; i++)
-        if (r->events[i].what == CKPT_DIFF_CHANGED)
-            changed_json(list, r, &r->events[i]);
-    list = json_add_array(j, "within_tolerance");
-    for (size_t i = 0; i < r->n; i++)
-        if (r->events[i].what == CKPT_DIFF_SAME)
-            changed_json(list, r, &r->events[i]);
+    changes_json(j, "changed", r, CKPT_DIFF_CHANGED);
+    changes_json(j, "within_tolerance", r, CKPT_DIFF_SAME); /* other rows that are the same have no event */
     list = json_add_array(j, "renamed");
-    for (size_t i = 0; i < r->n; i++) {
-        if (r->events[i].what != CKPT_DIFF_RENAMED)
-            continue;
-        json *one = json_add_object(list, NULL);
-        json_str(one, "from", r->events[i].name);
-        json_str(one, "to", r->events[i].other);
-    }
+    for (size_t i = 0; (e = next_event(r, CKPT_DIFF_RENAMED, &i));)
+        json_rename(list, e->name, e->other);
     prefix_json(j, r);
     json_u64(j, "same", r->totals.same);
     json_u64(j, "left_out", r->left_out);

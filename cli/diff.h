@@ -37,7 +37,11 @@ void values_text(const struct report *r);
 void values_markdown(const struct report *r);
 void values_json(const struct report *r, FILE *to);
 
-/* text_markdown_code - adds S, which is escaped already, as code in a cell of a Markdown table. */
-void text_markdown_code(struct text *out, ckpt_str s);
+/* diff_style - returns the colour of a line about WHAT. */
+enum style diff_style(ckpt_diff_what what);
+/* text_markdown_code - adds CODE, which is escaped already, as code in a cell of a Markdown table.
+ * text_markdown_name - escapes NAME and adds it as code. */
+void text_markdown_code(struct text *out, const struct text *code);
+void text_markdown_name(struct text *out, ckpt_str name);
 
 #endif

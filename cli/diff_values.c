@@ -16,11 +16,6 @@ static const char *value_sign(const ckpt_diff_value *e)
     return e->what == CKPT_DIFF_ONLY_A ? "-" : e->what == CKPT_DIFF_ONLY_B ? "+" : "~";
 }
 
-static enum style value_style(const ckpt_diff_value *e)
-{
-    return e->what == CKPT_DIFF_ONLY_A ? RED : e->what == CKPT_DIFF_ONLY_B ? GREEN : YELLOW;
-}
-
 /* find_key_of_other_type - finds the last key in E's paths that is an int in one file and a text in the
  * other; *KEY is that of A. False: there is none. */
 static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_elem **key)
@@ -76,10 +71,10 @@ void values_text(const struct report *r)
         text_clear(&a);
         text_clear(&b);
         add_values(e, &a, &b);
-        text_addf(&out, "%s%s ", style_on(value_style(e)), value_sign(e));
+        text_addf(&out, "%s%s ", style_on(diff_style(e->what)), value_sign(e));
         text_name(&out, e->name);
         text_addf(&out, " = %s%s%s%s", a.len ? a.ptr : "", a.len && b.len ? " → " : "", b.len ? b.ptr : "",
-                  style_off(value_style(e)));
+                  style_off(diff_style(e->what)));
         puts(out.ptr);
     }
     text_free(&out);
@@ -87,44 +82,37 @@ void values_text(const struct report *r)
     text_free(&b);
 }
 
-static void add_markdown_cell(struct text *out, const struct text *t)
+static void add_markdown_value(struct text *out, struct text *value)
 {
     text_add(out, " | ");
-    if (t->len)
-        text_markdown_code(out, (ckpt_str){t->ptr, t->len});
+    if (value->len)
+        text_markdown_code(out, value);
+    text_clear(value);
 }
 
 void values_markdown(const struct report *r)
 {
-    struct text out = {0}, a = {0}, b = {0}, name = {0};
+    struct text out = {0}, a = {0}, b = {0};
+    if (r->nvalues) {
+        text_add(&out, "| | value | ");
+        text_markdown_name(&out, str_of(r->name_a));
+        text_add(&out, " | ");
+        text_markdown_name(&out, str_of(r->name_b));
+        text_add(&out, " |\n|---|---|---|---|\n");
+    }
     for (size_t i = 0; i < r->nvalues; i++) {
         const ckpt_diff_value *e = &r->values[i];
-        struct text *const all[] = {&out, &a, &b, &name};
-        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-            text_clear(all[k]);
-        if (!i) {
-            text_add(&out, "| | value | ");
-            text_name(&name, str_of(r->name_a));
-            text_markdown_code(&out, (ckpt_str){name.ptr, name.len});
-            text_clear(&name);
-            text_name(&name, str_of(r->name_b));
-            add_markdown_cell(&out, &name);
-            printf("%s |\n|---|---|---|---|\n", out.ptr);
-            text_clear(&out);
-            text_clear(&name);
-        }
         add_values(e, &a, &b);
-        text_addf(&out, "| %s", e->what == CKPT_DIFF_ONLY_A ? "−" : value_sign(e));
-        text_name(&name, e->name);
-        add_markdown_cell(&out, &name);
-        add_markdown_cell(&out, &a);
-        add_markdown_cell(&out, &b);
+        text_addf(&out, "| %s | ", e->what == CKPT_DIFF_ONLY_A ? "−" : value_sign(e));
+        text_markdown_name(&out, e->name);
+        add_markdown_value(&out, &a);
+        add_markdown_value(&out, &b);
         printf("%s |\n", out.ptr);
+        text_clear(&out);
     }
     text_free(&out);
     text_free(&a);
     text_free(&b);
-    text_free(&name);
 }
 
 /* -------------------------------------------------------------------- JSON */

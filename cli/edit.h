@@ -49,6 +49,8 @@ extern struct writing writing;
     WRITE_OPTIONS
 /* clang-format on */
 
+/* edit_write_options - returns the options above, all but --to, for the functions of the library. */
+ckpt_write_options edit_write_options(void);
 /* edit_plan - opens INPUT and makes a plan for the part of it at ROOT (NULL: all). Returns false after
  * printing the error. */
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
@@ -64,22 +66,27 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
 /* edit_recover - completes or undoes an edit of INPUT in place that was interrupted, and sets *WHAT to what
  * it did. Returns false after printing the error. */
 bool edit_recover(const char *input, ckpt_recovered *what);
-/* edit_write - writes P to PATH and reports what was dropped, aliased or noticed. The caller sets
+/* edit_root_if_flat - narrows P to the weights if --root is not given and the output holds one mapping of
+ * tensors only: a flat format, or a set of shards with an index. */
+ckpt_status edit_root_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err);
+/* edit_write - writes P to --output and reports what was dropped, aliased or noticed. The caller sets
  * r->struct_size. Returns EXIT_OK or EXIT_TROUBLE. */
-int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_result *r);
-/* edit_report - makes {"schema": …, "input", "output": [], "dry_run", "format", "total", "bytes"}; without
- * "format" and what follows it if nothing was written (R NULL). */
-json *edit_report(const char *schema, const char *input, const ckpt_write_result *r);
+int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r);
+/* edit_print_result - prints what was written: the JSON document SCHEMA, to which ADD adds its own members,
+ * or a line of text. */
+void edit_print_result(const char *schema, const char *input, const ckpt_plan *p, const ckpt_write_result *r,
+                       void (*add)(const ckpt_plan *p, json *to));
 /* edit_losses_json - adds to TO what the output does not have: dropped values, and ties. */
 void edit_losses_json(const ckpt_plan *p, json *to);
 /* edit_dropped_json - adds the dropped values to LIST. */
 void edit_dropped_json(const ckpt_plan *p, json *list);
 /* edit_aliases_json - adds the ties to TO, as "aliases". */
 void edit_aliases_json(const ckpt_plan *p, json *to);
-/* edit_print_written - prints "OUT 195.6 MiB in 0.12 s" on TO. */
-void edit_print_written(const ckpt_write_result *r, const char *path, FILE *to);
-/* edit_output_format - returns the name of the format that PATH gets: by --to, by the suffix of PATH, or that
- * of F. */
-const char *edit_output_format(const ckpt_file *f, const char *path);
+/* edit_output_format - returns the name of the output's format: by --to, the suffix of OUT, or that of F. */
+const char *edit_output_format(const ckpt_file *f);
+
+/* renames_print - prints "module. -> (nothing)   161 of 161 tensors, 53 _metadata entries" for each kind of
+ * change in P. PREFIX: the only change, as the user wrote it, or NULL. */
+void renames_print(const ckpt_plan *p, const char *prefix, FILE *to);
 
 #endif

@@ -3,8 +3,63 @@
 #include <string.h>
 
 #include "guess.h"
-#include "metadata.h"
 #include "out.h"
+
+/* ---------------------------------------------------------------- metadata */
+
+static const char metadata_name[] = "__metadata__";
+
+bool metadata_next(const ckpt_file *f, size_t *i, ckpt_leaf *out)
+{
+    static struct text name;
+    static ckpt_path_elem path[2];
+    const ckpt_value *key, *value;
+    ckpt_pair m = {0};
+    size_t at = *i;
+    while (ckpt_metadata_at(f, at, &m) && ckpt_metadata_is_tie(f, at))
+        at++;
+    *i = at + 1; /* bounded: by the number of pairs */
+    if ((ui.root && *ui.root) || !ckpt_value_item(ckpt_file_metadata(f), at, &key, &value))
+        return false;
+    text_clear(&name);
+    text_add(&name, metadata_name);
+    text_add(&name, ".");
+    text_bytes(&name, m.key.ptr, m.key.len);
+    path[0] = (ckpt_path_elem){.str = str_of(metadata_name)};
+    path[1] = (ckpt_path_elem){.str = m.key};
+    *out = (ckpt_leaf){.name = {name.ptr, name.len}, .path = path, .npath = 2, .value = value};
+    return true;
+}
+
+const ckpt_value *metadata_find(const ckpt_file *f, ckpt_str name)
+{
+    const size_t n = sizeof metadata_name - 1;
+    const ckpt_value *all = ckpt_file_metadata(f), *key, *value;
+    if (!all || (ui.root && *ui.root) || name.len < n || memcmp(name.ptr, metadata_name, n) != 0)
+        return NULL;
+    if (name.len == n)
+        return all;
+    for (size_t i = 0; name.ptr[n] == '.' && ckpt_value_item(all, i, &key, &value); i++) {
+        if (str_is_equal(ckpt_value_str(key), (ckpt_str){name.ptr + n + 1, name.len - n - 1}))
+            return value;
+    }
+    return NULL;
+}
+
+void metadata_json(json *to, const ckpt_file *f)
+{
+    json *list = json_add_array(to, "metadata");
+    ckpt_pair m;
+    for (size_t i = 0; ckpt_metadata_at(f, i, &m); i++) {
+        json *one = json_add_object(list, NULL);
+        json_str(one, "key", m.key);
+        json_str(one, "value", m.text);
+        if (ckpt_metadata_is_tie(f, i))
+            json_bool(one, "tie", true);
+    }
+}
+
+/* -------------------------------------------------------------------- paths */
 
 /* Limits of the search, because in a hostile graph a name can be split in very many ways. */
 enum { MAX_DEPTH = 256, MAX_STEPS = 5000000 };
@@ -14,10 +69,14 @@ struct search {
     struct found *out;
 };
 
+static bool is_text(const ckpt_value *v)
+{
+    return ckpt_value_get_type(v) == CKPT_V_STR || ckpt_value_get_type(v) == CKPT_V_STR8;
+}
+
 void text_key(struct text *t, const ckpt_value *key)
 {
-    ckpt_value_type type = ckpt_value_get_type(key);
-    if (type == CKPT_V_STR || type == CKPT_V_STR8)
+    if (is_text(key))
         text_name(t, ckpt_value_str(key));
     else
         text_value(t, key, 20);
@@ -26,22 +85,14 @@ void text_key(struct text *t, const ckpt_value *key)
 /* key_bytes - returns KEY, or index I of a sequence if KEY is NULL, as it is written in a path. */
 static ckpt_str key_bytes(struct text *t, const ckpt_value *key, size_t i)
 {
-    if (key && ckpt_value_get_type(key) <= CKPT_V_STR8) {
-        ckpt_value_type type = ckpt_value_get_type(key);
-        if (type == CKPT_V_STR || type == CKPT_V_STR8)
-            return ckpt_value_str(key);
-    }
+    if (key && is_text(key))
+        return ckpt_value_str(key);
     text_clear(t);
     if (key)
         text_value(t, key, 20);
     else
         text_addf(t, "%zu", i);
     return (ckpt_str){t->ptr, t->len};
-}
-
-static bool starts_with_bytes(ckpt_str s, ckpt_str with)
-{
-    return s.len >= with.len && memcmp(s.ptr, with.ptr, with.len) == 0;
 }
 
 static bool find_below(struct search *s, const ckpt_value *v, ckpt_str rest, unsigned depth)
@@ -53,7 +104,7 @@ static bool find_below(struct search *s, const ckpt_value *v, ckpt_str rest, uns
          i++) {
         ckpt_str word = key_bytes(&t, key, i);
         s->steps++;
-        if (!starts_with_bytes(rest, word))
+        if (!str_begins(rest, word))
             continue;
         if (rest.len == word.len) {
             *s->out = (struct found){ckpt_value_tensor(val), val};
@@ -91,7 +142,7 @@ bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *o
     }
     const ckpt_leaf *leaf;
     for (size_t i = 0; (leaf = ckpt_leaf_at(f, i)); i++) {
-        if (leaf->name.len == name.len && memcmp(leaf->name.ptr, name.ptr, name.len) == 0) {
+        if (str_is_equal(leaf->name, name)) {
             *out = (struct found){CKPT_NO_TENSOR, leaf->value};
             return true;
         }

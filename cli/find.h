@@ -1,7 +1,9 @@
-/* find.h - finds the tensor or value that "state_dict.fc.weight" names. */
+/* find.h - finds the tensor or value that "state_dict.fc.weight" names. The metadata of a safetensors header
+ * or a shard index are values below "__metadata__". */
 #ifndef CLI_FIND_H
 #define CLI_FIND_H
 
+#include "json.h"
 #include "text.h"
 
 struct found {
@@ -25,5 +27,13 @@ void text_no_match(struct text *to, const ckpt_file *f, const char *const *globs
 bool any_row_matches(const ckpt_file *f, const char *const *globs, size_t nglobs);
 /* text_key - adds KEY, the key of a mapping, as it is written in a path. */
 void text_key(struct text *t, const ckpt_value *key);
+
+/* metadata_next - sets *OUT to the next pair of F's metadata from index *I on that does not record a tie, and
+ * moves *I past it. *OUT is valid until the next call. False: there is none, as always with --root. */
+bool metadata_next(const ckpt_file *f, size_t *i, ckpt_leaf *out);
+/* metadata_find - returns the value that NAME, "__metadata__" or "__metadata__.KEY", names, or NULL. */
+const ckpt_value *metadata_find(const ckpt_file *f, ckpt_str name);
+/* metadata_json - adds a list of all pairs, as "metadata". */
+void metadata_json(json *to, const ckpt_file *f);
 
 #endif

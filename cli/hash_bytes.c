@@ -32,13 +32,16 @@ static const char *find_name_digits(const char *path, size_t *n)
     return NULL;
 }
 
-static int sha256_of(const char *path, struct text *hex)
+/* sha256_of - adds the digest of the file PATH or, if F is not NULL, of F's payload to HEX. Returns EXIT_OK,
+ * or EXIT_TROUBLE after printing the error. */
+static int sha256_of(const char *path, ckpt_file *f, struct text *hex)
 {
     uint8_t out[CKPT_DIGEST_MAX];
     ckpt_error err;
     ckpt_work how = {.struct_size = sizeof how, .threads = 1, .progress = progress_step};
     progress_begin("hashing");
-    ckpt_status st = ckpt_digest_bytes(path, CKPT_SHA256, &how, out, &err);
+    ckpt_status st = f ? ckpt_digest_payload(f, CKPT_SHA256, &how, out, &err)
+                       : ckpt_digest_bytes(path, CKPT_SHA256, &how, out, &err);
     progress_end();
     if (st != CKPT_OK)
         return report_error(&err, path);
@@ -95,34 +98,22 @@ static void print_digest(const char *path, const char *of, const char *hex)
     text_free(&line);
 }
 
-int hash_of_file(const char *path)
+static int hash_and_print(const char *path, ckpt_file *f)
 {
     struct text hex = {0};
-    int status = sha256_of(path, &hex);
+    int status = sha256_of(path, f, &hex);
     if (status == EXIT_OK)
-        print_digest(path, "file", hex.ptr);
+        print_digest(path, f ? "payload" : "file", hex.ptr);
     text_free(&hex);
     return status;
 }
 
+int hash_of_file(const char *path) { return hash_and_print(path, NULL); }
+
 int hash_of_payload(const char *path)
 {
-    uint8_t out[CKPT_DIGEST_MAX];
-    ckpt_error err;
-    ckpt_work how = {.struct_size = sizeof how, .threads = 1, .progress = progress_step};
     ckpt_file *f = open_input(path, false);
-    if (!f)
-        return EXIT_TROUBLE;
-    progress_begin("hashing");
-    ckpt_status st = ckpt_digest_payload(f, CKPT_SHA256, &how, out, &err);
-    progress_end();
-    int status = st == CKPT_OK ? EXIT_OK : report_error(&err, path);
-    if (status == EXIT_OK) {
-        struct text hex = {0};
-        text_hex(&hex, out, SHA256_BYTES);
-        print_digest(path, "payload", hex.ptr);
-        text_free(&hex);
-    }
+    int status = f ? hash_and_print(path, f) : EXIT_TROUBLE;
     close_input(f);
     return status;
 }
@@ -144,7 +135,7 @@ int hash_in_name(const char *path)
 {
     struct text hex = {0}, name = {0}, shown = {0};
     size_t n;
-    int status = sha256_of(path, &hex);
+    int status = sha256_of(path, NULL, &hex);
     if (status == EXIT_OK) {
         add_hub_name(&name, path, hex.ptr);
         const char *found = find_name_digits(name.ptr, &n);
@@ -174,7 +165,7 @@ int hash_check_name(const char *path)
     if (!digits)
         return report_failure(CKPT_EUSAGE, path, "ckpt hash --hub-name prints a name that has them",
                               "the name has no digits of a digest, as net-0676ba61.pth has");
-    int status = sha256_of(path, &hex);
+    int status = sha256_of(path, NULL, &hex);
     if (status == EXIT_TROUBLE)
         return status;
     bool same = n <= hex.len && memcmp(digits, hex.ptr, n) == 0;

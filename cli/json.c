@@ -3,6 +3,7 @@
 #include "json.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,7 @@ static bool add_quoted(struct text *out, ckpt_str s)
     return exact;
 }
 
+/* add_hex_twin - adds the exact bytes of S under "KEY_hex", next to its text under KEY. */
 static void add_hex_twin(json *to, const char *key, ckpt_str s)
 {
     struct text twin = {0}, hex = {0};
@@ -99,6 +101,22 @@ void json_real(json *to, const char *key, double d)
 {
     char text[NUMBER_TEXT];
     json_raw(to, key, real_json(d, false, text));
+}
+
+void json_real_or_null(json *to, const char *key, double d)
+{
+    if (isnan(d))
+        json_null(to, key);
+    else
+        json_real(to, key, d);
+}
+
+void json_hex(json *to, const char *key, const uint8_t *p, size_t n)
+{
+    struct text hex = {0};
+    text_hex(&hex, p, n);
+    json_text(to, key, hex.ptr ? hex.ptr : "");
+    text_free(&hex);
 }
 
 void json_bool(json *to, const char *key, bool b) { add_item(to, key, cJSON_CreateBool(b)); }
@@ -200,6 +218,13 @@ void json_alias(json *list, ckpt_str name, ckpt_str of)
     json_str(one, "of", of);
 }
 
+void json_rename(json *list, ckpt_str from, ckpt_str to)
+{
+    json *one = json_add_object(list, NULL);
+    json_str(one, "from", from);
+    json_str(one, "to", to);
+}
+
 void json_leaf(json *to, const ckpt_leaf *leaf)
 {
     char type[256];
@@ -216,12 +241,13 @@ void json_format(json *to, const char *format)
         json_null(to, "format");
 }
 
-void json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes)
+json *json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes)
 {
     json *j = json_add_object(to, key);
     json_u64(j, "tensors", tensors);
     json_u64(j, "elements", elements);
     json_u64(j, "bytes", nbytes);
+    return j;
 }
 
 /* ---------------------------------------------------------------- printing */
@@ -238,12 +264,19 @@ static void print_item(json *j, size_t skip_start, size_t skip_end, FILE *to)
     json_free(j);
 }
 
-void json_values(json *to, const ckpt_error *err)
+void json_error(json *to, const ckpt_error *err)
 {
+    if (err->offset != CKPT_NO_OFFSET)
+        json_u64(to, "offset", err->offset);
+    if (err->where[0])
+        json_text(to, "where", err->where);
+    json_text(to, "message", err->what);
     if (err->found[0])
         json_text(to, "found", err->found);
     if (err->allowed[0])
         json_text(to, "allowed", err->allowed);
+    if (err->hint[0])
+        json_text(to, "hint", err->hint);
 }
 
 void json_line(json *j, FILE *to)

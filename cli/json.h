@@ -23,6 +23,8 @@ void json_str(json *to, const char *key, ckpt_str s);
 void json_text(json *to, const char *key, const char *s);
 void json_u64(json *to, const char *key, uint64_t n);
 void json_real(json *to, const char *key, double d);
+void json_real_or_null(json *to, const char *key, double d); /* null for NaN */
+void json_hex(json *to, const char *key, const uint8_t *p, size_t n);
 void json_bool(json *to, const char *key, bool b);
 void json_null(json *to, const char *key);
 void json_raw(json *to, const char *key, const char *json_text);
@@ -34,6 +36,8 @@ void json_path(json *to, const char *key, const ckpt_path_elem *path, uint32_t n
 void json_tensor(json *to, const ckpt_tensor *t);
 /* json_alias - adds {"name", "of"} to LIST: NAME shows the same bytes as OF. */
 void json_alias(json *list, ckpt_str name, ckpt_str of);
+/* json_rename - adds {"from", "to"} to LIST. */
+void json_rename(json *list, ckpt_str from, ckpt_str to);
 /* json_leaf - adds path, type and value of LEAF, which is not a tensor. */
 void json_leaf(json *to, const ckpt_leaf *leaf);
 /* json_value - adds V: numbers, text, true and null as themselves, other values as the text that `ckpt show`
@@ -42,10 +46,12 @@ void json_value(json *to, const char *key, const ckpt_value *v);
 
 /* json_format - adds "format"; null if the format is not known (FORMAT NULL). */
 void json_format(json *to, const char *format);
-void json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes);
+/* json_totals - adds an object of three sums, and returns it. */
+json *json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes);
 
-/* json_values - adds the value that ERR found and the one it expected, if it has them. */
-void json_values(json *to, const ckpt_error *err);
+/* json_error - adds the offset, place, message, values found and allowed, and hint of ERR, if it
+ * has them. */
+void json_error(json *to, const ckpt_error *err);
 
 /* json_line - prints J and a newline, frees J. */
 void json_line(json *j, FILE *to);

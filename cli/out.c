@@ -85,30 +85,15 @@ static void print_message(const char *words)
     fprintf(stderr, "%sckpt:%s %s\n", ui.err_color ? "\033[1m" : "", ui.err_color ? "\033[0m" : "", words);
 }
 
-static void print_error_json(const char *code, const char *file, const ckpt_error *err, const char *message,
-                             const char *hint)
-{
-    json *j = json_schema("ckpt.error.v1");
-    json_text(j, "code", code);
-    if (file && *file)
-        json_text(j, "file", file);
-    if (err && err->offset != CKPT_NO_OFFSET)
-        json_u64(j, "offset", err->offset);
-    if (err && *err->where)
-        json_text(j, "where", err->where);
-    json_text(j, "message", message);
-    if (err)
-        json_values(j, err);
-    if (hint && *hint)
-        json_text(j, "hint", hint);
-    fflush(stdout);
-    json_line(j, stderr);
-}
-
 static int print_usage_error(const char *hint, const char *words)
 {
     if (ui.json) {
-        print_error_json("usage", NULL, NULL, words, hint);
+        json *j = json_schema("ckpt.error.v1");
+        json_text(j, "code", ckpt_status_name(CKPT_EUSAGE));
+        json_text(j, "message", words);
+        json_text(j, "hint", hint);
+        fflush(stdout);
+        json_line(j, stderr);
         return EXIT_TROUBLE;
     }
     print_message(words);
@@ -147,7 +132,13 @@ int report_error(const ckpt_error *err, const char *path)
     if (!shown.hint[0] && path && err->sys_errno == ENOENT)
         (void)guess_file(path, shown.hint, sizeof shown.hint);
     if (ui.json) {
-        print_error_json(ckpt_status_name(err->status), shown.file, err, err->what, shown.hint);
+        json *j = json_schema("ckpt.error.v1");
+        json_text(j, "code", ckpt_status_name(err->status));
+        if (shown.file[0])
+            json_text(j, "file", shown.file);
+        json_error(j, &shown);
+        fflush(stdout);
+        json_line(j, stderr);
         return EXIT_TROUBLE;
     }
     print_message(ckpt_error_text(&shown, line, sizeof line));
@@ -221,25 +212,44 @@ ckpt_file *open_input(const char *path, bool ignore_crc)
     return open_input_by(ckpt_open, path, ignore_crc);
 }
 
+/* open_narrowed - opens PATH by OPEN_PATH and narrows it to --root. Returns NULL after filling ERR. */
+static ckpt_file *open_narrowed(opener *open_path, const char *path, bool ignore_crc, ckpt_error *err)
+{
+    ckpt_file *f;
+    if (open_path(path, &ui.limits, &f, err) != CKPT_OK)
+        return NULL;
+    ckpt_file_ignore_crc(f, ignore_crc);
+    if (!ui.root || ckpt_file_narrow(f, ui.root, NULL, 0, err) == CKPT_OK)
+        return f;
+    ckpt_close(f);
+    return NULL;
+}
+
 ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc)
 {
     ckpt_error err;
-    ckpt_file *f;
-    if (open_path(path, &ui.limits, &f, &err) != CKPT_OK) {
+    ckpt_file *f = open_narrowed(open_path, path, ignore_crc, &err);
+    if (!f) {
         report_error(&err, path);
-        return NULL;
-    }
-    if (ui.root && ckpt_file_narrow(f, ui.root, NULL, 0, &err) != CKPT_OK) {
-        report_error(&err, path);
-        ckpt_close(f);
         return NULL;
     }
     size_t i = opened[0].file ? 1 : 0;
     opened[i].file = f;
     opened[i].nprinted = 0;
-    ckpt_file_ignore_crc(f, ignore_crc);
     print_new_notices(f, &opened[i].nprinted);
     return f;
+}
+
+ckpt_file *open_for_git(const char *path, bool ignore_crc, const char *label)
+{
+    char line[1400];
+    ckpt_error err;
+    ckpt_file *f = open_narrowed(ckpt_open, path, ignore_crc, &err);
+    if (f)
+        return f;
+    err.file[0] = '\0';
+    printf("%sckpt cannot read this: %s\n", label, ckpt_error_text(&err, line, sizeof line));
+    return NULL;
 }
 
 void close_input(ckpt_file *f)
@@ -378,6 +388,15 @@ void table_cell(struct table *t)
     if (t->pass == TABLE_COLLECTS)
         collect_cell(t);
     t->begun = t->text.len;
+}
+
+void table_header(struct table *t, const char *const *titles)
+{
+    table_row(t, BOLD);
+    for (unsigned c = 0; c < t->columns; c++) {
+        text_add(&t->text, titles ? titles[c] : "");
+        table_cell(t);
+    }
 }
 
 /* begin_lines - begins to print rows; all widths are known. */
@@ -590,6 +609,25 @@ void totals_add(struct totals *sum, const ckpt_tensor *t)
         sum->elements += t->elements;
         sum->bytes += t->nbytes;
     }
+}
+
+struct totals totals_of_rows(const ckpt_file *f, const uint32_t *rows, size_t n)
+{
+    struct totals sum = {0};
+    for (size_t i = 0; i < n; i++) {
+        const ckpt_tensor t = tensor_at(f, rows[i]);
+        totals_add(&sum, &t);
+    }
+    return sum;
+}
+
+void text_totals(struct text *t, const struct totals *sum, const char *between)
+{
+    text_noun(t, sum->tensors, "tensor", "tensors");
+    text_add(t, between);
+    text_noun(t, sum->elements, "element", "elements");
+    text_add(t, between);
+    text_size(t, sum->bytes);
 }
 
 ckpt_tensor tensor_at(const ckpt_file *f, uint32_t row)

@@ -79,6 +79,10 @@ ckpt_file *open_input(const char *path, bool ignore_crc);
 typedef ckpt_status opener(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
 /* open_input_by - opens PATH in the same way by OPEN_PATH instead of ckpt_open. */
 ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc);
+/* open_for_git - opens PATH as open_input does, but prints an error as LABEL, a sentence and the reason to
+ * stdout, and no notices. The error does not name PATH, because git makes a new temporary name each
+ * time. */
+ckpt_file *open_for_git(const char *path, bool ignore_crc, const char *label);
 /* close_input - prints the notices that reading F added, and closes F (may be NULL). */
 void close_input(ckpt_file *f);
 /* finish_output - flushes stdout; returns STATUS, or EXIT_TROUBLE after printing the error. */
@@ -106,6 +110,9 @@ struct table {
     enum style line_style; /* of the current line */
     size_t end;            /* where its last cell that is not empty ends */
 };
+/* table_header - adds the row of TITLES, which table_print prints if HEADER; NULL: a row that is never
+ * printed. */
+void table_header(struct table *t, const char *const *titles);
 void table_row(struct table *t, enum style style);
 void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
 void table_print(struct table *t, FILE *to, bool header);
@@ -128,6 +135,10 @@ struct totals {
     uint64_t tensors, elements, bytes;
 };
 void totals_add(struct totals *sum, const ckpt_tensor *t);
+/* totals_of_rows - returns the sums of the N ROWS of F. */
+struct totals totals_of_rows(const ckpt_file *f, const uint32_t *rows, size_t n);
+/* text_totals - adds "14 tensors, 5564 elements, 21.7 KiB", with BETWEEN in place of ", ". */
+void text_totals(struct text *t, const struct totals *sum, const char *between);
 /* tensor_at - returns the tensor of ROW, which exists. */
 ckpt_tensor tensor_at(const ckpt_file *f, uint32_t row);
 

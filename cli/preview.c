@@ -303,13 +303,11 @@ ckpt_status preview_json(const struct preview *p, ckpt_error *err)
     struct number x;
     ckpt_status s = CKPT_OK;
     bool any = begin_preview(&w, p, false, err);
-    uint32_t open = 0, axis = 0, n = 0;
-    for (uint32_t i = 0; i < w.ndim; i++)
-        n += !p->slice->axes[i].dropped;
+    uint32_t open = 0, axis = 0;
     if (!any)
         fputs("[]", stdout);
     while (any) {
-        for (; open < n; open++)
+        for (; open < p->slice->ndim; open++)
             putchar('[');
         if ((s = read_current(&w, &x)) != CKPT_OK)
             break;

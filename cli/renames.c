@@ -1,9 +1,8 @@
-#include "renames.h"
+/* renames.c - reports a thousand renames in a few lines, by the part of the names that changes. */
+#include "edit.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "out.h"
 
 enum { SHOWN = 20 };
 
@@ -96,15 +95,10 @@ static int compare_changes(const void *x, const void *y)
     return c ? c : a->first < b->first ? -1 : 1;
 }
 
-static bool is_same_text(ckpt_str a, ckpt_str b)
-{
-    return a.len == b.len && (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
-}
-
 /* add_if_same - adds C to INTO if it is the same change in the same mapping; else returns false. */
 static bool add_if_same(struct change *into, const struct change *c)
 {
-    if (into->mapping != c->mapping || !is_same_text(into->from, c->from) || !is_same_text(into->to, c->to))
+    if (into->mapping != c->mapping || !str_is_equal(into->from, c->from) || !str_is_equal(into->to, c->to))
         return false;
     into->tensors += c->tensors;
     into->metadata += c->metadata;

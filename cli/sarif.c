@@ -5,6 +5,11 @@
 
 static const char *current_path;
 
+static const char *level_of(ckpt_scan_level l)
+{
+    return l == CKPT_SCAN_INCOMPLETE ? "warning" : ckpt_scan_level_name(l);
+}
+
 static void add_rules(json *driver)
 {
     json *list = json_add_array(driver, "rules");
@@ -14,8 +19,7 @@ static void add_rules(json *driver)
         json_text(r, "id", rule->id);
         json_text(r, "name", rule->name);
         json_text(json_add_object(r, "shortDescription"), "text", rule->text);
-        json_text(json_add_object(r, "defaultConfiguration"), "level",
-                  rule->level == CKPT_SCAN_INCOMPLETE ? "warning" : ckpt_scan_level_name(rule->level));
+        json_text(json_add_object(r, "defaultConfiguration"), "level", level_of(rule->level));
     }
 }
 
@@ -66,11 +70,6 @@ static void add_location(json *to, const char *path, const ckpt_scan_record *r)
         json_str(logical, "fullyQualifiedName", r->where);
         json_text(logical, "kind", "member");
     }
-}
-
-static const char *level_of(ckpt_scan_level l)
-{
-    return l == CKPT_SCAN_INCOMPLETE ? "warning" : ckpt_scan_level_name(l);
 }
 
 static void sarif_record(const ckpt_scan_record *r)

@@ -31,8 +31,7 @@ const char *scan_verdict_name(int verdict);
 /* scan_print_summary - prints how many FILES have each verdict, and what to do about those that are not fine.
  * */
 void scan_print_summary(const uint64_t files[SCAN_VERDICTS]);
-extern bool scan_sha256; /* the option --sha256 */
-/* scan_show_all_calls - makes the text report include calls that are on the lists of harmless names. */
-void scan_show_all_calls(void);
+extern bool scan_sha256;    /* the option --sha256 */
+extern bool scan_all_calls; /* the option --all: the text report has calls to harmless names, too */
 
 #endif

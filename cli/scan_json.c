@@ -59,18 +59,10 @@ static void add_callable(json *to, const ckpt_scan_record *r)
         json_u64(to, "before_error", r->error_offset);
 }
 
-static void add_sha256(json *to, const char *key, const uint8_t *sha256)
-{
-    struct text hex = {0};
-    text_hex(&hex, sha256, CKPT_DIGEST_MAX);
-    json_text(to, key, hex.ptr);
-    text_free(&hex);
-}
-
 static void add_member(json *to, const ckpt_scan_record *r)
 {
     json_u64(to, "bytes", r->bytes);
-    add_sha256(to, "sha256", r->sha256);
+    json_hex(to, "sha256", r->sha256, CKPT_DIGEST_MAX);
     if (!r->readers)
         return;
     json *readers = json_add_array(to, "readers");
@@ -154,12 +146,12 @@ static void scan_json_file(const char *path, const ckpt_scan_result *r, const ck
     add_accounting(tail, r);
     json_bool(tail, "complete", !err && r->accounted == r->bytes && !r->found[CKPT_SCAN_INCOMPLETE]);
     if (scan_sha256 && !err)
-        add_sha256(tail, "sha256", r->sha256);
+        json_hex(tail, "sha256", r->sha256, CKPT_DIGEST_MAX);
     uint8_t lists[CKPT_DIGEST_MAX];
     ckpt_error why;
     if (ckpt_scan_lists(lists, &why) != CKPT_OK)
         exit(report_error(&why, NULL));
-    add_sha256(tail, "lists", lists);
+    json_hex(tail, "lists", lists, CKPT_DIGEST_MAX);
     json_u64(tail, "exit", (uint64_t)code);
     json_end(tail, stdout);
 }

@@ -18,9 +18,7 @@ static struct finding *found; /* of the current file */
 static size_t nfound;
 static uint64_t more;         /* findings beyond MAX_LINES */
 static uint32_t slots[SLOTS]; /* hash table: index in found + 1, by key; 0: empty */
-static bool show_all_calls;
-
-void scan_show_all_calls(void) { show_all_calls = true; }
+bool scan_all_calls;
 
 void scan_callable(struct text *t, const ckpt_scan_record *r)
 {
@@ -124,7 +122,7 @@ static void scan_text_record(const ckpt_scan_record *r)
 {
     struct text key = {0};
     uint32_t *slot = NULL;
-    if (r->what == CKPT_SCAN_PICKLE || r->what == CKPT_SCAN_MEMBER || (!r->rule && !show_all_calls) ||
+    if (r->what == CKPT_SCAN_PICKLE || r->what == CKPT_SCAN_MEMBER || (!r->rule && !scan_all_calls) ||
         (r->level == CKPT_SCAN_NOTE && ui.quiet))
         return;
     text_add(&key, r->rule ? r->rule->id : "-");
@@ -134,7 +132,7 @@ static void scan_text_record(const ckpt_scan_record *r)
               r->new_name.ptr ? r->new_name.ptr : "");
     text_addf(&key, "%d%d ", r->framed, r->plain);
     text_bytes(&key, r->text.ptr ? r->text.ptr : "", r->text.len);
-    struct finding *old = show_all_calls ? NULL : find_same(key.ptr, &slot);
+    struct finding *old = scan_all_calls ? NULL : find_same(key.ptr, &slot);
     if (old || nfound == MAX_LINES) {
         ++*(old ? &old->times : &more);
         text_free(&key);
@@ -143,7 +141,7 @@ static void scan_text_record(const ckpt_scan_record *r)
     found = mem_grow(found, nfound + 1, sizeof *found);
     found[nfound] = (struct finding){.key = key, .times = 1};
     write_line(&found[nfound++].line, r);
-    if (!show_all_calls)
+    if (!scan_all_calls)
         *slot = (uint32_t)nfound;
 }
 

@@ -1,4 +1,4 @@
-#include "slice.h"
+#include "preview.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -116,20 +116,27 @@ bool slice_parse(const char *text, const uint64_t *shape, uint32_t ndim, struct 
                  size_t cap)
 {
     struct slice_parser s = {text ? text : "", why, cap};
-    *out = (struct slice){mem_new(ndim, sizeof *out->axes), ndim, 1};
+    *out = (struct slice){.axes = mem_new(ndim, sizeof *out->axes),
+                          .naxes = ndim,
+                          .shape = mem_new(ndim, sizeof *out->shape),
+                          .elements = 1};
     for (uint32_t i = 0; i < ndim; i++)
         out->axes[i] = (struct axis){0, shape[i], 1, false};
     if (!parse_axes(&s, shape, ndim, out)) {
         slice_free(out);
         return false;
     }
-    for (uint32_t i = 0; i < ndim; i++)
+    for (uint32_t i = 0; i < ndim; i++) {
         out->elements *= out->axes[i].count;
+        if (!out->axes[i].dropped)
+            out->shape[out->ndim++] = out->axes[i].count;
+    }
     return true;
 }
 
 void slice_free(struct slice *s)
 {
     free(s->axes);
+    free(s->shape);
     *s = (struct slice){0};
 }

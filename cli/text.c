@@ -126,6 +126,13 @@ void text_addf(struct text *t, const char *fmt, ...)
 
 ckpt_str str_of(const char *s) { return (ckpt_str){s, strlen(s)}; }
 
+bool str_begins(ckpt_str s, ckpt_str start)
+{
+    return s.len >= start.len && (!start.len || memcmp(s.ptr, start.ptr, start.len) == 0);
+}
+
+bool str_is_equal(ckpt_str a, ckpt_str b) { return a.len == b.len && str_begins(a, b); }
+
 void text_name(struct text *t, ckpt_str s)
 {
     reserve(t, s.len);

@@ -52,5 +52,7 @@ size_t text_columns(const char *p, size_t n);
 /* text_fits - returns how many bytes of P fit into WIDTH columns; at least one character. */
 size_t text_fits(const char *p, size_t n, size_t width);
 ckpt_str str_of(const char *s);
+bool str_is_equal(ckpt_str a, ckpt_str b);
+bool str_begins(ckpt_str s, ckpt_str start);
 
 #endif

@@ -68,7 +68,7 @@ static uint8_t shared_nodes(ckpt_str before, ckpt_str name)
         size_t next, before_next;
         ckpt_str a = split_component(before, at, level, &before_next),
                  b = split_component(name, at, level, &next);
-        if (next == SIZE_MAX || a.len != b.len || memcmp(a.ptr, b.ptr, a.len) != 0)
+        if (next == SIZE_MAX || !str_is_equal(a, b))
             return (uint8_t)(level - 1);
         if (before_next == SIZE_MAX)
             return (uint8_t)level;
@@ -110,20 +110,9 @@ static void add_branches(const struct tree_walk *w, struct text *out)
     text_add(out, w->more[w->level] ? "├─ " : "└─ ");
 }
 
-static void add_blank_cells(struct table *w, unsigned cells)
-{
-    while (cells-- > 0)
-        table_cell(w);
-}
-
 static struct totals sum_rows(const struct tree *t, size_t first, size_t end)
 {
-    struct totals sum = {0};
-    for (size_t i = first; i < end; i++) {
-        const ckpt_tensor x = tensor_at(t->f, t->rows[i]);
-        totals_add(&sum, &x);
-    }
-    return sum;
+    return totals_of_rows(t->f, t->rows + first, end - first);
 }
 
 /* add_sum_cells - adds the cells for the sums of the rows from FIRST up to END. */
@@ -153,8 +142,7 @@ static void branch_rows(struct table *w, const void *user)
 {
     const struct tree *t = user;
     struct tree_walk at = {.tree = t};
-    table_row(w, PLAIN); /* tree_print leaves out the first row */
-    add_blank_cells(w, 4);
+    table_header(w, NULL);
     while (next_node(&at)) {
         bool cut = t->depth && at.level == t->depth && has_child(&at);
         if (t->depth && at.level > t->depth)
@@ -169,7 +157,8 @@ static void branch_rows(struct table *w, const void *user)
         } else if (cut || at.level == 1) {
             add_sum_cells(w, t, at.first, at.end);
         } else {
-            add_blank_cells(w, 3);
+            for (int i = 0; i < 3; i++)
+                table_cell(w);
         }
     }
 }
@@ -214,11 +203,7 @@ static void group_rows(struct table *w, const void *user)
 {
     static const char *const head[] = {"NAME", "TENSORS", "ELEMENTS", "SIZE"};
     const struct tree *t = user;
-    table_row(w, BOLD);
-    for (int i = 0; i < 4; i++) {
-        text_add(&w->text, head[i]);
-        table_cell(w);
-    }
+    table_header(w, head);
     for (size_t i = 0; i < t->ngroups; i++) {
         const struct group *g = &t->groups[i];
         table_row(w, PLAIN);
