@@ -79,6 +79,48 @@ ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, c
     return json_fail(j, "%s must be {=%s}, found {%s}", what, must, found[e]);
 }
 
+ckpt_status json_expect(json_scan *j, enum json_event expected, const char *what, const char *must)
+{
+    enum json_event e = json_next(j);
+    return e == expected ? CKPT_OK : json_unexpected(j, e, what, must);
+}
+
+ckpt_status json_pass(json_scan *j, enum json_event e) { return json_skip(j, e) ? CKPT_OK : j->err->status; }
+
+ckpt_status json_read_member(json_scan *j, const char *what, const char *key, ckpt_str *out)
+{
+    enum json_event e;
+    CKPT_TRY(json_expect(j, JSON_OBJECT, what, "an object"));
+    while ((e = json_next(j)) == JSON_KEY) {
+        bool found = str_is(j->str, key);
+        e = json_next(j);
+        if (found && e == JSON_STRING)
+            *out = j->str;
+        else
+            CKPT_TRY(json_pass(j, e));
+    }
+    return e == JSON_OBJECT_END ? CKPT_OK : j->err->status;
+}
+
+ckpt_status json_read_list(json_scan *j, const char *what,
+                           ckpt_status (*read)(json_scan *j, enum json_event e, uint64_t *out), uint32_t *n,
+                           const uint64_t **out)
+{
+    enum json_event e;
+    size_t cap = 1;
+    uint64_t *list = arena_array(j->a, cap, sizeof *list);
+    *n = 0;
+    CKPT_TRY(json_expect(j, JSON_ARRAY, what, "arrays"));
+    while ((e = json_next(j)) != JSON_ARRAY_END) {
+        list = list ? arena_grow(j->a, list, *n, &cap, (size_t)*n + 1, sizeof *list) : NULL;
+        if (!list)
+            return fail_memory(j->err);
+        CKPT_TRY(read(j, e, &list[(*n)++])); /* bounded: by the length of the text */
+    }
+    *out = list;
+    return list ? CKPT_OK : fail_memory(j->err);
+}
+
 bool json_resync(json_scan *j)
 {
     if (!j->complained)

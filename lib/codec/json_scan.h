@@ -50,6 +50,18 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* json_unexpected - fails with "WHAT must be MUST, found …": WHAT ("a size") is at event E, which is not
  * MUST ("a number"). After JSON_ERROR: returns the status of that error. */
 ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must);
+/* json_expect - returns CKPT_OK if the next event is EXPECTED; else fails as json_unexpected does. */
+ckpt_status json_expect(json_scan *j, enum json_event expected, const char *what, const char *must);
+/* json_pass - does what json_skip does, but returns a status. */
+ckpt_status json_pass(json_scan *j, enum json_event e);
+/* json_read_member - reads an object, called WHAT in errors, and sets *OUT to the text of its pair KEY. *OUT
+ * stays unchanged if there is none. */
+ckpt_status json_read_member(json_scan *j, const char *what, const char *key, ckpt_str *out);
+/* json_read_list - reads an array, called WHAT in errors, to an array of *N numbers in the arena of J. READ
+ * reads the number that begins with event E. */
+ckpt_status json_read_list(json_scan *j, const char *what,
+                           ckpt_status (*read)(json_scan *j, enum json_event e, uint64_t *out), uint32_t *n,
+                           const uint64_t **out);
 /* json_resync - continues after the event that json_fail was called for. False: the JSON itself is
  * invalid. */
 bool json_resync(json_scan *j);

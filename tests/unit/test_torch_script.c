@@ -210,11 +210,11 @@ static void malformed_model_json_is_refused(void)
     check_model_refused(MODEL("{\"parameters\":{}}", ""), CKPT_EFORMAT, "parameters must be an array");
     check_model_refused(MODEL("{\"parameters\":[7]}", ""), CKPT_EFORMAT, "a parameter must be an object");
     check_model_refused(MODEL("{\"parameters\":[{\"tensorId\":-1}]}", ""), CKPT_EFORMAT,
-                        "tensorId must be a number >= 0");
+                        "a tensorId, size, stride or offset must be a number >= 0");
     check_model_refused(MODEL("{\"parameters\":[{\"tensorId\":\"x\"}]}", ""), CKPT_EFORMAT,
-                        "tensorId must be a number >= 0");
+                        "a tensorId, size, stride or offset must be a number >= 0");
     check_model_refused(MODEL("{\"parameters\":[{\"tensorId\":null}]}", ""), CKPT_EFORMAT,
-                        "tensorId must be a number >= 0");
+                        "a tensorId, size, stride or offset must be a number >= 0");
     check_model_refused(MODEL("{\"parameters\":[" PARAM("w", "1") "]}", TENSOR("")), CKPT_EFORMAT,
                         "\"w\" is tensor 1 of 1");
     check_model_refused(MODEL("{\"submodules\":{}}", ""), CKPT_EFORMAT, "submodules must be an array");
@@ -224,8 +224,9 @@ static void malformed_model_json_is_refused(void)
     check_model_refused("{\"tensors\":{}}", CKPT_EFORMAT, "tensors must be an array");
     check_model_refused(MODEL("{}", "{\"dims\":7}"), CKPT_EFORMAT, "dims and strides must be arrays");
     check_model_refused(MODEL("{}", "{\"dims\":[null]}"), CKPT_EFORMAT,
-                        "dims and strides must be numbers >= 0");
-    check_model_refused(MODEL("{}", "{\"offset\":-1}"), CKPT_EFORMAT, "offset must be a number >= 0");
+                        "a tensorId, size, stride or offset must be a number >= 0");
+    check_model_refused(MODEL("{}", "{\"offset\":-1}"), CKPT_EFORMAT,
+                        "a tensorId, size, stride or offset must be a number >= 0");
     check_model_refused(MODEL("{}", "{\"data\":7}"), CKPT_EFORMAT, "data must be an object");
     check_model_refused(MODEL("{}", "{}"), CKPT_EFORMAT,
                         "tensor 0 lacks its data, its type or some of its strides");

@@ -73,19 +73,6 @@ static bool probe_export(const struct probe *p)
 
 /* ------------------------------------------------------------------- config */
 
-static ckpt_status expect_event(struct section *s, enum json_event want, const char *what, const char *must)
-{
-    enum json_event e = json_next(&s->j);
-    return e == want ? CKPT_OK : json_unexpected(&s->j, e, what, must);
-}
-
-/* check_object_end - returns CKPT_OK if E, the event after the last pair, ends the object, else the error of
- * the scanner. */
-static ckpt_status check_object_end(struct section *s, enum json_event e)
-{
-    return e == JSON_OBJECT_END ? CKPT_OK : s->err->status;
-}
-
 /* get_dtype_by_code - returns the dtype of a ScalarType of torch/_export/serde/schema.py. */
 static ckpt_dtype get_dtype_by_code(uint64_t code)
 {
@@ -101,60 +88,26 @@ static ckpt_dtype get_dtype_by_code(uint64_t code)
 }
 
 /* read_int - reads n or {"as_int": n}. A symbolic size is refused: stored tensors have none. */
-static ckpt_status read_int(struct section *s, enum json_event e, uint64_t *out)
+static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
 {
     bool found = false;
-    if (e == JSON_NUMBER && json_uint(&s->j, out))
+    if (e == JSON_NUMBER && json_uint(j, out))
         return CKPT_OK;
     if (e != JSON_OBJECT)
-        return json_unexpected(&s->j, e, "a size, stride or offset", "{\"as_int\": n}");
-    while ((e = json_next(&s->j)) == JSON_KEY) {
-        bool as_int = str_is(s->j.str, "as_int");
-        e = json_next(&s->j);
-        if (as_int && (e != JSON_NUMBER || !json_uint(&s->j, out)))
-            return json_unexpected(&s->j, e, "a size, stride or offset", "a number >= 0");
+        return json_unexpected(j, e, "a size, stride or offset", "{\"as_int\": n}");
+    while ((e = json_next(j)) == JSON_KEY) {
+        bool as_int = str_is(j->str, "as_int");
+        e = json_next(j);
+        if (as_int && (e != JSON_NUMBER || !json_uint(j, out)))
+            return json_unexpected(j, e, "a size, stride or offset", "a number >= 0");
         found = found || as_int;
-        if (!as_int && !json_skip(&s->j, e))
-            return s->err->status;
+        if (!as_int)
+            CKPT_TRY(json_pass(j, e));
     }
-    CKPT_TRY(check_object_end(s, e));
+    if (e != JSON_OBJECT_END)
+        return j->err->status;
     return found ? CKPT_OK
-                 : json_fail(&s->j, "a size, stride or offset must have {=\"as_int\"}, which it {lacks}");
-}
-
-static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **out)
-{
-    enum json_event e;
-    uint64_t *list = arena_array(s->ta->f->a, 1, sizeof *list), k;
-    size_t cap = 1;
-    *n = 0;
-    if (!list)
-        return fail_memory(s->err);
-    CKPT_TRY(expect_event(s, JSON_ARRAY, "sizes and strides", "arrays"));
-    while ((e = json_next(&s->j)) != JSON_ARRAY_END) {
-        CKPT_TRY(read_int(s, e, &k));
-        list = arena_grow(s->ta->f->a, list, *n, &cap, (size_t)*n + 1, sizeof *list);
-        if (!list)
-            return fail_memory(s->err);
-        list[(*n)++] = k;
-    }
-    *out = list;
-    return CKPT_OK;
-}
-
-static ckpt_status read_device(struct section *s, struct weight *w)
-{
-    enum json_event e;
-    CKPT_TRY(expect_event(s, JSON_OBJECT, "device", "an object"));
-    while ((e = json_next(&s->j)) == JSON_KEY) {
-        bool type = str_is(s->j.str, "type");
-        e = json_next(&s->j);
-        if (type && e == JSON_STRING)
-            w->t.location = s->j.str;
-        else if (!json_skip(&s->j, e))
-            return s->err->status;
-    }
-    return check_object_end(s, e);
+                 : json_fail(j, "a size, stride or offset must have {=\"as_int\"}, which it {lacks}");
 }
 
 static ckpt_status read_meta_key(struct section *s, struct weight *w)
@@ -162,14 +115,14 @@ static ckpt_status read_meta_key(struct section *s, struct weight *w)
     uint64_t code = 0;
     ckpt_str key = s->j.str;
     if (str_is(key, "sizes"))
-        return read_ints(s, &w->nsizes, &w->t.shape);
+        return json_read_list(&s->j, "sizes and strides", read_int, &w->nsizes, &w->t.shape);
     if (str_is(key, "strides"))
-        return read_ints(s, &w->nstrides, &w->strides);
+        return json_read_list(&s->j, "sizes and strides", read_int, &w->nstrides, &w->strides);
     if (str_is(key, "device"))
-        return read_device(s, w);
+        return json_read_member(&s->j, "device", "type", &w->t.location);
     enum json_event e = json_next(&s->j);
     if (str_is(key, "storage_offset"))
-        return read_int(s, e, &w->t.storage_offset);
+        return read_int(&s->j, e, &w->t.storage_offset);
     if (str_is(key, "requires_grad"))
         w->t.requires_grad = e == JSON_TRUE;
     if (str_is(key, "dtype")) {
@@ -178,7 +131,7 @@ static ckpt_status read_meta_key(struct section *s, struct weight *w)
             return json_unexpected(&s->j, e, "dtype", "the number of a known torch.ScalarType");
         return CKPT_OK;
     }
-    return json_skip(&s->j, e) ? CKPT_OK : s->err->status;
+    return json_pass(&s->j, e);
 }
 
 static ckpt_status read_meta(struct section *s, struct weight *w, enum json_event e)
@@ -189,7 +142,8 @@ static ckpt_status read_meta(struct section *s, struct weight *w, enum json_even
         return json_unexpected(&s->j, e, "tensor_meta", "an object");
     while ((e = json_next(&s->j)) == JSON_KEY)
         CKPT_TRY(read_meta_key(s, w));
-    CKPT_TRY(check_object_end(s, e));
+    if (e != JSON_OBJECT_END)
+        return s->err->status;
     w->has_meta = w->t.shape && w->strides && w->nsizes == w->nstrides && w->t.dtype;
     w->t.ndim = w->nsizes;
     w->t.stride = w->strides;
@@ -212,17 +166,18 @@ static ckpt_status read_weight_key(struct section *s, struct weight *w)
         w->t.parameter = e == JSON_TRUE;
     if (str_is(key, "use_pickle"))
         w->pickled = e == JSON_TRUE;
-    return json_skip(&s->j, e) ? CKPT_OK : s->err->status;
+    return json_pass(&s->j, e);
 }
 
 static ckpt_status read_weight(struct section *s, ckpt_str name)
 {
     enum json_event e;
     struct weight w = {.record = {NULL, 0}};
-    CKPT_TRY(expect_event(s, JSON_OBJECT, "a weight", "an object"));
+    CKPT_TRY(json_expect(&s->j, JSON_OBJECT, "a weight", "an object"));
     while ((e = json_next(&s->j)) == JSON_KEY)
         CKPT_TRY(read_weight_key(s, &w));
-    CKPT_TRY(check_object_end(s, e));
+    if (e != JSON_OBJECT_END)
+        return s->err->status;
     if (!w.record.ptr || !(w.has_meta || w.pickled))
         return json_fail(&s->j, "\"%.*s\" {lacks} {=path_name or tensor_meta}", STR_ARG(name));
     ckpt_str record = arena_printf(s->ta->f->a, "%s%.*s", s->folder, (int)w.record.len, w.record.ptr);
@@ -236,19 +191,21 @@ static ckpt_status read_weight(struct section *s, ckpt_str name)
 static ckpt_status read_config(struct section *s)
 {
     enum json_event e;
-    CKPT_TRY(expect_event(s, JSON_OBJECT, "the text", "an object"));
+    CKPT_TRY(json_expect(&s->j, JSON_OBJECT, "the text", "an object"));
     while ((e = json_next(&s->j)) == JSON_KEY) {
         if (!str_is(s->j.str, "config")) {
             if (!json_skip(&s->j, json_next(&s->j)))
                 return s->err->status;
             continue;
         }
-        CKPT_TRY(expect_event(s, JSON_OBJECT, "config", "an object"));
+        CKPT_TRY(json_expect(&s->j, JSON_OBJECT, "config", "an object"));
         while ((e = json_next(&s->j)) == JSON_KEY)
             CKPT_TRY(read_weight(s, s->j.str));
-        CKPT_TRY(check_object_end(s, e));
+        if (e != JSON_OBJECT_END)
+            return s->err->status;
     }
-    CKPT_TRY(check_object_end(s, e));
+    if (e != JSON_OBJECT_END)
+        return s->err->status;
     return json_next(&s->j) == JSON_END ? CKPT_OK : s->err->status;
 }
 

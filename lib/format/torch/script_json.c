@@ -69,20 +69,11 @@ static ckpt_status report_fault(struct model *m, ckpt_status st)
 }
 
 /* read_int - sets *OUT to the integer of event E: a number, or a text, as protobuf's JSON writes 64 bits. */
-static bool read_int(const json_scan *j, enum json_event e, uint64_t *out)
+static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
 {
-    return (e == JSON_NUMBER || e == JSON_STRING) && json_uint(j, out);
-}
-
-static ckpt_status skip_value(struct model *m)
-{
-    return json_skip(&m->j, json_next(&m->j)) ? CKPT_OK : m->err->status;
-}
-
-static ckpt_status expect_event(struct model *m, enum json_event e, const char *what, const char *must)
-{
-    enum json_event got = json_next(&m->j);
-    return got == e ? CKPT_OK : json_unexpected(&m->j, got, what, must);
+    return (e == JSON_NUMBER || e == JSON_STRING) && json_uint(j, out)
+               ? CKPT_OK
+               : json_unexpected(j, e, "a tensorId, size, stride or offset", "a number >= 0");
 }
 
 /* ------------------------------------------------------------------ modules */
@@ -120,11 +111,8 @@ static ckpt_status read_parameter(struct model *m, uint32_t module)
         e = json_next(&m->j);
         if (str_is(key, "name") && e == JSON_STRING)
             p.name = m->j.str;
-        else if (str_is(key, "tensorId")) {
-            if (!read_int(&m->j, e, &p.tensor))
-                return json_unexpected(&m->j, e, "tensorId", "a number >= 0");
-        } else if (!json_skip(&m->j, e))
-            return m->err->status;
+        else
+            CKPT_TRY(str_is(key, "tensorId") ? read_int(&m->j, e, &p.tensor) : json_pass(&m->j, e));
     }
     return e == JSON_OBJECT_END ? add_parameter(m, module, &p) : m->err->status;
 }
@@ -132,7 +120,7 @@ static ckpt_status read_parameter(struct model *m, uint32_t module)
 static ckpt_status read_parameters(struct model *m, uint32_t module)
 {
     enum json_event e;
-    CKPT_TRY(expect_event(m, JSON_ARRAY, "parameters", "an array"));
+    CKPT_TRY(json_expect(&m->j, JSON_ARRAY, "parameters", "an array"));
     while ((e = json_next(&m->j)) == JSON_OBJECT)
         CKPT_TRY(read_parameter(m, module));
     return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a parameter", "an object");
@@ -146,10 +134,10 @@ static ckpt_status read_module_key(struct model *m, uint32_t module)
     if (str_is(key, "parameters"))
         return read_parameters(m, module);
     if (str_is(key, "submodules"))
-        return expect_event(m, JSON_ARRAY, "submodules", "an array");
+        return json_expect(&m->j, JSON_ARRAY, "submodules", "an array");
     if (!str_is(key, "name"))
-        return skip_value(m);
-    CKPT_TRY(expect_event(m, JSON_STRING, "the name of a module", "a text"));
+        return json_pass(&m->j, json_next(&m->j));
+    CKPT_TRY(json_expect(&m->j, JSON_STRING, "the name of a module", "a text"));
     m->modules[module].prefix = m->j.str;
     return CKPT_OK;
 }
@@ -159,7 +147,7 @@ static ckpt_status read_module_key(struct model *m, uint32_t module)
 static ckpt_status read_modules(struct model *m)
 {
     uint32_t at;
-    CKPT_TRY(expect_event(m, JSON_OBJECT, "mainModule", "an object"));
+    CKPT_TRY(json_expect(&m->j, JSON_OBJECT, "mainModule", "an object"));
     CKPT_TRY(add_module(m, MAP_NONE, &at));
     for (;;) {
         enum json_event e = json_next(&m->j);
@@ -207,60 +195,24 @@ static ckpt_dtype get_dtype_by_name(ckpt_str name)
     return CKPT_DT_NONE;
 }
 
-static ckpt_status read_numbers(struct model *m, uint32_t *n, const uint64_t **out)
-{
-    enum json_event e;
-    uint64_t *list = NULL, k;
-    size_t cap = 0;
-    *n = 0;
-    CKPT_TRY(expect_event(m, JSON_ARRAY, "dims and strides", "arrays"));
-    while ((e = json_next(&m->j)) != JSON_ARRAY_END) {
-        if (!read_int(&m->j, e, &k))
-            return json_unexpected(&m->j, e, "dims and strides", "numbers >= 0");
-        list = arena_grow(m->a, list, *n, &cap, (size_t)*n + 1, sizeof *list);
-        if (!list)
-            return fail_memory(m->err);
-        list[(*n)++] = k;
-    }
-    *out = list;
-    return CKPT_OK;
-}
-
-static ckpt_status read_record(struct model *m, ckpt_str *out)
-{
-    enum json_event e;
-    CKPT_TRY(expect_event(m, JSON_OBJECT, "data", "an object"));
-    while ((e = json_next(&m->j)) == JSON_KEY) {
-        bool key = str_is(m->j.str, "key");
-        e = json_next(&m->j);
-        if (key && e == JSON_STRING)
-            *out = m->j.str;
-        else if (!json_skip(&m->j, e))
-            return m->err->status;
-    }
-    return e == JSON_OBJECT_END ? CKPT_OK : m->err->status;
-}
-
 static ckpt_status read_tensor_key(struct model *m, struct tensor *x)
 {
     ckpt_str key = m->j.str;
     if (str_is(key, "dims"))
-        return read_numbers(m, &x->ndim, &x->t.shape);
+        return json_read_list(&m->j, "dims and strides", read_int, &x->ndim, &x->t.shape);
     if (str_is(key, "strides"))
-        return read_numbers(m, &x->nstride, &x->t.stride);
+        return json_read_list(&m->j, "dims and strides", read_int, &x->nstride, &x->t.stride);
     if (str_is(key, "data"))
-        return read_record(m, &x->record);
+        return json_read_member(&m->j, "data", "key", &x->record);
     enum json_event e = json_next(&m->j);
     if (str_is(key, "offset"))
-        return read_int(&m->j, e, &x->t.storage_offset)
-                   ? CKPT_OK
-                   : json_unexpected(&m->j, e, "offset", "a number >= 0");
+        return read_int(&m->j, e, &x->t.storage_offset);
     if (str_is(key, "dataType") && e == JSON_STRING)
         x->t.dtype = (uint16_t)get_dtype_by_name(m->j.str);
     else if (str_is(key, "device") && e == JSON_STRING)
         x->t.location = m->j.str;
-    else if (!json_skip(&m->j, e))
-        return m->err->status;
+    else
+        return json_pass(&m->j, e);
     return CKPT_OK;
 }
 
@@ -293,7 +245,7 @@ static ckpt_status read_tensor(struct model *m)
 static ckpt_status read_tensors(struct model *m)
 {
     enum json_event e;
-    CKPT_TRY(expect_event(m, JSON_ARRAY, "tensors", "an array"));
+    CKPT_TRY(json_expect(&m->j, JSON_ARRAY, "tensors", "an array"));
     while ((e = json_next(&m->j)) == JSON_OBJECT)
         CKPT_TRY(read_tensor(m));
     return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a tensor", "an object");
@@ -304,14 +256,14 @@ static ckpt_status read_tensors(struct model *m)
 static ckpt_status read_model(struct model *m)
 {
     enum json_event e;
-    CKPT_TRY(expect_event(m, JSON_OBJECT, "the text", "an object"));
+    CKPT_TRY(json_expect(&m->j, JSON_OBJECT, "the text", "an object"));
     while ((e = json_next(&m->j)) == JSON_KEY) {
         if (str_is(m->j.str, "mainModule") && !m->nmodules)
             CKPT_TRY(read_modules(m));
         else if (str_is(m->j.str, "tensors") && !m->ntensors)
             CKPT_TRY(read_tensors(m));
         else
-            CKPT_TRY(skip_value(m));
+            CKPT_TRY(json_pass(&m->j, json_next(&m->j)));
     }
     return e == JSON_OBJECT_END && json_next(&m->j) == JSON_END ? join_prefixes(m) : m->err->status;
 }
