@@ -47,24 +47,28 @@ ckpt_value *torch_parameter_data(ckpt_value *v)
     return v;
 }
 
-/* read_view - reads offset, size and stride of T from argument FIRST of CALL on. */
-static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t first, ckpt_tensor *t)
+static const char *show(const ckpt_value *v, char *out, size_t cap)
+{
+    value_show(v, 4, out, cap);
+    return out;
+}
+
+/* read_shape - sets the shape of T from V, a tuple or torch.Size. */
+static ckpt_status read_shape(struct graph *g, const ckpt_value *v, ckpt_tensor *t)
+{
+    t->has_shape = true;
+    return torch_read_sizes(g, v, "size", &t->ndim, &t->shape);
+}
+
+/* read_shape_and_stride - sets shape and strides of T from argument FIRST of CALL and the next one. */
+static ckpt_status read_shape_and_stride(struct graph *g, const ckpt_value *call, uint32_t first,
+                                         ckpt_tensor *t)
 {
     uint32_t nstride;
-    const uint64_t *shape, *stride;
-    char is[64];
-    if (!value_size(value_arg(call, first), &t->storage_offset)) {
-        value_show(value_arg(call, first), 4, is, sizeof is);
-        return graph_fail(g, call, "the storage offset is {%s}, it must be {=an integer >= 0}", is);
-    }
-    CKPT_TRY(torch_read_sizes(g, value_arg(call, first + 1), "size", &t->ndim, &shape));
-    CKPT_TRY(torch_read_sizes(g, value_arg(call, first + 2), "stride", &nstride, &stride));
-    if (nstride != t->ndim)
-        return graph_fail(g, call, "{=%u sizes} but {%u strides}", t->ndim, nstride);
-    t->shape = shape;
-    t->stride = stride;
-    t->has_shape = true;
-    return CKPT_OK;
+    CKPT_TRY(read_shape(g, value_arg(call, first), t));
+    CKPT_TRY(torch_read_sizes(g, value_arg(call, first + 1), "stride", &nstride, &t->stride));
+    return nstride == t->ndim ? CKPT_OK
+                              : graph_fail(g, call, "{=%u sizes} but {%u strides}", t->ndim, nstride);
 }
 
 static bool is_true(const ckpt_value *v) { return v && v->type == CKPT_V_BOOL && v->u.b; }
@@ -104,7 +108,11 @@ static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dt
     ckpt_tensor *t = &m->row.t;
     ckpt_dtype class_dtype;
     uint64_t numel, view;
-    CKPT_TRY(read_view(g, call, 1, t));
+    char is[64];
+    if (!value_size(value_arg(call, 1), &t->storage_offset))
+        return graph_fail(g, call, "the storage offset is {%s}, it must be {=an integer >= 0}",
+                          show(value_arg(call, 1), is, sizeof is));
+    CKPT_TRY(read_shape_and_stride(g, call, 2, t));
     CKPT_TRY(torch_storage(g, value_arg(call, 0), &t->storage, &class_dtype, &numel, &view));
     t->dtype = (uint16_t)(dtype == CKPT_DT_NONE ? class_dtype : dtype);
     struct storage *s = &g->f->table.storages[t->storage];
@@ -136,12 +144,6 @@ static ckpt_status read_tensor_v2(struct graph *g, const ckpt_value *call, struc
 static ckpt_dtype get_dtype_value(const ckpt_value *v)
 {
     return str_is(value_module(v), "torch") ? dtype_by_name(value_name(v)) : CKPT_DT_NONE;
-}
-
-static const char *show(const ckpt_value *v, char *out, size_t cap)
-{
-    value_show(v, 4, out, cap);
-    return out;
 }
 
 static ckpt_status read_tensor_v3(struct graph *g, const ckpt_value *call, struct tensor_description *m)
@@ -239,39 +241,6 @@ ckpt_status torch_describe_numbers(struct graph *g, const ckpt_value *v, struct 
                                     &m->row.t.storage);
 }
 
-static ckpt_status read_sparse_coo(struct graph *g, const ckpt_value *call, const ckpt_value *data,
-                                   struct tensor_description *m)
-{
-    const uint64_t *shape;
-    m->row.t.kind = CKPT_SPARSE_COO;
-    m->components[0] = (struct component){"indices", value_item(data, 0)};
-    m->components[1] = (struct component){"values", value_item(data, 1)};
-    m->ncomponents = 2;
-    if (value_item(data, 2) == NULL)
-        return graph_fail_expected(g, call, "a sparse tensor is", "(indices, values, size)", data);
-    CKPT_TRY(torch_read_sizes(g, value_item(data, 2), "size", &m->row.t.ndim, &shape));
-    m->row.t.shape = shape;
-    m->row.t.note = is_true(value_item(data, 3)) ? STR_LIT("coalesced") : str_of("", 0);
-    return CKPT_OK;
-}
-
-static ckpt_status read_sparse_compressed(struct graph *g, const ckpt_value *call, const ckpt_value *data,
-                                          ckpt_kind kind, struct tensor_description *m)
-{
-    const uint64_t *shape;
-    m->row.t.kind = (uint16_t)kind;
-    m->components[0] = (struct component){"compressed_indices", value_item(data, 0)};
-    m->components[1] = (struct component){"plain_indices", value_item(data, 1)};
-    m->components[2] = (struct component){"values", value_item(data, 2)};
-    m->ncomponents = 3;
-    if (value_item(data, 3) == NULL)
-        return graph_fail_expected(g, call, "a compressed sparse tensor must be",
-                                   "(compressed, plain, values, size)", data);
-    CKPT_TRY(torch_read_sizes(g, value_item(data, 3), "size", &m->row.t.ndim, &shape));
-    m->row.t.shape = shape;
-    return CKPT_OK;
-}
-
 static ckpt_kind get_layout_kind(const ckpt_value *layout)
 {
     static const struct {
@@ -301,8 +270,18 @@ static ckpt_status take_component_dtype(struct graph *g, const ckpt_value *v, st
     return CKPT_OK;
 }
 
+/* add_components - adds the first N items of TUPLE as components of *M, called NAMES. */
+static void add_components(struct tensor_description *m, uint32_t n, const char *const *names,
+                           const ckpt_value *tuple)
+{
+    for (uint32_t i = 0; i < n; i++)
+        m->components[m->ncomponents++] = (struct component){names[i], value_item(tuple, i)};
+}
+
 static ckpt_status read_sparse_tensor(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
+    static const char *const coo_names[] = {"indices", "values"};
+    static const char *const compressed_names[] = {"compressed_indices", "plain_indices", "values"};
     const ckpt_value *data = value_arg(call, 1);
     ckpt_kind kind = get_layout_kind(value_arg(call, 0));
     char is[80], type[64];
@@ -310,10 +289,17 @@ static ckpt_status read_sparse_tensor(struct graph *g, const ckpt_value *call, s
         return graph_fail(g, call, "layout {%s with a %s}, it must be {=a sparse one with a tuple}",
                           show(value_arg(call, 0), is, sizeof is),
                           ckpt_value_type_name(data, type, sizeof type));
+    bool coo = kind == CKPT_SPARSE_COO;
     m->is_tensor = true;
-    m->row.t.has_shape = 1;
-    CKPT_TRY(kind == CKPT_SPARSE_COO ? read_sparse_coo(g, call, data, m)
-                                     : read_sparse_compressed(g, call, data, kind, m));
+    m->row.t.kind = (uint16_t)kind;
+    add_components(m, coo ? 2 : 3, coo ? coo_names : compressed_names, data);
+    if (!value_item(data, m->ncomponents))
+        return coo ? graph_fail_expected(g, call, "a sparse tensor is", "(indices, values, size)", data)
+                   : graph_fail_expected(g, call, "a compressed sparse tensor must be",
+                                         "(compressed, plain, values, size)", data);
+    CKPT_TRY(read_shape(g, value_item(data, m->ncomponents), &m->row.t));
+    if (coo && is_true(value_item(data, 3)))
+        m->row.t.note = STR_LIT("coalesced");
     return take_component_dtype(g, m->components[m->ncomponents - 1].value, m);
 }
 
@@ -322,8 +308,7 @@ static ckpt_status read_nested_tensor(struct graph *g, const ckpt_value *call, s
     static const char *const names[] = {"buffer", "sizes", "strides", "offsets"};
     m->is_tensor = true;
     m->row.t.kind = CKPT_NESTED;
-    for (uint32_t i = 0; i < 4; i++)
-        m->components[m->ncomponents++] = (struct component){names[i], value_arg(call, i)};
+    add_components(m, 4, names, call->u.call.args);
     return take_component_dtype(g, value_arg(call, 0), m);
 }
 
@@ -343,19 +328,11 @@ static ckpt_status read_jagged_tensor(struct graph *g, const ckpt_value *call, s
 
 static ckpt_status read_meta_tensor(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
-    uint32_t nstride;
-    const uint64_t *shape, *stride;
     ckpt_tensor *t = &m->row.t;
-    CKPT_TRY(torch_read_sizes(g, value_arg(call, 1), "size", &t->ndim, &shape));
-    CKPT_TRY(torch_read_sizes(g, value_arg(call, 2), "stride", &nstride, &stride));
-    if (nstride != t->ndim)
-        return graph_fail(g, call, "{=%u sizes} but {%u strides}", t->ndim, nstride);
+    CKPT_TRY(read_shape_and_stride(g, call, 1, t));
     m->is_tensor = true;
-    t->has_shape = 1;
     t->kind = CKPT_META;
     t->dtype = (uint16_t)get_dtype_value(value_arg(call, 0));
-    t->shape = shape;
-    t->stride = stride;
     t->location = STR_LIT("meta");
     t->requires_grad = is_true(value_arg(call, 3));
     return CKPT_OK;
@@ -393,14 +370,11 @@ static ckpt_status read_from_cpu(struct graph *g, const ckpt_value *call, struct
 /* read_wrapper - reads the dtype and shape of a wrapper subclass; read_from_type adds its components. */
 static ckpt_status read_wrapper(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
-    const uint64_t *shape;
     ckpt_tensor *t = &m->row.t;
-    CKPT_TRY(torch_read_sizes(g, value_arg(call, 2), "size", &t->ndim, &shape));
+    CKPT_TRY(read_shape(g, value_arg(call, 2), t));
     m->is_tensor = true;
-    t->has_shape = 1;
     t->kind = CKPT_WRAPPER;
     t->dtype = (uint16_t)get_dtype_value(value_arg(call, 1));
-    t->shape = shape;
     t->requires_grad = is_true(value_arg(call, 7));
     return CKPT_OK;
 }
@@ -446,7 +420,6 @@ static ckpt_status describe_dtensor(struct graph *g, const ckpt_value *state, st
  * ([Shard], ShardedTensorMetadata, ProcessGroupState, spec, …). */
 static ckpt_status describe_sharded(struct graph *g, const ckpt_value *state, struct tensor_description *m)
 {
-    const uint64_t *shape;
     const ckpt_value *meta = value_item(state, 1), *size = object_attr(meta, "size");
     const ckpt_value *props = object_attr(meta, "tensor_properties"), *dtype = object_attr(props, "dtype");
     m->row.t.kind = CKPT_SHARDED;
@@ -455,11 +428,8 @@ static ckpt_status describe_sharded(struct graph *g, const ckpt_value *state, st
         dtype = value_item(value_state(props), 0);
     if (get_dtype_value(dtype) != CKPT_DT_NONE)
         m->row.t.dtype = (uint16_t)get_dtype_value(dtype);
-    if (size) {
-        CKPT_TRY(torch_read_sizes(g, size, "size", &m->row.t.ndim, &shape));
-        m->row.t.shape = shape;
-        m->row.t.has_shape = true;
-    }
+    if (size)
+        CKPT_TRY(read_shape(g, size, &m->row.t));
     ckpt_str text = make_shape_text(g->f->a, &m->row.t);
     m->row.t.note = text.ptr ? arena_printf(g->f->a, "local part of %.*s", STR_ARG(text)) : text;
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
